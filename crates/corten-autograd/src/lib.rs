@@ -1,0 +1,1 @@
+//! The gradient engine. Knows no device.

@@ -1,0 +1,1 @@
+//! The schema language, the operator registry and its translation to Rust.

@@ -1,0 +1,1 @@
+//! The representation: dtypes, storage, geometry, dispatch keys, generators. Knows no operator.

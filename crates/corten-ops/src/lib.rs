@@ -1,0 +1,1 @@
+//! Tensors, the dispatcher, the operator surface, the iterator. Knows no device.

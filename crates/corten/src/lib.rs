@@ -1,0 +1,1 @@
+//! Tensors with PyTorch semantics, autograd, modules and optimizers.

@@ -1,0 +1,1 @@
+//! The Python module `corten._C`.
