@@ -1,1 +1,44 @@
 //! Tensors, the dispatcher, the operator surface, the iterator. Knows no device.
+//!
+//! The operators are declared in `ops/*.toml`; the build script turns the declarations into
+//! [`op`]: one typed, dispatching function and one static per overload, and into the methods of
+//! [`Tensor`].
+
+pub mod any;
+mod boxed;
+pub mod composite;
+pub mod derived;
+pub mod dispatch;
+pub mod index;
+pub mod iter;
+mod library;
+pub mod meta;
+mod operators;
+pub mod parallel;
+pub mod print;
+pub mod registry;
+mod stub;
+mod tensor;
+
+#[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, unreachable_pub, unused)]
+mod generated {
+    include!(concat!(env!("OUT_DIR"), "/generated.rs"));
+}
+
+pub use boxed::{FromIValue, IValue, Returns, Stack, returns};
+pub use corten_codegen::schema;
+pub use corten_core as core;
+pub use corten_core::{Error, ErrorKind, Result, Scalar};
+pub use dispatch::{BoxedCall, BoxedKernel, Found, KeyBuilder, Registration, Target, TypedOp};
+pub use generated::{op, sig, stubs};
+pub use iter::TensorIterator;
+pub use library::{Library, NoTypedKernel, call};
+pub use registry::{AnyOp, Gradient, OpDef, OpKind};
+pub use stub::{IterKernel, Stub, run1, run2, run3, run4};
+pub use tensor::Tensor;
+
+/// Makes the device-agnostic part ready: the fallbacks of the lazy bits. Idempotent; the facade
+/// calls it before `main`.
+pub fn init() {
+    dispatch::install_default_fallbacks();
+}

@@ -1,0 +1,51 @@
+# Each target does its own set-up: Rust, Python >= 3.11 and a C compiler are all that is needed.
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+RUST_SOURCES := $(shell find crates python/binding ops -name '*.rs' -o -name '*.toml' | grep -v target)
+PY_SOURCES   := $(shell find python/corten -name '*.py') pyproject.toml
+
+.PHONY: demo test test-rust test-python lint bench docs wheel clean
+
+## Trains the handwritten-digits network in Rust and in Python.
+demo: $(VENV)/installed
+	cargo run --release --package corten --example digits_cnn
+	$(PY) examples/python/digits_cnn.py
+
+## Runs everything that is tested.
+test: test-rust test-python
+
+test-rust:
+	cargo test --workspace --profile quick --quiet
+	RUSTFLAGS="--cfg loom" cargo test --package corten-core --profile quick --target-dir target/loom --quiet loom
+
+test-python: $(VENV)/installed
+	$(PY) -m unittest discover --start-directory tests/python --quiet
+
+## Formatting, lints, the project's own rules.
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --profile quick --quiet -- --deny warnings
+	cargo xtask tidy
+
+## Ratios of the fast kernels to their slow twins.
+bench:
+	cargo bench --package corten-cpu
+
+docs:
+	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps
+
+## An abi3 wheel in dist/.
+wheel: $(VENV)/bin/python
+	$(PY) -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir dist .
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: $(VENV)/bin/python $(RUST_SOURCES) $(PY_SOURCES)
+	$(PY) -m pip --disable-pip-version-check install --quiet numpy
+	$(PY) -m pip --disable-pip-version-check install --quiet --force-reinstall --no-deps .
+	touch $@
+
+clean:
+	rm -rf target dist $(VENV) out

@@ -1,0 +1,67 @@
+//! Variants that follow from the functional one: `out=` and in-place by computing and writing
+//! back, and numbers as tensors.
+
+use crate::{Tensor, iter, op};
+use corten_core::{Device, Layout, Result, Scalar, bail, can_cast};
+
+/// A rank-0 tensor made from a number: lowest in type promotion.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn wrapped(number: Scalar) -> Result<Tensor> {
+    let tensor =
+        op::scalar_tensor(number, Some(number.dtype()), Some(Layout::Strided), Some(Device::CPU), None)?;
+    tensor.set_wrapped_number(true);
+    Ok(tensor)
+}
+
+/// Writes a computed result into `out`, resizing it where its shape differs, and returns `out`.
+///
+/// # Errors
+/// `Runtime` when the result's dtype cannot be cast to that of `out`, or the devices differ.
+pub fn write_out(out: &Tensor, result: &Tensor) -> Result<Tensor> {
+    if !can_cast(result.dtype(), out.dtype()) {
+        bail!(
+            Runtime,
+            "result type {} can't be cast to the desired output type {}",
+            result.dtype().type_name(),
+            out.dtype().type_name()
+        );
+    }
+    if out.device() != result.device() {
+        bail!(
+            Runtime,
+            "Expected out tensor to have device {}, but got {} instead",
+            result.device(),
+            out.device()
+        );
+    }
+    iter::resize_output(out, &result.sizes())?;
+    op::copy_(out, result, false)?;
+    Ok(out.clone())
+}
+
+/// Writes a computed result into the tensor an in-place operator was called on.
+///
+/// # Errors
+/// `Runtime` when shape or dtype do not fit.
+pub fn write_inplace(self_: &Tensor, result: &Tensor) -> Result<Tensor> {
+    if !can_cast(result.dtype(), self_.dtype()) {
+        bail!(
+            Runtime,
+            "result type {} can't be cast to the desired output type {}",
+            result.dtype().type_name(),
+            self_.dtype().type_name()
+        );
+    }
+    if self_.sizes() != result.sizes() {
+        bail!(
+            Runtime,
+            "output with shape {:?} doesn't match the broadcast shape {:?}",
+            self_.sizes().as_slice(),
+            result.sizes().as_slice()
+        );
+    }
+    op::copy_(self_, result, false)?;
+    Ok(self_.clone())
+}

@@ -1,0 +1,184 @@
+//! What happens at a key for which an operator has no kernel of its own.
+
+use super::table::{BoxedCall, BoxedKernel};
+use crate::Tensor;
+use crate::boxed::{IValue, Stack};
+use crate::registry::{self, Gradient, OpDef};
+use corten_core::{DispatchKey, Result, bail, bug, grad_mode_enabled};
+use std::sync::{Arc, Once, PoisonError, RwLock};
+
+/// The fallback of a key.
+#[derive(Clone)]
+pub(super) enum Fallback {
+    /// Calls pass.
+    Fallthrough,
+    /// A kernel for every operator.
+    Kernel(BoxedKernel),
+}
+
+static FALLBACKS: RwLock<Vec<(DispatchKey, Fallback)>> = RwLock::new(Vec::new());
+
+/// Registers a kernel for every operator that has none at `key`.
+///
+/// Operators called at that key before keep what they found: register fallbacks at start-up.
+pub fn set_fallback(key: DispatchKey, kernel: BoxedKernel) {
+    set(key, Fallback::Kernel(kernel));
+}
+
+/// Lets calls of every operator that has no kernel at `key` pass.
+pub fn set_fallthrough_fallback(key: DispatchKey) {
+    set(key, Fallback::Fallthrough);
+}
+
+fn set(key: DispatchKey, fallback: Fallback) {
+    let mut all = FALLBACKS.write().unwrap_or_else(PoisonError::into_inner);
+    all.retain(|(other, _)| *other != key);
+    all.push((key, fallback));
+}
+
+pub(super) fn of(key: DispatchKey, def: &OpDef) -> Option<Fallback> {
+    let all = FALLBACKS.read().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, found)) = all.iter().find(|(other, _)| *other == key) {
+        return Some(found.clone());
+    }
+    if key.is_autograd() {
+        return Some(match def.gradient {
+            Gradient::Unknown => Fallback::Kernel(Arc::new(autograd_not_implemented)),
+            _ => Fallback::Fallthrough,
+        });
+    }
+    let passes = key == DispatchKey::ADInplaceOrView
+        || key == DispatchKey::BackendSelect
+        || key.is_autocast();
+    passes.then_some(Fallback::Fallthrough)
+}
+
+/// Registers the fallbacks that come with the dispatcher: lazily conjugated and negated tensors
+/// are materialised before a kernel that does not know of the bit.
+pub fn install_default_fallbacks() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        set_fallback(DispatchKey::Conjugate, Arc::new(|call, stack| materialise(&CONJ, call, stack)));
+        set_fallback(DispatchKey::Negative, Arc::new(|call, stack| materialise(&NEG, call, stack)));
+    });
+}
+
+/// An operator from outside without a derivative must not drop a gradient silently.
+fn autograd_not_implemented(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
+    let mut requires_grad = false;
+    for value in stack.iter() {
+        value.for_each_tensor(&mut |tensor| requires_grad |= requires_gradient(tensor));
+    }
+    if grad_mode_enabled() && requires_grad {
+        bail!(
+            NotImplemented,
+            "derivative for {} is not implemented",
+            call.op().def().qualified_name()
+        );
+    }
+    let written = written_tensors(call, stack);
+    call.redispatch(stack)?;
+    written.iter().for_each(|tensor| tensor.bump_version());
+    Ok(())
+}
+
+fn requires_gradient(tensor: &Tensor) -> bool {
+    tensor.autograd_meta().is_some_and(|meta| meta.requires_grad())
+}
+
+fn written_tensors(call: &BoxedCall, stack: &Stack) -> Vec<Tensor> {
+    let mut written = Vec::new();
+    for (argument, value) in call.op().schema().arguments.iter().zip(stack.iter()) {
+        if argument.is_written() {
+            value.for_each_tensor(&mut |tensor| written.push(tensor.clone()));
+        }
+    }
+    written
+}
+
+/// The operators that know one of the lazy bits.
+struct LazyBit {
+    is_set: fn(&Tensor) -> bool,
+    /// A view without (or with) the bit.
+    toggle: &'static str,
+    /// The bit's meaning applied to the data.
+    physical_inplace: &'static str,
+    /// A tensor of the same values without the bit.
+    resolve: &'static str,
+}
+
+static CONJ: LazyBit = LazyBit {
+    is_set: |tensor| tensor.is_conj(),
+    toggle: "aten::_conj",
+    physical_inplace: "aten::conj_physical_",
+    resolve: "aten::resolve_conj",
+};
+
+static NEG: LazyBit = LazyBit {
+    is_set: |tensor| tensor.is_neg(),
+    toggle: "aten::_neg_view",
+    physical_inplace: "aten::neg_",
+    resolve: "aten::resolve_neg",
+};
+
+/// Runs an operator on materialised inputs. A written argument is materialised in its own memory,
+/// written, and turned back, so that its views keep their meaning.
+fn materialise(bit: &LazyBit, call: &BoxedCall, stack: &mut Stack) -> Result<()> {
+    let mut written: Vec<(Tensor, Tensor)> = Vec::new();
+    let schema = call.op().schema();
+    for (argument, value) in schema.arguments.iter().zip(stack.iter_mut()) {
+        let is_written = argument.is_written();
+        replace_tensors(value, &mut |tensor| {
+            if !(bit.is_set)(tensor) {
+                return Ok(tensor.clone());
+            }
+            if !is_written {
+                return unary(bit.resolve, tensor);
+            }
+            let plain = unary(bit.toggle, tensor)?;
+            unary(bit.physical_inplace, &plain)?;
+            written.push((tensor.clone(), plain.clone()));
+            Ok(plain)
+        })?;
+    }
+    call.op().call_boxed(stack)?;
+    for (original, plain) in &written {
+        unary(bit.physical_inplace, plain)?;
+        for value in stack.iter_mut() {
+            replace_tensors(value, &mut |tensor| {
+                Ok(if tensor.is_same(plain) { original.clone() } else { tensor.clone() })
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn replace_tensors(
+    value: &mut IValue,
+    replace: &mut dyn FnMut(&Tensor) -> Result<Tensor>,
+) -> Result<()> {
+    match value {
+        IValue::Tensor(tensor) => *tensor = replace(tensor)?,
+        IValue::TensorList(list) => {
+            for tensor in list {
+                *tensor = replace(tensor)?;
+            }
+        }
+        IValue::OptionalTensorList(list) => {
+            for tensor in list.iter_mut().flatten() {
+                *tensor = replace(tensor)?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn unary(name: &str, tensor: &Tensor) -> Result<Tensor> {
+    let Some(op) = registry::find(name) else {
+        bug!("the operator {name} is not registered");
+    };
+    let mut stack: Stack = std::iter::once(IValue::from(tensor)).collect();
+    op.call_boxed(&mut stack)?;
+    crate::boxed::returns(stack)
+}

@@ -1,0 +1,16 @@
+//! The dispatcher: from a call's tensors to a kernel.
+//!
+//! Every overload has one static [`TypedOp`] with a table of kernels, one place per runtime key.
+//! A typed call computes the key set of its tensors, applies the thread's include and exclude
+//! sets, and reads one place of the table. Places are filled on first use from what was
+//! registered (see Note [Lazy dispatch tables]).
+
+mod fallback;
+mod keys;
+mod table;
+mod target;
+
+pub use fallback::{install_default_fallbacks, set_fallback, set_fallthrough_fallback};
+pub use keys::KeyBuilder;
+pub use table::{BoxedCall, BoxedKernel, Found, Registration, TypedOp};
+pub use target::Target;

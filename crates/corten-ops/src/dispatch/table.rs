@@ -1,0 +1,344 @@
+//! The kernel table of one operator.
+
+use super::{Target, fallback};
+use crate::boxed::Stack;
+use crate::registry::{AnyOp, OpDef, OpKind};
+use crate::schema::Schema;
+use corten_core::{DispatchKey, Error, KeySet, NUM_RUNTIME_KEYS, Result, err, tls};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// A kernel over the stack, for any operator.
+pub type BoxedKernel = Arc<dyn Fn(&BoxedCall, &mut Stack) -> Result<()> + Send + Sync>;
+
+/// A call on its way to a boxed kernel: the operator and the keys not yet handled.
+#[derive(Clone)]
+pub struct BoxedCall {
+    op: &'static dyn AnyOp,
+    keys: KeySet,
+    kernel: BoxedKernel,
+}
+
+impl BoxedCall {
+    /// The operator that is called.
+    pub fn op(&self) -> &'static dyn AnyOp {
+        self.op
+    }
+
+    /// The keys of the call, the handled one on top.
+    pub fn keys(&self) -> KeySet {
+        self.keys
+    }
+
+    /// Runs the kernel.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn run(&self, stack: &mut Stack) -> Result<()> {
+        (self.kernel)(self, stack)
+    }
+
+    /// Goes on to the next kernel below the one that handles this call.
+    ///
+    /// # Errors
+    /// The kernel's, or `NotImplemented` when there is none.
+    pub fn redispatch(&self, stack: &mut Stack) -> Result<()> {
+        self.op.call_boxed_at(self.keys.without_highest(), stack)
+    }
+}
+
+/// One place of the table, never freed: readers take no lock.
+enum Entry<F> {
+    Typed(F),
+    Boxed(BoxedKernel),
+    Fallthrough,
+}
+
+struct Registered<F: 'static> {
+    target: Target,
+    id: u64,
+    entry: &'static Entry<F>,
+}
+
+/// What a lookup found.
+pub enum Found<F> {
+    /// A kernel with the operator's own signature.
+    Typed(F),
+    /// A kernel over the stack.
+    Boxed(BoxedCall),
+}
+
+/// An operator with its kernels. `F` is the function pointer type of its signature.
+///
+/// Note [Lazy dispatch tables]: a full table has 137 places, most never read. Computing all of
+/// them for every operator at start-up would touch more than a megabyte, so a place stays null
+/// until a call needs it and is then computed from the registrations by the rules of
+/// `resolve`. A new registration clears the table.
+pub struct TypedOp<F: 'static> {
+    def: &'static OpDef,
+    boxed: fn(F, &mut Stack) -> Result<()>,
+    /// Functionality bits whose kernels are known to fall through for every backend.
+    skipped: AtomicU64,
+    table: [AtomicPtr<Entry<F>>; NUM_RUNTIME_KEYS],
+    /// The kernel that comes with the declaration, where there is one for every backend.
+    builtin: Option<(Target, Entry<F>)>,
+    registered: Mutex<Vec<Registered<F>>>,
+    schema: OnceLock<Schema>,
+}
+
+impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
+    /// An operator whose kernels come from the backends; `boxed` adapts its signature to the stack.
+    pub const fn new(def: &'static OpDef, boxed: fn(F, &mut Stack) -> Result<()>) -> Self {
+        Self::with_builtin(def, boxed, None)
+    }
+
+    /// An operator with one kernel for every backend and a gradient of its own.
+    pub const fn explicit(
+        def: &'static OpDef,
+        boxed: fn(F, &mut Stack) -> Result<()>,
+        kernel: F,
+    ) -> Self {
+        let target = Target::CompositeExplicitAutograd;
+        Self::with_builtin(def, boxed, Some((target, Entry::Typed(kernel))))
+    }
+
+    /// An operator made of others, differentiable through them.
+    pub const fn implicit(
+        def: &'static OpDef,
+        boxed: fn(F, &mut Stack) -> Result<()>,
+        kernel: F,
+    ) -> Self {
+        let target = Target::CompositeImplicitAutograd;
+        Self::with_builtin(def, boxed, Some((target, Entry::Typed(kernel))))
+    }
+
+    const fn with_builtin(
+        def: &'static OpDef,
+        boxed: fn(F, &mut Stack) -> Result<()>,
+        builtin: Option<(Target, Entry<F>)>,
+    ) -> Self {
+        Self {
+            builtin,
+            def,
+            boxed,
+            skipped: AtomicU64::new(0),
+            table: [const { AtomicPtr::new(std::ptr::null_mut()) }; NUM_RUNTIME_KEYS],
+            registered: Mutex::new(Vec::new()),
+            schema: OnceLock::new(),
+        }
+    }
+
+    /// The declaration.
+    pub fn def(&self) -> &'static OpDef {
+        self.def
+    }
+
+    /// Registers a kernel. The last registration to a target wins.
+    pub fn implement(&'static self, target: impl Into<Target>, kernel: F) {
+        self.register(target.into(), Entry::Typed(kernel));
+    }
+
+    /// Lets calls pass the given keys without stopping.
+    pub fn implement_fallthrough(&'static self, target: impl Into<Target>) {
+        self.register(target.into(), Entry::Fallthrough);
+    }
+
+    /// The kernel for a key set that already includes the thread's sets.
+    ///
+    /// # Errors
+    /// `NotImplemented` when no kernel serves the keys.
+    #[inline]
+    pub fn lookup(&'static self, keys: KeySet) -> Result<Found<F>> {
+        let mut keys = keys - KeySet::from_bits(self.skipped.load(Ordering::Relaxed));
+        loop {
+            let index = keys.highest_runtime_index();
+            // SAFETY: a place is null or holds a reference from `Box::leak`, published with
+            // Release; entries are never freed or changed.
+            let entry = match unsafe { self.table[index].load(Ordering::Acquire).as_ref() } {
+                Some(entry) => entry,
+                None => self.resolve(keys, index)?,
+            };
+            match entry {
+                Entry::Typed(kernel) => return Ok(Found::Typed(*kernel)),
+                Entry::Boxed(kernel) => {
+                    return Ok(Found::Boxed(BoxedCall { op: self, keys, kernel: kernel.clone() }));
+                }
+                Entry::Fallthrough => keys = keys.without_highest(),
+            }
+        }
+    }
+
+    fn register(&'static self, target: Target, entry: Entry<F>) -> u64 {
+        let mut registered = self.registrations();
+        let id = registered.iter().map(|one| one.id).max().unwrap_or(0) + 1;
+        registered.push(Registered { target, id, entry: Box::leak(Box::new(entry)) });
+        self.clear_table();
+        id
+    }
+
+    fn clear_table(&self) {
+        self.skipped.store(0, Ordering::Relaxed);
+        for place in &self.table {
+            // Most places of most tables were never touched: reading keeps their pages unused.
+            if !place.load(Ordering::Relaxed).is_null() {
+                place.store(std::ptr::null_mut(), Ordering::Release);
+            }
+        }
+    }
+
+    fn registrations(&self) -> MutexGuard<'_, Vec<Registered<F>>> {
+        self.registered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find_entry(
+        &'static self,
+        registered: &[Registered<F>],
+        key: DispatchKey,
+    ) -> Option<&'static Entry<F>> {
+        let last = |target: Target| {
+            let explicit = registered.iter().rev().find(|one| one.target == target);
+            let builtin = self.builtin.as_ref().filter(|(other, _)| *other == target);
+            explicit.map(|one| one.entry).or(builtin.map(|(_, entry)| entry))
+        };
+        if let Some(entry) = last(Target::Key(key)) {
+            return Some(entry);
+        }
+        if key.passes_views() && self.def.kind == OpKind::View {
+            return Some(&Entry::Fallthrough);
+        }
+        let backend = key.is_backend() || key == DispatchKey::Undefined;
+        let explicit = last(Target::CompositeExplicitAutograd);
+        if backend && explicit.is_some() {
+            return explicit;
+        }
+        if let Some(entry) = last(Target::CompositeImplicitAutograd) {
+            let has_kernel = |key| last(Target::Key(key)).is_some();
+            let shadowed = explicit.is_some() || key.backend_of_autograd().is_some_and(has_kernel);
+            if backend || (key.is_autograd() && !shadowed) {
+                return Some(entry);
+            }
+        }
+        last(Target::Autograd).filter(|_| key.is_autograd())
+    }
+
+    /// Computes one place of the table, in the order: the key itself, composite explicit,
+    /// composite implicit, the autograd alias, the key's fallback.
+    #[cold]
+    fn resolve(&'static self, keys: KeySet, index: usize) -> Result<&'static Entry<F>> {
+        let registered = self.registrations();
+        let key = keys.highest_key();
+        let entry = match self.find_entry(&registered, key) {
+            Some(entry) => entry,
+            None => match fallback::of(key, self.def) {
+                Some(fallback::Fallback::Fallthrough) => &Entry::Fallthrough,
+                Some(fallback::Fallback::Kernel(kernel)) => Box::leak(Box::new(Entry::Boxed(kernel))),
+                None => {
+                    drop(registered);
+                    return Err(missing_kernel(self.def, key, &self.kernels()));
+                }
+            },
+        };
+        if matches!(entry, Entry::Fallthrough) && !key.is_per_backend() && !keys.is_empty() {
+            self.skipped.fetch_or(keys.highest_functionality().bits(), Ordering::Relaxed);
+        }
+        self.table[index].store(std::ptr::from_ref(entry).cast_mut(), Ordering::Release);
+        Ok(entry)
+    }
+}
+
+#[cold]
+fn missing_kernel(def: &OpDef, key: DispatchKey, kernels: &[(Target, &str)]) -> Error {
+    let name = def.qualified_name();
+    let mut available: Vec<String> = kernels.iter().map(|(target, _)| target.to_string()).collect();
+    available.sort();
+    available.dedup();
+    let available = available.join(", ");
+    if key == DispatchKey::Undefined {
+        return err!(
+            NotImplemented,
+            "There were no tensor arguments to this function (e.g., you passed an empty list of \
+             Tensors), but no fallback function is registered for schema {name}. Available \
+             functions are [{available}]."
+        );
+    }
+    err!(
+        NotImplemented,
+        "Could not run '{name}' with arguments from the '{key}' backend. '{name}' is only \
+         available for these backends: [{available}]."
+    )
+}
+
+impl<F: Copy + Send + Sync + 'static> AnyOp for TypedOp<F> {
+    fn def(&self) -> &'static OpDef {
+        self.def
+    }
+
+    fn schema(&self) -> &Schema {
+        self.schema.get_or_init(|| self.def.parse_schema())
+    }
+
+    fn call_boxed(&'static self, stack: &mut Stack) -> Result<()> {
+        let mut keys = KeySet::EMPTY;
+        for value in stack.iter() {
+            value.for_each_tensor(&mut |tensor| keys = keys | tensor.key_set());
+        }
+        let keys = self.def.factory_keys(self.schema(), keys, stack);
+        self.call_boxed_at(tls::effective(keys), stack)
+    }
+
+    fn call_boxed_at(&'static self, keys: KeySet, stack: &mut Stack) -> Result<()> {
+        let expected = self.schema().arguments.len();
+        crate::boxed::check_argument_count(self.def.name, stack.len(), expected)?;
+        match self.lookup(keys)? {
+            Found::Typed(kernel) => (self.boxed)(kernel, stack),
+            Found::Boxed(call) => call.run(stack),
+        }
+    }
+
+    fn implement_boxed(&'static self, target: Target, kernel: BoxedKernel) -> Registration {
+        let id = self.register(target, Entry::Boxed(kernel));
+        Registration { op: self, id }
+    }
+
+    fn pass_through(&'static self, target: Target) -> Registration {
+        let id = self.register(target, Entry::Fallthrough);
+        Registration { op: self, id }
+    }
+
+    fn deregister(&self, id: u64) {
+        self.registrations().retain(|one| one.id != id);
+        self.clear_table();
+    }
+
+    fn kernels(&self) -> Vec<(Target, &'static str)> {
+        let describe = |entry: &Entry<F>| match entry {
+            Entry::Typed(_) => "typed",
+            Entry::Boxed(_) => "boxed",
+            Entry::Fallthrough => "fallthrough",
+        };
+        let builtin = self.builtin.iter().map(|(target, entry)| (*target, describe(entry)));
+        let registered = self.registrations();
+        builtin.chain(registered.iter().map(|one| (one.target, describe(one.entry)))).collect()
+    }
+
+    fn has_kernel_for(&'static self, keys: KeySet) -> bool {
+        self.find_entry(&self.registrations(), keys.highest_key()).is_some()
+    }
+}
+
+/// A registration that can be taken back.
+#[must_use = "`remove` takes the kernel out again; `keep` leaves it"]
+pub struct Registration {
+    op: &'static dyn AnyOp,
+    id: u64,
+}
+
+impl Registration {
+    /// Leaves the kernel in place for the rest of the program.
+    pub fn keep(self) {}
+
+    /// Takes the kernel out again.
+    pub fn remove(self) {
+        self.op.deregister(self.id);
+    }
+}

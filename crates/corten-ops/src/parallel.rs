@@ -1,0 +1,65 @@
+//! Splitting a range over threads. The pool belongs to the CPU crate, which installs itself here;
+//! until then everything runs on the calling thread.
+
+use corten_core::Result;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+/// Below this many elements a second thread costs more than it saves.
+pub const GRAIN: i64 = 32_768;
+
+/// What a thread pool offers.
+pub struct Pool {
+    /// Runs the body over disjoint parts of the range, each at least `grain` long, and returns the
+    /// first error. The calling thread takes part.
+    pub run: fn(Range<i64>, i64, &(dyn Fn(Range<i64>) -> Result<()> + Sync)) -> Result<()>,
+    /// The number of threads a range is split over at most.
+    pub num_threads: fn() -> usize,
+    /// Changes that number; 0 is refused by the caller.
+    pub set_num_threads: fn(usize),
+    /// Whether the calling thread already runs inside a parallel region.
+    pub in_parallel_region: fn() -> bool,
+}
+
+static POOL: OnceLock<Pool> = OnceLock::new();
+
+/// Installs the thread pool. Only the first call has an effect.
+pub fn install(pool: Pool) {
+    // A second installation means that two CPU crates are linked; the first one serves both.
+    let _ = POOL.set(pool);
+}
+
+/// Runs `body` over parts of `range`, in parallel where it is longer than `grain`.
+///
+/// # Errors
+/// The first error of any part.
+pub fn parallel_for(
+    range: Range<i64>,
+    grain: i64,
+    body: impl Fn(Range<i64>) -> Result<()> + Sync,
+) -> Result<()> {
+    if range.is_empty() {
+        return Ok(());
+    }
+    match POOL.get() {
+        Some(pool) if range.end - range.start > grain.max(1) => (pool.run)(range, grain, &body),
+        _ => body(range),
+    }
+}
+
+/// The number of threads that a range is split over at most.
+pub fn num_threads() -> usize {
+    POOL.get().map_or(1, |pool| (pool.num_threads)())
+}
+
+/// Sets the number of threads; takes effect for the next range.
+pub fn set_num_threads(threads: usize) {
+    if let Some(pool) = POOL.get() {
+        (pool.set_num_threads)(threads.max(1));
+    }
+}
+
+/// Whether the calling thread runs inside a parallel region, where ranges are not split again.
+pub fn in_parallel_region() -> bool {
+    POOL.get().is_some_and(|pool| (pool.in_parallel_region)())
+}

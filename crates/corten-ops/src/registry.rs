@@ -1,0 +1,158 @@
+//! The operators as data: declarations, lookup by name, schemas.
+
+use crate::boxed::{IValue, Stack};
+use crate::dispatch::{BoxedKernel, KeyBuilder, Registration, Target};
+use crate::schema::Schema;
+use corten_core::{KeySet, Result};
+use std::collections::HashMap;
+use std::sync::{OnceLock, PoisonError, RwLock};
+
+/// What a call does to its arguments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpKind {
+    /// Returns new tensors.
+    Functional,
+    /// Writes `self` and returns it.
+    Inplace,
+    /// Writes `out` and returns it.
+    Out,
+    /// Returns tensors that share memory with an argument.
+    View,
+}
+
+/// How an operator gets its gradient.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Gradient {
+    /// From a formula.
+    Formula,
+    /// It is declared not to have one.
+    None,
+    /// From the operators it calls.
+    Composite,
+    /// Unknown: an operator from outside the registry.
+    Unknown,
+}
+
+/// The declaration of one overload.
+#[derive(Debug)]
+pub struct OpDef {
+    /// The name without namespace and overload, such as `add_`.
+    pub name: &'static str,
+    /// The overload, such as `Tensor`; often empty.
+    pub overload: &'static str,
+    /// The namespace, `aten` for the registry's own.
+    pub namespace: &'static str,
+    /// The schema without namespace.
+    pub schema: &'static str,
+    /// What a call does to its arguments.
+    pub kind: OpKind,
+    /// Whether it is a function of the Python module.
+    pub function: bool,
+    /// Whether it is a method of `Tensor`.
+    pub method: bool,
+    /// Further Python homes, such as `nn.functional`.
+    pub python: &'static [&'static str],
+    /// What it does, in one or two sentences.
+    pub doc: &'static str,
+    /// File and line of the declaration.
+    pub source: &'static str,
+    /// The kind of implementation, such as `pointwise`.
+    pub implementation: &'static str,
+    /// Where the gradient comes from.
+    pub gradient: Gradient,
+}
+
+impl OpDef {
+    /// `aten::add.Tensor`.
+    pub fn qualified_name(&self) -> String {
+        match self.overload {
+            "" => format!("{}::{}", self.namespace, self.name),
+            overload => format!("{}::{}.{overload}", self.namespace, self.name),
+        }
+    }
+
+    pub(crate) fn parse_schema(&self) -> Schema {
+        // The generator parsed this text, or `Library::define` did: it is well formed.
+        Schema::parse(self.schema).unwrap_or_default()
+    }
+
+    /// The keys of a boxed factory call: where no tensor decides, device and layout do.
+    pub(crate) fn factory_keys(&self, schema: &Schema, keys: KeySet, stack: &Stack) -> KeySet {
+        let mut device = None;
+        let mut layout = None;
+        for (argument, value) in schema.arguments.iter().zip(stack.iter()) {
+            match value {
+                IValue::Device(given) if argument.name == "device" => device = Some(*given),
+                IValue::Layout(given) if argument.name == "layout" => layout = Some(*given),
+                _ => {}
+            }
+        }
+        let is_factory = schema.arguments.iter().any(|argument| argument.name == "device");
+        if is_factory { KeyBuilder::with(keys).options(layout, device).keys() } else { keys }
+    }
+}
+
+/// An operator whatever its signature.
+pub trait AnyOp: Sync {
+    /// The declaration.
+    fn def(&self) -> &'static OpDef;
+    /// The parsed schema.
+    fn schema(&self) -> &Schema;
+    /// Calls the operator with the arguments on the stack, in schema order and all present, and
+    /// leaves the results there.
+    ///
+    /// # Errors
+    /// The kernel's, or `NotImplemented` when no kernel serves the arguments.
+    fn call_boxed(&'static self, stack: &mut Stack) -> Result<()>;
+    /// Calls the operator as if its arguments had the given keys.
+    ///
+    /// # Errors
+    /// As [`AnyOp::call_boxed`].
+    fn call_boxed_at(&'static self, keys: KeySet, stack: &mut Stack) -> Result<()>;
+    /// Registers a kernel over the stack.
+    fn implement_boxed(&'static self, target: Target, kernel: BoxedKernel) -> Registration;
+    /// Lets calls pass a key.
+    fn pass_through(&'static self, target: Target) -> Registration;
+    /// Takes a registration back.
+    fn deregister(&self, id: u64);
+    /// What is registered, oldest first.
+    fn kernels(&self) -> Vec<(Target, &'static str)>;
+    /// Whether a kernel other than a fallback serves the highest of the keys.
+    fn has_kernel_for(&'static self, keys: KeySet) -> bool;
+}
+
+type Table = HashMap<String, &'static dyn AnyOp>;
+
+static OUTSIDE: RwLock<Vec<&'static dyn AnyOp>> = RwLock::new(Vec::new());
+
+fn declared() -> &'static Table {
+    static TABLE: OnceLock<Table> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        crate::op::OPS.iter().map(|op| (op.def().qualified_name(), *op)).collect()
+    })
+}
+
+/// Looks up `namespace::name.overload`.
+pub fn find(name: &str) -> Option<&'static dyn AnyOp> {
+    if let Some(op) = declared().get(name) {
+        return Some(*op);
+    }
+    let outside = OUTSIDE.read().unwrap_or_else(PoisonError::into_inner);
+    outside.iter().copied().find(|op| op.def().qualified_name() == name)
+}
+
+/// Every overload of `namespace::name`, in the order of declaration.
+pub fn overloads(name: &str) -> Vec<&'static dyn AnyOp> {
+    let (namespace, base) = name.split_once("::").unwrap_or(("aten", name));
+    all().into_iter().filter(|op| op.def().name == base && op.def().namespace == namespace).collect()
+}
+
+/// Every operator: the registry's in the order of declaration, then those from outside.
+pub fn all() -> Vec<&'static dyn AnyOp> {
+    let outside = OUTSIDE.read().unwrap_or_else(PoisonError::into_inner);
+    crate::op::OPS.iter().copied().chain(outside.iter().copied()).collect()
+}
+
+pub(crate) fn add_from_outside(op: &'static dyn AnyOp) {
+    OUTSIDE.write().unwrap_or_else(PoisonError::into_inner).push(op);
+}

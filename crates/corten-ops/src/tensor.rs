@@ -1,0 +1,60 @@
+//! The tensor handle with operators.
+
+use corten_core::TensorBase;
+use std::ops::Deref;
+
+/// A cheap handle to a tensor: geometry over shared, reference-counted storage.
+///
+/// Cloning a handle never copies data. Every operator of the registry is a method; the accessors
+/// that need no operator (`sizes`, `strides`, `dtype`, …) are those of [`TensorBase`].
+#[derive(Clone)]
+pub struct Tensor(TensorBase);
+
+impl Tensor {
+    /// The undefined tensor: no storage, no dtype, no device. It stands for "no gradient".
+    pub fn undefined() -> Self {
+        Self(TensorBase::undefined())
+    }
+
+    /// The handle without operator methods.
+    pub fn base(&self) -> &TensorBase {
+        &self.0
+    }
+
+    /// This handle as an option: `None` when undefined.
+    pub fn as_defined(&self) -> Option<&Self> {
+        self.defined().then_some(self)
+    }
+}
+
+impl Default for Tensor {
+    fn default() -> Self {
+        Self::undefined()
+    }
+}
+
+impl Deref for Tensor {
+    type Target = TensorBase;
+
+    fn deref(&self) -> &TensorBase {
+        &self.0
+    }
+}
+
+impl From<TensorBase> for Tensor {
+    fn from(base: TensorBase) -> Self {
+        Self(base)
+    }
+}
+
+impl From<Tensor> for TensorBase {
+    fn from(tensor: Tensor) -> Self {
+        tensor.0
+    }
+}
+
+impl From<&Tensor> for Tensor {
+    fn from(tensor: &Tensor) -> Self {
+        tensor.clone()
+    }
+}
