@@ -1,5 +1,6 @@
 //! What happens at a key for which an operator has no kernel of its own.
 
+use super::groups::{is_autocast, is_autograd};
 use super::table::{BoxedCall, BoxedKernel};
 use crate::Tensor;
 use crate::boxed::{IValue, Stack};
@@ -41,7 +42,7 @@ pub(super) fn of(key: DispatchKey, def: &OpDef) -> Option<Fallback> {
     if let Some((_, found)) = all.iter().find(|(other, _)| *other == key) {
         return Some(found.clone());
     }
-    if key.is_autograd() {
+    if is_autograd(key) {
         return Some(match def.gradient {
             Gradient::Unknown => Fallback::Kernel(Arc::new(autograd_not_implemented)),
             _ => Fallback::Fallthrough,
@@ -49,7 +50,7 @@ pub(super) fn of(key: DispatchKey, def: &OpDef) -> Option<Fallback> {
     }
     let passes = key == DispatchKey::ADInplaceOrView
         || key == DispatchKey::BackendSelect
-        || key.is_autocast();
+        || is_autocast(key);
     passes.then_some(Fallback::Fallthrough)
 }
 

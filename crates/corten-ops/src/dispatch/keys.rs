@@ -1,7 +1,7 @@
 //! The key set of a call.
 
 use crate::Tensor;
-use corten_core::{Backend, Device, Generator, KeySet, Layout, tls};
+use corten_core::{DType, Device, Generator, KeySet, Layout, tls};
 
 /// Collects the keys of a call's arguments.
 ///
@@ -57,7 +57,7 @@ impl KeyBuilder {
     /// Adds a generator's backend.
     pub fn generator(self, generator: Option<&Generator>) -> Self {
         match generator {
-            Some(generator) => Self(self.0 | KeySet::for_device(generator.device(), Layout::Strided)),
+            Some(generator) => Self(self.0 | of_device(generator.device(), Layout::Strided)),
             None => self,
         }
     }
@@ -69,8 +69,8 @@ impl KeyBuilder {
         }
         let layout = layout.unwrap_or(Layout::Strided);
         match device {
-            Some(device) => Self(KeySet::for_device(device, layout)),
-            None if self.0.is_empty() => Self(KeySet::for_device(Device::CPU, layout)),
+            Some(device) => Self(of_device(device, layout)),
+            None if self.0.is_empty() => Self(of_device(Device::CPU, layout)),
             None => self,
         }
     }
@@ -80,9 +80,8 @@ impl KeyBuilder {
     pub fn finish(self) -> KeySet {
         tls::effective(self.0)
     }
+}
 
-    /// Adds a backend's dense key.
-    pub fn backend(self, backend: Backend) -> Self {
-        Self(self.0 | KeySet::from_backend(backend))
-    }
+fn of_device(device: Device, layout: Layout) -> KeySet {
+    KeySet::for_tensor(device.device_type, layout, DType::Undefined)
 }

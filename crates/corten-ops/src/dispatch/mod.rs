@@ -6,11 +6,13 @@
 //! registered (see Note [Lazy dispatch tables]).
 
 mod fallback;
+mod groups;
 mod keys;
 mod table;
-mod target;
 
 pub use fallback::{install_default_fallbacks, set_fallback, set_fallthrough_fallback};
 pub use keys::KeyBuilder;
 pub use table::{BoxedCall, BoxedKernel, Found, Registration, TypedOp};
-pub use target::Target;
+
+/// What a kernel is registered to: a runtime key, or an alias for a group of them.
+pub use corten_core::DispatchKey as Target;

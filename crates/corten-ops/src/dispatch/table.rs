@@ -1,5 +1,6 @@
 //! The kernel table of one operator.
 
+use super::groups::{backend_of_autograd, is_autograd, is_backend, passes_views, without_highest};
 use super::{Target, fallback};
 use crate::boxed::Stack;
 use crate::registry::{AnyOp, OpDef, OpKind};
@@ -43,7 +44,7 @@ impl BoxedCall {
     /// # Errors
     /// The kernel's, or `NotImplemented` when there is none.
     pub fn redispatch(&self, stack: &mut Stack) -> Result<()> {
-        self.op.call_boxed_at(self.keys.without_highest(), stack)
+        self.op.call_boxed_at(without_highest(self.keys), stack)
     }
 }
 
@@ -149,7 +150,7 @@ impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
     /// `NotImplemented` when no kernel serves the keys.
     #[inline]
     pub fn lookup(&'static self, keys: KeySet) -> Result<Found<F>> {
-        let mut keys = keys - KeySet::from_bits(self.skipped.load(Ordering::Relaxed));
+        let mut keys = keys.without(KeySet(self.skipped.load(Ordering::Relaxed)));
         loop {
             let index = keys.highest_runtime_index();
             // SAFETY: a place is null or holds a reference from `Box::leak`, published with
@@ -163,7 +164,7 @@ impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
                 Entry::Boxed(kernel) => {
                     return Ok(Found::Boxed(BoxedCall { op: self, keys, kernel: kernel.clone() }));
                 }
-                Entry::Fallthrough => keys = keys.without_highest(),
+                Entry::Fallthrough => keys = without_highest(keys),
             }
         }
     }
@@ -203,22 +204,22 @@ impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
         if let Some(entry) = last(Target::Key(key)) {
             return Some(entry);
         }
-        if key.passes_views() && self.def.kind == OpKind::View {
+        if passes_views(key) && self.def.kind == OpKind::View {
             return Some(&Entry::Fallthrough);
         }
-        let backend = key.is_backend() || key == DispatchKey::Undefined;
+        let backend = is_backend(key) || key == DispatchKey::Undefined;
         let explicit = last(Target::CompositeExplicitAutograd);
         if backend && explicit.is_some() {
             return explicit;
         }
         if let Some(entry) = last(Target::CompositeImplicitAutograd) {
             let has_kernel = |key| last(Target::Key(key)).is_some();
-            let shadowed = explicit.is_some() || key.backend_of_autograd().is_some_and(has_kernel);
-            if backend || (key.is_autograd() && !shadowed) {
+            let shadowed = explicit.is_some() || backend_of_autograd(key).is_some_and(has_kernel);
+            if backend || (is_autograd(key) && !shadowed) {
                 return Some(entry);
             }
         }
-        last(Target::Autograd).filter(|_| key.is_autograd())
+        last(Target::Autograd).filter(|_| is_autograd(key))
     }
 
     /// Computes one place of the table, in the order: the key itself, composite explicit,
@@ -238,8 +239,8 @@ impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
                 }
             },
         };
-        if matches!(entry, Entry::Fallthrough) && !key.is_per_backend() && !keys.is_empty() {
-            self.skipped.fetch_or(keys.highest_functionality().bits(), Ordering::Relaxed);
+        if matches!(entry, Entry::Fallthrough) && key.backend().is_none() && key != DispatchKey::Undefined {
+            self.skipped.fetch_or(KeySet::from_key(key).0, Ordering::Relaxed);
         }
         self.table[index].store(std::ptr::from_ref(entry).cast_mut(), Ordering::Release);
         Ok(entry)

@@ -1,0 +1,378 @@
+//! Samplers without a fast path.
+
+use super::fill::{fill, memory_order, with_generator};
+use super::normal::normal_pair;
+use corten_core::{
+    AccessSet, Access, DType, Element, Generator, GeneratorGuard, Result, Scalar, bail, bf16, cast, ensure, f16,
+    match_dtype,
+};
+use corten_ops::{Tensor, op};
+
+/// A uniform number over `[0, 1)` with 24 random bits.
+pub(super) fn uniform24(generator: &mut GeneratorGuard<'_>) -> f32 {
+    (generator.random() & 0x00FF_FFFF) as f32 * (1.0 / 16_777_216.0)
+}
+
+/// A uniform number over `[0, 1)` with 53 random bits.
+pub(super) fn uniform53(generator: &mut GeneratorGuard<'_>) -> f64 {
+    (generator.random64() & ((1 << 53) - 1)) as f64 * (1.0 / 9_007_199_254_740_992.0)
+}
+
+/// Dtypes that a uniform number can be drawn in.
+pub(super) trait Uniform: Element {
+    fn uniform(generator: &mut GeneratorGuard<'_>, from: f64, to: f64) -> Self;
+}
+
+impl Uniform for f64 {
+    fn uniform(generator: &mut GeneratorGuard<'_>, from: f64, to: f64) -> Self {
+        uniform53(generator) * (to - from) + from
+    }
+}
+
+impl Uniform for f32 {
+    fn uniform(generator: &mut GeneratorGuard<'_>, from: f64, to: f64) -> Self {
+        let (from, to) = (from as f32, to as f32);
+        uniform24(generator) * (to - from) + from
+    }
+}
+
+macro_rules! uniform_reduced {
+    ($($type:ty),+) => {$(
+        impl Uniform for $type {
+            fn uniform(generator: &mut GeneratorGuard<'_>, from: f64, to: f64) -> Self {
+                let rounded = <$type>::from_f32(f32::uniform(generator, from, to));
+                // Rounding may reach the excluded upper bound.
+                if rounded == <$type>::from_f64(to) { <$type>::from_f64(from) } else { rounded }
+            }
+        }
+    )+};
+}
+
+uniform_reduced!(f16, bf16);
+
+/// Fills with numbers from the uniform distribution over `[from, to)`.
+///
+/// # Errors
+/// `Runtime` when `from > to` or the range exceeds the dtype's.
+pub fn uniform_(
+    self_: &Tensor,
+    from: f64,
+    to: f64,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    if self_.dtype().is_complex() {
+        uniform_(&op::view_as_real(self_)?, from, to, generator)?;
+        return Ok(self_.clone());
+    }
+    ensure!(
+        from <= to,
+        Runtime,
+        "uniform_ expects to return a [from, to) range, but found from={from} > to={to}"
+    );
+    let limit = max_finite(self_.dtype());
+    ensure!(
+        to - from <= limit,
+        Runtime,
+        "uniform_ expects to-from <= std::numeric_limits<{}>::max(), but found to={to} and \
+         from={from} which result in to-from to exceed the limit",
+        self_.dtype().type_name()
+    );
+    with_generator(generator, |rng| {
+        match self_.dtype() {
+            DType::Float32 => fill(self_, || f32::uniform(rng, from, to)),
+            DType::Float64 => fill(self_, || f64::uniform(rng, from, to)),
+            DType::Float16 => fill(self_, || f16::uniform(rng, from, to)),
+            DType::BFloat16 => fill(self_, || bf16::uniform(rng, from, to)),
+            other => not_implemented("check_uniform_bounds", other),
+        }
+    })?;
+    Ok(self_.clone())
+}
+
+fn not_implemented<T>(kernel: &str, dtype: DType) -> Result<T> {
+    bail!(NotImplemented, "\"{kernel}\" not implemented for '{}'", dtype.type_name())
+}
+
+fn max_finite(dtype: DType) -> f64 {
+    match dtype {
+        DType::Float16 => f16::MAX.to_f64(),
+        DType::BFloat16 => bf16::MAX.to_f64(),
+        DType::Float32 => f64::from(f32::MAX),
+        _ => f64::MAX,
+    }
+}
+
+/// The largest integer up to which every integer is a value of the dtype, and the smallest one.
+fn integer_range(dtype: DType) -> Option<(i128, i128)> {
+    Some(match dtype {
+        DType::Bool => (0, 1),
+        DType::UInt8 => (0, 255),
+        DType::Int8 => (-128, 127),
+        DType::Int16 => (i16::MIN.into(), i16::MAX.into()),
+        DType::Int32 => (i32::MIN.into(), i32::MAX.into()),
+        DType::Int64 => (i64::MIN.into(), i64::MAX.into()),
+        DType::UInt16 => (0, u16::MAX.into()),
+        DType::UInt32 => (0, u32::MAX.into()),
+        DType::UInt64 => (0, u64::MAX.into()),
+        DType::Float16 => (-65_504, 65_504),
+        DType::BFloat16 | DType::Float32 | DType::Float64 => (i128::MIN, i128::MAX),
+        _ => return None,
+    })
+}
+
+/// The exclusive upper bound of `random_()` for floating-point dtypes is the mantissa's range.
+fn random_range(dtype: DType) -> Option<u64> {
+    Some(match dtype {
+        DType::Bool => 2,
+        DType::UInt8 => 1 << 8,
+        DType::Int8 => 1 << 7,
+        DType::Int16 => 1 << 15,
+        DType::Int32 => 1 << 31,
+        DType::Int64 => 1 << 63,
+        DType::UInt16 => 1 << 16,
+        DType::UInt32 => 1 << 32,
+        DType::Float16 => (1 << 11) + 1,
+        DType::BFloat16 => (1 << 8) + 1,
+        DType::Float32 => (1 << 24) + 1,
+        DType::Float64 => (1 << 53) + 1,
+        _ => return None,
+    })
+}
+
+/// From this range on a sample takes 64 random bits.
+const WIDE_RANGE: u64 = 1 << 28;
+
+fn fill_integers(
+    self_: &Tensor,
+    generator: Option<&Generator>,
+    mut sample: impl FnMut(&mut GeneratorGuard<'_>) -> i64,
+) -> Result<Tensor> {
+    with_generator(generator, |rng| {
+        match_dtype!(self_.dtype(), "random_", AllNoComplex, T => fill(self_, || cast::<i64, T>(sample(rng))))
+    })?;
+    Ok(self_.clone())
+}
+
+/// Fills with integers over the range of the dtype.
+///
+/// # Errors
+/// `NotImplemented` for a dtype without integers.
+pub fn random_(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    let dtype = self_.dtype();
+    if dtype == DType::UInt64 {
+        return fill_integers(self_, generator, |rng| rng.random64() as i64);
+    }
+    let Some(range) = random_range(dtype) else {
+        return not_implemented("random_", dtype);
+    };
+    let wide = matches!(dtype, DType::Int64 | DType::Float64);
+    fill_integers(self_, generator, |rng| match wide {
+        true => (rng.random64() % range) as i64,
+        false => (u64::from(rng.random()) % range) as i64,
+    })
+}
+
+/// Fills with integers from `[from, to)`; without `to`, up to the largest of the dtype.
+///
+/// # Errors
+/// `Runtime` when the range is empty or outside of the dtype's.
+pub fn random_from_(
+    self_: &Tensor,
+    from: i64,
+    to: Option<i64>,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    let dtype = self_.dtype();
+    let Some((low, high)) = integer_range(dtype) else {
+        return not_implemented("random_", dtype);
+    };
+    let end = match to {
+        Some(to) => {
+            ensure!(
+                from < to,
+                Runtime,
+                "random_ expects 'from' to be less than 'to', but got from={from} >= to={to}"
+            );
+            i128::from(to)
+        }
+        None if from == i64::MIN => {
+            return fill_integers(self_, generator, |rng| rng.random64() as i64);
+        }
+        None => default_end(dtype, high),
+    };
+    check_bound("from", i128::from(from), low, high, dtype)?;
+    check_bound("to - 1", end - 1, low, high, dtype)?;
+    let range = (end - i128::from(from)) as u64;
+    fill_integers(self_, generator, |rng| {
+        let offset = match range >= WIDE_RANGE {
+            true => rng.random64() % range,
+            false => u64::from(rng.random()) % range,
+        };
+        (offset as i64).wrapping_add(from)
+    })
+}
+
+fn default_end(dtype: DType, high: i128) -> i128 {
+    match random_range(dtype) {
+        Some(range) if dtype.is_floating_point() => i128::from(range),
+        _ => high + 1,
+    }
+}
+
+fn check_bound(name: &str, value: i128, low: i128, high: i128, dtype: DType) -> Result<()> {
+    ensure!(
+        (low..=high).contains(&value),
+        Runtime,
+        "{name} is out of bounds for {}",
+        dtype.type_name()
+    );
+    Ok(())
+}
+
+/// Fills with integers from `[0, to)`.
+///
+/// # Errors
+/// As [`random_from_`].
+pub fn random_to_(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Result<Tensor> {
+    random_from_(self_, 0, Some(to), generator)
+}
+
+fn check_probability(operator: &str, p: f64) -> Result<()> {
+    ensure!(
+        (0.0..=1.0).contains(&p),
+        Runtime,
+        "{operator} expects p to be in [0, 1], but got p={p}"
+    );
+    Ok(())
+}
+
+/// Fills with ones of probability `p` and zeros.
+///
+/// # Errors
+/// `Runtime` when `p` is no probability.
+pub fn bernoulli_float_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
+    check_probability("bernoulli_", p)?;
+    with_generator(generator, |rng| {
+        match_dtype!(self_.dtype(), "bernoulli_scalar_cpu_", AllNoComplex, T => {
+            fill(self_, || T::from_scalar(Scalar::Bool(uniform53(rng) < p)))
+        })
+    })?;
+    Ok(self_.clone())
+}
+
+/// Fills with ones, each with the probability that `p` gives, and zeros.
+///
+/// # Errors
+/// `Runtime` when an element of `p` is no probability or `p` does not expand to the shape.
+pub fn bernoulli_tensor_(
+    self_: &Tensor,
+    p: &Tensor,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    ensure!(
+        p.dtype().is_floating_point(),
+        Runtime,
+        "expected probabilities tensor to have floating type, got {}",
+        p.dtype().type_name()
+    );
+    let expanded = op::expand(p, &self_.sizes(), false)?;
+    let probabilities = op::permute(&expanded, &memory_order(self_))?;
+    let double = p.dtype() == DType::Float64;
+    let wide = op::contiguous(
+        &op::to_dtype(&probabilities, DType::Float64, false, false, None)?,
+        corten_core::MemoryFormat::Contiguous,
+    )?;
+    let set = AccessSet::acquire(&[(&wide, Access::Read)])?;
+    let values = set.read::<f64>(0)?;
+    if let Some(bad) = values.iter().find(|p| !(0.0..=1.0).contains(*p)) {
+        bail!(Runtime, "Expected p_in >= 0 && p_in <= 1 to be true, but got p={bad}");
+    }
+    let mut next = values.iter();
+    with_generator(generator, |rng| {
+        match_dtype!(self_.dtype(), "bernoulli_tensor_cpu_self_", AllNoComplex, T => fill(self_, || {
+            let p = next.next().copied().unwrap_or(0.0);
+            let drawn = match double {
+                true => uniform53(rng) < p,
+                false => f64::from(uniform24(rng)) < p,
+            };
+            T::from_scalar(Scalar::Bool(drawn))
+        }))
+    })?;
+    Ok(self_.clone())
+}
+
+fn fill_floats(
+    self_: &Tensor,
+    kernel: &'static str,
+    generator: Option<&Generator>,
+    mut sample: impl FnMut(&mut GeneratorGuard<'_>) -> f64,
+) -> Result<Tensor> {
+    with_generator(generator, |rng| {
+        match_dtype!(self_.dtype(), kernel, Float, T => fill(self_, || cast::<f64, T>(sample(rng))))
+    })?;
+    Ok(self_.clone())
+}
+
+/// Fills with numbers from the exponential distribution of rate `lambd`.
+///
+/// # Errors
+/// `Runtime` unless the rate is positive.
+pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<Tensor> {
+    ensure!(
+        lambd > 0.0,
+        Runtime,
+        "exponential_ expects lambda > 0.0, but found lambda={lambd}"
+    );
+    fill_floats(self_, "exponential_cpu", generator, |rng| -1.0 / lambd * (-uniform53(rng)).ln_1p())
+}
+
+/// Fills with the number of trials until the first success.
+///
+/// # Errors
+/// `Runtime` unless `0 < p < 1`.
+pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
+    ensure!(0.0 < p && p < 1.0, Runtime, "geometric_ expects p to be in (0, 1), but got p={p}");
+    with_generator(generator, |rng| {
+        match_dtype!(self_.dtype(), "geometric_cpu", AllNoComplex, T => fill(self_, || {
+            cast::<f64, T>((uniform53(rng).ln() / (-p).ln_1p()).ceil())
+        }))
+    })?;
+    Ok(self_.clone())
+}
+
+/// Fills with numbers from the Cauchy distribution.
+///
+/// # Errors
+/// `Runtime` unless `sigma` is positive.
+pub fn cauchy_(
+    self_: &Tensor,
+    median: f64,
+    sigma: f64,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    ensure!(sigma > 0.0, Runtime, "cauchy_ expects sigma > 0.0, but found sigma={sigma}");
+    ensure!(
+        self_.dtype().is_floating_point(),
+        Runtime,
+        "Cauchy distribution is a continuous probability distribution. dtype must be a floating \
+         point but you specified {}",
+        self_.dtype().type_name()
+    );
+    fill_floats(self_, "cauchy_cpu", generator, |rng| {
+        median + sigma * (std::f64::consts::PI * (uniform53(rng) - 0.5)).tan()
+    })
+}
+
+/// Fills with numbers whose logarithm is normally distributed.
+///
+/// # Errors
+/// `Runtime` unless `std` is positive.
+pub fn log_normal_(
+    self_: &Tensor,
+    mean: f64,
+    std: f64,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    ensure!(std > 0.0, Runtime, "log_normal_ expects std > 0.0, but found std={std}");
+    fill_floats(self_, "log_normal_cpu", generator, |rng| (normal_pair(rng) * std + mean).exp())
+}

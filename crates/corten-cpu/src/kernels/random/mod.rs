@@ -1,0 +1,14 @@
+//! Sampling. Every sampler holds the generator for its whole run and fills in memory order, so
+//! one seed gives one result whatever the number of threads.
+
+mod distributions;
+mod fill;
+mod multinomial;
+mod normal;
+
+pub use distributions::{
+    bernoulli_float_, bernoulli_tensor_, cauchy_, exponential_, geometric_, log_normal_, random_,
+    random_from_, random_to_, uniform_,
+};
+pub use multinomial::multinomial;
+pub use normal::normal_;

@@ -1,0 +1,134 @@
+//! Sampling indices by weight.
+
+use super::distributions::uniform53;
+use super::fill::with_generator;
+use corten_core::{
+    AccessSet, Access, DType, Element, Generator, MemoryFormat, Result, Writer, bail, cast, ensure,
+    match_dtype,
+};
+use corten_ops::{Tensor, op};
+
+/// Indices sampled from each row of weights.
+///
+/// # Errors
+/// `Runtime` when weights are negative, infinite or sum to zero, or too few for sampling without
+/// replacement.
+pub fn multinomial(
+    self_: &Tensor,
+    num_samples: i64,
+    replacement: bool,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    check(self_, num_samples, replacement)?;
+    let mut shape = self_.sizes();
+    if let Some(last) = shape.last_mut() {
+        *last = num_samples;
+    }
+    let result = op::empty_memory_format(
+        &shape, Some(DType::Int64), None, Some(self_.device()), None, None,
+    )?;
+    if result.numel() == 0 {
+        return Ok(result);
+    }
+    let weights = op::contiguous(self_, MemoryFormat::Contiguous)?;
+    let categories = weights.size(-1)? as usize;
+    // One sample is drawn as the race of exponential clocks, as without replacement.
+    let by_race = !replacement || num_samples == 1;
+    let clocks = match by_race {
+        true => op::exponential_(&op::empty_like(&weights, None, None, None, None, None)?, 1.0, generator)?,
+        false => weights.clone(),
+    };
+    match_dtype!(weights.dtype(), "multinomial", Float, T => {
+        let set = AccessSet::acquire(&[(&weights, Access::Read), (&clocks, Access::Read)])?;
+        let (weights, clocks) = (set.read::<T>(0)?, set.read::<T>(1)?);
+        validate(weights, categories)?;
+        let mut out = Writer::<i64>::new(&result)?;
+        let samples = num_samples as usize;
+        let rows = weights.chunks(categories).zip(clocks.chunks(categories));
+        if by_race {
+            for ((weights, clocks), out) in rows.zip(out.chunks_mut(samples)) {
+                race(weights, clocks, out);
+            }
+            return Ok(result.clone());
+        }
+        with_generator(generator, |rng| {
+            for ((weights, _), out) in rows.zip(out.chunks_mut(samples)) {
+                let cumulative = cumulative(weights);
+                for slot in out {
+                    let u = uniform53(rng);
+                    let found = cumulative.partition_point(|c| cast::<T, f64>(*c) < u);
+                    *slot = found.min(categories - 1) as i64;
+                }
+            }
+            Ok(())
+        })?;
+        Ok(result.clone())
+    })
+}
+
+fn check(self_: &Tensor, num_samples: i64, replacement: bool) -> Result<()> {
+    let dim = self_.dim();
+    ensure!(dim == 1 || dim == 2, Runtime, "prob_dist must be 1 or 2 dim");
+    ensure!(
+        self_.dtype().is_floating_point(),
+        Runtime,
+        "multinomial only supports floating-point dtypes for input, got: {}",
+        self_.dtype().type_name()
+    );
+    ensure!(num_samples > 0, Runtime, "cannot sample n_sample <= 0 samples");
+    let categories = self_.size(-1)?;
+    ensure!(
+        replacement || num_samples <= categories,
+        Runtime,
+        "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
+    );
+    ensure!(categories <= 1 << 24, Runtime, "number of categories cannot exceed 2^24");
+    Ok(())
+}
+
+fn validate<T: Element>(weights: &[T], categories: usize) -> Result<()> {
+    for row in weights.chunks(categories) {
+        let mut sum = 0.0;
+        for weight in row.iter().map(|weight| cast::<T, f64>(*weight)) {
+            if !(weight >= 0.0 && weight.is_finite()) {
+                bail!(Runtime, "probability tensor contains either `inf`, `nan` or element < 0");
+            }
+            sum += weight;
+        }
+        ensure!(
+            sum > 0.0,
+            Runtime,
+            "invalid multinomial distribution (sum of probabilities <= 0)"
+        );
+    }
+    Ok(())
+}
+
+/// The categories with the largest ratio of weight to clock, largest first.
+fn race<T: Element>(weights: &[T], clocks: &[T], out: &mut [i64]) {
+    let ratio = |i: usize| {
+        let rounded: T = cast(cast::<T, f64>(weights[i]) / cast::<T, f64>(clocks[i]));
+        cast::<T, f64>(rounded)
+    };
+    let mut order: Vec<(f64, usize)> = (0..weights.len()).map(|i| (ratio(i), i)).collect();
+    order.sort_by(|a, b| b.0.total_cmp(&a.0));
+    for (slot, (_, index)) in out.iter_mut().zip(order) {
+        *slot = index as i64;
+    }
+}
+
+/// The cumulative distribution in the weights' precision, its last entry exactly 1.
+fn cumulative<T: Element>(weights: &[T]) -> Vec<T> {
+    let round = |value: f64| cast::<T, f64>(cast::<f64, T>(value));
+    let mut sum = 0.0;
+    let mut partial: Vec<f64> = Vec::with_capacity(weights.len());
+    for weight in weights {
+        sum = round(sum + cast::<T, f64>(*weight));
+        partial.push(sum);
+    }
+    let mut result: Vec<T> = partial.iter().map(|value| cast(value / sum)).collect();
+    if let Some(last) = result.last_mut() {
+        *last = cast(1.0f64);
+    }
+    result
+}
