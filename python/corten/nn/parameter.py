@@ -1,0 +1,158 @@
+"""Tensors that a module owns: parameters and buffers."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import corten
+from corten import Tensor
+
+__all__ = [
+    "Parameter", "Buffer", "UninitializedParameter", "UninitializedBuffer",
+    "UninitializedTensorMixin", "is_lazy",
+]
+
+
+class _MarkedMeta(type(Tensor)):
+    """Counts a tensor subclass instance carrying the class's mark as an instance of the class."""
+
+    _mark = ""
+
+    def __instancecheck__(cls, instance):
+        if type.__instancecheck__(cls, instance):
+            return True
+        mark = cls.__dict__.get("_mark")
+        return mark is not None and isinstance(instance, Tensor) and getattr(instance, mark, False)
+
+
+def _as_marked(cls, data, requires_grad):
+    """`data` as an instance of `cls`, or, for a subclass of Tensor, as itself with a mark."""
+    if data is None:
+        data = corten.empty(0)
+    if type(data) is Tensor or isinstance(data, (Parameter, Buffer)) and type(data) is cls:
+        return Tensor._make_subclass(cls, data, requires_grad)
+    if type(data) in (Parameter, Buffer):
+        return Tensor._make_subclass(cls, data.detach(), requires_grad)
+    marked = data.detach().requires_grad_(requires_grad)
+    if type(marked) is not type(data):
+        raise RuntimeError(
+            f"Creating a {cls.__name__} from an instance of type {type(data).__name__} requires "
+            f"that detach() returns an instance of the same type, but return type "
+            f"{type(marked).__name__} was found instead."
+        )
+    setattr(marked, cls._mark, True)
+    return marked
+
+
+class Parameter(Tensor, metaclass=_MarkedMeta):
+    """A tensor that becomes a parameter of the module it is assigned to.
+
+    Shares memory with ``data`` and requires gradients unless told otherwise.
+    """
+
+    _mark = "_is_param"
+
+    def __new__(cls, data=None, requires_grad=True):
+        return _as_marked(cls, data, requires_grad)
+
+    def __deepcopy__(self, memo):
+        if id(self) in memo:
+            return memo[id(self)]
+        data = self.data.clone(memory_format=corten.preserve_format)
+        result = type(self)(data, self.requires_grad)
+        result.__dict__.update(_copied_attributes(self, memo))
+        memo[id(self)] = result
+        return result
+
+    def __repr__(self, *, tensor_contents=None):
+        return "Parameter containing:\n" + super().__repr__()
+
+    def __reduce_ex__(self, proto):
+        from corten import _utils
+
+        state = self.__dict__
+        if not state:
+            return _utils._rebuild_parameter, (self.data, self.requires_grad, OrderedDict())
+        arguments = (self.data, self.requires_grad, OrderedDict(), dict(state))
+        return _utils._rebuild_parameter_with_state, arguments
+
+
+class Buffer(Tensor, metaclass=_MarkedMeta):
+    """A tensor that becomes a buffer of the module it is assigned to.
+
+    A persistent buffer is part of the module's ``state_dict``.
+    """
+
+    _mark = "_is_buffer"
+
+    def __new__(cls, data=None, *, persistent=True):
+        result = _as_marked(cls, data, data.requires_grad if data is not None else False)
+        result.persistent = persistent
+        return result
+
+
+def _copied_attributes(tensor, memo):
+    import copy
+
+    return {name: copy.deepcopy(value, memo) for name, value in tensor.__dict__.items()}
+
+
+class UninitializedTensorMixin:
+    """A tensor of a lazy module whose shape is not known yet; only ``materialize`` gives it one."""
+
+
+    def materialize(self, shape, device=None, dtype=None):
+        """Gives the tensor memory for ``shape`` and its final class."""
+        self.data = corten.empty(
+            shape,
+            device=self.data.device if device is None else device,
+            dtype=self.data.dtype if dtype is None else dtype,
+        )
+        self.__class__ = self.cls_to_become
+
+    @property
+    def shape(self):
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually "
+            "happens in `load_state_dict` when trying to load an uninitialized parameter into an "
+            "initialized one. Call `forward` to initialize the parameters before accessing their "
+            "attributes."
+        )
+
+    def __repr__(self):
+        return f"<{type(self).__name__}>"
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter of a lazy module before the first forward."""
+
+    cls_to_become = Parameter
+
+    def __new__(cls, requires_grad=True, device=None, dtype=None):
+        data = corten.empty(0, device=device, dtype=dtype)
+        return Tensor._make_subclass(cls, data, requires_grad)
+
+    def __deepcopy__(self, memo):
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, self.data.device, self.data.dtype)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, proto):
+        return UninitializedParameter, (self.requires_grad, self.data.device, self.data.dtype)
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Buffer):
+    """A buffer of a lazy module before the first forward."""
+
+    cls_to_become = Buffer
+
+    def __new__(cls, requires_grad=False, device=None, dtype=None, persistent=True):
+        data = corten.empty(0, device=device, dtype=dtype)
+        result = Tensor._make_subclass(cls, data, requires_grad)
+        result.persistent = persistent
+        return result
+
+
+def is_lazy(param):
+    """Whether ``param`` waits for its shape."""
+    return isinstance(param, UninitializedTensorMixin)

@@ -1,0 +1,21 @@
+"""Helpers around tensors: data loading, hooks, checkpointing."""
+
+from __future__ import annotations
+
+import importlib
+
+_SUBMODULES = ("checkpoint", "data", "dlpack", "hooks", "_pytree")
+
+
+def __getattr__(name):
+    if name in _SUBMODULES:
+        try:
+            return importlib.import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":
+                raise
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted([*globals(), *_SUBMODULES])
