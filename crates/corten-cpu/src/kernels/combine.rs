@@ -1,0 +1,174 @@
+//! Putting tensors together.
+
+use crate::kernels::index::{as_bits, flat_bits, for_each_offset, match_bits, row_major};
+use corten_core::{
+    Access, AccessSet, DType, Dims, MemoryFormat, ResultTypeState, Result, bail, can_cast, ensure,
+    geometry,
+};
+use corten_ops::iter::resize_output;
+use corten_ops::{Tensor, op};
+
+/// Tensors one after another along `dim`.
+///
+/// # Errors
+/// `Value` without tensors; `Runtime` when ranks or sizes do not fit.
+pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
+    let plan = Plan::new(tensors, dim)?;
+    let out = op::empty_memory_format(
+        &plan.shape,
+        Some(plan.dtype),
+        None,
+        Some(tensors[0].device()),
+        None,
+        Some(plan.format),
+    )?;
+    plan.fill(&out)?;
+    Ok(out)
+}
+
+/// As [`cat`], into `out`.
+///
+/// # Errors
+/// As [`cat`]; `Type` when the result cannot be cast to the dtype of `out`.
+pub fn cat_out(tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<Tensor> {
+    let plan = Plan::new(tensors, dim)?;
+    ensure!(
+        can_cast(plan.dtype, out.dtype()),
+        Type,
+        "torch.cat(): input types can't be cast to the desired output type {}",
+        out.dtype().type_name()
+    );
+    resize_output(out, &plan.shape)?;
+    geometry::assert_no_internal_overlap(out)?;
+    for tensor in tensors {
+        geometry::assert_no_overlap(out, tensor)?;
+    }
+    plan.fill(out)?;
+    Ok(out.clone())
+}
+
+/// A one-dimensional empty tensor is skipped whatever the shape of the others.
+fn is_skipped(tensor: &Tensor) -> bool {
+    tensor.dim() == 1 && tensor.numel() == 0
+}
+
+struct Plan {
+    parts: Vec<Tensor>,
+    shape: Dims,
+    dim: usize,
+    dtype: DType,
+    format: MemoryFormat,
+}
+
+impl Plan {
+    fn new(tensors: &[Tensor], dim: i64) -> Result<Self> {
+        ensure!(!tensors.is_empty(), Value, "torch.cat(): expected a non-empty list of Tensors");
+        for (position, tensor) in tensors.iter().enumerate() {
+            ensure!(
+                tensor.dim() > 0,
+                Runtime,
+                "zero-dimensional tensor (at position {position}) cannot be concatenated"
+            );
+        }
+        let mut types = ResultTypeState::default();
+        for tensor in tensors {
+            types.push_tensor(tensor.dtype(), tensor.dim(), tensor.is_wrapped_number());
+        }
+        let dtype = types.finish()?;
+        let first = tensors.iter().position(|tensor| !is_skipped(tensor));
+        let Some(first) = first else {
+            let dim = geometry::wrap_dim(dim, 1)?;
+            let shape = Dims::from_elem(0, 1);
+            return Ok(Self { parts: vec![], shape, dim, dtype, format: MemoryFormat::Contiguous });
+        };
+        let mut shape = tensors[first].sizes();
+        let dim = geometry::wrap_dim(dim, shape.len())?;
+        shape[dim] = 0;
+        let mut parts = Vec::with_capacity(tensors.len());
+        for (position, tensor) in tensors.iter().enumerate().filter(|(_, t)| !is_skipped(t)) {
+            check_sizes(&tensors[first], tensor, dim, position)?;
+            shape[dim] += tensor.sizes()[dim];
+            parts.push(tensor.clone());
+        }
+        Ok(Self { format: common_format(tensors), parts, shape, dim, dtype })
+    }
+
+    fn fill(&self, out: &Tensor) -> Result<()> {
+        let mut start = 0;
+        for part in &self.parts {
+            let length = part.sizes()[self.dim];
+            let target = op::narrow(out, self.dim as i64, start, length)?;
+            start += length;
+            let plain = !part.is_conj() && !part.is_neg() && part.dtype() == out.dtype();
+            match plain && part.is_contiguous() && out.is_contiguous() {
+                true => self.copy_rows(part, &target)?,
+                false => {
+                    op::copy_(&target, part, false)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies whole rows: the part is contiguous, the target a slab of a contiguous tensor.
+    fn copy_rows(&self, part: &Tensor, target: &Tensor) -> Result<()> {
+        let row: i64 = part.sizes()[self.dim..].iter().product();
+        if row == 0 || part.numel() == 0 {
+            return Ok(());
+        }
+        let source = as_bits(part)?;
+        let flat = flat_bits(target)?;
+        let outer = &self.shape[..self.dim];
+        match_bits!(part.itemsize(), T => {
+            let set = AccessSet::acquire(&[
+                (source.base(), Access::Read),
+                (flat.tensor.base(), Access::Write),
+            ])?;
+            let (from, to) = (set.read::<T>(0)?, set.write::<T>(1)?);
+            let operands = [&row_major(outer)[..], &flat.strides[..self.dim]];
+            for_each_offset(outer, operands, [0, 0], |[position, place]| {
+                let (from_start, to_start) = ((position * row) as usize, place as usize);
+                let length = row as usize;
+                to[to_start..to_start + length]
+                    .copy_from_slice(&from[from_start..from_start + length]);
+                Ok(())
+            })
+        })
+    }
+}
+
+fn check_sizes(first: &Tensor, other: &Tensor, dim: usize, position: usize) -> Result<()> {
+    let (expected, given) = (first.sizes(), other.sizes());
+    ensure!(
+        expected.len() == given.len(),
+        Runtime,
+        "Tensors must have same number of dimensions: got {} and {}",
+        expected.len(),
+        given.len()
+    );
+    for d in (0..expected.len()).filter(|d| *d != dim) {
+        if expected[d] != given[d] {
+            bail!(
+                Runtime,
+                "Sizes of tensors must match except in dimension {dim}. Expected size {} but got \
+                 size {} for tensor number {position} in the list.",
+                expected[d],
+                given[d]
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The memory format that all tensors suggest, or row-major.
+fn common_format(tensors: &[Tensor]) -> MemoryFormat {
+    let mut format = None;
+    for tensor in tensors {
+        let own = tensor.suggest_memory_format();
+        if own == MemoryFormat::Contiguous || format.is_some_and(|other| other != own) {
+            return MemoryFormat::Contiguous;
+        }
+        format = Some(own);
+    }
+    format.unwrap_or(MemoryFormat::Contiguous)
+}

@@ -1,0 +1,346 @@
+//! Advanced indexing: integer and bool tensors in place of dimensions.
+//!
+//! Masks become index tensors, index tensors broadcast together, and dimensions with an index
+//! move to the front unless they are adjacent. What is left is one offset per position of the
+//! broadcast index, added to a walk over the dimensions without one.
+
+use super::arithmetic::Arithmetic;
+use super::flat::{Flat, as_bits, flat, flat_bits, for_each_offset, fresh_copy, match_bits, row_major};
+use corten_core::{
+    Access, AccessSet, DType, Dims, Element, MemoryFormat, Reader, Result, bail, ensure, geometry,
+    match_dtype,
+};
+use corten_ops::iter::TensorIteratorConfig;
+use corten_ops::{Tensor, op};
+
+/// The elements that index tensors select.
+///
+/// # Errors
+/// `Index` for an index that does not fit the tensor.
+pub fn index(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
+    let plan = Plan::new(self_, indices)?;
+    let out = plan.allocate()?;
+    let (source, target) = (flat_bits(&plan.source)?, flat_bits(&out)?);
+    match_bits!(self_.itemsize(), T => {
+        let set = AccessSet::acquire(&[
+            (source.tensor.base(), Access::Read),
+            (target.tensor.base(), Access::Write),
+        ])?;
+        let (from, to) = (set.read::<T>(0)?, set.write::<T>(1)?);
+        plan.walk(&source, &target.strides, target.base, |selected, place| {
+            to[place] = from[selected];
+        })
+    })?;
+    Ok(out)
+}
+
+/// Writes or adds values at the elements that index tensors select.
+///
+/// # Errors
+/// `Index` for an index that does not fit the tensor; `Runtime` for values that do not.
+pub fn index_put_(
+    self_: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+    accumulate: bool,
+) -> Result<Tensor> {
+    ensure!(
+        self_.dtype() == values.dtype(),
+        Runtime,
+        "Index put requires the source and destination dtypes match, got {} for the destination \
+         and {} for the source.",
+        self_.dtype().type_name(),
+        values.dtype().type_name()
+    );
+    geometry::assert_no_overlap(self_, values)?;
+    for index in indices.iter().flatten() {
+        geometry::assert_no_overlap(self_, index)?;
+    }
+    let plan = Plan::new(self_, indices)?;
+    let values = plan.expand_values(values)?;
+    match accumulate {
+        false => {
+            let (target, values) = (flat_bits(&plan.source)?, as_bits(&values)?);
+            match_bits!(self_.itemsize(), T => {
+                plan.write::<T>(&target, &values, |slot, value| *slot = value)
+            })?;
+        }
+        true => {
+            let target = flat(&plan.source)?;
+            match_dtype!(self_.dtype(), "index_put", AllNoF8, T => {
+                plan.write::<T>(&target, &values, |slot, value| *slot = slot.plus(value))
+            })?;
+        }
+    }
+    Ok(self_.clone())
+}
+
+/// The functional form of [`index_put_`].
+///
+/// # Errors
+/// As [`index_put_`].
+pub fn index_put(
+    self_: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+    accumulate: bool,
+) -> Result<Tensor> {
+    index_put_(&fresh_copy(self_)?, indices, values, accumulate)
+}
+
+/// What an indexed access touches.
+struct Plan {
+    /// The indexed tensor, its indexed dimensions adjacent.
+    source: Tensor,
+    /// The shape of the result.
+    shape: Dims,
+    /// The dimensions of the result that the index replaced.
+    replaced: std::ops::Range<usize>,
+    /// The number of dimensions of `source` with an index, from `replaced.start` on.
+    indexed: usize,
+    /// The offset that each position of the broadcast index adds, in elements.
+    offsets: Vec<i64>,
+}
+
+impl Plan {
+    fn new(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Self> {
+        ensure!(
+            indices.len() <= self_.dim().max(1) || masks_consume(indices) > 0,
+            Index,
+            "too many indices for tensor of dimension {} (got {})",
+            self_.dim(),
+            indices.len()
+        );
+        let mut expanded = expand_masks(self_, indices)?;
+        ensure!(
+            expanded.len() <= self_.dim(),
+            Index,
+            "too many indices for tensor of dimension {} (got {})",
+            self_.dim(),
+            expanded.len()
+        );
+        expanded.resize(self_.dim(), None);
+        broadcast_together(&mut expanded)?;
+        let (source, expanded) = bring_together(self_, expanded)?;
+        let first = expanded.iter().position(Option::is_some).unwrap_or(0);
+        let present: Vec<Tensor> = expanded.into_iter().flatten().collect();
+        let index_shape = present.first().map_or_else(Dims::new, |index| index.sizes());
+        let sizes = source.sizes();
+        let mut shape: Dims = sizes[..first].into();
+        shape.extend_from_slice(&index_shape);
+        shape.extend_from_slice(&sizes[first + present.len()..]);
+        let indexed_sizes = &sizes[first..first + present.len()];
+        ensure!(
+            !indexed_sizes.contains(&0) || index_shape.contains(&0),
+            Index,
+            "index is out of bounds for dimension with size 0"
+        );
+        let offsets = offsets(&present, indexed_sizes, &source.strides()[first..])?;
+        let replaced = first..first + index_shape.len();
+        Ok(Self { source, shape, replaced, indexed: present.len(), offsets })
+    }
+
+    /// Strides of the walk over `source` in the shape of the result: 0 where the index decides.
+    fn walk_strides(&self, strides: &[i64]) -> Dims {
+        let mut walk: Dims = strides[..self.replaced.start].into();
+        walk.extend(std::iter::repeat_n(0, self.replaced.len()));
+        walk.extend_from_slice(&strides[self.replaced.start + self.indexed..]);
+        walk
+    }
+
+    /// Strides over the broadcast index in the shape of the result.
+    fn index_strides(&self) -> Dims {
+        let mut strides: Dims = Dims::from_elem(0, self.shape.len());
+        let own = row_major(&self.shape[self.replaced.clone()]);
+        strides[self.replaced.clone()].copy_from_slice(&own);
+        strides
+    }
+
+    /// The result, laid out by the iterator's rules for a walk over the source.
+    fn allocate(&self) -> Result<Tensor> {
+        let strides = self.walk_strides(&self.source.strides());
+        let offset = Some(self.source.storage_offset());
+        let walk = op::as_strided(&self.source, &self.shape, &strides, offset)?;
+        let mut index_shape: Dims = Dims::from_elem(1, self.shape.len());
+        index_shape[self.replaced.clone()].copy_from_slice(&self.shape[self.replaced.clone()]);
+        let device = Some(self.source.device());
+        let index = op::empty_memory_format(&index_shape, Some(DType::Int64), None, device, None, None)?;
+        let mut config = TensorIteratorConfig::new()
+            .check_mem_overlap(false)
+            .check_all_same_dtype(false)
+            .declare_static_dtype(self.source.dtype())
+            .add_output(None)
+            .add_input(&walk);
+        for _ in 0..self.indexed {
+            config = config.add_input(&index);
+        }
+        Ok(config.build()?.into_output(0))
+    }
+
+    /// Calls `visit` with the offset of each selected element in `flat` and the offset of its
+    /// place in the operand that has the given strides over the result's shape.
+    fn walk(
+        &self,
+        flat: &Flat,
+        strides: &[i64],
+        base: i64,
+        mut visit: impl FnMut(usize, usize),
+    ) -> Result<()> {
+        let operands = [&self.walk_strides(&flat.strides)[..], &self.index_strides(), strides];
+        for_each_offset(&self.shape, operands, [flat.base, 0, base], |[selected, which, place]| {
+            visit((selected + self.offsets[which as usize]) as usize, place as usize);
+            Ok(())
+        })
+    }
+
+    fn expand_values(&self, values: &Tensor) -> Result<Tensor> {
+        if values.numel() == 1 && values.dim() <= self.shape.len() {
+            return op::reshape(values, &[1]);
+        }
+        let fits = geometry::infer_broadcast(&values.sizes(), &self.shape);
+        ensure!(
+            fits.is_ok_and(|shape| shape == self.shape),
+            Runtime,
+            "shape mismatch: value tensor of shape {:?} cannot be broadcast to indexing result of \
+             shape {:?}",
+            values.sizes().as_slice(),
+            self.shape.as_slice()
+        );
+        op::contiguous(&op::expand(values, &self.shape, false)?, MemoryFormat::Contiguous)
+    }
+
+    fn write<T: Element>(
+        &self,
+        target: &Flat,
+        values: &Tensor,
+        combine: impl Fn(&mut T, T),
+    ) -> Result<()> {
+        let set = AccessSet::acquire(&[
+            (values.base(), Access::Read),
+            (target.tensor.base(), Access::Write),
+        ])?;
+        let (from, to) = (set.read::<T>(0)?, set.write::<T>(1)?);
+        let strides = match values.dim() == 1 && values.numel() == 1 {
+            true => Dims::from_elem(0, self.shape.len()),
+            false => row_major(&self.shape),
+        };
+        self.walk(target, &strides, 0, |selected, place| combine(&mut to[selected], from[place]))
+    }
+}
+
+fn is_mask(index: &Tensor) -> bool {
+    matches!(index.dtype(), DType::Bool | DType::UInt8)
+}
+
+fn masks_consume(indices: &[Option<Tensor>]) -> usize {
+    indices.iter().flatten().filter(|index| is_mask(index)).count()
+}
+
+/// Replaces each mask of rank k by k index tensors, and other dtypes by i64.
+fn expand_masks(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+    let mut expanded: Vec<Option<Tensor>> = Vec::with_capacity(self_.dim());
+    for index in indices {
+        let Some(index) = index.as_ref().filter(|index| index.defined()) else {
+            expanded.push(None);
+            continue;
+        };
+        match index.dtype() {
+            DType::Int64 => expanded.push(Some(index.clone())),
+            DType::Int32 => {
+                expanded.push(Some(op::to_dtype(index, DType::Int64, false, false, None)?));
+            }
+            _ if is_mask(index) => {
+                check_mask(self_, index, expanded.len())?;
+                let places = op::nonzero(index)?;
+                for dim in 0..index.dim() as i64 {
+                    expanded.push(Some(op::select_int(&places, 1, dim)?));
+                }
+            }
+            _ => bail!(Index, "tensors used as indices must be long, int, byte or bool tensors"),
+        }
+    }
+    Ok(expanded)
+}
+
+fn check_mask(self_: &Tensor, mask: &Tensor, first: usize) -> Result<()> {
+    let sizes = self_.sizes();
+    for (k, size) in mask.sizes().iter().enumerate() {
+        let dim = first + k;
+        ensure!(
+            dim < sizes.len(),
+            Index,
+            "too many indices for tensor of dimension {}",
+            sizes.len()
+        );
+        ensure!(
+            sizes[dim] == *size,
+            Index,
+            "The shape of the mask {:?} at index {k} does not match the shape of the indexed \
+             tensor {:?} at index {dim}",
+            mask.sizes().as_slice(),
+            sizes.as_slice()
+        );
+    }
+    Ok(())
+}
+
+fn broadcast_together(indices: &mut [Option<Tensor>]) -> Result<()> {
+    let mut shape = Dims::new();
+    for index in indices.iter().flatten() {
+        shape = match geometry::infer_broadcast(&shape, &index.sizes()) {
+            Ok(shape) => shape,
+            Err(_) => {
+                let shapes: Vec<String> = indices
+                    .iter()
+                    .flatten()
+                    .map(|index| format!("{:?}", index.sizes().as_slice()))
+                    .collect();
+                bail!(
+                    Index,
+                    "shape mismatch: indexing tensors could not be broadcast together with shapes \
+                     {}",
+                    shapes.join(", ")
+                )
+            }
+        };
+    }
+    for index in indices.iter_mut().flatten() {
+        *index = op::contiguous(&op::expand(index, &shape, false)?, MemoryFormat::Contiguous)?;
+    }
+    Ok(())
+}
+
+/// Moves the indexed dimensions to the front unless they are adjacent.
+fn bring_together(
+    self_: &Tensor,
+    indices: Vec<Option<Tensor>>,
+) -> Result<(Tensor, Vec<Option<Tensor>>)> {
+    let places: Vec<usize> = (0..indices.len()).filter(|d| indices[*d].is_some()).collect();
+    if places.windows(2).all(|pair| pair[1] == pair[0] + 1) {
+        return Ok((self_.clone(), indices));
+    }
+    let others = (0..indices.len()).filter(|d| indices[*d].is_none());
+    let order: Vec<usize> = places.iter().copied().chain(others).collect();
+    let permutation: Dims = order.iter().map(|dim| *dim as i64).collect();
+    let moved = order.iter().map(|dim| indices[*dim].clone()).collect();
+    Ok((op::permute(self_, &permutation)?, moved))
+}
+
+/// The sum over the index tensors of index times stride, each index checked and wrapped.
+fn offsets(indices: &[Tensor], sizes: &[i64], strides: &[i64]) -> Result<Vec<i64>> {
+    let count = indices.first().map_or(1, |index| index.numel());
+    let mut offsets = vec![0; count as usize];
+    for (which, ((index, size), stride)) in indices.iter().zip(sizes).zip(strides).enumerate() {
+        let at = Reader::<i64>::new(index)?;
+        for (offset, picked) in offsets.iter_mut().zip(at.iter()) {
+            if *picked < -size || picked >= size {
+                bail!(
+                    Index,
+                    "index {picked} is out of bounds for dimension {which} with size {size}"
+                );
+            }
+            *offset += stride * if *picked < 0 { picked + size } else { *picked };
+        }
+    }
+    Ok(offsets)
+}

@@ -1,0 +1,264 @@
+//! `gather` and the `scatter` family: one index per element.
+
+use super::arithmetic::Arithmetic;
+use super::flat::{Flat, contiguous_copy, flat, flat_bits, for_each_offset, long_index, match_bits, row_major};
+use corten_core::{
+    Access, AccessSet, Dims, Element, MemoryFormat, Result, Scalar, bail, ensure, geometry,
+    match_dtype,
+};
+use corten_ops::{Tensor, op};
+
+/// Elements picked along `dim`, one for each element of `index`.
+///
+/// # Errors
+/// `Runtime` when ranks or sizes do not fit or an index is out of bounds.
+pub fn gather(self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool) -> Result<Tensor> {
+    let dim = geometry::wrap_dim(dim, self_.dim())?;
+    let index = long_index(index, "gather(): Expected dtype int32/int64 for index")?;
+    let (self_, index, out_sizes) = at_least_vector(self_, &index)?;
+    ensure!(
+        self_.dim() == index.dim(),
+        Runtime,
+        "Index tensor must have the same number of dimensions as input tensor"
+    );
+    for d in 0..index.dim() {
+        ensure!(
+            d == dim || index.sizes()[d] <= self_.sizes()[d],
+            Runtime,
+            "Size does not match at dimension {d} expected index {:?} to be no larger than self \
+             {:?} apart from dimension {dim}",
+            index.sizes().as_slice(),
+            self_.sizes().as_slice()
+        );
+    }
+    let out = op::empty_like(&self_, None, None, None, None, Some(MemoryFormat::Contiguous))?;
+    let out = op::resize_(&out, &index.sizes(), None)?;
+    let (source, target) = (flat_bits(&self_)?, flat_bits(&out)?);
+    match_bits!(self_.itemsize(), T => {
+        let set = AccessSet::acquire(&[
+            (source.tensor.base(), Access::Read),
+            (index.base(), Access::Read),
+            (target.tensor.base(), Access::Write),
+        ])?;
+        let (from, at, to) = (set.read::<T>(0)?, set.read::<i64>(1)?, set.write::<T>(2)?);
+        walk(&self_, dim, &index, &source, at, |position, offset| {
+            to[position] = from[offset];
+        })
+    })?;
+    op::view(&out, &out_sizes)
+}
+
+/// A scalar counts as a vector of one element; the third result is the shape to return.
+fn at_least_vector(self_: &Tensor, index: &Tensor) -> Result<(Tensor, Tensor, Dims)> {
+    let shape = index.sizes();
+    let lift = |tensor: &Tensor| match tensor.dim() {
+        0 => op::unsqueeze(tensor, 0),
+        _ => Ok(tensor.clone()),
+    };
+    Ok((lift(self_)?, lift(index)?, shape))
+}
+
+/// Calls `visit` with the row-major position in `index` and the offset in the flat `target` that
+/// the index there selects.
+fn walk(
+    self_: &Tensor,
+    dim: usize,
+    index: &Tensor,
+    target: &Flat,
+    at: &[i64],
+    mut visit: impl FnMut(usize, usize),
+) -> Result<()> {
+    let shape = index.sizes();
+    let size = self_.sizes()[dim];
+    let mut strides = target.strides.clone();
+    let along = std::mem::replace(&mut strides[dim], 0);
+    for_each_offset(&shape, [&row_major(&shape), &strides], [0, target.base], |[position, offset]| {
+        let picked = at[position as usize];
+        if picked < 0 || picked >= size {
+            bail!(Runtime, "index {picked} is out of bounds for dimension {dim} with size {size}");
+        }
+        visit(position as usize, (offset + picked * along) as usize);
+        Ok(())
+    })
+}
+
+fn check_scatter(
+    operator: &str,
+    self_: &Tensor,
+    dim: usize,
+    index: &Tensor,
+    src: Option<&Tensor>,
+) -> Result<()> {
+    if index.numel() == 0 {
+        return Ok(());
+    }
+    let rank = |tensor: &Tensor| tensor.dim().max(1);
+    ensure!(
+        rank(index) == rank(self_),
+        Runtime,
+        "Index tensor must have the same number of dimensions as self tensor"
+    );
+    let size = |tensor: &Tensor, d: usize| tensor.sizes().get(d).copied().unwrap_or(1);
+    let fits_self = (0..rank(self_)).all(|d| d == dim || size(index, d) <= size(self_, d));
+    let Some(src) = src else {
+        ensure!(
+            fits_self,
+            Runtime,
+            "Expected index {:?} to be no larger than self {:?} apart from dimension {dim}",
+            index.sizes().as_slice(),
+            self_.sizes().as_slice()
+        );
+        return Ok(());
+    };
+    ensure!(
+        rank(index) == rank(src),
+        Runtime,
+        "Index tensor must have the same number of dimensions as src tensor"
+    );
+    let fits_src = (0..rank(src)).all(|d| size(index, d) <= size(src, d));
+    ensure!(
+        fits_self && fits_src,
+        Runtime,
+        "Expected index {:?} to be no larger than self {:?} apart from dimension {dim} and to be \
+         no larger size than src {:?}",
+        index.sizes().as_slice(),
+        self_.sizes().as_slice(),
+        src.sizes().as_slice()
+    );
+    ensure!(
+        self_.dtype() == src.dtype(),
+        Runtime,
+        "{operator}(): Expected self.dtype to be equal to src.dtype"
+    );
+    Ok(())
+}
+
+/// `src` with the shape of `index`, row-major.
+fn narrowed(src: &Tensor, index: &Tensor) -> Result<Tensor> {
+    let mut part = src.clone();
+    for (d, size) in index.sizes().iter().enumerate() {
+        part = op::narrow(&part, d as i64, 0, *size)?;
+    }
+    op::contiguous(&part, MemoryFormat::Contiguous)
+}
+
+struct Scatter {
+    dim: usize,
+    index: Tensor,
+    target: Tensor,
+}
+
+fn prepare(
+    operator: &'static str,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: Option<&Tensor>,
+) -> Result<Option<Scatter>> {
+    let dim = geometry::wrap_dim(dim, self_.dim())?;
+    let message = format!("{operator}(): Expected dtype int32/int64 for index");
+    let long = long_index(index, &message)?;
+    check_scatter(operator, self_, dim, &long, src)?;
+    geometry::assert_no_internal_overlap(self_)?;
+    geometry::assert_no_overlap(self_, index)?;
+    if let Some(src) = src {
+        geometry::assert_no_overlap(self_, src)?;
+    }
+    if long.numel() == 0 {
+        return Ok(None);
+    }
+    let (target, index, _) = at_least_vector(self_, &long)?;
+    Ok(Some(Scatter { dim, index, target }))
+}
+
+impl Scatter {
+    /// Combines the element of `values` at each position of the index into the target.
+    fn run<T: Element>(
+        &self,
+        target: &Flat,
+        values: &Tensor,
+        combine: impl Fn(&mut T, T),
+    ) -> Result<()> {
+        let set = AccessSet::acquire(&[
+            (values.base(), Access::Read),
+            (self.index.base(), Access::Read),
+            (target.tensor.base(), Access::Write),
+        ])?;
+        let (from, at, to) = (set.read::<T>(0)?, set.read::<i64>(1)?, set.write::<T>(2)?);
+        let broadcast = from.len() == 1;
+        walk(&self.target, self.dim, &self.index, target, at, |position, offset| {
+            combine(&mut to[offset], from[if broadcast { 0 } else { position }]);
+        })
+    }
+
+    fn write(&self, values: &Tensor) -> Result<()> {
+        let target = flat_bits(&self.target)?;
+        let values = super::flat::as_bits(values)?;
+        match_bits!(self.target.itemsize(), T => {
+            self.run::<T>(&target, &values, |slot, value| *slot = value)
+        })
+    }
+}
+
+/// Writes the elements of `src` along `dim` where `index` says.
+///
+/// # Errors
+/// `Runtime` when ranks, sizes or dtypes do not fit or an index is out of bounds.
+pub fn scatter_src_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    if let Some(scatter) = prepare("scatter", self_, dim, index, Some(src))? {
+        scatter.write(&narrowed(src, index)?)?;
+    }
+    Ok(self_.clone())
+}
+
+/// The functional form of [`scatter_src_`].
+///
+/// # Errors
+/// As [`scatter_src_`].
+pub fn scatter_src(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    scatter_src_(&contiguous_copy(self_)?, dim, index, src)
+}
+
+/// Writes a number along `dim` where `index` says.
+///
+/// # Errors
+/// As [`scatter_src_`].
+pub fn scatter_value_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
+    if let Some(scatter) = prepare("scatter", self_, dim, index, None)? {
+        let value = op::full(&[1], value, Some(self_.dtype()), None, Some(self_.device()), None)?;
+        scatter.write(&value)?;
+    }
+    Ok(self_.clone())
+}
+
+/// The functional form of [`scatter_value_`].
+///
+/// # Errors
+/// As [`scatter_src_`].
+pub fn scatter_value(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
+    scatter_value_(&contiguous_copy(self_)?, dim, index, value)
+}
+
+/// Adds the elements of `src` along `dim` where `index` says.
+///
+/// # Errors
+/// As [`scatter_src_`].
+pub fn scatter_add_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    let Some(scatter) = prepare("scatter", self_, dim, index, Some(src))? else {
+        return Ok(self_.clone());
+    };
+    let values = narrowed(src, index)?;
+    let target = flat(&scatter.target)?;
+    match_dtype!(self_.dtype(), "scatter_add_", AllNoF8, T => {
+        scatter.run::<T>(&target, &values, |slot, value| *slot = slot.plus(value))
+    })?;
+    Ok(self_.clone())
+}
+
+/// The functional form of [`scatter_add_`].
+///
+/// # Errors
+/// As [`scatter_src_`].
+pub fn scatter_add(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    scatter_add_(&contiguous_copy(self_)?, dim, index, src)
+}

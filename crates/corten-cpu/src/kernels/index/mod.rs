@@ -1,0 +1,25 @@
+//! Reading and writing by index.
+//!
+//! Kernels that only move elements run on integers of the element's size, so each loop exists
+//! five times and not once per dtype.
+
+mod advanced;
+mod arithmetic;
+mod flat;
+mod gather;
+mod masked;
+mod put;
+mod select;
+
+pub use advanced::{index, index_put, index_put_};
+pub use gather::{
+    gather, scatter_add, scatter_add_, scatter_src, scatter_src_, scatter_value, scatter_value_,
+};
+pub use masked::{masked_scatter, masked_scatter_, masked_select, nonzero};
+pub use put::{put, put_, take};
+pub use select::{
+    index_add, index_add_, index_copy, index_copy_, index_fill_scalar, index_fill_scalar_,
+    index_fill_tensor, index_fill_tensor_, index_select,
+};
+
+pub(crate) use flat::{as_bits, flat_bits, for_each_offset, match_bits, row_major};

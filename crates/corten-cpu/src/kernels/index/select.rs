@@ -1,0 +1,363 @@
+//! Whole slices along one dimension by a vector of indices.
+
+use super::arithmetic::Arithmetic;
+use super::flat::{as_bits, contiguous_copy, flat, flat_bits, for_each_offset, fresh_copy, long_index, match_bits, row_major};
+use corten_core::{
+    Access, AccessSet, DType, Dims, Element, ErrorKind, MemoryFormat, Result, Scalar, ensure,
+    geometry, match_dtype,
+};
+use corten_ops::{Tensor, op};
+
+/// The slices along `dim` that a vector of indices selects.
+///
+/// # Errors
+/// `Index` when an index is out of range; `Runtime` for a wrong index tensor.
+pub fn index_select(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
+    ensure!(index.dim() <= 1, Index, "index_select(): Index is supposed to be a vector");
+    let index = long_index(index, "index_select(): Expected dtype int32 or int64 for index")?;
+    let dim = geometry::wrap_dim(dim, self_.dim())?;
+    if self_.dim() == 0 {
+        ensure!(
+            index.numel() == 1,
+            Runtime,
+            "index_select(): Index to scalar can have only 1 value, got {} value(s)",
+            index.numel()
+        );
+    }
+    let mut shape = self_.sizes();
+    match shape.get_mut(dim) {
+        Some(size) => *size = index.numel(),
+        None => debug_assert_eq!(self_.dim(), 0),
+    }
+    let out = op::empty_memory_format(
+        &shape, Some(self_.dtype()), None, Some(self_.device()), None, None,
+    )?;
+    let source = op::contiguous(&as_bits(self_)?, MemoryFormat::Contiguous)?;
+    let target = as_bits(&out)?;
+    let size = self_.sizes().get(dim).copied().unwrap_or(1);
+    let inner: i64 = self_.sizes().iter().skip(dim + 1).product();
+    match_bits!(self_.itemsize(), T => {
+        let set = AccessSet::acquire(&[
+            (source.base(), Access::Read),
+            (index.base(), Access::Read),
+            (target.base(), Access::Write),
+        ])?;
+        let (from, at, to) = (set.read::<T>(0)?, set.read::<i64>(1)?, set.write::<T>(2)?);
+        check_range(at, size)?;
+        copy_slices(from, at, to, size as usize, inner as usize);
+    });
+    Ok(out)
+}
+
+fn check_range(at: &[i64], size: i64) -> Result<()> {
+    let inside = at.iter().all(|index| (0..size).contains(index));
+    ensure!(inside, Index, "index out of range in self");
+    Ok(())
+}
+
+fn copy_slices<T: Copy>(from: &[T], at: &[i64], to: &mut [T], size: usize, inner: usize) {
+    if to.is_empty() {
+        return;
+    }
+    for (from, to) in from.chunks(size * inner).zip(to.chunks_mut(at.len() * inner)) {
+        for (index, slice) in at.iter().zip(to.chunks_mut(inner)) {
+            let start = *index as usize * inner;
+            slice.copy_from_slice(&from[start..start + inner]);
+        }
+    }
+}
+
+/// A written tensor seen as slices along one dimension.
+struct Slices {
+    self_: Tensor,
+    dim: usize,
+    index: Tensor,
+}
+
+impl Slices {
+    /// Lifts a scalar to a vector, so that there is a dimension.
+    fn new(self_: &Tensor, dim: i64, index: Tensor) -> Result<Self> {
+        let dim = geometry::wrap_dim(dim, self_.dim())?;
+        geometry::assert_no_internal_overlap(self_)?;
+        let self_ = if self_.dim() == 0 { op::unsqueeze(self_, 0)? } else { self_.clone() };
+        Ok(Self { self_, dim, index })
+    }
+
+    fn size(&self) -> i64 {
+        self.self_.sizes()[self.dim]
+    }
+
+    /// The shape of what is written: the tensor's with as many slices as there are indices.
+    fn written_shape(&self) -> Dims {
+        let mut shape = self.self_.sizes();
+        shape[self.dim] = self.index.numel();
+        shape
+    }
+
+    /// Combines `values`, of the written shape or a single element, into the slices.
+    fn run<T: Element>(
+        &self,
+        target: &super::flat::Flat,
+        values: &Tensor,
+        combine: impl Fn(&mut T, T),
+    ) -> Result<()> {
+        let shape = self.written_shape();
+        let set = AccessSet::acquire(&[
+            (values.base(), Access::Read),
+            (self.index.base(), Access::Read),
+            (target.tensor.base(), Access::Write),
+        ])?;
+        let (from, at, to) = (set.read::<T>(0)?, set.read::<i64>(1)?, set.write::<T>(2)?);
+        let mut positions: Dims = Dims::from_elem(0, shape.len());
+        positions[self.dim] = 1;
+        let mut strides = target.strides.clone();
+        let along = std::mem::replace(&mut strides[self.dim], 0);
+        let single = from.len() == 1;
+        let operands = [&row_major(&shape)[..], &positions, &strides];
+        for_each_offset(&shape, operands, [0, 0, target.base], |[value, which, offset]| {
+            let slot = &mut to[(offset + at[which as usize] * along) as usize];
+            combine(slot, from[if single { 0 } else { value as usize }]);
+            Ok(())
+        })
+    }
+
+    /// Checks the indices against the size of the dimension; negative ones count from the end
+    /// where `wrap` says so.
+    fn checked(mut self, kind: ErrorKind, prefix: &str, wrap: bool) -> Result<Self> {
+        let (size, dim) = (self.size(), self.dim);
+        let wrapped: Vec<i64> = {
+            let set = AccessSet::acquire(&[(self.index.base(), Access::Read)])?;
+            let at = set.read::<i64>(0)?;
+            at.iter()
+                .map(|index| {
+                    let low = if wrap { -size } else { 0 };
+                    match (low..size).contains(index) {
+                        true => Ok(if *index < 0 { index + size } else { *index }),
+                        false => Err(corten_core::Error::new(
+                            kind,
+                            format!("{prefix}index {index} is out of bounds for dimension {dim} with size {size}"),
+                        )),
+                    }
+                })
+                .collect::<Result<_>>()?
+        };
+        if wrap {
+            let count = wrapped.len() as i64;
+            self.index = corten_ops::any::factory::from_vec(wrapped, &[count])?;
+        }
+        Ok(self)
+    }
+}
+
+fn vector_index(operator: &str, index: &Tensor, kind: ErrorKind) -> Result<Tensor> {
+    if index.dim() > 1 {
+        return Err(corten_core::Error::new(
+            kind,
+            format!("{operator}(): Index is supposed to be a vector, but got dim: {} with type: {} and size: {:?}", index.dim(), index.dtype().type_name(), index.sizes().as_slice()),
+        ));
+    }
+    long_index(index, &format!("{operator}(): Expected dtype int32/int64 for index but got: {}", index.dtype().type_name()))
+}
+
+/// The size of `source` along the dimension; a scalar has one slice.
+fn slices_of(source: &Tensor, dim: usize) -> i64 {
+    source.sizes().get(dim).copied().unwrap_or(1)
+}
+
+/// Adds `alpha` times the slices of `source` to the slices of `self_` that `index` selects.
+///
+/// # Errors
+/// `Runtime` when shapes or dtypes do not fit or an index is out of bounds.
+pub fn index_add_(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let index = vector_index("index_add_", index, ErrorKind::Index)?;
+    ensure!(
+        self_.dtype() == source.dtype(),
+        Runtime,
+        "index_add_(): self ({}) and source ({}) must have the same scalar type",
+        self_.dtype().type_name(),
+        source.dtype().type_name()
+    );
+    let slices = Slices::new(self_, dim, index)?;
+    let count = slices.index.numel();
+    ensure!(
+        count == slices_of(source, slices.dim),
+        Runtime,
+        "index_add_(): Number of indices ({count}) should be equal to source.size(dim): ({}), for \
+         dim: {}",
+        slices_of(source, slices.dim),
+        slices.dim
+    );
+    ensure!(
+        same_slices(&slices, source),
+        Runtime,
+        "source tensor shape must match self tensor shape, excluding the specified dimension. Got \
+         self.shape = {:?} source.shape = {:?}",
+        self_.sizes().as_slice(),
+        source.sizes().as_slice()
+    );
+    geometry::assert_no_overlap(self_, &slices.index)?;
+    geometry::assert_no_overlap(self_, source)?;
+    let slices = slices.checked(ErrorKind::Runtime, "", false)?;
+    let values = op::contiguous(source, MemoryFormat::Contiguous)?;
+    let target = flat(&slices.self_)?;
+    match_dtype!(self_.dtype(), "index_add_", AllNoF8, T => {
+        let factor = T::from_scalar(alpha);
+        slices.run::<T>(&target, &values, |slot, value| *slot = slot.plus(value.times(factor)))
+    })?;
+    Ok(self_.clone())
+}
+
+fn same_slices(slices: &Slices, source: &Tensor) -> bool {
+    let shape = slices.written_shape();
+    match source.dim() {
+        0 => shape.iter().product::<i64>() == 1,
+        _ => shape == source.sizes(),
+    }
+}
+
+/// The functional form of [`index_add_`].
+///
+/// # Errors
+/// As [`index_add_`].
+pub fn index_add(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    index_add_(&contiguous_copy(self_)?, dim, index, source, alpha)
+}
+
+/// Copies the slices of `source` to the slices of `self_` that `index` selects.
+///
+/// # Errors
+/// `Index` when an index is out of bounds; `Runtime` when shapes or dtypes do not fit.
+pub fn index_copy_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+    ensure!(
+        index.dim() <= 1,
+        Index,
+        "index_copy_(): Index should have dimension 1 or 0 (got {})",
+        index.dim()
+    );
+    ensure!(
+        index.dtype() == DType::Int64,
+        Runtime,
+        "index_copy_(): Expected a long tensor for index, but got {}",
+        index.dtype().type_name()
+    );
+    ensure!(
+        self_.dtype() == source.dtype(),
+        Runtime,
+        "index_copy_(): self and source expected to have the same dtype, but got (self) {} and \
+         (source) {}",
+        self_.dtype().type_name(),
+        source.dtype().type_name()
+    );
+    let slices = Slices::new(self_, dim, long_index(index, "")?)?;
+    let count = slices.index.numel();
+    ensure!(
+        count == slices_of(source, slices.dim),
+        Index,
+        "index_copy_(): Number of indices ({count}) should be equal to source.size(dim) ({})",
+        slices_of(source, slices.dim)
+    );
+    ensure!(
+        same_slices(&slices, source),
+        Runtime,
+        "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice \
+         shape: {} at dimension {} and source slice shape: {} at dimension {}.",
+        slice_shape(self_, slices.dim),
+        slices.dim,
+        slice_shape(source, slices.dim),
+        slices.dim
+    );
+    geometry::assert_no_overlap(self_, &slices.index)?;
+    geometry::assert_no_overlap(self_, source)?;
+    let slices = slices.checked(ErrorKind::Index, "index_copy_(): ", false)?;
+    write_slices(&slices, source)?;
+    Ok(self_.clone())
+}
+
+fn slice_shape(tensor: &Tensor, dim: usize) -> String {
+    let sizes = tensor.sizes();
+    let others = sizes.iter().enumerate().filter(|(d, _)| *d != dim);
+    others.map(|(_, size)| size.to_string()).collect::<Vec<_>>().join(" ")
+}
+
+fn write_slices(slices: &Slices, values: &Tensor) -> Result<()> {
+    let target = flat_bits(&slices.self_)?;
+    let values = op::contiguous(&as_bits(values)?, MemoryFormat::Contiguous)?;
+    match_bits!(slices.self_.itemsize(), T => {
+        slices.run::<T>(&target, &values, |slot, value| *slot = value)
+    })
+}
+
+/// The functional form of [`index_copy_`].
+///
+/// # Errors
+/// As [`index_copy_`].
+pub fn index_copy(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+    index_copy_(&contiguous_copy(self_)?, dim, index, source)
+}
+
+/// Fills the slices along `dim` that `index` selects with a number.
+///
+/// # Errors
+/// `Index` when an index is out of bounds.
+pub fn index_fill_scalar_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
+    ensure!(
+        index.dtype() == DType::Int64,
+        Index,
+        "index_fill_(): Expected dtype int64 for index."
+    );
+    ensure!(index.dim() <= 1, Index, "Index has to be a vector/scalar");
+    ensure!(
+        self_.dtype().is_complex() || !value.is_complex(),
+        Runtime,
+        "index_fill_(): Converting complex Scalar to non-complex type is not supported"
+    );
+    let slices = Slices::new(self_, dim, long_index(index, "")?)?;
+    geometry::assert_no_overlap(self_, index)?;
+    let slices = slices.checked(ErrorKind::Index, "", true)?;
+    let value = op::full(&[1], value, Some(self_.dtype()), None, Some(self_.device()), None)?;
+    write_slices(&slices, &value)?;
+    Ok(self_.clone())
+}
+
+/// The functional form of [`index_fill_scalar_`].
+///
+/// # Errors
+/// As [`index_fill_scalar_`].
+pub fn index_fill_scalar(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
+    index_fill_scalar_(&fresh_copy(self_)?, dim, index, value)
+}
+
+/// Fills the slices along `dim` that `index` selects with a rank-0 tensor.
+///
+/// # Errors
+/// As [`index_fill_scalar_`]; `Runtime` unless `value` has rank 0.
+pub fn index_fill_tensor_(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
+    ensure!(
+        value.dim() == 0,
+        Runtime,
+        "index_fill_ only supports a 0-dimensional value tensor, but got tensor with {} \
+         dimension(s).",
+        value.dim()
+    );
+    index_fill_scalar_(self_, dim, index, op::item(value)?)
+}
+
+/// The functional form of [`index_fill_tensor_`].
+///
+/// # Errors
+/// As [`index_fill_tensor_`].
+pub fn index_fill_tensor(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
+    index_fill_tensor_(&fresh_copy(self_)?, dim, index, value)
+}
