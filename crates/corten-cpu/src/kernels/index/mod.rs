@@ -5,6 +5,7 @@
 
 mod advanced;
 mod arithmetic;
+mod choose;
 mod flat;
 mod gather;
 mod masked;
@@ -12,6 +13,7 @@ mod put;
 mod select;
 
 pub use advanced::{index, index_put, index_put_};
+pub use choose::where_self;
 pub use gather::{
     gather, scatter_add, scatter_add_, scatter_src, scatter_src_, scatter_value, scatter_value_,
 };

@@ -1,0 +1,63 @@
+//! Choosing between two operands by a condition.
+
+use super::flat::match_bits;
+use corten_core::{Result, Scalar};
+use corten_ops::TensorIterator;
+use corten_ops::parallel::GRAIN;
+
+/// The loop of `where` and `masked_fill`: one output; condition, first and second choice.
+///
+/// # Errors
+/// When access to an operand is refused.
+pub fn where_self(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+    let size = iter.dtype(0).itemsize();
+    iter.for_each(
+        |at, strides, n0, n1| {
+            for row in 0..n1 {
+                let start = |k: usize| at[k].wrapping_offset((strides[4 + k] * row) as isize);
+                let row = [start(0), start(1), start(2), start(3)];
+                let steps = [strides[0], strides[1], strides[2], strides[3]];
+                // SAFETY: the iterator holds the operands' storages, and its addresses and strides
+                // stay within them for `n0` elements of each row.
+                match_bits!(size, T => unsafe { choose_row::<T>(row, steps, n0) });
+            }
+        },
+        GRAIN,
+    )
+}
+
+/// # Safety
+/// The four operands must have `n` elements at the given strides in bytes: the first writable,
+/// the second of one byte each.
+#[inline(always)]
+unsafe fn choose_row<T: Copy>(at: [*mut u8; 4], steps: [i64; 4], n: i64) {
+    let size = size_of::<T>() as i64;
+    let dense = |step: i64| step == size;
+    // Constant strides let the loop be vectorised.
+    // SAFETY: the caller's.
+    unsafe {
+        match steps {
+            [to, 1, a, b] if dense(to) && dense(a) && dense(b) => {
+                choose::<T>(at, [size, 1, size, size], n);
+            }
+            [to, 1, 0, b] if dense(to) && dense(b) => choose::<T>(at, [size, 1, 0, size], n),
+            [to, 1, a, 0] if dense(to) && dense(a) => choose::<T>(at, [size, 1, size, 0], n),
+            _ => choose::<T>(at, steps, n),
+        }
+    }
+}
+
+/// # Safety
+/// As for [`choose_row`].
+#[inline(always)]
+unsafe fn choose<T: Copy>(at: [*mut u8; 4], steps: [i64; 4], n: i64) {
+    for i in 0..n {
+        let element = |k: usize| at[k].wrapping_offset((steps[k] * i) as isize);
+        // SAFETY: the caller's. Both choices are read, so that no branch is needed.
+        unsafe {
+            let (a, b) = (element(2).cast::<T>().read_unaligned(), element(3).cast::<T>().read_unaligned());
+            let chosen = if element(1).read() != 0 { a } else { b };
+            element(0).cast::<T>().write_unaligned(chosen);
+        }
+    }
+}
