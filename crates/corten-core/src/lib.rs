@@ -1,1 +1,49 @@
 //! The representation: dtypes, storage, geometry, dispatch keys, generators. Knows no operator.
+
+pub mod access;
+pub mod allocator;
+pub mod config;
+mod data_ptr;
+mod device;
+mod dtype;
+mod error;
+pub mod generator;
+pub mod geometry;
+pub mod keys;
+mod layout;
+mod options;
+mod refcount;
+mod scalar;
+mod storage;
+mod sync;
+mod tensor;
+pub mod tls;
+
+pub use access::{Access, AccessSet, Reader, Writer};
+pub use allocator::{Allocator, get_allocator, set_allocator};
+pub use data_ptr::{DataPtr, Deleter};
+pub use device::{Device, DeviceType};
+pub use dtype::{
+    Complex, DType, Element, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, ResultTypeState,
+    bf16, can_cast, cast, default_complex_dtype, default_dtype, f16, not_implemented_for,
+    promote_types, set_default_dtype,
+};
+pub use error::{Error, ErrorKind, Result, WarningHandler, set_warning_handler, warn};
+pub use generator::{Generator, GeneratorGuard, default_cpu_generator, manual_seed, philox};
+pub use geometry::Dims;
+pub use keys::{
+    ADINPLACEORVIEW, AUTOCAST_KEYS, AUTOGRAD_KEYS, Backend, DispatchKey, KeySet, NUM_RUNTIME_KEYS,
+};
+pub use layout::{Layout, MemoryFormat};
+pub use options::TensorOptions;
+pub use refcount::{IntrusivePtr, PyHooks, PyObject, RefCount, RefCounted, WeakPtr, set_py_hooks};
+pub use scalar::Scalar;
+pub use storage::{Materialise, Storage, StorageImpl, WeakStorage};
+pub use tensor::{
+    AutogradMeta, BackendMeta, ExtraMeta, Geometry, SymbolicShape, TensorBase, TensorImpl,
+    VersionCounter, WeakTensor, set_autograd_meta_factory,
+};
+pub use tls::{
+    BelowADInplaceOrViewGuard, BelowAutogradGuard, ExcludeGuard, GradModeGuard, IncludeGuard,
+    InferenceModeGuard, grad_mode_enabled, inference_mode_enabled, set_grad_mode,
+};

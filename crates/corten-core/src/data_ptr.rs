@@ -1,0 +1,172 @@
+//! A pointer to memory together with what frees it.
+
+use std::any::Any;
+use std::ffi::c_void;
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ptr;
+
+use crate::Device;
+
+/// Frees what a context pointer stands for.
+pub type Deleter = unsafe fn(*mut c_void);
+
+/// Memory, the context that owns it, the function that frees the context, and the device.
+///
+/// The data pointer does not own; the deleter runs with the context when the `DataPtr` is dropped,
+/// if and only if the context is not null. Null data with a context is legal.
+pub struct DataPtr {
+    data: *mut u8,
+    context: *mut c_void,
+    deleter: Deleter,
+    device: Device,
+}
+
+const _: () = assert!(size_of::<DataPtr>() == 32);
+
+// SAFETY: a `DataPtr` is the only owner of its context, and the constructors demand contexts that
+// any thread may free.
+unsafe impl Send for DataPtr {}
+// SAFETY: a shared `DataPtr` only lends out raw pointers.
+unsafe impl Sync for DataPtr {}
+
+unsafe fn delete_nothing(_: *mut c_void) {}
+
+impl DataPtr {
+    /// No memory, on a device.
+    pub const fn null(device: Device) -> Self {
+        Self { data: ptr::null_mut(), context: ptr::null_mut(), deleter: delete_nothing, device }
+    }
+
+    /// Memory that somebody else owns.
+    pub const fn borrowed(data: *mut u8, device: Device) -> Self {
+        Self { data, context: ptr::null_mut(), deleter: delete_nothing, device }
+    }
+
+    /// Memory that `deleter(context)` frees.
+    ///
+    /// # Safety
+    /// It must be sound to call `deleter(context)` once, from any thread, when the memory is no
+    /// longer used.
+    #[inline]
+    pub const unsafe fn new(
+        data: *mut u8,
+        context: *mut c_void,
+        deleter: Deleter,
+        device: Device,
+    ) -> Self {
+        Self { data, context, deleter, device }
+    }
+
+    /// Memory that lives as long as `owner`.
+    pub fn with_owner(data: *mut u8, owner: Box<dyn Any + Send + Sync>, device: Device) -> Self {
+        unsafe fn delete(context: *mut c_void) {
+            // SAFETY: `with_owner` made the context from exactly such a box.
+            drop(unsafe { Box::from_raw(context.cast::<Box<dyn Any + Send + Sync>>()) });
+        }
+        let context = Box::into_raw(Box::new(owner)).cast();
+        Self { data, context, deleter: delete, device }
+    }
+
+    /// Memory that is freed by running `free` with the data pointer.
+    pub fn with_closure<F>(data: *mut u8, free: F, device: Device) -> Self
+    where
+        F: FnOnce(*mut u8) + Send + 'static,
+    {
+        struct Context<F> {
+            data: *mut u8,
+            free: F,
+        }
+        unsafe fn delete<F: FnOnce(*mut u8)>(context: *mut c_void) {
+            // SAFETY: `with_closure` made the context from exactly such a box.
+            let Context { data, free } = *unsafe { Box::from_raw(context.cast::<Context<F>>()) };
+            free(data);
+        }
+        let context = Box::into_raw(Box::new(Context { data, free })).cast();
+        Self { data, context, deleter: delete::<F>, device }
+    }
+
+    /// The memory.
+    #[inline]
+    pub const fn get(&self) -> *mut u8 {
+        self.data
+    }
+
+    /// The context.
+    #[inline]
+    pub const fn context(&self) -> *mut c_void {
+        self.context
+    }
+
+    /// The function that frees the context.
+    pub const fn deleter(&self) -> Deleter {
+        self.deleter
+    }
+
+    /// The device.
+    #[inline]
+    pub const fn device(&self) -> Device {
+        self.device
+    }
+
+    /// Whether there is neither memory nor a context; the device does not matter.
+    pub const fn is_null(&self) -> bool {
+        self.data.is_null() && self.context.is_null()
+    }
+
+    /// The context, if `expected` is what frees it.
+    pub fn cast_context<T>(&self, expected: Deleter) -> Option<*mut T> {
+        ptr::fn_addr_eq(self.deleter, expected).then_some(self.context.cast())
+    }
+
+    /// Replaces the deleter if it is `expected`. Returns whether it was.
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new) with the new deleter.
+    pub unsafe fn compare_exchange_deleter(&mut self, expected: Deleter, new: Deleter) -> bool {
+        let equal = ptr::fn_addr_eq(self.deleter, expected);
+        if equal {
+            self.deleter = new;
+        }
+        equal
+    }
+
+    /// Gives the context up without freeing it.
+    pub fn release_context(&mut self) -> *mut c_void {
+        self.deleter = delete_nothing;
+        std::mem::replace(&mut self.context, ptr::null_mut())
+    }
+
+    /// Sets another device for the same memory, for devices that address each other's memory.
+    pub fn set_device(&mut self, device: Device) {
+        self.device = device;
+    }
+
+    /// Frees the memory now. The device stays.
+    pub fn clear(&mut self) {
+        *self = Self::null(self.device);
+    }
+
+    /// The parts, without freeing anything. The counterpart of [`new`](Self::new).
+    #[inline]
+    pub fn into_parts(self) -> (*mut u8, *mut c_void, Deleter, Device) {
+        let this = ManuallyDrop::new(self);
+        (this.data, this.context, this.deleter, this.device)
+    }
+}
+
+impl Drop for DataPtr {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.context.is_null() {
+            // SAFETY: the constructors demand that this call is sound, and it happens once.
+            unsafe { (self.deleter)(self.context) };
+        }
+    }
+}
+
+impl fmt::Debug for DataPtr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DataPtr({:p} on {})", self.data, self.device)
+    }
+}

@@ -1,0 +1,331 @@
+//! Element types: the list, their properties, the Rust types behind them and the dtype switch.
+
+mod cast;
+mod element;
+mod float8;
+mod promotion;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+pub use cast::cast;
+pub use element::Element;
+pub use float8::{F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU};
+pub use half::{bf16, f16};
+pub use num_complex::Complex;
+pub use promotion::{ResultTypeState, can_cast, promote_types};
+
+use crate::{Result, ensure};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Category {
+    Bool,
+    Signed,
+    Unsigned,
+    Float,
+    Float8,
+    Complex,
+    None,
+}
+
+macro_rules! dtypes {
+    ($($(#[$doc:meta])* $variant:ident = $number:literal,
+       $name:literal, $alias:literal, $type_name:literal, $size:literal, $category:ident;)*) => {
+        /// The type of a tensor's elements. The numbers are those of the serialised format.
+        #[repr(u16)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum DType { $($(#[$doc])* $variant = $number,)* }
+
+        impl DType {
+            /// Every dtype that can be stored, in the order of its number.
+            pub const ALL: &[DType] = {
+                const WITH_UNDEFINED: &[DType] = &[$(DType::$variant,)*];
+                WITH_UNDEFINED.split_at(WITH_UNDEFINED.len() - 1).0
+            };
+
+            /// Bytes per element; 0 for `Undefined`.
+            pub const fn itemsize(self) -> usize {
+                match self { $(DType::$variant => $size,)* }
+            }
+
+            /// The name as in `torch.float32`.
+            pub const fn name(self) -> &'static str {
+                match self { $(DType::$variant => $name,)* }
+            }
+
+            /// The second name, as in `torch.half`, or "" if there is none.
+            pub const fn alias(self) -> &'static str {
+                match self { $(DType::$variant => $alias,)* }
+            }
+
+            /// The name in error messages, as in `"exp" not implemented for 'Long'`.
+            pub const fn type_name(self) -> &'static str {
+                match self { $(DType::$variant => $type_name,)* }
+            }
+
+            const fn category(self) -> Category {
+                match self { $(DType::$variant => Category::$category,)* }
+            }
+
+            /// The dtype with this number.
+            pub const fn from_number(number: u16) -> Option<DType> {
+                match number { $($number => Some(DType::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+dtypes! {
+    /// Unsigned 8-bit integer.
+    UInt8 = 0, "uint8", "", "Byte", 1, Unsigned;
+    /// Signed 8-bit integer.
+    Int8 = 1, "int8", "", "Char", 1, Signed;
+    /// Signed 16-bit integer.
+    Int16 = 2, "int16", "short", "Short", 2, Signed;
+    /// Signed 32-bit integer.
+    Int32 = 3, "int32", "int", "Int", 4, Signed;
+    /// Signed 64-bit integer.
+    Int64 = 4, "int64", "long", "Long", 8, Signed;
+    /// IEEE 754 binary16.
+    Float16 = 5, "float16", "half", "Half", 2, Float;
+    /// IEEE 754 binary32.
+    Float32 = 6, "float32", "float", "Float", 4, Float;
+    /// IEEE 754 binary64.
+    Float64 = 7, "float64", "double", "Double", 8, Float;
+    /// A pair of binary16.
+    Complex32 = 8, "complex32", "chalf", "ComplexHalf", 4, Complex;
+    /// A pair of binary32.
+    Complex64 = 9, "complex64", "cfloat", "ComplexFloat", 8, Complex;
+    /// A pair of binary64.
+    Complex128 = 10, "complex128", "cdouble", "ComplexDouble", 16, Complex;
+    /// One byte, 0 or 1.
+    Bool = 11, "bool", "", "Bool", 1, Bool;
+    /// The upper half of binary32.
+    BFloat16 = 15, "bfloat16", "", "BFloat16", 2, Float;
+    /// 5 exponent bits, 2 mantissa bits, infinities.
+    Float8E5m2 = 23, "float8_e5m2", "", "Float8_e5m2", 1, Float8;
+    /// 4 exponent bits, 3 mantissa bits, no infinity.
+    Float8E4m3fn = 24, "float8_e4m3fn", "", "Float8_e4m3fn", 1, Float8;
+    /// 5 exponent bits, 2 mantissa bits, no infinity, no negative zero.
+    Float8E5m2fnuz = 25, "float8_e5m2fnuz", "", "Float8_e5m2fnuz", 1, Float8;
+    /// 4 exponent bits, 3 mantissa bits, no infinity, no negative zero.
+    Float8E4m3fnuz = 26, "float8_e4m3fnuz", "", "Float8_e4m3fnuz", 1, Float8;
+    /// Unsigned 16-bit integer.
+    UInt16 = 27, "uint16", "", "UInt16", 2, Unsigned;
+    /// Unsigned 32-bit integer.
+    UInt32 = 28, "uint32", "", "UInt32", 4, Unsigned;
+    /// Unsigned 64-bit integer.
+    UInt64 = 29, "uint64", "", "UInt64", 8, Unsigned;
+    /// 8 exponent bits and nothing else: powers of two.
+    Float8E8m0fnu = 44, "float8_e8m0fnu", "", "Float8_e8m0fnu", 1, Float8;
+    /// A pair of bfloat16.
+    BComplex32 = 46, "bcomplex32", "", "BComplex32", 4, Complex;
+    /// No dtype yet.
+    Undefined = 47, "undefined", "", "Undefined", 0, None;
+}
+
+impl DType {
+    /// Real floating point, the 8-bit formats included.
+    pub const fn is_floating_point(self) -> bool {
+        matches!(self.category(), Category::Float | Category::Float8)
+    }
+
+    /// Complex.
+    pub const fn is_complex(self) -> bool {
+        matches!(self.category(), Category::Complex)
+    }
+
+    /// Integer; `Bool` counts if `include_bool`.
+    pub const fn is_integral(self, include_bool: bool) -> bool {
+        match self.category() {
+            Category::Signed | Category::Unsigned => true,
+            Category::Bool => include_bool,
+            _ => false,
+        }
+    }
+
+    /// Whether negative values can be represented.
+    pub const fn is_signed(self) -> bool {
+        matches!(
+            self.category(),
+            Category::Signed | Category::Float | Category::Float8 | Category::Complex
+        ) && !matches!(self, Self::Float8E8m0fnu)
+    }
+
+    /// Floating point narrower than 32 bits: computed in `f32`, rounded once.
+    pub const fn is_reduced_float(self) -> bool {
+        matches!(self, Self::Float16 | Self::BFloat16) || self.is_float8()
+    }
+
+    /// One of the 8-bit floating point formats.
+    pub const fn is_float8(self) -> bool {
+        matches!(self.category(), Category::Float8)
+    }
+
+    /// `UInt16`, `UInt32` or `UInt64`, which do not promote with other integers.
+    pub const fn is_barebones_unsigned(self) -> bool {
+        matches!(self, Self::UInt16 | Self::UInt32 | Self::UInt64)
+    }
+
+    /// The dtype of the real part; the dtype itself if it is not complex.
+    pub const fn to_real(self) -> Self {
+        match self {
+            Self::Complex32 => Self::Float16,
+            Self::BComplex32 => Self::BFloat16,
+            Self::Complex64 => Self::Float32,
+            Self::Complex128 => Self::Float64,
+            other => other,
+        }
+    }
+
+    /// The complex dtype whose parts are of this floating dtype; `Undefined` if there is none.
+    pub const fn to_complex(self) -> Self {
+        match self {
+            Self::Float16 => Self::Complex32,
+            Self::BFloat16 => Self::BComplex32,
+            Self::Float32 => Self::Complex64,
+            Self::Float64 => Self::Complex128,
+            other if other.is_complex() => other,
+            _ => Self::Undefined,
+        }
+    }
+
+    /// The dtype in which arithmetic on this one is done.
+    pub const fn opmath(self) -> Self {
+        match self {
+            Self::Complex32 | Self::BComplex32 => Self::Complex64,
+            other if other.is_reduced_float() => Self::Float32,
+            other => other,
+        }
+    }
+
+    /// Looks a dtype up by either of its names: `"float32"` or `"float"`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.iter().copied();
+        all.find(|dtype| dtype.name() == name || (!name.is_empty() && dtype.alias() == name))
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.type_name())
+    }
+}
+
+static DEFAULT_DTYPE: AtomicU16 = AtomicU16::new(DType::Float32 as u16);
+
+/// The dtype of new floating-point tensors for which none is given.
+pub fn default_dtype() -> DType {
+    DType::from_number(DEFAULT_DTYPE.load(Ordering::Relaxed)).unwrap_or(DType::Float32)
+}
+
+/// Sets the default dtype: one of the four real floating dtypes of at least 16 bits.
+pub fn set_default_dtype(dtype: DType) -> Result<()> {
+    ensure!(
+        dtype.is_floating_point() && !dtype.is_float8(),
+        Type,
+        "only floating-point types are supported as the default type"
+    );
+    DEFAULT_DTYPE.store(dtype as u16, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The complex dtype that goes with the default dtype.
+pub fn default_complex_dtype() -> DType {
+    match default_dtype() {
+        DType::Float64 => DType::Complex128,
+        DType::Float16 => DType::Complex32,
+        _ => DType::Complex64,
+    }
+}
+
+/// The dtype switch: runs an expression with `T` standing for the Rust type of a dtype.
+///
+/// `match_dtype!(dtype, "exp", Float, T => kernel::<T>(it))`. The expression is a `Result`; a
+/// dtype outside the named set gives `"exp" not implemented for 'Long'`. Sets:
+/// `All` (every dtype), `AllNoF8`, `AllNoComplex`, `Real` (integers, f16 to f64), `Float`
+/// (f16, bf16, f32, f64), `FloatComplex` (`Float` and `Complex`), `Complex` (c32, c64, c128),
+/// `Integral` (8 integers), `IntegralBool`.
+#[macro_export]
+macro_rules! match_dtype {
+    ($dtype:expr, $op:expr, All, $t:ident => $body:expr) => {
+        $crate::__match_dtype!($dtype, $op, $t => $body, [bool int float complex bcomplex float8])
+    };
+    ($dtype:expr, $op:expr, AllNoF8, $t:ident => $body:expr) => {
+        $crate::__match_dtype!($dtype, $op, $t => $body, [bool int float complex])
+    };
+    ($dtype:expr, $op:expr, AllNoComplex, $t:ident => $body:expr) => {
+        $crate::__match_dtype!($dtype, $op, $t => $body, [bool int float float8])
+    };
+    ($dtype:expr, $op:expr, Real, $t:ident => $body:expr) => {
+        $crate::__match_dtype!($dtype, $op, $t => $body, [int float])
+    };
+    ($dtype:expr, $op:expr, Float, $t:ident => $body:expr) => {
+        $crate::__match_dtype!($dtype, $op, $t => $body, [float])
+    };
+    ($dtype:expr, $op:expr, FloatComplex, $t:ident => $body:expr) => {
+        $crate::__match_dtype!($dtype, $op, $t => $body, [float complex])
+    };
+    ($dtype:expr, $op:expr, Complex, $t:ident => $body:expr) => {
+        $crate::__match_dtype!($dtype, $op, $t => $body, [complex])
+    };
+    ($dtype:expr, $op:expr, Integral, $t:ident => $body:expr) => {
+        $crate::__match_dtype!($dtype, $op, $t => $body, [int])
+    };
+    ($dtype:expr, $op:expr, IntegralBool, $t:ident => $body:expr) => {
+        $crate::__match_dtype!($dtype, $op, $t => $body, [bool int])
+    };
+}
+
+/// The arms of [`match_dtype!`], gathered class by class.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __match_dtype {
+    ($d:expr, $op:expr, $t:ident => $body:expr, [$($class:ident)*]) => {
+        $crate::__match_dtype!(@gather $d, $op, $t => $body, [$($class)*], [])
+    };
+    (@gather $d:expr, $op:expr, $t:ident => $body:expr, [bool $($c:ident)*], [$($arms:tt)*]) => {
+        $crate::__match_dtype!(@gather $d, $op, $t => $body, [$($c)*], [$($arms)* Bool bool,])
+    };
+    (@gather $d:expr, $op:expr, $t:ident => $body:expr, [int $($c:ident)*], [$($arms:tt)*]) => {
+        $crate::__match_dtype!(@gather $d, $op, $t => $body, [$($c)*], [$($arms)*
+            UInt8 u8, Int8 i8, Int16 i16, Int32 i32, Int64 i64, UInt16 u16, UInt32 u32, UInt64 u64,])
+    };
+    (@gather $d:expr, $op:expr, $t:ident => $body:expr, [float $($c:ident)*], [$($arms:tt)*]) => {
+        $crate::__match_dtype!(@gather $d, $op, $t => $body, [$($c)*], [$($arms)*
+            Float16 $crate::f16, Float32 f32, Float64 f64, BFloat16 $crate::bf16,])
+    };
+    (@gather $d:expr, $op:expr, $t:ident => $body:expr, [complex $($c:ident)*], [$($arms:tt)*]) => {
+        $crate::__match_dtype!(@gather $d, $op, $t => $body, [$($c)*], [$($arms)*
+            Complex32 $crate::Complex<$crate::f16>, Complex64 $crate::Complex<f32>,
+            Complex128 $crate::Complex<f64>,])
+    };
+    (@gather $d:expr, $op:expr, $t:ident => $body:expr, [bcomplex $($c:ident)*], [$($arms:tt)*]) => {
+        $crate::__match_dtype!(@gather $d, $op, $t => $body, [$($c)*], [$($arms)*
+            BComplex32 $crate::Complex<$crate::bf16>,])
+    };
+    (@gather $d:expr, $op:expr, $t:ident => $body:expr, [float8 $($c:ident)*], [$($arms:tt)*]) => {
+        $crate::__match_dtype!(@gather $d, $op, $t => $body, [$($c)*], [$($arms)*
+            Float8E5m2 $crate::F8E5M2, Float8E4m3fn $crate::F8E4M3FN,
+            Float8E5m2fnuz $crate::F8E5M2FNUZ, Float8E4m3fnuz $crate::F8E4M3FNUZ,
+            Float8E8m0fnu $crate::F8E8M0FNU,])
+    };
+    (@gather $d:expr, $op:expr, $t:ident => $body:expr, [], [$($variant:ident $rust:ty,)*]) => {
+        match $d {
+            $($crate::DType::$variant => {
+                #[allow(dead_code)]
+                type $t = $rust;
+                $body
+            })*
+            #[allow(unreachable_patterns)]
+            other => ::std::result::Result::Err($crate::not_implemented_for($op, other)),
+        }
+    };
+}
+
+/// The error of a kernel that has no instance for a dtype.
+#[cold]
+#[track_caller]
+pub fn not_implemented_for(op: &str, dtype: DType) -> crate::Error {
+    crate::err!(NotImplemented, "\"{op}\" not implemented for '{}'", dtype.type_name())
+}

@@ -1,0 +1,183 @@
+//! The one error type, its kinds and the macros that raise it, and warnings.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::fmt;
+use std::io::Write;
+use std::panic::Location;
+use std::sync::RwLock;
+
+/// The result of every fallible function of Corten.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error: a kind (the Python exception class), a message and the operator that raised it.
+///
+/// One pointer wide, so that `Result<TensorBase>` stays in two registers.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    message: Cow<'static, str>,
+    operator: Option<Cow<'static, str>>,
+    external: Option<Box<dyn Any + Send + Sync>>,
+    origin: &'static Location<'static>,
+}
+
+/// What went wrong, in the terms of Python's exception classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// `RuntimeError`.
+    Runtime,
+    /// `IndexError`.
+    Index,
+    /// `ValueError`.
+    Value,
+    /// `TypeError`.
+    Type,
+    /// `NotImplementedError`.
+    NotImplemented,
+    /// `OutOfMemoryError`, a `RuntimeError`.
+    OutOfMemory,
+    /// `BufferError`.
+    Buffer,
+    /// `LinAlgError`, a `RuntimeError`.
+    LinAlg,
+    /// A contradiction inside Corten: a defect, never the caller's fault.
+    Internal,
+    /// An error of another language that travels through Corten unchanged.
+    External,
+}
+
+impl Error {
+    /// An error of `kind` saying `message`.
+    #[cold]
+    #[track_caller]
+    pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
+        let origin = Location::caller();
+        let message = message.into();
+        if crate::config::settings().panic_on_error {
+            panic!("{kind:?} at {origin}: {message}");
+        }
+        Self(Box::new(Inner { kind, message, operator: None, external: None, origin }))
+    }
+
+    /// Wraps an error of another language, for instance a Python exception raised in a hook.
+    #[cold]
+    #[track_caller]
+    pub fn external(payload: Box<dyn Any + Send + Sync>) -> Self {
+        Self(Box::new(Inner {
+            kind: ErrorKind::External,
+            message: Cow::Borrowed("an error raised by foreign code"),
+            operator: None,
+            external: Some(payload),
+            origin: Location::caller(),
+        }))
+    }
+
+    /// Gives the foreign error back, or `self` if this is not one.
+    pub fn into_external(mut self) -> Result<Box<dyn Any + Send + Sync>, Self> {
+        self.0.external.take().ok_or(self)
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The message, in PyTorch's words where programs match on them.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The operator in which the error arose, if it is known.
+    pub fn operator(&self) -> Option<&str> {
+        self.0.operator.as_deref()
+    }
+
+    /// The source line that raised the error.
+    pub fn origin(&self) -> &'static Location<'static> {
+        self.0.origin
+    }
+
+    /// Records the operator, unless an inner one is already recorded.
+    #[must_use]
+    pub fn with_operator(mut self, name: impl Into<Cow<'static, str>>) -> Self {
+        self.0.operator.get_or_insert_with(|| name.into());
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}Error: {}", self.kind(), self.message())?;
+        if let Some(operator) = self.operator() {
+            write!(f, " (in {operator})")?;
+        }
+        write!(f, " [{}]", self.origin())
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Builds an [`Error`]: `err!(Type, "expected {a} but got {b}")`.
+#[macro_export]
+macro_rules! err {
+    ($kind:ident, $($message:tt)+) => {
+        $crate::Error::new($crate::ErrorKind::$kind, ::std::format!($($message)+))
+    };
+}
+
+/// Returns an error from the current function: `bail!(Value, "…")`.
+#[macro_export]
+macro_rules! bail {
+    ($kind:ident, $($message:tt)+) => {
+        return ::std::result::Result::Err($crate::err!($kind, $($message)+).into())
+    };
+}
+
+/// Returns an error unless the condition holds: `ensure!(d < n, Index, "…")`.
+#[macro_export]
+macro_rules! ensure {
+    ($condition:expr, $kind:ident, $($message:tt)+) => {
+        if !$condition {
+            $crate::bail!($kind, $($message)+);
+        }
+    };
+}
+
+/// Returns an [`ErrorKind::Internal`] error: a contradiction that is a defect of Corten.
+#[macro_export]
+macro_rules! bug {
+    ($($message:tt)+) => {
+        $crate::bail!(Internal, $($message)+)
+    };
+}
+
+/// What is done with a warning.
+pub type WarningHandler = fn(&str);
+
+static WARNING_HANDLER: RwLock<WarningHandler> = RwLock::new(warn_to_stderr);
+
+/// Reports something questionable that is not an error.
+pub fn warn(message: impl Into<String>) {
+    // The handler is copied out first: it may run foreign code that warns again.
+    let handler = *WARNING_HANDLER.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+    handler(&message.into());
+}
+
+/// Replaces the warning handler (default: one line on standard error) and returns the old one.
+pub fn set_warning_handler(handler: WarningHandler) -> WarningHandler {
+    let mut slot = WARNING_HANDLER.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+    std::mem::replace(&mut *slot, handler)
+}
+
+fn warn_to_stderr(message: &str) {
+    // A closed standard error is no reason to fail.
+    let _ = writeln!(std::io::stderr(), "Warning: {message}");
+}

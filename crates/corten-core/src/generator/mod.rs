@@ -1,0 +1,239 @@
+//! Random number generators: the state, the stream of raw numbers and their serialised form.
+
+mod mt19937;
+pub mod philox;
+
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+pub use mt19937::Mt19937;
+
+use crate::refcount::PyObjectSlot;
+use crate::{Device, DispatchKey, IntrusivePtr, KeySet, RefCount, RefCounted, Result, ensure};
+
+/// The seed of a generator that nobody seeded.
+pub const DEFAULT_SEED: u64 = 67_280_421_310_721;
+
+/// Bytes of a serialised state.
+pub const STATE_BYTES: usize = 5056;
+
+/// A handle to a random number generator. Clones share the state.
+#[derive(Clone, Debug)]
+pub struct Generator(IntrusivePtr<GeneratorImpl>);
+
+/// The state behind a [`Generator`].
+#[derive(Debug)]
+pub struct GeneratorImpl {
+    refcount: RefCount,
+    pyobject: PyObjectSlot,
+    device: Device,
+    state: Mutex<State>,
+}
+
+// SAFETY: the count is the field of that name.
+unsafe impl RefCounted for GeneratorImpl {
+    fn refcount(&self) -> &RefCount {
+        &self.refcount
+    }
+
+    fn pyobject_slot(&self) -> Option<&PyObjectSlot> {
+        Some(&self.pyobject)
+    }
+}
+
+/// Everything that `get_state` saves.
+#[derive(Clone, Debug)]
+struct State {
+    engine: Mt19937,
+    next_f64_normal: Option<f64>,
+    next_f32_normal: Option<f32>,
+}
+
+impl State {
+    fn new(seed: u64) -> Self {
+        Self { engine: Mt19937::new(seed), next_f64_normal: None, next_f32_normal: None }
+    }
+}
+
+impl Generator {
+    /// A generator for the host, seeded with `seed`.
+    pub fn cpu(seed: u64) -> Self {
+        Self(IntrusivePtr::new(GeneratorImpl {
+            refcount: RefCount::unique(),
+            pyobject: PyObjectSlot::empty(),
+            device: Device::CPU,
+            state: Mutex::new(State::new(seed)),
+        }))
+    }
+
+    /// The device whose kernels draw from this generator.
+    pub fn device(&self) -> Device {
+        self.0.device
+    }
+
+    /// The key that the generator adds to a call.
+    pub fn key_set(&self) -> KeySet {
+        KeySet::from_key(DispatchKey::CPU)
+    }
+
+    /// The state for the time of drawing. Kernels hold it throughout, so that their numbers are one
+    /// run of the stream.
+    pub fn lock(&self) -> GeneratorGuard<'_> {
+        GeneratorGuard(self.0.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+
+    /// Starts the stream of `seed` and returns the generator.
+    pub fn manual_seed(&self, seed: u64) -> &Self {
+        *self.lock().0 = State::new(seed);
+        self
+    }
+
+    /// Seeds from the operating system and returns the seed.
+    pub fn seed(&self) -> u64 {
+        let seed = random_seed();
+        self.manual_seed(seed);
+        seed
+    }
+
+    /// The seed of the present stream.
+    pub fn initial_seed(&self) -> u64 {
+        self.lock().0.engine.seed()
+    }
+
+    /// The state as bytes, in PyTorch's format.
+    pub fn get_state(&self) -> Vec<u8> {
+        encode(&self.lock().0)
+    }
+
+    /// Restores a state of [`get_state`](Self::get_state).
+    pub fn set_state(&self, bytes: &[u8]) -> Result<()> {
+        *self.lock().0 = decode(bytes)?;
+        Ok(())
+    }
+
+    /// A new generator that continues with the same numbers.
+    #[must_use]
+    pub fn clone_state(&self) -> Self {
+        let copy = Self::cpu(0);
+        *copy.lock().0 = self.lock().0.clone();
+        copy
+    }
+
+    /// Whether both handles share their state.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.0.ptr_eq(&other.0)
+    }
+
+    /// The handle to the object itself.
+    pub fn as_intrusive(&self) -> &IntrusivePtr<GeneratorImpl> {
+        &self.0
+    }
+}
+
+/// Exclusive use of a generator.
+#[derive(Debug)]
+pub struct GeneratorGuard<'a>(MutexGuard<'a, State>);
+
+impl GeneratorGuard<'_> {
+    /// The next 32 random bits.
+    #[inline]
+    pub fn random(&mut self) -> u32 {
+        self.0.engine.next_u32()
+    }
+
+    /// The next 64 random bits: two draws, the first one in the upper half.
+    #[inline]
+    pub fn random64(&mut self) -> u64 {
+        let high = u64::from(self.random());
+        (high << 32) | u64::from(self.random())
+    }
+
+    /// Takes the second `f64` normal of the last pair, if it is still there.
+    pub fn take_f64_normal(&mut self) -> Option<f64> {
+        self.0.next_f64_normal.take()
+    }
+
+    /// Keeps the second `f64` normal of a pair.
+    pub fn set_f64_normal(&mut self, value: Option<f64>) {
+        self.0.next_f64_normal = value;
+    }
+
+    /// Takes the second `f32` normal of the last pair, if it is still there.
+    pub fn take_f32_normal(&mut self) -> Option<f32> {
+        self.0.next_f32_normal.take()
+    }
+
+    /// Keeps the second `f32` normal of a pair.
+    pub fn set_f32_normal(&mut self, value: Option<f32>) {
+        self.0.next_f32_normal = value;
+    }
+}
+
+/// The generator of host kernels that are given none.
+pub fn default_cpu_generator() -> &'static Generator {
+    static DEFAULT: OnceLock<Generator> = OnceLock::new();
+    DEFAULT.get_or_init(|| Generator::cpu(DEFAULT_SEED))
+}
+
+/// Seeds the default generator.
+pub fn manual_seed(seed: u64) -> &'static Generator {
+    let generator = default_cpu_generator();
+    generator.manual_seed(seed);
+    generator
+}
+
+fn random_seed() -> u64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    // The standard library keys its hashers from the operating system's random numbers.
+    let mut hasher = RandomState::new().build_hasher();
+    hasher.write_u128(std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos()));
+    // As in PyTorch, the seed is exactly representable in an f64.
+    hasher.finish() & ((1 << 53) - 1)
+}
+
+// The format, little-endian: u64 seed, i32 left, i32 seeded, u64 next, 624 words as u64, then the
+// f64 triple (x, cached normal, rho), i32 cached f64 valid, 4 bytes of padding, f32 cached normal,
+// i32-sized f32 valid flag, padding.
+const WORDS_AT: usize = 24;
+const F64_NORMAL_AT: usize = 5024;
+const F64_VALID_AT: usize = 5040;
+const F32_NORMAL_AT: usize = 5048;
+const F32_VALID_AT: usize = 5052;
+
+fn encode(state: &State) -> Vec<u8> {
+    let engine = &state.engine;
+    let mut bytes = vec![0; STATE_BYTES];
+    let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+    put(0, &engine.seed().to_le_bytes());
+    put(8, &engine.left().to_le_bytes());
+    put(12, &1_i32.to_le_bytes());
+    put(16, &u64::from(engine.next()).to_le_bytes());
+    for (index, &word) in engine.words().iter().enumerate() {
+        put(WORDS_AT + 8 * index, &u64::from(word).to_le_bytes());
+    }
+    if let Some(normal) = state.next_f64_normal {
+        put(F64_NORMAL_AT, &normal.to_le_bytes());
+        put(F64_VALID_AT, &1_i32.to_le_bytes());
+    }
+    if let Some(normal) = state.next_f32_normal {
+        put(F32_NORMAL_AT, &normal.to_le_bytes());
+        put(F32_VALID_AT, &1_i32.to_le_bytes());
+    }
+    bytes
+}
+
+fn decode(bytes: &[u8]) -> Result<State> {
+    ensure!(bytes.len() == STATE_BYTES, Runtime, "RNG state is wrong size");
+    let u64_at = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+    let i32_at = |at: usize| i32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+    let (left, next) = (i32_at(8), u64_at(16));
+    let valid = i32_at(12) == 1 && (1..=624).contains(&left) && next <= 624;
+    ensure!(valid, Runtime, "Invalid mt19937 state");
+    let words = std::array::from_fn(|index| u64_at(WORDS_AT + 8 * index) as u32);
+    let normal64 = f64::from_bits(u64_at(F64_NORMAL_AT));
+    let normal32 = f32::from_bits(i32_at(F32_NORMAL_AT) as u32);
+    Ok(State {
+        engine: Mt19937::from_parts(u64_at(0), left, next as u32, words),
+        next_f64_normal: (i32_at(F64_VALID_AT) != 0).then_some(normal64),
+        next_f32_normal: (bytes[F32_VALID_AT] != 0).then_some(normal32),
+    })
+}

@@ -1,0 +1,466 @@
+//! The memory behind tensors: reference counted, without a dtype, guarded by an access word.
+
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+
+use crate::access::{AccessWord, Hold};
+use crate::allocator::{Allocator, get_allocator};
+use crate::refcount::PyObjectSlot;
+use crate::{Access, DataPtr, Deleter, Device, IntrusivePtr, RefCount, RefCounted, Result};
+use crate::{bail, ensure, err};
+
+/// Bytes on a device, shared by the tensors that view them.
+///
+/// The contents may be read or written only while the access word is held; see [`crate::access`].
+/// Pointer, size and allocator change only while it is held for writing.
+pub struct StorageImpl {
+    refcount: RefCount,
+    data: AtomicPtr<u8>,
+    context: UnsafeCell<*mut c_void>,
+    deleter: UnsafeCell<Option<Deleter>>,
+    device: Device,
+    flags: AtomicU8,
+    nbytes: AtomicUsize,
+    allocator: UnsafeCell<Option<&'static dyn Allocator>>,
+    access: AccessWord,
+    pyobject: PyObjectSlot,
+    extra: AtomicPtr<Extra>,
+}
+
+const _: () = assert!(size_of::<StorageImpl>() <= 96, "see Note [TensorImpl size]");
+
+const RESIZABLE: u8 = 1;
+const CHECK_WRITE: u8 = 2;
+const FROM_OTHER_PROCESS: u8 = 4;
+
+/// Rare properties, kept out of line.
+#[derive(Default)]
+struct Extra {
+    materialise: std::sync::Mutex<Option<Materialise>>,
+    access_error: std::sync::Mutex<Option<String>>,
+    write_error: std::sync::Mutex<Option<String>>,
+}
+
+/// Runs once before the first write to a storage, for instance to make copy-on-write memory its
+/// own. Gets the present memory and returns what replaces it.
+pub type Materialise = Box<dyn FnOnce(DataPtr, usize) -> Result<DataPtr> + Send>;
+
+// SAFETY: the cells are read and written only by whoever holds the access word for writing, or by
+// the last owner; everything else is atomic.
+unsafe impl Send for StorageImpl {}
+// SAFETY: as above.
+unsafe impl Sync for StorageImpl {}
+
+// SAFETY: the count is the field of that name.
+unsafe impl RefCounted for StorageImpl {
+    #[inline]
+    fn refcount(&self) -> &RefCount {
+        &self.refcount
+    }
+
+    fn pyobject_slot(&self) -> Option<&PyObjectSlot> {
+        Some(&self.pyobject)
+    }
+
+    unsafe fn release_resources(&self) {
+        // SAFETY: the caller is the last owner.
+        drop(unsafe { self.replace_data_ptr(DataPtr::null(self.device)) });
+    }
+}
+
+impl StorageImpl {
+    fn new(
+        data: DataPtr,
+        nbytes: usize,
+        allocator: Option<&'static dyn Allocator>,
+        resizable: bool,
+    ) -> Self {
+        let (data, context, deleter, device) = data.into_parts();
+        Self {
+            refcount: RefCount::unique(),
+            data: AtomicPtr::new(data),
+            context: UnsafeCell::new(context),
+            deleter: UnsafeCell::new(Some(deleter)),
+            device,
+            flags: AtomicU8::new(if resizable { RESIZABLE } else { 0 }),
+            nbytes: AtomicUsize::new(nbytes),
+            allocator: UnsafeCell::new(allocator),
+            access: AccessWord::new(),
+            pyobject: PyObjectSlot::empty(),
+            extra: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// Swaps the memory.
+    ///
+    /// # Safety
+    /// The caller must hold the access word for writing or be the last owner.
+    unsafe fn replace_data_ptr(&self, new: DataPtr) -> DataPtr {
+        let (data, context, deleter, _) = new.into_parts();
+        let old_data = self.data.swap(data, Ordering::Relaxed);
+        // SAFETY: the caller has exclusive access to the cells; context and deleter came from one
+        // `DataPtr` and go into one.
+        unsafe {
+            let old_context = ptr::replace(self.context.get(), context);
+            match ptr::replace(self.deleter.get(), Some(deleter)) {
+                Some(old) => DataPtr::new(old_data, old_context, old, self.device),
+                None => DataPtr::borrowed(old_data, self.device),
+            }
+        }
+    }
+
+    /// Size in bytes.
+    #[inline]
+    pub fn nbytes(&self) -> usize {
+        self.nbytes.load(Ordering::Relaxed)
+    }
+
+    /// The device; never changes.
+    #[inline]
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// The start of the memory; null for meta and empty storages. May only be dereferenced while
+    /// the access word is held.
+    #[inline]
+    pub fn data_ptr(&self) -> *mut u8 {
+        self.data.load(Ordering::Relaxed)
+    }
+
+    /// The word that readers and writers of the contents hold.
+    #[inline]
+    pub(crate) fn access(&self) -> &AccessWord {
+        &self.access
+    }
+
+    /// Whether the storage may be resized: it knows its allocator.
+    pub fn is_resizable(&self) -> bool {
+        self.has(RESIZABLE)
+    }
+
+    /// Whether the memory belongs to another process.
+    pub fn is_from_other_process(&self) -> bool {
+        self.has(FROM_OTHER_PROCESS)
+    }
+
+    /// Marks the memory as belonging to another process.
+    pub fn set_from_other_process(&self) {
+        self.flags.fetch_or(FROM_OTHER_PROCESS, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn has(&self, flag: u8) -> bool {
+        self.flags.load(Ordering::Relaxed) & flag != 0
+    }
+
+    fn extra(&self) -> &Extra {
+        let present = self.extra.load(Ordering::Acquire);
+        if !present.is_null() {
+            // SAFETY: set once, freed with the storage.
+            return unsafe { &*present };
+        }
+        let fresh = Box::into_raw(Box::<Extra>::default());
+        let swap = self.extra.compare_exchange(
+            ptr::null_mut(),
+            fresh,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        match swap {
+            // SAFETY: just stored; freed with the storage.
+            Ok(_) => unsafe { &*fresh },
+            Err(present) => {
+                // SAFETY: `fresh` was not published; `present` is set once, freed with the storage.
+                unsafe {
+                    drop(Box::from_raw(fresh));
+                    &*present
+                }
+            }
+        }
+    }
+
+    /// What must happen before the contents are written while the word is held: materialise hooks
+    /// and refusals.
+    #[inline]
+    pub(crate) fn before_write(&self) -> Result<()> {
+        if self.has(CHECK_WRITE) { self.run_write_checks() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn run_write_checks(&self) -> Result<()> {
+        let extra = self.extra();
+        if let Some(message) = lock(&extra.write_error).clone() {
+            bail!(Runtime, "{message}");
+        }
+        let Some(materialise) = lock(&extra.materialise).take() else { return Ok(()) };
+        // SAFETY: `before_write` is called by holders of the word for writing only.
+        let old = unsafe { self.replace_data_ptr(DataPtr::null(self.device)) };
+        let new = materialise(old, self.nbytes())?;
+        // SAFETY: as above.
+        drop(unsafe { self.replace_data_ptr(new) });
+        self.flags.fetch_and(!CHECK_WRITE, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Drop for StorageImpl {
+    fn drop(&mut self) {
+        // SAFETY: `&mut self` is exclusive.
+        drop(unsafe { self.replace_data_ptr(DataPtr::null(self.device)) });
+        let extra = *self.extra.get_mut();
+        if !extra.is_null() {
+            // SAFETY: made by `Box::into_raw` in `extra`, and nobody else is left.
+            drop(unsafe { Box::from_raw(extra) });
+        }
+    }
+}
+
+impl fmt::Debug for StorageImpl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes at {:p} on {}", self.nbytes(), self.data_ptr(), self.device)
+    }
+}
+
+/// A handle to a [`StorageImpl`].
+#[derive(Clone)]
+pub struct Storage(pub(crate) IntrusivePtr<StorageImpl>);
+
+const _: () = assert!(size_of::<Option<Storage>>() == 8);
+
+impl Storage {
+    /// `nbytes` fresh bytes from the allocator of the device. The contents are arbitrary.
+    pub fn new(nbytes: usize, device: Device) -> Result<Self> {
+        let allocator = get_allocator(device.device_type)?;
+        Self::with_allocator(nbytes, device, allocator)
+    }
+
+    /// `nbytes` fresh bytes from a given allocator.
+    pub fn with_allocator(
+        nbytes: usize,
+        device: Device,
+        allocator: &'static dyn Allocator,
+    ) -> Result<Self> {
+        let mut data = allocator.allocate(nbytes)?;
+        if data.device().device_type != device.device_type {
+            data.set_device(device);
+        }
+        Ok(Self::from_impl(StorageImpl::new(data, nbytes, Some(allocator), true)))
+    }
+
+    /// Memory that exists already and belongs to the storage from now on. Not resizable.
+    pub fn from_data_ptr(data: DataPtr, nbytes: usize) -> Self {
+        Self::from_impl(StorageImpl::new(data, nbytes, None, false))
+    }
+
+    /// `nbytes` bytes of host memory at `data` that are kept alive by `owner`. Not resizable.
+    ///
+    /// # Safety
+    /// The memory must be valid for reads and writes of `nbytes` bytes while `owner` lives, and
+    /// nobody else may touch it at the same time as a holder of the storage's access word.
+    pub unsafe fn from_owner(
+        owner: Box<dyn Any + Send + Sync>,
+        data: *mut u8,
+        nbytes: usize,
+    ) -> Self {
+        Self::from_data_ptr(DataPtr::with_owner(data, owner, Device::CPU), nbytes)
+    }
+
+    /// The bytes of a vector, without a copy. Not resizable.
+    pub fn from_vec<T: crate::Element>(mut elements: Vec<T>) -> Self {
+        let (data, nbytes) = (elements.as_mut_ptr().cast(), size_of_val(elements.as_slice()));
+        // SAFETY: the vector owns the memory, is kept alive and out of everybody's reach.
+        unsafe { Self::from_owner(Box::new(elements), data, nbytes) }
+    }
+
+    fn from_impl(storage: StorageImpl) -> Self {
+        Self(IntrusivePtr::new(storage))
+    }
+
+    /// Size in bytes.
+    #[inline]
+    pub fn nbytes(&self) -> usize {
+        self.0.nbytes()
+    }
+
+    /// The device.
+    #[inline]
+    pub fn device(&self) -> Device {
+        self.0.device()
+    }
+
+    /// See [`StorageImpl::data_ptr`].
+    #[inline]
+    pub fn data_ptr(&self) -> *mut u8 {
+        self.0.data_ptr()
+    }
+
+    /// Whether the storage may be resized.
+    pub fn is_resizable(&self) -> bool {
+        self.0.is_resizable()
+    }
+
+    /// How many handles there are, those inside tensors included.
+    pub fn use_count(&self) -> usize {
+        self.0.use_count()
+    }
+
+    /// Whether both are the same storage.
+    #[inline]
+    pub fn ptr_eq(&self, other: &Self) -> bool {
+        self.0.ptr_eq(&other.0)
+    }
+
+    /// A number that identifies the storage while it lives.
+    #[inline]
+    pub fn key(&self) -> usize {
+        self.0.as_ptr().addr()
+    }
+
+    /// The allocator that resizing asks.
+    fn allocator(&self) -> Result<&'static dyn Allocator> {
+        // SAFETY: callers hold the word for writing.
+        match unsafe { *self.0.allocator.get() } {
+            Some(allocator) => Ok(allocator),
+            None => get_allocator(self.device().device_type),
+        }
+    }
+
+    /// Moves the contents to fresh memory of `nbytes` bytes. The tail of a larger memory is
+    /// arbitrary.
+    pub fn resize(&self, nbytes: usize) -> Result<()> {
+        let _hold = Hold::new(&self.0, Access::Write)?;
+        ensure!(self.is_resizable(), Runtime, "Trying to resize storage that is not resizable");
+        self.0.before_write()?;
+        let allocator = self.allocator()?;
+        let fresh = allocator.allocate(nbytes)?;
+        let kept = nbytes.min(self.nbytes());
+        if kept > 0 && !self.data_ptr().is_null() && !fresh.get().is_null() {
+            // SAFETY: both blocks have at least `kept` bytes; the old one is held for writing.
+            unsafe { allocator.copy_data(fresh.get(), self.data_ptr(), kept) };
+        }
+        // SAFETY: the word is held for writing.
+        drop(unsafe { self.0.replace_data_ptr(fresh) });
+        self.0.nbytes.store(nbytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Replaces memory and size and returns the old memory. The storage is resizable afterwards
+    /// only if it was before.
+    pub fn set_data_ptr(&self, data: DataPtr, nbytes: usize) -> Result<DataPtr> {
+        let _hold = Hold::new(&self.0, Access::Write)?;
+        ensure!(
+            data.device().device_type == self.device().device_type,
+            Runtime,
+            "the new memory is on {}, the storage on {}",
+            data.device(),
+            self.device()
+        );
+        // SAFETY: the word is held for writing.
+        let old = unsafe { self.0.replace_data_ptr(data) };
+        self.0.nbytes.store(nbytes, Ordering::Relaxed);
+        Ok(old)
+    }
+
+    /// Exchanges the memory of a storage that nobody else holds for memory of somebody else.
+    pub fn share_external_pointer(&self, data: DataPtr, nbytes: usize) -> Result<()> {
+        ensure!(
+            self.use_count() == 1,
+            Runtime,
+            "UniqueStorageShareExternalPointer can only be called when use_count == 1"
+        );
+        drop(self.set_data_ptr(data, nbytes)?);
+        let _hold = Hold::new(&self.0, Access::Write)?;
+        // SAFETY: the word is held for writing.
+        unsafe { *self.0.allocator.get() = None };
+        self.0.flags.fetch_and(!RESIZABLE, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Frees the memory and sets the size to zero.
+    pub fn reset(&self) -> Result<()> {
+        drop(self.set_data_ptr(DataPtr::null(self.device()), 0)?);
+        Ok(())
+    }
+
+    /// Installs a hook that runs once, before the first write. Only one can be pending.
+    pub fn set_materialise(&self, materialise: Materialise) -> Result<()> {
+        let _hold = Hold::new(&self.0, Access::Write)?;
+        let mut slot = lock(&self.0.extra().materialise);
+        ensure!(slot.is_none(), Runtime, "the storage already has a materialise hook");
+        *slot = Some(materialise);
+        self.0.flags.fetch_or(CHECK_WRITE, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Makes every later write fail with `message`; `None` allows writes again.
+    pub fn set_write_error(&self, message: Option<String>) {
+        *lock(&self.0.extra().write_error) = message;
+        self.0.flags.fetch_or(CHECK_WRITE, Ordering::Relaxed);
+    }
+
+    /// A weak reference, for caches of shared storages.
+    pub fn downgrade(&self) -> WeakStorage {
+        WeakStorage(self.0.downgrade())
+    }
+
+    /// The handle to the object itself.
+    pub fn as_intrusive(&self) -> &IntrusivePtr<StorageImpl> {
+        &self.0
+    }
+
+    /// A handle made of the object.
+    pub fn from_intrusive(storage: IntrusivePtr<StorageImpl>) -> Self {
+        Self(storage)
+    }
+}
+
+impl fmt::Debug for Storage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Storage({:?})", *self.0)
+    }
+}
+
+/// A weak reference to a storage.
+#[derive(Clone, Debug)]
+pub struct WeakStorage(crate::WeakPtr<StorageImpl>);
+
+impl WeakStorage {
+    /// The storage, unless it is gone.
+    pub fn upgrade(&self) -> Option<Storage> {
+        self.0.upgrade().map(Storage)
+    }
+}
+
+impl StorageImpl {
+    /// The message that refuses any access to the data, if one is set.
+    pub(crate) fn access_error(&self) -> Option<String> {
+        if self.extra.load(Ordering::Acquire).is_null() {
+            return None;
+        }
+        lock(&self.extra().access_error).clone()
+    }
+}
+
+impl Storage {
+    /// Makes every later access to the data fail with `message`; `None` allows it again.
+    pub fn set_access_error(&self, message: Option<String>) {
+        *lock(&self.0.extra().access_error) = message;
+    }
+
+    /// The error of [`set_access_error`](Self::set_access_error), if one is set.
+    pub fn check_accessible(&self) -> Result<()> {
+        match self.0.access_error() {
+            Some(message) => Err(err!(Runtime, "{message}")),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What autograd knows about a tensor, seen from below: a trait that the autograd crate implements.
+
+use std::any::Any;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::{Result, TensorBase, bail};
+
+/// The autograd state of a tensor. Absent until needed; an absent one reads as a leaf that
+/// requires no gradient.
+pub trait AutogradMeta: Any + Send + Sync {
+    /// Whether a gradient flows to or through the tensor.
+    fn requires_grad(&self) -> bool;
+
+    /// Sets whether a leaf collects its gradient.
+    fn set_requires_grad(&self, requires_grad: bool) -> Result<()>;
+
+    /// Whether no recorded operator produced the tensor.
+    fn is_leaf(&self) -> bool;
+
+    /// The collected gradient.
+    fn grad(&self) -> Option<TensorBase>;
+
+    /// Replaces the collected gradient.
+    fn set_grad(&self, grad: Option<TensorBase>);
+
+    /// The implementation itself.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// Makes a default autograd state.
+pub type AutogradMetaFactory = fn() -> Box<dyn AutogradMeta>;
+
+static FACTORY: OnceLock<AutogradMetaFactory> = OnceLock::new();
+
+/// Installs the maker of autograd states, once per process. Returns whether this call did it.
+pub fn set_autograd_meta_factory(factory: AutogradMetaFactory) -> bool {
+    FACTORY.set(factory).is_ok()
+}
+
+pub(super) fn make_autograd_meta() -> Box<dyn AutogradMeta> {
+    match FACTORY.get() {
+        Some(factory) => factory(),
+        None => Box::new(WithoutAutograd { requires_grad: AtomicBool::new(false) }),
+    }
+}
+
+/// The state of tensors in programs that link no autograd: a flag and nothing else.
+struct WithoutAutograd {
+    requires_grad: AtomicBool,
+}
+
+impl AutogradMeta for WithoutAutograd {
+    fn requires_grad(&self) -> bool {
+        self.requires_grad.load(Ordering::Relaxed)
+    }
+
+    fn set_requires_grad(&self, requires_grad: bool) -> Result<()> {
+        if requires_grad {
+            bail!(NotImplemented, "requires_grad needs the autograd crate, which is not linked");
+        }
+        Ok(())
+    }
+
+    fn is_leaf(&self) -> bool {
+        true
+    }
+
+    fn grad(&self) -> Option<TensorBase> {
+        None
+    }
+
+    fn set_grad(&self, _: Option<TensorBase>) {}
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

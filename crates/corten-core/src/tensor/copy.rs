@@ -1,0 +1,132 @@
+//! Shallow copies and the exchange of contents: `shallow_copy_and_detach`, `set_data`, `set_`.
+
+use super::base::{Info, Parts, TensorImpl};
+use super::handle::check_ranks;
+use super::version::VersionSlot;
+use super::{TensorBase, VersionCounter};
+use crate::geometry::checked_numel;
+use crate::keys::PYTHON_KEYS;
+use crate::{Backend, DispatchKey, KeySet, Result, Storage, ensure};
+
+/// Flags that a shallow copy carries over.
+const COPIED_FLAGS: u64 =
+    Info::WRAPPED_NUMBER | Info::RESERVED | Info::STORAGE_THROWS | Info::SYMBOLIC;
+
+impl TensorBase {
+    /// A new tensor with the same storage, geometry, dtype, device, keys and rare properties, but
+    /// its own autograd state and the given version counter.
+    pub fn shallow_copy_and_detach(
+        &self,
+        version: VersionCounter,
+        allow_metadata_change: bool,
+    ) -> Result<Self> {
+        let geometry = self.geometry();
+        let fixed = if allow_metadata_change { 0 } else { Info::METADATA_FIXED };
+        let parts = Parts {
+            storage: self.storage_opt(),
+            dtype: self.dtype(),
+            device: self.device(),
+            keys: self.key_set() - PYTHON_KEYS,
+            version: VersionSlot::with(version),
+            flags: (self.info().0 & COPIED_FLAGS) | fixed,
+        };
+        let copy = Self::from_parts(
+            parts,
+            &geometry.sizes,
+            &geometry.strides,
+            geometry.storage_offset,
+            geometry.numel,
+        );
+        copy.copy_extra_meta_from(self);
+        Ok(copy)
+    }
+
+    /// Takes over everything of `source` except version counter, autograd state and wrapper.
+    pub fn shallow_copy_from(&self, source: &Self) -> Result<()> {
+        ensure!(self.defined(), Runtime, "cannot copy into an undefined tensor");
+        let geometry = source.geometry();
+        drop(self.swap_storage(source.storage_opt()));
+        self.set_dtype(source.dtype());
+        self.set_device(source.device());
+        let kept = self.key_set() & PYTHON_KEYS;
+        self.set_key_set((source.key_set() - PYTHON_KEYS) | kept);
+        self.store_geometry(
+            &geometry.sizes,
+            &geometry.strides,
+            geometry.storage_offset,
+            geometry.numel,
+        );
+        for flag in [Info::WRAPPED_NUMBER, Info::RESERVED, Info::STORAGE_THROWS, Info::SYMBOLIC] {
+            self.set_flag(flag, source.info().0 & flag != 0);
+        }
+        self.copy_extra_meta_from(source);
+        Ok(())
+    }
+
+    fn copy_extra_meta_from(&self, source: &Self) {
+        if let Some(extra) = source.extra_meta() {
+            self.update_extra_meta(|parts| *parts = extra.for_copy());
+        }
+    }
+
+    /// `self.data = other`: takes over the contents of a tensor of a compatible kind.
+    pub fn set_data(&self, other: &Self) -> Result<()> {
+        ensure!(
+            has_compatible_shallow_copy_type(self, other.key_set()),
+            Runtime,
+            "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have \
+             incompatible tensor type."
+        );
+        self.shallow_copy_from(other)
+    }
+
+    /// Replaces the storage; the geometry stays. The bounds are the caller's to check.
+    pub fn set_storage(&self, storage: Storage) -> Result<()> {
+        self.check_metadata_change("set_storage")?;
+        self.set_device(storage.device());
+        drop(self.swap_storage(Some(storage)));
+        Ok(())
+    }
+
+    /// `self.set_(storage, offset, sizes, strides)`, with bounds checked.
+    pub fn set_storage_and_geometry(
+        &self,
+        storage: Storage,
+        storage_offset: i64,
+        sizes: &[i64],
+        strides: &[i64],
+    ) -> Result<()> {
+        self.check_metadata_change("set_storage")?;
+        check_ranks(sizes, strides)?;
+        crate::geometry::check_in_bounds(
+            sizes,
+            strides,
+            storage_offset,
+            self.itemsize(),
+            storage.nbytes(),
+        )?;
+        let numel = checked_numel(sizes)?;
+        self.set_device(storage.device());
+        drop(self.swap_storage(Some(storage)));
+        self.store_geometry(sizes, strides, storage_offset, numel);
+        Ok(())
+    }
+}
+
+/// Whether a tensor can take over the contents of one with these keys.
+pub(super) fn has_compatible_shallow_copy_type(tensor: &TensorImpl, from: KeySet) -> bool {
+    let ours = tensor.key_set();
+    ours == from
+        || [DispatchKey::Dense, DispatchKey::Sparse, DispatchKey::SparseCsr]
+            .iter()
+            .any(|&kind| is_kind(ours, kind) && is_kind(from, kind))
+}
+
+fn is_kind(keys: KeySet, functionality: DispatchKey) -> bool {
+    use Backend::*;
+    let dense_or_compressed =
+        matches!(keys.highest_backend(), Some(Cpu | Cuda | Mps | Hip | Xpu | Hpu | Mtia));
+    let sparse = matches!(keys.highest_backend(), Some(Cpu | Cuda | Mps | Hip | Xpu));
+    let known = if functionality == DispatchKey::Sparse { sparse } else { dense_or_compressed };
+    keys.has(functionality) && known
+}

@@ -1,0 +1,80 @@
+//! Rare properties of a tensor, kept out of line.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::Dims;
+
+/// Metadata of a backend, carried along by shallow copies.
+pub trait BackendMeta: Any + Send + Sync {
+    /// What a shallow copy of the tensor gets; by default the same object.
+    fn for_copy(self: Arc<Self>) -> Arc<dyn BackendMeta>;
+
+    /// The implementation itself.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// Sizes and strides that are expressions instead of numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SymbolicShape {
+    /// One expression per size.
+    pub sizes: Vec<String>,
+    /// One expression per stride.
+    pub strides: Vec<String>,
+    /// The offset's expression.
+    pub storage_offset: String,
+}
+
+/// The parts, each absent until set.
+#[derive(Clone, Default)]
+pub struct ExtraMeta {
+    /// Symbolic sizes and strides.
+    pub symbolic_shape: Option<Box<SymbolicShape>>,
+    /// Names of the dimensions; `None` for a dimension without one.
+    pub names: Option<Box<[Option<Arc<str>>]>>,
+    /// Metadata of the backend.
+    pub backend: Option<Arc<dyn BackendMeta>>,
+    /// What `data_ptr` says instead of returning a pointer.
+    pub data_ptr_error: Option<String>,
+    /// What `storage` says instead of returning the storage.
+    pub storage_error: Option<String>,
+    /// Sizes and strides of an outer implementation that override the stored ones.
+    pub custom_sizes: Option<Box<(Dims, Dims)>>,
+}
+
+impl ExtraMeta {
+    /// The parts that a shallow copy gets.
+    pub(super) fn for_copy(&self) -> Self {
+        Self { backend: self.backend.clone().map(BackendMeta::for_copy), ..self.clone() }
+    }
+}
+
+impl fmt::Debug for ExtraMeta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExtraMeta")
+            .field("symbolic_shape", &self.symbolic_shape)
+            .field("names", &self.names)
+            .field("backend", &self.backend.is_some())
+            .field("data_ptr_error", &self.data_ptr_error)
+            .field("storage_error", &self.storage_error)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The parts and the outgrown shape blocks, under one lock.
+#[derive(Default)]
+pub(super) struct ExtraCell {
+    parts: Mutex<ExtraMeta>,
+    blocks: Mutex<Vec<super::shape::Block>>,
+}
+
+impl ExtraCell {
+    pub(super) fn parts(&self) -> MutexGuard<'_, ExtraMeta> {
+        self.parts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    pub(super) fn blocks(&self) -> MutexGuard<'_, Vec<super::shape::Block>> {
+        self.blocks.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}

@@ -1,0 +1,218 @@
+//! Sizes and strides in place, readable while another thread changes them.
+//!
+//! Note [Geometry seqlock]: `resize_`, `set_`, `t_` and `.data =` change a tensor in place while
+//! other threads may look at it. Every field is an atomic word; a sequence number is odd while a
+//! change is under way, and readers copy and start again if it moved. The number doubles as the
+//! writers' lock. Shapes of more than five dimensions live in heap blocks, which a reader may still
+//! hold the address of: they are never freed before the tensor dies, only reused. Rejected: a lock
+//! per tensor (a locked instruction on each `sizes()`), and immutable shapes behind a shared
+//! pointer (an allocation per view).
+
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering, fence};
+
+use smallvec::SmallVec;
+
+use crate::Dims;
+use crate::geometry::ContiguityFlags;
+
+/// Dimensions that need no heap block.
+pub(super) const INLINE: usize = 5;
+
+/// Sizes, strides, offset and element count of a tensor at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// The sizes.
+    pub sizes: Dims,
+    /// The strides, in elements.
+    pub strides: Dims,
+    /// Where the element with all indices zero lies in the storage, in elements.
+    pub storage_offset: i64,
+    /// The number of elements.
+    pub numel: i64,
+}
+
+impl Geometry {
+    /// Whether the last dimension varies fastest and there are no gaps.
+    pub fn is_contiguous(&self) -> bool {
+        crate::geometry::ContiguityFlags::compute(&self.sizes, &self.strides, self.numel).contiguous
+    }
+
+    pub(crate) fn flags(&self) -> ContiguityFlags {
+        ContiguityFlags::compute(&self.sizes, &self.strides, self.numel)
+    }
+}
+
+/// A heap block: the capacity is half its length; sizes and strides lie side by side.
+pub(super) type Block = Box<[AtomicI64]>;
+
+/// One word of sequence number and rank, then five sizes and five strides, or the address of a block.
+#[derive(Debug)]
+pub(super) struct SizesAndStrides {
+    sequence: AtomicU32,
+    rank: AtomicU32,
+    slots: [AtomicI64; 2 * INLINE],
+}
+
+const _: () = assert!(size_of::<SizesAndStrides>() == 88, "see Note [TensorImpl size]");
+
+impl SizesAndStrides {
+    /// Shape `[0]`, stride `[1]`.
+    pub(super) const fn new() -> Self {
+        let mut slots = [const { AtomicI64::new(0) }; 2 * INLINE];
+        slots[INLINE] = AtomicI64::new(1);
+        Self { sequence: AtomicU32::new(0), rank: AtomicU32::new(1), slots }
+    }
+
+    /// Fills a shape of at most five dimensions that nobody else can see yet.
+    #[inline]
+    pub(super) fn init(&mut self, sizes: &[i64], strides: &[i64]) {
+        debug_assert!(sizes.len() <= INLINE);
+        *self.rank.get_mut() = sizes.len() as u32;
+        for (d, (&size, &stride)) in sizes.iter().zip(strides).enumerate() {
+            *self.slots[d].get_mut() = size;
+            *self.slots[INLINE + d].get_mut() = stride;
+        }
+    }
+
+    /// Runs `read` until no change happened meanwhile. It must only load atomics.
+    #[inline]
+    pub(super) fn consistent<R>(&self, mut read: impl FnMut() -> R) -> R {
+        loop {
+            let before = self.sequence.load(Ordering::Acquire);
+            if before & 1 == 0 {
+                let result = read();
+                fence(Ordering::Acquire);
+                if self.sequence.load(Ordering::Relaxed) == before {
+                    return result;
+                }
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Becomes the only writer until the guard is dropped.
+    pub(super) fn lock(&self) -> WriteGuard<'_> {
+        loop {
+            let before = self.sequence.load(Ordering::Relaxed);
+            if before & 1 == 0
+                && self
+                    .sequence
+                    .compare_exchange_weak(before, before + 1, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            {
+                // Later stores must not become visible before the odd number.
+                fence(Ordering::Release);
+                return WriteGuard { shape: self, next: before.wrapping_add(2) };
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    #[inline]
+    pub(super) fn rank(&self) -> usize {
+        self.rank.load(Ordering::Relaxed) as usize
+    }
+
+    /// The words of sizes and strides, given a rank read in the same consistent section.
+    ///
+    /// The result may be out of date but never dangles.
+    #[inline]
+    fn words(&self, rank: usize) -> Option<(&[AtomicI64], &[AtomicI64])> {
+        if rank <= INLINE {
+            return Some((&self.slots[..rank], &self.slots[INLINE..INLINE + rank]));
+        }
+        let sequence = self.sequence.load(Ordering::Acquire);
+        let address = self.slots[0].load(Ordering::Relaxed);
+        let same_rank = self.rank() == rank;
+        fence(Ordering::Acquire);
+        // Rank and address belong together only if no writer was active between the two loads.
+        let settled = sequence & 1 == 0 && self.sequence.load(Ordering::Relaxed) == sequence;
+        if !settled || !same_rank {
+            return None;
+        }
+        let words = std::ptr::with_exposed_provenance::<AtomicI64>(address as usize);
+        // SAFETY: a published block is freed only with the tensor and has room for at least the
+        // rank that was published with it. See Note [Geometry seqlock].
+        let block = unsafe { std::slice::from_raw_parts(words, 2 * rank) };
+        Some(block.split_at(rank))
+    }
+
+    #[inline]
+    fn copy<const N: usize>(&self, rank: usize, pick: [bool; N]) -> [Dims; N] {
+        let mut result = [const { SmallVec::new_const() }; N];
+        if let Some((sizes, strides)) = self.words(rank) {
+            for (dims, is_sizes) in result.iter_mut().zip(pick) {
+                let words = if is_sizes { sizes } else { strides };
+                dims.extend(words.iter().map(|word| word.load(Ordering::Relaxed)));
+            }
+        }
+        result
+    }
+
+    #[inline]
+    pub(super) fn sizes(&self) -> Dims {
+        let [sizes] = self.consistent(|| self.copy(self.rank(), [true]));
+        sizes
+    }
+
+    #[inline]
+    pub(super) fn strides(&self) -> Dims {
+        let [strides] = self.consistent(|| self.copy(self.rank(), [false]));
+        strides
+    }
+
+    #[inline]
+    pub(super) fn copy_both(&self) -> (Dims, Dims) {
+        let [sizes, strides] = self.copy(self.rank(), [true, false]);
+        (sizes, strides)
+    }
+}
+
+/// The right to change a shape; ends the change when dropped.
+pub(super) struct WriteGuard<'a> {
+    shape: &'a SizesAndStrides,
+    next: u32,
+}
+
+impl WriteGuard<'_> {
+    /// Stores a new shape. `blocks` are the tensor's heap blocks: one with enough room is reused.
+    pub(super) fn store(&self, blocks: &mut Vec<Block>, sizes: &[i64], strides: &[i64]) {
+        let (shape, rank) = (self.shape, sizes.len());
+        if rank <= INLINE {
+            store_words(&shape.slots[..INLINE], sizes);
+            store_words(&shape.slots[INLINE..], strides);
+        } else {
+            let block = match blocks.iter().find(|block| block.len() >= 2 * rank) {
+                Some(block) => block,
+                None => {
+                    blocks.push(new_block(rank));
+                    &blocks[blocks.len() - 1]
+                }
+            };
+            store_words(&block[..rank], sizes);
+            store_words(&block[rank..], strides);
+            shape.slots[0].store(address(block), Ordering::Relaxed);
+        }
+        shape.rank.store(rank as u32, Ordering::Relaxed);
+    }
+}
+
+impl Drop for WriteGuard<'_> {
+    fn drop(&mut self) {
+        self.shape.sequence.store(self.next, Ordering::Release);
+    }
+}
+
+fn new_block(capacity: usize) -> Block {
+    (0..2 * capacity).map(|_| AtomicI64::new(0)).collect()
+}
+
+fn address(block: &Block) -> i64 {
+    block.as_ptr().expose_provenance() as i64
+}
+
+fn store_words(words: &[AtomicI64], values: &[i64]) {
+    for (word, &value) in words.iter().zip(values) {
+        word.store(value, Ordering::Relaxed);
+    }
+}
