@@ -1,1 +1,60 @@
 //! The gradient engine. Knows no device.
+//!
+//! Operators are recorded as [`Node`]s while they run ([`record`]), and walked backwards by the
+//! [`engine`]. The wrappers that record and the backward functions are generated from the
+//! formulas in `ops/*.toml`; longer formulas are functions in [`formulas`].
+
+mod accumulate;
+pub mod anomaly;
+mod api;
+pub mod backward;
+pub mod engine;
+pub mod formulas;
+pub mod function;
+#[allow(missing_docs, clippy::all, unreachable_pub, unused)]
+mod generated {
+    include!(concat!(env!("OUT_DIR"), "/generated.rs"));
+}
+pub mod gradcheck;
+pub mod graph;
+pub mod hooks;
+mod inplace;
+pub mod manual;
+mod meta;
+mod modes;
+pub mod node;
+pub mod record;
+pub mod saved;
+pub mod saved_hooks;
+mod tensor_ext;
+pub mod view;
+
+pub use api::{BackwardOptions, backward, grad};
+pub use gradcheck::{gradcheck, gradgradcheck};
+pub use hooks::HookHandle;
+pub use meta::GradDType;
+pub use modes::{enable_grad, inference_mode, no_grad};
+pub use node::{Edge, Node};
+pub use tensor_ext::{
+    Autograd, register_hook, register_post_accumulate_grad_hook, retain_grad,
+};
+
+use corten_core::Result;
+use std::sync::OnceLock;
+
+/// Installs the engine: tensors get autograd state, operators are recorded. Only the first call
+/// does anything.
+///
+/// # Errors
+/// When an operator of the registry has no place for its wrapper.
+pub fn init() -> Result<()> {
+    static DONE: OnceLock<Result<()>> = OnceLock::new();
+    let done = DONE.get_or_init(|| {
+        corten_core::set_autograd_meta_factory(meta::Meta::boxed);
+        generated::register()
+    });
+    match done {
+        Ok(()) => Ok(()),
+        Err(error) => Err(corten_core::Error::new(error.kind(), error.message().to_owned())),
+    }
+}

@@ -1,43 +1,46 @@
-//! Gradients of putting tensors together.
+//! Gradients of the operators that put tensors together.
 
-use corten_core::{DType, Dims, Result};
+use corten_core::{DType, Dims, Result, geometry};
 use corten_ops::{Tensor, op};
 
-/// The gradient in the dtype of the tensor it belongs to.
-fn cast_to(grad: &Tensor, dtype: DType) -> Result<Tensor> {
-    let real = match grad.dtype().is_complex() && !dtype.is_complex() {
-        true => op::real(grad)?,
-        false => grad.clone(),
-    };
-    op::to_dtype(&real, dtype, false, false, None)
+fn cast_piece(piece: Tensor, dtype: DType) -> Result<Tensor> {
+    if piece.dtype().is_complex() && !dtype.is_complex() { op::real(&piece) } else { Ok(piece) }
 }
 
-/// Gradients of `cat`: each tensor gets its own part.
+/// The gradient of `cat`: each tensor gets its piece.
+///
+/// # Errors
+/// Those of the operators.
 pub fn cat_backward(
     grad: &Tensor,
-    tensors_sizes: &[Dims],
-    tensors_dtypes: &[DType],
+    sizes: &[Dims],
+    dtypes: &[DType],
     dim: i64,
 ) -> Result<Vec<Tensor>> {
-    let dim = if dim < 0 { dim + grad.dim() as i64 } else { dim };
     let mut start = 0;
-    let mut gradients = Vec::with_capacity(tensors_sizes.len());
-    for (sizes, dtype) in tensors_sizes.iter().zip(tensors_dtypes) {
-        // An empty vector was skipped whatever the shape of the others.
-        if sizes.as_slice() == [0] {
-            let empty = op::zeros(&[0], Some(*dtype), None, Some(grad.device()), None)?;
-            gradients.push(empty);
+    let mut pieces = Vec::with_capacity(sizes.len());
+    for (sizes, &dtype) in sizes.iter().zip(dtypes) {
+        // Empty vectors may be put beside anything.
+        if sizes[..] == [0] {
+            pieces.push(op::new_zeros(grad, &[0], None, None, None, None)?);
             continue;
         }
-        let length = sizes[dim as usize];
-        gradients.push(cast_to(&op::narrow(grad, dim, start, length)?, *dtype)?);
+        let length = sizes[geometry::wrap_dim(dim, sizes.len())?];
+        let piece = op::narrow(grad, dim, start, length)?;
         start += length;
+        pieces.push(cast_piece(piece, dtype)?);
     }
-    Ok(gradients)
+    Ok(pieces)
 }
 
-/// Gradients of `stack`: each tensor gets its own slice.
-pub fn stack_backward(grad: &Tensor, tensors_dtypes: &[DType], dim: i64) -> Result<Vec<Tensor>> {
+/// The gradient of `stack`: each tensor gets its slice.
+///
+/// # Errors
+/// Those of the operators.
+pub fn stack_backward(grad: &Tensor, dtypes: &[DType], dim: i64) -> Result<Vec<Tensor>> {
+    if dtypes.is_empty() {
+        return Ok(Vec::new());
+    }
     let slices = op::unbind_int(grad, dim)?;
-    slices.iter().zip(tensors_dtypes).map(|(slice, dtype)| cast_to(slice, *dtype)).collect()
+    slices.into_iter().zip(dtypes).map(|(slice, &dtype)| cast_piece(slice, dtype)).collect()
 }

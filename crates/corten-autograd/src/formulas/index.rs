@@ -1,23 +1,29 @@
 //! Gradients of reading and writing by index.
 
-use corten_core::{Dims, Result, Scalar};
+use crate::formulas::any::conjugate_number;
+use corten_core::{Result, Scalar};
 use corten_ops::{Tensor, op};
 
-/// Zeros of a shape with the dtype and device of the gradient.
-fn zeros(grad: &Tensor, sizes: &[i64]) -> Result<Tensor> {
-    op::zeros(sizes, Some(grad.dtype()), None, Some(grad.device()), None)
+pub(crate) fn zeros_of(grad: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    op::new_zeros(grad, sizes, None, None, None, None)
 }
 
-/// Gradient of `index`: the gradient added where the elements were read.
+/// Zeros with the gradient added where the indices point.
+///
+/// # Errors
+/// Those of the operators.
 pub fn index_backward(
     grad: &Tensor,
-    self_sizes: &[i64],
+    sizes: &[i64],
     indices: &[Option<Tensor>],
 ) -> Result<Tensor> {
-    op::index_put(&zeros(grad, self_sizes)?, indices, grad, true)
+    op::index_put(&zeros_of(grad, sizes)?, indices, grad, true)
 }
 
-/// Gradient of `index_put` with respect to the tensor written to.
+/// Unchanged when values were added, else without the places that were written.
+///
+/// # Errors
+/// Those of the operators.
 pub fn index_put_self_backward(
     grad: &Tensor,
     indices: &[Option<Tensor>],
@@ -26,114 +32,146 @@ pub fn index_put_self_backward(
     if accumulate {
         return Ok(grad.clone());
     }
-    op::index_put(grad, indices, &zeros(grad, &[])?, false)
+    op::index_put(grad, indices, &zeros_of(grad, &[])?, false)
 }
 
-/// Gradient of `index_put` with respect to the values.
+/// The gradient at the places that were written. The engine sums what was broadcast.
+///
+/// # Errors
+/// Those of the operators.
 pub fn index_put_values_backward(
     grad: &Tensor,
     indices: &[Option<Tensor>],
-    values_sizes: &[i64],
+    _sizes: &[i64],
 ) -> Result<Tensor> {
-    sum_to(&op::index_tensor(grad, indices)?, values_sizes)
+    op::index_tensor(grad, indices)
 }
 
-/// Sums over the dimensions that broadcasting added or stretched.
-fn sum_to(grad: &Tensor, sizes: &[i64]) -> Result<Tensor> {
-    let given = grad.sizes();
-    if given.as_slice() == sizes {
-        return Ok(grad.clone());
-    }
-    let leading = given.len().saturating_sub(sizes.len());
-    let stretched = (leading..given.len()).filter(|d| sizes[d - leading] == 1 && given[*d] != 1);
-    let dims: Dims = (0..leading).chain(stretched).map(|dim| dim as i64).collect();
-    let summed = match dims.is_empty() {
-        true => grad.clone(),
-        false => op::sum_dim_intlist(grad, Some(&dims), true, None)?,
-    };
-    op::reshape(&summed, sizes)
-}
-
-/// Gradient of `index_select`.
+/// Zeros with the slices of the gradient added along `dim`.
+///
+/// # Errors
+/// Those of the operators.
 pub fn index_select_backward(
     grad: &Tensor,
-    self_sizes: &[i64],
+    sizes: &[i64],
     dim: i64,
     index: &Tensor,
 ) -> Result<Tensor> {
-    op::index_add(&zeros(grad, self_sizes)?, dim, index, grad, Scalar::Int(1))
+    if sizes.is_empty() {
+        return op::view(&op::sum(grad, None)?, &[]);
+    }
+    op::index_add(&zeros_of(grad, sizes)?, dim, index, grad, Scalar::Int(1))
 }
 
-/// Gradient of `gather`.
+/// Zeros with the gradient added where the elements were gathered.
+///
+/// # Errors
+/// Those of the operators.
 pub fn gather_backward(
     grad: &Tensor,
-    self_sizes: &[i64],
+    sizes: &[i64],
     dim: i64,
     index: &Tensor,
 ) -> Result<Tensor> {
-    op::scatter_add(&zeros(grad, self_sizes)?, dim, index, grad)
+    op::scatter_add(&zeros_of(grad, sizes)?, dim, index, grad)
 }
 
-/// Gradient of `index_add` with respect to the source.
+fn select_slices(grad: &Tensor, dim: i64, index: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    let slices = op::index_select(grad, dim, index)?;
+    if sizes.is_empty() { op::view(&op::sum(&slices, None)?, &[]) } else { Ok(slices) }
+}
+
+/// `alpha` times the slices of the gradient that were added to.
+///
+/// # Errors
+/// Those of the operators.
 pub fn index_add_source_backward(
     grad: &Tensor,
     dim: i64,
     index: &Tensor,
-    source_sizes: &[i64],
+    sizes: &[i64],
     alpha: Scalar,
 ) -> Result<Tensor> {
-    let selected = index_copy_source_backward(grad, dim, index, source_sizes)?;
-    op::mul_scalar(&selected, alpha)
+    let slices = select_slices(grad, dim, index, sizes)?;
+    op::mul_scalar(&slices, conjugate_number(alpha))
 }
 
-/// Gradient of `index_copy` with respect to the source.
+/// The slices of the gradient that were written.
+///
+/// # Errors
+/// Those of the operators.
 pub fn index_copy_source_backward(
     grad: &Tensor,
     dim: i64,
     index: &Tensor,
-    source_sizes: &[i64],
+    sizes: &[i64],
 ) -> Result<Tensor> {
-    op::reshape(&op::index_select(grad, dim, index)?, source_sizes)
+    select_slices(grad, dim, index, sizes)
 }
 
-/// Gradient of `index_fill` with respect to the value.
+/// The sum of the gradient over the slices that were filled.
+///
+/// # Errors
+/// Those of the operators.
 pub fn index_fill_value_backward(grad: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
-    op::sum(&op::index_select(grad, dim, index)?, None)
+    // An index that occurs twice still fills once.
+    let (unique, ..) = op::_unique2(index, true, false, false)?;
+    op::sum(&op::index_select(grad, dim, &unique)?, None)
 }
 
-/// Gradient of `masked_select`.
-pub fn masked_select_backward(grad: &Tensor, self_sizes: &[i64], mask: &Tensor) -> Result<Tensor> {
-    let shape = corten_core::geometry::infer_broadcast(self_sizes, &mask.sizes())?;
-    sum_to(&op::masked_scatter(&zeros(grad, &shape)?, mask, grad)?, self_sizes)
+/// Zeros with the gradient where the mask is true.
+///
+/// # Errors
+/// Those of the operators.
+pub fn masked_select_backward(grad: &Tensor, sizes: &[i64], mask: &Tensor) -> Result<Tensor> {
+    // The input may have been broadcast by the mask: the engine sums.
+    let shape = geometry_broadcast(sizes, &mask.sizes())?;
+    op::masked_scatter(&zeros_of(grad, &shape)?, mask, grad)
 }
 
-/// Gradient of `masked_scatter` with respect to the source.
-pub fn masked_scatter_backward(
-    grad: &Tensor,
-    mask: &Tensor,
-    source_sizes: &[i64],
-) -> Result<Tensor> {
-    let used = op::masked_select(grad, mask)?;
-    let numel: i64 = source_sizes.iter().product();
-    let unused = zeros(grad, &[(numel - used.numel()).max(0)])?;
-    let all = op::narrow(&op::cat(&[used, unused], 0)?, 0, 0, numel)?;
-    op::view(&all, source_sizes)
+fn geometry_broadcast(a: &[i64], b: &[i64]) -> Result<corten_core::Dims> {
+    corten_core::geometry::infer_broadcast(a, b)
 }
 
-/// Gradient of `take`.
-pub fn take_backward(grad: &Tensor, self_sizes: &[i64], index: &Tensor) -> Result<Tensor> {
-    op::put(&zeros(grad, self_sizes)?, index, grad, true)
+/// The gradient where the mask is true, padded to the source's shape.
+///
+/// # Errors
+/// Those of the operators.
+pub fn masked_scatter_backward(grad: &Tensor, mask: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    let numel: i64 = sizes.iter().product();
+    let mut selected = op::masked_select(grad, mask)?;
+    let missing = numel - selected.numel();
+    if missing > 0 {
+        // Elements of the source that were not used.
+        let zeros = zeros_of(&selected, &[missing])?;
+        selected = op::cat(&[selected, zeros], 0)?;
+    }
+    op::view(&selected, sizes)
 }
 
-/// Gradient of `put` with respect to the tensor written to.
+/// Zeros with the gradient added at the flat indices.
+///
+/// # Errors
+/// Those of the operators.
+pub fn take_backward(grad: &Tensor, sizes: &[i64], index: &Tensor) -> Result<Tensor> {
+    op::put(&zeros_of(grad, sizes)?, index, grad, true)
+}
+
+/// Unchanged when values were added, else without the places that were written.
+///
+/// # Errors
+/// Those of the operators.
 pub fn put_self_backward(grad: &Tensor, index: &Tensor, accumulate: bool) -> Result<Tensor> {
     if accumulate {
         return Ok(grad.clone());
     }
-    op::put(grad, index, &zeros(grad, &index.sizes())?, false)
+    op::put(grad, index, &zeros_of(grad, &index.sizes())?, false)
 }
 
-/// Gradient of `put` with respect to the source.
-pub fn put_source_backward(grad: &Tensor, index: &Tensor, source_sizes: &[i64]) -> Result<Tensor> {
-    op::reshape(&op::take(grad, index)?, source_sizes)
+/// The gradient at the places that were written.
+///
+/// # Errors
+/// Those of the operators.
+pub fn put_source_backward(grad: &Tensor, index: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    op::reshape(&op::take(grad, index)?, sizes)
 }

@@ -1,0 +1,121 @@
+//! The leaves of the graph: accumulation into `.grad`.
+
+use crate::backward::Backward;
+use crate::graph;
+use crate::meta::{self, Meta};
+use crate::node::{Body, Grads, InputMetadata, Node, NodeBody};
+use corten_core::{Layout, MemoryFormat, Result, bail};
+use corten_ops::{Tensor, op};
+use std::any::Any;
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Adds what arrives to the gradient of a leaf.
+///
+/// The accumulator owns the leaf; the leaf knows its accumulator weakly.
+pub(crate) struct AccumulateGrad {
+    variable: Tensor,
+    /// Backward passes of several threads may reach the same leaf.
+    turn: Mutex<()>,
+}
+
+impl AccumulateGrad {
+    pub(crate) fn node(variable: &Tensor) -> Arc<Node> {
+        let body = Self { variable: variable.clone(), turn: Mutex::new(()) };
+        // The highest number: a gradient is accumulated as soon as it is complete.
+        let mut node = Node::with_body(Body::Custom(Box::new(body)), u64::MAX);
+        node.inputs.push(InputMetadata::of(variable));
+        Arc::new(node)
+    }
+
+    pub(crate) fn variable(&self) -> &Tensor {
+        &self.variable
+    }
+}
+
+impl NodeBody for AccumulateGrad {
+    fn name(&self) -> Cow<'_, str> {
+        Cow::Borrowed("AccumulateGrad")
+    }
+
+    fn apply(&self, ctx: &Backward<'_>, grads: Grads) -> Result<Grads> {
+        let Some(grad) = grads.into_iter().next().filter(|grad| grad.defined()) else {
+            return Ok(Grads::new());
+        };
+        let meta = meta::get_or_init(&self.variable)?;
+        if meta.has_grad_fn() {
+            bail!(Runtime, "leaf variable has been moved into the graph interior");
+        }
+        if !meta.requires_grad_flag() {
+            return Ok(Grads::new());
+        }
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        // The engine keeps the incoming gradients for post-hooks.
+        let holders = 1 + usize::from(ctx.node().has_post_hooks());
+        accumulate(&self.variable, meta, grad, holders)?;
+        if let Some(hooks) = meta.post_accumulate() {
+            for hook in hooks.snapshot() {
+                hook(&self.variable)?;
+            }
+        }
+        Ok(Grads::new())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// Note [Stealing gradients]: a first gradient that nobody else holds becomes `.grad` itself,
+/// without a copy, if its strides are those that the optimizer expects (the variable's own where
+/// it is dense, else contiguous). With `create_graph` it is copied: the graph still refers to it.
+fn accumulate(variable: &Tensor, meta: &Meta, grad: Tensor, holders: usize) -> Result<()> {
+    let recording = corten_core::grad_mode_enabled();
+    let Some(old) = meta.grad_tensor() else {
+        let strided = grad.layout() == Layout::Strided;
+        let unshared = grad.use_count() as usize <= holders;
+        let new = if !recording && strided && unshared && obeys_layout_contract(&grad, variable) {
+            if grad.autograd_meta().is_some() { graph::detached_alias(&grad)? } else { grad }
+        } else {
+            clone_obeying_contract(&grad, variable)?
+        };
+        meta.replace_grad(Some(new));
+        return Ok(());
+    };
+    let old_is_sparse = old.layout() != Layout::Strided;
+    let new_is_sparse = grad.layout() != Layout::Strided;
+    if recording || (old_is_sparse && !new_is_sparse) {
+        let sum = if old_is_sparse && !new_is_sparse { &grad + &old } else { &old + &grad };
+        meta.replace_grad(Some(sum?));
+    } else {
+        op::add__tensor(&old, &grad, 1_i64.into())?;
+    }
+    Ok(())
+}
+
+fn obeys_layout_contract(grad: &Tensor, variable: &Tensor) -> bool {
+    if !variable.is_non_overlapping_and_dense() {
+        return grad.is_contiguous();
+    }
+    let (sizes, strides, wanted) = (grad.sizes(), grad.strides(), variable.strides());
+    let same = |(dim, &size): (usize, &i64)| {
+        if size == 1 { strides[dim] != 0 } else { strides[dim] == wanted[dim] }
+    };
+    sizes.iter().enumerate().all(same)
+}
+
+fn clone_obeying_contract(grad: &Tensor, variable: &Tensor) -> Result<Tensor> {
+    if grad.layout() != Layout::Strided || !variable.is_non_overlapping_and_dense() {
+        return op::clone(grad, Some(MemoryFormat::Contiguous));
+    }
+    let copy = op::new_empty_strided(
+        grad,
+        &variable.sizes(),
+        &variable.strides(),
+        None,
+        None,
+        None,
+        None,
+    )?;
+    op::copy_(&copy, grad, false)
+}

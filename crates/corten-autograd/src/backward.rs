@@ -1,0 +1,174 @@
+//! What a backward function sees and returns.
+
+use crate::node::{Grads, Node, VALUE, edge_range, undefined_grads};
+use corten_core::{DType, Dims, Result, TensorOptions, bug};
+use corten_ops::Tensor;
+use corten_ops::boxed::{FromIValue, IValue};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// The view of a node that its backward function gets: what was saved and what is wanted.
+pub struct Backward<'a> {
+    node: &'a Arc<Node>,
+    /// One per edge.
+    needs: SmallVec<[bool; 4]>,
+}
+
+impl<'a> Backward<'a> {
+    /// A context in which the gradients of the edges for which `needs` is true are wanted.
+    pub(crate) fn new(node: &'a Arc<Node>, needs: SmallVec<[bool; 4]>) -> Self {
+        Self { node, needs }
+    }
+
+    /// The node whose function runs.
+    pub fn node(&self) -> &'a Arc<Node> {
+        self.node
+    }
+
+    /// Whether the gradient along edge `edge` is wanted.
+    pub fn needs_edge(&self, edge: usize) -> bool {
+        self.needs.get(edge).copied().unwrap_or(false)
+    }
+
+    /// One flag per edge.
+    pub fn needed_edges(&self) -> &[bool] {
+        &self.needs
+    }
+
+    /// Whether the gradient of a differentiable argument is wanted; of a list, of any element.
+    pub fn needs(&self, argument: usize) -> bool {
+        self.node.edges_of(argument).any(|edge| self.needs_edge(edge))
+    }
+
+    /// [`needs`](Self::needs) of every differentiable argument.
+    pub fn needs_all(&self) -> Vec<bool> {
+        (0..self.node.argument_count()).map(|argument| self.needs(argument)).collect()
+    }
+
+    /// The saved tensor in a slot; undefined when nothing was saved.
+    ///
+    /// # Errors
+    /// When the graph was freed or the tensor was modified in place since.
+    pub fn tensor(&self, slot: usize) -> Result<Tensor> {
+        self.node.unpack(slot)
+    }
+
+    /// The saved optional tensor in a slot.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor).
+    pub fn opt_tensor(&self, slot: usize) -> Result<Option<Tensor>> {
+        Ok(Some(self.tensor(slot)?).filter(|tensor| tensor.defined()))
+    }
+
+    /// The saved list of tensors in a slot.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor).
+    pub fn tensors(&self, slot: usize) -> Result<Vec<Tensor>> {
+        self.node.unpack_list(slot)
+    }
+
+    /// The saved list of optional tensors in a slot.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor).
+    pub fn opt_tensors(&self, slot: usize) -> Result<Vec<Option<Tensor>>> {
+        let tensors = self.node.unpack_list(slot)?;
+        Ok(tensors.into_iter().map(|tensor| Some(tensor).filter(|t| t.defined())).collect())
+    }
+
+    /// The saved value in a slot.
+    ///
+    /// # Errors
+    /// `Internal` when the slot holds something else.
+    pub fn value<T: FromIValue<'a>>(&self, slot: usize) -> Result<T> {
+        self.raw(slot)?.get()
+    }
+
+    fn raw(&self, slot: usize) -> Result<&'a IValue> {
+        let place = self.node.places.get(slot).map_or(0, |&place| usize::from(place));
+        match self.node.values.get(place & !VALUE) {
+            Some(value) if place & VALUE != 0 => Ok(value),
+            _ => bug!("{} saved no value in slot {slot}", self.node.name()),
+        }
+    }
+
+    fn object<T: 'static>(&self, slot: usize) -> Result<&'a T> {
+        let found = match self.raw(slot)? {
+            IValue::Object(object) => object.downcast_ref(),
+            _ => None,
+        };
+        match found {
+            Some(value) => Ok(value),
+            None => bug!("slot {slot} of {} has another type", self.node.name()),
+        }
+    }
+
+    /// The saved shapes of a list of tensors.
+    ///
+    /// # Errors
+    /// `Internal` when the slot holds something else.
+    pub fn shapes(&self, slot: usize) -> Result<&'a [Dims]> {
+        self.object::<Vec<Dims>>(slot).map(Vec::as_slice)
+    }
+
+    /// The saved dtypes of a list of tensors.
+    ///
+    /// # Errors
+    /// `Internal` when the slot holds something else.
+    pub fn dtypes(&self, slot: usize) -> Result<&'a [DType]> {
+        self.object::<Vec<DType>>(slot).map(Vec::as_slice)
+    }
+
+    /// The saved options of a tensor.
+    ///
+    /// # Errors
+    /// `Internal` when the slot holds something else.
+    pub fn options(&self, slot: usize) -> Result<TensorOptions> {
+        self.object::<TensorOptions>(slot).copied()
+    }
+}
+
+/// The gradients that a backward function returns: one per edge, undefined where not wanted.
+pub struct Gradients {
+    grads: Grads,
+    ends: Vec<u32>,
+}
+
+impl Gradients {
+    /// All undefined.
+    pub fn new(ctx: &Backward<'_>) -> Self {
+        Self { grads: undefined_grads(ctx.node.edges.len()), ends: ctx.node.ends.clone() }
+    }
+
+    /// Stores the gradient of a differentiable argument.
+    pub fn set(&mut self, argument: usize, grad: Tensor) {
+        if let Some(slot) = self.grads.get_mut(edge_range(&self.ends, argument).start) {
+            *slot = grad;
+        }
+    }
+
+    /// Stores the gradients of an argument that is a list. Missing ones stay undefined.
+    pub fn set_list(&mut self, argument: usize, grads: Vec<Tensor>) {
+        for (edge, grad) in edge_range(&self.ends, argument).zip(grads) {
+            self.grads[edge] = grad;
+        }
+    }
+
+    /// Stores one gradient per differentiable argument.
+    pub fn set_all(&mut self, grads: Vec<Tensor>) {
+        for (argument, grad) in grads.into_iter().enumerate() {
+            self.set(argument, grad);
+        }
+    }
+
+    pub(crate) fn into_inner(self) -> Grads {
+        self.grads
+    }
+}
+
+/// Whether any of the gradients is defined.
+pub fn any_defined(grads: &[Tensor]) -> bool {
+    grads.iter().any(|grad| grad.defined())
+}

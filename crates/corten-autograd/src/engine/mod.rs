@@ -1,0 +1,222 @@
+//! The backward engine. See the README beside this file for its invariants.
+
+mod buffer;
+mod evaluate;
+mod task;
+mod validate;
+
+use crate::node::{Edge, Grads, InputMetadata, Node, NodeBody, undefined_grads};
+use crate::backward::Backward;
+use corten_core::tls::{self, ThreadStateGuard};
+use corten_core::{Result, bug};
+use corten_ops::Tensor;
+use std::any::Any;
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use task::GraphTask;
+
+pub(crate) use validate::validate_outputs;
+
+/// What a backward pass is asked for.
+pub struct Request<'a> {
+    /// Where the gradients enter.
+    pub roots: Vec<Edge>,
+    /// One gradient per root; undefined ones are passed on as such.
+    pub grads: Grads,
+    /// Keeps what the nodes saved.
+    pub keep_graph: bool,
+    /// Records the pass itself.
+    pub create_graph: bool,
+    /// Accumulates into the leaves instead of returning gradients.
+    pub accumulate: bool,
+    /// The inputs the pass is restricted to; empty: all leaves.
+    pub outputs: &'a [Edge],
+}
+
+/// A function that runs when a backward pass is complete.
+pub type Callback = Box<dyn FnOnce() -> Result<()>>;
+
+/// Below this depth a re-entrant pass stays on its thread.
+const MAX_DEPTH: usize = 60;
+
+thread_local! {
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+    static CURRENT: RefCell<Vec<Current>> = const { RefCell::new(Vec::new()) };
+    static TOTAL: Cell<u64> = const { Cell::new(0) };
+}
+
+#[derive(Clone)]
+struct Current {
+    id: u64,
+    keep_graph: bool,
+    callbacks: Rc<RefCell<Vec<Callback>>>,
+    node: Option<Arc<Node>>,
+}
+
+/// Runs a backward pass and returns the gradients of `outputs`, unless it accumulates.
+///
+/// # Errors
+/// Those of the gradient functions and hooks, and for gradients of the wrong kind.
+pub fn execute(mut request: Request<'_>) -> Result<Vec<Tensor>> {
+    validate_outputs(&request.roots, &mut request.grads, "")?;
+    let depth = DEPTH.get();
+    if depth > 0 && depth % MAX_DEPTH == 0 {
+        return execute_elsewhere(request, depth);
+    }
+    execute_at(request, depth)
+}
+
+/// Continues a deep recursion on the stack of another thread, while this one waits.
+fn execute_elsewhere(request: Request<'_>, depth: usize) -> Result<Vec<Tensor>> {
+    let state = tls::thread_state();
+    let result = std::thread::scope(|scope| {
+        let run = || {
+            let _state = ThreadStateGuard::new(state);
+            execute_at(request, depth)
+        };
+        match std::thread::Builder::new().stack_size(8 << 20).spawn_scoped(scope, run) {
+            Ok(handle) => handle.join(),
+            Err(error) => Ok(Err(corten_core::err!(Runtime, "can't start thread: {error}"))),
+        }
+    });
+    match result {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+fn execute_at(request: Request<'_>, depth: usize) -> Result<Vec<Tensor>> {
+    let _level = Level::enter(depth, request.keep_graph);
+    let (root, grads) = graph_root(request.roots, request.grads);
+    let Some(root) = root else { return Ok(Vec::new()) };
+    let mut task = GraphTask::new(request.keep_graph, request.create_graph);
+    let min_topological_nr = task::min_topological_nr(request.outputs);
+    task.compute_dependencies(&root, min_topological_nr);
+    if !request.outputs.is_empty() {
+        task.init_to_execute(&root, request.outputs, request.accumulate, min_topological_nr)?;
+    }
+    task.start(root, grads);
+    task.run()?;
+    run_callbacks()?;
+    Ok(task.into_captured())
+}
+
+/// Callbacks may queue further ones.
+fn run_callbacks() -> Result<()> {
+    let Some(callbacks) = current().map(|current| current.callbacks) else { return Ok(()) };
+    loop {
+        let next = std::mem::take(&mut *callbacks.borrow_mut());
+        if next.is_empty() {
+            return Ok(());
+        }
+        for callback in next {
+            callback()?;
+        }
+    }
+}
+
+/// The level of re-entrance, left again when dropped.
+struct Level {
+    before: usize,
+}
+
+impl Level {
+    fn enter(depth: usize, keep_graph: bool) -> Self {
+        let before = DEPTH.replace(depth + 1);
+        let id = TOTAL.get();
+        TOTAL.set(id + 1);
+        let current = Current { id, keep_graph, callbacks: Rc::default(), node: None };
+        CURRENT.with_borrow_mut(|stack| stack.push(current));
+        Self { before }
+    }
+}
+
+impl Drop for Level {
+    fn drop(&mut self) {
+        DEPTH.set(self.before);
+        let current = CURRENT.with_borrow_mut(Vec::pop);
+        drop(current);
+    }
+}
+
+fn current() -> Option<Current> {
+    CURRENT.with_borrow(|stack| stack.last().cloned())
+}
+
+/// Notes which node runs.
+fn set_current_node(node: Option<Arc<Node>>) {
+    let old = CURRENT.with_borrow_mut(|stack| match stack.last_mut() {
+        Some(current) => std::mem::replace(&mut current.node, node),
+        None => None,
+    });
+    drop(old);
+}
+
+/// A number for the backward pass that runs on this thread, if one does.
+pub fn current_task_id() -> Option<u64> {
+    current().map(|current| current.id)
+}
+
+/// Whether the backward pass that runs on this thread keeps the graph.
+pub fn current_keep_graph() -> Option<bool> {
+    current().map(|current| current.keep_graph)
+}
+
+/// The node that runs on this thread.
+pub fn current_node() -> Option<Arc<Node>> {
+    current()?.node
+}
+
+/// Runs `callback` when the backward pass of this thread is complete.
+///
+/// # Errors
+/// Outside of a backward pass.
+pub fn queue_callback(callback: impl FnOnce() -> Result<()> + 'static) -> Result<()> {
+    let Some(current) = current() else {
+        corten_core::bail!(Runtime, "Final callbacks can only be installed during backward pass.");
+    };
+    current.callbacks.borrow_mut().push(Box::new(callback));
+    Ok(())
+}
+
+/// One root is run directly; several get a node above them that hands each its gradient.
+fn graph_root(mut roots: Vec<Edge>, grads: Grads) -> (Option<Arc<Node>>, Grads) {
+    if let [root] = &mut roots[..] {
+        let Some(node) = root.node.take() else { return (None, grads) };
+        let mut inputs = undefined_grads(node.num_inputs());
+        for (slot, grad) in inputs.iter_mut().skip(root.nr as usize).zip(grads) {
+            *slot = grad;
+        }
+        return (Some(node), inputs);
+    }
+    let mut node = Node::custom(Box::new(GraphRoot(grads.clone())));
+    node.inputs.extend(grads.iter().map(InputMetadata::of));
+    roots.into_iter().for_each(|root| node.add_edge(root));
+    (Some(Arc::new(node)), grads)
+}
+
+/// The node above several roots.
+struct GraphRoot(Grads);
+
+impl NodeBody for GraphRoot {
+    fn name(&self) -> Cow<'_, str> {
+        Cow::Borrowed("GraphRoot")
+    }
+
+    fn apply(&self, ctx: &Backward<'_>, _grads: Grads) -> Result<Grads> {
+        if self.0.len() != ctx.node().num_outputs() {
+            bug!("GraphRoot has {} gradients", self.0.len());
+        }
+        Ok(self.0.clone())
+    }
+
+    fn wants_undefined(&self) -> bool {
+        true
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

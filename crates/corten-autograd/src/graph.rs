@@ -1,0 +1,182 @@
+//! How tensors hang together with the graph: edges, leaves and history.
+
+use crate::accumulate::AccumulateGrad;
+use crate::meta;
+use crate::node::{Edge, Node};
+use corten_core::{AutogradMeta, DType, Result, TensorBase, bail};
+use corten_ops::Tensor;
+use std::sync::{Arc, Weak};
+
+/// Whether tensors of this dtype have gradients.
+pub fn is_differentiable_type(dtype: DType) -> bool {
+    dtype.is_floating_point() || dtype.is_complex()
+}
+
+/// Whether operators on the tensor are recorded.
+#[inline]
+pub fn requires_grad(tensor: &TensorBase) -> bool {
+    tensor.autograd_meta().is_some_and(AutogradMeta::requires_grad)
+}
+
+/// Whether the tensor is no result of a recorded operator.
+pub fn is_leaf(tensor: &TensorBase) -> bool {
+    meta::get(tensor).is_none_or(AutogradMeta::is_leaf)
+}
+
+/// Which output of its `grad_fn` the tensor is.
+pub fn output_nr(tensor: &TensorBase) -> u32 {
+    meta::get(tensor).map_or(0, meta::Meta::output_nr)
+}
+
+/// The node that the tensor is a result of. That of a view is renewed when its base changed.
+///
+/// # Errors
+/// When the view may no longer be used: it was made without recording, or together with others,
+/// and its base was modified in place since.
+pub fn grad_fn(tensor: &Tensor) -> Result<Option<Arc<Node>>> {
+    let Some(meta) = meta::get(tensor) else { return Ok(None) };
+    match meta.view() {
+        Some(view) => crate::view::current_grad_fn(tensor, meta, view),
+        None => Ok(meta.stored_grad_fn()),
+    }
+}
+
+/// The edge along which the tensor's gradient flows.
+///
+/// # Errors
+/// As [`grad_fn`].
+pub fn gradient_edge(tensor: &Tensor) -> Result<Edge> {
+    if let Some(node) = grad_fn(tensor)? {
+        return Ok(Edge::new(node, output_nr(tensor)));
+    }
+    Ok(Edge { node: grad_accumulator(tensor)?, nr: 0 })
+}
+
+/// The node that accumulates the gradient of a leaf; none unless the leaf requires one.
+///
+/// # Errors
+/// For results of recorded operators.
+pub fn grad_accumulator(tensor: &Tensor) -> Result<Option<Arc<Node>>> {
+    let Some(meta) = meta::get(tensor) else { return Ok(None) };
+    if meta.has_grad_fn() {
+        bail!(Runtime, "grad_accumulator() should be only called on leaf Variables");
+    }
+    if !meta.requires_grad_flag() {
+        return Ok(None);
+    }
+    Ok(Some(meta.accumulator_or(|| AccumulateGrad::node(tensor))))
+}
+
+/// Makes the tensor result `nr` of `node`.
+///
+/// # Errors
+/// When the crate is not initialised.
+pub fn set_gradient_edge(tensor: &Tensor, node: Arc<Node>, nr: u32) -> Result<()> {
+    let meta = meta::get_or_init(tensor)?;
+    meta.set_edge(Edge::new(node, nr));
+    if let Some(view) = meta.view() {
+        view.set_attr_version(tensor.version()?);
+    }
+    Ok(())
+}
+
+/// Moves the bookkeeping of hooks when a tensor's `grad_fn` is replaced.
+///
+/// Hooks stay with the value they were registered for; `retain_grad` follows the tensor.
+pub(crate) fn move_hooks(tensor: &Tensor, old: Option<&Arc<Node>>, new: &Arc<Node>) {
+    let Some(meta) = meta::get(tensor) else { return };
+    if meta.retains_grad() {
+        let nr = meta.output_nr();
+        if let Some(old) = old.filter(|old| old.has_hooks()) {
+            old.hooks().stop_retaining(nr);
+        }
+        new.hooks().retain(nr, tensor);
+    }
+    meta.forget_hooks();
+}
+
+/// An alias without history that shares data and version counter.
+pub(crate) fn detached_alias(tensor: &Tensor) -> Result<Tensor> {
+    Ok(tensor.shallow_copy_and_detach(tensor.version_counter(), false)?.into())
+}
+
+/// Makes `variable` a leaf that accumulates where `accumulator` does.
+pub(crate) fn share_accumulator(variable: &Tensor, accumulator: &Weak<Node>) -> Result<()> {
+    let meta = meta::get_or_init(variable)?;
+    meta.set_requires_grad(true)?;
+    meta.set_accumulator(accumulator.clone());
+    Ok(())
+}
+
+/// Arguments of an operator that may require a gradient.
+#[derive(Clone, Copy)]
+pub enum In<'a> {
+    /// A tensor.
+    One(&'a Tensor),
+    /// An optional tensor.
+    Opt(Option<&'a Tensor>),
+    /// A list.
+    List(&'a [Tensor]),
+    /// A list of optional tensors.
+    OptList(&'a [Option<Tensor>]),
+}
+
+impl In<'_> {
+    /// Whether any of the tensors requires a gradient.
+    #[inline]
+    pub fn requires_grad(&self) -> bool {
+        match self {
+            Self::One(tensor) => requires_grad(tensor),
+            Self::Opt(tensor) => tensor.is_some_and(|tensor| requires_grad(tensor)),
+            Self::List(list) => list.iter().any(|tensor| requires_grad(tensor)),
+            Self::OptList(list) => list.iter().flatten().any(|tensor| requires_grad(tensor)),
+        }
+    }
+
+    /// Calls `push` with the edge of every tensor.
+    pub(crate) fn collect_edges(&self, push: &mut impl FnMut(Edge)) -> Result<()> {
+        match self {
+            Self::One(tensor) => push(gradient_edge(tensor)?),
+            Self::Opt(tensor) => push(tensor.map_or(Ok(Edge::default()), gradient_edge)?),
+            Self::List(list) => {
+                for tensor in *list {
+                    push(gradient_edge(tensor)?);
+                }
+            }
+            Self::OptList(list) => {
+                for tensor in *list {
+                    push(tensor.as_ref().map_or(Ok(Edge::default()), gradient_edge)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_list(&self) -> bool {
+        matches!(self, Self::List(_) | Self::OptList(_))
+    }
+}
+
+impl<'a> From<&'a Tensor> for In<'a> {
+    fn from(tensor: &'a Tensor) -> Self {
+        Self::One(tensor)
+    }
+}
+
+impl<'a> From<Option<&'a Tensor>> for In<'a> {
+    fn from(tensor: Option<&'a Tensor>) -> Self {
+        Self::Opt(tensor)
+    }
+}
+
+impl<'a> From<&'a [Tensor]> for In<'a> {
+    fn from(list: &'a [Tensor]) -> Self {
+        Self::List(list)
+    }
+}
+
+impl<'a> From<&'a [Option<Tensor>]> for In<'a> {
+    fn from(list: &'a [Option<Tensor>]) -> Self {
+        Self::OptList(list)
+    }
+}

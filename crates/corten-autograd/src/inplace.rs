@@ -1,0 +1,240 @@
+//! In-place writes: what may be written, and how history follows.
+
+use crate::backward::Backward;
+use crate::graph::{self, In};
+use crate::meta::{self, Meta};
+use crate::node::{Body, Edge, Grads, InputMetadata, Node, NodeBody, next_sequence_nr, undefined_grads};
+use crate::view::{self, CreationMeta, ViewFn, ViewMeta};
+use corten_core::{DType, Dims, MemoryFormat, Result, bail, bug};
+use corten_ops::{Tensor, op};
+use smallvec::SmallVec;
+use std::any::Any;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Fails where an in-place write cannot be recorded. `recorded` says that it would have to be.
+pub(crate) fn check_inplace(written: &Tensor, recorded: bool) -> Result<()> {
+    if !recorded || !corten_core::grad_mode_enabled() {
+        return Ok(());
+    }
+    let Some(meta) = meta::get(written) else { return Ok(()) };
+    if let Some(view) = meta.view() {
+        view::refuse_unless_default(meta, view, false)?;
+        if graph::requires_grad(written) && graph::is_leaf(view.base()) {
+            bail!(
+                Runtime,
+                "a view of a leaf Variable that requires grad is being used in an in-place \
+                 operation."
+            );
+        }
+    }
+    if graph::requires_grad(written) && graph::is_leaf(written) {
+        bail!(
+            Runtime,
+            "a leaf Variable that requires grad is being used in an in-place operation."
+        );
+    }
+    Ok(())
+}
+
+/// Fails for out= calls that would have to be recorded.
+pub(crate) fn check_out(name: &str, inputs: &[In<'_>], outs: &[&Tensor]) -> Result<()> {
+    if !corten_core::grad_mode_enabled() {
+        return Ok(());
+    }
+    let required = inputs.iter().any(In::requires_grad)
+        || outs.iter().any(|out| graph::requires_grad(out));
+    if required {
+        bail!(
+            Runtime,
+            "{name}(): functions with out=... arguments don't support automatic differentiation, \
+             but one of the arguments requires grad."
+        );
+    }
+    Ok(())
+}
+
+/// Makes `node` the history of `written`, which its operator modified in place.
+///
+/// The node's first edge must be that of the written tensor.
+pub fn rebase_history(written: &Tensor, node: Arc<Node>, nr: u32) -> Result<()> {
+    let meta = meta::get_or_init(written)?;
+    let Some(view) = meta.view() else {
+        let old = meta.stored_grad_fn();
+        graph::set_gradient_edge(written, node.clone(), nr)?;
+        graph::move_hooks(written, old.as_ref(), &node);
+        return Ok(());
+    };
+    if view.creation() != CreationMeta::Default {
+        bug!("check_inplace let a view of kind {:?} pass", view.creation());
+    }
+    if node.num_inputs() != 1 {
+        bail!(Runtime, "Functions which modify views in-place must return a single Variable");
+    }
+    rebase_through_view(written, meta, view, node)
+}
+
+fn rebase_through_view(
+    written: &Tensor,
+    meta: &Meta,
+    view: &ViewMeta,
+    node: Arc<Node>,
+) -> Result<()> {
+    let base = view.base();
+    let had_history = graph::requires_grad(written);
+    let old = graph::grad_fn(base)?;
+    let copy_slices = CopySlices::node(base, written, view.replay().cloned(), node)?;
+    graph::set_gradient_edge(base, copy_slices.clone(), 0)?;
+    if had_history {
+        graph::move_hooks(base, old.as_ref(), &copy_slices);
+    }
+    // Reading renews the view's own history: the version has just changed.
+    view::current_grad_fn(written, meta, view)?;
+    Ok(())
+}
+
+/// Sizes, strides and offset of a tensor.
+struct Geometry {
+    sizes: Dims,
+    strides: Dims,
+    offset: i64,
+}
+
+impl Geometry {
+    fn of(tensor: &Tensor) -> Self {
+        Self {
+            sizes: tensor.sizes(),
+            strides: tensor.strides(),
+            offset: tensor.storage_offset(),
+        }
+    }
+}
+
+/// The history of a base that was modified through a view: the gradient of the view's region
+/// passes the operator, the rest passes unchanged.
+struct CopySlices {
+    base: Geometry,
+    view: Geometry,
+    replay: Option<ViewFn>,
+    function: Arc<Node>,
+}
+
+impl CopySlices {
+    fn node(
+        base: &Tensor,
+        view: &Tensor,
+        replay: Option<ViewFn>,
+        function: Arc<Node>,
+    ) -> Result<Arc<Node>> {
+        let mut edges: SmallVec<[Edge; 2]> = SmallVec::from(function.next_edges());
+        match edges.first_mut() {
+            Some(first) => *first = graph::gradient_edge(base)?,
+            None => edges.push(graph::gradient_edge(base)?),
+        }
+        let body =
+            Self { base: Geometry::of(base), view: Geometry::of(view), replay, function };
+        let mut node = Node::custom(Box::new(body));
+        node.inputs.push(InputMetadata::of(base));
+        edges.into_iter().for_each(|edge| node.add_edge(edge));
+        Ok(Arc::new(node))
+    }
+
+    fn slice_of(&self, base: &Tensor) -> Result<Tensor> {
+        match &self.replay {
+            Some(replay) => replay(base),
+            None => {
+                let offset = self.view.offset - self.base.offset;
+                op::as_strided(base, &self.view.sizes, &self.view.strides, Some(offset))
+            }
+        }
+    }
+}
+
+impl NodeBody for CopySlices {
+    fn name(&self) -> Cow<'_, str> {
+        Cow::Borrowed("CopySlices")
+    }
+
+    fn apply(&self, ctx: &Backward<'_>, grads: Grads) -> Result<Grads> {
+        let Some(grad) = grads.into_iter().next().filter(|grad| grad.defined()) else {
+            return Ok(undefined_grads(ctx.node().num_outputs()));
+        };
+        let result = new_empty_strided(&grad, &self.base)?;
+        op::copy_(&result, &grad, false)?;
+        let slice = self.slice_of(&result)?;
+        // The function may save what it gets, and the slice is written to below.
+        let through = op::clone(&slice, Some(MemoryFormat::Contiguous))?;
+        let inner = Backward::new(&self.function, SmallVec::from_slice(ctx.needed_edges()));
+        let mut outputs = self.function.apply(&inner, SmallVec::from_iter([through]))?;
+        if ctx.needs_edge(0) {
+            match outputs.first().filter(|output| output.defined()) {
+                Some(output) => op::copy_(&slice, output, false)?,
+                None => op::zero_(&slice)?,
+            };
+            match outputs.first_mut() {
+                Some(first) => *first = result,
+                None => outputs.push(result),
+            }
+        }
+        Ok(outputs)
+    }
+
+    fn release(&self) {
+        self.function.release_variables();
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+fn new_empty_strided(like: &Tensor, geometry: &Geometry) -> Result<Tensor> {
+    op::new_empty_strided(
+        like,
+        &geometry.sizes,
+        &geometry.strides,
+        None::<DType>,
+        None,
+        None,
+        None,
+    )
+}
+
+/// The history of a view whose base was modified: strides over the base's new history.
+pub(crate) struct AsStrided {
+    base: Geometry,
+    view: Geometry,
+}
+
+impl AsStrided {
+    /// The node for `view` over the present history of `base`.
+    pub(crate) fn node(base: &Tensor, view: &Tensor) -> Result<Arc<Node>> {
+        let body = Self { base: Geometry::of(base), view: Geometry::of(view) };
+        let mut node = Node::with_body(Body::Custom(Box::new(body)), next_sequence_nr());
+        node.inputs.push(InputMetadata::of(view));
+        node.add_edge(graph::gradient_edge(base)?);
+        Ok(Arc::new(node))
+    }
+}
+
+impl NodeBody for AsStrided {
+    fn name(&self) -> Cow<'_, str> {
+        Cow::Borrowed("AsStridedBackward0")
+    }
+
+    fn apply(&self, ctx: &Backward<'_>, grads: Grads) -> Result<Grads> {
+        let mut out = undefined_grads(ctx.node().num_outputs());
+        if ctx.needs_edge(0) {
+            out[0] = crate::formulas::view::as_strided_backward_geometry(
+                &grads[0],
+                (&self.base.sizes, &self.base.strides, self.base.offset),
+                (&self.view.sizes, &self.view.strides, self.view.offset),
+            )?;
+        }
+        Ok(out)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

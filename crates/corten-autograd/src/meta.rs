@@ -1,0 +1,256 @@
+//! The autograd state of a tensor.
+
+use crate::hooks::{HookList, PostAccumulateHook, TensorHook};
+use crate::node::{Edge, Node};
+use crate::view::ViewMeta;
+use corten_core::{AutogradMeta, DType, Result, TensorBase, bug};
+use corten_ops::Tensor;
+use std::any::Any;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+/// The autograd state of a tensor. It is absent until something needs it.
+#[derive(Default)]
+pub struct Meta {
+    requires_grad: AtomicBool,
+    has_grad_fn: AtomicBool,
+    retains_grad: AtomicBool,
+    output_nr: AtomicU32,
+    state: Mutex<State>,
+    view: OnceLock<Box<ViewMeta>>,
+    rare: OnceLock<Box<Rare>>,
+}
+
+/// A gradient behind a second counter, so that it can be read without holding a lock while its
+/// own counter changes. See Note [Saved tensors and foreign locks].
+type SharedGrad = Arc<Tensor>;
+
+#[derive(Default)]
+struct State {
+    grad: Option<SharedGrad>,
+    grad_fn: Option<Arc<Node>>,
+    accumulator: Weak<Node>,
+}
+
+/// What few tensors have.
+#[derive(Default)]
+struct Rare {
+    hooks: Mutex<Option<HookList<TensorHook>>>,
+    post_accumulate: HookList<PostAccumulateHook>,
+    name: Mutex<Option<Arc<str>>>,
+    grad_dtype: Mutex<GradDType>,
+}
+
+/// Which dtype the gradient of a leaf has.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum GradDType {
+    /// That of the tensor.
+    #[default]
+    Same,
+    /// Whatever arrives.
+    Any,
+    /// This one.
+    Fixed(DType),
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl AutogradMeta for Meta {
+    fn requires_grad(&self) -> bool {
+        self.requires_grad.load(Ordering::Relaxed)
+            || self.has_grad_fn()
+            || self.view.get().is_some_and(|view| crate::graph::requires_grad(view.base()))
+    }
+
+    fn set_requires_grad(&self, requires_grad: bool) -> Result<()> {
+        self.requires_grad.store(requires_grad, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn is_leaf(&self) -> bool {
+        !self.has_grad_fn()
+    }
+
+    fn grad(&self) -> Option<TensorBase> {
+        self.grad_tensor().map(Into::into)
+    }
+
+    fn set_grad(&self, grad: Option<TensorBase>) {
+        self.replace_grad(grad.map(Into::into));
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Meta {
+    pub(crate) fn boxed() -> Box<dyn AutogradMeta> {
+        Box::<Self>::default()
+    }
+
+    /// The gradient.
+    pub(crate) fn grad_tensor(&self) -> Option<Tensor> {
+        let shared = lock(&self.state).grad.clone();
+        shared.map(|grad| Tensor::clone(&grad))
+    }
+
+    pub(crate) fn has_grad(&self) -> bool {
+        lock(&self.state).grad.is_some()
+    }
+
+    pub(crate) fn replace_grad(&self, grad: Option<Tensor>) {
+        let grad = grad.filter(|grad| grad.defined()).map(Arc::new);
+        let old = std::mem::replace(&mut lock(&self.state).grad, grad);
+        drop(old);
+    }
+
+    /// The flag of a leaf.
+    pub(crate) fn requires_grad_flag(&self) -> bool {
+        self.requires_grad.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn has_grad_fn(&self) -> bool {
+        self.has_grad_fn.load(Ordering::Acquire)
+    }
+
+    /// The `grad_fn` as it is stored: that of a view may be stale.
+    pub(crate) fn stored_grad_fn(&self) -> Option<Arc<Node>> {
+        if !self.has_grad_fn() {
+            return None;
+        }
+        lock(&self.state).grad_fn.clone()
+    }
+
+    pub(crate) fn output_nr(&self) -> u32 {
+        self.output_nr.load(Ordering::Relaxed)
+    }
+
+    /// Makes the tensor a result of `edge`'s node, or a leaf.
+    pub(crate) fn set_edge(&self, edge: Edge) {
+        let old = {
+            let mut state = lock(&self.state);
+            self.has_grad_fn.store(edge.is_valid(), Ordering::Release);
+            self.output_nr.store(edge.nr, Ordering::Relaxed);
+            std::mem::replace(&mut state.grad_fn, edge.node)
+        };
+        drop(old);
+    }
+
+    /// The accumulator of a leaf, made by `make` when there is none alive.
+    pub(crate) fn accumulator_or(&self, make: impl FnOnce() -> Arc<Node>) -> Arc<Node> {
+        let made = {
+            let state = lock(&self.state);
+            if let Some(node) = state.accumulator.upgrade() {
+                return node;
+            }
+            drop(state);
+            make()
+        };
+        let mut state = lock(&self.state);
+        if let Some(node) = state.accumulator.upgrade() {
+            // Another thread was faster; ours is dropped without the lock.
+            drop(state);
+            return node;
+        }
+        state.accumulator = Arc::downgrade(&made);
+        drop(state);
+        made
+    }
+
+    /// The accumulator, if there is one alive.
+    pub(crate) fn try_accumulator(&self) -> Option<Arc<Node>> {
+        lock(&self.state).accumulator.upgrade()
+    }
+
+    pub(crate) fn set_accumulator(&self, accumulator: Weak<Node>) {
+        lock(&self.state).accumulator = accumulator;
+    }
+
+    /// The view state, if the tensor is a differentiable view.
+    pub(crate) fn view(&self) -> Option<&ViewMeta> {
+        self.view.get().map(|view| &**view)
+    }
+
+    /// Makes the tensor a differentiable view. It must not be one already.
+    pub(crate) fn set_view(&self, view: ViewMeta) -> Result<()> {
+        match self.view.set(Box::new(view)) {
+            Ok(()) => Ok(()),
+            Err(_) => bug!("the tensor is a view already"),
+        }
+    }
+
+    pub(crate) fn retains_grad(&self) -> bool {
+        self.retains_grad.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_retains_grad(&self, retains: bool) {
+        self.retains_grad.store(retains, Ordering::Relaxed);
+    }
+
+    fn rare(&self) -> &Rare {
+        self.rare.get_or_init(Box::default)
+    }
+
+    /// The hooks of the tensor, if it has any.
+    pub(crate) fn hooks(&self) -> Option<HookList<TensorHook>> {
+        lock(&self.rare.get()?.hooks).clone()
+    }
+
+    /// The hooks of the tensor and whether the list is new.
+    pub(crate) fn hooks_or_new(&self) -> (HookList<TensorHook>, bool) {
+        let mut slot = lock(&self.rare().hooks);
+        let is_new = slot.is_none();
+        (slot.get_or_insert_default().clone(), is_new)
+    }
+
+    /// Leaves the hooks to the old `grad_fn`.
+    pub(crate) fn forget_hooks(&self) {
+        if let Some(rare) = self.rare.get() {
+            let old = lock(&rare.hooks).take();
+            drop(old);
+        }
+    }
+
+    pub(crate) fn post_accumulate(&self) -> Option<&HookList<PostAccumulateHook>> {
+        self.rare.get().map(|rare| &rare.post_accumulate)
+    }
+
+    pub(crate) fn post_accumulate_or_new(&self) -> &HookList<PostAccumulateHook> {
+        &self.rare().post_accumulate
+    }
+
+    pub(crate) fn name(&self) -> Option<Arc<str>> {
+        lock(&self.rare.get()?.name).clone()
+    }
+
+    pub(crate) fn set_name(&self, name: Option<Arc<str>>) {
+        *lock(&self.rare().name) = name;
+    }
+
+    pub(crate) fn grad_dtype(&self) -> GradDType {
+        self.rare.get().map_or(GradDType::Same, |rare| *lock(&rare.grad_dtype))
+    }
+
+    pub(crate) fn set_grad_dtype(&self, dtype: GradDType) {
+        *lock(&self.rare().grad_dtype) = dtype;
+    }
+}
+
+/// The autograd state of a tensor, if it has any.
+pub(crate) fn get(tensor: &TensorBase) -> Option<&Meta> {
+    tensor.autograd_meta()?.as_any().downcast_ref()
+}
+
+/// The autograd state of a tensor, made if it has none.
+///
+/// # Errors
+/// When this crate was not initialised before the first gradient was asked for.
+pub(crate) fn get_or_init(tensor: &TensorBase) -> Result<&Meta> {
+    match tensor.autograd_meta_or_init().as_any().downcast_ref() {
+        Some(meta) => Ok(meta),
+        None => bug!("another autograd engine is installed"),
+    }
+}

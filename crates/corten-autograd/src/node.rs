@@ -1,0 +1,516 @@
+//! The vertices of the backward graph.
+//!
+//! A node stands for one recorded operator. Its *inputs* are gradients with respect to the
+//! operator's outputs; its *outputs*, one per edge, are gradients with respect to the operator's
+//! differentiable inputs.
+
+use crate::backward::{Backward, Gradients};
+use crate::hooks::NodeHooks;
+use crate::saved::{Saved, SavedVariable};
+use corten_core::{DType, Device, Layout, Result, bug};
+use corten_ops::Tensor;
+use corten_ops::boxed::IValue;
+use smallvec::SmallVec;
+use std::any::Any;
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+
+/// Gradients of one node, in order of its inputs or edges.
+pub type Grads = SmallVec<[Tensor; 2]>;
+
+/// A backward function, as the generator writes it.
+pub type BackwardFn = fn(&Backward<'_>, &[Tensor]) -> Result<Gradients>;
+
+/// The static part of a generated node.
+#[derive(Debug)]
+pub struct NodeDef {
+    /// The name that users see, such as `AddBackward0`.
+    pub name: &'static str,
+    /// The names of the saved slots, in order.
+    pub saved: &'static [&'static str],
+    /// Bit `i` says that output `i` of the operator is differentiable; of a list, bit 0 says it
+    /// for all.
+    pub outputs: u32,
+    /// The backward function.
+    pub backward: BackwardFn,
+}
+
+/// A node with state or behaviour of its own: gradient accumulators, in-place writes through
+/// views and user functions.
+pub trait NodeBody: Any + Send + Sync {
+    /// The name that users see.
+    fn name(&self) -> Cow<'_, str>;
+
+    /// Computes one gradient per edge from one gradient per recorded output.
+    ///
+    /// # Errors
+    /// Whatever the function raises.
+    fn apply(&self, ctx: &Backward<'_>, grads: Grads) -> Result<Grads>;
+
+    /// Frees what was saved for the backward pass.
+    fn release(&self) {}
+
+    /// Whether [`apply`](Self::apply) is also called when every incoming gradient is undefined.
+    fn wants_undefined(&self) -> bool {
+        false
+    }
+
+    /// For downcasts to the concrete body.
+    fn as_any(&self) -> &dyn Any;
+}
+
+pub(crate) enum Body {
+    Generated(&'static NodeDef),
+    Custom(Box<dyn NodeBody>),
+}
+
+/// A gradient flows along an edge into input `nr` of a node.
+#[derive(Clone, Default)]
+pub struct Edge {
+    /// The node, or none where nothing requires a gradient.
+    pub node: Option<Arc<Node>>,
+    /// Which of the node's inputs.
+    pub nr: u32,
+}
+
+impl Edge {
+    /// An edge into input `nr` of `node`.
+    pub fn new(node: Arc<Node>, nr: u32) -> Self {
+        Self { node: Some(node), nr }
+    }
+
+    /// Whether the edge leads anywhere.
+    pub fn is_valid(&self) -> bool {
+        self.node.is_some()
+    }
+}
+
+impl fmt::Debug for Edge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.node {
+            Some(node) => write!(f, "({}, {})", node.name(), self.nr),
+            None => f.write_str("(None, 0)"),
+        }
+    }
+}
+
+/// What a gradient that enters a node must look like: shape, dtype, layout and device of the
+/// forward result.
+#[derive(Clone, Debug)]
+pub struct InputMetadata {
+    /// The shape.
+    pub sizes: SmallVec<[i64; 4]>,
+    /// The dtype; `Undefined` where the output is not differentiable.
+    pub dtype: DType,
+    /// The layout.
+    pub layout: Layout,
+    /// The device.
+    pub device: Device,
+}
+
+impl InputMetadata {
+    /// The metadata of a forward result.
+    pub fn of(tensor: &Tensor) -> Self {
+        if !tensor.defined() {
+            return Self::undefined();
+        }
+        Self {
+            sizes: SmallVec::from_slice(&tensor.sizes()),
+            dtype: tensor.dtype(),
+            layout: tensor.layout(),
+            device: tensor.device(),
+        }
+    }
+
+    /// For an output that has no gradient.
+    pub fn undefined() -> Self {
+        Self {
+            sizes: SmallVec::new(),
+            dtype: DType::Undefined,
+            layout: Layout::Strided,
+            device: Device::CPU,
+        }
+    }
+
+    /// Whether there is an output at all.
+    pub fn is_defined(&self) -> bool {
+        self.dtype != DType::Undefined
+    }
+}
+
+/// The tensors a node saved.
+///
+/// Note [Saved tensors and foreign locks]: cloning a handle may need the lock of a foreign
+/// language (its wrapper gains a reference), and a thread that holds that lock may want to read
+/// the same slots. So readers share the lock, and freeing never waits: it raises the flag, and
+/// whoever finds the flag up and the lock free empties the slots.
+#[derive(Default)]
+pub(crate) struct SavedState {
+    slots: RwLock<SmallVec<[Saved; 2]>>,
+    released: AtomicBool,
+}
+
+impl SavedState {
+    pub(crate) fn slots_mut(&mut self) -> &mut SmallVec<[Saved; 2]> {
+        self.slots.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, SmallVec<[Saved; 2]>> {
+        self.slots.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the slots of a node that is still being recorded.
+    pub(crate) fn patch(&self, change: impl FnOnce(&mut SmallVec<[Saved; 2]>)) {
+        change(&mut self.slots.write().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn is_released(&self) -> bool {
+        self.released.load(Ordering::Acquire)
+    }
+
+    fn release(&self) {
+        self.released.store(true, Ordering::Release);
+        // Freed after the lock is gone: the last handle to a tensor may run foreign code.
+        let slots = match self.slots.try_write() {
+            Ok(mut slots) => std::mem::take(&mut *slots),
+            Err(_) => SmallVec::new(),
+        };
+        drop(slots);
+    }
+
+    fn get(&self, place: usize) -> Result<Option<Saved>> {
+        if self.is_released() {
+            return Err(crate::saved::freed_graph());
+        }
+        let slot = self.read().get(place).cloned();
+        if self.is_released() {
+            self.release();
+        }
+        Ok(slot)
+    }
+}
+
+/// A vertex of the backward graph.
+pub struct Node {
+    pub(crate) body: Body,
+    pub(crate) sequence_nr: u64,
+    pub(crate) topological_nr: u64,
+    pub(crate) edges: SmallVec<[Edge; 2]>,
+    /// The end of each differentiable argument's edges; empty when every argument has one edge.
+    pub(crate) ends: Vec<u32>,
+    pub(crate) inputs: SmallVec<[InputMetadata; 1]>,
+    pub(crate) values: SmallVec<[IValue; 1]>,
+    /// For every saved slot its place among the tensors or the values.
+    pub(crate) places: SmallVec<[u8; 8]>,
+    pub(crate) saved: SavedState,
+    pub(crate) hooks: OnceLock<Box<NodeHooks>>,
+}
+
+thread_local! {
+    static SEQUENCE: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The number of the next node of this thread. Later nodes run first.
+pub(crate) fn next_sequence_nr() -> u64 {
+    SEQUENCE.with(|sequence| {
+        let nr = sequence.get();
+        sequence.set(nr + 1);
+        nr
+    })
+}
+
+impl Node {
+    pub(crate) fn generated(def: &'static NodeDef) -> Self {
+        Self::with_body(Body::Generated(def), next_sequence_nr())
+    }
+
+    /// A node with a body of its own.
+    pub(crate) fn custom(body: Box<dyn NodeBody>) -> Self {
+        Self::with_body(Body::Custom(body), next_sequence_nr())
+    }
+
+    pub(crate) fn with_body(body: Body, sequence_nr: u64) -> Self {
+        let node = Self {
+            body,
+            sequence_nr,
+            topological_nr: 0,
+            edges: SmallVec::new(),
+            ends: Vec::new(),
+            inputs: SmallVec::new(),
+            values: SmallVec::new(),
+            places: SmallVec::new(),
+            saved: SavedState::default(),
+            hooks: OnceLock::new(),
+        };
+        if let Some(trace) = crate::anomaly::capture() {
+            node.hooks().set_trace(trace);
+        }
+        node
+    }
+
+    /// The name that users see.
+    pub fn name(&self) -> Cow<'_, str> {
+        match &self.body {
+            Body::Generated(def) => Cow::Borrowed(def.name),
+            Body::Custom(body) => body.name(),
+        }
+    }
+
+    /// The edges, one per differentiable input of the recorded operator.
+    pub fn next_edges(&self) -> &[Edge] {
+        &self.edges
+    }
+
+    /// The number of gradients that enter: the outputs of the recorded operator.
+    pub fn num_inputs(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// The number of gradients that leave.
+    pub fn num_outputs(&self) -> usize {
+        self.edges.len()
+    }
+
+    /// What the gradients that enter must look like.
+    pub fn input_metadata(&self) -> &[InputMetadata] {
+        &self.inputs
+    }
+
+    /// The position in the order of recording on its thread.
+    pub fn sequence_nr(&self) -> u64 {
+        self.sequence_nr
+    }
+
+    /// The length of the longest path from here to a leaf.
+    pub fn topological_nr(&self) -> u64 {
+        self.topological_nr
+    }
+
+    /// The generated description, unless this node has a body of its own.
+    pub fn def(&self) -> Option<&'static NodeDef> {
+        match &self.body {
+            Body::Generated(def) => Some(def),
+            Body::Custom(_) => None,
+        }
+    }
+
+    /// The body of a node that is not generated.
+    pub fn body(&self) -> Option<&dyn NodeBody> {
+        match &self.body {
+            Body::Generated(_) => None,
+            Body::Custom(body) => Some(&**body),
+        }
+    }
+
+    /// The body as a concrete type.
+    pub fn body_as<T: 'static>(&self) -> Option<&T> {
+        self.body()?.as_any().downcast_ref()
+    }
+
+    /// The variable whose gradient this node accumulates, if it is an accumulator.
+    pub fn variable(&self) -> Option<&Tensor> {
+        self.body_as::<crate::accumulate::AccumulateGrad>().map(|body| body.variable())
+    }
+
+    pub(crate) fn add_edge(&mut self, edge: Edge) {
+        if let Some(node) = &edge.node {
+            self.topological_nr = self.topological_nr.max(node.topological_nr + 1);
+        }
+        self.edges.push(edge);
+    }
+
+    /// The edges of the `argument`-th differentiable argument.
+    pub(crate) fn edges_of(&self, argument: usize) -> Range<usize> {
+        edge_range(&self.ends, argument)
+    }
+
+    pub(crate) fn argument_count(&self) -> usize {
+        if self.ends.is_empty() { self.edges.len() } else { self.ends.len() }
+    }
+
+    /// The hooks, made on first use.
+    pub(crate) fn hooks(&self) -> &NodeHooks {
+        self.hooks.get_or_init(Box::default)
+    }
+
+    pub(crate) fn has_hooks(&self) -> bool {
+        self.hooks.get().is_some()
+    }
+
+    pub(crate) fn has_post_hooks(&self) -> bool {
+        self.hooks.get().is_some_and(|hooks| !hooks.post.is_empty())
+    }
+
+    /// Runs the backward function, without hooks and without checks of what it returns.
+    pub(crate) fn apply(&self, ctx: &Backward<'_>, grads: Grads) -> Result<Grads> {
+        match &self.body {
+            Body::Generated(def) => {
+                if !grads.iter().any(|grad| grad.defined()) {
+                    return Ok(undefined_grads(self.edges.len()));
+                }
+                Ok((def.backward)(ctx, &grads)?.into_inner())
+            }
+            Body::Custom(body) => {
+                if !body.wants_undefined() && !grads.iter().any(|grad| grad.defined()) {
+                    return Ok(undefined_grads(self.edges.len()));
+                }
+                body.apply(ctx, grads)
+            }
+        }
+    }
+
+    /// Frees what was saved: a second backward pass through this node fails then.
+    pub fn release_variables(&self) {
+        self.saved.release();
+        if let Body::Custom(body) = &self.body {
+            body.release();
+        }
+    }
+
+    /// Unpacks the saved tensor of slot `slot`.
+    pub(crate) fn unpack(self: &Arc<Self>, slot: usize) -> Result<Tensor> {
+        match self.saved_at(slot)? {
+            Saved::One(variable) => variable.unpack(Some(self)),
+            Saved::List(_) => bug!("slot {slot} of {} holds a list", self.name()),
+        }
+    }
+
+    /// Unpacks the saved tensors of slot `slot`.
+    pub(crate) fn unpack_list(self: &Arc<Self>, slot: usize) -> Result<Vec<Tensor>> {
+        match self.saved_at(slot)? {
+            Saved::List(list) => list.iter().map(|variable| variable.unpack(Some(self))).collect(),
+            Saved::One(_) => bug!("slot {slot} of {} holds one tensor", self.name()),
+        }
+    }
+
+    fn saved_at(&self, slot: usize) -> Result<Saved> {
+        let place = self.places.get(slot).map(|&place| usize::from(place));
+        match self.saved.get(place.unwrap_or(VALUE))? {
+            Some(slot) => Ok(slot),
+            None => bug!("{} saved no tensor in slot {slot}", self.name()),
+        }
+    }
+
+    /// The saved slots by name, for inspection. Tensors are unpacked.
+    ///
+    /// # Errors
+    /// When the slot does not exist, was freed, or its tensor has changed since.
+    pub fn saved_by_name(self: &Arc<Self>, name: &str) -> Result<Option<IValue>> {
+        let Some(def) = self.def() else { return Ok(None) };
+        let Some(slot) = def.saved.iter().position(|&other| other == name) else { return Ok(None) };
+        let place = self.places.get(slot).map_or(usize::MAX, |&place| usize::from(place));
+        if place & VALUE != 0 && place != usize::MAX {
+            return Ok(self.values.get(place & !VALUE).cloned());
+        }
+        Ok(Some(match self.saved_at(slot)? {
+            Saved::One(variable) => {
+                let tensor = variable.unpack(Some(self))?;
+                if tensor.defined() { tensor.into() } else { IValue::None }
+            }
+            Saved::List(_) => self.unpack_list(slot)?.into(),
+        }))
+    }
+
+    /// Every tensor variable this node saved and still holds, in slot order.
+    pub fn saved_variables(&self) -> Vec<SavedVariable> {
+        let mut all = Vec::new();
+        for slot in self.saved.read().iter() {
+            match slot {
+                Saved::One(variable) => all.push(variable.clone()),
+                Saved::List(list) => all.extend(list.iter().cloned()),
+            }
+        }
+        all
+    }
+}
+
+/// Edges of an argument, given where each argument's edges end (empty: one edge each).
+pub(crate) fn edge_range(ends: &[u32], argument: usize) -> Range<usize> {
+    if ends.is_empty() {
+        return argument..argument + 1;
+    }
+    let start = if argument == 0 { 0 } else { ends[argument - 1] as usize };
+    start..ends[argument] as usize
+}
+
+/// The bit of a place that says that the slot is a value, not a tensor.
+pub(crate) const VALUE: usize = 0x80;
+
+pub(crate) fn undefined_grads(count: usize) -> Grads {
+    (0..count).map(|_| Tensor::undefined()).collect()
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<{}>", self.name())
+    }
+}
+
+/// What a dying node owns and what may own further nodes.
+struct Remains {
+    _body: Option<Box<dyn NodeBody>>,
+    _edges: SmallVec<[Edge; 2]>,
+    _saved: SmallVec<[Saved; 2]>,
+    _hooks: Option<Box<NodeHooks>>,
+}
+
+thread_local! {
+    /// `Some` while a node is being dropped on this thread.
+    static GRAVEYARD: RefCell<Option<Vec<Remains>>> = const { RefCell::new(None) };
+}
+
+// Note [Iterative destruction]: dropping the last node of a chain drops its edges, which drop the
+// next node, and so on: a recursion as deep as the graph, which overflows the stack at some ten
+// thousand nodes. So only the outermost drop on a thread frees anything; the inner ones leave
+// what they own to it. This also covers the ways through a saved tensor, its metadata and its
+// `grad_fn`, which a walk over edges alone would miss.
+impl Drop for Node {
+    fn drop(&mut self) {
+        let body = std::mem::replace(&mut self.body, Body::Generated(&GONE));
+        let remains = Remains {
+            _body: match body {
+                Body::Custom(body) => Some(body),
+                Body::Generated(_) => None,
+            },
+            _edges: std::mem::take(&mut self.edges),
+            _saved: std::mem::take(self.saved.slots_mut()),
+            _hooks: self.hooks.take(),
+        };
+        bury(remains);
+    }
+}
+
+static GONE: NodeDef =
+    NodeDef { name: "freed", saved: &[], outputs: 0, backward: |ctx, _| Ok(Gradients::new(ctx)) };
+
+fn bury(remains: Remains) {
+    let mut outermost = Some(remains);
+    // While the thread ends its locals may be gone; what is left then is freed recursively.
+    let _ = GRAVEYARD.try_with(|graveyard| {
+        let mut waiting = graveyard.borrow_mut();
+        match &mut *waiting {
+            Some(waiting) => waiting.extend(outermost.take()),
+            None => *waiting = Some(Vec::new()),
+        }
+    });
+    let Some(first) = outermost else { return };
+    drop(first);
+    loop {
+        let next = GRAVEYARD.try_with(|graveyard| {
+            let mut waiting = graveyard.borrow_mut();
+            let next = waiting.as_mut().and_then(Vec::pop);
+            if next.is_none() {
+                *waiting = None;
+            }
+            next
+        });
+        match next {
+            Ok(Some(remains)) => drop(remains),
+            _ => return,
+        }
+    }
+}

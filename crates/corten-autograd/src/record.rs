@@ -1,0 +1,355 @@
+//! Recording: what the generated wrappers call around an operator.
+
+use crate::graph::{self, In};
+use crate::inplace;
+use crate::meta;
+use crate::node::{InputMetadata, Node, NodeDef, VALUE, edge_range};
+use crate::saved::{Saved, SavedVariable};
+use crate::view;
+use corten_core::tls;
+use corten_core::{AUTOGRAD_KEYS, Dims, Result, TensorOptions, bail, inference_mode_enabled};
+use corten_ops::Tensor;
+use corten_ops::boxed::IValue;
+use std::sync::Arc;
+
+pub use crate::inplace::rebase_history;
+
+/// A node under construction.
+pub struct Record {
+    node: Node,
+}
+
+/// Starts the record of an operator, if it has to be recorded: grad mode is on and an input
+/// requires a gradient.
+///
+/// # Errors
+/// When an input is a view that may no longer be used.
+#[inline]
+pub fn begin(def: &'static NodeDef, inputs: &[In<'_>]) -> Result<Option<Record>> {
+    if !corten_core::grad_mode_enabled() || !inputs.iter().any(In::requires_grad) {
+        return Ok(None);
+    }
+    start(def, inputs)
+}
+
+fn start(def: &'static NodeDef, inputs: &[In<'_>]) -> Result<Option<Record>> {
+    if below_autograd() {
+        return Ok(None);
+    }
+    let mut node = Node::generated(def);
+    let has_lists = inputs.iter().any(In::is_list);
+    for input in inputs {
+        input.collect_edges(&mut |edge| node.add_edge(edge))?;
+        if has_lists {
+            let end = node.edges.len() as u32;
+            node.ends.push(end);
+        }
+    }
+    Ok(Some(Record { node }))
+}
+
+/// The wrappers also serve `ADInplaceOrView`, where nothing is recorded.
+fn below_autograd() -> bool {
+    !(tls::local_exclude() & AUTOGRAD_KEYS).is_empty()
+}
+
+/// [`begin`] for an operator that writes to some of its arguments.
+///
+/// # Errors
+/// When one of `written` must not be written to in place.
+#[inline]
+pub fn begin_inplace(
+    def: &'static NodeDef,
+    inputs: &[In<'_>],
+    written: &[&Tensor],
+) -> Result<Option<Record>> {
+    refuse_inference(written)?;
+    let required = corten_core::grad_mode_enabled()
+        && (inputs.iter().any(In::requires_grad) || any_requires_grad(written));
+    if !required || below_autograd() {
+        return Ok(None);
+    }
+    for tensor in written {
+        inplace::check_inplace(tensor, true)?;
+        if !graph::is_differentiable_type(tensor.dtype()) {
+            // Nothing flows back out of integers: what they were made of stays unrecorded.
+            return Ok(None);
+        }
+    }
+    start(def, inputs)
+}
+
+/// The checks of [`begin_inplace`] for an operator without a gradient.
+///
+/// # Errors
+/// As [`begin_inplace`].
+pub fn check_inplace(written: &[&Tensor], inputs: &[In<'_>]) -> Result<()> {
+    refuse_inference(written)?;
+    let required = any_requires_grad(written) || inputs.iter().any(In::requires_grad);
+    if !required || below_autograd() {
+        return Ok(());
+    }
+    written.iter().try_for_each(|tensor| inplace::check_inplace(tensor, true))
+}
+
+/// The checks for an `out=` call of operator `name`.
+///
+/// # Errors
+/// When the call would have to be recorded.
+pub fn check_out(name: &str, inputs: &[In<'_>], outs: &[&Tensor]) -> Result<()> {
+    refuse_inference(outs)?;
+    inplace::check_out(name, inputs, outs)
+}
+
+fn any_requires_grad(tensors: &[&Tensor]) -> bool {
+    tensors.iter().any(|tensor| graph::requires_grad(tensor))
+}
+
+fn refuse_inference(written: &[&Tensor]) -> Result<()> {
+    if !inference_mode_enabled() && written.iter().any(|tensor| tensor.is_inference()) {
+        bail!(
+            Runtime,
+            "Inplace update to inference tensor outside InferenceMode is not allowed.You can make \
+             a clone to get a normal tensor before doing inplace update.See \
+             https://github.com/pytorch/rfcs/pull/17 for more details."
+        );
+    }
+    Ok(())
+}
+
+/// Notes that the tensors were written to.
+///
+/// # Errors
+/// For inference tensors outside of inference mode.
+pub fn bump(written: &[&Tensor]) -> Result<()> {
+    for tensor in written {
+        // Inference tensors count no versions.
+        if !tensor.is_inference() {
+            tensor.bump_version()?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the result of a view operator a differentiable view of `base`.
+///
+/// # Errors
+/// When the result is a view of something else.
+pub fn view(base: &Tensor, result: Tensor) -> Result<Tensor> {
+    view::make_view(base, result, view::creation_now(false))
+}
+
+/// [`view`] for an operator that returns several views.
+///
+/// # Errors
+/// As [`view`].
+pub fn views(base: &Tensor, results: Vec<Tensor>) -> Result<Vec<Tensor>> {
+    let creation = view::creation_now(true);
+    results.into_iter().map(|result| view::make_view(base, result, creation)).collect()
+}
+
+impl Record {
+    /// Whether the gradient of a differentiable argument may be wanted: what only it needs is not
+    /// saved otherwise.
+    pub fn needs(&self, argument: usize) -> bool {
+        edge_range(&self.node.ends, argument)
+            .any(|edge| self.node.edges.get(edge).is_some_and(|edge| edge.is_valid()))
+    }
+
+    /// Saves a tensor in the next slot, or nothing if `wanted` is false.
+    ///
+    /// # Errors
+    /// For inference tensors, and what a hook on saved tensors raises.
+    pub fn tensor(&mut self, wanted: bool, tensor: &Tensor) -> Result<()> {
+        let saved = if wanted { SavedVariable::input(tensor)? } else { SavedVariable::default() };
+        self.push(Saved::One(saved));
+        Ok(())
+    }
+
+    /// [`tensor`](Self::tensor) for an optional argument.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor).
+    pub fn opt_tensor(&mut self, wanted: bool, tensor: Option<&Tensor>) -> Result<()> {
+        match tensor {
+            Some(tensor) => self.tensor(wanted, tensor),
+            None => {
+                self.push(Saved::One(SavedVariable::default()));
+                Ok(())
+            }
+        }
+    }
+
+    /// [`tensor`](Self::tensor) for a list, which takes one slot.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor).
+    pub fn tensors(&mut self, wanted: bool, tensors: &[Tensor]) -> Result<()> {
+        let saved = tensors.iter().filter(|_| wanted).map(SavedVariable::input);
+        let saved = saved.collect::<Result<Vec<_>>>()?;
+        self.push(Saved::List(saved));
+        Ok(())
+    }
+
+    /// [`tensors`](Self::tensors) for a list of optional tensors.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor).
+    pub fn opt_tensors(&mut self, wanted: bool, tensors: &[Option<Tensor>]) -> Result<()> {
+        let save = |tensor: &Option<Tensor>| match tensor {
+            Some(tensor) => SavedVariable::input(tensor),
+            None => Ok(SavedVariable::default()),
+        };
+        let saved = tensors.iter().filter(|_| wanted).map(save).collect::<Result<Vec<_>>>()?;
+        self.push(Saved::List(saved));
+        Ok(())
+    }
+
+    /// Saves result `index` of the operator in the next slot.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor).
+    pub fn output(&mut self, wanted: bool, result: &Tensor, index: u32) -> Result<()> {
+        let saved = if wanted {
+            SavedVariable::output(result, index)?
+        } else {
+            SavedVariable::default()
+        };
+        self.push(Saved::One(saved));
+        Ok(())
+    }
+
+    /// Saves results of an operator that returns a list, in one slot.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor).
+    pub fn outputs(&mut self, wanted: bool, results: &[Tensor]) -> Result<()> {
+        let results = results.iter().enumerate().filter(|_| wanted);
+        let saved = results.map(|(index, result)| SavedVariable::output(result, index as u32));
+        let saved = saved.collect::<Result<Vec<_>>>()?;
+        self.push(Saved::List(saved));
+        Ok(())
+    }
+
+    fn push(&mut self, saved: Saved) {
+        let slots = self.node.saved.slots_mut();
+        self.node.places.push(slots.len() as u8);
+        slots.push(saved);
+    }
+
+    /// Saves a value in the next slot.
+    pub fn value(&mut self, value: impl Into<IValue>) {
+        self.node.places.push((self.node.values.len() | VALUE) as u8);
+        self.node.values.push(value.into());
+    }
+
+    /// Saves the shapes of a list of tensors in the next slot.
+    pub fn shapes(&mut self, tensors: &[Tensor]) {
+        let shapes: Vec<Dims> = tensors.iter().map(|tensor| tensor.sizes()).collect();
+        self.value(IValue::Object(Arc::new(shapes)));
+    }
+
+    /// Saves the dtypes of a list of tensors in the next slot.
+    pub fn dtypes(&mut self, tensors: &[Tensor]) {
+        let dtypes: Vec<_> = tensors.iter().map(|tensor| tensor.dtype()).collect();
+        self.value(IValue::Object(Arc::new(dtypes)));
+    }
+
+    /// Saves the options of a tensor in the next slot.
+    pub fn options(&mut self, tensor: &Tensor) {
+        let options: TensorOptions = tensor.options();
+        self.value(IValue::Object(Arc::new(options)));
+    }
+
+    /// Makes the results, in schema order, the node's.
+    ///
+    /// # Errors
+    /// `Internal` when the crate is not initialised.
+    pub fn finish(self, results: &[&Tensor]) -> Result<()> {
+        self.finish_with(results, false)
+    }
+
+    /// [`finish`](Self::finish) for an operator that returns a list.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    pub fn finish_list(self, results: &[Tensor]) -> Result<()> {
+        let results: Vec<&Tensor> = results.iter().collect();
+        self.finish_with(&results, true)
+    }
+
+    fn finish_with(self, results: &[&Tensor], list: bool) -> Result<()> {
+        let node = self.into_node(results, list);
+        for (nr, result) in results.iter().enumerate() {
+            if node.inputs[nr].is_defined() {
+                graph::set_gradient_edge(result, node.clone(), nr as u32)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the node the history of the tensors that the operator wrote to.
+    ///
+    /// # Errors
+    /// As [`rebase_history`].
+    pub fn finish_inplace(self, written: &[&Tensor]) -> Result<()> {
+        let node = self.into_node(written, false);
+        for (nr, tensor) in written.iter().enumerate() {
+            if !node.inputs[nr].is_defined() {
+                continue;
+            }
+            rebase_history(tensor, node.clone(), nr as u32)?;
+            let meta = meta::get_or_init(tensor)?;
+            if meta.view().is_some() {
+                let Some(view_fn) = meta.stored_grad_fn() else { continue };
+                node.saved.patch(|slots| attach_view_fn(slots, nr as u32, &view_fn));
+            }
+        }
+        Ok(())
+    }
+
+    fn into_node(mut self, results: &[&Tensor], list: bool) -> Arc<Node> {
+        let outputs = self.node.def().map_or(u32::MAX, |def| def.outputs);
+        for (nr, result) in results.iter().enumerate() {
+            let bit = if list { 0 } else { nr.min(31) };
+            let differentiable = outputs >> bit & 1 == 1
+                && result.defined()
+                && graph::is_differentiable_type(result.dtype());
+            self.node.inputs.push(if differentiable {
+                InputMetadata::of(result)
+            } else {
+                InputMetadata::undefined()
+            });
+        }
+        self.settle_outputs();
+        Arc::new(self.node)
+    }
+
+    /// Kept outputs that are not differentiable are constants.
+    fn settle_outputs(&mut self) {
+        let inputs = &self.node.inputs;
+        let settle = |variable: &mut SavedVariable| {
+            let input = inputs.get(variable.output_nr() as usize);
+            if variable.is_output() && !input.is_some_and(InputMetadata::is_defined) {
+                variable.make_constant();
+            }
+        };
+        for slot in self.node.saved.slots_mut() {
+            match slot {
+                Saved::One(variable) => settle(variable),
+                Saved::List(list) => list.iter_mut().for_each(settle),
+            }
+        }
+    }
+}
+
+fn attach_view_fn(slots: &mut [Saved], nr: u32, view_fn: &Arc<Node>) {
+    for slot in slots {
+        if let Saved::One(variable) = slot
+            && variable.is_output()
+            && variable.output_nr() == nr
+        {
+            variable.set_inplace_view(view_fn);
+        }
+    }
+}

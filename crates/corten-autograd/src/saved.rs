@@ -1,0 +1,320 @@
+//! Tensors kept for the backward pass.
+//!
+//! Note [Saved variables]: an input can be kept as it is: its own `grad_fn` is another node. An
+//! output cannot, because its `grad_fn` is the node that keeps it, a cycle that would never be
+//! freed. So of an output only a detached alias is kept, and the node is attached again when it
+//! is unpacked. Either way the version counter is shared, so that a later in-place write shows.
+
+use crate::graph;
+use crate::node::Node;
+use crate::saved_hooks::{self, Packed, SavedTensorHooks};
+use corten_core::{DType, Error, Result, bail, bug, err};
+use corten_ops::Tensor;
+use std::sync::{Arc, Weak};
+
+/// One saved slot of a node.
+#[derive(Clone)]
+pub(crate) enum Saved {
+    One(SavedVariable),
+    List(Vec<SavedVariable>),
+}
+
+/// A tensor kept for the backward pass, with the version it had.
+#[derive(Clone, Default)]
+pub struct SavedVariable {
+    data: Option<Tensor>,
+    rare: Option<Arc<Rare>>,
+    version: u32,
+    output_nr: u32,
+    is_leaf: bool,
+    is_output: bool,
+    saved_original: bool,
+}
+
+/// What only some saved variables carry.
+#[derive(Clone, Default)]
+struct Rare {
+    hooks: Option<SavedTensorHooks>,
+    packed: Option<Packed>,
+    grad_fn: Option<Arc<Node>>,
+    accumulator: Weak<Node>,
+    requires_grad: bool,
+    /// The `grad_fn` of a view that the node itself modified in place.
+    inplace_view_fn: Option<Weak<Node>>,
+}
+
+impl SavedVariable {
+    /// Keeps an input.
+    ///
+    /// # Errors
+    /// For inference tensors, and what a packing hook raises.
+    pub fn input(tensor: &Tensor) -> Result<Self> {
+        Self::new(tensor, None)
+    }
+
+    /// Keeps output `output_nr` of the node under construction.
+    ///
+    /// # Errors
+    /// As [`input`](Self::input).
+    pub fn output(tensor: &Tensor, output_nr: u32) -> Result<Self> {
+        Self::new(tensor, Some(output_nr))
+    }
+
+    fn new(tensor: &Tensor, output_nr: Option<u32>) -> Result<Self> {
+        if !tensor.defined() {
+            return Ok(Self::default());
+        }
+        if tensor.is_inference() {
+            bail!(
+                Runtime,
+                "Inference tensors cannot be saved for backward. Please do not use Tensors created \
+                 in inference mode in computation tracked by autograd. To work around this, you \
+                 can make a clone to get a normal tensor and use it in autograd, or use \
+                 `torch.no_grad()` instead of `torch.inference_mode()`."
+            );
+        }
+        let differentiable = graph::is_differentiable_type(tensor.dtype());
+        let is_output = output_nr.is_some() && differentiable;
+        let mut saved = Self {
+            version: tensor.version()?,
+            output_nr: output_nr.unwrap_or_else(|| graph::output_nr(tensor)),
+            is_leaf: !is_output && graph::is_leaf(tensor),
+            is_output,
+            ..Self::default()
+        };
+        if let Some(hooks) = saved_hooks::current().filter(|_| !tensor.is_wrapped_number()) {
+            saved.pack(hooks, tensor)?;
+        } else if is_output {
+            saved.data = Some(graph::detached_alias(tensor)?);
+        } else {
+            saved.saved_original = true;
+            saved.data = Some(tensor.clone());
+        }
+        Ok(saved)
+    }
+
+    fn pack(&mut self, hooks: SavedTensorHooks, tensor: &Tensor) -> Result<()> {
+        let mut rare = Rare::default();
+        if self.is_leaf {
+            rare.requires_grad = graph::requires_grad(tensor);
+            if let Some(accumulator) = graph::grad_accumulator(tensor)? {
+                rare.accumulator = Arc::downgrade(&accumulator);
+            }
+        } else if !self.is_output {
+            rare.grad_fn = graph::grad_fn(tensor)?;
+        }
+        rare.packed = Some(hooks.pack_tensor(tensor, !self.is_leaf)?);
+        rare.hooks = Some(hooks);
+        self.rare = Some(Arc::new(rare));
+        Ok(())
+    }
+
+    /// Whether the variable is an output of the node that keeps it.
+    pub(crate) fn is_output(&self) -> bool {
+        self.is_output
+    }
+
+    pub(crate) fn output_nr(&self) -> u32 {
+        self.output_nr
+    }
+
+    /// Turns a kept output that proved not to be differentiable into a plain tensor.
+    pub(crate) fn make_constant(&mut self) {
+        self.is_output = false;
+        self.is_leaf = true;
+    }
+
+    /// The output is a view that the node modified in place: its `grad_fn` is not the node.
+    pub(crate) fn set_inplace_view(&mut self, grad_fn: &Arc<Node>) {
+        let rare = Arc::make_mut(self.rare.get_or_insert_with(Arc::default));
+        rare.inplace_view_fn = Some(Arc::downgrade(grad_fn));
+    }
+
+    /// Packs the kept tensor with hooks of its own.
+    ///
+    /// # Errors
+    /// When there are hooks already, the variable is empty or was freed.
+    pub fn register_hooks(&mut self, hooks: SavedTensorHooks) -> Result<()> {
+        if self.rare.as_ref().is_some_and(|rare| rare.hooks.is_some()) {
+            bail!(
+                Runtime,
+                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: \
+                 only one pair of hooks is allowed at a time."
+            );
+        }
+        let Some(tensor) = self.data.clone() else {
+            bail!(
+                Runtime,
+                "Calling register_hooks on a saved tensor with value None is forbidden"
+            );
+        };
+        self.pack(hooks, &tensor)?;
+        self.data = None;
+        self.saved_original = false;
+        Ok(())
+    }
+
+    /// The tensor as it was saved, attached to the graph again; undefined when there was none.
+    ///
+    /// `saved_for` is the node that keeps the variable.
+    ///
+    /// # Errors
+    /// When the tensor was modified in place since it was saved, or detached in place.
+    pub fn unpack(&self, saved_for: Option<&Arc<Node>>) -> Result<Tensor> {
+        let hooks = self.rare.as_ref().and_then(|rare| rare.hooks.as_ref());
+        let Some(data) = &self.data else {
+            return match (hooks, &self.rare) {
+                (Some(hooks), Some(rare)) => self.unpack_with(hooks, rare, saved_for),
+                _ => Ok(Tensor::undefined()),
+            };
+        };
+        if data.version()? != self.version {
+            // A view that may no longer be used has no `grad_fn`; the version is the better error.
+            let grad_fn = self.grad_fn(data, saved_for).ok().flatten();
+            return Err(self.modified(data, grad_fn.as_deref()));
+        }
+        if self.saved_original {
+            if !self.is_leaf && graph::is_leaf(data) {
+                return Err(detached_in_place());
+            }
+            return Ok(data.clone());
+        }
+        if !corten_core::grad_mode_enabled() || self.is_leaf {
+            // Nobody can tell the difference, and an alias of an alias costs an allocation.
+            return Ok(data.clone());
+        }
+        let Some(grad_fn) = self.grad_fn(data, saved_for)? else {
+            bug!("No grad_fn for non-leaf saved tensor");
+        };
+        let variable = graph::detached_alias(data)?;
+        graph::set_gradient_edge(&variable, grad_fn, self.output_nr)?;
+        Ok(variable)
+    }
+
+    /// As [`unpack`](Self::unpack), attached to the graph whatever the grad mode is: for users.
+    ///
+    /// # Errors
+    /// As [`unpack`](Self::unpack).
+    pub fn unpack_for_user(&self, saved_for: Option<&Arc<Node>>) -> Result<Tensor> {
+        let _mode = corten_core::GradModeGuard::new(true);
+        self.unpack(saved_for)
+    }
+
+    fn unpack_with(
+        &self,
+        hooks: &SavedTensorHooks,
+        rare: &Rare,
+        saved_for: Option<&Arc<Node>>,
+    ) -> Result<Tensor> {
+        let Some(packed) = &rare.packed else { bug!("a hooked saved tensor lost its value") };
+        let data = hooks.unpack_tensor(packed)?;
+        let grad_fn = if self.is_output { self.grad_fn(&data, saved_for)? } else { rare.grad_fn.clone() };
+        if grad_fn.is_none() && !rare.requires_grad {
+            return Ok(data);
+        }
+        let variable = graph::detached_alias(&data)?;
+        match grad_fn {
+            Some(grad_fn) => graph::set_gradient_edge(&variable, grad_fn, self.output_nr)?,
+            None => graph::share_accumulator(&variable, &rare.accumulator)?,
+        }
+        Ok(variable)
+    }
+
+    fn grad_fn(&self, data: &Tensor, saved_for: Option<&Arc<Node>>) -> Result<Option<Arc<Node>>> {
+        if let Some(view_fn) = self.rare.as_ref().and_then(|rare| rare.inplace_view_fn.as_ref()) {
+            return Ok(view_fn.upgrade());
+        }
+        if self.is_output {
+            return Ok(saved_for.cloned());
+        }
+        if self.saved_original { graph::grad_fn(data) } else { Ok(None) }
+    }
+
+    #[cold]
+    fn modified(&self, data: &Tensor, grad_fn: Option<&Node>) -> Error {
+        let current = data.version().unwrap_or_default();
+        let mut message = format!(
+            "one of the variables needed for gradient computation has been modified by an inplace \
+             operation: [{} {}]",
+            legacy_type_name(data),
+            display_sizes(&data.sizes()),
+        );
+        if let Some(node) = grad_fn {
+            let name = forward_name(&node.name()).to_owned();
+            message += &format!(", which is output {} of {name},", self.output_nr_of(data));
+        }
+        message += &format!(" is at version {current}; expected version {} instead.", self.version);
+        message += if crate::anomaly::is_enabled() {
+            " Hint: the backtrace further above shows the operation that failed to compute its \
+             gradient. The variable in question was changed in there or anywhere later. Good luck!"
+        } else {
+            " Hint: enable anomaly detection to find the operation that failed to compute its \
+             gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False)."
+        };
+        err!(Runtime, "{message}")
+    }
+
+    fn output_nr_of(&self, data: &Tensor) -> u32 {
+        if self.saved_original { graph::output_nr(data) } else { self.output_nr }
+    }
+}
+
+/// The error of a second backward pass through a freed graph.
+#[cold]
+pub(crate) fn freed_graph() -> Error {
+    err!(
+        Runtime,
+        "Trying to backward through the graph a second time (or directly access saved tensors \
+         after they have already been freed). Saved intermediate values of the graph are freed \
+         when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to \
+         backward through the graph a second time or if you need to access saved tensors after \
+         calling backward."
+    )
+}
+
+#[cold]
+fn detached_in_place() -> Error {
+    err!(
+        Runtime,
+        "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This \
+         is not supported, please use out-of-place `.detach()` instead"
+    )
+}
+
+/// The operator's name in a node's name: `AddBackward0` is of `Add`.
+pub(crate) fn forward_name(node: &str) -> &str {
+    let stem = node.trim_end_matches(|c: char| c.is_ascii_digit());
+    stem.strip_suffix("Backward").filter(|stem| !stem.is_empty()).unwrap_or(node)
+}
+
+/// `[2, 3]`.
+pub(crate) fn display_sizes(sizes: &[i64]) -> String {
+    let list: Vec<String> = sizes.iter().map(i64::to_string).collect();
+    format!("[{}]", list.join(", "))
+}
+
+/// The type name of old: `torch.FloatTensor`, and for younger dtypes `CPUBFloat16Type`.
+fn legacy_type_name(tensor: &Tensor) -> String {
+    let dtype = tensor.dtype();
+    let device = tensor.device();
+    let name = dtype.type_name();
+    let old = matches!(
+        dtype,
+        DType::UInt8
+            | DType::Int8
+            | DType::Int16
+            | DType::Int32
+            | DType::Int64
+            | DType::Float16
+            | DType::Float32
+            | DType::Float64
+    );
+    if device == corten_core::Device::CPU && old {
+        return format!("torch.{name}Tensor");
+    }
+    let device = device.device_type.to_string();
+    if old && device == "cuda" {
+        return format!("torch.cuda.{name}Tensor");
+    }
+    format!("{}{name}Type", device.to_uppercase())
+}
