@@ -201,7 +201,7 @@ impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
             let builtin = self.builtin.as_ref().filter(|(other, _)| *other == target);
             explicit.map(|one| one.entry).or(builtin.map(|(_, entry)| entry))
         };
-        if let Some(entry) = last(Target::Key(key)) {
+        if let Some(entry) = last(key) {
             return Some(entry);
         }
         if passes_views(key) && self.def.kind == OpKind::View {
@@ -213,7 +213,7 @@ impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
             return explicit;
         }
         if let Some(entry) = last(Target::CompositeImplicitAutograd) {
-            let has_kernel = |key| last(Target::Key(key)).is_some();
+            let has_kernel = |key| last(key).is_some();
             let shadowed = explicit.is_some() || backend_of_autograd(key).is_some_and(has_kernel);
             if backend || (is_autograd(key) && !shadowed) {
                 return Some(entry);
