@@ -1,3 +1,53 @@
-//! The project's own tasks.
+//! The project's own tasks. `cargo xtask` lists them.
 
-fn main() {}
+#![allow(clippy::print_stdout, reason = "a program that talks to its user")]
+
+mod check;
+mod goldens;
+mod ops;
+mod show;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo xtask check              format, clippy, tidy, registry tests, unit tests
+cargo xtask tidy               the rules of docs/STYLE.md that a program can check
+cargo xtask ops [family]       operators per family: forms, kinds, gradients, kernels per backend
+cargo xtask show <operator>    everything that is generated for an operator
+cargo xtask goldens <python>   makes tests/goldens again with a Python that has PyTorch
+";
+
+/// What a task returns: an error is a message for the user.
+type Outcome = Result<(), String>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match &words[..] {
+        ["check"] => check::run(),
+        ["tidy"] => tidy::run(),
+        ["ops"] => ops::run(None),
+        ["ops", family] => ops::run(Some(family)),
+        ["show", operator] => show::run(operator),
+        ["goldens", python] => goldens::run(python),
+        [] => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        _ => Err(format!("what is `{}`?\n{USAGE}", words.join(" "))),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The root of the repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}

@@ -1,0 +1,228 @@
+//! The file of corten-autograd: recording wrappers, backward functions, nodes.
+
+use super::{Generated, HEADER, Output, Piece, Place};
+use crate::Sources;
+use crate::registry::{Form, Grad, Op};
+use crate::rust::{Shape, Signature, function_name, identifier, static_name};
+use crate::schema::Schema;
+
+mod backward;
+mod slots;
+
+use backward::{Recipe, recipe};
+
+/// Generates the file.
+pub fn autograd(sources: &Sources) -> Generated {
+    let mut output = Output::default();
+    for op in &sources.registry.ops {
+        output.add(op, operator(sources, op));
+    }
+    let items = output.items(Place::Autograd);
+    let register = output.register(
+        "/// Registers every wrapper.\n///\n/// # Errors\n/// None today.\npub fn register() -> Result<()>",
+        "Ok(())",
+    );
+    let text = format!(
+        "{HEADER}use crate::backward::{{Backward, Gradients}};\n\
+         use crate::node::NodeDef;\nuse crate::record;\n\
+         use corten_core::{{BelowADInplaceOrViewGuard, Complex, DType, Device, DispatchKey, Generator, Layout, MemoryFormat, Result, Scalar, Storage, TensorOptions}};\n\
+         use corten_ops::{{Target, Tensor, op}};\n\n{items}\n{register}"
+    );
+    output.finish(text)
+}
+
+/// What is generated for one operator.
+pub(super) fn operator(sources: &Sources, op: &Op) -> Result<Vec<Piece>, String> {
+    match &op.grad {
+        Grad::Composite => Ok(Vec::new()),
+        Grad::Manual => Ok(op.forms().flat_map(|(_, schema)| manual(schema)).collect()),
+        Grad::None => {
+            let wrappers = op.forms().map(|(form, schema)| wrapper(op, form, schema, None));
+            Ok(wrappers.collect::<Result<Vec<_>, _>>()?.concat())
+        }
+        Grad::Formulas { .. } | Grad::Multi { .. } => {
+            let recipe = recipe(sources, op)?;
+            let mut pieces = vec![piece(recipe.node_and_backward(op))];
+            for (form, schema) in op.forms() {
+                pieces.extend(wrapper(op, form, schema, Some(&recipe))?);
+            }
+            Ok(pieces)
+        }
+    }
+}
+
+fn piece(code: String) -> Piece {
+    Piece { place: Place::Autograd, code }
+}
+
+fn manual(schema: &Schema) -> Vec<Piece> {
+    let path = format!("crate::manual::{}", function_name(schema));
+    register(schema, &path, !schema.is_functional() || schema.viewed().is_some())
+}
+
+/// In-place, out and view wrappers also serve `ADInplaceOrView`, alone in inference mode.
+fn register(schema: &Schema, path: &str, both: bool) -> Vec<Piece> {
+    let name = static_name(schema);
+    let mut code = format!("op::{name}.implement(Target::Autograd, {path});");
+    if both {
+        code.push_str(&format!("op::{name}.implement(DispatchKey::ADInplaceOrView, {path});"));
+    }
+    vec![Piece { place: Place::Register, code }]
+}
+
+/// The names of the arguments in one wrapper, by what happens to them.
+struct Wrapper<'a> {
+    schema: &'a Schema,
+    signature: Signature,
+    recipe: Option<&'a Recipe>,
+}
+
+/// The wrapper of one form; nothing where calls can pass.
+fn wrapper(
+    op: &Op,
+    form: Form,
+    schema: &Schema,
+    recipe: Option<&Recipe>,
+) -> Result<Vec<Piece>, String> {
+    let wrapper = Wrapper { schema, signature: Signature::of(schema)?, recipe };
+    let is_out = form == Form::Out || schema.outs().next().is_some();
+    let writes = !schema.is_functional();
+    let tensors = wrapper.signature.parameters.iter().any(|p| p.ty.holds_tensors());
+    let view = schema.viewed().is_some();
+    let passes = recipe.is_none() && !writes && !view && (op.is_iterator() || !tensors);
+    if passes {
+        return Ok(Vec::new());
+    }
+    let body = match (is_out, writes) {
+        (true, _) => wrapper.out(op),
+        (_, true) => wrapper.inplace()?,
+        _ => wrapper.functional()?,
+    };
+    let name = function_name(schema);
+    let code = format!(
+        "fn {name}({}) -> Result<{}> {{ {body} }}",
+        wrapper.signature.declared(),
+        wrapper.signature.output.rust()
+    );
+    let mut pieces = vec![piece(code)];
+    pieces.extend(register(schema, &name, writes || view));
+    Ok(pieces)
+}
+
+impl Wrapper<'_> {
+    /// The call of the operator below autograd.
+    fn below(&self) -> String {
+        format!(
+            "{{ let _below = BelowADInplaceOrViewGuard::new(); op::{}({})? }}",
+            function_name(self.schema),
+            self.signature.passed()
+        )
+    }
+
+    fn inputs(&self) -> String {
+        let names = self.recipe.map_or(&[][..], |recipe| &recipe.inputs);
+        names.iter().map(|name| format!("{name}.into()")).collect::<Vec<_>>().join(", ")
+    }
+
+    /// A slice of what is written.
+    fn written(&self) -> String {
+        let list = |name: &str| {
+            let found = self.signature.parameters.iter().find(|p| p.name == name);
+            found.is_some_and(|p| p.ty.shape == Shape::List)
+        };
+        let names: Vec<String> = self.schema.written().map(|a| identifier(&a.name)).collect();
+        match &names[..] {
+            [one] if list(one) => format!("&{one}.iter().collect::<Vec<_>>()"),
+            several => format!("&[{}]", several.join(", ")),
+        }
+    }
+
+    fn save(&self, inplace: bool) -> String {
+        let Some(recipe) = self.recipe else { return String::new() };
+        let written: Vec<String> = match inplace {
+            true => self.schema.written().map(|a| identifier(&a.name)).collect(),
+            false => Vec::new(),
+        };
+        match recipe.save_inputs(&written) {
+            text if text.is_empty() => String::new(),
+            text => format!("if let Some(rec) = &mut rec {{ {text} }}"),
+        }
+    }
+
+    fn functional(&self) -> Result<String, String> {
+        let mut text = String::new();
+        if let Some(recipe) = self.recipe {
+            let mutable = if recipe.saves_inputs() { "mut " } else { "" };
+            text.push_str(&format!(
+                "let {mutable}rec = record::begin(&{}, &[{}])?; {}",
+                recipe.node,
+                self.inputs(),
+                self.save(false)
+            ));
+        }
+        text.push_str(&format!("let result = {};", self.below()));
+        let list = matches!(&self.signature.output.0[..], [ty] if ty.shape == Shape::List);
+        if let Some(base) = self.schema.viewed() {
+            let function = if list { "views" } else { "view" };
+            let base = identifier(&base.name);
+            text.push_str(&format!("let result = record::{function}({base}, result)?;"));
+        }
+        if let Some(recipe) = self.recipe {
+            let parts = self.signature.output.parts("result");
+            text.push_str(&finish(recipe, &parts, list));
+        }
+        Ok(text + "Ok(result)")
+    }
+
+    fn inplace(&self) -> Result<String, String> {
+        let written = self.written();
+        let mut text = match self.recipe {
+            Some(recipe) => {
+                let mutable = if recipe.saves_inputs() { "mut " } else { "" };
+                let inputs = self.inputs();
+                let node = &recipe.node;
+                format!(
+                    "let {mutable}rec = record::begin_inplace(&{node}, &[{inputs}], {written})?; {}",
+                    self.save(true)
+                )
+            }
+            None => format!("record::check_inplace({written}, &[])?;"),
+        };
+        text.push_str(&format!("let result = {}; record::bump({written})?;", self.below()));
+        if let Some(recipe) = self.recipe {
+            let parts: Vec<String> = self.schema.written().map(|a| identifier(&a.name)).collect();
+            let saved = recipe.save_results(&parts);
+            let mutable = if saved.is_empty() { "" } else { "mut " };
+            text.push_str(&format!(
+                "if let Some({mutable}rec) = rec {{ {saved} rec.finish_inplace({written})?; }}"
+            ));
+        }
+        Ok(text + "Ok(result)")
+    }
+
+    fn out(&self, op: &Op) -> String {
+        let written = self.written();
+        let check = match self.recipe {
+            Some(_) => {
+                let name = &op.schema.name;
+                format!("record::check_out({name:?}, &[{}], {written})?;", self.inputs())
+            }
+            None => String::new(),
+        };
+        format!("{check} let result = {}; record::bump({written})?; Ok(result)", self.below())
+    }
+}
+
+/// Saves the results that formulas name and makes the record the history of all.
+fn finish(recipe: &Recipe, parts: &[String], list: bool) -> String {
+    let saved = recipe.save_results(parts);
+    let mutable = if saved.is_empty() { "" } else { "mut " };
+    let finish = match list {
+        true => "rec.finish_list(&result)?;".to_owned(),
+        false => {
+            let results: Vec<String> = parts.iter().map(|part| format!("&{part}")).collect();
+            format!("rec.finish(&[{}])?;", results.join(", "))
+        }
+    };
+    format!("if let Some({mutable}rec) = rec {{ {saved} {finish} }}")
+}

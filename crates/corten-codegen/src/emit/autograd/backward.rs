@@ -1,0 +1,200 @@
+//! Backward functions and the nodes that run them.
+
+use super::slots::Slot;
+use crate::Sources;
+use crate::formula::gradient::{Lowered, Scope, Use};
+use crate::registry::{Grad, Op};
+use crate::rust::{Parameter, Shape, Signature, camel, function_name, identifier, static_name};
+use std::collections::BTreeSet;
+
+/// How an operator is recorded and differentiated, shared by its forms.
+pub(super) struct Recipe {
+    /// The name of the node's static.
+    pub(super) node: String,
+    /// The differentiable arguments.
+    pub(super) inputs: Vec<String>,
+    outputs: u32,
+    slots: Vec<Slot>,
+    signature: Signature,
+    gradients: Vec<Gradient>,
+}
+
+struct Gradient {
+    lowered: Lowered,
+    /// `None` for all arguments at once.
+    argument: Option<usize>,
+    list: bool,
+}
+
+/// Lowers the formulas of an operator.
+pub(super) fn recipe(sources: &Sources, op: &Op) -> Result<Recipe, String> {
+    let signature = Signature::of(&op.schema)?;
+    let scope = Scope {
+        op,
+        signature: &signature,
+        registry: &sources.registry,
+        functions: &sources.functions,
+    };
+    let mut gradients = Vec::new();
+    let (inputs, outputs) = match &op.grad {
+        Grad::Formulas { formulas, outputs } => {
+            for (i, (name, formula)) in formulas.iter().enumerate() {
+                let parameter = parameter(&signature, name)?;
+                let list = matches!(parameter.ty.shape, Shape::List | Shape::ListOfOptional);
+                let lowered = scope.gradient(&formula.expr, parameter);
+                let lowered = lowered.map_err(|message| format!("grad.{name}: {message}"))?;
+                gradients.push(Gradient { lowered, argument: Some(i), list });
+            }
+            (formulas.iter().map(|(name, _)| identifier(name)).collect(), *outputs)
+        }
+        Grad::Multi { formula, args, outputs } => {
+            for name in args {
+                parameter(&signature, name)?;
+            }
+            let lowered = scope.gradients(&formula.expr, args.len());
+            let lowered = lowered.map_err(|message| format!("grad.multi: {message}"))?;
+            gradients.push(Gradient { lowered, argument: None, list: false });
+            (args.iter().map(|name| identifier(name)).collect::<Vec<_>>(), *outputs)
+        }
+        _ => (Vec::new(), 0),
+    };
+    let slots = slots(&gradients, inputs.len());
+    let node = format!("{}_NODE", static_name(&op.schema));
+    Ok(Recipe { node, inputs, outputs, slots, signature, gradients })
+}
+
+fn parameter<'a>(signature: &'a Signature, name: &str) -> Result<&'a Parameter, String> {
+    let identifier = identifier(name);
+    let found = signature.parameters.iter().find(|p| p.name == identifier);
+    match found {
+        Some(parameter) if parameter.ty.holds_tensors() => Ok(parameter),
+        Some(_) => Err(format!("grad.{name}: the argument is no tensor")),
+        None => Err(format!("grad.{name}: there is no such argument")),
+    }
+}
+
+/// The slots in the order in which they are saved: inputs before the call, results after it.
+fn slots(gradients: &[Gradient], inputs: usize) -> Vec<Slot> {
+    let mut slots: Vec<Slot> = Vec::new();
+    for gradient in gradients {
+        let readers: Vec<usize> = match gradient.argument {
+            Some(argument) => vec![argument],
+            None => (0..inputs).collect(),
+        };
+        let kept = |used: &&Use| !matches!(used, Use::Grad | Use::Grads | Use::Needs);
+        for used in gradient.lowered.uses.iter().filter(kept) {
+            match slots.iter_mut().find(|slot| slot.used == *used) {
+                Some(slot) => slot.needed_by.extend(&readers),
+                None => slots.push(Slot { used: used.clone(), needed_by: readers.clone() }),
+            }
+        }
+    }
+    slots.sort_by_key(|slot| matches!(slot.used, Use::Result(_)));
+    slots
+}
+
+impl Recipe {
+    /// The condition under which a slot is filled.
+    fn wanted(&self, slot: &Slot) -> String {
+        let readers: BTreeSet<usize> = slot.needed_by.iter().copied().collect();
+        if readers.len() == self.inputs.len() {
+            return "true".to_owned();
+        }
+        let needs: Vec<String> = readers.iter().map(|i| format!("rec.needs({i})")).collect();
+        needs.join(" || ")
+    }
+
+    /// Whether anything is saved before the call.
+    pub(super) fn saves_inputs(&self) -> bool {
+        self.slots.iter().any(|slot| !matches!(slot.used, Use::Result(_)))
+    }
+
+    /// The statements that save inputs. A tensor that is about to be overwritten is copied.
+    pub(super) fn save_inputs(&self, written: &[String]) -> String {
+        let mut text = String::new();
+        for slot in &self.slots {
+            let wanted = self.wanted(slot);
+            let parameters = &self.signature.parameters;
+            // The declared form may call `input` what the in-place form calls `self`.
+            let name = match &slot.used {
+                Use::Argument(name) => name.as_str(),
+                _ => "",
+            };
+            let overwritten = written.iter().any(|other| other == name);
+            let tensor = parameters.iter().any(|p| p.name == name && p.ty.holds_tensors());
+            if overwritten && tensor {
+                text.push_str(&match wanted.as_str() {
+                    "true" => format!("rec.tensor(true, &op::clone({name}, None)?)?;"),
+                    _ => format!(
+                        "if {wanted} {{ rec.tensor(true, &op::clone({name}, None)?)?; }} \
+                         else {{ rec.tensor(false, {name})?; }}"
+                    ),
+                });
+            } else if let Some(statement) = slot.save_input(parameters, &wanted) {
+                text.push_str(&statement);
+            }
+        }
+        text
+    }
+
+    /// The statements that save results.
+    pub(super) fn save_results(&self, parts: &[String]) -> String {
+        let statement = |slot: &Slot| slot.save_result(&self.signature, parts, &self.wanted(slot));
+        self.slots.iter().filter_map(statement).collect()
+    }
+
+    /// The static and the function.
+    pub(super) fn node_and_backward(&self, op: &Op) -> String {
+        let function = format!("{}_backward", function_name(&op.schema));
+        let name = match &op.node {
+            Some(name) => name.clone(),
+            None => format!("{}Backward0", camel(&op.schema.name)),
+        };
+        let returns: Vec<Option<String>> =
+            op.schema.returns.iter().map(|r| r.name.clone()).collect();
+        let shown = |slot: &Slot| format!("{:?}", slot.shown(&self.signature, &returns));
+        let saved: Vec<String> = self.slots.iter().map(shown).collect();
+        let uses = |used: Use| self.gradients.iter().any(|g| g.lowered.uses.contains(&used));
+        let grad = if uses(Use::Grad) { "let grad = &grads[0];" } else { "" };
+        let parts: String = self.gradients.iter().map(|gradient| self.gradient(gradient)).collect();
+        format!(
+            "static {node}: NodeDef = NodeDef {{
+                name: {name:?}, saved: &[{saved}], outputs: {outputs:#b}, backward: {function},
+            }};
+
+            fn {function}<'a>(ctx: &Backward<'a>, grads: &[Tensor]) -> Result<Gradients<'a>> {{
+                let mut out = Gradients::new(ctx);
+                {grad}
+                {parts}
+                Ok(out)
+            }}",
+            node = self.node,
+            saved = saved.join(", "),
+            outputs = self.outputs,
+        )
+    }
+
+    fn gradient(&self, gradient: &Gradient) -> String {
+        let loads: String = self
+            .slots
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| gradient.lowered.uses.contains(&slot.used))
+            .map(|(i, slot)| slot.load(i, &self.signature))
+            .collect();
+        let text = &gradient.lowered.text;
+        match gradient.argument {
+            Some(i) => {
+                let set = if gradient.list { "set_list" } else { "set" };
+                format!("if ctx.needs({i}) {{ {loads} out.{set}({i}, {text}); }}")
+            }
+            None => {
+                let needs = match gradient.lowered.uses.contains(&Use::Needs) {
+                    true => "let needs = ctx.needs_all();",
+                    false => "",
+                };
+                format!("{needs} {loads} out.set_all({text});")
+            }
+        }
+    }
+}

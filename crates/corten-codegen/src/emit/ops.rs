@@ -1,0 +1,320 @@
+//! The file of corten-ops: statics, dispatching functions, kernels for every backend, methods.
+
+use super::signatures::Signatures;
+use super::{Generated, HEADER, Output, Piece, Place, indented};
+use crate::formula::pointwise::scalars;
+use crate::registry::{Body, Form, Grad, MetaRule, Op, Paths, Registry};
+use crate::rust::{Base, Shape, Signature, Ty, camel, function_name, static_name};
+use crate::schema::Schema;
+
+mod method;
+
+/// Generates the file.
+pub fn ops(registry: &Registry) -> Generated {
+    let (mut output, mut signatures) = (Output::default(), Signatures::default());
+    for op in &registry.ops {
+        for (_, schema) in op.forms() {
+            match Signature::of(schema) {
+                Ok(signature) => signatures.add(&signature),
+                Err(message) => output.mistakes.push(op.mistake(message)),
+            }
+        }
+        output.add(op, operator(registry, op));
+    }
+    let statics: Vec<String> = registry
+        .ops
+        .iter()
+        .flat_map(|op| op.forms().map(|(_, schema)| format!("&{}", static_name(schema))))
+        .collect();
+    let prelude = "use crate::{*, any, composite, derived, meta, stub::{self, Stub, run1, run2, run3, run4}};\n\
+        use crate::core::{Complex, DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Storage};\n\
+        use crate::meta::{Domain, Promote};";
+    let module = |name: &str, visibility: &str, doc: &str, items: &str| {
+        let head = "#[allow(unused_imports)] use super::prelude::*;\n";
+        format!("/// {doc}\n{visibility} mod {name} {{\n{}}}\n\n", indented(&format!("{head}{items}")))
+    };
+    let all = format!(
+        "/// Every overload, in the order of declaration.\npub static OPS: &[&dyn AnyOp] = &[{}];\n",
+        statics.join(", ")
+    );
+    let op_items = format!("{}\n{}", output.items(Place::Op), super::formatted(&all));
+    let text = [
+        HEADER.to_owned(),
+        format!("#[allow(unused_imports)]\nmod prelude {{\n{}\n    pub use super::{{op, sig, stubs, kernel}};\n}}\n\n", indented(&prelude.replace("use ", "pub(super) use "))),
+        module("sig", "pub", "The function types of the operators.", &signatures.items()),
+        module("op", "pub", "The operators: typed functions over all arguments, and statics.", &op_items),
+        module("stubs", "pub", "The loops of iterator operators.", &output.items(Place::Stubs)),
+        module("kernel", "pub(crate)", "What operators do on every backend.", &output.items(Place::Kernel)),
+        format!("#[allow(unused_imports)]\nuse prelude::*;\n\nimpl crate::Tensor {{\n{}}}\n", indented(&output.methods())),
+    ]
+    .concat();
+    output.finish(text)
+}
+
+impl Output {
+    fn methods(&self) -> String {
+        // Methods are no items of a file: formatted inside of an `impl`, then taken out of it.
+        let mut text = String::new();
+        for (title, piece) in self.pieces.iter().filter(|(_, piece)| piece.place == Place::Method) {
+            let wrapped = super::formatted(&format!("impl T {{ {} }}", piece.code));
+            let inner = wrapped.trim().trim_start_matches("impl T {").trim_end_matches('}');
+            text.push_str(&format!("\n// {title}\n"));
+            for line in inner.trim_matches('\n').lines() {
+                text.push_str(line.strip_prefix("    ").unwrap_or(line));
+                text.push('\n');
+            }
+        }
+        text
+    }
+}
+
+/// What is generated for one operator.
+pub(super) fn operator(registry: &Registry, op: &Op) -> Result<Vec<Piece>, String> {
+    let mut pieces = Vec::new();
+    if op.is_iterator() {
+        let (name, shown) = (static_name(&op.schema), op.schema.name.trim_end_matches('_'));
+        let code = format!("pub static {name}: Stub = Stub::new({shown:?});");
+        pieces.push(Piece { place: Place::Stubs, code });
+    }
+    for (form, schema) in op.forms() {
+        let signature = Signature::of(schema)?;
+        let kernel = kernel(registry, op, form, schema, &signature)?;
+        let code = [declaration(op, form, schema, &signature, kernel.is_some()), function(op, schema, &signature)];
+        pieces.push(Piece { place: Place::Op, code: code.join("\n") });
+        if let Some(body) = kernel {
+            let code = format!(
+                "pub(crate) fn {}({}) -> Result<{}> {{ {body} }}",
+                function_name(schema),
+                signature.declared(),
+                signature.output.rust()
+            );
+            pieces.push(Piece { place: Place::Kernel, code });
+        }
+        if op.variants.method && form != Form::Out {
+            let code = method::method(registry, op, form, schema, &signature)?;
+            pieces.push(Piece { place: Place::Method, code });
+        }
+    }
+    Ok(pieces)
+}
+
+/// The static of an overload.
+fn declaration(op: &Op, form: Form, schema: &Schema, signature: &Signature, builtin: bool) -> String {
+    let (kind, python) = match form {
+        Form::Out => ("Out", false),
+        Form::Inplace => ("Inplace", true),
+        Form::Declared if schema.outs().next().is_some() => ("Out", false),
+        Form::Declared if !schema.is_functional() => ("Inplace", true),
+        Form::Declared if schema.viewed().is_some() => ("View", true),
+        Form::Declared => ("Functional", true),
+    };
+    let gradient = match &op.grad {
+        Grad::None => "None",
+        Grad::Composite => "Composite",
+        Grad::Manual | Grad::Formulas { .. } | Grad::Multi { .. } => "Formula",
+    };
+    let (constructor, kernel) = match (&op.body, builtin) {
+        (_, false) => ("new", String::new()),
+        (Body::Composite(_) | Body::WrapScalar, true) => {
+            ("implicit", format!(", kernel::{}", function_name(schema)))
+        }
+        (_, true) => ("explicit", format!(", kernel::{}", function_name(schema))),
+    };
+    let homes: Vec<String> = op.python.iter().map(|home| format!("{home:?}")).collect();
+    format!(
+        "pub static {static_name}: TypedOp<sig::{name}> = TypedOp::{constructor}(&OpDef {{
+            name: {base:?}, overload: {overload:?}, namespace: \"aten\", schema: {text:?},
+            kind: OpKind::{kind}, function: {function}, method: {method}, python: &[{homes}],
+            doc: {doc:?}, source: {source:?}, implementation: {implementation:?},
+            gradient: Gradient::{gradient},
+        }}, sig::boxed_{name}{kernel});",
+        static_name = static_name(schema),
+        name = signature.name(),
+        base = schema.name,
+        overload = schema.overload,
+        text = schema.to_string(),
+        function = op.variants.function,
+        method = op.variants.method && python,
+        homes = homes.join(", "),
+        doc = op.doc,
+        source = op.location.to_string(),
+        implementation = op.implementation(),
+    )
+}
+
+/// The dispatching function of an overload.
+fn function(op: &Op, schema: &Schema, signature: &Signature) -> String {
+    format!(
+        "#[doc = {doc:?}] pub fn {function}({declared}) -> Result<{output}> {{
+            sig::call_{name}({static_name}.lookup({keys})?{comma}{passed})
+        }}",
+        doc = format!(" {}", op.doc),
+        function = function_name(schema),
+        declared = signature.declared(),
+        output = signature.output.rust(),
+        name = signature.name(),
+        static_name = static_name(schema),
+        keys = keys(signature),
+        comma = if signature.parameters.is_empty() { "" } else { ", " },
+        passed = signature.passed(),
+    )
+}
+
+/// The key set of a call: of its tensors; where there are none, of what it is asked to make.
+fn keys(signature: &Signature) -> String {
+    let mut text = "KeyBuilder::new()".to_owned();
+    for parameter in &signature.parameters {
+        let method = match (parameter.ty.base, parameter.ty.shape) {
+            (Base::Tensor, Shape::One) => "tensor",
+            (Base::Tensor, Shape::Optional) => "optional",
+            (Base::Tensor, Shape::List) => "list",
+            (Base::Tensor, Shape::ListOfOptional) => "optional_list",
+            (Base::Generator, Shape::Optional) => "generator",
+            _ => continue,
+        };
+        text.push_str(&format!(".{method}({})", parameter.name));
+    }
+    let find = |base: Base| signature.parameters.iter().find(|p| p.ty.base == base);
+    if let (None, Some(device)) = (find(Base::Tensor), find(Base::Device)) {
+        let given = |name: &str, ty: Ty| match ty.shape {
+            Shape::One => format!("Some({name})"),
+            _ => name.to_owned(),
+        };
+        let layout = find(Base::Layout).map_or("None".to_owned(), |p| given(&p.name, p.ty));
+        text.push_str(&format!(".options({layout}, {})", given(&device.name, device.ty)));
+    }
+    text + ".finish()"
+}
+
+/// The body of what an overload does on every backend, if it does the same on all.
+fn kernel(
+    registry: &Registry,
+    op: &Op,
+    form: Form,
+    schema: &Schema,
+    signature: &Signature,
+) -> Result<Option<String>, String> {
+    let passed = signature.passed();
+    Ok(match &op.body {
+        Body::Pointwise { meta, .. } | Body::Iterator { meta, .. } => {
+            Some(iterator(op, schema, signature, meta))
+        }
+        Body::Any(paths) => Some(by_paths("any", paths, op, form, schema, &passed)?),
+        Body::Composite(paths) => Some(by_paths("composite", paths, op, form, schema, &passed)?),
+        Body::Kernel { .. } => match form {
+            Form::Declared => None,
+            _ => Some(derived(op, form, schema)?),
+        },
+        Body::WrapScalar => Some(wrapping(registry, op, form, signature)?),
+    })
+}
+
+fn by_paths(
+    module: &str,
+    paths: &Paths,
+    op: &Op,
+    form: Form,
+    schema: &Schema,
+    passed: &str,
+) -> Result<String, String> {
+    let path = match form {
+        Form::Declared => Some(&paths.main),
+        Form::Inplace => paths.inplace.as_ref(),
+        Form::Out => paths.out.as_ref(),
+    };
+    match path {
+        Some(path) => Ok(format!("{module}::{path}({passed})")),
+        None => derived(op, form, schema),
+    }
+}
+
+/// Computes the result and copies it.
+fn derived(op: &Op, form: Form, schema: &Schema) -> Result<String, String> {
+    let signature = Signature::of(schema)?;
+    let declared = Signature::of(&op.schema)?;
+    if op.schema.viewed().is_some() && form == Form::Inplace {
+        return Err("the in-place form of a view needs a function of its own".to_owned());
+    }
+    let outs: Vec<String> =
+        schema.outs().map(|argument| crate::rust::identifier(&argument.name)).collect();
+    // A factory's options are those of `out`.
+    let given = |name: &str, ty: Ty| match (signature.parameters.iter().any(|p| p.name == name), ty.base) {
+        (true, _) => name.to_owned(),
+        (false, Base::DType) => format!("Some({}.dtype())", outs[0]),
+        (false, Base::Layout) => format!("Some({}.layout())", outs[0]),
+        (false, Base::Device) => format!("Some({}.device())", outs[0]),
+        (false, Base::Tensor) => "self_".to_owned(),
+        (false, _) => "None".to_owned(),
+    };
+    let passed: Vec<String> = declared.parameters.iter().map(|p| given(&p.name, p.ty)).collect();
+    let call = format!("op::{}({})?", function_name(&op.schema), passed.join(", "));
+    Ok(match (form, &outs[..]) {
+        (Form::Out, [out]) => format!("derived::write_out({out}, &{call})"),
+        (Form::Out, several) => {
+            let write = |(i, out): (usize, &String)| {
+                format!("derived::write_out({out}, &results.{i})?")
+            };
+            let writes: Vec<String> = several.iter().enumerate().map(write).collect();
+            format!("let results = {call}; Ok(({}))", writes.join(", "))
+        }
+        _ => format!("derived::write_inplace(self_, &{call})"),
+    })
+}
+
+/// Calls the overload on tensors.
+fn wrapping(
+    registry: &Registry,
+    op: &Op,
+    form: Form,
+    signature: &Signature,
+) -> Result<String, String> {
+    let Some((base, mut flags)) = registry.tensor_overload(op) else {
+        return Err("wrap_scalar: no overload has tensors in place of the numbers".to_owned());
+    };
+    let target = base.forms().find(|(other, _)| *other == form);
+    let Some((_, target)) = target else {
+        return Err(format!("wrap_scalar: {} lacks this form", base.schema.full_name()));
+    };
+    flags.resize(signature.parameters.len(), false);
+    let pass = |(name, wrapped): (&String, bool)| match wrapped {
+        true => format!("&derived::wrapped({name})?"),
+        false => name.clone(),
+    };
+    let names: Vec<String> = signature.parameters.iter().map(|p| p.name.clone()).collect();
+    let passed: Vec<String> = names.iter().zip(flags).map(pass).collect();
+    Ok(format!("op::{}({})", function_name(target), passed.join(", ")))
+}
+
+/// Builds the iterator and runs the stub.
+fn iterator(op: &Op, schema: &Schema, signature: &Signature, meta: &MetaRule) -> String {
+    let count = op.schema.returns.len();
+    let is_out = |name: &str| {
+        schema.outs().any(|argument| crate::rust::identifier(&argument.name) == name)
+    };
+    let written: Vec<String> =
+        schema.written().map(|a| format!("Some({})", crate::rust::identifier(&a.name))).collect();
+    let outs = if written.is_empty() { vec!["None".to_owned(); count] } else { written };
+    let inputs = signature.parameters.iter().filter(|p| !is_out(&p.name));
+    let rule = match meta {
+        MetaRule::Pointwise { promote, domain } => {
+            let tensors: Vec<&str> =
+                inputs.filter(|p| p.ty.holds_tensors()).map(|p| p.name.as_str()).collect();
+            format!(
+                "meta::pointwise({:?}, Promote::{}, Domain::{}, &[{}], {})?",
+                op.schema.name.trim_end_matches('_'),
+                camel(promote),
+                camel(domain),
+                tensors.join(", "),
+                outs.join(", ")
+            )
+        }
+        MetaRule::Function(path) => {
+            let names = inputs.map(|p| p.name.clone());
+            let passed: Vec<String> = names.chain(outs).collect();
+            format!("meta::{path}({})?", passed.join(", "))
+        }
+    };
+    let numbers: Vec<String> =
+        scalars(signature).iter().map(|name| format!("Scalar::from({name})")).collect();
+    format!("run{count}({rule}, &stubs::{}, &[{}])", static_name(&op.schema), numbers.join(", "))
+}

@@ -1,0 +1,236 @@
+//! Lowering of pointwise expressions to code that is generic over `Expr`.
+
+use super::Expr;
+use crate::rust::{Base, Shape, Signature, identifier};
+
+/// The functions an expression may call: the methods of `corten_cpu::expr::Expr`.
+#[derive(Debug, Default)]
+pub struct Vocabulary(Vec<Function>);
+
+#[derive(Debug)]
+struct Function {
+    name: String,
+    arguments: usize,
+    kind: Kind,
+}
+
+impl Vocabulary {
+    /// Reads the methods of `trait Expr` from its source: those over values that return a value
+    /// or a mask. So a primitive that is added there can be used at once.
+    ///
+    /// # Errors
+    /// When the text is not Rust.
+    pub fn read(source: &str) -> Result<Self, String> {
+        let file = syn::parse_file(source).map_err(|error| error.to_string())?;
+        let mut functions = Vec::new();
+        for item in file.items {
+            match item {
+                syn::Item::Trait(item) if item.ident == "Expr" => {
+                    functions.extend(item.items.iter().filter_map(Function::of));
+                }
+                _ => {}
+            }
+        }
+        Ok(Self(functions))
+    }
+}
+
+impl Function {
+    fn of(item: &syn::TraitItem) -> Option<Self> {
+        let syn::TraitItem::Fn(method) = item else { return None };
+        let is_value = |ty: &syn::Type| quote::quote!(#ty).to_string() == "Self";
+        let over_values = method.sig.inputs.iter().all(|input| match input {
+            syn::FnArg::Receiver(_) => true,
+            syn::FnArg::Typed(typed) => is_value(&typed.ty),
+        });
+        method.sig.receiver().filter(|_| over_values)?;
+        let syn::ReturnType::Type(_, result) = &method.sig.output else { return None };
+        let kind = match quote::quote!(#result).to_string().as_str() {
+            "Self" => Kind::Value,
+            "Self :: Mask" => Kind::Mask,
+            _ => return None,
+        };
+        let arguments = method.sig.inputs.len();
+        Some(Self { name: method.sig.ident.to_string(), arguments, kind })
+    }
+}
+
+const CONSTANTS: &[(&str, &str)] = &[
+    ("inf", "f64::INFINITY"),
+    ("nan", "f64::NAN"),
+    ("pi", "std::f64::consts::PI"),
+    ("e", "std::f64::consts::E"),
+    ("ln_2", "std::f64::consts::LN_2"),
+    ("ln_10", "std::f64::consts::LN_10"),
+    ("sqrt_2", "std::f64::consts::SQRT_2"),
+];
+
+/// A pointwise loop as the CPU crate needs it.
+pub struct Loop {
+    /// The tensors, in schema order.
+    pub inputs: Vec<String>,
+    /// The body.
+    pub body: String,
+    /// Whether the body is a truth value.
+    pub predicate: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Kind {
+    Value,
+    Mask,
+}
+
+struct Code {
+    text: String,
+    kind: Kind,
+}
+
+/// Lowers an expression over the arguments of a signature.
+///
+/// # Errors
+/// Names and functions that do not exist, and arguments that no loop gets.
+pub fn lower(
+    expr: &Expr,
+    signature: &Signature,
+    predicate: bool,
+    vocabulary: &Vocabulary,
+) -> Result<Loop, String> {
+    let tensors = signature.parameters.iter().filter(|p| p.ty.holds_tensors());
+    if let Some(other) = tensors.clone().find(|p| p.ty.shape != Shape::One) {
+        return Err(format!("`{}` is not a single tensor", other.name));
+    }
+    let inputs: Vec<String> = tensors.map(|p| p.name.clone()).collect();
+    let scalars = scalars(signature);
+    let lowering = Lowering { inputs: &inputs, scalars: &scalars, vocabulary };
+    let code = lowering.code(expr)?;
+    let body = if predicate { mask(code) } else { value(code) };
+    Ok(Loop { inputs, body, predicate })
+}
+
+/// The arguments that a loop gets as numbers, in schema order: `Scalar`, `int`, `float`, `bool`.
+pub fn scalars(signature: &Signature) -> Vec<String> {
+    let is_number = |base: Base| matches!(base, Base::Scalar | Base::Int | Base::Float | Base::Bool);
+    let numbers = signature.parameters.iter();
+    let numbers = numbers.filter(|p| p.ty.shape == Shape::One && is_number(p.ty.base));
+    numbers.map(|p| p.name.clone()).collect()
+}
+
+fn value(code: Code) -> String {
+    match code.kind {
+        Kind::Value => code.text,
+        Kind::Mask => format!("E::select({}, E::lit(1.0), E::lit(0.0))", code.text),
+    }
+}
+
+fn mask(code: Code) -> String {
+    match code.kind {
+        Kind::Mask => code.text,
+        Kind::Value => format!("({}).ne(E::lit(0.0))", code.text),
+    }
+}
+
+struct Lowering<'a> {
+    inputs: &'a [String],
+    scalars: &'a [String],
+    vocabulary: &'a Vocabulary,
+}
+
+impl Lowering<'_> {
+    fn value(&self, expr: &Expr) -> Result<String, String> {
+        self.code(expr).map(value)
+    }
+
+    fn mask(&self, expr: &Expr) -> Result<String, String> {
+        self.code(expr).map(mask)
+    }
+
+    fn code(&self, expr: &Expr) -> Result<Code, String> {
+        let value = |text: String| Ok(Code { text, kind: Kind::Value });
+        let mask = |text: String| Ok(Code { text, kind: Kind::Mask });
+        match expr {
+            Expr::Number(number) => {
+                let dot = if number.contains(['.', 'e', 'E']) { "" } else { ".0" };
+                value(format!("E::lit({number}{dot})"))
+            }
+            Expr::Bool(flag) => value(format!("E::lit({}.0)", u8::from(*flag))),
+            Expr::Name(name) => value(self.name(name)?),
+            Expr::Negative(inner) => match &**inner {
+                Expr::Number(number) => self.code(&Expr::Number(format!("-{number}"))),
+                _ => value(format!("(-{})", self.value(inner)?)),
+            },
+            Expr::Not(inner) => mask(format!("(!{})", self.mask(inner)?)),
+            Expr::Binary(left, op @ ("+" | "-" | "*" | "/"), right) => {
+                value(format!("({} {op} {})", self.value(left)?, self.value(right)?))
+            }
+            Expr::Binary(left, "&&", right) => {
+                mask(format!("({} & {})", self.mask(left)?, self.mask(right)?))
+            }
+            Expr::Binary(left, "||", right) => {
+                mask(format!("({} | {})", self.mask(left)?, self.mask(right)?))
+            }
+            Expr::Binary(left, op, right) => {
+                let method = comparison(op);
+                mask(format!("{}.{method}({})", self.value(left)?, self.value(right)?))
+            }
+            Expr::Call(name, arguments) => self.call(name, arguments.iter().collect()),
+            Expr::Method(receiver, name, arguments) => {
+                self.call(name, std::iter::once(&**receiver).chain(arguments).collect())
+            }
+            Expr::If(condition, then, otherwise) => self.branch(condition, then, otherwise),
+            Expr::Text(_) | Expr::Index(..) | Expr::List(_) => {
+                Err("a loop knows numbers only".to_owned())
+            }
+        }
+    }
+
+    fn name(&self, name: &str) -> Result<String, String> {
+        let identifier = identifier(name);
+        if self.inputs.contains(&identifier) {
+            return Ok(identifier);
+        }
+        if let Some(i) = self.scalars.iter().position(|scalar| *scalar == identifier) {
+            return Ok(format!("s[{i}]"));
+        }
+        match CONSTANTS.iter().find(|constant| constant.0 == name) {
+            Some((_, constant)) => Ok(format!("E::lit({constant})")),
+            None => Err(format!("`{name}` is neither a tensor nor a number of the schema")),
+        }
+    }
+
+    fn call(&self, name: &str, arguments: Vec<&Expr>) -> Result<Code, String> {
+        let Some(function) = self.vocabulary.0.iter().find(|function| function.name == name) else {
+            return Err(format!("`{name}` is no function of pointwise expressions"));
+        };
+        let (kind, count) = (function.kind, function.arguments);
+        if arguments.len() != count {
+            return Err(format!("`{name}` takes {count} arguments, not {}", arguments.len()));
+        }
+        let values: Vec<String> =
+            arguments.iter().map(|argument| self.value(argument)).collect::<Result<_, _>>()?;
+        Ok(Code { text: format!("{}.{name}({})", values[0], values[1..].join(", ")), kind })
+    }
+
+    fn branch(&self, condition: &Expr, then: &Expr, otherwise: &Expr) -> Result<Code, String> {
+        let condition = self.mask(condition)?;
+        let (then, otherwise) = (self.code(then)?, self.code(otherwise)?);
+        if then.kind == Kind::Mask && otherwise.kind == Kind::Mask {
+            let (then, otherwise) = (then.text, otherwise.text);
+            let text = format!("(({condition} & {then}) | (!{condition} & {otherwise}))");
+            return Ok(Code { text, kind: Kind::Mask });
+        }
+        let text = format!("E::select({condition}, {}, {})", value(then), value(otherwise));
+        Ok(Code { text, kind: Kind::Value })
+    }
+}
+
+fn comparison(op: &str) -> &'static str {
+    match op {
+        "<" => "lt",
+        "<=" => "le",
+        ">" => "gt",
+        ">=" => "ge",
+        "==" => "eq",
+        _ => "ne",
+    }
+}

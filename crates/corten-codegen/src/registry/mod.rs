@@ -1,0 +1,279 @@
+//! The operator registry: what `ops/*.toml` declares, checked and completed.
+
+mod check;
+mod derive;
+mod file;
+mod irregular;
+mod read;
+
+pub use derive::{inplace_of, out_of};
+
+use crate::formula::Formula;
+use crate::schema::Schema;
+use std::fmt;
+use std::path::Path;
+
+/// Everything that is declared.
+#[derive(Debug, Default)]
+pub struct Registry {
+    /// The operators, family by family in the order of their files' names.
+    pub ops: Vec<Op>,
+}
+
+/// Where something is declared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The file, such as `ops/reduce.toml`.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// A mistake in a declaration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// Where.
+    pub location: Location,
+    /// The schema, where there is one.
+    pub schema: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.location, self.message)?;
+        if !self.schema.is_empty() {
+            write!(f, "\n    in {}", self.schema)?;
+        }
+        Ok(())
+    }
+}
+
+/// Which forms of an operator there are beside the declared one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Variants {
+    /// A function of the Python module.
+    pub function: bool,
+    /// A method of `Tensor`.
+    pub method: bool,
+    /// `add_` is derived.
+    pub inplace: bool,
+    /// `add.out` is derived.
+    pub out: bool,
+}
+
+/// One `[[op]]`.
+#[derive(Debug)]
+pub struct Op {
+    /// The line of its schema.
+    pub location: Location,
+    /// The name of its file without ending: `reduce`.
+    pub family: String,
+    /// The declared schema.
+    pub schema: Schema,
+    /// The derived in-place schema.
+    pub inplace: Option<Schema>,
+    /// The derived out schema.
+    pub out: Option<Schema>,
+    /// Which forms there are.
+    pub variants: Variants,
+    /// Python homes beside the module and `Tensor`.
+    pub python: Vec<String>,
+    /// How it is computed.
+    pub body: Body,
+    /// How its gradient is computed.
+    pub grad: Grad,
+    /// The node's name where it is not derived.
+    pub node: Option<String>,
+    /// The Rust method's name where it is not derived.
+    pub rust: Option<String>,
+    /// What it does.
+    pub doc: String,
+}
+
+/// How an operator is computed.
+#[derive(Debug)]
+pub enum Body {
+    /// Over an iterator, by a loop that is generated from an expression.
+    Pointwise {
+        /// The expression.
+        expr: Formula,
+        /// Shapes and dtypes.
+        meta: MetaRule,
+    },
+    /// Over an iterator, by a hand-written loop.
+    Iterator {
+        /// The loop: a path below `corten_cpu::kernels`.
+        kernel: String,
+        /// Shapes and dtypes.
+        meta: MetaRule,
+    },
+    /// By a function of the device crate.
+    Kernel {
+        /// A path below `corten_cpu::kernels`.
+        kernel: String,
+        /// The same for the in-place form.
+        inplace: Option<String>,
+        /// The same for the out form.
+        out: Option<String>,
+        /// A path below `corten_ops::meta`: the result without its data.
+        meta: Option<String>,
+    },
+    /// By a function for all devices; the gradient is separate.
+    Any(Paths),
+    /// By calls of other operators, through which it is differentiable.
+    Composite(Paths),
+    /// By the same operator on tensors, into which its numbers are wrapped.
+    WrapScalar,
+}
+
+/// Hand-written functions for the forms of an operator.
+#[derive(Debug, Clone)]
+pub struct Paths {
+    /// For the declared form.
+    pub main: String,
+    /// For the in-place form; without it the result is computed and copied.
+    pub inplace: Option<String>,
+    /// For the out form; without it the result is computed and copied.
+    pub out: Option<String>,
+}
+
+/// Where the shapes and dtypes of an iterator operator come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MetaRule {
+    /// The rule of pointwise operators.
+    Pointwise {
+        /// How the computation's dtype follows from the inputs'.
+        promote: &'static str,
+        /// The dtypes accepted.
+        domain: &'static str,
+    },
+    /// A function: a path below `corten_ops::meta`.
+    Function(String),
+}
+
+/// How a gradient is computed.
+#[derive(Debug)]
+pub enum Grad {
+    /// It is declared not to exist.
+    None,
+    /// The operator is a composite.
+    Composite,
+    /// The autograd crate has a kernel of its own for it.
+    Manual,
+    /// By one formula per argument.
+    Formulas {
+        /// The arguments' names and formulas, in schema order.
+        formulas: Vec<(String, Formula)>,
+        /// Which outputs are differentiable.
+        outputs: u32,
+    },
+    /// By one formula for all arguments.
+    Multi {
+        /// The formula.
+        formula: Formula,
+        /// The arguments whose gradients it returns.
+        args: Vec<String>,
+        /// Which outputs are differentiable.
+        outputs: u32,
+    },
+}
+
+/// The schemas of one operator with the role of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As declared.
+    Declared,
+    /// The derived in-place form.
+    Inplace,
+    /// The derived out form.
+    Out,
+}
+
+impl Op {
+    /// The schemas: the declared one, then the derived ones.
+    pub fn forms(&self) -> impl Iterator<Item = (Form, &Schema)> {
+        let inplace = self.inplace.iter().map(|schema| (Form::Inplace, schema));
+        let out = self.out.iter().map(|schema| (Form::Out, schema));
+        std::iter::once((Form::Declared, &self.schema)).chain(inplace).chain(out)
+    }
+
+    /// Whether the loop runs over an iterator.
+    pub fn is_iterator(&self) -> bool {
+        matches!(self.body, Body::Pointwise { .. } | Body::Iterator { .. })
+    }
+
+    /// The kind of implementation with its function, for tables.
+    pub fn implementation(&self) -> String {
+        match &self.body {
+            Body::Pointwise { expr, .. } => format!("pointwise {expr}"),
+            Body::Iterator { kernel, .. } => format!("iterator {kernel}"),
+            Body::Kernel { kernel, .. } => format!("kernel {kernel}"),
+            Body::Any(paths) => format!("any {}", paths.main),
+            Body::Composite(paths) => format!("composite {}", paths.main),
+            Body::WrapScalar => "composite wrap_scalar".to_owned(),
+        }
+    }
+
+    /// A mistake in this declaration.
+    pub fn mistake(&self, message: impl Into<String>) -> Mistake {
+        Mistake {
+            location: self.location.clone(),
+            schema: self.schema.to_string(),
+            message: message.into(),
+        }
+    }
+}
+
+impl Registry {
+    /// Reads every `*.toml` of a directory.
+    ///
+    /// # Errors
+    /// Every mistake found, in the order of files and lines.
+    pub fn read(directory: &Path) -> Result<Self, Vec<Mistake>> {
+        let (registry, mut mistakes) = read::directory(directory);
+        mistakes.extend(check::all(&registry));
+        if mistakes.is_empty() { Ok(registry) } else { Err(mistakes) }
+    }
+
+    /// Reads every `*.toml` of a directory and keeps the operators without mistakes.
+    pub fn read_sound(directory: &Path) -> (Self, Vec<Mistake>) {
+        let (mut registry, mut mistakes) = read::directory(directory);
+        let found = check::all(&registry);
+        registry.ops.retain(|op| found.iter().all(|mistake| mistake.location != op.location));
+        mistakes.extend(found);
+        (registry, mistakes)
+    }
+
+    /// Reads one file's text; for tests.
+    ///
+    /// # Errors
+    /// Every mistake found.
+    pub fn from_text(file: &str, text: &str) -> Result<Self, Vec<Mistake>> {
+        let mut registry = Self::default();
+        let mut mistakes = Vec::new();
+        read::file(file, text, &mut registry, &mut mistakes);
+        mistakes.extend(check::all(&registry));
+        if mistakes.is_empty() { Ok(registry) } else { Err(mistakes) }
+    }
+
+    /// The operators that have an overload of that name.
+    pub fn overloads<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Op> {
+        self.ops.iter().filter(move |op| op.schema.name == name)
+    }
+
+    /// For an operator with numbers where another has tensors: the other one, and for each of
+    /// its arguments whether the number must be wrapped.
+    pub fn tensor_overload(&self, op: &Op) -> Option<(&Op, Vec<bool>)> {
+        self.ops.iter().filter(|base| base.schema.name == op.schema.name).find_map(|base| {
+            Some((base, derive::wrapped_arguments(&op.schema, &base.schema)?))
+        })
+    }
+}

@@ -1,0 +1,274 @@
+//! From TOML to the model.
+
+use super::file::{self, Block, Formula as RawFormula};
+use super::{Body, Grad, Location, MetaRule, Mistake, Op, Paths, Registry, Variants, derive};
+use crate::formula::Formula;
+use crate::schema::Schema;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const PROMOTE: [&str; 7] =
+    ["same", "float", "binary", "binary_float", "comparison", "ternary", "bool_out"];
+const DOMAIN: [&str; 7] =
+    ["all", "no_bool", "real", "float", "float_complex", "integral", "integral_bool"];
+
+/// Reads every `*.toml` of a directory, in the order of names.
+pub(super) fn directory(directory: &Path) -> (Registry, Vec<Mistake>) {
+    let (mut registry, mut mistakes) = (Registry::default(), Vec::new());
+    let mut trouble = |path: &Path, error: std::io::Error| {
+        let location = Location { file: path.display().to_string(), line: 0 };
+        mistakes.push(Mistake { location, schema: String::new(), message: error.to_string() });
+    };
+    let mut texts = Vec::new();
+    match std::fs::read_dir(directory) {
+        Err(error) => trouble(directory, error),
+        Ok(entries) => {
+            let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+            paths.retain(|path| path.extension().is_some_and(|ending| ending == "toml"));
+            paths.sort();
+            for path in paths {
+                match std::fs::read_to_string(&path) {
+                    Ok(text) => texts.push((path, text)),
+                    Err(error) => trouble(&path, error),
+                }
+            }
+        }
+    }
+    for (path, text) in texts {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        file(&format!("ops/{}", name.unwrap_or_default()), &text, &mut registry, &mut mistakes);
+    }
+    (registry, mistakes)
+}
+
+/// Reads the text of one file.
+pub(super) fn file(
+    name: &str,
+    text: &str,
+    registry: &mut Registry,
+    mistakes: &mut Vec<Mistake>,
+) {
+    let at = |offset: usize| Location {
+        file: name.to_owned(),
+        line: 1 + text[..offset.min(text.len())].matches('\n').count(),
+    };
+    let parsed: file::File = match toml::from_str(text) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            mistakes.push(Mistake {
+                location: at(error.span().map_or(0, |span| span.start)),
+                schema: String::new(),
+                message: error.message().to_owned(),
+            });
+            return;
+        }
+    };
+    let stem = name.rsplit('/').next().unwrap_or(name).trim_end_matches(".toml");
+    for block in parsed.op {
+        let location = at(block.schema.span().start);
+        let schema = block.schema.get_ref().clone();
+        match operator(block, stem, location.clone()) {
+            Ok(op) => registry.ops.push(op),
+            Err(message) => mistakes.push(Mistake { location, schema, message }),
+        }
+    }
+}
+
+fn operator(block: Block, family: &str, location: Location) -> Result<Op, String> {
+    let schema = parse_schema(block.schema.get_ref())?;
+    let variants = variants(&block.variants)?;
+    let inplace = match &block.inplace {
+        Some(text) => Some(parse_schema(text)?),
+        None if variants.inplace => Some(derive::inplace_of(&schema)?),
+        None => None,
+    };
+    let out = match &block.out {
+        Some(text) => Some(parse_schema(text)?),
+        None if variants.out => Some(derive::out_of(&schema)?),
+        None => None,
+    };
+    Ok(Op {
+        body: body(&block, &schema)?,
+        grad: grad(&block, &schema)?,
+        family: family.to_owned(),
+        python: block.python.to_list(),
+        node: block.node,
+        rust: block.rust,
+        doc: block.doc,
+        location,
+        schema,
+        inplace,
+        out,
+        variants,
+    })
+}
+
+fn parse_schema(text: &str) -> Result<Schema, String> {
+    let schema = Schema::parse(text).map_err(|error| format!("schema: {error}"))?;
+    Ok(Schema { namespace: String::new(), ..schema })
+}
+
+fn variants(text: &str) -> Result<Variants, String> {
+    let mut variants = Variants::default();
+    for word in text.split_whitespace() {
+        match word {
+            "function" => variants.function = true,
+            "method" => variants.method = true,
+            "inplace" => variants.inplace = true,
+            "out" => variants.out = true,
+            other => return Err(format!("variants: unknown word `{other}`")),
+        }
+    }
+    Ok(variants)
+}
+
+fn body(block: &Block, schema: &Schema) -> Result<Body, String> {
+    let kinds = [
+        ("any", block.any.is_some()),
+        ("composite", block.composite.is_some()),
+        ("pointwise or kernel", block.pointwise.is_some() || block.kernel.is_some()),
+    ];
+    let given: Vec<&str> = kinds.iter().filter(|kind| kind.1).map(|kind| kind.0).collect();
+    if given.len() != 1 || (block.pointwise.is_some() && block.kernel.is_some()) {
+        return Err("needs exactly one of pointwise, kernel, any, composite".to_owned());
+    }
+    let paths = |main: &str, inplace: &Option<String>, out: &Option<String>| Paths {
+        main: main.to_owned(),
+        inplace: inplace.clone(),
+        out: out.clone(),
+    };
+    if let Some(any) = &block.any {
+        return Ok(Body::Any(paths(any, &block.any_inplace, &block.any_out)));
+    }
+    if let Some(composite) = &block.composite {
+        return Ok(match composite.as_str() {
+            "wrap_scalar" => Body::WrapScalar,
+            path => {
+                Body::Composite(paths(path, &block.composite_inplace, &block.composite_out))
+            }
+        });
+    }
+    if let Some(expr) = &block.pointwise {
+        let expr = Formula::parse(expr.get_ref()).map_err(|error| format!("pointwise: {error}"))?;
+        let meta = match &block.meta {
+            Some(rule) => meta_rule(rule, block, schema)?,
+            None => pointwise_rule(block, schema)?,
+        };
+        return Ok(Body::Pointwise { expr, meta });
+    }
+    let kernel = block.kernel.clone().unwrap_or_default();
+    Ok(match &block.meta {
+        Some(rule) => Body::Iterator { kernel, meta: meta_rule(rule, block, schema)? },
+        None if block.promote.is_some() => {
+            Body::Iterator { kernel, meta: pointwise_rule(block, schema)? }
+        }
+        None => Body::Kernel {
+            kernel,
+            inplace: block.kernel_inplace.clone(),
+            out: block.kernel_out.clone(),
+            meta: block.meta_kernel.clone(),
+        },
+    })
+}
+
+/// `name` or `name(variant)`: a function of `corten_ops::meta`, or the name of a pointwise rule.
+fn meta_rule(text: &str, block: &Block, schema: &Schema) -> Result<MetaRule, String> {
+    let bare = text.strip_prefix("unary_").unwrap_or(text);
+    if PROMOTE.contains(&bare) {
+        return promoting(bare, block);
+    }
+    if text == "unary" {
+        return pointwise_rule(block, schema);
+    }
+    match text.split_once('(') {
+        None => Ok(MetaRule::Function(text.to_owned())),
+        Some((name, rest)) => match rest.strip_suffix(')') {
+            Some(variant) => Ok(MetaRule::Function(format!("{name}_{variant}"))),
+            None => Err(format!("meta: `{text}` is neither `name` nor `name(variant)`")),
+        },
+    }
+}
+
+fn pointwise_rule(block: &Block, schema: &Schema) -> Result<MetaRule, String> {
+    let tensors = schema.arguments.iter().filter(|a| a.ty.is_tensor() && !a.kwarg_only).count();
+    let default = match tensors {
+        1 => "same",
+        2 => "binary",
+        3 => "ternary",
+        n => return Err(format!("no pointwise rule for {n} tensors: give `meta`")),
+    };
+    promoting(block.promote.as_deref().unwrap_or(default), block)
+}
+
+fn promoting(promote: &str, block: &Block) -> Result<MetaRule, String> {
+    let find = |name: &str, known: &[&'static str], field: &str| {
+        let found = known.iter().copied().find(|one| *one == name);
+        found.ok_or_else(|| format!("{field}: `{name}` is none of {}", known.join(", ")))
+    };
+    Ok(MetaRule::Pointwise {
+        promote: find(promote, &PROMOTE, "promote")?,
+        domain: find(block.domain.as_deref().unwrap_or("all"), &DOMAIN, "domain")?,
+    })
+}
+
+fn grad(block: &Block, schema: &Schema) -> Result<Grad, String> {
+    let outputs = match &block.grad_outputs {
+        Some(list) => list.iter().fold(0, |bits, i| bits | 1 << (i % 32)),
+        None => (0..schema.returns.len().min(32)).fold(0, |bits, i| bits | 1 << i),
+    };
+    match &block.grad {
+        None if block.composite.is_some() => Ok(Grad::Composite),
+        None => Err("needs `grad`: formulas, or \"none\" where there is no gradient".to_owned()),
+        Some(_) if block.composite.is_some() => {
+            Err("a composite is differentiable through its parts: no `grad`".to_owned())
+        }
+        Some(file::Grad::Word(word)) => match word.as_str() {
+            "none" => Ok(Grad::None),
+            "manual" => Ok(Grad::Manual),
+            other => Err(format!("grad: `{other}` is neither \"none\" nor \"manual\"")),
+        },
+        Some(file::Grad::Formulas(table)) => formulas(table, schema, outputs),
+    }
+}
+
+fn formulas(
+    table: &BTreeMap<String, RawFormula>,
+    schema: &Schema,
+    outputs: u32,
+) -> Result<Grad, String> {
+    let parse = |name: &str, raw: &RawFormula| match raw {
+        RawFormula::Text(text) => {
+            Formula::parse(text).map_err(|error| format!("grad.{name}: {error}"))
+        }
+        RawFormula::Names(_) => Err(format!("grad.{name}: must be a formula")),
+    };
+    let is_argument = |name: &str| schema.arguments.iter().any(|a| a.name == name);
+    if let Some(multi) = table.get("multi").filter(|_| !is_argument("multi")) {
+        let args = match table.get("args") {
+            Some(RawFormula::Names(names)) => names.clone(),
+            Some(RawFormula::Text(_)) => return Err("grad.args: must be a list".to_owned()),
+            None => differentiable(schema),
+        };
+        return Ok(Grad::Multi { formula: parse("multi", multi)?, args, outputs });
+    }
+    for name in table.keys() {
+        if !is_argument(name) {
+            return Err(format!("grad.{name}: there is no such argument"));
+        }
+    }
+    let mut formulas = Vec::new();
+    for argument in &schema.arguments {
+        if let Some(raw) = table.get(&argument.name) {
+            formulas.push((argument.name.clone(), parse(&argument.name, raw)?));
+        }
+    }
+    Ok(Grad::Formulas { formulas, outputs })
+}
+
+/// What `grad.multi` returns gradients for when it does not say: every single tensor.
+fn differentiable(schema: &Schema) -> Vec<String> {
+    let single = |ty: &crate::schema::Type| {
+        ty.is_tensor() || ty.unwrap_optional().is_some_and(|inner| inner.is_tensor())
+    };
+    schema.arguments.iter().filter(|a| single(&a.ty)).map(|a| a.name.clone()).collect()
+}

@@ -1,0 +1,50 @@
+//! What the generators read: declarations and the parts of hand-written code they refer to.
+
+use crate::formula::Functions;
+use crate::formula::pointwise::Vocabulary;
+use crate::registry::{Location, Mistake, Registry};
+use std::path::Path;
+
+/// The registry with what its expressions and formulas can call.
+#[derive(Debug, Default)]
+pub struct Sources {
+    /// The operators.
+    pub registry: Registry,
+    /// The functions of pointwise expressions.
+    pub vocabulary: Vocabulary,
+    /// The functions of gradient formulas.
+    pub functions: Functions,
+}
+
+/// The directory of the declarations, below the root of the repository.
+pub(crate) const OPS: &str = "ops";
+/// The source of the vocabulary of pointwise expressions.
+pub(crate) const EXPR: &str = "crates/corten-cpu/src/expr.rs";
+/// The sources of the functions of gradient formulas.
+pub(crate) const FORMULAS: &str = "crates/corten-autograd/src/formulas";
+
+impl Sources {
+    /// Reads everything below the root of the repository.
+    ///
+    /// # Errors
+    /// Every mistake in the declarations, or a source that is not Rust.
+    pub fn read(root: &Path) -> Result<Self, Vec<Mistake>> {
+        let registry = Registry::read(&root.join(OPS))?;
+        Ok(Self { registry, vocabulary: vocabulary(root)?, functions: functions(root)? })
+    }
+}
+
+/// The vocabulary of pointwise expressions.
+pub(crate) fn vocabulary(root: &Path) -> Result<Vocabulary, Vec<Mistake>> {
+    let text = std::fs::read_to_string(root.join(EXPR)).unwrap_or_default();
+    Vocabulary::read(&text).map_err(|message| vec![trouble(EXPR, message)])
+}
+
+/// The functions of gradient formulas.
+pub(crate) fn functions(root: &Path) -> Result<Functions, Vec<Mistake>> {
+    Functions::read(&root.join(FORMULAS)).map_err(|message| vec![trouble(FORMULAS, message)])
+}
+
+fn trouble(file: &str, message: String) -> Mistake {
+    Mistake { location: Location { file: file.to_owned(), line: 1 }, schema: String::new(), message }
+}
