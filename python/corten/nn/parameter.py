@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections import OrderedDict
 
 import corten
-from corten import Tensor
+from corten import Tensor, _C
 
 __all__ = [
     "Parameter", "Buffer", "UninitializedParameter", "UninitializedBuffer",
     "UninitializedTensorMixin", "is_lazy",
 ]
+
+
+# Results of operators on these classes are plain tensors.
+_plain_torch_function = getattr(_C, "_disabled_torch_function_impl", None)
 
 
 class _MarkedMeta(type(Tensor)):
@@ -51,6 +55,7 @@ class Parameter(Tensor, metaclass=_MarkedMeta):
     """
 
     _mark = "_is_param"
+    __torch_function__ = _plain_torch_function
 
     def __new__(cls, data=None, requires_grad=True):
         return _as_marked(cls, data, requires_grad)
@@ -84,6 +89,7 @@ class Buffer(Tensor, metaclass=_MarkedMeta):
     """
 
     _mark = "_is_buffer"
+    __torch_function__ = _plain_torch_function
 
     def __new__(cls, data=None, *, persistent=True):
         result = _as_marked(cls, data, data.requires_grad if data is not None else False)

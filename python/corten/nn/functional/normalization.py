@@ -29,6 +29,8 @@ def batch_norm(
     """Normalises each channel over the batch (``training``) or by the running statistics."""
     if training:
         _verify_batch_size(input.size())
+        if eps <= 0.0:
+            raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     return ops.batch_norm(
         input, weight, bias, running_mean, running_var, training, momentum, eps, True
     )

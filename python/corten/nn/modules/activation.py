@@ -332,6 +332,8 @@ class Softmax(Module):
 
     def __init__(self, dim=None):
         super().__init__()
+        if dim is not None and (not isinstance(dim, int) or isinstance(dim, bool)):
+            raise TypeError(f"dim must be an int or None, got {type(dim)}")
         self.dim = dim
 
     def __setstate__(self, state):

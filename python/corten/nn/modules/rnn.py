@@ -36,7 +36,9 @@ class RNNBase(Module):
         dropout=0.0, bidirectional=False, proj_size=0, device=None, dtype=None,
     ):
         super().__init__()
-        _check_sizes(mode, hidden_size, num_layers, dropout, proj_size)
+        _check_sizes(
+            mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size
+        )
         self.mode = mode
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -211,7 +213,9 @@ class RNNBase(Module):
         return output, tuple(finals)
 
 
-def _check_sizes(mode, hidden_size, num_layers, dropout, proj_size):
+def _check_sizes(
+    mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size
+):
     if mode not in _GATES:
         raise ValueError(f"Unrecognized RNN mode: {mode}")
     if not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1 or isinstance(dropout, bool):
@@ -226,8 +230,14 @@ def _check_sizes(mode, hidden_size, num_layers, dropout, proj_size):
             f"num_layers={num_layers}",
             stacklevel=4,
         )
-    if not isinstance(hidden_size, int):
-        raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
+    for name, value in (("input_size", input_size), ("hidden_size", hidden_size)):
+        if not isinstance(value, int):
+            raise TypeError(f"{name} should be of type int, got: {type(value).__name__}")
+    for name, value in (("bias", bias), ("batch_first", batch_first)):
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} should be of type bool, got: {type(value).__name__}")
+    if input_size <= 0:
+        raise ValueError("input_size must be greater than zero")
     if hidden_size <= 0:
         raise ValueError("hidden_size must be greater than zero")
     if num_layers <= 0:

@@ -1,0 +1,110 @@
+"""The loop of the optimizers that update each parameter by itself."""
+
+from __future__ import annotations
+
+import corten
+
+from .optimizer import Optimizer
+
+
+def as_float(value):
+    """A setting as a number: learning rates and betas may be tensors."""
+    return value.item() if isinstance(value, corten.Tensor) else value
+
+
+def as_real(*tensors):
+    """Complex tensors seen as pairs of reals; others as they are."""
+    return tuple(
+        corten.view_as_real(t) if t is not None and t.is_complex() else t for t in tensors
+    )
+
+
+def new_step(param):
+    """A step count, kept as a tensor as files of optimizers have it."""
+    return corten.tensor(0.0, dtype=corten.float32)
+
+
+def check_lr(lr, foreach=None, capturable=False):
+    """Refuses negative rates and tensors of several elements."""
+    if isinstance(lr, corten.Tensor):
+        if foreach and not capturable:
+            raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
+        if lr.numel() != 1:
+            raise ValueError("Tensor lr must be 1-element")
+    if not 0.0 <= lr:
+        raise ValueError(f"Invalid learning rate: {lr}")
+
+
+def check_betas(betas):
+    """Refuses betas outside [0, 1)."""
+    for i, beta in enumerate(betas[:2]):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+
+
+def check_not_negative(what, value):
+    """Refuses values below 0."""
+    if not 0.0 <= value:
+        raise ValueError(f"Invalid {what} value: {value}")
+
+
+class ElementwiseOptimizer(Optimizer):
+    """An optimizer that is one function of a parameter, its gradient, its state and the settings.
+
+    A class defines ``_init_state(param, group)`` and ``_update(param, grad, state, group)``.
+    """
+
+    _sparse = False
+    _group_defaults = {"maximize": False, "foreach": None, "differentiable": False,
+                       "capturable": False}
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, value in self._group_defaults.items():
+                if name in self.defaults:
+                    group.setdefault(name, value)
+            for param in group["params"]:
+                own = self.state.get(param, {})
+                if "step" in own and not isinstance(own["step"], corten.Tensor):
+                    own["step"] = corten.tensor(float(own["step"]), dtype=corten.float32)
+
+    def step(self, closure=None):
+        """Updates the parameters; ``closure`` recomputes the loss, which is returned."""
+        loss = None
+        if closure is not None:
+            with corten.enable_grad():
+                loss = closure()
+        with corten.set_grad_enabled(bool(self.defaults.get("differentiable"))):
+            for group in self.param_groups:
+                for param in group["params"]:
+                    if param.grad is not None:
+                        self._step_one(param, group)
+        return loss
+
+    def _step_one(self, param, group):
+        grad = param.grad
+        if grad.is_sparse and not self._sparse:
+            raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
+        state = self.state.get(param)
+        if not state:
+            state = {}
+            self._init_state(state, param, group)
+            if state:
+                self.state[param] = state
+        if group["maximize"]:
+            grad = -grad
+        self._update(param, grad, state, group)
+
+    def _init_state(self, state, param, group):
+        """Fills the empty state of a parameter."""
+        raise NotImplementedError
+
+    def _update(self, param, grad, state, group):
+        """Moves one parameter."""
+        raise NotImplementedError
+
+
+def zeros_like(param):
+    """A zero tensor with the layout of ``param`` in memory."""
+    return corten.zeros_like(param, memory_format=corten.preserve_format)

@@ -1,0 +1,47 @@
+"""Adadelta."""
+
+from __future__ import annotations
+
+from ._steps import (
+    ElementwiseOptimizer, as_float, as_real, check_lr, check_not_negative, new_step, zeros_like,
+)
+
+__all__ = ["Adadelta"]
+
+
+class Adadelta(ElementwiseOptimizer):
+    """Steps scaled by running means of squared updates over squared gradients (Zeiler)."""
+
+    def __init__(
+        self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0, foreach=None, *,
+        capturable=False, maximize=False, differentiable=False,
+    ):
+        check_lr(lr)
+        if not 0.0 <= rho <= 1.0:
+            raise ValueError(f"Invalid rho value: {rho}")
+        check_not_negative("epsilon", eps)
+        check_not_negative("weight_decay", weight_decay)
+        super().__init__(params, {
+            "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+            "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
+        })
+
+    def _init_state(self, state, param, group):
+        state["step"] = new_step(param)
+        state["square_avg"] = zeros_like(param)
+        state["acc_delta"] = zeros_like(param)
+
+    def _update(self, param, grad, state, group):
+        state["step"] += 1
+        rho, eps = group["rho"], group["eps"]
+        if group["weight_decay"] != 0:
+            grad = grad.add(param, alpha=group["weight_decay"])
+        param, grad, square, moved = as_real(param, grad, state["square_avg"], state["acc_delta"])
+        square.mul_(rho).addcmul_(grad, grad, value=1 - rho)
+        root = square.add(eps).sqrt_()
+        delta = moved.add(eps).sqrt_()
+        if group["differentiable"]:
+            delta = delta.clone()
+        delta.div_(root).mul_(grad)
+        moved.mul_(rho).addcmul_(delta, delta, value=1 - rho)
+        param.add_(delta, alpha=-as_float(group["lr"]))
