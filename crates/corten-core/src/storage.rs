@@ -1,4 +1,4 @@
-//! The memory behind tensors: reference counted, without a dtype, guarded by an access word.
+//! The memory behind tensors: reference counted, without a dtype, guarded by an access state.
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -7,16 +7,16 @@ use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
-use crate::access::{AccessWord, Hold};
+use crate::access::{AccessState, Hold, slots};
 use crate::allocator::{Allocator, get_allocator};
 use crate::refcount::PyObjectSlot;
 use crate::{Access, DataPtr, Deleter, Device, IntrusivePtr, RefCount, RefCounted, Result};
-use crate::{bail, ensure, err};
+use crate::{bail, ensure};
 
 /// Bytes on a device, shared by the tensors that view them.
 ///
-/// The contents may be read or written only while the access word is held; see [`crate::access`].
-/// Pointer, size and allocator change only while it is held for writing.
+/// The contents may be read or written only by who has entered; see [`crate::access`]. Pointer, size
+/// and allocator change only while somebody is inside for writing.
 pub struct StorageImpl {
     refcount: RefCount,
     data: AtomicPtr<u8>,
@@ -26,7 +26,7 @@ pub struct StorageImpl {
     flags: AtomicU8,
     nbytes: AtomicUsize,
     allocator: UnsafeCell<Option<&'static dyn Allocator>>,
-    access: AccessWord,
+    access: AccessState,
     pyobject: PyObjectSlot,
     extra: AtomicPtr<Extra>,
 }
@@ -35,7 +35,8 @@ const _: () = assert!(size_of::<StorageImpl>() <= 96, "see Note [TensorImpl size
 
 const RESIZABLE: u8 = 1;
 const CHECK_WRITE: u8 = 2;
-const FROM_OTHER_PROCESS: u8 = 4;
+const CHECK_ACCESS: u8 = 4;
+const FROM_OTHER_PROCESS: u8 = 8;
 
 /// Rare properties, kept out of line.
 #[derive(Default)]
@@ -49,8 +50,8 @@ struct Extra {
 /// own. Gets the present memory and returns what replaces it.
 pub type Materialise = Box<dyn FnOnce(DataPtr, usize) -> Result<DataPtr> + Send>;
 
-// SAFETY: the cells are read and written only by whoever holds the access word for writing, or by
-// the last owner; everything else is atomic.
+// SAFETY: the cells are read and written only by whoever is inside for writing, or by the last
+// owner; everything else is atomic.
 unsafe impl Send for StorageImpl {}
 // SAFETY: as above.
 unsafe impl Sync for StorageImpl {}
@@ -89,7 +90,7 @@ impl StorageImpl {
             flags: AtomicU8::new(if resizable { RESIZABLE } else { 0 }),
             nbytes: AtomicUsize::new(nbytes),
             allocator: UnsafeCell::new(allocator),
-            access: AccessWord::new(),
+            access: AccessState::biased_to(slots()),
             pyobject: PyObjectSlot::empty(),
             extra: AtomicPtr::new(ptr::null_mut()),
         }
@@ -98,7 +99,7 @@ impl StorageImpl {
     /// Swaps the memory.
     ///
     /// # Safety
-    /// The caller must hold the access word for writing or be the last owner.
+    /// The caller must be inside for writing or be the last owner.
     unsafe fn replace_data_ptr(&self, new: DataPtr) -> DataPtr {
         let (data, context, deleter, _) = new.into_parts();
         let old_data = self.data.swap(data, Ordering::Relaxed);
@@ -125,16 +126,16 @@ impl StorageImpl {
         self.device
     }
 
-    /// The start of the memory; null for meta and empty storages. May only be dereferenced while
-    /// the access word is held.
+    /// The start of the memory; null for meta and empty storages. May only be dereferenced by who
+    /// has entered.
     #[inline]
     pub fn data_ptr(&self) -> *mut u8 {
         self.data.load(Ordering::Relaxed)
     }
 
-    /// The word that readers and writers of the contents hold.
+    /// Who is inside.
     #[inline]
-    pub(crate) fn access(&self) -> &AccessWord {
+    pub(crate) fn access(&self) -> &AccessState {
         &self.access
     }
 
@@ -184,26 +185,31 @@ impl StorageImpl {
         }
     }
 
-    /// What must happen before the contents are written while the word is held: materialise hooks
-    /// and refusals.
+    /// What must happen once the contents are entered: refusals, and materialise hooks for writing.
     #[inline]
-    pub(crate) fn before_write(&self) -> Result<()> {
-        if self.has(CHECK_WRITE) { self.run_write_checks() } else { Ok(()) }
+    pub(crate) fn before_access(&self, write: bool) -> Result<()> {
+        let relevant = if write { CHECK_ACCESS | CHECK_WRITE } else { CHECK_ACCESS };
+        if self.has(relevant) { self.run_checks(write) } else { Ok(()) }
     }
 
     #[cold]
-    fn run_write_checks(&self) -> Result<()> {
+    fn run_checks(&self, write: bool) -> Result<()> {
         let extra = self.extra();
+        if let Some(message) = lock(&extra.access_error).clone() {
+            bail!(Runtime, "{message}");
+        }
+        if !write {
+            return Ok(());
+        }
         if let Some(message) = lock(&extra.write_error).clone() {
             bail!(Runtime, "{message}");
         }
         let Some(materialise) = lock(&extra.materialise).take() else { return Ok(()) };
-        // SAFETY: `before_write` is called by holders of the word for writing only.
+        // SAFETY: with `write` the caller is inside for writing.
         let old = unsafe { self.replace_data_ptr(DataPtr::null(self.device)) };
         let new = materialise(old, self.nbytes())?;
         // SAFETY: as above.
         drop(unsafe { self.replace_data_ptr(new) });
-        self.flags.fetch_and(!CHECK_WRITE, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -327,7 +333,7 @@ impl Storage {
 
     /// The allocator that resizing asks.
     fn allocator(&self) -> Result<&'static dyn Allocator> {
-        // SAFETY: callers hold the word for writing.
+        // SAFETY: callers are inside for writing.
         match unsafe { *self.0.allocator.get() } {
             Some(allocator) => Ok(allocator),
             None => get_allocator(self.device().device_type),
@@ -339,15 +345,15 @@ impl Storage {
     pub fn resize(&self, nbytes: usize) -> Result<()> {
         let _hold = Hold::new(&self.0, Access::Write)?;
         ensure!(self.is_resizable(), Runtime, "Trying to resize storage that is not resizable");
-        self.0.before_write()?;
+        self.0.before_access(true)?;
         let allocator = self.allocator()?;
         let fresh = allocator.allocate(nbytes)?;
         let kept = nbytes.min(self.nbytes());
         if kept > 0 && !self.data_ptr().is_null() && !fresh.get().is_null() {
-            // SAFETY: both blocks have at least `kept` bytes; the old one is held for writing.
+            // SAFETY: both blocks have at least `kept` bytes; `_hold` is for writing.
             unsafe { allocator.copy_data(fresh.get(), self.data_ptr(), kept) };
         }
-        // SAFETY: the word is held for writing.
+        // SAFETY: `_hold` is for writing.
         drop(unsafe { self.0.replace_data_ptr(fresh) });
         self.0.nbytes.store(nbytes, Ordering::Relaxed);
         Ok(())
@@ -364,7 +370,7 @@ impl Storage {
             data.device(),
             self.device()
         );
-        // SAFETY: the word is held for writing.
+        // SAFETY: `_hold` is for writing.
         let old = unsafe { self.0.replace_data_ptr(data) };
         self.0.nbytes.store(nbytes, Ordering::Relaxed);
         Ok(old)
@@ -379,7 +385,7 @@ impl Storage {
         );
         drop(self.set_data_ptr(data, nbytes)?);
         let _hold = Hold::new(&self.0, Access::Write)?;
-        // SAFETY: the word is held for writing.
+        // SAFETY: `_hold` is for writing.
         unsafe { *self.0.allocator.get() = None };
         self.0.flags.fetch_and(!RESIZABLE, Ordering::Relaxed);
         Ok(())
@@ -440,27 +446,10 @@ impl WeakStorage {
     }
 }
 
-impl StorageImpl {
-    /// The message that refuses any access to the data, if one is set.
-    pub(crate) fn access_error(&self) -> Option<String> {
-        if self.extra.load(Ordering::Acquire).is_null() {
-            return None;
-        }
-        lock(&self.extra().access_error).clone()
-    }
-}
-
 impl Storage {
     /// Makes every later access to the data fail with `message`; `None` allows it again.
     pub fn set_access_error(&self, message: Option<String>) {
         *lock(&self.0.extra().access_error) = message;
-    }
-
-    /// The error of [`set_access_error`](Self::set_access_error), if one is set.
-    pub fn check_accessible(&self) -> Result<()> {
-        match self.0.access_error() {
-            Some(message) => Err(err!(Runtime, "{message}")),
-            None => Ok(()),
-        }
+        self.0.flags.fetch_or(CHECK_ACCESS, Ordering::Relaxed);
     }
 }

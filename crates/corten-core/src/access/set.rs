@@ -1,14 +1,14 @@
 //! The access set of a kernel.
 
 use std::cell::Cell;
-use std::marker::PhantomData;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::slice;
 
 use smallvec::SmallVec;
 
-use super::{Access, Hold};
-use crate::{DType, Element, Result, Storage, TensorBase, bail, ensure};
+use super::Access;
+use super::enter::Entered;
+use crate::{DType, Element, Result, StorageImpl, TensorBase, bail, ensure};
 
 /// The operands of a kernel, held for the kernel's time.
 ///
@@ -17,23 +17,14 @@ use crate::{DType, Element, Result, Storage, TensorBase, bail, ensure};
 #[derive(Debug)]
 pub struct AccessSet<'a> {
     operands: SmallVec<[Operand<'a>; 4]>,
-    #[allow(dead_code, reason = "dropping the holds releases the storages")]
-    holds: SmallVec<[Hold; 4]>,
-    thread: PhantomData<*mut ()>,
-}
-
-/// Held storages, released when dropped, by the same thread.
-#[derive(Debug)]
-pub struct Holds {
-    _holds: SmallVec<[Hold; 4]>,
+    #[allow(dead_code, reason = "dropping it leaves the storages")]
+    entered: Entered,
 }
 
 #[derive(Debug)]
 struct Operand<'a> {
     tensor: &'a TensorBase,
-    base: *mut u8,
-    nbytes: usize,
-    key: usize,
+    storage: *const StorageImpl,
     mode: Access,
     taken: Cell<bool>,
 }
@@ -42,44 +33,18 @@ impl<'a> AccessSet<'a> {
     /// Holds the storages of all operands, or none of them on error.
     ///
     /// Undefined tensors and tensors without a storage take part with a null pointer.
+    #[inline]
     pub fn acquire(wanted: &[(&'a TensorBase, Access)]) -> Result<Self> {
-        let mut storages = SmallVec::<[(Storage, Access); 4]>::new();
-        let mut keys = SmallVec::<[usize; 4]>::new();
-        for (tensor, mode) in wanted {
-            let Some(storage) = tensor.storage_opt() else {
-                keys.push(0);
-                continue;
-            };
-            keys.push(storage.key());
-            match storages.iter_mut().find(|(held, _)| held.ptr_eq(&storage)) {
-                Some((_, strongest)) => *strongest = (*strongest).max(*mode),
-                None => storages.push((storage, *mode)),
+        let (entered, found) = Entered::new(wanted)?;
+        let mut operands = SmallVec::new();
+        for (&(tensor, mode), &storage) in wanted.iter().zip(&found) {
+            let operand = Operand { tensor, storage, mode, taken: Cell::new(false) };
+            if let Some(storage) = operand.storage() {
+                storage.before_access(mode == Access::Write)?;
             }
+            operands.push(operand);
         }
-        storages.sort_unstable_by_key(|(storage, _)| storage.key());
-        let mut holds = SmallVec::new();
-        for (storage, mode) in &storages {
-            holds.push(Hold::new(&storage.0, *mode)?);
-            storage.check_accessible()?;
-            if *mode == Access::Write {
-                storage.0.before_write()?;
-            }
-        }
-        let operand = |(&(tensor, mode), &key): (&(&'a TensorBase, Access), &usize)| {
-            let storage = storages.iter().find(|(storage, _)| storage.key() == key);
-            let (base, nbytes) = match storage {
-                Some((storage, _)) => (storage.data_ptr(), storage.nbytes()),
-                None => (ptr::null_mut(), 0),
-            };
-            Operand { tensor, base, nbytes, key, mode, taken: Cell::new(false) }
-        };
-        let operands = wanted.iter().zip(&keys).map(operand).collect();
-        Ok(Self { operands, holds, thread: PhantomData })
-    }
-
-    /// Keeps the storages held without borrowing the tensors; for whoever owns those as well.
-    pub fn into_holds(self) -> Holds {
-        Holds { _holds: self.holds }
+        Ok(Self { operands, entered })
     }
 
     /// How many operands there are.
@@ -94,88 +59,106 @@ impl<'a> AccessSet<'a> {
 
     /// The elements of operand `index`, which must be contiguous and of dtype `T`.
     pub fn read<T: Element>(&self, index: usize) -> Result<&[T]> {
-        let operand = &self.operands[index];
-        let (data, len) = operand.contiguous::<T>()?;
-        let shared_with_writer = self
-            .operands
-            .iter()
-            .any(|other| other.key == operand.key && other.key != 0 && other.taken.get());
+        let operand = self.operand(index)?;
+        let shared_with_writer = self.sharing(operand).any(|other| other.taken.get());
         ensure!(!shared_with_writer, Runtime, "operand {index} shares memory with a written one");
-        // SAFETY: `contiguous` has checked pointer, bounds and alignment; the storage is held, and
-        // no mutable slice of it was handed out.
-        let elements = unsafe { slice::from_raw_parts(data, len) };
-        if T::DTYPE == DType::Bool {
-            check_bools(elements)?;
-        }
-        Ok(elements)
+        let (data, len) = operand.contiguous::<T>()?;
+        // SAFETY: `contiguous` has checked pointer, bounds, alignment and values; the storage is
+        // entered, and no mutable slice of it was handed out.
+        Ok(unsafe { slice::from_raw_parts(data, len) })
     }
 
     /// The elements of operand `index` for writing, once. It must be declared [`Access::Write`],
     /// be contiguous, of dtype `T`, and its storage must belong to no other operand.
     #[allow(clippy::mut_from_ref, reason = "each operand is handed out at most once")]
     pub fn write<T: Element>(&self, index: usize) -> Result<&mut [T]> {
-        let operand = &self.operands[index];
-        ensure!(operand.mode == Access::Write, Runtime, "operand {index} is not declared written");
-        let sharers = self.operands.iter().filter(|other| other.key == operand.key).count();
+        let operand = self.operand(index)?;
+        operand.check_writable(index)?;
         ensure!(
-            operand.key == 0 || sharers == 1,
+            self.sharing(operand).count() <= 1,
             Runtime,
             "operand {index} shares its storage with another operand"
         );
         let (data, len) = operand.contiguous::<T>()?;
         ensure!(!operand.taken.replace(true), Runtime, "operand {index} was taken already");
-        // SAFETY: as in `read`; the storage is held for writing and this is its only slice.
-        let elements = unsafe { slice::from_raw_parts_mut(data, len) };
-        if T::DTYPE == DType::Bool {
-            check_bools(elements)?;
-        }
-        Ok(elements)
+        // SAFETY: as in `read`; the storage is entered for writing and this is its only slice.
+        Ok(unsafe { slice::from_raw_parts_mut(data, len) })
     }
 
     /// A pointer to the first element of operand `index`, of dtype `T`; null if it has no data.
     ///
     /// Dereferencing it is sound within the bounds of [`extent`](Self::extent), until the set is
     /// dropped.
+    #[inline]
     pub fn read_ptr<T: Element>(&self, index: usize) -> Result<*const T> {
-        Ok(self.operands[index].pointer::<T>()?.cast_const())
+        let operand = self.operand(index)?;
+        operand.check_dtype::<T>()?;
+        Ok(operand.byte_ptr().cast_const().cast())
     }
 
     /// As [`read_ptr`](Self::read_ptr), for writing: the operand must be declared written.
+    #[inline]
     pub fn write_ptr<T: Element>(&self, index: usize) -> Result<*mut T> {
-        let operand = &self.operands[index];
-        ensure!(operand.mode == Access::Write, Runtime, "operand {index} is not declared written");
-        operand.pointer::<T>()
+        let operand = self.operand(index)?;
+        operand.check_writable(index)?;
+        operand.check_dtype::<T>()?;
+        Ok(operand.byte_ptr().cast())
     }
 
     /// As [`read_ptr`](Self::read_ptr), without a dtype.
+    #[inline]
     pub fn byte_ptr(&self, index: usize) -> *mut u8 {
-        self.operands[index].byte_pointer()
+        self.operands.get(index).map_or(ptr::null_mut(), Operand::byte_ptr)
     }
 
-    /// Start and size of the held storage of operand `index`.
+    /// Start and size in bytes of the storage of operand `index`.
     pub fn extent(&self, index: usize) -> (*mut u8, usize) {
-        let operand = &self.operands[index];
-        (operand.base, operand.nbytes)
+        let storage = self.operands.get(index).and_then(Operand::storage);
+        storage.map_or((ptr::null_mut(), 0), |storage| (storage.data_ptr(), storage.nbytes()))
+    }
+
+    fn operand(&self, index: usize) -> Result<&Operand<'a>> {
+        match self.operands.get(index) {
+            Some(operand) => Ok(operand),
+            None => bail!(Internal, "operand {index} of {}", self.operands.len()),
+        }
+    }
+
+    /// All operands with the storage of one, that one included.
+    fn sharing(&self, operand: &Operand<'a>) -> impl Iterator<Item = &Operand<'a>> {
+        let storage = operand.storage;
+        self.operands
+            .iter()
+            .filter(move |other| !storage.is_null() && ptr::eq(other.storage, storage))
     }
 }
 
 impl Operand<'_> {
-    fn byte_pointer(&self) -> *mut u8 {
-        if self.base.is_null() {
-            return self.base;
+    #[inline]
+    fn storage(&self) -> Option<&StorageImpl> {
+        // SAFETY: the set is inside of the storage, which keeps it alive; null means none.
+        unsafe { self.storage.as_ref() }
+    }
+
+    #[inline]
+    fn byte_ptr(&self) -> *mut u8 {
+        let base = self.storage().map_or(ptr::null_mut(), StorageImpl::data_ptr);
+        if base.is_null() {
+            return base;
         }
-        let offset = self.tensor.storage_offset() * self.tensor.itemsize() as i64;
-        self.base.wrapping_offset(offset as isize)
+        let offset = self.tensor.storage_offset() as isize * self.tensor.itemsize() as isize;
+        base.wrapping_offset(offset)
     }
 
-    fn pointer<T: Element>(&self) -> Result<*mut T> {
-        self.check_dtype::<T>()?;
-        Ok(self.byte_pointer().cast())
+    fn check_writable(&self, index: usize) -> Result<()> {
+        ensure!(self.mode == Access::Write, Runtime, "operand {index} is not declared written");
+        Ok(())
     }
 
+    #[inline]
     fn check_dtype<T: Element>(&self) -> Result<()> {
-        let found = self.tensor.dtype();
-        ensure!(found == T::DTYPE, Runtime, "expected scalar type {} but found {found}", T::DTYPE);
+        let (found, wanted) = (self.tensor.dtype(), T::DTYPE);
+        ensure!(found == wanted, Runtime, "expected scalar type {wanted} but found {found}");
         Ok(())
     }
 
@@ -184,31 +167,33 @@ impl Operand<'_> {
         self.check_dtype::<T>()?;
         let geometry = self.tensor.geometry();
         ensure!(geometry.is_contiguous(), Runtime, "a slice needs a contiguous tensor");
+        ensure!(self.tensor.device().is_cpu(), Runtime, "the data is not in host memory");
         let len = geometry.numel as usize;
         if len == 0 {
-            return Ok((ptr::NonNull::dangling().as_ptr(), 0));
+            return Ok((NonNull::dangling().as_ptr(), 0));
         }
-        if self.base.is_null() {
-            bail!(Runtime, "the tensor has no data on this device");
-        }
-        let end = usize::try_from(geometry.storage_offset)
-            .ok()
-            .and_then(|offset| offset.checked_add(len)?.checked_mul(size_of::<T>()));
-        let within = end.is_some_and(|end| end <= self.nbytes);
-        ensure!(within, Runtime, "the tensor reaches beyond its storage of {} bytes", self.nbytes);
-        let data = self.base.wrapping_add(geometry.storage_offset as usize * size_of::<T>());
-        let data: *mut T = data.cast();
+        let (base, nbytes) = match self.storage() {
+            Some(storage) if !storage.data_ptr().is_null() => {
+                (storage.data_ptr(), storage.nbytes())
+            }
+            _ => bail!(Runtime, "Cannot access data pointer of Tensor that doesn't have storage"),
+        };
+        let start = usize::try_from(geometry.storage_offset).ok();
+        let end = start.and_then(|start| start.checked_add(len)?.checked_mul(size_of::<T>()));
+        let within = end.is_some_and(|end| end <= nbytes);
+        ensure!(within, Runtime, "the tensor reaches beyond its storage of {nbytes} bytes");
+        let data: *mut T = base.cast::<T>().wrapping_add(geometry.storage_offset as usize);
         ensure!(data.is_aligned(), Runtime, "the data is not aligned for {}", T::DTYPE);
-        ensure!(self.tensor.device().is_cpu(), Runtime, "the data is not in host memory");
+        if T::DTYPE == DType::Bool {
+            // SAFETY: the range was checked above, and bytes have no invalid values.
+            check_bools(unsafe { slice::from_raw_parts(data.cast(), len) })?;
+        }
         Ok((data, len))
     }
 }
 
 /// Bytes other than 0 and 1 are not valid bools in Rust.
-fn check_bools<T>(elements: &[T]) -> Result<()> {
-    debug_assert_eq!(size_of::<T>(), 1);
-    // SAFETY: the elements are one byte each.
-    let bytes = unsafe { slice::from_raw_parts(elements.as_ptr().cast::<u8>(), elements.len()) };
+fn check_bools(bytes: &[u8]) -> Result<()> {
     let valid = bytes.iter().fold(0, |seen, byte| seen | byte) <= 1;
     ensure!(valid, Runtime, "a bool tensor holds bytes other than 0 and 1");
     Ok(())

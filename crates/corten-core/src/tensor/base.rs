@@ -11,6 +11,7 @@ use super::extra::ExtraCell;
 use super::shape::{INLINE, SizesAndStrides};
 use super::version::VersionSlot;
 use super::{AutogradMeta, ExtraMeta, Geometry, VersionCounter};
+use crate::access::{retire, with_published};
 use crate::geometry::{ContiguityFlags, wrap_dim_strict};
 use crate::keys::{ADINPLACEORVIEW, AUTOGRAD_KEYS, PYTHON_KEYS};
 use crate::refcount::PyObjectSlot;
@@ -572,11 +573,19 @@ impl TensorImpl {
     }
 
     /// The storage, if there is one.
+    #[inline]
     pub fn storage_opt(&self) -> Option<Storage> {
-        let _guard = self.shape.lock();
-        let storage = NonNull::new(self.storage.load(Ordering::Relaxed))?;
-        // SAFETY: the tensor holds the storage, and the lock keeps it from being exchanged.
-        Some(Storage(unsafe { IntrusivePtr::clone_from_raw(storage) }))
+        let clone = |storage: &StorageImpl| {
+            // SAFETY: the storage is alive during the call.
+            Storage(unsafe { IntrusivePtr::clone_from_raw(NonNull::from_ref(storage)) })
+        };
+        with_published(&self.storage, clone)
+    }
+
+    /// The handle, for who enters the storage.
+    #[inline(always)]
+    pub(crate) fn storage_source(&self) -> &AtomicPtr<StorageImpl> {
+        &self.storage
     }
 
     /// The storage.
@@ -610,8 +619,7 @@ impl TensorImpl {
         if self.numel() == 0 {
             return ptr::null_mut();
         }
-        let Some(storage) = self.storage_opt() else { return ptr::null_mut() };
-        let base = storage.data_ptr();
+        let base = with_published(&self.storage, StorageImpl::data_ptr).unwrap_or(ptr::null_mut());
         if base.is_null() {
             return base;
         }
@@ -667,15 +675,18 @@ impl TensorImpl {
         self.replace_info(Info::SHAPE_FLAGS, flags);
     }
 
-    /// Exchanges the storage handle and returns the old one.
-    pub(super) fn swap_storage(&self, storage: Option<Storage>) -> Option<Storage> {
+    /// Exchanges the storage handle. The old storage stays as long as somebody uses it through
+    /// this tensor.
+    pub(super) fn swap_storage(&self, storage: Option<Storage>) {
         let new = storage.map_or(ptr::null_mut(), |storage| storage.0.into_raw().as_ptr());
         let old = {
             let _guard = self.shape.lock();
-            self.storage.swap(new, Ordering::AcqRel)
+            self.storage.swap(new, Ordering::SeqCst)
         };
-        // SAFETY: the tensor owned the reference that is taken out here.
-        Some(Storage(unsafe { IntrusivePtr::from_raw(NonNull::new(old)?) }))
+        if let Some(old) = NonNull::new(old) {
+            // SAFETY: the tensor owned the reference that is taken out here.
+            retire(Storage(unsafe { IntrusivePtr::from_raw(old) }));
+        }
     }
 }
 

@@ -45,7 +45,7 @@ impl TensorBase {
     pub fn shallow_copy_from(&self, source: &Self) -> Result<()> {
         ensure!(self.defined(), Runtime, "cannot copy into an undefined tensor");
         let geometry = source.geometry();
-        drop(self.swap_storage(source.storage_opt()));
+        self.swap_storage(source.storage_opt());
         self.set_dtype(source.dtype());
         self.set_device(source.device());
         let kept = self.key_set() & PYTHON_KEYS;
@@ -84,7 +84,7 @@ impl TensorBase {
     pub fn set_storage(&self, storage: Storage) -> Result<()> {
         self.check_metadata_change("set_storage")?;
         self.set_device(storage.device());
-        drop(self.swap_storage(Some(storage)));
+        self.swap_storage(Some(storage));
         Ok(())
     }
 
@@ -107,7 +107,7 @@ impl TensorBase {
         )?;
         let numel = checked_numel(sizes)?;
         self.set_device(storage.device());
-        drop(self.swap_storage(Some(storage)));
+        self.swap_storage(Some(storage));
         self.store_geometry(sizes, strides, storage_offset, numel);
         Ok(())
     }

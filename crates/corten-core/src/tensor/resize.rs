@@ -33,7 +33,7 @@ impl TensorBase {
             Some(storage) if storage.nbytes() >= needed => Ok(()),
             Some(storage) => storage.resize(needed),
             None => {
-                drop(self.swap_storage(Some(Storage::new(needed, self.device())?)));
+                self.swap_storage(Some(Storage::new(needed, self.device())?));
                 Ok(())
             }
         }
