@@ -7,6 +7,7 @@
 pub mod any;
 mod boxed;
 pub mod composite;
+mod data;
 pub mod derived;
 pub mod dispatch;
 pub mod index;

@@ -18,6 +18,12 @@ pub trait AutogradMeta: Any + Send + Sync {
     /// Whether no recorded operator produced the tensor.
     fn is_leaf(&self) -> bool;
 
+    /// The name of the node that produced the tensor, such as `AddBackward0`; `None` for leaves.
+    fn grad_fn_name(&self, tensor: &TensorBase) -> Option<String> {
+        let _ = tensor;
+        None
+    }
+
     /// The collected gradient.
     fn grad(&self) -> Option<TensorBase>;
 

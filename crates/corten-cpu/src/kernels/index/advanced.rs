@@ -104,13 +104,6 @@ struct Plan {
 
 impl Plan {
     fn new(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Self> {
-        ensure!(
-            indices.len() <= self_.dim().max(1) || masks_consume(indices) > 0,
-            Index,
-            "too many indices for tensor of dimension {} (got {})",
-            self_.dim(),
-            indices.len()
-        );
         let mut expanded = expand_masks(self_, indices)?;
         ensure!(
             expanded.len() <= self_.dim(),
@@ -230,10 +223,6 @@ impl Plan {
 
 fn is_mask(index: &Tensor) -> bool {
     matches!(index.dtype(), DType::Bool | DType::UInt8)
-}
-
-fn masks_consume(indices: &[Option<Tensor>]) -> usize {
-    indices.iter().flatten().filter(|index| is_mask(index)).count()
 }
 
 /// Replaces each mask of rank k by k index tensors, and other dtypes by i64.

@@ -1,0 +1,228 @@
+//! Indexing as Python writes it: `t[0, 1:3, None, ..., mask]`, for reading and writing.
+//!
+//! Items are applied from left to right. Integers select at once, also rank-0 integer tensors;
+//! what is left of tensors becomes one advanced index at the end.
+
+mod item;
+
+use crate::{Tensor, op};
+use corten_core::{DType, Device, Dims, Layout, Result, Scalar, bail, ensure, warn};
+pub use item::{Ellipsis, IndexItem, IntoIndex, NewAxis, Slice};
+
+impl Tensor {
+    /// The part of the tensor that an index selects: a view where the index has no tensors.
+    ///
+    /// # Errors
+    /// `Index` when the index does not fit.
+    pub fn i(&self, index: impl IntoIndex) -> Result<Tensor> {
+        get(self, &index.into_index())
+    }
+
+    /// Writes a tensor to the part that an index selects.
+    ///
+    /// # Errors
+    /// `Index` when the index does not fit, `Runtime` when the value does not.
+    pub fn set_i(&self, index: impl IntoIndex, value: &Tensor) -> Result<()> {
+        set(self, &index.into_index(), value)
+    }
+}
+
+/// Reads `self_[items]`.
+///
+/// # Errors
+/// `Index` when the items do not fit the tensor; `Value` for a slice step that is not positive.
+pub fn get(self_: &Tensor, items: &[IndexItem]) -> Result<Tensor> {
+    let applied = apply(self_, items)?;
+    if !applied.indices.is_empty() {
+        return op::index_tensor(&applied.view, &applied.indices);
+    }
+    match applied.view.is_same(self_) {
+        true => op::alias(self_),
+        false => Ok(applied.view),
+    }
+}
+
+/// Writes `self_[items] = value`, the value broadcast and converted.
+///
+/// # Errors
+/// As [`get`]; `Runtime` when the value does not fit.
+pub fn set(self_: &Tensor, items: &[IndexItem], value: &Tensor) -> Result<()> {
+    if let [IndexItem::Bool(chosen)] = items {
+        // A single truth value writes everything or nothing.
+        return if *chosen { copy_to(&op::unsqueeze(self_, 0)?, value) } else { Ok(()) };
+    }
+    let applied = apply(self_, items)?;
+    if applied.indices.is_empty() {
+        return copy_to(&applied.view, value);
+    }
+    let value = without_leading_ones(value)?;
+    op::index_put_(&applied.view, &applied.indices, &value, false)?;
+    Ok(())
+}
+
+/// Writes `self_[items] = number`.
+///
+/// # Errors
+/// As [`set`]; `Runtime` when the number does not fit the dtype.
+pub fn set_scalar(self_: &Tensor, items: &[IndexItem], number: Scalar) -> Result<()> {
+    let (dtype, device) = (self_.dtype(), self_.device());
+    let value = op::full(&[], number, Some(dtype), Some(Layout::Strided), Some(device), None)?;
+    set(self_, items, &value)
+}
+
+struct Applied {
+    view: Tensor,
+    indices: Vec<Option<Tensor>>,
+}
+
+/// Applies all items but tensors, which are collected.
+fn apply(self_: &Tensor, items: &[IndexItem]) -> Result<Applied> {
+    let specified: usize = items.iter().map(IndexItem::dimensions).sum();
+    let rank = self_.dim();
+    ensure!(specified <= rank || is_scalar_access(self_, items), Index, "too many indices for tensor of dimension {rank}");
+    let mut walk = Walk { view: self_.clone(), dim: 0, indices: Vec::new(), pending: 0 };
+    for item in items {
+        match item {
+            IndexItem::Int(index) => walk.select(*index)?,
+            IndexItem::Slice(slice) => walk.slice(slice)?,
+            IndexItem::Ellipsis => walk.skip(rank - specified.min(rank)),
+            IndexItem::None => walk.insert()?,
+            IndexItem::Bool(chosen) => walk.truth(*chosen)?,
+            IndexItem::Tensor(tensor) => walk.tensor(tensor)?,
+        }
+    }
+    Ok(Applied { view: walk.view, indices: walk.indices })
+}
+
+/// Single items on a rank-0 tensor have messages of their own.
+fn is_scalar_access(self_: &Tensor, items: &[IndexItem]) -> bool {
+    self_.dim() == 0 && matches!(items, [IndexItem::Int(_) | IndexItem::Slice(_)])
+}
+
+struct Walk {
+    view: Tensor,
+    /// The dimension of `view` that the next item is for.
+    dim: usize,
+    indices: Vec<Option<Tensor>>,
+    /// Dimensions passed since the last recorded index.
+    pending: usize,
+}
+
+impl Walk {
+    fn skip(&mut self, dims: usize) {
+        self.dim += dims;
+        self.pending += dims;
+    }
+
+    fn select(&mut self, index: i64) -> Result<()> {
+        ensure!(
+            self.view.dim() > 0,
+            Index,
+            "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or \
+             `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number"
+        );
+        let size = self.view.sizes()[self.dim];
+        ensure!(
+            (-size..size).contains(&index),
+            Index,
+            "index {index} is out of bounds for dimension {} with size {size}",
+            self.dim
+        );
+        self.view = op::select_int(&self.view, self.dim as i64, index)?;
+        Ok(())
+    }
+
+    fn slice(&mut self, slice: &Slice) -> Result<()> {
+        ensure!(self.view.dim() > 0, Index, "slice() cannot be applied to a 0-dim tensor.");
+        let step = slice.step.unwrap_or(1);
+        ensure!(step != 0, Value, "slice step cannot be zero");
+        ensure!(step > 0, Value, "step must be greater than zero");
+        let everything = slice.start.unwrap_or(0) == 0 && slice.stop.is_none() && step == 1;
+        if !everything {
+            let dim = self.dim as i64;
+            self.view = op::slice_tensor(&self.view, dim, slice.start, slice.stop, step)?;
+        }
+        self.skip(1);
+        Ok(())
+    }
+
+    fn insert(&mut self) -> Result<()> {
+        self.view = op::unsqueeze(&self.view, self.dim as i64)?;
+        self.skip(1);
+        Ok(())
+    }
+
+    /// A truth value is a new dimension of which everything or nothing is taken.
+    fn truth(&mut self, chosen: bool) -> Result<()> {
+        self.view = op::unsqueeze(&self.view, self.dim as i64)?;
+        let device = Some(self.view.device());
+        let index = op::zeros(&[i64::from(chosen)], Some(DType::Int64), None, device, None)?;
+        self.record(index, 1);
+        Ok(())
+    }
+
+    fn tensor(&mut self, tensor: &Tensor) -> Result<()> {
+        let dtype = tensor.dtype();
+        if tensor.dim() == 0 && dtype.is_integral(true) {
+            return match dtype {
+                DType::Bool | DType::UInt8 => self.truth(op::item(tensor)?.to_bool()),
+                _ => self.select(op::item(tensor)?.to_i64()),
+            };
+        }
+        if dtype == DType::UInt8 {
+            warn(
+                "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool \
+                 instead.",
+            );
+        }
+        let device = self.view.device();
+        let index = match tensor.device() == device || device == Device::META {
+            true => tensor.clone(),
+            false => op::to_device(tensor, device, dtype, false, false, None)?,
+        };
+        let dims = IndexItem::Tensor(tensor.clone()).dimensions();
+        self.record(index, dims);
+        Ok(())
+    }
+
+    fn record(&mut self, index: Tensor, dims: usize) {
+        self.indices.extend(std::iter::repeat_n(None, self.pending));
+        self.indices.push(Some(index));
+        self.pending = 0;
+        self.dim += dims;
+    }
+}
+
+/// Copies a value that broadcasts, ignoring its leading dimensions of size 1.
+fn copy_to(target: &Tensor, value: &Tensor) -> Result<()> {
+    if target.sizes() == value.sizes() {
+        op::copy_(target, value, false)?;
+        return Ok(());
+    }
+    let stripped = without_leading_ones(value)?;
+    let expanded = op::expand(&stripped, &target.sizes(), false)?;
+    op::copy_(target, &expanded, false)?;
+    Ok(())
+}
+
+fn without_leading_ones(value: &Tensor) -> Result<Tensor> {
+    let sizes = value.sizes();
+    let first = sizes.iter().position(|size| *size != 1).unwrap_or(sizes.len());
+    if first == 0 {
+        return Ok(value.clone());
+    }
+    let rest: Dims = sizes[first..].into();
+    op::view(value, &rest)
+}
+
+/// An index that no tensor has, for front ends that check types themselves.
+///
+/// # Errors
+/// Always `Index`.
+pub fn invalid(kind: &str) -> Result<IndexItem> {
+    bail!(
+        Index,
+        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid \
+         indices (got {kind})"
+    )
+}

@@ -1,0 +1,107 @@
+//! One number as text, all numbers of a tensor in one notation and width.
+
+use super::Options;
+
+/// The notation of a tensor's elements and the width that holds all of them.
+pub(super) struct Notation {
+    kind: Kind,
+    pub(super) width: usize,
+}
+
+enum Kind {
+    /// Text as it is: integers and truth values.
+    Plain,
+    /// Whole numbers with a trailing point.
+    Whole,
+    Fixed(usize),
+    Scientific(usize),
+}
+
+impl Notation {
+    /// The notation for elements that are written as they are.
+    pub(super) fn plain<'a>(elements: impl Iterator<Item = &'a String>) -> Self {
+        Self { kind: Kind::Plain, width: elements.map(String::len).max().unwrap_or(1).max(1) }
+    }
+
+    /// The notation that suits floating-point values; zeros and non-finite ones do not count.
+    pub(super) fn of(values: &[f64], options: &Options) -> Self {
+        let counted = || values.iter().copied().filter(|v| v.is_finite() && *v != 0.0);
+        let magnitudes = || counted().map(f64::abs);
+        let max = magnitudes().fold(0.0, f64::max);
+        let min = magnitudes().fold(f64::INFINITY, f64::min);
+        let none = max == 0.0;
+        let whole = counted().all(|value| value == value.ceil());
+        let wide = !none && (max / min > 1000.0 || max > 1e8 || (!whole && min < 1e-4));
+        let precision = options.precision;
+        let by_values = match (wide, whole) {
+            (true, _) => Kind::Scientific(precision),
+            (false, true) => Kind::Whole,
+            (false, false) => Kind::Fixed(precision),
+        };
+        let width = counted().map(|v| by_values.write(v).len()).max().unwrap_or(1).max(1);
+        let kind = match options.sci_mode {
+            Some(true) => Kind::Scientific(precision),
+            Some(false) if whole => Kind::Whole,
+            Some(false) => Kind::Fixed(precision),
+            None => by_values,
+        };
+        Self { kind, width }
+    }
+
+    /// A floating-point value, padded on the left.
+    pub(super) fn float(&self, value: f64) -> String {
+        self.pad(&self.kind.write(value))
+    }
+
+    /// A text, padded on the left.
+    pub(super) fn pad(&self, text: &str) -> String {
+        format!("{text:>width$}", width = self.width)
+    }
+
+    /// A complex value: this notation for the real part, another for the imaginary one.
+    pub(super) fn complex(&self, imaginary: &Self, re: f64, im: f64) -> String {
+        let im = format!("{}j", imaginary.float(im));
+        let im = im.trim_start();
+        let sign = if im.starts_with(['+', '-']) { "" } else { "+" };
+        format!("{}{sign}{im}", self.float(re))
+    }
+}
+
+impl Kind {
+    fn write(&self, value: f64) -> String {
+        match self {
+            _ if value.is_nan() => "nan".to_owned(),
+            _ if value.is_infinite() => (if value > 0.0 { "inf" } else { "-inf" }).to_owned(),
+            Self::Plain | Self::Whole => format!("{value:.0}."),
+            Self::Fixed(precision) => format!("{value:.precision$}"),
+            Self::Scientific(precision) => scientific(value, *precision),
+        }
+    }
+}
+
+/// C's `%e`: at least two digits of exponent.
+fn scientific(value: f64, precision: usize) -> String {
+    let text = format!("{value:.precision$e}");
+    match text.split_once('e') {
+        Some((mantissa, exponent)) => {
+            let (sign, digits) = match exponent.strip_prefix('-') {
+                Some(digits) => ('-', digits),
+                None => ('+', exponent),
+            };
+            format!("{mantissa}e{sign}{digits:0>2}")
+        }
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exponents_have_two_digits() {
+        assert_eq!(scientific(1e-5, 4), "1.0000e-05");
+        assert_eq!(scientific(-1.5e8, 4), "-1.5000e+08");
+        assert_eq!(scientific(1e200, 1), "1.0e+200");
+    }
+}

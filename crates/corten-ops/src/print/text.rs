@@ -1,0 +1,210 @@
+//! The layout of a tensor's text: brackets, lines, the suffixes after the elements.
+
+use super::format::Notation;
+use super::{Options, options};
+use crate::{Tensor, op};
+use corten_core::{Complex, DType, Device, DeviceType, Layout, Result, default_dtype};
+
+/// The text of a tensor, starting with `tensor(`.
+///
+/// # Errors
+/// When the data cannot be read.
+pub fn repr(tensor: &Tensor) -> Result<String> {
+    repr_with_prefix(tensor, "tensor(")
+}
+
+/// The text of a tensor after a prefix: a subclass has its own name there.
+///
+/// # Errors
+/// When the data cannot be read.
+pub fn repr_with_prefix(tensor: &Tensor, prefix: &str) -> Result<String> {
+    if !tensor.defined() {
+        return Ok(format!("{prefix})"));
+    }
+    let options = options();
+    let indent = prefix.chars().count();
+    let mut suffixes = Vec::new();
+    if tensor.device().device_type != DeviceType::Cpu {
+        suffixes.push(format!("device='{}'", tensor.device()));
+    }
+    let elements = elements(tensor, indent, &options, &mut suffixes)?;
+    if tensor.layout() != Layout::Strided {
+        suffixes.push(format!("layout={}", tensor.layout()));
+    }
+    suffixes.extend(gradient_suffix(tensor));
+    Ok(with_suffixes(format!("{prefix}{elements}"), &suffixes, indent, &options))
+}
+
+fn elements(
+    tensor: &Tensor,
+    indent: usize,
+    options: &Options,
+    suffixes: &mut Vec<String>,
+) -> Result<String> {
+    let dtype = tensor.dtype();
+    let is_default_float = dtype == default_dtype();
+    let dtype_suffix = || format!("dtype=torch.{}", dtype.name());
+    if tensor.device() == Device::META {
+        suffixes.push(size_suffix(tensor));
+        if !is_default_float {
+            suffixes.push(dtype_suffix());
+        }
+        return Ok("...".to_owned());
+    }
+    if tensor.numel() == 0 {
+        if tensor.dim() != 1 {
+            suffixes.push(size_suffix(tensor));
+        }
+        if !is_default_float {
+            suffixes.push(dtype_suffix());
+        }
+        return Ok("[]".to_owned());
+    }
+    let obvious = is_default_float
+        || dtype == default_dtype().to_complex()
+        || matches!(dtype, DType::Int64 | DType::Bool);
+    if !obvious {
+        suffixes.push(dtype_suffix());
+    }
+    let body = Body::read(tensor, options)?;
+    Ok(body.text(0, &mut 0, indent))
+}
+
+fn size_suffix(tensor: &Tensor) -> String {
+    let sizes = tensor.sizes();
+    let list: Vec<String> = sizes.iter().map(i64::to_string).collect();
+    match list.as_slice() {
+        [one] => format!("size=({one},)"),
+        _ => format!("size=({})", list.join(", ")),
+    }
+}
+
+fn gradient_suffix(tensor: &Tensor) -> Option<String> {
+    let meta = tensor.autograd_meta()?;
+    match meta.grad_fn_name(tensor) {
+        Some(name) => Some(format!("grad_fn=<{name}>")),
+        None => meta.requires_grad().then(|| "requires_grad=True".to_owned()),
+    }
+}
+
+fn with_suffixes(text: String, suffixes: &[String], indent: usize, options: &Options) -> String {
+    let last_line = text.rsplit('\n').next().unwrap_or_default();
+    let mut length = last_line.chars().count() + 2;
+    let mut result = text;
+    for suffix in suffixes {
+        let own = suffix.chars().count();
+        if length + own + 2 > options.linewidth {
+            result.push_str(&format!(",\n{}{suffix}", " ".repeat(indent)));
+            length = indent + own;
+        } else {
+            result.push_str(&format!(", {suffix}"));
+            length += own + 2;
+        }
+    }
+    result.push(')');
+    result
+}
+
+/// The shown elements as text, row-major, and the sizes they have.
+struct Body<'a> {
+    cells: Vec<String>,
+    /// What one cell takes, separator included.
+    cell_width: usize,
+    sizes: Vec<usize>,
+    /// Dimensions of which the middle is left out.
+    gaps: Vec<bool>,
+    options: &'a Options,
+}
+
+impl<'a> Body<'a> {
+    fn read(tensor: &Tensor, options: &'a Options) -> Result<Self> {
+        let summarise = tensor.numel() as f64 > options.threshold;
+        let plain = op::resolve_neg(&op::resolve_conj(&op::detach(tensor)?)?)?;
+        let mut shown = plain;
+        let mut gaps = vec![false; tensor.dim()];
+        let edge = options.edgeitems as i64;
+        for dim in 0..tensor.dim() {
+            let size = shown.sizes()[dim];
+            if summarise && size > 2 * edge {
+                let first = op::narrow(&shown, dim as i64, 0, edge)?;
+                let last = op::narrow(&shown, dim as i64, size - edge, edge)?;
+                shown = op::cat(&[first, last], dim as i64)?;
+                gaps[dim] = true;
+            }
+        }
+        let sizes = shown.sizes().iter().map(|size| *size as usize).collect();
+        let (cells, cell_width) = cells(&shown, options)?;
+        Ok(Self { cells, cell_width, sizes, gaps, options })
+    }
+
+    /// The text of the slice that starts at cell `next`, which moves on.
+    fn text(&self, dim: usize, next: &mut usize, indent: usize) -> String {
+        match self.sizes.len() - dim {
+            0 => self.cells.first().map(|cell| cell.trim_start().to_owned()).unwrap_or_default(),
+            1 => self.row(dim, next, indent),
+            rest => {
+                let edge = self.options.edgeitems;
+                let mut slices = Vec::with_capacity(self.sizes[dim] + 1);
+                for position in 0..self.sizes[dim] {
+                    if self.gaps[dim] && position == edge {
+                        slices.push("...".to_owned());
+                    }
+                    slices.push(self.text(dim + 1, next, indent + 1));
+                }
+                if self.gaps[dim] && edge == 0 {
+                    slices.push("...".to_owned());
+                }
+                let separator = format!(",{}{}", "\n".repeat(rest - 1), " ".repeat(indent + 1));
+                format!("[{}]", slices.join(&separator))
+            }
+        }
+    }
+
+    fn row(&self, dim: usize, next: &mut usize, indent: usize) -> String {
+        let edge = self.options.edgeitems;
+        let mut cells: Vec<&str> = Vec::with_capacity(self.sizes[dim] + 1);
+        for position in 0..self.sizes[dim] {
+            if self.gaps[dim] && position == edge {
+                cells.push(" ...");
+            }
+            cells.push(&self.cells[*next]);
+            *next += 1;
+        }
+        if self.gaps[dim] && edge == 0 {
+            cells.push("...");
+        }
+        let per_line = (self.options.linewidth.saturating_sub(indent) / self.cell_width).max(1);
+        let lines: Vec<String> = cells.chunks(per_line).map(|line| line.join(", ")).collect();
+        format!("[{}]", lines.join(&format!(",\n{}", " ".repeat(indent + 1))))
+    }
+}
+
+/// Every element as text in one notation, and the width of a cell with its separator.
+fn cells(shown: &Tensor, options: &Options) -> Result<(Vec<String>, usize)> {
+    let dtype = shown.dtype();
+    if dtype.is_complex() {
+        let values = shown.to_vec::<Complex<f64>>()?;
+        let parts = |part: fn(&Complex<f64>) -> f64| values.iter().map(part).collect::<Vec<_>>();
+        let re = Notation::of(&parts(|value| value.re), options);
+        let im = Notation::of(&parts(|value| value.im), options);
+        let cells = values.iter().map(|value| re.complex(&im, value.re, value.im)).collect();
+        return Ok((cells, re.width + im.width + 3));
+    }
+    if dtype.is_floating_point() {
+        let values = shown.to_vec::<f64>()?;
+        let notation = Notation::of(&values, options);
+        let cells = values.iter().map(|value| notation.float(*value)).collect();
+        return Ok((cells, notation.width + 2));
+    }
+    let texts: Vec<String> = match dtype {
+        DType::Bool => {
+            let name = |value: &bool| (if *value { "True" } else { "False" }).to_owned();
+            shown.to_vec::<bool>()?.iter().map(name).collect()
+        }
+        DType::UInt64 => shown.to_vec::<u64>()?.iter().map(u64::to_string).collect(),
+        _ => shown.to_vec::<i64>()?.iter().map(i64::to_string).collect(),
+    };
+    let notation = Notation::plain(texts.iter());
+    let cells = texts.iter().map(|text| notation.pad(text)).collect();
+    Ok((cells, notation.width + 2))
+}
