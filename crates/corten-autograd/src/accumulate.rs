@@ -73,7 +73,7 @@ fn accumulate(variable: &Tensor, meta: &Meta, grad: Tensor, holders: usize) -> R
     let recording = corten_core::grad_mode_enabled();
     let Some(old) = meta.grad_tensor() else {
         let strided = grad.layout() == Layout::Strided;
-        let unshared = grad.use_count() as usize <= holders;
+        let unshared = grad.use_count() <= holders;
         let new = if !recording && strided && unshared && obeys_layout_contract(&grad, variable) {
             if grad.autograd_meta().is_some() { graph::detached_alias(&grad)? } else { grad }
         } else {

@@ -1,9 +1,9 @@
 //! What a backward function sees and returns.
 
-use crate::node::{Grads, Node, VALUE, edge_range, undefined_grads};
+use crate::node::{Grads, Node, VALUE, undefined_grads};
 use corten_core::{DType, Dims, Result, TensorOptions, bug};
 use corten_ops::Tensor;
-use corten_ops::boxed::{FromIValue, IValue};
+use corten_ops::{FromIValue, IValue};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -131,27 +131,27 @@ impl<'a> Backward<'a> {
 }
 
 /// The gradients that a backward function returns: one per edge, undefined where not wanted.
-pub struct Gradients {
+pub struct Gradients<'a> {
     grads: Grads,
-    ends: Vec<u32>,
+    node: &'a Arc<Node>,
 }
 
-impl Gradients {
+impl<'a> Gradients<'a> {
     /// All undefined.
-    pub fn new(ctx: &Backward<'_>) -> Self {
-        Self { grads: undefined_grads(ctx.node.edges.len()), ends: ctx.node.ends.clone() }
+    pub fn new(ctx: &Backward<'a>) -> Self {
+        Self { grads: undefined_grads(ctx.node.edges.len()), node: ctx.node }
     }
 
     /// Stores the gradient of a differentiable argument.
     pub fn set(&mut self, argument: usize, grad: Tensor) {
-        if let Some(slot) = self.grads.get_mut(edge_range(&self.ends, argument).start) {
+        if let Some(slot) = self.grads.get_mut(self.node.edges_of(argument).start) {
             *slot = grad;
         }
     }
 
     /// Stores the gradients of an argument that is a list. Missing ones stay undefined.
     pub fn set_list(&mut self, argument: usize, grads: Vec<Tensor>) {
-        for (edge, grad) in edge_range(&self.ends, argument).zip(grads) {
+        for (edge, grad) in self.node.edges_of(argument).zip(grads) {
             self.grads[edge] = grad;
         }
     }

@@ -383,6 +383,6 @@ fn attach(output: &Tensor, node: &Arc<Node>, nr: u32, is_dirty: bool) -> Result<
             "a leaf Variable that requires grad has been used in an in-place operation."
         );
     }
-    output.bump_version()?;
+    output.bump_version();
     rebase_history(output, node.clone(), nr)
 }

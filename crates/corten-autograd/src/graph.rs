@@ -97,7 +97,7 @@ pub(crate) fn move_hooks(tensor: &Tensor, old: Option<&Arc<Node>>, new: &Arc<Nod
 
 /// An alias without history that shares data and version counter.
 pub(crate) fn detached_alias(tensor: &Tensor) -> Result<Tensor> {
-    Ok(tensor.shallow_copy_and_detach(tensor.version_counter(), false)?.into())
+    Ok(tensor.shallow_copy_and_detach(tensor.version_counter(), true)?.into())
 }
 
 /// Makes `variable` a leaf that accumulates where `accumulator` does.

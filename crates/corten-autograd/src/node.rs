@@ -5,11 +5,11 @@
 //! differentiable inputs.
 
 use crate::backward::{Backward, Gradients};
-use crate::hooks::NodeHooks;
+use crate::hooks::{HookHandle, NodeHooks, NodePostHook, NodePreHook};
 use crate::saved::{Saved, SavedVariable};
 use corten_core::{DType, Device, Layout, Result, bug};
 use corten_ops::Tensor;
-use corten_ops::boxed::IValue;
+use corten_ops::IValue;
 use smallvec::SmallVec;
 use std::any::Any;
 use std::borrow::Cow;
@@ -23,7 +23,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 pub type Grads = SmallVec<[Tensor; 2]>;
 
 /// A backward function, as the generator writes it.
-pub type BackwardFn = fn(&Backward<'_>, &[Tensor]) -> Result<Gradients>;
+pub type BackwardFn = for<'a> fn(&Backward<'a>, &[Tensor]) -> Result<Gradients<'a>>;
 
 /// The static part of a generated node.
 #[derive(Debug)]
@@ -330,6 +330,26 @@ impl Node {
 
     pub(crate) fn argument_count(&self) -> usize {
         if self.ends.is_empty() { self.edges.len() } else { self.ends.len() }
+    }
+
+    /// Calls `hook` with the gradients that enter, before the function runs.
+    pub fn register_prehook(&self, hook: NodePreHook) -> HookHandle {
+        self.hooks().pre.add(hook)
+    }
+
+    /// Calls `hook` with the gradients that leave and those that entered.
+    pub fn register_hook(&self, hook: NodePostHook) -> HookHandle {
+        self.hooks().post.add(hook)
+    }
+
+    /// An object that a front end attached, such as its wrapper of this node.
+    pub fn foreign_object(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.hooks.get()?.foreign()
+    }
+
+    /// Attaches an object of a front end.
+    pub fn set_foreign_object(&self, object: Option<Arc<dyn Any + Send + Sync>>) {
+        self.hooks().set_foreign(object);
     }
 
     /// The hooks, made on first use.

@@ -9,7 +9,7 @@ use crate::view;
 use corten_core::tls;
 use corten_core::{AUTOGRAD_KEYS, Dims, Result, TensorOptions, bail, inference_mode_enabled};
 use corten_ops::Tensor;
-use corten_ops::boxed::IValue;
+use corten_ops::IValue;
 use std::sync::Arc;
 
 pub use crate::inplace::rebase_history;
@@ -125,7 +125,7 @@ pub fn bump(written: &[&Tensor]) -> Result<()> {
     for tensor in written {
         // Inference tensors count no versions.
         if !tensor.is_inference() {
-            tensor.bump_version()?;
+            tensor.bump_version();
         }
     }
     Ok(())

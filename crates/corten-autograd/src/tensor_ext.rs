@@ -6,7 +6,7 @@ use crate::hooks::{HookHandle, PostAccumulateHook, TensorHook};
 use crate::meta::{self, GradDType};
 use crate::node::Node;
 use crate::view::{self, CreationMeta};
-use corten_core::{AutogradMeta, Result, bail, ensure, inference_mode_enabled};
+use corten_core::{AutogradMeta, DType, Result, bail, ensure, inference_mode_enabled};
 use corten_ops::{Tensor, op};
 use std::sync::Arc;
 
@@ -242,6 +242,17 @@ fn check_requires_grad(tensor: &Tensor, requires_grad: bool) -> Result<()> {
     Ok(())
 }
 
+/// The name of the element type, as that message has it.
+fn native_name(dtype: DType) -> String {
+    match dtype {
+        DType::Float32 => "float".to_owned(),
+        DType::Float64 => "double".to_owned(),
+        DType::Complex64 => "c10::complex<float>".to_owned(),
+        DType::Complex128 => "c10::complex<double>".to_owned(),
+        other => format!("c10::{}", other.type_name()),
+    }
+}
+
 fn check_grad(tensor: &Tensor, grad: &Tensor) -> Result<()> {
     ensure!(!tensor.is_same(grad), Runtime, "can't assign Variable as its own grad");
     let wanted = match tensor.grad_dtype() {
@@ -258,7 +269,7 @@ fn check_grad(tensor: &Tensor, grad: &Tensor) -> Result<()> {
              set the tensor's grad_dtype attribute with a specific dtype, or None to allow any \
              dtype. Set grad_dtype with caution. Diverging the dtypes of a tensor and its gradient \
              may break downstream systems that assume they match.",
-            grad.dtype().legacy_name(),
+            native_name(grad.dtype()),
             wanted.type_name()
         );
     }

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use task::GraphTask;
 
-pub(crate) use validate::validate_outputs;
+pub(crate) use validate::{sum_to, validate_outputs};
 
 /// What a backward pass is asked for.
 pub struct Request<'a> {

@@ -6,3 +6,5 @@
 pub mod any;
 pub mod combine;
 pub mod index;
+pub mod view;
+pub mod view;

@@ -1,0 +1,137 @@
+//! Every operator with a gradient, against difference quotients.
+//!
+//! Most operators are called with arguments made from their schema; `SAMPLES` holds the calls of
+//! those that need particular ones.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod call;
+mod samples;
+
+use call::{Call, Sampler};
+use corten_autograd::gradcheck::{GradcheckOptions, gradcheck, gradgradcheck};
+use corten_autograd::{Autograd, no_grad};
+use corten_core::{DType, ErrorKind, Result};
+use corten_ops::{AnyOp, Gradient, OpKind, Tensor, op};
+use samples::{NO_SECOND, SAMPLES, UNCHECKED};
+
+fn differentiable() -> Vec<&'static dyn AnyOp> {
+    common::init();
+    let all = corten_ops::registry::all();
+    let wanted = |op: &&'static dyn AnyOp| {
+        let def = op.def();
+        def.gradient == Gradient::Formula
+            && matches!(def.kind, OpKind::Functional | OpKind::View)
+            && !UNCHECKED.iter().any(|(name, _)| *name == op.schema().full_name())
+    };
+    all.into_iter().filter(wanted).collect()
+}
+
+/// The calls of one operator: its own samples, or one made from the schema.
+fn calls(op: &'static dyn AnyOp, dtype: DType) -> Vec<Result<Call>> {
+    let name = op.schema().full_name();
+    let own: Vec<_> = SAMPLES.iter().filter(|(of, _)| *of == name).collect();
+    if own.is_empty() {
+        return vec![Sampler::new(dtype).from_schema(op)];
+    }
+    own.iter().map(|(_, arguments)| Sampler::new(dtype).from_text(op, arguments)).collect()
+}
+
+/// Runs `check` on every call of every operator and reports all failures at once.
+fn for_all(dtype: DType, check: impl Fn(&Call) -> Result<()>) {
+    let filter = option_env!("ONLY").unwrap_or("");
+    let mut failures = Vec::new();
+    let mut checked = 0;
+    for op in differentiable() {
+        let name = op.schema().full_name();
+        if !name.starts_with(filter) {
+            continue;
+        }
+        for call in calls(op, dtype) {
+            let result = call.and_then(|call| {
+                checked += usize::from(call.inputs().iter().any(Autograd::requires_grad));
+                check(&call)
+            });
+            if let Err(error) = result {
+                failures.push(format!("{name}: {error:?}"));
+            }
+        }
+    }
+    println!("{checked} calls checked");
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
+
+fn options() -> GradcheckOptions {
+    GradcheckOptions::default()
+}
+
+#[test]
+fn first_derivatives() {
+    for_all(DType::Float64, |call| gradcheck(|inputs| call.run(inputs), call.inputs(), options()));
+}
+
+#[test]
+fn second_derivatives() {
+    for_all(DType::Float64, |call| {
+        if NO_SECOND.contains(&call.name().as_str()) {
+            return Ok(());
+        }
+        gradgradcheck(|inputs| call.run(inputs), call.inputs(), options())
+    });
+}
+
+#[test]
+fn complex_derivatives() {
+    for_all(DType::Complex128, |call| {
+        // Not every operator takes complex numbers.
+        match no_grad(|| call.run(call.inputs())) {
+            Ok(_) => gradcheck(|inputs| call.run(inputs), call.inputs(), options()),
+            Err(error) if error.kind() == ErrorKind::Internal => Err(error),
+            Err(_) => Ok(()),
+        }
+    });
+}
+
+/// The in-place form records the same function as the functional one.
+#[test]
+fn in_place_derivatives() {
+    for_all(DType::Float64, |call| {
+        let Some(inplace) = call.inplace() else { return Ok(()) };
+        let run = |inputs: &[Tensor]| {
+            let mut inputs = inputs.to_vec();
+            inputs[0] = op::clone(&inputs[0], None)?;
+            inplace.run(&inputs)
+        };
+        if no_grad(|| run(call.inputs())).is_err() {
+            // The result has another shape or dtype than `self`.
+            return Ok(());
+        }
+        gradcheck(run, call.inputs(), options())
+    });
+}
+
+/// The in-place form through a view, so that the history of the base is rewritten.
+#[test]
+fn in_place_through_views() {
+    for_all(DType::Float64, |call| {
+        let Some(inplace) = call.inplace() else { return Ok(()) };
+        let run = |inputs: &[Tensor]| {
+            let mut inputs = inputs.to_vec();
+            let base = op::stack(&[inputs[0].clone(), inputs[0].clone()], 0)?;
+            let base = op::mul_scalar(&base, 1.5.into())?;
+            inputs[0] = op::select_int(&base, 0, 1)?;
+            inplace.run(&inputs)?;
+            Ok(vec![base])
+        };
+        if inputs_grow(call) || no_grad(|| run(call.inputs())).is_err() {
+            return Ok(());
+        }
+        gradcheck(run, call.inputs(), options())
+    });
+}
+
+/// In-place operators that change the geometry of `self` cannot be followed through a view.
+fn inputs_grow(call: &Call) -> bool {
+    let before = call.inputs()[0].sizes();
+    no_grad(|| call.run(call.inputs())).is_ok_and(|results| results[0].sizes() != before)
+}
