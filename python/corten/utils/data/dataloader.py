@@ -1,0 +1,386 @@
+"""Batches of a data set, fetched here or by workers."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import queue
+import warnings
+
+import corten
+
+from ._utils import collate, fetch, pin_memory, worker
+from .dataset import IterableDataset
+from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+
+__all__ = ["DataLoader", "default_collate", "get_worker_info"]
+
+default_collate = collate.default_collate
+default_convert = collate.default_convert
+get_worker_info = worker.get_worker_info
+
+
+class _DatasetKind:
+    Map = 0
+    Iterable = 1
+
+    @staticmethod
+    def create_fetcher(kind, dataset, auto_collation, collate_fn, drop_last):
+        """What takes samples from a data set of this kind."""
+        cls = fetch.MapFetcher if kind == _DatasetKind.Map else fetch.IterableFetcher
+        return cls(dataset, auto_collation, collate_fn, drop_last)
+
+
+class _InfiniteConstantSampler(Sampler):
+    """Stands for the order of an iterable data set, which has its own."""
+
+    def __iter__(self):
+        return itertools.repeat(None)
+
+
+class DataLoader:
+    """Iterates over batches of a data set.
+
+    ``num_workers`` processes fetch ahead, ``prefetch_factor`` batches each; batches come in order
+    unless ``in_order=False``. The order of ``shuffle`` and the workers' seeds come from
+    ``generator``, or from the global one.
+    """
+
+    dataset = None
+    _fixed = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
+
+    def __init__(
+        self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0,
+        collate_fn=None, pin_memory=False, drop_last=False, timeout=0, worker_init_fn=None,
+        multiprocessing_context=None, generator=None, *, prefetch_factor=None,
+        persistent_workers=False, pin_memory_device="", in_order=True,
+    ):
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+        self.dataset = dataset
+        self.num_workers = num_workers
+        self.prefetch_factor = 2 if num_workers > 0 and prefetch_factor is None else prefetch_factor
+        self.pin_memory = pin_memory
+        self.pin_memory_device = pin_memory_device
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
+        self.multiprocessing_context = multiprocessing_context
+        self.in_order = in_order
+        iterable = isinstance(dataset, IterableDataset)
+        self._dataset_kind = _DatasetKind.Iterable if iterable else _DatasetKind.Map
+        if iterable:
+            _check_iterable(shuffle, sampler, batch_sampler)
+        if sampler is not None and shuffle:
+            raise ValueError("sampler option is mutually exclusive with shuffle")
+        if batch_sampler is not None:
+            if batch_size != 1 or shuffle or sampler is not None or drop_last:
+                raise ValueError(
+                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, "
+                    "and drop_last"
+                )
+            batch_size = None
+        elif batch_size is None and drop_last:
+            raise ValueError(
+                "batch_size=None option disables auto-batching and is mutually exclusive with "
+                "drop_last"
+            )
+        if sampler is None:
+            if iterable:
+                sampler = _InfiniteConstantSampler()
+            elif shuffle:
+                sampler = RandomSampler(dataset, generator=generator)
+            else:
+                sampler = SequentialSampler(dataset)
+        if batch_size is not None:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.sampler = sampler
+        self.batch_sampler = batch_sampler
+        self.generator = generator
+        if collate_fn is None:
+            collate_fn = default_collate if self._auto_collation else default_convert
+        self.collate_fn = collate_fn
+        self.persistent_workers = persistent_workers
+        self._iterator = None
+        self._IterableDataset_len_called = None
+        self.__initialized = True
+
+    def __setattr__(self, name, value):
+        if self.__dict__.get("_DataLoader__initialized") and name in self._fixed:
+            raise ValueError(
+                f"{name} attribute should not be set after {type(self).__name__} is initialized"
+            )
+        super().__setattr__(name, value)
+
+    @property
+    def _auto_collation(self):
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self):
+        return self.batch_sampler if self._auto_collation else self.sampler
+
+    def _get_iterator(self):
+        return _SingleProcessIter(self) if self.num_workers == 0 else _MultiProcessIter(self)
+
+    def __iter__(self):
+        if not (self.persistent_workers and self.num_workers > 0):
+            return self._get_iterator()
+        if self._iterator is None:
+            self._iterator = self._get_iterator()
+        else:
+            self._iterator._reset(self)
+        return self._iterator
+
+    def __len__(self):
+        if self._dataset_kind == _DatasetKind.Map:
+            return len(self._index_sampler)
+        length = self._IterableDataset_len_called = len(self.dataset)
+        if self.batch_size is None:
+            return length
+        full, rest = divmod(length, self.batch_size)
+        return full + (rest > 0 and not self.drop_last)
+
+    def check_worker_number_rationality(self):
+        """For programs that call it."""
+
+
+def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers):
+    if num_workers < 0:
+        raise ValueError(
+            "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
+        )
+    if timeout < 0:
+        raise ValueError("timeout option should be non-negative")
+    if num_workers == 0 and prefetch_factor is not None:
+        raise ValueError(
+            "prefetch_factor option could only be specified in multiprocessing.let num_workers > 0 "
+            "to enable multiprocessing, otherwise set prefetch_factor to None."
+        )
+    if prefetch_factor is not None and prefetch_factor < 0:
+        raise ValueError("prefetch_factor option should be non-negative")
+    if persistent_workers and num_workers == 0:
+        raise ValueError("persistent_workers option needs num_workers > 0")
+
+
+def _check_iterable(shuffle, sampler, batch_sampler):
+    if shuffle not in (False, None):
+        raise ValueError(
+            "DataLoader with IterableDataset: expected unspecified shuffle option, but got "
+            f"shuffle={shuffle}"
+        )
+    for name, value in (("sampler", sampler), ("batch_sampler", batch_sampler)):
+        if value is not None:
+            raise ValueError(
+                f"DataLoader with IterableDataset: expected unspecified {name} option, but got "
+                f"{name}={value}"
+            )
+
+
+class _BaseIter:
+    """One pass over a loader."""
+
+    def __init__(self, loader):
+        self._loader = loader
+        self._pin = bool(loader.pin_memory) and corten.cuda.is_available()
+        self._begin()
+        # Drawn whether or not there are workers: the global stream must not depend on them.
+        seed = corten.empty((), dtype=corten.int64)
+        self._base_seed = seed.random_(generator=loader.generator).item()
+
+    def _begin(self):
+        self._sampler_iter = iter(self._loader._index_sampler)
+        self._yielded = 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        batch = self._next_batch()
+        if self._pin:
+            batch = pin_memory.pin_memory(batch)
+        self._yielded += 1
+        self._warn_of_length()
+        return batch
+
+    def _warn_of_length(self):
+        claimed = self._loader._IterableDataset_len_called
+        if self._loader._dataset_kind == _DatasetKind.Map or claimed is None:
+            return
+        if self._loader.batch_size is None and self._yielded > claimed:
+            warnings.warn(
+                f"Length of IterableDataset {self._loader.dataset} was reported to be {claimed} "
+                f"(when accessing len(dataloader)), but {self._yielded} samples have been fetched.",
+                stacklevel=3,
+            )
+
+    def __len__(self):
+        return len(self._loader._index_sampler)
+
+    def __getstate__(self):
+        raise NotImplementedError("{} cannot be pickled", type(self).__name__)
+
+
+class _SingleProcessIter(_BaseIter):
+    """Fetches in this process."""
+
+    def __init__(self, loader):
+        super().__init__(loader)
+        if loader.timeout != 0:
+            raise AssertionError("timeout must be 0 when num_workers is 0")
+        self._fetcher = _DatasetKind.create_fetcher(
+            loader._dataset_kind, loader.dataset, loader._auto_collation, loader.collate_fn,
+            loader.drop_last,
+        )
+
+    def _next_batch(self):
+        return self._fetcher.fetch(next(self._sampler_iter))
+
+
+def _make_fetcher(kind, auto_collation, collate_fn, drop_last, dataset):
+    return _DatasetKind.create_fetcher(kind, dataset, auto_collation, collate_fn, drop_last)
+
+
+class _MultiProcessIter(_BaseIter):
+    """Hands index lists to worker processes and collects their batches.
+
+    Invariants: every task has a number; numbers are handed out in rising order; a number is
+    *open* from being handed out until its batch is returned; at most `prefetch_factor` numbers are
+    open per worker. Batches that arrive before their turn wait in `_arrived`.
+    """
+
+    def __init__(self, loader):
+        import multiprocessing
+
+        super().__init__(loader)
+        context = loader.multiprocessing_context
+        if context is None or isinstance(context, str):
+            context = multiprocessing.get_context(context)
+        self._done = context.Event()
+        self._results = context.Queue()
+        self._tasks, self._workers, self._pid = [], [], os.getpid()
+        make_fetcher = functools.partial(
+            _make_fetcher, loader._dataset_kind, loader._auto_collation, loader.collate_fn,
+            loader.drop_last,
+        )
+        for i in range(loader.num_workers):
+            tasks = context.Queue()
+            tasks.cancel_join_thread()
+            process = context.Process(target=worker.run, daemon=True, args=(
+                loader.dataset, make_fetcher, tasks, self._results, self._done, self._base_seed,
+                loader.worker_init_fn, i, loader.num_workers,
+            ))
+            process.start()
+            self._tasks.append(tasks)
+            self._workers.append(process)
+        self._start_pass()
+
+    def _start_pass(self):
+        self._sent = self._next = 0
+        self._owner = {}
+        self._arrived = {}
+        self._alive = [True] * len(self._workers)
+        self._turns = itertools.cycle(range(len(self._workers)))
+        for _ in range(self._loader.prefetch_factor * len(self._workers)):
+            self._send()
+
+    def _reset(self, loader):
+        """Begins another pass with the same workers."""
+        while self._owner:
+            number, _ = self._receive()
+            self._owner.pop(number, None)
+        self._begin()
+        for tasks in self._tasks:
+            tasks.put(worker.Resumed())
+        waiting = len(self._workers)
+        while waiting:
+            number, _ = self._receive()
+            waiting -= isinstance(number, worker.Resumed)
+        self._start_pass()
+
+    def _send(self, to=None):
+        """Hands the next task to the next worker alive, or to the one that just became free."""
+        if to is None or not self._alive[to]:
+            to = next((i for i in itertools.islice(self._turns, len(self._alive)) if self._alive[i]), None)
+            if to is None:
+                return
+        try:
+            indices = next(self._sampler_iter)
+        except StopIteration:
+            return
+        self._tasks[to].put((self._sent, indices))
+        self._owner[self._sent] = to
+        self._sent += 1
+
+    def _receive(self):
+        """Waits for an answer; raises if a worker died or the time is over."""
+        waited, limit = 0.0, self._loader.timeout
+        while True:
+            step = min(worker._POLL, limit - waited) if limit else worker._POLL
+            try:
+                return self._results.get(timeout=step)
+            except queue.Empty:
+                waited += step
+            dead = [p.pid for p in self._workers if not p.is_alive()]
+            if dead:
+                raise RuntimeError(
+                    f"DataLoader worker (pid(s) {', '.join(map(str, dead))}) exited unexpectedly"
+                )
+            if limit and waited >= limit:
+                raise RuntimeError(f"DataLoader timed out after {limit} seconds")
+
+    def _next_batch(self):
+        while True:
+            if self._loader.in_order:
+                while self._next < self._sent and self._next not in self._owner:
+                    self._next += 1  # its worker ended before it
+            if not self._owner:
+                if not self._loader.persistent_workers:
+                    self._shutdown()
+                raise StopIteration
+            number, answer = self._take()
+            owner = self._owner.pop(number)
+            if isinstance(answer, worker.Ended):
+                self._retire(answer.worker_id)
+                self._send()
+                continue
+            self._send(to=None if self._loader.in_order else owner)
+            if isinstance(answer, worker.Failure):
+                answer.reraise()
+            return answer
+
+    def _take(self):
+        """The answer whose turn it is."""
+        if not self._loader.in_order:
+            return self._receive()
+        while self._next not in self._arrived:
+            number, answer = self._receive()
+            self._arrived[number] = answer
+        return self._next, self._arrived.pop(self._next)
+
+    def _retire(self, worker_id):
+        """Gives no more tasks to a worker whose part of the data ended."""
+        if self._alive[worker_id]:
+            self._alive[worker_id] = False
+            if not self._loader.persistent_workers:
+                self._tasks[worker_id].put(None)
+
+    def _shutdown(self):
+        if self._done.is_set():
+            return
+        self._done.set()
+        for tasks in self._tasks:
+            tasks.put(None)
+        self._results.cancel_join_thread()
+        for process in self._workers:
+            process.join(timeout=worker._POLL)
+            if process.is_alive():
+                process.terminate()
+        for tasks in (*self._tasks, self._results):
+            tasks.close()
+
+    def __del__(self):
+        # A forked worker inherits this object but must leave its siblings alone.
+        if self.__dict__.get("_pid") == os.getpid():
+            self._shutdown()
