@@ -5,6 +5,6 @@
 
 pub mod any;
 pub mod combine;
+pub mod copy;
 pub mod index;
-pub mod view;
 pub mod view;

@@ -1,7 +1,7 @@
 //! Stacking.
 
 use crate::{Tensor, op};
-use corten_core::{Result, ensure, geometry};
+use corten_core::{DType, Result, ensure, geometry};
 
 /// Tensors of one shape along a new dimension.
 ///
@@ -25,4 +25,33 @@ pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let lifted: Vec<Tensor> =
         tensors.iter().map(|tensor| op::unsqueeze(tensor, dim)).collect::<Result<_>>()?;
     op::cat(&lifted, dim)
+}
+
+/// Each index as often as `repeats` says.
+///
+/// # Errors
+/// `Runtime` for repeats that are negative or no vector; `NotImplemented` unless they are i32 or
+/// i64.
+pub fn repeat_interleave_tensor(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
+    ensure!(repeats.dim() == 1, Runtime, "repeat_interleave only accept 1D vector as repeat");
+    let dtype = repeats.dtype();
+    ensure!(
+        matches!(dtype, DType::Int32 | DType::Int64),
+        NotImplemented,
+        "\"repeat_interleave_cpu\" not implemented for '{}'",
+        dtype.type_name()
+    );
+    let counts = repeats.to_vec::<i64>()?;
+    ensure!(counts.iter().all(|&count| count >= 0), Runtime, "repeats can not be negative");
+    let total: i64 = counts.iter().sum();
+    ensure!(
+        output_size.is_none_or(|given| given == total),
+        Runtime,
+        "allocated size does not match required size"
+    );
+    let each = counts.iter().enumerate();
+    let indices: Vec<i64> =
+        each.flat_map(|(index, &count)| std::iter::repeat_n(index as i64, count as usize)).collect();
+    let indices = Tensor::from_vec(indices, &[total])?;
+    op::to_dtype_layout(&indices, Some(dtype), None, Some(repeats.device()), None, false, false, None)
 }

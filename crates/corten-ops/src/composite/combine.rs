@@ -13,9 +13,9 @@ fn not_empty(name: &str, tensors: &[Tensor]) -> Result<()> {
     Ok(())
 }
 
-/// Each tensor with at least `rank` dimensions, as numpy's `atleast_1d`, `_2d` and `_3d` do.
-fn at_least(tensors: &[Tensor], rank: usize) -> Result<Vec<Tensor>> {
-    let lift = |tensor: &Tensor| match (rank, tensor.dim()) {
+/// The tensor with at least `rank` dimensions, as numpy's `atleast_1d`, `_2d` and `_3d` do.
+fn lift(tensor: &Tensor, rank: usize) -> Result<Tensor> {
+    match (rank, tensor.dim()) {
         (1, 0) => op::reshape(tensor, &[1]),
         (2, 0) => op::reshape(tensor, &[1, 1]),
         (2, 1) => op::unsqueeze(tensor, 0),
@@ -23,8 +23,11 @@ fn at_least(tensors: &[Tensor], rank: usize) -> Result<Vec<Tensor>> {
         (3, 1) => op::unsqueeze(&op::unsqueeze(tensor, 0)?, -1),
         (3, 2) => op::unsqueeze(tensor, -1),
         _ => Ok(tensor.clone()),
-    };
-    tensors.iter().map(lift).collect()
+    }
+}
+
+fn at_least(tensors: &[Tensor], rank: usize) -> Result<Vec<Tensor>> {
+    tensors.iter().map(|tensor| lift(tensor, rank)).collect()
 }
 
 /// Tensors side by side.
@@ -55,4 +58,52 @@ pub fn column_stack(tensors: &[Tensor]) -> Result<Tensor> {
     };
     let columns = tensors.iter().map(as_column).collect::<Result<Vec<_>>>()?;
     op::hstack(&columns)
+}
+
+/// The tensor with rank 1 at least.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn atleast_1d(self_: &Tensor) -> Result<Tensor> {
+    lift(self_, 1)
+}
+
+/// The tensors with rank 1 at least.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn atleast_1d_sequence(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    at_least(tensors, 1)
+}
+
+/// The tensor with rank 2 at least.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn atleast_2d(self_: &Tensor) -> Result<Tensor> {
+    lift(self_, 2)
+}
+
+/// The tensors with rank 2 at least.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn atleast_2d_sequence(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    at_least(tensors, 2)
+}
+
+/// The tensor with rank 3 at least.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn atleast_3d(self_: &Tensor) -> Result<Tensor> {
+    lift(self_, 3)
+}
+
+/// The tensors with rank 3 at least.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn atleast_3d_sequence(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    at_least(tensors, 3)
 }

@@ -1,0 +1,264 @@
+//! Copies, and changes of a tensor's storage.
+
+use crate::iter::{allocate, copy_plain, preserved_strides, read_scalar};
+use crate::{Tensor, op};
+use corten_core::{
+    BelowADInplaceOrViewGuard, DType, Device, Layout, MemoryFormat, Result, Scalar, Storage, bail,
+    ensure, geometry,
+};
+
+/// A copy; by default with the same layout in memory.
+///
+/// # Errors
+/// `Runtime` for a memory format that the rank does not allow.
+pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
+    let sizes = self_.sizes();
+    let strides = strides_for(self_, memory_format.unwrap_or(MemoryFormat::Preserve))?;
+    let copy = allocate(&sizes, Some(&strides), self_.dtype(), self_.device())?;
+    copy_plain(&copy, self_)?;
+    Ok(copy)
+}
+
+fn strides_for(self_: &Tensor, format: MemoryFormat) -> Result<corten_core::Dims> {
+    match format {
+        MemoryFormat::Preserve => Ok(preserved_strides(self_)),
+        format => geometry::memory_format_strides(&self_.sizes(), format),
+    }
+}
+
+/// A copy in another dtype or on another device.
+///
+/// # Errors
+/// `Runtime` for a memory format that the rank does not allow, `NotImplemented` for a source
+/// without data.
+pub fn to_copy(
+    self_: &Tensor,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    non_blocking: bool,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    ensure!(
+        layout.is_none_or(|layout| layout == self_.layout()),
+        Runtime,
+        "to(options) doesn't support converting to a different layout, but got self.layout being \
+         {} and options.layout set as {}",
+        self_.layout(),
+        layout.unwrap_or(self_.layout())
+    );
+    let strides = strides_for(self_, memory_format.unwrap_or(MemoryFormat::Preserve))?;
+    let copy = super::factory::empty_strided(
+        &self_.sizes(),
+        &strides,
+        Some(dtype.unwrap_or(self_.dtype())),
+        layout,
+        Some(device.unwrap_or(self_.device())),
+        pin_memory,
+    )?;
+    let _below = BelowADInplaceOrViewGuard::new();
+    op::copy_(&copy, self_, non_blocking)?;
+    Ok(copy)
+}
+
+/// The only element as a number.
+///
+/// # Errors
+/// `Runtime` for tensors without data.
+pub fn local_scalar_dense(self_: &Tensor) -> Result<Scalar> {
+    match self_.device() {
+        device if device.is_cpu() => read_scalar(self_),
+        device if device.is_meta() => {
+            bail!(Runtime, "Tensor.item() cannot be called on meta tensors")
+        }
+        _ => read_scalar(&to_copy(self_, None, None, Some(Device::CPU), None, false, None)?),
+    }
+}
+
+/// Whether two tensors have the same shape and equal elements.
+///
+/// # Errors
+/// `Runtime` for different devices, `NotImplemented` for tensors without data.
+pub fn equal(self_: &Tensor, other: &Tensor) -> Result<bool> {
+    ensure!(
+        self_.device() == other.device(),
+        Runtime,
+        "Expected all tensors to be on the same device, but found at least two devices, {} and {}!",
+        self_.device(),
+        other.device()
+    );
+    ensure!(
+        !self_.device().is_meta(),
+        NotImplemented,
+        "aten::equal: attempted to run this operator with Meta tensors, but there was no fake \
+         impl or Meta kernel registered."
+    );
+    if self_.sizes() != other.sizes() {
+        return Ok(false);
+    }
+    Ok(op::item(&op::all(&op::eq_tensor(self_, other)?)?)?.to_bool())
+}
+
+/// Whether two tensors are the same view of the same storage.
+///
+/// # Errors
+/// None.
+pub fn is_set_to(self_: &Tensor, tensor: &Tensor) -> Result<bool> {
+    Ok(self_.is_alias_of(tensor)
+        && self_.storage_offset() == tensor.storage_offset()
+        && self_.sizes() == tensor.sizes()
+        && self_.strides() == tensor.strides())
+}
+
+/// Another shape in place; the storage grows where it is too small.
+///
+/// # Errors
+/// `Runtime` for a negative size or a memory format that the rank does not allow.
+pub fn resize_(
+    self_: &Tensor,
+    size: &[i64],
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    ensure!(
+        memory_format != Some(MemoryFormat::Preserve),
+        Runtime,
+        "Unsupported memory formatPreserve"
+    );
+    self_.resize(size, memory_format)?;
+    Ok(self_.clone())
+}
+
+/// The shape of another tensor in place.
+///
+/// # Errors
+/// Those of [`resize_`].
+pub fn resize_as_(
+    self_: &Tensor,
+    the_template: &Tensor,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    resize_(self_, &the_template.sizes(), None)?;
+    let format = match memory_format {
+        None => return Ok(self_.clone()),
+        Some(MemoryFormat::Preserve) => the_template.suggest_memory_format(),
+        Some(format) => format,
+    };
+    let sizes = self_.sizes();
+    let strides = geometry::memory_format_strides(&sizes, format)?;
+    self_.set_sizes_and_strides(&sizes, &strides, self_.storage_offset())?;
+    Ok(self_.clone())
+}
+
+fn check_same_device(self_: &Tensor, device: Device) -> Result<()> {
+    ensure!(
+        self_.device() == device,
+        Runtime,
+        "Attempted to set the storage of a tensor on device \"{}\" to a storage on different \
+         device \"{device}\".  This is no longer allowed; the devices must match.",
+        self_.device()
+    );
+    Ok(())
+}
+
+/// Becomes empty, with a storage of its own.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn set_(self_: &Tensor) -> Result<Tensor> {
+    let storage = Storage::new(0, self_.device())?;
+    self_.set_storage_and_geometry(storage, 0, &[0], &[1])?;
+    Ok(self_.clone())
+}
+
+/// Becomes the vector of all elements of a storage.
+///
+/// # Errors
+/// `Runtime` for a storage on another device.
+pub fn set_source_storage_(self_: &Tensor, source: &Storage) -> Result<Tensor> {
+    let itemsize = self_.itemsize();
+    ensure!(
+        source.nbytes() % itemsize == 0,
+        Runtime,
+        "attempted to set storage of size {} as a tensor of item size {itemsize}",
+        source.nbytes()
+    );
+    let length = (source.nbytes() / itemsize) as i64;
+    set_source_storage_offset_(self_, source, 0, &[length], &[])
+}
+
+/// Becomes a view of a storage, which grows where it is too small; contiguous without strides.
+///
+/// # Errors
+/// `Runtime` for a storage on another device or a geometry that is not allowed.
+pub fn set_source_storage_offset_(
+    self_: &Tensor,
+    source: &Storage,
+    storage_offset: i64,
+    size: &[i64],
+    stride: &[i64],
+) -> Result<Tensor> {
+    ensure!(
+        stride.is_empty() || size.len() == stride.len(),
+        Runtime,
+        "unequal size length ({}) and stride length ({})",
+        size.len(),
+        stride.len()
+    );
+    check_same_device(self_, source.device())?;
+    ensure!(storage_offset >= 0, Runtime, "Tensor: invalid storage offset {storage_offset}");
+    ensure!(
+        stride.iter().all(|&stride| stride >= 0),
+        Runtime,
+        "Storage size calculation overflowed with sizes={size:?} and strides={stride:?}"
+    );
+    let strides = match stride {
+        [] => geometry::contiguous_strides(size)?,
+        given => given.into(),
+    };
+    let itemsize = self_.itemsize();
+    let needed = geometry::storage_bytes_needed(size, &strides, itemsize, storage_offset)?;
+    if needed > source.nbytes() {
+        source.resize(needed)?;
+    }
+    self_.set_storage_and_geometry(source.clone(), storage_offset, size, &strides)?;
+    Ok(self_.clone())
+}
+
+/// Becomes the same view as another tensor.
+///
+/// # Errors
+/// `Runtime` for another dtype or device.
+pub fn set_source_tensor_(self_: &Tensor, source: &Tensor) -> Result<Tensor> {
+    if self_.is_same(source) {
+        return Ok(self_.clone());
+    }
+    set_source_tensor_offset_(
+        self_,
+        source,
+        source.storage_offset(),
+        &source.sizes(),
+        &source.strides(),
+    )
+}
+
+/// Becomes a view of another tensor's storage.
+///
+/// # Errors
+/// `Runtime` for another dtype or device, or a geometry that is not allowed.
+pub fn set_source_tensor_offset_(
+    self_: &Tensor,
+    source: &Tensor,
+    storage_offset: i64,
+    size: &[i64],
+    stride: &[i64],
+) -> Result<Tensor> {
+    ensure!(
+        self_.dtype() == source.dtype(),
+        Runtime,
+        "Could not set tensor of type {} to a tensor of type {}",
+        crate::meta::cpp_name(source.dtype()),
+        crate::meta::cpp_name(self_.dtype())
+    );
+    set_source_storage_offset_(self_, &source.storage()?, storage_offset, size, stride)
+}

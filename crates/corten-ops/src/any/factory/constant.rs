@@ -1,0 +1,256 @@
+//! Tensors of one number.
+
+use super::empty::{empty, empty_like, new_empty};
+use super::{filled, fresh};
+use crate::iter::resize_output;
+use crate::{Tensor, op};
+use corten_core::{
+    DType, Device, Layout, MemoryFormat, Result, Scalar, TensorBase, Writer,
+    default_complex_dtype, default_dtype, ensure, match_dtype,
+};
+
+/// Zeros in this shape.
+///
+/// # Errors
+/// `Runtime` for a negative size.
+pub fn zeros(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    ensure!(
+        size.iter().all(|&size| size >= 0),
+        Runtime,
+        "zeros: Dimension size must be non-negative."
+    );
+    filled(empty(size, dtype, layout, device, pin_memory, None)?, Scalar::Int(0))
+}
+
+/// Fills an output of this shape with zeros.
+///
+/// # Errors
+/// Those of resizing.
+pub fn zeros_out(size: &[i64], out: &Tensor) -> Result<Tensor> {
+    full_out(size, Scalar::Int(0), out)
+}
+
+/// Ones in this shape.
+///
+/// # Errors
+/// `Runtime` for a negative size.
+pub fn ones(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    filled(empty(size, dtype, layout, device, pin_memory, None)?, Scalar::Int(1))
+}
+
+/// Fills an output of this shape with ones.
+///
+/// # Errors
+/// Those of resizing.
+pub fn ones_out(size: &[i64], out: &Tensor) -> Result<Tensor> {
+    full_out(size, Scalar::Int(1), out)
+}
+
+/// The dtype that a number has in a tensor made of it.
+fn dtype_of(value: Scalar) -> DType {
+    match value {
+        Scalar::Float(_) => default_dtype(),
+        Scalar::Complex(_) => default_complex_dtype(),
+        integer => integer.dtype(),
+    }
+}
+
+/// One number in this shape; the dtype follows from it unless given.
+///
+/// # Errors
+/// `Runtime` for a negative size or a number that does not fit the dtype.
+pub fn full(
+    size: &[i64],
+    fill_value: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let dtype = dtype.unwrap_or_else(|| dtype_of(fill_value));
+    filled(empty(size, Some(dtype), layout, device, pin_memory, None)?, fill_value)
+}
+
+/// Fills an output of this shape with a number.
+///
+/// # Errors
+/// Those of resizing; `Runtime` for a number that does not fit the dtype.
+pub fn full_out(size: &[i64], fill_value: Scalar, out: &Tensor) -> Result<Tensor> {
+    resize_output(out, size)?;
+    op::fill__scalar(out, fill_value)
+}
+
+/// Zeros in the shape of another tensor.
+///
+/// # Errors
+/// Those of `empty_like`.
+pub fn zeros_like(
+    self_: &Tensor,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let result = empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
+    filled(result, Scalar::Int(0))
+}
+
+/// Ones in the shape of another tensor.
+///
+/// # Errors
+/// Those of `empty_like`.
+pub fn ones_like(
+    self_: &Tensor,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let result = empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
+    filled(result, Scalar::Int(1))
+}
+
+/// One number in the shape of another tensor.
+///
+/// # Errors
+/// Those of `empty_like`; `Runtime` for a number that does not fit the dtype.
+pub fn full_like(
+    self_: &Tensor,
+    fill_value: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let result = empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
+    filled(result, fill_value)
+}
+
+/// Zeros, by default with the dtype and device of another tensor.
+///
+/// # Errors
+/// `Runtime` for a negative size.
+pub fn new_zeros(
+    self_: &Tensor,
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    filled(new_empty(self_, size, dtype, layout, device, pin_memory)?, Scalar::Int(0))
+}
+
+/// Ones, by default with the dtype and device of another tensor.
+///
+/// # Errors
+/// `Runtime` for a negative size.
+pub fn new_ones(
+    self_: &Tensor,
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    filled(new_empty(self_, size, dtype, layout, device, pin_memory)?, Scalar::Int(1))
+}
+
+/// One number, by default with the dtype and device of another tensor.
+///
+/// # Errors
+/// `Runtime` for a negative size or a number that does not fit the dtype.
+pub fn new_full(
+    self_: &Tensor,
+    size: &[i64],
+    fill_value: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    filled(new_empty(self_, size, dtype, layout, device, pin_memory)?, fill_value)
+}
+
+/// A number as a tensor of rank 0, by default in the default dtype.
+///
+/// # Errors
+/// `Runtime` for a number that does not fit the dtype.
+pub fn scalar_tensor(
+    s: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let result = empty(&[], dtype, layout, device, pin_memory, None)?;
+    if result.device().is_cpu() {
+        write_element(&result, s)?;
+        return Ok(result);
+    }
+    filled(result, s)
+}
+
+/// Writes the only element of a fresh CPU tensor.
+fn write_element(tensor: &TensorBase, value: Scalar) -> Result<()> {
+    match_dtype!(tensor.dtype(), "fill", All, T => {
+        let value = value.checked_to::<T>("fill_")?;
+        if let Some(element) = Writer::<T>::new(tensor)?.first_mut() {
+            *element = value;
+        }
+        Ok(())
+    })
+}
+
+/// Fills with zeros.
+///
+/// # Errors
+/// Those of `fill_`.
+pub fn zero_(self_: &Tensor) -> Result<Tensor> {
+    op::fill__scalar(self_, Scalar::Int(0))
+}
+
+/// A tensor like `self`, full of a rank-0 tensor's value.
+///
+/// # Errors
+/// Those of [`fill_tensor_`].
+pub fn fill_tensor(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
+    let result = empty_like(self_, None, None, None, None, None)?;
+    fresh(|| fill_tensor_(&result, value))?;
+    Ok(result)
+}
+
+/// Fills with a rank-0 tensor's value.
+///
+/// # Errors
+/// `Runtime` for a value of another rank.
+pub fn fill_tensor_(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
+    ensure!(
+        value.dim() == 0,
+        Runtime,
+        "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
+        value.dim()
+    );
+    if self_.device() != value.device() {
+        return op::fill__scalar(self_, op::item(value)?);
+    }
+    if self_.is_alias_of(value) {
+        return op::copy_(self_, &op::clone(value, None)?, false);
+    }
+    op::copy_(self_, value, false)
+}

@@ -1,0 +1,174 @@
+//! Matrices of ones and zeros, index lists of triangles, complex numbers from parts.
+
+use super::constant::zeros;
+use super::{construct, fresh};
+use crate::any::view::{diagonal, view_as_real_physical, with_geometry};
+use crate::iter::allocate;
+use crate::{Tensor, op};
+use corten_core::{DType, Device, Layout, Result, Scalar, bail, ensure, geometry};
+
+/// The identity matrix.
+///
+/// # Errors
+/// `Runtime` for a negative size.
+pub fn eye(
+    n: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    eye_m(n, n, dtype, layout, device, pin_memory)
+}
+
+/// Ones on the main diagonal of an `n`×`m` matrix.
+///
+/// # Errors
+/// `Runtime` for a negative size.
+pub fn eye_m(
+    n: i64,
+    m: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    check_eye(n, m)?;
+    let result = zeros(&[n, m], dtype, layout, device, pin_memory)?;
+    fresh(|| op::fill__scalar(&diagonal(&result, 0, 0, 1)?, Scalar::Int(1)))?;
+    Ok(result)
+}
+
+fn check_eye(n: i64, m: i64) -> Result<()> {
+    ensure!(n >= 0, Runtime, "n must be greater or equal to 0, got {n}");
+    ensure!(m >= 0, Runtime, "m must be greater or equal to 0, got {m}");
+    Ok(())
+}
+
+/// Writes the identity matrix.
+///
+/// # Errors
+/// `Runtime` for a negative size.
+pub fn eye_out(n: i64, out: &Tensor) -> Result<Tensor> {
+    eye_m_out(n, n, out)
+}
+
+/// Writes ones on the main diagonal of an `n`×`m` matrix, and zeros elsewhere.
+///
+/// # Errors
+/// `Runtime` for a negative size.
+pub fn eye_m_out(n: i64, m: i64, out: &Tensor) -> Result<Tensor> {
+    check_eye(n, m)?;
+    if *out.sizes() != [n, m] {
+        out.resize(&[n, m], None)?;
+    }
+    op::fill__scalar(out, Scalar::Int(0))?;
+    op::fill__scalar(&diagonal(out, 0, 0, 1)?, Scalar::Int(1))?;
+    Ok(out.clone())
+}
+
+fn triangle_indices(
+    name: &str,
+    (row, col): (i64, i64),
+    columns_of: impl Fn(i64) -> std::ops::Range<i64>,
+    dtype: Option<DType>,
+    device: Option<Device>,
+) -> Result<Tensor> {
+    ensure!(row >= 0, Runtime, "row must be non-negative, got{row}");
+    ensure!(col >= 0, Runtime, "col must be non-negative, got{col}");
+    let dtype = dtype.unwrap_or(DType::Int64);
+    if !dtype.is_integral(false) {
+        bail!(NotImplemented, "\"{name}\" not implemented for '{}'", dtype.type_name());
+    }
+    let places = (0..row).flat_map(|i| columns_of(i).map(move |j| (i, j)));
+    let (rows, columns): (Vec<i64>, Vec<i64>) = places.unzip();
+    let count = rows.len() as i64;
+    let indices = construct::from_vec([rows, columns].concat(), &[2, count])?;
+    op::to_dtype_layout(&indices, Some(dtype), None, device, None, false, false, None)
+}
+
+/// Row and column numbers of the lower triangle, in row-major order.
+///
+/// # Errors
+/// `Runtime` for a negative size, `NotImplemented` for dtypes that are no integers.
+pub fn tril_indices(
+    row: i64,
+    col: i64,
+    offset: i64,
+    dtype: Option<DType>,
+    _layout: Option<Layout>,
+    device: Option<Device>,
+    _pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let columns_of = |i: i64| 0..(i.saturating_add(offset).saturating_add(1)).clamp(0, col.max(0));
+    triangle_indices("tril_indices", (row, col), columns_of, dtype, device)
+}
+
+/// Row and column numbers of the upper triangle, in row-major order.
+///
+/// # Errors
+/// `Runtime` for a negative size, `NotImplemented` for dtypes that are no integers.
+pub fn triu_indices(
+    row: i64,
+    col: i64,
+    offset: i64,
+    dtype: Option<DType>,
+    _layout: Option<Layout>,
+    device: Option<Device>,
+    _pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let columns_of = |i: i64| i.saturating_add(offset).clamp(0, col.max(0))..col;
+    triangle_indices("triu_indices", (row, col), columns_of, dtype, device)
+}
+
+/// Zeros with the last dimension on a diagonal of two new dimensions.
+///
+/// # Errors
+/// `Index` for a dimension out of range, `Runtime` when they are the same.
+pub fn diag_embed(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    let rank = self_.dim() + 1;
+    let (a, b) = (geometry::wrap_dim(dim1, rank)?, geometry::wrap_dim(dim2, rank)?);
+    ensure!(a != b, Runtime, "diagonal dimensions cannot be identical {dim1}, {dim2}");
+    let mut sizes = self_.sizes();
+    let Some(length) = sizes.pop() else {
+        bail!(Index, "Dimension specified as -1 but tensor has no dimensions")
+    };
+    let side = length + offset.abs();
+    sizes.insert(a.min(b), side);
+    sizes.insert(a.max(b), side);
+    let result = zeros(&sizes, Some(self_.dtype()), None, Some(self_.device()), None)?;
+    fresh(|| op::copy_(&diagonal(&result, offset, a as i64, b as i64)?, self_, false))?;
+    Ok(result)
+}
+
+/// Complex numbers from real and imaginary parts.
+///
+/// # Errors
+/// `NotImplemented` for other dtypes than half, float and double, `Runtime` when they differ.
+pub fn complex(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
+    let (a, b) = (real.dtype(), imag.dtype());
+    let fits = |dtype| matches!(dtype, DType::Float16 | DType::Float32 | DType::Float64);
+    ensure!(
+        fits(a) && fits(b),
+        NotImplemented,
+        "Expected both inputs to be Half, Float or Double tensors but got {} and {}",
+        a.type_name(),
+        b.type_name()
+    );
+    ensure!(
+        a == b,
+        Runtime,
+        "Expected object of scalar type {} but got scalar type {} for second argument",
+        a.type_name(),
+        b.type_name()
+    );
+    let sizes = geometry::infer_broadcast(&real.sizes(), &imag.sizes())?;
+    let result = allocate(&sizes, None, a.to_complex(), real.device())?;
+    let pairs = view_as_real_physical(&result)?;
+    for (part, source) in [(0, real), (1, imag)] {
+        let strides = pairs.strides();
+        let target = with_geometry(&pairs, &sizes, &strides[..sizes.len()], part)?;
+        fresh(|| op::copy_(&target, source, false))?;
+    }
+    Ok(result)
+}

@@ -1,0 +1,9 @@
+//! Operators that are the same on every device: their gradient is separate. One module per
+//! family; the registry names them with `any = "family::function"`.
+
+pub mod combine;
+pub mod copy;
+pub mod factory;
+pub mod index;
+pub mod random;
+pub mod view;

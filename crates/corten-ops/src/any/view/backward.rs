@@ -1,0 +1,157 @@
+//! Gradients of views of some elements: zeros with the gradient in its place. And their relatives
+//! that put values into a copy.
+
+use super::select::{diagonal, select, slice};
+use crate::{Tensor, op};
+use corten_core::{Device, MemoryFormat, Result, ensure};
+
+fn zeros(like: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    op::zeros(sizes, Some(like.dtype()), Some(like.layout()), Some(like.device()), None)
+}
+
+/// The gradient of `select`.
+///
+/// # Errors
+/// Those of `select`.
+pub fn select_backward(
+    grad_output: &Tensor,
+    input_sizes: &[i64],
+    dim: i64,
+    index: i64,
+) -> Result<Tensor> {
+    let grad = zeros(grad_output, input_sizes)?;
+    op::copy_(&select(&grad, dim, index)?, grad_output, false)?;
+    Ok(grad)
+}
+
+/// The gradient of `slice`.
+///
+/// # Errors
+/// Those of `slice`.
+pub fn slice_backward(
+    grad_output: &Tensor,
+    input_sizes: &[i64],
+    dim: i64,
+    start: i64,
+    end: i64,
+    step: i64,
+) -> Result<Tensor> {
+    let grad = zeros(grad_output, input_sizes)?;
+    op::copy_(&slice(&grad, dim, Some(start), Some(end), step)?, grad_output, false)?;
+    Ok(grad)
+}
+
+/// The gradient of `diagonal`.
+///
+/// # Errors
+/// Those of `diagonal`.
+pub fn diagonal_backward(
+    grad_output: &Tensor,
+    input_sizes: &[i64],
+    offset: i64,
+    dim1: i64,
+    dim2: i64,
+) -> Result<Tensor> {
+    let grad = zeros(grad_output, input_sizes)?;
+    op::copy_(&diagonal(&grad, offset, dim1, dim2)?, grad_output, false)?;
+    Ok(grad)
+}
+
+/// The gradient of `unfold`: windows are added where they overlap.
+///
+/// # Errors
+/// `Index` for a dimension out of range.
+pub fn unfold_backward(
+    grad_in: &Tensor,
+    input_sizes: &[i64],
+    dim: i64,
+    size: i64,
+    step: i64,
+) -> Result<Tensor> {
+    let grad = zeros(grad_in, input_sizes)?;
+    if input_sizes.is_empty() {
+        op::copy_(&grad, &op::sum(grad_in, None)?, false)?;
+        return Ok(grad);
+    }
+    if step >= size {
+        // No two windows share an element.
+        let windows = super::unfold(&grad, dim, size, step)?;
+        op::copy_(&windows, grad_in, false)?;
+        return Ok(grad);
+    }
+    let dim = corten_core::geometry::wrap_dim(dim, input_sizes.len())?;
+    let positions = op::arange(input_sizes[dim].into(), Some(corten_core::DType::Int64), None, Some(Device::CPU), None)?;
+    let index = op::reshape(&super::unfold(&positions, 0, size, step)?, &[-1])?;
+    let index = op::to_dtype_layout(&index, None, None, Some(grad_in.device()), None, false, false, None)?;
+    // Windows and the places in them, side by side, then as one dimension in the place of `dim`.
+    let last = grad_in.dim() as i64 - 1;
+    let windows = op::movedim_int(grad_in, last, dim as i64 + 1)?;
+    let flat = op::flatten_using_ints(&windows, dim as i64, dim as i64 + 1)?;
+    op::index_add_(&grad, dim as i64, &index, &flat, 1.into())?;
+    Ok(grad)
+}
+
+/// A copy with `src` in the place of one position of a dimension.
+///
+/// # Errors
+/// Those of `select`; `Runtime` when shapes differ.
+pub fn select_scatter(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
+    let copy = strided_copy(self_)?;
+    let target = select(&copy, dim, index)?;
+    check_source(src, &target)?;
+    op::copy_(&target, src, false)?;
+    Ok(copy)
+}
+
+/// A copy with `src` in the place of a slice.
+///
+/// # Errors
+/// Those of `slice`; `Runtime` when shapes differ.
+pub fn slice_scatter(
+    self_: &Tensor,
+    src: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+) -> Result<Tensor> {
+    let copy = strided_copy(self_)?;
+    let target = slice(&copy, dim, start, end, step)?;
+    check_source(src, &target)?;
+    op::copy_(&target, src, false)?;
+    Ok(copy)
+}
+
+/// A copy with `src` in the place of a diagonal.
+///
+/// # Errors
+/// Those of `diagonal`; `Runtime` when shapes differ.
+pub fn diagonal_scatter(
+    self_: &Tensor,
+    src: &Tensor,
+    offset: i64,
+    dim1: i64,
+    dim2: i64,
+) -> Result<Tensor> {
+    let copy = strided_copy(self_)?;
+    let target = diagonal(&copy, offset, dim1, dim2)?;
+    check_source(src, &target)?;
+    op::copy_(&target, src, false)?;
+    Ok(copy)
+}
+
+fn strided_copy(self_: &Tensor) -> Result<Tensor> {
+    op::clone(self_, Some(MemoryFormat::Preserve))
+}
+
+pub(super) fn check_source(src: &Tensor, target: &Tensor) -> Result<()> {
+    ensure!(
+        src.sizes() == target.sizes(),
+        Runtime,
+        "expected src to have a size equal to the slice of self. src size = {:?}, slice size = \
+         {:?}",
+        src.sizes().as_slice(),
+        target.sizes().as_slice()
+    );
+    Ok(())
+}

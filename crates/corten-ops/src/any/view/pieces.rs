@@ -1,0 +1,78 @@
+//! Several views of one tensor.
+
+use super::select::select;
+use super::{geometry_of, with_geometry};
+use crate::Tensor;
+use corten_core::{Dims, Result, ensure, geometry};
+
+/// All positions of a dimension, one view each.
+///
+/// # Errors
+/// `Index` for a dimension out of range.
+pub fn unbind(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
+    ensure!(
+        self_.dim() > 0,
+        Index,
+        "Dimension specified as {dim} but tensor has no dimensions"
+    );
+    let size = self_.size(dim)?;
+    (0..size).map(|index| select(self_, dim, index)).collect()
+}
+
+/// Pieces of `split_size` positions; the last one may be shorter.
+///
+/// # Errors
+/// `Runtime` for a size that is negative, or zero on a dimension that is not empty.
+pub fn split(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
+    ensure!(self_.dim() != 0, Runtime, "split expects at least a 1-dimensional tensor");
+    ensure!(
+        split_size >= 0,
+        Runtime,
+        "split expects split_size be non-negative, but got split_size={split_size}"
+    );
+    let size = self_.size(dim)?;
+    ensure!(
+        split_size > 0 || size == 0,
+        Runtime,
+        "split_size can only be 0 if dimension size is 0, but got dimension size of {size}"
+    );
+    let count = if split_size == 0 { 1 } else { ((size + split_size - 1) / split_size).max(1) };
+    let rest = size - split_size * (count - 1);
+    let piece = |i| if i < count - 1 { split_size } else { rest };
+    pieces(self_, dim, (0..count).map(piece))
+}
+
+/// Pieces of the given numbers of positions.
+///
+/// # Errors
+/// `Runtime` when a size is negative or they do not add up to the dimension.
+pub fn split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+    ensure!(self_.dim() != 0, Runtime, "split expects at least a 1-dimensional tensor");
+    let size = self_.size(dim)?;
+    ensure!(
+        split_sizes.iter().all(|&piece| piece >= 0),
+        Runtime,
+        "split_with_sizes expects split_sizes have only non-negative entries, but got \
+         split_sizes={split_sizes:?}"
+    );
+    ensure!(
+        split_sizes.iter().sum::<i64>() == size,
+        Runtime,
+        "split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at \
+         dimension {dim}), but got split_sizes={split_sizes:?}"
+    );
+    pieces(self_, dim, split_sizes.iter().copied())
+}
+
+fn pieces(self_: &Tensor, dim: i64, lengths: impl Iterator<Item = i64>) -> Result<Vec<Tensor>> {
+    let (mut sizes, strides): (Dims, Dims) = geometry_of(self_);
+    let dim = geometry::wrap_dim(dim, sizes.len())?;
+    let mut offset = self_.storage_offset();
+    let piece = |length| {
+        sizes[dim] = length;
+        let view = with_geometry(self_, &sizes, &strides, offset);
+        offset += length * strides[dim];
+        view
+    };
+    lengths.map(piece).collect()
+}

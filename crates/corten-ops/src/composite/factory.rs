@@ -1,0 +1,74 @@
+//! Tensors made from others by simple rules.
+
+use crate::{Tensor, op};
+use corten_core::{DType, Result, Scalar, bail, ensure};
+
+/// The tensor's classes as rows of zeros with a single one.
+///
+/// # Errors
+/// `Runtime` for other dtypes than i64 and for classes out of range.
+pub fn one_hot(self_: &Tensor, num_classes: i64) -> Result<Tensor> {
+    ensure!(
+        self_.dtype() == DType::Int64,
+        Runtime,
+        "one_hot is only applicable to index tensor of type LongTensor."
+    );
+    if self_.numel() == 0 {
+        ensure!(
+            num_classes > 0,
+            Runtime,
+            "Can not infer total number of classes from empty tensor."
+        );
+        let mut shape = self_.sizes();
+        shape.push(num_classes);
+        return op::zeros(&shape, Some(DType::Int64), None, Some(self_.device()), None);
+    }
+    if !self_.device().is_meta() {
+        let least = op::item(&op::min(self_)?)?.to_i64();
+        ensure!(least >= 0, Runtime, "Class values must be non-negative.");
+    }
+    let classes = match num_classes {
+        -1 => op::item(&op::max(self_)?)?.to_i64() + 1,
+        given => {
+            let fits = self_.device().is_meta() || op::item(&op::max(self_)?)?.to_i64() < given;
+            ensure!(fits, Runtime, "Class values must be smaller than num_classes.");
+            given
+        }
+    };
+    let mut shape = self_.sizes();
+    shape.push(classes);
+    let rows = op::zeros(&shape, Some(DType::Int64), None, Some(self_.device()), None)?;
+    op::scatter__value(&rows, -1, &op::unsqueeze(self_, -1)?, Scalar::Int(1))
+}
+
+/// A matrix with a vector on its diagonal, or the diagonal of a matrix.
+///
+/// # Errors
+/// `Runtime` for other ranks.
+pub fn diag(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
+    match self_.dim() {
+        1 => op::diag_embed(self_, diagonal, 0, 1),
+        2 => op::clone(&op::diagonal(self_, diagonal, 0, 1)?, None),
+        rank => bail!(Runtime, "diag(): Supports 1D or 2D tensors. Got {rank}D"),
+    }
+}
+
+/// A matrix with all elements on its diagonal.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn diagflat(self_: &Tensor, offset: i64) -> Result<Tensor> {
+    let flat = op::contiguous(self_, corten_core::MemoryFormat::Contiguous)?;
+    op::diag(&op::view(&flat, &[-1])?, offset)
+}
+
+/// Complex numbers from absolute values and angles.
+///
+/// # Errors
+/// Those of `complex`.
+pub fn polar(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
+    op::complex(
+        &op::mul_tensor(abs, &op::cos(angle)?)?,
+        &op::mul_tensor(abs, &op::sin(angle)?)?,
+    )
+}

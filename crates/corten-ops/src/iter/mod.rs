@@ -1,0 +1,344 @@
+//! `TensorIterator`: one walk over several tensors that broadcast against each other.
+//!
+//! [`TensorIteratorConfig`] collects the operands and the rules; [`TensorIteratorConfig::build`]
+//! checks them, decides shape, dtype and device, allocates outputs, and orders and merges the
+//! dimensions so that the innermost loop is as long and as regular as possible. A kernel then
+//! writes that inner loop only and runs it with [`TensorIterator::for_each`].
+//!
+//! Strides are signed throughout: nothing here assumes that they are not negative.
+
+mod config;
+mod layout;
+mod loops;
+mod reduce;
+mod resize;
+mod shape;
+mod split;
+mod types;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::TensorIteratorConfig;
+pub use loops::LoopOutcome;
+pub use reduce::ReducedSlice;
+pub use resize::{resize_output, resize_to};
+pub(crate) use layout::preserved_strides;
+pub(crate) use types::{allocate, copy_plain, read_scalar};
+
+use crate::Tensor;
+use corten_core::access::Holds;
+use corten_core::{Access, AccessSet, DType, Device, Dims, Result, bug};
+use smallvec::{SmallVec, smallvec};
+
+/// The address of each operand's current element.
+pub(crate) type Pointers = SmallVec<[*mut u8; 4]>;
+
+/// Several tensors walked together; see the module's description.
+pub struct TensorIterator {
+    pub(crate) operands: SmallVec<[Operand; 4]>,
+    pub(crate) outputs: usize,
+    /// Sizes, fastest dimension first, after reordering and merging.
+    pub(crate) shape: Dims,
+    /// `perm[i]` is the dimension of the broadcast shape that dimension `i` of the walk was.
+    pub(crate) perm: Dims,
+    pub(crate) numel: i64,
+    pub(crate) common_dtype: DType,
+    pub(crate) device: Device,
+    pub(crate) is_reduction: bool,
+    pub(crate) all_same_shape: bool,
+    pub(crate) coalesced: bool,
+    /// Cleared on all but the last part of a split reduction.
+    pub(crate) is_final: bool,
+    /// Set on the later parts of a split reduction: the output already holds partial results.
+    pub(crate) accumulates: bool,
+    pub(crate) hold: Hold,
+}
+
+/// Whether the operands' storages are held for access.
+#[derive(Default)]
+pub(crate) enum Hold {
+    /// Not yet.
+    #[default]
+    Free,
+    /// By this iterator.
+    Own(#[allow(dead_code, reason = "held for its release on drop")] Holds),
+    /// By the iterator that this one is a part of, which outlives it.
+    Parent,
+}
+
+/// One tensor of the walk.
+#[derive(Clone)]
+pub(crate) struct Operand {
+    /// What is read or written: the caller's tensor or a temporary of another dtype.
+    pub(crate) tensor: Tensor,
+    /// The caller's tensor where `tensor` is a temporary.
+    pub(crate) original: Option<Tensor>,
+    /// What the operator returns, where that is another view of the output.
+    pub(crate) result: Option<Tensor>,
+    /// Sizes of `tensor`; meaningful while building.
+    pub(crate) sizes: Dims,
+    /// Strides: of `tensor` in elements while building, then of the walk in bytes.
+    pub(crate) strides: Dims,
+    /// Bytes from the tensor's first element to the walk's first element.
+    pub(crate) byte_offset: i64,
+    pub(crate) dtype: DType,
+    pub(crate) device: Device,
+    pub(crate) is_output: bool,
+    /// An output that is an input as well.
+    pub(crate) read_write: bool,
+    pub(crate) will_resize: bool,
+    /// A converted one-element input, kept here instead of in a tensor.
+    pub(crate) inline: Option<Inline>,
+}
+
+/// One element of any dtype, aligned for all of them.
+#[derive(Clone, Copy)]
+#[repr(C, align(16))]
+pub(crate) struct Inline(pub(crate) [u8; 16]);
+
+impl Operand {
+    pub(crate) fn defined(&self) -> bool {
+        self.tensor.defined()
+    }
+
+    /// Whether the operand decides shape, order and strides: it exists and keeps its geometry.
+    pub(crate) fn has_geometry(&self) -> bool {
+        self.defined() && !self.will_resize
+    }
+
+    fn pointer(&self) -> *mut u8 {
+        match &self.inline {
+            Some(inline) => inline.0.as_ptr().cast_mut(),
+            None => self.tensor.data_ptr().wrapping_offset(self.byte_offset as isize),
+        }
+    }
+}
+
+impl TensorIterator {
+    /// The number of operands.
+    pub fn ntensors(&self) -> usize {
+        self.operands.len()
+    }
+
+    /// The number of outputs; they come first.
+    pub fn noutputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// The number of inputs.
+    pub fn ninputs(&self) -> usize {
+        self.operands.len() - self.outputs
+    }
+
+    /// The number of dimensions of the walk.
+    pub fn ndim(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// The sizes of the walk, fastest dimension first.
+    pub fn shape(&self) -> &[i64] {
+        &self.shape
+    }
+
+    /// The number of steps of the walk.
+    pub fn numel(&self) -> i64 {
+        self.numel
+    }
+
+    /// The dtype to compute in, `Undefined` where the operands were not brought to one.
+    pub fn common_dtype(&self) -> DType {
+        self.common_dtype
+    }
+
+    /// The dtype in which operand `i` is read or written.
+    pub fn dtype(&self, i: usize) -> DType {
+        self.operands[i].dtype
+    }
+
+    /// The dtype of the first input, or of the first output when there is no input.
+    pub fn input_dtype(&self) -> DType {
+        self.operands[self.outputs.min(self.operands.len() - 1)].dtype
+    }
+
+    /// The device that runs the loop.
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// The device of operand `i`.
+    pub fn device_of(&self, i: usize) -> Device {
+        self.operands[i].device
+    }
+
+    /// The strides of operand `i` in bytes, one per dimension of the walk.
+    pub fn strides(&self, i: usize) -> &[i64] {
+        &self.operands[i].strides
+    }
+
+    /// The tensor that operand `i` reads or writes.
+    pub fn tensor(&self, i: usize) -> &Tensor {
+        &self.operands[i].tensor
+    }
+
+    /// Input `i` as the loop reads it.
+    pub fn input(&self, i: usize) -> &Tensor {
+        &self.operands[self.outputs + i].tensor
+    }
+
+    /// Output `i` as the operator returns it.
+    pub fn output(&self, i: usize) -> Tensor {
+        let operand = &self.operands[i];
+        operand.result.as_ref().or(operand.original.as_ref()).unwrap_or(&operand.tensor).clone()
+    }
+
+    /// Output `i` as the operator returns it, ending the walk.
+    pub fn into_output(mut self, i: usize) -> Tensor {
+        let operand = &mut self.operands[i];
+        let returned = operand.result.take().or(operand.original.take());
+        returned.unwrap_or_else(|| std::mem::take(&mut operand.tensor))
+    }
+
+    /// Whether the walk is a reduction: outputs have stride 0 along reduced dimensions.
+    pub fn is_reduction(&self) -> bool {
+        self.is_reduction
+    }
+
+    /// Whether this part of a split reduction is the last one.
+    pub fn is_final_output(&self) -> bool {
+        self.is_final
+    }
+
+    /// Whether a split reduction has already written partial results to the output.
+    pub fn should_accumulate(&self) -> bool {
+        self.accumulates
+    }
+
+    /// Whether operand `i` takes one element for the whole walk.
+    pub fn is_scalar(&self, i: usize) -> bool {
+        let operand = &self.operands[i];
+        operand.inline.is_some() || operand.tensor.numel() == 1
+    }
+
+    /// Whether operand `i` is such an element in the memory of the CPU.
+    pub fn is_cpu_scalar(&self, i: usize) -> bool {
+        self.is_scalar(i) && self.operands[i].device.is_cpu()
+    }
+
+    /// Whether every operand lies densely in the order of the walk.
+    pub fn is_contiguous(&self) -> bool {
+        if self.numel == 1 {
+            return true;
+        }
+        self.shape.len() <= 1
+            && self.operands.iter().all(|op| {
+                op.strides.first().is_none_or(|&stride| stride == op.dtype.itemsize() as i64)
+            })
+    }
+
+    /// The address of each operand's first element. Takes access to the operands.
+    ///
+    /// The addresses stay valid until [`finish`](Self::finish) or the end of the iterator; the
+    /// memory may be touched only as the operand was declared.
+    ///
+    /// # Errors
+    /// When the calling thread already holds one of the storages in a conflicting way.
+    pub fn pointers(&mut self) -> Result<SmallVec<[*mut u8; 4]>> {
+        self.acquire()?;
+        Ok(self.operands.iter().map(Operand::pointer).collect())
+    }
+
+    /// The address of operand `i`'s first element; see [`pointers`](Self::pointers).
+    ///
+    /// # Errors
+    /// As for [`pointers`](Self::pointers).
+    pub fn data_ptr(&mut self, i: usize) -> Result<*mut u8> {
+        self.acquire()?;
+        Ok(self.operands[i].pointer())
+    }
+
+    /// Takes access to the operands' storages, held until [`finish`](Self::finish).
+    ///
+    /// # Errors
+    /// When the calling thread already holds one of the storages in a conflicting way.
+    pub fn acquire(&mut self) -> Result<()> {
+        if !matches!(self.hold, Hold::Free) {
+            return Ok(());
+        }
+        let mut wanted: SmallVec<[_; 4]> = SmallVec::new();
+        for operand in &self.operands {
+            if operand.inline.is_none() && operand.tensor.has_storage() {
+                let access = if operand.is_output { Access::Write } else { Access::Read };
+                wanted.push((operand.tensor.base(), access));
+            }
+        }
+        self.hold = Hold::Own(AccessSet::acquire(&wanted)?.into_holds());
+        Ok(())
+    }
+
+    /// Gives the operands' storages free and copies temporary outputs to the caller's tensors.
+    ///
+    /// # Errors
+    /// Those of the copies.
+    pub fn finish(&mut self) -> Result<()> {
+        self.hold = Hold::Free;
+        for i in 0..self.outputs {
+            let operand = &self.operands[i];
+            if let Some(original) = &operand.original {
+                types::copy_plain(original, &operand.tensor)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A walk of no steps over a copy's operands.
+    pub(crate) fn nothing(output: &Tensor, input: &Tensor) -> Self {
+        let operand = |tensor: &Tensor, is_output| {
+            let mut operand = Operand::new(tensor.clone(), is_output);
+            operand.strides = smallvec![0];
+            operand
+        };
+        Self {
+            operands: smallvec![operand(output, true), operand(input, false)],
+            outputs: 1,
+            shape: smallvec![0],
+            perm: smallvec![0],
+            numel: 0,
+            common_dtype: output.dtype(),
+            device: output.device(),
+            is_reduction: false,
+            all_same_shape: true,
+            coalesced: false,
+            is_final: true,
+            accumulates: false,
+            hold: Hold::Free,
+        }
+    }
+
+    /// Replaces what output `i` returns; the loop keeps writing the operand.
+    pub(crate) fn set_result(&mut self, i: usize, result: Tensor) {
+        self.operands[i].result = Some(result);
+    }
+
+    /// The iterator over the same operands as a part of this one, which holds the access.
+    pub(crate) fn part(&self) -> Self {
+        Self {
+            operands: self.operands.clone(),
+            shape: self.shape.clone(),
+            perm: self.perm.clone(),
+            hold: Hold::Parent,
+            ..*self
+        }
+    }
+
+    /// The output operand's tensor for kernels that need exactly one.
+    ///
+    /// # Errors
+    /// `Internal` when there is not exactly one output.
+    pub fn only_output(&self) -> Result<&Tensor> {
+        if self.outputs != 1 {
+            bug!("expected one output, found {}", self.outputs);
+        }
+        Ok(&self.operands[0].tensor)
+    }
+}

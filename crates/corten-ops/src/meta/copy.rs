@@ -1,0 +1,79 @@
+//! Rules of copies and fills.
+
+use super::check::check_out_dtype;
+use crate::Tensor;
+use crate::iter::{TensorIterator, TensorIteratorConfig, allocate, preserved_strides};
+use corten_core::{Result, Scalar, ensure, geometry, match_dtype, warn};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// `copy_`: values of `src`, broadcast and converted, into `self`. The loop has two operands of
+/// possibly different dtypes.
+///
+/// # Errors
+/// `NotImplemented` for a source without data, and those of [`TensorIteratorConfig::build`].
+pub fn copy(
+    self_: &Tensor,
+    src: &Tensor,
+    _non_blocking: bool,
+    out: Option<&Tensor>,
+) -> Result<TensorIterator> {
+    let target = match out {
+        Some(out) => out.clone(),
+        None => allocate(&self_.sizes(), None, self_.dtype(), self_.device())?,
+    };
+    if target.is_same(src) {
+        return Ok(TensorIterator::nothing(&target, src));
+    }
+    ensure!(
+        !src.device().is_meta() || target.device().is_meta(),
+        NotImplemented,
+        "Cannot copy out of meta tensor; no data!"
+    );
+    if src.dtype().is_complex() && !target.dtype().is_complex() {
+        warn_about_imaginary_part();
+    }
+    TensorIteratorConfig::new()
+        .resize_outputs(false)
+        .check_all_same_dtype(false)
+        .check_all_same_device(false)
+        .add_output(Some(&target))
+        .add_input(src)
+        .build()
+}
+
+fn warn_about_imaginary_part() {
+    static WARNED: AtomicBool = AtomicBool::new(false);
+    if !WARNED.swap(true, Ordering::Relaxed) {
+        warn("Casting complex values to real discards the imaginary part");
+    }
+}
+
+/// `fill`: one number everywhere. Overlapping memory is fine, since every write is the same.
+///
+/// # Errors
+/// `Runtime` when the number does not fit the dtype, and those of [`TensorIteratorConfig::build`].
+pub fn fill(self_: &Tensor, value: Scalar, out: Option<&Tensor>) -> Result<TensorIterator> {
+    match_dtype!(self_.dtype(), "fill", All, T => { value.checked_to::<T>("fill_")?; });
+    check_out_dtype(out, self_.dtype())?;
+    let target = match out {
+        Some(out) if out.sizes() == self_.sizes() => out.clone(),
+        Some(out) => {
+            crate::iter::resize_output(out, &self_.sizes())?;
+            out.clone()
+        }
+        None => {
+            let strides = preserved_strides(self_);
+            allocate(&self_.sizes(), Some(&strides), self_.dtype(), self_.device())?
+        }
+    };
+    TensorIteratorConfig::nullary().check_mem_overlap(false).add_output(Some(&target)).build()
+}
+
+/// `numel` elements at a time of `tensor` in logical order; for factories that write by position.
+pub(super) fn linear(tensor: &Tensor) -> Result<TensorIterator> {
+    geometry::assert_no_internal_overlap(tensor)?;
+    TensorIteratorConfig::nullary()
+        .enforce_linear_iteration(true)
+        .add_output(Some(tensor))
+        .build()
+}

@@ -1,0 +1,27 @@
+//! Meta rules: from an iterator operator's arguments to a planned [`TensorIterator`].
+//!
+//! A rule checks the arguments in PyTorch's words, decides shape and dtype of the results, and
+//! allocates or resizes them. The registry names a rule with `meta = "rule"` or
+//! `meta = "rule(variant)"`, which is the function `rule_variant`; it gets all arguments of the
+//! schema, then one `Option<&Tensor>` per output. Operators given as an expression go through
+//! [`pointwise`].
+//!
+//! [`TensorIterator`]: crate::TensorIterator
+
+mod check;
+pub mod copy;
+pub mod factory;
+pub mod index;
+mod pointwise;
+mod reduction;
+
+pub use check::{check_dtype, check_out_dtype, cpp_name};
+pub use pointwise::{
+    Domain, Promote, binary, binary_float, comparison, pointwise, ternary, unary, unary_bool,
+    unary_float,
+};
+pub use reduction::{
+    Reduce, reduction_arg, reduction_bool, reduction_bool_dim, reduction_bool_dims,
+    reduction_mean, reduction_minmax, reduction_nansum, reduction_prod, reduction_prod_dim,
+    reduction_sum, reduction_var, reduction_var_mean,
+};

@@ -1,0 +1,166 @@
+//! Rules of elementwise operators.
+
+use super::check::check_dtype;
+use crate::Tensor;
+use crate::iter::{TensorIterator, TensorIteratorConfig};
+use corten_core::{DType, Result, bug};
+
+/// How the dtypes of an elementwise operator's operands decide that of its result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Promote {
+    /// All operands have one dtype.
+    Same,
+    /// Integers become the default floating-point dtype.
+    Float,
+    /// Two inputs are promoted together.
+    Binary,
+    /// As `Binary`, and integers become floating point.
+    BinaryFloat,
+    /// As `Binary`, and the result is boolean.
+    Comparison,
+    /// Three inputs are promoted together.
+    Ternary,
+    /// One input of any dtype, and the result is boolean.
+    BoolOut,
+}
+
+/// The dtypes that an operator computes in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Domain {
+    /// Everything but the dtypes that are only stored: float8 and wide unsigned integers.
+    All,
+    /// `All` without bool.
+    NoBool,
+    /// `All` without complex numbers.
+    Real,
+    /// Floating-point numbers.
+    Float,
+    /// Floating-point and complex numbers.
+    FloatComplex,
+    /// Integers.
+    Integral,
+    /// Integers and bool.
+    IntegralBool,
+}
+
+impl Domain {
+    /// Whether the domain has this dtype.
+    pub fn contains(self, dtype: DType) -> bool {
+        let float8 = dtype.is_floating_point() && dtype.itemsize() == 1;
+        let wide_unsigned = matches!(dtype, DType::UInt16 | DType::UInt32 | DType::UInt64);
+        if float8 || wide_unsigned || dtype == DType::Undefined {
+            return false;
+        }
+        match self {
+            Self::All => true,
+            Self::NoBool => dtype != DType::Bool,
+            Self::Real => !dtype.is_complex(),
+            Self::Float => dtype.is_floating_point(),
+            Self::FloatComplex => dtype.is_floating_point() || dtype.is_complex(),
+            Self::Integral => dtype.is_integral(false),
+            Self::IntegralBool => dtype.is_integral(true),
+        }
+    }
+}
+
+/// The rule of an operator given as an expression.
+///
+/// # Errors
+/// Those of [`TensorIteratorConfig::build`], and `NotImplemented` outside the domain.
+pub fn pointwise(
+    name: &'static str,
+    promote: Promote,
+    domain: Domain,
+    inputs: &[&Tensor],
+    out: Option<&Tensor>,
+) -> Result<TensorIterator> {
+    let config = match promote {
+        Promote::Same => TensorIteratorConfig::unary(),
+        Promote::Float if inputs.len() == 1 => TensorIteratorConfig::unary_float(),
+        Promote::Float | Promote::BinaryFloat => TensorIteratorConfig::binary_float(),
+        Promote::Binary => TensorIteratorConfig::binary(),
+        Promote::Comparison => TensorIteratorConfig::comparison(out),
+        Promote::Ternary => TensorIteratorConfig::ternary(),
+        Promote::BoolOut => TensorIteratorConfig::unary_force_bool(),
+    };
+    let mut config = config.add_output(out);
+    for input in inputs {
+        config = config.add_input(input);
+    }
+    let iter = config.build()?;
+    if iter.ninputs() == 0 {
+        bug!("{name} has no tensor argument");
+    }
+    check_dtype(name, domain, iter.input_dtype(), iter.device())?;
+    Ok(iter)
+}
+
+/// Input and output have the same dtype.
+///
+/// # Errors
+/// Those of [`TensorIteratorConfig::build`].
+pub fn unary(self_: &Tensor, out: Option<&Tensor>) -> Result<TensorIterator> {
+    TensorIteratorConfig::unary().add_output(out).add_input(self_).build()
+}
+
+/// Integers become floating point.
+///
+/// # Errors
+/// Those of [`TensorIteratorConfig::build`].
+pub fn unary_float(self_: &Tensor, out: Option<&Tensor>) -> Result<TensorIterator> {
+    TensorIteratorConfig::unary_float().add_output(out).add_input(self_).build()
+}
+
+/// One input of any dtype; the result is boolean.
+///
+/// # Errors
+/// Those of [`TensorIteratorConfig::build`].
+pub fn unary_bool(self_: &Tensor, out: Option<&Tensor>) -> Result<TensorIterator> {
+    TensorIteratorConfig::unary_force_bool().add_output(out).add_input(self_).build()
+}
+
+/// Two inputs are promoted together.
+///
+/// # Errors
+/// Those of [`TensorIteratorConfig::build`].
+pub fn binary(self_: &Tensor, other: &Tensor, out: Option<&Tensor>) -> Result<TensorIterator> {
+    TensorIteratorConfig::binary().add_output(out).add_input(self_).add_input(other).build()
+}
+
+/// Two inputs are promoted together; integers become floating point.
+///
+/// # Errors
+/// Those of [`TensorIteratorConfig::build`].
+pub fn binary_float(
+    self_: &Tensor,
+    other: &Tensor,
+    out: Option<&Tensor>,
+) -> Result<TensorIterator> {
+    TensorIteratorConfig::binary_float().add_output(out).add_input(self_).add_input(other).build()
+}
+
+/// Two inputs are promoted together; the result is boolean.
+///
+/// # Errors
+/// Those of [`TensorIteratorConfig::build`].
+pub fn comparison(self_: &Tensor, other: &Tensor, out: Option<&Tensor>) -> Result<TensorIterator> {
+    TensorIteratorConfig::comparison(out).add_output(out).add_input(self_).add_input(other).build()
+}
+
+/// Three inputs are promoted together.
+///
+/// # Errors
+/// Those of [`TensorIteratorConfig::build`].
+pub fn ternary(
+    a: &Tensor,
+    b: &Tensor,
+    c: &Tensor,
+    out: Option<&Tensor>,
+) -> Result<TensorIterator> {
+    TensorIteratorConfig::ternary()
+        .add_output(out)
+        .add_input(a)
+        .add_input(b)
+        .add_input(c)
+        .build()
+}

@@ -1,0 +1,371 @@
+//! Rules of reductions: which dimensions go, and the dtype of what stays.
+//!
+//! The input keeps its dtype unless a rule says otherwise, so kernels convert while they read.
+
+use super::check::check_out_dtype;
+use crate::Tensor;
+use crate::iter::{TensorIterator, TensorIteratorConfig, allocate, resize_output};
+use corten_core::{DType, Dims, Result, Scalar, bail, ensure, geometry, warn};
+
+/// A reduction being planned: the input, the dimensions that go, and the shape that stays.
+pub struct Reduce<'a> {
+    input: &'a Tensor,
+    reduced: Vec<bool>,
+    keepdim: bool,
+}
+
+impl<'a> Reduce<'a> {
+    /// Reduces over `dims`; `None` means all of them.
+    ///
+    /// # Errors
+    /// `Index` for a dimension out of range, `Runtime` for one given twice.
+    pub fn over(input: &'a Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Self> {
+        let rank = input.dim();
+        let mut reduced = vec![dims.is_none(); rank];
+        let mut seen = vec![false; rank.max(1)];
+        for &dim in dims.unwrap_or_default() {
+            let dim = geometry::wrap_dim(dim, rank)?;
+            ensure!(
+                !std::mem::replace(&mut seen[dim], true),
+                Runtime,
+                "dim {dim} appears multiple times in the list of dims"
+            );
+            if let Some(flag) = reduced.get_mut(dim) {
+                *flag = true;
+            }
+        }
+        Ok(Self { input, reduced, keepdim })
+    }
+
+    /// Reduces over `dims`, where an empty list means all of them too.
+    ///
+    /// # Errors
+    /// As for [`over`](Self::over).
+    pub fn over_or_all(input: &'a Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Self> {
+        Self::over(input, dims.filter(|dims| !dims.is_empty()), keepdim)
+    }
+
+    /// The number of elements folded into each result.
+    pub fn count(&self) -> i64 {
+        let sizes = self.input.sizes();
+        sizes.iter().zip(&self.reduced).filter(|(_, r)| **r).map(|(size, _)| *size).product()
+    }
+
+    /// The shape of the results.
+    pub fn shape(&self) -> Dims {
+        let sizes = self.input.sizes();
+        let kept = |(&size, &reduced): (&i64, &bool)| match (reduced, self.keepdim) {
+            (false, _) => Some(size),
+            (true, true) => Some(1),
+            (true, false) => None,
+        };
+        sizes.iter().zip(&self.reduced).filter_map(kept).collect()
+    }
+
+    /// Refuses to reduce nothing: for operators without an identity.
+    ///
+    /// # Errors
+    /// `Index` naming the first reduced dimension of size 0.
+    pub fn check_not_empty(&self, name: &str) -> Result<()> {
+        for (dim, (&size, &reduced)) in self.input.sizes().iter().zip(&self.reduced).enumerate() {
+            ensure!(
+                size != 0 || !reduced,
+                Index,
+                "{name}: Expected reduction dim {dim} to have non-zero size."
+            );
+        }
+        Ok(())
+    }
+
+    /// Plans the walk: one output per entry, allocated in its dtype where it is not given.
+    ///
+    /// # Errors
+    /// Those of resizing and of [`TensorIteratorConfig::build`].
+    pub fn plan(&self, outputs: &[(Option<&Tensor>, DType)]) -> Result<TensorIterator> {
+        let shape = self.shape();
+        let mut results = Vec::with_capacity(outputs.len());
+        for (given, dtype) in outputs {
+            results.push(match given.filter(|out| out.defined()) {
+                Some(out) => {
+                    resize_output(out, &shape)?;
+                    out.clone()
+                }
+                None => allocate(&shape, None, *dtype, self.input.device())?,
+            });
+        }
+        let mut config = TensorIteratorConfig::reduction()
+            .promote_inputs_to_common_dtype(false)
+            .check_all_same_dtype(false);
+        for result in &results {
+            config = config.add_output(Some(&self.with_reduced_dims(result)?));
+        }
+        let mut iter = config.add_input(self.input).build()?;
+        for (i, result) in results.into_iter().enumerate() {
+            iter.set_result(i, result);
+        }
+        Ok(iter)
+    }
+
+    /// The output with a dimension of size 1 and stride 0 for each reduced one.
+    fn with_reduced_dims(&self, out: &Tensor) -> Result<Tensor> {
+        if self.keepdim {
+            return Ok(out.clone());
+        }
+        let (sizes, strides) = (out.sizes(), out.strides());
+        let mut kept = sizes.iter().zip(&strides).map(|(&size, &stride)| (size, stride));
+        let dims = self.reduced.iter().map(|&r| if r { (1, 0) } else { kept.next().unwrap_or((1, 0)) });
+        let (sizes, strides): (Vec<i64>, Vec<i64>) = dims.unzip();
+        Ok(out.as_view_of(&sizes, &strides, out.storage_offset())?.into())
+    }
+}
+
+/// The dtype of a sum: as asked for, else that of `out`, else `i64` for integers.
+fn sum_dtype(self_: &Tensor, dtype: Option<DType>, out: Option<&Tensor>) -> Result<DType> {
+    let own = self_.dtype();
+    let widened = if own.is_integral(true) { DType::Int64 } else { own };
+    let given = out.filter(|out| out.defined()).map(|out| out.dtype());
+    let result = dtype.or(given).unwrap_or(widened);
+    check_out_dtype(out, result)?;
+    Ok(result)
+}
+
+/// `sum.dim_IntList`: no or empty dimensions mean all; integers are summed in `i64`.
+///
+/// # Errors
+/// Those of [`Reduce::over`] and [`Reduce::plan`].
+pub fn reduction_sum(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: Option<&Tensor>,
+) -> Result<TensorIterator> {
+    let dtype = sum_dtype(self_, dtype, out)?;
+    Reduce::over_or_all(self_, dim, keepdim)?.plan(&[(out, dtype)])
+}
+
+/// `nansum`: as `sum`, for real numbers.
+///
+/// # Errors
+/// Those of [`reduction_sum`]; `Runtime` for complex numbers.
+pub fn reduction_nansum(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: Option<&Tensor>,
+) -> Result<TensorIterator> {
+    ensure!(!self_.dtype().is_complex(), Runtime, "nansum does not support complex inputs");
+    reduction_sum(self_, dim, keepdim, dtype, out)
+}
+
+/// `prod`: over everything.
+///
+/// # Errors
+/// Those of [`reduction_sum`].
+pub fn reduction_prod(
+    self_: &Tensor,
+    dtype: Option<DType>,
+    out: Option<&Tensor>,
+) -> Result<TensorIterator> {
+    reduction_sum(self_, None, false, dtype, out)
+}
+
+/// `prod.dim_int`: over one dimension.
+///
+/// # Errors
+/// Those of [`reduction_sum`].
+pub fn reduction_prod_dim(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: Option<&Tensor>,
+) -> Result<TensorIterator> {
+    reduction_sum(self_, Some(&[dim]), keepdim, dtype, out)
+}
+
+/// `mean.dim`: as `sum`, for floating-point and complex results.
+///
+/// # Errors
+/// Those of [`reduction_sum`]; `NotImplemented` for integral results.
+pub fn reduction_mean(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: Option<&Tensor>,
+) -> Result<TensorIterator> {
+    let which = if dtype.is_some() { "Optional" } else { "Input" };
+    let own = dtype.unwrap_or(self_.dtype());
+    ensure!(
+        own.is_floating_point() || own.is_complex(),
+        NotImplemented,
+        "mean(): could not infer output dtype. {which} dtype must be either a floating point or \
+         complex dtype. Got: {}",
+        own.type_name()
+    );
+    reduction_sum(self_, dim, keepdim, dtype, out)
+}
+
+/// `amax`, `amin`: the dtype stays; an empty slice has no extremum.
+///
+/// # Errors
+/// `Runtime` or `Index` for empty slices, and those of [`Reduce::plan`].
+pub fn reduction_minmax(
+    self_: &Tensor,
+    dim: &[i64],
+    keepdim: bool,
+    out: Option<&Tensor>,
+) -> Result<TensorIterator> {
+    let dtype = self_.dtype();
+    if let Some(out) = out.filter(|out| out.defined() && out.dtype() != dtype) {
+        bail!(
+            Runtime,
+            "Expected the dtype for input and out to match, but got {} for input's dtype and {} \
+             for out's dtype.",
+            dtype.type_name(),
+            out.dtype().type_name()
+        );
+    }
+    let reduce = Reduce::over_or_all(self_, Some(dim), keepdim)?;
+    if self_.numel() == 0 {
+        ensure!(
+            !dim.is_empty(),
+            Runtime,
+            "amax(): Expected reduction dim to be specified for input.numel() == 0. Specify the \
+             reduction dim with the 'dim' argument."
+        );
+        reduce.check_not_empty("amax()")?;
+    }
+    reduce.plan(&[(out, dtype)])
+}
+
+/// `argmax`, `argmin`: indices along one dimension, or into the flattened tensor.
+///
+/// # Errors
+/// `Index` for empty slices, and those of [`Reduce::plan`].
+pub fn reduction_arg(
+    self_: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    out: Option<&Tensor>,
+) -> Result<TensorIterator> {
+    check_out_dtype(out, DType::Int64)?;
+    let dims = dim.map(|dim| [dim]);
+    let reduce = Reduce::over(self_, dims.as_ref().map(|dims| &dims[..]), keepdim)?;
+    if self_.numel() == 0 {
+        ensure!(
+            dim.is_some(),
+            Index,
+            "argmax(): Expected reduction dim to be specified for input.numel() == 0."
+        );
+        reduce.check_not_empty("argmax()")?;
+    }
+    reduce.plan(&[(out, DType::Int64)])
+}
+
+/// The dtype of `any` and `all`: bool, but `u8` for `u8`.
+fn bool_dtype(self_: &Tensor, out: Option<&Tensor>) -> Result<DType> {
+    let dtype = if self_.dtype() == DType::UInt8 { DType::UInt8 } else { DType::Bool };
+    let Some(out) = out.filter(|out| out.defined()) else { return Ok(dtype) };
+    ensure!(
+        matches!(out.dtype(), DType::Bool | DType::UInt8),
+        Runtime,
+        "any only supports bool tensor for result, got: {}",
+        out.dtype().type_name()
+    );
+    Ok(out.dtype())
+}
+
+/// `any`, `all`: over everything.
+///
+/// # Errors
+/// Those of [`Reduce::plan`].
+pub fn reduction_bool(self_: &Tensor, out: Option<&Tensor>) -> Result<TensorIterator> {
+    let dtype = bool_dtype(self_, out)?;
+    Reduce::over(self_, None, false)?.plan(&[(out, dtype)])
+}
+
+/// `any.dim`, `all.dim`: over one dimension.
+///
+/// # Errors
+/// Those of [`Reduce::plan`].
+pub fn reduction_bool_dim(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out: Option<&Tensor>,
+) -> Result<TensorIterator> {
+    let dtype = bool_dtype(self_, out)?;
+    Reduce::over(self_, Some(&[dim]), keepdim)?.plan(&[(out, dtype)])
+}
+
+/// `any.dims`, `all.dims`: an empty list of dimensions reduces nothing.
+///
+/// # Errors
+/// Those of [`Reduce::plan`].
+pub fn reduction_bool_dims(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    out: Option<&Tensor>,
+) -> Result<TensorIterator> {
+    let dtype = bool_dtype(self_, out)?;
+    Reduce::over(self_, dim, keepdim)?.plan(&[(out, dtype)])
+}
+
+/// `var.correction`, `std.correction`: for floating-point and complex inputs; the result is real.
+///
+/// # Errors
+/// `NotImplemented` for integers, and those of [`Reduce::plan`].
+pub fn reduction_var(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+    out: Option<&Tensor>,
+) -> Result<TensorIterator> {
+    let dtype = self_.dtype();
+    ensure!(
+        dtype.is_floating_point() || dtype.is_complex(),
+        NotImplemented,
+        "std and var only support floating point and complex dtypes"
+    );
+    let reduce = Reduce::over_or_all(self_, dim, keepdim)?;
+    warn_about_freedom(&reduce, correction, "var");
+    reduce.plan(&[(out, dtype.to_real())])
+}
+
+/// `var_mean.correction`, `std_mean.correction`: two results.
+///
+/// # Errors
+/// `NotImplemented` for integers, and those of [`Reduce::plan`].
+pub fn reduction_var_mean(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+    var: Option<&Tensor>,
+    mean: Option<&Tensor>,
+) -> Result<TensorIterator> {
+    let dtype = self_.dtype();
+    ensure!(
+        dtype.is_floating_point() || dtype.is_complex(),
+        NotImplemented,
+        "var_mean only support floating point and complex dtypes"
+    );
+    let reduce = Reduce::over_or_all(self_, dim, keepdim)?;
+    warn_about_freedom(&reduce, correction, "var_mean");
+    reduce.plan(&[(var, dtype.to_real()), (mean, dtype)])
+}
+
+fn warn_about_freedom(reduce: &Reduce<'_>, correction: Option<Scalar>, name: &str) {
+    let correction = correction.map_or(1.0, |correction| correction.to_f64());
+    if reduce.count() as f64 <= correction && reduce.shape().iter().all(|&size| size != 0) {
+        warn(format!(
+            "{name}(): degrees of freedom is <= 0. Correction should be strictly less than the \
+             reduction factor (input numel divided by output numel)."
+        ));
+    }
+}
