@@ -287,6 +287,13 @@ impl Storage {
         unsafe { Self::from_owner(Box::new(elements), data, nbytes) }
     }
 
+    /// A new handle to a storage that somebody holds.
+    #[inline]
+    pub(crate) fn from_ref(storage: &StorageImpl) -> Self {
+        // SAFETY: who lends the reference keeps the storage alive.
+        Self(unsafe { IntrusivePtr::clone_from_raw(ptr::NonNull::from_ref(storage)) })
+    }
+
     fn from_impl(storage: StorageImpl) -> Self {
         Self(IntrusivePtr::new(storage))
     }

@@ -45,96 +45,86 @@ fn key(storage: *const StorageImpl) -> usize {
     storage.expose_provenance()
 }
 
-/// Below this many storages looking for duplicates one by one is cheaper than sorting.
-const FEW: usize = 8;
+/// Sets of up to this many storages can take the fast road.
+pub(super) const FEW: usize = 4;
+
+/// The storages of a set, as found in the tensors; null for tensors without one.
+pub(super) type Found = SmallVec<[*const StorageImpl; FEW]>;
 
 /// A run of this thread's slots: the storages that one set is inside of.
 #[derive(Debug)]
 pub(super) struct Entered {
     slots: &'static Slots,
-    start: usize,
-    len: usize,
+    start: u32,
+    len: u32,
     /// Slots belong to the thread.
     thread: PhantomData<*mut ()>,
 }
 
-/// The storages of a set, as found in the tensors; null for tensors without one.
-pub(super) type Found = SmallVec<[*const StorageImpl; 4]>;
+/// The fast road: enters the storages of `wanted` if this thread is inside of nothing yet and each
+/// is biased to it. `None`: the road is not open, and the thread is inside of nothing.
+// Everything here stays in registers: no reference to a local may escape into a call.
+#[inline(always)]
+pub(super) fn enter_biased<W: Wanted>(
+    wanted: &[W],
+) -> Option<(Entered, [*const StorageImpl; FEW])> {
+    let mine = slots();
+    let mut found = [std::ptr::null(); FEW];
+    if mine.top() != 0 || wanted.len() > FEW {
+        return None;
+    }
+    let entries = mine.first_entries::<FEW>();
+    for ((one, entry), found) in wanted.iter().zip(entries).zip(&mut found) {
+        let storage = one.source().load(Ordering::Relaxed).cast_const();
+        *found = storage;
+        if !storage.is_null() {
+            entry.store(key(storage) | one.flag(), Ordering::Relaxed);
+        }
+    }
+    mine.set_top(wanted.len());
+    light_barrier();
+    for (one, &storage) in wanted.iter().zip(&found) {
+        let current = one.source().load(Ordering::Acquire).cast_const() == storage;
+        // SAFETY: the slot was published before the source still named the storage, so the storage
+        // is not dropped before the slot is cleared.
+        let open =
+            current && (storage.is_null() || unsafe { &*storage }.access().is_biased_to(mine));
+        if !open {
+            leave_all(mine, 0, wanted.len());
+            return None;
+        }
+    }
+    Some((Entered { slots: mine, start: 0, len: wanted.len() as u32, thread: PhantomData }, found))
+}
 
-impl Entered {
-    /// Enters the storages of `wanted`. Returns them in the order of `wanted`.
-    #[inline]
-    pub(super) fn new<W: Wanted>(wanted: &[W]) -> Result<(Self, Found)> {
-        let slots = slots();
-        let start = slots.top();
-        let mut entered = Self { slots, start, len: 0, thread: PhantomData };
+/// The slow road: enters the storages of `wanted`, waiting for other threads.
+#[cold]
+pub(super) fn enter_waiting<W: Wanted>(wanted: &[W]) -> Result<(Entered, Found)> {
+    let slots = slots();
+    loop {
+        let start = slots.top() as u32;
+        let mut entered = Entered { slots, start, len: 0, thread: PhantomData };
         let mut found = Found::new();
-        if wanted.len() <= FEW && entered.enter_biased(wanted, &mut found)? {
+        if entered.enter_in_order(wanted, &mut found)? {
             return Ok((entered, found));
         }
-        entered.leave();
-        loop {
-            found.clear();
-            if entered.enter_counted(wanted, &mut found)? {
-                return Ok((entered, found));
-            }
-            entered.leave();
-        }
+    }
+}
+
+impl Entered {
+    /// Whether any slot is counted in its storage.
+    pub(super) fn is_counted(&self) -> bool {
+        (self.start as usize..self.end())
+            .any(|index| self.slots.entry(index).load(Ordering::Relaxed) & COUNTED != 0)
     }
 
-    /// The fast road: every storage is biased to this thread. `false`: it is not open.
-    #[inline]
-    fn enter_biased<W: Wanted>(&mut self, wanted: &[W], found: &mut Found) -> Result<bool> {
-        for one in wanted {
-            let storage = one.source().load(Ordering::Relaxed).cast_const();
-            found.push(storage);
-            if !storage.is_null() {
-                self.add(key(storage), one.flag())?;
-            }
-        }
-        self.slots.set_top(self.start + self.len);
-        light_barrier();
-        for (one, &storage) in wanted.iter().zip(&*found) {
-            if storage.is_null() {
-                continue;
-            }
-            if one.source().load(Ordering::Acquire).cast_const() != storage {
-                return Ok(false);
-            }
-            // SAFETY: the slot was published before the source still named the storage, so the
-            // storage is not dropped before the slot is cleared.
-            if !unsafe { &*storage }.access().is_biased_to(self.slots) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+    fn end(&self) -> usize {
+        (self.start + self.len) as usize
     }
 
-    /// Stores a slot, or strengthens the one that this set already has for the storage.
-    #[inline]
-    fn add(&mut self, key: usize, flag: usize) -> Result<()> {
-        for index in 0..self.start + self.len {
-            let entry = self.slots.entry(index);
-            let value = entry.load(Ordering::Relaxed);
-            if value & !FLAGS == key {
-                if index >= self.start {
-                    entry.store(value | flag, Ordering::Relaxed);
-                    return Ok(());
-                }
-                if (value | flag) & WRITE != 0 {
-                    return Err(conflict(value, flag));
-                }
-            }
-        }
-        self.slots.entry(self.start + self.len).store(key | flag, Ordering::Relaxed);
-        self.len += 1;
-        Ok(())
-    }
-
-    /// The slow road: storages in the order of their addresses, waiting for other threads. `false`:
-    /// a handle was exchanged meanwhile.
-    #[cold]
-    fn enter_counted<W: Wanted>(&mut self, wanted: &[W], found: &mut Found) -> Result<bool> {
+    /// One attempt, in the order of the storages' addresses. `false`: a handle was exchanged
+    /// meanwhile.
+    fn enter_in_order<W: Wanted>(&mut self, wanted: &[W], found: &mut Found) -> Result<bool> {
         let mut order = SmallVec::<[(*const StorageImpl, usize, &Source); FEW]>::new();
         for one in wanted {
             let storage = one.source().load(Ordering::Relaxed).cast_const();
@@ -149,10 +139,10 @@ impl Entered {
         for (storage, flag, source) in order {
             let key = key(storage);
             self.check_earlier(key, flag)?;
-            let entry = self.slots.entry(self.start + self.len);
+            let entry = self.slots.entry(self.end());
             publish(entry, key | flag);
             self.len += 1;
-            self.slots.set_top(self.start + self.len);
+            self.slots.set_top(self.end());
             if source.load(Ordering::Acquire).cast_const() != storage {
                 // Not inside: the slot must not look like an access when it is cleared.
                 return Ok(false);
@@ -164,7 +154,7 @@ impl Entered {
     }
 
     fn check_earlier(&self, key: usize, flag: usize) -> Result<()> {
-        for index in 0..self.start {
+        for index in 0..self.start as usize {
             let value = self.slots.entry(index).load(Ordering::Relaxed);
             if value & !FLAGS == key && (value | flag) & WRITE != 0 {
                 return Err(conflict(value, flag));
@@ -172,29 +162,45 @@ impl Entered {
         }
         Ok(())
     }
+}
 
-    /// Leaves every storage.
-    #[inline]
-    fn leave(&mut self) {
-        for index in self.start..self.start + self.len {
-            let entry = self.slots.entry(index);
-            let value = entry.load(Ordering::Relaxed);
-            if value & COUNTED != 0 {
-                leave_counted(value);
-            }
+impl Drop for Entered {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let (slots, start, len) = (self.slots, self.start as usize, self.len as usize);
+        if start > 0 || len > FEW {
+            leave_all(slots, start, len);
+            return;
+        }
+        let mut counted = 0;
+        for entry in &slots.first_entries::<FEW>()[..len] {
+            counted |= entry.load(Ordering::Relaxed) & COUNTED;
+        }
+        if counted != 0 || slots.top() != len {
+            leave_all(slots, start, len);
+            return;
+        }
+        for entry in &slots.first_entries::<FEW>()[..len] {
             entry.store(0, Ordering::Release);
         }
-        self.len = 0;
-        self.slots.settle();
+        slots.set_top(0);
         record::after_leaving();
     }
 }
 
-impl Drop for Entered {
-    #[inline]
-    fn drop(&mut self) {
-        self.leave();
+/// Clears a run of slots and leaves the storages that they count in.
+#[cold]
+fn leave_all(slots: &Slots, start: usize, len: usize) {
+    for index in start..start + len {
+        let entry = slots.entry(index);
+        let value = entry.load(Ordering::Relaxed);
+        if value & COUNTED != 0 {
+            leave_counted(value);
+        }
+        entry.store(0, Ordering::Release);
     }
+    slots.settle();
+    record::after_leaving();
 }
 
 /// Enters one storage whose slot is published, waiting for other threads.
@@ -214,7 +220,6 @@ fn enter(storage: &StorageImpl, entry: &std::sync::atomic::AtomicUsize, mine: &S
     entry.store(key | flag | COUNTED, Ordering::Relaxed);
 }
 
-#[cold]
 fn leave_counted(value: usize) {
     // SAFETY: the slot keeps the storage alive and was made from its address.
     let storage = unsafe { &*std::ptr::with_exposed_provenance::<StorageImpl>(value & !FLAGS) };
@@ -249,7 +254,12 @@ pub(crate) struct Hold(#[allow(dead_code, reason = "dropping it leaves")] Entere
 impl Hold {
     pub(crate) fn new(storage: &StorageImpl, mode: Access) -> Result<Self> {
         let source = AtomicPtr::new(std::ptr::from_ref(storage).cast_mut());
-        Ok(Self(Entered::new(&[(&source, mode)])?.0))
+        let wanted = [(&source, mode)];
+        let entered = match enter_biased(&wanted) {
+            Some((entered, _)) => entered,
+            None => enter_waiting(&wanted)?.0,
+        };
+        Ok(Self(entered))
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) use enter::{Hold, with_published};
 pub use guard::{Reader, Writer};
 pub(crate) use protocol::AccessState;
 pub(crate) use record::{retire, slots};
-pub use set::AccessSet;
+pub use set::{AccessSet, Holds};
 
 /// What an operand is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

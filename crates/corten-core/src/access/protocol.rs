@@ -10,7 +10,7 @@ pub(crate) const COUNTED: usize = 2;
 /// In a slot: the flags above; the rest is the key of the storage.
 pub(crate) const FLAGS: usize = WRITE | COUNTED;
 
-const CHUNK: usize = if cfg!(loom) { 2 } else { 56 };
+const CHUNK: usize = if cfg!(loom) { 4 } else { 56 };
 
 /// The accesses that one thread has published, readable by all.
 ///
@@ -51,6 +51,13 @@ impl Slots {
             top -= 1;
         }
         self.set_top(top);
+    }
+
+    /// The first entries.
+    #[inline(always)]
+    pub(crate) fn first_entries<const N: usize>(&self) -> &[AtomicUsize] {
+        const { assert!(N <= CHUNK) };
+        &self.entries[..N]
     }
 
     /// One entry; the owning thread may name any, which adds memory as needed.

@@ -7,8 +7,8 @@ use std::slice;
 use smallvec::SmallVec;
 
 use super::Access;
-use super::enter::Entered;
-use crate::{DType, Element, Result, StorageImpl, TensorBase, bail, ensure};
+use super::enter::{Entered, FEW, enter_biased, enter_waiting};
+use crate::{DType, Element, Result, Storage, StorageImpl, TensorBase, bail, ensure};
 
 /// The operands of a kernel, held for the kernel's time.
 ///
@@ -16,35 +16,104 @@ use crate::{DType, Element, Result, StorageImpl, TensorBase, bail, ensure};
 /// handed out for contiguous operands; strided loops take raw pointers and answer for their bounds.
 #[derive(Debug)]
 pub struct AccessSet<'a> {
-    operands: SmallVec<[Operand<'a>; 4]>,
+    operands: SmallVec<[Operand<'a>; FEW]>,
     #[allow(dead_code, reason = "dropping it leaves the storages")]
     entered: Entered,
 }
 
+/// The access to some storages, without the operands: for objects that keep the operands elsewhere.
+///
+/// Released when dropped, by the same thread.
+#[derive(Debug)]
+pub struct Holds {
+    #[allow(dead_code, reason = "dropping it leaves the storages")]
+    entered: Entered,
+    /// Storages that leaving touches; dropped after leaving.
+    #[allow(dead_code, reason = "kept alive")]
+    kept: SmallVec<[Storage; 1]>,
+}
+
+impl Holds {
+    /// As [`AccessSet::acquire`]; the operands may go before the access does.
+    #[inline(always)]
+    pub fn acquire(wanted: &[(&TensorBase, Access)]) -> Result<Self> {
+        match enter_biased(wanted) {
+            Some((entered, found)) => {
+                check_all(wanted, &found)?;
+                Ok(Self { entered, kept: SmallVec::new() })
+            }
+            None => Ok(AccessSet::acquire_waiting(wanted)?.into_holds()),
+        }
+    }
+}
+
+#[inline(always)]
+fn check_all(wanted: &[(&TensorBase, Access)], found: &[*const StorageImpl]) -> Result<()> {
+    for (&(_, mode), &storage) in wanted.iter().zip(found) {
+        // SAFETY: the caller is inside of the storage, which keeps it alive; null means none.
+        if let Some(storage) = unsafe { storage.as_ref() } {
+            storage.before_access(mode == Access::Write)?;
+        }
+    }
+    Ok(())
+}
+
+/// A tensor and its storage; mode and state are in the low bits of the storage's address.
 #[derive(Debug)]
 struct Operand<'a> {
     tensor: &'a TensorBase,
-    storage: *const StorageImpl,
-    mode: Access,
-    taken: Cell<bool>,
+    storage: Cell<*const StorageImpl>,
 }
+
+/// The operand is declared written.
+const WRITTEN: usize = 1;
+/// A mutable slice was handed out.
+const TAKEN: usize = 2;
 
 impl<'a> AccessSet<'a> {
     /// Holds the storages of all operands, or none of them on error.
     ///
     /// Undefined tensors and tensors without a storage take part with a null pointer.
-    #[inline]
+    #[inline(always)]
     pub fn acquire(wanted: &[(&'a TensorBase, Access)]) -> Result<Self> {
-        let (entered, found) = Entered::new(wanted)?;
+        match enter_biased(wanted) {
+            Some((entered, found)) => Self::after_entering(wanted, &found, entered),
+            None => Self::acquire_waiting(wanted),
+        }
+    }
+
+    #[cold]
+    fn acquire_waiting(wanted: &[(&'a TensorBase, Access)]) -> Result<Self> {
+        let (entered, found) = enter_waiting(wanted)?;
+        Self::after_entering(wanted, &found, entered)
+    }
+
+    #[inline(always)]
+    fn after_entering(
+        wanted: &[(&'a TensorBase, Access)],
+        found: &[*const StorageImpl],
+        entered: Entered,
+    ) -> Result<Self> {
         let mut operands = SmallVec::new();
-        for (&(tensor, mode), &storage) in wanted.iter().zip(&found) {
-            let operand = Operand { tensor, storage, mode, taken: Cell::new(false) };
-            if let Some(storage) = operand.storage() {
-                storage.before_access(mode == Access::Write)?;
-            }
-            operands.push(operand);
+        if wanted.len() > FEW {
+            operands.reserve(wanted.len());
+        }
+        check_all(wanted, found)?;
+        for (&(tensor, mode), &storage) in wanted.iter().zip(found) {
+            operands.push(Operand::new(tensor, storage, mode));
         }
         Ok(Self { operands, entered })
+    }
+
+    /// Gives up the operands and keeps the access.
+    pub fn into_holds(self) -> Holds {
+        let Self { operands, entered } = self;
+        let mut kept = SmallVec::new();
+        if entered.is_counted() {
+            // Leaving changes the counts, so the storages must outlast the tensors.
+            kept.extend(operands.iter().filter_map(Operand::storage).map(Storage::from_ref));
+        }
+        Holds { entered, kept }
     }
 
     /// How many operands there are.
@@ -60,7 +129,7 @@ impl<'a> AccessSet<'a> {
     /// The elements of operand `index`, which must be contiguous and of dtype `T`.
     pub fn read<T: Element>(&self, index: usize) -> Result<&[T]> {
         let operand = self.operand(index)?;
-        let shared_with_writer = self.sharing(operand).any(|other| other.taken.get());
+        let shared_with_writer = self.sharing(operand).any(Operand::is_taken);
         ensure!(!shared_with_writer, Runtime, "operand {index} shares memory with a written one");
         let (data, len) = operand.contiguous::<T>()?;
         // SAFETY: `contiguous` has checked pointer, bounds, alignment and values; the storage is
@@ -80,7 +149,7 @@ impl<'a> AccessSet<'a> {
             "operand {index} shares its storage with another operand"
         );
         let (data, len) = operand.contiguous::<T>()?;
-        ensure!(!operand.taken.replace(true), Runtime, "operand {index} was taken already");
+        ensure!(operand.take(), Runtime, "operand {index} was taken already");
         // SAFETY: as in `read`; the storage is entered for writing and this is its only slice.
         Ok(unsafe { slice::from_raw_parts_mut(data, len) })
     }
@@ -126,18 +195,40 @@ impl<'a> AccessSet<'a> {
 
     /// All operands with the storage of one, that one included.
     fn sharing(&self, operand: &Operand<'a>) -> impl Iterator<Item = &Operand<'a>> {
-        let storage = operand.storage;
+        let storage = operand.storage_ptr();
         self.operands
             .iter()
-            .filter(move |other| !storage.is_null() && ptr::eq(other.storage, storage))
+            .filter(move |other| !storage.is_null() && ptr::eq(other.storage_ptr(), storage))
     }
 }
 
-impl Operand<'_> {
-    #[inline]
+impl<'a> Operand<'a> {
+    #[inline(always)]
+    fn new(tensor: &'a TensorBase, storage: *const StorageImpl, mode: Access) -> Self {
+        let flag = if mode == Access::Write { WRITTEN } else { 0 };
+        Self { tensor, storage: Cell::new(storage.map_addr(|address| address | flag)) }
+    }
+
+    #[inline(always)]
+    fn storage_ptr(&self) -> *const StorageImpl {
+        self.storage.get().map_addr(|address| address & !(WRITTEN | TAKEN))
+    }
+
+    #[inline(always)]
     fn storage(&self) -> Option<&StorageImpl> {
         // SAFETY: the set is inside of the storage, which keeps it alive; null means none.
-        unsafe { self.storage.as_ref() }
+        unsafe { self.storage_ptr().as_ref() }
+    }
+
+    fn is_taken(&self) -> bool {
+        self.storage.get().addr() & TAKEN != 0
+    }
+
+    /// Marks the operand as handed out. `false`: it was before.
+    fn take(&self) -> bool {
+        let before = self.is_taken();
+        self.storage.set(self.storage.get().map_addr(|address| address | TAKEN));
+        !before
     }
 
     #[inline]
@@ -151,7 +242,8 @@ impl Operand<'_> {
     }
 
     fn check_writable(&self, index: usize) -> Result<()> {
-        ensure!(self.mode == Access::Write, Runtime, "operand {index} is not declared written");
+        let written = self.storage.get().addr() & WRITTEN != 0;
+        ensure!(written, Runtime, "operand {index} is not declared written");
         Ok(())
     }
 

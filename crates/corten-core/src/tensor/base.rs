@@ -575,11 +575,7 @@ impl TensorImpl {
     /// The storage, if there is one.
     #[inline]
     pub fn storage_opt(&self) -> Option<Storage> {
-        let clone = |storage: &StorageImpl| {
-            // SAFETY: the storage is alive during the call.
-            Storage(unsafe { IntrusivePtr::clone_from_raw(NonNull::from_ref(storage)) })
-        };
-        with_published(&self.storage, clone)
+        with_published(&self.storage, Storage::from_ref)
     }
 
     /// The handle, for who enters the storage.

@@ -10,10 +10,8 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering, fence};
 
-use smallvec::SmallVec;
-
 use crate::Dims;
-use crate::geometry::ContiguityFlags;
+use crate::geometry::is_contiguous;
 
 /// Dimensions that need no heap block.
 pub(super) const INLINE: usize = 5;
@@ -34,11 +32,7 @@ pub struct Geometry {
 impl Geometry {
     /// Whether the last dimension varies fastest and there are no gaps.
     pub fn is_contiguous(&self) -> bool {
-        crate::geometry::ContiguityFlags::compute(&self.sizes, &self.strides, self.numel).contiguous
-    }
-
-    pub(crate) fn flags(&self) -> ContiguityFlags {
-        ContiguityFlags::compute(&self.sizes, &self.strides, self.numel)
+        is_contiguous(&self.sizes, &self.strides, self.numel)
     }
 }
 
@@ -138,34 +132,36 @@ impl SizesAndStrides {
     }
 
     #[inline]
-    fn copy<const N: usize>(&self, rank: usize, pick: [bool; N]) -> [Dims; N] {
-        let mut result = [const { SmallVec::new_const() }; N];
-        if let Some((sizes, strides)) = self.words(rank) {
-            for (dims, is_sizes) in result.iter_mut().zip(pick) {
-                let words = if is_sizes { sizes } else { strides };
-                dims.extend(words.iter().map(|word| word.load(Ordering::Relaxed)));
-            }
-        }
-        result
-    }
-
-    #[inline]
     pub(super) fn sizes(&self) -> Dims {
-        let [sizes] = self.consistent(|| self.copy(self.rank(), [true]));
-        sizes
+        self.consistent(|| self.words(self.rank()).map_or_else(Dims::new, |(sizes, _)| load(sizes)))
     }
 
     #[inline]
     pub(super) fn strides(&self) -> Dims {
-        let [strides] = self.consistent(|| self.copy(self.rank(), [false]));
-        strides
+        self.consistent(|| {
+            self.words(self.rank()).map_or_else(Dims::new, |(_, strides)| load(strides))
+        })
     }
 
     #[inline]
     pub(super) fn copy_both(&self) -> (Dims, Dims) {
-        let [sizes, strides] = self.copy(self.rank(), [true, false]);
-        (sizes, strides)
+        match self.words(self.rank()) {
+            Some((sizes, strides)) => (load(sizes), load(strides)),
+            None => (Dims::new(), Dims::new()),
+        }
     }
+}
+
+#[inline]
+fn load(words: &[AtomicI64]) -> Dims {
+    if words.len() > INLINE {
+        return words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
+    }
+    let mut dims = [0; INLINE + 1];
+    for (dim, word) in dims.iter_mut().zip(words) {
+        *dim = word.load(Ordering::Relaxed);
+    }
+    Dims::from_buf_and_len(dims, words.len())
 }
 
 /// The right to change a shape; ends the change when dropped.
