@@ -9,7 +9,7 @@ pub(crate) fn run(operator: &str) -> Outcome {
         mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     };
     let operator = operator.strip_prefix("aten::").unwrap_or(operator);
-    let sources = Sources::read(&root()).map_err(lines)?;
+    let sources = Sources::read_sound(&root()).map_err(lines)?;
     match emit::show(&sources, operator).map_err(lines)? {
         text if text.is_empty() => Err(format!("no operator is called `{operator}`")),
         text => {

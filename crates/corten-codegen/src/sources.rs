@@ -24,12 +24,13 @@ pub(crate) const EXPR: &str = "crates/corten-cpu/src/expr.rs";
 pub(crate) const FORMULAS: &str = "crates/corten-autograd/src/formulas";
 
 impl Sources {
-    /// Reads everything below the root of the repository.
+    /// Reads everything below the root of the repository; declarations with mistakes are left
+    /// out.
     ///
     /// # Errors
-    /// Every mistake in the declarations, or a source that is not Rust.
-    pub fn read(root: &Path) -> Result<Self, Vec<Mistake>> {
-        let registry = Registry::read(&root.join(OPS))?;
+    /// A source that is not Rust.
+    pub fn read_sound(root: &Path) -> Result<Self, Vec<Mistake>> {
+        let registry = Registry::read_sound(&root.join(OPS)).0;
         Ok(Self { registry, vocabulary: vocabulary(root)?, functions: functions(root)? })
     }
 }

@@ -38,8 +38,10 @@ pub use registry::{AnyOp, Gradient, OpDef, OpKind};
 pub use stub::{IterKernel, Stub, run1, run2, run3, run4};
 pub use tensor::Tensor;
 
-/// Makes the device-agnostic part ready: the fallbacks of the lazy bits. Idempotent; the facade
-/// calls it before `main`.
+/// Makes the device-agnostic part ready: the fallbacks of the lazy bits and the kernels of the
+/// meta device. Idempotent; the facade calls it before `main`.
 pub fn init() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(generated::register);
     dispatch::install_default_fallbacks();
 }

@@ -115,7 +115,10 @@ pub fn show(sources: &crate::Sources, name: &str) -> Result<String, Vec<Mistake>
             let _ = writeln!(text, "\n// ---- {name}");
             for piece in pieces.map_err(|message| vec![op.mistake(message)])? {
                 text.push_str(&match piece.place {
-                    Place::Register => format!("// register: {}\n", piece.code),
+                    Place::Register => {
+                        let statements = piece.code.replace(";op::", ";\n// register: op::");
+                        format!("// register: {statements}\n")
+                    }
                     Place::Method => formatted(&format!("impl Tensor {{ {} }}", piece.code)),
                     _ => formatted(&piece.code),
                 });

@@ -45,7 +45,8 @@ pub fn ops(registry: &Registry) -> Generated {
         module("op", "pub", "The operators: typed functions over all arguments, and statics.", &op_items),
         module("stubs", "pub", "The loops of iterator operators.", &output.items(Place::Stubs)),
         module("kernel", "pub(crate)", "What operators do on every backend.", &output.items(Place::Kernel)),
-        format!("#[allow(unused_imports)]\nuse prelude::*;\n\nimpl crate::Tensor {{\n{}}}\n", indented(&output.methods())),
+        format!("#[allow(unused_imports)]\nuse prelude::*;\n\nimpl crate::Tensor {{\n{}}}\n\n", indented(&output.methods())),
+        output.register("/// Registers what the meta device does where no iterator knows it.\npub(crate) fn register()", ""),
     ]
     .concat();
     output.finish(text)
@@ -89,6 +90,11 @@ pub(super) fn operator(registry: &Registry, op: &Op) -> Result<Vec<Piece>, Strin
                 signature.output.rust()
             );
             pieces.push(Piece { place: Place::Kernel, code });
+        }
+        if let (Body::Kernel { meta: Some(path), .. }, Form::Declared) = (&op.body, form) {
+            let name = static_name(schema);
+            let code = format!("op::{name}.implement(Target::Meta, meta::{path});");
+            pieces.push(Piece { place: Place::Register, code });
         }
         if op.variants.method && form != Form::Out {
             let code = method::method(registry, op, form, schema, &signature)?;
@@ -314,7 +320,10 @@ fn iterator(op: &Op, schema: &Schema, signature: &Signature, meta: &MetaRule) ->
             format!("meta::{path}({})?", passed.join(", "))
         }
     };
-    let numbers: Vec<String> =
-        scalars(signature).iter().map(|name| format!("Scalar::from({name})")).collect();
+    let number = |name: &String| {
+        let scalar = signature.parameters.iter().any(|p| p.name == *name && p.ty.base == Base::Scalar);
+        if scalar { name.clone() } else { format!("Scalar::from({name})") }
+    };
+    let numbers: Vec<String> = scalars(signature).iter().map(number).collect();
     format!("run{count}({rule}, &stubs::{}, &[{}])", static_name(&op.schema), numbers.join(", "))
 }

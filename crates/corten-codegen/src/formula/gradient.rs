@@ -254,7 +254,12 @@ impl Scope<'_> {
         })
     }
 
+    /// `result`, `result1`, or the name that the schema gives an output.
     fn result_index(&self, name: &str) -> Option<usize> {
+        let named = |r: &crate::schema::Return| r.name.as_deref() == Some(name);
+        if let Some(i) = self.op.schema.returns.iter().position(named) {
+            return Some(i);
+        }
         let rest = name.strip_prefix("result")?;
         if rest.is_empty() { Some(0) } else { rest.parse().ok() }
     }

@@ -9,8 +9,8 @@ use std::path::Path;
 
 const PROMOTE: [&str; 7] =
     ["same", "float", "binary", "binary_float", "comparison", "ternary", "bool_out"];
-const DOMAIN: [&str; 7] =
-    ["all", "no_bool", "real", "float", "float_complex", "integral", "integral_bool"];
+const DOMAIN: [&str; 8] =
+    ["all", "no_bool", "real", "ordered", "float", "float_complex", "integral", "integral_bool"];
 
 /// Reads every `*.toml` of a directory, in the order of names.
 pub(super) fn directory(directory: &Path) -> (Registry, Vec<Mistake>) {

@@ -58,7 +58,7 @@ pub(super) fn recipe(sources: &Sources, op: &Op) -> Result<Recipe, String> {
         }
         _ => (Vec::new(), 0),
     };
-    let slots = slots(&gradients, inputs.len());
+    let slots = slots(&gradients, inputs.len(), &signature);
     let node = format!("{}_NODE", static_name(&op.schema));
     Ok(Recipe { node, inputs, outputs, slots, signature, gradients })
 }
@@ -74,7 +74,7 @@ fn parameter<'a>(signature: &'a Signature, name: &str) -> Result<&'a Parameter, 
 }
 
 /// The slots in the order in which they are saved: inputs before the call, results after it.
-fn slots(gradients: &[Gradient], inputs: usize) -> Vec<Slot> {
+fn slots(gradients: &[Gradient], inputs: usize, signature: &Signature) -> Vec<Slot> {
     let mut slots: Vec<Slot> = Vec::new();
     for gradient in gradients {
         let readers: Vec<usize> = match gradient.argument {
@@ -89,7 +89,12 @@ fn slots(gradients: &[Gradient], inputs: usize) -> Vec<Slot> {
             }
         }
     }
-    slots.sort_by_key(|slot| matches!(slot.used, Use::Result(_)));
+    let place = |name: &str| signature.parameters.iter().position(|p| p.name == name);
+    slots.sort_by_key(|slot| match &slot.used {
+        Use::Argument(name) | Use::Metadata { argument: name, .. } => (place(name), 0),
+        Use::Result(i) => (Some(usize::MAX), *i),
+        Use::Grad | Use::Grads | Use::Needs => (None, 0),
+    });
     slots
 }
 
@@ -145,7 +150,7 @@ impl Recipe {
 
     /// The static and the function.
     pub(super) fn node_and_backward(&self, op: &Op) -> String {
-        let function = format!("{}_backward", function_name(&op.schema));
+        let function = format!("backward_of_{}", function_name(&op.schema));
         let name = match &op.node {
             Some(name) => name.clone(),
             None => format!("{}Backward0", camel(&op.schema.name)),

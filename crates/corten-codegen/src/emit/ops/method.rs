@@ -29,7 +29,11 @@ pub(super) fn method(
     let mut text = format!("#[doc = {doc:?}]\n{}", call.method(&name, &required)?);
     if (0..signature.parameters.len()).any(|i| !required(i)) {
         let doc = format!(" [`{name}`](Self::{name}) with all arguments.");
-        text.push_str(&format!("#[doc = {doc:?}]\n{}", call.method(&format!("{name}_with"), &|_| true)?));
+        let full = match name.strip_suffix('_') {
+            Some(stem) => format!("{stem}_with_"),
+            None => format!("{name}_with"),
+        };
+        text.push_str(&format!("#[doc = {doc:?}]\n{}", call.method(&full, &|_| true)?));
     }
     Ok(text)
 }

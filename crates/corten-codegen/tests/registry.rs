@@ -1,0 +1,115 @@
+//! The registry itself: `ops/*.toml` against PyTorch's registered schemas and our own rules.
+
+#![cfg(feature = "generate")]
+
+mod common;
+
+use corten_codegen::registry::{Registry, inplace_of, out_of};
+use corten_codegen::schema::Schema;
+use corten_codegen::{Sources, emit};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The declarations without mistakes; `declarations_have_no_mistakes` is about the others.
+fn registry() -> Registry {
+    Registry::read_sound(&common::root().join("ops")).0
+}
+
+fn sources() -> Sources {
+    let sources = Sources::read_sound(&common::root());
+    sources.unwrap_or_else(|mistakes| panic!("{}", common::listed(&mistakes)))
+}
+
+#[test]
+fn declarations_have_no_mistakes() {
+    let (_, mistakes) = Registry::read_sound(&common::root().join("ops"));
+    assert!(mistakes.is_empty(), "{}", common::listed(&mistakes));
+}
+
+fn torch() -> BTreeMap<String, Schema> {
+    let parse = |text: &String| Schema::parse(text.strip_prefix("aten::").unwrap()).unwrap();
+    common::torch_schemas()
+        .iter()
+        .map(parse)
+        .map(|schema| (schema.full_name(), schema.normalized()))
+        .collect()
+}
+
+/// Declarations say that they are not PyTorch's by this name in `python`.
+const OWN: &str = "corten";
+
+#[test]
+fn every_schema_is_pytorchs() {
+    let (registry, torch) = (registry(), torch());
+    let mut wrong = Vec::new();
+    for op in registry.ops.iter().filter(|op| !op.python.iter().any(|home| home == OWN)) {
+        for (_, schema) in op.forms() {
+            let ours = schema.clone().normalized();
+            match torch.get(&schema.full_name()) {
+                Some(theirs) if *theirs == ours => {}
+                Some(theirs) => wrong.push(format!("{}: {ours}\n    torch: {theirs}", op.location)),
+                None => wrong.push(format!("{}: torch has no {ours}", op.location)),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} differ\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn schemas_print_back() {
+    for op in registry().ops {
+        for (_, schema) in op.forms() {
+            assert_eq!(Schema::parse(&schema.to_string()).unwrap(), *schema, "{}", op.location);
+        }
+    }
+}
+
+#[test]
+fn everything_is_generated() {
+    let sources = sources();
+    for file in [
+        emit::ops(&sources.registry),
+        emit::cpu(&sources.registry, &sources.vocabulary),
+        emit::autograd(&sources),
+    ] {
+        assert!(file.mistakes.is_empty(), "{}", common::listed(&file.mistakes));
+    }
+}
+
+#[test]
+fn methods_have_different_names() {
+    let sources = sources();
+    let text = emit::ops(&sources.registry).text;
+    let methods = text.split("impl crate::Tensor {").nth(1).unwrap();
+    let names = methods.lines().filter_map(|line| line.trim().strip_prefix("pub fn "));
+    let mut seen = BTreeSet::new();
+    for name in names.filter_map(|rest| rest.split('(').next()) {
+        assert!(seen.insert(name), "two methods are called {name}: give one `rust = ..`");
+    }
+}
+
+/// How far the rules of derivation reach, measured on everything that PyTorch registers.
+#[test]
+fn derivation_rules_match_pytorch() {
+    let torch = torch();
+    let functional = |name: &str| -> Vec<&Schema> {
+        torch.values().filter(|s| s.name == name && s.is_functional()).collect()
+    };
+    let (mut outs, mut out_hits, mut inplace, mut inplace_hits) = (0, 0, 0, 0);
+    for schema in torch.values() {
+        let tensors = !schema.returns.is_empty() && schema.returns.iter().all(|r| r.ty.is_tensor());
+        if tensors && schema.outs().count() == schema.returns.len() {
+            outs += 1;
+            let derived = functional(&schema.name).into_iter().filter_map(|f| out_of(f).ok());
+            out_hits += usize::from(derived.map(Schema::normalized).any(|d| d == *schema));
+        }
+        if schema.is_inplace_name() && tensors && schema.returns.len() == 1 {
+            inplace += 1;
+            let base = schema.name.trim_end_matches('_');
+            let derived = functional(base).into_iter().filter_map(|f| inplace_of(f).ok());
+            inplace_hits += usize::from(derived.map(Schema::normalized).any(|d| d == *schema));
+        }
+    }
+    println!("out {out_hits} of {outs}, in-place {inplace_hits} of {inplace}");
+    assert!(out_hits * 100 >= outs * 90, "out: {out_hits} of {outs}");
+    assert!(inplace_hits * 100 >= inplace * 80, "in-place: {inplace_hits} of {inplace}");
+}
