@@ -1,0 +1,238 @@
+"""The safetensors format: a JSON header and raw little-endian data.
+
+The functions are those of the ``safetensors.torch`` package.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import corten
+
+from . import _utils
+
+__all__ = ["load", "load_file", "load_model", "safe_open", "save", "save_file", "save_model"]
+
+_NAMES = {
+    "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64",
+    "int32": "I32", "int16": "I16", "int8": "I8", "uint8": "U8", "uint16": "U16",
+    "uint32": "U32", "uint64": "U64", "bool": "BOOL", "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2", "float8_e8m0fnu": "F8_E8M0", "complex64": "C64",
+}
+_DTYPES = {name: dtype for dtype, name in _NAMES.items()}
+_LARGEST_HEADER = 100_000_000
+
+
+class SafetensorError(Exception):
+    """A file that does not follow the format."""
+
+
+def _plan(tensors, metadata):
+    """The header's bytes and the tensors in the order in which they are written."""
+    shared = {}
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, corten.Tensor):
+            raise ValueError(f"Key `{name}` is invalid, expected torch.Tensor but received {type(tensor)}")
+        if tensor.layout != corten.strided:
+            raise ValueError(f"You are trying to save a sparse tensor: `{name}`.")
+        if tensor.numel():
+            key = (tensor.device, tensor.untyped_storage().data_ptr())
+            shared.setdefault(key, []).append(name)
+    doubled = [names for names in shared.values() if len(names) > 1]
+    if doubled:
+        raise RuntimeError(
+            f"Some tensors share memory, this will lead to duplicate memory on disk and potential "
+            f"differences when loading them again: {doubled}."
+        )
+    # Wide dtypes first keeps every tensor aligned.
+    order = sorted(tensors.items(), key=lambda item: (-item[1].element_size(), item[0]))
+    header, end = {}, 0
+    if metadata:
+        header["__metadata__"] = metadata
+    for name, tensor in order:
+        start, end = end, end + tensor.numel() * tensor.element_size()
+        header[name] = {
+            "dtype": _NAMES[_utils.short_dtype(tensor.dtype)], "shape": list(tensor.shape),
+            "data_offsets": [start, end],
+        }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text, [tensor for _, tensor in order]
+
+
+def _data(tensor):
+    """The tensor's elements as contiguous little-endian bytes."""
+    tensor = tensor.detach().cpu().contiguous()
+    size = tensor.element_size()
+    start = tensor.storage_offset() * size
+    data = bytes(_utils.byte_view(tensor.untyped_storage())[start:start + tensor.numel() * size])
+    return _swapped(data, size) if sys.byteorder == "big" else data
+
+
+def _swapped(data, size):
+    if size == 1:
+        return data
+    swapped = bytearray(len(data))
+    for i in range(size):
+        swapped[i::size] = data[size - 1 - i::size]
+    return bytes(swapped)
+
+
+def save(tensors, metadata=None):
+    """The file's bytes."""
+    head, order = _plan(tensors, metadata)
+    return b"".join([head, *(_data(tensor) for tensor in order)])
+
+
+def save_file(tensors, filename, metadata=None):
+    """Writes a file; it appears under its name only when it is complete."""
+    head, order = _plan(tensors, metadata)
+    temporary = f"{os.fspath(filename)}.{os.getpid()}.tmp"
+    try:
+        with open(temporary, "wb") as file:
+            file.write(head)
+            for tensor in order:
+                file.write(_data(tensor))
+        os.replace(temporary, filename)
+    except BaseException:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+        raise
+
+
+def _parsed(head, total):
+    """The header's entries, checked to be in order and without holes; `total` bytes of data."""
+    try:
+        header = json.loads(head)
+    except ValueError as error:
+        raise SafetensorError(f"Error while deserializing header: invalid JSON: {error}") from None
+    metadata = header.pop("__metadata__", None)
+    end = 0
+    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        start, stop = entry["data_offsets"]
+        count = 1
+        for size in entry["shape"]:
+            count *= size
+        if entry["dtype"] not in _DTYPES:
+            raise SafetensorError(f"unknown dtype {entry['dtype']} of `{name}`")
+        if start != end or stop - start != count * _itemsize(entry["dtype"]):
+            raise SafetensorError(f"Error while deserializing header: invalid offset for tensor `{name}`")
+        end = stop
+    if end != total:
+        raise SafetensorError("Error while deserializing header: incomplete metadata, file not fully covered")
+    return header, metadata
+
+
+def _itemsize(name):
+    return getattr(corten, _DTYPES[name]).itemsize
+
+
+def _head_size(first):
+    if len(first) < 8:
+        raise SafetensorError("Error while deserializing header: header too small")
+    size = int.from_bytes(first, "little")
+    if size > _LARGEST_HEADER:
+        raise SafetensorError("Error while deserializing header: header too large")
+    return size
+
+
+def _tensor(entry, fill):
+    """A new tensor whose bytes `fill(view)` writes."""
+    tensor = corten.empty(entry["shape"], dtype=getattr(corten, _DTYPES[entry["dtype"]]))
+    if tensor.numel():
+        view = _utils.byte_view(tensor.untyped_storage())[:tensor.numel() * tensor.element_size()]
+        fill(view)
+        if sys.byteorder == "big":
+            view[:] = _swapped(bytes(view), tensor.element_size())
+    return tensor
+
+
+def load(data):
+    """The tensors of a file's bytes."""
+    size = _head_size(data[:8])
+    header, _ = _parsed(data[8:8 + size], len(data) - 8 - size)
+    body = memoryview(data)[8 + size:]
+
+    def fill(entry):
+        start, stop = entry["data_offsets"]
+        return lambda view: view.__setitem__(slice(None), body[start:stop])
+
+    return {name: _tensor(entry, fill(entry)) for name, entry in header.items()}
+
+
+def load_file(filename, device="cpu"):
+    """The tensors of a file."""
+    with safe_open(filename, framework="pt", device=device) as file:
+        return {name: file.get_tensor(name) for name in file.keys()}
+
+
+class safe_open:  # noqa: N801
+    """Opens a file and reads single tensors of it."""
+
+    def __init__(self, filename, framework="pt", device="cpu"):
+        self._file = open(filename, "rb")
+        self._device = device
+        try:
+            size = _head_size(self._file.read(8))
+            total = os.fstat(self._file.fileno()).st_size - 8 - size
+            self._header, self._metadata = _parsed(self._file.read(size), total)
+        except BaseException:
+            self._file.close()
+            raise
+        self._start = 8 + size
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        self._file.close()
+
+    def keys(self):
+        """The names, in alphabetical order."""
+        return sorted(self._header)
+
+    def metadata(self):
+        """The strings saved with the tensors."""
+        return self._metadata
+
+    def get_tensor(self, name):
+        """Reads one tensor."""
+        if name not in self._header:
+            raise SafetensorError(f"File does not contain tensor {name}")
+        entry = self._header[name]
+
+        def fill(view):
+            self._file.seek(self._start + entry["data_offsets"][0])
+            if self._file.readinto(view) != len(view):
+                raise SafetensorError(f"the file ends within `{name}`")
+
+        tensor = _tensor(entry, fill)
+        return tensor if str(self._device) == "cpu" else tensor.to(self._device)
+
+
+def save_model(model, filename, metadata=None):
+    """Saves a module's state; of tensors that share memory the first is kept."""
+    tensors, seen = {}, set()
+    for name, tensor in model.state_dict().items():
+        key = (tensor.device, tensor.untyped_storage().data_ptr(), tensor.storage_offset())
+        if tensor.numel() == 0 or key not in seen:
+            tensors[name] = tensor
+        seen.add(key)
+    save_file(tensors, filename, metadata)
+
+
+def load_model(model, filename, strict=True, device="cpu"):
+    """Loads a module's state; returns the missing and the unexpected names."""
+    given = load_file(filename, device)
+    missing, unexpected = model.load_state_dict(given, strict=False)
+    own = model.state_dict()
+    held = {own[name].untyped_storage().data_ptr() for name in given if name in own}
+    missing = {name for name in missing if own[name].untyped_storage().data_ptr() not in held}
+    if strict and (missing or unexpected):
+        raise RuntimeError(
+            f"Error(s) in loading state_dict for {type(model).__name__}: missing keys "
+            f"{sorted(missing)}, unexpected keys {sorted(unexpected)}"
+        )
+    return missing, unexpected
