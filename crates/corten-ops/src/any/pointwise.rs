@@ -1,0 +1,153 @@
+//! Elementwise operators that are other ones with a number as an operand.
+
+use crate::{Tensor, derived, op};
+use corten_core::{DType, Result, Scalar, ensure};
+
+/// The exponent as an operand, checked: integers have no negative powers.
+fn exponent_operand(self_: &Tensor, exponent: Scalar) -> Result<Tensor> {
+    let negative = exponent.is_integral(true) && exponent.to_i64() < 0;
+    ensure!(
+        !(self_.dtype().is_integral(true) && negative),
+        Runtime,
+        "Integers to negative integer powers are not allowed."
+    );
+    derived::wrapped(exponent)
+}
+
+/// The power with a number as the exponent.
+///
+/// # Errors
+/// `Runtime` for a negative power of integers, and those of the operator on tensors.
+pub fn pow_tensor_scalar(self_: &Tensor, exponent: Scalar) -> Result<Tensor> {
+    op::pow_tensor_tensor(self_, &exponent_operand(self_, exponent)?)
+}
+
+/// As [`pow_tensor_scalar`], in place.
+///
+/// # Errors
+/// As for [`pow_tensor_scalar`].
+pub fn pow_tensor_scalar_(self_: &Tensor, exponent: Scalar) -> Result<Tensor> {
+    op::pow__tensor(self_, &exponent_operand(self_, exponent)?)
+}
+
+/// As [`pow_tensor_scalar`], into `out`.
+///
+/// # Errors
+/// As for [`pow_tensor_scalar`].
+pub fn pow_tensor_scalar_out(self_: &Tensor, exponent: Scalar, out: &Tensor) -> Result<Tensor> {
+    op::pow_tensor_tensor_out(self_, &exponent_operand(self_, exponent)?, out)
+}
+
+/// The power with a number as the base.
+///
+/// # Errors
+/// Those of the operator on tensors.
+pub fn pow_scalar(self_: Scalar, exponent: &Tensor) -> Result<Tensor> {
+    op::pow_tensor_tensor(&derived::wrapped(self_)?, exponent)
+}
+
+/// As [`pow_scalar`], into `out`.
+///
+/// # Errors
+/// Those of the operator on tensors.
+pub fn pow_scalar_out(self_: Scalar, exponent: &Tensor, out: &Tensor) -> Result<Tensor> {
+    op::pow_tensor_tensor_out(&derived::wrapped(self_)?, exponent, out)
+}
+
+/// The larger of each element and a number.
+///
+/// # Errors
+/// Those of the operator on tensors.
+pub fn clamp_min(self_: &Tensor, min: Scalar) -> Result<Tensor> {
+    op::clamp_min_tensor(self_, &derived::wrapped(min)?)
+}
+
+/// As [`clamp_min`], in place.
+///
+/// # Errors
+/// Those of the operator on tensors.
+pub fn clamp_min_(self_: &Tensor, min: Scalar) -> Result<Tensor> {
+    op::clamp_min__tensor(self_, &derived::wrapped(min)?)
+}
+
+/// As [`clamp_min`], into `out`.
+///
+/// # Errors
+/// Those of the operator on tensors.
+pub fn clamp_min_out(self_: &Tensor, min: Scalar, out: &Tensor) -> Result<Tensor> {
+    op::clamp_min_tensor_out(self_, &derived::wrapped(min)?, out)
+}
+
+/// The smaller of each element and a number.
+///
+/// # Errors
+/// Those of the operator on tensors.
+pub fn clamp_max(self_: &Tensor, max: Scalar) -> Result<Tensor> {
+    op::clamp_max_tensor(self_, &derived::wrapped(max)?)
+}
+
+/// As [`clamp_max`], in place.
+///
+/// # Errors
+/// Those of the operator on tensors.
+pub fn clamp_max_(self_: &Tensor, max: Scalar) -> Result<Tensor> {
+    op::clamp_max__tensor(self_, &derived::wrapped(max)?)
+}
+
+/// As [`clamp_max`], into `out`.
+///
+/// # Errors
+/// Those of the operator on tensors.
+pub fn clamp_max_out(self_: &Tensor, max: Scalar, out: &Tensor) -> Result<Tensor> {
+    op::clamp_max_tensor_out(self_, &derived::wrapped(max)?, out)
+}
+
+/// Two to the power of each element, as `pow(2.0, other)` promotes it.
+fn powers_of_two(other: &Tensor) -> Result<Tensor> {
+    match other.dtype().is_integral(true) {
+        true => op::pow_scalar(Scalar::Float(2.0), other),
+        false => op::exp2(other),
+    }
+}
+
+/// Each element times two to the power of the other's.
+///
+/// # Errors
+/// Those of the product.
+pub fn ldexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    op::mul_tensor(self_, &powers_of_two(other)?)
+}
+
+/// As [`ldexp`], in place.
+///
+/// # Errors
+/// Those of the product.
+pub fn ldexp_(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    op::mul__tensor(self_, &powers_of_two(other)?)
+}
+
+/// Whether two tensors have the same shape and elements.
+///
+/// # Errors
+/// Those of the comparison.
+pub fn equal(self_: &Tensor, other: &Tensor) -> Result<bool> {
+    if self_.sizes() != other.sizes() {
+        return Ok(false);
+    }
+    let all = op::all(&op::eq_tensor(self_, other)?)?;
+    Ok(op::item(&all)?.to_bool())
+}
+
+/// CELU: an ELU with the slope 1 at zero for every α.
+///
+/// # Errors
+/// `Runtime` for α = 0.
+pub fn celu(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    ensure!(alpha.to_f64() != 0.0, Runtime, "ZeroDivisionError: alpha cannot be 0 for CELU");
+    op::elu(self_, alpha, Scalar::Float(1.0), Scalar::Float(1.0 / alpha.to_f64()))
+}
+
+/// The dtype of `float_power`: double precision.
+pub(crate) fn double_dtype(complex: bool) -> DType {
+    if complex { DType::Complex128 } else { DType::Float64 }
+}
