@@ -40,7 +40,7 @@ pub fn ops(registry: &Registry) -> Generated {
     let op_items = format!("{}\n{}", output.items(Place::Op), super::formatted(&all));
     let text = [
         HEADER.to_owned(),
-        format!("#[allow(unused_imports)]\nmod prelude {{\n{}\n    pub use super::{{op, sig, stubs, kernel}};\n}}\n\n", indented(&prelude.replace("use ", "pub(super) use "))),
+        format!("#[allow(unused_imports)]\nmod prelude {{\n{}\n    pub(super) use super::{{op, sig, stubs, kernel}};\n}}\n\n", indented(&prelude.replace("use ", "pub(super) use "))),
         module("sig", "pub", "The function types of the operators.", &signatures.items()),
         module("op", "pub", "The operators: typed functions over all arguments, and statics.", &op_items),
         module("stubs", "pub", "The loops of iterator operators.", &output.items(Place::Stubs)),
@@ -80,15 +80,18 @@ pub(super) fn operator(registry: &Registry, op: &Op) -> Result<Vec<Piece>, Strin
     for (form, schema) in op.forms() {
         let signature = Signature::of(schema)?;
         let kernel = kernel(registry, op, form, schema, &signature)?;
-        let code = [declaration(op, form, schema, &signature, kernel.is_some()), function(op, schema, &signature)];
+        let name = function_name(schema);
+        let path = match &kernel {
+            Builtin::None => None,
+            Builtin::Path(path) => Some(path.clone()),
+            Builtin::Body(_) => Some(format!("kernel::{name}")),
+        };
+        let code =
+            [declaration(op, form, schema, &signature, path), function(op, schema, &signature)];
         pieces.push(Piece { place: Place::Op, code: code.join("\n") });
-        if let Some(body) = kernel {
-            let code = format!(
-                "pub(crate) fn {}({}) -> Result<{}> {{ {body} }}",
-                function_name(schema),
-                signature.declared(),
-                signature.output.rust()
-            );
+        if let Builtin::Body(body) = kernel {
+            let (declared, output) = (signature.declared(), signature.output.rust());
+            let code = format!("pub(crate) fn {name}({declared}) -> Result<{output}> {{ {body} }}");
             pieces.push(Piece { place: Place::Kernel, code });
         }
         if let (Body::Kernel { meta: Some(path), .. }, Form::Declared) = (&op.body, form) {
@@ -104,8 +107,24 @@ pub(super) fn operator(registry: &Registry, op: &Op) -> Result<Vec<Piece>, Strin
     Ok(pieces)
 }
 
+/// What an overload does on every backend.
+enum Builtin {
+    /// Nothing: kernels come from backends.
+    None,
+    /// A function of the same signature.
+    Path(String),
+    /// This body.
+    Body(String),
+}
+
 /// The static of an overload.
-fn declaration(op: &Op, form: Form, schema: &Schema, signature: &Signature, builtin: bool) -> String {
+fn declaration(
+    op: &Op,
+    form: Form,
+    schema: &Schema,
+    signature: &Signature,
+    builtin: Option<String>,
+) -> String {
     let (kind, python) = match form {
         Form::Out => ("Out", false),
         Form::Inplace => ("Inplace", true),
@@ -120,11 +139,9 @@ fn declaration(op: &Op, form: Form, schema: &Schema, signature: &Signature, buil
         Grad::Manual | Grad::Formulas { .. } | Grad::Multi { .. } => "Formula",
     };
     let (constructor, kernel) = match (&op.body, builtin) {
-        (_, false) => ("new", String::new()),
-        (Body::Composite(_) | Body::WrapScalar, true) => {
-            ("implicit", format!(", kernel::{}", function_name(schema)))
-        }
-        (_, true) => ("explicit", format!(", kernel::{}", function_name(schema))),
+        (_, None) => ("new", String::new()),
+        (Body::Composite(_) | Body::WrapScalar, Some(path)) => ("implicit", format!(", {path}")),
+        (_, Some(path)) => ("explicit", format!(", {path}")),
     };
     let homes: Vec<String> = op.python.iter().map(|home| format!("{home:?}")).collect();
     format!(
@@ -192,26 +209,24 @@ fn keys(signature: &Signature) -> String {
     text + ".finish()"
 }
 
-/// The body of what an overload does on every backend, if it does the same on all.
 fn kernel(
     registry: &Registry,
     op: &Op,
     form: Form,
     schema: &Schema,
     signature: &Signature,
-) -> Result<Option<String>, String> {
-    let passed = signature.passed();
+) -> Result<Builtin, String> {
     Ok(match &op.body {
         Body::Pointwise { meta, .. } | Body::Iterator { meta, .. } => {
-            Some(iterator(op, schema, signature, meta))
+            Builtin::Body(iterator(op, schema, signature, meta))
         }
-        Body::Any(paths) => Some(by_paths("any", paths, op, form, schema, &passed)?),
-        Body::Composite(paths) => Some(by_paths("composite", paths, op, form, schema, &passed)?),
+        Body::Any(paths) => by_paths("any", paths, op, form, schema)?,
+        Body::Composite(paths) => by_paths("composite", paths, op, form, schema)?,
         Body::Kernel { .. } => match form {
-            Form::Declared => None,
-            _ => Some(derived(op, form, schema)?),
+            Form::Declared => Builtin::None,
+            _ => Builtin::Body(derived(op, form, schema)?),
         },
-        Body::WrapScalar => Some(wrapping(registry, op, form, signature)?),
+        Body::WrapScalar => Builtin::Body(wrapping(registry, op, form, signature)?),
     })
 }
 
@@ -221,16 +236,15 @@ fn by_paths(
     op: &Op,
     form: Form,
     schema: &Schema,
-    passed: &str,
-) -> Result<String, String> {
+) -> Result<Builtin, String> {
     let path = match form {
         Form::Declared => Some(&paths.main),
         Form::Inplace => paths.inplace.as_ref(),
         Form::Out => paths.out.as_ref(),
     };
     match path {
-        Some(path) => Ok(format!("{module}::{path}({passed})")),
-        None => derived(op, form, schema),
+        Some(path) => Ok(Builtin::Path(format!("{module}::{path}"))),
+        None => derived(op, form, schema).map(Builtin::Body),
     }
 }
 

@@ -98,7 +98,9 @@ fn derived_name(registry: &Registry, op: &Op) -> String {
         .filter(|other| other.variants.method && other.rust.is_none())
         .collect();
     let plain = |overload: &&&str| others.iter().any(|other| other.schema.overload == **overload);
+    let taken = registry.overloads(name).any(|other| other.rust.as_ref() == Some(name));
     let bare = match PLAIN.iter().find(plain) {
+        _ if taken => false,
         Some(overload) => op.schema.overload == **overload,
         None => others.len() == 1,
     };
