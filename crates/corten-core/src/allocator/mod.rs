@@ -1,12 +1,25 @@
 //! Where storages get their memory: one allocator per device type.
 
+mod classes;
 mod cpu;
+mod large;
+mod local;
+#[cfg(feature = "numa")]
+mod numa;
+mod report;
+mod stats;
+mod system;
 
-use std::sync::RwLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-pub use cpu::CpuAllocator;
+pub use cpu::{ALIGNMENT, CpuAllocator, Fill, empty_cache, set_cache_limit, set_fill};
+#[cfg(feature = "numa")]
+pub use numa::set_numa_enabled;
+pub use report::{MemoryReport, MemoryReporter, set_memory_reporter};
+pub use stats::{MemoryStats, Stat, memory_stats, reset_peak_memory_stats};
 
-use crate::{DataPtr, Deleter, DeviceType, Result, err};
+use crate::{DataPtr, Deleter, Device, DeviceType, Error, Result, err};
 
 /// A source of memory for one device type.
 ///
@@ -28,42 +41,73 @@ pub unsafe trait Allocator: Send + Sync {
     /// # Safety
     /// Both blocks must be valid for `nbytes` bytes and must not overlap.
     unsafe fn copy_data(&self, destination: *mut u8, source: *const u8, nbytes: usize);
+
+    /// A copy of the first `nbytes` bytes of a block in fresh memory.
+    ///
+    /// # Safety
+    /// `source` must be valid for `nbytes` bytes.
+    unsafe fn clone_data(&self, source: *const u8, nbytes: usize) -> Result<DataPtr> {
+        let copy = self.allocate(nbytes)?;
+        if nbytes > 0 {
+            // SAFETY: the caller vouches for the source, and the copy is fresh.
+            unsafe { self.copy_data(copy.get(), source, nbytes) };
+        }
+        Ok(copy)
+    }
 }
 
+/// What is registered for a device type; never freed, since readers take no lock.
+#[derive(Clone, Copy)]
 struct Entry {
-    allocator: Option<&'static dyn Allocator>,
+    allocator: &'static dyn Allocator,
     priority: u8,
 }
 
-static REGISTRY: RwLock<[Entry; DeviceType::COUNT]> = RwLock::new({
-    let mut entries = [const { Entry { allocator: None, priority: 0 } }; DeviceType::COUNT];
-    entries[DeviceType::Cpu as usize].allocator = Some(&CpuAllocator);
-    entries[DeviceType::Meta as usize].allocator = Some(&MetaAllocator);
+static CPU: Entry = Entry { allocator: &CpuAllocator, priority: 0 };
+static META: Entry = Entry { allocator: &MetaAllocator, priority: 0 };
+
+static REGISTRY: [AtomicPtr<Entry>; DeviceType::COUNT] = {
+    let mut entries = [const { AtomicPtr::new(std::ptr::null_mut()) }; DeviceType::COUNT];
+    entries[DeviceType::Cpu as usize] = AtomicPtr::new((&raw const CPU).cast_mut());
+    entries[DeviceType::Meta as usize] = AtomicPtr::new((&raw const META).cast_mut());
     entries
-});
+};
 
 /// Makes `allocator` the source of memory of a device type, unless one of higher priority is
-/// already set. Returns whether it was taken.
+/// already set. Returns whether it was taken. Storages keep the allocator they were made with.
 pub fn set_allocator(
     device_type: DeviceType,
     allocator: &'static dyn Allocator,
     priority: u8,
 ) -> bool {
-    let mut registry = REGISTRY.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let entry = &mut registry[device_type as usize];
-    let wins = entry.allocator.is_none() || priority >= entry.priority;
+    static SETTING: Mutex<()> = Mutex::new(());
+    let _guard = SETTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let wins = entry(device_type).is_none_or(|present| priority >= present.priority);
     if wins {
-        *entry = Entry { allocator: Some(allocator), priority };
+        let new = Box::into_raw(Box::new(Entry { allocator, priority }));
+        REGISTRY[device_type as usize].store(new, Ordering::Release);
     }
     wins
 }
 
 /// The allocator of a device type.
+#[inline]
 pub fn get_allocator(device_type: DeviceType) -> Result<&'static dyn Allocator> {
-    let registry = REGISTRY.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-    registry[device_type as usize]
-        .allocator
-        .ok_or_else(|| err!(Runtime, "Allocator for {device_type} is not set."))
+    match entry(device_type) {
+        Some(entry) => Ok(entry.allocator),
+        None => Err(not_set(device_type)),
+    }
+}
+
+#[inline]
+fn entry(device_type: DeviceType) -> Option<&'static Entry> {
+    // SAFETY: entries are never freed.
+    unsafe { REGISTRY[device_type as usize].load(Ordering::Acquire).as_ref() }
+}
+
+#[cold]
+fn not_set(device_type: DeviceType) -> Error {
+    err!(Runtime, "Allocator for {device_type} is not set.")
 }
 
 /// Gives out null pointers: meta tensors have sizes but no data.
@@ -72,7 +116,7 @@ struct MetaAllocator;
 // SAFETY: nobody may read or write the data of a meta tensor; null says so.
 unsafe impl Allocator for MetaAllocator {
     fn allocate(&self, _: usize) -> Result<DataPtr> {
-        Ok(DataPtr::null(crate::Device::META))
+        Ok(DataPtr::null(Device::META))
     }
 
     unsafe fn copy_data(&self, _: *mut u8, _: *const u8, _: usize) {}

@@ -1,0 +1,107 @@
+//! Memory from below: the global allocator for blocks of a class, mappings for large ones.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::ptr::NonNull;
+
+use super::cpu::ALIGNMENT;
+
+/// A huge page.
+pub(super) const HUGE_PAGE: usize = 2 << 20;
+
+fn layout(nbytes: usize, alignment: usize) -> Option<Layout> {
+    Layout::from_size_align(nbytes, alignment).ok()
+}
+
+/// A block of at most a few pages, aligned to 64 bytes.
+pub(super) fn allocate_small(nbytes: usize) -> Option<NonNull<u8>> {
+    // SAFETY: the size is not zero.
+    NonNull::new(unsafe { alloc(layout(nbytes, ALIGNMENT)?) })
+}
+
+/// Gives a block back.
+///
+/// # Safety
+/// `block` must come from [`allocate_small`] with the same size, each time used once.
+pub(super) unsafe fn free_small(block: NonNull<u8>, nbytes: usize) {
+    if let Some(layout) = layout(nbytes, ALIGNMENT) {
+        // SAFETY: the caller vouches for block and size.
+        unsafe { dealloc(block.as_ptr(), layout) };
+    }
+}
+
+/// A large block, aligned to a huge page; `nbytes` is a multiple of 4096.
+#[cfg(all(unix, not(miri)))]
+pub(super) fn allocate_large(nbytes: usize) -> Option<NonNull<u8>> {
+    let padded = nbytes.checked_add(HUGE_PAGE)?;
+    // SAFETY: a fresh private mapping at an address of the system's choice.
+    let mapping = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            padded,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if mapping == libc::MAP_FAILED {
+        return None;
+    }
+    let start: *mut u8 = mapping.cast();
+    let before = start.align_offset(HUGE_PAGE);
+    let after = HUGE_PAGE - before;
+    // SAFETY: only the parts of the fresh mapping outside of the aligned block are unmapped, and
+    // advice changes nothing that a program can see.
+    unsafe {
+        if before > 0 {
+            libc::munmap(mapping, before);
+        }
+        let block = start.add(before);
+        if after > 0 {
+            libc::munmap(block.add(nbytes).cast(), after);
+        }
+        #[cfg(target_os = "linux")]
+        libc::madvise(block.cast(), nbytes, libc::MADV_HUGEPAGE);
+        NonNull::new(block)
+    }
+}
+
+/// Gives a large block back.
+///
+/// # Safety
+/// `block` must come from [`allocate_large`] with the same size, each time used once.
+#[cfg(all(unix, not(miri)))]
+pub(super) unsafe fn free_large(block: NonNull<u8>, nbytes: usize) {
+    // SAFETY: the caller vouches for block and size.
+    unsafe { libc::munmap(block.as_ptr().cast(), nbytes) };
+}
+
+/// A large block from the global allocator, where there are no mappings.
+#[cfg(not(all(unix, not(miri))))]
+pub(super) fn allocate_large(nbytes: usize) -> Option<NonNull<u8>> {
+    allocate_small(nbytes)
+}
+
+/// Gives a large block back.
+///
+/// # Safety
+/// As for [`free_small`].
+#[cfg(not(all(unix, not(miri))))]
+pub(super) unsafe fn free_large(block: NonNull<u8>, nbytes: usize) {
+    // SAFETY: passed on to the caller.
+    unsafe { free_small(block, nbytes) };
+}
+
+/// The memory of the machine in bytes.
+pub(super) fn physical_memory() -> usize {
+    #[cfg(all(unix, not(miri)))]
+    {
+        // SAFETY: `sysconf` only reads.
+        let (pages, page) =
+            unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+        if pages > 0 && page > 0 {
+            return (pages as usize).saturating_mul(page as usize);
+        }
+    }
+    8 << 30
+}
