@@ -1,13 +1,22 @@
 //! `ops`: how far the registry reaches, per family.
 
 use crate::{Outcome, root};
-use corten_codegen::registry::{Body, Grad, Op, Registry};
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use corten_codegen::registry::{Body, Grad, Missing, Op, Registry, missing};
+use std::collections::BTreeMap;
 
 const COLUMNS: [&str; 12] = [
-    "operators", "overloads", "pointwise", "iterator", "kernel", "any", "composite", "in-place",
-    "out", "formula", "no grad", "cpu",
+    "operators",
+    "overloads",
+    "pointwise",
+    "iterator",
+    "kernel",
+    "any",
+    "composite",
+    "in-place",
+    "out",
+    "formula",
+    "no grad",
+    "cpu",
 ];
 
 /// Prints a table of all families, or every operator of one.
@@ -17,6 +26,7 @@ pub(crate) fn run(family: Option<&str>) -> Outcome {
         eprintln!("{mistake}");
     }
     let missing = missing(&root().join("crates/corten-cpu/missing.toml"));
+    let missing = missing.map_err(|mistakes| format!("{}", mistakes[0]))?;
     match family {
         Some(family) => one(&registry, family, &missing),
         None => {
@@ -26,19 +36,13 @@ pub(crate) fn run(family: Option<&str>) -> Outcome {
     }
 }
 
-/// The operators that a backend declares not to have: one quoted name per line.
-fn missing(file: &Path) -> BTreeSet<String> {
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    text.lines().filter_map(|line| line.split('"').nth(1)).map(str::to_owned).collect()
-}
-
 /// Whether a backend needs something of its own for the operator.
 fn needs_backend(op: &Op) -> bool {
     op.is_iterator() || matches!(op.body, Body::Kernel { .. })
 }
 
-fn counts(op: &Op, missing: &BTreeSet<String>) -> [usize; 12] {
-    let backend = needs_backend(op) && !missing.contains(&op.schema.full_name());
+fn counts(op: &Op, missing: &Missing) -> [usize; 12] {
+    let backend = needs_backend(op) && !missing.missing.contains_key(&op.schema.full_name());
     [
         true,
         false,
@@ -56,7 +60,7 @@ fn counts(op: &Op, missing: &BTreeSet<String>) -> [usize; 12] {
     .map(usize::from)
 }
 
-fn table(registry: &Registry, missing: &BTreeSet<String>) {
+fn table(registry: &Registry, missing: &Missing) {
     let mut families: BTreeMap<&str, [usize; 12]> = BTreeMap::new();
     let mut total = [0; 12];
     for op in &registry.ops {
@@ -74,10 +78,12 @@ fn table(registry: &Registry, missing: &BTreeSet<String>) {
         println!("{family:width$}  {}", row.map(|count| format!("{count:>9}")).join(" "));
     }
     println!("{:width$}  {}", "total", total.map(|count| format!("{count:>9}")).join(" "));
-    println!("cpu: operators that need a kernel of the backend and have one; the others are built from these.");
+    println!(
+        "cpu: operators that need a kernel of the backend and have one; the others are built from these."
+    );
 }
 
-fn one(registry: &Registry, family: &str, missing: &BTreeSet<String>) -> Outcome {
+fn one(registry: &Registry, family: &str, missing: &Missing) -> Outcome {
     let ops: Vec<&Op> = registry.ops.iter().filter(|op| op.family == family).collect();
     if ops.is_empty() {
         return Err(format!("no family is called `{family}`"));
@@ -91,7 +97,7 @@ fn one(registry: &Registry, family: &str, missing: &BTreeSet<String>) -> Outcome
             Grad::Multi { .. } => "multi",
         };
         let forms: Vec<String> = op.forms().map(|(_, schema)| schema.full_name()).collect();
-        let cpu = match (needs_backend(op), missing.contains(&op.schema.full_name())) {
+        let cpu = match (needs_backend(op), missing.missing.contains_key(&op.schema.full_name())) {
             (true, true) => "  missing on cpu",
             _ => "",
         };

@@ -1,9 +1,11 @@
 //! What the build scripts of corten-ops, corten-cpu and corten-autograd call.
 
+#![allow(clippy::print_stdout, reason = "cargo reads what build scripts print")]
+
 use crate::emit::{self, Generated};
 use crate::incomplete;
-use crate::registry::{Mistake, Registry};
-use crate::sources::{EXPR, FORMULAS, OPS, Sources, functions, vocabulary};
+use crate::registry::{Mistake, Registry, missing};
+use crate::sources::{CPU_MISSING, EXPR, FORMULAS, OPS, Sources, functions, vocabulary};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,8 +17,9 @@ pub fn ops() -> ExitCode {
 
 /// Writes the file of corten-cpu.
 pub fn cpu() -> ExitCode {
-    run(&[OPS, EXPR], |build| {
+    run(&[OPS, EXPR, CPU_MISSING], |build| {
         let mut registry = build.registry()?;
+        registry.without_kernels(&missing(&build.root.join(CPU_MISSING))?)?;
         if build.incomplete {
             build.left_out.extend(incomplete::without_missing_kernels(&mut registry, &build.root));
         }

@@ -3,6 +3,8 @@
 //! A finished tree does not need this: a function that is named and does not exist is an error of
 //! the compiler. `CORTEN_INCOMPLETE=1` turns that into a warning.
 
+#![allow(clippy::print_stdout, reason = "cargo reads what build scripts print")]
+
 use crate::registry::{Body, Grad, MetaRule, Mistake, Op, Paths, Registry};
 use crate::rust::function_name;
 use std::path::Path;
@@ -39,9 +41,10 @@ pub(crate) fn without_missing_functions(registry: &mut Registry, root: &Path) ->
         }
     });
     let orphan = |op: &Op| {
-        matches!(op.body, Body::WrapScalar) && registry.tensor_overload(op).is_none_or(|(base, _)| {
-            op.forms().any(|(form, _)| base.forms().all(|(other, _)| other != form))
-        })
+        matches!(op.body, Body::WrapScalar)
+            && registry.tensor_overload(op).is_none_or(|(base, _)| {
+                op.forms().any(|(form, _)| base.forms().all(|(other, _)| other != form))
+            })
     };
     let orphans: Vec<bool> = registry.ops.iter().map(orphan).collect();
     let mut orphans = orphans.into_iter();

@@ -125,10 +125,8 @@ impl Ty {
 
     /// The type of a parameter.
     pub fn parameter(self) -> String {
-        let by_reference = matches!(
-            self.base,
-            Base::Tensor | Base::Generator | Base::Storage | Base::Str
-        );
+        let by_reference =
+            matches!(self.base, Base::Tensor | Base::Generator | Base::Storage | Base::Str);
         let name = self.base.rust();
         let one = if by_reference { format!("&{name}") } else { name.to_owned() };
         match self.shape {

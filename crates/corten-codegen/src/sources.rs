@@ -20,6 +20,8 @@ pub struct Sources {
 pub(crate) const OPS: &str = "ops";
 /// The source of the vocabulary of pointwise expressions.
 pub(crate) const EXPR: &str = "crates/corten-cpu/src/expr.rs";
+/// The operators that the CPU declares not to have.
+pub(crate) const CPU_MISSING: &str = "crates/corten-cpu/missing.toml";
 /// The sources of the functions of gradient formulas.
 pub(crate) const FORMULAS: &str = "crates/corten-autograd/src/formulas";
 
@@ -47,5 +49,9 @@ pub(crate) fn functions(root: &Path) -> Result<Functions, Vec<Mistake>> {
 }
 
 fn trouble(file: &str, message: String) -> Mistake {
-    Mistake { location: Location { file: file.to_owned(), line: 1 }, schema: String::new(), message }
+    Mistake {
+        location: Location { file: file.to_owned(), line: 1 },
+        schema: String::new(),
+        message,
+    }
 }

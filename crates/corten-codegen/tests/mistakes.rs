@@ -1,6 +1,7 @@
 //! What the registry and the formula languages refuse, and how they say it.
 
 #![cfg(feature = "generate")]
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 mod common;
 
@@ -67,14 +68,34 @@ fn schema_rules_are_checked() {
 #[test]
 fn the_formula_language_is_closed() {
     for text in [
-        "a.b", "a::b(c)", "a as f64", "{ a }", "a?", "&a", "|a| a", "a = b", "a % b", "1u8", "'c'",
-        "if a { b }", "match a { _ => b }", "a[b]", "a..b", "f!(a)", "*a", "(a, b)",
+        "a.b",
+        "a::b(c)",
+        "a as f64",
+        "{ a }",
+        "a?",
+        "&a",
+        "|a| a",
+        "a = b",
+        "a % b",
+        "1u8",
+        "'c'",
+        "if a { b }",
+        "match a { _ => b }",
+        "a[b]",
+        "a..b",
+        "f!(a)",
+        "*a",
+        "(a, b)",
     ] {
         assert!(Formula::parse(text).is_err(), "{text}");
     }
     for text in [
-        "self + -1.5e-3 * (other / 2)", "f(a, b).g()", "if a < b && !c { d } else if e { f } else { g }",
-        "where(self, 1, grads[0])", "f([1, 2], \"x\", None, true)", "result(1)",
+        "self + -1.5e-3 * (other / 2)",
+        "f(a, b).g()",
+        "if a < b && !c { d } else if e { f } else { g }",
+        "where(self, 1, grads[0])",
+        "f([1, 2], \"x\", None, true)",
+        "result(1)",
     ] {
         Formula::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     }
@@ -104,14 +125,26 @@ fn gradients_are_lowered_by_type() {
         ("grad * s / 2", "out.set(0, (&(grad * s)? / 2)?)"),
         ("-grad * (n - 1)", "out.set(0, (&(-grad)? * (n - 1))?)"),
         ("grad * (p * 2)", "out.set(0, (grad * (p * 2.0))?)"),
-        ("if b && n > 1 { grad } else { grads[1] }", "out.set(0, if (b && (n > 1)) { grad.clone() } else { grads[1].clone() })"),
+        (
+            "if b && n > 1 { grad } else { grads[1] }",
+            "out.set(0, if (b && (n > 1)) { grad.clone() } else { grads[1].clone() })",
+        ),
         ("grad.mul(result).exp()", "out.set(0, op::exp(&op::mul_tensor(grad, &result0)?)?)"),
         ("grad * other_name", "out.set(0, (grad * &result1)?)"),
         ("grad.add(self, s)", "out.set(0, op::add_tensor(grad, &self_, s)?)"),
         ("add(grad, 2)", "out.set(0, op::add_scalar(grad, Scalar::Int(2), Scalar::Int(1))?)"),
-        ("power_grad(grad, n)", "out.set(0, crate::formulas::all::power_grad(grad, Scalar::from(n))?)"),
-        ("sum_grad(grad, self.sizes(), dims, b)", "out.set(0, crate::formulas::all::sum_grad(grad, self_sizes, dims, b)?)"),
-        ("sum_grad(grad, grad.sizes(), [n, 1], self.dim() > 2)", "out.set( 0, crate::formulas::all::sum_grad( grad, &grad.sizes(), Some(&[n, 1]), (self_dim > 2), )?, )"),
+        (
+            "power_grad(grad, n)",
+            "out.set(0, crate::formulas::all::power_grad(grad, Scalar::from(n))?)",
+        ),
+        (
+            "sum_grad(grad, self.sizes(), dims, b)",
+            "out.set(0, crate::formulas::all::sum_grad(grad, self_sizes, dims, b)?)",
+        ),
+        (
+            "sum_grad(grad, grad.sizes(), [n, 1], self.dim() > 2)",
+            "out.set( 0, crate::formulas::all::sum_grad( grad, &grad.sizes(), Some(&[n, 1]), (self_dim > 2), )?, )",
+        ),
         ("cat(list, 1)", "out.set(0, op::cat(&list, 1)?)"),
         ("cat([grad, self])", "out.set(0, op::cat(&[grad.clone(), self_.clone()], 0)?)"),
         ("zeros(self.sizes())", "out.set(0, op::zeros(self_sizes, None, None, None, None)?)"),
@@ -154,7 +187,13 @@ fn pointwise(expression: &str, promote: &str) -> Result<String, String> {
     let text = emit::show(&sources, "probe").map_err(|mistakes| common::listed(&mistakes))?;
     let start = text.find("fn eval").ok_or("no loop")?;
     let body = text[start..].split_once("{\n").ok_or("no body")?.1;
-    Ok(body.split_once("\n    }").ok_or("no end")?.0.split_whitespace().collect::<Vec<_>>().join(" "))
+    Ok(body
+        .split_once("\n    }")
+        .ok_or("no end")?
+        .0
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" "))
 }
 
 #[test]
@@ -162,10 +201,18 @@ fn expressions_are_lowered() {
     for (expression, promote, expected) in [
         ("self + n * other", "binary", "(self_ + (s[1] * other))"),
         ("pow(self, 2) - -1", "binary", "(self_.pow(E::lit(2.0)) - E::lit(-1.0))"),
-        ("if self < s { 1 } else { inf }", "binary", "E::select(self_.lt(s[0]), E::lit(1.0), E::lit(f64::INFINITY))"),
+        (
+            "if self < s { 1 } else { inf }",
+            "binary",
+            "E::select(self_.lt(s[0]), E::lit(1.0), E::lit(f64::INFINITY))",
+        ),
         ("self < other || is_nan(self)", "comparison", "(self_.lt(other) | self_.is_nan())"),
         ("self", "comparison", "(self_).ne(E::lit(0.0))"),
-        ("(self < other) * 2", "binary", "(E::select(self_.lt(other), E::lit(1.0), E::lit(0.0)) * E::lit(2.0))"),
+        (
+            "(self < other) * 2",
+            "binary",
+            "(E::select(self_.lt(other), E::lit(1.0), E::lit(0.0)) * E::lit(2.0))",
+        ),
     ] {
         assert_eq!(pointwise(expression, promote).as_deref(), Ok(expected), "{expression}");
     }

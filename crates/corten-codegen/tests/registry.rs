@@ -1,6 +1,7 @@
 //! The registry itself: `ops/*.toml` against PyTorch's registered schemas and our own rules.
 
 #![cfg(feature = "generate")]
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 mod common;
 

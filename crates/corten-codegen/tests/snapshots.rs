@@ -4,6 +4,7 @@
 //! look at the difference.
 
 #![cfg(feature = "generate")]
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 mod common;
 
@@ -27,7 +28,8 @@ fn representative_operators() {
     #[allow(clippy::disallowed_methods, reason = "a switch of this test")]
     let bless = std::env::var("CORTEN_BLESS").is_ok();
     for operator in OPERATORS {
-        let text = emit::show(&sources, operator).unwrap_or_else(|m| panic!("{}", common::listed(&m)));
+        let text =
+            emit::show(&sources, operator).unwrap_or_else(|m| panic!("{}", common::listed(&m)));
         assert!(!text.is_empty(), "{operator}");
         let file = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("tests/snapshots")

@@ -31,9 +31,7 @@ pub fn cpu(registry: &Registry, vocabulary: &Vocabulary) -> Generated {
 pub(super) fn operator(op: &Op, vocabulary: &Vocabulary) -> Result<Vec<Piece>, String> {
     let register = |code: String| Piece { place: Place::Register, code };
     let name = static_name(&op.schema);
-    let stub = |kernel: &str| {
-        register(format!("stubs::{name}.set(DeviceType::Cpu, {kernel})?;"))
-    };
+    let stub = |kernel: &str| register(format!("stubs::{name}.set(DeviceType::Cpu, {kernel})?;"));
     Ok(match &op.body {
         Body::Pointwise { expr, meta } => {
             let (code, driver) = pointwise(op, &expr.expr, meta, vocabulary)

@@ -100,9 +100,8 @@ impl Output {
 /// # Errors
 /// Mistakes in the registry.
 pub fn show(sources: &crate::Sources, name: &str) -> Result<String, Vec<Mistake>> {
-    let wanted = |op: &Op| {
-        op.forms().any(|(_, schema)| schema.full_name() == name || schema.name == name)
-    };
+    let wanted =
+        |op: &Op| op.forms().any(|(_, schema)| schema.full_name() == name || schema.name == name);
     let mut text = String::new();
     for op in sources.registry.ops.iter().filter(|op| wanted(op)) {
         let _ = writeln!(text, "// {}  {}", op.location, op.schema);
@@ -195,11 +194,13 @@ fn one_value(value: &Value, base: Base) -> Option<String> {
         Value::Name(name) => Value::enumerator(name).map(Value::Int)?,
         other => other.clone(),
     };
-    let float = |text: &str| text.parse::<f64>().ok().map(|value| match value {
-        v if v == f64::INFINITY => "f64::INFINITY".to_owned(),
-        v if v == f64::NEG_INFINITY => "f64::NEG_INFINITY".to_owned(),
-        v => format!("{v:?}"),
-    });
+    let float = |text: &str| {
+        text.parse::<f64>().ok().map(|value| match value {
+            v if v == f64::INFINITY => "f64::INFINITY".to_owned(),
+            v if v == f64::NEG_INFINITY => "f64::NEG_INFINITY".to_owned(),
+            v => format!("{v:?}"),
+        })
+    };
     Some(match (number, base) {
         (Value::Int(v), Base::Int) => v.to_string(),
         (Value::Int(v), Base::Float) => format!("{:?}", v as f64),

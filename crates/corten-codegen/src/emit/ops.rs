@@ -31,7 +31,10 @@ pub fn ops(registry: &Registry) -> Generated {
         use crate::meta::{Domain, Promote};";
     let module = |name: &str, visibility: &str, doc: &str, items: &str| {
         let head = "#[allow(unused_imports)] use super::prelude::*;\n";
-        format!("/// {doc}\n{visibility} mod {name} {{\n{}}}\n\n", indented(&format!("{head}{items}")))
+        format!(
+            "/// {doc}\n{visibility} mod {name} {{\n{}}}\n\n",
+            indented(&format!("{head}{items}"))
+        )
     };
     let all = format!(
         "/// Every overload, in the order of declaration.\npub static OPS: &[&dyn AnyOp] = &[{}];\n",
@@ -258,22 +261,22 @@ fn derived(op: &Op, form: Form, schema: &Schema) -> Result<String, String> {
     let outs: Vec<String> =
         schema.outs().map(|argument| crate::rust::identifier(&argument.name)).collect();
     // A factory's options are those of `out`.
-    let given = |name: &str, ty: Ty| match (signature.parameters.iter().any(|p| p.name == name), ty.base) {
-        (true, _) => name.to_owned(),
-        (false, Base::DType) => format!("Some({}.dtype())", outs[0]),
-        (false, Base::Layout) => format!("Some({}.layout())", outs[0]),
-        (false, Base::Device) => format!("Some({}.device())", outs[0]),
-        (false, Base::Tensor) => "self_".to_owned(),
-        (false, _) => "None".to_owned(),
-    };
+    let given =
+        |name: &str, ty: Ty| match (signature.parameters.iter().any(|p| p.name == name), ty.base) {
+            (true, _) => name.to_owned(),
+            (false, Base::DType) => format!("Some({}.dtype())", outs[0]),
+            (false, Base::Layout) => format!("Some({}.layout())", outs[0]),
+            (false, Base::Device) => format!("Some({}.device())", outs[0]),
+            (false, Base::Tensor) => "self_".to_owned(),
+            (false, _) => "None".to_owned(),
+        };
     let passed: Vec<String> = declared.parameters.iter().map(|p| given(&p.name, p.ty)).collect();
     let call = format!("op::{}({})?", function_name(&op.schema), passed.join(", "));
     Ok(match (form, &outs[..]) {
         (Form::Out, [out]) => format!("derived::write_out({out}, &{call})"),
         (Form::Out, several) => {
-            let write = |(i, out): (usize, &String)| {
-                format!("derived::write_out({out}, &results.{i})?")
-            };
+            let write =
+                |(i, out): (usize, &String)| format!("derived::write_out({out}, &results.{i})?");
             let writes: Vec<String> = several.iter().enumerate().map(write).collect();
             format!("let results = {call}; Ok(({}))", writes.join(", "))
         }
@@ -308,9 +311,8 @@ fn wrapping(
 /// Builds the iterator and runs the stub.
 fn iterator(op: &Op, schema: &Schema, signature: &Signature, meta: &MetaRule) -> String {
     let count = op.schema.returns.len();
-    let is_out = |name: &str| {
-        schema.outs().any(|argument| crate::rust::identifier(&argument.name) == name)
-    };
+    let is_out =
+        |name: &str| schema.outs().any(|argument| crate::rust::identifier(&argument.name) == name);
     let written: Vec<String> =
         schema.written().map(|a| format!("Some({})", crate::rust::identifier(&a.name))).collect();
     let outs = if written.is_empty() { vec!["None".to_owned(); count] } else { written };
@@ -335,7 +337,8 @@ fn iterator(op: &Op, schema: &Schema, signature: &Signature, meta: &MetaRule) ->
         }
     };
     let number = |name: &String| {
-        let scalar = signature.parameters.iter().any(|p| p.name == *name && p.ty.base == Base::Scalar);
+        let scalar =
+            signature.parameters.iter().any(|p| p.name == *name && p.ty.base == Base::Scalar);
         if scalar { name.clone() } else { format!("Scalar::from({name})") }
     };
     let numbers: Vec<String> = scalars(signature).iter().map(number).collect();

@@ -14,7 +14,8 @@ impl Signatures {
 
     /// The items of `mod sig`.
     pub(super) fn items(&self) -> String {
-        let items: Vec<String> = self.0.iter().map(|(name, signature)| one(name, signature)).collect();
+        let items: Vec<String> =
+            self.0.iter().map(|(name, signature)| one(name, signature)).collect();
         super::formatted(&items.join("\n"))
     }
 }

@@ -181,9 +181,7 @@ impl Scope<'_> {
                 let decimal = text.contains(['.', 'e', 'E']);
                 Ok(Code::new(text, if decimal { Kind::Decimal } else { Kind::Integer }))
             }
-            Expr::Text(text) => {
-                Ok(Code::passed(format!("{text:?}"), Ty::one(Base::Str)))
-            }
+            Expr::Text(text) => Ok(Code::passed(format!("{text:?}"), Ty::one(Base::Str))),
             Expr::Bool(flag) => Ok(Code::passed(flag.to_string(), BOOL)),
             Expr::Name(name) => self.name(name),
             Expr::Index(list, i) => match &**list {
@@ -200,9 +198,7 @@ impl Scope<'_> {
                     false => self.operator("logical_not", vec![inner]),
                 }
             }
-            Expr::Binary(left, op, right) => {
-                self.binary(self.code(left)?, op, self.code(right)?)
-            }
+            Expr::Binary(left, op, right) => self.binary(self.code(left)?, op, self.code(right)?),
             Expr::Call(name, arguments) if name == "result" => match &arguments[..] {
                 [Expr::Number(i)] => self.name(&format!("result{i}")),
                 _ => Err("`result` takes the number of an output".to_owned()),
@@ -288,8 +284,7 @@ impl Scope<'_> {
                 Some(text) => Ok(text),
                 None => code.factor().ok_or_else(|| format!("no `{op}` for {}", code.describe())),
             };
-            let text =
-                format!("({} {op} {})?", side(tensors.0, &left)?, side(tensors.1, &right)?);
+            let text = format!("({} {op} {})?", side(tensors.0, &left)?, side(tensors.1, &right)?);
             return Ok(left.join(right, text).owned(TENSOR));
         }
         self.numbers(left, op, right, arithmetic)

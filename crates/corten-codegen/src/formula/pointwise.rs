@@ -110,7 +110,8 @@ pub fn lower(
 
 /// The arguments that a loop gets as numbers, in schema order: `Scalar`, `int`, `float`, `bool`.
 pub fn scalars(signature: &Signature) -> Vec<String> {
-    let is_number = |base: Base| matches!(base, Base::Scalar | Base::Int | Base::Float | Base::Bool);
+    let is_number =
+        |base: Base| matches!(base, Base::Scalar | Base::Int | Base::Float | Base::Bool);
     let numbers = signature.parameters.iter();
     let numbers = numbers.filter(|p| p.ty.shape == Shape::One && is_number(p.ty.base));
     numbers.map(|p| p.name.clone()).collect()

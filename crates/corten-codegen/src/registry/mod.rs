@@ -4,9 +4,11 @@ mod check;
 mod derive;
 mod file;
 mod irregular;
+mod missing;
 mod read;
 
 pub use derive::{inplace_of, out_of};
+pub use missing::{Missing, missing};
 
 use crate::formula::Formula;
 use crate::schema::Schema;
@@ -272,8 +274,9 @@ impl Registry {
     /// For an operator with numbers where another has tensors: the other one, and for each of
     /// its arguments whether the number must be wrapped.
     pub fn tensor_overload(&self, op: &Op) -> Option<(&Op, Vec<bool>)> {
-        self.ops.iter().filter(|base| base.schema.name == op.schema.name).find_map(|base| {
-            Some((base, derive::wrapped_arguments(&op.schema, &base.schema)?))
-        })
+        self.ops
+            .iter()
+            .filter(|base| base.schema.name == op.schema.name)
+            .find_map(|base| Some((base, derive::wrapped_arguments(&op.schema, &base.schema)?)))
     }
 }

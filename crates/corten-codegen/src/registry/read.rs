@@ -42,12 +42,7 @@ pub(super) fn directory(directory: &Path) -> (Registry, Vec<Mistake>) {
 }
 
 /// Reads the text of one file.
-pub(super) fn file(
-    name: &str,
-    text: &str,
-    registry: &mut Registry,
-    mistakes: &mut Vec<Mistake>,
-) {
+pub(super) fn file(name: &str, text: &str, registry: &mut Registry, mistakes: &mut Vec<Mistake>) {
     let at = |offset: usize| Location {
         file: name.to_owned(),
         line: 1 + text[..offset.min(text.len())].matches('\n').count(),
@@ -143,9 +138,7 @@ fn body(block: &Block, schema: &Schema) -> Result<Body, String> {
     if let Some(composite) = &block.composite {
         return Ok(match composite.as_str() {
             "wrap_scalar" => Body::WrapScalar,
-            path => {
-                Body::Composite(paths(path, &block.composite_inplace, &block.composite_out))
-            }
+            path => Body::Composite(paths(path, &block.composite_inplace, &block.composite_out)),
         });
     }
     if let Some(expr) = &block.pointwise {

@@ -155,11 +155,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn ty(&mut self) -> Parsed<Type> {
-        let base = if self.eat("(") {
-            Type::Tuple(self.types()?)
-        } else {
-            self.named_type()?
-        };
+        let base = if self.eat("(") { Type::Tuple(self.types()?) } else { self.named_type()? };
         self.suffixes(base)
     }
 

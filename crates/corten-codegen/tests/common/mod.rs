@@ -1,6 +1,7 @@
 //! What the tests of this crate share.
 
 #![allow(dead_code, unreachable_pub, reason = "every test file compiles this by itself")]
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::path::{Path, PathBuf};
 

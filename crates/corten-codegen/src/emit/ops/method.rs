@@ -16,9 +16,10 @@ pub(super) fn method(
     schema: &Schema,
     signature: &Signature,
 ) -> Result<String, String> {
-    let this = signature.parameters.iter().position(|p| {
-        p.name == "self_" && p.ty.base == Base::Tensor && p.ty.shape == Shape::One
-    });
+    let this = signature
+        .parameters
+        .iter()
+        .position(|p| p.name == "self_" && p.ty.base == Base::Tensor && p.ty.shape == Shape::One);
     let Some(this) = this else {
         return Err("variants: a method needs an argument `Tensor self`".to_owned());
     };

@@ -211,9 +211,7 @@ fn stretched((text, cost): (String, u32), to: Ty) -> Option<(String, u32)> {
         Shape::One => Some((text, cost)),
         Shape::Optional => Some((format!("Some({text})"), cost + 1)),
         Shape::List if to.base == Base::Int => Some((format!("&[{text}]"), cost + 3)),
-        Shape::OptionalList if to.base == Base::Int => {
-            Some((format!("Some(&[{text}])"), cost + 3))
-        }
+        Shape::OptionalList if to.base == Base::Int => Some((format!("Some(&[{text}])"), cost + 3)),
         _ => None,
     }
 }
