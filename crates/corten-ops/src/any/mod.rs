@@ -5,5 +5,7 @@ pub mod combine;
 pub mod copy;
 pub mod factory;
 pub mod index;
+pub mod pointwise;
 pub mod random;
+pub mod reduce;
 pub mod view;

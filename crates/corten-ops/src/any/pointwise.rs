@@ -126,18 +126,6 @@ pub fn ldexp_(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     op::mul__tensor(self_, &powers_of_two(other)?)
 }
 
-/// Whether two tensors have the same shape and elements.
-///
-/// # Errors
-/// Those of the comparison.
-pub fn equal(self_: &Tensor, other: &Tensor) -> Result<bool> {
-    if self_.sizes() != other.sizes() {
-        return Ok(false);
-    }
-    let all = op::all(&op::eq_tensor(self_, other)?)?;
-    Ok(op::item(&all)?.to_bool())
-}
-
 /// CELU: an ELU with the slope 1 at zero for every α.
 ///
 /// # Errors

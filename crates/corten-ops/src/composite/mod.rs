@@ -6,4 +6,9 @@ pub mod copy;
 pub mod factory;
 pub mod grids;
 pub mod index;
+pub mod pointwise;
+pub mod reduce;
 pub mod view;
+
+/// For operators that are other names of one: `composite = "alias::abs"`.
+pub use crate::op as alias;

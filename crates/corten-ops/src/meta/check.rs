@@ -9,6 +9,9 @@ use corten_core::{DType, Device, Result, ensure};
 /// # Errors
 /// `NotImplemented`.
 pub fn check_dtype(name: &str, domain: Domain, dtype: DType, device: Device) -> Result<()> {
+    if let Some(error) = super::elementwise::refusal(name, dtype) {
+        return Err(error);
+    }
     ensure!(
         domain.contains(dtype),
         NotImplemented,

@@ -10,9 +10,11 @@
 
 mod check;
 pub mod copy;
+pub mod elementwise;
 pub mod factory;
 pub mod index;
 mod pointwise;
+pub mod reduce;
 mod reduction;
 
 pub use check::{check_dtype, check_out_dtype, cpp_name};

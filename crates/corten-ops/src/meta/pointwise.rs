@@ -33,6 +33,8 @@ pub enum Domain {
     NoBool,
     /// `All` without complex numbers.
     Real,
+    /// Integers and floating-point numbers.
+    Ordered,
     /// Floating-point numbers.
     Float,
     /// Floating-point and complex numbers.
@@ -55,6 +57,7 @@ impl Domain {
             Self::All => true,
             Self::NoBool => dtype != DType::Bool,
             Self::Real => !dtype.is_complex(),
+            Self::Ordered => !dtype.is_complex() && dtype != DType::Bool,
             Self::Float => dtype.is_floating_point(),
             Self::FloatComplex => dtype.is_floating_point() || dtype.is_complex(),
             Self::Integral => dtype.is_integral(false),
