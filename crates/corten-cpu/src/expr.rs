@@ -1,0 +1,348 @@
+//! Pointwise operators as expressions.
+//!
+//! An operator of the registry with a `pointwise` expression becomes a zero-sized type with a
+//! generic `eval`; [`pointwise1`] and its siblings run it over an iterator. `eval` is instantiated
+//! for one vector type per instruction set and for the lanes of integers, bool and complex
+//! numbers, as far as the operator's domain goes. Everything around it is not generic: the
+//! conversion of 16-bit and 8-bit floats, strides and broadcasting live in [`crate::loops`].
+
+use crate::loops::{self, Body, Kernel, Test};
+pub use crate::vec::MaskBits;
+use corten_core::{Result, Scalar};
+use corten_ops::iter::TensorIterator;
+use corten_ops::meta::Domain;
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+/// What pointwise expressions are written in: numbers, vectors of numbers, or anything else that
+/// can stand for a number.
+///
+/// On integers arithmetic wraps and `/` truncates; a division by zero is reported by the loop. On
+/// bool `+` is "or" and `*` is "and". Functions that integers or complex numbers do not have give
+/// zero or NaN there; the operator's domain keeps them from being asked.
+pub trait Expr:
+    Copy
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+{
+    /// The truth values of comparisons.
+    type Mask: MaskBits;
+
+    /// The number `value`.
+    fn lit(value: f64) -> Self;
+    /// `yes` where the mask is true, `no` elsewhere.
+    fn select(mask: Self::Mask, yes: Self, no: Self) -> Self;
+
+    /// Less than; false for NaN.
+    fn lt(self, other: Self) -> Self::Mask;
+    /// At most; false for NaN.
+    fn le(self, other: Self) -> Self::Mask;
+    /// Equal; false for NaN.
+    fn eq(self, other: Self) -> Self::Mask;
+    /// Not equal; true for NaN.
+    fn ne(self, other: Self) -> Self::Mask;
+    /// Greater than; false for NaN.
+    #[inline(always)]
+    fn gt(self, other: Self) -> Self::Mask {
+        other.lt(self)
+    }
+    /// At least; false for NaN.
+    #[inline(always)]
+    fn ge(self, other: Self) -> Self::Mask {
+        other.le(self)
+    }
+    /// Whether the number, or a part of it, is NaN.
+    #[inline(always)]
+    fn is_nan(self) -> Self::Mask {
+        self.ne(self)
+    }
+    /// Whether the number is infinite.
+    #[inline(always)]
+    fn is_inf(self) -> Self::Mask {
+        self.abs().eq(Self::lit(f64::INFINITY))
+    }
+    /// Neither infinite nor NaN.
+    #[inline(always)]
+    fn is_finite(self) -> Self::Mask {
+        (self - self).eq(Self::lit(0.0))
+    }
+    /// Whether the sign bit is set.
+    fn sign_bit(self) -> Self::Mask;
+
+    /// `self * a + b`, rounded once where the hardware does.
+    #[inline(always)]
+    fn mul_add(self, a: Self, b: Self) -> Self {
+        self * a + b
+    }
+    /// The negative.
+    #[inline(always)]
+    fn neg(self) -> Self {
+        -self
+    }
+    /// `self * self`.
+    #[inline(always)]
+    fn square(self) -> Self {
+        self * self
+    }
+    /// `1 / self`.
+    #[inline(always)]
+    fn reciprocal(self) -> Self {
+        Self::lit(1.0) / self
+    }
+    /// The magnitude.
+    fn abs(self) -> Self;
+    /// -1, 0 or 1 (0 for NaN).
+    #[inline(always)]
+    fn sign(self) -> Self {
+        let (zero, one) = (Self::lit(0.0), Self::lit(1.0));
+        Self::select(zero.lt(self), one, zero) - Self::select(self.lt(zero), one, zero)
+    }
+    /// The complex conjugate; a real number itself.
+    #[inline(always)]
+    fn conj(self) -> Self {
+        self
+    }
+    /// The angle in the complex plane: 0 or π for real numbers.
+    #[inline(always)]
+    fn angle(self) -> Self {
+        let zero = Self::lit(0.0);
+        let angle = Self::select(self.lt(zero), Self::lit(std::f64::consts::PI), zero);
+        Self::select(self.is_nan(), self, angle)
+    }
+    /// The magnitude of `self` with the sign of `sign`.
+    fn copysign(self, sign: Self) -> Self;
+    /// The larger; NaN if one of them is.
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        let larger = Self::select(other.lt(self), self, other);
+        Self::select(self.is_nan(), self, larger)
+    }
+    /// The smaller; NaN if one of them is.
+    #[inline(always)]
+    fn min(self, other: Self) -> Self {
+        let smaller = Self::select(self.lt(other), self, other);
+        Self::select(self.is_nan(), self, smaller)
+    }
+    /// The larger; a NaN loses.
+    #[inline(always)]
+    fn fmax(self, other: Self) -> Self {
+        Self::select(other.lt(self) | other.is_nan(), self, other)
+    }
+    /// The smaller; a NaN loses.
+    #[inline(always)]
+    fn fmin(self, other: Self) -> Self {
+        Self::select(self.lt(other) | other.is_nan(), self, other)
+    }
+
+    /// To the integer below.
+    fn floor(self) -> Self;
+    /// To the integer above.
+    fn ceil(self) -> Self;
+    /// To the integer nearer to zero.
+    fn trunc(self) -> Self;
+    /// To the nearest integer, ties to even.
+    fn round(self) -> Self;
+    /// The fraction, with the sign of `self`.
+    #[inline(always)]
+    fn frac(self) -> Self {
+        self - self.trunc()
+    }
+    /// The remainder of the truncated quotient; it has the sign of `self`.
+    fn fmod(self, other: Self) -> Self;
+    /// The remainder of the floored quotient; it has the sign of `other`.
+    #[inline(always)]
+    fn remainder(self, other: Self) -> Self {
+        let zero = Self::lit(0.0);
+        let rest = self.fmod(other);
+        let apart = rest.ne(zero) & (rest.lt(zero) ^ other.lt(zero));
+        Self::select(apart, rest + other, rest)
+    }
+    /// The floored quotient, as Python's `//`.
+    fn floor_divide(self, other: Self) -> Self;
+    /// The truncated quotient.
+    #[inline(always)]
+    fn trunc_divide(self, other: Self) -> Self {
+        (self / other).trunc()
+    }
+
+    /// Square root.
+    fn sqrt(self) -> Self;
+    /// `1 / √self`.
+    #[inline(always)]
+    fn rsqrt(self) -> Self {
+        Self::lit(1.0) / self.sqrt()
+    }
+    /// e to the power `self`.
+    fn exp(self) -> Self;
+    /// 2 to the power `self`.
+    fn exp2(self) -> Self;
+    /// `exp(self) - 1`, accurate near zero.
+    fn expm1(self) -> Self;
+    /// Natural logarithm.
+    fn log(self) -> Self;
+    /// Logarithm to the base 2.
+    fn log2(self) -> Self;
+    /// Logarithm to the base 10.
+    fn log10(self) -> Self;
+    /// `log(1 + self)`, accurate near zero.
+    fn log1p(self) -> Self;
+    /// Sine.
+    fn sin(self) -> Self;
+    /// Cosine.
+    fn cos(self) -> Self;
+    /// Tangent.
+    fn tan(self) -> Self;
+    /// Inverse sine.
+    fn asin(self) -> Self;
+    /// Inverse cosine.
+    fn acos(self) -> Self;
+    /// Inverse tangent.
+    fn atan(self) -> Self;
+    /// The angle of the point (`x`, `self`).
+    fn atan2(self, x: Self) -> Self;
+    /// Hyperbolic sine.
+    fn sinh(self) -> Self;
+    /// Hyperbolic cosine.
+    fn cosh(self) -> Self;
+    /// Hyperbolic tangent.
+    fn tanh(self) -> Self;
+    /// Inverse hyperbolic sine.
+    fn asinh(self) -> Self;
+    /// Inverse hyperbolic cosine.
+    fn acosh(self) -> Self;
+    /// Inverse hyperbolic tangent.
+    fn atanh(self) -> Self;
+    /// `self` to the power `exponent`.
+    fn pow(self, exponent: Self) -> Self;
+    /// `√(self² + other²)`.
+    fn hypot(self, other: Self) -> Self;
+    /// The error function.
+    fn erf(self) -> Self;
+    /// `1 - erf(self)`, accurate far out.
+    fn erfc(self) -> Self;
+    /// `1 / (1 + exp(-self))`.
+    #[inline(always)]
+    fn sigmoid(self) -> Self {
+        let one = Self::lit(1.0);
+        one / (one + (-self).exp())
+    }
+
+    /// Bitwise "and".
+    fn bitwise_and(self, other: Self) -> Self;
+    /// Bitwise "or".
+    fn bitwise_or(self, other: Self) -> Self;
+    /// Bitwise "exclusive or".
+    fn bitwise_xor(self, other: Self) -> Self;
+    /// Bitwise complement; logical for bool.
+    fn bitwise_not(self) -> Self;
+    /// Shifted left; 0 for shifts that leave no bit or are negative.
+    fn shift_left(self, by: Self) -> Self;
+    /// Shifted right; filled with the sign where the shift leaves no bit or is negative.
+    fn shift_right(self, by: Self) -> Self;
+}
+
+/// A pointwise operator with one tensor argument.
+pub trait Pointwise1 {
+    /// The operator's name, for messages.
+    const NAME: &'static str;
+    /// The element types it is defined for.
+    const DOMAIN: Domain;
+    /// The value of one element; `s` are the scalar arguments.
+    fn eval<E: Expr>(x: E, s: &[E]) -> E;
+}
+
+/// A pointwise operator with two tensor arguments.
+pub trait Pointwise2 {
+    /// The operator's name, for messages.
+    const NAME: &'static str;
+    /// The element types it is defined for.
+    const DOMAIN: Domain;
+    /// The value of one element; `s` are the scalar arguments.
+    fn eval<E: Expr>(x: E, y: E, s: &[E]) -> E;
+}
+
+/// A pointwise operator with three tensor arguments.
+pub trait Pointwise3 {
+    /// The operator's name, for messages.
+    const NAME: &'static str;
+    /// The element types it is defined for.
+    const DOMAIN: Domain;
+    /// The value of one element; `s` are the scalar arguments.
+    fn eval<E: Expr>(x: E, y: E, z: E, s: &[E]) -> E;
+}
+
+/// A pointwise predicate with one tensor argument.
+pub trait PointwisePred1 {
+    /// The operator's name, for messages.
+    const NAME: &'static str;
+    /// The element types it is defined for.
+    const DOMAIN: Domain;
+    /// The truth of one element; `s` are the scalar arguments.
+    fn eval<E: Expr>(x: E, s: &[E]) -> E::Mask;
+}
+
+/// A pointwise predicate with two tensor arguments.
+pub trait PointwisePred2 {
+    /// The operator's name, for messages.
+    const NAME: &'static str;
+    /// The element types it is defined for.
+    const DOMAIN: Domain;
+    /// The truth of one element; `s` are the scalar arguments.
+    fn eval<E: Expr>(x: E, y: E, s: &[E]) -> E::Mask;
+}
+
+
+/// Implements the runners: one function per arity, and the adapter that gives the loops the
+/// operator with three arguments of which they fill the first ones.
+macro_rules! runners {
+    ($($(#[$doc:meta])* $name:ident: $operator:ident => $kind:ident($arity:literal, $($x:ident),+);)+) => {$(
+        $(#[$doc])*
+        ///
+        /// # Errors
+        /// `NotImplemented` outside the operator's domain, or a division of integers by zero.
+        pub fn $name<P: $operator>(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
+            struct Adapter<P>(P);
+            runners!(@impl $kind $operator $arity $($x)+);
+            loops::run(iter, scalars, P::NAME, runners!(@pick $kind Adapter<P>))
+        }
+    )+};
+    (@pick Body $adapter:ty) => { Kernel::body::<$adapter> };
+    (@pick Test $adapter:ty) => { Kernel::test::<$adapter> };
+    (@impl Body $operator:ident $arity:literal $($x:ident)+) => {
+        impl<P: $operator> Body for Adapter<P> {
+            const ARITY: usize = $arity;
+            const DOMAIN: Domain = P::DOMAIN;
+            #[inline(always)]
+            fn eval<E: Expr>(x: [E; 3], s: &[E]) -> E {
+                let [$($x,)+ ..] = x;
+                P::eval($($x),+, s)
+            }
+        }
+    };
+    (@impl Test $operator:ident $arity:literal $($x:ident)+) => {
+        impl<P: $operator> Test for Adapter<P> {
+            const ARITY: usize = $arity;
+            const DOMAIN: Domain = P::DOMAIN;
+            #[inline(always)]
+            fn eval<E: Expr>(x: [E; 3], s: &[E]) -> E::Mask {
+                let [$($x,)+ ..] = x;
+                P::eval($($x),+, s)
+            }
+        }
+    };
+}
+
+runners! {
+    /// Runs an operator with one tensor argument.
+    pointwise1: Pointwise1 => Body(1, a);
+    /// Runs an operator with two tensor arguments.
+    pointwise2: Pointwise2 => Body(2, a, b);
+    /// Runs an operator with three tensor arguments.
+    pointwise3: Pointwise3 => Body(3, a, b, c);
+    /// Runs a predicate with one tensor argument.
+    predicate1: PointwisePred1 => Test(1, a);
+    /// Runs a predicate with two tensor arguments.
+    predicate2: PointwisePred2 => Test(2, a, b);
+}

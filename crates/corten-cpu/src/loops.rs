@@ -1,0 +1,382 @@
+//! The loops of pointwise operators.
+//!
+//! An operator is instantiated as one function per vector type: a contiguous loop, in which an
+//! operand may also be a single element. `stage.rs` brings everything else to that form.
+
+use crate::expr::Expr;
+use crate::vec::{Cplx, Int, Lanes, Level, MaskBits, Truth, level, take_division_by_zero};
+#[cfg(target_arch = "x86_64")]
+use crate::vec::{avx2, avx512};
+use crate::stage::Stage;
+use crate::vec::baseline;
+use corten_core::{DType, Element, Result, Scalar, bail, match_dtype, not_implemented_for};
+use corten_ops::iter::TensorIterator;
+use corten_ops::meta::Domain;
+use corten_ops::parallel::GRAIN;
+
+/// An expression with up to three operands; the missing ones repeat the first.
+pub(crate) trait Body {
+    const ARITY: usize;
+    const DOMAIN: Domain;
+    fn eval<E: Expr>(x: [E; 3], s: &[E]) -> E;
+}
+
+/// As [`Body`], with a truth value as the result.
+pub(crate) trait Test {
+    const ARITY: usize;
+    const DOMAIN: Domain;
+    fn eval<E: Expr>(x: [E; 3], s: &[E]) -> E::Mask;
+}
+
+/// One operand of a contiguous loop.
+#[derive(Clone, Copy)]
+pub(crate) struct Source {
+    pub(crate) from: *const u8,
+    /// Whether every step takes the same element.
+    pub(crate) fixed: bool,
+}
+
+/// The scalar arguments, in the element type of the loop.
+pub(crate) struct Scalars {
+    values: [[u64; 2]; MOST_SCALARS],
+    count: usize,
+}
+
+/// Operators have at most this many scalar arguments.
+const MOST_SCALARS: usize = 4;
+
+/// A contiguous loop: `n` results from three operands.
+///
+/// # Safety
+/// The result must be writable and the operands readable for `n` elements (a fixed one for one
+/// element) of the types the loop was made for; the processor must have the loop's instructions.
+pub(crate) type Block = unsafe fn(to: *mut u8, from: &[Source; 3], scalars: &Scalars, n: usize);
+
+/// What runs an operator: the loop, and the dtype in which it computes.
+#[derive(Clone, Copy)]
+pub(crate) struct Kernel {
+    pub(crate) block: Block,
+    pub(crate) compute: DType,
+    pub(crate) arity: usize,
+    /// Whether results are bool whatever the dtype of the computation.
+    pub(crate) test: bool,
+}
+
+/// Runs an operator over an iterator with one output.
+pub(crate) fn run(
+    iter: &mut TensorIterator,
+    scalars: &[Scalar],
+    name: &'static str,
+    pick: fn(DType) -> Option<Kernel>,
+) -> Result<()> {
+    let dtype = iter.input_dtype();
+    let Some(kernel) = pick(dtype) else { return Err(not_implemented_for(name, dtype)) };
+    let scalars = Scalars::new(scalars, kernel.compute)?;
+    let stage = Stage::new(iter, kernel, scalars);
+    iter.for_each(
+        |pointers, strides, n0, n1| {
+            // SAFETY: the iterator vouches for addresses, strides and sizes, and holds access.
+            unsafe { stage.rows(pointers, strides, n0 as usize, n1 as usize) };
+            if take_division_by_zero() {
+                bail!(Runtime, "ZeroDivisionError")
+            }
+            Ok(())
+        },
+        GRAIN,
+    )
+}
+
+impl Scalars {
+    pub(crate) fn new(scalars: &[Scalar], dtype: DType) -> Result<Self> {
+        let mut values = [[0; 2]; MOST_SCALARS];
+        for (value, &scalar) in values.iter_mut().zip(scalars) {
+            match_dtype!(dtype, "scalar", All, T => {
+                // SAFETY: 16 bytes with the alignment of u64 have room for every element type.
+                unsafe { (&raw mut *value).cast::<T>().write(T::from_scalar(scalar)) };
+                Ok(())
+            })?;
+        }
+        Ok(Self { values, count: scalars.len().min(MOST_SCALARS) })
+    }
+
+    /// The arguments in every lane.
+    ///
+    /// # Safety
+    /// They must have been made for the dtype of `L::Elem`.
+    #[inline(always)]
+    unsafe fn splat<L: Lanes>(&self) -> [L; MOST_SCALARS] {
+        // SAFETY: `new` wrote elements of this type.
+        let at = |i: usize| L::splat(unsafe { (&raw const self.values[i]).cast::<L::Elem>().read() });
+        let mut lanes = [L::lit(0.0); MOST_SCALARS];
+        for (i, lane) in lanes.iter_mut().enumerate().take(self.count) {
+            *lane = at(i);
+        }
+        lanes
+    }
+}
+
+// The loops.
+
+/// What a loop does with the value or the truth of an expression.
+trait Sink<L: Lanes> {
+    const ARITY: usize;
+    /// Bytes per result.
+    const SIZE: usize;
+    type Value: Copy;
+    fn eval(x: [L; 3], s: &[L]) -> Self::Value;
+    /// # Safety
+    /// `to` must be writable for `n <= LANES` results.
+    unsafe fn put(value: Self::Value, to: *mut u8, n: usize);
+}
+
+struct Values<B>(B);
+struct Truths<B>(B);
+
+impl<B: Body, L: Lanes> Sink<L> for Values<B> {
+    const ARITY: usize = B::ARITY;
+    const SIZE: usize = size_of::<L::Elem>();
+    type Value = L;
+    #[inline(always)]
+    fn eval(x: [L; 3], s: &[L]) -> L {
+        B::eval(x, s)
+    }
+    #[inline(always)]
+    unsafe fn put(value: L, to: *mut u8, n: usize) {
+        // SAFETY: the caller's.
+        unsafe {
+            if n == L::LANES { value.store(to.cast()) } else { value.store_partial(to.cast(), n) }
+        }
+    }
+}
+
+impl<B: Test, L: Lanes> Sink<L> for Truths<B> {
+    const ARITY: usize = B::ARITY;
+    const SIZE: usize = 1;
+    type Value = L::Mask;
+    #[inline(always)]
+    fn eval(x: [L; 3], s: &[L]) -> L::Mask {
+        B::eval(x, s)
+    }
+    #[inline(always)]
+    unsafe fn put(value: L::Mask, to: *mut u8, n: usize) {
+        let bits = value.bits();
+        if n == 1 {
+            // SAFETY: the caller's.
+            return unsafe { to.write((bits & 1) as u8) };
+        }
+        let bytes = [spread(bits), spread(bits >> 8)];
+        // SAFETY: the caller's; `n` is at most 16.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr().cast::<u8>(), to, n) };
+    }
+}
+
+/// The low eight bits as eight bytes of 0 or 1.
+#[inline(always)]
+fn spread(bits: u32) -> u64 {
+    let each = u64::from(bits as u8).wrapping_mul(0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
+    let high = (each & 0x7f7f_7f7f_7f7f_7f7f).wrapping_add(0x7f7f_7f7f_7f7f_7f7f) | each;
+    ((high >> 7) & 0x0101_0101_0101_0101).to_le()
+}
+
+/// # Safety
+/// As for [`Block`].
+#[inline(always)]
+unsafe fn vector_loop<L: Lanes, S: Sink<L>>(
+    to: *mut u8,
+    from: &[Source; 3],
+    scalars: &Scalars,
+    n: usize,
+) {
+    // SAFETY: the loop was chosen for this element type.
+    let splat = unsafe { scalars.splat::<L>() };
+    let s = &splat[..scalars.count];
+    let at = |k: usize| from[k].from.cast::<L::Elem>();
+    let fixed = [from[0].fixed, S::ARITY > 1 && from[1].fixed, S::ARITY > 2 && from[2].fixed];
+    // SAFETY: every operand has at least one element where `n > 0`.
+    let first = |k: usize| if n > 0 { L::splat(unsafe { at(k).read() }) } else { L::lit(0.0) };
+    let a0 = first(0);
+    let a1 = if S::ARITY > 1 { first(1) } else { a0 };
+    let a2 = if S::ARITY > 2 { first(2) } else { a0 };
+    let mut i = 0;
+    while i + L::LANES <= n {
+        // SAFETY: `LANES` elements are left at `i`.
+        unsafe {
+            let x0 = if fixed[0] { a0 } else { L::load(at(0).add(i)) };
+            let x1 = if S::ARITY < 2 || fixed[1] { a1 } else { L::load(at(1).add(i)) };
+            let x2 = if S::ARITY < 3 || fixed[2] { a2 } else { L::load(at(2).add(i)) };
+            S::put(S::eval([x0, x1, x2], s), to.add(i * S::SIZE), L::LANES);
+        }
+        i += L::LANES;
+    }
+    let rest = n - i;
+    if rest > 0 {
+        // SAFETY: `rest` elements are left at `i`, fewer than a vector.
+        unsafe {
+            let x0 = if fixed[0] { a0 } else { L::load_partial(at(0).add(i), rest) };
+            let x1 = if S::ARITY < 2 || fixed[1] { a1 } else { L::load_partial(at(1).add(i), rest) };
+            let x2 = if S::ARITY < 3 || fixed[2] { a2 } else { L::load_partial(at(2).add(i), rest) };
+            S::put(S::eval([x0, x1, x2], s), to.add(i * S::SIZE), rest);
+        }
+    }
+}
+
+/// Elements per step of a loop over single elements.
+const CHUNK: usize = 64;
+
+/// The loop over lanes of one element. Operands and results of a step are arrays of its own, so
+/// that nothing aliases and LLVM vectorises the middle.
+///
+/// # Safety
+/// As for [`Block`].
+#[inline(always)]
+unsafe fn lane_loop<L: Lanes, S: Sink<L>>(
+    to: *mut u8,
+    from: &[Source; 3],
+    scalars: &Scalars,
+    n: usize,
+) {
+    if n == 0 {
+        return;
+    }
+    // SAFETY: the loop was chosen for this element type.
+    let splat = unsafe { scalars.splat::<L>() };
+    let s = &splat[..scalars.count];
+    // SAFETY: every operand has at least one element.
+    let first = |k: usize| L::splat(unsafe { from[k].from.cast::<L::Elem>().read() });
+    let mut x = [[first(0); CHUNK]; 3];
+    for k in 1..S::ARITY {
+        x[k] = [first(k); CHUNK];
+    }
+    for start in (0..n).step_by(CHUNK) {
+        let length = CHUNK.min(n - start);
+        for k in 0..S::ARITY {
+            if !from[k].fixed {
+                for (j, lane) in x[k][..length].iter_mut().enumerate() {
+                    // SAFETY: `start + j < n`.
+                    *lane = unsafe { L::load(from[k].from.cast::<L::Elem>().add(start + j)) };
+                }
+            }
+        }
+        let eval = |j: usize| {
+            let x0 = x[0][j];
+            let x1 = if S::ARITY > 1 { x[1][j] } else { x0 };
+            let x2 = if S::ARITY > 2 { x[2][j] } else { x0 };
+            S::eval([x0, x1, x2], s)
+        };
+        let mut results = [eval(0); CHUNK];
+        for (j, result) in results[..length].iter_mut().enumerate() {
+            *result = eval(j);
+        }
+        for (j, &result) in results[..length].iter().enumerate() {
+            // SAFETY: `start + j < n`.
+            unsafe { S::put(result, to.add((start + j) * S::SIZE), 1) };
+        }
+    }
+}
+
+/// The loops for each level: the same text, compiled with the level's instructions.
+macro_rules! compiled {
+    ($($name:ident = $loop:ident $(with $features:literal)?;)+) => {$(
+        /// # Safety
+        /// As for [`Block`].
+        $(#[target_feature(enable = $features)])?
+        unsafe fn $name<L: Lanes, S: Sink<L>>(
+            to: *mut u8,
+            from: &[Source; 3],
+            scalars: &Scalars,
+            n: usize,
+        ) {
+            // SAFETY: the caller's.
+            unsafe { $loop::<L, S>(to, from, scalars, n) }
+        }
+    )+};
+}
+
+compiled! {
+    vector_baseline = vector_loop;
+    lane_baseline = lane_loop;
+}
+
+#[cfg(target_arch = "x86_64")]
+compiled! {
+    vector_avx2 = vector_loop with "avx2,fma,f16c";
+    vector_avx512 = vector_loop with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c";
+    lane_avx2 = lane_loop with "avx2,fma,f16c";
+}
+
+// The choice among them.
+
+/// The loop over vectors of a type that each level has under the same name.
+macro_rules! vectors {
+    ($vector:ident, $sink:ty) => {
+        match level() {
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => vector_avx512::<avx512::$vector, $sink>,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => vector_avx2::<avx2::$vector, $sink>,
+            _ => vector_baseline::<baseline::$vector, $sink> as Block,
+        }
+    };
+}
+
+/// The loop over single elements.
+macro_rules! lanes {
+    ($lane:ty, $sink:ty) => {
+        match level() {
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 | Level::Avx512 => lane_avx2::<$lane, $sink>,
+            _ => lane_baseline::<$lane, $sink> as Block,
+        }
+    };
+}
+
+/// The kernel of an operator for a dtype, or `None` outside its domain. What the domain excludes
+/// is not instantiated.
+macro_rules! pick {
+    ($name:ident, $operator:ident, $sink:ident, $test:literal) => {
+        pub(crate) fn $name<B: $operator>(dtype: DType) -> Option<Kernel> {
+            use DType::*;
+            let (block, compute) = match dtype {
+                Float16 | BFloat16 | Float32 | Float8E5m2 | Float8E4m3fn | Float8E5m2fnuz
+                | Float8E4m3fnuz => pick!(has_float, B, vectors!(F32, $sink<B>), Float32),
+                Float64 => pick!(has_float, B, vectors!(F64, $sink<B>), Float64),
+                Complex32 | BComplex32 | Complex64 => {
+                    pick!(has_complex, B, lanes!(Cplx<f32>, $sink<B>), Complex64)
+                }
+                Complex128 => pick!(has_complex, B, lanes!(Cplx<f64>, $sink<B>), Complex128),
+                UInt8 => pick!(has_int, B, lanes!(Int<u8>, $sink<B>), UInt8),
+                Int8 => pick!(has_int, B, lanes!(Int<i8>, $sink<B>), Int8),
+                Int16 => pick!(has_int, B, lanes!(Int<i16>, $sink<B>), Int16),
+                Int32 => pick!(has_int, B, lanes!(Int<i32>, $sink<B>), Int32),
+                Int64 => pick!(has_int, B, lanes!(Int<i64>, $sink<B>), Int64),
+                Bool => pick!(has_bool, B, lanes!(Truth, $sink<B>), Bool),
+                _ => return None,
+            };
+            Some(Kernel { block, compute, arity: B::ARITY, test: $test })
+        }
+    };
+    ($has:ident, $body:ident, $block:expr, $compute:ident) => {
+        if const { $has($body::DOMAIN) } { ($block, $compute) } else { return None }
+    };
+}
+
+impl Kernel {
+    pick!(body, Body, Values, false);
+    pick!(test, Test, Truths, true);
+}
+
+const fn has_float(domain: Domain) -> bool {
+    !matches!(domain, Domain::Integral | Domain::IntegralBool)
+}
+
+const fn has_complex(domain: Domain) -> bool {
+    matches!(domain, Domain::All | Domain::NoBool | Domain::FloatComplex)
+}
+
+const fn has_int(domain: Domain) -> bool {
+    !matches!(domain, Domain::Float | Domain::FloatComplex)
+}
+
+const fn has_bool(domain: Domain) -> bool {
+    matches!(domain, Domain::All | Domain::Real | Domain::IntegralBool)
+}

@@ -1,0 +1,385 @@
+//! The thread pool: a crew of workers that spin for a while and then sleep.
+//!
+//! See Note [Crew]. One caller at a time leads the crew; a second caller, or a nested call, runs
+//! its range on its own thread. Ranges are cut into a few parts per thread that are claimed one by
+//! one, so that a worker that wakes late costs nothing: the leader does its share and takes the
+//! order back.
+
+use corten_core::{Error, Result};
+use corten_ops::parallel::Pool;
+use std::any::Any;
+use std::cell::Cell;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::thread::Thread;
+
+/// Parts per thread: enough to even out threads of unequal speed, few enough to keep them long.
+const PARTS_PER_THREAD: i64 = 4;
+
+/// Parts are cut at multiples of this many elements, so that vectors rarely straddle two of them.
+const PART_ALIGNMENT: i64 = 64;
+
+/// How often an idle worker looks at its mailbox before it sleeps, about 50 µs.
+const SPINS: u32 = 1500;
+
+/// Makes the pool of this module the one behind `corten_ops::parallel`.
+pub fn install() {
+    corten_ops::parallel::install(Pool { run, num_threads, set_num_threads, in_parallel_region });
+}
+
+/// Calls `body` over parts of `range` on several threads and returns the first error.
+///
+/// A panic in any part is raised again on the calling thread after all parts have ended.
+pub fn run(
+    range: Range<i64>,
+    grain: i64,
+    body: &(dyn Fn(Range<i64>) -> Result<()> + Sync),
+) -> Result<()> {
+    let length = range.end - range.start;
+    let parts = parts_of(length, grain);
+    if parts <= 1 || in_parallel_region() {
+        return if length > 0 { body(range) } else { Ok(()) };
+    }
+    let holder = holder();
+    let Ok(mut crew) = holder.crew.try_lock() else { return body(range) };
+    let helpers = (num_threads() - 1).min(parts as usize - 1);
+    hire(&mut crew, helpers);
+    lead(&crew[..helpers.min(crew.len())], &Job::new(range, parts, body))
+}
+
+/// The number of threads a range is split over at most, the caller included.
+pub fn num_threads() -> usize {
+    match THREADS.load(Ordering::Relaxed) {
+        0 => {
+            let threads = default_threads();
+            THREADS.store(threads, Ordering::Relaxed);
+            threads
+        }
+        threads => threads,
+    }
+}
+
+/// Changes the number of threads from the next range on.
+pub fn set_num_threads(threads: usize) {
+    THREADS.store(threads.max(1), Ordering::Relaxed);
+}
+
+/// Whether the calling thread is already running a part of a range.
+pub fn in_parallel_region() -> bool {
+    INSIDE.with(Cell::get)
+}
+
+/// The number of threads in use; 0 means not decided yet.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// `CORTEN_NUM_THREADS` or `OMP_NUM_THREADS`; else the affinity mask and the cgroup quota decide.
+fn default_threads() -> usize {
+    ["CORTEN_NUM_THREADS", "OMP_NUM_THREADS"]
+        .iter()
+        .find_map(|name| corten_core::config::var(name)?.trim().parse().ok())
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+        .max(1)
+}
+
+fn parts_of(length: i64, grain: i64) -> i64 {
+    let threads = num_threads() as i64;
+    if threads <= 1 {
+        return 1;
+    }
+    let by_grain = (length as u64).div_ceil(grain.max(1) as u64) as i64;
+    by_grain.min(threads * PARTS_PER_THREAD)
+}
+
+// Note [Crew]
+// Each worker has a mailbox, an atomic pointer to a job on the leader's stack. The leader puts the
+// job into the mailboxes (Release) and unparks the workers; a worker takes it by swapping null in
+// (Acquire), works until no part is left, and counts itself out as the very last thing it does
+// with the job. When the leader has run out of parts it takes back every order that nobody has
+// picked up (again a swap: exactly one side gets the pointer) and waits for the others only.
+// So the job outlives every access, and a worker that sleeps too long never holds anyone up.
+//
+// `Thread::unpark` leaves a token when the worker is not parked, so an order posted between the
+// worker's last look and its `park` is seen: `park` returns at once.
+//
+// After `fork` the child has the memory of the crew but none of its threads. The child's handler
+// forgets the whole holder, locks included, and the first parallel range builds a new one.
+
+/// The crew and the lock that makes its caller the leader.
+struct Holder {
+    crew: Mutex<Vec<Arc<Worker>>>,
+}
+
+struct Worker {
+    mailbox: AtomicPtr<Job<'static>>,
+    thread: Thread,
+}
+
+static HOLDER: AtomicPtr<Holder> = AtomicPtr::new(std::ptr::null_mut());
+
+fn holder() -> &'static Holder {
+    static FORK_HANDLER: Once = Once::new();
+    FORK_HANDLER.call_once(forget_crew_after_fork);
+    let mut current = HOLDER.load(Ordering::Acquire);
+    if current.is_null() {
+        let fresh = Box::into_raw(Box::new(Holder { crew: Mutex::new(Vec::new()) }));
+        match HOLDER.compare_exchange(current, fresh, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => current = fresh,
+            Err(other) => {
+                // SAFETY: `fresh` lost the race and was never shown to anyone.
+                drop(unsafe { Box::from_raw(fresh) });
+                current = other;
+            }
+        }
+    }
+    // SAFETY: a holder is never freed once it has been published.
+    unsafe { &*current }
+}
+
+#[cfg(unix)]
+fn forget_crew_after_fork() {
+    extern "C" fn in_child() {
+        HOLDER.store(std::ptr::null_mut(), Ordering::Relaxed);
+    }
+    // SAFETY: the handler only stores to an atomic, which is allowed between fork and exec.
+    unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+}
+
+#[cfg(not(unix))]
+fn forget_crew_after_fork() {}
+
+/// Spawns workers until there are `wanted`, or until the system refuses one.
+fn hire(crew: &mut MutexGuard<'_, Vec<Arc<Worker>>>, wanted: usize) {
+    while crew.len() < wanted {
+        let (sender, receiver) = std::sync::mpsc::sync_channel::<Arc<Worker>>(1);
+        let name = format!("corten-{}", crew.len() + 1);
+        let spawned = std::thread::Builder::new().name(name).spawn(move || {
+            INSIDE.with(|inside| inside.set(true));
+            if let Ok(worker) = receiver.recv() {
+                worker.serve();
+            }
+        });
+        let Ok(handle) = spawned else { return };
+        let worker = Arc::new(Worker {
+            mailbox: AtomicPtr::new(std::ptr::null_mut()),
+            thread: handle.thread().clone(),
+        });
+        if sender.send(worker.clone()).is_ok() {
+            crew.push(worker);
+        }
+    }
+}
+
+impl Worker {
+    fn serve(&self) {
+        let mut idle = 0;
+        loop {
+            let job = self.take_order();
+            if !job.is_null() {
+                // SAFETY: the leader keeps the job alive until this worker has counted itself out
+                // or the order was taken back; see Note [Crew].
+                unsafe { (*job).help() };
+                idle = 0;
+            } else if idle < SPINS {
+                idle += 1;
+                std::hint::spin_loop();
+            } else {
+                std::thread::park();
+                idle = 0;
+            }
+        }
+    }
+
+    /// Empties the mailbox; only one side gets a given order.
+    fn take_order(&self) -> *mut Job<'static> {
+        if self.mailbox.load(Ordering::Relaxed).is_null() {
+            return std::ptr::null_mut();
+        }
+        self.mailbox.swap(std::ptr::null_mut(), Ordering::Acquire)
+    }
+
+    fn post(&self, job: &Job<'_>) {
+        self.mailbox.store(std::ptr::from_ref(job).cast_mut().cast(), Ordering::Release);
+        self.thread.unpark();
+    }
+}
+
+/// Runs a job with the given workers; the calling thread leads.
+fn lead(workers: &[Arc<Worker>], job: &Job<'_>) -> Result<()> {
+    job.busy.store(workers.len(), Ordering::Relaxed);
+    workers.iter().for_each(|worker| worker.post(job));
+    INSIDE.with(|inside| inside.set(true));
+    job.work();
+    INSIDE.with(|inside| inside.set(false));
+    let taken_back = workers.iter().filter(|worker| !worker.take_order().is_null()).count();
+    job.busy.fetch_sub(taken_back, Ordering::Relaxed);
+    job.wait();
+    job.outcome()
+}
+
+/// A range in parts, claimed one at a time.
+struct Job<'a> {
+    next: AtomicI64,
+    end: i64,
+    part: i64,
+    body: &'a (dyn Fn(Range<i64>) -> Result<()> + Sync),
+    /// Workers that hold the order.
+    busy: AtomicUsize,
+    leader: Thread,
+    failure: Mutex<Option<Failure>>,
+}
+
+enum Failure {
+    Error(Error),
+    Panic(Box<dyn Any + Send>),
+}
+
+impl<'a> Job<'a> {
+    fn new(
+        range: Range<i64>,
+        parts: i64,
+        body: &'a (dyn Fn(Range<i64>) -> Result<()> + Sync),
+    ) -> Self {
+        let mut part = ((range.end - range.start) as u64).div_ceil(parts as u64) as i64;
+        if part > PART_ALIGNMENT {
+            part = (part + PART_ALIGNMENT - 1) / PART_ALIGNMENT * PART_ALIGNMENT;
+        }
+        Self {
+            next: AtomicI64::new(range.start),
+            end: range.end,
+            part,
+            body,
+            busy: AtomicUsize::new(0),
+            leader: std::thread::current(),
+            failure: Mutex::new(None),
+        }
+    }
+
+    /// Claims and runs parts until none is left or one has failed.
+    fn work(&self) {
+        loop {
+            let start = self.next.fetch_add(self.part, Ordering::Relaxed);
+            if start >= self.end {
+                return;
+            }
+            let range = start..(start + self.part).min(self.end);
+            match catch_unwind(AssertUnwindSafe(|| (self.body)(range))) {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => self.fail(Failure::Error(error)),
+                Err(payload) => self.fail(Failure::Panic(payload)),
+            }
+        }
+    }
+
+    /// A worker's share. The job may be gone as soon as the count has dropped.
+    fn help(&self) {
+        self.work();
+        let leader = self.leader.clone();
+        if self.busy.fetch_sub(1, Ordering::Release) == 1 {
+            leader.unpark();
+        }
+    }
+
+    fn fail(&self, failure: Failure) {
+        self.next.store(self.end, Ordering::Relaxed);
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
+    }
+
+    fn wait(&self) {
+        let mut spins = 0;
+        while self.busy.load(Ordering::Acquire) != 0 {
+            if spins < SPINS {
+                spins += 1;
+                std::hint::spin_loop();
+            } else {
+                std::thread::park();
+            }
+        }
+    }
+
+    fn outcome(&self) -> Result<()> {
+        match self.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            None => Ok(()),
+            Some(Failure::Error(error)) => Err(error),
+            Some(Failure::Panic(payload)) => resume_unwind(payload),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicI64;
+
+    fn sum(range: Range<i64>, grain: i64) -> i64 {
+        let total = AtomicI64::new(0);
+        run(range, grain, &|part| {
+            total.fetch_add(part.sum(), Ordering::Relaxed);
+            Ok(())
+        })
+        .unwrap();
+        total.into_inner()
+    }
+
+    #[test]
+    fn every_index_is_visited_once() {
+        set_num_threads(3);
+        for (length, grain) in [(0, 1), (1, 1), (7, 1), (100, 3), (100_000, 100), (100_001, 1)] {
+            assert_eq!(sum(5..5 + length, grain), (5..5 + length).sum::<i64>());
+        }
+    }
+
+    #[test]
+    fn the_first_error_comes_back_and_nested_ranges_stay_serial() {
+        set_num_threads(3);
+        let failed = run(0..1000, 1, &|part| {
+            assert!(in_parallel_region());
+            assert_eq!(sum(0..100, 1), 4950);
+            corten_core::ensure!(!part.contains(&500), Value, "five hundred");
+            Ok(())
+        });
+        assert_eq!(failed.unwrap_err().message(), "five hundred");
+        assert!(!in_parallel_region());
+    }
+
+    #[test]
+    fn a_panic_comes_back() {
+        set_num_threads(3);
+        let caught = catch_unwind(|| run(0..1000, 1, &|_| panic!("lost")));
+        assert!(caught.is_err());
+        assert_eq!(sum(0..1000, 1), 499_500);
+    }
+
+    #[test]
+    fn callers_on_several_threads_do_not_disturb_each_other() {
+        set_num_threads(3);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..200).for_each(|_| assert_eq!(sum(0..10_000, 64), 49_995_000)));
+            }
+        });
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_forked_child_builds_its_own_crew() {
+        set_num_threads(3);
+        assert_eq!(sum(0..10_000, 64), 49_995_000);
+        // SAFETY: the child only runs the pool and leaves with `_exit`.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let right = sum(0..10_000, 64) == 49_995_000;
+            // SAFETY: ends the child without running the test harness's cleanup.
+            unsafe { libc::_exit(i32::from(!right)) };
+        }
+        let mut status = -1;
+        // SAFETY: `child` is a child of this process and `status` is writable.
+        unsafe { libc::waitpid(child, &mut status, 0) };
+        assert_eq!(status, 0);
+    }
+}

@@ -1,0 +1,207 @@
+//! Bringing rows of an iterator to the contiguous form that the loops take.
+
+use crate::loops::{Kernel, Scalars, Source};
+use crate::strided::{Rows, gather, scatter};
+use crate::vec::convert::Conversion;
+use corten_core::DType;
+use corten_ops::iter::TensorIterator;
+use std::mem::MaybeUninit;
+
+// Note [Staging]
+// Loops are instantiated for contiguous operands of the computing dtype only: one function per
+// operator, dtype and instruction set. Rows that are strided, or of a 16-bit or 8-bit float, are
+// copied a few kilobytes at a time into buffers, computed there, and copied back. Rejected: a
+// strided and a converting variant of every loop. They would multiply the instantiations by about
+// ten, and with vectors in the middle gathering element by element costs the same.
+
+/// Bytes per buffer: four of them stay in the first-level cache.
+const BUFFER: usize = 4096;
+
+/// Rows shorter than this are staged several at a time.
+const SHORT: usize = 32;
+
+/// Operands of a kernel, the output included.
+const MOST: usize = 4;
+
+#[repr(align(64))]
+struct Buffer(MaybeUninit<[u8; BUFFER]>);
+
+impl Buffer {
+    fn new() -> Self {
+        Self(MaybeUninit::uninit())
+    }
+
+    fn start(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+struct Buffers {
+    operands: [Buffer; MOST],
+    raw: Buffer,
+}
+
+/// How one operand is stored.
+#[derive(Clone, Copy)]
+struct Operand {
+    size: usize,
+    /// To the dtype of the computation, or from it for the output.
+    conversion: Option<Conversion>,
+}
+
+/// A kernel with what is known of the iterator's operands beforehand.
+pub(crate) struct Stage {
+    kernel: Kernel,
+    scalars: Scalars,
+    operands: [Operand; MOST],
+    /// Elements that every buffer has room for.
+    capacity: usize,
+}
+
+/// A part of the walk: rows of one length.
+#[derive(Clone, Copy)]
+struct Part {
+    length: usize,
+    rows: usize,
+}
+
+impl Stage {
+    pub(crate) fn new(iter: &TensorIterator, kernel: Kernel, scalars: Scalars) -> Self {
+        let result = if kernel.test { DType::Bool } else { kernel.compute };
+        let mut widest = kernel.compute.itemsize();
+        let mut operands = [Operand { size: 0, conversion: None }; MOST];
+        for (i, operand) in operands.iter_mut().enumerate().take(kernel.arity + 1) {
+            let dtype = iter.dtype(i);
+            operand.size = dtype.itemsize();
+            widest = widest.max(operand.size);
+            operand.conversion = match i {
+                0 if dtype != result => Some(Conversion::new(result, dtype)),
+                1.. if dtype != kernel.compute => Some(Conversion::new(dtype, kernel.compute)),
+                _ => None,
+            };
+        }
+        Self { kernel, scalars, operands, capacity: BUFFER / widest }
+    }
+
+    /// Runs the kernel over `n1` rows of `n0` elements.
+    ///
+    /// # Safety
+    /// The addresses and strides (inner ones, then outer ones) must be those of the operands of
+    /// the iterator this was made for, readable and writable for that many elements.
+    pub(crate) unsafe fn rows(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize) {
+        let count = self.kernel.arity + 1;
+        let (inner, outer) = strides.split_at(count);
+        let regular = (0..count).all(|i| {
+            let dense = inner[i] == self.operands[i].size as i64;
+            self.operands[i].conversion.is_none() && (dense || n0 == 1 || (i > 0 && inner[i] == 0))
+        });
+        if regular && (n0 >= SHORT || n1 == 1) {
+            for row in 0..n1 {
+                let moved = |i: usize| at[i].wrapping_offset((outer[i] * row as i64) as isize);
+                let source = |i: usize| {
+                    let i = i.min(count - 1);
+                    Source { from: moved(i), fixed: inner[i] == 0 || n0 == 1 }
+                };
+                // SAFETY: the row is dense, or one element; the loop fits the dtypes.
+                unsafe {
+                    let from = [source(1), source(2), source(3)];
+                    (self.kernel.block)(moved(0), &from, &self.scalars, n0);
+                }
+            }
+            return;
+        }
+        // SAFETY: the caller's.
+        unsafe { self.staged(at, strides, n0, n1) }
+    }
+
+    /// # Safety
+    /// As for [`rows`](Self::rows).
+    #[cold]
+    unsafe fn staged(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize) {
+        let count = self.kernel.arity + 1;
+        let (inner, outer) = strides.split_at(count);
+        let mut buffers = Buffers {
+            operands: std::array::from_fn(|_| Buffer::new()),
+            raw: Buffer::new(),
+        };
+        let length = n0.min(self.capacity);
+        let rows = if n0 > length { 1 } else { (self.capacity / length.max(1)).clamp(1, n1.max(1)) };
+        for row in (0..n1).step_by(rows) {
+            for start in (0..n0).step_by(length.max(1)) {
+                let part = Part { length: length.min(n0 - start), rows: rows.min(n1 - row) };
+                let moved = |i: usize| {
+                    let offset = inner[i] * start as i64 + outer[i] * row as i64;
+                    at[i].wrapping_offset(offset as isize)
+                };
+                // SAFETY: the part lies within the rows.
+                unsafe { self.part(part, moved, inner, outer, &mut buffers) };
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`rows`](Self::rows), for the part's rows at `moved(operand)`.
+    unsafe fn part(
+        &self,
+        part: Part,
+        moved: impl Fn(usize) -> *mut u8,
+        inner: &[i64],
+        outer: &[i64],
+        buffers: &mut Buffers,
+    ) {
+        let count = self.kernel.arity + 1;
+        let rows = |i: usize| Rows { at: moved(i), inner: inner[i], outer: outer[i] };
+        let mut from = [Source { from: std::ptr::null(), fixed: true }; 3];
+        for i in 1..count {
+            // SAFETY: the caller's.
+            from[i - 1] = unsafe { self.source(i, rows(i), part, buffers) };
+        }
+        let (target, total) = (self.operands[0], part.length * part.rows);
+        let out = rows(0);
+        let dense = part.rows == 1 && (out.inner == target.size as i64 || total == 1);
+        let direct = dense && target.conversion.is_none();
+        let to = if direct { out.at } else { buffers.operands[0].start() };
+        // SAFETY: operands are dense or single by now, and so is the target.
+        unsafe { (self.kernel.block)(to, &from, &self.scalars, total) };
+        if direct {
+            return;
+        }
+        let mut ready = to.cast_const();
+        if let Some(conversion) = target.conversion {
+            let place = if dense { out.at } else { buffers.raw.start() };
+            // SAFETY: both have room for a buffer's elements, and they are different.
+            unsafe { conversion.run(ready, place, total) };
+            ready = place;
+        }
+        if !dense {
+            // SAFETY: the caller's.
+            unsafe { scatter(target.size, ready, out, part.length, part.rows) };
+        }
+    }
+
+    /// Operand `i` of a part, dense or one element, in the dtype of the computation.
+    ///
+    /// # Safety
+    /// As for [`part`](Self::part).
+    unsafe fn source(&self, i: usize, rows: Rows, part: Part, buffers: &mut Buffers) -> Source {
+        let Operand { size, conversion } = self.operands[i];
+        let total = part.length * part.rows;
+        let still = |stride: i64, n: usize| stride == 0 || n == 1;
+        let fixed = still(rows.inner, part.length) && still(rows.outer, part.rows);
+        let dense = fixed || (part.rows == 1 && rows.inner == size as i64);
+        let staged = buffers.operands[i].start();
+        let mut ready = rows.at.cast_const();
+        if !dense {
+            let place = if conversion.is_some() { buffers.raw.start() } else { staged };
+            // SAFETY: the caller's; the buffer has room for `total` elements.
+            unsafe { gather(size, rows, place, part.length, part.rows) };
+            ready = place;
+        }
+        if let Some(conversion) = conversion {
+            // SAFETY: `ready` has that many elements, and the buffers are different.
+            unsafe { conversion.run(ready, staged, if fixed { 1 } else { total }) };
+            ready = staged;
+        }
+        Source { from: ready, fixed }
+    }
+}

@@ -1,0 +1,66 @@
+//! Moving rows between strided and dense memory, by the size of the element.
+
+/// The address of a row's first element, and the strides to the next element and the next row.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows {
+    pub(crate) at: *mut u8,
+    pub(crate) inner: i64,
+    pub(crate) outer: i64,
+}
+
+/// Copies `n1` rows of `n0` elements into dense memory.
+///
+/// # Safety
+/// The rows must be readable and `to` writable for that many elements of `size` bytes, which is
+/// 1, 2, 4, 8 or 16.
+pub(crate) unsafe fn gather(size: usize, rows: Rows, to: *mut u8, n0: usize, n1: usize) {
+    let dense = Rows { at: to, inner: size as i64, outer: (size * n0) as i64 };
+    // SAFETY: the caller's.
+    unsafe { copy_rows(size, rows, dense, n0, n1) }
+}
+
+/// Copies dense memory into `n1` rows of `n0` elements.
+///
+/// # Safety
+/// As for [`gather`], with the rows writable and `from` readable.
+pub(crate) unsafe fn scatter(size: usize, from: *const u8, rows: Rows, n0: usize, n1: usize) {
+    let dense = Rows { at: from.cast_mut(), inner: size as i64, outer: (size * n0) as i64 };
+    // SAFETY: the caller's.
+    unsafe { copy_rows(size, dense, rows, n0, n1) }
+}
+
+/// Copies `n1` rows of `n0` elements.
+///
+/// # Safety
+/// The rows of `from` must be readable and those of `to` writable for that many elements of
+/// `size` bytes, which is 1, 2, 4, 8 or 16.
+pub(crate) unsafe fn copy_rows(size: usize, from: Rows, to: Rows, n0: usize, n1: usize) {
+    let dense = from.inner == size as i64 && to.inner == size as i64;
+    for row in 0..n1 as i64 {
+        let source = from.at.wrapping_offset((from.outer * row) as isize);
+        let target = to.at.wrapping_offset((to.outer * row) as isize);
+        // SAFETY: the caller's.
+        unsafe {
+            match size {
+                _ if dense => std::ptr::copy_nonoverlapping(source, target, n0 * size),
+                1 => copy_row::<u8>(source, from.inner, target, to.inner, n0),
+                2 => copy_row::<u16>(source, from.inner, target, to.inner, n0),
+                4 => copy_row::<u32>(source, from.inner, target, to.inner, n0),
+                8 => copy_row::<u64>(source, from.inner, target, to.inner, n0),
+                _ => copy_row::<[u64; 2]>(source, from.inner, target, to.inner, n0),
+            }
+        }
+    }
+}
+
+/// # Safety
+/// Both rows must have `n` elements of type `T`, at any alignment.
+#[inline(always)]
+unsafe fn copy_row<T: Copy>(from: *const u8, from_stride: i64, to: *mut u8, to_stride: i64, n: usize) {
+    for i in 0..n as i64 {
+        let source = from.wrapping_offset((from_stride * i) as isize).cast::<T>();
+        let target = to.wrapping_offset((to_stride * i) as isize).cast::<T>();
+        // SAFETY: the caller's.
+        unsafe { target.write_unaligned(source.read_unaligned()) };
+    }
+}

@@ -1,0 +1,186 @@
+//! Vectors as expressions, and how they meet memory.
+
+use super::real::Real;
+use super::{math32, math64, trig};
+use crate::expr::Expr;
+use corten_core::Element;
+
+/// An expression type that is read from and written to memory: a vector, or a single element.
+pub(crate) trait Lanes: Expr {
+    /// The element in memory.
+    type Elem: Element;
+    /// How many of them.
+    const LANES: usize;
+
+    fn splat(value: Self::Elem) -> Self;
+    /// # Safety
+    /// `from` must be readable for `LANES` elements.
+    unsafe fn load(from: *const Self::Elem) -> Self;
+    /// # Safety
+    /// `to` must be writable for `LANES` elements.
+    unsafe fn store(self, to: *mut Self::Elem);
+    /// # Safety
+    /// `from` must be readable for `n < LANES` elements.
+    unsafe fn load_partial(from: *const Self::Elem, n: usize) -> Self;
+    /// # Safety
+    /// `to` must be writable for `n < LANES` elements.
+    unsafe fn store_partial(self, to: *mut Self::Elem, n: usize);
+}
+
+/// `Expr` and `Lanes` for a vector of floating-point numbers.
+macro_rules! vector_expr {
+    ($($vector:ty: $math:ident $inverse:ident;)+) => {$(
+        impl Lanes for $vector {
+            type Elem = <$vector as Real>::Elem;
+            const LANES: usize = <$vector as Real>::LANES;
+
+            #[inline(always)]
+            fn splat(value: Self::Elem) -> Self {
+                Real::splat(value)
+            }
+            #[inline(always)]
+            unsafe fn load(from: *const Self::Elem) -> Self {
+                // SAFETY: the caller's.
+                unsafe { <$vector as Real>::load(from) }
+            }
+            #[inline(always)]
+            unsafe fn store(self, to: *mut Self::Elem) {
+                // SAFETY: the caller's.
+                unsafe { Real::store(self, to) }
+            }
+            #[inline(always)]
+            unsafe fn load_partial(from: *const Self::Elem, n: usize) -> Self {
+                // SAFETY: the caller's.
+                unsafe { <$vector as Real>::load_partial(from, n) }
+            }
+            #[inline(always)]
+            unsafe fn store_partial(self, to: *mut Self::Elem, n: usize) {
+                // SAFETY: the caller's.
+                unsafe { Real::store_partial(self, to, n) }
+            }
+        }
+
+        impl Expr for $vector {
+            type Mask = <$vector as Real>::Mask;
+
+            #[inline(always)]
+            fn lit(value: f64) -> Self {
+                Real::of(value)
+            }
+            #[inline(always)]
+            fn select(mask: Self::Mask, yes: Self, no: Self) -> Self {
+                Real::select(mask, yes, no)
+            }
+            #[inline(always)]
+            fn max(self, other: Self) -> Self {
+                Real::select(Real::is_nan(self), self, Real::max(self, other))
+            }
+            #[inline(always)]
+            fn min(self, other: Self) -> Self {
+                Real::select(Real::is_nan(self), self, Real::min(self, other))
+            }
+            #[inline(always)]
+            fn mul_add(self, a: Self, b: Self) -> Self {
+                Real::mul_add(self, a, b)
+            }
+            #[inline(always)]
+            fn fmod(self, other: Self) -> Self {
+                $math::fmod(self, other)
+            }
+            #[inline(always)]
+            fn floor_divide(self, other: Self) -> Self {
+                floor_divide(self, other)
+            }
+            vector_expr!(@compare lt le eq ne);
+            vector_expr!(@unary abs floor trunc round sqrt ceil);
+            vector_expr!(@math $math exp exp2 expm1 log log2 log10 log1p sinh cosh tanh asinh acosh
+                atanh erf erfc);
+            vector_expr!(@math $inverse sin cos tan asin acos atan);
+            vector_expr!(@math2 $inverse atan2);
+            vector_expr!(@math2 $math pow hypot);
+
+            #[inline(always)]
+            fn sign_bit(self) -> Self::Mask {
+                Real::sign_bit(self)
+            }
+            #[inline(always)]
+            fn copysign(self, sign: Self) -> Self {
+                Real::copysign(self, sign)
+            }
+            no_bits!();
+        }
+    )+};
+    (@compare $($method:ident)+) => {$(
+        #[inline(always)]
+        fn $method(self, other: Self) -> Self::Mask {
+            Real::$method(self, other)
+        }
+    )+};
+    (@unary $($method:ident)+) => {$(
+        #[inline(always)]
+        fn $method(self) -> Self {
+            Real::$method(self)
+        }
+    )+};
+    (@math $math:ident $($method:ident)+) => {$(
+        #[inline(always)]
+        fn $method(self) -> Self {
+            $math::$method(self)
+        }
+    )+};
+    (@math2 $math:ident $($method:ident)+) => {$(
+        #[inline(always)]
+        fn $method(self, other: Self) -> Self {
+            $math::$method(self, other)
+        }
+    )+};
+}
+
+/// The bit operations of numbers that have none: zero.
+macro_rules! no_bits {
+    () => {
+        #[inline(always)]
+        fn bitwise_not(self) -> Self {
+            Self::lit(0.0)
+        }
+        no_bits!(@binary bitwise_and bitwise_or bitwise_xor shift_left shift_right);
+    };
+    (@binary $($method:ident)+) => {$(
+        #[inline(always)]
+        fn $method(self, _: Self) -> Self {
+            Self::lit(0.0)
+        }
+    )+};
+}
+pub(super) use no_bits;
+
+/// Python's `//` on floating-point numbers, after CPython's float_divmod.
+#[inline(always)]
+pub(super) fn floor_divide<E: Expr>(a: E, b: E) -> E {
+    let (zero, one) = (E::lit(0.0), E::lit(1.0));
+    let rest = a.fmod(b);
+    let quotient = (a - rest) / b;
+    let apart = rest.ne(zero) & (b.lt(zero) ^ rest.lt(zero));
+    let quotient = E::select(apart, quotient - one, quotient);
+    let floor = quotient.floor();
+    let floor = E::select((quotient - floor).gt(E::lit(0.5)), floor + one, floor);
+    let result = E::select(quotient.ne(zero), floor, zero.copysign(a / b));
+    E::select(b.eq(zero), a / b, result)
+}
+
+#[cfg(target_arch = "x86_64")]
+vector_expr! {
+    super::sse2::F32: math32 math32;
+    super::sse2::F64: math64 trig;
+    super::avx2::F32: math32 math32;
+    super::avx2::F64: math64 trig;
+    super::avx512::F32: math32 math32;
+    super::avx512::F64: math64 trig;
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+vector_expr! {
+    super::portable::F32: math32 math32;
+    super::portable::F64: math64 trig;
+}
+

@@ -1,0 +1,62 @@
+//! Which instruction set the loops use.
+
+use std::sync::OnceLock;
+
+/// An instruction set level; a higher one includes the lower ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// What every processor of the architecture has.
+    Baseline,
+    /// AVX2, FMA and F16C.
+    Avx2,
+    /// AVX-512 F, BW, DQ and VL, beside those of `Avx2`.
+    Avx512,
+}
+
+impl Level {
+    /// The level's name in `CORTEN_CPU_CAPABILITY` and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Baseline => "default",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+        }
+    }
+
+    /// The levels this processor can run, lowest first.
+    pub fn available() -> impl Iterator<Item = Self> {
+        [Self::Baseline, Self::Avx2, Self::Avx512].into_iter().filter(|&level| level <= highest())
+    }
+}
+
+/// The level in use: the highest the processor has, or the one `CORTEN_CPU_CAPABILITY` names if
+/// that is lower.
+pub fn level() -> Level {
+    static LEVEL: OnceLock<Level> = OnceLock::new();
+    *LEVEL.get_or_init(|| {
+        let wanted = corten_core::config::var("CORTEN_CPU_CAPABILITY");
+        let named = Level::available().find(|level| Some(level.name()) == wanted.as_deref());
+        named.unwrap_or_else(highest)
+    })
+}
+
+#[cfg(target_arch = "x86_64")]
+fn highest() -> Level {
+    let avx2 = is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("fma")
+        && is_x86_feature_detected!("f16c");
+    let avx512 = is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl");
+    match (avx2, avx512) {
+        (true, true) => Level::Avx512,
+        (true, false) => Level::Avx2,
+        _ => Level::Baseline,
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn highest() -> Level {
+    Level::Baseline
+}

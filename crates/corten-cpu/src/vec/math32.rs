@@ -1,0 +1,311 @@
+//! Mathematics on `f32` vectors, within about 2 units in the last place. The frequent functions
+//! stay in single precision, the others go through `math64`.
+
+use super::coefficients as c;
+use super::math64::{self, log_special, patch};
+use super::real::{MaskBits, Real, Single};
+use super::trig::{self, quadrant};
+use std::f64::consts;
+
+/// ln 2 in two parts; the first has enough trailing zeros for exact products with exponents.
+const LN2_HIGH: f64 = 0.693_359_375;
+const LN2_LOW: f64 = -2.121_944_400_546_905_8e-4;
+/// What π/2 rounded to `f32` lacks.
+const HALF_PI_LOW: f64 = -4.371_139_000_186_242_6e-8;
+
+/// A function of `math64` or `trig` applied to both halves in double precision. A macro, since a
+/// function passed as an argument is not always inlined; see Note [Vector inlining].
+macro_rules! in_double {
+    ($function:path, $($x:ident),+) => {{
+        $(let $x = $x.widen();)+
+        V::narrow([$function($($x[0]),+), $function($($x[1]),+)])
+    }};
+}
+
+/// `x` kept where the exponent stays in reach; NaN stays NaN.
+#[inline(always)]
+fn clamp<V: Single>(x: V, low: f64, high: f64) -> V {
+    V::of(low).max(V::of(high).min(x))
+}
+
+/// e^r - 1 of the reduced argument, and the power of two.
+#[inline(always)]
+fn reduce_exp<V: Single>(x: V) -> (V, V) {
+    let n = (x * V::of(consts::LOG2_E)).round();
+    let r = n.neg_mul_add(V::of(LN2_LOW), n.neg_mul_add(V::of(LN2_HIGH), x));
+    ((r * r).mul_add(r.poly(&c::EXP_32), r), n)
+}
+
+#[inline(always)]
+pub(crate) fn exp<V: Single>(x: V) -> V {
+    let (r, n) = reduce_exp(clamp(x, -110.0, 100.0));
+    (V::of(1.0) + r).scale2(n)
+}
+
+#[inline(always)]
+pub(crate) fn exp2<V: Single>(x: V) -> V {
+    let x = clamp(x, -160.0, 140.0);
+    let n = x.round();
+    let r = (x - n) * V::of(consts::LN_2);
+    (V::of(1.0) + (r * r).mul_add(r.poly(&c::EXP_32), r)).scale2(n)
+}
+
+#[inline(always)]
+pub(crate) fn expm1<V: Single>(x: V) -> V {
+    let (r, n) = reduce_exp(clamp(x, -25.0, 89.0));
+    // Half of the power, since 2^128 is out of range where the result is not.
+    let half = V::pow2(n - V::of(1.0));
+    let scaled = half.mul_add(r, half - V::of(0.5)) * V::of(2.0);
+    V::select(n.eq(V::of(0.0)), r, scaled).copysign(x)
+}
+
+#[inline(always)]
+fn split_around_one<V: Single>(x: V) -> (V, V) {
+    let (m, n) = x.split();
+    let large = m.gt(V::of(consts::SQRT_2));
+    (V::select(large, m * V::of(0.5), m), V::select(large, n + V::of(1.0), n))
+}
+
+/// n ln 2 + ln(1 + f) + small, for 1 + f from √½ to √2.
+#[inline(always)]
+fn log_reduced<V: Single>(f: V, n: V, small: V) -> V {
+    let z = f * f;
+    let low = (f * z).mul_add(f.poly(&c::LOG_32), n.mul_add(V::of(LN2_LOW), small));
+    n.mul_add(V::of(LN2_HIGH), f + z.neg_mul_add(V::of(0.5), low))
+}
+
+#[inline(always)]
+pub(crate) fn log<V: Single>(x: V) -> V {
+    let (m, n) = split_around_one(x);
+    log_special(x, log_reduced(m - V::of(1.0), n, V::of(0.0)))
+}
+
+#[inline(always)]
+pub(crate) fn log1p<V: Single>(x: V) -> V {
+    let (zero, one) = (V::of(0.0), V::of(1.0));
+    let u = one + x;
+    let (m, n) = split_around_one(u);
+    let direct = n.eq(zero);
+    // What rounding took from u, relative to u.
+    let lost = V::select(n.gt(zero), one - (u - x), x - (u - one)) / u;
+    let f = V::select(direct, x, m - one);
+    let lost = V::select(direct, zero, lost);
+    log_special(u, log_reduced(f, n, lost)).copysign(x)
+}
+
+#[inline(always)]
+pub(crate) fn log2<V: Single>(x: V) -> V {
+    in_double!(math64::log2, x)
+}
+
+#[inline(always)]
+pub(crate) fn log10<V: Single>(x: V) -> V {
+    in_double!(math64::log10, x)
+}
+
+#[inline(always)]
+pub(crate) fn tanh<V: Single>(x: V) -> V {
+    let a = x.abs();
+    let z = x * x;
+    let near = (z * x).mul_add(z.poly(&c::TANH_32), x);
+    let e = exp(V::of(20.0).min(a + a));
+    let far = V::of(1.0) - V::of(2.0) / (e + V::of(1.0));
+    V::select(a.lt(V::of(0.625)), near, far).copysign(x)
+}
+
+#[inline(always)]
+pub(crate) fn sinh<V: Single>(x: V) -> V {
+    in_double!(math64::sinh, x)
+}
+
+#[inline(always)]
+pub(crate) fn cosh<V: Single>(x: V) -> V {
+    in_double!(math64::cosh, x)
+}
+
+#[inline(always)]
+pub(crate) fn asinh<V: Single>(x: V) -> V {
+    in_double!(math64::asinh, x)
+}
+
+#[inline(always)]
+pub(crate) fn acosh<V: Single>(x: V) -> V {
+    in_double!(math64::acosh, x)
+}
+
+#[inline(always)]
+pub(crate) fn atanh<V: Single>(x: V) -> V {
+    in_double!(math64::atanh, x)
+}
+
+/// x - n π/2 with the nearest n, found in double precision.
+#[inline(always)]
+fn reduce<V: Single>(x: V) -> (V, V) {
+    let [low, high] = x.widen();
+    let ((low, n_low), (high, n_high)) = (reduce_double(low), reduce_double(high));
+    (V::narrow([low, high]), V::narrow([n_low, n_high]))
+}
+
+#[inline(always)]
+fn reduce_double<D: Real<Elem = f64>>(x: D) -> (D, D) {
+    // Adding zero makes the n of a negative zero positive, which keeps the sign of x in r.
+    let n = (x * D::of(consts::FRAC_2_PI)).round() + D::of(0.0);
+    // π/2 in two parts; the first has 31 bits, so that its products with n < 2²² are exact.
+    let r = n.neg_mul_add(D::of(1.570_796_326_734_125_6), x);
+    (n.neg_mul_add(D::of(6.077_100_506_506_192e-11), r), n)
+}
+
+/// Beyond this n does not fit 22 bits.
+const LARGE: f64 = 6.0e6;
+
+#[inline(always)]
+fn sin_near<V: Single>(r: V) -> V {
+    let z = r * r;
+    let y = (z * r).mul_add(z.poly(&c::SIN_32), r);
+    // The sum would lose the sign of a negative zero.
+    V::select(r.eq(V::of(0.0)), r, y)
+}
+
+#[inline(always)]
+fn cos_near<V: Single>(r: V) -> V {
+    let z = r * r;
+    (z * z).mul_add(z.poly(&c::COS_32), z.neg_mul_add(V::of(0.5), V::of(1.0)))
+}
+
+#[inline(always)]
+pub(crate) fn sin<V: Single>(x: V) -> V {
+    let (r, n) = reduce(x);
+    let (odd, lower) = quadrant(n);
+    let y = V::select(odd, cos_near(r), sin_near(r));
+    let y = V::select(lower, -y, y);
+    patch(x, !x.abs().le(V::of(LARGE)), y, |x| f64::from(x).sin() as f32)
+}
+
+#[inline(always)]
+pub(crate) fn cos<V: Single>(x: V) -> V {
+    let (r, n) = reduce(x);
+    let (odd, _) = quadrant(n);
+    let (_, lower) = quadrant(n + V::of(1.0));
+    let y = V::select(odd, sin_near(r), cos_near(r));
+    let y = V::select(lower, -y, y);
+    patch(x, !x.abs().le(V::of(LARGE)), y, |x| f64::from(x).cos() as f32)
+}
+
+#[inline(always)]
+pub(crate) fn tan<V: Single>(x: V) -> V {
+    in_double!(trig::tan, x)
+}
+
+#[inline(always)]
+pub(crate) fn atan<V: Single>(x: V) -> V {
+    let a = x.abs();
+    let one = V::of(1.0);
+    let (far, middle) = (a.gt(V::of(2.414_213_562)), a.gt(V::of(0.414_213_562)));
+    let t = V::select(middle, a - one, a) / V::select(middle, a + one, one);
+    let t = V::select(far, -(one / a), t);
+    let base = V::select(middle, V::of(consts::FRAC_PI_4), V::of(0.0));
+    let base = V::select(far, V::of(consts::FRAC_PI_2), base);
+    let low = V::select(middle, V::of(0.5 * HALF_PI_LOW), V::of(0.0));
+    let low = V::select(far, V::of(HALF_PI_LOW), low);
+    let z = t * t;
+    (base + (t + (z * t).mul_add(z.poly(&c::ATAN_32), low))).copysign(x)
+}
+
+#[inline(always)]
+pub(crate) fn atan2<V: Single>(y: V, x: V) -> V {
+    in_double!(trig::atan2, y, x)
+}
+
+#[inline(always)]
+fn asin_near<V: Single>(x: V) -> V {
+    let z = x * x;
+    (z * x).mul_add(z.poly(&c::ASIN_32), x)
+}
+
+#[inline(always)]
+pub(crate) fn asin<V: Single>(x: V) -> V {
+    in_double!(trig::asin, x)
+}
+
+#[inline(always)]
+pub(crate) fn acos<V: Single>(x: V) -> V {
+    let a = x.abs();
+    let far = a.gt(V::of(0.5));
+    let root = (V::of(0.5) * (V::of(1.0) - a)).sqrt();
+    let near = asin_near(V::select(far, root, x));
+    let low = V::of(HALF_PI_LOW);
+    let middle = V::of(consts::FRAC_PI_2) - (near - low);
+    let twice = V::of(2.0) * near;
+    let left = V::of(consts::PI) - (twice - V::of(2.0) * low);
+    V::select(far, V::select(x.lt(V::of(0.0)), left, twice), middle)
+}
+
+#[inline(always)]
+pub(crate) fn erf<V: Single>(x: V) -> V {
+    let a = x.abs();
+    let z = x * x;
+    let slope = V::of(consts::FRAC_2_SQRT_PI - 1.0);
+    let near = z.mul_add(z.poly(&c::ERF_32), slope).mul_add(x, x);
+    let tail = V::of(4.0).min(a) - V::of(2.5);
+    let far = (V::of(1.0) - exp(-tail.poly(&c::ERF_TAIL_32))).copysign(x);
+    V::select(a.lt(V::of(1.0)), near, far)
+}
+
+#[inline(always)]
+pub(crate) fn erfc<V: Single>(x: V) -> V {
+    in_double!(math64::erfc_for_single, x)
+}
+
+#[inline(always)]
+fn root_of_squares<D: Real<Elem = f64>>(x: D, y: D) -> D {
+    (x * x + y * y).sqrt()
+}
+
+/// √(x² + y²); the squares fit in double precision.
+#[inline(always)]
+pub(crate) fn hypot<V: Single>(x: V, y: V) -> V {
+    let result = in_double!(root_of_squares, x, y);
+    let infinity = V::of(f64::INFINITY);
+    V::select(x.abs().eq(infinity) | y.abs().eq(infinity), infinity, result)
+}
+
+#[inline(always)]
+fn positive_power<D: Real<Elem = f64>>(x: D, y: D) -> D {
+    math64::exp2(y * math64::log2(x))
+}
+
+/// x^y with C's special cases.
+#[inline(always)]
+pub(crate) fn pow<V: Single>(x: V, y: V) -> V {
+    let (zero, one) = (V::of(0.0), V::of(1.0));
+    let a = x.abs();
+    let result = in_double!(positive_power, a, y);
+    let half = y * V::of(0.5);
+    let whole = y.trunc().eq(y);
+    let odd = whole & half.trunc().ne(half);
+    let result = V::select(odd, result.flip(x), result);
+    let result = V::select(x.lt(zero) & !whole & a.lt(V::of(f64::INFINITY)), V::of(f64::NAN), result);
+    let unit = a.eq(one) & y.abs().eq(V::of(f64::INFINITY));
+    V::select(x.eq(one) | y.eq(zero) | unit, one, result)
+}
+
+/// The exact remainder of the truncated quotient.
+#[inline(always)]
+pub(crate) fn fmod<V: Single>(x: V, y: V) -> V {
+    let ([x_low, x_high], [y_low, y_high]) = (x.widen(), y.widen());
+    let (low, slow_low) = rest_of_division(x_low, y_low);
+    let (high, slow_high) = rest_of_division(x_high, y_high);
+    if slow_low.any() || slow_high.any() {
+        return x.zip(y, |x, y| x % y);
+    }
+    V::narrow([low, high]).copysign(x)
+}
+
+/// The remainder, and where the quotient is too large for it to be exact: below 2²⁸ its integer
+/// part is right and the product of that with y is exact.
+#[inline(always)]
+fn rest_of_division<D: Real<Elem = f64>>(x: D, y: D) -> (D, D::Mask) {
+    let quotient = x / y;
+    let rest = quotient.trunc().neg_mul_add(y, x);
+    (rest, !quotient.abs().lt(D::of((1u32 << 28) as f64)))
+}

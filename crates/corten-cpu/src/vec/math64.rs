@@ -1,0 +1,261 @@
+//! Exponentials, logarithms and error functions of `f64` vectors, within about 2 units in the last
+//! place. `math32` uses them for the `f32` functions that are not worth a formula of their own.
+
+use super::coefficients as c;
+use super::real::{MaskBits, Real};
+use std::f64::consts;
+
+/// ln 2 in two parts; the first has enough trailing zeros for exact products with exponents.
+const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
+const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
+/// What the rounded 1/ln 2 lacks.
+const LOG2_E_LOW: f64 = 2.035_527_374_093_103_3e-17;
+/// 1/ln 10, what it lacks once rounded, and log10 2 in two parts.
+const LOG10_E: f64 = consts::LOG10_E;
+const LOG10_E_LOW: f64 = 1.098_319_650_216_765_1e-17;
+const LOG10_2_HIGH: f64 = 3.010_299_956_636_117_7e-1;
+const LOG10_2_LOW: f64 = 3.694_239_077_158_930_8e-13;
+
+/// e^r - 1 of the reduced argument, and the power of two: e^x = (1 + first) 2^second.
+#[inline(always)]
+fn reduce_exp<V: Real<Elem = f64>>(x: V) -> (V, V) {
+    let n = (x * V::of(consts::LOG2_E)).round();
+    let r = n.neg_mul_add(V::of(LN2_LOW), n.neg_mul_add(V::of(LN2_HIGH), x));
+    ((r * r).mul_add(r.poly(&c::EXP_64), r), n)
+}
+
+/// `x` kept where the exponent stays in reach; NaN stays NaN.
+#[inline(always)]
+fn clamp<V: Real>(x: V, low: f64, high: f64) -> V {
+    V::of(low).max(V::of(high).min(x))
+}
+
+/// e^x 2^k.
+#[inline(always)]
+fn exp_scaled<V: Real<Elem = f64>>(x: V, k: f64) -> V {
+    let (r, n) = reduce_exp(clamp(x, -1000.0, 1000.0));
+    (V::of(1.0) + r).scale2(n + V::of(k))
+}
+
+#[inline(always)]
+pub(crate) fn exp<V: Real<Elem = f64>>(x: V) -> V {
+    exp_scaled(x, 0.0)
+}
+
+#[inline(always)]
+pub(crate) fn exp2<V: Real<Elem = f64>>(x: V) -> V {
+    let x = clamp(x, -1500.0, 1500.0);
+    let n = x.round();
+    let r = (x - n) * V::of(consts::LN_2);
+    (V::of(1.0) + (r * r).mul_add(r.poly(&c::EXP_64), r)).scale2(n)
+}
+
+#[inline(always)]
+pub(crate) fn expm1<V: Real<Elem = f64>>(x: V) -> V {
+    let (r, n) = reduce_exp(clamp(x, -50.0, 710.0));
+    // Half of the power, since 2^1024 is out of range where the result is not.
+    let half = V::pow2(n - V::of(1.0));
+    let scaled = half.mul_add(r, half - V::of(0.5)) * V::of(2.0);
+    V::select(n.eq(V::of(0.0)), r, scaled).copysign(x)
+}
+
+/// A logarithm in parts: ln x = n ln 2 + high + low.
+struct Log<V> {
+    n: V,
+    high: V,
+    low: V,
+}
+
+/// The mantissa in [√½, √2) and its exponent.
+#[inline(always)]
+fn split_around_one<V: Real>(x: V) -> (V, V) {
+    let (m, n) = x.split();
+    let large = m.gt(V::of(consts::SQRT_2));
+    (V::select(large, m * V::of(0.5), m), V::select(large, n + V::of(1.0), n))
+}
+
+/// ln(1 + f) in two parts, for 1 + f from √½ to √2. Follows FDLIBM's e_log.c.
+#[inline(always)]
+fn log_reduced<V: Real<Elem = f64>>(f: V, n: V) -> Log<V> {
+    let s = f / (V::of(2.0) + f);
+    let z = s * s;
+    let r = z * z.poly(&c::LOG_64);
+    let half_square = V::of(0.5) * f * f;
+    let high = f - half_square;
+    let low = s.mul_add(half_square + r, (f - high) - half_square);
+    Log { n, high, low }
+}
+
+#[inline(always)]
+fn log_parts<V: Real<Elem = f64>>(x: V) -> Log<V> {
+    let (m, n) = split_around_one(x);
+    log_reduced(m - V::of(1.0), n)
+}
+
+/// Logarithms outside the positive numbers.
+#[inline(always)]
+pub(crate) fn log_special<V: Real>(x: V, result: V) -> V {
+    let (zero, infinity) = (V::of(0.0), V::of(f64::INFINITY));
+    let result = V::select(x.eq(infinity), infinity, result);
+    let result = V::select(x.eq(zero), -infinity, result);
+    V::select(x.ge(zero), result, V::of(f64::NAN))
+}
+
+#[inline(always)]
+pub(crate) fn log<V: Real<Elem = f64>>(x: V) -> V {
+    let p = log_parts(x);
+    let low = p.n.mul_add(V::of(LN2_LOW), p.low);
+    log_special(x, p.n.mul_add(V::of(LN2_HIGH), p.high + low))
+}
+
+#[inline(always)]
+pub(crate) fn log2<V: Real<Elem = f64>>(x: V) -> V {
+    let p = log_parts(x);
+    let low = p.low.mul_add(V::of(consts::LOG2_E), p.high * V::of(LOG2_E_LOW));
+    log_special(x, p.n + p.high.mul_add(V::of(consts::LOG2_E), low))
+}
+
+#[inline(always)]
+pub(crate) fn log10<V: Real<Elem = f64>>(x: V) -> V {
+    let p = log_parts(x);
+    let low = p.low.mul_add(V::of(LOG10_E), p.high * V::of(LOG10_E_LOW));
+    let low = p.n.mul_add(V::of(LOG10_2_LOW), low);
+    log_special(x, p.n.mul_add(V::of(LOG10_2_HIGH), p.high.mul_add(V::of(LOG10_E), low)))
+}
+
+#[inline(always)]
+pub(crate) fn log1p<V: Real<Elem = f64>>(x: V) -> V {
+    let one = V::of(1.0);
+    let u = one + x;
+    let (m, n) = split_around_one(u);
+    let direct = n.eq(V::of(0.0));
+    // What rounding took from u, relative to u.
+    let lost = V::select(n.gt(V::of(0.0)), one - (u - x), x - (u - one)) / u;
+    let p = log_reduced(V::select(direct, x, m - one), n);
+    let lost = V::select(direct, V::of(0.0), lost);
+    let low = n.mul_add(V::of(LN2_LOW), p.low + lost);
+    log_special(u, n.mul_add(V::of(LN2_HIGH), p.high + low)).copysign(x)
+}
+
+#[inline(always)]
+pub(crate) fn sinh<V: Real<Elem = f64>>(x: V) -> V {
+    let a = x.abs();
+    let e = expm1(a);
+    let small = V::of(0.5) * (e + e / (e + V::of(1.0)));
+    V::select(a.lt(V::of(40.0)), small, exp_scaled(a, -1.0)).copysign(x)
+}
+
+#[inline(always)]
+pub(crate) fn cosh<V: Real<Elem = f64>>(x: V) -> V {
+    let half = exp_scaled(x.abs(), -1.0);
+    half + V::of(0.25) / half
+}
+
+#[inline(always)]
+pub(crate) fn tanh<V: Real<Elem = f64>>(x: V) -> V {
+    let e = expm1(V::of(44.0).min(V::of(2.0) * x.abs()));
+    (e / (e + V::of(2.0))).copysign(x)
+}
+
+#[inline(always)]
+pub(crate) fn asinh<V: Real<Elem = f64>>(x: V) -> V {
+    let a = x.abs();
+    let one = V::of(1.0);
+    let square = a * a;
+    let near = log1p(a + square / (one + (square + one).sqrt()));
+    let far = log(a) + V::of(consts::LN_2);
+    V::select(a.gt(V::of(1e150)), far, near).copysign(x)
+}
+
+#[inline(always)]
+pub(crate) fn acosh<V: Real<Elem = f64>>(x: V) -> V {
+    let one = V::of(1.0);
+    let t = x - one;
+    let near = log1p(t + (t * (t + V::of(2.0))).sqrt());
+    let result = V::select(x.gt(V::of(1e150)), log(x) + V::of(consts::LN_2), near);
+    V::select(x.ge(one), result, V::of(f64::NAN))
+}
+
+#[inline(always)]
+pub(crate) fn atanh<V: Real<Elem = f64>>(x: V) -> V {
+    let a = x.abs();
+    let one = V::of(1.0);
+    (V::of(0.5) * log1p(V::of(2.0) * a / (one - a))).copysign(x)
+}
+
+/// erf for |x| below 1.
+#[inline(always)]
+fn erf_near<V: Real<Elem = f64>>(x: V) -> V {
+    let z = x * x;
+    let slope = V::of(consts::FRAC_2_SQRT_PI - 1.0);
+    z.mul_add(z.poly(&c::ERF_64), slope).mul_add(x, x)
+}
+
+/// erfc for x ≥ 0: e^{-x²} times a polynomial in t = (x - centre) / (x + centre).
+#[inline(always)]
+fn erfc_far<V: Real<Elem = f64>, const N: usize>(x: V, centre: f64, table: &[f64; N]) -> V {
+    let x = V::of(28.0).min(x);
+    let t = (x - V::of(centre)) / (x + V::of(centre));
+    // The square in two parts: that of the leading 26 bits is exact.
+    let leading = x.bit_and(V::of_bits(0xffff_ffff_f800_0000));
+    let rest = (leading - x) * (leading + x);
+    let correction = rest.poly(&[1.0, 1.0, 0.5, 1.0 / 6.0]);
+    exp(-(leading * leading)) * (correction * t.poly(table) / (V::of(1.0) + V::of(2.0) * x))
+}
+
+#[inline(always)]
+pub(crate) fn erf<V: Real<Elem = f64>>(x: V) -> V {
+    let a = x.abs();
+    let far = (V::of(1.0) - erfc_far(a, 3.0, &c::ERFC_64)).copysign(x);
+    V::select(a.lt(V::of(1.0)), erf_near(x), far)
+}
+
+#[inline(always)]
+fn erfc_with<V: Real<Elem = f64>, const N: usize>(x: V, centre: f64, table: &[f64; N]) -> V {
+    let a = x.abs();
+    let far = erfc_far(a, centre, table);
+    let far = V::select(x.lt(V::of(0.0)), V::of(2.0) - far, far);
+    V::select(a.lt(V::of(0.5)), V::of(1.0) - erf_near(x), far)
+}
+
+#[inline(always)]
+pub(crate) fn erfc<V: Real<Elem = f64>>(x: V) -> V {
+    erfc_with(x, 3.0, &c::ERFC_64)
+}
+
+/// `erfc` with an error of 10⁻⁹, for results that are rounded to `f32`.
+#[inline(always)]
+pub(crate) fn erfc_for_single<V: Real<Elem = f64>>(x: V) -> V {
+    erfc_with(x, 2.0, &c::ERFC_HALF)
+}
+
+/// √(x² + y²) without overflow on the way.
+#[inline(always)]
+pub(crate) fn hypot<V: Real<Elem = f64>>(x: V, y: V) -> V {
+    let (a, b) = (x.abs(), y.abs());
+    let (large, small) = (a.max(b), a.min(b));
+    let ratio = small / large;
+    let result = large * ratio.mul_add(ratio, V::of(1.0)).sqrt();
+    let infinity = V::of(f64::INFINITY);
+    let result = V::select(large.eq(V::of(0.0)), V::of(0.0), result);
+    let result = V::select(x.is_nan() | y.is_nan(), x + y, result);
+    V::select(a.eq(infinity) | b.eq(infinity), infinity, result)
+}
+
+/// The numbers of `x` where `slow` is set replaced by `f` of them, one at a time.
+#[inline(always)]
+pub(crate) fn patch<V: Real>(x: V, slow: V::Mask, fast: V, f: impl Fn(V::Elem) -> V::Elem) -> V {
+    if slow.any() { V::select(slow, x.map(f), fast) } else { fast }
+}
+
+/// x^y; the C library's, since powers need more than double precision on the way.
+#[inline(always)]
+pub(crate) fn pow<V: Real<Elem = f64>>(x: V, y: V) -> V {
+    x.zip(y, f64::powf)
+}
+
+/// The exact remainder of the truncated quotient.
+#[inline(always)]
+pub(crate) fn fmod<V: Real<Elem = f64>>(x: V, y: V) -> V {
+    x.zip(y, |x, y| x % y)
+}

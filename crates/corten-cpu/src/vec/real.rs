@@ -1,0 +1,204 @@
+//! What an instruction set has to offer: the operations the mathematics is written in.
+
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
+
+/// The truth values of one vector.
+pub trait MaskBits:
+    Copy
+    + BitAnd<Output = Self>
+    + BitOr<Output = Self>
+    + BitXor<Output = Self>
+    + Not<Output = Self>
+{
+    /// One bit per lane, lane 0 in the lowest.
+    fn bits(self) -> u32;
+
+    /// All lanes true or all false.
+    fn splat(value: bool) -> Self;
+
+    /// Whether any lane is true.
+    #[inline(always)]
+    fn any(self) -> bool {
+        self.bits() != 0
+    }
+}
+
+impl MaskBits for bool {
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        u32::from(self)
+    }
+
+    #[inline(always)]
+    fn splat(value: bool) -> Self {
+        value
+    }
+}
+
+/// A vector of floating-point numbers.
+///
+/// Comparisons are false for NaN, `ne` is true. `min` and `max` are the machine's: the second
+/// operand where one of them is NaN.
+pub(crate) trait Real:
+    Copy
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+    + 'static
+{
+    /// The element.
+    type Elem: Copy + 'static;
+    /// Its truth values.
+    type Mask: MaskBits;
+    /// The number of lanes.
+    const LANES: usize;
+    /// The number of explicit mantissa bits.
+    const MANTISSA: u32;
+    /// The exponent's bias.
+    const BIAS: f64;
+
+    fn splat(value: Self::Elem) -> Self;
+    /// All lanes `value`, rounded to the element.
+    fn of(value: f64) -> Self;
+    /// All lanes the element with these bits.
+    fn of_bits(bits: u64) -> Self;
+    /// # Safety
+    /// `from` must be readable for `LANES` elements.
+    unsafe fn load(from: *const Self::Elem) -> Self;
+    /// # Safety
+    /// `to` must be writable for `LANES` elements.
+    unsafe fn store(self, to: *mut Self::Elem);
+    /// Loads `n` elements; the other lanes are zero.
+    /// # Safety
+    /// `from` must be readable for `n < LANES` elements.
+    unsafe fn load_partial(from: *const Self::Elem, n: usize) -> Self;
+    /// # Safety
+    /// `to` must be writable for `n < LANES` elements.
+    unsafe fn store_partial(self, to: *mut Self::Elem, n: usize);
+
+    fn sqrt(self) -> Self;
+    fn min(self, other: Self) -> Self;
+    fn max(self, other: Self) -> Self;
+    /// `self * a + b`, rounded once where the instruction set has it.
+    fn mul_add(self, a: Self, b: Self) -> Self;
+    /// `b - self * a`.
+    fn neg_mul_add(self, a: Self, b: Self) -> Self;
+    fn lt(self, other: Self) -> Self::Mask;
+    fn le(self, other: Self) -> Self::Mask;
+    fn eq(self, other: Self) -> Self::Mask;
+    fn ne(self, other: Self) -> Self::Mask;
+    fn select(mask: Self::Mask, yes: Self, no: Self) -> Self;
+
+    fn bit_and(self, other: Self) -> Self;
+    fn bit_or(self, other: Self) -> Self;
+    fn bit_xor(self, other: Self) -> Self;
+    /// Bits shifted left by the mantissa's width.
+    fn bits_to_exponent(self) -> Self;
+    /// Bits shifted right by the mantissa's width.
+    fn exponent_to_bits(self) -> Self;
+    /// Whether the sign bit is set, NaN included.
+    fn sign_bit(self) -> Self::Mask;
+    /// To the nearest integer, ties to even.
+    fn round(self) -> Self;
+    fn floor(self) -> Self;
+    fn trunc(self) -> Self;
+    /// `f` of each lane.
+    fn map(self, f: impl Fn(Self::Elem) -> Self::Elem) -> Self;
+    /// `f` of each pair of lanes.
+    fn zip(self, other: Self, f: impl Fn(Self::Elem, Self::Elem) -> Self::Elem) -> Self;
+
+    #[inline(always)]
+    fn gt(self, other: Self) -> Self::Mask {
+        other.lt(self)
+    }
+
+    #[inline(always)]
+    fn ge(self, other: Self) -> Self::Mask {
+        other.le(self)
+    }
+
+    #[inline(always)]
+    fn is_nan(self) -> Self::Mask {
+        self.ne(self)
+    }
+
+    /// Only the sign bit.
+    #[inline(always)]
+    fn sign(self) -> Self {
+        self.bit_and(Self::of(-0.0))
+    }
+
+    #[inline(always)]
+    fn abs(self) -> Self {
+        self.bit_xor(self.sign())
+    }
+
+    #[inline(always)]
+    fn copysign(self, sign: Self) -> Self {
+        self.abs().bit_or(sign.sign())
+    }
+
+    /// The sign flipped where `sign` is negative.
+    #[inline(always)]
+    fn flip(self, sign: Self) -> Self {
+        self.bit_xor(sign.sign())
+    }
+
+    #[inline(always)]
+    fn ceil(self) -> Self {
+        -(-self).floor()
+    }
+
+    /// 2^k for integral k in the normal range.
+    #[inline(always)]
+    fn pow2(k: Self) -> Self {
+        // Adding 1.5 * 2^MANTISSA leaves the integer in the low bits; the shift drops the rest.
+        let magic = 1.5 * (1u64 << Self::MANTISSA) as f64 + Self::BIAS;
+        (k + Self::of(magic)).bits_to_exponent()
+    }
+
+    /// self * 2^k for integral k, right for results that overflow or are denormal.
+    #[inline(always)]
+    fn scale2(self, k: Self) -> Self {
+        let half = (k * Self::of(0.5)).floor();
+        self * Self::pow2(half) * Self::pow2(k - half)
+    }
+
+    /// The mantissa in [1, 2) and the exponent of positive numbers; infinities and NaN give
+    /// anything.
+    #[inline(always)]
+    fn split(self) -> (Self, Self) {
+        let least = Self::pow2(Self::of(1.0 - Self::BIAS));
+        let tiny = self.lt(least);
+        let shift = Self::MANTISSA as f64 + 2.0;
+        let normal = Self::select(tiny, self * Self::pow2(Self::of(shift)), self);
+        let one = Self::of(1.0);
+        let fraction = Self::of_bits((1u64 << Self::MANTISSA) - 1);
+        // An integer below 2^MANTISSA in the mantissa of 2^MANTISSA is that number plus 2^MANTISSA.
+        let magic = Self::of((1u64 << Self::MANTISSA) as f64);
+        let biased = normal.exponent_to_bits().bit_or(magic) - magic;
+        let bias = Self::select(tiny, Self::of(Self::BIAS + shift), Self::of(Self::BIAS));
+        (normal.bit_and(fraction).bit_or(one), biased - bias)
+    }
+
+    /// c[0] + c[1] x + c[2] x² + …, by Horner's rule.
+    #[inline(always)]
+    fn poly<const N: usize>(self, c: &[f64; N]) -> Self {
+        let mut sum = Self::of(c[N - 1]);
+        for i in (0..N - 1).rev() {
+            sum = sum.mul_add(self, Self::of(c[i]));
+        }
+        sum
+    }
+}
+
+/// `f32` vectors that can be computed with in double precision.
+pub(crate) trait Single: Real<Elem = f32> {
+    /// Vectors of half as many `f64`.
+    type Double: Real<Elem = f64>;
+
+    fn widen(self) -> [Self::Double; 2];
+    fn narrow(halves: [Self::Double; 2]) -> Self;
+}

@@ -1,0 +1,99 @@
+"""Fits the polynomials of src/vec/coefficients.rs (needs mpmath). Prints the file.
+
+Each table approximates g on [a, b] in the variable of `Real::poly`, by least squares on Chebyshev
+nodes with the given weight (so nearly minimax). Coefficients are rounded one after the other to the
+element's precision, the rest being fitted again each time.
+"""
+from mpmath import mp, mpf, matrix, lu_solve, cos, pi, exp, log, sqrt, sin, atan, asin, tanh, erf, erfc
+
+mp.dps = 60
+
+
+def rounded(c, bits):
+    if c == 0:
+        return mpf(0)
+    e = int(mp.floor(mp.log(abs(c), 2))) + 1 - bits
+    return mp.nint(mp.ldexp(c, -e)) * mp.mpf(2) ** e
+
+
+def fit(g, a, b, n, weight, bits):
+    nodes = [(a + b) / 2 + (b - a) / 2 * cos(pi * (2 * k + 1) / (2 * 6 * n)) for k in range(6 * n)]
+    rest = [(x, g(x), weight(x)) for x in nodes]
+    done = []
+    for i in range(n):
+        m = n - i
+        ata, atb = matrix(m, m), matrix(m, 1)
+        for x, y, w in rest:
+            # What is left of g after the coefficients already rounded.
+            y -= sum(c * x**k for k, c in enumerate(done))
+            row = [w * x ** (i + k) for k in range(m)]
+            for r in range(m):
+                atb[r] += row[r] * y * w
+                for c in range(m):
+                    ata[r, c] += row[r] * row[c]
+        done.append(rounded(lu_solve(ata, atb)[0], bits))
+    worst = max(abs(w * (sum(c * x**k for k, c in enumerate(done)) - y)) for x, y, w in rest)
+    return done, worst
+
+
+def series(f):
+    """f without its removable singularity: a Cauchy integral over a small circle near it."""
+    def g(z):
+        if abs(z) > mpf(10) ** -6:
+            return f(z)
+        n, r = 32, mpf(1) / 64
+        return sum(f(z + r * mp.expjpi(mpf(2) * k / n)) for k in range(n)).real / n
+    return g
+
+
+def emit(name, doc, g, a, b, n, weight, bits):
+    c, worst = fit(series(g), mpf(a), mpf(b), n, weight, bits)
+    print(f"\n/// {doc} Error {mp.nstr(worst, 2)}.")
+    print(f"pub(super) const {name}: [f64; {n}] = [")
+    for x in c:
+        print(f"    {float(x)!r},")
+    print("];")
+
+
+def both(name, doc, g, a, b, n32, n64, weight):
+    if n32:
+        emit(name + "_32", doc, g, a, b, n32, weight, 24)
+    if n64:
+        emit(name + "_64", doc, g, a, b, n64, weight, 53)
+
+
+print("//! Polynomial coefficients, lowest power first. Written by `tools/fit_coefficients.py`.")
+print("//! The errors are relative to the function as a whole.")
+
+ln2h = log(2) / 2 * mpf("1.01")
+both("EXP", "(e^x - 1 - x) / x² for |x| ≤ ln 2 / 2.", lambda x: (exp(x) - 1 - x) / x**2, -ln2h, ln2h, 5, 11,
+     lambda x: x**2 / exp(x))
+lo, hi = sqrt(mpf(1) / 2) - 1, sqrt(mpf(2)) - 1
+emit("LOG_32", "(ln(1 + x) - x + x²/2) / x³ for 1 + x from √½ to √2.", lambda x: (log(1 + x) - x + x**2 / 2) / x**3,
+     lo, hi, 9, lambda x: x**3 / log(1 + x) if abs(x) > mpf(10) ** -9 else x**2, 24)
+s = (sqrt(mpf(2)) - 1) / (sqrt(mpf(2)) + 1)
+emit("LOG_64", "(ln((1 + s) / (1 - s)) / s - 2) / z, z = s², for the same range.",
+     lambda z: (log((1 + sqrt(z)) / (1 - sqrt(z))) / sqrt(z) - 2) / z, 0, s**2, 8, lambda z: z, 53)
+q = (pi / 4) ** 2 * mpf("1.01")
+both("SIN", "(sin x - x) / x³ in x² for |x| ≤ π/4.", lambda z: (sin(sqrt(z)) / sqrt(z) - 1) / z, 0, q, 4, 7, lambda z: z)
+both("COS", "(cos x - 1 + x²/2) / x⁴ in x² for |x| ≤ π/4.", lambda z: (cos(sqrt(z)) - 1 + z / 2) / z**2, 0, q, 3, 7, lambda z: z**2)
+t = mp.tan(pi / 8) * mpf("1.001")
+both("ATAN", "(atan x - x) / x³ in x² for |x| ≤ tan(π/8).", lambda z: (atan(sqrt(z)) / sqrt(z) - 1) / z, 0, t**2, 5, 13, lambda z: z)
+both("ASIN", "(asin x - x) / x³ in x² for |x| ≤ ½.", lambda z: (asin(sqrt(z)) / sqrt(z) - 1) / z, 0, mpf("0.25"), 6, 15, lambda z: z)
+emit("TANH_32", "(tanh x - x) / x³ in x² for |x| ≤ 0.625.", lambda z: (tanh(sqrt(z)) / sqrt(z) - 1) / z, 0, mpf("0.625") ** 2, 6, lambda z: z, 24)
+k = 2 / sqrt(pi)
+both("ERF", "(erf x / x - 2/√π) in x², divided by x², for |x| ≤ 1.", lambda z: (erf(sqrt(z)) / sqrt(z) - k) / z, 0, 1, 7, 13,
+     lambda z: z * sqrt(z) / erf(sqrt(z)) if z > mpf(10) ** -9 else z)
+emit("ERF_TAIL_32", "-ln erfc x in x - 2.5 for 1 ≤ x ≤ 4; the error is that of erf.", lambda x: -log(erfc(x + mpf(5) / 2)), mpf(-1.5), mpf(1.5), 8,
+     lambda x: erfc(x + mpf(5) / 2), 24)
+
+
+def erfcx_of(t, c):
+    x = c * (1 + t) / (1 - t)
+    return exp(x * x) * erfc(x) * (1 + 2 * x)
+
+
+emit("ERFC_HALF", "e^{x²} erfc(x) (1 + 2x) in t = (x - 2) / (x + 2) for 0 ≤ x ≤ 14, for f32.", lambda t: erfcx_of(t, 2), -1, mpf(12) / 16, 13,
+     lambda t: 1 / erfcx_of(t, 2), 53)
+emit("ERFC_64", "e^{x²} erfc(x) (1 + 2x) in t = (x - 3) / (x + 3) for 0 ≤ x ≤ 28.", lambda t: erfcx_of(t, 3), -1, mpf(25) / 31, 24,
+     lambda t: 1 / erfcx_of(t, 3), 53)
