@@ -122,7 +122,7 @@ fn gradient(formula: &str) -> Result<String, String> {
 fn gradients_are_lowered_by_type() {
     for (formula, expected) in [
         ("grad * self", "out.set(0, (grad * &self_)?)"),
-        ("grad * s / 2", "out.set(0, (&(grad * s)? / 2)?)"),
+        ("grad * s / 2", "out.set(0, (&(grad * s)? / 2_i64)?)"),
         ("-grad * (n - 1)", "out.set(0, (&(-grad)? * (n - 1))?)"),
         ("grad * (p * 2)", "out.set(0, (grad * (p * 2.0))?)"),
         (

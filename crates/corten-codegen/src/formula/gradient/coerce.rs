@@ -117,7 +117,9 @@ impl Code {
     /// The text of a number as the other side of an operator with a tensor.
     pub(super) fn factor(&self) -> Option<String> {
         match self.kind {
-            Kind::Integer | Kind::Decimal => Some(self.text.clone()),
+            // Without a suffix the compiler could not tell the operator's type.
+            Kind::Integer => Some(format!("{}_i64", self.text)),
+            Kind::Decimal => Some(format!("{}_f64", self.text)),
             Kind::Known(ty, _) if [INT, FLOAT, SCALAR].contains(&ty) => Some(self.text.clone()),
             Kind::Known(ty, _) if ty == BOOL => Some(format!("i64::from({})", self.text)),
             _ => None,
