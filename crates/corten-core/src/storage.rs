@@ -74,6 +74,7 @@ unsafe impl RefCounted for StorageImpl {
 }
 
 impl StorageImpl {
+    #[inline(always)]
     fn new(
         data: DataPtr,
         nbytes: usize,
@@ -220,8 +221,11 @@ fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl Drop for StorageImpl {
     fn drop(&mut self) {
-        // SAFETY: `&mut self` is exclusive.
-        drop(unsafe { self.replace_data_ptr(DataPtr::null(self.device)) });
+        if let Some(deleter) = *self.deleter.get_mut() {
+            let (data, context) = (*self.data.get_mut(), *self.context.get_mut());
+            // SAFETY: context and deleter came from one `DataPtr`.
+            drop(unsafe { DataPtr::new(data, context, deleter, self.device) });
+        }
         let extra = *self.extra.get_mut();
         if !extra.is_null() {
             // SAFETY: made by `Box::into_raw` in `extra`, and nobody else is left.
@@ -244,12 +248,14 @@ const _: () = assert!(size_of::<Option<Storage>>() == 8);
 
 impl Storage {
     /// `nbytes` fresh bytes from the allocator of the device. The contents are arbitrary.
+    #[inline]
     pub fn new(nbytes: usize, device: Device) -> Result<Self> {
         let allocator = get_allocator(device.device_type)?;
         Self::with_allocator(nbytes, device, allocator)
     }
 
     /// `nbytes` fresh bytes from a given allocator.
+    #[inline]
     pub fn with_allocator(
         nbytes: usize,
         device: Device,
@@ -259,12 +265,12 @@ impl Storage {
         if data.device().device_type != device.device_type {
             data.set_device(device);
         }
-        Ok(Self::from_impl(StorageImpl::new(data, nbytes, Some(allocator), true)))
+        Ok(Self::build(data, nbytes, Some(allocator), true))
     }
 
     /// Memory that exists already and belongs to the storage from now on. Not resizable.
     pub fn from_data_ptr(data: DataPtr, nbytes: usize) -> Self {
-        Self::from_impl(StorageImpl::new(data, nbytes, None, false))
+        Self::build(data, nbytes, None, false)
     }
 
     /// `nbytes` bytes of host memory at `data` that are kept alive by `owner`. Not resizable.
@@ -294,8 +300,16 @@ impl Storage {
         Self(unsafe { IntrusivePtr::clone_from_raw(ptr::NonNull::from_ref(storage)) })
     }
 
-    fn from_impl(storage: StorageImpl) -> Self {
-        Self(IntrusivePtr::new(storage))
+    #[inline(always)]
+    fn build(
+        data: DataPtr,
+        nbytes: usize,
+        allocator: Option<&'static dyn Allocator>,
+        resizable: bool,
+    ) -> Self {
+        let fresh = || StorageImpl::new(data, nbytes, allocator, resizable);
+        // SAFETY: the whole object is written.
+        Self(unsafe { IntrusivePtr::new_in_place(|place: *mut StorageImpl| place.write(fresh())) })
     }
 
     /// Size in bytes.

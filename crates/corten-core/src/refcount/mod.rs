@@ -60,6 +60,19 @@ impl<T: RefCounted> IntrusivePtr<T> {
         Self { object: NonNull::from(Box::leak(Box::new(object))), owns: PhantomData }
     }
 
+    /// Builds an object in its place on the heap: moving large ones there costs more than the rest.
+    ///
+    /// # Safety
+    /// `build` must initialise the whole object, with a fresh count, and must not panic.
+    #[inline(always)]
+    pub(crate) unsafe fn new_in_place(build: impl FnOnce(*mut T)) -> Self {
+        let mut object = Box::<T>::new_uninit();
+        build(object.as_mut_ptr());
+        // SAFETY: `build` has initialised the object, and a box is not null.
+        let object = unsafe { NonNull::new_unchecked(Box::into_raw(object.assume_init())) };
+        Self { object, owns: PhantomData }
+    }
+
     /// A handle to an object in static memory whose count is immortal.
     pub(crate) const fn from_static(object: &'static T) -> Self {
         Self { object: NonNull::from_ref(object), owns: PhantomData }

@@ -53,8 +53,8 @@ macro_rules! flags {
 flags! {
     CONTIGUOUS = 0, CHANNELS_LAST = 1, CHANNELS_LAST_CONTIGUOUS = 2, CHANNELS_LAST_3D = 3,
     CHANNELS_LAST_3D_CONTIGUOUS = 4, DENSE = 5, WRAPPED_NUMBER = 6, METADATA_FIXED = 7,
-    RESERVED = 8, STORAGE_THROWS = 9, HAS_AUTOGRAD = 10, SYMBOLIC = 11, NO_VERSION = 12,
-    CUSTOM_STRIDES = 13, CUSTOM_SIZES = 14,
+    RESERVED = 8, STORAGE_THROWS = 9, HAS_AUTOGRAD = 10, SYMBOLIC = 11,
+
 }
 
 impl Info {
@@ -75,6 +75,9 @@ impl Info {
     const fn device_bits(device: Device) -> u64 {
         ((device.device_type as u8 as u64) << 16) | ((device.index as u8 as u64) << 24)
     }
+
+    /// The flags of a fresh contiguous shape of fewer than four dimensions.
+    pub(super) const PLAIN: u64 = Self::CONTIGUOUS | Self::DENSE;
 
     pub(super) fn shape_flags(flags: ContiguityFlags) -> u64 {
         let bit = |set: bool, flag: u64| if set { flag } else { 0 };
@@ -118,10 +121,14 @@ unsafe impl RefCounted for TensorImpl {
     }
 
     unsafe fn release_resources(&self) {
-        // SAFETY: the caller is the last owner.
-        unsafe {
-            self.drop_autograd_meta();
-            self.drop_storage();
+        if self.info.load(Ordering::Acquire) & Info::HAS_AUTOGRAD != 0 {
+            self.set_flag(Info::HAS_AUTOGRAD, false);
+            // SAFETY: the flag said that there is a state, and the caller is the last owner.
+            unsafe { (*self.autograd_meta.get()).assume_init_drop() };
+        }
+        if let Some(storage) = NonNull::new(self.storage.swap(ptr::null_mut(), Ordering::Relaxed)) {
+            // SAFETY: the tensor owned this reference.
+            drop(unsafe { IntrusivePtr::from_raw(storage) });
         }
     }
 }
@@ -129,15 +136,17 @@ unsafe impl RefCounted for TensorImpl {
 impl Drop for TensorImpl {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: `&mut self` is exclusive.
-        unsafe {
-            self.drop_autograd_meta();
-            self.drop_storage();
+        if *self.info.get_mut() & Info::HAS_AUTOGRAD != 0 {
+            // SAFETY: the flag says that there is a state.
+            unsafe { self.autograd_meta.get_mut().assume_init_drop() };
         }
-        let extra = *self.extra.get_mut();
-        if !extra.is_null() {
+        if let Some(storage) = NonNull::new(*self.storage.get_mut()) {
+            // SAFETY: the tensor owned this reference.
+            drop(unsafe { IntrusivePtr::from_raw(storage) });
+        }
+        if let Some(extra) = NonNull::new(*self.extra.get_mut()) {
             // SAFETY: made by `Box::into_raw` in `extra_cell`.
-            drop(unsafe { Box::from_raw(extra) });
+            drop(unsafe { Box::from_raw(extra.as_ptr()) });
         }
     }
 }
@@ -170,37 +179,35 @@ pub(super) struct Parts {
 }
 
 impl TensorImpl {
-    /// A tensor of a given shape. The flags of the shape are computed here.
-    #[inline]
-    pub(super) fn new(
+    /// A tensor of a given shape; `shape_flags` are those of the shape.
+    #[inline(always)]
+    pub(super) fn build(
         parts: Parts,
         sizes: &[i64],
         strides: &[i64],
         storage_offset: i64,
         numel: i64,
-    ) -> Self {
-        let shape_flags = Info::shape_flags(ContiguityFlags::compute(sizes, strides, numel));
+        shape_flags: u64,
+    ) -> IntrusivePtr<Self> {
         let info = Info::new(parts.dtype, parts.device).0 | parts.flags | shape_flags;
         let storage = match parts.storage {
             Some(storage) => storage.0.into_raw().as_ptr(),
             None => ptr::null_mut(),
         };
-        let mut shape = SizesAndStrides::new();
-        if sizes.len() <= INLINE {
-            shape.init(sizes, strides);
-        }
-        let tensor = Self {
-            refcount: RefCount::unique(),
-            storage: AtomicPtr::new(storage),
-            autograd_meta: UnsafeCell::new(MaybeUninit::uninit()),
-            extra: AtomicPtr::new(ptr::null_mut()),
-            version: parts.version,
-            pyobject: PyObjectSlot::empty(),
-            shape,
-            storage_offset: AtomicI64::new(storage_offset),
-            numel: AtomicI64::new(numel),
-            info: AtomicU64::new(info),
-            keys: AtomicU64::new(parts.keys.0),
+        // SAFETY: every field is written, except for the autograd state, which may be uninitialised.
+        let tensor = unsafe {
+            IntrusivePtr::<Self>::new_in_place(|place| {
+                (&raw mut (*place).refcount).write(RefCount::unique());
+                (&raw mut (*place).storage).write(AtomicPtr::new(storage));
+                (&raw mut (*place).extra).write(AtomicPtr::new(ptr::null_mut()));
+                (&raw mut (*place).version).write(parts.version);
+                (&raw mut (*place).pyobject).write(PyObjectSlot::empty());
+                SizesAndStrides::build(&raw mut (*place).shape, sizes, strides);
+                (&raw mut (*place).storage_offset).write(AtomicI64::new(storage_offset));
+                (&raw mut (*place).numel).write(AtomicI64::new(numel));
+                (&raw mut (*place).info).write(AtomicU64::new(info));
+                (&raw mut (*place).keys).write(AtomicU64::new(parts.keys.0));
+            })
         };
         if sizes.len() > INLINE {
             tensor.shape.lock().store(&mut tensor.extra_cell().blocks(), sizes, strides);
@@ -501,25 +508,6 @@ impl TensorImpl {
         unsafe { (*self.autograd_meta.get()).write(meta) };
         self.set_flag(Info::HAS_AUTOGRAD, true);
         true
-    }
-
-    /// # Safety
-    /// The caller must be the last owner.
-    unsafe fn drop_autograd_meta(&self) {
-        if self.info.load(Ordering::Acquire) & Info::HAS_AUTOGRAD != 0 {
-            self.set_flag(Info::HAS_AUTOGRAD, false);
-            // SAFETY: the flag said that there is a state, and nobody else is left to read it.
-            unsafe { (*self.autograd_meta.get()).assume_init_drop() };
-        }
-    }
-
-    /// # Safety
-    /// The caller must be the last owner.
-    unsafe fn drop_storage(&self) {
-        if let Some(storage) = NonNull::new(self.storage.swap(ptr::null_mut(), Ordering::Relaxed)) {
-            // SAFETY: the tensor owned this reference.
-            drop(unsafe { IntrusivePtr::from_raw(storage) });
-        }
     }
 
     pub(super) fn extra_cell(&self) -> &ExtraCell {

@@ -1,29 +1,32 @@
 //! Tensors with fresh, arbitrary contents.
 
 use super::TensorBase;
-use super::base::{Parts, extend_keys};
+use super::base::{Info, Parts, TensorImpl, extend_keys};
 use super::handle::check_ranks;
 use super::version::VersionSlot;
 use crate::geometry::{
-    checked_numel, contiguous_strides_wrapping, memory_format_strides, storage_bytes_contiguous,
+    ContiguityFlags, checked_numel, memory_format_strides, storage_bytes_contiguous,
     storage_bytes_needed,
 };
-use crate::{DType, Device, KeySet, Layout, MemoryFormat, Result, Storage, TensorOptions};
+use crate::{DType, Device, Dims, KeySet, Layout, MemoryFormat, Result, Storage, TensorOptions};
 use crate::{bail, ensure};
 
 impl TensorBase {
     /// A tensor of shape `sizes` with arbitrary contents.
     pub fn empty(sizes: &[i64], options: impl Into<TensorOptions>) -> Result<Self> {
         let options = options.into();
-        check_not_negative(sizes)?;
         let dtype = options.dtype_or_default();
-        let nbytes = storage_bytes_contiguous(sizes, dtype.itemsize(), 0)?;
+        let itemsize = dtype.itemsize();
+        if matches!(options.memory_format, None | Some(MemoryFormat::Contiguous))
+            && let Some((strides, numel, nbytes)) = contiguous_layout(sizes, itemsize)
+        {
+            return Self::with_fresh_storage(sizes, &strides, numel, nbytes, dtype, &options, true);
+        }
+        check_not_negative(sizes)?;
+        let nbytes = storage_bytes_contiguous(sizes, itemsize, 0)?;
+        let strides = memory_format_strides(sizes, options.memory_format.unwrap_or_default())?;
         let numel = checked_numel(sizes)?;
-        let strides = match options.memory_format {
-            None | Some(MemoryFormat::Contiguous) => contiguous_strides_wrapping(sizes),
-            Some(format) => memory_format_strides(sizes, format)?,
-        };
-        Self::with_fresh_storage(sizes, &strides, numel, nbytes, dtype, &options)
+        Self::with_fresh_storage(sizes, &strides, numel, nbytes, dtype, &options, false)
     }
 
     /// A tensor of shape `sizes` with given strides and arbitrary contents.
@@ -42,7 +45,8 @@ impl TensorBase {
         );
         let dtype = options.dtype_or_default();
         let nbytes = storage_bytes_needed(sizes, strides, dtype.itemsize(), 0)?;
-        Self::with_fresh_storage(sizes, strides, checked_numel(sizes)?, nbytes, dtype, &options)
+        let numel = checked_numel(sizes)?;
+        Self::with_fresh_storage(sizes, strides, numel, nbytes, dtype, &options, false)
     }
 
     fn with_fresh_storage(
@@ -52,6 +56,7 @@ impl TensorBase {
         nbytes: usize,
         dtype: DType,
         options: &TensorOptions,
+        contiguous: bool,
     ) -> Result<Self> {
         let (layout, device) = (options.layout_or_default(), options.device_or_default());
         check_makeable(dtype, layout, device)?;
@@ -63,12 +68,39 @@ impl TensorBase {
             version: VersionSlot::empty(),
             flags: 0,
         };
-        let tensor = Self::from_parts(parts, sizes, strides, 0, numel);
+        let flags = if contiguous && sizes.len() < 4 {
+            Info::PLAIN
+        } else {
+            Info::shape_flags(ContiguityFlags::compute(sizes, strides, numel))
+        };
+        let tensor = Self(TensorImpl::build(parts, sizes, strides, 0, numel, flags));
         if options.requires_grad_or_default() {
             tensor.autograd_meta_or_init().set_requires_grad(true)?;
         }
         Ok(tensor)
     }
+}
+
+/// Strides, element count and bytes of a contiguous tensor, if nothing is negative or overflows.
+#[inline]
+fn contiguous_layout(sizes: &[i64], itemsize: usize) -> Option<(Dims, i64, usize)> {
+    let rank = sizes.len();
+    if rank > 6 {
+        return None;
+    }
+    let (mut strides, mut stride, mut numel) = ([1; 6], 1_i64, 1_i64);
+    for d in (0..rank).rev() {
+        let size = sizes[d];
+        if size < 0 {
+            return None;
+        }
+        strides[d] = stride;
+        stride = stride.checked_mul(size.max(1))?;
+        numel *= size.min(1);
+    }
+    let nbytes = usize::try_from(stride).ok()?.checked_mul(itemsize)?;
+    let nbytes = if numel == 0 { 0 } else { isize::try_from(nbytes).ok()?.unsigned_abs() };
+    Some((Dims::from_buf_and_len(strides, rank), numel * stride, nbytes))
 }
 
 fn check_not_negative(sizes: &[i64]) -> Result<()> {

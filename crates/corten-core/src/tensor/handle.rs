@@ -6,7 +6,7 @@ use std::ptr::{self, NonNull};
 
 use super::base::{Info, Parts, TensorImpl, UNDEFINED, extend_keys};
 use super::version::VersionSlot;
-use crate::geometry::checked_numel;
+use crate::geometry::{ContiguityFlags, checked_numel};
 use crate::{DType, IntrusivePtr, KeySet, PyObject, Result, Storage, WeakPtr, ensure};
 
 /// A cheap handle to a tensor, without operators. Clones refer to the same tensor.
@@ -47,7 +47,8 @@ impl TensorBase {
         storage_offset: i64,
         numel: i64,
     ) -> Self {
-        Self(IntrusivePtr::new(TensorImpl::new(parts, sizes, strides, storage_offset, numel)))
+        let flags = Info::shape_flags(ContiguityFlags::compute(sizes, strides, numel));
+        Self(TensorImpl::build(parts, sizes, strides, storage_offset, numel, flags))
     }
 
     /// A new tensor over a storage. The keys are those of its backend; autograd and autocast keys

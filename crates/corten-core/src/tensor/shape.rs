@@ -57,14 +57,21 @@ impl SizesAndStrides {
         Self { sequence: AtomicU32::new(0), rank: AtomicU32::new(1), slots }
     }
 
-    /// Fills a shape of at most five dimensions that nobody else can see yet.
-    #[inline]
-    pub(super) fn init(&mut self, sizes: &[i64], strides: &[i64]) {
-        debug_assert!(sizes.len() <= INLINE);
-        *self.rank.get_mut() = sizes.len() as u32;
-        for (d, (&size, &stride)) in sizes.iter().zip(strides).enumerate() {
-            *self.slots[d].get_mut() = size;
-            *self.slots[INLINE + d].get_mut() = stride;
+    /// Builds a shape of at most five dimensions in its place; of a larger one, only the rest.
+    ///
+    /// # Safety
+    /// `place` must be valid for writing.
+    #[inline(always)]
+    pub(super) unsafe fn build(place: *mut Self, sizes: &[i64], strides: &[i64]) {
+        let word = |dims: &[i64], d: usize| AtomicI64::new(dims.get(d).copied().unwrap_or(0));
+        // SAFETY: the caller vouches for the place.
+        unsafe {
+            (&raw mut (*place).sequence).write(AtomicU32::new(0));
+            (&raw mut (*place).rank).write(AtomicU32::new(sizes.len() as u32));
+            for d in 0..INLINE {
+                (&raw mut (*place).slots[d]).write(word(sizes, d));
+                (&raw mut (*place).slots[INLINE + d]).write(word(strides, d));
+            }
         }
     }
 
@@ -91,7 +98,7 @@ impl SizesAndStrides {
             if before & 1 == 0
                 && self
                     .sequence
-                    .compare_exchange_weak(before, before + 1, Ordering::Acquire, Ordering::Relaxed)
+                    .compare_exchange_weak(before, before | 1, Ordering::Acquire, Ordering::Relaxed)
                     .is_ok()
             {
                 // Later stores must not become visible before the odd number.
