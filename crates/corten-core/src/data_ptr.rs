@@ -32,6 +32,11 @@ unsafe impl Sync for DataPtr {}
 
 unsafe fn delete_nothing(_: *mut c_void) {}
 
+unsafe fn delete_owner(context: *mut c_void) {
+    // SAFETY: `with_owner` made the context from exactly such a box.
+    drop(unsafe { Box::from_raw(context.cast::<Box<dyn Any + Send + Sync>>()) });
+}
+
 impl DataPtr {
     /// No memory, on a device.
     pub const fn null(device: Device) -> Self {
@@ -60,12 +65,25 @@ impl DataPtr {
 
     /// Memory that lives as long as `owner`.
     pub fn with_owner(data: *mut u8, owner: Box<dyn Any + Send + Sync>, device: Device) -> Self {
-        unsafe fn delete(context: *mut c_void) {
-            // SAFETY: `with_owner` made the context from exactly such a box.
-            drop(unsafe { Box::from_raw(context.cast::<Box<dyn Any + Send + Sync>>()) });
-        }
         let context = Box::into_raw(Box::new(owner)).cast();
-        Self { data, context, deleter: delete, device }
+        Self { data, context, deleter: delete_owner, device }
+    }
+
+    /// The owner given to [`with_owner`](Self::with_owner), if there was one.
+    pub fn owner(&self) -> Option<&(dyn Any + Send + Sync)> {
+        // SAFETY: context and deleter belong together and live as long as `self`.
+        unsafe { Self::owner_of(self.context, self.deleter) }
+    }
+
+    /// # Safety
+    /// Context and deleter must come from one `DataPtr` that outlives the result.
+    pub(crate) unsafe fn owner_of<'a>(
+        context: *mut c_void,
+        deleter: Deleter,
+    ) -> Option<&'a (dyn Any + Send + Sync)> {
+        let owned = !context.is_null() && ptr::fn_addr_eq(deleter, delete_owner as Deleter);
+        // SAFETY: this deleter goes with contexts of `with_owner` only.
+        owned.then(|| unsafe { &**context.cast::<Box<dyn Any + Send + Sync>>() })
     }
 
     /// Memory that is freed by running `free` with the data pointer.

@@ -11,6 +11,8 @@ pub mod generator;
 pub mod geometry;
 pub mod keys;
 mod layout;
+#[cfg(unix)]
+pub mod mapped;
 mod options;
 mod refcount;
 mod scalar;
@@ -20,7 +22,10 @@ mod tensor;
 pub mod tls;
 
 pub use access::{Access, AccessSet, Reader, Writer};
-pub use allocator::{Allocator, get_allocator, set_allocator};
+pub use allocator::{
+    Allocator, MemoryStats, empty_cache, get_allocator, memory_stats, reset_peak_memory_stats,
+    set_allocator,
+};
 pub use data_ptr::{DataPtr, Deleter};
 pub use device::{Device, DeviceType};
 pub use dtype::{
@@ -40,8 +45,9 @@ pub use refcount::{IntrusivePtr, PyHooks, PyObject, RefCount, RefCounted, WeakPt
 pub use scalar::Scalar;
 pub use storage::{Materialise, Storage, StorageImpl, WeakStorage};
 pub use tensor::{
-    AutogradMeta, BackendMeta, ExtraMeta, Geometry, SymbolicShape, TensorBase, TensorImpl,
-    VersionCounter, WeakTensor, set_autograd_meta_factory,
+    AutogradMeta, AutogradMetaFactory, BackendMeta, ExtraMeta, Geometry, Lazy, ShapePolicy,
+    SymbolicShape, TensorBase, TensorImpl, VersionCounter, WeakTensor, set_autograd_meta_factory,
+    set_keep_on_shrink,
 };
 pub use tls::{
     BelowADInplaceOrViewGuard, BelowAutogradGuard, ExcludeGuard, GradModeGuard, IncludeGuard,

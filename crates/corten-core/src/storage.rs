@@ -412,6 +412,35 @@ impl Storage {
         Ok(())
     }
 
+    /// Copies the contents to other memory of at least the same size, which becomes the storage's.
+    /// The storage is not resizable afterwards.
+    pub(crate) fn move_to(&self, data: DataPtr) -> Result<()> {
+        let _hold = Hold::new(&self.0, Access::Write)?;
+        self.0.before_access(true)?;
+        let allocator = self.allocator()?;
+        if !self.data_ptr().is_null() && !data.get().is_null() {
+            // SAFETY: both blocks have `nbytes` bytes, and `_hold` is for writing.
+            unsafe { allocator.copy_data(data.get(), self.data_ptr(), self.nbytes()) };
+        }
+        // SAFETY: `_hold` is for writing.
+        unsafe {
+            drop(self.0.replace_data_ptr(data));
+            *self.0.allocator.get() = None;
+        }
+        self.0.flags.fetch_and(!RESIZABLE, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Shows the owner of the memory to `look`, if the memory is owned by a `T`.
+    pub fn with_owner<T: Any, R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
+        let _hold = Hold::new(&self.0, Access::Read).ok()?;
+        // SAFETY: the cells change only while somebody is inside for writing.
+        let (context, deleter) = unsafe { (*self.0.context.get(), *self.0.deleter.get()) };
+        // SAFETY: context and deleter came from one `DataPtr`, which stays.
+        let owner = unsafe { DataPtr::owner_of(context, deleter?) }?;
+        owner.downcast_ref().map(look)
+    }
+
     /// Frees the memory and sets the size to zero.
     pub fn reset(&self) -> Result<()> {
         drop(self.set_data_ptr(DataPtr::null(self.device()), 0)?);

@@ -186,8 +186,7 @@ fn random_seed() -> u64 {
     // The standard library keys its hashers from the operating system's random numbers.
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_u128(std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos()));
-    // As in PyTorch, the seed is exactly representable in an f64.
-    hasher.finish() & ((1 << 53) - 1)
+    hasher.finish()
 }
 
 // The format, little-endian: u64 seed, i32 left, i32 seeded, u64 next, 624 words as u64, then the
@@ -222,7 +221,13 @@ fn encode(state: &State) -> Vec<u8> {
 }
 
 fn decode(bytes: &[u8]) -> Result<State> {
-    ensure!(bytes.len() == STATE_BYTES, Runtime, "RNG state is wrong size");
+    ensure!(
+        bytes.len() == STATE_BYTES,
+        Runtime,
+        "Expected a CPUGeneratorImplState of size {STATE_BYTES} but found the input RNG state size \
+         to be {}",
+        bytes.len()
+    );
     let u64_at = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
     let i32_at = |at: usize| i32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
     let (left, next) = (i32_at(8), u64_at(16));

@@ -4,13 +4,14 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU64, Ordering};
 
 use super::autograd_meta::make_autograd_meta;
 use super::extra::ExtraCell;
 use super::shape::{INLINE, SizesAndStrides};
 use super::version::VersionSlot;
-use super::{AutogradMeta, ExtraMeta, Geometry, VersionCounter};
+use super::{AutogradMeta, ExtraMeta, Geometry, ShapePolicy, VersionCounter};
 use crate::access::{retire, with_published};
 use crate::geometry::{ContiguityFlags, wrap_dim_strict};
 use crate::keys::{ADINPLACEORVIEW, AUTOGRAD_KEYS, PYTHON_KEYS};
@@ -53,7 +54,7 @@ macro_rules! flags {
 flags! {
     CONTIGUOUS = 0, CHANNELS_LAST = 1, CHANNELS_LAST_CONTIGUOUS = 2, CHANNELS_LAST_3D = 3,
     CHANNELS_LAST_3D_CONTIGUOUS = 4, DENSE = 5, WRAPPED_NUMBER = 6, METADATA_FIXED = 7,
-    RESERVED = 8, STORAGE_THROWS = 9, HAS_AUTOGRAD = 10, SYMBOLIC = 11,
+    RESERVED = 8, STORAGE_THROWS = 9, HAS_AUTOGRAD = 10, SYMBOLIC = 11, POLICY = 12,
 
 }
 
@@ -245,16 +246,43 @@ impl TensorImpl {
     /// Sizes.
     #[inline]
     pub fn sizes(&self) -> Dims {
+        if self.info().has(Info::POLICY) {
+            return self.ask_policy(|policy| policy.sizes()).unwrap_or_else(|| self.shape.sizes());
+        }
         self.shape.sizes()
     }
 
     /// Strides, in elements.
     #[inline]
     pub fn strides(&self) -> Dims {
+        if self.info().has(Info::POLICY) {
+            return self
+                .ask_policy(|policy| policy.strides())
+                .unwrap_or_else(|| self.shape.strides());
+        }
         self.shape.strides()
     }
 
-    /// Sizes, strides, offset and element count of one moment.
+    #[cold]
+    fn ask_policy<R>(&self, question: impl FnOnce(&dyn ShapePolicy) -> Option<R>) -> Option<R> {
+        // The lock is given back first: the policy may run foreign code.
+        let policy = self.extra_cell_opt()?.parts().policy.clone();
+        question(&*policy?)
+    }
+
+    /// Installs or removes who answers for sizes, strides, device and layout. Only tensors without
+    /// data can have one: kernels rely on the stored geometry of the others.
+    pub fn set_shape_policy(&self, policy: Option<Arc<dyn ShapePolicy>>) -> Result<()> {
+        let has_data = self.storage_opt().is_some_and(|storage| !storage.data_ptr().is_null());
+        ensure!(!has_data, Runtime, "a tensor with data answers for its own sizes");
+        let present = policy.is_some();
+        let old = std::mem::replace(&mut self.extra_cell().parts().policy, policy);
+        self.set_flag(Info::POLICY, present);
+        drop(old);
+        Ok(())
+    }
+
+    /// The stored sizes, strides, offset and element count of one moment.
     #[inline]
     pub fn geometry(&self) -> Geometry {
         self.shape.consistent(|| {
@@ -279,12 +307,15 @@ impl TensorImpl {
     /// The number of dimensions.
     #[inline]
     pub fn dim(&self) -> usize {
-        self.shape.rank()
+        if self.info().has(Info::POLICY) { self.sizes().len() } else { self.shape.rank() }
     }
 
     /// The number of elements.
     #[inline]
     pub fn numel(&self) -> i64 {
+        if self.info().has(Info::POLICY) {
+            return self.sizes().iter().product();
+        }
         self.numel.load(Ordering::Relaxed)
     }
 
@@ -320,7 +351,11 @@ impl TensorImpl {
     /// The device, which only the undefined tensor lacks.
     #[inline]
     pub fn device_opt(&self) -> Option<Device> {
-        self.info().device()
+        let info = self.info();
+        if info.has(Info::POLICY) {
+            return self.ask_policy(|policy| policy.device()).or(info.device());
+        }
+        info.device()
     }
 
     /// The dispatch keys.
@@ -346,6 +381,11 @@ impl TensorImpl {
     /// The layout, which follows from the keys.
     #[inline]
     pub fn layout(&self) -> Layout {
+        if self.info().has(Info::POLICY)
+            && let Some(layout) = self.ask_policy(|policy| policy.layout())
+        {
+            return layout;
+        }
         let keys = self.key_set();
         if !keys.has_any(NOT_STRIDED) {
             Layout::Strided
@@ -550,7 +590,7 @@ impl TensorImpl {
     }
 
     /// The names of the dimensions, `None` if none is named.
-    pub fn names(&self) -> Option<Box<[Option<std::sync::Arc<str>>]>> {
+    pub fn names(&self) -> Option<Box<[Option<Arc<str>>]>> {
         self.extra_cell_opt()?.parts().names.clone()
     }
 
@@ -590,8 +630,8 @@ impl TensorImpl {
 
     #[cold]
     fn no_storage(&self) -> crate::Error {
-        let kind = if self.defined() { self.layout().name() } else { "undefined" };
-        err!(NotImplemented, "Cannot access storage of a tensor that has none ({kind})")
+        let kind = if self.defined() { self.layout().name() } else { "an undefined" };
+        err!(NotImplemented, "Cannot access storage of {kind} tensor")
     }
 
     /// The address of the element with all indices zero; null if there is no data.
@@ -662,6 +702,8 @@ impl TensorImpl {
     /// Exchanges the storage handle. The old storage stays as long as somebody uses it through
     /// this tensor.
     pub(super) fn swap_storage(&self, storage: Option<Storage>) {
+        // A tensor with data answers for its own sizes.
+        self.set_flag(Info::POLICY, false);
         let new = storage.map_or(ptr::null_mut(), |storage| storage.0.into_raw().as_ptr());
         let old = {
             let _guard = self.shape.lock();

@@ -1,10 +1,9 @@
 //! Shallow copies and the exchange of contents: `shallow_copy_and_detach`, `set_data`, `set_`.
 
 use super::base::{Info, Parts, TensorImpl};
-use super::handle::check_ranks;
 use super::version::VersionSlot;
 use super::{TensorBase, VersionCounter};
-use crate::geometry::checked_numel;
+use crate::geometry::{check_in_bounds, checked_numel, storage_bytes_needed};
 use crate::keys::PYTHON_KEYS;
 use crate::{Backend, DispatchKey, KeySet, Result, Storage, ensure};
 
@@ -88,7 +87,7 @@ impl TensorBase {
         Ok(())
     }
 
-    /// `self.set_(storage, offset, sizes, strides)`, with bounds checked.
+    /// `self.set_(storage, offset, sizes, strides)`. A storage that is too small grows.
     pub fn set_storage_and_geometry(
         &self,
         storage: Storage,
@@ -97,15 +96,20 @@ impl TensorBase {
         strides: &[i64],
     ) -> Result<()> {
         self.check_metadata_change("set_storage")?;
-        check_ranks(sizes, strides)?;
-        crate::geometry::check_in_bounds(
-            sizes,
-            strides,
-            storage_offset,
-            self.itemsize(),
-            storage.nbytes(),
-        )?;
+        ensure!(
+            sizes.len() == strides.len(),
+            Runtime,
+            "unequal size length ({}) and stride length ({})",
+            sizes.len(),
+            strides.len()
+        );
         let numel = checked_numel(sizes)?;
+        let itemsize = self.itemsize();
+        let needed = storage_bytes_needed(sizes, strides, itemsize, storage_offset)?;
+        if storage_offset >= 0 && needed > storage.nbytes() {
+            storage.resize(needed)?;
+        }
+        check_in_bounds(sizes, strides, storage_offset, itemsize, storage.nbytes())?;
         self.set_device(storage.device());
         self.swap_storage(Some(storage));
         self.store_geometry(sizes, strides, storage_offset, numel);

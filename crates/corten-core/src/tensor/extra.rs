@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::Dims;
+use crate::{Device, Dims, Layout};
 
 /// Metadata of a backend, carried along by shallow copies.
 pub trait BackendMeta: Any + Send + Sync {
@@ -13,6 +13,27 @@ pub trait BackendMeta: Any + Send + Sync {
 
     /// The implementation itself.
     fn as_any(&self) -> &dyn Any;
+}
+
+/// Answers questions about a tensor's metadata in place of the tensor: for tensors whose contents
+/// live outside, such as Python subclasses that wrap others. `None` means the stored answer.
+pub trait ShapePolicy: Send + Sync {
+    /// The sizes.
+    fn sizes(&self) -> Option<Dims> {
+        None
+    }
+    /// The strides.
+    fn strides(&self) -> Option<Dims> {
+        None
+    }
+    /// The device.
+    fn device(&self) -> Option<Device> {
+        None
+    }
+    /// The layout.
+    fn layout(&self) -> Option<Layout> {
+        None
+    }
 }
 
 /// Sizes and strides that are expressions instead of numbers.
@@ -39,14 +60,18 @@ pub struct ExtraMeta {
     pub data_ptr_error: Option<String>,
     /// What `storage` says instead of returning the storage.
     pub storage_error: Option<String>,
-    /// Sizes and strides of an outer implementation that override the stored ones.
-    pub custom_sizes: Option<Box<(Dims, Dims)>>,
+    /// Who answers for sizes, strides, device and layout. Not copied by shallow copies.
+    pub(super) policy: Option<Arc<dyn ShapePolicy>>,
 }
 
 impl ExtraMeta {
     /// The parts that a shallow copy gets.
     pub(super) fn for_copy(&self) -> Self {
-        Self { backend: self.backend.clone().map(BackendMeta::for_copy), ..self.clone() }
+        Self {
+            backend: self.backend.clone().map(BackendMeta::for_copy),
+            policy: None,
+            ..self.clone()
+        }
     }
 }
 

@@ -6,13 +6,15 @@ mod copy;
 mod extra;
 mod factory;
 mod handle;
+mod lazy;
 mod resize;
 mod shape;
 mod version;
 
-pub use autograd_meta::{AutogradMeta, set_autograd_meta_factory};
+pub use autograd_meta::{AutogradMeta, AutogradMetaFactory, set_autograd_meta_factory};
 pub use base::TensorImpl;
-pub use extra::{BackendMeta, ExtraMeta, SymbolicShape};
+pub use extra::{BackendMeta, ExtraMeta, ShapePolicy, SymbolicShape};
 pub use handle::{TensorBase, WeakTensor};
+pub use lazy::{Lazy, set_keep_on_shrink};
 pub use shape::Geometry;
 pub use version::VersionCounter;

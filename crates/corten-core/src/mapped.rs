@@ -1,0 +1,188 @@
+//! Storages over mapped files and shared memory.
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::Path;
+use std::ptr;
+
+use crate::{DataPtr, Device, Error, Result, Storage, ensure, err};
+
+/// Who sees writes to a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Only this mapping: pages are copied when they are first written. The file stays as it is.
+    Private,
+    /// Everyone who maps the same file, and the file itself.
+    Shared,
+}
+
+/// Mapped memory, unmapped when dropped. The descriptor stays open for sending it to others.
+#[derive(Debug)]
+pub struct Mapping {
+    start: *mut u8,
+    nbytes: usize,
+    sharing: Sharing,
+    descriptor: Option<OwnedFd>,
+}
+
+// SAFETY: the mapping belongs to the object, and unmapping works from any thread.
+unsafe impl Send for Mapping {}
+// SAFETY: a shared mapping object only tells numbers.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `nbytes` bytes of a file; 0 means all of it. A shared mapping makes a file
+    /// that is too small larger.
+    pub fn of_file(path: &Path, sharing: Sharing, nbytes: usize) -> Result<Self> {
+        let shared = sharing == Sharing::Shared;
+        let context = |error| os_error("unable to open file", &path.to_string_lossy(), error);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(shared)
+            .create(shared)
+            .truncate(false)
+            .open(path)
+            .map_err(context)?;
+        Self::of_descriptor(file.into(), sharing, nbytes, false)
+    }
+
+    /// Maps the first `nbytes` bytes behind a descriptor; 0 means all of it.
+    pub fn of_descriptor(
+        descriptor: OwnedFd,
+        sharing: Sharing,
+        nbytes: usize,
+        keep_descriptor: bool,
+    ) -> Result<Self> {
+        let file = File::from(descriptor);
+        let present = file.metadata().map_err(|error| os_error("unable to stat", "file", error))?;
+        let present = usize::try_from(present.len()).unwrap_or(usize::MAX);
+        let nbytes = if nbytes == 0 { present } else { nbytes };
+        if nbytes > present {
+            ensure!(
+                sharing == Sharing::Shared,
+                Runtime,
+                "file is too small to be mapped: it has {present} bytes, but {nbytes} are needed"
+            );
+            file.set_len(nbytes as u64)
+                .map_err(|error| os_error("unable to resize", "file", error))?;
+        }
+        let start = map(&file, sharing, nbytes)?;
+        let descriptor = keep_descriptor.then(|| file.into());
+        Ok(Self { start, nbytes, sharing, descriptor })
+    }
+
+    /// Fresh memory that other processes can map through its descriptor. The pages are reserved now,
+    /// so that lack of memory is an error here and not a signal later.
+    #[cfg(target_os = "linux")]
+    pub fn shared_memory(nbytes: usize) -> Result<Self> {
+        // SAFETY: the name is a C string, and the result is checked.
+        let raw = unsafe { libc::memfd_create(c"corten".as_ptr(), libc::MFD_CLOEXEC) };
+        if raw < 0 {
+            return Err(os_error("unable to create", "shared memory", last_error()));
+        }
+        // SAFETY: the descriptor is fresh and belongs to nobody else.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(raw) };
+        if nbytes > 0 {
+            let length = libc::off_t::try_from(nbytes)
+                .map_err(|_| err!(Runtime, "shared memory of {nbytes} bytes is too large"))?;
+            // SAFETY: the descriptor is open.
+            let code = unsafe { libc::posix_fallocate(raw, 0, length) };
+            if code != 0 {
+                let error = std::io::Error::from_raw_os_error(code);
+                return Err(os_error("unable to reserve", "shared memory", error));
+            }
+        }
+        Self::of_descriptor(descriptor, Sharing::Shared, nbytes, true)
+    }
+
+    /// Size in bytes.
+    pub fn nbytes(&self) -> usize {
+        self.nbytes
+    }
+
+    /// Who sees writes.
+    pub fn sharing(&self) -> Sharing {
+        self.sharing
+    }
+
+    /// The descriptor, if it was kept.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.descriptor.as_ref().map(AsFd::as_fd)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        if self.nbytes > 0 {
+            // SAFETY: the mapping belongs to this object and nobody uses it any more.
+            unsafe { libc::munmap(self.start.cast(), self.nbytes) };
+        }
+    }
+}
+
+fn map(file: &File, sharing: Sharing, nbytes: usize) -> Result<*mut u8> {
+    use std::os::fd::AsRawFd;
+    if nbytes == 0 {
+        return Ok(ptr::null_mut());
+    }
+    let flags = match sharing {
+        Sharing::Private => libc::MAP_PRIVATE,
+        Sharing::Shared => libc::MAP_SHARED,
+    };
+    // SAFETY: a fresh mapping of an open file at an address of the system's choice.
+    let start = unsafe {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        libc::mmap(ptr::null_mut(), nbytes, protection, flags, file.as_raw_fd(), 0)
+    };
+    if start == libc::MAP_FAILED {
+        return Err(os_error("unable to mmap", &format!("{nbytes} bytes"), last_error()));
+    }
+    Ok(start.cast())
+}
+
+fn last_error() -> std::io::Error {
+    std::io::Error::last_os_error()
+}
+
+#[cold]
+fn os_error(what: &str, object: &str, error: std::io::Error) -> Error {
+    let code = error.raw_os_error().unwrap_or(0);
+    err!(Runtime, "{what} <{object}>: {error} ({code})")
+}
+
+impl Storage {
+    /// A storage over a mapping. Not resizable. Other processes may change shared memory at any
+    /// time; programs must agree among themselves who writes.
+    pub fn from_mapping(mapping: Mapping) -> Self {
+        let (start, nbytes) = (mapping.start, mapping.nbytes);
+        Self::from_data_ptr(DataPtr::with_owner(start, Box::new(mapping), Device::CPU), nbytes)
+    }
+
+    /// The first `nbytes` bytes of a file; 0 means all of it.
+    pub fn from_file(path: &Path, sharing: Sharing, nbytes: usize) -> Result<Self> {
+        Mapping::of_file(path, sharing, nbytes).map(Self::from_mapping)
+    }
+
+    /// Whether the memory can be seen by other processes.
+    pub fn is_shared(&self) -> bool {
+        self.with_owner(|mapping: &Mapping| mapping.sharing == Sharing::Shared).unwrap_or(false)
+    }
+
+    /// Moves the contents to memory that other processes can map. Does nothing if they are there
+    /// already. Returns a copy of the descriptor.
+    #[cfg(target_os = "linux")]
+    pub fn share(&self) -> Result<OwnedFd> {
+        if !self.is_shared() {
+            let mapping = Mapping::shared_memory(self.nbytes())?;
+            self.move_to(DataPtr::with_owner(mapping.start, Box::new(mapping), Device::CPU))?;
+        }
+        let copy = self.with_owner(|mapping: &Mapping| {
+            mapping.descriptor().map(|descriptor| descriptor.try_clone_to_owned())
+        });
+        match copy.flatten() {
+            Some(Ok(descriptor)) => Ok(descriptor),
+            Some(Err(error)) => Err(os_error("unable to duplicate", "descriptor", error)),
+            None => Err(err!(Runtime, "the storage's descriptor was not kept")),
+        }
+    }
+}
