@@ -22,6 +22,8 @@ pub(crate) const OPS: &str = "ops";
 pub(crate) const EXPR: &str = "crates/corten-cpu/src/expr.rs";
 /// The operators that the CPU declares not to have.
 pub(crate) const CPU_MISSING: &str = "crates/corten-cpu/missing.toml";
+/// The crate of the functions of gradient formulas.
+const AUTOGRAD: &str = "crates/corten-autograd/src";
 /// The sources of the functions of gradient formulas.
 pub(crate) const FORMULAS: &str = "crates/corten-autograd/src/formulas";
 
@@ -45,7 +47,7 @@ pub(crate) fn vocabulary(root: &Path) -> Result<Vocabulary, Vec<Mistake>> {
 
 /// The functions of gradient formulas.
 pub(crate) fn functions(root: &Path) -> Result<Functions, Vec<Mistake>> {
-    Functions::read(&root.join(FORMULAS)).map_err(|message| vec![trouble(FORMULAS, message)])
+    Functions::read(&root.join(AUTOGRAD)).map_err(|message| vec![trouble(FORMULAS, message)])
 }
 
 fn trouble(file: &str, message: String) -> Mistake {

@@ -32,50 +32,45 @@ pub struct FormulaResult(pub Ty);
 pub struct Functions(pub Vec<FormulaFunction>);
 
 impl Functions {
-    /// Reads every module below a `formulas` directory; none when it does not exist.
+    /// Reads the module `formulas` of a crate's `src` and every module declared in it.
     ///
     /// # Errors
     /// A file that is not Rust.
-    pub fn read(directory: &Path) -> Result<Self, String> {
+    pub fn read(source: &Path) -> Result<Self, String> {
         let mut functions = Self::default();
-        functions.directory(directory, "formulas")?;
+        functions.module(&source.join("formulas"), "formulas")?;
         Ok(functions)
     }
 
-    fn directory(&mut self, directory: &Path, module: &str) -> Result<(), String> {
-        let Ok(entries) = std::fs::read_dir(directory) else { return Ok(()) };
-        let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-        paths.sort();
-        for path in paths {
-            let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-            let stem = stem.unwrap_or_default();
-            let inner = if stem == "mod" { module.to_owned() } else { format!("{module}::{stem}") };
-            if path.is_dir() {
-                self.directory(&path, &inner)?;
-            } else if path.extension().is_some_and(|ending| ending == "rs") {
-                let text = std::fs::read_to_string(&path);
-                let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
-                self.source(&text, &inner).map_err(|e| format!("{}: {e}", path.display()))?;
+    /// Reads `path.rs` or `path/mod.rs`; a module that has neither is the compiler's to report.
+    fn module(&mut self, path: &Path, module: &str) -> Result<(), String> {
+        for file in [path.with_extension("rs"), path.join("mod.rs")] {
+            let Ok(text) = std::fs::read_to_string(&file) else { continue };
+            let inner = self.source(&text, module);
+            for name in inner.map_err(|error| format!("{}: {error}", file.display()))? {
+                self.module(&path.join(&name), &format!("{module}::{name}"))?;
             }
         }
         Ok(())
     }
 
-    /// Adds the public functions of one module's text.
+    /// Adds the public functions of one module's text, and returns the modules it declares.
     ///
     /// # Errors
     /// When the text is not Rust.
-    pub fn source(&mut self, text: &str, module: &str) -> Result<(), String> {
+    pub fn source(&mut self, text: &str, module: &str) -> Result<Vec<String>, String> {
         let file = syn::parse_file(text).map_err(|error| error.to_string())?;
+        let mut inner = Vec::new();
         for item in file.items {
             match item {
                 Item::Fn(function) if !matches!(function.vis, Visibility::Inherited) => {
                     self.0.push(signature(&function.sig, module));
                 }
+                Item::Mod(item) if item.content.is_none() => inner.push(item.ident.to_string()),
                 _ => {}
             }
         }
-        Ok(())
+        Ok(inner)
     }
 
     /// The function of that name, of the operator's own family if there is one.
