@@ -3,6 +3,7 @@
 use crate::engine::{self, Request};
 use crate::graph;
 use crate::node::{Edge, Grads};
+use crate::tensor_ext::Autograd;
 use corten_core::{Layout, MemoryFormat, Result, bail, ensure};
 use corten_ops::{Tensor, op};
 

@@ -8,6 +8,7 @@ mod accumulate;
 pub mod anomaly;
 mod api;
 pub mod backward;
+mod checkpoint;
 pub mod engine;
 pub mod formulas;
 pub mod function;
@@ -30,6 +31,7 @@ mod tensor_ext;
 pub mod view;
 
 pub use api::{BackwardOptions, backward, grad};
+pub use checkpoint::checkpoint;
 pub use gradcheck::{gradcheck, gradgradcheck};
 pub use hooks::HookHandle;
 pub use meta::GradDType;

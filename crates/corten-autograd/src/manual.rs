@@ -5,13 +5,13 @@ use crate::graph;
 use crate::node::NodeDef;
 use crate::record;
 use crate::tensor_ext::detach_in_place;
-use corten_core::{BelowADInplaceOrViewGuard, MemoryFormat, Result, bail};
+use corten_core::{BelowADInplaceOrViewGuard, MemoryFormat, Result, Storage, bail};
 use corten_ops::{Tensor, op};
 
 static COPY: NodeDef =
     NodeDef { name: "CopyBackwards", saved: &[], outputs: 1, backward: copy_backward };
 
-fn copy_backward(ctx: &Backward<'_>, grads: &[Tensor]) -> Result<Gradients> {
+fn copy_backward<'a>(ctx: &Backward<'a>, grads: &[Tensor]) -> Result<Gradients<'a>> {
     let mut out = Gradients::new(ctx);
     if ctx.needs(0) {
         out.set(0, op::zeros_like(&grads[0], None, None, None, None, None)?);
@@ -100,5 +100,71 @@ fn resized(tensor: &Tensor, resize: impl FnOnce() -> Result<Tensor>) -> Result<T
     if tensor.sizes() != before {
         record::bump(&[tensor])?;
     }
+    Ok(tensor.clone())
+}
+
+/// `set_()`: counts as an in-place write that is not recorded.
+///
+/// # Errors
+/// For tensors that must not be written to, and those of the operator.
+pub fn set_(self_: &Tensor) -> Result<Tensor> {
+    replaced(self_, || op::set_(self_))
+}
+
+/// `set_` to a storage, as [`set_`].
+///
+/// # Errors
+/// As [`set_`].
+pub fn set__source_storage(self_: &Tensor, source: &Storage) -> Result<Tensor> {
+    replaced(self_, || op::set__source_storage(self_, source))
+}
+
+/// `set_` to a view of a storage, as [`set_`].
+///
+/// # Errors
+/// As [`set_`].
+pub fn set__source_storage_storage_offset(
+    self_: &Tensor,
+    source: &Storage,
+    storage_offset: i64,
+    size: &[i64],
+    stride: &[i64],
+) -> Result<Tensor> {
+    replaced(self_, || {
+        op::set__source_storage_storage_offset(self_, source, storage_offset, size, stride)
+    })
+}
+
+/// `set_` to another tensor, as [`set_`].
+///
+/// # Errors
+/// As [`set_`].
+pub fn set__source_tensor(self_: &Tensor, source: &Tensor) -> Result<Tensor> {
+    replaced(self_, || op::set__source_tensor(self_, source))
+}
+
+/// `set_` to a view of another tensor's storage, as [`set_`].
+///
+/// # Errors
+/// As [`set_`].
+pub fn set__source_tensor_storage_offset(
+    self_: &Tensor,
+    source: &Tensor,
+    storage_offset: i64,
+    size: &[i64],
+    stride: &[i64],
+) -> Result<Tensor> {
+    replaced(self_, || {
+        op::set__source_tensor_storage_offset(self_, source, storage_offset, size, stride)
+    })
+}
+
+fn replaced(tensor: &Tensor, replace: impl FnOnce() -> Result<Tensor>) -> Result<Tensor> {
+    record::check_inplace(&[tensor], &[])?;
+    {
+        let _below = BelowADInplaceOrViewGuard::new();
+        replace()?;
+    }
+    record::bump(&[tensor])?;
     Ok(tensor.clone())
 }

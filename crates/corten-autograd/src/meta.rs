@@ -37,7 +37,6 @@ struct State {
 struct Rare {
     hooks: Mutex<Option<HookList<TensorHook>>>,
     post_accumulate: HookList<PostAccumulateHook>,
-    name: Mutex<Option<Arc<str>>>,
     grad_dtype: Mutex<GradDType>,
 }
 
@@ -95,10 +94,6 @@ impl Meta {
     pub(crate) fn grad_tensor(&self) -> Option<Tensor> {
         let shared = lock(&self.state).grad.clone();
         shared.map(|grad| Tensor::clone(&grad))
-    }
-
-    pub(crate) fn has_grad(&self) -> bool {
-        lock(&self.state).grad.is_some()
     }
 
     pub(crate) fn replace_grad(&self, grad: Option<Tensor>) {
@@ -160,11 +155,6 @@ impl Meta {
         made
     }
 
-    /// The accumulator, if there is one alive.
-    pub(crate) fn try_accumulator(&self) -> Option<Arc<Node>> {
-        lock(&self.state).accumulator.upgrade()
-    }
-
     pub(crate) fn set_accumulator(&self, accumulator: Weak<Node>) {
         lock(&self.state).accumulator = accumulator;
     }
@@ -220,14 +210,6 @@ impl Meta {
 
     pub(crate) fn post_accumulate_or_new(&self) -> &HookList<PostAccumulateHook> {
         &self.rare().post_accumulate
-    }
-
-    pub(crate) fn name(&self) -> Option<Arc<str>> {
-        lock(&self.rare.get()?.name).clone()
-    }
-
-    pub(crate) fn set_name(&self, name: Option<Arc<str>>) {
-        *lock(&self.rare().name) = name;
     }
 
     pub(crate) fn grad_dtype(&self) -> GradDType {

@@ -6,7 +6,9 @@ use crate::hooks::{HookHandle, PostAccumulateHook, TensorHook};
 use crate::meta::{self, GradDType};
 use crate::node::Node;
 use crate::view::{self, CreationMeta};
-use corten_core::{AutogradMeta, DType, Result, bail, ensure, inference_mode_enabled};
+use corten_core::{
+    AutogradMeta, DType, Result, TensorBase, VersionCounter, bail, ensure, inference_mode_enabled,
+};
 use corten_ops::{Tensor, op};
 use std::sync::Arc;
 
@@ -86,6 +88,19 @@ pub trait Autograd {
 
     /// Which result of its node this tensor is.
     fn output_nr(&self) -> u32;
+
+    /// The same data without history and with a version counter of its own: writes through it are
+    /// not noticed.
+    ///
+    /// # Errors
+    /// Those of the copy.
+    fn data(&self) -> Result<Tensor>;
+
+    /// Replaces data and geometry, keeping history, gradient and version counter.
+    ///
+    /// # Errors
+    /// For tensors of an incompatible kind, or without a gradient where one is required.
+    fn set_data(&self, new: &Tensor) -> Result<()>;
 
     /// The tensor that this one is a differentiable view of.
     fn view_base(&self) -> Option<Tensor>;
@@ -180,6 +195,14 @@ impl Autograd for Tensor {
 
     fn output_nr(&self) -> u32 {
         graph::output_nr(self)
+    }
+
+    fn data(&self) -> Result<Tensor> {
+        Ok(self.shallow_copy_and_detach(VersionCounter::new(0), false)?.into())
+    }
+
+    fn set_data(&self, new: &Tensor) -> Result<()> {
+        set_data(self, new)
     }
 
     fn view_base(&self) -> Option<Tensor> {
@@ -289,6 +312,24 @@ fn check_grad(tensor: &Tensor, grad: &Tensor) -> Result<()> {
         crate::saved::display_sizes(&grad.sizes()),
         crate::saved::display_sizes(&tensor.sizes())
     );
+    Ok(())
+}
+
+fn set_data(tensor: &Tensor, new: &Tensor) -> Result<()> {
+    ensure!(
+        !graph::requires_grad(tensor) || graph::is_differentiable_type(new.dtype()),
+        Runtime,
+        "data set to a tensor that requires gradients must be floating point or complex dtype"
+    );
+    let fits = new.dtype() == tensor.dtype()
+        && new.device() == tensor.device()
+        && new.layout() == tensor.layout()
+        && new.sizes() == tensor.sizes();
+    TensorBase::set_data(tensor, new)?;
+    if let (false, Some(meta)) = (fits, meta::get(tensor)) {
+        // The accumulator expects gradients like the old data.
+        meta.set_accumulator(std::sync::Weak::new());
+    }
     Ok(())
 }
 

@@ -1,28 +1,48 @@
 //! Formulas of no particular family.
 
-use corten_core::{Result, Scalar, bail};
+use corten_core::{MemoryFormat, Result, Scalar, bail};
 use corten_ops::{Tensor, op};
 
-/// The gradient that nobody has derived yet.
+/// The gradient that nobody has derived: of an operator, or with a colon, of one argument.
 ///
 /// # Errors
 /// Always.
-pub fn not_implemented(what: &str) -> Result<Tensor> {
-    bail!(NotImplemented, "the derivative for '{what}' is not implemented.")
-}
-
-/// The conjugate; of real tensors, the tensor itself.
-///
-/// # Errors
-/// Those of the operators.
-pub fn conjugate(tensor: &Tensor) -> Result<Tensor> {
-    if tensor.dtype().is_complex() { op::conj(tensor) } else { Ok(tensor.clone()) }
+pub fn not_implemented(_grad: &Tensor, what: &str) -> Result<Tensor> {
+    if what.contains(':') {
+        bail!(NotImplemented, "the derivative for '{what}' is not implemented.")
+    }
+    bail!(NotImplemented, "derivative for aten::{what} is not implemented")
 }
 
 /// The conjugate of a number.
-pub fn conjugate_number(number: Scalar) -> Scalar {
+pub(crate) fn conjugate_number(number: Scalar) -> Scalar {
     match number {
         Scalar::Complex(value) => Scalar::Complex(value.conj()),
         real => real,
     }
+}
+
+pub(crate) fn zeros_like(tensor: &Tensor) -> Result<Tensor> {
+    op::zeros_like(tensor, None, None, None, None, Some(MemoryFormat::Preserve))
+}
+
+/// `tensor` with zeros where the mask is true.
+pub(crate) fn zero_where(tensor: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    op::masked_fill_scalar(tensor, mask, Scalar::Int(0))
+}
+
+/// `tensor` with zeros where the mask is false.
+pub(crate) fn keep_where(tensor: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    zero_where(tensor, &op::logical_not(mask)?)
+}
+
+/// Multiplied with the conjugate of a number.
+///
+/// # Errors
+/// Those of the operators.
+pub fn scaled(grad: &Tensor, factor: Scalar) -> Result<Tensor> {
+    if matches!(factor, Scalar::Int(1)) {
+        return Ok(grad.clone());
+    }
+    op::mul_scalar(grad, conjugate_number(factor))
 }

@@ -114,9 +114,9 @@ pub fn index_copy_source_backward(
 /// # Errors
 /// Those of the operators.
 pub fn index_fill_value_backward(grad: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
-    // An index that occurs twice still fills once.
-    let (unique, ..) = op::_unique2(index, true, false, false)?;
-    op::sum(&op::index_select(grad, dim, &unique)?, None)
+    // An index that occurs twice still fills once: what is left after filling is taken away.
+    let rest = op::index_fill_int_scalar(grad, dim, index, Scalar::Int(0))?;
+    op::sum(&(grad - rest)?, None)
 }
 
 /// Zeros with the gradient where the mask is true.

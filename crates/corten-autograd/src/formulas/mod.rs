@@ -3,8 +3,19 @@
 //! A function computes with ordinary operators, so that its result can be differentiated again.
 //! It need not broadcast, sum to the input's shape or cast: the engine does.
 
+pub mod activation_pointwise;
 pub mod any;
+pub mod attention;
 pub mod combine;
+pub mod conv;
 pub mod copy;
+pub mod dropout;
+pub mod embedding;
 pub mod index;
+pub mod loss;
+pub mod matmul;
+pub mod norm;
+pub mod pointwise;
+pub mod pool;
+pub mod softmax;
 pub mod view;
