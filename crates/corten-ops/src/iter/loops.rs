@@ -65,6 +65,38 @@ impl TensorIterator {
         })
     }
 
+    /// Runs `body` over the rows of the first operand with the number of each row's first step in
+    /// the walk's order: position, address, stride in bytes, length. Runs in parallel when the
+    /// walk has more than `grain` steps.
+    ///
+    /// With `enforce_linear_iteration`, the position is that of the element in logical order.
+    ///
+    /// # Errors
+    /// When access is refused, or the body's own.
+    pub fn for_each_position<R: LoopOutcome>(
+        &mut self,
+        body: impl Fn(i64, *mut u8, i64, i64) -> R + Sync,
+        grain: i64,
+    ) -> Result<()> {
+        if self.numel == 0 {
+            return Ok(());
+        }
+        let walk = Walk::of(self);
+        let count = self.operands.len();
+        let pointers = Addresses(self.pointers()?);
+        parallel::parallel_for(0..self.numel, grain, |range| {
+            let mut position = range.start;
+            walk.run(pointers.get(), range, &mut |pointers, strides, n0, n1| {
+                for row in 0..n1 {
+                    let first = pointers[0].wrapping_offset((row * strides[count]) as isize);
+                    body(position, first, strides[0], n0).into_result()?;
+                    position += n0;
+                }
+                Ok(())
+            })
+        })
+    }
+
     fn run(&mut self, body: &Loop<'_>, grain: i64) -> Result<()> {
         if self.numel == 0 {
             return Ok(());

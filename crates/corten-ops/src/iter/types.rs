@@ -242,8 +242,9 @@ impl Inline {
         match_dtype!(dtype, "copy", All, T => {
             const { assert!(size_of::<T>() <= 16 && align_of::<T>() <= 16) };
             // SAFETY: the place has room and alignment for every element type, as just asserted.
-            unsafe { place.cast::<T>().write(T::from_scalar(value)) }
-        });
+            unsafe { place.cast::<T>().write(T::from_scalar(value)) };
+            Ok(())
+        })?;
         Ok(bytes)
     }
 }

@@ -3,7 +3,7 @@
 use super::check::check_out_dtype;
 use crate::Tensor;
 use crate::iter::{TensorIterator, TensorIteratorConfig, allocate, preserved_strides};
-use corten_core::{Result, Scalar, ensure, geometry, match_dtype, warn};
+use corten_core::{Result, Scalar, ensure, geometry, warn};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// `copy_`: values of `src`, broadcast and converted, into `self`. The loop has two operands of
@@ -53,7 +53,7 @@ fn warn_about_imaginary_part() {
 /// # Errors
 /// `Runtime` when the number does not fit the dtype, and those of [`TensorIteratorConfig::build`].
 pub fn fill(self_: &Tensor, value: Scalar, out: Option<&Tensor>) -> Result<TensorIterator> {
-    match_dtype!(self_.dtype(), "fill", All, T => { value.checked_to::<T>("fill_")?; });
+    value.check_fits(self_.dtype(), "fill_")?;
     check_out_dtype(out, self_.dtype())?;
     let target = match out {
         Some(out) if out.sizes() == self_.sizes() => out.clone(),

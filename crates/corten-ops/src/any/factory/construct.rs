@@ -63,7 +63,8 @@ pub fn from_scalars(
         for (element, value) in writer.iter_mut().zip(values) {
             *element = value.checked_to::<T>("tensor")?;
         }
-    });
+        Ok(())
+    })?;
     match device {
         Some(device) if !device.is_cpu() => {
             op::to_dtype_layout(&host, None, None, Some(device), None, false, false, None)

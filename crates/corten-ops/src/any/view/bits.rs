@@ -1,6 +1,6 @@
 //! Views of the same bits: another dtype, complex numbers as pairs, lazy conjugation and negation.
 
-use super::{geometry_of, with_geometry};
+use super::geometry_of;
 use crate::Tensor;
 use corten_core::{DType, Dims, DispatchKey, KeySet, Result, TensorBase, bail, ensure};
 

@@ -20,7 +20,7 @@ pub use inplace::{
 };
 pub use pieces::{split, split_with_sizes, unbind};
 pub use repeat::{flip, repeat, roll, rot90};
-pub(crate) use select::{clamped_range, narrow_start};
+pub(crate) use select::narrow_start;
 pub use select::{diagonal, select, slice, unfold};
 pub use shape::{
     alias, expand, permute, squeeze, squeeze_dim, squeeze_dims, t, transpose, unsafe_view,

@@ -50,7 +50,7 @@ pub fn slice(
 }
 
 /// The range of positions that `start` and `end` mean.
-pub(crate) fn clamped_range(size: i64, start: Option<i64>, end: Option<i64>) -> (i64, i64) {
+fn clamped_range(size: i64, start: Option<i64>, end: Option<i64>) -> (i64, i64) {
     let wrap = |bound: i64| if bound < 0 { bound.saturating_add(size) } else { bound };
     let start = wrap(start.unwrap_or(0)).clamp(0, size);
     let end = wrap(end.unwrap_or(i64::MAX)).clamp(start, size);

@@ -2,7 +2,7 @@
 
 use crate::{Tensor, op};
 use corten_core::{
-    DType, Dims, Error, ErrorKind, MemoryFormat, Result, bail, ensure, err, geometry,
+    Dims, Error, ErrorKind, MemoryFormat, Result, bail, ensure, err, geometry,
 };
 
 /// The same elements in another shape: a view where strides can express it, else a copy.
@@ -171,17 +171,4 @@ pub fn contiguous(self_: &Tensor, memory_format: MemoryFormat) -> Result<Tensor>
         return Ok(self_.clone());
     }
     op::clone(self_, Some(memory_format))
-}
-
-/// The tensor itself.
-///
-/// # Errors
-/// `NotImplemented` for bools.
-pub fn positive(self_: &Tensor) -> Result<Tensor> {
-    ensure!(
-        self_.dtype() != DType::Bool,
-        NotImplemented,
-        "The `+` operator, on a bool tensor is not supported."
-    );
-    Ok(self_.clone())
 }

@@ -1,0 +1,304 @@
+//! Factories that compute their elements from the position, and triangles of matrices.
+
+use corten_core::{
+    Access, AccessSet, Complex, DType, Element, MemoryFormat, Result, Scalar, bf16, bug, cast,
+    ensure, f16, match_dtype, not_implemented_for,
+};
+use corten_ops::iter::TensorIterator;
+use corten_ops::parallel::GRAIN;
+use corten_ops::{Tensor, op};
+
+/// Calls `value` with each position of a linear walk and stores what it returns.
+fn fill_by_position<T: Element>(
+    iter: &mut TensorIterator,
+    value: impl Fn(i64) -> T + Sync,
+) -> Result<()> {
+    iter.for_each_position(
+        |position, first, stride, length| {
+            for i in 0..length {
+                let place = first.wrapping_offset((i * stride) as isize).cast::<T>();
+                // SAFETY: the iterator vouches for `length` elements of its operand's dtype at
+                // this address and stride, and holds it for writing.
+                unsafe { place.write_unaligned(value(position + i)) };
+            }
+        },
+        GRAIN,
+    )
+}
+
+/// Numbers that a range is counted in.
+trait Counted: Element {
+    /// Elements that are computed from one rounded base: the lanes of PyTorch's vectors of 32
+    /// bytes. 0 where every element is computed by itself.
+    const LANES: i64;
+    /// The start or step as the range's arithmetic takes it.
+    type Wide: Copy + Sync;
+    fn wide(scalar: Scalar) -> Self::Wide;
+    /// `start + step * position`.
+    fn at(start: Self::Wide, step: Self::Wide, position: i64) -> Self;
+    /// `base + step * lane`.
+    fn lane(base: Self, step: Self::Wide, lane: i64) -> Self;
+}
+
+macro_rules! counted_integers {
+    ($($type:ty),+) => {$(
+        impl Counted for $type {
+            const LANES: i64 = 0;
+            type Wide = i64;
+
+            fn wide(scalar: Scalar) -> i64 {
+                scalar.to_i64()
+            }
+
+            fn at(start: i64, step: i64, position: i64) -> Self {
+                cast(start.wrapping_add(step.wrapping_mul(position)))
+            }
+
+            fn lane(base: Self, _step: i64, _lane: i64) -> Self {
+                base
+            }
+        }
+    )+};
+}
+
+macro_rules! counted_floats {
+    ($($type:ty, $lanes:literal);+) => {$(
+        impl Counted for $type {
+            const LANES: i64 = $lanes;
+            type Wide = f64;
+
+            fn wide(scalar: Scalar) -> f64 {
+                scalar.to_f64()
+            }
+
+            fn at(start: f64, step: f64, position: i64) -> Self {
+                cast(step.mul_add(position as f64, start))
+            }
+
+            fn lane(base: Self, step: f64, lane: i64) -> Self {
+                cast(step.mul_add(lane as f64, cast::<Self, f64>(base)))
+            }
+        }
+    )+};
+}
+
+counted_integers!(u8, i8, i16, i32, i64);
+counted_floats!(f32, 8; f64, 4; f16, 16; bf16, 16);
+
+/// `arange`: `start + step * position`.
+///
+/// Floating-point ranges that lie densely are computed as PyTorch's vectors do: pairs of vectors
+/// whose first lane is rounded and the others counted from there; what is left at the end is
+/// computed one by one.
+pub fn arange(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
+    let &[start, _, step] = scalars else { bug!("arange needs start, end and step") };
+    match iter.dtype(0) {
+        DType::UInt8 => count::<u8>(iter, start, step),
+        DType::Int8 => count::<i8>(iter, start, step),
+        DType::Int16 => count::<i16>(iter, start, step),
+        DType::Int32 => count::<i32>(iter, start, step),
+        DType::Int64 => count::<i64>(iter, start, step),
+        DType::Float16 => count::<f16>(iter, start, step),
+        DType::BFloat16 => count::<bf16>(iter, start, step),
+        DType::Float32 => count::<f32>(iter, start, step),
+        DType::Float64 => count::<f64>(iter, start, step),
+        dtype => Err(not_implemented_for("arange_cpu", dtype)),
+    }
+}
+
+fn count<T: Counted>(iter: &mut TensorIterator, start: Scalar, step: Scalar) -> Result<()> {
+    let (start, step) = (T::wide(start), T::wide(step));
+    let dense = iter.is_contiguous() && T::LANES > 0;
+    let in_vectors = if dense { iter.numel() / (2 * T::LANES) * (2 * T::LANES) } else { 0 };
+    fill_by_position(iter, |position| {
+        if position >= in_vectors {
+            return T::at(start, step, position);
+        }
+        let lane = position % T::LANES;
+        T::lane(T::at(start, step, position - lane), step, lane)
+    })
+}
+
+/// `linspace`: the first half counted from the start, the second half back from the end.
+pub fn linspace(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
+    let &[start, end, steps] = scalars else { bug!("linspace needs start, end and steps") };
+    let steps = steps.to_i64();
+    let dtype = iter.dtype(0);
+    match dtype {
+        DType::Float64 => {
+            let line = Line::new(start.to_f64(), end.to_f64(), steps);
+            fill_by_position(iter, |position| line.fused(position))
+        }
+        DType::Float32 => linspace_f32(iter, start, end, steps),
+        _ if dtype.is_complex() => match_dtype!(dtype, "linspace_cpu", Complex, T => {
+            linspace_complex::<T>(iter, start, end, steps)
+        }),
+        _ => match_dtype!(dtype, "linspace_cpu", AllNoComplex, T => {
+            let (start, end) = (start.checked_to::<T>("linspace")?, end.checked_to::<T>("linspace")?);
+            linspace_rounded(iter, start, end, steps)
+        }),
+    }
+}
+
+fn linspace_f32(iter: &mut TensorIterator, start: Scalar, end: Scalar, steps: i64) -> Result<()> {
+    let (start, end): (f32, f32) = (start.checked_to("linspace")?, end.checked_to("linspace")?);
+    let step = if steps > 1 { (end - start) / (steps - 1) as f32 } else { 0.0 };
+    fill_by_position(iter, |position| {
+        if steps == 1 || position < steps / 2 {
+            step.mul_add(position as f32, start)
+        } else {
+            (-step).mul_add((steps - 1 - position) as f32, end)
+        }
+    })
+}
+
+/// Integers and half precisions: counted wider, each element rounded once.
+fn linspace_rounded<T: Element>(
+    iter: &mut TensorIterator,
+    start: T,
+    end: T,
+    steps: i64,
+) -> Result<()> {
+    if T::DTYPE.is_integral(true) {
+        let line = Line::new(cast::<T, f64>(start), cast::<T, f64>(end), steps);
+        return fill_by_position(iter, |position| cast::<f64, T>(line.fused(position)));
+    }
+    let (start, end): (f32, f32) = (cast(start), cast(end));
+    let step = if steps > 1 { (end - start) / (steps - 1) as f32 } else { 0.0 };
+    fill_by_position(iter, |position| {
+        let value = if steps == 1 || position < steps / 2 {
+            start + step * position as f32
+        } else {
+            end - step * (steps - 1 - position) as f32
+        };
+        cast::<f32, T>(value)
+    })
+}
+
+fn linspace_complex<T: Element>(
+    iter: &mut TensorIterator,
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+) -> Result<()> {
+    let (start, end) = (start.to_complex(), end.to_complex());
+    let parts = [
+        Line::new(start.re, end.re, steps),
+        Line::new(start.im, end.im, steps),
+    ];
+    fill_by_position(iter, |position| {
+        T::from_scalar(Scalar::Complex(Complex::new(
+            parts[0].fused(position),
+            parts[1].fused(position),
+        )))
+    })
+}
+
+/// Equal steps between two numbers.
+#[derive(Clone, Copy)]
+struct Line {
+    start: f64,
+    end: f64,
+    step: f64,
+    steps: i64,
+}
+
+impl Line {
+    fn new(start: f64, end: f64, steps: i64) -> Self {
+        let step = if steps > 1 { (end - start) / (steps - 1) as f64 } else { 0.0 };
+        Self { start, end, step, steps }
+    }
+
+    /// The number at a position, rounded once.
+    fn fused(&self, position: i64) -> f64 {
+        if self.steps == 1 || position < self.steps / 2 {
+            self.step.mul_add(position as f64, self.start)
+        } else {
+            (-self.step).mul_add((self.steps - 1 - position) as f64, self.end)
+        }
+    }
+}
+
+/// `logspace`: powers of the base with exponents as in [`linspace`].
+pub fn logspace(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
+    let &[start, end, steps, base] = scalars else {
+        bug!("logspace needs start, end, steps and base")
+    };
+    let (base, steps) = (base.to_f64(), steps.to_i64());
+    let dtype = iter.dtype(0);
+    if dtype.is_complex() {
+        let (start, end) = (start.to_complex(), end.to_complex());
+        let (re, im) =
+            (Line::new(start.re, end.re, steps), Line::new(start.im, end.im, steps));
+        return match_dtype!(dtype, "logspace_cpu", Complex, T => {
+            fill_by_position(iter, |position| {
+                let exponent = Complex::new(re.fused(position), im.fused(position));
+                T::from_scalar(Scalar::Complex((exponent * base.ln()).exp()))
+            })
+        });
+    }
+    let (start, end) = (start.to_f64(), end.to_f64());
+    match_dtype!(dtype, "logspace_cpu", AllNoComplex, T => {
+        let integral = T::DTYPE.is_integral(true);
+        let whole = |value: f64| if integral { value.trunc() } else { value };
+        let line = Line::new(whole(start), whole(end), steps);
+        fill_by_position(iter, |position| cast::<f64, T>(base.powf(line.fused(position))))
+    })
+}
+
+/// The lower triangle of each matrix: columns up to `row + diagonal`.
+///
+/// # Errors
+/// `Runtime` below rank 2.
+pub fn tril(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
+    triangle("tril", self_, |row, columns| {
+        0..row.saturating_add(diagonal).saturating_add(1).clamp(0, columns)
+    })
+}
+
+/// The upper triangle of each matrix: columns from `row + diagonal`.
+///
+/// # Errors
+/// `Runtime` below rank 2.
+pub fn triu(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
+    triangle("triu", self_, |row, columns| row.saturating_add(diagonal).clamp(0, columns)..columns)
+}
+
+fn triangle(
+    name: &'static str,
+    self_: &Tensor,
+    kept: impl Fn(i64, i64) -> std::ops::Range<i64>,
+) -> Result<Tensor> {
+    ensure!(
+        self_.dim() >= 2,
+        Runtime,
+        "{name}: input tensor must have at least 2 dimensions"
+    );
+    let source = op::contiguous(self_, MemoryFormat::Contiguous)?;
+    let result = op::zeros(
+        &self_.sizes(),
+        Some(self_.dtype()),
+        None,
+        Some(self_.device()),
+        None,
+    )?;
+    let (rows, columns) = (self_.size(-2)?, self_.size(-1)?);
+    if self_.numel() == 0 {
+        return Ok(result);
+    }
+    match_dtype!(self_.dtype(), name, All, T => {
+        let set = AccessSet::acquire(&[
+            (source.base(), Access::Read),
+            (result.base(), Access::Write),
+        ])?;
+        let width = columns as usize;
+        let lines = set.read::<T>(0)?.chunks_exact(width);
+        for (i, (to, from)) in set.write::<T>(1)?.chunks_exact_mut(width).zip(lines).enumerate() {
+            let part = kept(i as i64 % rows, columns);
+            let part = part.start as usize..part.end as usize;
+            to[part.clone()].copy_from_slice(&from[part]);
+        }
+        Ok(())
+    })?;
+    Ok(result)
+}

@@ -1,0 +1,199 @@
+//! Losses with a derivative of their own, element by element.
+
+use crate::composite::support::{Reduction, defined};
+use crate::{Tensor, op};
+use corten_core::{Result, Scalar, ensure, not_implemented_for};
+
+const ONE: Scalar = Scalar::Int(1);
+
+/// Squared differences.
+///
+/// # Errors
+/// `NotImplemented` for integers, `Runtime` when shapes do not broadcast.
+pub fn mse_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
+    let difference = op::sub_tensor(self_, target, ONE)?;
+    ensure_float(&difference, "mse_cpu")?;
+    Reduction::of(reduction).apply(op::mul_tensor(&difference, &difference)?)
+}
+
+/// `2 (self - target) grad_output`, divided by the number of elements for a mean.
+///
+/// # Errors
+/// `Runtime` when shapes do not broadcast.
+pub fn mse_loss_backward(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+) -> Result<Tensor> {
+    let difference = op::sub_tensor(self_, target, ONE)?;
+    let factor = 2.0 * Reduction::of(reduction).share(difference.numel());
+    scaled_product(&difference, grad_output, factor)
+}
+
+/// Squares of small differences, absolute values of large ones.
+///
+/// # Errors
+/// `Runtime` for a negative `beta` or shapes that do not broadcast.
+pub fn smooth_l1_loss(self_: &Tensor, target: &Tensor, reduction: i64, beta: f64) -> Result<Tensor> {
+    ensure!(
+        beta >= 0.0,
+        Runtime,
+        "smooth_l1_loss does not support negative values for beta."
+    );
+    let distance = op::abs(&op::sub_tensor(self_, target, ONE)?)?;
+    ensure_float(&distance, "smooth_l1_cpu")?;
+    if beta == 0.0 {
+        return Reduction::of(reduction).apply(distance);
+    }
+    let losses = op::div_scalar(&bent(&distance, beta)?, Scalar::from(beta))?;
+    Reduction::of(reduction).apply(losses)
+}
+
+/// The gradient of [`smooth_l1_loss`].
+///
+/// # Errors
+/// `Runtime` when shapes do not broadcast.
+pub fn smooth_l1_loss_backward(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+    beta: f64,
+) -> Result<Tensor> {
+    let difference = op::sub_tensor(self_, target, ONE)?;
+    let share = Reduction::of(reduction).share(difference.numel());
+    if beta == 0.0 {
+        return scaled_product(&op::sign(&difference)?, grad_output, share);
+    }
+    scaled_product(&bounded(&difference, beta)?, grad_output, share / beta)
+}
+
+/// Squares of small differences, multiples of the absolute values of large ones.
+///
+/// # Errors
+/// `Runtime` for a `delta` that is not positive or shapes that do not broadcast.
+pub fn huber_loss(self_: &Tensor, target: &Tensor, reduction: i64, delta: f64) -> Result<Tensor> {
+    ensure!(
+        delta > 0.0,
+        Runtime,
+        "huber_loss does not support non-positive values for delta."
+    );
+    let distance = op::abs(&op::sub_tensor(self_, target, ONE)?)?;
+    ensure_float(&distance, "huber_cpu")?;
+    Reduction::of(reduction).apply(bent(&distance, delta)?)
+}
+
+/// The gradient of [`huber_loss`].
+///
+/// # Errors
+/// `Runtime` when shapes do not broadcast.
+pub fn huber_loss_backward(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+    delta: f64,
+) -> Result<Tensor> {
+    let difference = op::sub_tensor(self_, target, ONE)?;
+    let share = Reduction::of(reduction).share(difference.numel());
+    scaled_product(&bounded(&difference, delta)?, grad_output, share)
+}
+
+/// $c (z - c / 2)$ with $c = \min(z, bound)$: half a square that goes on as a straight line.
+fn bent(distance: &Tensor, bound: f64) -> Result<Tensor> {
+    let inner = op::clamp_max(distance, Scalar::from(bound))?;
+    op::mul_tensor(&inner, &op::sub_tensor(distance, &inner, Scalar::from(0.5))?)
+}
+
+fn bounded(difference: &Tensor, bound: f64) -> Result<Tensor> {
+    op::clamp(difference, Some(Scalar::from(-bound)), Some(Scalar::from(bound)))
+}
+
+fn scaled_product(a: &Tensor, b: &Tensor, factor: f64) -> Result<Tensor> {
+    op::mul_tensor(&op::mul_scalar(a, Scalar::from(factor))?, b)
+}
+
+/// The gradient of `binary_cross_entropy` with respect to the probabilities.
+///
+/// # Errors
+/// `Runtime` when shapes do not broadcast.
+pub fn binary_cross_entropy_backward(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+) -> Result<Tensor> {
+    /// Keeps the quotient finite at 0 and 1.
+    const EPSILON: f64 = 1e-12;
+    let complement = op::rsub_scalar(self_, ONE, ONE)?;
+    let variance = op::clamp_min(&op::mul_tensor(&complement, self_)?, Scalar::from(EPSILON))?;
+    let quotient = op::div_tensor(&op::sub_tensor(self_, target, ONE)?, &variance)?;
+    let share = Reduction::of(reduction).share(self_.numel());
+    let grad = scaled_product(&quotient, grad_output, share)?;
+    weighted(grad, weight)
+}
+
+/// Binary cross entropy of the sigmoid of `self`.
+///
+/// # Errors
+/// `Runtime` when shapes do not broadcast.
+pub fn binary_cross_entropy_with_logits(
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    pos_weight: Option<&Tensor>,
+    reduction: i64,
+) -> Result<Tensor> {
+    // (1 - t) x + (1 + (w - 1) t) (ln(1 + e^-|x|) + max(-x, 0))
+    let negative = op::neg(self_)?;
+    let tail = op::log1p(&op::exp(&op::neg(&op::abs(self_)?)?)?)?;
+    let mut tail = op::add_tensor(&tail, &op::clamp_min(&negative, Scalar::Int(0))?, ONE)?;
+    if let Some(pos_weight) = defined(pos_weight) {
+        let factor = op::mul_tensor(&op::sub_scalar(pos_weight, ONE, ONE)?, target)?;
+        tail = op::mul_tensor(&op::add_scalar(&factor, ONE, ONE)?, &tail)?;
+    }
+    let linear = op::mul_tensor(&op::rsub_scalar(target, ONE, ONE)?, self_)?;
+    let losses = weighted(op::add_tensor(&linear, &tail, ONE)?, weight)?;
+    Reduction::of(reduction).apply(losses)
+}
+
+/// $\ln(1 + e^{-t x})$.
+///
+/// # Errors
+/// `Runtime` when shapes do not broadcast.
+pub fn soft_margin_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
+    let exponent = op::mul_tensor(&op::neg(target)?, self_)?;
+    Reduction::of(reduction).apply(op::log1p(&op::exp(&exponent)?)?)
+}
+
+/// The gradient of [`soft_margin_loss`].
+///
+/// # Errors
+/// `Runtime` when shapes do not broadcast.
+pub fn soft_margin_loss_backward(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+) -> Result<Tensor> {
+    let negative = op::neg(target)?;
+    let slope = op::mul_tensor(&negative, &op::sigmoid(&op::mul_tensor(&negative, self_)?)?)?;
+    let share = Reduction::of(reduction).share(self_.numel());
+    scaled_product(&slope, grad_output, share)
+}
+
+fn weighted(values: Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
+    match defined(weight) {
+        Some(weight) => op::mul_tensor(&values, weight),
+        None => Ok(values),
+    }
+}
+
+fn ensure_float(tensor: &Tensor, name: &'static str) -> Result<()> {
+    match tensor.dtype().is_floating_point() || tensor.dtype().is_complex() {
+        true => Ok(()),
+        false => Err(not_implemented_for(name, tensor.dtype())),
+    }
+}

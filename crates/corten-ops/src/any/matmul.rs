@@ -1,0 +1,53 @@
+//! Outer products added to a tensor.
+
+use crate::{Tensor, op};
+use corten_core::{DType, Result, Scalar, ensure, promote_types};
+
+/// `beta * self + alpha * outer(vec1, vec2)`.
+///
+/// # Errors
+/// `Runtime` when ranks, shapes or factors do not fit.
+pub fn addr(
+    self_: &Tensor,
+    vec1: &Tensor,
+    vec2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    for (vector, name) in [(vec1, "vec1"), (vec2, "vec2")] {
+        ensure!(
+            vector.dim() == 1,
+            Runtime,
+            "addr: Expected 1-D argument {name}, but got {}-D",
+            vector.dim()
+        );
+    }
+    let dtype = promote_types(self_.dtype(), promote_types(vec1.dtype(), vec2.dtype())?)?;
+    for (factor, name) in [(beta, "beta"), (alpha, "alpha")] {
+        ensure!(
+            !dtype.is_integral(true) || factor.is_integral(true),
+            Runtime,
+            "For integral input tensors, argument {name} must not be a floating point number."
+        );
+    }
+    let expanded = op::expand(self_, &[vec1.sizes()[0], vec2.sizes()[0]], false)?;
+    let product = op::mul_tensor(&op::unsqueeze(vec1, 1)?, vec2)?;
+    if dtype == DType::Bool {
+        return booleans(&expanded, &product, beta.to_bool(), alpha.to_bool());
+    }
+    let product = op::to_dtype(&op::mul_scalar(&product, alpha)?, dtype, false, false, None)?;
+    if !beta.to_bool() {
+        return Ok(product);
+    }
+    op::add_tensor(&op::mul_scalar(&expanded, beta)?, &product, Scalar::Int(1))
+}
+
+/// Sums of booleans are `or`, products `and`.
+fn booleans(self_: &Tensor, product: &Tensor, beta: bool, alpha: bool) -> Result<Tensor> {
+    match (beta, alpha) {
+        (true, true) => op::logical_or(self_, product),
+        (true, false) => op::clone(self_, None),
+        (false, true) => Ok(product.clone()),
+        (false, false) => op::zeros_like(product, None, None, None, None, None),
+    }
+}

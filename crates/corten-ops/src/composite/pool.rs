@@ -1,0 +1,222 @@
+//! Pooling of signals by way of images, and the operators without indices.
+
+use crate::{Tensor, op};
+use corten_core::{MemoryFormat, Result, ensure};
+
+/// Largest element of every window of signals.
+///
+/// # Errors
+/// `Runtime` for geometry that does not fit.
+pub fn max_pool1d(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+) -> Result<Tensor> {
+    check_max_pool1d(self_, kernel_size, stride, padding, dilation, ceil_mode)?;
+    let (out, _) = max_pool1d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)?;
+    Ok(out)
+}
+
+/// [`max_pool1d`] and the position of every maximum.
+///
+/// # Errors
+/// As for `max_pool1d`.
+pub fn max_pool1d_with_indices(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+) -> Result<(Tensor, Tensor)> {
+    check_signal(self_, "max_pool1d")?;
+    let kernel = one(kernel_size, "max_pool1d", "kernel_size")?;
+    let stride = if stride.is_empty() { kernel } else { one(stride, "max_pool1d", "stride")? };
+    let padding = one(padding, "max_pool1d", "padding")?;
+    let dilation = one(dilation, "max_pool1d", "dilation")?;
+    let (out, indices) = op::max_pool2d_with_indices(
+        &op::unsqueeze(self_, -2)?,
+        &[1, kernel],
+        &[1, stride],
+        &[0, padding],
+        &[1, dilation],
+        ceil_mode,
+    )?;
+    Ok((op::squeeze_dim(&out, -2)?, op::squeeze_dim(&indices, -2)?))
+}
+
+fn check_max_pool1d(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+) -> Result<()> {
+    ensure!(
+        self_.dim() == 2 || self_.dim() == 3,
+        Runtime,
+        "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for \
+         input, but got:{:?}",
+        self_.sizes().as_slice()
+    );
+    let kernel = one(kernel_size, "max_pool1d", "kernel_size")?;
+    let stride = if stride.is_empty() { kernel } else { one(stride, "max_pool1d", "stride")? };
+    let padding = one(padding, "max_pool1d", "padding")?;
+    let dilation = one(dilation, "max_pool1d", "dilation")?;
+    let positive = |value: i64, name: &str| {
+        ensure!(value > 0, Runtime, "max_pool1d() {name} must be greater than zero, but got {value}");
+        Ok(())
+    };
+    positive(kernel, "kernel_size")?;
+    positive(stride, "stride")?;
+    ensure!(padding >= 0, Runtime, "max_pool1d() padding must be non-negative, but got {padding}");
+    ensure!(
+        padding <= kernel / 2,
+        Runtime,
+        "max_pool1d() padding should be at most half of kernel size, but got padding={padding} and \
+         kernel_size={kernel}"
+    );
+    positive(dilation, "dilation")?;
+    let extra = if ceil_mode { stride - 1 } else { 0 };
+    let size = self_.size(-1)?;
+    let output = (size + 2 * padding - dilation * (kernel - 1) - 1 + extra).div_euclid(stride) + 1;
+    ensure!(output > 0, Runtime, "max_pool1d() Invalid computed output size: {output}");
+    Ok(())
+}
+
+/// Largest element of every window of images.
+///
+/// # Errors
+/// `Runtime` for geometry that does not fit.
+pub fn max_pool2d(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+) -> Result<Tensor> {
+    Ok(op::max_pool2d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)?.0)
+}
+
+/// Largest element of every window of volumes.
+///
+/// # Errors
+/// `Runtime` for geometry that does not fit.
+pub fn max_pool3d(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+) -> Result<Tensor> {
+    Ok(op::max_pool3d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)?.0)
+}
+
+/// Mean of every window of signals.
+///
+/// # Errors
+/// `Runtime` for geometry that does not fit.
+pub fn avg_pool1d(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+) -> Result<Tensor> {
+    check_signal(self_, "avg_pool1d")?;
+    let kernel = one(kernel_size, "avg_pool1d", "kernel_size")?;
+    let stride = if stride.is_empty() { kernel } else { one(stride, "avg_pool1d", "stride")? };
+    let padding = one(padding, "avg_pool1d", "padding")?;
+    let out = op::avg_pool2d(
+        &op::unsqueeze(self_, -2)?,
+        &[1, kernel],
+        &[1, stride],
+        &[0, padding],
+        ceil_mode,
+        count_include_pad,
+        None,
+    )?;
+    op::squeeze_dim(&out, -2)
+}
+
+/// Means of signals to a given size.
+///
+/// # Errors
+/// `Runtime` for geometry that does not fit.
+pub fn adaptive_avg_pool1d(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
+    check_signal(self_, "adaptive_avg_pool1d")?;
+    let size = one(output_size, "adaptive_avg_pool1d", "output_size")?;
+    op::squeeze_dim(&op::adaptive_avg_pool2d(&op::unsqueeze(self_, -2)?, &[1, size])?, -2)
+}
+
+/// Maxima of signals to a given size, and their positions.
+///
+/// # Errors
+/// `Runtime` for geometry that does not fit.
+pub fn adaptive_max_pool1d(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
+    check_signal(self_, "adaptive_max_pool1d")?;
+    let size = one(output_size, "adaptive_max_pool1d", "output_size")?;
+    let (out, indices) = op::adaptive_max_pool2d(&op::unsqueeze(self_, -2)?, &[1, size])?;
+    Ok((op::squeeze_dim(&out, -2)?, op::squeeze_dim(&indices, -2)?))
+}
+
+/// Means of images to a given size; a size of one is a mean over the image.
+///
+/// # Errors
+/// `Runtime` for geometry that does not fit.
+pub fn adaptive_avg_pool2d(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
+    if output_size != [1, 1] {
+        return op::_adaptive_avg_pool2d(self_, output_size);
+    }
+    let out = op::mean_dim(self_, Some(&[-1, -2]), true, None)?;
+    if self_.suggest_memory_format() == MemoryFormat::ChannelsLast {
+        let (n, c) = (self_.sizes()[0], self_.sizes()[1]);
+        return op::as_strided_(&out, &[n, c, 1, 1], &[c, 1, c, c], None);
+    }
+    Ok(out)
+}
+
+/// Means of volumes to a given size; a size of one is a mean over the volume.
+///
+/// # Errors
+/// `Runtime` for geometry that does not fit.
+pub fn adaptive_avg_pool3d(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
+    if output_size != [1, 1, 1] {
+        return op::_adaptive_avg_pool3d(self_, output_size);
+    }
+    let out = op::mean_dim(self_, Some(&[-1, -2, -3]), true, None)?;
+    if self_.suggest_memory_format() == MemoryFormat::ChannelsLast3d {
+        let (n, c) = (self_.sizes()[0], self_.sizes()[1]);
+        return op::as_strided_(&out, &[n, c, 1, 1, 1], &[c, 1, c, c, c], None);
+    }
+    Ok(out)
+}
+
+fn check_signal(self_: &Tensor, name: &str) -> Result<()> {
+    let rank = self_.dim();
+    ensure!(
+        rank == 2 || rank == 3,
+        Runtime,
+        "Expected 2 to 3 dimensions, but got {rank}-dimensional tensor for argument #1 'self' \
+         (while checking arguments for {name})"
+    );
+    Ok(())
+}
+
+/// The only number of a list.
+fn one(list: &[i64], operator: &str, argument: &str) -> Result<i64> {
+    ensure!(
+        list.len() == 1,
+        Runtime,
+        "{operator}() argument '{argument}' should contain one int (got {})",
+        list.len()
+    );
+    Ok(list[0])
+}

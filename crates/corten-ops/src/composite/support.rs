@@ -1,0 +1,75 @@
+//! What the composites of the heavy families share.
+
+use crate::{Tensor, op};
+use corten_core::{DType, Result, Scalar};
+
+/// The name of a dtype's C++ type as PyTorch prints it in some messages.
+pub fn type_id_name(dtype: DType) -> &'static str {
+    match dtype {
+        DType::UInt8 => "unsigned char",
+        DType::Int8 => "signed char",
+        DType::Int16 => "short int",
+        DType::Int32 => "int",
+        DType::Int64 => "long int",
+        DType::UInt16 => "short unsigned int",
+        DType::UInt32 => "unsigned int",
+        DType::UInt64 => "long unsigned int",
+        DType::Float16 => "c10::Half",
+        DType::BFloat16 => "c10::BFloat16",
+        DType::Float32 => "float",
+        DType::Float64 => "double",
+        DType::Complex32 => "c10::complex<c10::Half>",
+        DType::Complex64 => "c10::complex<float>",
+        DType::Complex128 => "c10::complex<double>",
+        DType::Float8E5m2 => "c10::Float8_e5m2",
+        DType::Float8E4m3fn => "c10::Float8_e4m3fn",
+        other => other.name(),
+    }
+}
+
+/// What is done with the elements of a loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reduction {
+    None,
+    Mean,
+    Sum,
+}
+
+impl Reduction {
+    /// From the number in the schemas.
+    pub(crate) fn of(number: i64) -> Self {
+        match number {
+            1 => Self::Mean,
+            2 => Self::Sum,
+            _ => Self::None,
+        }
+    }
+
+    pub(crate) fn apply(self, values: Tensor) -> Result<Tensor> {
+        match self {
+            Self::None => Ok(values),
+            Self::Mean => op::mean(&values, None),
+            Self::Sum => op::sum(&values, None),
+        }
+    }
+
+    /// The factor of a gradient of `numel` elements.
+    pub(crate) fn share(self, numel: i64) -> f64 {
+        if self == Self::Mean { 1.0 / numel as f64 } else { 1.0 }
+    }
+}
+
+/// Whether gradients of this tensor are recorded.
+pub(crate) fn requires_grad(tensor: &Tensor) -> bool {
+    tensor.autograd_meta().is_some_and(|meta| meta.requires_grad())
+}
+
+/// `number - tensor` as PyTorch computes it, by way of a rank-0 tensor.
+pub(crate) fn number_minus(number: impl Into<Scalar>, tensor: &Tensor) -> Result<Tensor> {
+    op::sub_tensor(&crate::derived::wrapped(number.into())?, tensor, Scalar::Int(1))
+}
+
+/// An undefined tensor counts as absent.
+pub(crate) fn defined(tensor: Option<&Tensor>) -> Option<&Tensor> {
+    tensor.filter(|tensor| tensor.defined())
+}
