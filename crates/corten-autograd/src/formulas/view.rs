@@ -247,12 +247,6 @@ fn places(
     strides: &[i64],
     offset: i64,
 ) -> Result<Tensor> {
-    let all = op::arange(
-        Scalar::Int(needed),
-        Some(DType::Int64),
-        None,
-        Some(like.device()),
-        None,
-    )?;
+    let all = op::arange(Scalar::Int(needed), Some(DType::Int64), None, Some(like.device()), None)?;
     op::reshape(&op::as_strided(&all, sizes, strides, Some(offset))?, &[-1])
 }

@@ -182,10 +182,7 @@ fn linspace_complex<T: Element>(
     steps: i64,
 ) -> Result<()> {
     let (start, end) = (start.to_complex(), end.to_complex());
-    let parts = [
-        Line::new(start.re, end.re, steps),
-        Line::new(start.im, end.im, steps),
-    ];
+    let parts = [Line::new(start.re, end.re, steps), Line::new(start.im, end.im, steps)];
     fill_by_position(iter, |position| {
         T::from_scalar(Scalar::Complex(Complex::new(
             parts[0].fused(position),
@@ -228,8 +225,7 @@ pub fn logspace(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
     let dtype = iter.dtype(0);
     if dtype.is_complex() {
         let (start, end) = (start.to_complex(), end.to_complex());
-        let (re, im) =
-            (Line::new(start.re, end.re, steps), Line::new(start.im, end.im, steps));
+        let (re, im) = (Line::new(start.re, end.re, steps), Line::new(start.im, end.im, steps));
         return match_dtype!(dtype, "logspace_cpu", Complex, T => {
             fill_by_position(iter, |position| {
                 let exponent = Complex::new(re.fused(position), im.fused(position));
@@ -269,19 +265,9 @@ fn triangle(
     self_: &Tensor,
     kept: impl Fn(i64, i64) -> std::ops::Range<i64>,
 ) -> Result<Tensor> {
-    ensure!(
-        self_.dim() >= 2,
-        Runtime,
-        "{name}: input tensor must have at least 2 dimensions"
-    );
+    ensure!(self_.dim() >= 2, Runtime, "{name}: input tensor must have at least 2 dimensions");
     let source = op::contiguous(self_, MemoryFormat::Contiguous)?;
-    let result = op::zeros(
-        &self_.sizes(),
-        Some(self_.dtype()),
-        None,
-        Some(self_.device()),
-        None,
-    )?;
+    let result = op::zeros(&self_.sizes(), Some(self_.dtype()), None, Some(self_.device()), None)?;
     let (rows, columns) = (self_.size(-2)?, self_.size(-1)?);
     if self_.numel() == 0 {
         return Ok(result);

@@ -157,7 +157,7 @@ pub fn set_(self_: &Tensor) -> Result<Tensor> {
 pub fn set_source_storage_(self_: &Tensor, source: &Storage) -> Result<Tensor> {
     let itemsize = self_.itemsize();
     ensure!(
-        source.nbytes() % itemsize == 0,
+        source.nbytes().is_multiple_of(itemsize),
         Runtime,
         "attempted to set storage of size {} as a tensor of item size {itemsize}",
         source.nbytes()

@@ -124,11 +124,7 @@ pub fn type_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// `Runtime` unless there is exactly one element.
 pub fn item(self_: &Tensor) -> Result<Scalar> {
     let numel = self_.numel();
-    ensure!(
-        numel == 1,
-        Runtime,
-        "a Tensor with {numel} elements cannot be converted to Scalar"
-    );
+    ensure!(numel == 1, Runtime, "a Tensor with {numel} elements cannot be converted to Scalar");
     op::_local_scalar_dense(self_)
 }
 

@@ -67,8 +67,5 @@ pub fn diagflat(self_: &Tensor, offset: i64) -> Result<Tensor> {
 /// # Errors
 /// Those of `complex`.
 pub fn polar(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
-    op::complex(
-        &op::mul_tensor(abs, &op::cos(angle)?)?,
-        &op::mul_tensor(abs, &op::sin(angle)?)?,
-    )
+    op::complex(&op::mul_tensor(abs, &op::cos(angle)?)?, &op::mul_tensor(abs, &op::sin(angle)?)?)
 }

@@ -163,11 +163,7 @@ pub fn repeat_interleave_self_tensor(
     } else {
         repeats.clone()
     };
-    ensure!(
-        repeats.dim() == 1,
-        Runtime,
-        "repeats must be 0-dim or 1-dim tensor"
-    );
+    ensure!(repeats.dim() == 1, Runtime, "repeats must be 0-dim or 1-dim tensor");
     ensure!(
         repeats.numel() == length,
         Runtime,
@@ -196,10 +192,7 @@ pub fn repeat_interleave_self_int(
     let place = geometry::wrap_dim(dim, input.dim())?;
     let mut sizes = input.sizes();
     let Some(&length) = sizes.get(place) else {
-        bail!(
-            Index,
-            "Dimension specified as {dim} but tensor has no dimensions"
-        )
+        bail!(Index, "Dimension specified as {dim} but tensor has no dimensions")
     };
     if let Some(given) = output_size {
         ensure!(

@@ -79,7 +79,11 @@ struct Applied {
 fn apply(self_: &Tensor, items: &[IndexItem]) -> Result<Applied> {
     let specified: usize = items.iter().map(IndexItem::dimensions).sum();
     let rank = self_.dim();
-    ensure!(specified <= rank || is_scalar_access(self_, items), Index, "too many indices for tensor of dimension {rank}");
+    ensure!(
+        specified <= rank || is_scalar_access(self_, items),
+        Index,
+        "too many indices for tensor of dimension {rank}"
+    );
     let mut walk = Walk { view: self_.clone(), dim: 0, indices: Vec::new(), pending: 0 };
     for item in items {
         match item {

@@ -92,8 +92,7 @@ impl TensorIteratorConfig {
 
     /// The rules of `eq`: inputs are promoted, the result is boolean unless `out` says otherwise.
     pub fn comparison(out: Option<&Tensor>) -> Self {
-        let config =
-            Self::new().allow_cpu_scalars(true).promote_inputs_to_common_dtype(true);
+        let config = Self::new().allow_cpu_scalars(true).promote_inputs_to_common_dtype(true);
         match out.filter(|out| out.defined()) {
             None => config.declare_static_dtype(DType::Bool),
             Some(out) => config.cast_common_dtype_to_outputs(out.dtype() != DType::Bool),

@@ -173,9 +173,10 @@ impl TensorIterator {
         let (inner_size, outer_size) = (self.shape[inner], self.shape[outer]);
         inner_size == 1
             || outer_size == 1
-            || self.operands.iter().all(|operand| {
-                inner_size * operand.strides[inner] == operand.strides[outer]
-            })
+            || self
+                .operands
+                .iter()
+                .all(|operand| inner_size * operand.strides[inner] == operand.strides[outer])
     }
 
     fn move_strides(&mut self, from: usize, to: usize) {
@@ -246,9 +247,7 @@ pub(crate) fn preserved_strides(tensor: &TensorBase) -> Dims {
         return old;
     }
     let mut order: Dims = (0..sizes.len() as i64).rev().collect();
-    sort_dimensions(&mut order, |a, b| {
-        compare_strides((sizes[a], sizes[b]), (old[a], old[b]))
-    });
+    sort_dimensions(&mut order, |a, b| compare_strides((sizes[a], sizes[b]), (old[a], old[b])));
     let mut strides: Dims = smallvec![0; sizes.len()];
     let mut step = 1;
     for &dim in &order {

@@ -10,6 +10,9 @@ use std::ops::Range;
 /// inner ones, then all outer ones), and the inner and outer sizes.
 type Loop<'a> = dyn Fn(&[*mut u8], &[i64], i64, i64) -> Result<()> + Sync + 'a;
 
+/// A [`Loop`] for one thread.
+type LoopMut<'a> = dyn FnMut(&[*mut u8], &[i64], i64, i64) -> Result<()> + 'a;
+
 /// What a loop may return: nothing, or a `Result`.
 pub trait LoopOutcome {
     /// The outcome as a result.
@@ -161,7 +164,7 @@ impl Walk {
         &self,
         base: &[*mut u8],
         range: Range<i64>,
-        body: &mut dyn FnMut(&[*mut u8], &[i64], i64, i64) -> Result<()>,
+        body: &mut LoopMut<'_>,
     ) -> Result<()> {
         let block = &self.strides[..2 * self.count];
         if self.shape.len() <= 1 {

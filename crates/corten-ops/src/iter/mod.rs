@@ -20,10 +20,10 @@ mod types;
 mod tests;
 
 pub use config::TensorIteratorConfig;
+pub(crate) use layout::preserved_strides;
 pub use loops::LoopOutcome;
 pub use reduce::ReducedSlice;
 pub use resize::{resize_output, resize_to};
-pub(crate) use layout::preserved_strides;
 pub(crate) use types::{allocate, copy_plain, read_scalar};
 
 use crate::Tensor;

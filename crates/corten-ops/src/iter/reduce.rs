@@ -101,9 +101,8 @@ impl TensorIterator {
         &mut self,
         body: impl Fn(&[*mut u8], &[i64], i64, i64) -> Result<()> + Sync,
     ) -> Result<()> {
-        let serial = self.numel < GRAIN
-            || parallel::num_threads() == 1
-            || parallel::in_parallel_region();
+        let serial =
+            self.numel < GRAIN || parallel::num_threads() == 1 || parallel::in_parallel_region();
         let dim = self.dim_for_threads();
         if serial {
             self.serial_for_each(&body, 0..self.numel)
@@ -137,8 +136,10 @@ impl TensorIterator {
 
     /// The largest dimension that is kept, or any when every dimension is reduced.
     fn dim_for_threads(&self) -> usize {
-        let rank = (0..self.shape.len()).map(|dim| (!self.is_dim_reduced(dim), self.shape[dim], dim));
-        rank.max_by_key(|&(kept, size, dim)| (kept, size, std::cmp::Reverse(dim))).map_or(0, |r| r.2)
+        let rank =
+            (0..self.shape.len()).map(|dim| (!self.is_dim_reduced(dim), self.shape[dim], dim));
+        rank.max_by_key(|&(kept, size, dim)| (kept, size, std::cmp::Reverse(dim)))
+            .map_or(0, |r| r.2)
     }
 
     fn reduce_in_two_passes(

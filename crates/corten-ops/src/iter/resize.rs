@@ -40,8 +40,7 @@ pub fn resize_to(tensor: &Tensor, sizes: &[i64], strides: Option<&[i64]>) -> Res
     let offset = tensor.storage_offset();
     let numel = geometry::checked_numel(sizes)?;
     if numel != 0 {
-        let needed =
-            geometry::storage_bytes_needed(sizes, &strides, tensor.itemsize(), offset)?;
+        let needed = geometry::storage_bytes_needed(sizes, &strides, tensor.itemsize(), offset)?;
         let storage = tensor.storage()?;
         if needed > storage.nbytes() {
             storage.resize(needed)?;

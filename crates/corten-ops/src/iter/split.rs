@@ -10,7 +10,7 @@ impl TensorIterator {
         self.numel <= limit
             && self.operands.iter().all(|operand| {
                 let extents = self.shape.iter().zip(&operand.strides);
-                1 + extents.map(|(&size, &stride)| (size - 1) * stride.abs()).sum::<i64>() <= limit
+                extents.map(|(&size, &stride)| (size - 1) * stride.abs()).sum::<i64>() < limit
             })
     }
 

@@ -57,7 +57,8 @@ fn operand(shape: &[i64], plan: &Plan, salt: i64) -> Tensor {
 fn element(tensor: &Tensor, index: &[i64]) -> i64 {
     let (sizes, strides) = (tensor.sizes(), tensor.strides());
     let own = &index[index.len() - sizes.len()..];
-    let place = |((&i, &size), &stride): ((&i64, &i64), &i64)| if size == 1 { 0 } else { i * stride };
+    let place =
+        |((&i, &size), &stride): ((&i64, &i64), &i64)| if size == 1 { 0 } else { i * stride };
     let offset: i64 = own.iter().zip(&sizes).zip(&strides).map(place).sum();
     let one = tensor.as_view_of(&[], &[], tensor.storage_offset() + offset).unwrap();
     Reader::<i64>::new(&one).unwrap()[0]
@@ -114,11 +115,12 @@ fn check_walk(shape: &[i64], a: &Plan, b: &Plan, linear: bool) {
 }
 
 fn shape_and_plans() -> impl Strategy<Value = (Vec<i64>, Plan, Plan)> {
-    prop::collection::vec(prop::sample::select(vec![1_i64, 2, 3, 4, 0]), 0..5)
-        .prop_flat_map(|shape| {
+    prop::collection::vec(prop::sample::select(vec![1_i64, 2, 3, 4, 0]), 0..5).prop_flat_map(
+        |shape| {
             let rank = shape.len();
             (Just(shape), plan(rank), plan(rank))
-        })
+        },
+    )
 }
 
 proptest! {
@@ -213,7 +215,8 @@ fn a_reduction_split_along_a_reduced_dim_accumulates() {
 #[test]
 fn errors_are_in_the_words_of_pytorch() {
     let (a, b) = (meta(&[2], &[1]), meta(&[3], &[1]));
-    let build = |config: TensorIteratorConfig| config.build().map(drop).unwrap_err().message().to_owned();
+    let build =
+        |config: TensorIteratorConfig| config.build().map(drop).unwrap_err().message().to_owned();
     let binary = TensorIteratorConfig::binary;
     assert_eq!(
         build(binary().add_output(None).add_input(&a).add_input(&b)),
@@ -231,7 +234,9 @@ fn errors_are_in_the_words_of_pytorch() {
          memory location. Please clone() the tensor before performing the operation."
     );
     let ints: Tensor =
-        TensorBase::empty(&[2], TensorOptions::new().device(Device::META).dtype(DType::Int32)).unwrap().into();
+        TensorBase::empty(&[2], TensorOptions::new().device(Device::META).dtype(DType::Int32))
+            .unwrap()
+            .into();
     assert_eq!(
         build(binary().add_output(Some(&ints)).add_input(&a).add_input(&a)),
         "result type Float can't be cast to the desired output type Int"

@@ -4,8 +4,8 @@ use super::config::Rules;
 use super::{Inline, Operand, TensorIterator};
 use crate::{Tensor, derived, op};
 use corten_core::{
-    BelowADInplaceOrViewGuard, DType, Device, Element, Result, ResultTypeState,
-    Scalar, TensorBase, bail, bug, can_cast, default_dtype, ensure, match_dtype,
+    BelowADInplaceOrViewGuard, DType, Device, Element, Result, ResultTypeState, Scalar, TensorBase,
+    bail, bug, can_cast, default_dtype, ensure, match_dtype,
 };
 
 /// What the config fixes beforehand.
@@ -96,8 +96,7 @@ impl TensorIterator {
     }
 
     fn check_same_dtype(&self, survey: &Survey) -> Result<()> {
-        let other_output =
-            survey.output != DType::Undefined && survey.output != self.common_dtype;
+        let other_output = survey.output != DType::Undefined && survey.output != self.common_dtype;
         if !(survey.inputs_differ || survey.outputs_differ || other_output) {
             return Ok(());
         }
@@ -170,7 +169,11 @@ impl Operand {
             }
         }
         if common.is_meta() {
-            bail!(Runtime, "Tensor on device {} is not on the expected device {common}!", self.device);
+            bail!(
+                Runtime,
+                "Tensor on device {} is not on the expected device {common}!",
+                self.device
+            );
         }
         bail!(
             Runtime,
@@ -289,4 +292,3 @@ pub(crate) fn copy_plain(to: &Tensor, from: &Tensor) -> Result<()> {
     op::copy_(to, from, false)?;
     Ok(())
 }
-

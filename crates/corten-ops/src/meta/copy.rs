@@ -72,8 +72,5 @@ pub fn fill(self_: &Tensor, value: Scalar, out: Option<&Tensor>) -> Result<Tenso
 /// `numel` elements at a time of `tensor` in logical order; for factories that write by position.
 pub(super) fn linear(tensor: &Tensor) -> Result<TensorIterator> {
     geometry::assert_no_internal_overlap(tensor)?;
-    TensorIteratorConfig::nullary()
-        .enforce_linear_iteration(true)
-        .add_output(Some(tensor))
-        .build()
+    TensorIteratorConfig::nullary().enforce_linear_iteration(true).add_output(Some(tensor)).build()
 }

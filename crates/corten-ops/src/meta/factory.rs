@@ -48,11 +48,7 @@ pub(crate) fn arange_size(start: Scalar, end: Scalar, step: Scalar, dtype: DType
     } else {
         ((b - a) / s).ceil()
     };
-    ensure!(
-        size >= 0.0 && size <= i64::MAX as f64,
-        Runtime,
-        "invalid size, possible overflow?"
-    );
+    ensure!(size >= 0.0 && size <= i64::MAX as f64, Runtime, "invalid size, possible overflow?");
     Ok(size as i64)
 }
 

@@ -75,10 +75,7 @@ pub fn masked_fill(
     out: Option<&Tensor>,
 ) -> Result<TensorIterator> {
     let target = fill_target(self_, mask, out)?;
-    masked_config(&target, mask)?
-        .add_input_scalar(value, self_.dtype())?
-        .add_input(&target)
-        .build()
+    masked_config(&target, mask)?.add_input_scalar(value, self_.dtype())?.add_input(&target).build()
 }
 
 /// `masked_fill.Tensor`: a rank-0 tensor's value where the mask is true.

@@ -154,16 +154,6 @@ pub fn comparison(self_: &Tensor, other: &Tensor, out: Option<&Tensor>) -> Resul
 ///
 /// # Errors
 /// Those of [`TensorIteratorConfig::build`].
-pub fn ternary(
-    a: &Tensor,
-    b: &Tensor,
-    c: &Tensor,
-    out: Option<&Tensor>,
-) -> Result<TensorIterator> {
-    TensorIteratorConfig::ternary()
-        .add_output(out)
-        .add_input(a)
-        .add_input(b)
-        .add_input(c)
-        .build()
+pub fn ternary(a: &Tensor, b: &Tensor, c: &Tensor, out: Option<&Tensor>) -> Result<TensorIterator> {
+    TensorIteratorConfig::ternary().add_output(out).add_input(a).add_input(b).add_input(c).build()
 }

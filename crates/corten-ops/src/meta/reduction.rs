@@ -113,7 +113,8 @@ impl<'a> Reduce<'a> {
         }
         let (sizes, strides) = (out.sizes(), out.strides());
         let mut kept = sizes.iter().zip(&strides).map(|(&size, &stride)| (size, stride));
-        let dims = self.reduced.iter().map(|&r| if r { (1, 0) } else { kept.next().unwrap_or((1, 0)) });
+        let dims =
+            self.reduced.iter().map(|&r| if r { (1, 0) } else { kept.next().unwrap_or((1, 0)) });
         let (sizes, strides): (Vec<i64>, Vec<i64>) = dims.unzip();
         Ok(out.as_view_of(&sizes, &strides, out.storage_offset())?.into())
     }

@@ -2,11 +2,11 @@
 
 use super::options;
 use crate::{Tensor, op};
+use corten_core::KeySet;
 use corten_core::{
     DType, Device, Element, Layout, Result, Scalar, Storage, TensorBase, Writer,
     default_complex_dtype, default_dtype, ensure, geometry, match_dtype, promote_types,
 };
-use corten_core::KeySet;
 
 /// A tensor over the elements of a vector, row-major, without a copy.
 ///

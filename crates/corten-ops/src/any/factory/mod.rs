@@ -14,14 +14,14 @@ pub use constant::{
     ones_like, ones_out, scalar_tensor, zero_, zeros, zeros_like, zeros_out,
 };
 pub use construct::{from_scalars, from_vec, infer_dtype};
-pub use empty::{
-    empty, empty_like, empty_out, empty_strided, new_empty, new_empty_strided,
-};
+pub use empty::{empty, empty_like, empty_out, empty_strided, new_empty, new_empty_strided};
 pub use range::{
     arange, arange_end, arange_start, linspace, linspace_scalar_tensor, linspace_tensor_scalar,
     linspace_tensor_tensor, logspace,
 };
-pub use special::{complex, diag_embed, eye, eye_m, eye_m_out, eye_out, tril_indices, triu_indices};
+pub use special::{
+    complex, diag_embed, eye, eye_m, eye_m_out, eye_out, tril_indices, triu_indices,
+};
 
 use crate::{Tensor, op};
 use corten_core::{

@@ -80,9 +80,16 @@ pub fn unfold_backward(
         return Ok(grad);
     }
     let dim = corten_core::geometry::wrap_dim(dim, input_sizes.len())?;
-    let positions = op::arange(input_sizes[dim].into(), Some(corten_core::DType::Int64), None, Some(Device::CPU), None)?;
+    let positions = op::arange(
+        input_sizes[dim].into(),
+        Some(corten_core::DType::Int64),
+        None,
+        Some(Device::CPU),
+        None,
+    )?;
     let index = op::reshape(&super::unfold(&positions, 0, size, step)?, &[-1])?;
-    let index = op::to_dtype_layout(&index, None, None, Some(grad_in.device()), None, false, false, None)?;
+    let index =
+        op::to_dtype_layout(&index, None, None, Some(grad_in.device()), None, false, false, None)?;
     // Windows and the places in them, side by side, then as one dimension in the place of `dim`.
     let last = grad_in.dim() as i64 - 1;
     let windows = op::movedim_int(grad_in, last, dim as i64 + 1)?;

@@ -48,10 +48,7 @@ fn reinterpreted(
 fn check_last_dim(self_: &Tensor, dtype: DType) -> Result<usize> {
     let (from, to) = (self_.dtype().type_name(), dtype.type_name());
     let Some(last) = self_.dim().checked_sub(1) else {
-        bail!(
-            Runtime,
-            "self.dim() cannot be 0 to view {from} as {to} (different element sizes)"
-        )
+        bail!(Runtime, "self.dim() cannot be 0 to view {from} as {to} (different element sizes)")
     };
     let stride = self_.strides()[last];
     ensure!(
@@ -169,11 +166,7 @@ pub fn view_as_complex(self_: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// `Runtime` for tensors that are not complex.
 pub fn conj_view(self_: &Tensor) -> Result<Tensor> {
-    ensure!(
-        self_.dtype().is_complex(),
-        Runtime,
-        "_conj is only supported for complex tensors"
-    );
+    ensure!(self_.dtype().is_complex(), Runtime, "_conj is only supported for complex tensors");
     toggled(self_, DispatchKey::Conjugate)
 }
 

@@ -9,11 +9,7 @@ use corten_core::{DType, Result, ensure};
 /// `Runtime` for scalars and for a count that is not positive.
 pub fn chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
     ensure!(self_.dim() > 0, Runtime, "chunk expects at least a 1-dimensional tensor");
-    ensure!(
-        chunks > 0,
-        Runtime,
-        "chunk expects `chunks` to be greater than 0, got: {chunks}"
-    );
+    ensure!(chunks > 0, Runtime, "chunk expects `chunks` to be greater than 0, got: {chunks}");
     let size = self_.size(dim)?;
     let piece = (size + chunks - 1) / chunks;
     if piece == 0 && size == 0 {
@@ -30,11 +26,7 @@ pub fn chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
 /// Those of [`chunk`].
 pub fn unsafe_chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
     ensure!(self_.dim() > 0, Runtime, "chunk expects at least a 1-dimensional tensor");
-    ensure!(
-        chunks > 0,
-        Runtime,
-        "chunk expects `chunks` to be greater than 0, got: {chunks}"
-    );
+    ensure!(chunks > 0, Runtime, "chunk expects `chunks` to be greater than 0, got: {chunks}");
     let size = self_.size(dim)?;
     let piece = (size + chunks - 1) / chunks;
     if piece == 0 && size == 0 {
@@ -69,11 +61,7 @@ fn check_rank(self_: &Tensor) -> Result<()> {
 pub fn tensor_split_sections(self_: &Tensor, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
     check_rank(self_)?;
     let size = self_.size(dim)?;
-    ensure!(
-        sections > 0,
-        Runtime,
-        "number of sections must be larger than 0, got {sections}"
-    );
+    ensure!(sections > 0, Runtime, "number of sections must be larger than 0, got {sections}");
     let (least, longer) = (size / sections, size % sections);
     let mut start = 0;
     let piece = |index| {
@@ -134,7 +122,13 @@ pub fn tensor_split_tensor(self_: &Tensor, split: &Tensor, dim: i64) -> Result<V
 }
 
 /// Fails unless the tensor has the rank, and the dimension the size, that a split needs.
-fn check_split(name: &str, self_: &Tensor, rank: usize, dim: usize, sections: Option<i64>) -> Result<()> {
+fn check_split(
+    name: &str,
+    self_: &Tensor,
+    rank: usize,
+    dim: usize,
+    sections: Option<i64>,
+) -> Result<()> {
     let sizes = self_.sizes();
     ensure!(
         sizes.len() >= rank,

@@ -1,9 +1,7 @@
 //! Shapes given in other ways than to `view` and `expand`.
 
 use crate::{Tensor, op};
-use corten_core::{
-    Dims, Error, ErrorKind, MemoryFormat, Result, bail, ensure, err, geometry,
-};
+use corten_core::{Dims, Error, ErrorKind, MemoryFormat, Result, bail, ensure, err, geometry};
 
 /// The same elements in another shape: a view where strides can express it, else a copy.
 ///
@@ -74,7 +72,8 @@ pub fn unflatten(self_: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
              dimensions"
         )
     };
-    let parts = geometry::infer_size(sizes, whole).map_err(|error| unflatten_error(error, sizes, dim, whole))?;
+    let parts = geometry::infer_size(sizes, whole)
+        .map_err(|error| unflatten_error(error, sizes, dim, whole))?;
     let mut shape: Dims = old[..dim].into();
     shape.extend_from_slice(&parts);
     shape.extend_from_slice(&old[dim + 1..]);
@@ -82,7 +81,9 @@ pub fn unflatten(self_: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
 }
 
 fn unflatten_error(error: Error, sizes: &[i64], dim: usize, whole: i64) -> Error {
-    if error.kind() == ErrorKind::Runtime && error.message().contains("is invalid for input of size") {
+    if error.kind() == ErrorKind::Runtime
+        && error.message().contains("is invalid for input of size")
+    {
         return err!(
             Runtime,
             "unflatten: Provided sizes {sizes:?} don't multiply up to the size of dim {dim} \
