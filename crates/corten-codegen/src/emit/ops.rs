@@ -9,50 +9,64 @@ use crate::schema::Schema;
 
 mod method;
 
+/// What the parts of the file see.
+const PRELUDE: &str = "\
+#[allow(unused_imports)]
+mod prelude {
+    pub(super) use crate::core::{
+        Complex, DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Storage,
+    };
+    pub(super) use crate::meta::{Domain, Promote};
+    pub(super) use crate::stub::{Stub, run1, run2, run3, run4};
+    pub(super) use crate::{*, any, composite, derived, meta};
+    pub(super) use super::{kernel, op, sig, stubs};
+}
+#[allow(unused_imports)]
+use prelude::*;
+
+";
+
 /// Generates the file.
 pub fn ops(registry: &Registry) -> Generated {
     let (mut output, mut signatures) = (Output::default(), Signatures::default());
+    let mut statics = Vec::new();
     for op in &registry.ops {
-        for (_, schema) in op.forms() {
-            match Signature::of(schema) {
-                Ok(signature) => signatures.add(&signature),
-                Err(message) => output.mistakes.push(op.mistake(message)),
+        let pieces = operator(registry, op);
+        if pieces.is_ok() {
+            for (_, schema) in op.forms() {
+                statics.push(format!("&{}", static_name(schema)));
+                signatures.extend(Signature::of(schema));
             }
         }
-        output.add(op, operator(registry, op));
+        output.add(op, pieces);
     }
-    let statics: Vec<String> = registry
-        .ops
-        .iter()
-        .flat_map(|op| op.forms().map(|(_, schema)| format!("&{}", static_name(schema))))
-        .collect();
-    let prelude = "use crate::{*, any, composite, derived, meta, stub::{self, Stub, run1, run2, run3, run4}};\n\
-        use crate::core::{Complex, DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Storage};\n\
-        use crate::meta::{Domain, Promote};";
-    let module = |name: &str, visibility: &str, doc: &str, items: &str| {
-        let head = "#[allow(unused_imports)] use super::prelude::*;\n";
-        format!(
-            "/// {doc}\n{visibility} mod {name} {{\n{}}}\n\n",
-            indented(&format!("{head}{items}"))
-        )
-    };
     let all = format!(
-        "/// Every overload, in the order of declaration.\npub static OPS: &[&dyn AnyOp] = &[{}];\n",
+        "/// Every overload, in the order of declaration.
+        pub static OPS: &[&dyn AnyOp] = &[{}];",
         statics.join(", ")
     );
-    let op_items = format!("{}\n{}", output.items(Place::Op), super::formatted(&all));
+    let functions = format!("{}\n{}", output.items(Place::Op), super::formatted(&all));
     let text = [
-        HEADER.to_owned(),
-        format!("#[allow(unused_imports)]\nmod prelude {{\n{}\n    pub(super) use super::{{op, sig, stubs, kernel}};\n}}\n\n", indented(&prelude.replace("use ", "pub(super) use "))),
-        module("sig", "pub", "The function types of the operators.", &signatures.items()),
-        module("op", "pub", "The operators: typed functions over all arguments, and statics.", &op_items),
-        module("stubs", "pub", "The loops of iterator operators.", &output.items(Place::Stubs)),
-        module("kernel", "pub(crate)", "What operators do on every backend.", &output.items(Place::Kernel)),
-        format!("#[allow(unused_imports)]\nuse prelude::*;\n\nimpl crate::Tensor {{\n{}}}\n\n", indented(&output.methods())),
-        output.register("/// Registers what the meta device does where no iterator knows it.\npub(crate) fn register()", ""),
+        HEADER,
+        PRELUDE,
+        &module("The function types of the operators.", "pub mod sig", &signatures.items()),
+        &module("The operators: functions and statics.", "pub mod op", &functions),
+        &module("The loops of iterators.", "pub mod stubs", &output.items(Place::Stubs)),
+        &module("What runs everywhere.", "pub(crate) mod kernel", &output.items(Place::Kernel)),
+        &format!("impl crate::Tensor {{\n{}}}\n\n", indented(&output.methods())),
+        &output.register(
+            "/// Registers what the meta device does where no iterator knows it.
+            pub(crate) fn register()",
+            "",
+        ),
     ]
     .concat();
     output.finish(text)
+}
+
+fn module(doc: &str, head: &str, items: &str) -> String {
+    let items = indented(&format!("#[allow(unused_imports)]\nuse super::prelude::*;\n\n{items}"));
+    format!("/// {doc}\n{head} {{\n{items}}}\n\n")
 }
 
 impl Output {

@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub(super) struct Signatures(BTreeMap<String, Signature>);
 
-impl Signatures {
-    pub(super) fn add(&mut self, signature: &Signature) {
-        self.0.entry(signature.name()).or_insert_with(|| signature.clone());
+impl Extend<Signature> for Signatures {
+    fn extend<I: IntoIterator<Item = Signature>>(&mut self, signatures: I) {
+        self.0.extend(signatures.into_iter().map(|signature| (signature.name(), signature)));
     }
+}
 
+impl Signatures {
     /// The items of `mod sig`.
     pub(super) fn items(&self) -> String {
         let items: Vec<String> =

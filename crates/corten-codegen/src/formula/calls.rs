@@ -18,14 +18,10 @@ pub struct FormulaFunction {
     /// The types of the parameters, or the text of the first one that formulas cannot pass.
     pub parameters: Result<Vec<Ty>, String>,
     /// The results: one type, or several of a tuple; or the text of one that formulas cannot use.
-    pub results: Result<Vec<FormulaResult>, String>,
+    pub results: Result<Vec<Ty>, String>,
     /// Whether it returns a `Result`.
     pub fallible: bool,
 }
-
-/// One result of a formula function, owned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FormulaResult(pub Ty);
 
 /// All formula functions.
 #[derive(Debug, Default)]
@@ -118,19 +114,19 @@ fn argument_of<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
     }
 }
 
-fn result_types(ty: &Type) -> Result<Vec<FormulaResult>, String> {
+fn result_types(ty: &Type) -> Result<Vec<Ty>, String> {
     match ty {
         Type::Tuple(tuple) => tuple.elems.iter().map(result_type).collect(),
         one => Ok(vec![result_type(one)?]),
     }
 }
 
-fn result_type(ty: &Type) -> Result<FormulaResult, String> {
+fn result_type(ty: &Type) -> Result<Ty, String> {
     let text = ty.to_token_stream().to_string();
     let listed = argument_of(ty, "Vec").map(|inner| inner.to_token_stream().to_string());
     let read = match listed {
         Some(element) => Ty::from_parameter(&format!("&[{element}]")),
         None => Ty::from_parameter(&text),
     };
-    read.map(FormulaResult).ok_or(text)
+    read.ok_or(text)
 }

@@ -302,7 +302,7 @@ impl Scope<'_> {
                 return Err(format!("`{op}` is for truth values"));
             }
             let text = format!("({} {op} {})", left.text, right.text);
-            return Ok(left.join(right, text).passed_as(BOOL));
+            return Ok(left.join(right, text).retyped(BOOL));
         }
         let whole = |code: &Code| code.is(INT) || code.kind == Kind::Integer;
         let (ty, sides) = match whole(&left) && whole(&right) {
@@ -312,12 +312,12 @@ impl Scope<'_> {
         let (Some((a, _)), Some((b, _))) = sides else {
             if !arithmetic && left.comparable(&right) {
                 let text = format!("({} {op} {})", left.text, right.text);
-                return Ok(left.join(right, text).passed_as(BOOL));
+                return Ok(left.join(right, text).retyped(BOOL));
             }
             return Err(format!("no `{op}` for {} and {}", left.describe(), right.describe()));
         };
         let text = format!("({a} {op} {b})");
-        Ok(left.join(right, text).passed_as(if arithmetic { ty } else { BOOL }))
+        Ok(left.join(right, text).retyped(if arithmetic { ty } else { BOOL }))
     }
 
     fn branch(&self, condition: &Expr, then: &Expr, otherwise: &Expr) -> Result<Code, String> {
@@ -402,7 +402,7 @@ impl Scope<'_> {
     fn list_metadata(&self, receiver: &Expr, code: &Code, name: &str) -> Option<Code> {
         let Some(parameter) = self.argument_of(receiver).filter(|p| p.ty == TENSORS) else {
             let length = code.clone().map(|text| format!("({text}.len() as i64)"));
-            return (name == "len").then(|| length.passed_as(INT));
+            return (name == "len").then(|| length.retyped(INT));
         };
         let row = LIST_METADATA.iter().find(|row| row.0 == name);
         let (method, read) = row.copied()?;
@@ -429,8 +429,7 @@ impl Scope<'_> {
                 .ok_or_else(|| overload::no_fit(&function.path, &arguments))?;
             let question = if function.fallible { "?" } else { "" };
             let text = format!("crate::{}({}){question}", function.path, passed.join(", "));
-            let types: Vec<Ty> = results.iter().map(|result| result.0).collect();
-            return Ok(Code::result(text, &types, &arguments));
+            return Ok(Code::result(text, results, &arguments));
         }
         self.operator(name, arguments)
     }

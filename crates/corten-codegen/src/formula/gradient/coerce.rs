@@ -37,13 +37,10 @@ impl Code {
         self
     }
 
+    /// The same text as a value of another type.
     pub(super) fn retyped(mut self, ty: Ty) -> Self {
         self.kind = Kind::Known(ty, Form::Passed);
         self
-    }
-
-    pub(super) fn passed_as(self, ty: Ty) -> Self {
-        self.retyped(ty)
     }
 
     pub(super) fn owned(mut self, ty: Ty) -> Self {
