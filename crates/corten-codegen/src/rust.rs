@@ -259,12 +259,9 @@ pub fn identifier(name: &str) -> String {
     if KEYWORDS.contains(&name) { format!("{name}_") } else { name.to_owned() }
 }
 
-/// The function of an overload: `add_.Tensor` is `add__tensor`.
+/// The function of an overload: `add_.Tensor` is `add__tensor`, `mT` is `mt`.
 pub fn function_name(schema: &Schema) -> String {
-    match schema.overload.as_str() {
-        "" => identifier(&schema.name),
-        overload => format!("{}_{}", schema.name, overload.to_ascii_lowercase()),
-    }
+    identifier(&schema.full_name().replace('.', "_").to_ascii_lowercase())
 }
 
 /// The static of an overload: the function's name in capitals.

@@ -106,7 +106,7 @@ fn derived_name(registry: &Registry, op: &Op) -> String {
         None => others.len() == 1,
     };
     if bare {
-        return name.clone();
+        return name.to_ascii_lowercase();
     }
     // `fill_.Scalar` is `fill_scalar_`: the underscore of an in-place name stays last.
     let (stem, end) = match op.schema.is_inplace_name() {
