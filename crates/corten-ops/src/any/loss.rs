@@ -35,12 +35,13 @@ pub fn mse_loss_backward(
 ///
 /// # Errors
 /// `Runtime` for a negative `beta` or shapes that do not broadcast.
-pub fn smooth_l1_loss(self_: &Tensor, target: &Tensor, reduction: i64, beta: f64) -> Result<Tensor> {
-    ensure!(
-        beta >= 0.0,
-        Runtime,
-        "smooth_l1_loss does not support negative values for beta."
-    );
+pub fn smooth_l1_loss(
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+    beta: f64,
+) -> Result<Tensor> {
+    ensure!(beta >= 0.0, Runtime, "smooth_l1_loss does not support negative values for beta.");
     let distance = op::abs(&op::sub_tensor(self_, target, ONE)?)?;
     ensure_float(&distance, "smooth_l1_cpu")?;
     if beta == 0.0 {
@@ -74,11 +75,7 @@ pub fn smooth_l1_loss_backward(
 /// # Errors
 /// `Runtime` for a `delta` that is not positive or shapes that do not broadcast.
 pub fn huber_loss(self_: &Tensor, target: &Tensor, reduction: i64, delta: f64) -> Result<Tensor> {
-    ensure!(
-        delta > 0.0,
-        Runtime,
-        "huber_loss does not support non-positive values for delta."
-    );
+    ensure!(delta > 0.0, Runtime, "huber_loss does not support non-positive values for delta.");
     let distance = op::abs(&op::sub_tensor(self_, target, ONE)?)?;
     ensure_float(&distance, "huber_cpu")?;
     Reduction::of(reduction).apply(bent(&distance, delta)?)

@@ -3,9 +3,14 @@
 
 pub mod combine;
 pub mod copy;
+pub mod dropout;
 pub mod factory;
 pub mod index;
+pub mod loss;
+pub mod matmul;
+pub mod pad;
 pub mod pointwise;
 pub mod random;
 pub mod reduce;
+pub mod softmax;
 pub mod view;

@@ -130,9 +130,16 @@ fn fused(
     let mask = attn_mask.map(|mask| as_bias(mask, query)).transpose()?;
     let mask = mask.as_ref();
     let unbatched = query.dim() == 3;
-    let batch = |tensor: &Tensor| if unbatched { op::unsqueeze(tensor, 0) } else { Ok(tensor.clone()) };
+    let batch =
+        |tensor: &Tensor| if unbatched { op::unsqueeze(tensor, 0) } else { Ok(tensor.clone()) };
     let (out, _) = op::_scaled_dot_product_flash_attention_for_cpu(
-        &batch(query)?, &batch(key)?, &batch(value)?, 0.0, is_causal, mask, scale,
+        &batch(query)?,
+        &batch(key)?,
+        &batch(value)?,
+        0.0,
+        is_causal,
+        mask,
+        scale,
     )?;
     if unbatched { op::squeeze_dim(&out, 0) } else { Ok(out) }
 }

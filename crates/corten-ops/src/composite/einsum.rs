@@ -40,7 +40,9 @@ pub fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Resul
 fn steps(path: Option<&[i64]>, count: usize) -> Result<Vec<(usize, usize)>> {
     let Some(path) = path.filter(|path| !path.is_empty()) else {
         // From left to right; the running product is last.
-        return Ok((0..count.saturating_sub(1)).map(|i| if i == 0 { (0, 1) } else { (count - 1 - i, 0) }).collect());
+        return Ok((0..count.saturating_sub(1))
+            .map(|i| if i == 0 { (0, 1) } else { (count - 1 - i, 0) })
+            .collect());
     };
     ensure!(
         path.len() == 2 * (count - 1),
@@ -246,7 +248,7 @@ fn output_labels(text: &str, inputs: &[Vec<Label>], covered: usize) -> Result<Ve
         Some((before, after)) => (before, Some(after)),
         None => (text, None),
     };
-    let mut push = |byte: u8, labels: &mut Vec<Label>| {
+    let push = |byte: u8, labels: &mut Vec<Label>| {
         let label = Label::Letter(byte);
         ensure!(
             byte.is_ascii_alphabetic(),

@@ -45,12 +45,7 @@ pub fn nll_loss_nd(
     ignore_index: i64,
 ) -> Result<Tensor> {
     let (sizes, targets) = (self_.sizes(), target.sizes());
-    ensure!(
-        !sizes.is_empty(),
-        Value,
-        "Expected 1 or more dimensions (got {})",
-        sizes.len()
-    );
+    ensure!(!sizes.is_empty(), Value, "Expected 1 or more dimensions (got {})", sizes.len());
     if sizes.len() != 1 && targets.first() != Some(&sizes[0]) {
         bail!(
             Value,
@@ -109,7 +104,13 @@ pub fn cross_entropy_loss(
             Runtime,
             "ignore_index is not supported for floating point target"
         );
-        return with_probabilities(self_, target, weight, Reduction::of(reduction), label_smoothing);
+        return with_probabilities(
+            self_,
+            target,
+            weight,
+            Reduction::of(reduction),
+            label_smoothing,
+        );
     }
     if label_smoothing > 0.0 {
         ensure!(
@@ -173,7 +174,9 @@ fn with_probabilities(
         losses = op::mul_tensor(&losses, &spread_weight(weight, self_)?)?;
     }
     match reduction {
-        Reduction::None => op::neg(&op::sum_dim_intlist(&losses, Some(&[dim as i64]), false, None)?),
+        Reduction::None => {
+            op::neg(&op::sum_dim_intlist(&losses, Some(&[dim as i64]), false, None)?)
+        }
         Reduction::Sum => op::neg(&op::sum(&losses, None)?),
         Reduction::Mean => {
             // 0 / 0 for an empty batch, as for class indices.
@@ -205,7 +208,10 @@ fn smoothed(
     let smooth = match (Reduction::of(reduction), weight) {
         (Reduction::Mean, Some(weight)) => {
             let kept = op::masked_select(target, &op::logical_not(&ignored)?)?;
-            let total = op::sum(&op::gather(weight, 0, &op::flatten_using_ints(&kept, 0, -1)?, false)?, None)?;
+            let total = op::sum(
+                &op::gather(weight, 0, &op::flatten_using_ints(&kept, 0, -1)?, false)?,
+                None,
+            )?;
             op::div_tensor(&op::sum(&smooth, None)?, &total)?
         }
         (Reduction::Mean, None) => {
@@ -231,12 +237,7 @@ pub fn l1_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor
 ///
 /// # Errors
 /// `Runtime` when shapes do not broadcast.
-pub fn kl_div(
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    log_target: bool,
-) -> Result<Tensor> {
+pub fn kl_div(self_: &Tensor, target: &Tensor, reduction: i64, log_target: bool) -> Result<Tensor> {
     let one = Scalar::Int(1);
     let losses = if log_target {
         op::mul_tensor(&op::exp(target)?, &op::sub_tensor(target, self_, one)?)?
@@ -277,7 +278,8 @@ pub fn margin_ranking_loss(
     let one = Scalar::Int(1);
     let difference = op::sub_tensor(input1, input2, one)?;
     let product = op::mul_tensor(&op::neg(target)?, &difference)?;
-    let losses = op::clamp_min(&op::add_scalar(&product, Scalar::from(margin), one)?, Scalar::Int(0))?;
+    let losses =
+        op::clamp_min(&op::add_scalar(&product, Scalar::from(margin), one)?, Scalar::Int(0))?;
     Reduction::of(reduction).apply(losses)
 }
 
@@ -323,11 +325,7 @@ pub fn cosine_embedding_loss(
     /// Keeps the quotient finite for zero vectors.
     const EPSILON: f64 = 1e-12;
     let rank = target.dim();
-    ensure!(
-        rank <= 1,
-        Runtime,
-        "0D or 1D target tensor expected, multi-target not supported"
-    );
+    ensure!(rank <= 1, Runtime, "0D or 1D target tensor expected, multi-target not supported");
     ensure!(
         input1.dim() == rank + 1 && input2.dim() == rank + 1,
         Runtime,

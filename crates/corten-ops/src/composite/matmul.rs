@@ -89,7 +89,7 @@ fn folds(self_: &Tensor, other: &Tensor) -> bool {
 
 fn fold(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let turned = other.dim() > self_.dim();
-    let large = if turned { op::mt(other)? } else { self_.clone() };
+    let large = if turned { op::transpose_int(other, -2, -1)? } else { self_.clone() };
     let small = match (turned, self_.dim()) {
         (false, _) => other.clone(),
         (true, 2) => op::t(self_)?,
@@ -104,7 +104,11 @@ fn fold(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     }
     shape.push(small.sizes()[1]);
     let product = op::_unsafe_view(&op::mm(&rows, &small)?, &shape)?;
-    if turned { op::contiguous(&op::mt(&product)?, corten_core::MemoryFormat::Contiguous) } else { Ok(product) }
+    if turned {
+        op::contiguous(&op::transpose_int(&product, -2, -1)?, corten_core::MemoryFormat::Contiguous)
+    } else {
+        Ok(product)
+    }
 }
 
 fn batched(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -294,11 +298,7 @@ pub fn tensordot(
         Runtime,
         "both dimension lists should have same length"
     );
-    ensure!(
-        self_.dtype() == other.dtype(),
-        Runtime,
-        "both inputs should have same dtype"
-    );
+    ensure!(self_.dtype() == other.dtype(), Runtime, "both inputs should have same dtype");
     let (mut a, mut b) = (self_.clone(), other.clone());
     let (mut left, mut right) = (Vec::new(), Vec::new());
     for (&d1, &d2) in dims_self.iter().zip(dims_other) {
@@ -318,13 +318,16 @@ pub fn tensordot(
         left.push(d1);
         right.push(d2);
     }
-    let kept = |rank: usize, used: &[usize]| (0..rank).filter(|d| !used.contains(d)).collect::<Vec<_>>();
+    let kept =
+        |rank: usize, used: &[usize]| (0..rank).filter(|d| !used.contains(d)).collect::<Vec<_>>();
     let (left_kept, right_kept) = (kept(a.dim(), &left), kept(b.dim(), &right));
-    let product = |tensor: &Tensor, dims: &[usize]| dims.iter().map(|&d| size_at(tensor, d)).product::<i64>();
+    let product =
+        |tensor: &Tensor, dims: &[usize]| dims.iter().map(|&d| size_at(tensor, d)).product::<i64>();
     let order = |first: &[usize], second: &[usize]| {
         first.iter().chain(second).map(|&d| d as i64).collect::<Vec<_>>()
     };
-    let (rows, depth, columns) = (product(&a, &left_kept), product(&a, &left), product(&b, &right_kept));
+    let (rows, depth, columns) =
+        (product(&a, &left_kept), product(&a, &left), product(&b, &right_kept));
     let mut shape: Dims = left_kept.iter().map(|&d| size_at(&a, d)).collect();
     shape.extend(right_kept.iter().map(|&d| size_at(&b, d)));
     let a = op::reshape(&op::permute(&a, &order(&left_kept, &left))?, &[rows, depth])?;
@@ -363,11 +366,7 @@ pub fn chain_matmul(matrices: &[Tensor]) -> Result<Tensor> {
 /// `Runtime` when ranks or shapes do not fit.
 pub fn linalg_multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
     let count = tensors.len();
-    ensure!(
-        count >= 2,
-        Runtime,
-        "multi_dot(): expected at least 2 tensors but got {count}"
-    );
+    ensure!(count >= 2, Runtime, "multi_dot(): expected at least 2 tensors but got {count}");
     let mut chain = tensors.to_vec();
     let mut shape = Dims::new();
     for (end, name, dim) in [(0, "first", 0), (count - 1, "last", 1)] {

@@ -167,7 +167,11 @@ pub fn check_groups(
     num_groups: i64,
 ) -> Result<()> {
     ensure!(num_groups > 0, Runtime, "Expected num groups to be greater than 0, got {num_groups}");
-    ensure!(channels > 0, Runtime, "Expected number of channels to be greater than 0, got {channels}");
+    ensure!(
+        channels > 0,
+        Runtime,
+        "Expected number of channels to be greater than 0, got {channels}"
+    );
     ensure!(
         channels % num_groups == 0,
         Runtime,
@@ -232,7 +236,11 @@ pub fn instance_norm(
     for (running, updated) in [(mean, means), (var, vars)] {
         if let (Some(running), Some(updated)) = (running, updated) {
             let rows = op::view(&op::detach(&updated)?, &[samples, channels])?;
-            op::copy_(&op::detach(running)?, &op::mean_dim(&rows, Some(&[0]), false, None)?, false)?;
+            op::copy_(
+                &op::detach(running)?,
+                &op::mean_dim(&rows, Some(&[0]), false, None)?,
+                false,
+            )?;
         }
     }
     op::view(&out, &input.sizes())
@@ -270,7 +278,11 @@ pub fn rms_norm(
     }
     let dims: Vec<i64> = (1..=normalized_shape.len() as i64).map(|d| -d).collect();
     let compute = dtype.opmath();
-    let eps = eps.unwrap_or(if compute.to_real() == DType::Float64 { f64::EPSILON } else { f32::EPSILON.into() });
+    let eps = eps.unwrap_or(if compute.to_real() == DType::Float64 {
+        f64::EPSILON
+    } else {
+        f32::EPSILON.into()
+    });
     let wide = op::to_dtype(input, compute, false, false, None)?;
     let squares = op::pow_tensor_scalar(&wide, Scalar::Int(2))?;
     let mean = op::mean_dim(&squares, Some(&dims), true, None)?;

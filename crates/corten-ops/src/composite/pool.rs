@@ -16,7 +16,8 @@ pub fn max_pool1d(
     ceil_mode: bool,
 ) -> Result<Tensor> {
     check_max_pool1d(self_, kernel_size, stride, padding, dilation, ceil_mode)?;
-    let (out, _) = max_pool1d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)?;
+    let (out, _) =
+        max_pool1d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)?;
     Ok(out)
 }
 
@@ -68,7 +69,11 @@ fn check_max_pool1d(
     let padding = one(padding, "max_pool1d", "padding")?;
     let dilation = one(dilation, "max_pool1d", "dilation")?;
     let positive = |value: i64, name: &str| {
-        ensure!(value > 0, Runtime, "max_pool1d() {name} must be greater than zero, but got {value}");
+        ensure!(
+            value > 0,
+            Runtime,
+            "max_pool1d() {name} must be greater than zero, but got {value}"
+        );
         Ok(())
     };
     positive(kernel, "kernel_size")?;

@@ -1,0 +1,250 @@
+//! Gradients of normalisation.
+//!
+//! See Note [Gradients of normalisation].
+
+use corten_core::{DType, Result, Scalar, grad_mode_enabled};
+use corten_ops::{Tensor, op};
+
+// Note [Gradients of normalisation]
+// The gradients are single kernels, which use the statistics that forward has saved. These are no
+// differentiable outputs, so when the gradient itself is to be differentiated (grad mode is on in
+// backward), it is computed from ordinary operators instead, statistics included. The rejected
+// alternative is a hand-written second derivative per norm: long, rarely used, and good for one
+// more order only.
+
+const ONE: Scalar = Scalar::Int(1);
+
+/// Gradients of layer normalisation with respect to input, weight and bias.
+///
+/// # Errors
+/// Those of the operators.
+pub fn layer_norm_grads(
+    needs: &[bool],
+    grad: &Tensor,
+    input: &Tensor,
+    normalized_shape: &[i64],
+    mean: &Tensor,
+    rstd: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    eps: f64,
+) -> Result<Vec<Tensor>> {
+    let mask = [needs[0], needs[1], needs[2]];
+    if !grad_mode_enabled() {
+        let (a, b, c) = op::native_layer_norm_backward(
+            grad,
+            input,
+            normalized_shape,
+            mean,
+            rstd,
+            weight,
+            bias,
+            &mask,
+        )?;
+        return Ok(vec![a, b, c]);
+    }
+    let (rank, len) = (input.dim(), normalized_shape.len());
+    let inner: Vec<i64> = (rank - len..rank).map(|d| d as i64).collect();
+    let outer: Vec<i64> = (0..rank - len).map(|d| d as i64).collect();
+    differentiable(mask, grad, input, weight, &inner, &outer, eps, &Spread::Trailing)
+}
+
+/// Gradients of batch normalisation with respect to input, weight and bias.
+///
+/// # Errors
+/// Those of the operators.
+pub fn batch_norm_grads(
+    needs: &[bool],
+    grad: &Tensor,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    save_mean: &Tensor,
+    save_invstd: &Tensor,
+    training: bool,
+    eps: f64,
+) -> Result<Vec<Tensor>> {
+    let mask = [needs[0], needs[1], needs[2]];
+    if !grad_mode_enabled() {
+        let (a, b, c) = op::native_batch_norm_backward(
+            grad,
+            input,
+            weight,
+            running_mean,
+            running_var,
+            Some(save_mean),
+            Some(save_invstd),
+            training,
+            eps,
+            &mask,
+        )?;
+        return Ok(vec![a, b, c]);
+    }
+    let dims: Vec<i64> = (0..input.dim() as i64).filter(|&d| d != 1).collect();
+    match (training, running_mean, running_var) {
+        (false, Some(mean), Some(var)) => {
+            with_fixed_statistics(mask, grad, input, weight, (mean, var), &dims, eps)
+        }
+        _ => differentiable(mask, grad, input, weight, &dims, &dims, eps, &Spread::Channels),
+    }
+}
+
+/// Gradients of group normalisation with respect to input, weight and bias.
+///
+/// # Errors
+/// Those of the operators.
+pub fn group_norm_grads(
+    needs: &[bool],
+    grad: &Tensor,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    mean: &Tensor,
+    rstd: &Tensor,
+    n: i64,
+    c: i64,
+    hxw: i64,
+    group: i64,
+    eps: f64,
+) -> Result<Vec<Tensor>> {
+    let mask = [needs[0], needs[1], needs[2]];
+    if !grad_mode_enabled() {
+        let (a, b, c) = op::native_group_norm_backward(
+            grad, input, mean, rstd, weight, n, c, hxw, group, &mask,
+        )?;
+        return Ok(vec![a, b, c]);
+    }
+    // (samples, groups, channels of the group, pixels), normalised over the last two.
+    let split = [n, group, c / group, hxw];
+    let (grad4, input4) = (op::reshape(grad, &split)?, op::reshape(input, &split)?);
+    let weight4 = weight.map(|weight| op::reshape(weight, &[group, c / group, 1])).transpose()?;
+    let spread = Spread::Trailing;
+    let weight4 = weight4.as_ref();
+    let out = differentiable(mask, &grad4, &input4, weight4, &[2, 3], &[0, 3], eps, &spread)?;
+    let shaped = |tensor: &Tensor, sizes: &[i64]| match tensor.defined() {
+        true => op::reshape(tensor, sizes),
+        false => Ok(tensor.clone()),
+    };
+    Ok(vec![shaped(&out[0], &input.sizes())?, shaped(&out[1], &[c])?, shaped(&out[2], &[c])?])
+}
+
+/// The gradient of a gradient kernel that is called directly: recorded gradients never need it.
+/// See Note [Gradients of normalisation].
+///
+/// # Errors
+/// Always.
+pub fn again_not_implemented(_needs: &[bool], what: &str) -> Result<Vec<Tensor>> {
+    corten_core::bail!(NotImplemented, "derivative for aten::{what} is not implemented")
+}
+
+/// Where the dimensions of a weight stand in the input.
+enum Spread {
+    /// They are the last ones.
+    Trailing,
+    /// It is one per channel, dimension 1.
+    Channels,
+}
+
+impl Spread {
+    fn apply(&self, weight: &Tensor, rank: usize) -> Result<Tensor> {
+        match self {
+            Self::Trailing => Ok(weight.clone()),
+            Self::Channels => {
+                let mut shape = vec![1; rank];
+                shape[1] = -1;
+                op::reshape(weight, &shape)
+            }
+        }
+    }
+}
+
+/// Half precisions are differentiated in `f32`.
+fn wide(tensor: &Tensor) -> Result<Tensor> {
+    match tensor.dtype().is_reduced_float() {
+        true => op::to_dtype(tensor, DType::Float32, false, false, None),
+        false => Ok(tensor.clone()),
+    }
+}
+
+fn mean_over(tensor: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    op::mean_dim(tensor, Some(dims), true, None)
+}
+
+fn sum_over(tensor: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    match dims.is_empty() {
+        // No dimension would mean all of them.
+        true => Ok(tensor.clone()),
+        false => op::sum_dim_intlist(tensor, Some(dims), false, None),
+    }
+}
+
+/// The gradients from ordinary operators; statistics over `inner`, parameters summed over `outer`.
+fn differentiable(
+    mask: [bool; 3],
+    grad: &Tensor,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    inner: &[i64],
+    outer: &[i64],
+    eps: f64,
+    spread: &Spread,
+) -> Result<Vec<Tensor>> {
+    let (grad, input) = (wide(grad)?, wide(input)?);
+    let centred = (&input - mean_over(&input, inner)?)?;
+    let variance = mean_over(&(&centred * &centred)?, inner)?;
+    let rstd = op::rsqrt(&op::add_scalar(&variance, Scalar::from(eps), ONE)?)?;
+    let normal = (&centred * &rstd)?;
+    let mut out = parameters(mask, &grad, &normal, outer)?;
+    if mask[0] {
+        let weighted = match weight {
+            Some(weight) => (&grad * spread.apply(&wide(weight)?, input.dim())?)?,
+            None => grad,
+        };
+        let along = mean_over(&(&weighted * &normal)?, inner)?;
+        let average = mean_over(&weighted, inner)?;
+        out[0] = (((weighted - average)? - (normal * along)?)? * rstd)?;
+    }
+    Ok(out)
+}
+
+/// Batch normalisation by running statistics is a linear map.
+fn with_fixed_statistics(
+    mask: [bool; 3],
+    grad: &Tensor,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    (mean, var): (&Tensor, &Tensor),
+    dims: &[i64],
+    eps: f64,
+) -> Result<Vec<Tensor>> {
+    let (grad, input, rank) = (wide(grad)?, wide(input)?, input.dim());
+    let channels = |tensor: &Tensor| Spread::Channels.apply(&wide(tensor)?, rank);
+    let rstd = op::rsqrt(&op::add_scalar(&channels(var)?, Scalar::from(eps), ONE)?)?;
+    let normal = ((input - channels(mean)?)? * &rstd)?;
+    let mut out = parameters(mask, &grad, &normal, dims)?;
+    if mask[0] {
+        let scaled = (grad * rstd)?;
+        out[0] = match weight {
+            Some(weight) => (scaled * channels(weight)?)?,
+            None => scaled,
+        };
+    }
+    Ok(out)
+}
+
+/// Room for the input's gradient, and those of weight and bias.
+fn parameters(
+    mask: [bool; 3],
+    grad: &Tensor,
+    normal: &Tensor,
+    outer: &[i64],
+) -> Result<Vec<Tensor>> {
+    let mut out = vec![Tensor::undefined(); 3];
+    if mask[1] {
+        out[1] = sum_over(&(grad * normal)?, outer)?;
+    }
+    if mask[2] {
+        out[2] = sum_over(grad, outer)?;
+    }
+    Ok(out)
+}
