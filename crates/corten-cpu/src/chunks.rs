@@ -1,0 +1,235 @@
+//! Slices cut into equal chunks that several threads fill at once.
+
+use corten_core::Result;
+use corten_ops::parallel::parallel_for;
+use std::ops::Range;
+
+/// Calls `body(i, chunk i)` for every chunk of `len` elements, in parallel where `grain` chunks are
+/// worth a thread. What is left over at the end is not visited.
+///
+/// # Errors
+/// The first error of `body`.
+pub fn for_each_chunk<A: Send>(
+    out: &mut [A],
+    len: usize,
+    grain: usize,
+    body: impl Fn(usize, &mut [A]) -> Result<()> + Sync,
+) -> Result<()> {
+    let out = Chunks::new(out, len);
+    over(out.count, grain, |range| {
+        range.into_iter().try_for_each(|i| {
+            // SAFETY: every index is visited once.
+            body(i, unsafe { out.get(i) })
+        })
+    })
+}
+
+/// [`for_each_chunk`] for two slices cut into the same number of chunks.
+///
+/// # Errors
+/// The first error of `body`.
+pub fn for_each_chunk2<A: Send, B: Send>(
+    first: (&mut [A], usize),
+    second: (&mut [B], usize),
+    grain: usize,
+    body: impl Fn(usize, &mut [A], &mut [B]) -> Result<()> + Sync,
+) -> Result<()> {
+    let (first, second) = (Chunks::new(first.0, first.1), Chunks::new(second.0, second.1));
+    over(first.count.min(second.count), grain, |range| {
+        range.into_iter().try_for_each(|i| {
+            // SAFETY: every index is visited once.
+            body(i, unsafe { first.get(i) }, unsafe { second.get(i) })
+        })
+    })
+}
+
+/// [`for_each_chunk`] for three slices cut into the same number of chunks.
+///
+/// # Errors
+/// The first error of `body`.
+pub fn for_each_chunk3<A: Send, B: Send, C: Send>(
+    first: (&mut [A], usize),
+    second: (&mut [B], usize),
+    third: (&mut [C], usize),
+    grain: usize,
+    body: impl Fn(usize, &mut [A], &mut [B], &mut [C]) -> Result<()> + Sync,
+) -> Result<()> {
+    let first = Chunks::new(first.0, first.1);
+    let second = Chunks::new(second.0, second.1);
+    let third = Chunks::new(third.0, third.1);
+    over(first.count.min(second.count).min(third.count), grain, |range| {
+        range.into_iter().try_for_each(|i| {
+            // SAFETY: every index is visited once.
+            body(i, unsafe { first.get(i) }, unsafe { second.get(i) }, unsafe { third.get(i) })
+        })
+    })
+}
+
+/// Calls `body` with a run of adjacent chunks per thread: `body(first chunk, elements)`.
+///
+/// # Errors
+/// The first error of `body`.
+pub fn for_each_run<A: Send>(
+    out: &mut [A],
+    len: usize,
+    grain: usize,
+    body: impl Fn(Range<usize>, &mut [A]) -> Result<()> + Sync,
+) -> Result<()> {
+    let out = Chunks::new(out, len);
+    over(out.count, grain, |range| {
+        // SAFETY: the ranges of different calls do not overlap.
+        let run = unsafe { out.run(range.clone()) };
+        body(range, run)
+    })
+}
+
+/// Calls `body(batch, columns, block)` for every block of `width` columns of every matrix of a
+/// contiguous batch of shape `[batches, rows, cols]`.
+///
+/// # Errors
+/// The first error of `body`.
+pub fn for_each_column_block<A: Send>(
+    out: &mut [A],
+    [batches, rows, cols]: [usize; 3],
+    width: usize,
+    grain: usize,
+    body: impl Fn(usize, Range<usize>, &mut ColumnBlock<'_, A>) -> Result<()> + Sync,
+) -> Result<()> {
+    assert!(out.len() >= batches * rows * cols);
+    let blocks = cols.div_ceil(width);
+    let out = Chunks::new(out, 1);
+    over(batches * blocks, grain, |range| {
+        range.into_iter().try_for_each(|i| {
+            let start = (i % blocks) * width;
+            let columns = start..(start + width).min(cols);
+            let first = i / blocks * rows * cols;
+            let block = &mut ColumnBlock { out: &out, first, rows, cols, columns: columns.clone() };
+            body(i / blocks, columns, block)
+        })
+    })
+}
+
+/// Calls `body(batch, rows, first, second)` for every block of `height` rows of every matrix of two
+/// contiguous batches that have the same number of rows, but rows of different length.
+///
+/// # Errors
+/// The first error of `body`.
+pub fn for_each_row_block2<A: Send, B: Send>(
+    first: (&mut [A], usize),
+    second: (&mut [B], usize),
+    [batches, rows, height]: [usize; 3],
+    grain: usize,
+    body: impl Fn(usize, Range<usize>, &mut [A], &mut [B]) -> Result<()> + Sync,
+) -> Result<()> {
+    let (first, second) = (Chunks::new(first.0, first.1), Chunks::new(second.0, second.1));
+    let blocks = rows.div_ceil(height);
+    over(batches * blocks, grain, |range| {
+        range.into_iter().try_for_each(|i| {
+            let start = (i % blocks) * height;
+            let block = start..(start + height).min(rows);
+            let offset = i / blocks * rows;
+            let run = block.start + offset..block.end + offset;
+            // SAFETY: every block is visited once.
+            let (a, b) = unsafe { (first.run(run.clone()), second.run(run)) };
+            body(i / blocks, block, a, b)
+        })
+    })
+}
+
+/// Some columns of a matrix that one thread fills.
+pub struct ColumnBlock<'a, A> {
+    out: &'a Chunks<A>,
+    first: usize,
+    rows: usize,
+    cols: usize,
+    columns: Range<usize>,
+}
+
+impl<A> ColumnBlock<'_, A> {
+    /// The block's part of a row.
+    pub fn row(&mut self, row: usize) -> &mut [A] {
+        assert!(row < self.rows);
+        let start = self.first + row * self.cols;
+        // SAFETY: the columns belong to this block only, and the borrow of the block keeps a second
+        // row from living at the same time.
+        unsafe { self.out.run(start + self.columns.start..start + self.columns.end) }
+    }
+}
+
+/// The grain for chunks of which each costs about `work` elements.
+pub fn grain_of(work: usize) -> usize {
+    (corten_ops::parallel::GRAIN as usize).div_ceil(work.max(1))
+}
+
+fn over(
+    count: usize,
+    grain: usize,
+    body: impl Fn(Range<usize>) -> Result<()> + Sync,
+) -> Result<()> {
+    parallel_for(0..count as i64, grain.max(1) as i64, |range| {
+        body(range.start as usize..range.end as usize)
+    })
+}
+
+/// A slice in equal chunks, shared between threads that take different ones.
+struct Chunks<A> {
+    data: *mut A,
+    len: usize,
+    count: usize,
+}
+
+// SAFETY: chunks are handed out under the contract of `get`, each to one thread at a time.
+unsafe impl<A: Send> Sync for Chunks<A> {}
+
+impl<A> Chunks<A> {
+    fn new(slice: &mut [A], len: usize) -> Self {
+        let count = slice.len().checked_div(len).unwrap_or(0);
+        Self { data: slice.as_mut_ptr(), len, count }
+    }
+
+    /// # Safety
+    /// The caller owes that the slice outlives the result and no chunk is taken twice.
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn get(&self, index: usize) -> &mut [A] {
+        // SAFETY: handed on to the caller.
+        unsafe { self.run(index..index + 1) }
+    }
+
+    /// # Safety
+    /// As for `get`, for every chunk of the range.
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn run(&self, range: Range<usize>) -> &mut [A] {
+        assert!(range.start <= range.end && range.end <= self.count);
+        // SAFETY: the chunks lie within the slice; the caller owes that nobody else has them.
+        unsafe {
+            std::slice::from_raw_parts_mut(
+                self.data.add(range.start * self.len),
+                range.len() * self.len,
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_chunk_is_visited_once() {
+        let mut out = vec![0usize; 10];
+        for_each_chunk(&mut out, 3, 1, |i, chunk| {
+            chunk.iter_mut().for_each(|value| *value += i + 1);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(out, [1, 1, 1, 2, 2, 2, 3, 3, 3, 0]);
+        let mut sums = vec![0usize; 3];
+        for_each_chunk2((&mut out, 3), (&mut sums, 1), 1, |_, chunk, sum| {
+            sum[0] = chunk.iter().sum();
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(sums, [3, 6, 9]);
+        for_each_chunk(&mut sums, 0, 1, |_, _| Ok(())).unwrap();
+    }
+}

@@ -1,0 +1,180 @@
+//! The engines behind [`super::gemm`]: the `gemm` crate for floats and complex numbers, blocks of
+//! `f32` for the half precisions, plain loops for integers.
+
+use super::{Factors, Mat, MatMut};
+use corten_core::{Complex, Element, Scalar, bf16, cast, f16};
+
+/// An element type that matrices can be made of.
+pub trait MatElement: Element {
+    /// `c = beta * c + alpha * a @ b` on this thread. The shapes fit and no dimension is 0.
+    fn product(c: MatMut<'_, Self>, a: Mat<'_, Self>, b: Mat<'_, Self>, factors: Factors);
+
+    /// `c = beta * c`, without reading `c` when `beta` is zero.
+    fn rescale(c: MatMut<'_, Self>, beta: Scalar);
+}
+
+/// Whether a factor is exactly zero.
+fn is_zero(factor: Scalar) -> bool {
+    factor.to_complex() == Complex::new(0.0, 0.0)
+}
+
+macro_rules! through_gemm_crate {
+    ($($t:ty),*) => {$(
+        impl MatElement for $t {
+            fn product(c: MatMut<'_, Self>, a: Mat<'_, Self>, b: Mat<'_, Self>, factors: Factors) {
+                // SAFETY: the matrices lie where their pointers say, `c` shares memory with no
+                // other one, and the shapes fit.
+                unsafe {
+                    gemm::gemm(
+                        c.rows, c.cols, a.cols,
+                        c.data, c.col_stride, c.row_stride, !is_zero(factors.beta),
+                        a.data, a.col_stride, a.row_stride,
+                        b.data, b.col_stride, b.row_stride,
+                        Self::from_scalar(factors.beta), Self::from_scalar(factors.alpha),
+                        false, a.conj, b.conj, gemm::Parallelism::None,
+                    );
+                }
+            }
+
+            fn rescale(mut c: MatMut<'_, Self>, beta: Scalar) {
+                let (zero, factor) = (is_zero(beta), Self::from_scalar(beta));
+                c.update(|_, _, old| if zero { Self::default() } else { factor * old });
+            }
+        }
+    )*};
+}
+
+through_gemm_crate!(f32, f64, Complex<f32>, Complex<f64>);
+
+macro_rules! plain_loops {
+    ($($t:ty),*) => {$(
+        impl MatElement for $t {
+            fn product(mut c: MatMut<'_, Self>, a: Mat<'_, Self>, b: Mat<'_, Self>, factors: Factors) {
+                let (alpha, beta): (Self, Self) =
+                    (Self::from_scalar(factors.alpha), Self::from_scalar(factors.beta));
+                let packed: Vec<Self> = rows_of(b);
+                let mut sums: Vec<Self> = vec![0; b.cols];
+                for row in 0..a.rows {
+                    sums.fill(0);
+                    for (depth, line) in packed.chunks_exact(b.cols).enumerate() {
+                        let factor = a.at(row, depth);
+                        for (sum, &value) in sums.iter_mut().zip(line) {
+                            *sum = sum.wrapping_add(factor.wrapping_mul(value));
+                        }
+                    }
+                    // SAFETY: this is the only part of `c` in use.
+                    let mut line = unsafe { c.reborrow().part(row..row + 1, 0..b.cols) };
+                    line.update(|_, col, old| {
+                        beta.wrapping_mul(old).wrapping_add(alpha.wrapping_mul(sums[col]))
+                    });
+                }
+            }
+
+            fn rescale(mut c: MatMut<'_, Self>, beta: Scalar) {
+                let beta = Self::from_scalar(beta);
+                c.update(|_, _, old| beta.wrapping_mul(old));
+            }
+        }
+    )*};
+}
+
+plain_loops!(u8, i8, i16, i32, i64);
+
+/// The elements in row-major order.
+fn rows_of<T: Element>(matrix: Mat<'_, T>) -> Vec<T> {
+    let [rows, cols] = matrix.shape();
+    let mut packed = Vec::with_capacity(rows * cols);
+    for row in 0..rows {
+        match matrix.row_slice(row) {
+            Some(line) => packed.extend_from_slice(line),
+            None => packed.extend((0..cols).map(|col| matrix.at(row, col))),
+        }
+    }
+    packed
+}
+
+/// Sides of the blocks in which half precisions are widened: three of them fit the L2 cache.
+const HALF_ROWS: usize = 256;
+const HALF_COLS: usize = 256;
+const HALF_DEPTH: usize = 1024;
+
+macro_rules! through_blocks_of_f32 {
+    ($($t:ty),*) => {$(
+        impl MatElement for $t {
+            fn product(mut c: MatMut<'_, Self>, a: Mat<'_, Self>, b: Mat<'_, Self>, factors: Factors) {
+                let (alpha, beta) = (factors.alpha.to_f64() as f32, factors.beta.to_f64() as f32);
+                let (m, n, k) = (c.rows, c.cols, a.cols);
+                let mut sums = vec![0.0f32; m.min(HALF_ROWS) * n.min(HALF_COLS)];
+                let (mut wide_a, mut wide_b) = (Vec::new(), Vec::new());
+                for cols in blocks(n, HALF_COLS) {
+                    for rows in blocks(m, HALF_ROWS) {
+                        let sums = &mut sums[..rows.len() * cols.len()];
+                        for depth in blocks(k, HALF_DEPTH) {
+                            let wide_a = widen(a.rows(rows.clone()).cols(depth.clone()), &mut wide_a);
+                            let wide_b = widen(b.rows(depth.clone()).cols(cols.clone()), &mut wide_b);
+                            add_block(sums, wide_a, wide_b, depth.start > 0);
+                        }
+                        // SAFETY: this is the only part of `c` in use.
+                        let mut block = unsafe { c.reborrow().part(rows.clone(), cols.clone()) };
+                        block.update(|row, col, old| {
+                            let product = alpha * sums[row * cols.len() + col];
+                            let old = if beta == 0.0 { 0.0 } else { beta * old.to_f32() };
+                            Self::from_f32(old + product)
+                        });
+                    }
+                }
+            }
+
+            fn rescale(mut c: MatMut<'_, Self>, beta: Scalar) {
+                let beta = beta.to_f64() as f32;
+                c.update(|_, _, old| {
+                    Self::from_f32(if beta == 0.0 { 0.0 } else { beta * old.to_f32() })
+                });
+            }
+        }
+    )*};
+}
+
+through_blocks_of_f32!(f16, bf16);
+
+fn blocks(length: usize, step: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
+    (0..length).step_by(step).map(move |start| start..(start + step).min(length))
+}
+
+/// A block of `f32` and its two strides.
+struct Wide<'a> {
+    data: &'a [f32],
+    shape: [usize; 2],
+    strides: [usize; 2],
+}
+
+/// Converts a matrix to `f32` in the order in which it lies.
+fn widen<'a, T: Element>(matrix: Mat<'_, T>, buffer: &'a mut Vec<f32>) -> Wide<'a> {
+    let shape = matrix.shape();
+    let transposed = matrix.col_stride != 1 && matrix.row_stride == 1;
+    let by_rows = if transposed { matrix.t() } else { matrix };
+    let [rows, cols] = by_rows.shape();
+    buffer.clear();
+    for row in 0..rows {
+        match by_rows.row_slice(row) {
+            Some(line) => buffer.extend(line.iter().map(|&value| cast::<T, f32>(value))),
+            None => buffer.extend((0..cols).map(|col| cast::<T, f32>(by_rows.at(row, col)))),
+        }
+    }
+    let strides = if transposed { [1, cols] } else { [cols, 1] };
+    Wide { data: buffer, shape, strides }
+}
+
+/// `sums (+)= a @ b`, all in `f32`.
+fn add_block(sums: &mut [f32], a: Wide<'_>, b: Wide<'_>, add: bool) {
+    let factors = if add { Factors::ADD } else { Factors::PRODUCT };
+    let (rows, cols) = (a.shape[0], b.shape[1]);
+    let matrices = (
+        MatMut::row_major(sums, rows, cols),
+        Mat::strided(a.data, a.shape, a.strides),
+        Mat::strided(b.data, b.shape, b.strides),
+    );
+    if let (Ok(c), Ok(a), Ok(b)) = matrices {
+        f32::product(c, a, b, factors);
+    }
+}

@@ -1,0 +1,415 @@
+//! Matrices in memory: a pointer, a shape and two strides, checked once when they are made.
+
+use corten_core::{AccessSet, Element, Result, bug};
+use corten_ops::Tensor;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// A matrix that is read. Strides count elements and may be zero or negative.
+#[derive(Clone, Copy)]
+pub struct Mat<'a, T> {
+    pub(super) data: *const T,
+    pub(super) rows: usize,
+    pub(super) cols: usize,
+    pub(super) row_stride: isize,
+    pub(super) col_stride: isize,
+    pub(super) conj: bool,
+    memory: PhantomData<&'a [T]>,
+}
+
+/// A matrix that is written. No two of its elements share memory.
+pub struct MatMut<'a, T> {
+    pub(super) data: *mut T,
+    pub(super) rows: usize,
+    pub(super) cols: usize,
+    pub(super) row_stride: isize,
+    pub(super) col_stride: isize,
+    memory: PhantomData<&'a mut [T]>,
+}
+
+// SAFETY: a `Mat` is a shared borrow of its elements.
+unsafe impl<T: Sync> Send for Mat<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Mat<'_, T> {}
+// SAFETY: a `MatMut` is a unique borrow of its elements.
+unsafe impl<T: Send> Send for MatMut<'_, T> {}
+// SAFETY: a shared `MatMut` gives access to its elements through the unsafe `part` only.
+unsafe impl<T: Send> Sync for MatMut<'_, T> {}
+
+impl<'a, T> Mat<'a, T> {
+    /// A matrix in a slice, from element 0 on.
+    ///
+    /// # Errors
+    /// `Internal` when an element would lie outside the slice.
+    pub fn strided(data: &'a [T], shape: [usize; 2], strides: [usize; 2]) -> Result<Self> {
+        if span(shape, strides) > data.len() {
+            bug!("a {shape:?} matrix with strides {strides:?} in {} elements", data.len());
+        }
+        Ok(Self {
+            data: data.as_ptr(),
+            rows: shape[0],
+            cols: shape[1],
+            row_stride: strides[0] as isize,
+            col_stride: strides[1] as isize,
+            conj: false,
+            memory: PhantomData,
+        })
+    }
+
+    /// A row-major matrix without gaps.
+    ///
+    /// # Errors
+    /// `Internal` when the slice is too short.
+    pub fn row_major(data: &'a [T], rows: usize, cols: usize) -> Result<Self> {
+        Self::strided(data, [rows, cols], [cols, 1])
+    }
+
+    /// The transpose.
+    #[must_use]
+    pub fn t(self) -> Self {
+        Self {
+            rows: self.cols,
+            cols: self.rows,
+            row_stride: self.col_stride,
+            col_stride: self.row_stride,
+            ..self
+        }
+    }
+
+    /// The number of rows and of columns.
+    pub fn shape(&self) -> [usize; 2] {
+        [self.rows, self.cols]
+    }
+
+    /// Some of the rows. The range must lie within the matrix.
+    pub fn rows(self, range: Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= self.rows);
+        let data = self.data.wrapping_offset(range.start as isize * self.row_stride);
+        Self { data, rows: range.len(), ..self }
+    }
+
+    /// Some of the columns. The range must lie within the matrix.
+    pub fn cols(self, range: Range<usize>) -> Self {
+        self.t().rows(range).t()
+    }
+
+    /// The element at a place, which must lie within the matrix.
+    #[inline]
+    pub(super) fn at(&self, row: usize, col: usize) -> T
+    where
+        T: Copy,
+    {
+        debug_assert!(row < self.rows && col < self.cols);
+        let offset = row as isize * self.row_stride + col as isize * self.col_stride;
+        // SAFETY: every place of the matrix is readable, by the constructors.
+        unsafe { *self.data.offset(offset) }
+    }
+
+    /// The element at a place.
+    #[inline]
+    pub fn get(&self, row: usize, col: usize) -> T
+    where
+        T: Copy,
+    {
+        assert!(row < self.rows && col < self.cols);
+        self.at(row, col)
+    }
+
+    /// Row `row` as a slice, if its elements lie side by side.
+    pub fn row_slice(&self, row: usize) -> Option<&'a [T]> {
+        assert!(row < self.rows);
+        if self.col_stride != 1 && self.cols > 1 {
+            return None;
+        }
+        let start = self.data.wrapping_offset(row as isize * self.row_stride);
+        // SAFETY: the row's elements are readable and adjacent.
+        Some(unsafe { std::slice::from_raw_parts(start, self.cols) })
+    }
+}
+
+impl<'a, T> MatMut<'a, T> {
+    /// A matrix in a slice, from element 0 on.
+    ///
+    /// # Errors
+    /// `Internal` when an element would lie outside the slice or two would share memory.
+    pub fn strided(data: &'a mut [T], shape: [usize; 2], strides: [usize; 2]) -> Result<Self> {
+        if span(shape, strides) > data.len() || overlaps(shape, strides) {
+            bug!("a {shape:?} matrix with strides {strides:?} in {} elements", data.len());
+        }
+        Ok(Self {
+            data: data.as_mut_ptr(),
+            rows: shape[0],
+            cols: shape[1],
+            row_stride: strides[0] as isize,
+            col_stride: strides[1] as isize,
+            memory: PhantomData,
+        })
+    }
+
+    /// A row-major matrix without gaps.
+    ///
+    /// # Errors
+    /// `Internal` when the slice is too short.
+    pub fn row_major(data: &'a mut [T], rows: usize, cols: usize) -> Result<Self> {
+        Self::strided(data, [rows, cols], [cols, 1])
+    }
+
+    /// The transpose.
+    #[must_use]
+    pub fn t(self) -> Self {
+        Self {
+            rows: self.cols,
+            cols: self.rows,
+            row_stride: self.col_stride,
+            col_stride: self.row_stride,
+            ..self
+        }
+    }
+
+    /// Some of the rows. The range must lie within the matrix.
+    pub fn row_range(&mut self, range: Range<usize>) -> MatMut<'_, T> {
+        // SAFETY: the part borrows the whole matrix.
+        unsafe { self.part(range, 0..self.cols) }
+    }
+
+    /// Sets every element of a row.
+    pub fn fill_row(&mut self, row: usize, value: T)
+    where
+        T: Copy,
+    {
+        self.row_range(row..row + 1).update(|_, _, _| value);
+    }
+
+    /// The same matrix for a shorter time.
+    pub(super) fn reborrow(&mut self) -> MatMut<'_, T> {
+        MatMut { memory: PhantomData, ..*self }
+    }
+
+    /// # Safety
+    /// The caller owes that no two living parts overlap.
+    pub(super) unsafe fn part(&self, rows: Range<usize>, cols: Range<usize>) -> MatMut<'a, T> {
+        assert!(rows.end <= self.rows && cols.end <= self.cols);
+        let offset = rows.start as isize * self.row_stride + cols.start as isize * self.col_stride;
+        MatMut {
+            data: self.data.wrapping_offset(offset),
+            rows: rows.len(),
+            cols: cols.len(),
+            memory: PhantomData,
+            ..*self
+        }
+    }
+
+    /// Replaces every element by `f` of it and its place.
+    pub(super) fn update(&mut self, f: impl Fn(usize, usize, T) -> T)
+    where
+        T: Copy,
+    {
+        for row in 0..self.rows {
+            for col in 0..self.cols {
+                let offset = row as isize * self.row_stride + col as isize * self.col_stride;
+                // SAFETY: every place of the matrix is ours to read and write.
+                unsafe {
+                    let place = self.data.offset(offset);
+                    *place = f(row, col, *place);
+                }
+            }
+        }
+    }
+}
+
+/// Matrices of one shape in a slice, one after the other.
+pub(super) struct MatricesMut<'a, T> {
+    first: MatMut<'a, T>,
+    count: usize,
+    stride: usize,
+}
+
+// SAFETY: only `get` reaches the elements, under its contract.
+unsafe impl<T: Send> Sync for MatricesMut<'_, T> {}
+
+impl<'a, T> MatricesMut<'a, T> {
+    pub(super) fn new(
+        data: &'a mut [T],
+        count: usize,
+        shape: [usize; 2],
+        strides: [usize; 2],
+    ) -> Result<Self> {
+        let stride = shape[0] * shape[1];
+        if stride * count > data.len() || span(shape, strides) > stride {
+            bug!("{count} {shape:?} matrices with strides {strides:?} in {} elements", data.len());
+        }
+        Ok(Self { first: MatMut::strided(data, shape, strides)?, count, stride })
+    }
+
+    /// # Safety
+    /// The caller owes that no two living matrices, or parts of them, overlap.
+    pub(super) unsafe fn get(&self, index: usize) -> MatMut<'a, T> {
+        assert!(index < self.count);
+        let data = self.first.data.wrapping_add(index * self.stride);
+        MatMut { data, memory: PhantomData, ..self.first }
+    }
+}
+
+/// A batch of matrices of one shape, read from a tensor.
+pub struct Batch<'a, T> {
+    first: Mat<'a, T>,
+    count: usize,
+    stride: isize,
+}
+
+/// Matrices of one shape in two batch dimensions, read from a tensor of rank 4.
+pub struct Heads<'a, T> {
+    first: Mat<'a, T>,
+    counts: [usize; 2],
+    strides: [isize; 2],
+}
+
+impl<'a, T: Element> Heads<'a, T> {
+    /// Operand `index` of an access set, a tensor of rank 4.
+    ///
+    /// # Errors
+    /// Those of the access set; `Internal` for another rank.
+    pub fn of(access: &'a AccessSet<'_>, index: usize, tensor: &Tensor) -> Result<Self> {
+        let (sizes, strides) = (tensor.sizes(), tensor.strides());
+        if sizes.len() != 4 {
+            bug!("a batch of heads of rank {}", sizes.len());
+        }
+        let first = Mat {
+            data: access.read_ptr::<T>(index)?,
+            rows: sizes[2] as usize,
+            cols: sizes[3] as usize,
+            row_stride: strides[2] as isize,
+            col_stride: strides[3] as isize,
+            conj: false,
+            memory: PhantomData,
+        };
+        let counts = [sizes[0] as usize, sizes[1] as usize];
+        Ok(Self { first, counts, strides: [strides[0] as isize, strides[1] as isize] })
+    }
+
+    /// The matrix of a place; a batch dimension of one stands for all.
+    pub fn get(&self, place: [usize; 2]) -> Mat<'a, T> {
+        let mut offset = 0;
+        for axis in 0..2 {
+            let index = if self.counts[axis] == 1 { 0 } else { place[axis] };
+            assert!(index < self.counts[axis]);
+            offset += index as isize * self.strides[axis];
+        }
+        Mat { data: self.first.data.wrapping_offset(offset), ..self.first }
+    }
+}
+
+/// A batch of matrices of one shape that is written.
+pub struct BatchMut<'a, T> {
+    first: MatMut<'a, T>,
+    count: usize,
+    stride: isize,
+}
+
+// SAFETY: only `get` reads a `BatchMut` from another thread, under its contract.
+unsafe impl<T: Send> Sync for BatchMut<'_, T> {}
+
+impl<'a, T: Element> Batch<'a, T> {
+    /// Operand `index` of an access set as matrices: its last two dimensions, or a vector as one
+    /// column; a dimension in front of them is the batch. Complex tensors may be lazily conjugated.
+    ///
+    /// # Errors
+    /// Those of the access set.
+    pub fn of(access: &'a AccessSet<'_>, index: usize, tensor: &Tensor) -> Result<Self> {
+        let (sizes, strides) = three_dimensions(tensor);
+        let first = Mat {
+            data: access.read_ptr::<T>(index)?,
+            rows: sizes[1],
+            cols: sizes[2],
+            row_stride: strides[1],
+            col_stride: strides[2],
+            conj: tensor.is_conj(),
+            memory: PhantomData,
+        };
+        Ok(Self { first, count: sizes[0], stride: strides[0] })
+    }
+
+    /// The number of matrices.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Matrix `index`; the only one stands for all.
+    pub fn get(&self, index: usize) -> Mat<'a, T> {
+        let index = if self.count == 1 { 0 } else { index };
+        assert!(index < self.count);
+        Mat { data: self.first.data.wrapping_offset(index as isize * self.stride), ..self.first }
+    }
+}
+
+impl<'a, T: Element> BatchMut<'a, T> {
+    /// Operand `index` of an access set, which must be declared as written and must not overlap
+    /// itself. See [`Batch::of`].
+    ///
+    /// # Errors
+    /// Those of the access set.
+    pub fn of(access: &'a AccessSet<'_>, index: usize, tensor: &Tensor) -> Result<Self> {
+        let (sizes, strides) = three_dimensions(tensor);
+        let first = MatMut {
+            data: access.write_ptr::<T>(index)?,
+            rows: sizes[1],
+            cols: sizes[2],
+            row_stride: strides[1],
+            col_stride: strides[2],
+            memory: PhantomData,
+        };
+        Ok(Self { first, count: sizes[0], stride: strides[0] })
+    }
+
+    /// The number of matrices.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// The shape of each matrix.
+    pub fn shape(&self) -> [usize; 2] {
+        [self.first.rows, self.first.cols]
+    }
+
+    /// The only or first matrix.
+    pub fn into_first(self) -> MatMut<'a, T> {
+        self.first
+    }
+
+    /// # Safety
+    /// The caller owes that every matrix is taken at most once at a time.
+    pub(super) unsafe fn get(&self, index: usize) -> MatMut<'a, T> {
+        assert!(index < self.count);
+        let data = self.first.data.wrapping_offset(index as isize * self.stride);
+        MatMut { data, memory: PhantomData, ..self.first }
+    }
+}
+
+/// Sizes and strides as (batch, rows, columns).
+fn three_dimensions(tensor: &Tensor) -> ([usize; 3], [isize; 3]) {
+    let (sizes, strides) = (tensor.sizes(), tensor.strides());
+    let size = |d: usize| sizes[d] as usize;
+    let stride = |d: usize| strides[d] as isize;
+    match sizes.len() {
+        0 => ([1, 1, 1], [0, 1, 1]),
+        1 => ([1, size(0), 1], [0, stride(0), 1]),
+        2 => ([1, size(0), size(1)], [0, stride(0), stride(1)]),
+        _ => ([size(0), size(1), size(2)], [stride(0), stride(1), stride(2)]),
+    }
+}
+
+/// The number of elements from the first to the last, both included.
+fn span(shape: [usize; 2], strides: [usize; 2]) -> usize {
+    if shape.contains(&0) {
+        return 0;
+    }
+    1 + (shape[0] - 1) * strides[0] + (shape[1] - 1) * strides[1]
+}
+
+/// Whether two elements may share memory.
+fn overlaps(shape: [usize; 2], strides: [usize; 2]) -> bool {
+    let (inner, outer) = if strides[0] < strides[1] { (0, 1) } else { (1, 0) };
+    let inner_overlaps = shape[inner] > 1 && strides[inner] == 0;
+    let inner_span = 1 + shape[inner].saturating_sub(1) * strides[inner];
+    inner_overlaps || (shape[outer] > 1 && strides[outer] < inner_span)
+}

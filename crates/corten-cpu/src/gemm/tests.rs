@@ -1,0 +1,119 @@
+use super::*;
+use corten_core::{Complex, bf16, cast};
+
+/// A small deterministic sequence of small integers.
+fn numbers(count: usize, seed: u64) -> Vec<f64> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..count)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            ((state >> 33) % 7) as f64 - 3.0
+        })
+        .collect()
+}
+
+fn typed<T: MatElement>(values: &[f64]) -> Vec<T> {
+    values.iter().map(|&value| cast(value)).collect()
+}
+
+/// The naive twin of `gemm` on small integers, which every dtype holds exactly.
+fn naive(
+    c: &[f64],
+    a: &[f64],
+    b: &[f64],
+    [m, n, k]: [usize; 3],
+    alpha: f64,
+    beta: f64,
+) -> Vec<f64> {
+    let mut out = vec![0.0; m * n];
+    for row in 0..m {
+        for col in 0..n {
+            let product: f64 = (0..k).map(|d| a[row * k + d] * b[d * n + col]).sum();
+            let old = if beta == 0.0 { 0.0 } else { beta * c[row * n + col] };
+            out[row * n + col] = old + alpha * product;
+        }
+    }
+    out
+}
+
+fn transposed(values: &[f64], rows: usize, cols: usize) -> Vec<f64> {
+    (0..cols * rows).map(|i| values[(i % rows) * cols + i / rows]).collect()
+}
+
+fn check<T: MatElement>(shape: [usize; 3], alpha: i64, beta: i64) {
+    let [m, n, k] = shape;
+    let (a, b, c) = (numbers(m * k, 1), numbers(k * n, 2), numbers(m * n, 3));
+    let wanted = typed::<T>(&naive(&c, &a, &b, shape, alpha as f64, beta as f64));
+    let factors = Factors { alpha: alpha.into(), beta: beta.into() };
+    let (ta, tb) = (typed::<T>(&transposed(&a, m, k)), typed::<T>(&transposed(&b, k, n)));
+    let (na, nb) = (typed::<T>(&a), typed::<T>(&b));
+    for (a_turned, b_turned) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut out = typed::<T>(&c);
+        let c = MatMut::row_major(&mut out, m, n).unwrap();
+        let a = if a_turned {
+            Mat::row_major(&ta, k, m).unwrap().t()
+        } else {
+            Mat::row_major(&na, m, k).unwrap()
+        };
+        let b = if b_turned {
+            Mat::row_major(&tb, n, k).unwrap().t()
+        } else {
+            Mat::row_major(&nb, k, n).unwrap()
+        };
+        gemm(c, a, b, factors).unwrap();
+        assert_eq!(out, wanted, "{shape:?} {} {a_turned} {b_turned}", T::DTYPE.name());
+    }
+}
+
+#[test]
+fn equals_the_naive_product() {
+    for shape in [
+        [1, 1, 1],
+        [1, 9, 5],
+        [7, 1, 4],
+        [3, 5, 0],
+        [0, 3, 2],
+        [17, 33, 9],
+        [40, 40, 40],
+        [8, 300, 20],
+    ] {
+        for (alpha, beta) in [(1, 0), (2, 0), (1, 1), (-1, 2)] {
+            check::<f32>(shape, alpha, beta);
+            check::<f64>(shape, alpha, beta);
+            check::<Complex<f32>>(shape, alpha, beta);
+            check::<i64>(shape, alpha, beta);
+            check::<i32>(shape, alpha, beta);
+        }
+    }
+    check::<bf16>([3, 4, 5], 1, 0);
+    check::<bf16>([3, 4, 5], 1, 1);
+}
+
+#[test]
+fn half_precisions_accumulate_in_f32() {
+    let ones = vec![bf16::ONE; 3000];
+    let mut out = [bf16::ZERO];
+    let (a, b) = (Mat::row_major(&ones, 1, 3000).unwrap(), Mat::row_major(&ones, 3000, 1).unwrap());
+    gemm(MatMut::row_major(&mut out, 1, 1).unwrap(), a, b, Factors::PRODUCT).unwrap();
+    assert_eq!(out[0], bf16::from_f32(3000.0));
+}
+
+#[test]
+fn a_beta_of_zero_ignores_nan() {
+    let mut out = [f32::NAN; 4];
+    let ones = [1.0f32; 4];
+    let square = Mat::row_major(&ones, 2, 2).unwrap();
+    gemm(MatMut::row_major(&mut out, 2, 2).unwrap(), square, square, Factors::PRODUCT).unwrap();
+    assert_eq!(out, [2.0; 4]);
+}
+
+#[test]
+fn matrices_stay_within_their_memory() {
+    let data = [0.0f32; 6];
+    assert!(Mat::row_major(&data, 2, 3).is_ok());
+    assert!(Mat::row_major(&data, 2, 4).is_err());
+    let mut data = [0.0f32; 6];
+    assert!(MatMut::strided(&mut data, [2, 3], [1, 1]).is_err());
+    assert!(MatMut::strided(&mut data, [2, 3], [0, 1]).is_err());
+    assert!(MatMut::strided(&mut data, [2, 3], [1, 2]).is_ok());
+}

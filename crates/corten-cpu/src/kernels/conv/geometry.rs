@@ -1,0 +1,315 @@
+//! Which input elements a convolution multiplies: unfolding images into matrices of patches, and
+//! its adjoint.
+
+use corten_core::Element;
+use std::ops::{AddAssign, Range};
+
+/// Sizes of a convolution in up to three dimensions, per group and sample.
+///
+/// A matrix of patches has a row per (channel of the group, kernel position) and a column per
+/// output position. Where channels come last in memory, its rows are ordered (kernel position,
+/// channel) and it is stored by columns, so that a patch is copied in runs of channels.
+#[derive(Clone, Debug)]
+pub(crate) struct Geometry {
+    pub(crate) groups: usize,
+    /// Channels of the image, in all groups.
+    pub(crate) channels: usize,
+    /// Output channels, in all groups.
+    pub(crate) features: usize,
+    /// Spatial sizes: of the image, of the kernel, of the output.
+    pub(crate) image: [usize; 3],
+    pub(crate) kernel: [usize; 3],
+    pub(crate) output: [usize; 3],
+    pub(crate) stride: [usize; 3],
+    pub(crate) padding: [usize; 3],
+    pub(crate) dilation: [usize; 3],
+    pub(crate) channels_last: bool,
+}
+
+impl Geometry {
+    pub(crate) fn group_channels(&self) -> usize {
+        self.channels / self.groups
+    }
+
+    pub(crate) fn group_features(&self) -> usize {
+        self.features / self.groups
+    }
+
+    /// Pixels of the image.
+    pub(crate) fn pixels(&self) -> usize {
+        self.image.iter().product()
+    }
+
+    /// Output positions.
+    pub(crate) fn positions(&self) -> usize {
+        self.output.iter().product()
+    }
+
+    pub(crate) fn kernel_size(&self) -> usize {
+        self.kernel.iter().product()
+    }
+
+    /// Rows of a matrix of patches.
+    pub(crate) fn patch(&self) -> usize {
+        self.group_channels() * self.kernel_size()
+    }
+
+    /// Strides of an output sample as a matrix (features, positions).
+    pub(crate) fn output_strides(&self) -> [usize; 2] {
+        if self.channels_last { [1, self.features] } else { [self.positions(), 1] }
+    }
+
+    /// Strides of a matrix of patches for `width` positions.
+    pub(crate) fn patch_strides(&self, width: usize) -> [usize; 2] {
+        if self.channels_last { [1, self.patch()] } else { [width, 1] }
+    }
+
+    /// Whether the patches of a group are the image itself.
+    pub(crate) fn is_pointwise(&self) -> bool {
+        self.kernel == [1; 3] && self.stride == [1; 3] && self.padding == [0; 3]
+    }
+
+    /// Strides and start of the image of a group as a matrix (channels, pixels).
+    pub(crate) fn image_matrix(&self, group: usize) -> (usize, [usize; 2]) {
+        let first = group * self.group_channels();
+        if self.channels_last {
+            (first, [1, self.channels])
+        } else {
+            (first * self.pixels(), [self.pixels(), 1])
+        }
+    }
+
+    /// Writes the patches of some output positions of one sample and group.
+    pub(crate) fn unfold<T: Element + Default>(
+        &self,
+        image: &[T],
+        group: usize,
+        positions: Range<usize>,
+        patches: &mut [T],
+    ) {
+        if self.channels_last {
+            self.each_run(group, positions, |patch, from| match from {
+                Some(from) => patches[patch.clone()].copy_from_slice(&image[from..][..patch.len()]),
+                None => patches[patch].fill(T::default()),
+            });
+            return;
+        }
+        self.each_row(group, positions, |row| {
+            let target = &mut patches[row.patch..][..row.len];
+            target[..row.skip].fill(T::default());
+            target[row.skip + row.count..].fill(T::default());
+            let target = &mut target[row.skip..][..row.count];
+            if row.step == 1 {
+                target.copy_from_slice(&image[row.image..][..row.count]);
+            } else if row.count > 0 {
+                let source = image[row.image..].iter().step_by(row.step);
+                target.iter_mut().zip(source).for_each(|(target, &value)| *target = value);
+            }
+        });
+    }
+
+    /// Adds patches to the image that they were taken from; the adjoint of `unfold`.
+    pub(crate) fn fold_add<T: Element + AddAssign>(
+        &self,
+        patches: &[T],
+        group: usize,
+        positions: Range<usize>,
+        image: &mut [T],
+    ) {
+        if self.channels_last {
+            self.each_run(group, positions, |patch, from| {
+                if let Some(from) = from {
+                    let target = &mut image[from..][..patch.len()];
+                    target.iter_mut().zip(&patches[patch]).for_each(|(sum, &value)| *sum += value);
+                }
+            });
+            return;
+        }
+        self.each_row(group, positions, |row| {
+            let source = &patches[row.patch + row.skip..][..row.count];
+            if row.count > 0 {
+                let target = image[row.image..].iter_mut().step_by(row.step);
+                target.zip(source).for_each(|(sum, &value)| *sum += value);
+            }
+        });
+    }
+
+    /// Calls `f(range in the patches, place in the image)` for every run of channels.
+    fn each_run(
+        &self,
+        group: usize,
+        positions: Range<usize>,
+        mut f: impl FnMut(Range<usize>, Option<usize>),
+    ) {
+        let run = self.group_channels();
+        let [_, height, width] = self.output;
+        let mut patch = 0;
+        for position in positions {
+            let place = [position / (height * width), position / width % height, position % width];
+            for z in 0..self.kernel[0] {
+                let z = self.source(0, place[0], z);
+                for y in 0..self.kernel[1] {
+                    let row =
+                        z.zip(self.source(1, place[1], y)).map(|(z, y)| z * self.image[1] + y);
+                    for x in 0..self.kernel[2] {
+                        let pixel = row.zip(self.source(2, place[2], x));
+                        let pixel = pixel.map(|(row, x)| row * self.image[2] + x);
+                        let from = pixel.map(|pixel| pixel * self.channels + group * run);
+                        f(patch..patch + run, from);
+                        patch += run;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Calls `f` for every part of a row of patches that comes from one row of the image.
+    fn each_row(&self, group: usize, positions: Range<usize>, mut f: impl FnMut(Row)) {
+        let [_, height, width] = self.output;
+        let total = positions.len();
+        for channel in 0..self.group_channels() {
+            let plane = (group * self.group_channels() + channel) * self.pixels();
+            for kernel in 0..self.kernel_size() {
+                let [_, kh, kw] = self.kernel;
+                let [z, y, x] = [kernel / (kh * kw), kernel / kw % kh, kernel % kw];
+                let inside = self.inside(2, x);
+                let line = (channel * self.kernel_size() + kernel) * total;
+                let mut position = positions.start;
+                while position < positions.end {
+                    let first = position % width;
+                    let len = (width - first).min(positions.end - position);
+                    let row = self.source(0, position / (height * width), z);
+                    let row = row.zip(self.source(1, position / width % height, y));
+                    let start = inside.start.clamp(first, first + len);
+                    let end = inside.end.clamp(start, first + len);
+                    let count = if row.is_some() { end - start } else { 0 };
+                    let (z, y) = row.unwrap_or((0, 0));
+                    let image = if count > 0 {
+                        let x = start * self.stride[2] + x * self.dilation[2] - self.padding[2];
+                        plane + (z * self.image[1] + y) * self.image[2] + x
+                    } else {
+                        0
+                    };
+                    f(Row {
+                        patch: line + position - positions.start,
+                        len,
+                        skip: start - first,
+                        count,
+                        image,
+                        step: self.stride[2],
+                    });
+                    position += len;
+                }
+            }
+        }
+    }
+
+    /// The image coordinate that a kernel element meets at an output coordinate, if inside.
+    #[inline(always)]
+    fn source(&self, axis: usize, output: usize, kernel: usize) -> Option<usize> {
+        let padded = output * self.stride[axis] + kernel * self.dilation[axis];
+        let place = padded.checked_sub(self.padding[axis])?;
+        (place < self.image[axis]).then_some(place)
+    }
+
+    /// The output coordinates at which a kernel element meets the image.
+    pub(crate) fn inside(&self, axis: usize, kernel: usize) -> Range<usize> {
+        let (stride, offset) = (self.stride[axis], kernel * self.dilation[axis]);
+        let start = self.padding[axis].saturating_sub(offset).div_ceil(stride);
+        let end = (self.image[axis] + self.padding[axis]).saturating_sub(offset).div_ceil(stride);
+        let end = end.min(self.output[axis]);
+        start.min(end)..end
+    }
+}
+
+/// A piece of a row of patches.
+struct Row {
+    /// Where it starts in the patches, and its length.
+    patch: usize,
+    len: usize,
+    /// Elements in front that come from padding, and then those from the image.
+    skip: usize,
+    count: usize,
+    /// Where the first of them lies in the image, and their distance.
+    image: usize,
+    step: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn geometry(channels_last: bool) -> Geometry {
+        Geometry {
+            groups: 2,
+            channels: 4,
+            features: 2,
+            image: [1, 5, 6],
+            kernel: [1, 3, 2],
+            output: [1, 3, 4],
+            stride: [1, 2, 2],
+            padding: [0, 1, 1],
+            dilation: [1, 1, 2],
+            channels_last,
+        }
+    }
+
+    /// The naive twin of `unfold`.
+    fn patch_element(
+        g: &Geometry,
+        image: &[i64],
+        group: usize,
+        c: usize,
+        k: usize,
+        l: usize,
+    ) -> i64 {
+        let [_, kh, kw] = g.kernel;
+        let (y, x) = (k / kw % kh, k % kw);
+        let (oy, ox) = (l / g.output[2], l % g.output[2]);
+        let iy = (oy * g.stride[1] + y * g.dilation[1]) as i64 - g.padding[1] as i64;
+        let ix = (ox * g.stride[2] + x * g.dilation[2]) as i64 - g.padding[2] as i64;
+        if iy < 0 || ix < 0 || iy >= g.image[1] as i64 || ix >= g.image[2] as i64 {
+            return 0;
+        }
+        let (pixel, channel) =
+            (iy as usize * g.image[2] + ix as usize, group * g.group_channels() + c);
+        match g.channels_last {
+            true => image[pixel * g.channels + channel],
+            false => image[channel * g.pixels() + pixel],
+        }
+    }
+
+    #[test]
+    fn patches_are_those_of_the_definition_and_folding_is_the_adjoint() {
+        for channels_last in [false, true] {
+            let g = geometry(channels_last);
+            let image: Vec<i64> = (1..=(g.channels * g.pixels()) as i64).collect();
+            for (group, range) in [(0, 0..12), (1, 2..11), (1, 5..6)] {
+                let width = range.len();
+                let mut patches = vec![-1i64; g.patch() * width];
+                g.unfold(&image, group, range.clone(), &mut patches);
+                let strides = g.patch_strides(width);
+                let mut counts = vec![0i64; image.len()];
+                g.fold_add(&vec![1i64; patches.len()], group, range.clone(), &mut counts);
+                let mut sum = 0;
+                for c in 0..g.group_channels() {
+                    for k in 0..g.kernel_size() {
+                        let row = if channels_last {
+                            k * g.group_channels() + c
+                        } else {
+                            c * g.kernel_size() + k
+                        };
+                        for (column, l) in range.clone().enumerate() {
+                            let found = patches[row * strides[0] + column * strides[1]];
+                            assert_eq!(found, patch_element(&g, &image, group, c, k, l));
+                            sum += found;
+                        }
+                    }
+                }
+                let folded: i64 =
+                    counts.iter().zip(&image).map(|(count, value)| count * value).sum();
+                assert_eq!(folded, sum);
+            }
+        }
+    }
+}

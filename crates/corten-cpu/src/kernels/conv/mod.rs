@@ -1,0 +1,334 @@
+//! Convolutions, transposed ones and their gradients.
+//!
+//! A transposed convolution is the adjoint of a convolution: its input plays the output. So three
+//! products ([`products`]) over one [`Geometry`] make all six operators.
+
+mod check;
+mod depthwise;
+pub(crate) mod geometry;
+mod products;
+
+use super::support::{contiguous_in, empty_as, empty_in, expect_dtype};
+use check::Lists;
+use corten_core::{Access, AccessSet, DType, MemoryFormat, Result, ensure};
+use corten_ops::composite::support::type_id_name;
+use corten_ops::{Tensor, op};
+use geometry::Geometry;
+use products::Product;
+
+/// Convolution, or its transpose, of a batch.
+///
+/// # Errors
+/// `Runtime` when shapes, numbers or dtypes do not fit.
+pub fn convolution(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    transposed: bool,
+    output_padding: &[i64],
+    groups: i64,
+) -> Result<Tensor> {
+    let bias = super::support::defined(bias);
+    let lists = Lists::of(weight, stride, padding, dilation, output_padding)?;
+    check::forward(input, weight, bias, &lists, transposed, groups)?;
+    check_dtypes(input, weight, bias)?;
+    let sizes = lists.output_sizes(&input.sizes(), &weight.sizes(), transposed, groups);
+    if let Some(empty) = empty_output(input, &sizes)? {
+        return Ok(empty);
+    }
+    if input.dtype().is_reduced_float() {
+        let [input32, weight32] = [input, weight].map(|t| converted(t, DType::Float32));
+        let bias32 = bias.map(|bias| converted(bias, DType::Float32)).transpose()?;
+        let (input32, weight32) = (input32?, weight32?);
+        let out =
+            convolve(&input32, &weight32, bias32.as_ref(), &sizes, &lists, transposed, groups)?;
+        return converted(&out, input.dtype());
+    }
+    convolve(input, weight, bias, &sizes, &lists, transposed, groups)
+}
+
+/// Gradients of [`convolution`] with respect to input, weight and bias.
+///
+/// # Errors
+/// `Runtime` when shapes, numbers or dtypes do not fit.
+pub fn convolution_backward(
+    grad_output: &Tensor,
+    input: &Tensor,
+    weight: &Tensor,
+    bias_sizes: Option<&[i64]>,
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    transposed: bool,
+    output_padding: &[i64],
+    groups: i64,
+    output_mask: &[bool],
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let lists = Lists::of(weight, stride, padding, dilation, output_padding)?;
+    check::forward(input, weight, None, &lists, transposed, groups)?;
+    check_dtypes(input, weight, None)?;
+    expect_dtype(grad_output, input.dtype())?;
+    let sizes = lists.output_sizes(&input.sizes(), &weight.sizes(), transposed, groups);
+    ensure!(
+        grad_output.sizes().as_slice() == sizes || input.numel() == 0,
+        Runtime,
+        "Expected a gradient of size {sizes:?} but got {:?}",
+        grad_output.sizes().as_slice()
+    );
+    let mut dims: Vec<i64> = (0..grad_output.dim() as i64).collect();
+    dims.remove(1);
+    let grad_bias = match output_mask[2] {
+        true => op::sum_dim_intlist(grad_output, Some(&dims), false, None)?,
+        false => Tensor::undefined(),
+    };
+    ensure!(
+        bias_sizes.is_none_or(|sizes| !output_mask[2] || sizes == grad_bias.sizes().as_slice()),
+        Runtime,
+        "Expected a bias of size {:?} but got {:?}",
+        grad_bias.sizes().as_slice(),
+        bias_sizes.unwrap_or_default()
+    );
+    let mask = [output_mask[0], output_mask[1]];
+    let (grad_input, grad_weight) = if input.dtype().is_reduced_float() {
+        let [grad, input32, weight32] =
+            [grad_output, input, weight].map(|tensor| converted(tensor, DType::Float32));
+        let (grad, input32, weight32) = (grad?, input32?, weight32?);
+        let (a, b) = gradients(&grad, &input32, &weight32, &lists, transposed, groups, mask)?;
+        (converted(&a, input.dtype())?, converted(&b, input.dtype())?)
+    } else {
+        gradients(grad_output, input, weight, &lists, transposed, groups, mask)?
+    };
+    Ok((grad_input, grad_weight, grad_bias))
+}
+
+/// The dtypes in which convolutions are computed; half precisions are converted before.
+macro_rules! match_product {
+    ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
+        super::support::match_types!($dtype, $name, $t => $body, [
+            UInt8 u8, Int8 i8, Int16 i16, Int32 i32, Int64 i64, Float32 f32, Float64 f64,
+            Complex64 corten_core::Complex<f32>, Complex128 corten_core::Complex<f64>,
+        ])
+    };
+}
+
+fn convolve(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    sizes: &[i64],
+    lists: &Lists,
+    transposed: bool,
+    groups: i64,
+) -> Result<Tensor> {
+    let format = format_of(input, weight);
+    let out = empty_in(sizes, input, input.dtype(), format)?;
+    let (image, positions) = if transposed { (&out, input) } else { (input, &out) };
+    let geometry =
+        lists.geometry(&image.sizes(), &weight.sizes(), &positions.sizes(), groups, format);
+    let (input, weight) = (contiguous_in(input, format)?, contiguous_in(weight, format)?);
+    if transposed {
+        transpose_kernel(&out, &input, &weight, &geometry)?;
+        if let Some(bias) = bias {
+            let mut shape = vec![1; sizes.len()];
+            shape[1] = -1;
+            op::add__tensor(&out, &op::reshape(bias, &shape)?, 1.into())?;
+        }
+    } else {
+        let bias = super::support::contiguous_opt(bias)?;
+        forward_kernel(&out, &input, &weight, bias.as_ref(), &geometry)?;
+    }
+    Ok(out)
+}
+
+fn forward_kernel(
+    out: &Tensor,
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    geometry: &Geometry,
+) -> Result<()> {
+    let (out, input, weight) = (flat(out)?, flat(input)?, flat(weight)?);
+    let absent = Tensor::undefined();
+    let access = AccessSet::acquire(&[
+        (&out, Access::Write),
+        (&input, Access::Read),
+        (&weight, Access::Read),
+        (bias.unwrap_or(&absent), Access::Read),
+    ])?;
+    if depthwise::fits(geometry) && out.dtype().is_floating_point() {
+        return crate::rows::match_wide!(out.dtype(), "slow_conv2d_cpu", T => {
+            let bias = bias.map(|_| access.read::<T>(3)).transpose()?;
+            let (input, weight) = (access.read::<T>(1)?, access.read::<T>(2)?);
+            depthwise::correlate(geometry, access.write::<T>(0)?, input, weight, bias)
+        });
+    }
+    match_product!(out.dtype(), "slow_conv2d_cpu", T => {
+        let bias = bias.map(|_| access.read::<T>(3)).transpose()?;
+        let (input, weight) = (access.read::<T>(1)?, access.read::<T>(2)?);
+        products::correlate(geometry, access.write::<T>(0)?, input, weight, bias)
+    })
+}
+
+/// `out` is the image and `input` the output of the convolution that this is the adjoint of.
+fn transpose_kernel(
+    out: &Tensor,
+    input: &Tensor,
+    weight: &Tensor,
+    geometry: &Geometry,
+) -> Result<()> {
+    let dtype = out.dtype();
+    if !dtype.is_floating_point() && !dtype.is_complex() {
+        let name = "slow_conv_transpose2d_out_cpu";
+        return Err(corten_core::not_implemented_for(name, dtype));
+    }
+    apply(out, input, weight, geometry, Role::Image)
+}
+
+/// Which operand of the convolution is computed from the other two.
+#[derive(Clone, Copy)]
+enum Role {
+    Image,
+    Output,
+    Weight,
+}
+
+/// Computes one operand: the image from (output, weight), the output from (image, weight), or the
+/// weight from (image, output). All are dense in the geometry's layout.
+fn apply(target: &Tensor, a: &Tensor, b: &Tensor, geometry: &Geometry, role: Role) -> Result<()> {
+    if matches!(role, Role::Output) {
+        return forward_kernel(target, a, b, None, geometry);
+    }
+    let (target, a, b) = (flat(target)?, flat(a)?, flat(b)?);
+    let access =
+        AccessSet::acquire(&[(&target, Access::Write), (&a, Access::Read), (&b, Access::Read)])?;
+    match_product!(target.dtype(), "slow_conv2d_backward_cpu", T => {
+        apply_as::<T>(access.write::<T>(0)?, access.read::<T>(1)?, access.read::<T>(2)?, geometry, role)
+    })
+}
+
+fn apply_as<T: Product>(
+    target: &mut [T],
+    a: &[T],
+    b: &[T],
+    geometry: &Geometry,
+    role: Role,
+) -> Result<()> {
+    match role {
+        Role::Image => products::adjoint(geometry, target, a, b),
+        Role::Output => products::correlate(geometry, target, a, b, None),
+        Role::Weight => products::weight_gradient(geometry, target, a, b),
+    }
+}
+
+fn gradients(
+    grad_output: &Tensor,
+    input: &Tensor,
+    weight: &Tensor,
+    lists: &Lists,
+    transposed: bool,
+    groups: i64,
+    mask: [bool; 2],
+) -> Result<(Tensor, Tensor)> {
+    let format = format_of(input, weight);
+    let new = |like: &Tensor| empty_in(&like.sizes(), like, like.dtype(), format);
+    let (mut grad_input, mut grad_weight) = (Tensor::undefined(), Tensor::undefined());
+    if input.numel() == 0 {
+        if mask[0] {
+            grad_input = new(input)?;
+        }
+        if mask[1] {
+            grad_weight = op::zeros_like(weight, None, None, None, None, None)?;
+        }
+        return Ok((grad_input, grad_weight));
+    }
+    let (image, positions) = if transposed { (grad_output, input) } else { (input, grad_output) };
+    let geometry =
+        lists.geometry(&image.sizes(), &weight.sizes(), &positions.sizes(), groups, format);
+    let [image, positions, grad, weight] =
+        [image, positions, grad_output, weight].map(|tensor| contiguous_in(tensor, format));
+    let (image, positions, grad, weight) = (image?, positions?, grad?, weight?);
+    // The gradients of integers and of complex numbers follow the same products; for complex ones
+    // the factors are conjugated.
+    let conj = |tensor: &Tensor| match tensor.dtype().is_complex() {
+        true => contiguous_in(&op::conj_physical(tensor)?, format),
+        false => Ok(tensor.clone()),
+    };
+    if mask[0] {
+        grad_input = new(input)?;
+        let role = if transposed { Role::Output } else { Role::Image };
+        apply(&grad_input, &grad, &conj(&weight)?, &geometry, role)?;
+    }
+    if mask[1] {
+        grad_weight = new(&weight)?;
+        let (image, positions) = match transposed {
+            true => (image, conj(&positions)?),
+            false => (conj(&image)?, positions),
+        };
+        apply(&grad_weight, &image, &positions, &geometry, Role::Weight)?;
+    }
+    Ok((grad_input, grad_weight))
+}
+
+/// Channels come last in the output where they do in the input or the weight.
+fn format_of(input: &Tensor, weight: &Tensor) -> MemoryFormat {
+    let wanted = match input.dim() {
+        4 => MemoryFormat::ChannelsLast,
+        5 if input.dtype() != DType::Float64 => MemoryFormat::ChannelsLast3d,
+        _ => return MemoryFormat::Contiguous,
+    };
+    let suggested = [input, weight].map(|tensor| tensor.suggest_memory_format());
+    if suggested.contains(&wanted) { wanted } else { MemoryFormat::Contiguous }
+}
+
+/// The elements of a dense tensor in memory order.
+fn flat(tensor: &Tensor) -> Result<Tensor> {
+    Ok(tensor.as_view_of(&[tensor.numel()], &[1], tensor.storage_offset())?.into())
+}
+
+/// A copy of another dtype in the same format; undefined stays undefined.
+fn converted(tensor: &Tensor, dtype: DType) -> Result<Tensor> {
+    if !tensor.defined() {
+        return Ok(tensor.clone());
+    }
+    let format = tensor.suggest_memory_format();
+    let out = empty_in(&tensor.sizes(), tensor, dtype, format)?;
+    op::copy_(&out, tensor, false)?;
+    Ok(out)
+}
+
+/// The result for an input without elements.
+fn empty_output(input: &Tensor, sizes: &[i64]) -> Result<Option<Tensor>> {
+    if input.numel() > 0 {
+        return Ok(None);
+    }
+    let input_sizes = input.sizes();
+    ensure!(
+        input_sizes[0] == 0 || input_sizes[1] == 0,
+        Runtime,
+        "Only zero batch or zero channel inputs are supported, but got input shape: {:?}",
+        input_sizes.as_slice()
+    );
+    let mut sizes = sizes.to_vec();
+    if input_sizes[1] == 0 {
+        // So it is in PyTorch: without input channels there are no output channels either.
+        sizes[1] = 0;
+    }
+    empty_as(&sizes, input, input.dtype()).map(Some)
+}
+
+fn check_dtypes(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<()> {
+    expect_dtype(weight, input.dtype())?;
+    let bias_dtype = bias.map_or(input.dtype(), |bias| bias.dtype());
+    ensure!(
+        bias_dtype == input.dtype(),
+        Runtime,
+        "Input type ({}) and bias type ({}) should be the same",
+        type_id_name(input.dtype()),
+        type_id_name(bias_dtype)
+    );
+    Ok(())
+}
+

@@ -1,0 +1,185 @@
+//! The three products of a convolution, each a product of matrices over unfolded patches:
+//! output = weight · patches, patches = weightᵀ · output, weight = output · patchesᵀ.
+
+use super::geometry::Geometry;
+use crate::chunks::{for_each_chunk, grain_of};
+use crate::gemm::{Factors, Mat, MatElement, MatMut, for_each_block, gemm};
+use corten_core::Result;
+use std::ops::{AddAssign, Range};
+
+/// Elements of a block of patches: half of a second-level cache of `f32`.
+const PATCHES: usize = 128 * 1024;
+
+/// Weight gradients are summed in at most this many parts, whatever the number of threads, so that
+/// results do not depend on it.
+const PARTS: usize = 8;
+
+/// Elements that the parts may have in all.
+const PART_ELEMENTS: usize = 16 * 1024 * 1024;
+
+/// An element that convolutions are computed in.
+pub(super) trait Product: MatElement + Default + AddAssign {}
+
+impl<T: MatElement + Default + AddAssign> Product for T {}
+
+/// `output = weight * image (+ bias)`, for every sample.
+pub(super) fn correlate<T: Product>(
+    geometry: &Geometry,
+    output: &mut [T],
+    image: &[T],
+    weight: &[T],
+    bias: Option<&[T]>,
+) -> Result<()> {
+    let positions = geometry.positions();
+    let sample_size = geometry.channels * geometry.pixels();
+    let samples = output.len() / (geometry.features * positions).max(1);
+    let width = block_width(geometry);
+    let shape = [geometry.features, positions];
+    let strides = geometry.output_strides();
+    let work = geometry.features * geometry.patch() * width;
+    let grain = grain_of(work / 8);
+    for_each_block(output, samples, shape, strides, width, grain, |sample, range, mut block| {
+        let image = &image[sample * sample_size..][..sample_size];
+        let mut buffer = Vec::new();
+        let factors = match bias {
+            Some(bias) => {
+                bias.iter().enumerate().for_each(|(row, &value)| block.fill_row(row, value));
+                Factors::ADD
+            }
+            None => Factors::PRODUCT,
+        };
+        for group in 0..geometry.groups {
+            let patches = patches_of(geometry, image, group, range.clone(), &mut buffer)?;
+            let features = geometry.group_features();
+            let rows = group * features..(group + 1) * features;
+            let weight = weight_of(geometry, weight, group)?;
+            gemm(block.row_range(rows), weight, patches, factors)?;
+        }
+        Ok(())
+    })
+}
+
+/// The gradient of `correlate` with respect to the image, for every sample.
+pub(super) fn adjoint<T: Product>(
+    geometry: &Geometry,
+    image: &mut [T],
+    output: &[T],
+    weight: &[T],
+) -> Result<()> {
+    let positions = geometry.positions();
+    let output_size = geometry.features * positions;
+    let sample_size = geometry.channels * geometry.pixels();
+    let work = geometry.features * geometry.patch() * positions;
+    for_each_chunk(image, sample_size, grain_of(work / 8), |sample, image| {
+        image.fill(T::default());
+        let output = &output[sample * output_size..][..output_size];
+        let mut buffer = Vec::new();
+        for group in 0..geometry.groups {
+            let weight = weight_of(geometry, weight, group)?;
+            for range in blocks(positions, block_width(geometry)) {
+                let output = output_of(geometry, output, group)?.cols(range.clone());
+                buffer.clear();
+                buffer.resize(geometry.patch() * range.len(), T::default());
+                let strides = geometry.patch_strides(range.len());
+                let shape = [geometry.patch(), range.len()];
+                let patches = MatMut::strided(&mut buffer, shape, strides)?;
+                gemm(patches, weight.t(), output, Factors::PRODUCT)?;
+                geometry.fold_add(&buffer, group, range, image);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The gradient of `correlate` with respect to the weight, summed over the samples.
+pub(super) fn weight_gradient<T: Product>(
+    geometry: &Geometry,
+    weight: &mut [T],
+    image: &[T],
+    output: &[T],
+) -> Result<()> {
+    weight.fill(T::default());
+    let positions = geometry.positions();
+    let output_size = geometry.features * positions;
+    let sample_size = geometry.channels * geometry.pixels();
+    let samples = output.len() / output_size.max(1);
+    if weight.is_empty() || samples == 0 {
+        return Ok(());
+    }
+    let parts = samples.min(PARTS).min((PART_ELEMENTS / weight.len()).max(1));
+    let mut sums = vec![T::default(); weight.len() * parts];
+    for_each_chunk(&mut sums, weight.len(), 1, |part, sums| {
+        let mut buffer = Vec::new();
+        for sample in (part..samples).step_by(parts) {
+            let image = &image[sample * sample_size..][..sample_size];
+            let output = &output[sample * output_size..][..output_size];
+            add_weight_gradient(geometry, sums, image, output, &mut buffer)?;
+        }
+        Ok(())
+    })?;
+    for part in sums.chunks_exact(weight.len()) {
+        weight.iter_mut().zip(part).for_each(|(sum, &value)| *sum += value);
+    }
+    Ok(())
+}
+
+fn add_weight_gradient<T: Product>(
+    geometry: &Geometry,
+    weight: &mut [T],
+    image: &[T],
+    output: &[T],
+    buffer: &mut Vec<T>,
+) -> Result<()> {
+    let (features, patch) = (geometry.group_features(), geometry.patch());
+    for (group, weight) in weight.chunks_exact_mut(features * patch).enumerate() {
+        for range in blocks(geometry.positions(), block_width(geometry)) {
+            let output = output_of(geometry, output, group)?.cols(range.clone());
+            let patches = patches_of(geometry, image, group, range, buffer)?;
+            let weight = MatMut::row_major(weight, features, patch)?;
+            gemm(weight, output, patches.t(), Factors::ADD)?;
+        }
+    }
+    Ok(())
+}
+
+/// Positions per block of patches.
+fn block_width(geometry: &Geometry) -> usize {
+    let positions = geometry.positions();
+    let width = (PATCHES / geometry.patch().max(1)).max(32).next_multiple_of(32);
+    // Blocks of equal size, rather than a small last one.
+    positions.div_ceil(positions.div_ceil(width).max(1)).next_multiple_of(16).max(1)
+}
+
+fn blocks(length: usize, width: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..length).step_by(width.max(1)).map(move |start| start..(start + width).min(length))
+}
+
+fn patches_of<'a, T: Product>(
+    geometry: &Geometry,
+    image: &'a [T],
+    group: usize,
+    range: Range<usize>,
+    buffer: &'a mut Vec<T>,
+) -> Result<Mat<'a, T>> {
+    if geometry.is_pointwise() {
+        let (start, strides) = geometry.image_matrix(group);
+        let shape = [geometry.group_channels(), geometry.pixels()];
+        return Ok(Mat::strided(&image[start..], shape, strides)?.cols(range));
+    }
+    let width = range.len();
+    buffer.resize(geometry.patch() * width, T::default());
+    geometry.unfold(image, group, range, buffer);
+    Mat::strided(buffer, [geometry.patch(), width], geometry.patch_strides(width))
+}
+
+fn weight_of<'a, T>(geometry: &Geometry, weight: &'a [T], group: usize) -> Result<Mat<'a, T>> {
+    let (features, patch) = (geometry.group_features(), geometry.patch());
+    Mat::row_major(&weight[group * features * patch..], features, patch)
+}
+
+/// The features of a group of an output sample, as a matrix over positions.
+fn output_of<'a, T>(geometry: &Geometry, output: &'a [T], group: usize) -> Result<Mat<'a, T>> {
+    let strides = geometry.output_strides();
+    let first = group * geometry.group_features() * strides[0];
+    Mat::strided(&output[first..], [geometry.group_features(), geometry.positions()], strides)
+}

@@ -1,0 +1,467 @@
+//! Batch normalisation: every channel by the mean and variance of the batch.
+
+use super::super::support::{contiguous_in, defined, empty_in, expect_dtype};
+use super::{if_asked, parameter_dtype, tensor_of, values_of};
+use crate::chunks::{for_each_chunk, grain_of};
+use crate::rows::{Float, Moments, Wide, match_float};
+use corten_core::{Access, AccessSet, MemoryFormat, Result, ensure};
+use corten_ops::{Tensor, op};
+
+/// Channels whose sums one thread forms at a time where channels come last.
+const CHANNELS: usize = 16;
+
+/// Pixels that are summed before the sum is merged into the total.
+const BLOCK: usize = 256;
+
+/// The normalised input, and the mean and inverse standard deviation of every channel (empty
+/// unless `training`). Running statistics are updated in place when `training`.
+///
+/// # Errors
+/// `Runtime` when shapes or dtypes do not fit.
+pub fn native_batch_norm(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let layout = Layout::of(input)?;
+    ensure!(
+        input.numel() > 0,
+        Runtime,
+        "input tensor must have at least one element, but got input_sizes = {:?}",
+        input.sizes().as_slice()
+    );
+    if !input.dtype().is_floating_point() {
+        return Err(corten_core::not_implemented_for("batch_norm", input.dtype()));
+    }
+    let dtype = parameter_dtype(input, &[weight, bias, running_mean, running_var])?;
+    let values = contiguous_in(input, layout.format)?;
+    let out = empty_in(&input.sizes(), input, input.dtype(), layout.format)?;
+    match_float!(input.dtype(), "batch_norm", T => {
+        let statistics = if training {
+            let moments = batch_moments::<T>(&values, &layout)?;
+            update_running(&moments, running_mean, running_var, momentum)?;
+            Statistics::of_batch(&moments, eps)
+        } else {
+            Statistics::of_running(running_mean, running_var, eps)?
+        };
+        let (weight, bias) = (values_of(weight)?, values_of(bias)?);
+        normalise::<T>(&out, &values, &layout, &statistics, &weight, &bias)?;
+        let saved = |values: &[f64]| {
+            let values = if training { values } else { &[] };
+            tensor_of(values, &[values.len() as i64], input, dtype)
+        };
+        Ok((out, saved(&statistics.mean)?, saved(&statistics.rstd)?))
+    })
+}
+
+/// Gradients with respect to input, weight and bias.
+///
+/// # Errors
+/// `Runtime` when shapes or dtypes do not fit.
+pub fn native_batch_norm_backward(
+    grad_out: &Tensor,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    save_mean: Option<&Tensor>,
+    save_invstd: Option<&Tensor>,
+    train: bool,
+    eps: f64,
+    output_mask: &[bool],
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let layout = Layout::of(input)?;
+    expect_dtype(grad_out, input.dtype())?;
+    ensure!(
+        grad_out.sizes() == input.sizes(),
+        Runtime,
+        "batch_norm: expected a gradient of size {:?} but got {:?}",
+        input.sizes().as_slice(),
+        grad_out.sizes().as_slice()
+    );
+    let parameters = [weight, running_mean, running_var, save_mean, save_invstd];
+    let dtype = parameters.iter().find_map(|p| defined(*p)).map_or(input.dtype(), |p| p.dtype());
+    let (grad, values) =
+        (contiguous_in(grad_out, layout.format)?, contiguous_in(input, layout.format)?);
+    match_float!(input.dtype(), "batch_norm_backward_cpu", T => {
+        let statistics = match (train, values_of(save_mean)?, values_of(save_invstd)?) {
+            (true, Some(mean), Some(rstd)) => Statistics { mean, rstd },
+            _ => Statistics::of_running(running_mean, running_var, eps)?,
+        };
+        let sums = gradient_sums::<T>(&grad, &values, &layout, &statistics)?;
+        let weights: Option<Vec<f64>> = values_of(weight)?;
+        let grad_input = if_asked(output_mask[0], || {
+            let out = empty_in(&input.sizes(), input, input.dtype(), layout.format)?;
+            let parts = Parts::of(&sums, &statistics, &weights, layout.count(), train);
+            spread::<T>(&out, &grad, &values, &layout, &parts)?;
+            Ok(out)
+        })?;
+        let sizes = [layout.channels as i64];
+        let grad_weight = if_asked(output_mask[1], || {
+            let scaled = sums.iter().zip(&statistics.rstd).map(|(sum, rstd)| sum.1 * rstd);
+            tensor_of(&scaled.collect::<Vec<f64>>(), &sizes, input, dtype)
+        })?;
+        let grad_bias = if_asked(output_mask[2], || {
+            let plain: Vec<f64> = sums.iter().map(|sum| sum.0).collect();
+            tensor_of(&plain, &sizes, input, dtype)
+        })?;
+        Ok((grad_input, grad_weight, grad_bias))
+    })
+}
+
+/// Where the elements of a channel lie.
+struct Layout {
+    format: MemoryFormat,
+    batch: usize,
+    channels: usize,
+    /// Elements per sample and channel that lie side by side; 1 where channels come last.
+    plane: usize,
+    /// Pixels per sample where channels come last, else 1.
+    pixels: usize,
+}
+
+impl Layout {
+    fn of(input: &Tensor) -> Result<Self> {
+        input.size(1)?;
+        let sizes = input.sizes();
+        let format = input.suggest_memory_format();
+        let spatial = sizes[2..].iter().product::<i64>() as usize;
+        let last = format != MemoryFormat::Contiguous || spatial == 1;
+        Ok(Self {
+            format,
+            batch: sizes[0] as usize,
+            channels: sizes[1] as usize,
+            plane: if last { 1 } else { spatial },
+            pixels: if last { spatial } else { 1 },
+        })
+    }
+
+    fn channels_last(&self) -> bool {
+        self.plane == 1
+    }
+
+    /// Elements per channel.
+    fn count(&self) -> f64 {
+        (self.batch * self.plane * self.pixels) as f64
+    }
+}
+
+/// Mean and inverse standard deviation per channel.
+struct Statistics {
+    mean: Vec<f64>,
+    rstd: Vec<f64>,
+}
+
+impl Statistics {
+    fn of_batch(moments: &[Moments], eps: f64) -> Self {
+        Self {
+            mean: moments.iter().map(|channel| channel.mean).collect(),
+            rstd: moments.iter().map(|c| 1.0 / (c.variance() + eps).sqrt()).collect(),
+        }
+    }
+
+    fn of_running(mean: Option<&Tensor>, var: Option<&Tensor>, eps: f64) -> Result<Self> {
+        let (mean, var) = (values_of::<f64>(mean)?, values_of::<f64>(var)?);
+        let (Some(mean), Some(var)) = (mean, var) else {
+            corten_core::bail!(Runtime, "running_mean must be defined in evaluation mode")
+        };
+        Ok(Self { mean, rstd: var.iter().map(|var| 1.0 / (var + eps).sqrt()).collect() })
+    }
+}
+
+fn batch_moments<T: Float>(values: &Tensor, layout: &Layout) -> Result<Vec<Moments>> {
+    let mut moments = vec![Moments::default(); layout.channels];
+    let flat = in_memory_order(values)?;
+    let access = AccessSet::acquire(&[(&flat, Access::Read)])?;
+    let values = access.read::<T>(0)?;
+    if layout.channels_last() {
+        let rows = layout.batch * layout.pixels;
+        each_block_of_channels(&mut moments, rows, |first, moments| {
+            column_moments(values, rows, layout.channels, first, moments);
+        })?;
+        return Ok(moments);
+    }
+    let grain = grain_of(layout.batch * layout.plane);
+    for_each_chunk(&mut moments, 1, grain, |channel, moments| {
+        let mut buffer = Vec::new();
+        for sample in 0..layout.batch {
+            let start = (sample * layout.channels + channel) * layout.plane;
+            let plane = T::wide_row(&values[start..][..layout.plane], &mut buffer);
+            moments[0].merge(T::Wide::moments(plane));
+        }
+        Ok(())
+    })?;
+    Ok(moments)
+}
+
+/// Calls `body(first channel, results of the channels)` for blocks of channels.
+fn each_block_of_channels<R: Send>(
+    results: &mut [R],
+    rows: usize,
+    body: impl Fn(usize, &mut [R]) + Sync,
+) -> Result<()> {
+    let whole = results.len() / CHANNELS * CHANNELS;
+    let (blocks, rest) = results.split_at_mut(whole);
+    for_each_chunk(blocks, CHANNELS, grain_of(rows * CHANNELS), |i, results| {
+        body(i * CHANNELS, results);
+        Ok(())
+    })?;
+    if !rest.is_empty() {
+        body(whole, rest);
+    }
+    Ok(())
+}
+
+/// Moments of some columns of a matrix, in blocks of rows.
+fn column_moments<T: Float>(
+    values: &[T],
+    rows: usize,
+    cols: usize,
+    first: usize,
+    moments: &mut [Moments],
+) {
+    let width = moments.len();
+    let line = |row: usize| &values[row * cols + first..][..width];
+    for start in (0..rows).step_by(BLOCK) {
+        let block = start..(start + BLOCK).min(rows);
+        let count = block.len() as f64;
+        let mut sums = vec![T::Wide::ZERO; width];
+        for row in block.clone() {
+            sums.iter_mut().zip(line(row)).for_each(|(sum, value)| *sum += value.widen());
+        }
+        let means: Vec<T::Wide> =
+            sums.iter().map(|sum| T::Wide::of(sum.as_f64() / count)).collect();
+        let (mut squares, mut errors) = (vec![T::Wide::ZERO; width], vec![T::Wide::ZERO; width]);
+        for row in block {
+            for (i, value) in line(row).iter().enumerate() {
+                let distance = value.widen() - means[i];
+                squares[i] += distance * distance;
+                errors[i] += distance;
+            }
+        }
+        for (i, total) in moments.iter_mut().enumerate() {
+            let error = errors[i].as_f64();
+            total.merge(Moments {
+                count,
+                mean: means[i].as_f64() + error / count,
+                squares: (squares[i].as_f64() - error * error / count).max(0.0),
+            });
+        }
+    }
+}
+
+/// new = (1 - momentum) * old + momentum * batch, with the unbiased variance.
+fn update_running(
+    moments: &[Moments],
+    mean: Option<&Tensor>,
+    var: Option<&Tensor>,
+    momentum: f64,
+) -> Result<()> {
+    let update = |running: Option<&Tensor>, value: &dyn Fn(&Moments) -> f64| {
+        let Some(running) = defined(running) else { return Ok(()) };
+        let old: Vec<f64> = values_of(Some(running))?.unwrap_or_default();
+        let new: Vec<f64> = old
+            .iter()
+            .zip(moments)
+            .map(|(old, channel)| (1.0 - momentum) * old + momentum * value(channel))
+            .collect();
+        let new = tensor_of(&new, &[moments.len() as i64], running, running.dtype())?;
+        op::copy_(running, &new, false).map(drop)
+    };
+    update(mean, &|channel| channel.mean)?;
+    update(var, &|channel| channel.squares / (channel.count - 1.0))
+}
+
+/// A flat view of a tensor that is dense in its format.
+fn in_memory_order(tensor: &Tensor) -> Result<Tensor> {
+    Ok(tensor.as_view_of(&[tensor.numel()], &[1], tensor.storage_offset())?.into())
+}
+
+/// `out = (x - mean) * rstd * weight + bias`, per channel.
+fn normalise<T: Float>(
+    out: &Tensor,
+    values: &Tensor,
+    layout: &Layout,
+    statistics: &Statistics,
+    weight: &Option<Vec<f64>>,
+    bias: &Option<Vec<f64>>,
+) -> Result<()> {
+    let of = |list: &Option<Vec<f64>>, channel: usize, default: f64| {
+        list.as_ref().map_or(default, |list| list[channel])
+    };
+    let factors: Vec<(T::Wide, T::Wide)> = (0..layout.channels)
+        .map(|c| {
+            let factor = statistics.rstd[c] * of(weight, c, 1.0);
+            let shift = of(bias, c, 0.0) - statistics.mean[c] * factor;
+            (T::Wide::of(factor), T::Wide::of(shift))
+        })
+        .collect();
+    let (out, values) = (in_memory_order(out)?, in_memory_order(values)?);
+    let access = AccessSet::acquire(&[(&out, Access::Write), (&values, Access::Read)])?;
+    let (out, values) = (access.write::<T>(0)?, access.read::<T>(1)?);
+    if layout.channels_last() {
+        return for_each_chunk(out, layout.channels, grain_of(layout.channels), |i, out| {
+            let row = &values[i * layout.channels..][..layout.channels];
+            for ((out, value), &(factor, shift)) in out.iter_mut().zip(row).zip(&factors) {
+                *out = T::narrow(value.widen() * factor + shift);
+            }
+            Ok(())
+        });
+    }
+    for_each_chunk(out, layout.plane, grain_of(layout.plane), |i, out| {
+        let (factor, shift) = factors[i % layout.channels];
+        let row = &values[i * layout.plane..][..layout.plane];
+        for (out, value) in out.iter_mut().zip(row) {
+            *out = T::narrow(value.widen() * factor + shift);
+        }
+        Ok(())
+    })
+}
+
+/// Per channel the sums of `grad` and of `grad * (x - mean)`.
+fn gradient_sums<T: Float>(
+    grad: &Tensor,
+    values: &Tensor,
+    layout: &Layout,
+    statistics: &Statistics,
+) -> Result<Vec<(f64, f64)>> {
+    let mut sums = vec![(0.0, 0.0); layout.channels];
+    let (grad, values) = (in_memory_order(grad)?, in_memory_order(values)?);
+    let access = AccessSet::acquire(&[(&grad, Access::Read), (&values, Access::Read)])?;
+    let (grad, values) = (access.read::<T>(0)?, access.read::<T>(1)?);
+    if layout.channels_last() {
+        let rows = layout.batch * layout.pixels;
+        each_block_of_channels(&mut sums, rows, |first, sums| {
+            let mean = &statistics.mean[first..][..sums.len()];
+            column_gradient_sums(grad, values, rows, layout.channels, first, mean, sums);
+        })?;
+        return Ok(sums);
+    }
+    let grain = grain_of(layout.batch * layout.plane);
+    for_each_chunk(&mut sums, 1, grain, |channel, sums| {
+        let mean = T::Wide::of(statistics.mean[channel]);
+        for sample in 0..layout.batch {
+            let start = (sample * layout.channels + channel) * layout.plane;
+            let lines = grad[start..][..layout.plane].chunks(BLOCK);
+            for (g, x) in lines.zip(values[start..][..layout.plane].chunks(BLOCK)) {
+                let (plain, product) = block_gradient_sums(g, x, mean);
+                sums[0].0 += plain;
+                sums[0].1 += product;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(sums)
+}
+
+fn block_gradient_sums<T: Float>(grad: &[T], values: &[T], mean: T::Wide) -> (f64, f64) {
+    const LANES: usize = 16;
+    let (mut plain, mut product) = ([T::Wide::ZERO; LANES], [T::Wide::ZERO; LANES]);
+    for (g, x) in grad.chunks(LANES).zip(values.chunks(LANES)) {
+        for (lane, (g, x)) in g.iter().zip(x).enumerate() {
+            let g = g.widen();
+            plain[lane] += g;
+            product[lane] += g * (x.widen() - mean);
+        }
+    }
+    let total = |lanes: [T::Wide; LANES]| lanes.iter().map(|lane| lane.as_f64()).sum();
+    (total(plain), total(product))
+}
+
+fn column_gradient_sums<T: Float>(
+    grad: &[T],
+    values: &[T],
+    rows: usize,
+    cols: usize,
+    first: usize,
+    mean: &[f64],
+    sums: &mut [(f64, f64)],
+) {
+    let width = sums.len();
+    let mean: Vec<T::Wide> = mean.iter().map(|&mean| T::Wide::of(mean)).collect();
+    for start in (0..rows).step_by(BLOCK) {
+        let (mut plain, mut product) = (vec![T::Wide::ZERO; width], vec![T::Wide::ZERO; width]);
+        for row in start..(start + BLOCK).min(rows) {
+            let place = row * cols + first;
+            let lines = grad[place..][..width].iter().zip(&values[place..][..width]);
+            for (i, (g, x)) in lines.enumerate() {
+                let g = g.widen();
+                plain[i] += g;
+                product[i] += g * (x.widen() - mean[i]);
+            }
+        }
+        for (i, sum) in sums.iter_mut().enumerate() {
+            sum.0 += plain[i].as_f64();
+            sum.1 += product[i].as_f64();
+        }
+    }
+}
+
+/// dx = (g - average - (x - mean) * along) * factor, per channel.
+struct Parts<W> {
+    average: Vec<W>,
+    mean: Vec<W>,
+    along: Vec<W>,
+    factor: Vec<W>,
+}
+
+impl<W: Wide> Parts<W> {
+    fn of(
+        sums: &[(f64, f64)],
+        statistics: &Statistics,
+        weight: &Option<Vec<f64>>,
+        count: f64,
+        train: bool,
+    ) -> Self {
+        let each =
+            |value: &dyn Fn(usize) -> f64| (0..sums.len()).map(|c| W::of(value(c))).collect();
+        // The running statistics do not depend on the input.
+        let share = if train { 1.0 / count } else { 0.0 };
+        let rstd = &statistics.rstd;
+        Self {
+            average: each(&|c| sums[c].0 * share),
+            mean: each(&|c| statistics.mean[c]),
+            along: each(&|c| sums[c].1 * rstd[c] * rstd[c] * share),
+            factor: each(&|c| rstd[c] * weight.as_ref().map_or(1.0, |weight| weight[c])),
+        }
+    }
+}
+
+fn spread<T: Float>(
+    out: &Tensor,
+    grad: &Tensor,
+    values: &Tensor,
+    layout: &Layout,
+    parts: &Parts<T::Wide>,
+) -> Result<()> {
+    let (out, grad, values) =
+        (in_memory_order(out)?, in_memory_order(grad)?, in_memory_order(values)?);
+    let access = AccessSet::acquire(&[
+        (&out, Access::Write),
+        (&grad, Access::Read),
+        (&values, Access::Read),
+    ])?;
+    let (out, grad, values) = (access.write::<T>(0)?, access.read::<T>(1)?, access.read::<T>(2)?);
+    let one = |g: &T, x: &T, c: usize| {
+        let distance = x.widen() - parts.mean[c];
+        T::narrow((g.widen() - parts.average[c] - distance * parts.along[c]) * parts.factor[c])
+    };
+    let len = if layout.channels_last() { layout.channels } else { layout.plane };
+    for_each_chunk(out, len, grain_of(len), |i, out| {
+        let lines = grad[i * len..][..len].iter().zip(&values[i * len..][..len]);
+        let fixed = i % layout.channels;
+        if layout.channels_last() {
+            for (c, (out, (g, x))) in out.iter_mut().zip(lines).enumerate() {
+                *out = one(g, x, c);
+            }
+        } else {
+            out.iter_mut().zip(lines).for_each(|(out, (g, x))| *out = one(g, x, fixed));
+        }
+        Ok(())
+    })
+}

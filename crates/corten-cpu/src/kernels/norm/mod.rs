@@ -1,0 +1,76 @@
+//! Normalisation over batches, rows and groups.
+
+mod batch;
+mod group;
+mod layer;
+
+pub use batch::{native_batch_norm, native_batch_norm_backward};
+pub use group::{native_group_norm, native_group_norm_backward};
+pub use layer::{native_layer_norm, native_layer_norm_backward};
+
+use super::support::{contiguous, defined, empty_as};
+use crate::rows::{Wide, match_float};
+use corten_core::{Access, AccessSet, DType, Result, ensure};
+use corten_ops::Tensor;
+
+/// The dtype of statistics and parameter gradients: that of the parameters, which may be `f32`
+/// beside half precision inputs, else that of the input.
+///
+/// # Errors
+/// `Runtime` for any other mix.
+fn parameter_dtype(input: &Tensor, parameters: &[Option<&Tensor>]) -> Result<DType> {
+    let mut dtypes = parameters.iter().filter_map(|p| defined(*p)).map(|p| p.dtype());
+    let Some(first) = dtypes.next() else { return Ok(input.dtype()) };
+    let half = input.dtype().is_reduced_float();
+    ensure!(
+        first == input.dtype() || (half && first == DType::Float32),
+        Runtime,
+        "mixed dtype (CPU): expect parameter to have scalar type of Float"
+    );
+    for dtype in dtypes {
+        ensure!(
+            dtype == first || first != DType::Float32,
+            Runtime,
+            "mixed dtype (CPU): expect parameter to have scalar type of Float"
+        );
+        ensure!(
+            dtype == first,
+            Runtime,
+            "expected scalar type {} but found {}",
+            first.type_name(),
+            dtype.type_name()
+        );
+    }
+    Ok(first)
+}
+
+/// The elements of a parameter in the type that the kernel computes in.
+fn values_of<W: Wide>(tensor: Option<&Tensor>) -> Result<Option<Vec<W>>> {
+    let Some(tensor) = defined(tensor) else { return Ok(None) };
+    let tensor = contiguous(tensor)?;
+    match_float!(tensor.dtype(), "norm", T => {
+        let access = AccessSet::acquire(&[(&tensor, Access::Read)])?;
+        let values = access.read::<T>(0)?;
+        Ok(Some(values.iter().map(|&value| corten_core::cast(value)).collect()))
+    })
+}
+
+/// A new tensor of the given values.
+fn tensor_of<W: Wide>(values: &[W], sizes: &[i64], like: &Tensor, dtype: DType) -> Result<Tensor> {
+    let out = empty_as(sizes, like, dtype)?;
+    match_float!(dtype, "norm", T => {
+        let access = AccessSet::acquire(&[(&out, Access::Write)])?;
+        let target = access.write::<T>(0)?;
+        for (target, &value) in target.iter_mut().zip(values) {
+            *target = corten_core::cast(value);
+        }
+        Ok(())
+    })?;
+    Ok(out)
+}
+
+/// The value, or an undefined tensor where it is not asked for.
+fn if_asked(asked: bool, value: impl FnOnce() -> Result<Tensor>) -> Result<Tensor> {
+    if asked { value() } else { Ok(Tensor::undefined()) }
+}
+

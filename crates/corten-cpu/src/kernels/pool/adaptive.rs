@@ -1,0 +1,174 @@
+//! Pooling to a given output size.
+
+use super::super::support::expect_dtype;
+use super::average::{self, Divisor};
+use super::{Shape, max, window};
+use corten_core::{Result, ensure};
+use corten_ops::Tensor;
+
+/// Means of nearly equal windows of images.
+///
+/// # Errors
+/// `Runtime` for geometry that does not fit.
+pub fn adaptive_avg_pool2d(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
+    let shape = average_shape(self_, output_size, "adaptive_avg_pool2d", 2)?;
+    average::forward(self_, &shape, Divisor::Inside, "adaptive_avg_pool2d")
+}
+
+/// Means of nearly equal windows of volumes.
+///
+/// # Errors
+/// `Runtime` for geometry that does not fit.
+pub fn adaptive_avg_pool3d(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
+    let shape = average_shape(self_, output_size, "adaptive_avg_pool3d", 3)?.contiguous();
+    average::forward(self_, &shape, Divisor::Inside, "adaptive_avg_pool3d_cpu")
+}
+
+/// Gradient of [`adaptive_avg_pool2d`].
+///
+/// # Errors
+/// `Runtime` for geometry or dtypes that do not fit.
+pub fn adaptive_avg_pool2d_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
+    let name = "adaptive_avg_pool2d_backward";
+    let shape = gradient_shape(grad_output, self_, name, 2)?;
+    average::backward(grad_output, self_, &shape, Divisor::Inside, name)
+}
+
+/// Gradient of [`adaptive_avg_pool3d`].
+///
+/// # Errors
+/// `Runtime` for geometry or dtypes that do not fit.
+pub fn adaptive_avg_pool3d_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
+    let name = "adaptive_avg_pool3d_backward";
+    let shape = gradient_shape(grad_output, self_, name, 3)?.contiguous();
+    average::backward(grad_output, self_, &shape, Divisor::Inside, name)
+}
+
+/// Maxima of nearly equal windows of images and their positions.
+///
+/// # Errors
+/// `Runtime` for geometry that does not fit.
+pub fn adaptive_max_pool2d(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
+    let shape = max_shape(self_, output_size, "adaptive_max_pool2d", 2)?;
+    ensure_float(self_, "adaptive_max_pool2d")?;
+    max::forward(self_, &shape, "adaptive_max_pool2d")
+}
+
+/// Maxima of nearly equal windows of volumes and their positions.
+///
+/// # Errors
+/// `Runtime` for geometry that does not fit.
+pub fn adaptive_max_pool3d(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
+    let shape = max_shape(self_, output_size, "adaptive_max_pool3d", 3)?.contiguous();
+    ensure_float(self_, "adaptive_max_pool3d_cpu")?;
+    max::forward(self_, &shape, "adaptive_max_pool3d_cpu")
+}
+
+/// Gradient of [`adaptive_max_pool2d`].
+///
+/// # Errors
+/// `Runtime` for geometry or dtypes that do not fit.
+pub fn adaptive_max_pool2d_backward(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    indices: &Tensor,
+) -> Result<Tensor> {
+    let name = "adaptive_max_pool2d_backward";
+    let shape = gradient_shape(grad_output, self_, name, 2)?;
+    max::backward(grad_output, self_, indices, &shape, name)
+}
+
+/// Gradient of [`adaptive_max_pool3d`].
+///
+/// # Errors
+/// `Runtime` for geometry or dtypes that do not fit.
+pub fn adaptive_max_pool3d_backward(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    indices: &Tensor,
+) -> Result<Tensor> {
+    let name = "adaptive_max_pool3d_backward";
+    let shape = gradient_shape(grad_output, self_, name, 3)?.contiguous();
+    max::backward(grad_output, self_, indices, &shape, name)
+}
+
+fn average_shape(self_: &Tensor, output_size: &[i64], name: &str, rank: usize) -> Result<Shape> {
+    ensure!(output_size.len() == rank, Runtime, "{name}: output_size must be {rank}");
+    let listed = match output_size {
+        [a, b] => format!("{{{a}, {b}}}"),
+        [a, b, c] => format!("{{{a}, {b},{c}}}"),
+        _ => String::new(),
+    };
+    ensure!(
+        output_size.iter().all(|&size| size >= 0),
+        Runtime,
+        "{name}: elements of output_size must be greater than or equal to 0 but received {listed}"
+    );
+    check_input(self_, name, rank, ",")?;
+    Ok(shape_of(self_, output_size))
+}
+
+fn max_shape(self_: &Tensor, output_size: &[i64], name: &str, rank: usize) -> Result<Shape> {
+    check_input(self_, name, rank, ":")?;
+    ensure!(
+        output_size.len() == rank,
+        Runtime,
+        "{name}(): internal error: output_size.size() must be {rank}"
+    );
+    ensure!(
+        output_size.iter().all(|&size| size >= 0),
+        Runtime,
+        "{name}: elements of output_size must be greater than or equal to 0"
+    );
+    Ok(shape_of(self_, output_size))
+}
+
+fn gradient_shape(grad_output: &Tensor, self_: &Tensor, name: &str, rank: usize) -> Result<Shape> {
+    check_input(self_, name, rank, ",")?;
+    let (grad, input) = (grad_output.sizes(), self_.sizes());
+    ensure!(
+        grad.len() == input.len() && grad[..grad.len() - rank] == input[..input.len() - rank],
+        Runtime,
+        "{name}(): Expected grad_output of the batch and channels of the input, but got {:?} for {:?}",
+        grad.as_slice(),
+        input.as_slice()
+    );
+    expect_dtype(grad_output, self_.dtype())?;
+    Ok(shape_of(self_, &grad[grad.len() - rank..]))
+}
+
+fn shape_of(self_: &Tensor, output_size: &[i64]) -> Shape {
+    let sizes = self_.sizes();
+    let spatial = &sizes[sizes.len() - output_size.len()..];
+    let axes = spatial.iter().zip(output_size);
+    Shape::new(self_, axes.map(|(&input, &output)| window::adaptive_axis(input, output)).collect())
+}
+
+fn check_input(self_: &Tensor, name: &str, rank: usize, separator: &str) -> Result<()> {
+    let sizes = self_.sizes();
+    let ranks = if rank == 2 { "3D or 4D" } else { "4D or 5D" };
+    ensure!(
+        sizes.len() == rank + 1 || sizes.len() == rank + 2,
+        Runtime,
+        "{name}(): Expected {ranks} tensor, but got{separator} {:?}",
+        sizes.as_slice()
+    );
+    let first = sizes.len() - rank - usize::from(separator == ":" && sizes.len() == rank + 1);
+    for (dim, &size) in sizes.iter().enumerate().skip(first) {
+        ensure!(
+            size > 0,
+            Runtime,
+            "{name}(): Expected input to have non-zero size for non-batch dimensions, but input \
+             has sizes {:?} with dimension {dim} being empty",
+            sizes.as_slice()
+        );
+    }
+    Ok(())
+}
+
+fn ensure_float(self_: &Tensor, name: &'static str) -> Result<()> {
+    match self_.dtype().is_floating_point() {
+        true => Ok(()),
+        false => Err(corten_core::not_implemented_for(name, self_.dtype())),
+    }
+}

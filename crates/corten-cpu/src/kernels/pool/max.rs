@@ -1,0 +1,205 @@
+//! The largest element of every window and where it lies.
+
+use super::super::support::{contiguous_in, expect_dtype, match_types};
+use super::Shape;
+use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
+use crate::rows::match_float;
+use corten_core::{Access, AccessSet, DType, Element, Result, bf16, ensure, f16};
+use corten_ops::{Tensor, op};
+
+/// An element type with an order, in which NaN is largest.
+trait Ordered: Element + PartialOrd {
+    /// What a window starts with.
+    const LOWEST: Self;
+
+    /// Whether this takes the place of the largest so far.
+    #[inline(always)]
+    fn beats(self, best: Self) -> bool {
+        // Only NaN differs from itself.
+        #[allow(clippy::eq_op)]
+        let nan = self != self;
+        self > best || nan
+    }
+}
+
+macro_rules! ordered {
+    ($($t:ty: $lowest:expr),*) => { $(impl Ordered for $t { const LOWEST: Self = $lowest; })* };
+}
+
+ordered!(u8: u8::MIN, i8: i8::MIN, i16: i16::MIN, i32: i32::MIN, i64: i64::MIN,
+    f16: f16::NEG_INFINITY, bf16: bf16::NEG_INFINITY, f32: f32::NEG_INFINITY, f64: f64::NEG_INFINITY);
+
+macro_rules! match_ordered {
+    ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
+        match_types!($dtype, $name, $t => $body, [
+            UInt8 u8, Int8 i8, Int16 i16, Int32 i32, Int64 i64,
+            Float16 f16, BFloat16 bf16, Float32 f32, Float64 f64,
+        ])
+    };
+}
+
+pub(super) fn forward(
+    self_: &Tensor,
+    shape: &Shape,
+    name: &'static str,
+) -> Result<(Tensor, Tensor)> {
+    let input = contiguous_in(self_, shape.format)?;
+    let out = shape.new_output(self_, self_.dtype())?;
+    let indices = shape.new_output(self_, DType::Int64)?;
+    match_ordered!(self_.dtype(), name, T => {
+        // Channels-last tensors are read through a view in which they are contiguous.
+        let [input, out, indices] = [&input, &out, &indices].map(|t| in_memory_order(t, shape));
+        let (input, out, indices) = (input?, out?, indices?);
+        let access = AccessSet::acquire(
+            &[(&out, Access::Write), (&indices, Access::Write), (&input, Access::Read)])?;
+        let (values, out) = (access.read::<T>(2)?, access.write::<T>(0)?);
+        let indices = access.write::<i64>(1)?;
+        if shape.channels_last() {
+            forward_pixels(values, out, indices, shape)
+        } else {
+            forward_planes(values, out, indices, shape)
+        }
+    })?;
+    Ok((out, indices))
+}
+
+/// A view whose dimensions are in the order in which they lie in memory.
+pub(super) fn in_memory_order(tensor: &Tensor, shape: &Shape) -> Result<Tensor> {
+    if !shape.channels_last() {
+        return Ok(tensor.clone());
+    }
+    let mut order: Vec<usize> = (0..tensor.dim()).collect();
+    order[1..].rotate_left(1);
+    let pick = |list: &[i64]| order.iter().map(|&d| list[d]).collect::<Vec<_>>();
+    let (sizes, strides) = (pick(&tensor.sizes()), pick(&tensor.strides()));
+    Ok(tensor.as_view_of(&sizes, &strides, tensor.storage_offset())?.into())
+}
+
+fn forward_planes<T: Ordered>(
+    values: &[T],
+    out: &mut [T],
+    indices: &mut [i64],
+    shape: &Shape,
+) -> Result<()> {
+    let (plane, windows) = (shape.plane(), shape.windows());
+    let grain = grain_of(windows * shape.work());
+    for_each_chunk2((out, windows), (indices, windows), grain, |channel, out, indices| {
+        let values = &values[channel * plane..][..plane];
+        shape.for_each_window(|position, window| {
+            let (mut best, mut place) = (T::LOWEST, None);
+            shape.for_each_element(window, |index| {
+                let value = values[index];
+                // The first element stands, even if it is the lowest of all.
+                if value.beats(best) || place.is_none() {
+                    (best, place) = (value, Some(index));
+                }
+            });
+            out[position] = best;
+            indices[position] = place.unwrap_or(0) as i64;
+        });
+        Ok(())
+    })
+}
+
+fn forward_pixels<T: Ordered>(
+    values: &[T],
+    out: &mut [T],
+    indices: &mut [i64],
+    shape: &Shape,
+) -> Result<()> {
+    let (channels, plane) = (shape.channels, shape.plane());
+    let row = shape.axes[2].windows.len();
+    let rows_per_sample = shape.windows() / row.max(1);
+    let chunk = row * channels;
+    let grain = grain_of(chunk * shape.work());
+    for_each_chunk2((out, chunk), (indices, chunk), grain, |index, out, indices| {
+        let (sample, line) = (index / rows_per_sample, index % rows_per_sample);
+        let values = &values[sample * plane * channels..][..plane * channels];
+        let heights = shape.axes[1].windows.len();
+        let depth = shape.axes[0].windows[line / heights];
+        let height = shape.axes[1].windows[line % heights];
+        let pixels = out.chunks_exact_mut(channels).zip(indices.chunks_exact_mut(channels));
+        for (&width, (out, indices)) in shape.axes[2].windows.iter().zip(pixels) {
+            let mut first = true;
+            shape.for_each_element([depth, height, width], |pixel| {
+                let values = &values[pixel * channels..][..channels];
+                for ((best, place), &value) in out.iter_mut().zip(indices.iter_mut()).zip(values) {
+                    let better = first || value.beats(*best);
+                    *best = if better { value } else { *best };
+                    *place = if better { pixel as i64 } else { *place };
+                }
+                first = false;
+            });
+        }
+        Ok(())
+    })
+}
+
+pub(super) fn backward(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    indices: &Tensor,
+    shape: &Shape,
+    name: &'static str,
+) -> Result<Tensor> {
+    expect_dtype(grad_output, self_.dtype())?;
+    ensure!(
+        indices.sizes() == grad_output.sizes(),
+        Runtime,
+        "Expected indices of size {:?} but got {:?}",
+        grad_output.sizes().as_slice(),
+        indices.sizes().as_slice()
+    );
+    expect_dtype(indices, DType::Int64)?;
+    let grad = contiguous_in(grad_output, shape.format)?;
+    let indices = contiguous_in(indices, shape.format)?;
+    let out = super::super::support::empty_in(&self_.sizes(), self_, self_.dtype(), shape.format)?;
+    op::zero_(&out)?;
+    match_float!(self_.dtype(), name, T => {
+        let [grad, out, indices] = [&grad, &out, &indices].map(|t| in_memory_order(t, shape));
+        let (grad, out, indices) = (grad?, out?, indices?);
+        let access = AccessSet::acquire(
+            &[(&out, Access::Write), (&grad, Access::Read), (&indices, Access::Read)])?;
+        let (grad, places) = (access.read::<T>(1)?, access.read::<i64>(2)?);
+        scatter(access.write::<T>(0)?, grad, places, shape)
+    })?;
+    Ok(out)
+}
+
+/// Adds every gradient at its place, in a wider type where windows may overlap.
+fn scatter<T: crate::rows::Float>(
+    out: &mut [T],
+    grad: &[T],
+    places: &[i64],
+    shape: &Shape,
+) -> Result<()> {
+    let (plane, windows, channels) = (shape.plane(), shape.windows(), shape.channels);
+    // A channel is a chunk where channels come first, a sample where they come last.
+    let width = if shape.channels_last() { channels } else { 1 };
+    let grain = grain_of(windows * width);
+    for_each_chunk(out, plane * width, grain, |index, out| {
+        let grad = &grad[index * windows * width..][..windows * width];
+        let places = &places[index * windows * width..][..windows * width];
+        let mut buffer = Vec::new();
+        let mut outside = None;
+        T::fill(out, &mut buffer, |out| {
+            out.fill(T::Wide::default());
+            for (i, (&g, &place)) in grad.iter().zip(places).enumerate() {
+                match usize::try_from(place) {
+                    Ok(place) if place < plane => out[place * width + i % width] += g.widen(),
+                    _ => outside = Some(place),
+                }
+            }
+        });
+        ensure!(
+            outside.is_none(),
+            Runtime,
+            "found an invalid max index: {} (output volumes are of size {}x{}x{})",
+            outside.unwrap_or(0),
+            shape.axes[0].input,
+            shape.axes[1].input,
+            shape.axes[2].input
+        );
+        Ok(())
+    })
+}
