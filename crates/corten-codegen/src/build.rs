@@ -68,7 +68,7 @@ fn run(
 ) -> ExitCode {
     let root = variable("CARGO_MANIFEST_DIR").join("../..");
     for input in inputs {
-        println!("cargo:rerun-if-changed={}", root.join(input).display());
+        println!("cargo::rerun-if-changed={}", root.join(input).display());
     }
     let incomplete = incomplete::allowed(&root);
     let mut build = Build { root, incomplete, left_out: Vec::new() };
@@ -81,7 +81,7 @@ fn run(
         Ok(text) => write(&text, &build.left_out),
         Err(mistakes) => {
             for mistake in &mistakes {
-                println!("cargo:error={}", mistake.to_string().replace('\n', " "));
+                println!("cargo::error={}", mistake.to_string().replace('\n', " "));
             }
             ExitCode::FAILURE
         }
@@ -96,14 +96,14 @@ fn write(text: &str, left_out: &[Mistake]) -> ExitCode {
     }
     if !left_out.is_empty() {
         let file = directory.join("left_out.txt");
-        println!("cargo:warning={} declarations left out, see {}", left_out.len(), file.display());
+        println!("cargo::warning={} declarations left out, see {}", left_out.len(), file.display());
     }
     let written = write_if_changed(&directory.join("generated.rs"), text)
         .and_then(|()| write_if_changed(&directory.join("left_out.txt"), &list));
     match written {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            println!("cargo:error={error}");
+            println!("cargo::error={error}");
             ExitCode::FAILURE
         }
     }

@@ -12,11 +12,11 @@ use std::path::Path;
 /// Whether operators may be left out.
 #[allow(clippy::disallowed_methods, reason = "build scripts are configured by variables")]
 pub(crate) fn allowed(root: &Path) -> bool {
-    println!("cargo:rerun-if-env-changed=CORTEN_INCOMPLETE");
+    println!("cargo::rerun-if-env-changed=CORTEN_INCOMPLETE");
     let allowed = std::env::var("CORTEN_INCOMPLETE").is_ok_and(|value| value == "1");
     if allowed {
         for watched in ["corten-ops/src", "corten-cpu/src/kernels", "corten-autograd/src"] {
-            println!("cargo:rerun-if-changed={}", root.join("crates").join(watched).display());
+            println!("cargo::rerun-if-changed={}", root.join("crates").join(watched).display());
         }
     }
     allowed
