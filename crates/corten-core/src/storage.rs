@@ -335,6 +335,11 @@ impl Storage {
         self.0.is_resizable()
     }
 
+    /// Takes the right to resize away: the memory has been lent to somebody else.
+    pub fn forbid_resizing(&self) {
+        self.0.flags.fetch_and(!RESIZABLE, Ordering::Relaxed);
+    }
+
     /// How many handles there are, those inside tensors included.
     pub fn use_count(&self) -> usize {
         self.0.use_count()

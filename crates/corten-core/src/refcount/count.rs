@@ -11,7 +11,7 @@ const WEAK_ONE: u64 = 1 << 32;
 const HAS_WRAPPER: u64 = 1 << 63;
 const UNIQUE: u64 = STRONG_ONE | WEAK_ONE;
 /// So many owners that an object is never freed.
-const IMMORTAL: u64 = 0x0FFF_FFFF | (0x0FFF_FFFF << 32);
+pub(crate) const IMMORTAL: u64 = 0x0FFF_FFFF | (0x0FFF_FFFF << 32);
 
 /// Strong and weak count and the wrapper bit of one object, in one word.
 #[derive(Debug)]
@@ -51,8 +51,14 @@ const fn weak(word: u64) -> u32 {
 
 impl RefCount {
     /// One strong reference.
+    #[inline]
     pub(crate) fn unique() -> Self {
         Self(AtomicU64::new(UNIQUE))
+    }
+
+    /// A count that starts at a given word.
+    pub(crate) const fn starting_at(word: AtomicU64) -> Self {
+        Self(word)
     }
 
     /// Adds a strong reference. Returns whether a reference to the Python wrapper must be added.
@@ -163,13 +169,5 @@ impl RefCount {
     #[inline]
     pub fn is_unique(&self) -> bool {
         strong(self.0.load(Ordering::Acquire)) == 1
-    }
-}
-
-#[cfg(not(loom))]
-impl RefCount {
-    /// The count of an object in static memory, which is never freed.
-    pub(crate) const fn immortal() -> Self {
-        Self(AtomicU64::new(IMMORTAL))
     }
 }

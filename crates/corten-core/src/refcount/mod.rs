@@ -15,11 +15,19 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
 
 pub use count::RefCount;
-pub(crate) use count::{Released, Upgrade};
+use count::{Released, Upgrade};
 pub(crate) use wrapper::PyObjectSlot;
 pub use wrapper::{PyHooks, PyObject, set_py_hooks};
+
+impl RefCount {
+    /// The count of an object in static memory, which is never freed.
+    pub(crate) const fn immortal() -> Self {
+        Self::starting_at(AtomicU64::new(count::IMMORTAL))
+    }
+}
 
 /// An object that carries its own reference count.
 ///
