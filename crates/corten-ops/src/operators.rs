@@ -1,6 +1,7 @@
 //! `+ - * /` and unary minus.
 //!
-//! Every combination of `Tensor`, `&Tensor` and numbers is there, and a fallible result with a
+//! Numbers are `f64`, `i64` and `Scalar`: with one type per kind of literal, `2.0` and `2` need no
+//! suffix anywhere in an expression. Every combination of `Tensor`, `&Tensor` and numbers is there, and a fallible result with a
 //! tensor on either side, so that `(&a * &b + &c)?` needs one `?`. Two fallible results cannot be
 //! combined directly (Rust's orphan rule forbids it): end the right one with `?`.
 
@@ -106,10 +107,10 @@ result_operator!(Add, add, add; Tensor, &Tensor);
 result_operator!(Sub, sub, sub; Tensor, &Tensor);
 result_operator!(Mul, mul, op::mul_tensor; Tensor, &Tensor);
 result_operator!(Div, div, op::div_tensor; Tensor, &Tensor);
-number_operator!(Add, add, add_number, number_add; i32, i64, f32, f64, Scalar);
-number_operator!(Sub, sub, sub_number, number_sub; i32, i64, f32, f64, Scalar);
-number_operator!(Mul, mul, op::mul_scalar, number_mul; i32, i64, f32, f64, Scalar);
-number_operator!(Div, div, op::div_scalar, number_div; i32, i64, f32, f64, Scalar);
+number_operator!(Add, add, add_number, number_add; i64, f64, Scalar);
+number_operator!(Sub, sub, sub_number, number_sub; i64, f64, Scalar);
+number_operator!(Mul, mul, op::mul_scalar, number_mul; i64, f64, Scalar);
+number_operator!(Div, div, op::div_scalar, number_div; i64, f64, Scalar);
 
 macro_rules! negate {
     ($($tensor:ty),+) => {$(
