@@ -154,7 +154,8 @@ pub fn soft_margin_loss_double_grads(
     if needs[1] {
         // The slope of -t s(-t x) is t^2 s(t x) s(-t x).
         let sigmoid = op::sigmoid(&(target * self_)?)?;
-        let curvature = ((&sigmoid * (1.0 - &sigmoid)?)? * (target * target)?)?;
+        let other = op::rsub_scalar(&sigmoid, ONE, ONE)?;
+        let curvature = ((sigmoid * other)? * (target * target)?)?;
         out[1] = ((curvature * grad)? * (grad_output * share(reduction, grad.numel()))?)?;
     }
     Ok(out)
@@ -202,16 +203,19 @@ pub fn binary_cross_entropy_double_grads(
     if needs[0] {
         out[0] = op::binary_cross_entropy_backward(grad, self_, target, weight, reduction)?;
     }
-    let variance = || op::clamp_min(&(self_ * (1.0 - self_)?)?, Scalar::from(1e-12));
+    let complement = op::rsub_scalar(self_, ONE, ONE)?;
+    let variance = || op::clamp_min(&(self_ * &complement)?, Scalar::from(1e-12));
     let factor = || weighted(((grad * grad_output)? * share(reduction, grad.numel()))?, weight);
     if needs[1] {
         // (x^2 - 2 x t + t) / (x (1 - x))^2
-        let above = (((self_ * self_)? - ((self_ * target)? * 2.0)?)? + target)?;
+        let doubled = op::mul_scalar(&op::mul_tensor(self_, target)?, Scalar::from(2.0))?;
+        let above = op::sub_tensor(&op::mul_tensor(self_, self_)?, &doubled, ONE)?;
+        let above = op::add_tensor(&above, target, ONE)?;
         let variance = variance()?;
         out[1] = ((above / (&variance * &variance)?)? * factor()?)?;
     }
     if needs[2] {
-        out[2] = -(factor()? / variance()?)?;
+        out[2] = op::neg(&(factor()? / variance()?)?)?;
     }
     Ok(out)
 }

@@ -69,5 +69,5 @@ pub fn log_softmax_grad_output(
     output: &Tensor,
     dim: i64,
 ) -> Result<Tensor> {
-    -((grad * output.exp()?)? * sum_along(grad_output, dim)?)?
+    op::neg(&((grad * output.exp()?)? * sum_along(grad_output, dim)?)?)
 }
