@@ -1,1 +1,112 @@
-//! The Python module `corten._C`.
+//! `corten._C`: the Python module.
+//!
+//! The binding converts and calls; it holds no logic of its own. Operators are published from the
+//! registry ([`functions`]), arguments are matched by tables ([`args`]), and everything else is one
+//! file per concern. See Note [Why not PyO3's object types] in `py/mod.rs`.
+#![allow(missing_docs, reason = "the only public item is the module's entry point")]
+
+mod args;
+mod autograd;
+mod creation;
+mod dlpack;
+mod functions;
+mod misc;
+mod numpy;
+mod overrides;
+mod ops_list;
+mod printing;
+mod py;
+mod storage;
+mod tensor;
+mod types;
+mod warnings;
+
+use py::{Obj, Py, ffi, method};
+
+/// Small blocks are what an eager program allocates most; the C library's aligned path is slow.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The entry point that Python looks up by name.
+///
+/// # Safety
+/// Called by the interpreter when the module is imported.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PyInit__C() -> *mut ffi::PyObject {
+    py::call::guard(|| {
+        py::call::install_panic_hook();
+        py::gil::init();
+        warnings::init();
+        let module = create()?;
+        fill(&module)?;
+        Ok(module)
+    })
+}
+
+/// An empty module.
+fn create() -> Py<Obj> {
+    let definition = ffi::PyModuleDef {
+        m_base: ffi::PyModuleDef_HEAD_INIT,
+        m_name: c"corten._C".as_ptr(),
+        m_doc: c"The native half of corten.".as_ptr(),
+        m_size: -1,
+        m_methods: module_functions().leak().as_mut_ptr(),
+        m_slots: std::ptr::null_mut(),
+        m_traverse: None,
+        m_clear: None,
+        m_free: None,
+    };
+    let definition = Box::leak(Box::new(definition));
+    // SAFETY: the definition and its table are leaked, as the C API wants them to outlive modules.
+    unsafe { Obj::owned(ffi::PyModule_Create2(definition, ffi::PYTHON_API_VERSION)) }
+}
+
+/// The functions written by hand.
+fn module_functions() -> Vec<ffi::PyMethodDef> {
+    let mut rows = Vec::new();
+    rows.extend(autograd::functions());
+    rows.extend(creation::functions());
+    rows.extend(dlpack::functions());
+    rows.extend(misc::functions());
+    rows.extend(numpy::functions());
+    rows.extend(ops_list::functions());
+    rows.extend(overrides::functions());
+    rows.extend(printing::functions());
+    rows.extend(storage::functions());
+    rows.extend(tensor::functions());
+    rows.extend(types::generator::functions());
+    rows.push(method!("_operator", functions::lookup));
+    // SAFETY: an all-zero row ends the table.
+    rows.push(unsafe { std::mem::zeroed() });
+    rows
+}
+
+fn fill(module: &Obj) -> Py<()> {
+    types::dtype::add_to(module)?;
+    types::device::add_to(module)?;
+    types::layout::add_to(module)?;
+    types::size::add_to(module)?;
+    types::finfo::add_to(module)?;
+    types::generator::add_to(module)?;
+    storage::add_to(module)?;
+    autograd::add_to(module)?;
+    tensor::add_to(module)?;
+    functions::add_to(module)?;
+    add_exceptions(module)?;
+    module.set_attr_str(c"__version__", &Obj::str_from(env!("CARGO_PKG_VERSION"))?)
+}
+
+fn add_exceptions(module: &Obj) -> Py<()> {
+    let memory = py::errors::new_exception(
+        &py::errors::OUT_OF_MEMORY,
+        c"corten.OutOfMemoryError",
+        c"Memory could not be allocated.",
+    )?;
+    module.set_attr_str(c"OutOfMemoryError", &memory)?;
+    let linalg = py::errors::new_exception(
+        &py::errors::LINALG,
+        c"corten._C._LinAlgError",
+        c"A matrix for which a function of linear algebra has no result.",
+    )?;
+    module.set_attr_str(c"_LinAlgError", &linalg)
+}

@@ -1,0 +1,191 @@
+//! Trying the signatures of a function in order.
+
+use super::bound::Bound;
+use super::check::{Overloaded, Verdict, check, varargs_ints};
+use super::mismatch;
+use super::signature::{Kind, Signature};
+use crate::py::call::Args;
+use crate::py::errors::type_error;
+use crate::py::{Obj, Py, Raised, ffi};
+use smallvec::SmallVec;
+
+/// The signatures of one Python function.
+pub(crate) struct Parser {
+    pub(crate) signatures: Vec<Signature>,
+}
+
+/// Why a signature does not fit.
+enum Misfit {
+    /// It does not; an exception is set only when one was asked for.
+    Quiet,
+    Raised(Raised),
+}
+
+impl From<Raised> for Misfit {
+    fn from(raised: Raised) -> Self {
+        Self::Raised(raised)
+    }
+}
+
+impl Parser {
+    /// A parser over signatures written as text.
+    pub(crate) fn from_texts(texts: &[&str]) -> Self {
+        Self { signatures: texts.iter().map(|text| Signature::from_text(text)).collect() }
+    }
+
+    /// Binds the arguments to the first signature that accepts them.
+    ///
+    /// `this` is the tensor a method was called on; it only counts as a source of overrides.
+    pub(crate) fn parse<'a>(&'a self, this: Option<&Obj>, args: Args<'a>) -> Py<Bound<'a>> {
+        let [only] = &self.signatures[..] else { return self.parse_overloads(this, args) };
+        match try_signature(only, this, args, true) {
+            Ok(bound) => Ok(bound),
+            Err(Misfit::Raised(raised)) => Err(raised),
+            Err(Misfit::Quiet) => Err(type_error(format!("{}(): bad arguments", only.function))),
+        }
+    }
+
+    fn parse_overloads<'a>(&'a self, this: Option<&Obj>, args: Args<'a>) -> Py<Bound<'a>> {
+        for (index, signature) in self.signatures.iter().enumerate() {
+            match try_signature(signature, this, args, false) {
+                Ok(mut bound) => {
+                    bound.index = index;
+                    return Ok(bound);
+                }
+                Err(Misfit::Raised(raised)) => return Err(raised),
+                Err(Misfit::Quiet) => {}
+            }
+        }
+        Err(self.no_match(this, args))
+    }
+
+    /// The error when no signature fits: that of the only plausible one, else a list of all.
+    #[cold]
+    fn no_match(&self, this: Option<&Obj>, args: Args<'_>) -> Raised {
+        let given = args.positional.len() + args.keywords.len();
+        let mut plausible = self.signatures.iter().filter(|signature| {
+            (signature.required..=signature.params.len()).contains(&given) && !signature.hidden
+        });
+        if let (Some(only), None) = (plausible.next(), plausible.next())
+            && let Err(Misfit::Raised(raised)) = try_signature(only, this, args, true)
+        {
+            return raised;
+        }
+        match mismatch::describe(&self.signatures, args) {
+            Ok(message) => type_error(message),
+            Err(raised) => raised,
+        }
+    }
+}
+
+/// Binds the arguments to one signature, raising the specific error when asked to.
+fn try_signature<'a>(
+    signature: &'a Signature,
+    this: Option<&Obj>,
+    args: Args<'a>,
+    raise: bool,
+) -> Result<Bound<'a>, Misfit> {
+    let given = args.positional.len();
+    let collects = signature.max_positional == 1 && signature.params[0].kind == Kind::IntList;
+    if given > signature.max_positional && !collects {
+        return Err(misfit(raise, || mismatch::too_many(signature, given)));
+    }
+    let mut bound = Bound {
+        signature,
+        index: 0,
+        slots: SmallVec::new(),
+        varargs: None,
+        overloaded: Overloaded::new(),
+    };
+    if let Some(this) = this
+        && !crate::tensor::is_plain(this)
+        && crate::tensor::overrides(this)
+    {
+        bound.overloaded.push(this.clone());
+    }
+    let mut position = 0;
+    let mut keywords_left = args.keywords.len();
+    for (index, param) in signature.params.iter().enumerate() {
+        let mut by_keyword = false;
+        let object = if position < given {
+            if param.keyword_only {
+                return Err(misfit(raise, || mismatch::too_many(signature, given)));
+            }
+            Some(&args.positional[position])
+        } else if keywords_left > 0 {
+            by_keyword = true;
+            find_keyword(param, args)
+        } else {
+            None
+        };
+        let Some(object) = object else {
+            if param.optional {
+                bound.slots.push(std::ptr::null_mut());
+                continue;
+            }
+            return Err(misfit(raise, || mismatch::missing(signature, index)));
+        };
+        if object.is_none() && param.nullable {
+            bound.slots.push(std::ptr::null_mut());
+        } else {
+            let verdict = check(param, object, index, &mut bound.overloaded)?;
+            let collect = collects && position == 0 && !by_keyword;
+            match verdict {
+                Verdict::Accepted if !(collect && given > 1) => bound.slots.push(object.as_ptr()),
+                _ if collect && matches!(varargs_ints(args.positional), Verdict::Accepted) => {
+                    bound.slots.push(std::ptr::null_mut());
+                    bound.varargs = Some(args.positional);
+                    position = given;
+                    continue;
+                }
+                Verdict::Accepted => {
+                    return Err(misfit(raise, || mismatch::too_many(signature, given)));
+                }
+                refused => {
+                    let place = if by_keyword { None } else { Some(position) };
+                    return Err(misfit(raise, || {
+                        mismatch::wrong_type(signature, param, place, object, &refused)
+                    }));
+                }
+            }
+        }
+        if by_keyword {
+            keywords_left -= 1;
+        } else {
+            position += 1;
+        }
+    }
+    if keywords_left > 0 {
+        return Err(misfit(raise, || mismatch::extra_keywords(signature, args)));
+    }
+    Ok(bound)
+}
+
+fn misfit(raise: bool, error: impl FnOnce() -> Raised) -> Misfit {
+    if raise { Misfit::Raised(error()) } else { Misfit::Quiet }
+}
+
+/// The keyword argument for a parameter, compared by address first: names are interned.
+fn find_keyword<'a>(param: &super::signature::Param, args: Args<'a>) -> Option<&'a Obj> {
+    let names = std::iter::once(&param.interned).chain(&param.aliases);
+    for name in names.clone() {
+        for (index, value) in args.keywords.iter().enumerate() {
+            if args.keyword_ptr(index) == name.as_ptr() {
+                return Some(value);
+            }
+        }
+    }
+    for name in names {
+        for (index, value) in args.keywords.iter().enumerate() {
+            if same_text(args.keyword_ptr(index), name.as_ptr()) {
+                return Some(value);
+            }
+        }
+    }
+    None
+}
+
+fn same_text(a: *mut ffi::PyObject, b: *mut ffi::PyObject) -> bool {
+    // SAFETY: both are live strings.
+    unsafe { ffi::PyUnicode_Compare(a, b) == 0 && ffi::PyErr_Occurred().is_null() }
+}

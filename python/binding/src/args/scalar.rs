@@ -1,0 +1,79 @@
+//! Numbers, dtypes and lists out of Python objects that passed their check.
+
+use super::check::{NumberKind, number_kind};
+use crate::py::errors::type_error;
+use crate::py::{Obj, Py, ffi};
+use crate::{tensor, types};
+use corten_core::{DType, Dims, Scalar};
+
+/// The scalar of a number, a NumPy number or a tensor of one element.
+pub(crate) fn scalar_from(object: &Obj) -> Py<Scalar> {
+    if let Some(value) = tensor::get(object) {
+        return Ok(tensor::item(value)?);
+    }
+    match number_kind(object) {
+        Some(NumberKind::Bool) => Ok(Scalar::Bool(object.is_true()?)),
+        Some(NumberKind::Int) if object.is_int() => object.to_scalar(),
+        Some(NumberKind::Int) => index_of(object)?.to_scalar(),
+        Some(NumberKind::Float) => object.to_f64().map(Scalar::Float),
+        Some(NumberKind::Complex) => object.to_complex().map(Scalar::Complex),
+        None => Err(type_error(format!("must be a number, not {}", object.type_name()))),
+    }
+}
+
+/// `operator.index(object)`.
+pub(crate) fn index_of(object: &Obj) -> Py<Obj> {
+    // SAFETY: the object is live.
+    unsafe { Obj::owned(ffi::PyNumber_Index(object.as_ptr())) }
+}
+
+/// An integer: of Python, of NumPy, anything with `__index__`, an integral tensor of rank 0.
+pub(crate) fn int_from(object: &Obj) -> Py<i64> {
+    if object.is_int() {
+        return object.to_i64();
+    }
+    if let Some(value) = tensor::get(object) {
+        return Ok(tensor::item(value)?.to_i64());
+    }
+    index_of(object)?.to_i64()
+}
+
+/// A float from a number or a tensor of one element.
+pub(crate) fn float_from(object: &Obj) -> Py<f64> {
+    match tensor::get(object) {
+        Some(value) => Ok(tensor::item(value)?.to_f64()),
+        None => object.to_f64(),
+    }
+}
+
+/// A list of integers; a single integer stands for `count` of them.
+pub(crate) fn int_list(function: &str, name: &str, count: u8, object: &Obj) -> Py<Dims> {
+    if !object.is_tuple() && !object.is_list() {
+        return Ok(std::iter::repeat_n(int_from(object)?, usize::from(count.max(1))).collect());
+    }
+    let length = object.sequence_len();
+    let mut values = Dims::with_capacity(length);
+    for index in 0..length {
+        let item = object.sequence_item(index)?;
+        values.push(int_item(function, name, index, &item)?);
+    }
+    Ok(values)
+}
+
+/// One integer of a list, with PyTorch's complaint about its place.
+pub(crate) fn int_item(function: &str, name: &str, index: usize, item: &Obj) -> Py<i64> {
+    if super::check::is_int(item) {
+        return int_from(item);
+    }
+    Err(type_error(format!(
+        "{function}(): argument '{name}' failed to unpack the object at pos {} with error \"type \
+         must be tuple of ints,but got {}\"",
+        index + 1,
+        item.type_name()
+    )))
+}
+
+/// A dtype from a dtype object or one of Python's number types.
+pub(crate) fn dtype_arg(object: &Obj) -> Py<DType> {
+    types::dtype::from_object(object)
+}

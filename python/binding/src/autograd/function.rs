@@ -1,0 +1,437 @@
+//! `autograd.Function`: functions whose forward and backward are Python.
+//!
+//! The context object that `forward` sees is the Python side of the graph's node: the node's body
+//! owns the context, the context knows the node weakly.
+
+use super::hooks::{grads_tuple, handle, post_hook, pre_hook};
+use super::node::next_functions;
+use crate::py::class::{Class, TypeBuilder, instance_of, make, this, value};
+use crate::py::errors::{Raised, runtime_error, type_error};
+use crate::py::gil::{Shared, attach};
+use crate::py::{Args, Obj, Py, TypeCell, ffi, getter, method, name, setter, slot};
+use crate::tensor;
+use corten_autograd::backward::Backward;
+use corten_autograd::function::{Effects, PendingNode, check_gradient_count, wrap_outputs};
+use corten_autograd::node::{Grads, InputMetadata, NodeBody};
+use corten_autograd::saved::SavedVariable;
+use corten_autograd::{Node, graph};
+use corten_core::{GradModeGuard, Result, grad_mode_enabled};
+use corten_ops::Tensor;
+use std::any::Any;
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::ffi::CStr;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+static TYPE: TypeCell = TypeCell::new();
+
+/// What `forward` saved: absent before it ran and after the graph was freed.
+#[derive(Default)]
+struct SavedState {
+    variables: Vec<Option<SavedVariable>>,
+    freed: bool,
+}
+
+/// What context and node body share.
+#[derive(Default)]
+struct Common {
+    node: OnceLock<Weak<Node>>,
+    saved: Mutex<SavedState>,
+}
+
+/// The context of one call.
+struct Context {
+    common: Arc<Common>,
+    to_save: RefCell<Vec<Option<Tensor>>>,
+    dirty: RefCell<Vec<Tensor>>,
+    non_differentiable: RefCell<Vec<Tensor>>,
+    materialize: Cell<bool>,
+    needs: RefCell<Option<Obj>>,
+}
+
+impl Class for Context {
+    const NAME: &'static CStr = c"corten._C._FunctionBase";
+
+    fn cell() -> &'static TypeCell {
+        &TYPE
+    }
+
+    fn describe(builder: TypeBuilder) -> TypeBuilder {
+        builder
+            .flags(ffi::Py_TPFLAGS_BASETYPE)
+            .slot(ffi::Py_tp_new, slot!(call new))
+            .getset([
+                getter!("saved_tensors", saved_tensors),
+                getter!("saved_variables", saved_tensors),
+                getter!("to_save", |s: &Obj| {
+                    optional_tuple(&this::<Context>(s).to_save.borrow())
+                }),
+                getter!("dirty_tensors", |s: &Obj| grads_tuple(&this::<Context>(s).dirty.borrow())),
+                getter!("non_differentiable", |s: &Obj| {
+                    grads_tuple(&this::<Context>(s).non_differentiable.borrow())
+                }),
+                setter!("needs_input_grad", needs, |s: &Obj, value: Option<&Obj>| {
+                    *this::<Context>(s).needs.borrow_mut() = value.cloned();
+                    Ok(())
+                }),
+                setter!(
+                    "materialize_grads",
+                    |s: &Obj| Ok(Obj::bool(this::<Context>(s).materialize.get())),
+                    |s: &Obj, value: Option<&Obj>| {
+                        let wanted = value.is_some_and(|value| value.is_true().unwrap_or(true));
+                        this::<Context>(s).materialize.set(wanted);
+                        Ok(())
+                    }
+                ),
+                getter!("next_functions", |s: &Obj| match node_of(s) {
+                    Some(node) => next_functions(&node),
+                    None => Obj::tuple([]),
+                }),
+                getter!("requires_grad", |_s: &Obj| Ok(Obj::bool(true))),
+            ])
+            .methods([
+                method!("save_for_backward", |s: &Obj, args: Args<'_>| {
+                    let saved = args.positional.iter().map(optional_tensor).collect::<Py<_>>()?;
+                    *this::<Context>(s).to_save.borrow_mut() = saved;
+                    Ok(Obj::none())
+                }),
+                method!("save_for_forward", |_s: &Obj, _a: Args<'_>| Ok(Obj::none())),
+                method!("mark_dirty", |s: &Obj, args: Args<'_>| {
+                    *this::<Context>(s).dirty.borrow_mut() = expect_all(args)?;
+                    Ok(Obj::none())
+                }),
+                method!("mark_non_differentiable", |s: &Obj, args: Args<'_>| {
+                    *this::<Context>(s).non_differentiable.borrow_mut() = expect_all(args)?;
+                    Ok(Obj::none())
+                }),
+                method!("mark_shared_storage", |_s: &Obj, _a: Args<'_>| Ok(Obj::none())),
+                method!("set_materialize_grads", |s: &Obj, args: Args<'_>| {
+                    let [wanted] = args.positional else { return Err(type_error("one value expected")) };
+                    this::<Context>(s).materialize.set(wanted.is_true()?);
+                    Ok(Obj::none())
+                }),
+                method!("name", |s: &Obj, _a: Args<'_>| Obj::str_from(&s.type_name())),
+                method!("register_hook", |s: &Obj, args: Args<'_>| {
+                    handle(expect_node(s)?.register_hook(post_hook(args)?))
+                }),
+                method!("register_prehook", |s: &Obj, args: Args<'_>| {
+                    handle(expect_node(s)?.register_prehook(pre_hook(args)?))
+                }),
+            ])
+    }
+}
+
+fn new(class: &Obj, _args: &Obj, _kwargs: Option<&Obj>) -> Py<Obj> {
+    instance_of(
+        class.as_ptr().cast(),
+        Context {
+            common: Arc::default(),
+            to_save: RefCell::default(),
+            dirty: RefCell::default(),
+            non_differentiable: RefCell::default(),
+            materialize: Cell::new(true),
+            needs: RefCell::new(None),
+        },
+    )
+}
+
+fn needs(object: &Obj) -> Py<Obj> {
+    let needs = this::<Context>(object).needs.borrow().clone();
+    needs.map_or_else(|| Obj::tuple([]), Ok)
+}
+
+fn optional_tensor(object: &Obj) -> Py<Option<Tensor>> {
+    if object.is_none() {
+        return Ok(None);
+    }
+    match tensor::get(object) {
+        Some(found) => Ok(Some(found.clone())),
+        None => Err(type_error(format!(
+            "save_for_backward can only save variables, but argument is of type {}",
+            object.type_name()
+        ))),
+    }
+}
+
+fn expect_all(args: Args<'_>) -> Py<Vec<Tensor>> {
+    args.positional.iter().map(|item| tensor::expect(item).cloned()).collect()
+}
+
+fn optional_tuple(tensors: &[Option<Tensor>]) -> Py<Obj> {
+    Obj::tuple(
+        tensors.iter().map(|t| t.as_ref().map_or_else(|| Ok(Obj::none()), tensor::wrap)),
+    )
+}
+
+fn expect_node(object: &Obj) -> Py<Arc<Node>> {
+    node_of(object).ok_or_else(|| {
+        runtime_error("Attribute is invalid for this instance of _C._FunctionBase. Accessing this \
+                       attribute directly on an instance of autograd.Function is a legacy access \
+                       pattern that is no longer supported.")
+    })
+}
+
+/// The node of a context.
+pub(super) fn node_of(object: &Obj) -> Option<Arc<Node>> {
+    value::<Context>(object)?.common.node.get()?.upgrade()
+}
+
+/// The context that is the Python side of a node.
+pub(super) fn context_of(node: &Node) -> Option<Obj> {
+    node.body_as::<PyFunction>().map(|body| body.context.get())
+}
+
+fn saved_tensors(object: &Obj) -> Py<Obj> {
+    let common = &this::<Context>(object).common;
+    let variables = {
+        let saved = common.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        if saved.freed {
+            return Err(runtime_error(
+                "Trying to backward through the graph a second time (or directly access saved \
+                 tensors after they have already been freed). Saved intermediate values of the \
+                 graph are freed when you call .backward() or autograd.grad(). Specify \
+                 retain_graph=True if you need to backward through the graph a second time or if \
+                 you need to access saved tensors after calling backward.",
+            ));
+        }
+        saved.variables.clone()
+    };
+    let node = node_of(object);
+    Obj::tuple(variables.iter().map(|variable| match variable {
+        Some(variable) => tensor::wrap(&variable.unpack_for_user(node.as_ref())?),
+        None => Ok(Obj::none()),
+    }))
+}
+
+/// The body of a node whose backward is Python.
+struct PyFunction {
+    name: String,
+    context: Shared,
+    common: Arc<Common>,
+    materialize: bool,
+    /// Whether each argument of `forward` was a tensor.
+    is_tensor: Vec<bool>,
+    outputs: Vec<Option<InputMetadata>>,
+}
+
+impl NodeBody for PyFunction {
+    fn name(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.name)
+    }
+
+    fn apply(&self, ctx: &Backward<'_>, grads: Grads) -> Result<Grads> {
+        let mut results =
+            attach(|| self.call_backward(grads)).map_err(Raised::into_error)?;
+        check_gradient_count(&self.name, &mut results, ctx.node().num_outputs())?;
+        Ok(results.into())
+    }
+
+    fn release(&self) {
+        let mut saved = self.common.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        let variables = std::mem::take(&mut saved.variables);
+        saved.freed = true;
+        drop(saved);
+        drop(variables);
+    }
+
+    fn wants_undefined(&self) -> bool {
+        true
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl PyFunction {
+    fn call_backward(&self, mut grads: Grads) -> Py<Vec<Tensor>> {
+        if self.materialize {
+            for (grad, metadata) in grads.iter_mut().zip(&self.outputs) {
+                if let (false, Some(metadata)) = (grad.defined(), metadata) {
+                    *grad = zeros_like(metadata)?;
+                }
+            }
+        }
+        let context = self.context.get();
+        let class = context.type_obj().attr(name!("_forward_cls"))?;
+        let method = class.call_method(name!("_backward_method"), &[])?;
+        let mut args = vec![context];
+        for grad in &grads {
+            args.push(tensor::wrap(grad)?);
+        }
+        let refs: Vec<&Obj> = args.iter().collect();
+        self.tensor_grads(&method.call(&refs)?)
+    }
+
+    /// The gradients of the tensor arguments out of one per argument.
+    fn tensor_grads(&self, result: &Obj) -> Py<Vec<Tensor>> {
+        let mut items = if result.is_tuple() { result.items()? } else { vec![result.clone()] };
+        let expected = self.is_tensor.len();
+        while items.len() > expected && items.last().is_some_and(Obj::is_none) {
+            items.pop();
+        }
+        if items.len() != expected {
+            return Err(runtime_error(format!(
+                "function {} returned an incorrect number of gradients (expected {expected}, got \
+                 {})",
+                self.name,
+                items.len()
+            )));
+        }
+        let mut grads = Vec::new();
+        for (index, (item, &is_tensor)) in items.iter().zip(&self.is_tensor).enumerate() {
+            if !is_tensor {
+                if !item.is_none() {
+                    return Err(runtime_error(format!(
+                        "function {} returned a gradient different from None at position {}, but \
+                         the corresponding forward input was not a Variable",
+                        self.name,
+                        index + 1
+                    )));
+                }
+                continue;
+            }
+            grads.push(match tensor::get(item) {
+                Some(grad) => grad.clone(),
+                None if item.is_none() => Tensor::undefined(),
+                None => {
+                    return Err(type_error(format!(
+                        "expected Variable or None (got {})",
+                        item.type_name()
+                    )));
+                }
+            });
+        }
+        Ok(grads)
+    }
+}
+
+fn zeros_like(metadata: &InputMetadata) -> Result<Tensor> {
+    crate::functions::op1!(
+        "aten::zeros",
+        &metadata.sizes[..],
+        Some(metadata.dtype),
+        None::<corten_core::Layout>,
+        Some(metadata.device),
+        None::<bool>
+    )
+}
+
+/// `_function_apply(cls, *args)`.
+fn apply(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let [class, given @ ..] = args.positional else {
+        return Err(type_error("apply() needs the function's class"));
+    };
+    if !args.keywords.is_empty() {
+        return Err(type_error(format!(
+            "{}.apply() takes no keyword arguments",
+            crate::py::obj::type_name(class)
+        )));
+    }
+    let context = class.attr(name!("_backward_cls"))?.call(&[])?;
+    let is_tensor: Vec<bool> = given.iter().map(tensor::is_tensor).collect();
+    let inputs: Vec<Tensor> = given.iter().filter_map(tensor::get).cloned().collect();
+    let recorded = grad_mode_enabled() && inputs.iter().any(tensor::requires_grad);
+    let needs = Obj::tuple(given.iter().map(|item| {
+        let wanted = tensor::get(item).is_some_and(tensor::requires_grad);
+        Ok(Obj::bool(wanted && recorded))
+    }))?;
+    *this::<Context>(&context).needs.borrow_mut() = Some(needs);
+    let pending = if recorded { Some(PendingNode::new(&inputs)?) } else { None };
+    let output = {
+        let _mode = GradModeGuard::new(false);
+        call_forward(class, &context, given)?
+    };
+    let outputs = if output.is_tuple() { output.items()? } else { vec![output.clone()] };
+    let wrapped = finish(&context, &inputs, &is_tensor, &outputs, pending)?;
+    if output.is_tuple() { Obj::tuple(wrapped.into_iter().map(Ok)) } else {
+        wrapped.into_iter().next().map_or_else(|| Ok(Obj::none()), Ok)
+    }
+}
+
+/// `forward(ctx, *args)`, or `forward(*args)` and then `setup_context(ctx, args, output)`.
+fn call_forward(class: &Obj, context: &Obj, given: &[Obj]) -> Py<Obj> {
+    let forward = class.attr(name!("forward"))?;
+    if class.call_method(name!("_has_setup_context"), &[])?.is_true()? {
+        let inputs: Vec<&Obj> = given.iter().collect();
+        let output = forward.call(&inputs)?;
+        let tuple = Obj::tuple(given.iter().map(|item| Ok(item.clone())))?;
+        class.attr(name!("setup_context"))?.call(&[context, &tuple, &output])?;
+        return Ok(output);
+    }
+    let args: Vec<&Obj> = std::iter::once(context).chain(given).collect();
+    forward.call(&args)
+}
+
+/// Records the call and wraps its outputs; outputs that are no tensors pass through.
+fn finish(
+    context: &Obj,
+    inputs: &[Tensor],
+    is_tensor: &[bool],
+    outputs: &[Obj],
+    pending: Option<PendingNode>,
+) -> Py<Vec<Obj>> {
+    let state = this::<Context>(context);
+    let raw: Vec<Tensor> = outputs.iter().filter_map(tensor::get).cloned().collect();
+    if raw.is_empty() && outputs.iter().all(|output| !tensor::is_tensor(output)) && pending.is_some() {
+        return Ok(outputs.to_vec());
+    }
+    let effects = Effects {
+        dirty: state.dirty.take(),
+        non_differentiable: state.non_differentiable.take(),
+    };
+    let to_save = state.to_save.borrow().clone();
+    let is_recorded = pending.is_some();
+    let recorded = pending.map(|pending| {
+        let body: Box<dyn NodeBody> = Box::new(PyFunction {
+            name: context.type_name(),
+            context: Shared::new(context.clone()),
+            common: state.common.clone(),
+            materialize: state.materialize.get(),
+            is_tensor: is_tensor.to_vec(),
+            outputs: raw.iter().map(|output| Some(InputMetadata::of(output))).collect(),
+        });
+        (pending, body)
+    });
+    let (wrapped, node) = wrap_outputs(inputs, raw.clone(), &effects, recorded)?;
+    if let Some(node) = node {
+        // Nobody else has set it: the context is new.
+        let _ = state.common.node.set(Arc::downgrade(&node));
+    }
+    if is_recorded {
+        let saved = to_save
+            .iter()
+            .map(|saved| saved.as_ref().map(|saved| save(saved, &raw, &wrapped)).transpose())
+            .collect::<Result<Vec<_>>>()?;
+        state.common.saved.lock().unwrap_or_else(PoisonError::into_inner).variables = saved;
+    }
+    let mut tensors = wrapped.iter();
+    outputs
+        .iter()
+        .map(|output| match tensor::is_tensor(output) {
+            true => tensors.next().map_or_else(|| Ok(output.clone()), tensor::wrap),
+            false => Ok(output.clone()),
+        })
+        .collect()
+}
+
+/// An output is kept as such, so that it does not keep its own node alive.
+fn save(saved: &Tensor, raw: &[Tensor], wrapped: &[Tensor]) -> Result<SavedVariable> {
+    match raw.iter().position(|output| output.is_same(saved.base())) {
+        Some(index) if !graph::is_leaf(wrapped[index].base()) => {
+            let output = &wrapped[index];
+            SavedVariable::output(output, graph::output_nr(output.base()))
+        }
+        _ => SavedVariable::input(saved),
+    }
+}
+
+/// Makes the class.
+pub(super) fn add_to(module: &Obj) -> Py<()> {
+    module.set_attr_str(c"_FunctionBase", &make::<Context>()?)
+}
+
+/// The functions of the module.
+pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
+    vec![method!("_function_apply", apply)]
+}

@@ -1,0 +1,228 @@
+//! Nested sequences of numbers: shape, dtype and elements.
+
+use crate::args::{NumberKind, number_kind};
+use crate::numpy;
+use crate::py::errors::{Raised, overflow_error, runtime_error, type_error, value_error};
+use crate::py::{Obj, Py, ffi};
+use crate::tensor;
+use corten_core::{DType, Dims, Element, Scalar, Writer, cast, match_dtype, promote_types};
+use corten_ops::Tensor;
+
+/// Deeper nesting than this has no meaning as a shape.
+const MAX_DIMS: usize = 128;
+
+/// A new tensor with a copy of the data, on the host.
+pub(crate) fn tensor_from(data: &Obj, dtype: Option<DType>) -> Py<Tensor> {
+    if data.is_str() {
+        return Err(type_error(format!("new(): invalid data type '{}'", data.type_name())));
+    }
+    if let Some(source) = tensor::get(data) {
+        return copy_of(source, dtype);
+    }
+    if numpy::is_array(data) {
+        return copy_of(&numpy::from_array(data, false)?, dtype);
+    }
+    if numpy::is_scalar(data) && dtype.is_none() {
+        return copy_of(&numpy::from_array(&numpy::scalar_to_array(data)?, false)?, dtype);
+    }
+    let sizes = shape_of(data)?;
+    let mut reader = Reader { numbers: Vec::new(), dtype: None, infer: dtype.is_none() };
+    reader.numbers.reserve(sizes.iter().product::<i64>().clamp(0, 1 << 20) as usize);
+    reader.read(data, &sizes, 0)?;
+    let dtype = dtype.or(reader.dtype).unwrap_or_else(corten_core::default_dtype);
+    store(&reader.numbers, &sizes, dtype)
+}
+
+fn copy_of(source: &Tensor, dtype: Option<DType>) -> Py<Tensor> {
+    use crate::functions::op1;
+    let plain = op1!("aten::detach", source)?;
+    Ok(op1!(
+        "aten::to.dtype",
+        &plain,
+        dtype.unwrap_or_else(|| source.dtype()),
+        false,
+        true,
+        None::<corten_core::MemoryFormat>
+    )?)
+}
+
+fn is_sequence(object: &Obj) -> bool {
+    if object.is_list() || object.is_tuple() {
+        return true;
+    }
+    if number_kind(object).is_some() || tensor::is_tensor(object) {
+        return false;
+    }
+    // SAFETY: the object is live.
+    unsafe { ffi::PySequence_Check(object.as_ptr()) != 0 }
+}
+
+/// The shape, read off the first element of every level.
+fn shape_of(data: &Obj) -> Py<Dims> {
+    let mut sizes = Dims::new();
+    let mut level = data.clone();
+    while is_sequence(&level) {
+        if level.is_str() {
+            return Err(type_error(format!("new(): invalid data type '{}'", level.type_name())));
+        }
+        let length = level.len()?;
+        sizes.push(length as i64);
+        if sizes.len() > MAX_DIMS {
+            return Err(value_error(format!("too many dimensions '{}'", level.type_name())));
+        }
+        if length == 0 {
+            break;
+        }
+        level = item_at(&level, 0)?;
+    }
+    Ok(sizes)
+}
+
+fn item_at(sequence: &Obj, index: usize) -> Py<Obj> {
+    if sequence.is_list() || sequence.is_tuple() {
+        return sequence.sequence_item(index);
+    }
+    // SAFETY: the object is live.
+    unsafe { Obj::owned(ffi::PySequence_GetItem(sequence.as_ptr(), index as ffi::Py_ssize_t)) }
+}
+
+/// Collects numbers and the dtype that holds them all.
+struct Reader {
+    numbers: Vec<Scalar>,
+    dtype: Option<DType>,
+    infer: bool,
+}
+
+impl Reader {
+    fn read(&mut self, object: &Obj, sizes: &[i64], dim: usize) -> Py<()> {
+        if dim == sizes.len() {
+            return self.read_number(object);
+        }
+        if !is_sequence(object) {
+            return Err(type_error("not a sequence"));
+        }
+        let length = object.len()?;
+        if length as i64 != sizes[dim] {
+            return Err(value_error(format!(
+                "expected sequence of length {} at dim {dim} (got {length})",
+                sizes[dim]
+            )));
+        }
+        for index in 0..length {
+            self.read(&item_at(object, index)?, sizes, dim + 1)?;
+        }
+        Ok(())
+    }
+
+    fn read_number(&mut self, object: &Obj) -> Py<()> {
+        if let Some(source) = tensor::get(object) {
+            if source.numel() != 1 {
+                return Err(value_error(
+                    "only one element tensors can be converted to Python scalars",
+                ));
+            }
+            self.meet(source.dtype())?;
+            self.numbers.push(tensor::item(source)?);
+            return Ok(());
+        }
+        let Some(kind) = number_kind(object) else { return Err(no_number(object)) };
+        if self.infer {
+            let dtype = match kind {
+                _ if numpy::is_scalar(object) && !object.is_float() => numpy::dtype_of(object)?,
+                NumberKind::Bool => DType::Bool,
+                NumberKind::Int => DType::Int64,
+                NumberKind::Float => corten_core::default_dtype(),
+                NumberKind::Complex => corten_core::default_complex_dtype(),
+            };
+            self.meet(dtype)?;
+        }
+        self.numbers.push(crate::args::scalar_from(object).map_err(reword_overflow)?);
+        Ok(())
+    }
+
+    fn meet(&mut self, dtype: DType) -> Py<()> {
+        self.dtype = Some(match self.dtype {
+            Some(before) if before == dtype => dtype,
+            Some(before) => promote_types(before, dtype)?,
+            None => dtype,
+        });
+        Ok(())
+    }
+}
+
+#[cold]
+fn no_number(object: &Obj) -> Raised {
+    if object.is_str() {
+        return type_error(format!("new(): invalid data type '{}'", object.type_name()));
+    }
+    runtime_error(format!("Could not infer dtype of {}", object.type_name()))
+}
+
+#[cold]
+fn reword_overflow(raised: Raised) -> Raised {
+    // SAFETY: reads a static of the interpreter.
+    if raised.matches(unsafe { ffi::PyExc_OverflowError }) {
+        raised.clear();
+        return value_error("Overflow when unpacking long long");
+    }
+    raised
+}
+
+fn store(numbers: &[Scalar], sizes: &[i64], dtype: DType) -> Py<Tensor> {
+    let made = tensor::empty(sizes, dtype)?;
+    if numbers.is_empty() {
+        return Ok(made);
+    }
+    // A Python exception passes the dtype switch as a value, so that the switch's own error is the
+    // only one.
+    let raised: corten_core::Result<Option<Raised>> = match_dtype!(dtype, "tensor", All, T => {
+        let mut writer = Writer::<T>::new(made.base())?;
+        let filled = writer.iter_mut().zip(numbers).try_for_each(|(place, &number)| {
+            *place = convert::<T>(number, dtype)?;
+            Ok::<(), Raised>(())
+        });
+        Ok(filled.err())
+    });
+    match raised? {
+        Some(raised) => Err(raised),
+        None => Ok(made),
+    }
+}
+
+/// One element. Negative integers wrap into unsigned dtypes, larger ones are refused, floats are
+/// truncated.
+fn convert<T: Element>(number: Scalar, dtype: DType) -> Py<T> {
+    match number {
+        Scalar::Int(value) if dtype.is_integral(false) => {
+            let bits = 8 * dtype.itemsize() as u32;
+            let fits = if dtype.is_signed() {
+                bits >= 64 || (-(1_i64 << (bits - 1))..(1_i64 << (bits - 1))).contains(&value)
+            } else {
+                bits >= 64 || (value < 1_i64 << bits && value >= -(1_i64 << bits))
+            };
+            if !fits {
+                return Err(runtime_error(format!(
+                    "value cannot be converted to type {} without overflow",
+                    dtype.name()
+                )));
+            }
+            Ok(cast::<i64, T>(value))
+        }
+        Scalar::UInt(_) if dtype.is_integral(false) && dtype != DType::UInt64 => {
+            Err(value_error("Overflow when unpacking long long"))
+        }
+        Scalar::Complex(value) if !dtype.is_complex() => {
+            if value.im == 0.0 || dtype == DType::Bool {
+                return Ok(T::from_scalar(Scalar::Float(value.re)));
+            }
+            Err(runtime_error(format!(
+                "value cannot be converted to type {} without overflow",
+                dtype.name()
+            )))
+        }
+        Scalar::Float(value) if dtype.is_integral(false) && !value.is_finite() => {
+            Err(overflow_error(format!("cannot convert float {value} to integer")))
+        }
+        other => Ok(T::from_scalar(other)),
+    }
+}

@@ -1,0 +1,224 @@
+//! Calling a group: parse, look for overrides, dispatch, wrap.
+
+use super::estimate::is_long;
+use super::group::{Group, Mode};
+use super::overload::{Overload, Plan, Source};
+use crate::args::Bound;
+use crate::overrides;
+use crate::py::errors::{runtime_error, type_error};
+use crate::py::gil::detach_if;
+use crate::py::{Args, Obj, Py};
+use crate::tensor;
+use crate::types::structseq;
+use corten_core::Result;
+use corten_ops::{AnyOp, IValue, Stack, Tensor, registry};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// Calls a group with Python's arguments; `this` is the tensor of a method.
+pub(crate) fn call_group(group: &'static Group, this: Option<&Obj>, args: Args<'_>) -> Py<Obj> {
+    let table = group.table();
+    let bound = table.parser.parse(this, args)?;
+    if (!bound.overloaded.is_empty() || overrides::modes_active()) && overrides::enabled() {
+        return overrides::handle(group, this, &bound.overloaded, args);
+    }
+    let overload = &table.overloads[bound.index];
+    run(group, overload, this, &bound)
+}
+
+fn run(
+    group: &'static Group,
+    overload: &'static Overload,
+    this: Option<&Obj>,
+    bound: &Bound<'_>,
+) -> Py<Obj> {
+    let out = overload.out_param.and_then(|(index, count)| Some((bound.get(index)?, count)));
+    let plan = match (&overload.plain, &overload.out, out) {
+        (_, Some(plan), Some(_)) => plan,
+        (Some(plan), _, None) => plan,
+        _ => return Err(type_error(format!("{}() needs out=", group.name))),
+    };
+    let outputs = match out {
+        Some((object, count)) => output_tensors(group.name, object, count)?,
+        None => Vec::new(),
+    };
+    let mut stack = fill(plan, this, bound, &outputs)?;
+    let long = is_long(group.name, &stack);
+    detach_if(long, || plan.op.call_boxed(&mut stack))?;
+    if let Some(index) = overload.requires_grad
+        && bound.bool(index)?
+        && let Some(IValue::Tensor(made)) = stack.first()
+    {
+        tensor::set_requires_grad(made, true)?;
+    }
+    wrap_results(group.name, &overload.fields, out.is_some(), stack)
+}
+
+/// The tensors of an `out=` argument.
+fn output_tensors(name: &str, object: &Obj, count: usize) -> Py<Vec<Tensor>> {
+    if count == 1 {
+        return Ok(vec![tensor::expect(object)?.clone()]);
+    }
+    let given = object.items()?;
+    if given.len() != count {
+        return Err(type_error(format!(
+            "{name}(): expected tuple of {count} elements but got {}",
+            given.len()
+        )));
+    }
+    given.iter().map(|item| tensor::expect(item).cloned()).collect()
+}
+
+/// The operator's arguments, in schema order.
+fn fill(
+    plan: &Plan,
+    this: Option<&Obj>,
+    bound: &Bound<'_>,
+    outputs: &[Tensor],
+) -> Py<Stack> {
+    let mut stack = Stack::new();
+    for source in &plan.sources {
+        stack.push(match source {
+            Source::This => match this.and_then(tensor::get) {
+                Some(value) => IValue::Tensor(value.clone()),
+                None => return Err(runtime_error("a method was called without its tensor")),
+            },
+            Source::Param(index) => bound.value(*index)?,
+            Source::Out(index) => IValue::Tensor(outputs[*index].clone()),
+            Source::Fixed(value) => value.clone(),
+        });
+    }
+    Ok(stack)
+}
+
+/// The results of a call as a Python object.
+fn wrap_results(name: &str, fields: &[String], is_out: bool, mut stack: Stack) -> Py<Obj> {
+    if stack.len() == 1 {
+        return stack.pop().map_or_else(|| Ok(Obj::none()), wrap_value);
+    }
+    if stack.is_empty() {
+        return Ok(Obj::none());
+    }
+    let mut values = Vec::with_capacity(stack.len());
+    while let Some(value) = stack.pop() {
+        values.push(wrap_value(value)?);
+    }
+    values.reverse();
+    if fields.len() != values.len() {
+        return Obj::tuple(values.into_iter().map(Ok));
+    }
+    let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
+    let name = if is_out { format!("{name}_out") } else { name.to_owned() };
+    structseq::result(&name, &fields, values)
+}
+
+/// One result as a Python object.
+pub(crate) fn wrap_value(value: IValue) -> Py<Obj> {
+    match value {
+        IValue::None => Ok(Obj::none()),
+        IValue::Tensor(made) => tensor::wrap(&made),
+        IValue::Double(number) => Obj::float(number),
+        IValue::ComplexDouble(number) => Obj::complex(number),
+        IValue::Int(number) => Obj::int(number),
+        IValue::UInt(number) => Obj::uint(number),
+        IValue::Bool(truth) => Ok(Obj::bool(truth)),
+        IValue::String(text) => Obj::str_from(&text),
+        IValue::IntList(numbers) => Obj::int_tuple(&numbers),
+        IValue::DoubleList(numbers) => Obj::tuple(numbers.into_iter().map(Obj::float)),
+        IValue::BoolList(truths) => Obj::tuple(truths.into_iter().map(|t| Ok(Obj::bool(t)))),
+        IValue::TensorList(tensors) => Obj::tuple(tensors.iter().map(tensor::wrap)),
+        IValue::OptionalTensorList(tensors) => Obj::tuple(
+            tensors.iter().map(|t| t.as_ref().map_or_else(|| Ok(Obj::none()), tensor::wrap)),
+        ),
+        IValue::ScalarList(numbers) => Obj::tuple(numbers.into_iter().map(Obj::scalar)),
+        IValue::Device(device) => crate::types::device::object(device),
+        IValue::DType(dtype) => Ok(crate::types::dtype::object(dtype)),
+        IValue::Layout(layout) => Ok(crate::types::layout::layout_object(layout)),
+        IValue::MemoryFormat(_) | IValue::Generator(_) | IValue::Object(_) => {
+            Err(runtime_error("a result of this type has no Python form"))
+        }
+        IValue::Storage(storage) => crate::storage::wrap(&storage),
+        IValue::Tuple(values) => Obj::tuple(values.into_iter().map(wrap_value)),
+    }
+}
+
+/// Calls the function of that name with positional arguments, as `torch.name(*args)` does.
+pub(crate) fn call_function(name: &str, args: &[Obj]) -> Py<Obj> {
+    by_name(name, Mode::Function, None, args)
+}
+
+/// Calls the method of that name, as `this.name(*args)` does.
+pub(crate) fn call_method(name: &str, this: &Obj, args: &[Obj]) -> Py<Obj> {
+    by_name(name, Mode::Method, Some(this), args)
+}
+
+fn by_name(name: &str, mode: Mode, this: Option<&Obj>, args: &[Obj]) -> Py<Obj> {
+    match super::publish::find(name, mode) {
+        Some(group) => {
+            call_group(group, this, Args { positional: args, keywords: &[], names: None })
+        }
+        None => Err(crate::py::errors::not_implemented_error(format!(
+            "the operator {name} is not part of this build"
+        ))),
+    }
+}
+
+/// A handle on one overload, looked up once.
+pub(crate) struct OpCell {
+    name: &'static str,
+    found: OnceLock<Option<&'static dyn AnyOp>>,
+}
+
+impl OpCell {
+    /// A handle for `aten::name.overload`.
+    pub(crate) const fn new(name: &'static str) -> Self {
+        Self { name, found: OnceLock::new() }
+    }
+
+    /// Calls the operator.
+    pub(crate) fn call(&self, arguments: impl IntoIterator<Item = IValue>) -> Result<Stack> {
+        let found = self.found.get_or_init(|| registry::find(self.name));
+        let Some(op) = found else {
+            corten_core::bail!(NotImplemented, "the operator {} is not part of this build", self.name)
+        };
+        let mut stack: Stack = arguments.into_iter().collect();
+        op.call_boxed(&mut stack)?;
+        Ok(stack)
+    }
+}
+
+/// Calls an overload and returns the stack of results: `op!("aten::item", tensor)?`.
+macro_rules! op {
+    ($name:literal $(, $argument:expr)* $(,)?) => {{
+        static CELL: $crate::functions::OpCell = $crate::functions::OpCell::new($name);
+        CELL.call([$(corten_ops::IValue::from($argument)),*])
+    }};
+}
+pub(crate) use op;
+
+/// Calls an overload that returns one tensor.
+macro_rules! op1 {
+    ($($argument:tt)*) => {
+        $crate::functions::op!($($argument)*).and_then(corten_ops::returns::<corten_ops::Tensor>)
+    };
+}
+pub(crate) use op1;
+
+/// Calls one overload with Python's arguments.
+pub(crate) fn call_overload(op: &'static dyn AnyOp, args: Args<'_>) -> Py<Obj> {
+    static GROUPS: Mutex<Vec<(&'static str, &'static str, &'static str, &'static Group)>> =
+        Mutex::new(Vec::new());
+    let def = op.def();
+    let key = (def.namespace, def.name, def.overload);
+    let mut groups = GROUPS.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = groups.iter().find(|known| (known.0, known.1, known.2) == key);
+    let group = match known {
+        Some(known) => known.3,
+        None => {
+            let group: &'static Group = Box::leak(Box::new(Group::single(op)));
+            groups.push((key.0, key.1, key.2, group));
+            group
+        }
+    };
+    drop(groups);
+    call_group(group, None, args)
+}

@@ -1,0 +1,52 @@
+//! How long a call will take, roughly: enough to decide whether the interpreter lock is given up.
+//! See Note [Keeping the interpreter lock].
+
+use crate::py::gil::DETACH_ABOVE_NS;
+use corten_ops::{IValue, Tensor};
+
+/// Nanoseconds per element of a memory-bound operator, times 16.
+const STREAM_PER_16: i64 = 8;
+
+/// Whether a call is expected to outlast a hand-over of the lock.
+pub(crate) fn is_long(name: &str, stack: &[IValue]) -> bool {
+    let mut total = 0_i64;
+    let mut count = 0;
+    let mut largest_row = 1_i64;
+    let mut visit = |tensor: &Tensor| {
+        let numel = tensor.numel();
+        total = total.saturating_add(numel);
+        count += 1;
+        if let Some(&last) = tensor.sizes().last() {
+            largest_row = largest_row.max(last);
+        }
+    };
+    stack.iter().for_each(|value| value.for_each_tensor(&mut visit));
+    if count == 0 {
+        total = stack.iter().map(size_argument).max().unwrap_or(0);
+    }
+    // The common case: small tensors never detach, whatever the operator.
+    if total < 2048 {
+        return false;
+    }
+    let nanoseconds = if is_product(name) {
+        total.saturating_mul(largest_row) / 32
+    } else {
+        total.saturating_mul(STREAM_PER_16) / 16
+    };
+    nanoseconds as u64 >= DETACH_ABOVE_NS
+}
+
+/// The number of elements a factory's size argument asks for.
+fn size_argument(value: &IValue) -> i64 {
+    match value {
+        IValue::IntList(sizes) => sizes.iter().fold(1, |product, &n| product.saturating_mul(n)),
+        _ => 0,
+    }
+}
+
+/// Whether the work grows faster than the operands.
+fn is_product(name: &str) -> bool {
+    const MARKS: [&str; 10] =
+        ["mm", "matmul", "linear", "conv", "linalg", "bilinear", "attention", "einsum", "mv", "lstm"];
+    MARKS.iter().any(|mark| name.contains(mark))
+}

@@ -1,0 +1,16 @@
+//! The operators of the registry as Python functions and methods.
+//!
+//! Nothing here knows an operator: names, signatures, homes and docs come from the registry. A
+//! [`Group`] is everything that one Python name can mean; its signatures are parsed when it is
+//! called for the first time.
+
+mod call;
+mod estimate;
+mod group;
+mod overload;
+mod publish;
+mod trampoline;
+
+pub(crate) use call::{OpCell, call_function, call_method, call_overload, op, op1, wrap_value};
+pub(crate) use group::{Group, Mode};
+pub(crate) use publish::{add_to, lookup, method_rows, public_object};

@@ -1,0 +1,245 @@
+//! One overload as Python sees it: its signature, and how bound arguments become those of the
+//! operator.
+
+use super::group::Mode;
+use crate::args::{Kind, Param, Signature, split_arguments};
+use corten_ops::IValue;
+use corten_ops::AnyOp;
+
+/// Where an argument of the operator comes from.
+#[derive(Clone)]
+pub(crate) enum Source {
+    /// The tensor a method was called on.
+    This,
+    /// A parameter of the signature.
+    Param(usize),
+    /// One of the tensors given as `out=`.
+    Out(usize),
+    /// Not visible from Python.
+    Fixed(IValue),
+}
+
+/// A call plan: an operator and the sources of its arguments, in schema order.
+pub(crate) struct Plan {
+    pub(crate) op: &'static dyn AnyOp,
+    pub(crate) sources: Vec<Source>,
+}
+
+/// One signature's operators.
+pub(crate) struct Overload {
+    /// Without `out=`.
+    pub(crate) plain: Option<Plan>,
+    /// With `out=`.
+    pub(crate) out: Option<Plan>,
+    /// The place of `out` among the parameters, and how many tensors it holds.
+    pub(crate) out_param: Option<(usize, usize)>,
+    /// The place of `requires_grad`.
+    pub(crate) requires_grad: Option<usize>,
+    /// The names of the results, where there are several with names.
+    pub(crate) fields: Vec<String>,
+    /// The text that the canonical order sorts by.
+    pub(crate) sort_text: String,
+}
+
+/// An argument of a schema, as text.
+struct Argument<'a> {
+    ty: &'a str,
+    name: &'a str,
+    default: Option<&'a str>,
+    keyword_only: bool,
+}
+
+impl Argument<'_> {
+    fn is_written_keyword(&self) -> bool {
+        self.keyword_only && self.ty.contains("!)")
+    }
+
+    fn is_option(&self) -> bool {
+        self.keyword_only && matches!(self.name, "dtype" | "layout" | "device" | "pin_memory")
+    }
+}
+
+/// The argument list of a schema `name(arguments) -> returns`.
+fn arguments(schema: &'static str) -> Vec<Argument<'static>> {
+    let list = schema.split_once('(').map_or("", |(_, rest)| rest);
+    let list = list.rsplit_once(" -> ").map_or(list, |(list, _)| list);
+    let list = list.trim_end().strip_suffix(')').unwrap_or(list);
+    let mut keyword_only = false;
+    let mut found = Vec::new();
+    for text in split_arguments(list) {
+        if text == "*" {
+            keyword_only = true;
+            continue;
+        }
+        let (declaration, default) = split_default(text);
+        if let Some((ty, name)) = declaration.rsplit_once(' ') {
+            found.push(Argument { ty: ty.trim(), name: name.trim(), default, keyword_only });
+        }
+    }
+    found
+}
+
+fn split_default(text: &'static str) -> (&'static str, Option<&'static str>) {
+    let mut depth = 0_i32;
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth -= 1,
+            '=' if depth == 0 => return (text[..at].trim(), Some(text[at + 1..].trim())),
+            _ => {}
+        }
+    }
+    (text.trim(), None)
+}
+
+/// A type without alias annotations.
+fn plain_type(ty: &str) -> String {
+    let mut text = String::new();
+    let mut depth = 0;
+    for c in ty.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ if depth == 0 => text.push(c),
+            _ => {}
+        }
+    }
+    text
+}
+
+/// The names of the results, where every one of several has a name.
+fn result_names(schema: &str) -> Vec<String> {
+    let Some((_, returns)) = schema.rsplit_once(" -> ") else { return Vec::new() };
+    let Some(list) = returns.trim().strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) else {
+        return Vec::new();
+    };
+    let names: Option<Vec<String>> = split_arguments(list)
+        .into_iter()
+        .map(|part| part.rsplit_once(' ').map(|(_, name)| name.to_owned()))
+        .collect();
+    names.filter(|names| names.len() > 1).unwrap_or_default()
+}
+
+impl Overload {
+    /// What an operator and its `out=` twin have in common: the arguments without options, outputs
+    /// and defaults.
+    pub(crate) fn key(op: &'static dyn AnyOp) -> String {
+        arguments(op.def().schema)
+            .iter()
+            .filter(|argument| !argument.is_written_keyword() && !argument.is_option())
+            .map(|argument| {
+                let star = if argument.keyword_only { "*" } else { "" };
+                format!("{star}{} {},", plain_type(argument.ty), argument.name)
+            })
+            .collect()
+    }
+
+    /// The signature of an operator, merged with its `out=` twin, and the plan of its calls.
+    pub(crate) fn new(
+        function: &str,
+        mode: Mode,
+        op: &'static dyn AnyOp,
+        out: Option<&'static dyn AnyOp>,
+        numbers: bool,
+    ) -> (Signature, Self) {
+        let declared = arguments(op.def().schema);
+        let out_arguments = arguments(out.unwrap_or(op).def().schema);
+        let outputs: Vec<&str> = out_arguments
+            .iter()
+            .filter(|argument| argument.is_written_keyword())
+            .map(|argument| argument.name)
+            .collect();
+        let mut params = visible(&declared, mode, numbers, |argument| !argument.is_option());
+        let mut out_param = None;
+        if mode == Mode::Function && !outputs.is_empty() {
+            let kind = if outputs.len() == 1 { Kind::Tensor } else { Kind::TensorList };
+            out_param = Some((params.len(), outputs.len()));
+            params.push(Param::new("out", kind, 0, true, true, Some("None")));
+        }
+        let options = visible(&declared, mode, false, Argument::is_option);
+        let is_factory = options.len() == 4;
+        params.extend(options);
+        let mut requires_grad = None;
+        if is_factory {
+            requires_grad = Some(params.len());
+            params.push(Param::new("requires_grad", Kind::Bool, 0, false, true, Some("False")));
+        }
+        let sort_text = declared.iter().fold(String::new(), |text, argument| {
+            format!("{text}{} {}, ", plain_type(argument.ty), argument.name)
+        });
+        let signature = Signature::new(function, params);
+        let plan = |op: &'static dyn AnyOp, list: &[Argument<'static>]| Plan {
+            op,
+            sources: list
+                .iter()
+                .map(|argument| source(argument, mode, &signature, &outputs))
+                .collect(),
+        };
+        let is_out = declared.iter().any(Argument::is_written_keyword);
+        let overload = Self {
+            plain: (!is_out).then(|| plan(op, &declared)),
+            out: match out {
+                Some(out) => Some(plan(out, &out_arguments)),
+                None => is_out.then(|| plan(op, &declared)),
+            },
+            out_param,
+            requires_grad,
+            fields: result_names(op.def().schema),
+            sort_text,
+        };
+        (signature, overload)
+    }
+}
+
+/// The parameters that Python sees of those that `chosen` picks.
+fn visible(
+    declared: &[Argument<'static>],
+    mode: Mode,
+    numbers: bool,
+    chosen: impl Fn(&Argument<'static>) -> bool,
+) -> Vec<Param> {
+    declared
+        .iter()
+        .filter(|argument| chosen(argument) && !argument.is_written_keyword())
+        .filter(|argument| !(mode == Mode::Method && argument.name == "self"))
+        .filter_map(|argument| {
+            let (kind, count, nullable) = Kind::from_schema(argument.ty)?;
+            let name = match argument.name {
+                "self" if kind == Kind::Tensor || kind == Kind::TensorList => "input",
+                other => other,
+            };
+            let default = match (argument.name, argument.default) {
+                ("pin_memory", Some("None")) => Some("False"),
+                (_, default) => default,
+            };
+            let mut param =
+                Param::new(name, kind, count, nullable, argument.keyword_only, default);
+            param.numbers = numbers && kind == Kind::Tensor;
+            Some(param)
+        })
+        .collect()
+}
+
+fn source(
+    argument: &Argument<'static>,
+    mode: Mode,
+    signature: &Signature,
+    outputs: &[&str],
+) -> Source {
+    if mode == Mode::Method && argument.name == "self" {
+        return Source::This;
+    }
+    if argument.is_written_keyword() {
+        let index = outputs.iter().position(|name| *name == argument.name).unwrap_or(0);
+        return Source::Out(index);
+    }
+    let name = if argument.name == "self" { "input" } else { argument.name };
+    let place = signature
+        .params
+        .iter()
+        .position(|param| param.name == name || param.name == argument.name);
+    match place {
+        Some(index) => Source::Param(index),
+        None => Source::Fixed(IValue::None),
+    }
+}

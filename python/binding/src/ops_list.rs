@@ -1,0 +1,68 @@
+//! The registry as data: what `python -m corten.ops --json` prints, and calls by qualified name.
+
+use crate::args::parser;
+use crate::py::errors::{attribute_error, type_error};
+use crate::py::{Args, Obj, Py, ffi, method, name};
+use corten_ops::{AnyOp, Gradient, OpKind, registry};
+
+/// The functions of the module.
+pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
+    vec![
+        method!("_ops", |_m: &Obj, _a: Args<'_>| {
+            Obj::list(registry::all().into_iter().map(describe))
+        }),
+        method!("_op_overloads", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("_op_overloads(str name)").parse(None, args)?;
+            let found = registry::overloads(bound.str(0)?);
+            Obj::list(found.into_iter().map(|op| Obj::str_from(op.def().overload)))
+        }),
+        method!("_op_schema", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("_op_schema(str name)").parse(None, args)?;
+            let def = find(bound.str(0)?)?.def();
+            Obj::str_from(&format!("{}::{}", def.namespace, def.schema))
+        }),
+        method!("_op_call", call),
+    ]
+}
+
+fn find(name: &str) -> Py<&'static dyn AnyOp> {
+    registry::find(name).ok_or_else(|| attribute_error(format!("no operator {name}")))
+}
+
+/// `_op_call(name, *args, **kwargs)`: calls one overload by its qualified name.
+fn call(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let [wanted, rest @ ..] = args.positional else {
+        return Err(type_error("the name of an operator expected"));
+    };
+    let op = find(wanted.as_str()?)?;
+    crate::functions::call_overload(op, Args { positional: rest, ..args })
+}
+
+fn describe(op: &'static dyn AnyOp) -> Py<Obj> {
+    let def = op.def();
+    let dict = Obj::dict()?;
+    let set = |key: &crate::py::names::Name, value: Py<Obj>| dict.dict_set(&key.obj(), &value?);
+    set(name!("name"), Obj::str_from(&def.qualified_name()))?;
+    set(name!("schema"), Obj::str_from(&format!("{}::{}", def.namespace, def.schema)))?;
+    let kind = match def.kind {
+        OpKind::Functional => "functional",
+        OpKind::Inplace => "inplace",
+        OpKind::Out => "out",
+        OpKind::View => "view",
+    };
+    set(name!("kind"), Obj::str_from(kind))?;
+    set(name!("function"), Ok(Obj::bool(def.function)))?;
+    set(name!("method"), Ok(Obj::bool(def.method)))?;
+    set(name!("python"), Obj::list(def.python.iter().map(|home| Obj::str_from(home))))?;
+    set(name!("doc"), Obj::str_from(def.doc))?;
+    set(name!("source"), Obj::str_from(def.source))?;
+    set(name!("implementation"), Obj::str_from(def.implementation))?;
+    let gradient = match def.gradient {
+        Gradient::Formula => "formula",
+        Gradient::None => "none",
+        Gradient::Composite => "composite",
+        Gradient::Unknown => "unknown",
+    };
+    set(name!("gradient"), Obj::str_from(gradient))?;
+    Ok(dict)
+}

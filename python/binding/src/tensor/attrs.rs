@@ -1,0 +1,244 @@
+//! Attributes of `Tensor`.
+
+use super::memory::{requires_grad, set_requires_grad};
+use super::object::{expect, this, wrap_owned};
+use crate::autograd;
+use crate::functions::{op, op1};
+use crate::py::errors::{runtime_error, type_error, warn};
+use crate::py::{Obj, Py, ffi, getter, setter};
+use crate::types;
+use corten_core::{DType, DeviceType, Layout};
+use corten_ops::Tensor;
+
+/// The rows of the class's attribute table.
+pub(crate) fn rows() -> Vec<ffi::PyGetSetDef> {
+    let mut rows = geometry_rows();
+    rows.extend(autograd_rows());
+    rows.extend(view_rows());
+    rows.extend(kind_rows());
+    rows
+}
+
+fn geometry_rows() -> Vec<ffi::PyGetSetDef> {
+    vec![
+        getter!("shape", |s: &Obj| types::size::size(&this(s).sizes())),
+        getter!("dtype", |s: &Obj| Ok(types::dtype::object(this(s).dtype()))),
+        getter!("device", |s: &Obj| types::device::object(this(s).device())),
+        getter!("layout", |s: &Obj| Ok(types::layout::layout_object(this(s).layout()))),
+        getter!("ndim", |s: &Obj| Obj::int(this(s).dim() as i64)),
+        getter!("itemsize", |s: &Obj| Obj::int(this(s).itemsize() as i64)),
+        getter!("nbytes", |s: &Obj| Obj::int(this(s).nbytes() as i64)),
+        getter!("_cdata", |s: &Obj| Obj::int(this(s).impl_ptr() as i64)),
+        getter!("_version", |s: &Obj| Obj::int(i64::from(this(s).version()?))),
+        // SAFETY: both live as long as the type.
+        crate::py::call::getset_def(
+            c"__dict__",
+            ffi::PyObject_GenericGetDict,
+            Some(ffi::PyObject_GenericSetDict),
+        ),
+    ]
+}
+
+fn autograd_rows() -> Vec<ffi::PyGetSetDef> {
+    vec![
+        setter!("requires_grad", |s: &Obj| Ok(Obj::bool(requires_grad(this(s)))), set_flag),
+        setter!("grad", |s: &Obj| grad(this(s)), set_grad),
+        setter!("_grad", |s: &Obj| grad(this(s)), set_grad),
+        setter!("data", data, set_data),
+        getter!("is_leaf", |s: &Obj| {
+            Ok(Obj::bool(this(s).autograd_meta().is_none_or(|meta| meta.is_leaf())))
+        }),
+        setter!("grad_fn", |s: &Obj| autograd::grad_fn(this(s)), set_grad_fn),
+        getter!("_grad_fn", |s: &Obj| autograd::grad_fn(this(s))),
+        getter!("_base", |s: &Obj| autograd::base(this(s))),
+        getter!("output_nr", |s: &Obj| Obj::int(autograd::output_nr(this(s)))),
+        getter!("retains_grad", |s: &Obj| Ok(Obj::bool(autograd::retains_grad(this(s))))),
+        getter!("name", |_s: &Obj| Ok(Obj::none())),
+        getter!("_backward_hooks", |_s: &Obj| Ok(Obj::none())),
+        getter!("_post_accumulate_grad_hooks", |_s: &Obj| Ok(Obj::none())),
+        getter!("volatile", |_s: &Obj| {
+            warn("volatile was removed (Variable.volatile is always False)")?;
+            Ok(Obj::bool(false))
+        }),
+    ]
+}
+
+fn view_rows() -> Vec<ffi::PyGetSetDef> {
+    vec![
+        getter!("T", |s: &Obj| wrap_owned(op1!("aten::numpy_T", this(s))?)),
+        getter!("H", |s: &Obj| wrap_owned(op1!("aten::matrix_H", this(s))?)),
+        getter!("mT", |s: &Obj| wrap_owned(op1!("aten::mT", this(s))?)),
+        getter!("mH", |s: &Obj| wrap_owned(op1!("aten::mH", this(s))?)),
+        setter!("real", |s: &Obj| wrap_owned(op1!("aten::real", this(s))?), set_real),
+        setter!("imag", imag, set_imag),
+    ]
+}
+
+macro_rules! device_kind {
+    ($($name:literal, $device:ident;)+) => {
+        vec![$(getter!($name, |s: &Obj| {
+            Ok(Obj::bool(this(s).device().device_type == DeviceType::$device))
+        })),+]
+    };
+}
+
+fn kind_rows() -> Vec<ffi::PyGetSetDef> {
+    let mut rows = device_kind! {
+        "is_cpu", Cpu;
+        "is_cuda", Cuda;
+        "is_meta", Meta;
+        "is_mps", Mps;
+        "is_xpu", Xpu;
+        "is_xla", Xla;
+        "is_ipu", Ipu;
+        "is_hpu", Hpu;
+        "is_maia", Maia;
+        "is_mtia", Mtia;
+        "is_vulkan", Vulkan;
+    };
+    rows.extend([
+        getter!("is_sparse", |s: &Obj| Ok(Obj::bool(this(s).layout() == Layout::Sparse))),
+        getter!("is_sparse_csr", |s: &Obj| Ok(Obj::bool(this(s).layout() == Layout::SparseCsr))),
+        getter!("is_mkldnn", |s: &Obj| Ok(Obj::bool(this(s).layout() == Layout::Mkldnn))),
+        getter!("is_nested", |s: &Obj| Ok(Obj::bool(this(s).layout() == Layout::Jagged))),
+        getter!("is_quantized", |_s: &Obj| Ok(Obj::bool(false))),
+    ]);
+    rows
+}
+
+fn set_flag(object: &Obj, value: Option<&Obj>) -> Py<()> {
+    let Some(value) = value else { return Err(runtime_error("cannot delete requires_grad")) };
+    if !value.is_bool() {
+        return Err(runtime_error("requires_grad must be a bool"));
+    }
+    let tensor = this(object);
+    let wanted = value.is_true()?;
+    if !wanted && tensor.autograd_meta().is_some_and(|meta| !meta.is_leaf()) {
+        return Err(runtime_error(
+            "you can only change requires_grad flags of leaf variables. If you want to use a \
+             computed variable in a subgraph that doesn't require differentiation use \
+             var_no_grad = var.detach().",
+        ));
+    }
+    if wanted && !is_differentiable(tensor.dtype()) {
+        return Err(runtime_error(
+            "only Tensors of floating point and complex dtype can require gradients",
+        ));
+    }
+    Ok(set_requires_grad(tensor, wanted)?)
+}
+
+/// Whether gradients of a dtype make sense.
+pub(crate) fn is_differentiable(dtype: DType) -> bool {
+    dtype.is_floating_point() || dtype.is_complex()
+}
+
+fn grad(tensor: &Tensor) -> Py<Obj> {
+    match tensor.autograd_meta().and_then(|meta| meta.grad()) {
+        Some(grad) => wrap_owned(grad.into()),
+        None => Ok(Obj::none()),
+    }
+}
+
+fn set_grad(object: &Obj, value: Option<&Obj>) -> Py<()> {
+    let tensor = this(object);
+    let Some(value) = value.filter(|value| !value.is_none()) else {
+        if let Some(meta) = tensor.autograd_meta() {
+            meta.set_grad(None);
+        }
+        return Ok(());
+    };
+    let Some(grad) = super::object::get(value) else {
+        return Err(type_error(format!(
+            "assigned grad expected to be a Tensor or None but got grad of type {}",
+            value.type_name()
+        )));
+    };
+    if grad.is_same(tensor) {
+        return Err(runtime_error("can't assign Variable as its own grad"));
+    }
+    if grad.dtype() != tensor.dtype() {
+        return Err(runtime_error(format!(
+            "attempting to assign a gradient with dtype '{}' to a tensor with grad_dtype '{}'. The \
+             gradient must match the tensor's grad_dtype (defaults to the tensor's dtype). You can \
+             set the tensor's grad_dtype attribute with a specific dtype, or None to allow any \
+             dtype. Set grad_dtype with caution. Diverging the dtypes of a tensor and its gradient \
+             may break downstream systems that assume they match.",
+            grad.dtype().name(),
+            tensor.dtype().name()
+        )));
+    }
+    if grad.device().device_type != tensor.device().device_type {
+        return Err(runtime_error(format!(
+            "attempting to assign a gradient with device type '{}' to a tensor with device type \
+             '{}'. Please ensure that the gradient and the tensor are on the same device",
+            grad.device().device_type,
+            tensor.device().device_type
+        )));
+    }
+    if grad.sizes() != tensor.sizes() {
+        return Err(runtime_error(format!(
+            "attempting to assign a gradient of size '{:?}' to a tensor of size '{:?}'. Please \
+             ensure that the gradient and the tensor are the same size",
+            grad.sizes().as_slice(),
+            tensor.sizes().as_slice()
+        )));
+    }
+    tensor.autograd_meta_or_init().set_grad(Some(grad.base().clone()));
+    Ok(())
+}
+
+fn data(object: &Obj) -> Py<Obj> {
+    let tensor = this(object);
+    let counter = corten_core::VersionCounter::new(0);
+    wrap_owned(tensor.base().shallow_copy_and_detach(counter, true)?.into())
+}
+
+fn set_data(object: &Obj, value: Option<&Obj>) -> Py<()> {
+    let Some(value) = value else {
+        return Err(runtime_error("Deleting tensor data is not allowed. Delete tensor instead!"));
+    };
+    let Some(source) = super::object::get(value) else {
+        return Err(type_error(format!(
+            "Variable data has to be a tensor, but got {}",
+            value.type_name()
+        )));
+    };
+    Ok(this(object).base().set_data(source.base())?)
+}
+
+fn set_grad_fn(_object: &Obj, value: Option<&Obj>) -> Py<()> {
+    match value {
+        Some(value) if value.is_none() => Err(runtime_error("use detach_() to drop the history")),
+        Some(_) => Err(runtime_error("_grad_fn can be only set to None")),
+        None => Err(runtime_error("Deletion of _grad_fn not allowed. Detach tensor instead!")),
+    }
+}
+
+fn imag(object: &Obj) -> Py<Obj> {
+    let tensor = this(object);
+    if !tensor.dtype().is_complex() {
+        return Err(type_error("imag is not implemented for tensors with non-complex dtypes."));
+    }
+    wrap_owned(op1!("aten::imag", tensor)?)
+}
+
+fn set_real(object: &Obj, value: Option<&Obj>) -> Py<()> {
+    let target = op1!("aten::real", this(object))?;
+    assign(&target, value)
+}
+
+fn set_imag(object: &Obj, value: Option<&Obj>) -> Py<()> {
+    let target = expect(&imag(object)?)?.clone();
+    assign(&target, value)
+}
+
+fn assign(target: &Tensor, value: Option<&Obj>) -> Py<()> {
+    let Some(value) = value else { return Err(runtime_error("cannot delete this attribute")) };
+    let source = match super::object::get(value) {
+        Some(source) => source.clone(),
+        None => corten_ops::derived::wrapped(crate::args::scalar_from(value)?)?,
+    };
+    op!("aten::copy_", target, source, false)?;
+    Ok(())
+}

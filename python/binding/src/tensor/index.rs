@@ -1,0 +1,191 @@
+//! `tensor[…]` and `tensor[…] = value`: Python's keys as the index items of `corten_ops::index`.
+
+use super::object::{TENSOR, get, is_plain, this, wrap_owned};
+use crate::args::{NumberKind, number_kind};
+use crate::creation;
+use crate::functions::op1;
+use crate::numpy;
+use crate::overrides;
+use crate::py::errors::{type_error, value_error, warn};
+use crate::py::{Obj, Py, ffi, name, slot};
+use corten_core::{DType, MemoryFormat};
+use corten_ops::Tensor;
+use corten_ops::index::{self, IndexItem, Slice};
+use std::ffi::{c_int, c_void};
+
+/// The slots of the class.
+pub(crate) fn slots() -> Vec<(c_int, *mut c_void)> {
+    vec![
+        (ffi::Py_mp_subscript, slot!(binary get_item)),
+        (ffi::Py_mp_ass_subscript, slot!(assign set_item)),
+    ]
+}
+
+fn get_item(object: &Obj, key: &Obj) -> Py<Obj> {
+    if overrides::modes_active() || !is_plain(object) {
+        let args = [object.clone(), key.clone()];
+        if let Some(result) = overridden(name!("__getitem__"), object, &args)? {
+            return Ok(result);
+        }
+    }
+    let tensor = this(object);
+    if key.type_ptr() == &raw mut ffi::PyLong_Type {
+        return wrap_owned(index::get(tensor, &[IndexItem::Int(key.to_i64()?)])?);
+    }
+    if key.is_slice() {
+        return wrap_owned(index::get(tensor, &[slice(key)?])?);
+    }
+    wrap_owned(index::get(tensor, &items(key)?)?)
+}
+
+fn set_item(object: &Obj, key: &Obj, value: Option<&Obj>) -> Py<()> {
+    let Some(value) = value else {
+        return Err(type_error("Tensor does not support deleting items"));
+    };
+    if overrides::modes_active() || !is_plain(object) {
+        let args = [object.clone(), key.clone(), value.clone()];
+        if overridden(name!("__setitem__"), object, &args)?.is_some() {
+            return Ok(());
+        }
+    }
+    let tensor = this(object);
+    if let Some(source) = get(value) {
+        return Ok(index::set(tensor, &items(key)?, source)?);
+    }
+    if number_kind(value).is_some() {
+        let number = crate::args::scalar_from(value)?;
+        return Ok(index::set_scalar(tensor, &items(key)?, number)?);
+    }
+    Err(type_error(format!(
+        "can't assign a {} to a torch.{}Tensor",
+        value.type_name(),
+        tensor.dtype().type_name()
+    )))
+}
+
+/// Lets a subclass or mode take indexing over.
+#[cold]
+fn overridden(
+    method: &'static crate::py::names::Name,
+    object: &Obj,
+    args: &[Obj],
+) -> Py<Option<Obj>> {
+    if !overrides::enabled() {
+        return Ok(None);
+    }
+    let mut found = Default::default();
+    if !is_plain(object) {
+        crate::args::is_tensor_like(object, &mut found);
+    }
+    if found.is_empty() && !overrides::modes_active() {
+        return Ok(None);
+    }
+    let function = TENSOR.obj().attr(method)?;
+    let args = Obj::tuple(args.iter().map(|item| Ok(item.clone())))?;
+    overrides::dispatch(&function, &found, &args, &Obj::dict()?).map(Some)
+}
+
+/// The items of a key: those of a tuple, of a short list that means one, or the key itself.
+fn items(key: &Obj) -> Py<Vec<IndexItem>> {
+    if key.is_tuple() || means_tuple(key)? {
+        return key.items()?.iter().map(item).collect();
+    }
+    Ok(vec![item(key)?])
+}
+
+/// Lists that hold sequences, slices, `None` or `...` meant a tuple of indices in old NumPy.
+fn means_tuple(key: &Obj) -> Py<bool> {
+    if !key.is_list() || key.sequence_len() >= 32 {
+        return Ok(false);
+    }
+    let as_tuple = key.items()?.iter().any(|item| {
+        let nested = get(item).is_some() || is_sequence(item);
+        nested || item.is_slice() || is_ellipsis(item) || item.is_none()
+    });
+    if as_tuple {
+        warn(
+            "Using a non-tuple sequence for multidimensional indexing is deprecated and will be \
+             changed in pytorch 2.9; use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will \
+             be interpreted as tensor index, x[torch.tensor(seq)], which will result either in an \
+             error or a different result",
+        )?;
+    }
+    Ok(as_tuple)
+}
+
+fn is_sequence(object: &Obj) -> bool {
+    // SAFETY: the object is live.
+    unsafe { ffi::PySequence_Check(object.as_ptr()) != 0 }
+}
+
+fn is_ellipsis(object: &Obj) -> bool {
+    // SAFETY: only compares addresses.
+    object.as_ptr() == unsafe { ffi::Py_Ellipsis() }
+}
+
+fn item(part: &Obj) -> Py<IndexItem> {
+    if part.is_none() {
+        return Ok(IndexItem::None);
+    }
+    if is_ellipsis(part) {
+        return Ok(IndexItem::Ellipsis);
+    }
+    if part.is_slice() {
+        return slice(part);
+    }
+    if let Some(index) = get(part) {
+        return Ok(IndexItem::Tensor(index.clone()));
+    }
+    match number_kind(part) {
+        Some(NumberKind::Bool) => return Ok(IndexItem::Bool(part.is_true()?)),
+        Some(NumberKind::Int) => {
+            return Ok(IndexItem::Int(super::item::index_object(part)?.to_i64()?));
+        }
+        _ => {}
+    }
+    if numpy::is_array(part) {
+        return array(part).map(IndexItem::Tensor);
+    }
+    if part.is_float() || part.is_complex() || !is_sequence(part) {
+        return Ok(index::invalid(&part.type_name())?);
+    }
+    let made = creation::tensor_from(part, None)?;
+    if made.numel() == 0 && made.dtype().is_floating_point() {
+        // An empty list picks nothing; it has no dtype of its own.
+        return Ok(IndexItem::Tensor(super::memory::empty(&made.sizes(), DType::Int64)?));
+    }
+    Ok(IndexItem::Tensor(made))
+}
+
+/// An array as an index; integers of any width will do.
+fn array(part: &Obj) -> Py<Tensor> {
+    let index = numpy::from_array(part, false)?;
+    let dtype = index.dtype();
+    if !dtype.is_integral(false) || matches!(dtype, DType::Int32 | DType::Int64 | DType::UInt8) {
+        return Ok(index);
+    }
+    Ok(op1!("aten::to.dtype", &index, DType::Int64, false, false, None::<MemoryFormat>)?)
+}
+
+fn slice(key: &Obj) -> Py<IndexItem> {
+    let bound = |value: Obj| -> Py<Option<i64>> {
+        if value.is_none() {
+            return Ok(None);
+        }
+        let number = super::item::index_object(&value)?;
+        // Bounds beyond 64 bits mean the end, as they do in Python.
+        // SAFETY: the object is an integer.
+        let wanted =
+            unsafe { ffi::PyNumber_AsSsize_t(number.as_ptr(), std::ptr::null_mut()) };
+        Ok(Some(wanted as i64))
+    };
+    let step = bound(key.attr(name!("step"))?)?;
+    if step.is_some_and(|step| step <= 0) {
+        return Err(value_error("step must be greater than zero"));
+    }
+    Ok(IndexItem::Slice(Slice {
+        start: bound(key.attr(name!("start"))?)?,
+        stop: bound(key.attr(name!("stop"))?)?,
+        step,
+    }))
+}

@@ -1,0 +1,191 @@
+//! Elements as Python numbers, and the protocols that follow from them.
+
+use super::object::{is_tensor, this};
+use crate::args::number_kind;
+use crate::functions::{call_method, op, op1};
+use crate::py::errors::{runtime_error, type_error, value_error};
+use crate::py::{Obj, Py, ffi, name, slot};
+use corten_core::{Element, Reader, Result, Scalar, match_dtype};
+use corten_ops::Tensor;
+use std::ffi::{c_int, c_void};
+
+/// The only element of a tensor.
+pub(crate) fn item(tensor: &Tensor) -> Result<Scalar> {
+    if tensor.numel() != 1 {
+        corten_core::bail!(
+            Runtime,
+            "a Tensor with {} elements cannot be converted to Scalar",
+            tensor.numel()
+        );
+    }
+    if tensor.device().is_meta() {
+        corten_core::bail!(Runtime, "Tensor.item() cannot be called on meta tensors");
+    }
+    if !tensor.device().is_cpu() || tensor.is_conj() || tensor.is_neg() || !tensor.has_storage() {
+        return corten_ops::returns(op!("aten::_local_scalar_dense", tensor)?);
+    }
+    match_dtype!(tensor.dtype(), "_local_scalar_dense_cpu", All, T => {
+        let reader = Reader::<T>::new(tensor.base())?;
+        Ok(reader[0].to_scalar())
+    })
+}
+
+/// Nested lists of numbers.
+pub(crate) fn to_list(tensor: &Tensor) -> Py<Obj> {
+    if tensor.dim() == 0 {
+        return Obj::scalar(item(tensor)?);
+    }
+    let plain = super::memory::plain_copy(tensor)?;
+    let dense = op1!("aten::contiguous", &plain, corten_core::MemoryFormat::Contiguous)?;
+    let sizes = dense.sizes();
+    let numbers: Result<Vec<Scalar>> = match_dtype!(dense.dtype(), "tolist", All, T => {
+        let reader = Reader::<T>::new(dense.base())?;
+        Ok(reader.iter().map(|value| value.to_scalar()).collect())
+    });
+    nest(&sizes, &mut numbers?.into_iter())
+}
+
+fn nest(sizes: &[i64], numbers: &mut impl Iterator<Item = Scalar>) -> Py<Obj> {
+    match sizes {
+        [] => numbers.next().map_or_else(|| Ok(Obj::none()), Obj::scalar),
+        [last] => Obj::list(numbers.take(*last as usize).map(Obj::scalar)),
+        [first, rest @ ..] => {
+            let mut rows = Vec::with_capacity(*first as usize);
+            for _ in 0..*first {
+                // The iterator is passed on as an object to end the recursion of types.
+                let row: &mut dyn Iterator<Item = Scalar> = numbers;
+                rows.push(nest_dyn(rest, row)?);
+            }
+            Obj::list(rows.into_iter().map(Ok))
+        }
+    }
+}
+
+fn nest_dyn(sizes: &[i64], mut numbers: &mut dyn Iterator<Item = Scalar>) -> Py<Obj> {
+    nest(sizes, &mut numbers)
+}
+
+/// The element for `int()`, `float()` and `complex()`.
+fn single(object: &Obj) -> Py<Obj> {
+    let tensor = this(object);
+    if tensor.numel() != 1 {
+        return Err(value_error("only one element tensors can be converted to Python scalars"));
+    }
+    Obj::scalar(item(tensor)?)
+}
+
+fn to_int(object: &Obj) -> Py<Obj> {
+    let number = single(object)?;
+    // SAFETY: the object is live.
+    unsafe { Obj::owned(ffi::PyNumber_Long(number.as_ptr())) }
+}
+
+fn to_float(object: &Obj) -> Py<Obj> {
+    let number = single(object)?;
+    // SAFETY: the object is live.
+    unsafe { Obj::owned(ffi::PyNumber_Float(number.as_ptr())) }
+}
+
+/// `__complex__`.
+pub(crate) fn to_complex(object: &Obj) -> Py<Obj> {
+    Obj::complex(single(object)?.to_complex()?)
+}
+
+/// `operator.index` of any object; a tensor must be integral and have one element.
+pub(crate) fn index_object(object: &Obj) -> Py<Obj> {
+    // SAFETY: the object is live.
+    unsafe { Obj::owned(ffi::PyNumber_Index(object.as_ptr())) }
+}
+
+fn index(object: &Obj) -> Py<Obj> {
+    let tensor = this(object);
+    if tensor.numel() != 1 || !tensor.dtype().is_integral(true) {
+        return Err(type_error(
+            "only integer tensors of a single element can be converted to an index",
+        ));
+    }
+    match item(tensor)? {
+        Scalar::Bool(truth) => Obj::int(i64::from(truth)),
+        number => Obj::scalar(number),
+    }
+}
+
+fn truth(object: &Obj) -> Py<bool> {
+    let tensor = this(object);
+    match tensor.numel() {
+        1 => Ok(item(tensor)?.to_bool()),
+        0 => Err(runtime_error("Boolean value of Tensor with no values is ambiguous")),
+        _ => {
+            Err(runtime_error("Boolean value of Tensor with more than one value is ambiguous"))
+        }
+    }
+}
+
+fn length(object: &Obj) -> Py<usize> {
+    match this(object).sizes().first() {
+        Some(&size) => Ok(size as usize),
+        None => Err(type_error("len() of a 0-d tensor")),
+    }
+}
+
+fn iter(object: &Obj) -> Py<Obj> {
+    if this(object).dim() == 0 {
+        return Err(type_error("iteration over a 0-d tensor"));
+    }
+    let rows = call_method("unbind", object, &[Obj::int(0)?])?;
+    // SAFETY: the object is live.
+    unsafe { Obj::owned(ffi::PyObject_GetIter(rows.as_ptr())) }
+}
+
+fn contains(object: &Obj, element: &Obj) -> Py<bool> {
+    if !is_tensor(element) && number_kind(element).is_none() {
+        return Err(runtime_error(format!(
+            "Tensor.__contains__ only supports Tensor or scalar, but you passed in a {}.",
+            element.type_obj().display()
+        )));
+    }
+    let equal = call_method("eq", object, &[element.clone()])?;
+    let any = call_method("any", &equal, &[])?;
+    any.is_true()
+}
+
+fn hash(object: &Obj) -> Py<usize> {
+    Ok(object.as_ptr() as usize)
+}
+
+/// `format(tensor, spec)`: a tensor of rank 0 formats its element.
+pub(crate) fn format(object: &Obj, spec: &Obj) -> Py<Obj> {
+    let tensor = this(object);
+    if tensor.dim() == 0 && !tensor.device().is_meta() && super::object::is_plain(object) {
+        let number = Obj::scalar(item(tensor)?)?;
+        return number.call_method(name!("__format__"), &[spec]);
+    }
+    if spec.len()? == 0 {
+        return object.str();
+    }
+    Err(type_error("unsupported format string passed to Tensor.__format__"))
+}
+
+/// The text of a tensor, under the name of its class.
+pub(crate) fn repr(object: &Obj) -> Py<Obj> {
+    let prefix = match super::object::is_plain(object) {
+        true => "tensor(".to_owned(),
+        false => format!("{}(", object.type_name()),
+    };
+    Obj::str_from(&corten_ops::print::repr_with_prefix(this(object), &prefix)?)
+}
+
+/// The protocol slots of the class.
+pub(crate) fn slots() -> Vec<(c_int, *mut c_void)> {
+    vec![
+        (ffi::Py_nb_int, slot!(unary to_int)),
+        (ffi::Py_nb_float, slot!(unary to_float)),
+        (ffi::Py_nb_index, slot!(unary index)),
+        (ffi::Py_nb_bool, slot!(truth truth)),
+        (ffi::Py_mp_length, slot!(length length)),
+        (ffi::Py_tp_iter, slot!(unary iter)),
+        (ffi::Py_sq_contains, slot!(contains contains)),
+        (ffi::Py_tp_hash, slot!(length hash)),
+        (ffi::Py_tp_repr, slot!(unary repr)),
+    ]
+}

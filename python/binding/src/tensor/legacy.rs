@@ -1,0 +1,92 @@
+//! `Tensor(…)`, the constructor that predates the factory functions, and `new`.
+
+use super::memory::empty;
+use super::object::{TENSOR, this, wrap_as, wrap_owned};
+use crate::args::parser;
+use crate::creation;
+use crate::functions::op1;
+use crate::py::call::OwnedArgs;
+use crate::py::errors::type_error;
+use crate::py::{Args, Obj, Py};
+use corten_core::{DType, VersionCounter};
+use corten_ops::Tensor;
+
+/// `tp_new`.
+pub(crate) fn new(class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
+    let owned = OwnedArgs::new(args, kwargs)?;
+    let made = build(owned.as_args(), corten_core::default_dtype())?;
+    if class.as_ptr() == TENSOR.get().cast() {
+        return wrap_owned(made);
+    }
+    wrap_as(class.as_ptr().cast(), alias(&made)?)
+}
+
+/// `tensor.new(…)`: the same with the tensor's dtype.
+pub(crate) fn new_like(object: &Obj, args: Args<'_>) -> Py<Obj> {
+    wrap_owned(build(args, this(object).dtype())?)
+}
+
+/// `_legacy_new(dtype, args…)`: what `FloatTensor` and its like call.
+pub(crate) fn new_of_dtype(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let [dtype, rest @ ..] = args.positional else { return Err(type_error("a dtype expected")) };
+    let dtype = crate::args::dtype_arg(dtype)?;
+    wrap_owned(build(Args { positional: rest, ..args }, dtype)?)
+}
+
+fn build(args: Args<'_>, dtype: DType) -> Py<Tensor> {
+    let parser = parser!(
+        "new(*, Device? device=None)",
+        "new(Storage storage)",
+        "new(Tensor other)",
+        "new(int[] size, *, Device? device=None)",
+        "new(any data, *, Device? device=None)",
+    );
+    let bound = parser.parse(None, args)?;
+    match bound.index {
+        0 => Ok(empty(&[0], dtype)?),
+        1 => {
+            let storage = crate::storage::from_object(bound.object(0)?)?;
+            let made = empty(&[0], dtype)?;
+            let count = (storage.nbytes() / dtype.itemsize()) as i64;
+            made.base().set_storage_and_geometry(storage, 0, &[count], &[1])?;
+            Ok(made)
+        }
+        2 => {
+            let other = bound.tensor(0)?;
+            if other.dtype() != dtype {
+                return Err(type_error(format!(
+                    "expected {} (got {})",
+                    dtype.type_name(),
+                    other.dtype().type_name()
+                )));
+            }
+            Ok(op1!("aten::alias", op1!("aten::detach", &other)?)?)
+        }
+        3 => match single_sequence(&bound)? {
+            // A list of numbers is data, varargs and a `Size` are sizes.
+            Some(data) => creation::tensor_from(data, Some(dtype)),
+            None => Ok(empty(&bound.ints(0)?, dtype)?),
+        },
+        _ => {
+            let data = bound.object(0)?;
+            if crate::args::number_kind(data).is_some() {
+                return Err(type_error(format!(
+                    "new(): data must be a sequence (got {})",
+                    data.type_name()
+                )));
+            }
+            creation::tensor_from(data, Some(dtype))
+        }
+    }
+}
+
+/// The argument when it is a sequence of data rather than a size.
+fn single_sequence<'a>(bound: &'a crate::args::Bound<'_>) -> Py<Option<&'a Obj>> {
+    Ok(bound.get(0).filter(|object| !crate::types::size::is_size(object)))
+}
+
+/// Another tensor over the same data, for an object of its own.
+pub(crate) fn alias(tensor: &Tensor) -> Py<Tensor> {
+    let counter: VersionCounter = tensor.version_counter();
+    Ok(tensor.base().shallow_copy_and_detach(counter, true)?.into())
+}

@@ -1,0 +1,232 @@
+//! Methods of `Tensor` that are no operators: geometry, memory, identity.
+
+use super::item::{format, item, to_complex, to_list};
+use super::object::{is_tensor, this};
+use crate::args::parser;
+use crate::py::errors::{runtime_error, type_error};
+use crate::py::{Args, Obj, Py, ffi, method};
+use crate::{autograd, dlpack, numpy, types};
+use corten_core::{DeviceType, MemoryFormat};
+
+/// The rows of the class's method table that are written by hand.
+pub(crate) fn rows() -> Vec<ffi::PyMethodDef> {
+    let mut rows = geometry_rows();
+    rows.extend(memory_rows());
+    rows.extend(exchange_rows());
+    rows.extend(autograd_rows());
+    rows
+}
+
+/// Methods without arguments complain the way CPython does for `METH_NOARGS`.
+fn no_args(function: &str, args: Args<'_>) -> Py<()> {
+    if !args.keywords.is_empty() {
+        return Err(type_error(format!("TensorBase.{function}() takes no keyword arguments")));
+    }
+    match args.positional.len() {
+        0 => Ok(()),
+        given => Err(type_error(format!(
+            "TensorBase.{function}() takes no arguments ({given} given)"
+        ))),
+    }
+}
+
+macro_rules! simple {
+    ($($name:literal, |$this:ident| $body:expr;)+) => {
+        vec![$(method!($name, |object: &Obj, args: Args<'_>| -> Py<Obj> {
+            no_args($name, args)?;
+            let $this = this(object);
+            $body
+        })),+]
+    };
+}
+
+fn geometry_rows() -> Vec<ffi::PyMethodDef> {
+    let mut rows = simple! {
+        "dim", |t| Obj::int(t.dim() as i64);
+        "ndimension", |t| Obj::int(t.dim() as i64);
+        "numel", |t| Obj::int(t.numel());
+        "nelement", |t| Obj::int(t.numel());
+        "element_size", |t| Obj::int(t.itemsize() as i64);
+        "storage_offset", |t| Obj::int(t.storage_offset());
+        "is_floating_point", |t| Ok(Obj::bool(t.dtype().is_floating_point()));
+        "is_complex", |t| Ok(Obj::bool(t.dtype().is_complex()));
+        "is_signed", |t| Ok(Obj::bool(t.dtype().is_signed()));
+        "is_conj", |t| Ok(Obj::bool(t.is_conj()));
+        "is_neg", |t| Ok(Obj::bool(t.is_neg()));
+        "is_inference", |t| Ok(Obj::bool(t.is_inference()));
+        "_is_view", |t| Ok(Obj::bool(autograd::is_view(t)));
+        "_is_zerotensor", |_t| Ok(Obj::bool(false));
+        "get_device", |t| Obj::int(match t.device().device_type {
+            DeviceType::Cpu => -1,
+            _ => i64::from(t.device().index.max(0)),
+        });
+        "_use_count", |t| Obj::int(t.use_count() as i64);
+        "_has_symbolic_sizes_strides", |_t| Ok(Obj::bool(false));
+        "tolist", |t| to_list(t);
+    };
+    rows.extend([
+        method!("size", size),
+        method!("stride", stride),
+        method!("is_contiguous", is_contiguous),
+        method!("dim_order", dim_order),
+        method!("__complex__", |object: &Obj, _args: Args<'_>| to_complex(object)),
+        method!("__format__", |object: &Obj, args: Args<'_>| match args.positional {
+            [spec] => format(object, spec),
+            _ => Err(type_error("__format__() takes exactly one argument")),
+        }),
+    ]);
+    rows
+}
+
+fn memory_rows() -> Vec<ffi::PyMethodDef> {
+    let mut rows = simple! {
+        "data_ptr", |t| {
+            t.storage()?;
+            Obj::int(t.data_ptr() as i64)
+        };
+        "untyped_storage", |t| crate::storage::wrap(&t.storage()?);
+        "is_shared", |t| Ok(Obj::bool(t.storage_opt().is_some_and(|s| crate::storage::is_shared(&s))));
+    };
+    rows.extend([
+        method!("item", |object: &Obj, args: Args<'_>| {
+            no_args("item", args)?;
+            Obj::scalar(item(this(object))?)
+        }),
+        method!("is_pinned", |_object: &Obj, _args: Args<'_>| Ok(Obj::bool(false))),
+        method!("is_set_to", |object: &Obj, args: Args<'_>| {
+            let bound = parser!("is_set_to(Tensor tensor)").parse(None, args)?;
+            let (a, b) = (this(object), bound.tensor(0)?);
+            let same = a.is_alias_of(b.base())
+                && a.storage_offset() == b.storage_offset()
+                && a.sizes() == b.sizes()
+                && a.strides() == b.strides();
+            Ok(Obj::bool(same))
+        }),
+    ]);
+    rows
+}
+
+fn exchange_rows() -> Vec<ffi::PyMethodDef> {
+    vec![
+        method!("numpy", |object: &Obj, args: Args<'_>| {
+            let bound = parser!("numpy(*, bool force=False)").parse(None, args)?;
+            numpy::to_array(object, bound.bool(0)?)
+        }),
+        method!("__dlpack__", dlpack::export),
+        method!("__dlpack_device__", dlpack::device),
+    ]
+}
+
+fn autograd_rows() -> Vec<ffi::PyMethodDef> {
+    vec![
+        method!("requires_grad_", requires_grad_),
+        method!("retain_grad", |object: &Obj, args: Args<'_>| {
+            no_args("retain_grad", args)?;
+            autograd::retain_grad(this(object))?;
+            Ok(Obj::none())
+        }),
+        method!("_register_hook", autograd::register_hook),
+        method!("_register_post_accumulate_grad_hook", autograd::register_post_accumulate_hook),
+        method!("_backward", autograd::backward_method),
+    ]
+}
+
+fn size(object: &Obj, args: Args<'_>) -> Py<Obj> {
+    let tensor = this(object);
+    if args.positional.is_empty() && args.keywords.is_empty() {
+        return types::size::size(&tensor.sizes());
+    }
+    let bound = parser!("size(int? dim=None)").parse(None, args)?;
+    match bound.int_opt(0)? {
+        Some(dim) => Obj::int(tensor.size(dim)?),
+        None => types::size::size(&tensor.sizes()),
+    }
+}
+
+fn stride(object: &Obj, args: Args<'_>) -> Py<Obj> {
+    let tensor = this(object);
+    let bound = parser!("stride(int? dim=None)").parse(None, args)?;
+    match bound.int_opt(0)? {
+        Some(dim) => Obj::int(tensor.stride(dim)?),
+        None => Obj::int_tuple(&tensor.strides()),
+    }
+}
+
+fn is_contiguous(object: &Obj, args: Args<'_>) -> Py<Obj> {
+    let bound = parser!("is_contiguous(*, MemoryFormat? memory_format=contiguous_format)");
+    let format = bound.parse(None, args)?.memory_format_opt(0)?;
+    let tensor = this(object);
+    if format == Some(MemoryFormat::Preserve) {
+        return Err(runtime_error(
+            "preserve memory format is unsupported by the contiguous operator",
+        ));
+    }
+    Ok(Obj::bool(tensor.is_contiguous_for(format.unwrap_or(MemoryFormat::Contiguous))))
+}
+
+/// The dimensions from the slowest to the fastest in memory.
+fn dim_order(object: &Obj, _args: Args<'_>) -> Py<Obj> {
+    let strides = this(object).strides();
+    let mut order: Vec<i64> = (0..strides.len() as i64).collect();
+    order.sort_by_key(|&dim| std::cmp::Reverse(strides[dim as usize]));
+    Obj::int_tuple(&order)
+}
+
+fn requires_grad_(object: &Obj, args: Args<'_>) -> Py<Obj> {
+    let bound = parser!("requires_grad_(bool requires_grad=True)").parse(None, args)?;
+    let wanted = bound.bool(0)?;
+    let tensor = this(object);
+    let is_leaf = tensor.autograd_meta().is_none_or(|meta| meta.is_leaf());
+    if !is_leaf && !wanted {
+        return Err(runtime_error(
+            "you can only change requires_grad flags of leaf variables. If you want to use a \
+             computed variable in a subgraph that doesn't require differentiation use \
+             var_no_grad = var.detach().",
+        ));
+    }
+    if wanted && !super::attrs::is_differentiable(tensor.dtype()) {
+        return Err(runtime_error("only Tensors of floating point dtype can require gradients"));
+    }
+    if is_leaf {
+        super::memory::set_requires_grad(tensor, wanted)?;
+    }
+    Ok(object.clone())
+}
+
+/// The functions of the module that only look at a tensor.
+pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
+    vec![
+        method!("is_tensor", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("is_tensor(any obj)").parse(None, args)?;
+            Ok(Obj::bool(is_tensor(bound.object(0)?)))
+        }),
+        method!("numel", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("numel(Tensor input)").parse(None, args)?;
+            Obj::int(bound.tensor(0)?.numel())
+        }),
+        method!("is_nonzero", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("is_nonzero(Tensor input)").parse(None, args)?;
+            let tensor = bound.tensor(0)?;
+            let truth = match tensor.numel() {
+                1 => item(&tensor)?.to_bool(),
+                0 => return Err(runtime_error("Boolean value of Tensor with no values is ambiguous")),
+                _ => {
+                    return Err(runtime_error(
+                        "Boolean value of Tensor with more than one value is ambiguous",
+                    ));
+                }
+            };
+            Ok(Obj::bool(truth))
+        }),
+        method!("_set_parameter_class", |_m: &Obj, args: Args<'_>| {
+            let [class] = args.positional else { return Err(type_error("one class expected")) };
+            super::object::set_parameter_class(class);
+            Ok(Obj::none())
+        }),
+        method!("_same_tensor", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("_same_tensor(Tensor a, Tensor b)").parse(None, args)?;
+            let (a, b) = (bound.tensor(0)?, bound.tensor(1)?);
+            Ok(Obj::bool(a.is_same(b.base())))
+        }),
+    ]
+}

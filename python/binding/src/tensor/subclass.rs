@@ -1,0 +1,49 @@
+//! Objects of subclasses of `Tensor`.
+
+use super::memory::set_requires_grad;
+use super::object::{TENSOR, expect, this, wrap_as};
+use crate::args::parser;
+use crate::functions::op1;
+use crate::py::errors::type_error;
+use crate::py::{Args, Obj, Py, ffi, method};
+
+/// The rows of the method table.
+pub(crate) fn rows() -> Vec<ffi::PyMethodDef> {
+    vec![
+        method!("_make_subclass", make_subclass, ffi::METH_STATIC),
+        method!("as_subclass", as_subclass),
+    ]
+}
+
+fn subclass_type(class: &Obj) -> Py<*mut ffi::PyTypeObject> {
+    let ty = class.as_ptr().cast::<ffi::PyTypeObject>();
+    // SAFETY: both are types.
+    if class.is_type() && unsafe { ffi::PyType_IsSubtype(ty, TENSOR.get()) } != 0 {
+        return Ok(ty);
+    }
+    Err(type_error(format!("cls must be a subclass of Tensor, not {}", class.display())))
+}
+
+/// `_make_subclass(cls, data, require_grad=False)`: the data under another class, as a leaf.
+fn make_subclass(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let parser = parser!(
+        "_make_subclass(any cls, Tensor data, bool require_grad=False, *, any dispatch_sizes_strides_policy=None, bool dispatch_device=False, bool dispatch_layout=False, any device_for_backend_keys=None)"
+    );
+    let bound = parser.parse(None, args)?;
+    let class = subclass_type(bound.object(0)?)?;
+    let source = expect(bound.object(1)?)?;
+    let wanted = bound.bool(2)?;
+    let counter = corten_core::VersionCounter::new(0);
+    let made = source.base().shallow_copy_and_detach(counter, true)?.into();
+    set_requires_grad(&made, wanted)?;
+    wrap_as(class, made)
+}
+
+/// `tensor.as_subclass(cls)`: an alias under another class, with its history.
+fn as_subclass(object: &Obj, args: Args<'_>) -> Py<Obj> {
+    let bound = parser!("as_subclass(any cls)").parse(None, args)?;
+    let class = subclass_type(bound.object(0)?)?;
+    let tensor = this(object);
+    let made = op1!("aten::alias", tensor)?;
+    wrap_as(class, made)
+}

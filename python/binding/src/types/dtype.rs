@@ -1,0 +1,151 @@
+//! `dtype` objects: one per dtype, compared by identity.
+
+use crate::py::class::{Class, TypeBuilder, instance, this, value};
+use crate::py::errors::type_error;
+use crate::py::{Args, Obj, Py, TypeCell, ffi, getter, method, slot};
+use corten_core::DType;
+use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+static TYPE: TypeCell = TypeCell::new();
+static OBJECTS: [AtomicPtr<ffi::PyObject>; 48] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; 48];
+
+struct PyDType(DType);
+
+impl Class for PyDType {
+    const NAME: &'static CStr = c"corten.dtype";
+
+    fn cell() -> &'static TypeCell {
+        &TYPE
+    }
+
+    fn describe(builder: TypeBuilder) -> TypeBuilder {
+        builder
+            .doc(c"The type of a tensor's elements.")
+            .flags(ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION)
+            .slot(ffi::Py_tp_repr, slot!(unary repr))
+            .getset([
+                getter!("is_floating_point", |s: &Obj| Ok(Obj::bool(code(s).is_floating_point()))),
+                getter!("is_complex", |s: &Obj| Ok(Obj::bool(code(s).is_complex()))),
+                getter!("is_signed", |s: &Obj| Ok(Obj::bool(code(s).is_signed()))),
+                getter!("itemsize", |s: &Obj| Obj::int(code(s).itemsize() as i64)),
+                getter!("abbr", |s: &Obj| Obj::str_from(abbreviation(code(s)))),
+            ])
+            .methods([
+                method!("__reduce__", |s: &Obj, _args: Args<'_>| Obj::str_from(code(s).name())),
+                method!("to_real", |s: &Obj, _args: Args<'_>| Ok(object(code(s).to_real()))),
+                method!("to_complex", to_complex),
+            ])
+    }
+}
+
+fn code(object: &Obj) -> DType {
+    this::<PyDType>(object).0
+}
+
+fn repr(this: &Obj) -> Py<Obj> {
+    Obj::str_from(&format!("torch.{}", code(this).name()))
+}
+
+fn to_complex(this: &Obj, _args: Args<'_>) -> Py<Obj> {
+    let complex = code(this).to_complex();
+    if complex == DType::Undefined {
+        return Err(crate::py::errors::runtime_error(format!(
+            "Unknown Complex ScalarType for {}",
+            code(this).type_name()
+        )));
+    }
+    Ok(object(complex))
+}
+
+/// The short names that PyTorch's graph printer uses.
+fn abbreviation(dtype: DType) -> &'static str {
+    match dtype {
+        DType::UInt8 => "u8",
+        DType::Int8 => "i8",
+        DType::Int16 => "i16",
+        DType::Int32 => "i32",
+        DType::Int64 => "i64",
+        DType::Float16 => "f16",
+        DType::Float32 => "f32",
+        DType::Float64 => "f64",
+        DType::Complex32 => "c32",
+        DType::Complex64 => "c64",
+        DType::Complex128 => "c128",
+        DType::Bool => "b8",
+        DType::BFloat16 => "bf16",
+        DType::UInt16 => "u16",
+        DType::UInt32 => "u32",
+        DType::UInt64 => "u64",
+        DType::Float8E5m2 => "f8e5m2",
+        DType::Float8E4m3fn => "f8e4m3fn",
+        DType::Float8E5m2fnuz => "f8e5m2fnuz",
+        DType::Float8E4m3fnuz => "f8e4m3fnuz",
+        DType::Float8E8m0fnu => "f8e8m0fnu",
+        other => other.name(),
+    }
+}
+
+/// Makes the type and one object per dtype, under its names, in the module.
+pub(crate) fn add_to(module: &Obj) -> Py<()> {
+    let ty = crate::py::class::make::<PyDType>()?;
+    module.set_attr_str(c"dtype", &ty)?;
+    for &dtype in DType::ALL {
+        let made = instance(PyDType(dtype))?;
+        OBJECTS[dtype as usize].store(made.clone().into_ptr(), Ordering::Relaxed);
+        for name in [dtype.name(), dtype.alias()] {
+            if !name.is_empty() {
+                let name = CString::new(name).unwrap_or_default();
+                module.set_attr_str(&name, &made)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The object of a dtype; `None` for the undefined one.
+pub(crate) fn object(dtype: DType) -> Obj {
+    let made = OBJECTS[dtype as usize].load(Ordering::Relaxed);
+    // SAFETY: the objects are kept for ever.
+    if made.is_null() { Obj::none() } else { unsafe { Obj::borrowed(made) } }
+}
+
+/// The dtype of an object, if it is one.
+pub(crate) fn get(object: &Obj) -> Option<DType> {
+    value::<PyDType>(object).map(|found| found.0)
+}
+
+/// Whether a dtype parameter accepts the object: a dtype or one of Python's number types.
+pub(crate) fn accepts(object: &Obj) -> bool {
+    TYPE.is_exact(object) || python_type(object).is_some()
+}
+
+/// The dtype that one of Python's number types stands for.
+fn python_type(object: &Obj) -> Option<DType> {
+    let address = object.as_ptr().cast::<ffi::PyTypeObject>();
+    let (float, int, bool, complex) = (
+        &raw mut ffi::PyFloat_Type,
+        &raw mut ffi::PyLong_Type,
+        &raw mut ffi::PyBool_Type,
+        &raw mut ffi::PyComplex_Type,
+    );
+    if address == float {
+        Some(DType::Float64)
+    } else if address == int {
+        Some(DType::Int64)
+    } else if address == bool {
+        Some(DType::Bool)
+    } else if address == complex {
+        Some(DType::Complex128)
+    } else {
+        None
+    }
+}
+
+/// The dtype of an argument.
+pub(crate) fn from_object(object: &Obj) -> Py<DType> {
+    get(object).or_else(|| python_type(object)).ok_or_else(|| {
+        type_error(format!("expected a torch.dtype, but got {}", object.type_name()))
+    })
+}

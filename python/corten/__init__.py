@@ -1,0 +1,96 @@
+"""Tensors, gradients and neural networks, with PyTorch's interface.
+
+Only the native module and the methods of ``Tensor`` are loaded with the package; submodules and
+the less common functions follow when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib as _importlib
+
+from corten import _C
+
+
+def _bind():
+    """Fills the namespace: what is written by hand goes before the registry's functions."""
+    names = globals()
+    for name, value in vars(_C).items():
+        if not name.startswith("_"):
+            names.setdefault(name, value)
+    for name, value in vars(_C._functions).items():
+        if not name.startswith("_"):
+            names.setdefault(name, value)
+
+
+_bind()
+__version__ = _C.__version__
+
+from corten import _tensor as _tensor  # noqa: E402
+from corten._constants import *  # noqa: E402, F403
+from corten._tensor import typename  # noqa: E402, F401
+
+_SUBMODULES = frozenset((
+    "accelerator", "amp", "autograd", "backends", "compiler", "cuda", "distributions", "fft",
+    "func", "functional", "hub", "io", "jit", "library", "linalg", "masked", "mps", "mtia",
+    "multiprocessing", "nested", "nn", "ops", "optim", "overrides", "package", "profiler",
+    "quantization", "random", "return_types", "safetensors", "serialization", "signal", "sparse",
+    "special", "storage", "testing", "torch_version", "types", "utils", "version", "xpu",
+))
+
+#: Where names live that are loaded when they are first asked for.
+_LAZY = {
+    "save": "serialization", "load": "serialization",
+    "UntypedStorage": "storage", "TypedStorage": "storage", "is_storage": "storage",
+    "return_types": "return_types", "autocast": "amp.autocast_mode",
+    "fork_rng": "random", "thread_safe_generator": "random",
+    "set_default_device": "utils._device", "get_default_device": "utils._device",
+    "compile": "compiler._compile", "cond": "compiler._compile",
+    "vmap": "func", "seed": "random",
+    "get_device_module": "utils._device",
+    "set_warn_always": "_settings", "is_warn_always_enabled": "_settings",
+    "use_deterministic_algorithms": "_settings",
+    "are_deterministic_algorithms_enabled": "_settings",
+    "is_deterministic_algorithms_warn_only_enabled": "_settings",
+    "set_deterministic_debug_mode": "_settings", "get_deterministic_debug_mode": "_settings",
+    "set_float32_matmul_precision": "_settings", "get_float32_matmul_precision": "_settings",
+    "set_flush_denormal": "_settings", "set_default_tensor_type": "_settings",
+    "compiled_with_cxx11_abi": "_settings",
+    "install_as_torch": "_as_torch",
+}
+
+
+def _functional_names():
+    from corten import functional
+
+    return functional.__all__
+
+
+def __getattr__(name):
+    if name in _SUBMODULES:
+        try:
+            return _importlib.import_module(f"corten.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"corten.{name}":
+                raise
+    elif name in _LAZY:
+        value = getattr(_importlib.import_module(f"corten.{_LAZY[name]}"), name)
+        globals()[name] = value
+        return value
+    elif name.endswith("Tensor") or name.endswith("Storage"):
+        from corten import _legacy
+
+        if name in _legacy.__all__:
+            globals()[name] = value = getattr(_legacy, name)
+            return value
+    elif not name.startswith("__") and name in _functional_names():
+        from corten import functional
+
+        globals()[name] = value = getattr(functional, name)
+        return value
+    elif name.startswith("_") and hasattr(_C._functions, name):
+        return getattr(_C._functions, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *_SUBMODULES, *_LAZY, *_functional_names()})

@@ -1,0 +1,300 @@
+"""Methods of ``Tensor`` that are written in Python, attached to the native class."""
+
+from __future__ import annotations
+
+from corten import _C
+from corten._C import Tensor
+
+
+def _attach(function):
+    """Makes a function a method of ``Tensor``."""
+    function.__qualname__ = f"Tensor.{function.__name__}"
+    setattr(Tensor, function.__name__, function)
+    return function
+
+
+def typename(obj):
+    """The name of an object's type; that of a tensor says its dtype and device."""
+    if isinstance(obj, Tensor):
+        return obj.type()
+    module = getattr(obj, "__module__", "")
+    name = getattr(obj, "__qualname__", None) or type(obj).__qualname__
+    if not hasattr(obj, "__qualname__"):
+        module = type(obj).__module__
+    return name if module in ("builtins", "", None) else f"{module}.{name}"
+
+
+def _overridden(tensor):
+    return type(tensor) is not Tensor and _C.has_torch_function_unary(tensor)
+
+
+def _handle(function, tensor, *args, **kwargs):
+    return _C._dispatch_torch_function(function, [tensor], (tensor, *args), kwargs)
+
+
+@_attach
+def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    """Accumulates the gradients of this tensor into the leaves it depends on.
+
+    A tensor with more than one element needs ``gradient``, the gradient with respect to itself.
+    """
+    if _overridden(self):
+        return _handle(Tensor.backward, self, gradient, retain_graph, create_graph, inputs)
+    if inputs is not None and isinstance(inputs, (list, tuple)) and not inputs:
+        raise RuntimeError("'inputs' argument to backward() cannot be empty.")
+    self._backward(gradient, retain_graph, create_graph, inputs)
+    return None
+
+
+@_attach
+def register_hook(self, hook):
+    """Calls ``hook`` with every gradient computed for this tensor; it may return a replacement."""
+    if _overridden(self):
+        return _handle(Tensor.register_hook, self, hook)
+    if not self.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    return self._register_hook(hook)
+
+
+@_attach
+def register_post_accumulate_grad_hook(self, hook):
+    """Calls ``hook`` with this leaf whenever its gradient has been accumulated."""
+    if not self.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if self.grad_fn is not None:
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    return self._register_post_accumulate_grad_hook(hook)
+
+
+@_attach
+def __deepcopy__(self, memo):
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            "protocol at the moment.  If you were attempting to deepcopy a module, this may be "
+            "because of a torch.nn.utils.weight_norm usage, see "
+            "https://github.com/pytorch/pytorch/pull/103001"
+        )
+    if id(self) in memo:
+        return memo[id(self)]
+    with _C.no_grad():
+        result = _copy_of_data(self, memo)
+        if self.requires_grad:
+            result.requires_grad_()
+        if self.grad is not None:
+            result.grad = self.grad.__deepcopy__(memo)
+    memo[id(self)] = result
+    if self.__dict__:
+        from copy import deepcopy
+
+        result.__dict__.update(deepcopy(self.__dict__, memo))
+    return result
+
+
+def _copy_of_data(tensor, memo):
+    """A copy of the whole storage, shared through ``memo`` with other tensors over it."""
+    if tensor.layout is not _C.strided or tensor.device.type == "meta":
+        copied = tensor.detach().clone()
+    else:
+        storage = tensor.untyped_storage()
+        key = ("storage", storage.data_ptr() or id(storage))
+        if key not in memo:
+            memo[key] = storage.clone()
+            memo[("keep", key)] = storage
+        flagged = tensor.is_conj(), tensor.is_neg()
+        copied = _C._functions.empty((0,), dtype=tensor.dtype, device=tensor.device)
+        copied.set_(memo[key], tensor.storage_offset(), tuple(tensor.size()), tensor.stride())
+        if flagged[0]:
+            copied = copied.conj()
+        if flagged[1]:
+            copied = copied._neg_view()
+    return copied if type(tensor) is Tensor else copied.as_subclass(type(tensor))
+
+
+@_attach
+def __reduce_ex__(self, proto):
+    from corten import _utils
+
+    if type(self) is Tensor and not self.__dict__:
+        return _utils.reduce_tensor(self)
+    state = dict(self.__dict__)
+    function, arguments = _utils.reduce_tensor(self)
+    return _rebuild_from_type_v2, (function, type(self), arguments, state)
+
+
+def _rebuild_from_type_v2(func, new_type, args, state):
+    """A tensor of a subclass, with the attributes it had."""
+    result = func(*args)
+    if type(result) is not new_type:
+        result = result.as_subclass(new_type)
+    setter = getattr(new_type, "__setstate__", None)
+    if setter is not None and setter is not Tensor.__setstate__:
+        result.__setstate__(state)
+    elif isinstance(state, dict):
+        result.__dict__.update(state)
+    return result
+
+
+@_attach
+def __setstate__(self, state):
+    if isinstance(state, dict):
+        self.__dict__.update(state)
+    elif len(state) == 4:
+        self.set_(*state)
+    else:
+        self.requires_grad, _, self._backward_hooks = state[-3:]
+
+
+@_attach
+def __array__(self, dtype=None, copy=None):
+    if _overridden(self):
+        return _handle(Tensor.__array__, self, dtype=dtype, copy=copy)
+    array = self.numpy()
+    if dtype is not None and array.dtype != dtype:
+        if copy is False:
+            raise ValueError("Unable to avoid copy while creating an array as requested.")
+        return array.astype(dtype)
+    return array.copy() if copy else array
+
+
+@_attach
+def __array_wrap__(self, array, context=None, return_scalar=False):
+    if array.dtype == bool:
+        # NumPy's comparisons give what this library's old comparisons gave.
+        array = array.astype("uint8")
+    return _C.from_numpy(array) if array.ndim else _C.tensor(array.item())
+
+
+Tensor.__array_priority__ = 1000
+
+
+@_attach
+def __reversed__(self):
+    """This tensor with the first dimension reversed."""
+    return self if self.dim() == 0 else self.flip(0)
+
+
+@_attach
+def __dir__(self):
+    names = dir(type(self))
+    for name in ("volatile", "__cuda_array_interface__"):
+        if name in names:
+            names.remove(name)
+    return sorted({*names, *self.__dict__})
+
+
+def __torch_function__(cls, func, types, args=(), kwargs=None):
+    """What operators do with subclasses: they compute, and the results get the subclass."""
+    if not all(issubclass(cls, ty) for ty in types):
+        return NotImplemented
+    before = _C._torch_function_state()
+    _C._set_torch_function_state(1)
+    try:
+        result = func(*args, **(kwargs or {}))
+    finally:
+        _C._set_torch_function_state(before)
+    return result if func in _plain_functions() else _converted(result, cls)
+
+
+Tensor.__torch_function__ = classmethod(__torch_function__)
+Tensor.__torch_dispatch__ = classmethod(_C._disabled_torch_function_impl)
+
+
+def _plain_functions():
+    """Functions and attributes whose results keep the class they have."""
+    if not _PLAIN:
+        _PLAIN.update((Tensor._base.__get__, Tensor.grad.__get__, Tensor._grad.__get__))
+    return _PLAIN
+
+
+_PLAIN = set()
+
+
+def _converted(result, cls):
+    """Tensors in a result become instances of a subclass."""
+    if cls is Tensor:
+        return result
+    if isinstance(result, Tensor):
+        return result if isinstance(result, cls) else result.as_subclass(cls)
+    if isinstance(result, (tuple, list)):
+        return type(result)(_converted(item, cls) for item in result)
+    return result
+
+
+@_attach
+def storage(self):
+    """The storage with the dtype of this tensor; ``untyped_storage`` is what new code uses."""
+    from corten.storage import _warn_typed_storage_removal
+
+    _warn_typed_storage_removal(stacklevel=2)
+    return self._typed_storage()
+
+
+@_attach
+def _typed_storage(self):
+    from corten.storage import TypedStorage
+
+    return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype, _internal=True)
+
+
+@_attach
+def storage_type(self):
+    """The class of ``storage()``."""
+    return type(self.storage())
+
+
+@_attach
+def share_memory_(self):
+    """Moves the storage to memory that other processes can map."""
+    self._typed_storage()._share_memory_()
+    return self
+
+
+@_attach
+def module_load(self, other, assign=False):
+    """How ``load_state_dict`` puts ``other`` in the place of this tensor."""
+    return other.detach() if assign else self.copy_(other).detach()
+
+
+@_attach
+def resize(self, *sizes):
+    """Deprecated: a reshaped tensor."""
+    from warnings import warn
+
+    warn("non-inplace resize is deprecated", stacklevel=2)
+    return self.reshape(*sizes)
+
+
+@_attach
+def resize_as(self, tensor):
+    """Deprecated: this tensor reshaped like another."""
+    from warnings import warn
+
+    warn("non-inplace resize_as is deprecated", stacklevel=2)
+    return self.reshape(tensor.size())
+
+
+def _from_functional(name):
+    """A method that is a function of ``corten.functional`` with this tensor first."""
+
+    def method(self, *args, **kwargs):
+        from corten import functional
+
+        return getattr(functional, name)(self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__doc__ = f"See :func:`corten.{name}`."
+    return _attach(method)
+
+
+for _name in ("norm", "stft", "istft", "unique", "unique_consecutive", "lu"):
+    _from_functional(_name)
+del _name
+
+_ALIASES = {
+    "__div__": "__truediv__", "__rdiv__": "__rtruediv__", "__idiv__": "__itruediv__",
+    "__nonzero__": "__bool__", "__long__": "__int__",
+}
+for _alias, _method in _ALIASES.items():
+    setattr(Tensor, _alias, getattr(Tensor, _method))
+del _alias, _method

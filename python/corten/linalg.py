@@ -1,0 +1,20 @@
+"""Functions of ``linalg``: those of the registry that have their home here."""
+
+from __future__ import annotations
+
+from corten import _C
+
+_PREFIX = "linalg_"
+
+
+def _publish(names):
+    for name, function in vars(_C._linalg).items():
+        if not name.startswith(("_", _PREFIX)):
+            names[name] = function
+    return sorted(name for name in vars(_C._linalg) if not name.startswith(("_", _PREFIX)))
+
+
+__all__ = _publish(globals())
+
+LinAlgError = _C._LinAlgError
+__all__.append("LinAlgError")

@@ -1,0 +1,111 @@
+"""The operator registry: ``corten.ops.aten.add.Tensor`` calls one overload.
+
+``python -m corten.ops`` lists the operators; ``--json`` prints everything known about them.
+"""
+
+from __future__ import annotations
+
+from corten import _C
+
+
+def all():
+    """Every overload as a dictionary: name, schema, kind, homes, doc, source, gradient."""
+    return _C._ops()
+
+
+class Overload:
+    """One overload of an operator."""
+
+    def __init__(self, name):
+        self._qualified = name
+        self.__name__ = name.partition("::")[2]
+
+    def __call__(self, *args, **kwargs):
+        return _C._op_call(self._qualified, *args, **kwargs)
+
+    @property
+    def schema(self):
+        """The schema."""
+        return _C._op_schema(self._qualified)
+
+    _schema = schema
+
+    def __repr__(self):
+        return f"<OpOverload(op='{self._qualified}')>"
+
+
+class Packet:
+    """The overloads of one operator; calling it picks the first that accepts the arguments."""
+
+    def __init__(self, name):
+        self._qualified_op_name = name
+        self.__name__ = name.partition("::")[2]
+        self._overloads = _C._op_overloads(name)
+
+    def overloads(self):
+        """The names of the overloads."""
+        return [name or "default" for name in self._overloads]
+
+    def __getattr__(self, overload):
+        name = "" if overload == "default" else overload
+        if overload.startswith("__") or name not in self._overloads:
+            raise AttributeError(f"{self._qualified_op_name} has no overload {overload!r}")
+        qualified = f"{self._qualified_op_name}.{name}" if name else self._qualified_op_name
+        found = Overload(qualified)
+        setattr(self, overload, found)
+        return found
+
+    def __call__(self, *args, **kwargs):
+        error = None
+        for overload in self._overloads:
+            try:
+                return getattr(self, overload or "default")(*args, **kwargs)
+            except TypeError as refused:
+                error = error or refused
+        raise error
+
+    def __repr__(self):
+        return f"<OpOverloadPacket(op='{self._qualified_op_name.replace('::', '.')}')>"
+
+
+class Namespace:
+    """The operators of one namespace."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def __getattr__(self, operator):
+        qualified = f"{self._name}::{operator}"
+        if operator.startswith("__") and operator.endswith("__") and not _C._op_overloads(qualified):
+            raise AttributeError(operator)
+        if not _C._op_overloads(qualified):
+            raise AttributeError(f"'_OpNamespace' '{self._name}' object has no attribute '{operator}'")
+        found = Packet(qualified)
+        setattr(self, operator, found)
+        return found
+
+
+def __getattr__(name):
+    if name.startswith("__"):
+        raise AttributeError(name)
+    globals()[name] = found = Namespace(name)
+    return found
+
+
+def _main(arguments):
+    import sys
+
+    if "--json" in arguments:
+        import json
+
+        json.dump(all(), sys.stdout, indent=1)
+        sys.stdout.write("\n")
+    else:
+        for op in all():
+            sys.stdout.write(op["schema"] + "\n")
+
+
+if __name__ == "__main__":
+    import sys as _sys
+
+    _main(_sys.argv[1:])

@@ -1,0 +1,17 @@
+"""Functions of ``special``: those of the registry that have their home here."""
+
+from __future__ import annotations
+
+from corten import _C
+
+_PREFIX = "special_"
+
+
+def _publish(names):
+    for name, function in vars(_C._special).items():
+        if not name.startswith(("_", _PREFIX)):
+            names[name] = function
+    return sorted(name for name in vars(_C._special) if not name.startswith(("_", _PREFIX)))
+
+
+__all__ = _publish(globals())
