@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// The autograd state of a tensor. It is absent until something needs it.
 #[derive(Default)]
-pub struct Meta {
+pub(crate) struct Meta {
     requires_grad: AtomicBool,
     has_grad_fn: AtomicBool,
     retains_grad: AtomicBool,
