@@ -290,8 +290,9 @@ fn loom_access_owner_writes_stranger_reads() {
         let (mine, theirs) = (slots(), slots());
         let shared = store(mine);
         let other = Arc::clone(&shared);
-        let thread =
-            thread::spawn(move || with_access(&other, theirs, false, |store| assert!(read(store) < 2)));
+        let thread = thread::spawn(move || {
+            with_access(&other, theirs, false, |store| assert!(read(store) < 2))
+        });
         with_access(&shared, mine, true, write);
         thread.join().unwrap();
     });

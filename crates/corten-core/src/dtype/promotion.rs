@@ -142,7 +142,9 @@ fn combine(higher: Option<DType>, lower: Option<DType>) -> Result<Option<DType>>
             true => promote_types(high, low)?,
             false => high,
         }
-    } else if high == DType::Bool || low.is_floating_point() || low.is_complex() {
+    } else if low.is_complex() {
+        low
+    } else if high == DType::Bool || low.is_floating_point() {
         promote_types(high, low)?
     } else {
         high
