@@ -8,7 +8,7 @@ nn = torch.nn
 class Reader(nn.Module):
     """Patches to vectors, positions added, two encoder layers, the mean, ten classes."""
 
-    def __init__(self, width=64, heads=4, layers=2):
+    def __init__(self, width=48, heads=4, layers=2):
         super().__init__()
         self.patches = nn.Conv2d(1, width, kernel_size=2, stride=2)
         self.positions = nn.Parameter(torch.randn(16, width) * 0.02)
@@ -25,7 +25,7 @@ class Reader(nn.Module):
 
 
 def main():
-    args = arguments(__doc__, epochs=20, lr=4e-3)
+    args = arguments(__doc__, epochs=24, lr=5e-3)
     torch.manual_seed(0)
     train, test = digits()
     net = Reader()

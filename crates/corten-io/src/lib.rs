@@ -1,1 +1,3 @@
 //! Reading and writing tensors in files.
+
+pub mod safetensors;

@@ -1,1 +1,50 @@
 //! Tensors with PyTorch semantics, autograd, modules and optimizers.
+//!
+//! ```
+//! use corten::prelude::*;
+//!
+//! # fn main() -> Result<()> {
+//! let x = Tensor::from_vec(vec![1.0f32, 2.0, 3.0], &[3])?.requires_grad_(true)?;
+//! let y = op::sum(&(&x * &x)?, None)?;
+//! y.backward()?;
+//! assert_eq!(x.grad().map(|grad| grad.to_vec::<f32>()).transpose()?, Some(vec![2.0, 4.0, 6.0]));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The crates behind it can be used on their own: [`core`] has tensors without operators, [`ops`]
+//! the operators and the dispatcher, [`autograd`] the gradients, [`nn`] modules and optimizers,
+//! [`data`] data sets and loaders, [`io`] files.
+
+pub use corten_autograd as autograd;
+pub use corten_core as core;
+pub use corten_cpu as cpu;
+pub use corten_data as data;
+pub use corten_io as io;
+pub use corten_nn as nn;
+pub use corten_ops as ops;
+
+pub use corten_autograd::{backward, enable_grad, grad, inference_mode, no_grad};
+pub use corten_core::{
+    DType, Device, Error, ErrorKind, Generator, Layout, MemoryFormat, Result, Scalar, manual_seed,
+};
+pub use corten_ops::{Tensor, op};
+
+pub mod prelude;
+
+/// Registers the operators' kernels and gradients. Programs need not call it: it runs before
+/// `main`.
+///
+/// # Errors
+/// When a kernel of the registry has no place.
+pub fn init() -> Result<()> {
+    corten_ops::init();
+    corten_cpu::init()?;
+    corten_autograd::init()
+}
+
+#[ctor::ctor]
+fn register() {
+    // Nobody could be told here. Without kernels every operator says that it has none.
+    let _ = init();
+}

@@ -1,0 +1,234 @@
+//! The safetensors format.
+//!
+//! A file is mapped, not read: its tensors share pages with the file until they are written to,
+//! and writing to them does not change the file.
+
+use corten_core::{DType, Device, Error, ErrorKind, Result, Storage, bail, ensure};
+use corten_ops::{Tensor, op};
+use memmap2::{MmapMut, MmapOptions};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Strings saved beside the tensors.
+pub type Metadata = HashMap<String, String>;
+
+fn io_error(path: &Path, error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::Runtime, format!("{}: {error}", path.display()))
+}
+
+fn format_error(error: &safetensors::SafeTensorError) -> Error {
+    Error::new(ErrorKind::Runtime, format!("safetensors: {error}"))
+}
+
+/// Both names of each dtype that the format has.
+const DTYPES: &[(DType, Dtype)] = &[
+    (DType::Bool, Dtype::BOOL),
+    (DType::UInt8, Dtype::U8),
+    (DType::Int8, Dtype::I8),
+    (DType::Float8E5m2, Dtype::F8_E5M2),
+    (DType::Float8E4m3fn, Dtype::F8_E4M3),
+    (DType::Float8E8m0fnu, Dtype::F8_E8M0),
+    (DType::Int16, Dtype::I16),
+    (DType::UInt16, Dtype::U16),
+    (DType::Float16, Dtype::F16),
+    (DType::BFloat16, Dtype::BF16),
+    (DType::Int32, Dtype::I32),
+    (DType::UInt32, Dtype::U32),
+    (DType::Float32, Dtype::F32),
+    (DType::Complex64, Dtype::C64),
+    (DType::Float64, Dtype::F64),
+    (DType::Int64, Dtype::I64),
+    (DType::UInt64, Dtype::U64),
+];
+
+fn to_file_dtype(dtype: DType) -> Result<Dtype> {
+    match DTYPES.iter().find(|(own, _)| *own == dtype) {
+        Some((_, file)) => Ok(*file),
+        None => bail!(Type, "safetensors has no dtype for {}", dtype.name()),
+    }
+}
+
+fn from_file_dtype(dtype: Dtype) -> Result<DType> {
+    match DTYPES.iter().find(|(_, file)| *file == dtype) {
+        Some((own, _)) => Ok(*own),
+        None => bail!(Type, "dtype {dtype:?} of a safetensors file is not supported"),
+    }
+}
+
+/// Writes named tensors to a file, which appears under its name only when it is complete.
+///
+/// # Errors
+/// `Type` for a dtype that the format lacks, `Runtime` when the file cannot be written.
+pub fn save<'a>(
+    path: impl AsRef<Path>,
+    tensors: impl IntoIterator<Item = (impl Into<String>, &'a Tensor)>,
+    metadata: Option<Metadata>,
+) -> Result<()> {
+    let path = path.as_ref();
+    let dense: Vec<(String, Dense)> = tensors
+        .into_iter()
+        .map(|(name, tensor)| Ok((name.into(), Dense::new(tensor)?)))
+        .collect::<Result<_>>()?;
+    let views = dense.iter().map(|(name, tensor)| (name.as_str(), tensor));
+    let bytes = safetensors::serialize(views, metadata).map_err(|error| format_error(&error))?;
+    let temporary = temporary_beside(path);
+    let written = write_all(&temporary, &bytes)
+        .and_then(|()| fs::rename(&temporary, path))
+        .map_err(|error| io_error(path, &error));
+    if written.is_err() {
+        // Nothing is left behind; the first error is the one that counts.
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+fn temporary_beside(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    path.with_file_name(name)
+}
+
+fn write_all(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    file.write_all(bytes)?;
+    file.into_inner()?.sync_all()
+}
+
+/// A tensor on the CPU whose elements lie in order.
+struct Dense {
+    dtype: Dtype,
+    shape: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl Dense {
+    fn new(tensor: &Tensor) -> Result<Self> {
+        let dtype = to_file_dtype(tensor.dtype())?;
+        let plain = op::resolve_neg(&op::resolve_conj(&op::detach(tensor)?)?)?;
+        let plain = if plain.device().is_cpu() {
+            plain
+        } else {
+            op::to_device(&plain, Device::CPU, plain.dtype(), false, false, None)?
+        };
+        let bytes = op::view_dtype(&op::flatten_using_ints(&plain, 0, -1)?, DType::UInt8);
+        let bytes = match bytes {
+            Ok(bytes) => bytes.to_vec::<u8>()?,
+            Err(error) => return Err(error),
+        };
+        let shape = tensor.sizes().iter().map(|size| *size as usize).collect();
+        Ok(Self { dtype, shape, bytes })
+    }
+}
+
+impl safetensors::View for &Dense {
+    fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        (&self.bytes).into()
+    }
+
+    fn data_len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+/// Reads all tensors of a file, in alphabetical order of their names.
+///
+/// # Errors
+/// `Runtime` when the file cannot be read or does not follow the format.
+pub fn load(path: impl AsRef<Path>) -> Result<Vec<(String, Tensor)>> {
+    let file = Opened::new(path)?;
+    let names = file.names()?;
+    names.into_iter().map(|name| Ok((name.clone(), file.tensor(&name)?))).collect()
+}
+
+/// A mapped file.
+pub struct Opened {
+    storage: Storage,
+    bytes: *const u8,
+    len: usize,
+}
+
+// SAFETY: the bytes belong to a mapping that `storage` keeps alive and that nobody resizes.
+unsafe impl Send for Opened {}
+// SAFETY: as above; tensors made from it lock the storage themselves.
+unsafe impl Sync for Opened {}
+
+impl Opened {
+    /// Maps a file and checks its header.
+    ///
+    /// # Errors
+    /// `Runtime` when the file cannot be mapped or does not follow the format.
+    pub fn new(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let file = File::open(path).map_err(|error| io_error(path, &error))?;
+        // SAFETY: the mapping is private, so what tensors write stays in this process. That the
+        // file is not shortened meanwhile is asked of the user, as by every program that maps.
+        let map = unsafe { MmapOptions::new().map_copy(&file) };
+        let mut map: MmapMut = map.map_err(|error| io_error(path, &error))?;
+        SafeTensors::deserialize(&map).map_err(|error| format_error(&error))?;
+        let (pointer, len) = (map.as_mut_ptr(), map.len());
+        // SAFETY: the storage owns the mapping, which is `len` bytes at `pointer` while it lives.
+        let storage = unsafe { Storage::from_owner(Box::new(map), pointer, len) };
+        Ok(Self { storage, bytes: pointer, len })
+    }
+
+    fn header(&self) -> Result<SafeTensors<'_>> {
+        // SAFETY: the mapping lives as long as `storage`, hence as `self`. Tensors may write to
+        // its data but not to the header, which is all that is read here.
+        let bytes = unsafe { std::slice::from_raw_parts(self.bytes, self.len) };
+        SafeTensors::deserialize(bytes).map_err(|error| format_error(&error))
+    }
+
+    /// The names of the tensors, in alphabetical order.
+    ///
+    /// # Errors
+    /// None after [`Opened::new`] succeeded.
+    pub fn names(&self) -> Result<Vec<String>> {
+        let mut names: Vec<String> =
+            self.header()?.names().into_iter().map(str::to_owned).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// One tensor, over the mapped bytes where their alignment allows, else a copy.
+    ///
+    /// # Errors
+    /// `Index` for an unknown name, `Type` for an unknown dtype.
+    pub fn tensor(&self, name: &str) -> Result<Tensor> {
+        let header = self.header()?;
+        let view = match header.tensor(name) {
+            Ok(view) => view,
+            Err(_) => bail!(Index, "the file has no tensor {name:?}"),
+        };
+        let dtype = from_file_dtype(view.dtype())?;
+        let sizes: Vec<i64> = view.shape().iter().map(|size| *size as i64).collect();
+        let offset = view.data().as_ptr().addr() - self.bytes.addr();
+        let empty = op::empty_memory_format(&[0], Some(dtype), None, None, None, None)?;
+        let strides = corten_core::geometry::contiguous_strides(&sizes)?;
+        if offset % dtype.itemsize() == 0 {
+            let at = (offset / dtype.itemsize()) as i64;
+            return op::set__source_storage_storage_offset(
+                &empty, &self.storage, at, &sizes, &strides,
+            );
+        }
+        copied(&view, &empty, &sizes, &strides)
+    }
+}
+
+fn copied(view: &TensorView<'_>, empty: &Tensor, sizes: &[i64], strides: &[i64]) -> Result<Tensor> {
+    let storage = Storage::from_vec(view.data().to_vec());
+    ensure!(storage.nbytes() == view.data().len(), Internal, "a copied storage has another size");
+    op::set__source_storage_storage_offset(empty, &storage, 0, sizes, strides)
+}
+
