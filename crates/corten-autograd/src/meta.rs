@@ -72,6 +72,17 @@ impl AutogradMeta for Meta {
         !self.has_grad_fn()
     }
 
+    fn grad_fn_name(&self, tensor: &TensorBase) -> Option<String> {
+        if !self.has_grad_fn() {
+            return None;
+        }
+        // A view whose base changed in a way that forbids asking has no name to show.
+        match crate::graph::grad_fn(&Tensor::from(tensor.clone())) {
+            Ok(node) => node.map(|node| node.name().into_owned()),
+            Err(_) => Some("Invalid".to_owned()),
+        }
+    }
+
     fn grad(&self) -> Option<TensorBase> {
         self.grad_tensor().map(Into::into)
     }
