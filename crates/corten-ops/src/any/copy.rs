@@ -79,6 +79,30 @@ pub fn local_scalar_dense(self_: &Tensor) -> Result<Scalar> {
     }
 }
 
+/// Whether two tensors have the same shape and equal elements.
+///
+/// # Errors
+/// `Runtime` for different devices, `NotImplemented` for tensors without data.
+pub fn equal(self_: &Tensor, other: &Tensor) -> Result<bool> {
+    ensure!(
+        self_.device() == other.device(),
+        Runtime,
+        "Expected all tensors to be on the same device, but found at least two devices, {} and {}!",
+        self_.device(),
+        other.device()
+    );
+    ensure!(
+        !self_.device().is_meta(),
+        NotImplemented,
+        "aten::equal: attempted to run this operator with Meta tensors, but there was no fake \
+         impl or Meta kernel registered."
+    );
+    if self_.sizes() != other.sizes() {
+        return Ok(false);
+    }
+    Ok(op::item(&op::all(&op::eq_tensor(self_, other)?)?)?.to_bool())
+}
+
 /// Whether two tensors are the same view of the same storage.
 ///
 /// # Errors

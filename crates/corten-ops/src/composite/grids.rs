@@ -74,8 +74,7 @@ pub fn meshgrid_indexing(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tenso
     for (dim, vector) in vectors.iter().enumerate() {
         let mut sizes: Dims = shape.iter().map(|_| 1).collect();
         sizes[dim] = -1;
-        let grid = op::expand(&op::view(vector, &sizes)?, &shape, false)?;
-        grids.push(if exchange { op::transpose_int(&grid, 0, 1)? } else { grid });
+        grids.push(op::expand(&op::view(vector, &sizes)?, &shape, false)?);
     }
     if exchange {
         grids.swap(0, 1);

@@ -4,8 +4,8 @@ use super::config::Rules;
 use super::{Inline, Operand, TensorIterator};
 use crate::{Tensor, derived, op};
 use corten_core::{
-    BelowADInplaceOrViewGuard, DType, Device, Element, Result, ResultTypeState, Scalar, TensorBase,
-    bail, bug, can_cast, default_dtype, ensure, match_dtype,
+    Access, AccessSet, BelowADInplaceOrViewGuard, DType, Device, Element, Result, ResultTypeState,
+    Scalar, TensorBase, bail, bug, can_cast, default_dtype, ensure, match_dtype,
 };
 
 /// What the config fixes beforehand.
@@ -254,13 +254,32 @@ impl Inline {
 
 /// The only element of a CPU tensor.
 pub(crate) fn read_scalar(tensor: &TensorBase) -> Result<Scalar> {
-    let set = corten_core::AccessSet::acquire(&[(tensor, corten_core::Access::Read)])?;
+    let set = AccessSet::acquire(&[(tensor, Access::Read)])?;
     match_dtype!(tensor.dtype(), "_local_scalar_dense_cpu", All, T => {
         match set.read::<T>(0)?.first() {
             Some(value) => Ok(value.to_scalar()),
             None => bug!("read_scalar of an empty tensor"),
         }
     })
+}
+
+/// Fills a fresh contiguous CPU tensor.
+//
+// Not through a slice: the arbitrary bytes of a fresh tensor need not be valid bools.
+pub(crate) fn write_elements<T: Element>(
+    tensor: &TensorBase,
+    elements: impl ExactSizeIterator<Item = Result<T>>,
+) -> Result<()> {
+    if !tensor.is_contiguous() || tensor.numel() != elements.len() as i64 {
+        bug!("write_elements needs a contiguous tensor with as many elements");
+    }
+    let set = AccessSet::acquire(&[(tensor, Access::Write)])?;
+    let first = set.write_ptr::<T>(0)?;
+    for (i, element) in elements.enumerate() {
+        // SAFETY: the tensor is contiguous and has an element `i`; the set holds it for writing.
+        unsafe { first.add(i).write(element?) };
+    }
+    Ok(())
 }
 
 /// A new tensor; contiguous unless strides are given.

@@ -22,8 +22,17 @@ pub(crate) fn all_integers(numbers: &[Scalar]) -> bool {
 /// The number of elements of `arange(start, end, step)`.
 ///
 /// # Errors
-/// `Runtime` for a step of zero, bounds that do not go with its sign, or too many elements.
+/// `NotImplemented` for dtypes that are not counted in; `Runtime` for a step of zero, bounds that
+/// do not go with its sign, or too many elements.
 pub(crate) fn arange_size(start: Scalar, end: Scalar, step: Scalar, dtype: DType) -> Result<i64> {
+    let wide_unsigned = matches!(dtype, DType::UInt16 | DType::UInt32 | DType::UInt64);
+    let float8 = dtype.is_floating_point() && dtype.itemsize() == 1;
+    ensure!(
+        !(wide_unsigned || float8 || dtype == DType::Bool || dtype.is_complex()),
+        NotImplemented,
+        "\"arange_cpu\" not implemented for '{}'",
+        dtype.type_name()
+    );
     let a = start.checked_to::<f64>("arange")?;
     let b = end.checked_to::<f64>("arange")?;
     let s = step.checked_to::<f64>("arange")?;
@@ -61,7 +70,7 @@ fn as_streamed(value: f64) -> String {
 /// elements keeps its shape.
 ///
 /// # Errors
-/// Those of the bounds; `NotImplemented` for dtypes that are not counted in.
+/// Those of the bounds and the dtype.
 pub fn arange(
     start: Scalar,
     end: Scalar,
@@ -71,14 +80,6 @@ pub fn arange(
     let out = given(out)?;
     let dtype = out.dtype();
     let size = arange_size(start, end, step, dtype)?;
-    let wide_unsigned = matches!(dtype, DType::UInt16 | DType::UInt32 | DType::UInt64);
-    let float8 = dtype.is_floating_point() && dtype.itemsize() == 1;
-    ensure!(
-        !(wide_unsigned || float8 || dtype == DType::Bool || dtype.is_complex()),
-        NotImplemented,
-        "\"arange_cpu\" not implemented for '{}'",
-        dtype.type_name()
-    );
     if out.numel() != size {
         if out.numel() > 0 {
             warn(format!(
@@ -124,7 +125,11 @@ pub fn logspace(
 
 fn spaced(name: &str, steps: i64, out: &Tensor) -> Result<TensorIterator> {
     ensure!(steps >= 0, Runtime, "number of steps must be non-negative");
-    ensure!(out.dtype() != DType::Bool, NotImplemented, "\"{name}\" not implemented for 'Bool'");
+    ensure!(
+        out.dtype() != DType::Bool || steps <= 1,
+        NotImplemented,
+        "\"{name}\" not implemented for 'Bool'"
+    );
     if out.numel() != steps {
         resize_to(out, &[steps], None)?;
     }

@@ -2,7 +2,7 @@
 
 use super::empty::{empty, empty_like, new_empty};
 use super::{filled, fresh};
-use crate::iter::resize_output;
+use crate::iter::{resize_output, write_elements};
 use crate::{Tensor, op};
 use corten_core::{
     DType, Device, Layout, MemoryFormat, Result, Scalar, TensorBase, Writer, default_complex_dtype,
@@ -199,22 +199,13 @@ pub fn scalar_tensor(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     let result = empty(&[], dtype, layout, device, pin_memory, None)?;
-    if result.device().is_cpu() {
-        write_element(&result, s)?;
-        return Ok(result);
+    if !result.device().is_cpu() {
+        return filled(result, s);
     }
-    filled(result, s)
-}
-
-/// Writes the only element of a fresh CPU tensor.
-fn write_element(tensor: &TensorBase, value: Scalar) -> Result<()> {
-    match_dtype!(tensor.dtype(), "fill", All, T => {
-        let value = value.checked_to::<T>("fill_")?;
-        if let Some(element) = Writer::<T>::new(tensor)?.first_mut() {
-            *element = value;
-        }
-        Ok(())
-    })
+    match_dtype!(result.dtype(), "fill", All, T => {
+        write_elements(&result, std::iter::once(s.checked_to::<T>("fill_")))
+    })?;
+    Ok(result)
 }
 
 /// Fills with zeros.

@@ -1,11 +1,12 @@
 //! Tensors from data of the program.
 
 use super::options;
+use crate::iter::write_elements;
 use crate::{Tensor, op};
 use corten_core::KeySet;
 use corten_core::{
-    DType, Device, Element, Layout, Result, Scalar, Storage, TensorBase, Writer,
-    default_complex_dtype, default_dtype, ensure, geometry, match_dtype, promote_types,
+    DType, Device, Element, Layout, Result, Scalar, Storage, TensorBase, default_complex_dtype,
+    default_dtype, ensure, geometry, match_dtype, promote_types,
 };
 
 /// A tensor over the elements of a vector, row-major, without a copy.
@@ -59,11 +60,7 @@ pub fn from_scalars(
     );
     let host: Tensor = TensorBase::empty(sizes, options(Some(dtype), None, None, None))?.into();
     match_dtype!(dtype, "tensor", All, T => {
-        let mut writer = Writer::<T>::new(&host)?;
-        for (element, value) in writer.iter_mut().zip(values) {
-            *element = value.checked_to::<T>("tensor")?;
-        }
-        Ok(())
+        write_elements(&host, values.iter().map(|value| value.checked_to::<T>("tensor")))
     })?;
     match device {
         Some(device) if !device.is_cpu() => {

@@ -164,12 +164,13 @@ pub fn narrow_tensor(self_: &Tensor, dim: i64, start: &Tensor, length: i64) -> R
 /// # Errors
 /// `Runtime` for a format that the rank does not allow.
 pub fn contiguous(self_: &Tensor, memory_format: MemoryFormat) -> Result<Tensor> {
-    if memory_format == MemoryFormat::Preserve {
-        // Any layout preserves itself.
-        return Ok(self_.clone());
-    }
     if self_.is_contiguous_for(memory_format) {
         return Ok(self_.clone());
     }
+    ensure!(
+        memory_format != MemoryFormat::Preserve,
+        Runtime,
+        "preserve memory format is unsupported by the contiguous operator"
+    );
     op::clone(self_, Some(memory_format))
 }
