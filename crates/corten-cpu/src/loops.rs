@@ -86,10 +86,26 @@ pub(crate) fn run(
     )
 }
 
+/// An integer at the end of the range of an integer dtype if it lies outside.
+fn within(scalar: Scalar, dtype: DType) -> Scalar {
+    match scalar {
+        Scalar::Int(value) if dtype.is_integral(false) => {
+            let bits = 8 * dtype.itemsize() as u32;
+            let (low, high) = match dtype.is_signed() {
+                true => (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits)),
+                false => (0, ((1i128 << bits) - 1).min(i128::from(i64::MAX)) as i64),
+            };
+            Scalar::Int(value.clamp(low, high))
+        }
+        other => other,
+    }
+}
+
 impl Scalars {
     pub(crate) fn new(scalars: &[Scalar], dtype: DType) -> Result<Self> {
         let mut values = [[0; 2]; MOST_SCALARS];
         for (value, &scalar) in values.iter_mut().zip(scalars) {
+            let scalar = within(scalar, dtype);
             match_dtype!(dtype, "scalar", All, T => {
                 // SAFETY: 16 bytes with the alignment of u64 have room for every element type.
                 unsafe { (&raw mut *value).cast::<T>().write(T::from_scalar(scalar)) };

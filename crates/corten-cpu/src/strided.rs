@@ -8,6 +8,18 @@ pub(crate) struct Rows {
     pub(crate) outer: i64,
 }
 
+impl Rows {
+    /// Row number `i` as the first one.
+    pub(crate) fn row(self, i: i64) -> Self {
+        Self { at: self.at.wrapping_offset((self.outer * i) as isize), ..self }
+    }
+
+    /// Element number `i` of each row as the first one.
+    pub(crate) fn element(self, i: usize) -> Self {
+        Self { at: self.at.wrapping_offset((self.inner * i as i64) as isize), ..self }
+    }
+}
+
 /// Copies `n1` rows of `n0` elements into dense memory.
 ///
 /// # Safety

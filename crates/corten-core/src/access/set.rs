@@ -276,7 +276,12 @@ impl<'a> Operand<'a> {
         ensure!(within, Runtime, "the tensor reaches beyond its storage of {nbytes} bytes");
         let data: *mut T = base.cast::<T>().wrapping_add(geometry.storage_offset as usize);
         ensure!(data.is_aligned(), Runtime, "the data is not aligned for {}", T::DTYPE);
-        if T::DTYPE == DType::Bool {
+        if T::DTYPE == DType::Bool && self.storage.get().addr() & WRITTEN != 0 {
+            // SAFETY: the range was checked above; the storage is entered for writing.
+            let bytes: &mut [u8] = unsafe { slice::from_raw_parts_mut(data.cast(), len) };
+            // New memory holds anything, and is about to be written.
+            bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
+        } else if T::DTYPE == DType::Bool {
             // SAFETY: the range was checked above, and bytes have no invalid values.
             check_bools(unsafe { slice::from_raw_parts(data.cast(), len) })?;
         }

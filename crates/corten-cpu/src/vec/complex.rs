@@ -146,9 +146,9 @@ macro_rules! complex {
                 sin = |z| unturn(sinh(turn(z)));
                 cos = |z| cosh(turn(z));
                 tan = |z| unturn(tanh(turn(z)));
-                asin = |z| z.asin(); acos = |z| z.acos(); atan = |z| z.atan();
+                asin = asin; acos = acos; atan = |z| unturn(atanh(turn(z)));
                 sinh = sinh; cosh = cosh; tanh = tanh;
-                asinh = |z| z.asinh(); acosh = |z| z.acosh(); atanh = |z| z.atanh();
+                asinh = |z| unturn(asin(turn(z))); acosh = acosh; atanh = atanh;
             }
             /// Computed in `f64` to the end.
             #[inline(always)]
@@ -277,6 +277,39 @@ fn tanh(z: C) -> C {
     let rho = (1.0 + s * s).sqrt();
     let below = 1.0 + beta * s * s;
     Complex::new(beta * rho * s / below, t / below)
+}
+
+/// √(1 - z) and √(1 + z). The sign of a zero imaginary part tells the sides of a cut apart.
+fn roots(z: C) -> (C, C) {
+    (sqrt(Complex::new(1.0 - z.re, -z.im)), sqrt(Complex::new(1.0 + z.re, z.im)))
+}
+
+// The inverse functions after W. Kahan, "Branch cuts for complex elementary functions".
+
+fn asin(z: C) -> C {
+    let (minus, plus) = roots(z);
+    let im = (minus.re * plus.im - minus.im * plus.re).asinh();
+    Complex::new(z.re.atan2(minus.re * plus.re - minus.im * plus.im), im)
+}
+
+fn acos(z: C) -> C {
+    let (minus, plus) = roots(z);
+    let im = (plus.re * minus.im - plus.im * minus.re).asinh();
+    Complex::new(2.0 * minus.re.atan2(plus.re), im)
+}
+
+fn acosh(z: C) -> C {
+    let minus = sqrt(Complex::new(z.re - 1.0, z.im));
+    let plus = sqrt(Complex::new(z.re + 1.0, z.im));
+    let re = (minus.re * plus.re + minus.im * plus.im).asinh();
+    Complex::new(re, 2.0 * minus.im.atan2(plus.re))
+}
+
+fn atanh(z: C) -> C {
+    let (x, y) = (z.re, z.im);
+    let away = (1.0 - x) * (1.0 - x) + y * y;
+    let re = 0.25 * (4.0 * x / away).ln_1p();
+    Complex::new(re, 0.5 * (2.0 * y).atan2((1.0 - x) * (1.0 + x) - y * y))
 }
 
 fn pow(base: C, exponent: C) -> C {

@@ -223,8 +223,37 @@ pub fn clamp(
     max: Option<Scalar>,
     out: Option<&Tensor>,
 ) -> Result<TensorIterator> {
-    let wrapped = |bound: Option<Scalar>| bound.map(crate::derived::wrapped).transpose();
-    clamp_tensor(self_, wrapped(min)?.as_ref(), wrapped(max)?.as_ref(), out)
+    let dtype = self_.dtype();
+    let wrapped = |name: &str, bound: Option<Scalar>, outside: fn(i64, i64, i64) -> bool| {
+        let Some(bound) = bound else { return Ok(None) };
+        let within = within_range(dtype, bound, |value, low, high| {
+            ensure!(
+                !outside(value, low, high),
+                Runtime,
+                "Clamp {name} value {value} is outside the representable range of {}",
+                dtype.type_name()
+            );
+            Ok(value.clamp(low, high))
+        })?;
+        crate::derived::wrapped(within).map(Some)
+    };
+    let min = wrapped("min", min, |value, _, high| value > high)?;
+    let max = wrapped("max", max, |value, low, _| value < low)?;
+    clamp_tensor(self_, min.as_ref(), max.as_ref(), out)
+}
+
+/// An integer bound for integers, brought into their range.
+fn within_range(
+    dtype: DType,
+    bound: Scalar,
+    limit: impl Fn(i64, i64, i64) -> Result<i64>,
+) -> Result<Scalar> {
+    match (bound, range_of(dtype)?) {
+        (Scalar::Int(value), (Scalar::Int(low), Scalar::Int(high))) => {
+            Ok(Scalar::Int(limit(value, low, high)?))
+        }
+        _ => Ok(bound),
+    }
 }
 
 /// `clamp.Tensor`: as [`clamp`].
@@ -268,7 +297,7 @@ fn range_of(dtype: DType) -> Result<(Scalar, Scalar)> {
     Ok(match (dtype.is_integral(false), dtype.is_signed()) {
         (false, _) => (Scalar::Bool(false), Scalar::Bool(true)),
         (_, true) => (Scalar::Int(i64::MIN >> (64 - bits)), Scalar::Int(i64::MAX >> (64 - bits))),
-        (_, false) => (Scalar::Int(0), Scalar::UInt(u64::MAX >> (64 - bits))),
+        (_, false) => (Scalar::Int(0), Scalar::from(u64::MAX >> (64 - bits))),
     })
 }
 

@@ -1,8 +1,8 @@
 //! Rules of the reductions and scans that `reduction.rs` does not cover.
 
 use super::{Reduce, check_out_dtype};
-use crate::Tensor;
-use crate::iter::{TensorIterator, allocate};
+use crate::iter::{TensorIterator, allocate, resize_output};
+use crate::{Tensor, op};
 use corten_core::{DType, Result, Scalar, bail, ensure, geometry};
 
 /// `sum`: over everything.
@@ -207,17 +207,37 @@ fn arg_extremum(
         "{name}(): does not support bool input"
     );
     check_out_dtype(out, DType::Int64)?;
-    let dims = dim.map(|dim| [dim]);
-    let reduce = Reduce::over(self_, dims.as_ref().map(|dims| &dims[..]), keepdim)?;
-    if self_.numel() == 0 {
-        ensure!(
-            dim.is_some(),
-            Index,
-            "{name}(): Expected reduction dim to be specified for input.numel() == 0."
-        );
-        reduce.check_not_empty(&format!("{name}()"))?;
-    }
+    let Some(dim) = dim else { return arg_of_all(name, self_, keepdim, out) };
+    let reduce = Reduce::over(self_, Some(&[dim]), keepdim)?;
+    reduce.check_not_empty(&format!("{name}()"))?;
     reduce.plan(&[(out, DType::Int64)])
+}
+
+/// The index is that of the flattened tensor, whatever its strides are.
+fn arg_of_all(
+    name: &str,
+    self_: &Tensor,
+    keepdim: bool,
+    out: Option<&Tensor>,
+) -> Result<TensorIterator> {
+    ensure!(
+        self_.numel() > 0,
+        Index,
+        "{name}(): Expected reduction dim to be specified for input.numel() == 0."
+    );
+    let shape = vec![1; if keepdim { self_.dim() } else { 0 }];
+    let result = match out {
+        Some(out) => {
+            resize_output(out, &shape)?;
+            out.clone()
+        }
+        None => allocate(&shape, None, DType::Int64, self_.device())?,
+    };
+    let flat = op::reshape(self_, &[-1])?;
+    let single: Tensor = result.as_view_of(&[], &[], result.storage_offset())?.into();
+    let mut iter = Reduce::over(&flat, None, false)?.plan(&[(Some(&single), DType::Int64)])?;
+    iter.set_result(0, result);
+    Ok(iter)
 }
 
 /// `argmax`: indices along one dimension, or into the flattened tensor.

@@ -1,0 +1,649 @@
+//! What reductions put together, and how.
+
+use crate::reduce_loops::Fold;
+use corten_core::{Complex, Element};
+use std::marker::PhantomData;
+
+/// The sum of integers.
+pub(crate) struct IntSum;
+
+impl Fold for IntSum {
+    type In = i64;
+    type Acc = i64;
+    type Out = (i64,);
+
+    #[inline(always)]
+    fn start(&self) -> i64 {
+        0
+    }
+    #[inline(always)]
+    fn step(&self, acc: i64, x: i64, _: i64) -> i64 {
+        acc.wrapping_add(x)
+    }
+    #[inline(always)]
+    fn combine(&self, a: i64, b: i64) -> i64 {
+        a.wrapping_add(b)
+    }
+    #[inline(always)]
+    fn finish(&self, acc: i64, _: i64) -> (i64,) {
+        (acc,)
+    }
+}
+
+/// The product.
+#[derive(Default)]
+pub(crate) struct Product<T>(PhantomData<fn(T)>);
+
+/// What a product is made of.
+pub(crate) trait Factor: Element {
+    /// One.
+    fn one() -> Self;
+    fn times(self, other: Self) -> Self;
+}
+
+impl Factor for i64 {
+    fn one() -> Self {
+        1
+    }
+    #[inline(always)]
+    fn times(self, other: Self) -> Self {
+        self.wrapping_mul(other)
+    }
+}
+
+impl Factor for f64 {
+    fn one() -> Self {
+        1.0
+    }
+    #[inline(always)]
+    fn times(self, other: Self) -> Self {
+        self * other
+    }
+}
+
+impl Factor for Complex<f64> {
+    fn one() -> Self {
+        Complex::new(1.0, 0.0)
+    }
+    #[inline(always)]
+    fn times(self, other: Self) -> Self {
+        self * other
+    }
+}
+
+impl<T: Factor> Fold for Product<T> {
+    type In = T;
+    type Acc = T;
+    type Out = (T,);
+
+    #[inline(always)]
+    fn start(&self) -> T {
+        T::one()
+    }
+    #[inline(always)]
+    fn step(&self, acc: T, x: T, _: i64) -> T {
+        acc.times(x)
+    }
+    #[inline(always)]
+    fn combine(&self, a: T, b: T) -> T {
+        a.times(b)
+    }
+    #[inline(always)]
+    fn finish(&self, acc: T, _: i64) -> (T,) {
+        (acc,)
+    }
+}
+
+/// Which end of the order is looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    Max,
+    Min,
+}
+
+/// Numbers with an order in which NaN comes first at either end.
+pub(crate) trait Ordered: Element + PartialOrd {
+    const LEAST: Self;
+    const GREATEST: Self;
+    fn is_nan(self) -> bool;
+}
+
+macro_rules! ordered_integers {
+    ($($int:ty)+) => {$(
+        impl Ordered for $int {
+            const LEAST: Self = <$int>::MIN;
+            const GREATEST: Self = <$int>::MAX;
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                false
+            }
+        }
+    )+};
+}
+
+ordered_integers! { u8 i8 i16 i32 i64 }
+
+macro_rules! ordered_floats {
+    ($($float:ty)+) => {$(
+        impl Ordered for $float {
+            const LEAST: Self = <$float>::NEG_INFINITY;
+            const GREATEST: Self = <$float>::INFINITY;
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                self.is_nan()
+            }
+        }
+    )+};
+}
+
+ordered_floats! { f32 f64 }
+
+/// The larger; NaN if one is.
+#[inline(always)]
+fn larger<T: Ordered>(a: T, b: T) -> T {
+    if a > b || a.is_nan() { a } else { b }
+}
+
+/// The smaller; NaN if one is.
+#[inline(always)]
+fn smaller<T: Ordered>(a: T, b: T) -> T {
+    if a < b || a.is_nan() { a } else { b }
+}
+
+/// The greatest or the least element.
+pub(crate) struct Extremum<T> {
+    order: Order,
+    of: PhantomData<fn(T)>,
+}
+
+impl<T: Ordered> Extremum<T> {
+    pub(crate) fn new(order: Order) -> Self {
+        Self { order, of: PhantomData }
+    }
+
+    /// Whether `x` comes before what was found so far.
+    #[inline(always)]
+    fn before(&self, x: T, found: T) -> bool {
+        let better = match self.order {
+            Order::Max => x > found,
+            Order::Min => x < found,
+        };
+        better || (x.is_nan() && !found.is_nan())
+    }
+}
+
+impl<T: Ordered> Fold for Extremum<T> {
+    type In = T;
+    type Acc = T;
+    type Out = (T,);
+
+    #[inline(always)]
+    fn start(&self) -> T {
+        match self.order {
+            Order::Max => T::LEAST,
+            Order::Min => T::GREATEST,
+        }
+    }
+    #[inline(always)]
+    fn step(&self, acc: T, x: T, _: i64) -> T {
+        match self.order {
+            Order::Max => larger(acc, x),
+            Order::Min => smaller(acc, x),
+        }
+    }
+    #[inline(always)]
+    fn combine(&self, a: T, b: T) -> T {
+        self.step(a, b, 0)
+    }
+    #[inline(always)]
+    fn finish(&self, acc: T, _: i64) -> (T,) {
+        (acc,)
+    }
+    #[inline(always)]
+    fn run(&self, acc: T, row: &[T], _: i64) -> T {
+        match self.order {
+            Order::Max => run_of(acc, row, larger),
+            Order::Min => run_of(acc, row, smaller),
+        }
+    }
+}
+
+/// Thirty-two states in turn, so that a step waits for none before it.
+#[inline(always)]
+fn run_of<T: Copy>(acc: T, row: &[T], choose: impl Fn(T, T) -> T) -> T {
+    let mut lanes = [acc; 32];
+    let chunks = row.chunks_exact(32);
+    let rest = chunks.remainder();
+    for chunk in chunks {
+        for (lane, &x) in lanes.iter_mut().zip(chunk) {
+            *lane = choose(*lane, x);
+        }
+    }
+    let acc = lanes.into_iter().fold(acc, &choose);
+    rest.iter().fold(acc, |acc, &x| choose(acc, x))
+}
+
+/// The greatest or the least element and the index of the first such.
+pub(crate) struct Select<T>(Extremum<T>);
+
+/// The index of an element that has not been found.
+const NONE: i64 = -1;
+
+impl<T: Ordered> Select<T> {
+    pub(crate) fn new(order: Order) -> Self {
+        Self(Extremum::new(order))
+    }
+}
+
+impl<T: Ordered> Fold for Select<T> {
+    type In = T;
+    type Acc = (T, i64);
+    type Out = (T, i64);
+
+    #[inline(always)]
+    fn start(&self) -> (T, i64) {
+        (self.0.start(), NONE)
+    }
+    #[inline(always)]
+    fn step(&self, acc: (T, i64), x: T, index: i64) -> (T, i64) {
+        if acc.1 == NONE || self.0.before(x, acc.0) { (x, index) } else { acc }
+    }
+    #[inline(always)]
+    fn combine(&self, a: (T, i64), b: (T, i64)) -> (T, i64) {
+        if a.1 == NONE || (b.1 != NONE && self.0.before(b.0, a.0)) { b } else { a }
+    }
+    #[inline(always)]
+    fn finish(&self, acc: (T, i64), _: i64) -> (T, i64) {
+        acc
+    }
+    /// Finds the value first, then where it is.
+    #[inline(always)]
+    fn run(&self, acc: (T, i64), row: &[T], index: i64) -> (T, i64) {
+        let best = self.0.run(self.0.start(), row, index);
+        if row.is_empty() || (acc.1 != NONE && !self.0.before(best, acc.0)) {
+            return acc;
+        }
+        let same = |x: &T| *x == best || (best.is_nan() && x.is_nan());
+        let position = row.iter().position(same).unwrap_or(0);
+        (best, index + position as i64)
+    }
+}
+
+/// As `Select`, with the index alone as the result.
+pub(crate) struct Arg<T>(Select<T>);
+
+impl<T: Ordered> Arg<T> {
+    pub(crate) fn new(order: Order) -> Self {
+        Self(Select::new(order))
+    }
+}
+
+impl<T: Ordered> Fold for Arg<T> {
+    type In = T;
+    type Acc = (T, i64);
+    type Out = (i64,);
+
+    #[inline(always)]
+    fn start(&self) -> (T, i64) {
+        self.0.start()
+    }
+    #[inline(always)]
+    fn step(&self, acc: (T, i64), x: T, index: i64) -> (T, i64) {
+        self.0.step(acc, x, index)
+    }
+    #[inline(always)]
+    fn combine(&self, a: (T, i64), b: (T, i64)) -> (T, i64) {
+        self.0.combine(a, b)
+    }
+    #[inline(always)]
+    fn finish(&self, acc: (T, i64), _: i64) -> (i64,) {
+        (acc.1,)
+    }
+    #[inline(always)]
+    fn run(&self, acc: (T, i64), row: &[T], index: i64) -> (T, i64) {
+        self.0.run(acc, row, index)
+    }
+}
+
+/// The least and the greatest element.
+pub(crate) struct MinMax<T>(PhantomData<fn(T)>);
+
+impl<T> MinMax<T> {
+    pub(crate) fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T: Ordered> Fold for MinMax<T> {
+    type In = T;
+    type Acc = (T, T);
+    type Out = (T, T);
+
+    #[inline(always)]
+    fn start(&self) -> (T, T) {
+        (T::GREATEST, T::LEAST)
+    }
+    #[inline(always)]
+    fn step(&self, acc: (T, T), x: T, _: i64) -> (T, T) {
+        (smaller(acc.0, x), larger(acc.1, x))
+    }
+    #[inline(always)]
+    fn combine(&self, a: (T, T), b: (T, T)) -> (T, T) {
+        (smaller(a.0, b.0), larger(a.1, b.1))
+    }
+    #[inline(always)]
+    fn finish(&self, acc: (T, T), _: i64) -> (T, T) {
+        acc
+    }
+}
+
+/// Whether any element is true.
+pub(crate) struct Any;
+
+/// Whether all elements are true.
+pub(crate) struct All;
+
+macro_rules! logical_folds {
+    ($($fold:ident $start:literal $op:tt;)+) => {$(
+        impl Fold for $fold {
+            type In = bool;
+            type Acc = bool;
+            type Out = (bool,);
+
+            #[inline(always)]
+            fn start(&self) -> bool {
+                $start
+            }
+            #[inline(always)]
+            fn step(&self, acc: bool, x: bool, _: i64) -> bool {
+                acc $op x
+            }
+            #[inline(always)]
+            fn combine(&self, a: bool, b: bool) -> bool {
+                a $op b
+            }
+            #[inline(always)]
+            fn finish(&self, acc: bool, _: i64) -> (bool,) {
+                (acc,)
+            }
+            #[inline(always)]
+            fn run(&self, acc: bool, row: &[bool], _: i64) -> bool {
+                // Once decided, the rest does not matter.
+                let decided = |acc: bool| acc != $start;
+                let mut acc = acc;
+                for chunk in row.chunks(1024) {
+                    if decided(acc) {
+                        break;
+                    }
+                    acc = chunk.iter().fold(acc, |acc, &x| acc $op x);
+                }
+                acc
+            }
+        }
+    )+};
+}
+
+logical_folds! {
+    Any false |;
+    All true &;
+}
+
+/// Numbers with a magnitude.
+pub(crate) trait Magnitude: Element {
+    fn magnitude(self) -> f64;
+    fn square(self) -> f64;
+}
+
+impl Magnitude for f64 {
+    #[inline(always)]
+    fn magnitude(self) -> f64 {
+        self.abs()
+    }
+    #[inline(always)]
+    fn square(self) -> f64 {
+        self * self
+    }
+}
+
+impl Magnitude for Complex<f64> {
+    #[inline(always)]
+    fn magnitude(self) -> f64 {
+        self.re.hypot(self.im)
+    }
+    #[inline(always)]
+    fn square(self) -> f64 {
+        self.norm_sqr()
+    }
+}
+
+/// The order of a vector norm.
+#[derive(Clone, Copy)]
+pub(crate) enum NormOrder {
+    /// The number of elements that are not zero.
+    Zero,
+    One,
+    Two,
+    /// The greatest magnitude.
+    Infinite,
+    /// The least magnitude.
+    NegativeInfinite,
+    Other(f64),
+}
+
+impl NormOrder {
+    pub(crate) fn new(order: f64) -> Self {
+        match order {
+            0.0 => Self::Zero,
+            1.0 => Self::One,
+            2.0 => Self::Two,
+            f64::INFINITY => Self::Infinite,
+            f64::NEG_INFINITY => Self::NegativeInfinite,
+            other => Self::Other(other),
+        }
+    }
+}
+
+/// A vector norm, in double precision.
+pub(crate) struct Norm<T> {
+    order: NormOrder,
+    of: PhantomData<fn(T)>,
+}
+
+impl<T> Norm<T> {
+    pub(crate) fn new(order: NormOrder) -> Self {
+        Self { order, of: PhantomData }
+    }
+}
+
+impl<T: Magnitude> Fold for Norm<T> {
+    type In = T;
+    type Acc = f64;
+    type Out = (f64,);
+
+    #[inline(always)]
+    fn start(&self) -> f64 {
+        if matches!(self.order, NormOrder::NegativeInfinite) { f64::INFINITY } else { 0.0 }
+    }
+    #[inline(always)]
+    fn step(&self, acc: f64, x: T, _: i64) -> f64 {
+        match self.order {
+            NormOrder::Zero => acc + f64::from(u8::from(x.magnitude() != 0.0)),
+            NormOrder::One => acc + x.magnitude(),
+            NormOrder::Two => acc + x.square(),
+            NormOrder::Infinite => larger(acc, x.magnitude()),
+            NormOrder::NegativeInfinite => smaller(acc, x.magnitude()),
+            NormOrder::Other(p) => acc + x.magnitude().powf(p),
+        }
+    }
+    #[inline(always)]
+    fn combine(&self, a: f64, b: f64) -> f64 {
+        match self.order {
+            NormOrder::Infinite => larger(a, b),
+            NormOrder::NegativeInfinite => smaller(a, b),
+            _ => a + b,
+        }
+    }
+    #[inline(always)]
+    fn finish(&self, acc: f64, _: i64) -> (f64,) {
+        (match self.order {
+            NormOrder::Two => acc.sqrt(),
+            NormOrder::Other(p) => acc.powf(1.0 / p),
+            _ => acc,
+        },)
+    }
+}
+
+/// Numbers with a mean.
+pub(crate) trait Averaged: Magnitude {
+    fn zero() -> Self;
+    fn not_a_number() -> Self;
+    fn plus(self, other: Self) -> Self;
+    fn minus(self, other: Self) -> Self;
+    fn times(self, factor: f64) -> Self;
+}
+
+macro_rules! averaged {
+    ($($number:ty: $zero:expr, $nan:expr;)+) => {$(
+        impl Averaged for $number {
+            #[inline(always)]
+            fn zero() -> Self {
+                $zero
+            }
+            fn not_a_number() -> Self {
+                $nan
+            }
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
+            #[inline(always)]
+            fn minus(self, other: Self) -> Self {
+                self - other
+            }
+            #[inline(always)]
+            fn times(self, factor: f64) -> Self {
+                self * factor
+            }
+        }
+    )+};
+}
+
+averaged! {
+    f64: 0.0, f64::NAN;
+    Complex<f64>: Complex::new(0.0, 0.0), Complex::new(f64::NAN, f64::NAN);
+}
+
+/// Count, mean and sum of squared deviations.
+#[derive(Clone, Copy)]
+pub(crate) struct Moments<T> {
+    count: f64,
+    mean: T,
+    squares: f64,
+}
+
+/// The variance or its root, and with `MEAN` the mean.
+///
+/// Runs are summed twice, for the mean and for the deviations from it, and put together by the
+/// formula of Chan, Golub and LeVeque; so neither large means nor many elements cost accuracy.
+pub(crate) struct Variance<T, const MEAN: bool> {
+    correction: f64,
+    root: bool,
+    of: PhantomData<fn(T)>,
+}
+
+/// Elements of a run that is summed twice: it stays in the first-level cache.
+const RUN: usize = 512;
+
+impl<T: Averaged, const MEAN: bool> Variance<T, MEAN> {
+    pub(crate) fn new(correction: f64, root: bool) -> Self {
+        Self { correction, root, of: PhantomData }
+    }
+
+    #[inline(always)]
+    fn moments(run: &[T]) -> Moments<T> {
+        let count = run.len() as f64;
+        let sum = lanes(run, T::zero(), |acc, x| acc.plus(x), T::plus);
+        let mean = sum.times(1.0 / count);
+        let squares = lanes(run, 0.0, |acc, x| acc + x.minus(mean).square(), |a, b| a + b);
+        Moments { count, mean, squares }
+    }
+
+    #[inline(always)]
+    fn spread(&self, acc: &Moments<T>) -> f64 {
+        let freedom = (acc.count - self.correction).max(0.0);
+        let variance = acc.squares / freedom;
+        if self.root { variance.sqrt() } else { variance }
+    }
+
+    #[inline(always)]
+    fn mean(acc: &Moments<T>) -> T {
+        if acc.count == 0.0 { T::not_a_number() } else { acc.mean }
+    }
+}
+
+/// Puts a run together in eight lanes.
+#[inline(always)]
+fn lanes<T: Copy, A: Copy>(
+    run: &[T],
+    start: A,
+    step: impl Fn(A, T) -> A,
+    combine: impl Fn(A, A) -> A,
+) -> A {
+    let mut lanes = [start; 8];
+    let chunks = run.chunks_exact(8);
+    let rest = chunks.remainder();
+    for chunk in chunks {
+        for (lane, &x) in lanes.iter_mut().zip(chunk) {
+            *lane = step(*lane, x);
+        }
+    }
+    let sum = lanes.into_iter().fold(start, combine);
+    rest.iter().fold(sum, |acc, &x| step(acc, x))
+}
+
+/// The part of `Fold` that does not depend on the results.
+macro_rules! variance_fold {
+    ($mean:literal, $out:ty, |$this:ident, $acc:ident| $finish:expr) => {
+        impl<T: Averaged> Fold for Variance<T, $mean> {
+            type In = T;
+            type Acc = Moments<T>;
+            type Out = $out;
+
+            #[inline(always)]
+            fn start(&self) -> Moments<T> {
+                Moments { count: 0.0, mean: T::zero(), squares: 0.0 }
+            }
+            #[inline(always)]
+            fn step(&self, acc: Moments<T>, x: T, _: i64) -> Moments<T> {
+                let count = acc.count + 1.0;
+                let away = x.minus(acc.mean);
+                let mean = acc.mean.plus(away.times(1.0 / count));
+                let squares = acc.squares + away.square() * (acc.count / count);
+                Moments { count, mean, squares }
+            }
+            #[inline(always)]
+            fn combine(&self, a: Moments<T>, b: Moments<T>) -> Moments<T> {
+                if a.count == 0.0 {
+                    return b;
+                }
+                let count = a.count + b.count;
+                let share = b.count / count;
+                let away = b.mean.minus(a.mean);
+                let squares = a.squares + b.squares + away.square() * (a.count * share);
+                Moments { count, mean: a.mean.plus(away.times(share)), squares }
+            }
+            #[inline(always)]
+            fn finish(&self, $acc: Moments<T>, _: i64) -> $out {
+                let $this = self;
+                $finish
+            }
+            #[inline(always)]
+            fn run(&self, acc: Moments<T>, row: &[T], _: i64) -> Moments<T> {
+                row.chunks(RUN).fold(acc, |acc, run| self.combine(acc, Self::moments(run)))
+            }
+        }
+    };
+}
+
+variance_fold!(false, (f64,), |this, acc| (this.spread(&acc),));
+variance_fold!(true, (f64, T), |this, acc| (this.spread(&acc), Self::mean(&acc)));

@@ -1,0 +1,256 @@
+//! Pointwise operators that are more than an expression of tensors and numbers.
+
+use crate::expr::{Expr, Pointwise1, Pointwise2, Pointwise3, pointwise1, pointwise2, pointwise3};
+use corten_core::{DType, Element, Result, Scalar, match_dtype};
+use corten_ops::IterKernel;
+use corten_ops::Tensor;
+use corten_ops::iter::TensorIterator;
+use corten_ops::meta::Domain;
+use corten_ops::meta::elementwise::{
+    Rounding, greatest_finite, plan_div, plan_logit, plan_nan_to_num,
+};
+
+/// Runs a loop over a planned walk and returns its output.
+pub(crate) fn finished(
+    mut iter: TensorIterator,
+    kernel: IterKernel,
+    scalars: &[Scalar],
+) -> Result<Tensor> {
+    kernel(&mut iter, scalars)?;
+    iter.finish()?;
+    Ok(iter.into_output(0))
+}
+
+/// Defines pointwise operators: a type with the expression.
+macro_rules! operators {
+    ($($(#[$doc:meta])* $name:ident: $shape:ident $domain:ident |$($x:ident),+; $s:ident| $body:expr;)+) => {$(
+        $(#[$doc])*
+        struct $name;
+        impl $shape for $name {
+            const NAME: &'static str = stringify!($name);
+            const DOMAIN: Domain = Domain::$domain;
+            #[inline(always)]
+            fn eval<E: Expr>($($x: E,)+ $s: &[E]) -> E {
+                $body
+            }
+        }
+    )+};
+}
+pub(crate) use operators;
+
+operators! {
+    /// Between two numbers; where they are in the wrong order, the upper one.
+    Clamp: Pointwise3 Ordered |x, low, high; _s| x.max(low).min(high);
+    /// log(x / (1 - x)).
+    Logit: Pointwise1 Float |x; _s| (x / (E::lit(1.0) - x)).log();
+    /// As `Logit`, of x between eps and 1 - eps.
+    LogitClamped: Pointwise1 Float |x; s| {
+        let x = x.max(s[0]).min(E::lit(1.0) - s[0]);
+        (x / (E::lit(1.0) - x)).log()
+    };
+    /// NaN, infinity and negative infinity replaced.
+    NanToNum: Pointwise1 Float |x; s| {
+        let x = E::select(x.is_nan(), s[0], x);
+        let finite = E::select(x.eq(E::lit(f64::INFINITY)), s[1], x);
+        E::select(x.eq(E::lit(f64::NEG_INFINITY)), s[2], finite)
+    };
+    Identity: Pointwise1 All |x; _s| x;
+    TrueQuotient: Pointwise2 FloatComplex |x, y; _s| x / y;
+    FloorQuotient: Pointwise2 Ordered |x, y; _s| x.floor_divide(y);
+    TruncQuotient: Pointwise2 Ordered |x, y; _s| x.trunc_divide(y);
+    Power: Pointwise2 NoBool |x, y; _s| x.pow(y);
+    Square: Pointwise2 NoBool |x, _y; _s| x * x;
+    Cube: Pointwise2 NoBool |x, _y; _s| x * x * x;
+    SquareRoot: Pointwise2 FloatComplex |x, _y; _s| x.sqrt();
+    ReciprocalRoot: Pointwise2 FloatComplex |x, _y; _s| x.rsqrt();
+    Reciprocal: Pointwise2 FloatComplex |x, _y; _s| x.reciprocal();
+    ReciprocalSquare: Pointwise2 FloatComplex |x, _y; _s| (x * x).reciprocal();
+}
+
+/// `clamp`: the inputs are the tensor, the lower and the upper bound.
+///
+/// # Errors
+/// Those of [`pointwise3`].
+pub fn clamp(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+    pointwise3::<Clamp>(iter, &[])
+}
+
+/// `pow`: frequent exponents have loops of their own.
+///
+/// # Errors
+/// Those of [`pointwise2`].
+pub fn pow(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+    let dtype = iter.input_dtype();
+    let fractional = dtype.is_floating_point() || dtype.is_complex();
+    let kernel: IterKernel = match fixed_exponent(iter)? {
+        Some(2.0) => pointwise2::<Square>,
+        Some(3.0) => pointwise2::<Cube>,
+        Some(0.5) if fractional => pointwise2::<SquareRoot>,
+        Some(-0.5) if fractional => pointwise2::<ReciprocalRoot>,
+        Some(-1.0) if fractional => pointwise2::<Reciprocal>,
+        Some(-2.0) if fractional => pointwise2::<ReciprocalSquare>,
+        _ => pointwise2::<Power>,
+    };
+    kernel(iter, &[])
+}
+
+/// The exponent where all elements share a real one.
+fn fixed_exponent(iter: &mut TensorIterator) -> Result<Option<f64>> {
+    if iter.numel() == 0 || !iter.is_cpu_scalar(2) {
+        return Ok(None);
+    }
+    let (at, dtype) = (iter.data_ptr(2)?, iter.dtype(2));
+    match_dtype!(dtype, "pow", All, T => {
+        // SAFETY: the operand is one element of this dtype, and access to it is held.
+        let exponent = unsafe { at.cast::<T>().read() }.to_scalar();
+        Ok(match exponent {
+            Scalar::Complex(value) if value.im != 0.0 => None,
+            exponent => Some(exponent.to_f64()),
+        })
+    })
+}
+
+fn quotient(rounding: Rounding) -> IterKernel {
+    match rounding {
+        Rounding::True => pointwise2::<TrueQuotient>,
+        Rounding::Floor => pointwise2::<FloorQuotient>,
+        Rounding::Trunc => pointwise2::<TruncQuotient>,
+    }
+}
+
+fn divided(
+    self_: &Tensor,
+    other: &Tensor,
+    rounding_mode: Option<&str>,
+    out: Option<&Tensor>,
+) -> Result<Tensor> {
+    let rounding = Rounding::named(rounding_mode)?;
+    finished(plan_div(self_, other, rounding, out)?, quotient(rounding), &[])
+}
+
+/// `div` with a rounding mode.
+///
+/// # Errors
+/// Those of the plan, or a division of integers by zero; for the variants likewise.
+pub fn div_mode(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<Tensor> {
+    divided(self_, other, rounding_mode, None)
+}
+
+/// As [`div_mode`], in place.
+pub fn div_mode_(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<Tensor> {
+    divided(self_, other, rounding_mode, Some(self_))
+}
+
+/// As [`div_mode`], into `out`.
+pub fn div_mode_out(
+    self_: &Tensor,
+    other: &Tensor,
+    rounding_mode: Option<&str>,
+    out: &Tensor,
+) -> Result<Tensor> {
+    divided(self_, other, rounding_mode, Some(out))
+}
+
+fn logit_into(self_: &Tensor, eps: Option<f64>, out: Option<&Tensor>) -> Result<Tensor> {
+    let iter = plan_logit(self_, out)?;
+    match eps {
+        None => finished(iter, pointwise1::<Logit>, &[]),
+        Some(eps) => finished(iter, pointwise1::<LogitClamped>, &[Scalar::Float(eps)]),
+    }
+}
+
+/// `logit`.
+///
+/// # Errors
+/// Those of the plan; for the variants likewise.
+pub fn logit(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
+    logit_into(self_, eps, None)
+}
+
+/// As [`logit`], in place.
+pub fn logit_(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
+    logit_into(self_, eps, Some(self_))
+}
+
+/// As [`logit`], into `out`.
+pub fn logit_out(self_: &Tensor, eps: Option<f64>, out: &Tensor) -> Result<Tensor> {
+    logit_into(self_, eps, Some(out))
+}
+
+fn numbers_into(
+    self_: &Tensor,
+    nan: Option<f64>,
+    posinf: Option<f64>,
+    neginf: Option<f64>,
+    out: Option<&Tensor>,
+) -> Result<Tensor> {
+    let (dtype, greatest) = (self_.dtype(), greatest_finite(self_.dtype())?);
+    if dtype.is_integral(true) {
+        return finished(plan_nan_to_num(self_, out)?, pointwise1::<Identity>, &[]);
+    }
+    let numbers = [nan.unwrap_or(0.0), posinf.unwrap_or(greatest), neginf.unwrap_or(-greatest)];
+    let scalars = numbers.map(Scalar::Float);
+    if !dtype.is_complex() {
+        return finished(plan_nan_to_num(self_, out)?, pointwise1::<NanToNum>, &scalars);
+    }
+    // The parts of complex numbers are replaced one by one.
+    let result = match out {
+        Some(out) => out.clone(),
+        None => plan_nan_to_num(self_, None)?.into_output(0),
+    };
+    let (parts, written) = (real_parts(self_)?, real_parts(&result)?);
+    finished(plan_nan_to_num(&parts, Some(&written))?, pointwise1::<NanToNum>, &scalars)?;
+    Ok(result)
+}
+
+/// The parts of complex numbers as a dimension.
+fn real_parts(tensor: &Tensor) -> Result<Tensor> {
+    let (mut sizes, mut strides) = (tensor.sizes(), tensor.strides());
+    strides.iter_mut().for_each(|stride| *stride *= 2);
+    sizes.push(2);
+    strides.push(1);
+    let storage = tensor.storage()?;
+    let view = corten_core::TensorBase::new_with_storage(
+        storage,
+        DType::to_real(tensor.dtype()),
+        tensor.key_set(),
+        &sizes,
+        &strides,
+        2 * tensor.storage_offset(),
+    )?;
+    Ok(view.into())
+}
+
+/// `nan_to_num`.
+///
+/// # Errors
+/// Those of the plan; for the variants likewise.
+pub fn nan_to_num(
+    self_: &Tensor,
+    nan: Option<f64>,
+    posinf: Option<f64>,
+    neginf: Option<f64>,
+) -> Result<Tensor> {
+    numbers_into(self_, nan, posinf, neginf, None)
+}
+
+/// As [`nan_to_num`], in place.
+pub fn nan_to_num_(
+    self_: &Tensor,
+    nan: Option<f64>,
+    posinf: Option<f64>,
+    neginf: Option<f64>,
+) -> Result<Tensor> {
+    numbers_into(self_, nan, posinf, neginf, Some(self_))
+}
+
+/// As [`nan_to_num`], into `out`.
+pub fn nan_to_num_out(
+    self_: &Tensor,
+    nan: Option<f64>,
+    posinf: Option<f64>,
+    neginf: Option<f64>,
+    out: &Tensor,
+) -> Result<Tensor> {
+    numbers_into(self_, nan, posinf, neginf, Some(out))
+}

@@ -1,0 +1,276 @@
+//! Reductions.
+
+use crate::cascade;
+use crate::folds::{
+    All, Any, Arg, Extremum, IntSum, MinMax, Norm, NormOrder, Order, Product, Select, Variance,
+};
+use crate::reduce_loops::{fold, for_each_output_row};
+use corten_core::{
+    Complex, DType, Element, Result, Scalar, bf16, bug, f16, not_implemented_for,
+};
+use corten_ops::iter::{TensorIterator, TensorIteratorConfig};
+use corten_ops::{Tensor, meta, op};
+
+/// Sets every element of the output to zero.
+fn clear(iter: &mut TensorIterator) -> Result<()> {
+    let size = iter.dtype(0).itemsize();
+    for_each_output_row(iter, 0, |first, stride, count| {
+        for i in 0..count {
+            // SAFETY: the iterator vouches for the elements of its output.
+            unsafe { first.wrapping_offset((stride * i) as isize).write_bytes(0, size) };
+        }
+    })
+}
+
+/// The sum in the order of Note [Cascade sum] for floating point, else in `i64`.
+fn sum_with(iter: &mut TensorIterator, skip_nan: bool) -> Result<()> {
+    let (to, from) = (iter.dtype(0), iter.dtype(1));
+    if to.is_integral(true) {
+        return fold(iter, &IntSum);
+    }
+    clear(iter)?;
+    let half = matches!(to, DType::Float16 | DType::BFloat16);
+    if half && iter.num_reduce_dims() > 1 {
+        return sum_half(iter, skip_nan);
+    }
+    let known = if to == from {
+        cascade::sum(iter, skip_nan)?
+    } else {
+        let input = op::to_dtype(iter.input(0), to, false, false, None)?;
+        let mut converted = TensorIteratorConfig::reduction()
+            .add_output(Some(iter.tensor(0)))
+            .add_input(&input)
+            .build()?;
+        // The output is held by one walk at a time.
+        iter.finish()?;
+        cascade::sum(&mut converted, skip_nan)?
+    };
+    if known { Ok(()) } else { Err(not_implemented_for("sum_cpu", to)) }
+}
+
+/// Sums of 16-bit numbers over several dimensions keep their partial results in `f32`.
+fn sum_half(iter: &mut TensorIterator, skip_nan: bool) -> Result<()> {
+    let single = |tensor: &Tensor| op::to_dtype(tensor, DType::Float32, false, false, None);
+    let (input, output) = (single(iter.input(0))?, single(iter.tensor(0))?);
+    let config = TensorIteratorConfig::reduction().add_output(Some(&output));
+    let mut wide = config.add_input(&input).build()?;
+    cascade::sum(&mut wide, skip_nan)?;
+    wide.finish()?;
+    iter.finish()?;
+    op::copy_(iter.tensor(0), &output, false)?;
+    Ok(())
+}
+
+/// `sum`.
+///
+/// # Errors
+/// `NotImplemented` for dtypes that are only stored; for the functions below likewise.
+pub fn sum(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+    sum_with(iter, false)
+}
+
+/// `nansum`.
+pub fn nansum(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+    sum_with(iter, true)
+}
+
+/// `mean`: the sum, divided.
+pub fn mean(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+    sum_with(iter, false)?;
+    let outputs: i64 = iter.shape()[iter.num_reduce_dims()..].iter().product();
+    let count = if outputs == 0 { 0.0 } else { (iter.numel() / outputs) as f64 };
+    match iter.dtype(0) {
+        DType::Float32 => divide(iter, |x: f32| x / count as f32),
+        DType::Float64 => divide(iter, |x: f64| x / count),
+        DType::Float16 => divide(iter, |x: f16| f16::from_f32(x.to_f32() / count as f32)),
+        DType::BFloat16 => divide(iter, |x: bf16| bf16::from_f32(x.to_f32() / count as f32)),
+        DType::Complex64 => divide(iter, |z: Complex<f32>| z / count as f32),
+        DType::Complex128 => divide(iter, |z: Complex<f64>| z / count),
+        other => bug!("the mean has dtype {}", other.name()),
+    }
+}
+
+fn divide<T: Element>(iter: &mut TensorIterator, quotient: impl Fn(T) -> T) -> Result<()> {
+    for_each_output_row(iter, 0, |first, stride, count| {
+        for i in 0..count {
+            let place = first.wrapping_offset((stride * i) as isize).cast::<T>();
+            // SAFETY: the iterator vouches for the elements of its output, of this type.
+            unsafe { place.write(quotient(place.read())) };
+        }
+    })
+}
+
+/// `prod`: in double precision, or in `i64`.
+pub fn prod(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+    let to = iter.dtype(0);
+    match (to.is_complex(), to.is_floating_point()) {
+        (true, _) => fold(iter, &Product::<Complex<f64>>::default()),
+        (_, true) => fold(iter, &Product::<f64>::default()),
+        _ => fold(iter, &Product::<i64>::default()),
+    }
+}
+
+/// Runs a fold in the type in which a dtype's values are ordered.
+macro_rules! ordered {
+    ($iter:ident, $name:literal, $T:ident => $fold:expr) => {{
+        let dtype = $iter.dtype($iter.noutputs());
+        match dtype {
+            DType::Float16 | DType::BFloat16 | DType::Float32 => ordered!(@run $iter f32 $T $fold),
+            DType::Float64 => ordered!(@run $iter f64 $T $fold),
+            DType::Bool | DType::UInt8 => ordered!(@run $iter u8 $T $fold),
+            DType::Int8 => ordered!(@run $iter i8 $T $fold),
+            DType::Int16 => ordered!(@run $iter i16 $T $fold),
+            DType::Int32 => ordered!(@run $iter i32 $T $fold),
+            DType::Int64 => ordered!(@run $iter i64 $T $fold),
+            other => Err(not_implemented_for($name, other)),
+        }
+    }};
+    (@run $iter:ident $type:ident $T:ident $fold:expr) => {{
+        type $T = $type;
+        fold($iter, &$fold)
+    }};
+}
+
+/// `amax` and `max` of everything.
+pub fn amax(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+    ordered!(iter, "max_values_cpu", T => Extremum::<T>::new(Order::Max))
+}
+
+/// `amin` and `min` of everything.
+pub fn amin(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+    ordered!(iter, "min_values_cpu", T => Extremum::<T>::new(Order::Min))
+}
+
+/// `max.dim`: values and indices.
+pub fn max_dim(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+    ordered!(iter, "max_cpu", T => Select::<T>::new(Order::Max))
+}
+
+/// `min.dim`: values and indices.
+pub fn min_dim(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+    ordered!(iter, "min_cpu", T => Select::<T>::new(Order::Min))
+}
+
+/// `argmax`.
+pub fn argmax(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+    ordered!(iter, "argmax_cpu", T => Arg::<T>::new(Order::Max))
+}
+
+/// `argmin`.
+pub fn argmin(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+    ordered!(iter, "argmin_cpu", T => Arg::<T>::new(Order::Min))
+}
+
+/// `aminmax`.
+pub fn aminmax(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+    ordered!(iter, "aminmax_cpu", T => MinMax::<T>::new())
+}
+
+/// `any`.
+pub fn any(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+    fold(iter, &Any)
+}
+
+/// `all`.
+pub fn all(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+    fold(iter, &All)
+}
+
+/// `linalg_vector_norm`; the first scalar is the order.
+pub fn vector_norm(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
+    let Some(order) = scalars.first() else { bug!("a norm needs an order") };
+    let order = NormOrder::new(order.to_f64());
+    match iter.dtype(1).is_complex() {
+        true => fold(iter, &Norm::<Complex<f64>>::new(order)),
+        false => fold(iter, &Norm::<f64>::new(order)),
+    }
+}
+
+/// What is made of the variance.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spread {
+    Variance,
+    Deviation,
+}
+
+fn spread(iter: &mut TensorIterator, spread: Spread, correction: Option<Scalar>) -> Result<()> {
+    let correction = correction.map_or(1.0, |correction| correction.to_f64());
+    let root = spread == Spread::Deviation;
+    let complex = iter.dtype(iter.noutputs()).is_complex();
+    match (iter.noutputs(), complex) {
+        (1, true) => fold(iter, &Variance::<Complex<f64>, false>::new(correction, root)),
+        (1, false) => fold(iter, &Variance::<f64, false>::new(correction, root)),
+        (_, true) => fold(iter, &Variance::<Complex<f64>, true>::new(correction, root)),
+        (_, false) => fold(iter, &Variance::<f64, true>::new(correction, root)),
+    }
+}
+
+fn spread_into(
+    which: Spread,
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+    out: Option<&Tensor>,
+) -> Result<Tensor> {
+    let mut iter = meta::reduction_var(self_, dim, correction, keepdim, out)?;
+    spread(&mut iter, which, correction)?;
+    iter.finish()?;
+    Ok(iter.into_output(0))
+}
+
+fn spread_and_mean(
+    which: Spread,
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    let mut iter = meta::reduction_var_mean(self_, dim, correction, keepdim, None, None)?;
+    spread(&mut iter, which, correction)?;
+    iter.finish()?;
+    Ok((iter.output(0), iter.output(1)))
+}
+
+/// Defines a spread with its out and mean forms.
+macro_rules! spreads {
+    ($($doc:literal $spread:ident $name:ident $out:ident $with_mean:ident;)+) => {$(
+        #[doc = $doc]
+        pub fn $name(
+            self_: &Tensor,
+            dim: Option<&[i64]>,
+            correction: Option<Scalar>,
+            keepdim: bool,
+        ) -> Result<Tensor> {
+            spread_into(Spread::$spread, self_, dim, correction, keepdim, None)
+        }
+
+        #[doc = $doc]
+        /// Into `out`.
+        pub fn $out(
+            self_: &Tensor,
+            dim: Option<&[i64]>,
+            correction: Option<Scalar>,
+            keepdim: bool,
+            out: &Tensor,
+        ) -> Result<Tensor> {
+            spread_into(Spread::$spread, self_, dim, correction, keepdim, Some(out))
+        }
+
+        #[doc = $doc]
+        /// With the mean.
+        pub fn $with_mean(
+            self_: &Tensor,
+            dim: Option<&[i64]>,
+            correction: Option<Scalar>,
+            keepdim: bool,
+        ) -> Result<(Tensor, Tensor)> {
+            spread_and_mean(Spread::$spread, self_, dim, correction, keepdim)
+        }
+    )+};
+}
+
+spreads! {
+    "The variance." Variance var var_out var_mean;
+    "The standard deviation." Deviation std std_out std_mean;
+}

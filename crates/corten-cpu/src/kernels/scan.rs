@@ -1,0 +1,256 @@
+//! Running sums, products and extrema along a dimension.
+
+use crate::folds::Ordered;
+use corten_core::{
+    Access, AccessSet, Complex, DType, Element, MemoryFormat, Result, bf16, cast, f16, geometry,
+    not_implemented_for,
+};
+use corten_ops::meta::reduce as shapes;
+use corten_ops::parallel::{self, GRAIN};
+use corten_ops::{Tensor, op};
+
+/// A shape as seen from one of its dimensions.
+#[derive(Clone, Copy)]
+struct Lines {
+    outer: usize,
+    length: usize,
+    inner: usize,
+}
+
+impl Lines {
+    fn of(tensor: &Tensor, dim: i64) -> Result<Self> {
+        let dim = geometry::wrap_dim(dim, tensor.dim())?;
+        let sizes = tensor.sizes();
+        let product = |sizes: &[i64]| sizes.iter().product::<i64>() as usize;
+        Ok(match sizes.is_empty() {
+            true => Self { outer: 1, length: 1, inner: 1 },
+            false => Self {
+                outer: product(&sizes[..dim]),
+                length: sizes[dim] as usize,
+                inner: product(&sizes[dim + 1..]),
+            },
+        })
+    }
+}
+
+/// An output that several threads write, each its own slabs.
+struct Slabs<T>(*mut T);
+
+// SAFETY: `scan` gives every thread different slabs.
+unsafe impl<T: Send> Sync for Slabs<T> {}
+
+impl<T> Slabs<T> {
+    /// # Safety
+    /// The slab must lie within the output and be used by one thread only.
+    #[allow(clippy::mut_from_ref, reason = "slabs are disjoint")]
+    unsafe fn slab(&self, start: usize, length: usize) -> &mut [T] {
+        // SAFETY: the caller's.
+        unsafe { std::slice::from_raw_parts_mut(self.0.add(start), length) }
+    }
+}
+
+/// Runs `line` along every line: it gets a state and an element, and returns the next state.
+/// `result` makes the elements of the outputs from the state.
+fn scan<T: Element, A: Copy + Send + Sync, O: Element, P: Element>(
+    input: &[T],
+    outputs: (&mut [O], &mut [P]),
+    lines: Lines,
+    start: A,
+    step: impl Fn(A, T, i64) -> A + Sync,
+    result: impl Fn(A) -> (O, P) + Sync,
+) -> Result<()> {
+    let second = outputs.1.len() == outputs.0.len();
+    let (values, extras) = (Slabs(outputs.0.as_mut_ptr()), Slabs(outputs.1.as_mut_ptr()));
+    let slab = lines.length * lines.inner;
+    let grain = (GRAIN / slab.max(1) as i64).max(1);
+    parallel::parallel_for(0..lines.outer as i64, grain, |range| {
+        for outer in range {
+            let at = outer as usize * slab;
+            // SAFETY: this slab belongs to this index alone, in both outputs.
+            let values = unsafe { values.slab(at, slab) };
+            // SAFETY: as above; there may be no second output.
+            let extras = unsafe { extras.slab(if second { at } else { 0 }, if second { slab } else { 0 }) };
+            let mut states = vec![start; lines.inner];
+            for (i, row) in input[at..at + slab].chunks_exact(lines.inner.max(1)).enumerate() {
+                for (j, (state, &x)) in states.iter_mut().zip(row).enumerate() {
+                    *state = step(*state, x, i as i64);
+                    let (value, extra) = result(*state);
+                    values[i * lines.inner + j] = value;
+                    if second {
+                        extras[i * lines.inner + j] = extra;
+                    }
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Runs a scan from a tensor into a fresh one of the same dtype.
+fn scan_one<T: Element, A: Copy + Send + Sync>(
+    self_: &Tensor,
+    out: &Tensor,
+    dim: i64,
+    start: A,
+    step: impl Fn(A, T, i64) -> A + Sync,
+    result: impl Fn(A) -> T + Sync,
+) -> Result<()> {
+    let lines = Lines::of(self_, dim)?;
+    let set = AccessSet::acquire(&[(self_.base(), Access::Read), (out.base(), Access::Write)])?;
+    let (input, output) = (set.read::<T>(0)?, set.write::<T>(1)?);
+    scan(input, (output, &mut [] as &mut [T]), lines, start, step, |state| {
+        let value = result(state);
+        (value, value)
+    })
+}
+
+/// Sums or products along a dimension, in the precision `A`.
+fn accumulate<T: Element, A: Element>(
+    self_: &Tensor,
+    out: &Tensor,
+    dim: i64,
+    start: A,
+    operator: fn(A, A) -> A,
+) -> Result<()> {
+    let step = |state: A, x: T, _: i64| operator(state, cast(x));
+    scan_one::<T, A>(self_, out, dim, start, step, cast)
+}
+
+/// Calls `accumulate` in the precision that belongs to a dtype.
+macro_rules! accumulated {
+    ($name:literal, $self_:ident, $dim:ident, $dtype:ident, $one:literal, $op:tt, $wrapping:ident) => {{
+        let out = shapes::cumulative($self_, $dim, $dtype)?;
+        let input = op::contiguous(&op::to_dtype($self_, out.dtype(), false, false, None)?, MemoryFormat::Contiguous)?;
+        let integer = |a: i64, b: i64| a.$wrapping(b);
+        let double = |a: f64, b: f64| a $op b;
+        let complex = |a: Complex<f64>, b: Complex<f64>| a $op b;
+        let (i, d, c) = ($one as i64, f64::from($one), Complex::new(f64::from($one), 0.0));
+        match out.dtype() {
+            DType::Float32 => accumulate::<f32, f64>(&input, &out, $dim, d, double),
+            DType::Float64 => accumulate::<f64, f64>(&input, &out, $dim, d, double),
+            DType::Float16 => accumulate::<f16, f64>(&input, &out, $dim, d, double),
+            DType::BFloat16 => accumulate::<bf16, f64>(&input, &out, $dim, d, double),
+            DType::Complex64 => accumulate::<Complex<f32>, _>(&input, &out, $dim, c, complex),
+            DType::Complex128 => accumulate::<Complex<f64>, _>(&input, &out, $dim, c, complex),
+            DType::UInt8 => accumulate::<u8, i64>(&input, &out, $dim, i, integer),
+            DType::Int8 => accumulate::<i8, i64>(&input, &out, $dim, i, integer),
+            DType::Int16 => accumulate::<i16, i64>(&input, &out, $dim, i, integer),
+            DType::Int32 => accumulate::<i32, i64>(&input, &out, $dim, i, integer),
+            DType::Int64 => accumulate::<i64, i64>(&input, &out, $dim, i, integer),
+            other => Err(not_implemented_for($name, other)),
+        }?;
+        Ok(out)
+    }};
+}
+
+/// `cumsum`.
+///
+/// # Errors
+/// `Index` for a dimension out of range, `NotImplemented` for dtypes that are only stored; for
+/// the functions below likewise.
+pub fn cumsum(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    accumulated!("cumsum_out_cpu", self_, dim, dtype, 0u8, +, wrapping_add)
+}
+
+/// `cumprod`.
+pub fn cumprod(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    accumulated!("cumprod_out_cpu", self_, dim, dtype, 1u8, *, wrapping_mul)
+}
+
+/// The logarithm of the sum of two exponentials.
+fn log_add_exp(a: f64, b: f64) -> f64 {
+    let (low, high) = if a < b || a.is_nan() { (a, b) } else { (b, a) };
+    if low.is_nan() || high.is_nan() {
+        return low + high;
+    }
+    if low == high && low.is_infinite() { low } else { high + (low - high).exp().ln_1p() }
+}
+
+fn log_add_exp_complex(a: Complex<f64>, b: Complex<f64>) -> Complex<f64> {
+    let (low, high) = if a.re < b.re { (a, b) } else { (b, a) };
+    if low.re == f64::NEG_INFINITY {
+        return high;
+    }
+    high + (Complex::new(1.0, 0.0) + (low - high).exp()).ln()
+}
+
+/// `logcumsumexp`.
+pub fn logcumsumexp(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    let out = shapes::logcumsumexp(self_, dim)?;
+    let input = op::contiguous(self_, MemoryFormat::Contiguous)?;
+    let least = f64::NEG_INFINITY;
+    let none = Complex::new(least, 0.0);
+    match out.dtype() {
+        DType::Float32 => accumulate::<f32, f64>(&input, &out, dim, least, log_add_exp),
+        DType::Float64 => accumulate::<f64, f64>(&input, &out, dim, least, log_add_exp),
+        DType::Float16 => accumulate::<f16, f64>(&input, &out, dim, least, log_add_exp),
+        DType::BFloat16 => accumulate::<bf16, f64>(&input, &out, dim, least, log_add_exp),
+        DType::Complex64 => {
+            accumulate::<Complex<f32>, _>(&input, &out, dim, none, log_add_exp_complex)
+        }
+        DType::Complex128 => {
+            accumulate::<Complex<f64>, _>(&input, &out, dim, none, log_add_exp_complex)
+        }
+        other => Err(not_implemented_for("logcumsumexp_out_cpu", other)),
+    }?;
+    Ok(out)
+}
+
+/// Running extrema: of equal elements the last one counts, and NaN from the first one on.
+fn extremum_of<T: Element, W: Ordered>(
+    input: &Tensor,
+    (values, indices): (&Tensor, &Tensor),
+    dim: i64,
+    at_least: fn(W, W) -> bool,
+) -> Result<()> {
+    let lines = Lines::of(input, dim)?;
+    let set = AccessSet::acquire(&[
+        (input.base(), Access::Read),
+        (values.base(), Access::Write),
+        (indices.base(), Access::Write),
+    ])?;
+    let outputs = (set.write::<T>(1)?, set.write::<i64>(2)?);
+    let step = |state: Option<(T, i64)>, x: T, index: i64| match state {
+        Some((found, at)) => {
+            let (best, new) = (cast::<T, W>(found), cast::<T, W>(x));
+            let taken = new.is_nan() || (!best.is_nan() && at_least(new, best));
+            Some(if taken { (x, index) } else { (found, at) })
+        }
+        None => Some((x, index)),
+    };
+    let zero = cast::<bool, T>(false);
+    scan(set.read::<T>(0)?, outputs, lines, None, step, |state| state.unwrap_or((zero, 0)))
+}
+
+/// Calls `extremum_of` in the type in which a dtype's values are ordered.
+macro_rules! extremum {
+    ($name:literal, $self_:ident, $dim:ident, $op:tt) => {{
+        let (values, indices) = shapes::cumulative_extremum($self_, $dim)?;
+        let input = op::contiguous($self_, MemoryFormat::Contiguous)?;
+        let outputs = (&values, &indices);
+        match input.dtype() {
+            DType::Float32 => extremum_of::<f32, f32>(&input, outputs, $dim, |a, b| a $op b),
+            DType::Float64 => extremum_of::<f64, f64>(&input, outputs, $dim, |a, b| a $op b),
+            DType::Float16 => extremum_of::<f16, f32>(&input, outputs, $dim, |a, b| a $op b),
+            DType::BFloat16 => extremum_of::<bf16, f32>(&input, outputs, $dim, |a, b| a $op b),
+            DType::Bool => extremum_of::<bool, u8>(&input, outputs, $dim, |a, b| a $op b),
+            DType::UInt8 => extremum_of::<u8, u8>(&input, outputs, $dim, |a, b| a $op b),
+            DType::Int8 => extremum_of::<i8, i8>(&input, outputs, $dim, |a, b| a $op b),
+            DType::Int16 => extremum_of::<i16, i16>(&input, outputs, $dim, |a, b| a $op b),
+            DType::Int32 => extremum_of::<i32, i32>(&input, outputs, $dim, |a, b| a $op b),
+            DType::Int64 => extremum_of::<i64, i64>(&input, outputs, $dim, |a, b| a $op b),
+            other => Err(not_implemented_for($name, other)),
+        }?;
+        Ok((values, indices))
+    }};
+}
+
+/// `cummax`.
+pub fn cummax(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
+    extremum!("cummax_cpu", self_, dim, >=)
+}
+
+/// `cummin`.
+pub fn cummin(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
+    extremum!("cummin_cpu", self_, dim, <=)
+}

@@ -1,0 +1,466 @@
+//! The loops of reductions other than the floating-point sum.
+//!
+//! A [`Fold`] says how elements of one wide type are put together; the loops here bring the
+//! elements to it: dense runs of a slice, or rows of columns, converted where the tensor has
+//! another dtype, on several threads.
+
+use crate::strided::{Rows, gather};
+use crate::vec::convert::Conversion;
+use crate::vec::{Level, level};
+use corten_core::{DType, Element, Result};
+use corten_ops::iter::TensorIterator;
+use corten_ops::parallel::{self, GRAIN};
+use smallvec::SmallVec;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::sync::Mutex;
+
+/// A way to put elements together.
+pub(crate) trait Fold: Sync {
+    /// The type in which elements are read.
+    type In: Element;
+    /// What is carried along.
+    type Acc: Copy + Send;
+    /// The results.
+    type Out: Results;
+
+    /// The state before the first element.
+    fn start(&self) -> Self::Acc;
+    /// With one more element; `index` counts within the slice.
+    fn step(&self, acc: Self::Acc, x: Self::In, index: i64) -> Self::Acc;
+    /// With the state of the elements that follow.
+    fn combine(&self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
+    /// The results of `count` elements.
+    fn finish(&self, acc: Self::Acc, count: i64) -> Self::Out;
+
+    /// With a run of elements, the first of them at `index`. By default eight states take turns.
+    #[inline(always)]
+    fn run(&self, acc: Self::Acc, row: &[Self::In], index: i64) -> Self::Acc {
+        let mut lanes = [self.start(); 8];
+        let chunks = row.chunks_exact(8);
+        let rest = chunks.remainder();
+        let first_of_rest = index + (row.len() - rest.len()) as i64;
+        for (i, chunk) in chunks.enumerate() {
+            for (j, lane) in lanes.iter_mut().enumerate() {
+                *lane = self.step(*lane, chunk[j], index + (8 * i + j) as i64);
+            }
+        }
+        let sum = lanes.into_iter().fold(acc, |a, b| self.combine(a, b));
+        let steps = rest.iter().enumerate();
+        steps.fold(sum, |a, (i, &x)| self.step(a, x, first_of_rest + i as i64))
+    }
+}
+
+/// One or two results of a fold.
+pub(crate) trait Results {
+    /// Their dtypes.
+    const DTYPES: &'static [DType];
+    /// # Safety
+    /// Each place must be writable for an element of its tensor, which the conversions lead to.
+    unsafe fn store(self, places: &[*mut u8], conversions: &[Conversion]);
+}
+
+/// # Safety
+/// `place` must be writable for one element of the conversion's target.
+unsafe fn store_one<T: Element>(value: T, place: *mut u8, conversion: Conversion) {
+    // SAFETY: one element of each type.
+    unsafe { conversion.run((&raw const value).cast(), place, 1) };
+}
+
+impl<A: Element> Results for (A,) {
+    const DTYPES: &'static [DType] = &[A::DTYPE];
+    unsafe fn store(self, places: &[*mut u8], conversions: &[Conversion]) {
+        // SAFETY: the caller's.
+        unsafe { store_one(self.0, places[0], conversions[0]) };
+    }
+}
+
+impl<A: Element, B: Element> Results for (A, B) {
+    const DTYPES: &'static [DType] = &[A::DTYPE, B::DTYPE];
+    unsafe fn store(self, places: &[*mut u8], conversions: &[Conversion]) {
+        // SAFETY: the caller's.
+        unsafe {
+            store_one(self.0, places[0], conversions[0]);
+            store_one(self.1, places[1], conversions[1]);
+        }
+    }
+}
+
+/// Bytes per buffer of converted or gathered elements.
+const BUFFER: usize = 4096;
+
+/// Columns that are folded at a time.
+const COLUMNS: usize = 64;
+
+/// Folds the only input of a reduction into its outputs.
+///
+/// # Errors
+/// When access is refused.
+pub(crate) fn fold<F: Fold>(iter: &mut TensorIterator, fold: &F) -> Result<()> {
+    let places = iter.pointers()?;
+    let walk = Walk::new(iter, &places, F::DTYPE, F::Out::DTYPES);
+    walk.run(fold)
+}
+
+/// Gives `F::DTYPE`.
+trait InDtype {
+    const DTYPE: DType;
+}
+
+impl<F: Fold> InDtype for F {
+    const DTYPE: DType = <F::In as Element>::DTYPE;
+}
+
+/// One dimension of the walk.
+#[derive(Clone, Copy)]
+struct Dim {
+    size: i64,
+    /// Input stride in bytes.
+    from: i64,
+    /// Output strides in bytes.
+    to: [i64; 2],
+}
+
+struct Walk {
+    from: *const u8,
+    to: SmallVec<[*mut u8; 2]>,
+    /// Dimensions that go, fastest first.
+    reduced: SmallVec<[Dim; 4]>,
+    /// Dimensions that stay, fastest first.
+    kept: SmallVec<[Dim; 4]>,
+    /// Bytes per element in memory and in the type of the fold.
+    size: usize,
+    wide: usize,
+    conversion: Option<Conversion>,
+    conversions: SmallVec<[Conversion; 2]>,
+}
+
+// SAFETY: the addresses are used for disjoint outputs per thread, and the iterator holds access.
+unsafe impl Sync for Walk {}
+
+impl Walk {
+    fn new(iter: &TensorIterator, places: &[*mut u8], wide: DType, outs: &[DType]) -> Self {
+        let outputs = iter.noutputs();
+        let dim = |i: usize| {
+            let to = |output: usize| if output < outputs { iter.strides(output)[i] } else { 0 };
+            Dim { size: iter.shape()[i], from: iter.strides(outputs)[i], to: [to(0), to(1)] }
+        };
+        let (split, rank) = (iter.num_reduce_dims(), iter.ndim());
+        let dtype = iter.dtype(outputs);
+        let conversion = (dtype != wide).then(|| Conversion::new(dtype, wide));
+        let targets = outs.iter().enumerate();
+        Self {
+            from: places[outputs],
+            to: places[..outputs].into(),
+            reduced: (0..split).map(dim).collect(),
+            kept: (split..rank).map(dim).collect(),
+            size: dtype.itemsize(),
+            wide: wide.itemsize(),
+            conversion,
+            conversions: targets.map(|(i, &out)| Conversion::new(out, iter.dtype(i))).collect(),
+        }
+    }
+
+    fn count(&self) -> i64 {
+        self.kept.iter().map(|dim| dim.size).product()
+    }
+
+    fn length(&self) -> i64 {
+        self.reduced.iter().map(|dim| dim.size).product()
+    }
+
+    fn run<F: Fold>(&self, fold: &F) -> Result<()> {
+        let (count, length) = (self.count(), self.length());
+        if count == 0 {
+            return Ok(());
+        }
+        let threads = parallel::num_threads() as i64;
+        let columns = self.kept.first().is_some_and(|dim| {
+            dim.from == self.size as i64 && dim.size >= 8 && self.reduced.iter().all(|r| r.from != dim.from)
+        });
+        if length > 0 && columns {
+            self.fold_columns(fold)
+        } else if count < threads && length >= 2 * GRAIN {
+            self.fold_in_parts(fold, threads.min(length / GRAIN))
+        } else {
+            parallel::parallel_for(0..count, (GRAIN / length.max(1)).max(1), |range| {
+                for output in range {
+                    // SAFETY: outputs are disjoint; the slice belongs to this one.
+                    unsafe {
+                        let acc = self.slice(fold, self.input_of(output), 0..length);
+                        self.store(fold, output, acc);
+                    }
+                }
+                Ok(())
+            })
+        }
+    }
+
+    /// Folds few long slices: each in parts on several threads, put together in order.
+    fn fold_in_parts<F: Fold>(&self, fold: &F, parts: i64) -> Result<()> {
+        let length = self.length();
+        for output in 0..self.count() {
+            let states: Mutex<Vec<Option<F::Acc>>> = Mutex::new(vec![None; parts as usize]);
+            parallel::parallel_for(0..parts, 1, |range| {
+                for part in range {
+                    let elements = length * part / parts..length * (part + 1) / parts;
+                    // SAFETY: the part lies within the slice.
+                    let acc = unsafe { self.slice(fold, self.input_of(output), elements) };
+                    let mut states = states.lock().unwrap_or_else(|poison| poison.into_inner());
+                    states[part as usize] = Some(acc);
+                }
+                Ok(())
+            })?;
+            let states = states.into_inner().unwrap_or_else(|poison| poison.into_inner());
+            let acc = states.into_iter().flatten().reduce(|a, b| fold.combine(a, b));
+            // SAFETY: this thread alone writes the output now.
+            unsafe { self.store(fold, output, acc.unwrap_or_else(|| fold.start())) };
+        }
+        Ok(())
+    }
+
+    /// Folds rows of dense columns into one state per column.
+    fn fold_columns<F: Fold>(&self, fold: &F) -> Result<()> {
+        let (width, length) = (self.kept[0].size, self.length());
+        let blocks = (width + COLUMNS as i64 - 1) / COLUMNS as i64;
+        let grain = (GRAIN / (length * COLUMNS as i64)).max(1);
+        parallel::parallel_for(0..self.count() / width * blocks, grain, |range| {
+            for block in range {
+                let (outer, first) = (block / blocks, block % blocks * COLUMNS as i64);
+                let output = outer * width + first;
+                let columns = (width - first).min(COLUMNS as i64) as usize;
+                let mut states = [fold.start(); COLUMNS];
+                // SAFETY: the columns lie within the rows; outputs are disjoint.
+                unsafe {
+                    self.rows(fold, self.input_of(output), &mut states[..columns]);
+                    for (i, &acc) in states[..columns].iter().enumerate() {
+                        self.store(fold, output + i as i64, acc);
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// The address of the first element of the slice that goes to an output.
+    fn input_of(&self, output: i64) -> *const u8 {
+        self.from.wrapping_offset(offset(&self.kept, output, |dim| dim.from) as isize)
+    }
+
+    /// # Safety
+    /// No other thread may use this output meanwhile.
+    unsafe fn store<F: Fold>(&self, fold: &F, output: i64, acc: F::Acc) {
+        let place = |(i, &first): (usize, &*mut u8)| {
+            first.wrapping_offset(offset(&self.kept, output, |dim| dim.to[i]) as isize)
+        };
+        let places: SmallVec<[*mut u8; 2]> = self.to.iter().enumerate().map(place).collect();
+        // SAFETY: the caller's.
+        unsafe { fold.finish(acc, self.length()).store(&places, &self.conversions) };
+    }
+
+    /// Folds part of a slice.
+    ///
+    /// # Safety
+    /// `first` must be the address of a slice, `elements` a range of its elements.
+    unsafe fn slice<F: Fold>(&self, fold: &F, first: *const u8, elements: Range<i64>) -> F::Acc {
+        #[cfg(target_arch = "x86_64")]
+        if level() >= Level::Avx2 {
+            // SAFETY: the caller's, and AVX2 was detected.
+            return unsafe { self.slice_avx2(fold, first, elements) };
+        }
+        // SAFETY: the caller's.
+        unsafe { self.slice_here(fold, first, elements) }
+    }
+
+    /// # Safety
+    /// As for [`slice`](Self::slice), and the processor must have AVX2.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn slice_avx2<F: Fold>(
+        &self,
+        fold: &F,
+        first: *const u8,
+        elements: Range<i64>,
+    ) -> F::Acc {
+        // SAFETY: the caller's.
+        unsafe { self.slice_here(fold, first, elements) }
+    }
+
+    /// # Safety
+    /// As for [`slice`](Self::slice).
+    #[inline(always)]
+    unsafe fn slice_here<F: Fold>(
+        &self,
+        fold: &F,
+        first: *const u8,
+        elements: Range<i64>,
+    ) -> F::Acc {
+        let mut acc = fold.start();
+        let row = self.reduced.first().copied();
+        let row = row.unwrap_or(Dim { size: 1, from: self.size as i64, to: [0; 2] });
+        let mut index = elements.start;
+        while index < elements.end {
+            let at = first.wrapping_offset(offset(&self.reduced, index, |dim| dim.from) as isize);
+            let length = (row.size - index % row.size).min(elements.end - index);
+            // SAFETY: the run lies within a row of the slice.
+            acc = unsafe { self.run_of_row(fold, acc, at, row.from, length, index) };
+            index += length;
+        }
+        acc
+    }
+
+    /// # Safety
+    /// There must be `length` elements at `at` with this stride.
+    #[inline(always)]
+    unsafe fn run_of_row<F: Fold>(
+        &self,
+        fold: &F,
+        mut acc: F::Acc,
+        at: *const u8,
+        stride: i64,
+        length: i64,
+        index: i64,
+    ) -> F::Acc {
+        let dense = stride == self.size as i64 || length == 1;
+        if dense && self.conversion.is_none() {
+            // SAFETY: the elements are dense and of the fold's type.
+            let row = unsafe { std::slice::from_raw_parts(at.cast::<F::In>(), length as usize) };
+            return fold.run(acc, row, index);
+        }
+        let mut buffer = Staging::new();
+        let step = (BUFFER / self.wide.max(self.size)) as i64;
+        for start in (0..length).step_by(step as usize) {
+            let count = step.min(length - start) as usize;
+            let from = Rows {
+                at: at.wrapping_offset((stride * start) as isize).cast_mut(),
+                inner: stride,
+                outer: 0,
+            };
+            // SAFETY: `count` elements are left, and the buffer has room for them.
+            let row = unsafe { self.stage::<F::In>(from, dense, count, &mut buffer) };
+            acc = fold.run(acc, row, index + start);
+        }
+        acc
+    }
+
+    /// Folds rows into states of their columns.
+    ///
+    /// # Safety
+    /// `first` must be the address of the first column of a slice that has as many columns.
+    unsafe fn rows<F: Fold>(&self, fold: &F, first: *const u8, states: &mut [F::Acc]) {
+        #[cfg(target_arch = "x86_64")]
+        if level() >= Level::Avx2 {
+            // SAFETY: the caller's, and AVX2 was detected.
+            return unsafe { self.rows_avx2(fold, first, states) };
+        }
+        // SAFETY: the caller's.
+        unsafe { self.rows_here(fold, first, states) }
+    }
+
+    /// # Safety
+    /// As for [`rows`](Self::rows), and the processor must have AVX2.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn rows_avx2<F: Fold>(&self, fold: &F, first: *const u8, states: &mut [F::Acc]) {
+        // SAFETY: the caller's.
+        unsafe { self.rows_here(fold, first, states) }
+    }
+
+    /// # Safety
+    /// As for [`rows`](Self::rows).
+    #[inline(always)]
+    unsafe fn rows_here<F: Fold>(&self, fold: &F, first: *const u8, states: &mut [F::Acc]) {
+        let mut buffer = Staging::new();
+        let dense = self.size as i64;
+        for index in 0..self.length() {
+            let at = first.wrapping_offset(offset(&self.reduced, index, |dim| dim.from) as isize);
+            let from = Rows { at: at.cast_mut(), inner: dense, outer: 0 };
+            // SAFETY: the row has that many columns.
+            let row = unsafe { self.stage::<F::In>(from, true, states.len(), &mut buffer) };
+            for (acc, &x) in states.iter_mut().zip(row) {
+                *acc = fold.step(*acc, x, index);
+            }
+        }
+    }
+
+    /// Elements as a dense run of the fold's type: where they are, or in the buffer.
+    ///
+    /// # Safety
+    /// There must be `count` elements, and the buffer must have room for them.
+    #[inline(always)]
+    unsafe fn stage<'a, T: Element>(
+        &self,
+        from: Rows,
+        dense: bool,
+        count: usize,
+        buffer: &'a mut Staging,
+    ) -> &'a [T] {
+        let mut ready = from.at.cast_const();
+        if !dense {
+            // SAFETY: the caller's.
+            unsafe { gather(self.size, from, buffer.raw.as_mut_ptr().cast(), count, 1) };
+            ready = buffer.raw.as_ptr().cast();
+        }
+        if let Some(conversion) = self.conversion {
+            // SAFETY: the caller's; the buffers are different.
+            unsafe { conversion.run(ready, buffer.wide.as_mut_ptr().cast(), count) };
+            ready = buffer.wide.as_ptr().cast();
+        }
+        // SAFETY: `count` elements of type `T` lie there.
+        unsafe { std::slice::from_raw_parts(ready.cast(), count) }
+    }
+}
+
+/// Room for gathered and for converted elements.
+struct Staging {
+    raw: [MaybeUninit<u128>; BUFFER / 16],
+    wide: [MaybeUninit<u128>; BUFFER / 16],
+}
+
+impl Staging {
+    #[inline(always)]
+    fn new() -> Self {
+        Self { raw: [MaybeUninit::uninit(); BUFFER / 16], wide: [MaybeUninit::uninit(); BUFFER / 16] }
+    }
+}
+
+/// Bytes to position `index`, which counts along the first dimension first.
+#[inline(always)]
+fn offset(dims: &[Dim], index: i64, stride: impl Fn(&Dim) -> i64) -> i64 {
+    if let [dim] = dims {
+        return index * stride(dim);
+    }
+    let mut rest = index;
+    let mut total = 0;
+    for dim in dims {
+        total += rest % dim.size * stride(dim);
+        rest /= dim.size;
+    }
+    total
+}
+
+/// Calls `row` with each row of an output: address, stride in bytes, number of elements.
+///
+/// # Errors
+/// When access is refused.
+pub(crate) fn for_each_output_row(
+    iter: &mut TensorIterator,
+    output: usize,
+    row: impl Fn(*mut u8, i64, i64),
+) -> Result<()> {
+    let first = iter.pointers()?[output];
+    let split = iter.num_reduce_dims();
+    let dims: SmallVec<[Dim; 4]> = (split..iter.ndim())
+        .map(|i| Dim { size: iter.shape()[i], from: iter.strides(output)[i], to: [0; 2] })
+        .collect();
+    let Some((inner, outer)) = dims.split_first() else {
+        row(first, 0, 1);
+        return Ok(());
+    };
+    let count: i64 = outer.iter().map(|dim| dim.size).product();
+    for index in 0..if inner.size == 0 { 0 } else { count } {
+        let at = first.wrapping_offset(offset(outer, index, |dim| dim.from) as isize);
+        row(at, inner.from, inner.size);
+    }
+    Ok(())
+}
