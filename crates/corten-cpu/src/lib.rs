@@ -4,9 +4,36 @@
 //! `ops/<family>.toml` gives them. Pointwise operators given as expressions need no kernel of
 //! their own: see [`expr`]. [`vec`] has the vectors and their mathematics, `parallel` the threads.
 
+mod cascade;
+mod chunks;
 pub mod expr;
+mod folds;
+mod gemm;
+pub mod kernels;
+mod lines;
 mod loops;
 pub mod parallel;
+mod reduce_loops;
+mod rows;
 mod stage;
 mod strided;
 pub mod vec;
+
+#[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, unreachable_pub, unused)]
+mod generated {
+    include!(concat!(env!("OUT_DIR"), "/generated.rs"));
+}
+
+/// Registers the kernels and the thread pool. Idempotent; the facade calls it before `main`.
+///
+/// # Errors
+/// `Runtime` when a device type cannot have kernels; the CPU can.
+pub fn init() -> corten_core::Result<()> {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    let mut result = Ok(());
+    ONCE.call_once(|| {
+        parallel::install();
+        result = generated::register();
+    });
+    result
+}

@@ -58,14 +58,14 @@ fn normal<T: BlockFill>(
 
 /// One standard normal number; every second call returns the other half of a pair.
 pub(super) fn normal_pair(rng: &mut GeneratorGuard<'_>) -> f64 {
-    if let Some(cached) = rng.take_next_double_normal() {
+    if let Some(cached) = rng.take_f64_normal() {
         return cached;
     }
     let u1 = uniform53(rng);
     let u2 = uniform53(rng);
     let radius = (-2.0 * (-u2).ln_1p()).sqrt();
     let angle = 2.0 * std::f64::consts::PI * u1;
-    rng.set_next_double_normal(Some(radius * angle.sin()));
+    rng.set_f64_normal(Some(radius * angle.sin()));
     radius * angle.cos()
 }
 
