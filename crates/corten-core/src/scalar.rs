@@ -170,7 +170,7 @@ fn cpp_name(dtype: DType) -> &'static str {
         DType::BFloat16 => "c10::BFloat16",
         DType::Float32 => "float",
         DType::Float64 => "double",
-        DType::Complex32 => "c10::complex<at::Half>",
+        DType::Complex32 => "c10::complex<c10::Half>",
         DType::Complex64 => "c10::complex<float>",
         DType::Complex128 => "c10::complex<double>",
         other => other.name(),

@@ -4,21 +4,18 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU64, Ordering};
 
-use super::autograd_meta::make_autograd_meta;
+use super::AutogradMeta;
 use super::extra::ExtraCell;
 use super::shape::{INLINE, SizesAndStrides};
 use super::version::VersionSlot;
-use super::{AutogradMeta, ExtraMeta, Geometry, ShapePolicy, VersionCounter};
-use crate::access::{retire, with_published};
-use crate::geometry::{ContiguityFlags, wrap_dim_strict};
+use crate::access::retire;
+use crate::geometry::ContiguityFlags;
 use crate::keys::{ADINPLACEORVIEW, AUTOGRAD_KEYS, PYTHON_KEYS};
 use crate::refcount::PyObjectSlot;
-use crate::{DType, Device, DeviceType, Dims, DispatchKey, IntrusivePtr, KeySet, Layout};
-use crate::{MemoryFormat, RefCount, RefCounted, Result, Storage, StorageImpl, TensorOptions};
-use crate::{bail, ensure, err, inference_mode_enabled};
+use crate::{DType, Device, DeviceType, IntrusivePtr, KeySet, RefCount, RefCounted, Result};
+use crate::{Storage, StorageImpl, ensure, inference_mode_enabled};
 
 /// A tensor: geometry over a shared storage.
 ///
@@ -28,15 +25,15 @@ use crate::{bail, ensure, err, inference_mode_enabled};
 pub struct TensorImpl {
     refcount: RefCount,
     pub(super) storage: AtomicPtr<StorageImpl>,
-    autograd_meta: UnsafeCell<MaybeUninit<Box<dyn AutogradMeta>>>,
-    extra: AtomicPtr<ExtraCell>,
+    pub(super) autograd_meta: UnsafeCell<MaybeUninit<Box<dyn AutogradMeta>>>,
+    pub(super) extra: AtomicPtr<ExtraCell>,
     pub(super) version: VersionSlot,
     pyobject: PyObjectSlot,
     pub(super) shape: SizesAndStrides,
     pub(super) storage_offset: AtomicI64,
     pub(super) numel: AtomicI64,
-    info: AtomicU64,
-    keys: AtomicU64,
+    pub(super) info: AtomicU64,
+    pub(super) keys: AtomicU64,
 }
 
 const _: () = assert!(size_of::<TensorImpl>() <= 176, "see Note [TensorImpl size]");
@@ -90,16 +87,16 @@ impl Info {
             | bit(flags.non_overlapping_and_dense, Self::DENSE)
     }
 
-    fn dtype(self) -> DType {
+    pub(super) fn dtype(self) -> DType {
         DType::from_number(self.0 as u16).unwrap_or(DType::Undefined)
     }
 
-    fn device(self) -> Option<Device> {
+    pub(super) fn device(self) -> Option<Device> {
         let device_type = DeviceType::from_number((self.0 >> 16) as i8)?;
         Some(Device { device_type, index: (self.0 >> 24) as i8 })
     }
 
-    const fn has(self, flag: u64) -> bool {
+    pub(super) const fn has(self, flag: u64) -> bool {
         self.0 & flag != 0
     }
 }
@@ -243,429 +240,6 @@ impl TensorImpl {
         self.replace_info(Info::DEVICE_MASK, Info::device_bits(device));
     }
 
-    /// Sizes.
-    #[inline]
-    pub fn sizes(&self) -> Dims {
-        if self.info().has(Info::POLICY) {
-            return self.ask_policy(|policy| policy.sizes()).unwrap_or_else(|| self.shape.sizes());
-        }
-        self.shape.sizes()
-    }
-
-    /// Strides, in elements.
-    #[inline]
-    pub fn strides(&self) -> Dims {
-        if self.info().has(Info::POLICY) {
-            return self
-                .ask_policy(|policy| policy.strides())
-                .unwrap_or_else(|| self.shape.strides());
-        }
-        self.shape.strides()
-    }
-
-    #[cold]
-    fn ask_policy<R>(&self, question: impl FnOnce(&dyn ShapePolicy) -> Option<R>) -> Option<R> {
-        // The lock is given back first: the policy may run foreign code.
-        let policy = self.extra_cell_opt()?.parts().policy.clone();
-        question(&*policy?)
-    }
-
-    /// Installs or removes who answers for sizes, strides, device and layout. Only tensors without
-    /// data can have one: kernels rely on the stored geometry of the others.
-    pub fn set_shape_policy(&self, policy: Option<Arc<dyn ShapePolicy>>) -> Result<()> {
-        let has_data = self.storage_opt().is_some_and(|storage| !storage.data_ptr().is_null());
-        ensure!(!has_data, Runtime, "a tensor with data answers for its own sizes");
-        let present = policy.is_some();
-        let old = std::mem::replace(&mut self.extra_cell().parts().policy, policy);
-        self.set_flag(Info::POLICY, present);
-        drop(old);
-        Ok(())
-    }
-
-    /// The stored sizes, strides, offset and element count of one moment.
-    #[inline]
-    pub fn geometry(&self) -> Geometry {
-        self.shape.consistent(|| {
-            let (sizes, strides) = self.shape.copy_both();
-            let storage_offset = self.storage_offset.load(Ordering::Relaxed);
-            Geometry { sizes, strides, storage_offset, numel: self.numel.load(Ordering::Relaxed) }
-        })
-    }
-
-    /// The size of one dimension, which may count from the end.
-    pub fn size(&self, dim: i64) -> Result<i64> {
-        let sizes = self.sizes();
-        Ok(sizes[wrap_dim_strict(dim, sizes.len())?])
-    }
-
-    /// The stride of one dimension, which may count from the end.
-    pub fn stride(&self, dim: i64) -> Result<i64> {
-        let strides = self.strides();
-        Ok(strides[wrap_dim_strict(dim, strides.len())?])
-    }
-
-    /// The number of dimensions.
-    #[inline]
-    pub fn dim(&self) -> usize {
-        if self.info().has(Info::POLICY) { self.sizes().len() } else { self.shape.rank() }
-    }
-
-    /// The number of elements.
-    #[inline]
-    pub fn numel(&self) -> i64 {
-        if self.info().has(Info::POLICY) {
-            return self.sizes().iter().product();
-        }
-        self.numel.load(Ordering::Relaxed)
-    }
-
-    /// Where the element with all indices zero lies in the storage, in elements.
-    #[inline]
-    pub fn storage_offset(&self) -> i64 {
-        self.storage_offset.load(Ordering::Relaxed)
-    }
-
-    /// The dtype.
-    #[inline]
-    pub fn dtype(&self) -> DType {
-        self.info().dtype()
-    }
-
-    /// Bytes per element.
-    #[inline]
-    pub fn itemsize(&self) -> usize {
-        self.dtype().itemsize()
-    }
-
-    /// Bytes of all elements, each counted once.
-    pub fn nbytes(&self) -> usize {
-        self.numel() as usize * self.itemsize()
-    }
-
-    /// The device; of the undefined tensor, the host.
-    #[inline]
-    pub fn device(&self) -> Device {
-        self.device_opt().unwrap_or(Device::CPU)
-    }
-
-    /// The device, which only the undefined tensor lacks.
-    #[inline]
-    pub fn device_opt(&self) -> Option<Device> {
-        let info = self.info();
-        if info.has(Info::POLICY) {
-            return self.ask_policy(|policy| policy.device()).or(info.device());
-        }
-        info.device()
-    }
-
-    /// The dispatch keys.
-    #[inline]
-    pub fn key_set(&self) -> KeySet {
-        KeySet(self.keys.load(Ordering::Relaxed))
-    }
-
-    /// Replaces the dispatch keys.
-    pub fn set_key_set(&self, keys: KeySet) {
-        self.keys.store(keys.0, Ordering::Relaxed);
-    }
-
-    /// Adds or removes keys: the conjugate and negative bits, Python keys.
-    pub fn set_keys(&self, keys: KeySet, present: bool) {
-        if present {
-            self.keys.fetch_or(keys.0, Ordering::Relaxed);
-        } else {
-            self.keys.fetch_and(!(keys.0 & !0xFFFF), Ordering::Relaxed);
-        }
-    }
-
-    /// The layout, which follows from the keys.
-    #[inline]
-    pub fn layout(&self) -> Layout {
-        if self.info().has(Info::POLICY)
-            && let Some(layout) = self.ask_policy(|policy| policy.layout())
-        {
-            return layout;
-        }
-        let keys = self.key_set();
-        if !keys.has_any(NOT_STRIDED) {
-            Layout::Strided
-        } else if keys.has(DispatchKey::Sparse) {
-            Layout::Sparse
-        } else if keys.has(DispatchKey::SparseCsr) {
-            Layout::SparseCsr
-        } else if keys.has(DispatchKey::MkldnnCPU) {
-            Layout::Mkldnn
-        } else {
-            Layout::Jagged
-        }
-    }
-
-    /// Whether this is not the undefined tensor.
-    #[inline]
-    pub fn defined(&self) -> bool {
-        !ptr::eq(self, &UNDEFINED)
-    }
-
-    /// Whether the elements lie densely in the order of the last dimension first.
-    #[inline]
-    pub fn is_contiguous(&self) -> bool {
-        self.info().has(Info::CONTIGUOUS)
-    }
-
-    /// Whether the elements lie densely in the order of a memory format.
-    pub fn is_contiguous_for(&self, format: MemoryFormat) -> bool {
-        self.info().has(match format {
-            MemoryFormat::Contiguous | MemoryFormat::Preserve => Info::CONTIGUOUS,
-            MemoryFormat::ChannelsLast => Info::CHANNELS_LAST_CONTIGUOUS,
-            MemoryFormat::ChannelsLast3d => Info::CHANNELS_LAST_3D_CONTIGUOUS,
-        })
-    }
-
-    /// Whether the strides order the dimensions as a channels-last format does, gaps allowed.
-    pub fn is_strides_like(&self, format: MemoryFormat) -> bool {
-        match format {
-            MemoryFormat::ChannelsLast => self.info().has(Info::CHANNELS_LAST),
-            MemoryFormat::ChannelsLast3d => self.info().has(Info::CHANNELS_LAST_3D),
-            _ => false,
-        }
-    }
-
-    /// Whether the elements fill a block of memory without gaps and without sharing, in any order.
-    #[inline]
-    pub fn is_non_overlapping_and_dense(&self) -> bool {
-        self.info().has(Info::DENSE)
-    }
-
-    /// The memory format that results of this tensor should have.
-    pub fn suggest_memory_format(&self) -> MemoryFormat {
-        let info = self.info();
-        if info.has(Info::CHANNELS_LAST) {
-            MemoryFormat::ChannelsLast
-        } else if info.has(Info::CHANNELS_LAST_3D) {
-            MemoryFormat::ChannelsLast3d
-        } else {
-            MemoryFormat::Contiguous
-        }
-    }
-
-    /// Whether the tensor was made from a language number and yields to others in promotion.
-    #[inline]
-    pub fn is_wrapped_number(&self) -> bool {
-        self.info().has(Info::WRAPPED_NUMBER)
-    }
-
-    /// Marks a tensor of rank 0 as made from a language number.
-    pub fn set_wrapped_number(&self, wrapped: bool) {
-        debug_assert!(!wrapped || self.dim() == 0);
-        self.set_flag(Info::WRAPPED_NUMBER, wrapped);
-    }
-
-    /// Whether the elements are to be read as their conjugates.
-    #[inline]
-    pub fn is_conj(&self) -> bool {
-        self.key_set().has(DispatchKey::Conjugate)
-    }
-
-    /// Whether the elements are to be read negated.
-    #[inline]
-    pub fn is_neg(&self) -> bool {
-        self.key_set().has(DispatchKey::Negative)
-    }
-
-    /// Whether the tensor was made in inference mode: no recording, no version.
-    #[inline]
-    pub fn is_inference(&self) -> bool {
-        !self.key_set().has_any(AUTOGRAD_KEYS.union(ADINPLACEORVIEW))
-    }
-
-    /// What a factory must be asked for to make a tensor like this.
-    pub fn options(&self) -> TensorOptions {
-        TensorOptions::new().dtype(self.dtype()).device(self.device()).layout(self.layout())
-    }
-
-    /// How often the contents were changed in place.
-    pub fn version(&self) -> Result<u32> {
-        ensure!(!self.is_inference(), Runtime, "Inference tensors do not track version counter.");
-        Ok(self.version.current())
-    }
-
-    /// Counts one change in place.
-    #[inline]
-    pub fn bump_version(&self) {
-        if !self.is_inference() {
-            self.version.bump();
-        }
-    }
-
-    /// The version counter, to share it.
-    pub fn version_counter(&self) -> VersionCounter {
-        if self.is_inference() { VersionCounter::disabled() } else { self.version.get_or_create() }
-    }
-
-    /// Whether writes to one tensor count as changes of the other.
-    pub fn shares_version_with(&self, other: &TensorImpl) -> bool {
-        self.version.shares_with(&other.version)
-    }
-
-    /// Gives a fresh tensor the counter of another one. A counter that is in use stays.
-    pub fn set_version_counter(&self, counter: VersionCounter) -> Result<()> {
-        if !self.version.set_once(counter) {
-            bail!(Internal, "the tensor already has a version counter");
-        }
-        Ok(())
-    }
-
-    /// The autograd state, if there is one.
-    #[inline]
-    pub fn autograd_meta(&self) -> Option<&dyn AutogradMeta> {
-        if self.info.load(Ordering::Acquire) & Info::HAS_AUTOGRAD == 0 {
-            return None;
-        }
-        // SAFETY: the flag is set after the state, which then stays until the tensor dies.
-        Some(unsafe { (*self.autograd_meta.get()).assume_init_ref() }.as_ref())
-    }
-
-    /// The autograd state, made now if there is none.
-    pub fn autograd_meta_or_init(&self) -> &dyn AutogradMeta {
-        loop {
-            if let Some(meta) = self.autograd_meta() {
-                return meta;
-            }
-            self.set_autograd_meta(make_autograd_meta());
-        }
-    }
-
-    /// Installs an autograd state unless there is one. Returns whether it was installed.
-    pub fn set_autograd_meta(&self, meta: Box<dyn AutogradMeta>) -> bool {
-        if !self.defined() {
-            return false;
-        }
-        let _guard = self.shape.lock();
-        if self.info.load(Ordering::Acquire) & Info::HAS_AUTOGRAD != 0 {
-            return false;
-        }
-        // SAFETY: the lock makes this the only writer, and without the flag nobody reads.
-        unsafe { (*self.autograd_meta.get()).write(meta) };
-        self.set_flag(Info::HAS_AUTOGRAD, true);
-        true
-    }
-
-    pub(super) fn extra_cell(&self) -> &ExtraCell {
-        loop {
-            if let Some(cell) = self.extra_cell_opt() {
-                return cell;
-            }
-            let fresh = Box::into_raw(Box::<ExtraCell>::default());
-            let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
-            if self.extra.compare_exchange(ptr::null_mut(), fresh, success, failure).is_err() {
-                // SAFETY: another thread was faster, so `fresh` was not published.
-                drop(unsafe { Box::from_raw(fresh) });
-            }
-        }
-    }
-
-    fn extra_cell_opt(&self) -> Option<&ExtraCell> {
-        // SAFETY: set once, freed with the tensor.
-        unsafe { self.extra.load(Ordering::Acquire).as_ref() }
-    }
-
-    /// A copy of the rare properties, if there are any.
-    pub fn extra_meta(&self) -> Option<ExtraMeta> {
-        self.extra_cell_opt().map(|cell| cell.parts().clone())
-    }
-
-    /// Changes the rare properties. The closure must not use the tensor.
-    pub fn update_extra_meta(&self, change: impl FnOnce(&mut ExtraMeta)) {
-        let old = {
-            let mut parts = self.extra_cell().parts();
-            let old = parts.clone();
-            change(&mut parts);
-            let throws = parts.data_ptr_error.is_some() || parts.storage_error.is_some();
-            self.set_flag(Info::STORAGE_THROWS, throws);
-            self.set_flag(Info::SYMBOLIC, parts.symbolic_shape.is_some());
-            old
-        };
-        // Dropped without the lock: a part may run foreign code.
-        drop(old);
-    }
-
-    /// The names of the dimensions, `None` if none is named.
-    pub fn names(&self) -> Option<Box<[Option<Arc<str>>]>> {
-        self.extra_cell_opt()?.parts().names.clone()
-    }
-
-    /// Whether there is a storage.
-    #[inline]
-    pub fn has_storage(&self) -> bool {
-        !self.storage.load(Ordering::Relaxed).is_null()
-    }
-
-    /// The storage, if there is one.
-    #[inline]
-    pub fn storage_opt(&self) -> Option<Storage> {
-        with_published(&self.storage, Storage::from_ref)
-    }
-
-    /// The handle, for who enters the storage.
-    #[inline(always)]
-    pub(crate) fn storage_source(&self) -> &AtomicPtr<StorageImpl> {
-        &self.storage
-    }
-
-    /// The storage.
-    pub fn storage(&self) -> Result<Storage> {
-        if self.info().has(Info::STORAGE_THROWS) {
-            self.check_storage_allowed()?;
-        }
-        self.storage_opt().ok_or_else(|| self.no_storage())
-    }
-
-    #[cold]
-    fn check_storage_allowed(&self) -> Result<()> {
-        match self.extra_meta().and_then(|extra| extra.storage_error) {
-            Some(message) => Err(err!(NotImplemented, "{message}")),
-            None => Ok(()),
-        }
-    }
-
-    #[cold]
-    fn no_storage(&self) -> crate::Error {
-        let kind = if self.defined() { self.layout().name() } else { "an undefined" };
-        err!(NotImplemented, "Cannot access storage of {kind} tensor")
-    }
-
-    /// The address of the element with all indices zero; null if there is no data.
-    ///
-    /// Reading or writing through it is sound only while the storage's access is held; see
-    /// [`crate::access`].
-    #[inline]
-    pub fn data_ptr(&self) -> *mut u8 {
-        if self.numel() == 0 {
-            return ptr::null_mut();
-        }
-        let base = with_published(&self.storage, StorageImpl::data_ptr).unwrap_or(ptr::null_mut());
-        if base.is_null() {
-            return base;
-        }
-        base.wrapping_offset(self.storage_offset() as isize * self.itemsize() as isize)
-    }
-
-    /// A number that identifies the storage while it lives; 0 if there is none.
-    #[inline]
-    pub fn storage_key(&self) -> usize {
-        self.storage.load(Ordering::Relaxed).addr()
-    }
-
-    /// Whether sizes, strides and storage may be changed in place.
-    pub fn allows_metadata_change(&self) -> bool {
-        !self.info().has(Info::METADATA_FIXED)
-    }
-
-    /// Allows or forbids changing sizes, strides and storage in place.
-    pub fn set_allow_metadata_change(&self, allowed: bool) {
-        self.set_flag(Info::METADATA_FIXED, !allowed);
-    }
-
     pub(super) fn check_metadata_change(&self, operation: &str) -> Result<()> {
         ensure!(
             self.allows_metadata_change(),
@@ -715,13 +289,6 @@ impl TensorImpl {
         }
     }
 }
-
-const NOT_STRIDED: KeySet = KeySet::of(&[
-    DispatchKey::Sparse,
-    DispatchKey::SparseCsr,
-    DispatchKey::MkldnnCPU,
-    DispatchKey::NestedTensor,
-]);
 
 /// Adds to the keys of a fresh tensor what its backend and the present mode imply.
 pub(super) fn extend_keys(keys: KeySet) -> KeySet {

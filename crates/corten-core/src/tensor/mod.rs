@@ -1,5 +1,6 @@
 //! Tensors without operators: the object, the handle and everything that hangs off them.
 
+mod accessors;
 mod autograd_meta;
 mod base;
 mod copy;
