@@ -2,7 +2,7 @@
 
 use crate::backward::Backward;
 use crate::graph;
-use crate::meta::{self, Meta};
+use crate::meta::{self, GradDType, Meta};
 use crate::node::{Body, Grads, InputMetadata, Node, NodeBody};
 use corten_core::{Layout, MemoryFormat, Result, bail};
 use corten_ops::{Tensor, op};
@@ -24,7 +24,13 @@ impl AccumulateGrad {
         let body = Self { variable: variable.clone(), turn: Mutex::new(()) };
         // The highest number: a gradient is accumulated as soon as it is complete.
         let mut node = Node::with_body(Body::Custom(Box::new(body)), u64::MAX);
-        node.inputs.push(InputMetadata::of(variable));
+        let mut metadata = InputMetadata::of(variable);
+        match meta::get(variable).map(Meta::grad_dtype) {
+            Some(GradDType::Fixed(dtype)) => metadata.dtype = dtype,
+            Some(GradDType::Any) => metadata.any_dtype = true,
+            _ => {}
+        }
+        node.inputs.push(metadata);
         Arc::new(node)
     }
 

@@ -12,6 +12,7 @@ mod checkpoint;
 pub mod engine;
 pub mod formulas;
 pub mod function;
+pub mod functional;
 #[allow(missing_docs, clippy::all, unreachable_pub, unused)]
 mod generated {
     include!(concat!(env!("OUT_DIR"), "/generated.rs"));

@@ -5,11 +5,11 @@ use crate::graph;
 use crate::node::NodeDef;
 use crate::record;
 use crate::tensor_ext::detach_in_place;
-use corten_core::{BelowADInplaceOrViewGuard, MemoryFormat, Result, Storage, bail};
+use corten_core::{BelowADInplaceOrViewGuard, Device, MemoryFormat, Result, Storage, bail};
 use corten_ops::{Tensor, op};
 
 static COPY: NodeDef =
-    NodeDef { name: "CopyBackwards", saved: &[], outputs: 1, backward: copy_backward };
+    NodeDef { name: "CopyBackwards", saved: &["device"], outputs: 1, backward: copy_backward };
 
 fn copy_backward<'a>(ctx: &Backward<'a>, grads: &[Tensor]) -> Result<Gradients<'a>> {
     let mut out = Gradients::new(ctx);
@@ -17,8 +17,12 @@ fn copy_backward<'a>(ctx: &Backward<'a>, grads: &[Tensor]) -> Result<Gradients<'
         out.set(0, op::zeros_like(&grads[0], None, None, None, None, None)?);
     }
     if ctx.needs(1) {
-        // The engine sums what was broadcast and casts to the source's dtype and device.
-        out.set(1, grads[0].clone());
+        // The engine sums what was broadcast and casts to the source's dtype.
+        let grad = &grads[0];
+        out.set(1, match ctx.value::<Option<Device>>(0)? {
+            Some(device) => op::to_device(grad, device, grad.dtype(), false, false, None)?,
+            None => grad.clone(),
+        });
     }
     Ok(out)
 }
@@ -28,7 +32,11 @@ fn copy_backward<'a>(ctx: &Backward<'a>, grads: &[Tensor]) -> Result<Gradients<'
 /// # Errors
 /// For in-place writes that cannot be recorded, and those of the copy.
 pub fn copy_(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor> {
-    let recorded = record::begin_inplace(&COPY, &[self_.into(), src.into()], &[self_])?;
+    let mut recorded = record::begin_inplace(&COPY, &[self_.into(), src.into()], &[self_])?;
+    if let Some(recorded) = &mut recorded {
+        let device = src.device();
+        recorded.value(Some(device).filter(|device| *device != self_.device()));
+    }
     {
         let _below = BelowADInplaceOrViewGuard::new();
         op::copy_(self_, src, non_blocking)?;

@@ -110,6 +110,8 @@ pub struct InputMetadata {
     pub layout: Layout,
     /// The device.
     pub device: Device,
+    /// Whether gradients keep the dtype in which they arrive.
+    pub any_dtype: bool,
 }
 
 impl InputMetadata {
@@ -123,6 +125,7 @@ impl InputMetadata {
             dtype: tensor.dtype(),
             layout: tensor.layout(),
             device: tensor.device(),
+            any_dtype: false,
         }
     }
 
@@ -133,6 +136,7 @@ impl InputMetadata {
             dtype: DType::Undefined,
             layout: Layout::Strided,
             device: Device::CPU,
+            any_dtype: false,
         }
     }
 
@@ -381,6 +385,15 @@ impl Node {
                 body.apply(ctx, grads)
             }
         }
+    }
+
+    /// Runs the backward function alone: no hooks, no checks, nothing is freed.
+    ///
+    /// # Errors
+    /// Those of the function.
+    pub fn call(self: &Arc<Self>, grads: Grads) -> Result<Grads> {
+        let needs = self.edges.iter().map(Edge::is_valid).collect();
+        self.apply(&Backward::new(self, needs), grads)
     }
 
     /// Frees what was saved: a second backward pass through this node fails then.

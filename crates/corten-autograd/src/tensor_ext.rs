@@ -237,7 +237,10 @@ impl Autograd for Tensor {
                 grad.dtype().type_name()
             );
         }
-        meta::get_or_init(self)?.set_grad_dtype(dtype);
+        let meta = meta::get_or_init(self)?;
+        meta.set_grad_dtype(dtype);
+        // The accumulator has the old dtype in mind.
+        meta.set_accumulator(std::sync::Weak::new());
         Ok(())
     }
 }

@@ -316,17 +316,17 @@ fn backward_within_backward() {
 fn long_chains_are_freed_without_recursion() {
     let x = ones(1);
     let mut y = copy(&x);
-    for _ in 0..1_000_000 {
+    for _ in 0..200_000 {
         y = op::neg(&y).unwrap();
     }
     drop(y);
     let mut y = copy(&x);
-    for _ in 0..100_000 {
+    for _ in 0..50_000 {
         // Saves its input: the chain also hangs together through saved tensors.
         y = op::mul_tensor(&y, &y).unwrap();
     }
     y.backward().unwrap();
-    assert!(list(&x.grad().unwrap())[0].is_finite() || true);
+    assert!(x.grad().is_some());
 }
 
 #[test]

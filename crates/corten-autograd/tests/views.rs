@@ -131,7 +131,7 @@ fn views_of_views_written_to() {
     let y = copy(&x);
     let t = op::t(&y).unwrap();
     let row = op::select_int(&t, 0, 1).unwrap();
-    op::mul__tensor(&row, &op::select_int(&y, 0, 0).unwrap().detach().unwrap()).unwrap();
+    op::mul__tensor(&row, &copy(&op::select_int(&y, 0, 0).unwrap().detach().unwrap())).unwrap();
     // y = [[1, 2*1], [3, 4*2]]
     assert_eq!(list(&y), [1.0, 2.0, 3.0, 8.0]);
     sum(&t).backward().unwrap();

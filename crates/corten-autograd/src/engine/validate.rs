@@ -47,7 +47,7 @@ fn validate(metadata: &InputMetadata, grad: &mut Tensor, nr: usize, function: &s
         }
         *grad = sum_to(grad, &metadata.sizes)?;
     }
-    if grad.dtype() != metadata.dtype {
+    if grad.dtype() != metadata.dtype && !metadata.any_dtype {
         *grad = cast(grad, metadata)?;
     }
     if grad.device() != metadata.device {

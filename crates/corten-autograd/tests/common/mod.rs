@@ -6,6 +6,7 @@ use corten_core::{DType, Reader, Result, TensorBase, TensorOptions, Writer};
 use corten_ops::{Tensor, op};
 
 pub fn init() {
+    corten_ops::init();
     corten_cpu::init().expect("kernels");
     corten_autograd::init().expect("autograd");
 }

@@ -128,6 +128,7 @@ impl Sampler {
         Ok(match ty {
             Type::Base(BaseType::Tensor) => self.tensor(&[2, 3], 0.15, 0.95)?.into(),
             Type::Base(BaseType::Scalar) => Scalar::Float(0.7).into(),
+            Type::Base(BaseType::ScalarType) => DType::Float64.into(),
             Type::Base(BaseType::Int | BaseType::SymInt) => 1_i64.into(),
             Type::Base(BaseType::Float) => 0.3.into(),
             Type::Base(BaseType::Bool) => false.into(),
@@ -184,7 +185,7 @@ impl Sampler {
     /// `f2x3` a tensor, `f2x3:-1:1` with values in that range, `=1,2,0` a vector of these values,
     /// `i=0,2` integers, `i2x2=0,1,1,0` with a shape, `b=1,0,1` a mask, `l(f2,f3)` a list,
     /// `o(_,i=0)` a list with gaps, `[1,2]` integers, `"sum"` a string, `true`, `3`, `0.5`, `_`
-    /// nothing, `name:…` an argument by name.
+    /// nothing, `name:…` an argument by name. `c…` is a tensor without gradient.
     pub fn from_text(&self, op: &'static dyn AnyOp, text: &str) -> Result<Call> {
         let declared = &op.schema().arguments;
         let mut given: Vec<Option<IValue>> = declared.iter().map(|_| None).collect();
@@ -231,6 +232,9 @@ impl Sampler {
         if let "true" | "false" = word {
             return Ok((word == "true").into());
         }
+        if word == "float64" {
+            return Ok(DType::Float64.into());
+        }
         if let Ok(number) = word.parse::<i64>() {
             let float = matches!(ty, Type::Base(BaseType::Float));
             return Ok(if float { (number as f64).into() } else { number.into() });
@@ -248,11 +252,12 @@ impl Sampler {
         if word == "_" {
             return Ok(None);
         }
-        let kind = &word[..1];
-        let (shape, rest) = match word.find(['=', ':']) {
-            Some(at) => (&word[kind.len().min(at)..at], &word[at..]),
-            None => (&word[1..], ""),
+        // A leading `=` is a tensor of the sampled kind.
+        let (kind, word) = match word.strip_prefix('=') {
+            Some(_) => ("f", word),
+            None => word.split_at(1),
         };
+        let (shape, rest) = word.split_at(word.find(['=', ':']).unwrap_or(word.len()));
         let parse = |text: &str| {
             text.parse::<f64>().map_err(|error| err!(Value, "{text:?} in {word}: {error}"))
         };
@@ -263,12 +268,16 @@ impl Sampler {
             return self.tensor(&sizes, parse(low)?, parse(high)?).map(Some);
         }
         let Some(list) = rest.strip_prefix('=') else {
-            return self.tensor(&sizes, 0.15, 0.95).map(Some);
+            let tensor = self.tensor(&sizes, 0.15, 0.95)?;
+            return if kind == "c" { op::detach(&tensor).map(Some) } else { Ok(Some(tensor)) };
         };
         let values = list.split(',').filter(|s| !s.is_empty()).map(parse).collect::<Result<Vec<_>>>()?;
-        let scalar = shape.is_empty() && kind == "s";
-        if sizes.is_empty() && !scalar {
+        // `cs=4` is of rank 0, `c=4` a vector.
+        if shape != "s" && sizes.is_empty() {
             sizes = vec![values.len() as i64];
+        }
+        if shape == "s" {
+            sizes.clear();
         }
         Ok(Some(match kind {
             "i" => plain(DType::Int64, &sizes, &values)?,
