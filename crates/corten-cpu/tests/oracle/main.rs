@@ -3,6 +3,8 @@
 //! which also says how a call is written.
 
 mod close;
+mod getitem;
+mod print;
 mod text;
 
 use corten_core::Result;
@@ -17,7 +19,7 @@ struct Miss {
     found: String,
 }
 
-fn check_family(family: &str, same: fn(&str, &str) -> bool) {
+fn check_family(family: &str, run: fn(&str) -> String, same: fn(&str, &str) -> bool) {
     corten_ops::init();
     corten_cpu::init().unwrap();
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -61,9 +63,7 @@ fn run(call: &str) -> String {
                 several => format!("( {} )", several.join(" ")),
             }
         }
-        Err(error) => {
-            format!("!{:?} {}", error.kind(), error.message().replace('\n', "\\n"))
-        }
+        Err(error) => text::failure(&error),
     }
 }
 
@@ -92,10 +92,20 @@ macro_rules! families {
     ($same:path: $($name:ident)+) => {$(
         #[test]
         fn $name() {
-            check_family(stringify!($name), $same);
+            check_family(stringify!($name), run, $same);
         }
     )+};
 }
 
 families! { text::same: view factory copy index combine }
 families! { close::same: matmul conv pool norm softmax loss embedding attention }
+
+#[test]
+fn indexing() {
+    check_family("getitem", getitem::run, text::same);
+}
+
+#[test]
+fn printing() {
+    check_family("print", print::run, |found, expected| found == expected);
+}
