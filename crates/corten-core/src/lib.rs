@@ -7,6 +7,7 @@ mod data_ptr;
 mod device;
 mod dtype;
 mod error;
+mod fork;
 pub mod generator;
 pub mod geometry;
 pub mod keys;

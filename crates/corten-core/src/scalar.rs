@@ -149,7 +149,11 @@ impl Scalar {
             Self::Bool(_) => false,
             Self::Int(value) => !(min..=max).contains(&i128::from(value)),
             Self::UInt(value) => i128::from(value) > max,
-            Self::Float(value) => !(value >= min as f64 && value <= max as f64),
+            // The fraction is cut off before the check above, not below; nothing negative wraps.
+            Self::Float(value) => {
+                let min = if to.is_signed() { min as f64 } else { 0.0 };
+                !(value >= min && value < (max + 1) as f64)
+            }
             Self::Complex(z) => z.im != 0.0 || Self::Float(z.re).overflows_integer(to),
         }
     }

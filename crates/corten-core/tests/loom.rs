@@ -2,7 +2,7 @@
 //!
 //! `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=3 cargo test -p corten-core --release --test loom`
 #![cfg(loom)]
-#![allow(dead_code, unreachable_pub)]
+#![allow(clippy::unwrap_used, dead_code, unreachable_pub)]
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;

@@ -1,4 +1,5 @@
 //! Fast algorithms against naive twins, on random input.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::too_many_lines)]
 
 use corten_core::geometry::*;
 use corten_core::*;

@@ -14,7 +14,7 @@ mod set;
 pub(crate) use enter::{Hold, with_published};
 pub use guard::{Reader, Writer};
 pub(crate) use protocol::AccessState;
-pub(crate) use record::{retire, slots};
+pub(crate) use record::{lock_for_fork, retire, slots, withdraw_other_threads};
 pub use set::{AccessSet, Holds};
 
 /// What an operand is used for.

@@ -81,6 +81,19 @@ impl Slots {
         unsafe { &*chunk }
     }
 
+    /// Frees all entries; only for threads that no longer exist.
+    pub(crate) fn clear(&self) {
+        for entry in &self.entries {
+            entry.store(0, Ordering::Relaxed);
+        }
+        self.set_top(0);
+        let more = self.more.load(Ordering::Acquire);
+        if !more.is_null() {
+            // SAFETY: chunks are never freed.
+            unsafe { &*more }.clear();
+        }
+    }
+
     /// Calls `see` with every entry for `key`. Any thread may ask.
     pub(crate) fn for_each(&self, key: usize, see: &mut dyn FnMut(usize)) {
         for entry in &self.entries {

@@ -128,6 +128,22 @@ fn lock_retired() -> std::sync::MutexGuard<'static, Vec<Storage>> {
     RETIRED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
+/// Takes the lock of the parked storages.
+pub(crate) fn lock_for_fork(guards: &mut Vec<Box<dyn std::any::Any>>) {
+    guards.push(Box::new(lock_retired()));
+}
+
+/// Clears the slots of all other threads, which are gone after a fork. Accesses that they had
+/// counted in a storage stay: whether such a thread was inside or waiting cannot be told.
+pub(crate) fn withdraw_other_threads() {
+    for record in all() {
+        if !CURRENT.get().is_some_and(|mine| ptr::eq(mine, record)) {
+            record.slots.clear();
+            record.used.store(false, Ordering::Release);
+        }
+    }
+}
+
 /// Whether any thread has a slot for the storage.
 fn is_published(storage: &Storage) -> bool {
     let mine = slots();

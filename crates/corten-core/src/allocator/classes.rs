@@ -56,7 +56,7 @@ mod tests {
             let class = of(nbytes);
             assert!(size(class) >= nbytes, "{nbytes}");
             assert!(class == 0 || size(class - 1) < nbytes, "{nbytes}");
-            assert!(size(class) % 64 == 0);
+            assert!(size(class).is_multiple_of(64));
         }
     }
 }

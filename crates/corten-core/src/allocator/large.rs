@@ -29,6 +29,11 @@ fn table() -> MutexGuard<'static, Table> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Takes the lock of the table.
+pub(super) fn lock_for_fork(guards: &mut Vec<Box<dyn std::any::Any>>) {
+    guards.push(Box::new(table()));
+}
+
 /// Sizes are rounded to eighths of a power of two, so that requests that differ a little share
 /// blocks. Untouched pages cost nothing.
 fn round(nbytes: usize) -> Option<usize> {

@@ -196,6 +196,13 @@ fn central(class: usize) -> MutexGuard<'static, List> {
     CENTRAL[class].lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Takes the lock of every central list.
+pub(super) fn lock_for_fork(guards: &mut Vec<Box<dyn std::any::Any>>) {
+    for class in 0..classes::COUNT {
+        guards.push(Box::new(central(class)));
+    }
+}
+
 /// Bytes in the central lists.
 pub(super) fn central_bytes() -> usize {
     CENTRAL_BYTES.load(Ordering::Relaxed)

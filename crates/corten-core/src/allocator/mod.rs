@@ -110,6 +110,13 @@ fn not_set(device_type: DeviceType) -> Error {
     err!(Runtime, "Allocator for {device_type} is not set.")
 }
 
+/// Takes every lock of the CPU allocator.
+pub(crate) fn lock_for_fork(guards: &mut Vec<Box<dyn std::any::Any>>) {
+    local::lock_for_fork(guards);
+    large::lock_for_fork(guards);
+    stats::lock_for_fork(guards);
+}
+
 /// Gives out null pointers: meta tensors have sizes but no data.
 struct MetaAllocator;
 

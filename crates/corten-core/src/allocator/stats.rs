@@ -95,8 +95,14 @@ fn ledger() -> MutexGuard<'static, Ledger> {
     LEDGER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Takes the lock of the ledger.
+pub(super) fn lock_for_fork(guards: &mut Vec<Box<dyn std::any::Any>>) {
+    guards.push(Box::new(ledger()));
+}
+
 /// Counters for a new thread: those of one that has ended, or new ones.
 pub(super) fn enlist() -> &'static Counters {
+    crate::fork::prepare_for_forks();
     let mut ledger = ledger();
     if let Some(counters) = ledger.idle.pop() {
         return counters;
