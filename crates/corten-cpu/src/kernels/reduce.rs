@@ -50,13 +50,14 @@ fn sum_with(iter: &mut TensorIterator, skip_nan: bool) -> Result<()> {
 
 /// Sums of 16-bit numbers over several dimensions keep their partial results in `f32`.
 fn sum_half(iter: &mut TensorIterator, skip_nan: bool) -> Result<()> {
+    // The output is held by one walk at a time.
+    iter.finish()?;
     let single = |tensor: &Tensor| op::to_dtype(tensor, DType::Float32, false, false, None);
     let (input, output) = (single(iter.input(0))?, single(iter.tensor(0))?);
     let config = TensorIteratorConfig::reduction().add_output(Some(&output));
     let mut wide = config.add_input(&input).build()?;
     cascade::sum(&mut wide, skip_nan)?;
     wide.finish()?;
-    iter.finish()?;
     op::copy_(iter.tensor(0), &output, false)?;
     Ok(())
 }

@@ -307,5 +307,6 @@ pub(crate) fn fmod<V: Single>(x: V, y: V) -> V {
 fn rest_of_division<D: Real<Elem = f64>>(x: D, y: D) -> (D, D::Mask) {
     let quotient = x / y;
     let rest = quotient.trunc().neg_mul_add(y, x);
-    (rest, !quotient.abs().lt(D::of((1u32 << 28) as f64)))
+    let exact = quotient.abs().lt(D::of((1u32 << 28) as f64)) & y.abs().lt(D::of(f64::INFINITY));
+    (rest, !exact)
 }

@@ -31,6 +31,9 @@ pub(crate) mod sse2;
 
 pub(crate) mod convert;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use lanes::Lanes;
 pub use level::{Level, level};
 pub use real::MaskBits;
