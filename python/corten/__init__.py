@@ -11,19 +11,27 @@ import importlib as _importlib
 from corten import _C
 
 
+#: Functions of ``corten.functional``: operators with more freedom in their arguments.
+_FUNCTIONAL = frozenset((
+    "align_tensors", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes",
+    "broadcast_tensors", "cartesian_prod", "cdist", "chain_matmul", "einsum", "istft", "lu",
+    "meshgrid", "norm", "split", "stft", "tensordot", "unique", "unique_consecutive",
+    "unravel_index",
+))
+
+
 def _bind():
     """Fills the namespace: what is written by hand goes before the registry's functions."""
     names = globals()
-    for name, value in vars(_C).items():
-        if not name.startswith("_"):
-            names.setdefault(name, value)
-    for name, value in vars(_C._functions).items():
-        if not name.startswith("_"):
-            names.setdefault(name, value)
+    for space in (vars(_C), vars(_C._functions)):
+        for name, value in space.items():
+            if not name.startswith("_") and name not in _FUNCTIONAL:
+                names.setdefault(name, value)
 
 
 _bind()
 __version__ = _C.__version__
+_mkldnn = _C._mkldnn
 
 from corten import _tensor as _tensor  # noqa: E402
 from corten._constants import *  # noqa: E402, F403
@@ -59,12 +67,6 @@ _LAZY = {
 }
 
 
-def _functional_names():
-    from corten import functional
-
-    return functional.__all__
-
-
 def __getattr__(name):
     if name in _SUBMODULES:
         try:
@@ -82,15 +84,16 @@ def __getattr__(name):
         if name in _legacy.__all__:
             globals()[name] = value = getattr(_legacy, name)
             return value
-    elif not name.startswith("__") and name in _functional_names():
+    elif name in _FUNCTIONAL:
         from corten import functional
 
-        globals()[name] = value = getattr(functional, name)
-        return value
+        if name in functional.__all__:
+            globals()[name] = value = getattr(functional, name)
+            return value
     elif name.startswith("_") and hasattr(_C._functions, name):
         return getattr(_C._functions, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__():
-    return sorted({*globals(), *_SUBMODULES, *_LAZY, *_functional_names()})
+    return sorted({*globals(), *_SUBMODULES, *_LAZY, *_FUNCTIONAL})

@@ -4,7 +4,7 @@ use crate::api::{self, BackwardOptions};
 use crate::graph;
 use crate::modes::no_grad;
 use crate::tensor_ext::Autograd;
-use corten_core::{Complex, DType, Reader, Result, TensorOptions, Writer, bail, ensure};
+use corten_core::{Complex, DType, GradModeGuard, Reader, Result, TensorOptions, Writer, bail, ensure};
 use corten_ops::{Tensor, op};
 
 /// The tolerances of a check.
@@ -76,7 +76,13 @@ pub fn gradgradcheck(
     let wanted: Vec<usize> = (0..count).filter(|&i| graph::requires_grad(&inputs[i])).collect();
     let gradient = |all: &[Tensor]| {
         let (inputs, grads) = all.split_at(count);
-        let outputs = function(inputs)?;
+        let mut inputs = inputs.to_vec();
+        for &index in wanted.iter().filter(|_| !corten_core::grad_mode_enabled()) {
+            // The difference quotient evaluates without recording; the gradient needs a record.
+            inputs[index] = graph::detached_alias(&inputs[index])?.requires_grad_(true)?;
+        }
+        let _mode = GradModeGuard::new(true);
+        let outputs = function(&inputs)?;
         let outputs: Vec<Tensor> = kept.iter().map(|&index| outputs[index].clone()).collect();
         let wanted: Vec<Tensor> = wanted.iter().map(|&index| inputs[index].clone()).collect();
         let grads: Vec<_> = grads.iter().cloned().map(Some).collect();

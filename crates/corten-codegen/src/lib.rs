@@ -12,8 +12,6 @@ pub mod emit;
 #[cfg(feature = "generate")]
 pub mod formula;
 #[cfg(feature = "generate")]
-mod incomplete;
-#[cfg(feature = "generate")]
 pub mod registry;
 #[cfg(feature = "generate")]
 pub mod rust;

@@ -21,7 +21,7 @@ pub mod registry;
 mod stub;
 mod tensor;
 
-#[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, unreachable_pub, unused)]
+#[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, unreachable_pub, unused, nonstandard_style)]
 mod generated {
     include!(concat!(env!("OUT_DIR"), "/generated.rs"));
 }
@@ -44,4 +44,5 @@ pub fn init() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(generated::register);
     dispatch::install_default_fallbacks();
+    any::lazy::register();
 }

@@ -37,6 +37,7 @@ pub unsafe extern "C" fn PyInit__C() -> *mut ffi::PyObject {
         py::call::install_panic_hook();
         py::gil::init();
         warnings::init();
+        corten::init()?;
         let module = create()?;
         fill(&module)?;
         Ok(module)

@@ -3,6 +3,7 @@
 use crate::args::parser;
 use crate::py::errors::{attribute_error, type_error};
 use crate::py::{Args, Obj, Py, ffi, method, name};
+use crate::types::structseq;
 use corten_ops::{AnyOp, Gradient, OpKind, registry};
 
 /// The functions of the module.
@@ -22,7 +23,37 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
             Obj::str_from(&format!("{}::{}", def.namespace, def.schema))
         }),
         method!("_op_call", call),
+        method!("_result_names", |_m: &Obj, _a: Args<'_>| {
+            let named = registry::all().into_iter().filter(|op| !result_fields(*op).is_empty());
+            Obj::list(named.map(|op| Obj::str_from(&result_name(op))))
+        }),
+        method!("_result_fields", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("_result_fields(str name)").parse(None, args)?;
+            let wanted = bound.str(0)?;
+            let op = registry::all()
+                .into_iter()
+                .find(|op| !result_fields(*op).is_empty() && result_name(*op) == wanted);
+            let fields = op.map(result_fields).unwrap_or_default();
+            Obj::list(fields.iter().map(|field| Obj::str_from(field)))
+        }),
+        method!("_result_type", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("_result_type(str name, any fields)").parse(None, args)?;
+            let fields = bound.object(1)?.items()?;
+            let fields = fields.iter().map(Obj::as_str).collect::<Py<Vec<&str>>>()?;
+            Ok(structseq::type_for(bound.str(0)?, &fields)?.obj())
+        }),
     ]
+}
+
+/// The names of an operator's results, where it has several with names.
+fn result_fields(op: &'static dyn AnyOp) -> Vec<String> {
+    crate::functions::result_names(op.def().schema)
+}
+
+/// The name of the class of an operator's results.
+fn result_name(op: &'static dyn AnyOp) -> String {
+    let def = op.def();
+    if def.kind == OpKind::Out { format!("{}_out", def.name) } else { def.name.to_owned() }
 }
 
 fn find(name: &str) -> Py<&'static dyn AnyOp> {

@@ -264,6 +264,10 @@ pub(crate) fn add_to(module: &Obj) -> Py<()> {
 
 /// The object of a storage.
 pub(crate) fn wrap(storage: &Storage) -> Py<Obj> {
+    if PUBLIC.load(Ordering::Relaxed).is_null() {
+        // The module registers its class when it is loaded.
+        crate::py::convert::import(crate::py::name!("corten.storage"))?;
+    }
     let public = PUBLIC.load(Ordering::Relaxed);
     let value = PyStorage(storage.clone());
     if public.is_null() { instance(value) } else { instance_of(public, value) }

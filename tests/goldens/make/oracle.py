@@ -164,7 +164,7 @@ def line(name, args):
     args = list(args)
     for formal in op._schema.arguments[len(args):]:
         default = formal.default_value
-        if "MemoryFormat" in str(formal.type) and isinstance(default, int):
+        if formal.name == "memory_format" and isinstance(default, int):
             default = [k for k, v in FORMATS.items() if v == default][0]
         if formal.name == "dtype" and isinstance(default, int):
             default = [k for k, v in NUMBERS.items() if v == default][0]

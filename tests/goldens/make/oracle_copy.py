@@ -42,7 +42,7 @@ def resize(m):
 
 
 def set_offset(m):
-    t, source = m.tensor(dtype=torch.float32), m.tensor(dtype=torch.float32)
+    t, source = m.tensor(dtype=torch.float32), m.tensor([4, 2], torch.float32, plain=m.rng.random() < 0.8)
     sizes = m.sizes(m.rng.randint(0, 2), high=2)
     strides = m.rng.choice(([], [1] * len(sizes), [1]))
     return [t, source, m.rng.choice((0, 0, -1)), sizes, strides]

@@ -14,8 +14,8 @@ def indices(m, count, bad=0.06):
         total *= size
     values = [m.rng.randrange(count) for _ in range(total)]
     if values and m.rng.random() < bad:
-        values[-1] = m.rng.choice((count, -1))
-    dtype = m.rng.choice((torch.int64, torch.int64, torch.int32, torch.int16))
+        values[-1] = count
+    dtype = m.rng.choice((torch.int64, torch.int64, torch.int64, torch.int32, torch.int32, torch.int16))
     return torch.tensor(values, dtype=dtype).reshape(sizes)
 
 

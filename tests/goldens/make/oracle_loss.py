@@ -58,6 +58,7 @@ def nll_nd(m):
 def nll_backward(forward, op):
     def generate(m):
         x, target, weight, kind, ignored = forward(m)
+        x = x.contiguous().clone()
         out, total = op(x, target, weight, kind, ignored)
         return [m.tensor(out.shape, x.dtype), x, target, weight, kind, ignored, total]
     return generate

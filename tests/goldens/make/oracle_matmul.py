@@ -90,8 +90,8 @@ def addbmm(m):
 
 
 def addr(m):
-    a, b = size(m), size(m)
-    x, y, z = tensors(m, start(m, (a, b)), (a,), (b,))
+    a, b = m.rng.randint(2, 5), m.rng.randint(2, 5)
+    x, y, z = tensors(m, (a, b), (a,), (b,))
     return [x, y, z, *factors(m, y.dtype)]
 
 

@@ -28,7 +28,7 @@ def backward(m):
     sizes = m.sizes()
     dtype = m.dtype(FLOATS)
     grad, out = m.tensor(sizes, dtype), m.tensor(sizes, dtype)
-    return [grad, out, m.dim(len(sizes)), dtype if m.rng.random() < 0.95 else torch.float16]
+    return [grad, out, m.dim(len(sizes)), dtype]
 
 
 def log_backward(m):

@@ -1,7 +1,7 @@
 //! Entering and leaving storages.
 
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use smallvec::SmallVec;
 
@@ -61,8 +61,8 @@ pub(super) struct Entered {
     thread: PhantomData<*mut ()>,
 }
 
-/// The fast road: enters the storages of `wanted` if this thread is inside of nothing yet and each
-/// is biased to it. `None`: the road is not open, and the thread is inside of nothing.
+/// The fast road: enters the storages of `wanted` if this thread is inside of nothing yet and no
+/// storage makes it wait or is biased to another thread. Otherwise the thread is inside of nothing.
 // Everything here stays in registers: no reference to a local may escape into a call.
 #[inline(always)]
 pub(super) fn enter_biased<W: Wanted>(
@@ -83,18 +83,37 @@ pub(super) fn enter_biased<W: Wanted>(
     }
     mine.set_top(wanted.len());
     light_barrier();
-    for (one, &storage) in wanted.iter().zip(&found) {
+    for ((one, entry), &storage) in wanted.iter().zip(entries).zip(&found) {
         let current = one.source().load(Ordering::Acquire).cast_const() == storage;
         // SAFETY: the slot was published before the source still named the storage, so the storage
         // is not dropped before the slot is cleared.
-        let open =
-            current && (storage.is_null() || unsafe { &*storage }.access().is_biased_to(mine));
-        if !open {
+        let inside =
+            current && (storage.is_null() || unsafe { inside_at_once(storage, mine, entry) });
+        if !inside {
             leave_all(mine, 0, wanted.len());
             return None;
         }
     }
     Some((Entered { slots: mine, start: 0, len: wanted.len() as u32, thread: PhantomData }, found))
+}
+
+/// Enters one storage whose slot is published, without waiting.
+///
+/// # Safety
+/// The storage must be alive.
+#[inline(always)]
+unsafe fn inside_at_once(storage: *const StorageImpl, mine: &Slots, entry: &AtomicUsize) -> bool {
+    // SAFETY: passed on to the caller.
+    let access = unsafe { &*storage }.access();
+    if access.is_biased_to(mine) {
+        return true;
+    }
+    let value = entry.load(Ordering::Relaxed);
+    let counted = access.try_enter_counted(value & WRITE != 0);
+    if counted {
+        entry.store(value | COUNTED, Ordering::Relaxed);
+    }
+    counted
 }
 
 /// The slow road: enters the storages of `wanted`, waiting for other threads.
@@ -189,7 +208,7 @@ impl Drop for Entered {
 }
 
 /// Clears a run of slots and leaves the storages that they count in.
-#[cold]
+#[inline(never)]
 fn leave_all(slots: &Slots, start: usize, len: usize) {
     for index in start..start + len {
         let entry = slots.entry(index);
@@ -204,7 +223,7 @@ fn leave_all(slots: &Slots, start: usize, len: usize) {
 }
 
 /// Enters one storage whose slot is published, waiting for other threads.
-fn enter(storage: &StorageImpl, entry: &std::sync::atomic::AtomicUsize, mine: &Slots, flag: usize) {
+fn enter(storage: &StorageImpl, entry: &AtomicUsize, mine: &Slots, flag: usize) {
     let key = key(storage);
     if storage.access().is_biased_to(mine) {
         return;

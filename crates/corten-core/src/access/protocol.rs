@@ -178,6 +178,13 @@ impl AccessState {
         true
     }
 
+    /// As [`try_enter`](Self::try_enter), for a storage that is biased to nobody any more; `false`
+    /// for others.
+    #[inline]
+    pub(crate) fn try_enter_counted(&self, write: bool) -> bool {
+        self.owner.load(Ordering::Acquire) == 0 && self.try_count(write)
+    }
+
     fn end_bias(&self) {
         let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
         let mut owner = self.owner.load(Ordering::Acquire);

@@ -1,8 +1,9 @@
-//! The engines behind [`super::gemm`]: the `gemm` crate for floats and complex numbers, blocks of
-//! `f32` for the half precisions, plain loops for integers.
+//! The engines behind [`super::gemm`]: the `gemm` crates for floats, four real products for complex
+//! numbers, blocks of `f32` for the half precisions, plain loops for integers.
 
 use super::{Factors, Mat, MatMut};
 use corten_core::{Complex, Element, Scalar, bf16, cast, f16};
+use gemm_common::Parallelism;
 
 /// An element type that matrices can be made of.
 pub trait MatElement: Element {
@@ -19,19 +20,19 @@ fn is_zero(factor: Scalar) -> bool {
 }
 
 macro_rules! through_gemm_crate {
-    ($($t:ty),*) => {$(
+    ($($t:ident in $engine:ident),*) => {$(
         impl MatElement for $t {
             fn product(c: MatMut<'_, Self>, a: Mat<'_, Self>, b: Mat<'_, Self>, factors: Factors) {
                 // SAFETY: the matrices lie where their pointers say, `c` shares memory with no
                 // other one, and the shapes fit.
                 unsafe {
-                    gemm::gemm(
+                    $engine::gemm::$t::get_gemm_fn()(
                         c.rows, c.cols, a.cols,
                         c.data, c.col_stride, c.row_stride, !is_zero(factors.beta),
                         a.data, a.col_stride, a.row_stride,
                         b.data, b.col_stride, b.row_stride,
                         Self::from_scalar(factors.beta), Self::from_scalar(factors.alpha),
-                        false, a.conj, b.conj, gemm::Parallelism::None,
+                        false, false, false, Parallelism::None,
                     );
                 }
             }
@@ -44,7 +45,61 @@ macro_rules! through_gemm_crate {
     )*};
 }
 
-through_gemm_crate!(f32, f64, Complex<f32>, Complex<f64>);
+through_gemm_crate!(f32 in gemm_f32, f64 in gemm_f64);
+
+macro_rules! through_real_products {
+    ($($t:ident in $engine:ident),*) => {$(
+        impl MatElement for Complex<$t> {
+            fn product(
+                mut c: MatMut<'_, Self>,
+                a: Mat<'_, Self>,
+                b: Mat<'_, Self>,
+                factors: Factors,
+            ) {
+                let (m, n, k) = (c.rows, c.cols, a.cols);
+                let mut parts = [vec![0 as $t; m * n], vec![0 as $t; m * n]];
+                let part = |matrix: &Mat<'_, Self>, imaginary: bool| {
+                    matrix.data.cast::<$t>().wrapping_add(usize::from(imaginary))
+                };
+                let signs = [if a.conj { -1.0 } else { 1.0 }, if b.conj { -1.0 } else { 1.0 }];
+                // Which parts of both factors are multiplied, where to, and with what sign.
+                let products = [
+                    (false, false, 0, 1.0),
+                    (true, true, 0, -signs[0] * signs[1]),
+                    (false, true, 1, signs[1]),
+                    (true, false, 1, signs[0]),
+                ];
+                for (step, (of_a, of_b, to, sign)) in products.into_iter().enumerate() {
+                    // SAFETY: a complex number is its two parts side by side, so either part of a
+                    // matrix is a real matrix with twice the strides; the sums are dense.
+                    unsafe {
+                        $engine::gemm::$t::get_gemm_fn()(
+                            m, n, k,
+                            parts[to].as_mut_ptr(), 1, n as isize, step % 2 == 1,
+                            part(&a, of_a), 2 * a.col_stride, 2 * a.row_stride,
+                            part(&b, of_b), 2 * b.col_stride, 2 * b.row_stride,
+                            1.0, sign, false, false, false, Parallelism::None,
+                        );
+                    }
+                }
+                let (zero, beta) = (is_zero(factors.beta), Self::from_scalar(factors.beta));
+                let alpha = Self::from_scalar(factors.alpha);
+                c.update(|row, col, old| {
+                    let place = row * n + col;
+                    let product = alpha * Complex::new(parts[0][place], parts[1][place]);
+                    if zero { product } else { beta * old + product }
+                });
+            }
+
+            fn rescale(mut c: MatMut<'_, Self>, beta: Scalar) {
+                let (zero, factor) = (is_zero(beta), Self::from_scalar(beta));
+                c.update(|_, _, old| if zero { Self::default() } else { factor * old });
+            }
+        }
+    )*};
+}
+
+through_real_products!(f32 in gemm_f32, f64 in gemm_f64);
 
 macro_rules! plain_loops {
     ($($t:ty),*) => {$(

@@ -77,9 +77,9 @@ impl Plan {
         let dtype = types.finish()?;
         let first = tensors.iter().position(|tensor| !is_skipped(tensor));
         let Some(first) = first else {
-            let dim = geometry::wrap_dim(dim, 1)?;
+            // Vectors without elements do not look at the dimension.
             let shape = Dims::from_elem(0, 1);
-            return Ok(Self { parts: vec![], shape, dim, dtype, format: MemoryFormat::Contiguous });
+            return Ok(Self { parts: vec![], shape, dim: 0, dtype, format: MemoryFormat::Contiguous });
         };
         let mut shape = tensors[first].sizes();
         let dim = geometry::wrap_dim(dim, shape.len())?;

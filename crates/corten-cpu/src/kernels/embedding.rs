@@ -18,7 +18,7 @@ pub fn embedding(
     _sparse: bool,
 ) -> Result<Tensor> {
     ensure!(weight.dim() == 2, Runtime, "'weight' must be 2-D");
-    let rows = rows_of(indices, "embedding")?;
+    let rows = rows_of(indices, "embedding", 1)?;
     let (count, len) = (weight.sizes()[0], weight.sizes()[1] as usize);
     ensure!(rows.iter().all(|row| (0..count).contains(row)), Index, "index out of range in self");
     let mut sizes = indices.sizes();
@@ -46,7 +46,7 @@ pub fn embedding_dense_backward(
     padding_idx: i64,
     scale_grad_by_freq: bool,
 ) -> Result<Tensor> {
-    let rows = rows_of(indices, "embedding_backward")?;
+    let rows = rows_of(indices, "embedding_backward", 2)?;
     let len = grad_output.size(-1)?;
     ensure!(
         grad_output.numel() == len * rows.len() as i64,
@@ -142,11 +142,18 @@ pub fn embedding_renorm_(
          (while checking arguments for embedding_renorm_)",
         self_.dim()
     );
-    let mut rows = rows_of(indices, "embedding_renorm_")?;
+    let mut rows = rows_of(indices, "embedding_renorm_", 2)?;
     rows.sort_unstable();
     rows.dedup();
     let (count, len) = (self_.sizes()[0], self_.sizes()[1] as usize);
-    ensure!(rows.iter().all(|row| (0..count).contains(row)), Index, "index out of range in self");
+    let outside = rows.iter().find(|&&row| !(0..count).contains(&row));
+    if let Some(row) = outside {
+        corten_core::bail!(
+            Index,
+            "select(): index {row} out of range for tensor of size {:?} at dimension 0",
+            self_.sizes().as_slice()
+        );
+    }
     let table = contiguous(self_)?;
     match_float!(table.dtype(), "embedding_renorm_", T => {
         let access = AccessSet::acquire(&[(&table, Access::Write)])?;
@@ -177,7 +184,7 @@ fn renorm<T: Float>(row: &mut [T], max_norm: f64, p: f64) {
 }
 
 /// The indices as numbers.
-fn rows_of(indices: &Tensor, name: &str) -> Result<Vec<i64>> {
+fn rows_of(indices: &Tensor, name: &str, place: usize) -> Result<Vec<i64>> {
     let indices = contiguous(indices)?;
     let access = AccessSet::acquire(&[(&indices, Access::Read)])?;
     match indices.dtype() {
@@ -185,7 +192,7 @@ fn rows_of(indices: &Tensor, name: &str) -> Result<Vec<i64>> {
         DType::Int32 => Ok(access.read::<i32>(0)?.iter().map(|&row| row.into()).collect()),
         other => corten_core::bail!(
             Runtime,
-            "Expected tensor for argument #1 'indices' to have one of the following scalar types: \
+            "Expected tensor for argument #{place} 'indices' to have one of the following scalar types: \
              Long, Int; but got torch.{}Tensor instead (while checking arguments for {name})",
             other.type_name()
         ),

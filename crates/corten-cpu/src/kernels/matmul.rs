@@ -148,6 +148,7 @@ pub fn baddbmm(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
+    op::expand(self_, &[batch1.size(0)?, batch1.size(1)?, batch2.size(2)?], false)?;
     let sizes = check_baddbmm(self_, batch1, batch2)?;
     let out = start_from(self_, &sizes, beta)?;
     multiply("baddbmm", &out, batch1, batch2, Factors { alpha, beta })?;
@@ -341,7 +342,6 @@ fn check_bmm(batch1: &Tensor, batch2: &Tensor) -> Result<[i64; 3]> {
 }
 
 fn check_baddbmm(self_: &Tensor, batch1: &Tensor, batch2: &Tensor) -> Result<[i64; 3]> {
-    let sizes = check_bmm(batch1, batch2)?;
     ensure!(
         self_.dtype() == batch1.dtype(),
         Runtime,
@@ -350,6 +350,7 @@ fn check_baddbmm(self_: &Tensor, batch1: &Tensor, batch2: &Tensor) -> Result<[i6
         type_id_name(batch1.dtype()),
         type_id_name(batch2.dtype())
     );
+    let sizes = check_bmm(batch1, batch2)?;
     expect_dtype(batch2, batch1.dtype())?;
     Ok(sizes)
 }

@@ -1,7 +1,8 @@
 //! Results that are the same but for rounding: sums may be formed in another order.
 
-/// Whether two results have the same types, shapes and strides, and numbers that differ by no more
-/// than a few roundings of their dtype. An undefined tensor is `None` in PyTorch.
+/// Whether two results have the same types and shapes, the same strides where a dimension has more
+/// than one element, and numbers that differ by no more than a few roundings of the least exact
+/// dtype among them. An undefined tensor is `None` in PyTorch.
 pub(crate) fn same(found: &str, expected: &str) -> bool {
     let found = found.replace("undefined", "n");
     if found == expected {
@@ -10,24 +11,49 @@ pub(crate) fn same(found: &str, expected: &str) -> bool {
     if found.starts_with('!') || expected.starts_with('!') {
         return false;
     }
-    let (found, expected) = (tokens(&found), tokens(expected));
-    let mut tolerance = 0.0;
+    let (found, expected): (Vec<&str>, Vec<&str>) =
+        (found.split(' ').collect(), expected.split(' ').collect());
+    let tolerance = expected.iter().filter_map(|item| dtype(item)).map(rounding).fold(0.0, f64::max);
     found.len() == expected.len()
-        && found.iter().zip(&expected).all(|(a, b)| {
-            if let Some(dtype) = tensor_dtype(b) {
-                tolerance = rounding(dtype);
-            }
-            a == b || matches!((a.parse(), b.parse()), (Ok(a), Ok(b)) if close(a, b, tolerance))
-        })
+        && found.iter().zip(&expected).all(|(a, b)| a == b || same_item(a, b, tolerance))
 }
 
-fn tokens(text: &str) -> Vec<&str> {
-    text.split([' ', ',', ':', '_']).collect()
+fn same_item(found: &str, expected: &str, tolerance: f64) -> bool {
+    let (Some((found, a)), Some((expected, b))) = (found.split_once(':'), expected.split_once(':'))
+    else {
+        return false;
+    };
+    let numbers = |text: &str| -> Vec<f64> {
+        text.split([',', '_']).filter_map(|number| number.parse().ok()).collect()
+    };
+    let (a, b) = (numbers(a), numbers(b));
+    same_geometry(found, expected)
+        && a.len() == b.len()
+        && a.iter().zip(&b).all(|(&a, &b)| close(a, b, tolerance))
+}
+
+/// `t6[2,1][1,7]+0`: strides of dimensions without a second element mean nothing.
+fn same_geometry(found: &str, expected: &str) -> bool {
+    let parts = |text: &str| -> Vec<Vec<String>> {
+        text.split(['[', ']']).map(|part| part.split(',').map(str::to_owned).collect()).collect()
+    };
+    let (mut found, expected) = (parts(found), parts(expected));
+    if found.len() != expected.len() || found.len() < 5 || found[..3] != expected[..3] {
+        return false;
+    }
+    let sizes = &expected[1];
+    for (dim, stride) in found[3].iter_mut().enumerate() {
+        let free = sizes.contains(&"0".to_owned()) || sizes.get(dim).is_some_and(|size| size == "1");
+        if let (true, Some(other)) = (free, expected[3].get(dim)) {
+            stride.clone_from(other);
+        }
+    }
+    found == expected
 }
 
 /// The dtype's number at the start of a tensor, `t6[2` or `at6[2`.
-fn tensor_dtype(token: &str) -> Option<u32> {
-    let (start, _) = token.split_once('[')?;
+fn dtype(item: &str) -> Option<u32> {
+    let (start, _) = item.split_once('[')?;
     start.trim_start_matches('a').strip_prefix('t')?.parse().ok()
 }
 

@@ -33,6 +33,11 @@ impl<'a> Reader<'a> {
         self.0.next().unwrap()
     }
 
+    /// The words that are left.
+    pub(crate) fn words(self) -> std::str::SplitWhitespace<'a> {
+        self.0
+    }
+
     /// All values up to the end or a closing parenthesis.
     pub(crate) fn values(&mut self) -> Vec<IValue> {
         let mut values = Vec::new();
@@ -47,7 +52,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn value(word: &str) -> IValue {
+pub(crate) fn value(word: &str) -> IValue {
     let (kind, rest) = word.split_at(1);
     match kind {
         "n" => IValue::None,
@@ -189,6 +194,11 @@ pub(crate) fn write(value: &IValue, first: Option<usize>) -> String {
 pub(crate) fn storage_address(tensor: &Tensor) -> usize {
     let storage = tensor.storage().unwrap();
     if storage.nbytes() == 0 { 0 } else { storage.data_ptr().addr() }
+}
+
+/// An error as the goldens write it.
+pub(crate) fn failure(error: &corten_core::Error) -> String {
+    format!("!{:?} {}", error.kind(), error.message().replace('\n', "\\n"))
 }
 
 fn write_tensor(tensor: &Tensor, first: Option<usize>) -> String {

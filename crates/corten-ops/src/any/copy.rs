@@ -1,5 +1,6 @@
 //! Copies, and changes of a tensor's storage.
 
+use super::view;
 use crate::iter::{allocate, copy_plain, preserved_strides, read_scalar};
 use crate::{Tensor, op};
 use corten_core::{
@@ -7,7 +8,8 @@ use corten_core::{
     ensure, geometry,
 };
 
-/// A copy; by default with the same layout in memory.
+/// A copy; by default with the same layout in memory. Lazy conjugation and negation are carried
+/// out.
 ///
 /// # Errors
 /// `Runtime` for a memory format that the rank does not allow.
@@ -15,7 +17,18 @@ pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tens
     let sizes = self_.sizes();
     let strides = strides_for(self_, memory_format.unwrap_or(MemoryFormat::Preserve))?;
     let copy = allocate(&sizes, Some(&strides), self_.dtype(), self_.device())?;
-    copy_plain(&copy, self_)?;
+    if !(self_.is_conj() || self_.is_neg()) {
+        copy_plain(&copy, self_)?;
+        return Ok(copy);
+    }
+    let _below = BelowADInplaceOrViewGuard::new();
+    op::copy_(&copy, &view::stored(self_)?, false)?;
+    if self_.is_conj() {
+        op::conj_physical_(&copy)?;
+    }
+    if self_.is_neg() {
+        op::neg_(&copy)?;
+    }
     Ok(copy)
 }
 
@@ -236,26 +249,18 @@ pub fn set_source_tensor_(self_: &Tensor, source: &Tensor) -> Result<Tensor> {
     if self_.is_same(source) {
         return Ok(self_.clone());
     }
-    set_source_tensor_offset_(
+    check_same_dtype(self_, source)?;
+    let (sizes, strides) = (source.sizes(), source.strides());
+    set_source_storage_offset_(
         self_,
-        source,
+        &source.storage()?,
         source.storage_offset(),
-        &source.sizes(),
-        &source.strides(),
+        &sizes,
+        &strides,
     )
 }
 
-/// Becomes a view of another tensor's storage.
-///
-/// # Errors
-/// `Runtime` for another dtype or device, or a geometry that is not allowed.
-pub fn set_source_tensor_offset_(
-    self_: &Tensor,
-    source: &Tensor,
-    storage_offset: i64,
-    size: &[i64],
-    stride: &[i64],
-) -> Result<Tensor> {
+fn check_same_dtype(self_: &Tensor, source: &Tensor) -> Result<()> {
     ensure!(
         self_.dtype() == source.dtype(),
         Runtime,
@@ -263,5 +268,27 @@ pub fn set_source_tensor_offset_(
         crate::meta::cpp_name(source.dtype()),
         crate::meta::cpp_name(self_.dtype())
     );
-    set_source_storage_offset_(self_, &source.storage()?, storage_offset, size, stride)
+    Ok(())
+}
+
+/// Becomes a view of another tensor's storage, from that tensor's offset on.
+///
+/// # Errors
+/// `Runtime` for another dtype or device, a source that is not contiguous, or a geometry that is
+/// not allowed.
+pub fn set_source_tensor_offset_(
+    self_: &Tensor,
+    source: &Tensor,
+    storage_offset: i64,
+    size: &[i64],
+    stride: &[i64],
+) -> Result<Tensor> {
+    check_same_dtype(self_, source)?;
+    ensure!(
+        source.is_contiguous(),
+        Runtime,
+        "passed in tensor to be used as storage must be contiguous"
+    );
+    let offset = source.storage_offset() + storage_offset;
+    set_source_storage_offset_(self_, &source.storage()?, offset, size, stride)
 }

@@ -2,7 +2,7 @@
 
 use crate::composite::support::{Reduction, defined};
 use crate::{Tensor, op};
-use corten_core::{Result, Scalar, ensure, not_implemented_for};
+use corten_core::{MemoryFormat, Result, Scalar, ensure, not_implemented_for};
 
 const ONE: Scalar = Scalar::Int(1);
 
@@ -14,6 +14,11 @@ pub fn mse_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tenso
     let difference = op::sub_tensor(self_, target, ONE)?;
     ensure_float(&difference, "mse_cpu")?;
     Reduction::of(reduction).apply(op::mul_tensor(&difference, &difference)?)
+}
+
+/// Gradients come out contiguous, whatever the operands' layout.
+fn contiguous(tensor: &Tensor) -> Result<Tensor> {
+    op::contiguous(tensor, MemoryFormat::Contiguous)
 }
 
 /// `2 (self - target) grad_output`, divided by the number of elements for a mean.
@@ -28,7 +33,7 @@ pub fn mse_loss_backward(
 ) -> Result<Tensor> {
     let difference = op::sub_tensor(self_, target, ONE)?;
     let factor = 2.0 * Reduction::of(reduction).share(difference.numel());
-    scaled_product(&difference, grad_output, factor)
+    contiguous(&scaled_product(&difference, grad_output, factor)?)
 }
 
 /// Squares of small differences, absolute values of large ones.
@@ -65,9 +70,9 @@ pub fn smooth_l1_loss_backward(
     let difference = op::sub_tensor(self_, target, ONE)?;
     let share = Reduction::of(reduction).share(difference.numel());
     if beta == 0.0 {
-        return scaled_product(&op::sign(&difference)?, grad_output, share);
+        return contiguous(&scaled_product(&op::sign(&difference)?, grad_output, share)?);
     }
-    scaled_product(&bounded(&difference, beta)?, grad_output, share / beta)
+    contiguous(&scaled_product(&bounded(&difference, beta)?, grad_output, share / beta)?)
 }
 
 /// Squares of small differences, multiples of the absolute values of large ones.
@@ -94,7 +99,7 @@ pub fn huber_loss_backward(
 ) -> Result<Tensor> {
     let difference = op::sub_tensor(self_, target, ONE)?;
     let share = Reduction::of(reduction).share(difference.numel());
-    scaled_product(&bounded(&difference, delta)?, grad_output, share)
+    contiguous(&scaled_product(&bounded(&difference, delta)?, grad_output, share)?)
 }
 
 /// $c (z - c / 2)$ with $c = \min(z, bound)$: half a square that goes on as a straight line.
@@ -161,7 +166,7 @@ pub fn binary_cross_entropy_with_logits(
 /// # Errors
 /// `Runtime` when shapes do not broadcast.
 pub fn soft_margin_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
-    let exponent = op::mul_tensor(&op::neg(target)?, self_)?;
+    let exponent = op::mul_tensor(self_, &op::neg(target)?)?;
     Reduction::of(reduction).apply(op::log1p(&op::exp(&exponent)?)?)
 }
 

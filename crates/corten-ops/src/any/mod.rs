@@ -6,6 +6,7 @@ pub mod copy;
 pub mod dropout;
 pub mod factory;
 pub mod index;
+pub mod lazy;
 pub mod loss;
 pub mod matmul;
 pub mod pad;

@@ -20,6 +20,8 @@ pub fn scaled_dot_product_attention(
 ) -> Result<Tensor> {
     let attn_mask = defined(attn_mask);
     check(query, key, value, attn_mask, is_causal)?;
+    let bias = attn_mask.map(|mask| as_bias(mask, query)).transpose()?;
+    let attn_mask = bias.as_ref();
     if fused_applies(query, key, value, attn_mask, dropout_p, enable_gqa) {
         return fused(query, key, value, attn_mask, is_causal, scale);
     }
@@ -101,7 +103,9 @@ fn fused_applies(
     let mask_fits = attn_mask.is_none_or(|mask| {
         !requires_grad(mask) && mask.dim() >= 2 && mask.dim() <= rank && broadcasts(mask, &q, &k)
     });
+    let dense = [query, key, value].iter().all(|tensor| tensor.strides()[rank - 1] == 1);
     query.dtype().is_floating_point()
+        && dense
         && query.device().is_cpu()
         && dropout_p == 0.0
         && same_batch
@@ -127,8 +131,6 @@ fn fused(
     is_causal: bool,
     scale: Option<f64>,
 ) -> Result<Tensor> {
-    let mask = attn_mask.map(|mask| as_bias(mask, query)).transpose()?;
-    let mask = mask.as_ref();
     let unbatched = query.dim() == 3;
     let batch =
         |tensor: &Tensor| if unbatched { op::unsqueeze(tensor, 0) } else { Ok(tensor.clone()) };
@@ -138,7 +140,7 @@ fn fused(
         &batch(value)?,
         0.0,
         is_causal,
-        mask,
+        attn_mask,
         scale,
     )?;
     if unbatched { op::squeeze_dim(&out, 0) } else { Ok(out) }
@@ -171,7 +173,7 @@ pub fn _scaled_dot_product_attention_math(
 ) -> Result<(Tensor, Tensor)> {
     let (attn_mask, dropout_mask) = (defined(attn_mask), defined(dropout_mask));
     let half = query.dtype().is_reduced_float();
-    let wide = |tensor: &Tensor| match half {
+    let wide = |tensor: &Tensor| match half && tensor.dtype() != DType::Bool {
         true => op::to_dtype(tensor, DType::Float32, false, false, None),
         false => Ok(tensor.clone()),
     };
@@ -184,8 +186,7 @@ pub fn _scaled_dot_product_attention_math(
     let k = op::mul_scalar(&k, Scalar::from(scale.abs().sqrt().copysign(scale)))?;
     let mut scores = op::matmul(&q, &op::transpose_int(&k, -2, -1)?)?;
     if let Some(bias) = score_bias(query, &key, attn_mask, is_causal)? {
-        let bias = if bias.dtype() == DType::Bool { as_bias(&bias, &q)? } else { wide(&bias)? };
-        scores = op::add_tensor(&scores, &bias, Scalar::Int(1))?;
+        scores = op::add_tensor(&scores, &wide(&bias)?, Scalar::Int(1))?;
     }
     let mut weights = op::_safe_softmax(&scores, -1, None)?;
     if dropout_p > 0.0 {
@@ -225,7 +226,7 @@ fn score_bias(
     );
     let sizes = [query.size(-2)?, key.size(-2)?];
     let ones = op::ones(&sizes, Some(DType::Bool), None, Some(query.device()), None)?;
-    op::tril(&ones, 0).map(Some)
+    as_bias(&op::tril(&ones, 0)?, query).map(Some)
 }
 
 /// Keys and values with every head repeated for the queries that share it.

@@ -30,10 +30,12 @@ pub fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Resul
     }
     let mut result = operands.remove(0);
     let rest: Vec<i64> = (notation.kept..notation.rank).map(|d| d as i64).collect();
-    if !rest.is_empty() {
-        result = op::sum_dim_intlist(&result, Some(&rest), false, None)?;
+    let sizes = result.sizes();
+    let long: Vec<i64> = rest.iter().copied().filter(|&d| sizes[d as usize] != 1).collect();
+    if !long.is_empty() {
+        result = op::sum_dim_intlist(&result, Some(&long), true, None)?;
     }
-    Ok(result)
+    if rest.is_empty() { Ok(result) } else { op::squeeze_dims(&result, &rest) }
 }
 
 /// The pairs to multiply: two operands are taken out, their product goes to the end.

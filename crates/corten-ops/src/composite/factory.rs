@@ -1,7 +1,7 @@
 //! Tensors made from others by simple rules.
 
 use crate::{Tensor, op};
-use corten_core::{DType, Result, Scalar, bail, ensure};
+use corten_core::{DType, MemoryFormat, Result, Scalar, bail, ensure};
 
 /// The tensor's classes as rows of zeros with a single one.
 ///
@@ -48,7 +48,10 @@ pub fn one_hot(self_: &Tensor, num_classes: i64) -> Result<Tensor> {
 pub fn diag(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     match self_.dim() {
         1 => op::diag_embed(self_, diagonal, 0, 1),
-        2 => op::clone(&op::diagonal(self_, diagonal, 0, 1)?, None),
+        2 => {
+            let part = op::diagonal(self_, diagonal, 0, 1)?;
+            op::clone(&part, Some(MemoryFormat::Contiguous))
+        }
         rank => bail!(Runtime, "diag(): Supports 1D or 2D tensors. Got {rank}D"),
     }
 }
@@ -58,7 +61,7 @@ pub fn diag(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
 /// # Errors
 /// `OutOfMemory`.
 pub fn diagflat(self_: &Tensor, offset: i64) -> Result<Tensor> {
-    let flat = op::contiguous(self_, corten_core::MemoryFormat::Contiguous)?;
+    let flat = op::contiguous(self_, MemoryFormat::Contiguous)?;
     op::diag(&op::view(&flat, &[-1])?, offset)
 }
 

@@ -20,15 +20,15 @@ pub fn argwhere(self_: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// `Runtime` when ranks differ or the indices are not i64.
 pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Result<Tensor> {
+    let Some(dim) = dim else {
+        return op::gather(&op::view(self_, &[-1])?, 0, &op::view(indices, &[-1])?, false);
+    };
     ensure!(
         indices.dtype() == DType::Int64,
         Runtime,
         "torch.take_along_dim(): dtype of indices should be Long but got {}",
         indices.dtype().type_name()
     );
-    let Some(dim) = dim else {
-        return op::gather(&op::view(self_, &[-1])?, 0, &op::view(indices, &[-1])?, false);
-    };
     ensure!(
         self_.dim() == indices.dim(),
         Runtime,

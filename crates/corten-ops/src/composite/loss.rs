@@ -64,7 +64,7 @@ pub fn nll_loss_nd(
     out_sizes.extend_from_slice(&sizes[2..]);
     ensure!(
         targets.get(1..) == Some(&sizes[2..]),
-        Value,
+        Runtime,
         "Expected target size {:?}, got {:?}",
         out_sizes.as_slice(),
         targets.as_slice()

@@ -172,7 +172,7 @@ pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<
     if rank == 2 {
         return op::addmm(bias, input, &op::t(weight)?, one, one);
     }
-    if input.is_contiguous() {
+    if input.is_contiguous() && bias.dim() == 1 {
         let sizes = input.sizes();
         let (last, leading) = (sizes[rank - 1], &sizes[..rank - 1]);
         let rows = op::view(input, &[leading.iter().product(), last])?;
@@ -276,7 +276,6 @@ pub fn linalg_vecdot(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
         );
     }
     if x.dim() == 1 && y.dim() == 1 && x.dtype() == y.dtype() {
-        wrap_dim(dim, 1)?;
         return op::vdot(x, y);
     }
     let x = if x.dtype().is_complex() { op::conj(x)? } else { x.clone() };

@@ -283,7 +283,8 @@ pub fn rms_norm(
     } else {
         f32::EPSILON.into()
     });
-    let wide = op::to_dtype(input, compute, false, false, None)?;
+    let input = op::contiguous(input, MemoryFormat::Contiguous)?;
+    let wide = op::to_dtype(&input, compute, false, false, None)?;
     let squares = op::pow_tensor_scalar(&wide, Scalar::Int(2))?;
     let mean = op::mean_dim(&squares, Some(&dims), true, None)?;
     let factor = op::rsqrt(&op::add_scalar(&mean, Scalar::from(eps), Scalar::Int(1))?)?;

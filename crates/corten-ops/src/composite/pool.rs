@@ -1,5 +1,6 @@
 //! Pooling of signals by way of images, and the operators without indices.
 
+use super::support::requires_grad;
 use crate::{Tensor, op};
 use corten_core::{MemoryFormat, Result, ensure};
 
@@ -16,6 +17,11 @@ pub fn max_pool1d(
     ceil_mode: bool,
 ) -> Result<Tensor> {
     check_max_pool1d(self_, kernel_size, stride, padding, dilation, ceil_mode)?;
+    // Without a gradient PyTorch's kernel gives a contiguous output.
+    let self_ = match requires_grad(self_) && corten_core::grad_mode_enabled() {
+        true => self_,
+        false => &op::contiguous(self_, MemoryFormat::Contiguous)?,
+    };
     let (out, _) =
         max_pool1d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)?;
     Ok(out)
@@ -64,10 +70,21 @@ fn check_max_pool1d(
          input, but got:{:?}",
         self_.sizes().as_slice()
     );
-    let kernel = one(kernel_size, "max_pool1d", "kernel_size")?;
-    let stride = if stride.is_empty() { kernel } else { one(stride, "max_pool1d", "stride")? };
-    let padding = one(padding, "max_pool1d", "padding")?;
-    let dilation = one(dilation, "max_pool1d", "dilation")?;
+    for (list, name, types) in [
+        (kernel_size, "kernel_size", "an int, list of ints or tuple of ints"),
+        (stride, "stride", "None, an int, list of ints, or tuple of ints"),
+        (padding, "padding", "an int, list of ints, or tuple of ints"),
+        (dilation, "dilation", "an int, list of ints or tuple of ints"),
+    ] {
+        ensure!(
+            list.len() == 1 || (name == "stride" && list.is_empty()),
+            Runtime,
+            "max_pool1d() {name} must be {types} of size 1 but got size {}",
+            list.len()
+        );
+    }
+    let (kernel, padding, dilation) = (kernel_size[0], padding[0], dilation[0]);
+    let stride = stride.first().copied().unwrap_or(kernel);
     let positive = |value: i64, name: &str| {
         ensure!(
             value > 0,
@@ -167,6 +184,15 @@ pub fn adaptive_avg_pool1d(self_: &Tensor, output_size: &[i64]) -> Result<Tensor
 /// `Runtime` for geometry that does not fit.
 pub fn adaptive_max_pool1d(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
     check_signal(self_, "adaptive_max_pool1d")?;
+    for (dim, &size) in self_.sizes().iter().enumerate().skip(1) {
+        ensure!(
+            size > 0,
+            Runtime,
+            "adaptive_max_pool1d(): Expected input to have non-zero size for non-batch dimensions, \
+             but input has sizes {:?} with dimension {dim} being empty",
+            self_.sizes().as_slice()
+        );
+    }
     let size = one(output_size, "adaptive_max_pool1d", "output_size")?;
     let (out, indices) = op::adaptive_max_pool2d(&op::unsqueeze(self_, -2)?, &[1, size])?;
     Ok((op::squeeze_dim(&out, -2)?, op::squeeze_dim(&indices, -2)?))

@@ -27,6 +27,23 @@ pub fn type_id_name(dtype: DType) -> &'static str {
     }
 }
 
+/// The name of a CPU tensor's type as PyTorch prints it in some messages.
+pub fn tensor_type_name(dtype: DType) -> String {
+    let legacy = matches!(
+        dtype,
+        DType::UInt8
+            | DType::Int8
+            | DType::Int16
+            | DType::Int32
+            | DType::Int64
+            | DType::Float16
+            | DType::Float32
+            | DType::Float64
+    );
+    let name = dtype.type_name();
+    if legacy { format!("torch.{name}Tensor") } else { format!("CPU{name}Type") }
+}
+
 /// What is done with the elements of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reduction {

@@ -69,18 +69,22 @@ pub enum Found<F> {
     Boxed(BoxedCall),
 }
 
+/// The places of an operator's runtime keys; null where not computed yet.
+type Table<F> = [AtomicPtr<Entry<F>>; NUM_RUNTIME_KEYS];
+
 /// An operator with its kernels. `F` is the function pointer type of its signature.
 ///
 /// Note [Lazy dispatch tables]: a full table has 137 places, most never read. Computing all of
 /// them for every operator at start-up would touch more than a megabyte, so a place stays null
 /// until a call needs it and is then computed from the registrations by the rules of
-/// `resolve`. A new registration clears the table.
+/// `resolve`. The table itself is made when the first place is: a program that uses a few hundred
+/// operators has a few hundred tables, and its binary has none. A new registration clears it.
 pub struct TypedOp<F: 'static> {
     def: &'static OpDef,
     boxed: fn(F, &mut Stack) -> Result<()>,
     /// Functionality bits whose kernels are known to fall through for every backend.
     skipped: AtomicU64,
-    table: [AtomicPtr<Entry<F>>; NUM_RUNTIME_KEYS],
+    table: AtomicPtr<Table<F>>,
     /// The kernel that comes with the declaration, where there is one for every backend.
     builtin: Option<(Target, Entry<F>)>,
     registered: Mutex<Vec<Registered<F>>>,
@@ -123,7 +127,7 @@ impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
             def,
             boxed,
             skipped: AtomicU64::new(0),
-            table: [const { AtomicPtr::new(std::ptr::null_mut()) }; NUM_RUNTIME_KEYS],
+            table: AtomicPtr::new(std::ptr::null_mut()),
             registered: Mutex::new(Vec::new()),
             schema: OnceLock::new(),
         }
@@ -153,9 +157,10 @@ impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
         let mut keys = keys.without(KeySet(self.skipped.load(Ordering::Relaxed)));
         loop {
             let index = keys.highest_runtime_index();
+            let place = self.table().map(|table| table[index].load(Ordering::Acquire));
             // SAFETY: a place is null or holds a reference from `Box::leak`, published with
             // Release; entries are never freed or changed.
-            let entry = match unsafe { self.table[index].load(Ordering::Acquire).as_ref() } {
+            let entry = match place.and_then(|place| unsafe { place.as_ref() }) {
                 Some(entry) => entry,
                 None => self.resolve(keys, index)?,
             };
@@ -179,12 +184,25 @@ impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
 
     fn clear_table(&self) {
         self.skipped.store(0, Ordering::Relaxed);
-        for place in &self.table {
-            // Most places of most tables were never touched: reading keeps their pages unused.
-            if !place.load(Ordering::Relaxed).is_null() {
-                place.store(std::ptr::null_mut(), Ordering::Release);
-            }
+        for place in self.table().into_iter().flatten() {
+            place.store(std::ptr::null_mut(), Ordering::Release);
         }
+    }
+
+    #[inline]
+    fn table(&self) -> Option<&'static Table<F>> {
+        // SAFETY: null, or a table from `Box::leak` published with Release and never freed.
+        unsafe { self.table.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The table, made if this is its first place. The registrations' lock is held.
+    fn table_or_init(&self) -> &'static Table<F> {
+        self.table().unwrap_or_else(|| {
+            let table = [const { AtomicPtr::new(std::ptr::null_mut()) }; NUM_RUNTIME_KEYS];
+            let table: &'static Table<F> = Box::leak(Box::new(table));
+            self.table.store(std::ptr::from_ref(table).cast_mut(), Ordering::Release);
+            table
+        })
     }
 
     fn registrations(&self) -> MutexGuard<'_, Vec<Registered<F>>> {
@@ -242,7 +260,8 @@ impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
         if matches!(entry, Entry::Fallthrough) && key.backend().is_none() && key != DispatchKey::Undefined {
             self.skipped.fetch_or(KeySet::from_key(key).0, Ordering::Relaxed);
         }
-        self.table[index].store(std::ptr::from_ref(entry).cast_mut(), Ordering::Release);
+        let place = &self.table_or_init()[index];
+        place.store(std::ptr::from_ref(entry).cast_mut(), Ordering::Release);
         Ok(entry)
     }
 }

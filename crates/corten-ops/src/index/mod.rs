@@ -85,14 +85,15 @@ fn apply(self_: &Tensor, items: &[IndexItem]) -> Result<Applied> {
         "too many indices for tensor of dimension {rank}"
     );
     let mut walk = Walk { view: self_.clone(), dim: 0, indices: Vec::new(), pending: 0 };
-    for item in items {
+    let lone = items.len() == 1;
+    for (place, item) in items.iter().enumerate() {
         match item {
-            IndexItem::Int(index) => walk.select(*index)?,
-            IndexItem::Slice(slice) => walk.slice(slice)?,
+            IndexItem::Int(index) => walk.select(*index, place)?,
+            IndexItem::Slice(slice) => walk.slice(slice, lone)?,
             IndexItem::Ellipsis => walk.skip(rank - specified.min(rank)),
             IndexItem::None => walk.insert()?,
             IndexItem::Bool(chosen) => walk.truth(*chosen)?,
-            IndexItem::Tensor(tensor) => walk.tensor(tensor)?,
+            IndexItem::Tensor(tensor) => walk.tensor(tensor, place)?,
         }
     }
     Ok(Applied { view: walk.view, indices: walk.indices })
@@ -118,31 +119,32 @@ impl Walk {
         self.pending += dims;
     }
 
-    fn select(&mut self, index: i64) -> Result<()> {
+    /// Selects a position; errors name the place of the item, not the dimension.
+    fn select(&mut self, index: i64, place: usize) -> Result<()> {
         ensure!(
-            self.view.dim() > 0,
+            self.view.dim() > 0 || index != 0 || place != 0,
             Index,
             "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or \
              `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number"
         );
-        let size = self.view.sizes()[self.dim];
+        let size = self.view.sizes().get(self.dim).copied().unwrap_or(0);
         ensure!(
             (-size..size).contains(&index),
             Index,
-            "index {index} is out of bounds for dimension {} with size {size}",
-            self.dim
+            "index {index} is out of bounds for dimension {place} with size {size}"
         );
         self.view = op::select_int(&self.view, self.dim as i64, index)?;
         Ok(())
     }
 
-    fn slice(&mut self, slice: &Slice) -> Result<()> {
+    /// Keeps a range. A whole dimension needs no view of its own, except as the only item.
+    fn slice(&mut self, slice: &Slice, lone: bool) -> Result<()> {
         ensure!(self.view.dim() > 0, Index, "slice() cannot be applied to a 0-dim tensor.");
         let step = slice.step.unwrap_or(1);
         ensure!(step != 0, Value, "slice step cannot be zero");
         ensure!(step > 0, Value, "step must be greater than zero");
         let everything = slice.start.unwrap_or(0) == 0 && slice.stop.is_none() && step == 1;
-        if !everything {
+        if lone || !everything {
             let dim = self.dim as i64;
             self.view = op::slice_tensor(&self.view, dim, slice.start, slice.stop, step)?;
         }
@@ -165,14 +167,19 @@ impl Walk {
         Ok(())
     }
 
-    fn tensor(&mut self, tensor: &Tensor) -> Result<()> {
+    fn tensor(&mut self, tensor: &Tensor, place: usize) -> Result<()> {
         let dtype = tensor.dtype();
         if tensor.dim() == 0 && dtype.is_integral(true) {
             return match dtype {
                 DType::Bool | DType::UInt8 => self.truth(op::item(tensor)?.to_bool()),
-                _ => self.select(op::item(tensor)?.to_i64()),
+                _ => self.select(op::item(tensor)?.to_i64(), place),
             };
         }
+        ensure!(
+            matches!(dtype, DType::Int64 | DType::Int32 | DType::UInt8 | DType::Bool),
+            Index,
+            "tensors used as indices must be long, int, byte or bool tensors"
+        );
         if dtype == DType::UInt8 {
             warn(
                 "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool \

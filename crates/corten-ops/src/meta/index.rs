@@ -5,7 +5,7 @@
 //! operand with stride 0.
 
 use crate::Tensor;
-use crate::iter::{TensorIterator, TensorIteratorConfig, copy_plain, resize_output};
+use crate::iter::{TensorIterator, TensorIteratorConfig, copy_plain, read_scalar, resize_output};
 use corten_core::geometry::Overlap;
 use corten_core::{DType, Device, Result, ResultTypeState, Scalar, bail, ensure, geometry, warn};
 
@@ -96,11 +96,13 @@ pub fn masked_fill_tensor(
         value.dim()
     );
     let target = fill_target(self_, mask, out)?;
-    masked_config(&target, mask)?
-        .allow_cpu_scalars(true)
-        .add_input_as(value, self_.dtype())?
-        .add_input(&target)
-        .build()
+    let config = masked_config(&target, mask)?;
+    let config = if value.device().is_cpu() {
+        config.add_input_scalar(read_scalar(value)?, self_.dtype())?
+    } else {
+        config.add_input_as(value, self_.dtype())?
+    };
+    config.add_input(&target).build()
 }
 
 /// The tensor to write: the one given, or a contiguous copy in the broadcast shape.

@@ -33,18 +33,12 @@ impl Notation {
         let whole = counted().all(|value| value == value.ceil());
         let wide = !none && (max / min > 1000.0 || max > 1e8 || (!whole && min < 1e-4));
         let precision = options.precision;
-        let by_values = match (wide, whole) {
+        let kind = match (options.sci_mode.unwrap_or(wide), whole) {
             (true, _) => Kind::Scientific(precision),
             (false, true) => Kind::Whole,
             (false, false) => Kind::Fixed(precision),
         };
-        let width = counted().map(|v| by_values.write(v).len()).max().unwrap_or(1).max(1);
-        let kind = match options.sci_mode {
-            Some(true) => Kind::Scientific(precision),
-            Some(false) if whole => Kind::Whole,
-            Some(false) => Kind::Fixed(precision),
-            None => by_values,
-        };
+        let width = counted().map(|v| kind.write(v).len()).max().unwrap_or(1).max(1);
         Self { kind, width }
     }
 

@@ -11,12 +11,13 @@ use std::fmt::Write;
 #[cold]
 pub(crate) fn too_many(signature: &Signature, given: usize) -> Raised {
     let max = signature.max_positional;
-    let min = signature.required;
     let name = &signature.function;
+    if signature.params.is_empty() {
+        return type_error(format!("TensorBase.{name}() takes no arguments ({given} given)"));
+    }
     let were = if given == 1 { "was" } else { "were" };
     let positional_required =
         signature.params.iter().filter(|param| !param.optional && !param.keyword_only).count();
-    let _ = min;
     if positional_required != max {
         return type_error(format!(
             "{name}() takes from {positional_required} to {max} positional arguments but {given} \
@@ -77,6 +78,12 @@ pub(crate) fn wrong_type(
 /// `f() got an unexpected keyword argument 'foo'`.
 #[cold]
 pub(crate) fn extra_keywords(signature: &Signature, args: Args<'_>) -> Raised {
+    if signature.params.is_empty() {
+        return type_error(format!(
+            "TensorBase.{}() takes no keyword arguments",
+            signature.function
+        ));
+    }
     for index in 0..args.keywords.len() {
         let keyword = match args.keyword(index) {
             Ok(keyword) => keyword,
@@ -139,32 +146,34 @@ pub(crate) fn describe(signatures: &[Signature], args: Args<'_>) -> Py<String> {
     Ok(text)
 }
 
-/// Whether the number of arguments is that of the signature without its `out=` and defaults, as
-/// PyTorch counts when it explains a mismatch.
+/// Whether as many arguments were given as the printed signature has pieces between commas, the
+/// star included. That is how PyTorch picks the signatures it explains.
 fn count_matches(signature: &Signature, args: Args<'_>) -> bool {
-    let given = args.positional.len() + args.keywords.len();
-    let mut positional = 0;
-    let mut has_out = false;
-    for param in &signature.params {
-        if param.keyword_only {
-            has_out |= param.name == "out";
-        } else {
-            positional += 1;
-        }
-    }
-    let collects = signature.max_positional == 1 && signature.params[0].kind == Kind::IntList;
-    given == positional || (has_out && given == positional + 1) || (collects && given > 0)
+    let starred = signature.params.iter().any(|param| param.keyword_only);
+    let pieces = signature.params.len().max(1) + usize::from(starred);
+    args.positional.len() + args.keywords.len() == pieces
 }
 
+/// The keywords that are no parameter's whole text among the last pieces; one with a default never
+/// is, as PyTorch compares with the default included.
 fn unknown_keywords(signature: &Signature, args: Args<'_>) -> Py<Vec<String>> {
+    let from = signature.params.len().saturating_sub(args.keywords.len());
     let mut unknown = Vec::new();
     for index in 0..args.keywords.len() {
         let keyword = args.keyword(index)?;
-        if !signature.params.iter().any(|param| param.name == keyword) {
+        let known = signature.params[from..]
+            .iter()
+            .any(|param| param.name == keyword && param.default_text.is_none());
+        if !known {
             unknown.push(keyword);
         }
     }
     Ok(unknown)
+}
+
+/// What follows the last argument in a list: PyTorch's list ends in a comma without positional ones.
+fn trailing(args: Args<'_>) -> &'static str {
+    if args.positional.is_empty() && !args.keywords.is_empty() { ", " } else { "" }
 }
 
 /// `(Tensor, int, dim=str)`.
@@ -173,8 +182,7 @@ fn plain(args: Args<'_>) -> Py<String> {
     for (index, value) in args.keywords.iter().enumerate() {
         parts.push(format!("{}={}", args.keyword(index)?, short_type(value)));
     }
-    let trailing = if args.positional.is_empty() && args.keywords.len() == 1 { ", " } else { "" };
-    Ok(format!("({}{trailing})", parts.join(", ")))
+    Ok(format!("({}{})", parts.join(", "), trailing(args)))
 }
 
 /// `(Tensor, !int!)`: what does not fit stands between exclamation marks.
@@ -197,13 +205,15 @@ fn marked(signature: &Signature, args: Args<'_>) -> Py<String> {
         let ty = long_type(value)?;
         parts.push(if fits { format!("{keyword}={ty}") } else { format!("!{keyword}={ty}!") });
     }
-    let trailing = if args.positional.is_empty() && args.keywords.len() == 1 { ", " } else { "" };
-    Ok(format!("({}{trailing})", parts.join(", ")))
+    Ok(format!("({}{})", parts.join(", "), trailing(args)))
 }
 
 fn accepts(param: &Param, value: &Obj) -> bool {
     if value.is_none() && param.nullable {
         return true;
+    }
+    if param.kind == Kind::IntList && !value.is_tuple() && !value.is_list() {
+        return false;
     }
     match check(param, value, 0, &mut Overloaded::new()) {
         Ok(verdict) => matches!(verdict, Verdict::Accepted),

@@ -8,15 +8,17 @@
 mod bound;
 mod check;
 mod mismatch;
+mod operand;
 mod parse;
 mod scalar;
 mod signature;
 
 pub(crate) use bound::Bound;
 pub(crate) use check::{NumberKind, is_int, is_tensor_like, number_kind};
+pub(crate) use operand::{Operand, operand};
 pub(crate) use parse::Parser;
 pub(crate) use scalar::{dtype_arg, scalar_from};
-pub(crate) use signature::{Kind, Param, Signature, split_arguments};
+pub(crate) use signature::{Kind, Param, Signature, default_value, split_arguments};
 
 /// A parser for hand-written functions: `parser!("size(int? dim=None)", …).parse(args)?`.
 macro_rules! parser {

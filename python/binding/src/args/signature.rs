@@ -1,6 +1,7 @@
 //! Signatures: parameters with kinds, defaults and aliases, read from schema text.
 
 use crate::py::ffi;
+use corten_core::{DType, Layout, MemoryFormat};
 use corten_ops::IValue;
 use std::ffi::CString;
 
@@ -190,7 +191,7 @@ impl Param {
             nullable: nullable || default == Some("None"),
             keyword_only,
             numbers: false,
-            default_text: default.map(printed_default),
+            default_text: default.map(|text| printed_default(kind, text)),
             default: default.map_or(IValue::None, |text| default_value(kind, count, text)),
         }
     }
@@ -302,8 +303,9 @@ fn split_default(text: &str) -> (&str, Option<&str>) {
     (text, None)
 }
 
-fn printed_default(text: &str) -> String {
+fn printed_default(kind: Kind, text: &str) -> String {
     match text {
+        _ if kind == Kind::DType => "None".to_owned(),
         "contiguous_format" => "torch.contiguous_format".to_owned(),
         "preserve_format" => "torch.preserve_format".to_owned(),
         "[]" => "()".to_owned(),
@@ -345,13 +347,15 @@ pub(crate) fn default_value(kind: Kind, count: u8, text: &str) -> IValue {
         Kind::Scalar | Kind::Complex => scalar_default(text),
         Kind::Str => IValue::String(text.trim_matches(['\'', '"']).into()),
         Kind::MemoryFormat => IValue::MemoryFormat(match text {
-            "preserve_format" => corten_core::MemoryFormat::Preserve,
-            _ => corten_core::MemoryFormat::Contiguous,
+            "preserve_format" => MemoryFormat::Preserve,
+            _ => MemoryFormat::Contiguous,
         }),
-        Kind::Layout => IValue::Layout(corten_core::Layout::Strided),
-        Kind::DType => {
-            corten_core::DType::from_name(text).map_or(IValue::None, IValue::DType)
-        }
+        Kind::Layout => IValue::Layout(Layout::Strided),
+        Kind::DType => match (text, text.parse()) {
+            ("long", _) => IValue::DType(DType::Int64),
+            (_, Ok(number)) => DType::from_number(number).map_or(IValue::None, IValue::DType),
+            _ => DType::from_name(text).map_or(IValue::None, IValue::DType),
+        },
         _ => IValue::None,
     }
 }
@@ -360,7 +364,6 @@ fn enum_or_int(text: &str) -> IValue {
     match text {
         "Mean" => IValue::Int(1),
         "Sum" => IValue::Int(2),
-        "long" => IValue::DType(corten_core::DType::Int64),
         _ => text.parse().map_or(IValue::None, IValue::Int),
     }
 }

@@ -40,6 +40,7 @@ impl Class for PyMode {
         builder
             .flags(ffi::Py_TPFLAGS_BASETYPE | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION)
             .slot(ffi::Py_tp_init, slot!(init |_s: &Obj, _a: &Obj, _k: Option<&Obj>| Ok(())))
+            .slot(ffi::Py_tp_call, slot!(call decorate))
             .getset([
                 getter!("mode", |s: &Obj| Ok(Obj::bool(this::<PyMode>(s).mode))),
                 getter!("prev", |s: &Obj| Ok(Obj::bool(this::<PyMode>(s).previous.get().is_some()))),
@@ -47,7 +48,6 @@ impl Class for PyMode {
             .methods([
                 method!("__enter__", enter),
                 method!("__exit__", exit),
-                method!("__call__", decorate),
                 method!("clone", clone),
             ])
     }
@@ -139,8 +139,9 @@ fn clone(object: &Obj, _args: Args<'_>) -> Py<Obj> {
 }
 
 /// `context(function)`: as a decorator. `set_grad_enabled` has already taken effect; that is undone.
-fn decorate(object: &Obj, args: Args<'_>) -> Py<Obj> {
-    let [function] = args.positional else {
+fn decorate(object: &Obj, args: &Obj, _kwargs: Option<&Obj>) -> Py<Obj> {
+    let given = args.items()?;
+    let [function] = given.as_slice() else {
         return Err(type_error("a context manager decorates one function"));
     };
     if this::<PyMode>(object).kind == Kind::SetGrad {

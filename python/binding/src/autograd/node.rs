@@ -4,8 +4,7 @@ use super::function;
 use super::hooks::{handle, post_hook, pre_hook};
 use crate::functions::wrap_value;
 use crate::py::class::{Class, TypeBuilder, instance_of, make, this};
-use crate::py::errors::attribute_error;
-use crate::py::{Args, Obj, Py, TypeCell, ffi, getter, method, name};
+use crate::py::{Args, Obj, Py, TypeCell, ffi, getter, method, name, slot};
 use corten_autograd::{Edge, Node};
 use std::any::Any;
 use std::cell::OnceCell;
@@ -42,6 +41,7 @@ impl Class for PyNode {
         builder
             .doc(c"A recorded operator.")
             .flags(ffi::Py_TPFLAGS_BASETYPE | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION)
+            .slot(ffi::Py_tp_getattro, slot!(binary get_attribute))
             .getset([
                 getter!("next_functions", |s: &Obj| next_functions(get_this(s))),
                 getter!("metadata", |s: &Obj| {
@@ -65,7 +65,6 @@ impl Class for PyNode {
                 method!("_sequence_nr", |s: &Obj, _a: Args<'_>| Obj::uint(
                     get_this(s).sequence_nr()
                 )),
-                method!("__getattr__", get_attribute),
             ])
     }
 }
@@ -75,20 +74,19 @@ fn get_this(object: &Obj) -> &Arc<Node> {
 }
 
 /// `_saved_x`, and `variable` of an accumulator.
-fn get_attribute(object: &Obj, args: Args<'_>) -> Py<Obj> {
-    let [wanted] = args.positional else { return Err(attribute_error("a name expected")) };
-    let (node, wanted) = (get_this(object), wanted.as_str()?);
-    if wanted == "variable"
-        && let Some(variable) = node.variable()
-    {
-        return crate::tensor::wrap(variable);
-    }
-    if let Some(slot) = wanted.strip_prefix("_saved_")
-        && let Some(found) = node.saved_by_name(slot)?
-    {
-        return wrap_value(found);
-    }
-    Err(attribute_error(format!("'{}' object has no attribute '{wanted}'", node.name())))
+fn get_attribute(object: &Obj, wanted: &Obj) -> Py<Obj> {
+    object.attr_or(wanted, |wanted| {
+        let node = get_this(object);
+        if wanted == "variable"
+            && let Some(variable) = node.variable()
+        {
+            return crate::tensor::wrap(variable).map(Some);
+        }
+        match wanted.strip_prefix("_saved_") {
+            Some(slot) => node.saved_by_name(slot)?.map(wrap_value).transpose(),
+            None => Ok(None),
+        }
+    })
 }
 
 /// Pairs of node and input number, one per edge.
@@ -145,12 +143,12 @@ fn class_of(wanted: &str) -> Py<*mut ffi::PyTypeObject> {
         return Ok(address as *mut ffi::PyTypeObject);
     }
     let qualified: &'static CStr =
-        Box::leak(CString::new(wanted).unwrap_or_default().into_boxed_c_str());
+        Box::leak(CString::new(format!("builtins.{wanted}")).unwrap_or_default().into_boxed_c_str());
     let class = TypeBuilder::new(qualified, 0)
         .flags(ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION)
         .base(TYPE.obj())
         .build()?;
-    class.set_attr(name!("__module__"), &Obj::str_from("builtins")?)?;
+    class.set_attr(name!("__name__"), &Obj::str_from(wanted)?)?;
     let address = class.into_ptr() as usize;
     classes.lock().unwrap_or_else(PoisonError::into_inner).insert(wanted.to_owned(), address);
     Ok(address as *mut ffi::PyTypeObject)
@@ -163,7 +161,13 @@ pub(super) fn add_to(module: &Obj) -> Py<()> {
 
 /// The functions of the module.
 pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
-    vec![method!("_grad_accumulator", |_m: &Obj, args: Args<'_>| {
+    vec![
+        method!("_increment_version", |_m: &Obj, args: Args<'_>| {
+            let parser = crate::args::parser!("_increment_version(Tensor tensor)");
+            parser.parse(None, args)?.tensor(0)?.bump_version();
+            Ok(Obj::none())
+        }),
+        method!("_grad_accumulator", |_m: &Obj, args: Args<'_>| {
         let bound = crate::args::parser!("_grad_accumulator(Tensor leaf)").parse(None, args)?;
         match corten_autograd::graph::grad_accumulator(&bound.tensor(0)?)? {
             Some(node) => wrap(&node),

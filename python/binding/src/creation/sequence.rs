@@ -26,7 +26,8 @@ pub(crate) fn tensor_from(data: &Obj, dtype: Option<DType>) -> Py<Tensor> {
         return copy_of(&numpy::from_array(&numpy::scalar_to_array(data)?, false)?, dtype);
     }
     let sizes = shape_of(data)?;
-    let mut reader = Reader { numbers: Vec::new(), dtype: None, infer: dtype.is_none() };
+    let mut reader =
+        Reader { numbers: Vec::new(), dtype: None, infer: dtype.is_none(), in_array: false };
     reader.numbers.reserve(sizes.iter().product::<i64>().clamp(0, 1 << 20) as usize);
     reader.read(data, &sizes, 0)?;
     let dtype = dtype.or(reader.dtype).unwrap_or_else(corten_core::default_dtype);
@@ -50,7 +51,7 @@ fn is_sequence(object: &Obj) -> bool {
     if object.is_list() || object.is_tuple() {
         return true;
     }
-    if number_kind(object).is_some() || tensor::is_tensor(object) {
+    if number_kind(object).is_some() || tensor::is_tensor(object) || numpy::is_scalar_array(object) {
         return false;
     }
     // SAFETY: the object is live.
@@ -91,6 +92,8 @@ struct Reader {
     numbers: Vec<Scalar>,
     dtype: Option<DType>,
     infer: bool,
+    /// The elements belong to an array, whose dtype is known.
+    in_array: bool,
 }
 
 impl Reader {
@@ -100,6 +103,11 @@ impl Reader {
         }
         if !is_sequence(object) {
             return Err(type_error("not a sequence"));
+        }
+        let outer = self.in_array;
+        if !outer && numpy::is_array(object) {
+            self.meet(numpy::dtype_of(object)?)?;
+            self.in_array = true;
         }
         let length = object.len()?;
         if length as i64 != sizes[dim] {
@@ -111,6 +119,7 @@ impl Reader {
         for index in 0..length {
             self.read(&item_at(object, index)?, sizes, dim + 1)?;
         }
+        self.in_array = outer;
         Ok(())
     }
 
@@ -125,8 +134,14 @@ impl Reader {
             self.numbers.push(tensor::item(source)?);
             return Ok(());
         }
+        if numpy::is_array(object) {
+            self.meet(numpy::dtype_of(object)?)?;
+            let number = object.call_method(crate::py::name!("item"), &[])?;
+            self.numbers.push(crate::args::scalar_from(&number)?);
+            return Ok(());
+        }
         let Some(kind) = number_kind(object) else { return Err(no_number(object)) };
-        if self.infer {
+        if self.infer && !self.in_array {
             let dtype = match kind {
                 _ if numpy::is_scalar(object) && !object.is_float() => numpy::dtype_of(object)?,
                 NumberKind::Bool => DType::Bool,
@@ -172,6 +187,11 @@ fn store(numbers: &[Scalar], sizes: &[i64], dtype: DType) -> Py<Tensor> {
     let made = tensor::empty(sizes, dtype)?;
     if numbers.is_empty() {
         return Ok(made);
+    }
+    if dtype == DType::Bool {
+        // Fresh memory may hold bytes that are no truth values, which a writer refuses.
+        // SAFETY: the tensor is new and holds that many bytes.
+        unsafe { std::ptr::write_bytes(made.data_ptr(), 0, made.nbytes()) };
     }
     // A Python exception passes the dtype switch as a value, so that the switch's own error is the
     // only one.

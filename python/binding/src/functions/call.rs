@@ -16,12 +16,21 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Calls a group with Python's arguments; `this` is the tensor of a method.
 pub(crate) fn call_group(group: &'static Group, this: Option<&Obj>, args: Args<'_>) -> Py<Obj> {
+    if let Some(fast) = group.fast
+        && !overrides::modes_active()
+        && let Some(done) = fast(this, args)
+    {
+        return done;
+    }
     let table = group.table();
     let bound = table.parser.parse(this, args)?;
     if (!bound.overloaded.is_empty() || overrides::modes_active()) && overrides::enabled() {
         return overrides::handle(group, this, &bound.overloaded, args);
     }
     let overload = &table.overloads[bound.index];
+    if let Some(warning) = &overload.warning {
+        crate::py::errors::warn(warning)?;
+    }
     run(group, overload, this, &bound)
 }
 

@@ -7,6 +7,22 @@ use corten_ops::{IValue, Tensor};
 /// Nanoseconds per element of a memory-bound operator, times 16.
 const STREAM_PER_16: i64 = 8;
 
+/// Whether streaming through this many elements takes long.
+#[inline]
+pub(crate) fn is_long_stream(numel: i64) -> bool {
+    (numel / 16).saturating_mul(STREAM_PER_16) as u64 >= DETACH_ABOVE_NS
+}
+
+/// Whether a matrix product takes long: every element of one operand meets a row of the other.
+#[inline]
+pub(crate) fn is_long_product(a: &Tensor, b: &Tensor) -> bool {
+    if a.numel() < 1024 {
+        return false;
+    }
+    let columns = b.sizes().last().copied().unwrap_or(1);
+    a.numel().saturating_mul(columns) as u64 / 32 >= DETACH_ABOVE_NS
+}
+
 /// Whether a call is expected to outlast a hand-over of the lock.
 pub(crate) fn is_long(name: &str, stack: &[IValue]) -> bool {
     let mut total = 0_i64;

@@ -1,5 +1,7 @@
 //! What one Python name means: the overloads of an operator, in the order they are tried.
 
+use super::deprecated;
+use super::fast::{self, Fast};
 use super::overload::Overload;
 use crate::args::{Kind, Parser, Signature};
 use corten_ops::{AnyOp, OpKind};
@@ -20,6 +22,7 @@ pub(crate) struct Group {
     ops: Vec<&'static dyn AnyOp>,
     outs: Vec<&'static dyn AnyOp>,
     table: OnceLock<Table>,
+    pub(crate) fast: Option<Fast>,
 }
 
 /// The parsed form of a group.
@@ -37,7 +40,13 @@ impl Group {
         ops: Vec<&'static dyn AnyOp>,
         outs: Vec<&'static dyn AnyOp>,
     ) -> Self {
-        Self { name, mode, ops, outs, table: OnceLock::new() }
+        Self { name, mode, ops, outs, table: OnceLock::new(), fast: None }
+    }
+
+    /// The same with the operator's short road, if it has one.
+    pub(crate) fn with_fast(mut self) -> Self {
+        self.fast = fast::find(self.name, self.mode);
+        self
     }
 
     /// The group of one overload, called as a function.
@@ -119,10 +128,27 @@ fn build(
         }
     }
     let order = canonical_order(&made);
+    let old = deprecated_orders(name, mode, ops, outs, &made);
     let mut places: Vec<Option<(Signature, Overload)>> = made.into_iter().map(Some).collect();
     let (signatures, overloads) =
-        order.into_iter().filter_map(|index| places[index].take()).unzip();
+        order.into_iter().filter_map(|index| places[index].take()).chain(old).unzip();
     Table { parser: Parser { signatures }, overloads }
+}
+
+/// The deprecated signatures of a function; they are tried last.
+fn deprecated_orders(
+    name: &str,
+    mode: Mode,
+    ops: &[&'static dyn AnyOp],
+    outs: &[&'static dyn AnyOp],
+    made: &[(Signature, Overload)],
+) -> Vec<(Signature, Overload)> {
+    let orders = deprecated::orders(name);
+    let (Some(&op), Some((present, _))) = (ops.first(), made.first()) else { return Vec::new() };
+    orders
+        .iter()
+        .map(|params| Overload::deprecated(mode, op, outs.first().copied(), params, present))
+        .collect()
 }
 
 /// The order in which overloads are tried: alphabetical by their text, then sorted so that an

@@ -2,7 +2,7 @@
 //! operator.
 
 use super::group::Mode;
-use crate::args::{Kind, Param, Signature, split_arguments};
+use crate::args::{Kind, Param, Signature, default_value, split_arguments};
 use corten_ops::IValue;
 use corten_ops::AnyOp;
 
@@ -39,6 +39,8 @@ pub(crate) struct Overload {
     pub(crate) fields: Vec<String>,
     /// The text that the canonical order sorts by.
     pub(crate) sort_text: String,
+    /// What to say when a deprecated order of arguments is used.
+    pub(crate) warning: Option<String>,
 }
 
 /// An argument of a schema, as text.
@@ -108,7 +110,7 @@ fn plain_type(ty: &str) -> String {
 }
 
 /// The names of the results, where every one of several has a name.
-fn result_names(schema: &str) -> Vec<String> {
+pub(crate) fn result_names(schema: &str) -> Vec<String> {
     let Some((_, returns)) = schema.rsplit_once(" -> ") else { return Vec::new() };
     let Some(list) = returns.trim().strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) else {
         return Vec::new();
@@ -149,24 +151,23 @@ impl Overload {
             .filter(|argument| argument.is_written_keyword())
             .map(|argument| argument.name)
             .collect();
-        let mut params = visible(&declared, mode, numbers, |argument| !argument.is_option());
+        // `out` goes before the options of a factory, and behind anything else.
+        let is_factory = declared.iter().filter(|argument| argument.is_option()).count() == 4;
+        let is_option = |argument: &Argument<'static>| is_factory && argument.is_option();
+        let mut params = visible(&declared, mode, numbers, |argument| !is_option(argument));
         let mut out_param = None;
         if mode == Mode::Function && !outputs.is_empty() {
             let kind = if outputs.len() == 1 { Kind::Tensor } else { Kind::TensorList };
             out_param = Some((params.len(), outputs.len()));
             params.push(Param::new("out", kind, 0, true, true, Some("None")));
         }
-        let options = visible(&declared, mode, false, Argument::is_option);
-        let is_factory = options.len() == 4;
-        params.extend(options);
+        params.extend(visible(&declared, mode, false, is_option));
         let mut requires_grad = None;
         if is_factory {
             requires_grad = Some(params.len());
             params.push(Param::new("requires_grad", Kind::Bool, 0, false, true, Some("False")));
         }
-        let sort_text = declared.iter().fold(String::new(), |text, argument| {
-            format!("{text}{} {}, ", plain_type(argument.ty), argument.name)
-        });
+        let sort_text = sort_text(&declared);
         let signature = Signature::new(function, params);
         let plan = |op: &'static dyn AnyOp, list: &[Argument<'static>]| Plan {
             op,
@@ -186,9 +187,100 @@ impl Overload {
             requires_grad,
             fields: result_names(op.def().schema),
             sort_text,
+            warning: None,
         };
         (signature, overload)
     }
+
+    /// A deprecated order of an operator's arguments, which messages do not mention.
+    pub(crate) fn deprecated(
+        mode: Mode,
+        op: &'static dyn AnyOp,
+        out: Option<&'static dyn AnyOp>,
+        params: &str,
+        present: &Signature,
+    ) -> (Signature, Self) {
+        let name = op.def().name;
+        let mut signature = Signature::from_text(&format!("{name}({params})"));
+        if mode == Mode::Method {
+            signature = Signature::new(
+                name,
+                signature.params.into_iter().filter(|param| param.name != "input").collect(),
+            );
+        }
+        let warning = format!(
+            "This overload of {name} is deprecated:\n\t{name}{}\nConsider using one of the \
+             following signatures instead:\n\t{name}{}",
+            signature.display(),
+            present.display()
+        );
+        let mut out_param = None;
+        if let (Mode::Function, Some(_)) = (mode, out) {
+            out_param = Some((signature.params.len(), 1));
+            let mut params = signature.params;
+            params.push(Param::new("out", Kind::Tensor, 0, true, true, Some("None")));
+            signature = Signature::new(name, params);
+        }
+        signature.hidden = true;
+        let plan = |op: &'static dyn AnyOp| Plan {
+            op,
+            sources: arguments(op.def().schema)
+                .iter()
+                .map(|argument| source(argument, mode, &signature, &["out"]))
+                .collect(),
+        };
+        let overload = Self {
+            plain: Some(plan(op)),
+            out: out.map(plan),
+            out_param,
+            requires_grad: None,
+            fields: Vec::new(),
+            sort_text: String::new(),
+            warning: Some(warning),
+        };
+        (signature, overload)
+    }
+}
+
+/// The signature in the spelling by which PyTorch sorts overloads.
+fn sort_text(declared: &[Argument<'static>]) -> String {
+    let mut text = String::new();
+    let mut starred = false;
+    for argument in declared {
+        if argument.keyword_only && !starred {
+            text.push_str("*, ");
+            starred = true;
+        }
+        let ty = plain_type(argument.ty);
+        let (base, optional) = match ty.strip_suffix('?') {
+            Some(base) => (base, "?"),
+            None => (ty.as_str(), ""),
+        };
+        let spelled = match base.split_once('[') {
+            Some(("int" | "SymInt", size)) => format!("IntArrayRef[{size}"),
+            Some(("Tensor", _)) => "TensorList".to_owned(),
+            Some(("Tensor?", _)) => "c10::List".to_owned(),
+            Some(("bool", _)) => "std::array".to_owned(),
+            Some(("Scalar", _)) => "ScalarList".to_owned(),
+            Some((other, _)) => format!("ArrayRef<{other}>"),
+            None => match base {
+                "int" => "int64_t".to_owned(),
+                "float" => "double".to_owned(),
+                "str" => "c10::string_view".to_owned(),
+                other => other.to_owned(),
+            },
+        };
+        text.push_str(&spelled.replace("[]", ""));
+        text.push_str(optional);
+        text.push(' ');
+        text.push_str(if argument.name == "self" { "input" } else { argument.name });
+        if let Some(default) = argument.default {
+            text.push('=');
+            text.push_str(default);
+        }
+        text.push_str(", ");
+    }
+    text
 }
 
 /// The parameters that Python sees of those that `chosen` picks.
@@ -240,6 +332,9 @@ fn source(
         .position(|param| param.name == name || param.name == argument.name);
     match place {
         Some(index) => Source::Param(index),
-        None => Source::Fixed(IValue::None),
+        None => Source::Fixed(match (Kind::from_schema(argument.ty), argument.default) {
+            (Some((kind, count, _)), Some(text)) => default_value(kind, count, text),
+            _ => IValue::None,
+        }),
     }
 }

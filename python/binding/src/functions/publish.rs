@@ -5,7 +5,7 @@ use super::call::call_group;
 use super::group::{Group, Mode};
 use super::trampoline;
 use crate::py::class::{Class, TypeBuilder, TypeCell, instance, this};
-use crate::py::{Args, Obj, Py, ffi, method, name};
+use crate::py::{Args, Obj, Py, ffi, method, name, slot};
 use corten_ops::{AnyOp, OpKind, registry};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{CStr, CString};
@@ -63,7 +63,10 @@ fn collect() -> Published {
                 };
                 list.iter().copied().filter(shown).collect()
             };
-            let group = leak(Group::new(name, Mode::Function, visible(&bucket.plain), visible(&bucket.outs)));
+            let group = leak(
+                Group::new(name, Mode::Function, visible(&bucket.plain), visible(&bucket.outs))
+                    .with_fast(),
+            );
             found.functions.insert(name, group);
             if is_function {
                 found.homes.push(("", group));
@@ -73,7 +76,7 @@ fn collect() -> Published {
         let methods: Vec<&'static dyn AnyOp> =
             bucket.plain.iter().copied().filter(|op| op.def().method).collect();
         if !methods.is_empty() {
-            let group = leak(Group::new(name, Mode::Method, methods, Vec::new()));
+            let group = leak(Group::new(name, Mode::Method, methods, Vec::new()).with_fast());
             found.methods.insert(name, group);
             found.method_list.push(group);
         }
@@ -202,6 +205,7 @@ impl Class for PyOperator {
         builder
             .doc(c"An operator of the registry.")
             .flags(ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION)
+            .slot(ffi::Py_tp_getattro, slot!(binary get_attribute))
             .methods([
                 method!("__reduce__", |s: &Obj, _a: Args<'_>| {
                     let lookup = crate::py::convert::import(name!("corten._C"))?
@@ -210,17 +214,19 @@ impl Class for PyOperator {
                     let args = [operator.home, operator.group.name].map(Obj::str_from);
                     Obj::tuple([Ok(lookup), Obj::tuple(args)])
                 }),
-                method!("__getattr__", |s: &Obj, args: Args<'_>| {
-                    let operator = this::<PyOperator>(s);
-                    match args.positional {
-                        [wanted] if wanted.as_str()? == operator.group.name => {
-                            function_object(operator.home, operator.group)
-                        }
-                        _ => Err(crate::py::errors::attribute_error("no such attribute")),
-                    }
-                }),
             ])
     }
+}
+
+/// A pickled function is found again as an attribute of its operator.
+fn get_attribute(object: &Obj, wanted: &Obj) -> Py<Obj> {
+    object.attr_or(wanted, |wanted| {
+        let operator = this::<PyOperator>(object);
+        match wanted == operator.group.name {
+            true => function_object(operator.home, operator.group).map(Some),
+            false => Ok(None),
+        }
+    })
 }
 
 unsafe extern "C" fn enter(

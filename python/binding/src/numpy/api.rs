@@ -104,6 +104,11 @@ pub(crate) fn is_array(object: &Obj) -> bool {
     is_of(object, Slot::ArrayType)
 }
 
+/// Whether the object is an array of rank 0.
+pub(crate) fn is_scalar_array(object: &Obj) -> bool {
+    array(object).is_some_and(|array| array.nd == 0)
+}
+
 /// Whether the object is one of NumPy's scalars.
 pub(crate) fn is_scalar(object: &Obj) -> bool {
     is_of(object, Slot::GenericScalar)

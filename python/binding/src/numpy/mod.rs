@@ -7,5 +7,5 @@
 mod api;
 mod exchange;
 
-pub(crate) use api::{is_array, is_scalar, scalar_kind};
+pub(crate) use api::{is_array, is_scalar, is_scalar_array, scalar_kind};
 pub(crate) use exchange::{dtype_of, from_array, functions, scalar_to_array, to_array};

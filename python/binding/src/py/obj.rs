@@ -150,6 +150,30 @@ impl Obj {
         }
     }
 
+    /// The attribute as `object.__getattribute__` finds it, else what `fallback` says.
+    pub(crate) fn attr_or(
+        &self,
+        name: &Self,
+        fallback: impl FnOnce(&str) -> Py<Option<Self>>,
+    ) -> Py<Self> {
+        // SAFETY: both are live, the name is a string.
+        let found =
+            unsafe { Self::owned(ffi::PyObject_GenericGetAttr(self.as_ptr(), name.as_ptr())) };
+        let raised = match found {
+            Ok(found) => return Ok(found),
+            Err(raised) => raised,
+        };
+        // SAFETY: reads a static of the interpreter.
+        if !raised.matches(unsafe { ffi::PyExc_AttributeError }) {
+            return Err(raised);
+        }
+        let Some(error) = raised.take() else { return Err(Raised::already()) };
+        match fallback(name.as_str()?)? {
+            Some(found) => Ok(found),
+            None => Err(Raised::raise(&error)),
+        }
+    }
+
     /// Sets an attribute.
     pub(crate) fn set_attr(&self, name: &Name, value: &Self) -> Py<()> {
         // SAFETY: all objects are live.

@@ -54,6 +54,7 @@ fn autograd_rows() -> Vec<ffi::PyGetSetDef> {
         getter!("output_nr", |s: &Obj| Obj::int(autograd::output_nr(this(s)))),
         getter!("retains_grad", |s: &Obj| Ok(Obj::bool(autograd::retains_grad(this(s))))),
         getter!("name", |_s: &Obj| Ok(Obj::none())),
+        getter!("grad_dtype", |s: &Obj| Ok(types::dtype::object(this(s).dtype()))),
         getter!("_backward_hooks", |_s: &Obj| Ok(Obj::none())),
         getter!("_post_accumulate_grad_hooks", |_s: &Obj| Ok(Obj::none())),
         getter!("volatile", |_s: &Obj| {

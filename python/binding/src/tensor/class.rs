@@ -18,8 +18,10 @@ pub(crate) fn add_to(module: &Obj) -> Py<()> {
     rows.extend(subclass::rows());
     rows.extend(crate::creation::method_rows());
     rows.push(method!("new", legacy::new_like));
+    let attributes = attrs::rows();
+    let names = rows.iter().map(|row| row.ml_name).chain(attributes.iter().map(|row| row.name));
     // SAFETY: every row has a terminated name.
-    let taken: HashSet<&CStr> = rows.iter().map(|row| unsafe { CStr::from_ptr(row.ml_name) }).collect();
+    let taken: HashSet<&CStr> = names.map(|name| unsafe { CStr::from_ptr(name) }).collect();
     let generated = functions::method_rows(&taken);
     let mut builder = TypeBuilder::new(c"corten.Tensor", size_of::<TensorObject>())
         .flags(ffi::Py_TPFLAGS_BASETYPE | ffi::Py_TPFLAGS_HAVE_GC)
@@ -33,11 +35,13 @@ pub(crate) fn add_to(module: &Obj) -> Py<()> {
         .offset(c"__weaklistoffset__", offset_of!(TensorObject, weak))
         .methods(rows)
         .methods(generated)
-        .getset(attrs::rows());
+        .getset(attributes);
     for (id, function) in number::slots().into_iter().chain(item::slots()).chain(index::slots()) {
         builder = builder.slot(id, function);
     }
     let ty = builder.build()?;
+    // CPython's own messages print the name that was set last, here without the module.
+    ty.set_attr(crate::py::name!("__name__"), &Obj::str_from("Tensor")?)?;
     // SAFETY: the metaclass adds no fields to those of `type`, so the memory fits; the type keeps
     // its own reference to it, and the old one, `type`, is static.
     unsafe {

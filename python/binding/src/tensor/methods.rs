@@ -93,6 +93,10 @@ fn memory_rows() -> Vec<ffi::PyMethodDef> {
             Obj::scalar(item(this(object))?)
         }),
         method!("is_pinned", |_object: &Obj, _args: Args<'_>| Ok(Obj::bool(false))),
+        method!("is_same_size", |object: &Obj, args: Args<'_>| {
+            let bound = parser!("is_same_size(Tensor other)").parse(None, args)?;
+            Ok(Obj::bool(this(object).sizes() == bound.tensor(0)?.sizes()))
+        }),
         method!("is_set_to", |object: &Obj, args: Args<'_>| {
             let bound = parser!("is_set_to(Tensor tensor)").parse(None, args)?;
             let (a, b) = (this(object), bound.tensor(0)?);

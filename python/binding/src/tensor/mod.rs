@@ -19,5 +19,5 @@ pub(crate) use memory::{
     requires_grad, set_requires_grad, to_bytes,
 };
 pub(crate) use object::{
-    TENSOR, expect, get, is_disabled_function, is_plain, is_tensor, overrides, wrap,
+    TENSOR, expect, get, is_disabled_function, is_plain, is_tensor, overrides, this, wrap, wrap_owned,
 };

@@ -6,41 +6,16 @@
 //! does not fit becomes `NotImplemented`, and Python asks the other operand.
 
 use super::object::{get, is_plain, is_tensor, this, wrap_owned};
-use crate::args::number_kind;
-use crate::functions::{call_function, call_method, op1};
+use crate::args::{Operand, number_kind, operand};
+use crate::functions::{call_function, call_method, is_long_product, is_long_stream};
 use crate::overrides::modes_active;
 use crate::py::errors::type_error;
+use crate::py::gil::detach_if;
 use crate::py::{Obj, Py, ffi, slot};
 use corten_core::{Result, Scalar};
-use corten_ops::Tensor;
+use corten_ops::derived::wrapped;
+use corten_ops::{Tensor, op};
 use std::ffi::{c_int, c_void};
-
-/// An operand of the short road.
-enum Operand<'a> {
-    Tensor(&'a Tensor),
-    Number(Scalar),
-    Other,
-}
-
-/// What an object is to the short road.
-#[inline]
-fn operand(object: &Obj) -> Operand<'_> {
-    if is_plain(object) {
-        return Operand::Tensor(this(object));
-    }
-    let (float, int) = (&raw mut ffi::PyFloat_Type, &raw mut ffi::PyLong_Type);
-    let ty = object.type_ptr();
-    if ty == float || ty == int || object.is_bool() {
-        return match object.to_scalar() {
-            Ok(scalar) => Operand::Number(scalar),
-            Err(raised) => {
-                raised.clear();
-                Operand::Other
-            }
-        };
-    }
-    Operand::Other
-}
 
 /// The long road of a binary operator.
 #[cold]
@@ -69,99 +44,87 @@ fn not_implemented(raised: crate::py::Raised) -> Py<Obj> {
     Err(raised)
 }
 
-/// A binary slot over an operator with `Tensor` and `Scalar` overloads.
+/// A binary slot: what to do with two tensors, a tensor and a number, a number and a tensor.
 macro_rules! arithmetic {
-    ($function:ident, $name:literal, |$x:ident, $y:ident| $tensors:expr,
-     |$t:ident, $s:ident| $right:expr, |$n:ident, $u:ident| $left:expr) => {
+    ($($function:ident, $name:literal, |$x:ident, $y:ident| $tensors:expr,
+       |$t:ident, $s:ident| $right:expr, |$n:ident, $u:ident| $left:expr;)+) => {$(
         fn $function(a: &Obj, b: &Obj) -> Py<Obj> {
             if modes_active() {
                 return slow($name, a, b);
             }
             let result: Result<Tensor> = match (operand(a), operand(b)) {
-                (Operand::Tensor($x), Operand::Tensor($y)) => $tensors,
-                (Operand::Tensor($t), Operand::Number($s)) => $right,
-                (Operand::Number($n), Operand::Tensor($u)) => $left,
+                (Operand::Tensor($x), Operand::Tensor($y)) => {
+                    detach_if(is_long_stream($x.numel().max($y.numel())), || $tensors)
+                }
+                (Operand::Tensor($t), Operand::Number($s)) => {
+                    detach_if(is_long_stream($t.numel()), || $right)
+                }
+                (Operand::Number($n), Operand::Tensor($u)) => {
+                    detach_if(is_long_stream($u.numel()), || $left)
+                }
                 _ => return slow($name, a, b),
             };
             wrap_owned(result?)
         }
-    };
+    )+};
 }
 
 const ONE: Scalar = Scalar::Int(1);
 
-fn wrapped(number: Scalar) -> Result<Tensor> {
-    corten_ops::derived::wrapped(number)
+arithmetic! {
+    add, "add", |x, y| op::add_tensor(x, y, ONE), |t, s| op::add_scalar(t, s, ONE),
+        |n, u| op::add_scalar(u, n, ONE);
+    sub, "sub", |x, y| op::sub_tensor(x, y, ONE), |t, s| op::sub_scalar(t, s, ONE),
+        |n, u| op::rsub_scalar(u, n, ONE);
+    mul, "mul", |x, y| op::mul_tensor(x, y), |t, s| op::mul_scalar(t, s),
+        |n, u| op::mul_scalar(u, n);
+    div, "div", |x, y| op::div_tensor(x, y), |t, s| op::div_scalar(t, s),
+        |n, u| op::mul_scalar(&op::reciprocal(u)?, n);
+    floor_divide, "floor_divide", |x, y| op::floor_divide(x, y),
+        |t, s| op::floor_divide_scalar(t, s), |n, u| op::floor_divide(&wrapped(n)?, u);
+    remainder, "remainder", |x, y| op::remainder_tensor(x, y),
+        |t, s| op::remainder_scalar(t, s), |n, u| op::remainder_scalar_tensor(n, u);
+    pow, "pow", |x, y| op::pow_tensor_tensor(x, y), |t, s| op::pow_tensor_scalar(t, s),
+        |n, u| op::pow_scalar(n, u);
+    and, "bitwise_and", |x, y| op::bitwise_and_tensor(x, y),
+        |t, s| op::bitwise_and_scalar(t, s), |n, u| op::bitwise_and_scalar(u, n);
+    or, "bitwise_or", |x, y| op::bitwise_or_tensor(x, y),
+        |t, s| op::bitwise_or_scalar(t, s), |n, u| op::bitwise_or_scalar(u, n);
+    xor, "bitwise_xor", |x, y| op::bitwise_xor_tensor(x, y),
+        |t, s| op::bitwise_xor_scalar(t, s), |n, u| op::bitwise_xor_scalar(u, n);
+    lshift, "bitwise_left_shift", |x, y| op::__lshift___tensor(x, y),
+        |t, s| op::__lshift___scalar(t, s), |n, u| op::bitwise_left_shift_scalar_tensor(n, u);
+    rshift, "bitwise_right_shift", |x, y| op::__rshift___tensor(x, y),
+        |t, s| op::__rshift___scalar(t, s), |n, u| op::bitwise_right_shift_scalar_tensor(n, u);
 }
 
-arithmetic!(add, "add",
-    |x, y| op1!("aten::add.Tensor", x, y, ONE),
-    |t, s| op1!("aten::add.Scalar", t, s, ONE),
-    |n, u| op1!("aten::add.Scalar", u, n, ONE));
-arithmetic!(sub, "sub",
-    |x, y| op1!("aten::sub.Tensor", x, y, ONE),
-    |t, s| op1!("aten::sub.Scalar", t, s, ONE),
-    |n, u| op1!("aten::rsub.Scalar", u, n, ONE));
-arithmetic!(mul, "mul",
-    |x, y| op1!("aten::mul.Tensor", x, y),
-    |t, s| op1!("aten::mul.Scalar", t, s),
-    |n, u| op1!("aten::mul.Scalar", u, n));
-arithmetic!(div, "div",
-    |x, y| op1!("aten::div.Tensor", x, y),
-    |t, s| op1!("aten::div.Scalar", t, s),
-    |n, u| op1!("aten::reciprocal", u).and_then(|r| op1!("aten::mul.Scalar", r, n)));
-arithmetic!(floor_divide, "floor_divide",
-    |x, y| op1!("aten::floor_divide", x, y),
-    |t, s| op1!("aten::floor_divide.Scalar", t, s),
-    |n, u| wrapped(n).and_then(|w| op1!("aten::floor_divide", w, u)));
-arithmetic!(remainder, "remainder",
-    |x, y| op1!("aten::remainder.Tensor", x, y),
-    |t, s| op1!("aten::remainder.Scalar", t, s),
-    |n, u| op1!("aten::remainder.Scalar_Tensor", n, u));
-arithmetic!(pow, "pow",
-    |x, y| op1!("aten::pow.Tensor_Tensor", x, y),
-    |t, s| op1!("aten::pow.Tensor_Scalar", t, s),
-    |n, u| op1!("aten::pow.Scalar", n, u));
-arithmetic!(and, "bitwise_and",
-    |x, y| op1!("aten::bitwise_and.Tensor", x, y),
-    |t, s| op1!("aten::bitwise_and.Scalar", t, s),
-    |n, u| op1!("aten::bitwise_and.Scalar", u, n));
-arithmetic!(or, "bitwise_or",
-    |x, y| op1!("aten::bitwise_or.Tensor", x, y),
-    |t, s| op1!("aten::bitwise_or.Scalar", t, s),
-    |n, u| op1!("aten::bitwise_or.Scalar", u, n));
-arithmetic!(xor, "bitwise_xor",
-    |x, y| op1!("aten::bitwise_xor.Tensor", x, y),
-    |t, s| op1!("aten::bitwise_xor.Scalar", t, s),
-    |n, u| op1!("aten::bitwise_xor.Scalar", u, n));
-arithmetic!(lshift, "bitwise_left_shift",
-    |x, y| op1!("aten::__lshift__.Tensor", x, y),
-    |t, s| op1!("aten::__lshift__.Scalar", t, s),
-    |n, u| op1!("aten::bitwise_left_shift.Scalar_Tensor", n, u));
-arithmetic!(rshift, "bitwise_right_shift",
-    |x, y| op1!("aten::__rshift__.Tensor", x, y),
-    |t, s| op1!("aten::__rshift__.Scalar", t, s),
-    |n, u| op1!("aten::bitwise_right_shift.Scalar_Tensor", n, u));
-
 fn matmul(a: &Obj, b: &Obj) -> Py<Obj> {
-    match (is_plain(a), is_plain(b), modes_active()) {
-        (true, true, false) => {
-            call_function("matmul", &[a.clone(), b.clone()])
-        }
-        _ if number_kind(a).is_some() || number_kind(b).is_some() => Ok(Obj::not_implemented()),
-        _ => slow("matmul", a, b),
+    if is_plain(a) && is_plain(b) && !modes_active() {
+        let (x, y) = (this(a), this(b));
+        return wrap_owned(detach_if(is_long_product(x, y), || op::matmul(x, y))?);
     }
+    if number_kind(a).is_some() || number_kind(b).is_some() {
+        return Ok(Obj::not_implemented());
+    }
+    slow("matmul", a, b)
 }
 
 /// An in-place slot: the method with the trailing underscore.
 macro_rules! inplace {
-    ($($function:ident, $method:literal, $tensor:literal, $scalar:literal $(, $one:expr)?;)+) => {$(
+    ($($function:ident, $method:literal, |$x:ident, $y:ident| $tensors:expr,
+       |$t:ident, $s:ident| $number:expr;)+) => {$(
         fn $function(a: &Obj, b: &Obj) -> Py<Obj> {
             if !modes_active() && is_plain(a) {
-                let result = match operand(b) {
-                    Operand::Tensor(other) => op1!($tensor, this(a), other $(, $one)?),
-                    Operand::Number(other) => op1!($scalar, this(a), other $(, $one)?),
-                    Operand::Other => return call_method($method, a, &[b.clone()]).or_else(not_implemented),
+                let result: Result<Tensor> = match (this(a), operand(b)) {
+                    ($x, Operand::Tensor($y)) => {
+                        detach_if(is_long_stream($x.numel()), || $tensors)
+                    }
+                    ($t, Operand::Number($s)) => {
+                        detach_if(is_long_stream($t.numel()), || $number)
+                    }
+                    (_, Operand::Other) => {
+                        return call_method($method, a, &[b.clone()]).or_else(not_implemented);
+                    }
                 };
                 result?;
                 return Ok(a.clone());
@@ -172,18 +135,25 @@ macro_rules! inplace {
 }
 
 inplace! {
-    iadd, "add_", "aten::add_.Tensor", "aten::add_.Scalar", ONE;
-    isub, "sub_", "aten::sub_.Tensor", "aten::sub_.Scalar", ONE;
-    imul, "mul_", "aten::mul_.Tensor", "aten::mul_.Scalar";
-    idiv, "div_", "aten::div_.Tensor", "aten::div_.Scalar";
-    ifloor_divide, "floor_divide_", "aten::floor_divide_.Tensor", "aten::floor_divide_.Scalar";
-    iremainder, "remainder_", "aten::remainder_.Tensor", "aten::remainder_.Scalar";
-    ipow, "pow_", "aten::pow_.Tensor", "aten::pow_.Scalar";
-    iand, "bitwise_and_", "aten::bitwise_and_.Tensor", "aten::bitwise_and_.Scalar";
-    ior, "bitwise_or_", "aten::bitwise_or_.Tensor", "aten::bitwise_or_.Scalar";
-    ixor, "bitwise_xor_", "aten::bitwise_xor_.Tensor", "aten::bitwise_xor_.Scalar";
-    ilshift, "bitwise_left_shift_", "aten::__ilshift__.Tensor", "aten::__ilshift__.Scalar";
-    irshift, "bitwise_right_shift_", "aten::__irshift__.Tensor", "aten::__irshift__.Scalar";
+    iadd, "add_", |x, y| op::add__tensor(x, y, ONE), |t, s| op::add__scalar(t, s, ONE);
+    isub, "sub_", |x, y| op::sub__tensor(x, y, ONE), |t, s| op::sub__scalar(t, s, ONE);
+    imul, "mul_", |x, y| op::mul__tensor(x, y), |t, s| op::mul__scalar(t, s);
+    idiv, "div_", |x, y| op::div__tensor(x, y), |t, s| op::div__scalar(t, s);
+    ifloor_divide, "floor_divide_", |x, y| op::floor_divide__tensor(x, y),
+        |t, s| op::floor_divide__scalar(t, s);
+    iremainder, "remainder_", |x, y| op::remainder__tensor(x, y),
+        |t, s| op::remainder__scalar(t, s);
+    ipow, "pow_", |x, y| op::pow__tensor(x, y), |t, s| op::pow__scalar(t, s);
+    iand, "bitwise_and_", |x, y| op::bitwise_and__tensor(x, y),
+        |t, s| op::bitwise_and__scalar(t, s);
+    ior, "bitwise_or_", |x, y| op::bitwise_or__tensor(x, y),
+        |t, s| op::bitwise_or__scalar(t, s);
+    ixor, "bitwise_xor_", |x, y| op::bitwise_xor__tensor(x, y),
+        |t, s| op::bitwise_xor__scalar(t, s);
+    ilshift, "bitwise_left_shift_", |x, y| op::__ilshift___tensor(x, y),
+        |t, s| op::__ilshift___scalar(t, s);
+    irshift, "bitwise_right_shift_", |x, y| op::__irshift___tensor(x, y),
+        |t, s| op::__irshift___scalar(t, s);
 }
 
 fn neg(a: &Obj) -> Py<Obj> {
@@ -224,21 +194,31 @@ fn compare(a: &Obj, b: &Obj, op: c_int) -> Py<Obj> {
         };
     }
     if !modes_active() && is_plain(a) {
-        let (x, other) = (this(a), operand(b));
-        let result = match (op, other) {
-            (ffi::Py_LT, Operand::Tensor(y)) => op1!("aten::lt.Tensor", x, y),
-            (ffi::Py_LT, Operand::Number(n)) => op1!("aten::lt.Scalar", x, n),
-            (ffi::Py_LE, Operand::Tensor(y)) => op1!("aten::le.Tensor", x, y),
-            (ffi::Py_LE, Operand::Number(n)) => op1!("aten::le.Scalar", x, n),
-            (ffi::Py_EQ, Operand::Tensor(y)) => op1!("aten::eq.Tensor", x, y),
-            (ffi::Py_EQ, Operand::Number(n)) => op1!("aten::eq.Scalar", x, n),
-            (ffi::Py_NE, Operand::Tensor(y)) => op1!("aten::ne.Tensor", x, y),
-            (ffi::Py_NE, Operand::Number(n)) => op1!("aten::ne.Scalar", x, n),
-            (ffi::Py_GT, Operand::Tensor(y)) => op1!("aten::gt.Tensor", x, y),
-            (ffi::Py_GT, Operand::Number(n)) => op1!("aten::gt.Scalar", x, n),
-            (_, Operand::Tensor(y)) => op1!("aten::ge.Tensor", x, y),
-            (_, Operand::Number(n)) => op1!("aten::ge.Scalar", x, n),
-            (_, Operand::Other) => return compare_with(name, a, b),
+        let x = this(a);
+        let result = match operand(b) {
+            Operand::Tensor(y) => {
+                let run = match op {
+                    ffi::Py_LT => op::lt_tensor,
+                    ffi::Py_LE => op::le_tensor,
+                    ffi::Py_EQ => op::eq_tensor,
+                    ffi::Py_NE => op::ne_tensor,
+                    ffi::Py_GT => op::gt_tensor,
+                    _ => op::ge_tensor,
+                };
+                detach_if(is_long_stream(x.numel()), || run(x, y))
+            }
+            Operand::Number(n) => {
+                let run = match op {
+                    ffi::Py_LT => op::lt_scalar,
+                    ffi::Py_LE => op::le_scalar,
+                    ffi::Py_EQ => op::eq_scalar,
+                    ffi::Py_NE => op::ne_scalar,
+                    ffi::Py_GT => op::gt_scalar,
+                    _ => op::ge_scalar,
+                };
+                detach_if(is_long_stream(x.numel()), || run(x, n))
+            }
+            Operand::Other => return compare_with(name, a, b),
         };
         return wrap_owned(result?);
     }

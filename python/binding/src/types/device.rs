@@ -26,6 +26,7 @@ impl Class for PyDevice {
         builder
             .doc(c"device(type, index=None)\n--\n\nWhere a tensor's elements are.")
             .slot(ffi::Py_tp_new, slot!(call new))
+            .slot(ffi::Py_tp_call, slot!(call decorate))
             .slot(ffi::Py_tp_repr, slot!(unary repr))
             .slot(ffi::Py_tp_str, slot!(unary to_str))
             .slot(ffi::Py_tp_hash, slot!(length hash))
@@ -38,7 +39,6 @@ impl Class for PyDevice {
                 method!("__reduce__", reduce),
                 method!("__enter__", enter),
                 method!("__exit__", exit),
-                method!("__call__", decorate),
             ])
     }
 }
@@ -127,9 +127,10 @@ fn exit(_this: &Obj, _args: Args<'_>) -> Py<Obj> {
     Ok(Obj::none())
 }
 
-fn decorate(this: &Obj, args: Args<'_>) -> Py<Obj> {
+fn decorate(this: &Obj, args: &Obj, _kwargs: Option<&Obj>) -> Py<Obj> {
     let helper = crate::py::convert::import(crate::py::name!("corten.utils._device"))?;
-    let Some(function) = args.positional.first() else {
+    let given = args.items()?;
+    let [function] = given.as_slice() else {
         return Err(type_error("device() as a decorator takes a function"));
     };
     helper.call_method(crate::py::name!("_decorate"), &[this, function])

@@ -42,6 +42,17 @@ impl Lists {
         })
     }
 
+    /// The lists for signals seen as images of height 1.
+    pub(super) fn of_image(&self) -> Self {
+        let pad = |list: &[i64], filler: i64| [&[filler], list].concat();
+        Self {
+            stride: pad(&self.stride, 1),
+            padding: pad(&self.padding, 0),
+            dilation: pad(&self.dilation, 1),
+            output_padding: pad(&self.output_padding, 0),
+        }
+    }
+
     fn rank(&self) -> usize {
         self.stride.len()
     }
@@ -146,11 +157,7 @@ pub(super) fn forward(
             bias.sizes().as_slice()
         );
     }
-    if transposed {
-        check_transposed(input, weight, lists)
-    } else {
-        check_kernel(input, weight, lists)
-    }
+    if transposed { Ok(()) } else { check_kernel(input, weight, lists) }
 }
 
 fn check_ranks(input: &Tensor, weight: &Tensor, groups: i64) -> Result<()> {
@@ -198,7 +205,8 @@ fn check_kernel(input: &Tensor, weight: &Tensor, lists: &Lists) -> Result<()> {
     Ok(())
 }
 
-fn check_transposed(input: &Tensor, weight: &Tensor, lists: &Lists) -> Result<()> {
+/// What a transposed convolution accepts beyond that.
+pub(super) fn transposed(input: &Tensor, weight: &Tensor, lists: &Lists) -> Result<()> {
     let sizes = input.sizes();
     for axis in 0..lists.rank() {
         let (extra, stride, dilation) =

@@ -8,10 +8,10 @@ mod depthwise;
 pub(crate) mod geometry;
 mod products;
 
-use super::support::{contiguous_in, empty_as, empty_in, expect_dtype};
+use super::support::{contiguous, contiguous_in, empty_as, empty_in, expect_dtype};
 use check::Lists;
 use corten_core::{Access, AccessSet, DType, MemoryFormat, Result, ensure};
-use corten_ops::composite::support::type_id_name;
+use corten_ops::composite::support::{tensor_type_name, type_id_name};
 use corten_ops::{Tensor, op};
 use geometry::Geometry;
 use products::Product;
@@ -39,15 +39,38 @@ pub fn convolution(
     if let Some(empty) = empty_output(input, &sizes)? {
         return Ok(empty);
     }
-    if input.dtype().is_reduced_float() {
-        let [input32, weight32] = [input, weight].map(|t| converted(t, DType::Float32));
-        let bias32 = bias.map(|bias| converted(bias, DType::Float32)).transpose()?;
-        let (input32, weight32) = (input32?, weight32?);
-        let out =
-            convolve(&input32, &weight32, bias32.as_ref(), &sizes, &lists, transposed, groups)?;
-        return converted(&out, input.dtype());
+    if weight.dim() > 3 {
+        return convolve(input, weight, bias, &lists, transposed, groups);
     }
-    convolve(input, weight, bias, &sizes, &lists, transposed, groups)
+    let (input, weight) = (as_image(&contiguous(input)?)?, as_image(weight)?);
+    op::squeeze_dim(&convolve(&input, &weight, bias, &lists.of_image(), transposed, groups)?, 2)
+}
+
+/// A signal as an image of height 1.
+fn as_image(signal: &Tensor) -> Result<Tensor> {
+    op::unsqueeze(signal, 2)
+}
+
+/// Half precisions are computed in `f32`.
+fn convolve(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    lists: &Lists,
+    transposed: bool,
+    groups: i64,
+) -> Result<Tensor> {
+    if transposed {
+        check::transposed(input, weight, lists)?;
+    }
+    let sizes = lists.output_sizes(&input.sizes(), &weight.sizes(), transposed, groups);
+    if !input.dtype().is_reduced_float() {
+        return compute(input, weight, bias, &sizes, lists, transposed, groups);
+    }
+    let [wide, weight] = [input, weight].map(|tensor| converted(tensor, DType::Float32));
+    let bias = bias.map(|bias| converted(bias, DType::Float32)).transpose()?;
+    let out = compute(&wide?, &weight?, bias.as_ref(), &sizes, lists, transposed, groups)?;
+    converted(&out, input.dtype())
 }
 
 /// Gradients of [`convolution`] with respect to input, weight and bias.
@@ -92,16 +115,37 @@ pub fn convolution_backward(
         bias_sizes.unwrap_or_default()
     );
     let mask = [output_mask[0], output_mask[1]];
-    let (grad_input, grad_weight) = if input.dtype().is_reduced_float() {
-        let [grad, input32, weight32] =
-            [grad_output, input, weight].map(|tensor| converted(tensor, DType::Float32));
-        let (grad, input32, weight32) = (grad?, input32?, weight32?);
-        let (a, b) = gradients(&grad, &input32, &weight32, &lists, transposed, groups, mask)?;
-        (converted(&a, input.dtype())?, converted(&b, input.dtype())?)
-    } else {
-        gradients(grad_output, input, weight, &lists, transposed, groups, mask)?
+    if weight.dim() > 3 {
+        let wide = wide_gradients(grad_output, input, weight, &lists, transposed, groups, mask)?;
+        return Ok((wide.0, wide.1, grad_bias));
+    }
+    let (grad, input) = (as_image(grad_output)?, as_image(&contiguous(input)?)?);
+    let (lists, weight) = (lists.of_image(), as_image(weight)?);
+    let (a, b) = wide_gradients(&grad, &input, &weight, &lists, transposed, groups, mask)?;
+    let as_signal = |image: &Tensor| match image.defined() {
+        true => op::squeeze_dim(image, 2),
+        false => Ok(image.clone()),
     };
-    Ok((grad_input, grad_weight, grad_bias))
+    Ok((as_signal(&a)?, as_signal(&b)?, grad_bias))
+}
+
+/// Half precisions are computed in `f32`.
+fn wide_gradients(
+    grad_output: &Tensor,
+    input: &Tensor,
+    weight: &Tensor,
+    lists: &Lists,
+    transposed: bool,
+    groups: i64,
+    mask: [bool; 2],
+) -> Result<(Tensor, Tensor)> {
+    if !input.dtype().is_reduced_float() {
+        return gradients(grad_output, input, weight, lists, transposed, groups, mask);
+    }
+    let [grad, wide, weight] =
+        [grad_output, input, weight].map(|tensor| converted(tensor, DType::Float32));
+    let (a, b) = gradients(&grad?, &wide?, &weight?, lists, transposed, groups, mask)?;
+    Ok((converted(&a, input.dtype())?, converted(&b, input.dtype())?))
 }
 
 /// The dtypes in which convolutions are computed; half precisions are converted before.
@@ -114,7 +158,7 @@ macro_rules! match_product {
     };
 }
 
-fn convolve(
+fn compute(
     input: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
@@ -320,7 +364,17 @@ fn empty_output(input: &Tensor, sizes: &[i64]) -> Result<Option<Tensor>> {
 }
 
 fn check_dtypes(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<()> {
-    expect_dtype(weight, input.dtype())?;
+    if !input.dtype().is_floating_point() || input.dtype() == DType::Float64 {
+        expect_dtype(weight, input.dtype())?;
+    }
+    ensure!(
+        weight.dtype() == input.dtype(),
+        Runtime,
+        "Input type ({}) and weight type ({}) should be the same or input should be a MKLDNN \
+         tensor and weight is a dense tensor",
+        tensor_type_name(input.dtype()),
+        tensor_type_name(weight.dtype())
+    );
     let bias_dtype = bias.map_or(input.dtype(), |bias| bias.dtype());
     ensure!(
         bias_dtype == input.dtype(),

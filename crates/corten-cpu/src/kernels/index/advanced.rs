@@ -44,6 +44,18 @@ pub fn index_put_(
     values: &Tensor,
     accumulate: bool,
 ) -> Result<Tensor> {
+    if !accumulate && values.numel() == 1 {
+        // One value for all elements of a mask.
+        if let Some(mask) = only_mask(self_, indices)? {
+            return op::masked_fill__scalar(self_, &mask, op::item(values)?);
+        }
+    }
+    geometry::assert_no_overlap(self_, values)?;
+    for index in indices.iter().flatten() {
+        geometry::assert_no_overlap(self_, index)?;
+    }
+    let plan = Plan::new(self_, indices)?;
+    let expanded = plan.expand_values(values)?;
     ensure!(
         self_.dtype() == values.dtype(),
         Runtime,
@@ -52,12 +64,7 @@ pub fn index_put_(
         self_.dtype().type_name(),
         values.dtype().type_name()
     );
-    geometry::assert_no_overlap(self_, values)?;
-    for index in indices.iter().flatten() {
-        geometry::assert_no_overlap(self_, index)?;
-    }
-    let plan = Plan::new(self_, indices)?;
-    let values = plan.expand_values(values)?;
+    let values = expanded;
     match accumulate {
         false => {
             let (target, values) = (flat_bits(&plan.source)?, as_bits(&values)?);
@@ -73,6 +80,23 @@ pub fn index_put_(
         }
     }
     Ok(self_.clone())
+}
+
+/// The mask, made to broadcast, when it is the only index.
+fn only_mask(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Option<Tensor>> {
+    let mut found = indices.iter().enumerate().filter_map(|(dim, index)| Some((dim, index.as_ref()?)));
+    let (Some((dim, mask)), None) = (found.next(), found.next()) else { return Ok(None) };
+    let end = dim + mask.dim();
+    if !matches!(mask.dtype(), DType::Bool | DType::UInt8) || end > self_.dim() {
+        return Ok(None);
+    }
+    let (sizes, mask_sizes) = (self_.sizes(), mask.sizes());
+    if sizes[dim..end] != mask_sizes[..] {
+        return Ok(None);
+    }
+    let mut shape = mask_sizes;
+    shape.extend(std::iter::repeat_n(1, self_.dim() - end));
+    op::reshape(mask, &shape).map(Some)
 }
 
 /// The functional form of [`index_put_`].

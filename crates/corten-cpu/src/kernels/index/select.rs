@@ -3,8 +3,7 @@
 use super::arithmetic::Arithmetic;
 use super::flat::{as_bits, contiguous_copy, flat, flat_bits, for_each_offset, fresh_copy, long_index, match_bits, row_major};
 use corten_core::{
-    Access, AccessSet, DType, Dims, Element, ErrorKind, MemoryFormat, Result, Scalar, ensure,
-    geometry, match_dtype,
+    Access, AccessSet, DType, Dims, Element, ErrorKind, MemoryFormat, Result, Scalar, bail, ensure, geometry, match_dtype,
 };
 use corten_ops::{Tensor, op};
 
@@ -203,7 +202,11 @@ pub fn index_add_(
     );
     geometry::assert_no_overlap(self_, &slices.index)?;
     geometry::assert_no_overlap(self_, source)?;
-    let slices = slices.checked(ErrorKind::Runtime, "", false)?;
+    // Vectors have words of their own.
+    let slices = match slices.checked(ErrorKind::Runtime, "", false) {
+        Err(_) if self_.dim() <= 1 => bail!(Index, "index out of range in self"),
+        checked => checked?,
+    };
     let values = op::contiguous(source, MemoryFormat::Contiguous)?;
     let target = flat(&slices.self_)?;
     match_dtype!(self_.dtype(), "index_add_", AllNoF8, T => {

@@ -30,7 +30,7 @@ pub fn native_batch_norm(
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let layout = Layout::of(input)?;
     ensure!(
-        input.numel() > 0,
+        !training || input.numel() > 0,
         Runtime,
         "input tensor must have at least one element, but got input_sizes = {:?}",
         input.sizes().as_slice()

@@ -104,12 +104,12 @@ fn average_shape(self_: &Tensor, output_size: &[i64], name: &str, rank: usize) -
         Runtime,
         "{name}: elements of output_size must be greater than or equal to 0 but received {listed}"
     );
-    check_input(self_, name, rank, ",")?;
+    check_input(self_, name, rank, "", if rank == 2 { 2 } else { 1 })?;
     Ok(shape_of(self_, output_size))
 }
 
 fn max_shape(self_: &Tensor, output_size: &[i64], name: &str, rank: usize) -> Result<Shape> {
-    check_input(self_, name, rank, ":")?;
+    check_input(self_, name, rank, ":", 1)?;
     ensure!(
         output_size.len() == rank,
         Runtime,
@@ -124,7 +124,8 @@ fn max_shape(self_: &Tensor, output_size: &[i64], name: &str, rank: usize) -> Re
 }
 
 fn gradient_shape(grad_output: &Tensor, self_: &Tensor, name: &str, rank: usize) -> Result<Shape> {
-    check_input(self_, name, rank, ",")?;
+    check_not_empty(&grad_output.sizes(), name, "grad_output", 1)?;
+    check_input(self_, name, rank, "", if rank == 2 { 2 } else { 1 })?;
     let (grad, input) = (grad_output.sizes(), self_.sizes());
     ensure!(
         grad.len() == input.len() && grad[..grad.len() - rank] == input[..input.len() - rank],
@@ -144,7 +145,14 @@ fn shape_of(self_: &Tensor, output_size: &[i64]) -> Shape {
     Shape::new(self_, axes.map(|(&input, &output)| window::adaptive_axis(input, output)).collect())
 }
 
-fn check_input(self_: &Tensor, name: &str, rank: usize, separator: &str) -> Result<()> {
+/// Dimensions from `first` on must not be empty.
+fn check_input(
+    self_: &Tensor,
+    name: &str,
+    rank: usize,
+    separator: &str,
+    first: usize,
+) -> Result<()> {
     let sizes = self_.sizes();
     let ranks = if rank == 2 { "3D or 4D" } else { "4D or 5D" };
     ensure!(
@@ -153,14 +161,18 @@ fn check_input(self_: &Tensor, name: &str, rank: usize, separator: &str) -> Resu
         "{name}(): Expected {ranks} tensor, but got{separator} {:?}",
         sizes.as_slice()
     );
-    let first = sizes.len() - rank - usize::from(separator == ":" && sizes.len() == rank + 1);
+    // Of images to average only the spatial sizes count.
+    let first = if first == 2 { sizes.len() - rank } else { first };
+    check_not_empty(&sizes, name, "input", first)
+}
+
+fn check_not_empty(sizes: &[i64], name: &str, what: &str, first: usize) -> Result<()> {
     for (dim, &size) in sizes.iter().enumerate().skip(first) {
         ensure!(
             size > 0,
             Runtime,
-            "{name}(): Expected input to have non-zero size for non-batch dimensions, but input \
-             has sizes {:?} with dimension {dim} being empty",
-            sizes.as_slice()
+            "{name}(): Expected {what} to have non-zero size for non-batch dimensions, but {what} \
+             has sizes {sizes:?} with dimension {dim} being empty"
         );
     }
     Ok(())

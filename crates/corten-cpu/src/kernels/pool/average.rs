@@ -6,7 +6,7 @@ use super::max::in_memory_order;
 use super::window::Window;
 use crate::chunks::{for_each_chunk, grain_of};
 use crate::rows::{Float, Wide, match_float};
-use corten_core::{Access, AccessSet, DType, Result, ensure};
+use corten_core::{Access, AccessSet, DType, Result};
 use corten_ops::Tensor;
 
 /// What the sum of a window is divided by.
@@ -21,13 +21,12 @@ pub(super) enum Divisor {
 }
 
 impl Divisor {
-    pub(super) fn of(count_include_pad: bool, override_: Option<i64>) -> Result<Self> {
-        ensure!(override_ != Some(0), Runtime, "divisor must be not zero");
-        Ok(match override_ {
+    pub(super) fn of(count_include_pad: bool, override_: Option<i64>) -> Self {
+        match override_ {
             Some(divisor) => Self::Fixed(divisor),
             None if count_include_pad => Self::WithPadding,
             None => Self::Inside,
-        })
+        }
     }
 
     fn value(self, window: [Window; 3]) -> i64 {

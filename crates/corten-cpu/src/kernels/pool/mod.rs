@@ -17,7 +17,7 @@ pub use adaptive::{
 use super::support::{empty_in, expect_dtype};
 use average::Divisor;
 use corten_core::{DType, MemoryFormat, Result, ensure};
-use corten_ops::Tensor;
+use corten_ops::{Tensor, op};
 use window::{Axis, Sliding};
 
 /// Maxima of windows of images and their positions.
@@ -51,7 +51,14 @@ pub fn max_pool3d_with_indices(
 ) -> Result<(Tensor, Tensor)> {
     let sliding = Sliding { kernel: kernel_size, stride, padding, dilation, ceil_mode };
     let shape = max_shape(self_, sliding, "max_pool3d", 3)?;
-    max::forward(self_, &shape, "max_pool3d")
+    if self_.dim() == 5 {
+        return max::forward(self_, &shape, "max_pool3d");
+    }
+    // As a batch, so that channels may come last.
+    let batch = as_batch(self_)?;
+    let shape = max_shape(&batch, sliding, "max_pool3d", 3)?;
+    let (out, indices) = max::forward(&batch, &shape, "max_pool3d")?;
+    Ok((op::squeeze_dim(&out, 0)?, op::squeeze_dim(&indices, 0)?))
 }
 
 /// Gradient of [`max_pool2d_with_indices`].
@@ -91,7 +98,13 @@ pub fn max_pool3d_with_indices_backward(
     let sliding = Sliding { kernel: kernel_size, stride, padding, dilation, ceil_mode };
     let shape = max_shape(self_, sliding, "max_pool3d", 3)?;
     shape.check_grad(grad_output, self_)?;
-    max::backward(grad_output, self_, indices, &shape, "max_pool3d_backward")
+    let name = "max_pool3d_backward";
+    if self_.dim() == 5 {
+        return max::backward(grad_output, self_, indices, &shape, name);
+    }
+    let (batch, grad, indices) = (as_batch(self_)?, as_batch(grad_output)?, as_batch(indices)?);
+    let shape = max_shape(&batch, sliding, "max_pool3d", 3)?;
+    op::squeeze_dim(&max::backward(&grad, &batch, &indices, &shape, name)?, 0)
 }
 
 /// Means of windows of images.
@@ -108,9 +121,10 @@ pub fn avg_pool2d(
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
     let sliding = Sliding { kernel: kernel_size, stride, padding, dilation: &[1], ceil_mode };
-    let shape = avg_shape(self_, sliding, "avg_pool2d", 2)?;
-    let divisor = Divisor::of(count_include_pad, divisor_override)?;
-    average::forward(self_, &shape, divisor, "avg_pool2d")
+    let divisor = Divisor::of(count_include_pad, divisor_override);
+    let shape = avg_shape(self_, sliding, divisor_override, "avg_pool2d", 2)?;
+    let name = if shape.channels_last() { "avg_pool2d_channels_last" } else { "avg_pool2d" };
+    average::forward(self_, &shape, divisor, name)
 }
 
 /// Means of windows of volumes.
@@ -127,8 +141,8 @@ pub fn avg_pool3d(
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
     let sliding = Sliding { kernel: kernel_size, stride, padding, dilation: &[1], ceil_mode };
-    let shape = avg_shape(self_, sliding, "avg_pool3d", 3)?;
-    let divisor = Divisor::of(count_include_pad, divisor_override)?;
+    let shape = avg_shape(self_, sliding, divisor_override, "avg_pool3d", 3)?;
+    let divisor = Divisor::of(count_include_pad, divisor_override);
     average::forward(self_, &shape, divisor, "avg_pool3d_out_frame")
 }
 
@@ -147,8 +161,8 @@ pub fn avg_pool2d_backward(
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
     let sliding = Sliding { kernel: kernel_size, stride, padding, dilation: &[1], ceil_mode };
-    let shape = avg_shape(self_, sliding, "avg_pool2d", 2)?;
-    let divisor = Divisor::of(count_include_pad, divisor_override)?;
+    let shape = avg_shape(self_, sliding, divisor_override, "avg_pool2d", 2)?;
+    let divisor = Divisor::of(count_include_pad, divisor_override);
     shape.check_grad(grad_output, self_)?;
     average::backward(grad_output, self_, &shape, divisor, "avg_pool2d_backward")
 }
@@ -168,8 +182,8 @@ pub fn avg_pool3d_backward(
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
     let sliding = Sliding { kernel: kernel_size, stride, padding, dilation: &[1], ceil_mode };
-    let shape = avg_shape(self_, sliding, "avg_pool3d", 3)?;
-    let divisor = Divisor::of(count_include_pad, divisor_override)?;
+    let shape = avg_shape(self_, sliding, divisor_override, "avg_pool3d", 3)?;
+    let divisor = Divisor::of(count_include_pad, divisor_override);
     shape.check_grad(grad_output, self_)?;
     average::backward(grad_output, self_, &shape, divisor, "avg_pool3d_backward_out_frame")
 }
@@ -182,12 +196,18 @@ fn max_shape(self_: &Tensor, sliding: Sliding<'_>, name: &str, rank: usize) -> R
         Runtime,
         "non-empty {ranks} (batch mode) tensor expected for input"
     );
-    let shape = Shape::sliding(self_, sliding, name, rank)?;
-    Ok(if rank == 2 || self_.dim() == 5 { shape } else { shape.contiguous() })
+    Shape::sliding(self_, sliding, name, rank)
 }
 
-fn avg_shape(self_: &Tensor, sliding: Sliding<'_>, name: &str, rank: usize) -> Result<Shape> {
+fn avg_shape(
+    self_: &Tensor,
+    sliding: Sliding<'_>,
+    divisor: Option<i64>,
+    name: &str,
+    rank: usize,
+) -> Result<Shape> {
     sliding.check_lists(name, rank)?;
+    ensure!(divisor != Some(0), Runtime, "divisor must be not zero");
     if rank == 2 {
         self_.size(-3)?;
         return Shape::sliding(self_, sliding, name, rank);
@@ -198,6 +218,11 @@ fn avg_shape(self_: &Tensor, sliding: Sliding<'_>, name: &str, rank: usize) -> R
         "non-empty 4D or 5D (batch mode) tensor expected for input"
     );
     Ok(Shape::sliding(self_, sliding, name, rank)?.contiguous())
+}
+
+/// A batch: the tensor, or the only volume of one.
+fn as_batch(tensor: &Tensor) -> Result<Tensor> {
+    if tensor.dim() == 5 { Ok(tensor.clone()) } else { op::unsqueeze(tensor, 0) }
 }
 
 /// Everything about a pooling but its elements.
@@ -215,23 +240,8 @@ struct Shape {
 
 impl Shape {
     fn sliding(self_: &Tensor, sliding: Sliding<'_>, name: &str, rank: usize) -> Result<Self> {
-        let sizes = self_.sizes();
-        let axes = sliding.axes(&sizes, rank)?;
-        check_not_empty(&sizes, name, rank)?;
-        let shape = Self::new(self_, axes);
-        let before = |sizes: &[i64]| {
-            let kept: Vec<String> =
-                sizes[sizes.len() - rank - 1..].iter().map(i64::to_string).collect();
-            kept.join("x")
-        };
-        ensure!(
-            shape.axes.iter().all(|axis| !axis.windows.is_empty()),
-            Runtime,
-            "Given input size: ({}). Calculated output size: ({}). Output size is too small",
-            before(&sizes),
-            before(&shape.output)
-        );
-        Ok(shape)
+        let axes = sliding.axes(name, &self_.sizes(), rank)?;
+        Ok(Self::new(self_, axes))
     }
 
     fn new(self_: &Tensor, axes: Vec<Axis>) -> Self {
@@ -342,6 +352,7 @@ fn check_not_empty(sizes: &[i64], name: &str, rank: usize) -> Result<()> {
         );
         return Ok(());
     }
+    let name = if name == "max_pool3d" { "max_pool3d_with_indices_out_cpu_template" } else { name };
     for (dim, &size) in sizes.iter().enumerate().skip(usize::from(batched)) {
         ensure!(
             size > 0,

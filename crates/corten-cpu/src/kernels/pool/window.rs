@@ -73,8 +73,8 @@ impl Sliding<'_> {
         nth(if self.stride.is_empty() { self.kernel } else { self.stride }, axis)
     }
 
-    /// The windows of one axis of `input` elements.
-    fn axis(&self, axis: usize, input: i64) -> Result<Axis> {
+    /// The number of windows of one axis of `size` elements; 0 or less if there is none.
+    fn count(&self, axis: usize, size: i64) -> Result<i64> {
         let (kernel, stride) = (nth(self.kernel, axis), self.stride(axis));
         let (padding, dilation) = (nth(self.padding, axis), nth(self.dilation, axis));
         ensure!(stride != 0, Runtime, "stride should not be zero");
@@ -87,55 +87,101 @@ impl Sliding<'_> {
              kernel_size={kernel} and dilation={dilation}"
         );
         let extra = if self.ceil_mode { stride - 1 } else { 0 };
-        let mut output = (input + 2 * padding - reach + extra).div_euclid(stride) + 1;
-        if self.ceil_mode && (output - 1) * stride >= input + padding {
-            // The last window would lie in the right padding only.
-            output -= 1;
-        }
+        let count = floor_div(size + 2 * padding - reach + extra, stride) + 1;
+        // A last window that would lie in the right padding only is left out.
+        let beyond = self.ceil_mode && (count - 1) * stride >= size + padding;
+        Ok(if beyond { count - 1 } else { count })
+    }
+
+    /// The windows of one axis; the numbers are checked.
+    fn axis(&self, axis: usize, size: i64, count: i64) -> Axis {
+        let (kernel, stride) = (nth(self.kernel, axis), self.stride(axis));
+        let (padding, dilation) = (nth(self.padding, axis), nth(self.dilation, axis));
+        let reach = (kernel - 1) * dilation + 1;
         let window = |position: i64| {
             let first = position * stride - padding;
-            let end = (first + reach).min(input + padding);
+            let end = (first + reach).min(size + padding);
             let skipped = if first < 0 { (-first + dilation - 1) / dilation } else { 0 };
             Window {
                 start: (first + skipped * dilation) as usize,
-                end: end.clamp(0, input) as usize,
+                end: end.clamp(0, size) as usize,
                 step: dilation as usize,
                 padded: (end - first) as usize,
             }
         };
-        Ok(Axis { windows: (0..output.max(0)).map(window).collect(), input: input as usize })
+        Axis { windows: (0..count).map(window).collect(), input: size as usize }
     }
 
     /// The windows of every spatial axis, checked in PyTorch's order.
-    pub(super) fn axes(&self, sizes: &[i64], rank: usize) -> Result<Vec<Axis>> {
+    pub(super) fn axes(&self, name: &str, sizes: &[i64], rank: usize) -> Result<Vec<Axis>> {
         let spatial = &sizes[sizes.len() - rank..];
-        let axes: Result<Vec<_>> = spatial
-            .iter()
-            .enumerate()
-            .map(|(axis, &size)| self.checked_axis(axis, rank, size))
-            .collect();
-        axes
+        let mut counts = Vec::with_capacity(rank);
+        for (axis, &size) in spatial.iter().enumerate() {
+            counts.push(self.count(axis, size)?);
+        }
+        self.check_positive(rank)?;
+        super::check_not_empty(sizes, name, rank)?;
+        if name == "avg_pool3d" {
+            self.check_kernel_fits(spatial)?;
+        }
+        let listed = |numbers: &[i64]| {
+            let channels = sizes[sizes.len() - rank - 1];
+            let all: Vec<String> = std::iter::once(&channels).chain(numbers).map(i64::to_string).collect();
+            all.join("x")
+        };
+        ensure!(
+            counts.iter().all(|&count| count >= 1),
+            Runtime,
+            "Given input size: ({}). Calculated output size: ({}). Output size is too small",
+            listed(spatial),
+            listed(&counts)
+        );
+        Ok((0..rank).map(|axis| self.axis(axis, spatial[axis], counts[axis])).collect())
     }
 
-    fn checked_axis(&self, axis: usize, rank: usize, size: i64) -> Result<Axis> {
-        let letters: &[&str] = if rank == 2 { &["H", "W"] } else { &["T", "H", "W"] };
+    fn check_positive(&self, rank: usize) -> Result<()> {
         let positive = |prefix: &str, what: &str, value: &dyn Fn(usize) -> i64| {
+            let named = names(rank).iter().enumerate();
             let listed: Vec<String> =
-                (0..rank).map(|i| format!("{prefix}{}: {}", letters[i], value(i))).collect();
+                named.map(|(axis, letter)| format!("{prefix}{letter}: {}", value(axis))).collect();
             ensure!(
-                (0..rank).all(|i| value(i) > 0),
+                (0..rank).all(|axis| value(axis) > 0),
                 Runtime,
                 "{what} should be greater than zero, but got {}",
                 listed.join(" ")
             );
             Ok(())
         };
-        ensure!((0..rank).all(|i| self.stride(i) != 0), Runtime, "stride should not be zero");
-        positive("k", "kernel size", &|i| nth(self.kernel, i))?;
-        positive("d", "stride", &|i| self.stride(i))?;
-        positive("dilation", "dilation", &|i| nth(self.dilation, i))?;
-        self.axis(axis, size)
+        positive("k", "kernel size", &|axis| nth(self.kernel, axis))?;
+        positive("d", "stride", &|axis| self.stride(axis))?;
+        positive("dilation", "dilation", &|axis| nth(self.dilation, axis))
     }
+
+    fn check_kernel_fits(&self, spatial: &[i64]) -> Result<()> {
+        let kernel: Vec<i64> = (0..spatial.len()).map(|axis| nth(self.kernel, axis)).collect();
+        ensure!(
+            spatial.iter().zip(&kernel).all(|(size, kernel)| size >= kernel),
+            Runtime,
+            "input image (T: {} H: {} W: {}) smaller than kernel size (kT: {} kH: {} kW: {})",
+            spatial[0],
+            spatial[1],
+            spatial[2],
+            kernel[0],
+            kernel[1],
+            kernel[2]
+        );
+        Ok(())
+    }
+}
+
+fn names(rank: usize) -> &'static [&'static str] {
+    if rank == 2 { &["H", "W"] } else { &["T", "H", "W"] }
+}
+
+/// Division rounded down, as PyTorch rounds sizes of windows.
+fn floor_div(a: i64, b: i64) -> i64 {
+    let quotient = a / b;
+    if (a % b != 0) && ((a < 0) != (b < 0)) { quotient - 1 } else { quotient }
 }
 
 /// The windows of an adaptive pooling: `output` of them, of nearly equal length.
@@ -167,7 +213,7 @@ mod tests {
             dilation: &[dilation],
             ceil_mode,
         };
-        sliding.axis(0, input).unwrap().windows.iter().map(|w| (w.start, w.end, w.padded)).collect()
+        sliding.axis(0, input, sliding.count(0, input).unwrap()).windows.iter().map(|w| (w.start, w.end, w.padded)).collect()
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::constant::zeros;
 use super::{construct, fresh};
 use crate::any::view::{diagonal, view_as_real_physical, with_geometry};
-use crate::iter::allocate;
+use crate::iter::TensorIteratorConfig;
 use crate::{Tensor, op};
 use corten_core::{DType, Device, Layout, Result, Scalar, bail, ensure, geometry};
 
@@ -162,9 +162,16 @@ pub fn complex(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
         a.type_name(),
         b.type_name()
     );
-    let sizes = geometry::infer_broadcast(&real.sizes(), &imag.sizes())?;
-    let result = allocate(&sizes, None, a.to_complex(), real.device())?;
-    let pairs = view_as_real_physical(&result)?;
+    // The iterator decides the layout; the parts are then copied one after the other.
+    let result = TensorIteratorConfig::new()
+        .check_all_same_dtype(false)
+        .declare_static_dtype(a.to_complex())
+        .add_output(None)
+        .add_input(real)
+        .add_input(imag)
+        .build()?
+        .into_output(0);
+    let (sizes, pairs) = (result.sizes(), view_as_real_physical(&result)?);
     for (part, source) in [(0, real), (1, imag)] {
         let strides = pairs.strides();
         let target = with_geometry(&pairs, &sizes, &strides[..sizes.len()], part)?;

@@ -84,9 +84,10 @@ fn coarser(self_: &Tensor, dtype: DType, ratio: i64) -> Result<(Dims, Dims, i64)
         Ok(value / ratio)
     };
     let (mut sizes, mut strides) = geometry_of(self_);
-    if let Some(&size) = sizes.last() {
-        check("size(-1)", size)?;
-    }
+    match sizes.last() {
+        Some(&size) => check("size(-1)", size)?,
+        None => check_last_dim(self_, dtype)? as i64,
+    };
     let offset = check("storage_offset()", self_.storage_offset())?;
     let last = check_last_dim(self_, dtype)?;
     sizes[last] /= ratio;
@@ -176,6 +177,17 @@ pub fn conj_view(self_: &Tensor) -> Result<Tensor> {
 /// `OutOfMemory`.
 pub fn neg_view(self_: &Tensor) -> Result<Tensor> {
     toggled(self_, DispatchKey::Negative)
+}
+
+/// What is stored, without regard to lazy conjugation and negation.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub(crate) fn stored(self_: &Tensor) -> Result<Tensor> {
+    let lazy = KeySet::from(DispatchKey::Conjugate) | KeySet::from(DispatchKey::Negative);
+    let (sizes, strides) = geometry_of(self_);
+    let (base, offset) = (self_.base(), self_.storage_offset());
+    Ok(base.as_view_with(base.dtype(), base.key_set() - lazy, &sizes, &strides, offset)?.into())
 }
 
 fn toggled(self_: &Tensor, key: DispatchKey) -> Result<Tensor> {

@@ -13,8 +13,8 @@ pub use backward::{
     diagonal_backward, diagonal_scatter, select_backward, select_scatter, slice_backward,
     slice_scatter, unfold_backward,
 };
-pub(crate) use bits::view_as_real_physical;
 pub use bits::{conj_view, neg_view, view_as_complex, view_as_real, view_dtype};
+pub(crate) use bits::{stored, view_as_real_physical};
 pub use inplace::{
     as_strided_, detach_, squeeze_, squeeze_dim_, squeeze_dims_, t_, transpose_, unsqueeze_,
 };

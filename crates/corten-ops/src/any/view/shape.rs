@@ -57,27 +57,28 @@ pub fn expand(self_: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
     );
     let new = size.len() - old_sizes.len();
     let (mut sizes, mut strides): (Dims, Dims) = (size.into(), smallvec![0; size.len()]);
-    for (dim, wanted) in sizes.iter_mut().enumerate() {
+    for dim in (0..size.len()).rev() {
+        let wanted = size[dim];
         if dim < new {
             ensure!(
-                *wanted >= 0,
+                wanted >= 0,
                 Runtime,
                 "The expanded size of the tensor ({wanted}) isn't allowed in a leading, \
                  non-existing dimension {dim}"
             );
+            let inner = if dim + 1 < size.len() { sizes[dim + 1] * strides[dim + 1] } else { 1 };
+            strides[dim] = if wanted == 1 { inner } else { 0 };
             continue;
         }
         let (old, stride) = (old_sizes[dim - new], old_strides[dim - new]);
-        if *wanted == -1 {
-            *wanted = old;
-        }
         ensure!(
-            *wanted == old || old == 1,
+            wanted == -1 || wanted == old || old == 1,
             Runtime,
             "The expanded size of the tensor ({wanted}) must match the existing size ({old}) at \
              non-singleton dimension {dim}.  Target sizes: {size:?}.  Tensor sizes: {old_sizes:?}"
         );
-        strides[dim] = if *wanted == old { stride } else { 0 };
+        sizes[dim] = if wanted == -1 { old } else { wanted };
+        strides[dim] = if sizes[dim] == old { stride } else { 0 };
     }
     with_geometry(self_, &sizes, &strides, self_.storage_offset())
 }
@@ -87,7 +88,7 @@ fn legacy_type(self_: &Tensor) -> String {
     let device = self_.device();
     let module =
         if device.is_cpu() { String::new() } else { format!("{}.", device.device_type.name()) };
-    format!("torch.{module}{}Tensor", self_.dtype().type_name())
+    format!("torch.{module}{name}Tensor")
 }
 
 /// Dimensions in another order.

@@ -126,6 +126,9 @@ pub fn sum_to_size(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     let expandable = size.len() <= sizes.len()
         && size.iter().rev().zip(sizes.iter().rev()).all(|(&to, &from)| to == from || to == 1);
     ensure!(expandable, Runtime, "size {{{size:?}}} is not expandable to size {{{sizes:?}}}.");
+    if size.is_empty() {
+        return op::sum(self_, None);
+    }
     let leading = sizes.len() - size.len();
     let ones = (leading..sizes.len()).filter(|&dim| size[dim - leading] == 1 && sizes[dim] != 1);
     let dims: Dims = (0..leading).chain(ones).map(|dim| dim as i64).collect();

@@ -1,0 +1,180 @@
+//! Short roads for the operators that eager programs call most: plain tensors and numbers as
+//! positional arguments go straight to the typed operator. A road that does not fit says so, and
+//! the general parser takes over; it must never accept what the parser refuses.
+
+use super::estimate::{is_long_product, is_long_stream};
+use super::group::Mode;
+use crate::args::{Operand, is_int, operand};
+use crate::py::gil::detach_if;
+use crate::py::{Args, Obj, Py};
+use crate::tensor;
+use corten_core::{Dims, MemoryFormat, Result, Scalar};
+use corten_ops::{Tensor, op};
+
+/// A short road; nothing when the arguments are not of its kind.
+pub(crate) type Fast = fn(Option<&Obj>, Args<'_>) -> Option<Py<Obj>>;
+
+const ONE: Scalar = Scalar::Int(1);
+
+/// The tensor and the remaining arguments of a call without keywords.
+fn split<'a>(this: Option<&'a Obj>, args: Args<'a>) -> Option<(&'a Tensor, &'a [Obj])> {
+    if args.names.is_some() {
+        return None;
+    }
+    let (first, rest) = match this {
+        Some(this) => (this, args.positional),
+        None => args.positional.split_first()?,
+    };
+    tensor::is_plain(first).then(|| (tensor::this(first), rest))
+}
+
+fn finish(result: Result<Tensor>) -> Option<Py<Obj>> {
+    Some(match result {
+        Ok(made) => tensor::wrap_owned(made),
+        Err(error) => Err(error.into()),
+    })
+}
+
+fn unary(
+    this: Option<&Obj>,
+    args: Args<'_>,
+    run: fn(&Tensor) -> Result<Tensor>,
+) -> Option<Py<Obj>> {
+    let (x, []) = split(this, args)? else { return None };
+    finish(detach_if(is_long_stream(x.numel()), || run(x)))
+}
+
+fn binary(
+    this: Option<&Obj>,
+    args: Args<'_>,
+    tensors: fn(&Tensor, &Tensor) -> Result<Tensor>,
+    number: fn(&Tensor, Scalar) -> Result<Tensor>,
+) -> Option<Py<Obj>> {
+    let (x, [other]) = split(this, args)? else { return None };
+    match operand(other) {
+        Operand::Tensor(y) => {
+            let long = is_long_stream(x.numel().max(y.numel()));
+            finish(detach_if(long, || tensors(x, y)))
+        }
+        Operand::Number(n) => finish(detach_if(is_long_stream(x.numel()), || number(x, n))),
+        Operand::Other => None,
+    }
+}
+
+fn product(
+    this: Option<&Obj>,
+    args: Args<'_>,
+    run: fn(&Tensor, &Tensor) -> Result<Tensor>,
+) -> Option<Py<Obj>> {
+    let (x, [other]) = split(this, args)? else { return None };
+    if !tensor::is_plain(other) {
+        return None;
+    }
+    let y = tensor::this(other);
+    finish(detach_if(is_long_product(x, y), || run(x, y)))
+}
+
+/// One integer.
+fn int(object: &Obj) -> Option<i64> {
+    if !is_int(object) || !object.is_int() {
+        return None;
+    }
+    object.to_i64().map_err(crate::py::Raised::clear).ok()
+}
+
+/// Integers given one by one or as one sequence.
+fn ints(args: &[Obj]) -> Option<Dims> {
+    if let [only] = args
+        && (only.is_tuple() || only.is_list())
+    {
+        return (0..only.sequence_len())
+            .map(|at| only.sequence_item(at).ok().and_then(|item| int(&item)))
+            .collect();
+    }
+    args.iter().map(int).collect()
+}
+
+fn shaped(
+    this: Option<&Obj>,
+    args: Args<'_>,
+    run: fn(&Tensor, &[i64]) -> Result<Tensor>,
+) -> Option<Py<Obj>> {
+    let (x, rest) = split(this, args)?;
+    if rest.is_empty() {
+        return None;
+    }
+    let sizes = ints(rest)?;
+    finish(run(x, &sizes))
+}
+
+macro_rules! roads {
+    (unary: $($unary:ident)+; binary: $($name:literal $tensors:expr, $number:expr;)+) => {
+        /// The short road of an operator, if it has one.
+        pub(crate) fn find(name: &str, mode: Mode) -> Option<Fast> {
+            Some(match name {
+                $(stringify!($unary) => |this, args| unary(this, args, op::$unary),)+
+                $($name => |this, args| binary(this, args, $tensors, $number),)+
+                _ => return find_shape(name, mode),
+            })
+        }
+    };
+}
+
+roads! {
+    unary: abs exp log neg relu sigmoid sqrt rsqrt tanh silu sin cos detach square;
+    binary:
+        "add" |x, y| op::add_tensor(x, y, ONE), |x, n| op::add_scalar(x, n, ONE);
+        "sub" |x, y| op::sub_tensor(x, y, ONE), |x, n| op::sub_scalar(x, n, ONE);
+        "mul" |x, y| op::mul_tensor(x, y), |x, n| op::mul_scalar(x, n);
+        "div" |x, y| op::div_tensor(x, y), |x, n| op::div_scalar(x, n);
+        "add_" |x, y| op::add__tensor(x, y, ONE), |x, n| op::add__scalar(x, n, ONE);
+        "sub_" |x, y| op::sub__tensor(x, y, ONE), |x, n| op::sub__scalar(x, n, ONE);
+        "mul_" |x, y| op::mul__tensor(x, y), |x, n| op::mul__scalar(x, n);
+        "div_" |x, y| op::div__tensor(x, y), |x, n| op::div__scalar(x, n);
+        "eq" |x, y| op::eq_tensor(x, y), |x, n| op::eq_scalar(x, n);
+        "lt" |x, y| op::lt_tensor(x, y), |x, n| op::lt_scalar(x, n);
+        "gt" |x, y| op::gt_tensor(x, y), |x, n| op::gt_scalar(x, n);
+}
+
+/// Products, shapes and plain reductions.
+fn find_shape(name: &str, mode: Mode) -> Option<Fast> {
+    let is_method = mode == Mode::Method;
+    Some(match name {
+        "matmul" => |this, args| product(this, args, op::matmul),
+        "mm" => |this, args| product(this, args, op::mm),
+        "bmm" => |this, args| product(this, args, op::bmm),
+        "sum" => |this, args| unary(this, args, |x| op::sum(x, None)),
+        "mean" => |this, args| unary(this, args, |x| op::mean(x, None)),
+        "t" => |this, args| unary(this, args, op::t),
+        "clone" => |this, args| unary(this, args, |x| op::clone(x, None)),
+        "zero_" => |this, args| unary(this, args, op::zero_),
+        "contiguous" => {
+            |this, args| unary(this, args, |x| op::contiguous(x, MemoryFormat::Contiguous))
+        }
+        "view" if is_method => |this, args| shaped(this, args, op::view),
+        "reshape" if is_method => |this, args| shaped(this, args, op::reshape),
+        "permute" if is_method => |this, args| shaped(this, args, op::permute),
+        "expand" if is_method => {
+            |this, args| shaped(this, args, |x, sizes| op::expand(x, sizes, false))
+        }
+        "unsqueeze" => |this, args| {
+            let (x, [dim]) = split(this, args)? else { return None };
+            let dim = int(dim)?;
+            finish(op::unsqueeze(x, dim))
+        },
+        "squeeze" => |this, args| match split(this, args)? {
+            (x, []) => finish(op::squeeze(x)),
+            (x, [dim]) => {
+                let dim = int(dim)?;
+                finish(op::squeeze_dim(x, dim))
+            }
+            _ => None,
+        },
+        "transpose" => |this, args| {
+            let (x, [dim0, dim1]) = split(this, args)? else { return None };
+            let (dim0, dim1) = (int(dim0)?, int(dim1)?);
+            finish(op::transpose_int(x, dim0, dim1))
+        },
+        _ => return None,
+    })
+}

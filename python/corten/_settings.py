@@ -1,0 +1,88 @@
+"""Switches of the whole process."""
+
+from __future__ import annotations
+
+from corten import _C
+
+_state = {"warn_always": False, "deterministic": 0, "precision": "highest", "warn_only": False}
+
+
+def set_warn_always(b, /):
+    """Repeats warnings that are otherwise given once."""
+    _state["warn_always"] = bool(b)
+
+
+def is_warn_always_enabled():
+    """Whether warnings are repeated."""
+    return _state["warn_always"]
+
+
+def use_deterministic_algorithms(mode, *, warn_only=False):
+    """Asks for the same results in every run; the kernels of the CPU give them anyway."""
+    _state["deterministic"] = bool(mode)
+    _state["warn_only"] = bool(warn_only)
+
+
+def are_deterministic_algorithms_enabled():
+    """Whether the same results are asked for in every run."""
+    return bool(_state["deterministic"])
+
+
+def is_deterministic_algorithms_warn_only_enabled():
+    """Whether an operator without such an algorithm only warns."""
+    return _state["warn_only"]
+
+
+def set_deterministic_debug_mode(debug_mode):
+    """``default``, ``warn`` or ``error``, or 0, 1 or 2."""
+    modes = {"default": 0, "warn": 1, "error": 2}
+    if isinstance(debug_mode, str):
+        if debug_mode not in modes:
+            raise RuntimeError(
+                "invalid value of debug_mode, expected one of `default`, `warn`, `error`, but got "
+                f"{debug_mode}"
+            )
+        debug_mode = modes[debug_mode]
+    use_deterministic_algorithms(debug_mode > 0, warn_only=debug_mode == 1)
+
+
+def get_deterministic_debug_mode():
+    """0, 1 or 2."""
+    if not _state["deterministic"]:
+        return 0
+    return 1 if _state["warn_only"] else 2
+
+
+def set_float32_matmul_precision(precision):
+    """``highest``, ``high`` or ``medium``: how exact products of float32 matrices must be."""
+    if precision not in ("highest", "high", "medium"):
+        raise RuntimeError(f"{precision} is not a valid precision")
+    _state["precision"] = precision
+
+
+def get_float32_matmul_precision():
+    """What :func:`set_float32_matmul_precision` set."""
+    return _state["precision"]
+
+
+def set_flush_denormal(mode, /):
+    """Tiny numbers stay as they are here; returns whether the wish was granted."""
+    return not mode
+
+
+def compiled_with_cxx11_abi():
+    """There is no C++ in this library."""
+    return True
+
+
+def set_default_tensor_type(t, /):
+    """Deprecated: sets the default dtype by the class of tensors."""
+    if isinstance(t, str):
+        name = t.rpartition(".")[2]
+        import corten
+
+        t = getattr(corten, name)
+    dtype = getattr(t, "dtype", None)
+    if dtype is None:
+        raise TypeError(f"invalid type object: {t!r}")
+    _C.set_default_dtype(dtype)

@@ -1,0 +1,24 @@
+"""``Variable``: the name tensors with gradients had."""
+
+from __future__ import annotations
+
+from corten._C import Tensor
+
+__all__ = ["Variable", "VariableMeta"]
+
+
+class VariableMeta(type):
+    """Every tensor is a variable."""
+
+    def __instancecheck__(cls, other):
+        return isinstance(other, Tensor)
+
+
+class Variable(metaclass=VariableMeta):
+    """Deprecated: a tensor."""
+
+    def __new__(cls, data=None, requires_grad=False, volatile=None):
+        from corten import empty
+
+        data = empty(0) if data is None else data.detach()
+        return data.requires_grad_() if requires_grad else data

@@ -1,0 +1,4 @@
+"""Engines of quantised operators."""
+
+engine = "none"
+supported_engines = ["none"]

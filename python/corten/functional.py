@@ -1,0 +1,275 @@
+"""Operators whose Python form is freer than their schema: variable numbers of tensors, choices of
+results by flags."""
+
+from __future__ import annotations
+
+from corten import _C
+from corten._C import Tensor
+
+_ops = _C._functions
+
+
+def _listed(tensors):
+    """The tensors of a call: one sequence, or one per argument."""
+    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+        return list(tensors[0])
+    return list(tensors)
+
+
+def _overridden(function, tensors, *args, **kwargs):
+    """What a subclass or mode makes of a call; nothing where none takes part."""
+    if not _C.has_torch_function(tensors):
+        return None
+    overloaded = _C._overloaded_args(tensors)
+    return _C._dispatch_torch_function(function, overloaded, args, kwargs)
+
+
+def broadcast_tensors(*tensors):
+    """The tensors expanded to their common shape."""
+    return _ops.broadcast_tensors(_listed(tensors))
+
+
+def broadcast_shapes(*shapes):
+    """The shape that tensors of these shapes broadcast to."""
+    result = []
+    for shape in shapes:
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        if any(size < 0 for size in shape):
+            raise RuntimeError(
+                f"Trying to create tensor with negative dimension ({min(shape)}): ({min(shape)})"
+            )
+        result[:0] = [1] * (len(shape) - len(result))
+        for place, size in enumerate(reversed(shape), start=1):
+            if size != 1 and size != result[-place]:
+                if result[-place] != 1:
+                    raise RuntimeError(
+                        "Shape mismatch: objects cannot be broadcast to a single shape"
+                    )
+                result[-place] = size
+    return _C.Size(result)
+
+
+def split(tensor, split_size_or_sections, dim=0):
+    """The tensor in pieces along a dimension: of one size, or of the given sizes."""
+    return tensor.split(split_size_or_sections, dim)
+
+
+def einsum(*args):
+    """A sum of products, in the notation of Einstein: ``einsum("ij,jk->ik", a, b)``."""
+    if len(args) < 2:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one "
+            "operand and its subscripts list"
+        )
+    if isinstance(args[0], Tensor):
+        equation, operands = _equation_of(args)
+    else:
+        equation, operands = args[0], _listed(args[1:])
+    return _ops.einsum(equation, operands)
+
+
+def _equation_of(args):
+    """The equation of ``einsum(op1, sublist1, op2, sublist2, …, [sublist_out])``."""
+    def subscript(number):
+        if number is Ellipsis:
+            return "..."
+        if 0 <= number < 26:
+            return chr(ord("A") + number)
+        if 26 <= number < 52:
+            return chr(ord("a") + number - 26)
+        raise ValueError(
+            "einsum(): subscript in subscript list is not within the valid range [0, 52)"
+        )
+
+    equation = ",".join("".join(map(subscript, sublist)) for sublist in args[1::2])
+    if len(args) % 2 == 1:
+        equation += "->" + "".join(map(subscript, args[-1]))
+        args = args[:-1]
+    return equation, list(args[::2])
+
+
+def meshgrid(*tensors, indexing=None):
+    """Grids of coordinates from vectors of them."""
+    tensors = _listed(tensors)
+    if indexing is None:
+        return _ops.meshgrid(tensors)
+    return _ops.meshgrid(tensors, indexing=indexing)
+
+
+def cartesian_prod(*tensors):
+    """Every combination of elements of vectors, one per row."""
+    return _ops.cartesian_prod(_listed(tensors))
+
+
+def block_diag(*tensors):
+    """A matrix with the given ones along its diagonal."""
+    return _ops.block_diag(_listed(tensors))
+
+
+def chain_matmul(*matrices, out=None):
+    """The product of several matrices, in the order that costs least."""
+    matrices = _listed(matrices)
+    if out is None:
+        return _C._linalg.linalg_multi_dot(matrices)
+    return _C._linalg.linalg_multi_dot(matrices, out=out)
+
+
+def _atleast(name):
+    def function(*tensors):
+        given = _listed(tensors)
+        operator = getattr(_ops, name)
+        if len(tensors) == 1 and isinstance(tensors[0], Tensor):
+            return operator(tensors[0])
+        return tuple(operator(given))
+
+    function.__name__ = name
+    function.__doc__ = f"The tensors with at least {name[-2]} dimension(s)."
+    return function
+
+
+atleast_1d, atleast_2d, atleast_3d = map(_atleast, ("atleast_1d", "atleast_2d", "atleast_3d"))
+
+
+def tensordot(a, b, dims=2, out=None):
+    """A product summed over pairs of dimensions, or over the last and first few."""
+    if isinstance(dims, (tuple, list)):
+        dims_a, dims_b = ([d] if isinstance(d, int) else list(d) for d in dims)
+    elif isinstance(dims, Tensor) and dims.numel() > 1:
+        dims_a, dims_b = dims.tolist()
+        dims_a, dims_b = ([d] if isinstance(d, int) else d for d in (dims_a, dims_b))
+    else:
+        count = int(dims)
+        if count < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if count > min(a.dim(), b.dim()):
+            raise RuntimeError(
+                f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}"
+            )
+        dims_a, dims_b = list(range(-count, 0)), list(range(count))
+    if out is None:
+        return _ops.tensordot(a, b, dims_a, dims_b)
+    return _ops.tensordot(a, b, dims_a, dims_b, out=out)
+
+
+def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
+    """Distances between the rows of two batches of matrices."""
+    modes = {
+        "use_mm_for_euclid_dist_if_necessary": None, "use_mm_for_euclid_dist": 1,
+        "donot_use_mm_for_euclid_dist": 2,
+    }
+    if compute_mode not in modes:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
+    return _ops.cdist(x1, x2, p, modes[compute_mode])
+
+
+def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
+    """A vector or matrix norm; ``corten.linalg`` has the functions to prefer."""
+    linalg = _C._linalg
+    extra = {"dtype": dtype}
+    if out is not None:
+        extra["out"] = out
+    if dim is not None and not isinstance(dim, (tuple, list)):
+        dim = [dim]
+    if p == "fro" or p is None:
+        return linalg.linalg_vector_norm(input, 2, dim, keepdim, **extra)
+    if p == "nuc":
+        dims = dim if dim is not None else list(range(input.dim()))
+        return linalg.linalg_matrix_norm(input, "nuc", dims, keepdim, **extra)
+    if isinstance(p, str):
+        raise RuntimeError(
+            f"only valid string values are 'fro' and 'nuc', found {p}"
+        )
+    dims = list(range(input.dim())) if dim is None else dim
+    return linalg.linalg_vector_norm(input, p, dims, keepdim, **extra)
+
+
+def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    """The different elements, or slices along ``dim``, in ascending order."""
+    if dim is None:
+        found, inverse, counts = _ops._unique2(input, sorted, return_inverse, return_counts)
+    else:
+        found, inverse, counts = _ops.unique_dim(
+            input, dim, sorted=sorted, return_inverse=return_inverse, return_counts=return_counts
+        )
+    return _chosen(found, inverse, counts, return_inverse, return_counts)
+
+
+def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
+    """The elements, or slices along ``dim``, without repetitions of the one before."""
+    found, inverse, counts = _ops.unique_consecutive(input, return_inverse, return_counts, dim)
+    return _chosen(found, inverse, counts, return_inverse, return_counts)
+
+
+def _chosen(found, inverse, counts, return_inverse, return_counts):
+    if not return_inverse and not return_counts:
+        return found
+    return (found, *([inverse] if return_inverse else []), *([counts] if return_counts else []))
+
+
+def unravel_index(indices, shape):
+    """The coordinates of flat indices into a tensor of ``shape``, one tensor per dimension."""
+    if isinstance(shape, Tensor):
+        shape = shape.tolist()
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if indices.is_complex() or indices.is_floating_point() or indices.dtype == _C.bool:
+        raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    if any(size < 0 for size in shape):
+        raise ValueError(f"'shape' cannot have negative values, but got {tuple(shape)}")
+    coordinates = []
+    step = 1
+    for size in reversed(shape):
+        coordinates.append(indices.div(step, rounding_mode="trunc").remainder(size))
+        step *= size
+    return tuple(reversed(coordinates))
+
+
+def stft(
+    input, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect",
+    normalized=False, onesided=None, return_complex=None, align_to_window=None,
+):
+    """The Fourier transforms of short overlapping pieces of a signal."""
+    if center:
+        from corten.nn.functional import pad
+
+        lead = [1] * (3 - input.dim())
+        width = n_fft // 2
+        padded = pad(input.view(lead + list(input.shape)), [width, width], pad_mode)
+        input = padded.view(padded.shape[-input.dim():])
+    return _ops.stft(
+        input, n_fft, hop_length, win_length, window, normalized, onesided, return_complex,
+        align_to_window=align_to_window,
+    )
+
+
+def istft(
+    input, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False,
+    onesided=None, length=None, return_complex=False,
+):
+    """The signal whose :func:`stft` this is."""
+    return _ops.istft(
+        input, n_fft, hop_length, win_length, window, center, normalized, onesided, length,
+        return_complex=return_complex,
+    )
+
+
+def lu(A, pivot=True, get_infos=False, out=None):
+    """The LU factors of a matrix in one tensor, with pivots; see ``corten.linalg.lu_factor``."""
+    factors, pivots, infos = _ops._lu_with_info(A, pivot=pivot, check_errors=not get_infos)
+    if out is not None:
+        for target, value in zip(out, (factors, pivots, infos)):
+            target.resize_as_(value).copy_(value)
+        return out
+    return (factors, pivots, infos) if get_infos else (factors, pivots)
+
+
+_NEEDS = {
+    "broadcast_tensors": "broadcast_tensors", "einsum": "einsum", "meshgrid": "meshgrid",
+    "cartesian_prod": "cartesian_prod", "block_diag": "block_diag", "tensordot": "tensordot",
+    "atleast_1d": "atleast_1d", "atleast_2d": "atleast_2d", "atleast_3d": "atleast_3d",
+    "cdist": "cdist", "unique": "_unique2", "unique_consecutive": "unique_consecutive",
+    "stft": "stft", "istft": "istft", "lu": "_lu_with_info", "split": "split",
+}
+
+#: What the operators of this build allow.
+__all__ = ["broadcast_shapes", "norm", "chain_matmul", "unravel_index"]
+__all__ += [name for name, needed in _NEEDS.items() if hasattr(_ops, needed)]

@@ -1,0 +1,89 @@
+"""The device that factory functions use when none is named."""
+
+from __future__ import annotations
+
+import functools
+import threading
+
+from corten import _C
+from corten.overrides import TorchFunctionMode
+
+_FACTORIES = (
+    "arange", "as_tensor", "asarray", "bartlett_window", "blackman_window", "empty",
+    "empty_permuted", "empty_strided", "eye", "from_file", "full", "hamming_window",
+    "hann_window", "kaiser_window", "linspace", "logspace", "ones", "rand", "randint", "randn",
+    "randperm", "range", "scalar_tensor", "sparse_coo_tensor", "sparse_compressed_tensor",
+    "sparse_csr_tensor", "tensor", "tril_indices", "triu_indices", "vander", "zeros",
+)
+_local = threading.local()
+
+
+@functools.cache
+def _device_constructors():
+    import corten
+
+    return frozenset(getattr(corten, name) for name in _FACTORIES if hasattr(corten, name))
+
+
+class DeviceContext(TorchFunctionMode):
+    """Adds a device to calls of factory functions that name none."""
+
+    def __init__(self, device):
+        self.device = _C.device(device)
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func in _device_constructors() and kwargs.get("device") is None:
+            kwargs["device"] = self.device
+        return func(*args, **kwargs)
+
+
+def set_default_device(device):
+    """Makes factory functions use a device; ``None`` brings the host back."""
+    current = getattr(_local, "default", None)
+    if current is not None:
+        current.__exit__(None, None, None)
+        _local.default = None
+    if device is not None:
+        _local.default = DeviceContext(device)
+        _local.default.__enter__()
+
+
+def get_default_device():
+    """The device that factory functions use."""
+    from corten.overrides import _get_current_function_mode_stack
+
+    for mode in reversed(_get_current_function_mode_stack()):
+        if isinstance(mode, DeviceContext):
+            return mode.device
+    return _C.device("cpu")
+
+
+def get_device_module(device=None):
+    """The module for a kind of device, such as ``corten.cuda``."""
+    import importlib
+
+    kind = _C.device("cpu" if device is None else device).type
+    return importlib.import_module(f"corten.{kind}")
+
+
+def _enter(device):
+    stack = getattr(_local, "stack", None)
+    if stack is None:
+        stack = _local.stack = []
+    context = DeviceContext(device)
+    context.__enter__()
+    stack.append(context)
+
+
+def _exit():
+    _local.stack.pop().__exit__(None, None, None)
+
+
+def _decorate(device, function):
+    @functools.wraps(function)
+    def decorated(*args, **kwargs):
+        with DeviceContext(device):
+            return function(*args, **kwargs)
+
+    return decorated
