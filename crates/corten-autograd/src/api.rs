@@ -172,11 +172,7 @@ fn make_grads(tensors: &[Tensor], grads: Option<&[Option<Tensor>]>) -> Result<Gr
 }
 
 fn implicit_grad(tensor: &Tensor) -> Result<Tensor> {
-    ensure!(
-        tensor.numel() == 1,
-        Runtime,
-        "grad can be implicitly created only for scalar outputs"
-    );
+    ensure!(tensor.numel() == 1, Runtime, "grad can be implicitly created only for scalar outputs");
     ensure!(
         tensor.dtype().is_floating_point(),
         Runtime,

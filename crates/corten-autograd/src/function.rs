@@ -153,7 +153,11 @@ pub fn apply<F: Function>(function: F, inputs: &[Tensor]) -> Result<Vec<Tensor>>
         return wrap_outputs(inputs, outputs, &effects, None).map(|(outputs, _)| outputs);
     };
     let ctx = Arc::new(ctx);
-    let body = FunctionNode { ctx: ctx.clone(), function, shapes: outputs.iter().map(OutputShape::of).collect() };
+    let body = FunctionNode {
+        ctx: ctx.clone(),
+        function,
+        shapes: outputs.iter().map(OutputShape::of).collect(),
+    };
     let raw = outputs.clone();
     let (outputs, node) = wrap_outputs(inputs, outputs, &effects, Some((pending, Box::new(body))))?;
     if let Some(node) = node {
@@ -201,7 +205,8 @@ struct FunctionNode<F> {
 
 impl<F: Function> FunctionNode<F> {
     fn materialize(&self, grads: &mut Grads) -> Result<()> {
-        for (grad, shape) in grads.iter_mut().zip(&self.shapes).filter(|(grad, _)| !grad.defined()) {
+        for (grad, shape) in grads.iter_mut().zip(&self.shapes).filter(|(grad, _)| !grad.defined())
+        {
             if let Some(shape) = shape {
                 *grad = op::zeros(&shape.sizes, Some(shape.dtype), None, Some(shape.device), None)?;
             }
@@ -242,11 +247,7 @@ impl<F: Function> NodeBody for FunctionNode<F> {
 ///
 /// # Errors
 /// When the number differs otherwise.
-pub fn check_gradient_count(
-    name: &str,
-    grads: &mut Vec<Tensor>,
-    expected: usize,
-) -> Result<()> {
+pub fn check_gradient_count(name: &str, grads: &mut Vec<Tensor>, expected: usize) -> Result<()> {
     while grads.len() > expected && grads.last().is_some_and(|grad| !grad.defined()) {
         grads.pop();
     }
@@ -316,11 +317,8 @@ pub fn wrap_outputs(
     let mut node = Node::custom(body);
     pending.edges.into_iter().for_each(|edge| node.add_edge(edge));
     for (output, &differentiable) in wrapped.iter().zip(&differentiable) {
-        let metadata = if differentiable {
-            InputMetadata::of(output)
-        } else {
-            InputMetadata::undefined()
-        };
+        let metadata =
+            if differentiable { InputMetadata::of(output) } else { InputMetadata::undefined() };
         node.inputs.push(metadata);
     }
     let node = Arc::new(node);

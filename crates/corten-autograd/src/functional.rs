@@ -37,11 +37,7 @@ fn pull(output: &Tensor, input: &Tensor, cotangent: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// Those of `function` and of its gradient.
-pub fn vjp(
-    function: impl Map,
-    input: &Tensor,
-    cotangent: &Tensor,
-) -> Result<(Tensor, Tensor)> {
+pub fn vjp(function: impl Map, input: &Tensor, cotangent: &Tensor) -> Result<(Tensor, Tensor)> {
     let (leaf, output) = evaluate(&function, input)?;
     let product = pull(&output, &leaf, cotangent)?;
     Ok((op::detach(&output)?, op::detach(&product)?))

@@ -4,7 +4,9 @@ use crate::api::{self, BackwardOptions};
 use crate::graph;
 use crate::modes::no_grad;
 use crate::tensor_ext::Autograd;
-use corten_core::{Complex, DType, GradModeGuard, Reader, Result, TensorOptions, Writer, bail, ensure};
+use corten_core::{
+    Complex, DType, GradModeGuard, Reader, Result, TensorOptions, Writer, bail, ensure,
+};
 use corten_ops::{Tensor, op};
 
 /// The tolerances of a check.

@@ -207,11 +207,7 @@ fn check_replacement(new: &Tensor, old: &Tensor) -> Result<()> {
         Runtime,
         "hook has changed the device of value"
     );
-    corten_core::ensure!(
-        new.sizes() == old.sizes(),
-        Runtime,
-        "hook has changed the size of value"
-    );
+    corten_core::ensure!(new.sizes() == old.sizes(), Runtime, "hook has changed the size of value");
     Ok(())
 }
 

@@ -3,7 +3,9 @@
 use crate::backward::Backward;
 use crate::graph::{self, In};
 use crate::meta::{self, Meta};
-use crate::node::{Body, Edge, Grads, InputMetadata, Node, NodeBody, next_sequence_nr, undefined_grads};
+use crate::node::{
+    Body, Edge, Grads, InputMetadata, Node, NodeBody, next_sequence_nr, undefined_grads,
+};
 use crate::view::{self, CreationMeta, ViewFn, ViewMeta};
 use corten_core::{DType, Dims, MemoryFormat, Result, bail, bug};
 use corten_ops::{Tensor, op};
@@ -42,8 +44,8 @@ pub(crate) fn check_out(name: &str, inputs: &[In<'_>], outs: &[&Tensor]) -> Resu
     if !corten_core::grad_mode_enabled() {
         return Ok(());
     }
-    let required = inputs.iter().any(In::requires_grad)
-        || outs.iter().any(|out| graph::requires_grad(out));
+    let required =
+        inputs.iter().any(In::requires_grad) || outs.iter().any(|out| graph::requires_grad(out));
     if required {
         bail!(
             Runtime,
@@ -74,12 +76,30 @@ pub fn rebase_history(written: &Tensor, node: Arc<Node>, nr: u32) -> Result<()> 
     rebase_through_view(written, meta, view, node)
 }
 
+/// In-place operators that change the geometry of a view and no data. The history of the base stays
+/// as it is; the view is another view of it.
+const GEOMETRY_ONLY: [&str; 9] = [
+    "TBackward0",
+    "TransposeBackward0",
+    "TransposeBackward1",
+    "SqueezeBackward0",
+    "SqueezeBackward1",
+    "SqueezeBackward2",
+    "SqueezeBackward3",
+    "UnsqueezeBackward0",
+    "AsStridedBackward0",
+];
+
 fn rebase_through_view(
     written: &Tensor,
     meta: &Meta,
     view: &ViewMeta,
     node: Arc<Node>,
 ) -> Result<()> {
+    if GEOMETRY_ONLY.contains(&node.name().as_ref()) {
+        view::current_grad_fn(written, meta, view)?;
+        return Ok(());
+    }
     let base = view.base();
     let had_history = graph::requires_grad(written);
     let old = graph::grad_fn(base)?;
@@ -102,11 +122,7 @@ struct Geometry {
 
 impl Geometry {
     fn of(tensor: &Tensor) -> Self {
-        Self {
-            sizes: tensor.sizes(),
-            strides: tensor.strides(),
-            offset: tensor.storage_offset(),
-        }
+        Self { sizes: tensor.sizes(), strides: tensor.strides(), offset: tensor.storage_offset() }
     }
 }
 
@@ -131,8 +147,7 @@ impl CopySlices {
             Some(first) => *first = graph::gradient_edge(base)?,
             None => edges.push(graph::gradient_edge(base)?),
         }
-        let body =
-            Self { base: Geometry::of(base), view: Geometry::of(view), replay, function };
+        let body = Self { base: Geometry::of(base), view: Geometry::of(view), replay, function };
         let mut node = Node::custom(Box::new(body));
         node.inputs.push(InputMetadata::of(base));
         edges.into_iter().for_each(|edge| node.add_edge(edge));
@@ -189,15 +204,7 @@ impl NodeBody for CopySlices {
 }
 
 fn new_empty_strided(like: &Tensor, geometry: &Geometry) -> Result<Tensor> {
-    op::new_empty_strided(
-        like,
-        &geometry.sizes,
-        &geometry.strides,
-        None::<DType>,
-        None,
-        None,
-        None,
-    )
+    op::new_empty_strided(like, &geometry.sizes, &geometry.strides, None::<DType>, None, None, None)
 }
 
 /// The history of a view whose base was modified: strides over the base's new history.

@@ -19,10 +19,13 @@ fn copy_backward<'a>(ctx: &Backward<'a>, grads: &[Tensor]) -> Result<Gradients<'
     if ctx.needs(1) {
         // The engine sums what was broadcast and casts to the source's dtype.
         let grad = &grads[0];
-        out.set(1, match ctx.value::<Option<Device>>(0)? {
-            Some(device) => op::to_device(grad, device, grad.dtype(), false, false, None)?,
-            None => grad.clone(),
-        });
+        out.set(
+            1,
+            match ctx.value::<Option<Device>>(0)? {
+                Some(device) => op::to_device(grad, device, grad.dtype(), false, false, None)?,
+                None => grad.clone(),
+            },
+        );
     }
     Ok(out)
 }

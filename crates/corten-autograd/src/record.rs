@@ -8,8 +8,8 @@ use crate::saved::{Saved, SavedVariable};
 use crate::view;
 use corten_core::tls;
 use corten_core::{AUTOGRAD_KEYS, Dims, Result, TensorOptions, bail, inference_mode_enabled};
-use corten_ops::Tensor;
 use corten_ops::IValue;
+use corten_ops::Tensor;
 use std::sync::Arc;
 
 pub use crate::inplace::rebase_history;
@@ -210,11 +210,8 @@ impl Record {
     /// # Errors
     /// As [`tensor`](Self::tensor).
     pub fn output(&mut self, wanted: bool, result: &Tensor, index: u32) -> Result<()> {
-        let saved = if wanted {
-            SavedVariable::output(result, index)?
-        } else {
-            SavedVariable::default()
-        };
+        let saved =
+            if wanted { SavedVariable::output(result, index)? } else { SavedVariable::default() };
         self.push(Saved::One(saved));
         Ok(())
     }

@@ -143,10 +143,7 @@ impl SavedVariable {
             );
         }
         let Some(tensor) = self.data.clone() else {
-            bail!(
-                Runtime,
-                "Calling register_hooks on a saved tensor with value None is forbidden"
-            );
+            bail!(Runtime, "Calling register_hooks on a saved tensor with value None is forbidden");
         };
         self.pack(hooks, &tensor)?;
         self.data = None;
@@ -208,7 +205,8 @@ impl SavedVariable {
     ) -> Result<Tensor> {
         let Some(packed) = &rare.packed else { bug!("a hooked saved tensor lost its value") };
         let data = hooks.unpack_tensor(packed)?;
-        let grad_fn = if self.is_output { self.grad_fn(&data, saved_for)? } else { rare.grad_fn.clone() };
+        let grad_fn =
+            if self.is_output { self.grad_fn(&data, saved_for)? } else { rare.grad_fn.clone() };
         if grad_fn.is_none() && !rare.requires_grad {
             return Ok(data);
         }

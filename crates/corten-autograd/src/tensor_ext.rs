@@ -218,11 +218,7 @@ impl Autograd for Tensor {
     }
 
     fn set_grad_dtype(&self, dtype: GradDType) -> Result<()> {
-        ensure!(
-            graph::is_leaf(self),
-            Runtime,
-            "grad_dtype can only be set on leaf tensors."
-        );
+        ensure!(graph::is_leaf(self), Runtime, "grad_dtype can only be set on leaf tensors.");
         let wanted = match dtype {
             GradDType::Same => Some(self.dtype()),
             GradDType::Fixed(dtype) => Some(dtype),

@@ -13,8 +13,8 @@ use crate::meta::{self, Meta};
 use crate::node::{Edge, Node};
 use corten_core::{Dims, GradModeGuard, Result, TensorBase, bail, inference_mode_enabled};
 use corten_ops::{Tensor, op};
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 /// Repeats a view operation on another base.
 pub type ViewFn = Arc<dyn Fn(&Tensor) -> Result<Tensor> + Send + Sync>;
@@ -239,7 +239,8 @@ pub(crate) fn refuse_unless_default(meta: &Meta, view: &ViewMeta, indirect: bool
         return Ok(());
     }
     let grad_fn = meta.stored_grad_fn();
-    let modified = if indirect { "its base or another view of its base has been" } else { "is being" };
+    let modified =
+        if indirect { "its base or another view of its base has been" } else { "is being" };
     let nr = meta.output_nr();
     let node_name = grad_fn.as_ref().map(|node| node.name().into_owned());
     let name = node_name.as_deref().map(crate::saved::forward_name);

@@ -31,7 +31,8 @@ fn roots_are_checked() {
         "Mismatch in shape: grad_output[0] has a shape of torch.Size([3]) and output[0] has a \
          shape of torch.Size([2])."
     );
-    let complex = op::to_dtype(&vector(&[1.0; 2]), corten_core::DType::Complex64, false, false, None);
+    let complex =
+        op::to_dtype(&vector(&[1.0; 2]), corten_core::DType::Complex64, false, false, None);
     assert_eq!(
         message(y.backward_with(Some(&complex.unwrap()), KEEP)),
         "For complex Tensors, both grad_output and output are required to have the same dtype. \
@@ -296,7 +297,11 @@ impl Function for Reenter {
     fn backward(&self, _ctx: &Context, grads: &[Tensor]) -> Result<Vec<Tensor>> {
         let inner = corten_autograd::enable_grad(|| -> Result<Tensor> {
             let x = ones(1);
-            let y = if self.0 == 0 { (&x * 2.0)? } else { apply(Reenter(self.0 - 1), from_ref(&x))?.remove(0) };
+            let y = if self.0 == 0 {
+                (&x * 2.0)?
+            } else {
+                apply(Reenter(self.0 - 1), from_ref(&x))?.remove(0)
+            };
             let found = default_grad(&sum(&y), &x)?;
             Ok(found[0].clone().expect("used"))
         })?;

@@ -10,7 +10,10 @@ use std::sync::{Arc, Mutex};
 
 type Log = Arc<Mutex<Vec<String>>>;
 
-fn log_hook(log: &Log, text: &'static str) -> impl Fn(&Tensor) -> corten_core::Result<Option<Tensor>> + Send + Sync + 'static {
+fn log_hook(
+    log: &Log,
+    text: &'static str,
+) -> impl Fn(&Tensor) -> corten_core::Result<Option<Tensor>> + Send + Sync + 'static {
     let log = log.clone();
     move |_| {
         log.lock().unwrap().push(text.to_owned());
@@ -33,22 +36,48 @@ fn order_of_hooks() {
     b.register_hook(log_hook(&log, "b.hook2")).unwrap();
     let node = b.grad_fn().unwrap().unwrap();
     let run = entry("b.pre");
-    node.register_prehook(Arc::new(move |_| { run(); Ok(None) }));
+    node.register_prehook(Arc::new(move |_| {
+        run();
+        Ok(None)
+    }));
     let run = entry("b.post");
-    node.register_hook(Arc::new(move |_, _| { run(); Ok(None) }));
+    node.register_hook(Arc::new(move |_, _| {
+        run();
+        Ok(None)
+    }));
     a.register_hook(log_hook(&log, "a.hook1")).unwrap();
     a.register_hook(log_hook(&log, "a.hook2")).unwrap();
     let accumulator = node.next_edges()[0].node.clone().unwrap();
     let run = entry("acc.pre");
-    accumulator.register_prehook(Arc::new(move |_| { run(); Ok(None) }));
+    accumulator.register_prehook(Arc::new(move |_| {
+        run();
+        Ok(None)
+    }));
     let run = entry("a.postacc");
-    a.register_post_accumulate_grad_hook(move |_| { run(); Ok(()) }).unwrap();
+    a.register_post_accumulate_grad_hook(move |_| {
+        run();
+        Ok(())
+    })
+    .unwrap();
     let run = entry("acc.post");
-    accumulator.register_hook(Arc::new(move |_, _| { run(); Ok(None) }));
+    accumulator.register_hook(Arc::new(move |_, _| {
+        run();
+        Ok(None)
+    }));
     sum(&b).backward().unwrap();
     assert_eq!(
         *log.lock().unwrap(),
-        ["b.hook1", "b.hook2", "b.pre", "b.post", "a.hook1", "a.hook2", "acc.pre", "a.postacc", "acc.post"]
+        [
+            "b.hook1",
+            "b.hook2",
+            "b.pre",
+            "b.post",
+            "a.hook1",
+            "a.hook2",
+            "acc.pre",
+            "a.postacc",
+            "acc.post"
+        ]
     );
     assert_eq!((grad(&b), grad(&a)), (vec![10.0], vec![30.0]));
 }
@@ -111,7 +140,10 @@ fn errors_of_registration() {
     let hook = "cannot register a hook on a tensor that doesn't require gradient";
     assert_eq!(message(plain.register_hook(|_| Ok(None))), hook);
     assert_eq!(message(plain.register_post_accumulate_grad_hook(|_| Ok(()))), hook);
-    assert_eq!(message(plain.retain_grad()), "can't retain_grad on Tensor that has requires_grad=False");
+    assert_eq!(
+        message(plain.retain_grad()),
+        "can't retain_grad on Tensor that has requires_grad=False"
+    );
     assert_eq!(
         message((&ones(1) * 2.0).unwrap().register_post_accumulate_grad_hook(|_| Ok(()))),
         "post accumulate grad hooks cannot be registered on non-leaf tensors"
@@ -136,7 +168,10 @@ fn flags_of_leaves() {
     );
     let converted = op::to_dtype(&ones(1), DType::Int64, false, false, None).unwrap();
     assert!(!converted.requires_grad());
-    assert_eq!(message(op::resize_(&ones(2), &[3], None)), "cannot resize variables that require grad");
+    assert_eq!(
+        message(op::resize_(&ones(2), &[3], None)),
+        "cannot resize variables that require grad"
+    );
 }
 
 #[test]

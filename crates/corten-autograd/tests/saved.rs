@@ -93,7 +93,8 @@ fn graphs_that_saved_nothing_are_walked_again() {
 fn kept_graphs_are_walked_again() {
     let x = ones(2);
     let y = sum(&(&x * &x).unwrap());
-    y.backward_with(None, BackwardOptions { retain_graph: Some(true), create_graph: false }).unwrap();
+    y.backward_with(None, BackwardOptions { retain_graph: Some(true), create_graph: false })
+        .unwrap();
     y.backward().unwrap();
     assert_eq!(grad(&x), [4.0, 4.0]);
 }

@@ -72,7 +72,10 @@ fn products_with_jacobians() {
     assert_eq!((list(&value), list(&product)), (vec![1.0, 4.0, 9.0], vec![2.0, 0.0, -6.0]));
     assert_eq!(list(&jvp(square, &x, &v).unwrap().1), [2.0, 0.0, -6.0]);
     let j = jacobian(square, &x).unwrap();
-    assert_eq!((list(&j), j.sizes().to_vec()), (vec![2., 0., 0., 0., 4., 0., 0., 0., 6.], vec![3, 3]));
+    assert_eq!(
+        (list(&j), j.sizes().to_vec()),
+        (vec![2., 0., 0., 0., 4., 0., 0., 0., 6.], vec![3, 3])
+    );
     let h = hessian(cube_sum, &x).unwrap();
     assert_eq!(list(&h), [6., 0., 0., 0., 12., 0., 0., 0., 18.]);
     assert_eq!(list(&hvp(cube_sum, &x, &v).unwrap()), [6.0, 0.0, -18.0]);

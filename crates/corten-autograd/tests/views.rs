@@ -22,7 +22,10 @@ fn check(result: Result<Tensor>, expected: &str) {
 #[test]
 fn leaves_are_not_written_to() {
     let x = ones(2);
-    check(shift_(&x, 1.0), "a leaf Variable that requires grad is being used in an in-place operation.");
+    check(
+        shift_(&x, 1.0),
+        "a leaf Variable that requires grad is being used in an in-place operation.",
+    );
     check(
         shift_(&slice(&x, 0, 1), 1.0),
         "a view of a leaf Variable that requires grad is being used in an in-place operation.",
@@ -37,12 +40,19 @@ fn views_made_without_recording() {
     let v = no_grad(|| slice(&x, 0, 1));
     assert!(v.requires_grad() && v.is_leaf() && v.is_view());
     let made = "A view was created in no_grad mode and";
-    check(scale_(&v, 2.0), &format!("{made} is being modified inplace with grad mode enabled.{NO_GRAD}"));
+    check(
+        scale_(&v, 2.0),
+        &format!("{made} is being modified inplace with grad mode enabled.{NO_GRAD}"),
+    );
     let u = op::view(&v, &[1]).unwrap();
     let of = "Output 0 of View is a view of a view which was created in no_grad mode and";
-    check(scale_(&u, 2.0), &format!("{of} is being modified inplace with grad mode enabled.{NO_GRAD}"));
+    check(
+        scale_(&u, 2.0),
+        &format!("{of} is being modified inplace with grad mode enabled.{NO_GRAD}"),
+    );
     scale_(&x, 2.0).unwrap();
-    let indirect = "its base or another view of its base has been modified inplace with grad mode enabled.";
+    let indirect =
+        "its base or another view of its base has been modified inplace with grad mode enabled.";
     assert_eq!(message(v.grad_fn()), format!("{made} {indirect}{NO_GRAD}"));
     assert_eq!(message(u.grad_fn()), format!("{of} {indirect}{NO_GRAD}"));
 }
@@ -51,9 +61,15 @@ fn views_made_without_recording() {
 fn several_views_at_once() {
     let x = copy(&ones(4));
     let parts = op::split_tensor(&x, 2, 0).unwrap();
-    check(scale_(&parts[0], 2.0), &format!("Output 0 of Split is a view and is being modified inplace.{MULTI}"));
+    check(
+        scale_(&parts[0], 2.0),
+        &format!("Output 0 of Split is a view and is being modified inplace.{MULTI}"),
+    );
     let parts = op::unbind_int(&x, 0).unwrap();
-    check(scale_(&parts[1], 2.0), &format!("Output 1 of Unbind is a view and is being modified inplace.{MULTI}"));
+    check(
+        scale_(&parts[1], 2.0),
+        &format!("Output 1 of Unbind is a view and is being modified inplace.{MULTI}"),
+    );
     scale_(&x, 2.0).unwrap();
     assert_eq!(
         message(parts[1].grad_fn()),
@@ -146,7 +162,10 @@ fn copying_into_a_view() {
     assert_eq!(name(&buffer), "CopySlices");
     sum(&(&buffer * &buffer).unwrap()).backward().unwrap();
     assert_eq!(grad(&x), [2.0, 2.0]);
-    assert_eq!(name(&op::copy_(&vector(&[1.0]), &slice(&x, 0, 1), false).unwrap()), "CopyBackwards");
+    assert_eq!(
+        name(&op::copy_(&vector(&[1.0]), &slice(&x, 0, 1), false).unwrap()),
+        "CopyBackwards"
+    );
 }
 
 #[test]
@@ -157,7 +176,8 @@ fn double_backward_through_copy_slices() {
     // y = [x0*x1, x1]; f = sum(y^2) = x0^2 x1^2 + x1^2
     let f = sum(&(&y * &y).unwrap());
     let options = corten_autograd::BackwardOptions { create_graph: true, retain_graph: None };
-    let g = corten_autograd::grad(&[f], std::slice::from_ref(&x), None, options, None, false).unwrap();
+    let g =
+        corten_autograd::grad(&[f], std::slice::from_ref(&x), None, options, None, false).unwrap();
     let g = g[0].clone().unwrap();
     assert_eq!(list(&g), [36.0, 30.0]);
     sum(&g).backward().unwrap();

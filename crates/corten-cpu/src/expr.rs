@@ -293,7 +293,6 @@ pub trait PointwisePred2 {
     fn eval<E: Expr>(x: E, y: E, s: &[E]) -> E::Mask;
 }
 
-
 /// Implements the runners: one function per arity, and the adapter that gives the loops the
 /// operator with three arguments of which they fill the first ones.
 macro_rules! runners {

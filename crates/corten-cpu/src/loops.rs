@@ -4,11 +4,11 @@
 //! operand may also be a single element. `stage.rs` brings everything else to that form.
 
 use crate::expr::Expr;
+use crate::stage::Stage;
+use crate::vec::baseline;
 use crate::vec::{Cplx, Int, Lanes, Level, MaskBits, Truth, level, take_division_by_zero};
 #[cfg(target_arch = "x86_64")]
 use crate::vec::{avx2, avx512};
-use crate::stage::Stage;
-use crate::vec::baseline;
 use corten_core::{DType, Element, Result, Scalar, bail, match_dtype, not_implemented_for};
 use corten_ops::iter::TensorIterator;
 use corten_ops::meta::Domain;
@@ -122,7 +122,8 @@ impl Scalars {
     #[inline(always)]
     unsafe fn splat<L: Lanes>(&self) -> [L; MOST_SCALARS] {
         // SAFETY: `new` wrote elements of this type.
-        let at = |i: usize| L::splat(unsafe { (&raw const self.values[i]).cast::<L::Elem>().read() });
+        let at =
+            |i: usize| L::splat(unsafe { (&raw const self.values[i]).cast::<L::Elem>().read() });
         let mut lanes = [L::lit(0.0); MOST_SCALARS];
         for (i, lane) in lanes.iter_mut().enumerate().take(self.count) {
             *lane = at(i);
@@ -229,8 +230,10 @@ unsafe fn vector_loop<L: Lanes, S: Sink<L>>(
         // SAFETY: `rest` elements are left at `i`, fewer than a vector.
         unsafe {
             let x0 = if fixed[0] { a0 } else { L::load_partial(at(0).add(i), rest) };
-            let x1 = if S::ARITY < 2 || fixed[1] { a1 } else { L::load_partial(at(1).add(i), rest) };
-            let x2 = if S::ARITY < 3 || fixed[2] { a2 } else { L::load_partial(at(2).add(i), rest) };
+            let x1 =
+                if S::ARITY < 2 || fixed[1] { a1 } else { L::load_partial(at(1).add(i), rest) };
+            let x2 =
+                if S::ARITY < 3 || fixed[2] { a2 } else { L::load_partial(at(2).add(i), rest) };
             S::put(S::eval([x0, x1, x2], s), to.add(i * S::SIZE), rest);
         }
     }

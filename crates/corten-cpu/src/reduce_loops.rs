@@ -176,7 +176,9 @@ impl Walk {
         }
         let threads = parallel::num_threads() as i64;
         let columns = self.kept.first().is_some_and(|dim| {
-            dim.from == self.size as i64 && dim.size >= 8 && self.reduced.iter().all(|r| r.from != dim.from)
+            dim.from == self.size as i64
+                && dim.size >= 8
+                && self.reduced.iter().all(|r| r.from != dim.from)
         });
         if length > 0 && columns {
             self.fold_columns(fold)
@@ -420,7 +422,10 @@ struct Staging {
 impl Staging {
     #[inline(always)]
     fn new() -> Self {
-        Self { raw: [MaybeUninit::uninit(); BUFFER / 16], wide: [MaybeUninit::uninit(); BUFFER / 16] }
+        Self {
+            raw: [MaybeUninit::uninit(); BUFFER / 16],
+            wide: [MaybeUninit::uninit(); BUFFER / 16],
+        }
     }
 }
 

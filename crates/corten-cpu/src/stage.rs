@@ -120,12 +120,11 @@ impl Stage {
     unsafe fn staged(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize) {
         let count = self.kernel.arity + 1;
         let (inner, outer) = strides.split_at(count);
-        let mut buffers = Buffers {
-            operands: std::array::from_fn(|_| Buffer::new()),
-            raw: Buffer::new(),
-        };
+        let mut buffers =
+            Buffers { operands: std::array::from_fn(|_| Buffer::new()), raw: Buffer::new() };
         let length = n0.min(self.capacity);
-        let rows = if n0 > length { 1 } else { (self.capacity / length.max(1)).clamp(1, n1.max(1)) };
+        let rows =
+            if n0 > length { 1 } else { (self.capacity / length.max(1)).clamp(1, n1.max(1)) };
         for row in (0..n1).step_by(rows) {
             for start in (0..n0).step_by(length.max(1)) {
                 let part = Part { length: length.min(n0 - start), rows: rows.min(n1 - row) };

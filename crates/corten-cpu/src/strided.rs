@@ -68,7 +68,13 @@ pub(crate) unsafe fn copy_rows(size: usize, from: Rows, to: Rows, n0: usize, n1:
 /// # Safety
 /// Both rows must have `n` elements of type `T`, at any alignment.
 #[inline(always)]
-unsafe fn copy_row<T: Copy>(from: *const u8, from_stride: i64, to: *mut u8, to_stride: i64, n: usize) {
+unsafe fn copy_row<T: Copy>(
+    from: *const u8,
+    from_stride: i64,
+    to: *mut u8,
+    to_stride: i64,
+    n: usize,
+) {
     for i in 0..n as i64 {
         let source = from.wrapping_offset((from_stride * i) as isize).cast::<T>();
         let target = to.wrapping_offset((to_stride * i) as isize).cast::<T>();

@@ -1,6 +1,8 @@
 //! Loops over random shapes, strides and dtypes against loops that are too simple to be wrong.
 
-use corten_core::{Access, AccessSet, Complex, DType, Element, Result, Scalar, TensorOptions, cast, match_dtype};
+use corten_core::{
+    Access, AccessSet, Complex, DType, Element, Result, Scalar, TensorOptions, cast, match_dtype,
+};
 use corten_ops::{Tensor, op};
 use proptest::prelude::*;
 
@@ -16,7 +18,8 @@ struct Layout {
 fn layout(sizes: Vec<i64>) -> impl Strategy<Value = Layout> {
     let rank = sizes.len();
     let order = Just((0..rank).collect::<Vec<_>>()).prop_shuffle();
-    let steps = prop::collection::vec(prop_oneof![4 => Just(1i64), 1 => 2..4i64, 1 => Just(0)], rank);
+    let steps =
+        prop::collection::vec(prop_oneof![4 => Just(1i64), 1 => 2..4i64, 1 => Just(0)], rank);
     (order, steps, 0..3i64).prop_map(move |(order, steps, offset)| Layout {
         sizes: sizes.clone(),
         order,
@@ -35,7 +38,9 @@ impl Layout {
             extent *= self.sizes[dim].max(1) * self.steps[dim].max(1);
         }
         let numel = extent + self.offset;
-        let values = |i: i64| ((i * 7 + seed) % 19 - 6) as f64 * if dtype.is_integral(true) { 1.0 } else { 0.25 };
+        let values = |i: i64| {
+            ((i * 7 + seed) % 19 - 6) as f64 * if dtype.is_integral(true) { 1.0 } else { 0.25 }
+        };
         let whole = filled(dtype, numel, values);
         whole.as_view_of(&self.sizes, &strides, self.offset).unwrap().into()
     }
@@ -48,7 +53,9 @@ impl Layout {
 
 fn filled(dtype: DType, numel: i64, value: impl Fn(i64) -> f64) -> Tensor {
     let tensor: Tensor =
-        corten_core::TensorBase::empty(&[numel], TensorOptions::default().dtype(dtype)).unwrap().into();
+        corten_core::TensorBase::empty(&[numel], TensorOptions::default().dtype(dtype))
+            .unwrap()
+            .into();
     let fill = || -> Result<()> {
         match_dtype!(dtype, "filled", All, T => {
             for i in 0..numel {
@@ -93,13 +100,26 @@ fn rounded(value: Complex<f64>, dtype: DType) -> Complex<f64> {
 }
 
 const DTYPES: [DType; 13] = [
-    DType::Float32, DType::Float64, DType::Float16, DType::BFloat16, DType::Int64, DType::Int32,
-    DType::Int16, DType::Int8, DType::UInt8, DType::Bool, DType::Complex64, DType::Complex128,
+    DType::Float32,
+    DType::Float64,
+    DType::Float16,
+    DType::BFloat16,
+    DType::Int64,
+    DType::Int32,
+    DType::Int16,
+    DType::Int8,
+    DType::UInt8,
+    DType::Bool,
+    DType::Complex64,
+    DType::Complex128,
     DType::Float32,
 ];
 
 fn shape() -> impl Strategy<Value = Vec<i64>> {
-    prop::collection::vec(prop_oneof![1 => Just(1i64), 6 => 2..6i64, 1 => 30..70i64, 1 => Just(0i64)], 0..4)
+    prop::collection::vec(
+        prop_oneof![1 => Just(1i64), 6 => 2..6i64, 1 => 30..70i64, 1 => Just(0i64)],
+        0..4,
+    )
 }
 
 fn init() {

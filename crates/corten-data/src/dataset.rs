@@ -163,7 +163,6 @@ pub fn random_split<D: Dataset>(
 
 /// 0 to `count` − 1 in random order.
 pub(crate) fn permutation(count: usize, generator: &Generator) -> Result<Vec<usize>> {
-    let order =
-        op::randperm_generator(count as i64, Some(generator), None, None, None, None)?;
+    let order = op::randperm_generator(count as i64, Some(generator), None, None, None, None)?;
     Ok(order.to_vec::<i64>()?.into_iter().map(|index| index as usize).collect())
 }

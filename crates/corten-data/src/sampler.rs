@@ -140,4 +140,3 @@ impl<S: Sampler> BatchSampler<S> {
         Ok(indices.chunks(self.size).filter(whole).map(<[usize]>::to_vec).collect())
     }
 }
-

@@ -38,8 +38,7 @@ impl<B: Send + 'static> Pool<B> {
     ) -> Result<Self> {
         let (send, answers) = sync_channel(ahead.max(1));
         let tasks = Arc::new(Tasks { batches, next: Mutex::new(0) });
-        let mut pool =
-            Self { answers: Some(answers), early: BTreeMap::new(), threads: Vec::new() };
+        let mut pool = Self { answers: Some(answers), early: BTreeMap::new(), threads: Vec::new() };
         for i in 0..threads {
             let (fetch, tasks, send) = (Arc::clone(&fetch), Arc::clone(&tasks), send.clone());
             let thread = std::thread::Builder::new()

@@ -219,7 +219,11 @@ impl Opened {
         if offset % dtype.itemsize() == 0 {
             let at = (offset / dtype.itemsize()) as i64;
             return op::set__source_storage_storage_offset(
-                &empty, &self.storage, at, &sizes, &strides,
+                &empty,
+                &self.storage,
+                at,
+                &sizes,
+                &strides,
             );
         }
         copied(&view, &empty, &sizes, &strides)
@@ -231,4 +235,3 @@ fn copied(view: &TensorView<'_>, empty: &Tensor, sizes: &[i64], strides: &[i64])
     ensure!(storage.nbytes() == view.data().len(), Internal, "a copied storage has another size");
     op::set__source_storage_storage_offset(empty, &storage, 0, sizes, strides)
 }
-

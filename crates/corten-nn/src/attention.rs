@@ -87,7 +87,14 @@ impl MultiheadAttention {
         let mask = mask.map(keep_mask).transpose()?;
         let p = self.dropout.now();
         let joined = op::scaled_dot_product_attention(
-            &split[0], &split[1], &split[2], mask.as_ref(), p, causal, None, false,
+            &split[0],
+            &split[1],
+            &split[2],
+            mask.as_ref(),
+            p,
+            causal,
+            None,
+            false,
         )?;
         self.out_proj.forward(&self.join_heads(&joined)?)
     }

@@ -29,11 +29,7 @@ impl Embedding {
     /// # Errors
     /// `Value` when `padding` is no index.
     pub fn with_padding(count: i64, width: i64, padding: i64) -> Result<Self> {
-        ensure!(
-            (0..count).contains(&padding),
-            Value,
-            "Padding_idx must be within num_embeddings"
-        );
+        ensure!((0..count).contains(&padding), Value, "Padding_idx must be within num_embeddings");
         let table = Self::new(count, width)?;
         no_grad(|| op::zero_(&op::select_int(&table.weight, 0, padding)?))?;
         Ok(Self { padding: Some(padding), ..table })

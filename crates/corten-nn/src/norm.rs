@@ -187,4 +187,3 @@ impl Module for GroupNorm {
         op::group_norm(input, self.groups, Some(&self.weight), Some(&self.bias), self.eps, true)
     }
 }
-

@@ -18,10 +18,7 @@ pub struct LoadReport {
 }
 
 pub(crate) fn state_dict<M: ModuleExt + ?Sized>(module: &M) -> Result<StateDict> {
-    tensors(module)
-        .into_iter()
-        .map(|(name, tensor)| Ok((name, op::detach(&tensor)?)))
-        .collect()
+    tensors(module).into_iter().map(|(name, tensor)| Ok((name, op::detach(&tensor)?))).collect()
 }
 
 pub(crate) fn load_state_dict<M, N>(
@@ -64,7 +61,9 @@ where
         );
     }
     no_grad(|| {
-        pairs.iter().try_for_each(|(place, value)| op::copy_(&own[*place].1, value, false).map(drop))
+        pairs
+            .iter()
+            .try_for_each(|(place, value)| op::copy_(&own[*place].1, value, false).map(drop))
     })?;
     Ok(report)
 }

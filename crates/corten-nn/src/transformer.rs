@@ -69,7 +69,12 @@ impl TransformerEncoderLayer {
     ///
     /// # Errors
     /// Those of the operators.
-    pub fn forward_masked(&self, x: &Tensor, mask: Option<&Tensor>, causal: bool) -> Result<Tensor> {
+    pub fn forward_masked(
+        &self,
+        x: &Tensor,
+        mask: Option<&Tensor>,
+        causal: bool,
+    ) -> Result<Tensor> {
         if self.options.norm_first {
             let x = (x + self.attend(&self.norm1.forward(x)?, mask, causal)?)?;
             let wide = self.feed(&self.norm2.forward(&x)?)?;
@@ -134,7 +139,12 @@ impl TransformerEncoder {
     ///
     /// # Errors
     /// Those of the operators.
-    pub fn forward_masked(&self, x: &Tensor, mask: Option<&Tensor>, causal: bool) -> Result<Tensor> {
+    pub fn forward_masked(
+        &self,
+        x: &Tensor,
+        mask: Option<&Tensor>,
+        causal: bool,
+    ) -> Result<Tensor> {
         let output = self
             .layers
             .iter()

@@ -9,8 +9,13 @@ use corten_core::{Device, Layout, Result, Scalar, bail, can_cast};
 /// # Errors
 /// `OutOfMemory`.
 pub fn wrapped(number: Scalar) -> Result<Tensor> {
-    let tensor =
-        op::scalar_tensor(number, Some(number.dtype()), Some(Layout::Strided), Some(Device::CPU), None)?;
+    let tensor = op::scalar_tensor(
+        number,
+        Some(number.dtype()),
+        Some(Layout::Strided),
+        Some(Device::CPU),
+        None,
+    )?;
     tensor.set_wrapped_number(true);
     Ok(tensor)
 }

@@ -21,7 +21,14 @@ pub mod registry;
 mod stub;
 mod tensor;
 
-#[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, unreachable_pub, unused, nonstandard_style)]
+#[allow(
+    missing_docs,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    unreachable_pub,
+    unused,
+    nonstandard_style
+)]
 mod generated {
     include!(concat!(env!("OUT_DIR"), "/generated.rs"));
 }

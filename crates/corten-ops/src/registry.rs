@@ -127,9 +127,7 @@ static OUTSIDE: RwLock<Vec<&'static dyn AnyOp>> = RwLock::new(Vec::new());
 
 fn declared() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
-    TABLE.get_or_init(|| {
-        crate::op::OPS.iter().map(|op| (op.def().qualified_name(), *op)).collect()
-    })
+    TABLE.get_or_init(|| crate::op::OPS.iter().map(|op| (op.def().qualified_name(), *op)).collect())
 }
 
 /// Looks up `namespace::name.overload`.
@@ -144,7 +142,10 @@ pub fn find(name: &str) -> Option<&'static dyn AnyOp> {
 /// Every overload of `namespace::name`, in the order of declaration.
 pub fn overloads(name: &str) -> Vec<&'static dyn AnyOp> {
     let (namespace, base) = name.split_once("::").unwrap_or(("aten", name));
-    all().into_iter().filter(|op| op.def().name == base && op.def().namespace == namespace).collect()
+    all()
+        .into_iter()
+        .filter(|op| op.def().name == base && op.def().namespace == namespace)
+        .collect()
 }
 
 /// Every operator: the registry's in the order of declaration, then those from outside.

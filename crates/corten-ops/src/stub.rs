@@ -48,7 +48,11 @@ impl Stub {
         }
         match self.kernel(device_type) {
             Some(kernel) => kernel(iter, scalars),
-            None => bail!(NotImplemented, "\"{}\" not implemented for device '{device_type}'", self.name),
+            None => bail!(
+                NotImplemented,
+                "\"{}\" not implemented for device '{device_type}'",
+                self.name
+            ),
         }
     }
 

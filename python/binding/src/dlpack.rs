@@ -168,9 +168,7 @@ fn check_exportable(tensor: &Tensor) -> Py<()> {
         return Err(buffer_error("Can't export tensors with the conjugate bit set"));
     }
     if tensor.layout() != corten_core::Layout::Strided {
-        return Err(buffer_error(
-            "Can't export tensors with layout other than torch.strided",
-        ));
+        return Err(buffer_error("Can't export tensors with layout other than torch.strided"));
     }
     Ok(())
 }
@@ -349,10 +347,7 @@ fn import_capsule(capsule: &Obj) -> Py<Tensor> {
         if ffi::PyCapsule_IsValid(capsule.as_ptr(), LEGACY.as_ptr()) != 0 {
             let managed =
                 ffi::PyCapsule_GetPointer(capsule.as_ptr(), LEGACY.as_ptr()).cast::<Managed>();
-            crate::py::obj::check(ffi::PyCapsule_SetName(
-                capsule.as_ptr(),
-                LEGACY_USED.as_ptr(),
-            ))?;
+            crate::py::obj::check(ffi::PyCapsule_SetName(capsule.as_ptr(), LEGACY_USED.as_ptr()))?;
             return adopt(&(*managed).tensor, Foreign::Legacy(managed));
         }
     }
@@ -379,7 +374,11 @@ unsafe fn adopt(described: &DlTensor, foreign: Foreign) -> Py<Tensor> {
     let rank = described.ndim as usize;
     let list = |pointer: *mut i64| -> Dims {
         // SAFETY: both arrays have `ndim` entries.
-        if rank == 0 { Dims::new() } else { unsafe { std::slice::from_raw_parts(pointer, rank) }.into() }
+        if rank == 0 {
+            Dims::new()
+        } else {
+            unsafe { std::slice::from_raw_parts(pointer, rank) }.into()
+        }
     };
     let sizes = list(described.shape);
     let strides = if described.strides.is_null() {
@@ -407,7 +406,8 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
             legacy_capsule(tensor)
         }),
         method!("from_dlpack", |_m: &Obj, args: Args<'_>| {
-            let parser = parser!("from_dlpack(any ext_tensor, *, Device? device=None, bool? copy=None)");
+            let parser =
+                parser!("from_dlpack(any ext_tensor, *, Device? device=None, bool? copy=None)");
             let bound = parser.parse(None, args)?;
             let source = bound.object(0)?;
             // SAFETY: the object is live.

@@ -22,8 +22,10 @@ fn dtype_functions() -> Vec<ffi::PyMethodDef> {
         method!("set_default_dtype", |_m: &Obj, args: Args<'_>| {
             let bound = parser!("set_default_dtype(any d)").parse(None, args)?;
             let Some(dtype) = types::dtype::get(bound.object(0)?) else {
-                return Err(type_error("invalid dtype object: only floating-point types are \
-                                       supported as the default type"));
+                return Err(type_error(
+                    "invalid dtype object: only floating-point types are \
+                                       supported as the default type",
+                ));
             };
             if !dtype.is_floating_point() {
                 return Err(type_error(

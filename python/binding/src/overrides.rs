@@ -59,12 +59,7 @@ pub(crate) fn handle(
 }
 
 /// Calls the overrides of a public function.
-pub(crate) fn dispatch(
-    function: &Obj,
-    overloaded: &[Obj],
-    args: &Obj,
-    kwargs: &Obj,
-) -> Py<Obj> {
+pub(crate) fn dispatch(function: &Obj, overloaded: &[Obj], args: &Obj, kwargs: &Obj) -> Py<Obj> {
     let types = Obj::tuple(overloaded.iter().map(|object| Ok(object.type_obj())))?;
     if modes_active() {
         let result = call_mode(function, &types, args, kwargs)?;
@@ -106,7 +101,8 @@ fn call_mode(function: &Obj, types: &Obj, args: &Obj, kwargs: &Obj) -> Py<Obj> {
 
 /// `_disabled_torch_function_impl(cls, func, types, args=(), kwargs=None)`.
 fn disabled_impl(_module: &Obj, args: Args<'_>) -> Py<Obj> {
-    let skip = usize::from(args.positional.len() > 4 || args.positional.first().is_some_and(Obj::is_type));
+    let skip =
+        usize::from(args.positional.len() > 4 || args.positional.first().is_some_and(Obj::is_type));
     let [function, _types, rest @ ..] = &args.positional[skip.min(args.positional.len())..] else {
         return Err(type_error("__torch_function__ takes func, types, args and kwargs"));
     };

@@ -43,16 +43,15 @@ impl Class for PyStorage {
                 method!("nbytes", |s: &Obj, _a: Args<'_>| Obj::int(get_this(s).nbytes() as i64)),
                 method!("size", |s: &Obj, _a: Args<'_>| Obj::int(get_this(s).nbytes() as i64)),
                 method!("element_size", |_s: &Obj, _a: Args<'_>| Obj::int(1)),
-                method!("data_ptr", |s: &Obj, _a: Args<'_>| Obj::int(
-                    get_this(s).data_ptr() as i64
-                )),
+                method!(
+                    "data_ptr",
+                    |s: &Obj, _a: Args<'_>| Obj::int(get_this(s).data_ptr() as i64)
+                ),
                 method!("resizable", |s: &Obj, _a: Args<'_>| Ok(Obj::bool(
                     get_this(s).is_resizable()
                 ))),
                 method!("resize_", resize),
-                method!("is_shared", |s: &Obj, _a: Args<'_>| Ok(Obj::bool(is_shared(
-                    get_this(s)
-                )))),
+                method!("is_shared", |s: &Obj, _a: Args<'_>| Ok(Obj::bool(is_shared(get_this(s))))),
                 method!("is_pinned", |_s: &Obj, _a: Args<'_>| Ok(Obj::bool(false))),
                 method!("fill_", fill),
                 method!("copy_", copy),
@@ -152,7 +151,9 @@ fn position(storage: &Storage, key: &Obj) -> Py<usize> {
     let index = key.to_i64()?;
     let wrapped = if index < 0 { index + length } else { index };
     if !(0..length).contains(&wrapped) {
-        return Err(index_error(format!("index {index} out of range for storage of size {length}")));
+        return Err(index_error(format!(
+            "index {index} out of range for storage of size {length}"
+        )));
     }
     Ok(wrapped as usize)
 }

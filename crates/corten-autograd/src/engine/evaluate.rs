@@ -2,8 +2,8 @@
 
 use super::task::{GraphTask, address};
 use super::{set_current_node, validate_outputs};
-use crate::anomaly;
 use crate::accumulate::AccumulateGrad;
+use crate::anomaly;
 use crate::backward::Backward;
 use crate::hooks::run_hook_list;
 use crate::meta;

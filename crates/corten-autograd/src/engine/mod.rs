@@ -5,8 +5,8 @@ mod evaluate;
 mod task;
 mod validate;
 
-use crate::node::{Edge, Grads, InputMetadata, Node, NodeBody, undefined_grads};
 use crate::backward::Backward;
+use crate::node::{Edge, Grads, InputMetadata, Node, NodeBody, undefined_grads};
 use corten_core::tls::{self, ThreadStateGuard};
 use corten_core::{Result, bug};
 use corten_ops::Tensor;

@@ -199,8 +199,7 @@ impl GraphTask {
 
     /// Whether a node runs or is captured in this pass.
     pub(super) fn should_execute(&self, node: &Arc<Node>) -> bool {
-        !self.restricted
-            || self.nodes.get(&address(node)).is_some_and(NodeState::should_execute)
+        !self.restricted || self.nodes.get(&address(node)).is_some_and(NodeState::should_execute)
     }
 
     pub(super) fn start(&mut self, root: Arc<Node>, grads: Grads) {

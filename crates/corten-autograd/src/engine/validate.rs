@@ -53,8 +53,9 @@ fn validate(metadata: &InputMetadata, grad: &mut Tensor, nr: usize, function: &s
     if grad.device() != metadata.device {
         if grad.dim() != 0 {
             let (expected, got) = (metadata.device, grad.device());
-            let message =
-                format!("invalid gradient at index {nr} - expected device {expected} but got {got}");
+            let message = format!(
+                "invalid gradient at index {nr} - expected device {expected} but got {got}"
+            );
             return Err(invalid(function, &message));
         }
         *grad = op::to_device(grad, metadata.device, metadata.dtype, false, false, None)?;

@@ -34,11 +34,7 @@ pub fn elu_double_backward(
 ///
 /// # Errors
 /// Those of the operators.
-pub fn silu_double_backward(
-    grad: &Tensor,
-    grad_output: &Tensor,
-    self_: &Tensor,
-) -> Result<Tensor> {
+pub fn silu_double_backward(grad: &Tensor, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     // y' = s (1 + x (1 - s)); y'' = s (1 - s) (2 + x (1 - 2 s)).
     let s = self_.sigmoid()?;
     let rest = (1.0_f64 - &s)?;
@@ -50,11 +46,7 @@ pub fn silu_double_backward(
 ///
 /// # Errors
 /// Those of the operators.
-pub fn mish_double_backward(
-    grad: &Tensor,
-    grad_output: &Tensor,
-    self_: &Tensor,
-) -> Result<Tensor> {
+pub fn mish_double_backward(grad: &Tensor, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     // With t = tanh(softplus x), s = sigmoid x, d = 1 - t²: y' = t + x s d and
     // y'' = s d (2 + x (1 - s) - 2 x s t).
     let s = self_.sigmoid()?;

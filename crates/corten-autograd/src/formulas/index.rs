@@ -12,11 +12,7 @@ pub(crate) fn zeros_of(grad: &Tensor, sizes: &[i64]) -> Result<Tensor> {
 ///
 /// # Errors
 /// Those of the operators.
-pub fn index_backward(
-    grad: &Tensor,
-    sizes: &[i64],
-    indices: &[Option<Tensor>],
-) -> Result<Tensor> {
+pub fn index_backward(grad: &Tensor, sizes: &[i64], indices: &[Option<Tensor>]) -> Result<Tensor> {
     op::index_put(&zeros_of(grad, sizes)?, indices, grad, true)
 }
 
@@ -67,12 +63,7 @@ pub fn index_select_backward(
 ///
 /// # Errors
 /// Those of the operators.
-pub fn gather_backward(
-    grad: &Tensor,
-    sizes: &[i64],
-    dim: i64,
-    index: &Tensor,
-) -> Result<Tensor> {
+pub fn gather_backward(grad: &Tensor, sizes: &[i64], dim: i64, index: &Tensor) -> Result<Tensor> {
     op::scatter_add(&zeros_of(grad, sizes)?, dim, index, grad)
 }
 

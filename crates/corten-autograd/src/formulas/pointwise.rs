@@ -356,7 +356,8 @@ fn clamp_both(
 ) -> Result<Vec<Tensor>> {
     let mut grads = vec![Tensor::undefined(), Tensor::undefined(), Tensor::undefined()];
     let apart = min.lt(max)?;
-    let (at_min, at_max) = (self_.eq(min)?.logical_and(&apart)?, self_.eq(max)?.logical_and(&apart)?);
+    let (at_min, at_max) =
+        (self_.eq(min)?.logical_and(&apart)?, self_.eq(max)?.logical_and(&apart)?);
     if needs[0] {
         let outside = self_.lt(min)?.logical_or(&self_.gt(max)?)?.logical_or(&min.gt(max)?)?;
         let halved = halve_where(grad, &at_min.logical_or(&at_max)?)?;

@@ -8,9 +8,7 @@ use corten_ops::{Tensor, op};
 fn reduced(dim: Option<&[i64]>, rank: usize) -> Result<Dims> {
     match dim {
         None | Some([]) => Ok((0..rank as i64).collect()),
-        Some(dims) => {
-            dims.iter().map(|&dim| Ok(geometry::wrap_dim(dim, rank)? as i64)).collect()
-        }
+        Some(dims) => dims.iter().map(|&dim| Ok(geometry::wrap_dim(dim, rank)? as i64)).collect(),
     }
 }
 
@@ -150,11 +148,7 @@ fn prod_with_zeros(grad: &Tensor, input: &Tensor, dim: i64) -> Result<Tensor> {
 ///
 /// # Errors
 /// Those of the operators.
-pub fn evenly_distribute_backward(
-    grad: &Tensor,
-    input: &Tensor,
-    value: &Tensor,
-) -> Result<Tensor> {
+pub fn evenly_distribute_backward(grad: &Tensor, input: &Tensor, value: &Tensor) -> Result<Tensor> {
     let mask = equal_or_both_nan(input, value)?;
     share(grad, &mask, None)
 }

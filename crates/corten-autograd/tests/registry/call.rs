@@ -271,7 +271,8 @@ impl Sampler {
             let tensor = self.tensor(&sizes, 0.15, 0.95)?;
             return if kind == "c" { op::detach(&tensor).map(Some) } else { Ok(Some(tensor)) };
         };
-        let values = list.split(',').filter(|s| !s.is_empty()).map(parse).collect::<Result<Vec<_>>>()?;
+        let values =
+            list.split(',').filter(|s| !s.is_empty()).map(parse).collect::<Result<Vec<_>>>()?;
         // `cs=4` is of rank 0, `c=4` a vector.
         if shape != "s" && sizes.is_empty() {
             sizes = vec![values.len() as i64];

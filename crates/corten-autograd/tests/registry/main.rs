@@ -3,9 +3,9 @@
 //! Most operators are called with arguments made from their schema; `SAMPLES` holds the calls of
 //! those that need particular ones.
 
+mod call;
 #[path = "../common/mod.rs"]
 mod common;
-mod call;
 mod samples;
 
 use call::{Call, Sampler};

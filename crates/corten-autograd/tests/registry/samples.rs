@@ -222,9 +222,15 @@ pub const SAMPLES: &[(&str, &str)] = &[
     ("native_layer_norm", "f2x3 [3] _ _ 0.001"),
     ("native_group_norm", "f2x4x3 f4 f4 2 4 3 2 0.001"),
     ("max_pool2d_with_indices", "f1x1x4x4 [2,2] [1,2] [1,0]"),
-    ("max_pool2d_with_indices_backward", "f1x1x2x2 c1x1x4x4 [2,2] [2,2] [0,0] [1,1] false i1x1x2x2=0,3,9,14"),
+    (
+        "max_pool2d_with_indices_backward",
+        "f1x1x2x2 c1x1x4x4 [2,2] [2,2] [0,0] [1,1] false i1x1x2x2=0,3,9,14",
+    ),
     ("max_pool3d_with_indices", "f1x1x2x4x4 [2,2,2]"),
-    ("max_pool3d_with_indices_backward", "f1x1x1x2x2 c1x1x2x4x4 [2,2,2] [2,2,2] [0,0,0] [1,1,1] false i1x1x1x2x2=0,3,9,30"),
+    (
+        "max_pool3d_with_indices_backward",
+        "f1x1x1x2x2 c1x1x2x4x4 [2,2,2] [2,2,2] [0,0,0] [1,1,1] false i1x1x1x2x2=0,3,9,30",
+    ),
     ("avg_pool2d", "f1x2x4x3 [2,2] [1,1] [1,0] true false"),
     ("avg_pool2d_backward", "f1x1x2x2 c1x1x4x4 [2,2] [2,2] [0,0] false true 3"),
     ("avg_pool3d", "f1x1x2x4x3 [2,2,2]"),

@@ -2,7 +2,7 @@
 
 use crate::kernels::index::{as_bits, flat_bits, for_each_offset, match_bits, row_major};
 use corten_core::{
-    Access, AccessSet, DType, Dims, MemoryFormat, ResultTypeState, Result, bail, can_cast, ensure,
+    Access, AccessSet, DType, Dims, MemoryFormat, Result, ResultTypeState, bail, can_cast, ensure,
     geometry,
 };
 use corten_ops::iter::resize_output;
@@ -79,7 +79,13 @@ impl Plan {
         let Some(first) = first else {
             // Vectors without elements do not look at the dimension.
             let shape = Dims::from_elem(0, 1);
-            return Ok(Self { parts: vec![], shape, dim: 0, dtype, format: MemoryFormat::Contiguous });
+            return Ok(Self {
+                parts: vec![],
+                shape,
+                dim: 0,
+                dtype,
+                format: MemoryFormat::Contiguous,
+            });
         };
         let mut shape = tensors[first].sizes();
         let dim = geometry::wrap_dim(dim, shape.len())?;

@@ -29,7 +29,8 @@ pub fn copy(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
             GRAIN,
         );
     }
-    let conversion = Converted { size, to_size: to.itemsize(), conversion: Conversion::new(from, to) };
+    let conversion =
+        Converted { size, to_size: to.itemsize(), conversion: Conversion::new(from, to) };
     iter.for_each(
         |at, strides, n0, n1| {
             let (from, to) = blocks(at, strides);

@@ -5,9 +5,7 @@ use crate::folds::{
     All, Any, Arg, Extremum, IntSum, MinMax, Norm, NormOrder, Order, Product, Select, Variance,
 };
 use crate::reduce_loops::{fold, for_each_output_row};
-use corten_core::{
-    Complex, DType, Element, Result, Scalar, bf16, bug, f16, not_implemented_for,
-};
+use corten_core::{Complex, DType, Element, Result, Scalar, bf16, bug, f16, not_implemented_for};
 use corten_ops::iter::{TensorIterator, TensorIteratorConfig};
 use corten_ops::{Tensor, meta, op};
 

@@ -69,7 +69,8 @@ fn scan<T: Element, A: Copy + Send + Sync, O: Element, P: Element>(
             // SAFETY: this slab belongs to this index alone, in both outputs.
             let values = unsafe { values.slab(at, slab) };
             // SAFETY: as above; there may be no second output.
-            let extras = unsafe { extras.slab(if second { at } else { 0 }, if second { slab } else { 0 }) };
+            let extras =
+                unsafe { extras.slab(if second { at } else { 0 }, if second { slab } else { 0 }) };
             let mut states = vec![start; lines.inner];
             for (i, row) in input[at..at + slab].chunks_exact(lines.inner.max(1)).enumerate() {
                 for (j, (state, &x)) in states.iter_mut().zip(row).enumerate() {

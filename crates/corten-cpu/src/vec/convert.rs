@@ -180,7 +180,9 @@ unsafe fn half_to_single(from: *const u8, to: *mut u8, n: usize) {
     let whole = n / 8 * 8;
     for i in (0..whole).step_by(8) {
         // SAFETY: eight elements are left at `i`.
-        unsafe { _mm256_storeu_ps(to.add(i), _mm256_cvtph_ps(_mm_loadu_si128(from.add(i).cast()))) };
+        unsafe {
+            _mm256_storeu_ps(to.add(i), _mm256_cvtph_ps(_mm_loadu_si128(from.add(i).cast())))
+        };
     }
     for i in whole..n {
         // SAFETY: `i < n`.

@@ -183,4 +183,3 @@ vector_expr! {
     super::portable::F32: math32 math32;
     super::portable::F64: math64 trig;
 }
-

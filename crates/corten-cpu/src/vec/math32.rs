@@ -284,7 +284,8 @@ pub(crate) fn pow<V: Single>(x: V, y: V) -> V {
     let whole = y.trunc().eq(y);
     let odd = whole & half.trunc().ne(half);
     let result = V::select(odd, result.flip(x), result);
-    let result = V::select(x.lt(zero) & !whole & a.lt(V::of(f64::INFINITY)), V::of(f64::NAN), result);
+    let result =
+        V::select(x.lt(zero) & !whole & a.lt(V::of(f64::INFINITY)), V::of(f64::NAN), result);
     let unit = a.eq(one) & y.abs().eq(V::of(f64::INFINITY));
     V::select(x.eq(one) | y.eq(zero) | unit, one, result)
 }

@@ -1,7 +1,7 @@
 //! Vectors of `f32` and `f64` over the registers of each instruction set, and the mathematics on them.
 //!
 //! [`Real`] is the small set of operations that differ between instruction sets; one file per set
-//! gives the registers (`avx512.rs`, `avx2.rs`, `sse2.rs`; `portable.rs` elsewhere). Everything
+//! gives the registers (`avx512.rs`, `avx2.rs`, `sse2.rs`). Everything
 //! else (`math32`, `math64`) is written once over it. `scalar.rs` holds the one-element lanes:
 //! integers, bool and complex numbers.
 //!
@@ -24,8 +24,6 @@ mod register;
 pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx512;
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) mod portable;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod sse2;
 
@@ -34,15 +32,13 @@ pub(crate) mod convert;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use complex::Cplx;
 pub(crate) use lanes::Lanes;
 pub use level::{Level, level};
 pub use real::MaskBits;
-pub(crate) use complex::Cplx;
 pub(crate) use scalar::{Int, Truth, take_division_by_zero};
 
 /// The vectors of the lowest level.
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) use portable as baseline;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use sse2 as baseline;
 

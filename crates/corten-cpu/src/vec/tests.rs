@@ -1,9 +1,9 @@
 //! Accuracy of the vector mathematics at every level, against the C library in double precision.
 
 use super::baseline;
+use super::{Lanes, Level};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
-use super::{Lanes, Level};
 use crate::expr::Expr;
 
 mod c_library {
@@ -80,8 +80,24 @@ fn error(got: f64, want: f64, digits: i32, least: i32) -> f64 {
 /// Special values, numbers from the function's range, and bit patterns of every kind.
 fn samples(range: (f64, f64)) -> Vec<f64> {
     let mut values = vec![
-        0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN,
-        f64::from(f32::MAX), f64::from(f32::MIN_POSITIVE), 1e-40, -1e-45, 88.7, -103.0, 1e10,
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.5,
+        -0.5,
+        2.0,
+        -2.0,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
+        f64::from(f32::MAX),
+        f64::from(f32::MIN_POSITIVE),
+        1e-40,
+        -1e-45,
+        88.7,
+        -103.0,
+        1e10,
     ];
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = || {

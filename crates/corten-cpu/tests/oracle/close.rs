@@ -13,7 +13,8 @@ pub(crate) fn same(found: &str, expected: &str) -> bool {
     }
     let (found, expected): (Vec<&str>, Vec<&str>) =
         (found.split(' ').collect(), expected.split(' ').collect());
-    let tolerance = expected.iter().filter_map(|item| dtype(item)).map(rounding).fold(0.0, f64::max);
+    let tolerance =
+        expected.iter().filter_map(|item| dtype(item)).map(rounding).fold(0.0, f64::max);
     found.len() == expected.len()
         && found.iter().zip(&expected).all(|(a, b)| a == b || same_item(a, b, tolerance))
 }
@@ -43,7 +44,8 @@ fn same_geometry(found: &str, expected: &str) -> bool {
     }
     let sizes = &expected[1];
     for (dim, stride) in found[3].iter_mut().enumerate() {
-        let free = sizes.contains(&"0".to_owned()) || sizes.get(dim).is_some_and(|size| size == "1");
+        let free =
+            sizes.contains(&"0".to_owned()) || sizes.get(dim).is_some_and(|size| size == "1");
         if let (true, Some(other)) = (free, expected[3].get(dim)) {
             stride.clone_from(other);
         }

@@ -117,7 +117,8 @@ impl Schedule for OneCycle {
     fn lr(&self, step: u64) -> f64 {
         let (rising, done) = self.phase(step);
         let first = self.max / self.div;
-        let (from, to) = if rising { (first, self.max) } else { (self.max, first / self.final_div) };
+        let (from, to) =
+            if rising { (first, self.max) } else { (self.max, first / self.final_div) };
         from + (to - from) * done
     }
 

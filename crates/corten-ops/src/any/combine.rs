@@ -50,8 +50,18 @@ pub fn repeat_interleave_tensor(repeats: &Tensor, output_size: Option<i64>) -> R
         "allocated size does not match required size"
     );
     let each = counts.iter().enumerate();
-    let indices: Vec<i64> =
-        each.flat_map(|(index, &count)| std::iter::repeat_n(index as i64, count as usize)).collect();
+    let indices: Vec<i64> = each
+        .flat_map(|(index, &count)| std::iter::repeat_n(index as i64, count as usize))
+        .collect();
     let indices = Tensor::from_vec(indices, &[total])?;
-    op::to_dtype_layout(&indices, Some(dtype), None, Some(repeats.device()), None, false, false, None)
+    op::to_dtype_layout(
+        &indices,
+        Some(dtype),
+        None,
+        Some(repeats.device()),
+        None,
+        false,
+        false,
+        None,
+    )
 }

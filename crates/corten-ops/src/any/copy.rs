@@ -251,13 +251,7 @@ pub fn set_source_tensor_(self_: &Tensor, source: &Tensor) -> Result<Tensor> {
     }
     check_same_dtype(self_, source)?;
     let (sizes, strides) = (source.sizes(), source.strides());
-    set_source_storage_offset_(
-        self_,
-        &source.storage()?,
-        source.storage_offset(),
-        &sizes,
-        &strides,
-    )
+    set_source_storage_offset_(self_, &source.storage()?, source.storage_offset(), &sizes, &strides)
 }
 
 fn check_same_dtype(self_: &Tensor, source: &Tensor) -> Result<()> {

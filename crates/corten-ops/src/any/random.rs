@@ -271,16 +271,19 @@ pub fn normal_tensor_tensor(
 ) -> Result<Tensor> {
     check_deviations(std)?;
     let shape = corten_core::geometry::infer_broadcast(&mean.sizes(), &std.sizes())?;
-    let result = op::empty_memory_format(
-        &shape, Some(mean.dtype()), None, Some(mean.device()), None, None,
-    )?;
+    let result =
+        op::empty_memory_format(&shape, Some(mean.dtype()), None, Some(mean.device()), None, None)?;
     op::normal_(&result, 0.0, 1.0, generator)?;
     op::mul__tensor(&result, std)?;
     op::add__tensor(&result, mean, 1.into())
 }
 
 fn check_deviations(std: &Tensor) -> Result<()> {
-    ensure!(!std.dtype().is_complex(), Runtime, "normal expects standard deviation to be non-complex");
+    ensure!(
+        !std.dtype().is_complex(),
+        Runtime,
+        "normal expects standard deviation to be non-complex"
+    );
     if std.numel() > 0 && std.device() != Device::META {
         let negative = op::any(&op::lt_scalar(std, 0.into())?)?;
         let negative = op::item(&negative)?.to_bool();

@@ -98,12 +98,7 @@ pub fn norm_scalar(self_: &Tensor, p: Scalar) -> Result<Tensor> {
 }
 
 /// The norm over some dimensions.
-pub fn norm_dim(
-    self_: &Tensor,
-    p: Option<Scalar>,
-    dim: &[i64],
-    keepdim: bool,
-) -> Result<Tensor> {
+pub fn norm_dim(self_: &Tensor, p: Option<Scalar>, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     op::linalg_vector_norm(self_, order(p), Some(dim), keepdim, None)
 }
 

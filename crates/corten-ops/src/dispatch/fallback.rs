@@ -59,7 +59,10 @@ pub(super) fn of(key: DispatchKey, def: &OpDef) -> Option<Fallback> {
 pub fn install_default_fallbacks() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        set_fallback(DispatchKey::Conjugate, Arc::new(|call, stack| materialise(&CONJ, call, stack)));
+        set_fallback(
+            DispatchKey::Conjugate,
+            Arc::new(|call, stack| materialise(&CONJ, call, stack)),
+        );
         set_fallback(DispatchKey::Negative, Arc::new(|call, stack| materialise(&NEG, call, stack)));
     });
 }

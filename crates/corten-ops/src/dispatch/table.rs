@@ -250,14 +250,19 @@ impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
             Some(entry) => entry,
             None => match fallback::of(key, self.def) {
                 Some(fallback::Fallback::Fallthrough) => &Entry::Fallthrough,
-                Some(fallback::Fallback::Kernel(kernel)) => Box::leak(Box::new(Entry::Boxed(kernel))),
+                Some(fallback::Fallback::Kernel(kernel)) => {
+                    Box::leak(Box::new(Entry::Boxed(kernel)))
+                }
                 None => {
                     drop(registered);
                     return Err(missing_kernel(self.def, key, &self.kernels()));
                 }
             },
         };
-        if matches!(entry, Entry::Fallthrough) && key.backend().is_none() && key != DispatchKey::Undefined {
+        if matches!(entry, Entry::Fallthrough)
+            && key.backend().is_none()
+            && key != DispatchKey::Undefined
+        {
             self.skipped.fetch_or(KeySet::from_key(key).0, Ordering::Relaxed);
         }
         let place = &self.table_or_init()[index];

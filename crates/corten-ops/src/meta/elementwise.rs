@@ -113,11 +113,7 @@ pub fn sub(
 }
 
 /// One input and a result of its dtype, or of the real dtype where it is complex.
-fn real_result(
-    name: &'static str,
-    self_: &Tensor,
-    out: Option<&Tensor>,
-) -> Result<TensorIterator> {
+fn real_result(name: &'static str, self_: &Tensor, out: Option<&Tensor>) -> Result<TensorIterator> {
     ensure!(
         !out.is_some_and(|out| out.is_same(self_)),
         Runtime,
@@ -157,11 +153,7 @@ pub fn angle(self_: &Tensor, out: Option<&Tensor>) -> Result<TensorIterator> {
 ///
 /// # Errors
 /// `Runtime` for two dtypes, and those of [`pointwise`].
-pub fn heaviside(
-    self_: &Tensor,
-    values: &Tensor,
-    out: Option<&Tensor>,
-) -> Result<TensorIterator> {
+pub fn heaviside(self_: &Tensor, values: &Tensor, out: Option<&Tensor>) -> Result<TensorIterator> {
     ensure!(
         self_.dtype() == values.dtype()
             && out.is_none_or(|out| !out.defined() || out.dtype() == self_.dtype()),

@@ -23,7 +23,7 @@ pub use pointwise::{
     unary_float,
 };
 pub use reduction::{
-    Reduce, reduction_arg, reduction_bool, reduction_bool_dim, reduction_bool_dims,
-    reduction_mean, reduction_minmax, reduction_nansum, reduction_prod, reduction_prod_dim,
-    reduction_sum, reduction_var, reduction_var_mean,
+    Reduce, reduction_arg, reduction_bool, reduction_bool_dim, reduction_bool_dims, reduction_mean,
+    reduction_minmax, reduction_nansum, reduction_prod, reduction_prod_dim, reduction_sum,
+    reduction_var, reduction_var_mean,
 };

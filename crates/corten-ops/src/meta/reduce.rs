@@ -201,11 +201,7 @@ fn arg_extremum(
     out: Option<&Tensor>,
 ) -> Result<TensorIterator> {
     refuse_complex(self_, name)?;
-    ensure!(
-        self_.dtype() != DType::Bool,
-        NotImplemented,
-        "{name}(): does not support bool input"
-    );
+    ensure!(self_.dtype() != DType::Bool, NotImplemented, "{name}(): does not support bool input");
     check_out_dtype(out, DType::Int64)?;
     let Some(dim) = dim else { return arg_of_all(name, self_, keepdim, out) };
     let reduce = Reduce::over(self_, Some(&[dim]), keepdim)?;

@@ -2,10 +2,10 @@
 
 #![allow(dead_code, clippy::print_stdout)] // each demonstration uses a part; programs may print
 
+use corten::data::{Subset, random_split};
 use corten::nn::optim::{AdamW, OneCycle, Optimizer, Schedule};
 use corten::prelude::*;
 use corten::{Generator, Result};
-use corten::data::{Subset, random_split};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -147,7 +147,8 @@ fn curve(losses: &[f32], title: &str) -> String {
     let ticks = (0..5).fold(String::new(), |mut text, k| {
         let share = k as f32 / 4.0;
         let (x, y) = (margin - 6.0, margin + inner_h * (1.0 - share) + 4.0);
-        let _ = write!(text, r#"<text x="{x}" y="{y:.0}" text-anchor="end">{:.2}</text>"#, top * share);
+        let _ =
+            write!(text, r#"<text x="{x}" y="{y:.0}" text-anchor="end">{:.2}</text>"#, top * share);
         text
     });
     let (right, bottom) = (width - margin, height - margin);

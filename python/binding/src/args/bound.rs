@@ -42,9 +42,8 @@ impl<'a> Bound<'a> {
 
     /// A required object.
     pub(crate) fn object(&self, index: usize) -> Py<&Obj> {
-        self.get(index).ok_or_else(|| {
-            type_error(format!("argument '{}' is required", self.param(index).name))
-        })
+        self.get(index)
+            .ok_or_else(|| type_error(format!("argument '{}' is required", self.param(index).name)))
     }
 
     /// A required tensor.

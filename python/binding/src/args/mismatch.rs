@@ -92,10 +92,14 @@ pub(crate) fn extra_keywords(signature: &Signature, args: Args<'_>) -> Raised {
         let name = &signature.function;
         match signature.params.iter().position(|param| param.name == keyword) {
             None => {
-                return type_error(format!("{name}() got an unexpected keyword argument '{keyword}'"));
+                return type_error(format!(
+                    "{name}() got an unexpected keyword argument '{keyword}'"
+                ));
             }
             Some(at) if at < args.positional.len() => {
-                return type_error(format!("{name}() got multiple values for argument '{keyword}'"));
+                return type_error(format!(
+                    "{name}() got multiple values for argument '{keyword}'"
+                ));
             }
             Some(_) => {}
         }

@@ -84,11 +84,9 @@ fn backward(_module: &Obj, args: Args<'_>) -> Py<Obj> {
 
 fn check_count(roots: &[Tensor], grads: Option<&[Option<Tensor>]>) -> Py<()> {
     match grads {
-        Some(grads) if grads.len() != roots.len() => Err(runtime_error(format!(
-            "got {} tensors and {} gradients",
-            roots.len(),
-            grads.len()
-        ))),
+        Some(grads) if grads.len() != roots.len() => {
+            Err(runtime_error(format!("got {} tensors and {} gradients", roots.len(), grads.len())))
+        }
         _ => Ok(()),
     }
 }

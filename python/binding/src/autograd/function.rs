@@ -106,7 +106,9 @@ impl Class for Context {
                 }),
                 method!("mark_shared_storage", |_s: &Obj, _a: Args<'_>| Ok(Obj::none())),
                 method!("set_materialize_grads", |s: &Obj, args: Args<'_>| {
-                    let [wanted] = args.positional else { return Err(type_error("one value expected")) };
+                    let [wanted] = args.positional else {
+                        return Err(type_error("one value expected"));
+                    };
                     this::<Context>(s).materialize.set(wanted.is_true()?);
                     Ok(Obj::none())
                 }),
@@ -158,16 +160,16 @@ fn expect_all(args: Args<'_>) -> Py<Vec<Tensor>> {
 }
 
 fn optional_tuple(tensors: &[Option<Tensor>]) -> Py<Obj> {
-    Obj::tuple(
-        tensors.iter().map(|t| t.as_ref().map_or_else(|| Ok(Obj::none()), tensor::wrap)),
-    )
+    Obj::tuple(tensors.iter().map(|t| t.as_ref().map_or_else(|| Ok(Obj::none()), tensor::wrap)))
 }
 
 fn expect_node(object: &Obj) -> Py<Arc<Node>> {
     node_of(object).ok_or_else(|| {
-        runtime_error("Attribute is invalid for this instance of _C._FunctionBase. Accessing this \
+        runtime_error(
+            "Attribute is invalid for this instance of _C._FunctionBase. Accessing this \
                        attribute directly on an instance of autograd.Function is a legacy access \
-                       pattern that is no longer supported.")
+                       pattern that is no longer supported.",
+        )
     })
 }
 
@@ -220,8 +222,7 @@ impl NodeBody for PyFunction {
     }
 
     fn apply(&self, ctx: &Backward<'_>, grads: Grads) -> Result<Grads> {
-        let mut results =
-            attach(|| self.call_backward(grads)).map_err(Raised::into_error)?;
+        let mut results = attach(|| self.call_backward(grads)).map_err(Raised::into_error)?;
         check_gradient_count(&self.name, &mut results, ctx.node().num_outputs())?;
         Ok(results.into())
     }
@@ -344,7 +345,9 @@ fn apply(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     };
     let outputs = if output.is_tuple() { output.items()? } else { vec![output.clone()] };
     let wrapped = finish(&context, &inputs, &is_tensor, &outputs, pending)?;
-    if output.is_tuple() { Obj::tuple(wrapped.into_iter().map(Ok)) } else {
+    if output.is_tuple() {
+        Obj::tuple(wrapped.into_iter().map(Ok))
+    } else {
         wrapped.into_iter().next().map_or_else(|| Ok(Obj::none()), Ok)
     }
 }
@@ -373,13 +376,14 @@ fn finish(
 ) -> Py<Vec<Obj>> {
     let state = this::<Context>(context);
     let raw: Vec<Tensor> = outputs.iter().filter_map(tensor::get).cloned().collect();
-    if raw.is_empty() && outputs.iter().all(|output| !tensor::is_tensor(output)) && pending.is_some() {
+    if raw.is_empty()
+        && outputs.iter().all(|output| !tensor::is_tensor(output))
+        && pending.is_some()
+    {
         return Ok(outputs.to_vec());
     }
-    let effects = Effects {
-        dirty: state.dirty.take(),
-        non_differentiable: state.non_differentiable.take(),
-    };
+    let effects =
+        Effects { dirty: state.dirty.take(), non_differentiable: state.non_differentiable.take() };
     let to_save = state.to_save.borrow().clone();
     let is_recorded = pending.is_some();
     let recorded = pending.map(|pending| {

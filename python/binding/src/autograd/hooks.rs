@@ -122,9 +122,8 @@ fn replaced_grads(result: &Obj, expected: usize) -> Py<Option<Vec<Tensor>>> {
             items.len()
         )));
     }
-    let one = |item: &Obj| -> Py<Tensor> {
-        Ok(replacement(item)?.unwrap_or_else(Tensor::undefined))
-    };
+    let one =
+        |item: &Obj| -> Py<Tensor> { Ok(replacement(item)?.unwrap_or_else(Tensor::undefined)) };
     items.iter().map(one).collect::<Py<Vec<Tensor>>>().map(Some)
 }
 

@@ -43,7 +43,9 @@ impl Class for PyMode {
             .slot(ffi::Py_tp_call, slot!(call decorate))
             .getset([
                 getter!("mode", |s: &Obj| Ok(Obj::bool(this::<PyMode>(s).mode))),
-                getter!("prev", |s: &Obj| Ok(Obj::bool(this::<PyMode>(s).previous.get().is_some()))),
+                getter!("prev", |s: &Obj| Ok(Obj::bool(
+                    this::<PyMode>(s).previous.get().is_some()
+                ))),
             ])
             .methods([
                 method!("__enter__", enter),

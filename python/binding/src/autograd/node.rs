@@ -142,8 +142,9 @@ fn class_of(wanted: &str) -> Py<*mut ffi::PyTypeObject> {
     if let Some(address) = known {
         return Ok(address as *mut ffi::PyTypeObject);
     }
-    let qualified: &'static CStr =
-        Box::leak(CString::new(format!("builtins.{wanted}")).unwrap_or_default().into_boxed_c_str());
+    let qualified: &'static CStr = Box::leak(
+        CString::new(format!("builtins.{wanted}")).unwrap_or_default().into_boxed_c_str(),
+    );
     let class = TypeBuilder::new(qualified, 0)
         .flags(ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION)
         .base(TYPE.obj())
@@ -168,10 +169,11 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
             Ok(Obj::none())
         }),
         method!("_grad_accumulator", |_m: &Obj, args: Args<'_>| {
-        let bound = crate::args::parser!("_grad_accumulator(Tensor leaf)").parse(None, args)?;
-        match corten_autograd::graph::grad_accumulator(&bound.tensor(0)?)? {
-            Some(node) => wrap(&node),
-            None => Ok(Obj::none()),
-        }
-    })]
+            let bound = crate::args::parser!("_grad_accumulator(Tensor leaf)").parse(None, args)?;
+            match corten_autograd::graph::grad_accumulator(&bound.tensor(0)?)? {
+                Some(node) => wrap(&node),
+                None => Ok(Obj::none()),
+            }
+        }),
+    ]
 }

@@ -67,8 +67,7 @@ pub(super) fn frombuffer(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     let nbytes = elements as usize * dtype.itemsize();
     let start = data.wrapping_add(offset as usize);
     let owner = Box::new(buffer);
-    let made =
-        tensor::from_owner(owner, start, nbytes, dtype, Device::CPU, &[elements], &[1])?;
+    let made = tensor::from_owner(owner, start, nbytes, dtype, Device::CPU, &[elements], &[1])?;
     tensor::set_requires_grad(&made, bound.bool(4)?)?;
     tensor::wrap(&made)
 }

@@ -119,8 +119,7 @@ fn shared(data: &Obj, dtype: Option<DType>, device: Option<Device>) -> Py<Tensor
 }
 
 fn as_tensor(_module: &Obj, args: Args<'_>) -> Py<Obj> {
-    let parser =
-        parser!("as_tensor(any data, ScalarType dtype=None, Device? device=None)");
+    let parser = parser!("as_tensor(any data, ScalarType dtype=None, Device? device=None)");
     let bound = parser.parse(None, args)?;
     let (dtype, device) = (bound.dtype_opt(1)?, bound.device_opt(2)?);
     let made = shared(bound.object(0)?, dtype, device)?;
@@ -228,8 +227,7 @@ fn memory_of(data: &Obj, dtype: Option<DType>) -> Py<Option<Tensor>> {
         }
         let count = (length / dtype.itemsize()) as i64;
         let owner = Box::new(buffer);
-        let made =
-            tensor::from_owner(owner, start, length, dtype, Device::CPU, &[count], &[1])?;
+        let made = tensor::from_owner(owner, start, length, dtype, Device::CPU, &[count], &[1])?;
         return Ok(Some(made));
     }
     Ok(None)

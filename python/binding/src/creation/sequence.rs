@@ -51,7 +51,8 @@ fn is_sequence(object: &Obj) -> bool {
     if object.is_list() || object.is_tuple() {
         return true;
     }
-    if number_kind(object).is_some() || tensor::is_tensor(object) || numpy::is_scalar_array(object) {
+    if number_kind(object).is_some() || tensor::is_tensor(object) || numpy::is_scalar_array(object)
+    {
         return false;
     }
     // SAFETY: the object is live.

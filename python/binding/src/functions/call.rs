@@ -78,12 +78,7 @@ fn output_tensors(name: &str, object: &Obj, count: usize) -> Py<Vec<Tensor>> {
 }
 
 /// The operator's arguments, in schema order.
-fn fill(
-    plan: &Plan,
-    this: Option<&Obj>,
-    bound: &Bound<'_>,
-    outputs: &[Tensor],
-) -> Py<Stack> {
+fn fill(plan: &Plan, this: Option<&Obj>, bound: &Bound<'_>, outputs: &[Tensor]) -> Py<Stack> {
     let mut stack = Stack::new();
     for source in &plan.sources {
         stack.push(match source {
@@ -187,7 +182,11 @@ impl OpCell {
     pub(crate) fn call(&self, arguments: impl IntoIterator<Item = IValue>) -> Result<Stack> {
         let found = self.found.get_or_init(|| registry::find(self.name));
         let Some(op) = found else {
-            corten_core::bail!(NotImplemented, "the operator {} is not part of this build", self.name)
+            corten_core::bail!(
+                NotImplemented,
+                "the operator {} is not part of this build",
+                self.name
+            )
         };
         let mut stack: Stack = arguments.into_iter().collect();
         op.call_boxed(&mut stack)?;

@@ -62,7 +62,17 @@ fn size_argument(value: &IValue) -> i64 {
 
 /// Whether the work grows faster than the operands.
 fn is_product(name: &str) -> bool {
-    const MARKS: [&str; 10] =
-        ["mm", "matmul", "linear", "conv", "linalg", "bilinear", "attention", "einsum", "mv", "lstm"];
+    const MARKS: [&str; 10] = [
+        "mm",
+        "matmul",
+        "linear",
+        "conv",
+        "linalg",
+        "bilinear",
+        "attention",
+        "einsum",
+        "mv",
+        "lstm",
+    ];
     MARKS.iter().any(|mark| name.contains(mark))
 }

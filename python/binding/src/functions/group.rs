@@ -71,7 +71,12 @@ impl Group {
 
     /// The first sentence of the docs.
     pub(crate) fn doc(&self) -> &'static str {
-        self.ops.iter().chain(&self.outs).map(|op| op.def().doc).find(|doc| !doc.is_empty()).unwrap_or("")
+        self.ops
+            .iter()
+            .chain(&self.outs)
+            .map(|op| op.def().doc)
+            .find(|doc| !doc.is_empty())
+            .unwrap_or("")
     }
 }
 
@@ -96,20 +101,17 @@ pub(crate) fn takes_numbers(name: &str) -> bool {
     )
 }
 
-fn build(
-    name: &str,
-    mode: Mode,
-    ops: &[&'static dyn AnyOp],
-    outs: &[&'static dyn AnyOp],
-) -> Table {
+fn build(name: &str, mode: Mode, ops: &[&'static dyn AnyOp], outs: &[&'static dyn AnyOp]) -> Table {
     let numbers = takes_numbers(name);
     let mut made: Vec<(Signature, Overload)> = Vec::new();
     let mut free: Vec<&'static dyn AnyOp> = outs.to_vec();
     for &op in ops {
         let is_scalar_twin = numbers
             && op.def().overload.contains("Scalar")
-            && ops.iter().any(|other| other.def().overload.replace("Scalar", "Tensor") == other.def().overload
-                && other.def().overload == op.def().overload.replace("Scalar", "Tensor"));
+            && ops.iter().any(|other| {
+                other.def().overload.replace("Scalar", "Tensor") == other.def().overload
+                    && other.def().overload == op.def().overload.replace("Scalar", "Tensor")
+            });
         if is_scalar_twin {
             continue;
         }
@@ -213,6 +215,9 @@ fn is_less_specific(a: Kind, b: Kind) -> bool {
         (a, b),
         (Kind::Scalar | Kind::Int, Kind::Tensor)
             | (Kind::IntList, Kind::Int)
-            | (Kind::TensorList, Kind::IntList | Kind::FloatList | Kind::BoolList | Kind::ScalarList)
+            | (
+                Kind::TensorList,
+                Kind::IntList | Kind::FloatList | Kind::BoolList | Kind::ScalarList
+            )
     )
 }

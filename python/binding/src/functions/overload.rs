@@ -3,8 +3,8 @@
 
 use super::group::Mode;
 use crate::args::{Kind, Param, Signature, default_value, split_arguments};
-use corten_ops::IValue;
 use corten_ops::AnyOp;
+use corten_ops::IValue;
 
 /// Where an argument of the operator comes from.
 #[derive(Clone)]
@@ -112,7 +112,8 @@ fn plain_type(ty: &str) -> String {
 /// The names of the results, where every one of several has a name.
 pub(crate) fn result_names(schema: &str) -> Vec<String> {
     let Some((_, returns)) = schema.rsplit_once(" -> ") else { return Vec::new() };
-    let Some(list) = returns.trim().strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) else {
+    let Some(list) = returns.trim().strip_prefix('(').and_then(|rest| rest.strip_suffix(')'))
+    else {
         return Vec::new();
     };
     let names: Option<Vec<String>> = split_arguments(list)
@@ -304,8 +305,7 @@ fn visible(
                 ("pin_memory", Some("None")) => Some("False"),
                 (_, default) => default,
             };
-            let mut param =
-                Param::new(name, kind, count, nullable, argument.keyword_only, default);
+            let mut param = Param::new(name, kind, count, nullable, argument.keyword_only, default);
             param.numbers = numbers && kind == Kind::Tensor;
             Some(param)
         })
@@ -326,10 +326,8 @@ fn source(
         return Source::Out(index);
     }
     let name = if argument.name == "self" { "input" } else { argument.name };
-    let place = signature
-        .params
-        .iter()
-        .position(|param| param.name == name || param.name == argument.name);
+    let place =
+        signature.params.iter().position(|param| param.name == name || param.name == argument.name);
     match place {
         Some(index) => Source::Param(index),
         None => Source::Fixed(match (Kind::from_schema(argument.ty), argument.default) {

@@ -55,7 +55,8 @@ fn collect() -> Published {
     for (name, bucket) in buckets {
         let all = || bucket.plain.iter().chain(&bucket.outs);
         let is_function = all().any(|op| op.def().function);
-        let homes: HashSet<&'static str> = all().flat_map(|op| op.def().python.iter().copied()).collect();
+        let homes: HashSet<&'static str> =
+            all().flat_map(|op| op.def().python.iter().copied()).collect();
         if is_function || !homes.is_empty() {
             let visible = |list: &[&'static dyn AnyOp]| -> Vec<&'static dyn AnyOp> {
                 let shown = |op: &&'static dyn AnyOp| {
@@ -71,7 +72,9 @@ fn collect() -> Published {
             if is_function {
                 found.homes.push(("", group));
             }
-            found.homes.extend(homes.into_iter().filter(|home| !home.is_empty()).map(|home| (home, group)));
+            found.homes.extend(
+                homes.into_iter().filter(|home| !home.is_empty()).map(|home| (home, group)),
+            );
         }
         let methods: Vec<&'static dyn AnyOp> =
             bucket.plain.iter().copied().filter(|op| op.def().method).collect();
@@ -173,7 +176,9 @@ fn text_signature(schema: &str, mode: Mode) -> Option<String> {
         parts.push(match default {
             None => name.to_owned(),
             Some(default) if default.starts_with('[') => format!("{name}=()"),
-            Some(default) if default.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '\'') => {
+            Some(default)
+                if default.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '\'') =>
+            {
                 format!("{name}={default}")
             }
             Some(default @ ("True" | "False" | "None")) => format!("{name}={default}"),
@@ -206,15 +211,13 @@ impl Class for PyOperator {
             .doc(c"An operator of the registry.")
             .flags(ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION)
             .slot(ffi::Py_tp_getattro, slot!(binary get_attribute))
-            .methods([
-                method!("__reduce__", |s: &Obj, _a: Args<'_>| {
-                    let lookup = crate::py::convert::import(name!("corten._C"))?
-                        .attr(name!("_operator"))?;
-                    let operator = this::<PyOperator>(s);
-                    let args = [operator.home, operator.group.name].map(Obj::str_from);
-                    Obj::tuple([Ok(lookup), Obj::tuple(args)])
-                }),
-            ])
+            .methods([method!("__reduce__", |s: &Obj, _a: Args<'_>| {
+                let lookup =
+                    crate::py::convert::import(name!("corten._C"))?.attr(name!("_operator"))?;
+                let operator = this::<PyOperator>(s);
+                let args = [operator.home, operator.group.name].map(Obj::str_from);
+                Obj::tuple([Ok(lookup), Obj::tuple(args)])
+            })])
     }
 }
 

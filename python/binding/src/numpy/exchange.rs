@@ -30,9 +30,7 @@ fn unsupported(array: &Obj) -> crate::py::Raised {
         .and_then(|dtype| dtype.attr(name!("type")))
         .map(|ty| format!("numpy.{}", crate::py::obj::type_name(&ty).replace("numpy.", "")));
     match described {
-        Ok(text) => {
-            type_error(format!("can't convert np.ndarray of type {text}. {SUPPORTED}"))
-        }
+        Ok(text) => type_error(format!("can't convert np.ndarray of type {text}. {SUPPORTED}")),
         Err(raised) => raised,
     }
 }

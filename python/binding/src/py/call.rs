@@ -187,7 +187,11 @@ pub(crate) type Function = unsafe extern "C" fn(
 ) -> *mut ffi::PyObject;
 
 /// A row of a method table.
-pub(crate) fn method_def(name: &'static CStr, function: Function, flags: c_int) -> ffi::PyMethodDef {
+pub(crate) fn method_def(
+    name: &'static CStr,
+    function: Function,
+    flags: c_int,
+) -> ffi::PyMethodDef {
     method_def_doc(name, function, flags, c"")
 }
 
@@ -354,9 +358,7 @@ macro_rules! slot {
         raw as *mut std::ffi::c_void
     }};
     (length $function:expr) => {{
-        unsafe extern "C" fn raw(
-            a: *mut $crate::py::ffi::PyObject,
-        ) -> $crate::py::ffi::Py_ssize_t {
+        unsafe extern "C" fn raw(a: *mut $crate::py::ffi::PyObject) -> $crate::py::ffi::Py_ssize_t {
             // SAFETY: CPython passes a live object.
             $crate::py::call::guard(|| -> $crate::py::Py<usize> {
                 $function(unsafe { $crate::py::Obj::peek(&a) })

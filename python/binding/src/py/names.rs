@@ -41,12 +41,11 @@ impl Name {
 /// The interned form of a string literal.
 macro_rules! name {
     ($text:literal) => {{
-        const TEXT: &std::ffi::CStr = match std::ffi::CStr::from_bytes_with_nul(
-            concat!($text, "\0").as_bytes(),
-        ) {
-            Ok(text) => text,
-            Err(_) => panic!("a name without inner NUL"),
-        };
+        const TEXT: &std::ffi::CStr =
+            match std::ffi::CStr::from_bytes_with_nul(concat!($text, "\0").as_bytes()) {
+                Ok(text) => text,
+                Err(_) => panic!("a name without inner NUL"),
+            };
         static NAME: $crate::py::names::Name = $crate::py::names::Name::new(TEXT);
         &NAME
     }};

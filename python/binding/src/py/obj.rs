@@ -183,9 +183,7 @@ impl Obj {
     /// Sets an attribute by a name made up at run time.
     pub(crate) fn set_attr_str(&self, name: &CStr, value: &Self) -> Py<()> {
         // SAFETY: all objects are live, the name is terminated.
-        check(unsafe {
-            ffi::PyObject_SetAttrString(self.as_ptr(), name.as_ptr(), value.as_ptr())
-        })
+        check(unsafe { ffi::PyObject_SetAttrString(self.as_ptr(), name.as_ptr(), value.as_ptr()) })
     }
 
     /// Calls with positional arguments.

@@ -46,7 +46,8 @@ fn autograd_rows() -> Vec<ffi::PyGetSetDef> {
         setter!("_grad", |s: &Obj| grad(this(s)), set_grad),
         setter!("data", data, set_data),
         getter!("is_leaf", |s: &Obj| {
-            Ok(Obj::bool(this(s).autograd_meta().is_none_or(|meta| meta.is_leaf())))
+            // Asking for the history renews it, or says why a view has none.
+            Ok(Obj::bool(corten_autograd::graph::grad_fn(this(s))?.is_none()))
         }),
         setter!("grad_fn", |s: &Obj| autograd::grad_fn(this(s)), set_grad_fn),
         getter!("_grad_fn", |s: &Obj| autograd::grad_fn(this(s))),

@@ -61,10 +61,7 @@ pub(crate) fn add_to(module: &Obj) -> Py<()> {
 fn make_metaclass() -> Py<Obj> {
     // SAFETY: address of a static of the interpreter.
     let base = unsafe { Obj::borrowed((&raw mut ffi::PyType_Type).cast()) };
-    TypeBuilder::new(c"corten._C._TensorMeta", 0)
-        .flags(ffi::Py_TPFLAGS_BASETYPE)
-        .base(base)
-        .build()
+    TypeBuilder::new(c"corten._C._TensorMeta", 0).flags(ffi::Py_TPFLAGS_BASETYPE).base(base).build()
 }
 
 /// Subclasses may pass arguments of their own to `__init__`; `Tensor` ignores them.

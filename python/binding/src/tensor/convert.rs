@@ -95,7 +95,8 @@ fn fits(tensor: &Tensor, wish: &Wish) -> bool {
         && wish.dtype.is_none_or(|dtype| dtype == tensor.dtype())
         && wish.device.is_none_or(|device| {
             let own = tensor.device();
-            device == own || (device.device_type == own.device_type && !device.has_index())
+            device == own
+                || (device.device_type == own.device_type && !device.has_index())
                 || (device.is_cpu() && own.is_cpu())
         })
 }

@@ -175,8 +175,7 @@ fn slice(key: &Obj) -> Py<IndexItem> {
         let number = super::item::index_object(&value)?;
         // Bounds beyond 64 bits mean the end, as they do in Python.
         // SAFETY: the object is an integer.
-        let wanted =
-            unsafe { ffi::PyNumber_AsSsize_t(number.as_ptr(), std::ptr::null_mut()) };
+        let wanted = unsafe { ffi::PyNumber_AsSsize_t(number.as_ptr(), std::ptr::null_mut()) };
         Ok(Some(wanted as i64))
     };
     let step = bound(key.attr(name!("step"))?)?;

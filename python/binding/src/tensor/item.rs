@@ -115,9 +115,7 @@ fn truth(object: &Obj) -> Py<bool> {
     match tensor.numel() {
         1 => Ok(item(tensor)?.to_bool()),
         0 => Err(runtime_error("Boolean value of Tensor with no values is ambiguous")),
-        _ => {
-            Err(runtime_error("Boolean value of Tensor with more than one value is ambiguous"))
-        }
+        _ => Err(runtime_error("Boolean value of Tensor with more than one value is ambiguous")),
     }
 }
 

@@ -2,7 +2,9 @@
 
 use crate::functions::op1;
 use crate::py::Py;
-use corten_core::{DType, Device, DispatchKey, KeySet, Layout, Result, Storage, TensorBase, TensorOptions};
+use corten_core::{
+    DType, Device, DispatchKey, KeySet, Layout, Result, Storage, TensorBase, TensorOptions,
+};
 use corten_ops::Tensor;
 use std::any::Any;
 

@@ -24,9 +24,9 @@ fn no_args(function: &str, args: Args<'_>) -> Py<()> {
     }
     match args.positional.len() {
         0 => Ok(()),
-        given => Err(type_error(format!(
-            "TensorBase.{function}() takes no arguments ({given} given)"
-        ))),
+        given => {
+            Err(type_error(format!("TensorBase.{function}() takes no arguments ({given} given)")))
+        }
     }
 }
 
@@ -213,7 +213,11 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
             let tensor = bound.tensor(0)?;
             let truth = match tensor.numel() {
                 1 => item(&tensor)?.to_bool(),
-                0 => return Err(runtime_error("Boolean value of Tensor with no values is ambiguous")),
+                0 => {
+                    return Err(runtime_error(
+                        "Boolean value of Tensor with no values is ambiguous",
+                    ));
+                }
                 _ => {
                     return Err(runtime_error(
                         "Boolean value of Tensor with more than one value is ambiguous",

@@ -58,9 +58,7 @@ pub(crate) fn get(object: &Obj) -> Option<&Tensor> {
 
 /// The tensor of an object that must be one.
 pub(crate) fn expect(object: &Obj) -> Py<&Tensor> {
-    get(object).ok_or_else(|| {
-        type_error(format!("expected Tensor but got {}", object.type_name()))
-    })
+    get(object).ok_or_else(|| type_error(format!("expected Tensor but got {}", object.type_name())))
 }
 
 /// The tensor of `self` in a method of the class.

@@ -89,9 +89,8 @@ pub(crate) fn add_to(module: &Obj) -> Py<()> {
     module.set_attr_str(c"layout", &crate::py::class::make::<PyLayout>()?)?;
     module.set_attr_str(c"memory_format", &crate::py::class::make::<PyMemoryFormat>()?)?;
     module.set_attr_str(c"qscheme", &crate::py::class::make::<PyScheme>()?)?;
-    let add = |name: &str, made: &Obj| {
-        module.set_attr_str(&CString::new(name).unwrap_or_default(), made)
-    };
+    let add =
+        |name: &str, made: &Obj| module.set_attr_str(&CString::new(name).unwrap_or_default(), made);
     for (place, layout) in LAYOUT_OBJECTS.iter().zip(LAYOUTS) {
         let made = instance(PyLayout(layout))?;
         add(layout.name(), &made)?;

@@ -21,10 +21,7 @@ pub(crate) fn add_to(module: &Obj) -> Py<()> {
         .slot(ffi::Py_sq_concat, slot!(binary concat))
         .slot(ffi::Py_nb_multiply, slot!(binary multiply))
         .slot(ffi::Py_mp_subscript, slot!(binary subscript))
-        .methods([
-            method!("numel", numel),
-            method!("__reduce__", reduce),
-        ])
+        .methods([method!("numel", numel), method!("__reduce__", reduce)])
         .build()?;
     TYPE.set(&ty);
     module.set_attr_str(c"Size", &ty)

@@ -86,4 +86,3 @@ fn repr(this: &Obj, _args: Args<'_>) -> Py<Obj> {
     text.push(')');
     Obj::str_from(&text)
 }
-

@@ -385,4 +385,3 @@ fn check_dtypes(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Resul
     );
     Ok(())
 }
-

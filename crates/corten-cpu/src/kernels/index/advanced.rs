@@ -5,7 +5,9 @@
 //! broadcast index, added to a walk over the dimensions without one.
 
 use super::arithmetic::Arithmetic;
-use super::flat::{Flat, as_bits, flat, flat_bits, for_each_offset, fresh_copy, match_bits, row_major};
+use super::flat::{
+    Flat, as_bits, flat, flat_bits, for_each_offset, fresh_copy, match_bits, row_major,
+};
 use corten_core::{
     Access, AccessSet, DType, Dims, Element, MemoryFormat, Reader, Result, bail, ensure, geometry,
     match_dtype,
@@ -84,7 +86,8 @@ pub fn index_put_(
 
 /// The mask, made to broadcast, when it is the only index.
 fn only_mask(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Option<Tensor>> {
-    let mut found = indices.iter().enumerate().filter_map(|(dim, index)| Some((dim, index.as_ref()?)));
+    let mut found =
+        indices.iter().enumerate().filter_map(|(dim, index)| Some((dim, index.as_ref()?)));
     let (Some((dim, mask)), None) = (found.next(), found.next()) else { return Ok(None) };
     let end = dim + mask.dim();
     if !matches!(mask.dtype(), DType::Bool | DType::UInt8) || end > self_.dim() {
@@ -181,7 +184,8 @@ impl Plan {
         let mut index_shape: Dims = Dims::from_elem(1, self.shape.len());
         index_shape[self.replaced.clone()].copy_from_slice(&self.shape[self.replaced.clone()]);
         let device = Some(self.source.device());
-        let index = op::empty_memory_format(&index_shape, Some(DType::Int64), None, device, None, None)?;
+        let index =
+            op::empty_memory_format(&index_shape, Some(DType::Int64), None, device, None, None)?;
         let mut config = TensorIteratorConfig::new()
             .check_mem_overlap(false)
             .check_all_same_dtype(false)

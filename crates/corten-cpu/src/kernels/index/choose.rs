@@ -55,7 +55,8 @@ unsafe fn choose<T: Copy>(at: [*mut u8; 4], steps: [i64; 4], n: i64) {
         let element = |k: usize| at[k].wrapping_offset((steps[k] * i) as isize);
         // SAFETY: the caller's. Both choices are read, so that no branch is needed.
         unsafe {
-            let (a, b) = (element(2).cast::<T>().read_unaligned(), element(3).cast::<T>().read_unaligned());
+            let (a, b) =
+                (element(2).cast::<T>().read_unaligned(), element(3).cast::<T>().read_unaligned());
             let chosen = if element(1).read() != 0 { a } else { b };
             element(0).cast::<T>().write_unaligned(chosen);
         }

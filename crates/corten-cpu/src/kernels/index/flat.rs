@@ -121,11 +121,7 @@ pub(crate) fn for_each_offset<const N: usize>(
 /// # Errors
 /// `Runtime` for another dtype than i32 and i64, in the words given.
 pub(crate) fn long_index(index: &Tensor, message: &str) -> Result<Tensor> {
-    ensure!(
-        matches!(index.dtype(), DType::Int32 | DType::Int64),
-        Runtime,
-        "{message}"
-    );
+    ensure!(matches!(index.dtype(), DType::Int32 | DType::Int64), Runtime, "{message}");
     let long = match index.dtype() {
         DType::Int64 => index.clone(),
         _ => op::to_dtype(index, DType::Int64, false, false, None)?,

@@ -1,7 +1,9 @@
 //! `gather` and the `scatter` family: one index per element.
 
 use super::arithmetic::Arithmetic;
-use super::flat::{Flat, contiguous_copy, flat, flat_bits, for_each_offset, long_index, match_bits, row_major};
+use super::flat::{
+    Flat, contiguous_copy, flat, flat_bits, for_each_offset, long_index, match_bits, row_major,
+};
 use corten_core::{
     Access, AccessSet, Dims, Element, MemoryFormat, Result, Scalar, bail, ensure, geometry,
     match_dtype,
@@ -14,6 +16,10 @@ use corten_ops::{Tensor, op};
 /// `Runtime` when ranks or sizes do not fit or an index is out of bounds.
 pub fn gather(self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool) -> Result<Tensor> {
     let dim = geometry::wrap_dim(dim, self_.dim())?;
+    if index.numel() == 0 {
+        let (dtype, device) = (Some(self_.dtype()), Some(self_.device()));
+        return op::empty_memory_format(&index.sizes(), dtype, None, device, None, None);
+    }
     let index = long_index(index, "gather(): Expected dtype int32/int64 for index")?;
     let (self_, index, out_sizes) = at_least_vector(self_, &index)?;
     ensure!(
@@ -72,14 +78,22 @@ fn walk(
     let size = self_.sizes()[dim];
     let mut strides = target.strides.clone();
     let along = std::mem::replace(&mut strides[dim], 0);
-    for_each_offset(&shape, [&row_major(&shape), &strides], [0, target.base], |[position, offset]| {
-        let picked = at[position as usize];
-        if picked < 0 || picked >= size {
-            bail!(Runtime, "index {picked} is out of bounds for dimension {dim} with size {size}");
-        }
-        visit(position as usize, (offset + picked * along) as usize);
-        Ok(())
-    })
+    for_each_offset(
+        &shape,
+        [&row_major(&shape), &strides],
+        [0, target.base],
+        |[position, offset]| {
+            let picked = at[position as usize];
+            if picked < 0 || picked >= size {
+                bail!(
+                    Runtime,
+                    "index {picked} is out of bounds for dimension {dim} with size {size}"
+                );
+            }
+            visit(position as usize, (offset + picked * along) as usize);
+            Ok(())
+        },
+    )
 }
 
 fn check_scatter(
@@ -135,7 +149,11 @@ fn check_scatter(
 
 /// `src` with the shape of `index`, row-major.
 fn narrowed(src: &Tensor, index: &Tensor) -> Result<Tensor> {
-    let mut part = src.clone();
+    // A scalar counts as a vector of one element.
+    let mut part = match src.dim() {
+        0 => op::reshape(src, &[1])?,
+        _ => src.clone(),
+    };
     for (d, size) in index.sizes().iter().enumerate() {
         part = op::narrow(&part, d as i64, 0, *size)?;
     }

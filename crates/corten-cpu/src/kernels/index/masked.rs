@@ -20,16 +20,17 @@ fn broadcast(tensors: [&Tensor; 2]) -> Result<[Tensor; 2]> {
 /// # Errors
 /// `Runtime` unless the mask is bool and broadcasts with the tensor.
 pub fn masked_select(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
-    ensure!(
-        mask.dtype() == DType::Bool,
-        Runtime,
-        "masked_select: expected BoolTensor for mask"
-    );
+    ensure!(mask.dtype() == DType::Bool, Runtime, "masked_select: expected BoolTensor for mask");
     let [source, mask] = broadcast([&as_bits(self_)?, mask])?;
     let mask = Reader::<bool>::new(&mask)?;
     let count = mask.iter().filter(|chosen| **chosen).count() as i64;
     let out = op::empty_memory_format(
-        &[count], Some(self_.dtype()), None, Some(self_.device()), None, None,
+        &[count],
+        Some(self_.dtype()),
+        None,
+        Some(self_.device()),
+        None,
+        None,
     )?;
     let target = as_bits(&out)?;
     match_bits!(self_.itemsize(), T => {
@@ -112,7 +113,12 @@ pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
     let rank = sizes.len();
     // The result is column-major, as each dimension's positions are used together.
     let out = op::empty_memory_format(
-        &[rank as i64, places.len() as i64], Some(DType::Int64), None, Some(self_.device()), None, None,
+        &[rank as i64, places.len() as i64],
+        Some(DType::Int64),
+        None,
+        Some(self_.device()),
+        None,
+        None,
     )?;
     {
         let mut columns = Writer::<i64>::new(&out)?;

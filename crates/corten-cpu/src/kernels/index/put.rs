@@ -39,7 +39,12 @@ pub fn take(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
         "take(): tried to take from an empty tensor"
     );
     let out = op::empty_memory_format(
-        &index.sizes(), Some(self_.dtype()), None, Some(self_.device()), None, None,
+        &index.sizes(),
+        Some(self_.dtype()),
+        None,
+        Some(self_.device()),
+        None,
+        None,
     )?;
     let source = op::contiguous(&as_bits(self_)?, MemoryFormat::Contiguous)?;
     let target = as_bits(&out)?;

@@ -1,9 +1,13 @@
 //! Whole slices along one dimension by a vector of indices.
 
 use super::arithmetic::Arithmetic;
-use super::flat::{as_bits, contiguous_copy, flat, flat_bits, for_each_offset, fresh_copy, long_index, match_bits, row_major};
+use super::flat::{
+    as_bits, contiguous_copy, flat, flat_bits, for_each_offset, fresh_copy, long_index, match_bits,
+    row_major,
+};
 use corten_core::{
-    Access, AccessSet, DType, Dims, Element, ErrorKind, MemoryFormat, Result, Scalar, bail, ensure, geometry, match_dtype,
+    Access, AccessSet, DType, Dims, Element, ErrorKind, MemoryFormat, Result, Scalar, bail, ensure,
+    geometry, match_dtype,
 };
 use corten_ops::{Tensor, op};
 
@@ -29,7 +33,12 @@ pub fn index_select(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> 
         None => debug_assert_eq!(self_.dim(), 0),
     }
     let out = op::empty_memory_format(
-        &shape, Some(self_.dtype()), None, Some(self_.device()), None, None,
+        &shape,
+        Some(self_.dtype()),
+        None,
+        Some(self_.device()),
+        None,
+        None,
     )?;
     let source = op::contiguous(&as_bits(self_)?, MemoryFormat::Contiguous)?;
     let target = as_bits(&out)?;
@@ -152,10 +161,21 @@ fn vector_index(operator: &str, index: &Tensor, kind: ErrorKind) -> Result<Tenso
     if index.dim() > 1 {
         return Err(corten_core::Error::new(
             kind,
-            format!("{operator}(): Index is supposed to be a vector, but got dim: {} with type: {} and size: {:?}", index.dim(), index.dtype().type_name(), index.sizes().as_slice()),
+            format!(
+                "{operator}(): Index is supposed to be a vector, but got dim: {} with type: {} and size: {:?}",
+                index.dim(),
+                index.dtype().type_name(),
+                index.sizes().as_slice()
+            ),
         ));
     }
-    long_index(index, &format!("{operator}(): Expected dtype int32/int64 for index but got: {}", index.dtype().type_name()))
+    long_index(
+        index,
+        &format!(
+            "{operator}(): Expected dtype int32/int64 for index but got: {}",
+            index.dtype().type_name()
+        ),
+    )
 }
 
 /// The size of `source` along the dimension; a scalar has one slice.
@@ -314,12 +334,13 @@ pub fn index_copy(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> 
 ///
 /// # Errors
 /// `Index` when an index is out of bounds.
-pub fn index_fill_scalar_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
-    ensure!(
-        index.dtype() == DType::Int64,
-        Index,
-        "index_fill_(): Expected dtype int64 for index."
-    );
+pub fn index_fill_scalar_(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+) -> Result<Tensor> {
+    ensure!(index.dtype() == DType::Int64, Index, "index_fill_(): Expected dtype int64 for index.");
     ensure!(index.dim() <= 1, Index, "Index has to be a vector/scalar");
     ensure!(
         self_.dtype().is_complex() || !value.is_complex(),
@@ -338,7 +359,12 @@ pub fn index_fill_scalar_(self_: &Tensor, dim: i64, index: &Tensor, value: Scala
 ///
 /// # Errors
 /// As [`index_fill_scalar_`].
-pub fn index_fill_scalar(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
+pub fn index_fill_scalar(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+) -> Result<Tensor> {
     index_fill_scalar_(&fresh_copy(self_)?, dim, index, value)
 }
 
@@ -346,7 +372,12 @@ pub fn index_fill_scalar(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar
 ///
 /// # Errors
 /// As [`index_fill_scalar_`]; `Runtime` unless `value` has rank 0.
-pub fn index_fill_tensor_(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
+pub fn index_fill_tensor_(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: &Tensor,
+) -> Result<Tensor> {
     ensure!(
         value.dim() == 0,
         Runtime,
@@ -361,6 +392,11 @@ pub fn index_fill_tensor_(self_: &Tensor, dim: i64, index: &Tensor, value: &Tens
 ///
 /// # Errors
 /// As [`index_fill_tensor_`].
-pub fn index_fill_tensor(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
+pub fn index_fill_tensor(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: &Tensor,
+) -> Result<Tensor> {
     index_fill_tensor_(&fresh_copy(self_)?, dim, index, value)
 }

@@ -73,4 +73,3 @@ fn tensor_of<W: Wide>(values: &[W], sizes: &[i64], like: &Tensor, dtype: DType) 
 fn if_asked(asked: bool, value: impl FnOnce() -> Result<Tensor>) -> Result<Tensor> {
     if asked { value() } else { Ok(Tensor::undefined()) }
 }
-

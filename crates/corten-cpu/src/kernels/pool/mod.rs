@@ -363,4 +363,3 @@ fn check_not_empty(sizes: &[i64], name: &str, rank: usize) -> Result<()> {
     }
     Ok(())
 }
-

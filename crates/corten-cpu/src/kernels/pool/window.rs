@@ -126,7 +126,8 @@ impl Sliding<'_> {
         }
         let listed = |numbers: &[i64]| {
             let channels = sizes[sizes.len() - rank - 1];
-            let all: Vec<String> = std::iter::once(&channels).chain(numbers).map(i64::to_string).collect();
+            let all: Vec<String> =
+                std::iter::once(&channels).chain(numbers).map(i64::to_string).collect();
             all.join("x")
         };
         ensure!(
@@ -213,7 +214,12 @@ mod tests {
             dilation: &[dilation],
             ceil_mode,
         };
-        sliding.axis(0, input, sliding.count(0, input).unwrap()).windows.iter().map(|w| (w.start, w.end, w.padded)).collect()
+        sliding
+            .axis(0, input, sliding.count(0, input).unwrap())
+            .windows
+            .iter()
+            .map(|w| (w.start, w.end, w.padded))
+            .collect()
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use super::fill::{fill, memory_order, with_generator};
 use super::normal::normal_pair;
 use corten_core::{
-    AccessSet, Access, DType, Element, Generator, GeneratorGuard, Result, Scalar, bail, bf16, cast, ensure, f16,
-    match_dtype,
+    Access, AccessSet, DType, Element, Generator, GeneratorGuard, Result, Scalar, bail, bf16, cast,
+    ensure, f16, match_dtype,
 };
 use corten_ops::{Tensor, op};
 
@@ -25,14 +25,14 @@ pub(super) trait Uniform: Element {
 
 impl Uniform for f64 {
     fn uniform(generator: &mut GeneratorGuard<'_>, from: f64, to: f64) -> Self {
-        uniform53(generator) * (to - from) + from
+        uniform53(generator).mul_add(to - from, from)
     }
 }
 
 impl Uniform for f32 {
     fn uniform(generator: &mut GeneratorGuard<'_>, from: f64, to: f64) -> Self {
         let (from, to) = (from as f32, to as f32);
-        uniform24(generator) * (to - from) + from
+        uniform24(generator).mul_add(to - from, from)
     }
 }
 
@@ -77,14 +77,12 @@ pub fn uniform_(
          from={from} which result in to-from to exceed the limit",
         self_.dtype().type_name()
     );
-    with_generator(generator, |rng| {
-        match self_.dtype() {
-            DType::Float32 => fill(self_, || f32::uniform(rng, from, to)),
-            DType::Float64 => fill(self_, || f64::uniform(rng, from, to)),
-            DType::Float16 => fill(self_, || f16::uniform(rng, from, to)),
-            DType::BFloat16 => fill(self_, || bf16::uniform(rng, from, to)),
-            other => not_implemented("check_uniform_bounds", other),
-        }
+    with_generator(generator, |rng| match self_.dtype() {
+        DType::Float32 => fill(self_, || f32::uniform(rng, from, to)),
+        DType::Float64 => fill(self_, || f64::uniform(rng, from, to)),
+        DType::Float16 => fill(self_, || f16::uniform(rng, from, to)),
+        DType::BFloat16 => fill(self_, || bf16::uniform(rng, from, to)),
+        other => not_implemented("check_uniform_bounds", other),
     })?;
     Ok(self_.clone())
 }
@@ -147,9 +145,10 @@ fn fill_integers(
     generator: Option<&Generator>,
     mut sample: impl FnMut(&mut GeneratorGuard<'_>) -> i64,
 ) -> Result<Tensor> {
-    with_generator(generator, |rng| {
-        match_dtype!(self_.dtype(), "random_", AllNoComplex, T => fill(self_, || cast::<i64, T>(sample(rng))))
-    })?;
+    with_generator(
+        generator,
+        |rng| match_dtype!(self_.dtype(), "random_", AllNoComplex, T => fill(self_, || cast::<i64, T>(sample(rng)))),
+    )?;
     Ok(self_.clone())
 }
 
@@ -307,9 +306,10 @@ fn fill_floats(
     generator: Option<&Generator>,
     mut sample: impl FnMut(&mut GeneratorGuard<'_>) -> f64,
 ) -> Result<Tensor> {
-    with_generator(generator, |rng| {
-        match_dtype!(self_.dtype(), kernel, Float, T => fill(self_, || cast::<f64, T>(sample(rng))))
-    })?;
+    with_generator(
+        generator,
+        |rng| match_dtype!(self_.dtype(), kernel, Float, T => fill(self_, || cast::<f64, T>(sample(rng)))),
+    )?;
     Ok(self_.clone())
 }
 
@@ -318,11 +318,7 @@ fn fill_floats(
 /// # Errors
 /// `Runtime` unless the rate is positive.
 pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<Tensor> {
-    ensure!(
-        lambd > 0.0,
-        Runtime,
-        "exponential_ expects lambda > 0.0, but found lambda={lambd}"
-    );
+    ensure!(lambd > 0.0, Runtime, "exponential_ expects lambda > 0.0, but found lambda={lambd}");
     fill_floats(self_, "exponential_cpu", generator, |rng| -1.0 / lambd * (-uniform53(rng)).ln_1p())
 }
 

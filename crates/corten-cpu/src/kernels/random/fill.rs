@@ -1,6 +1,8 @@
 //! Filling a tensor element by element in memory order.
 
-use corten_core::{Dims, Element, Generator, GeneratorGuard, Result, Writer, default_cpu_generator, geometry};
+use corten_core::{
+    Dims, Element, Generator, GeneratorGuard, Result, Writer, default_cpu_generator, geometry,
+};
 use corten_ops::{Tensor, op};
 
 /// The generator of a call: the one given, or the CPU's default.
@@ -26,7 +28,14 @@ pub(super) fn fill<T: Element>(target: &Tensor, mut sample: impl FnMut() -> T) -
         writer.iter_mut().for_each(|slot| *slot = sample());
         return Ok(());
     }
-    let values = op::empty_like(&ordered, None, None, None, None, Some(corten_core::MemoryFormat::Contiguous))?;
+    let values = op::empty_like(
+        &ordered,
+        None,
+        None,
+        None,
+        None,
+        Some(corten_core::MemoryFormat::Contiguous),
+    )?;
     {
         let mut writer = Writer::<T>::new(&values)?;
         writer.iter_mut().for_each(|slot| *slot = sample());

@@ -3,7 +3,7 @@
 use super::distributions::uniform53;
 use super::fill::with_generator;
 use corten_core::{
-    AccessSet, Access, DType, Element, Generator, MemoryFormat, Result, Writer, bail, cast, ensure,
+    Access, AccessSet, DType, Element, Generator, MemoryFormat, Result, Writer, bail, cast, ensure,
     match_dtype,
 };
 use corten_ops::{Tensor, op};
@@ -25,7 +25,12 @@ pub fn multinomial(
         *last = num_samples;
     }
     let result = op::empty_memory_format(
-        &shape, Some(DType::Int64), None, Some(self_.device()), None, None,
+        &shape,
+        Some(DType::Int64),
+        None,
+        Some(self_.device()),
+        None,
+        None,
     )?;
     if result.numel() == 0 {
         return Ok(result);
@@ -35,7 +40,11 @@ pub fn multinomial(
     // One sample is drawn as the race of exponential clocks, as without replacement.
     let by_race = !replacement || num_samples == 1;
     let clocks = match by_race {
-        true => op::exponential_(&op::empty_like(&weights, None, None, None, None, None)?, 1.0, generator)?,
+        true => op::exponential_(
+            &op::empty_like(&weights, None, None, None, None, None)?,
+            1.0,
+            generator,
+        )?,
         false => weights.clone(),
     };
     match_dtype!(weights.dtype(), "multinomial", Float, T => {
@@ -95,11 +104,7 @@ fn validate<T: Element>(weights: &[T], categories: usize) -> Result<()> {
             }
             sum += weight;
         }
-        ensure!(
-            sum > 0.0,
-            Runtime,
-            "invalid multinomial distribution (sum of probabilities <= 0)"
-        );
+        ensure!(sum > 0.0, Runtime, "invalid multinomial distribution (sum of probabilities <= 0)");
     }
     Ok(())
 }

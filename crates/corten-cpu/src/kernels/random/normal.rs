@@ -36,7 +36,11 @@ pub fn normal_(
         DType::Float16 => normal::<f16>(self_, mean, std, rng),
         DType::BFloat16 => normal::<bf16>(self_, mean, std, rng),
         other => {
-            bail!(NotImplemented, "\"normal_kernel_cpu\" not implemented for '{}'", other.type_name())
+            bail!(
+                NotImplemented,
+                "\"normal_kernel_cpu\" not implemented for '{}'",
+                other.type_name()
+            )
         }
     })?;
     Ok(self_.clone())
