@@ -80,22 +80,26 @@ def write(net, letters, start, count):
     return "".join(letters[i] for i in x[0].tolist())
 
 
-def main():
-    args = arguments(__doc__, steps=600, lr=3e-3, context=64, batch=32)
+def begin(argv=None):
+    """Options, model, the letters, and the text as numbers, all of seed 0."""
+    args = arguments(__doc__, argv, steps=600, lr=3e-3, context=64, batch=32)
     torch.manual_seed(0)
     poem = (DATA / "paradise_lost.txt").read_text()
     letters = sorted(set(poem))
     places = {letter: i for i, letter in enumerate(letters)}
     text = torch.tensor([places[c] for c in poem])
-    cut = len(text) * 9 // 10
-    net = GPT(len(letters), args.context)
+    return args, GPT(len(letters), args.context), letters, text
+
+
+def train_writer(net, text, args, limit=None):
+    """Trains with AdamW, for `limit` steps at most; returns the losses."""
     optimizer = torch.optim.AdamW(net.parameters(), lr=args.lr, weight_decay=0.1)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, max_lr=args.lr, total_steps=args.steps, cycle_momentum=False, pct_start=0.1
     )
     progress, losses = Progress(args.steps), []
-    for _ in range(args.steps):
-        loss = loss_of(net, *batch_of(text[:cut], args.batch, args.context))
+    while len(losses) < min(args.steps, limit or args.steps):
+        loss = loss_of(net, *batch_of(text, args.batch, args.context))
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(net.parameters(), 1.0)
@@ -103,6 +107,13 @@ def main():
         schedule.step()
         losses.append(loss.item())
         progress.step(f"loss {losses[-1]:.4f}")
+    return losses
+
+
+def main():
+    args, net, letters, text = begin()
+    cut = len(text) * 9 // 10
+    losses = train_writer(net, text[:cut], args)
     print(f"{bits_per_letter(net, text[cut:], args.context):.3f} bits per letter of unseen text")
     print(write(net, letters, "Of Man's first ", 200))
     save(net, losses, args, "char_gpt")

@@ -18,15 +18,15 @@ HERE = Path(__file__).resolve().parent
 DATA = HERE.parent / "data"
 
 
-def arguments(description, **numbers):
-    """The command line: `--out` and one option per named number."""
+def arguments(description, argv=None, **numbers):
+    """The command line (or `argv`): `--out` and one option per named number."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--torch", action="store_true", help="run on the real torch")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder for model and curve")
     parser.add_argument("--threads", type=int, default=0, help="threads of the kernels")
     for name, default in numbers.items():
         parser.add_argument(f"--{name}", type=type(default), default=default)
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     args.out.mkdir(parents=True, exist_ok=True)
     if args.threads:
         torch.set_num_threads(args.threads)
@@ -68,8 +68,8 @@ def accuracy(model, data):
     return right
 
 
-def train_classifier(model, train, test, args):
-    """Trains with AdamW and a one-cycle schedule; returns the losses and the test accuracy."""
+def train_classifier(model, train, args, limit=None):
+    """Trains with AdamW and a one-cycle schedule, for `limit` steps at most; returns the losses."""
     loader = torch.utils.data.DataLoader(train, batch_size=64, shuffle=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr)
     steps = args.epochs * len(loader)
@@ -83,8 +83,10 @@ def train_classifier(model, train, test, args):
             optimizer.step()
             schedule.step()
             losses.append(loss.item())
+            if len(losses) == limit:
+                return losses
             progress.step(f"epoch {epoch + 1}  loss {losses[-1]:.4f}")
-    return losses, accuracy(model, test)
+    return losses
 
 
 def save(model, losses, args, name):

@@ -1,6 +1,6 @@
 """A small convolutional network that reads handwritten digits."""
 
-from common import arguments, digits, save, torch, train_classifier
+from common import accuracy, arguments, digits, save, torch, train_classifier
 
 nn = torch.nn
 
@@ -15,13 +15,18 @@ def model():
     )
 
 
-def main():
-    args = arguments(__doc__, epochs=12, lr=4e-3)
+def begin(argv=None):
+    """Options, model and data, all of seed 0."""
+    args = arguments(__doc__, argv, epochs=12, lr=4e-3)
     torch.manual_seed(0)
     train, test = digits()
-    net = model()
-    losses, right = train_classifier(net, train, test, args)
-    print(f"test accuracy {right:.2%}")
+    return args, model(), train, test
+
+
+def main():
+    args, net, train, test = begin()
+    losses = train_classifier(net, train, args)
+    print(f"test accuracy {accuracy(net, test):.2%}")
     save(net, losses, args, "digits_cnn")
 
 

@@ -1,6 +1,6 @@
 """A small transformer that reads handwritten digits as 16 patches of 2 x 2 pixels."""
 
-from common import arguments, digits, save, torch, train_classifier
+from common import accuracy, arguments, digits, save, torch, train_classifier
 
 nn = torch.nn
 
@@ -24,13 +24,18 @@ class Reader(nn.Module):
         return self.classes(self.encoder(x).mean(dim=1))
 
 
-def main():
-    args = arguments(__doc__, epochs=24, lr=5e-3)
+def begin(argv=None):
+    """Options, model and data, all of seed 0."""
+    args = arguments(__doc__, argv, epochs=24, lr=5e-3)
     torch.manual_seed(0)
     train, test = digits()
-    net = Reader()
-    losses, right = train_classifier(net, train, test, args)
-    print(f"test accuracy {right:.2%}")
+    return args, Reader(), train, test
+
+
+def main():
+    args, net, train, test = begin()
+    losses = train_classifier(net, train, args)
+    print(f"test accuracy {accuracy(net, test):.2%}")
     save(net, losses, args, "digits_transformer")
 
 

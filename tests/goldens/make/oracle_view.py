@@ -207,6 +207,15 @@ def scatter_into(get):
     return generate
 
 
+def as_strided_scatter(m):
+    t, sizes, strides, offset = as_strided(m)
+    t = m.tensor(t.shape, torch.float32, plain=m.rng.random() < 0.5)
+    # What is written twice is in no defined order.
+    strides = [s * 3 ** i for i, s in enumerate(sorted(strides))]
+    part = t.as_strided(sizes, strides, offset)
+    return [t, m.tensor(part.shape, t.dtype), sizes, strides, offset]
+
+
 def select_backward(m):
     args = select(m)
     part = torch.select(*args)
@@ -285,6 +294,7 @@ CASES = [
     ("diagonal_backward", diagonal_backward), ("unfold_backward", unfold_backward),
     ("select_scatter", scatter_into(select)), ("slice_scatter", scatter_into(slice_)),
     ("diagonal_scatter", scatter_into(diagonal)),
+    ("as_strided_scatter", as_strided_scatter),
     ("repeat", repeat),
     ("tile", lambda m: [m.tensor(m.sizes(high=3)), [m.rng.choice((1, 2, 3)) for _ in range(m.rng.randint(0, 4))]]),
     ("flip", lambda m: (lambda t: [t, dims_list(m, t.dim())])(m.tensor())),

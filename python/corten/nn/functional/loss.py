@@ -295,4 +295,25 @@ def ctc_loss(
     )
 
 
+@needs("cross_entropy_loss", "linear")
+def linear_cross_entropy(
+    input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean",
+    ignore_index=None, label_smoothing=0.0, options=None,
+):
+    """:func:`cross_entropy` of a linear map of ``input``.
+
+    ``linear_weight`` is (classes, …, features); the dimensions between make a loss for each of
+    their positions. ``options``, how to save memory, changes no value.
+    """
+    shape = linear_weight.shape[:-1]
+    bias = None if linear_bias is None else linear_bias.flatten()
+    logits = ops.linear(input, linear_weight.flatten(0, -2), bias)
+    logits = logits.unflatten(-1, shape) if len(shape) > 1 else logits
+    ignore_index = -100 if ignore_index is None else ignore_index
+    return cross_entropy(
+        logits, target, weight, ignore_index=ignore_index, reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
+
+
 __all__ = available(globals())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 import os
@@ -182,7 +183,10 @@ class _BaseIter:
     """One pass over a loader."""
 
     def __init__(self, loader):
-        self._loader = loader
+        # A copy: a cycle with a loader that keeps its iterator would leave the workers' end to the
+        # garbage collector, which breaks their queues first.
+        self._loader = copy.copy(loader)
+        self._loader._iterator = None
         self._pin = bool(loader.pin_memory) and corten.cuda.is_available()
         self._begin()
         # Drawn whether or not there are workers: the global stream must not depend on them.

@@ -2,8 +2,9 @@
 //! that put values into a copy.
 
 use super::select::{diagonal, select, slice};
+use super::with_geometry;
 use crate::{Tensor, op};
-use corten_core::{Device, MemoryFormat, Result, ensure};
+use corten_core::{Device, MemoryFormat, Result, ensure, geometry};
 
 fn zeros(like: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     op::zeros(sizes, Some(like.dtype()), Some(like.layout()), Some(like.device()), None)
@@ -147,8 +148,16 @@ pub fn diagonal_scatter(
     Ok(copy)
 }
 
-fn strided_copy(self_: &Tensor) -> Result<Tensor> {
-    op::clone(self_, Some(MemoryFormat::Preserve))
+/// A copy with the same strides and offset, in a copy of the whole storage; a plain one where the
+/// tensor overlaps itself.
+pub(super) fn strided_copy(self_: &Tensor) -> Result<Tensor> {
+    if geometry::has_internal_overlap(self_) == geometry::Overlap::Yes {
+        return op::clone(self_, Some(MemoryFormat::Preserve));
+    }
+    let length = (self_.storage()?.nbytes() / self_.itemsize()) as i64;
+    let whole = with_geometry(self_, &[length], &[1], 0)?;
+    let copy = op::clone(&whole, Some(MemoryFormat::Contiguous))?;
+    with_geometry(&copy, &self_.sizes(), &self_.strides(), self_.storage_offset())
 }
 
 pub(super) fn check_source(src: &Tensor, target: &Tensor) -> Result<()> {

@@ -10,7 +10,12 @@ use corten_core::{Dims, Result, ensure, geometry};
 /// # Errors
 /// `Index` for a dimension out of range.
 pub fn unbind(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
-    ensure!(self_.dim() > 0, Index, "Dimension specified as {dim} but tensor has no dimensions");
+    let wrapped = geometry::wrap_dim(dim, self_.dim())?;
+    ensure!(
+        self_.dim() > 0,
+        Index,
+        "Dimension specified as {wrapped} but tensor has no dimensions"
+    );
     let size = self_.size(dim)?;
     (0..size).map(|index| select(self_, dim, index)).collect()
 }

@@ -85,10 +85,11 @@ pub fn expand(self_: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
 
 /// The name of the tensor's type in messages of long ago: `torch.FloatTensor`.
 fn legacy_type(self_: &Tensor) -> String {
-    let name = self_.dtype().type_name();
-    let device = self_.device();
-    let module =
-        if device.is_cpu() { String::new() } else { format!("{}.", device.device_type.name()) };
+    let (device, name) = (self_.device().device_type.name(), self_.dtype().type_name());
+    if self_.dtype().is_complex() {
+        return format!("{}{name}Type", device.to_ascii_uppercase());
+    }
+    let module = if self_.device().is_cpu() { String::new() } else { format!("{device}.") };
     format!("torch.{module}{name}Tensor")
 }
 

@@ -1,8 +1,8 @@
 //! Views given by sizes and strides themselves.
 
-use super::{geometry_of, with_geometry};
+use super::with_geometry;
 use crate::{Tensor, op};
-use corten_core::{MemoryFormat, Result, ensure, geometry};
+use corten_core::{Result, ensure, geometry};
 
 /// A view of the storage with these sizes and strides, from `storage_offset` or the own offset.
 ///
@@ -54,8 +54,7 @@ pub fn reshape_alias(self_: &Tensor, size: &[i64], stride: &[i64]) -> Result<Ten
     as_strided(self_, size, stride, None)
 }
 
-/// A copy of the whole storage's part that `self` covers, with `src` written through a strided
-/// view of it.
+/// A copy with `src` written through a strided view of it.
 ///
 /// # Errors
 /// `Runtime` when shapes differ or the view reaches beyond the storage.
@@ -66,16 +65,8 @@ pub fn as_strided_scatter(
     stride: &[i64],
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
-    let (sizes, strides) = geometry_of(self_);
-    let copy = op::clone(self_, Some(MemoryFormat::Preserve))?;
-    let copy = if copy.strides() == strides {
-        copy
-    } else {
-        let fresh = crate::iter::allocate(&sizes, Some(&strides), self_.dtype(), self_.device())?;
-        op::copy_(&fresh, self_, false)?
-    };
-    let offset = storage_offset.map(|offset| offset - self_.storage_offset());
-    let target = as_strided(&copy, size, stride, offset)?;
+    let copy = super::backward::strided_copy(self_)?;
+    let target = as_strided(&copy, size, stride, storage_offset)?;
     super::backward::check_source(src, &target)?;
     op::copy_(&target, src, false)?;
     Ok(copy)

@@ -89,6 +89,13 @@ def run(dataset, make_fetcher, tasks, results, done, base_seed, init, worker_id,
         fetcher = make_fetcher(dataset)
     except Exception as error:
         failure = Failure(error, f"in DataLoader worker process {worker_id}")
+    _serve(dataset, make_fetcher, tasks, results, done, worker_id, fetcher, failure)
+    if done.is_set():
+        results.cancel_join_thread()  # nobody reads any more: what is in the pipe may be lost
+
+
+def _serve(dataset, make_fetcher, tasks, results, done, worker_id, fetcher, failure):
+    """Answers tasks until told to stop, or until the loader's process is gone."""
     parent = os.getppid()
     while not done.is_set():
         try:

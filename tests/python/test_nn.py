@@ -1,0 +1,306 @@
+"""Modules: registration, state, hooks, conversion, what they print."""
+
+import copy
+import pickle
+import unittest
+import warnings
+from collections import OrderedDict
+
+from module_under_test import torch
+
+nn = torch.nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(3, 4)
+        self.b = nn.Sequential(nn.ReLU(), nn.Linear(4, 2, bias=False))
+        self.scale = nn.Parameter(torch.ones(2))
+        self.register_buffer("count", torch.zeros(()))
+        self.register_buffer("hidden", torch.zeros(1), persistent=False)
+
+    def forward(self, x):
+        return self.b(self.a(x)) * self.scale
+
+
+class Registration(unittest.TestCase):
+    def test_names_and_order(self):
+        net = Net()
+        self.assertEqual(
+            list(net.state_dict()), ["scale", "count", "a.weight", "a.bias", "b.1.weight"]
+        )
+        self.assertEqual(
+            [name for name, _ in net.named_parameters()],
+            ["scale", "a.weight", "a.bias", "b.1.weight"],
+        )
+        self.assertEqual([name for name, _ in net.named_modules()], ["", "a", "b", "b.0", "b.1"])
+
+    def test_shared_parameters_appear_once(self):
+        net = Net()
+        net.twin = net.a
+        self.assertEqual(len(list(net.parameters())), 4)
+        self.assertEqual(len(list(net.named_parameters(remove_duplicate=False))), 6)
+
+    def test_assignment_rules(self):
+        net = Net()
+        with self.assertRaises(TypeError):
+            net.scale = torch.ones(2)
+        with self.assertRaises(TypeError):
+            net.a = 3
+        net.a = None
+        self.assertIsNone(net.a)
+        net.count = torch.ones(())
+        self.assertIn("count", net._buffers)
+        del net.scale
+        with self.assertRaises(AttributeError):
+            net.scale
+
+    def test_before_init(self):
+        class Wrong(nn.Module):
+            def __init__(self):
+                self.a = nn.Parameter(torch.ones(1))
+
+        with self.assertRaises(AttributeError):
+            Wrong()
+
+    def test_containers(self):
+        seq = nn.Sequential(OrderedDict(one=nn.ReLU(), two=nn.Tanh()))
+        self.assertIs(seq.one, seq[0])
+        self.assertEqual(len(seq[:1]), 1)
+        items = nn.ModuleList([nn.ReLU() for _ in range(3)])
+        items.append(nn.Tanh())
+        items.insert(0, nn.Tanh())
+        del items[1]
+        self.assertEqual([type(m).__name__ for m in items], ["Tanh", "ReLU", "ReLU", "Tanh"])
+        self.assertEqual(list(items._modules), ["0", "1", "2", "3"])
+        named = nn.ModuleDict({"x": nn.ReLU()})
+        self.assertIn("x", named)
+        params = nn.ParameterList([torch.ones(1), torch.ones(2)])
+        self.assertEqual(len(list(params.parameters())), 2)
+        self.assertEqual(list(nn.ParameterDict({"p": torch.ones(1)}).state_dict()), ["p"])
+
+    def test_buffers_and_parameters_by_class(self):
+        net = nn.Module()
+        net.b = nn.Buffer(torch.ones(2))
+        self.assertIn("b", net.state_dict())
+        self.assertIsInstance(nn.Parameter(torch.ones(1)), nn.Parameter)
+        self.assertIsInstance(nn.Parameter(torch.ones(1)), torch.Tensor)
+        self.assertNotIsInstance(torch.ones(1), nn.Parameter)
+
+
+class State(unittest.TestCase):
+    def test_round_trip(self):
+        a, b = Net(), Net()
+        self.assertEqual(str(b.load_state_dict(a.state_dict())), "<All keys matched successfully>")
+        for x, y in zip(a.parameters(), b.parameters()):
+            self.assertTrue(torch.equal(x, y))
+
+    def test_state_shares_memory(self):
+        net = Net()
+        net.state_dict()["scale"].fill_(7)
+        self.assertEqual(net.scale.tolist(), [7, 7])
+
+    def test_mismatches(self):
+        net = Net()
+        state = net.state_dict()
+        del state["scale"]
+        state["more"] = torch.ones(1)
+        with self.assertRaisesRegex(RuntimeError, 'Missing key.*"scale"'):
+            net.load_state_dict(state)
+        result = net.load_state_dict(state, strict=False)
+        self.assertEqual((result.missing_keys, result.unexpected_keys), (["scale"], ["more"]))
+        state = net.state_dict()
+        state["scale"] = torch.ones(3)
+        with self.assertRaisesRegex(RuntimeError, "size mismatch for scale"):
+            net.load_state_dict(state)
+
+    def test_assign(self):
+        net = Net()
+        state = {key: value.clone() for key, value in net.state_dict().items()}
+        net.load_state_dict(state, assign=True)
+        self.assertEqual(net.a.weight.data_ptr(), state["a.weight"].data_ptr())
+        self.assertIsInstance(net.a.weight, nn.Parameter)
+
+    def test_deepcopy_and_pickle(self):
+        net = Net()
+        for twin in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+            self.assertIsNot(twin.scale, net.scale)
+            self.assertTrue(torch.equal(twin.a.weight, net.a.weight))
+            self.assertTrue(twin.a.weight.requires_grad)
+
+
+class Hooks(unittest.TestCase):
+    def test_forward(self):
+        net, seen = Net(), []
+        first = net.register_forward_pre_hook(lambda m, args: (args[0] * 0,))
+        net.register_forward_hook(lambda m, args, out: seen.append(args[0].sum().item()))
+        net.register_forward_hook(lambda m, args, out: out + 1)
+        net.register_forward_pre_hook(lambda m, args: seen.append("first"), prepend=True)
+        self.assertTrue(torch.equal(net(torch.ones(1, 3)), net(torch.zeros(1, 3))))
+        first.remove()
+        net(torch.ones(1, 3))
+        self.assertEqual(seen, ["first", 0.0, "first", 0.0, "first", 3.0])
+
+    def test_keyword_arguments(self):
+        class Plus(nn.Module):
+            def forward(self, x, y=0):
+                return x + y
+
+        plus = Plus()
+        plus.register_forward_pre_hook(lambda m, a, k: (a, {"y": 5}), with_kwargs=True)
+        self.assertEqual(plus(1, y=2), 6)
+
+    def test_full_backward(self):
+        net, seen = nn.Linear(3, 2), []
+        net.register_full_backward_hook(lambda m, gi, go: seen.append((gi[0].shape, go[0].shape)))
+        net.register_full_backward_pre_hook(lambda m, go: (go[0] * 2,))
+        x = torch.ones(4, 3, requires_grad=True)
+        net(x).sum().backward()
+        self.assertEqual([tuple(map(tuple, s)) for s in seen], [((4, 3), (4, 2))])
+        self.assertTrue(torch.allclose(x.grad, 2 * net.weight.sum(0).expand(4, 3)))
+
+    def test_always_called(self):
+        class Bad(nn.Module):
+            def forward(self):
+                raise ValueError
+
+        seen, bad = [], Bad()
+        bad.register_forward_hook(lambda m, a, o: seen.append(o), always_call=True)
+        with self.assertRaises(ValueError):
+            bad()
+        self.assertEqual(seen, [None])
+
+
+class Modes(unittest.TestCase):
+    def test_train_and_eval(self):
+        net = Net()
+        self.assertFalse(net.eval().b[0].training)
+        self.assertTrue(net.train().b[0].training)
+
+    def test_conversion_keeps_objects(self):
+        net = Net()
+        before = net.a.weight
+        self.assertIs(net.double(), net)
+        self.assertIs(net.a.weight, before)
+        self.assertEqual(net.a.weight.dtype, torch.float64)
+        self.assertEqual(net.to(torch.float32).count.dtype, torch.float32)
+
+    def test_zero_grad(self):
+        net = Net()
+        net(torch.ones(1, 3)).sum().backward()
+        net.zero_grad(set_to_none=False)
+        self.assertEqual(net.scale.grad.tolist(), [0, 0])
+        net.zero_grad()
+        self.assertIsNone(net.scale.grad)
+
+    def test_apply_children_first(self):
+        seen = []
+        Net().apply(lambda m: seen.append(type(m).__name__))
+        self.assertEqual(seen, ["Linear", "ReLU", "Linear", "Sequential", "Net"])
+
+
+class Printing(unittest.TestCase):
+    def test_tree(self):
+        self.assertEqual(
+            repr(Net()),
+            "Net(\n  (a): Linear(in_features=3, out_features=4, bias=True)\n  (b): Sequential(\n"
+            "    (0): ReLU()\n    (1): Linear(in_features=4, out_features=2, bias=False)\n  )\n)",
+        )
+
+    def test_runs_in_lists(self):
+        self.assertEqual(
+            repr(nn.ModuleList([nn.ReLU(), nn.ReLU(), nn.Tanh()])),
+            "ModuleList(\n  (0-1): 2 x ReLU()\n  (2): Tanh()\n)",
+        )
+
+    def test_settings(self):
+        for module, text in (
+            (nn.Conv2d(1, 2, 3, padding=1, bias=False),
+             "Conv2d(1, 2, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), bias=False)"),
+            (nn.Dropout(0.2), "Dropout(p=0.2, inplace=False)"),
+            (nn.Embedding(4, 2, padding_idx=0), "Embedding(4, 2, padding_idx=0)"),
+            (nn.MaxPool2d(2), "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)"),
+        ):
+            self.assertEqual(repr(module), text)
+
+
+class Initialisation(unittest.TestCase):
+    def test_linear_of_seed_0(self):
+        torch.manual_seed(0)
+        net = nn.Linear(3, 2)
+        self.assertEqual(net.weight[0].tolist(), [-0.004322517663240433, 0.3097158372402191, -0.4751853346824646])
+        self.assertEqual(net.bias.tolist(), [-0.011439144611358643, 0.45777493715286255])
+
+    def test_embedding_of_seed_0(self):
+        torch.manual_seed(0)
+        self.assertEqual(nn.Embedding(1, 2).weight.tolist(), [[1.5409960746765137, -0.293428897857666]])
+
+    def test_gains(self):
+        self.assertEqual(nn.init.calculate_gain("tanh"), 5 / 3)
+        self.assertAlmostEqual(nn.init.calculate_gain("leaky_relu", 1.0), 1.0)
+        with self.assertRaises(ValueError):
+            nn.init.calculate_gain("nothing")
+
+    def test_dirac(self):
+        weight = nn.init.dirac_(torch.empty(2, 2, 3))
+        x = torch.arange(8.0).view(1, 2, 4)
+        self.assertTrue(torch.equal(nn.functional.conv1d(x, weight, padding=1), x))
+
+
+class Utilities(unittest.TestCase):
+    def test_clip_grad_norm(self):
+        p = nn.Parameter(torch.zeros(2))
+        p.grad = torch.tensor([3.0, 4.0])
+        self.assertAlmostEqual(nn.utils.clip_grad_norm_([p], 1.0).item(), 5.0, places=5)
+        self.assertAlmostEqual(p.grad.norm().item(), 1.0, places=5)
+
+    def test_vector(self):
+        net = nn.Linear(2, 1)
+        flat = nn.utils.parameters_to_vector(net.parameters())
+        nn.utils.vector_to_parameters(torch.arange(3.0), net.parameters())
+        self.assertEqual((flat.shape[0], net.bias.tolist()), (3, [2.0]))
+
+    def test_parametrization(self):
+        net = nn.utils.parametrizations.weight_norm(nn.Linear(3, 2))
+        self.assertEqual(
+            sorted(net.state_dict()),
+            ["bias", "parametrizations.weight.original0", "parametrizations.weight.original1"],
+        )
+        self.assertEqual(net.weight.shape, (2, 3))
+        nn.utils.parametrize.remove_parametrizations(net, "weight")
+        self.assertEqual(sorted(net.state_dict()), ["bias", "weight"])
+
+    def test_functional_call(self):
+        from importlib import import_module
+
+        stateless = import_module(nn.__name__ + ".utils.stateless")
+        net = nn.Linear(2, 1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            given = {"weight": torch.ones(1, 2), "bias": torch.zeros(1)}
+            result = stateless.functional_call(net, given, (torch.ones(1, 2),))
+        self.assertEqual(result.tolist(), [[2.0]])
+
+    def test_sequences(self):
+        rnn = nn.utils.rnn
+        packed = rnn.pack_sequence([torch.arange(2.0), torch.arange(3.0)], enforce_sorted=False)
+        self.assertEqual(packed.batch_sizes.tolist(), [2, 2, 1])
+        padded, lengths = rnn.pad_packed_sequence(packed, batch_first=True)
+        self.assertEqual((padded.tolist(), lengths.tolist()), ([[0, 1, 0], [0, 1, 2]], [2, 3]))
+
+
+class Recurrence(unittest.TestCase):
+    def test_packed_equals_padded(self):
+        torch.manual_seed(0)
+        for kind in (nn.RNN, nn.GRU, nn.LSTM):
+            net = kind(2, 3, num_layers=2, bidirectional=True)
+            x = torch.randn(4, 2, 2)
+            packed = nn.utils.rnn.pack_padded_sequence(x, [4, 2])
+            out, _ = nn.utils.rnn.pad_packed_sequence(net(packed)[0])
+            alone = net(x[:2, 1:])[0]
+            self.assertTrue(torch.allclose(out[:2, 1:], alone, atol=1e-6), kind)
+
+
+if __name__ == "__main__":
+    unittest.main()
