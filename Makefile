@@ -5,7 +5,7 @@ PY     := $(VENV)/bin/python
 RUST_SOURCES := $(shell find crates python/binding ops -name '*.rs' -o -name '*.toml' | grep -v target)
 PY_SOURCES   := $(shell find python/corten -name '*.py') pyproject.toml
 
-.PHONY: demo test test-rust test-python lint bench docs wheel clean
+.PHONY: demo test test-rust test-python lint docs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/installed
@@ -16,21 +16,15 @@ demo: $(VENV)/installed
 test: test-rust test-python
 
 test-rust:
-	cargo test --workspace --profile quick --quiet
-	RUSTFLAGS="--cfg loom" cargo test --package corten-core --profile quick --target-dir target/loom --quiet loom
+	cargo test --workspace --exclude corten-python --profile quick --quiet
 
 test-python: $(VENV)/installed
 	$(PY) -m unittest discover --start-directory tests/python --quiet
 
-## Formatting, lints, the project's own rules.
+## Formatting and the project's own rules.
 lint:
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --profile quick --quiet -- --deny warnings
 	cargo xtask tidy
-
-## Ratios of the fast kernels to their slow twins.
-bench:
-	cargo bench --package corten-cpu
 
 docs:
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps

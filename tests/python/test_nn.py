@@ -282,13 +282,6 @@ class Utilities(unittest.TestCase):
             result = stateless.functional_call(net, given, (torch.ones(1, 2),))
         self.assertEqual(result.tolist(), [[2.0]])
 
-    def test_sequences(self):
-        rnn = nn.utils.rnn
-        packed = rnn.pack_sequence([torch.arange(2.0), torch.arange(3.0)], enforce_sorted=False)
-        self.assertEqual(packed.batch_sizes.tolist(), [2, 2, 1])
-        padded, lengths = rnn.pad_packed_sequence(packed, batch_first=True)
-        self.assertEqual((padded.tolist(), lengths.tolist()), ([[0, 1, 0], [0, 1, 2]], [2, 3]))
-
 
 class Recurrence(unittest.TestCase):
     def test_packed_equals_padded(self):
