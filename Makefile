@@ -21,10 +21,9 @@ test-rust:
 test-python: $(VENV)/installed
 	$(PY) -m unittest discover --start-directory tests/python --quiet
 
-## Formatting and the project's own rules.
+## Formatting.
 lint:
 	cargo fmt --all --check
-	cargo xtask tidy
 
 docs:
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps
