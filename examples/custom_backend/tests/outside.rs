@@ -1,0 +1,72 @@
+//! The device and the operator in use.
+
+use corten::core::{Device, DeviceType};
+use corten::prelude::*;
+use custom_backend::{blocks_in_use, bytes_in_use, cube, register_device, register_operator};
+
+const DEVICE: Device = Device { device_type: DeviceType::PrivateUse1, index: 0 };
+
+fn on_device(values: &[f32]) -> Result<Tensor> {
+    let host = Tensor::from_slice(values, &[values.len() as i64])?;
+    corten::ops::op::to_device(&host, DEVICE, host.dtype(), false, false, None)
+}
+
+#[test]
+fn the_device_computes_in_its_own_memory() -> Result<()> {
+    register_device()?;
+    let before = (bytes_in_use(), blocks_in_use());
+    let a = on_device(&[1.0, 2.0, 3.0])?;
+    let b = on_device(&[10.0, 20.0, 30.0])?;
+    let sum = (&a + &b)?;
+    assert_eq!(sum.device(), DEVICE);
+    assert_eq!(blocks_in_use(), before.1 + 3);
+    assert_eq!(bytes_in_use(), before.0 + 36);
+    assert_eq!(sum.to_vec::<f32>()?, [11.0, 22.0, 33.0]);
+    drop((a, b, sum));
+    assert_eq!((bytes_in_use(), blocks_in_use()), before);
+    Ok(())
+}
+
+#[test]
+fn other_operators_fall_back_to_the_host() -> Result<()> {
+    register_device()?;
+    let row = corten::ops::op::view(&on_device(&[1.0, 2.0])?, &[1, 2])?;
+    let column = corten::ops::op::view(&on_device(&[3.0, 4.0])?, &[2, 1])?;
+    let product = corten::ops::op::mm(&row, &column)?;
+    assert_eq!(product.device(), DEVICE);
+    assert_eq!(product.to_vec::<f32>()?, [11.0]);
+    Ok(())
+}
+
+#[test]
+fn the_operator_has_a_derivative() -> Result<()> {
+    register_operator()?;
+    let x = Tensor::from_slice(&[1.0f32, 2.0, -1.0], &[3])?;
+    assert_eq!(cube(&x)?.to_vec::<f32>()?, [1.0, 8.0, -1.0]);
+    x.requires_grad_(true)?;
+    cube(&x)?.sum()?.backward()?;
+    let grad = x.grad().map(|grad| grad.to_vec::<f32>()).transpose()?;
+    assert_eq!(grad, Some(vec![3.0, 12.0, 3.0]));
+    Ok(())
+}
+
+#[test]
+fn an_operator_without_a_derivative_does_not_lose_gradients() -> Result<()> {
+    let library = corten::ops::Library::new("outside_plain");
+    library.define("twice(Tensor self) -> Tensor")?;
+    library
+        .implement("twice", corten::ops::Target::CompositeExplicitAutograd, |_call, stack| {
+            let input: &Tensor = stack[0].get()?;
+            let result = (input + input)?;
+            stack.replace(result);
+            Ok(())
+        })?
+        .keep();
+    let x = Tensor::from_slice(&[1.0f32], &[1])?;
+    x.requires_grad_(true)?;
+    let mut stack: corten::ops::Stack = std::iter::once((&x).into()).collect();
+    let error = corten::ops::call("outside_plain::twice", &mut stack);
+    let message = error.err().map(|error| error.message().to_owned()).unwrap_or_default();
+    assert_eq!(message, "derivative for outside_plain::twice is not implemented");
+    Ok(())
+}
