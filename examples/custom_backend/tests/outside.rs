@@ -1,5 +1,7 @@
 //! The device and the operator in use.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 use corten::core::{Device, DeviceType};
 use corten::prelude::*;
 use custom_backend::{blocks_in_use, bytes_in_use, cube, register_device, register_operator};

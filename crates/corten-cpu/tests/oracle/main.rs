@@ -2,6 +2,13 @@
 //! strides, offsets, aliasing, errors. The files are made by `tests/goldens/make/oracle_*.py`,
 //! which also says how a call is written.
 
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
 mod close;
 mod getitem;
 mod print;

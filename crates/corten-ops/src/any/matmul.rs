@@ -39,7 +39,11 @@ pub fn addr(
     if !beta.to_bool() {
         // Only the strides of `self` count.
         let never = op::scalar_tensor(false.into(), Some(DType::Bool), None, None, None)?;
-        return op::where_self(&never, &op::to_dtype(&expanded, dtype, false, false, None)?, &product);
+        return op::where_self(
+            &never,
+            &op::to_dtype(&expanded, dtype, false, false, None)?,
+            &product,
+        );
     }
     op::add_tensor(&op::mul_scalar(&expanded, beta)?, &product, Scalar::Int(1))
 }
