@@ -30,7 +30,7 @@ fn sum_with(iter: &mut TensorIterator, skip_nan: bool) -> Result<()> {
     }
     clear(iter)?;
     let half = matches!(to, DType::Float16 | DType::BFloat16);
-    if half && iter.num_reduce_dims() > 1 {
+    if to == DType::Complex32 || (half && iter.num_reduce_dims() > 1) {
         return sum_half(iter, skip_nan);
     }
     let known = if to == from {
@@ -48,11 +48,13 @@ fn sum_with(iter: &mut TensorIterator, skip_nan: bool) -> Result<()> {
     if known { Ok(()) } else { Err(not_implemented_for("sum_cpu", to)) }
 }
 
-/// Sums of 16-bit numbers over several dimensions keep their partial results in `f32`.
+/// Sums of 16-bit numbers over several dimensions keep their partial results in `f32`, those of
+/// pairs of them always.
 fn sum_half(iter: &mut TensorIterator, skip_nan: bool) -> Result<()> {
     // The output is held by one walk at a time.
     iter.finish()?;
-    let single = |tensor: &Tensor| op::to_dtype(tensor, DType::Float32, false, false, None);
+    let wide = iter.dtype(0).opmath();
+    let single = |tensor: &Tensor| op::to_dtype(tensor, wide, false, false, None);
     let (input, output) = (single(iter.input(0))?, single(iter.tensor(0))?);
     let config = TensorIteratorConfig::reduction().add_output(Some(&output));
     let mut wide = config.add_input(&input).build()?;
