@@ -1,9 +1,8 @@
 //! Reductions.
 
 use crate::cascade;
-use crate::folds::{
-    All, Any, Arg, Extremum, IntSum, MinMax, Norm, NormOrder, Order, Product, Select, Variance,
-};
+use crate::folds::{All, Any, Arg, Extremum, IntSum, MinMax, Order, Product, Select};
+use crate::moments::{Norm, NormOrder, Variance};
 use crate::reduce_loops::{fold, for_each_output_row};
 use corten_core::{
     Complex, DType, Element, Result, Scalar, bf16, bug, can_cast, ensure, f16, not_implemented_for,
