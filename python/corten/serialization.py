@@ -361,7 +361,14 @@ def _unpickle(file, weights_only, persistent_load, options):
 def _load_zip(file, map_location, weights_only, options):
     import zipfile
 
-    with zipfile.ZipFile(file) as archive:
+    try:
+        archive = zipfile.ZipFile(file)
+    except zipfile.BadZipFile as error:
+        raise RuntimeError(
+            "PytorchStreamReader failed reading zip archive: failed finding central directory "
+            f"({error})"
+        ) from None
+    with archive:
         names = set(archive.namelist())
         pickles = [name for name in names if name.split("/", 1)[-1] == "data.pkl"]
         if not pickles:
