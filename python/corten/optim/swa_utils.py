@@ -9,7 +9,7 @@ from copy import deepcopy
 import corten
 from corten.nn import Module
 
-from .lr_scheduler import LRScheduler, _spread
+from .lr_scheduler.base import LRScheduler, spread
 
 __all__ = [
     "AveragedModel", "SWALR", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn",
@@ -142,7 +142,7 @@ class SWALR(LRScheduler):
     """Anneals each group's rate to ``swa_lr`` and keeps it there."""
 
     def __init__(self, optimizer, swa_lr, anneal_epochs=10, anneal_strategy="cos", last_epoch=-1):
-        for group, lr in zip(optimizer.param_groups, _spread("swa_lr", swa_lr, optimizer)):
+        for group, lr in zip(optimizer.param_groups, spread("swa_lr", swa_lr, optimizer)):
             group["swa_lr"] = lr
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(
