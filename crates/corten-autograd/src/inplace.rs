@@ -77,7 +77,7 @@ pub fn rebase_history(written: &Tensor, node: Arc<Node>, nr: u32) -> Result<()> 
 }
 
 /// In-place operators that change the geometry of a view and no data. The history of the base stays
-/// as it is; the view is another view of it.
+/// as it is; that of the view goes on from where it was.
 const GEOMETRY_ONLY: [&str; 9] = [
     "TBackward0",
     "TransposeBackward0",
@@ -97,8 +97,7 @@ fn rebase_through_view(
     node: Arc<Node>,
 ) -> Result<()> {
     if GEOMETRY_ONLY.contains(&node.name().as_ref()) {
-        view::current_grad_fn(written, meta, view)?;
-        return Ok(());
+        return graph::set_gradient_edge(written, node, 0);
     }
     let base = view.base();
     let had_history = graph::requires_grad(written);

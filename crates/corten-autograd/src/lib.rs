@@ -13,7 +13,14 @@ pub mod engine;
 pub mod formulas;
 pub mod function;
 pub mod functional;
-#[allow(missing_docs, clippy::all, unreachable_pub, unused)]
+#[allow(
+    missing_docs,
+    clippy::all,
+    clippy::too_many_lines,
+    unreachable_pub,
+    unused,
+    nonstandard_style
+)]
 mod generated {
     include!(concat!(env!("OUT_DIR"), "/generated.rs"));
 }

@@ -1,5 +1,7 @@
 //! Wrappers that no rule of the generator covers: copies, detaching, resizing.
 
+#![allow(non_snake_case, reason = "the functions are named as the overloads they wrap")]
+
 use crate::backward::{Backward, Gradients};
 use crate::graph;
 use crate::node::NodeDef;

@@ -1,5 +1,7 @@
 //! The engine: order, requested inputs, accumulation, errors, threads.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use common::*;

@@ -1,5 +1,7 @@
 //! Saved tensors: versions, freed graphs, hooks.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use common::*;
@@ -108,7 +110,9 @@ fn in_place_writes_save_the_original() {
     op::log_(&y).unwrap();
     op::exp_(&y).unwrap();
     sum(&y).backward().unwrap();
-    assert_eq!((grad(&x), grad(&w)), (vec![5.0], vec![3.0]));
+    // exp(log(x * w)) is x * w but for rounding.
+    let close = |found: Vec<f32>, expected: f32| (found[0] - expected).abs() < 1e-5;
+    assert!(close(grad(&x), 5.0) && close(grad(&w), 3.0));
 }
 
 #[test]

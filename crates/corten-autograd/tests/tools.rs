@@ -1,5 +1,7 @@
 //! What is built on the engine: checkpoints, products with Jacobians, anomaly detection.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use common::*;

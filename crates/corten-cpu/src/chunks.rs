@@ -9,7 +9,7 @@ use std::ops::Range;
 ///
 /// # Errors
 /// The first error of `body`.
-pub fn for_each_chunk<A: Send>(
+pub(crate) fn for_each_chunk<A: Send>(
     out: &mut [A],
     len: usize,
     grain: usize,
@@ -28,7 +28,7 @@ pub fn for_each_chunk<A: Send>(
 ///
 /// # Errors
 /// The first error of `body`.
-pub fn for_each_chunk2<A: Send, B: Send>(
+pub(crate) fn for_each_chunk2<A: Send, B: Send>(
     first: (&mut [A], usize),
     second: (&mut [B], usize),
     grain: usize,
@@ -47,7 +47,7 @@ pub fn for_each_chunk2<A: Send, B: Send>(
 ///
 /// # Errors
 /// The first error of `body`.
-pub fn for_each_chunk3<A: Send, B: Send, C: Send>(
+pub(crate) fn for_each_chunk3<A: Send, B: Send, C: Send>(
     first: (&mut [A], usize),
     second: (&mut [B], usize),
     third: (&mut [C], usize),
@@ -69,7 +69,7 @@ pub fn for_each_chunk3<A: Send, B: Send, C: Send>(
 ///
 /// # Errors
 /// The first error of `body`.
-pub fn for_each_run<A: Send>(
+pub(crate) fn for_each_run<A: Send>(
     out: &mut [A],
     len: usize,
     grain: usize,
@@ -88,7 +88,7 @@ pub fn for_each_run<A: Send>(
 ///
 /// # Errors
 /// The first error of `body`.
-pub fn for_each_column_block<A: Send>(
+pub(crate) fn for_each_column_block<A: Send>(
     out: &mut [A],
     [batches, rows, cols]: [usize; 3],
     width: usize,
@@ -114,7 +114,7 @@ pub fn for_each_column_block<A: Send>(
 ///
 /// # Errors
 /// The first error of `body`.
-pub fn for_each_row_block2<A: Send, B: Send>(
+pub(crate) fn for_each_row_block2<A: Send, B: Send>(
     first: (&mut [A], usize),
     second: (&mut [B], usize),
     [batches, rows, height]: [usize; 3],
@@ -137,7 +137,7 @@ pub fn for_each_row_block2<A: Send, B: Send>(
 }
 
 /// Some columns of a matrix that one thread fills.
-pub struct ColumnBlock<'a, A> {
+pub(crate) struct ColumnBlock<'a, A> {
     out: &'a Chunks<A>,
     first: usize,
     rows: usize,
@@ -147,7 +147,7 @@ pub struct ColumnBlock<'a, A> {
 
 impl<A> ColumnBlock<'_, A> {
     /// The block's part of a row.
-    pub fn row(&mut self, row: usize) -> &mut [A] {
+    pub(crate) fn row(&mut self, row: usize) -> &mut [A] {
         assert!(row < self.rows);
         let start = self.first + row * self.cols;
         // SAFETY: the columns belong to this block only, and the borrow of the block keeps a second
@@ -157,7 +157,7 @@ impl<A> ColumnBlock<'_, A> {
 }
 
 /// The grain for chunks of which each costs about `work` elements.
-pub fn grain_of(work: usize) -> usize {
+pub(crate) fn grain_of(work: usize) -> usize {
     (corten_ops::parallel::GRAIN as usize).div_ceil(work.max(1))
 }
 

@@ -65,6 +65,7 @@ pub trait Expr:
     }
     /// Neither infinite nor NaN.
     #[inline(always)]
+    #[allow(clippy::eq_op, reason = "the difference is NaN for infinities and NaN")]
     fn is_finite(self) -> Self::Mask {
         (self - self).eq(Self::lit(0.0))
     }

@@ -19,7 +19,15 @@ mod stage;
 mod strided;
 pub mod vec;
 
-#[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, unreachable_pub, unused)]
+#[allow(
+    missing_docs,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    clippy::too_many_lines,
+    unreachable_pub,
+    unused,
+    nonstandard_style
+)]
 mod generated {
     include!(concat!(env!("OUT_DIR"), "/generated.rs"));
 }

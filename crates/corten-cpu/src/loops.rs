@@ -263,8 +263,8 @@ unsafe fn lane_loop<L: Lanes, S: Sink<L>>(
     // SAFETY: every operand has at least one element.
     let first = |k: usize| L::splat(unsafe { from[k].from.cast::<L::Elem>().read() });
     let mut x = [[first(0); CHUNK]; 3];
-    for k in 1..S::ARITY {
-        x[k] = [first(k); CHUNK];
+    for (k, chunk) in x.iter_mut().enumerate().take(S::ARITY).skip(1) {
+        *chunk = [first(k); CHUNK];
     }
     for start in (0..n).step_by(CHUNK) {
         let length = CHUNK.min(n - start);

@@ -10,7 +10,7 @@ use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 const LANES: usize = 16;
 
 /// A number that rows are computed in.
-pub trait Wide:
+pub(crate) trait Wide:
     Element
     + Float<Wide = Self>
     + Default
@@ -38,10 +38,6 @@ pub trait Wide:
     fn exp(self) -> Self;
     /// Natural logarithm.
     fn ln(self) -> Self;
-    /// Square root.
-    fn sqrt(self) -> Self;
-    /// Absolute value.
-    fn abs(self) -> Self;
     /// Whether this is NaN.
     fn is_nan(self) -> bool;
 
@@ -123,7 +119,7 @@ const MOMENTS_BLOCK: usize = 1024;
 
 /// The first two moments of some numbers.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Moments {
+pub(crate) struct Moments {
     /// How many there are.
     pub count: f64,
     /// Their mean.
@@ -134,7 +130,7 @@ pub struct Moments {
 
 impl Moments {
     /// Takes in the moments of other numbers (Chan's rule).
-    pub fn merge(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         let count = self.count + other.count;
         if other.count == 0.0 {
             return;
@@ -146,7 +142,7 @@ impl Moments {
     }
 
     /// The biased variance; NaN of nothing.
-    pub fn variance(&self) -> f64 {
+    pub(crate) fn variance(&self) -> f64 {
         self.squares / self.count
     }
 }
@@ -223,14 +219,6 @@ macro_rules! wide {
                 $t::ln(self)
             }
             #[inline(always)]
-            fn sqrt(self) -> Self {
-                $t::sqrt(self)
-            }
-            #[inline(always)]
-            fn abs(self) -> Self {
-                $t::abs(self)
-            }
-            #[inline(always)]
             fn is_nan(self) -> bool {
                 $t::is_nan(self)
             }
@@ -261,7 +249,7 @@ wide!(f32);
 wide!(f64);
 
 /// A floating-point element type and the type it is computed in.
-pub trait Float: Element {
+pub(crate) trait Float: Element {
     /// `f32` for the half precisions, else the type itself.
     type Wide: Wide;
 

@@ -56,6 +56,8 @@ pub(crate) struct Stage {
     operands: [Operand; MOST],
     /// Elements that every buffer has room for.
     capacity: usize,
+    /// Rows of the output may share elements: each is written before the next is read.
+    one_by_one: bool,
 }
 
 /// A part of the walk: rows of one length.
@@ -80,7 +82,8 @@ impl Stage {
                 _ => None,
             };
         }
-        Self { kernel, scalars, operands, capacity: BUFFER / widest }
+        let one_by_one = iter.overlaps_itself(0);
+        Self { kernel, scalars, operands, capacity: BUFFER / widest, one_by_one }
     }
 
     /// Runs the kernel over `n1` rows of `n0` elements.
@@ -123,8 +126,10 @@ impl Stage {
         let mut buffers =
             Buffers { operands: std::array::from_fn(|_| Buffer::new()), raw: Buffer::new() };
         let length = n0.min(self.capacity);
-        let rows =
-            if n0 > length { 1 } else { (self.capacity / length.max(1)).clamp(1, n1.max(1)) };
+        let rows = match self.one_by_one || n0 > length {
+            true => 1,
+            false => (self.capacity / length.max(1)).clamp(1, n1.max(1)),
+        };
         for row in (0..n1).step_by(rows) {
             for start in (0..n0).step_by(length.max(1)) {
                 let part = Part { length: length.min(n0 - start), rows: rows.min(n1 - row) };

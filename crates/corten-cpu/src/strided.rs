@@ -41,7 +41,7 @@ pub(crate) unsafe fn scatter(size: usize, from: *const u8, rows: Rows, n0: usize
     unsafe { copy_rows(size, dense, rows, n0, n1) }
 }
 
-/// Copies `n1` rows of `n0` elements.
+/// Copies `n1` rows of `n0` elements, one after the other, also where source and target overlap.
 ///
 /// # Safety
 /// The rows of `from` must be readable and those of `to` writable for that many elements of
@@ -54,7 +54,9 @@ pub(crate) unsafe fn copy_rows(size: usize, from: Rows, to: Rows, n0: usize, n1:
         // SAFETY: the caller's.
         unsafe {
             match size {
-                _ if dense => std::ptr::copy_nonoverlapping(source, target, n0 * size),
+                _ if dense && source.addr().abs_diff(target.addr()) >= n0 * size => {
+                    std::ptr::copy_nonoverlapping(source, target, n0 * size);
+                }
                 1 => copy_row::<u8>(source, from.inner, target, to.inner, n0),
                 2 => copy_row::<u16>(source, from.inner, target, to.inner, n0),
                 4 => copy_row::<u32>(source, from.inner, target, to.inner, n0),

@@ -1,7 +1,9 @@
 //! Loops over random shapes, strides and dtypes against loops that are too simple to be wrong.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 use corten_core::{
-    Access, AccessSet, Complex, DType, Element, Result, Scalar, TensorOptions, cast, match_dtype,
+    Access, AccessSet, Complex, DType, Result, Scalar, TensorOptions, cast, match_dtype,
 };
 use corten_ops::{Tensor, op};
 use proptest::prelude::*;

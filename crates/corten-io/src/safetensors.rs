@@ -216,7 +216,7 @@ impl Opened {
         let offset = view.data().as_ptr().addr() - self.bytes.addr();
         let empty = op::empty_memory_format(&[0], Some(dtype), None, None, None, None)?;
         let strides = corten_core::geometry::contiguous_strides(&sizes)?;
-        if offset % dtype.itemsize() == 0 {
+        if offset.is_multiple_of(dtype.itemsize()) {
             let at = (offset / dtype.itemsize()) as i64;
             return op::set__source_storage_storage_offset(
                 &empty,

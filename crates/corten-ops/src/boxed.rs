@@ -381,7 +381,7 @@ returns_tuple!(A B C D E F; F E D C B A);
 ///
 /// # Errors
 /// `Type` when the count differs.
-pub fn check_argument_count(operator: &str, given: usize, expected: usize) -> Result<()> {
+pub(crate) fn check_argument_count(operator: &str, given: usize, expected: usize) -> Result<()> {
     if given != expected {
         bail!(Type, "{operator}() expected {expected} arguments on the stack, but got {given}");
     }

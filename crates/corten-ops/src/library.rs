@@ -119,8 +119,8 @@ fn leak(text: &str) -> &'static str {
 }
 
 fn kind_of(schema: &Schema) -> OpKind {
-    let written = schema.arguments.iter().filter(|argument| argument.is_written());
-    match written.last() {
+    let mut written = schema.arguments.iter().filter(|argument| argument.is_written());
+    match written.next_back() {
         Some(argument) if argument.kwarg_only => OpKind::Out,
         Some(_) => OpKind::Inplace,
         None if schema.arguments.iter().any(|argument| argument.is_aliased()) => OpKind::View,

@@ -8,11 +8,14 @@ use std::sync::OnceLock;
 /// Below this many elements a second thread costs more than it saves.
 pub const GRAIN: i64 = 32_768;
 
+/// Work on one part of a range.
+pub type Body<'a> = dyn Fn(Range<i64>) -> Result<()> + Sync + 'a;
+
 /// What a thread pool offers.
 pub struct Pool {
     /// Runs the body over disjoint parts of the range, each at least `grain` long, and returns the
     /// first error. The calling thread takes part.
-    pub run: fn(Range<i64>, i64, &(dyn Fn(Range<i64>) -> Result<()> + Sync)) -> Result<()>,
+    pub run: fn(Range<i64>, i64, &Body<'_>) -> Result<()>,
     /// The number of threads a range is split over at most.
     pub num_threads: fn() -> usize,
     /// Changes that number; 0 is refused by the caller.

@@ -1,5 +1,7 @@
 //! The strides of allocated outputs are those of PyTorch, on thousands of random calls.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 use corten_core::{Device, TensorBase, TensorOptions};
 use corten_ops::Tensor;
 use corten_ops::iter::TensorIteratorConfig;

@@ -1,7 +1,6 @@
 //! The device and the operator in use.
 
-use corten::core::ErrorKind;
-use corten::core::{Device, DeviceType};
+use corten::core::{Device, DeviceType, ErrorKind};
 use corten::prelude::*;
 use custom_backend::{blocks_in_use, bytes_in_use, cube, register_device, register_operator};
 use std::sync::{Mutex, MutexGuard, PoisonError};

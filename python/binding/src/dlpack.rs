@@ -373,10 +373,10 @@ unsafe fn adopt(described: &DlTensor, foreign: Foreign) -> Py<Tensor> {
     };
     let rank = described.ndim as usize;
     let list = |pointer: *mut i64| -> Dims {
-        // SAFETY: both arrays have `ndim` entries.
         if rank == 0 {
             Dims::new()
         } else {
+            // SAFETY: both arrays have `ndim` entries.
             unsafe { std::slice::from_raw_parts(pointer, rank) }.into()
         }
     };

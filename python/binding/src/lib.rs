@@ -4,6 +4,7 @@
 //! registry ([`functions`]), arguments are matched by tables ([`args`]), and everything else is one
 //! file per concern. See Note [Why not PyO3's object types] in `py/mod.rs`.
 #![allow(missing_docs, reason = "the only public item is the module's entry point")]
+#![allow(non_snake_case, reason = "Python looks for this name")]
 
 mod args;
 mod autograd;

@@ -116,6 +116,7 @@ fn disabled_impl(_module: &Obj, args: Args<'_>) -> Py<Obj> {
 }
 
 /// The functions of the module.
+#[allow(clippy::too_many_lines, reason = "a table")]
 pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     vec![
         method!("_disabled_torch_function_impl", disabled_impl),

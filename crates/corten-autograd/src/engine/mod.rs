@@ -62,7 +62,7 @@ struct Current {
 pub fn execute(mut request: Request<'_>) -> Result<Vec<Tensor>> {
     validate_outputs(&request.roots, &mut request.grads, "")?;
     let depth = DEPTH.get();
-    if depth > 0 && depth % MAX_DEPTH == 0 {
+    if depth > 0 && depth.is_multiple_of(MAX_DEPTH) {
         return execute_elsewhere(request, depth);
     }
     execute_at(request, depth)

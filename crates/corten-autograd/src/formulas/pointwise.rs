@@ -161,6 +161,14 @@ pub fn div_mode_other_backward(
     (-grad)? * ((self_ / other)? / other)?.conj()?
 }
 
+/// `-grad · ⌊x / o⌋`.
+///
+/// # Errors
+/// Those of the operators.
+pub fn remainder_other_backward(grad: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (-grad)? * op::div_tensor_mode(self_, other, Some("floor"))?
+}
+
 /// `number / (x² + o²)`, zero at the origin.
 ///
 /// # Errors

@@ -252,7 +252,8 @@ pub fn var_backward(
     let correction = correction.map_or(1.0, |correction| correction.to_f64());
     let factor = 2.0 / (count(&sizes, &dims) as f64 - correction);
     let deviation = match sizes.is_empty() {
-        true => (self_ - self_)?,
+        // Zero, or NaN where the element has no distance to itself.
+        true => (self_ - self_.detach()?)?,
         false => (self_ - op::mean_dim(self_, Some(&dims), true, None)?)?,
     };
     (restore(grad, &sizes, &dims, keepdim)? * factor)? * deviation

@@ -111,8 +111,9 @@ pub fn logcumsumexp_backward(
     }
     let magnitude = grad.abs()?.log()?;
     let part = |mask: Tensor| {
-        // The logarithm of zero: these terms take no part.
-        let none = Scalar::Float(f64::NEG_INFINITY);
+        // In place of the logarithm of zero: these terms take no part. It is finite, so that its
+        // distance to other terms has a derivative.
+        let none = Scalar::Float(magnitude.dtype().lowest());
         let chosen = op::masked_fill_scalar(&magnitude, &mask.logical_not()?, none)?;
         (reversed(&(chosen - result)?)? + self_)?.exp()
     };

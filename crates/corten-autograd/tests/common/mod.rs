@@ -5,14 +5,14 @@ use corten_autograd::Autograd;
 use corten_core::{DType, Reader, Result, TensorBase, TensorOptions, Writer};
 use corten_ops::{Tensor, op};
 
-pub fn init() {
+pub(crate) fn init() {
     corten_ops::init();
     corten_cpu::init().expect("kernels");
     corten_autograd::init().expect("autograd");
 }
 
 /// A float32 tensor.
-pub fn tensor(values: &[f32], sizes: &[i64]) -> Tensor {
+pub(crate) fn tensor(values: &[f32], sizes: &[i64]) -> Tensor {
     init();
     let base = TensorBase::empty(sizes, TensorOptions::from(DType::Float32)).unwrap();
     let tensor = Tensor::from(base);
@@ -21,22 +21,22 @@ pub fn tensor(values: &[f32], sizes: &[i64]) -> Tensor {
 }
 
 /// A float32 vector.
-pub fn vector(values: &[f32]) -> Tensor {
+pub(crate) fn vector(values: &[f32]) -> Tensor {
     tensor(values, &[values.len() as i64])
 }
 
 /// A float32 scalar.
-pub fn scalar(value: f32) -> Tensor {
+pub(crate) fn scalar(value: f32) -> Tensor {
     tensor(&[value], &[])
 }
 
 /// A vector of ones that requires a gradient.
-pub fn ones(count: usize) -> Tensor {
+pub(crate) fn ones(count: usize) -> Tensor {
     vector(&vec![1.0; count]).requires_grad_(true).unwrap()
 }
 
 /// The elements in row-major order.
-pub fn list(tensor: &Tensor) -> Vec<f32> {
+pub(crate) fn list(tensor: &Tensor) -> Vec<f32> {
     let plain = corten_autograd::no_grad(|| {
         op::contiguous(&op::detach(tensor).unwrap(), corten_core::MemoryFormat::Contiguous)
     });
@@ -45,11 +45,11 @@ pub fn list(tensor: &Tensor) -> Vec<f32> {
 }
 
 /// The accumulated gradient.
-pub fn grad(tensor: &Tensor) -> Vec<f32> {
+pub(crate) fn grad(tensor: &Tensor) -> Vec<f32> {
     list(&tensor.grad().expect("a gradient"))
 }
 
-pub fn message<T>(result: Result<T>) -> String {
+pub(crate) fn message<T>(result: Result<T>) -> String {
     match result {
         Ok(_) => panic!("an error was expected"),
         Err(error) => error.message().to_owned(),
@@ -57,28 +57,28 @@ pub fn message<T>(result: Result<T>) -> String {
 }
 
 /// A slice of the first dimension.
-pub fn slice(tensor: &Tensor, start: i64, end: i64) -> Tensor {
+pub(crate) fn slice(tensor: &Tensor, start: i64, end: i64) -> Tensor {
     op::slice_tensor(tensor, 0, Some(start), Some(end), 1).unwrap()
 }
 
-pub fn copy(tensor: &Tensor) -> Tensor {
+pub(crate) fn copy(tensor: &Tensor) -> Tensor {
     op::clone(tensor, None).unwrap()
 }
 
-pub fn sum(tensor: &Tensor) -> Tensor {
+pub(crate) fn sum(tensor: &Tensor) -> Tensor {
     op::sum(tensor, None).unwrap()
 }
 
 /// In-place multiplication with a number.
-pub fn scale_(tensor: &Tensor, factor: f64) -> Result<Tensor> {
+pub(crate) fn scale_(tensor: &Tensor, factor: f64) -> Result<Tensor> {
     op::mul__scalar(tensor, factor.into())
 }
 
 /// In-place addition of a number.
-pub fn shift_(tensor: &Tensor, term: f64) -> Result<Tensor> {
+pub(crate) fn shift_(tensor: &Tensor, term: f64) -> Result<Tensor> {
     op::add__scalar(tensor, term.into(), 1_i64.into())
 }
 
-pub fn name(tensor: &Tensor) -> String {
+pub(crate) fn name(tensor: &Tensor) -> String {
     tensor.grad_fn().unwrap().map_or("None".to_owned(), |node| node.name().into_owned())
 }

@@ -6,7 +6,7 @@ use corten_ops::schema::{Argument, BaseType, Type, Value};
 use corten_ops::{AnyOp, IValue, Stack, Tensor, op, registry};
 
 /// A call with its differentiable tensors pulled out.
-pub struct Call {
+pub(crate) struct Call {
     op: &'static dyn AnyOp,
     arguments: Vec<IValue>,
     /// The places of `inputs` in `arguments`: argument and position in its list.
@@ -35,16 +35,16 @@ impl Call {
         call
     }
 
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.op.schema().full_name()
     }
 
-    pub fn inputs(&self) -> &[Tensor] {
+    pub(crate) fn inputs(&self) -> &[Tensor] {
         &self.inputs
     }
 
     /// The same call of the in-place form, if there is one and `self` is differentiable.
-    pub fn inplace(&self) -> Option<Self> {
+    pub(crate) fn inplace(&self) -> Option<Self> {
         let schema = self.op.schema();
         let overload = match schema.overload.as_str() {
             "" => String::new(),
@@ -57,7 +57,7 @@ impl Call {
     }
 
     /// Calls the operator with other differentiable tensors; returns the tensors of the result.
-    pub fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+    pub(crate) fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         let mut arguments = self.arguments.clone();
         for (&(i, nr), input) in self.places.iter().zip(inputs) {
             match (&mut arguments[i], nr) {
@@ -77,13 +77,13 @@ impl Call {
 }
 
 /// Makes arguments of one dtype.
-pub struct Sampler {
+pub(crate) struct Sampler {
     dtype: DType,
     made: std::cell::Cell<usize>,
 }
 
 impl Sampler {
-    pub fn new(dtype: DType) -> Self {
+    pub(crate) fn new(dtype: DType) -> Self {
         Self { dtype, made: std::cell::Cell::new(0) }
     }
 
@@ -112,7 +112,7 @@ impl Sampler {
         op::detach(&tensor)?.requires_grad_(true)
     }
 
-    pub fn from_schema(&self, op: &'static dyn AnyOp) -> Result<Call> {
+    pub(crate) fn by_schema(&self, op: &'static dyn AnyOp) -> Result<Call> {
         let arguments = op.schema().arguments.iter().map(|argument| self.argument(argument));
         Ok(Call::new(op, arguments.collect::<Result<_>>()?))
     }
@@ -186,7 +186,7 @@ impl Sampler {
     /// `i=0,2` integers, `i2x2=0,1,1,0` with a shape, `b=1,0,1` a mask, `l(f2,f3)` a list,
     /// `o(_,i=0)` a list with gaps, `[1,2]` integers, `"sum"` a string, `true`, `3`, `0.5`, `_`
     /// nothing, `name:…` an argument by name. `c…` is a tensor without gradient.
-    pub fn from_text(&self, op: &'static dyn AnyOp, text: &str) -> Result<Call> {
+    pub(crate) fn by_text(&self, op: &'static dyn AnyOp, text: &str) -> Result<Call> {
         let declared = &op.schema().arguments;
         let mut given: Vec<Option<IValue>> = declared.iter().map(|_| None).collect();
         for (i, word) in text.split_whitespace().enumerate() {

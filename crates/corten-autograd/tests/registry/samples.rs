@@ -1,8 +1,8 @@
 //! Arguments for operators that the schema alone does not determine; the language is that of
-//! `Sampler::from_text`.
+//! `Sampler::by_text`.
 
 /// Operators that are not checked, and why.
-pub const UNCHECKED: &[(&str, &str)] = &[
+pub(crate) const UNCHECKED: &[(&str, &str)] = &[
     ("bernoulli", "random"),
     ("bernoulli.p", "random"),
     ("native_dropout", "random"),
@@ -19,7 +19,7 @@ pub const UNCHECKED: &[(&str, &str)] = &[
 ];
 
 /// Operators that are for real numbers only, although their kernels take complex ones.
-pub const REAL_ONLY: &[&str] = &[
+pub(crate) const REAL_ONLY: &[&str] = &[
     "huber_loss",
     "huber_loss_backward",
     "mse_loss",
@@ -32,10 +32,10 @@ pub const REAL_ONLY: &[&str] = &[
 ];
 
 /// Operators whose second derivative is not available.
-pub const NO_SECOND: &[&str] = &[];
+pub(crate) const NO_SECOND: &[&str] = &[];
 
 /// Operator and arguments; an operator may occur several times.
-pub const SAMPLES: &[(&str, &str)] = &[
+pub(crate) const SAMPLES: &[(&str, &str)] = &[
     ("index.Tensor", "f3x4 o(i=0,2,0)"),
     ("index.Tensor", "f3x4 o(_;i=1,1)"),
     ("index.Tensor", "f2x3 o(b2x3=1,0,1,0,1,0)"),

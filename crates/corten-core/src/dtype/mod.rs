@@ -199,6 +199,16 @@ impl DType {
         }
     }
 
+    /// The least finite number of a floating or complex dtype's real part.
+    pub const fn lowest(self) -> f64 {
+        match self.to_real() {
+            Self::Float64 => f64::MIN,
+            Self::Float16 => -65504.0,
+            Self::BFloat16 => -3.389_531_389_251_535_5e38,
+            _ => f32::MIN as f64,
+        }
+    }
+
     /// Looks a dtype up by either of its names: `"float32"` or `"float"`.
     pub fn from_name(name: &str) -> Option<Self> {
         let mut all = Self::ALL.iter().copied();

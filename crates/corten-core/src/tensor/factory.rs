@@ -39,7 +39,8 @@ impl TensorBase {
         check_ranks(sizes, strides)?;
         check_not_negative(sizes)?;
         ensure!(
-            strides.iter().all(|&stride| stride >= 0) || sizes.contains(&0),
+            sizes.iter().zip(strides).all(|(&size, &stride)| stride >= 0 || size == 1)
+                || sizes.contains(&0),
             Runtime,
             "Storage size calculation overflowed with sizes={sizes:?} and strides={strides:?}"
         );

@@ -6,7 +6,7 @@ use corten_core::{Complex, Element, Scalar, bf16, cast, f16};
 use gemm_common::Parallelism;
 
 /// An element type that matrices can be made of.
-pub trait MatElement: Element {
+pub(crate) trait MatElement: Element {
     /// `c = beta * c + alpha * a @ b` on this thread. The shapes fit and no dimension is 0.
     fn product(c: MatMut<'_, Self>, a: Mat<'_, Self>, b: Mat<'_, Self>, factors: Factors);
 

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// A matrix that is read. Strides count elements and may be zero or negative.
 #[derive(Clone, Copy)]
-pub struct Mat<'a, T> {
+pub(crate) struct Mat<'a, T> {
     pub(super) data: *const T,
     pub(super) rows: usize,
     pub(super) cols: usize,
@@ -18,7 +18,7 @@ pub struct Mat<'a, T> {
 }
 
 /// A matrix that is written. No two of its elements share memory.
-pub struct MatMut<'a, T> {
+pub(crate) struct MatMut<'a, T> {
     pub(super) data: *mut T,
     pub(super) rows: usize,
     pub(super) cols: usize,
@@ -41,7 +41,7 @@ impl<'a, T> Mat<'a, T> {
     ///
     /// # Errors
     /// `Internal` when an element would lie outside the slice.
-    pub fn strided(data: &'a [T], shape: [usize; 2], strides: [usize; 2]) -> Result<Self> {
+    pub(crate) fn strided(data: &'a [T], shape: [usize; 2], strides: [usize; 2]) -> Result<Self> {
         if span(shape, strides) > data.len() {
             bug!("a {shape:?} matrix with strides {strides:?} in {} elements", data.len());
         }
@@ -60,13 +60,13 @@ impl<'a, T> Mat<'a, T> {
     ///
     /// # Errors
     /// `Internal` when the slice is too short.
-    pub fn row_major(data: &'a [T], rows: usize, cols: usize) -> Result<Self> {
+    pub(crate) fn row_major(data: &'a [T], rows: usize, cols: usize) -> Result<Self> {
         Self::strided(data, [rows, cols], [cols, 1])
     }
 
     /// The transpose.
     #[must_use]
-    pub fn t(self) -> Self {
+    pub(crate) fn t(self) -> Self {
         Self {
             rows: self.cols,
             cols: self.rows,
@@ -77,19 +77,19 @@ impl<'a, T> Mat<'a, T> {
     }
 
     /// The number of rows and of columns.
-    pub fn shape(&self) -> [usize; 2] {
+    pub(crate) fn shape(&self) -> [usize; 2] {
         [self.rows, self.cols]
     }
 
     /// Some of the rows. The range must lie within the matrix.
-    pub fn rows(self, range: Range<usize>) -> Self {
+    pub(crate) fn rows(self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.rows);
         let data = self.data.wrapping_offset(range.start as isize * self.row_stride);
         Self { data, rows: range.len(), ..self }
     }
 
     /// Some of the columns. The range must lie within the matrix.
-    pub fn cols(self, range: Range<usize>) -> Self {
+    pub(crate) fn cols(self, range: Range<usize>) -> Self {
         self.t().rows(range).t()
     }
 
@@ -107,7 +107,7 @@ impl<'a, T> Mat<'a, T> {
 
     /// The element at a place.
     #[inline]
-    pub fn get(&self, row: usize, col: usize) -> T
+    pub(crate) fn get(&self, row: usize, col: usize) -> T
     where
         T: Copy,
     {
@@ -116,7 +116,7 @@ impl<'a, T> Mat<'a, T> {
     }
 
     /// Row `row` as a slice, if its elements lie side by side.
-    pub fn row_slice(&self, row: usize) -> Option<&'a [T]> {
+    pub(crate) fn row_slice(&self, row: usize) -> Option<&'a [T]> {
         assert!(row < self.rows);
         if self.col_stride != 1 && self.cols > 1 {
             return None;
@@ -132,7 +132,11 @@ impl<'a, T> MatMut<'a, T> {
     ///
     /// # Errors
     /// `Internal` when an element would lie outside the slice or two would share memory.
-    pub fn strided(data: &'a mut [T], shape: [usize; 2], strides: [usize; 2]) -> Result<Self> {
+    pub(crate) fn strided(
+        data: &'a mut [T],
+        shape: [usize; 2],
+        strides: [usize; 2],
+    ) -> Result<Self> {
         if span(shape, strides) > data.len() || overlaps(shape, strides) {
             bug!("a {shape:?} matrix with strides {strides:?} in {} elements", data.len());
         }
@@ -150,30 +154,18 @@ impl<'a, T> MatMut<'a, T> {
     ///
     /// # Errors
     /// `Internal` when the slice is too short.
-    pub fn row_major(data: &'a mut [T], rows: usize, cols: usize) -> Result<Self> {
+    pub(crate) fn row_major(data: &'a mut [T], rows: usize, cols: usize) -> Result<Self> {
         Self::strided(data, [rows, cols], [cols, 1])
     }
 
-    /// The transpose.
-    #[must_use]
-    pub fn t(self) -> Self {
-        Self {
-            rows: self.cols,
-            cols: self.rows,
-            row_stride: self.col_stride,
-            col_stride: self.row_stride,
-            ..self
-        }
-    }
-
     /// Some of the rows. The range must lie within the matrix.
-    pub fn row_range(&mut self, range: Range<usize>) -> MatMut<'_, T> {
+    pub(crate) fn row_range(&mut self, range: Range<usize>) -> MatMut<'_, T> {
         // SAFETY: the part borrows the whole matrix.
         unsafe { self.part(range, 0..self.cols) }
     }
 
     /// Sets every element of a row.
-    pub fn fill_row(&mut self, row: usize, value: T)
+    pub(crate) fn fill_row(&mut self, row: usize, value: T)
     where
         T: Copy,
     {
@@ -251,14 +243,14 @@ impl<'a, T> MatricesMut<'a, T> {
 }
 
 /// A batch of matrices of one shape, read from a tensor.
-pub struct Batch<'a, T> {
+pub(crate) struct Batch<'a, T> {
     first: Mat<'a, T>,
     count: usize,
     stride: isize,
 }
 
 /// Matrices of one shape in two batch dimensions, read from a tensor of rank 4.
-pub struct Heads<'a, T> {
+pub(crate) struct Heads<'a, T> {
     first: Mat<'a, T>,
     counts: [usize; 2],
     strides: [isize; 2],
@@ -269,7 +261,7 @@ impl<'a, T: Element> Heads<'a, T> {
     ///
     /// # Errors
     /// Those of the access set; `Internal` for another rank.
-    pub fn of(access: &'a AccessSet<'_>, index: usize, tensor: &Tensor) -> Result<Self> {
+    pub(crate) fn of(access: &'a AccessSet<'_>, index: usize, tensor: &Tensor) -> Result<Self> {
         let (sizes, strides) = (tensor.sizes(), tensor.strides());
         if sizes.len() != 4 {
             bug!("a batch of heads of rank {}", sizes.len());
@@ -288,19 +280,19 @@ impl<'a, T: Element> Heads<'a, T> {
     }
 
     /// The matrix of a place; a batch dimension of one stands for all.
-    pub fn get(&self, place: [usize; 2]) -> Mat<'a, T> {
+    pub(crate) fn get(&self, place: [usize; 2]) -> Mat<'a, T> {
         let mut offset = 0;
-        for axis in 0..2 {
-            let index = if self.counts[axis] == 1 { 0 } else { place[axis] };
-            assert!(index < self.counts[axis]);
-            offset += index as isize * self.strides[axis];
+        for ((&count, &stride), place) in self.counts.iter().zip(&self.strides).zip(place) {
+            let index = if count == 1 { 0 } else { place };
+            assert!(index < count);
+            offset += index as isize * stride;
         }
         Mat { data: self.first.data.wrapping_offset(offset), ..self.first }
     }
 }
 
 /// A batch of matrices of one shape that is written.
-pub struct BatchMut<'a, T> {
+pub(crate) struct BatchMut<'a, T> {
     first: MatMut<'a, T>,
     count: usize,
     stride: isize,
@@ -315,7 +307,7 @@ impl<'a, T: Element> Batch<'a, T> {
     ///
     /// # Errors
     /// Those of the access set.
-    pub fn of(access: &'a AccessSet<'_>, index: usize, tensor: &Tensor) -> Result<Self> {
+    pub(crate) fn of(access: &'a AccessSet<'_>, index: usize, tensor: &Tensor) -> Result<Self> {
         let (sizes, strides) = three_dimensions(tensor);
         let first = Mat {
             data: access.read_ptr::<T>(index)?,
@@ -330,12 +322,12 @@ impl<'a, T: Element> Batch<'a, T> {
     }
 
     /// The number of matrices.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.count
     }
 
     /// Matrix `index`; the only one stands for all.
-    pub fn get(&self, index: usize) -> Mat<'a, T> {
+    pub(crate) fn get(&self, index: usize) -> Mat<'a, T> {
         let index = if self.count == 1 { 0 } else { index };
         assert!(index < self.count);
         Mat { data: self.first.data.wrapping_offset(index as isize * self.stride), ..self.first }
@@ -348,7 +340,7 @@ impl<'a, T: Element> BatchMut<'a, T> {
     ///
     /// # Errors
     /// Those of the access set.
-    pub fn of(access: &'a AccessSet<'_>, index: usize, tensor: &Tensor) -> Result<Self> {
+    pub(crate) fn of(access: &'a AccessSet<'_>, index: usize, tensor: &Tensor) -> Result<Self> {
         let (sizes, strides) = three_dimensions(tensor);
         let first = MatMut {
             data: access.write_ptr::<T>(index)?,
@@ -362,17 +354,17 @@ impl<'a, T: Element> BatchMut<'a, T> {
     }
 
     /// The number of matrices.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.count
     }
 
     /// The shape of each matrix.
-    pub fn shape(&self) -> [usize; 2] {
+    pub(crate) fn shape(&self) -> [usize; 2] {
         [self.first.rows, self.first.cols]
     }
 
     /// The only or first matrix.
-    pub fn into_first(self) -> MatMut<'a, T> {
+    pub(crate) fn into_first(self) -> MatMut<'a, T> {
         self.first
     }
 

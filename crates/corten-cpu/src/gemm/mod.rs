@@ -6,9 +6,9 @@
 mod engine;
 mod matrix;
 
-pub use engine::MatElement;
+pub(crate) use engine::MatElement;
 use matrix::MatricesMut;
-pub use matrix::{Batch, BatchMut, Heads, Mat, MatMut};
+pub(crate) use matrix::{Batch, BatchMut, Heads, Mat, MatMut};
 
 use corten_core::{Result, Scalar, ensure};
 use corten_ops::parallel::{in_parallel_region, num_threads, parallel_for};
@@ -22,7 +22,7 @@ const PART_ALIGNMENT: usize = 16;
 
 /// The factors of `c = beta * c + alpha * a @ b`. A `beta` of zero ignores what `c` holds.
 #[derive(Clone, Copy, Debug)]
-pub struct Factors {
+pub(crate) struct Factors {
     /// The factor of the product.
     pub alpha: Scalar,
     /// The factor of what is there.
@@ -31,16 +31,16 @@ pub struct Factors {
 
 impl Factors {
     /// The plain product.
-    pub const PRODUCT: Self = Self { alpha: Scalar::Int(1), beta: Scalar::Int(0) };
+    pub(crate) const PRODUCT: Self = Self { alpha: Scalar::Int(1), beta: Scalar::Int(0) };
     /// The product added to what is there.
-    pub const ADD: Self = Self { alpha: Scalar::Int(1), beta: Scalar::Int(1) };
+    pub(crate) const ADD: Self = Self { alpha: Scalar::Int(1), beta: Scalar::Int(1) };
 }
 
 /// `c = beta * c + alpha * a @ b`, on several threads where it pays.
 ///
 /// # Errors
 /// `Runtime` when the shapes do not fit.
-pub fn gemm<T: MatElement>(
+pub(crate) fn gemm<T: MatElement>(
     c: MatMut<'_, T>,
     a: Mat<'_, T>,
     b: Mat<'_, T>,
@@ -73,7 +73,7 @@ pub fn gemm<T: MatElement>(
 ///
 /// # Errors
 /// `Runtime` when the shapes do not fit.
-pub fn batched<T: MatElement>(
+pub(crate) fn batched<T: MatElement>(
     c: BatchMut<'_, T>,
     a: &Batch<'_, T>,
     b: &Batch<'_, T>,
@@ -107,7 +107,7 @@ pub fn batched<T: MatElement>(
 ///
 /// # Errors
 /// The first error of `body`; `Internal` when the slice is too short or the matrices overlap.
-pub fn for_each_block<T: Send>(
+pub(crate) fn for_each_block<T: Send>(
     data: &mut [T],
     count: usize,
     shape: [usize; 2],
@@ -128,21 +128,6 @@ pub fn for_each_block<T: Send>(
             body(matrix, columns, part)
         })
     })
-}
-
-/// One product on this thread, for callers that are parallel themselves.
-///
-/// # Errors
-/// `Runtime` when the shapes do not fit.
-pub fn gemm_serial<T: MatElement>(
-    c: MatMut<'_, T>,
-    a: Mat<'_, T>,
-    b: Mat<'_, T>,
-    factors: Factors,
-) -> Result<()> {
-    check_shapes([c.rows, c.cols], a.shape(), b.shape())?;
-    serial(c, a, b, factors);
-    Ok(())
 }
 
 /// Shapes are known to fit.

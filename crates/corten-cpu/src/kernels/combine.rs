@@ -72,7 +72,7 @@ impl Plan {
         }
         let mut types = ResultTypeState::default();
         for tensor in tensors {
-            types.push_tensor(tensor.dtype(), tensor.dim(), tensor.is_wrapped_number());
+            types.push_tensor(tensor.dtype(), tensor.dim(), tensor.is_wrapped_number())?;
         }
         let dtype = types.finish()?;
         let first = tensors.iter().position(|tensor| !is_skipped(tensor));

@@ -2,7 +2,7 @@
 
 use super::support::{contiguous, empty, expect_dtype};
 use crate::lines::Lines;
-use crate::rows::{Float, Wide, match_float};
+use crate::rows::{Wide, match_float};
 use corten_core::geometry::wrap_dim;
 use corten_core::{Access, AccessSet, DType, Result, ensure};
 use corten_ops::Tensor;

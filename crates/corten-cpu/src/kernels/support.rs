@@ -80,7 +80,7 @@ pub(crate) trait Summed: Element {
     fn add(sum: &mut Self::Sum, value: Self);
     /// The element nearest to a sum.
     fn of(sum: Self::Sum) -> Self;
-    /// The element nearest to a sum divided by a count.
+    /// The element nearest to a sum times the reciprocal of a count, which for integers is 0 or 1.
     fn share(sum: Self::Sum, count: usize) -> Self;
 }
 
@@ -100,7 +100,7 @@ macro_rules! summed {
             }
             #[inline(always)]
             fn share(sum: $sum, count: usize) -> Self {
-                cast(sum / cast::<i64, $sum>(count as i64))
+                cast(sum * cast::<f64, $sum>(1.0 / count as f64))
             }
         }
     )*};

@@ -1,7 +1,7 @@
 //! Images as matrices of sliding blocks, and back.
 
 use super::conv::geometry::Geometry;
-use super::support::{Summed, contiguous, empty, nth};
+use super::support::{Summed, contiguous, empty};
 use crate::chunks::{for_each_chunk, grain_of};
 use corten_core::{Access, AccessSet, Result, bf16, cast, ensure, f16};
 use corten_ops::Tensor;
@@ -44,16 +44,14 @@ pub fn im2col(
         blocks.iter().all(|&count| count >= 1),
         Runtime,
         "Given input with spatial size ({height}, {width}), kernel_size=({}, {}), dilation=({}, \
-         {}), padding=({}, {}), stride=({}, {}), calculated shape of the array of sliding blocks \
-         as ({}, {}), but its components must be at least one.",
+         {}), padding=({}, {}), calculated shape of the array of sliding blocks as ({}, {}), but \
+         its components must be at least one.",
         numbers.kernel[0],
         numbers.kernel[1],
         numbers.dilation[0],
         numbers.dilation[1],
         numbers.padding[0],
         numbers.padding[1],
-        numbers.stride[0],
-        numbers.stride[1],
         blocks[0],
         blocks[1]
     );
@@ -153,12 +151,12 @@ impl Numbers {
     fn of(kernel: &[i64], dilation: &[i64], padding: &[i64], stride: &[i64]) -> Result<Self> {
         let pair = |list: &[i64], name: &str| {
             ensure!(
-                list.len() == 1 || list.len() == 2,
+                list.len() == 2,
                 Runtime,
                 "It is expected {name} equals to 2, but got size {}",
                 list.len()
             );
-            Ok([nth(list, 0), nth(list, 1)])
+            Ok([list[0], list[1]])
         };
         let numbers = Self {
             kernel: pair(kernel, "kernel_size")?,

@@ -12,9 +12,9 @@ const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 const LOG2_E_LOW: f64 = 2.035_527_374_093_103_3e-17;
 /// 1/ln 10, what it lacks once rounded, and log10 2 in two parts.
 const LOG10_E: f64 = consts::LOG10_E;
-const LOG10_E_LOW: f64 = 1.098_319_650_216_765_1e-17;
+const LOG10_E_LOW: f64 = 1.098_319_650_216_765e-17;
 const LOG10_2_HIGH: f64 = 3.010_299_956_636_117_7e-1;
-const LOG10_2_LOW: f64 = 3.694_239_077_158_930_8e-13;
+const LOG10_2_LOW: f64 = 3.694_239_077_158_931e-13;
 
 /// e^r - 1 of the reduced argument, and the power of two: e^x = (1 + first) 2^second.
 #[inline(always)]

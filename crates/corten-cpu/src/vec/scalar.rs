@@ -259,6 +259,7 @@ macro_rules! truth_operators {
         impl $trait for Truth {
             type Output = Self;
             #[inline(always)]
+            #[allow(clippy::suspicious_arithmetic_impl, reason = "bits are added without carry")]
             fn $method(self, other: Self) -> Self {
                 Truth(self.0 $op other.0)
             }

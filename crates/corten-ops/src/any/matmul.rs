@@ -37,7 +37,13 @@ pub fn addr(
     }
     let product = op::to_dtype(&op::mul_scalar(&product, alpha)?, dtype, false, false, None)?;
     if !beta.to_bool() {
-        return Ok(product);
+        // Only the strides of `self` count.
+        let never = op::scalar_tensor(false.into(), Some(DType::Bool), None, None, None)?;
+        return op::where_self(
+            &never,
+            &op::to_dtype(&expanded, dtype, false, false, None)?,
+            &product,
+        );
     }
     op::add_tensor(&op::mul_scalar(&expanded, beta)?, &product, Scalar::Int(1))
 }

@@ -11,7 +11,7 @@ use corten_core::{Dims, Result, Scalar, ensure};
 pub fn constant_pad_nd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
     let rank = self_.dim();
     ensure!(
-        pad.len() % 2 == 0,
+        pad.len().is_multiple_of(2),
         Runtime,
         "Length of pad must be even but instead it equals {}",
         pad.len()

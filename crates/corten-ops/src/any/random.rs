@@ -132,7 +132,7 @@ pub fn randperm_generator(
     check_representable(n, dtype)?;
     let mut order: Vec<i64> = (0..n).collect();
     let default = corten_core::default_cpu_generator();
-    let mut rng = generator.unwrap_or(&default).lock();
+    let mut rng = generator.unwrap_or(default).lock();
     for i in 0..n.saturating_sub(1) {
         let offset = i64::from(rng.random()) % (n - i);
         order.swap(i as usize, (i + offset) as usize);

@@ -309,6 +309,13 @@ fn multiply(a: &Tensor, b: &Tensor, summed: &[usize]) -> Result<Tensor> {
     if inner.is_empty() {
         return op::mul_tensor(&a, &b);
     }
+    // The product comes out in the order of the result where the right operand's labels are first.
+    if let (Some(first), Some(last)) = (left.first(), right.last())
+        && last < first
+    {
+        std::mem::swap(&mut a, &mut b);
+        std::mem::swap(&mut left, &mut right);
+    }
     let rank = a.dim();
     let rest: Vec<i64> = (0..rank as i64)
         .filter(|d| ![&shared, &left, &right, &inner].iter().any(|group| group.contains(d)))

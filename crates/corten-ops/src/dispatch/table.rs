@@ -327,7 +327,7 @@ impl<F: Copy + Send + Sync + 'static> AnyOp for TypedOp<F> {
     fn call_boxed(&'static self, stack: &mut Stack) -> Result<()> {
         let mut keys = KeySet::EMPTY;
         for value in stack.iter() {
-            value.for_each_tensor(&mut |tensor| keys = keys | tensor.key_set());
+            value.for_each_tensor(&mut |tensor| keys |= tensor.key_set());
         }
         let keys = self.def.factory_keys(self.schema(), keys, stack);
         self.call_boxed_at(tls::effective(keys), stack)

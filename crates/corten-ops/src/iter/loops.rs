@@ -87,6 +87,8 @@ impl TensorIterator {
         let walk = Walk::of(self);
         let count = self.operands.len();
         let pointers = Addresses(self.pointers()?);
+        let independent = self.numel <= grain || self.parts_are_independent();
+        let grain = if independent { grain } else { self.numel };
         parallel::parallel_for(0..self.numel, grain, |range| {
             let mut position = range.start;
             walk.run(pointers.get(), range, &mut |pointers, strides, n0, n1| {
@@ -106,7 +108,8 @@ impl TensorIterator {
         }
         let pointers = self.pointers()?;
         let walk = Walk::of(self);
-        if self.numel <= grain || parallel::num_threads() == 1 {
+        let serial = self.numel <= grain || parallel::num_threads() == 1;
+        if serial || !self.parts_are_independent() {
             return walk.run(&pointers, 0..self.numel, &mut |p, s, n0, n1| body(p, s, n0, n1));
         }
         let shared = Addresses(pointers);

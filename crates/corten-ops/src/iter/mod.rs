@@ -8,6 +8,7 @@
 //! Strides are signed throughout: nothing here assumes that they are not negative.
 
 mod config;
+mod independence;
 mod layout;
 mod loops;
 mod reduce;
@@ -246,6 +247,11 @@ impl TensorIterator {
     pub fn pointers(&mut self) -> Result<SmallVec<[*mut u8; 4]>> {
         self.acquire()?;
         Ok(self.operands.iter().map(Operand::pointer).collect())
+    }
+
+    /// The address of operand `i`'s first element, without access to it.
+    pub(crate) fn address(&self, i: usize) -> *mut u8 {
+        self.operands[i].pointer()
     }
 
     /// The address of operand `i`'s first element; see [`pointers`](Self::pointers).

@@ -123,13 +123,13 @@ impl<'a> Body<'a> {
         let mut shown = plain;
         let mut gaps = vec![false; tensor.dim()];
         let edge = options.edgeitems as i64;
-        for dim in 0..tensor.dim() {
+        for (dim, gap) in gaps.iter_mut().enumerate() {
             let size = shown.sizes()[dim];
             if summarise && size > 2 * edge {
                 let first = op::narrow(&shown, dim as i64, 0, edge)?;
                 let last = op::narrow(&shown, dim as i64, size - edge, edge)?;
                 shown = op::cat(&[first, last], dim as i64)?;
-                gaps[dim] = true;
+                *gap = true;
             }
         }
         let sizes = shown.sizes().iter().map(|size| *size as usize).collect();

@@ -190,7 +190,8 @@ fn tensor_list(
     }
     for index in 0..object.sequence_len() {
         let item = object.sequence_item(index)?;
-        if !is_tensor_like(&item, overloaded) && !(nullable && item.is_none()) {
+        let fits = is_tensor_like(&item, overloaded) || (nullable && item.is_none());
+        if !fits {
             return Err(type_error(format!(
                 "expected Tensor as element {index} in argument {argument}, but got {}",
                 item.type_name()

@@ -137,25 +137,11 @@ fn try_signature<'a>(
         if object.is_none() && param.nullable {
             bound.slots.push(std::ptr::null_mut());
         } else {
-            let verdict = check(param, object, index, &mut bound.overloaded)?;
-            let collect = collects && position == 0 && !by_keyword;
-            match verdict {
-                Verdict::Accepted if !(collect && given > 1) => bound.slots.push(object.as_ptr()),
-                _ if collect && matches!(varargs_ints(args.positional), Verdict::Accepted) => {
-                    bound.slots.push(std::ptr::null_mut());
-                    bound.varargs = Some(args.positional);
-                    position = given;
-                    continue;
-                }
-                Verdict::Accepted => {
-                    return Err(misfit(raise, || mismatch::too_many(signature, given)));
-                }
-                refused => {
-                    let place = if by_keyword { None } else { Some(position) };
-                    return Err(misfit(raise, || {
-                        mismatch::wrong_type(signature, param, place, object, &refused)
-                    }));
-                }
+            let place = if by_keyword { None } else { Some(position) };
+            bind_one(&mut bound, index, object, place, args, raise)?;
+            if index == 0 && bound.varargs.is_some() {
+                position = given;
+                continue;
             }
         }
         if by_keyword {
@@ -168,6 +154,37 @@ fn try_signature<'a>(
         return Err(misfit(raise, || mismatch::extra_keywords(signature, args)));
     }
     Ok(bound)
+}
+
+/// Binds one object to one parameter; where the parameter collects all positional integers, all of
+/// them. `place` is the object's position, nothing for a keyword.
+fn bind_one<'a>(
+    bound: &mut Bound<'a>,
+    index: usize,
+    object: &Obj,
+    place: Option<usize>,
+    args: Args<'a>,
+    raise: bool,
+) -> Result<(), Misfit> {
+    let (signature, given) = (bound.signature, args.positional.len());
+    let param = &signature.params[index];
+    let verdict = check(param, object, index, &mut bound.overloaded)?;
+    let collects = signature.max_positional == 1 && signature.params[0].kind == Kind::IntList;
+    let collect = collects && place == Some(0);
+    match verdict {
+        Verdict::Accepted if !(collect && given > 1) => bound.slots.push(object.as_ptr()),
+        _ if collect && matches!(varargs_ints(args.positional), Verdict::Accepted) => {
+            bound.slots.push(std::ptr::null_mut());
+            bound.varargs = Some(args.positional);
+        }
+        Verdict::Accepted => return Err(misfit(raise, || mismatch::too_many(signature, given))),
+        refused => {
+            return Err(misfit(raise, || {
+                mismatch::wrong_type(signature, param, place, object, &refused)
+            }));
+        }
+    }
+    Ok(())
 }
 
 fn misfit(raise: bool, error: impl FnOnce() -> Raised) -> Misfit {

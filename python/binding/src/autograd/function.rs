@@ -56,6 +56,7 @@ impl Class for Context {
         &TYPE
     }
 
+    #[allow(clippy::too_many_lines, reason = "a table")]
     fn describe(builder: TypeBuilder) -> TypeBuilder {
         builder
             .flags(ffi::Py_TPFLAGS_BASETYPE)

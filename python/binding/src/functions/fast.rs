@@ -125,15 +125,15 @@ roads! {
     binary:
         "add" |x, y| op::add_tensor(x, y, ONE), |x, n| op::add_scalar(x, n, ONE);
         "sub" |x, y| op::sub_tensor(x, y, ONE), |x, n| op::sub_scalar(x, n, ONE);
-        "mul" |x, y| op::mul_tensor(x, y), |x, n| op::mul_scalar(x, n);
-        "div" |x, y| op::div_tensor(x, y), |x, n| op::div_scalar(x, n);
+        "mul" op::mul_tensor, op::mul_scalar;
+        "div" op::div_tensor, op::div_scalar;
         "add_" |x, y| op::add__tensor(x, y, ONE), |x, n| op::add__scalar(x, n, ONE);
         "sub_" |x, y| op::sub__tensor(x, y, ONE), |x, n| op::sub__scalar(x, n, ONE);
-        "mul_" |x, y| op::mul__tensor(x, y), |x, n| op::mul__scalar(x, n);
-        "div_" |x, y| op::div__tensor(x, y), |x, n| op::div__scalar(x, n);
-        "eq" |x, y| op::eq_tensor(x, y), |x, n| op::eq_scalar(x, n);
-        "lt" |x, y| op::lt_tensor(x, y), |x, n| op::lt_scalar(x, n);
-        "gt" |x, y| op::gt_tensor(x, y), |x, n| op::gt_scalar(x, n);
+        "mul_" op::mul__tensor, op::mul__scalar;
+        "div_" op::div__tensor, op::div__scalar;
+        "eq" op::eq_tensor, op::eq_scalar;
+        "lt" op::lt_tensor, op::lt_scalar;
+        "gt" op::gt_tensor, op::gt_scalar;
 }
 
 /// Products, shapes and plain reductions.

@@ -174,12 +174,12 @@ fn canonical_order(made: &[(Signature, Overload)]) -> Vec<usize> {
     let mut next = 0;
     while next < sorted.len() {
         let done = sorted[next];
-        for at in 0..order.len() {
-            if blocked[at].is_empty() {
+        for (at, blocked) in blocked.iter_mut().enumerate() {
+            if blocked.is_empty() {
                 continue;
             }
-            blocked[at].retain(|&other| other != done);
-            if blocked[at].is_empty() {
+            blocked.retain(|&other| other != done);
+            if blocked.is_empty() {
                 sorted.push(at);
             }
         }

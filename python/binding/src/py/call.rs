@@ -350,8 +350,8 @@ macro_rules! slot {
     }};
     (truth $function:expr) => {{
         unsafe extern "C" fn raw(a: *mut $crate::py::ffi::PyObject) -> std::ffi::c_int {
-            // SAFETY: CPython passes a live object.
             $crate::py::call::guard(|| -> $crate::py::Py<bool> {
+                // SAFETY: CPython passes a live object.
                 $function(unsafe { $crate::py::Obj::peek(&a) })
             })
         }
@@ -359,8 +359,8 @@ macro_rules! slot {
     }};
     (length $function:expr) => {{
         unsafe extern "C" fn raw(a: *mut $crate::py::ffi::PyObject) -> $crate::py::ffi::Py_ssize_t {
-            // SAFETY: CPython passes a live object.
             $crate::py::call::guard(|| -> $crate::py::Py<usize> {
+                // SAFETY: CPython passes a live object.
                 $function(unsafe { $crate::py::Obj::peek(&a) })
             })
         }
@@ -383,8 +383,8 @@ macro_rules! slot {
             a: *mut $crate::py::ffi::PyObject,
             b: *mut $crate::py::ffi::PyObject,
         ) -> std::ffi::c_int {
-            // SAFETY: CPython passes live objects.
             $crate::py::call::guard(|| -> $crate::py::Py<bool> {
+                // SAFETY: CPython passes live objects.
                 unsafe { $function($crate::py::Obj::peek(&a), $crate::py::Obj::peek(&b)) }
             })
         }

@@ -51,7 +51,7 @@ impl Obj {
     ///
     /// # Safety
     /// `*ptr` is non-null and stays alive as long as the result is used.
-    pub(crate) unsafe fn peek<'a>(ptr: &'a *mut ffi::PyObject) -> &'a Self {
+    pub(crate) unsafe fn peek(ptr: &*mut ffi::PyObject) -> &Self {
         // SAFETY: `Obj` is a transparent non-null pointer.
         unsafe { &*std::ptr::from_ref(ptr).cast::<Self>() }
     }

@@ -142,7 +142,7 @@ fn contains(object: &Obj, element: &Obj) -> Py<bool> {
             element.type_obj().display()
         )));
     }
-    let equal = call_method("eq", object, &[element.clone()])?;
+    let equal = call_method("eq", object, std::slice::from_ref(element))?;
     let any = call_method("any", &equal, &[])?;
     any.is_true()
 }

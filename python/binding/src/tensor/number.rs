@@ -123,13 +123,13 @@ macro_rules! inplace {
                         detach_if(is_long_stream($t.numel()), || $number)
                     }
                     (_, Operand::Other) => {
-                        return call_method($method, a, &[b.clone()]).or_else(not_implemented);
+                        return call_method($method, a, std::slice::from_ref(b)).or_else(not_implemented);
                     }
                 };
                 result?;
                 return Ok(a.clone());
             }
-            call_method($method, a, &[b.clone()]).or_else(not_implemented)
+            call_method($method, a, std::slice::from_ref(b)).or_else(not_implemented)
         }
     )+};
 }
@@ -227,7 +227,7 @@ fn compare(a: &Obj, b: &Obj, op: c_int) -> Py<Obj> {
 
 #[cold]
 fn compare_with(name: &str, a: &Obj, b: &Obj) -> Py<Obj> {
-    call_method(name, a, &[b.clone()]).or_else(not_implemented)
+    call_method(name, a, std::slice::from_ref(b)).or_else(not_implemented)
 }
 
 /// The operator slots of the class.

@@ -1,7 +1,7 @@
 //! Group normalisation: groups of channels of every sample.
 
 use super::super::support::{contiguous, contiguous_in, defined, empty, expect_dtype};
-use super::{if_asked, parameter_dtype, tensor_of, values_of};
+use super::{Moments, if_asked, parameter_dtype, tensor_of, values_of};
 use crate::chunks::{for_each_chunk, for_each_chunk3, grain_of};
 use crate::rows::{Float, Wide, match_float};
 use corten_core::{Access, AccessSet, MemoryFormat, Result, ensure};
@@ -58,7 +58,7 @@ fn forward<T: Float>(
     weight: &Option<Vec<T::Wide>>,
     bias: &Option<Vec<T::Wide>>,
     eps: f64,
-) -> Result<(Vec<T::Wide>, Vec<T::Wide>)> {
+) -> Result<Moments<T>> {
     let groups = shape.samples * shape.groups;
     let (mut means, mut rstds) = (vec![T::Wide::ZERO; groups], vec![T::Wide::ZERO; groups]);
     let len = shape.channels_per_group() * shape.plane;

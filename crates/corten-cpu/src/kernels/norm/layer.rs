@@ -1,7 +1,7 @@
 //! Layer normalisation: every row by its own mean and variance.
 
 use super::super::support::{contiguous, defined, empty, expect_dtype};
-use super::{if_asked, parameter_dtype, tensor_of, values_of};
+use super::{Moments, if_asked, parameter_dtype, tensor_of, values_of};
 use crate::chunks::{for_each_chunk, for_each_chunk2, for_each_chunk3, grain_of};
 use crate::rows::{Float, Wide, match_float};
 use corten_core::{Access, AccessSet, Dims, Result, ensure};
@@ -55,7 +55,7 @@ fn forward<T: Float>(
     weight: &Option<Vec<T::Wide>>,
     bias: &Option<Vec<T::Wide>>,
     eps: f64,
-) -> Result<(Vec<T::Wide>, Vec<T::Wide>)> {
+) -> Result<Moments<T>> {
     if len == 0 {
         return Ok((vec![T::Wide::ZERO; rows], vec![T::Wide::of(f64::NAN); rows]));
     }

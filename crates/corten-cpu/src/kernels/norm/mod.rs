@@ -9,9 +9,12 @@ pub use group::{native_group_norm, native_group_norm_backward};
 pub use layer::{native_layer_norm, native_layer_norm_backward};
 
 use super::support::{contiguous, defined, empty_as};
-use crate::rows::{Wide, match_float};
+use crate::rows::{Float, Wide, match_float};
 use corten_core::{Access, AccessSet, DType, Result, ensure};
 use corten_ops::Tensor;
+
+/// Means and reciprocal standard deviations.
+type Moments<T> = (Vec<<T as Float>::Wide>, Vec<<T as Float>::Wide>);
 
 /// The dtype of statistics and parameter gradients: that of the parameters, which may be `f32`
 /// beside half precision inputs, else that of the input.

@@ -227,8 +227,6 @@ fn as_batch(tensor: &Tensor) -> Result<Tensor> {
 
 /// Everything about a pooling but its elements.
 struct Shape {
-    /// 1 for an unbatched input.
-    batch: usize,
     channels: usize,
     /// Depth, height and width; images have a depth of one position.
     axes: [Axis; 3],
@@ -259,13 +257,7 @@ impl Shape {
         }
         let axes = <[Axis; 3]>::try_from(axes)
             .unwrap_or_else(|_| [0, 1, 2].map(|_| window::adaptive_axis(1, 1)));
-        Self {
-            batch: if leading.len() == 2 { leading[0] as usize } else { 1 },
-            channels: leading[leading.len() - 1] as usize,
-            axes,
-            output,
-            format,
-        }
+        Self { channels: leading[leading.len() - 1] as usize, axes, output, format }
     }
 
     /// The same pooling with a contiguous output.

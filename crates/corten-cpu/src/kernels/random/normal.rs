@@ -96,7 +96,7 @@ impl BlockFill for f32 {
 fn in_blocks<T>(data: &mut [T], transform: impl Fn(&mut [T]), mut uniform: impl FnMut() -> T) {
     data.iter_mut().for_each(|slot| *slot = uniform());
     data.chunks_exact_mut(BLOCK).for_each(&transform);
-    if data.len() % BLOCK != 0 {
+    if !data.len().is_multiple_of(BLOCK) {
         let tail = data.len() - BLOCK;
         data[tail..].iter_mut().for_each(|slot| *slot = uniform());
         transform(&mut data[tail..]);
@@ -158,7 +158,7 @@ fn ln(x: f32) -> f32 {
         -1.666_805_8e-1,
         2.000_071_5e-1,
         -2.499_999_4e-1,
-        3.333_333_1e-1,
+        0.333_333_3,
     ];
     let bits = x.to_bits();
     let mut exponent = ((bits >> 23) as i32 - 127 + 1) as f32;

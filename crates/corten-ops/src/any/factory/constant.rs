@@ -5,8 +5,8 @@ use super::{filled, fresh};
 use crate::iter::{resize_output, write_elements};
 use crate::{Tensor, op};
 use corten_core::{
-    DType, Device, Layout, MemoryFormat, Result, Scalar, TensorBase, Writer, default_complex_dtype,
-    default_dtype, ensure, match_dtype,
+    DType, Device, Layout, MemoryFormat, Result, Scalar, default_complex_dtype, default_dtype,
+    ensure, match_dtype,
 };
 
 /// Zeros in this shape.

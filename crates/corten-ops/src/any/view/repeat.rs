@@ -116,13 +116,13 @@ pub fn rot90(self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
     );
     ensure!(rank >= 2, Runtime, "expected total dims >= 2, but got total dims = {rank}");
     let (a, b) = (dims[0], dims[1]);
+    geometry::wrap_dim(a, rank as usize)?;
+    geometry::wrap_dim(b, rank as usize)?;
     ensure!(
         a != b && (a - b).abs() != rank,
         Runtime,
         "expected rotation dims to be different, but got dim0 = {a} and dim1 = {b}"
     );
-    geometry::wrap_dim(a, rank as usize)?;
-    geometry::wrap_dim(b, rank as usize)?;
     match k.rem_euclid(4) {
         1 => transpose_(&flip(self_, &[b])?, a, b),
         2 => flip(self_, dims),

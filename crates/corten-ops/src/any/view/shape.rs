@@ -66,7 +66,8 @@ pub fn expand(self_: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
                 "The expanded size of the tensor ({wanted}) isn't allowed in a leading, \
                  non-existing dimension {dim}"
             );
-            let inner = if dim + 1 < size.len() { sizes[dim + 1] * strides[dim + 1] } else { 1 };
+            // All strides over a rank-0 tensor are 0, also those of size 1.
+            let inner = if dim + 1 < size.len() { sizes[dim + 1] * strides[dim + 1] } else { 0 };
             strides[dim] = if wanted == 1 { inner } else { 0 };
             continue;
         }
