@@ -2,10 +2,12 @@
 PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
+# `make bench` compares with PyTorch where this Python has it.
+PYTHON_WITH_TORCH ?= $(PY)
 RUST_SOURCES := $(shell find crates python/binding ops -name '*.rs' -o -name '*.toml' | grep -v target)
 PY_SOURCES   := $(shell find python/corten -name '*.py') pyproject.toml
 
-.PHONY: demo test test-python lint docs wheel clean
+.PHONY: demo test test-python bench lint docs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/installed
@@ -17,6 +19,11 @@ test: test-python
 
 test-python: $(VENV)/installed
 	PYTHONPATH=python $(PY) -m unittest discover --start-directory tests/python
+
+## Times Corten beside PyTorch, and its kernels beside naive ones.
+bench: $(VENV)/installed
+	PYTHONPATH=python $(PYTHON_WITH_TORCH) benches/suite.py
+	cargo bench --package corten-lab
 
 ## Formatting.
 lint:
