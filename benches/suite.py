@@ -211,12 +211,16 @@ def measure(modules, shared, case, options):
 
 
 def run_group(modules, name, options):
-    """Prints a line per case and the mean ratio; returns the ratios."""
+    """Prints a line per case and the mean ratio; returns the ratios. A case that raises is shown."""
     shared, cases = GROUPS[name]
     print(f"\n{name:32}" + "".join(f"{module.__name__:>12} µs" for module in modules))
     ratios = []
     for case in cases:
-        medians = measure(modules, shared, case, options)
+        try:
+            medians = measure(modules, shared, case, options)
+        except Exception as error:
+            print(f"  {case[0]:30}{type(error).__name__}: {error}")
+            continue
         line = f"  {case[0]:30}" + "".join(f"{median * 1e6:15.2f}" for median in medians)
         if len(medians) == 2:
             ratios.append(medians[1] / medians[0])
