@@ -15,7 +15,7 @@ from corten import _C
 _FUNCTIONAL = frozenset((
     "align_tensors", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes",
     "broadcast_tensors", "cartesian_prod", "cdist", "chain_matmul", "einsum", "istft", "lu",
-    "meshgrid", "norm", "split", "stft", "tensordot", "unique", "unique_consecutive",
+    "meshgrid", "nonzero", "norm", "split", "stft", "tensordot", "unique", "unique_consecutive",
     "unravel_index",
 ))
 

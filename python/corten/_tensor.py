@@ -287,7 +287,7 @@ def _from_functional(name):
     return _attach(method)
 
 
-for _name in ("norm", "stft", "istft", "unique", "unique_consecutive", "lu"):
+for _name in ("nonzero", "norm", "stft", "istft", "unique", "unique_consecutive", "lu"):
     _from_functional(_name)
 del _name
 

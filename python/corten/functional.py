@@ -49,6 +49,15 @@ def broadcast_shapes(*shapes):
     return _C.Size(result)
 
 
+def nonzero(input, *, out=None, as_tuple=False):
+    """The places of the elements that are not zero: one row each, or one tensor per dimension."""
+    if not as_tuple:
+        return _ops.nonzero(input) if out is None else _ops.nonzero(input, out=out)
+    if out is not None:
+        raise TypeError("nonzero does not support the out kwarg when as_tuple is True")
+    return tuple(input.nonzero_numpy())
+
+
 def split(tensor, split_size_or_sections, dim=0):
     """The tensor in pieces along a dimension: of one size, or of the given sizes."""
     return tensor.split(split_size_or_sections, dim)
@@ -271,5 +280,5 @@ _NEEDS = {
 }
 
 #: What the operators of this build allow.
-__all__ = ["broadcast_shapes", "norm", "chain_matmul", "unravel_index"]
+__all__ = ["broadcast_shapes", "nonzero", "norm", "chain_matmul", "unravel_index"]
 __all__ += [name for name, needed in _NEEDS.items() if hasattr(_ops, needed)]

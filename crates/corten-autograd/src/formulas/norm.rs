@@ -2,6 +2,7 @@
 //!
 //! See Note [Gradients of normalisation].
 
+use crate::formulas::any::zeros_like;
 use corten_core::{DType, Result, Scalar, grad_mode_enabled};
 use corten_ops::{Tensor, op};
 
@@ -97,6 +98,8 @@ pub fn batch_norm_grads(
 pub fn group_norm_grads(
     needs: &[bool],
     grad: &Tensor,
+    grad_mean: &Tensor,
+    grad_rstd: &Tensor,
     input: &Tensor,
     weight: Option<&Tensor>,
     mean: &Tensor,
@@ -108,7 +111,8 @@ pub fn group_norm_grads(
     eps: f64,
 ) -> Result<Vec<Tensor>> {
     let mask = [needs[0], needs[1], needs[2]];
-    if !grad_mode_enabled() {
+    let statistics = grad_mean.defined() || grad_rstd.defined();
+    if !grad_mode_enabled() && grad.defined() && !statistics {
         let (a, b, c) = op::native_group_norm_backward(
             grad, input, mean, rstd, weight, n, c, hxw, group, &mask,
         )?;
@@ -116,16 +120,49 @@ pub fn group_norm_grads(
     }
     // (samples, groups, channels of the group, pixels), normalised over the last two.
     let split = [n, group, c / group, hxw];
-    let (grad4, input4) = (op::reshape(grad, &split)?, op::reshape(input, &split)?);
+    let input4 = op::reshape(input, &split)?;
+    let grad4 = match grad.defined() {
+        true => op::reshape(grad, &split)?,
+        false => zeros_like(&input4)?,
+    };
     let weight4 = weight.map(|weight| op::reshape(weight, &[group, c / group, 1])).transpose()?;
     let spread = Spread::Trailing;
     let weight4 = weight4.as_ref();
-    let out = differentiable(mask, &grad4, &input4, weight4, &[2, 3], &[0, 3], eps, &spread)?;
+    let mut out = differentiable(mask, &grad4, &input4, weight4, &[2, 3], &[0, 3], eps, &spread)?;
+    if mask[0] && statistics {
+        out[0] = (&out[0] + through_statistics(grad_mean, grad_rstd, &input4, eps)?)?;
+    }
     let shaped = |tensor: &Tensor, sizes: &[i64]| match tensor.defined() {
         true => op::reshape(tensor, sizes),
         false => Ok(tensor.clone()),
     };
     Ok(vec![shaped(&out[0], &input.sizes())?, shaped(&out[1], &[c])?, shaped(&out[2], &[c])?])
+}
+
+/// The gradient of an input (samples, groups, channels, pixels) by way of the mean and of the
+/// reciprocal standard deviation: `(grad_mean - grad_rstd · rstd³ · (x - mean)) / count`.
+fn through_statistics(
+    grad_mean: &Tensor,
+    grad_rstd: &Tensor,
+    input: &Tensor,
+    eps: f64,
+) -> Result<Tensor> {
+    let input = wide(input)?;
+    let sizes = input.sizes();
+    let count = (sizes[2] * sizes[3]) as f64;
+    let spread = |grad: &Tensor| op::reshape(&wide(grad)?, &[sizes[0], sizes[1], 1, 1]);
+    let mut total = zeros_like(&input)?;
+    if grad_mean.defined() {
+        total = (total + spread(grad_mean)?)?;
+    }
+    if grad_rstd.defined() {
+        let centred = (&input - mean_over(&input, &[2, 3])?)?;
+        let variance = mean_over(&(&centred * &centred)?, &[2, 3])?;
+        let rstd = op::rsqrt(&op::add_scalar(&variance, Scalar::from(eps), ONE)?)?;
+        let cube = (&(&rstd * &rstd)? * &rstd)?;
+        total = (total - ((spread(grad_rstd)? * cube)? * centred)?)?;
+    }
+    total / count
 }
 
 /// The gradient of a gradient kernel that is called directly: recorded gradients never need it.

@@ -2,9 +2,11 @@
 
 use super::pointwise::{finished, operators};
 use crate::expr::{Expr, Pointwise1, Pointwise2, pointwise1, pointwise2};
-use corten_core::Result;
+use corten_core::{Result, Scalar};
 use corten_ops::meta::Domain;
-use corten_ops::meta::elementwise::{gelu_by_tanh, log_sigmoid_forward as shapes, plan_activation};
+use corten_ops::meta::elementwise::{
+    check_softshrink, gelu_by_tanh, log_sigmoid_forward as shapes, plan_activation,
+};
 use corten_ops::{IterKernel, Tensor};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
 
@@ -38,12 +40,38 @@ operators! {
         let right = E::lit(0.5) * x * (one - tanh * tanh) * slope;
         grad * (left + right)
     };
+    /// x moved towards zero by λ, and zero where it is closer than that.
+    Softshrink: Pointwise1 Float |x; s| {
+        let inner = E::select(x.lt(-s[0]), x + s[0], x * E::lit(0.0));
+        E::select(x.gt(s[0]), x - s[0], inner)
+    };
     /// log σ(x), without overflow on the way.
     LogSigmoid: Pointwise1 Float |x; _s| {
         x.min(E::lit(0.0)) - (-x.abs()).exp().log1p()
     };
     /// 1 - σ(x).
     LogSigmoidBackward: Pointwise2 Float |grad, x; _s| grad / (E::lit(1.0) + x.exp());
+}
+
+fn softshrink_into(self_: &Tensor, lambd: Scalar, out: Option<&Tensor>) -> Result<Tensor> {
+    check_softshrink(self_, lambd)?;
+    finished(plan_activation("softshrink", &[self_], out)?, pointwise1::<Softshrink>, &[lambd])
+}
+
+/// `softshrink`.
+///
+/// # Errors
+/// `Runtime` for a negative λ and one beyond the dtype's range, and those of the plan.
+pub fn softshrink(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
+    softshrink_into(self_, lambd, None)
+}
+
+/// [`softshrink`] into `out`.
+///
+/// # Errors
+/// As for [`softshrink`].
+pub fn softshrink_out(self_: &Tensor, lambd: Scalar, out: &Tensor) -> Result<Tensor> {
+    softshrink_into(self_, lambd, Some(out))
 }
 
 fn gelu_into(self_: &Tensor, approximate: &str, out: Option<&Tensor>) -> Result<Tensor> {

@@ -45,7 +45,8 @@ operators! {
     Logit: Pointwise1 Float |x; _s| (x / (E::lit(1.0) - x)).log();
     /// As `Logit`, of x between eps and 1 - eps.
     LogitClamped: Pointwise1 Float |x; s| {
-        let x = x.max(s[0]).min(E::lit(1.0) - s[0]);
+        let (low, high) = (s[0], E::lit(1.0) - s[0]);
+        let x = E::select(x.lt(low), low, E::select(x.gt(high), high, x));
         (x / (E::lit(1.0) - x)).log()
     };
     /// NaN, infinity and negative infinity replaced.

@@ -5,7 +5,9 @@ use crate::folds::{
     All, Any, Arg, Extremum, IntSum, MinMax, Norm, NormOrder, Order, Product, Select, Variance,
 };
 use crate::reduce_loops::{fold, for_each_output_row};
-use corten_core::{Complex, DType, Element, Result, Scalar, bf16, bug, f16, not_implemented_for};
+use corten_core::{
+    Complex, DType, Element, Result, Scalar, bf16, bug, can_cast, ensure, f16, not_implemented_for,
+};
 use corten_ops::iter::{TensorIterator, TensorIteratorConfig};
 use corten_ops::{Tensor, meta, op};
 
@@ -253,6 +255,14 @@ macro_rules! spreads {
             keepdim: bool,
             out: &Tensor,
         ) -> Result<Tensor> {
+            let (from, to) = (self_.dtype(), out.dtype());
+            ensure!(
+                can_cast(from.to_real(), to),
+                Runtime,
+                "result type {} can't be cast to the desired output type {}",
+                from.to_real().type_name(),
+                to.type_name()
+            );
             spread_into(Spread::$spread, self_, dim, correction, keepdim, Some(out))
         }
 

@@ -5,9 +5,9 @@ use corten_core::{
     Access, AccessSet, Complex, DType, Element, MemoryFormat, Result, bf16, cast, f16, geometry,
     not_implemented_for,
 };
-use corten_ops::meta::reduce as shapes;
+use corten_ops::meta::{check_out_dtype, reduce as shapes};
 use corten_ops::parallel::{self, GRAIN};
-use corten_ops::{Tensor, op};
+use corten_ops::{Tensor, derived, op};
 
 /// A shape as seen from one of its dimensions.
 #[derive(Clone, Copy)]
@@ -156,6 +156,24 @@ pub fn cumsum(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> 
 /// `cumprod`.
 pub fn cumprod(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
     accumulated!("cumprod_out_cpu", self_, dim, dtype, 1u8, *, wrapping_mul)
+}
+
+/// As [`cumsum`] into `out`, whose dtype is the one summed in where none is given.
+pub fn cumsum_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &Tensor) -> Result<Tensor> {
+    let dtype = scan_dtype(dtype, out)?;
+    derived::write_out(out, &cumsum(self_, dim, Some(dtype))?)
+}
+
+/// As [`cumprod`] into `out`, whose dtype is the one multiplied in where none is given.
+pub fn cumprod_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &Tensor) -> Result<Tensor> {
+    let dtype = scan_dtype(dtype, out)?;
+    derived::write_out(out, &cumprod(self_, dim, Some(dtype))?)
+}
+
+fn scan_dtype(dtype: Option<DType>, out: &Tensor) -> Result<DType> {
+    let dtype = dtype.unwrap_or(out.dtype());
+    check_out_dtype(Some(out), dtype)?;
+    Ok(dtype)
 }
 
 /// The logarithm of the sum of two exponentials.

@@ -3,6 +3,26 @@
 use crate::{Tensor, derived, op};
 use corten_core::{DType, Result, Scalar, ensure};
 
+/// The conjugate, in place.
+///
+/// # Errors
+/// Those of the operator.
+pub fn conj_physical_(self_: &Tensor) -> Result<Tensor> {
+    if self_.dtype().is_complex() {
+        op::_conj_physical_out(self_, self_)
+    } else {
+        Ok(self_.clone())
+    }
+}
+
+/// The conjugate into `out`.
+///
+/// # Errors
+/// Those of the operator.
+pub fn conj_physical_out(self_: &Tensor, out: &Tensor) -> Result<Tensor> {
+    op::_conj_physical_out(self_, out)
+}
+
 /// The exponent as an operand, checked: integers have no negative powers.
 fn exponent_operand(self_: &Tensor, exponent: Scalar) -> Result<Tensor> {
     let negative = exponent.is_integral(true) && exponent.to_i64() < 0;

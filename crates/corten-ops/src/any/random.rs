@@ -1,6 +1,6 @@
 //! Random factories: an empty tensor and the sampler that fills it.
 
-use crate::{Tensor, op};
+use crate::{Tensor, iter, op};
 use corten_core::{DType, Device, Generator, Layout, MemoryFormat, Result, bail, ensure};
 
 /// Numbers from the uniform distribution over `[0, 1)`.
@@ -229,6 +229,19 @@ pub fn bernoulli(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor
     let contiguous = Some(MemoryFormat::Contiguous);
     let result = op::empty_like(self_, None, None, None, None, contiguous)?;
     op::bernoulli__tensor(&result, self_, generator)
+}
+
+/// [`bernoulli`] into `out`, of any dtype.
+///
+/// # Errors
+/// Those of the in-place operator.
+pub fn bernoulli_out(
+    self_: &Tensor,
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<Tensor> {
+    iter::resize_output(out, &self_.sizes())?;
+    op::bernoulli__tensor(out, self_, generator)
 }
 
 /// Ones of probability `p` and zeros, in the shape of `self_`.

@@ -31,7 +31,10 @@ pub fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Resul
     let mut result = operands.remove(0);
     let rest: Vec<i64> = (notation.kept..notation.rank).map(|d| d as i64).collect();
     let sizes = result.sizes();
-    let long: Vec<i64> = rest.iter().copied().filter(|&d| sizes[d as usize] != 1).collect();
+    // The sum over one operand is a new tensor even where there is nothing to add.
+    let alone = tensors.len() == 1;
+    let long: Vec<i64> =
+        rest.iter().copied().filter(|&d| alone || sizes[d as usize] != 1).collect();
     if !long.is_empty() {
         result = op::sum_dim_intlist(&result, Some(&long), true, None)?;
     }

@@ -15,7 +15,7 @@ pub fn argwhere(self_: &Tensor) -> Result<Tensor> {
     op::nonzero(self_)
 }
 
-/// Elements picked along `dim` by indices that broadcast.
+/// Elements picked along `dim` by indices that broadcast; negative ones count from the end.
 ///
 /// # Errors
 /// `Runtime` when ranks differ or the indices are not i64.
@@ -55,7 +55,9 @@ pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Res
         sizes
     };
     let source = op::expand(self_, &with(along(self_)), false)?;
-    let picked = op::expand(indices, &with(along(indices)), false)?;
+    let from_end = op::add_scalar(indices, Scalar::Int(along(self_)), Scalar::Int(1))?;
+    let wrapped = op::where_self(&op::lt_scalar(indices, Scalar::Int(0))?, &from_end, indices)?;
+    let picked = op::expand(&wrapped, &with(along(indices)), false)?;
     op::gather(&source, dim as i64, &picked, false)
 }
 

@@ -14,6 +14,7 @@ pub mod index;
 pub mod loss;
 pub mod matmul;
 pub mod norm;
+pub mod pad;
 pub mod pointwise;
 pub mod pool;
 pub mod reduce;

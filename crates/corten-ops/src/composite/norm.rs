@@ -19,7 +19,8 @@ pub fn batch_norm(
     eps: f64,
     _cudnn_enabled: bool,
 ) -> Result<Tensor> {
-    let channels = input.size(1)?;
+    // A vector has no channels, and is refused below unless nothing else is given.
+    let channels = if input.dim() < 2 { 0 } else { input.size(1)? };
     ensure!(
         defined(running_mean).is_some() == defined(running_var).is_some(),
         Value,

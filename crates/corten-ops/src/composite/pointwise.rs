@@ -17,6 +17,14 @@ pub fn positive(self_: &Tensor) -> Result<Tensor> {
     Ok(self_.clone())
 }
 
+/// The conjugate, computed; a real tensor as it is.
+///
+/// # Errors
+/// Those of the operator.
+pub fn conj_physical(self_: &Tensor) -> Result<Tensor> {
+    if self_.dtype().is_complex() { op::_conj_physical(self_) } else { Ok(self_.clone()) }
+}
+
 /// The square.
 ///
 /// # Errors

@@ -425,6 +425,37 @@ pub fn plan_activation(
     pointwise(name, promote, Domain::Float, inputs, out)
 }
 
+/// Refuses a λ of `softshrink` that is negative or beyond the range of the dtype.
+///
+/// # Errors
+/// `Runtime`.
+pub fn check_softshrink(self_: &Tensor, lambd: Scalar) -> Result<()> {
+    let (lambd, dtype) = (lambd.to_f64(), self_.dtype());
+    let greatest = -dtype.lowest();
+    let shown = match dtype {
+        DType::Float16 => "65504",
+        DType::BFloat16 => "3.38953e+38",
+        DType::Float64 => "1.79769e+308",
+        _ => "3.40282e+38",
+    };
+    ensure!(
+        (0.0..=greatest).contains(&lambd),
+        Runtime,
+        "lambda must be in range [0, {shown}] for input dtype {}, but found {lambd}",
+        dtype.type_name()
+    );
+    Ok(())
+}
+
+/// The shape of `softshrink`.
+///
+/// # Errors
+/// Those of [`check_softshrink`] and [`plan_activation`].
+pub fn softshrink(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
+    check_softshrink(self_, lambd)?;
+    Ok(plan_activation("softshrink", &[self_], None)?.into_output(0))
+}
+
 /// The shape of `gelu`.
 ///
 /// # Errors

@@ -3,7 +3,7 @@
 use super::check::check_dtype;
 use crate::Tensor;
 use crate::iter::{TensorIterator, TensorIteratorConfig};
-use corten_core::{DType, Result, bug};
+use corten_core::{DType, Result, bug, ensure};
 
 /// How the dtypes of an elementwise operator's operands decide that of its result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,10 +66,14 @@ impl Domain {
     }
 }
 
+/// Predicates that are written to bool outputs only.
+const BOOL_ONLY: [&str; 3] = ["isposinf", "isneginf", "signbit"];
+
 /// The rule of an operator given as an expression.
 ///
 /// # Errors
-/// Those of [`TensorIteratorConfig::build`], and `NotImplemented` outside the domain.
+/// Those of [`TensorIteratorConfig::build`], `NotImplemented` outside the domain, and `Runtime` for
+/// an output that is not bool where it has to be.
 pub fn pointwise(
     name: &'static str,
     promote: Promote,
@@ -84,7 +88,15 @@ pub fn pointwise(
         Promote::Binary => TensorIteratorConfig::binary(),
         Promote::Comparison => TensorIteratorConfig::comparison(out),
         Promote::Ternary => TensorIteratorConfig::ternary(),
-        Promote::BoolOut => TensorIteratorConfig::unary_force_bool(),
+        Promote::BoolOut => {
+            let written = out.filter(|out| out.defined()).map(|out| out.dtype());
+            ensure!(
+                matches!(written, None | Some(DType::Bool)) || !BOOL_ONLY.contains(&name),
+                Runtime,
+                "{name} does not support non-boolean outputs."
+            );
+            TensorIteratorConfig::unary_force_bool()
+        }
     };
     let mut config = config.add_output(out);
     for input in inputs {

@@ -3,7 +3,8 @@
 use super::{Reduce, check_out_dtype};
 use crate::iter::{TensorIterator, allocate, resize_output};
 use crate::{Tensor, op};
-use corten_core::{DType, Result, Scalar, bail, ensure, geometry};
+use corten_core::geometry::OverlapBetween;
+use corten_core::{DType, Result, Scalar, bail, can_cast, ensure, geometry};
 
 /// `sum`: over everything.
 ///
@@ -47,7 +48,17 @@ fn extremum_all(name: &str, self_: &Tensor, out: Option<&Tensor>) -> Result<Tens
         "\"{name}_all\" not implemented for '{}'",
         self_.dtype().type_name()
     );
-    Reduce::over(self_, None, false)?.plan(&[(out, self_.dtype())])
+    let dtype = self_.dtype();
+    if let Some(out) = out.filter(|out| out.defined()) {
+        ensure!(
+            can_cast(dtype, out.dtype()),
+            Runtime,
+            "{name}(): result type {} can't be cast to the desired output type {}",
+            dtype.type_name(),
+            out.dtype().type_name()
+        );
+    }
+    Reduce::over(self_, None, false)?.plan(&[(out, dtype)])
 }
 
 /// `max`: over everything.
@@ -190,6 +201,16 @@ pub fn aminmax(
     reduce.check_not_empty("aminmax")?;
     check_out_dtype(min, dtype)?;
     check_out_dtype(max, dtype)?;
+    if let (Some(min), Some(max)) = (min, max) {
+        ensure!(
+            matches!(
+                geometry::get_overlap_status(min, max),
+                OverlapBetween::No | OverlapBetween::TooHard
+            ),
+            Value,
+            "aminmax(): the `min` and `max` out= tensors must not overlap."
+        );
+    }
     reduce.plan(&[(min, dtype), (max, dtype)])
 }
 

@@ -157,6 +157,15 @@ pub fn reduction_nansum(
     out: Option<&Tensor>,
 ) -> Result<TensorIterator> {
     ensure!(!self_.dtype().is_complex(), Runtime, "nansum does not support complex inputs");
+    if let (Some(out), None, false) = (out, dtype, self_.dtype().is_integral(true)) {
+        let dtype = out.dtype();
+        ensure!(
+            dtype.is_floating_point(),
+            NotImplemented,
+            "\"nansum_cpu\" not implemented for '{}'",
+            dtype.type_name()
+        );
+    }
     reduction_sum(self_, dim, keepdim, dtype, out)
 }
 

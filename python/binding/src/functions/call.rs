@@ -50,6 +50,9 @@ fn run(
         Some((object, count)) => output_tensors(group.name, object, count)?,
         None => Vec::new(),
     };
+    if let (Some(options), [out]) = (overload.options, &outputs[..]) {
+        check_options(bound, options, out)?;
+    }
     let mut stack = fill(plan, this, bound, &outputs)?;
     let long = is_long(group.name, &stack);
     detach_if(long, || plan.op.call_boxed(&mut stack))?;
@@ -60,6 +63,33 @@ fn run(
         tensor::set_requires_grad(made, true)?;
     }
     wrap_results(group.name, &overload.fields, out.is_some(), stack)
+}
+
+/// Refuses options of a factory that `out` does not have.
+fn check_options(bound: &Bound<'_>, [dtype, layout, device]: [usize; 3], out: &Tensor) -> Py<()> {
+    let refuse = |what: &str, wanted: &str, found: &str| {
+        Err(runtime_error(format!(
+            "{what} {wanted} does not match {what} of out parameter ({found})"
+        )))
+    };
+    match bound.dtype_opt(dtype)? {
+        Some(dtype) if dtype != out.dtype() => {
+            return refuse("dtype", dtype.type_name(), out.dtype().type_name());
+        }
+        _ => {}
+    }
+    match bound.get(layout).map(crate::types::layout::layout_from).transpose()? {
+        Some(layout) if layout != out.layout() => {
+            return refuse("layout", &layout.to_string(), &out.layout().to_string());
+        }
+        _ => {}
+    }
+    match bound.device_opt(device)?.map(|device| device.device_type) {
+        Some(device) if device != out.device().device_type => {
+            refuse("device type", device.name(), out.device().device_type.name())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The tensors of an `out=` argument.

@@ -33,6 +33,8 @@ pub(crate) struct Overload {
     pub(crate) out: Option<Plan>,
     /// The place of `out` among the parameters, and how many tensors it holds.
     pub(crate) out_param: Option<(usize, usize)>,
+    /// The places of a factory's `dtype`, `layout` and `device`.
+    pub(crate) options: Option<[usize; 3]>,
     /// The place of `requires_grad`.
     pub(crate) requires_grad: Option<usize>,
     /// The names of the results, where there are several with names.
@@ -163,8 +165,10 @@ impl Overload {
             params.push(Param::new("out", kind, 0, true, true, Some("None")));
         }
         params.extend(visible(&declared, mode, false, is_option));
-        let mut requires_grad = None;
+        let (mut options, mut requires_grad) = (None, None);
         if is_factory {
+            let place = |name: &str| params.iter().position(|param| param.name == name);
+            options = place("dtype").zip(place("layout")).zip(place("device"));
             requires_grad = Some(params.len());
             params.push(Param::new("requires_grad", Kind::Bool, 0, false, true, Some("False")));
         }
@@ -185,6 +189,7 @@ impl Overload {
                 None => is_out.then(|| plan(op, &declared)),
             },
             out_param,
+            options: options.map(|((dtype, layout), device)| [dtype, layout, device]),
             requires_grad,
             fields: result_names(op.def().schema),
             sort_text,
@@ -234,6 +239,7 @@ impl Overload {
             plain: Some(plan(op)),
             out: out.map(plan),
             out_param,
+            options: None,
             requires_grad: None,
             fields: Vec::new(),
             sort_text: String::new(),

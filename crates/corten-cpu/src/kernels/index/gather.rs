@@ -5,7 +5,7 @@ use super::flat::{
     Flat, contiguous_copy, flat, flat_bits, for_each_offset, long_index, match_bits, row_major,
 };
 use corten_core::{
-    Access, AccessSet, Dims, Element, MemoryFormat, Result, Scalar, bail, ensure, geometry,
+    Access, AccessSet, DType, Dims, Element, MemoryFormat, Result, Scalar, bail, ensure, geometry,
     match_dtype,
 };
 use corten_ops::{Tensor, op};
@@ -174,8 +174,11 @@ fn prepare(
     src: Option<&Tensor>,
 ) -> Result<Option<Scatter>> {
     let dim = geometry::wrap_dim(dim, self_.dim())?;
-    let message = format!("{operator}(): Expected dtype int32/int64 for index");
-    let long = long_index(index, &message)?;
+    // Without elements the index may have any dtype.
+    let long = match index.numel() {
+        0 => op::to_dtype(index, DType::Int64, false, false, None)?,
+        _ => long_index(index, &format!("{operator}(): Expected dtype int32/int64 for index"))?,
+    };
     check_scatter(operator, self_, dim, &long, src)?;
     geometry::assert_no_internal_overlap(self_)?;
     geometry::assert_no_overlap(self_, index)?;

@@ -8,6 +8,7 @@ mod arithmetic;
 mod choose;
 mod flat;
 mod gather;
+mod into;
 mod masked;
 mod put;
 mod select;
@@ -17,6 +18,7 @@ pub use choose::where_self;
 pub use gather::{
     gather, scatter_add, scatter_add_, scatter_src, scatter_src_, scatter_value, scatter_value_,
 };
+pub use into::{gather_out, index_select_out, masked_select_out, take_out};
 pub use masked::{masked_scatter, masked_scatter_, masked_select, nonzero};
 pub use put::{put, put_, take};
 pub use select::{

@@ -10,5 +10,5 @@ pub use distributions::{
     bernoulli_float_, bernoulli_tensor_, cauchy_, exponential_, geometric_, log_normal_, random_,
     random_from_, random_to_, uniform_,
 };
-pub use multinomial::multinomial;
+pub use multinomial::{multinomial, multinomial_out};
 pub use normal::normal_;

@@ -6,7 +6,7 @@ use corten_core::{
     Access, AccessSet, DType, Element, Generator, MemoryFormat, Result, Writer, bail, cast, ensure,
     match_dtype,
 };
-use corten_ops::{Tensor, op};
+use corten_ops::{Tensor, derived, op};
 
 /// Indices sampled from each row of weights.
 ///
@@ -73,6 +73,26 @@ pub fn multinomial(
         })?;
         Ok(result.clone())
     })
+}
+
+/// [`multinomial`] into `out`.
+///
+/// # Errors
+/// As for [`multinomial`]; `Runtime` when `out` is not of i64.
+pub fn multinomial_out(
+    self_: &Tensor,
+    num_samples: i64,
+    replacement: bool,
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<Tensor> {
+    ensure!(
+        out.dtype() == DType::Int64,
+        Runtime,
+        "multinomial expects Long tensor out, got: {}",
+        out.dtype().type_name()
+    );
+    derived::write_out(out, &multinomial(self_, num_samples, replacement, generator)?)
 }
 
 fn check(self_: &Tensor, num_samples: i64, replacement: bool) -> Result<()> {

@@ -20,7 +20,7 @@ pub use range::{
     linspace_tensor_tensor, logspace,
 };
 pub use special::{
-    complex, diag_embed, eye, eye_m, eye_m_out, eye_out, tril_indices, triu_indices,
+    complex, complex_out, diag_embed, eye, eye_m, eye_m_out, eye_out, tril_indices, triu_indices,
 };
 
 use crate::{Tensor, op};

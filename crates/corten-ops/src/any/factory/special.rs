@@ -4,7 +4,7 @@ use super::constant::zeros;
 use super::{construct, fresh};
 use crate::any::view::{diagonal, view_as_real_physical, with_geometry};
 use crate::iter::TensorIteratorConfig;
-use crate::{Tensor, op};
+use crate::{Tensor, derived, op};
 use corten_core::{DType, Device, Layout, Result, Scalar, bail, ensure, geometry};
 
 /// The identity matrix.
@@ -178,4 +178,21 @@ pub fn complex(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
         fresh(|| op::copy_(&target, source, false))?;
     }
     Ok(result)
+}
+
+/// [`complex`] into `out`.
+///
+/// # Errors
+/// As for [`complex`]; `Runtime` when `out` has another dtype.
+pub fn complex_out(real: &Tensor, imag: &Tensor, out: &Tensor) -> Result<Tensor> {
+    let result = complex(real, imag)?;
+    let (wanted, given) = (result.dtype(), out.dtype());
+    ensure!(
+        wanted == given,
+        Runtime,
+        "Expected object of scalar type {} but got scalar type {} for argument 'out'",
+        wanted.type_name(),
+        given.type_name()
+    );
+    derived::write_out(out, &result)
 }

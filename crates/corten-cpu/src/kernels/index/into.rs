@@ -1,0 +1,65 @@
+//! The `out=` forms of the operators that pick elements. The result may not share memory with what
+//! it is picked from.
+
+use super::{gather, index_select, masked_select, take};
+use corten_core::{Result, ensure, geometry};
+use corten_ops::meta::check_out_dtype;
+use corten_ops::{Tensor, derived};
+
+fn write(out: &Tensor, picked: &Tensor, inputs: [&Tensor; 2]) -> Result<Tensor> {
+    geometry::assert_no_internal_overlap(out)?;
+    for input in inputs {
+        geometry::assert_no_overlap(out, input)?;
+    }
+    derived::write_out(out, picked)
+}
+
+/// [`gather`] into `out`.
+///
+/// # Errors
+/// As for [`gather`]; `Runtime` when `out` has another dtype or overlaps; for the functions below
+/// likewise.
+pub fn gather_out(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    sparse_grad: bool,
+    out: &Tensor,
+) -> Result<Tensor> {
+    check_out_dtype(Some(out), self_.dtype())?;
+    write(out, &gather(self_, dim, index, sparse_grad)?, [self_, index])
+}
+
+/// [`index_select`] into `out`.
+pub fn index_select_out(self_: &Tensor, dim: i64, index: &Tensor, out: &Tensor) -> Result<Tensor> {
+    check_same_dtype("index_select", self_, out)?;
+    write(out, &index_select(self_, dim, index)?, [self_, index])
+}
+
+/// [`take`] into `out`.
+pub fn take_out(self_: &Tensor, index: &Tensor, out: &Tensor) -> Result<Tensor> {
+    ensure!(
+        self_.dtype() == out.dtype(),
+        Runtime,
+        "take(): self and out expected to have the same dtype, but got self.dtype = {} and \
+         out.dtype = {}",
+        self_.dtype().type_name(),
+        out.dtype().type_name()
+    );
+    write(out, &take(self_, index)?, [self_, index])
+}
+
+/// [`masked_select`] into `out`.
+pub fn masked_select_out(self_: &Tensor, mask: &Tensor, out: &Tensor) -> Result<Tensor> {
+    check_same_dtype("masked_select", self_, out)?;
+    write(out, &masked_select(self_, mask)?, [self_, mask])
+}
+
+fn check_same_dtype(operator: &str, self_: &Tensor, out: &Tensor) -> Result<()> {
+    ensure!(
+        self_.dtype() == out.dtype(),
+        Runtime,
+        "{operator}(): self and result must have the same scalar type"
+    );
+    Ok(())
+}
