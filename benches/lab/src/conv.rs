@@ -27,6 +27,7 @@ pub(crate) fn cases(size: Size) -> Result<Vec<Case>> {
     Ok(vec![Case {
         name: format!("conv2d {images}x{inputs}x{side}x{side} to {outputs}"),
         work: Work::Flops(2 * products),
+        scale: ((inputs * KERNEL * KERNEL) as f32).sqrt(),
         v0: Box::new(move || v0(&x0, &w0, shape)),
         library: Box::new(move || op::conv2d(&x, &w, None, &[1, 1], &[1, 1], &[1, 1], 1)),
     }])

@@ -20,6 +20,8 @@ pub struct Case {
     pub name: String,
     /// What one call moves or computes.
     pub work: Work,
+    /// How large a result usually is: what rounding errors are held against.
+    pub scale: f32,
     /// The naive version.
     pub v0: Box<dyn Fn() -> Vec<f32>>,
     /// The library's.
@@ -68,7 +70,7 @@ impl Case {
         ensure!(slow.len() == fast.len(), Runtime, "{}: {} elements", self.name, fast.len());
         for (i, (slow, fast)) in slow.iter().zip(&fast).enumerate() {
             let apart = (slow - fast).abs();
-            let close = apart <= 1e-5 * (1.0 + slow.abs());
+            let close = apart <= 2e-6 * (self.scale + slow.abs());
             ensure!(close, Runtime, "{}: element {i} is {fast}, not {slow}", self.name);
         }
         Ok(())

@@ -15,6 +15,7 @@ fn case([m, k, n]: [i64; 3]) -> Result<Case> {
     Ok(Case {
         name: format!("mm {m}x{k} {k}x{n}"),
         work: Work::Flops((2 * m * k * n) as usize),
+        scale: (k as f32).sqrt(),
         v0: Box::new(move || v0(&a0, &b0, k as usize, n as usize)),
         library: Box::new(move || op::mm(&a, &b)),
     })

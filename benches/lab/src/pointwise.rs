@@ -21,6 +21,7 @@ fn add(elements: i64) -> Result<Case> {
     Ok(Case {
         name: format!("add {elements}"),
         work: Work::Bytes(12 * a0.len()),
+        scale: 1.0,
         v0: Box::new(move || add_v0(&a0, &b0)),
         library: Box::new(move || op::add_tensor(&a, &b, Scalar::Int(1))),
     })
@@ -35,6 +36,7 @@ fn exp(elements: i64) -> Result<Case> {
     Ok(Case {
         name: format!("exp {elements}"),
         work: Work::Bytes(8 * x0.len()),
+        scale: 1.0,
         v0: Box::new(move || exp_v0(&x0)),
         library: Box::new(move || op::exp(&x)),
     })

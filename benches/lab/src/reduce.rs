@@ -14,6 +14,7 @@ fn all(rows: i64, columns: i64) -> Result<Case> {
     Ok(Case {
         name: format!("sum {rows}x{columns}"),
         work: Work::Bytes(4 * x0.len()),
+        scale: (x0.len() as f32).sqrt(),
         v0: Box::new(move || vec![all_v0(&x0)]),
         library: Box::new(move || op::sum(&x, None)),
     })
@@ -29,6 +30,7 @@ fn down(rows: i64, columns: i64) -> Result<Case> {
     Ok(Case {
         name: format!("sum {rows}x{columns} over dim 0"),
         work: Work::Bytes(4 * x0.len()),
+        scale: (rows as f32).sqrt(),
         v0: Box::new(move || down_v0(&x0, columns as usize)),
         library: Box::new(move || op::sum_dim_intlist(&x, Some(&[0]), false, None)),
     })

@@ -10,6 +10,7 @@ pub(crate) fn cases(size: Size) -> Result<Vec<Case>> {
     Ok(vec![Case {
         name: format!("softmax {rows}x{columns}"),
         work: Work::Bytes(8 * x0.len()),
+        scale: 1.0 / columns as f32,
         v0: Box::new(move || v0(&x0, columns as usize)),
         library: Box::new(move || op::softmax_int(&x, -1, None)),
     }])
