@@ -4,30 +4,46 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 # `make bench` compares with PyTorch where this Python has it.
 PYTHON_WITH_TORCH ?= $(PY)
-RUST_SOURCES := $(shell find crates python/binding ops -name '*.rs' -o -name '*.toml' | grep -v target)
-PY_SOURCES   := $(shell find python/corten -name '*.py') pyproject.toml
 
-.PHONY: demo test test-python bench lint docs wheel clean
+.PHONY: demo test test-rust test-loom test-python bench lint docs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
-demo: $(VENV)/installed
+demo: $(VENV)/numpy
 	cargo run --release --package corten --example digits_cnn
+	cargo build --release --package corten-python
+	rm -f python/corten/_C.abi3.so && cp target/release/lib_C.so python/corten/_C.abi3.so
 	PYTHONPATH=python $(PY) examples/python/digits_cnn.py
 
-## Runs the Python tests on a release build; `cargo test` runs the Rust ones.
-test: test-python
+## Runs everything: the Rust tests, the interleavings of the reference count and the access word,
+## and the Python tests on a build with debug assertions.
+test: test-rust test-loom test-python
 
-test-python: $(VENV)/installed
-	PYTHONPATH=python $(PY) -m unittest discover --start-directory tests/python
+# Tools that need the generator are tested apart, so that the library is built once.
+test-rust:
+	cargo test --quiet --workspace --exclude corten-codegen --exclude xtask
+	cargo test --quiet --package corten-codegen --package xtask --features corten-codegen/generate
 
-## Times Corten beside PyTorch, and its kernels beside naive ones.
-bench: $(VENV)/installed
+test-loom:
+	RUSTFLAGS="--cfg loom" cargo test --quiet --package corten-core --test loom --target-dir target/loom
+
+test-python: $(VENV)/numpy
+	cargo build --package corten-python
+	rm -f python/corten/_C.abi3.so && cp target/debug/lib_C.so python/corten/_C.abi3.so
+	PYTHONPATH=python $(PY) -m unittest discover --quiet --start-directory tests/python
+
+## Times Corten beside PyTorch, and its kernels beside their slow twins.
+bench: $(VENV)/bin/python
+	cargo build --release --package corten-python --package corten-lab
+	rm -f python/corten/_C.abi3.so && cp target/release/lib_C.so python/corten/_C.abi3.so
 	PYTHONPATH=python $(PYTHON_WITH_TORCH) benches/suite.py
-	cargo bench --package corten-lab
+	cargo bench --package corten-python --package corten-lab --bench twins
 
-## Formatting.
+## Formatting, lints, and the rules of docs/STYLE.md that a program can check.
 lint:
 	cargo fmt --all --check
+	cargo clippy --quiet --workspace --exclude corten-codegen --exclude xtask --all-targets -- --deny warnings
+	cargo clippy --quiet --package corten-codegen --package xtask --features corten-codegen/generate --all-targets -- --deny warnings
+	cargo xtask tidy
 
 docs:
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps
@@ -39,10 +55,8 @@ wheel: $(VENV)/bin/python
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/installed: $(VENV)/bin/python $(RUST_SOURCES) $(PY_SOURCES)
+$(VENV)/numpy: $(VENV)/bin/python
 	$(PY) -m pip --disable-pip-version-check install --quiet numpy
-	cargo build --release --package corten-python
-	cp target/release/lib_C.so python/corten/_C.abi3.so
 	touch $@
 
 clean:

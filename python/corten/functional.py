@@ -224,6 +224,7 @@ def unravel_index(indices, shape):
         raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
     if any(size < 0 for size in shape):
         raise ValueError(f"'shape' cannot have negative values, but got {tuple(shape)}")
+    indices = indices.to(_C.int64)
     coordinates = []
     step = 1
     for size in reversed(shape):

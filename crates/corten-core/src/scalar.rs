@@ -117,6 +117,14 @@ impl Scalar {
         match_dtype!(dtype, op, All, T => self.checked_to::<T>(op).map(drop))
     }
 
+    /// The number nearest to this one that a real dtype can hold.
+    #[must_use]
+    pub fn rounded_to(self, dtype: DType) -> Self {
+        let rounded: Result<f64> =
+            match_dtype!(dtype, "rounded_to", All, T => Ok(cast::<T, f64>(T::from_scalar(self))));
+        rounded.map_or(self, Self::Float)
+    }
+
     fn overflows(self, to: DType) -> bool {
         if to == DType::Bool {
             return false;

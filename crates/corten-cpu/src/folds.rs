@@ -144,13 +144,13 @@ ordered_floats! { f32 f64 }
 
 /// The larger; NaN if one is.
 #[inline(always)]
-fn larger<T: Ordered>(a: T, b: T) -> T {
+pub(crate) fn larger<T: Ordered>(a: T, b: T) -> T {
     if a > b || a.is_nan() { a } else { b }
 }
 
 /// The smaller; NaN if one is.
 #[inline(always)]
-fn smaller<T: Ordered>(a: T, b: T) -> T {
+pub(crate) fn smaller<T: Ordered>(a: T, b: T) -> T {
     if a < b || a.is_nan() { a } else { b }
 }
 

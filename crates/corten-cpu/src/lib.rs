@@ -12,6 +12,7 @@ mod gemm;
 pub mod kernels;
 mod lines;
 mod loops;
+mod moments;
 pub mod parallel;
 mod reduce_loops;
 mod rows;

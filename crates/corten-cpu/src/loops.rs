@@ -71,7 +71,10 @@ pub(crate) fn run(
 ) -> Result<()> {
     let dtype = iter.input_dtype();
     let Some(kernel) = pick(dtype) else { return Err(not_implemented_for(name, dtype)) };
-    let scalars = Scalars::new(scalars, kernel.compute)?;
+    let scalars = match WRAPPING.contains(&name) {
+        true => Scalars::wrapped(scalars, kernel.compute)?,
+        false => Scalars::new(scalars, kernel.compute)?,
+    };
     let stage = Stage::new(iter, kernel, scalars);
     iter.for_each(
         |pointers, strides, n0, n1| {
@@ -86,26 +89,37 @@ pub(crate) fn run(
     )
 }
 
-/// An integer at the end of the range of an integer dtype if it lies outside.
+/// Operators that compute with their number and do not compare with it: a negative one for an
+/// unsigned dtype wraps around.
+const WRAPPING: [&str; 3] = ["add", "sub", "rsub"];
+
+/// A number at the end of the range of an integer dtype if it lies outside.
 fn within(scalar: Scalar, dtype: DType) -> Scalar {
+    if !dtype.is_integral(false) || scalar.is_complex() {
+        return scalar;
+    }
+    let bits = 8 * dtype.itemsize() as u32;
+    let (low, high) = match dtype.is_signed() {
+        true => (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits)),
+        false => (0, ((1i128 << bits) - 1).min(i128::from(i64::MAX)) as i64),
+    };
     match scalar {
-        Scalar::Int(value) if dtype.is_integral(false) => {
-            let bits = 8 * dtype.itemsize() as u32;
-            let (low, high) = match dtype.is_signed() {
-                true => (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits)),
-                false => (0, ((1i128 << bits) - 1).min(i128::from(i64::MAX)) as i64),
-            };
-            Scalar::Int(value.clamp(low, high))
-        }
+        Scalar::Int(value) => Scalar::Int(value.clamp(low, high)),
+        Scalar::Float(value) => Scalar::Int((value as i64).clamp(low, high)),
         other => other,
     }
 }
 
 impl Scalars {
     pub(crate) fn new(scalars: &[Scalar], dtype: DType) -> Result<Self> {
+        let within: Vec<Scalar> = scalars.iter().map(|&scalar| within(scalar, dtype)).collect();
+        Self::wrapped(&within, dtype)
+    }
+
+    /// As [`new`](Self::new); numbers beyond the range of an integer dtype wrap around.
+    pub(crate) fn wrapped(scalars: &[Scalar], dtype: DType) -> Result<Self> {
         let mut values = [[0; 2]; MOST_SCALARS];
         for (value, &scalar) in values.iter_mut().zip(scalars) {
-            let scalar = within(scalar, dtype);
             match_dtype!(dtype, "scalar", All, T => {
                 // SAFETY: 16 bytes with the alignment of u64 have room for every element type.
                 unsafe { (&raw mut *value).cast::<T>().write(T::from_scalar(scalar)) };
@@ -369,6 +383,10 @@ macro_rules! pick {
                 Int32 => pick!(has_int, B, lanes!(Int<i32>, $sink<B>), Int32),
                 Int64 => pick!(has_int, B, lanes!(Int<i64>, $sink<B>), Int64),
                 Bool => pick!(has_bool, B, lanes!(Truth, $sink<B>), Bool),
+                // Their bits are compared as those of signed integers.
+                UInt16 => pick!(has_wide_unsigned, B, lanes!(Int<i16>, $sink<B>), Int16),
+                UInt32 => pick!(has_wide_unsigned, B, lanes!(Int<i32>, $sink<B>), Int32),
+                UInt64 => pick!(has_wide_unsigned, B, lanes!(Int<i64>, $sink<B>), Int64),
                 _ => return None,
             };
             Some(Kernel { block, compute, arity: B::ARITY, test: $test })
@@ -389,7 +407,7 @@ const fn has_float(domain: Domain) -> bool {
 }
 
 const fn has_complex(domain: Domain) -> bool {
-    matches!(domain, Domain::All | Domain::NoBool | Domain::FloatComplex)
+    matches!(domain, Domain::All | Domain::Equal | Domain::NoBool | Domain::FloatComplex)
 }
 
 const fn has_int(domain: Domain) -> bool {
@@ -397,5 +415,9 @@ const fn has_int(domain: Domain) -> bool {
 }
 
 const fn has_bool(domain: Domain) -> bool {
-    matches!(domain, Domain::All | Domain::Real | Domain::IntegralBool)
+    matches!(domain, Domain::All | Domain::Equal | Domain::Real | Domain::IntegralBool)
+}
+
+const fn has_wide_unsigned(domain: Domain) -> bool {
+    matches!(domain, Domain::Equal)
 }

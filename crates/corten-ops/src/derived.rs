@@ -1,6 +1,7 @@
 //! Variants that follow from the functional one: `out=` and in-place by computing and writing
 //! back, and numbers as tensors.
 
+use crate::meta::check_out_dtype;
 use crate::{Tensor, iter, op};
 use corten_core::{Device, Layout, Result, Scalar, bail, can_cast};
 
@@ -44,6 +45,15 @@ pub fn write_out(out: &Tensor, result: &Tensor) -> Result<Tensor> {
     iter::resize_output(out, &result.sizes())?;
     op::copy_(out, result, false)?;
     Ok(out.clone())
+}
+
+/// As [`write_out`], for operators whose output must have the result's dtype.
+///
+/// # Errors
+/// `Runtime` when dtypes or devices differ.
+pub fn write_exact_out(out: &Tensor, result: &Tensor) -> Result<Tensor> {
+    check_out_dtype(Some(out), result.dtype())?;
+    write_out(out, result)
 }
 
 /// Writes a computed result into the tensor an in-place operator was called on.

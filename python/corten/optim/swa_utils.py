@@ -9,7 +9,8 @@ from copy import deepcopy
 import corten
 from corten.nn import Module
 
-from .lr_scheduler.base import LRScheduler, spread
+from .lr_scheduler import LRScheduler
+from .lr_scheduler.base import spread
 
 __all__ = [
     "AveragedModel", "SWALR", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn",

@@ -211,8 +211,10 @@ pub fn binary_cross_entropy_double_grads(
         let doubled = op::mul_scalar(&op::mul_tensor(self_, target)?, Scalar::from(2.0))?;
         let above = op::sub_tensor(&op::mul_tensor(self_, self_)?, &doubled, ONE)?;
         let above = op::add_tensor(&above, target, ONE)?;
-        let variance = variance()?;
-        out[1] = ((above / (&variance * &variance)?)? * factor()?)?;
+        let low = op::add_scalar(self_, Scalar::from(1e-12), ONE)?;
+        let high = op::add_scalar(&complement, Scalar::from(1e-12), ONE)?;
+        let below = ((&low * &low)? * (&high * &high)?)?;
+        out[1] = ((above / below)? * factor()?)?;
     }
     if needs[2] {
         out[2] = op::neg(&(factor()? / variance()?)?)?;

@@ -281,7 +281,10 @@ fn parameters(
         out[1] = sum_over(&(grad * normal)?, outer)?;
     }
     if mask[2] {
-        out[2] = sum_over(grad, outer)?;
+        // It does not depend on the input, but it is an output of the same node as those that do:
+        // it takes part in the graph, with a gradient of zero.
+        let never = op::zeros(&[], Some(DType::Bool), None, Some(grad.device()), None)?;
+        out[2] = sum_over(&op::where_self(&never, normal, grad)?, outer)?;
     }
     Ok(out)
 }

@@ -289,11 +289,12 @@ fn derived(op: &Op, form: Form, schema: &Schema) -> Result<String, String> {
         };
     let passed: Vec<String> = declared.parameters.iter().map(|p| given(&p.name, p.ty)).collect();
     let call = format!("op::{}({})?", function_name(&op.schema), passed.join(", "));
+    let write_out = if op.exact_out { "write_exact_out" } else { "write_out" };
     Ok(match (form, &outs[..]) {
-        (Form::Out, [out]) => format!("derived::write_out({out}, &{call})"),
+        (Form::Out, [out]) => format!("derived::{write_out}({out}, &{call})"),
         (Form::Out, several) => {
             let write =
-                |(i, out): (usize, &String)| format!("derived::write_out({out}, &results.{i})?");
+                |(i, out): (usize, &String)| format!("derived::{write_out}({out}, &results.{i})?");
             let writes: Vec<String> = several.iter().enumerate().map(write).collect();
             format!("let results = {call}; Ok(({}))", writes.join(", "))
         }

@@ -42,6 +42,8 @@ pub(super) struct Block {
     pub(super) grad: Option<Grad>,
     pub(super) grad_outputs: Option<Vec<usize>>,
     pub(super) node: Option<String>,
+    #[serde(default)]
+    pub(super) exact_out: bool,
     pub(super) rust: Option<String>,
     #[serde(default)]
     pub(super) doc: String,

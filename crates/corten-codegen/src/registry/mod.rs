@@ -94,6 +94,8 @@ pub struct Op {
     pub grad: Grad,
     /// The node's name where it is not derived.
     pub node: Option<String>,
+    /// Whether the derived out form takes only an output of the result's dtype.
+    pub exact_out: bool,
     /// The Rust method's name where it is not derived.
     pub rust: Option<String>,
     /// What it does.

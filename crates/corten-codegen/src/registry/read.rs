@@ -9,8 +9,17 @@ use std::path::Path;
 
 const PROMOTE: [&str; 7] =
     ["same", "float", "binary", "binary_float", "comparison", "ternary", "bool_out"];
-const DOMAIN: [&str; 8] =
-    ["all", "no_bool", "real", "ordered", "float", "float_complex", "integral", "integral_bool"];
+const DOMAIN: [&str; 9] = [
+    "all",
+    "equal",
+    "no_bool",
+    "real",
+    "ordered",
+    "float",
+    "float_complex",
+    "integral",
+    "integral_bool",
+];
 
 /// Reads every `*.toml` of a directory, in the order of names.
 pub(super) fn directory(directory: &Path) -> (Registry, Vec<Mistake>) {
@@ -88,6 +97,7 @@ fn operator(block: Block, family: &str, location: Location) -> Result<Op, String
         family: family.to_owned(),
         python: block.python.to_list(),
         node: block.node,
+        exact_out: block.exact_out,
         rust: block.rust,
         doc: block.doc,
         location,

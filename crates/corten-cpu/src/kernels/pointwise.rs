@@ -4,7 +4,7 @@ use crate::expr::{Expr, Pointwise1, Pointwise2, Pointwise3, pointwise1, pointwis
 use corten_core::{DType, Element, Result, Scalar, match_dtype};
 use corten_ops::IterKernel;
 use corten_ops::Tensor;
-use corten_ops::iter::TensorIterator;
+use corten_ops::iter::{self, TensorIterator};
 use corten_ops::meta::Domain;
 use corten_ops::meta::elementwise::{
     Rounding, greatest_finite, plan_div, plan_logit, plan_nan_to_num,
@@ -45,7 +45,7 @@ operators! {
     Logit: Pointwise1 Float |x; _s| (x / (E::lit(1.0) - x)).log();
     /// As `Logit`, of x between eps and 1 - eps.
     LogitClamped: Pointwise1 Float |x; s| {
-        let (low, high) = (s[0], E::lit(1.0) - s[0]);
+        let (low, high) = (s[0], s[1]);
         let x = E::select(x.lt(low), low, E::select(x.gt(high), high, x));
         (x / (E::lit(1.0) - x)).log()
     };
@@ -156,7 +156,13 @@ fn logit_into(self_: &Tensor, eps: Option<f64>, out: Option<&Tensor>) -> Result<
     let iter = plan_logit(self_, out)?;
     match eps {
         None => finished(iter, pointwise1::<Logit>, &[]),
-        Some(eps) => finished(iter, pointwise1::<LogitClamped>, &[Scalar::Float(eps)]),
+        Some(eps) => {
+            // The limits are numbers of the dtype.
+            let dtype = iter.dtype(0);
+            let low = Scalar::Float(eps).rounded_to(dtype);
+            let high = Scalar::Float(1.0 - low.to_f64()).rounded_to(dtype);
+            finished(iter, pointwise1::<LogitClamped>, &[low, high])
+        }
     }
 }
 
@@ -196,7 +202,10 @@ fn numbers_into(
     }
     // The parts of complex numbers are replaced one by one.
     let result = match out {
-        Some(out) => out.clone(),
+        Some(out) => {
+            iter::resize_output(out, &self_.sizes())?;
+            out.clone()
+        }
         None => plan_nan_to_num(self_, None)?.into_output(0),
     };
     let (parts, written) = (real_parts(self_)?, real_parts(&result)?);

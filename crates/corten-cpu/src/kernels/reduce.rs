@@ -1,9 +1,8 @@
 //! Reductions.
 
 use crate::cascade;
-use crate::folds::{
-    All, Any, Arg, Extremum, IntSum, MinMax, Norm, NormOrder, Order, Product, Select, Variance,
-};
+use crate::folds::{All, Any, Arg, Extremum, IntSum, MinMax, Order, Product, Select};
+use crate::moments::{Norm, NormOrder, Variance};
 use crate::reduce_loops::{fold, for_each_output_row};
 use corten_core::{
     Complex, DType, Element, Result, Scalar, bf16, bug, can_cast, ensure, f16, not_implemented_for,
@@ -30,7 +29,7 @@ fn sum_with(iter: &mut TensorIterator, skip_nan: bool) -> Result<()> {
     }
     clear(iter)?;
     let half = matches!(to, DType::Float16 | DType::BFloat16);
-    if half && iter.num_reduce_dims() > 1 {
+    if to == DType::Complex32 || (half && iter.num_reduce_dims() > 1) {
         return sum_half(iter, skip_nan);
     }
     let known = if to == from {
@@ -48,11 +47,13 @@ fn sum_with(iter: &mut TensorIterator, skip_nan: bool) -> Result<()> {
     if known { Ok(()) } else { Err(not_implemented_for("sum_cpu", to)) }
 }
 
-/// Sums of 16-bit numbers over several dimensions keep their partial results in `f32`.
+/// Sums of 16-bit numbers over several dimensions keep their partial results in `f32`, those of
+/// pairs of them always.
 fn sum_half(iter: &mut TensorIterator, skip_nan: bool) -> Result<()> {
     // The output is held by one walk at a time.
     iter.finish()?;
-    let single = |tensor: &Tensor| op::to_dtype(tensor, DType::Float32, false, false, None);
+    let wide = iter.dtype(0).opmath();
+    let single = |tensor: &Tensor| op::to_dtype(tensor, wide, false, false, None);
     let (input, output) = (single(iter.input(0))?, single(iter.tensor(0))?);
     let config = TensorIteratorConfig::reduction().add_output(Some(&output));
     let mut wide = config.add_input(&input).build()?;

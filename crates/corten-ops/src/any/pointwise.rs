@@ -122,11 +122,16 @@ pub fn clamp_max_out(self_: &Tensor, max: Scalar, out: &Tensor) -> Result<Tensor
     op::clamp_max_tensor_out(self_, &derived::wrapped(max)?, out)
 }
 
-/// Two to the power of each element, as `pow(2.0, other)` promotes it.
-fn powers_of_two(other: &Tensor) -> Result<Tensor> {
-    match other.dtype().is_integral(true) {
-        true => op::pow_scalar(Scalar::Float(2.0), other),
-        false => op::exp2(other),
+/// Two to the power of each element, as `pow(2.0, other)` promotes it; for integers in the
+/// floating-point dtype of `self_`.
+fn powers_of_two(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if !other.dtype().is_integral(true) {
+        return op::exp2(other);
+    }
+    let powers = op::pow_scalar(Scalar::Float(2.0), other)?;
+    match self_.dtype().is_floating_point() {
+        true => op::to_dtype(&powers, self_.dtype(), false, false, None),
+        false => Ok(powers),
     }
 }
 
@@ -135,7 +140,7 @@ fn powers_of_two(other: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// Those of the product.
 pub fn ldexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    op::mul_tensor(self_, &powers_of_two(other)?)
+    op::mul_tensor(self_, &powers_of_two(self_, other)?)
 }
 
 /// As [`ldexp`], in place.
@@ -143,7 +148,7 @@ pub fn ldexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// Those of the product.
 pub fn ldexp_(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    op::mul__tensor(self_, &powers_of_two(other)?)
+    op::mul__tensor(self_, &powers_of_two(self_, other)?)
 }
 
 /// CELU: an ELU with the slope 1 at zero for every α.

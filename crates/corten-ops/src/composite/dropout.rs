@@ -129,8 +129,10 @@ fn zero_like(input: &Tensor) -> Result<Tensor> {
 
 /// Ones and zeros, zero with probability `p`.
 fn noise(input: &Tensor, p: f64, grain: Grain) -> Result<Tensor> {
+    // Complex numbers are kept or dropped as a whole.
+    let dtype = input.dtype().to_real();
     let noise = match grain {
-        Grain::Element => op::empty_like(input, None, None, None, None, None)?,
+        Grain::Element => op::empty_like(input, Some(dtype), None, None, None, None)?,
         Grain::Feature => {
             ensure!(
                 input.dim() >= 2,
@@ -139,7 +141,7 @@ fn noise(input: &Tensor, p: f64, grain: Grain) -> Result<Tensor> {
             );
             let mut sizes = input.sizes();
             sizes[2..].fill(1);
-            let (dtype, device) = (Some(input.dtype()), Some(input.device()));
+            let (dtype, device) = (Some(dtype), Some(input.device()));
             op::empty_memory_format(&sizes, dtype, None, device, None, None)?
         }
     };

@@ -1,7 +1,7 @@
 //! Index operators made of others.
 
 use crate::{Tensor, derived, op};
-use corten_core::{DType, Dims, MemoryFormat, Result, Scalar, bail, ensure, geometry};
+use corten_core::{DType, Dims, Result, Scalar, ensure, geometry};
 
 /// The positions of the elements that are not zero, one tensor per dimension.
 pub fn nonzero_numpy(self_: &Tensor) -> Result<Vec<Tensor>> {
@@ -96,102 +96,4 @@ pub fn where_scalar_other(condition: &Tensor, self_: &Tensor, other: Scalar) -> 
 /// Those of `where`.
 pub fn where_scalar(condition: &Tensor, self_: Scalar, other: Scalar) -> Result<Tensor> {
     op::where_self(condition, &choice(self_)?, &choice(other)?)
-}
-
-/// How `scatter` combines.
-enum Combine {
-    Add,
-    Multiply,
-}
-
-fn combine(reduce: &str) -> Result<Combine> {
-    match reduce {
-        "add" => Ok(Combine::Add),
-        "multiply" => Ok(Combine::Multiply),
-        _ => bail!(Runtime, "reduce argument must be either add or multiply."),
-    }
-}
-
-/// The elements of `src` added to, or multiplied with, those at the places that `index` names.
-///
-/// # Errors
-/// Those of `scatter_add`; `Runtime` for another way to combine.
-pub fn scatter_reduce_src(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-) -> Result<Tensor> {
-    match combine(reduce)? {
-        Combine::Add => op::scatter_add(self_, dim, index, src),
-        Combine::Multiply => {
-            let copy = op::clone(self_, Some(MemoryFormat::Contiguous))?;
-            scatter_multiply_(&copy, dim, index, src)
-        }
-    }
-}
-
-/// As [`scatter_reduce_src`], in place.
-///
-/// # Errors
-/// Those of [`scatter_reduce_src`].
-pub fn scatter_reduce_src_(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-) -> Result<Tensor> {
-    match combine(reduce)? {
-        Combine::Add => op::scatter_add_(self_, dim, index, src),
-        Combine::Multiply => scatter_multiply_(self_, dim, index, src),
-    }
-}
-
-/// A number added to, or multiplied with, the elements at the places that `index` names.
-///
-/// # Errors
-/// Those of [`scatter_reduce_src`].
-pub fn scatter_reduce_value(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    reduce: &str,
-) -> Result<Tensor> {
-    scatter_reduce_src(self_, dim, index, &like_index(self_, index, value)?, reduce)
-}
-
-/// As [`scatter_reduce_value`], in place.
-///
-/// # Errors
-/// Those of [`scatter_reduce_src`].
-pub fn scatter_reduce_value_(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    reduce: &str,
-) -> Result<Tensor> {
-    scatter_reduce_src_(self_, dim, index, &like_index(self_, index, value)?, reduce)
-}
-
-fn like_index(self_: &Tensor, index: &Tensor, value: Scalar) -> Result<Tensor> {
-    let number = op::full(&[], value, Some(self_.dtype()), None, Some(self_.device()), None)?;
-    op::expand(&number, &index.sizes(), false)
-}
-
-/// Multiplies position by position along `dim`, so that repeated places all count.
-fn scatter_multiply_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    for position in 0..index.size(dim)? {
-        let places = op::narrow(index, dim, position, 1)?;
-        let mut factors = op::narrow(src, dim, position, 1)?;
-        for (other, &size) in places.sizes().iter().enumerate() {
-            factors = op::narrow(&factors, other as i64, 0, size)?;
-        }
-        let product = op::mul_tensor(&op::gather(self_, dim, &places, false)?, &factors)?;
-        op::scatter__src(self_, dim, &places, &product)?;
-    }
-    Ok(self_.clone())
 }

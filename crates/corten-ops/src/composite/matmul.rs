@@ -305,8 +305,12 @@ pub fn tensordot(
         let (size1, size2) = (size_at(self_, d1), size_at(other, d2));
         // A dimension of size 1 broadcasts: the other one is summed first.
         match (size1, size2) {
-            (1, size) if size != 1 => b = op::sum_dim_intlist(&b, Some(&[d2 as i64]), true, None)?,
-            (size, 1) if size != 1 => a = op::sum_dim_intlist(&a, Some(&[d1 as i64]), true, None)?,
+            (1, size) if size != 1 => {
+                b = op::sum_dim_intlist(&b, Some(&[d2 as i64]), true, Some(b.dtype()))?
+            }
+            (size, 1) if size != 1 => {
+                a = op::sum_dim_intlist(&a, Some(&[d1 as i64]), true, Some(a.dtype()))?
+            }
             _ => ensure!(
                 size1 == size2,
                 Runtime,

@@ -157,7 +157,11 @@ pub fn isclose(
     };
     let allowed = op::abs(&op::mul_scalar(&other, Scalar::Float(rtol))?)?;
     let allowed = op::add_scalar(&allowed, Scalar::Float(atol), Scalar::Int(1))?;
-    let error = op::abs(&op::sub_tensor(self_, &other, Scalar::Int(1))?)?;
+    let self_ = match self_.dtype() {
+        DType::Bool => op::to_dtype(self_, other.dtype(), false, false, None)?,
+        _ => self_.clone(),
+    };
+    let error = op::abs(&op::sub_tensor(&self_, &other, Scalar::Int(1))?)?;
     let near = op::logical_and(&op::isfinite(&error)?, &op::le_tensor(&error, &allowed)?)?;
     op::logical_or(&close, &near)
 }

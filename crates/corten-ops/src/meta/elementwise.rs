@@ -68,6 +68,9 @@ fn check_factor(dtype: DType, alpha: Scalar) -> Result<()> {
         Runtime,
         "For non-complex input tensors, argument alpha must not be a complex number."
     );
+    if dtype.is_integral(false) {
+        alpha.check_fits(dtype, "alpha")?;
+    }
     Ok(())
 }
 

@@ -29,6 +29,8 @@ pub enum Promote {
 pub enum Domain {
     /// Everything but the dtypes that are only stored: float8 and wide unsigned integers.
     All,
+    /// `All` with the wide unsigned integers.
+    Equal,
     /// `All` without bool.
     NoBool,
     /// `All` without complex numbers.
@@ -50,11 +52,11 @@ impl Domain {
     pub fn contains(self, dtype: DType) -> bool {
         let float8 = dtype.is_floating_point() && dtype.itemsize() == 1;
         let wide_unsigned = matches!(dtype, DType::UInt16 | DType::UInt32 | DType::UInt64);
-        if float8 || wide_unsigned || dtype == DType::Undefined {
+        if float8 || (wide_unsigned && self != Self::Equal) || dtype == DType::Undefined {
             return false;
         }
         match self {
-            Self::All => true,
+            Self::All | Self::Equal => true,
             Self::NoBool => dtype != DType::Bool,
             Self::Real => !dtype.is_complex(),
             Self::Ordered => !dtype.is_complex() && dtype != DType::Bool,

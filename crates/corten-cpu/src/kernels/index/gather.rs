@@ -283,3 +283,90 @@ pub fn scatter_add_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> R
 pub fn scatter_add(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
     scatter_add_(&contiguous_copy(self_)?, dim, index, src)
 }
+
+/// Combines the elements of `values`, as many as the index has or one for all, into those at the
+/// places that `index` names: `add` or `multiply`.
+fn reduce_into(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: Option<&Tensor>,
+    values: &Tensor,
+    reduce: &str,
+) -> Result<Tensor> {
+    let multiply = match reduce {
+        "add" => false,
+        "multiply" => true,
+        _ => bail!(Runtime, "reduce argument must be either add or multiply."),
+    };
+    let Some(scatter) = prepare("scatter", self_, dim, index, src)? else {
+        return Ok(self_.clone());
+    };
+    let target = flat(&scatter.target)?;
+    match_dtype!(self_.dtype(), "scatter_reduce", AllNoF8, T => match multiply {
+        true => scatter.run::<T>(&target, values, |slot, value| *slot = slot.times(value)),
+        false => scatter.run::<T>(&target, values, |slot, value| *slot = slot.plus(value)),
+    })?;
+    Ok(self_.clone())
+}
+
+/// The elements of `src` added to, or multiplied with, those at the places that `index` names.
+///
+/// # Errors
+/// As [`scatter_src_`]; `Runtime` for another way to combine.
+pub fn scatter_reduce_src_(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+) -> Result<Tensor> {
+    let values = match index.numel() {
+        0 => src.clone(),
+        _ => narrowed(src, index)?,
+    };
+    reduce_into(self_, dim, index, Some(src), &values, reduce)
+}
+
+/// The functional form of [`scatter_reduce_src_`].
+///
+/// # Errors
+/// As [`scatter_reduce_src_`].
+pub fn scatter_reduce_src(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+) -> Result<Tensor> {
+    scatter_reduce_src_(&contiguous_copy(self_)?, dim, index, src, reduce)
+}
+
+/// A number added to, or multiplied with, the elements at the places that `index` names.
+///
+/// # Errors
+/// As [`scatter_reduce_src_`].
+pub fn scatter_reduce_value_(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    reduce: &str,
+) -> Result<Tensor> {
+    let values = op::full(&[1], value, Some(self_.dtype()), None, Some(self_.device()), None)?;
+    reduce_into(self_, dim, index, None, &values, reduce)
+}
+
+/// The functional form of [`scatter_reduce_value_`].
+///
+/// # Errors
+/// As [`scatter_reduce_src_`].
+pub fn scatter_reduce_value(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    reduce: &str,
+) -> Result<Tensor> {
+    scatter_reduce_value_(&contiguous_copy(self_)?, dim, index, value, reduce)
+}

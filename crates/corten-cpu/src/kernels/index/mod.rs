@@ -16,7 +16,9 @@ mod select;
 pub use advanced::{index, index_put, index_put_};
 pub use choose::where_self;
 pub use gather::{
-    gather, scatter_add, scatter_add_, scatter_src, scatter_src_, scatter_value, scatter_value_,
+    gather, scatter_add, scatter_add_, scatter_reduce_src, scatter_reduce_src_,
+    scatter_reduce_value, scatter_reduce_value_, scatter_src, scatter_src_, scatter_value,
+    scatter_value_,
 };
 pub use into::{gather_out, index_select_out, masked_select_out, take_out};
 pub use masked::{masked_scatter, masked_scatter_, masked_select, nonzero};
