@@ -1,9 +1,5 @@
 //! What reductions put together, and how.
 
-mod statistics;
-
-pub(crate) use statistics::{Norm, NormOrder, Variance};
-
 use crate::reduce_loops::Fold;
 use corten_core::{Complex, Element};
 use std::marker::PhantomData;
