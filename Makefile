@@ -2,8 +2,10 @@
 PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
+# `make bench` compares with PyTorch where this Python has it.
+PYTHON_WITH_TORCH ?= $(PY)
 
-.PHONY: demo test test-rust test-loom test-python lint docs wheel clean
+.PHONY: demo test test-rust test-loom test-python bench lint docs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/numpy
@@ -28,6 +30,13 @@ test-python: $(VENV)/numpy
 	cargo build --package corten-python
 	rm -f python/corten/_C.abi3.so && cp target/debug/lib_C.so python/corten/_C.abi3.so
 	PYTHONPATH=python $(PY) -m unittest discover --quiet --start-directory tests/python
+
+## Times Corten beside PyTorch, and its kernels beside their slow twins.
+bench: $(VENV)/bin/python
+	cargo build --release --package corten-python --package corten-lab
+	rm -f python/corten/_C.abi3.so && cp target/release/lib_C.so python/corten/_C.abi3.so
+	PYTHONPATH=python $(PYTHON_WITH_TORCH) benches/suite.py
+	cargo bench --package corten-python --package corten-lab --bench twins
 
 ## Formatting, lints, and the rules of docs/STYLE.md that a program can check.
 lint:

@@ -114,6 +114,29 @@ class Subclasses(unittest.TestCase):
         self.assertEqual(torch.add(Fake(), 1), "mine")
         self.assertEqual(torch.cat([torch.ones(1), Fake()]), "mine")
 
+    def test_modes(self):
+        from importlib import import_module
+
+        seen = []
+
+        class Log(import_module(torch.__name__ + ".overrides").TorchFunctionMode):
+            def __torch_function__(self, func, types, args=(), kwargs=None):
+                seen.append(func.__name__)
+                return func(*args, **(kwargs or {}))
+
+        p = torch.nn.Parameter(torch.ones(2))
+        with Log():
+            torch.ones(2).add(1)
+            self.assertIsInstance(p, torch.nn.Parameter)
+        torch.ones(2).add(1)
+        self.assertEqual(seen, ["ones", "add"])
+
+    def test_parameter(self):
+        p = torch.nn.Parameter(torch.ones(2))
+        self.assertIs(type(p + 1), torch.Tensor)
+        self.assertIsInstance(p, torch.Tensor)
+        self.assertTrue(repr(p).startswith("Parameter containing:\ntensor("))
+
 
 class Copies(unittest.TestCase):
     def test_deepcopy(self):

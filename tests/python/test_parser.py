@@ -98,6 +98,17 @@ class Refused(unittest.TestCase):
         self.refuses(lambda: torch.zeros(2, foo=1), TypeError,
                      "zeros() got an unexpected keyword argument 'foo'")
 
+    def test_several_signatures(self):
+        self.refuses(lambda: self.t.view("x"), TypeError,
+                     "view() received an invalid combination of arguments - got (str), but "
+                     "expected one of:\n * (torch.dtype dtype)\n"
+                     "      didn't match because some of the arguments have invalid types: (!str!)"
+                     "\n * (tuple of ints size)\n")
+        self.refuses(lambda: self.t.max(1, 2, 3), TypeError,
+                     "max() received an invalid combination of arguments - got (int, int, int), "
+                     "but expected one of:\n * ()\n * (Tensor other)\n"
+                     " * (int dim, bool keepdim = False)\n")
+
     def test_operators(self):
         self.refuses(lambda: self.t + "x", TypeError,
                      "unsupported operand type(s) for +: 'Tensor' and 'str'")
@@ -140,6 +151,12 @@ class Data(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "Overflow when unpacking long long"):
             torch.tensor([2**63])
         self.assertEqual(torch.tensor([1.9, -1.9], dtype=torch.int32).tolist(), [1, -1])
+
+    def test_what_is_no_data(self):
+        with self.assertRaisesRegex(ValueError, "too many dimensions .str."):
+            torch.tensor(["a"])
+        with self.assertRaisesRegex(RuntimeError, "Could not infer dtype of NoneType"):
+            torch.tensor([None])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 //! Rust data in and out of tensors.
 
 use crate::{Tensor, op};
-use corten_core::{Element, MemoryFormat, Reader, Result};
+use corten_core::{Device, Element, MemoryFormat, Reader, Result};
 
 impl Tensor {
     /// A tensor of the given shape over the elements of a vector, row-major, without a copy.
@@ -41,7 +41,7 @@ impl Tensor {
     /// `Runtime` when the tensor is on another device and cannot be copied to the CPU.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         let plain = op::resolve_neg(&op::resolve_conj(&op::detach(self)?)?)?;
-        let cast = op::to_dtype(&plain, T::DTYPE, false, false, None)?;
+        let cast = op::to_device(&plain, Device::CPU, T::DTYPE, false, false, None)?;
         let dense = op::contiguous(&cast, MemoryFormat::Contiguous)?;
         Ok(Reader::<T>::new(&dense)?.to_vec())
     }

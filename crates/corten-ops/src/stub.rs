@@ -2,7 +2,7 @@
 
 use crate::Tensor;
 use crate::iter::TensorIterator;
-use corten_core::{DeviceType, Result, Scalar, bail};
+use corten_core::{Backend, DeviceType, Result, Scalar, bail};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// The loop of an iterator operator: reads and writes the operands of the iterator; the scalars
@@ -10,18 +10,18 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 pub type IterKernel = fn(&mut TensorIterator, &[Scalar]) -> Result<()>;
 
 /// CPU, CUDA and one device type from outside have a place of their own.
-const PLACES: usize = 3;
+const PLACES: [DeviceType; 3] = [DeviceType::Cpu, DeviceType::Cuda, DeviceType::PrivateUse1];
 
 /// One loop per device type, filled by the device crates when they are initialised.
 pub struct Stub {
     name: &'static str,
-    kernels: [AtomicPtr<IterKernel>; PLACES],
+    kernels: [AtomicPtr<IterKernel>; PLACES.len()],
 }
 
 impl Stub {
     /// A stub without loops for the operator `name`.
     pub const fn new(name: &'static str) -> Self {
-        Self { name, kernels: [const { AtomicPtr::new(std::ptr::null_mut()) }; PLACES] }
+        Self { name, kernels: [const { AtomicPtr::new(std::ptr::null_mut()) }; PLACES.len()] }
     }
 
     /// Sets the loop for a device type.
@@ -59,6 +59,12 @@ impl Stub {
     /// Whether a device type has a loop.
     pub fn has(&self, device_type: DeviceType) -> bool {
         self.kernel(device_type).is_some()
+    }
+
+    /// Whether tensors of a backend have a loop, or need none.
+    pub(crate) fn serves(&self, backend: Backend) -> bool {
+        let loops = || PLACES.into_iter().filter(|place| self.has(*place));
+        backend == Backend::Meta || loops().any(|place| Backend::of(place) == Some(backend))
     }
 
     fn kernel(&self, device_type: DeviceType) -> Option<IterKernel> {
@@ -117,10 +123,5 @@ pub fn run4(
 }
 
 fn place_of(device_type: DeviceType) -> Option<usize> {
-    match device_type {
-        DeviceType::Cpu => Some(0),
-        DeviceType::Cuda => Some(1),
-        DeviceType::PrivateUse1 => Some(2),
-        _ => None,
-    }
+    PLACES.iter().position(|place| *place == device_type)
 }

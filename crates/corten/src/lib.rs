@@ -48,3 +48,13 @@ fn register() {
     // Nobody could be told here. Without kernels every operator says that it has none.
     let _ = init();
 }
+
+/// The examples of the documents, so that they are run with the tests.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+
+    #[doc = include_str!("../../../docs/ADDING.md")]
+    struct Adding;
+}

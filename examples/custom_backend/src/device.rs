@@ -1,46 +1,51 @@
 //! The device's kernels.
 
 use crate::allocator::{CountingAllocator, DEVICE};
-use corten::core::{Access, AccessSet, Device, DeviceType, DispatchKey, Result, Scalar, set_allocator};
+use crate::once;
+use corten::core::{DType, Device, DeviceType, DispatchKey, Result, Scalar, ensure, set_allocator};
+use corten::ops::parallel::GRAIN;
 use corten::ops::{BoxedCall, IValue, Library, Stack, TensorIterator, op, stubs};
 use corten::{Tensor, cpu};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Mutex};
 
 /// Makes the device known. Idempotent.
 ///
 /// # Errors
 /// `Runtime` when another backend with kernels of its own took the place.
 pub fn register_device() -> Result<()> {
-    static ALLOCATOR: CountingAllocator = CountingAllocator;
-    static ONCE: Once = Once::new();
-    let mut result = Ok(());
-    ONCE.call_once(|| result = register());
-    return result;
-
-    fn register() -> Result<()> {
-        set_allocator(DeviceType::PrivateUse1, &ALLOCATOR, 0);
-        // The memory is the host's, so the host's loop copies from and to it.
-        stubs::COPY_.set(DeviceType::PrivateUse1, cpu::kernels::copy::copy)?;
-        stubs::ADD_TENSOR.set(DeviceType::PrivateUse1, add)?;
-        Library::new("outside").fallback(DispatchKey::PrivateUse1, Arc::new(run_on_the_host));
-        Ok(())
-    }
+    static DONE: Mutex<bool> = Mutex::new(false);
+    once(&DONE, register)
 }
 
-/// `add`, for dense operands of f32.
-fn add(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
-    let alpha = scalars.first().map_or(1.0, |alpha| alpha.to_f64()) as f32;
-    let (out, a, b) = (iter.output(0), iter.input(0).clone(), iter.input(1).clone());
-    let set = AccessSet::acquire(&[
-        (out.base(), Access::Write),
-        (a.base(), Access::Read),
-        (b.base(), Access::Read),
-    ])?;
-    let (out, a, b) = (set.write::<f32>(0)?, set.read::<f32>(1)?, set.read::<f32>(2)?);
-    for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
-        *out = a + alpha * b;
-    }
+fn register() -> Result<()> {
+    static ALLOCATOR: CountingAllocator = CountingAllocator;
+    set_allocator(DeviceType::PrivateUse1, &ALLOCATOR, 0);
+    // The memory is the host's, so the host's loop copies from and to it.
+    stubs::COPY_.set(DeviceType::PrivateUse1, cpu::kernels::copy::copy)?;
+    stubs::ADD_TENSOR.set(DeviceType::PrivateUse1, add)?;
+    Library::new("outside").fallback(DispatchKey::PrivateUse1, Arc::new(run_on_the_host));
     Ok(())
+}
+
+/// `add`, for f32. The iterator has broadcast the operands, checked them for overlap and allocated
+/// the result; what is left is the loop over one block.
+fn add(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
+    let f32_only = (0..iter.ntensors()).all(|i| iter.dtype(i) == DType::Float32);
+    ensure!(f32_only, NotImplemented, "\"add\" of this device is for f32 only");
+    let alpha = scalars.first().map_or(1.0, |alpha| alpha.to_f64()) as f32;
+    iter.for_each(
+        |at, strides, n0, n1| {
+            for (row, i) in (0..n1).flat_map(|row| (0..n0).map(move |i| (row, i))) {
+                let element = |operand: usize| {
+                    let offset = i * strides[operand] + row * strides[operand + at.len()];
+                    at[operand].wrapping_offset(offset as isize).cast::<f32>()
+                };
+                // SAFETY: the iterator vouches for the operands of this block, all of them f32.
+                unsafe { *element(0) = *element(1) + alpha * *element(2) };
+            }
+        },
+        GRAIN,
+    )
 }
 
 /// Runs an operator that has no kernel here on the host, and brings its results back.

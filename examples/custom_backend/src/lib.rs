@@ -9,6 +9,19 @@ mod allocator;
 mod device;
 mod operator;
 
+use corten::Result;
+use std::sync::{Mutex, PoisonError};
+
 pub use allocator::{blocks_in_use, bytes_in_use};
 pub use device::register_device;
 pub use operator::{cube, register_operator};
+
+/// Registers once; after an error the next call tries again.
+fn once(done: &Mutex<bool>, register: fn() -> Result<()>) -> Result<()> {
+    let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+    if !*done {
+        register()?;
+        *done = true;
+    }
+    Ok(())
+}

@@ -1,20 +1,19 @@
 //! `outside::cube(Tensor self) -> Tensor`, with its derivative.
 
+use crate::once;
 use corten::Tensor;
 use corten::autograd::function::{Context, Function, apply};
 use corten::core::{BelowADInplaceOrViewGuard, Result, bug};
 use corten::ops::{IValue, Library, Stack, Target, call, returns};
-use std::sync::Once;
+use std::sync::Mutex;
 
 /// Defines the operator. Idempotent.
 ///
 /// # Errors
 /// `Runtime` when the operator is already defined by somebody else.
 pub fn register_operator() -> Result<()> {
-    static ONCE: Once = Once::new();
-    let mut result = Ok(());
-    ONCE.call_once(|| result = register());
-    result
+    static DONE: Mutex<bool> = Mutex::new(false);
+    once(&DONE, register)
 }
 
 fn register() -> Result<()> {

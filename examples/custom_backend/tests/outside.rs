@@ -1,21 +1,29 @@
 //! The device and the operator in use.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
-
-use corten::core::{Device, DeviceType};
+use corten::core::{Device, DeviceType, ErrorKind};
 use corten::prelude::*;
 use custom_backend::{blocks_in_use, bytes_in_use, cube, register_device, register_operator};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const DEVICE: Device = Device { device_type: DeviceType::PrivateUse1, index: 0 };
 
+/// Registers the device. Tests run on threads of one process, and the counts of its memory are the
+/// process's: whoever uses the device holds the guard, before its tensors and after them.
+fn device() -> Result<MutexGuard<'static, ()>> {
+    static IN_USE: Mutex<()> = Mutex::new(());
+    let guard = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
+    register_device()?;
+    Ok(guard)
+}
+
 fn on_device(values: &[f32]) -> Result<Tensor> {
     let host = Tensor::from_slice(values, &[values.len() as i64])?;
-    corten::ops::op::to_device(&host, DEVICE, host.dtype(), false, false, None)
+    op::to_device(&host, DEVICE, host.dtype(), false, false, None)
 }
 
 #[test]
 fn the_device_computes_in_its_own_memory() -> Result<()> {
-    register_device()?;
+    let _device = device()?;
     let before = (bytes_in_use(), blocks_in_use());
     let a = on_device(&[1.0, 2.0, 3.0])?;
     let b = on_device(&[10.0, 20.0, 30.0])?;
@@ -30,13 +38,39 @@ fn the_device_computes_in_its_own_memory() -> Result<()> {
 }
 
 #[test]
+fn its_loop_follows_strides_and_works_in_place() -> Result<()> {
+    let _device = device()?;
+    let table = op::view(&on_device(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])?, &[3, 2])?;
+    let turned = op::t(&table)?;
+    let column = op::view(&on_device(&[10.0, 20.0])?, &[2, 1])?;
+    let sum = op::add_tensor(&turned, &column, Scalar::Int(2))?;
+    assert_eq!(&sum.sizes()[..], [2, 3]);
+    assert_eq!(sum.to_vec::<f32>()?, [21.0, 23.0, 25.0, 42.0, 44.0, 46.0]);
+    op::add__tensor(&table, &table, Scalar::Int(1))?;
+    assert_eq!(table.to_vec::<f32>()?, [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]);
+    Ok(())
+}
+
+#[test]
+fn it_refuses_what_it_cannot_add() -> Result<()> {
+    let _device = device()?;
+    let doubles = op::to_device(&on_device(&[1.0])?, DEVICE, DType::Float64, false, false, None)?;
+    let kind = (&doubles + &doubles).err().map(|error| error.kind());
+    assert_eq!(kind, Some(ErrorKind::NotImplemented));
+    Ok(())
+}
+
+#[test]
 fn other_operators_fall_back_to_the_host() -> Result<()> {
-    register_device()?;
-    let row = corten::ops::op::view(&on_device(&[1.0, 2.0])?, &[1, 2])?;
-    let column = corten::ops::op::view(&on_device(&[3.0, 4.0])?, &[2, 1])?;
-    let product = corten::ops::op::mm(&row, &column)?;
+    let _device = device()?;
+    let row = op::view(&on_device(&[1.0, 2.0])?, &[1, 2])?;
+    let column = op::view(&on_device(&[3.0, 4.0])?, &[2, 1])?;
+    let product = op::mm(&row, &column)?;
     assert_eq!(product.device(), DEVICE);
     assert_eq!(product.to_vec::<f32>()?, [11.0]);
+    let scaled = (&row * &row)?;
+    assert_eq!(scaled.device(), DEVICE);
+    assert_eq!(scaled.to_vec::<f32>()?, [1.0, 4.0]);
     Ok(())
 }
 

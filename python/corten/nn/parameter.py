@@ -70,7 +70,8 @@ class Parameter(Tensor, metaclass=_MarkedMeta):
         return result
 
     def __repr__(self, *, tensor_contents=None):
-        return "Parameter containing:\n" + super().__repr__()
+        prefix = "tensor(" if type(self) is Parameter else f"{type(self).__name__}("
+        return "Parameter containing:\n" + _C._tensor_str(self, prefix)
 
     def __reduce_ex__(self, proto):
         from corten import _utils

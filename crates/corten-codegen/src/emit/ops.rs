@@ -158,6 +158,9 @@ fn declaration(
     let (constructor, kernel) = match (&op.body, builtin) {
         (_, None) => ("new", String::new()),
         (Body::Composite(_) | Body::WrapScalar, Some(path)) => ("implicit", format!(", {path}")),
+        (_, Some(path)) if op.is_iterator() => {
+            ("iterator", format!(", {path}, &stubs::{}", static_name(&op.schema)))
+        }
         (_, Some(path)) => ("explicit", format!(", {path}")),
     };
     let homes: Vec<String> = op.python.iter().map(|home| format!("{home:?}")).collect();

@@ -5,6 +5,7 @@ use super::{Target, fallback};
 use crate::boxed::Stack;
 use crate::registry::{AnyOp, OpDef, OpKind};
 use crate::schema::Schema;
+use crate::stub::Stub;
 use corten_core::{DispatchKey, Error, KeySet, NUM_RUNTIME_KEYS, Result, err, tls};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -87,6 +88,8 @@ pub struct TypedOp<F: 'static> {
     table: AtomicPtr<Table<F>>,
     /// The kernel that comes with the declaration, where there is one for every backend.
     builtin: Option<(Target, Entry<F>)>,
+    /// The loops of an operator over an iterator.
+    stub: Option<&'static Stub>,
     registered: Mutex<Vec<Registered<F>>>,
     schema: OnceLock<Schema>,
 }
@@ -94,7 +97,7 @@ pub struct TypedOp<F: 'static> {
 impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
     /// An operator whose kernels come from the backends; `boxed` adapts its signature to the stack.
     pub const fn new(def: &'static OpDef, boxed: fn(F, &mut Stack) -> Result<()>) -> Self {
-        Self::with_builtin(def, boxed, None)
+        Self::with_builtin(def, boxed, None, None)
     }
 
     /// An operator with one kernel for every backend and a gradient of its own.
@@ -104,7 +107,18 @@ impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
         kernel: F,
     ) -> Self {
         let target = Target::CompositeExplicitAutograd;
-        Self::with_builtin(def, boxed, Some((target, Entry::Typed(kernel))))
+        Self::with_builtin(def, boxed, Some((target, Entry::Typed(kernel))), None)
+    }
+
+    /// An operator over an iterator: as `explicit`, for the devices that `stub` has a loop of.
+    pub const fn iterator(
+        def: &'static OpDef,
+        boxed: fn(F, &mut Stack) -> Result<()>,
+        kernel: F,
+        stub: &'static Stub,
+    ) -> Self {
+        let target = Target::CompositeExplicitAutograd;
+        Self::with_builtin(def, boxed, Some((target, Entry::Typed(kernel))), Some(stub))
     }
 
     /// An operator made of others, differentiable through them.
@@ -114,16 +128,18 @@ impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
         kernel: F,
     ) -> Self {
         let target = Target::CompositeImplicitAutograd;
-        Self::with_builtin(def, boxed, Some((target, Entry::Typed(kernel))))
+        Self::with_builtin(def, boxed, Some((target, Entry::Typed(kernel))), None)
     }
 
     const fn with_builtin(
         def: &'static OpDef,
         boxed: fn(F, &mut Stack) -> Result<()>,
         builtin: Option<(Target, Entry<F>)>,
+        stub: Option<&'static Stub>,
     ) -> Self {
         Self {
             builtin,
+            stub,
             def,
             boxed,
             skipped: AtomicU64::new(0),
@@ -227,7 +243,9 @@ impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
         }
         let backend = is_backend(key) || key == DispatchKey::Undefined;
         let explicit = last(Target::CompositeExplicitAutograd);
-        if backend && explicit.is_some() {
+        // Without a loop for the device the kernel could only refuse: a fallback goes before it.
+        let refuses = self.lacks_loop(key) && fallback::of(key, self.def).is_some();
+        if backend && explicit.is_some() && !refuses {
             return explicit;
         }
         if let Some(entry) = last(Target::CompositeImplicitAutograd) {
@@ -238,6 +256,10 @@ impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
             }
         }
         last(Target::Autograd).filter(|_| is_autograd(key))
+    }
+
+    fn lacks_loop(&self, key: DispatchKey) -> bool {
+        self.stub.zip(key.backend()).is_some_and(|(stub, backend)| !stub.serves(backend))
     }
 
     /// Computes one place of the table, in the order: the key itself, composite explicit,

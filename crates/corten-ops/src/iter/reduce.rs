@@ -2,7 +2,7 @@
 
 use super::loops::{Addresses, Walk, advance, position};
 use super::types::{allocate, copy_plain};
-use super::{LoopOutcome, Pointers, TensorIterator};
+use super::{Hold, LoopOutcome, Pointers, TensorIterator};
 use crate::Tensor;
 use crate::parallel::{self, GRAIN};
 use corten_core::{Access, AccessSet, Dims, Result};
@@ -108,11 +108,15 @@ impl TensorIterator {
             self.serial_for_each(&body, 0..self.numel)
         } else if !self.is_dim_reduced(dim) {
             self.reduce_along(dim, &body)
-        } else if self.operands.len() == 2 && self.operands[0].tensor.numel() == 1 {
+        } else if self.has_one_result() && !matches!(self.hold, Hold::Parent) {
             self.reduce_in_two_passes(&body)
         } else {
             self.serial_for_each(&body, 0..self.numel)
         }
+    }
+
+    fn has_one_result(&self) -> bool {
+        self.operands.len() == 2 && self.operands[0].tensor.numel() == 1
     }
 
     fn reduce_along(
@@ -146,6 +150,8 @@ impl TensorIterator {
         &mut self,
         body: &(impl Fn(&[*mut u8], &[i64], i64, i64) -> Result<()> + Sync),
     ) -> Result<()> {
+        // The copies are made by an operator, which takes access to the output by itself.
+        self.hold = Hold::Free;
         let threads = parallel::num_threads() as i64;
         let chunks = threads.min((self.numel + GRAIN - 1) / GRAIN).max(1);
         let (partial, itemsize) = self.copies_of_output(chunks)?;

@@ -59,14 +59,12 @@ fn is_sequence(object: &Obj) -> bool {
     unsafe { ffi::PySequence_Check(object.as_ptr()) != 0 }
 }
 
-/// The shape, read off the first element of every level.
+/// The shape, read off the first element of every level. A string that is not empty never ends:
+/// its first element is a string.
 fn shape_of(data: &Obj) -> Py<Dims> {
     let mut sizes = Dims::new();
     let mut level = data.clone();
     while is_sequence(&level) {
-        if level.is_str() {
-            return Err(type_error(format!("new(): invalid data type '{}'", level.type_name())));
-        }
         let length = level.len()?;
         sizes.push(length as i64);
         if sizes.len() > MAX_DIMS {
@@ -75,7 +73,11 @@ fn shape_of(data: &Obj) -> Py<Dims> {
         if length == 0 {
             break;
         }
-        level = item_at(&level, 0)?;
+        level = item_at(&level, 0).map_err(|raised| {
+            raised.clear();
+            let kind = level.type_name();
+            value_error(format!("could not determine the shape of object type '{kind}'"))
+        })?;
     }
     Ok(sizes)
 }
@@ -104,6 +106,9 @@ impl Reader {
         }
         if !is_sequence(object) {
             return Err(type_error("not a sequence"));
+        }
+        if self.infer && object.is_str() {
+            return Err(no_number(object));
         }
         let outer = self.in_array;
         if !outer && numpy::is_array(object) {

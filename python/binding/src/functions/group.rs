@@ -207,17 +207,19 @@ fn goes_after(a: &Signature, b: &Signature) -> bool {
     let (a, b) = (shape(a), shape(b));
     a.len() == b.len()
         && a != b
-        && a.iter().zip(&b).all(|(a, b)| a == b || is_less_specific(a.0, b.0))
+        && a.iter().zip(&b).all(|(a, b)| a == b || is_less_specific(*a, b.0))
 }
 
-fn is_less_specific(a: Kind, b: Kind) -> bool {
-    matches!(
-        (a, b),
-        (Kind::Scalar | Kind::Int, Kind::Tensor)
-            | (Kind::IntList, Kind::Int)
-            | (
-                Kind::TensorList,
-                Kind::IntList | Kind::FloatList | Kind::BoolList | Kind::ScalarList
-            )
-    )
+/// Whether `a`, with its fixed length and whether it may be `None`, accepts less specific objects
+/// than `b`. A list that a number may stand for, or `None`, is not compared with numbers.
+fn is_less_specific(a: (Kind, u8, bool), b: Kind) -> bool {
+    matches!((a, b), ((Kind::IntList, 0, false), Kind::Int))
+        || matches!(
+            (a.0, b),
+            (Kind::Scalar | Kind::Int, Kind::Tensor)
+                | (
+                    Kind::TensorList,
+                    Kind::IntList | Kind::FloatList | Kind::BoolList | Kind::ScalarList
+                )
+        )
 }

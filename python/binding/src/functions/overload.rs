@@ -264,7 +264,8 @@ fn sort_text(declared: &[Argument<'static>]) -> String {
             None => (ty.as_str(), ""),
         };
         let spelled = match base.split_once('[') {
-            Some(("int" | "SymInt", size)) => format!("IntArrayRef[{size}"),
+            Some(("int", size)) => format!("IntArrayRef[{size}"),
+            Some(("SymInt", size)) => format!("SymIntArrayRef[{size}"),
             Some(("Tensor", _)) => "TensorList".to_owned(),
             Some(("Tensor?", _)) => "c10::List".to_owned(),
             Some(("bool", _)) => "std::array".to_owned(),
