@@ -40,7 +40,7 @@ pub use corten_core::{Error, ErrorKind, Result, Scalar};
 pub use dispatch::{BoxedCall, BoxedKernel, Found, KeyBuilder, Registration, Target, TypedOp};
 pub use generated::{op, sig, stubs};
 pub use iter::TensorIterator;
-pub use library::{Library, NoTypedKernel, call};
+pub use library::{Library, call};
 pub use registry::{AnyOp, Gradient, OpDef, OpKind};
 pub use stub::{IterKernel, Stub, run1, run2, run3, run4};
 pub use tensor::Tensor;

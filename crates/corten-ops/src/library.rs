@@ -1,7 +1,7 @@
 //! Operators and kernels from outside the tree.
 
 use crate::boxed::Stack;
-use crate::dispatch::{BoxedCall, BoxedKernel, Registration, Target, TypedOp, set_fallback};
+use crate::dispatch::{BoxedCall, BoxedKernel, OpTable, Registration, Target, set_fallback};
 use crate::registry::{self, AnyOp, Gradient, OpDef, OpKind};
 use crate::schema::Schema;
 use corten_core::{DispatchKey, Result, bail, bug};
@@ -26,14 +26,6 @@ use std::sync::Arc;
 /// ```
 pub struct Library {
     namespace: &'static str,
-}
-
-/// An operator defined at run time has boxed kernels only; this type has no value.
-#[derive(Clone, Copy)]
-pub enum NoTypedKernel {}
-
-fn never(kernel: NoTypedKernel, _stack: &mut Stack) -> Result<()> {
-    match kernel {}
 }
 
 impl Library {
@@ -71,7 +63,7 @@ impl Library {
         }
         // Operators live as long as the program, as those of the registry do.
         let def: &'static OpDef = Box::leak(Box::new(def));
-        let op: &'static TypedOp<NoTypedKernel> = Box::leak(Box::new(TypedOp::new(def, never)));
+        let op: &'static OpTable = Box::leak(Box::new(OpTable::outside(def)));
         registry::add_from_outside(op);
         Ok(op)
     }

@@ -34,7 +34,7 @@ pub fn ops(registry: &Registry) -> Generated {
         let pieces = operator(registry, op);
         if pieces.is_ok() {
             for (_, schema) in op.forms() {
-                statics.push(format!("&{}", static_name(schema)));
+                statics.push(format!("{}.any()", static_name(schema)));
                 signatures.extend(Signature::of(schema));
             }
         }

@@ -121,11 +121,13 @@ impl Border {
             "input {:?} is too small for padding {pad:?}: dimension {dim} would have size {padded}",
             self_.sizes().as_slice()
         );
+        // What is cut off does not come round again.
+        let (cut, left) = (-before.min(0), size + before.min(0) + after.min(0));
         let source = |place: i64| {
             let place = place - before;
             match self {
                 Self::Replicate => place.clamp(0, size - 1),
-                Self::Circular => place.rem_euclid(size),
+                Self::Circular => cut + (place - cut).rem_euclid(left.max(1)),
                 Self::Reflect if place < 0 => -place,
                 Self::Reflect if place >= size => 2 * (size - 1) - place,
                 Self::Reflect => place,

@@ -12,6 +12,7 @@ mod table;
 
 pub use fallback::{install_default_fallbacks, set_fallback, set_fallthrough_fallback};
 pub use keys::KeyBuilder;
+pub(crate) use table::OpTable;
 pub use table::{BoxedCall, BoxedKernel, Found, Registration, TypedOp};
 
 /// What a kernel is registered to: a runtime key, or an alias for a group of them.

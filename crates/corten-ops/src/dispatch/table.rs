@@ -6,7 +6,8 @@ use crate::boxed::Stack;
 use crate::registry::{AnyOp, OpDef, OpKind};
 use crate::schema::Schema;
 use crate::stub::Stub;
-use corten_core::{DispatchKey, Error, KeySet, NUM_RUNTIME_KEYS, Result, err, tls};
+use corten_core::{DispatchKey, Error, KeySet, NUM_RUNTIME_KEYS, Result, bug, err, tls};
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -49,17 +50,45 @@ impl BoxedCall {
     }
 }
 
+/// A kernel whose signature is known to the operator it belongs to.
+///
+/// Note [Erased kernels]: everything about a table but the last step of a call is the same for all
+/// signatures, so it is compiled once and not once per signature, of which there are hundreds. The
+/// function pointer is kept as `fn()`; function pointer types are ABI-compatible with each other,
+/// and [`TypedOp`], the only one to make and to read an `Erased`, gives it its type back before it
+/// is called.
+#[derive(Clone, Copy)]
+struct Erased(fn());
+
+impl Erased {
+    const fn of<F: Copy>(kernel: F) -> Self {
+        const { assert!(size_of::<F>() == size_of::<fn()>()) };
+        // SAFETY: `F` is a function pointer type: only this crate makes operators, from those.
+        Self(unsafe { std::mem::transmute_copy::<F, fn()>(&kernel) })
+    }
+
+    /// # Safety
+    /// The kernel must have been made from an `F`.
+    unsafe fn typed<F: Copy>(self) -> F {
+        // SAFETY: the caller's; the sizes were compared when it was made.
+        unsafe { std::mem::transmute_copy::<fn(), F>(&self.0) }
+    }
+}
+
+/// Calls a kernel with the arguments on the stack; see Note [Erased kernels].
+type Adapter = fn(fn(), &mut Stack) -> Result<()>;
+
 /// One place of the table, never freed: readers take no lock.
-enum Entry<F> {
-    Typed(F),
+enum Entry {
+    Typed(Erased),
     Boxed(BoxedKernel),
     Fallthrough,
 }
 
-struct Registered<F: 'static> {
+struct Registered {
     target: Target,
     id: u64,
-    entry: &'static Entry<F>,
+    entry: &'static Entry,
 }
 
 /// What a lookup found.
@@ -71,70 +100,133 @@ pub enum Found<F> {
 }
 
 /// The places of an operator's runtime keys; null where not computed yet.
-type Table<F> = [AtomicPtr<Entry<F>>; NUM_RUNTIME_KEYS];
+type Table = [AtomicPtr<Entry>; NUM_RUNTIME_KEYS];
 
-/// An operator with its kernels. `F` is the function pointer type of its signature.
+/// An operator with its kernels.
 ///
 /// Note [Lazy dispatch tables]: a full table has 137 places, most never read. Computing all of
 /// them for every operator at start-up would touch more than a megabyte, so a place stays null
 /// until a call needs it and is then computed from the registrations by the rules of
 /// `resolve`. The table itself is made when the first place is: a program that uses a few hundred
 /// operators has a few hundred tables, and its binary has none. A new registration clears it.
-pub struct TypedOp<F: 'static> {
+pub(crate) struct OpTable {
     def: &'static OpDef,
-    boxed: fn(F, &mut Stack) -> Result<()>,
+    boxed: Adapter,
     /// Functionality bits whose kernels are known to fall through for every backend.
     skipped: AtomicU64,
-    table: AtomicPtr<Table<F>>,
+    table: AtomicPtr<Table>,
     /// The kernel that comes with the declaration, where there is one for every backend.
-    builtin: Option<(Target, Entry<F>)>,
+    builtin: Option<(Target, Entry)>,
     /// The loops of an operator over an iterator.
     stub: Option<&'static Stub>,
-    registered: Mutex<Vec<Registered<F>>>,
+    registered: Mutex<Vec<Registered>>,
     schema: OnceLock<Schema>,
+}
+
+/// An operator whose signature is the function pointer type `F`.
+pub struct TypedOp<F: 'static> {
+    table: OpTable,
+    signature: PhantomData<F>,
 }
 
 impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
     /// An operator whose kernels come from the backends; `boxed` adapts its signature to the stack.
-    pub const fn new(def: &'static OpDef, boxed: fn(F, &mut Stack) -> Result<()>) -> Self {
+    pub(crate) const fn new(def: &'static OpDef, boxed: fn(F, &mut Stack) -> Result<()>) -> Self {
         Self::with_builtin(def, boxed, None, None)
     }
 
     /// An operator with one kernel for every backend and a gradient of its own.
-    pub const fn explicit(
+    pub(crate) const fn explicit(
         def: &'static OpDef,
         boxed: fn(F, &mut Stack) -> Result<()>,
         kernel: F,
     ) -> Self {
-        let target = Target::CompositeExplicitAutograd;
-        Self::with_builtin(def, boxed, Some((target, Entry::Typed(kernel))), None)
+        Self::with_builtin(def, boxed, Some((Target::CompositeExplicitAutograd, kernel)), None)
     }
 
     /// An operator over an iterator: as `explicit`, for the devices that `stub` has a loop of.
-    pub const fn iterator(
+    pub(crate) const fn iterator(
         def: &'static OpDef,
         boxed: fn(F, &mut Stack) -> Result<()>,
         kernel: F,
         stub: &'static Stub,
     ) -> Self {
-        let target = Target::CompositeExplicitAutograd;
-        Self::with_builtin(def, boxed, Some((target, Entry::Typed(kernel))), Some(stub))
+        let builtin = Some((Target::CompositeExplicitAutograd, kernel));
+        Self::with_builtin(def, boxed, builtin, Some(stub))
     }
 
     /// An operator made of others, differentiable through them.
-    pub const fn implicit(
+    pub(crate) const fn implicit(
         def: &'static OpDef,
         boxed: fn(F, &mut Stack) -> Result<()>,
         kernel: F,
     ) -> Self {
-        let target = Target::CompositeImplicitAutograd;
-        Self::with_builtin(def, boxed, Some((target, Entry::Typed(kernel))), None)
+        Self::with_builtin(def, boxed, Some((Target::CompositeImplicitAutograd, kernel)), None)
     }
 
     const fn with_builtin(
         def: &'static OpDef,
         boxed: fn(F, &mut Stack) -> Result<()>,
-        builtin: Option<(Target, Entry<F>)>,
+        builtin: Option<(Target, F)>,
+        stub: Option<&'static Stub>,
+    ) -> Self {
+        // SAFETY: both are function pointers whose arguments and results are ABI-compatible: the
+        // first argument is a function pointer in either. `OpTable` passes what `Erased::of` made
+        // of an `F`.
+        let boxed =
+            unsafe { std::mem::transmute::<fn(F, &mut Stack) -> Result<()>, Adapter>(boxed) };
+        let builtin = match builtin {
+            Some((target, kernel)) => Some((target, Entry::Typed(Erased::of(kernel)))),
+            None => None,
+        };
+        Self { table: OpTable::new(def, boxed, builtin, stub), signature: PhantomData }
+    }
+
+    /// The declaration.
+    pub fn def(&self) -> &'static OpDef {
+        self.table.def
+    }
+
+    /// The operator whatever its signature.
+    pub const fn any(&'static self) -> &'static dyn AnyOp {
+        &self.table
+    }
+
+    /// Registers a kernel. The last registration to a target wins.
+    pub fn implement(&'static self, target: impl Into<Target>, kernel: F) {
+        self.table.register(target.into(), Entry::Typed(Erased::of(kernel)));
+    }
+
+    /// Lets calls pass the given keys without stopping.
+    pub fn implement_fallthrough(&'static self, target: impl Into<Target>) {
+        self.table.register(target.into(), Entry::Fallthrough);
+    }
+
+    /// The kernel for a key set that already includes the thread's sets.
+    ///
+    /// # Errors
+    /// `NotImplemented` when no kernel serves the keys.
+    #[inline]
+    pub fn lookup(&'static self, keys: KeySet) -> Result<Found<F>> {
+        Ok(match self.table.lookup(keys)? {
+            // SAFETY: typed entries of this table are made from `F` alone.
+            Found::Typed(kernel) => Found::Typed(unsafe { kernel.typed::<F>() }),
+            Found::Boxed(call) => Found::Boxed(call),
+        })
+    }
+}
+
+impl OpTable {
+    /// An operator of another crate, which has boxed kernels only.
+    pub(crate) fn outside(def: &'static OpDef) -> Self {
+        let never: Adapter = |_, _| bug!("an operator from outside has no typed kernel");
+        Self::new(def, never, None, None)
+    }
+
+    const fn new(
+        def: &'static OpDef,
+        boxed: Adapter,
+        builtin: Option<(Target, Entry)>,
         stub: Option<&'static Stub>,
     ) -> Self {
         Self {
@@ -149,27 +241,12 @@ impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
         }
     }
 
-    /// The declaration.
-    pub fn def(&self) -> &'static OpDef {
-        self.def
-    }
-
-    /// Registers a kernel. The last registration to a target wins.
-    pub fn implement(&'static self, target: impl Into<Target>, kernel: F) {
-        self.register(target.into(), Entry::Typed(kernel));
-    }
-
-    /// Lets calls pass the given keys without stopping.
-    pub fn implement_fallthrough(&'static self, target: impl Into<Target>) {
-        self.register(target.into(), Entry::Fallthrough);
-    }
-
     /// The kernel for a key set that already includes the thread's sets.
     ///
     /// # Errors
     /// `NotImplemented` when no kernel serves the keys.
     #[inline]
-    pub fn lookup(&'static self, keys: KeySet) -> Result<Found<F>> {
+    fn lookup(&'static self, keys: KeySet) -> Result<Found<Erased>> {
         let mut keys = keys.without(KeySet(self.skipped.load(Ordering::Relaxed)));
         loop {
             let index = keys.highest_runtime_index();
@@ -190,7 +267,7 @@ impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
         }
     }
 
-    fn register(&'static self, target: Target, entry: Entry<F>) -> u64 {
+    fn register(&'static self, target: Target, entry: Entry) -> u64 {
         let mut registered = self.registrations();
         let id = registered.iter().map(|one| one.id).max().unwrap_or(0) + 1;
         registered.push(Registered { target, id, entry: Box::leak(Box::new(entry)) });
@@ -206,30 +283,30 @@ impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
     }
 
     #[inline]
-    fn table(&self) -> Option<&'static Table<F>> {
+    fn table(&self) -> Option<&'static Table> {
         // SAFETY: null, or a table from `Box::leak` published with Release and never freed.
         unsafe { self.table.load(Ordering::Acquire).as_ref() }
     }
 
     /// The table, made if this is its first place. The registrations' lock is held.
-    fn table_or_init(&self) -> &'static Table<F> {
+    fn table_or_init(&self) -> &'static Table {
         self.table().unwrap_or_else(|| {
             let table = [const { AtomicPtr::new(std::ptr::null_mut()) }; NUM_RUNTIME_KEYS];
-            let table: &'static Table<F> = Box::leak(Box::new(table));
+            let table: &'static Table = Box::leak(Box::new(table));
             self.table.store(std::ptr::from_ref(table).cast_mut(), Ordering::Release);
             table
         })
     }
 
-    fn registrations(&self) -> MutexGuard<'_, Vec<Registered<F>>> {
+    fn registrations(&self) -> MutexGuard<'_, Vec<Registered>> {
         self.registered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn find_entry(
         &'static self,
-        registered: &[Registered<F>],
+        registered: &[Registered],
         key: DispatchKey,
-    ) -> Option<&'static Entry<F>> {
+    ) -> Option<&'static Entry> {
         let last = |target: Target| {
             let explicit = registered.iter().rev().find(|one| one.target == target);
             let builtin = self.builtin.as_ref().filter(|(other, _)| *other == target);
@@ -265,7 +342,7 @@ impl<F: Copy + Send + Sync + 'static> TypedOp<F> {
     /// Computes one place of the table, in the order: the key itself, composite explicit,
     /// composite implicit, the autograd alias, the key's fallback.
     #[cold]
-    fn resolve(&'static self, keys: KeySet, index: usize) -> Result<&'static Entry<F>> {
+    fn resolve(&'static self, keys: KeySet, index: usize) -> Result<&'static Entry> {
         let registered = self.registrations();
         let key = keys.highest_key();
         let entry = match self.find_entry(&registered, key) {
@@ -315,7 +392,7 @@ fn missing_kernel(def: &OpDef, key: DispatchKey, kernels: &[(Target, &str)]) -> 
     )
 }
 
-impl<F: Copy + Send + Sync + 'static> AnyOp for TypedOp<F> {
+impl AnyOp for OpTable {
     fn def(&self) -> &'static OpDef {
         self.def
     }
@@ -337,7 +414,7 @@ impl<F: Copy + Send + Sync + 'static> AnyOp for TypedOp<F> {
         let expected = self.schema().arguments.len();
         crate::boxed::check_argument_count(self.def.name, stack.len(), expected)?;
         match self.lookup(keys)? {
-            Found::Typed(kernel) => (self.boxed)(kernel, stack),
+            Found::Typed(kernel) => (self.boxed)(kernel.0, stack),
             Found::Boxed(call) => call.run(stack),
         }
     }
@@ -358,7 +435,7 @@ impl<F: Copy + Send + Sync + 'static> AnyOp for TypedOp<F> {
     }
 
     fn kernels(&self) -> Vec<(Target, &'static str)> {
-        let describe = |entry: &Entry<F>| match entry {
+        let describe = |entry: &Entry| match entry {
             Entry::Typed(_) => "typed",
             Entry::Boxed(_) => "boxed",
             Entry::Fallthrough => "fallthrough",

@@ -33,7 +33,7 @@ def embedding(
     sparse=False,
 ):
     """The rows of ``weight`` that ``input`` names; row ``padding_idx`` gets no gradient."""
-    padding_idx = _row(padding_idx, weight.size(0))
+    padding_idx = -1 if padding_idx is None else _row(padding_idx, weight.size(0))
     if max_norm is not None:
         input = input.contiguous()
         _renorm_rows(weight, input, max_norm, norm_type)

@@ -306,6 +306,12 @@ def linear_cross_entropy(
     their positions. ``options``, how to save memory, changes no value.
     """
     shape = linear_weight.shape[:-1]
+    if len(shape) > 1 and input.dim() == 1:
+        raise RuntimeError(
+            f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} "
+            f"requires batched input, (N, {linear_weight.shape[-1]}), got unbatched input with "
+            f"shape {tuple(input.shape)}"
+        )
     bias = None if linear_bias is None else linear_bias.flatten()
     logits = ops.linear(input, linear_weight.flatten(0, -2), bias)
     logits = logits.unflatten(-1, shape) if len(shape) > 1 else logits

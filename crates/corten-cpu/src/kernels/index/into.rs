@@ -1,12 +1,12 @@
 //! The `out=` forms of the operators that pick elements. The result may not share memory with what
 //! it is picked from.
 
-use super::{gather, index_select, masked_select, take};
-use corten_core::{Result, ensure, geometry};
+use super::{gather, index_select, masked_select, nonzero, take};
+use corten_core::{DType, Result, ensure, geometry};
 use corten_ops::meta::check_out_dtype;
 use corten_ops::{Tensor, derived};
 
-fn write(out: &Tensor, picked: &Tensor, inputs: [&Tensor; 2]) -> Result<Tensor> {
+fn write(out: &Tensor, picked: &Tensor, inputs: &[&Tensor]) -> Result<Tensor> {
     geometry::assert_no_internal_overlap(out)?;
     for input in inputs {
         geometry::assert_no_overlap(out, input)?;
@@ -27,13 +27,14 @@ pub fn gather_out(
     out: &Tensor,
 ) -> Result<Tensor> {
     check_out_dtype(Some(out), self_.dtype())?;
-    write(out, &gather(self_, dim, index, sparse_grad)?, [self_, index])
+    geometry::assert_no_partial_overlap(out, index)?;
+    write(out, &gather(self_, dim, index, sparse_grad)?, &[self_])
 }
 
 /// [`index_select`] into `out`.
 pub fn index_select_out(self_: &Tensor, dim: i64, index: &Tensor, out: &Tensor) -> Result<Tensor> {
     check_same_dtype("index_select", self_, out)?;
-    write(out, &index_select(self_, dim, index)?, [self_, index])
+    write(out, &index_select(self_, dim, index)?, &[self_, index])
 }
 
 /// [`take`] into `out`.
@@ -46,13 +47,13 @@ pub fn take_out(self_: &Tensor, index: &Tensor, out: &Tensor) -> Result<Tensor> 
         self_.dtype().type_name(),
         out.dtype().type_name()
     );
-    write(out, &take(self_, index)?, [self_, index])
+    write(out, &take(self_, index)?, &[self_, index])
 }
 
 /// [`masked_select`] into `out`.
 pub fn masked_select_out(self_: &Tensor, mask: &Tensor, out: &Tensor) -> Result<Tensor> {
     check_same_dtype("masked_select", self_, out)?;
-    write(out, &masked_select(self_, mask)?, [self_, mask])
+    write(out, &masked_select(self_, mask)?, &[self_, mask])
 }
 
 fn check_same_dtype(operator: &str, self_: &Tensor, out: &Tensor) -> Result<()> {
@@ -62,4 +63,15 @@ fn check_same_dtype(operator: &str, self_: &Tensor, out: &Tensor) -> Result<()> 
         "{operator}(): self and result must have the same scalar type"
     );
     Ok(())
+}
+
+/// [`nonzero`] into `out`.
+pub fn nonzero_out(self_: &Tensor, out: &Tensor) -> Result<Tensor> {
+    ensure!(
+        out.dtype() == DType::Int64,
+        Runtime,
+        "nonzero: Expected out tensor to have scalar type Long but got scalar type{}",
+        out.dtype().type_name()
+    );
+    write(out, &nonzero(self_)?, &[self_])
 }
