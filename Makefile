@@ -5,7 +5,7 @@ PY     := $(VENV)/bin/python
 # `make bench` compares with PyTorch where this Python has it.
 PYTHON_WITH_TORCH ?= $(PY)
 
-.PHONY: demo test test-rust test-loom test-python bench lint docs wheel clean
+.PHONY: demo test test-rust test-loom test-python bench lint docs small wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/numpy
@@ -47,6 +47,11 @@ lint:
 
 docs:
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps
+
+## The digits trainer as one static file, as small as it gets.
+small:
+	RUSTFLAGS="-C target-feature=+crt-static -C relocation-model=static -C force-unwind-tables=no" \
+	cargo build --profile small --target x86_64-unknown-linux-gnu --package corten --example digits_cnn
 
 ## An abi3 wheel in dist/.
 wheel: $(VENV)/bin/python

@@ -162,28 +162,26 @@ macro_rules! half_summands {
 
 half_summands! { f16 bf16 }
 
-/// Adds the input of a reduction to its output, which holds zeros.
-///
-/// With `skip_nan`, NaN counts as zero. Input and output must have the dtype of `T`.
-fn sum_into<T: Summand + SkipNan>(iter: &mut TensorIterator, skip_nan: bool) -> Result<()> {
+/// Adds the input of a reduction to its output, which holds zeros. Both must have the dtype of `T`.
+fn sum_into<T: Summand>(iter: &mut TensorIterator) -> Result<()> {
     iter.parallel_reduce(|at, strides, n0, n1| {
         let block = Block::new(at, strides, n0, n1);
         // SAFETY: the iterator vouches for the operands of this block, of type `T`.
-        unsafe { block.run::<T>(skip_nan) };
+        unsafe { block.run::<T>() };
         Ok(())
     })
 }
 
 /// Sums over an iterator whose input and output have the same floating-point or complex dtype.
 /// Returns whether the dtype is one of them.
-pub(crate) fn sum(iter: &mut TensorIterator, skip_nan: bool) -> Result<bool> {
+pub(crate) fn sum(iter: &mut TensorIterator) -> Result<bool> {
     match iter.dtype(0) {
-        DType::Float32 => sum_into::<f32>(iter, skip_nan)?,
-        DType::Float64 => sum_into::<f64>(iter, skip_nan)?,
-        DType::Float16 => sum_into::<f16>(iter, skip_nan)?,
-        DType::BFloat16 => sum_into::<bf16>(iter, skip_nan)?,
-        DType::Complex64 => sum_into::<Complex<f32>>(iter, skip_nan)?,
-        DType::Complex128 => sum_into::<Complex<f64>>(iter, skip_nan)?,
+        DType::Float32 => sum_into::<f32>(iter)?,
+        DType::Float64 => sum_into::<f64>(iter)?,
+        DType::Float16 => sum_into::<f16>(iter)?,
+        DType::BFloat16 => sum_into::<bf16>(iter)?,
+        DType::Complex64 => sum_into::<Complex<f32>>(iter)?,
+        DType::Complex128 => sum_into::<Complex<f64>>(iter)?,
         _ => return Ok(false),
     }
     Ok(true)
@@ -232,16 +230,13 @@ impl Block {
 
     /// # Safety
     /// The operands must be those of a block of an iterator, of type `T`.
-    unsafe fn run<T: Summand + SkipNan>(self, skip_nan: bool) {
+    unsafe fn run<T: Summand>(self) {
         // SAFETY: the caller's; AVX2 was detected where it is used.
         unsafe {
-            match (skip_nan, level() >= Level::Avx2) {
+            match level() >= Level::Avx2 {
                 #[cfg(target_arch = "x86_64")]
-                (false, true) => self.run_avx2::<T>(),
-                #[cfg(target_arch = "x86_64")]
-                (true, true) => self.run_avx2::<T::Skipping>(),
-                (false, _) => self.run_here::<T>(),
-                (true, _) => self.run_here::<T::Skipping>(),
+                true => self.run_avx2::<T>(),
+                _ => self.run_here::<T>(),
             }
         }
     }
@@ -455,67 +450,4 @@ fn cascade<V: Term>(n: i64, load: impl Fn(i64, i64) -> V) -> [V; 4] {
 
 fn ceil_log2(n: i64) -> u32 {
     if n <= 2 { 1 } else { 64 - (n as u64 - 1).leading_zeros() }
-}
-
-/// The same summand with NaN as zero.
-trait SkipNan {
-    type Skipping: Summand;
-}
-
-/// An element whose NaN counts as zero.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-struct Skipping<T>(T);
-
-macro_rules! skipping {
-    ($($number:ty: $is_nan:expr;)+) => {$(
-        impl SkipNan for $number {
-            type Skipping = Skipping<$number>;
-        }
-
-        impl Summand for Skipping<$number> {
-            type Wide = <$number as Summand>::Wide;
-            type Vector = [Self::Wide; <$number as Summand>::LANES];
-            const INNER: usize = <$number as Summand>::INNER;
-            const LANES: usize = <$number as Summand>::LANES;
-
-            #[inline(always)]
-            fn widen(self) -> Self::Wide {
-                let is_nan: fn(Self::Wide) -> bool = $is_nan;
-                let wide = self.0.widen();
-                if is_nan(wide) { Self::Wide::zero() } else { wide }
-            }
-            #[inline(always)]
-            fn narrow(wide: Self::Wide) -> Self {
-                Self(<$number>::narrow(wide))
-            }
-            #[inline(always)]
-            unsafe fn load_inner(from: *const Self) -> Self::Vector {
-                let mut sum = Self::Vector::zero();
-                for half in 0..Self::INNER / Self::LANES {
-                    // SAFETY: the caller vouches for `INNER` elements.
-                    sum = sum.add(unsafe { Self::load_outer(from.add(half * Self::LANES)) });
-                }
-                sum
-            }
-            #[inline(always)]
-            unsafe fn load_outer(from: *const Self) -> Self::Vector {
-                // SAFETY: the caller vouches for `LANES` elements.
-                unsafe { from.cast::<[Self; Self::LANES]>().read_unaligned() }.map(Self::widen)
-            }
-            #[inline(always)]
-            fn lane(vector: &Self::Vector, i: usize) -> Self::Wide {
-                vector[i]
-            }
-        }
-    )+};
-}
-
-skipping! {
-    f32: f32::is_nan;
-    f64: f64::is_nan;
-    f16: f32::is_nan;
-    bf16: f32::is_nan;
-    Complex<f32>: |z| z.is_nan();
-    Complex<f64>: |z| z.is_nan();
 }

@@ -1,5 +1,6 @@
 //! Factories that compute their elements from the position, and triangles of matrices.
 
+use crate::kernels::index::{as_bits, match_bits};
 use corten_core::{
     Access, AccessSet, Complex, DType, Element, MemoryFormat, Result, Scalar, bf16, bug, cast,
     ensure, f16, match_dtype, not_implemented_for,
@@ -272,11 +273,9 @@ fn triangle(
     if self_.numel() == 0 {
         return Ok(result);
     }
-    match_dtype!(self_.dtype(), name, All, T => {
-        let set = AccessSet::acquire(&[
-            (source.base(), Access::Read),
-            (result.base(), Access::Write),
-        ])?;
+    let (from, to) = (as_bits(&source)?, as_bits(&result)?);
+    match_bits!(self_.itemsize(), T => {
+        let set = AccessSet::acquire(&[(from.base(), Access::Read), (to.base(), Access::Write)])?;
         let width = columns as usize;
         let lines = set.read::<T>(0)?.chunks_exact(width);
         for (i, (to, from)) in set.write::<T>(1)?.chunks_exact_mut(width).zip(lines).enumerate() {

@@ -22,7 +22,7 @@ fn clear(iter: &mut TensorIterator) -> Result<()> {
 }
 
 /// The sum in the order of Note [Cascade sum] for floating point, else in `i64`.
-fn sum_with(iter: &mut TensorIterator, skip_nan: bool) -> Result<()> {
+fn sum_plain(iter: &mut TensorIterator) -> Result<()> {
     let (to, from) = (iter.dtype(0), iter.dtype(1));
     if to.is_integral(true) {
         return fold(iter, &IntSum);
@@ -30,26 +30,31 @@ fn sum_with(iter: &mut TensorIterator, skip_nan: bool) -> Result<()> {
     clear(iter)?;
     let half = matches!(to, DType::Float16 | DType::BFloat16);
     if to == DType::Complex32 || (half && iter.num_reduce_dims() > 1) {
-        return sum_half(iter, skip_nan);
+        return sum_half(iter);
     }
-    let known = if to == from {
-        cascade::sum(iter, skip_nan)?
-    } else {
-        let input = op::to_dtype(iter.input(0), to, false, false, None)?;
-        let mut converted = TensorIteratorConfig::reduction()
-            .add_output(Some(iter.tensor(0)))
-            .add_input(&input)
-            .build()?;
-        // The output is held by one walk at a time.
-        iter.finish()?;
-        cascade::sum(&mut converted, skip_nan)?
-    };
-    if known { Ok(()) } else { Err(not_implemented_for("sum_cpu", to)) }
+    if to == from {
+        return known(cascade::sum(iter)?, to);
+    }
+    let input = op::to_dtype(iter.input(0), to, false, false, None)?;
+    sum_of(iter, &input)
+}
+
+/// The sum of another tensor of the input's shape, in the output's dtype.
+fn sum_of(iter: &mut TensorIterator, input: &Tensor) -> Result<()> {
+    let config = TensorIteratorConfig::reduction().add_output(Some(iter.tensor(0)));
+    let mut other = config.add_input(input).build()?;
+    // The output is held by one walk at a time.
+    iter.finish()?;
+    known(cascade::sum(&mut other)?, iter.dtype(0))
+}
+
+fn known(known: bool, dtype: DType) -> Result<()> {
+    if known { Ok(()) } else { Err(not_implemented_for("sum_cpu", dtype)) }
 }
 
 /// Sums of 16-bit numbers over several dimensions keep their partial results in `f32`, those of
 /// pairs of them always.
-fn sum_half(iter: &mut TensorIterator, skip_nan: bool) -> Result<()> {
+fn sum_half(iter: &mut TensorIterator) -> Result<()> {
     // The output is held by one walk at a time.
     iter.finish()?;
     let wide = iter.dtype(0).opmath();
@@ -57,7 +62,7 @@ fn sum_half(iter: &mut TensorIterator, skip_nan: bool) -> Result<()> {
     let (input, output) = (single(iter.input(0))?, single(iter.tensor(0))?);
     let config = TensorIteratorConfig::reduction().add_output(Some(&output));
     let mut wide = config.add_input(&input).build()?;
-    cascade::sum(&mut wide, skip_nan)?;
+    cascade::sum(&mut wide)?;
     wide.finish()?;
     op::copy_(iter.tensor(0), &output, false)?;
     Ok(())
@@ -68,17 +73,30 @@ fn sum_half(iter: &mut TensorIterator, skip_nan: bool) -> Result<()> {
 /// # Errors
 /// `NotImplemented` for dtypes that are only stored; for the functions below likewise.
 pub fn sum(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
-    sum_with(iter, false)
+    sum_plain(iter)
 }
 
 /// `nansum`.
 pub fn nansum(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
-    sum_with(iter, true)
+    if !iter.dtype(1).is_floating_point() {
+        return sum_plain(iter);
+    }
+    let input = op::to_dtype(iter.input(0), iter.dtype(0), false, false, None)?;
+    let nan = op::isnan(&input)?;
+    let input = op::masked_fill_scalar(&input, &nan, Scalar::Int(0))?;
+    if input.dtype().is_integral(true) || input.dtype().is_reduced_float() {
+        let config = TensorIteratorConfig::reduction().add_output(Some(iter.tensor(0)));
+        let mut without = config.add_input(&input).build()?;
+        iter.finish()?;
+        return sum_plain(&mut without);
+    }
+    clear(iter)?;
+    sum_of(iter, &input)
 }
 
 /// `mean`: the sum, divided.
 pub fn mean(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
-    sum_with(iter, false)?;
+    sum_plain(iter)?;
     let outputs: i64 = iter.shape()[iter.num_reduce_dims()..].iter().product();
     let count = if outputs == 0 { 0.0 } else { (iter.numel() / outputs) as f64 };
     match iter.dtype(0) {
