@@ -38,32 +38,26 @@ from corten._constants import *  # noqa: E402, F403
 from corten._tensor import typename  # noqa: E402, F401
 
 _SUBMODULES = frozenset((
-    "accelerator", "amp", "autograd", "backends", "compiler", "cuda", "distributions", "fft",
-    "func", "functional", "hub", "io", "jit", "library", "linalg", "masked", "mps", "mtia",
-    "multiprocessing", "nested", "nn", "ops", "optim", "overrides", "package", "profiler",
-    "quantization", "random", "return_types", "safetensors", "serialization", "signal", "sparse",
-    "special", "storage", "testing", "torch_version", "types", "utils", "version", "xpu",
+    "accelerator", "autograd", "backends", "compiler", "cuda", "fft", "functional", "linalg",
+    "nn", "ops", "optim", "overrides", "random", "return_types", "safetensors", "serialization",
+    "special", "storage", "torch_version", "types", "utils", "version",
 ))
 
 #: Where names live that are loaded when they are first asked for.
 _LAZY = {
-    "save": "serialization", "load": "serialization",
-    "UntypedStorage": "storage", "TypedStorage": "storage", "is_storage": "storage",
-    "return_types": "return_types", "autocast": "amp.autocast_mode",
+    "save": "serialization", "load": "serialization", "UntypedStorage": "storage",
+    "TypedStorage": "storage", "is_storage": "storage", "return_types": "return_types",
     "fork_rng": "random", "thread_safe_generator": "random",
     "set_default_device": "utils._device", "get_default_device": "utils._device",
-    "compile": "compiler._compile", "cond": "compiler._compile",
-    "vmap": "func", "seed": "random",
-    "get_device_module": "utils._device",
-    "set_warn_always": "_settings", "is_warn_always_enabled": "_settings",
-    "use_deterministic_algorithms": "_settings",
+    "compile": "compiler._compile", "cond": "compiler._compile", "seed": "random",
+    "get_device_module": "utils._device", "set_warn_always": "_settings",
+    "is_warn_always_enabled": "_settings", "use_deterministic_algorithms": "_settings",
     "are_deterministic_algorithms_enabled": "_settings",
     "is_deterministic_algorithms_warn_only_enabled": "_settings",
     "set_deterministic_debug_mode": "_settings", "get_deterministic_debug_mode": "_settings",
     "set_float32_matmul_precision": "_settings", "get_float32_matmul_precision": "_settings",
     "set_flush_denormal": "_settings", "set_default_tensor_type": "_settings",
-    "compiled_with_cxx11_abi": "_settings",
-    "install_as_torch": "_as_torch",
+    "compiled_with_cxx11_abi": "_settings", "install_as_torch": "_as_torch",
 }
 
 
@@ -96,4 +90,6 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted({*globals(), *_SUBMODULES, *_LAZY, *_FUNCTIONAL})
+    from corten import functional
+
+    return sorted({*globals(), *_SUBMODULES, *_LAZY, *_FUNCTIONAL.intersection(functional.__all__)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-_SUBMODULES = ("checkpoint", "data", "dlpack", "hooks", "_pytree")
+_SUBMODULES = ("data", "hooks")
 
 
 def __getattr__(name):

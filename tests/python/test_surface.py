@@ -1,0 +1,33 @@
+"""Every name that a module lists is there."""
+
+import types
+import unittest
+
+import corten
+
+
+def absent(module, seen):
+    """Names of `module` and of the modules below it that cannot be had."""
+    seen.add(module.__name__)
+    missing = []
+    for name in dir(module):
+        if name.startswith("_"):
+            continue
+        try:
+            value = getattr(module, name)
+        except Exception as error:  # noqa: BLE001 whatever it is, the name is not there
+            missing.append(f"{module.__name__}.{name}: {error}")
+            continue
+        inside = isinstance(value, types.ModuleType) and value.__name__.startswith("corten.")
+        if inside and value.__name__ not in seen:
+            missing += absent(value, seen)
+    return missing
+
+
+class Surface(unittest.TestCase):
+    def test_what_is_listed_is_there(self):
+        self.assertEqual(absent(corten, set()), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
