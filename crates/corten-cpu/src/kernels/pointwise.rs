@@ -2,13 +2,13 @@
 
 use crate::expr::{Expr, Pointwise1, Pointwise2, Pointwise3, pointwise1, pointwise2, pointwise3};
 use corten_core::{DType, Element, Result, Scalar, match_dtype};
-use corten_ops::IterKernel;
 use corten_ops::Tensor;
 use corten_ops::iter::{self, TensorIterator};
 use corten_ops::meta::Domain;
 use corten_ops::meta::elementwise::{
     Rounding, greatest_finite, plan_div, plan_logit, plan_nan_to_num,
 };
+use corten_ops::{IterKernel, op};
 
 /// Runs a loop over a planned walk and returns its output.
 pub(crate) fn finished(
@@ -126,7 +126,17 @@ fn divided(
     out: Option<&Tensor>,
 ) -> Result<Tensor> {
     let rounding = Rounding::named(rounding_mode)?;
-    finished(plan_div(self_, other, rounding, out)?, quotient(rounding), &[])
+    let iter = plan_div(self_, other, rounding, out)?;
+    if rounding == Rounding::Trunc && iter.common_dtype().is_reduced_float() {
+        drop(iter);
+        // The quotient is rounded to its dtype before it is cut off, as PyTorch's is.
+        let quotient = divided(self_, other, None, None)?;
+        return match out {
+            Some(out) => op::trunc_out(&quotient, out),
+            None => op::trunc(&quotient),
+        };
+    }
+    finished(iter, quotient(rounding), &[])
 }
 
 /// `div` with a rounding mode.

@@ -4,7 +4,7 @@
 use super::{Domain, Promote, pointwise};
 use crate::iter::{TensorIterator, TensorIteratorConfig};
 use crate::{Tensor, op};
-use corten_core::{DType, Error, Result, ResultTypeState, Scalar, bail, ensure, err};
+use corten_core::{DType, Error, Result, ResultTypeState, Scalar, bail, can_cast, ensure, err};
 
 /// torch's words where an operator refuses a dtype for a reason of its own.
 pub(super) fn refusal(name: &str, dtype: DType) -> Option<Error> {
@@ -122,9 +122,19 @@ fn real_result(name: &'static str, self_: &Tensor, out: Option<&Tensor>) -> Resu
         Runtime,
         "In-place {name} is not supported for complex tensors."
     );
+    let real = self_.dtype().to_real();
+    if let Some(out) = out.filter(|out| out.defined()) {
+        ensure!(
+            can_cast(real, out.dtype()),
+            Runtime,
+            "result type {} can't be cast to the desired output type {}",
+            real.type_name(),
+            out.dtype().type_name()
+        );
+    }
     TensorIteratorConfig::new()
         .check_all_same_dtype(false)
-        .declare_static_dtype(self_.dtype().to_real())
+        .declare_static_dtype(real)
         .add_output(out)
         .add_input(self_)
         .build()

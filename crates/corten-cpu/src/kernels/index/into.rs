@@ -4,10 +4,11 @@
 use super::{gather, index_select, masked_select, nonzero, take};
 use corten_core::{DType, Result, ensure, geometry};
 use corten_ops::meta::check_out_dtype;
-use corten_ops::{Tensor, derived};
+use corten_ops::{Tensor, derived, iter};
 
 fn write(out: &Tensor, picked: &Tensor, inputs: &[&Tensor]) -> Result<Tensor> {
     geometry::assert_no_internal_overlap(out)?;
+    iter::resize_output(out, &picked.sizes())?;
     for input in inputs {
         geometry::assert_no_overlap(out, input)?;
     }
@@ -27,8 +28,11 @@ pub fn gather_out(
     out: &Tensor,
 ) -> Result<Tensor> {
     check_out_dtype(Some(out), self_.dtype())?;
+    let picked = gather(self_, dim, index, sparse_grad)?;
+    geometry::assert_no_internal_overlap(out)?;
+    iter::resize_output(out, &picked.sizes())?;
     geometry::assert_no_partial_overlap(out, index)?;
-    write(out, &gather(self_, dim, index, sparse_grad)?, &[self_])
+    write(out, &picked, &[self_])
 }
 
 /// [`index_select`] into `out`.

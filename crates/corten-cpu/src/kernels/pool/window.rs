@@ -1,7 +1,7 @@
 //! Which input elements every output element of a pooling looks at.
 
 use super::super::support::nth;
-use corten_core::{Result, ensure};
+use corten_core::{Result, bail, ensure};
 
 /// The windows of one axis, one per output position.
 pub(super) struct Axis {
@@ -79,7 +79,14 @@ impl Sliding<'_> {
         let (padding, dilation) = (nth(self.padding, axis), nth(self.dilation, axis));
         ensure!(stride != 0, Runtime, "stride should not be zero");
         ensure!(padding >= 0, Runtime, "pad must be non-negative, but got pad: {padding}");
-        let reach = (kernel - 1) * dilation + 1;
+        let reach = (kernel - 1).checked_mul(dilation).and_then(|reach| reach.checked_add(1));
+        let Some(reach) = reach else {
+            bail!(
+                Runtime,
+                "effective kernel size overflows, but got kernel_size={kernel} and \
+                 dilation={dilation}"
+            )
+        };
         ensure!(
             padding <= reach / 2,
             Runtime,
@@ -87,9 +94,11 @@ impl Sliding<'_> {
              kernel_size={kernel} and dilation={dilation}"
         );
         let extra = if self.ceil_mode { stride - 1 } else { 0 };
-        let count = floor_div(size + 2 * padding - reach + extra, stride) + 1;
+        let room = size.saturating_add(2 * padding) - reach;
+        let count = floor_div(room.saturating_add(extra), stride) + 1;
         // A last window that would lie in the right padding only is left out.
-        let beyond = self.ceil_mode && (count - 1) * stride >= size + padding;
+        let beyond =
+            self.ceil_mode && (count - 1).saturating_mul(stride) >= size.saturating_add(padding);
         Ok(if beyond { count - 1 } else { count })
     }
 
