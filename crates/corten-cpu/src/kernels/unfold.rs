@@ -57,7 +57,8 @@ pub fn im2col(
     );
     let geometry = numbers.geometry(channels, [height, width], blocks);
     let (rows, columns) = (geometry.patch(), geometry.positions());
-    let mut out_sizes = vec![rows as i64, columns as i64];
+    let size = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let mut out_sizes = vec![size(rows), size(columns)];
     if batched {
         out_sizes.insert(0, sizes[0]);
     }
@@ -107,7 +108,7 @@ pub fn col2im(
     let (rows, columns) = (sizes[sizes.len() - 2], sizes[sizes.len() - 1]);
     let blocks = numbers.blocks([output_size[0], output_size[1]]);
     numbers.check_columns(rows, columns, output_size, blocks)?;
-    let channels = rows / numbers.kernel.iter().product::<i64>();
+    let channels = rows / numbers.kernel[0].saturating_mul(numbers.kernel[1]);
     let geometry = numbers.geometry(channels, [output_size[0], output_size[1]], blocks);
     let mut out_sizes = vec![channels, output_size[0], output_size[1]];
     if batched {
@@ -190,8 +191,9 @@ impl Numbers {
     /// The number of blocks per axis.
     fn blocks(&self, image: [i64; 2]) -> [i64; 2] {
         [0, 1].map(|axis| {
-            let reach = self.dilation[axis] * (self.kernel[axis] - 1) + 1;
-            (image[axis] + 2 * self.padding[axis] - reach).div_euclid(self.stride[axis]) + 1
+            let reach = self.dilation[axis].saturating_mul(self.kernel[axis] - 1).saturating_add(1);
+            let padded = image[axis].saturating_add(self.padding[axis].saturating_mul(2));
+            padded.saturating_sub(reach).div_euclid(self.stride[axis]) + 1
         })
     }
 
@@ -202,7 +204,7 @@ impl Numbers {
         output_size: &[i64],
         blocks: [i64; 2],
     ) -> Result<()> {
-        let size: i64 = self.kernel.iter().product();
+        let size = self.kernel[0].saturating_mul(self.kernel[1]);
         ensure!(
             rows % size == 0,
             Runtime,
@@ -211,7 +213,7 @@ impl Numbers {
             self.kernel[0],
             self.kernel[1]
         );
-        let wanted: i64 = blocks.iter().product();
+        let wanted = blocks[0].saturating_mul(blocks[1]);
         ensure!(
             wanted == columns && blocks.iter().all(|&count| count >= 1),
             Runtime,

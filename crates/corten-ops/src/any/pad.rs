@@ -27,7 +27,7 @@ pub fn constant_pad_nd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Ten
     let mut shape = Dims::with_capacity(rank);
     for (dim, size) in sizes.iter().enumerate() {
         let [before, after] = pair(pad, rank, dim);
-        let padded = size + before + after;
+        let padded = size.saturating_add(before).saturating_add(after);
         ensure!(
             padded >= 0,
             Runtime,
@@ -43,7 +43,7 @@ pub fn constant_pad_nd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Ten
     let (mut source, mut target) = (self_.clone(), out.clone());
     for dim in 0..rank {
         let [before, after] = pair(pad, rank, dim);
-        source = cut(&source, dim, -before, -after)?;
+        source = cut(&source, dim, before.saturating_neg(), after.saturating_neg())?;
         target = cut(&target, dim, before, after)?;
     }
     op::copy_(&target, &source, false)?;
@@ -62,7 +62,7 @@ fn pair(pad: &[i64], rank: usize, dim: usize) -> [i64; 2] {
 /// The tensor without what positive sizes say at both ends of a dimension.
 fn cut(tensor: &Tensor, dim: usize, before: i64, after: i64) -> Result<Tensor> {
     let (before, after) = (before.max(0), after.max(0));
-    let length = tensor.sizes()[dim] - before - after;
+    let length = tensor.sizes()[dim].saturating_sub(before).saturating_sub(after);
     // More than everything can be cut off where the other end grows.
     op::narrow(tensor, dim as i64, before.min(tensor.sizes()[dim]), length.max(0))
 }

@@ -130,7 +130,13 @@ pub fn randperm_generator(
     ensure!(n >= 0, Runtime, "n must be non-negative, got {n}");
     let dtype = dtype.unwrap_or(DType::Int64);
     check_representable(n, dtype)?;
-    let mut order: Vec<i64> = (0..n).collect();
+    let mut order: Vec<i64> = Vec::new();
+    ensure!(
+        order.try_reserve_exact(n as usize).is_ok(),
+        OutOfMemory,
+        "randperm: no memory for {n} numbers"
+    );
+    order.extend(0..n);
     let default = corten_core::default_cpu_generator();
     let mut rng = generator.unwrap_or(default).lock();
     for i in 0..n.saturating_sub(1) {

@@ -91,7 +91,7 @@ impl Border {
         self_: &Tensor,
         pad: &[i64],
     ) -> Result<Tensor> {
-        let padded = size + before + after;
+        let padded = size.saturating_add(before).saturating_add(after);
         match self {
             Self::Reflect => ensure!(
                 before < size && after < size,
@@ -122,7 +122,8 @@ impl Border {
             self_.sizes().as_slice()
         );
         // What is cut off does not come round again.
-        let (cut, left) = (-before.min(0), size + before.min(0) + after.min(0));
+        let cut = before.min(0).saturating_neg();
+        let left = size.saturating_sub(cut).saturating_add(after.min(0));
         let source = |place: i64| {
             let place = place - before;
             match self {
@@ -133,8 +134,17 @@ impl Border {
                 Self::Reflect => place,
             }
         };
-        let index: Vec<i64> = (0..padded).map(source).collect();
+        let index = numbers(padded, source)?;
         let index = Tensor::from_slice(&index, &[padded])?;
         op::to_device(&index, self_.device(), DType::Int64, false, false, None)
     }
+}
+
+/// `count` numbers by position.
+fn numbers(count: i64, of: impl Fn(i64) -> i64) -> Result<Vec<i64>> {
+    let mut numbers = Vec::new();
+    let room = usize::try_from(count).ok().filter(|&room| numbers.try_reserve_exact(room).is_ok());
+    ensure!(room.is_some(), OutOfMemory, "no memory for a border of {count} elements");
+    numbers.extend((0..count).map(of));
+    Ok(numbers)
 }

@@ -105,7 +105,14 @@ fn check_max_pool1d(
     positive(dilation, "dilation")?;
     let extra = if ceil_mode { stride - 1 } else { 0 };
     let size = self_.size(-1)?;
-    let output = (size + 2 * padding - dilation * (kernel - 1) - 1 + extra).div_euclid(stride) + 1;
+    let reach = dilation.checked_mul(kernel - 1);
+    ensure!(
+        reach.is_some(),
+        Runtime,
+        "effective kernel size overflows, but got kernel_size={kernel} and dilation={dilation}"
+    );
+    let room = size.saturating_add(2 * padding) - reach.unwrap_or(0) - 1;
+    let output = room.saturating_add(extra).div_euclid(stride) + 1;
     ensure!(output > 0, Runtime, "max_pool1d() Invalid computed output size: {output}");
     Ok(())
 }

@@ -59,7 +59,7 @@ impl Lists {
 
     /// Elements that the kernel reaches over in one dimension.
     fn reach(&self, axis: usize, weight: &[i64]) -> i64 {
-        self.dilation[axis] * (weight[axis + 2] - 1) + 1
+        self.dilation[axis].saturating_mul(weight[axis + 2] - 1).saturating_add(1)
     }
 
     pub(super) fn output_sizes(
@@ -74,8 +74,15 @@ impl Lists {
             let (size, reach) = (input[axis + 2], self.reach(axis, weight));
             let (stride, padding) = (self.stride[axis], self.padding[axis]);
             match transposed {
-                true => (size - 1) * stride - 2 * padding + reach + self.output_padding[axis],
-                false => (size + 2 * padding - reach).div_euclid(stride) + 1,
+                true => (size - 1)
+                    .saturating_mul(stride)
+                    .saturating_sub(padding.saturating_mul(2))
+                    .saturating_add(reach)
+                    .saturating_add(self.output_padding[axis]),
+                false => {
+                    let padded = size.saturating_add(padding.saturating_mul(2));
+                    padded.saturating_sub(reach).div_euclid(stride) + 1
+                }
             }
         });
         [input[0], features].into_iter().chain(spatial).collect()
@@ -191,8 +198,9 @@ fn check_ranks(input: &Tensor, weight: &Tensor, groups: i64) -> Result<()> {
 
 fn check_kernel(input: &Tensor, weight: &Tensor, lists: &Lists) -> Result<()> {
     let (sizes, kernel) = (input.sizes(), weight.sizes());
-    let padded: Vec<i64> =
-        (0..lists.rank()).map(|axis| sizes[axis + 2] + 2 * lists.padding[axis]).collect();
+    let padded: Vec<i64> = (0..lists.rank())
+        .map(|axis| sizes[axis + 2].saturating_add(lists.padding[axis].saturating_mul(2)))
+        .collect();
     let reach: Vec<i64> = (0..lists.rank()).map(|axis| lists.reach(axis, &kernel)).collect();
     ensure!(
         padded.iter().zip(&reach).all(|(padded, reach)| padded >= reach),

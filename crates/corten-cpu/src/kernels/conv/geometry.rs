@@ -37,16 +37,16 @@ impl Geometry {
 
     /// Pixels of the image.
     pub(crate) fn pixels(&self) -> usize {
-        self.image.iter().product()
+        self.image.into_iter().fold(1, usize::saturating_mul)
     }
 
     /// Output positions.
     pub(crate) fn positions(&self) -> usize {
-        self.output.iter().product()
+        self.output.into_iter().fold(1, usize::saturating_mul)
     }
 
     pub(crate) fn kernel_size(&self) -> usize {
-        self.kernel.iter().product()
+        self.kernel.into_iter().fold(1, usize::saturating_mul)
     }
 
     /// Rows of a matrix of patches.

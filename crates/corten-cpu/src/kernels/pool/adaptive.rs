@@ -105,7 +105,7 @@ fn average_shape(self_: &Tensor, output_size: &[i64], name: &str, rank: usize) -
         "{name}: elements of output_size must be greater than or equal to 0 but received {listed}"
     );
     check_input(self_, name, rank, "", if rank == 2 { 2 } else { 1 })?;
-    Ok(shape_of(self_, output_size))
+    shape_of(self_, output_size)
 }
 
 fn max_shape(self_: &Tensor, output_size: &[i64], name: &str, rank: usize) -> Result<Shape> {
@@ -120,7 +120,7 @@ fn max_shape(self_: &Tensor, output_size: &[i64], name: &str, rank: usize) -> Re
         Runtime,
         "{name}: elements of output_size must be greater than or equal to 0"
     );
-    Ok(shape_of(self_, output_size))
+    shape_of(self_, output_size)
 }
 
 fn gradient_shape(grad_output: &Tensor, self_: &Tensor, name: &str, rank: usize) -> Result<Shape> {
@@ -135,14 +135,15 @@ fn gradient_shape(grad_output: &Tensor, self_: &Tensor, name: &str, rank: usize)
         input.as_slice()
     );
     expect_dtype(grad_output, self_.dtype())?;
-    Ok(shape_of(self_, &grad[grad.len() - rank..]))
+    shape_of(self_, &grad[grad.len() - rank..])
 }
 
-fn shape_of(self_: &Tensor, output_size: &[i64]) -> Shape {
+fn shape_of(self_: &Tensor, output_size: &[i64]) -> Result<Shape> {
     let sizes = self_.sizes();
     let spatial = &sizes[sizes.len() - output_size.len()..];
     let axes = spatial.iter().zip(output_size);
-    Shape::new(self_, axes.map(|(&input, &output)| window::adaptive_axis(input, output)).collect())
+    let axes = axes.map(|(&input, &output)| window::adaptive_axis(input, output));
+    Ok(Shape::new(self_, axes.collect::<Result<_>>()?))
 }
 
 /// Dimensions from `first` on must not be empty.

@@ -253,10 +253,10 @@ impl Shape {
         };
         let mut axes = axes;
         while axes.len() < 3 {
-            axes.insert(0, window::adaptive_axis(1, 1));
+            axes.insert(0, window::unit_axis());
         }
-        let axes = <[Axis; 3]>::try_from(axes)
-            .unwrap_or_else(|_| [0, 1, 2].map(|_| window::adaptive_axis(1, 1)));
+        let axes =
+            <[Axis; 3]>::try_from(axes).unwrap_or_else(|_| [0, 1, 2].map(|_| window::unit_axis()));
         Self { channels: leading[leading.len() - 1] as usize, axes, output, format }
     }
 

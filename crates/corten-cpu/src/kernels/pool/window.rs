@@ -195,13 +195,28 @@ fn floor_div(a: i64, b: i64) -> i64 {
 }
 
 /// The windows of an adaptive pooling: `output` of them, of nearly equal length.
-pub(super) fn adaptive_axis(input: i64, output: i64) -> Axis {
+///
+/// # Errors
+/// `OutOfMemory` for more windows than there is memory for.
+pub(super) fn adaptive_axis(input: i64, output: i64) -> Result<Axis> {
+    let mut windows = Vec::new();
+    let room = usize::try_from(output).ok().filter(|&room| {
+        output.checked_add(1).and_then(|most| most.checked_mul(input.max(1))).is_some()
+            && windows.try_reserve_exact(room).is_ok()
+    });
+    ensure!(room.is_some(), OutOfMemory, "no memory for an output of {output} windows");
     let window = |position: i64| {
         let start = position * input / output;
         let end = ((position + 1) * input + output - 1) / output;
         Window { start: start as usize, end: end as usize, step: 1, padded: (end - start) as usize }
     };
-    Axis { windows: (0..output).map(window).collect(), input: input as usize }
+    windows.extend((0..output).map(window));
+    Ok(Axis { windows, input: input as usize })
+}
+
+/// One window over one element: the axis of a dimension that is not pooled.
+pub(super) fn unit_axis() -> Axis {
+    Axis { windows: vec![Window { start: 0, end: 1, step: 1, padded: 1 }], input: 1 }
 }
 
 #[cfg(test)]
@@ -241,7 +256,7 @@ mod tests {
 
     #[test]
     fn adaptive_windows_cover_the_input() {
-        let windows = adaptive_axis(5, 3).windows;
+        let windows = adaptive_axis(5, 3).unwrap().windows;
         assert_eq!(
             windows.iter().map(|w| (w.start, w.end)).collect::<Vec<_>>(),
             [(0, 2), (1, 4), (3, 5)]

@@ -133,7 +133,7 @@ pub fn diag_embed(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<T
     let Some(length) = sizes.pop() else {
         bail!(Index, "Dimension specified as -1 but tensor has no dimensions")
     };
-    let side = length + offset.abs();
+    let side = length.saturating_add(offset.saturating_abs());
     sizes.insert(a.min(b), side);
     sizes.insert(a.max(b), side);
     let result = zeros(&sizes, Some(self_.dtype()), None, Some(self_.device()), None)?;

@@ -37,8 +37,9 @@ pub fn split(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
         Runtime,
         "split_size can only be 0 if dimension size is 0, but got dimension size of {size}"
     );
-    let count = if split_size == 0 { 1 } else { ((size + split_size - 1) / split_size).max(1) };
-    let rest = size - split_size * (count - 1);
+    let count =
+        if split_size == 0 { 1 } else { (size.saturating_add(split_size - 1) / split_size).max(1) };
+    let rest = size - split_size.saturating_mul(count - 1);
     let piece = |i| if i < count - 1 { split_size } else { rest };
     pieces(self_, dim, (0..count).map(piece))
 }
@@ -57,7 +58,7 @@ pub fn split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result
          split_sizes={split_sizes:?}"
     );
     ensure!(
-        split_sizes.iter().sum::<i64>() == size,
+        split_sizes.iter().try_fold(0i64, |sum, &piece| sum.checked_add(piece)) == Some(size),
         Runtime,
         "split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at \
          dimension {dim}), but got split_sizes={split_sizes:?}"

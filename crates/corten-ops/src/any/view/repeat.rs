@@ -21,7 +21,8 @@ pub fn repeat(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
     );
     let new = repeats.len() - sizes.len();
     let size_of = |dim: usize| if dim < new { 1 } else { sizes[dim - new] };
-    let shape: Dims = repeats.iter().enumerate().map(|(dim, &n)| n * size_of(dim)).collect();
+    let shape: Dims =
+        repeats.iter().enumerate().map(|(dim, &n)| n.saturating_mul(size_of(dim))).collect();
     let out = allocate(&shape, None, self_.dtype(), self_.device())?;
     if out.numel() == 0 {
         return Ok(out);

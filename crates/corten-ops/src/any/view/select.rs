@@ -87,13 +87,17 @@ pub fn diagonal(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Ten
     let (a, b) = (geometry::wrap_dim(dim1, rank)?, geometry::wrap_dim(dim2, rank)?);
     ensure!(a != b, Runtime, "diagonal dimensions cannot be identical {dim1}, {dim2}");
     let length = if offset >= 0 {
-        sizes[a].min(sizes[b] - offset)
+        sizes[a].min(sizes[b].saturating_sub(offset))
     } else {
-        (sizes[a] + offset).min(sizes[b])
+        sizes[a].saturating_add(offset).min(sizes[b])
     };
     let length = length.max(0);
-    let skipped = if offset >= 0 { offset * strides[b] } else { -offset * strides[a] };
-    let start = self_.storage_offset() + if length > 0 { skipped } else { 0 };
+    let skipped = match (length > 0, offset >= 0) {
+        (false, _) => 0,
+        (true, true) => offset * strides[b],
+        (true, false) => -offset * strides[a],
+    };
+    let start = self_.storage_offset() + skipped;
     let stride = strides[a] + strides[b];
     for dim in [a.max(b), a.min(b)] {
         sizes.remove(dim);
