@@ -56,7 +56,7 @@ pub(crate) struct Stage {
     operands: [Operand; MOST],
     /// Elements that every buffer has room for.
     capacity: usize,
-    /// Rows of the output may share elements: each is written before the next is read.
+    /// Rows may share elements: each is written before the next is read.
     one_by_one: bool,
 }
 
@@ -82,7 +82,7 @@ impl Stage {
                 _ => None,
             };
         }
-        let one_by_one = iter.overlaps_itself(0);
+        let one_by_one = !iter.parts_are_independent();
         Self { kernel, scalars, operands, capacity: BUFFER / widest, one_by_one }
     }
 

@@ -210,6 +210,10 @@ fn copy_to(target: &Tensor, value: &Tensor) -> Result<()> {
         op::copy_(target, value, false)?;
         return Ok(());
     }
+    if value.dim() == 0 && value.device().is_cpu() {
+        op::fill__tensor(target, value)?;
+        return Ok(());
+    }
     let stripped = without_leading_ones(value)?;
     let expanded = op::expand(&stripped, &target.sizes(), false)?;
     op::copy_(target, &expanded, false)?;

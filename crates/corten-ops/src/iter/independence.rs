@@ -30,7 +30,7 @@ impl TensorIterator {
     }
 
     /// Whether parts of the walk may run at the same time; see Note [Overlapping operands].
-    pub(crate) fn parts_are_independent(&self) -> bool {
+    pub fn parts_are_independent(&self) -> bool {
         (0..self.noutputs()).all(|output| {
             !self.overlaps_itself(output)
                 && (0..self.ntensors()).all(|other| other == output || self.agree(output, other))

@@ -66,7 +66,11 @@ pub fn index_put_(
         self_.dtype().type_name(),
         values.dtype().type_name()
     );
-    let values = expanded;
+    // Values that lie in the tensor itself are taken before it is written.
+    let values = match expanded.is_alias_of(self_) {
+        true => op::clone(&expanded, Some(MemoryFormat::Contiguous))?,
+        false => expanded,
+    };
     match accumulate {
         false => {
             let (target, values) = (flat_bits(&plan.source)?, as_bits(&values)?);
