@@ -3,6 +3,8 @@ results by flags."""
 
 from __future__ import annotations
 
+import math
+
 from corten import _C
 from corten._C import Tensor
 
@@ -224,13 +226,11 @@ def unravel_index(indices, shape):
         raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
     if any(size < 0 for size in shape):
         raise ValueError(f"'shape' cannot have negative values, but got {tuple(shape)}")
-    indices = indices.to(_C.int64)
-    coordinates = []
-    step = 1
-    for size in reversed(shape):
-        coordinates.append(indices.div(step, rounding_mode="trunc").remainder(size))
-        step *= size
-    return tuple(reversed(coordinates))
+    steps = [math.prod(shape[dim + 1 :]) for dim in range(len(shape))]
+    options = {"dtype": _C.int64, "device": indices.device}
+    steps, sizes = _C.tensor(steps, **options), _C.tensor(shape, **options)
+    indices = indices.to(_C.int64).unsqueeze(-1)
+    return indices.div(steps, rounding_mode="trunc").remainder(sizes).unbind(-1)
 
 
 def stft(

@@ -78,16 +78,14 @@ pub fn rebase_history(written: &Tensor, node: Arc<Node>, nr: u32) -> Result<()> 
 
 /// In-place operators that change the geometry of a view and no data. The history of the base stays
 /// as it is; that of the view goes on from where it was.
-const GEOMETRY_ONLY: [&str; 9] = [
-    "TBackward0",
-    "TransposeBackward0",
+const GEOMETRY_ONLY: [&str; 7] = [
+    "TBackward1",
     "TransposeBackward1",
-    "SqueezeBackward0",
-    "SqueezeBackward1",
-    "SqueezeBackward2",
     "SqueezeBackward3",
-    "UnsqueezeBackward0",
-    "AsStridedBackward0",
+    "SqueezeBackward4",
+    "SqueezeBackward5",
+    "UnsqueezeBackward1",
+    "AsStridedBackward1",
 ];
 
 fn rebase_through_view(

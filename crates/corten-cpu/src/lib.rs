@@ -33,6 +33,9 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/generated.rs"));
 }
 
+use corten_core::DispatchKey;
+use corten_ops::op;
+
 /// Registers the kernels and the thread pool. Idempotent; the facade calls it before `main`.
 ///
 /// # Errors
@@ -43,6 +46,8 @@ pub fn init() -> corten_core::Result<()> {
     ONCE.call_once(|| {
         parallel::install();
         result = generated::register();
+        // A list without tensors names no backend.
+        op::CAT.implement(DispatchKey::Undefined, kernels::combine::cat);
     });
     result
 }

@@ -72,10 +72,19 @@ pub(crate) fn run(
     let dtype = iter.input_dtype();
     let Some(kernel) = pick(dtype) else { return Err(not_implemented_for(name, dtype)) };
     let scalars = match WRAPPING.contains(&name) {
+        true if dtype.is_reduced_float() => {
+            let rounded: Vec<_> = scalars.iter().map(|scalar| scalar.rounded_to(dtype)).collect();
+            Scalars::wrapped(&rounded, kernel.compute)?
+        }
         true => Scalars::wrapped(scalars, kernel.compute)?,
         false => Scalars::new(scalars, kernel.compute)?,
     };
-    let stage = Stage::new(iter, kernel, scalars);
+    let exact = dtype != kernel.compute && EXACT.contains(&name);
+    let number = match exact.then(|| iter.original_scalar(2)).transpose()?.flatten() {
+        Some(number) => Some(Scalars::wrapped(&[number], kernel.compute)?),
+        None => None,
+    };
+    let stage = Stage::new(iter, kernel, scalars, number);
     iter.for_each(
         |pointers, strides, n0, n1| {
             // SAFETY: the iterator vouches for addresses, strides and sizes, and holds access.
@@ -89,8 +98,12 @@ pub(crate) fn run(
     )
 }
 
+/// Operators that in 16 bits take a single second element as it is, and not rounded to the dtype.
+const EXACT: [&str; 6] =
+    ["mul", "div", "floor_divide", "TrueQuotient", "FloorQuotient", "TruncQuotient"];
+
 /// Operators that compute with their number and do not compare with it: a negative one for an
-/// unsigned dtype wraps around.
+/// unsigned dtype wraps around, and it is rounded to 16-bit dtypes.
 const WRAPPING: [&str; 3] = ["add", "sub", "rsub"];
 
 /// A number at the end of the range of an integer dtype if it lies outside.
@@ -127,6 +140,11 @@ impl Scalars {
             })?;
         }
         Ok(Self { values, count: scalars.len().min(MOST_SCALARS) })
+    }
+
+    /// The address of the first one.
+    pub(crate) fn address(&self) -> *mut u8 {
+        (&raw const self.values).cast_mut().cast()
     }
 
     /// The arguments in every lane.

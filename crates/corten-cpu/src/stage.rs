@@ -20,8 +20,14 @@ const BUFFER: usize = 4096;
 /// Rows shorter than this are staged several at a time.
 const SHORT: usize = 32;
 
+/// Bytes that a loop over operands that overlap reads before it writes.
+const ORDERED: usize = 64;
+
 /// Operands of a kernel, the output included.
 const MOST: usize = 4;
+
+/// The operand that may be a number.
+const NUMBER: usize = 2;
 
 #[repr(align(64))]
 struct Buffer(MaybeUninit<[u8; BUFFER]>);
@@ -53,10 +59,12 @@ struct Operand {
 pub(crate) struct Stage {
     kernel: Kernel,
     scalars: Scalars,
+    /// The second input, where it is one element that has not been rounded.
+    number: Option<Scalars>,
     operands: [Operand; MOST],
     /// Elements that every buffer has room for.
     capacity: usize,
-    /// Rows may share elements: each is written before the next is read.
+    /// Steps may share elements, so that their order shows.
     one_by_one: bool,
 }
 
@@ -68,7 +76,12 @@ struct Part {
 }
 
 impl Stage {
-    pub(crate) fn new(iter: &TensorIterator, kernel: Kernel, scalars: Scalars) -> Self {
+    pub(crate) fn new(
+        iter: &TensorIterator,
+        kernel: Kernel,
+        scalars: Scalars,
+        number: Option<Scalars>,
+    ) -> Self {
         let result = if kernel.test { DType::Bool } else { kernel.compute };
         let mut widest = kernel.compute.itemsize();
         let mut operands = [Operand { size: 0, conversion: None }; MOST];
@@ -82,8 +95,11 @@ impl Stage {
                 _ => None,
             };
         }
+        if number.is_some() {
+            operands[NUMBER] = Operand { size: kernel.compute.itemsize(), conversion: None };
+        }
         let one_by_one = !iter.parts_are_independent();
-        Self { kernel, scalars, operands, capacity: BUFFER / widest, one_by_one }
+        Self { kernel, scalars, number, operands, capacity: BUFFER / widest, one_by_one }
     }
 
     /// Runs the kernel over `n1` rows of `n0` elements.
@@ -92,12 +108,35 @@ impl Stage {
     /// The addresses and strides (inner ones, then outer ones) must be those of the operands of
     /// the iterator this was made for, readable and writable for that many elements.
     pub(crate) unsafe fn rows(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize) {
+        let Some(number) = &self.number else {
+            // SAFETY: the caller's.
+            return unsafe { self.walk(at, strides, n0, n1) };
+        };
+        let count = self.kernel.arity + 1;
+        let (mut addresses, mut steps) = ([std::ptr::null_mut(); MOST], [0; 2 * MOST]);
+        addresses[..count].copy_from_slice(&at[..count]);
+        steps[..2 * count].copy_from_slice(&strides[..2 * count]);
+        addresses[NUMBER] = number.address();
+        (steps[NUMBER], steps[count + NUMBER]) = (0, 0);
+        // SAFETY: the caller's; the number is one element that is only read, and with strides of 0
+        // every step reads it.
+        unsafe { self.walk(&addresses[..count], &steps[..2 * count], n0, n1) }
+    }
+
+    /// # Safety
+    /// As for [`rows`](Self::rows).
+    unsafe fn walk(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize) {
         let count = self.kernel.arity + 1;
         let (inner, outer) = strides.split_at(count);
         let regular = (0..count).all(|i| {
             let dense = inner[i] == self.operands[i].size as i64;
             self.operands[i].conversion.is_none() && (dense || n0 == 1 || (i > 0 && inner[i] == 0))
         });
+        if self.one_by_one {
+            let block = if regular { ORDERED / self.kernel.compute.itemsize() } else { 1 };
+            // SAFETY: the caller's.
+            return unsafe { self.ordered(at, strides, n0, n1, block) };
+        }
         if regular && (n0 >= SHORT || n1 == 1) {
             for row in 0..n1 {
                 let moved = |i: usize| at[i].wrapping_offset((outer[i] * row as i64) as isize);
@@ -126,7 +165,7 @@ impl Stage {
         let mut buffers =
             Buffers { operands: std::array::from_fn(|_| Buffer::new()), raw: Buffer::new() };
         let length = n0.min(self.capacity);
-        let rows = match self.one_by_one || n0 > length {
+        let rows = match n0 > length {
             true => 1,
             false => (self.capacity / length.max(1)).clamp(1, n1.max(1)),
         };
@@ -139,6 +178,34 @@ impl Stage {
                 };
                 // SAFETY: the part lies within the rows.
                 unsafe { self.part(part, moved, inner, outer, &mut buffers) };
+            }
+        }
+    }
+
+    /// Elements in the order in which PyTorch writes and reads them, which shows where operands
+    /// overlap: whole blocks, then one by one.
+    ///
+    /// # Safety
+    /// As for [`rows`](Self::rows).
+    #[cold]
+    unsafe fn ordered(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize, block: usize) {
+        let count = self.kernel.arity + 1;
+        let (inner, outer) = strides.split_at(count);
+        let mut buffers =
+            Buffers { operands: std::array::from_fn(|_| Buffer::new()), raw: Buffer::new() };
+        for row in 0..n1 {
+            let mut start = 0;
+            while start < n0 {
+                let length = if n0 - start >= block { block } else { 1 };
+                let moved = |i: usize| {
+                    let offset = inner[i] * start as i64 + outer[i] * row as i64;
+                    at[i].wrapping_offset(offset as isize)
+                };
+                // SAFETY: the part lies within the row.
+                unsafe {
+                    self.part(Part { length, rows: 1 }, moved, inner, outer, &mut buffers);
+                }
+                start += length;
             }
         }
     }

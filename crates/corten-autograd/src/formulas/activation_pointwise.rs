@@ -2,7 +2,7 @@
 //! first derivative.
 
 use crate::formulas::any::{keep_where, zero_where};
-use corten_core::{Result, Scalar};
+use corten_core::{Result, Scalar, ensure};
 use corten_ops::{Tensor, op};
 use std::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};
 
@@ -135,4 +135,46 @@ pub fn celu_backward(grad: &Tensor, self_: &Tensor, alpha: Scalar) -> Result<Ten
     let one = Scalar::Float(1.0);
     let inverse = Scalar::Float(1.0 / alpha.to_f64());
     op::elu_backward(grad, alpha, one, inverse, false, self_)
+}
+
+/// The gradient of `elu` from its result, which takes the place of the argument in place.
+///
+/// # Errors
+/// `Runtime` where the result does not tell the argument, and those of the operators.
+pub fn elu_result_backward(
+    grad: &Tensor,
+    alpha: Scalar,
+    scale: Scalar,
+    input_scale: Scalar,
+    result: &Tensor,
+) -> Result<Tensor> {
+    ensure!(
+        alpha.to_f64() >= 0.0,
+        Runtime,
+        "In-place elu backward calculation is triggered with a negative slope which is not \
+         supported. This is caused by calling in-place forward function with a negative slope, \
+         please call out-of-place version instead."
+    );
+    op::elu_backward(grad, alpha, scale, input_scale, true, result)
+}
+
+/// The gradient of `leaky_relu` from its result, which takes the place of the argument in place.
+///
+/// # Errors
+/// `Runtime` where the result does not tell the argument, and those of the operators.
+pub fn leaky_relu_result_backward(
+    grad: &Tensor,
+    result: &Tensor,
+    negative_slope: Scalar,
+) -> Result<Tensor> {
+    ensure!(
+        negative_slope.to_f64() >= 0.0,
+        Runtime,
+        "In-place leakyReLu backward calculation is triggered with a negative slope which is not \
+         supported. This is caused by calling in-place forward function with a negative slope, \
+         please call out-of-place version instead. File an issue at \
+         https://github.com/pytorch/pytorch if you do require supporting in-place leakRelu \
+         backward calculation with negative slope"
+    );
+    op::leaky_relu_backward(grad, result, negative_slope, true)
 }

@@ -41,10 +41,15 @@ pub(super) fn operator(sources: &Sources, op: &Op) -> Result<Vec<Piece>, String>
             Ok(wrappers.collect::<Result<Vec<_>, _>>()?.concat())
         }
         Grad::Formulas { .. } | Grad::Multi { .. } => {
-            let recipe = recipe(sources, op)?;
-            let mut pieces = vec![piece(recipe.node_and_backward(op))];
+            let common = recipe(sources, op, false)?;
+            let has_own = op.grad_inplace.is_some() || op.node_inplace.is_some();
+            let own = if has_own { Some(recipe(sources, op, true)?) } else { None };
+            let nodes = std::iter::once(&common).chain(&own);
+            let mut pieces: Vec<Piece> =
+                nodes.map(|recipe| piece(recipe.node_and_backward(op))).collect();
             for (form, schema) in op.forms() {
-                pieces.extend(wrapper(op, form, schema, Some(&recipe))?);
+                let inplace = own.as_ref().filter(|_| form == Form::Inplace);
+                pieces.extend(wrapper(op, form, schema, Some(inplace.unwrap_or(&common)))?);
             }
             Ok(pieces)
         }

@@ -40,8 +40,10 @@ pub(super) struct Block {
     pub(super) composite_out: Option<String>,
 
     pub(super) grad: Option<Grad>,
+    pub(super) grad_inplace: Option<BTreeMap<String, Formula>>,
     pub(super) grad_outputs: Option<Vec<usize>>,
     pub(super) node: Option<String>,
+    pub(super) node_inplace: Option<String>,
     #[serde(default)]
     pub(super) exact_out: bool,
     pub(super) rust: Option<String>,

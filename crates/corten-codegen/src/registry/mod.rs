@@ -94,6 +94,10 @@ pub struct Op {
     pub grad: Grad,
     /// The node's name where it is not derived.
     pub node: Option<String>,
+    /// How the gradient of the in-place form is computed where that is another way.
+    pub grad_inplace: Option<Grad>,
+    /// The name of the in-place form's node where it is another.
+    pub node_inplace: Option<String>,
     /// Whether the derived out form takes only an output of the result's dtype.
     pub exact_out: bool,
     /// The Rust method's name where it is not derived.

@@ -94,9 +94,11 @@ fn operator(block: Block, family: &str, location: Location) -> Result<Op, String
     Ok(Op {
         body: body(&block, &schema)?,
         grad: grad(&block, &schema)?,
+        grad_inplace: grad_inplace(&block, &schema)?,
         family: family.to_owned(),
         python: block.python.to_list(),
         node: block.node,
+        node_inplace: block.node_inplace,
         exact_out: block.exact_out,
         rust: block.rust,
         doc: block.doc,
@@ -214,11 +216,21 @@ fn promoting(promote: &str, block: &Block) -> Result<MetaRule, String> {
     })
 }
 
-fn grad(block: &Block, schema: &Schema) -> Result<Grad, String> {
-    let outputs = match &block.grad_outputs {
+/// The outputs that have gradients, as bits.
+fn grad_outputs(block: &Block, schema: &Schema) -> u32 {
+    match &block.grad_outputs {
         Some(list) => list.iter().fold(0, |bits, i| bits | 1 << (i % 32)),
         None => (0..schema.returns.len().min(32)).fold(0, |bits, i| bits | 1 << i),
-    };
+    }
+}
+
+fn grad_inplace(block: &Block, schema: &Schema) -> Result<Option<Grad>, String> {
+    let Some(table) = &block.grad_inplace else { return Ok(None) };
+    formulas(table, schema, grad_outputs(block, schema)).map(Some)
+}
+
+fn grad(block: &Block, schema: &Schema) -> Result<Grad, String> {
+    let outputs = grad_outputs(block, schema);
     match &block.grad {
         None if block.composite.is_some() => Ok(Grad::Composite),
         None => Err("needs `grad`: formulas, or \"none\" where there is no gradient".to_owned()),

@@ -127,7 +127,8 @@ fn divided(
 ) -> Result<Tensor> {
     let rounding = Rounding::named(rounding_mode)?;
     let iter = plan_div(self_, other, rounding, out)?;
-    if rounding == Rounding::Trunc && iter.common_dtype().is_reduced_float() {
+    let rounds = iter.common_dtype().is_reduced_float() && !iter.is_cpu_scalar(2);
+    if rounding == Rounding::Trunc && rounds {
         drop(iter);
         // The quotient is rounded to its dtype before it is cut off, as PyTorch's is.
         let quotient = divided(self_, other, None, None)?;
@@ -165,6 +166,19 @@ pub fn div_mode_out(
 fn logit_into(self_: &Tensor, eps: Option<f64>, out: Option<&Tensor>) -> Result<Tensor> {
     let iter = plan_logit(self_, out)?;
     match eps {
+        Some(eps) if iter.dtype(0).is_reduced_float() => {
+            // In 16 bits every step is rounded, as in PyTorch.
+            let dtype = iter.dtype(0);
+            let low = Scalar::Float(eps).rounded_to(dtype);
+            let high = Scalar::Float(1.0 - low.to_f64()).rounded_to(dtype);
+            drop(iter);
+            let within = op::clamp(self_, Some(low), Some(high))?;
+            let odds = op::div_tensor(&within, &op::rsub_scalar(&within, 1.into(), 1.into())?)?;
+            match out {
+                Some(out) => op::log_out(&odds, out),
+                None => op::log(&odds),
+            }
+        }
         None => finished(iter, pointwise1::<Logit>, &[]),
         Some(eps) => {
             // The limits are numbers of the dtype.

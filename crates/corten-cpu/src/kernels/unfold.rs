@@ -3,8 +3,8 @@
 use super::conv::geometry::Geometry;
 use super::support::{Summed, contiguous, empty};
 use crate::chunks::{for_each_chunk, grain_of};
-use corten_core::{Access, AccessSet, Result, bf16, cast, ensure, f16};
-use corten_ops::Tensor;
+use corten_core::{Access, AccessSet, DType, Result, bf16, cast, ensure, f16};
+use corten_ops::{Tensor, op};
 use std::ops::AddAssign;
 
 macro_rules! match_image {
@@ -27,6 +27,11 @@ pub fn im2col(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Tensor> {
+    if self_.dtype() == DType::Bool {
+        let image = op::to_dtype(self_, DType::Float32, false, false, None)?;
+        let columns = im2col(&image, kernel_size, dilation, padding, stride)?;
+        return op::to_dtype(&columns, DType::Bool, false, false, None);
+    }
     let numbers = Numbers::of(kernel_size, dilation, padding, stride)?;
     let sizes = self_.sizes();
     let batched = sizes.len() == 4;
@@ -88,6 +93,11 @@ pub fn col2im(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Tensor> {
+    if self_.dtype() == DType::Bool {
+        let columns = op::to_dtype(self_, DType::Float32, false, false, None)?;
+        let image = col2im(&columns, output_size, kernel_size, dilation, padding, stride)?;
+        return op::to_dtype(&image, DType::Bool, false, false, None);
+    }
     let numbers = Numbers::of(kernel_size, dilation, padding, stride)?;
     ensure!(
         output_size.len() == 2,

@@ -1,7 +1,8 @@
 //! Elementwise operators that are other ones with a number as an operand.
 
+use crate::iter::TensorIteratorConfig;
 use crate::{Tensor, derived, op};
-use corten_core::{DType, Result, Scalar, ensure};
+use corten_core::{DType, Result, ResultTypeState, Scalar, ensure};
 
 /// The conjugate, in place.
 ///
@@ -39,7 +40,21 @@ fn exponent_operand(self_: &Tensor, exponent: Scalar) -> Result<Tensor> {
 /// # Errors
 /// `Runtime` for a negative power of integers, and those of the operator on tensors.
 pub fn pow_tensor_scalar(self_: &Tensor, exponent: Scalar) -> Result<Tensor> {
-    op::pow_tensor_tensor(self_, &exponent_operand(self_, exponent)?)
+    let operand = exponent_operand(self_, exponent)?;
+    if !self_.sizes().iter().any(|&size| size < 2) {
+        return op::pow_tensor_tensor(self_, &operand);
+    }
+    // In PyTorch the number is no operand, which shows in strides that do not matter.
+    let mut dtype = ResultTypeState::new();
+    dtype.push_tensor(self_.dtype(), self_.dim(), self_.is_wrapped_number())?;
+    dtype.push_scalar(&exponent)?;
+    let walk = TensorIteratorConfig::unary()
+        .check_all_same_dtype(false)
+        .declare_static_dtype(dtype.finish()?)
+        .add_output(None)
+        .add_input(self_)
+        .build()?;
+    op::pow_tensor_tensor_out(self_, &operand, &walk.output(0))
 }
 
 /// As [`pow_tensor_scalar`], in place.

@@ -29,6 +29,23 @@ pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if self_.dim() == 0 || other.dim() == 0 {
         return op::mul_tensor(self_, other);
     }
+    check_inner(self_, other)?;
+    op::tensordot(self_, other, &[-1], &[-1])
+}
+
+/// As [`inner`], into `out`.
+///
+/// # Errors
+/// As for [`inner`].
+pub fn inner_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<Tensor> {
+    if self_.dim() == 0 || other.dim() == 0 {
+        return op::mul_out(self_, other, out);
+    }
+    check_inner(self_, other)?;
+    op::tensordot_out(self_, other, &[-1], &[-1], out)
+}
+
+fn check_inner(self_: &Tensor, other: &Tensor) -> Result<()> {
     ensure!(
         self_.size(-1)? == other.size(-1)?,
         Runtime,
@@ -36,7 +53,7 @@ pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         self_.sizes().as_slice(),
         other.sizes().as_slice()
     );
-    op::tensordot(self_, other, &[-1], &[-1])
+    Ok(())
 }
 
 /// The matrix product with PyTorch's rules for ranks.

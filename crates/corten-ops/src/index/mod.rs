@@ -32,7 +32,7 @@ impl Tensor {
 /// # Errors
 /// `Index` when the items do not fit the tensor; `Value` for a slice step that is not positive.
 pub fn get(self_: &Tensor, items: &[IndexItem]) -> Result<Tensor> {
-    let applied = apply(self_, items)?;
+    let applied = apply(self_, items, matches!(items, [IndexItem::Slice(_)]))?;
     if !applied.indices.is_empty() {
         return op::index_tensor(&applied.view, &applied.indices);
     }
@@ -51,11 +51,14 @@ pub fn set(self_: &Tensor, items: &[IndexItem], value: &Tensor) -> Result<()> {
         // A single truth value writes everything or nothing.
         return if *chosen { copy_to(&op::unsqueeze(self_, 0)?, value) } else { Ok(()) };
     }
-    let applied = apply(self_, items)?;
+    let applied = apply(self_, items, false)?;
     if applied.indices.is_empty() {
         return copy_to(&applied.view, value);
     }
-    let value = without_leading_ones(value)?;
+    let value = match value.sizes().first() {
+        Some(1) => without_leading_ones(value)?,
+        _ => value.clone(),
+    };
     op::index_put_(&applied.view, &applied.indices, &value, false)?;
     Ok(())
 }
@@ -65,9 +68,56 @@ pub fn set(self_: &Tensor, items: &[IndexItem], value: &Tensor) -> Result<()> {
 /// # Errors
 /// As [`set`]; `Runtime` when the number does not fit the dtype.
 pub fn set_scalar(self_: &Tensor, items: &[IndexItem], number: Scalar) -> Result<()> {
-    let (dtype, device) = (self_.dtype(), self_.device());
+    if let [IndexItem::Bool(chosen)] = items {
+        if *chosen {
+            op::fill__scalar(&op::unsqueeze(self_, 0)?, number)?;
+        }
+        return Ok(());
+    }
+    let Applied { view, indices } = apply(self_, items, false)?;
+    if indices.is_empty() {
+        op::fill__scalar(&view, number)?;
+        return Ok(());
+    }
+    if let Some(mask) = only_mask(&view, &indices)? {
+        op::masked_fill__scalar(&view, &mask, number)?;
+        return Ok(());
+    }
+    if let Some((dim, index)) = only(&indices).filter(|(_, index)| index.dtype() == DType::Int64) {
+        let index = op::reshape(index, &[-1])?;
+        op::index_fill__int_scalar(&view, dim as i64, &index, number)?;
+        return Ok(());
+    }
+    let (dtype, device) = (view.dtype(), view.device());
     let value = op::full(&[], number, Some(dtype), Some(Layout::Strided), Some(device), None)?;
-    set(self_, items, &value)
+    op::index_put_(&view, &indices, &value, false)?;
+    Ok(())
+}
+
+/// The index tensor and its dimension, when there is no other.
+fn only(indices: &[Option<Tensor>]) -> Option<(usize, &Tensor)> {
+    let mut found =
+        indices.iter().enumerate().filter_map(|(dim, index)| Some((dim, index.as_ref()?)));
+    let first = found.next();
+    first.filter(|_| found.next().is_none())
+}
+
+/// The mask, made to broadcast with `self_`, when it is the only index and fits.
+///
+/// # Errors
+/// Those of `reshape`.
+pub fn only_mask(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Option<Tensor>> {
+    let Some((dim, mask)) = only(indices) else { return Ok(None) };
+    let end = dim + mask.dim();
+    if mask.dtype() != DType::Bool || end > self_.dim() {
+        return Ok(None);
+    }
+    let (sizes, mut shape) = (self_.sizes(), mask.sizes());
+    if sizes[dim..end] != shape[..] {
+        return Ok(None);
+    }
+    shape.extend(std::iter::repeat_n(1, self_.dim() - end));
+    op::reshape(mask, &shape).map(Some)
 }
 
 struct Applied {
@@ -75,8 +125,9 @@ struct Applied {
     indices: Vec<Option<Tensor>>,
 }
 
-/// Applies all items but tensors, which are collected.
-fn apply(self_: &Tensor, items: &[IndexItem]) -> Result<Applied> {
+/// Applies all items but tensors, which are collected. A slice of everything is a view of its own
+/// only if asked for.
+fn apply(self_: &Tensor, items: &[IndexItem], slice_is_view: bool) -> Result<Applied> {
     let specified: usize = items.iter().map(IndexItem::dimensions).sum();
     let rank = self_.dim();
     ensure!(
@@ -85,11 +136,10 @@ fn apply(self_: &Tensor, items: &[IndexItem]) -> Result<Applied> {
         "too many indices for tensor of dimension {rank}"
     );
     let mut walk = Walk { view: self_.clone(), dim: 0, indices: Vec::new(), pending: 0 };
-    let lone = items.len() == 1;
     for (place, item) in items.iter().enumerate() {
         match item {
             IndexItem::Int(index) => walk.select(*index, place)?,
-            IndexItem::Slice(slice) => walk.slice(slice, lone)?,
+            IndexItem::Slice(slice) => walk.slice(slice, slice_is_view)?,
             IndexItem::Ellipsis => walk.skip(rank - specified.min(rank)),
             IndexItem::None => walk.insert()?,
             IndexItem::Bool(chosen) => walk.truth(*chosen)?,
@@ -137,14 +187,16 @@ impl Walk {
         Ok(())
     }
 
-    /// Keeps a range. A whole dimension needs no view of its own, except as the only item.
-    fn slice(&mut self, slice: &Slice, lone: bool) -> Result<()> {
+    /// Keeps a range. A whole dimension needs no view of its own, unless it is asked for.
+    fn slice(&mut self, slice: &Slice, always: bool) -> Result<()> {
         ensure!(self.view.dim() > 0, Index, "slice() cannot be applied to a 0-dim tensor.");
         let step = slice.step.unwrap_or(1);
         ensure!(step != 0, Value, "slice step cannot be zero");
         ensure!(step > 0, Value, "step must be greater than zero");
-        let everything = slice.start.unwrap_or(0) == 0 && slice.stop.is_none() && step == 1;
-        if lone || !everything {
+        let size = self.view.sizes().get(self.dim).copied().unwrap_or(0);
+        let to_the_end = slice.stop.is_none_or(|stop| stop >= size);
+        let everything = slice.start.unwrap_or(0) == 0 && to_the_end && step == 1;
+        if always || !everything {
             let dim = self.dim as i64;
             self.view = op::slice_tensor(&self.view, dim, slice.start, slice.stop, step)?;
         }
@@ -223,9 +275,6 @@ fn copy_to(target: &Tensor, value: &Tensor) -> Result<()> {
 fn without_leading_ones(value: &Tensor) -> Result<Tensor> {
     let sizes = value.sizes();
     let first = sizes.iter().position(|size| *size != 1).unwrap_or(sizes.len());
-    if first == 0 {
-        return Ok(value.clone());
-    }
     let rest: Dims = sizes[first..].into();
     op::view(value, &rest)
 }

@@ -29,7 +29,7 @@ pub(crate) use types::{allocate, copy_plain, read_scalar, write_elements};
 
 use crate::Tensor;
 use corten_core::access::Holds;
-use corten_core::{Access, AccessSet, DType, Device, Dims, Result, bug};
+use corten_core::{Access, AccessSet, DType, Device, Dims, Result, Scalar, bug};
 use smallvec::{SmallVec, smallvec};
 
 /// The address of each operand's current element.
@@ -224,6 +224,18 @@ impl TensorIterator {
     /// Whether operand `i` is such an element in the memory of the CPU.
     pub fn is_cpu_scalar(&self, i: usize) -> bool {
         self.is_scalar(i) && self.operands[i].device.is_cpu()
+    }
+
+    /// The value of such an element where reading it in the common dtype changes it.
+    ///
+    /// # Errors
+    /// `Runtime` when the element is being written by another thread.
+    pub fn original_scalar(&self, i: usize) -> Result<Option<Scalar>> {
+        let operand = &self.operands[i];
+        match operand.inline.is_some() && operand.device.is_cpu() {
+            true => types::read_scalar(&operand.tensor).map(Some),
+            false => Ok(None),
+        }
     }
 
     /// Whether every operand lies densely in the order of the walk.

@@ -1,7 +1,7 @@
 //! Numbers, dtypes and lists out of Python objects that passed their check.
 
 use super::check::{NumberKind, number_kind};
-use crate::py::errors::type_error;
+use crate::py::errors::{Raised, type_error};
 use crate::py::{Obj, Py, ffi};
 use crate::{tensor, types};
 use corten_core::{DType, Dims, Scalar};
@@ -49,7 +49,8 @@ pub(crate) fn float_from(object: &Obj) -> Py<f64> {
 /// A list of integers; a single integer stands for `count` of them.
 pub(crate) fn int_list(function: &str, name: &str, count: u8, object: &Obj) -> Py<Dims> {
     if !object.is_tuple() && !object.is_list() {
-        return Ok(std::iter::repeat_n(int_from(object)?, usize::from(count.max(1))).collect());
+        let value = int_item(function, name, 0, object)?;
+        return Ok(std::iter::repeat_n(value, usize::from(count.max(1))).collect());
     }
     let length = object.sequence_len();
     let mut values = Dims::with_capacity(length);
@@ -63,7 +64,7 @@ pub(crate) fn int_list(function: &str, name: &str, count: u8, object: &Obj) -> P
 /// One integer of a list, with PyTorch's complaint about its place.
 pub(crate) fn int_item(function: &str, name: &str, index: usize, item: &Obj) -> Py<i64> {
     if super::check::is_int(item) {
-        return int_from(item);
+        return int_from(item).map_err(|raised| out_of_range(function, name, index, raised));
     }
     Err(type_error(format!(
         "{function}(): argument '{name}' failed to unpack the object at pos {} with error \"type \
@@ -71,6 +72,21 @@ pub(crate) fn int_item(function: &str, name: &str, index: usize, item: &Obj) -> 
         index + 1,
         item.type_name()
     )))
+}
+
+/// Names the place of an integer that has more than 64 bits.
+#[cold]
+fn out_of_range(function: &str, name: &str, index: usize, raised: Raised) -> Raised {
+    // SAFETY: reads a static of the interpreter.
+    if !raised.matches(unsafe { ffi::PyExc_ValueError }) {
+        return raised;
+    }
+    raised.clear();
+    type_error(format!(
+        "{function}(): argument '{name}' failed to unpack the object at pos {} with error \
+         \"Overflow when unpacking long long\"",
+        index + 1
+    ))
 }
 
 /// A dtype from a dtype object or one of Python's number types.

@@ -117,7 +117,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
         if input.size()[:-1] == var.size():
             var = var.unsqueeze(-1)
         elif input.size()[:-1] != var.size()[:-1] or var.size(-1) != 1:
-            different = sum(a != b for a, b in zip(input.size(), var.size()))
+            different = sum(b for a, b in zip(input.size(), var.size()) if a != b)
             if var.dim() != input.dim() or different != 1:
                 raise ValueError("var is of incorrect size")
     if reduction not in ("none", "mean", "sum"):

@@ -46,26 +46,26 @@ def _max_pool(n):
     return pool, pool_with_indices
 
 
-def _full_sizes(output_size, input, n):
+def _full_sizes(output_size, input):
     """`output_size` with None replaced by the input's own size."""
     if isinstance(output_size, int):
-        return [output_size] * n if n > 1 else output_size
-    own = input.shape[-n:]
-    if len(output_size) != n or len(own) < n:
-        raise ValueError(f"Input dimension should be at least {n + 1}")
+        return output_size
+    if input.dim() <= len(output_size):
+        raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
+    own = input.shape[input.dim() - len(output_size) :]
     return [mine if wanted is None else wanted for wanted, mine in zip(output_size, own)]
 
 
 @needs("adaptive_avg_pool2d")
 def adaptive_avg_pool2d(input, output_size):
     """Means of windows chosen so that the output has ``output_size``."""
-    return ops.adaptive_avg_pool2d(input, _full_sizes(output_size, input, 2))
+    return ops.adaptive_avg_pool2d(input, _full_sizes(output_size, input))
 
 
 @needs("adaptive_avg_pool3d")
 def adaptive_avg_pool3d(input, output_size):
     """Means of windows chosen so that the output has ``output_size``."""
-    return ops.adaptive_avg_pool3d(input, _full_sizes(output_size, input, 3))
+    return ops.adaptive_avg_pool3d(input, _full_sizes(output_size, input))
 
 
 def _adaptive_max_pool(n):
@@ -74,7 +74,7 @@ def _adaptive_max_pool(n):
     @needs(name)
     def pool_with_indices(input, output_size, return_indices=False):
         """Maxima of windows chosen so that the output has ``output_size``, and their positions."""
-        return getattr(ops, name)(input, _full_sizes(output_size, input, n))
+        return getattr(ops, name)(input, _full_sizes(output_size, input))
 
     @needs(name)
     def pool(input, output_size, return_indices=False):

@@ -11,6 +11,10 @@ use std::collections::BTreeSet;
 pub(super) struct Recipe {
     /// The name of the node's static.
     pub(super) node: String,
+    /// The name that users see.
+    shown: String,
+    /// The name of the backward function.
+    function: String,
     /// The differentiable arguments.
     pub(super) inputs: Vec<String>,
     outputs: u32,
@@ -27,7 +31,7 @@ struct Gradient {
 }
 
 /// Lowers the formulas of an operator.
-pub(super) fn recipe(sources: &Sources, op: &Op) -> Result<Recipe, String> {
+pub(super) fn recipe(sources: &Sources, op: &Op, inplace: bool) -> Result<Recipe, String> {
     let signature = Signature::of(&op.schema)?;
     let scope = Scope {
         op,
@@ -36,7 +40,8 @@ pub(super) fn recipe(sources: &Sources, op: &Op) -> Result<Recipe, String> {
         functions: &sources.functions,
     };
     let mut gradients = Vec::new();
-    let (inputs, outputs) = match &op.grad {
+    let own = op.grad_inplace.as_ref().filter(|_| inplace);
+    let (inputs, outputs) = match own.unwrap_or(&op.grad) {
         Grad::Formulas { formulas, outputs } => {
             for (i, (name, formula)) in formulas.iter().enumerate() {
                 let parameter = parameter(&signature, name)?;
@@ -59,8 +64,12 @@ pub(super) fn recipe(sources: &Sources, op: &Op) -> Result<Recipe, String> {
         _ => (Vec::new(), 0),
     };
     let slots = slots(&gradients, inputs.len(), &signature);
-    let node = format!("{}_NODE", static_name(&op.schema));
-    Ok(Recipe { node, inputs, outputs, slots, signature, gradients })
+    let suffix = if inplace { "_inplace" } else { "" };
+    let node = format!("{}{}_NODE", static_name(&op.schema), suffix.to_uppercase());
+    let function = format!("backward_of_{}{suffix}", function_name(&op.schema));
+    let named = op.node_inplace.as_ref().filter(|_| inplace).or(op.node.as_ref());
+    let shown = named.cloned().unwrap_or_else(|| format!("{}Backward0", camel(&op.schema.name)));
+    Ok(Recipe { node, shown, function, inputs, outputs, slots, signature, gradients })
 }
 
 fn parameter<'a>(signature: &'a Signature, name: &str) -> Result<&'a Parameter, String> {
@@ -150,17 +159,16 @@ impl Recipe {
 
     /// The static and the function.
     pub(super) fn node_and_backward(&self, op: &Op) -> String {
-        let function = format!("backward_of_{}", function_name(&op.schema));
-        let name = match &op.node {
-            Some(name) => name.clone(),
-            None => format!("{}Backward0", camel(&op.schema.name)),
-        };
         let returns: Vec<Option<String>> =
             op.schema.returns.iter().map(|r| r.name.clone()).collect();
         let shown = |slot: &Slot| format!("{:?}", slot.shown(&self.signature, &returns));
         let saved: Vec<String> = self.slots.iter().map(shown).collect();
         let uses = |used: Use| self.gradients.iter().any(|g| g.lowered.uses.contains(&used));
         let grad = if uses(Use::Grad) { "let grad = &grads[0];" } else { "" };
+        // All slots are read, also those of gradients that are not asked for: what was modified
+        // since is an error either way.
+        let loads: String =
+            self.slots.iter().enumerate().map(|(i, slot)| slot.load(i, &self.signature)).collect();
         let parts: String = self.gradients.iter().map(|gradient| self.gradient(gradient)).collect();
         format!(
             "static {node}: NodeDef = NodeDef {{
@@ -170,35 +178,31 @@ impl Recipe {
             fn {function}<'a>(ctx: &Backward<'a>, grads: &[Tensor]) -> Result<Gradients<'a>> {{
                 let mut out = Gradients::new(ctx);
                 {grad}
+                {loads}
                 {parts}
                 Ok(out)
             }}",
             node = self.node,
+            name = self.shown,
+            function = self.function,
             saved = saved.join(", "),
             outputs = self.outputs,
         )
     }
 
     fn gradient(&self, gradient: &Gradient) -> String {
-        let loads: String = self
-            .slots
-            .iter()
-            .enumerate()
-            .filter(|(_, slot)| gradient.lowered.uses.contains(&slot.used))
-            .map(|(i, slot)| slot.load(i, &self.signature))
-            .collect();
         let text = &gradient.lowered.text;
         match gradient.argument {
             Some(i) => {
                 let set = if gradient.list { "set_list" } else { "set" };
-                format!("if ctx.needs({i}) {{ {loads} out.{set}({i}, {text}); }}")
+                format!("if ctx.needs({i}) {{ out.{set}({i}, {text}); }}")
             }
             None => {
                 let needs = match gradient.lowered.uses.contains(&Use::Needs) {
                     true => "let needs = ctx.needs_all();",
                     false => "",
                 };
-                format!("{needs} {loads} out.set_all({text});")
+                format!("{needs} out.set_all({text});")
             }
         }
     }

@@ -224,7 +224,7 @@ fn transpose_kernel(
     geometry: &Geometry,
 ) -> Result<()> {
     let dtype = out.dtype();
-    if !dtype.is_floating_point() && !dtype.is_complex() {
+    if dtype != DType::Int64 && !dtype.is_floating_point() && !dtype.is_complex() {
         let name = "slow_conv_transpose2d_out_cpu";
         return Err(corten_core::not_implemented_for(name, dtype));
     }

@@ -8,10 +8,12 @@ use super::arithmetic::Arithmetic;
 use super::flat::{
     Flat, as_bits, flat, flat_bits, for_each_offset, fresh_copy, match_bits, row_major,
 };
+use corten_core::geometry::Overlap;
 use corten_core::{
     Access, AccessSet, DType, Dims, Element, MemoryFormat, Reader, Result, bail, ensure, geometry,
-    match_dtype,
+    match_dtype, warn,
 };
+use corten_ops::index::only_mask;
 use corten_ops::iter::TensorIteratorConfig;
 use corten_ops::{Tensor, op};
 
@@ -52,6 +54,13 @@ pub fn index_put_(
             return op::masked_fill__scalar(self_, &mask, op::item(values)?);
         }
     }
+    if geometry::has_internal_overlap(self_) == Overlap::Yes {
+        warn(
+            "Use of index_put_ on expanded tensors is deprecated. Please clone() the tensor before \
+             performing this operation. This also applies to advanced indexing e.g. \
+             tensor[indices] = tensor",
+        );
+    }
     geometry::assert_no_overlap(self_, values)?;
     for index in indices.iter().flatten() {
         geometry::assert_no_overlap(self_, index)?;
@@ -86,24 +95,6 @@ pub fn index_put_(
         }
     }
     Ok(self_.clone())
-}
-
-/// The mask, made to broadcast, when it is the only index.
-fn only_mask(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Option<Tensor>> {
-    let mut found =
-        indices.iter().enumerate().filter_map(|(dim, index)| Some((dim, index.as_ref()?)));
-    let (Some((dim, mask)), None) = (found.next(), found.next()) else { return Ok(None) };
-    let end = dim + mask.dim();
-    if !matches!(mask.dtype(), DType::Bool | DType::UInt8) || end > self_.dim() {
-        return Ok(None);
-    }
-    let (sizes, mask_sizes) = (self_.sizes(), mask.sizes());
-    if sizes[dim..end] != mask_sizes[..] {
-        return Ok(None);
-    }
-    let mut shape = mask_sizes;
-    shape.extend(std::iter::repeat_n(1, self_.dim() - end));
-    op::reshape(mask, &shape).map(Some)
 }
 
 /// The functional form of [`index_put_`].

@@ -5,9 +5,10 @@ use super::flat::{
     as_bits, contiguous_copy, flat, flat_bits, for_each_offset, fresh_copy, long_index, match_bits,
     row_major,
 };
+use corten_core::geometry::Overlap;
 use corten_core::{
     Access, AccessSet, DType, Dims, Element, ErrorKind, MemoryFormat, Result, Scalar, bail, ensure,
-    geometry, match_dtype,
+    geometry, match_dtype, warn,
 };
 use corten_ops::{Tensor, op};
 
@@ -86,7 +87,6 @@ impl Slices {
     /// Lifts a scalar to a vector, so that there is a dimension.
     fn new(self_: &Tensor, dim: i64, index: Tensor) -> Result<Self> {
         let dim = geometry::wrap_dim(dim, self_.dim())?;
-        geometry::assert_no_internal_overlap(self_)?;
         let self_ = if self_.dim() == 0 { op::unsqueeze(self_, 0)? } else { self_.clone() };
         Ok(Self { self_, dim, index })
     }
@@ -202,6 +202,7 @@ pub fn index_add_(
         self_.dtype().type_name(),
         source.dtype().type_name()
     );
+    geometry::assert_no_internal_overlap(self_)?;
     let slices = Slices::new(self_, dim, index)?;
     let count = slices.index.numel();
     ensure!(
@@ -283,6 +284,7 @@ pub fn index_copy_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) ->
         self_.dtype().type_name(),
         source.dtype().type_name()
     );
+    geometry::assert_no_internal_overlap(self_)?;
     let slices = Slices::new(self_, dim, long_index(index, "")?)?;
     let count = slices.index.numel();
     ensure!(
@@ -347,6 +349,13 @@ pub fn index_fill_scalar_(
         Runtime,
         "index_fill_(): Converting complex Scalar to non-complex type is not supported"
     );
+    if geometry::has_internal_overlap(self_) == Overlap::Yes {
+        warn(
+            "Use of index_fill_ on expanded tensors is deprecated. Please clone() the tensor before \
+             performing this operation. This also applies to advanced indexing e.g. \
+             tensor[mask] = scalar",
+        );
+    }
     let slices = Slices::new(self_, dim, long_index(index, "")?)?;
     geometry::assert_no_overlap(self_, index)?;
     let slices = slices.checked(ErrorKind::Index, "", true)?;

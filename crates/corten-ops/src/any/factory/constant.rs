@@ -63,6 +63,8 @@ fn dtype_of(value: Scalar) -> DType {
     match value {
         Scalar::Float(_) => default_dtype(),
         Scalar::Complex(_) => default_complex_dtype(),
+        // No dtype is widened for a number: beyond 63 bits it does not fit.
+        Scalar::UInt(_) => DType::Int64,
         integer => integer.dtype(),
     }
 }

@@ -17,7 +17,8 @@ pub use construct::{from_scalars, from_vec, infer_dtype};
 pub use empty::{empty, empty_like, empty_out, empty_strided, new_empty, new_empty_strided};
 pub use range::{
     arange, arange_end, arange_start, linspace, linspace_scalar_tensor, linspace_tensor_scalar,
-    linspace_tensor_tensor, logspace,
+    linspace_tensor_tensor, logspace, logspace_scalar_tensor, logspace_tensor_scalar,
+    logspace_tensor_tensor,
 };
 pub use special::{
     complex, complex_out, diag_embed, eye, eye_m, eye_m_out, eye_out, tril_indices, triu_indices,

@@ -190,3 +190,76 @@ pub fn logspace(
     fresh(|| op::logspace_out(start, end, steps, base, &result))?;
     Ok(result)
 }
+
+/// [`logspace`] between tensors of rank 0.
+///
+/// # Errors
+/// Those of [`logspace`]; `Runtime` for a bound of another rank.
+pub fn logspace_tensor_tensor(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    ensure!(
+        start.dim() == 0 && end.dim() == 0,
+        Runtime,
+        "logspace only supports 0-dimensional start and end tensors, but got start with {} \
+         dimension(s) and end with {} dimension(s).",
+        start.dim(),
+        end.dim()
+    );
+    logspace(bound(start)?, bound(end)?, steps, base, dtype, layout, device, pin_memory)
+}
+
+/// [`logspace`] from a tensor of rank 0.
+///
+/// # Errors
+/// Those of [`logspace`]; `Runtime` for a bound of another rank.
+pub fn logspace_tensor_scalar(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    ensure!(
+        start.dim() == 0,
+        Runtime,
+        "logspace only supports 0-dimensional start and end tensors, but got start with {} \
+         dimension(s).",
+        start.dim()
+    );
+    logspace(bound(start)?, end, steps, base, dtype, layout, device, pin_memory)
+}
+
+/// [`logspace`] to a tensor of rank 0.
+///
+/// # Errors
+/// Those of [`logspace`]; `Runtime` for a bound of another rank.
+pub fn logspace_scalar_tensor(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    ensure!(
+        end.dim() == 0,
+        Runtime,
+        "logspace only supports 0-dimensional start and end tensors, but got end with {} \
+         dimension(s).",
+        end.dim()
+    );
+    logspace(start, bound(end)?, steps, base, dtype, layout, device, pin_memory)
+}
