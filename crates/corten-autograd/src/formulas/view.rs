@@ -114,21 +114,24 @@ pub fn repeat_backward(grad: &Tensor, repeats: &[i64], sizes: &[i64]) -> Result<
         return zeros_of(grad, sizes);
     }
     let leading = repeats.len() - sizes.len();
+    let mut grad = grad.clone();
+    // One by one, so that 16-bit sums are rounded as often as PyTorch's.
+    for _ in 0..leading {
+        grad = op::sum_dim_intlist(&grad, Some(&[0]), false, None)?;
+    }
     let mut shape = Dims::new();
     let mut summed = Dims::new();
-    for (dim, &repeat) in repeats.iter().enumerate() {
-        if dim < leading || repeat != 1 {
+    for (&repeat, &size) in repeats[leading..].iter().zip(sizes) {
+        if repeat != 1 {
             summed.push(shape.len() as i64);
             shape.push(repeat);
         }
-        if dim >= leading {
-            shape.push(sizes[dim - leading]);
-        }
+        shape.push(size);
     }
     if summed.is_empty() {
-        return Ok(grad.clone());
+        return Ok(grad);
     }
-    op::sum_dim_intlist(&op::reshape(grad, &shape)?, Some(&summed), false, None)
+    op::sum_dim_intlist(&op::reshape(&grad, &shape)?, Some(&summed), false, None)
 }
 
 /// Rolled back.

@@ -8,7 +8,7 @@ use super::support::{contiguous, defined, empty, empty_as};
 use crate::chunks::{for_each_chunk3, for_each_row_block2};
 use crate::gemm::{Factors, Heads, Mat, MatElement, MatMut, gemm};
 use crate::rows::{Wide, match_wide};
-use corten_core::{Access, AccessSet, DType, Dims, Result, Scalar, ensure};
+use corten_core::{Access, AccessSet, DType, Dims, MemoryFormat, Result, Scalar, ensure};
 use corten_ops::{Tensor, op};
 use std::ops::Range;
 
@@ -65,6 +65,9 @@ pub fn flash_attention(
             forward(&operands.head(head, shape.heads), rows, out, logs, &rule)
         })
     })?;
+    // Heads vary fastest in memory, as in PyTorch.
+    let logs = op::contiguous(&op::transpose_int(&logs, 1, 2)?, MemoryFormat::Contiguous)?;
+    let logs = op::transpose_int(&logs, 1, 2)?;
     Ok((laid_out_as(&converted(&out, query.dtype())?, query)?, logs))
 }
 

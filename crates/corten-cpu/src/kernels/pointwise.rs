@@ -45,10 +45,11 @@ operators! {
     Logit: Pointwise1 Float |x; _s| (x / (E::lit(1.0) - x)).log();
     /// As `Logit`, of x between eps and 1 - eps.
     LogitClamped: Pointwise1 Float |x; s| {
-        let (low, high) = (s[0], s[1]);
-        let x = E::select(x.lt(low), low, E::select(x.gt(high), high, x));
+        let x = limited(x, s);
         (x / (E::lit(1.0) - x)).log()
     };
+    /// The limits are checked in this order, whichever is larger.
+    Limited: Pointwise1 Float |x; s| limited(x, s);
     /// NaN, infinity and negative infinity replaced.
     NanToNum: Pointwise1 Float |x; s| {
         let x = E::select(x.is_nan(), s[0], x);
@@ -66,6 +67,11 @@ operators! {
     ReciprocalRoot: Pointwise2 FloatComplex |x, _y; _s| x.rsqrt();
     Reciprocal: Pointwise2 FloatComplex |x, _y; _s| x.reciprocal();
     ReciprocalSquare: Pointwise2 FloatComplex |x, _y; _s| (x * x).reciprocal();
+}
+
+#[inline(always)]
+fn limited<E: Expr>(x: E, s: &[E]) -> E {
+    E::select(x.lt(s[0]), s[0], E::select(x.gt(s[1]), s[1], x))
 }
 
 /// `clamp`: the inputs are the tensor, the lower and the upper bound.
@@ -165,28 +171,36 @@ pub fn div_mode_out(
 
 fn logit_into(self_: &Tensor, eps: Option<f64>, out: Option<&Tensor>) -> Result<Tensor> {
     let iter = plan_logit(self_, out)?;
-    match eps {
-        Some(eps) if iter.dtype(0).is_reduced_float() => {
-            // In 16 bits every step is rounded, as in PyTorch.
-            let dtype = iter.dtype(0);
-            let low = Scalar::Float(eps).rounded_to(dtype);
-            let high = Scalar::Float(1.0 - low.to_f64()).rounded_to(dtype);
-            drop(iter);
-            let within = op::clamp(self_, Some(low), Some(high))?;
-            let odds = op::div_tensor(&within, &op::rsub_scalar(&within, 1.into(), 1.into())?)?;
-            match out {
-                Some(out) => op::log_out(&odds, out),
-                None => op::log(&odds),
-            }
-        }
+    // The limits are numbers of the dtype.
+    let dtype = iter.dtype(0);
+    let limits = eps.map(|eps| {
+        let low = Scalar::Float(eps).rounded_to(dtype);
+        [low, Scalar::Float(1.0 - low.to_f64()).rounded_to(dtype)]
+    });
+    if dtype.is_reduced_float() {
+        drop(iter);
+        return logit_in_steps(self_, limits, out);
+    }
+    match limits {
         None => finished(iter, pointwise1::<Logit>, &[]),
-        Some(eps) => {
-            // The limits are numbers of the dtype.
-            let dtype = iter.dtype(0);
-            let low = Scalar::Float(eps).rounded_to(dtype);
-            let high = Scalar::Float(1.0 - low.to_f64()).rounded_to(dtype);
-            finished(iter, pointwise1::<LogitClamped>, &[low, high])
-        }
+        Some(limits) => finished(iter, pointwise1::<LogitClamped>, &limits),
+    }
+}
+
+/// `logit` in 16 bits, where every step is rounded as in PyTorch.
+fn logit_in_steps(
+    self_: &Tensor,
+    limits: Option<[Scalar; 2]>,
+    out: Option<&Tensor>,
+) -> Result<Tensor> {
+    let within = match limits {
+        None => self_.clone(),
+        Some(limits) => finished(plan_logit(self_, None)?, pointwise1::<Limited>, &limits)?,
+    };
+    let odds = op::div_tensor(&within, &op::rsub_scalar(&within, 1.into(), 1.into())?)?;
+    match out {
+        Some(out) => op::log_out(&odds, out),
+        None => op::log(&odds),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::folds::{All, Any, Arg, Extremum, IntSum, MinMax, Order, Product, Sele
 use crate::moments::{Norm, NormOrder, Variance};
 use crate::reduce_loops::{fold, for_each_output_row};
 use corten_core::{
-    Complex, DType, Element, Result, Scalar, bf16, bug, can_cast, ensure, f16, not_implemented_for,
+    Complex, DType, Element, Result, Scalar, bug, can_cast, ensure, not_implemented_for,
 };
 use corten_ops::iter::{TensorIterator, TensorIteratorConfig};
 use corten_ops::{Tensor, meta, op};
@@ -55,6 +55,14 @@ fn known(known: bool, dtype: DType) -> Result<()> {
 /// Sums of 16-bit numbers over several dimensions keep their partial results in `f32`, those of
 /// pairs of them always.
 fn sum_half(iter: &mut TensorIterator) -> Result<()> {
+    in_single(iter, |wide| known(cascade::sum(wide)?, wide.dtype(0)))
+}
+
+/// Runs a reduction of 16-bit numbers in `f32`.
+fn in_single(
+    iter: &mut TensorIterator,
+    run: impl FnOnce(&mut TensorIterator) -> Result<()>,
+) -> Result<()> {
     // The output is held by one walk at a time.
     iter.finish()?;
     let wide = iter.dtype(0).opmath();
@@ -62,7 +70,7 @@ fn sum_half(iter: &mut TensorIterator) -> Result<()> {
     let (input, output) = (single(iter.input(0))?, single(iter.tensor(0))?);
     let config = TensorIteratorConfig::reduction().add_output(Some(&output));
     let mut wide = config.add_input(&input).build()?;
-    cascade::sum(&mut wide)?;
+    run(&mut wide)?;
     wide.finish()?;
     op::copy_(iter.tensor(0), &output, false)?;
     Ok(())
@@ -84,7 +92,7 @@ pub fn nansum(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
     let input = op::to_dtype(iter.input(0), iter.dtype(0), false, false, None)?;
     let nan = op::isnan(&input)?;
     let input = op::masked_fill_scalar(&input, &nan, Scalar::Int(0))?;
-    if input.dtype().is_integral(true) || input.dtype().is_reduced_float() {
+    if input.dtype().is_integral(true) {
         let config = TensorIteratorConfig::reduction().add_output(Some(iter.tensor(0)));
         let mut without = config.add_input(&input).build()?;
         iter.finish()?;
@@ -94,16 +102,17 @@ pub fn nansum(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
     sum_of(iter, &input)
 }
 
-/// `mean`: the sum, divided.
-pub fn mean(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+/// `mean`: the sum, divided; of 16-bit numbers in `f32`, where the sum does not overflow.
+pub fn mean(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
+    if iter.dtype(0).is_reduced_float() {
+        return in_single(iter, |wide| mean(wide, scalars));
+    }
     sum_plain(iter)?;
     let outputs: i64 = iter.shape()[iter.num_reduce_dims()..].iter().product();
     let count = if outputs == 0 { 0.0 } else { (iter.numel() / outputs) as f64 };
     match iter.dtype(0) {
         DType::Float32 => divide(iter, |x: f32| x / count as f32),
         DType::Float64 => divide(iter, |x: f64| x / count),
-        DType::Float16 => divide(iter, |x: f16| f16::from_f32(x.to_f32() / count as f32)),
-        DType::BFloat16 => divide(iter, |x: bf16| bf16::from_f32(x.to_f32() / count as f32)),
         DType::Complex64 => divide(iter, |z: Complex<f32>| z / count as f32),
         DType::Complex128 => divide(iter, |z: Complex<f64>| z / count),
         other => bug!("the mean has dtype {}", other.name()),
