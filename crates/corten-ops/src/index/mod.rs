@@ -109,7 +109,7 @@ fn only(indices: &[Option<Tensor>]) -> Option<(usize, &Tensor)> {
 pub fn only_mask(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Option<Tensor>> {
     let Some((dim, mask)) = only(indices) else { return Ok(None) };
     let end = dim + mask.dim();
-    if mask.dtype() != DType::Bool || end > self_.dim() {
+    if !matches!(mask.dtype(), DType::Bool | DType::UInt8) || end > self_.dim() {
         return Ok(None);
     }
     let (sizes, mut shape) = (self_.sizes(), mask.sizes());
