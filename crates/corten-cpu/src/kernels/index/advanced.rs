@@ -66,7 +66,7 @@ pub fn index_put_(
         geometry::assert_no_overlap(self_, index)?;
     }
     let plan = Plan::new(self_, indices)?;
-    let expanded = plan.expand_values(values)?;
+    let fitted = plan.fit_values(values)?;
     ensure!(
         self_.dtype() == values.dtype(),
         Runtime,
@@ -75,10 +75,13 @@ pub fn index_put_(
         self_.dtype().type_name(),
         values.dtype().type_name()
     );
-    // Values that lie in the tensor itself are taken before it is written.
-    let values = match expanded.is_alias_of(self_) {
-        true => op::clone(&expanded, Some(MemoryFormat::Contiguous))?,
-        false => expanded,
+    if fitted.is_alias_of(self_) && !accumulate {
+        plan.copy_within(&fitted)?;
+        return Ok(self_.clone());
+    }
+    let values = match fitted.is_alias_of(self_) {
+        true => op::clone(&fitted, Some(MemoryFormat::Contiguous))?,
+        false => op::contiguous(&fitted, MemoryFormat::Contiguous)?,
     };
     match accumulate {
         false => {
@@ -209,7 +212,8 @@ impl Plan {
         })
     }
 
-    fn expand_values(&self, values: &Tensor) -> Result<Tensor> {
+    /// The values in the shape of the result, or a single one.
+    fn fit_values(&self, values: &Tensor) -> Result<Tensor> {
         if values.numel() == 1 && values.dim() <= self.shape.len() {
             return op::reshape(values, &[1]);
         }
@@ -222,7 +226,55 @@ impl Plan {
             values.sizes().as_slice(),
             self.shape.as_slice()
         );
-        op::contiguous(&op::expand(values, &self.shape, false)?, MemoryFormat::Contiguous)
+        op::expand(values, &self.shape, false)
+    }
+
+    /// Copies values that lie in the memory of the tensor itself. They are read as they are
+    /// written, in the order in which PyTorch walks the operands.
+    fn copy_within(&self, values: &Tensor) -> Result<()> {
+        let values = match values.numel() {
+            1 => op::expand(&op::reshape(values, &[])?, &self.shape, false)?,
+            _ => values.clone(),
+        };
+        let (target, values) = (as_bits(&self.source)?, as_bits(&values)?);
+        let strides = self.walk_strides(&target.strides());
+        let first = target.storage_offset();
+        let walk = op::as_strided(&target, &self.shape, &strides, Some(first))?;
+        let index = op::empty_memory_format(
+            &[self.offsets.len() as i64],
+            Some(DType::Int64),
+            None,
+            None,
+            None,
+            None,
+        )?;
+        let index = op::as_strided(&index, &self.shape, &self.index_strides(), None)?;
+        let iter = TensorIteratorConfig::new()
+            .check_mem_overlap(false)
+            .check_all_same_dtype(false)
+            .resize_outputs(false)
+            .add_output(Some(&walk))
+            .add_input(&values)
+            .add_input(&index)
+            .build()?;
+        // The walk has its fastest dimension first.
+        let elements = |i: usize| -> Dims {
+            let size = iter.dtype(i).itemsize() as i64;
+            iter.strides(i).iter().rev().map(|stride| stride / size).collect()
+        };
+        let shape: Dims = iter.shape().iter().rev().copied().collect();
+        let strides = [elements(0), elements(1), elements(2)];
+        let everything = (target.storage()?.nbytes() / target.itemsize()) as i64;
+        let memory = op::as_strided(&target, &[everything], &[1], Some(0))?;
+        match_bits!(target.itemsize(), T => {
+            let set = AccessSet::acquire(&[(memory.base(), Access::Write)])?;
+            let memory = set.write::<T>(0)?;
+            let operands = [&strides[0][..], &strides[1], &strides[2]];
+            for_each_offset(&shape, operands, [first, values.storage_offset(), 0], |[to, from, which]| {
+                memory[(to + self.offsets[which as usize]) as usize] = memory[from as usize];
+                Ok(())
+            })
+        })
     }
 
     fn write<T: Element>(
