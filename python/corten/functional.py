@@ -217,6 +217,53 @@ def _chosen(found, inverse, counts, return_inverse, return_counts):
     return (found, *([inverse] if return_inverse else []), *([counts] if return_counts else []))
 
 
+def is_complex(input):
+    """Whether a tensor has a complex dtype."""
+    return _checked("is_complex", input).is_complex()
+
+
+def is_floating_point(input):
+    """Whether a tensor has a floating-point dtype."""
+    return _checked("is_floating_point", input).is_floating_point()
+
+
+def is_conj(input):
+    """Whether a tensor is to be conjugated when it is read."""
+    return _checked("is_conj", input).is_conj()
+
+
+def is_neg(input):
+    """Whether a tensor is to be negated when it is read."""
+    return _checked("is_neg", input).is_neg()
+
+
+def is_inference(input):
+    """Whether a tensor was made in inference mode."""
+    return _checked("is_inference", input).is_inference()
+
+
+def is_signed(input):
+    """Whether a tensor has a signed dtype."""
+    return _checked("is_signed", input).is_signed()
+
+
+def is_same_size(input, other):
+    """Whether two tensors have the same shape."""
+    return _checked("is_same_size", input).is_same_size(other)
+
+
+def get_device(input):
+    """The index of a tensor's device, -1 for the CPU."""
+    return _checked("get_device", input).get_device()
+
+
+def _checked(function, input):
+    if not isinstance(input, Tensor):
+        kind = type(input).__name__
+        raise TypeError(f"{function}(): argument 'input' (position 1) must be Tensor, not {kind}")
+    return input
+
+
 def unravel_index(indices, shape):
     """The coordinates of flat indices into a tensor of ``shape``, one tensor per dimension."""
     if isinstance(shape, Tensor):
@@ -281,5 +328,9 @@ _NEEDS = {
 }
 
 #: What the operators of this build allow.
-__all__ = ["broadcast_shapes", "nonzero", "norm", "chain_matmul", "unravel_index"]
+__all__ = [
+    "broadcast_shapes", "nonzero", "norm", "chain_matmul", "unravel_index", "is_complex",
+    "is_floating_point", "is_conj", "is_neg", "is_inference", "is_signed", "is_same_size",
+    "get_device",
+]
 __all__ += [name for name, needed in _NEEDS.items() if hasattr(_ops, needed)]

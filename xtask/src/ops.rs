@@ -50,7 +50,7 @@ fn counts(op: &Op, missing: &Missing) -> [usize; 12] {
         matches!(op.body, Body::Iterator { .. }),
         matches!(op.body, Body::Kernel { .. }),
         matches!(op.body, Body::Any(_)),
-        matches!(op.body, Body::Composite(_) | Body::WrapScalar),
+        matches!(op.body, Body::Composite(_) | Body::WrapScalar | Body::CopyOf(_)),
         op.inplace.is_some(),
         op.out.is_some(),
         matches!(op.grad, Grad::Formulas { .. } | Grad::Multi { .. } | Grad::Manual),

@@ -3,7 +3,7 @@
 
 use crate::meta::check_out_dtype;
 use crate::{Tensor, iter, op};
-use corten_core::{Device, Layout, Result, Scalar, bail, can_cast};
+use corten_core::{Device, Layout, MemoryFormat, Result, Scalar, bail, can_cast};
 
 /// A rank-0 tensor made from a number: lowest in type promotion.
 ///
@@ -19,6 +19,22 @@ pub fn wrapped(number: Scalar) -> Result<Tensor> {
     )?;
     tensor.set_wrapped_number(true);
     Ok(tensor)
+}
+
+/// A contiguous copy of a view.
+///
+/// # Errors
+/// Those of `clone`.
+pub fn copy(view: &Tensor) -> Result<Tensor> {
+    op::clone(view, Some(MemoryFormat::Contiguous))
+}
+
+/// Contiguous copies of views.
+///
+/// # Errors
+/// Those of `clone`.
+pub fn copies(views: &[Tensor]) -> Result<Vec<Tensor>> {
+    views.iter().map(copy).collect()
 }
 
 /// Writes a computed result into `out`, resizing it where its shape differs, and returns `out`.

@@ -19,6 +19,7 @@ pub mod pad;
 pub mod pointwise;
 pub mod pool;
 pub mod reduce;
+pub mod reduce_places;
 pub mod scan;
 pub mod softmax;
 pub mod view;

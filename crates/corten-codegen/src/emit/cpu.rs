@@ -53,7 +53,7 @@ pub(super) fn operator(op: &Op, vocabulary: &Vocabulary) -> Result<Vec<Piece>, S
             };
             paths.map(implement).collect()
         }
-        Body::Any(_) | Body::Composite(_) | Body::WrapScalar => Vec::new(),
+        Body::Any(_) | Body::Composite(_) | Body::WrapScalar | Body::CopyOf(_) => Vec::new(),
     })
 }
 

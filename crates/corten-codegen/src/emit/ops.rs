@@ -157,7 +157,9 @@ fn declaration(
     };
     let (constructor, kernel) = match (&op.body, builtin) {
         (_, None) => ("new", String::new()),
-        (Body::Composite(_) | Body::WrapScalar, Some(path)) => ("implicit", format!(", {path}")),
+        (Body::Composite(_) | Body::WrapScalar | Body::CopyOf(_), Some(path)) => {
+            ("implicit", format!(", {path}"))
+        }
         (_, Some(path)) if op.is_iterator() => {
             ("iterator", format!(", {path}, &stubs::{}", static_name(&op.schema)))
         }
@@ -247,6 +249,10 @@ fn kernel(
             _ => Builtin::Body(derived(op, form, schema)?),
         },
         Body::WrapScalar => Builtin::Body(wrapping(registry, op, form, signature)?),
+        Body::CopyOf(view) => Builtin::Body(match form {
+            Form::Declared => copying(view)?,
+            _ => derived(op, form, schema)?,
+        }),
     })
 }
 
@@ -300,6 +306,22 @@ fn derived(op: &Op, form: Form, schema: &Schema) -> Result<String, String> {
         }
         _ => format!("derived::write_inplace(self_, &{call})"),
     })
+}
+
+/// Copies the results of a view operator.
+fn copying(view: &Schema) -> Result<String, String> {
+    let signature = Signature::of(view)?;
+    let copy = match &signature.output.0[..] {
+        [ty] if ty.shape == Shape::List => "copies",
+        _ => "copy",
+    };
+    // What is copied need not be a view, and the copy of a detached one is differentiable.
+    let shown = match view.full_name().as_str() {
+        "view" => "reshape".to_owned(),
+        "detach" => "alias".to_owned(),
+        _ => function_name(view),
+    };
+    Ok(format!("derived::{copy}(&op::{shown}({})?)", signature.passed()))
 }
 
 /// Calls the overload on tensors.

@@ -41,6 +41,25 @@ pub fn inplace_of(schema: &Schema) -> Result<Schema, String> {
     Ok(derived)
 }
 
+/// The schema of the operator that copies what a view operator shows.
+///
+/// # Errors
+/// When the operator is no view.
+pub(super) fn copy_of(schema: &Schema) -> Result<Schema, String> {
+    if schema.viewed().is_none() {
+        return Err("no copy: it is no view".to_owned());
+    }
+    let mut derived = schema.clone();
+    derived.name.push_str("_copy");
+    for argument in &mut derived.arguments {
+        argument.ty = argument.ty.without_alias();
+    }
+    for result in &mut derived.returns {
+        result.ty = result.ty.without_alias();
+    }
+    Ok(derived)
+}
+
 /// The out form: keyword-only results at the end, written and returned.
 ///
 /// # Errors

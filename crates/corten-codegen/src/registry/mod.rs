@@ -69,6 +69,8 @@ pub struct Variants {
     pub inplace: bool,
     /// `add.out` is derived.
     pub out: bool,
+    /// `view_copy` is derived from `view`, as an operator of its own.
+    pub copy: bool,
 }
 
 /// One `[[op]]`.
@@ -140,6 +142,8 @@ pub enum Body {
     Composite(Paths),
     /// By the same operator on tensors, into which its numbers are wrapped.
     WrapScalar,
+    /// By the view operator with this schema, whose result is copied.
+    CopyOf(Schema),
 }
 
 /// Hand-written functions for the forms of an operator.
@@ -227,6 +231,7 @@ impl Op {
             Body::Any(paths) => format!("any {}", paths.main),
             Body::Composite(paths) => format!("composite {}", paths.main),
             Body::WrapScalar => "composite wrap_scalar".to_owned(),
+            Body::CopyOf(view) => format!("copy of {}", view.full_name()),
         }
     }
 

@@ -72,7 +72,14 @@ pub(super) fn file(name: &str, text: &str, registry: &mut Registry, mistakes: &m
         let location = at(block.schema.span().start);
         let schema = block.schema.get_ref().clone();
         match operator(block, stem, location.clone()) {
-            Ok(op) => registry.ops.push(op),
+            Ok(op) => {
+                let copy = op.variants.copy.then(|| copy_of(&op)).transpose();
+                registry.ops.push(op);
+                match copy {
+                    Ok(copy) => registry.ops.extend(copy),
+                    Err(message) => mistakes.push(Mistake { location, schema, message }),
+                }
+            }
             Err(message) => mistakes.push(Mistake { location, schema, message }),
         }
     }
@@ -110,6 +117,31 @@ fn operator(block: Block, family: &str, location: Location) -> Result<Op, String
     })
 }
 
+/// The operator that copies what a view operator shows.
+fn copy_of(view: &Op) -> Result<Op, String> {
+    let schema = derive::copy_of(&view.schema)?;
+    let list = schema.returns.iter().any(|r| !r.ty.is_tensor());
+    let out = if list { None } else { Some(derive::out_of(&schema)?) };
+    let variants = Variants { function: true, out: out.is_some(), ..Variants::default() };
+    Ok(Op {
+        location: view.location.clone(),
+        family: view.family.clone(),
+        schema,
+        inplace: None,
+        out,
+        variants,
+        python: Vec::new(),
+        body: Body::CopyOf(view.schema.clone()),
+        grad: Grad::Composite,
+        grad_inplace: None,
+        node: None,
+        node_inplace: None,
+        exact_out: false,
+        rust: None,
+        doc: format!("The view that `{}` makes, copied.", view.schema.name),
+    })
+}
+
 fn parse_schema(text: &str) -> Result<Schema, String> {
     let schema = Schema::parse(text).map_err(|error| format!("schema: {error}"))?;
     Ok(Schema { namespace: String::new(), ..schema })
@@ -123,6 +155,7 @@ fn variants(text: &str) -> Result<Variants, String> {
             "method" => variants.method = true,
             "inplace" => variants.inplace = true,
             "out" => variants.out = true,
+            "copy" => variants.copy = true,
             other => return Err(format!("variants: unknown word `{other}`")),
         }
     }

@@ -97,3 +97,28 @@ pub fn where_scalar_other(condition: &Tensor, self_: &Tensor, other: Scalar) -> 
 pub fn where_scalar(condition: &Tensor, self_: Scalar, other: Scalar) -> Result<Tensor> {
     op::where_self(condition, &choice(self_)?, &choice(other)?)
 }
+
+/// Fills the main diagonal of a tensor whose dimensions are equal, or of a matrix; of a tall matrix
+/// also, with `wrap`, the diagonals that start one row below the end of the one before.
+///
+/// # Errors
+/// `Runtime` for other shapes, and those of `fill_`.
+pub fn fill_diagonal_(self_: &Tensor, fill_value: Scalar, wrap: bool) -> Result<Tensor> {
+    let (sizes, strides) = (self_.sizes(), self_.strides());
+    ensure!(sizes.len() >= 2, Runtime, "dimensions must larger than 1");
+    let (height, width) = (sizes[0], sizes[1]);
+    ensure!(
+        sizes.len() == 2 || sizes.iter().all(|&size| size == height),
+        Runtime,
+        "all dimensions of input must be of equal length"
+    );
+    let length = height.min(width);
+    let (step, offset) = (strides.iter().sum::<i64>(), self_.storage_offset());
+    op::fill__scalar(&op::as_strided(self_, &[length], &[step], Some(offset))?, fill_value)?;
+    if wrap && sizes.len() == 2 && height > width + 1 {
+        let more = (height * width + width) / (width + 1) - length;
+        let below = offset + strides[0] * (width + 1);
+        op::fill__scalar(&op::as_strided(self_, &[more], &[step], Some(below))?, fill_value)?;
+    }
+    Ok(self_.clone())
+}

@@ -1,4 +1,4 @@
-//! Addition and multiplication of one element in its own dtype, for accumulating writes.
+//! Arithmetic and order of single elements in their own dtype, for accumulating writes.
 
 use corten_core::{Complex, Element, bf16, f16};
 
@@ -40,4 +40,51 @@ fn wide(value: Complex<f16>) -> Complex<f32> {
 
 fn narrow(value: Complex<f32>) -> Complex<f16> {
     Complex::new(f16::from_f32(value.re), f16::from_f32(value.im))
+}
+
+/// A dtype whose elements have an order; NaN is beyond both ends.
+pub(crate) trait Ordered: Element {
+    /// No element is larger: infinity where there is one.
+    const HIGHEST: Self;
+    /// No element is smaller.
+    const LOWEST: Self;
+
+    fn larger(self, other: Self) -> Self;
+    fn smaller(self, other: Self) -> Self;
+}
+
+macro_rules! ordered {
+    ($($type:ty),+ => $low:ident, $high:ident) => {$(
+        impl Ordered for $type {
+            const HIGHEST: Self = <$type>::$high;
+            const LOWEST: Self = <$type>::$low;
+
+            // Not equal to itself: NaN.
+            #[allow(clippy::eq_op)]
+            fn larger(self, other: Self) -> Self {
+                if other > self || other != other { other } else { self }
+            }
+
+            #[allow(clippy::eq_op)]
+            fn smaller(self, other: Self) -> Self {
+                if other < self || other != other { other } else { self }
+            }
+        }
+    )+};
+}
+
+ordered!(u8, i8, i16, i32, i64 => MIN, MAX);
+ordered!(f32, f64, f16, bf16 => NEG_INFINITY, INFINITY);
+
+impl Ordered for bool {
+    const HIGHEST: Self = true;
+    const LOWEST: Self = false;
+
+    fn larger(self, other: Self) -> Self {
+        self | other
+    }
+
+    fn smaller(self, other: Self) -> Self {
+        self & other
+    }
 }

@@ -148,7 +148,7 @@ fn check_scatter(
 }
 
 /// `src` with the shape of `index`, row-major.
-fn narrowed(src: &Tensor, index: &Tensor) -> Result<Tensor> {
+pub(super) fn narrowed(src: &Tensor, index: &Tensor) -> Result<Tensor> {
     // A scalar counts as a vector of one element.
     let mut part = match src.dim() {
         0 => op::reshape(src, &[1])?,
@@ -160,13 +160,14 @@ fn narrowed(src: &Tensor, index: &Tensor) -> Result<Tensor> {
     op::contiguous(&part, MemoryFormat::Contiguous)
 }
 
-struct Scatter {
-    dim: usize,
-    index: Tensor,
-    target: Tensor,
+/// A written tensor with the places in it that an index names.
+pub(super) struct Scatter {
+    pub(super) dim: usize,
+    pub(super) index: Tensor,
+    pub(super) target: Tensor,
 }
 
-fn prepare(
+pub(super) fn prepare(
     operator: &'static str,
     self_: &Tensor,
     dim: i64,
@@ -194,7 +195,7 @@ fn prepare(
 
 impl Scatter {
     /// Combines the element of `values` at each position of the index into the target.
-    fn run<T: Element>(
+    pub(super) fn run<T: Element>(
         &self,
         target: &Flat,
         values: &Tensor,

@@ -11,6 +11,7 @@ mod gather;
 mod into;
 mod masked;
 mod put;
+mod reduce;
 mod select;
 
 pub use advanced::{index, index_put, index_put_};
@@ -23,6 +24,7 @@ pub use gather::{
 pub use into::{gather_out, index_select_out, masked_select_out, nonzero_out, take_out};
 pub use masked::{masked_scatter, masked_scatter_, masked_select, nonzero};
 pub use put::{put, put_, take};
+pub use reduce::{index_reduce, index_reduce_, scatter_reduce_two, scatter_reduce_two_};
 pub use select::{
     index_add, index_add_, index_copy, index_copy_, index_fill_scalar, index_fill_scalar_,
     index_fill_tensor, index_fill_tensor_, index_select,

@@ -77,10 +77,10 @@ fn copy_slices<T: Copy>(from: &[T], at: &[i64], to: &mut [T], size: usize, inner
 }
 
 /// A written tensor seen as slices along one dimension.
-struct Slices {
-    self_: Tensor,
-    dim: usize,
-    index: Tensor,
+pub(super) struct Slices {
+    pub(super) self_: Tensor,
+    pub(super) dim: usize,
+    pub(super) index: Tensor,
 }
 
 impl Slices {
@@ -103,7 +103,7 @@ impl Slices {
     }
 
     /// Combines `values`, of the written shape or a single element, into the slices.
-    fn run<T: Element>(
+    pub(super) fn run<T: Element>(
         &self,
         target: &super::flat::Flat,
         values: &Tensor,
@@ -257,6 +257,51 @@ pub fn index_add(
     alpha: Scalar,
 ) -> Result<Tensor> {
     index_add_(&contiguous_copy(self_)?, dim, index, source, alpha)
+}
+
+/// The slices that `index_reduce` writes, and the values in row-major order.
+///
+/// # Errors
+/// `Index` when an index is out of bounds; `Runtime` or `Index` when something does not fit.
+pub(super) fn reduced_slices(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+) -> Result<(Slices, Tensor)> {
+    let index = vector_index("index_reduce_", index, ErrorKind::Index)?;
+    ensure!(
+        self_.dtype() == source.dtype(),
+        Runtime,
+        "index_reduce_(): self ({}) and source ({}) must have the same scalar type",
+        self_.dtype().type_name(),
+        source.dtype().type_name()
+    );
+    geometry::assert_no_internal_overlap(self_)?;
+    let slices = Slices::new(self_, dim, index)?;
+    let count = slices.index.numel();
+    ensure!(
+        count == slices_of(source, slices.dim),
+        Runtime,
+        "index_reduce_(): Number of indices ({count}) should be equal to source.size(dim): ({}), \
+         for dim: {}",
+        slices_of(source, slices.dim),
+        slices.dim
+    );
+    ensure!(
+        same_slices(&slices, source) && (self_.dim() > 0 || source.dim() == 0),
+        Runtime,
+        "source tensor shape must match self tensor shape, excluding the specified dimension. Got \
+         self.shape = {:?} source.shape = {:?}",
+        self_.sizes().as_slice(),
+        source.sizes().as_slice()
+    );
+    geometry::assert_no_overlap(self_, &slices.index)?;
+    geometry::assert_no_overlap(self_, source)?;
+    let Ok(slices) = slices.checked(ErrorKind::Index, "", false) else {
+        bail!(Index, "index out of range in self")
+    };
+    Ok((slices, op::contiguous(source, MemoryFormat::Contiguous)?))
 }
 
 /// Copies the slices of `source` to the slices of `self_` that `index` selects.

@@ -16,6 +16,6 @@ pub use pieces::{
     tensor_split_sections, tensor_split_tensor, unsafe_chunk, vsplit_array, vsplit_int,
 };
 pub use shape::{
-    broadcast_to, contiguous, expand_as, flatten, narrow, narrow_tensor, ravel, reshape,
-    reshape_as, sum_to_size, unflatten, view_as,
+    broadcast_to, contiguous, expand_as, flatten, narrow, narrow_copy, narrow_tensor, ravel,
+    reshape, reshape_as, sum_to_size, unflatten, view_as,
 };

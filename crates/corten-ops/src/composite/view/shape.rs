@@ -1,6 +1,6 @@
 //! Shapes given in other ways than to `view` and `expand`.
 
-use crate::{Tensor, op};
+use crate::{Tensor, derived, op};
 use corten_core::{Dims, Error, ErrorKind, MemoryFormat, Result, bail, ensure, err, geometry};
 
 /// The same elements in another shape: a view where strides can express it, else a copy.
@@ -147,6 +147,14 @@ pub fn sum_to_size(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
 pub fn narrow(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
     let start = crate::any::view::narrow_start(self_, dim, start, length)?;
     op::slice_tensor(self_, dim, Some(start), Some(start + length), 1)
+}
+
+/// As [`narrow`], copied.
+///
+/// # Errors
+/// As for [`narrow`].
+pub fn narrow_copy(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
+    derived::copy(&op::narrow(self_, dim, start, length)?)
 }
 
 /// As [`narrow`], with the start in a tensor.
