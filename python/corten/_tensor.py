@@ -287,9 +287,15 @@ def _from_functional(name):
     return _attach(method)
 
 
-for _name in ("nonzero", "norm", "stft", "istft", "unique", "unique_consecutive", "lu"):
-    _from_functional(_name)
-del _name
+#: Methods that come from ``corten.functional``, and the operators that they need.
+_FROM_FUNCTIONAL = {
+    "nonzero": "nonzero", "norm": "norm", "stft": "stft", "istft": "istft", "unique": "_unique2",
+    "unique_consecutive": "unique_consecutive", "lu": "linalg_lu_factor_ex",
+}
+for _name, _needed in _FROM_FUNCTIONAL.items():
+    if hasattr(_C._functions, _needed):
+        _from_functional(_name)
+del _name, _needed
 
 _ALIASES = {
     "__div__": "__truediv__", "__rdiv__": "__rtruediv__", "__idiv__": "__itruediv__",

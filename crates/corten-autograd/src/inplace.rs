@@ -187,6 +187,9 @@ impl NodeBody for CopySlices {
                 Some(first) => *first = result,
                 None => outputs.push(result),
             }
+        } else if let Some(first) = outputs.first_mut() {
+            // It would have the shape of the view, and nobody asked for it.
+            *first = Tensor::undefined();
         }
         Ok(outputs)
     }

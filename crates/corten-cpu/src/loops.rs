@@ -401,10 +401,9 @@ macro_rules! pick {
                 Int32 => pick!(has_int, B, lanes!(Int<i32>, $sink<B>), Int32),
                 Int64 => pick!(has_int, B, lanes!(Int<i64>, $sink<B>), Int64),
                 Bool => pick!(has_bool, B, lanes!(Truth, $sink<B>), Bool),
-                // Their bits are compared as those of signed integers.
-                UInt16 => pick!(has_wide_unsigned, B, lanes!(Int<i16>, $sink<B>), Int16),
-                UInt32 => pick!(has_wide_unsigned, B, lanes!(Int<i32>, $sink<B>), Int32),
-                UInt64 => pick!(has_wide_unsigned, B, lanes!(Int<i64>, $sink<B>), Int64),
+                UInt16 => pick!(has_wide, B, lanes!(Int<u16>, $sink<B>), UInt16),
+                UInt32 => pick!(has_wide, B, lanes!(Int<u32>, $sink<B>), UInt32),
+                UInt64 => pick!(has_wide, B, lanes!(Int<u64>, $sink<B>), UInt64),
                 _ => return None,
             };
             Some(Kernel { block, compute, arity: B::ARITY, test: $test })
@@ -421,11 +420,12 @@ impl Kernel {
 }
 
 const fn has_float(domain: Domain) -> bool {
-    !matches!(domain, Domain::Integral | Domain::IntegralBool)
+    use Domain::{Integral, IntegralBool, IntegralBoolWide};
+    !matches!(domain, Integral | IntegralBool | IntegralBoolWide)
 }
 
 const fn has_complex(domain: Domain) -> bool {
-    matches!(domain, Domain::All | Domain::Equal | Domain::NoBool | Domain::FloatComplex)
+    matches!(domain, Domain::Every | Domain::All | Domain::NoBool | Domain::FloatComplex)
 }
 
 const fn has_int(domain: Domain) -> bool {
@@ -433,9 +433,10 @@ const fn has_int(domain: Domain) -> bool {
 }
 
 const fn has_bool(domain: Domain) -> bool {
-    matches!(domain, Domain::All | Domain::Equal | Domain::Real | Domain::IntegralBool)
+    use Domain::{All, Every, IntegralBool, IntegralBoolWide, Real, RealWide};
+    matches!(domain, Every | All | Real | RealWide | IntegralBool | IntegralBoolWide)
 }
 
-const fn has_wide_unsigned(domain: Domain) -> bool {
-    matches!(domain, Domain::Equal)
+const fn has_wide(domain: Domain) -> bool {
+    domain.has_wide()
 }

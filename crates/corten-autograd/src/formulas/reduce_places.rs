@@ -102,7 +102,7 @@ impl Call<'_> {
         let without_zeros =
             op::masked_fill_scalar(target, &op::eq_scalar(target, 0.into())?, 1.into())?;
         let others = self.places.reduce(&without_zeros, source, "prod", self.include_self)?;
-        let to_target = op::div_tensor(&op::mul_tensor(self.grad, &others)?, &without_zeros)?;
+        let to_target = op::conj(&op::div_tensor(&others, &without_zeros)?)?;
         let zero = op::eq_scalar(source, 0.into())?;
         let as_numbers = op::to_dtype(&zero, target.dtype(), false, false, None)?;
         let zeros = op::zeros_like(target, None, None, None, None, None)?;
@@ -110,10 +110,15 @@ impl Call<'_> {
         let alone = op::logical_and(&zero, &op::eq_scalar(&zeros, 1.into())?)?;
         let filled = op::masked_fill_scalar(source, &alone, 1.into())?;
         let anew = self.places.reduce(target, &filled, "prod", self.include_self)?;
-        let anew = self.places.read(&op::mul_tensor(self.grad, &anew)?)?;
-        let usual = self.places.read(&op::mul_tensor(self.grad, self.result)?)?;
-        let usual = op::div_tensor(&usual, &op::masked_fill_scalar(source, &zero, 1.into())?)?;
-        Ok((to_target, op::where_self(&alone, &anew, &usual)?))
+        let usual = op::div_tensor(
+            &self.places.read(self.result)?,
+            &op::masked_fill_scalar(source, &zero, 1.into())?,
+        )?;
+        let factor = op::where_self(&alone, &self.places.read(&anew)?, &usual)?;
+        Ok((
+            op::mul_tensor(self.grad, &to_target)?,
+            op::mul_tensor(&self.places.read(self.grad)?, &op::conj(&factor)?)?,
+        ))
     }
 }
 

@@ -9,16 +9,19 @@ use std::path::Path;
 
 const PROMOTE: [&str; 7] =
     ["same", "float", "binary", "binary_float", "comparison", "ternary", "bool_out"];
-const DOMAIN: [&str; 9] = [
+const DOMAIN: [&str; 12] = [
+    "every",
     "all",
-    "equal",
     "no_bool",
     "real",
+    "real_wide",
     "ordered",
+    "ordered_wide",
     "float",
     "float_complex",
     "integral",
     "integral_bool",
+    "integral_bool_wide",
 ];
 
 /// Reads every `*.toml` of a directory, in the order of names.
@@ -136,7 +139,7 @@ fn copy_of(view: &Op) -> Result<Op, String> {
         grad_inplace: None,
         node: None,
         node_inplace: None,
-        exact_out: false,
+        exact_out: true,
         rust: None,
         doc: format!("The view that `{}` makes, copied.", view.schema.name),
     })

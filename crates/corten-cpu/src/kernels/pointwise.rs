@@ -40,7 +40,7 @@ pub(crate) use operators;
 
 operators! {
     /// Between two numbers; where they are in the wrong order, the upper one.
-    Clamp: Pointwise3 Ordered |x, low, high; _s| x.max(low).min(high);
+    Clamp: Pointwise3 OrderedWide |x, low, high; _s| x.max(low).min(high);
     /// log(x / (1 - x)).
     Logit: Pointwise1 Float |x; _s| (x / (E::lit(1.0) - x)).log();
     /// As `Logit`, of x between eps and 1 - eps.
@@ -56,7 +56,7 @@ operators! {
         let finite = E::select(x.eq(E::lit(f64::INFINITY)), s[1], x);
         E::select(x.eq(E::lit(f64::NEG_INFINITY)), s[2], finite)
     };
-    Identity: Pointwise1 All |x; _s| x;
+    Identity: Pointwise1 Every |x; _s| x;
     TrueQuotient: Pointwise2 FloatComplex |x, y; _s| x / y;
     FloorQuotient: Pointwise2 Ordered |x, y; _s| x.floor_divide(y);
     TruncQuotient: Pointwise2 Ordered |x, y; _s| x.trunc_divide(y);

@@ -290,7 +290,7 @@ pub fn clamp_tensor(
         None => op::scalar_tensor(end, Some(dtype), None, Some(self_.device()), None),
     };
     let (min, max) = (bound(min, low)?, bound(max, high)?);
-    pointwise("clamp", Promote::Ternary, Domain::Ordered, &[self_, &min, &max], out)
+    pointwise("clamp", Promote::Ternary, Domain::OrderedWide, &[self_, &min, &max], out)
 }
 
 /// The least and the greatest value of a dtype.
@@ -383,7 +383,7 @@ pub fn logit(self_: &Tensor, _eps: Option<f64>) -> Result<Tensor> {
 /// # Errors
 /// Those of [`pointwise`].
 pub fn plan_nan_to_num(self_: &Tensor, out: Option<&Tensor>) -> Result<TensorIterator> {
-    pointwise("nan_to_num", Promote::Same, Domain::All, &[self_], out)
+    pointwise("nan_to_num", Promote::Same, Domain::Every, &[self_], out)
 }
 
 /// The shape of `nan_to_num`.

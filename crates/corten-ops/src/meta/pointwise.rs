@@ -27,16 +27,20 @@ pub enum Promote {
 /// The dtypes that an operator computes in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Domain {
-    /// Everything but the dtypes that are only stored: float8 and wide unsigned integers.
+    /// Every dtype, also float8 and the wide unsigned integers, which most operators only store.
+    Every,
+    /// `Every` without float8 and the wide unsigned integers.
     All,
-    /// `All` with the wide unsigned integers.
-    Equal,
     /// `All` without bool.
     NoBool,
     /// `All` without complex numbers.
     Real,
+    /// `Real` with the wide unsigned integers.
+    RealWide,
     /// Integers and floating-point numbers.
     Ordered,
+    /// `Ordered` with the wide unsigned integers.
+    OrderedWide,
     /// Floating-point numbers.
     Float,
     /// Floating-point and complex numbers.
@@ -45,26 +49,35 @@ pub enum Domain {
     Integral,
     /// Integers and bool.
     IntegralBool,
+    /// `IntegralBool` with the wide unsigned integers.
+    IntegralBoolWide,
 }
 
 impl Domain {
     /// Whether the domain has this dtype.
     pub fn contains(self, dtype: DType) -> bool {
         let float8 = dtype.is_floating_point() && dtype.itemsize() == 1;
-        let wide_unsigned = matches!(dtype, DType::UInt16 | DType::UInt32 | DType::UInt64);
-        if float8 || (wide_unsigned && self != Self::Equal) || dtype == DType::Undefined {
+        let wide = matches!(dtype, DType::UInt16 | DType::UInt32 | DType::UInt64);
+        if (float8 && self != Self::Every) || (wide && !self.has_wide()) {
             return false;
         }
         match self {
-            Self::All | Self::Equal => true,
-            Self::NoBool => dtype != DType::Bool,
-            Self::Real => !dtype.is_complex(),
-            Self::Ordered => !dtype.is_complex() && dtype != DType::Bool,
+            Self::Every | Self::All => dtype != DType::Undefined,
+            Self::NoBool => dtype != DType::Bool && dtype != DType::Undefined,
+            Self::Real | Self::RealWide => !dtype.is_complex() && dtype != DType::Undefined,
+            Self::Ordered | Self::OrderedWide => {
+                dtype.is_floating_point() || dtype.is_integral(false)
+            }
             Self::Float => dtype.is_floating_point(),
             Self::FloatComplex => dtype.is_floating_point() || dtype.is_complex(),
             Self::Integral => dtype.is_integral(false),
-            Self::IntegralBool => dtype.is_integral(true),
+            Self::IntegralBool | Self::IntegralBoolWide => dtype.is_integral(true),
         }
+    }
+
+    /// Whether the domain has the unsigned integers of more than 8 bits.
+    pub const fn has_wide(self) -> bool {
+        matches!(self, Self::Every | Self::RealWide | Self::OrderedWide | Self::IntegralBoolWide)
     }
 }
 
