@@ -167,6 +167,7 @@ pub fn angle(self_: &Tensor, out: Option<&Tensor>) -> Result<TensorIterator> {
 /// # Errors
 /// `Runtime` for two dtypes, and those of [`pointwise`].
 pub fn heaviside(self_: &Tensor, values: &Tensor, out: Option<&Tensor>) -> Result<TensorIterator> {
+    refuse("heaviside", &[self_, values])?;
     ensure!(
         self_.dtype() == values.dtype()
             && out.is_none_or(|out| !out.defined() || out.dtype() == self_.dtype()),
@@ -174,6 +175,14 @@ pub fn heaviside(self_: &Tensor, values: &Tensor, out: Option<&Tensor>) -> Resul
         "heaviside is not yet implemented for tensors with different dtypes."
     );
     pointwise("heaviside", Promote::Binary, Domain::Real, &[self_, values], out)
+}
+
+/// Fails with the operator's own words where an operand has a dtype that it refuses.
+///
+/// # Errors
+/// As [`refusal`] says.
+pub(super) fn refuse(name: &str, inputs: &[&Tensor]) -> Result<()> {
+    inputs.iter().find_map(|input| refusal(name, input.dtype())).map_or(Ok(()), Err)
 }
 
 fn check_lerp(self_: &Tensor, other: &Tensor, name: &str) -> Result<()> {
@@ -287,7 +296,12 @@ pub fn clamp_tensor(
     let (low, high) = range_of(dtype)?;
     let bound = |given: Option<&Tensor>, end: Scalar| match given {
         Some(tensor) => Ok(tensor.clone()),
-        None => op::scalar_tensor(end, Some(dtype), None, Some(self_.device()), None),
+        None => {
+            let end = op::scalar_tensor(end, Some(dtype), None, Some(self_.device()), None)?;
+            // It takes no part in the promotion.
+            end.set_wrapped_number(true);
+            Ok(end)
+        }
     };
     let (min, max) = (bound(min, low)?, bound(max, high)?);
     pointwise("clamp", Promote::Ternary, Domain::OrderedWide, &[self_, &min, &max], out)

@@ -96,6 +96,9 @@ pub fn pointwise(
     inputs: &[&Tensor],
     out: Option<&Tensor>,
 ) -> Result<TensorIterator> {
+    if matches!(promote, Promote::Binary | Promote::Comparison) {
+        super::elementwise::refuse(name, inputs)?;
+    }
     let config = match promote {
         Promote::Same => TensorIteratorConfig::unary(),
         Promote::Float if inputs.len() == 1 => TensorIteratorConfig::unary_float(),
