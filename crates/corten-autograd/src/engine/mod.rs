@@ -15,6 +15,7 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use task::GraphTask;
 
 pub(crate) use validate::{sum_to, validate_outputs};
@@ -44,13 +45,17 @@ const MAX_DEPTH: usize = 60;
 thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
     static CURRENT: RefCell<Vec<Current>> = const { RefCell::new(Vec::new()) };
-    static TOTAL: Cell<u64> = const { Cell::new(0) };
 }
+
+/// Backward passes so far, of all threads.
+static TOTAL: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Clone)]
 struct Current {
     id: u64,
     keep_graph: bool,
+    /// Whether this pass and those around it go to all leaves.
+    whole: bool,
     callbacks: Rc<RefCell<Vec<Callback>>>,
     node: Option<Arc<Node>>,
 }
@@ -88,7 +93,7 @@ fn execute_elsewhere(request: Request<'_>, depth: usize) -> Result<Vec<Tensor>> 
 }
 
 fn execute_at(request: Request<'_>, depth: usize) -> Result<Vec<Tensor>> {
-    let _level = Level::enter(depth, request.keep_graph);
+    let _level = Level::enter(depth, request.keep_graph, request.outputs.is_empty());
     let (root, grads) = graph_root(request.roots, request.grads);
     let Some(root) = root else { return Ok(Vec::new()) };
     let mut task = GraphTask::new(request.keep_graph, request.create_graph);
@@ -123,11 +128,11 @@ struct Level {
 }
 
 impl Level {
-    fn enter(depth: usize, keep_graph: bool) -> Self {
+    fn enter(depth: usize, keep_graph: bool, whole: bool) -> Self {
         let before = DEPTH.replace(depth + 1);
-        let id = TOTAL.get();
-        TOTAL.set(id + 1);
-        let current = Current { id, keep_graph, callbacks: Rc::default(), node: None };
+        let id = TOTAL.fetch_add(1, Ordering::Relaxed);
+        let whole = whole && passes_are_whole();
+        let current = Current { id, keep_graph, whole, callbacks: Rc::default(), node: None };
         CURRENT.with_borrow_mut(|stack| stack.push(current));
         Self { before }
     }
@@ -162,6 +167,12 @@ pub fn current_task_id() -> Option<u64> {
 /// Whether the backward pass that runs on this thread keeps the graph.
 pub fn current_keep_graph() -> Option<bool> {
     current().map(|current| current.keep_graph)
+}
+
+/// Whether the backward passes that run on this thread go to all leaves: none was asked for the
+/// gradients of certain inputs. Also true while none runs.
+pub fn passes_are_whole() -> bool {
+    current().is_none_or(|current| current.whole)
 }
 
 /// The node that runs on this thread.

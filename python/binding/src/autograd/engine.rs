@@ -132,6 +132,9 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
         method!("_current_graph_task_keep_graph", |_m: &Obj, _a: Args<'_>| Ok(Obj::bool(
             engine::current_keep_graph().unwrap_or(true)
         ))),
+        method!("_is_checkpoint_valid", |_m: &Obj, _a: Args<'_>| Ok(Obj::bool(
+            engine::passes_are_whole()
+        ))),
         method!("_current_autograd_node", |_m: &Obj, _a: Args<'_>| {
             match engine::current_node() {
                 Some(node) => super::node::wrap(&node),
@@ -144,9 +147,7 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
             };
             let callback = crate::py::gil::Shared::new(callback.clone());
             engine::queue_callback(move || {
-                crate::py::gil::attach(|| {
-                    callback.get().call(&[]).map(drop).map_err(crate::py::Raised::into_error)
-                })
+                crate::py::gil::call_python(|| callback.get().call(&[]).map(drop))
             })?;
             Ok(Obj::none())
         }),

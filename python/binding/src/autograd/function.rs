@@ -6,8 +6,8 @@
 use super::hooks::{grads_tuple, handle, post_hook, pre_hook};
 use super::node::next_functions;
 use crate::py::class::{Class, TypeBuilder, instance_of, make, this, value};
-use crate::py::errors::{Raised, runtime_error, type_error};
-use crate::py::gil::{Shared, attach};
+use crate::py::errors::{runtime_error, type_error};
+use crate::py::gil::{Shared, call_python};
 use crate::py::{Args, Obj, Py, TypeCell, ffi, getter, method, name, setter, slot};
 use crate::tensor;
 use corten_autograd::backward::Backward;
@@ -215,6 +215,8 @@ struct PyFunction {
     /// Whether each argument of `forward` was a tensor.
     is_tensor: Vec<bool>,
     outputs: Vec<Option<InputMetadata>>,
+    /// Whether each result of `forward` was a tensor; others have no gradient.
+    is_tensor_output: Vec<bool>,
 }
 
 impl NodeBody for PyFunction {
@@ -223,7 +225,7 @@ impl NodeBody for PyFunction {
     }
 
     fn apply(&self, ctx: &Backward<'_>, grads: Grads) -> Result<Grads> {
-        let mut results = attach(|| self.call_backward(grads)).map_err(Raised::into_error)?;
+        let mut results = call_python(|| self.call_backward(grads))?;
         check_gradient_count(&self.name, &mut results, ctx.node().num_outputs())?;
         Ok(results.into())
     }
@@ -258,8 +260,10 @@ impl PyFunction {
         let class = context.type_obj().attr(name!("_forward_cls"))?;
         let method = class.call_method(name!("_backward_method"), &[])?;
         let mut args = vec![context];
-        for grad in &grads {
-            args.push(tensor::wrap(grad)?);
+        let mut grads = grads.iter();
+        for &is_tensor in &self.is_tensor_output {
+            let grad = if is_tensor { grads.next() } else { None };
+            args.push(grad.map_or_else(|| Ok(Obj::none()), tensor::wrap)?);
         }
         let refs: Vec<&Obj> = args.iter().collect();
         self.tensor_grads(&method.call(&refs)?)
@@ -395,6 +399,7 @@ fn finish(
             materialize: state.materialize.get(),
             is_tensor: is_tensor.to_vec(),
             outputs: raw.iter().map(|output| Some(InputMetadata::of(output))).collect(),
+            is_tensor_output: outputs.iter().map(tensor::is_tensor).collect(),
         });
         (pending, body)
     });

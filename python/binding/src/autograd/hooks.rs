@@ -1,8 +1,8 @@
 //! Python functions as hooks.
 
 use crate::py::class::{Class, TypeBuilder, instance, make, this};
-use crate::py::errors::{Raised, type_error};
-use crate::py::gil::{Shared, attach};
+use crate::py::errors::type_error;
+use crate::py::gil::{Shared, call_python};
 use crate::py::{Args, Obj, Py, TypeCell, ffi, getter, method};
 use crate::tensor;
 use corten_autograd::HookHandle;
@@ -77,11 +77,10 @@ fn replacement(result: &Obj) -> Py<Option<Tensor>> {
 pub(crate) fn register_hook(object: &Obj, args: Args<'_>) -> Py<Obj> {
     let function = Shared::new(callable(args)?.clone());
     let hook: TensorHook = Arc::new(move |grad| {
-        attach(|| {
+        call_python(|| {
             let result = function.get().call(&[&tensor::wrap(grad)?])?;
             replacement(&result)
         })
-        .map_err(Raised::into_error)
     });
     handle(corten_autograd::register_hook(tensor::expect(object)?, hook)?)
 }
@@ -90,7 +89,7 @@ pub(crate) fn register_hook(object: &Obj, args: Args<'_>) -> Py<Obj> {
 pub(crate) fn register_post_accumulate_hook(object: &Obj, args: Args<'_>) -> Py<Obj> {
     let function = Shared::new(callable(args)?.clone());
     let hook = Arc::new(move |leaf: &Tensor| {
-        attach(|| -> Py<()> {
+        call_python(|| -> Py<()> {
             let result = function.get().call(&[&tensor::wrap(leaf)?])?;
             if result.is_none() {
                 return Ok(());
@@ -99,7 +98,6 @@ pub(crate) fn register_post_accumulate_hook(object: &Obj, args: Args<'_>) -> Py<
                 "Tensor post accumulate grad hooks should return None.",
             ))
         })
-        .map_err(Raised::into_error)
     });
     let leaf = tensor::expect(object)?;
     handle(corten_autograd::register_post_accumulate_grad_hook(leaf, hook)?)
@@ -131,11 +129,10 @@ fn replaced_grads(result: &Obj, expected: usize) -> Py<Option<Vec<Tensor>>> {
 pub(super) fn pre_hook(args: Args<'_>) -> Py<NodePreHook> {
     let function = Shared::new(callable(args)?.clone());
     Ok(Arc::new(move |grads| {
-        attach(|| {
+        call_python(|| {
             let result = function.get().call(&[&grads_tuple(grads)?])?;
             replaced_grads(&result, grads.len())
         })
-        .map_err(Raised::into_error)
     }))
 }
 
@@ -143,10 +140,9 @@ pub(super) fn pre_hook(args: Args<'_>) -> Py<NodePreHook> {
 pub(super) fn post_hook(args: Args<'_>) -> Py<NodePostHook> {
     let function = Shared::new(callable(args)?.clone());
     Ok(Arc::new(move |outputs, inputs| {
-        attach(|| {
+        call_python(|| {
             let result = function.get().call(&[&grads_tuple(outputs)?, &grads_tuple(inputs)?])?;
             replaced_grads(&result, outputs.len())
         })
-        .map_err(Raised::into_error)
     }))
 }

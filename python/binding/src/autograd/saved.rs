@@ -1,7 +1,7 @@
 //! Hooks on what is saved for the backward pass.
 
-use crate::py::errors::{Raised, type_error};
-use crate::py::gil::{Shared, attach};
+use crate::py::errors::type_error;
+use crate::py::gil::{Shared, call_python};
 use crate::py::{Args, Obj, Py, ffi, method};
 use crate::tensor;
 use corten_autograd::saved_hooks::{self, Packed, SavedTensorHooks};
@@ -15,14 +15,13 @@ fn push(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     let unpack = Shared::new(unpack.clone());
     let hooks = SavedTensorHooks::new(
         move |saved: &Tensor| {
-            attach(|| -> Py<Packed> {
+            call_python(|| -> Py<Packed> {
                 let packed = pack.get().call(&[&tensor::wrap(saved)?])?;
                 Ok(Arc::new(Shared::new(packed)))
             })
-            .map_err(Raised::into_error)
         },
         move |packed: &Packed| {
-            attach(|| -> Py<Tensor> {
+            call_python(|| -> Py<Tensor> {
                 let Some(object) = packed.downcast_ref::<Shared>() else {
                     return Err(type_error("a packed tensor of another language"));
                 };
@@ -36,7 +35,6 @@ fn push(_module: &Obj, args: Args<'_>) -> Py<Obj> {
                     ))),
                 }
             })
-            .map_err(Raised::into_error)
         },
     );
     saved_hooks::push(hooks)?;

@@ -50,6 +50,14 @@ pub(crate) fn attach<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
+/// Runs Python for the Rust layers: with the lock held, also while an exception becomes an error.
+///
+/// # Errors
+/// What `work` raised.
+pub(crate) fn call_python<T>(work: impl FnOnce() -> super::Py<T>) -> corten_core::Result<T> {
+    attach(|| work().map_err(super::Raised::into_error))
+}
+
 /// `PyGILState_Check`, which is outside the stable ABI but exported by every CPython.
 static STATE_CHECK: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 

@@ -1,0 +1,242 @@
+"""Recording and backward passes as Python sees them."""
+
+import importlib
+import time
+import unittest
+import warnings
+
+from module_under_test import torch
+
+functional = importlib.import_module(torch.__name__ + ".autograd.functional")
+checkpoints = importlib.import_module(torch.__name__ + ".utils.checkpoint")
+
+
+def leaf(*values):
+    return torch.tensor(values, dtype=torch.float64, requires_grad=True)
+
+
+class ExceptionsInHooks(unittest.TestCase):
+    """Exceptions come through also from passes that run without the interpreter lock."""
+
+    def setUp(self):
+        # The pass after one that took long gives the lock up.
+        slow = leaf(1.0)
+        slow.register_hook(lambda grad: time.sleep(0.005))
+        slow.sum().backward()
+
+    def check(self, output):
+        with self.assertRaisesRegex(ValueError, "boom"):
+            output.sum().backward()
+        # The engine is usable afterwards.
+        other = leaf(2.0)
+        other.sum().backward()
+        self.assertEqual(other.grad.item(), 1.0)
+
+    @staticmethod
+    def fail(*args):
+        raise ValueError("boom")
+
+    def test_in_a_tensor_hook(self):
+        x = leaf(1.0)
+        x.register_hook(self.fail)
+        self.check(x * 2)
+
+    def test_in_node_hooks(self):
+        y = leaf(1.0) * 2
+        y.grad_fn.register_hook(self.fail)
+        self.check(y)
+
+    def test_in_node_prehooks(self):
+        y = leaf(1.0) * 2
+        y.grad_fn.register_prehook(self.fail)
+        self.check(y)
+
+    def test_after_accumulation(self):
+        x = leaf(1.0)
+        x.register_post_accumulate_grad_hook(self.fail)
+        self.check(x * 2)
+
+    def test_in_backward_functions(self):
+        class Failing(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, grad):
+                raise ValueError("boom")
+
+        self.check(Failing.apply(leaf(1.0)))
+
+    def test_in_unpacking(self):
+        with torch.autograd.graph.saved_tensors_hooks(lambda saved: saved, self.fail):
+            y = leaf(1.0).exp()
+        self.check(y)
+
+
+class Functions(unittest.TestCase):
+    def test_results_that_are_no_tensors_have_no_gradient(self):
+        seen = []
+
+        class Mixed(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, a, b):
+                return a * 2, "text", b * 3, None
+
+            @staticmethod
+            def backward(ctx, *grads):
+                seen.extend(grads)
+                return grads[0] * 2, grads[2] * 3
+
+        a, b = leaf(1.0), leaf(1.0)
+        first, text, third, nothing = Mixed.apply(a, b)
+        (first + third).sum().backward()
+        self.assertEqual((text, nothing), ("text", None))
+        self.assertEqual([grad is None for grad in seen], [False, True, False, True])
+        self.assertEqual((a.grad.item(), b.grad.item()), (2.0, 3.0))
+
+
+class InPlace(unittest.TestCase):
+    def test_comparisons_cut_the_gradient(self):
+        for name in ("eq_", "ne_", "lt_", "le_", "gt_", "ge_"):
+            x = leaf(1.0, 2.0)
+            y = x * 3
+            getattr(y, name)(2.0)
+            y.sum().backward()
+            self.assertEqual(x.grad.tolist(), [0.0, 0.0], name)
+
+    def test_names_of_nodes(self):
+        def name(change):
+            y = torch.rand(2, 1, 3, requires_grad=True) * 1
+            change(y)
+            return y.grad_fn.name()
+
+        self.assertEqual(name(lambda y: y.fill_(1)), "FillBackward2")
+        self.assertEqual(name(lambda y: y.transpose_(0, 1)), "TransposeBackward1")
+        self.assertEqual(name(lambda y: y.squeeze_()), "SqueezeBackward3")
+        self.assertEqual(name(lambda y: y.squeeze_(1)), "SqueezeBackward4")
+        self.assertEqual(name(lambda y: y.unsqueeze_(1)), "UnsqueezeBackward1")
+
+    def test_activations_keep_their_result(self):
+        for change in (
+            lambda y: torch.nn.functional.elu_(y, 0.5),
+            lambda y: torch.nn.functional.leaky_relu_(y, 0.1),
+            lambda y: torch.nn.functional.celu_(y, 0.5),
+        ):
+            x = leaf(-1.0, 2.0)
+            expected = torch.autograd.grad(change(x.clone()).sum(), x)[0]
+            step = 1e-6
+            numeric = (change(x.detach() + step) - change(x.detach() - step)) / (2 * step)
+            self.assertTrue(torch.allclose(expected, numeric, atol=1e-6))
+
+    def test_a_result_from_which_the_argument_cannot_be_told(self):
+        y = torch.nn.functional.leaky_relu_(leaf(-1.0) * 1, -0.5)
+        with self.assertRaisesRegex(RuntimeError, "In-place leakyReLu backward"):
+            y.sum().backward()
+
+    def test_what_was_saved_is_checked_even_if_its_gradient_is_not_asked_for(self):
+        x = leaf(1.0, 2.0)
+        with torch.no_grad():
+            view = x.view(2)
+        result = view.exp()
+        result.unsqueeze_(0)
+        with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+            result.sum().backward()
+
+
+class Derivatives(unittest.TestCase):
+    def test_products(self):
+        x, v = leaf(1.0, 2.0), torch.tensor([1.0, -1.0], dtype=torch.float64)
+        cube = lambda x: x**3
+        total = lambda x: (x**3).sum()
+        self.assertEqual(functional.vjp(cube, x, v)[1].tolist(), [3.0, -12.0])
+        self.assertEqual(functional.jvp(cube, x, v)[1].tolist(), [3.0, -12.0])
+        self.assertEqual(functional.vhp(total, x, v)[1].tolist(), [6.0, -12.0])
+        self.assertEqual(functional.hvp(total, x, v)[1].tolist(), [6.0, -12.0])
+
+    def test_matrices(self):
+        x = leaf(1.0, 2.0)
+        jacobian = functional.jacobian(lambda x: x**2, x)
+        self.assertEqual(jacobian.tolist(), [[2.0, 0.0], [0.0, 4.0]])
+        hessian = functional.hessian(lambda x: (x**3).sum(), x)
+        self.assertEqual(hessian.tolist(), [[6.0, 0.0], [0.0, 12.0]])
+        columns = functional.jacobian(
+            lambda x: x**2, x, vectorize=True, strategy="forward-mode"
+        )
+        self.assertEqual(columns.tolist(), jacobian.tolist())
+
+    def test_strict_mode_refuses_what_does_not_depend(self):
+        constant = lambda x: torch.ones(2, dtype=torch.float64)
+        self.assertEqual(functional.vjp(constant, leaf(1.0), torch.ones(2))[1].tolist(), [0.0])
+        with self.assertRaisesRegex(RuntimeError, "Output 0 of the user-provided function"):
+            functional.vjp(constant, leaf(1.0), torch.ones(2), strict=True)
+
+
+class Checkpoints(unittest.TestCase):
+    @staticmethod
+    def part(a, b):
+        return torch.nn.functional.dropout((a * b).sin() * a.exp(), 0.5)
+
+    def gradients(self, call):
+        torch.manual_seed(0)
+        a, b = torch.rand(4, 3, requires_grad=True), torch.rand(4, 3, requires_grad=True)
+        call(a, b).sum().backward()
+        return a.grad, b.grad
+
+    def test_gradients_and_random_numbers_are_those_of_the_plain_call(self):
+        plain = self.gradients(self.part)
+        for reentrant in (True, False):
+            found = self.gradients(
+                lambda a, b: checkpoints.checkpoint(self.part, a, b, use_reentrant=reentrant)
+            )
+            for one, other in zip(plain, found):
+                self.assertTrue(torch.equal(one, other))
+
+    def test_the_part_is_computed_again_up_to_what_is_needed(self):
+        steps = []
+
+        def part(x):
+            steps.append("sin")
+            x = x.sin()
+            steps.append("cos")
+            x = x.cos()
+            steps.append("end")
+            return x + 1
+
+        x = leaf(1.0)
+        checkpoints.checkpoint(part, x, use_reentrant=False).sum().backward()
+        self.assertEqual(steps, ["sin", "cos", "end", "sin", "cos"])
+
+    def test_double_backward(self):
+        x = leaf(1.0, 2.0)
+        y = checkpoints.checkpoint(lambda x: x**3, x, use_reentrant=False)
+        (first,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        first.sum().backward()
+        self.assertEqual(x.grad.tolist(), [6.0, 12.0])
+
+    def test_parts_that_differ_are_refused(self):
+        calls = []
+
+        def part(x):
+            calls.append(x)
+            return (x if len(calls) == 1 else x[:1]).sin() * 1.0
+
+        y = checkpoints.checkpoint(part, leaf(1.0, 2.0), use_reentrant=False)
+        with self.assertRaisesRegex(checkpoints.CheckpointError, "different metadata"):
+            y.sum().backward()
+
+    def test_the_reentrant_kind_goes_to_all_leaves_only(self):
+        x = leaf(1.0)
+        y = checkpoints.checkpoint(lambda x: x * 2, x, use_reentrant=True)
+        with self.assertRaisesRegex(RuntimeError, "incompatible with .grad()"):
+            torch.autograd.grad(y.sum(), x)
+
+    def test_the_kind_should_be_named(self):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            checkpoints.checkpoint(lambda x: x * 2, leaf(1.0))
+        self.assertIn("use_reentrant parameter should be passed", str(seen[0].message))
+
+
+if __name__ == "__main__":
+    unittest.main()
