@@ -39,7 +39,7 @@ from corten._constants import *  # noqa: E402, F403
 from corten._tensor import typename  # noqa: E402, F401
 
 _SUBMODULES = frozenset((
-    "accelerator", "autograd", "backends", "compiler", "cuda", "fft", "functional", "linalg",
+    "accelerator", "autograd", "backends", "compiler", "cuda", "fft", "func", "functional", "linalg",
     "nn", "ops", "optim", "overrides", "random", "return_types", "safetensors", "serialization",
     "special", "storage", "torch_version", "types", "utils", "version",
 ))
@@ -48,7 +48,7 @@ _SUBMODULES = frozenset((
 _LAZY = {
     "save": "serialization", "load": "serialization", "UntypedStorage": "storage",
     "TypedStorage": "storage", "is_storage": "storage", "return_types": "return_types",
-    "fork_rng": "random", "thread_safe_generator": "random",
+    "vmap": "func", "fork_rng": "random", "thread_safe_generator": "random",
     "set_default_device": "utils._device", "get_default_device": "utils._device",
     "compile": "compiler._compile", "cond": "compiler._compile", "seed": "random",
     "get_device_module": "utils._device", "set_warn_always": "_settings",

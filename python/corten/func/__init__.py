@@ -1,0 +1,15 @@
+"""Functions of functions: derivatives, vectorisation, and modules as functions of their
+parameters."""
+
+from corten.func._derivatives import (
+    grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp,
+)
+from corten.func._modules import (
+    functional_call, replace_all_batch_norm_modules_, stack_module_state,
+)
+from corten.func._vmap import vmap
+
+__all__ = [
+    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
+    "linearize", "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
+]

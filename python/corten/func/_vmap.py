@@ -1,0 +1,165 @@
+"""`vmap`: a function of single items as a function of batches."""
+
+from __future__ import annotations
+
+import functools
+
+import corten
+from corten.utils._pytree import (
+    _broadcast_to_and_flatten, tree_flatten, tree_unflatten,
+)
+
+_Tensor = corten.Tensor
+
+
+def _name(func):
+    return getattr(func, "__name__", repr(func))
+
+
+def _batch_dims(in_dims, args, func):
+    """The leaves of the arguments with the dimension that each is split along."""
+    if not isinstance(in_dims, (int, tuple, list)):
+        raise ValueError(
+            f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int "
+            f"or a (potentially nested) tuple matching the structure of inputs, got: "
+            f"{type(in_dims)}."
+        )
+    if not args:
+        raise ValueError(
+            f"vmap({_name(func)})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you "
+            "are trying to vmap over a function with no inputs. The latter is unsupported."
+        )
+    leaves, spec = tree_flatten(args)
+    given = tuple(in_dims) if isinstance(in_dims, list) else in_dims
+    dims = _broadcast_to_and_flatten(given, spec)
+    if dims is None:
+        raise ValueError(
+            f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible "
+            f"with the structure of `inputs`. in_dims has structure {tree_flatten(in_dims)[1]} but "
+            f"inputs has structure {spec}."
+        )
+    for place, (leaf, dim) in enumerate(zip(leaves, dims)):
+        dims[place] = _checked_dim(leaf, dim, in_dims, func)
+    return leaves, dims, spec
+
+
+def _checked_dim(leaf, dim, in_dims, func):
+    where = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
+    if dim is None:
+        return None
+    if not isinstance(dim, int):
+        raise ValueError(
+            f"{where}: Got in_dim={dim} for an input but in_dim must be either an integer "
+            "dimension or None."
+        )
+    if not isinstance(leaf, _Tensor):
+        raise ValueError(
+            f"{where}: Got in_dim={dim} for an input but the input is of type {type(leaf)}. We "
+            "cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
+        )
+    if not -leaf.dim() <= dim < leaf.dim():
+        raise ValueError(
+            f"{where}: Got in_dim={dim} for some input, but that input is a Tensor of "
+            f"dimensionality {leaf.dim()} so expected in_dim to satisfy "
+            f"-{leaf.dim()} <= in_dim < {leaf.dim()}."
+        )
+    return dim % leaf.dim()
+
+
+def _batch_size(leaves, dims):
+    sizes = [leaf.size(dim) for leaf, dim in zip(leaves, dims) if dim is not None]
+    if not sizes:
+        raise ValueError(
+            "vmap: Expected at least one Tensor to vmap over, but in_dims has none for all inputs"
+        )
+    if any(size != sizes[0] for size in sizes):
+        raise ValueError(
+            "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+            f"{sizes} for the mapped dimension"
+        )
+    return sizes[0]
+
+
+class _Numbers:
+    """The random numbers of the items: forbidden, each its own, or the same for all."""
+
+    def __init__(self, kind):
+        if kind not in ("error", "different", "same"):
+            raise RuntimeError(
+                "Only allowed values for randomness are 'error', 'different', or 'same'. Got "
+                f"{kind}"
+            )
+        self.kind = kind
+        self.start = corten.get_rng_state() if kind != "different" else None
+
+    def before_item(self):
+        if self.kind == "same":
+            corten.set_rng_state(self.start)
+
+    def after_item(self):
+        if self.kind == "error" and not corten.equal(self.start, corten.get_rng_state()):
+            raise RuntimeError(
+                "vmap: called random operation while in randomness error mode. Please either use "
+                "the 'same' or 'different' randomness flags on vmap or perform the randomness "
+                "operation out of vmap"
+            )
+
+
+def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
+    """A function that applies ``func`` to every item along a dimension of its arguments and stacks
+    the results along ``out_dims``. Items are computed one after another."""
+    if not (chunk_size is None or chunk_size > 0):
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+
+    @functools.wraps(func)
+    def wrapped(*args, **kwargs):
+        leaves, dims, spec = _batch_dims(in_dims, args, func)
+        size = _batch_size(leaves, dims)
+        numbers = _Numbers(randomness)
+
+        def item(place):
+            return [
+                leaf if dim is None else leaf.select(dim, place)
+                for leaf, dim in zip(leaves, dims)
+            ]
+
+        results, result_spec = [], None
+        for place in range(size):
+            numbers.before_item()
+            one = tree_unflatten(item(place), spec)
+            outputs, result_spec = tree_flatten(func(*one, **kwargs))
+            numbers.after_item()
+            results.append(_checked_outputs(outputs, func))
+        if result_spec is None:
+            raise ValueError(f"vmap({_name(func)}): there are no items to map over")
+        return _stacked(results, result_spec, out_dims, func)
+
+    return wrapped
+
+
+def _checked_outputs(outputs, func):
+    for output in outputs:
+        if not isinstance(output, _Tensor):
+            raise ValueError(
+                f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type "
+                f"{type(output)}. Did you mean to set out_dims= to None for output?"
+            )
+    return outputs
+
+
+def _stacked(results, spec, out_dims, func):
+    given = tuple(out_dims) if isinstance(out_dims, list) else out_dims
+    dims = _broadcast_to_and_flatten(given, spec)
+    if dims is None and isinstance(given, tuple) and len(given) == 1 and spec.is_leaf():
+        dims = [given[0]]
+    if dims is None:
+        raise ValueError(
+            f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible "
+            f"with the structure of `outputs`. out_dims has structure {tree_flatten(out_dims)[1]} "
+            f"but outputs has structure {spec}."
+        )
+    stacked = [
+        column[0] if dim is None else corten.stack(column, dim)
+        for column, dim in zip(zip(*results), dims)
+    ]
+    return tree_unflatten(stacked, spec)

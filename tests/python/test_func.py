@@ -1,0 +1,159 @@
+"""Functions of functions, trees of tensors, and pictures of the graph."""
+
+import importlib
+import unittest
+import xml.etree.ElementTree as ElementTree
+from collections import OrderedDict, defaultdict, deque, namedtuple
+
+from module_under_test import torch
+
+func = importlib.import_module(torch.__name__ + ".func")
+pytree = importlib.import_module(torch.__name__ + ".utils._pytree")
+
+
+def vector(*values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def cubes(x):
+    return (x**3).sum()
+
+
+class Derivatives(unittest.TestCase):
+    x, y = vector(1.0, 2.0), vector(0.5, 1.5)
+
+    def test_grad(self):
+        self.assertEqual(func.grad(cubes)(self.x).tolist(), [3.0, 12.0])
+        both = func.grad(lambda a, b: (a * b).sum(), argnums=(0, 1))(self.x, self.y)
+        self.assertEqual([g.tolist() for g in both], [[0.5, 1.5], [1.0, 2.0]])
+        gradient, value = func.grad_and_value(cubes)(self.x)
+        self.assertEqual((gradient.tolist(), value.item()), ([3.0, 12.0], 9.0))
+        tree = func.grad(lambda d: (d["a"] * d["b"]).sum())({"a": self.x, "b": self.y})
+        self.assertEqual(tree["a"].tolist(), [0.5, 1.5])
+
+    def test_higher_orders(self):
+        third = func.grad(func.grad(func.grad(lambda x: x**4)))
+        self.assertEqual(third(torch.tensor(2.0)).item(), 48.0)
+
+    def test_results_are_part_of_the_graph_around(self):
+        z = self.x.clone().requires_grad_()
+        func.grad(cubes)(z).sum().backward()
+        self.assertEqual(z.grad.tolist(), [6.0, 12.0])
+        self.assertFalse(func.grad(cubes)(self.x).requires_grad)
+        with torch.no_grad():
+            self.assertEqual(func.grad(cubes)(z).tolist(), [3.0, 12.0])
+
+    def test_products(self):
+        value, product = func.vjp(lambda a, b: (a * b, a.sum()), self.x, self.y)
+        left, right = product((self.x, torch.tensor(2.0, dtype=torch.float64)))
+        self.assertEqual((left.tolist(), right.tolist()), ([2.5, 5.0], [1.0, 4.0]))
+        value, moved = func.jvp(torch.exp, (self.x,), (self.y,))
+        self.assertTrue(torch.allclose(moved, self.x.exp() * self.y))
+        value, linear = func.linearize(torch.sin, self.x)
+        self.assertTrue(torch.allclose(linear(self.y), self.x.cos() * self.y))
+
+    def test_matrices(self):
+        square = lambda x: x**2
+        for jacobian in (func.jacrev(square), func.jacfwd(square)):
+            self.assertEqual(jacobian(self.x).tolist(), [[2.0, 0.0], [0.0, 4.0]])
+        self.assertEqual(func.hessian(cubes)(self.x).tolist(), [[6.0, 0.0], [0.0, 12.0]])
+
+    def test_errors(self):
+        with self.assertRaisesRegex(RuntimeError, "to return a scalar Tensor, got tensor with 1"):
+            func.grad(lambda x: x)(self.x)
+        with self.assertRaisesRegex(RuntimeError, "Got argnum=2, but only 1 positional inputs"):
+            func.grad(cubes, argnums=2)(self.x)
+
+
+class Batches(unittest.TestCase):
+    m = torch.arange(6.0).reshape(2, 3)
+
+    def test_dimensions(self):
+        self.assertEqual(torch.vmap(lambda a: a.sum())(self.m).tolist(), [3.0, 12.0])
+        self.assertEqual(torch.vmap(lambda a: a, in_dims=1)(self.m).shape, (3, 2))
+        self.assertEqual(torch.vmap(lambda a: a, in_dims=1, out_dims=1)(self.m).shape, (2, 3))
+        dots = torch.vmap(torch.dot, in_dims=(0, None))(self.m, torch.ones(3))
+        self.assertEqual(dots.tolist(), [3.0, 12.0])
+
+    def test_with_derivatives(self):
+        self.assertEqual(torch.vmap(func.grad(cubes))(self.m).tolist(), (3 * self.m**2).tolist())
+
+    def test_random_numbers(self):
+        noisy = lambda a: a + torch.rand(3)
+        with self.assertRaisesRegex(RuntimeError, "called random operation"):
+            torch.vmap(noisy)(self.m)
+        same = torch.vmap(noisy, randomness="same")(self.m * 0)
+        self.assertTrue(torch.equal(same[0], same[1]))
+        different = torch.vmap(noisy, randomness="different")(self.m * 0)
+        self.assertFalse(torch.equal(different[0], different[1]))
+
+    def test_errors(self):
+        with self.assertRaisesRegex(ValueError, "expected in_dim to satisfy"):
+            torch.vmap(cubes, in_dims=3)(self.m)
+        with self.assertRaisesRegex(ValueError, "same size in the mapped dimension"):
+            torch.vmap(torch.dot)(self.m, torch.ones(3))
+        with self.assertRaisesRegex(ValueError, "must only return Tensors"):
+            torch.vmap(lambda a: 3)(self.m)
+
+
+class Modules(unittest.TestCase):
+    def test_other_parameters(self):
+        layer = torch.nn.Linear(2, 1)
+        before = layer.weight
+        other = {"weight": torch.ones(1, 2), "bias": torch.zeros(1)}
+        self.assertEqual(func.functional_call(layer, other, torch.ones(2)).item(), 2.0)
+        self.assertIs(layer.weight, before)
+
+    def test_ensembles(self):
+        layers = [torch.nn.Linear(3, 2) for _ in range(4)]
+        parameters, buffers = func.stack_module_state(layers)
+        self.assertEqual(parameters["weight"].shape, (4, 2, 3))
+        call = lambda p, b, x: func.functional_call(layers[0], (p, b), (x,))
+        x = torch.rand(3)
+        found = torch.vmap(call, in_dims=(0, 0, None))(parameters, buffers, x)
+        for row, layer in zip(found, layers):
+            self.assertTrue(torch.allclose(row, layer(x)))
+
+
+Point = namedtuple("Point", "x y")
+
+
+class Trees(unittest.TestCase):
+    def test_round_trip(self):
+        tree = {
+            "list": [1, (2, Point(3, 4))], "none": None, "ordered": OrderedDict(a=5),
+            "deque": deque([6], maxlen=3), "default": defaultdict(int, b=7),
+        }
+        leaves, spec = pytree.tree_flatten(tree)
+        self.assertEqual(leaves, [1, 2, 3, 4, None, 5, 6, 7])
+        self.assertEqual(pytree.tree_unflatten(leaves, spec), tree)
+        self.assertEqual(spec, pytree.tree_structure(tree))
+
+    def test_maps(self):
+        self.assertEqual(pytree.tree_map(lambda a, b: a + b, [1, (2,)], [3, (4,)]), [4, (6,)])
+        self.assertEqual(pytree.tree_map_only(int, str, [1, 2.0]), ["1", 2.0])
+
+
+if torch.__name__ == "corten":
+    graph = importlib.import_module("corten.utils.graph")
+
+    class Pictures(unittest.TestCase):
+        def test_nodes_leaves_and_edges(self):
+            x, w = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+            y = (x * w).sin()
+            text = graph.dot(y, {"x": x, "weight": w, "y": y})
+            for part in ("MulBackward0", "SinBackward0", "x\\n(2,) float32", "weight\\n", "y\\n"):
+                self.assertIn(part, text)
+            self.assertEqual(text.count("->"), 4)
+            root = ElementTree.fromstring(graph.svg(y))
+            self.assertEqual(len(root.findall("{http://www.w3.org/2000/svg}rect")), 5)
+
+        def test_deep_graphs(self):
+            x = torch.ones(1, requires_grad=True)
+            for _ in range(3000):
+                x = x + 1
+            self.assertEqual(graph.dot(x).count("AddBackward0"), 3000)
+
+
+if __name__ == "__main__":
+    unittest.main()
