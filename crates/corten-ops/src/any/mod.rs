@@ -1,6 +1,7 @@
 //! Operators that are the same on every device: their gradient is separate. One module per
 //! family; the registry names them with `any = "family::function"`.
 
+pub mod border;
 pub mod combine;
 pub mod copy;
 pub mod dropout;

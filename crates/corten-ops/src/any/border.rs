@@ -1,0 +1,193 @@
+//! Borders of mirrored and repeated elements.
+
+use crate::{Tensor, op};
+use corten_core::{DType, MemoryFormat, Result, Scalar, ensure};
+
+/// Where the elements of a border come from.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Border {
+    Reflect,
+    Replicate,
+    Circular,
+}
+
+impl Border {
+    /// The border itself.
+    ///
+    /// # Errors
+    /// `Runtime` when the sizes do not fit.
+    pub(crate) fn around(self, self_: &Tensor, pad: &[i64]) -> Result<Tensor> {
+        self.check_sizes(self_, pad)?;
+        let format = self_.suggest_memory_format();
+        let mut padded = self_.clone();
+        for (dim, index) in self.indices(self_, pad)? {
+            padded = op::index_select(&padded, dim, &index)?;
+        }
+        match format {
+            MemoryFormat::Contiguous => Ok(padded),
+            _ if self == Self::Circular => op::contiguous(&padded, MemoryFormat::Contiguous),
+            format => op::contiguous(&padded, format),
+        }
+    }
+
+    /// Adds every element of the border to where it came from.
+    fn fold(self, grad: &Tensor, self_: &Tensor, pad: &[i64]) -> Result<Tensor> {
+        self.check_sizes(self_, pad)?;
+        let mut folded = grad.clone();
+        for (dim, index) in self.indices(self_, pad)?.iter().rev() {
+            let mut sizes = folded.sizes();
+            sizes[*dim as usize] = self_.sizes()[*dim as usize];
+            let zeros = op::new_zeros(&folded, &sizes, None, None, None, None)?;
+            folded = op::index_add(&zeros, *dim, index, &folded, Scalar::Int(1))?;
+        }
+        match self_.suggest_memory_format() {
+            MemoryFormat::Contiguous => Ok(folded),
+            format => op::contiguous(&folded, format),
+        }
+    }
+
+    /// The padded dimensions, from the last one on, with the source of each place.
+    fn indices(self, self_: &Tensor, pad: &[i64]) -> Result<Vec<(i64, Tensor)>> {
+        let one = |(i, sides): (usize, &[i64])| {
+            let dim = self_.dim() - 1 - i;
+            let index = self.index(self_.sizes()[dim], sides[0], sides[1], dim, self_, pad)?;
+            Ok((dim as i64, index))
+        };
+        pad.chunks_exact(2).enumerate().map(one).collect()
+    }
+
+    /// Only the batch may be empty.
+    fn check_sizes(self, self_: &Tensor, pad: &[i64]) -> Result<()> {
+        let sizes = self_.sizes();
+        let batched = sizes.len() == pad.len() / 2 + 2;
+        ensure!(
+            self == Self::Circular || sizes[usize::from(batched)..].iter().all(|&size| size > 0),
+            Runtime,
+            "Expected {}D or {}D (batch mode) tensor with possibly 0 batch size and other \
+             non-zero dimensions for input, but got: {:?}",
+            pad.len() / 2 + 1,
+            pad.len() / 2 + 2,
+            sizes.as_slice()
+        );
+        Ok(())
+    }
+
+    /// The source of every element along one dimension.
+    fn index(
+        self,
+        size: i64,
+        before: i64,
+        after: i64,
+        dim: usize,
+        self_: &Tensor,
+        pad: &[i64],
+    ) -> Result<Tensor> {
+        let padded = size.saturating_add(before).saturating_add(after);
+        match self {
+            Self::Reflect => ensure!(
+                before < size && after < size,
+                Runtime,
+                "Argument #{}: Padding size should be less than the corresponding input \
+                 dimension, but got: padding ({before}, {after}) at dimension {dim} of input {:?}",
+                2 * (self_.dim() - dim) + 2,
+                self_.sizes().as_slice()
+            ),
+            Self::Circular => {
+                ensure!(
+                    before <= size && after <= size,
+                    Runtime,
+                    "Padding value causes wrapping around more than once."
+                );
+                ensure!(
+                    padded >= 0,
+                    Runtime,
+                    "Negative padding value is resulting in an empty dimension"
+                );
+            }
+            Self::Replicate => {}
+        }
+        ensure!(
+            padded >= 1 || self == Self::Circular,
+            Runtime,
+            "input {:?} is too small for padding {pad:?}: dimension {dim} would have size {padded}",
+            self_.sizes().as_slice()
+        );
+        // What is cut off does not come round again.
+        let cut = before.min(0).saturating_neg();
+        let left = size.saturating_sub(cut).saturating_add(after.min(0));
+        let source = |place: i64| {
+            let place = place - before;
+            match self {
+                Self::Replicate => place.clamp(0, size - 1),
+                Self::Circular => cut + (place - cut).rem_euclid(left.max(1)),
+                Self::Reflect if place < 0 => -place,
+                Self::Reflect if place >= size => 2 * (size - 1) - place,
+                Self::Reflect => place,
+            }
+        };
+        let index = numbers(padded, source)?;
+        let index = Tensor::from_slice(&index, &[padded])?;
+        op::to_device(&index, self_.device(), DType::Int64, false, false, None)
+    }
+}
+
+/// `count` numbers by position.
+fn numbers(count: i64, of: impl Fn(i64) -> i64) -> Result<Vec<i64>> {
+    let mut numbers = Vec::new();
+    let room = usize::try_from(count).ok().filter(|&room| numbers.try_reserve_exact(room).is_ok());
+    ensure!(room.is_some(), OutOfMemory, "no memory for a border of {count} elements");
+    numbers.extend((0..count).map(of));
+    Ok(numbers)
+}
+
+/// Defines the operators for one to three dimensions.
+macro_rules! borders {
+    ($($border:ident $dims:literal $forward:ident $backward:ident;)+) => {$(
+        #[doc = concat!("A border around the last ", $dims, " dimensions.")]
+        ///
+        /// # Errors
+        /// `Runtime` when the sizes do not fit.
+        pub fn $forward(self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
+            check_rank(self_, padding, $dims)?;
+            Border::$border.around(self_, padding)
+        }
+
+        #[doc = concat!("The gradient of [`", stringify!($forward), "`].")]
+        ///
+        /// # Errors
+        /// As for the operator.
+        pub fn $backward(grad: &Tensor, self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
+            check_rank(self_, padding, $dims)?;
+            Border::$border.fold(grad, self_, padding)
+        }
+    )+};
+}
+
+borders! {
+    Reflect 1 reflection_pad1d reflection_pad1d_backward;
+    Reflect 2 reflection_pad2d reflection_pad2d_backward;
+    Reflect 3 reflection_pad3d reflection_pad3d_backward;
+    Replicate 1 replication_pad1d replication_pad1d_backward;
+    Replicate 2 replication_pad2d replication_pad2d_backward;
+    Replicate 3 replication_pad3d replication_pad3d_backward;
+}
+
+fn check_rank(self_: &Tensor, padding: &[i64], dims: usize) -> Result<()> {
+    ensure!(
+        padding.len() == 2 * dims,
+        Runtime,
+        "padding size is expected to be {}, but got: {}",
+        2 * dims,
+        padding.len()
+    );
+    ensure!(
+        (dims + 1..=dims + 2).contains(&self_.dim()),
+        Runtime,
+        "Expected {}D or {}D (batch mode) tensor with possibly 0 batch size and other non-zero \
+         dimensions for input, but got: {:?}",
+        dims + 1,
+        dims + 2,
+        self_.sizes().as_slice()
+    );
+    Ok(())
+}
