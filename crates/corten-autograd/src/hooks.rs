@@ -4,6 +4,7 @@
 //! registration), retained gradients, the node's pre-hooks, its function, its post-hooks. For a
 //! leaf the post-accumulate-grad hooks come between the function and the post-hooks.
 
+use crate::forward::Tangent;
 use crate::meta;
 use crate::node::Grads;
 use corten_core::{Result, TensorBase, WeakTensor};
@@ -105,9 +106,22 @@ pub(crate) struct NodeHooks {
     pub(crate) post: HookList<NodePostHook>,
     trace: Mutex<Option<Arc<str>>>,
     foreign: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
+    /// Tangents of the node's outputs, for those that it saved.
+    tangents: Mutex<Vec<(u32, Tangent)>>,
 }
 
 impl NodeHooks {
+    pub(crate) fn set_tangent(&self, nr: u32, tangent: Tangent) {
+        let mut tangents = lock(&self.tangents);
+        tangents.retain(|(other, _)| *other != nr);
+        tangents.push((nr, tangent));
+    }
+
+    pub(crate) fn tangent(&self, nr: u32) -> Option<Tangent> {
+        let tangents = lock(&self.tangents);
+        tangents.iter().find(|(other, _)| *other == nr).map(|(_, tangent)| tangent.clone())
+    }
+
     pub(crate) fn add_tensor_hooks(&self, nr: u32, hooks: HookList<TensorHook>) {
         lock(&self.tensor).push((nr, hooks));
     }

@@ -11,6 +11,7 @@ pub mod backward;
 mod checkpoint;
 pub mod engine;
 pub mod formulas;
+pub mod forward;
 pub mod function;
 pub mod functional;
 #[allow(
@@ -59,6 +60,7 @@ pub fn init() -> Result<()> {
     static DONE: OnceLock<Result<()>> = OnceLock::new();
     let done = DONE.get_or_init(|| {
         corten_core::set_autograd_meta_factory(meta::Meta::boxed);
+        forward::register();
         generated::register()
     });
     match done {

@@ -1,5 +1,6 @@
 //! The autograd state of a tensor.
 
+use crate::forward::Tangent;
 use crate::hooks::{HookList, PostAccumulateHook, TensorHook};
 use crate::node::{Edge, Node};
 use crate::view::ViewMeta;
@@ -38,6 +39,7 @@ struct Rare {
     hooks: Mutex<Option<HookList<TensorHook>>>,
     post_accumulate: HookList<PostAccumulateHook>,
     grad_dtype: Mutex<GradDType>,
+    tangent: Mutex<Option<Tangent>>,
 }
 
 /// Which dtype the gradient of a leaf has.
@@ -225,6 +227,16 @@ impl Meta {
 
     pub(crate) fn grad_dtype(&self) -> GradDType {
         self.rare.get().map_or(GradDType::Same, |rare| *lock(&rare.grad_dtype))
+    }
+
+    /// The tangent of the last level of forward differentiation at which it got one.
+    pub(crate) fn tangent(&self) -> Option<Tangent> {
+        lock(&self.rare.get()?.tangent).clone()
+    }
+
+    pub(crate) fn set_tangent(&self, tangent: Option<Tangent>) {
+        let old = std::mem::replace(&mut *lock(&self.rare().tangent), tangent);
+        drop(old);
     }
 
     pub(crate) fn set_grad_dtype(&self, dtype: GradDType) {

@@ -5,6 +5,7 @@
 //! differentiable inputs.
 
 use crate::backward::{Backward, Gradients};
+use crate::forward::Tangent;
 use crate::hooks::{HookHandle, NodeHooks, NodePostHook, NodePreHook};
 use crate::saved::{Saved, SavedVariable};
 use corten_core::{DType, Device, Layout, Result, bug};
@@ -402,6 +403,16 @@ impl Node {
         if let Body::Custom(body) = &self.body {
             body.release();
         }
+    }
+
+    /// Keeps the tangent of an output.
+    pub(crate) fn set_tangent(&self, nr: u32, tangent: Tangent) {
+        self.hooks().set_tangent(nr, tangent);
+    }
+
+    /// The tangent of an output, if it had one.
+    pub(crate) fn tangent(&self, nr: u32) -> Option<Tangent> {
+        self.hooks.get()?.tangent(nr)
     }
 
     /// Unpacks the saved tensor of slot `slot`.

@@ -176,7 +176,8 @@ impl SavedVariable {
             }
             return Ok(data.clone());
         }
-        if !corten_core::grad_mode_enabled() || self.is_leaf {
+        let dual = self.is_output && crate::forward::is_open();
+        if (!corten_core::grad_mode_enabled() && !dual) || self.is_leaf {
             // Nobody can tell the difference, and an alias of an alias costs an allocation.
             return Ok(data.clone());
         }
@@ -184,6 +185,9 @@ impl SavedVariable {
             bug!("No grad_fn for non-leaf saved tensor");
         };
         let variable = graph::detached_alias(data)?;
+        if dual {
+            crate::forward::restore(&variable, grad_fn.tangent(self.output_nr))?;
+        }
         graph::set_gradient_edge(&variable, grad_fn, self.output_nr)?;
         Ok(variable)
     }

@@ -1,6 +1,7 @@
 //! The gradient engine from Python.
 
 mod engine;
+mod forward;
 mod function;
 mod hooks;
 mod modes;
@@ -79,6 +80,7 @@ pub(crate) fn add_to(module: &Obj) -> Py<()> {
 pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     let mut rows = modes::functions();
     rows.extend(engine::functions());
+    rows.extend(forward::functions());
     rows.extend(saved::functions());
     rows.extend(function::functions());
     rows
