@@ -11,8 +11,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod casts;
+mod elementwise;
 mod formats;
+mod large;
 mod numbers;
+mod outputs;
 mod promotion;
+mod reductions;
 mod sample;
 mod strides;
