@@ -13,10 +13,14 @@
 mod casts;
 mod elementwise;
 mod formats;
+mod indexing;
 mod large;
+mod masks;
 mod numbers;
 mod outputs;
+mod picking;
 mod promotion;
 mod reductions;
 mod sample;
+mod selection;
 mod strides;

@@ -1,0 +1,230 @@
+//! The twin of indexing: the places in the storage that an index names.
+//!
+//! Items are applied from left to right. Integers select at once; slices, `None` and truth values
+//! are dimensions of the view; tensors and truth values are remembered with the dimension they are
+//! for. In the end all remembered indices broadcast together and replace their dimensions, in place
+//! where those are neighbours and in front where they are not.
+
+use crate::sample::{Layout, Number, Sample};
+
+/// One item of an index.
+#[derive(Clone, Debug)]
+pub(crate) enum Item {
+    Int(i64),
+    Slice(Option<i64>, Option<i64>, i64),
+    None,
+    Ellipsis,
+    Bool(bool),
+    /// Integers that pick positions.
+    Picks(Sample),
+    /// Truth values over as many dimensions as the mask has.
+    Mask(Sample),
+}
+
+/// What an index selects.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Selection {
+    pub(crate) shape: Vec<i64>,
+    /// The place in the storage of each element, in row-major order.
+    pub(crate) places: Vec<usize>,
+}
+
+/// Positions along one dimension, one for each element of `shape`.
+struct Index {
+    shape: Vec<i64>,
+    at: Vec<i64>,
+}
+
+#[derive(Clone, Copy)]
+struct Dimension {
+    size: i64,
+    stride: i64,
+}
+
+/// What `t[items]` selects from a tensor of this layout; `None` if the index does not fit.
+pub(crate) fn select(layout: &Layout, items: &[Item]) -> Option<Selection> {
+    let mut walk = Walk {
+        rest: dimensions(layout),
+        done: Vec::new(),
+        indices: Vec::new(),
+        offset: layout.offset,
+    };
+    let named: usize = items.iter().map(dimensions_of).sum();
+    let left = layout.sizes.len().checked_sub(named)?;
+    for item in items {
+        walk.apply(item, left)?;
+    }
+    walk.skip(walk.rest.len());
+    walk.finish()
+}
+
+fn dimensions(layout: &Layout) -> Vec<Dimension> {
+    let pairs = layout.sizes.iter().zip(&layout.strides);
+    pairs.map(|(&size, &stride)| Dimension { size, stride }).collect()
+}
+
+fn dimensions_of(item: &Item) -> usize {
+    match item {
+        Item::Int(_) | Item::Slice(..) | Item::Picks(_) => 1,
+        Item::Mask(mask) => mask.layout.sizes.len(),
+        _ => 0,
+    }
+}
+
+struct Walk {
+    /// The dimensions of the tensor that no item was for yet.
+    rest: Vec<Dimension>,
+    /// The dimensions of the view so far.
+    done: Vec<Dimension>,
+    /// Which dimension of the view is indexed by what.
+    indices: Vec<(usize, Index)>,
+    offset: i64,
+}
+
+impl Walk {
+    fn skip(&mut self, count: usize) {
+        self.done.extend(self.rest.drain(..count));
+    }
+
+    fn apply(&mut self, item: &Item, left: usize) -> Option<()> {
+        match item {
+            Item::Int(index) => self.int(*index)?,
+            Item::Slice(start, stop, step) => self.slice(*start, *stop, *step),
+            Item::None => self.done.push(Dimension { size: 1, stride: 0 }),
+            Item::Ellipsis => self.skip(left),
+            Item::Bool(chosen) => {
+                self.done.push(Dimension { size: 1, stride: 0 });
+                let at = vec![0; usize::from(*chosen)];
+                self.index(Index { shape: vec![at.len() as i64], at });
+            }
+            Item::Picks(picks) => self.picks(picks)?,
+            Item::Mask(mask) => self.mask(mask)?,
+        }
+        Some(())
+    }
+
+    fn int(&mut self, index: i64) -> Option<()> {
+        let Dimension { size, stride } = self.rest.remove(0);
+        self.offset += wrapped(index, size)? * stride;
+        Some(())
+    }
+
+    fn slice(&mut self, start: Option<i64>, stop: Option<i64>, step: i64) {
+        let Dimension { size, stride } = self.rest.remove(0);
+        let bound = |at: i64| (if at < 0 { at + size } else { at }).clamp(0, size);
+        let (start, stop) = (start.map_or(0, bound), stop.map_or(size, bound));
+        self.offset += start * stride;
+        let size = (start..stop).step_by(step as usize).count() as i64;
+        self.done.push(Dimension { size, stride: stride * step });
+    }
+
+    /// Remembers an index for the last dimension of the view.
+    fn index(&mut self, index: Index) {
+        self.indices.push((self.done.len() - 1, index));
+    }
+
+    /// A single integer is a selection.
+    fn picks(&mut self, picks: &Sample) -> Option<()> {
+        let at: Vec<i64> = picks.values().iter().map(|value| value.re as i64).collect();
+        if picks.layout.sizes.is_empty() {
+            return self.int(at[0]);
+        }
+        self.skip(1);
+        let size = self.done.last()?.size;
+        let at = at.into_iter().map(|index| wrapped(index, size)).collect::<Option<_>>()?;
+        self.index(Index { shape: picks.layout.sizes.clone(), at });
+        Some(())
+    }
+
+    /// A mask is one index per dimension: the places where it is true. A single truth value is a
+    /// dimension.
+    fn mask(&mut self, mask: &Sample) -> Option<()> {
+        let sizes = &mask.layout.sizes;
+        if sizes.is_empty() {
+            return self.apply(&Item::Bool(mask.values()[0].re == 1.0), 0);
+        }
+        let own = self.rest.iter().map(|dimension| dimension.size);
+        own.take(sizes.len()).eq(sizes.iter().copied()).then_some(())?;
+        for at in true_places(sizes, &mask.values()) {
+            self.skip(1);
+            self.index(Index { shape: vec![at.len() as i64], at });
+        }
+        Some(())
+    }
+
+    fn finish(self) -> Option<Selection> {
+        let shapes: Vec<&[i64]> = self.indices.iter().map(|(_, index)| &index.shape[..]).collect();
+        let picked = broadcast(&shapes)?;
+        let indexed: Vec<usize> = self.indices.iter().map(|(dim, _)| *dim).collect();
+        let neighbours = indexed.windows(2).all(|pair| pair[1] == pair[0] + 1);
+        let front = if neighbours { indexed.first().copied().unwrap_or(0) } else { 0 };
+        let kept: Vec<Dimension> = (0..self.done.len())
+            .filter(|dim| !indexed.contains(dim))
+            .map(|dim| self.done[dim])
+            .collect();
+        // How far each position of the broadcast indices is from the first element.
+        let mut distances = vec![0; picked.iter().product::<i64>() as usize];
+        for (dim, index) in &self.indices {
+            let own = Layout::contiguous(&index.shape).broadcast(&picked).positions();
+            for (distance, own) in distances.iter_mut().zip(own) {
+                *distance += index.at[own] * self.done[*dim].stride;
+            }
+        }
+        let (before, after) = kept.split_at(front);
+        let mut places = vec![self.offset];
+        let along = |places: Vec<i64>, steps: Vec<i64>| -> Vec<i64> {
+            places.iter().flat_map(|at| steps.iter().map(move |step| at + step)).collect()
+        };
+        let steps = |d: &Dimension| (0..d.size).map(|i| i * d.stride).collect::<Vec<_>>();
+        places = before.iter().fold(places, |places, d| along(places, steps(d)));
+        places = along(places, distances);
+        places = after.iter().fold(places, |places, d| along(places, steps(d)));
+        let size = |d: &Dimension| d.size;
+        let shape = before.iter().map(size).chain(picked).chain(after.iter().map(size)).collect();
+        Some(Selection { shape, places: places.into_iter().map(|at| at as usize).collect() })
+    }
+}
+
+/// An index that may count from the end.
+pub(crate) fn wrapped(index: i64, size: i64) -> Option<i64> {
+    (-size..size).contains(&index).then_some(if index < 0 { index + size } else { index })
+}
+
+/// The shape to which all broadcast.
+pub(crate) fn broadcast(shapes: &[&[i64]]) -> Option<Vec<i64>> {
+    let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
+    let mut all = vec![1; rank];
+    for shape in shapes {
+        for (to, &size) in all[rank - shape.len()..].iter_mut().zip(*shape) {
+            match (*to, size) {
+                (1, size) => *to = size,
+                (to, size) if size == to || size == 1 => {}
+                _ => return None,
+            }
+        }
+    }
+    Some(all)
+}
+
+/// The coordinates of the true values, one list per dimension.
+pub(crate) fn true_places(sizes: &[i64], values: &[Number]) -> Vec<Vec<i64>> {
+    let chosen = (0..values.len()).filter(|at| values[*at] != Number::new(0.0, 0.0));
+    let chosen: Vec<Vec<i64>> = chosen.map(|at| coordinates(sizes, at)).collect();
+    (0..sizes.len()).map(|dim| chosen.iter().map(|at| at[dim]).collect()).collect()
+}
+
+/// The coordinates of a row-major position.
+pub(crate) fn coordinates(sizes: &[i64], at: usize) -> Vec<i64> {
+    let mut rest = at as i64;
+    let mut coordinates: Vec<i64> = sizes
+        .iter()
+        .rev()
+        .map(|size| {
+            let coordinate = rest % size;
+            rest /= size;
+            coordinate
+        })
+        .collect();
+    coordinates.reverse();
+    coordinates
+}
