@@ -5,6 +5,7 @@ use crate::sample::{
     Layout, Number, Sample, call, cases, distinct, elements, layout, part_of, shape,
 };
 use crate::selection::{Item, Selection, select};
+use crate::strides;
 use corten_core::{DType, Scalar};
 use corten_ops::index::{IndexItem, Slice, get, set, set_scalar};
 use corten_ops::{IValue, Tensor};
@@ -273,6 +274,10 @@ proptest! {
             let memory = x.memory();
             let values: Vec<Number> = expected.places.iter().map(|&at| memory[at]).collect();
             prop_assert_eq!(elements(&result), values);
+            if let Some(operands) = expected.operands {
+                let strides = strides::of_result(&result.sizes(), &operands);
+                prop_assert_eq!(result.strides().to_vec(), strides);
+            }
         }
     }
 

@@ -6,6 +6,8 @@
 //! where those are neighbours and in front where they are not.
 
 use crate::sample::{Layout, Number, Sample};
+use crate::strides;
+use corten_core::DType;
 
 /// One item of an index.
 #[derive(Clone, Debug)]
@@ -22,17 +24,26 @@ pub(crate) enum Item {
 }
 
 /// What an index selects.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Selection {
     pub(crate) shape: Vec<i64>,
     /// The place in the storage of each element, in row-major order.
     pub(crate) places: Vec<usize>,
+    /// What decides the strides of a copy: the view, with stride 0 where an index decides, and the
+    /// index tensors. `None` for a view.
+    pub(crate) operands: Option<Vec<Layout>>,
 }
 
 /// Positions along one dimension, one for each element of `shape`.
 struct Index {
-    shape: Vec<i64>,
+    layout: Layout,
     at: Vec<i64>,
+}
+
+impl Index {
+    fn vector(at: Vec<i64>) -> Self {
+        Self { layout: Layout::contiguous(&[at.len() as i64]), at }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -90,17 +101,22 @@ impl Walk {
         match item {
             Item::Int(index) => self.int(*index)?,
             Item::Slice(start, stop, step) => self.slice(*start, *stop, *step),
-            Item::None => self.done.push(Dimension { size: 1, stride: 0 }),
+            Item::None => self.insert(),
             Item::Ellipsis => self.skip(left),
             Item::Bool(chosen) => {
-                self.done.push(Dimension { size: 1, stride: 0 });
-                let at = vec![0; usize::from(*chosen)];
-                self.index(Index { shape: vec![at.len() as i64], at });
+                self.insert();
+                self.index(Index::vector(vec![0; usize::from(*chosen)]));
             }
             Item::Picks(picks) => self.picks(picks)?,
             Item::Mask(mask) => self.mask(mask)?,
         }
         Some(())
+    }
+
+    /// A new dimension is as wide as what follows.
+    fn insert(&mut self) {
+        let stride = self.rest.first().map_or(1, |next| next.size * next.stride);
+        self.done.push(Dimension { size: 1, stride });
     }
 
     fn int(&mut self, index: i64) -> Option<()> {
@@ -132,7 +148,13 @@ impl Walk {
         self.skip(1);
         let size = self.done.last()?.size;
         let at = at.into_iter().map(|index| wrapped(index, size)).collect::<Option<_>>()?;
-        self.index(Index { shape: picks.layout.sizes.clone(), at });
+        let (sizes, kept) = (&picks.layout.sizes, &picks.layout);
+        // Indices of 32 bits are converted.
+        let strides = match picks.dtype() {
+            DType::Int64 => kept.strides.clone(),
+            _ => strides::of_copy(kept),
+        };
+        self.index(Index { layout: Layout { sizes: sizes.clone(), strides, offset: 0 }, at });
         Some(())
     }
 
@@ -147,13 +169,14 @@ impl Walk {
         own.take(sizes.len()).eq(sizes.iter().copied()).then_some(())?;
         for at in true_places(sizes, &mask.values()) {
             self.skip(1);
-            self.index(Index { shape: vec![at.len() as i64], at });
+            self.index(Index::vector(at));
         }
         Some(())
     }
 
     fn finish(self) -> Option<Selection> {
-        let shapes: Vec<&[i64]> = self.indices.iter().map(|(_, index)| &index.shape[..]).collect();
+        let shapes: Vec<&[i64]> =
+            self.indices.iter().map(|(_, index)| &index.layout.sizes[..]).collect();
         let picked = broadcast(&shapes)?;
         let indexed: Vec<usize> = self.indices.iter().map(|(dim, _)| *dim).collect();
         let neighbours = indexed.windows(2).all(|pair| pair[1] == pair[0] + 1);
@@ -162,26 +185,67 @@ impl Walk {
             .filter(|dim| !indexed.contains(dim))
             .map(|dim| self.done[dim])
             .collect();
-        // How far each position of the broadcast indices is from the first element.
+        let parts = Parts { before: &kept[..front], picked, after: &kept[front..] };
+        let mut places = parts.along(vec![self.offset], parts.before);
+        let distances = self.distances(&parts.picked);
+        places = places.iter().flat_map(|at| distances.iter().map(move |d| at + d)).collect();
+        places = parts.along(places, parts.after);
+        Some(Selection {
+            shape: parts.shape(),
+            places: places.into_iter().map(|at| at as usize).collect(),
+            operands: (!indexed.is_empty()).then(|| parts.operands(&self.indices)),
+        })
+    }
+
+    /// How far each position of the broadcast indices is from the first element.
+    fn distances(&self, picked: &[i64]) -> Vec<i64> {
         let mut distances = vec![0; picked.iter().product::<i64>() as usize];
         for (dim, index) in &self.indices {
-            let own = Layout::contiguous(&index.shape).broadcast(&picked).positions();
+            let own = Layout::contiguous(&index.layout.sizes).broadcast(picked).positions();
             for (distance, own) in distances.iter_mut().zip(own) {
                 *distance += index.at[own] * self.done[*dim].stride;
             }
         }
-        let (before, after) = kept.split_at(front);
-        let mut places = vec![self.offset];
-        let along = |places: Vec<i64>, steps: Vec<i64>| -> Vec<i64> {
-            places.iter().flat_map(|at| steps.iter().map(move |step| at + step)).collect()
-        };
-        let steps = |d: &Dimension| (0..d.size).map(|i| i * d.stride).collect::<Vec<_>>();
-        places = before.iter().fold(places, |places, d| along(places, steps(d)));
-        places = along(places, distances);
-        places = after.iter().fold(places, |places, d| along(places, steps(d)));
-        let size = |d: &Dimension| d.size;
-        let shape = before.iter().map(size).chain(picked).chain(after.iter().map(size)).collect();
-        Some(Selection { shape, places: places.into_iter().map(|at| at as usize).collect() })
+        distances
+    }
+}
+
+/// The dimensions of a result: those before the picked ones, these, and those after.
+struct Parts<'a> {
+    before: &'a [Dimension],
+    picked: Vec<i64>,
+    after: &'a [Dimension],
+}
+
+impl Parts<'_> {
+    /// Every place followed by those along more dimensions.
+    fn along(&self, places: Vec<i64>, dimensions: &[Dimension]) -> Vec<i64> {
+        dimensions.iter().fold(places, |places, dimension| {
+            let steps = |at| (0..dimension.size).map(move |i| at + i * dimension.stride);
+            places.into_iter().flat_map(steps).collect()
+        })
+    }
+
+    /// One number per dimension of the result.
+    fn each(&self, of: impl Fn(&Dimension) -> i64 + Copy, picked: &[i64]) -> Vec<i64> {
+        let before = self.before.iter().map(of);
+        before.chain(picked.iter().copied()).chain(self.after.iter().map(of)).collect()
+    }
+
+    fn shape(&self) -> Vec<i64> {
+        self.each(|dimension| dimension.size, &self.picked)
+    }
+
+    fn operands(&self, indices: &[(usize, Index)]) -> Vec<Layout> {
+        let nowhere = vec![0; self.picked.len()];
+        let strides = self.each(|dimension| dimension.stride, &nowhere);
+        let mut operands = vec![Layout { sizes: self.shape(), strides, offset: 0 }];
+        for (_, index) in indices {
+            let sizes = self.each(|_| 1, &self.picked);
+            let strides = strides::of_view(&index.layout.broadcast(&self.picked), &sizes);
+            operands.push(Layout { sizes, strides, offset: 0 });
+        }
+        operands
     }
 }
 

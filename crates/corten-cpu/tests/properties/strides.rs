@@ -39,6 +39,34 @@ pub(crate) fn of_copy(layout: &Layout) -> Vec<i64> {
     packed(&layout.sizes, &sorted(layout.sizes.len(), |a, b| faster(layout, a, b)))
 }
 
+/// The strides of a layout seen with dimensions of size 1 put in or left out.
+///
+/// From the last dimension on, neighbours that are walked as one form a group; each group passes
+/// its strides to as many dimensions of the new shape as have its number of elements, and to those
+/// of size 1 before them.
+pub(crate) fn of_view(layout: &Layout, shape: &[i64]) -> Vec<i64> {
+    if layout.numel() == 0 {
+        return Layout::contiguous(shape).strides;
+    }
+    let (mut strides, mut open) = (vec![1; shape.len()], shape.len());
+    let (mut base, mut group) = (layout.strides.last().copied().unwrap_or(1), 1);
+    for dim in (0..layout.sizes.len()).rev() {
+        group *= layout.sizes[dim];
+        let joins = |left: usize| layout.sizes[left] == 1 || layout.strides[left] == group * base;
+        if dim > 0 && joins(dim - 1) {
+            continue;
+        }
+        let mut taken = 1;
+        while open > 0 && (taken < group || shape[open - 1] == 1) {
+            open -= 1;
+            strides[open] = taken * base;
+            taken *= shape[open];
+        }
+        (base, group) = (if dim > 0 { layout.strides[dim - 1] } else { 1 }, 1);
+    }
+    strides
+}
+
 fn products(shape: &[i64], order: &[usize]) -> Vec<i64> {
     let mut strides = vec![0; shape.len()];
     for (k, &dim) in order.iter().enumerate() {
