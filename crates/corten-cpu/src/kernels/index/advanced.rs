@@ -153,7 +153,11 @@ impl Plan {
             Index,
             "index is out of bounds for dimension with size 0"
         );
-        let offsets = offsets(&present, indexed_sizes, &source.strides()[first..])?;
+        let offsets = match shape.contains(&0) {
+            // As in PyTorch, indices are not looked at where there is nothing to select.
+            true => vec![0; index_shape.iter().product::<i64>() as usize],
+            false => offsets(&present, indexed_sizes, &source.strides()[first..])?,
+        };
         let replaced = first..first + index_shape.len();
         Ok(Self { source, shape, replaced, indices: present, offsets })
     }
