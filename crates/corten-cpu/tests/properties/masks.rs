@@ -1,6 +1,6 @@
 //! Masks: `masked_fill`, `masked_select`, `masked_scatter` and `nonzero`.
 
-use crate::numbers::{DTYPES, small, stored};
+use crate::numbers::{small, stored};
 use crate::sample::{
     Layout, Number, Sample, call, cases, distinct, elements, layout, part_of, read, shape,
 };
@@ -23,7 +23,7 @@ fn is_true(value: &Number) -> bool {
 }
 
 fn dtype() -> impl Strategy<Value = DType> {
-    prop::sample::select(&DTYPES[..])
+    prop::sample::select(DType::ALL)
 }
 
 /// A target and a mask that broadcasts to its shape.

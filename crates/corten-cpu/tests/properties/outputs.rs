@@ -17,8 +17,8 @@ fn can_cast(from: DType, to: DType) -> bool {
     category(from) <= category(to)
 }
 
-/// What a comparison with `out=` accepts differs, and `where` takes its own dtype only.
-const PROMOTING: [Op; 4] = [Op::Neg, Op::Add, Op::Mul, Op::Addcmul];
+/// Operators that can write to their first input.
+const IN_PLACE: [Op; 5] = [Op::Neg, Op::Add, Op::Mul, Op::Eq, Op::Addcmul];
 
 fn filled(layout: &Layout, dtype: DType) -> Sample {
     layout.tensor(dtype, small(dtype))
@@ -28,9 +28,14 @@ fn written(values: Vec<Number>, dtype: DType) -> Vec<Number> {
     values.into_iter().map(|value| stored(value, dtype)).collect()
 }
 
-/// Whether a result of the common dtype fits the given output: `neg` does not convert.
+/// The common dtype if the result fits the given output. Comparisons fit everywhere; `neg` and
+/// `where` do not convert.
 fn fits(op: Op, common: Option<DType>, out: DType) -> Option<DType> {
-    common.filter(|common| if op == Op::Neg { *common == out } else { can_cast(*common, out) })
+    common.filter(|common| match op {
+        Op::Eq => true,
+        Op::Neg | Op::Where => *common == out,
+        _ => can_cast(*common, out),
+    })
 }
 
 type Written = (Layout, DType);
@@ -50,7 +55,7 @@ proptest! {
     /// `a.add_(b)` writes to the elements of `a` and nowhere else, or fails and writes nothing.
     #[test]
     fn in_place(
-        op in prop::sample::select(&PROMOTING[..]),
+        op in prop::sample::select(&IN_PLACE[..]),
         ((layout, dtype), inputs) in target_and_inputs(),
         one_dtype in any::<bool>(),
     ) {
@@ -73,12 +78,12 @@ proptest! {
     /// `out=` of the right shape keeps its strides, whatever they are.
     #[test]
     fn given_outputs(
-        op in prop::sample::select(&PROMOTING[..]),
+        op in prop::sample::select(&Op::ALL[..]),
         ((layout, dtype), inputs) in target_and_inputs(),
         one_dtype in any::<bool>(),
     ) {
         let inputs = samples(op, &inputs, one_dtype);
-        let out = filled(&layout, if one_dtype { inputs[0].dtype() } else { dtype });
+        let out = filled(&layout, if one_dtype { inputs[inputs.len() - 1].dtype() } else { dtype });
         let shape = broadcast_shape(&inputs);
         prop_assume!(shape == layout.sizes);
         let expected = fits(op, op.common(&inputs), out.dtype()).map(|common| {
@@ -94,13 +99,13 @@ proptest! {
     /// `out=` of another shape is resized and gets the strides of a fresh result.
     #[test]
     fn resized_outputs(
-        op in prop::sample::select(&PROMOTING[..]),
+        op in prop::sample::select(&Op::ALL[..]),
         inputs in shape(5).prop_flat_map(|shape| vec(input(shape), 3)),
         (layout, dtype) in shape(3).prop_flat_map(target),
         one_dtype in any::<bool>(),
     ) {
         let inputs = samples(op, &inputs, one_dtype);
-        let out = filled(&layout, if one_dtype { inputs[0].dtype() } else { dtype });
+        let out = filled(&layout, if one_dtype { inputs[inputs.len() - 1].dtype() } else { dtype });
         let shape = broadcast_shape(&inputs);
         prop_assume!(shape != layout.sizes);
         let arguments = arguments(&inputs, op).into_iter().chain([out.argument()]);

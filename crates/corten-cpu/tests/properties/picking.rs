@@ -121,38 +121,50 @@ fn dtype() -> impl Strategy<Value = DType> {
     prop::sample::select(&DTYPES[..])
 }
 
+/// For what only moves elements.
+fn any_dtype() -> impl Strategy<Value = DType> {
+    prop::sample::select(DType::ALL)
+}
+
 /// What `scatter` does with the element that is there and the new one.
 #[derive(Clone, Copy, Debug)]
 enum Scatter {
     Write,
+    /// The number 2.
+    Fill,
     Add,
     ReduceAdd,
     ReduceMultiply,
 }
 
 impl Scatter {
-    const ALL: [Self; 4] = [Self::Write, Self::Add, Self::ReduceAdd, Self::ReduceMultiply];
+    const ALL: [Self; 5] =
+        [Self::Write, Self::Fill, Self::Add, Self::ReduceAdd, Self::ReduceMultiply];
 
     /// The names of the form that writes to the tensor and of the one that writes to a copy.
     fn names(self) -> [&'static str; 2] {
         match self {
             Self::Write => ["scatter_.src", "scatter.src"],
+            Self::Fill => ["scatter_.value", "scatter.value"],
             Self::Add => ["scatter_add_", "scatter_add"],
             Self::ReduceAdd | Self::ReduceMultiply => ["scatter_.reduce", "scatter.reduce"],
         }
     }
 
-    fn rest(self) -> Option<IValue> {
+    /// What follows the index.
+    fn rest(self, source: &Sample) -> Vec<IValue> {
         match self {
-            Self::ReduceAdd => Some(IValue::String("add".into())),
-            Self::ReduceMultiply => Some(IValue::String("multiply".into())),
-            _ => None,
+            Self::Write | Self::Add => vec![source.argument()],
+            Self::Fill => vec![IValue::Int(2)],
+            Self::ReduceAdd => vec![source.argument(), IValue::String("add".into())],
+            Self::ReduceMultiply => vec![source.argument(), IValue::String("multiply".into())],
         }
     }
 
     fn combined(self, old: Number, new: Number) -> Number {
         match self {
             Self::Write => new,
+            Self::Fill => Number::new(2.0, 0.0),
             Self::Add | Self::ReduceAdd => old + new,
             Self::ReduceMultiply => old * new,
         }
@@ -193,6 +205,10 @@ fn sliced(
     source: &Grid,
 ) -> Option<Vec<Number>> {
     let mut grid = Grid::of(target);
+    if source.values.is_empty() {
+        // With nothing to write, PyTorch does not look at the indices.
+        return Some(grid.values);
+    }
     let size = grid.sizes[dim];
     let fit = |index: &i64| match how {
         Slices::Fill => wrapped(*index, size),
@@ -221,7 +237,7 @@ proptest! {
         (source, dim, index) in shapes().prop_flat_map(|(shape, dim, index)| {
             (layout(shape), Just(dim), layout(index))
         }),
-        dtype in dtype(),
+        dtype in any_dtype(),
         narrow in any::<bool>(),
         seed in any::<u32>(),
     ) {
@@ -261,8 +277,8 @@ proptest! {
         let twin = scattered((how, dtype), &target, dim, &index, &source);
         let before = target.memory();
         let dim = dim_argument(dim, rank, seed);
-        let arguments = [target.argument(), dim, index.argument(), source.argument()];
-        let arguments: Vec<IValue> = arguments.into_iter().chain(how.rest()).collect();
+        let arguments = [target.argument(), dim, index.argument()].into_iter();
+        let arguments: Vec<IValue> = arguments.chain(how.rest(&source)).collect();
         let [in_place, copying] = how.names();
         check_copying(copying, arguments.clone(), &target, twin.as_ref())?;
         let result = call(in_place, arguments);
@@ -315,7 +331,7 @@ proptest! {
     fn index_select(
         (source, dim) in shapes().prop_flat_map(|(shape, dim, _)| (layout(shape), Just(dim))),
         (count, step) in (0..6_i64, 0..3_i64),
-        dtype in dtype(),
+        dtype in any_dtype(),
         narrow in any::<bool>(),
         seed in any::<u32>(),
     ) {

@@ -146,8 +146,6 @@ impl Walk {
             return self.int(at[0]);
         }
         self.skip(1);
-        let size = self.done.last()?.size;
-        let at = at.into_iter().map(|index| wrapped(index, size)).collect::<Option<_>>()?;
         let (sizes, kept) = (&picks.layout.sizes, &picks.layout);
         // Indices of 32 bits are converted.
         let strides = match picks.dtype() {
@@ -185,9 +183,9 @@ impl Walk {
             .filter(|dim| !indexed.contains(dim))
             .map(|dim| self.done[dim])
             .collect();
+        let distances = self.distances(&picked, &kept)?;
         let parts = Parts { before: &kept[..front], picked, after: &kept[front..] };
         let mut places = parts.along(vec![self.offset], parts.before);
-        let distances = self.distances(&parts.picked);
         places = places.iter().flat_map(|at| distances.iter().map(move |d| at + d)).collect();
         places = parts.along(places, parts.after);
         Some(Selection {
@@ -197,16 +195,23 @@ impl Walk {
         })
     }
 
-    /// How far each position of the broadcast indices is from the first element.
-    fn distances(&self, picked: &[i64]) -> Vec<i64> {
+    /// How far each position of the broadcast indices is from the first element; `None` if one is
+    /// out of range. With nothing to select, PyTorch does not look at the indices, except that
+    /// something of nothing cannot be asked for.
+    fn distances(&self, picked: &[i64], kept: &[Dimension]) -> Option<Vec<i64>> {
         let mut distances = vec![0; picked.iter().product::<i64>() as usize];
+        let nothing = kept.iter().any(|dimension| dimension.size == 0);
         for (dim, index) in &self.indices {
+            let Dimension { size, stride } = self.done[*dim];
             let own = Layout::contiguous(&index.layout.sizes).broadcast(picked).positions();
             for (distance, own) in distances.iter_mut().zip(own) {
-                *distance += index.at[own] * self.done[*dim].stride;
+                match nothing && size > 0 {
+                    true => {}
+                    false => *distance += wrapped(index.at[own], size)? * stride,
+                }
             }
         }
-        distances
+        Some(distances)
     }
 }
 
