@@ -14,6 +14,7 @@ mod casts;
 mod elementwise;
 mod formats;
 mod indexing;
+mod into;
 mod large;
 mod masks;
 mod numbers;

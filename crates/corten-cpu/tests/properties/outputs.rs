@@ -148,7 +148,7 @@ proptest! {
     fn outputs_overlap_inputs_wholly_or_not(
         sizes in shape(3),
         shift in 0..20_i64,
-        transposed in any::<bool>(),
+        (transposed, copy) in (any::<bool>(), any::<bool>()),
     ) {
         let numel = sizes.iter().product::<i64>();
         prop_assume!(numel > 0);
@@ -167,10 +167,15 @@ proptest! {
             _ => shift < numel,
         };
         let before = whole.memory();
-        let sum: Vec<Number> = input.values().into_iter().map(|value| value * 2.0).collect();
-        let expected = if refused { before } else { out.memory_with(&sum) };
-        let arguments = [input.argument(), input.argument(), IValue::Int(1), out.argument()];
-        prop_assert_eq!(call("add.out", arguments).is_err(), refused);
+        let factor = if copy { 1.0 } else { 2.0 };
+        let values: Vec<Number> = input.values().into_iter().map(|x| x * factor).collect();
+        let expected = if refused { before } else { out.memory_with(&values) };
+        let [x, y] = [input.argument(), input.argument()];
+        let result = match copy {
+            true => call("copy_", [out.argument(), x, IValue::Bool(false)]),
+            false => call("add.out", [x, y, IValue::Int(1), out.argument()]),
+        };
+        prop_assert_eq!(result.is_err(), refused);
         prop_assert_eq!(whole.memory(), expected);
     }
 
