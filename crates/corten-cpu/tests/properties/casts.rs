@@ -184,6 +184,24 @@ fn view(whole: &Tensor, layout: &Layout) -> Tensor {
     whole.as_view_of(&layout.sizes, &layout.strides, layout.offset).unwrap().into()
 }
 
+/// `copy_` from a view of random elements, broadcast, to another.
+pub(crate) fn check_copy(
+    (target, to): (&Layout, DType),
+    (source, from): (&Layout, DType),
+    seed: u64,
+) -> Result<(), TestCaseError> {
+    let (elements, whole) = memory(source, from, seed);
+    let (mut want, written) = memory(target, to, !seed);
+    op::copy_(&view(&written, target), &view(&whole, source), false).unwrap();
+    let seen = source.broadcast(&target.sizes).positions();
+    for (at, seen) in target.positions().into_iter().zip(seen) {
+        want[at] = cast(from, to, elements[seen]);
+    }
+    compare(to, &bits(&written), &want)?;
+    prop_assert_eq!(bits(&whole), elements);
+    Ok(())
+}
+
 fn dtype() -> impl Strategy<Value = DType> {
     prop::sample::select(DType::ALL)
 }
@@ -200,15 +218,7 @@ proptest! {
         (from, to) in (dtype(), dtype()),
         seed in any::<u64>(),
     ) {
-        let (elements, whole) = memory(&source, from, seed);
-        let (mut want, written) = memory(&target, to, !seed);
-        op::copy_(&view(&written, &target), &view(&whole, &source), false).unwrap();
-        let seen = source.broadcast(&target.sizes).positions();
-        for (at, seen) in target.positions().into_iter().zip(seen) {
-            want[at] = cast(from, to, elements[seen]);
-        }
-        compare(to, &bits(&written), &want)?;
-        prop_assert_eq!(bits(&whole), elements);
+        check_copy((&target, to), (&source, from), seed)?;
     }
 
     /// `to()` casts and keeps the order of dimensions.

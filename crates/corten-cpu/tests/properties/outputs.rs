@@ -179,6 +179,20 @@ proptest! {
         prop_assert_eq!(whole.memory(), expected);
     }
 
+    /// A fill may write to overlapping memory, since every write is the same.
+    #[test]
+    fn fills(
+        layout in shape(5).prop_flat_map(layout),
+        dtype in prop::sample::select(DType::ALL),
+        number in -3..100_i64,
+    ) {
+        let target = filled(&layout, dtype);
+        let value = stored(Number::new(number as f64, 0.0), dtype);
+        let expected = target.memory_with(&vec![value; layout.numel()]);
+        call("fill_.Scalar", [target.argument(), IValue::Int(number)]).unwrap();
+        prop_assert_eq!(target.memory(), expected);
+    }
+
     /// `copy_` reads any layout in any part of the shape.
     #[test]
     fn copies(
