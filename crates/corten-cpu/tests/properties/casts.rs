@@ -175,7 +175,8 @@ fn element(dtype: DType, seed: u64, at: usize, edges: &[Value]) -> u128 {
 /// A memory of random elements and a view of it.
 fn memory(layout: &Layout, dtype: DType, seed: u64) -> (Vec<u128>, Tensor) {
     let edges = edges();
-    let length = layout.positions().into_iter().max().unwrap_or(0).max(layout.offset as usize) + 3;
+    let last = layout.positions().into_iter().max().unwrap_or(0).max(layout.offset as usize);
+    let length = last + 1 + last % 3;
     let elements: Vec<u128> = (0..length).map(|at| element(dtype, seed, at, &edges)).collect();
     (elements.clone(), vector(dtype, &elements))
 }

@@ -4,7 +4,7 @@ use crate::numbers::{DTYPES, small, stored};
 use crate::sample::{
     Layout, Number, Sample, call, cases, distinct, elements, layout, part_of, shape,
 };
-use crate::selection::{Item, Selection, select};
+use crate::selection::{Item, Selection, select, select_to_fill};
 use crate::strides;
 use corten_core::{DType, Scalar};
 use corten_ops::index::{IndexItem, Slice, get, set, set_scalar};
@@ -177,12 +177,7 @@ fn labelled(layout: &Layout, dtype: DType) -> Sample {
 
 /// One value through one mask is `masked_fill`, which knows no masks of bytes.
 fn is_byte_mask(items: &[Item]) -> bool {
-    let is_index = |item: &&Item| match item {
-        Item::Picks(tensor) => !tensor.layout.sizes.is_empty(),
-        Item::Mask(_) | Item::Bool(_) => true,
-        _ => false,
-    };
-    let indices: Vec<&Item> = items.iter().filter(is_index).collect();
+    let indices: Vec<&Item> = items.iter().filter(|item| item.is_index()).collect();
     matches!(indices[..], [Item::Mask(mask)]
         if mask.dtype() == DType::UInt8 && !mask.layout.sizes.is_empty())
 }
@@ -303,7 +298,7 @@ proptest! {
         ],
     ) {
         let (target, items) = (labelled(&layout, dtype), items(&draws, &layout.sizes));
-        let (expected, before) = (select(&layout, &items), target.memory());
+        let (expected, before) = (select_to_fill(&layout, &items), target.memory());
         let expected = expected.filter(|_| !is_byte_mask(&items));
         let result = set_scalar(&target.view, &given(&items), number);
         prop_assert_eq!(result.is_ok(), expected.is_some(), "{:?}", result.err());

@@ -17,6 +17,7 @@ mod indexing;
 mod into;
 mod large;
 mod masks;
+mod memory;
 mod numbers;
 mod outputs;
 mod picking;

@@ -54,7 +54,31 @@ struct Dimension {
 
 /// What `t[items]` selects from a tensor of this layout; `None` if the index does not fit.
 pub(crate) fn select(layout: &Layout, items: &[Item]) -> Option<Selection> {
+    walked(layout, items, false)
+}
+
+/// What `t[items] = number` fills. One index of 64 bits goes to `index_fill_`, which accepts
+/// something of nothing.
+pub(crate) fn select_to_fill(layout: &Layout, items: &[Item]) -> Option<Selection> {
+    let indices: Vec<&Item> = items.iter().filter(|item| item.is_index()).collect();
+    let one = matches!(indices[..], [Item::Picks(picks)] if picks.dtype() == DType::Int64);
+    walked(layout, items, one)
+}
+
+impl Item {
+    /// Whether the item is more than a view.
+    pub(crate) fn is_index(&self) -> bool {
+        match self {
+            Self::Picks(picks) => !picks.layout.sizes.is_empty(),
+            Self::Mask(_) | Self::Bool(_) => true,
+            _ => false,
+        }
+    }
+}
+
+fn walked(layout: &Layout, items: &[Item], lenient: bool) -> Option<Selection> {
     let mut walk = Walk {
+        lenient,
         rest: dimensions(layout),
         done: Vec::new(),
         indices: Vec::new(),
@@ -83,6 +107,8 @@ fn dimensions_of(item: &Item) -> usize {
 }
 
 struct Walk {
+    /// Whether nothing may be asked for something.
+    lenient: bool,
     /// The dimensions of the tensor that no item was for yet.
     rest: Vec<Dimension>,
     /// The dimensions of the view so far.
@@ -205,7 +231,7 @@ impl Walk {
             let Dimension { size, stride } = self.done[*dim];
             let own = Layout::contiguous(&index.layout.sizes).broadcast(picked).positions();
             for (distance, own) in distances.iter_mut().zip(own) {
-                match nothing && size > 0 {
+                match nothing && (size > 0 || self.lenient) {
                     true => {}
                     false => *distance += wrapped(index.at[own], size)? * stride,
                 }
