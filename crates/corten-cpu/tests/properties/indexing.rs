@@ -4,7 +4,7 @@ use crate::numbers::{DTYPES, small, stored};
 use crate::sample::{
     Layout, Number, Sample, call, cases, distinct, elements, layout, part_of, shape,
 };
-use crate::selection::{Item, Selection, select, select_to_fill};
+use crate::selection::{Item, Selection, broadcast, select, select_to_fill};
 use crate::strides;
 use corten_core::{DType, Scalar};
 use corten_ops::index::{IndexItem, Slice, get, set, set_scalar};
@@ -284,6 +284,29 @@ proptest! {
             }
             None => prop_assert_eq!(target.memory(), before),
         }
+    }
+
+    /// A value broadcasts to what is selected, its leading dimensions of size 1 left out, or is
+    /// refused and changes nothing.
+    #[test]
+    fn values_must_fit(
+        layout in shape(4).prop_flat_map(distinct),
+        draws in draws(),
+        sizes in shape(3),
+    ) {
+        let (target, items) = (labelled(&layout, DType::Float32), items(&draws, &layout.sizes));
+        let selected = select(&layout, &items);
+        // `t[False] = value` does nothing with any value.
+        prop_assume!(selected.is_some() && !matches!(items[..], [Item::Bool(false)]));
+        let selected = selected.unwrap();
+        let value = labelled(&Layout::contiguous(&sizes), DType::Float32);
+        let ones = sizes.iter().take_while(|size| **size == 1).count();
+        let fits = broadcast(&[&sizes[ones..], &selected.shape]).as_ref() == Some(&selected.shape);
+        let fits = fits && (value.layout.numel() != 1 || !is_byte_mask(&items));
+        let before = target.memory();
+        let result = set(&target.view, &given(&items), &value.view);
+        prop_assert_eq!(result.is_ok(), fits, "{:?}", result.err());
+        prop_assert!(fits || target.memory() == before);
     }
 
     #[test]
