@@ -121,8 +121,8 @@ struct Plan {
     shape: Dims,
     /// The dimensions of the result that the index replaced.
     replaced: std::ops::Range<usize>,
-    /// The number of dimensions of `source` with an index, from `replaced.start` on.
-    indexed: usize,
+    /// The index tensors, one for each indexed dimension from `replaced.start` on, broadcast.
+    indices: Vec<Tensor>,
     /// The offset that each position of the broadcast index adds, in elements.
     offsets: Vec<i64>,
 }
@@ -153,16 +153,20 @@ impl Plan {
             Index,
             "index is out of bounds for dimension with size 0"
         );
-        let offsets = offsets(&present, indexed_sizes, &source.strides()[first..])?;
+        let offsets = match shape.contains(&0) {
+            // As in PyTorch, indices are not looked at where there is nothing to select.
+            true => vec![0; index_shape.iter().product::<i64>() as usize],
+            false => offsets(&present, indexed_sizes, &source.strides()[first..])?,
+        };
         let replaced = first..first + index_shape.len();
-        Ok(Self { source, shape, replaced, indexed: present.len(), offsets })
+        Ok(Self { source, shape, replaced, indices: present, offsets })
     }
 
     /// Strides of the walk over `source` in the shape of the result: 0 where the index decides.
     fn walk_strides(&self, strides: &[i64]) -> Dims {
         let mut walk: Dims = strides[..self.replaced.start].into();
         walk.extend(std::iter::repeat_n(0, self.replaced.len()));
-        walk.extend_from_slice(&strides[self.replaced.start + self.indexed..]);
+        walk.extend_from_slice(&strides[self.replaced.start + self.indices.len()..]);
         walk
     }
 
@@ -174,24 +178,27 @@ impl Plan {
         strides
     }
 
+    /// The index tensors as operands of a walk in the shape of the result. Their strides, which may
+    /// be those of a transposed index, take part in its order.
+    fn index_operands(&self) -> impl Iterator<Item = Result<Tensor>> {
+        let mut shape: Dims = Dims::from_elem(1, self.shape.len());
+        shape[self.replaced.clone()].copy_from_slice(&self.shape[self.replaced.clone()]);
+        self.indices.iter().map(move |index| op::reshape(index, &shape))
+    }
+
     /// The result, laid out by the iterator's rules for a walk over the source.
     fn allocate(&self) -> Result<Tensor> {
         let strides = self.walk_strides(&self.source.strides());
         let offset = Some(self.source.storage_offset());
         let walk = op::as_strided(&self.source, &self.shape, &strides, offset)?;
-        let mut index_shape: Dims = Dims::from_elem(1, self.shape.len());
-        index_shape[self.replaced.clone()].copy_from_slice(&self.shape[self.replaced.clone()]);
-        let device = Some(self.source.device());
-        let index =
-            op::empty_memory_format(&index_shape, Some(DType::Int64), None, device, None, None)?;
         let mut config = TensorIteratorConfig::new()
             .check_mem_overlap(false)
             .check_all_same_dtype(false)
             .declare_static_dtype(self.source.dtype())
             .add_output(None)
             .add_input(&walk);
-        for _ in 0..self.indexed {
-            config = config.add_input(&index);
+        for index in self.index_operands() {
+            config = config.add_input(&index?);
         }
         Ok(config.build()?.into_output(0))
     }
@@ -249,21 +256,23 @@ impl Plan {
             None,
         )?;
         let index = op::as_strided(&index, &self.shape, &self.index_strides(), None)?;
-        let iter = TensorIteratorConfig::new()
+        let mut config = TensorIteratorConfig::new()
             .check_mem_overlap(false)
             .check_all_same_dtype(false)
             .resize_outputs(false)
             .add_output(Some(&walk))
-            .add_input(&values)
-            .add_input(&index)
-            .build()?;
+            .add_input(&values);
+        for index in self.index_operands() {
+            config = config.add_input(&index?);
+        }
+        let iter = config.add_input(&index).build()?;
         // The walk has its fastest dimension first.
         let elements = |i: usize| -> Dims {
             let size = iter.dtype(i).itemsize() as i64;
             iter.strides(i).iter().rev().map(|stride| stride / size).collect()
         };
         let shape: Dims = iter.shape().iter().rev().copied().collect();
-        let strides = [elements(0), elements(1), elements(2)];
+        let strides = [elements(0), elements(1), elements(iter.ntensors() - 1)];
         let everything = (target.storage()?.nbytes() / target.itemsize()) as i64;
         let memory = op::as_strided(&target, &[everything], &[1], Some(0))?;
         match_bits!(target.itemsize(), T => {
@@ -369,7 +378,7 @@ fn broadcast_together(indices: &mut [Option<Tensor>]) -> Result<()> {
         };
     }
     for index in indices.iter_mut().flatten() {
-        *index = op::contiguous(&op::expand(index, &shape, false)?, MemoryFormat::Contiguous)?;
+        *index = op::expand(index, &shape, false)?;
     }
     Ok(())
 }
@@ -395,7 +404,8 @@ fn offsets(indices: &[Tensor], sizes: &[i64], strides: &[i64]) -> Result<Vec<i64
     let count = indices.first().map_or(1, |index| index.numel());
     let mut offsets = vec![0; count as usize];
     for (which, ((index, size), stride)) in indices.iter().zip(sizes).zip(strides).enumerate() {
-        let at = Reader::<i64>::new(index)?;
+        let index = op::contiguous(index, MemoryFormat::Contiguous)?;
+        let at = Reader::<i64>::new(&index)?;
         for (offset, picked) in offsets.iter_mut().zip(at.iter()) {
             if *picked < -size || picked >= size {
                 bail!(

@@ -65,7 +65,8 @@ fn at_least_vector(self_: &Tensor, index: &Tensor) -> Result<(Tensor, Tensor, Di
 }
 
 /// Calls `visit` with the row-major position in `index` and the offset in the flat `target` that
-/// the index there selects.
+/// the index there selects. No call is made unless all indices are in bounds, so that an error
+/// leaves the target as it was.
 fn walk(
     self_: &Tensor,
     dim: usize,
@@ -76,24 +77,16 @@ fn walk(
 ) -> Result<()> {
     let shape = index.sizes();
     let size = self_.sizes()[dim];
+    if let Some(outside) = at.iter().find(|picked| !(0..size).contains(*picked)) {
+        bail!(Runtime, "index {outside} is out of bounds for dimension {dim} with size {size}");
+    }
     let mut strides = target.strides.clone();
     let along = std::mem::replace(&mut strides[dim], 0);
-    for_each_offset(
-        &shape,
-        [&row_major(&shape), &strides],
-        [0, target.base],
-        |[position, offset]| {
-            let picked = at[position as usize];
-            if picked < 0 || picked >= size {
-                bail!(
-                    Runtime,
-                    "index {picked} is out of bounds for dimension {dim} with size {size}"
-                );
-            }
-            visit(position as usize, (offset + picked * along) as usize);
-            Ok(())
-        },
-    )
+    let operands = [&row_major(&shape)[..], &strides];
+    for_each_offset(&shape, operands, [0, target.base], |[position, offset]| {
+        visit(position as usize, (offset + at[position as usize] * along) as usize);
+        Ok(())
+    })
 }
 
 fn check_scatter(

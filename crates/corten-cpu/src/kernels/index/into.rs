@@ -1,7 +1,7 @@
 //! The `out=` forms of the operators that pick elements. The result may not share memory with what
 //! it is picked from.
 
-use super::{gather, index_select, masked_select, nonzero, take};
+use super::{gather, index, index_select, masked_select, nonzero, take};
 use corten_core::{DType, Result, ensure, geometry};
 use corten_ops::meta::check_out_dtype;
 use corten_ops::{Tensor, derived, iter};
@@ -13,6 +13,29 @@ fn write(out: &Tensor, picked: &Tensor, inputs: &[&Tensor]) -> Result<Tensor> {
         geometry::assert_no_overlap(out, input)?;
     }
     derived::write_out(out, picked)
+}
+
+/// [`index`] into `out`, which gets the strides of the plain result where it is resized.
+///
+/// # Errors
+/// As for [`index`]; `Runtime` when `out` has another dtype or overlaps.
+pub fn index_out(self_: &Tensor, indices: &[Option<Tensor>], out: &Tensor) -> Result<Tensor> {
+    ensure!(
+        self_.dtype() == out.dtype(),
+        Runtime,
+        "index_out: self ({}) and result ({}) must have the same scalar type",
+        self_.dtype().type_name(),
+        out.dtype().type_name()
+    );
+    geometry::assert_no_internal_overlap(out)?;
+    for input in std::iter::once(self_).chain(indices.iter().flatten()) {
+        geometry::assert_no_overlap(out, input)?;
+    }
+    let picked = index(self_, indices)?;
+    if iter::resize_output(out, &picked.sizes())? {
+        out.set_sizes_and_strides(&picked.sizes(), &picked.strides(), out.storage_offset())?;
+    }
+    derived::write_out(out, &picked)
 }
 
 /// [`gather`] into `out`.

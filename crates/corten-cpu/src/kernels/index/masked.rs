@@ -2,7 +2,7 @@
 
 use super::flat::{as_bits, match_bits};
 use corten_core::{
-    Access, AccessSet, DType, Element, MemoryFormat, Reader, Result, Scalar, Writer, ensure,
+    Access, AccessSet, DType, Element, MemoryFormat, Reader, Result, Writer, cast, ensure,
     geometry, match_dtype,
 };
 use corten_ops::{Tensor, op};
@@ -136,7 +136,7 @@ pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
 
 fn nonzero_places<T: Element>(source: &Tensor) -> Result<Vec<usize>> {
     let data = Reader::<T>::new(source)?;
-    let zero = T::from_scalar(Scalar::Int(0));
-    let places = data.iter().enumerate().filter(|(_, value)| **value != zero);
+    // Not by comparing with a zero of the dtype, which powers of two do not have.
+    let places = data.iter().enumerate().filter(|(_, value)| cast::<T, bool>(**value));
     Ok(places.map(|(place, _)| place).collect())
 }

@@ -21,7 +21,7 @@ pub use gather::{
     scatter_reduce_value, scatter_reduce_value_, scatter_src, scatter_src_, scatter_value,
     scatter_value_,
 };
-pub use into::{gather_out, index_select_out, masked_select_out, nonzero_out, take_out};
+pub use into::{gather_out, index_out, index_select_out, masked_select_out, nonzero_out, take_out};
 pub use masked::{masked_scatter, masked_scatter_, masked_select, nonzero};
 pub use put::{put, put_, take};
 pub use reduce::{index_reduce, index_reduce_, scatter_reduce_two, scatter_reduce_two_};

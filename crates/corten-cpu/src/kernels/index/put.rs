@@ -117,9 +117,11 @@ fn put_flat<T: Element>(
         (flat.base(), Access::Write),
     ])?;
     let (from, at, to) = (set.read::<T>(0)?, set.read::<i64>(1)?, set.write::<T>(2)?);
+    // All places are checked before the first is written, so that an error changes nothing.
+    let numel = to.len() as i64;
+    at.iter().try_for_each(|index| wrap(*index, numel).map(drop))?;
     for (value, index) in from.iter().zip(at) {
-        let place = wrap(*index, to.len() as i64)?;
-        combine(&mut to[place], *value);
+        combine(&mut to[wrap(*index, numel)?], *value);
     }
     Ok(())
 }

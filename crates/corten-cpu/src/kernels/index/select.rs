@@ -130,8 +130,11 @@ impl Slices {
     }
 
     /// Checks the indices against the size of the dimension; negative ones count from the end
-    /// where `wrap` says so.
+    /// where `wrap` says so. As in PyTorch, they are not looked at where slices have no elements.
     fn checked(mut self, kind: ErrorKind, prefix: &str, wrap: bool) -> Result<Self> {
+        if self.written_shape().contains(&0) {
+            return Ok(self);
+        }
         let (size, dim) = (self.size(), self.dim);
         let wrapped: Vec<i64> = {
             let set = AccessSet::acquire(&[(self.index.base(), Access::Read)])?;
