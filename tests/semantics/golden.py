@@ -77,7 +77,7 @@ def outcome(code, describe):
         except Exception as error:  # noqa: BLE001 an error is an outcome
             text = f"{type(error).__name__}: {words(error)}"
         said = [f" [{w.category.__name__}: {words(w.message).split('. ')[0]}]" for w in seen
-                if "support is experimental" not in str(w.message)]
+                if not re.search("support is experimental|TypedStorage is deprecated|__array_", str(w.message))]
     return (text + "".join(dict.fromkeys(said))).replace("\n", "\\n")
 
 

@@ -75,6 +75,7 @@ pub fn set_scalar(self_: &Tensor, items: &[IndexItem], number: Scalar) -> Result
         return Ok(());
     }
     let Applied { view, indices } = apply(self_, items, false)?;
+    let number = storable(number, view.dtype())?;
     if indices.is_empty() {
         op::fill__scalar(&view, number)?;
         return Ok(());
@@ -92,6 +93,16 @@ pub fn set_scalar(self_: &Tensor, items: &[IndexItem], number: Scalar) -> Result
     let value = op::full(&[], number, Some(dtype), Some(Layout::Strided), Some(device), None)?;
     op::index_put_(&view, &indices, &value, false)?;
     Ok(())
+}
+
+/// The number as an element in 16 bits would hold it: too large ones are infinite, as they are for
+/// a tensor of one element that is copied.
+fn storable(number: Scalar, dtype: DType) -> Result<Scalar> {
+    if !matches!(dtype, DType::Float16 | DType::BFloat16) {
+        return Ok(number);
+    }
+    number.checked_to::<f64>("fill_")?;
+    Ok(number.rounded_to(dtype))
 }
 
 /// The index tensor and its dimension, when there is no other.

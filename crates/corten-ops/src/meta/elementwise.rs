@@ -2,7 +2,7 @@
 //! operators refuse dtypes.
 
 use super::{Domain, Promote, pointwise};
-use crate::iter::{TensorIterator, TensorIteratorConfig};
+use crate::iter::{TensorIterator, TensorIteratorConfig, allocate, preserved_strides};
 use crate::{Tensor, op};
 use corten_core::{DType, Error, Result, ResultTypeState, Scalar, bail, can_cast, ensure, err};
 
@@ -242,9 +242,34 @@ pub fn clamp(
         })?;
         crate::derived::wrapped(within).map(Some)
     };
+    let numbers: Vec<Scalar> = min.into_iter().chain(max).collect();
     let min = wrapped("min", min, |value, _, high| value > high)?;
     let max = wrapped("max", max, |value, low, _| value < low)?;
-    clamp_tensor(self_, min.as_ref(), max.as_ref(), out)
+    if out.is_some() || self_.sizes().iter().all(|&size| size >= 2) {
+        return clamp_tensor(self_, min.as_ref(), max.as_ref(), out);
+    }
+    let result = beside_numbers(self_, &numbers)?;
+    clamp_tensor(self_, min.as_ref(), max.as_ref(), Some(&result))
+}
+
+/// A result for a tensor and numbers. In PyTorch the numbers of some operators are no operands,
+/// which shows in strides that do not matter.
+///
+/// # Errors
+/// Those of type promotion.
+pub fn beside_numbers(self_: &Tensor, numbers: &[Scalar]) -> Result<Tensor> {
+    let mut dtype = ResultTypeState::new();
+    dtype.push_tensor(self_.dtype(), self_.dim(), self_.is_wrapped_number())?;
+    for number in numbers {
+        dtype.push_scalar(number)?;
+    }
+    let walk = TensorIteratorConfig::unary()
+        .check_all_same_dtype(false)
+        .declare_static_dtype(dtype.finish()?)
+        .add_output(None)
+        .add_input(self_)
+        .build()?;
+    Ok(walk.into_output(0))
 }
 
 /// An integer bound for integers, brought into their range.
@@ -383,7 +408,12 @@ pub fn logit(self_: &Tensor, _eps: Option<f64>) -> Result<Tensor> {
 /// # Errors
 /// Those of [`pointwise`].
 pub fn plan_nan_to_num(self_: &Tensor, out: Option<&Tensor>) -> Result<TensorIterator> {
-    pointwise("nan_to_num", Promote::Same, Domain::All, &[self_], out)
+    if out.is_some() {
+        return pointwise("nan_to_num", Promote::Same, Domain::All, &[self_], out);
+    }
+    let strides = preserved_strides(self_);
+    let result = allocate(&self_.sizes(), Some(&strides), self_.dtype(), self_.device())?;
+    pointwise("nan_to_num", Promote::Same, Domain::All, &[self_], Some(&result))
 }
 
 /// The shape of `nan_to_num`.

@@ -343,7 +343,7 @@ pub fn index_fill_scalar_(
     value: Scalar,
 ) -> Result<Tensor> {
     ensure!(index.dtype() == DType::Int64, Index, "index_fill_(): Expected dtype int64 for index.");
-    ensure!(index.dim() <= 1, Index, "Index has to be a vector/scalar");
+    ensure!(index.dim() <= 1, Runtime, "Index has to be a vector/scalar");
     ensure!(
         self_.dtype().is_complex() || !value.is_complex(),
         Runtime,

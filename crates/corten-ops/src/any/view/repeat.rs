@@ -91,7 +91,8 @@ fn roll_one(self_: &Tensor, shift: i64, dim: i64) -> Result<Tensor> {
         return op::clone(self_, Some(MemoryFormat::Preserve));
     }
     let size = self_.size(dim)?;
-    let out = allocate(&self_.sizes(), None, self_.dtype(), self_.device())?;
+    let strides = preserved_strides(self_);
+    let out = allocate(&self_.sizes(), Some(&strides), self_.dtype(), self_.device())?;
     let shift = shift.rem_euclid(size);
     for (to, from, length) in [(shift, 0, size - shift), (0, size - shift, shift)] {
         if length > 0 {

@@ -55,6 +55,11 @@ pub fn expand(self_: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
         size.len(),
         old_sizes.len()
     );
+    ensure!(
+        size.iter().all(|&wanted| wanted >= -1),
+        Runtime,
+        "numel: integer multiplication overflow"
+    );
     let new = size.len() - old_sizes.len();
     let (mut sizes, mut strides): (Dims, Dims) = (size.into(), smallvec![0; size.len()]);
     for dim in (0..size.len()).rev() {
