@@ -11,7 +11,8 @@ class Formats(Family):
     def test_pointwise_results_keep_the_order_of_strides(self):
         x = torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last)
         self.assertEqual((x + 1).stride(), (60, 1, 15, 3))
-        self.assertEqual((torch.ones(2, 3, 4, 5) + x).stride(), (60, 20, 5, 1), "the first operand decides")
+        self.assertEqual((torch.ones(2, 3, 4, 5) + x).stride(), (60, 20, 5, 1),
+            "the first operand decides")
         self.check("one operand")
         self.check("two operands")
 

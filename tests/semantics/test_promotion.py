@@ -9,7 +9,7 @@ class Promotion(Family):
     family = "promotion"
 
     def test_dimensions_come_before_numbers(self):
-        """Tensors without dimensions and numbers only lift the category: bool, int, float, complex."""
+        """Numbers, and tensors without dimensions, lift the category: bool, int, float, complex."""
         x = torch.ones(1, dtype=torch.float16)
         self.assertEqual((x + torch.ones(1)).dtype, torch.float32)
         self.assertEqual((x + torch.tensor(1.0)).dtype, torch.float16)

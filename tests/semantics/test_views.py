@@ -41,7 +41,8 @@ class Views(Family):
         self.check("flatten, ravel, unflatten")
 
     def test_view_as_a_dtype_of_another_size_rescales_the_last_dimension(self):
-        self.assertEqual(geometry(self.t.view(torch.int16)), "int16 (2, 3, 16) strides (48, 16, 1) offset 0")
+        self.assertEqual(geometry(self.t.view(torch.int16)),
+            "int16 (2, 3, 16) strides (48, 16, 1) offset 0")
         self.check("view as another dtype")
 
     def test_real_and_imaginary_parts_are_views_with_doubled_strides(self):

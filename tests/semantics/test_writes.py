@@ -24,7 +24,8 @@ class Writes(Family):
         self.check("out= is what comes back")
 
     def test_in_place_does_not_leave_the_category_of_the_dtype(self):
-        with self.assertRaisesRegex(RuntimeError, "result type Float can't be cast to the desired output type Long"):
+        with self.assertRaisesRegex(RuntimeError,
+            "result type Float can't be cast to the desired output type Long"):
             torch.ones(1, dtype=torch.int64).add_(1.5)
         self.check("casts of in-place operators")
 
@@ -34,7 +35,8 @@ class Writes(Family):
     def test_operands_may_be_the_same_memory_but_not_partly(self):
         a = torch.arange(4.)
         a.add_(a)
-        with self.assertRaisesRegex(RuntimeError, "some elements of the input tensor and the written-to tensor"):
+        with self.assertRaisesRegex(RuntimeError,
+            "some elements of the input tensor and the written-to tensor"):
             a[1:].add_(a[:-1])
         self.check("overlaps")
 

@@ -31,7 +31,11 @@ pub fn pad(self_: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Resul
     ensure!(
         matches!((pad.len(), rank), (2, 2 | 3) | (4, 3 | 4) | (6, 4 | 5)),
         NotImplemented,
-        "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now"
+        "Padding size {} is not supported for {rank}D input tensor.\nSupported combinations for \
+         non-constant padding:\n  - 2D or 3D input: padding size = 2 (pads last dimension)\n  - 3D \
+         or 4D input: padding size = 4 (pads last 2 dimensions)\n  - 4D or 5D input: padding size \
+         = 6 (pads last 3 dimensions)",
+        pad.len()
     );
     border.check_sizes(self_, pad)?;
     let format = self_.suggest_memory_format();

@@ -70,14 +70,13 @@ pub fn set(self_: &Tensor, items: &[IndexItem], value: &Tensor) -> Result<()> {
 pub fn set_scalar(self_: &Tensor, items: &[IndexItem], number: Scalar) -> Result<()> {
     if let [IndexItem::Bool(chosen)] = items {
         if *chosen {
-            op::fill__scalar(&op::unsqueeze(self_, 0)?, number)?;
+            op::fill__scalar(&op::unsqueeze(self_, 0)?, storable(number, self_.dtype())?)?;
         }
         return Ok(());
     }
     let Applied { view, indices } = apply(self_, items, false)?;
-    let number = storable(number, view.dtype())?;
     if indices.is_empty() {
-        op::fill__scalar(&view, number)?;
+        op::fill__scalar(&view, storable(number, view.dtype())?)?;
         return Ok(());
     }
     if let Some(mask) = only_mask(&view, &indices)? {

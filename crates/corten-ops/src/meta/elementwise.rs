@@ -44,7 +44,11 @@ pub(super) fn refusal(name: &str, dtype: DType) -> Option<Error> {
         "addcdiv" if dtype.is_integral(true) => err!(
             Runtime,
             "Integer division with addcdiv is no longer supported, and in a future  release \
-             addcdiv will perform a true division of tensor1 and tensor2."
+             addcdiv will perform a true division of tensor1 and tensor2. The historic addcdiv \
+             behavior can be implemented as (input + value * torch.trunc(tensor1 / \
+             tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / \
+             tensor2) for float inputs. The future addcdiv behavior is just the latter \
+             implementation: (input + value * tensor1 / tensor2), for all dtypes."
         ),
         _ => return None,
     })
@@ -167,6 +171,11 @@ pub fn angle(self_: &Tensor, out: Option<&Tensor>) -> Result<TensorIterator> {
 /// # Errors
 /// `Runtime` for two dtypes, and those of [`pointwise`].
 pub fn heaviside(self_: &Tensor, values: &Tensor, out: Option<&Tensor>) -> Result<TensorIterator> {
+    for operand in [self_, values] {
+        if let Some(error) = refusal("heaviside", operand.dtype()) {
+            return Err(error);
+        }
+    }
     ensure!(
         self_.dtype() == values.dtype()
             && out.is_none_or(|out| !out.defined() || out.dtype() == self_.dtype()),
@@ -194,10 +203,13 @@ fn check_lerp(self_: &Tensor, other: &Tensor, name: &str) -> Result<()> {
 pub fn lerp_scalar(
     self_: &Tensor,
     end: &Tensor,
-    _weight: Scalar,
+    weight: Scalar,
     out: Option<&Tensor>,
 ) -> Result<TensorIterator> {
     check_lerp(self_, end, "end")?;
+    if weight.is_complex() && self_.dtype().is_floating_point() {
+        weight.check_fits(self_.dtype(), "lerp")?;
+    }
     pointwise("lerp", Promote::Binary, Domain::FloatComplex, &[self_, end], out)
 }
 
@@ -245,11 +257,47 @@ pub fn clamp(
     let numbers: Vec<Scalar> = min.into_iter().chain(max).collect();
     let min = wrapped("min", min, |value, _, high| value > high)?;
     let max = wrapped("max", max, |value, low, _| value < low)?;
+    if let Some(out) = out.filter(|out| out.defined()) {
+        check_clamp_out(self_, &numbers, out)?;
+    }
     if out.is_some() || self_.sizes().iter().all(|&size| size >= 2) {
         return clamp_tensor(self_, min.as_ref(), max.as_ref(), out);
     }
     let result = beside_numbers(self_, &numbers)?;
     clamp_tensor(self_, min.as_ref(), max.as_ref(), Some(&result))
+}
+
+/// An output must have the dtype of the result; in place a cast will do.
+fn check_clamp_out(self_: &Tensor, numbers: &[Scalar], out: &Tensor) -> Result<()> {
+    let (dtype, written) = (promoted(self_, numbers)?, out.dtype());
+    if out.is_same(self_) {
+        ensure!(
+            can_cast(dtype, written),
+            Runtime,
+            "result type {} can't be cast to the desired output type {}",
+            dtype.type_name(),
+            super::cpp_name(written)
+        );
+        return Ok(());
+    }
+    ensure!(
+        dtype == written,
+        Runtime,
+        "Found dtype {} but expected {}",
+        written.type_name(),
+        dtype.type_name()
+    );
+    Ok(())
+}
+
+/// The dtype of a tensor beside numbers.
+fn promoted(self_: &Tensor, numbers: &[Scalar]) -> Result<DType> {
+    let mut dtype = ResultTypeState::new();
+    dtype.push_tensor(self_.dtype(), self_.dim(), self_.is_wrapped_number())?;
+    for number in numbers {
+        dtype.push_scalar(number)?;
+    }
+    dtype.finish()
 }
 
 /// A result for a tensor and numbers. In PyTorch the numbers of some operators are no operands,
@@ -258,14 +306,9 @@ pub fn clamp(
 /// # Errors
 /// Those of type promotion.
 pub fn beside_numbers(self_: &Tensor, numbers: &[Scalar]) -> Result<Tensor> {
-    let mut dtype = ResultTypeState::new();
-    dtype.push_tensor(self_.dtype(), self_.dim(), self_.is_wrapped_number())?;
-    for number in numbers {
-        dtype.push_scalar(number)?;
-    }
     let walk = TensorIteratorConfig::unary()
         .check_all_same_dtype(false)
-        .declare_static_dtype(dtype.finish()?)
+        .declare_static_dtype(promoted(self_, numbers)?)
         .add_output(None)
         .add_input(self_)
         .build()?;

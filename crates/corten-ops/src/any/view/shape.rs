@@ -55,16 +55,14 @@ pub fn expand(self_: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
         size.len(),
         old_sizes.len()
     );
-    ensure!(
-        size.iter().all(|&wanted| wanted >= -1),
-        Runtime,
-        "numel: integer multiplication overflow"
-    );
     let new = size.len() - old_sizes.len();
     let (mut sizes, mut strides): (Dims, Dims) = (size.into(), smallvec![0; size.len()]);
     for dim in (0..size.len()).rev() {
         let wanted = size[dim];
         if dim < new {
+            // What PyTorch says of a number of elements below zero.
+            let kept = wanted == -1 && !old_sizes.is_empty();
+            ensure!(wanted >= 0 || kept, Runtime, "numel: integer multiplication overflow");
             ensure!(
                 wanted >= 0,
                 Runtime,
@@ -83,6 +81,7 @@ pub fn expand(self_: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
             "The expanded size of the tensor ({wanted}) must match the existing size ({old}) at \
              non-singleton dimension {dim}.  Target sizes: {size:?}.  Tensor sizes: {old_sizes:?}"
         );
+        ensure!(wanted >= -1, Runtime, "numel: integer multiplication overflow");
         sizes[dim] = if wanted == -1 { old } else { wanted };
         strides[dim] = if sizes[dim] == old { stride } else { 0 };
     }
