@@ -1,7 +1,7 @@
 //! Elementwise operators that are other ones with a number as an operand.
 
-use crate::{Tensor, derived, op};
 use crate::meta::elementwise::beside_numbers;
+use crate::{Tensor, derived, op};
 use corten_core::{Complex, DType, Result, Scalar, ensure};
 
 /// The conjugate, in place.

@@ -166,6 +166,25 @@ pub fn angle(self_: &Tensor, out: Option<&Tensor>) -> Result<TensorIterator> {
     pointwise("angle", Promote::Float, Domain::All, &[self_], out)
 }
 
+/// `addcdiv`: integers are not divided by integers.
+///
+/// # Errors
+/// `Runtime` for such a quotient, and those of [`pointwise`].
+pub fn addcdiv(
+    self_: &Tensor,
+    tensor1: &Tensor,
+    tensor2: &Tensor,
+    _value: Scalar,
+    out: Option<&Tensor>,
+) -> Result<TensorIterator> {
+    let integral = [tensor1, tensor2].iter().all(|tensor| tensor.dtype().is_integral(true));
+    if integral && let Some(error) = refusal("addcdiv", tensor1.dtype()) {
+        return Err(error);
+    }
+    let operands = [self_, tensor1, tensor2];
+    pointwise("addcdiv", Promote::Ternary, Domain::FloatComplex, &operands, out)
+}
+
 /// `heaviside`: both operands must have one dtype.
 ///
 /// # Errors
