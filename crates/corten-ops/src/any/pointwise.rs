@@ -1,6 +1,6 @@
 //! Elementwise operators that are other ones with a number as an operand.
 
-use crate::meta::elementwise::beside_numbers;
+use crate::meta::number::beside_numbers;
 use crate::{Tensor, derived, op};
 use corten_core::{Complex, DType, Result, Scalar, ensure};
 

@@ -1,6 +1,7 @@
 //! Rules of elementwise operators that the general ones do not cover, and the words with which
 //! operators refuse dtypes.
 
+use super::number::{beside_numbers, promoted};
 use super::{Domain, Promote, pointwise};
 use crate::iter::{TensorIterator, TensorIteratorConfig, allocate, preserved_strides};
 use crate::{Tensor, op};
@@ -307,31 +308,6 @@ fn check_clamp_out(self_: &Tensor, numbers: &[Scalar], out: &Tensor) -> Result<(
         dtype.type_name()
     );
     Ok(())
-}
-
-/// The dtype of a tensor beside numbers.
-fn promoted(self_: &Tensor, numbers: &[Scalar]) -> Result<DType> {
-    let mut dtype = ResultTypeState::new();
-    dtype.push_tensor(self_.dtype(), self_.dim(), self_.is_wrapped_number())?;
-    for number in numbers {
-        dtype.push_scalar(number)?;
-    }
-    dtype.finish()
-}
-
-/// A result for a tensor and numbers. In PyTorch the numbers of some operators are no operands,
-/// which shows in strides that do not matter.
-///
-/// # Errors
-/// Those of type promotion.
-pub fn beside_numbers(self_: &Tensor, numbers: &[Scalar]) -> Result<Tensor> {
-    let walk = TensorIteratorConfig::unary()
-        .check_all_same_dtype(false)
-        .declare_static_dtype(promoted(self_, numbers)?)
-        .add_output(None)
-        .add_input(self_)
-        .build()?;
-    Ok(walk.into_output(0))
 }
 
 /// An integer bound for integers, brought into their range.
