@@ -30,6 +30,7 @@ test-python: $(VENV)/numpy
 	cargo build --package corten-python
 	rm -f python/corten/_C.abi3.so && cp target/debug/lib_C.so python/corten/_C.abi3.so
 	PYTHONPATH=python $(PY) -m unittest discover --quiet --start-directory tests/python
+	PYTHONPATH=python $(PY) -m unittest discover --quiet --start-directory tests/semantics
 
 ## Times Corten beside PyTorch, and its kernels beside their slow twins.
 bench: $(VENV)/bin/python

@@ -16,8 +16,8 @@ _FUNCTIONAL = frozenset((
     "align_tensors", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes",
     "broadcast_tensors", "cartesian_prod", "cdist", "chain_matmul", "einsum", "get_device",
     "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg", "is_same_size",
-    "is_signed", "istft", "lu", "meshgrid", "nonzero", "norm", "split", "stft", "tensordot", "unique", "unique_consecutive",
-    "unravel_index",
+    "is_signed", "istft", "lu", "meshgrid", "nonzero", "norm", "split", "stft", "tensordot",
+    "unique", "unique_consecutive", "unravel_index",
 ))
 
 

@@ -10,6 +10,7 @@ _state = {"warn_always": False, "deterministic": 0, "precision": "highest", "war
 def set_warn_always(b, /):
     """Repeats warnings that are otherwise given once."""
     _state["warn_always"] = bool(b)
+    _C._set_warn_always(bool(b))
 
 
 def is_warn_always_enabled():

@@ -262,7 +262,18 @@ def resize(self, *sizes):
     from warnings import warn
 
     warn("non-inplace resize is deprecated", stacklevel=2)
-    return self.reshape(*sizes)
+    return _resized(self, _C.Size(sizes[0] if isinstance(sizes[0], (tuple, list)) else sizes))
+
+
+def _resized(self, sizes):
+    if sizes.numel() != self.numel():
+        wanted, given = ("x".join(map(str, s)) for s in (sizes, self.shape))
+        raise RuntimeError(
+            f"requested resize to {wanted} ({sizes.numel()} elements in total), but the given "
+            f"tensor has a size of {given} ({self.numel()} elements). autograd's resize can only "
+            "change the shape of a given tensor, while preserving the number of elements. "
+        )
+    return self.reshape(sizes)
 
 
 @_attach
@@ -271,7 +282,7 @@ def resize_as(self, tensor):
     from warnings import warn
 
     warn("non-inplace resize_as is deprecated", stacklevel=2)
-    return self.reshape(tensor.size())
+    return _resized(self, tensor.size())
 
 
 def _from_functional(name):

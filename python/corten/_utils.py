@@ -53,7 +53,8 @@ def storage_bytes(storage):
 
 def _storage_from_bytes(data, dtype=None):
     storage = corten.UntypedStorage(len(data))
-    byte_view(storage)[:] = data
+    if data:
+        byte_view(storage)[:] = data
     return StorageRef(storage, dtype)
 
 

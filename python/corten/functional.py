@@ -34,7 +34,7 @@ def broadcast_tensors(*tensors):
 def broadcast_shapes(*shapes):
     """The shape that tensors of these shapes broadcast to."""
     result = []
-    for shape in shapes:
+    for index, shape in enumerate(shapes):
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         if any(size < 0 for size in shape):
             raise RuntimeError(
@@ -45,7 +45,9 @@ def broadcast_shapes(*shapes):
             if size != 1 and size != result[-place]:
                 if result[-place] != 1:
                     raise RuntimeError(
-                        "Shape mismatch: objects cannot be broadcast to a single shape"
+                        f"Attempting to broadcast a dimension of length {size} at -{place}! "
+                        f"Mismatching argument at index {index} had {shape}; but expected shape "
+                        f"should be broadcastable to {result}"
                     )
                 result[-place] = size
     return _C.Size(result)

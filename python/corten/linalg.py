@@ -17,4 +17,11 @@ def _publish(names):
 __all__ = _publish(globals())
 
 LinAlgError = _C._LinAlgError
-__all__.append("LinAlgError")
+
+
+def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
+    """The diagonals of the matrices in the last two dimensions, or in two others."""
+    return _C._functions.diagonal(A, offset, dim1, dim2)
+
+
+__all__ += ["LinAlgError", "diagonal"]

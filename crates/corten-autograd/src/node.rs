@@ -265,6 +265,15 @@ impl Node {
         }
     }
 
+    /// The name that messages and `Node.name()` give: PyTorch's own nodes are in a namespace.
+    pub fn full_name(&self) -> Cow<'_, str> {
+        let name = self.name();
+        match name.as_ref() {
+            "AccumulateGrad" | "CopySlices" => Cow::Owned(format!("torch::autograd::{name}")),
+            _ => name,
+        }
+    }
+
     /// The edges, one per differentiable input of the recorded operator.
     pub fn next_edges(&self) -> &[Edge] {
         &self.edges

@@ -242,7 +242,7 @@ impl SavedVariable {
             display_sizes(&data.sizes()),
         );
         if let Some(node) = grad_fn {
-            let name = forward_name(&node.name()).to_owned();
+            let name = forward_name(&node.full_name());
             message += &format!(", which is output {} of {name},", self.output_nr_of(data));
         }
         message += &format!(" is at version {current}; expected version {} instead.", self.version);
@@ -284,9 +284,12 @@ fn detached_in_place() -> Error {
 }
 
 /// The operator's name in a node's name: `AddBackward0` is of `Add`.
-pub(crate) fn forward_name(node: &str) -> &str {
-    let stem = node.trim_end_matches(|c: char| c.is_ascii_digit());
-    stem.strip_suffix("Backward").filter(|stem| !stem.is_empty()).unwrap_or(node)
+pub(crate) fn forward_name(node: &str) -> String {
+    match node.rsplit_once("Backward") {
+        Some((stem, "" | "0")) if !stem.is_empty() => stem.to_owned(),
+        Some((stem, number)) if !stem.is_empty() => format!("{stem}{number}"),
+        _ => node.to_owned(),
+    }
 }
 
 /// `[2, 3]`.

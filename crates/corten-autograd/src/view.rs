@@ -135,12 +135,12 @@ pub(crate) fn make_view(source: &Tensor, result: Tensor, creation: CreationMeta)
 pub(crate) fn creation_now(multi: bool) -> CreationMeta {
     if inference_mode_enabled() {
         CreationMeta::InferenceMode
+    } else if !corten_core::grad_mode_enabled() {
+        CreationMeta::NoGradMode
     } else if multi {
         CreationMeta::MultiOutputNode
-    } else if corten_core::grad_mode_enabled() {
-        CreationMeta::Default
     } else {
-        CreationMeta::NoGradMode
+        CreationMeta::Default
     }
 }
 
@@ -244,6 +244,7 @@ pub(crate) fn refuse_unless_default(meta: &Meta, view: &ViewMeta, indirect: bool
     let nr = meta.output_nr();
     let node_name = grad_fn.as_ref().map(|node| node.name().into_owned());
     let name = node_name.as_deref().map(crate::saved::forward_name);
+    let name = name.as_deref();
     let unrecorded = matches!(creation, CreationMeta::NoGradMode | CreationMeta::InferenceMode);
     let message = match name {
         Some(name) if !unrecorded => {

@@ -6,6 +6,7 @@ use std::fmt;
 use std::io::Write;
 use std::panic::Location;
 use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The result of every fallible function of Corten.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -169,6 +170,25 @@ pub fn warn(message: impl Into<String>) {
     // The handler is copied out first: it may run foreign code that warns again.
     let handler = *WARNING_HANDLER.read().unwrap_or_else(|poisoned| poisoned.into_inner());
     handler(&message.into());
+}
+
+static WARN_ALWAYS: AtomicBool = AtomicBool::new(false);
+
+/// As [`warn`], but only once for each `said`, unless [`set_warn_always`] asks for repetition.
+pub fn warn_once(said: &AtomicBool, message: impl Into<String>) {
+    if is_first_warning(said) {
+        warn(message);
+    }
+}
+
+/// Whether a warning that is given once should be given now.
+pub fn is_first_warning(said: &AtomicBool) -> bool {
+    !said.swap(true, Ordering::Relaxed) || WARN_ALWAYS.load(Ordering::Relaxed)
+}
+
+/// Lets warnings that come once per process come every time.
+pub fn set_warn_always(always: bool) {
+    WARN_ALWAYS.store(always, Ordering::Relaxed);
 }
 
 /// Replaces the warning handler (default: one line on standard error) and returns the old one.

@@ -34,7 +34,10 @@ pub use dtype::{
     bf16, can_cast, cast, default_complex_dtype, default_dtype, f16, not_implemented_for,
     promote_types, set_default_dtype,
 };
-pub use error::{Error, ErrorKind, Result, WarningHandler, set_warning_handler, warn};
+pub use error::{
+    Error, ErrorKind, Result, WarningHandler, is_first_warning, set_warn_always,
+    set_warning_handler, warn, warn_once,
+};
 pub use generator::{Generator, GeneratorGuard, default_cpu_generator, manual_seed, philox};
 pub use geometry::Dims;
 pub use keys::{

@@ -1,7 +1,6 @@
 //! Print options.
 
 use crate::args::parser;
-use crate::py::errors::value_error;
 use crate::py::{Args, Obj, Py, ffi, method, name};
 use corten_ops::print::{self, Options, Profile};
 
@@ -26,13 +25,13 @@ fn set_options(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     let bound = parser.parse(None, args)?;
     let mut options = print::options();
     if let Some(profile) = bound.str_opt(4)? {
-        let profile = match profile {
-            "default" => Profile::Default,
-            "short" => Profile::Short,
-            "full" => Profile::Full,
-            other => return Err(value_error(format!("unknown profile '{other}'"))),
+        // PyTorch takes an unknown profile for none.
+        options = match profile {
+            "default" => Profile::Default.apply(options),
+            "short" => Profile::Short.apply(options),
+            "full" => Profile::Full.apply(options),
+            _ => options,
         };
-        options = profile.apply(options);
     }
     let size = |value: i64| value.max(0) as usize;
     if let Some(precision) = bound.int_opt(0)? {

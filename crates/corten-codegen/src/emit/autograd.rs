@@ -167,7 +167,8 @@ impl Wrapper<'_> {
         }
         text.push_str(&format!("let result = {};", self.below()));
         let list = matches!(&self.signature.output.0[..], [ty] if ty.shape == Shape::List);
-        if let Some(base) = self.schema.viewed() {
+        // A view without a derivative, of the bits as another dtype, stands by itself.
+        if let Some(base) = self.schema.viewed().filter(|_| self.recipe.is_some()) {
             let function = if list { "views" } else { "view" };
             let base = identifier(&base.name);
             text.push_str(&format!("let result = record::{function}({base}, result)?;"));

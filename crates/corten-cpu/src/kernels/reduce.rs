@@ -107,6 +107,13 @@ pub fn mean(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
     if iter.dtype(0).is_reduced_float() {
         return in_single(iter, |wide| mean(wide, &[]));
     }
+    ensure!(
+        iter.dtype(0).is_floating_point() || iter.dtype(0).is_complex(),
+        Runtime,
+        "result type {} can't be cast to the desired output type {}",
+        iter.input_dtype().type_name(),
+        iter.dtype(0).type_name()
+    );
     sum_plain(iter)?;
     let outputs: i64 = iter.shape()[iter.num_reduce_dims()..].iter().product();
     let count = if outputs == 0 { 0.0 } else { (iter.numel() / outputs) as f64 };

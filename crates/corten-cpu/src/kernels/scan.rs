@@ -160,14 +160,24 @@ pub fn cumprod(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor>
 
 /// As [`cumsum`] into `out`, whose dtype is the one summed in where none is given.
 pub fn cumsum_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &Tensor) -> Result<Tensor> {
+    check_overlap(out, self_)?;
     let dtype = scan_dtype(dtype, out)?;
     derived::write_out(out, &cumsum(self_, dim, Some(dtype))?)
 }
 
 /// As [`cumprod`] into `out`, whose dtype is the one multiplied in where none is given.
 pub fn cumprod_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &Tensor) -> Result<Tensor> {
+    check_overlap(out, self_)?;
     let dtype = scan_dtype(dtype, out)?;
     derived::write_out(out, &cumprod(self_, dim, Some(dtype))?)
+}
+
+/// An output of another size is given other memory first.
+fn check_overlap(out: &Tensor, self_: &Tensor) -> Result<()> {
+    if out.sizes() != self_.sizes() {
+        return Ok(());
+    }
+    geometry::assert_no_partial_overlap(out, self_)
 }
 
 fn scan_dtype(dtype: Option<DType>, out: &Tensor) -> Result<DType> {

@@ -22,6 +22,12 @@ pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
             tensor.sizes().as_slice()
         );
     }
+    if (dim as usize) < first.dim() {
+        // A dimension can always be split by a view, which keeps the memory format of the joined.
+        let mut sizes = first.sizes();
+        sizes.insert(dim as usize, tensors.len() as i64);
+        return op::view(&op::cat(tensors, dim)?, &sizes);
+    }
     let lifted: Vec<Tensor> =
         tensors.iter().map(|tensor| op::unsqueeze(tensor, dim)).collect::<Result<_>>()?;
     op::cat(&lifted, dim)

@@ -1,8 +1,8 @@
 //! Elementwise operators that are other ones with a number as an operand.
 
-use crate::iter::TensorIteratorConfig;
+use crate::meta::number::beside_numbers;
 use crate::{Tensor, derived, op};
-use corten_core::{DType, Result, ResultTypeState, Scalar, ensure};
+use corten_core::{Complex, DType, Result, Scalar, ensure};
 
 /// The conjugate, in place.
 ///
@@ -41,20 +41,15 @@ fn exponent_operand(self_: &Tensor, exponent: Scalar) -> Result<Tensor> {
 /// `Runtime` for a negative power of integers, and those of the operator on tensors.
 pub fn pow_tensor_scalar(self_: &Tensor, exponent: Scalar) -> Result<Tensor> {
     let operand = exponent_operand(self_, exponent)?;
-    if !self_.sizes().iter().any(|&size| size < 2) {
+    let is_first = exponent.to_complex() == Complex::new(1.0, 0.0);
+    if !is_first && !self_.sizes().iter().any(|&size| size < 2) {
         return op::pow_tensor_tensor(self_, &operand);
     }
-    // In PyTorch the number is no operand, which shows in strides that do not matter.
-    let mut dtype = ResultTypeState::new();
-    dtype.push_tensor(self_.dtype(), self_.dim(), self_.is_wrapped_number())?;
-    dtype.push_scalar(&exponent)?;
-    let walk = TensorIteratorConfig::unary()
-        .check_all_same_dtype(false)
-        .declare_static_dtype(dtype.finish()?)
-        .add_output(None)
-        .add_input(self_)
-        .build()?;
-    op::pow_tensor_tensor_out(self_, &operand, &walk.output(0))
+    let result = beside_numbers(self_, &[exponent])?;
+    match is_first {
+        true => op::copy_(&result, self_, false),
+        false => op::pow_tensor_tensor_out(self_, &operand, &result),
+    }
 }
 
 /// As [`pow_tensor_scalar`], in place.

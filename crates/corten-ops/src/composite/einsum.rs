@@ -336,9 +336,10 @@ fn multiply(a: &Tensor, b: &Tensor, summed: &[usize]) -> Result<Tensor> {
     let order = [&shared[..], &left, &right, &inner, &rest].concat();
     let sizes: Dims = order
         .iter()
-        .map(|&d| match inner.contains(&d) {
-            true => 1,
-            false => a.sizes()[d as usize].max(b.sizes()[d as usize]),
+        .map(|&d| match (inner.contains(&d), a.sizes()[d as usize]) {
+            (true, _) => 1,
+            (false, 1) => b.sizes()[d as usize],
+            (false, size) => size,
         })
         .collect();
     let mut back = vec![0; rank];

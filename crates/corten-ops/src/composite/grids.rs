@@ -1,8 +1,8 @@
 //! Grids, products and repetitions of vectors.
 
 use crate::{Tensor, op};
-use corten_core::{Dims, MemoryFormat, Result, bail, ensure, geometry, warn};
-use std::sync::atomic::{AtomicBool, Ordering};
+use corten_core::{Dims, MemoryFormat, Result, bail, ensure, geometry, warn_once};
+use std::sync::atomic::AtomicBool;
 
 /// Views of the tensors in the shape that they broadcast to.
 ///
@@ -25,12 +25,10 @@ pub fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
 /// `Runtime` for no tensors, other ranks than 0 and 1, or several dtypes.
 pub fn meshgrid(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     static WARNED: AtomicBool = AtomicBool::new(false);
-    if !WARNED.swap(true, Ordering::Relaxed) {
-        warn(
-            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing \
-             argument.",
-        );
-    }
+    warn_once(
+        &WARNED,
+        "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.",
+    );
     meshgrid_indexing(tensors, "ij")
 }
 

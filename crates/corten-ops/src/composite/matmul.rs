@@ -317,8 +317,8 @@ pub fn tensordot(
     ensure!(self_.dtype() == other.dtype(), Runtime, "both inputs should have same dtype");
     let (mut a, mut b) = (self_.clone(), other.clone());
     let (mut left, mut right) = (Vec::new(), Vec::new());
-    for (&d1, &d2) in dims_self.iter().zip(dims_other) {
-        let (d1, d2) = (wrap_dim(d1, self_.dim())?, wrap_dim(d2, other.dim())?);
+    for (&given1, &given2) in dims_self.iter().zip(dims_other) {
+        let (d1, d2) = (wrap_dim(given1, self_.dim())?, wrap_dim(given2, other.dim())?);
         let (size1, size2) = (size_at(self_, d1), size_at(other, d2));
         // A dimension of size 1 broadcasts: the other one is summed first.
         match (size1, size2) {
@@ -331,8 +331,8 @@ pub fn tensordot(
             _ => ensure!(
                 size1 == size2,
                 Runtime,
-                "contracted dimensions need to match, but first has size {size1} in dim {d1} and \
-                 second has size {size2} in dim {d2}"
+                "contracted dimensions need to match, but first has size {size1} in dim {given1} \
+                 and second has size {size2} in dim {given2}"
             ),
         }
         left.push(d1);

@@ -125,8 +125,8 @@ static NEG: LazyBit = LazyBit {
     resolve: "aten::resolve_neg",
 };
 
-/// Runs an operator on materialised inputs. A written argument is materialised in its own memory,
-/// written, and turned back, so that its views keep their meaning.
+/// Runs an operator on materialised inputs. A written argument is computed apart and copied back:
+/// other arguments may read the same memory.
 fn materialise(bit: &LazyBit, call: &BoxedCall, stack: &mut Stack) -> Result<()> {
     let mut written: Vec<(Tensor, Tensor)> = Vec::new();
     let schema = call.op().schema();
@@ -136,18 +136,16 @@ fn materialise(bit: &LazyBit, call: &BoxedCall, stack: &mut Stack) -> Result<()>
             if !(bit.is_set)(tensor) {
                 return Ok(tensor.clone());
             }
-            if !is_written {
-                return unary(bit.resolve, tensor);
+            let plain = unary(bit.resolve, tensor)?;
+            if is_written {
+                written.push((tensor.clone(), plain.clone()));
             }
-            let plain = unary(bit.toggle, tensor)?;
-            unary(bit.physical_inplace, &plain)?;
-            written.push((tensor.clone(), plain.clone()));
             Ok(plain)
         })?;
     }
     call.op().call_boxed(stack)?;
     for (original, plain) in &written {
-        unary(bit.physical_inplace, plain)?;
+        store(bit, plain, original)?;
         for value in stack.iter_mut() {
             replace_tensors(value, &mut |tensor| {
                 Ok(if tensor.is_same(plain) { original.clone() } else { tensor.clone() })
@@ -155,6 +153,19 @@ fn materialise(bit: &LazyBit, call: &BoxedCall, stack: &mut Stack) -> Result<()>
         }
     }
     Ok(())
+}
+
+/// Writes `plain`, a tensor of its own, to `target`, which has the bit.
+fn store(bit: &LazyBit, plain: &Tensor, target: &Tensor) -> Result<()> {
+    if plain.sizes() != target.sizes() {
+        target.resize(&plain.sizes(), None)?;
+    }
+    unary(bit.physical_inplace, plain)?;
+    let mut stack = Stack::new();
+    stack.push(IValue::from(&unary(bit.toggle, target)?));
+    stack.push(IValue::from(plain));
+    stack.push(IValue::from(false));
+    call("aten::copy_", &mut stack)
 }
 
 fn replace_tensors(
@@ -179,10 +190,14 @@ fn replace_tensors(
 }
 
 fn unary(name: &str, tensor: &Tensor) -> Result<Tensor> {
+    let mut stack: Stack = std::iter::once(IValue::from(tensor)).collect();
+    call(name, &mut stack)?;
+    crate::boxed::returns(stack)
+}
+
+fn call(name: &str, stack: &mut Stack) -> Result<()> {
     let Some(op) = registry::find(name) else {
         bug!("the operator {name} is not registered");
     };
-    let mut stack: Stack = std::iter::once(IValue::from(tensor)).collect();
-    op.call_boxed(&mut stack)?;
-    crate::boxed::returns(stack)
+    op.call_boxed(stack)
 }

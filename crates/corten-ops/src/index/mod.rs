@@ -70,13 +70,13 @@ pub fn set(self_: &Tensor, items: &[IndexItem], value: &Tensor) -> Result<()> {
 pub fn set_scalar(self_: &Tensor, items: &[IndexItem], number: Scalar) -> Result<()> {
     if let [IndexItem::Bool(chosen)] = items {
         if *chosen {
-            op::fill__scalar(&op::unsqueeze(self_, 0)?, number)?;
+            op::fill__scalar(&op::unsqueeze(self_, 0)?, storable(number, self_.dtype())?)?;
         }
         return Ok(());
     }
     let Applied { view, indices } = apply(self_, items, false)?;
     if indices.is_empty() {
-        op::fill__scalar(&view, number)?;
+        op::fill__scalar(&view, storable(number, view.dtype())?)?;
         return Ok(());
     }
     if let Some(mask) = only_mask(&view, &indices)? {
@@ -92,6 +92,16 @@ pub fn set_scalar(self_: &Tensor, items: &[IndexItem], number: Scalar) -> Result
     let value = op::full(&[], number, Some(dtype), Some(Layout::Strided), Some(device), None)?;
     op::index_put_(&view, &indices, &value, false)?;
     Ok(())
+}
+
+/// The number as an element in 16 bits would hold it: too large ones are infinite, as they are for
+/// a tensor of one element that is copied.
+fn storable(number: Scalar, dtype: DType) -> Result<Scalar> {
+    if !matches!(dtype, DType::Float16 | DType::BFloat16) {
+        return Ok(number);
+    }
+    number.checked_to::<f64>("fill_")?;
+    Ok(number.rounded_to(dtype))
 }
 
 /// The index tensor and its dimension, when there is no other.

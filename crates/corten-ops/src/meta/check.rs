@@ -47,9 +47,9 @@ pub fn cpp_name(dtype: DType) -> &'static str {
         DType::Int16 => "short",
         DType::Int32 => "int",
         DType::Int64 => "long int",
-        DType::UInt16 => "unsigned short",
+        DType::UInt16 => "short unsigned int",
         DType::UInt32 => "unsigned int",
-        DType::UInt64 => "unsigned long",
+        DType::UInt64 => "long unsigned int",
         DType::Float16 => "c10::Half",
         DType::BFloat16 => "c10::BFloat16",
         DType::Float32 => "float",
@@ -58,6 +58,8 @@ pub fn cpp_name(dtype: DType) -> &'static str {
         DType::Complex64 => "c10::complex<float>",
         DType::Complex128 => "c10::complex<double>",
         DType::Bool => "bool",
+        DType::Float8E5m2 => "c10::Float8_e5m2",
+        DType::Float8E4m3fn => "c10::Float8_e4m3fn",
         other => other.type_name(),
     }
 }

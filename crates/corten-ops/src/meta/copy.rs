@@ -3,8 +3,8 @@
 use super::check::check_out_dtype;
 use crate::Tensor;
 use crate::iter::{TensorIterator, TensorIteratorConfig, allocate, preserved_strides};
-use corten_core::{Result, Scalar, ensure, geometry, warn};
-use std::sync::atomic::{AtomicBool, Ordering};
+use corten_core::{DType, Result, Scalar, ensure, geometry, warn_once};
+use std::sync::atomic::AtomicBool;
 
 /// `copy_`: values of `src`, broadcast and converted, into `self`. The loop has two operands of
 /// possibly different dtypes.
@@ -29,7 +29,7 @@ pub fn copy(
         NotImplemented,
         "Cannot copy out of meta tensor; no data!"
     );
-    if src.dtype().is_complex() && !target.dtype().is_complex() {
+    if src.dtype().is_complex() && !target.dtype().is_complex() && target.dtype() != DType::Bool {
         warn_about_imaginary_part();
     }
     TensorIteratorConfig::new()
@@ -54,9 +54,7 @@ fn are_same_data(a: &Tensor, b: &Tensor) -> bool {
 
 fn warn_about_imaginary_part() {
     static WARNED: AtomicBool = AtomicBool::new(false);
-    if !WARNED.swap(true, Ordering::Relaxed) {
-        warn("Casting complex values to real discards the imaginary part");
-    }
+    warn_once(&WARNED, "Casting complex values to real discards the imaginary part");
 }
 
 /// `fill`: one number everywhere. Overlapping memory is fine, since every write is the same.

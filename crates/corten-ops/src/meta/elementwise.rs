@@ -1,8 +1,9 @@
 //! Rules of elementwise operators that the general ones do not cover, and the words with which
 //! operators refuse dtypes.
 
+use super::number::{beside_numbers, promoted};
 use super::{Domain, Promote, pointwise};
-use crate::iter::{TensorIterator, TensorIteratorConfig};
+use crate::iter::{TensorIterator, TensorIteratorConfig, allocate, preserved_strides};
 use crate::{Tensor, op};
 use corten_core::{DType, Error, Result, ResultTypeState, Scalar, bail, can_cast, ensure, err};
 
@@ -44,7 +45,11 @@ pub(super) fn refusal(name: &str, dtype: DType) -> Option<Error> {
         "addcdiv" if dtype.is_integral(true) => err!(
             Runtime,
             "Integer division with addcdiv is no longer supported, and in a future  release \
-             addcdiv will perform a true division of tensor1 and tensor2."
+             addcdiv will perform a true division of tensor1 and tensor2. The historic addcdiv \
+             behavior can be implemented as (input + value * torch.trunc(tensor1 / \
+             tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / \
+             tensor2) for float inputs. The future addcdiv behavior is just the latter \
+             implementation: (input + value * tensor1 / tensor2), for all dtypes."
         ),
         _ => return None,
     })
@@ -162,6 +167,25 @@ pub fn angle(self_: &Tensor, out: Option<&Tensor>) -> Result<TensorIterator> {
     pointwise("angle", Promote::Float, Domain::All, &[self_], out)
 }
 
+/// `addcdiv`: integers are not divided by integers.
+///
+/// # Errors
+/// `Runtime` for such a quotient, and those of [`pointwise`].
+pub fn addcdiv(
+    self_: &Tensor,
+    tensor1: &Tensor,
+    tensor2: &Tensor,
+    _value: Scalar,
+    out: Option<&Tensor>,
+) -> Result<TensorIterator> {
+    let integral = [tensor1, tensor2].iter().all(|tensor| tensor.dtype().is_integral(true));
+    if integral && let Some(error) = refusal("addcdiv", tensor1.dtype()) {
+        return Err(error);
+    }
+    let operands = [self_, tensor1, tensor2];
+    pointwise("addcdiv", Promote::Ternary, Domain::FloatComplex, &operands, out)
+}
+
 /// `heaviside`: both operands must have one dtype.
 ///
 /// # Errors
@@ -203,10 +227,13 @@ fn check_lerp(self_: &Tensor, other: &Tensor, name: &str) -> Result<()> {
 pub fn lerp_scalar(
     self_: &Tensor,
     end: &Tensor,
-    _weight: Scalar,
+    weight: Scalar,
     out: Option<&Tensor>,
 ) -> Result<TensorIterator> {
     check_lerp(self_, end, "end")?;
+    if weight.is_complex() && self_.dtype().is_floating_point() {
+        weight.check_fits(self_.dtype(), "lerp")?;
+    }
     pointwise("lerp", Promote::Binary, Domain::FloatComplex, &[self_, end], out)
 }
 
@@ -251,9 +278,40 @@ pub fn clamp(
         })?;
         crate::derived::wrapped(within).map(Some)
     };
+    let numbers: Vec<Scalar> = min.into_iter().chain(max).collect();
     let min = wrapped("min", min, |value, _, high| value > high)?;
     let max = wrapped("max", max, |value, low, _| value < low)?;
-    clamp_tensor(self_, min.as_ref(), max.as_ref(), out)
+    if let Some(out) = out.filter(|out| out.defined()) {
+        check_clamp_out(self_, &numbers, out)?;
+    }
+    if out.is_some() || self_.sizes().iter().all(|&size| size >= 2) {
+        return clamp_tensor(self_, min.as_ref(), max.as_ref(), out);
+    }
+    let result = beside_numbers(self_, &numbers)?;
+    clamp_tensor(self_, min.as_ref(), max.as_ref(), Some(&result))
+}
+
+/// An output must have the dtype of the result; in place a cast will do.
+fn check_clamp_out(self_: &Tensor, numbers: &[Scalar], out: &Tensor) -> Result<()> {
+    let (dtype, written) = (promoted(self_, numbers)?, out.dtype());
+    if out.is_same(self_) {
+        ensure!(
+            can_cast(dtype, written),
+            Runtime,
+            "result type {} can't be cast to the desired output type {}",
+            dtype.type_name(),
+            super::cpp_name(written)
+        );
+        return Ok(());
+    }
+    ensure!(
+        dtype == written,
+        Runtime,
+        "Found dtype {} but expected {}",
+        written.type_name(),
+        dtype.type_name()
+    );
+    Ok(())
 }
 
 /// An integer bound for integers, brought into their range.
@@ -397,7 +455,12 @@ pub fn logit(self_: &Tensor, _eps: Option<f64>) -> Result<Tensor> {
 /// # Errors
 /// Those of [`pointwise`].
 pub fn plan_nan_to_num(self_: &Tensor, out: Option<&Tensor>) -> Result<TensorIterator> {
-    pointwise("nan_to_num", Promote::Same, Domain::Every, &[self_], out)
+    if out.is_some() {
+        return pointwise("nan_to_num", Promote::Same, Domain::Every, &[self_], out);
+    }
+    let strides = preserved_strides(self_);
+    let result = allocate(&self_.sizes(), Some(&strides), self_.dtype(), self_.device())?;
+    pointwise("nan_to_num", Promote::Same, Domain::Every, &[self_], Some(&result))
 }
 
 /// The shape of `nan_to_num`.

@@ -116,7 +116,7 @@ fn fill_target(self_: &Tensor, mask: &Tensor, out: Option<&Tensor>) -> Result<Te
     if let Some(out) = out.filter(|out| out.is_same(self_)) {
         return Ok(out.clone());
     }
-    let shape = geometry::infer_broadcast(&self_.sizes(), &mask.sizes())?;
+    let shape = geometry::infer_broadcast(&mask.sizes(), &self_.sizes())?;
     let target = match out {
         Some(out) => {
             resize_output(out, &shape)?;

@@ -13,6 +13,7 @@ pub mod copy;
 pub mod elementwise;
 pub mod factory;
 pub mod index;
+pub mod number;
 mod pointwise;
 pub mod reduce;
 mod reduction;

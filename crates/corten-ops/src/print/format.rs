@@ -33,7 +33,7 @@ impl Notation {
         let whole = counted().all(|value| value == value.ceil());
         let wide = !none && (max / min > 1000.0 || max > 1e8 || (!whole && min < 1e-4));
         let precision = options.precision;
-        let kind = match (options.sci_mode.unwrap_or(wide), whole) {
+        let kind = match (!none && options.sci_mode.unwrap_or(wide), whole) {
             (true, _) => Kind::Scientific(precision),
             (false, true) => Kind::Whole,
             (false, false) => Kind::Fixed(precision),

@@ -216,7 +216,8 @@ fn accepts(param: &Param, value: &Obj) -> bool {
     if value.is_none() && param.nullable {
         return true;
     }
-    if param.kind == Kind::IntList && !value.is_tuple() && !value.is_list() {
+    // PyTorch compares names here, and no object's type is called "Number" or "tuple of ints".
+    if matches!(param.kind, Kind::Scalar | Kind::IntList) {
         return false;
     }
     match check(param, value, 0, &mut Overloaded::new()) {

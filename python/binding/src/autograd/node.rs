@@ -55,7 +55,7 @@ impl Class for PyNode {
                 getter!("_input_metadata", |s: &Obj| input_metadata(get_this(s))),
             ])
             .methods([
-                method!("name", |s: &Obj, _a: Args<'_>| Obj::str_from(&get_this(s).name())),
+                method!("name", |s: &Obj, _a: Args<'_>| Obj::str_from(&get_this(s).full_name())),
                 method!("register_hook", |s: &Obj, args: Args<'_>| {
                     handle(get_this(s).register_hook(post_hook(args)?))
                 }),

@@ -6,7 +6,7 @@ use crate::py::obj::check;
 use crate::py::{Args, Obj, Py, ffi, gil};
 use crate::tensor;
 use corten_core::Device;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 /// A view of an object's memory, held until dropped.
 pub(crate) struct Buffer(Box<ffi::Py_buffer>);
@@ -102,7 +102,7 @@ fn count_elements(length: i64, itemsize: i64, count: i64, offset: i64) -> Py<i64
 
 fn warn_read_only() -> Py<()> {
     static WARNED: AtomicBool = AtomicBool::new(false);
-    if WARNED.swap(true, Ordering::Relaxed) {
+    if !corten_core::is_first_warning(&WARNED) {
         return Ok(());
     }
     crate::py::errors::warn(

@@ -2,7 +2,7 @@
 
 use crate::args::{NumberKind, number_kind};
 use crate::numpy;
-use crate::py::errors::{Raised, overflow_error, runtime_error, type_error, value_error};
+use crate::py::errors::{Raised, runtime_error, type_error, value_error};
 use crate::py::{Obj, Py, ffi};
 use crate::tensor;
 use corten_core::{DType, Dims, Element, Scalar, Writer, cast, match_dtype, promote_types};
@@ -149,7 +149,7 @@ impl Reader {
         let Some(kind) = number_kind(object) else { return Err(no_number(object)) };
         if self.infer && !self.in_array {
             let dtype = match kind {
-                _ if numpy::is_scalar(object) && !object.is_float() => numpy::dtype_of(object)?,
+                _ if numpy::is_scalar(object) => numpy::dtype_of(object)?,
                 NumberKind::Bool => DType::Bool,
                 NumberKind::Int => DType::Int64,
                 NumberKind::Float => corten_core::default_dtype(),
@@ -227,28 +227,40 @@ fn convert<T: Element>(number: Scalar, dtype: DType) -> Py<T> {
                 bits >= 64 || (value < 1_i64 << bits && value >= -(1_i64 << bits))
             };
             if !fits {
-                return Err(runtime_error(format!(
-                    "value cannot be converted to type {} without overflow",
-                    dtype.name()
-                )));
+                return Err(overflow(dtype));
             }
             Ok(cast::<i64, T>(value))
         }
         Scalar::UInt(_) if dtype.is_integral(false) && dtype != DType::UInt64 => {
             Err(value_error("Overflow when unpacking long long"))
         }
-        Scalar::Complex(value) if !dtype.is_complex() => {
-            if value.im == 0.0 || dtype == DType::Bool {
-                return Ok(T::from_scalar(Scalar::Float(value.re)));
-            }
-            Err(runtime_error(format!(
-                "value cannot be converted to type {} without overflow",
-                dtype.name()
-            )))
+        Scalar::Complex(_) if dtype.is_floating_point() => {
+            Err(type_error("must be real number, not complex"))
         }
-        Scalar::Float(value) if dtype.is_integral(false) && !value.is_finite() => {
-            Err(overflow_error(format!("cannot convert float {value} to integer")))
+        Scalar::Complex(_) if dtype.is_integral(false) => {
+            Err(type_error("'complex' object cannot be interpreted as an integer"))
+        }
+        Scalar::Float(value) if dtype.is_integral(false) && !is_within(value, dtype) => {
+            Err(match dtype {
+                DType::UInt64 => type_error("an integer is required"),
+                _ => overflow(dtype),
+            })
         }
         other => Ok(T::from_scalar(other)),
     }
+}
+
+/// Whether a number lies between the least and the greatest integer of a dtype.
+fn is_within(value: f64, dtype: DType) -> bool {
+    let bits = 8 * dtype.itemsize() as i32;
+    let (low, high) = match dtype.is_signed() {
+        true => (-(2_f64.powi(bits - 1)), 2_f64.powi(bits - 1)),
+        false => (0.0, 2_f64.powi(bits)),
+    };
+    value >= low && value <= high - 1.0
+}
+
+#[cold]
+fn overflow(dtype: DType) -> Raised {
+    runtime_error(format!("value cannot be converted to type {} without overflow", dtype.name()))
 }

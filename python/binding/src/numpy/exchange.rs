@@ -8,7 +8,7 @@ use crate::py::{Args, Obj, Py, ffi, method, name};
 use crate::tensor;
 use corten_core::{DType, Device, Dims};
 use corten_ops::Tensor;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 const SUPPORTED: &str = "The only supported types are: float64, float32, float16, complex64, \
     complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool.";
@@ -93,7 +93,7 @@ pub(crate) fn from_array(object: &Obj, warn_read_only: bool) -> Py<Tensor> {
 /// Warns once per process.
 fn warn_about_read_only() -> Py<()> {
     static WARNED: AtomicBool = AtomicBool::new(false);
-    if WARNED.swap(true, Ordering::Relaxed) {
+    if !corten_core::is_first_warning(&WARNED) {
         return Ok(());
     }
     crate::py::errors::warn(

@@ -394,10 +394,13 @@ macro_rules! slot {
         unsafe extern "C" fn raw(
             a: *mut $crate::py::ffi::PyObject,
             b: *mut $crate::py::ffi::PyObject,
-            _modulus: *mut $crate::py::ffi::PyObject,
+            modulus: *mut $crate::py::ffi::PyObject,
         ) -> *mut $crate::py::ffi::PyObject {
             // SAFETY: CPython passes live objects.
             $crate::py::call::guard(|| unsafe {
+                if !$crate::py::Obj::peek(&modulus).is_none() {
+                    return Ok($crate::py::Obj::not_implemented());
+                }
                 $function($crate::py::Obj::peek(&a), $crate::py::Obj::peek(&b))
             })
         }

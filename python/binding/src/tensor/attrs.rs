@@ -206,7 +206,13 @@ fn set_data(object: &Obj, value: Option<&Obj>) -> Py<()> {
             value.type_name()
         )));
     };
-    Ok(this(object).base().set_data(source.base())?)
+    let tensor = this(object);
+    if super::memory::requires_grad(tensor) && !is_differentiable(source.dtype()) {
+        return Err(runtime_error(
+            "data set to a tensor that requires gradients must be floating point or complex dtype",
+        ));
+    }
+    Ok(tensor.base().set_data(source.base())?)
 }
 
 fn set_grad_fn(_object: &Obj, value: Option<&Obj>) -> Py<()> {

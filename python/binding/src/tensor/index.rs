@@ -8,7 +8,7 @@ use crate::numpy;
 use crate::overrides;
 use crate::py::errors::{type_error, value_error, warn};
 use crate::py::{Obj, Py, ffi, name, slot};
-use corten_core::{DType, MemoryFormat};
+use corten_core::{DType, MemoryFormat, Scalar};
 use corten_ops::Tensor;
 use corten_ops::index::{self, IndexItem, Slice};
 use std::ffi::{c_int, c_void};
@@ -52,8 +52,7 @@ fn set_item(object: &Obj, key: &Obj, value: Option<&Obj>) -> Py<()> {
     if let Some(source) = get(value) {
         return Ok(index::set(tensor, &items(key)?, source)?);
     }
-    if number_kind(value).is_some() {
-        let number = crate::args::scalar_from(value)?;
+    if let Some(number) = number(value)? {
         return Ok(index::set_scalar(tensor, &items(key)?, number)?);
     }
     Err(type_error(format!(
@@ -61,6 +60,17 @@ fn set_item(object: &Obj, key: &Obj, value: Option<&Obj>) -> Py<()> {
         value.type_name(),
         tensor.dtype().type_name()
     )))
+}
+
+/// A number that can be assigned: of Python, or an integer of NumPy, in 64 bits.
+fn number(value: &Obj) -> Py<Option<Scalar>> {
+    Ok(match number_kind(value) {
+        Some(NumberKind::Int) => Some(Scalar::Int(super::item::index_object(value)?.to_i64()?)),
+        Some(_) if value.is_bool() || value.is_float() || value.is_complex() => {
+            Some(crate::args::scalar_from(value)?)
+        }
+        _ => None,
+    })
 }
 
 /// Lets a subclass or mode take indexing over.
@@ -137,7 +147,7 @@ fn item(part: &Obj) -> Py<IndexItem> {
         return Ok(IndexItem::Tensor(index.clone()));
     }
     match number_kind(part) {
-        Some(NumberKind::Bool) => return Ok(IndexItem::Bool(part.is_true()?)),
+        Some(NumberKind::Bool) if part.is_bool() => return Ok(IndexItem::Bool(part.is_true()?)),
         Some(NumberKind::Int) => {
             return Ok(IndexItem::Int(super::item::index_object(part)?.to_i64()?));
         }
@@ -150,11 +160,11 @@ fn item(part: &Obj) -> Py<IndexItem> {
         return Ok(index::invalid(&part.type_name())?);
     }
     let made = creation::tensor_from(part, None)?;
-    if made.numel() == 0 && made.dtype().is_floating_point() {
-        // An empty list picks nothing; it has no dtype of its own.
-        return Ok(IndexItem::Tensor(super::memory::empty(&made.sizes(), DType::Int64)?));
+    match made.dtype() {
+        DType::Bool | DType::UInt8 | DType::Int64 => Ok(IndexItem::Tensor(made)),
+        // Positions, whatever they are written as; an empty list has no dtype of its own.
+        _ => creation::tensor_from(part, Some(DType::Int64)).map(IndexItem::Tensor),
     }
-    Ok(IndexItem::Tensor(made))
 }
 
 /// An array as an index; integers of any width will do.
@@ -172,15 +182,20 @@ fn slice(key: &Obj) -> Py<IndexItem> {
         if value.is_none() {
             return Ok(None);
         }
-        let number = super::item::index_object(&value)?;
+        let number = super::item::index_object(&value).map_err(|raised| {
+            raised.clear();
+            type_error("slice indices must be integers or None or have an __index__ method")
+        })?;
         // Bounds beyond 64 bits mean the end, as they do in Python.
         // SAFETY: the object is an integer.
         let wanted = unsafe { ffi::PyNumber_AsSsize_t(number.as_ptr(), std::ptr::null_mut()) };
         Ok(Some(wanted as i64))
     };
     let step = bound(key.attr(name!("step"))?)?;
-    if step.is_some_and(|step| step <= 0) {
-        return Err(value_error("step must be greater than zero"));
+    match step {
+        Some(0) => return Err(value_error("slice step cannot be zero")),
+        Some(step) if step < 0 => return Err(value_error("step must be greater than zero")),
+        _ => {}
     }
     Ok(IndexItem::Slice(Slice {
         start: bound(key.attr(name!("start"))?)?,

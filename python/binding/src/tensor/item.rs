@@ -66,29 +66,45 @@ fn nest_dyn(sizes: &[i64], mut numbers: &mut dyn Iterator<Item = Scalar>) -> Py<
 }
 
 /// The element for `int()`, `float()` and `complex()`.
-fn single(object: &Obj) -> Py<Obj> {
+fn single(object: &Obj) -> Py<Scalar> {
     let tensor = this(object);
     if tensor.numel() != 1 {
         return Err(value_error("only one element tensors can be converted to Python scalars"));
     }
-    Obj::scalar(item(tensor)?)
+    Ok(item(tensor)?)
 }
 
 fn to_int(object: &Obj) -> Py<Obj> {
     let number = single(object)?;
+    if matches!(number, Scalar::Complex(value) if value.im != 0.0) {
+        return Err(overflow("int64_t"));
+    }
+    let number = Obj::scalar(number)?;
     // SAFETY: the object is live.
     unsafe { Obj::owned(ffi::PyNumber_Long(number.as_ptr())) }
 }
 
 fn to_float(object: &Obj) -> Py<Obj> {
     let number = single(object)?;
+    if let Scalar::Complex(value) = number {
+        if value.im != 0.0 {
+            return Err(overflow("double"));
+        }
+        return Obj::scalar(Scalar::Float(value.re));
+    }
+    let number = Obj::scalar(number)?;
     // SAFETY: the object is live.
     unsafe { Obj::owned(ffi::PyNumber_Float(number.as_ptr())) }
 }
 
+#[cold]
+fn overflow(wanted: &str) -> crate::py::Raised {
+    runtime_error(format!("value cannot be converted to type {wanted} without overflow"))
+}
+
 /// `__complex__`.
 pub(crate) fn to_complex(object: &Obj) -> Py<Obj> {
-    Obj::complex(single(object)?.to_complex()?)
+    Obj::complex(single(object)?.to_complex())
 }
 
 /// `operator.index` of any object; a tensor must be integral and have one element.

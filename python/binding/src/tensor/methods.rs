@@ -160,20 +160,28 @@ fn is_contiguous(object: &Obj, args: Args<'_>) -> Py<Obj> {
     let bound = parser!("is_contiguous(*, MemoryFormat? memory_format=contiguous_format)");
     let format = bound.parse(None, args)?.memory_format_opt(0)?;
     let tensor = this(object);
-    if format == Some(MemoryFormat::Preserve) {
-        return Err(runtime_error(
-            "preserve memory format is unsupported by the contiguous operator",
-        ));
-    }
+    let format = format.filter(|format| *format != MemoryFormat::Preserve);
     Ok(Obj::bool(tensor.is_contiguous_for(format.unwrap_or(MemoryFormat::Contiguous))))
 }
 
 /// The dimensions from the slowest to the fastest in memory.
 fn dim_order(object: &Obj, _args: Args<'_>) -> Py<Obj> {
-    let strides = this(object).strides();
+    let tensor = this(object);
+    let (sizes, strides) = (tensor.sizes(), tensor.strides());
     let mut order: Vec<i64> = (0..strides.len() as i64).collect();
-    order.sort_by_key(|&dim| std::cmp::Reverse(strides[dim as usize]));
+    let channels_last = tensor.is_contiguous_for(MemoryFormat::ChannelsLast);
+    match (tensor.is_contiguous(), channels_last) {
+        (true, false) => {}
+        // Where both formats hold, the sizes and strides decide below.
+        (false, true) => order[1..].rotate_left(1),
+        _ => order.sort_by(|&a, &b| slower_first(&sizes, &strides, a as usize, b as usize)),
+    }
     Obj::int_tuple(&order)
+}
+
+/// By stride; among equal strides the larger dimension is the slower one.
+fn slower_first(sizes: &[i64], strides: &[i64], a: usize, b: usize) -> std::cmp::Ordering {
+    (strides[b], sizes[b]).cmp(&(strides[a], sizes[a]))
 }
 
 fn requires_grad_(object: &Obj, args: Args<'_>) -> Py<Obj> {
@@ -191,10 +199,26 @@ fn requires_grad_(object: &Obj, args: Args<'_>) -> Py<Obj> {
     if wanted && !super::attrs::is_differentiable(tensor.dtype()) {
         return Err(runtime_error("only Tensors of floating point dtype can require gradients"));
     }
+    if wanted && tensor.is_inference() && !corten_core::inference_mode_enabled() {
+        return Err(runtime_error(
+            "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.",
+        ));
+    }
     if is_leaf {
         super::memory::set_requires_grad(tensor, wanted)?;
     }
     Ok(object.clone())
+}
+
+/// A function of the module that says whether something holds of a tensor.
+macro_rules! flag {
+    ($name:literal, |$tensor:ident| $holds:expr) => {
+        method!($name, |_m: &Obj, args: Args<'_>| {
+            let bound = parser!(concat!($name, "(Tensor input)")).parse(None, args)?;
+            let $tensor = bound.tensor(0)?;
+            Ok(Obj::bool($holds))
+        })
+    };
 }
 
 /// The functions of the module that only look at a tensor.
@@ -226,6 +250,17 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
             };
             Ok(Obj::bool(truth))
         }),
+        method!("_set_warn_always", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("_set_warn_always(bool always)").parse(None, args)?;
+            corten_core::set_warn_always(bound.bool(0)?);
+            Ok(Obj::none())
+        }),
+        flag!("is_complex", |tensor| tensor.dtype().is_complex()),
+        flag!("is_floating_point", |tensor| tensor.dtype().is_floating_point()),
+        flag!("is_signed", |tensor| tensor.dtype().is_signed()),
+        flag!("is_conj", |tensor| tensor.is_conj()),
+        flag!("is_neg", |tensor| tensor.is_neg()),
+        flag!("is_inference", |tensor| tensor.is_inference()),
         method!("_set_parameter_class", |_m: &Obj, args: Args<'_>| {
             let [class] = args.positional else { return Err(type_error("one class expected")) };
             super::object::set_parameter_class(class);

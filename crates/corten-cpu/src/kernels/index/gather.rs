@@ -6,9 +6,10 @@ use super::flat::{
 };
 use corten_core::{
     Access, AccessSet, DType, Dims, Element, MemoryFormat, Result, Scalar, bail, ensure, geometry,
-    match_dtype,
+    match_dtype, warn_once,
 };
 use corten_ops::{Tensor, op};
+use std::sync::atomic::AtomicBool;
 
 /// Elements picked along `dim`, one for each element of `index`.
 ///
@@ -288,6 +289,15 @@ fn reduce_into(
     values: &Tensor,
     reduce: &str,
 ) -> Result<Tensor> {
+    if src.is_some() {
+        static WARNED: AtomicBool = AtomicBool::new(false);
+        warn_once(
+            &WARNED,
+            "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed \
+             in a future PyTorch release. Use torch.scatter_reduce instead for more reduction \
+             options.",
+        );
+    }
     let multiply = match reduce {
         "add" => false,
         "multiply" => true,

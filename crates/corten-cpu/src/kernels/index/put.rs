@@ -78,7 +78,7 @@ pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -
     );
     ensure!(
         source.numel() == index.numel(),
-        Runtime,
+        Index,
         "put_(): Expected source and index to have the same number of elements, but got \
          source.numel() = {}, index.numel() = {}",
         source.numel(),

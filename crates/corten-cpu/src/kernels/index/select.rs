@@ -391,12 +391,12 @@ pub fn index_fill_scalar_(
     value: Scalar,
 ) -> Result<Tensor> {
     ensure!(index.dtype() == DType::Int64, Index, "index_fill_(): Expected dtype int64 for index.");
-    ensure!(index.dim() <= 1, Index, "Index has to be a vector/scalar");
     ensure!(
         self_.dtype().is_complex() || !value.is_complex(),
         Runtime,
         "index_fill_(): Converting complex Scalar to non-complex type is not supported"
     );
+    ensure!(index.dim() <= 1, Runtime, "Index has to be a vector/scalar");
     if geometry::has_internal_overlap(self_) == Overlap::Yes {
         warn(
             "Use of index_fill_ on expanded tensors is deprecated. Please clone() the tensor before \

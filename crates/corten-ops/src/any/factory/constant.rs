@@ -2,7 +2,7 @@
 
 use super::empty::{empty, empty_like, new_empty};
 use super::{filled, fresh};
-use crate::iter::{resize_output, write_elements};
+use crate::iter::write_elements;
 use crate::{Tensor, op};
 use corten_core::{
     DType, Device, Layout, MemoryFormat, Result, Scalar, default_complex_dtype, default_dtype,
@@ -90,7 +90,7 @@ pub fn full(
 /// # Errors
 /// Those of resizing; `Runtime` for a number that does not fit the dtype.
 pub fn full_out(size: &[i64], fill_value: Scalar, out: &Tensor) -> Result<Tensor> {
-    resize_output(out, size)?;
+    op::resize_(out, size, None)?;
     op::fill__scalar(out, fill_value)
 }
 

@@ -136,6 +136,7 @@ pub(crate) fn view_as_real_physical(self_: &Tensor) -> Result<Tensor> {
 /// `Runtime` when the geometry does not allow it, `NotImplemented` for other dtypes.
 pub fn view_as_complex(self_: &Tensor) -> Result<Tensor> {
     let dtype = self_.dtype();
+    ensure!(!dtype.is_complex(), Type, "view_as_complex is not supported for complex tensors");
     ensure!(
         matches!(dtype, DType::Float16 | DType::Float32 | DType::Float64 | DType::BFloat16),
         NotImplemented,

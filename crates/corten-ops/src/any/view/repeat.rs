@@ -91,16 +91,10 @@ fn roll_one(self_: &Tensor, shift: i64, dim: i64) -> Result<Tensor> {
         return op::clone(self_, Some(MemoryFormat::Preserve));
     }
     let size = self_.size(dim)?;
-    let out = allocate(&self_.sizes(), None, self_.dtype(), self_.device())?;
-    let shift = shift.rem_euclid(size);
-    for (to, from, length) in [(shift, 0, size - shift), (0, size - shift, shift)] {
-        if length > 0 {
-            let target = super::slice(&out, dim, Some(to), Some(to + length), 1)?;
-            let source = super::slice(self_, dim, Some(from), Some(from + length), 1)?;
-            op::copy_(&target, &source, false)?;
-        }
-    }
-    Ok(out)
+    let start = (size - shift.rem_euclid(size)) % size;
+    let back = super::slice(self_, dim, Some(start), None, 1)?;
+    let front = super::slice(self_, dim, None, Some(start), 1)?;
+    op::cat(&[back, front], dim)
 }
 
 /// The plane of two dimensions turned by `k` right angles.

@@ -60,6 +60,9 @@ pub fn expand(self_: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
     for dim in (0..size.len()).rev() {
         let wanted = size[dim];
         if dim < new {
+            // What PyTorch says of a number of elements below zero.
+            let kept = wanted == -1 && !old_sizes.is_empty();
+            ensure!(wanted >= 0 || kept, Runtime, "numel: integer multiplication overflow");
             ensure!(
                 wanted >= 0,
                 Runtime,
@@ -78,6 +81,7 @@ pub fn expand(self_: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
             "The expanded size of the tensor ({wanted}) must match the existing size ({old}) at \
              non-singleton dimension {dim}.  Target sizes: {size:?}.  Tensor sizes: {old_sizes:?}"
         );
+        ensure!(wanted >= -1, Runtime, "numel: integer multiplication overflow");
         sizes[dim] = if wanted == -1 { old } else { wanted };
         strides[dim] = if sizes[dim] == old { stride } else { 0 };
     }

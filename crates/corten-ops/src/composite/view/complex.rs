@@ -71,6 +71,11 @@ pub fn numpy_t(self_: &Tensor) -> Result<Tensor> {
              reverse the dimensions of a tensor.",
         );
     }
+    if rank == 0 {
+        warn(
+            "Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases.",
+        );
+    }
     let reversed: Vec<i64> = (0..rank).rev().collect();
     op::permute(self_, &reversed)
 }

@@ -25,16 +25,18 @@ pub fn movedim_intlist(self_: &Tensor, source: &[i64], destination: &[i64]) -> R
          same number of dims as destination ({destination:?} dims)"
     );
     let rank = self_.dim();
-    let wrapped = |dims: &[i64], name: &str| -> Result<Dims> {
+    let wrapped = |dims: &[i64]| -> Result<Dims> {
         let mut result = Dims::new();
         for &dim in dims {
             result.push(geometry::wrap_dim(dim, rank)? as i64);
         }
-        let unique = (1..result.len()).all(|i| !result[..i].contains(&result[i]));
-        ensure!(unique, Runtime, "movedim: repeated dim in `{name}` ({dims:?})");
         Ok(result)
     };
-    let (from, to) = (wrapped(source, "source")?, wrapped(destination, "destination")?);
+    let (from, to) = (wrapped(source)?, wrapped(destination)?);
+    for (dims, given, name) in [(&from, source, "source"), (&to, destination, "destination")] {
+        let unique = (1..dims.len()).all(|i| !dims[..i].contains(&dims[i]));
+        ensure!(unique, Runtime, "movedim: repeated dim in `{name}` ({given:?})");
+    }
     if rank == 0 {
         return op::alias(self_);
     }
