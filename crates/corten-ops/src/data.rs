@@ -1,7 +1,10 @@
 //! Rust data in and out of tensors.
 
 use crate::{Tensor, op};
-use corten_core::{Device, Element, MemoryFormat, Reader, Result};
+use corten_core::{
+    DType, Device, Element, KeySet, Layout, MemoryFormat, Reader, Result, Storage, TensorBase,
+    ensure,
+};
 
 impl Tensor {
     /// A tensor of the given shape over the elements of a vector, row-major, without a copy.
@@ -25,6 +28,41 @@ impl Tensor {
     /// As [`Tensor::from_vec`].
     pub fn from_slice<T: Element>(elements: &[T], sizes: &[i64]) -> Result<Self> {
         Self::from_vec(elements.to_vec(), sizes)
+    }
+
+    /// A tensor over a storage: elements of `dtype` with these strides from an offset on, both in
+    /// elements.
+    ///
+    /// ```
+    /// # use corten_core::{DType, Storage};
+    /// # use corten_ops::Tensor;
+    /// let storage = Storage::from_vec(vec![1i64, 2, 3, 4]);
+    /// let diagonal = Tensor::from_storage(storage, DType::Int64, &[2], &[3], 0)?;
+    /// assert_eq!(diagonal.to_vec::<i64>()?, [1, 4]);
+    /// # Ok::<(), corten_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Runtime` when an element would lie outside of the storage, or for negative sizes.
+    pub fn from_storage(
+        storage: Storage,
+        dtype: DType,
+        sizes: &[i64],
+        strides: &[i64],
+        storage_offset: i64,
+    ) -> Result<Self> {
+        let bytes = bytes_reached(sizes, strides, storage_offset, dtype);
+        ensure!(
+            bytes.is_some_and(|bytes| bytes <= storage.nbytes() as i128),
+            Runtime,
+            "setStorage: sizes {sizes:?}, strides {strides:?}, storage offset {storage_offset}, \
+             and itemsize {} are out of bounds for storage of size {}",
+            dtype.itemsize(),
+            storage.nbytes()
+        );
+        let keys = KeySet::for_tensor(storage.device().device_type, Layout::Strided, dtype);
+        Ok(TensorBase::new_with_storage(storage, dtype, keys, sizes, strides, storage_offset)?
+            .into())
     }
 
     /// A rank-0 tensor.
@@ -53,4 +91,17 @@ impl Tensor {
     pub fn to_element<T: Element>(&self) -> Result<T> {
         Ok(T::from_scalar(op::item(self)?))
     }
+}
+
+/// The end of the last byte that a geometry reaches; nothing where it begins before the first.
+fn bytes_reached(sizes: &[i64], strides: &[i64], offset: i64, dtype: DType) -> Option<i128> {
+    let (mut low, mut high) = (i128::from(offset), i128::from(offset));
+    for (&size, &stride) in sizes.iter().zip(strides) {
+        let reach = i128::from(size).checked_sub(1)? * i128::from(stride);
+        low += reach.min(0);
+        high += reach.max(0);
+    }
+    let fits = low >= 0 && sizes.len() == strides.len() && sizes.iter().all(|&size| size >= 0);
+    let length = if sizes.contains(&0) { 0 } else { (high + 1) * dtype.itemsize() as i128 };
+    fits.then_some(length)
 }

@@ -57,4 +57,7 @@ mod documents {
 
     #[doc = include_str!("../../../docs/ADDING.md")]
     struct Adding;
+
+    #[doc = include_str!("../../../docs/SEMANTICS.md")]
+    struct Semantics;
 }
