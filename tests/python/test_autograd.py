@@ -7,6 +7,7 @@ import warnings
 
 from module_under_test import torch
 
+forward_ad = importlib.import_module(torch.__name__ + ".autograd.forward_ad")
 functional = importlib.import_module(torch.__name__ + ".autograd.functional")
 checkpoints = importlib.import_module(torch.__name__ + ".utils.checkpoint")
 
@@ -170,6 +171,48 @@ class Derivatives(unittest.TestCase):
         self.assertEqual(functional.vjp(constant, leaf(1.0), torch.ones(2))[1].tolist(), [0.0])
         with self.assertRaisesRegex(RuntimeError, "Output 0 of the user-provided function"):
             functional.vjp(constant, leaf(1.0), torch.ones(2), strict=True)
+
+
+class ForwardMode(unittest.TestCase):
+    x = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    v = torch.tensor([1.0, -1.0], dtype=torch.float64)
+
+    def tangent(self, function):
+        with forward_ad.dual_level():
+            return forward_ad.unpack_dual(function(forward_ad.make_dual(self.x, self.v))).tangent
+
+    def test_tangents(self):
+        self.assertEqual(self.tangent(lambda x: x**3).tolist(), [3.0, -12.0])
+        self.assertEqual(self.tangent(lambda x: x.sum()).item(), 0.0)
+        self.assertIsNone(self.tangent(lambda x: x.detach()))
+
+    def test_writes_through_views(self):
+        def change(x):
+            x = x * 1
+            x.view(2)[0].mul_(5)
+            return x
+
+        self.assertEqual(self.tangent(change).tolist(), [5.0, -1.0])
+        self.assertEqual(self.v.tolist(), [1.0, -1.0])
+
+    def test_both_modes(self):
+        x = self.x.clone().requires_grad_()
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(x, self.v)
+            (gradient,) = torch.autograd.grad((dual**3).sum(), dual, create_graph=True)
+            product = forward_ad.unpack_dual(gradient).tangent
+            self.assertEqual(product.tolist(), [6.0, -12.0])
+            forward_ad.unpack_dual((dual**3).sum()).tangent.backward()
+        self.assertEqual(x.grad.tolist(), [6.0, -12.0])
+
+    def test_levels(self):
+        with self.assertRaisesRegex(RuntimeError, "no level exists"):
+            forward_ad.make_dual(self.x, self.v)
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(self.x, self.v)
+            with self.assertRaisesRegex(RuntimeError, "Nested forward mode"):
+                forward_ad.enter_dual_level()
+        self.assertIsNone(forward_ad.unpack_dual(dual).tangent)
 
 
 class Checkpoints(unittest.TestCase):

@@ -1,16 +1,16 @@
 //! Forward mode: tangents that travel along with the values.
 
-use crate::{Autograd, BackwardOptions, graph, meta};
+use crate::{Autograd, BackwardOptions, Node, graph, meta};
 use corten_core::tls::{ExcludeGuard, IncludeGuard};
 use corten_core::{
-    DispatchKey, GradModeGuard, KeySet, MemoryFormat, Result, bail, default_cpu_generator, ensure,
-    grad_mode_enabled,
+    DispatchKey, GradModeGuard, KeySet, MemoryFormat, Result, WeakTensor, bail,
+    default_cpu_generator, ensure, grad_mode_enabled,
 };
 use corten_ops::dispatch::set_fallback;
 use corten_ops::{BoxedCall, IValue, OpKind, Stack, Tensor, op};
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 // Note [Forward mode from backward formulas]
 // The product of a vector u with an operator's Jacobian is linear in u, and its derivative with
@@ -34,7 +34,22 @@ thread_local! {
 
 struct Open {
     level: u64,
+    /// What has tangents of this level. They may keep alive what has them, so they are taken away
+    /// when the level is closed.
+    tensors: Vec<WeakTensor>,
+    nodes: Vec<Weak<Node>>,
     _included: IncludeGuard,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        for tensor in self.tensors.drain(..).filter_map(|tensor| tensor.upgrade()) {
+            if let Some(meta) = meta::get(&tensor) {
+                meta.set_tangent(None);
+            }
+        }
+        self.nodes.drain(..).filter_map(|node| node.upgrade()).for_each(|n| n.clear_tangents());
+    }
 }
 
 /// A tangent and the level it belongs to; it is forgotten when that is closed.
@@ -61,7 +76,8 @@ pub fn enter_level() -> Result<u64> {
     ensure!(current().is_none(), Runtime, "Nested forward mode AD is not supported at the moment");
     let level = LEVELS.fetch_add(1, Ordering::Relaxed) + 1;
     let included = IncludeGuard::new(KeySet::from_key(KEY));
-    OPEN.set(Some(Open { level, _included: included }));
+    let (tensors, nodes) = (Vec::new(), Vec::new());
+    OPEN.set(Some(Open { level, tensors, nodes, _included: included }));
     Ok(level)
 }
 
@@ -76,7 +92,7 @@ pub fn exit_level(level: u64) -> Result<()> {
         "Trying to exit a forward AD level that was not the last one that was created. This is \
          not supported."
     );
-    OPEN.set(None);
+    drop(OPEN.take());
     Ok(())
 }
 
@@ -95,6 +111,11 @@ pub fn tangent(tensor: &Tensor) -> Option<Tensor> {
 fn set_tangent(tensor: &Tensor, value: Tensor) -> Result<()> {
     let Some(level) = current() else { return Ok(()) };
     meta::get_or_init(tensor)?.set_tangent(Some(Tangent { level, tensor: value }));
+    OPEN.with_borrow_mut(|open| {
+        if let Some(open) = open {
+            open.tensors.push(tensor.downgrade());
+        }
+    });
     Ok(())
 }
 
@@ -223,10 +244,13 @@ fn along_view(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
 /// Gives a new result its tangent, also where backward functions find it again.
 fn attach(result: &Tensor, found: Tensor) -> Result<()> {
     if let Some(node) = graph::grad_fn(result)? {
-        node.set_tangent(
-            graph::output_nr(result),
-            Tangent { level: current().unwrap_or_default(), tensor: found.clone() },
-        );
+        let level = current().unwrap_or_default();
+        node.set_tangent(graph::output_nr(result), Tangent { level, tensor: found.clone() });
+        OPEN.with_borrow_mut(|open| {
+            if let Some(open) = open {
+                open.nodes.push(Arc::downgrade(&node));
+            }
+        });
     }
     set_tangent(result, found)
 }
@@ -369,8 +393,10 @@ impl Shadow {
     }
 }
 
+/// Where the product with the Jacobian, which is linear, is differentiated: at ones, because
+/// formulas may take logarithms on the way.
 fn weight(output: &Tensor) -> Result<Tensor> {
-    let weight = op::zeros_like(&op::detach(output)?, None, None, None, None, None)?;
+    let weight = op::ones_like(&op::detach(output)?, None, None, None, None, None)?;
     weight.requires_grad_(true)?;
     Ok(weight)
 }

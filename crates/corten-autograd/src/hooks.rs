@@ -117,6 +117,11 @@ impl NodeHooks {
         tangents.push((nr, tangent));
     }
 
+    pub(crate) fn clear_tangents(&self) {
+        let old = std::mem::take(&mut *lock(&self.tangents));
+        drop(old);
+    }
+
     pub(crate) fn tangent(&self, nr: u32) -> Option<Tangent> {
         let tangents = lock(&self.tangents);
         tangents.iter().find(|(other, _)| *other == nr).map(|(_, tangent)| tangent.clone())

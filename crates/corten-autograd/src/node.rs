@@ -419,6 +419,13 @@ impl Node {
         self.hooks().set_tangent(nr, tangent);
     }
 
+    /// Forgets the tangents of all outputs.
+    pub(crate) fn clear_tangents(&self) {
+        if let Some(hooks) = self.hooks.get() {
+            hooks.clear_tangents();
+        }
+    }
+
     /// The tangent of an output, if it had one.
     pub(crate) fn tangent(&self, nr: u32) -> Option<Tangent> {
         self.hooks.get()?.tangent(nr)

@@ -37,8 +37,8 @@ impl Tensor {
     /// # use corten_core::{DType, Storage};
     /// # use corten_ops::Tensor;
     /// let storage = Storage::from_vec(vec![1i64, 2, 3, 4]);
-    /// let diagonal = Tensor::from_storage(storage, DType::Int64, &[2], &[3], 0)?;
-    /// assert_eq!(diagonal.to_vec::<i64>()?, [1, 4]);
+    /// let tail = Tensor::from_storage(storage, DType::Int64, &[2], &[1], 2)?;
+    /// assert_eq!(tail.to_vec::<i64>()?, [3, 4]);
     /// # Ok::<(), corten_core::Error>(())
     /// ```
     ///

@@ -215,7 +215,7 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
             )
         outputs, outputs_tuple = _tensors(func(*inputs), _OUTPUTS, "jvp")
         _check_depends(outputs, "outputs", strict)
-        weights = tuple(corten.zeros_like(output, requires_grad=True) for output in outputs)
+        weights = tuple(corten.ones_like(output, requires_grad=True) for output in outputs)
         back = _gradients(outputs, inputs, weights, create_graph=True)
         _check_depends(back, "grad_inputs", strict)
     with corten.set_grad_enabled(create_graph or corten.is_grad_enabled()):
@@ -397,7 +397,7 @@ def hvp(func, inputs, v=None, create_graph=False, strict=False):
         _check_depends(outputs, "outputs", strict)
         first = _gradients(outputs, inputs, create_graph=True)
         _check_depends(first, "jacobian", strict)
-        weights = tuple(corten.zeros_like(tensor, requires_grad=True) for tensor in inputs)
+        weights = tuple(corten.ones_like(tensor, requires_grad=True) for tensor in inputs)
         second = _gradients(first, inputs, weights, create_graph=True)
         _check_depends(second, "hessian", strict)
     with corten.set_grad_enabled(create_graph or corten.is_grad_enabled()):

@@ -205,7 +205,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
         result, aux = _split_aux(func(*own), has_aux, "jvp(f, primals, tangents)")
         outputs, spec = _tensor_leaves(result, "jvp(f, primals, tangents)")
         inputs, directions = tree_leaves(own), tree_leaves(tangents)
-        weights = [corten.zeros_like(output).requires_grad_() for output in outputs]
+        weights = [corten.ones_like(output).requires_grad_() for output in outputs]
         back = _gradients(outputs, inputs, weights)
         moved = _gradients(back, weights, directions)
         product = tree_unflatten(moved, spec)
@@ -221,7 +221,7 @@ def linearize(func, *primals):
         result = func(*own)
         outputs, spec = _tensor_leaves(result, "linearize")
         inputs = tree_leaves(own)
-        weights = [corten.zeros_like(output).requires_grad_() for output in outputs]
+        weights = [corten.ones_like(output).requires_grad_() for output in outputs]
         back = _gradients(outputs, inputs, weights)
 
     def product(*tangents):
@@ -308,7 +308,7 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
             result, aux = _split_aux(partial(own), has_aux, "jacfwd")
             outputs, spec = _tensor_leaves(result, "jacfwd")
             inputs, inputs_spec = tree_flatten(own)
-            weights = [corten.zeros_like(output).requires_grad_() for output in outputs]
+            weights = [corten.ones_like(output).requires_grad_() for output in outputs]
             back = _gradients(outputs, inputs, weights)
             columns = [
                 [_gradients([back[place]], weights, [unit]) for unit in _unit_vectors(tensor)]

@@ -17,8 +17,8 @@ mod samples;
 
 use call::{Call, Sampler};
 use corten_autograd::gradcheck::{GradcheckOptions, gradcheck, gradgradcheck};
-use corten_autograd::{Autograd, no_grad};
-use corten_core::{DType, ErrorKind, Result};
+use corten_autograd::{Autograd, forward, no_grad};
+use corten_core::{DType, ErrorKind, Result, Scalar, ensure};
 use corten_ops::{AnyOp, Gradient, OpKind, Tensor, op};
 use samples::{NO_SECOND, REAL_ONLY, SAMPLES, UNCHECKED};
 
@@ -100,6 +100,57 @@ fn complex_derivatives() {
             Err(_) => Ok(()),
         }
     });
+}
+
+/// Tangents against differences: `f(x + εt) - f(x - εt)`.
+#[test]
+fn forward_derivatives() {
+    for_all(DType::Float64, |call| {
+        let inputs: Vec<Tensor> = call.inputs().iter().map(op::detach).collect::<Result<_>>()?;
+        let directions: Vec<Tensor> = inputs.iter().map(direction).collect::<Result<_>>()?;
+        let moved = no_grad(|| forward_mode(call, &inputs, &directions))?;
+        let step = 1e-6;
+        let at = |sign: f64| -> Result<Vec<Tensor>> {
+            let shifted = inputs.iter().zip(&directions);
+            let shifted: Vec<Tensor> = shifted
+                .map(|(x, t)| op::add_tensor(x, t, Scalar::Float(sign * step)))
+                .collect::<Result<_>>()?;
+            no_grad(|| call.run(&shifted))
+        };
+        for ((high, low), tangent) in at(1.0)?.iter().zip(&at(-1.0)?).zip(moved) {
+            let Some(tangent) = tangent else { continue };
+            let difference = op::sub_tensor(high, low, Scalar::Int(1))?;
+            let expected = op::mul_scalar(&difference, Scalar::Float(0.5 / step))?;
+            let close = op::allclose(&tangent, &expected, 1e-4, 1e-6, true)?;
+            ensure!(close, Runtime, "tangent {tangent:?}, expected {expected:?}");
+        }
+        Ok(())
+    });
+}
+
+/// The tangents of a call's results.
+fn forward_mode(
+    call: &Call,
+    inputs: &[Tensor],
+    directions: &[Tensor],
+) -> Result<Vec<Option<Tensor>>> {
+    let level = forward::enter_level()?;
+    let run = || {
+        let pairs = inputs.iter().zip(directions);
+        let duals: Vec<Tensor> =
+            pairs.map(|(x, t)| forward::make_dual(x, t)).collect::<Result<_>>()?;
+        let results = call.run(&duals)?;
+        results.iter().map(|result| Ok(forward::unpack_dual(result)?.1)).collect()
+    };
+    let result = run();
+    forward::exit_level(level)?;
+    result
+}
+
+/// A tangent of an input, different for every element.
+fn direction(input: &Tensor) -> Result<Tensor> {
+    let numbers = (0..input.numel()).map(|i| (0.7 * i as f64 + 0.3).sin()).collect();
+    Tensor::from_vec::<f64>(numbers, &input.sizes())
 }
 
 /// The in-place form records the same function as the functional one.
