@@ -5,6 +5,7 @@
 //! [`Tensor`].
 
 pub mod any;
+pub mod batched;
 mod boxed;
 pub mod composite;
 mod data;

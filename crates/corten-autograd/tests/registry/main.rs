@@ -10,6 +10,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod batches;
 mod call;
 #[path = "../common/mod.rs"]
 mod common;

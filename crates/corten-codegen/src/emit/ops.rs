@@ -165,13 +165,17 @@ fn declaration(
         }
         (_, Some(path)) => ("explicit", format!(", {path}")),
     };
+    let batch = match op.batch_rule() {
+        Some(rule) => format!("Some(crate::batched::rules::{rule})"),
+        None => "None".to_owned(),
+    };
     let homes: Vec<String> = op.python.iter().map(|home| format!("{home:?}")).collect();
     format!(
         "pub static {static_name}: TypedOp<sig::{name}> = TypedOp::{constructor}(&OpDef {{
             name: {base:?}, overload: {overload:?}, namespace: \"aten\", schema: {text:?},
             kind: OpKind::{kind}, function: {function}, method: {method}, python: &[{homes}],
             doc: {doc:?}, source: {source:?}, implementation: {implementation:?},
-            gradient: Gradient::{gradient},
+            gradient: Gradient::{gradient}, batch: {batch},
         }}, sig::boxed_{name}{kernel});",
         static_name = static_name(schema),
         name = signature.name(),

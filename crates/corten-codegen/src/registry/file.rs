@@ -46,6 +46,7 @@ pub(super) struct Block {
     pub(super) node_inplace: Option<String>,
     #[serde(default)]
     pub(super) exact_out: bool,
+    pub(super) batch: Option<String>,
     pub(super) rust: Option<String>,
     #[serde(default)]
     pub(super) doc: String,

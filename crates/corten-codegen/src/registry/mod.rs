@@ -102,6 +102,9 @@ pub struct Op {
     pub node_inplace: Option<String>,
     /// Whether the derived out form takes only an output of the result's dtype.
     pub exact_out: bool,
+    /// How it runs on batches: a function of `corten_ops::batched::rules`. Without one, item by
+    /// item, or as other pointwise operators.
+    pub batch: Option<String>,
     /// The Rust method's name where it is not derived.
     pub rust: Option<String>,
     /// What it does.
@@ -220,6 +223,16 @@ impl Op {
     /// Whether the loop runs over an iterator.
     pub fn is_iterator(&self) -> bool {
         matches!(self.body, Body::Pointwise { .. } | Body::Iterator { .. })
+    }
+
+    /// How it runs on batches, where that is not item by item.
+    pub fn batch_rule(&self) -> Option<&str> {
+        let derived = match &self.body {
+            Body::Pointwise { .. } => Some("pointwise"),
+            Body::Iterator { meta: MetaRule::Pointwise { .. }, .. } => Some("pointwise"),
+            _ => None,
+        };
+        self.batch.as_deref().or(derived)
     }
 
     /// The kind of implementation with its function, for tables.

@@ -110,6 +110,7 @@ fn operator(block: Block, family: &str, location: Location) -> Result<Op, String
         node: block.node,
         node_inplace: block.node_inplace,
         exact_out: block.exact_out,
+        batch: block.batch,
         rust: block.rust,
         doc: block.doc,
         location,
@@ -140,6 +141,7 @@ fn copy_of(view: &Op) -> Result<Op, String> {
         node: None,
         node_inplace: None,
         exact_out: true,
+        batch: None,
         rust: None,
         doc: format!("The view that `{}` makes, copied.", view.schema.name),
     })

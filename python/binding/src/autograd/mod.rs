@@ -7,6 +7,7 @@ mod hooks;
 mod modes;
 mod node;
 mod saved;
+mod vmap;
 
 use crate::py::{Obj, Py, ffi};
 use corten_autograd::{graph, view};
@@ -81,6 +82,7 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     let mut rows = modes::functions();
     rows.extend(engine::functions());
     rows.extend(forward::functions());
+    rows.extend(vmap::functions());
     rows.extend(saved::functions());
     rows.extend(function::functions());
     rows
