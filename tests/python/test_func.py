@@ -65,6 +65,89 @@ class Derivatives(unittest.TestCase):
             func.grad(cubes, argnums=2)(self.x)
 
 
+class Cube(torch.autograd.Function):
+    """x ** 3 with every part written by hand."""
+
+    generate_vmap_rule = False
+
+    @staticmethod
+    def forward(x, scale):
+        return x**3 * scale
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, scale = ctx.saved_tensors
+        return grad * 3 * x**2 * scale, grad * x**3
+
+    @staticmethod
+    def jvp(ctx, x_t, scale_t):
+        x, scale = ctx.saved_tensors
+        return 3 * x**2 * scale * x_t + x**3 * scale_t
+
+
+class CubeWithRule(Cube):
+    seen = []
+
+    @staticmethod
+    def vmap(info, in_dims, x, scale):
+        CubeWithRule.seen.append((info.batch_size, info.randomness, in_dims))
+        if in_dims[1] is None:
+            return CubeWithRule.apply(x, scale), in_dims[0]
+        return CubeWithRule.apply(x.movedim(in_dims[0], 0), scale.movedim(in_dims[1], 0)), 0
+
+
+class CubeOfItems(Cube):
+    generate_vmap_rule = True
+
+
+class CustomFunctions(unittest.TestCase):
+    x = vector(1.0, 2.0, 3.0)
+
+    def test_jvp(self):
+        one, forward_ad = torch.ones((), dtype=torch.float64), torch.autograd.forward_ad
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(self.x, torch.ones_like(self.x))
+            value, tangent = forward_ad.unpack_dual(Cube.apply(dual, one))
+            self.assertEqual(value.tolist(), [1.0, 8.0, 27.0])
+            self.assertEqual(tangent.tolist(), [3.0, 12.0, 27.0])
+
+            class NoJvp(torch.autograd.Function):
+                @staticmethod
+                def forward(ctx, x):
+                    return x.clone()
+
+            with self.assertRaisesRegex((RuntimeError, NotImplementedError), "jvp"):
+                NoJvp.apply(dual)
+
+    def test_vmap_staticmethod(self):
+        CubeWithRule.seen.clear()
+        x = self.x.reshape(1, 3)
+        found = torch.vmap(CubeWithRule.apply, in_dims=(1, None))(x, vector(2.0)[0])
+        self.assertEqual(found.tolist(), [[2.0], [16.0], [54.0]])
+        self.assertEqual(CubeWithRule.seen, [(3, "error", (1, None))])
+
+    def test_generated_rule(self):
+        scales = vector(1.0, 10.0, 100.0)
+        found = torch.vmap(CubeOfItems.apply)(self.x, scales)
+        self.assertEqual(found.tolist(), [1.0, 80.0, 2700.0])
+        shared = vector(2.0)[0].requires_grad_()
+        x = self.x.clone().requires_grad_()
+        torch.vmap(CubeOfItems.apply, in_dims=(0, None))(x, shared).sum().backward()
+        self.assertEqual(x.grad.tolist(), [6.0, 24.0, 54.0])
+        self.assertEqual(shared.grad.item(), 36.0)
+        each = torch.vmap(func.grad(CubeOfItems.apply, argnums=1), in_dims=(0, None))
+        self.assertEqual(each(self.x, shared.detach()).tolist(), [1.0, 8.0, 27.0])
+
+    def test_no_rule(self):
+        with self.assertRaisesRegex(RuntimeError, "does not have vmap support"):
+            torch.vmap(Cube.apply)(self.x, self.x)
+
+
 class Batches(unittest.TestCase):
     m = torch.arange(6.0).reshape(2, 3)
 

@@ -147,8 +147,7 @@ fn highest_level(stack: &Stack) -> Option<u64> {
 fn batched(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
     let op = call.op();
     let Some(level) = highest_level(stack) else { return call.redispatch(stack) };
-    let open = levels::alive();
-    let Some(&(_, size)) = open.iter().find(|(number, _)| *number == level) else {
+    let Some((size, _)) = levels::info(level) else {
         bail!(
             Runtime,
             "vmap: {} was called on a tensor of a vmap that has returned. Please return it from \

@@ -32,6 +32,15 @@ impl Randomness {
             ),
         })
     }
+
+    /// The name in Python.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Different => "different",
+            Self::Same => "same",
+        }
+    }
 }
 
 pub(super) struct Level {
@@ -83,10 +92,35 @@ pub fn exit(number: u64) -> Result<()> {
     Ok(())
 }
 
-/// The open levels with their sizes, the outermost first.
+/// The open levels that calls can see, with their sizes, the outermost first.
 pub fn alive() -> Vec<(u64, i64)> {
-    LEVELS
-        .with_borrow(|levels| levels.open.iter().map(|level| (level.number, level.size)).collect())
+    LEVELS.with_borrow(|levels| {
+        let visible = levels.open.iter().take(levels.visible);
+        visible.map(|level| (level.number, level.size)).collect()
+    })
+}
+
+/// The number of items of an open level and what random operators do in it.
+pub fn info(number: u64) -> Option<(i64, Randomness)> {
+    LEVELS.with_borrow(|levels| {
+        let level = levels.open.iter().find(|level| level.number == number)?;
+        Some((level.size, level.randomness))
+    })
+}
+
+/// Hides a level, and those inside of it, from calls; gives back what [`show`] takes.
+pub fn hide(number: u64) -> usize {
+    LEVELS.with_borrow_mut(|levels| {
+        let before = levels.visible;
+        let place = levels.open.iter().position(|level| level.number == number);
+        levels.visible = place.unwrap_or(before);
+        before
+    })
+}
+
+/// Shows as many levels as before [`hide`].
+pub fn show(count: usize) {
+    LEVELS.with_borrow_mut(|levels| levels.visible = count.min(levels.open.len()));
 }
 
 /// How many levels there are up to this one, from 1; `None` when it is closed.
@@ -111,17 +145,12 @@ pub(super) struct Hidden {
 
 impl Hidden {
     pub(super) fn new(number: u64) -> Self {
-        LEVELS.with_borrow_mut(|levels| {
-            let before = levels.visible;
-            let place = levels.open.iter().position(|level| level.number == number);
-            levels.visible = place.unwrap_or(before);
-            Self { before }
-        })
+        Self { before: hide(number) }
     }
 }
 
 impl Drop for Hidden {
     fn drop(&mut self) {
-        LEVELS.with_borrow_mut(|levels| levels.visible = self.before.min(levels.open.len()));
+        show(self.before);
     }
 }

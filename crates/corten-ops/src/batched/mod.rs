@@ -18,7 +18,7 @@ pub(crate) mod rules;
 
 pub use kernel::{Batch, check_decidable};
 pub(crate) use kernel::{is_random, register};
-pub use levels::{Randomness, alive, depth, enter, exit};
+pub use levels::{Randomness, alive, depth, enter, exit, hide, info, show};
 pub use nest::{enclose, everywhere, expose};
 
 use crate::Tensor;

@@ -44,6 +44,39 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
             let bound = parser!("_is_batched(Tensor tensor)").parse(None, args)?;
             Ok(Obj::bool(batched::is_batched(bound.tensor(0)?.base())))
         }),
+        method!("_split_batch", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("_split_batch(Tensor tensor, int level)").parse(None, args)?;
+            let (tensor, level) = (bound.tensor(0)?, bound.int(1)? as u64);
+            match batched::of(&tensor).filter(|found| found.level == level) {
+                Some(found) => Obj::tuple([tensor::wrap(&found.value), Obj::int(found.dim as i64)]),
+                None => Obj::tuple([tensor::wrap(&tensor), Ok(Obj::none())]),
+            }
+        }),
+        method!("_batch_level", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("_batch_level(Tensor tensor)").parse(None, args)?;
+            match batched::of(bound.tensor(0)?.base()) {
+                Some(found) => Obj::int(found.level as i64),
+                None => Ok(Obj::none()),
+            }
+        }),
+        method!("_vmap_info", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("_vmap_info(int level)").parse(None, args)?;
+            match batched::info(bound.int(0)? as u64) {
+                Some((size, randomness)) => {
+                    Obj::tuple([Obj::int(size), Obj::str_from(randomness.name())])
+                }
+                None => Ok(Obj::none()),
+            }
+        }),
+        method!("_vmap_hide", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("_vmap_hide(int level)").parse(None, args)?;
+            Obj::int(batched::hide(bound.int(0)? as u64) as i64)
+        }),
+        method!("_vmap_show", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("_vmap_show(int count)").parse(None, args)?;
+            batched::show(bound.int(0)? as usize);
+            Ok(Obj::none())
+        }),
         method!("_batch_levels", |_m: &Obj, _a: Args<'_>| {
             Obj::tuple(batched::alive().into_iter().map(|(level, _)| Obj::int(level as i64)))
         }),
