@@ -33,7 +33,7 @@ def apply(cls, args):
             f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please "
             "override and implement the vmap staticmethod or set generate_vmap_rule=True."
         )
-    return _own_rule(cls, args, level)
+    return own_rule(cls.vmap, cls.__name__, args, level)
 
 
 def _with_tangents(cls, args):
@@ -76,8 +76,8 @@ def _tangent(context, primal, tangent):
     return tangent
 
 
-def _own_rule(cls, args, level):
-    """The rule that the function brings along, which sees the tensors with all their items."""
+def own_rule(rule, name, args, level):
+    """The rule that a function brings along, which sees the tensors with all their items."""
     leaves, spec = tree_flatten(args)
     split = [
         _C._split_batch(leaf, level) if isinstance(leaf, _Tensor) else (leaf, None)
@@ -87,12 +87,12 @@ def _own_rule(cls, args, level):
     in_dims = tree_unflatten([dim for _, dim in split], spec)
     visible = _C._vmap_hide(level)
     try:
-        returned = cls.vmap(VmapInfo(*_C._vmap_info(level)), in_dims, *values)
+        returned = rule(VmapInfo(*_C._vmap_info(level)), in_dims, *values)
     finally:
         _C._vmap_show(visible)
     if not (isinstance(returned, tuple) and len(returned) == 2):
         raise RuntimeError(
-            f"The vmap staticmethod of {cls.__name__} must return a pair: the output and its "
+            f"The vmap function of {name} must return a pair: the output and its "
             "out_dims"
         )
     output, out_dims = returned
@@ -100,7 +100,7 @@ def _own_rule(cls, args, level):
     dims = _broadcast_to_and_flatten(out_dims, out_spec)
     if dims is None:
         raise ValueError(
-            f"The vmap staticmethod of {cls.__name__} returned out_dims={out_dims}, which is not "
+            f"The vmap function of {name} returned out_dims={out_dims}, which is not "
             f"compatible with the structure of its output: {out_spec}"
         )
     wrapped = [

@@ -83,6 +83,7 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     rows.extend(engine::functions());
     rows.extend(forward::functions());
     rows.extend(vmap::functions());
+    rows.extend(vmap::questions());
     rows.extend(saved::functions());
     rows.extend(function::functions());
     rows

@@ -40,6 +40,12 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
             let bound = parser!("_vmap_everywhere(Tensor tensor)").parse(None, args)?;
             everywhere(&bound.tensor(0)?)
         }),
+    ]
+}
+
+/// The functions that look at tensors and levels.
+pub(super) fn questions() -> Vec<ffi::PyMethodDef> {
+    vec![
         method!("_is_batched", |_m: &Obj, args: Args<'_>| {
             let bound = parser!("_is_batched(Tensor tensor)").parse(None, args)?;
             Ok(Obj::bool(batched::is_batched(bound.tensor(0)?.base())))
