@@ -352,12 +352,12 @@ fn threads_accumulate() {
                 // d/dx = w, d/dw = x · exp(0 · x), in one graph with other threads' passes.
                 let product = (&(&x * &w).unwrap() * &shared).unwrap();
                 let loss = sum(&product);
-                if number % 2 == 0 {
+                if number.is_multiple_of(2) {
                     loss.backward_with(None, KEEP).unwrap();
                     passes += 1.0;
                 } else {
                     let found =
-                        corten_autograd::grad(&[loss], &[x.clone()], None, KEEP, None, false);
+                        corten_autograd::grad(&[loss], std::slice::from_ref(&x), None, KEEP, None, false);
                     assert_eq!(
                         found.unwrap()[0].as_ref().unwrap().to_vec::<f32>().unwrap(),
                         [1.0; 3]

@@ -18,6 +18,7 @@ pub mod meta;
 mod operators;
 pub mod parallel;
 pub mod print;
+pub mod profiler;
 pub mod registry;
 mod stub;
 mod tensor;

@@ -68,6 +68,7 @@ pub fn install_default_fallbacks() {
         );
         set_fallback(DispatchKey::Negative, Arc::new(|call, stack| materialise(&NEG, call, stack)));
         crate::batched::register();
+        crate::profiler::register();
     });
 }
 

@@ -6,6 +6,7 @@ mod function;
 mod hooks;
 mod modes;
 mod node;
+mod profile;
 mod saved;
 mod vmap;
 
@@ -82,6 +83,7 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     let mut rows = modes::functions();
     rows.extend(engine::functions());
     rows.extend(forward::functions());
+    rows.extend(profile::functions());
     rows.extend(vmap::functions());
     rows.extend(vmap::questions());
     rows.extend(saved::functions());
