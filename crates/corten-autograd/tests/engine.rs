@@ -356,8 +356,14 @@ fn threads_accumulate() {
                     loss.backward_with(None, KEEP).unwrap();
                     passes += 1.0;
                 } else {
-                    let found =
-                        corten_autograd::grad(&[loss], std::slice::from_ref(&x), None, KEEP, None, false);
+                    let found = corten_autograd::grad(
+                        &[loss],
+                        std::slice::from_ref(&x),
+                        None,
+                        KEEP,
+                        None,
+                        false,
+                    );
                     assert_eq!(
                         found.unwrap()[0].as_ref().unwrap().to_vec::<f32>().unwrap(),
                         [1.0; 3]

@@ -13,7 +13,13 @@ const REFUSED: &[&str] = &["masked_select"];
 const REFUSED_IN_PLACE: &[&str] = &["detach_", "t_", "unsqueeze_", "squeeze_", "transpose_"];
 
 /// Operators on memory: where the items lie matters.
-const ON_MEMORY: &[&str] = &["as_strided", "as_strided_scatter", "view_as_complex"];
+const ON_MEMORY: &[&str] = &[
+    "as_strided",
+    "as_strided_copy",
+    "as_strided_scatter",
+    "view_as_complex",
+    "view_as_complex_copy",
+];
 
 /// On batches every operator gives what it gives item by item, whichever of its inputs are batched
 /// and wherever the items lie.

@@ -157,7 +157,8 @@ fn declaration(
     };
     let (constructor, kernel) = match (&op.body, builtin) {
         (_, None) => ("new", String::new()),
-        (Body::Composite(_) | Body::WrapScalar | Body::CopyOf(_), Some(path)) => {
+        (Body::Composite(_) | Body::WrapScalar, Some(path)) => ("implicit", format!(", {path}")),
+        (Body::CopyOf(_), Some(path)) if matches!(op.grad, Grad::Composite) => {
             ("implicit", format!(", {path}"))
         }
         (_, Some(path)) if op.is_iterator() => {

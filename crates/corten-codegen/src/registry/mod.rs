@@ -11,6 +11,7 @@ pub use derive::{inplace_of, out_of};
 pub use missing::{Missing, missing};
 
 use crate::formula::Formula;
+use crate::rust::camel;
 use crate::schema::Schema;
 use std::fmt;
 use std::path::Path;
@@ -175,7 +176,7 @@ pub enum MetaRule {
 }
 
 /// How a gradient is computed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Grad {
     /// It is declared not to exist.
     None,
@@ -223,6 +224,12 @@ impl Op {
     /// Whether the loop runs over an iterator.
     pub fn is_iterator(&self) -> bool {
         matches!(self.body, Body::Pointwise { .. } | Body::Iterator { .. })
+    }
+
+    /// The name of its node: PyTorch's.
+    pub fn shown_node(&self) -> String {
+        let derived = || format!("{}Backward0", camel(&self.schema.name));
+        self.node.clone().unwrap_or_else(derived)
     }
 
     /// How it runs on batches, where that is not item by item.

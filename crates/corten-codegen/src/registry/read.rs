@@ -136,12 +136,15 @@ fn copy_of(view: &Op) -> Result<Op, String> {
         variants,
         python: Vec::new(),
         body: Body::CopyOf(view.schema.clone()),
-        grad: Grad::Composite,
+        grad: match &view.grad {
+            Grad::Manual => Grad::Composite,
+            other => other.clone(),
+        },
         grad_inplace: None,
-        node: None,
+        node: Some(format!("{}_copy", view.shown_node())),
         node_inplace: None,
         exact_out: true,
-        batch: None,
+        batch: view.batch.clone(),
         rust: None,
         doc: format!("The view that `{}` makes, copied.", view.schema.name),
     })
