@@ -18,5 +18,6 @@ pub mod random;
 pub mod reduce;
 pub mod scan;
 pub mod softmax;
+pub mod sort;
 mod support;
 pub mod unfold;

@@ -19,6 +19,7 @@ pub mod pointwise;
 pub mod pool;
 pub mod reduce;
 pub mod softmax;
+pub mod sort;
 pub mod support;
 pub mod view;
 

@@ -17,6 +17,7 @@ pub mod number;
 mod pointwise;
 pub mod reduce;
 mod reduction;
+pub mod sort;
 
 pub use check::{check_dtype, check_out_dtype, cpp_name};
 pub use pointwise::{
