@@ -8,6 +8,7 @@ pub mod copy;
 pub mod embedding;
 pub mod factory;
 pub mod fill;
+pub mod histogram;
 pub mod index;
 pub mod loss;
 pub mod matmul;

@@ -6,6 +6,7 @@ pub mod combine;
 pub mod copy;
 pub mod dropout;
 pub mod factory;
+pub mod histogram;
 pub mod index;
 pub mod lazy;
 pub mod loss;

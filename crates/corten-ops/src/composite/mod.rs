@@ -10,6 +10,7 @@ pub mod einsum;
 pub mod embedding;
 pub mod factory;
 pub mod grids;
+pub mod histogram;
 pub mod index;
 pub mod loss;
 pub mod matmul;

@@ -1,7 +1,9 @@
 //! Sorting along a dimension, and the elements that sorting would put at some place.
 
 mod rank;
+mod search;
 mod select;
+mod unique;
 
 use crate::chunks::{for_each_chunk2, grain_of};
 use crate::kernels::support::{contiguous, empty, match_types};
@@ -12,7 +14,9 @@ use corten_ops::composite::support::tensor_type_name;
 use corten_ops::meta::sort as shapes;
 use corten_ops::{Tensor, derived, op};
 use rank::{Line, Ranked};
+pub use search::*;
 use select::{nth_element, quick_select, sort_unstably};
+pub use unique::*;
 
 /// Work per element of a line, in simple steps.
 const STEPS: usize = 8;
@@ -30,6 +34,7 @@ macro_rules! match_ranked {
         ])
     };
 }
+use match_ranked;
 
 /// The places that are chosen from every line of `self_`, and the elements there.
 fn choose_places(
