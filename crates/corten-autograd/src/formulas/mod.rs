@@ -22,4 +22,5 @@ pub mod reduce;
 pub mod reduce_places;
 pub mod scan;
 pub mod softmax;
+pub mod special;
 pub mod view;

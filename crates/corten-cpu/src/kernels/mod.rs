@@ -20,5 +20,6 @@ pub mod reduce;
 pub mod scan;
 pub mod softmax;
 pub mod sort;
+pub mod special;
 mod support;
 pub mod unfold;

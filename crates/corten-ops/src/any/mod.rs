@@ -1,6 +1,7 @@
 //! Operators that are the same on every device: their gradient is separate. One module per
 //! family; the registry names them with `any = "family::function"`.
 
+pub mod activation;
 pub mod border;
 pub mod combine;
 pub mod copy;
@@ -16,4 +17,5 @@ pub mod pointwise;
 pub mod random;
 pub mod reduce;
 pub mod softmax;
+pub mod special;
 pub mod view;

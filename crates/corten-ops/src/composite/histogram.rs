@@ -252,8 +252,7 @@ pub fn histogram_bin_ct(
 ) -> Result<(Tensor, Tensor)> {
     let (points, weight) = flat(self_, weight)?;
     let edges = bin_edges(&points, &[bins], range)?.swap_remove(0);
-    let hist =
-        op::_histogramdd_from_bin_cts(&points, &[bins], range, weight.as_ref(), density)?;
+    let hist = op::_histogramdd_from_bin_cts(&points, &[bins], range, weight.as_ref(), density)?;
     Ok((hist, edges))
 }
 

@@ -1,7 +1,9 @@
 //! Operators made of others, differentiable through them. One module per family; the registry
 //! names them with `composite = "family::function"`.
 
+pub mod activation;
 pub mod attention;
+pub mod calculus;
 pub mod combine;
 pub mod conv;
 pub mod copy;
@@ -21,6 +23,7 @@ pub mod pool;
 pub mod reduce;
 pub mod softmax;
 pub mod sort;
+pub mod special;
 pub mod support;
 pub mod view;
 

@@ -18,6 +18,7 @@ mod pointwise;
 pub mod reduce;
 mod reduction;
 pub mod sort;
+pub mod special;
 
 pub use check::{check_dtype, check_out_dtype, cpp_name};
 pub use pointwise::{

@@ -17,7 +17,10 @@ struct Runs {
 }
 
 impl Runs {
-    fn of(order: impl ExactSizeIterator<Item = usize>, same: impl Fn(usize, usize) -> bool) -> Self {
+    fn of(
+        order: impl ExactSizeIterator<Item = usize>,
+        same: impl Fn(usize, usize) -> bool,
+    ) -> Self {
         let mut runs =
             Self { firsts: Vec::new(), inverse: vec![0; order.len()], counts: Vec::new() };
         let mut before = None;
@@ -50,8 +53,7 @@ impl Runs {
             false => absent()?,
         };
         let length = self.counts.len() as i64;
-        let counts =
-            if counts { Tensor::from_vec(self.counts, &[length])? } else { absent()? };
+        let counts = if counts { Tensor::from_vec(self.counts, &[length])? } else { absent()? };
         Ok((firsts, inverse, counts))
     }
 }
@@ -153,11 +155,7 @@ fn slices(
     sorted: bool,
     (inverse, counts): (bool, bool),
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    ensure!(
-        self_.dim() > 0,
-        Index,
-        "Dimension specified as {dim} but tensor has no dimensions"
-    );
+    ensure!(self_.dim() > 0, Index, "Dimension specified as {dim} but tensor has no dimensions");
     let axis = geometry::wrap_dim(dim, self_.dim())?;
     let sizes = self_.sizes();
     let empty = sizes.iter().filter(|&&size| size == 0).count();
