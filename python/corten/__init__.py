@@ -41,7 +41,7 @@ from corten._tensor import typename  # noqa: E402, F401
 _SUBMODULES = frozenset((
     "accelerator", "autograd", "backends", "compiler", "cuda", "fft", "func", "functional", "linalg",
     "nn", "ops", "optim", "overrides", "random", "return_types", "safetensors", "serialization",
-    "special", "storage", "torch_version", "types", "utils", "version",
+    "signal", "special", "storage", "torch_version", "types", "utils", "version",
 ))
 
 #: Where names live that are loaded when they are first asked for.

@@ -23,4 +23,5 @@ pub mod reduce_places;
 pub mod scan;
 pub mod softmax;
 pub mod special;
+pub mod tools;
 pub mod view;

@@ -18,4 +18,5 @@ pub mod random;
 pub mod reduce;
 pub mod softmax;
 pub mod special;
+pub mod tools;
 pub mod view;

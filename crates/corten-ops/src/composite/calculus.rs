@@ -30,15 +30,10 @@ pub fn diff(
         }
     }
     ensure!(n >= 0, Runtime, "order must be non-negative but got {n}");
-    let mut values = if parts.len() > 1 { op::cat(&parts, axis)? } else { self_.clone() };
     if n == 0 {
-        return if parts.len() > 1 {
-            Ok(values)
-        } else {
-            op::zeros_like(self_, None, None, None, None, None)
-                .and_then(|zeros| op::add_tensor(&zeros, self_, ONE))
-        };
+        return op::clone(self_, None);
     }
+    let mut values = if parts.len() > 1 { op::cat(&parts, axis)? } else { self_.clone() };
     for _ in 0..n.min(values.size(axis)?) {
         let size = values.size(axis)?;
         let (next, before) = (

@@ -7,6 +7,7 @@ pub mod calculus;
 pub mod combine;
 pub mod conv;
 pub mod copy;
+pub mod distance;
 pub mod dropout;
 pub mod einsum;
 pub mod embedding;
@@ -21,11 +22,16 @@ pub mod pad;
 pub mod pointwise;
 pub mod pool;
 pub mod reduce;
+pub mod shuffle;
 pub mod softmax;
 pub mod sort;
 pub mod special;
+pub mod statistics;
 pub mod support;
+pub mod tools;
+pub mod upsample;
 pub mod view;
+pub mod window;
 
 /// For operators that are other names of one: `composite = "alias::abs"`.
 pub use crate::op as alias;
