@@ -7,6 +7,7 @@ pub mod conv;
 pub mod copy;
 pub mod embedding;
 pub mod factory;
+pub mod fft;
 pub mod fill;
 pub mod index;
 pub mod loss;

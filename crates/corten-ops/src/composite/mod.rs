@@ -9,6 +9,7 @@ pub mod dropout;
 pub mod einsum;
 pub mod embedding;
 pub mod factory;
+pub mod fft;
 pub mod grids;
 pub mod index;
 pub mod loss;

@@ -12,6 +12,7 @@ mod check;
 pub mod copy;
 pub mod elementwise;
 pub mod factory;
+pub mod fft;
 pub mod index;
 pub mod number;
 mod pointwise;
