@@ -35,6 +35,8 @@ pub(crate) const UNCHECKED: &[(&str, &str)] = &[
     ("round.decimals", "a step function with steps at the sample"),
     ("view_as_real", "takes complex numbers only"),
     ("_conj", "takes complex numbers only"),
+    ("_fft_c2c", "takes complex numbers only"),
+    ("_fft_c2r", "takes complex numbers only"),
     // Their second derivatives are refused, and the first derivatives use them.
     ("_scaled_dot_product_flash_attention_for_cpu_backward", "its gradient is an error"),
     ("native_batch_norm_backward", "its gradient is an error"),
@@ -60,6 +62,8 @@ pub(crate) const NO_SECOND: &[&str] = &[];
 
 /// Operator and arguments; an operator may occur several times.
 pub(crate) const SAMPLES: &[(&str, &str)] = &[
+    ("_fft_r2c", "f3x4 [0,1] 0 true"),
+    ("_fft_r2c", "f3x5 [1] 2 false"),
     ("index.Tensor", "f3x4 o(i=0,2,0)"),
     ("index.Tensor", "f3x4 o(_;i=1,1)"),
     ("index.Tensor", "f2x3 o(b2x3=1,0,1,0,1,0)"),

@@ -112,7 +112,7 @@ macro_rules! families {
 }
 
 families! { text::same: view factory copy index combine }
-families! { close::same: matmul conv pool norm softmax loss embedding attention }
+families! { close::same: matmul conv pool norm softmax loss embedding attention fft }
 
 #[test]
 fn indexing() {

@@ -12,6 +12,7 @@ pub mod dropout;
 pub mod einsum;
 pub mod embedding;
 pub mod factory;
+pub mod fft;
 pub mod grids;
 pub mod histogram;
 pub mod index;

@@ -13,6 +13,7 @@ pub mod copy;
 pub mod distance;
 pub mod elementwise;
 pub mod factory;
+pub mod fft;
 pub mod index;
 pub mod number;
 mod pointwise;

@@ -1,0 +1,277 @@
+//! Fourier transforms, one line at a time: real transforms along the last dimension named, complex
+//! ones in place along the others.
+
+use super::support::contiguous;
+use crate::chunks::{for_each_chunk, for_each_column_block, grain_of};
+use crate::lines::Lines;
+use corten_core::{Access, AccessSet, Complex, DType, Dims, Element, Result, not_implemented_for};
+use corten_core::{cast, err};
+use corten_ops::meta::fft::{Transform, plan_c2c, plan_c2r, plan_r2c};
+use corten_ops::{Tensor, op};
+use realfft::RealFftPlanner;
+use rustfft::{Fft, FftDirection, FftNum, FftPlanner};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Columns that are gathered into lines at a time.
+const COLUMNS: usize = 8;
+
+/// More tables than this are not kept.
+const KEPT_PLANS: usize = 128;
+
+/// The tables of the lengths seen so far.
+struct Plans<T: FftNum> {
+    complex: FftPlanner<T>,
+    real: RealFftPlanner<T>,
+    made: usize,
+}
+
+/// The parts of the complex numbers that are transformed.
+trait Part: FftNum + Element {
+    fn plans() -> &'static Mutex<Option<Plans<Self>>>;
+}
+
+macro_rules! part {
+    ($($t:ty)*) => {$(
+        impl Part for $t {
+            fn plans() -> &'static Mutex<Option<Plans<Self>>> {
+                static PLANS: Mutex<Option<Plans<$t>>> = Mutex::new(None);
+                &PLANS
+            }
+        }
+    )*};
+}
+
+part!(f32 f64);
+
+fn planned<T: Part, P>(make: impl FnOnce(&mut Plans<T>) -> P) -> P {
+    let mut plans = T::plans().lock().unwrap_or_else(PoisonError::into_inner);
+    if plans.as_ref().is_some_and(|plans| plans.made >= KEPT_PLANS) {
+        *plans = None;
+    }
+    let plans = plans.get_or_insert_with(|| Plans {
+        complex: FftPlanner::new(),
+        real: RealFftPlanner::new(),
+        made: 0,
+    });
+    plans.made += 1;
+    make(plans)
+}
+
+fn complex_plan<T: Part>(length: usize, forward: bool) -> Arc<dyn Fft<T>> {
+    let direction = if forward { FftDirection::Forward } else { FftDirection::Inverse };
+    planned(|plans: &mut Plans<T>| plans.complex.plan_fft(length, direction))
+}
+
+/// The factor of a normalisation for a number of points.
+fn factor<T: Element>(normalization: i64, points: f64) -> T {
+    cast(match normalization {
+        1 => 1.0 / points.sqrt(),
+        2 => 1.0 / points,
+        _ => 1.0,
+    })
+}
+
+fn points(sizes: &[i64], dim: &[i64]) -> f64 {
+    dim.iter()
+        .map(|&d| sizes[(if d < 0 { d + sizes.len() as i64 } else { d }) as usize] as f64)
+        .product()
+}
+
+/// The Fourier transform of complex numbers over some dimensions.
+///
+/// # Errors
+/// Those of the shapes; `NotImplemented` for half precision.
+pub fn _fft_c2c(self_: &Tensor, dim: &[i64], normalization: i64, forward: bool) -> Result<Tensor> {
+    let Transform { out, order } = plan_c2c(self_, dim)?;
+    op::copy_(&out, self_, false)?;
+    let total = points(&self_.sizes(), dim);
+    match out.dtype() {
+        DType::Complex64 => {
+            in_place::<f32>(&out, &order, dim.len(), forward, factor(normalization, total))
+        }
+        DType::Complex128 => {
+            in_place::<f64>(&out, &order, dim.len(), forward, factor(normalization, total))
+        }
+        other => Err(not_implemented_for("_fft_c2c", other)),
+    }?;
+    Ok(out)
+}
+
+/// Transforms the last `count` dimensions of a tensor that is contiguous in an order.
+fn in_place<T: Part>(
+    out: &Tensor,
+    order: &[i64],
+    count: usize,
+    forward: bool,
+    scale: T,
+) -> Result<()>
+where
+    Complex<T>: Element,
+{
+    let view = op::permute(out, order)?;
+    let sizes = view.sizes();
+    let set = AccessSet::acquire(&[(view.base(), Access::Write)])?;
+    let data = set.write::<Complex<T>>(0)?;
+    if data.is_empty() {
+        return Ok(());
+    }
+    let mut scale = scale;
+    for dim in (sizes.len() - count)..sizes.len() {
+        transform_lines(data, Lines::of(&sizes, dim), forward, scale)?;
+        scale = T::one();
+    }
+    Ok(())
+}
+
+fn transform_lines<T: Part>(
+    data: &mut [Complex<T>],
+    lines: Lines,
+    forward: bool,
+    scale: T,
+) -> Result<()> {
+    let Lines { outer, len, inner } = lines;
+    let plan = complex_plan::<T>(len, forward);
+    let scratch = || vec![Complex::new(T::zero(), T::zero()); plan.get_inplace_scratch_len()];
+    let grain = grain_of(len * 8);
+    if inner == 1 {
+        return for_each_chunk(data, len, grain, |_, line| {
+            scaled(line, scale);
+            plan.process_with_scratch(line, &mut scratch());
+            Ok(())
+        });
+    }
+    for_each_column_block(data, [outer, len, inner], COLUMNS, grain, |_, columns, block| {
+        let width = columns.len();
+        let mut gathered = vec![Complex::new(T::zero(), T::zero()); len * width];
+        for row in 0..len {
+            for (column, &value) in block.row(row).iter().enumerate() {
+                gathered[column * len + row] = value;
+            }
+        }
+        scaled(&mut gathered, scale);
+        plan.process_with_scratch(&mut gathered, &mut scratch());
+        for row in 0..len {
+            for (column, value) in block.row(row).iter_mut().enumerate() {
+                *value = gathered[column * len + row];
+            }
+        }
+        Ok(())
+    })
+}
+
+fn scaled<T: Part>(line: &mut [Complex<T>], scale: T) {
+    if scale != T::one() {
+        line.iter_mut().for_each(|value| *value = *value * scale);
+    }
+}
+
+/// The Fourier transform of real numbers over some dimensions.
+///
+/// # Errors
+/// Those of the shapes; `NotImplemented` for half precision.
+pub fn _fft_r2c(self_: &Tensor, dim: &[i64], normalization: i64, onesided: bool) -> Result<Tensor> {
+    let Transform { out, order } = plan_r2c(self_, dim, onesided)?;
+    let total = points(&self_.sizes(), dim);
+    let input = contiguous(&op::permute(self_, &order)?)?;
+    match input.dtype() {
+        DType::Float32 => {
+            from_real::<f32>(&input, &out, &order, dim.len(), factor(normalization, total))
+        }
+        DType::Float64 => {
+            from_real::<f64>(&input, &out, &order, dim.len(), factor(normalization, total))
+        }
+        other => Err(not_implemented_for("_fft_r2c", other)),
+    }?;
+    Ok(out)
+}
+
+fn from_real<T: Part>(
+    input: &Tensor,
+    out: &Tensor,
+    order: &[i64],
+    count: usize,
+    scale: T,
+) -> Result<()>
+where
+    Complex<T>: Element,
+{
+    let view = op::permute(out, order)?;
+    let (length, row) = (input.size(-1)? as usize, view.size(-1)? as usize);
+    if length == 0 {
+        return op::fill__scalar(out, corten_core::Scalar::Int(0)).map(drop);
+    }
+    let set = AccessSet::acquire(&[(input.base(), Access::Read), (view.base(), Access::Write)])?;
+    let (source, data) = (set.read::<T>(0)?, set.write::<Complex<T>>(1)?);
+    if data.is_empty() {
+        return Ok(());
+    }
+    let plan = planned(|plans: &mut Plans<T>| plans.real.plan_fft_forward(length));
+    for_each_chunk(data, row, grain_of(length * 8), |i, line| {
+        let mut real: Vec<T> = source[i * length..][..length].iter().map(|&x| x * scale).collect();
+        let (half, rest) = line.split_at_mut(length / 2 + 1);
+        plan.process_with_scratch(&mut real, half, &mut plan.make_scratch_vec())
+            .map_err(|error| err!(Internal, "{error}"))?;
+        for (k, value) in rest.iter_mut().enumerate() {
+            *value = half[half.len() - 1 - k - usize::from(length % 2 == 0)].conj();
+        }
+        Ok(())
+    })?;
+    let sizes = view.sizes();
+    for dim in (sizes.len() - count)..sizes.len() - 1 {
+        transform_lines(data, Lines::of(&sizes, dim), true, T::one())?;
+    }
+    Ok(())
+}
+
+/// The real numbers whose spectrum this is.
+///
+/// # Errors
+/// Those of the shapes; `NotImplemented` for half precision.
+pub fn _fft_c2r(
+    self_: &Tensor,
+    dim: &[i64],
+    normalization: i64,
+    last_dim_size: i64,
+) -> Result<Tensor> {
+    let Some((&last, others)) = dim.split_last() else {
+        return corten_ops::meta::fft::_fft_c2r(self_, dim, normalization, last_dim_size);
+    };
+    let spectrum = match others.is_empty() {
+        true => self_.clone(),
+        false => op::_fft_c2c(self_, others, 0, false)?,
+    };
+    let Transform { out, order } = plan_c2r(&spectrum, last, last_dim_size)?;
+    let total = points(&out.sizes(), dim);
+    let input = contiguous(&op::resolve_conj(&op::permute(&spectrum, &order)?)?)?;
+    match input.dtype() {
+        DType::Complex64 => to_real::<f32>(&input, &out, &order, factor(normalization, total)),
+        DType::Complex128 => to_real::<f64>(&input, &out, &order, factor(normalization, total)),
+        other => Err(not_implemented_for("_fft_c2r", other)),
+    }?;
+    Ok(out)
+}
+
+fn to_real<T: Part>(input: &Tensor, out: &Tensor, order: &Dims, scale: T) -> Result<()>
+where
+    Complex<T>: Element,
+{
+    let view = op::permute(out, order)?;
+    let (length, row) = (view.size(-1)? as usize, input.size(-1)? as usize);
+    let set = AccessSet::acquire(&[(input.base(), Access::Read), (view.base(), Access::Write)])?;
+    let (source, data) = (set.read::<Complex<T>>(0)?, set.write::<T>(1)?);
+    if data.is_empty() {
+        return Ok(());
+    }
+    let plan = planned(|plans: &mut Plans<T>| plans.real.plan_fft_inverse(length));
+    for_each_chunk(data, length, grain_of(length * 8), |i, line| {
+        let mut half: Vec<_> =
+            source[i * row..][..length / 2 + 1].iter().map(|&z| z * scale).collect();
+        // What is left of these parts in a spectrum of real numbers is noise.
+        half[0].im = T::zero();
+        if length % 2 == 0 {
+            half[length / 2].im = T::zero();
+        }
+        plan.process_with_scratch(&mut half, line, &mut plan.make_scratch_vec())
+            .map_err(|error| err!(Internal, "{error}"))
+    })
+}
