@@ -57,7 +57,8 @@ docs:
 ## The digits trainer as one static file, as small as it gets.
 small:
 	RUSTFLAGS="-C target-feature=+crt-static -C relocation-model=static -C force-unwind-tables=no" \
-	cargo build --profile small --target x86_64-unknown-linux-gnu --package corten --example digits_cnn
+	cargo build --profile small --target x86_64-unknown-linux-gnu --package corten \
+	    --example digits_cnn --no-default-features
 
 ## An abi3 wheel in dist/.
 wheel: $(VENV)/bin/python

@@ -8,6 +8,7 @@ use toml::Spanned;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
+    pub(super) feature: Option<String>,
     #[serde(default)]
     pub(super) op: Vec<Block>,
 }

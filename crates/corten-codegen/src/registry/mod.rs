@@ -81,6 +81,8 @@ pub struct Op {
     pub location: Location,
     /// The name of its file without ending: `reduce`.
     pub family: String,
+    /// The feature of the CPU crate without which its kernels are absent.
+    pub feature: Option<String>,
     /// The declared schema.
     pub schema: Schema,
     /// The derived in-place schema.

@@ -75,7 +75,8 @@ pub(super) fn file(name: &str, text: &str, registry: &mut Registry, mistakes: &m
         let location = at(block.schema.span().start);
         let schema = block.schema.get_ref().clone();
         match operator(block, stem, location.clone()) {
-            Ok(op) => {
+            Ok(mut op) => {
+                op.feature = parsed.feature.clone();
                 let copy = op.variants.copy.then(|| copy_of(&op)).transpose();
                 registry.ops.push(op);
                 match copy {
@@ -106,6 +107,7 @@ fn operator(block: Block, family: &str, location: Location) -> Result<Op, String
         grad: grad(&block, &schema)?,
         grad_inplace: grad_inplace(&block, &schema)?,
         family: family.to_owned(),
+        feature: None,
         python: block.python.to_list(),
         node: block.node,
         node_inplace: block.node_inplace,
@@ -130,6 +132,7 @@ fn copy_of(view: &Op) -> Result<Op, String> {
     Ok(Op {
         location: view.location.clone(),
         family: view.family.clone(),
+        feature: None,
         schema,
         inplace: None,
         out,

@@ -8,6 +8,7 @@ pub mod copy;
 pub mod distance;
 pub mod embedding;
 pub mod factory;
+#[cfg(feature = "fft")]
 pub mod fft;
 pub mod fill;
 pub mod hash;
