@@ -8,6 +8,7 @@ pub mod dropout;
 pub mod factory;
 pub mod index;
 pub mod lazy;
+pub mod linalg;
 pub mod loss;
 pub mod matmul;
 pub mod pad;

@@ -12,6 +12,7 @@ pub mod factory;
 pub mod fft;
 pub mod grids;
 pub mod index;
+pub mod linalg;
 pub mod loss;
 pub mod matmul;
 pub mod norm;
