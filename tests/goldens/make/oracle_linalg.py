@@ -28,6 +28,8 @@ def matrix(m, rows=None, cols=None, dtype=None, lead=None):
     a = m.tensor([*lead, rows, cols], dtype or kind(m))
     if any(n > 1 and step == 0 for n, step in zip(a.shape[-2:], a.stride()[-2:])):
         raise ValueError("equal rows or columns: pivots are a matter of rounding")
+    if a.numel() and int(torch.linalg.matrix_rank(a).min()) < min(rows, cols):
+        raise ValueError("no full rank: the last pivots are a matter of rounding")
     return a
 
 
@@ -131,7 +133,7 @@ def named_norm(m):
 write("linalg", [
     ("linalg_cholesky_ex", lambda m: [definite(m), flag(m)]),
     ("linalg_cholesky", lambda m: [definite(m), flag(m)]),
-    ("cholesky_inverse", lambda m: [definite(m), flag(m)]),
+    ("cholesky_inverse", lambda m: [torch.linalg.cholesky(definite(m)).contiguous(), False]),
     ("cholesky_solve", lambda m: [matrix(m, 3, 2, torch.float64), square(m, torch.float64, n=3)]),
     ("linalg_solve_triangular", triangular),
     ("linalg_lu_factor_ex", lambda m: [matrix(m)]), ("linalg_lu_factor", lambda m: [square(m)]),

@@ -26,7 +26,7 @@ pub fn linalg_ldl_factor_ex(
     op::zero_(&info)?;
     let n = shape(self_)?[0];
     let hermitian = hermitian && self_.dtype().is_complex();
-    match_number!(self_.dtype(), "ldl_factor_cpu", T => {
+    match_number!(self_.dtype(), "ldl_factor_kernel_cpu", T => {
         each_with_two::<T, i32, i32>(&out, (&pivots, n), (&info, 1), |_, a, pivots, info| {
             for col in 1..n {
                 a[col * n..][..col].fill(T::default());
@@ -287,8 +287,9 @@ impl<T: Number> Solver<'_, T> {
             x.swap(k + width - 1, row);
             for j in k..k + width {
                 let value = x[j];
-                for i in k + width..n {
-                    x[i] = x[i] - self.a[j * n + i] * value;
+                let below = k + width..n;
+                for (x, &l) in x[below.clone()].iter_mut().zip(&self.a[j * n..][below]) {
+                    *x = *x - l * value;
                 }
             }
             if width == 1 {

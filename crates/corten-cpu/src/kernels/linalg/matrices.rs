@@ -14,7 +14,7 @@ const PARALLEL_WORK: usize = 200_000;
 /// A number of a matrix.
 pub(super) trait Number: MatElement + ComplexFloat<Real: Element> {
     /// The same in double precision.
-    type Wide: Spectral + Element;
+    type Wide: Spectral + Element + ComplexFloat<Real = f64>;
 
     /// `|re| + |im|`, by which pivots are compared.
     fn size(self) -> Self::Real {

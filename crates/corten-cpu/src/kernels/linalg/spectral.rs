@@ -61,7 +61,10 @@ pub fn _linalg_eigh(a: &Tensor, uplo: &str, compute_v: bool) -> Result<(Tensor, 
                 }
                 let fine = all_finite(matrices.get(i));
                 match <T as Number>::Wide::eigh(n, &matrix, compute_v) {
-                    Ok((found, basis)) if fine => {
+                    Ok((found, mut basis)) if fine => {
+                        if !lower {
+                            basis.chunks_exact_mut(n).for_each(turn);
+                        }
                         put::<f64, <T as ComplexFloat>::Real>(&values, i, &found)?;
                         if compute_v {
                             put::<_, T>(&flat, i, &basis)?;
@@ -181,7 +184,7 @@ fn eig(a: &Tensor, values: &Tensor, vectors: Option<&Tensor>) -> Result<()> {
     let n = shape(a)?[0];
     let work = by_columns(a)?;
     let flat = vectors.map(|vectors| op::transpose_int(vectors, -2, -1)).transpose()?;
-    match_number!(a.dtype(), "linalg_eig_cpu", T => {
+    match_number!(a.dtype(), "linalg_eig_out_cpu", T => {
         reading_columns::<T, _>(&work, |matrices| {
             ensure!(
                 (0..count(a)).all(|i| all_finite(matrices.get(i))),
@@ -209,6 +212,13 @@ fn eig(a: &Tensor, values: &Tensor, vectors: Option<&Tensor>) -> Result<()> {
             Ok(())
         })
     })
+}
+
+/// The last number real, as LAPACK leaves it where it reads the upper triangle.
+fn turn<W: Element + ComplexFloat<Real = f64>>(vector: &mut [W]) {
+    let Some(last) = vector.last().copied().filter(|last| last.im() != 0.0) else { return };
+    let phase = last.conj() / cast::<f64, W>(ComplexFloat::abs(last));
+    vector.iter_mut().for_each(|value| *value = *value * phase);
 }
 
 /// Length 1, and the largest number real.

@@ -128,7 +128,7 @@ pub fn linalg_solve_triangular(
     let a = in_columns(&fitted(self_, &sizes[..sizes.len() - 2])?)?;
     let [size, _] = shape(&a)?;
     let cols = shape(&work)?[1];
-    match_number!(out.dtype(), "triangular_solve", T => {
+    match_number!(out.dtype(), "triangular_solve_cpu", T => {
         reading_columns::<T, _>(&a, |matrices| {
             each::<T>(&work, |i, x| {
                 let triangle = Triangle {

@@ -31,12 +31,14 @@ impl Driver {
 }
 
 /// The distance of 1 to the next number.
-pub(crate) fn epsilon(dtype: DType) -> f64 {
+///
+/// # Errors
+/// `Runtime` for half precision and integers.
+fn epsilon(dtype: DType) -> Result<f64> {
     match dtype.to_real() {
-        DType::Float64 => f64::EPSILON,
-        DType::Float32 => f64::from(f32::EPSILON),
-        DType::BFloat16 => 2f64.powi(-7),
-        _ => 2f64.powi(-10),
+        DType::Float64 => Ok(f64::EPSILON),
+        DType::Float32 => Ok(f64::from(f32::EPSILON)),
+        _ => bail!(Runtime, "This function doesn't handle types other than float and double"),
     }
 }
 
@@ -62,7 +64,10 @@ pub fn linalg_lstsq(
     );
     let driver = Driver::named(driver)?;
     let [m, n] = [self_.size(-2)?, self_.size(-1)?];
-    let rcond = rcond.unwrap_or_else(|| epsilon(self_.dtype()) * m.max(n) as f64);
+    let rcond = match rcond {
+        Some(rcond) => rcond,
+        None => epsilon(self_.dtype())? * m.max(n) as f64,
+    };
     let batch = broadcast_batch(self_, &right)?;
     let (u, s, vh) = op::_linalg_svd(self_, false, true, None)?;
     let kept = kept(&s, if driver == Driver::Gels { 0.0 } else { rcond })?;
@@ -151,7 +156,7 @@ fn squares(left: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// `Runtime` for integers and below rank 2.
 fn check_pinv(a: &Tensor) -> Result<()> {
-    let numbers = a.dtype().is_floating_point() || a.dtype().is_complex();
+    let numbers = matches!(a.dtype().to_real(), DType::Float32 | DType::Float64);
     ensure!(
         numbers && a.dim() >= 2,
         Runtime,
@@ -175,7 +180,7 @@ pub fn linalg_pinv_tensors(
 ) -> Result<Tensor> {
     check_pinv(self_)?;
     let (atol, rtol) = tolerances("torch.linalg.pinv", self_, atol, rtol)?;
-    if self_.numel() == 0 {
+    if self_.numel() == 0 || self_.device().is_meta() {
         let [m, n] = [self_.size(-2)?, self_.size(-1)?];
         let mut sizes = self_.sizes();
         let last = sizes.len() - 1;
@@ -222,7 +227,7 @@ pub(crate) fn tolerances(
     }
     let (dtype, device) = (Some(a.dtype().to_real()), Some(a.device()));
     let number = |value: f64| op::full(&[], Scalar::Float(value), dtype, None, device, None);
-    let default = epsilon(a.dtype()) * a.size(-2)?.max(a.size(-1)?) as f64;
+    let default = epsilon(a.dtype())? * a.size(-2)?.max(a.size(-1)?) as f64;
     let rtol = match (rtol, atol) {
         (Some(rtol), _) => rtol.clone(),
         (None, None) => number(default)?,

@@ -2,8 +2,8 @@
 
 use super::{adjoint, identity};
 use crate::meta::linalg::{
-    batch_of, check_dtypes, check_info, check_matrix, check_numbers, check_solve_inputs,
-    check_square, check_system, columns,
+    batch_of, check_dtypes, check_info, check_kernel, check_matrix, check_numbers,
+    check_solve_inputs, check_square, check_system, columns,
 };
 use crate::{Tensor, op};
 use corten_core::{DType, Dims, Result, Scalar, ensure};
@@ -22,6 +22,8 @@ pub fn cholesky_solve(self_: &Tensor, input2: &Tensor, upper: bool) -> Result<Te
         );
     }
     check_solve_inputs("cholesky_solve", self_, input2)?;
+    batch_of(self_, input2)?;
+    check_kernel(self_, "cholesky_solve_cpu")?;
     let lower = if upper { adjoint(input2)? } else { input2.clone() };
     let half = op::linalg_solve_triangular(&lower, self_, false, true, false)?;
     op::linalg_solve_triangular(&adjoint(&lower)?, &half, true, true, false)

@@ -4,7 +4,12 @@
 
 use crate::iter::allocate;
 use crate::{Tensor, op};
-use corten_core::{DType, Device, Dims, Result, bail, ensure, geometry};
+use corten_core::{DType, Device, Dims, Result, ensure, geometry};
+
+mod checks;
+
+pub(crate) use checks::{batch_of, check_dtypes, check_kernel, check_solve_inputs, check_system};
+pub use checks::{check_info, check_matrix, check_numbers, check_square};
 
 /// A batch of matrices that lie by columns, without its data.
 ///
@@ -35,134 +40,6 @@ fn nothing(tensor: &Tensor) -> Result<Tensor> {
 fn with(tensor: &Tensor, matrix: usize, behind: &[i64]) -> Dims {
     let sizes = tensor.sizes();
     sizes[..sizes.len().saturating_sub(matrix)].iter().chain(behind).copied().collect()
-}
-
-/// Matrices at least.
-///
-/// # Errors
-/// `Runtime` below rank 2.
-pub fn check_matrix(a: &Tensor, name: &str, letter: &str) -> Result<()> {
-    ensure!(
-        a.dim() >= 2,
-        Runtime,
-        "{name}: The input tensor {letter} must have at least 2 dimensions."
-    );
-    Ok(())
-}
-
-/// Square matrices, in the words of functions that name themselves.
-///
-/// # Errors
-/// `Runtime` for others.
-pub fn check_square(a: &Tensor, name: &str) -> Result<()> {
-    check_matrix(a, name, "A")?;
-    let [rows, cols] = [a.size(-2)?, a.size(-1)?];
-    let colon = if name.is_empty() { "" } else { ": " };
-    ensure!(
-        rows == cols,
-        Runtime,
-        "{name}{colon}A must be batches of square matrices, but they are {rows} by {cols} matrices"
-    );
-    Ok(())
-}
-
-/// Numbers that can be divided; half precision only if `low`.
-///
-/// # Errors
-/// `NotImplemented` for others.
-pub fn check_numbers(a: &Tensor, name: &str, low: bool) -> Result<()> {
-    let dtype = a.dtype();
-    ensure!(
-        dtype.is_floating_point() || dtype.is_complex(),
-        NotImplemented,
-        "{name}: Expected a floating point or complex tensor as input. Got {}",
-        dtype.type_name()
-    );
-    let high =
-        matches!(dtype, DType::Float32 | DType::Float64 | DType::Complex64 | DType::Complex128);
-    ensure!(
-        low || high,
-        NotImplemented,
-        "{name}: Low precision dtypes not supported. Got {}",
-        dtype.type_name()
-    );
-    Ok(())
-}
-
-/// The error of the first matrix of which `info` says that it failed.
-///
-/// # Errors
-/// `LinAlg`, or `Runtime` for triangular factors.
-pub fn check_info(info: &Tensor, name: &str) -> Result<()> {
-    if !info.device().is_cpu() || info.numel() == 0 {
-        return Ok(());
-    }
-    let flat = op::reshape(info, &[-1])?;
-    for index in 0..flat.numel() {
-        let code = op::item(&op::select_int(&flat, 0, index)?)?.to_i64();
-        if code != 0 {
-            return failed(name, if info.dim() > 0 { Some(index) } else { None }, code);
-        }
-    }
-    Ok(())
-}
-
-fn failed(name: &str, index: Option<i64>, code: i64) -> Result<()> {
-    let place = index.map_or(String::new(), |index| format!("(Batch element {index}): "));
-    if name.contains("inv") {
-        bail!(
-            LinAlg,
-            "{name}: {place}The diagonal element {code} is zero, the inversion could not be \
-             completed because the input matrix is singular."
-        )
-    }
-    if name.contains("solve") {
-        bail!(LinAlg, "{name}: {place}The solver failed because the input matrix is singular.")
-    }
-    if name.contains("cholesky") {
-        bail!(
-            LinAlg,
-            "{name}: {place}The factorization could not be completed because the input is not \
-             positive-definite (the leading minor of order {code} is not positive-definite)."
-        )
-    }
-    if name.contains("lu_factor") {
-        bail!(
-            Runtime,
-            "{name}: {place}U[{code},{code}] is zero and using it on lu_solve would result in a \
-             division by zero. If you still want to perform the factorization, consider calling \
-             linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
-        )
-    }
-    bail!(
-        Runtime,
-        "{name}: {place}D[{code},{code}] is zero and using it on ldl_solve would result in a \
-         division by zero."
-    )
-}
-
-/// The batch of two tensors of matrices, broadcast.
-pub(crate) fn batch_of(a: &Tensor, b: &Tensor) -> Result<Dims> {
-    geometry::infer_broadcast(&with(a, 2, &[]), &with(b, 2, &[]))
-}
-
-/// That `A X = B`, or `X A = B`, has fitting shapes.
-pub(crate) fn check_system(name: &str, a: &Tensor, b: &Tensor, left: bool) -> Result<()> {
-    let fits = match left {
-        true => a.size(-2)? == b.size(-2)?,
-        false => a.size(-1)? == b.size(-1)?,
-    };
-    let equation = if left { "AX = B" } else { "XA = B" };
-    ensure!(
-        fits,
-        Runtime,
-        "{name}: Incompatible shapes of A and B for the equation {equation} ({}x{} and {}x{})",
-        a.size(-2)?,
-        a.size(-1)?,
-        b.size(-2)?,
-        b.size(-1)?
-    );
-    Ok(())
 }
 
 /// The shapes of `linalg_cholesky_ex`.
@@ -196,29 +73,10 @@ pub fn linalg_solve_triangular(
     check_square(self_, "linalg.solve_triangular")?;
     check_matrix(b, "linalg.solve_triangular", "B")?;
     check_system("linalg.solve_triangular", self_, b, left)?;
-    let batch = batch_of(self_, b)?;
+    let batch = batch_of(b, self_)?;
     let sizes: Dims = batch.iter().copied().chain([b.size(-2)?, b.size(-1)?]).collect();
     like(b, &sizes)
 }
-
-pub(crate) fn check_dtypes(
-    name: &str,
-    first: &str,
-    a: &Tensor,
-    second: &str,
-    b: &Tensor,
-) -> Result<()> {
-    ensure!(
-        a.dtype() == b.dtype(),
-        Runtime,
-        "{name}: Expected {first} and {second} to have the same dtype, but found {first} of type \
-         {} and {second} of type {} instead",
-        a.dtype().type_name(),
-        b.dtype().type_name()
-    );
-    Ok(())
-}
-
 /// The shapes of `linalg_lu_factor_ex`.
 ///
 /// # Errors
@@ -278,7 +136,7 @@ pub fn linalg_lu_solve(
          with shape {:?} instead",
         pivots.sizes().as_slice()
     );
-    let batch = batch_of(lu, b)?;
+    let batch = batch_of(b, lu)?;
     let own = [b.size(-2)?, b.size(-1)?];
     if left {
         return like(b, &batch.iter().copied().chain(own).collect::<Dims>());
@@ -460,7 +318,7 @@ pub fn linalg_ldl_factor_ex(
     _check_errors: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     check_square(self_, "torch.linalg.ldl_factor_ex")?;
-    check_numbers(self_, "torch.linalg.ldl_factor_ex", false)?;
+    check_numbers(self_, "torch.linalg.ldl_factor_ex", true)?;
     let pivots = plain(&with(self_, 1, &[]), DType::Int32, self_.device())?;
     let info = plain(&with(self_, 2, &[]), DType::Int32, self_.device())?;
     Ok((like(self_, &self_.sizes())?, pivots, info))
@@ -493,34 +351,8 @@ pub fn linalg_ldl_solve(
         "{NAME}: Expected pivots to be integers. Got {}",
         pivots.dtype().type_name()
     );
-    let batch = batch_of(ld, b)?;
+    let batch = batch_of(b, ld)?;
     like(b, &batch.iter().copied().chain([b.size(-2)?, b.size(-1)?]).collect::<Dims>())
-}
-
-/// A right-hand side that fits a square matrix, in the words of the older functions.
-pub(crate) fn check_solve_inputs(name: &str, b: &Tensor, a: &Tensor) -> Result<()> {
-    ensure!(
-        a.dtype() == b.dtype(),
-        Runtime,
-        "Expected b and A to have the same dtype, but found b of type {} and A of type {} instead.",
-        b.dtype().type_name(),
-        a.dtype().type_name()
-    );
-    let [rows, cols] = [a.size(-2)?, a.size(-1)?];
-    ensure!(
-        rows == cols,
-        Runtime,
-        "A must be batches of square matrices, but they are {rows} by {cols} matrices"
-    );
-    ensure!(
-        cols == b.size(-2)?,
-        Runtime,
-        "Incompatible matrix sizes for {name}: each A matrix is {cols} by {cols} but each b matrix \
-         is {} by {}",
-        b.size(-2)?,
-        b.size(-1)?
-    );
-    Ok(())
 }
 
 /// The shapes of `_linalg_eigh`.
