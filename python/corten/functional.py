@@ -313,12 +313,13 @@ def istft(
 
 def lu(A, pivot=True, get_infos=False, out=None):
     """The LU factors of a matrix in one tensor, with pivots; see ``corten.linalg.lu_factor``."""
-    factors, pivots, infos = _ops._lu_with_info(A, pivot=pivot, check_errors=not get_infos)
+    result = _ops._lu_with_info(A, pivot=pivot, check_errors=not get_infos)
+    factors, pivots, infos = result
     if out is not None:
         for target, value in zip(out, (factors, pivots, infos)):
             target.resize_as_(value).copy_(value)
         return out
-    return (factors, pivots, infos) if get_infos else (factors, pivots)
+    return result if get_infos else (factors, pivots)
 
 
 _NEEDS = {

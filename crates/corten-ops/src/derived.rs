@@ -69,7 +69,19 @@ pub fn write_out(out: &Tensor, result: &Tensor) -> Result<Tensor> {
 /// `Runtime` when dtypes or devices differ.
 pub fn write_exact_out(out: &Tensor, result: &Tensor) -> Result<Tensor> {
     check_out_dtype(Some(out), result.dtype())?;
+    let sizes = result.sizes();
+    if iter::resize_output(out, &sizes)? && lies_by_columns(result)? {
+        iter::resize_to(out, &sizes, Some(&result.strides()))?;
+    }
     write_out(out, result)
+}
+
+/// Whether matrices lie by columns, which an output that is resized keeps.
+fn lies_by_columns(result: &Tensor) -> Result<bool> {
+    if result.dim() < 2 || result.is_contiguous() {
+        return Ok(false);
+    }
+    Ok(op::transpose_int(result, -2, -1)?.is_contiguous())
 }
 
 /// Writes a computed result into the tensor an in-place operator was called on.

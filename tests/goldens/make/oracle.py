@@ -30,7 +30,7 @@ FORMATS = {
 }
 KINDS = {
     "RuntimeError": "Runtime", "IndexError": "Index", "ValueError": "Value", "TypeError": "Type",
-    "NotImplementedError": "NotImplemented",
+    "NotImplementedError": "NotImplemented", "_LinAlgError": "LinAlg",
 }
 
 

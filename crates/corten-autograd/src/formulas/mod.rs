@@ -13,6 +13,7 @@ pub mod dropout;
 pub mod embedding;
 pub mod fft;
 pub mod index;
+pub mod linalg;
 pub mod loss;
 pub mod matmul;
 pub mod norm;

@@ -213,8 +213,8 @@ impl Sampler {
     /// Arguments written as text, separated by spaces; what is missing takes its default.
     ///
     /// `f2x3` a tensor, `f2x3:-1:1` with values in that range, `=1,2,0` a vector of these values,
-    /// `i=0,2` integers, `i2x2=0,1,1,0` with a shape, `b=1,0,1` a mask, `l(f2,f3)` a list,
-    /// `o(_,i=0)` a list with gaps, `[1,2]` integers, `"sum"` a string, `true`, `3`, `0.5`, `_`
+    /// `i=0,2` integers, `i2x2=0,1,1,0` with a shape, `j…` likewise of 32 bits, `b=1,0,1` a mask,
+    /// `l(f2,f3)` a list, `o(_,i=0)` a list with gaps, `[1,2]` integers, `"sum"` a string, `true`, `3`, `0.5`, `_`
     /// nothing, `name:…` an argument by name. `c…` is a tensor without gradient.
     pub(crate) fn by_text(&self, op: &'static dyn AnyOp, text: &str) -> Result<Call> {
         let declared = &op.schema().arguments;
@@ -312,6 +312,7 @@ impl Sampler {
         }
         Ok(Some(match kind {
             "i" => plain(DType::Int64, &sizes, &values)?,
+            "j" => plain(DType::Int32, &sizes, &values)?,
             "b" => plain(DType::Bool, &sizes, &values)?,
             "c" => plain(DType::Float64, &sizes, &values)?,
             _ => self.filled(&sizes, &values)?,

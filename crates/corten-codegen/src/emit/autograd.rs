@@ -215,7 +215,8 @@ impl Wrapper<'_> {
             }
             None => String::new(),
         };
-        format!("{check} let result = {}; record::bump({written})?; Ok(result)", self.below())
+        // Not `result`, which is the name of some outputs.
+        format!("{check} let outputs = {}; record::bump({written})?; Ok(outputs)", self.below())
     }
 }
 

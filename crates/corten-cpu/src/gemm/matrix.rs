@@ -76,6 +76,12 @@ impl<'a, T> Mat<'a, T> {
         }
     }
 
+    /// The conjugate.
+    #[must_use]
+    pub(crate) fn conj(self) -> Self {
+        Self { conj: !self.conj, ..self }
+    }
+
     /// The number of rows and of columns.
     pub(crate) fn shape(&self) -> [usize; 2] {
         [self.rows, self.cols]

@@ -14,6 +14,8 @@ pub mod fill;
 pub mod hash;
 pub mod histogram;
 pub mod index;
+#[cfg(feature = "linalg")]
+pub mod linalg;
 pub mod loss;
 pub mod matmul;
 pub mod norm;

@@ -112,7 +112,7 @@ macro_rules! families {
 }
 
 families! { text::same: view factory copy index combine }
-families! { close::same: matmul conv pool norm softmax loss embedding attention fft }
+families! { close::same: matmul conv pool norm softmax loss embedding attention fft linalg }
 
 #[test]
 fn indexing() {

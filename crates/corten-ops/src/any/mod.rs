@@ -10,6 +10,7 @@ pub mod factory;
 pub mod histogram;
 pub mod index;
 pub mod lazy;
+pub mod linalg;
 pub mod loss;
 pub mod matmul;
 pub mod pad;

@@ -16,6 +16,7 @@ pub mod fft;
 pub mod grids;
 pub mod histogram;
 pub mod index;
+pub mod linalg;
 pub mod loss;
 pub mod matmul;
 pub mod norm;

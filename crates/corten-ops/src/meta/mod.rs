@@ -15,6 +15,7 @@ pub mod elementwise;
 pub mod factory;
 pub mod fft;
 pub mod index;
+pub mod linalg;
 pub mod number;
 mod pointwise;
 pub mod reduce;

@@ -1,0 +1,101 @@
+//! Cholesky factors.
+
+use super::matrices::{Number, adjoint, by_columns, each_with, match_number, shape};
+use super::triangular::SUBTRACT;
+use crate::gemm::{Mat, MatMut, gemm};
+use corten_core::Result;
+use corten_ops::meta::linalg as shapes;
+use corten_ops::{Tensor, op};
+use num_complex::ComplexFloat;
+
+/// Columns that are factored at a time; what is left of them is a matrix product.
+const BLOCK: usize = 64;
+
+/// `A = L Lᴴ` or `Uᴴ U`, and the order of the first minor that is not positive.
+///
+/// # Errors
+/// Those of the shapes; `LinAlg` where a matrix is not positive-definite, if that is checked;
+/// `NotImplemented` for half precision.
+pub fn linalg_cholesky_ex(
+    self_: &Tensor,
+    upper: bool,
+    check_errors: bool,
+) -> Result<(Tensor, Tensor)> {
+    let (out, info) = shapes::linalg_cholesky_ex(self_, upper, check_errors)?;
+    op::zero_(&info)?;
+    let n = shape(self_)?[0];
+    let work = if upper { by_columns(&adjoint(self_)?)? } else { op::copy_(&out, self_, false)? };
+    match_number!(self_.dtype(), "cholesky_cpu", T => {
+        each_with::<T, i32>(&work, (&info, 1), |_, a, info| {
+            info[0] = lower_factor(n, a)?;
+            Ok(())
+        })
+    })?;
+    if upper {
+        op::copy_(&out, &adjoint(&work)?, false)?;
+    }
+    if check_errors {
+        shapes::check_info(&info, "linalg.cholesky_ex")?;
+    }
+    Ok((out, info))
+}
+
+/// Replaces a matrix, of which only the lower triangle is read, by its factor.
+fn lower_factor<T: Number>(n: usize, a: &mut [T]) -> Result<i32> {
+    let mut info = 0;
+    for start in (0..n).step_by(BLOCK) {
+        let width = BLOCK.min(n - start);
+        let (left, rest) = a.split_at_mut(start * n);
+        let panel = &mut rest[..width * n];
+        if start > 0 {
+            let rows = Mat::strided(&left[start..], [n - start, start], [1, n])?;
+            let top = Mat::strided(&left[start..], [width, start], [1, n])?;
+            let target = MatMut::strided(&mut panel[start..], [n - start, width], [1, n])?;
+            gemm(target, rows, top.t().conj(), SUBTRACT)?;
+        }
+        if let Some(failed) = factor_panel(n, start, width, panel) {
+            info = failed as i32 + 1;
+            break;
+        }
+    }
+    for col in 1..n {
+        a[col * n..][..col].fill(T::zero());
+    }
+    Ok(info)
+}
+
+/// Factors columns from which the earlier ones are subtracted; gives the column that fails.
+fn factor_panel<T: Number>(n: usize, start: usize, width: usize, panel: &mut [T]) -> Option<usize> {
+    for j in 0..width {
+        let row = start + j;
+        let (before, current) = panel.split_at_mut(j * n);
+        let column = &mut current[..n];
+        for earlier in before.chunks_exact(n) {
+            let factor = earlier[row].conj();
+            for (x, &y) in column[row..].iter_mut().zip(&earlier[row..]) {
+                *x = *x - y * factor;
+            }
+        }
+        let pivot = column[row].re();
+        if pivot <= T::Real::default_zero() || ComplexFloat::is_nan(pivot) {
+            return Some(row);
+        }
+        let root = ComplexFloat::sqrt(T::real(pivot));
+        column[row] = root;
+        for x in &mut column[row + 1..] {
+            *x = *x / root;
+        }
+    }
+    None
+}
+
+/// The zero of real numbers.
+trait Zero {
+    fn default_zero() -> Self;
+}
+
+impl<R: num_complex::ComplexFloat> Zero for R {
+    fn default_zero() -> Self {
+        R::zero()
+    }
+}

@@ -1,0 +1,283 @@
+//! Factors of square and rectangular matrices by rows exchanged, and systems solved with them.
+
+use super::matrices::{
+    Number, each, each_with_two, fitted, fitted_vectors, in_columns, match_number, reading,
+    reading_columns, shape,
+};
+use super::triangular::{SUBTRACT, Triangle};
+use crate::gemm::{Mat, MatMut, gemm};
+use crate::kernels::support::contiguous;
+use corten_core::{Access, AccessSet, DType, Result, Scalar, ensure};
+use corten_ops::meta::linalg as shapes;
+use corten_ops::{Tensor, op};
+
+/// Columns that are factored at a time.
+const BLOCK: usize = 32;
+
+/// `P A = L U` in one matrix, the rows exchanged, counted from 1, and the first zero of the
+/// diagonal of `U`, counted from 1.
+///
+/// # Errors
+/// Those of the shapes; `Runtime` where there is a zero, if that is checked; `NotImplemented` for
+/// half precision.
+pub fn linalg_lu_factor_ex(
+    a: &Tensor,
+    pivot: bool,
+    check_errors: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let (out, pivots, info) = shapes::linalg_lu_factor_ex(a, pivot, check_errors)?;
+    op::copy_(&out, a, false)?;
+    op::zero_(&info)?;
+    let [rows, cols] = shape(a)?;
+    match_number!(a.dtype(), "lu_cpu", T => {
+        let vectors = (&pivots, rows.min(cols));
+        each_with_two::<T, i32, i32>(&out, vectors, (&info, 1), |_, a, pivots, info| {
+            info[0] = factor(rows, cols, a, pivots)?;
+            Ok(())
+        })
+    })?;
+    if check_errors {
+        shapes::check_info(&info, "torch.linalg.lu_factor_ex")?;
+    }
+    Ok((out, pivots, info))
+}
+
+fn factor<T: Number>(rows: usize, cols: usize, a: &mut [T], pivots: &mut [i32]) -> Result<i32> {
+    let steps = rows.min(cols);
+    let mut info = 0;
+    for start in (0..cols).step_by(BLOCK) {
+        let width = BLOCK.min(cols - start);
+        let (left, rest) = a.split_at_mut(start * rows);
+        let panel = &mut rest[..width * rows];
+        let done = start.min(steps);
+        if done > 0 {
+            exchange(panel, rows, &pivots[..done]);
+            lower(left, done, rows, false, false).solve(panel, width, rows)?;
+            subtract_done(left, panel, rows, width, done)?;
+        }
+        for j in start..(start + width).min(steps) {
+            let found = largest(&panel[(j - start) * rows..][..rows], j);
+            pivots[j] = found as i32 + 1;
+            if found != j {
+                left.chunks_exact_mut(rows).for_each(|column| column.swap(j, found));
+                panel.chunks_exact_mut(rows).for_each(|column| column.swap(j, found));
+            }
+            if !eliminate(panel, rows, j, j - start) && info == 0 {
+                info = j as i32 + 1;
+            }
+        }
+    }
+    Ok(info)
+}
+
+/// The columns of a panel minus what the factored ones contribute.
+fn subtract_done<T: Number>(
+    left: &[T],
+    panel: &mut [T],
+    rows: usize,
+    width: usize,
+    done: usize,
+) -> Result<()> {
+    if done == rows {
+        return Ok(());
+    }
+    let top: Vec<T> =
+        panel.chunks_exact(rows).flat_map(|column| column[..done].iter().copied()).collect();
+    let top = Mat::strided(&top, [done, width], [1, done])?;
+    let factors = Mat::strided(&left[done..], [rows - done, done], [1, rows])?;
+    gemm(
+        MatMut::strided(&mut panel[done..], [rows - done, width], [1, rows])?,
+        factors,
+        top,
+        SUBTRACT,
+    )
+}
+
+fn largest<T: Number>(column: &[T], from: usize) -> usize {
+    let mut best = from;
+    let mut size = column[from].size();
+    for (i, value) in column.iter().enumerate().skip(from + 1) {
+        if value.size() > size {
+            (best, size) = (i, value.size());
+        }
+    }
+    best
+}
+
+/// One step of elimination within a panel; whether the pivot is not zero.
+fn eliminate<T: Number>(panel: &mut [T], rows: usize, j: usize, own: usize) -> bool {
+    let (before, after) = panel.split_at_mut((own + 1) * rows);
+    let column = &mut before[own * rows..];
+    let pivot = column[j];
+    let fine = pivot != T::zero();
+    if fine {
+        column[j + 1..].iter_mut().for_each(|x| *x = *x / pivot);
+    }
+    for other in after.chunks_exact_mut(rows) {
+        let factor = other[j];
+        if factor == T::zero() {
+            continue;
+        }
+        for (x, &l) in other[j + 1..].iter_mut().zip(&column[j + 1..]) {
+            *x = *x - l * factor;
+        }
+    }
+    fine
+}
+
+fn exchange<T>(columns: &mut [T], rows: usize, pivots: &[i32]) {
+    for column in columns.chunks_exact_mut(rows) {
+        for (i, &pivot) in pivots.iter().enumerate() {
+            column.swap(i, pivot as usize - 1);
+        }
+    }
+}
+
+fn exchange_back<T>(columns: &mut [T], rows: usize, pivots: &[i32]) {
+    for column in columns.chunks_exact_mut(rows) {
+        for (i, &pivot) in pivots.iter().enumerate().rev() {
+            column.swap(i, pivot as usize - 1);
+        }
+    }
+}
+
+fn lower<T>(
+    data: &[T],
+    size: usize,
+    stride: usize,
+    transposed: bool,
+    conjugated: bool,
+) -> Triangle<'_, T> {
+    Triangle { data, size, stride, upper: false, unit: true, transposed, conjugated }
+}
+
+/// Systems with matrices of which the factors are known.
+///
+/// # Errors
+/// Those of the shapes; `Runtime` for pivots that are no rows.
+pub fn linalg_lu_solve(
+    lu: &Tensor,
+    pivots: &Tensor,
+    b: &Tensor,
+    left: bool,
+    adjoint: bool,
+) -> Result<Tensor> {
+    let out = shapes::linalg_lu_solve(lu, pivots, b, left, adjoint)?;
+    if out.numel() == 0 {
+        return Ok(out);
+    }
+    op::copy_(&out, b, false)?;
+    // `X op(A) = B` is solved as `op(A)ᵀ Xᵀ = Bᵀ`.
+    let work = if left { out.clone() } else { op::transpose_int(&out, -2, -1)? };
+    let sizes = work.sizes();
+    let batch = &sizes[..sizes.len() - 2];
+    let factors = in_columns(&fitted(lu, batch)?)?;
+    let pivots = contiguous(&fitted_vectors(pivots, batch)?)?;
+    let [n, cols] = shape(&work)?;
+    match_number!(out.dtype(), "linalg_lu_solve", T => {
+        reading::<i32, _>(&pivots, n, |pivots| reading_columns::<T, _>(&factors, |factors| {
+            each::<T>(&work, |i, x| {
+                let (factors, pivots) = (factors.get(i), pivots.get(i));
+                check_pivots(pivots, n)?;
+                solve_with(factors, pivots, n, x, cols, left == adjoint, adjoint)
+            })
+        }))
+    })?;
+    Ok(out)
+}
+
+fn check_pivots(pivots: &[i32], n: usize) -> Result<()> {
+    ensure!(
+        pivots.iter().all(|&pivot| pivot >= 1),
+        Runtime,
+        "Pivots given to lu_solve must all be greater or equal to 1. Did you properly pass the \
+         result of lu_factor?"
+    );
+    ensure!(
+        pivots.iter().all(|&pivot| pivot as usize <= n),
+        Runtime,
+        "Pivots given to lu_solve must all be smaller or equal to LU.size(-2). Did you properly \
+         pass the result of lu_factor?"
+    );
+    Ok(())
+}
+
+fn solve_with<T: Number>(
+    factors: &[T],
+    pivots: &[i32],
+    n: usize,
+    x: &mut [T],
+    cols: usize,
+    transposed: bool,
+    conjugated: bool,
+) -> Result<()> {
+    let lower = lower(factors, n, n, transposed, conjugated);
+    let upper = Triangle { upper: true, unit: false, ..lower };
+    if transposed {
+        upper.solve(x, cols, n)?;
+        lower.solve(x, cols, n)?;
+        exchange_back(x, n, pivots);
+    } else {
+        exchange(x, n, pivots);
+        lower.solve(x, cols, n)?;
+        upper.solve(x, cols, n)?;
+    }
+    Ok(())
+}
+
+/// The three factors of `A = P L U`, from those in one matrix.
+///
+/// # Errors
+/// Those of the shapes; `Runtime` for pivots that are no rows.
+pub fn lu_unpack(
+    lu_data: &Tensor,
+    lu_pivots: &Tensor,
+    unpack_data: bool,
+    unpack_pivots: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let (p, l, u) = shapes::lu_unpack(lu_data, lu_pivots, unpack_data, unpack_pivots)?;
+    let [rows, cols] = shape(lu_data)?;
+    let steps = rows.min(cols) as i64;
+    if unpack_data {
+        op::copy_(&u, &op::triu(&op::narrow(lu_data, -2, 0, steps)?, 0)?, false)?;
+        op::copy_(&l, &op::tril(&op::narrow(lu_data, -1, 0, steps)?, -1)?, false)?;
+        op::fill__scalar(&op::diagonal(&l, 0, -2, -1)?, Scalar::Int(1))?;
+    }
+    if unpack_pivots {
+        op::zero_(&p)?;
+        permutations(&contiguous(lu_pivots)?, &p, rows, steps as usize)?;
+    }
+    Ok((p, l, u))
+}
+
+/// Sets the ones of permutation matrices of `rows` rows.
+fn permutations(pivots: &Tensor, out: &Tensor, rows: usize, steps: usize) -> Result<()> {
+    let places = op::empty_memory_format(
+        &[out.numel() / (rows.max(1) as i64)],
+        Some(DType::Int64),
+        None,
+        Some(out.device()),
+        None,
+        None,
+    )?;
+    {
+        let set =
+            AccessSet::acquire(&[(pivots.base(), Access::Read), (places.base(), Access::Write)])?;
+        let (pivots, places) = (set.read::<i32>(0)?, set.write::<i64>(1)?);
+        for (i, order) in places.chunks_exact_mut(rows.max(1)).enumerate() {
+            (0..).zip(order.iter_mut()).for_each(|(row, place)| *place = row);
+            for (step, &pivot) in pivots[i * steps..][..steps].iter().enumerate() {
+                ensure!(
+                    pivot >= 1 && pivot as usize <= rows,
+                    Runtime,
+                    "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.Did \
+                     you properly pass the result of lu_factor?"
+                );
+                order.swap(step, pivot as usize - 1);
+            }
+        }
+    }
+    let sizes = out.sizes();
+    let places = op::reshape(&places, &sizes[..sizes.len() - 1])?;
+    op::scatter__value(out, -2, &op::unsqueeze(&places, -2)?, Scalar::Int(1)).map(drop)
+}

@@ -1,0 +1,240 @@
+//! Eigenvalues and singular values, computed in double precision.
+
+use super::matrices::{Number, by_columns, match_number, reading_columns, shape};
+use crate::kernels::support::contiguous;
+use corten_core::{Access, AccessSet, Complex, Element, Result, Scalar, bail, cast, ensure};
+use corten_ops::meta::linalg as shapes;
+use corten_ops::{Tensor, op};
+use corten_spectral::{Spectral, Vectors};
+use num_complex::ComplexFloat;
+
+fn widened<T: Number>(matrix: &[T]) -> Vec<T::Wide> {
+    matrix.iter().map(|&value| cast(value)).collect()
+}
+
+/// Writes one part of a batch.
+fn put<A: Element, B: Element>(out: &Tensor, index: usize, values: &[A]) -> Result<()> {
+    let set = AccessSet::acquire(&[(out.base(), Access::Write)])?;
+    let data = set.write::<B>(0)?;
+    let start = index * values.len();
+    for (place, &value) in data[start..][..values.len()].iter_mut().zip(values) {
+        *place = cast(value);
+    }
+    Ok(())
+}
+
+fn count(tensor: &Tensor) -> usize {
+    let sizes = tensor.sizes();
+    sizes[..sizes.len() - 2].iter().product::<i64>() as usize
+}
+
+/// ` (Batch element i):` for the matrices of a batch.
+fn place(tensor: &Tensor, index: usize) -> String {
+    if tensor.dim() > 2 { format!("(Batch element {index}): ") } else { String::new() }
+}
+
+fn all_finite<T: Number>(matrix: &[T]) -> bool {
+    matrix.iter().all(|value| value.re().is_finite() && value.im().is_finite())
+}
+
+/// The eigenvalues of Hermitian matrices, the smallest first, and their eigenvectors.
+///
+/// # Errors
+/// Those of the shapes; `LinAlg` where the iteration does not converge; `NotImplemented` for half
+/// precision.
+pub fn _linalg_eigh(a: &Tensor, uplo: &str, compute_v: bool) -> Result<(Tensor, Tensor)> {
+    let (values, vectors) = shapes::_linalg_eigh(a, uplo, compute_v)?;
+    let n = shape(a)?[0];
+    if a.numel() == 0 {
+        return Ok((values, vectors));
+    }
+    let lower = uplo.eq_ignore_ascii_case("L");
+    let work = if lower { by_columns(a)? } else { by_columns(&super::matrices::adjoint(a)?)? };
+    let flat = if compute_v { op::transpose_int(&vectors, -2, -1)? } else { vectors.clone() };
+    match_number!(a.dtype(), "linalg_eigh_cpu", T => {
+        reading_columns::<T, _>(&work, |matrices| {
+            for i in 0..count(a) {
+                let mut matrix = widened(matrices.get(i));
+                // The diagonal of a Hermitian matrix is real, whatever stands there.
+                for k in 0..n {
+                    matrix[k * (n + 1)] = cast(matrices.get(i)[k * (n + 1)].re());
+                }
+                let fine = all_finite(matrices.get(i));
+                match <T as Number>::Wide::eigh(n, &matrix, compute_v) {
+                    Ok((found, mut basis)) if fine => {
+                        if !lower {
+                            basis.chunks_exact_mut(n).for_each(turn);
+                        }
+                        put::<f64, <T as ComplexFloat>::Real>(&values, i, &found)?;
+                        if compute_v {
+                            put::<_, T>(&flat, i, &basis)?;
+                        }
+                    }
+                    _ => bail!(
+                        LinAlg,
+                        "linalg.eigh: {}The algorithm failed to converge because the input matrix \
+                         is ill-conditioned or has too many repeated eigenvalues (error code: {}).",
+                        place(a, i),
+                        if compute_v { n.saturating_sub(1).max(1) } else { 1 }
+                    ),
+                }
+            }
+            Ok(())
+        })
+    })?;
+    Ok((values, vectors))
+}
+
+/// The singular values, the largest first, with both bases.
+///
+/// # Errors
+/// Those of the shapes; `LinAlg` where the iteration does not converge; `NotImplemented` for half
+/// precision.
+pub fn _linalg_svd(
+    a: &Tensor,
+    full_matrices: bool,
+    compute_uv: bool,
+    driver: Option<&str>,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let (u, s, vh) = shapes::_linalg_svd(a, full_matrices, compute_uv, driver)?;
+    if a.numel() == 0 {
+        for basis in [&u, &vh] {
+            if compute_uv && basis.numel() > 0 {
+                op::zero_(basis)?;
+                op::fill__scalar(&op::diagonal(basis, 0, -2, -1)?, Scalar::Int(1))?;
+            }
+        }
+        return Ok((u, s, vh));
+    }
+    let [m, n] = shape(a)?;
+    let work = by_columns(a)?;
+    let wanted = match (compute_uv, full_matrices) {
+        (false, _) => Vectors::No,
+        (true, false) => Vectors::Thin,
+        (true, true) => Vectors::Full,
+    };
+    // What comes as columns of V is put down as rows of its adjoint.
+    let v = if compute_uv {
+        op::empty_like(&contiguous(&vh)?, None, None, None, None, None)?
+    } else {
+        vh.clone()
+    };
+    let flat = if compute_uv { op::transpose_int(&u, -2, -1)? } else { u.clone() };
+    match_number!(a.dtype(), "linalg_svd_cpu", T => {
+        reading_columns::<T, _>(&work, |matrices| {
+            for i in 0..count(a) {
+                let fine = all_finite(matrices.get(i));
+                let found = <T as Number>::Wide::svd(m, n, &widened(matrices.get(i)), wanted);
+                let Ok(found) = found else { bail!(LinAlg, "{}", diverged(a, i, fine, m.min(n))) };
+                ensure!(fine, LinAlg, "{}", diverged(a, i, fine, m.min(n)));
+                put::<f64, <T as ComplexFloat>::Real>(&s, i, &found.s)?;
+                if compute_uv {
+                    put::<_, T>(&flat, i, &found.u)?;
+                    put::<_, T>(&v, i, &found.v)?;
+                }
+            }
+            Ok(())
+        })
+    })?;
+    if compute_uv {
+        op::copy_(&vh, &op::conj_physical(&v)?, false)?;
+    }
+    Ok((u, s, vh))
+}
+
+fn diverged(a: &Tensor, index: usize, finite: bool, size: usize) -> String {
+    let place = place(a, index);
+    match finite {
+        true => format!(
+            "linalg.svd: {place}The algorithm failed to converge because the input matrix is \
+             ill-conditioned or has too many repeated singular values (error code: {size})."
+        ),
+        false => format!(
+            "linalg.svd: {place}The algorithm failed to converge because the input matrix \
+             contained non-finite values."
+        ),
+    }
+}
+
+/// The eigenvalues of square matrices, and their eigenvectors of length 1.
+///
+/// # Errors
+/// Those of the shapes; `Runtime` for numbers that are not finite; `LinAlg` where the iteration
+/// does not converge; `NotImplemented` for half precision.
+pub fn linalg_eig(self_: &Tensor) -> Result<(Tensor, Tensor)> {
+    let (values, vectors) = shapes::linalg_eig(self_)?;
+    eig(self_, &values, Some(&vectors))?;
+    Ok((values, vectors))
+}
+
+/// The eigenvalues of square matrices.
+///
+/// # Errors
+/// As [`linalg_eig`].
+pub fn _linalg_eigvals(self_: &Tensor) -> Result<Tensor> {
+    let values = shapes::_linalg_eigvals(self_)?;
+    eig(self_, &values, None)?;
+    Ok(values)
+}
+
+fn eig(a: &Tensor, values: &Tensor, vectors: Option<&Tensor>) -> Result<()> {
+    if a.numel() == 0 {
+        return Ok(());
+    }
+    let n = shape(a)?[0];
+    let work = by_columns(a)?;
+    let flat = vectors.map(|vectors| op::transpose_int(vectors, -2, -1)).transpose()?;
+    match_number!(a.dtype(), "linalg_eig_out_cpu", T => {
+        reading_columns::<T, _>(&work, |matrices| {
+            ensure!(
+                (0..count(a)).all(|i| all_finite(matrices.get(i))),
+                Runtime,
+                "torch.linalg.eig: input tensor should not contain infs or NaNs."
+            );
+            for i in 0..count(a) {
+                let matrix = widened(matrices.get(i));
+                let Ok((found, mut basis)) = <T as Number>::Wide::eig(n, &matrix, flat.is_some())
+                else {
+                    bail!(
+                        LinAlg,
+                        "linalg.eig: {}The algorithm failed to converge because the input matrix \
+                         is ill-conditioned or has too many repeated eigenvalues (error code: \
+                         {n}).",
+                        place(a, i)
+                    )
+                };
+                put::<_, Complex<<T as ComplexFloat>::Real>>(values, i, &found)?;
+                if let Some(flat) = &flat {
+                    basis.chunks_exact_mut(n).for_each(normalise);
+                    put::<_, Complex<<T as ComplexFloat>::Real>>(flat, i, &basis)?;
+                }
+            }
+            Ok(())
+        })
+    })
+}
+
+/// The last number real, as LAPACK leaves it where it reads the upper triangle.
+fn turn<W: Element + ComplexFloat<Real = f64>>(vector: &mut [W]) {
+    let Some(last) = vector.last().copied().filter(|last| last.im() != 0.0) else { return };
+    let phase = last.conj() / cast::<f64, W>(ComplexFloat::abs(last));
+    vector.iter_mut().for_each(|value| *value = *value * phase);
+}
+
+/// Length 1, and the largest number real.
+fn normalise(vector: &mut [Complex<f64>]) {
+    let largest = vector.iter().fold(Complex::new(0.0, 0.0), |most: Complex<f64>, &value| {
+        if value.norm_sqr() > most.norm_sqr() { value } else { most }
+    });
+    let norm = vector.iter().map(|value| value.norm_sqr()).sum::<f64>().sqrt();
+    let size = largest.norm();
+    if size == 0.0 || !norm.is_finite() {
+        return;
+    }
+    // A vector that is real stays as it is.
+    let phase = match vector.iter().all(|value| value.im == 0.0) {
+        true => Complex::new(1.0, 0.0),
+        false => largest.conj() / size,
+    };
+    vector.iter_mut().for_each(|value| *value = *value * phase / norm);
+}
