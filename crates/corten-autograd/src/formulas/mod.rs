@@ -11,6 +11,7 @@ pub mod conv;
 pub mod copy;
 pub mod dropout;
 pub mod embedding;
+pub mod grid;
 pub mod index;
 pub mod loss;
 pub mod matmul;
