@@ -3,7 +3,7 @@
 mod place;
 
 use crate::kernels::support::{contiguous, empty, match_types};
-use corten_core::{Element, Reader, Result, Writer, cast};
+use corten_core::{DType, Element, Reader, Result, Writer, bf16, cast, f16};
 use corten_ops::Tensor;
 use place::{Axis, Mode, Padding, Taps};
 
@@ -32,7 +32,12 @@ impl Sampler {
             1 => Padding::Border,
             _ => Padding::Reflection,
         };
-        let axis = |&size: &i64| Axis { size: size as usize, align, padding };
+        let round: fn(f64) -> f64 = match input.dtype() {
+            DType::Float16 => |x| cast(cast::<f64, f16>(x)),
+            DType::BFloat16 => |x| cast(cast::<f64, bf16>(x)),
+            _ => |x| x,
+        };
+        let axis = |&size: &i64| Axis { size: size as usize, align, padding, round };
         Ok(Self {
             samples: sizes[0] as usize,
             channels: sizes[1] as usize,

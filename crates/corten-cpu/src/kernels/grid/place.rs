@@ -27,6 +27,8 @@ pub(super) struct Axis {
     pub(super) size: usize,
     pub(super) align: bool,
     pub(super) padding: Padding,
+    /// To a number that the dtype can hold: coordinates are computed in it.
+    pub(super) round: fn(f64) -> f64,
 }
 
 /// A point that takes part: its place, its weight, and the slope of that.
@@ -41,9 +43,11 @@ impl Axis {
     /// The points that take part in the value at a coordinate between -1 and 1.
     pub(super) fn taps(self, x: f64, mode: Mode, taps: &mut Taps) {
         let size = self.size as f64;
+        let round = self.round;
+        let moved = round(x + 1.0);
         let (at, scale) = match self.align {
-            true => ((x + 1.0) / 2.0 * (size - 1.0), (size - 1.0) / 2.0),
-            false => (((x + 1.0) * size - 1.0) / 2.0, size / 2.0),
+            true => (round(round(moved / 2.0) * (size - 1.0)), (size - 1.0) / 2.0),
+            false => (round(round(round(moved * size) - 1.0) / 2.0), size / 2.0),
         };
         taps.clear();
         if mode == Mode::Cubic {
