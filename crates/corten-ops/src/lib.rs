@@ -26,6 +26,7 @@ mod tensor;
 #[allow(
     missing_docs,
     clippy::all,
+    clippy::too_many_lines,
     clippy::undocumented_unsafe_blocks,
     unreachable_pub,
     unused,

@@ -12,6 +12,7 @@ pub mod copy;
 pub mod dropout;
 pub mod embedding;
 pub mod fft;
+pub mod grid;
 pub mod index;
 pub mod linalg;
 pub mod loss;

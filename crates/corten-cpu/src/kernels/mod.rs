@@ -5,12 +5,14 @@ pub mod attention;
 pub mod combine;
 pub mod conv;
 pub mod copy;
+pub mod ctc;
 pub mod distance;
 pub mod embedding;
 pub mod factory;
 #[cfg(feature = "fft")]
 pub mod fft;
 pub mod fill;
+pub mod grid;
 pub mod hash;
 pub mod histogram;
 pub mod index;

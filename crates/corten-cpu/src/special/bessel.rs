@@ -77,7 +77,7 @@ fn first_kind(x: f64, n: u32) -> f64 {
         k += 1.0;
         term *= quarter / (k * (k + f64::from(n)));
         sum += term;
-        if !(term > sum * (f64::EPSILON / 4.0)) {
+        if term.is_nan() || term <= sum * (f64::EPSILON / 4.0) {
             return sum;
         }
     }
@@ -185,7 +185,7 @@ pub(crate) fn airy(x: f64) -> f64 {
 
 /// The power series c₁ f(x) - c₂ g(x).
 fn airy_near(x: f64) -> f64 {
-    const C1: f64 = 0.355_028_053_887_817_24;
+    const C1: f64 = 0.355_028_053_887_817_2;
     const C2: f64 = 0.258_819_403_792_806_8;
     let cube = x * x * x;
     let (mut f, mut g) = (1.0, x);

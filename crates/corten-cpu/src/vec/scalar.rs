@@ -160,7 +160,7 @@ macro_rules! integers {
                 let part = self.0.wrapping_div(divisor.0);
                 if size_of::<$int>() < 4 {
                     // Small integers are multiplied as wider ones, and wrap around at the end.
-                    return Int((part as i64 * other.0 as i64).abs() as $int);
+                    return Int((part as i64 * other.0 as i64).unsigned_abs() as $int);
                 }
                 (Int(part) * other).abs()
             }

@@ -210,21 +210,16 @@ enum Spacing {
     Points(Tensor),
 }
 
+/// The sum of three weighted parts.
+fn weigh(parts: [(Tensor, Tensor); 3]) -> Result<Tensor> {
+    let [a, b, c] = parts.map(|(weight, values)| op::mul_tensor(&values, &weight));
+    op::add_tensor(&op::add_tensor(&a?, &b?, ONE)?, &c?, ONE)
+}
+
 /// The slope along one dimension: central differences, one-sided ones at the ends.
 fn slope(self_: &Tensor, dim: i64, spacing: &Spacing, edge_order: i64) -> Result<Tensor> {
     let size = self_.size(dim)?;
     let at = |from: i64, to: i64| slice(self_, dim, Some(from), Some(to));
-    let weigh = |parts: &[(Tensor, Tensor)]| {
-        let mut sum: Option<Tensor> = None;
-        for (weight, values) in parts {
-            let part = op::mul_tensor(values, weight)?;
-            sum = Some(match sum {
-                None => part,
-                Some(sum) => op::add_tensor(&sum, &part, ONE)?,
-            });
-        }
-        Ok::<_, corten_core::Error>(sum.unwrap_or_else(|| self_.clone()))
-    };
     let Spacing::Points(points) = spacing else {
         let Spacing::Step(step) = *spacing else { return Ok(self_.clone()) };
         return even_slope(self_, dim, step, edge_order);
@@ -243,7 +238,7 @@ fn slope(self_: &Tensor, dim: i64, spacing: &Spacing, edge_order: i64) -> Result
     let (left, right) = (d(0, size - 2)?, d(1, size - 1)?);
     let product = |a: &Tensor, b: &Tensor| op::mul_tensor(a, b);
     let total = op::add_tensor(&left, &right, ONE)?;
-    let middle = weigh(&[
+    let middle = weigh([
         (op::neg(&op::div_tensor(&right, &product(&left, &total)?)?)?, at(0, size - 2)?),
         (
             op::div_tensor(&op::sub_tensor(&right, &left, ONE)?, &product(&left, &right)?)?,
@@ -263,7 +258,7 @@ fn slope(self_: &Tensor, dim: i64, spacing: &Spacing, edge_order: i64) -> Result
         let inner = op::div_tensor(&both, &product(&near, &far)?)?;
         let third = op::neg(&op::div_tensor(&near, &product(&far, &both)?)?)?;
         let places = if sign > 0.0 { [0, 1, 2] } else { [size - 1, size - 2, size - 3] };
-        let value = weigh(&[
+        let value = weigh([
             (outer, at(places[0], places[0] + 1)?),
             (inner, at(places[1], places[1] + 1)?),
             (third, at(places[2], places[2] + 1)?),

@@ -295,3 +295,90 @@ pub fn rms_norm(
     }
     op::to_dtype(&out, dtype, false, false, None)
 }
+
+/// `native_batch_norm` with running statistics that are written in training.
+///
+/// # Errors
+/// Those of `native_batch_norm`; for the functions below likewise.
+pub fn native_batch_norm_legit(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let (mean, var) = (Some(running_mean), Some(running_var));
+    op::native_batch_norm(input, weight, bias, mean, var, training, momentum, eps)
+}
+
+/// `native_batch_norm` without running statistics.
+pub fn native_batch_norm_no_stats(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    op::native_batch_norm(input, weight, bias, None, None, training, momentum, eps)
+}
+
+/// `native_batch_norm` by the running statistics.
+pub fn native_batch_norm_no_training(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let (mean, var) = (Some(running_mean), Some(running_var));
+    op::native_batch_norm(input, weight, bias, mean, var, false, momentum, eps)
+}
+
+/// `native_batch_norm` in training, and an empty reserve.
+pub fn batch_norm_with_update(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    let (mean, var) = (Some(running_mean), Some(running_var));
+    let (out, mean, invstd) =
+        op::native_batch_norm(input, weight, bias, mean, var, true, momentum, eps)?;
+    Ok((out, mean, invstd, nothing_reserved(input)?))
+}
+
+/// `native_batch_norm` by the running statistics, and an empty reserve.
+pub fn batch_norm_no_update(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    let (out, mean, invstd) = op::native_batch_norm(
+        input,
+        weight,
+        bias,
+        running_mean,
+        running_var,
+        false,
+        momentum,
+        eps,
+    )?;
+    Ok((out, mean, invstd, nothing_reserved(input)?))
+}
+
+fn nothing_reserved(input: &Tensor) -> Result<Tensor> {
+    op::new_empty(input, &[0], Some(corten_core::DType::UInt8), None, None, None)
+}

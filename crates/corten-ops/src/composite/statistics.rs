@@ -31,7 +31,7 @@ fn check_weights(weights: &Tensor, name: &str, observations: i64) -> Result<()> 
     );
     if weights.device().is_cpu() && observations > 0 {
         let least = op::min(weights)?.to_element::<f64>()?;
-        ensure!(!(least < 0.0), Runtime, "cov(): {name} cannot be negative");
+        ensure!(least >= 0.0 || least.is_nan(), Runtime, "cov(): {name} cannot be negative");
     }
     Ok(())
 }

@@ -5,8 +5,13 @@
 
 mod adaptive;
 mod average;
+mod fractional;
 mod max;
+mod unpool;
 mod window;
+
+pub use fractional::*;
+pub use unpool::*;
 
 pub use adaptive::{
     adaptive_avg_pool2d, adaptive_avg_pool2d_backward, adaptive_avg_pool3d,

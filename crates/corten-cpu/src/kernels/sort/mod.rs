@@ -15,7 +15,7 @@ use corten_ops::meta::sort as shapes;
 use corten_ops::{Tensor, derived, op};
 use rank::{Line, Ranked};
 pub use search::*;
-use select::{nth_element, quick_select, sort_unstably};
+use select::{FEW, nth_element, quick_select, sort_few, sort_unstably};
 pub use unique::*;
 
 /// Work per element of a line, in simple steps.
@@ -330,7 +330,11 @@ pub fn mode(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)>
 
 fn mode_place(line: &Line) -> usize {
     let mut items: Vec<(u64, usize)> = line.ranks.iter().copied().zip(0..).collect();
-    sort_unstably(&mut items, |a, b| a.0 < b.0);
+    let nan = |item: &(u64, usize)| Some(item.0) == line.nan;
+    match items.len() <= FEW {
+        true => sort_few(&mut items, |a, b| a.0 < b.0 && !nan(a) && !nan(b)),
+        false => sort_unstably(&mut items, |a, b| a.0 < b.0),
+    }
     // No NaN equals another.
     let runs = items.chunk_by(|a, b| a.0 == b.0 && Some(a.0) != line.nan);
     let longest = runs.reduce(|best, run| if run.len() > best.len() { run } else { best });

@@ -35,6 +35,25 @@ pub(super) fn nth_element<T>(items: &mut [T], k: usize, before: impl Fn(&T, &T) 
     }
 }
 
+/// Below this many items `std::sort` inserts one after the other.
+pub(super) const FEW: usize = 16;
+
+/// Sorts a few items by the algorithm of libstdc++'s `std::sort`, which shows where NaN makes
+/// `before` no order.
+pub(super) fn sort_few<T>(items: &mut [T], before: impl Fn(&T, &T) -> bool) {
+    for i in 1..items.len() {
+        let mut place = i;
+        if before(&items[i], &items[0]) {
+            place = 0;
+        } else {
+            while place > 0 && before(&items[i], &items[place - 1]) {
+                place -= 1;
+            }
+        }
+        items[place..=i].rotate_right(1);
+    }
+}
+
 /// Sorts by the algorithm of libstdc++'s `std::sort`.
 pub(super) fn sort_unstably<T>(items: &mut [T], before: impl Fn(&T, &T) -> bool) {
     let depth = 2 * items.len().checked_ilog2().unwrap_or(0);
@@ -56,7 +75,7 @@ fn sort_coarsely<T>(
     mut depth: u32,
     before: &impl Fn(&T, &T) -> bool,
 ) {
-    while last - first > 16 {
+    while last - first > FEW {
         if depth == 0 {
             // Bad pivots: the rest is sorted as a whole.
             items[first..last].sort_by(|a, b| before(b, a).cmp(&before(a, b)));

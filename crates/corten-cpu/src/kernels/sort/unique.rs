@@ -2,6 +2,7 @@
 
 use super::match_ranked;
 use super::rank::Ranked;
+use super::select::{FEW, sort_few};
 use crate::kernels::support::{contiguous, empty_as, match_types};
 use corten_core::{DType, Reader, Result, Writer, ensure, err, geometry};
 use corten_ops::{Tensor, op};
@@ -182,13 +183,23 @@ fn slices(
         let nan = |i: usize| <T as Ranked>::NAN.is_some_and(|nan| row(i).contains(&nan));
         let mut order: Vec<usize> = (0..count).collect();
         if sorted {
-            order.sort_by(|&a, &b| row(a).cmp(row(b)));
+            match count <= FEW {
+                true => sort_few(&mut order, |&a, &b| before(row(a), row(b), <T as Ranked>::NAN)),
+                false => order.sort_by(|&a, &b| row(a).cmp(row(b))),
+            }
         }
         Ok(Runs::of(order.into_iter(), |a, b| row(a) == row(b) && !nan(a)))
     })?;
     let (firsts, inverse, counts) = runs.finish(&moved, &[count as i64], inverse, counts)?;
     let found = op::index_select(&moved, 0, &firsts)?;
     Ok((op::movedim_int(&found, 0, axis as i64)?, inverse, counts))
+}
+
+/// The order of PyTorch's slices: an element that is NaN is passed over.
+fn before(a: &[u64], b: &[u64], nan: Option<u64>) -> bool {
+    let real = |rank: u64| Some(rank) != nan;
+    let mut pairs = a.iter().zip(b).filter(|&(&a, &b)| a != b && real(a) && real(b));
+    pairs.next().is_some_and(|(a, b)| a < b)
 }
 
 /// `bincount`.

@@ -55,7 +55,7 @@ fn forward(input: &Tensor, output_size: &[i64], plan: &Plan<'_>, name: &str) -> 
         let mut shape: Vec<usize> = sizes.iter().map(|&size| size as usize).collect();
         for axis in (0..taps.len()).rev() {
             let taps = &mut taps[axis];
-            let unit: S = cast(if bytes { taps.to_integers() } else { 1.0 });
+            let unit: S = cast(if bytes { taps.make_integers() } else { 1.0 });
             let inner = shape[axis + 3..].iter().product();
             data = pass::<S>(&data, taps, inner)?;
             shape[axis + 2] = taps.count();

@@ -68,7 +68,7 @@ impl Taps {
 
     /// Makes the weights integers of 16 bits, with as many binary digits as fit, and returns what
     /// stands for 1.
-    pub(super) fn to_integers(&mut self) -> f64 {
+    pub(super) fn make_integers(&mut self) -> f64 {
         let most = self.weights.iter().copied().fold(0.0, f64::max);
         let mut unit = 1.0;
         while unit < f64::from(1 << 22) && (0.5 + most * unit * 2.0).trunc() < f64::from(1 << 15) {

@@ -1,0 +1,215 @@
+//! Values of images at the points of a grid.
+
+mod place;
+
+use crate::kernels::support::{contiguous, empty, match_types};
+use corten_core::{DType, Element, Reader, Result, Writer, bf16, cast, f16};
+use corten_ops::Tensor;
+use place::{Axis, Mode, Padding, Taps};
+
+/// Everything but the data.
+struct Sampler {
+    samples: usize,
+    channels: usize,
+    /// The spatial dimensions of the input.
+    axes: Vec<Axis>,
+    /// The points per sample.
+    points: usize,
+    mode: Mode,
+}
+
+impl Sampler {
+    fn of(input: &Tensor, grid: &Tensor, mode: i64, padding: i64, align: bool) -> Result<Self> {
+        corten_ops::composite::grid::check(input, grid)?;
+        let (sizes, rank) = (input.sizes(), input.dim() - 2);
+        let mode = match mode {
+            0 => Mode::Linear,
+            1 => Mode::Nearest,
+            _ => Mode::Cubic,
+        };
+        let padding = match padding {
+            0 => Padding::Zeros,
+            1 => Padding::Border,
+            _ => Padding::Reflection,
+        };
+        let round: fn(f64) -> f64 = match input.dtype() {
+            DType::Float16 => |x| cast(cast::<f64, f16>(x)),
+            DType::BFloat16 => |x| cast(cast::<f64, bf16>(x)),
+            _ => |x| x,
+        };
+        let axis = |&size: &i64| Axis { size: size as usize, align, padding, round };
+        Ok(Self {
+            samples: sizes[0] as usize,
+            channels: sizes[1] as usize,
+            axes: sizes[2..].iter().map(axis).collect(),
+            points: grid.sizes()[1..=rank].iter().product::<i64>() as usize,
+            mode,
+        })
+    }
+
+    fn volume(&self) -> usize {
+        self.axes.iter().map(|axis| axis.size).product()
+    }
+
+    /// Calls `visit(place, weight, slopes)` for every point of the input that takes part; slopes
+    /// are in the order of the grid's coordinates.
+    fn visit<T: Element>(&self, at: &[T], mut visit: impl FnMut(usize, f64, &[f64])) {
+        let rank = self.axes.len();
+        let mut taps = [Taps::new(), Taps::new(), Taps::new()];
+        for (dim, taps) in taps.iter_mut().enumerate().take(rank) {
+            self.axes[dim].taps(cast(at[rank - 1 - dim]), self.mode, taps);
+        }
+        let taps = &taps[..rank];
+        self.combine(taps, (0, 1.0, [1.0; 3]), &mut visit);
+    }
+
+    /// Every choice of one point per dimension: place, weight and slopes so far are given.
+    fn combine(
+        &self,
+        taps: &[Taps],
+        (place, weight, slopes): (usize, f64, [f64; 3]),
+        visit: &mut impl FnMut(usize, f64, &[f64]),
+    ) {
+        let rank = self.axes.len();
+        let Some((first, rest)) = taps.split_first() else {
+            return visit(place, weight, &slopes[..rank]);
+        };
+        // The grid's coordinates are in the reverse order of the dimensions.
+        let own = rest.len();
+        for tap in first {
+            let Some(at) = tap.place else { continue };
+            let mut slopes = slopes;
+            for (k, slope) in slopes.iter_mut().enumerate().take(rank) {
+                *slope *= if k == own { tap.slope } else { tap.weight };
+            }
+            let place = place * self.axes[rank - taps.len()].size + at;
+            self.combine(rest, (place, weight * tap.weight, slopes), visit);
+        }
+    }
+}
+
+macro_rules! match_grid {
+    ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
+        match_types!($dtype, $name, $t => $body, [
+            Float16 ::corten_core::f16, BFloat16 ::corten_core::bf16, Float32 f32, Float64 f64,
+        ])
+    };
+}
+
+fn forward(input: &Tensor, grid: &Tensor, sampler: &Sampler, name: &str) -> Result<Tensor> {
+    let rank = sampler.axes.len();
+    let shape = [&input.sizes()[..2], &grid.sizes()[1..=rank]].concat();
+    let out = empty(&shape, input)?;
+    let (dense, grid) = (contiguous(input)?, contiguous(grid)?);
+    match_grid!(input.dtype(), name, T => {
+        let (input, grid) = (Reader::<T>::new(&dense)?, Reader::<T>::new(&grid)?);
+        let mut out = Writer::<T>::new(&out)?;
+        let (volume, channels) = (sampler.volume(), sampler.channels);
+        let mut sums = vec![0f64; channels];
+        for n in 0..sampler.samples {
+            let image = &input[n * channels * volume..][..channels * volume];
+            for p in 0..sampler.points {
+                let at = &grid[(n * sampler.points + p) * rank..][..rank];
+                sums.fill(0.0);
+                sampler.visit(at, |place, weight, _| {
+                    for (c, sum) in sums.iter_mut().enumerate() {
+                        *sum += cast::<T, f64>(image[c * volume + place]) * weight;
+                    }
+                });
+                for (c, &sum) in sums.iter().enumerate() {
+                    out[(n * channels + c) * sampler.points + p] = cast(sum);
+                }
+            }
+        }
+        Ok(())
+    })?;
+    Ok(out)
+}
+
+fn backward(
+    grad: &Tensor,
+    input: &Tensor,
+    grid: &Tensor,
+    sampler: &Sampler,
+    mask: &[bool],
+    name: &str,
+) -> Result<(Tensor, Tensor)> {
+    let rank = sampler.axes.len();
+    let wanted = |i: usize| mask.get(i).copied().unwrap_or(true);
+    let (to_input, to_grid) = (empty(&input.sizes(), input)?, empty(&grid.sizes(), grid)?);
+    let (dense, grid, grad) = (contiguous(input)?, contiguous(grid)?, contiguous(grad)?);
+    match_grid!(input.dtype(), name, T => {
+        let (input, grid) = (Reader::<T>::new(&dense)?, Reader::<T>::new(&grid)?);
+        let grad = Reader::<T>::new(&grad)?;
+        let (volume, channels) = (sampler.volume(), sampler.channels);
+        let mut sums = vec![0f64; input.len()];
+        let mut slopes = vec![0f64; grid.len()];
+        for n in 0..sampler.samples {
+            let start = n * channels * volume;
+            for p in 0..sampler.points {
+                let first = (n * sampler.points + p) * rank;
+                sampler.visit(&grid[first..first + rank], |place, weight, slope| {
+                    for c in 0..channels {
+                        let grad: f64 = cast(grad[(n * channels + c) * sampler.points + p]);
+                        let x = start + c * volume + place;
+                        sums[x] += grad * weight;
+                        for (k, slope) in slope.iter().enumerate() {
+                            slopes[first + k] += grad * cast::<T, f64>(input[x]) * slope;
+                        }
+                    }
+                });
+            }
+        }
+        let mut to_input = Writer::<T>::new(&to_input)?;
+        to_input.iter_mut().zip(sums).for_each(|(out, sum)| *out = cast(sum));
+        let mut to_grid = Writer::<T>::new(&to_grid)?;
+        to_grid.iter_mut().zip(slopes).for_each(|(out, sum)| *out = cast(sum));
+        Ok(())
+    })?;
+    let chosen = |i: usize, tensor: Tensor| if wanted(i) { tensor } else { Tensor::undefined() };
+    Ok((chosen(0, to_input), chosen(1, to_grid)))
+}
+
+/// Defines the kernels of one rank.
+macro_rules! samplers {
+    ($($name:ident $backward:ident $label:literal;)+) => {$(
+        /// Values of the input at the points of a grid.
+        ///
+        /// # Errors
+        /// `Runtime` for shapes that do not fit, `NotImplemented` for other dtypes.
+        pub fn $name(
+            input: &Tensor,
+            grid: &Tensor,
+            interpolation_mode: i64,
+            padding_mode: i64,
+            align_corners: bool,
+        ) -> Result<Tensor> {
+            let (mode, padding) = (interpolation_mode, padding_mode);
+            let sampler = Sampler::of(input, grid, mode, padding, align_corners)?;
+            forward(input, grid, &sampler, $label)
+        }
+
+        /// The gradients of the input and of the grid.
+        ///
+        /// # Errors
+        /// `Runtime` for shapes that do not fit, `NotImplemented` for other dtypes.
+        pub fn $backward(
+            grad_output: &Tensor,
+            input: &Tensor,
+            grid: &Tensor,
+            interpolation_mode: i64,
+            padding_mode: i64,
+            align_corners: bool,
+            output_mask: &[bool],
+        ) -> Result<(Tensor, Tensor)> {
+            let (mode, padding) = (interpolation_mode, padding_mode);
+            let sampler = Sampler::of(input, grid, mode, padding, align_corners)?;
+            backward(grad_output, input, grid, &sampler, output_mask, $label)
+        }
+    )+};
+}
+
+samplers! {
+    grid_sampler_2d grid_sampler_2d_backward "grid_sampler_2d_cpu_kernel_impl";
+    grid_sampler_3d grid_sampler_3d_backward "grid_sampler_3d_cpu";
+}

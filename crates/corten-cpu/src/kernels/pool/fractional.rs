@@ -1,0 +1,266 @@
+//! Maxima of windows at random places.
+
+use crate::kernels::support::{contiguous, empty, empty_as, match_types};
+use corten_core::{DType, Element, Reader, Result, Writer, cast, ensure};
+use corten_ops::Tensor;
+
+/// Maxima of windows of images, and their positions.
+///
+/// # Errors
+/// `Runtime` for shapes and dtypes that do not fit.
+pub fn fractional_max_pool2d(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    output_size: &[i64],
+    random_samples: &Tensor,
+) -> Result<(Tensor, Tensor)> {
+    forward(self_, kernel_size, output_size, random_samples, "fractional_max_pool2d")
+}
+
+/// Maxima of windows of volumes, and their positions.
+///
+/// # Errors
+/// `Runtime` for shapes and dtypes that do not fit.
+pub fn fractional_max_pool3d(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    output_size: &[i64],
+    random_samples: &Tensor,
+) -> Result<(Tensor, Tensor)> {
+    forward(self_, kernel_size, output_size, random_samples, "fractional_max_pool3d")
+}
+
+/// The sizes that belong together.
+struct Windows {
+    /// Planes per sample.
+    channels: usize,
+    planes: usize,
+    input: Vec<usize>,
+    kernel: Vec<usize>,
+    output: Vec<usize>,
+}
+
+impl Windows {
+    fn of(self_: &Tensor, kernel: &[i64], output: &[i64], name: &str) -> Result<Self> {
+        let (sizes, rank) = (self_.sizes(), if name.ends_with("3d") { 3 } else { 2 });
+        for (what, list) in [("kernel_size", kernel), ("output_size", output)] {
+            ensure!(
+                list.len() == rank,
+                Runtime,
+                "{name}: {what} must either be a single Int or tuple of Ints"
+            );
+        }
+        let label =
+            if rank == 3 { "fractional_max_pool3d_out()" } else { "fractional_max_pool2d()" };
+        ensure!(
+            sizes.len() == rank + 1 || sizes.len() == rank + 2,
+            Runtime,
+            "{label}: Expected {}D or {}D tensor, but got: {:?}",
+            rank + 1,
+            rank + 2,
+            sizes.as_slice()
+        );
+        let lead = sizes.len() - rank;
+        for (dim, &size) in sizes.iter().enumerate().skip(lead - 1) {
+            ensure!(
+                size > 0,
+                Runtime,
+                "{label}: Expected input to have non-zero size for non-batch dimensions, but got \
+                 {:?} with dimension {dim} being empty.",
+                sizes.as_slice()
+            );
+        }
+        let names = if rank == 3 { &["time", "height", "width"][..] } else { &["height", "width"] };
+        for (i, name) in names.iter().enumerate() {
+            let fits =
+                output[i].checked_add(kernel[i]).is_some_and(|reach| reach - 1 <= sizes[lead + i]);
+            ensure!(
+                fits,
+                Runtime,
+                "{label}: pool {name} {} too large relative to input {name} {}",
+                kernel[i],
+                sizes[lead + i]
+            );
+            ensure!(kernel[i] > 0 && output[i] > 0, Runtime, "{label}: sizes must be positive");
+        }
+        let counts = |list: &[i64]| list.iter().map(|&size| size as usize).collect::<Vec<_>>();
+        Ok(Self {
+            channels: sizes[lead - 1] as usize,
+            planes: sizes[..lead].iter().product::<i64>() as usize,
+            input: counts(&sizes[lead..]),
+            kernel: counts(kernel),
+            output: counts(output),
+        })
+    }
+
+    /// Where the windows of one dimension begin.
+    fn starts<T: Element>(&self, dim: usize, sample: T) -> Vec<usize> {
+        let (input, kernel, output) = (self.input[dim], self.kernel[dim], self.output[dim]);
+        let round = |x: f64| cast::<T, f64>(cast(x));
+        let sample: f64 = cast(sample);
+        let alpha = match output {
+            0 | 1 => 0.0,
+            _ => round((input - kernel) as f64 / (output - 1) as f64),
+        };
+        let first = round(sample * alpha).trunc();
+        let place = |i: usize| match i + 1 == output {
+            true => input - kernel,
+            false => ((round(round(i as f64 + sample) * alpha)).trunc() - first).max(0.0) as usize,
+        };
+        (0..output).map(|i| place(i).min(input - kernel)).collect()
+    }
+}
+
+fn check_samples(self_: &Tensor, samples: &Tensor, windows: &Windows) -> Result<()> {
+    ensure!(
+        samples.dtype() == self_.dtype(),
+        Runtime,
+        "Expect _random_samples to have the same dtype as input"
+    );
+    let (sizes, rank) = (samples.sizes(), windows.input.len() as i64);
+    ensure!(
+        sizes.len() == 3,
+        Runtime,
+        "Expect _random_samples to have 3 dimensions got {}",
+        sizes.len()
+    );
+    let batch = (windows.planes / windows.channels.max(1)) as i64;
+    ensure!(
+        sizes[0] >= batch,
+        Runtime,
+        "Expect _random_samples.size(0) no less then input batch size."
+    );
+    ensure!(
+        sizes[1] == windows.channels as i64,
+        Runtime,
+        "Expect _random_samples.size(1) equals to input channel size."
+    );
+    ensure!(
+        sizes[2] == rank,
+        Runtime,
+        "Expect _random_samples.size(2) equals to {rank}; got {}.",
+        sizes[2]
+    );
+    Ok(())
+}
+
+fn forward(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    output_size: &[i64],
+    random_samples: &Tensor,
+    name: &str,
+) -> Result<(Tensor, Tensor)> {
+    let windows = Windows::of(self_, kernel_size, output_size, name)?;
+    check_samples(self_, random_samples, &windows)?;
+    let lead = self_.dim() - output_size.len();
+    let shape = [&self_.sizes()[..lead], output_size].concat();
+    let (out, indices) = (empty(&shape, self_)?, empty_as(&shape, self_, DType::Int64)?);
+    let (dense, samples) = (contiguous(self_)?, contiguous(random_samples)?);
+    match_types!(self_.dtype(), name, T => {
+        let (input, samples) = (Reader::<T>::new(&dense)?, Reader::<T>::new(&samples)?);
+        let (mut out, mut places) = (Writer::<T>::new(&out)?, Writer::<i64>::new(&indices)?);
+        let rank = windows.input.len();
+        let volume: usize = windows.input.iter().product();
+        let count: usize = windows.output.iter().product();
+        for plane in 0..windows.planes {
+            // Images have their samples in the order width, height; volumes in that of dimensions.
+            let sample = |dim: usize| {
+                let place = if rank == 2 { 1 - dim } else { dim };
+                samples[plane * rank + place]
+            };
+            let starts: Vec<_> = (0..rank).map(|dim| windows.starts(dim, sample(dim))).collect();
+            let input = &input[plane * volume..][..volume];
+            for o in 0..count {
+                let (value, place) = most(&windows, input, &starts, o);
+                (out[plane * count + o], places[plane * count + o]) = (value, place as i64);
+            }
+        }
+        Ok(())
+    }, [
+        Float16 ::corten_core::f16, BFloat16 ::corten_core::bf16, Float32 f32, Float64 f64,
+    ])?;
+    Ok((out, indices))
+}
+
+/// The maximum of a window and its place in the plane; NaN counts as largest.
+fn most<T: Element>(windows: &Windows, input: &[T], starts: &[Vec<usize>], o: usize) -> (T, usize) {
+    let rank = windows.input.len();
+    let (mut rest, mut corner) = (o, vec![0; rank]);
+    for dim in (0..rank).rev() {
+        corner[dim] = starts[dim][rest % windows.output[dim]];
+        rest /= windows.output[dim];
+    }
+    let (mut best, mut value): (Option<usize>, f64) = (None, f64::NEG_INFINITY);
+    for k in 0..windows.kernel.iter().product() {
+        let (mut rest, mut place, mut step) = (k, 0, 1);
+        for dim in (0..rank).rev() {
+            place += (corner[dim] + rest % windows.kernel[dim]) * step;
+            rest /= windows.kernel[dim];
+            step *= windows.input[dim];
+        }
+        let x: f64 = cast(input[place]);
+        if best.is_none() || x > value || x.is_nan() {
+            (best, value) = (Some(place), x);
+        }
+    }
+    let place = best.unwrap_or(0);
+    (input[place], place)
+}
+
+fn backward(grad: &Tensor, self_: &Tensor, indices: &Tensor, rank: usize) -> Result<Tensor> {
+    let sizes = self_.sizes();
+    ensure!(
+        grad.sizes() == indices.sizes() && sizes.len() > rank,
+        Runtime,
+        "fractional_max_pool{rank}d_backward(): unexpected size of gradOutput"
+    );
+    let out = empty(&sizes, self_)?;
+    let (grad, indices) = (contiguous(grad)?, contiguous(indices)?);
+    let lead = sizes.len() - rank;
+    let volume = sizes[lead..].iter().product::<i64>() as usize;
+    let count = grad.sizes()[lead..].iter().product::<i64>() as usize;
+    match_types!(self_.dtype(), "fractional_max_pool_backward", T => {
+        let (grad, places) = (Reader::<T>::new(&grad)?, Reader::<i64>::new(&indices)?);
+        let mut sums = vec![0f64; self_.numel() as usize];
+        for (i, (&grad, &place)) in grad.iter().zip(&*places).enumerate() {
+            let inside = 0 <= place && (place as usize) < volume;
+            ensure!(inside, Runtime, "Found an invalid max index: {place}");
+            sums[i / count.max(1) * volume + place as usize] += cast::<T, f64>(grad);
+        }
+        let mut out = Writer::<T>::new(&out)?;
+        out.iter_mut().zip(sums).for_each(|(out, sum)| *out = cast(sum));
+        Ok(())
+    }, [
+        Float16 ::corten_core::f16, BFloat16 ::corten_core::bf16, Float32 f32, Float64 f64,
+    ])?;
+    Ok(out)
+}
+
+/// Adds every gradient at the position of its maximum.
+///
+/// # Errors
+/// `Runtime` for shapes and indices that do not fit.
+pub fn fractional_max_pool2d_backward(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    _kernel_size: &[i64],
+    _output_size: &[i64],
+    indices: &Tensor,
+) -> Result<Tensor> {
+    backward(grad_output, self_, indices, 2)
+}
+
+/// Adds every gradient at the position of its maximum.
+///
+/// # Errors
+/// `Runtime` for shapes and indices that do not fit.
+pub fn fractional_max_pool3d_backward(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    _kernel_size: &[i64],
+    _output_size: &[i64],
+    indices: &Tensor,
+) -> Result<Tensor> {
+    backward(grad_output, self_, indices, 3)
+}
