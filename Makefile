@@ -5,7 +5,7 @@ PY     := $(VENV)/bin/python
 # `make bench` compares with PyTorch where this Python has it.
 PYTHON_WITH_TORCH ?= $(PY)
 
-.PHONY: demo test test-rust test-loom test-python bench lint docs small wheel clean
+.PHONY: demo test test-full test-rust test-loom test-python bench lint docs small wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/numpy
@@ -17,6 +17,10 @@ demo: $(VENV)/numpy
 ## Runs everything: the Rust tests, the interleavings of the reference count and the access word,
 ## and the Python tests on a build with debug assertions.
 test: test-rust test-loom test-python
+
+## As `make test`, with every derivative in every arrangement of memory, and threads for a minute.
+test-full: export CORTEN_TEST_FULL = 1
+test-full: test
 
 # Tools that need the generator are tested apart, so that the library is built once.
 test-rust:
@@ -37,6 +41,7 @@ bench: $(VENV)/bin/python
 	cargo build --release --package corten-python --package corten-lab
 	rm -f python/corten/_C.abi3.so && cp target/release/lib_C.so python/corten/_C.abi3.so
 	PYTHONPATH=python $(PYTHON_WITH_TORCH) benches/suite.py
+	PYTHONPATH=python $(PYTHON_WITH_TORCH) benches/autograd.py
 	cargo bench --package corten-python --package corten-lab --bench twins
 
 ## Formatting, lints, and the rules of docs/STYLE.md that a program can check.
@@ -52,7 +57,8 @@ docs:
 ## The digits trainer as one static file, as small as it gets.
 small:
 	RUSTFLAGS="-C target-feature=+crt-static -C relocation-model=static -C force-unwind-tables=no" \
-	cargo build --profile small --target x86_64-unknown-linux-gnu --package corten --example digits_cnn
+	cargo build --profile small --target x86_64-unknown-linux-gnu --package corten \
+	    --example digits_cnn --no-default-features
 
 ## An abi3 wheel in dist/.
 wheel: $(VENV)/bin/python

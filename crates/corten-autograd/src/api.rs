@@ -1,5 +1,6 @@
 //! `backward` and `grad`.
 
+use crate::batched;
 use crate::engine::{self, Request};
 use crate::graph;
 use crate::node::{Edge, Grads};
@@ -36,6 +37,13 @@ pub fn backward(
     options: BackwardOptions,
     inputs: Option<&[Tensor]>,
 ) -> Result<()> {
+    ensure!(
+        batched::highest(tensors.iter()).is_none(),
+        Runtime,
+        "backward() called inside a functorch transform. This is not supported, please use \
+         functorch.grad or functorch.vjp instead or call backward() outside of functorch \
+         transforms."
+    );
     let roots = root_edges(tensors)?;
     let grads = make_grads(tensors, grad_tensors)?;
     let outputs = match inputs {
@@ -76,6 +84,17 @@ pub fn grad(
          allow_unused=False."
     );
     ensure!(!inputs.is_empty(), Value, "grad requires non-empty inputs.");
+    if let Some(level) = batched::highest(outputs.iter().chain(inputs)) {
+        return batched::grad_at(
+            level,
+            outputs,
+            inputs,
+            grad_outputs,
+            options,
+            allow_unused,
+            materialize_grads,
+        );
+    }
     let allow_unused = allow_unused.unwrap_or(materialize_grads);
     let roots = root_edges(outputs)?;
     let grads = make_grads(outputs, grad_outputs)?;

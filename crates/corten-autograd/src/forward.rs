@@ -242,7 +242,10 @@ fn along_view(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
 }
 
 /// Gives a new result its tangent, also where backward functions find it again.
-fn attach(result: &Tensor, found: Tensor) -> Result<()> {
+///
+/// # Errors
+/// As [`graph::grad_fn`].
+pub fn attach(result: &Tensor, found: Tensor) -> Result<()> {
     if let Some(node) = graph::grad_fn(result)? {
         let level = current().unwrap_or_default();
         node.set_tangent(graph::output_nr(result), Tangent { level, tensor: found.clone() });

@@ -4,7 +4,7 @@ use crate::accumulate::AccumulateGrad;
 use crate::meta;
 use crate::node::{Edge, Node};
 use corten_core::{AutogradMeta, DType, Result, TensorBase, bail};
-use corten_ops::Tensor;
+use corten_ops::{Tensor, batched};
 use std::sync::{Arc, Weak};
 
 /// Whether tensors of this dtype have gradients.
@@ -16,10 +16,14 @@ pub fn is_differentiable_type(dtype: DType) -> bool {
 #[inline]
 pub fn requires_grad(tensor: &TensorBase) -> bool {
     tensor.autograd_meta().is_some_and(AutogradMeta::requires_grad)
+        || batched::innermost(tensor).is_some_and(|value| requires_grad(&value))
 }
 
 /// Whether the tensor is no result of a recorded operator.
 pub fn is_leaf(tensor: &TensorBase) -> bool {
+    if let Some(value) = batched::innermost(tensor) {
+        return is_leaf(&value);
+    }
     meta::get(tensor).is_none_or(AutogradMeta::is_leaf)
 }
 
@@ -34,6 +38,9 @@ pub fn output_nr(tensor: &TensorBase) -> u32 {
 /// When the view may no longer be used: it was made without recording, or together with others,
 /// and its base was modified in place since.
 pub fn grad_fn(tensor: &Tensor) -> Result<Option<Arc<Node>>> {
+    if let Some(value) = batched::innermost(tensor) {
+        return grad_fn(&value);
+    }
     let Some(meta) = meta::get(tensor) else { return Ok(None) };
     match meta.view() {
         Some(view) => crate::view::current_grad_fn(tensor, meta, view),

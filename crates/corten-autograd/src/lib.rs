@@ -8,6 +8,7 @@ mod accumulate;
 pub mod anomaly;
 mod api;
 pub mod backward;
+mod batched;
 mod checkpoint;
 pub mod engine;
 pub mod formulas;

@@ -156,6 +156,9 @@ impl Autograd for Tensor {
     }
 
     fn set_requires_grad_flag(&self, requires_grad: bool) -> Result<()> {
+        if let Some(value) = corten_ops::batched::innermost(self) {
+            return value.set_requires_grad_flag(requires_grad);
+        }
         check_requires_grad(self, requires_grad)?;
         if requires_grad == graph::requires_grad(self) {
             return Ok(());

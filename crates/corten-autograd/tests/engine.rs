@@ -336,6 +336,50 @@ fn long_chains_are_freed_without_recursion() {
     assert!(x.grad().is_some());
 }
 
+/// Forward and backward passes of eight threads over two shared leaves and a shared part of the
+/// graph, for a second; for a minute where everything is checked.
+#[test]
+fn threads_accumulate() {
+    let full = std::env::var_os("CORTEN_TEST_FULL").is_some();
+    let duration = std::time::Duration::from_secs(if full { 60 } else { 1 });
+    let (x, w) = (ones(3), ones(3));
+    let shared = op::exp(&(&x * 0.0).unwrap()).unwrap();
+    let start = std::time::Instant::now();
+    let passes: f32 = std::thread::scope(|scope| {
+        let work = |number: usize| {
+            let mut passes = 0.0;
+            while start.elapsed() < duration {
+                // d/dx = w, d/dw = x · exp(0 · x), in one graph with other threads' passes.
+                let product = (&(&x * &w).unwrap() * &shared).unwrap();
+                let loss = sum(&product);
+                if number.is_multiple_of(2) {
+                    loss.backward_with(None, KEEP).unwrap();
+                    passes += 1.0;
+                } else {
+                    let found = corten_autograd::grad(
+                        &[loss],
+                        std::slice::from_ref(&x),
+                        None,
+                        KEEP,
+                        None,
+                        false,
+                    );
+                    assert_eq!(
+                        found.unwrap()[0].as_ref().unwrap().to_vec::<f32>().unwrap(),
+                        [1.0; 3]
+                    );
+                }
+            }
+            passes
+        };
+        let threads: Vec<_> = (0..8).map(|number| scope.spawn(move || work(number))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert!(passes > 0.0);
+    assert_eq!(grad(&w), [passes; 3]);
+    assert_eq!(grad(&x), [passes; 3]);
+}
+
 #[test]
 fn threads_share_graphs() {
     let x = ones(1);

@@ -7,6 +7,7 @@
 //! conversion of 16-bit and 8-bit floats, strides and broadcasting live in [`crate::loops`].
 
 use crate::loops::{self, Body, Kernel, Test};
+use crate::special;
 pub use crate::vec::MaskBits;
 use corten_core::{Result, Scalar};
 use corten_ops::iter::TensorIterator;
@@ -242,6 +243,208 @@ pub trait Expr:
     fn shift_left(self, by: Self) -> Self;
     /// Shifted right; filled with the sign where the shift leaves no bit or is negative.
     fn shift_right(self, by: Self) -> Self;
+
+    /// The greatest common divisor of integers.
+    #[inline(always)]
+    fn gcd(self, _other: Self) -> Self {
+        self
+    }
+    /// The least common multiple of integers.
+    #[inline(always)]
+    fn lcm(self, _other: Self) -> Self {
+        self
+    }
+
+    /// A function of floating-point numbers, one at a time.
+    #[inline(always)]
+    fn each(self, _function: fn(f64) -> f64) -> Self {
+        self
+    }
+    /// A function of two floating-point numbers, one pair at a time.
+    #[inline(always)]
+    fn each2(self, _other: Self, _function: fn(f64, f64) -> f64) -> Self {
+        self
+    }
+    /// The logarithm of the magnitude of the gamma function.
+    #[inline(always)]
+    fn lgamma(self) -> Self {
+        self.each(special::gamma::lgamma)
+    }
+    /// The logarithmic derivative of the gamma function.
+    #[inline(always)]
+    fn digamma(self) -> Self {
+        self.each(special::gamma::digamma)
+    }
+    /// `exp(self²) erfc(self)`.
+    #[inline(always)]
+    fn erfcx(self) -> Self {
+        self.each(special::error::erfcx)
+    }
+    /// The inverse of the error function.
+    #[inline(always)]
+    fn erfinv(self) -> Self {
+        self.each(special::error::erfinv)
+    }
+    /// The quantile of the normal distribution.
+    #[inline(always)]
+    fn ndtri(self) -> Self {
+        self.each(special::error::ndtri)
+    }
+    /// The logarithm of the normal distribution function.
+    #[inline(always)]
+    fn log_ndtr(self) -> Self {
+        self.each(special::error::log_ndtr)
+    }
+    /// The modified Bessel function I₀.
+    #[inline(always)]
+    fn i0(self) -> Self {
+        self.each(special::bessel::i0)
+    }
+    /// I₀ times `exp(-|self|)`.
+    #[inline(always)]
+    fn i0e(self) -> Self {
+        self.each(special::bessel::i0e)
+    }
+    /// The modified Bessel function I₁.
+    #[inline(always)]
+    fn i1(self) -> Self {
+        self.each(special::bessel::i1)
+    }
+    /// I₁ times `exp(-|self|)`.
+    #[inline(always)]
+    fn i1e(self) -> Self {
+        self.each(special::bessel::i1e)
+    }
+    /// The modified Bessel function K₀.
+    #[inline(always)]
+    fn k0(self) -> Self {
+        self.each(special::bessel::k0)
+    }
+    /// K₀ times `exp(self)`.
+    #[inline(always)]
+    fn k0e(self) -> Self {
+        self.each(special::bessel::k0e)
+    }
+    /// The modified Bessel function K₁.
+    #[inline(always)]
+    fn k1(self) -> Self {
+        self.each(special::bessel::k1)
+    }
+    /// K₁ times `exp(self)`.
+    #[inline(always)]
+    fn k1e(self) -> Self {
+        self.each(special::bessel::k1e)
+    }
+    /// The Bessel function J₀.
+    #[inline(always)]
+    fn j0(self) -> Self {
+        self.each(special::bessel::j0)
+    }
+    /// The Bessel function J₁.
+    #[inline(always)]
+    fn j1(self) -> Self {
+        self.each(special::bessel::j1)
+    }
+    /// The Bessel function Y₀.
+    #[inline(always)]
+    fn y0(self) -> Self {
+        self.each(special::bessel::y0)
+    }
+    /// The Bessel function Y₁.
+    #[inline(always)]
+    fn y1(self) -> Self {
+        self.each(special::bessel::y1)
+    }
+    /// The spherical Bessel function j₀.
+    #[inline(always)]
+    fn spherical_j0(self) -> Self {
+        self.each(special::bessel::spherical_j0)
+    }
+    /// Airy's function Ai.
+    #[inline(always)]
+    fn airy(self) -> Self {
+        self.each(special::bessel::airy)
+    }
+    /// The derivative of order `self` of [`digamma`](Self::digamma).
+    #[inline(always)]
+    fn polygamma(self, other: Self) -> Self {
+        self.each2(other, special::gamma::polygamma)
+    }
+    /// Hurwitz' zeta function.
+    #[inline(always)]
+    fn zeta(self, other: Self) -> Self {
+        self.each2(other, special::gamma::zeta)
+    }
+    /// The regularised lower incomplete gamma function.
+    #[inline(always)]
+    fn igamma(self, other: Self) -> Self {
+        self.each2(other, special::gamma::igamma)
+    }
+    /// The regularised upper incomplete gamma function.
+    #[inline(always)]
+    fn igammac(self, other: Self) -> Self {
+        self.each2(other, special::gamma::igammac)
+    }
+    /// Chebyshev's polynomial T of degree `other`.
+    #[inline(always)]
+    fn chebyshev_t(self, other: Self) -> Self {
+        self.each2(other, special::polynomials::chebyshev_t)
+    }
+    /// Chebyshev's polynomial U of degree `other`.
+    #[inline(always)]
+    fn chebyshev_u(self, other: Self) -> Self {
+        self.each2(other, special::polynomials::chebyshev_u)
+    }
+    /// Chebyshev's polynomial V of degree `other`.
+    #[inline(always)]
+    fn chebyshev_v(self, other: Self) -> Self {
+        self.each2(other, special::polynomials::chebyshev_v)
+    }
+    /// Chebyshev's polynomial W of degree `other`.
+    #[inline(always)]
+    fn chebyshev_w(self, other: Self) -> Self {
+        self.each2(other, special::polynomials::chebyshev_w)
+    }
+    /// Chebyshev's polynomial T on [0, 1].
+    #[inline(always)]
+    fn shifted_chebyshev_t(self, other: Self) -> Self {
+        self.each2(other, special::polynomials::shifted_chebyshev_t)
+    }
+    /// Chebyshev's polynomial U on [0, 1].
+    #[inline(always)]
+    fn shifted_chebyshev_u(self, other: Self) -> Self {
+        self.each2(other, special::polynomials::shifted_chebyshev_u)
+    }
+    /// Chebyshev's polynomial V on [0, 1].
+    #[inline(always)]
+    fn shifted_chebyshev_v(self, other: Self) -> Self {
+        self.each2(other, special::polynomials::shifted_chebyshev_v)
+    }
+    /// Chebyshev's polynomial W on [0, 1].
+    #[inline(always)]
+    fn shifted_chebyshev_w(self, other: Self) -> Self {
+        self.each2(other, special::polynomials::shifted_chebyshev_w)
+    }
+    /// The physicists' Hermite polynomial of degree `other`.
+    #[inline(always)]
+    fn hermite_h(self, other: Self) -> Self {
+        self.each2(other, special::polynomials::hermite_h)
+    }
+    /// The probabilists' Hermite polynomial of degree `other`.
+    #[inline(always)]
+    fn hermite_he(self, other: Self) -> Self {
+        self.each2(other, special::polynomials::hermite_he)
+    }
+    /// Laguerre's polynomial of degree `other`.
+    #[inline(always)]
+    fn laguerre_l(self, other: Self) -> Self {
+        self.each2(other, special::polynomials::laguerre_l)
+    }
+    /// Legendre's polynomial of degree `other`.
+    #[inline(always)]
+    fn legendre_p(self, other: Self) -> Self {
+        self.each2(other, special::polynomials::legendre_p)
+    }
 }
 
 /// A pointwise operator with one tensor argument.

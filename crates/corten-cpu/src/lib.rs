@@ -16,6 +16,7 @@ mod moments;
 pub mod parallel;
 mod reduce_loops;
 mod rows;
+mod special;
 mod stage;
 mod strided;
 pub mod vec;

@@ -5,6 +5,7 @@
 //! [`Tensor`].
 
 pub mod any;
+pub mod batched;
 mod boxed;
 pub mod composite;
 mod data;
@@ -17,6 +18,7 @@ pub mod meta;
 mod operators;
 pub mod parallel;
 pub mod print;
+pub mod profiler;
 pub mod registry;
 mod stub;
 mod tensor;

@@ -56,6 +56,7 @@ impl Library {
             source: "",
             implementation: "library",
             gradient: Gradient::Unknown,
+            batch: None,
         };
         let name = def.qualified_name();
         if registry::find(&name).is_some() {

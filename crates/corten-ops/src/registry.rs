@@ -1,5 +1,6 @@
 //! The operators as data: declarations, lookup by name, schemas.
 
+use crate::batched::Batch;
 use crate::boxed::{IValue, Stack};
 use crate::dispatch::{BoxedKernel, KeyBuilder, Registration, Target};
 use crate::schema::Schema;
@@ -60,7 +61,12 @@ pub struct OpDef {
     pub implementation: &'static str,
     /// Where the gradient comes from.
     pub gradient: Gradient,
+    /// How a call on batches becomes one on their values; without it, item by item.
+    pub batch: Option<BatchRule>,
 }
+
+/// Runs an operator on the values of batched tensors; see [`crate::batched`].
+pub type BatchRule = fn(&Batch, &mut Stack) -> Result<()>;
 
 impl OpDef {
     /// `aten::add.Tensor`.

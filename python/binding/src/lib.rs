@@ -11,6 +11,7 @@ mod autograd;
 mod creation;
 mod dlpack;
 mod functions;
+mod library;
 mod misc;
 mod numpy;
 mod ops_list;
@@ -69,6 +70,7 @@ fn module_functions() -> Vec<ffi::PyMethodDef> {
     rows.extend(autograd::functions());
     rows.extend(creation::functions());
     rows.extend(dlpack::functions());
+    rows.extend(library::functions());
     rows.extend(misc::functions());
     rows.extend(numpy::functions());
     rows.extend(ops_list::functions());

@@ -18,7 +18,8 @@ __all__ = [
 ]
 
 _SUBMODULES = (
-    "anomaly_mode", "forward_ad", "function", "functional", "grad_mode", "gradcheck", "graph", "variable",
+    "anomaly_mode", "forward_ad", "function", "functional", "grad_mode", "gradcheck", "graph",
+    "profiler", "variable",
 )
 _LAZY = {
     "detect_anomaly": "anomaly_mode", "set_detect_anomaly": "anomaly_mode",

@@ -126,6 +126,12 @@ class Function(_C._FunctionBase, metaclass=FunctionMeta):
         return _C._function_apply(cls, *args)
 
     @classmethod
+    def _transformed(cls, *args):
+        from corten.autograd import _transforms
+
+        return _transforms.apply(cls, args)
+
+    @classmethod
     def _has_setup_context(cls):
         return cls.setup_context is not Function.setup_context
 

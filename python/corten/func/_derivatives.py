@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 
 import corten
+from corten import _C
+from corten.func._vmap import vmap
 from corten.utils._pytree import (
     tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten,
 )
@@ -18,6 +20,8 @@ _Tensor = corten.Tensor
 
 def _own(tensor):
     """An input that gradients can be asked for with respect to."""
+    # Every item of a batch around has a gradient of its own.
+    tensor = _C._vmap_everywhere(tensor)
     if tensor.requires_grad:
         return tensor.view_as(tensor)
     return tensor.detach().requires_grad_()
@@ -205,7 +209,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
         result, aux = _split_aux(func(*own), has_aux, "jvp(f, primals, tangents)")
         outputs, spec = _tensor_leaves(result, "jvp(f, primals, tangents)")
         inputs, directions = tree_leaves(own), tree_leaves(tangents)
-        weights = [corten.ones_like(output).requires_grad_() for output in outputs]
+        weights = [_own(corten.ones_like(output)) for output in outputs]
         back = _gradients(outputs, inputs, weights)
         moved = _gradients(back, weights, directions)
         product = tree_unflatten(moved, spec)
@@ -221,7 +225,7 @@ def linearize(func, *primals):
         result = func(*own)
         outputs, spec = _tensor_leaves(result, "linearize")
         inputs = tree_leaves(own)
-        weights = [corten.ones_like(output).requires_grad_() for output in outputs]
+        weights = [_own(corten.ones_like(output)) for output in outputs]
         back = _gradients(outputs, inputs, weights)
 
     def product(*tangents):
@@ -236,14 +240,6 @@ def linearize(func, *primals):
         return _outside(tree_unflatten(moved, spec), False)
 
     return _outside(result, False), product
-
-
-def _unit_vectors(tensor):
-    """A tensor per element, 1 there and 0 elsewhere."""
-    for element in range(tensor.numel()):
-        unit = corten.zeros(tensor.numel(), dtype=tensor.dtype, device=tensor.device)
-        unit[element] = 1
-        yield unit.view(tensor.shape)
 
 
 def _chosen_arguments(func, argnums, args, has_aux, kwargs):
@@ -275,7 +271,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
             result, aux = _split_aux(partial(own), has_aux, "jacrev")
             outputs, spec = _tensor_leaves(result, "jacrev")
             inputs, inputs_spec = tree_flatten(own)
-            blocks = [_rows(output, inputs) for output in outputs]
+            blocks = [_rows(output, inputs, chunk_size) for output in outputs]
             jacobian = tree_unflatten([tree_unflatten(b, inputs_spec) for b in blocks], spec)
         jacobian, aux = _outside((jacobian, aux), tracked)
         return (jacobian, aux) if has_aux else jacobian
@@ -283,17 +279,22 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
     return wrapper
 
 
-def _rows(output, inputs):
-    """The Jacobian of one output with respect to each input."""
-    rows = [
-        _gradients([element], inputs) for element in output.reshape(-1).unbind()
-    ]
-    if not rows:
+def _rows(output, inputs, chunk_size):
+    """The Jacobian of one output with respect to each input: all its rows at once."""
+    if output.numel() == 0:
         return [tensor.new_zeros(output.shape + tensor.shape) for tensor in inputs]
+    rows = _along_units(output, lambda unit: _gradients([output], inputs, [unit]), chunk_size)
     return [
-        corten.stack([row[place] for row in rows]).view(output.shape + tensor.shape)
-        for place, tensor in enumerate(inputs)
+        row.reshape(output.shape + tensor.shape) for row, tensor in zip(rows, inputs)
     ]
+
+
+def _along_units(tensor, function, chunk_size, out_dims=0):
+    """The results of a function for every tensor that is 1 at one element and 0 elsewhere."""
+    count = tensor.numel()
+    units = corten.eye(count, dtype=tensor.dtype, device=tensor.device)
+    units = units.view((count,) + tensor.shape)
+    return vmap(function, out_dims=out_dims, randomness="same", chunk_size=chunk_size)(units)
 
 
 def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
@@ -308,11 +309,10 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
             result, aux = _split_aux(partial(own), has_aux, "jacfwd")
             outputs, spec = _tensor_leaves(result, "jacfwd")
             inputs, inputs_spec = tree_flatten(own)
-            weights = [corten.ones_like(output).requires_grad_() for output in outputs]
+            weights = [_own(corten.ones_like(output)) for output in outputs]
             back = _gradients(outputs, inputs, weights)
             columns = [
-                [_gradients([back[place]], weights, [unit]) for unit in _unit_vectors(tensor)]
-                for place, tensor in enumerate(inputs)
+                _columns(back[place], tensor, weights) for place, tensor in enumerate(inputs)
             ]
             blocks = [
                 tree_unflatten(
@@ -329,11 +329,17 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
     return wrapper
 
 
+def _columns(back, tensor, weights):
+    """The Jacobian of every output with respect to one input: all its columns at once."""
+    if tensor.numel() == 0:
+        return None
+    return _along_units(tensor, lambda unit: _gradients([back], weights, [unit]), None, -1)
+
+
 def _side_by_side(columns, number, output, tensor):
-    if not columns:
+    if columns is None:
         return output.new_zeros(output.shape + tensor.shape)
-    stacked = corten.stack([column[number] for column in columns], -1)
-    return stacked.view(output.shape + tensor.shape)
+    return columns[number].reshape(output.shape + tensor.shape)
 
 
 def hessian(func, argnums=0):

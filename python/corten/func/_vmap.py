@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 import corten
+from corten import _C
 from corten.utils._pytree import (
     _broadcast_to_and_flatten, tree_flatten, tree_unflatten,
 )
@@ -80,74 +81,75 @@ def _batch_size(leaves, dims):
     return sizes[0]
 
 
-class _Numbers:
-    """The random numbers of the items: forbidden, each its own, or the same for all."""
-
-    def __init__(self, kind):
-        if kind not in ("error", "different", "same"):
-            raise RuntimeError(
-                "Only allowed values for randomness are 'error', 'different', or 'same'. Got "
-                f"{kind}"
-            )
-        self.kind = kind
-        self.start = corten.get_rng_state() if kind != "different" else None
-
-    def before_item(self):
-        if self.kind == "same":
-            corten.set_rng_state(self.start)
-
-    def after_item(self):
-        if self.kind == "error" and not corten.equal(self.start, corten.get_rng_state()):
-            raise RuntimeError(
-                "vmap: called random operation while in randomness error mode. Please either use "
-                "the 'same' or 'different' randomness flags on vmap or perform the randomness "
-                "operation out of vmap"
-            )
-
-
 def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
-    """A function that applies ``func`` to every item along a dimension of its arguments and stacks
-    the results along ``out_dims``. Items are computed one after another."""
+    """A function that applies ``func`` to every item along a dimension of its arguments and puts
+    the results along ``out_dims``.
+
+    ``func`` is called once, with tensors that hide that dimension; operators run on all items at
+    once where they have a rule for it, and item by item where not. ``randomness`` says what random
+    operators do: fail, draw for each item, or draw once for all."""
     if not (chunk_size is None or chunk_size > 0):
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(
+            "Only allowed values for randomness are 'error', 'different', or 'same'. Got "
+            f"{randomness}"
+        )
 
     @functools.wraps(func)
     def wrapped(*args, **kwargs):
         leaves, dims, spec = _batch_dims(in_dims, args, func)
         size = _batch_size(leaves, dims)
-        numbers = _Numbers(randomness)
 
-        def item(place):
-            return [
-                leaf if dim is None else leaf.select(dim, place)
+        def batch(part, part_size):
+            return _call(func, part, dims, spec, kwargs, part_size, out_dims, randomness)
+
+        if chunk_size is None or chunk_size >= size:
+            return batch(leaves, size)
+        parts = []
+        for start in range(0, size, chunk_size):
+            length = min(chunk_size, size - start)
+            part = [
+                leaf if dim is None else leaf.narrow(dim, start, length)
                 for leaf, dim in zip(leaves, dims)
             ]
-
-        results, result_spec = [], None
-        for place in range(size):
-            numbers.before_item()
-            one = tree_unflatten(item(place), spec)
-            outputs, result_spec = tree_flatten(func(*one, **kwargs))
-            numbers.after_item()
-            results.append(_checked_outputs(outputs, func))
-        if result_spec is None:
-            raise ValueError(f"vmap({_name(func)}): there are no items to map over")
-        return _stacked(results, result_spec, out_dims, func)
+            parts.append(batch(part, length))
+        return _joined(parts, out_dims, func)
 
     return wrapped
 
 
-def _checked_outputs(outputs, func):
-    for output in outputs:
-        if not isinstance(output, _Tensor):
-            raise ValueError(
-                f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type "
-                f"{type(output)}. Did you mean to set out_dims= to None for output?"
-            )
-    return outputs
+def _call(func, leaves, dims, spec, kwargs, size, out_dims, randomness):
+    """One call of the function, on tensors that hide the mapped dimension."""
+    level = _C._vmap_increment_nesting(size, randomness)
+    try:
+        items = [
+            leaf if dim is None else _C._add_batch_dim(leaf, dim, level)
+            for leaf, dim in zip(leaves, dims)
+        ]
+        outputs, result_spec = tree_flatten(func(*tree_unflatten(items, spec), **kwargs))
+        out = _out_dims(out_dims, result_spec, func)
+        results = [
+            _result(output, dim, level, size, func) for output, dim in zip(outputs, out)
+        ]
+    finally:
+        _C._vmap_decrement_nesting(level)
+    return tree_unflatten(results, result_spec)
 
 
-def _stacked(results, spec, out_dims, func):
+def _result(output, dim, level, size, func):
+    if dim is None:
+        return output
+    if not isinstance(output, _Tensor):
+        raise ValueError(
+            f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type "
+            f"{type(output)}. Did you mean to set out_dims= to None for output?"
+        )
+    return _C._remove_batch_dim(output, level, size, dim)
+
+
+def _out_dims(out_dims, spec, func):
+    """The dimension along which the items of each output come."""
     given = tuple(out_dims) if isinstance(out_dims, list) else out_dims
     dims = _broadcast_to_and_flatten(given, spec)
     if dims is None and isinstance(given, tuple) and len(given) == 1 and spec.is_leaf():
@@ -158,8 +160,17 @@ def _stacked(results, spec, out_dims, func):
             f"with the structure of `outputs`. out_dims has structure {tree_flatten(out_dims)[1]} "
             f"but outputs has structure {spec}."
         )
-    stacked = [
-        column[0] if dim is None else corten.stack(column, dim)
-        for column, dim in zip(zip(*results), dims)
+    return dims
+
+
+def _joined(parts, out_dims, func):
+    """The results of the chunks, one after another."""
+    flat = [tree_flatten(part) for part in parts]
+    spec = flat[0][1]
+    dims = _out_dims(out_dims, spec, func)
+    columns = zip(*(leaves for leaves, _ in flat))
+    joined = [
+        column[0] if dim is None else corten.cat(column, dim)
+        for column, dim in zip(columns, dims)
     ]
-    return tree_unflatten(stacked, spec)
+    return tree_unflatten(joined, spec)

@@ -41,6 +41,8 @@ _KINDS = {
     ),
 }
 _NAMED = _Kind(lambda t: (list(t), type(t)), lambda values, kind: kind(*values))
+# Results with several named values, such as that of `max` along a dimension.
+_STRUCT = _Kind(lambda t: (list(t), type(t)), lambda values, kind: kind(values))
 
 
 def register_pytree_node(cls, flatten_fn, unflatten_fn, **_names):
@@ -62,8 +64,10 @@ def _kind_of(node):
     cls = type(node)
     kind = _KINDS.get(cls)
     if kind is None and issubclass(cls, tuple):
-        if _is_namedtuple(cls) or hasattr(cls, "n_sequence_fields"):
-            return _NAMED if _is_namedtuple(cls) else None
+        if _is_namedtuple(cls):
+            return _NAMED
+        if hasattr(cls, "n_sequence_fields"):
+            return _STRUCT
     return kind
 
 
@@ -152,7 +156,8 @@ def _unflatten(leaves, spec):
     if spec.is_leaf():
         return next(leaves)
     children = [_unflatten(leaves, child) for child in spec.children_specs]
-    kind = _KINDS.get(spec.type, _NAMED)
+    named = _STRUCT if hasattr(spec.type, "n_sequence_fields") else _NAMED
+    kind = _KINDS.get(spec.type, named)
     return kind.unflatten(children, spec.context)
 
 

@@ -9,7 +9,7 @@ use crate::hooks::run_hook_list;
 use crate::meta;
 use crate::node::{Grads, Node};
 use corten_core::{Error, GradModeGuard, Result, bail};
-use corten_ops::{Tensor, op};
+use corten_ops::{Tensor, op, profiler};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -26,6 +26,9 @@ impl GraphTask {
     }
 
     fn evaluate(&mut self, node: &Arc<Node>, mut grads: Grads) -> Result<()> {
+        let _range = profiler::range(profiler::Kind::Node, || {
+            format!("autograd::engine::evaluate_function: {}", node.name())
+        });
         if self.restricted && !self.capture(node, &mut grads)? {
             return Ok(());
         }

@@ -14,6 +14,14 @@ pub fn not_implemented(_grad: &Tensor, what: &str) -> Result<Tensor> {
     bail!(NotImplemented, "derivative for aten::{what} is not implemented")
 }
 
+/// The gradient of an operator that has none.
+///
+/// # Errors
+/// Always.
+pub fn no_derivative(_grad: &Tensor, what: &str) -> Result<Tensor> {
+    bail!(NotImplemented, "the derivative for '{what}' is not implemented.")
+}
+
 /// The conjugate of a number.
 pub(crate) fn conjugate_number(number: Scalar) -> Scalar {
     match number {

@@ -24,4 +24,6 @@ pub mod reduce;
 pub mod reduce_places;
 pub mod scan;
 pub mod softmax;
+pub mod special;
+pub mod tools;
 pub mod view;

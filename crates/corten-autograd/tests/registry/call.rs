@@ -76,15 +76,45 @@ impl Call {
     }
 }
 
+/// How the elements of sampled tensors lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrangement {
+    /// In order, without gaps.
+    Dense,
+    /// In order, with a gap after every element.
+    Gaps,
+    /// The first dimension is the innermost.
+    Reversed,
+}
+
+impl Arrangement {
+    pub(crate) const ALL: [Self; 3] = [Self::Dense, Self::Gaps, Self::Reversed];
+
+    fn arrange(self, tensor: &Tensor) -> Result<Tensor> {
+        let rank = tensor.dim() as i64;
+        if rank == 0 || self == Self::Dense {
+            return Ok(tensor.clone());
+        }
+        if self == Self::Gaps {
+            let doubled = op::repeat_interleave_self_int(tensor, 2, Some(rank - 1), None)?;
+            return op::slice_tensor(&doubled, rank - 1, None, None, 2);
+        }
+        let reversed: Vec<i64> = (0..rank).rev().collect();
+        let turned = op::contiguous(&op::permute(tensor, &reversed)?, MemoryFormat::Contiguous)?;
+        op::permute(&turned, &reversed)
+    }
+}
+
 /// Makes arguments of one dtype.
 pub(crate) struct Sampler {
     dtype: DType,
+    arrangement: Arrangement,
     made: std::cell::Cell<usize>,
 }
 
 impl Sampler {
-    pub(crate) fn new(dtype: DType) -> Self {
-        Self { dtype, made: std::cell::Cell::new(0) }
+    pub(crate) fn new(dtype: DType, arrangement: Arrangement) -> Self {
+        Self { dtype, arrangement, made: std::cell::Cell::new(0) }
     }
 
     /// A tensor that requires a gradient, with distinct values between `low` and `high`.
@@ -109,7 +139,7 @@ impl Sampler {
         } else {
             real
         };
-        op::detach(&tensor)?.requires_grad_(true)
+        op::detach(&self.arrangement.arrange(&tensor)?)?.requires_grad_(true)
     }
 
     pub(crate) fn by_schema(&self, op: &'static dyn AnyOp) -> Result<Call> {

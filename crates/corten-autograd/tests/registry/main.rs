@@ -10,12 +10,13 @@
     reason = "a test fails by panicking"
 )]
 
+mod batches;
 mod call;
 #[path = "../common/mod.rs"]
 mod common;
 mod samples;
 
-use call::{Call, Sampler};
+use call::{Arrangement, Call, Sampler};
 use corten_autograd::gradcheck::{GradcheckOptions, gradcheck, gradgradcheck};
 use corten_autograd::{Autograd, forward, no_grad};
 use corten_core::{DType, ErrorKind, Result, Scalar, ensure};
@@ -29,19 +30,52 @@ fn differentiable() -> Vec<&'static dyn AnyOp> {
         let def = op.def();
         def.gradient == Gradient::Formula
             && matches!(def.kind, OpKind::Functional | OpKind::View)
-            && !UNCHECKED.iter().any(|(name, _)| *name == op.schema().full_name())
+            && !UNCHECKED.iter().any(|(name, _)| *name == sampled_as(*op))
     };
     all.into_iter().filter(wanted).collect()
 }
 
-/// The calls of one operator: its own samples, or one made from the schema.
-fn calls(op: &'static dyn AnyOp, dtype: DType) -> Vec<Result<Call>> {
+/// Whether everything is checked (`make test-full`) or a part.
+fn is_full() -> bool {
+    std::env::var_os("CORTEN_TEST_FULL").is_some()
+}
+
+/// The name under which an operator has samples: a copy of a view takes those of the view.
+fn sampled_as(op: &'static dyn AnyOp) -> String {
     let name = op.schema().full_name();
-    let own: Vec<_> = SAMPLES.iter().filter(|(of, _)| *of == name).collect();
-    if own.is_empty() {
-        return vec![Sampler::new(dtype).by_schema(op)];
+    match op.def().implementation.starts_with("copy of ") {
+        true => name.replacen("_copy", "", 1),
+        false => name,
     }
-    own.iter().map(|(_, arguments)| Sampler::new(dtype).by_text(op, arguments)).collect()
+}
+
+/// The calls of one operator, its own samples or one made from the schema, in each arrangement of
+/// memory that it accepts; in one beside the dense one where not everything is checked.
+fn calls(op: &'static dyn AnyOp, dtype: DType) -> Vec<Result<Call>> {
+    let name = sampled_as(op);
+    let own: Vec<_> = SAMPLES.iter().filter(|(of, _)| *of == name).collect();
+    let mut calls = Vec::new();
+    for (place, arrangement) in Arrangement::ALL.into_iter().enumerate() {
+        if place > 0 && !is_full() && name.len() % 2 + 1 != place {
+            continue;
+        }
+        // What these give depends on the memory, which difference quotients do not keep.
+        if place > 0 && (name.starts_with("as_strided") || name == "_reshape_alias") {
+            continue;
+        }
+        let sampler = || Sampler::new(dtype, arrangement);
+        let made: Vec<Result<Call>> = match own.is_empty() {
+            true => vec![sampler().by_schema(op)],
+            false => own.iter().map(|(_, text)| sampler().by_text(op, text)).collect(),
+        };
+        // Some views are of dense tensors only.
+        let accepted = |call: &Result<Call>| {
+            arrangement == Arrangement::Dense
+                || call.as_ref().is_ok_and(|call| no_grad(|| call.run(call.inputs())).is_ok())
+        };
+        calls.extend(made.into_iter().filter(accepted));
+    }
+    calls
 }
 
 /// Runs `check` on every call of every operator and reports all failures at once.

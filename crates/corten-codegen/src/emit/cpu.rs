@@ -29,7 +29,13 @@ pub fn cpu(registry: &Registry, vocabulary: &Vocabulary) -> Generated {
 
 /// What is generated for one operator.
 pub(super) fn operator(op: &Op, vocabulary: &Vocabulary) -> Result<Vec<Piece>, String> {
-    let register = |code: String| Piece { place: Place::Register, code };
+    let register = |code: String| match &op.feature {
+        Some(feature) => {
+            let code = format!("#[cfg(feature = {feature:?})]\n{code}");
+            Piece { place: Place::Register, code }
+        }
+        None => Piece { place: Place::Register, code },
+    };
     let name = static_name(&op.schema);
     let stub = |kernel: &str| register(format!("stubs::{name}.set(DeviceType::Cpu, {kernel})?;"));
     Ok(match &op.body {

@@ -157,7 +157,8 @@ fn declaration(
     };
     let (constructor, kernel) = match (&op.body, builtin) {
         (_, None) => ("new", String::new()),
-        (Body::Composite(_) | Body::WrapScalar | Body::CopyOf(_), Some(path)) => {
+        (Body::Composite(_) | Body::WrapScalar, Some(path)) => ("implicit", format!(", {path}")),
+        (Body::CopyOf(_), Some(path)) if matches!(op.grad, Grad::Composite) => {
             ("implicit", format!(", {path}"))
         }
         (_, Some(path)) if op.is_iterator() => {
@@ -165,13 +166,17 @@ fn declaration(
         }
         (_, Some(path)) => ("explicit", format!(", {path}")),
     };
+    let batch = match op.batch_rule() {
+        Some(rule) => format!("Some(crate::batched::rules::{rule})"),
+        None => "None".to_owned(),
+    };
     let homes: Vec<String> = op.python.iter().map(|home| format!("{home:?}")).collect();
     format!(
         "pub static {static_name}: TypedOp<sig::{name}> = TypedOp::{constructor}(&OpDef {{
             name: {base:?}, overload: {overload:?}, namespace: \"aten\", schema: {text:?},
             kind: OpKind::{kind}, function: {function}, method: {method}, python: &[{homes}],
             doc: {doc:?}, source: {source:?}, implementation: {implementation:?},
-            gradient: Gradient::{gradient},
+            gradient: Gradient::{gradient}, batch: {batch},
         }}, sig::boxed_{name}{kernel});",
         static_name = static_name(schema),
         name = signature.name(),

@@ -8,6 +8,7 @@ use toml::Spanned;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
+    pub(super) feature: Option<String>,
     #[serde(default)]
     pub(super) op: Vec<Block>,
 }
@@ -46,6 +47,7 @@ pub(super) struct Block {
     pub(super) node_inplace: Option<String>,
     #[serde(default)]
     pub(super) exact_out: bool,
+    pub(super) batch: Option<String>,
     pub(super) rust: Option<String>,
     #[serde(default)]
     pub(super) doc: String,

@@ -11,6 +11,7 @@ pub use derive::{inplace_of, out_of};
 pub use missing::{Missing, missing};
 
 use crate::formula::Formula;
+use crate::rust::camel;
 use crate::schema::Schema;
 use std::fmt;
 use std::path::Path;
@@ -80,6 +81,8 @@ pub struct Op {
     pub location: Location,
     /// The name of its file without ending: `reduce`.
     pub family: String,
+    /// The feature of the CPU crate without which its kernels are absent.
+    pub feature: Option<String>,
     /// The declared schema.
     pub schema: Schema,
     /// The derived in-place schema.
@@ -102,6 +105,9 @@ pub struct Op {
     pub node_inplace: Option<String>,
     /// Whether the derived out form takes only an output of the result's dtype.
     pub exact_out: bool,
+    /// How it runs on batches: a function of `corten_ops::batched::rules`. Without one, item by
+    /// item, or as other pointwise operators.
+    pub batch: Option<String>,
     /// The Rust method's name where it is not derived.
     pub rust: Option<String>,
     /// What it does.
@@ -172,7 +178,7 @@ pub enum MetaRule {
 }
 
 /// How a gradient is computed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Grad {
     /// It is declared not to exist.
     None,
@@ -220,6 +226,22 @@ impl Op {
     /// Whether the loop runs over an iterator.
     pub fn is_iterator(&self) -> bool {
         matches!(self.body, Body::Pointwise { .. } | Body::Iterator { .. })
+    }
+
+    /// The name of its node: PyTorch's.
+    pub fn shown_node(&self) -> String {
+        let derived = || format!("{}Backward0", camel(&self.schema.name));
+        self.node.clone().unwrap_or_else(derived)
+    }
+
+    /// How it runs on batches, where that is not item by item.
+    pub fn batch_rule(&self) -> Option<&str> {
+        let derived = match &self.body {
+            Body::Pointwise { .. } => Some("pointwise"),
+            Body::Iterator { meta: MetaRule::Pointwise { .. }, .. } => Some("pointwise"),
+            _ => None,
+        };
+        self.batch.as_deref().or(derived)
     }
 
     /// The kind of implementation with its function, for tables.

@@ -75,7 +75,8 @@ pub(super) fn file(name: &str, text: &str, registry: &mut Registry, mistakes: &m
         let location = at(block.schema.span().start);
         let schema = block.schema.get_ref().clone();
         match operator(block, stem, location.clone()) {
-            Ok(op) => {
+            Ok(mut op) => {
+                op.feature = parsed.feature.clone();
                 let copy = op.variants.copy.then(|| copy_of(&op)).transpose();
                 registry.ops.push(op);
                 match copy {
@@ -106,10 +107,12 @@ fn operator(block: Block, family: &str, location: Location) -> Result<Op, String
         grad: grad(&block, &schema)?,
         grad_inplace: grad_inplace(&block, &schema)?,
         family: family.to_owned(),
+        feature: None,
         python: block.python.to_list(),
         node: block.node,
         node_inplace: block.node_inplace,
         exact_out: block.exact_out,
+        batch: block.batch,
         rust: block.rust,
         doc: block.doc,
         location,
@@ -129,17 +132,22 @@ fn copy_of(view: &Op) -> Result<Op, String> {
     Ok(Op {
         location: view.location.clone(),
         family: view.family.clone(),
+        feature: None,
         schema,
         inplace: None,
         out,
         variants,
         python: Vec::new(),
         body: Body::CopyOf(view.schema.clone()),
-        grad: Grad::Composite,
+        grad: match &view.grad {
+            Grad::Manual => Grad::Composite,
+            other => other.clone(),
+        },
         grad_inplace: None,
-        node: None,
+        node: Some(format!("{}_copy", view.shown_node())),
         node_inplace: None,
         exact_out: true,
+        batch: view.batch.clone(),
         rust: None,
         doc: format!("The view that `{}` makes, copied.", view.schema.name),
     })

@@ -138,6 +138,15 @@ impl Type {
         }
     }
 
+    /// Whether this is a list, which may be absent.
+    pub fn is_list(&self) -> bool {
+        match self {
+            Self::List(..) => true,
+            Self::Optional(inner) | Self::Aliased(inner, _) => inner.is_list(),
+            _ => false,
+        }
+    }
+
     /// Whether this is `Tensor`.
     pub fn is_tensor(&self) -> bool {
         matches!(self.bare(), Self::Base(BaseType::Tensor))

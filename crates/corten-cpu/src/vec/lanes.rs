@@ -3,7 +3,8 @@
 use super::real::Real;
 use super::{math32, math64, trig};
 use crate::expr::Expr;
-use corten_core::Element;
+use crate::special::gamma;
+use corten_core::{Element, cast};
 
 /// An expression type that is read from and written to memory: a vector, or a single element.
 pub(crate) trait Lanes: Expr {
@@ -99,6 +100,19 @@ macro_rules! vector_expr {
             vector_expr!(@math2 $inverse atan2);
             vector_expr!(@math2 $math pow hypot);
 
+            #[inline(always)]
+            fn each(self, function: fn(f64) -> f64) -> Self {
+                self.map(|x| cast(function(cast(x))))
+            }
+            #[inline(always)]
+            fn each2(self, other: Self, function: fn(f64, f64) -> f64) -> Self {
+                self.zip(other, |x, y| cast(function(cast(x), cast(y))))
+            }
+            #[inline(always)]
+            fn polygamma(self, other: Self) -> Self {
+                let single = size_of::<<Self as Real>::Elem>() == 4;
+                self.each2(other, if single { gamma::polygamma_single } else { gamma::polygamma })
+            }
             #[inline(always)]
             fn sign_bit(self) -> Self::Mask {
                 Real::sign_bit(self)

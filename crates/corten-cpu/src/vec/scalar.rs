@@ -144,6 +144,27 @@ macro_rules! integers {
                 Int(self.0.wrapping_rem(other.0))
             }
             #[inline(always)]
+            fn gcd(self, other: Self) -> Self {
+                let (mut a, mut b) = (self.abs(), other.abs());
+                while a.0 != 0 {
+                    (a, b) = (Int(b.0.wrapping_rem(a.0)), a);
+                }
+                b
+            }
+            #[inline(always)]
+            fn lcm(self, other: Self) -> Self {
+                let divisor = self.gcd(other);
+                if divisor.0 == 0 {
+                    return divisor;
+                }
+                let part = self.0.wrapping_div(divisor.0);
+                if size_of::<$int>() < 4 {
+                    // Small integers are multiplied as wider ones, and wrap around at the end.
+                    return Int((part as i64 * other.0 as i64).abs() as $int);
+                }
+                (Int(part) * other).abs()
+            }
+            #[inline(always)]
             fn floor_divide(self, other: Self) -> Self {
                 let quotient = self / other;
                 let rest = self - quotient * other;

@@ -1,11 +1,13 @@
 //! Operators that are the same on every device: their gradient is separate. One module per
 //! family; the registry names them with `any = "family::function"`.
 
+pub mod activation;
 pub mod border;
 pub mod combine;
 pub mod copy;
 pub mod dropout;
 pub mod factory;
+pub mod histogram;
 pub mod index;
 pub mod lazy;
 pub mod linalg;
@@ -16,4 +18,6 @@ pub mod pointwise;
 pub mod random;
 pub mod reduce;
 pub mod softmax;
+pub mod special;
+pub mod tools;
 pub mod view;

@@ -133,6 +133,7 @@ pub fn item(self_: &Tensor) -> Result<Scalar> {
 /// # Errors
 /// `Runtime` unless there is exactly one element.
 pub fn is_nonzero(self_: &Tensor) -> Result<bool> {
+    crate::batched::check_decidable(self_)?;
     match self_.numel() {
         0 => bail!(Runtime, "Boolean value of Tensor with no values is ambiguous"),
         1 => Ok(op::item(self_)?.to_bool()),

@@ -48,10 +48,7 @@ pub fn one_hot(self_: &Tensor, num_classes: i64) -> Result<Tensor> {
 pub fn diag(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     match self_.dim() {
         1 => op::diag_embed(self_, diagonal, 0, 1),
-        2 => {
-            let part = op::diagonal(self_, diagonal, 0, 1)?;
-            op::clone(&part, Some(MemoryFormat::Contiguous))
-        }
+        2 => op::diagonal_copy(self_, diagonal, 0, 1),
         rank => bail!(Runtime, "diag(): Supports 1D or 2D tensors. Got {rank}D"),
     }
 }

@@ -38,6 +38,9 @@ fn set(key: DispatchKey, fallback: Fallback) {
 }
 
 pub(super) fn of(key: DispatchKey, def: &OpDef) -> Option<Fallback> {
+    if key == DispatchKey::FuncTorchVmapMode && !crate::batched::is_random(def) {
+        return Some(Fallback::Fallthrough);
+    }
     let all = FALLBACKS.read().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, found)) = all.iter().find(|(other, _)| *other == key) {
         return Some(found.clone());
@@ -64,6 +67,8 @@ pub fn install_default_fallbacks() {
             Arc::new(|call, stack| materialise(&CONJ, call, stack)),
         );
         set_fallback(DispatchKey::Negative, Arc::new(|call, stack| materialise(&NEG, call, stack)));
+        crate::batched::register();
+        crate::profiler::register();
     });
 }
 

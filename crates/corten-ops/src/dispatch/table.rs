@@ -328,7 +328,8 @@ impl OpTable {
         if let Some(entry) = last(Target::CompositeImplicitAutograd) {
             let has_kernel = |key| last(key).is_some();
             let shadowed = explicit.is_some() || backend_of_autograd(key).is_some_and(has_kernel);
-            if backend || (is_autograd(key) && !shadowed) {
+            let batched = key == DispatchKey::FuncTorchBatched;
+            if backend || batched || (is_autograd(key) && !shadowed) {
                 return Some(entry);
             }
         }

@@ -5,6 +5,7 @@
 
 mod item;
 
+use crate::batched::is_batched;
 use crate::{Tensor, op};
 use corten_core::{DType, Device, Dims, Layout, Result, Scalar, bail, ensure, warn};
 pub use item::{Ellipsis, IndexItem, IntoIndex, NewAxis, Slice};
@@ -231,7 +232,7 @@ impl Walk {
 
     fn tensor(&mut self, tensor: &Tensor, place: usize) -> Result<()> {
         let dtype = tensor.dtype();
-        if tensor.dim() == 0 && dtype.is_integral(true) {
+        if tensor.dim() == 0 && dtype.is_integral(true) && !is_batched(tensor) {
             return match dtype {
                 DType::Bool | DType::UInt8 => self.truth(op::item(tensor)?.to_bool()),
                 _ => self.select(op::item(tensor)?.to_i64(), place),

@@ -10,6 +10,7 @@
 
 mod check;
 pub mod copy;
+pub mod distance;
 pub mod elementwise;
 pub mod factory;
 pub mod fft;
@@ -19,6 +20,10 @@ pub mod number;
 mod pointwise;
 pub mod reduce;
 mod reduction;
+pub mod sort;
+pub mod special;
+pub mod tools;
+pub mod upsample;
 
 pub use check::{check_dtype, check_out_dtype, cpp_name};
 pub use pointwise::{

@@ -2,6 +2,7 @@
 
 use super::format::Notation;
 use super::{Options, options};
+use crate::batched::{self, Batched};
 use crate::{Tensor, op};
 use corten_core::{Complex, DType, Device, DeviceType, Layout, Result, default_dtype};
 
@@ -18,6 +19,9 @@ pub fn repr(tensor: &Tensor) -> Result<String> {
 /// # Errors
 /// When the data cannot be read.
 pub fn repr_with_prefix(tensor: &Tensor, prefix: &str) -> Result<String> {
+    if let Some(found) = batched::of(tensor) {
+        return repr_batched(&found);
+    }
     if !tensor.defined() {
         return Ok(format!("{prefix})"));
     }
@@ -207,4 +211,11 @@ fn cells(shown: &Tensor, options: &Options) -> Result<(Vec<String>, usize)> {
     let notation = Notation::plain(texts.iter());
     let cells = texts.iter().map(|text| notation.pad(text)).collect();
     Ok((cells, notation.width + 2))
+}
+
+/// What a tensor with a hidden dimension stands for.
+fn repr_batched(found: &Batched) -> Result<String> {
+    let value: String = repr(&found.value)?.lines().map(|line| format!("    {line}\n")).collect();
+    let level = batched::depth(found.level).map_or("dead".to_owned(), |depth| depth.to_string());
+    Ok(format!("BatchedTensor(lvl={level}, bdim={}, value=\n{value})", found.dim))
 }

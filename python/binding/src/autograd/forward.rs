@@ -23,6 +23,13 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
             let dual = forward::make_dual(tensor::expect(primal)?, tensor::expect(tangent)?)?;
             tensor::wrap(&dual)
         }),
+        method!("_attach_tangent", |_m: &Obj, args: Args<'_>| {
+            let [result, tangent] = args.positional else {
+                return Err(type_error("two tensors expected"));
+            };
+            forward::attach(tensor::expect(result)?, tensor::expect(tangent)?.clone())?;
+            Ok(Obj::none())
+        }),
         method!("_unpack_dual", |_m: &Obj, args: Args<'_>| {
             let [dual] = args.positional else { return Err(type_error("a tensor expected")) };
             let (primal, tangent) = forward::unpack_dual(tensor::expect(dual)?)?;

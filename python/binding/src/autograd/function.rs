@@ -14,9 +14,9 @@ use corten_autograd::backward::Backward;
 use corten_autograd::function::{Effects, PendingNode, check_gradient_count, wrap_outputs};
 use corten_autograd::node::{Grads, InputMetadata, NodeBody};
 use corten_autograd::saved::SavedVariable;
-use corten_autograd::{Node, graph};
+use corten_autograd::{Node, forward, graph};
 use corten_core::{GradModeGuard, Result, grad_mode_enabled};
-use corten_ops::Tensor;
+use corten_ops::{Tensor, batched};
 use std::any::Any;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -43,6 +43,9 @@ struct Common {
 struct Context {
     common: Arc<Common>,
     to_save: RefCell<Vec<Option<Tensor>>>,
+    /// What `jvp` sees as the saved tensors, while it runs.
+    for_forward: RefCell<Vec<Option<Tensor>>>,
+    in_jvp: Cell<bool>,
     dirty: RefCell<Vec<Tensor>>,
     non_differentiable: RefCell<Vec<Tensor>>,
     materialize: Cell<bool>,
@@ -96,7 +99,18 @@ impl Class for Context {
                     *this::<Context>(s).to_save.borrow_mut() = saved;
                     Ok(Obj::none())
                 }),
-                method!("save_for_forward", |_s: &Obj, _a: Args<'_>| Ok(Obj::none())),
+                method!("save_for_forward", |s: &Obj, args: Args<'_>| {
+                    let saved = args.positional.iter().map(optional_tensor).collect::<Py<_>>()?;
+                    *this::<Context>(s).for_forward.borrow_mut() = saved;
+                    Ok(Obj::none())
+                }),
+                method!("_set_in_jvp", |s: &Obj, args: Args<'_>| {
+                    let [inside] = args.positional else {
+                        return Err(type_error("one value expected"));
+                    };
+                    this::<Context>(s).in_jvp.set(inside.is_true()?);
+                    Ok(Obj::none())
+                }),
                 method!("mark_dirty", |s: &Obj, args: Args<'_>| {
                     *this::<Context>(s).dirty.borrow_mut() = expect_all(args)?;
                     Ok(Obj::none())
@@ -130,6 +144,8 @@ fn new(class: &Obj, _args: &Obj, _kwargs: Option<&Obj>) -> Py<Obj> {
         Context {
             common: Arc::default(),
             to_save: RefCell::default(),
+            for_forward: RefCell::default(),
+            in_jvp: Cell::new(false),
             dirty: RefCell::default(),
             non_differentiable: RefCell::default(),
             materialize: Cell::new(true),
@@ -185,6 +201,9 @@ pub(super) fn context_of(node: &Node) -> Option<Obj> {
 }
 
 fn saved_tensors(object: &Obj) -> Py<Obj> {
+    if this::<Context>(object).in_jvp.get() {
+        return optional_tuple(&this::<Context>(object).for_forward.borrow());
+    }
     let common = &this::<Context>(object).common;
     let variables = {
         let saved = common.saved.lock().unwrap_or_else(PoisonError::into_inner);
@@ -334,7 +353,28 @@ fn apply(_module: &Obj, args: Args<'_>) -> Py<Obj> {
             crate::py::obj::type_name(class)
         )));
     }
+    if given.iter().filter_map(tensor::get).any(is_transformed) {
+        let args: Vec<&Obj> = given.iter().collect();
+        return class.call_method(name!("_transformed"), &args);
+    }
     let context = class.attr(name!("_backward_cls"))?.call(&[])?;
+    call_with(class, &context, given)
+}
+
+/// Whether a transform has to take a tensor apart before a function sees it.
+fn is_transformed(tensor: &Tensor) -> bool {
+    batched::is_batched(tensor) || forward::tangent(tensor).is_some()
+}
+
+/// `_function_call(cls, ctx, *args)`: the call with this context, whatever the arguments.
+fn call_in(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let [class, context, given @ ..] = args.positional else {
+        return Err(type_error("a class and a context expected"));
+    };
+    call_with(class, context, given)
+}
+
+fn call_with(class: &Obj, context: &Obj, given: &[Obj]) -> Py<Obj> {
     let is_tensor: Vec<bool> = given.iter().map(tensor::is_tensor).collect();
     let inputs: Vec<Tensor> = given.iter().filter_map(tensor::get).cloned().collect();
     let recorded = grad_mode_enabled() && inputs.iter().any(tensor::requires_grad);
@@ -342,14 +382,14 @@ fn apply(_module: &Obj, args: Args<'_>) -> Py<Obj> {
         let wanted = tensor::get(item).is_some_and(tensor::requires_grad);
         Ok(Obj::bool(wanted && recorded))
     }))?;
-    *this::<Context>(&context).needs.borrow_mut() = Some(needs);
+    *this::<Context>(context).needs.borrow_mut() = Some(needs);
     let pending = if recorded { Some(PendingNode::new(&inputs)?) } else { None };
     let output = {
         let _mode = GradModeGuard::new(false);
-        call_forward(class, &context, given)?
+        call_forward(class, context, given)?
     };
     let outputs = if output.is_tuple() { output.items()? } else { vec![output.clone()] };
-    let wrapped = finish(&context, &inputs, &is_tensor, &outputs, pending)?;
+    let wrapped = finish(context, &inputs, &is_tensor, &outputs, pending)?;
     if output.is_tuple() {
         Obj::tuple(wrapped.into_iter().map(Ok))
     } else {
@@ -443,5 +483,5 @@ pub(super) fn add_to(module: &Obj) -> Py<()> {
 
 /// The functions of the module.
 pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
-    vec![method!("_function_apply", apply)]
+    vec![method!("_function_apply", apply), method!("_function_call", call_in)]
 }

@@ -6,7 +6,9 @@ mod function;
 mod hooks;
 mod modes;
 mod node;
+mod profile;
 mod saved;
+mod vmap;
 
 use crate::py::{Obj, Py, ffi};
 use corten_autograd::{graph, view};
@@ -81,6 +83,9 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     let mut rows = modes::functions();
     rows.extend(engine::functions());
     rows.extend(forward::functions());
+    rows.extend(profile::functions());
+    rows.extend(vmap::functions());
+    rows.extend(vmap::questions());
     rows.extend(saved::functions());
     rows.extend(function::functions());
     rows

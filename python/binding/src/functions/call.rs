@@ -167,9 +167,9 @@ pub(crate) fn wrap_value(value: IValue) -> Py<Obj> {
         IValue::Device(device) => crate::types::device::object(device),
         IValue::DType(dtype) => Ok(crate::types::dtype::object(dtype)),
         IValue::Layout(layout) => Ok(crate::types::layout::layout_object(layout)),
-        IValue::MemoryFormat(_) | IValue::Generator(_) | IValue::Object(_) => {
-            Err(runtime_error("a result of this type has no Python form"))
-        }
+        IValue::MemoryFormat(format) => Ok(crate::types::layout::memory_format_object(format)),
+        IValue::Generator(generator) => crate::types::generator::object(&generator),
+        IValue::Object(_) => Err(runtime_error("a result of this type has no Python form")),
         IValue::Storage(storage) => crate::storage::wrap(&storage),
         IValue::Tuple(values) => Obj::tuple(values.into_iter().map(wrap_value)),
     }

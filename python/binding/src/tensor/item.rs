@@ -128,6 +128,7 @@ fn index(object: &Obj) -> Py<Obj> {
 
 fn truth(object: &Obj) -> Py<bool> {
     let tensor = this(object);
+    corten_ops::batched::check_decidable(tensor)?;
     match tensor.numel() {
         1 => Ok(item(tensor)?.to_bool()),
         0 => Err(runtime_error("Boolean value of Tensor with no values is ambiguous")),

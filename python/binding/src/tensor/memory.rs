@@ -11,7 +11,7 @@ use std::any::Any;
 /// Whether a gradient flows to the tensor.
 #[inline]
 pub(crate) fn requires_grad(tensor: &Tensor) -> bool {
-    tensor.autograd_meta().is_some_and(|meta| meta.requires_grad())
+    corten_autograd::graph::requires_grad(tensor)
 }
 
 /// Sets whether a leaf collects its gradient.
@@ -26,7 +26,7 @@ pub(crate) fn set_requires_grad(tensor: &Tensor, wanted: bool) -> Result<()> {
             "Only Tensors of floating point and complex dtype can require gradients"
         );
     }
-    tensor.autograd_meta_or_init().set_requires_grad(wanted)
+    corten_autograd::Autograd::set_requires_grad_flag(tensor, wanted)
 }
 
 /// An uninitialised contiguous tensor on the host.

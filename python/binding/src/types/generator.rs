@@ -148,6 +148,15 @@ pub(crate) fn is_generator(object: &Obj) -> bool {
     TYPE.is_instance(object)
 }
 
+/// The object of a generator; the default one is always the same.
+pub(crate) fn object(generator: &Generator) -> Py<Obj> {
+    if generator.is_same(default_cpu_generator()) {
+        // SAFETY: the object is kept for ever.
+        return Ok(unsafe { Obj::borrowed(DEFAULT.load(Ordering::Relaxed)) });
+    }
+    instance(PyGenerator(generator.clone()))
+}
+
 /// The generator of an argument.
 pub(crate) fn from_object(object: &Obj) -> Py<Generator> {
     value::<PyGenerator>(object).map(|found| found.0.clone()).ok_or_else(|| {

@@ -83,6 +83,8 @@ const SCHEMES: [&str; 5] = [
 ];
 static LAYOUT_OBJECTS: [AtomicPtr<ffi::PyObject>; 8] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; 8];
+static FORMAT_OBJECTS: [AtomicPtr<ffi::PyObject>; 4] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; 4];
 
 /// Makes the types and their objects.
 pub(crate) fn add_to(module: &Obj) -> Py<()> {
@@ -96,8 +98,10 @@ pub(crate) fn add_to(module: &Obj) -> Py<()> {
         add(layout.name(), &made)?;
         place.store(made.into_ptr(), Ordering::Relaxed);
     }
-    for format in FORMATS {
-        add(format.name(), &instance(PyMemoryFormat(format))?)?;
+    for (place, format) in FORMAT_OBJECTS.iter().zip(FORMATS) {
+        let made = instance(PyMemoryFormat(format))?;
+        add(format.name(), &made)?;
+        place.store(made.into_ptr(), Ordering::Relaxed);
     }
     for scheme in SCHEMES {
         add(scheme, &instance(PyScheme(Scheme(scheme)))?)?;
@@ -110,6 +114,13 @@ pub(crate) fn layout_object(layout: Layout) -> Obj {
     let index = LAYOUTS.iter().position(|&known| known == layout).unwrap_or(0);
     // SAFETY: the objects are kept for ever.
     unsafe { Obj::borrowed(LAYOUT_OBJECTS[index].load(Ordering::Relaxed)) }
+}
+
+/// The object of a memory format.
+pub(crate) fn memory_format_object(format: MemoryFormat) -> Obj {
+    let index = FORMATS.iter().position(|&known| known == format).unwrap_or(0);
+    // SAFETY: the objects are kept for ever.
+    unsafe { Obj::borrowed(FORMAT_OBJECTS[index].load(Ordering::Relaxed)) }
 }
 
 /// Whether the object is a layout.

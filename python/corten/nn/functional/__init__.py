@@ -17,6 +17,8 @@ for _home in _HOMES:
         globals()[_name] = getattr(_home, _name)
         __all__.append(_name)
 
+_threshold = activation._threshold
+
 
 def assert_int_or_pair(arg, arg_name, message):
     """Raises unless ``arg`` is one number or two."""

@@ -21,6 +21,9 @@ def threshold(input, threshold, value, inplace=False):
     return op(input, threshold, value)
 
 
+_threshold = threshold
+
+
 @needs("relu")
 def relu(input, inplace=False):
     """``max(0, input)``."""

@@ -4,7 +4,7 @@ use super::slots::Slot;
 use crate::Sources;
 use crate::formula::gradient::{Lowered, Scope, Use};
 use crate::registry::{Grad, Op};
-use crate::rust::{Parameter, Shape, Signature, camel, function_name, identifier, static_name};
+use crate::rust::{Parameter, Shape, Signature, function_name, identifier, static_name};
 use std::collections::BTreeSet;
 
 /// How an operator is recorded and differentiated, shared by its forms.
@@ -67,8 +67,8 @@ pub(super) fn recipe(sources: &Sources, op: &Op, inplace: bool) -> Result<Recipe
     let suffix = if inplace { "_inplace" } else { "" };
     let node = format!("{}{}_NODE", static_name(&op.schema), suffix.to_uppercase());
     let function = format!("backward_of_{}{suffix}", function_name(&op.schema));
-    let named = op.node_inplace.as_ref().filter(|_| inplace).or(op.node.as_ref());
-    let shown = named.cloned().unwrap_or_else(|| format!("{}Backward0", camel(&op.schema.name)));
+    let named = op.node_inplace.clone().filter(|_| inplace);
+    let shown = named.unwrap_or_else(|| op.shown_node());
     Ok(Recipe { node, shown, function, inputs, outputs, slots, signature, gradients })
 }
 

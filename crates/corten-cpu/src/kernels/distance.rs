@@ -1,0 +1,254 @@
+//! Distances between rows.
+
+use crate::chunks::{for_each_chunk, grain_of};
+use crate::kernels::support::{contiguous, empty, expect_dtype, match_types};
+use corten_core::{Access, AccessSet, Element, Result, cast, ensure, geometry};
+use corten_ops::{Tensor, op};
+
+/// The distances that have a cheaper form than powers.
+#[derive(Clone, Copy)]
+enum Norm {
+    Count,
+    Sum,
+    Euclid,
+    Most,
+    Power(f64),
+}
+
+impl Norm {
+    fn of(p: f64) -> Self {
+        match p {
+            0.0 => Self::Count,
+            1.0 => Self::Sum,
+            2.0 => Self::Euclid,
+            f64::INFINITY => Self::Most,
+            p => Self::Power(p),
+        }
+    }
+
+    fn distance<T: Element>(self, a: &[T], b: &[T]) -> f64 {
+        let differences =
+            a.iter().zip(b).map(|(&a, &b)| (cast::<T, f64>(a) - cast::<T, f64>(b)).abs());
+        match self {
+            Self::Count => total(differences.map(|d| if d == 0.0 { 0.0 } else { 1.0 })),
+            Self::Sum => total(differences),
+            Self::Euclid => total(differences.map(|d| d * d)).sqrt(),
+            Self::Most => {
+                differences.fold(0.0, |most, d| if d > most || d.is_nan() { d } else { most })
+            }
+            Self::Power(p) => total(differences.map(|d| d.powf(p))).powf(1.0 / p),
+        }
+    }
+
+    /// The slope of the distance in one coordinate.
+    fn slope(self, difference: f64, distance: f64) -> f64 {
+        let size = difference.abs();
+        let sign = if difference == 0.0 { 0.0 } else { difference.signum() };
+        match self {
+            Self::Count => 0.0,
+            Self::Sum => sign,
+            Self::Most => {
+                if size == distance {
+                    sign
+                } else {
+                    0.0
+                }
+            }
+            _ if distance == 0.0 => 0.0,
+            Self::Euclid => difference / distance,
+            Self::Power(p) if p < 1.0 && difference == 0.0 => 0.0,
+            Self::Power(p) => sign * (size / distance).powf(p - 1.0),
+        }
+    }
+}
+
+/// The sum, +0 of nothing.
+fn total(values: impl Iterator<Item = f64>) -> f64 {
+    values.fold(0.0, |sum, value| sum + value)
+}
+
+/// The difference as the dtype can hold it, so that the greatest one equals the distance.
+fn difference<T: Element>(x: T, y: T) -> f64 {
+    cast(cast::<f64, T>(cast::<T, f64>(x) - cast::<T, f64>(y)))
+}
+
+macro_rules! match_distance {
+    ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
+        match_types!($dtype, $name, $t => $body, [Float32 f32, Float64 f64,])
+    };
+}
+
+/// Two batches of rows with a common batch shape.
+struct Batches {
+    first: Tensor,
+    second: Tensor,
+    shape: Vec<i64>,
+    rows: [usize; 2],
+    columns: usize,
+}
+
+impl Batches {
+    fn of(x1: &Tensor, x2: &Tensor) -> Result<Self> {
+        let (a, b) = (x1.sizes(), x2.sizes());
+        let (lead_a, lead_b) = (&a[..a.len() - 2], &b[..b.len() - 2]);
+        let lead = geometry::infer_broadcast(lead_a, lead_b)?;
+        let (p, r, m) = (a[a.len() - 2], b[b.len() - 2], a[a.len() - 1]);
+        let wide = |tensor: &Tensor, rows: i64| {
+            contiguous(&op::expand(tensor, &[&lead[..], &[rows, m]].concat(), false)?)
+        };
+        Ok(Self {
+            first: wide(x1, p)?,
+            second: wide(x2, r)?,
+            shape: [&lead[..], &[p, r]].concat(),
+            rows: [p as usize, r as usize],
+            columns: m as usize,
+        })
+    }
+}
+
+/// `_cdist_forward`.
+///
+/// # Errors
+/// `Runtime` for shapes and dtypes that do not fit, `NotImplemented` for the half precisions.
+pub fn cdist_forward(
+    x1: &Tensor,
+    x2: &Tensor,
+    p: f64,
+    _compute_mode: Option<i64>,
+) -> Result<Tensor> {
+    corten_ops::meta::distance::check(x1, x2, p)?;
+    expect_dtype(x2, x1.dtype())?;
+    let batches = Batches::of(x1, x2)?;
+    let out = empty(&batches.shape, x1)?;
+    let (norm, columns, [rows, others]) = (Norm::of(p), batches.columns, batches.rows);
+    match_distance!(x1.dtype(), "cdist", T => {
+        let set = AccessSet::acquire(&[
+            (batches.first.base(), Access::Read),
+            (batches.second.base(), Access::Read),
+            (out.base(), Access::Write),
+        ])?;
+        let (first, second) = (set.read::<T>(0)?, set.read::<T>(1)?);
+        for_each_chunk(set.write::<T>(2)?, others, grain_of(others * columns), |i, out| {
+            let row = &first[i * columns..][..columns];
+            let start = i / rows * others;
+            for (j, out) in out.iter_mut().enumerate() {
+                let other = &second[(start + j) * columns..][..columns];
+                *out = cast(norm.distance(row, other));
+            }
+            Ok(())
+        })
+    })?;
+    Ok(out)
+}
+
+/// `_cdist_backward`.
+///
+/// # Errors
+/// `NotImplemented` for the half precisions.
+pub fn cdist_backward(
+    grad_output: &Tensor,
+    x1: &Tensor,
+    x2: &Tensor,
+    p: f64,
+    cdist: &Tensor,
+) -> Result<Tensor> {
+    let batches = Batches::of(x1, x2)?;
+    let wide = |tensor: &Tensor| contiguous(&op::expand(tensor, &batches.shape, false)?);
+    let (grad, distances) = (wide(grad_output)?, wide(cdist)?);
+    let out = empty(&batches.first.sizes(), x1)?;
+    let (norm, columns, [rows, others]) = (Norm::of(p), batches.columns, batches.rows);
+    match_distance!(x1.dtype(), "cdist_backward", T => {
+        let set = AccessSet::acquire(&[
+            (batches.first.base(), Access::Read),
+            (batches.second.base(), Access::Read),
+            (grad.base(), Access::Read),
+            (distances.base(), Access::Read),
+            (out.base(), Access::Write),
+        ])?;
+        let (first, second) = (set.read::<T>(0)?, set.read::<T>(1)?);
+        let (grad, distances) = (set.read::<T>(2)?, set.read::<T>(3)?);
+        for_each_chunk(set.write::<T>(4)?, columns, grain_of(others * columns), |i, out| {
+            let start = i / rows * others;
+            for (k, out) in out.iter_mut().enumerate() {
+                let x = first[i * columns + k];
+                let slope = |j: usize| {
+                    let d = difference(x, second[(start + j) * columns + k]);
+                    let place = i * others + j;
+                    cast::<T, f64>(grad[place]) * norm.slope(d, cast(distances[place]))
+                };
+                *out = cast(total((0..others).map(slope)));
+            }
+            Ok(())
+        })
+    })?;
+    Ok(out)
+}
+
+/// The pairs of rows in the order of `pdist`.
+fn pairs(rows: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..rows).flat_map(move |i| (i + 1..rows).map(move |j| (i, j)))
+}
+
+/// `_pdist_forward`.
+///
+/// # Errors
+/// `Runtime` for other than a matrix, `NotImplemented` for the half precisions.
+pub fn pdist_forward(self_: &Tensor, p: f64) -> Result<Tensor> {
+    let out = corten_ops::meta::distance::pdist(self_, p)?;
+    let input = contiguous(self_)?;
+    let (rows, columns) = (self_.size(0)? as usize, self_.size(1)? as usize);
+    let norm = Norm::of(p);
+    match_distance!(self_.dtype(), "pdist", T => {
+        let set = AccessSet::acquire(&[(input.base(), Access::Read), (out.base(), Access::Write)])?;
+        let input = set.read::<T>(0)?;
+        let row = |i: usize| &input[i * columns..][..columns];
+        for (out, (i, j)) in set.write::<T>(1)?.iter_mut().zip(pairs(rows)) {
+            *out = cast(norm.distance(row(i), row(j)));
+        }
+        Ok(())
+    })?;
+    Ok(out)
+}
+
+/// `_pdist_backward`.
+///
+/// # Errors
+/// `Runtime` for shapes that do not fit, `NotImplemented` for the half precisions.
+pub fn pdist_backward(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    p: f64,
+    pdist: &Tensor,
+) -> Result<Tensor> {
+    ensure!(
+        self_.dim() == 2 && grad_output.sizes() == pdist.sizes(),
+        Runtime,
+        "_pdist_backward requires a matrix and a gradient of the distances' shape"
+    );
+    let (grad, distances, input) =
+        (contiguous(grad_output)?, contiguous(pdist)?, contiguous(self_)?);
+    let out = empty(&self_.sizes(), self_)?;
+    let (rows, columns) = (self_.size(0)? as usize, self_.size(1)? as usize);
+    let norm = Norm::of(p);
+    match_distance!(self_.dtype(), "pdist_backward", T => {
+        let set = AccessSet::acquire(&[
+            (input.base(), Access::Read),
+            (grad.base(), Access::Read),
+            (distances.base(), Access::Read),
+            (out.base(), Access::Write),
+        ])?;
+        let (input, grad, distances) = (set.read::<T>(0)?, set.read::<T>(1)?, set.read::<T>(2)?);
+        let mut sums = vec![0f64; rows * columns];
+        for (n, (i, j)) in pairs(rows).enumerate().take(grad.len()) {
+            for k in 0..columns {
+                let d = difference(input[i * columns + k], input[j * columns + k]);
+                let slope = cast::<T, f64>(grad[n]) * norm.slope(d, cast(distances[n]));
+                sums[i * columns + k] += slope;
+                sums[j * columns + k] -= slope;
+            }
+        }
+        set.write::<T>(3)?.iter_mut().zip(sums).for_each(|(out, sum)| *out = cast(sum));
+        Ok(())
+    })?;
+    Ok(out)
+}

@@ -1,0 +1,159 @@
+//! Counting elements by bins.
+
+use crate::kernels::support::{contiguous, contiguous_opt, empty, match_types};
+use corten_core::{DType, Element, Reader, Result, Scalar, Writer, cast, ensure};
+use corten_ops::composite::histogram::{self as rules, Range};
+use corten_ops::{Tensor, derived, op};
+
+/// How the bin of an element is found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Find {
+    /// By its distance from the first edge.
+    Linear,
+    /// By its distance, then among the neighbouring edges.
+    LinearThenLocal,
+    /// By bisection.
+    Bisect,
+}
+
+/// `histc`.
+///
+/// # Errors
+/// `Runtime` for a number of bins or a range that is none, `NotImplemented` for dtypes other than
+/// floating point.
+pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
+    rules::check_bins(bins, 0)?;
+    let range = Range::of_histc(self_, min, max)?;
+    let edges = range.edges(bins, self_)?;
+    let column = op::reshape(self_, &[self_.numel(), 1])?;
+    counted(&column, &[edges], None, Find::Linear, "histogram_cpu", true)
+}
+
+/// As [`histc`], into `out`.
+///
+/// # Errors
+/// As for [`histc`]; `Runtime` for an output of another dtype.
+pub fn histc_out(
+    self_: &Tensor,
+    bins: i64,
+    min: Scalar,
+    max: Scalar,
+    out: &Tensor,
+) -> Result<Tensor> {
+    rules::check_bins(bins, 0)?;
+    ensure!(
+        out.dtype() == self_.dtype(),
+        Runtime,
+        "torch.histogram: input tensor and hist tensor should have the same dtype, but got input \
+         {} and hist {}",
+        corten_ops::meta::cpp_name(self_.dtype()),
+        corten_ops::meta::cpp_name(out.dtype())
+    );
+    derived::write_out(out, &histc(self_, bins, min, max)?)
+}
+
+/// `_histogramdd_from_bin_tensors`.
+///
+/// # Errors
+/// `Runtime` for edges and weights that do not fit the points, `NotImplemented` for dtypes other
+/// than float and double.
+pub fn from_bin_tensors(
+    self_: &Tensor,
+    bins: &[Tensor],
+    weight: Option<&Tensor>,
+    density: bool,
+) -> Result<Tensor> {
+    rules::check_points(self_, bins, weight)?;
+    let hist = counted(self_, bins, weight, Find::Bisect, "histogramdd", false)?;
+    if density { rules::density(&hist, bins) } else { Ok(hist) }
+}
+
+/// `_histogramdd_from_bin_cts`.
+///
+/// # Errors
+/// As for [`from_bin_tensors`]; `Runtime` for a range that is none.
+pub fn from_bin_counts(
+    self_: &Tensor,
+    bins: &[i64],
+    range: Option<&[f64]>,
+    weight: Option<&Tensor>,
+    density: bool,
+) -> Result<Tensor> {
+    let edges = rules::bin_edges(self_, bins, range)?;
+    rules::check_points(self_, &edges, weight)?;
+    let hist = counted(self_, &edges, weight, Find::LinearThenLocal, "histogramdd", false)?;
+    if density { rules::density(&hist, &edges) } else { Ok(hist) }
+}
+
+/// Adds up the points of a batch by the bins that they lie in.
+fn counted(
+    points: &Tensor,
+    edges: &[Tensor],
+    weight: Option<&Tensor>,
+    find: Find,
+    name: &str,
+    halves: bool,
+) -> Result<Tensor> {
+    let shape: Vec<i64> = edges.iter().map(|edges| edges.numel() - 1).collect();
+    let hist = empty(&shape, points)?;
+    let dims = edges.len();
+    let points = contiguous(&op::reshape(points, &[-1, dims.max(1) as i64])?)?;
+    let weight = contiguous_opt(weight)?;
+    let edges: Vec<Vec<f64>> = edges.iter().map(Tensor::to_vec::<f64>).collect::<Result<_>>()?;
+    if !halves && points.dtype().is_reduced_float() {
+        return Err(corten_core::not_implemented_for(name, points.dtype()));
+    }
+    match_types!(points.dtype(), name, T => {
+        let points = Reader::<T>::new(&points)?;
+        let weight = weight.as_ref().map(|weight| Reader::<T>::new(weight)).transpose()?;
+        let mut sums = vec![0f64; shape.iter().product::<i64>().max(0) as usize];
+        for (i, point) in points.chunks(dims).enumerate() {
+            if let Some(bin) = bin_of::<T>(point, &edges, find) {
+                let share = weight.as_ref().map_or(1.0, |weight| cast::<T, f64>(weight[i]));
+                sums[bin] = rounded::<T>(sums[bin] + share);
+            }
+        }
+        let mut hist = Writer::<T>::new(&hist)?;
+        hist.iter_mut().zip(sums).for_each(|(hist, sum)| *hist = cast(sum));
+        Ok(())
+    }, [
+        Float16 ::corten_core::f16, BFloat16 ::corten_core::bf16, Float32 f32, Float64 f64,
+    ])?;
+    Ok(hist)
+}
+
+/// A number as the dtype can hold it.
+fn rounded<T: Element>(value: f64) -> f64 {
+    if T::DTYPE == DType::Float64 { value } else { cast::<T, f64>(cast(value)) }
+}
+
+/// The bin of a point in the row-major histogram; nothing for points outside.
+fn bin_of<T: Element>(point: &[T], edges: &[Vec<f64>], find: Find) -> Option<usize> {
+    let mut bin = 0;
+    for (&x, edges) in point.iter().zip(edges) {
+        let x: f64 = cast(x);
+        let (&first, &last) = (edges.first()?, edges.last()?);
+        if !(first <= x && x <= last) {
+            return None;
+        }
+        let bins = edges.len() - 1;
+        let upper = |part: &[f64]| part.partition_point(|&edge| edge <= x);
+        let place = match find {
+            Find::Bisect => upper(edges).saturating_sub(1),
+            _ => {
+                let part = rounded::<T>(rounded::<T>(x - first) * bins as f64);
+                let guess = rounded::<T>(rounded::<T>(part) / rounded::<T>(last - first)) as usize;
+                match find {
+                    Find::Linear => guess,
+                    _ => {
+                        let start = guess.min(bins).saturating_sub(1);
+                        let end = (guess + 2).min(bins + 1);
+                        (start + upper(&edges[start..end])).saturating_sub(1)
+                    }
+                }
+            }
+        };
+        bin = bin * bins + place.min(bins.checked_sub(1)?);
+    }
+    Some(bin)
+}

@@ -1,0 +1,441 @@
+//! Sorting along a dimension, and the elements that sorting would put at some place.
+
+mod rank;
+mod search;
+mod select;
+mod unique;
+
+use crate::chunks::{for_each_chunk2, grain_of};
+use crate::kernels::support::{contiguous, empty, match_types};
+use corten_core::{
+    Access, AccessSet, DType, Result, Scalar, ensure, geometry, not_implemented_for,
+};
+use corten_ops::composite::support::tensor_type_name;
+use corten_ops::meta::sort as shapes;
+use corten_ops::{Tensor, derived, op};
+use rank::{Line, Ranked};
+pub use search::*;
+use select::{nth_element, quick_select, sort_unstably};
+pub use unique::*;
+
+/// Work per element of a line, in simple steps.
+const STEPS: usize = 8;
+
+/// What an operator chooses from a line: as many places as it is given room for.
+type Choose<'a> = &'a (dyn Fn(&Line, &mut [i64]) + Sync);
+
+/// Runs the expression with `T` as a type whose values are ordered.
+macro_rules! match_ranked {
+    ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
+        match_types!($dtype, $name, $t => $body, [
+            Bool bool, UInt8 u8, Int8 i8, Int16 i16, Int32 i32, Int64 i64,
+            UInt16 u16, UInt32 u32, UInt64 u64,
+            Float16 ::corten_core::f16, BFloat16 ::corten_core::bf16, Float32 f32, Float64 f64,
+        ])
+    };
+}
+use match_ranked;
+
+/// The places that are chosen from every line of `self_`, and the elements there.
+fn choose_places(
+    self_: &Tensor,
+    dim: usize,
+    (values, indices): (&Tensor, &Tensor),
+    name: &str,
+    choose: Choose<'_>,
+) -> Result<()> {
+    match_ranked!(self_.dtype(), name, T => {
+        if indices.numel() == 0 {
+            return Ok(());
+        }
+        let input = contiguous(&with_last(self_, dim)?)?;
+        let (values, indices) = (Staged::new(values, dim)?, Staged::new(indices, dim)?);
+        choose_from_lines::<T>(&input, &values.stage, &indices.stage, choose)?;
+        values.finish()?;
+        indices.finish()
+    })
+}
+
+fn choose_from_lines<T: Ranked>(
+    input: &Tensor,
+    values: &Tensor,
+    indices: &Tensor,
+    choose: Choose<'_>,
+) -> Result<()> {
+    let last = |tensor: &Tensor| tensor.sizes().last().map_or(1, |&size| size as usize);
+    let (length, count) = (last(input), last(indices));
+    let set = AccessSet::acquire(&[
+        (input.base(), Access::Read),
+        (values.base(), Access::Write),
+        (indices.base(), Access::Write),
+    ])?;
+    let input = set.read::<T>(0)?;
+    let values = (set.write::<T>(1)?, count);
+    let indices = (set.write::<i64>(2)?, count);
+    for_each_chunk2(values, indices, grain_of(length * STEPS), |i, values, indices| {
+        let line = &input[i * length..][..length];
+        choose(&Line::of(line), indices);
+        for (value, &place) in values.iter_mut().zip(&*indices) {
+            *value = line[place as usize];
+        }
+        Ok(())
+    })
+}
+
+/// A view whose last dimension is `dim`; a rank-0 tensor becomes a vector.
+fn with_last(tensor: &Tensor, dim: usize) -> Result<Tensor> {
+    match tensor.dim() {
+        0 => op::unsqueeze(tensor, 0),
+        _ => op::transpose_int(tensor, dim as i64, -1),
+    }
+}
+
+/// An output as lines that are adjacent in memory.
+struct Staged {
+    moved: Tensor,
+    stage: Tensor,
+}
+
+impl Staged {
+    fn new(out: &Tensor, dim: usize) -> Result<Self> {
+        let moved = with_last(out, dim)?;
+        let stage = match moved.is_contiguous() {
+            true => moved.clone(),
+            false => empty(&moved.sizes(), out)?,
+        };
+        Ok(Self { moved, stage })
+    }
+
+    /// Brings the lines to where they belong.
+    fn finish(self) -> Result<()> {
+        if !self.moved.is_contiguous() {
+            op::copy_(&self.moved, &self.stage, false)?;
+        }
+        Ok(())
+    }
+}
+
+/// `sort`: equal elements end up in PyTorch's order.
+///
+/// # Errors
+/// `Index` for a dimension out of range, `Type` for complex numbers.
+pub fn sort(self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
+    sort_stable(self_, None, dim, descending)
+}
+
+/// `sort.stable`.
+///
+/// # Errors
+/// As for [`sort`].
+pub fn sort_stable(
+    self_: &Tensor,
+    stable: Option<bool>,
+    dim: i64,
+    descending: bool,
+) -> Result<(Tensor, Tensor)> {
+    let (values, indices) = shapes::sort_stable(self_, stable, dim, descending)?;
+    let dim = geometry::wrap_dim(dim, self_.dim())?;
+    let name = "sorting_kernel_method_name";
+    choose_places(self_, dim, (&values, &indices), name, &|line, out| {
+        line.first_places(descending, out);
+        if stable != Some(true) && out.len() > 16 && line.has_ties(out) {
+            sorted_places(line, descending, out);
+        }
+    })?;
+    Ok((values, indices))
+}
+
+/// The places in the order that the steps of an unstable algorithm give.
+fn sorted_places(line: &Line, descending: bool, out: &mut [i64]) {
+    let before = |a: &(u64, i64), b: &(u64, i64)| if descending { a.0 > b.0 } else { a.0 < b.0 };
+    let mut items: Vec<(u64, i64)> = line.ranks.iter().copied().zip(0..).collect();
+    sort_unstably(&mut items, before);
+    out.iter_mut().zip(items).for_each(|(out, item)| *out = item.1);
+}
+
+/// The dtypes of the operators that select.
+fn check_selectable(dtype: DType, name: &str) -> Result<()> {
+    let stored_only = dtype.is_barebones_unsigned() || dtype == DType::Bool;
+    if stored_only { Err(not_implemented_for(name, dtype)) } else { Ok(()) }
+}
+
+/// `topk`.
+///
+/// # Errors
+/// `Index` for a dimension out of range, `Runtime` for a `k` out of range, `Type` for complex
+/// numbers.
+pub fn topk(
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    largest: bool,
+    sorted: bool,
+) -> Result<(Tensor, Tensor)> {
+    let (values, indices) = shapes::topk(self_, k, dim, largest, sorted)?;
+    let dim = geometry::wrap_dim(dim, self_.dim())?;
+    if self_.dim() == 0 {
+        op::copy_(&values, self_, false)?;
+        op::fill__scalar(&indices, Scalar::Int(0))?;
+        return Ok((values, indices));
+    }
+    check_selectable(self_.dtype(), "topk_cpu")?;
+    choose_places(self_, dim, (&values, &indices), "topk_cpu", &|line, out| {
+        top_places(line, largest, sorted, out);
+    })?;
+    Ok((values, indices))
+}
+
+/// The greatest or the least elements of a line.
+fn top_places(line: &Line, largest: bool, sorted: bool, out: &mut [i64]) {
+    let count = out.len();
+    // A small part is cheaper to find as the front of a sorted line.
+    if count * 64 <= line.ranks.len() {
+        return line.first_places(largest, out);
+    }
+    let before = |a: &(u64, i64), b: &(u64, i64)| if largest { a.0 > b.0 } else { a.0 < b.0 };
+    let mut items: Vec<(u64, i64)> = line.ranks.iter().copied().zip(0..).collect();
+    nth_element(&mut items, count - 1, before);
+    if sorted {
+        sort_unstably(&mut items[..count - 1], before);
+    }
+    out.iter_mut().zip(items).for_each(|(out, item)| *out = item.1);
+}
+
+/// Runs an operator that selects one element of every line.
+fn select_one(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    (values, indices): (&Tensor, &Tensor),
+    name: &str,
+    select: impl Fn(&Line) -> usize + Sync,
+) -> Result<()> {
+    let dim = geometry::wrap_dim(dim, self_.dim())?;
+    let kept = |out: &Tensor| match keepdim || self_.dim() == 0 {
+        true => Ok(out.clone()),
+        false => op::unsqueeze(out, dim as i64),
+    };
+    choose_places(self_, dim, (&kept(values)?, &kept(indices)?), name, &|line, out| {
+        out[0] = select(line) as i64;
+    })
+}
+
+/// `kthvalue`.
+///
+/// # Errors
+/// `Index` for a dimension out of range or empty, `Runtime` for a `k` out of range.
+pub fn kthvalue(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let outputs = shapes::kthvalue(self_, k, dim, keepdim)?;
+    if self_.dim() == 0 {
+        return only(self_, outputs);
+    }
+    check_selectable(self_.dtype(), "kthvalue_cpu")?;
+    select_one(self_, dim, keepdim, (&outputs.0, &outputs.1), "kthvalue_cpu", |line| {
+        quick_select(&line.ranks, k as usize - 1)
+    })?;
+    Ok(outputs)
+}
+
+/// The only element of a rank-0 tensor, of whatever dtype.
+fn only(self_: &Tensor, (values, indices): (Tensor, Tensor)) -> Result<(Tensor, Tensor)> {
+    Ok((op::copy_(&values, self_, false)?, op::fill__scalar(&indices, Scalar::Int(0))?))
+}
+
+/// The place of the median, of the lower one for an even number of elements. The first NaN takes
+/// its place, unless they are ignored.
+fn median_place(line: &Line, ignore_nan: bool) -> usize {
+    let mut count = line.ranks.len();
+    if let Some(nan) = line.nan {
+        match (ignore_nan, line.ranks.iter().position(|&rank| rank == nan)) {
+            (false, Some(first)) => return first,
+            _ => count = line.ranks.iter().filter(|&&rank| rank != nan).count(),
+        }
+    }
+    line.place_of(count.saturating_sub(1) / 2)
+}
+
+/// `median.dim`.
+///
+/// # Errors
+/// `Index` for a dimension out of range or empty; `NotImplemented` for bool and complex numbers.
+pub fn median_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    medians(self_, dim, keepdim, false)
+}
+
+/// `nanmedian.dim`.
+///
+/// # Errors
+/// As for [`median_dim`].
+pub fn nanmedian_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    medians(self_, dim, keepdim, true)
+}
+
+fn medians(self_: &Tensor, dim: i64, keepdim: bool, ignore_nan: bool) -> Result<(Tensor, Tensor)> {
+    let outputs = shapes::median_dim(self_, dim, keepdim)?;
+    check_selectable(self_.dtype(), "median_out")?;
+    select_one(self_, dim, keepdim, (&outputs.0, &outputs.1), "median_out", |line| {
+        median_place(line, ignore_nan)
+    })?;
+    Ok(outputs)
+}
+
+/// `median` of everything; of nothing NaN.
+///
+/// # Errors
+/// `NotImplemented` for bool and complex numbers.
+pub fn median(self_: &Tensor) -> Result<Tensor> {
+    median_of_all(self_, false)
+}
+
+/// `nanmedian` of everything; of nothing NaN.
+///
+/// # Errors
+/// `NotImplemented` for bool and complex numbers.
+pub fn nanmedian(self_: &Tensor) -> Result<Tensor> {
+    median_of_all(self_, true)
+}
+
+fn median_of_all(self_: &Tensor, ignore_nan: bool) -> Result<Tensor> {
+    check_selectable(self_.dtype(), "median_cpu")?;
+    let (values, indices) = (empty(&[], self_)?, empty_places(self_)?);
+    if self_.numel() == 0 {
+        return op::copy_(&values, &derived::wrapped(Scalar::Float(f64::NAN))?, false);
+    }
+    let flat = op::reshape(self_, &[-1])?;
+    select_one(&flat, 0, false, (&values, &indices), "median_cpu", |line| {
+        median_place(line, ignore_nan)
+    })?;
+    Ok(values)
+}
+
+fn empty_places(like: &Tensor) -> Result<Tensor> {
+    crate::kernels::support::empty_as(&[], like, DType::Int64)
+}
+
+/// `mode`: of the most frequent elements the least, at its last place.
+///
+/// # Errors
+/// `Index` for a dimension out of range or empty; `NotImplemented` for complex numbers.
+pub fn mode(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let outputs = shapes::mode(self_, dim, keepdim)?;
+    if self_.dim() == 0 {
+        return only(self_, outputs);
+    }
+    if self_.dtype().is_barebones_unsigned() {
+        return Err(not_implemented_for("mode_cpu", self_.dtype()));
+    }
+    select_one(self_, dim, keepdim, (&outputs.0, &outputs.1), "mode_cpu", mode_place)?;
+    Ok(outputs)
+}
+
+fn mode_place(line: &Line) -> usize {
+    let mut items: Vec<(u64, usize)> = line.ranks.iter().copied().zip(0..).collect();
+    sort_unstably(&mut items, |a, b| a.0 < b.0);
+    // No NaN equals another.
+    let runs = items.chunk_by(|a, b| a.0 == b.0 && Some(a.0) != line.nan);
+    let longest = runs.reduce(|best, run| if run.len() > best.len() { run } else { best });
+    longest.and_then(<[_]>::last).map_or(0, |item| item.1)
+}
+
+/// Writes both results of a selection.
+fn into(
+    (values, indices): (&Tensor, &Tensor),
+    results: (Tensor, Tensor),
+) -> Result<(Tensor, Tensor)> {
+    Ok((derived::write_out(values, &results.0)?, derived::write_out(indices, &results.1)?))
+}
+
+/// As [`kthvalue`] into given tensors.
+///
+/// # Errors
+/// As for [`kthvalue`]; `Runtime` for outputs of another dtype or that overlap the input.
+pub fn kthvalue_out(
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<(Tensor, Tensor)> {
+    let results = kthvalue(self_, k, dim, keepdim)?;
+    let same = values.dtype() == self_.dtype();
+    ensure!(same, Runtime, "output values must be of same type as input");
+    let long = indices.dtype() == DType::Int64;
+    ensure!(long, Runtime, "output indices must be of scalar type Long");
+    geometry::assert_no_overlap(values, self_)?;
+    into((values, indices), results)
+}
+
+/// As [`median_dim`] into given tensors.
+///
+/// # Errors
+/// As for [`median_dim`]; `Runtime` for outputs of another dtype.
+pub fn median_dim_out(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<(Tensor, Tensor)> {
+    check_median_outputs(self_, values, indices)?;
+    into((values, indices), median_dim(self_, dim, keepdim)?)
+}
+
+/// As [`nanmedian_dim`] into given tensors.
+///
+/// # Errors
+/// As for [`nanmedian_dim`]; `Runtime` for outputs of another dtype.
+pub fn nanmedian_dim_out(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<(Tensor, Tensor)> {
+    check_median_outputs(self_, values, indices)?;
+    into((values, indices), nanmedian_dim(self_, dim, keepdim)?)
+}
+
+fn check_median_outputs(self_: &Tensor, values: &Tensor, indices: &Tensor) -> Result<()> {
+    ensure!(
+        values.dtype() == self_.dtype(),
+        Runtime,
+        "Expected tensor for 'values' to have the same type as tensor for argument #2 'self'; but \
+         type {} does not equal {} (while checking arguments for median)",
+        tensor_type_name(values.dtype()),
+        tensor_type_name(self_.dtype())
+    );
+    ensure!(
+        indices.dtype() == DType::Int64,
+        Runtime,
+        "Expected tensor for argument #1 'indices' to have scalar type Long; but got {} instead \
+         (while checking arguments for median)",
+        tensor_type_name(indices.dtype())
+    );
+    Ok(())
+}
+
+/// As [`mode`] into given tensors.
+///
+/// # Errors
+/// As for [`mode`]; `Runtime` for outputs of another dtype.
+pub fn mode_out(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<(Tensor, Tensor)> {
+    for (out, dtype, name) in
+        [(values, self_.dtype(), "values"), (indices, DType::Int64, "indices")]
+    {
+        ensure!(
+            out.dtype() == dtype,
+            Runtime,
+            "expected scalar type '{}' but got '{}' for {name} output",
+            dtype.type_name(),
+            out.dtype().type_name()
+        );
+    }
+    into((values, indices), mode(self_, dim, keepdim)?)
+}

@@ -1,0 +1,171 @@
+//! Elements as numbers that are ordered as the elements are.
+
+use corten_core::{Element, bf16, f16};
+
+/// An element type with an order in which NaN is the greatest and both zeros are equal.
+pub(super) trait Ranked: Element {
+    /// Whether ranks take 64 bits, not 32.
+    const WIDE: bool = false;
+    /// The rank of NaN.
+    const NAN: Option<u64> = None;
+
+    /// A number that is ordered as the elements are.
+    fn rank(self) -> u64;
+}
+
+/// The elements of a line as ranks.
+pub(super) struct Line {
+    pub(super) ranks: Vec<u64>,
+    pub(super) nan: Option<u64>,
+    wide: bool,
+}
+
+impl Line {
+    pub(super) fn of<T: Ranked>(line: &[T]) -> Self {
+        let ranks = line.iter().map(|x| x.rank()).collect();
+        Self { ranks, nan: T::NAN, wide: T::WIDE }
+    }
+
+    /// Where the elements are in their order, equal ones by place: the first `out.len()` of them.
+    pub(super) fn first_places(&self, descending: bool, out: &mut [i64]) {
+        if self.narrow() {
+            let front = sorted_front(self.narrow_keys(descending), out.len());
+            front.zip(out).for_each(|(key, out)| *out = i64::from(key as u32));
+        } else {
+            let front = sorted_front(self.wide_keys(descending), out.len());
+            front.zip(out).for_each(|(key, out)| *out = key as i64);
+        }
+    }
+
+    /// Whether neighbours among sorted places have equal elements.
+    pub(super) fn has_ties(&self, places: &[i64]) -> bool {
+        places.windows(2).any(|pair| self.ranks[pair[0] as usize] == self.ranks[pair[1] as usize])
+    }
+
+    /// Where the element of rank `k` is, equal ones ranked by place.
+    pub(super) fn place_of(&self, k: usize) -> usize {
+        match self.narrow() {
+            true => *self.narrow_keys(false).select_nth_unstable(k).1 as u32 as usize,
+            false => *self.wide_keys(false).select_nth_unstable(k).1 as u64 as usize,
+        }
+    }
+
+    fn narrow(&self) -> bool {
+        !self.wide && u32::try_from(self.ranks.len()).is_ok()
+    }
+
+    /// A rank and a place in one word, which compares as the pair does.
+    fn narrow_keys(&self, descending: bool) -> Vec<u64> {
+        let flip = if descending { u64::from(u32::MAX) } else { 0 };
+        let pairs = self.ranks.iter().zip(0u64..);
+        pairs.map(|(rank, place)| (rank ^ flip) << 32 | place).collect()
+    }
+
+    fn wide_keys(&self, descending: bool) -> Vec<u128> {
+        let flip = if descending { u64::MAX } else { 0 };
+        let pairs = self.ranks.iter().zip(0u128..);
+        pairs.map(|(rank, place)| u128::from(rank ^ flip) << 64 | place).collect()
+    }
+}
+
+fn sorted_front<K: Ord>(mut keys: Vec<K>, count: usize) -> impl Iterator<Item = K> {
+    if 0 < count && count < keys.len() {
+        keys.select_nth_unstable(count - 1);
+        keys.truncate(count);
+    }
+    keys.sort_unstable();
+    keys.into_iter()
+}
+
+macro_rules! ranked_integers {
+    ($($t:ty: $wide:literal, $flip:expr;)*) => {$(
+        impl Ranked for $t {
+            const WIDE: bool = $wide;
+
+            #[inline]
+            fn rank(self) -> u64 {
+                let flip: u64 = $flip;
+                // Negative numbers come first once the sign is turned around.
+                if $wide { self as u64 ^ flip } else { u64::from(self as u32) ^ flip }
+            }
+        }
+    )*};
+}
+
+ranked_integers! {
+    bool: false, 0;
+    u8: false, 0;
+    u16: false, 0;
+    u32: false, 0;
+    u64: true, 0;
+    i8: false, 1 << 31;
+    i16: false, 1 << 31;
+    i32: false, 1 << 31;
+    i64: true, 1 << 63;
+}
+
+impl Ranked for f64 {
+    const WIDE: bool = true;
+    const NAN: Option<u64> = Some(u64::MAX);
+
+    #[inline]
+    fn rank(self) -> u64 {
+        let bits = (self + 0.0).to_bits();
+        match (self.is_nan(), bits >> 63) {
+            (true, _) => u64::MAX,
+            (_, 1) => !bits,
+            _ => bits | 1 << 63,
+        }
+    }
+}
+
+impl Ranked for f32 {
+    const NAN: Option<u64> = Some(u32::MAX as u64);
+
+    #[inline]
+    fn rank(self) -> u64 {
+        let bits = (self + 0.0).to_bits();
+        u64::from(match (self.is_nan(), bits >> 31) {
+            (true, _) => u32::MAX,
+            (_, 1) => !bits,
+            _ => bits | 1 << 31,
+        })
+    }
+}
+
+macro_rules! ranked_halves {
+    ($($t:ty)*) => {$(
+        impl Ranked for $t {
+            const NAN: Option<u64> = <f32 as Ranked>::NAN;
+
+            #[inline]
+            fn rank(self) -> u64 {
+                self.to_f32().rank()
+            }
+        }
+    )*};
+}
+
+ranked_halves! { f16 bf16 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places<T: Ranked>(line: &[T], descending: bool) -> Vec<i64> {
+        let mut out = vec![0; line.len()];
+        Line::of(line).first_places(descending, &mut out);
+        out
+    }
+
+    #[test]
+    fn equal_elements_keep_their_order_and_nan_is_greatest() {
+        let line = [f64::NAN, 1.0, -0.0, 0.0, f64::NEG_INFINITY, f64::INFINITY, -f64::NAN];
+        assert_eq!(places(&line, false), [4, 2, 3, 1, 5, 0, 6]);
+        assert_eq!(places(&line, true), [0, 6, 5, 1, 2, 3, 4]);
+        assert_eq!(places(&line.map(|x| x as f32), true), [0, 6, 5, 1, 2, 3, 4]);
+        assert_eq!(places(&[3i8, -128, 127, -1], false), [1, 3, 0, 2]);
+        assert_eq!(places(&[3i64, i64::MIN, i64::MAX, -1], true), [2, 0, 3, 1]);
+        assert_eq!(places(&[u64::MAX, 0, 7], false), [1, 2, 0]);
+    }
+}

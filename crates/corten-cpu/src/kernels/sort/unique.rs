@@ -1,0 +1,259 @@
+//! Different elements and slices.
+
+use super::match_ranked;
+use super::rank::Ranked;
+use crate::kernels::support::{contiguous, empty_as, match_types};
+use corten_core::{DType, Reader, Result, Writer, ensure, err, geometry};
+use corten_ops::{Tensor, op};
+
+/// Runs of equal items in some order of them.
+struct Runs {
+    /// The first item of each run.
+    firsts: Vec<i64>,
+    /// The run of each item.
+    inverse: Vec<i64>,
+    /// The length of each run.
+    counts: Vec<i64>,
+}
+
+impl Runs {
+    fn of(
+        order: impl ExactSizeIterator<Item = usize>,
+        same: impl Fn(usize, usize) -> bool,
+    ) -> Self {
+        let mut runs =
+            Self { firsts: Vec::new(), inverse: vec![0; order.len()], counts: Vec::new() };
+        let mut before = None;
+        for item in order {
+            match runs.counts.last_mut() {
+                Some(count) if before.is_some_and(|before| same(before, item)) => *count += 1,
+                _ => {
+                    runs.firsts.push(item as i64);
+                    runs.counts.push(1);
+                }
+            }
+            runs.inverse[item] = runs.counts.len() as i64 - 1;
+            before = Some(item);
+        }
+        runs
+    }
+
+    /// The places of the runs' first items, and the two results that need not be asked for.
+    fn finish(
+        self,
+        like: &Tensor,
+        inverse_shape: &[i64],
+        inverse: bool,
+        counts: bool,
+    ) -> Result<(Tensor, Tensor, Tensor)> {
+        let absent = || empty_as(&[0], like, DType::Int64);
+        let firsts = Tensor::from_slice(&self.firsts, &[self.firsts.len() as i64])?;
+        let inverse = match inverse {
+            true => Tensor::from_vec(self.inverse, inverse_shape)?,
+            false => absent()?,
+        };
+        let length = self.counts.len() as i64;
+        let counts = if counts { Tensor::from_vec(self.counts, &[length])? } else { absent()? };
+        Ok((firsts, inverse, counts))
+    }
+}
+
+/// The different elements, of a tensor as a vector: in ascending order or as they come.
+fn elements(
+    self_: &Tensor,
+    sorted: bool,
+    (inverse, counts): (bool, bool),
+    name: &str,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let flat = contiguous(&op::reshape(self_, &[-1])?)?;
+    let runs = match_ranked!(self_.dtype(), name, T => {
+        let ranks: Vec<u64> = Reader::<T>::new(&flat)?.iter().map(|x| x.rank()).collect();
+        // No NaN equals another.
+        let same = |a: usize, b: usize| ranks[a] == ranks[b] && Some(ranks[a]) != <T as Ranked>::NAN;
+        let mut order: Vec<usize> = (0..ranks.len()).collect();
+        if sorted {
+            order.sort_by_key(|&place| ranks[place]);
+        }
+        Ok(Runs::of(order.into_iter(), same))
+    })?;
+    let (firsts, inverse, counts) = runs.finish(&flat, &self_.sizes(), inverse, counts)?;
+    Ok((op::index_select(&flat, 0, &firsts)?, inverse, counts))
+}
+
+/// `_unique2`: always in ascending order.
+///
+/// # Errors
+/// `NotImplemented` for complex numbers.
+pub fn unique2(
+    self_: &Tensor,
+    _sorted: bool,
+    return_inverse: bool,
+    return_counts: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    elements(self_, true, (return_inverse, return_counts), "unique")
+}
+
+/// `_unique`: always in ascending order.
+///
+/// # Errors
+/// `NotImplemented` for complex numbers.
+pub fn unique(self_: &Tensor, _sorted: bool, return_inverse: bool) -> Result<(Tensor, Tensor)> {
+    let (found, inverse, _) = elements(self_, true, (return_inverse, false), "unique")?;
+    Ok((found, inverse))
+}
+
+/// `unique_consecutive`.
+///
+/// # Errors
+/// `NotImplemented` for complex numbers; with a dimension, as for [`unique_dim_consecutive`].
+pub fn unique_consecutive(
+    self_: &Tensor,
+    return_inverse: bool,
+    return_counts: bool,
+    dim: Option<i64>,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    match dim {
+        Some(dim) => unique_dim_consecutive(self_, dim, return_inverse, return_counts),
+        None => {
+            let asked = (return_inverse, return_counts);
+            elements(self_, false, asked, "unique_consecutive_cpu")
+        }
+    }
+}
+
+/// `unique_dim`: inverse and counts whether asked for or not.
+///
+/// # Errors
+/// `Index` for a dimension out of range, `Runtime` where another dimension is empty,
+/// `NotImplemented` for complex numbers.
+pub fn unique_dim(
+    self_: &Tensor,
+    dim: i64,
+    _sorted: bool,
+    _return_inverse: bool,
+    _return_counts: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    slices(self_, dim, true, (true, true))
+}
+
+/// `unique_dim_consecutive`.
+///
+/// # Errors
+/// As for [`unique_dim`].
+pub fn unique_dim_consecutive(
+    self_: &Tensor,
+    dim: i64,
+    return_inverse: bool,
+    return_counts: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    slices(self_, dim, false, (return_inverse, return_counts))
+}
+
+fn slices(
+    self_: &Tensor,
+    dim: i64,
+    sorted: bool,
+    (inverse, counts): (bool, bool),
+) -> Result<(Tensor, Tensor, Tensor)> {
+    ensure!(self_.dim() > 0, Index, "Dimension specified as {dim} but tensor has no dimensions");
+    let axis = geometry::wrap_dim(dim, self_.dim())?;
+    let sizes = self_.sizes();
+    let empty = sizes.iter().filter(|&&size| size == 0).count();
+    if sizes[axis] == 0 {
+        ensure!(
+            empty == 1,
+            Runtime,
+            "Number of zero sized dimensions is more than one, so unique cannot be applied "
+        );
+        let none = || empty_as(&[0], self_, DType::Int64);
+        return Ok((empty_as(&sizes, self_, self_.dtype())?, none()?, none()?));
+    }
+    ensure!(
+        empty == 0,
+        Runtime,
+        "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+    );
+    let moved = contiguous(&op::movedim_int(self_, axis as i64, 0)?)?;
+    let count = sizes[axis] as usize;
+    let runs = match_ranked!(self_.dtype(), "unique_dim", T => {
+        let ranks: Vec<u64> = Reader::<T>::new(&moved)?.iter().map(|x| x.rank()).collect();
+        let length = ranks.len() / count;
+        let row = |i: usize| &ranks[i * length..][..length];
+        let nan = |i: usize| <T as Ranked>::NAN.is_some_and(|nan| row(i).contains(&nan));
+        let mut order: Vec<usize> = (0..count).collect();
+        if sorted {
+            order.sort_by(|&a, &b| row(a).cmp(row(b)));
+        }
+        Ok(Runs::of(order.into_iter(), |a, b| row(a) == row(b) && !nan(a)))
+    })?;
+    let (firsts, inverse, counts) = runs.finish(&moved, &[count as i64], inverse, counts)?;
+    let found = op::index_select(&moved, 0, &firsts)?;
+    Ok((op::movedim_int(&found, 0, axis as i64)?, inverse, counts))
+}
+
+/// `bincount`.
+///
+/// # Errors
+/// `Runtime` for negative numbers, for other than a vector and for weights that do not fit it;
+/// `NotImplemented` for dtypes other than integers; `OutOfMemory` for a large number.
+pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
+    ensure!(minlength >= 0, Runtime, "minlength should be >= 0");
+    match_types!(self_.dtype(), "bincount_cpu", T => Ok(size_of::<T>()), [
+        UInt8 u8, Int8 i8, Int16 i16, Int32 i32, Int64 i64,
+    ])?;
+    if self_.dim() == 1 && self_.numel() == 0 {
+        return Tensor::from_vec(vec![0i64; length_of(minlength)?], &[minlength]);
+    }
+    let vector = self_.dim() == 1;
+    let shape = "bincount only supports 1-d non-negative integral inputs.";
+    ensure!(vector, Runtime, "{shape}");
+    let numbers = self_.to_vec::<i64>()?;
+    ensure!(numbers.iter().all(|&number| number >= 0), Runtime, "{shape}");
+    let weights = weights.filter(|weights| weights.defined());
+    if let Some(weights) = weights {
+        ensure!(
+            weights.dim() == 1 && weights.numel() == self_.numel(),
+            Runtime,
+            "weights should be 1-d and have the same length as input"
+        );
+    }
+    let most = numbers.iter().max().copied().unwrap_or(0);
+    let bins = most.checked_add(1).ok_or_else(|| err!(Runtime, "bincount: too many bins"))?;
+    let bins = bins.max(minlength);
+    match weights {
+        None => count(&numbers, bins, self_, DType::Int64, |_| Ok(1i64)),
+        Some(weights) if weights.dtype() == DType::Float32 => {
+            let weights = weights.to_vec::<f32>()?;
+            count(&numbers, bins, self_, DType::Float32, |i| Ok(weights[i]))
+        }
+        Some(weights) => {
+            let weights = weights.to_vec::<f64>()?;
+            count(&numbers, bins, self_, DType::Float64, |i| Ok(weights[i]))
+        }
+    }
+}
+
+fn length_of(length: i64) -> Result<usize> {
+    let fits = length < i64::MAX / 16;
+    ensure!(fits, Runtime, "Storage size calculation overflowed with sizes=[{length}]");
+    Ok(length as usize)
+}
+
+fn count<T: corten_core::Element + std::ops::AddAssign + Default>(
+    numbers: &[i64],
+    bins: i64,
+    like: &Tensor,
+    dtype: DType,
+    weight: impl Fn(usize) -> Result<T>,
+) -> Result<Tensor> {
+    length_of(bins)?;
+    let out = empty_as(&[bins], like, dtype)?;
+    {
+        let mut out = Writer::<T>::new(&out)?;
+        out.fill(T::default());
+        for (i, &number) in numbers.iter().enumerate() {
+            out[number as usize] += weight(i)?;
+        }
+    }
+    Ok(out)
+}

@@ -1,0 +1,220 @@
+//! Bessel functions and Airy's.
+
+use std::f64::consts::{FRAC_PI_4, PI};
+
+const EULER: f64 = 0.577_215_664_901_532_9;
+
+/// J₀.
+pub(crate) fn j0(x: f64) -> f64 {
+    if x.is_infinite() { f64::NAN } else { libm::j0(x) }
+}
+
+/// J₁.
+pub(crate) fn j1(x: f64) -> f64 {
+    if x.is_infinite() { f64::NAN } else { libm::j1(x) }
+}
+
+/// Y₀, of numbers above zero.
+pub(crate) fn y0(x: f64) -> f64 {
+    second_kind(x, libm::y0)
+}
+
+/// Y₁, of numbers above zero.
+pub(crate) fn y1(x: f64) -> f64 {
+    second_kind(x, libm::y1)
+}
+
+fn second_kind(x: f64, function: fn(f64) -> f64) -> f64 {
+    match x {
+        0.0 => f64::NEG_INFINITY,
+        _ if x.is_infinite() || x < 0.0 => f64::NAN,
+        _ => function(x),
+    }
+}
+
+/// sin x / x.
+pub(crate) fn spherical_j0(x: f64) -> f64 {
+    if x.is_infinite() {
+        return 0.0;
+    }
+    if x.abs() < 1e-4 { 1.0 - x * x / 6.0 } else { x.sin() / x }
+}
+
+/// Where power series give way to asymptotic ones.
+const FAR: f64 = 20.0;
+
+/// e^-|x| I₀.
+pub(crate) fn i0e(x: f64) -> f64 {
+    let x = x.abs();
+    if x <= FAR { (-x).exp() * first_kind(x, 0) } else { first_kind_far(x, 0) }
+}
+
+/// e^-|x| I₁.
+pub(crate) fn i1e(x: f64) -> f64 {
+    let r = x.abs();
+    let scaled = if r <= FAR { (-r).exp() * first_kind(r, 1) } else { first_kind_far(r, 1) };
+    scaled.copysign(x)
+}
+
+/// I₀.
+pub(crate) fn i0(x: f64) -> f64 {
+    let r = x.abs();
+    if r <= FAR { first_kind(r, 0) } else { r.exp() * i0e(x) }
+}
+
+/// I₁.
+pub(crate) fn i1(x: f64) -> f64 {
+    let r = x.abs();
+    if r <= FAR { first_kind(r, 1).copysign(x) } else { r.exp() * i1e(x) }
+}
+
+/// Σ (x/2)^(2k+n) / (k! (k+n)!).
+fn first_kind(x: f64, n: u32) -> f64 {
+    let quarter = x * x / 4.0;
+    let mut term = if n == 0 { 1.0 } else { x / 2.0 };
+    let (mut sum, mut k) = (term, 0.0);
+    loop {
+        k += 1.0;
+        term *= quarter / (k * (k + f64::from(n)));
+        sum += term;
+        if !(term > sum * (f64::EPSILON / 4.0)) {
+            return sum;
+        }
+    }
+}
+
+/// The asymptotic series, scaled by e^-x.
+fn first_kind_far(x: f64, n: u32) -> f64 {
+    if x.is_infinite() {
+        return 0.0;
+    }
+    let order = f64::from(4 * n * n);
+    let (mut term, mut sum) = (1.0, 1.0);
+    for k in 1..40 {
+        let odd = f64::from(2 * k - 1);
+        term *= (odd * odd - order) / (8.0 * f64::from(k) * x);
+        sum += term;
+        if term.abs() < f64::EPSILON / 4.0 {
+            break;
+        }
+    }
+    sum / (2.0 * PI * x).sqrt()
+}
+
+/// K₀, of numbers above zero.
+pub(crate) fn k0(x: f64) -> f64 {
+    modified_second(x, |x| if x <= 2.0 { k0_near(x) } else { (-x).exp() * scaled_second(x, 0.0) })
+}
+
+/// K₁, of numbers above zero.
+pub(crate) fn k1(x: f64) -> f64 {
+    modified_second(x, |x| if x <= 2.0 { k1_near(x) } else { (-x).exp() * scaled_second(x, 1.0) })
+}
+
+/// e^x K₀.
+pub(crate) fn k0e(x: f64) -> f64 {
+    modified_second(x, |x| if x <= 2.0 { x.exp() * k0_near(x) } else { scaled_second(x, 0.0) })
+}
+
+/// e^x K₁.
+pub(crate) fn k1e(x: f64) -> f64 {
+    modified_second(x, |x| if x <= 2.0 { x.exp() * k1_near(x) } else { scaled_second(x, 1.0) })
+}
+
+fn modified_second(x: f64, function: impl Fn(f64) -> f64) -> f64 {
+    match x {
+        0.0 => f64::INFINITY,
+        _ if x.is_nan() || x < 0.0 => f64::NAN,
+        _ if x.is_infinite() => 0.0,
+        _ => function(x),
+    }
+}
+
+fn k0_near(x: f64) -> f64 {
+    let quarter = x * x / 4.0;
+    let (mut term, mut harmonic, mut sum) = (1.0, 0.0, 0.0);
+    for k in 1..20 {
+        let k = f64::from(k);
+        term *= quarter / (k * k);
+        harmonic += 1.0 / k;
+        sum += term * harmonic;
+    }
+    sum - ((x / 2.0).ln() + EULER) * first_kind(x, 0)
+}
+
+fn k1_near(x: f64) -> f64 {
+    let quarter = x * x / 4.0;
+    // ψ(k + 1) + ψ(k + 2), from k = 0.
+    let (mut term, mut digammas, mut sum) = (1.0, 1.0 - 2.0 * EULER, 0.0);
+    for k in 0..20 {
+        let k = f64::from(k);
+        sum += term * digammas;
+        term *= quarter / ((k + 1.0) * (k + 2.0));
+        digammas += 1.0 / (k + 1.0) + 1.0 / (k + 2.0);
+    }
+    1.0 / x + (x / 2.0).ln() * first_kind(x, 1) - x / 4.0 * sum
+}
+
+/// e^x K_ν(x) as ∫ exp(-x (cosh t - 1)) cosh(νt) dt: the trapezoidal rule converges exponentially.
+fn scaled_second(x: f64, order: f64) -> f64 {
+    const POINTS: u32 = 48;
+    // Beyond the end the integrand is below e^-40 of its start.
+    let step = (1.0 + 40.0 / x).acosh() / f64::from(POINTS);
+    let value = |k: u32| {
+        let t = step * f64::from(k);
+        let half = (t / 2.0).sinh();
+        (-2.0 * x * half * half).exp() * (order * t).cosh()
+    };
+    step * (0.5 + (1..=POINTS).map(value).sum::<f64>())
+}
+
+/// Ai.
+pub(crate) fn airy(x: f64) -> f64 {
+    if x.is_infinite() || x.is_nan() {
+        return f64::NAN;
+    }
+    if x > 103.892 {
+        return 0.0;
+    }
+    if x > 2.0 {
+        let zeta = 2.0 / 3.0 * x * x.sqrt();
+        return (x / 3.0).sqrt() / PI * (-zeta).exp() * scaled_second(zeta, 1.0 / 3.0);
+    }
+    if x > -8.0 { airy_near(x) } else { airy_far(-x) }
+}
+
+/// The power series c₁ f(x) - c₂ g(x).
+fn airy_near(x: f64) -> f64 {
+    const C1: f64 = 0.355_028_053_887_817_24;
+    const C2: f64 = 0.258_819_403_792_806_8;
+    let cube = x * x * x;
+    let (mut f, mut g) = (1.0, x);
+    let (mut even, mut odd) = (f, g);
+    for k in 1..60 {
+        let k = 3.0 * f64::from(k);
+        f *= cube / (k * (k - 1.0));
+        g *= cube / (k * (k + 1.0));
+        even += f;
+        odd += g;
+    }
+    C1 * even - C2 * odd
+}
+
+/// The oscillating asymptotic series of Ai(-x).
+fn airy_far(x: f64) -> f64 {
+    let zeta = 2.0 / 3.0 * x * x.sqrt();
+    let (mut term, mut sums) = (1.0, [0.0f64; 2]);
+    for k in 0..20u32 {
+        let sign = if k % 4 < 2 { 1.0 } else { -1.0 };
+        sums[(k % 2) as usize] += sign * term;
+        let k = f64::from(k);
+        let next = term * (6.0 * k + 5.0) * (6.0 * k + 1.0) / (72.0 * (k + 1.0) * zeta);
+        // An asymptotic series is best cut where its terms start to grow.
+        if next > term {
+            break;
+        }
+        term = next;
+    }
+    let angle = zeta - FRAC_PI_4;
+    (angle.cos() * sums[0] + angle.sin() * sums[1]) / (PI.sqrt() * x.sqrt().sqrt())
+}

@@ -1,0 +1,50 @@
+//! What the profiler recorded, for Python.
+
+use crate::args::parser;
+use crate::py::{Args, Obj, Py, ffi, method};
+use corten_ops::profiler::{self, Event, Kind};
+
+/// The functions of the module.
+pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
+    vec![
+        method!("_profiler_start", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("_profiler_start(bool record_shapes)").parse(None, args)?;
+            profiler::start(bound.bool(0)?)?;
+            Ok(Obj::none())
+        }),
+        method!("_profiler_stop", |_m: &Obj, _a: Args<'_>| {
+            Obj::list(profiler::stop()?.iter().map(describe))
+        }),
+        method!("_profiler_enter", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("_profiler_enter(str name)").parse(None, args)?;
+            match profiler::enter(Kind::Range, bound.str(0)?) {
+                Some(place) => Obj::int(place as i64),
+                None => Ok(Obj::none()),
+            }
+        }),
+        method!("_profiler_exit", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("_profiler_exit(int place)").parse(None, args)?;
+            profiler::exit(bound.int(0)? as usize);
+            Ok(Obj::none())
+        }),
+    ]
+}
+
+/// Name, kind, start and end in nanoseconds, the place of the event around, shapes, thread.
+fn describe(event: &Event) -> Py<Obj> {
+    let kind = match event.kind {
+        Kind::Operator => "operator",
+        Kind::Node => "node",
+        Kind::Range => "range",
+    };
+    let parent = event.parent.map_or_else(|| Ok(Obj::none()), |place| Obj::int(place as i64));
+    Obj::tuple([
+        Obj::str_from(&event.name),
+        Obj::str_from(kind),
+        Obj::int(event.start as i64),
+        Obj::int(event.end as i64),
+        parent,
+        Obj::tuple(event.shapes.iter().map(|sizes| Obj::int_tuple(sizes))),
+        Obj::int(event.thread as i64),
+    ])
+}

@@ -1,0 +1,150 @@
+//! Operators and kernels from Python: what `corten.library` is made of.
+
+use crate::args::{parser, scalar_from};
+use crate::functions::{call_overload, wrap_value};
+use crate::py::errors::{runtime_error, type_error};
+use crate::py::gil::{Shared, call_python};
+use crate::py::{Args, Obj, Py, ffi, method};
+use crate::tensor;
+use corten_core::{BelowAutogradGuard, Result};
+use corten_ops::schema::{BaseType, Return, Type};
+use corten_ops::{AnyOp, BoxedCall, IValue, Library, Registration, Stack, Target, registry};
+use std::sync::{Mutex, PoisonError};
+
+/// Kernels that can be taken back, by the number that Python was given.
+static REGISTRATIONS: Mutex<Vec<Option<Registration>>> = Mutex::new(Vec::new());
+
+/// The functions of the module.
+pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
+    vec![
+        method!("_library_define", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("_library_define(str namespace, str schema)").parse(None, args)?;
+            let defined = Library::new(bound.str(0)?).define(bound.str(1)?)?;
+            Obj::str_from(&defined.def().qualified_name())
+        }),
+        method!("_library_impl", implement),
+        method!("_library_fallthrough", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("_library_fallthrough(str name, str key)").parse(None, args)?;
+            keep(find(bound.str(0)?)?.pass_through(key(bound.str(1)?)?))
+        }),
+        method!("_library_remove", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("_library_remove(int number)").parse(None, args)?;
+            let number = bound.int(0)? as usize;
+            let mut all = REGISTRATIONS.lock().unwrap_or_else(PoisonError::into_inner);
+            let found = all.get_mut(number).and_then(Option::take);
+            drop(all);
+            found.into_iter().for_each(Registration::remove);
+            Ok(Obj::none())
+        }),
+        method!("_op_call_below_autograd", |_m: &Obj, args: Args<'_>| {
+            let [wanted, rest @ ..] = args.positional else {
+                return Err(type_error("the name of an operator expected"));
+            };
+            let op = find(wanted.as_str()?)?;
+            let _below = BelowAutogradGuard::new();
+            call_overload(op, Args { positional: rest, ..args })
+        }),
+        method!("_op_has_kernel", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("_op_has_kernel(str name, str key)").parse(None, args)?;
+            let wanted = key(bound.str(1)?)?;
+            let kernels = find(bound.str(0)?)?.kernels();
+            Ok(Obj::bool(kernels.iter().any(|(target, _)| *target == wanted)))
+        }),
+    ]
+}
+
+fn find(name: &str) -> Py<&'static dyn AnyOp> {
+    registry::find(name).ok_or_else(|| runtime_error(format!("operator {name} does not exist")))
+}
+
+fn key(name: &str) -> Py<Target> {
+    Target::from_name(name)
+        .ok_or_else(|| runtime_error(format!("could not parse dispatch key: {name}")))
+}
+
+fn keep(registration: Registration) -> Py<Obj> {
+    let mut all = REGISTRATIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    all.push(Some(registration));
+    Obj::int(all.len() as i64 - 1)
+}
+
+/// `_library_impl(name, key, function)`: the kernel of an operator for a key is a Python function.
+fn implement(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let bound = parser!("_library_impl(str name, str key, any function)").parse(None, args)?;
+    let function = Shared::new(bound.object(2)?.clone());
+    let kernel = move |call: &BoxedCall, stack: &mut Stack| run(call, &function, stack);
+    let op = find(bound.str(0)?)?;
+    keep(op.implement_boxed(key(bound.str(1)?)?, std::sync::Arc::new(kernel)))
+}
+
+/// Calls the function with the arguments of the stack and puts its results there.
+fn run(call: &BoxedCall, function: &Shared, stack: &mut Stack) -> Result<()> {
+    let schema = call.op().schema();
+    let name = call.op().def().qualified_name();
+    let arguments = std::mem::take(stack);
+    *stack = call_python(|| {
+        let dict = Obj::dict()?;
+        let mut positional = Vec::new();
+        for (argument, value) in schema.arguments.iter().zip(arguments.iter()) {
+            let object = wrap_value(value.clone())?;
+            match argument.kwarg_only {
+                true => dict.dict_set(&Obj::str_from(&argument.name)?, &object)?,
+                false => positional.push(object),
+            }
+        }
+        let positional = Obj::tuple(positional.into_iter().map(Ok))?;
+        let result = function.get().call_tuple(&positional, Some(&dict))?;
+        results(&name, &schema.returns, &result)
+    })?;
+    Ok(())
+}
+
+fn results(name: &str, declared: &[Return], result: &Obj) -> Py<Stack> {
+    match declared {
+        [] => Ok(Stack::new()),
+        [one] => Ok(std::iter::once(value(name, &one.ty, result)?).collect()),
+        several => {
+            let items = result.items()?;
+            if items.len() != several.len() {
+                return Err(runtime_error(format!(
+                    "{name}: the kernel returned {} values, its schema has {}",
+                    items.len(),
+                    several.len()
+                )));
+            }
+            items.iter().zip(several).map(|(item, one)| value(name, &one.ty, item)).collect()
+        }
+    }
+}
+
+/// A result as the schema declares it.
+fn value(name: &str, ty: &Type, object: &Obj) -> Py<IValue> {
+    let refuse = || {
+        Err(type_error(format!(
+            "{name}: the kernel returned {}, its schema has {ty}",
+            object.type_name()
+        )))
+    };
+    match ty.bare() {
+        Type::Optional(_) if object.is_none() => Ok(IValue::None),
+        Type::Optional(inner) => value(name, inner, object),
+        Type::Base(BaseType::Tensor) => match tensor::get(object) {
+            Some(found) => Ok(IValue::Tensor(found.clone())),
+            None => refuse(),
+        },
+        Type::List(inner, _) if inner.is_tensor() => {
+            let items = object.items()?;
+            let tensors: Option<Vec<_>> =
+                items.iter().map(|item| tensor::get(item).cloned()).collect();
+            tensors.map_or_else(refuse, |tensors| Ok(IValue::TensorList(tensors)))
+        }
+        Type::Base(BaseType::Int | BaseType::SymInt) => Ok(IValue::Int(object.to_i64()?)),
+        Type::Base(BaseType::Bool) => Ok(IValue::Bool(object.is_true()?)),
+        Type::Base(BaseType::Float) => {
+            scalar_from(object).map(|number| IValue::Double(number.to_f64()))
+        }
+        Type::Base(BaseType::Scalar | BaseType::Complex) => scalar_from(object).map(Into::into),
+        Type::Base(BaseType::Str) => Ok(IValue::String(object.as_str()?.into())),
+        _ => refuse(),
+    }
+}

@@ -1,0 +1,259 @@
+"""What ran when: operators, backward nodes, and ranges of the program.
+
+::
+
+    with corten.autograd.profiler.profile() as prof:
+        with corten.autograd.profiler.record_function("forward"):
+            loss = net(x).sum()
+        loss.backward()
+    print(prof.key_averages().table(sort_by="self_cpu_time_total"))
+    prof.export_chrome_trace("trace.json")
+
+The events are those of the thread that entered ``profile``.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import tempfile
+
+from corten import _C
+
+__all__ = [
+    "EventList", "FunctionEvent", "FunctionEventAvg", "profile", "record_function",
+]
+
+
+class record_function:
+    """Names a range of the program; a context manager and a decorator."""
+
+    def __init__(self, name, args=None):
+        self.name, self.args = name, args
+
+    def __enter__(self):
+        self._place = _C._profiler_enter(self.name)
+        return self
+
+    def __exit__(self, *_error):
+        if self._place is not None:
+            _C._profiler_exit(self._place)
+
+    def __call__(self, function):
+        @functools.wraps(function)
+        def wrapper(*args, **kwargs):
+            with type(self)(self.name, self.args):
+                return function(*args, **kwargs)
+
+        return wrapper
+
+
+def _microseconds(nanoseconds):
+    return nanoseconds / 1e3
+
+
+class FunctionEvent:
+    """One span of time; times are in microseconds."""
+
+    def __init__(self, number, name, kind, start, end, shapes, thread):
+        self.id, self.name, self.key, self.kind = number, name, name, kind
+        self.start, self.end = _microseconds(start), _microseconds(end)
+        self.input_shapes = [list(shape) for shape in shapes]
+        self.thread = thread
+        self.cpu_parent, self.cpu_children = None, []
+        self.count = 1
+        self.is_user_annotation = kind == "range"
+
+    @property
+    def cpu_time_total(self):
+        """The length of the span."""
+        return self.end - self.start
+
+    cpu_time = cpu_time_total
+
+    @property
+    def self_cpu_time_total(self):
+        """The length without the spans inside of it."""
+        return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
+
+    def __repr__(self):
+        return (
+            f"<FunctionEvent id={self.id} name={self.name} cpu_time={self.cpu_time_total:.3f}us "
+            f"thread={self.thread} input_shapes={self.input_shapes}>"
+        )
+
+
+class FunctionEventAvg:
+    """The events of one name, and of one list of shapes where these are told apart."""
+
+    def __init__(self, key, shapes):
+        self.key, self.input_shapes = key, shapes
+        self.count, self.cpu_time_total, self.self_cpu_time_total = 0, 0.0, 0.0
+
+    def add(self, event):
+        """Adds an event or the average of others."""
+        self.count += event.count
+        self.cpu_time_total += event.cpu_time_total
+        self.self_cpu_time_total += event.self_cpu_time_total
+        return self
+
+    @property
+    def cpu_time(self):
+        """The mean length."""
+        return self.cpu_time_total / self.count if self.count else 0.0
+
+    def __repr__(self):
+        return (
+            f"<FunctionEventAvg key={self.key} self_cpu_time={_time(self.self_cpu_time_total)} "
+            f"cpu_time={_time(self.cpu_time)} input_shapes={self.input_shapes}>"
+        )
+
+
+def _time(microseconds):
+    for limit, unit in ((1e6, "s"), (1e3, "ms")):
+        if microseconds >= limit:
+            return f"{microseconds / limit:.3f}{unit}"
+    return f"{microseconds:.3f}us"
+
+
+class EventList(list):
+    """Events, or averages of events."""
+
+    def key_averages(self, group_by_input_shape=False):
+        """One entry per name, and per shapes of the arguments where asked for."""
+        found = {}
+        for event in self:
+            shapes = event.input_shapes if group_by_input_shape else []
+            key = (event.key, str(shapes))
+            found.setdefault(key, FunctionEventAvg(event.key, shapes)).add(event)
+        return EventList(found.values())
+
+    def total_average(self):
+        """All events as one."""
+        total = FunctionEventAvg("Total", [])
+        for event in self:
+            total.add(event)
+        return total
+
+    @property
+    def self_cpu_time_total(self):
+        """The time of all events, none counted twice."""
+        return sum(event.self_cpu_time_total for event in self)
+
+    def table(self, sort_by=None, row_limit=100, max_name_column_width=55, header=None,
+              top_level_events_only=False):
+        """The events as text, the longest first by a column such as "self_cpu_time_total"."""
+        rows = list(self)
+        if top_level_events_only:
+            rows = [row for row in rows if getattr(row, "cpu_parent", None) is None]
+        if sort_by is not None:
+            rows.sort(key=lambda row: getattr(row, sort_by), reverse=True)
+        total = self.self_cpu_time_total or 1.0
+        titles = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg",
+                  "# of Calls"]
+        shaped = any(row.input_shapes for row in rows)
+        cells = []
+        for row in rows[:row_limit if row_limit > 0 else None]:
+            name = row.key
+            if max_name_column_width and len(name) > max_name_column_width:
+                name = name[:max_name_column_width - 3] + "..."
+            cell = [
+                name, f"{100 * row.self_cpu_time_total / total:.2f}%",
+                _time(row.self_cpu_time_total), f"{100 * row.cpu_time_total / total:.2f}%",
+                _time(row.cpu_time_total), _time(row.cpu_time_total / row.count), str(row.count),
+            ]
+            cells.append(cell + [str(row.input_shapes)] if shaped else cell)
+        titles += ["Input Shapes"] if shaped else []
+        return _text(titles, cells, header, total)
+
+    def export_chrome_trace(self, path):
+        """Writes the events for chrome://tracing."""
+        events = [
+            {"name": event.name, "cat": event.kind, "ph": "X", "ts": event.start,
+             "dur": event.cpu_time_total, "pid": os.getpid(), "tid": event.thread,
+             "args": {"Input Dims": event.input_shapes} if event.input_shapes else {}}
+            for event in self
+        ]
+        folder = os.path.dirname(os.path.abspath(path))
+        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
+        try:
+            with os.fdopen(handle, "w") as file:
+                json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, file)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+
+def _text(titles, cells, header, total):
+    widths = [max(len(row[place]) for row in [titles, *cells]) for place in range(len(titles))]
+    rule = "  ".join("-" * width for width in widths)
+
+    def line(row):
+        return "  ".join(cell.rjust(width) for cell, width in zip(row, widths))
+
+    lines = [header] if header else []
+    lines += [rule, line(titles), rule, *map(line, cells), rule]
+    return "\n".join(lines) + f"\nSelf CPU time total: {_time(total)}\n"
+
+
+class profile:
+    """Records what this thread runs between entering and leaving."""
+
+    def __init__(self, enabled=True, *, use_cuda=False, use_device=None, record_shapes=False,
+                 with_flops=False, profile_memory=False, with_stack=False, with_modules=False,
+                 use_kineto=False, use_cpu=True, **_ignored):
+        self.enabled, self.record_shapes = enabled, record_shapes
+        self.function_events = None
+
+    def __enter__(self):
+        if self.enabled:
+            _C._profiler_start(self.record_shapes)
+        return self
+
+    def __exit__(self, *_error):
+        if self.enabled:
+            self.function_events = _events(_C._profiler_stop())
+
+    def _finished(self):
+        if self.function_events is None:
+            raise RuntimeError("Profiler didn't finish running")
+        return self.function_events
+
+    def events(self):
+        """The events, in the order of their starts."""
+        return self._finished()
+
+    def key_averages(self, group_by_input_shape=False, group_by_stack_n=0):
+        """One entry per name."""
+        return self._finished().key_averages(group_by_input_shape)
+
+    def total_average(self):
+        """All events as one."""
+        return self._finished().total_average()
+
+    def table(self, *args, **kwargs):
+        """The events as text."""
+        return self._finished().table(*args, **kwargs)
+
+    def export_chrome_trace(self, path):
+        """Writes the events for chrome://tracing."""
+        self._finished().export_chrome_trace(path)
+
+    @property
+    def self_cpu_time_total(self):
+        """The time of all events, none counted twice."""
+        return self._finished().self_cpu_time_total
+
+
+def _events(rows):
+    events = EventList(
+        FunctionEvent(number, name, kind, start, end, shapes, thread)
+        for number, (name, kind, start, end, _, shapes, thread) in enumerate(rows)
+    )
+    for event, row in zip(events, rows):
+        if row[4] is not None:
+            event.cpu_parent = events[row[4]]
+            event.cpu_parent.cpu_children.append(event)
+    return events

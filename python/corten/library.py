@@ -1,0 +1,170 @@
+"""Operators and kernels of one's own.
+
+``custom_op`` makes an operator out of a function; ``register_fake``, ``register_kernel``,
+``register_autograd`` and ``register_vmap`` give it shapes without data, kernels per device, a
+derivative and a rule for batches. ``Library``, ``define`` and ``impl`` are the parts it is made of.
+"""
+
+from __future__ import annotations
+
+import corten
+from corten import _C
+from corten._custom_op import CustomOpDef, autograd_kernel, custom_op, vmap_kernel
+from corten._infer_schema import infer_schema
+
+__all__ = [
+    "CustomOpDef", "Library", "custom_op", "define", "fallthrough_kernel", "impl",
+    "impl_abstract", "infer_schema", "register_autograd", "register_fake", "register_kernel",
+    "register_vmap",
+]
+
+_DEVICE_KEYS = {
+    "cpu": "CPU", "cuda": "CUDA", "meta": "Meta", "xpu": "XPU", "mps": "MPS", "hpu": "HPU",
+    "default": "CompositeExplicitAutograd", "CompositeExplicitAutograd": "CompositeExplicitAutograd",
+}
+
+
+def fallthrough_kernel():
+    """Stands for a kernel that lets calls pass to the next key."""
+    raise NotImplementedError("fallthrough_kernel() should never be called.")
+
+
+def _qualified(op):
+    """``namespace::name.overload`` of an operator in any of its forms."""
+    if isinstance(op, CustomOpDef):
+        return op._qualname
+    name = getattr(op, "_qualified", None) or getattr(op, "_qualified_op_name", None) or op
+    if not isinstance(name, str) or "::" not in name:
+        raise ValueError(f"expected an operator or its qualified name 'namespace::name', got {op!r}")
+    return name.removesuffix(".default")
+
+
+class Library:
+    """Operators and kernels that are added to a namespace, for as long as the object lives.
+
+    ``kind`` is "DEF" for a new namespace, "FRAGMENT" for more operators of one, "IMPL" for kernels
+    only.
+    """
+
+    def __init__(self, ns, kind, dispatch_key=""):
+        self._kernels = []
+        if kind not in ("IMPL", "DEF", "FRAGMENT"):
+            raise ValueError(f"Unsupported library type: {kind}")
+        if ns in ("prim", "aten") and kind == "DEF":
+            raise RuntimeError(
+                f"Only a single TORCH_LIBRARY can be used to register the namespace {ns}; please "
+                "use kind 'FRAGMENT' to add operators to it, or 'IMPL' to add kernels"
+            )
+        self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
+
+    def define(self, schema, alias_analysis="", *, tags=()):
+        """Defines an operator from its schema without the namespace; gives its name."""
+        if self.kind == "IMPL":
+            raise RuntimeError("define() cannot be called inside an IMPL library")
+        qualified = _C._library_define(self.ns, schema)
+        _forget(qualified)
+        return qualified.partition("::")[2]
+
+    def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False):
+        """Makes a function the kernel of an operator for a dispatch key."""
+        if not callable(fn):
+            raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
+        key = dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
+        name = getattr(op_name, "_qualified", op_name).removesuffix(".default")
+        name = name if "::" in name else f"{self.ns}::{name}"
+        if with_keyset:
+            raise NotImplementedError("kernels that take the key set are not supported")
+        if fn is fallthrough_kernel:
+            self._kernels.append(_C._library_fallthrough(name, key))
+        else:
+            self._kernels.append(_C._library_impl(name, key, fn))
+
+    def _destroy(self):
+        for kernel in self._kernels:
+            _C._library_remove(kernel)
+        self._kernels.clear()
+
+    def __del__(self):
+        if _C is not None:
+            self._destroy()
+
+    def __repr__(self):
+        return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})>"
+
+
+def _forget(qualified):
+    """Lets ``corten.ops`` look an operator up again."""
+    namespace, _, rest = qualified.partition("::")
+    vars(getattr(corten.ops, namespace)).pop(rest.partition(".")[0], None)
+
+
+def define(qualname, schema, *, lib=None, tags=()):
+    """Defines ``namespace::name`` with a schema such as ``"(Tensor x) -> Tensor"``."""
+    namespace, separator, name = qualname.partition("::")
+    if not separator:
+        raise ValueError(f"Expected qualname to be of the form 'namespace::name', got {qualname}")
+    if not schema.startswith("("):
+        raise ValueError(f"define(qualname, schema, ...): expected schema to look like e.g. "
+                         f'"(Tensor x) -> Tensor" but got "{schema}"')
+    _C._library_define(namespace, name + schema)
+    _forget(qualname)
+
+
+def impl(qualname, types, func=None, *, lib=None):
+    """Registers a kernel for device types, or for a dispatch key by its name."""
+
+    def register(function):
+        for one in (types,) if isinstance(types, str) else types:
+            key = _DEVICE_KEYS.get(one, one)
+            _C._library_impl(_qualified(qualname), key, function)
+        return function
+
+    return register if func is None else register(func) and None
+
+
+def register_kernel(op, device_types, func=None, /, *, lib=None):
+    """Registers a kernel for device types, ``None`` for all."""
+    if isinstance(op, CustomOpDef):
+        return op.register_kernel(device_types, func)
+    return impl(_qualified(op), device_types or "default", func, lib=lib)
+
+
+def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=False):
+    """Registers what gives shapes, dtypes and strides of the results without data."""
+    if isinstance(op, CustomOpDef):
+        return op.register_fake if func is None else op.register_fake(func)
+
+    def register(function):
+        _C._library_impl(_qualified(op), "Meta", function)
+        return function
+
+    return register if func is None else register(func)
+
+
+impl_abstract = register_fake
+
+
+def register_autograd(op, backward, /, *, setup_context=None, lib=None):
+    """Registers the derivative of an operator.
+
+    ``backward(ctx, *grads)`` gives one gradient per input; ``setup_context(ctx, inputs, output)``
+    keeps what it needs.
+    """
+    if isinstance(op, CustomOpDef):
+        op.register_autograd(backward, setup_context=setup_context)
+        return
+    name = _qualified(op)
+    _C._library_impl(name, "Autograd", autograd_kernel(name, lambda: (backward, setup_context)))
+
+
+def register_vmap(op, func=None, /, *, lib=None):
+    """Registers ``func(info, in_dims, *args) -> (output, out_dims)``, which acts on batches."""
+    if isinstance(op, CustomOpDef):
+        return op.register_vmap if func is None else op.register_vmap(func)
+
+    def register(function):
+        name = _qualified(op)
+        _C._library_impl(name, "FuncTorchBatched", vmap_kernel(name, function))
+        return function
+
+    return register if func is None else register(func)

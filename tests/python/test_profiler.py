@@ -1,0 +1,96 @@
+"""What the profiler records."""
+
+import importlib
+import json
+import os
+import tempfile
+import unittest
+
+from module_under_test import torch
+
+profiler = importlib.import_module(torch.__name__ + ".profiler")
+autograd_profiler = importlib.import_module(torch.__name__ + ".autograd.profiler")
+
+
+class Profiles(unittest.TestCase):
+    def record(self, **options):
+        x = torch.ones(2, 3, requires_grad=True)
+        with autograd_profiler.profile(**options) as prof:
+            with autograd_profiler.record_function("forward"):
+                y = (x * 2).sum()
+            y.backward()
+        return prof
+
+    def test_events(self):
+        prof = self.record()
+        names = [event.name for event in prof.function_events]
+        for name in ("forward", "aten::mul", "aten::sum"):
+            self.assertEqual(names.count(name) >= 1, True, name)
+        self.assertTrue(any("MulBackward0" in name for name in names))
+        forward = next(e for e in prof.function_events if e.name == "forward")
+        inside = {event.name for event in forward.cpu_children}
+        self.assertLessEqual({"aten::mul", "aten::sum"}, inside)
+        self.assertGreaterEqual(
+            forward.cpu_time_total, sum(e.cpu_time_total for e in forward.cpu_children)
+        )
+
+    def test_averages(self):
+        with autograd_profiler.profile() as prof:
+            for _ in range(5):
+                torch.ones(3).exp()
+        (exp,) = (row for row in prof.key_averages() if row.key == "aten::exp")
+        self.assertEqual(exp.count, 5)
+        text = prof.key_averages().table(sort_by="self_cpu_time_total")
+        self.assertIn("aten::exp", text)
+        self.assertIn("# of Calls", text)
+
+    def test_shapes(self):
+        prof = self.record(record_shapes=True)
+        (mul,) = (e for e in prof.function_events if e.name == "aten::mul" and e.input_shapes[0] == [2, 3]
+                  and getattr(e.cpu_parent, "name", "") == "forward")
+        self.assertEqual(mul.input_shapes[0], [2, 3])
+
+    def test_nothing_outside(self):
+        with autograd_profiler.record_function("not recorded"):
+            torch.ones(2).exp()
+        prof = self.record()
+        self.assertNotIn("not recorded", [event.name for event in prof.function_events])
+
+    def test_trace(self):
+        prof = self.record()
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "trace.json")
+            prof.export_chrome_trace(path)
+            with open(path) as file:
+                events = json.load(file)["traceEvents"]
+        self.assertTrue(any(event.get("name") == "forward" for event in events))
+
+    def test_schedule(self):
+        actions = profiler.schedule(wait=1, warmup=1, active=2, repeat=1)
+        names = [actions(step).name for step in range(6)]
+        self.assertEqual(
+            names, ["NONE", "WARMUP", "RECORD", "RECORD_AND_SAVE", "NONE", "NONE"]
+        )
+        traces = []
+        with profiler.profile(
+            activities=[profiler.ProfilerActivity.CPU], schedule=actions,
+            on_trace_ready=lambda prof: traces.append([e.key for e in prof.key_averages()]),
+        ) as prof:
+            for _ in range(6):
+                torch.ones(2).exp()
+                prof.step()
+        self.assertEqual(len(traces), 1)
+        self.assertIn("aten::exp", traces[0])
+        self.assertIn("ProfilerStep#2" if "ProfilerStep#2" in traces[0] else "ProfilerStep*",
+                      traces[0])
+
+    def test_error_inside(self):
+        with autograd_profiler.profile() as prof:
+            with self.assertRaises(RuntimeError):
+                torch.ones(2) + torch.ones(3)
+            torch.ones(2).exp()
+        self.assertIn("aten::exp", [event.name for event in prof.function_events])
+
+
+if __name__ == "__main__":
+    unittest.main()
