@@ -5,7 +5,6 @@ use crate::gemm::MatElement;
 use corten_core::{Access, AccessSet, Element, Result, cast};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
-use corten_spectral::Spectral;
 use num_complex::ComplexFloat;
 
 /// Below this many multiplications a second thread costs more than it saves.
@@ -13,9 +12,6 @@ const PARALLEL_WORK: usize = 200_000;
 
 /// A number of a matrix.
 pub(super) trait Number: MatElement + ComplexFloat<Real: Element> {
-    /// The same in double precision.
-    type Wide: Spectral + Element + ComplexFloat<Real = f64>;
-
     /// `|re| + |im|`, by which pivots are compared.
     fn size(self) -> Self::Real {
         num_complex::ComplexFloat::abs(self.re()) + num_complex::ComplexFloat::abs(self.im())
@@ -27,18 +23,10 @@ pub(super) trait Number: MatElement + ComplexFloat<Real: Element> {
     }
 }
 
-impl Number for f32 {
-    type Wide = f64;
-}
-impl Number for f64 {
-    type Wide = f64;
-}
-impl Number for corten_core::Complex<f32> {
-    type Wide = corten_core::Complex<f64>;
-}
-impl Number for corten_core::Complex<f64> {
-    type Wide = corten_core::Complex<f64>;
-}
+impl Number for f32 {}
+impl Number for f64 {}
+impl Number for corten_core::Complex<f32> {}
+impl Number for corten_core::Complex<f64> {}
 
 /// Runs the expression with `T` as the number type of a dtype.
 macro_rules! match_number {

@@ -8,6 +8,7 @@ mod householder;
 mod ldl;
 mod lu;
 mod matrices;
+#[cfg(feature = "linalg")]
 mod spectral;
 mod triangular;
 
@@ -15,5 +16,6 @@ pub use cholesky::linalg_cholesky_ex;
 pub use householder::{geqrf, linalg_householder_product, ormqr};
 pub use ldl::{linalg_ldl_factor_ex, linalg_ldl_solve};
 pub use lu::{linalg_lu_factor_ex, linalg_lu_solve, lu_unpack};
+#[cfg(feature = "linalg")]
 pub use spectral::{_linalg_eigh, _linalg_eigvals, _linalg_svd, linalg_eig};
 pub use triangular::linalg_solve_triangular;

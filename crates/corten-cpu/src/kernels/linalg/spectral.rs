@@ -8,7 +8,25 @@ use corten_ops::{Tensor, op};
 use corten_spectral::{Spectral, Vectors};
 use num_complex::ComplexFloat;
 
-fn widened<T: Number>(matrix: &[T]) -> Vec<T::Wide> {
+/// A number and the same in double precision.
+trait Widened: Number {
+    type Wide: Spectral + Element + ComplexFloat<Real = f64>;
+}
+
+impl Widened for f32 {
+    type Wide = f64;
+}
+impl Widened for f64 {
+    type Wide = f64;
+}
+impl Widened for Complex<f32> {
+    type Wide = Complex<f64>;
+}
+impl Widened for Complex<f64> {
+    type Wide = Complex<f64>;
+}
+
+fn widened<T: Widened>(matrix: &[T]) -> Vec<T::Wide> {
     matrix.iter().map(|&value| cast(value)).collect()
 }
 
@@ -60,7 +78,7 @@ pub fn _linalg_eigh(a: &Tensor, uplo: &str, compute_v: bool) -> Result<(Tensor, 
                     matrix[k * (n + 1)] = cast(matrices.get(i)[k * (n + 1)].re());
                 }
                 let fine = all_finite(matrices.get(i));
-                match <T as Number>::Wide::eigh(n, &matrix, compute_v) {
+                match <T as Widened>::Wide::eigh(n, &matrix, compute_v) {
                     Ok((found, mut basis)) if fine => {
                         if !lower {
                             basis.chunks_exact_mut(n).for_each(turn);
@@ -124,7 +142,7 @@ pub fn _linalg_svd(
         reading_columns::<T, _>(&work, |matrices| {
             for i in 0..count(a) {
                 let fine = all_finite(matrices.get(i));
-                let found = <T as Number>::Wide::svd(m, n, &widened(matrices.get(i)), wanted);
+                let found = <T as Widened>::Wide::svd(m, n, &widened(matrices.get(i)), wanted);
                 let Ok(found) = found else { bail!(LinAlg, "{}", diverged(a, i, fine, m.min(n))) };
                 ensure!(fine, LinAlg, "{}", diverged(a, i, fine, m.min(n)));
                 put::<f64, <T as ComplexFloat>::Real>(&s, i, &found.s)?;
@@ -193,7 +211,7 @@ fn eig(a: &Tensor, values: &Tensor, vectors: Option<&Tensor>) -> Result<()> {
             );
             for i in 0..count(a) {
                 let matrix = widened(matrices.get(i));
-                let Ok((found, mut basis)) = <T as Number>::Wide::eig(n, &matrix, flat.is_some())
+                let Ok((found, mut basis)) = <T as Widened>::Wide::eig(n, &matrix, flat.is_some())
                 else {
                     bail!(
                         LinAlg,
