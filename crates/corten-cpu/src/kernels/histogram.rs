@@ -107,7 +107,7 @@ fn counted(
         let points = Reader::<T>::new(&points)?;
         let weight = weight.as_ref().map(|weight| Reader::<T>::new(weight)).transpose()?;
         let mut sums = vec![0f64; shape.iter().product::<i64>().max(0) as usize];
-        for (i, point) in points.chunks(dims).enumerate() {
+        for (i, point) in points.chunks(dims.max(1)).enumerate() {
             if let Some(bin) = bin_of::<T>(point, &edges, find) {
                 let share = weight.as_ref().map_or(1.0, |weight| cast::<T, f64>(weight[i]));
                 sums[bin] = rounded::<T>(sums[bin] + share);
