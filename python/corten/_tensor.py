@@ -301,7 +301,7 @@ def _from_functional(name):
 #: Methods that come from ``corten.functional``, and the operators that they need.
 _FROM_FUNCTIONAL = {
     "nonzero": "nonzero", "norm": "norm", "stft": "stft", "istft": "istft", "unique": "_unique2",
-    "unique_consecutive": "unique_consecutive", "lu": "linalg_lu_factor_ex",
+    "unique_consecutive": "unique_consecutive", "lu": "_lu_with_info",
 }
 for _name, _needed in _FROM_FUNCTIONAL.items():
     if hasattr(_C._functions, _needed):
