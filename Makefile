@@ -9,8 +9,8 @@ PYTHON_WITH_TORCH ?= $(PY)
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/numpy
-	cargo run --release --package corten --example digits_cnn
-	cargo build --release --package corten-python
+	cargo build --release --package corten --package corten-python --lib --example digits_cnn
+	target/release/examples/digits_cnn
 	rm -f python/corten/_C.abi3.so && cp target/release/lib_C.so python/corten/_C.abi3.so
 	PYTHONPATH=python $(PY) examples/python/digits_cnn.py
 

@@ -56,6 +56,33 @@ impl Call {
         (same && of_self).then(|| Self::new(op, self.arguments.clone()))
     }
 
+    /// The same call with other tensors in place of all its own.
+    pub(crate) fn on(&self, replace: &dyn Fn(&Tensor) -> Result<Tensor>) -> Result<Self> {
+        let one = |tensor: &Tensor| match tensor.defined() {
+            true => replace(tensor),
+            false => Ok(tensor.clone()),
+        };
+        let argument = |value: &IValue| -> Result<IValue> {
+            Ok(match value {
+                IValue::Tensor(tensor) => IValue::Tensor(one(tensor)?),
+                IValue::TensorList(list) => {
+                    IValue::TensorList(list.iter().map(one).collect::<Result<_>>()?)
+                }
+                IValue::OptionalTensorList(list) => IValue::OptionalTensorList(
+                    list.iter().map(|t| t.as_ref().map(one).transpose()).collect::<Result<_>>()?,
+                ),
+                other => other.clone(),
+            })
+        };
+        let arguments = self.arguments.iter().map(argument).collect::<Result<_>>()?;
+        Ok(Self { op: self.op, arguments, places: Vec::new(), inputs: Vec::new() })
+    }
+
+    /// Calls the operator with the arguments that it was made with.
+    pub(crate) fn run_as_given(&self) -> Result<Vec<Tensor>> {
+        self.run(&[])
+    }
+
     /// Calls the operator with other differentiable tensors; returns the tensors of the result.
     pub(crate) fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         let mut arguments = self.arguments.clone();

@@ -15,6 +15,7 @@ mod call;
 #[path = "../common/mod.rs"]
 mod common;
 mod samples;
+mod shapes;
 
 use call::{Arrangement, Call, Sampler};
 use corten_autograd::gradcheck::{GradcheckOptions, gradcheck, gradgradcheck};

@@ -38,11 +38,16 @@ pub fn pixel_shuffle(self_: &Tensor, upscale_factor: i64) -> Result<Tensor> {
     order.extend([n, n + 3, n + 1, n + 4, n + 2]);
     let moved = op::permute(&op::reshape(self_, &split)?, &order)?;
     let joined = [lead_sizes, &[channels / square, height * r, width * r]].concat();
-    contiguous(&op::reshape(&moved, &joined)?)
+    own(self_, &op::reshape(&moved, &joined)?)
 }
 
-fn contiguous(tensor: &Tensor) -> Result<Tensor> {
-    op::contiguous(tensor, corten_core::MemoryFormat::Contiguous)
+/// The result in memory of its own, also where no element moved.
+fn own(self_: &Tensor, result: &Tensor) -> Result<Tensor> {
+    let format = corten_core::MemoryFormat::Contiguous;
+    match result.is_alias_of(self_) {
+        true => op::clone(result, Some(format)),
+        false => op::contiguous(result, format),
+    }
 }
 
 /// The inverse of [`pixel_shuffle`].
@@ -71,7 +76,7 @@ pub fn pixel_unshuffle(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> 
     // An empty image may have blocks larger than itself.
     let many = channels.saturating_mul(r).saturating_mul(r);
     let joined = [lead_sizes, &[many, height / r, width / r]].concat();
-    contiguous(&op::reshape(&moved, &joined)?)
+    own(self_, &op::reshape(&moved, &joined)?)
 }
 
 /// Channels dealt out to groups and gathered again in turn.
@@ -105,7 +110,8 @@ pub fn channel_shuffle(self_: &Tensor, groups: i64) -> Result<Tensor> {
         &op::reshape(self_, &[sizes[0], groups, channels / groups, -1])?,
         &[sizes[0], groups, channels / groups, -1],
     )?;
-    let dealt = contiguous(&op::permute(&split, &[0, 2, 1, 3])?)?;
+    let dealt = op::permute(&split, &[0, 2, 1, 3])?;
+    let dealt = op::contiguous(&dealt, corten_core::MemoryFormat::Contiguous)?;
     op::reshape(&dealt, &sizes)
 }
 

@@ -163,6 +163,10 @@ impl Operand {
     /// Allows one rank-0 CPU input beside operands of another device; `used` counts them.
     fn check_device(&self, common: Device, used: &mut i32) -> Result<()> {
         if !self.is_output && self.sizes.is_empty() && self.device.is_cpu() {
+            // Beside tensors without data a number stands wherever one is taken.
+            if common.is_meta() {
+                return Ok(());
+            }
             *used += 1;
             if *used == 1 {
                 return Ok(());

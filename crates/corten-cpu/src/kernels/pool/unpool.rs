@@ -2,7 +2,7 @@
 
 use crate::kernels::support::{contiguous, empty};
 use corten_core::{DType, Element, Reader, Result, Writer, cast, ensure, match_dtype};
-use corten_ops::Tensor;
+use corten_ops::{Tensor, op};
 
 /// Zeros with the maxima of images at their places.
 ///
@@ -25,7 +25,9 @@ pub fn max_unpool2d(self_: &Tensor, indices: &Tensor, output_size: &[i64]) -> Re
     );
     check_shapes(self_, indices)?;
     check_sizes(self_, "max_unpooling2d_forward_out_cpu()")?;
-    spread(self_, indices, output_size)
+    let result = spread(self_, indices, output_size)?;
+    // Images keep the memory format of the input.
+    op::contiguous(&result, self_.suggest_memory_format())
 }
 
 /// Zeros with the maxima of volumes at their places.
