@@ -76,6 +76,7 @@ impl<'a, T> Mat<'a, T> {
         }
     }
 
+    #[cfg(feature = "linalg")]
     /// The conjugate.
     #[must_use]
     pub(crate) fn conj(self) -> Self {
