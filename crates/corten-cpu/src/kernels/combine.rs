@@ -1,6 +1,7 @@
 //! Putting tensors together.
 
 use crate::kernels::index::{as_bits, flat_bits, for_each_offset, match_bits, row_major};
+use crate::kernels::support::is_shape_only;
 use corten_core::{
     Access, AccessSet, DType, Dims, MemoryFormat, Result, ResultTypeState, bail, can_cast, ensure,
     geometry,
@@ -100,6 +101,9 @@ impl Plan {
     }
 
     fn fill(&self, out: &Tensor) -> Result<()> {
+        if is_shape_only(out) {
+            return Ok(());
+        }
         let mut start = 0;
         for part in &self.parts {
             let length = part.sizes()[self.dim];
