@@ -140,6 +140,10 @@ fn backward(
     let rank = sampler.axes.len();
     let wanted = |i: usize| mask.get(i).copied().unwrap_or(true);
     let (to_input, to_grid) = (empty(&input.sizes(), input)?, empty(&grid.sizes(), grid)?);
+    let chosen = |i: usize, tensor: Tensor| if wanted(i) { tensor } else { Tensor::undefined() };
+    if is_shape_only(&to_input) {
+        return Ok((chosen(0, to_input), chosen(1, to_grid)));
+    }
     let (dense, grid, grad) = (contiguous(input)?, contiguous(grid)?, contiguous(grad)?);
     match_grid!(input.dtype(), name, T => {
         let (input, grid) = (Reader::<T>::new(&dense)?, Reader::<T>::new(&grid)?);
@@ -169,7 +173,6 @@ fn backward(
         to_grid.iter_mut().zip(slopes).for_each(|(out, sum)| *out = cast(sum));
         Ok(())
     })?;
-    let chosen = |i: usize, tensor: Tensor| if wanted(i) { tensor } else { Tensor::undefined() };
     Ok((chosen(0, to_input), chosen(1, to_grid)))
 }
 
