@@ -99,14 +99,14 @@ fn scatter<T: Summed>(
 }
 
 /// For every row of a table the places that name it, in order.
-struct Places {
+pub(super) struct Places {
     /// Where the places of each row start, and one past the last.
     starts: Vec<usize>,
     places: Vec<usize>,
 }
 
 impl Places {
-    fn of(rows: &[i64], count: usize, skipped: i64) -> Self {
+    pub(super) fn of(rows: &[i64], count: usize, skipped: i64) -> Self {
         let named = |row: i64| {
             let inside = row != skipped && row >= 0 && (row as usize) < count;
             inside.then_some(row as usize)
@@ -127,7 +127,7 @@ impl Places {
         Self { starts, places }
     }
 
-    fn of_row(&self, row: usize) -> &[usize] {
+    pub(super) fn of_row(&self, row: usize) -> &[usize] {
         &self.places[self.starts[row]..self.starts[row + 1]]
     }
 }
