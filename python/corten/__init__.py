@@ -33,6 +33,7 @@ def _bind():
 _bind()
 __version__ = _C.__version__
 _mkldnn = _C._mkldnn
+_segment_reduce = _C._functions.segment_reduce
 
 from corten import _tensor as _tensor  # noqa: E402
 from corten._constants import *  # noqa: E402, F403
@@ -40,7 +41,7 @@ from corten._tensor import typename  # noqa: E402, F401
 
 _SUBMODULES = frozenset((
     "accelerator", "autograd", "backends", "compiler", "cuda", "fft", "func", "functional",
-    "library", "linalg", "nn", "ops", "optim", "overrides", "profiler", "random", "return_types",
+    "library", "linalg", "masked", "nn", "ops", "optim", "overrides", "profiler", "random", "return_types",
     "safetensors", "serialization", "signal", "special", "storage", "torch_version", "types",
     "utils", "version",
 ))

@@ -1,5 +1,6 @@
 //! Putting tensors together.
 
+use crate::kernels::support::is_shape_only;
 use crate::slabs::{Blocks, copy_blocks};
 use corten_core::{
     DType, Dims, MemoryFormat, Result, ResultTypeState, bail, can_cast, ensure, geometry,
@@ -99,6 +100,9 @@ impl Plan {
     }
 
     fn fill(&self, out: &Tensor) -> Result<()> {
+        if is_shape_only(out) {
+            return Ok(());
+        }
         let mut start = 0;
         for part in &self.parts {
             let length = part.sizes()[self.dim];
