@@ -39,7 +39,8 @@ from corten._constants import *  # noqa: E402, F403
 from corten._tensor import typename  # noqa: E402, F401
 
 _SUBMODULES = frozenset((
-    "accelerator", "autograd", "backends", "compiler", "cuda", "fft", "func", "functional",
+    "accelerator", "autograd", "backends", "compiler", "cuda", "distributions", "fft", "func",
+    "functional",
     "library", "linalg", "nn", "ops", "optim", "overrides", "profiler", "random", "return_types",
     "safetensors", "serialization", "signal", "special", "storage", "torch_version", "types",
     "utils", "version",
