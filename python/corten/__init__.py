@@ -39,11 +39,11 @@ from corten._constants import *  # noqa: E402, F403
 from corten._tensor import typename  # noqa: E402, F401
 
 _SUBMODULES = frozenset((
-    "accelerator", "autograd", "backends", "compiler", "cuda", "distributions", "fft", "func",
-    "functional",
-    "library", "linalg", "nn", "ops", "optim", "overrides", "profiler", "random", "return_types",
-    "safetensors", "serialization", "signal", "special", "storage", "torch_version", "types",
-    "utils", "version",
+    "accelerator", "amp", "autograd", "backends", "compiler", "cpu", "cuda", "distributions", "fft",
+    "func", "functional", "futures", "hub", "jit", "library", "linalg", "masked", "mps",
+    "multiprocessing", "nn", "ops", "optim", "overrides", "profiler", "random", "return_types",
+    "safetensors", "serialization", "signal", "sparse", "special", "storage", "testing",
+    "torch_version", "types", "utils", "version", "xpu",
 ))
 
 #: Where names live that are loaded when they are first asked for.
@@ -62,6 +62,15 @@ _LAZY = {
     "set_flush_denormal": "_settings", "set_default_tensor_type": "_settings",
     "svd_lowrank": "_lowrank", "pca_lowrank": "_lowrank",
     "compiled_with_cxx11_abi": "_settings", "install_as_torch": "_as_torch",
+    "autocast": "amp", "GradScaler": "amp", "Stream": "_streams", "Event": "_streams",
+    **dict.fromkeys((
+        "is_autocast_enabled", "set_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype",
+        "get_autocast_cpu_dtype", "set_autocast_cpu_dtype", "get_autocast_gpu_dtype",
+        "set_autocast_gpu_dtype", "get_autocast_ipu_dtype", "set_autocast_ipu_dtype",
+        "get_autocast_xla_dtype", "set_autocast_xla_dtype", "is_autocast_cpu_enabled",
+        "set_autocast_cpu_enabled", "is_autocast_ipu_enabled", "set_autocast_ipu_enabled",
+        "is_autocast_xla_enabled", "set_autocast_xla_enabled",
+    ), "amp._state"),
 }
 
 

@@ -7,6 +7,7 @@
 #![allow(non_snake_case, reason = "Python looks for this name")]
 
 mod args;
+mod autocast;
 mod autograd;
 mod creation;
 mod dlpack;
@@ -67,6 +68,7 @@ fn create() -> Py<Obj> {
 /// The functions written by hand.
 fn module_functions() -> Vec<ffi::PyMethodDef> {
     let mut rows = Vec::new();
+    rows.extend(autocast::functions());
     rows.extend(autograd::functions());
     rows.extend(creation::functions());
     rows.extend(dlpack::functions());
