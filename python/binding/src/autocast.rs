@@ -1,7 +1,7 @@
 //! The state of automatic casts on the CPU.
 
 use crate::args::{dtype_arg, parser};
-use crate::py::{Args, Obj, Py, ffi, method};
+use crate::py::{Args, Obj, ffi, method};
 use crate::types;
 use corten_autograd::autocast;
 

@@ -19,6 +19,7 @@ mod ops_list;
 mod overrides;
 mod printing;
 mod py;
+mod shared;
 mod storage;
 mod tensor;
 mod types;
@@ -78,6 +79,7 @@ fn module_functions() -> Vec<ffi::PyMethodDef> {
     rows.extend(ops_list::functions());
     rows.extend(overrides::functions());
     rows.extend(printing::functions());
+    rows.extend(shared::functions());
     rows.extend(storage::functions());
     rows.extend(tensor::functions());
     rows.extend(types::generator::functions());
