@@ -40,9 +40,9 @@ from corten._tensor import typename  # noqa: E402, F401
 
 _SUBMODULES = frozenset((
     "accelerator", "amp", "autograd", "backends", "compiler", "cpu", "cuda", "distributions", "fft",
-    "func", "functional", "futures", "hub", "jit", "library", "linalg", "masked", "mps",
+    "func", "functional", "futures", "hub", "jit", "library", "linalg", "mps",
     "multiprocessing", "nn", "ops", "optim", "overrides", "profiler", "random", "return_types",
-    "safetensors", "serialization", "signal", "sparse", "special", "storage", "testing",
+    "safetensors", "serialization", "signal", "special", "storage", "testing",
     "torch_version", "types", "utils", "version", "xpu",
 ))
 
