@@ -35,6 +35,7 @@ __version__ = _C.__version__
 _mkldnn = _C._mkldnn
 
 from corten import _tensor as _tensor  # noqa: E402
+from corten import _tensor_further as _tensor_further  # noqa: E402
 from corten._constants import *  # noqa: E402, F403
 from corten._tensor import typename  # noqa: E402, F401
 
@@ -62,6 +63,19 @@ _LAZY = {
     "set_flush_denormal": "_settings", "set_default_tensor_type": "_settings",
     "svd_lowrank": "_lowrank", "pca_lowrank": "_lowrank",
     "compiled_with_cxx11_abi": "_settings", "install_as_torch": "_as_torch",
+    **dict.fromkeys((
+        "sym_float", "sym_fresh_size", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not",
+        "sym_sqrt", "sym_sum", "SymBool", "SymFloat", "SymInt", "DisableTorchFunction",
+        "DisableTorchFunctionSubclass", "AcceleratorError", "FatalError", "cudnn_is_acceptable",
+        "from_file", "has_lapack", "has_mkl", "has_openmp", "has_spectral", "init_num_threads",
+        "is_distributed", "is_vulkan_available", "norm_except_dim", "range",
+    ), "_further"),
+    **dict.fromkeys((
+        "gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh",
+        "rnn_tanh_cell",
+    ), "_recurrent"),
+    "JITException": "_further", "ScriptModule": "jit", "ScriptFunction": "jit", "fork": "jit",
+    "wait": "jit", "CompilationUnit": "jit", "Future": "futures", "FileCheck": "testing",
     "autocast": "amp", "GradScaler": "amp", "Stream": "_streams", "Event": "_streams",
     **dict.fromkeys((
         "is_autocast_enabled", "set_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype",
