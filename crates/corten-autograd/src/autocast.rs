@@ -143,6 +143,9 @@ const SINGLE: &[&str] = &[
     "view_as_complex",
 ];
 
+/// The dtype that the arguments of a call are cast to.
+type Choose = fn(&Stack) -> DType;
+
 #[derive(Clone, Copy)]
 struct State {
     dtype: DType,
@@ -221,7 +224,7 @@ fn register() -> Result<()> {
 
 fn register_all() -> Result<()> {
     let library = Library::new("aten");
-    let lists: [(&[&str], fn(&Stack) -> DType); 3] =
+    let lists: [(&[&str], Choose); 3] =
         [(LOWER, |_| dtype()), (SINGLE, |_| DType::Float32), (WIDEST, widest)];
     for (names, choose) in lists {
         for name in names {
@@ -236,7 +239,7 @@ fn register_all() -> Result<()> {
     Ok(())
 }
 
-fn cast_and_call(call: &BoxedCall, stack: &mut Stack, choose: fn(&Stack) -> DType) -> Result<()> {
+fn cast_and_call(call: &BoxedCall, stack: &mut Stack, choose: Choose) -> Result<()> {
     let _off = ExcludeGuard::new(keys());
     let dtype = choose(stack);
     for value in stack.iter_mut() {
