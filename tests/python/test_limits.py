@@ -94,6 +94,18 @@ CALLS = (
 
 
 class Limits(unittest.TestCase):
+    @unittest.skipIf(torch.__name__ == "torch", "PyTorch reads the freed memory")
+    def test_storages_that_shrank_are_not_read(self):
+        uses = (lambda x: x + 1, lambda x: x.sum(), lambda x: x[::2].clone(), lambda x: x.tolist(),
+                lambda x: x @ x, lambda x: x.copy_(torch.ones(100, 100)), repr, lambda x: x.numpy(),
+                lambda x: torch.ones(100, 100).add_(x), lambda x: x.__dlpack__())
+        for size in (0, 8):
+            for use in uses:
+                x = torch.ones(100, 100)
+                x.untyped_storage().resize_(size)
+                with self.assertRaisesRegex(RuntimeError, "out of bounds for storage of size"):
+                    use(x)
+
     def test_no_internal_error(self):
         for call in CALLS:
             with self.subTest(call), warnings.catch_warnings():

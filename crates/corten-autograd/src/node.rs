@@ -8,7 +8,7 @@ use crate::backward::{Backward, Gradients};
 use crate::forward::Tangent;
 use crate::hooks::{HookHandle, NodeHooks, NodePostHook, NodePreHook};
 use crate::saved::{Saved, SavedVariable};
-use corten_core::{DType, Device, Layout, Result, bug};
+use corten_core::{DType, Device, Dims, Layout, Result, bug};
 use corten_ops::IValue;
 use corten_ops::Tensor;
 use smallvec::SmallVec;
@@ -104,7 +104,7 @@ impl fmt::Debug for Edge {
 #[derive(Clone, Debug)]
 pub struct InputMetadata {
     /// The shape.
-    pub sizes: SmallVec<[i64; 4]>,
+    pub sizes: Dims,
     /// The dtype; `Undefined` where the output is not differentiable.
     pub dtype: DType,
     /// The layout.
@@ -122,7 +122,7 @@ impl InputMetadata {
             return Self::undefined();
         }
         Self {
-            sizes: SmallVec::from_slice(&tensor.sizes()),
+            sizes: tensor.sizes(),
             dtype: tensor.dtype(),
             layout: tensor.layout(),
             device: tensor.device(),
@@ -133,7 +133,7 @@ impl InputMetadata {
     /// For an output that has no gradient.
     pub fn undefined() -> Self {
         Self {
-            sizes: SmallVec::new(),
+            sizes: Dims::new(),
             dtype: DType::Undefined,
             layout: Layout::Strided,
             device: Device::CPU,
@@ -519,28 +519,56 @@ struct Remains {
 }
 
 thread_local! {
-    /// `Some` while a node is being dropped on this thread.
+    /// How many nodes are being dropped on this thread, each inside of the one before.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// `Some` while a node at the greatest depth is being dropped on this thread.
     static GRAVEYARD: RefCell<Option<Vec<Remains>>> = const { RefCell::new(None) };
 }
 
+/// Nodes that are dropped inside of each other before the rest has to wait.
+const DEEPEST: u32 = 32;
+
 // Note [Iterative destruction]: dropping the last node of a chain drops its edges, which drop the
 // next node, and so on: a recursion as deep as the graph, which overflows the stack at some ten
-// thousand nodes. So only the outermost drop on a thread frees anything; the inner ones leave
-// what they own to it. This also covers the ways through a saved tensor, its metadata and its
-// `grad_fn`, which a walk over edges alone would miss.
+// thousand nodes. So from a certain depth on only the outermost drop on a thread frees anything;
+// the inner ones leave what they own to it. This also covers the ways through a saved tensor, its
+// metadata and its `grad_fn`, which a walk over edges alone would miss.
 impl Drop for Node {
     fn drop(&mut self) {
-        let body = std::mem::replace(&mut self.body, Body::Generated(&GONE));
-        let remains = Remains {
-            _body: match body {
-                Body::Custom(body) => Some(body),
-                Body::Generated(_) => None,
-            },
+        // While the thread ends its locals may be gone; what is left then is freed recursively.
+        let depth = DEPTH.try_with(|depth| depth.replace(depth.get() + 1)).unwrap_or(0);
+        if depth < DEEPEST {
+            self.free();
+        } else {
+            self.bury();
+        }
+        let _ = DEPTH.try_with(|depth| depth.set(depth.get().saturating_sub(1)));
+    }
+}
+
+impl Node {
+    fn free(&mut self) {
+        self.edges.clear();
+        self.saved.slots_mut().clear();
+        drop(self.hooks.take());
+        drop(self.take_body());
+    }
+
+    #[cold]
+    fn bury(&mut self) {
+        bury(Remains {
+            _body: self.take_body(),
             _edges: std::mem::take(&mut self.edges),
             _saved: std::mem::take(self.saved.slots_mut()),
             _hooks: self.hooks.take(),
-        };
-        bury(remains);
+        });
+    }
+
+    fn take_body(&mut self) -> Option<Box<dyn NodeBody>> {
+        match std::mem::replace(&mut self.body, Body::Generated(&GONE)) {
+            Body::Custom(body) => Some(body),
+            Body::Generated(_) => None,
+        }
     }
 }
 

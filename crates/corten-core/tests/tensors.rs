@@ -215,7 +215,7 @@ fn slices_are_checked() {
     let column = t.as_view_of(&[2], &[3], 0).unwrap();
     assert!(message(Reader::<f32>::new(&column)).contains("contiguous"));
     let beyond = t.as_view_of(&[9], &[1], 0).unwrap();
-    assert!(message(Reader::<f32>::new(&beyond)).contains("beyond its storage"));
+    assert!(message(Reader::<f32>::new(&beyond)).contains("out of bounds for storage"));
     let before = t.as_view_of(&[1], &[1], -1).unwrap();
     assert!(Reader::<f32>::new(&before).is_err());
     let keys = t.key_set();

@@ -6,10 +6,12 @@
 //! numbers, as far as the operator's domain goes. Everything around it is not generic: the
 //! conversion of 16-bit and 8-bit floats, strides and broadcasting live in [`crate::loops`].
 
-use crate::loops::{self, Body, Kernel, Test};
+use crate::loops::{self, Body, Test};
 use crate::special;
 pub use crate::vec::MaskBits;
-use corten_core::{Result, Scalar};
+use corten_core::{DeviceType, Result, Scalar};
+use corten_ops::Stub;
+use corten_ops::dense::PickLoop;
 use corten_ops::iter::TensorIterator;
 use corten_ops::meta::Domain;
 use std::ops::{Add, Div, Mul, Neg, Sub};
@@ -497,22 +499,36 @@ pub trait PointwisePred2 {
     fn eval<E: Expr>(x: E, y: E, s: &[E]) -> E::Mask;
 }
 
-/// Implements the runners: one function per arity, and the adapter that gives the loops the
+/// Implements the runners: two functions per arity, and the adapter that gives the loops the
 /// operator with three arguments of which they fill the first ones.
 macro_rules! runners {
-    ($($(#[$doc:meta])* $name:ident: $operator:ident => $kind:ident($arity:literal, $($x:ident),+);)+) => {$(
+    ($($(#[$doc:meta])* $name:ident $register:ident $pick:ident:
+        $operator:ident => $kind:ident($arity:literal, $($x:ident),+);)+) => {$(
         $(#[$doc])*
         ///
         /// # Errors
         /// `NotImplemented` outside the operator's domain, or a division of integers by zero.
         pub fn $name<P: $operator>(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
+            loops::run(iter, scalars, P::NAME, $pick::<P>())
+        }
+
+        /// Registers the operator's loops.
+        ///
+        /// # Errors
+        /// When the stub takes no loops of the CPU.
+        pub fn $register<P: $operator>(stub: &Stub) -> Result<()> {
+            stub.set_dense($pick::<P>());
+            stub.set(DeviceType::Cpu, $name::<P>)
+        }
+
+        fn $pick<P: $operator>() -> PickLoop {
             struct Adapter<P>(P);
             runners!(@impl $kind $operator $arity $($x)+);
-            loops::run(iter, scalars, P::NAME, runners!(@pick $kind Adapter<P>))
+            runners!(@pick $kind Adapter<P>)
         }
     )+};
-    (@pick Body $adapter:ty) => { Kernel::body::<$adapter> };
-    (@pick Test $adapter:ty) => { Kernel::test::<$adapter> };
+    (@pick Body $adapter:ty) => { loops::body::<$adapter> };
+    (@pick Test $adapter:ty) => { loops::test::<$adapter> };
     (@impl Body $operator:ident $arity:literal $($x:ident)+) => {
         impl<P: $operator> Body for Adapter<P> {
             const ARITY: usize = $arity;
@@ -539,13 +555,13 @@ macro_rules! runners {
 
 runners! {
     /// Runs an operator with one tensor argument.
-    pointwise1: Pointwise1 => Body(1, a);
+    pointwise1 register_pointwise1 pick_pointwise1: Pointwise1 => Body(1, a);
     /// Runs an operator with two tensor arguments.
-    pointwise2: Pointwise2 => Body(2, a, b);
+    pointwise2 register_pointwise2 pick_pointwise2: Pointwise2 => Body(2, a, b);
     /// Runs an operator with three tensor arguments.
-    pointwise3: Pointwise3 => Body(3, a, b, c);
+    pointwise3 register_pointwise3 pick_pointwise3: Pointwise3 => Body(3, a, b, c);
     /// Runs a predicate with one tensor argument.
-    predicate1: PointwisePred1 => Test(1, a);
+    predicate1 register_predicate1 pick_predicate1: PointwisePred1 => Test(1, a);
     /// Runs a predicate with two tensor arguments.
-    predicate2: PointwisePred2 => Test(2, a, b);
+    predicate2 register_predicate2 pick_predicate2: PointwisePred2 => Test(2, a, b);
 }

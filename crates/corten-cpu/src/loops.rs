@@ -6,10 +6,12 @@
 use crate::expr::Expr;
 use crate::stage::Stage;
 use crate::vec::baseline;
-use crate::vec::{Cplx, Int, Lanes, Level, MaskBits, Truth, level, take_division_by_zero};
+use crate::vec::{Cplx, Int, Lanes, Level, MaskBits, Truth, level};
 #[cfg(target_arch = "x86_64")]
 use crate::vec::{avx2, avx512};
-use corten_core::{DType, Element, Result, Scalar, bail, match_dtype, not_implemented_for};
+use corten_core::{DType, Result, Scalar, bail, not_implemented_for};
+pub(crate) use corten_ops::dense::{Block, DenseLoop as Kernel, Scalars, Source};
+use corten_ops::dense::{MOST_SCALARS, take_division_by_zero};
 use corten_ops::iter::TensorIterator;
 use corten_ops::meta::Domain;
 use corten_ops::parallel::GRAIN;
@@ -26,40 +28,6 @@ pub(crate) trait Test {
     const ARITY: usize;
     const DOMAIN: Domain;
     fn eval<E: Expr>(x: [E; 3], s: &[E]) -> E::Mask;
-}
-
-/// One operand of a contiguous loop.
-#[derive(Clone, Copy)]
-pub(crate) struct Source {
-    pub(crate) from: *const u8,
-    /// Whether every step takes the same element.
-    pub(crate) fixed: bool,
-}
-
-/// The scalar arguments, in the element type of the loop.
-pub(crate) struct Scalars {
-    values: [[u64; 2]; MOST_SCALARS],
-    count: usize,
-}
-
-/// Operators have at most this many scalar arguments.
-const MOST_SCALARS: usize = 4;
-
-/// A contiguous loop: `n` results from three operands.
-///
-/// # Safety
-/// The result must be writable and the operands readable for `n` elements (a fixed one for one
-/// element) of the types the loop was made for; the processor must have the loop's instructions.
-pub(crate) type Block = unsafe fn(to: *mut u8, from: &[Source; 3], scalars: &Scalars, n: usize);
-
-/// What runs an operator: the loop, and the dtype in which it computes.
-#[derive(Clone, Copy)]
-pub(crate) struct Kernel {
-    pub(crate) block: Block,
-    pub(crate) compute: DType,
-    pub(crate) arity: usize,
-    /// Whether results are bool whatever the dtype of the computation.
-    pub(crate) test: bool,
 }
 
 /// Runs an operator over an iterator with one output.
@@ -106,62 +74,18 @@ const EXACT: [&str; 6] =
 /// unsigned dtype wraps around, and it is rounded to 16-bit dtypes.
 const WRAPPING: [&str; 3] = ["add", "sub", "rsub"];
 
-/// A number at the end of the range of an integer dtype if it lies outside.
-fn within(scalar: Scalar, dtype: DType) -> Scalar {
-    if !dtype.is_integral(false) || scalar.is_complex() {
-        return scalar;
+/// The arguments in every lane.
+///
+/// # Safety
+/// They must have been made for the dtype of `L::Elem`.
+#[inline(always)]
+unsafe fn splat<L: Lanes>(scalars: &Scalars) -> [L; MOST_SCALARS] {
+    let mut lanes = [L::lit(0.0); MOST_SCALARS];
+    for (lane, value) in lanes.iter_mut().zip(scalars.values()) {
+        // SAFETY: `Scalars::new` wrote elements of this type.
+        *lane = L::splat(unsafe { std::ptr::from_ref(value).cast::<L::Elem>().read() });
     }
-    let bits = 8 * dtype.itemsize() as u32;
-    let (low, high) = match dtype.is_signed() {
-        true => (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits)),
-        false => (0, ((1i128 << bits) - 1).min(i128::from(i64::MAX)) as i64),
-    };
-    match scalar {
-        Scalar::Int(value) => Scalar::Int(value.clamp(low, high)),
-        Scalar::Float(value) => Scalar::Int((value as i64).clamp(low, high)),
-        other => other,
-    }
-}
-
-impl Scalars {
-    pub(crate) fn new(scalars: &[Scalar], dtype: DType) -> Result<Self> {
-        let within: Vec<Scalar> = scalars.iter().map(|&scalar| within(scalar, dtype)).collect();
-        Self::wrapped(&within, dtype)
-    }
-
-    /// As [`new`](Self::new); numbers beyond the range of an integer dtype wrap around.
-    pub(crate) fn wrapped(scalars: &[Scalar], dtype: DType) -> Result<Self> {
-        let mut values = [[0; 2]; MOST_SCALARS];
-        for (value, &scalar) in values.iter_mut().zip(scalars) {
-            match_dtype!(dtype, "scalar", All, T => {
-                // SAFETY: 16 bytes with the alignment of u64 have room for every element type.
-                unsafe { (&raw mut *value).cast::<T>().write(T::from_scalar(scalar)) };
-                Ok(())
-            })?;
-        }
-        Ok(Self { values, count: scalars.len().min(MOST_SCALARS) })
-    }
-
-    /// The address of the first one.
-    pub(crate) fn address(&self) -> *mut u8 {
-        (&raw const self.values).cast_mut().cast()
-    }
-
-    /// The arguments in every lane.
-    ///
-    /// # Safety
-    /// They must have been made for the dtype of `L::Elem`.
-    #[inline(always)]
-    unsafe fn splat<L: Lanes>(&self) -> [L; MOST_SCALARS] {
-        // SAFETY: `new` wrote elements of this type.
-        let at =
-            |i: usize| L::splat(unsafe { (&raw const self.values[i]).cast::<L::Elem>().read() });
-        let mut lanes = [L::lit(0.0); MOST_SCALARS];
-        for (i, lane) in lanes.iter_mut().enumerate().take(self.count) {
-            *lane = at(i);
-        }
-        lanes
-    }
+    lanes
 }
 
 // The loops.
@@ -237,8 +161,8 @@ unsafe fn vector_loop<L: Lanes, S: Sink<L>>(
     n: usize,
 ) {
     // SAFETY: the loop was chosen for this element type.
-    let splat = unsafe { scalars.splat::<L>() };
-    let s = &splat[..scalars.count];
+    let splat = unsafe { splat::<L>(scalars) };
+    let s = &splat[..scalars.values().len()];
     let at = |k: usize| from[k].from.cast::<L::Elem>();
     let fixed = [from[0].fixed, S::ARITY > 1 && from[1].fixed, S::ARITY > 2 && from[2].fixed];
     // SAFETY: every operand has at least one element where `n > 0`.
@@ -290,8 +214,8 @@ unsafe fn lane_loop<L: Lanes, S: Sink<L>>(
         return;
     }
     // SAFETY: the loop was chosen for this element type.
-    let splat = unsafe { scalars.splat::<L>() };
-    let s = &splat[..scalars.count];
+    let splat = unsafe { splat::<L>(scalars) };
+    let s = &splat[..scalars.values().len()];
     // SAFETY: every operand has at least one element.
     let first = |k: usize| L::splat(unsafe { from[k].from.cast::<L::Elem>().read() });
     let mut x = [[first(0); CHUNK]; 3];
@@ -414,10 +338,8 @@ macro_rules! pick {
     };
 }
 
-impl Kernel {
-    pick!(body, Body, Values, false);
-    pick!(test, Test, Truths, true);
-}
+pick!(body, Body, Values, false);
+pick!(test, Test, Truths, true);
 
 const fn has_float(domain: Domain) -> bool {
     use Domain::{Integral, IntegralBool, IntegralBoolWide};

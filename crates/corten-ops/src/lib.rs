@@ -9,6 +9,7 @@ pub mod batched;
 mod boxed;
 pub mod composite;
 mod data;
+pub mod dense;
 pub mod derived;
 pub mod dispatch;
 pub mod index;

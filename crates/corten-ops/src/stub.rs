@@ -1,8 +1,9 @@
 //! The second dispatch: iterator operators choose their loop by device type.
 
 use crate::Tensor;
+use crate::dense::{DenseLoop, PickLoop};
 use crate::iter::TensorIterator;
-use corten_core::{Backend, DeviceType, Result, Scalar, bail};
+use corten_core::{Backend, DType, DeviceType, Result, Scalar, bail};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// The loop of an iterator operator: reads and writes the operands of the iterator; the scalars
@@ -15,13 +16,20 @@ const PLACES: [DeviceType; 3] = [DeviceType::Cpu, DeviceType::Cuda, DeviceType::
 /// One loop per device type, filled by the device crates when they are initialised.
 pub struct Stub {
     name: &'static str,
+    /// Chooses the loop of the CPU over dense operands.
+    dense: AtomicPtr<PickLoop>,
     kernels: [AtomicPtr<IterKernel>; PLACES.len()],
 }
 
 impl Stub {
     /// A stub without loops for the operator `name`.
     pub const fn new(name: &'static str) -> Self {
-        Self { name, kernels: [const { AtomicPtr::new(std::ptr::null_mut()) }; PLACES.len()] }
+        let dense = AtomicPtr::new(std::ptr::null_mut());
+        Self {
+            name,
+            dense,
+            kernels: [const { AtomicPtr::new(std::ptr::null_mut()) }; PLACES.len()],
+        }
     }
 
     /// Sets the loop for a device type.
@@ -35,6 +43,21 @@ impl Stub {
         // Leaked on purpose: kernels live as long as the program, and readers take no lock.
         self.kernels[place].store(Box::leak(Box::new(kernel)), Ordering::Release);
         Ok(())
+    }
+
+    /// Sets the loops of the CPU over dense operands.
+    pub fn set_dense(&self, pick: PickLoop) {
+        // Leaked on purpose, as in `set`.
+        self.dense.store(Box::leak(Box::new(pick)), Ordering::Release);
+    }
+
+    /// The loop of the CPU over dense operands of a dtype.
+    #[inline]
+    pub(crate) fn dense_loop(&self, dtype: DType) -> Option<DenseLoop> {
+        // SAFETY: the pointer is null or came from `Box::leak` in `set_dense`, published with
+        // Release.
+        let pick = unsafe { self.dense.load(Ordering::Acquire).as_ref() }?;
+        pick(dtype)
     }
 
     /// Runs the loop for the iterator's device. On the meta device there is nothing to do.

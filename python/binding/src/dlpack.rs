@@ -182,7 +182,7 @@ fn describe(tensor: &Tensor, context: &mut Context) -> Py<DlTensor> {
         return Err(buffer_error(format!("Cannot pack tensors on {}", tensor.device())));
     };
     Ok(DlTensor {
-        data: tensor.data_ptr().cast(),
+        data: crate::tensor::data_within(tensor)?.cast(),
         device,
         ndim: context.sizes.len() as i32,
         dtype: DlDataType { code, bits, lanes: 1 },

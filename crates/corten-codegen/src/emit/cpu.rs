@@ -42,7 +42,8 @@ pub(super) fn operator(op: &Op, vocabulary: &Vocabulary) -> Result<Vec<Piece>, S
         Body::Pointwise { expr, meta } => {
             let (code, driver) = pointwise(op, &expr.expr, meta, vocabulary)
                 .map_err(|message| format!("pointwise: {message}"))?;
-            vec![Piece { place: Place::Pointwise, code }, stub(&driver)]
+            let set = register(format!("{driver}(&stubs::{name})?;"));
+            vec![Piece { place: Place::Pointwise, code }, set]
         }
         Body::Iterator { kernel, .. } => vec![stub(&format!("kernels::{kernel}"))],
         Body::Kernel { kernel, inplace, out, .. } => {
@@ -100,7 +101,7 @@ fn pointwise(
         inputs = inputs.join(", "),
         body = body.body,
     );
-    Ok((code, format!("expr::{driver}{count}::<pointwise::{name}>")))
+    Ok((code, format!("expr::register_{driver}{count}::<pointwise::{name}>")))
 }
 
 fn op_text(op: &Op) -> &str {

@@ -4,7 +4,7 @@ use super::signatures::Signatures;
 use super::{Generated, HEADER, Output, Piece, Place, indented};
 use crate::formula::pointwise::scalars;
 use crate::registry::{Body, Form, Grad, MetaRule, Op, Paths, Registry};
-use crate::rust::{Base, Shape, Signature, Ty, camel, function_name, static_name};
+use crate::rust::{Base, Parameter, Shape, Signature, Ty, camel, function_name, static_name};
 use crate::schema::Schema;
 
 mod method;
@@ -18,7 +18,7 @@ mod prelude {
     };
     pub(super) use crate::meta::{Domain, Promote};
     pub(super) use crate::stub::{Stub, run1, run2, run3, run4};
-    pub(super) use crate::{*, any, composite, derived, meta};
+    pub(super) use crate::{*, any, composite, dense, derived, meta};
     pub(super) use super::{kernel, op, sig, stubs};
 }
 #[allow(unused_imports)]
@@ -377,7 +377,7 @@ fn iterator(op: &Op, schema: &Schema, signature: &Signature, meta: &MetaRule) ->
         }
         MetaRule::Function(path) => {
             let names = inputs.map(|p| p.name.clone());
-            let passed: Vec<String> = names.chain(outs).collect();
+            let passed: Vec<String> = names.chain(outs.clone()).collect();
             format!("meta::{path}({})?", passed.join(", "))
         }
     };
@@ -387,5 +387,47 @@ fn iterator(op: &Op, schema: &Schema, signature: &Signature, meta: &MetaRule) ->
         if scalar { name.clone() } else { format!("Scalar::from({name})") }
     };
     let numbers: Vec<String> = scalars(signature).iter().map(number).collect();
-    format!("run{count}({rule}, &stubs::{}, &[{}])", static_name(&op.schema), numbers.join(", "))
+    let (stub, numbers) = (static_name(&op.schema), numbers.join(", "));
+    let run = format!("run{count}({rule}, &stubs::{stub}, &[{numbers}])");
+    match dense_rule(op, meta) {
+        Some(rule) => {
+            let [out] = &outs[..] else { return run };
+            let tensors = signature.parameters.iter().filter(|p| p.ty.holds_tensors());
+            let tensors: Vec<&Parameter> = tensors.filter(|p| !is_out(&p.name)).collect();
+            if tensors.is_empty()
+                || tensors.len() > 3
+                || tensors.iter().any(|p| p.ty.shape != Shape::One)
+            {
+                return run;
+            }
+            let tensors: Vec<&str> = tensors.iter().map(|p| p.name.as_str()).collect();
+            format!(
+                "const RULE: dense::Rule = {rule};
+                if let Some(result) =
+                    dense::run(&stubs::{stub}, &RULE, [{}], {out}, &[{numbers}])?
+                {{
+                    return Ok(result);
+                }}
+                {run}",
+                tensors.join(", ")
+            )
+        }
+        None => run,
+    }
+}
+
+/// The rule of an operator with a way around the iterator: one without conditions of its own, or
+/// with conditions that dense operands of one dtype always meet.
+fn dense_rule(op: &Op, meta: &MetaRule) -> Option<String> {
+    let (promote, domain) = match (meta, &op.body) {
+        (MetaRule::Pointwise { promote, domain }, Body::Pointwise { .. }) => (*promote, *domain),
+        (MetaRule::Function(path), Body::Pointwise { .. })
+            if matches!(&**path, "elementwise::add" | "elementwise::sub") =>
+        {
+            ("binary", "all")
+        }
+        _ => return None,
+    };
+    let (promote, domain) = (camel(promote), camel(domain));
+    Some(format!("dense::Rule {{ promote: Promote::{promote}, domain: Domain::{domain} }}"))
 }

@@ -49,10 +49,11 @@ impl Holds {
 
 #[inline(always)]
 fn check_all(wanted: &[(&TensorBase, Access)], found: &[*const StorageImpl]) -> Result<()> {
-    for (&(_, mode), &storage) in wanted.iter().zip(found) {
+    for (&(tensor, mode), &storage) in wanted.iter().zip(found) {
         // SAFETY: the caller is inside of the storage, which keeps it alive; null means none.
         if let Some(storage) = unsafe { storage.as_ref() } {
             storage.before_access(mode == Access::Write)?;
+            tensor.check_within(storage.nbytes())?;
         }
     }
     Ok(())

@@ -422,6 +422,42 @@ impl TensorImpl {
         base.wrapping_offset(self.storage_offset() as isize * self.itemsize() as isize)
     }
 
+    /// Refuses a tensor whose elements do not all lie in a storage of `nbytes` bytes: storages
+    /// shrink and geometries change without each other, and only here both are looked at.
+    #[inline(always)]
+    pub(crate) fn check_within(&self, nbytes: usize) -> Result<()> {
+        let numel = self.numel.load(Ordering::Relaxed).cast_unsigned();
+        let end = self.storage_offset().cast_unsigned().saturating_add(numel);
+        let bytes = end.saturating_mul(self.itemsize() as u64);
+        if self.info().has(Info::CONTIGUOUS) && bytes <= nbytes as u64 {
+            return Ok(());
+        }
+        self.check_extent(nbytes)
+    }
+
+    #[inline(never)]
+    fn check_extent(&self, nbytes: usize) -> Result<()> {
+        let Geometry { sizes, strides, storage_offset, numel, .. } = self.geometry();
+        if numel == 0 {
+            return Ok(());
+        }
+        let (mut low, mut high) = (i128::from(storage_offset), i128::from(storage_offset) + 1);
+        for (&size, &stride) in sizes.iter().zip(&strides) {
+            let reach = i128::from(stride) * i128::from(size - 1);
+            low += reach.min(0);
+            high += reach.max(0);
+        }
+        let needed = high * self.itemsize() as i128;
+        ensure!(
+            low >= 0 && needed <= nbytes as i128,
+            Runtime,
+            "sizes {sizes:?}, strides {strides:?}, storage offset {storage_offset}, and itemsize {} \
+             requiring a storage size of {needed} are out of bounds for storage of size {nbytes}",
+            self.itemsize()
+        );
+        Ok(())
+    }
+
     /// A number that identifies the storage while it lives; 0 if there is none.
     #[inline]
     pub fn storage_key(&self) -> usize {

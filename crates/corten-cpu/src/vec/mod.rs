@@ -36,7 +36,7 @@ pub(crate) use complex::Cplx;
 pub(crate) use lanes::Lanes;
 pub use level::{Level, level};
 pub use real::MaskBits;
-pub(crate) use scalar::{Int, Truth, take_division_by_zero};
+pub(crate) use scalar::{Int, Truth};
 
 /// The vectors of the lowest level.
 #[cfg(target_arch = "x86_64")]

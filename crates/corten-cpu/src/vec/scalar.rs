@@ -2,20 +2,11 @@
 
 use super::lanes::Lanes;
 use crate::expr::Expr;
-use std::cell::Cell;
+use corten_ops::dense::report_division_by_zero;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-thread_local! {
-    static DIVIDED_BY_ZERO: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether an integer has been divided by zero on this thread since the last call.
-pub(crate) fn take_division_by_zero() -> bool {
-    DIVIDED_BY_ZERO.replace(false)
-}
-
 /// An integer whose arithmetic wraps. A division by zero gives zero and is reported by
-/// [`take_division_by_zero`].
+/// [`report_division_by_zero`].
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Int<T>(T);
@@ -85,7 +76,7 @@ macro_rules! integers {
             #[inline(always)]
             fn div(self, other: Self) -> Self {
                 if other.0 == 0 {
-                    DIVIDED_BY_ZERO.set(true);
+                    report_division_by_zero();
                     return Int(0);
                 }
                 Int(self.0.wrapping_div(other.0))
@@ -138,7 +129,7 @@ macro_rules! integers {
             #[inline(always)]
             fn fmod(self, other: Self) -> Self {
                 if other.0 == 0 {
-                    DIVIDED_BY_ZERO.set(true);
+                    report_division_by_zero();
                     return Int(0);
                 }
                 Int(self.0.wrapping_rem(other.0))
@@ -295,7 +286,7 @@ impl Div for Truth {
     #[inline(always)]
     fn div(self, other: Self) -> Self {
         if !other.0 {
-            DIVIDED_BY_ZERO.set(true);
+            report_division_by_zero();
         }
         self * other
     }
@@ -364,7 +355,7 @@ impl Expr for Truth {
     #[inline(always)]
     fn fmod(self, other: Self) -> Self {
         if !other.0 {
-            DIVIDED_BY_ZERO.set(true);
+            report_division_by_zero();
         }
         Truth(false)
     }

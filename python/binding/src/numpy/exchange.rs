@@ -147,7 +147,7 @@ pub(crate) fn to_array(object: &Obj, force: bool) -> Py<Obj> {
         value.strides().iter().map(|&stride| stride as isize * itemsize).collect();
     tensor::forbid_resizing(value);
     // An empty tensor may have no memory at all, which NumPy would take as a wish to allocate.
-    let mut data = value.data_ptr();
+    let mut data = tensor::data_within(value)?;
     if data.is_null() {
         data = std::ptr::dangling_mut::<u128>().cast();
     }

@@ -3,7 +3,8 @@
 use crate::functions::op1;
 use crate::py::Py;
 use corten_core::{
-    DType, Device, DispatchKey, KeySet, Layout, Result, Storage, TensorBase, TensorOptions,
+    Access, AccessSet, DType, Device, DispatchKey, KeySet, Layout, Result, Storage, TensorBase,
+    TensorOptions,
 };
 use corten_ops::Tensor;
 use std::any::Any;
@@ -95,6 +96,13 @@ pub(crate) fn plain_copy(tensor: &Tensor) -> Result<Tensor> {
         plain = op1!("aten::resolve_neg", &plain)?;
     }
     Ok(plain)
+}
+
+/// The first element, for others to read and write: all elements are in the storage.
+pub(crate) fn data_within(tensor: &Tensor) -> Py<*mut u8> {
+    // The storage is entered to find that out, and left at once: the others know no accesses.
+    let held = AccessSet::acquire(&[(tensor.base(), Access::Read)])?;
+    Ok(held.byte_ptr(0))
 }
 
 /// Memory that others see must not move.

@@ -1,0 +1,54 @@
+//! Calls one small operator again and again, for a profiler to count instructions:
+//! `calls CASE COUNT`. Without arguments it names the cases.
+
+#![allow(clippy::print_stdout)]
+
+use std::hint::black_box;
+
+use corten::core::{bail, err};
+use corten::prelude::*;
+
+/// What is called, on tensors of one element.
+type Call = Box<dyn Fn() -> Result<Tensor>>;
+
+fn cases() -> Result<Vec<(&'static str, Call)>> {
+    let x = Tensor::from_vec(vec![1.5f32], &[1])?;
+    let y = Tensor::from_vec(vec![0.5f32], &[1])?;
+    let leaf = Tensor::from_vec(vec![1.5f32], &[1])?.requires_grad_(true)?;
+    let mut cases: Vec<(&'static str, Call)> = Vec::new();
+    let (a, b) = (x.clone(), y.clone());
+    cases.push(("add", Box::new(move || a.add(&b))));
+    let (a, b) = (leaf.clone(), y.clone());
+    cases.push(("add_recorded", Box::new(move || a.add(&b))));
+    let (a, b) = (leaf.clone(), y.clone());
+    cases.push(("mul_recorded", Box::new(move || a.mul(&b))));
+    let a = x.clone();
+    cases.push(("exp", Box::new(move || a.exp())));
+    let a = x.clone();
+    cases.push(("view", Box::new(move || a.view(&[1, 1]))));
+    let a = leaf.clone();
+    cases.push(("view_recorded", Box::new(move || a.view(&[1, 1]))));
+    let (a, b) = (x, y);
+    cases.push(("add_", Box::new(move || a.add_(&b))));
+    cases.push(("empty", Box::new(|| op::empty_memory_format(&[1], None, None, None, None, None))));
+    Ok(cases)
+}
+
+fn main() -> Result<()> {
+    let cases = cases()?;
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, name, count] = arguments.as_slice() else {
+        for (name, _) in cases {
+            println!("{name}");
+        }
+        return Ok(());
+    };
+    let count: usize = count.parse().map_err(|_| err!(Value, "{count} is no count"))?;
+    let Some((_, call)) = cases.into_iter().find(|(known, _)| known == name) else {
+        bail!(Value, "there is no case {name}");
+    };
+    for _ in 0..count {
+        drop(black_box(call()?));
+    }
+    Ok(())
+}
