@@ -36,14 +36,16 @@ _mkldnn = _C._mkldnn
 _segment_reduce = _C._functions.segment_reduce
 
 from corten import _tensor as _tensor  # noqa: E402
+from corten import _tensor_further as _tensor_further  # noqa: E402
 from corten._constants import *  # noqa: E402, F403
 from corten._tensor import typename  # noqa: E402, F401
 
 _SUBMODULES = frozenset((
-    "accelerator", "autograd", "backends", "compiler", "cuda", "fft", "func", "functional",
-    "library", "linalg", "masked", "nn", "ops", "optim", "overrides", "profiler", "random", "return_types",
-    "safetensors", "serialization", "signal", "special", "storage", "torch_version", "types",
-    "utils", "version",
+    "__config__", "__future__", "_VF", "accelerator", "amp", "autograd", "backends", "compiler",
+    "cpu", "cuda", "distributed", "distributions", "fft", "func", "functional", "futures", "hub",
+    "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nn", "ops", "optim", "overrides",
+    "profiler", "random", "return_types", "safetensors", "serialization", "signal", "special",
+    "storage", "testing", "torch_version", "types", "utils", "version", "xpu",
 ))
 
 #: Where names live that are loaded when they are first asked for.
@@ -62,6 +64,28 @@ _LAZY = {
     "set_flush_denormal": "_settings", "set_default_tensor_type": "_settings",
     "svd_lowrank": "_lowrank", "pca_lowrank": "_lowrank",
     "compiled_with_cxx11_abi": "_settings", "install_as_torch": "_as_torch",
+    **dict.fromkeys((
+        "sym_float", "sym_fresh_size", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not",
+        "sym_sqrt", "sym_sum", "SymBool", "SymFloat", "SymInt", "DisableTorchFunction",
+        "DisableTorchFunctionSubclass", "AcceleratorError", "FatalError", "cudnn_is_acceptable",
+        "from_file", "has_lapack", "has_mkl", "has_openmp", "has_spectral", "init_num_threads",
+        "is_distributed", "is_vulkan_available", "norm_except_dim", "range",
+    ), "_further"),
+    **dict.fromkeys((
+        "gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh",
+        "rnn_tanh_cell",
+    ), "_recurrent"),
+    "JITException": "_further", "ScriptModule": "jit", "ScriptFunction": "jit", "fork": "jit",
+    "wait": "jit", "CompilationUnit": "jit", "Future": "futures", "FileCheck": "testing",
+    "autocast": "amp", "GradScaler": "amp", "Stream": "_streams", "Event": "_streams",
+    **dict.fromkeys((
+        "is_autocast_enabled", "set_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype",
+        "get_autocast_cpu_dtype", "set_autocast_cpu_dtype", "get_autocast_gpu_dtype",
+        "set_autocast_gpu_dtype", "get_autocast_ipu_dtype", "set_autocast_ipu_dtype",
+        "get_autocast_xla_dtype", "set_autocast_xla_dtype", "is_autocast_cpu_enabled",
+        "set_autocast_cpu_enabled", "is_autocast_ipu_enabled", "set_autocast_ipu_enabled",
+        "is_autocast_xla_enabled", "set_autocast_xla_enabled",
+    ), "amp._state"),
 }
 
 

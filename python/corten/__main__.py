@@ -1,4 +1,11 @@
-"""``corten [run] script.py args`` and ``corten ops [--json]``; also ``python -m corten …``."""
+"""The command ``corten``, also ``python -m corten``:
+
+corten [run] script.py args…, corten [run] -m module args…   runs a program written for PyTorch
+corten ops [--json]                                          lists the operators
+corten inspect FILE…                                         lists the tensors of files
+corten convert FROM TO                                       writes tensors in another format
+corten doctor                                                says what this machine offers
+"""
 
 import sys
 
@@ -6,14 +13,22 @@ import sys
 def main():
     """The command ``corten``."""
     command, *rest = sys.argv[1:] or [""]
-    if command == "ops":
-        from corten.ops import _main as list_operators
-
-        list_operators(rest)
+    if command in ("", "-h", "--help", "help"):
+        print(__doc__.strip())
         return
-    from corten.run import main as run
+    if command == "ops":
+        from corten.ops import _main as run
+    elif command == "inspect":
+        from corten._files import inspect_main as run
+    elif command == "convert":
+        from corten._files import convert_main as run
+    elif command == "doctor":
+        from corten._doctor import main as run
+    else:
+        from corten.run import main as run
 
-    run(rest if command == "run" else sys.argv[1:])
+        rest = rest if command == "run" else sys.argv[1:]
+    run(rest)
 
 
 if __name__ == "__main__":

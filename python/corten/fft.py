@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from corten import _C
+from corten._C import Tensor as Tensor
 
 _PREFIX = "fft_"
 

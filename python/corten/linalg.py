@@ -25,3 +25,7 @@ def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
 
 
 __all__ += ["LinAlgError", "diagonal"]
+#: Paragraphs for the documentation of functions.
+common_notes = {
+    "experimental_warning": "", "sync_note": "", "sync_note_ex": "", "sync_note_has_ex": "",
+}

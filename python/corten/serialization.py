@@ -12,11 +12,24 @@ from contextlib import contextmanager
 import corten
 
 from . import _utils, _weights_only
+from ._serialization_settings import (
+    LoadEndianness, SourceChangeWarning, StorageType, assumed_byte_order,
+    check_module_version_greater_or_equal, default_restore_location, get_crc32_options,
+    get_default_load_endianness, get_default_mmap_options, get_unsafe_globals_in_checkpoint,
+    mkdtemp, normalize_storage_type, set_crc32_options, set_default_load_endianness,
+    set_default_mmap_options, skip_data, skips_data, storage_to_tensor_type, validate_cuda_device,
+    validate_hpu_device,
+)
 from ._weights_only import StorageClass, add_safe_globals
 
 __all__ = [
-    "add_safe_globals", "clear_safe_globals", "get_default_load_endianness", "get_safe_globals",
-    "load", "location_tag", "register_package", "safe_globals", "save",
+    "LoadEndianness", "SourceChangeWarning", "StorageType", "add_safe_globals",
+    "check_module_version_greater_or_equal", "clear_safe_globals", "default_restore_location",
+    "get_crc32_options", "get_default_load_endianness", "get_default_mmap_options",
+    "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load", "location_tag", "mkdtemp",
+    "normalize_storage_type", "register_package", "safe_globals", "save", "set_crc32_options",
+    "set_default_load_endianness", "set_default_mmap_options", "skip_data",
+    "storage_to_tensor_type", "validate_cuda_device", "validate_hpu_device",
 ]
 
 _ALIGNMENT = 64
@@ -45,11 +58,6 @@ def safe_globals(objects):
     finally:
         _weights_only._user_globals.clear()
         _weights_only._user_globals.update(before)
-
-
-def get_default_load_endianness():
-    """The byte order of files that do not say theirs."""
-    return None
 
 
 _packages = []
@@ -190,7 +198,8 @@ def _save_zip(obj, file, root, protocol):
         record(".storage_alignment", str(_ALIGNMENT).encode())
         record("byteorder", sys.byteorder.encode())
         for key, storage in storages:
-            record(f"data/{key}", _cpu_bytes(storage))
+            content = bytes(storage.nbytes()) if skips_data() else _cpu_bytes(storage)
+            record(f"data/{key}", content)
         record("version", b"3\n")
         record(".data/serialization_id", _serialization_id(checks))
 
@@ -376,10 +385,14 @@ def _load_zip(file, map_location, weights_only, options):
         root = pickles[0].split("/", 1)[0]
         if f"{root}/constants.pkl" in names:
             raise RuntimeError("TorchScript archives hold programs, not only tensors, and are not read")
-        order = archive.read(f"{root}/byteorder").decode() if f"{root}/byteorder" in names else "little"
+        order = assumed_byte_order()
+        if f"{root}/byteorder" in names:
+            order = archive.read(f"{root}/byteorder").decode()
 
         def read(key, size, itemsize):
             storage = corten.UntypedStorage(size)
+            if skips_data():
+                return storage
             view = _utils.byte_view(storage)
             with archive.open(f"{root}/data/{key}") as record:
                 _read_into(record, view)

@@ -21,6 +21,33 @@ class Commands(unittest.TestCase):
         path.write_text(text, encoding="utf-8")
         return str(path)
 
+    def test_files(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        base = torch.arange(6.0).reshape(2, 3)
+        torch.save({"a": base, "b": {"c": base[1], "d": torch.ones(2).bfloat16()}}, folder / "x.pt")
+        lines = self.output("corten", "inspect", str(folder / "x.pt")).splitlines()
+        self.assertEqual(lines[0], "a  float32  (2, 3)  24 B")
+        self.assertEqual(lines[1], "b.c  float32  (3,)  12 B  shares memory with a")
+        self.assertEqual(lines[-1], "3 tensors, 28 B")
+        for ending in ("safetensors", "npz"):
+            target = folder / f"x.{ending}"
+            self.output("corten", "convert", str(folder / "x.pt"), str(target))
+            back = folder / f"from_{ending}.pt"
+            self.output("corten", "convert", str(target), str(back))
+            loaded = torch.load(back)
+            self.assertEqual(loaded["b.c"].tolist(), [3, 4, 5])
+            self.assertEqual(loaded["b.d"].tolist(), [1, 1])
+        wrong = subprocess.run(
+            [sys.executable, "-m", "corten", "inspect", "nothing.xyz"], capture_output=True, text=True
+        )
+        self.assertIn("says no format", wrong.stderr)
+        self.assertEqual(wrong.returncode, 1)
+
+    def test_doctor(self):
+        found = self.output("corten", "doctor")
+        self.assertIn("a product of matrices: right", found)
+        self.assertIn("CUDA: not used", found)
+
     def test_operators_as_data(self):
         listed = json.loads(self.output("corten.ops", "--json"))
         add, = (op for op in listed if op["name"] == "aten::add.Tensor")

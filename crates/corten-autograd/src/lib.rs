@@ -7,6 +7,7 @@
 mod accumulate;
 pub mod anomaly;
 mod api;
+pub mod autocast;
 pub mod backward;
 mod batched;
 mod checkpoint;

@@ -173,9 +173,27 @@ impl Storage {
     #[cfg(target_os = "linux")]
     pub fn share(&self) -> Result<OwnedFd> {
         if !self.is_shared() {
-            let mapping = Mapping::shared_memory(self.nbytes())?;
-            self.move_to(DataPtr::with_owner(mapping.start, Box::new(mapping), Device::CPU))?;
+            self.move_to_mapping(Mapping::shared_memory(self.nbytes())?)?;
         }
+        self.shared_descriptor()
+    }
+
+    /// As [`Self::share`], moving the contents to the file behind `descriptor`.
+    pub fn share_through(&self, descriptor: OwnedFd) -> Result<OwnedFd> {
+        if !self.is_shared() {
+            let nbytes = self.nbytes();
+            ensure!(nbytes > 0, Runtime, "a storage without bytes needs no file");
+            let mapping = Mapping::of_descriptor(descriptor, Sharing::Shared, nbytes, true)?;
+            self.move_to_mapping(mapping)?;
+        }
+        self.shared_descriptor()
+    }
+
+    fn move_to_mapping(&self, mapping: Mapping) -> Result<()> {
+        self.move_to(DataPtr::with_owner(mapping.start, Box::new(mapping), Device::CPU))
+    }
+
+    fn shared_descriptor(&self) -> Result<OwnedFd> {
         let copy = self.with_owner(|mapping: &Mapping| {
             mapping.descriptor().map(|descriptor| descriptor.try_clone_to_owned())
         });

@@ -7,6 +7,7 @@
 #![allow(non_snake_case, reason = "Python looks for this name")]
 
 mod args;
+mod autocast;
 mod autograd;
 mod creation;
 mod dlpack;
@@ -18,6 +19,7 @@ mod ops_list;
 mod overrides;
 mod printing;
 mod py;
+mod shared;
 mod storage;
 mod tensor;
 mod types;
@@ -67,6 +69,7 @@ fn create() -> Py<Obj> {
 /// The functions written by hand.
 fn module_functions() -> Vec<ffi::PyMethodDef> {
     let mut rows = Vec::new();
+    rows.extend(autocast::functions());
     rows.extend(autograd::functions());
     rows.extend(creation::functions());
     rows.extend(dlpack::functions());
@@ -76,6 +79,7 @@ fn module_functions() -> Vec<ffi::PyMethodDef> {
     rows.extend(ops_list::functions());
     rows.extend(overrides::functions());
     rows.extend(printing::functions());
+    rows.extend(shared::functions());
     rows.extend(storage::functions());
     rows.extend(tensor::functions());
     rows.extend(types::generator::functions());

@@ -255,7 +255,7 @@ fn copy_bytes(object: &Obj, args: Args<'_>) -> Py<Obj> {
 
 /// Whether other processes may see the memory.
 pub(crate) fn is_shared(storage: &Storage) -> bool {
-    storage.as_intrusive().is_from_other_process()
+    storage.as_intrusive().is_from_other_process() || storage.is_shared()
 }
 
 /// Makes the type.

@@ -12,9 +12,21 @@ def compile(
         raise RuntimeError(
             "Either mode or options can be specified, but both can't be specified at the same time."
         )
+    _say_once()
     if model is None:
         return lambda function: function
     return model
+
+
+_said = []
+
+
+def _say_once():
+    if not _said:
+        import warnings
+
+        _said.append(True)
+        warnings.warn("compile runs models as they are: nothing is compiled", stacklevel=3)
 
 
 def cond(pred, true_fn, false_fn, operands=()):

@@ -32,7 +32,9 @@ def factory_kwargs(kwargs):
 
 
 def __getattr__(name):
-    if name in ("attention", "parallel"):
+    if name == "DataParallel":
+        return importlib.import_module(f"{__name__}.parallel").DataParallel
+    if name in ("attention", "common_types", "grad", "parallel"):
         try:
             return importlib.import_module(f"{__name__}.{name}")
         except ModuleNotFoundError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-_SUBMODULES = ("data", "hooks")
+_SUBMODULES = ("checkpoint", "data", "dlpack", "hooks", "tensorboard")
 
 
 def __getattr__(name):

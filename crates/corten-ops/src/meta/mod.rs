@@ -20,6 +20,7 @@ pub mod number;
 mod pointwise;
 pub mod reduce;
 mod reduction;
+pub mod sampling;
 pub mod sort;
 pub mod special;
 pub mod tools;

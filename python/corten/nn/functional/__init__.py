@@ -27,7 +27,11 @@ def assert_int_or_pair(arg, arg_name, message):
 
 
 def __getattr__(name):
-    """Operators of this home that need no Python around them."""
+    """Operators of this home that need no Python around them, and names that are no functions."""
+    if name in _NAMES:
+        import importlib
+
+        return getattr(importlib.import_module(f"{__name__}._names"), name)
     found = None if name.startswith("__") else _find(name)
     if found is None or name not in _FURTHER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -35,3 +39,9 @@ def __getattr__(name):
 
 
 _FURTHER = frozenset(("grouped_mm", "scaled_mm", "scaled_grouped_mm", "pad_sequence"))
+_NAMES = frozenset((
+    "BroadcastingList1", "BroadcastingList2", "BroadcastingList3",
+    "GRID_SAMPLE_INTERPOLATION_MODES", "GRID_SAMPLE_PADDING_MODES", "TYPE_CHECKING", "Tensor",
+    "boolean_dispatch", "handle_torch_function", "has_torch_function", "has_torch_function_unary",
+    "has_torch_function_variadic", "reproducibility_notes", "sparse_support_notes", "tf32_notes",
+))

@@ -6,7 +6,6 @@ import copy
 import functools
 import itertools
 import os
-import queue
 import warnings
 
 import corten
@@ -255,7 +254,7 @@ class _MultiProcessIter(_BaseIter):
     """
 
     def __init__(self, loader):
-        import multiprocessing
+        from corten import multiprocessing
 
         super().__init__(loader)
         context = loader.multiprocessing_context
@@ -319,20 +318,24 @@ class _MultiProcessIter(_BaseIter):
 
     def _receive(self):
         """Waits for an answer; raises if a worker died or the time is over."""
-        waited, limit = 0.0, self._loader.timeout
-        while True:
-            step = min(worker._POLL, limit - waited) if limit else worker._POLL
+        from multiprocessing.connection import wait
+
+        limit = self._loader.timeout or None
+        working = {p.sentinel: p for p, alive in zip(self._workers, self._alive) if alive}
+        reader = self._results._reader
+        ready = wait([reader, *working], limit)
+        if not ready:
+            raise RuntimeError(f"DataLoader timed out after {limit} seconds")
+        # An answer that was given before a worker died counts.
+        if reader in ready or reader.poll(worker._GRACE):
             try:
-                return self._results.get(timeout=step)
-            except queue.Empty:
-                waited += step
-            dead = [p.pid for p in self._workers if not p.is_alive()]
-            if dead:
-                raise RuntimeError(
-                    f"DataLoader worker (pid(s) {', '.join(map(str, dead))}) exited unexpectedly"
-                )
-            if limit and waited >= limit:
-                raise RuntimeError(f"DataLoader timed out after {limit} seconds")
+                return self._results.get()
+            except OSError:  # its memory was to be handed over by a worker that is gone
+                dead = [p for p in working.values() if wait([p.sentinel], worker._GRACE)]
+                if not dead:
+                    raise
+                raise RuntimeError(worker.reason_of_death(dead[0])) from None
+        raise RuntimeError(worker.reason_of_death(working[ready[0]]))
 
     def _next_batch(self):
         while True:

@@ -5,6 +5,9 @@ mod distributions;
 mod fill;
 mod multinomial;
 mod normal;
+mod parameters;
+mod rejection;
+mod slopes;
 
 pub use distributions::{
     bernoulli_float_, bernoulli_tensor_, cauchy_, exponential_, geometric_, log_normal_, random_,
@@ -12,3 +15,6 @@ pub use distributions::{
 };
 pub use multinomial::{multinomial, multinomial_out};
 pub use normal::normal_;
+pub use parameters::{
+    binomial, dirichlet_grad, poisson, sample_dirichlet, standard_gamma, standard_gamma_grad,
+};

@@ -10,6 +10,10 @@ _worker_info = None
 
 #: Seconds after which a worker looks whether the loader is still alive.
 _POLL = 5.0
+#: Seconds that an answer may still be on its way when its worker has ended.
+_GRACE = 0.1
+#: Bytes from which a batch's tensors are handed over as shared memory.
+_SMALL = 1 << 16
 
 
 class WorkerInfo:
@@ -59,6 +63,27 @@ class _Lines(str):
         return str(self)
 
 
+def reason_of_death(process):
+    """What is known about a worker that ended by itself."""
+    import signal
+
+    process.join(_GRACE)
+    code = process.exitcode
+    if code is not None and code < 0:
+        hint = ""
+        if -code == signal.SIGBUS:
+            hint = (
+                "It is possible that dataloader's workers are out of shared memory. Please try to "
+                "raise your shared memory limit."
+            )
+        name = signal.strsignal(-code)
+        return f"DataLoader worker (pid {process.pid}) is killed by signal: {name}. {hint}"
+    return (
+        f"DataLoader worker (pid {process.pid}) exited unexpectedly with exit code {code}. Details "
+        "are lost due to multiprocessing. Rerunning with num_workers=0 may give better error trace."
+    )
+
+
 class Ended:
     """Says that an iterable data set has no more samples."""
 
@@ -75,8 +100,10 @@ def run(dataset, make_fetcher, tasks, results, done, base_seed, init, worker_id,
     import random
 
     import corten
+    from corten.multiprocessing import reductions
 
     global _worker_info
+    reductions.copy_below(_SMALL)
     corten.set_num_threads(1)
     seed = base_seed + worker_id
     random.seed(seed)

@@ -1,0 +1,81 @@
+//! Storages in memory that processes share.
+
+use crate::args::parser;
+use crate::py::errors::runtime_error;
+use crate::py::{Args, Obj, Py, ffi, method};
+use crate::storage;
+use corten_core::mapped::{Mapping, Sharing};
+use corten_core::{Storage, WeakStorage};
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::sync::{Mutex, PoisonError};
+
+/// Storages of this process by device and inode of their memory, so that what comes back from
+/// another process is the storage that went there.
+static KNOWN: Mutex<Option<HashMap<(u64, u64), WeakStorage>>> = Mutex::new(None);
+
+/// The functions of the module.
+pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
+    vec![method!("_share_storage", share), method!("_storage_from_descriptor", from_descriptor)]
+}
+
+/// A number that Python says is a descriptor that nobody else closes.
+fn owned(descriptor: i64) -> Py<OwnedFd> {
+    let Some(descriptor) = i32::try_from(descriptor).ok().filter(|number| *number >= 0) else {
+        return Err(runtime_error("no descriptor"));
+    };
+    // SAFETY: the callers in `corten.multiprocessing` hand over descriptors that they own.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// `_share_storage(storage, descriptor=-1)`: moves a storage to shared memory, of which the file may
+/// be given, and returns a descriptor that belongs to the caller.
+fn share(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let bound = parser!("_share_storage(any storage, int descriptor=-1)").parse(None, args)?;
+    let storage = storage::from_object(bound.object(0)?)?;
+    let copy = match bound.int(1)? {
+        none if none < 0 => storage.share()?,
+        descriptor => storage.share_through(owned(descriptor)?)?,
+    };
+    let file = File::from(copy);
+    if let Ok(metadata) = file.metadata() {
+        remember((metadata.dev(), metadata.ino()), &storage);
+    }
+    Obj::int(file.into_raw_fd().into())
+}
+
+/// `_storage_from_descriptor(descriptor, nbytes)`: the storage over shared memory; takes the
+/// descriptor over.
+fn from_descriptor(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let parser = parser!("_storage_from_descriptor(int descriptor, int nbytes)");
+    let bound = parser.parse(None, args)?;
+    let (file, nbytes) = (File::from(owned(bound.int(0)?)?), bound.int(1)?.max(0) as usize);
+    let metadata = file
+        .metadata()
+        .map_err(|error| runtime_error(format!("unable to stat shared memory: {error}")))?;
+    let identity = (metadata.dev(), metadata.ino());
+    if let Some(found) = recall(identity) {
+        return storage::wrap(&found);
+    }
+    let mapping = Mapping::of_descriptor(file.into(), Sharing::Shared, nbytes, true)?;
+    let made = Storage::from_mapping(mapping);
+    remember(identity, &made);
+    storage::wrap(&made)
+}
+
+fn recall(identity: (u64, u64)) -> Option<Storage> {
+    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    known.as_ref()?.get(&identity)?.upgrade()
+}
+
+fn remember(identity: (u64, u64), storage: &Storage) {
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = known.get_or_insert_with(HashMap::new);
+    // Places of storages that are gone are swept out as often as the map doubles.
+    if known.len() == known.capacity() {
+        known.retain(|_, weak| weak.upgrade().is_some());
+    }
+    known.insert(identity, storage.downgrade());
+}

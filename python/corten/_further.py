@@ -1,0 +1,222 @@
+"""Functions and classes of the package that few programs use."""
+
+from __future__ import annotations
+
+import math
+
+import corten
+from corten import _C
+
+has_lapack = has_spectral = has_openmp = True
+has_mkl = False
+
+
+class FatalError(Exception):
+    """An error after which the process cannot go on."""
+
+
+class AcceleratorError(RuntimeError):
+    """An error of an accelerator, with its code."""
+
+    def __init__(self, message, error_code=None):
+        super().__init__(message)
+        self.error_code = error_code
+
+
+class JITException(Exception):
+    """An error of a compiled function."""
+
+
+class SymInt:
+    """An unknown integer in traced shapes. Shapes are known here: there is no instance."""
+
+    def __init__(self, node):
+        raise RuntimeError(f"shapes are numbers here: there is no {type(self).__name__}")
+
+
+class SymFloat(SymInt):
+    """An unknown number in traced shapes, of which there is no instance."""
+
+
+class SymBool(SymInt):
+    """An unknown condition in traced shapes, of which there is no instance."""
+
+
+class DisableTorchFunctionSubclass:
+    """A ``with`` block in which classes of tensors do not take operators over."""
+
+    _state = 1
+
+    def __enter__(self):
+        self._before = _C._torch_function_state()
+        _C._set_torch_function_state(self._state)
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        _C._set_torch_function_state(self._before)
+
+
+class DisableTorchFunction(DisableTorchFunctionSubclass):
+    """A ``with`` block in which nothing takes operators over."""
+
+    _state = 2
+
+
+def sym_not(a):
+    """The negation."""
+    return not a
+
+
+def sym_float(a):
+    """The number as a float."""
+    return float(a)
+
+
+def sym_int(a):
+    """The number rounded towards zero."""
+    return math.floor(a) if a >= 0 else math.ceil(a)
+
+
+def sym_max(a, b):
+    """The greater one, as a float if one is a float."""
+    both = type(a) is float or type(b) is float
+    return float(max(a, b)) if both else max(a, b)
+
+
+def sym_min(a, b):
+    """The lesser one, as a float if one is a float."""
+    both = type(a) is float or type(b) is float
+    return float(min(a, b)) if both else min(a, b)
+
+
+def sym_sqrt(a):
+    """The square root."""
+    return math.sqrt(a)
+
+
+def sym_sum(args):
+    """The sum."""
+    return sum(args)
+
+
+def sym_ite(b, t, f):
+    """One of two values of one type."""
+    if not isinstance(b, bool):
+        raise AssertionError("expected bool")
+    if type(t) is not type(f):
+        raise AssertionError("expected values of one type")
+    return t if b else f
+
+
+def sym_fresh_size(expr):
+    """Refused: sizes are numbers here."""
+    raise NotImplementedError("there are no sizes without a number")
+
+
+def init_num_threads():
+    """Sets the number of threads to that of the machine; it is set when it is first needed."""
+
+
+def is_vulkan_available():
+    """Whether Vulkan can be used."""
+    return False
+
+
+def is_distributed(input):
+    """Whether a tensor's parts are in several processes."""
+    return False
+
+
+def cudnn_is_acceptable(tensor):
+    """Whether cuDNN takes a tensor."""
+    return False
+
+
+def norm_except_dim(v, pow=2, dim=0):
+    """Norms over all dimensions but one, of a shape that broadcasts; ``dim=-1``: over all."""
+    if dim == -1:
+        return v.norm(pow)
+    return v.norm(pow, [other for other in builtin_range(v.dim()) if other != dim], keepdim=True)
+
+
+builtin_range = range
+
+
+def range(start=0, end=None, step=1, *, out=None, dtype=None, layout=None, device=None,
+          requires_grad=False):
+    """Deprecated: numbers from ``start`` to ``end``, which is included."""
+    import warnings
+
+    if end is None:
+        raise TypeError('range() missing 1 required positional arguments: "end"')
+    warnings.warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior is "
+        "inconsistent with Python's range builtin. Instead, use torch.arange, which produces values "
+        "in [start, end).",
+        stacklevel=2,
+    )
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if (end - start) / step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    if dtype is None:
+        dtype = corten.get_default_dtype() if out is None else out.dtype
+    count = math.floor((end - start) / step) + 1
+    steps = corten.arange(count, dtype=corten.float64, device=device)
+    made = (start + steps * step).to(dtype)
+    if out is not None:
+        return out.resize_(made.shape).copy_(made)
+    return made.requires_grad_(requires_grad)
+
+
+def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None,
+              pin_memory=False, requires_grad=False):
+    """A tensor over a file that is mapped; with ``shared`` writes reach the file, which is made as
+    large as it must be.
+
+    Raises:
+        RuntimeError: The file is too small.
+    """
+    dtype = corten.get_default_dtype() if dtype is None else dtype
+    nbytes = size * dtype.itemsize
+    storage = corten.UntypedStorage.from_file(filename, bool(shared), nbytes)
+    made = corten.empty((0,), dtype=dtype).set_(storage, 0, (size,), (1,))
+    return made.requires_grad_(requires_grad)
+
+
+def _map(tensor, callable, others, name):
+    if tensor.requires_grad:
+        raise RuntimeError(
+            f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead."
+        )
+    if tensor.device.type != "cpu":
+        raise TypeError(f"{name} is only implemented on CPU tensors")
+    columns = [other.expand_as(tensor).reshape(-1).tolist() for other in (tensor, *others)]
+    convert = float if tensor.is_floating_point() else int
+    if tensor.is_complex():
+        convert = complex
+    results = [_converted(callable(*row), convert) for row in zip(*columns)]
+    made = corten.tensor(results, dtype=tensor.dtype).reshape(tensor.shape)
+    with corten.no_grad():
+        return tensor.copy_(made)
+
+
+def _converted(value, convert):
+    if isinstance(value, str):
+        raise TypeError(f"must be real number, not {type(value).__name__}")
+    return convert(value)
+
+
+def apply_(self, callable):
+    """Replaces every element by a Python function of it: slow, and only on the CPU."""
+    return _map(self, callable, (), "apply_")
+
+
+def map_(self, tensor, callable):
+    """Replaces every element by a Python function of it and another tensor's."""
+    return _map(self, callable, (tensor,), "map_")
+
+
+def map2_(self, x, y, callable):
+    """Replaces every element by a Python function of it and two other tensors'."""
+    return _map(self, callable, (x, y), "map2_")

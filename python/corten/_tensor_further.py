@@ -1,0 +1,155 @@
+"""Methods of ``Tensor`` that few programs use, attached when the package is imported."""
+
+from __future__ import annotations
+
+from corten import _C
+from corten._C import Tensor
+
+
+def _lazy(name):
+    """A method whose function is loaded when it is first called."""
+
+    def method(self, *args, **kwargs):
+        from corten import _further
+
+        return getattr(_further, name)(self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__qualname__ = f"Tensor.{name}"
+    return method
+
+
+for _name in ("apply_", "map_", "map2_"):
+    setattr(Tensor, _name, _lazy(_name))
+
+
+def polygamma(self, n):
+    """The derivative of order ``n`` of ``digamma`` of each element."""
+    return _C._functions.polygamma(n, self)
+
+
+def polygamma_(self, n):
+    """As :meth:`polygamma`, in place."""
+    return self.copy_(_C._functions.polygamma(n, self))
+
+
+def pin_memory(self, device=None):
+    """A copy in pinned memory; without an accelerator there is none."""
+    raise RuntimeError("Cannot access accelerator device when none is available.")
+
+
+def const_data_ptr(self):
+    """The address of the first element, to read from."""
+    return self.data_ptr()
+
+
+def is_distributed(self):
+    """Whether parts are in several processes."""
+    return False
+
+
+def record_stream(self, stream):
+    """Says that a GPU's stream uses the tensor; the CPU has no streams."""
+    raise RuntimeError("record_stream is for tensors on accelerators")
+
+
+def dense_dim(self):
+    """How many dimensions are dense: all."""
+    return self.dim()
+
+
+def sparse_dim(self):
+    """How many dimensions are sparse: none."""
+    return 0
+
+
+def to_dense(self, dtype=None, *, masked_grad=None):
+    """The tensor itself: it is dense. With ``dtype`` a converted one."""
+    return self if dtype is None else self.to(dtype)
+
+
+def dequantize(self):
+    """Floating-point numbers; unquantised tensors become ``float32``."""
+    return self.to(_C.float32)
+
+
+def xpu(self, device=None, non_blocking=False, memory_format=None):
+    """A copy on an Intel GPU."""
+    raise AssertionError("Torch not compiled with XPU enabled")
+
+
+def mtia(self, device=None, non_blocking=False, memory_format=None):
+    """A copy on an MTIA device."""
+    raise AssertionError("Torch not compiled with MTIA enabled")
+
+
+def ipu(self, device=None, non_blocking=False, memory_format=None):
+    """A copy on an IPU."""
+    raise RuntimeError("PyTorch is not linked with support for ipu devices")
+
+
+def reinforce(self, reward):
+    """Removed: ``-dist.log_prob(action) * reward`` is the loss."""
+    raise RuntimeError(
+        "reinforce() was removed. Use torch.distributions instead, and the loss "
+        "-m.log_prob(action) * reward."
+    )
+
+
+def _cuda_interface(self):
+    raise AttributeError(
+        "Can't get __cuda_array_interface__ on non-CUDA tensor type: "
+        f"{self.type()} If CUDA data is required use tensor.cuda() to copy tensor to device memory."
+    )
+
+
+def _sparse_only(name, expected):
+    def method(self, *args, **kwargs):
+        raise RuntimeError(f"{name} expected {expected} tensor layout but got Strided")
+
+    method.__doc__ = f"For {expected} tensors; this one is dense."
+    return method
+
+
+def _removed(name, instead):
+    def method(self, *args, **kwargs):
+        raise RuntimeError(
+            "This function was deprecated since version 1.9 and is now removed. "
+            f"`torch.{name}` is deprecated in favor of {instead}."
+        )
+
+    method.__doc__ = f"Removed in favour of {instead}."
+    return method
+
+
+_FUNCTIONS = (
+    polygamma, polygamma_, pin_memory, const_data_ptr, is_distributed, record_stream, dense_dim,
+    sparse_dim, to_dense, dequantize, xpu, mtia, ipu, reinforce,
+)
+_SPARSE = {
+    "is_coalesced": "sparse coordinate", "coalesce": "sparse coordinate",
+    "indices": "sparse coordinate", "values": "sparse",
+    "crow_indices": "sparse row compressed", "col_indices": "sparse row compressed",
+    "ccol_indices": "sparse column compressed", "row_indices": "sparse column compressed",
+}
+_REMOVED = {
+    "cholesky": "`torch.linalg.cholesky`", "eig": "`torch.linalg.eig`",
+    "lstsq": "`torch.linalg.lstsq`", "qr": "`torch.linalg.qr`", "solve": "`torch.linalg.solve`",
+    "symeig": "`torch.linalg.eigh`",
+}
+
+
+def _attach():
+    methods = {function.__name__: function for function in _FUNCTIONS}
+    methods.update((name, _sparse_only(name, kind)) for name, kind in _SPARSE.items())
+    methods.update((name, _removed(name, instead)) for name, instead in _REMOVED.items())
+    for name, method in methods.items():
+        if not hasattr(Tensor, name):
+            method.__name__ = name
+            method.__qualname__ = f"Tensor.{name}"
+            setattr(Tensor, name, method)
+    Tensor.__cuda_array_interface__ = property(_cuda_interface)
+
+
+_attach()
+del _name

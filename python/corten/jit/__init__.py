@@ -1,0 +1,250 @@
+"""The names of TorchScript. Functions and modules run as the Python that they are: decorating and
+tracing return what they were given. Archives of TorchScript are neither read nor written."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import typing
+import warnings
+
+import corten
+from corten.futures import Future
+
+__all__ = [
+    "Attribute", "CompilationUnit", "Error", "Future", "ScriptFunction", "ScriptModule", "annotate",
+    "enable_onednn_fusion", "export", "export_opnames", "fork", "freeze", "ignore", "interface",
+    "isinstance", "load", "onednn_fusion_enabled", "optimize_for_inference", "save", "script",
+    "script_if_tracing", "set_fusion_strategy", "strict_fusion", "trace", "trace_module", "unused",
+    "wait",
+]
+
+Final = typing.Final
+Attribute = collections.namedtuple("Attribute", ["value", "type"])
+
+
+class Error(RuntimeError):
+    """An error of a compiled function."""
+
+
+class TracingCheckError(Exception):
+    """A trace that did not repeat."""
+
+
+class ScriptModule(corten.nn.Module):
+    """A module; nothing is compiled."""
+
+
+RecursiveScriptModule = ScriptModule
+
+
+class ScriptFunction:
+    """The class of compiled functions, of which there are none."""
+
+    def __new__(cls, *args, **kwargs):
+        _refuse("compiled functions")
+
+
+class CompilationUnit:
+    """Functions from source in TorchScript, which is not compiled here."""
+
+    def __init__(self, lang=None, _frames_up=0):
+        if lang is not None:
+            _refuse("source in TorchScript")
+
+
+def _refuse(what):
+    raise RuntimeError(f"{what}: there is no TorchScript here; functions and modules run as Python")
+
+
+def script(obj=None, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
+    """The function, class or module itself."""
+    return obj
+
+
+def trace(
+    func=None, example_inputs=None, optimize=None, check_trace=True, check_inputs=None,
+    check_tolerance=1e-05, strict=True, _force_outplace=False, _module_class=None,
+    _compilation_unit=None, example_kwarg_inputs=None, _store_inputs=True,
+):
+    """The function or module itself, after it was called with the examples once."""
+    if func is None:
+        return lambda function: trace(function, example_inputs)
+    if example_kwarg_inputs is not None:
+        func(**example_kwarg_inputs)
+    elif example_inputs is not None:
+        given = isinstance_of_tensor(example_inputs)
+        func(*((example_inputs,) if given else tuple(example_inputs)))
+    return func
+
+
+def isinstance_of_tensor(value):
+    """Whether one tensor stands for a tuple of one."""
+    return type(value) is corten.Tensor or issubclass(type(value), corten.Tensor)
+
+
+def trace_module(
+    mod, inputs, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-05,
+    strict=True, _force_outplace=False, _module_class=None, _compilation_unit=None,
+    example_inputs_is_kwarg=False, _store_inputs=True,
+):
+    """The module itself, after its methods were called with their examples once."""
+    for name, example in inputs.items():
+        arguments = (example,) if isinstance_of_tensor(example) else example
+        getattr(mod, name)(*arguments)
+    return mod
+
+
+def script_if_tracing(fn):
+    """The function itself."""
+    return fn
+
+
+def script_method(fn):
+    """The method itself."""
+    return fn
+
+
+def export(fn):
+    """The method itself."""
+    return fn
+
+
+def unused(fn):
+    """The method itself."""
+    return fn
+
+
+def ignore(drop=False, **kwargs):
+    """The function itself; also with arguments."""
+    return drop if callable(drop) else lambda fn: fn
+
+
+def interface(obj):
+    """The class itself."""
+    return obj
+
+
+def annotate(the_type, the_value):
+    """The value."""
+    return the_value
+
+
+def is_scripting():
+    """Whether this runs compiled."""
+    return False
+
+
+def is_tracing():
+    """Whether this is being traced."""
+    return False
+
+
+def isinstance(obj, target_type):
+    """Whether an object, with what it contains, is of a type such as ``List[int]``."""
+    import builtins
+
+    if builtins.isinstance(target_type, (tuple, list)):
+        return any(isinstance(obj, one) for one in target_type)
+    origin, inner = typing.get_origin(target_type), typing.get_args(target_type)
+    if origin is None:
+        return builtins.isinstance(obj, type(None) if target_type is None else target_type)
+    if origin is typing.Union:
+        return any(isinstance(obj, one) for one in inner)
+    if not builtins.isinstance(obj, origin):
+        return False
+    if origin is tuple:
+        return len(obj) == len(inner) and all(map(isinstance, obj, inner))
+    if origin is dict:
+        key, value = inner
+        return all(isinstance(k, key) and isinstance(v, value) for k, v in obj.items())
+    return all(isinstance(item, inner[0]) for item in obj)
+
+
+def freeze(mod, preserved_attrs=None, optimize_numerics=True):
+    """The module itself.
+
+    Raises:
+        RuntimeError: It is in training mode.
+    """
+    if mod.training:
+        raise RuntimeError(
+            "Freezing is currently only implemented for modules in eval mode. Please call .eval() "
+            "on your module before freezing."
+        )
+    return mod
+
+
+def optimize_for_inference(mod, other_methods=None):
+    """The module itself."""
+    return mod
+
+
+def fork(func, *args, **kwargs):
+    """The future of a call, which is made at once."""
+    future = Future()
+    try:
+        future.set_result(func(*args, **kwargs))
+    except Exception as error:
+        future.set_exception(error)
+    return future
+
+
+def wait(future):
+    """The value of a future."""
+    return future.wait()
+
+
+def save(m, f, _extra_files=None):
+    """Refused: ``torch.save(m.state_dict(), f)`` saves parameters."""
+    _refuse("an archive of TorchScript cannot be written; save the state_dict instead")
+
+
+def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
+    """Refused: ``torch.load`` reads state dicts."""
+    _refuse("an archive of TorchScript cannot be read; load a state_dict instead")
+
+
+def export_opnames(m):
+    """The operators of compiled code, of which there is none."""
+    _refuse("no operators are listed for modules that are not compiled")
+
+
+def set_fusion_strategy(strategy):
+    """Nothing is fused; returns the strategy from before."""
+    return []
+
+
+def enable_onednn_fusion(enabled):
+    """Nothing is fused."""
+    if enabled:
+        warnings.warn("nothing is compiled, so nothing is fused", stacklevel=2)
+
+
+def onednn_fusion_enabled():
+    """Whether oneDNN fuses operators."""
+    return False
+
+
+class strict_fusion(contextlib.nullcontext):
+    """A ``with`` block in which everything should be fused, which only compiled code looks at."""
+
+
+@contextlib.contextmanager
+def optimized_execution(should_optimize):
+    """A ``with`` block in which compiled code is optimised or not."""
+    yield
+
+
+@contextlib.contextmanager
+def fuser(name):
+    """A ``with`` block with a choice of fuser for compiled code."""
+    yield
+
+
+def _overload(func):
+    return func
+
+
+def _overload_method(func):
+    return func

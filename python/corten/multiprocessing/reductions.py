@@ -1,0 +1,187 @@
+"""How tensors and storages travel between processes.
+
+The bytes of a storage are moved, once, to memory that processes can map. Under the strategy
+``file_descriptor`` that memory has no name, and its descriptor is handed over when the receiver
+asks for it, so the sender must live until then. Under ``file_system`` each message makes a name for
+it in /dev/shm, which the receiver removes.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+import weakref
+from multiprocessing import reduction
+from multiprocessing.context import get_spawning_popen
+from multiprocessing.reduction import ForkingPickler
+
+import corten
+from corten import _C, _utils
+
+__all__ = ["get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy"]
+
+_ALL = {"file_descriptor", "file_system"}
+_FOLDER = "/dev/shm"
+_strategy = "file_descriptor"
+#: Storages of fewer bytes that nobody shares yet are sent as copies. Workers of loaders set it: what
+#: they send belongs to nobody else, and handing a descriptor over costs more than a small copy.
+_copied_below = 0
+
+
+def get_sharing_strategy():
+    """How memory is shared."""
+    return _strategy
+
+
+def get_all_sharing_strategies():
+    """The ways in which memory can be shared."""
+    return set(_ALL)
+
+
+def set_sharing_strategy(new_strategy):
+    """Chooses how memory is shared, in this process.
+
+    Raises:
+        AssertionError: There is no such way.
+    """
+    global _strategy
+    if new_strategy not in _ALL:
+        raise AssertionError(
+            f"invalid sharing strategy {new_strategy!r}, expected one of {_ALL}"
+        )
+    _strategy = new_strategy
+
+
+def _descriptor_of(storage):
+    """A descriptor, to be closed by the caller, of the memory that the storage is moved to."""
+    if _strategy == "file_system" and not storage.is_shared():
+        file = os.open(_FOLDER, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        os.posix_fallocate(file, 0, storage.nbytes())
+        return _C._share_storage(storage, file)
+    return _C._share_storage(storage)
+
+
+def _share_storage(storage):
+    """Moves a storage to shared memory; one without bytes or off the CPU has nothing to move."""
+    if storage.device.type == "cpu" and storage.nbytes():
+        os.close(_descriptor_of(storage))
+    return storage
+
+
+def reduce_storage(storage):
+    """The function and arguments that make the storage again in another process."""
+    if storage.device.type == "meta":
+        raise RuntimeError("storages without memory cannot be sent")
+    if storage.device.type != "cpu":
+        raise RuntimeError(f"storages on {storage.device} cannot be sent to other processes")
+    if storage.nbytes() == 0:
+        return rebuild_storage_empty, (type(storage),)
+    if storage.nbytes() < _copied_below and not storage.is_shared():
+        return storage.__reduce__()
+    descriptor = _descriptor_of(storage)
+    try:
+        if _strategy == "file_system":
+            name = f"{_FOLDER}/torch_{os.getpid()}_{uuid.uuid4().hex}"
+            try:
+                os.link(f"/proc/self/fd/{descriptor}", name, follow_symlinks=True)
+                return rebuild_storage_filename, (name, storage.nbytes())
+            except OSError:
+                pass  # memory that was shared without a name before the strategy was set
+        starting = get_spawning_popen()
+        if starting is not None:
+            # A process that is being started inherits the very descriptor.
+            kept = os.dup(descriptor)
+            weakref.finalize(starting, os.close, kept)
+            return rebuild_storage_fd, (reduction.DupFd(kept), storage.nbytes())
+        return rebuild_storage_fd, (reduction.DupFd(descriptor), storage.nbytes())
+    finally:
+        os.close(descriptor)
+
+
+def rebuild_storage_empty(cls):
+    """A storage without bytes."""
+    return cls(0)
+
+
+def rebuild_storage_fd(duplicate, nbytes):
+    """The storage behind a descriptor that another process hands over."""
+    return _C._storage_from_descriptor(duplicate.detach(), nbytes)
+
+
+def rebuild_storage_filename(name, nbytes):
+    """The storage behind a name, which is removed."""
+    descriptor = os.open(name, os.O_RDWR | os.O_CLOEXEC)
+    os.unlink(name)
+    return _C._storage_from_descriptor(descriptor, nbytes)
+
+
+def reduce_typed_storage(storage):
+    """As :func:`reduce_storage`, with the dtype."""
+    return rebuild_typed_storage, (storage._untyped_storage, storage.dtype)
+
+
+def rebuild_typed_storage(untyped, dtype):
+    """A storage of a dtype."""
+    from corten.storage import TypedStorage
+
+    return TypedStorage(wrap_storage=untyped, dtype=dtype, _internal=True)
+
+
+def reduce_tensor(tensor):
+    """The function and arguments that make the tensor again in another process.
+
+    Raises:
+        RuntimeError: The tensor requires a gradient and is no leaf.
+    """
+    if tensor.requires_grad and not tensor.is_leaf:
+        raise RuntimeError(
+            "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does "
+            "not support crossing process boundaries.  If you just want to transfer the data, call "
+            "detach() on the tensor before serializing (e.g., putting it on the queue)."
+        )
+    if tensor._backward_hooks:
+        import warnings
+
+        warnings.warn("Tensors' hooks are not sent to other processes", stacklevel=2)
+    if tensor.layout is not corten.strided or tensor.device.type == "meta":
+        return _utils.reduce_tensor(tensor)
+    geometry = (tensor.storage_offset(), tuple(tensor.size()), tuple(tensor.stride()))
+    flags = (tensor.is_conj(), tensor.is_neg())
+    arguments = (
+        type(tensor), tensor.untyped_storage(), tensor.dtype, geometry, tensor.requires_grad, flags,
+        dict(tensor.__dict__),
+    )
+    return rebuild_tensor, arguments
+
+
+def rebuild_tensor(cls, storage, dtype, geometry, requires_grad, flags, attributes):
+    """A tensor, or parameter, over a storage."""
+    made = corten.empty((0,), dtype=dtype, device=storage.device).set_(storage, *geometry)
+    if flags[0]:
+        made = made.conj()
+    if flags[1]:
+        made = made._neg_view()
+    if issubclass(cls, corten.nn.Parameter):
+        made = cls(made, requires_grad=requires_grad)
+    else:
+        if cls is not corten.Tensor:
+            made = made.as_subclass(cls)
+        made.requires_grad_(requires_grad)
+    made.__dict__.update(attributes)
+    return made
+
+
+def copy_below(nbytes):
+    """Sends storages of fewer bytes, unless they are shared already, as copies."""
+    global _copied_below
+    _copied_below = nbytes
+
+
+def init_reductions():
+    """Teaches the standard library's pickler for processes about tensors and storages."""
+    from corten.storage import TypedStorage, UntypedStorage
+
+    ForkingPickler.register(UntypedStorage, reduce_storage)
+    ForkingPickler.register(TypedStorage, reduce_typed_storage)
+    ForkingPickler.register(corten.Tensor, reduce_tensor)
+    ForkingPickler.register(corten.nn.Parameter, reduce_tensor)
