@@ -2,7 +2,7 @@
 
 use crate::chunks::{for_each_chunk, grain_of};
 use crate::kernels::support::{contiguous, empty, expect_dtype, is_shape_only, match_types};
-use corten_core::{Access, AccessSet, Element, Result, cast, ensure, geometry};
+use corten_core::{Access, AccessSet, Element, Result, Scalar, cast, ensure, geometry};
 use corten_ops::{Tensor, op};
 
 /// The distances that have a cheaper form than powers.
@@ -104,6 +104,28 @@ impl Batches {
             columns: m as usize,
         })
     }
+
+    /// Whether Euclidean distances come from a matrix product: from more than 25 rows on, unless
+    /// the mode decides.
+    fn by_products(&self, mode: Option<i64>) -> bool {
+        const MANY: usize = 25;
+        let many = self.rows.iter().any(|&rows| rows > MANY);
+        self.columns > 0 && (mode == Some(1) || (mode.unwrap_or(0) == 0 && many))
+    }
+
+    /// $\sqrt{|a|^2 - 2 a b + |b|^2}$, with the three terms in one product.
+    fn euclidean(&self) -> Result<Tensor> {
+        let squares = |rows: &Tensor| {
+            op::sum_dim_intlist(&op::mul_tensor(rows, rows)?, Some(&[-1]), true, None)
+        };
+        let (a, b) = (squares(&self.first)?, squares(&self.second)?);
+        let one = |like: &Tensor| op::ones_like(like, None, None, None, None, None);
+        let doubled = op::mul_scalar(&self.first, Scalar::from(-2.0))?;
+        let left = op::cat(&[doubled, a.clone(), one(&a)?], -1)?;
+        let right = op::cat(&[self.second.clone(), one(&b)?, b], -1)?;
+        let squared = op::matmul(&left, &op::transpose_int(&right, -1, -2)?)?;
+        op::sqrt_(&op::clamp_min_(&squared, Scalar::from(0.0))?)
+    }
 }
 
 /// `_cdist_forward`.
@@ -114,12 +136,15 @@ pub fn cdist_forward(
     x1: &Tensor,
     x2: &Tensor,
     p: f64,
-    _compute_mode: Option<i64>,
+    compute_mode: Option<i64>,
 ) -> Result<Tensor> {
     corten_ops::meta::distance::check(x1, x2, p)?;
     expect_dtype(x2, x1.dtype())?;
     let batches = Batches::of(x1, x2)?;
     let out = empty(&batches.shape, x1)?;
+    if p == 2.0 && batches.by_products(compute_mode) {
+        return batches.euclidean();
+    }
     let (norm, columns, [rows, others]) = (Norm::of(p), batches.columns, batches.rows);
     match_distance!(x1.dtype(), "cdist", T => {
         let set = AccessSet::acquire(&[

@@ -90,8 +90,7 @@ pub fn nansum(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
         return sum_plain(iter);
     }
     let input = op::to_dtype(iter.input(0), iter.dtype(0), false, false, None)?;
-    let nan = op::isnan(&input)?;
-    let input = op::masked_fill_scalar(&input, &nan, Scalar::Int(0))?;
+    let input = op::nan_to_num(&input, Some(0.0), Some(f64::INFINITY), Some(-f64::INFINITY))?;
     if input.dtype().is_integral(true) {
         let config = TensorIteratorConfig::reduction().add_output(Some(iter.tensor(0)));
         let mut without = config.add_input(&input).build()?;

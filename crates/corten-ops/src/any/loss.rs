@@ -13,7 +13,8 @@ const ONE: Scalar = Scalar::Int(1);
 pub fn mse_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
     let difference = op::sub_tensor(self_, target, ONE)?;
     ensure_float(&difference, "mse_cpu")?;
-    Reduction::of(reduction).apply(op::mul_tensor(&difference, &difference)?)
+    // The difference is nobody else's: its memory is in the caches, new memory would not be.
+    Reduction::of(reduction).apply(op::mul__tensor(&difference, &difference)?)
 }
 
 /// Gradients come out contiguous, whatever the operands' layout.
@@ -47,12 +48,13 @@ pub fn smooth_l1_loss(
     beta: f64,
 ) -> Result<Tensor> {
     ensure!(beta >= 0.0, Runtime, "smooth_l1_loss does not support negative values for beta.");
-    let distance = op::abs(&op::sub_tensor(self_, target, ONE)?)?;
-    ensure_float(&distance, "smooth_l1_cpu")?;
+    let difference = op::sub_tensor(self_, target, ONE)?;
+    ensure_float(&difference, "smooth_l1_cpu")?;
+    let distance = op::abs_(&difference)?;
     if beta == 0.0 {
         return Reduction::of(reduction).apply(distance);
     }
-    let losses = op::div_scalar(&bent(&distance, beta)?, Scalar::from(beta))?;
+    let losses = op::div__scalar(&bent(distance, beta)?, Scalar::from(beta))?;
     Reduction::of(reduction).apply(losses)
 }
 
@@ -81,9 +83,10 @@ pub fn smooth_l1_loss_backward(
 /// `Runtime` for a `delta` that is not positive or shapes that do not broadcast.
 pub fn huber_loss(self_: &Tensor, target: &Tensor, reduction: i64, delta: f64) -> Result<Tensor> {
     ensure!(delta > 0.0, Runtime, "huber_loss does not support non-positive values for delta.");
-    let distance = op::abs(&op::sub_tensor(self_, target, ONE)?)?;
-    ensure_float(&distance, "huber_cpu")?;
-    Reduction::of(reduction).apply(bent(&distance, delta)?)
+    let difference = op::sub_tensor(self_, target, ONE)?;
+    ensure_float(&difference, "huber_cpu")?;
+    let distance = op::abs_(&difference)?;
+    Reduction::of(reduction).apply(bent(distance, delta)?)
 }
 
 /// The gradient of [`huber_loss`].
@@ -103,9 +106,11 @@ pub fn huber_loss_backward(
 }
 
 /// $c (z - c / 2)$ with $c = \min(z, bound)$: half a square that goes on as a straight line.
-fn bent(distance: &Tensor, bound: f64) -> Result<Tensor> {
-    let inner = op::clamp_max(distance, Scalar::from(bound))?;
-    op::mul_tensor(&inner, &op::sub_tensor(distance, &inner, Scalar::from(0.5))?)
+/// Takes the memory of the distances.
+fn bent(distance: Tensor, bound: f64) -> Result<Tensor> {
+    let inner = op::clamp_max(&distance, Scalar::from(bound))?;
+    op::sub__tensor(&distance, &inner, Scalar::from(0.5))?;
+    op::mul__tensor(&distance, &inner)
 }
 
 fn bounded(difference: &Tensor, bound: f64) -> Result<Tensor> {

@@ -51,6 +51,10 @@ fn forward(input: &Tensor, output_size: &[i64], plan: &Plan<'_>, name: &str) -> 
     let values = op::empty_like(&out, None, None, None, None, Some(MemoryFormat::Contiguous))?;
     let bytes = input.dtype() == DType::UInt8;
     match_resampled!(input.dtype(), name, T S => {
+        if matches!(plan.mode, Mode::Nearest | Mode::Exact) {
+            pick(&Reader::<T>::new(&dense)?, &mut Writer::<T>::new(&values)?, &taps)?;
+            return op::copy_(&out, &values, false);
+        }
         let mut data: Vec<S> = Reader::<T>::new(&dense)?.iter().map(|&x| cast(x)).collect();
         let mut shape: Vec<usize> = sizes.iter().map(|&size| size as usize).collect();
         for axis in (0..taps.len()).rev() {
@@ -94,6 +98,42 @@ fn backward(
         Ok(())
     })?;
     op::copy_(&out, &values, false)
+}
+
+/// Takes each point of the result from the source: `[outer, …source]` to `[outer, …count]`.
+fn pick<T: Element>(data: &[T], out: &mut [T], taps: &[Taps]) -> Result<()> {
+    let (last, leading) = match taps {
+        [leading @ .., last] => (last, leading),
+        [] => return Ok(()),
+    };
+    let sources: usize = leading.iter().map(|taps| taps.source).product();
+    // The source of each line of a result, and its number among the lines of the source.
+    let mut lines = vec![0];
+    for taps in leading {
+        let along = |line: &usize| {
+            let base = line * taps.source;
+            (0..taps.count()).map(move |o| base + taps.place(o)).collect::<Vec<_>>()
+        };
+        lines = lines.iter().flat_map(along).collect();
+    }
+    let places: Vec<usize> = (0..last.count()).map(|o| last.place(o)).collect();
+    let (from, length) = (sources * last.source, places.len());
+    for_each_chunk(out, lines.len() * length, grain_of(lines.len() * length), |i, out| {
+        let data = &data[i * from..][..from];
+        let mut before = None;
+        for (k, &line) in lines.iter().enumerate() {
+            let (done, out) = out.split_at_mut(k * length);
+            let out = &mut out[..length];
+            if before == Some(line) {
+                out.copy_from_slice(&done[done.len() - length..]);
+                continue;
+            }
+            let source = &data[line * last.source..][..last.source];
+            out.iter_mut().zip(&places).for_each(|(out, &place)| *out = source[place]);
+            before = Some(line);
+        }
+        Ok(())
+    })
 }
 
 /// What sums are made of.

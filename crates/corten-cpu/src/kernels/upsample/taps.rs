@@ -78,6 +78,11 @@ impl Taps {
         unit
     }
 
+    /// The first place of a point of the result: the only one of the nearest modes.
+    pub(super) fn place(&self, o: usize) -> usize {
+        self.places[self.starts[o]]
+    }
+
     /// The number of points of the result.
     pub(super) fn count(&self) -> usize {
         self.starts.len() - 1
