@@ -40,10 +40,10 @@ from corten._constants import *  # noqa: E402, F403
 from corten._tensor import typename  # noqa: E402, F401
 
 _SUBMODULES = frozenset((
-    "accelerator", "autograd", "backends", "compiler", "cuda", "fft", "func", "functional",
-    "library", "linalg", "masked", "nn", "ops", "optim", "overrides", "profiler", "random", "return_types",
-    "safetensors", "serialization", "signal", "special", "storage", "torch_version", "types",
-    "utils", "version",
+    "accelerator", "autograd", "backends", "compiler", "cuda", "fft", "foreach", "func",
+    "functional", "library", "linalg", "masked", "nn", "ops", "optim", "overrides", "profiler",
+    "random", "return_types", "safetensors", "serialization", "signal", "special", "storage",
+    "torch_version", "types", "utils", "version",
 ))
 
 #: Where names live that are loaded when they are first asked for.
