@@ -42,10 +42,10 @@ from corten._tensor import typename  # noqa: E402, F401
 
 _SUBMODULES = frozenset((
     "__config__", "__future__", "_VF", "accelerator", "amp", "autograd", "backends", "compiler",
-    "cpu", "cuda", "distributed", "distributions", "fft", "func", "functional", "futures", "hub",
-    "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nn", "ops", "optim", "overrides",
-    "profiler", "random", "return_types", "safetensors", "serialization", "signal", "special",
-    "storage", "testing", "torch_version", "types", "utils", "version", "xpu",
+    "cpu", "cuda", "distributed", "distributions", "fft", "foreach", "func", "functional",
+    "futures", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nn", "ops",
+    "optim", "overrides", "profiler", "random", "return_types", "safetensors", "serialization",
+    "signal", "special", "storage", "testing", "torch_version", "types", "utils", "version", "xpu",
 ))
 
 #: Where names live that are loaded when they are first asked for.

@@ -36,6 +36,7 @@ mod meta;
 mod modes;
 pub mod node;
 pub mod record;
+mod release;
 pub mod saved;
 pub mod saved_hooks;
 mod tensor_ext;

@@ -14,6 +14,7 @@ pub mod einsum;
 pub mod embedding;
 pub mod factory;
 pub mod fft;
+pub mod foreach;
 pub mod grid;
 pub mod grids;
 pub mod histogram;

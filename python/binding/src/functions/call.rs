@@ -11,7 +11,7 @@ use crate::py::{Args, Obj, Py};
 use crate::tensor;
 use crate::types::structseq;
 use corten_core::Result;
-use corten_ops::{AnyOp, IValue, Stack, Tensor, registry};
+use corten_ops::{AnyOp, IValue, OpKind, Stack, Tensor, registry};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Calls a group with Python's arguments; `this` is the tensor of a method.
@@ -61,6 +61,15 @@ fn run(
         && let Some(IValue::Tensor(made)) = stack.first()
     {
         tensor::set_requires_grad(made, true)?;
+    }
+    // An operator that works in place on a list gives it back.
+    let def = plan.op.def();
+    let writes_list = stack.is_empty()
+        && def.kind == OpKind::Inplace
+        && def.namespace == "aten"
+        && def.schema.contains("(Tensor(a!)[] self");
+    if let Some(list) = bound.get(0).filter(|_| writes_list) {
+        return Ok(list.clone());
     }
     wrap_results(group.name, &overload.fields, out.is_some(), stack)
 }

@@ -1,0 +1,101 @@
+//! The end of nodes: chains of any length are freed without recursion.
+
+use crate::backward::Gradients;
+use crate::hooks::NodeHooks;
+use crate::node::{Body, Edge, Node, NodeBody, NodeDef};
+use crate::saved::Saved;
+use smallvec::SmallVec;
+use std::cell::{Cell, RefCell};
+
+/// What a dying node owns and what may own further nodes.
+struct Remains {
+    _body: Option<Box<dyn NodeBody>>,
+    _edges: SmallVec<[Edge; 2]>,
+    _saved: SmallVec<[Saved; 2]>,
+    _hooks: Option<Box<NodeHooks>>,
+}
+
+thread_local! {
+    /// How many nodes are being dropped on this thread, each inside of the one before.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// `Some` while a node at the greatest depth is being dropped on this thread.
+    static GRAVEYARD: RefCell<Option<Vec<Remains>>> = const { RefCell::new(None) };
+}
+
+/// Nodes that are dropped inside of each other before the rest has to wait.
+const DEEPEST: u32 = 32;
+
+// Note [Iterative destruction]: dropping the last node of a chain drops its edges, which drop the
+// next node, and so on: a recursion as deep as the graph, which overflows the stack at some ten
+// thousand nodes. So from a certain depth on only the outermost drop on a thread frees anything;
+// the inner ones leave what they own to it. This also covers the ways through a saved tensor, its
+// metadata and its `grad_fn`, which a walk over edges alone would miss.
+impl Drop for Node {
+    fn drop(&mut self) {
+        // While the thread ends its locals may be gone; what is left then is freed recursively.
+        let depth = DEPTH.try_with(|depth| depth.replace(depth.get() + 1)).unwrap_or(0);
+        if depth < DEEPEST {
+            self.free();
+        } else {
+            self.bury();
+        }
+        let _ = DEPTH.try_with(|depth| depth.set(depth.get().saturating_sub(1)));
+    }
+}
+
+impl Node {
+    fn free(&mut self) {
+        self.edges.clear();
+        self.saved.slots_mut().clear();
+        drop(self.hooks.take());
+        drop(self.take_body());
+    }
+
+    #[cold]
+    fn bury(&mut self) {
+        bury(Remains {
+            _body: self.take_body(),
+            _edges: std::mem::take(&mut self.edges),
+            _saved: std::mem::take(self.saved.slots_mut()),
+            _hooks: self.hooks.take(),
+        });
+    }
+
+    fn take_body(&mut self) -> Option<Box<dyn NodeBody>> {
+        match std::mem::replace(&mut self.body, Body::Generated(&GONE)) {
+            Body::Custom(body) => Some(body),
+            Body::Generated(_) => None,
+        }
+    }
+}
+
+static GONE: NodeDef =
+    NodeDef { name: "freed", saved: &[], outputs: 0, backward: |ctx, _| Ok(Gradients::new(ctx)) };
+
+fn bury(remains: Remains) {
+    let mut outermost = Some(remains);
+    // While the thread ends its locals may be gone; what is left then is freed recursively.
+    let _ = GRAVEYARD.try_with(|graveyard| {
+        let mut waiting = graveyard.borrow_mut();
+        match &mut *waiting {
+            Some(waiting) => waiting.extend(outermost.take()),
+            None => *waiting = Some(Vec::new()),
+        }
+    });
+    let Some(first) = outermost else { return };
+    drop(first);
+    loop {
+        let next = GRAVEYARD.try_with(|graveyard| {
+            let mut waiting = graveyard.borrow_mut();
+            let next = waiting.as_mut().and_then(Vec::pop);
+            if next.is_none() {
+                *waiting = None;
+            }
+            next
+        });
+        match next {
+            Ok(Some(remains)) => drop(remains),
+            _ => return,
+        }
+    }
+}
