@@ -40,11 +40,11 @@ from corten._constants import *  # noqa: E402, F403
 from corten._tensor import typename  # noqa: E402, F401
 
 _SUBMODULES = frozenset((
-    "__config__", "__future__", "_VF", "accelerator", "amp", "autograd", "backends", "compiler",
+    "_VF", "__config__", "__future__", "accelerator", "amp", "autograd", "backends", "compiler",
     "cpu", "cuda", "distributed", "distributions", "fft", "func", "functional", "futures", "hub",
     "jit", "library", "linalg", "mps", "multiprocessing", "nn", "ops", "optim", "overrides",
-    "profiler", "random", "return_types", "safetensors", "serialization", "signal", "special",
-    "storage", "testing", "torch_version", "types", "utils", "version", "xpu",
+    "profiler", "random", "return_types", "safetensors", "serialization", "signal", "sparse",
+    "special", "storage", "testing", "torch_version", "types", "utils", "version", "xpu",
 ))
 
 #: Where names live that are loaded when they are first asked for.
@@ -74,6 +74,7 @@ _LAZY = {
         "gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh",
         "rnn_tanh_cell",
     ), "_recurrent"),
+    "sparse_coo_tensor": "sparse", "spmm": "_further", "smm": "_further",
     "JITException": "_further", "ScriptModule": "jit", "ScriptFunction": "jit", "fork": "jit",
     "wait": "jit", "CompilationUnit": "jit", "Future": "futures", "FileCheck": "testing",
     "autocast": "amp", "GradScaler": "amp", "Stream": "_streams", "Event": "_streams",
