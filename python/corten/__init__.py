@@ -33,6 +33,7 @@ def _bind():
 _bind()
 __version__ = _C.__version__
 _mkldnn = _C._mkldnn
+_segment_reduce = _C._functions.segment_reduce
 
 from corten import _tensor as _tensor  # noqa: E402
 from corten import _tensor_further as _tensor_further  # noqa: E402
@@ -42,9 +43,9 @@ from corten._tensor import typename  # noqa: E402, F401
 _SUBMODULES = frozenset((
     "_VF", "__config__", "__future__", "accelerator", "amp", "autograd", "backends", "compiler",
     "cpu", "cuda", "distributed", "distributions", "fft", "func", "functional", "futures", "hub",
-    "jit", "library", "linalg", "mps", "multiprocessing", "nn", "ops", "optim", "overrides",
-    "profiler", "random", "return_types", "safetensors", "serialization", "signal", "sparse",
-    "special", "storage", "testing", "torch_version", "types", "utils", "version", "xpu",
+    "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nn", "ops", "optim",
+    "overrides", "profiler", "random", "return_types", "safetensors", "serialization", "signal",
+    "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version", "xpu",
 ))
 
 #: Where names live that are loaded when they are first asked for.

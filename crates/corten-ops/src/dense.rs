@@ -157,7 +157,7 @@ pub fn run<const N: usize>(
             let dtype = if rule.is_test() { DType::Bool } else { dtype };
             Tensor::from(TensorBase::empty(&leader.sizes(), dtype)?)
         }
-        Some(out) if writes_over(out, &inputs) && !rule.is_test() => out.clone(),
+        Some(out) if takes(out, leader, rule) && writes_apart(out, &inputs) => out.clone(),
         Some(_) => return Ok(None),
     };
     let scalars = Scalars::wrapped(scalars, dtype)?;
@@ -274,14 +274,24 @@ fn number(input: &Tensor, leader: &Tensor) -> Result<Option<Value>> {
     element(crate::iter::read_scalar(input)?, leader.dtype()).map(Some)
 }
 
-/// Whether `out` is the first input, and overlaps no other one.
-fn writes_over<const N: usize>(out: &Tensor, inputs: &[Operand<'_>; N]) -> bool {
-    let Operand::Dense(first) = inputs[0] else { return false };
-    let apart = |operand: &Operand<'_>| match operand {
+/// Whether an output can be written as it is: dense, of the result's shape and dtype.
+fn takes(out: &Tensor, leader: &Tensor, rule: &Rule) -> bool {
+    let dtype = if rule.is_test() { DType::Bool } else { leader.dtype() };
+    out.defined()
+        && out.dtype() == dtype
+        && out.device().is_cpu()
+        && out.layout() == Layout::Strided
+        && out.is_contiguous()
+        && (out.is_same(leader) || out.sizes() == leader.sizes())
+}
+
+/// Whether `out` shares no memory with an input, but for being the first one.
+fn writes_apart<const N: usize>(out: &Tensor, inputs: &[Operand<'_>; N]) -> bool {
+    inputs.iter().enumerate().all(|(i, input)| match input {
+        Operand::Dense(first) if i == 0 && first.is_same(out) => true,
         Operand::Dense(other) | Operand::Single(other) => other.storage_key() != out.storage_key(),
         Operand::Number(_) => true,
-    };
-    out.is_same(first) && inputs[1..].iter().all(apart)
+    })
 }
 
 /// Calls the loop while the storages are held. `false`: an operand has no memory.

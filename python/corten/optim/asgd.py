@@ -33,6 +33,9 @@ class ASGD(ElementwiseOptimizer):
         state["ax"] = zeros_like(param)
 
     def _update(self, param, grad, state, group):
+        if group["foreach"]:
+            self._update_in_tensors(param, grad, state, group)
+            return
         lr = as_float(group["lr"])
         param, grad, average = as_real(param, grad, state["ax"])
         state["step"] += 1
@@ -48,3 +51,15 @@ class ASGD(ElementwiseOptimizer):
             average.copy_(param)
         state["eta"].fill_(lr / (1 + group["lambd"] * lr * step) ** group["alpha"])
         state["mu"].fill_(1 / max(1, step - group["t0"]))
+
+    def _update_in_tensors(self, param, grad, state, group):
+        """The update as ``foreach`` does it: the rate stays a tensor and is rounded as one."""
+        lr, lambd = as_float(group["lr"]), group["lambd"]
+        param, grad, average = as_real(param, grad, state["ax"])
+        state["step"] += 1
+        if group["weight_decay"] != 0:
+            grad = grad.add(param, alpha=group["weight_decay"])
+        param.addcmul_(grad.add(param, alpha=lambd), state["eta"], value=-1)
+        average.addcmul_(param.sub(average), state["mu"])
+        state["eta"].copy_(lr / (1 + lambd * lr * state["step"]) ** group["alpha"])
+        state["mu"].fill_(1 / max(1, state["step"].item() - group["t0"]))

@@ -34,8 +34,11 @@ class _Point:
         self.t, self.loss, self.grad, self.slope = t, loss, grad, slope
 
 
-def _strong_wolfe(evaluate, t, d, loss, grad, slope, c1=1e-4, c2=0.9, tolerance=1e-9, most=25):
-    """A step along `d` that satisfies the strong Wolfe conditions: (loss, grad, t, evaluations)."""
+def _strong_wolfe(evaluate, t, d, loss, grad, slope, most, c1=1e-4, c2=0.9, tolerance=1e-9):
+    """A step along `d` that satisfies the strong Wolfe conditions: (loss, grad, t, evaluations).
+
+    It is looked for in at most ``most`` rounds.
+    """
     d_norm = d.abs().max()
     start = _Point(0, loss, grad.clone(memory_format=corten.contiguous_format), slope)
 
@@ -49,7 +52,7 @@ def _strong_wolfe(evaluate, t, d, loss, grad, slope, c1=1e-4, c2=0.9, tolerance=
     previous, current = start, at(t)
     evaluations, bracket = 1, None
     for i in range(most):
-        if too_high(current) or (i > 0 and current.loss >= previous.loss):
+        if too_high(current) or (i > 1 and current.loss >= previous.loss):
             bracket = [previous, current]
             break
         if abs(current.slope) <= -c2 * start.slope:
@@ -73,10 +76,17 @@ def _strong_wolfe(evaluate, t, d, loss, grad, slope, c1=1e-4, c2=0.9, tolerance=
 
 def _zoom(at, bracket, too_high, start, c2, d_norm, tolerance, most):
     """Narrows a bracket until a point of it satisfies the conditions; returns it and the cost."""
-    low, high = sorted(bracket, key=lambda point: point.loss)
+    # The lower end is the first one where both are equally low.
+    lower = 0 if bracket[0].loss <= bracket[1].loss else 1
     evaluations, stalled = 0, False
-    while evaluations < most and abs(high.t - low.t) * d_norm >= tolerance:
-        t = _cubic_minimum(low.t, low.loss, low.slope, high.t, high.loss, high.slope)
+    while evaluations < most:
+        low, high = bracket[lower], bracket[1 - lower]
+        if abs(high.t - low.t) * d_norm < tolerance:
+            break
+        first, second = bracket
+        t = _cubic_minimum(
+            first.t, first.loss, first.slope, second.t, second.loss, second.slope
+        )
         left, right = min(low.t, high.t), max(low.t, high.t)
         margin = 0.1 * (right - left)
         near_end = min(right - t, t - left) < margin
@@ -88,14 +98,15 @@ def _zoom(at, bracket, too_high, start, c2, d_norm, tolerance, most):
         point = at(t)
         evaluations += 1
         if too_high(point) or point.loss >= low.loss:
-            low, high = sorted((low, point), key=lambda point: point.loss)
+            bracket[1 - lower] = point
+            lower = 0 if bracket[0].loss <= bracket[1].loss else 1
             continue
         if abs(point.slope) <= -c2 * start.slope:
             return point, evaluations
         if point.slope * (high.t - low.t) >= 0:
-            high = low
-        low = point
-    return low, evaluations
+            bracket[1 - lower] = low
+        bracket[lower] = point
+    return bracket[lower], evaluations
 
 
 class LBFGS(Optimizer):
@@ -154,6 +165,8 @@ class LBFGS(Optimizer):
     def step(self, closure):
         """Up to ``max_iter`` iterations; returns the loss of the first evaluation."""
         with_grad = corten.enable_grad()(closure)
+        if not self._params:
+            return with_grad()
         group = self.param_groups[0]
         state = self.state[self._params[0]]
         state.setdefault("func_evals", 0)
@@ -221,7 +234,9 @@ class _Run:
                 raise RuntimeError("only 'strong_wolfe' is supported")
             start = [p.clone(memory_format=corten.contiguous_format) for p in optimizer._params]
             evaluate = lambda t: optimizer._evaluate(self.closure, start, t, self.d)  # noqa: E731
-            loss, grad, self.t, used = _strong_wolfe(evaluate, self.t, self.d, loss, grad, slope)
+            loss, grad, self.t, used = _strong_wolfe(
+                evaluate, self.t, self.d, loss, grad, slope, group["max_eval"] - self.evaluations
+            )
             optimizer._move(self.t, self.d)
             return loss, grad, grad.abs().max() <= group["tolerance_grad"], used
         optimizer._move(self.t, self.d)

@@ -54,3 +54,8 @@ pub fn scaled(grad: &Tensor, factor: Scalar) -> Result<Tensor> {
     }
     op::mul_scalar(grad, conjugate_number(factor))
 }
+
+/// Whether any of these is true; without data none is.
+pub(crate) fn has_any(these: &Tensor) -> Result<bool> {
+    Ok(!these.device().is_meta() && op::item(&op::any(these)?)?.to_bool())
+}

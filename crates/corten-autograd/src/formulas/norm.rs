@@ -128,7 +128,14 @@ pub fn group_norm_grads(
     let weight4 = weight.map(|weight| op::reshape(weight, &[group, c / group, 1])).transpose()?;
     let spread = Spread::Trailing;
     let weight4 = weight4.as_ref();
-    let mut out = differentiable(mask, &grad4, &input4, weight4, &[2, 3], &[0, 3], eps, &spread)?;
+    let mut out = if mask[0] {
+        differentiable(mask, &grad4, &input4, weight4, &[2, 3], &[0, 3], eps, &spread)?
+    } else {
+        // As in PyTorch, the statistics are results: with a history, even where it leads nowhere.
+        let of_group = |tensor: &Tensor| op::reshape(&wide(tensor)?, &[n, group, 1, 1]);
+        let normal = ((wide(&input4)? - of_group(mean)?)? * of_group(rstd)?)?;
+        parameters(mask, &wide(&grad4)?, &normal, &[0, 3])?
+    };
     if mask[0] && statistics {
         out[0] = (&out[0] + through_statistics(grad_mean, grad_rstd, &input4, eps)?)?;
     }

@@ -1,6 +1,6 @@
 //! Gradients of reductions.
 
-use crate::formulas::any::{zero_where, zeros_like};
+use crate::formulas::any::{has_any, zero_where, zeros_like};
 use corten_core::{Dims, Result, Scalar, geometry};
 use corten_ops::{Tensor, op};
 
@@ -93,11 +93,11 @@ pub fn prod_backward(grad: &Tensor, self_: &Tensor, result: &Tensor) -> Result<T
     if self_.dim() == 0 {
         return Ok(grad.clone());
     }
-    let zeros = op::item(&self_.eq_scalar(0)?.sum()?)?.to_i64();
-    if zeros == 0 {
+    let is_zero = self_.eq_scalar(0)?;
+    if !has_any(&is_zero)? {
         return grad * (result / self_)?.conj()?;
     }
-    if zeros > 1 && !corten_core::grad_mode_enabled() {
+    if !corten_core::grad_mode_enabled() && op::item(&is_zero.sum()?)?.to_i64() > 1 {
         return zeros_like(self_);
     }
     let flat = op::reshape(self_, &[-1])?;
@@ -121,7 +121,7 @@ pub fn prod_dim_backward(
     let dims = reduced(Some(&[dim]), self_.dim())?;
     let sizes = self_.sizes();
     let grad = restore(grad, &sizes, &dims, keepdim)?;
-    if op::item(&self_.eq_scalar(0)?.any()?)?.to_bool() {
+    if has_any(&self_.eq_scalar(0)?)? {
         return prod_with_zeros(&grad, self_, dims[0]);
     }
     grad * (restore(result, &sizes, &dims, keepdim)? / self_)?.conj()?

@@ -1,6 +1,6 @@
 //! Gradients of cumulative operators.
 
-use crate::formulas::any::keep_where;
+use crate::formulas::any::{has_any, keep_where};
 use corten_core::{Dims, Result, Scalar, geometry};
 use corten_ops::{Tensor, op};
 
@@ -36,7 +36,7 @@ pub fn cumprod_backward(
     let (input, output) = (self_.conj()?, result.conj()?);
     let weighted = (&output * grad)?;
     let is_zero = self_.eq_scalar(0)?;
-    if !op::item(&is_zero.any()?)?.to_bool() {
+    if !has_any(&is_zero)? {
         return reversed_cumsum(&weighted, dim)? / input;
     }
     if corten_core::grad_mode_enabled() {

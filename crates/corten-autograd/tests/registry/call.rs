@@ -1,7 +1,7 @@
 //! Calls of operators with sampled arguments.
 
 use corten_autograd::Autograd;
-use corten_core::{DType, Layout, MemoryFormat, Result, Scalar, Writer, bail, err};
+use corten_core::{DType, Device, Layout, MemoryFormat, Result, Scalar, Writer, bail, err};
 use corten_ops::schema::{Argument, BaseType, Type, Value};
 use corten_ops::{AnyOp, IValue, Stack, Tensor, op, registry};
 
@@ -56,14 +56,15 @@ impl Call {
         (same && of_self).then(|| Self::new(op, self.arguments.clone()))
     }
 
-    /// The same call with other tensors in place of all its own.
-    pub(crate) fn on(&self, replace: &dyn Fn(&Tensor) -> Result<Tensor>) -> Result<Self> {
+    /// The same call on the meta device: with other tensors in place of all its own.
+    pub(crate) fn on_meta(&self, replace: &dyn Fn(&Tensor) -> Result<Tensor>) -> Result<Self> {
         let one = |tensor: &Tensor| match tensor.defined() {
             true => replace(tensor),
             false => Ok(tensor.clone()),
         };
-        let argument = |value: &IValue| -> Result<IValue> {
+        let argument = |(value, declared): (&IValue, &Argument)| -> Result<IValue> {
             Ok(match value {
+                IValue::None if declared.name == "device" => IValue::Device(Device::META),
                 IValue::Tensor(tensor) => IValue::Tensor(one(tensor)?),
                 IValue::TensorList(list) => {
                     IValue::TensorList(list.iter().map(one).collect::<Result<_>>()?)
@@ -74,7 +75,8 @@ impl Call {
                 other => other.clone(),
             })
         };
-        let arguments = self.arguments.iter().map(argument).collect::<Result<_>>()?;
+        let declared = &self.op.schema().arguments;
+        let arguments = self.arguments.iter().zip(declared).map(argument).collect::<Result<_>>()?;
         Ok(Self { op: self.op, arguments, places: Vec::new(), inputs: Vec::new() })
     }
 

@@ -44,8 +44,13 @@ fn is_full() -> bool {
 /// The name under which an operator has samples: a copy of a view takes those of the view.
 fn sampled_as(op: &'static dyn AnyOp) -> String {
     let name = op.schema().full_name();
+    let schema = op.schema();
     match op.def().implementation.starts_with("copy of ") {
         true => name.replacen("_copy", "", 1),
+        false if op.def().kind == OpKind::Inplace => {
+            let overload = name.strip_prefix(&schema.name).unwrap_or_default();
+            format!("{}{overload}", schema.name.trim_end_matches('_'))
+        }
         false => name,
     }
 }

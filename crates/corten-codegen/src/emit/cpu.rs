@@ -2,7 +2,7 @@
 
 use super::{Generated, HEADER, Output, Piece, Place, indented};
 use crate::formula::pointwise::{Vocabulary, lower};
-use crate::registry::{Body, Form, MetaRule, Op, Registry};
+use crate::registry::{Body, Form, MetaKernel, MetaRule, Op, Registry};
 use crate::rust::{Signature, camel, function_name, static_name};
 
 /// Generates the file.
@@ -46,7 +46,12 @@ pub(super) fn operator(op: &Op, vocabulary: &Vocabulary) -> Result<Vec<Piece>, S
             vec![Piece { place: Place::Pointwise, code }, set]
         }
         Body::Iterator { kernel, .. } => vec![stub(&format!("kernels::{kernel}"))],
-        Body::Kernel { kernel, inplace, out, .. } => {
+        Body::Kernel { kernel, inplace, out, meta } => {
+            // See Note [Kernels on the meta device].
+            let keys = match meta {
+                Some(MetaKernel::Itself) => &["CPU", "Meta"][..],
+                _ => &["CPU"],
+            };
             let paths = op.forms().filter_map(|(form, schema)| {
                 let path = match form {
                     Form::Declared => Some(kernel),
@@ -56,9 +61,11 @@ pub(super) fn operator(op: &Op, vocabulary: &Vocabulary) -> Result<Vec<Piece>, S
                 Some((static_name(schema), path?))
             });
             let implement = |(name, path): (String, &String)| {
-                register(format!("op::{name}.implement(DispatchKey::CPU, kernels::{path});"))
+                let line =
+                    |key| format!("op::{name}.implement(DispatchKey::{key}, kernels::{path});");
+                keys.iter().map(line).map(&register).collect::<Vec<_>>()
             };
-            paths.map(implement).collect()
+            paths.flat_map(implement).collect()
         }
         Body::Any(_) | Body::Composite(_) | Body::WrapScalar | Body::CopyOf(_) => Vec::new(),
     })

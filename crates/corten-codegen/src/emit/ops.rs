@@ -3,7 +3,7 @@
 use super::signatures::Signatures;
 use super::{Generated, HEADER, Output, Piece, Place, indented};
 use crate::formula::pointwise::scalars;
-use crate::registry::{Body, Form, Grad, MetaRule, Op, Paths, Registry};
+use crate::registry::{Body, Form, Grad, MetaKernel, MetaRule, Op, Paths, Registry};
 use crate::rust::{Base, Parameter, Shape, Signature, Ty, camel, function_name, static_name};
 use crate::schema::Schema;
 
@@ -111,7 +111,9 @@ pub(super) fn operator(registry: &Registry, op: &Op) -> Result<Vec<Piece>, Strin
             let code = format!("pub(crate) fn {name}({declared}) -> Result<{output}> {{ {body} }}");
             pieces.push(Piece { place: Place::Kernel, code });
         }
-        if let (Body::Kernel { meta: Some(path), .. }, Form::Declared) = (&op.body, form) {
+        if let (Body::Kernel { meta: Some(MetaKernel::Function(path)), .. }, Form::Declared) =
+            (&op.body, form)
+        {
             let name = static_name(schema);
             let code = format!("op::{name}.implement(Target::Meta, meta::{path});");
             pieces.push(Piece { place: Place::Register, code });

@@ -139,8 +139,8 @@ pub enum Body {
         inplace: Option<String>,
         /// The same for the out form.
         out: Option<String>,
-        /// A path below `corten_ops::meta`: the result without its data.
-        meta: Option<String>,
+        /// What gives the result without its data.
+        meta: Option<MetaKernel>,
     },
     /// By a function for all devices; the gradient is separate.
     Any(Paths),
@@ -161,6 +161,15 @@ pub struct Paths {
     pub inplace: Option<String>,
     /// For the out form; without it the result is computed and copied.
     pub out: Option<String>,
+}
+
+/// What stands for a kernel on the meta device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MetaKernel {
+    /// A function: a path below `corten_ops::meta`.
+    Function(String),
+    /// The kernel, which stops before it looks at data.
+    Itself,
 }
 
 /// Where the shapes and dtypes of an iterator operator come from.

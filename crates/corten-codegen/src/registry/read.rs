@@ -1,7 +1,9 @@
 //! From TOML to the model.
 
 use super::file::{self, Block, Formula as RawFormula};
-use super::{Body, Grad, Location, MetaRule, Mistake, Op, Paths, Registry, Variants, derive};
+use super::{
+    Body, Grad, Location, MetaKernel, MetaRule, Mistake, Op, Paths, Registry, Variants, derive,
+};
 use crate::formula::Formula;
 use crate::schema::Schema;
 use std::collections::BTreeMap;
@@ -215,9 +217,16 @@ fn body(block: &Block, schema: &Schema) -> Result<Body, String> {
             kernel,
             inplace: block.kernel_inplace.clone(),
             out: block.kernel_out.clone(),
-            meta: block.meta_kernel.clone(),
+            meta: block.meta_kernel.as_deref().map(meta_kernel),
         },
     })
+}
+
+fn meta_kernel(text: &str) -> MetaKernel {
+    match text {
+        "itself" => MetaKernel::Itself,
+        path => MetaKernel::Function(path.to_owned()),
+    }
 }
 
 /// `name` or `name(variant)`: a function of `corten_ops::meta`, or the name of a pointwise rule.

@@ -4,7 +4,7 @@
 //! so far is rescaled when the maximum grows. Backward recomputes the weights from the logarithms
 //! of the sums.
 
-use super::support::{contiguous, defined, empty, empty_as};
+use super::support::{contiguous, defined, empty, empty_as, is_shape_only};
 use crate::chunks::{for_each_chunk3, for_each_row_block2};
 use crate::gemm::{Factors, Heads, Mat, MatElement, MatMut, gemm};
 use crate::rows::{Wide, match_wide};
@@ -43,28 +43,30 @@ pub fn flash_attention(
     let logs =
         empty_as(&[shape.batch as i64, shape.heads as i64, shape.queries as i64], query, dtype)?;
     let rule = Rule { scale: shape.scale(scale), is_causal };
-    match_wide!(dtype, "flash_attention", T => {
-        let absent = Tensor::undefined();
-        let access = AccessSet::acquire(&[
-            (&out, Access::Write),
-            (&logs, Access::Write),
-            (&q, Access::Read),
-            (&k, Access::Read),
-            (&v, Access::Read),
-            (bias.as_ref().map_or(&absent, |bias| &bias.tensor), Access::Read),
-        ])?;
-        let operands = Operands::<T> {
-            query: Heads::of(&access, 2, &q)?,
-            key: Heads::of(&access, 3, &k)?,
-            value: Heads::of(&access, 4, &v)?,
-            bias: bias.as_ref().map(|bias| Heads::of(&access, 5, &bias.tensor)).transpose()?,
-        };
-        let (out, logs) = (access.write::<T>(0)?, access.write::<T>(1)?);
-        let blocks = [shape.batch * shape.heads, shape.queries, QUERIES];
-        for_each_row_block2((out, shape.width), (logs, 1), blocks, 1, |head, rows, out, logs| {
-            forward(&operands.head(head, shape.heads), rows, out, logs, &rule)
-        })
-    })?;
+    if !is_shape_only(&out) {
+        match_wide!(dtype, "flash_attention", T => {
+            let absent = Tensor::undefined();
+            let access = AccessSet::acquire(&[
+                (&out, Access::Write),
+                (&logs, Access::Write),
+                (&q, Access::Read),
+                (&k, Access::Read),
+                (&v, Access::Read),
+                (bias.as_ref().map_or(&absent, |bias| &bias.tensor), Access::Read),
+            ])?;
+            let operands = Operands::<T> {
+                query: Heads::of(&access, 2, &q)?,
+                key: Heads::of(&access, 3, &k)?,
+                value: Heads::of(&access, 4, &v)?,
+                bias: bias.as_ref().map(|bias| Heads::of(&access, 5, &bias.tensor)).transpose()?,
+            };
+            let (out, logs) = (access.write::<T>(0)?, access.write::<T>(1)?);
+            let blocks = [shape.batch * shape.heads, shape.queries, QUERIES];
+            for_each_row_block2((out, shape.width), (logs, 1), blocks, 1, |head, rows, out, logs| {
+                forward(&operands.head(head, shape.heads), rows, out, logs, &rule)
+            })
+        })?;
+    }
     // Heads vary fastest in memory, as in PyTorch.
     let logs = op::contiguous(&op::transpose_int(&logs, 1, 2)?, MemoryFormat::Contiguous)?;
     let logs = op::transpose_int(&logs, 1, 2)?;
@@ -103,42 +105,44 @@ pub fn flash_attention_backward(
     let bias = Bias::of(attn_mask, &shape, dtype)?;
     let (dq, dk, dv) = (empty(&q.sizes(), &q)?, empty(&k.sizes(), &k)?, empty(&v.sizes(), &v)?);
     let rule = Rule { scale: shape.scale(scale), is_causal };
-    match_wide!(dtype, "flash_attention_backward", T => {
-        let absent = Tensor::undefined();
-        let access = AccessSet::acquire(&[
-            (&dq, Access::Write),
-            (&dk, Access::Write),
-            (&dv, Access::Write),
-            (&g, Access::Read),
-            (&q, Access::Read),
-            (&k, Access::Read),
-            (&v, Access::Read),
-            (&o, Access::Read),
-            (&logs, Access::Read),
-            (bias.as_ref().map_or(&absent, |bias| &bias.tensor), Access::Read),
-        ])?;
-        let (grads, outs) = (Heads::<T>::of(&access, 3, &g)?, Heads::<T>::of(&access, 7, &o)?);
-        let operands = Operands::<T> {
-            query: Heads::of(&access, 4, &q)?,
-            key: Heads::of(&access, 5, &k)?,
-            value: Heads::of(&access, 6, &v)?,
-            bias: bias.as_ref().map(|bias| Heads::of(&access, 9, &bias.tensor)).transpose()?,
-        };
-        let logs = access.read::<T>(8)?;
-        let (query_size, key_size) = (shape.queries * shape.width, shape.keys * shape.width);
-        let dq = (access.write::<T>(0)?, query_size);
-        let dk = (access.write::<T>(1)?, key_size);
-        let dv = (access.write::<T>(2)?, key_size);
-        for_each_chunk3(dq, dk, dv, 1, |head, dq, dk, dv| {
-            let place = [head / shape.heads, head % shape.heads];
-            let given = Given {
-                grad: grads.get(place),
-                out: outs.get(place),
-                logs: &logs[head * shape.queries..][..shape.queries],
+    if !is_shape_only(&dq) {
+        match_wide!(dtype, "flash_attention_backward", T => {
+            let absent = Tensor::undefined();
+            let access = AccessSet::acquire(&[
+                (&dq, Access::Write),
+                (&dk, Access::Write),
+                (&dv, Access::Write),
+                (&g, Access::Read),
+                (&q, Access::Read),
+                (&k, Access::Read),
+                (&v, Access::Read),
+                (&o, Access::Read),
+                (&logs, Access::Read),
+                (bias.as_ref().map_or(&absent, |bias| &bias.tensor), Access::Read),
+            ])?;
+            let (grads, outs) = (Heads::<T>::of(&access, 3, &g)?, Heads::<T>::of(&access, 7, &o)?);
+            let operands = Operands::<T> {
+                query: Heads::of(&access, 4, &q)?,
+                key: Heads::of(&access, 5, &k)?,
+                value: Heads::of(&access, 6, &v)?,
+                bias: bias.as_ref().map(|bias| Heads::of(&access, 9, &bias.tensor)).transpose()?,
             };
-            backward(&operands.head(head, shape.heads), &given, [dq, dk, dv], &rule)
-        })
-    })?;
+            let logs = access.read::<T>(8)?;
+            let (query_size, key_size) = (shape.queries * shape.width, shape.keys * shape.width);
+            let dq = (access.write::<T>(0)?, query_size);
+            let dk = (access.write::<T>(1)?, key_size);
+            let dv = (access.write::<T>(2)?, key_size);
+            for_each_chunk3(dq, dk, dv, 1, |head, dq, dk, dv| {
+                let place = [head / shape.heads, head % shape.heads];
+                let given = Given {
+                    grad: grads.get(place),
+                    out: outs.get(place),
+                    logs: &logs[head * shape.queries..][..shape.queries],
+                };
+                backward(&operands.head(head, shape.heads), &given, [dq, dk, dv], &rule)
+            })
+        })?;
+    }
     let narrow = |grad: &Tensor, like: &Tensor| laid_out_as(&converted(grad, like.dtype())?, like);
     Ok((narrow(&dq, query)?, narrow(&dk, key)?, narrow(&dv, value)?))
 }

@@ -1,9 +1,9 @@
 //! Putting tensors together.
 
-use crate::kernels::index::{as_bits, flat_bits, for_each_offset, match_bits, row_major};
+use crate::kernels::support::is_shape_only;
+use crate::slabs::{Blocks, copy_blocks};
 use corten_core::{
-    Access, AccessSet, DType, Dims, MemoryFormat, Result, ResultTypeState, bail, can_cast, ensure,
-    geometry,
+    DType, Dims, MemoryFormat, Result, ResultTypeState, bail, can_cast, ensure, geometry,
 };
 use corten_ops::iter::resize_output;
 use corten_ops::{Tensor, op};
@@ -100,46 +100,34 @@ impl Plan {
     }
 
     fn fill(&self, out: &Tensor) -> Result<()> {
+        if is_shape_only(out) {
+            return Ok(());
+        }
         let mut start = 0;
         for part in &self.parts {
             let length = part.sizes()[self.dim];
-            let target = op::narrow(out, self.dim as i64, start, length)?;
-            start += length;
             let plain = !part.is_conj() && !part.is_neg() && part.dtype() == out.dtype();
-            match plain && part.is_contiguous() && out.is_contiguous() {
-                true => self.copy_rows(part, &target)?,
-                false => {
-                    op::copy_(&target, part, false)?;
-                }
+            let dense = part.is_contiguous() && out.is_contiguous() && !out.is_neg();
+            if plain && dense && part.storage_key() != out.storage_key() {
+                copy_blocks(part, out, self.blocks(start, length, out.itemsize()))?;
+            } else {
+                op::copy_(&op::narrow(out, self.dim as i64, start, length)?, part, false)?;
             }
+            start += length;
         }
         Ok(())
     }
 
-    /// Copies whole rows: the part is contiguous, the target a slab of a contiguous tensor.
-    fn copy_rows(&self, part: &Tensor, target: &Tensor) -> Result<()> {
-        let row: i64 = part.sizes()[self.dim..].iter().product();
-        if row == 0 || part.numel() == 0 {
-            return Ok(());
+    /// The rows of a part of `length` from `start` on.
+    fn blocks(&self, start: i64, length: i64, itemsize: usize) -> Blocks {
+        let (outer, inner) = (&self.shape[..self.dim], &self.shape[self.dim + 1..]);
+        let bytes = inner.iter().product::<i64>() as usize * itemsize;
+        Blocks {
+            count: outer.iter().product::<i64>() as usize,
+            length: length as usize * bytes,
+            start: start as usize * bytes,
+            step: self.shape[self.dim] as usize * bytes,
         }
-        let source = as_bits(part)?;
-        let flat = flat_bits(target)?;
-        let outer = &self.shape[..self.dim];
-        match_bits!(part.itemsize(), T => {
-            let set = AccessSet::acquire(&[
-                (source.base(), Access::Read),
-                (flat.tensor.base(), Access::Write),
-            ])?;
-            let (from, to) = (set.read::<T>(0)?, set.write::<T>(1)?);
-            let operands = [&row_major(outer)[..], &flat.strides[..self.dim]];
-            for_each_offset(outer, operands, [0, 0], |[position, place]| {
-                let (from_start, to_start) = ((position * row) as usize, place as usize);
-                let length = row as usize;
-                to[to_start..to_start + length]
-                    .copy_from_slice(&from[from_start..from_start + length]);
-                Ok(())
-            })
-        })
     }
 }
 

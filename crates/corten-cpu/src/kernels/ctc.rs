@@ -1,7 +1,7 @@
 //! Connectionist temporal classification: sums over alignments, in logarithms.
 
 use crate::chunks::for_each_chunk;
-use crate::kernels::support::{contiguous, empty, match_types};
+use crate::kernels::support::{contiguous, empty, is_shape_only, match_types};
 use corten_core::{Element, Reader, Result, Writer, cast, ensure};
 use corten_ops::Tensor;
 
@@ -64,14 +64,13 @@ impl Problem {
             );
         }
         let labels = labels(targets, target_lengths, classes, whole)?;
-        let longest = labels.iter().map(Vec::len).max().unwrap_or(0);
         Ok(Self {
             steps: steps as usize,
             samples: samples as usize,
             classes: classes as usize,
             labels,
             input_lengths: input_lengths.iter().map(|&length| length as usize).collect(),
-            states: 2 * longest + 1,
+            states: 2 * target_lengths.iter().max().map_or(0, |&longest| longest as usize) + 1,
             blank: blank as usize,
         })
     }
@@ -91,20 +90,23 @@ impl Problem {
 
 /// The labels of each sample, from rows or from one row after the other.
 fn labels(targets: &Tensor, lengths: &[i64], classes: i64, whole: &str) -> Result<Vec<Vec<usize>>> {
-    let all = targets.to_vec::<i64>()?;
     let longest = lengths.iter().max().copied().unwrap_or(0);
     let width = match targets.dim() {
         1 => None,
         _ => Some(targets.size(1)?),
     };
     let wanted = if width.is_some() { longest } else { lengths.iter().sum() };
-    let (dim, size) = (usize::from(width.is_some()), width.unwrap_or(all.len() as i64));
+    let (dim, size) = (usize::from(width.is_some()), width.unwrap_or(targets.numel()));
     ensure!(
         size >= wanted && (width.is_none() || targets.size(0)? == lengths.len() as i64),
         Runtime,
         "Expected tensor to have size at least {wanted} at dimension {dim}, but got size {size} \
          for argument #2 'targets' {whole}"
     );
+    if is_shape_only(targets) {
+        return Ok(Vec::new());
+    }
+    let all = targets.to_vec::<i64>()?;
     let mut start = 0;
     let mut rows = Vec::new();
     for (i, &length) in lengths.iter().enumerate() {
@@ -151,6 +153,9 @@ pub fn ctc_loss(
     let losses = empty(&[samples], log_probs)?;
     let shape = [samples, problem.steps as i64, problem.states as i64];
     let alphas = empty(&shape, log_probs)?;
+    if is_shape_only(&losses) {
+        return Ok((losses, alphas));
+    }
     let dense = contiguous(log_probs)?;
     match_ctc!(log_probs.dtype(), "ctc_loss_cpu", T => {
         let log_probs = Reader::<T>::new(&dense)?;
@@ -224,6 +229,9 @@ pub fn ctc_loss_backward(
 ) -> Result<Tensor> {
     let problem = Problem::of(log_probs, targets, input_lengths, target_lengths, blank)?;
     let out = empty(&log_probs.sizes(), log_probs)?;
+    if is_shape_only(&out) {
+        return Ok(out);
+    }
     let (dense, alphas) = (contiguous(log_probs)?, contiguous(log_alpha)?);
     let (grads, losses) = (grad.to_vec::<f64>()?, neg_log_likelihood.to_vec::<f64>()?);
     match_ctc!(log_probs.dtype(), "ctc_loss_backward_cpu", T => {

@@ -1,7 +1,7 @@
 //! Distances between rows.
 
 use crate::chunks::{for_each_chunk, grain_of};
-use crate::kernels::support::{contiguous, empty, expect_dtype, match_types};
+use crate::kernels::support::{contiguous, empty, expect_dtype, is_shape_only, match_types};
 use corten_core::{Access, AccessSet, Element, Result, cast, ensure, geometry};
 use corten_ops::{Tensor, op};
 
@@ -156,6 +156,9 @@ pub fn cdist_backward(
     let wide = |tensor: &Tensor| contiguous(&op::expand(tensor, &batches.shape, false)?);
     let (grad, distances) = (wide(grad_output)?, wide(cdist)?);
     let out = empty(&batches.first.sizes(), x1)?;
+    if is_shape_only(&out) {
+        return Ok(out);
+    }
     let (norm, columns, [rows, others]) = (Norm::of(p), batches.columns, batches.rows);
     match_distance!(x1.dtype(), "cdist_backward", T => {
         let set = AccessSet::acquire(&[
@@ -228,6 +231,9 @@ pub fn pdist_backward(
     let (grad, distances, input) =
         (contiguous(grad_output)?, contiguous(pdist)?, contiguous(self_)?);
     let out = empty(&self_.sizes(), self_)?;
+    if is_shape_only(&out) {
+        return Ok(out);
+    }
     let (rows, columns) = (self_.size(0)? as usize, self_.size(1)? as usize);
     let norm = Norm::of(p);
     match_distance!(self_.dtype(), "pdist_backward", T => {

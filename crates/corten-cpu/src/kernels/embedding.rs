@@ -1,6 +1,6 @@
 //! Rows of a table by index, and their gradient.
 
-use super::support::{Summed, contiguous, empty, match_summed};
+use super::support::{Summed, contiguous, empty, is_shape_only, match_summed};
 use crate::chunks::{for_each_chunk, grain_of};
 use crate::rows::{Float, Wide, match_float};
 use corten_core::{Access, AccessSet, DType, Result, ensure, match_dtype};
@@ -18,12 +18,16 @@ pub fn embedding(
     _sparse: bool,
 ) -> Result<Tensor> {
     ensure!(weight.dim() == 2, Runtime, "'weight' must be 2-D");
-    let rows = rows_of(indices, "embedding", 1)?;
+    check_indices(indices, "embedding", 1)?;
     let (count, len) = (weight.sizes()[0], weight.sizes()[1] as usize);
-    ensure!(rows.iter().all(|row| (0..count).contains(row)), Index, "index out of range in self");
     let mut sizes = indices.sizes();
     sizes.push(len as i64);
     let (weight, out) = (contiguous(weight)?, empty(&sizes, weight)?);
+    if is_shape_only(&out) {
+        return Ok(out);
+    }
+    let rows = rows_of(indices)?;
+    ensure!(rows.iter().all(|row| (0..count).contains(row)), Index, "index out of range in self");
     match_dtype!(weight.dtype(), "embedding", All, T => {
         let access = AccessSet::acquire(&[(&out, Access::Write), (&weight, Access::Read)])?;
         let (out, table) = (access.write::<T>(0)?, access.read::<T>(1)?);
@@ -46,16 +50,19 @@ pub fn embedding_dense_backward(
     padding_idx: i64,
     scale_grad_by_freq: bool,
 ) -> Result<Tensor> {
-    let rows = rows_of(indices, "embedding_backward", 2)?;
-    let len = grad_output.size(-1)?;
+    check_indices(indices, "embedding_backward", 2)?;
+    let (count, len) = (indices.numel(), grad_output.size(-1)?);
     ensure!(
-        grad_output.numel() == len * rows.len() as i64,
+        grad_output.numel() == len * count,
         Runtime,
-        "shape '[{}, {len}]' is invalid for input of size {}",
-        rows.len(),
+        "shape '[{count}, {len}]' is invalid for input of size {}",
         grad_output.numel()
     );
     let out = empty(&[num_weights, len], grad_output)?;
+    if is_shape_only(&out) {
+        return Ok(out);
+    }
+    let rows = rows_of(indices)?;
     let grad = contiguous(grad_output)?;
     let places = Places::of(&rows, num_weights as usize, padding_idx);
     match_summed!(grad.dtype(), "embedding_backward", T => {
@@ -92,14 +99,14 @@ fn scatter<T: Summed>(
 }
 
 /// For every row of a table the places that name it, in order.
-struct Places {
+pub(super) struct Places {
     /// Where the places of each row start, and one past the last.
     starts: Vec<usize>,
     places: Vec<usize>,
 }
 
 impl Places {
-    fn of(rows: &[i64], count: usize, skipped: i64) -> Self {
+    pub(super) fn of(rows: &[i64], count: usize, skipped: i64) -> Self {
         let named = |row: i64| {
             let inside = row != skipped && row >= 0 && (row as usize) < count;
             inside.then_some(row as usize)
@@ -120,7 +127,7 @@ impl Places {
         Self { starts, places }
     }
 
-    fn of_row(&self, row: usize) -> &[usize] {
+    pub(super) fn of_row(&self, row: usize) -> &[usize] {
         &self.places[self.starts[row]..self.starts[row + 1]]
     }
 }
@@ -142,7 +149,11 @@ pub fn embedding_renorm_(
          (while checking arguments for embedding_renorm_)",
         self_.dim()
     );
-    let mut rows = rows_of(indices, "embedding_renorm_", 2)?;
+    check_indices(indices, "embedding_renorm_", 2)?;
+    if is_shape_only(self_) {
+        return Ok(self_.clone());
+    }
+    let mut rows = rows_of(indices)?;
     rows.sort_unstable();
     rows.dedup();
     let (count, len) = (self_.sizes()[0], self_.sizes()[1] as usize);
@@ -183,18 +194,23 @@ fn renorm<T: Float>(row: &mut [T], max_norm: f64, p: f64) {
     }
 }
 
+fn check_indices(indices: &Tensor, name: &str, place: usize) -> Result<()> {
+    ensure!(
+        matches!(indices.dtype(), DType::Int64 | DType::Int32),
+        Runtime,
+        "Expected tensor for argument #{place} 'indices' to have one of the following scalar types: \
+         Long, Int; but got torch.{}Tensor instead (while checking arguments for {name})",
+        indices.dtype().type_name()
+    );
+    Ok(())
+}
+
 /// The indices as numbers.
-fn rows_of(indices: &Tensor, name: &str, place: usize) -> Result<Vec<i64>> {
+fn rows_of(indices: &Tensor) -> Result<Vec<i64>> {
     let indices = contiguous(indices)?;
     let access = AccessSet::acquire(&[(&indices, Access::Read)])?;
-    match indices.dtype() {
-        DType::Int64 => Ok(access.read::<i64>(0)?.to_vec()),
-        DType::Int32 => Ok(access.read::<i32>(0)?.iter().map(|&row| row.into()).collect()),
-        other => corten_core::bail!(
-            Runtime,
-            "Expected tensor for argument #{place} 'indices' to have one of the following scalar types: \
-             Long, Int; but got torch.{}Tensor instead (while checking arguments for {name})",
-            other.type_name()
-        ),
-    }
+    Ok(match indices.dtype() {
+        DType::Int32 => access.read::<i32>(0)?.iter().map(|&row| row.into()).collect(),
+        _ => access.read::<i64>(0)?.to_vec(),
+    })
 }

@@ -1,6 +1,6 @@
 //! Counting elements by bins.
 
-use crate::kernels::support::{contiguous, contiguous_opt, empty, match_types};
+use crate::kernels::support::{contiguous, contiguous_opt, empty, is_shape_only, match_types};
 use corten_core::{DType, Element, Reader, Result, Scalar, Writer, cast, ensure};
 use corten_ops::composite::histogram::{self as rules, Range};
 use corten_ops::{Tensor, derived, op};
@@ -96,6 +96,9 @@ fn counted(
 ) -> Result<Tensor> {
     let shape: Vec<i64> = edges.iter().map(|edges| edges.numel() - 1).collect();
     let hist = empty(&shape, points)?;
+    if is_shape_only(&hist) {
+        return Ok(hist);
+    }
     let dims = edges.len();
     let points = contiguous(&op::reshape(points, &[-1, dims.max(1) as i64])?)?;
     let weight = contiguous_opt(weight)?;

@@ -1,6 +1,6 @@
 //! Negative log likelihood of class indices.
 
-use super::support::{contiguous, contiguous_opt, empty, expect_dtype};
+use super::support::{contiguous, contiguous_opt, empty, expect_dtype, is_shape_only};
 use crate::chunks::{for_each_chunk, for_each_run, grain_of};
 use crate::rows::{Float, Wide, match_float};
 use corten_core::geometry::infer_broadcast;
@@ -231,6 +231,9 @@ fn forward(
 ) -> Result<(Tensor, Tensor)> {
     let input = contiguous(self_)?;
     let (output, total) = (empty(sizes, self_)?, empty(&[], self_)?);
+    if is_shape_only(&output) {
+        return Ok((output, total));
+    }
     match_float!(self_.dtype(), name, T => {
         let access = AccessSet::acquire(
             &[(&output, Access::Write), (&total, Access::Write), (&input, Access::Read)])?;
@@ -297,6 +300,9 @@ fn backward(
     let (grad, total) = (contiguous(grad_output)?, contiguous(total_weight)?);
     let out = empty(&self_.sizes(), self_)?;
     op::zero_(&out)?;
+    if is_shape_only(&out) {
+        return Ok(out);
+    }
     match_float!(self_.dtype(), "nll_loss_backward_out_frame", T => {
         let (targets, weights) = (problem.targets(target)?, problem.weights::<T>()?);
         let access = AccessSet::acquire(
@@ -364,12 +370,9 @@ pub fn binary_cross_entropy(
     let full = |tensor: &Tensor| contiguous(&op::expand(tensor, &sizes, false)?);
     let (input, target) = (full(self_)?, full(target)?);
     let out = empty(&sizes, self_)?;
-    match_float!(self_.dtype(), "binary_cross_entropy", T => {
-        let access = AccessSet::acquire(
-            &[(&out, Access::Write), (&input, Access::Read), (&target, Access::Read)])?;
-        let (values, targets) = (access.read::<T>(1)?, access.read::<T>(2)?);
-        cross_entropies(access.write::<T>(0)?, values, targets)
-    })?;
+    if !is_shape_only(&out) {
+        fill_cross_entropies(&out, &input, &target)?;
+    }
     let losses = match weight.filter(|weight| weight.defined()) {
         Some(weight) => op::mul_tensor(&out, weight)?,
         None => out,
@@ -379,6 +382,15 @@ pub fn binary_cross_entropy(
         2 => op::sum(&losses, None),
         _ => Ok(losses),
     }
+}
+
+fn fill_cross_entropies(out: &Tensor, input: &Tensor, target: &Tensor) -> Result<()> {
+    match_float!(input.dtype(), "binary_cross_entropy", T => {
+        let access = AccessSet::acquire(
+            &[(out, Access::Write), (input, Access::Read), (target, Access::Read)])?;
+        let (values, targets) = (access.read::<T>(1)?, access.read::<T>(2)?);
+        cross_entropies(access.write::<T>(0)?, values, targets)
+    })
 }
 
 fn cross_entropies<T: Float>(out: &mut [T], values: &[T], targets: &[T]) -> Result<()> {

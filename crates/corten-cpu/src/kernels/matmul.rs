@@ -1,6 +1,6 @@
 //! Products of matrices and vectors.
 
-use super::support::{empty, expect_dtype, match_matrix};
+use super::support::{empty, expect_dtype, is_shape_only, match_matrix};
 use crate::gemm::{Batch, BatchMut, Factors, MatElement, batched, gemm};
 use corten_core::{Access, AccessSet, Result, Scalar, bail, ensure};
 use corten_ops::composite::support::type_id_name;
@@ -194,6 +194,9 @@ pub fn addbmm(
 }
 
 fn add_products(out: &Tensor, batch1: &Tensor, batch2: &Tensor, factors: Factors) -> Result<()> {
+    if is_shape_only(out) {
+        return Ok(());
+    }
     let access = acquire(out, batch1, batch2)?;
     match_matrix!(out.dtype(), "addmm_impl_cpu_", T => {
         let (a, b) = (Batch::<T>::of(&access, 1, batch1)?, Batch::<T>::of(&access, 2, batch2)?);
@@ -226,6 +229,9 @@ fn multiply(
     b: &Tensor,
     factors: Factors,
 ) -> Result<()> {
+    if is_shape_only(out) {
+        return Ok(());
+    }
     let access = acquire(out, a, b)?;
     match_matrix!(out.dtype(), name, T => {
         factors.alpha.checked_to::<T>(name)?;

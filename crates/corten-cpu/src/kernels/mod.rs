@@ -8,6 +8,7 @@ pub mod copy;
 pub mod ctc;
 pub mod distance;
 pub mod embedding;
+pub mod embedding_bag;
 pub mod factory;
 #[cfg(feature = "fft")]
 pub mod fft;
@@ -26,6 +27,7 @@ pub mod pool;
 pub mod random;
 pub mod reduce;
 pub mod scan;
+pub mod segment;
 pub mod softmax;
 pub mod sort;
 pub mod special;

@@ -1,6 +1,6 @@
 //! Softmax along one dimension and its gradient.
 
-use super::support::{contiguous, empty, expect_dtype};
+use super::support::{contiguous, empty, expect_dtype, is_shape_only};
 use crate::lines::Lines;
 use crate::rows::{Wide, match_float};
 use corten_core::geometry::wrap_dim;
@@ -62,7 +62,7 @@ enum Kind {
 fn forward(self_: &Tensor, dim: usize, name: &'static str, kind: Kind) -> Result<Tensor> {
     let input = contiguous(self_)?;
     let out = empty(&input.sizes(), &input)?;
-    if out.numel() == 0 {
+    if out.numel() == 0 || is_shape_only(&out) {
         return Ok(out);
     }
     let lines = Lines::of(&input.sizes(), dim);
@@ -117,6 +117,9 @@ fn backward(
     );
     let (grad, result) = (contiguous(grad_output)?, contiguous(output)?);
     let out = empty(&grad.sizes(), &grad)?;
+    if is_shape_only(&out) {
+        return Ok(out);
+    }
     let lines = Lines::of(&grad.sizes(), dim);
     match_float!(grad.dtype(), "softmax_backward", T => {
         let access = AccessSet::acquire(

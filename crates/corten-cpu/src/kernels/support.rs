@@ -4,6 +4,17 @@ use corten_core::{Complex, DType, Element, MemoryFormat, Result, TensorBase, Ten
 use corten_core::{cast, ensure, f16};
 use corten_ops::{Tensor, op};
 
+// Note [Kernels on the meta device]: a kernel finds out what its result looks like, allocates it,
+// and then computes. One that is declared with `meta_kernel = "itself"` serves the meta device too
+// and stops in between, so that checks, shapes and strides are written once and cannot differ.
+// Shape functions of their own (`corten_ops::meta`) would repeat the geometry of the heavy families.
+
+/// Whether a tensor has a shape but no data, so that nothing can be computed.
+/// See Note [Kernels on the meta device].
+pub(crate) fn is_shape_only(tensor: &Tensor) -> bool {
+    tensor.device().is_meta()
+}
+
 /// A new tensor with dtype and device of `like`.
 pub(crate) fn empty(sizes: &[i64], like: &Tensor) -> Result<Tensor> {
     empty_as(sizes, like, like.dtype())

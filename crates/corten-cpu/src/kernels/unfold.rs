@@ -1,7 +1,7 @@
 //! Images as matrices of sliding blocks, and back.
 
 use super::conv::geometry::Geometry;
-use super::support::{Summed, contiguous, empty};
+use super::support::{Summed, contiguous, empty, is_shape_only};
 use crate::chunks::{for_each_chunk, grain_of};
 use corten_core::{Access, AccessSet, DType, Result, bf16, cast, ensure, f16};
 use corten_ops::{Tensor, op};
@@ -68,6 +68,9 @@ pub fn im2col(
         out_sizes.insert(0, sizes[0]);
     }
     let (input, out) = (contiguous(self_)?, empty(&out_sizes, self_)?);
+    if is_shape_only(&out) {
+        return Ok(out);
+    }
     match_image!(self_.dtype(), "im2col_out_cpu", T => {
         let access = AccessSet::acquire(&[(&out, Access::Write), (&input, Access::Read)])?;
         let (image, out) = (access.read::<T>(1)?, access.write::<T>(0)?);
@@ -125,6 +128,9 @@ pub fn col2im(
         out_sizes.insert(0, sizes[0]);
     }
     let (input, out) = (contiguous(self_)?, empty(&out_sizes, self_)?);
+    if is_shape_only(&out) {
+        return Ok(out);
+    }
     match_image!(self_.dtype(), "col2im_out_cpu", T => {
         let access = AccessSet::acquire(&[(&out, Access::Write), (&input, Access::Read)])?;
         let (patches, out) = (access.read::<T>(1)?, access.write::<T>(0)?);

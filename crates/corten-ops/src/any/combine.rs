@@ -1,7 +1,7 @@
 //! Stacking.
 
 use crate::{Tensor, op};
-use corten_core::{DType, Result, ensure, geometry};
+use corten_core::{DType, Result, bail, ensure, geometry};
 
 /// Tensors of one shape along a new dimension.
 ///
@@ -9,7 +9,7 @@ use corten_core::{DType, Result, ensure, geometry};
 /// `Runtime` without tensors or when shapes differ; `Index` for a dimension out of range.
 pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let Some(first) = tensors.first() else {
-        corten_core::bail!(Runtime, "stack expects a non-empty TensorList")
+        bail!(Runtime, "stack expects a non-empty TensorList")
     };
     let dim = geometry::wrap_dim(dim, first.dim() + 1)? as i64;
     for (position, tensor) in tensors.iter().enumerate() {
@@ -47,6 +47,12 @@ pub fn repeat_interleave_tensor(repeats: &Tensor, output_size: Option<i64>) -> R
         "\"repeat_interleave_cpu\" not implemented for '{}'",
         dtype.type_name()
     );
+    if repeats.device().is_meta() {
+        let Some(size) = output_size else {
+            bail!(Runtime, "cannot repeat_interleave a meta tensor without output_size")
+        };
+        return op::new_empty(repeats, &[size], None, None, None, None);
+    }
     let counts = repeats.to_vec::<i64>()?;
     ensure!(counts.iter().all(|&count| count >= 0), Runtime, "repeats can not be negative");
     let total: i64 = counts.iter().sum();

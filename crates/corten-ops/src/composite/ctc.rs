@@ -36,7 +36,7 @@ pub fn ctc_loss_intlist(
         Reduction::Mean => {
             let lengths: Vec<i64> = target_lengths.iter().map(|&length| length.max(1)).collect();
             let lengths = Tensor::from_slice(&lengths, &[lengths.len() as i64])?;
-            let lengths = op::to_dtype(&lengths, loss.dtype(), false, false, None)?;
+            let lengths = op::to_device(&lengths, loss.device(), loss.dtype(), false, false, None)?;
             op::mean(&op::div_tensor(&loss, &lengths)?, None)
         }
         Reduction::Sum => op::sum(&loss, None),

@@ -169,7 +169,7 @@ fn ranges(self_: &Tensor, dims: usize, given: Option<&[f64]>) -> Result<Vec<Rang
         for (range, limits) in ranges.iter_mut().zip(given.chunks(2)) {
             *range = Range { low: limits[0], high: limits[1] };
         }
-    } else if self_.numel() > 0 {
+    } else if self_.numel() > 0 && !self_.device().is_meta() {
         let points = op::reshape(self_, &[-1, dims as i64])?;
         let (low, high) = op::aminmax(&points, Some(0), false)?;
         let limits = low.to_vec::<f64>()?.into_iter().zip(high.to_vec::<f64>()?);

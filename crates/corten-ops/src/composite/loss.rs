@@ -207,15 +207,16 @@ fn smoothed(
     op::masked_fill__scalar(&smooth, &ignored, Scalar::Int(0))?;
     let smooth = match (Reduction::of(reduction), weight) {
         (Reduction::Mean, Some(weight)) => {
-            let kept = op::masked_select(target, &op::logical_not(&ignored)?)?;
-            let total = op::sum(
-                &op::gather(weight, 0, &op::flatten_using_ints(&kept, 0, -1)?, false)?,
-                None,
-            )?;
+            let class = op::masked_fill_scalar(target, &ignored, Scalar::Int(0))?;
+            let weights = op::gather(weight, 0, &op::flatten_using_ints(&class, 0, -1)?, false)?;
+            let ignored = op::flatten_using_ints(&ignored, 0, -1)?;
+            let total =
+                op::sum(&op::masked_fill_scalar(&weights, &ignored, Scalar::Int(0))?, None)?;
             op::div_tensor(&op::sum(&smooth, None)?, &total)?
         }
         (Reduction::Mean, None) => {
-            op::mean(&op::masked_select(&smooth, &op::logical_not(&ignored)?)?, None)?
+            let count = op::sum(&op::logical_not(&ignored)?, None)?;
+            op::div_tensor(&op::sum(&smooth, None)?, &count)?
         }
         (reduction, _) => reduction.apply(smooth)?,
     };

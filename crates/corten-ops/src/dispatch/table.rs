@@ -386,6 +386,13 @@ fn missing_kernel(def: &OpDef, key: DispatchKey, kernels: &[(Target, &str)]) -> 
              functions are [{available}]."
         );
     }
+    if key == DispatchKey::Meta {
+        return err!(
+            NotImplemented,
+            "{name}: attempted to run this operator with Meta tensors, but there was no fake impl or \
+             Meta kernel registered."
+        );
+    }
     err!(
         NotImplemented,
         "Could not run '{name}' with arguments from the '{key}' backend. '{name}' is only \

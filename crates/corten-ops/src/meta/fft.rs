@@ -154,5 +154,11 @@ pub fn _fft_c2r(
     last_dim_size: i64,
 ) -> Result<Tensor> {
     let dims = wrapped(self_, dim)?;
-    Ok(plan_c2r(self_, last_of(&dims)?, last_dim_size)?.out)
+    let last = last_of(&dims)?;
+    // The other dimensions are transformed first, which decides how the spectrum lies.
+    let spectrum = match dims.len() {
+        1 => self_.clone(),
+        several => plan_c2c(self_, &dims[..several - 1])?.out,
+    };
+    Ok(plan_c2r(&spectrum, last, last_dim_size)?.out)
 }

@@ -3,7 +3,7 @@
 use super::Reduce;
 use crate::iter::allocate;
 use crate::{Tensor, op};
-use corten_core::{DType, Result, ensure, geometry};
+use corten_core::{DType, Result, Scalar, ensure, geometry};
 
 fn pair(self_: &Tensor, shape: &[i64]) -> Result<(Tensor, Tensor)> {
     let device = self_.device();
@@ -255,12 +255,65 @@ pub fn isin(
 ///
 /// # Errors
 /// `Runtime` for a number of bins that is not positive.
-pub fn histc(
-    self_: &Tensor,
-    bins: i64,
-    _min: corten_core::Scalar,
-    _max: corten_core::Scalar,
-) -> Result<Tensor> {
+pub fn histc(self_: &Tensor, bins: i64, _min: Scalar, _max: Scalar) -> Result<Tensor> {
     crate::composite::histogram::check_bins(bins, 0)?;
     allocate(&[bins], None, self_.dtype(), self_.device())
+}
+
+/// `searchsorted.Scalar`: the place of one number.
+///
+/// # Errors
+/// As for [`searchsorted`].
+pub fn searchsorted_scalar(
+    sorted_sequence: &Tensor,
+    _self: Scalar,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+) -> Result<Tensor> {
+    let number = allocate(&[], None, sorted_sequence.dtype(), sorted_sequence.device())?;
+    searchsorted(sorted_sequence, &number, out_int32, right, side, sorter)
+}
+
+/// `bucketize.Scalar`.
+///
+/// # Errors
+/// As for [`bucketize`].
+pub fn bucketize_scalar(
+    self_: Scalar,
+    boundaries: &Tensor,
+    out_int32: bool,
+    right: bool,
+) -> Result<Tensor> {
+    check_boundaries(boundaries)?;
+    searchsorted_scalar(boundaries, self_, out_int32, right, None, None)
+}
+
+/// `isin.Tensor_Scalar`.
+///
+/// # Errors
+/// As for [`check_members`].
+pub fn isin_test_scalar(
+    elements: &Tensor,
+    _test_element: Scalar,
+    _assume_unique: bool,
+    _invert: bool,
+) -> Result<Tensor> {
+    check_members(&[elements])?;
+    allocate(&elements.sizes(), None, DType::Bool, elements.device())
+}
+
+/// `isin.Scalar_Tensor`.
+///
+/// # Errors
+/// As for [`check_members`].
+pub fn isin_scalar(
+    _element: Scalar,
+    test_elements: &Tensor,
+    _assume_unique: bool,
+    _invert: bool,
+) -> Result<Tensor> {
+    check_members(&[test_elements])?;
+    allocate(&[], None, DType::Bool, test_elements.device())
 }

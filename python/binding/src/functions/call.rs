@@ -92,13 +92,13 @@ fn check_options(bound: &Bound<'_>, [dtype, layout, device]: [usize; 3], out: &T
     }
 }
 
-/// The tensors of an `out=` argument.
-fn output_tensors(name: &str, object: &Obj, count: usize) -> Py<Vec<Tensor>> {
-    if count == 1 {
+/// The tensors of an `out=` argument, a list of any length where there is no count.
+fn output_tensors(name: &str, object: &Obj, count: Option<usize>) -> Py<Vec<Tensor>> {
+    if count == Some(1) {
         return Ok(vec![tensor::expect(object)?.clone()]);
     }
     let given = object.items()?;
-    if given.len() != count {
+    if let Some(count) = count.filter(|count| given.len() != *count) {
         return Err(type_error(format!(
             "{name}(): expected tuple of {count} elements but got {}",
             given.len()
@@ -118,6 +118,7 @@ fn fill(plan: &Plan, this: Option<&Obj>, bound: &Bound<'_>, outputs: &[Tensor]) 
             },
             Source::Param(index) => bound.value(*index)?,
             Source::Out(index) => IValue::Tensor(outputs[*index].clone()),
+            Source::Outs => outputs.into(),
             Source::Fixed(value) => value.clone(),
         });
     }

@@ -15,6 +15,8 @@ pub(crate) enum Source {
     Param(usize),
     /// One of the tensors given as `out=`.
     Out(usize),
+    /// All tensors given as `out=`.
+    Outs,
     /// Not visible from Python.
     Fixed(IValue),
 }
@@ -31,8 +33,8 @@ pub(crate) struct Overload {
     pub(crate) plain: Option<Plan>,
     /// With `out=`.
     pub(crate) out: Option<Plan>,
-    /// The place of `out` among the parameters, and how many tensors it holds.
-    pub(crate) out_param: Option<(usize, usize)>,
+    /// The place of `out` among the parameters, and how many tensors it holds where that is fixed.
+    pub(crate) out_param: Option<(usize, Option<usize>)>,
     /// The places of a factory's `dtype`, `layout` and `device`.
     pub(crate) options: Option<[usize; 3]>,
     /// The place of `requires_grad`.
@@ -56,6 +58,10 @@ struct Argument<'a> {
 impl Argument<'_> {
     fn is_written_keyword(&self) -> bool {
         self.keyword_only && self.ty.contains("!)")
+    }
+
+    fn is_written_list(&self) -> bool {
+        self.is_written_keyword() && self.ty.ends_with("[]")
     }
 
     fn is_option(&self) -> bool {
@@ -160,8 +166,10 @@ impl Overload {
         let mut params = visible(&declared, mode, numbers, |argument| !is_option(argument));
         let mut out_param = None;
         if mode == Mode::Function && !outputs.is_empty() {
-            let kind = if outputs.len() == 1 { Kind::Tensor } else { Kind::TensorList };
-            out_param = Some((params.len(), outputs.len()));
+            let list = out_arguments.iter().any(Argument::is_written_list);
+            let single = outputs.len() == 1 && !list;
+            let kind = if single { Kind::Tensor } else { Kind::TensorList };
+            out_param = Some((params.len(), (!list).then_some(outputs.len())));
             params.push(Param::new("out", kind, 0, true, true, Some("None")));
         }
         params.extend(visible(&declared, mode, false, is_option));
@@ -222,7 +230,7 @@ impl Overload {
         );
         let mut out_param = None;
         if let (Mode::Function, Some(_)) = (mode, out) {
-            out_param = Some((signature.params.len(), 1));
+            out_param = Some((signature.params.len(), Some(1)));
             let mut params = signature.params;
             params.push(Param::new("out", Kind::Tensor, 0, true, true, Some("None")));
             signature = Signature::new(name, params);
@@ -327,6 +335,9 @@ fn source(
 ) -> Source {
     if mode == Mode::Method && argument.name == "self" {
         return Source::This;
+    }
+    if argument.is_written_list() {
+        return Source::Outs;
     }
     if argument.is_written_keyword() {
         let index = outputs.iter().position(|name| *name == argument.name).unwrap_or(0);

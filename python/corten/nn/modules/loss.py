@@ -145,6 +145,14 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         self, in_features, num_classes, *, out_features=(), bias=False, device=None, dtype=None,
         reduction="mean", weight=None, ignore_index=None, label_smoothing=0.0, options=None,
     ):
+        if weight is not None and weight.shape != (num_classes,):
+            raise RuntimeError(
+                f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}"
+            )
+        if not 0 <= label_smoothing <= 1:
+            raise RuntimeError(
+                f"expected label_smoothing to be in range [0, 1], got {label_smoothing}"
+            )
         super().__init__(weight, reduction=reduction)
         self.in_features = in_features
         self.num_classes = num_classes

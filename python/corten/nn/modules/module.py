@@ -416,9 +416,18 @@ class Module(HookMixin, StateMixin):
 
         def convert(tensor):
             cast = dtype if tensor.is_floating_point() or tensor.is_complex() else None
+            layout = {}
             if memory_format is not None and tensor.dim() in (4, 5):
-                return tensor.to(device, cast, non_blocking, memory_format=memory_format)
-            return tensor.to(device, cast, non_blocking)
+                layout["memory_format"] = memory_format
+            try:
+                return tensor.to(device, cast, non_blocking, **layout)
+            except NotImplementedError as error:
+                if str(error) != "Cannot copy out of meta tensor; no data!":
+                    raise
+                raise NotImplementedError(
+                    f"{error} Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() "
+                    "when moving module from meta to a different device."
+                ) from None
 
         return self._apply(convert)
 

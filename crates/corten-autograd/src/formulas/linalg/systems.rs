@@ -1,6 +1,7 @@
 //! Gradients of the solutions of linear systems, of inverses and determinants.
 
 use super::{adjoint, diagonal_matrix, given, minus, product, triangle_of};
+use crate::formulas::any::has_any;
 use corten_core::{Result, Scalar, grad_mode_enabled};
 use corten_ops::{Tensor, op};
 
@@ -95,15 +96,14 @@ pub fn det_backward(
         let shift = op::to_dtype(&zero, factors.dtype(), false, false, None)?;
         let shift = diagonal_matrix(&op::mul_scalar(&shift, Scalar::Float(smallest(a)))?)?;
         let factors = super::plus(factors, &shift)?;
-        let scale = match op::item(&op::any(&zero)?)?.to_bool() {
+        let scale = match has_any(&zero)? {
             true => op::mul_tensor(grad, &op::conj(&det_of(&factors, pivots, a)?)?)?,
             false => scale,
         };
         let right = scaled_identity(&scale, a)?;
         return op::linalg_lu_solve(&factors, pivots, &right, true, true);
     }
-    let singular = op::any(&op::eq_scalar(det, Scalar::Int(0))?)?;
-    if a.device().is_cpu() && op::item(&singular)?.to_bool() {
+    if has_any(&op::eq_scalar(det, Scalar::Int(0))?)? {
         return det_by_values(grad, a);
     }
     let right = scaled_identity(&scale, a)?;

@@ -8,7 +8,7 @@ mod depthwise;
 pub(crate) mod geometry;
 mod products;
 
-use super::support::{contiguous, contiguous_in, empty_as, empty_in, expect_dtype};
+use super::support::{contiguous, contiguous_in, empty_as, empty_in, expect_dtype, is_shape_only};
 use check::Lists;
 use corten_core::{Access, AccessSet, DType, MemoryFormat, Result, ensure};
 use corten_ops::composite::support::{tensor_type_name, type_id_name};
@@ -194,6 +194,9 @@ fn forward_kernel(
     bias: Option<&Tensor>,
     geometry: &Geometry,
 ) -> Result<()> {
+    if is_shape_only(out) {
+        return Ok(());
+    }
     let (out, input, weight) = (flat(out)?, flat(input)?, flat(weight)?);
     let absent = Tensor::undefined();
     let access = AccessSet::acquire(&[
@@ -244,6 +247,9 @@ enum Role {
 fn apply(target: &Tensor, a: &Tensor, b: &Tensor, geometry: &Geometry, role: Role) -> Result<()> {
     if matches!(role, Role::Output) {
         return forward_kernel(target, a, b, None, geometry);
+    }
+    if is_shape_only(target) {
+        return Ok(());
     }
     let (target, a, b) = (flat(target)?, flat(a)?, flat(b)?);
     let access =

@@ -2,7 +2,7 @@
 
 mod place;
 
-use crate::kernels::support::{contiguous, empty, match_types};
+use crate::kernels::support::{contiguous, empty, is_shape_only, match_types};
 use corten_core::{DType, Element, Reader, Result, Writer, bf16, cast, f16};
 use corten_ops::Tensor;
 use place::{Axis, Mode, Padding, Taps};
@@ -100,6 +100,9 @@ fn forward(input: &Tensor, grid: &Tensor, sampler: &Sampler, name: &str) -> Resu
     let rank = sampler.axes.len();
     let shape = [&input.sizes()[..2], &grid.sizes()[1..=rank]].concat();
     let out = empty(&shape, input)?;
+    if is_shape_only(&out) {
+        return Ok(out);
+    }
     let (dense, grid) = (contiguous(input)?, contiguous(grid)?);
     match_grid!(input.dtype(), name, T => {
         let (input, grid) = (Reader::<T>::new(&dense)?, Reader::<T>::new(&grid)?);
@@ -137,6 +140,10 @@ fn backward(
     let rank = sampler.axes.len();
     let wanted = |i: usize| mask.get(i).copied().unwrap_or(true);
     let (to_input, to_grid) = (empty(&input.sizes(), input)?, empty(&grid.sizes(), grid)?);
+    let chosen = |i: usize, tensor: Tensor| if wanted(i) { tensor } else { Tensor::undefined() };
+    if is_shape_only(&to_input) {
+        return Ok((chosen(0, to_input), chosen(1, to_grid)));
+    }
     let (dense, grid, grad) = (contiguous(input)?, contiguous(grid)?, contiguous(grad)?);
     match_grid!(input.dtype(), name, T => {
         let (input, grid) = (Reader::<T>::new(&dense)?, Reader::<T>::new(&grid)?);
@@ -166,7 +173,6 @@ fn backward(
         to_grid.iter_mut().zip(slopes).for_each(|(out, sum)| *out = cast(sum));
         Ok(())
     })?;
-    let chosen = |i: usize, tensor: Tensor| if wanted(i) { tensor } else { Tensor::undefined() };
     Ok((chosen(0, to_input), chosen(1, to_grid)))
 }
 

@@ -8,10 +8,11 @@ use super::arithmetic::Arithmetic;
 use super::flat::{
     Flat, as_bits, flat, flat_bits, for_each_offset, fresh_copy, match_bits, row_major,
 };
+use crate::kernels::support::is_shape_only;
 use corten_core::geometry::Overlap;
 use corten_core::{
-    Access, AccessSet, DType, Dims, Element, MemoryFormat, Reader, Result, bail, ensure, geometry,
-    match_dtype, warn,
+    Access, AccessSet, DType, Device, Dims, Element, MemoryFormat, Reader, Result, bail, ensure,
+    geometry, match_dtype, warn,
 };
 use corten_ops::index::only_mask;
 use corten_ops::iter::TensorIteratorConfig;
@@ -24,6 +25,9 @@ use corten_ops::{Tensor, op};
 pub fn index(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
     let plan = Plan::new(self_, indices)?;
     let out = plan.allocate()?;
+    if is_shape_only(&out) {
+        return Ok(out);
+    }
     let (source, target) = (flat_bits(&plan.source)?, flat_bits(&out)?);
     match_bits!(self_.itemsize(), T => {
         let set = AccessSet::acquire(&[
@@ -48,6 +52,10 @@ pub fn index_put_(
     values: &Tensor,
     accumulate: bool,
 ) -> Result<Tensor> {
+    if is_shape_only(self_) && indices.iter().flatten().any(is_mask) {
+        // How many elements a mask selects, and so what fits them, follows from its data.
+        return Ok(self_.clone());
+    }
     if !accumulate && values.numel() == 1 {
         // One value for all elements of a mask.
         if let Some(mask) = only_mask(self_, indices)? {
@@ -75,6 +83,9 @@ pub fn index_put_(
         self_.dtype().type_name(),
         values.dtype().type_name()
     );
+    if is_shape_only(self_) {
+        return Ok(self_.clone());
+    }
     if fitted.is_alias_of(self_) && !accumulate {
         plan.copy_within(&fitted)?;
         return Ok(self_.clone());
@@ -154,6 +165,7 @@ impl Plan {
             "index is out of bounds for dimension with size 0"
         );
         let offsets = match shape.contains(&0) {
+            _ if is_shape_only(self_) => Vec::new(),
             // As in PyTorch, indices are not looked at where there is nothing to select.
             true => vec![0; index_shape.iter().product::<i64>() as usize],
             false => offsets(&present, indexed_sizes, &source.strides()[first..])?,
@@ -183,7 +195,12 @@ impl Plan {
     fn index_operands(&self) -> impl Iterator<Item = Result<Tensor>> {
         let mut shape: Dims = Dims::from_elem(1, self.shape.len());
         shape[self.replaced.clone()].copy_from_slice(&self.shape[self.replaced.clone()]);
-        self.indices.iter().map(move |index| op::reshape(index, &shape))
+        // The indices of a tensor without data may lie anywhere; only their strides count.
+        let elsewhere = is_shape_only(&self.source);
+        self.indices.iter().map(move |index| match elsewhere {
+            true => op::reshape(&unfilled(index)?, &shape),
+            false => op::reshape(index, &shape),
+        })
     }
 
     /// The result, laid out by the iterator's rules for a walk over the source.
@@ -303,6 +320,12 @@ impl Plan {
         };
         self.walk(target, &strides, 0, |selected, place| combine(&mut to[selected], from[place]))
     }
+}
+
+/// A tensor like another without its data.
+fn unfilled(index: &Tensor) -> Result<Tensor> {
+    let (dtype, device) = (Some(index.dtype()), Some(Device::META));
+    op::empty_strided(&index.sizes(), &index.strides(), dtype, None, device, None)
 }
 
 fn is_mask(index: &Tensor) -> bool {

@@ -4,6 +4,7 @@ use super::arithmetic::Arithmetic;
 use super::flat::{
     Flat, contiguous_copy, flat, flat_bits, for_each_offset, long_index, match_bits, row_major,
 };
+use crate::kernels::support::is_shape_only;
 use corten_core::{
     Access, AccessSet, DType, Dims, Element, MemoryFormat, Result, Scalar, bail, ensure, geometry,
     match_dtype, warn_once,
@@ -40,6 +41,9 @@ pub fn gather(self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool) -> R
     }
     let out = op::empty_like(&self_, None, None, None, None, Some(MemoryFormat::Contiguous))?;
     let out = op::resize_(&out, &index.sizes(), None)?;
+    if is_shape_only(&out) {
+        return op::view(&out, &out_sizes);
+    }
     let (source, target) = (flat_bits(&self_)?, flat_bits(&out)?);
     match_bits!(self_.itemsize(), T => {
         let set = AccessSet::acquire(&[
@@ -195,6 +199,9 @@ impl Scatter {
         values: &Tensor,
         combine: impl Fn(&mut T, T),
     ) -> Result<()> {
+        if is_shape_only(&self.target) {
+            return Ok(());
+        }
         let set = AccessSet::acquire(&[
             (values.base(), Access::Read),
             (self.index.base(), Access::Read),

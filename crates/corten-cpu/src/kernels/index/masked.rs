@@ -1,6 +1,7 @@
 //! Elements by a mask, and the positions of a mask.
 
 use super::flat::{as_bits, match_bits};
+use crate::kernels::support::is_shape_only;
 use corten_core::{
     Access, AccessSet, DType, Element, MemoryFormat, Reader, Result, Writer, cast, ensure,
     geometry, match_dtype,
@@ -67,6 +68,9 @@ pub fn masked_scatter_(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result
     );
     geometry::assert_no_internal_overlap(self_)?;
     let mask = op::contiguous(&op::expand(mask, &self_.sizes(), false)?, MemoryFormat::Contiguous)?;
+    if is_shape_only(self_) {
+        return Ok(self_.clone());
+    }
     let target = op::clone(&as_bits(self_)?, Some(MemoryFormat::Contiguous))?;
     let values = op::contiguous(&as_bits(source)?, MemoryFormat::Contiguous)?;
     match_bits!(self_.itemsize(), T => {

@@ -30,4 +30,4 @@ pub use select::{
     index_fill_tensor, index_fill_tensor_, index_select,
 };
 
-pub(crate) use flat::{as_bits, flat_bits, for_each_offset, match_bits, row_major};
+pub(crate) use flat::{as_bits, match_bits};

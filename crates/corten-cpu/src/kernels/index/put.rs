@@ -2,6 +2,7 @@
 
 use super::arithmetic::Arithmetic;
 use super::flat::{as_bits, fresh_copy, match_bits};
+use crate::kernels::support::is_shape_only;
 use corten_core::{
     Access, AccessSet, DType, Element, MemoryFormat, Result, bail, ensure, geometry, match_dtype,
 };
@@ -46,6 +47,9 @@ pub fn take(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
         None,
         None,
     )?;
+    if is_shape_only(&out) {
+        return Ok(out);
+    }
     let source = op::contiguous(&as_bits(self_)?, MemoryFormat::Contiguous)?;
     let target = as_bits(&out)?;
     match_bits!(self_.itemsize(), T => {
@@ -92,6 +96,9 @@ pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -
     geometry::assert_no_internal_overlap(self_)?;
     geometry::assert_no_overlap(self_, &index)?;
     geometry::assert_no_overlap(self_, source)?;
+    if is_shape_only(self_) {
+        return Ok(self_.clone());
+    }
     let flat = op::contiguous(self_, MemoryFormat::Contiguous)?;
     let values = op::contiguous(source, MemoryFormat::Contiguous)?;
     match_dtype!(self_.dtype(), "put_", AllNoF8, T => {

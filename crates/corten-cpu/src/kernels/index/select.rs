@@ -5,6 +5,7 @@ use super::flat::{
     as_bits, contiguous_copy, flat, flat_bits, for_each_offset, fresh_copy, long_index, match_bits,
     row_major,
 };
+use crate::kernels::support::is_shape_only;
 use corten_core::geometry::Overlap;
 use corten_core::{
     Access, AccessSet, DType, Dims, Element, ErrorKind, MemoryFormat, Result, Scalar, bail, ensure,
@@ -41,6 +42,9 @@ pub fn index_select(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> 
         None,
         None,
     )?;
+    if is_shape_only(&out) {
+        return Ok(out);
+    }
     let source = op::contiguous(&as_bits(self_)?, MemoryFormat::Contiguous)?;
     let target = as_bits(&out)?;
     let size = self_.sizes().get(dim).copied().unwrap_or(1);
@@ -109,6 +113,9 @@ impl Slices {
         values: &Tensor,
         combine: impl Fn(&mut T, T),
     ) -> Result<()> {
+        if is_shape_only(&self.self_) {
+            return Ok(());
+        }
         let shape = self.written_shape();
         let set = AccessSet::acquire(&[
             (values.base(), Access::Read),
@@ -132,7 +139,7 @@ impl Slices {
     /// Checks the indices against the size of the dimension; negative ones count from the end
     /// where `wrap` says so. As in PyTorch, they are not looked at where slices have no elements.
     fn checked(mut self, kind: ErrorKind, prefix: &str, wrap: bool) -> Result<Self> {
-        if self.written_shape().contains(&0) {
+        if self.written_shape().contains(&0) || is_shape_only(&self.self_) {
             return Ok(self);
         }
         let (size, dim) = (self.size(), self.dim);
@@ -442,7 +449,8 @@ pub fn index_fill_tensor_(
          dimension(s).",
         value.dim()
     );
-    index_fill_scalar_(self_, dim, index, op::item(value)?)
+    let value = if is_shape_only(value) { Scalar::Int(0) } else { op::item(value)? };
+    index_fill_scalar_(self_, dim, index, value)
 }
 
 /// The functional form of [`index_fill_tensor_`].

@@ -1,7 +1,9 @@
 //! Batch normalisation: every channel by the mean and variance of the batch.
 
-use super::super::support::{contiguous_in, defined, empty_in, expect_dtype};
-use super::{if_asked, parameter_dtype, tensor_of, values_of};
+use super::super::support::{
+    contiguous_in, defined, empty_as, empty_in, expect_dtype, is_shape_only,
+};
+use super::{if_asked, parameter_dtype, tensor_of, unfilled_gradients, values_of};
 use crate::chunks::{for_each_chunk, grain_of};
 use crate::rows::{Float, Moments, Wide, match_float};
 use corten_core::{Access, AccessSet, MemoryFormat, Result, ensure};
@@ -41,6 +43,10 @@ pub fn native_batch_norm(
     let dtype = parameter_dtype(input, &[weight, bias, running_mean, running_var])?;
     let values = contiguous_in(input, layout.format)?;
     let out = empty_in(&input.sizes(), input, input.dtype(), layout.format)?;
+    if is_shape_only(&out) {
+        let sizes = [if training { layout.channels as i64 } else { 0 }];
+        return Ok((out, empty_as(&sizes, input, dtype)?, empty_as(&sizes, input, dtype)?));
+    }
     match_float!(input.dtype(), "batch_norm", T => {
         let statistics = if training {
             let moments = batch_moments::<T>(&values, &layout)?;
@@ -86,6 +92,11 @@ pub fn native_batch_norm_backward(
     );
     let parameters = [weight, running_mean, running_var, save_mean, save_invstd];
     let dtype = parameters.iter().find_map(|p| defined(*p)).map_or(input.dtype(), |p| p.dtype());
+    let sizes = [layout.channels as i64];
+    let new = || empty_in(&input.sizes(), input, input.dtype(), layout.format);
+    if is_shape_only(input) {
+        return unfilled_gradients(new, |_| empty_as(&sizes, input, dtype), output_mask);
+    }
     let (grad, values) =
         (contiguous_in(grad_out, layout.format)?, contiguous_in(input, layout.format)?);
     match_float!(input.dtype(), "batch_norm_backward_cpu", T => {
@@ -96,12 +107,11 @@ pub fn native_batch_norm_backward(
         let sums = gradient_sums::<T>(&grad, &values, &layout, &statistics)?;
         let weights: Option<Vec<f64>> = values_of(weight)?;
         let grad_input = if_asked(output_mask[0], || {
-            let out = empty_in(&input.sizes(), input, input.dtype(), layout.format)?;
+            let out = new()?;
             let parts = Parts::of(&sums, &statistics, &weights, layout.count(), train);
             spread::<T>(&out, &grad, &values, &layout, &parts)?;
             Ok(out)
         })?;
-        let sizes = [layout.channels as i64];
         let grad_weight = if_asked(output_mask[1], || {
             let scaled = sums.iter().zip(&statistics.rstd).map(|(sum, rstd)| sum.1 * rstd);
             tensor_of(&scaled.collect::<Vec<f64>>(), &sizes, input, dtype)

@@ -1,7 +1,9 @@
 //! Group normalisation: groups of channels of every sample.
 
-use super::super::support::{contiguous, contiguous_in, defined, empty, expect_dtype};
-use super::{Moments, if_asked, parameter_dtype, tensor_of, values_of};
+use super::super::support::{
+    contiguous, contiguous_in, defined, empty, empty_as, expect_dtype, is_shape_only,
+};
+use super::{Moments, if_asked, parameter_dtype, tensor_of, unfilled_gradients, values_of};
 use crate::chunks::{for_each_chunk, for_each_chunk3, grain_of};
 use crate::rows::{Float, Wide, match_float};
 use corten_core::{Access, AccessSet, MemoryFormat, Result, ensure};
@@ -29,6 +31,10 @@ pub fn native_group_norm(
     let values = contiguous(input)?;
     let out = empty(&input.sizes(), input)?;
     let sizes = [n, group];
+    if is_shape_only(&out) {
+        let statistics = || empty_as(&sizes, input, dtype);
+        return Ok((in_format_of(out, input)?, statistics()?, statistics()?));
+    }
     let (mean, rstd) = match_float!(input.dtype(), "GroupNormKernelImpl", T => {
         let (weight, bias) = (values_of(weight)?, values_of(bias)?);
         let statistics = {
@@ -108,8 +114,12 @@ pub fn native_group_norm_backward(
         input.sizes().as_slice(),
         n * group
     );
-    let (grad, values) = (contiguous(grad_out)?, contiguous(input)?);
     let dtype = defined(weight).map_or(mean.dtype(), |weight| weight.dtype());
+    if is_shape_only(input) {
+        let new = || in_format_of(empty(&input.sizes(), input)?, input);
+        return unfilled_gradients(new, |_| empty_as(&[c], input, dtype), output_mask);
+    }
+    let (grad, values) = (contiguous(grad_out)?, contiguous(input)?);
     match_float!(input.dtype(), "GroupNormBackwardKernelImpl", T => {
         let weights: Option<Vec<f64>> = values_of(weight)?;
         let means: Vec<f64> = values_of(Some(mean))?.unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Layer normalisation: every row by its own mean and variance.
 
-use super::super::support::{contiguous, defined, empty, expect_dtype};
-use super::{Moments, if_asked, parameter_dtype, tensor_of, values_of};
+use super::super::support::{contiguous, defined, empty, empty_as, expect_dtype, is_shape_only};
+use super::{Moments, if_asked, parameter_dtype, tensor_of, unfilled_gradients, values_of};
 use crate::chunks::{for_each_chunk, for_each_chunk2, for_each_chunk3, grain_of};
 use crate::rows::{Float, Wide, match_float};
 use corten_core::{Access, AccessSet, Dims, Result, ensure};
@@ -34,6 +34,9 @@ pub fn native_layer_norm(
     let mut sizes: Dims = input.sizes();
     let kept = sizes.len() - normalized_shape.len();
     sizes[kept..].fill(1);
+    if is_shape_only(&out) {
+        return Ok((out, empty_as(&sizes, input, dtype)?, empty_as(&sizes, input, dtype)?));
+    }
     match_float!(input.dtype(), "LayerNormKernelImpl", T => {
         let (weight, bias) = (values_of(weight)?, values_of(bias)?);
         let statistics = {
@@ -112,6 +115,16 @@ pub fn native_layer_norm_backward(
         "layer_norm: expected a gradient of the input's shape {:?} and {rows} statistics",
         input.sizes().as_slice()
     );
+    let dtype_of = |like: Option<&Tensor>| {
+        defined(like).or(defined(weight)).map_or(mean.dtype(), |parameter| parameter.dtype())
+    };
+    if is_shape_only(input) {
+        let parameter = |place| {
+            let like = if place == 1 { weight } else { bias };
+            empty_as(normalized_shape, input, dtype_of(like))
+        };
+        return unfilled_gradients(|| empty(&input.sizes(), input), parameter, output_mask);
+    }
     let (grad, values) = (contiguous(grad_out)?, contiguous(input)?);
     match_float!(input.dtype(), "LayerNormBackwardKernelImpl", T => {
         let weights = values_of(weight)?;
@@ -135,8 +148,7 @@ pub fn native_layer_norm_backward(
             parameter_gradients(g, x, len, &statistics, asked.contains(&true))?
         };
         let gradient = |asked, sums: &[f64], like: Option<&Tensor>| if_asked(asked, || {
-            let dtype = defined(like).or(defined(weight)).map_or(mean.dtype(), |p| p.dtype());
-            tensor_of(sums, normalized_shape, input, dtype)
+            tensor_of(sums, normalized_shape, input, dtype_of(like))
         });
         Ok((grad_input, gradient(asked[0], &sums.0, weight)?, gradient(asked[1], &sums.1, bias)?))
     })

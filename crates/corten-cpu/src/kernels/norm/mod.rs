@@ -8,7 +8,7 @@ pub use batch::{native_batch_norm, native_batch_norm_backward};
 pub use group::{native_group_norm, native_group_norm_backward};
 pub use layer::{native_layer_norm, native_layer_norm_backward};
 
-use super::support::{contiguous, defined, empty_as};
+use super::support::{contiguous, defined, empty_as, is_shape_only};
 use crate::rows::{Float, Wide, match_float};
 use corten_core::{Access, AccessSet, DType, Result, ensure};
 use corten_ops::Tensor;
@@ -61,6 +61,9 @@ fn values_of<W: Wide>(tensor: Option<&Tensor>) -> Result<Option<Vec<W>>> {
 /// A new tensor of the given values.
 fn tensor_of<W: Wide>(values: &[W], sizes: &[i64], like: &Tensor, dtype: DType) -> Result<Tensor> {
     let out = empty_as(sizes, like, dtype)?;
+    if is_shape_only(&out) {
+        return Ok(out);
+    }
     match_float!(dtype, "norm", T => {
         let access = AccessSet::acquire(&[(&out, Access::Write)])?;
         let target = access.write::<T>(0)?;
@@ -70,6 +73,19 @@ fn tensor_of<W: Wide>(values: &[W], sizes: &[i64], like: &Tensor, dtype: DType) 
         Ok(())
     })?;
     Ok(out)
+}
+
+/// The gradients of input, weight and bias, those that are asked for, without their values.
+fn unfilled_gradients(
+    grad_input: impl FnOnce() -> Result<Tensor>,
+    parameter: impl Fn(usize) -> Result<Tensor>,
+    mask: &[bool],
+) -> Result<(Tensor, Tensor, Tensor)> {
+    Ok((
+        if_asked(mask[0], grad_input)?,
+        if_asked(mask[1], || parameter(1))?,
+        if_asked(mask[2], || parameter(2))?,
+    ))
 }
 
 /// The value, or an undefined tensor where it is not asked for.

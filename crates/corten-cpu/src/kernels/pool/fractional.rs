@@ -1,6 +1,6 @@
 //! Maxima of windows at random places.
 
-use crate::kernels::support::{contiguous, empty, empty_as, match_types};
+use crate::kernels::support::{contiguous, empty, empty_as, is_shape_only, match_types};
 use corten_core::{DType, Element, Reader, Result, Writer, cast, ensure};
 use corten_ops::Tensor;
 
@@ -156,6 +156,9 @@ fn forward(
     let lead = self_.dim() - output_size.len();
     let shape = [&self_.sizes()[..lead], output_size].concat();
     let (out, indices) = (empty(&shape, self_)?, empty_as(&shape, self_, DType::Int64)?);
+    if is_shape_only(&out) {
+        return Ok((out, indices));
+    }
     let (dense, samples) = (contiguous(self_)?, contiguous(random_samples)?);
     match_types!(self_.dtype(), name, T => {
         let (input, samples) = (Reader::<T>::new(&dense)?, Reader::<T>::new(&samples)?);
@@ -216,6 +219,9 @@ fn backward(grad: &Tensor, self_: &Tensor, indices: &Tensor, rank: usize) -> Res
         "fractional_max_pool{rank}d_backward(): unexpected size of gradOutput"
     );
     let out = empty(&sizes, self_)?;
+    if is_shape_only(&out) {
+        return Ok(out);
+    }
     let (grad, indices) = (contiguous(grad)?, contiguous(indices)?);
     let lead = sizes.len() - rank;
     let volume = sizes[lead..].iter().product::<i64>() as usize;

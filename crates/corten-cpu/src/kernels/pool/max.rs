@@ -1,6 +1,6 @@
 //! The largest element of every window and where it lies.
 
-use super::super::support::{contiguous_in, expect_dtype, match_types};
+use super::super::support::{contiguous_in, expect_dtype, is_shape_only, match_types};
 use super::Shape;
 use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
 use crate::rows::match_float;
@@ -46,6 +46,9 @@ pub(super) fn forward(
     let input = contiguous_in(self_, shape.format)?;
     let out = shape.new_output(self_, self_.dtype())?;
     let indices = shape.new_output(self_, DType::Int64)?;
+    if is_shape_only(&out) {
+        return Ok((out, indices));
+    }
     match_ordered!(self_.dtype(), name, T => {
         // Channels-last tensors are read through a view in which they are contiguous.
         let [input, out, indices] = [&input, &out, &indices].map(|t| in_memory_order(t, shape));
@@ -155,6 +158,9 @@ pub(super) fn backward(
     let indices = contiguous_in(indices, shape.format)?;
     let out = super::super::support::empty_in(&self_.sizes(), self_, self_.dtype(), shape.format)?;
     op::zero_(&out)?;
+    if is_shape_only(&out) {
+        return Ok(out);
+    }
     match_float!(self_.dtype(), name, T => {
         let [grad, out, indices] = [&grad, &out, &indices].map(|t| in_memory_order(t, shape));
         let (grad, out, indices) = (grad?, out?, indices?);

@@ -1,6 +1,6 @@
 //! Maxima put back at their places.
 
-use crate::kernels::support::{contiguous, empty};
+use crate::kernels::support::{contiguous, empty, is_shape_only};
 use corten_core::{DType, Element, Reader, Result, Writer, cast, ensure, match_dtype};
 use corten_ops::{Tensor, op};
 
@@ -107,6 +107,9 @@ fn spread(self_: &Tensor, indices: &Tensor, output_size: &[i64]) -> Result<Tenso
     let sizes = self_.sizes();
     let lead = sizes.len() - output_size.len();
     let out = empty(&[&sizes[..lead], output_size].concat(), self_)?;
+    if is_shape_only(&out) {
+        return Ok(out);
+    }
     let (dense, places) = (contiguous(self_)?, contiguous(indices)?);
     let inner = sizes[lead..].iter().product::<i64>() as usize;
     let volume = output_size.iter().product::<i64>();

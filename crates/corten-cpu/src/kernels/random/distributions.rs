@@ -2,6 +2,7 @@
 
 use super::fill::{fill, memory_order, with_generator};
 use super::normal::normal_pair;
+use crate::kernels::support::is_shape_only;
 use corten_core::{
     Access, AccessSet, DType, Element, Generator, GeneratorGuard, Result, Scalar, bail, bf16, cast,
     ensure, f16, match_dtype,
@@ -275,6 +276,9 @@ pub fn bernoulli_tensor_(
         p.dtype().type_name()
     );
     let expanded = op::expand(p, &self_.sizes(), false)?;
+    if is_shape_only(self_) {
+        return Ok(self_.clone());
+    }
     let probabilities = op::permute(&expanded, &memory_order(self_))?;
     let double = p.dtype() == DType::Float64;
     let wide = op::contiguous(

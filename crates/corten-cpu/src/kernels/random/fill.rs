@@ -1,5 +1,6 @@
 //! Filling a tensor element by element in memory order.
 
+use crate::kernels::support::is_shape_only;
 use corten_core::{
     Dims, Element, Generator, GeneratorGuard, Result, Writer, default_cpu_generator, geometry,
 };
@@ -19,7 +20,7 @@ pub(super) fn with_generator<R>(
 /// Fills `target` with samples, the fastest-varying dimension in memory first.
 pub(super) fn fill<T: Element>(target: &Tensor, mut sample: impl FnMut() -> T) -> Result<()> {
     geometry::assert_no_internal_overlap(target)?;
-    if target.numel() == 0 {
+    if target.numel() == 0 || is_shape_only(target) {
         return Ok(());
     }
     let ordered = in_memory_order(target)?;

@@ -2,6 +2,7 @@
 
 use super::distributions::uniform53;
 use super::fill::with_generator;
+use crate::kernels::support::is_shape_only;
 use corten_core::{
     Access, AccessSet, DType, Element, Generator, MemoryFormat, Result, Writer, bail, cast, ensure,
     match_dtype,
@@ -32,7 +33,7 @@ pub fn multinomial(
         None,
         None,
     )?;
-    if result.numel() == 0 {
+    if result.numel() == 0 || is_shape_only(&result) {
         return Ok(result);
     }
     let weights = op::contiguous(self_, MemoryFormat::Contiguous)?;

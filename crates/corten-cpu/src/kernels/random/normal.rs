@@ -52,7 +52,7 @@ fn normal<T: BlockFill>(
     std: f64,
     rng: &mut GeneratorGuard<'_>,
 ) -> Result<()> {
-    if self_.numel() < BLOCK as i64 || !self_.is_contiguous() {
+    if self_.numel() < BLOCK as i64 || !self_.is_contiguous() || self_.device().is_meta() {
         return fill(self_, || cast::<f64, T>(normal_pair(rng) * std + mean));
     }
     let mut writer = Writer::<T>::new(self_)?;

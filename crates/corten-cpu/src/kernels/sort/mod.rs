@@ -6,7 +6,7 @@ mod select;
 mod unique;
 
 use crate::chunks::{for_each_chunk2, grain_of};
-use crate::kernels::support::{contiguous, empty, match_types};
+use crate::kernels::support::{contiguous, empty, is_shape_only, match_types};
 use corten_core::{
     Access, AccessSet, DType, Result, Scalar, ensure, geometry, not_implemented_for,
 };
@@ -298,6 +298,9 @@ pub fn nanmedian(self_: &Tensor) -> Result<Tensor> {
 fn median_of_all(self_: &Tensor, ignore_nan: bool) -> Result<Tensor> {
     check_selectable(self_.dtype(), "median_cpu")?;
     let (values, indices) = (empty(&[], self_)?, empty_places(self_)?);
+    if is_shape_only(&values) {
+        return Ok(values);
+    }
     if self_.numel() == 0 {
         return op::copy_(&values, &derived::wrapped(Scalar::Float(f64::NAN))?, false);
     }

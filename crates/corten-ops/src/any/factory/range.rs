@@ -6,7 +6,8 @@ use crate::meta::cpp_name;
 use crate::meta::factory::{all_integers, arange_size};
 use crate::{Tensor, op};
 use corten_core::{
-    DType, Device, Layout, Result, Scalar, bail, default_complex_dtype, default_dtype, ensure,
+    Complex, DType, Device, Layout, Result, Scalar, bail, default_complex_dtype, default_dtype,
+    ensure,
 };
 
 /// `start`, `start + step`, … below `end`.
@@ -96,8 +97,19 @@ pub fn linspace(
     Ok(result)
 }
 
+/// A bound as a number; without data any of its kind.
 fn bound(tensor: &Tensor) -> Result<Scalar> {
-    op::item(tensor)
+    match tensor.device().is_meta() {
+        true if tensor.dtype().is_complex() => Ok(Scalar::Complex(Complex::new(1.0, 0.0))),
+        true => Ok(Scalar::Float(1.0)),
+        false => op::item(tensor),
+    }
+}
+
+/// The device of numbers between tensors: without data where a bound is.
+fn device_of(bounds: &[&Tensor], device: Option<Device>) -> Option<Device> {
+    let meta = bounds.iter().any(|bound| bound.device().is_meta());
+    device.or(meta.then_some(Device::META))
 }
 
 /// [`linspace`] between tensors of rank 0.
@@ -121,6 +133,7 @@ pub fn linspace_tensor_tensor(
         start.dim(),
         end.dim()
     );
+    let device = device_of(&[start, end], device);
     linspace(bound(start)?, bound(end)?, steps, dtype, layout, device, pin_memory)
 }
 
@@ -144,6 +157,7 @@ pub fn linspace_tensor_scalar(
          dimension(s).",
         start.dim()
     );
+    let device = device_of(&[start], device);
     linspace(bound(start)?, end, steps, dtype, layout, device, pin_memory)
 }
 
@@ -167,6 +181,7 @@ pub fn linspace_scalar_tensor(
          dimension(s).",
         end.dim()
     );
+    let device = device_of(&[end], device);
     linspace(start, bound(end)?, steps, dtype, layout, device, pin_memory)
 }
 
@@ -213,6 +228,7 @@ pub fn logspace_tensor_tensor(
         start.dim(),
         end.dim()
     );
+    let device = device_of(&[start, end], device);
     logspace(bound(start)?, bound(end)?, steps, base, dtype, layout, device, pin_memory)
 }
 
@@ -237,6 +253,7 @@ pub fn logspace_tensor_scalar(
          dimension(s).",
         start.dim()
     );
+    let device = device_of(&[start], device);
     logspace(bound(start)?, end, steps, base, dtype, layout, device, pin_memory)
 }
 
@@ -261,5 +278,6 @@ pub fn logspace_scalar_tensor(
          dimension(s).",
         end.dim()
     );
+    let device = device_of(&[end], device);
     logspace(start, bound(end)?, steps, base, dtype, layout, device, pin_memory)
 }

@@ -18,7 +18,9 @@ pub(crate) use bits::{stored, view_as_real_physical};
 pub use inplace::{
     as_strided_, detach_, squeeze_, squeeze_dim_, squeeze_dims_, t_, transpose_, unsqueeze_,
 };
-pub use pieces::{split, split_with_sizes, unbind};
+pub use pieces::{
+    split, split_copy_out, split_with_sizes, split_with_sizes_copy_out, unbind, unbind_copy_out,
+};
 pub use repeat::{flip, repeat, roll, rot90};
 pub(crate) use select::narrow_start;
 pub use select::{diagonal, select, slice, unfold};

@@ -2,7 +2,7 @@
 
 use super::select::select;
 use super::{geometry_of, with_geometry};
-use crate::Tensor;
+use crate::{Tensor, op};
 use corten_core::{Dims, Result, ensure, geometry};
 
 /// All positions of a dimension, one view each.
@@ -77,4 +77,53 @@ fn pieces(self_: &Tensor, dim: i64, lengths: impl Iterator<Item = i64>) -> Resul
         view
     };
     lengths.map(piece).collect()
+}
+
+/// Writes copies of views into as many tensors; another dtype is refused where `exact` says so.
+fn write_copies(name: &str, views: &[Tensor], out: &[Tensor], exact: bool) -> Result<()> {
+    ensure!(
+        views.len() == out.len(),
+        Runtime,
+        "{name} expected an out= argument of size {}, got size {}",
+        views.len(),
+        out.len()
+    );
+    for (view, out) in views.iter().zip(out) {
+        match exact {
+            true => crate::derived::write_exact_out(out, view)?,
+            false => crate::derived::write_out(out, view)?,
+        };
+    }
+    Ok(())
+}
+
+/// Copies of the slices of one dimension, into given tensors.
+///
+/// # Errors
+/// Those of [`unbind`]; `Runtime` for another number of tensors or another dtype.
+pub fn unbind_copy_out(self_: &Tensor, dim: i64, out: &[Tensor]) -> Result<()> {
+    write_copies("unbind_copy_int_out", &op::unbind_int(self_, dim)?, out, true)
+}
+
+/// Copies of pieces of one size, into given tensors.
+///
+/// # Errors
+/// Those of `split`; `Runtime` for another number of tensors.
+pub fn split_copy_out(self_: &Tensor, split_size: i64, dim: i64, out: &[Tensor]) -> Result<()> {
+    let views = op::split_tensor(self_, split_size, dim)?;
+    write_copies("split_copy_Tensor_out()", &views, out, false)
+}
+
+/// Copies of pieces of given sizes, into given tensors.
+///
+/// # Errors
+/// Those of [`split_with_sizes`]; `Runtime` for another number of tensors or another dtype.
+pub fn split_with_sizes_copy_out(
+    self_: &Tensor,
+    split_sizes: &[i64],
+    dim: i64,
+    out: &[Tensor],
+) -> Result<()> {
+    let views = op::split_with_sizes(self_, split_sizes, dim)?;
+    write_copies("split_with_sizes_copy_out", &views, out, true)
 }
