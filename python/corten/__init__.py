@@ -45,7 +45,8 @@ _SUBMODULES = frozenset((
     "cpu", "cuda", "distributed", "distributions", "fft", "foreach", "func", "functional",
     "futures", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nn", "ops",
     "optim", "overrides", "profiler", "random", "return_types", "safetensors", "serialization",
-    "signal", "special", "storage", "testing", "torch_version", "types", "utils", "version", "xpu",
+    "signal", "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version",
+    "xpu",
 ))
 
 #: Where names live that are loaded when they are first asked for.
@@ -75,6 +76,7 @@ _LAZY = {
         "gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh",
         "rnn_tanh_cell",
     ), "_recurrent"),
+    "sparse_coo_tensor": "sparse", "spmm": "_further", "smm": "_further",
     "JITException": "_further", "ScriptModule": "jit", "ScriptFunction": "jit", "fork": "jit",
     "wait": "jit", "CompilationUnit": "jit", "Future": "futures", "FileCheck": "testing",
     "autocast": "amp", "GradScaler": "amp", "Stream": "_streams", "Event": "_streams",

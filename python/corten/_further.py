@@ -184,6 +184,16 @@ def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=
     return made.requires_grad_(requires_grad)
 
 
+def spmm(input, mat2):
+    """The product of two matrices, the first of which may be sparse."""
+    return corten.mm(input, mat2)
+
+
+def smm(input, mat):
+    """The product of a sparse matrix and another one."""
+    return corten.mm(input, mat)
+
+
 def _map(tensor, callable, others, name):
     if tensor.requires_grad:
         raise RuntimeError(

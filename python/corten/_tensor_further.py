@@ -68,6 +68,18 @@ def to_dense(self, dtype=None, *, masked_grad=None):
     return self if dtype is None else self.to(dtype)
 
 
+def to_sparse(self, *args, **kwargs):
+    """The entries that are not zero, in coordinate format."""
+    from corten import sparse
+
+    return sparse.to_sparse(self, *args, **kwargs)
+
+
+def smm(self, mat):
+    """The product of this matrix, which is sparse, and another one."""
+    return _C._functions.mm(self, mat)
+
+
 def dequantize(self):
     """Floating-point numbers; unquantised tensors become ``float32``."""
     return self.to(_C.float32)
@@ -124,7 +136,7 @@ def _removed(name, instead):
 
 _FUNCTIONS = (
     polygamma, polygamma_, pin_memory, const_data_ptr, is_distributed, record_stream, dense_dim,
-    sparse_dim, to_dense, dequantize, xpu, mtia, ipu, reinforce,
+    sparse_dim, to_dense, to_sparse, smm, dequantize, xpu, mtia, ipu, reinforce,
 )
 _SPARSE = {
     "is_coalesced": "sparse coordinate", "coalesce": "sparse coordinate",

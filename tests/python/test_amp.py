@@ -47,6 +47,14 @@ class Casts(unittest.TestCase):
             product = self.x @ self.x
         self.assertTrue(torch.equal(product, self.b @ self.b))
 
+    def test_recurrent_layers(self):
+        x = torch.randn(5, 2, 4)
+        with torch.autocast("cpu"):
+            for layer, dtype in (
+                (torch.nn.LSTM(4, 3), brain), (torch.nn.GRU(4, 3), single), (torch.nn.RNN(4, 3), brain),
+            ):
+                self.assertEqual(layer(x)[0].dtype, dtype)
+
     def test_nesting(self):
         with torch.autocast("cpu"):
             self.assertTrue(torch.is_autocast_enabled("cpu"))

@@ -89,6 +89,20 @@ class Files(unittest.TestCase):
             self.assertEqual(torch.load(path)["a"].shape, (2,))
 
 
+class Benchmarks(unittest.TestCase):
+    def test_timer(self):
+        import importlib
+
+        benchmark = importlib.import_module(f"{torch.__name__}.utils.benchmark")
+        timer = benchmark.Timer("x + x", globals={"x": torch.ones(3)}, label="add")
+        once = timer.timeit(10)
+        self.assertGreater(once.mean, 0)
+        several = timer.blocked_autorange(min_run_time=0.01)
+        self.assertGreater(several.median, 0)
+        self.assertIn("add", repr(several))
+        self.assertEqual(several.num_threads, 1)
+
+
 class Tensors(unittest.TestCase):
     def test_functions_of_elements(self):
         x = T([1.0, 2.0])

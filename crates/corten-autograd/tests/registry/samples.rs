@@ -3,12 +3,15 @@
 
 /// Operators that are not checked, and why.
 pub(crate) const UNCHECKED: &[(&str, &str)] = &[
+    ("_standard_gamma", "random"),
+    ("_standard_gamma_grad", "its gradient is an error"),
     ("bernoulli", "random"),
     ("bernoulli.p", "random"),
     ("native_dropout", "random"),
     ("normal.Tensor_float", "random"),
     ("normal.float_Tensor", "random"),
     ("normal.Tensor_Tensor", "random"),
+    ("poisson", "random"),
     ("scatter.reduce", "its gradient is an error"),
     ("scatter.value_reduce", "its gradient is an error"),
     ("floor_divide", "its gradient is an error"),

@@ -6,6 +6,7 @@ import math
 import warnings
 
 import corten
+from corten import _C
 from corten.nn import init
 from corten.nn.functional._ops import find
 from corten.nn.parameter import Parameter
@@ -197,6 +198,8 @@ class RNNBase(Module):
                 )
 
     def _run(self, x, states, batch_sizes):
+        if self.mode == "LSTM" and batch_sizes is None and self.proj_size == 0:
+            x, states = _cast_for_layer(x, states)
         op = find({"LSTM": "lstm", "GRU": "gru", "RNN_TANH": "rnn_tanh", "RNN_RELU": "rnn_relu"}[self.mode])
         if op is None:
             return _recurrence.run(
@@ -394,3 +397,11 @@ class LSTMCell(RNNCellBase):
 
     def forward(self, input, hx=None):
         return tuple(self._step(_recurrence.lstm_cell, input, hx if hx is not None else (None, None)))
+
+
+def _cast_for_layer(x, states):
+    """Under autocast a whole LSTM computes in the short dtype, its states included."""
+    if not _C._autocast_enabled() or x.dtype is corten.float64:
+        return x, states
+    dtype = _C._autocast_dtype()
+    return x.to(dtype), tuple(state.to(dtype) for state in states)

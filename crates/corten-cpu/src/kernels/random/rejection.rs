@@ -79,7 +79,7 @@ fn binomial_by_gaps(count: f64, prob: f64, rng: &mut GeneratorGuard<'_>) -> f64 
     let (mut trials, mut successes) = (0.0, 0.0);
     loop {
         trials += (uniform53(rng).ln() / log_failure).ceil();
-        if !(trials <= count) {
+        if trials > count || trials.is_nan() {
             return successes;
         }
         successes += 1.0;

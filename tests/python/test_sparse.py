@@ -1,0 +1,71 @@
+"""Sparse tensors in coordinate format."""
+
+import importlib
+import unittest
+
+from module_under_test import torch
+
+T = torch.tensor
+
+
+class Coordinates(unittest.TestCase):
+    def setUp(self):
+        self.dense = T([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0]])
+        self.sparse = self.dense.to_sparse()
+
+    def test_what_it_is(self):
+        s = self.sparse
+        self.assertTrue(s.is_sparse and isinstance(s, torch.Tensor))
+        self.assertEqual((s.layout, s._nnz(), tuple(s.shape)), (torch.sparse_coo, 3, (2, 3)))
+        self.assertEqual(s.indices().tolist(), [[0, 1, 1], [1, 0, 2]])
+        self.assertEqual(s.values().tolist(), [2, 1, 3])
+        self.assertIn("size=(2, 3), nnz=3, layout=torch.sparse_coo)", repr(s))
+
+    def test_products(self):
+        right = torch.arange(6.0).reshape(3, 2)
+        expected = (self.dense @ right).tolist()
+        for multiply in (torch.mm, torch.spmm, torch.sparse.mm, lambda a, b: a @ b):
+            self.assertEqual(multiply(self.sparse, right).tolist(), expected)
+        self.assertEqual((self.sparse @ torch.ones(3)).tolist(), [2, 4])
+        self.assertEqual(self.sparse.t().to_dense().tolist(), self.dense.t().tolist())
+        self.assertEqual((self.sparse * 2 + self.sparse).to_dense().tolist(), (self.dense * 3).tolist())
+
+    def test_repeated_places_add_up(self):
+        places = T([[0, 0, 1], [1, 1, 0]])
+        u = torch.sparse_coo_tensor(places, T([1.0, 2.0, 3.0]), (2, 2))
+        self.assertEqual(u.to_dense().tolist(), [[0, 3], [3, 0]])
+        with self.assertRaisesRegex(RuntimeError, "call .coalesce"):
+            u.indices()
+        self.assertEqual(u.coalesce().values().tolist(), [3, 3])
+
+    def test_gradients(self):
+        weight = torch.ones(3, 2, requires_grad=True)
+        torch.mm(self.sparse, weight).sum().backward()
+        self.assertEqual(weight.grad.tolist(), [[1, 1], [2, 2], [3, 3]])
+        values = T([1.0, 2.0, 3.0], requires_grad=True)
+        x = torch.sparse_coo_tensor(T([[0, 0, 1], [1, 1, 0]]), values, (2, 2))
+        torch.sparse.mm(x, torch.eye(2)).sum().backward()
+        self.assertEqual(values.grad.tolist(), [1, 1, 1])
+
+
+class Pruning(unittest.TestCase):
+    def test_masks(self):
+        prune = importlib.import_module(f"{torch.__name__}.nn.utils.prune")
+        layer = torch.nn.Linear(3, 2)
+        with torch.no_grad():
+            layer.weight.copy_(T([[1.0, -4.0, 2.0], [0.5, 3.0, -6.0]]))
+        prune.l1_unstructured(layer, "weight", 2)
+        self.assertEqual(layer.weight_mask.tolist(), [[0, 1, 1], [0, 1, 1]])
+        prune.ln_structured(layer, "weight", 1, n=2, dim=0)
+        self.assertEqual(layer.weight_mask.tolist(), [[0, 0, 0], [0, 1, 1]])
+        self.assertEqual(sorted(layer.state_dict()), ["bias", "weight_mask", "weight_orig"])
+        layer(torch.ones(1, 3)).sum().backward()
+        self.assertEqual(layer.weight_orig.grad.tolist(), [[0, 0, 0], [0, 1, 1]])
+        self.assertTrue(prune.is_pruned(layer))
+        prune.remove(layer, "weight")
+        self.assertEqual(layer.weight.tolist(), [[0, 0, 0], [0, 3, -6]])
+        self.assertFalse(prune.is_pruned(layer))
+
+
+if __name__ == "__main__":
+    unittest.main()
