@@ -330,7 +330,7 @@ class _MultiProcessIter(_BaseIter):
         if reader in ready or reader.poll(worker._GRACE):
             try:
                 return self._results.get()
-            except OSError:  # its memory was to be handed over by a worker that is gone
+            except (OSError, EOFError):  # the worker that was to hand its memory over is gone
                 dead = [p for p in working.values() if wait([p.sentinel], worker._GRACE)]
                 if not dead:
                     raise
