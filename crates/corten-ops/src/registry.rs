@@ -5,7 +5,7 @@ use crate::boxed::{IValue, Stack};
 use crate::dispatch::{BoxedKernel, KeyBuilder, Registration, Target};
 use crate::schema::Schema;
 use corten_core::{KeySet, Result};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
 /// What a call does to its arguments.
@@ -127,13 +127,20 @@ pub trait AnyOp: Sync {
     fn has_kernel_for(&'static self, keys: KeySet) -> bool;
 }
 
-type Table = HashMap<String, &'static dyn AnyOp>;
+type Table = BTreeMap<String, &'static dyn AnyOp>;
 
 static OUTSIDE: RwLock<Vec<&'static dyn AnyOp>> = RwLock::new(Vec::new());
 
 fn declared() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
-    TABLE.get_or_init(|| crate::op::OPS.iter().map(|op| (op.def().qualified_name(), *op)).collect())
+    TABLE.get_or_init(|| {
+        // One by one: collecting would sort a large block first, which stays resident.
+        let mut table = Table::new();
+        for op in crate::op::OPS {
+            table.insert(op.def().qualified_name(), *op);
+        }
+        table
+    })
 }
 
 /// Looks up `namespace::name.overload`.

@@ -13,8 +13,10 @@ use std::sync::{OnceLock, PoisonError, RwLock};
 
 /// Everything that is visible from Python.
 struct Published {
-    functions: HashMap<&'static str, &'static Group>,
-    methods: HashMap<&'static str, &'static Group>,
+    // Ordered maps: a hash table would be one large block that is copied as it grows, and memory
+    // that is touched once stays resident.
+    functions: BTreeMap<&'static str, &'static Group>,
+    methods: BTreeMap<&'static str, &'static Group>,
     method_list: Vec<&'static Group>,
     /// Namespace and name of each function.
     homes: Vec<(&'static str, &'static Group)>,
@@ -47,10 +49,10 @@ fn collect() -> Published {
         list.push(op);
     }
     let mut found = Published {
-        functions: HashMap::new(),
-        methods: HashMap::new(),
-        method_list: Vec::new(),
-        homes: Vec::new(),
+        functions: BTreeMap::new(),
+        methods: BTreeMap::new(),
+        method_list: Vec::with_capacity(buckets.len()),
+        homes: Vec::with_capacity(buckets.len()),
     };
     for (name, bucket) in buckets {
         let all = || bucket.plain.iter().chain(&bucket.outs);
