@@ -30,7 +30,8 @@ def polygamma(self, n):
 
 def polygamma_(self, n):
     """As :meth:`polygamma`, in place."""
-    return self.copy_(_C._functions.polygamma(n, self))
+    # Of a copy: what is written to would be needed again by the derivative.
+    return self.copy_(_C._functions.polygamma(n, self.clone()))
 
 
 def pin_memory(self, device=None):
