@@ -10,7 +10,8 @@ use crate::meta::{Domain, Promote};
 use crate::parallel::GRAIN;
 use crate::stub::Stub;
 use corten_core::{
-    Access, AccessSet, DType, Element, Layout, Result, Scalar, TensorBase, bail, match_dtype,
+    Access, AccessSet, DType, Element, Layout, Result, Scalar, TensorBase, bail, geometry,
+    match_dtype,
 };
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -245,20 +246,11 @@ fn operands<'a, const N: usize>(
             return Ok(None);
         }
     }
+    // Where operands broadcast, the result takes its order of dimensions from all strides, also
+    // from those of dimensions of size 1.
     let broadcasts = found.iter().any(|operand| !matches!(operand, Operand::Dense(_)));
-    Ok((!broadcasts || has_usual_strides(leader)).then_some(found))
-}
-
-/// Whether the strides are those of a new tensor. Where operands broadcast, the result takes its
-/// order of dimensions from the strides of dimensions of size 1, too.
-fn has_usual_strides(tensor: &Tensor) -> bool {
-    let (sizes, strides) = (tensor.sizes(), tensor.strides());
-    let mut step = 1;
-    sizes.iter().zip(&strides).rev().all(|(&size, &stride)| {
-        let usual = stride == step;
-        step *= size;
-        usual
-    })
+    let usual = || leader.strides() == geometry::contiguous_strides_wrapping(&leader.sizes());
+    Ok((!broadcasts || usual()).then_some(found))
 }
 
 /// A number beside a tensor that keeps its dtype.

@@ -4,6 +4,7 @@ use crate::Tensor;
 use crate::dense::{DenseLoop, PickLoop};
 use crate::iter::TensorIterator;
 use corten_core::{Backend, DType, DeviceType, Result, Scalar, bail};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// The loop of an iterator operator: reads and writes the operands of the iterator; the scalars
@@ -17,17 +18,16 @@ const PLACES: [DeviceType; 3] = [DeviceType::Cpu, DeviceType::Cuda, DeviceType::
 pub struct Stub {
     name: &'static str,
     /// Chooses the loop of the CPU over dense operands.
-    dense: AtomicPtr<PickLoop>,
+    dense: OnceLock<PickLoop>,
     kernels: [AtomicPtr<IterKernel>; PLACES.len()],
 }
 
 impl Stub {
     /// A stub without loops for the operator `name`.
     pub const fn new(name: &'static str) -> Self {
-        let dense = AtomicPtr::new(std::ptr::null_mut());
         Self {
             name,
-            dense,
+            dense: OnceLock::new(),
             kernels: [const { AtomicPtr::new(std::ptr::null_mut()) }; PLACES.len()],
         }
     }
@@ -45,19 +45,15 @@ impl Stub {
         Ok(())
     }
 
-    /// Sets the loops of the CPU over dense operands.
+    /// Sets the loops of the CPU over dense operands. Those set first stay.
     pub fn set_dense(&self, pick: PickLoop) {
-        // Leaked on purpose, as in `set`.
-        self.dense.store(Box::leak(Box::new(pick)), Ordering::Release);
+        self.dense.get_or_init(|| pick);
     }
 
     /// The loop of the CPU over dense operands of a dtype.
     #[inline]
     pub(crate) fn dense_loop(&self, dtype: DType) -> Option<DenseLoop> {
-        // SAFETY: the pointer is null or came from `Box::leak` in `set_dense`, published with
-        // Release.
-        let pick = unsafe { self.dense.load(Ordering::Acquire).as_ref() }?;
-        pick(dtype)
+        self.dense.get().and_then(|pick| pick(dtype))
     }
 
     /// Runs the loop for the iterator's device. On the meta device there is nothing to do.

@@ -9,7 +9,7 @@ use super::base::{Info, TensorImpl, UNDEFINED};
 use super::extra::ExtraCell;
 use super::{AutogradMeta, ExtraMeta, Geometry, ShapePolicy, VersionCounter};
 use crate::access::with_published;
-use crate::geometry::wrap_dim_strict;
+use crate::geometry::{check_in_bounds, wrap_dim_strict};
 use crate::keys::{ADINPLACEORVIEW, AUTOGRAD_KEYS};
 use crate::{DType, Device, Dims, DispatchKey, KeySet, Layout, MemoryFormat, Result, Storage};
 use crate::{StorageImpl, TensorOptions, bail, ensure, err};
@@ -437,25 +437,11 @@ impl TensorImpl {
 
     #[inline(never)]
     fn check_extent(&self, nbytes: usize) -> Result<()> {
-        let Geometry { sizes, strides, storage_offset, numel, .. } = self.geometry();
+        let Geometry { sizes, strides, storage_offset, numel } = self.geometry();
         if numel == 0 {
             return Ok(());
         }
-        let (mut low, mut high) = (i128::from(storage_offset), i128::from(storage_offset) + 1);
-        for (&size, &stride) in sizes.iter().zip(&strides) {
-            let reach = i128::from(stride) * i128::from(size - 1);
-            low += reach.min(0);
-            high += reach.max(0);
-        }
-        let needed = high * self.itemsize() as i128;
-        ensure!(
-            low >= 0 && needed <= nbytes as i128,
-            Runtime,
-            "sizes {sizes:?}, strides {strides:?}, storage offset {storage_offset}, and itemsize {} \
-             requiring a storage size of {needed} are out of bounds for storage of size {nbytes}",
-            self.itemsize()
-        );
-        Ok(())
+        check_in_bounds(&sizes, &strides, storage_offset, self.itemsize(), nbytes)
     }
 
     /// A number that identifies the storage while it lives; 0 if there is none.
