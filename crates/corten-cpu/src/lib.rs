@@ -16,6 +16,7 @@ mod moments;
 pub mod parallel;
 mod reduce_loops;
 mod rows;
+mod scratch;
 mod slabs;
 mod special;
 mod stage;
