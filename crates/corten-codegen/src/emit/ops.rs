@@ -420,7 +420,9 @@ fn iterator(op: &Op, schema: &Schema, signature: &Signature, meta: &MetaRule) ->
             format!(
                 "const RULE: dense::Rule = {rule};
                 if let Some(result) =
-                    dense::run(&stubs::{stub}, &RULE, [{}], {out}, &[{numbers}])?
+                    dense::run(&stubs::{stub}, &RULE, &dense::Call {{
+                        inputs: &[{}], out: {out}, scalars: &[{numbers}],
+                    }})?
                 {{
                     return Ok(result);
                 }}

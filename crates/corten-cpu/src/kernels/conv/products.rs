@@ -8,8 +8,9 @@ use crate::scratch::{Buffered, with_buffer};
 use corten_core::Result;
 use std::ops::{AddAssign, Range};
 
-/// Elements of a block of patches: half of a second-level cache of `f32`.
-const PATCHES: usize = 128 * 1024;
+/// Elements of a block of patches: of `f32` a part of a second-level cache, and few enough pages
+/// that the product reads them as they lie.
+const PATCHES: usize = 56 * 1024;
 
 /// Weight gradients are summed in at most this many parts, whatever the number of threads, so that
 /// results do not depend on it.
