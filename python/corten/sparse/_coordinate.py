@@ -56,6 +56,11 @@ class SparseTensor(Tensor):
         """The entries."""
         return self._parts[1]
 
+    def __reduce_ex__(self, protocol):
+        from corten import _utils
+
+        return _utils.reduce_tensor(self)
+
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         name = getattr(func, "__name__", str(func))
@@ -107,6 +112,43 @@ def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=Non
         values = corten.empty((0,), dtype=dtype, device=device)
     indices = corten.as_tensor(indices, device=device).to(corten.int64)
     values = corten.as_tensor(values, dtype=dtype, device=device)
+    _check_entries(indices, values)
+    if size is None:
+        reach = indices.max(1).values + 1 if indices.size(1) else indices.new_zeros(indices.size(0))
+        size = (*reach.tolist(), *values.shape[1:])
+    size = tuple(size)
+    _check_size(indices, values, size)
+    if requires_grad:
+        values = values.detach().requires_grad_()
+    return _made(indices, values, size, bool(is_coalesced))
+
+
+def check(indices, values, size, coalesced):
+    """That four parts make a sparse tensor.
+
+    Raises:
+        RuntimeError: They do not.
+    """
+    if indices.dtype != corten.int64:
+        raise RuntimeError(f"indices must be an int64 tensor, but got {indices.dtype}")
+    _check_entries(indices, values)
+    _check_size(indices, values, size)
+    if coalesced and indices.size(1) > 1 and not _ordered(indices):
+        raise RuntimeError(
+            "cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor"
+        )
+
+
+def _ordered(indices):
+    """Whether every place comes after the one before it."""
+    less, equal = corten.zeros(indices.size(1) - 1, dtype=corten.bool), True
+    for row in indices:
+        less = less | (equal & (row[:-1] < row[1:]))
+        equal = equal & (row[:-1] == row[1:])
+    return bool(less.all())
+
+
+def _check_entries(indices, values):
     if indices.dim() != 2:
         raise RuntimeError(
             f"indices must be sparse_dim x nnz, but got: {list(indices.shape)}"
@@ -116,21 +158,22 @@ def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=Non
             f"indices and values must have same nnz, but got nnz from indices: {indices.size(1)}, "
             f"nnz from values: {values.size(0) if values.dim() else 1}"
         )
-    if size is None:
-        reach = indices.max(1).values + 1 if indices.size(1) else indices.new_zeros(indices.size(0))
-        size = (*reach.tolist(), *values.shape[1:])
-    size = tuple(size)
+
+
+def _check_size(indices, values, size):
     if len(size) != indices.size(0) + values.dim() - 1:
         raise RuntimeError(
             f"number of dimensions must be sparse_dim ({indices.size(0)}) + dense_dim "
             f"({values.dim() - 1}), but got {len(size)}"
         )
+    if tuple(values.shape[1:]) != size[indices.size(0):]:
+        expected = [values.size(0), *size[indices.size(0):]]
+        raise RuntimeError(
+            f"values has incorrect size, expected {expected}, got {list(values.shape)}"
+        )
     limits = corten.tensor(size[:indices.size(0)], dtype=corten.int64, device=indices.device)
     if indices.numel() and (indices.lt(0).any() or indices.ge(limits[:, None]).any()):
         raise RuntimeError(f"an index lies outside of the size {list(size)}")
-    if requires_grad:
-        values = values.detach().requires_grad_()
-    return _made(indices, values, size, bool(is_coalesced))
 
 
 def to_sparse(dense, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
