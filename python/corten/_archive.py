@@ -26,14 +26,15 @@ def _broken(what):
 
 
 class Archive:
-    """The records of a file, by their names below the folder that all of them are in.
+    """The records of a file, by their names below the folder of the first; with ``folder=False``
+    all of them, by their whole names.
 
     Raises:
         RuntimeError: The file, or the record asked for, is not what it should be.
     """
 
-    def __init__(self, file):
-        self._file = file
+    def __init__(self, file, folder=True, largest_inflated=_LARGEST_INFLATED):
+        self._file, self._largest_inflated = file, largest_inflated
         try:
             archive = zipfile.ZipFile(file)
             entries, self._end = archive.infolist(), archive.start_dir
@@ -41,16 +42,19 @@ class Archive:
             raise
         except Exception as error:  # the standard library raises a dozen classes here
             raise _broken(f"failed finding central directory ({error})") from None
-        if not entries:
+        if not entries and folder:
             raise _broken("there are no records")
-        self._folder, slash, _ = entries[0].filename.partition("/")
-        if not slash:
-            raise _broken(f"file in archive is not in a subdirectory: {_shown(self._folder)}")
+        self._folder = ""
+        if folder:
+            self._folder, slash, _ = entries[0].filename.partition("/")
+            if not slash:
+                raise _broken(f"file in archive is not in a subdirectory: {_shown(self._folder)}")
+            self._folder += slash
         self._entries = self._indexed(entries)
         self._check_places(entries)
 
     def _indexed(self, entries):
-        start, found = self._folder + "/", {}
+        start, found = self._folder, {}
         for entry in entries:
             if entry.orig_filename != entry.filename:
                 raise _broken(f"the name of the record {_shown(entry.filename)} is malformed")
@@ -73,6 +77,10 @@ class Archive:
 
     def __contains__(self, name):
         return name in self._entries
+
+    def names(self):
+        """The names of the records, in the order of the file."""
+        return list(self._entries)
 
     def size(self, name):
         """The length of a record."""
@@ -115,11 +123,11 @@ class Archive:
         entry, place = self._sought(name)
         return place if entry.compress_type == _STORED else None
 
-    def read(self, name):
+    def read(self, name, largest_inflated=None):
         """The bytes of a record."""
         entry, _ = self._sought(name)
         if entry.compress_type == _DEFLATED:
-            return self._inflated(name, entry)
+            return self._inflated(name, entry, largest_inflated or self._largest_inflated)
         data = self._file.read(entry.file_size)
         if len(data) != entry.file_size:
             raise self._failed(name, "unexpected end of file")
@@ -129,13 +137,13 @@ class Archive:
         """Fills memory of the length of a record with its bytes."""
         entry, _ = self._sought(name)
         if entry.compress_type == _DEFLATED:
-            view[:] = self._inflated(name, entry)
+            view[:] = self._inflated(name, entry, self._largest_inflated)
             return
         read_into(self._file, view)
         self._checked(name, entry, view)
 
-    def _inflated(self, name, entry):
-        largest = max(_LARGEST_INFLATED, _LARGEST_RATIO * entry.compress_size)
+    def _inflated(self, name, entry, largest):
+        largest = max(largest, _LARGEST_RATIO * entry.compress_size)
         if entry.file_size > largest:
             raise self._failed(name, f"it would grow to {entry.file_size} bytes")
         stream = zlib.decompressobj(-15)

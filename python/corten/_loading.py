@@ -18,6 +18,9 @@ from .storage import TypedStorage, _bytes_tensor
 
 #: Mapped data of elements must begin at a multiple of this; others are copied.
 _MAPPED_ALIGNMENT = 16
+#: A compressed pickle that grows a hundredfold to more than this is refused: its objects take a
+#: hundred times the memory again.
+_LARGEST_INFLATED = 1 << 24
 
 
 def _full_unpickler(pickle_module):
@@ -122,7 +125,7 @@ def read_zip(file, options, mapped=None):
     archive = Archive(file)
     if "constants.pkl" in archive:
         raise RuntimeError("TorchScript archives hold programs, not only tensors, and are not read")
-    data = archive.read("data.pkl")
+    data = archive.read("data.pkl", _LARGEST_INFLATED)
     order = assumed_byte_order()
     if "byteorder" in archive:
         order = archive.read("byteorder")
@@ -144,6 +147,7 @@ def read_zip(file, options, mapped=None):
         if storage is None:
             storage = corten.UntypedStorage(nbytes)
             archive.read_into(name, _utils.byte_view(storage))
+            _utils.only_truths(storage, dtype)
         return storage if order == sys.byteorder else storage.byteswap(dtype)
 
     storages = Storages(read, options)
@@ -213,6 +217,7 @@ class _Reserved:
                     f"{count * dtype.itemsize}"
                 )
             read_into(file, _utils.byte_view(storage))
+            _utils.only_truths(storage, dtype)
             if swap:
                 storage.byteswap(dtype)
 

@@ -46,6 +46,13 @@ def storage_bytes(storage):
     return bytes(byte_view(storage))
 
 
+def only_truths(storage, dtype):
+    """Makes bytes of booleans that were read 0 or 1: other bytes mean true."""
+    if dtype == corten.bool:
+        values = corten.empty((0,), dtype=corten.uint8).set_(storage)
+        values.copy_(values != 0)
+
+
 def short_dtype(dtype):
     """``float32`` for ``torch.float32``."""
     return str(dtype).split(".")[-1]
@@ -112,7 +119,7 @@ def _listed(numbers):
 
 def _number(value):
     """A number, which files may make too long to be shown."""
-    return str(value) if abs(value) < 2**64 else f"of {value.bit_length()} bits"
+    return str(value) if abs(value) < 2**64 else f"(a number of {value.bit_length()} bits)"
 
 
 def _over(storage, dtype, offset, size, stride):
