@@ -6,6 +6,7 @@ overlaps no other, names occur once, and checksums are compared where they were 
 
 from __future__ import annotations
 
+import struct
 import zipfile
 import zlib
 
@@ -122,6 +123,16 @@ class Archive:
         """Where the data of a record are in the file, or None if they are compressed."""
         entry, place = self._sought(name)
         return place if entry.compress_type == _STORED else None
+
+    def drop_checksums(self, data):
+        """Says in the writable bytes of the file that there are no checksums, because its data
+        are about to change."""
+        for entry in self._entries.values():
+            data[entry.header_offset + 14:entry.header_offset + 18] = bytes(4)
+        place = self._end
+        while data[place:place + 4] == b"PK\x01\x02":
+            data[place + 16:place + 20] = bytes(4)
+            place += 46 + sum(struct.unpack("<HHH", data[place + 28:place + 34]))
 
     def read(self, name, largest_inflated=None):
         """The bytes of a record."""

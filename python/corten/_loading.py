@@ -103,7 +103,7 @@ class Storages:
 
 
 def _text(value):
-    return value.decode("ascii") if isinstance(value, bytes) else value
+    return value.decode("ascii", "replace") if isinstance(value, bytes) else value
 
 
 def _with_checked_sparse(load):
@@ -132,7 +132,7 @@ def read_zip(file, options, mapped=None):
         if order not in (b"little", b"big"):
             raise ValueError(f"Unknown endianness type: {order[:40].decode('latin-1')}")
         order = order.decode()
-    mapping = None if mapped is None else _mapping(mapped)
+    mapping = None if mapped is None else _mapping(mapped, archive)
 
     def read(key, nbytes, dtype):
         name = f"data/{key}"
@@ -154,13 +154,16 @@ def read_zip(file, options, mapped=None):
     return _with_checked_sparse(lambda: options.unpickle(io.BytesIO(data), storages))
 
 
-def _mapping(name):
+def _mapping(name, archive):
     import mmap
 
     shared = get_default_mmap_options() == mmap.MAP_SHARED
     with open(name, "r+b" if shared else "rb") as file:
         access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
-        return mmap.mmap(file.fileno(), 0, access=access)
+        mapping = mmap.mmap(file.fileno(), 0, access=access)
+    if shared:
+        archive.drop_checksums(mapping)
+    return mapping
 
 
 def _mapped(mapping, place, nbytes):

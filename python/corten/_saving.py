@@ -78,6 +78,10 @@ class _Pickler(pickle._Pickler):
             return _utils.reduce_tensor(obj)
         if isinstance(obj, corten.dtype):
             return _utils.short_dtype(obj)
+        if isinstance(obj, corten.layout):
+            from .serialization import _get_layout
+
+            return _get_layout, (str(obj),)
         return NotImplemented
 
 

@@ -65,25 +65,21 @@ def torch_global(name):
     if name == "torch.storage.UntypedStorage":
         return StorageClass("UntypedStorage")
     if name == "torch.serialization._get_layout":
-        return _layout
+        return _layout_of()
     return None
 
 
-def _layout(name):
-    """The layout of a name such as ``torch.strided``; a file may ask for nothing else by it."""
-    import corten
+def _layout_of():
+    from .serialization import _get_layout
 
-    found = getattr(corten, name.rpartition(".")[2], None)
-    if not isinstance(found, corten.layout):
-        raise pickle.UnpicklingError("a layout is expected")
-    return found
+    return _get_layout
 
 
 def _functions():
     """Functions of the fixed list, by the names that files call them by."""
     found = {f"torch._utils.{name}": getattr(_utils, name) for name in _REBUILDERS}
     found["torch._tensor._rebuild_from_type_v2"] = _rebuild_from_type
-    found["torch.serialization._get_layout"] = _layout
+    found["torch.serialization._get_layout"] = _layout_of()
     found["_codecs.encode"] = _encode
     return found
 
@@ -229,6 +225,10 @@ def _is_user_class(cls):
     return any(cls is allowed for allowed in _user_globals.values())
 
 
+class _FromOutside(Exception):
+    """Carries an exception of ``persistent_load`` through the machine."""
+
+
 class Unpickler:
     """The machine: a stack, those below the marks, a memo, and one method per opcode."""
 
@@ -251,6 +251,8 @@ class Unpickler:
         """
         try:
             return self._run()
+        except _FromOutside as error:
+            raise error.__cause__ from None
         except (pickle.UnpicklingError, EOFError, RuntimeError, MemoryError):
             raise
         except Exception as error:
@@ -396,7 +398,11 @@ class Unpickler:
                 "Only persistent_load of storage is allowed, but got "
                 f"{type(saved_id[0]) if saved_id else 'nothing'}"
             )
-        self.stack.append(self.persistent_load(saved_id))
+        try:
+            found = self.persistent_load(saved_id)
+        except Exception as error:  # of the caller's functions, perhaps: it stays what it is
+            raise _FromOutside from error
+        self.stack.append(found)
 
     def _memoize(self, key):
         self.memo[key] = self._top()

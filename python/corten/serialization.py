@@ -72,6 +72,14 @@ def location_tag(storage):
     return device.type if device.index is None else f"{device.type}:{device.index}"
 
 
+def _get_layout(name):
+    """The layout of a name such as ``torch.strided``; a file may ask for nothing else by it."""
+    found = getattr(corten, name.rpartition(".")[2], None)
+    if not isinstance(found, corten.layout):
+        raise pickle.UnpicklingError("a layout is expected")
+    return found
+
+
 def default_restore_location(storage, location):
     """A storage that was just read, on the device that its mark names.
 
@@ -278,7 +286,7 @@ def _tell(error, f, weights_only):
 def _is_meta(map_location):
     if not isinstance(map_location, (str, corten.device)):
         return False
-    return corten.device(map_location).type == "meta"
+    return str(map_location).partition(":")[0] == "meta"
 
 
 def _placer(map_location):
