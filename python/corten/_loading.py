@@ -195,6 +195,9 @@ class _Reserved:
 
     def view(self, storage, metadata):
         """A part of a storage, which very old files refer to."""
+        kinds = [type(part) for part in metadata] if type(metadata) is tuple else []
+        if kinds[1:] != [int, int] or kinds[0] not in (str, bytes):
+            raise pickle.UnpicklingError("a view of a storage has parts of wrong types")
         key, offset, count = metadata
         itemsize = storage.dtype.itemsize
         _utils.check_bounds(storage.untyped(), itemsize, offset, (count,), (1,))
