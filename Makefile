@@ -5,7 +5,7 @@ PY     := $(VENV)/bin/python
 # `make bench` compares with PyTorch where this Python has it.
 PYTHON_WITH_TORCH ?= $(PY)
 
-.PHONY: demo test test-full test-rust test-loom test-python bench bench-ops lint docs small wheel clean
+.PHONY: demo test test-full test-rust test-loom test-python bench bench-ops lint docs small stubs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/numpy
@@ -69,8 +69,14 @@ small:
 	cargo build --profile small --target x86_64-unknown-linux-gnu --package corten \
 	    --example digits_cnn --no-default-features
 
-## An abi3 wheel in dist/.
-wheel: $(VENV)/bin/python
+## Type stubs beside the modules, from the registry of a build.
+stubs: $(VENV)/numpy
+	cargo build --release --package corten-python
+	rm -f python/corten/_C.abi3.so && cp target/release/lib_C.so python/corten/_C.abi3.so
+	PYTHONPATH=python $(PY) python/tools/make_stubs.py
+
+## An abi3 wheel in dist/, with type stubs.
+wheel: stubs
 	$(PY) -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir dist .
 
 $(VENV)/bin/python:

@@ -7,6 +7,8 @@ import sys
 
 import corten
 
+from . import _atomic
+
 
 def read(path):
     """What is in a file.
@@ -20,12 +22,9 @@ def read(path):
 
         return safetensors.load_file(path)
     if kind in (".npz", ".npy"):
-        import numpy
+        from corten import _npy
 
-        loaded = numpy.load(path, allow_pickle=False)
-        if kind == ".npy":
-            return {"array": corten.from_numpy(loaded)}
-        return {name: corten.from_numpy(loaded[name]) for name in loaded.files}
+        return {"array": _npy.load_npy(path)} if kind == ".npy" else _npy.load_npz(path)
     if kind in (".pt", ".pth", ".bin", ".ckpt"):
         return corten.load(path, weights_only=True)
     raise ValueError(f"{path}: the ending {kind!r} says no format that is known")
@@ -46,13 +45,15 @@ def write(value, path):
     elif kind == ".npz":
         import numpy
 
-        numpy.savez(path, **{name: _array(t) for name, t in found.items()})
+        with _atomic.replaced(path) as file:
+            numpy.savez(file, **{name: _array(t) for name, t in found.items()})
     elif kind == ".npy":
         import numpy
 
         if len(found) != 1:
             raise ValueError(f"a .npy file holds one tensor, not {len(found)}")
-        numpy.save(path, _array(next(iter(found.values()))))
+        with _atomic.replaced(path) as file:
+            numpy.save(file, _array(next(iter(found.values()))))
     else:
         raise ValueError(f"{path}: the ending {kind!r} says no format that is known")
 

@@ -158,13 +158,6 @@ def storage_to_tensor_type(storage):
     return getattr(corten, type(storage).__name__.replace("Storage", "Tensor"))
 
 
-def default_restore_location(storage, location):
-    """A storage on the device that its mark names."""
-    from .serialization import _placed
-
-    return _placed(storage, location, None)
-
-
 def validate_cuda_device(location):
     """The index of a GPU by its mark.
 
@@ -198,15 +191,15 @@ def get_unsafe_globals_in_checkpoint(f):
         ValueError: The file is none of that format.
     """
     import pickletools
-    import zipfile
 
     from . import _weights_only
+    from ._archive import Archive
+    from .serialization import _opened
 
     try:
-        with zipfile.ZipFile(f) as archive:
-            name = next(n for n in archive.namelist() if n.split("/", 1)[-1] == "data.pkl")
-            data = archive.read(name)
-    except (zipfile.BadZipFile, StopIteration):
+        with _opened(f) as file:
+            data = Archive(file).read("data.pkl")
+    except RuntimeError:
         raise ValueError(
             "Expected input to be a checkpoint returned by torch.save but got a torchscript "
             "checkpoint or another file"

@@ -140,6 +140,9 @@ def __setstate__(self, state):
     if isinstance(state, dict):
         self.__dict__.update(state)
     elif len(state) == 4:
+        from corten import _utils
+
+        _utils.check_bounds(state[0].untyped(), self.element_size(), *state[1:])
         self.set_(*state)
     else:
         self.requires_grad, _, self._backward_hooks = state[-3:]

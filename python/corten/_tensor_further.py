@@ -69,6 +69,13 @@ def to_dense(self, dtype=None, *, masked_grad=None):
     return self if dtype is None else self.to(dtype)
 
 
+def sparse_mask(self, mask):
+    """The entries of this tensor at the places of a sparse one."""
+    from corten.sparse import _coordinate
+
+    return _coordinate._sparse_mask(self, mask)
+
+
 def to_sparse(self, *args, **kwargs):
     """The entries that are not zero, in coordinate format."""
     from corten import sparse
@@ -137,7 +144,7 @@ def _removed(name, instead):
 
 _FUNCTIONS = (
     polygamma, polygamma_, pin_memory, const_data_ptr, is_distributed, record_stream, dense_dim,
-    sparse_dim, to_dense, to_sparse, smm, dequantize, xpu, mtia, ipu, reinforce,
+    sparse_dim, to_dense, to_sparse, sparse_mask, smm, dequantize, xpu, mtia, ipu, reinforce,
 )
 _SPARSE = {
     "is_coalesced": "sparse coordinate", "coalesce": "sparse coordinate",

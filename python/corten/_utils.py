@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from collections import OrderedDict
 
 import corten
+
+from .storage import TypedStorage, is_storage
 
 #: Names that files use for the classes of storages, by dtype.
 STORAGE_NAMES = {
@@ -16,22 +20,13 @@ STORAGE_NAMES = {
 }
 NAME_OF_DTYPE = {dtype: name for name, dtype in STORAGE_NAMES.items()}
 
+#: Names of storages of quantised tensors, which are recognised to be refused.
+QUANTISED_STORAGES = (
+    "QInt8Storage", "QInt32Storage", "QUInt8Storage", "QUInt4x2Storage", "QUInt2x4Storage",
+)
 
-class StorageRef:
-    """A storage in a pickle: its bytes, and the dtype of its elements if the file says so."""
-
-    __slots__ = ("untyped", "dtype")
-
-    def __init__(self, untyped, dtype=None):
-        self.untyped, self.dtype = untyped, dtype
-
-    @property
-    def device(self):
-        """Where the bytes are."""
-        return self.untyped.device
-
-    def __reduce__(self):
-        return _storage_from_bytes, (storage_bytes(self.untyped), self.dtype)
+#: Per thread, the sparse tensors of the load that runs, to be checked when their data are there.
+loading = threading.local()
 
 
 def byte_view(storage):
@@ -51,11 +46,11 @@ def storage_bytes(storage):
     return bytes(byte_view(storage))
 
 
-def _storage_from_bytes(data, dtype=None):
-    storage = corten.UntypedStorage(len(data))
-    if data:
-        byte_view(storage)[:] = data
-    return StorageRef(storage, dtype)
+def only_truths(storage, dtype):
+    """Makes bytes of booleans that were read 0 or 1: other bytes mean true."""
+    if dtype == corten.bool:
+        values = corten.empty((0,), dtype=corten.uint8).set_(storage)
+        values.copy_(values != 0)
 
 
 def short_dtype(dtype):
@@ -72,7 +67,7 @@ def reduce_tensor(tensor):
         arguments = (tensor.dtype, tuple(tensor.size()), tensor.stride(), tensor.requires_grad)
         return _rebuild_meta_tensor_no_storage, arguments
     name = short_dtype(tensor.dtype)
-    storage = StorageRef(tensor.untyped_storage(), name)
+    untyped = tensor.untyped_storage()
     shape = (tensor.storage_offset(), tuple(tensor.size()), tuple(tensor.stride()))
     flags = {
         flag: True for flag, is_set in (("conj", tensor.is_conj()), ("neg", tensor.is_neg()))
@@ -80,16 +75,60 @@ def reduce_tensor(tensor):
     }
     tail = (tensor.requires_grad, OrderedDict())
     if name in NAME_OF_DTYPE:
+        storage = TypedStorage(wrap_storage=untyped, dtype=tensor.dtype, _internal=True)
         arguments = (storage, *shape, *tail)
         return _rebuild_tensor_v2, (*arguments, flags) if flags else arguments
-    storage.dtype = None
-    arguments = (storage, *shape, *tail, tensor.dtype)
+    arguments = (untyped, *shape, *tail, tensor.dtype)
     return _rebuild_tensor_v3, (*arguments, flags) if flags else arguments
 
 
+def check_bounds(storage, itemsize, offset, size, stride):
+    """That elements at these places lie inside a storage, so that it need not grow.
+
+    Raises:
+        RuntimeError: They do not.
+    """
+    size, stride = tuple(size), tuple(stride)
+    if not all(isinstance(number, int) for number in (offset, *size, *stride)):
+        raise TypeError("the offset, the sizes and the strides of a tensor must be ints")
+    if len(size) != len(stride):
+        raise RuntimeError(
+            f"mismatch in length of strides and shape: {len(stride)} and {len(size)} numbers"
+        )
+    if min((offset, *size, *stride)) < 0 or math.prod(size) > _LARGEST:
+        raise RuntimeError(
+            f"Trying to create tensor with negative or too large dimension, stride or offset: "
+            f"{_listed(size)}, {_listed(stride)}, {_number(offset)}"
+        )
+    last = sum((n - 1) * step for n, step in zip(size, stride))
+    needed = (offset + last + 1) * itemsize if math.prod(size) else 0
+    if needed > storage.nbytes():
+        raise RuntimeError(
+            f"setStorage: sizes {_listed(size)}, strides {_listed(stride)}, storage offset "
+            f"{_number(offset)}, and itemsize {itemsize} requiring a storage size of "
+            f"{_number(needed)} are out of bounds for storage of size {storage.nbytes()}"
+        )
+
+
+_LARGEST = 2**63 - 1
+
+
+def _listed(numbers):
+    return "[" + ", ".join(map(_number, numbers[:8])) + (", ...]" if len(numbers) > 8 else "]")
+
+
+def _number(value):
+    """A number, which files may make too long to be shown."""
+    return str(value) if abs(value) < 2**64 else f"(a number of {value.bit_length()} bits)"
+
+
 def _over(storage, dtype, offset, size, stride):
-    tensor = corten.empty((0,), dtype=dtype, device=storage.device)
-    return tensor.set_(storage.untyped, offset, size, stride)
+    if not is_storage(storage):
+        raise TypeError(f"a storage is expected, not {type(storage).__name__}")
+    untyped = storage.untyped()
+    check_bounds(untyped, dtype.itemsize, offset, size, stride)
+    tensor = corten.empty((0,), dtype=dtype, device=untyped.device)
+    return tensor.set_(untyped, offset, size, stride)
 
 
 def _finished(tensor, requires_grad, hooks, metadata):
@@ -105,8 +144,9 @@ def _finished(tensor, requires_grad, hooks, metadata):
 
 def _rebuild_tensor(storage, storage_offset, size, stride):
     """A tensor over a storage of known dtype."""
-    dtype = getattr(corten, storage.dtype)
-    return _over(storage, dtype, storage_offset, size, stride)
+    if not isinstance(storage, TypedStorage):
+        raise TypeError(f"a storage is expected, not {type(storage).__name__}")
+    return _over(storage, storage.dtype, storage_offset, size, stride)
 
 
 def _rebuild_tensor_v2(
@@ -135,18 +175,52 @@ def _rebuild_parameter(data, requires_grad, backward_hooks):
 def _rebuild_parameter_with_state(data, requires_grad, backward_hooks, state):
     """A parameter with further attributes."""
     param = _rebuild_parameter(data, requires_grad, backward_hooks)
-    for name, value in (state or {}).items():
-        setattr(param, name, value)
+    set_state(param, state)
     return param
+
+
+def set_state(target, state):
+    """Sets attributes as pickles save them: a dictionary, or a pair with one of slots."""
+    slots = None
+    if isinstance(state, tuple):
+        state, slots = state
+    for name, value in (*(state or {}).items(), *(slots or {}).items()):
+        if not isinstance(name, str) or name.startswith("__"):
+            raise TypeError("attributes have names without leading double underscores")
+        setattr(target, name, value)
 
 
 def _rebuild_sparse_tensor(layout, data):
     """A sparse tensor of its parts."""
     if layout != corten.sparse_coo:
         raise NotImplementedError(f"rebuilding sparse tensor for layout {layout}")
+    from .sparse import _coordinate
+
     indices, values, size, *coalesced = data
-    tensor = corten.sparse_coo_tensor(indices, values, size)
-    return tensor._coalesced_(bool(coalesced and coalesced[0]))
+    parts = (indices, values, corten.Size(size), bool(coalesced and coalesced[0]))
+    if not isinstance(indices, corten.Tensor) or not isinstance(values, corten.Tensor):
+        raise TypeError("the parts of a sparse tensor are tensors")
+    pending = getattr(loading, "sparse", None)
+    if pending is None:
+        _coordinate.check(*parts)
+    else:
+        pending.append(parts)
+    return _coordinate._made(*parts)
+
+
+def _rebuild_qtensor(*arguments):
+    """Quantised tensors cannot be rebuilt."""
+    raise NotImplementedError(
+        "the file holds a quantized tensor; quantized dtypes are not supported: save "
+        "tensor.dequantize(), or its int_repr() with the scale and the zero point"
+    )
+
+
+def _rebuild_device_tensor_from_numpy(data, dtype, device, requires_grad):
+    """A tensor of another device that was saved as an array."""
+    return _rebuild_device_tensor_from_cpu_tensor(
+        corten.from_numpy(data), dtype, device, requires_grad
+    )
 
 
 def _rebuild_meta_tensor_no_storage(dtype, size, stride, requires_grad):

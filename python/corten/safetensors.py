@@ -6,12 +6,13 @@ The functions are those of the ``safetensors.torch`` package.
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 
 import corten
 
-from . import _utils
+from . import _atomic, _utils
 
 __all__ = ["load", "load_file", "load_model", "safe_open", "save", "save_file", "save_model"]
 
@@ -53,6 +54,8 @@ def _plan(tensors, metadata):
         header["__metadata__"] = metadata
     for name, tensor in order:
         start, end = end, end + tensor.numel() * tensor.element_size()
+        if _utils.short_dtype(tensor.dtype) not in _NAMES:
+            raise ValueError(f"the format has no dtype {tensor.dtype}, which `{name}` has")
         header[name] = {
             "dtype": _NAMES[_utils.short_dtype(tensor.dtype)], "shape": list(tensor.shape),
             "data_offsets": [start, end],
@@ -89,40 +92,71 @@ def save(tensors, metadata=None):
 def save_file(tensors, filename, metadata=None):
     """Writes a file; it appears under its name only when it is complete."""
     head, order = _plan(tensors, metadata)
-    temporary = f"{os.fspath(filename)}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "wb") as file:
-            file.write(head)
-            for tensor in order:
-                file.write(_data(tensor))
-        os.replace(temporary, filename)
-    except BaseException:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise
+    with _atomic.replaced(filename) as file:
+        file.write(head)
+        for tensor in order:
+            file.write(_data(tensor))
+
+
+def _invalid(what):
+    return SafetensorError(f"Error while deserializing header: {what}")
+
+
+def _without_doubles(pairs):
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _invalid("invalid JSON in header: a name occurs twice")
+    return found
 
 
 def _parsed(head, total):
     """The header's entries, checked to be in order and without holes; `total` bytes of data."""
     try:
-        header = json.loads(head)
-    except ValueError as error:
-        raise SafetensorError(f"Error while deserializing header: invalid JSON: {error}") from None
+        header = json.loads(head.decode("utf-8"), object_pairs_hook=_without_doubles)
+    except UnicodeDecodeError:
+        raise _invalid("invalid UTF-8 in header") from None
+    except (ValueError, RecursionError) as error:
+        raise _invalid(f"invalid JSON in header: {error}") from None
+    if type(header) is not dict:
+        raise _invalid("invalid JSON in header: it is no object")
     metadata = header.pop("__metadata__", None)
+    if metadata is not None and not _is_text(metadata):
+        raise _invalid("invalid JSON in header: metadata are strings by name")
+    for name, entry in header.items():
+        _check_entry(name, entry)
     end = 0
     for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
         start, stop = entry["data_offsets"]
-        count = 1
-        for size in entry["shape"]:
-            count *= size
-        if entry["dtype"] not in _DTYPES:
-            raise SafetensorError(f"unknown dtype {entry['dtype']} of `{name}`")
-        if start != end or stop - start != count * _itemsize(entry["dtype"]):
-            raise SafetensorError(f"Error while deserializing header: invalid offset for tensor `{name}`")
+        size = math.prod(entry["shape"]) * _itemsize(entry["dtype"])
+        if start != end or stop - start != size:
+            raise _invalid(f"invalid offset for tensor `{name[:100]}`")
         end = stop
     if end != total:
-        raise SafetensorError("Error while deserializing header: incomplete metadata, file not fully covered")
+        raise _invalid("incomplete metadata, file not fully covered")
     return header, metadata
+
+
+def _is_text(metadata):
+    return type(metadata) is dict and all(type(value) is str for value in metadata.values())
+
+
+def _check_entry(name, entry):
+    """That a tensor's entry has the parts it should have, each of the type it should have."""
+    name = name[:100]
+    if type(entry) is not dict or set(entry) != {"dtype", "shape", "data_offsets"}:
+        raise _invalid(f"`{name}` has not exactly a dtype, a shape and offsets")
+    if type(entry["dtype"]) is not str or entry["dtype"] not in _DTYPES:
+        raise _invalid(f"unknown dtype of tensor `{name}`")
+    for part in ("shape", "data_offsets"):
+        numbers = entry[part]
+        if type(numbers) is not list or any(
+            type(number) is not int or not 0 <= number < 2**63 for number in numbers
+        ):
+            raise _invalid(f"invalid {part} of tensor `{name}`")
+    if len(entry["data_offsets"]) != 2:
+        raise _invalid(f"invalid data_offsets of tensor `{name}`")
+    if math.prod(size for size in entry["shape"] if size) >= 2**63:
+        raise _invalid(f"the shape of tensor `{name}` overflows")
 
 
 def _itemsize(name):
@@ -133,6 +167,8 @@ def _head_size(first):
     if len(first) < 8:
         raise SafetensorError("Error while deserializing header: header too small")
     size = int.from_bytes(first, "little")
+    if size < 2:
+        raise SafetensorError("Error while deserializing header: header too small")
     if size > _LARGEST_HEADER:
         raise SafetensorError("Error while deserializing header: header too large")
     return size
@@ -145,14 +181,17 @@ def _tensor(entry, fill):
         view = _utils.byte_view(tensor.untyped_storage())[:tensor.numel() * tensor.element_size()]
         fill(view)
         if sys.byteorder == "big":
-            view[:] = _swapped(bytes(view), tensor.element_size())
+            tensor.untyped_storage().byteswap(tensor.dtype)
+        _utils.only_truths(tensor.untyped_storage(), tensor.dtype)
     return tensor
 
 
 def load(data):
     """The tensors of a file's bytes."""
-    size = _head_size(data[:8])
-    header, _ = _parsed(data[8:8 + size], len(data) - 8 - size)
+    size = _head_size(bytes(data[:8]))
+    if size > len(data) - 8:
+        raise _invalid("invalid header length")
+    header, _ = _parsed(bytes(data[8:8 + size]), len(data) - 8 - size)
     body = memoryview(data)[8 + size:]
 
     def fill(entry):
@@ -177,9 +216,13 @@ class safe_open:  # noqa: N801
         try:
             size = _head_size(self._file.read(8))
             total = os.fstat(self._file.fileno()).st_size - 8 - size
+            if total < 0:
+                raise _invalid("invalid header length")
             self._header, self._metadata = _parsed(self._file.read(size), total)
-        except BaseException:
+        except BaseException as error:
             self._file.close()
+            if isinstance(error, SafetensorError):
+                raise SafetensorError(f"{error} (in the file {os.fsdecode(filename)!r})") from None
             raise
         self._start = 8 + size
 

@@ -6,8 +6,10 @@ import pickle
 import tempfile
 import unittest
 import zipfile
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from unittest import mock
 
 from module_under_test import torch
 
@@ -119,6 +121,93 @@ class Refusals(unittest.TestCase):
     def test_other_files(self):
         with self.assertRaises(Exception):
             torch.load(io.BytesIO(b"no such format"))
+
+
+@unittest.skipUnless(torch.__name__ == "corten", "PyTorch writes in place")
+class Whole(unittest.TestCase):
+    """A file is replaced by a complete one, or stays."""
+
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = Path(holder.name)
+        self.path = self.folder / "x.pt"
+
+    def test_failing_save(self):
+        torch.save({"a": torch.ones(2)}, self.path)
+        with self.assertRaises(Exception):
+            torch.save({"a": torch.ones(2), "b": lambda: 0}, self.path)
+        with failing_writes(), self.assertRaisesRegex(OSError, "No space left"):
+            torch.save({"a": torch.zeros(2)}, self.path)
+        self.assertEqual(torch.load(self.path)["a"].tolist(), [1, 1])
+        self.assertEqual(os.listdir(self.folder), ["x.pt"])
+
+    def test_failing_save_of_other_formats(self):
+        for name, options in (("x.pt", LEGACY), ("x.safetensors", {})):
+            path = self.folder / name
+            torch.save({"a": torch.ones(2)}, path, **options)
+            with failing_writes(), self.assertRaisesRegex(OSError, "No space left"):
+                torch.save({"a": torch.zeros(2)}, path, **options)
+            self.assertEqual(torch.load(path)["a"].tolist(), [1, 1])
+        self.assertEqual(sorted(os.listdir(self.folder)), ["x.pt", "x.safetensors"])
+
+    def test_mode_and_links_stay(self):
+        torch.save(1, self.path)
+        os.chmod(self.path, 0o640)
+        (self.folder / "link.pt").symlink_to(self.path)
+        torch.save(2, self.folder / "link.pt")
+        self.assertTrue((self.folder / "link.pt").is_symlink())
+        self.assertEqual((torch.load(self.path), self.path.stat().st_mode & 0o777), (2, 0o640))
+        torch.save(3, "/dev/null")
+
+    def test_open_maps_stay(self):
+        torch.save(torch.ones(1000), self.path)
+        mapped = torch.load(self.path, mmap=True)
+        torch.save(torch.zeros(3), self.path)
+        self.assertEqual(mapped.sum().item(), 1000)
+
+
+@contextmanager
+def failing_writes():
+    """A block in which the disk is full after the first bytes."""
+    real = open
+
+    def limited(*args, **kwargs):
+        file = real(*args, **kwargs)
+        if "b" not in file.mode or not file.writable():
+            return file
+        # Headers are written, but no data.
+        file.close()
+        return FullDisk(args[0], "wb")
+
+    with mock.patch("builtins.open", limited):
+        yield
+
+
+class FullDisk(io.FileIO):
+    def write(self, data):
+        if self.tell() > 20:
+            raise OSError(28, "No space left on device")
+        return super().write(data)
+
+
+class Places(unittest.TestCase):
+    """Names, folders and files that are not there, and what is no file."""
+
+    def test_errors(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaisesRegex(FileNotFoundError, "nowhere"):
+                torch.load(os.path.join(folder, "nowhere"))
+            with self.assertRaisesRegex(RuntimeError, "Parent directory .*none does not exist."):
+                torch.save(1, os.path.join(folder, "none", "x.pt"))
+        with self.assertRaisesRegex(AttributeError, "expected 'f' to be string, path, or a file"):
+            torch.save(1, 5)
+        with self.assertRaisesRegex(AttributeError, "You can only torch.load from a file that"):
+            torch.load(5)
+        with self.assertRaises(EOFError):
+            torch.load(io.BytesIO())
+        with self.assertRaises(pickle.UnpicklingError):
+            torch.load(io.BytesIO(b"garbage is here"))
 
 
 class Plain:

@@ -48,6 +48,57 @@ class Coordinates(unittest.TestCase):
         self.assertEqual(values.grad.tolist(), [1, 1, 1])
 
 
+class InPlace(unittest.TestCase):
+    def setUp(self):
+        self.sparse = torch.sparse_coo_tensor(T([[0, 1, 1], [1, 0, 0]]), torch.ones(3), (2, 3))
+
+    def test_sums(self):
+        dense = torch.arange(6.0).view(2, 3)
+        dense.add_(self.sparse, alpha=2)
+        self.assertEqual(dense.tolist(), [[0, 3, 2], [7, 4, 5]])
+        dense -= self.sparse
+        self.assertEqual(dense.tolist(), [[0, 2, 2], [5, 4, 5]])
+        with self.assertRaises(RuntimeError):
+            self.sparse.add_(dense)
+        self.assertEqual(self.sparse.add_(self.sparse).to_dense().tolist(), [[0, 2, 0], [4, 0, 0]])
+        self.assertEqual(self.sparse.zero_().to_dense().sum().item(), 0)
+        number = T(1.0)
+        number.add_(T(2.0).to_sparse())
+        self.assertEqual(number.item(), 3)
+
+    def test_entries(self):
+        one = self.sparse.coalesce()
+        self.assertEqual(one.pow(2).values().tolist(), [1, 4])
+        self.assertEqual(one.sqrt().mul(one.sqrt().norm()).values()[0].item(), T(3.0).sqrt().item())
+        self.assertEqual(torch.arange(6.0).view(2, 3).sparse_mask(one).values().tolist(), [1, 3])
+        with self.assertRaises(RuntimeError):
+            torch.ones(3).sparse_mask(one)
+
+    def test_gradients_may_be_sparse(self):
+        weight = torch.ones(2, 3, requires_grad=True)
+        weight.grad = self.sparse
+        self.assertIs(weight.grad, self.sparse)
+        self.assertEqual((weight.grad.is_sparse, weight.grad.layout), (True, torch.sparse_coo))
+        with self.assertRaisesRegex(RuntimeError, "attempting to assign a gradient with device"):
+            weight.grad = torch.ones(2, 3, device="meta")
+
+    def test_sparse_adam(self):
+        """Only rows with a gradient move, and only their means."""
+        weight = torch.nn.Parameter(torch.zeros(3, 2))
+        optimizer = torch.optim.SparseAdam([weight], lr=0.1)
+        for row in (0, 0, 1):
+            optimizer.zero_grad()
+            weight.grad = torch.sparse_coo_tensor(T([[row]]), T([[1.0, -2.0]]), (3, 2))
+            optimizer.step()
+        moved = [[round(x, 4) for x in row] for row in weight.detach().tolist()]
+        self.assertEqual(moved, [[-0.2, 0.2], [-0.0639, 0.0639], [0, 0]])
+        state = optimizer.state_dict()["state"][0]
+        self.assertEqual((state["step"], state["exp_avg"][2].tolist()), (3, [0, 0]))
+        weight.grad = torch.ones(3, 2)
+        with self.assertRaisesRegex(RuntimeError, "SparseAdam does not support dense gradients"):
+            optimizer.step()
+
+
 class Pruning(unittest.TestCase):
     def test_masks(self):
         prune = importlib.import_module(f"{torch.__name__}.nn.utils.prune")

@@ -97,6 +97,11 @@ class Buffer(Tensor, metaclass=_MarkedMeta):
         result.persistent = persistent
         return result
 
+    def __reduce_ex__(self, proto):
+        # Files know buffers as tensors that have a mark.
+        function, (rebuild, _, arguments, state) = Tensor.__reduce_ex__(self, proto)
+        return function, (rebuild, Tensor, arguments, {**state, "_is_buffer": True})
+
 
 def _copied_attributes(tensor, memo):
     import copy

@@ -56,6 +56,11 @@ class SparseTensor(Tensor):
         """The entries."""
         return self._parts[1]
 
+    def __reduce_ex__(self, protocol):
+        from corten import _utils
+
+        return _utils.reduce_tensor(self)
+
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         name = getattr(func, "__name__", str(func))
@@ -107,6 +112,43 @@ def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=Non
         values = corten.empty((0,), dtype=dtype, device=device)
     indices = corten.as_tensor(indices, device=device).to(corten.int64)
     values = corten.as_tensor(values, dtype=dtype, device=device)
+    _check_entries(indices, values)
+    if size is None:
+        reach = indices.max(1).values + 1 if indices.size(1) else indices.new_zeros(indices.size(0))
+        size = (*reach.tolist(), *values.shape[1:])
+    size = tuple(size)
+    _check_size(indices, values, size)
+    if requires_grad:
+        values = values.detach().requires_grad_()
+    return _made(indices, values, size, bool(is_coalesced))
+
+
+def check(indices, values, size, coalesced):
+    """That four parts make a sparse tensor.
+
+    Raises:
+        RuntimeError: They do not.
+    """
+    if indices.dtype != corten.int64:
+        raise RuntimeError(f"indices must be an int64 tensor, but got {indices.dtype}")
+    _check_entries(indices, values)
+    _check_size(indices, values, size)
+    if coalesced and indices.size(1) > 1 and not _ordered(indices):
+        raise RuntimeError(
+            "cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor"
+        )
+
+
+def _ordered(indices):
+    """Whether every place comes after the one before it."""
+    less, equal = corten.zeros(indices.size(1) - 1, dtype=corten.bool), True
+    for row in indices:
+        less = less | (equal & (row[:-1] < row[1:]))
+        equal = equal & (row[:-1] == row[1:])
+    return bool(less.all())
+
+
+def _check_entries(indices, values):
     if indices.dim() != 2:
         raise RuntimeError(
             f"indices must be sparse_dim x nnz, but got: {list(indices.shape)}"
@@ -116,21 +158,22 @@ def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=Non
             f"indices and values must have same nnz, but got nnz from indices: {indices.size(1)}, "
             f"nnz from values: {values.size(0) if values.dim() else 1}"
         )
-    if size is None:
-        reach = indices.max(1).values + 1 if indices.size(1) else indices.new_zeros(indices.size(0))
-        size = (*reach.tolist(), *values.shape[1:])
-    size = tuple(size)
+
+
+def _check_size(indices, values, size):
     if len(size) != indices.size(0) + values.dim() - 1:
         raise RuntimeError(
             f"number of dimensions must be sparse_dim ({indices.size(0)}) + dense_dim "
             f"({values.dim() - 1}), but got {len(size)}"
         )
+    if tuple(values.shape[1:]) != size[indices.size(0):]:
+        expected = [values.size(0), *size[indices.size(0):]]
+        raise RuntimeError(
+            f"values has incorrect size, expected {expected}, got {list(values.shape)}"
+        )
     limits = corten.tensor(size[:indices.size(0)], dtype=corten.int64, device=indices.device)
     if indices.numel() and (indices.lt(0).any() or indices.ge(limits[:, None]).any()):
         raise RuntimeError(f"an index lies outside of the size {list(size)}")
-    if requires_grad:
-        values = values.detach().requires_grad_()
-    return _made(indices, values, size, bool(is_coalesced))
 
 
 def to_sparse(dense, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
@@ -147,11 +190,15 @@ def to_sparse(dense, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=
     rest = tuple(range(count, dense.dim()))
     filled = (dense != 0).any(rest) if rest else dense != 0
     indices = filled.nonzero().t().contiguous()
-    return _made(indices, dense[tuple(indices)], dense.shape, True)
+    values = dense[tuple(indices)] if count else dense.expand(indices.size(1), *dense.shape)
+    return _made(indices, values, dense.shape, True)
 
 
 def _to_dense(x, dtype=None, *, masked_grad=None):
     indices, values = x._parts
+    if indices.size(0) == 0:
+        dense = values.sum(0, dtype=values.dtype)
+        return dense if dtype is None else dense.to(dtype)
     dense = values.new_zeros(tuple(x.shape))
     dense = dense.index_put(tuple(indices), values, accumulate=True)
     return dense if dtype is None else dense.to(dtype)
@@ -166,6 +213,8 @@ def _coalesce(x):
         flat = flat * size + row
     places, inverse = corten.unique(flat, return_inverse=True)
     summed = values.new_zeros((places.numel(), *values.shape[1:])).index_add(0, inverse, values)
+    if indices.size(0) == 0:
+        return _made(indices[:, :places.numel()], summed, x.shape, True)
     rows = []
     for size in reversed(tuple(x.shape)[:indices.size(0)]):
         rows.append(places % size)
@@ -244,6 +293,69 @@ def _added(a, b, *, alpha=1):
     return _made(indices, corten.cat([a._parts[1], alpha * b._parts[1]]), a.shape, False)
 
 
+def _add_in_place(a, b, *, alpha=1):
+    """Adds a sparse tensor to a dense one, or to a sparse one."""
+    if isinstance(a, SparseTensor):
+        if not isinstance(b, SparseTensor):
+            raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
+        return _become(a, _added(a, b, alpha=alpha))
+    if a.shape != b.shape:
+        raise RuntimeError(
+            f"add: expected 'self' and 'other' to have same size, but self has size "
+            f"{list(a.shape)} while other has size {list(b.shape)} (FYI: dense-sparse addition "
+            "does not currently support broadcasting)"
+        )
+    indices, values = b._parts
+    if indices.size(0) == 0:
+        return a.add_(values.sum(0), alpha=alpha)
+    return a.index_put_(tuple(indices), (values * alpha).to(a.dtype), accumulate=True)
+
+
+def _become(x, other):
+    """Makes a sparse tensor hold the parts of another one."""
+    x._parts, x._coalesced = other._parts, other._coalesced
+    return x
+
+
+def _zero(x):
+    indices, values = x._parts
+    return _become(x, _made(indices[:, :0], values[:0], x.shape, True))
+
+
+def _sparse_mask(dense, mask):
+    """The entries of ``dense`` at the places that ``mask`` has."""
+    if not isinstance(mask, SparseTensor):
+        raise RuntimeError("sparse_mask(): the mask must be a sparse tensor")
+    if dense.shape != mask.shape:
+        raise RuntimeError(
+            f"sparse_mask(): operands have incompatible sizes; self has size {list(dense.shape)} "
+            f"but mask has size {list(mask.shape)}"
+        )
+    mask = _coalesce(mask)
+    if isinstance(dense, SparseTensor):
+        dense = _to_dense(dense)
+    indices = mask._parts[0]
+    values = dense[tuple(indices)] if indices.size(0) else dense.expand(indices.size(1), *dense.shape)
+    return _made(indices, values.clone(), mask.shape, True)
+
+
+def _of_entries(name):
+    """An operator that keeps zero zero, on the entries: repeated places are added up first."""
+
+    def operator(x, *args, **kwargs):
+        x = _coalesce(x)
+        indices, values = x._parts
+        return _made(indices, getattr(values, name)(*args, **kwargs), x.shape, True)
+
+    return operator
+
+
+def _power(x, exponent):
+    if isinstance(exponent, Tensor) or exponent <= 0:
+        raise NotImplementedError("powers of sparse tensors have a positive number as exponent")
+    return _of_entries("pow")(x, exponent)
+
+
 def _to(x, *args, **kwargs):
     indices, values = x._parts
     values = values.to(*args, **kwargs)
@@ -270,6 +382,15 @@ _OPERATORS = {
     "mul": _scaled, "rmul": _scaled, "div": _with_values(lambda v, other: v / other),
     "truediv": _with_values(lambda v, other: v / other), "neg": _with_values(lambda v: -v),
     "add": _added, "radd": _added, "sub": lambda a, b: _added(a, b, alpha=-1),
+    "add_": _add_in_place, "iadd": _add_in_place,
+    "sub_": lambda a, b, *, alpha=1: _add_in_place(a, b, alpha=-alpha),
+    "isub": lambda a, b: _add_in_place(a, b, alpha=-1), "zero_": _zero,
+    "sparse_mask": _sparse_mask, "pow": _power, "square": lambda x: _power(x, 2),
+    "detach_": lambda x: _become(x, _with_values(lambda v: v.detach())(x)),
+    "norm": lambda x, *a, **k: _coalesce(x)._parts[1].norm(*a, **k),
+    "linalg_vector_norm": lambda x, *a, **k: corten.linalg.vector_norm(_coalesce(x)._parts[1], *a, **k),
+    **{name: _of_entries(name) for name in ("sqrt", "abs", "sin", "tanh", "sign", "relu", "expm1",
+                                            "log1p", "floor", "ceil", "round", "trunc")},
     "to": _to, "clone": _with_values(lambda v, **k: v.clone()),
     "detach": _with_values(lambda v: v.detach()), "cpu": _with_values(lambda v: v.cpu()),
     "float": _with_values(lambda v: v.float()), "double": _with_values(lambda v: v.double()),
@@ -290,7 +411,8 @@ def _attach():
     """Methods that do not ask ``__torch_function__``: those written in Python, and ``to``."""
     for name in ("to_dense", "coalesce", "is_coalesced", "indices", "values", "sparse_dim",
                  "dense_dim", "to_sparse", "smm", "to", "cpu", "cuda", "float", "double", "clone",
-                 "detach", "type", "requires_grad_"):
+                 "detach", "detach_", "type", "requires_grad_", "zero_", "sparse_mask",
+                 "norm"):
         setattr(SparseTensor, name, _OPERATORS[name])
 
 

@@ -170,14 +170,7 @@ fn set_grad(object: &Obj, value: Option<&Obj>) -> Py<()> {
             tensor.dtype().name()
         )));
     }
-    if grad.device().device_type != tensor.device().device_type {
-        return Err(runtime_error(format!(
-            "attempting to assign a gradient with device type '{}' to a tensor with device type \
-             '{}'. Please ensure that the gradient and the tensor are on the same device",
-            grad.device().device_type,
-            tensor.device().device_type
-        )));
-    }
+    check_device(tensor, grad, value)?;
     if grad.sizes() != tensor.sizes() {
         return Err(runtime_error(format!(
             "attempting to assign a gradient of size '{:?}' to a tensor of size '{:?}'. Please \
@@ -188,6 +181,23 @@ fn set_grad(object: &Obj, value: Option<&Obj>) -> Py<()> {
     }
     tensor.autograd_meta_or_init().set_grad(Some(grad.base().clone()));
     Ok(())
+}
+
+/// That a gradient is on the device of its tensor. Classes of tensors that hold their data in
+/// parts, such as sparse ones, say themselves where these are.
+fn check_device(tensor: &Tensor, grad: &Tensor, object: &Obj) -> Py<()> {
+    let (mut found, expected) = (grad.device().device_type, tensor.device().device_type);
+    if found != expected {
+        let said = object.attr(crate::py::name!("device"))?;
+        found = types::device::from_object(&said)?.device_type;
+    }
+    if found == expected {
+        return Ok(());
+    }
+    Err(runtime_error(format!(
+        "attempting to assign a gradient with device type '{found}' to a tensor with device type \
+         '{expected}'. Please ensure that the gradient and the tensor are on the same device"
+    )))
 }
 
 fn data(object: &Obj) -> Py<Obj> {

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
 
 import corten
 from corten import Tensor
@@ -71,13 +73,16 @@ class Module(HookMixin, StateMixin):
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
-    def forward(self, *args):
+    def _forward_unimplemented(self, *args: Any) -> Any:
         """The computation; every module defines its own."""
         raise NotImplementedError(
             f'Module [{type(self).__name__}] is missing the required "forward" function'
         )
 
-    def __call__(self, *args, **kwargs):
+    # Modules define it with any parameters: no override is wrong to a type checker.
+    forward: Callable[..., Any] = _forward_unimplemented
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._call_impl(*args, **kwargs)
 
     def _call_impl(self, *args, **kwargs):
@@ -158,7 +163,7 @@ class Module(HookMixin, StateMixin):
 
     # Attributes
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         own = self.__dict__
         for members in ("_parameters", "_buffers", "_modules"):
             held = own.get(members)

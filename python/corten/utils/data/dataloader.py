@@ -7,11 +7,13 @@ import functools
 import itertools
 import os
 import warnings
+from collections.abc import Iterator
+from typing import Any, Generic, TypeVar
 
 import corten
 
 from ._utils import collate, fetch, pin_memory, worker
-from .dataset import IterableDataset
+from .dataset import Dataset, IterableDataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 __all__ = ["DataLoader", "default_collate", "get_worker_info"]
@@ -19,6 +21,8 @@ __all__ = ["DataLoader", "default_collate", "get_worker_info"]
 default_collate = collate.default_collate
 default_convert = collate.default_convert
 get_worker_info = worker.get_worker_info
+
+_Item = TypeVar("_Item", covariant=True)
 
 
 class _DatasetKind:
@@ -39,7 +43,7 @@ class _InfiniteConstantSampler(Sampler):
         return itertools.repeat(None)
 
 
-class DataLoader:
+class DataLoader(Generic[_Item]):
     """Iterates over batches of a data set.
 
     ``num_workers`` processes fetch ahead, ``prefetch_factor`` batches each; batches come in order
@@ -51,7 +55,7 @@ class DataLoader:
     _fixed = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
     def __init__(
-        self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0,
+        self, dataset: Dataset[_Item], batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0,
         collate_fn=None, pin_memory=False, drop_last=False, timeout=0, worker_init_fn=None,
         multiprocessing_context=None, generator=None, *, prefetch_factor=None,
         persistent_workers=False, pin_memory_device="", in_order=True,
@@ -124,7 +128,7 @@ class DataLoader:
     def _get_iterator(self):
         return _SingleProcessIter(self) if self.num_workers == 0 else _MultiProcessIter(self)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         if not (self.persistent_workers and self.num_workers > 0):
             return self._get_iterator()
         if self._iterator is None:
