@@ -30,7 +30,7 @@ test-rust:
 test-loom:
 	RUSTFLAGS="--cfg loom" cargo test --quiet --package corten-core --test loom --target-dir target/loom
 
-test-python: $(VENV)/numpy
+test-python: $(VENV)/numpy $(VENV)/mypy
 	cargo build --package corten-python
 	rm -f python/corten/_C.abi3.so && cp target/debug/lib_C.so python/corten/_C.abi3.so
 	PYTHONPATH=python $(PY) -m unittest discover --quiet --start-directory tests/python
@@ -82,8 +82,8 @@ wheel: stubs
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/numpy: $(VENV)/bin/python
-	$(PY) -m pip --disable-pip-version-check install --quiet numpy
+$(VENV)/numpy $(VENV)/mypy: $(VENV)/bin/python
+	$(PY) -m pip --disable-pip-version-check install --quiet $(notdir $@)
 	touch $@
 
 clean:

@@ -100,6 +100,16 @@ impl<T: Magnitude> Fold for Norm<T> {
             _ => a + b,
         }
     }
+    /// Decided once for a run, not for every element.
+    #[inline(always)]
+    fn run(&self, acc: f64, row: &[T], _: i64) -> f64 {
+        match self.order {
+            NormOrder::One => acc + sum_of(row, T::magnitude),
+            NormOrder::Two => acc + sum_of(row, T::square),
+            NormOrder::Infinite => lanes(row, acc, |best, x| larger(best, x.magnitude()), larger),
+            _ => row.iter().fold(acc, |acc, &x| self.step(acc, x, 0)),
+        }
+    }
     #[inline(always)]
     fn finish(&self, acc: f64, _: i64) -> (f64,) {
         (match self.order {
@@ -196,6 +206,12 @@ impl<T: Averaged, const MEAN: bool> Variance<T, MEAN> {
     fn mean(acc: &Moments<T>) -> T {
         if acc.count == 0.0 { T::not_a_number() } else { acc.mean }
     }
+}
+
+/// The sum of a term over a run.
+#[inline(always)]
+fn sum_of<T: Copy>(run: &[T], term: impl Fn(T) -> f64) -> f64 {
+    lanes(run, 0.0, |sum, x| sum + term(x), |a, b| a + b)
 }
 
 /// Puts a run together in eight lanes.

@@ -169,15 +169,20 @@ impl<E: Float> Walk<'_, E> {
         let apart = Job { c: sums.as_mut_ptr(), c_stride: width, beta: None, ..job };
         // SAFETY: as above; the copy has room for all rows and columns of a tile.
         unsafe { tile(&apart) };
-        for (row, sums) in sums.chunks(self.tiles.cols).take(rows).enumerate() {
-            for (col, &sum) in sums[..job.cols].iter().enumerate() {
-                let offset = row as isize * job.c_stride + col as isize * self.c.strides[1];
-                // SAFETY: the result has the rows and columns of the job.
-                unsafe {
-                    let to = job.c.offset(offset);
-                    *to = job.beta.map_or(sum, |beta| beta * *to + sum);
-                }
+        let put = |row: usize, col: usize| {
+            let offset = row as isize * job.c_stride + col as isize * self.c.strides[1];
+            let sum = sums[row * self.tiles.cols + col];
+            // SAFETY: the result has the rows and columns of the job.
+            unsafe {
+                let to = job.c.wrapping_offset(offset);
+                *to = job.beta.map_or(sum, |beta| beta * *to + sum);
             }
+        };
+        // In the order in which the result lies.
+        if job.c_stride.abs() < self.c.strides[1].abs() {
+            (0..job.cols).for_each(|col| (0..rows).for_each(|row| put(row, col)));
+        } else {
+            (0..rows).for_each(|row| (0..job.cols).for_each(|col| put(row, col)));
         }
     }
 }

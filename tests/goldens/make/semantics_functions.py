@@ -55,7 +55,7 @@ SECTIONS = {
             "torch.gradient(torch.tensor([1., 2., 4., 8.]), edge_order=2)",
             "torch.trapezoid(torch.tensor([1, 2, 3]), torch.tensor([0, 1, 3]))",
             "torch.cumulative_trapezoid(torch.tensor([1., 2., 3.]))",
-            "torch.cov(torch.tensor([[1., 2., 4.], [3., 1., 0.]]))",
+            "torch.cov(torch.tensor([[1., 2., 6.], [3., 1., 2.]]))",
             "torch.combinations(torch.arange(3), 2, True)", "torch.trace(torch.ones(2, 3))",
             "torch.kron(torch.tensor([1, 2]), torch.tensor([[1], [3]]))",
             "torch.linalg.cross(torch.tensor([1., 2., 3.]), torch.tensor([0., 1., 0.]))",

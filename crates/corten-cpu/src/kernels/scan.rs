@@ -71,6 +71,14 @@ fn scan<T: Element, A: Copy + Send + Sync, O: Element, P: Element>(
             // SAFETY: as above; there may be no second output.
             let extras =
                 unsafe { extras.slab(if second { at } else { 0 }, if second { slab } else { 0 }) };
+            if lines.inner == 1 && !second {
+                let mut state = start;
+                for (i, (&x, value)) in input[at..at + slab].iter().zip(values).enumerate() {
+                    state = step(state, x, i as i64);
+                    *value = result(state).0;
+                }
+                continue;
+            }
             let mut states = vec![start; lines.inner];
             for (i, row) in input[at..at + slab].chunks_exact(lines.inner.max(1)).enumerate() {
                 for (j, (state, &x)) in states.iter_mut().zip(row).enumerate() {
@@ -111,7 +119,7 @@ fn accumulate<T: Element, A: Element>(
     out: &Tensor,
     dim: i64,
     start: A,
-    operator: fn(A, A) -> A,
+    operator: impl Fn(A, A) -> A + Sync,
 ) -> Result<()> {
     let step = |state: A, x: T, _: i64| operator(state, cast(x));
     scan_one::<T, A>(self_, out, dim, start, step, cast)

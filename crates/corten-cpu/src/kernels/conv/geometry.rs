@@ -167,6 +167,9 @@ impl Geometry {
     fn each_row(&self, group: usize, positions: Range<usize>, mut f: impl FnMut(Row)) {
         let [_, height, width] = self.output;
         let total = positions.len();
+        let first = positions.start % width;
+        let row = positions.start / width;
+        let first_row = [row / height, row % height];
         for channel in 0..self.group_channels() {
             let plane = (group * self.group_channels() + channel) * self.pixels();
             for kernel in 0..self.kernel_size() {
@@ -174,12 +177,10 @@ impl Geometry {
                 let [z, y, x] = [kernel / (kh * kw), kernel / kw % kh, kernel % kw];
                 let inside = self.inside(2, x);
                 let line = (channel * self.kernel_size() + kernel) * total;
-                let mut position = positions.start;
-                while position < positions.end {
-                    let first = position % width;
-                    let len = (width - first).min(positions.end - position);
-                    let row = self.source(0, position / (height * width), z);
-                    let row = row.zip(self.source(1, position / width % height, y));
+                let (mut done, mut first, mut place) = (0, first, first_row);
+                while done < total {
+                    let len = (width - first).min(total - done);
+                    let row = self.source(0, place[0], z).zip(self.source(1, place[1], y));
                     let start = inside.start.clamp(first, first + len);
                     let end = inside.end.clamp(start, first + len);
                     let count = if row.is_some() { end - start } else { 0 };
@@ -191,14 +192,18 @@ impl Geometry {
                         0
                     };
                     f(Row {
-                        patch: line + position - positions.start,
+                        patch: line + done,
                         len,
                         skip: start - first,
                         count,
                         image,
                         step: self.stride[2],
                     });
-                    position += len;
+                    (done, first) = (done + len, 0);
+                    place[1] += 1;
+                    if place[1] == height {
+                        place = [place[0] + 1, 0];
+                    }
                 }
             }
         }
