@@ -88,6 +88,9 @@ class Packet:
                 error = error or refused
         raise error
 
+    def __str__(self):
+        return self._qualified_op_name.replace("::", ".")
+
     def __repr__(self):
         return f"<OpOverloadPacket(op='{self._qualified_op_name.replace('::', '.')}')>"
 

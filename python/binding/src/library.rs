@@ -8,7 +8,9 @@ use crate::py::{Args, Obj, Py, ffi, method};
 use crate::tensor;
 use corten_core::{BelowAutogradGuard, Result};
 use corten_ops::schema::{BaseType, Return, Type};
-use corten_ops::{AnyOp, BoxedCall, IValue, Library, Registration, Stack, Target, registry};
+use corten_ops::{
+    AnyOp, BoxedCall, IValue, Library, Registration, Stack, Target, Tensor, registry,
+};
 use std::sync::{Mutex, PoisonError};
 
 /// Kernels that can be taken back, by the number that Python was given.
@@ -139,6 +141,8 @@ fn value(name: &str, ty: &Type, object: &Obj) -> Py<IValue> {
         Type::Optional(inner) => value(name, inner, object),
         Type::Base(BaseType::Tensor) => match tensor::get(object) {
             Some(found) => Ok(IValue::Tensor(found.clone())),
+            // A gradient that was not asked for.
+            None if object.is_none() => Ok(IValue::Tensor(Tensor::undefined())),
             None => refuse(),
         },
         Type::List(inner, _) if inner.is_tensor() => {
