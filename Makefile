@@ -62,6 +62,9 @@ docs:
 
 ## The digits trainer as one static file, as small as it gets.
 small:
+	cargo run --release --package corten --example digits_cnn -- \
+	    --epochs 1 --out target/small --operators target/small/operators
+	CORTEN_OPERATORS=$(CURDIR)/target/small/operators \
 	RUSTFLAGS="-C target-feature=+crt-static -C relocation-model=static -C force-unwind-tables=no" \
 	cargo build --profile small --target x86_64-unknown-linux-gnu --package corten \
 	    --example digits_cnn --no-default-features

@@ -11,15 +11,18 @@ from suite import GROUPS, installed
 
 def nodes(modules, rounds=31, calls=20000):
     """Nanoseconds that recording adds to a call on 4 elements, per operator and module."""
+    # A leaf gets a node of its own with the first operator on it.
     cases = [("add", "x + b"), ("mul by a number", "x * 2.0"), ("exp", "x.exp()"),
-             ("view", "x.view(2, 2)")]
+             ("view", "x.view(2, 2)"), ("add, inner node", "y + b"),
+             ("exp, inner node", "y.exp()")]
     print(f"\n{'recording one node':32}" + "".join(f"{m.__name__:>12} ns" for m in modules))
     for name, statement in cases:
         timers = []
         for module in modules:
             shared = {"b": module.ones(4)}
-            plain = shared | {"x": module.ones(4)}
-            recorded = shared | {"x": module.ones(4, requires_grad=True)}
+            plain = shared | {"x": module.ones(4), "y": module.ones(4)}
+            leaf = module.ones(4, requires_grad=True)
+            recorded = shared | {"x": leaf, "y": leaf * 1.0}
             timers.append([timeit.Timer(statement, globals=g) for g in (plain, recorded)])
         samples = [[] for _ in modules]
         for _ in range(rounds):

@@ -23,7 +23,7 @@ impl AccumulateGrad {
     pub(crate) fn node(variable: &Tensor) -> Arc<Node> {
         let body = Self { variable: variable.clone(), turn: Mutex::new(()) };
         // The highest number: a gradient is accumulated as soon as it is complete.
-        let mut node = Node::with_body(Body::Custom(Box::new(body)), u64::MAX);
+        let mut node = Node::with_body(Body::Leaf(body), u64::MAX);
         let mut metadata = InputMetadata::of(variable);
         match meta::get(variable).map(Meta::grad_dtype) {
             Some(GradDType::Fixed(dtype)) => metadata.dtype = dtype,

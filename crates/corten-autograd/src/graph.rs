@@ -53,6 +53,21 @@ pub fn grad_fn(tensor: &Tensor) -> Result<Option<Arc<Node>>> {
 /// # Errors
 /// As [`grad_fn`].
 pub fn gradient_edge(tensor: &Tensor) -> Result<Edge> {
+    if batched::is_batched(tensor) {
+        return edge_in_general(tensor);
+    }
+    let Some(meta) = meta::get(tensor) else { return Ok(Edge::default()) };
+    if meta.view().is_some() {
+        return edge_in_general(tensor);
+    }
+    if let Some(node) = meta.stored_grad_fn() {
+        return Ok(Edge::new(node, meta.output_nr()));
+    }
+    Ok(Edge { node: grad_accumulator(tensor)?, nr: 0 })
+}
+
+/// The edge of a tensor that may be a view or batched.
+fn edge_in_general(tensor: &Tensor) -> Result<Edge> {
     if let Some(node) = grad_fn(tensor)? {
         return Ok(Edge::new(node, output_nr(tensor)));
     }

@@ -4,6 +4,7 @@
 //! operator's outputs; its *outputs*, one per edge, are gradients with respect to the operator's
 //! differentiable inputs.
 
+use crate::accumulate::AccumulateGrad;
 use crate::backward::{Backward, Gradients};
 use crate::forward::Tangent;
 use crate::hooks::{HookHandle, NodeHooks, NodePostHook, NodePreHook};
@@ -66,6 +67,8 @@ pub trait NodeBody: Any + Send + Sync {
 
 pub(crate) enum Body {
     Generated(&'static NodeDef),
+    /// The most frequent of the others, without a box.
+    Leaf(AccumulateGrad),
     Custom(Box<dyn NodeBody>),
 }
 
@@ -229,6 +232,7 @@ pub(crate) fn next_sequence_nr() -> u64 {
 }
 
 impl Node {
+    #[inline(always)]
     pub(crate) fn generated(def: &'static NodeDef) -> Self {
         Self::with_body(Body::Generated(def), next_sequence_nr())
     }
@@ -238,6 +242,7 @@ impl Node {
         Self::with_body(Body::Custom(body), next_sequence_nr())
     }
 
+    #[inline(always)]
     pub(crate) fn with_body(body: Body, sequence_nr: u64) -> Self {
         let node = Self {
             body,
@@ -251,16 +256,24 @@ impl Node {
             saved: SavedState::default(),
             hooks: OnceLock::new(),
         };
-        if let Some(trace) = crate::anomaly::capture() {
-            node.hooks().set_trace(trace);
+        if crate::anomaly::is_enabled() {
+            node.note_place();
         }
         node
+    }
+
+    #[cold]
+    fn note_place(&self) {
+        if let Some(trace) = crate::anomaly::capture() {
+            self.hooks().set_trace(trace);
+        }
     }
 
     /// The name that users see.
     pub fn name(&self) -> Cow<'_, str> {
         match &self.body {
             Body::Generated(def) => Cow::Borrowed(def.name),
+            Body::Leaf(leaf) => leaf.name(),
             Body::Custom(body) => body.name(),
         }
     }
@@ -308,7 +321,7 @@ impl Node {
     pub fn def(&self) -> Option<&'static NodeDef> {
         match &self.body {
             Body::Generated(def) => Some(def),
-            Body::Custom(_) => None,
+            Body::Leaf(_) | Body::Custom(_) => None,
         }
     }
 
@@ -316,6 +329,7 @@ impl Node {
     pub fn body(&self) -> Option<&dyn NodeBody> {
         match &self.body {
             Body::Generated(_) => None,
+            Body::Leaf(leaf) => Some(leaf),
             Body::Custom(body) => Some(&**body),
         }
     }
@@ -327,7 +341,10 @@ impl Node {
 
     /// The variable whose gradient this node accumulates, if it is an accumulator.
     pub fn variable(&self) -> Option<&Tensor> {
-        self.body_as::<crate::accumulate::AccumulateGrad>().map(|body| body.variable())
+        match &self.body {
+            Body::Leaf(leaf) => Some(leaf.variable()),
+            _ => None,
+        }
     }
 
     pub(crate) fn add_edge(&mut self, edge: Edge) {
@@ -388,6 +405,7 @@ impl Node {
                 }
                 Ok((def.backward)(ctx, &grads)?.into_inner())
             }
+            Body::Leaf(leaf) => leaf.apply(ctx, grads),
             Body::Custom(body) => {
                 if !body.wants_undefined() && !grads.iter().any(|grad| grad.defined()) {
                     return Ok(undefined_grads(self.edges.len()));

@@ -16,7 +16,8 @@ pub use crate::inplace::rebase_history;
 
 /// A node under construction.
 pub struct Record {
-    node: Node,
+    /// Shared with nobody before the record is finished: it lies where it will stay.
+    node: Arc<Node>,
 }
 
 /// Starts the record of an operator, if it has to be recorded: grad mode is on and an input
@@ -36,7 +37,8 @@ fn start(def: &'static NodeDef, inputs: &[In<'_>]) -> Result<Option<Record>> {
     if below_autograd() {
         return Ok(None);
     }
-    let mut node = Node::generated(def);
+    let mut record = Record { node: Arc::new(Node::generated(def)) };
+    let node = record.node();
     let has_lists = inputs.iter().any(In::is_list);
     for input in inputs {
         input.collect_edges(&mut |edge| node.add_edge(edge))?;
@@ -45,7 +47,7 @@ fn start(def: &'static NodeDef, inputs: &[In<'_>]) -> Result<Option<Record>> {
             node.ends.push(end);
         }
     }
-    Ok(Some(Record { node }))
+    Ok(Some(record))
 }
 
 /// The wrappers also serve `ADInplaceOrView`, where nothing is recorded.
@@ -228,16 +230,25 @@ impl Record {
         Ok(())
     }
 
+    fn node(&mut self) -> &mut Node {
+        match Arc::get_mut(&mut self.node) {
+            Some(node) => node,
+            None => unreachable!("a node under construction has one owner"),
+        }
+    }
+
     fn push(&mut self, saved: Saved) {
-        let slots = self.node.saved.slots_mut();
-        self.node.places.push(slots.len() as u8);
+        let node = self.node();
+        let slots = node.saved.slots_mut();
+        node.places.push(slots.len() as u8);
         slots.push(saved);
     }
 
     /// Saves a value in the next slot.
     pub fn value(&mut self, value: impl Into<IValue>) {
-        self.node.places.push((self.node.values.len() | VALUE) as u8);
-        self.node.values.push(value.into());
+        let node = self.node();
+        node.places.push((node.values.len() | VALUE) as u8);
+        node.values.push(value.into());
     }
 
     /// Saves the shapes of a list of tensors in the next slot.
@@ -306,36 +317,37 @@ impl Record {
     }
 
     fn into_node(mut self, results: &[&Tensor], list: bool) -> Arc<Node> {
-        let outputs = self.node.def().map_or(u32::MAX, |def| def.outputs);
+        let node = self.node();
+        let outputs = node.def().map_or(u32::MAX, |def| def.outputs);
         for (nr, result) in results.iter().enumerate() {
             let bit = if list { 0 } else { nr.min(31) };
             let differentiable = outputs >> bit & 1 == 1
                 && result.defined()
                 && graph::is_differentiable_type(result.dtype());
-            self.node.inputs.push(if differentiable {
+            node.inputs.push(if differentiable {
                 InputMetadata::of(result)
             } else {
                 InputMetadata::undefined()
             });
         }
-        self.settle_outputs();
-        Arc::new(self.node)
+        settle_outputs(node);
+        self.node
     }
+}
 
-    /// Kept outputs that are not differentiable are constants.
-    fn settle_outputs(&mut self) {
-        let inputs = &self.node.inputs;
-        let settle = |variable: &mut SavedVariable| {
-            let input = inputs.get(variable.output_nr() as usize);
-            if variable.is_output() && !input.is_some_and(InputMetadata::is_defined) {
-                variable.make_constant();
-            }
-        };
-        for slot in self.node.saved.slots_mut() {
-            match slot {
-                Saved::One(variable) => settle(variable),
-                Saved::List(list) => list.iter_mut().for_each(settle),
-            }
+/// Kept outputs that are not differentiable are constants.
+fn settle_outputs(node: &mut Node) {
+    let inputs = &node.inputs;
+    let settle = |variable: &mut SavedVariable| {
+        let input = inputs.get(variable.output_nr() as usize);
+        if variable.is_output() && !input.is_some_and(InputMetadata::is_defined) {
+            variable.make_constant();
+        }
+    };
+    for slot in node.saved.slots_mut() {
+        match slot {
+            Saved::One(variable) => settle(variable),
+            Saved::List(list) => list.iter_mut().for_each(settle),
         }
     }
 }

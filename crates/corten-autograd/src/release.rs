@@ -2,14 +2,14 @@
 
 use crate::backward::Gradients;
 use crate::hooks::NodeHooks;
-use crate::node::{Body, Edge, Node, NodeBody, NodeDef};
+use crate::node::{Body, Edge, Node, NodeDef};
 use crate::saved::Saved;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 
 /// What a dying node owns and what may own further nodes.
 struct Remains {
-    _body: Option<Box<dyn NodeBody>>,
+    _body: Body,
     _edges: SmallVec<[Edge; 2]>,
     _saved: SmallVec<[Saved; 2]>,
     _hooks: Option<Box<NodeHooks>>,
@@ -61,11 +61,8 @@ impl Node {
         });
     }
 
-    fn take_body(&mut self) -> Option<Box<dyn NodeBody>> {
-        match std::mem::replace(&mut self.body, Body::Generated(&GONE)) {
-            Body::Custom(body) => Some(body),
-            Body::Generated(_) => None,
-        }
+    fn take_body(&mut self) -> Body {
+        std::mem::replace(&mut self.body, Body::Generated(&GONE))
     }
 }
 

@@ -8,6 +8,9 @@ use crate::sources::{CPU_MISSING, EXPR, FORMULAS, OPS, Sources, functions, vocab
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+/// Names the file with the operators of a selective build.
+const SELECTION: &str = "CORTEN_OPERATORS";
+
 /// Writes the file of corten-ops.
 pub fn ops() -> ExitCode {
     run(&[OPS], |root| Ok(emit::ops(&registry(root)?)))
@@ -31,7 +34,12 @@ pub fn autograd() -> ExitCode {
 }
 
 fn registry(root: &Path) -> Result<Registry, Vec<Mistake>> {
-    Registry::read(&root.join(OPS))
+    let mut registry = Registry::read(&root.join(OPS))?;
+    let list = variable(SELECTION);
+    if !list.as_os_str().is_empty() {
+        registry.select(&list)?;
+    }
+    Ok(registry)
 }
 
 fn run(
@@ -41,6 +49,11 @@ fn run(
     let root = variable("CARGO_MANIFEST_DIR").join("../..");
     for input in inputs {
         println!("cargo::rerun-if-changed={}", root.join(input).display());
+    }
+    println!("cargo::rerun-if-env-changed={SELECTION}");
+    let list = variable(SELECTION);
+    if !list.as_os_str().is_empty() {
+        println!("cargo::rerun-if-changed={}", list.display());
     }
     let mistakes = match generate(&root) {
         Ok(Generated { text, mistakes }) if mistakes.is_empty() => return write(&text),

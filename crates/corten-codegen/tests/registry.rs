@@ -38,6 +38,38 @@ fn torch() -> BTreeMap<String, Schema> {
 /// Declarations say that they are not PyTorch's by this name in `python`.
 const OWN: &str = "corten";
 
+/// A registry that keeps the overloads of a file with this text.
+fn selected(name: &str, text: &str) -> Result<Registry, String> {
+    let file = std::env::temp_dir().join(format!("corten-{name}-{}", std::process::id()));
+    std::fs::write(&file, text).unwrap();
+    let mut registry = registry();
+    let result = registry.select(&file);
+    std::fs::remove_file(&file).unwrap();
+    result.map(|()| registry).map_err(|mistakes| common::listed(&mistakes))
+}
+
+#[test]
+fn a_selection_leaves_the_others_out() {
+    let registry = selected("selection", "aten::add.Tensor\n\nmul_.Tensor\n").unwrap();
+    let (ops, cpu) = (emit::ops(&registry).text, emit::cpu(&registry, &sources().vocabulary).text);
+    let listed = ops.split("pub static OPS").nth(1).and_then(|rest| rest.split("];").next());
+    assert_eq!(listed.map(|list| list.matches(".any()").count()), Some(2));
+    assert!(cpu.contains("&stubs::ADD_TENSOR") && cpu.contains("&stubs::MUL_TENSOR"));
+    assert!(!cpu.contains("&stubs::SIN"));
+    // What is left out can be called, and says so.
+    assert!(ops.contains("pub static SIN: ") && ops.contains("implementation: \"left out\""));
+    let functions = sources().functions;
+    let autograd = emit::autograd(&Sources { registry, functions, ..Sources::default() }).text;
+    assert!(autograd.contains("op::ADD_TENSOR.implement") && !autograd.contains("op::SIN"));
+    assert!(autograd.contains("op::MUL__TENSOR.impl") && !autograd.contains("op::MUL_TENSOR.impl"));
+}
+
+#[test]
+fn a_selection_of_unknown_operators_is_a_mistake() {
+    let message = selected("unknown", "add.Tensor\nadd.Nothing\n").map(drop).unwrap_err();
+    assert!(message.contains("no operator `add.Nothing`"), "{message}");
+}
+
 #[test]
 fn every_schema_is_pytorchs() {
     let (registry, torch) = (registry(), torch());

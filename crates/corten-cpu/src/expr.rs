@@ -6,12 +6,13 @@
 //! numbers, as far as the operator's domain goes. Everything around it is not generic: the
 //! conversion of 16-bit and 8-bit floats, strides and broadcasting live in [`crate::loops`].
 
+use crate::block::PickLoop;
+use crate::dense;
 use crate::loops::{self, Body, Test};
 use crate::special;
 pub use crate::vec::MaskBits;
 use corten_core::{DeviceType, Result, Scalar};
 use corten_ops::Stub;
-use corten_ops::dense::PickLoop;
 use corten_ops::iter::TensorIterator;
 use corten_ops::meta::Domain;
 use std::ops::{Add, Div, Mul, Neg, Sub};
@@ -517,7 +518,7 @@ macro_rules! runners {
         /// # Errors
         /// When the stub takes no loops of the CPU.
         pub fn $register<P: $operator>(stub: &Stub) -> Result<()> {
-            stub.set_dense($pick::<P>());
+            stub.set_shortcut(|rule, call| dense::run($pick::<P>(), rule, call));
             stub.set(DeviceType::Cpu, $name::<P>)
         }
 

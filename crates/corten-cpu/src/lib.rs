@@ -4,8 +4,10 @@
 //! `ops/<family>.toml` gives them. Pointwise operators given as expressions need no kernel of
 //! their own: see [`expr`]. [`vec`] has the vectors and their mathematics, `parallel` the threads.
 
+mod block;
 mod cascade;
 mod chunks;
+mod dense;
 pub mod expr;
 mod folds;
 mod gemm;
@@ -16,6 +18,7 @@ mod moments;
 pub mod parallel;
 mod reduce_loops;
 mod rows;
+mod scratch;
 mod slabs;
 mod special;
 mod stage;

@@ -3,6 +3,8 @@
 //! An operator is instantiated as one function per vector type: a contiguous loop, in which an
 //! operand may also be a single element. `stage.rs` brings everything else to that form.
 
+pub(crate) use crate::block::{Block, Kernel, Scalars, Source};
+use crate::block::{MOST_SCALARS, take_division_by_zero};
 use crate::expr::Expr;
 use crate::stage::Stage;
 use crate::vec::baseline;
@@ -10,8 +12,6 @@ use crate::vec::{Cplx, Int, Lanes, Level, MaskBits, Truth, level};
 #[cfg(target_arch = "x86_64")]
 use crate::vec::{avx2, avx512};
 use corten_core::{DType, Result, Scalar, bail, not_implemented_for};
-pub(crate) use corten_ops::dense::{Block, DenseLoop as Kernel, Scalars, Source};
-use corten_ops::dense::{MOST_SCALARS, take_division_by_zero};
 use corten_ops::iter::TensorIterator;
 use corten_ops::meta::Domain;
 use corten_ops::parallel::GRAIN;

@@ -77,6 +77,11 @@ impl OpDef {
         }
     }
 
+    /// Whether a selective build left it out: calls say so.
+    pub(crate) fn is_left_out(&self) -> bool {
+        self.implementation == "left out"
+    }
+
     pub(crate) fn parse_schema(&self) -> Schema {
         // The generator parsed this text, or `Library::define` did: it is well formed.
         Schema::parse(self.schema).unwrap_or_default()
@@ -123,6 +128,8 @@ pub trait AnyOp: Sync {
     fn deregister(&self, id: u64);
     /// What is registered, oldest first.
     fn kernels(&self) -> Vec<(Target, &'static str)>;
+    /// Whether a call has looked for a kernel.
+    fn was_called(&self) -> bool;
     /// Whether a kernel other than a fallback serves the highest of the keys.
     fn has_kernel_for(&'static self, keys: KeySet) -> bool;
 }
@@ -141,6 +148,15 @@ fn declared() -> &'static Table {
         }
         table
     })
+}
+
+/// The operators that were called since the program began, sorted: what a selective build of it
+/// needs (docs/SELECTIVE.md).
+pub fn called() -> Vec<String> {
+    let called = all().into_iter().filter(|op| op.was_called());
+    let mut names: Vec<String> = called.map(|op| op.def().qualified_name()).collect();
+    names.sort();
+    names
 }
 
 /// Looks up `namespace::name.overload`.

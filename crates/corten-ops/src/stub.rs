@@ -1,9 +1,9 @@
 //! The second dispatch: iterator operators choose their loop by device type.
 
 use crate::Tensor;
-use crate::dense::{DenseLoop, PickLoop};
+use crate::dense::Shortcut;
 use crate::iter::TensorIterator;
-use corten_core::{Backend, DType, DeviceType, Result, Scalar, bail};
+use corten_core::{Backend, DeviceType, Result, Scalar, bail};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -17,8 +17,8 @@ const PLACES: [DeviceType; 3] = [DeviceType::Cpu, DeviceType::Cuda, DeviceType::
 /// One loop per device type, filled by the device crates when they are initialised.
 pub struct Stub {
     name: &'static str,
-    /// Chooses the loop of the CPU over dense operands.
-    dense: OnceLock<PickLoop>,
+    /// The CPU's way around the iterator.
+    shortcut: OnceLock<Shortcut>,
     kernels: [AtomicPtr<IterKernel>; PLACES.len()],
 }
 
@@ -27,7 +27,7 @@ impl Stub {
     pub const fn new(name: &'static str) -> Self {
         Self {
             name,
-            dense: OnceLock::new(),
+            shortcut: OnceLock::new(),
             kernels: [const { AtomicPtr::new(std::ptr::null_mut()) }; PLACES.len()],
         }
     }
@@ -45,15 +45,15 @@ impl Stub {
         Ok(())
     }
 
-    /// Sets the loops of the CPU over dense operands. Those set first stay.
-    pub fn set_dense(&self, pick: PickLoop) {
-        self.dense.get_or_init(|| pick);
+    /// Sets the CPU's way around the iterator. The one set first stays.
+    pub fn set_shortcut(&self, shortcut: Shortcut) {
+        self.shortcut.get_or_init(|| shortcut);
     }
 
-    /// The loop of the CPU over dense operands of a dtype.
+    /// The CPU's way around the iterator.
     #[inline]
-    pub(crate) fn dense_loop(&self, dtype: DType) -> Option<DenseLoop> {
-        self.dense.get().and_then(|pick| pick(dtype))
+    pub(crate) fn shortcut(&self) -> Option<Shortcut> {
+        self.shortcut.get().copied()
     }
 
     /// Runs the loop for the iterator's device. On the meta device there is nothing to do.

@@ -60,4 +60,7 @@ mod documents {
 
     #[doc = include_str!("../../../docs/SEMANTICS.md")]
     struct Semantics;
+
+    #[doc = include_str!("../../../docs/SELECTIVE.md")]
+    struct Selective;
 }

@@ -22,6 +22,12 @@ fn cases() -> Result<Vec<(&'static str, Call)>> {
     cases.push(("add_recorded", Box::new(move || a.add(&b))));
     let (a, b) = (leaf.clone(), y.clone());
     cases.push(("mul_recorded", Box::new(move || a.mul(&b))));
+    let (a, b) = (leaf.mul(&y)?, y.clone());
+    cases.push(("add_inner", Box::new(move || a.add(&b))));
+    let (a, b) = (leaf.mul(&y)?, y.clone());
+    cases.push(("mul_inner", Box::new(move || a.mul(&b))));
+    let a = leaf.mul(&y)?;
+    cases.push(("view_inner", Box::new(move || a.view(&[1, 1]))));
     let a = x.clone();
     cases.push(("exp", Box::new(move || a.exp())));
     let a = x.clone();

@@ -2,7 +2,6 @@
 
 use super::task::{GraphTask, address};
 use super::{set_current_node, validate_outputs};
-use crate::accumulate::AccumulateGrad;
 use crate::anomaly;
 use crate::backward::Backward;
 use crate::hooks::run_hook_list;
@@ -99,8 +98,8 @@ impl GraphTask {
 
 /// The hooks of the tensors whose gradients enter a node.
 fn run_tensor_hooks(node: &Arc<Node>, grads: &mut Grads) -> Result<()> {
-    if let Some(leaf) = node.body_as::<AccumulateGrad>() {
-        let hooks = meta::get(leaf.variable()).and_then(meta::Meta::hooks);
+    if let Some(variable) = node.variable() {
+        let hooks = meta::get(variable).and_then(meta::Meta::hooks);
         if let (Some(hooks), Some(grad)) = (hooks, grads.first_mut()) {
             run_hook_list(&hooks, grad)?;
         }

@@ -33,11 +33,15 @@ pub fn autograd(sources: &Sources) -> Generated {
 
 /// What is generated for one operator.
 pub(super) fn operator(sources: &Sources, op: &Op) -> Result<Vec<Piece>, String> {
+    if !op.is_selected() {
+        return Ok(Vec::new());
+    }
     match &op.grad {
         Grad::Composite => Ok(Vec::new()),
-        Grad::Manual => Ok(op.forms().flat_map(|(_, schema)| manual(schema)).collect()),
+        Grad::Manual => Ok(op.selected_forms().flat_map(|(_, schema)| manual(schema)).collect()),
         Grad::None => {
-            let wrappers = op.forms().map(|(form, schema)| wrapper(op, form, schema, None));
+            let wrappers =
+                op.selected_forms().map(|(form, schema)| wrapper(op, form, schema, None));
             Ok(wrappers.collect::<Result<Vec<_>, _>>()?.concat())
         }
         Grad::Formulas { .. } | Grad::Multi { .. } => {
@@ -47,7 +51,7 @@ pub(super) fn operator(sources: &Sources, op: &Op) -> Result<Vec<Piece>, String>
             let nodes = std::iter::once(&common).chain(&own);
             let mut pieces: Vec<Piece> =
                 nodes.map(|recipe| piece(recipe.node_and_backward(op))).collect();
-            for (form, schema) in op.forms() {
+            for (form, schema) in op.selected_forms() {
                 let inplace = own.as_ref().filter(|_| form == Form::Inplace);
                 pieces.extend(wrapper(op, form, schema, Some(inplace.unwrap_or(&common)))?);
             }

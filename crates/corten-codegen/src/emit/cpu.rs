@@ -36,6 +36,9 @@ pub(super) fn operator(op: &Op, vocabulary: &Vocabulary) -> Result<Vec<Piece>, S
         }
         None => Piece { place: Place::Register, code },
     };
+    if !op.is_selected() {
+        return Ok(Vec::new());
+    }
     let name = static_name(&op.schema);
     let stub = |kernel: &str| register(format!("stubs::{name}.set(DeviceType::Cpu, {kernel})?;"));
     Ok(match &op.body {
@@ -52,7 +55,7 @@ pub(super) fn operator(op: &Op, vocabulary: &Vocabulary) -> Result<Vec<Piece>, S
                 Some(MetaKernel::Itself) => &["CPU", "Meta"][..],
                 _ => &["CPU"],
             };
-            let paths = op.forms().filter_map(|(form, schema)| {
+            let paths = op.selected_forms().filter_map(|(form, schema)| {
                 let path = match form {
                     Form::Declared => Some(kernel),
                     Form::Inplace => inplace.as_ref(),

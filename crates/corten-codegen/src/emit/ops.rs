@@ -33,10 +33,9 @@ pub fn ops(registry: &Registry) -> Generated {
     for op in &registry.ops {
         let pieces = operator(registry, op);
         if pieces.is_ok() {
-            for (_, schema) in op.forms() {
-                statics.push(format!("{}.any()", static_name(schema)));
-                signatures.extend(Signature::of(schema));
-            }
+            signatures.extend(op.forms().flat_map(|(_, schema)| Signature::of(schema)));
+            let kept = op.selected_forms().map(|(_, schema)| static_name(schema));
+            statics.extend(kept.map(|name| format!("{name}.any()")));
         }
         output.add(op, pieces);
     }
@@ -96,24 +95,21 @@ pub(super) fn operator(registry: &Registry, op: &Op) -> Result<Vec<Piece>, Strin
     }
     for (form, schema) in op.forms() {
         let signature = Signature::of(schema)?;
-        let kernel = kernel(registry, op, form, schema, &signature)?;
-        let name = function_name(schema);
-        let path = match &kernel {
-            Builtin::None => None,
-            Builtin::Path(path) => Some(path.clone()),
-            Builtin::Body(_) => Some(format!("kernel::{name}")),
+        let left_out = op.left_out.contains(&form);
+        let kernel = match left_out {
+            true => Builtin::LeftOut,
+            false => kernel(registry, op, form, schema, &signature)?,
         };
+        let name = function_name(schema);
         let code =
-            [declaration(op, form, schema, &signature, path), function(op, schema, &signature)];
+            [declaration(op, form, schema, &signature, &kernel), function(op, schema, &signature)];
         pieces.push(Piece { place: Place::Op, code: code.join("\n") });
         if let Builtin::Body(body) = kernel {
             let (declared, output) = (signature.declared(), signature.output.rust());
             let code = format!("pub(crate) fn {name}({declared}) -> Result<{output}> {{ {body} }}");
             pieces.push(Piece { place: Place::Kernel, code });
         }
-        if let (Body::Kernel { meta: Some(MetaKernel::Function(path)), .. }, Form::Declared) =
-            (&op.body, form)
-        {
+        if let (Form::Declared, false, Some(path)) = (form, left_out, meta_function(op)) {
             let name = static_name(schema);
             let code = format!("op::{name}.implement(Target::Meta, meta::{path});");
             pieces.push(Piece { place: Place::Register, code });
@@ -126,10 +122,20 @@ pub(super) fn operator(registry: &Registry, op: &Op) -> Result<Vec<Piece>, Strin
     Ok(pieces)
 }
 
+/// The function that gives the result of a kernel without its data.
+fn meta_function(op: &Op) -> Option<&String> {
+    match &op.body {
+        Body::Kernel { meta: Some(MetaKernel::Function(path)), .. } => Some(path),
+        _ => None,
+    }
+}
+
 /// What an overload does on every backend.
 enum Builtin {
     /// Nothing: kernels come from backends.
     None,
+    /// Nothing: a selective build leaves the overload out.
+    LeftOut,
     /// A function of the same signature.
     Path(String),
     /// This body.
@@ -142,7 +148,7 @@ fn declaration(
     form: Form,
     schema: &Schema,
     signature: &Signature,
-    builtin: Option<String>,
+    builtin: &Builtin,
 ) -> String {
     let (kind, python) = match form {
         Form::Out => ("Out", false),
@@ -157,7 +163,12 @@ fn declaration(
         Grad::Composite => "Composite",
         Grad::Manual | Grad::Formulas { .. } | Grad::Multi { .. } => "Formula",
     };
-    let (constructor, kernel) = match (&op.body, builtin) {
+    let path = match builtin {
+        Builtin::None | Builtin::LeftOut => None,
+        Builtin::Path(path) => Some(path.clone()),
+        Builtin::Body(_) => Some(format!("kernel::{}", function_name(schema))),
+    };
+    let (constructor, kernel) = match (&op.body, path) {
         (_, None) => ("new", String::new()),
         (Body::Composite(_) | Body::WrapScalar, Some(path)) => ("implicit", format!(", {path}")),
         (Body::CopyOf(_), Some(path)) if matches!(op.grad, Grad::Composite) => {
@@ -190,7 +201,10 @@ fn declaration(
         homes = homes.join(", "),
         doc = op.doc,
         source = op.location.to_string(),
-        implementation = op.implementation(),
+        implementation = match builtin {
+            Builtin::LeftOut => "left out".to_owned(),
+            _ => op.implementation(),
+        },
     )
 }
 
@@ -406,7 +420,9 @@ fn iterator(op: &Op, schema: &Schema, signature: &Signature, meta: &MetaRule) ->
             format!(
                 "const RULE: dense::Rule = {rule};
                 if let Some(result) =
-                    dense::run(&stubs::{stub}, &RULE, [{}], {out}, &[{numbers}])?
+                    dense::run(&stubs::{stub}, &RULE, &dense::Call {{
+                        inputs: &[{}], out: {out}, scalars: &[{numbers}],
+                    }})?
                 {{
                     return Ok(result);
                 }}

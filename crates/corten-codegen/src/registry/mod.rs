@@ -6,9 +6,11 @@ mod file;
 mod irregular;
 mod missing;
 mod read;
+mod selection;
 
 pub use derive::{inplace_of, out_of};
 pub use missing::{Missing, missing};
+pub use selection::selection;
 
 use crate::formula::Formula;
 use crate::rust::camel;
@@ -83,6 +85,8 @@ pub struct Op {
     pub family: String,
     /// The feature of the CPU crate without which its kernels are absent.
     pub feature: Option<String>,
+    /// The forms that a selective build leaves out.
+    pub left_out: Vec<Form>,
     /// The declared schema.
     pub schema: Schema,
     /// The derived in-place schema.

@@ -1,8 +1,11 @@
-//! The engines behind [`super::gemm`]: the `gemm` crates for floats, four real products for complex
-//! numbers, blocks of `f32` for the half precisions, plain loops for integers.
+//! The engines behind [`super::gemm`]: `corten-gemm` for floats, and the `gemm` crates where one
+//! factor is a vector; four real products for complex numbers, blocks of `f32` for the half
+//! precisions, plain loops for integers.
 
 use super::{Factors, Mat, MatMut};
+use crate::vec::{Level, level};
 use corten_core::{Complex, Element, Scalar, bf16, cast, f16};
+use corten_gemm::{Instructions, View};
 use gemm_common::Parallelism;
 
 /// An element type that matrices can be made of.
@@ -10,8 +13,27 @@ pub(crate) trait MatElement: Element {
     /// `c = beta * c + alpha * a @ b` on this thread. The shapes fit and no dimension is 0.
     fn product(c: MatMut<'_, Self>, a: Mat<'_, Self>, b: Mat<'_, Self>, factors: Factors);
 
+    /// [`product`](Self::product) where `a` has one row or `b` one column.
+    fn product_with_vector(
+        c: MatMut<'_, Self>,
+        a: Mat<'_, Self>,
+        b: Mat<'_, Self>,
+        factors: Factors,
+    ) {
+        Self::product(c, a, b, factors);
+    }
+
     /// `c = beta * c`, without reading `c` when `beta` is zero.
     fn rescale(c: MatMut<'_, Self>, beta: Scalar);
+}
+
+/// The instructions of the level in use.
+fn instructions() -> Instructions {
+    match level() {
+        Level::Baseline => Instructions::Portable,
+        Level::Avx2 => Instructions::Avx2,
+        Level::Avx512 => Instructions::Avx512,
+    }
 }
 
 /// Whether a factor is exactly zero.
@@ -23,6 +45,21 @@ macro_rules! through_gemm_crate {
     ($($t:ident in $engine:ident),*) => {$(
         impl MatElement for $t {
             fn product(c: MatMut<'_, Self>, a: Mat<'_, Self>, b: Mat<'_, Self>, factors: Factors) {
+                let beta = (!is_zero(factors.beta)).then(|| Self::from_scalar(factors.beta));
+                let alpha = Self::from_scalar(factors.alpha);
+                // SAFETY: the matrices lie where their pointers say, `c` shares memory with no
+                // other one, and the instructions are those of the level in use.
+                unsafe {
+                    corten_gemm::product(instructions(), c.view(), a.view(), b.view(), alpha, beta);
+                }
+            }
+
+            fn product_with_vector(
+                c: MatMut<'_, Self>,
+                a: Mat<'_, Self>,
+                b: Mat<'_, Self>,
+                factors: Factors,
+            ) {
                 // SAFETY: the matrices lie where their pointers say, `c` shares memory with no
                 // other one, and the shapes fit.
                 unsafe {
@@ -48,7 +85,7 @@ macro_rules! through_gemm_crate {
 through_gemm_crate!(f32 in gemm_f32, f64 in gemm_f64);
 
 macro_rules! through_real_products {
-    ($($t:ident in $engine:ident),*) => {$(
+    ($($t:ident),*) => {$(
         impl MatElement for Complex<$t> {
             fn product(
                 mut c: MatMut<'_, Self>,
@@ -56,10 +93,12 @@ macro_rules! through_real_products {
                 b: Mat<'_, Self>,
                 factors: Factors,
             ) {
-                let (m, n, k) = (c.rows, c.cols, a.cols);
+                let (m, n) = (c.rows, c.cols);
                 let mut parts = [vec![0 as $t; m * n], vec![0 as $t; m * n]];
-                let part = |matrix: &Mat<'_, Self>, imaginary: bool| {
-                    matrix.data.cast::<$t>().wrapping_add(usize::from(imaginary))
+                let part = |matrix: &Mat<'_, Self>, imaginary: bool| View {
+                    data: matrix.data.cast::<$t>().wrapping_add(usize::from(imaginary)),
+                    shape: matrix.shape(),
+                    strides: [2 * matrix.row_stride, 2 * matrix.col_stride],
                 };
                 let signs = [if a.conj { -1.0 } else { 1.0 }, if b.conj { -1.0 } else { 1.0 }];
                 // Which parts of both factors are multiplied, where to, and with what sign.
@@ -73,12 +112,11 @@ macro_rules! through_real_products {
                     // SAFETY: a complex number is its two parts side by side, so either part of a
                     // matrix is a real matrix with twice the strides; the sums are dense.
                     unsafe {
-                        $engine::gemm::$t::get_gemm_fn()(
-                            m, n, k,
-                            parts[to].as_mut_ptr(), 1, n as isize, step % 2 == 1,
-                            part(&a, of_a), 2 * a.col_stride, 2 * a.row_stride,
-                            part(&b, of_b), 2 * b.col_stride, 2 * b.row_stride,
-                            1.0, sign, false, false, false, Parallelism::None,
+                        let data = parts[to].as_mut_ptr();
+                        let sums = View { data, shape: [m, n], strides: [n as isize, 1] };
+                        let old = (step % 2 == 1).then_some(1.0);
+                        corten_gemm::product(
+                            instructions(), sums, part(&a, of_a), part(&b, of_b), sign, old,
                         );
                     }
                 }
@@ -99,7 +137,7 @@ macro_rules! through_real_products {
     )*};
 }
 
-through_real_products!(f32 in gemm_f32, f64 in gemm_f64);
+through_real_products!(f32, f64);
 
 macro_rules! plain_loops {
     ($($t:ty),*) => {$(

@@ -1,6 +1,7 @@
 //! Matrices in memory: a pointer, a shape and two strides, checked once when they are made.
 
 use corten_core::{AccessSet, Element, Result, bug};
+use corten_gemm::View;
 use corten_ops::Tensor;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -81,6 +82,11 @@ impl<'a, T> Mat<'a, T> {
     #[must_use]
     pub(crate) fn conj(self) -> Self {
         Self { conj: !self.conj, ..self }
+    }
+
+    /// The matrix as `corten-gemm` takes it.
+    pub(super) fn view(&self) -> View<*const T> {
+        View { data: self.data, shape: self.shape(), strides: [self.row_stride, self.col_stride] }
     }
 
     /// The number of rows and of columns.
@@ -177,6 +183,15 @@ impl<'a, T> MatMut<'a, T> {
         T: Copy,
     {
         self.row_range(row..row + 1).update(|_, _, _| value);
+    }
+
+    /// The matrix as `corten-gemm` takes it.
+    pub(super) fn view(&self) -> View<*mut T> {
+        View {
+            data: self.data,
+            shape: [self.rows, self.cols],
+            strides: [self.row_stride, self.col_stride],
+        }
     }
 
     /// The same matrix for a shorter time.

@@ -48,9 +48,11 @@ pub(crate) fn gemm<T: MatElement>(
 ) -> Result<()> {
     check_shapes([c.rows, c.cols], a.shape(), b.shape())?;
     let (m, n, k) = (c.rows, c.cols, a.cols);
+    // Decided for the whole, so that results do not depend on the number of threads.
+    let vector = m == 1 || n == 1;
     let threads = num_threads();
     if threads < 2 || m * n * k < PARALLEL_WORK || in_parallel_region() {
-        serial(c, a, b, factors);
+        serial(c, a, b, factors, vector);
         return Ok(());
     }
     let by_rows = m >= n;
@@ -63,7 +65,7 @@ pub(crate) fn gemm<T: MatElement>(
             let (rows, cols) = if by_rows { (range, 0..n) } else { (0..m, range) };
             // SAFETY: the parts of different indices share no rows or no columns.
             let c = unsafe { c.part(rows.clone(), cols.clone()) };
-            serial(c, a.rows(rows), b.cols(cols), factors);
+            serial(c, a.rows(rows), b.cols(cols), factors, vector);
         }
         Ok(())
     })
@@ -88,13 +90,14 @@ pub(crate) fn batched<T: MatElement>(
         return gemm(c.into_first(), a.get(0), b.get(0), factors);
     }
     let [m, n] = c.shape();
+    let vector = m == 1 || n == 1;
     let work = (m * n * a.get(0).cols).max(1);
     let grain = PARALLEL_WORK.div_ceil(work) as i64;
     let each = |range: Range<i64>| {
         for index in range {
             let index = index as usize;
             // SAFETY: every index is visited once.
-            serial(unsafe { c.get(index) }, a.get(index), b.get(index), factors);
+            serial(unsafe { c.get(index) }, a.get(index), b.get(index), factors, vector);
         }
         Ok(())
     };
@@ -131,7 +134,13 @@ pub(crate) fn for_each_block<T: Send>(
 }
 
 /// Shapes are known to fit.
-fn serial<T: MatElement>(mut c: MatMut<'_, T>, a: Mat<'_, T>, b: Mat<'_, T>, factors: Factors) {
+fn serial<T: MatElement>(
+    mut c: MatMut<'_, T>,
+    a: Mat<'_, T>,
+    b: Mat<'_, T>,
+    factors: Factors,
+    vector: bool,
+) {
     if c.rows == 0 || c.cols == 0 {
         return;
     }
@@ -139,7 +148,10 @@ fn serial<T: MatElement>(mut c: MatMut<'_, T>, a: Mat<'_, T>, b: Mat<'_, T>, fac
         T::rescale(c.reborrow(), factors.beta);
         return;
     }
-    T::product(c, a, b, factors);
+    match vector {
+        true => T::product_with_vector(c, a, b, factors),
+        false => T::product(c, a, b, factors),
+    }
 }
 
 fn check_shapes(c: [usize; 2], a: [usize; 2], b: [usize; 2]) -> Result<()> {

@@ -68,7 +68,13 @@ fn parts(tensor: &TensorBase) -> Option<Batched> {
 }
 
 /// The tensor below all wrappers.
+#[inline]
 pub fn innermost(tensor: &TensorBase) -> Option<Tensor> {
+    if is_batched(tensor) { below(tensor) } else { None }
+}
+
+#[cold]
+fn below(tensor: &TensorBase) -> Option<Tensor> {
     let mut value = of(tensor)?.value;
     while let Some(inner) = of(&value) {
         value = inner.value;

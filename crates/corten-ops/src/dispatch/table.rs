@@ -344,6 +344,9 @@ impl OpTable {
     /// composite implicit, the autograd alias, the key's fallback.
     #[cold]
     fn resolve(&'static self, keys: KeySet, index: usize) -> Result<&'static Entry> {
+        if self.def.is_left_out() {
+            return Err(left_out(self.def));
+        }
         let registered = self.registrations();
         let key = keys.highest_key();
         let entry = match self.find_entry(&registered, key) {
@@ -369,6 +372,17 @@ impl OpTable {
         place.store(std::ptr::from_ref(entry).cast_mut(), Ordering::Release);
         Ok(entry)
     }
+}
+
+/// See docs/SELECTIVE.md: silence would run it without its gradient.
+#[cold]
+fn left_out(def: &OpDef) -> Error {
+    err!(
+        NotImplemented,
+        "{} was left out of this program: it is not in the list of operators that CORTEN_OPERATORS \
+         named when it was built",
+        def.qualified_name()
+    )
 }
 
 #[cold]
@@ -451,6 +465,10 @@ impl AnyOp for OpTable {
         let builtin = self.builtin.iter().map(|(target, entry)| (*target, describe(entry)));
         let registered = self.registrations();
         builtin.chain(registered.iter().map(|one| (one.target, describe(one.entry)))).collect()
+    }
+
+    fn was_called(&self) -> bool {
+        self.table().is_some()
     }
 
     fn has_kernel_for(&'static self, keys: KeySet) -> bool {

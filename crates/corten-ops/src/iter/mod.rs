@@ -25,7 +25,8 @@ pub(crate) use layout::preserved_strides;
 pub use loops::LoopOutcome;
 pub use reduce::ReducedSlice;
 pub use resize::{resize_output, resize_to};
-pub(crate) use types::{allocate, copy_plain, read_scalar, write_elements};
+pub use types::read_scalar;
+pub(crate) use types::{allocate, copy_plain, write_elements};
 
 use crate::Tensor;
 use corten_core::access::Holds;

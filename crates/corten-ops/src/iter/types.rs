@@ -257,7 +257,10 @@ impl Inline {
 }
 
 /// The only element of a CPU tensor.
-pub(crate) fn read_scalar(tensor: &TensorBase) -> Result<Scalar> {
+///
+/// # Errors
+/// Those of taking access; `Internal` for a tensor without elements.
+pub fn read_scalar(tensor: &TensorBase) -> Result<Scalar> {
     let set = AccessSet::acquire(&[(tensor, Access::Read)])?;
     match_dtype!(tensor.dtype(), "_local_scalar_dense_cpu", All, T => {
         match set.read::<T>(0)?.first() {

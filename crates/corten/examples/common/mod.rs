@@ -120,6 +120,10 @@ pub(crate) fn save(model: &dyn Module, losses: &[f32], name: &str) -> Result<()>
     corten::io::safetensors::save(&weights, tensors, None)?;
     std::fs::write(out.join(format!("{name}.svg")), curve(losses, name)).map_err(failed)?;
     println!("saved {} and .svg", weights.display());
+    let operators = option("operators", String::new());
+    if !operators.is_empty() {
+        std::fs::write(&operators, corten::ops::registry::called().join("\n")).map_err(failed)?;
+    }
     Ok(())
 }
 

@@ -4,11 +4,13 @@
 use super::geometry::Geometry;
 use crate::chunks::{for_each_chunk, grain_of};
 use crate::gemm::{Factors, Mat, MatElement, MatMut, for_each_block, gemm};
+use crate::scratch::{Buffered, with_buffer};
 use corten_core::Result;
 use std::ops::{AddAssign, Range};
 
-/// Elements of a block of patches: half of a second-level cache of `f32`.
-const PATCHES: usize = 128 * 1024;
+/// Elements of a block of patches: of `f32` a part of a second-level cache, and few enough pages
+/// that the product reads them as they lie.
+const PATCHES: usize = 56 * 1024;
 
 /// Weight gradients are summed in at most this many parts, whatever the number of threads, so that
 /// results do not depend on it.
@@ -18,9 +20,9 @@ const PARTS: usize = 8;
 const PART_ELEMENTS: usize = 16 * 1024 * 1024;
 
 /// An element that convolutions are computed in.
-pub(super) trait Product: MatElement + Default + AddAssign {}
+pub(super) trait Product: MatElement + Buffered + AddAssign {}
 
-impl<T: MatElement + Default + AddAssign> Product for T {}
+impl<T: MatElement + Buffered + AddAssign> Product for T {}
 
 /// `output = weight * image (+ bias)`, for every sample.
 pub(super) fn correlate<T: Product>(
@@ -40,7 +42,6 @@ pub(super) fn correlate<T: Product>(
     let grain = grain_of(work / 8);
     for_each_block(output, samples, shape, strides, width, grain, |sample, range, mut block| {
         let image = &image[sample * sample_size..][..sample_size];
-        let mut buffer = Vec::new();
         let factors = match bias {
             Some(bias) => {
                 bias.iter().enumerate().for_each(|(row, &value)| block.fill_row(row, value));
@@ -48,14 +49,16 @@ pub(super) fn correlate<T: Product>(
             }
             None => Factors::PRODUCT,
         };
-        for group in 0..geometry.groups {
-            let patches = patches_of(geometry, image, group, range.clone(), &mut buffer)?;
-            let features = geometry.group_features();
-            let rows = group * features..(group + 1) * features;
-            let weight = weight_of(geometry, weight, group)?;
-            gemm(block.row_range(rows), weight, patches, factors)?;
-        }
-        Ok(())
+        with_buffer(buffer_len(geometry, range.len()), |buffer| {
+            for group in 0..geometry.groups {
+                let patches = patches_of(geometry, image, group, range.clone(), buffer)?;
+                let features = geometry.group_features();
+                let rows = group * features..(group + 1) * features;
+                let weight = weight_of(geometry, weight, group)?;
+                gemm(block.row_range(rows), weight, patches, factors)?;
+            }
+            Ok(())
+        })
     })
 }
 
@@ -73,21 +76,22 @@ pub(super) fn adjoint<T: Product>(
     for_each_chunk(image, sample_size, grain_of(work / 8), |sample, image| {
         image.fill(T::default());
         let output = &output[sample * output_size..][..output_size];
-        let mut buffer = Vec::new();
-        for group in 0..geometry.groups {
-            let weight = weight_of(geometry, weight, group)?;
-            for range in blocks(positions, block_width(geometry)) {
-                let output = output_of(geometry, output, group)?.cols(range.clone());
-                buffer.clear();
-                buffer.resize(geometry.patch() * range.len(), T::default());
-                let strides = geometry.patch_strides(range.len());
-                let shape = [geometry.patch(), range.len()];
-                let patches = MatMut::strided(&mut buffer, shape, strides)?;
-                gemm(patches, weight.t(), output, Factors::PRODUCT)?;
-                geometry.fold_add(&buffer, group, range, image);
+        let width = block_width(geometry);
+        with_buffer(geometry.patch() * width.min(positions), |buffer| {
+            for group in 0..geometry.groups {
+                let weight = weight_of(geometry, weight, group)?;
+                for range in blocks(positions, width) {
+                    let output = output_of(geometry, output, group)?.cols(range.clone());
+                    let buffer = &mut buffer[..geometry.patch() * range.len()];
+                    let strides = geometry.patch_strides(range.len());
+                    let shape = [geometry.patch(), range.len()];
+                    let patches = MatMut::strided(buffer, shape, strides)?;
+                    gemm(patches, weight.t(), output, Factors::PRODUCT)?;
+                    geometry.fold_add(buffer, group, range, image);
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     })
 }
 
@@ -109,13 +113,14 @@ pub(super) fn weight_gradient<T: Product>(
     let parts = samples.min(PARTS).min((PART_ELEMENTS / weight.len()).max(1));
     let mut sums = vec![T::default(); weight.len() * parts];
     for_each_chunk(&mut sums, weight.len(), 1, |part, sums| {
-        let mut buffer = Vec::new();
-        for sample in (part..samples).step_by(parts) {
-            let image = &image[sample * sample_size..][..sample_size];
-            let output = &output[sample * output_size..][..output_size];
-            add_weight_gradient(geometry, sums, image, output, &mut buffer)?;
-        }
-        Ok(())
+        with_buffer(buffer_len(geometry, block_width(geometry)), |buffer| {
+            for sample in (part..samples).step_by(parts) {
+                let image = &image[sample * sample_size..][..sample_size];
+                let output = &output[sample * output_size..][..output_size];
+                add_weight_gradient(geometry, sums, image, output, buffer)?;
+            }
+            Ok(())
+        })
     })?;
     for part in sums.chunks_exact(weight.len()) {
         weight.iter_mut().zip(part).for_each(|(sum, &value)| *sum += value);
@@ -128,7 +133,7 @@ fn add_weight_gradient<T: Product>(
     weight: &mut [T],
     image: &[T],
     output: &[T],
-    buffer: &mut Vec<T>,
+    buffer: &mut [T],
 ) -> Result<()> {
     let (features, patch) = (geometry.group_features(), geometry.patch());
     for (group, weight) in weight.chunks_exact_mut(features * patch).enumerate() {
@@ -140,6 +145,11 @@ fn add_weight_gradient<T: Product>(
         }
     }
     Ok(())
+}
+
+/// Elements of the patches of so many positions, where they are not the image itself.
+fn buffer_len(geometry: &Geometry, width: usize) -> usize {
+    if geometry.is_pointwise() { 0 } else { geometry.patch() * width }
 }
 
 /// Positions per block of patches.
@@ -159,7 +169,7 @@ fn patches_of<'a, T: Product>(
     image: &'a [T],
     group: usize,
     range: Range<usize>,
-    buffer: &'a mut Vec<T>,
+    buffer: &'a mut [T],
 ) -> Result<Mat<'a, T>> {
     if geometry.is_pointwise() {
         let (start, strides) = geometry.image_matrix(group);
@@ -167,7 +177,7 @@ fn patches_of<'a, T: Product>(
         return Ok(Mat::strided(&image[start..], shape, strides)?.cols(range));
     }
     let width = range.len();
-    buffer.resize(geometry.patch() * width, T::default());
+    let buffer = &mut buffer[..geometry.patch() * width];
     geometry.unfold(image, group, range, buffer);
     Mat::strided(buffer, [geometry.patch(), width], geometry.patch_strides(width))
 }

@@ -1,0 +1,220 @@
+//! The few vector operations of a product, for each instruction set.
+
+/// A vector of floats.
+pub(crate) trait Register: Copy {
+    type Elem: Copy;
+    const LANES: usize;
+
+    fn splat(value: Self::Elem) -> Self;
+    /// # Safety
+    /// `from` must be readable for `LANES` elements.
+    unsafe fn load(from: *const Self::Elem) -> Self;
+    /// # Safety
+    /// `to` must be writable for `LANES` elements.
+    unsafe fn store(self, to: *mut Self::Elem);
+    /// Loads `n` elements; the other lanes are zero.
+    /// # Safety
+    /// `from` must be readable for `n < LANES` elements.
+    unsafe fn load_some(from: *const Self::Elem, n: usize) -> Self;
+    /// # Safety
+    /// `to` must be writable for `n < LANES` elements.
+    unsafe fn store_some(self, to: *mut Self::Elem, n: usize);
+    /// `self * other`.
+    fn mul(self, other: Self) -> Self;
+    /// `self + other`.
+    fn add(self, other: Self) -> Self;
+    /// `self * factor + sum`, rounded once where the instruction set has it.
+    fn mul_add(self, factor: Self, sum: Self) -> Self;
+}
+
+/// What every processor has: an array that the compiler puts into registers.
+#[derive(Clone, Copy)]
+pub(crate) struct Portable<E, const N: usize>([E; N]);
+
+macro_rules! portable {
+    ($($element:ty),+) => {$(
+        impl<const N: usize> Register for Portable<$element, N> {
+            type Elem = $element;
+            const LANES: usize = N;
+
+            #[inline(always)]
+            fn splat(value: $element) -> Self {
+                Self([value; N])
+            }
+            #[inline(always)]
+            unsafe fn load(from: *const $element) -> Self {
+                // SAFETY: the caller's; an array needs no more alignment than its elements.
+                Self(unsafe { from.cast::<[$element; N]>().read() })
+            }
+            #[inline(always)]
+            unsafe fn store(self, to: *mut $element) {
+                // SAFETY: as for `load`.
+                unsafe { to.cast::<[$element; N]>().write(self.0) }
+            }
+            #[inline(always)]
+            unsafe fn load_some(from: *const $element, n: usize) -> Self {
+                // SAFETY: the caller's, for the first `n`.
+                let lane = |i: usize| if i < n { unsafe { *from.add(i) } } else { 0.0 };
+                Self(std::array::from_fn(lane))
+            }
+            #[inline(always)]
+            unsafe fn store_some(self, to: *mut $element, n: usize) {
+                for (i, &lane) in self.0.iter().enumerate().take(n) {
+                    // SAFETY: the caller's, for the first `n`.
+                    unsafe { *to.add(i) = lane };
+                }
+            }
+            #[inline(always)]
+            fn mul(self, other: Self) -> Self {
+                Self(std::array::from_fn(|i| self.0[i] * other.0[i]))
+            }
+            #[inline(always)]
+            fn add(self, other: Self) -> Self {
+                Self(std::array::from_fn(|i| self.0[i] + other.0[i]))
+            }
+            #[inline(always)]
+            fn mul_add(self, factor: Self, sum: Self) -> Self {
+                Self(std::array::from_fn(|i| self.0[i] * factor.0[i] + sum.0[i]))
+            }
+        }
+    )+};
+}
+
+portable!(f32, f64);
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::Register;
+    use std::arch::x86_64::*;
+
+    /// Calls an intrinsic.
+    macro_rules! isa {
+        ($call:expr) => {
+            // SAFETY: registers exist only below a loop that its caller chose because the
+            // processor has the features.
+            unsafe { $call }
+        };
+    }
+
+    macro_rules! register {
+        (
+            $name:ident($register:ty): [$element:ty; $lanes:literal];
+            $splat:ident, $load:ident, $store:ident, $mul:ident, $add:ident, $fused:ident;
+            some |$n:ident| $mask:expr, $load_some:ident, $store_some:ident
+        ) => {
+            #[derive(Clone, Copy)]
+            pub(crate) struct $name($register);
+
+            impl Register for $name {
+                type Elem = $element;
+                const LANES: usize = $lanes;
+
+                #[inline(always)]
+                fn splat(value: $element) -> Self {
+                    Self(isa!($splat(value)))
+                }
+                #[inline(always)]
+                unsafe fn load(from: *const $element) -> Self {
+                    // SAFETY: the caller's; the features as everywhere here.
+                    Self(unsafe { $load(from) })
+                }
+                #[inline(always)]
+                unsafe fn store(self, to: *mut $element) {
+                    // SAFETY: the caller's; the features as everywhere here.
+                    unsafe { $store(to, self.0) }
+                }
+                #[inline(always)]
+                unsafe fn load_some(from: *const $element, $n: usize) -> Self {
+                    // SAFETY: the mask has the first `n` lanes; the features as everywhere here.
+                    Self(unsafe { $load_some!(from, $mask) })
+                }
+                #[inline(always)]
+                unsafe fn store_some(self, to: *mut $element, $n: usize) {
+                    // SAFETY: as for `load_some`.
+                    unsafe { $store_some!(to, $mask, self.0) }
+                }
+                #[inline(always)]
+                fn mul(self, other: Self) -> Self {
+                    Self(isa!($mul(self.0, other.0)))
+                }
+                #[inline(always)]
+                fn add(self, other: Self) -> Self {
+                    Self(isa!($add(self.0, other.0)))
+                }
+                #[inline(always)]
+                fn mul_add(self, factor: Self, sum: Self) -> Self {
+                    Self(isa!($fused(self.0, factor.0, sum.0)))
+                }
+            }
+        };
+    }
+
+    /// Eight lanes set, then eight that are not: from `8 - n` on, `n` are set.
+    static LANES32: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+    static LANES64: [i64; 8] = [-1, -1, -1, -1, 0, 0, 0, 0];
+
+    macro_rules! avx2_load_f32 {
+        ($from:expr, $mask:expr) => {
+            _mm256_maskload_ps($from, _mm256_loadu_si256($mask.cast()))
+        };
+    }
+    macro_rules! avx2_store_f32 {
+        ($to:expr, $mask:expr, $value:expr) => {
+            _mm256_maskstore_ps($to, _mm256_loadu_si256($mask.cast()), $value)
+        };
+    }
+    macro_rules! avx2_load_f64 {
+        ($from:expr, $mask:expr) => {
+            _mm256_maskload_pd($from, _mm256_loadu_si256($mask.cast()))
+        };
+    }
+    macro_rules! avx2_store_f64 {
+        ($to:expr, $mask:expr, $value:expr) => {
+            _mm256_maskstore_pd($to, _mm256_loadu_si256($mask.cast()), $value)
+        };
+    }
+    macro_rules! avx512_load_f32 {
+        ($from:expr, $mask:expr) => {
+            _mm512_maskz_loadu_ps($mask, $from)
+        };
+    }
+    macro_rules! avx512_store_f32 {
+        ($to:expr, $mask:expr, $value:expr) => {
+            _mm512_mask_storeu_ps($to, $mask, $value)
+        };
+    }
+    macro_rules! avx512_load_f64 {
+        ($from:expr, $mask:expr) => {
+            _mm512_maskz_loadu_pd($mask, $from)
+        };
+    }
+    macro_rules! avx512_store_f64 {
+        ($to:expr, $mask:expr, $value:expr) => {
+            _mm512_mask_storeu_pd($to, $mask, $value)
+        };
+    }
+
+    register! {
+        Avx2F32(__m256): [f32; 8];
+        _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_mul_ps, _mm256_add_ps, _mm256_fmadd_ps;
+        some |n| LANES32[8 - n.min(8)..].as_ptr(), avx2_load_f32, avx2_store_f32
+    }
+    register! {
+        Avx2F64(__m256d): [f64; 4];
+        _mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_mul_pd, _mm256_add_pd, _mm256_fmadd_pd;
+        some |n| LANES64[4 - n.min(4)..].as_ptr(), avx2_load_f64, avx2_store_f64
+    }
+    register! {
+        Avx512F32(__m512): [f32; 16];
+        _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_mul_ps, _mm512_add_ps, _mm512_fmadd_ps;
+        some |n| (1u16 << n) - 1, avx512_load_f32, avx512_store_f32
+    }
+    register! {
+        Avx512F64(__m512d): [f64; 8];
+        _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_mul_pd, _mm512_add_pd, _mm512_fmadd_pd;
+        some |n| (1u8 << n) - 1, avx512_load_f64, avx512_store_f64
+    }
+}

@@ -1,0 +1,113 @@
+//! Matrices in memory.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// A matrix: where its first element lies, its shape, and the distances of its rows and of its
+/// columns in elements. `P` is `*const E` or `*mut E`.
+#[derive(Clone, Copy, Debug)]
+pub struct View<P> {
+    /// The element of row 0 and column 0.
+    pub data: P,
+    /// The number of rows and of columns.
+    pub shape: [usize; 2],
+    /// From one row to the next, and from one column to the next.
+    pub strides: [isize; 2],
+}
+
+impl<P> View<P> {
+    /// The transpose.
+    #[must_use]
+    pub fn t(self) -> Self {
+        let ([rows, cols], [row, col]) = (self.shape, self.strides);
+        Self { data: self.data, shape: [cols, rows], strides: [col, row] }
+    }
+
+    fn offset(&self, [row, col]: [usize; 2]) -> isize {
+        assert!(row <= self.shape[0] && col <= self.shape[1]);
+        row as isize * self.strides[0] + col as isize * self.strides[1]
+    }
+}
+
+impl<E> View<*mut E> {
+    /// Where the element of a row and column lies.
+    pub(crate) fn place(&self, place: [usize; 2]) -> *mut E {
+        self.data.wrapping_offset(self.offset(place))
+    }
+}
+
+/// A factor: a matrix that may be read for `'a`.
+pub(crate) struct Source<'a, E> {
+    view: View<*const E>,
+    memory: PhantomData<&'a [E]>,
+}
+
+impl<E> Clone for Source<'_, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E> Copy for Source<'_, E> {}
+
+impl<'a, E: Copy> Source<'a, E> {
+    /// # Safety
+    /// The matrix must be readable, and unchanged, for `'a`.
+    pub(crate) unsafe fn new(view: View<*const E>) -> Self {
+        Self { view, memory: PhantomData }
+    }
+
+    pub(crate) fn shape(&self) -> [usize; 2] {
+        self.view.shape
+    }
+
+    pub(crate) fn strides(&self) -> [isize; 2] {
+        self.view.strides
+    }
+
+    /// The address of the first element.
+    pub(crate) fn first(&self) -> *const E {
+        self.view.data
+    }
+
+    /// The transpose.
+    pub(crate) fn t(self) -> Self {
+        Self { view: self.view.t(), ..self }
+    }
+
+    /// A part of the matrix, which must lie within it.
+    pub(crate) fn part(self, rows: Range<usize>, cols: Range<usize>) -> Self {
+        assert!(rows.end <= self.view.shape[0] && cols.end <= self.view.shape[1]);
+        let data = self.view.data.wrapping_offset(self.view.offset([rows.start, cols.start]));
+        let view = View { data, shape: [rows.len(), cols.len()], ..self.view };
+        Self { view, ..self }
+    }
+
+    /// Some rows.
+    pub(crate) fn rows(self, rows: Range<usize>) -> Self {
+        self.part(rows, 0..self.view.shape[1])
+    }
+
+    /// Some columns.
+    pub(crate) fn cols(self, cols: Range<usize>) -> Self {
+        self.part(0..self.view.shape[0], cols)
+    }
+
+    /// An element.
+    pub(crate) fn at(&self, place: [usize; 2]) -> E {
+        assert!(place[0] < self.view.shape[0] && place[1] < self.view.shape[1]);
+        // SAFETY: readable, by the constructor; the place lies within the shape.
+        unsafe { *self.view.data.wrapping_offset(self.view.offset(place)) }
+    }
+
+    /// A row, if its elements lie side by side.
+    pub(crate) fn row(&self, row: usize) -> Option<&'a [E]> {
+        assert!(row < self.view.shape[0]);
+        if self.view.strides[1] != 1 {
+            return None;
+        }
+        let data = self.view.data.wrapping_offset(row as isize * self.view.strides[0]);
+        // SAFETY: readable, by the constructor; the row has so many columns.
+        Some(unsafe { std::slice::from_raw_parts(data, self.view.shape[1]) })
+    }
+}
