@@ -83,6 +83,11 @@ def to_sparse(self, *args, **kwargs):
     return sparse.to_sparse(self, *args, **kwargs)
 
 
+def to_sparse_coo(self):
+    """The entries that are not zero, in coordinate format."""
+    return self.to_sparse()
+
+
 def smm(self, mat):
     """The product of this matrix, which is sparse, and another one."""
     return _C._functions.mm(self, mat)
@@ -144,7 +149,7 @@ def _removed(name, instead):
 
 _FUNCTIONS = (
     polygamma, polygamma_, pin_memory, const_data_ptr, is_distributed, record_stream, dense_dim,
-    sparse_dim, to_dense, to_sparse, sparse_mask, smm, dequantize, xpu, mtia, ipu, reinforce,
+    sparse_dim, to_dense, to_sparse, to_sparse_coo, sparse_mask, smm, dequantize, xpu, mtia, ipu, reinforce,
 )
 _SPARSE = {
     "is_coalesced": "sparse coordinate", "coalesce": "sparse coordinate",

@@ -30,8 +30,32 @@ class Overload:
 
     _schema = schema
 
+    @property
+    def _overloadname(self):
+        return self.__name__.partition(".")[2] or "default"
+
+    @property
+    def namespace(self):
+        """``aten``, or another one."""
+        return self._qualified.partition("::")[0]
+
+    @property
+    def overloadpacket(self):
+        """The operator that this is an overload of."""
+        packet = self._qualified.partition("::")[2].partition(".")[0]
+        return getattr(__getattr__(self.namespace), packet)
+
+    def name(self):
+        """``aten::add.Tensor``."""
+        return self._qualified
+
+    def __str__(self):
+        packet = self.__name__.partition(".")[0]
+        return f"{self.namespace}.{packet}.{self._overloadname}"
+
     def __repr__(self):
-        return f"<OpOverload(op='{self._qualified}')>"
+        packet = self.__name__.partition(".")[0]
+        return f"<OpOverload(op='{self.namespace}.{packet}', overload='{self._overloadname}')>"
 
 
 class Packet:
@@ -64,6 +88,9 @@ class Packet:
                 error = error or refused
         raise error
 
+    def __str__(self):
+        return self._qualified_op_name.replace("::", ".")
+
     def __repr__(self):
         return f"<OpOverloadPacket(op='{self._qualified_op_name.replace('::', '.')}')>"
 
@@ -88,6 +115,8 @@ class Namespace:
 def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(name)
+    if name in globals():
+        return globals()[name]
     globals()[name] = found = Namespace(name)
     return found
 

@@ -99,6 +99,108 @@ class InPlace(unittest.TestCase):
             optimizer.step()
 
 
+class Operators(unittest.TestCase):
+    """Against the same operators of dense tensors."""
+
+    def setUp(self):
+        self.sparse = torch.sparse_coo_tensor(T([[0, 1, 1, 1], [2, 0, 2, 0]]), T([3.0, 4.0, 5.0, 1.0]), (2, 3))
+        self.dense = self.sparse.to_dense()
+
+    def check(self, got, expected):
+        self.assertTrue(got.is_sparse)
+        self.assertEqual(got.to_dense().tolist(), expected.tolist())
+
+    def test_products_of_elements(self):
+        s, d = self.sparse, self.dense
+        other = torch.sparse_coo_tensor(T([[0, 1, 0], [2, 1, 0]]), T([2.0, 7.0, 8.0]), (2, 3))
+        self.check(s * other, d * other.to_dense())
+        self.check(s.coalesce() * (d + 1), d * (d + 1))
+        self.check(s * 3, d * 3)
+        self.check(torch.mul(s, torch.zeros_like(s)), d * 0)
+        with self.assertRaises(RuntimeError):
+            s * torch.sparse_coo_tensor(T([[0], [0]]), T([1.0]), (2, 2))
+
+    def test_joining(self):
+        s, d = self.sparse, self.dense
+        for dim in (0, 1, -1):
+            self.check(torch.cat([s, s], dim), torch.cat([d, d], dim))
+        for dim in (0, 1, -1):
+            self.check(torch.stack([s, s * 2], dim), torch.stack([d, d * 2], dim))
+            self.check(s.unsqueeze(dim), d.unsqueeze(dim))
+        with self.assertRaises((RuntimeError, IndexError)):
+            torch.cat([s, s], 2)
+        with self.assertRaises(RuntimeError):
+            torch.cat([s, s.t()], 0)
+
+    def test_choosing(self):
+        s, d = self.sparse, self.dense
+        self.check(s[1], d[1])
+        self.check(s[-2], d[0])
+        self.assertEqual(s[1, 2].item(), 5)
+        for index in ([1, 0, 1], [], [0]):
+            index = T(index, dtype=torch.int64)
+            self.check(s.index_select(0, index), d.index_select(0, index))
+        self.check(s.index_select(1, T([2, 2, 0, 1])), d.index_select(1, T([2, 2, 0, 1])))
+        with self.assertRaises(IndexError):
+            s[2]
+        hybrid = torch.sparse_coo_tensor(T([[0, 2]]), T([[1.0, 2.0], [3.0, 4.0]]), (3, 2))
+        self.check(hybrid.index_select(1, T([1])), hybrid.to_dense()[:, 1:])
+        self.assertEqual(hybrid[2].tolist(), [3, 4])
+        self.check(hybrid.unsqueeze(2), hybrid.to_dense().unsqueeze(2))
+
+    def test_products_of_matrices(self):
+        s, d = self.sparse, self.dense
+        right, start = torch.arange(6.0).view(3, 2), torch.ones(2, 2)
+        got = torch.addmm(start, s, right, beta=2, alpha=3)
+        self.assertEqual(got.tolist(), torch.addmm(start, d, right, beta=2, alpha=3).tolist())
+        batch = torch.stack([s, s * 2])
+        rights = torch.stack([right, right + 1])
+        self.assertEqual(torch.bmm(batch, rights).tolist(), torch.bmm(batch.to_dense(), rights).tolist())
+
+    def test_softmax(self):
+        masked = self.dense.masked_fill(self.dense == 0, -float("inf"))
+        for dim in (0, 1):
+            expected = torch.softmax(masked, dim).nan_to_num(0)
+            got = torch.sparse.softmax(self.sparse, dim).to_dense()
+            self.assertTrue(torch.allclose(got, expected))
+            logs = torch.sparse.log_softmax(self.sparse, dim).coalesce()
+            self.assertTrue(torch.allclose(logs.values().exp(), expected[tuple(logs.indices())]))
+        self.assertEqual(torch.sparse.softmax(self.sparse, 1, dtype=torch.float64).dtype, torch.float64)
+
+    def test_gradients(self):
+        values = T([1.0, 2.0, 3.0], dtype=torch.float64, requires_grad=True)
+        weight = torch.arange(6.0, dtype=torch.float64).view(2, 3)
+
+        def loss(v, softmax):
+            x = torch.sparse_coo_tensor(T([[0, 1, 1], [2, 0, 2]]), v, (2, 3))
+            return (softmax(x) * weight).sum()
+
+        (got,) = torch.autograd.grad(loss(values, lambda x: torch.sparse.softmax(x, 1).to_dense()), [values])
+        dense = lambda x: torch.softmax(torch.where(weight.new_tensor(  # noqa: E731
+            [[0, 0, 1], [1, 0, 1]]) > 0, x.to_dense(), -float("inf")), 1)
+        (expected,) = torch.autograd.grad(loss(values, dense), [values])
+        self.assertTrue(torch.allclose(got, expected))
+
+    def test_old_classes(self):
+        places, values = T([[0, 1], [2, 0]]), T([3.0, 4.0])
+        x = torch.sparse.FloatTensor(places, values, torch.Size([2, 3]))
+        self.assertEqual(x.to_dense().tolist(), [[0, 0, 3], [4, 0, 0]])
+        self.assertIsInstance(x, torch.sparse.FloatTensor)
+        self.assertNotIsInstance(x, torch.sparse.DoubleTensor)
+        self.assertNotIsInstance(values, torch.sparse.FloatTensor)
+        self.assertEqual(torch.sparse.DoubleTensor(2, 3).dtype, torch.float64)
+
+    def test_settings(self):
+        setting = torch.sparse.check_sparse_tensor_invariants
+        self.assertFalse(setting.is_enabled())
+        with setting():
+            self.assertTrue(setting.is_enabled())
+        self.assertFalse(setting.is_enabled())
+        with self.assertRaisesRegex(TypeError, "can't convert Sparse layout tensor to numpy"):
+            self.sparse.numpy()
+        self.check(self.dense.to_sparse_coo(), self.dense)
+
+
 class Pruning(unittest.TestCase):
     def test_masks(self):
         prune = importlib.import_module(f"{torch.__name__}.nn.utils.prune")

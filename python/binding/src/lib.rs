@@ -14,6 +14,7 @@ mod dlpack;
 mod functions;
 mod library;
 mod misc;
+mod modes;
 mod numpy;
 mod ops_list;
 mod overrides;
@@ -75,6 +76,7 @@ fn module_functions() -> Vec<ffi::PyMethodDef> {
     rows.extend(dlpack::functions());
     rows.extend(library::functions());
     rows.extend(misc::functions());
+    rows.extend(modes::functions());
     rows.extend(numpy::functions());
     rows.extend(ops_list::functions());
     rows.extend(overrides::functions());

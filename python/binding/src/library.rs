@@ -8,7 +8,9 @@ use crate::py::{Args, Obj, Py, ffi, method};
 use crate::tensor;
 use corten_core::{BelowAutogradGuard, Result};
 use corten_ops::schema::{BaseType, Return, Type};
-use corten_ops::{AnyOp, BoxedCall, IValue, Library, Registration, Stack, Target, registry};
+use corten_ops::{
+    AnyOp, BoxedCall, IValue, Library, Registration, Stack, Target, Tensor, registry,
+};
 use std::sync::{Mutex, PoisonError};
 
 /// Kernels that can be taken back, by the number that Python was given.
@@ -72,19 +74,28 @@ fn keep(registration: Registration) -> Py<Obj> {
 fn implement(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     let bound = parser!("_library_impl(str name, str key, any function)").parse(None, args)?;
     let function = Shared::new(bound.object(2)?.clone());
-    let kernel = move |call: &BoxedCall, stack: &mut Stack| run(call, &function, stack);
+    let kernel = move |call: &BoxedCall, stack: &mut Stack| run(call, &function, stack, false);
     let op = find(bound.str(0)?)?;
     keep(op.implement_boxed(key(bound.str(1)?)?, std::sync::Arc::new(kernel)))
 }
 
-/// Calls the function with the arguments of the stack and puts its results there.
-fn run(call: &BoxedCall, function: &Shared, stack: &mut Stack) -> Result<()> {
+/// Calls the function with the arguments of the stack, and the operator's name before them where it
+/// is asked for, and puts its results there.
+pub(crate) fn run(
+    call: &BoxedCall,
+    function: &Shared,
+    stack: &mut Stack,
+    with_name: bool,
+) -> Result<()> {
     let schema = call.op().schema();
     let name = call.op().def().qualified_name();
     let arguments = std::mem::take(stack);
     *stack = call_python(|| {
         let dict = Obj::dict()?;
         let mut positional = Vec::new();
+        if with_name {
+            positional.push(Obj::str_from(&name)?);
+        }
         for (argument, value) in schema.arguments.iter().zip(arguments.iter()) {
             let object = wrap_value(value.clone())?;
             match argument.kwarg_only {
@@ -130,6 +141,8 @@ fn value(name: &str, ty: &Type, object: &Obj) -> Py<IValue> {
         Type::Optional(inner) => value(name, inner, object),
         Type::Base(BaseType::Tensor) => match tensor::get(object) {
             Some(found) => Ok(IValue::Tensor(found.clone())),
+            // A gradient that was not asked for.
+            None if object.is_none() => Ok(IValue::Tensor(Tensor::undefined())),
             None => refuse(),
         },
         Type::List(inner, _) if inner.is_tensor() => {

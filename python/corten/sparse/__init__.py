@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import corten
 from corten.sparse._coordinate import SparseTensor, sparse_coo_tensor, to_sparse  # noqa: F401
+from corten.sparse._operators import CLASSES as _CLASSES
+from corten.sparse._operators import check_sparse_tensor_invariants, log_softmax, softmax
 
-__all__ = ["addmm", "mm", "sum"]
+globals().update(_CLASSES)
+__all__ = ["addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "softmax", "sum", *_CLASSES]
 
 
 def mm(sparse, dense, reduce=None):

@@ -377,6 +377,7 @@ _OPERATORS = {
     "indices": _of_coalesced(0, "indices"), "values": _of_coalesced(1, "values"),
     "sparse_dim": lambda x: x._parts[0].size(0),
     "dense_dim": lambda x: x._parts[1].dim() - 1, "to_sparse": lambda x, *a, **k: x,
+    "to_sparse_coo": lambda x: x,
     "mm": _mm, "spmm": _mm, "smm": _mm, "matmul": _matmul, "mv": _matmul,
     "rmatmul": lambda a, b: _mm(b, a), "t": _transposed, "transpose": _transposed,
     "mul": _scaled, "rmul": _scaled, "div": _with_values(lambda v, other: v / other),
@@ -412,7 +413,7 @@ def _attach():
     for name in ("to_dense", "coalesce", "is_coalesced", "indices", "values", "sparse_dim",
                  "dense_dim", "to_sparse", "smm", "to", "cpu", "cuda", "float", "double", "clone",
                  "detach", "detach_", "type", "requires_grad_", "zero_", "sparse_mask",
-                 "norm"):
+                 "norm", "to_sparse_coo"):
         setattr(SparseTensor, name, _OPERATORS[name])
 
 

@@ -12,10 +12,16 @@ import weakref
 import corten
 from corten import _C
 
+from ._selective import (
+    SAC_IGNORED_OPS, CheckpointPolicy, SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+)
+
 __all__ = [
-    "CheckpointError", "CheckpointFunction", "DefaultDeviceType", "check_backward_validity",
-    "checkpoint", "checkpoint_sequential", "detach_variable", "get_device_states",
-    "noop_context_fn", "set_checkpoint_debug_enabled", "set_checkpoint_early_stop",
+    "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "DefaultDeviceType",
+    "SAC_IGNORED_OPS", "SelectiveCheckpointContext", "check_backward_validity", "checkpoint",
+    "checkpoint_sequential", "create_selective_checkpoint_contexts", "detach_variable",
+    "get_device_states", "noop_context_fn", "set_checkpoint_debug_enabled", "set_checkpoint_early_stop",
     "set_device_states",
 ]
 

@@ -1,0 +1,40 @@
+//! Dispatch modes: Python functions that see every call of an operator below autograd.
+
+use crate::library::run;
+use crate::py::errors::type_error;
+use crate::py::gil::Shared;
+use crate::py::{Args, Obj, ffi, method};
+use corten_core::tls::{local_include, set_included};
+use corten_core::{DispatchKey, KeySet, Result, err};
+use corten_ops::dispatch::set_fallback;
+use corten_ops::{BoxedCall, Stack};
+use std::sync::{Arc, OnceLock};
+
+const KEY: DispatchKey = DispatchKey::Python;
+
+/// The function that Python hands every call to, with the operator's name before the arguments.
+static HANDLER: OnceLock<Shared> = OnceLock::new();
+
+/// The functions of the module.
+pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
+    vec![
+        method!("_set_dispatch_handler", |_m: &Obj, args: Args<'_>| {
+            let [function] = args.positional else { return Err(type_error("a function expected")) };
+            if HANDLER.set(Shared::new(function.clone())).is_ok() {
+                set_fallback(KEY, Arc::new(handle));
+            }
+            Ok(Obj::none())
+        }),
+        method!("_set_dispatch_modes_enabled", |_m: &Obj, args: Args<'_>| {
+            let [enabled] = args.positional else { return Err(type_error("a bool expected")) };
+            let before = local_include().has(KEY);
+            set_included(KeySet::from_key(KEY), enabled.is_true()?);
+            Ok(Obj::bool(before))
+        }),
+    ]
+}
+
+fn handle(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
+    let handler = HANDLER.get().ok_or_else(|| err!(Runtime, "no dispatch mode is active"))?;
+    run(call, handler, stack, true)
+}

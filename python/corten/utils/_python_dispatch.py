@@ -1,0 +1,96 @@
+"""Modes that see every call of an operator below autograd."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+
+from corten import _C
+
+__all__ = ["TorchDispatchMode"]
+
+
+class _Active(threading.local):
+    def __init__(self):
+        self.modes = []
+
+
+_active = _Active()
+
+
+class TorchDispatchMode:
+    """A ``with`` block in which operators are handed to :meth:`__torch_dispatch__`.
+
+    It is called below autograd, with overloads such as ``torch.ops.aten.mm.default``, and gives the
+    result; what it calls itself goes to the modes around it, and to the kernels at last.
+    """
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        """The result of ``func(*args, **kwargs)``."""
+        raise NotImplementedError
+
+    def __enter__(self):
+        if not _active.modes:
+            _C._set_dispatch_handler(_handle)
+        _active.modes.append(self)
+        _C._set_dispatch_modes_enabled(True)
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        _active.modes.remove(self)
+        _C._set_dispatch_modes_enabled(bool(_active.modes))
+
+    @classmethod
+    def is_infra_mode(cls):
+        """Whether the mode belongs to the library itself."""
+        return False
+
+
+def _overload(name, _known={}):  # noqa: B006
+    found = _known.get(name)
+    if found is None:
+        from corten import ops
+
+        space, _, rest = name.partition("::")
+        operator, _, overload = rest.partition(".")
+        found = getattr(getattr(getattr(ops, space), operator), overload or "default")
+        _known[name] = found
+    return found
+
+
+def _handle(name, *args, **kwargs):
+    """Hands a call to the innermost mode, with the ones around it in force."""
+    modes = _active.modes
+    if not modes or name == "aten::scalar_tensor":
+        # How a number becomes an operand is no matter of the program.
+        with _disable_current_modes():
+            return _overload(name)(*args, **kwargs)
+    mode = modes.pop()
+    _C._set_dispatch_modes_enabled(bool(modes))
+    try:
+        return mode.__torch_dispatch__(_overload(name), (), args, kwargs)
+    finally:
+        modes.append(mode)
+        _C._set_dispatch_modes_enabled(True)
+
+
+@contextlib.contextmanager
+def _disable_current_modes():
+    """A block in which no mode is in force."""
+    before, _active.modes = _active.modes, []
+    _C._set_dispatch_modes_enabled(False)
+    try:
+        yield before
+    finally:
+        _active.modes = before
+        _C._set_dispatch_modes_enabled(bool(before))
+
+
+def _get_current_dispatch_mode():
+    """The innermost mode, or None."""
+    return _active.modes[-1] if _active.modes else None
+
+
+def _get_current_dispatch_mode_stack():
+    """All modes, the innermost last."""
+    return list(_active.modes)
