@@ -405,33 +405,32 @@ fn iterator(op: &Op, schema: &Schema, signature: &Signature, meta: &MetaRule) ->
     let numbers: Vec<String> = scalars(signature).iter().map(number).collect();
     let (stub, numbers) = (static_name(&op.schema), numbers.join(", "));
     let run = format!("run{count}({rule}, &stubs::{stub}, &[{numbers}])");
-    match dense_rule(op, meta) {
-        Some(rule) => {
-            let [out] = &outs[..] else { return run };
-            let tensors = signature.parameters.iter().filter(|p| p.ty.holds_tensors());
-            let tensors: Vec<&Parameter> = tensors.filter(|p| !is_out(&p.name)).collect();
-            if tensors.is_empty()
-                || tensors.len() > 3
-                || tensors.iter().any(|p| p.ty.shape != Shape::One)
-            {
-                return run;
-            }
-            let tensors: Vec<&str> = tensors.iter().map(|p| p.name.as_str()).collect();
-            format!(
-                "const RULE: dense::Rule = {rule};
-                if let Some(result) =
-                    dense::run(&stubs::{stub}, &RULE, &dense::Call {{
-                        inputs: &[{}], out: {out}, scalars: &[{numbers}],
-                    }})?
-                {{
-                    return Ok(result);
-                }}
-                {run}",
-                tensors.join(", ")
-            )
-        }
-        None => run,
+    let inputs: Vec<&Parameter> =
+        signature.parameters.iter().filter(|p| p.ty.holds_tensors() && !is_out(&p.name)).collect();
+    match (dense_rule(op, meta), &outs[..]) {
+        (Some(rule), [out]) => format!("{}{run}", shortcut(&stub, &rule, &inputs, out, &numbers)),
+        _ => run,
     }
+}
+
+/// Tries the way around the iterator, for which one to three tensors are known.
+fn shortcut(stub: &str, rule: &str, inputs: &[&Parameter], out: &str, numbers: &str) -> String {
+    if !(1..=3).contains(&inputs.len()) || inputs.iter().any(|p| p.ty.shape != Shape::One) {
+        return String::new();
+    }
+    let inputs: Vec<&str> = inputs.iter().map(|p| p.name.as_str()).collect();
+    format!(
+        "const RULE: dense::Rule = {rule};
+        if let Some(result) =
+            dense::run(&stubs::{stub}, &RULE, &dense::Call {{
+                inputs: &[{}], out: {out}, scalars: &[{numbers}],
+            }})?
+        {{
+            return Ok(result);
+        }}
+        ",
+        inputs.join(", ")
+    )
 }
 
 /// The rule of an operator with a way around the iterator: one without conditions of its own, or
