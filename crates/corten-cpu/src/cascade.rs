@@ -36,6 +36,11 @@ trait Summand: Copy + 'static {
     const LANES: usize;
 
     fn widen(self) -> Self::Wide;
+    /// What an output holds so far.
+    #[inline(always)]
+    fn so_far(self) -> Self::Wide {
+        self.widen()
+    }
     fn narrow(wide: Self::Wide) -> Self;
     /// # Safety
     /// `from` must be readable for `INNER` elements.
@@ -162,6 +167,64 @@ macro_rules! half_summands {
 
 half_summands! { f16 bf16 }
 
+/// A number that counts as zero where it is NaN. Sums may be NaN nonetheless.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Present<T>(T);
+
+macro_rules! present_summands {
+    ($($number:ty, $lanes:literal;)+) => {$(
+        impl Summand for Present<$number> {
+            type Wide = $number;
+            type Vector = [$number; $lanes];
+            const INNER: usize = $lanes;
+            const LANES: usize = $lanes;
+
+            #[inline(always)]
+            fn widen(self) -> $number {
+                if self.0.is_nan() { 0.0 } else { self.0 }
+            }
+            #[inline(always)]
+            fn so_far(self) -> $number {
+                self.0
+            }
+            #[inline(always)]
+            fn narrow(wide: $number) -> Self {
+                Self(wide)
+            }
+            #[inline(always)]
+            unsafe fn load_inner(from: *const Self) -> Self::Vector {
+                // SAFETY: the caller vouches for that many elements.
+                unsafe { from.cast::<[Self; $lanes]>().read_unaligned() }.map(Self::widen)
+            }
+            #[inline(always)]
+            unsafe fn load_outer(from: *const Self) -> Self::Vector {
+                // SAFETY: as above.
+                unsafe { Self::load_inner(from) }
+            }
+            #[inline(always)]
+            fn lane(vector: &Self::Vector, i: usize) -> $number {
+                vector[i]
+            }
+        }
+    )+};
+}
+
+present_summands! {
+    f32, 8;
+    f64, 4;
+}
+
+/// As [`sum`], of numbers that are not NaN, in single and double precision.
+pub(crate) fn sum_present(iter: &mut TensorIterator) -> Result<bool> {
+    match iter.dtype(0) {
+        DType::Float32 => sum_into::<Present<f32>>(iter)?,
+        DType::Float64 => sum_into::<Present<f64>>(iter)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
 /// Adds the input of a reduction to its output, which holds zeros. Both must have the dtype of `T`.
 fn sum_into<T: Summand>(iter: &mut TensorIterator) -> Result<()> {
     iter.parallel_reduce(|at, strides, n0, n1| {
@@ -284,7 +347,7 @@ impl Block {
     unsafe fn add_to<T: Summand>(&self, across: i64, sum: T::Wide) {
         let place = self.to.wrapping_offset((self.out_across * across) as isize).cast::<T>();
         // SAFETY: the caller's.
-        unsafe { place.write(T::narrow(place.read().widen().add(sum))) };
+        unsafe { place.write(T::narrow(place.read().so_far().add(sum))) };
     }
 
     /// Nothing is reduced in this block.

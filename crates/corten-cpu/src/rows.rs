@@ -1,6 +1,7 @@
 //! Arithmetic on rows of `f32` and `f64`: what softmax, normalisation, attention and the losses
 //! are made of. Half precisions are widened into a buffer first; see [`Float`].
 
+use crate::row_loops::{ExpMinus, Vectorised, compiled, map, map_in_place};
 use corten_core::{Element, bf16, cast, f16};
 use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
@@ -11,7 +12,7 @@ const LANES: usize = 16;
 
 /// A number that rows are computed in.
 pub(crate) trait Wide:
-    Element
+    Vectorised
     + Float<Wide = Self>
     + Default
     + PartialOrd
@@ -43,10 +44,13 @@ pub(crate) trait Wide:
 
     /// The largest element, NaN if there is one; minus infinity for an empty row.
     fn max_of(row: &[Self]) -> Self {
-        let mut lanes = [Self::NEG_INFINITY; LANES];
-        for_lanes(row, |lane, value| {
-            let best = lanes[lane];
-            lanes[lane] = if value > best || value.is_nan() { value } else { best };
+        let lanes = compiled(|| {
+            let mut lanes = [Self::NEG_INFINITY; LANES];
+            for_lanes(row, |lane, value| {
+                let best = lanes[lane];
+                lanes[lane] = if value > best || value.is_nan() { value } else { best };
+            });
+            lanes
         });
         let pick = |a: Self, b: Self| if a.is_nan() || a > b { a } else { b };
         lanes.into_iter().fold(Self::NEG_INFINITY, |best, value| pick(value, best))
@@ -54,56 +58,66 @@ pub(crate) trait Wide:
 
     /// The sum of the elements.
     fn sum_of(row: &[Self]) -> Self {
-        let mut lanes = [Self::ZERO; LANES];
-        for_lanes(row, |lane, value| lanes[lane] += value);
-        fold_lanes(lanes)
+        compiled(|| {
+            let mut lanes = [Self::ZERO; LANES];
+            for_lanes(row, |lane, value| lanes[lane] += value);
+            fold_lanes(lanes)
+        })
     }
 
     /// The sum of the products of two rows of the same length.
     fn dot(a: &[Self], b: &[Self]) -> Self {
-        let mut lanes = [Self::ZERO; LANES];
-        for_lanes2(a, b, |lane, x, y| lanes[lane] += x * y);
-        fold_lanes(lanes)
+        compiled(|| {
+            let mut lanes = [Self::ZERO; LANES];
+            for_lanes2(a, b, |lane, x, y| lanes[lane] += x * y);
+            fold_lanes(lanes)
+        })
     }
 
     /// `out = exp(row - shift)`; returns the sum of `out`.
     fn exp_minus(out: &mut [Self], row: &[Self], shift: Self) -> Self {
-        for (out, &value) in out.iter_mut().zip(row) {
-            *out = (value - shift).exp();
-        }
+        map(out, row, ExpMinus(shift));
         Self::sum_of(out)
     }
 
     /// `row = exp(row - shift)`; returns the sum of `row`.
     fn exp_minus_in_place(row: &mut [Self], shift: Self) -> Self {
-        row.iter_mut().for_each(|value| *value = (*value - shift).exp());
+        map_in_place(row, ExpMinus(shift));
         Self::sum_of(row)
     }
 
     /// The sum of `exp(row - shift)`.
     fn sum_exp_minus(row: &[Self], shift: Self) -> Self {
-        let mut lanes = [Self::ZERO; LANES];
-        for_lanes(row, |lane, value| lanes[lane] += (value - shift).exp());
+        let (mut lanes, mut powers) = ([Self::ZERO; LANES], [Self::ZERO; EXP_BLOCK]);
+        for block in row.chunks(EXP_BLOCK) {
+            let powers = &mut powers[..block.len()];
+            map(powers, block, ExpMinus(shift));
+            for_lanes(powers, |lane, value| lanes[lane] += value);
+        }
         fold_lanes(lanes)
     }
 
     /// `row *= factor`.
     fn scale(row: &mut [Self], factor: Self) {
-        row.iter_mut().for_each(|value| *value = *value * factor);
+        compiled(|| row.iter_mut().for_each(|value| *value = *value * factor));
     }
 
     /// `out = row * factor + shift`.
     fn affine(out: &mut [Self], row: &[Self], factor: Self, shift: Self) {
-        for (out, &value) in out.iter_mut().zip(row) {
-            *out = value * factor + shift;
-        }
+        compiled(|| {
+            for (out, &value) in out.iter_mut().zip(row) {
+                *out = value * factor + shift;
+            }
+        });
     }
 
     /// `out += row * factor`.
     fn add_scaled(out: &mut [Self], row: &[Self], factor: Self) {
-        for (out, &value) in out.iter_mut().zip(row) {
-            *out += value * factor;
-        }
+        compiled(|| {
+            for (out, &value) in out.iter_mut().zip(row) {
+                *out += value * factor;
+            }
+        });
     }
 
     /// Count, mean and squared distances of a row.
@@ -113,6 +127,9 @@ pub(crate) trait Wide:
         total
     }
 }
+
+/// Exponentials that are only summed are computed this many at a time, a multiple of the lanes.
+const EXP_BLOCK: usize = 256;
 
 /// Rows longer than this are combined from blocks in `f64`, so that long sums stay exact.
 const MOMENTS_BLOCK: usize = 1024;

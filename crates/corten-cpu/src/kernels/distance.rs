@@ -2,6 +2,8 @@
 
 use crate::chunks::{for_each_chunk, grain_of};
 use crate::kernels::support::{contiguous, empty, expect_dtype, is_shape_only, match_types};
+use crate::row_loops::{PairFold, Parts, Vectorised, fold_pairs};
+use crate::vec::Lanes;
 use corten_core::{Access, AccessSet, Element, Result, Scalar, cast, ensure, geometry};
 use corten_ops::{Tensor, op};
 
@@ -26,17 +28,17 @@ impl Norm {
         }
     }
 
-    fn distance<T: Element>(self, a: &[T], b: &[T]) -> f64 {
-        let differences =
-            a.iter().zip(b).map(|(&a, &b)| (cast::<T, f64>(a) - cast::<T, f64>(b)).abs());
+    fn distance<T: Vectorised>(self, a: &[T], b: &[T]) -> f64 {
+        let sum = |parts: Parts<T>| total(parts.into_iter().map(cast::<T, f64>));
         match self {
-            Self::Count => total(differences.map(|d| if d == 0.0 { 0.0 } else { 1.0 })),
-            Self::Sum => total(differences),
-            Self::Euclid => total(differences.map(|d| d * d)).sqrt(),
+            Self::Count => sum(fold_pairs(a, b, Unequal)),
+            Self::Sum => sum(fold_pairs(a, b, Sizes)),
+            Self::Euclid => sum(fold_pairs(a, b, Squares)).sqrt(),
             Self::Most => {
-                differences.fold(0.0, |most, d| if d > most || d.is_nan() { d } else { most })
+                let most = fold_pairs(a, b, Largest).into_iter().map(cast::<T, f64>);
+                most.fold(0.0, |most, d| if d > most || d.is_nan() { d } else { most })
             }
-            Self::Power(p) => total(differences.map(|d| d.powf(p))).powf(1.0 / p),
+            Self::Power(p) => sum(fold_pairs(a, b, Powers(p))).powf(1.0 / p),
         }
     }
 
@@ -59,6 +61,58 @@ impl Norm {
             Self::Power(p) if p < 1.0 && difference == 0.0 => 0.0,
             Self::Power(p) => sign * (size / distance).powf(p - 1.0),
         }
+    }
+}
+
+/// Defines what distances are put together from.
+macro_rules! differences {
+    ($($(#[$doc:meta])* $name:ident |$d:ident| $term:expr;)+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        struct $name;
+
+        impl<T: Element> PairFold<T> for $name {
+            #[inline(always)]
+            fn term<V: Lanes<Elem = T>>(self, x: V, y: V) -> V {
+                let $d = x - y;
+                $term
+            }
+        }
+    )+};
+}
+
+differences! {
+    /// 1 for different elements.
+    Unequal |d| V::select(d.ne(V::lit(0.0)), V::lit(1.0), V::lit(0.0));
+    /// The size of the difference.
+    Sizes |d| d.abs();
+    /// Its square.
+    Squares |d| d * d;
+}
+
+/// Its size, of which the largest counts.
+#[derive(Clone, Copy)]
+struct Largest;
+
+impl<T: Element> PairFold<T> for Largest {
+    #[inline(always)]
+    fn term<V: Lanes<Elem = T>>(self, x: V, y: V) -> V {
+        (x - y).abs()
+    }
+    #[inline(always)]
+    fn combine<V: Lanes<Elem = T>>(self, x: V, y: V) -> V {
+        x.max(y)
+    }
+}
+
+/// A power of its size.
+#[derive(Clone, Copy)]
+struct Powers(f64);
+
+impl<T: Element> PairFold<T> for Powers {
+    #[inline(always)]
+    fn term<V: Lanes<Elem = T>>(self, x: V, y: V) -> V {
+        (x - y).abs().pow(V::lit(self.0))
     }
 }
 

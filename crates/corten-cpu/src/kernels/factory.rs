@@ -1,6 +1,7 @@
 //! Factories that compute their elements from the position, and triangles of matrices.
 
 use crate::kernels::index::{as_bits, match_bits};
+use crate::row_loops::compiled;
 use corten_core::{
     Access, AccessSet, Complex, DType, Element, MemoryFormat, Result, Scalar, bf16, bug, cast,
     ensure, f16, match_dtype, not_implemented_for,
@@ -16,12 +17,15 @@ fn fill_by_position<T: Element>(
 ) -> Result<()> {
     iter.for_each_position(
         |position, first, stride, length| {
-            for i in 0..length {
-                let place = first.wrapping_offset((i * stride) as isize).cast::<T>();
-                // SAFETY: the iterator vouches for `length` elements of its operand's dtype at
-                // this address and stride, and holds it for writing.
-                unsafe { place.write_unaligned(value(position + i)) };
-            }
+            // Where the processor multiplies and adds at once, so do the instructions for it.
+            compiled(|| {
+                for i in 0..length {
+                    let place = first.wrapping_offset((i * stride) as isize).cast::<T>();
+                    // SAFETY: the iterator vouches for `length` elements of its operand's dtype at
+                    // this address and stride, and holds it for writing.
+                    unsafe { place.write_unaligned(value(position + i)) };
+                }
+            });
         },
         GRAIN,
     )

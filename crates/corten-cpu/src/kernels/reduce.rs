@@ -89,6 +89,10 @@ pub fn nansum(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
     if !iter.dtype(1).is_floating_point() {
         return sum_plain(iter);
     }
+    if iter.dtype(0) == iter.dtype(1) && !iter.dtype(0).is_reduced_float() {
+        clear(iter)?;
+        return known(cascade::sum_present(iter)?, iter.dtype(0));
+    }
     let input = op::to_dtype(iter.input(0), iter.dtype(0), false, false, None)?;
     let input = op::nan_to_num(&input, Some(0.0), Some(f64::INFINITY), Some(-f64::INFINITY))?;
     if input.dtype().is_integral(true) {

@@ -67,7 +67,7 @@ fn ratio(x: f64, [above, below]: &Ratio) -> f64 {
 // Statistics 37 (1988): rational approximations of the normal quantile to 16 digits. For the
 // inverse of erf those of the centre are scaled by 1/√2.
 
-const CENTRE: Ratio = [
+pub(crate) const CENTRE: Ratio = [
     [
         1.197_532_311_567_091_3,
         47.072_688_112_383_98,
@@ -90,7 +90,7 @@ const CENTRE: Ratio = [
     ],
 ];
 
-const MIDDLE: Ratio = [
+pub(crate) const MIDDLE: Ratio = [
     [
         1.423_437_110_749_683_5,
         4.630_337_846_156_546,
@@ -113,7 +113,7 @@ const MIDDLE: Ratio = [
     ],
 ];
 
-const FAR: Ratio = [
+pub(crate) const FAR: Ratio = [
     [
         6.657_904_643_501_103,
         5.463_784_911_164_114,

@@ -256,6 +256,18 @@ pub(crate) fn erfc<V: Single>(x: V) -> V {
     in_double!(math64::erfc_for_single, x)
 }
 
+/// Functions that go through `math64`.
+macro_rules! by_double {
+    ($($function:ident)+) => {$(
+        #[inline(always)]
+        pub(crate) fn $function<V: Single>(x: V) -> V {
+            in_double!(math64::$function, x)
+        }
+    )+};
+}
+
+by_double! { erfinv i0 i0e i1 i1e }
+
 #[inline(always)]
 fn root_of_squares<D: Real<Elem = f64>>(x: D, y: D) -> D {
     (x * x + y * y).sqrt()

@@ -1,8 +1,10 @@
 //! Exponentials, logarithms and error functions of `f64` vectors, within about 2 units in the last
 //! place. `math32` uses them for the `f32` functions that are not worth a formula of their own.
 
+pub(crate) use super::bessel::{i0, i0e, i1, i1e};
 use super::coefficients as c;
 use super::real::{MaskBits, Real};
+use crate::special::error::{CENTRE, FAR, MIDDLE};
 use std::f64::consts;
 
 /// ln 2 in two parts; the first has enough trailing zeros for exact products with exponents.
@@ -258,4 +260,26 @@ pub(crate) fn pow<V: Real<Elem = f64>>(x: V, y: V) -> V {
 #[inline(always)]
 pub(crate) fn fmod<V: Real<Elem = f64>>(x: V, y: V) -> V {
     x.zip(y, |x, y| x % y)
+}
+
+/// The inverse of the error function, as `special::error::erfinv`.
+#[inline(always)]
+pub(crate) fn erfinv<V: Real<Elem = f64>>(y: V) -> V {
+    let (a, one) = (y.abs(), V::of(1.0));
+    let t = (a * a).neg_mul_add(V::of(0.25), V::of(0.180_625));
+    let (mut above, mut below) = (a * t.poly(&CENTRE[0]), t.poly(&CENTRE[1]));
+    let outside = !a.le(V::of(0.85));
+    if outside.any() {
+        let r = (V::of(consts::LN_2) - log(one - a)).sqrt();
+        let t = r - V::of(1.6);
+        above = V::select(outside, V::of(consts::FRAC_1_SQRT_2) * t.poly(&MIDDLE[0]), above);
+        below = V::select(outside, t.poly(&MIDDLE[1]), below);
+        let far = r.gt(V::of(5.0));
+        if far.any() {
+            let t = r - V::of(5.0);
+            above = V::select(far, V::of(consts::FRAC_1_SQRT_2) * t.poly(&FAR[0]), above);
+            below = V::select(far, t.poly(&FAR[1]), below);
+        }
+    }
+    V::select(a.eq(one), V::of(f64::INFINITY), above / below).copysign(y)
 }

@@ -7,6 +7,8 @@
 //!
 //! See Note [Vector inlining].
 
+mod bessel;
+pub(crate) mod box_muller;
 mod coefficients;
 mod complex;
 mod lanes;

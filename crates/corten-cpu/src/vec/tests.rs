@@ -5,6 +5,7 @@ use super::{Lanes, Level};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
 use crate::expr::Expr;
+use crate::special;
 
 mod c_library {
     unsafe extern "C" {
@@ -206,6 +207,12 @@ functions! {
     round = f64::round_ties_even, -10.0..10.0, (0.0, 0.0);
     abs = f64::abs, -10.0..10.0, (0.0, 0.0);
     reciprocal = f64::recip, -10.0..10.0, (0.5, 0.5);
+    erfinv = special::error::erfinv, -1.0..1.0, (0.6, 8.0);
+    // The references are sums of power series, good to the fourteenth digit.
+    i0 = special::bessel::i0, -30.0..30.0, (0.6, 64.0);
+    i0e = special::bessel::i0e, -30.0..30.0, (0.6, 64.0);
+    i1 = special::bessel::i1, -30.0..30.0, (0.6, 64.0);
+    i1e = special::bessel::i1e, -30.0..30.0, (0.6, 64.0);
     sigmoid = |x| 1.0 / (1.0 + (-x).exp()), -80.0..80.0, (2.5, 2.5);
 }
 

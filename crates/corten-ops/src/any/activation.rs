@@ -24,5 +24,5 @@ pub fn prelu_kernel_backward(
     let weighted = op::mul_tensor(weight, grad_output)?;
     let to_self = op::where_self(&positive, grad_output, &weighted)?;
     let weighted = op::mul_tensor(self_, grad_output)?;
-    Ok((to_self, op::masked_fill_scalar(&weighted, &positive, Scalar::Int(0))?))
+    Ok((to_self, op::masked_fill__scalar(&weighted, &positive, Scalar::Int(0))?))
 }

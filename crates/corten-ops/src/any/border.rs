@@ -1,7 +1,8 @@
 //! Borders of mirrored and repeated elements.
 
 use crate::{Tensor, op};
-use corten_core::{DType, MemoryFormat, Result, Scalar, ensure};
+use corten_core::{DType, Device, MemoryFormat, Result, Scalar, ensure};
+use std::ops::Range;
 
 /// Where the elements of a border come from.
 #[derive(Clone, Copy, PartialEq)]
@@ -18,40 +19,89 @@ impl Border {
     /// `Runtime` when the sizes do not fit.
     pub(crate) fn around(self, self_: &Tensor, pad: &[i64]) -> Result<Tensor> {
         self.check_sizes(self_, pad)?;
-        let format = self_.suggest_memory_format();
-        let mut padded = self_.clone();
-        for (dim, index) in self.indices(self_, pad)? {
-            padded = op::index_select(&padded, dim, &index)?;
+        let format = match self {
+            Self::Circular => MemoryFormat::Contiguous,
+            _ => self_.suggest_memory_format(),
+        };
+        let indices = self.indices(self_, pad)?;
+        if pad.iter().any(|&side| side < 0) {
+            let mut padded = self_.clone();
+            for side in &indices {
+                padded = op::index_select(&padded, side.dim, &side.whole()?)?;
+            }
+            return op::contiguous(&padded, format);
         }
-        match format {
-            MemoryFormat::Contiguous => Ok(padded),
-            _ if self == Self::Circular => op::contiguous(&padded, MemoryFormat::Contiguous),
-            format => op::contiguous(&padded, format),
+        let mut sizes = self_.sizes();
+        for side in &indices {
+            sizes[side.dim as usize] = side.source.len() as i64;
         }
+        let options = (Some(self_.dtype()), Some(self_.layout()), Some(self_.device()));
+        let padded =
+            op::empty_memory_format(&sizes, options.0, options.1, options.2, None, Some(format))?;
+        // What is filled so far grows from the tensor's own place, dimension by dimension.
+        let mut filled = padded.clone();
+        for side in &indices {
+            filled = op::narrow(&filled, side.dim, side.before, side.size)?;
+        }
+        op::copy_(&filled, self_, false)?;
+        for (done, side) in indices.iter().enumerate() {
+            let mut whole = padded.clone();
+            for later in &indices[done + 1..] {
+                whole = op::narrow(&whole, later.dim, later.before, later.size)?;
+            }
+            let own = op::narrow(&whole, side.dim, side.before, side.size)?;
+            for border in side.borders() {
+                if border.len() <= FEW {
+                    for place in border {
+                        let target = op::narrow(&whole, side.dim, place as i64, 1)?;
+                        let source = op::narrow(&own, side.dim, side.source[place], 1)?;
+                        op::copy_(&target, &source, false)?;
+                    }
+                    continue;
+                }
+                let border_of = op::index_select(&own, side.dim, &side.index(border.clone())?)?;
+                let (start, length) = (border.start as i64, border.len() as i64);
+                op::copy_(&op::narrow(&whole, side.dim, start, length)?, &border_of, false)?;
+            }
+        }
+        Ok(padded)
     }
 
     /// Adds every element of the border to where it came from.
     fn fold(self, grad: &Tensor, self_: &Tensor, pad: &[i64]) -> Result<Tensor> {
         self.check_sizes(self_, pad)?;
+        let indices = self.indices(self_, pad)?;
         let mut folded = grad.clone();
-        for (dim, index) in self.indices(self_, pad)?.iter().rev() {
-            let mut sizes = folded.sizes();
-            sizes[*dim as usize] = self_.sizes()[*dim as usize];
-            let zeros = op::new_zeros(&folded, &sizes, None, None, None, None)?;
-            folded = op::index_add(&zeros, *dim, index, &folded, Scalar::Int(1))?;
+        if pad.iter().any(|&side| side < 0) {
+            for side in indices.iter().rev() {
+                let mut sizes = folded.sizes();
+                sizes[side.dim as usize] = side.size;
+                let zeros = op::new_zeros(&folded, &sizes, None, None, None, None)?;
+                folded = op::index_add(&zeros, side.dim, &side.whole()?, &folded, Scalar::Int(1))?;
+            }
+            return op::contiguous(&folded, self_.suggest_memory_format());
         }
-        match self_.suggest_memory_format() {
-            MemoryFormat::Contiguous => Ok(folded),
-            format => op::contiguous(&folded, format),
+        for side in indices.iter().rev() {
+            let own = op::narrow(&folded, side.dim, side.before, side.size)?;
+            let sums = op::clone(&own, Some(MemoryFormat::Contiguous))?;
+            for border in side.borders() {
+                let (start, length) = (border.start as i64, border.len() as i64);
+                let part = op::narrow(&folded, side.dim, start, length)?;
+                op::index_add_(&sums, side.dim, &side.index(border)?, &part, Scalar::Int(1))?;
+            }
+            folded = sums;
         }
+        op::contiguous(&folded, self_.suggest_memory_format())
     }
 
     /// The padded dimensions, from the last one on, with the source of each place.
-    fn indices(self, self_: &Tensor, pad: &[i64]) -> Result<Vec<(i64, Tensor)>> {
+    fn indices(self, self_: &Tensor, pad: &[i64]) -> Result<Vec<Side>> {
         let one = |(i, sides): (usize, &[i64])| {
             let dim = self_.dim() - 1 - i;
-            let index = self.index(self_.sizes()[dim], sides[0], sides[1], dim, self_, pad)?;
-            Ok((dim as i64, index))
+            let size = self_.sizes()[dim];
+            let source = self.source(size, sides[0], sides[1], dim, self_, pad)?;
+            let device = self_.device();
+            Ok(Side { dim: dim as i64, size, before: sides[0], source, device })
         };
         pad.chunks_exact(2).enumerate().map(one).collect()
     }
@@ -73,7 +123,7 @@ impl Border {
     }
 
     /// The source of every element along one dimension.
-    fn index(
+    fn source(
         self,
         size: i64,
         before: i64,
@@ -81,7 +131,7 @@ impl Border {
         dim: usize,
         self_: &Tensor,
         pad: &[i64],
-    ) -> Result<Tensor> {
+    ) -> Result<Vec<i64>> {
         let padded = size.saturating_add(before).saturating_add(after);
         match self {
             Self::Reflect => ensure!(
@@ -125,9 +175,42 @@ impl Border {
                 Self::Reflect => place,
             }
         };
-        let index = numbers(padded, source)?;
-        let index = Tensor::from_slice(&index, &[padded])?;
-        op::to_device(&index, self_.device(), DType::Int64, false, false, None)
+        numbers(padded, source)
+    }
+}
+
+/// Borders up to this size are copied place by place.
+const FEW: usize = 8;
+
+/// A padded dimension.
+struct Side {
+    dim: i64,
+    /// Its size without the border.
+    size: i64,
+    /// The size of the border in front.
+    before: i64,
+    /// Where each element comes from.
+    source: Vec<i64>,
+    device: Device,
+}
+
+impl Side {
+    /// The places of the border, on both sides, as far as there are any.
+    fn borders(&self) -> impl Iterator<Item = Range<usize>> {
+        let (first, end) = (self.before as usize, (self.before + self.size) as usize);
+        [0..first, end..self.source.len()].into_iter().filter(|border| !border.is_empty())
+    }
+
+    /// The sources of all places.
+    fn whole(&self) -> Result<Tensor> {
+        self.index(0..self.source.len())
+    }
+
+    /// The sources of some places.
+    fn index(&self, places: Range<usize>) -> Result<Tensor> {
+        let length = places.len() as i64;
+        let index = Tensor::from_slice(&self.source[places], &[length])?;
+        op::to_device(&index, self.device, DType::Int64, false, false, None)
     }
 }
 

@@ -135,8 +135,8 @@ pub fn binary_cross_entropy_backward(
     /// Keeps the quotient finite at 0 and 1.
     const EPSILON: f64 = 1e-12;
     let complement = op::rsub_scalar(self_, ONE, ONE)?;
-    let variance = op::clamp_min(&op::mul_tensor(&complement, self_)?, Scalar::from(EPSILON))?;
-    let quotient = op::div_tensor(&op::sub_tensor(self_, target, ONE)?, &variance)?;
+    let variance = op::clamp_min_(&op::mul__tensor(&complement, self_)?, Scalar::from(EPSILON))?;
+    let quotient = op::div__tensor(&op::sub_tensor(self_, target, ONE)?, &variance)?;
     let share = Reduction::of(reduction).share(self_.numel());
     let grad = scaled_product(&quotient, grad_output, share)?;
     weighted(grad, weight)

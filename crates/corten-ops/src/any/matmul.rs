@@ -35,7 +35,12 @@ pub fn addr(
     if dtype == DType::Bool {
         return booleans(&expanded, &product, beta.to_bool(), alpha.to_bool());
     }
-    let product = op::to_dtype(&op::mul_scalar(&product, alpha)?, dtype, false, false, None)?;
+    // The factor 1 is the rule.
+    let times = |tensor: &Tensor, factor: Scalar| match factor {
+        Scalar::Int(1) => Ok(tensor.clone()),
+        factor => op::mul_scalar(tensor, factor),
+    };
+    let product = op::to_dtype(&times(&product, alpha)?, dtype, false, false, None)?;
     if !beta.to_bool() {
         // Only the strides of `self` count.
         let never = op::scalar_tensor(false.into(), Some(DType::Bool), None, None, None)?;
@@ -45,7 +50,7 @@ pub fn addr(
             &product,
         );
     }
-    op::add_tensor(&op::mul_scalar(&expanded, beta)?, &product, Scalar::Int(1))
+    op::add_tensor(&times(&expanded, beta)?, &product, Scalar::Int(1))
 }
 
 /// Sums of booleans are `or`, products `and`.

@@ -48,14 +48,16 @@ pub fn linalg_cross(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> 
         return Err(not_implemented_for("cross", DType::Bool));
     }
     let axis = axis as i64;
-    let turned = |tensor: &Tensor, by: i64| op::roll(tensor, &[by], &[axis]);
-    let product = op::sub_tensor(
-        &op::mul_tensor(&turned(self_, -1)?, &turned(other, -2)?)?,
-        &op::mul_tensor(&turned(self_, -2)?, &turned(other, -1)?)?,
-        Scalar::Int(1),
-    )?;
     let out = allocate(&shape, None, self_.dtype(), self_.device())?;
-    op::copy_(&out, &product, false)
+    for place in 0..3 {
+        let times = |first: i64, second: i64| {
+            let first = op::select_int(self_, axis, (place + first) % 3)?;
+            op::mul_tensor(&first, &op::select_int(other, axis, (place + second) % 3)?)
+        };
+        let difference = op::sub__tensor(&times(1, 2)?, &times(2, 1)?, Scalar::Int(1))?;
+        op::copy_(&op::select_int(&out, axis, place)?, &difference, false)?;
+    }
+    Ok(out)
 }
 
 /// The tensor with every slice along `dim` scaled down to a norm of at most `maxnorm`.

@@ -161,8 +161,10 @@ pub fn trapezoid_dx(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
         Runtime,
         "trapezoid: Currently, we only support dx as a real number."
     );
-    let total = sum(&pairs(y, dim)?, dim)?;
-    half(&op::mul_scalar(&total, dx)?)
+    // Every sample counts twice but the first and the last.
+    let ends = op::add_tensor(&op::select_int(y, dim, 0)?, &op::select_int(y, dim, -1)?, ONE)?;
+    let total = op::sub_tensor(&sum(y, dim)?, &half(&ends)?, ONE)?;
+    op::mul_scalar(&total, dx)
 }
 
 /// As [`trapezoid_x`].

@@ -1,5 +1,6 @@
 //! Sorting made of `sort`.
 
+use super::support::requires_grad;
 use crate::{Tensor, op};
 use corten_core::{DType, Dims, Result, Scalar, bail, ensure, geometry};
 
@@ -102,7 +103,9 @@ fn quantiles(
         Some(dim) => op::transpose_int(&op::unsqueeze(self_, -1)?, dim as i64, -1)?,
     };
     let lines = if lines.dim() == 0 { op::unsqueeze(&lines, 0)? } else { lines };
-    let sorted = op::sort(&lines, -1, false)?.0;
+    // Which of several equal elements comes first shows in gradients only, and costs another sort.
+    let stable = Some(!requires_grad(self_));
+    let sorted = op::sort_stable(&lines, stable, -1, false)?.0;
     let mut shape: Vec<i64> = quantile_shape(self_, q, dim, keepdim)[1..].to_vec();
     shape.push(sorted.size(-1)?);
     let sorted = op::view(&sorted, &shape)?;

@@ -76,12 +76,14 @@ fn window(
     if periodic { op::narrow(&values, 0, 0, length) } else { Ok(values) }
 }
 
+/// `tensor *= factor`.
 fn scale(tensor: &Tensor, factor: f64) -> Result<Tensor> {
-    op::mul_scalar(tensor, Scalar::Float(factor))
+    op::mul__scalar(tensor, Scalar::Float(factor))
 }
 
+/// `tensor += by`.
 fn shift(tensor: &Tensor, by: f64) -> Result<Tensor> {
-    op::add_scalar(tensor, Scalar::Float(by), Scalar::Int(1))
+    op::add__scalar(tensor, Scalar::Float(by), Scalar::Int(1))
 }
 
 fn cosine(
@@ -93,7 +95,7 @@ fn cosine(
     o: Options,
 ) -> Result<Tensor> {
     window(name, (length, periodic), o, |n, last| {
-        shift(&scale(&op::cos(&scale(&n, PI * 2.0 / last)?)?, -beta)?, alpha)
+        shift(&scale(&op::cos_(&scale(&n, PI * 2.0 / last)?)?, -beta)?, alpha)
     })
 }
 
@@ -101,30 +103,29 @@ fn bartlett(length: i64, periodic: bool, o: Options) -> Result<Tensor> {
     window("bartlett_window", (length, periodic), o, |n, last| {
         let rising = scale(&n, 2.0 / last)?;
         let start = (last as i64) / 2 + 1;
-        let falling =
-            shift(&scale(&op::slice_tensor(&rising, 0, Some(start), None, 1)?, -1.0)?, 2.0)?;
-        op::cat(&[op::slice_tensor(&rising, 0, None, Some(start), 1)?, falling], 0)
+        shift(&scale(&op::slice_tensor(&rising, 0, Some(start), None, 1)?, -1.0)?, 2.0)?;
+        Ok(rising)
     })
 }
 
 fn blackman(length: i64, periodic: bool, o: Options) -> Result<Tensor> {
     window("blackman_window", (length, periodic), o, |n, last| {
         let n = scale(&n, PI / last)?;
-        let fast = scale(&op::cos(&scale(&n, 4.0)?)?, 0.08)?;
-        let slow = scale(&op::cos(&scale(&n, 2.0)?)?, 0.5)?;
-        shift(&op::sub_tensor(&fast, &slow, Scalar::Int(1))?, 0.42)
+        let fast = scale(&op::cos_(&op::mul_scalar(&n, Scalar::Float(4.0))?)?, 0.08)?;
+        let slow = scale(&op::cos_(&scale(&n, 2.0)?)?, 0.5)?;
+        shift(&op::sub__tensor(&fast, &slow, Scalar::Int(1))?, 0.42)
     })
 }
 
 fn kaiser(length: i64, periodic: bool, beta: f64, o: Options) -> Result<Tensor> {
     window("kaiser_window", (length, periodic), o, |n, last| {
         let centred = shift(&scale(&n, 2.0 / last)?, -1.0)?;
-        let rest = shift(&op::neg(&op::square(&centred)?)?, 1.0)?;
-        let root = scale(&op::sqrt(&op::clamp_min(&rest, Scalar::Int(0))?)?, beta)?;
+        let rest = shift(&op::neg_(&op::square_(&centred)?)?, 1.0)?;
+        let root = scale(&op::sqrt_(&op::clamp_min_(&rest, Scalar::Int(0))?)?, beta)?;
         let double = Some(DType::Float64);
         let at_zero = op::scalar_tensor(Scalar::Float(beta), double, None, None, None)?;
         let most = op::i0(&at_zero)?.to_element::<f64>()?;
-        op::div_scalar(&op::i0(&root)?, Scalar::Float(most))
+        op::div__scalar(&op::i0_(&root)?, Scalar::Float(most))
     })
 }
 

@@ -151,18 +151,23 @@ fn backward(
         let (volume, channels) = (sampler.volume(), sampler.channels);
         let mut sums = vec![0f64; input.len()];
         let mut slopes = vec![0f64; grid.len()];
+        let mut own = vec![0f64; channels];
         for n in 0..sampler.samples {
             let start = n * channels * volume;
             for p in 0..sampler.points {
                 let first = (n * sampler.points + p) * rank;
+                for (c, own) in own.iter_mut().enumerate() {
+                    *own = cast(grad[(n * channels + c) * sampler.points + p]);
+                }
                 sampler.visit(&grid[first..first + rank], |place, weight, slope| {
-                    for c in 0..channels {
-                        let grad: f64 = cast(grad[(n * channels + c) * sampler.points + p]);
+                    let mut along = 0.0;
+                    for (c, grad) in own.iter().enumerate() {
                         let x = start + c * volume + place;
                         sums[x] += grad * weight;
-                        for (k, slope) in slope.iter().enumerate() {
-                            slopes[first + k] += grad * cast::<T, f64>(input[x]) * slope;
-                        }
+                        along += grad * cast::<T, f64>(input[x]);
+                    }
+                    for (k, slope) in slope.iter().enumerate() {
+                        slopes[first + k] += along * slope;
                     }
                 });
             }

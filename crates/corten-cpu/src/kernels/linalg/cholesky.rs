@@ -3,6 +3,7 @@
 use super::matrices::{Number, adjoint, by_columns, each_with, match_number, shape};
 use super::triangular::SUBTRACT;
 use crate::gemm::{Mat, MatMut, gemm};
+use crate::row_loops::compiled;
 use corten_core::Result;
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
@@ -53,7 +54,7 @@ fn lower_factor<T: Number>(n: usize, a: &mut [T]) -> Result<i32> {
             let target = MatMut::strided(&mut panel[start..], [n - start, width], [1, n])?;
             gemm(target, rows, top.t().conj(), SUBTRACT)?;
         }
-        if let Some(failed) = factor_panel(n, start, width, panel) {
+        if let Some(failed) = compiled(|| factor_panel(n, start, width, panel)) {
             info = failed as i32 + 1;
             break;
         }
@@ -65,6 +66,7 @@ fn lower_factor<T: Number>(n: usize, a: &mut [T]) -> Result<i32> {
 }
 
 /// Factors columns from which the earlier ones are subtracted; gives the column that fails.
+#[inline(always)]
 fn factor_panel<T: Number>(n: usize, start: usize, width: usize, panel: &mut [T]) -> Option<usize> {
     for j in 0..width {
         let row = start + j;

@@ -4,7 +4,10 @@ use super::matrices::{
     Number, adjoint, by_columns, each, each_with, fitted, fitted_vectors, in_columns, match_number,
     reading, reading_columns, shape,
 };
+use super::triangular::SUBTRACT;
+use crate::gemm::{Factors, Mat, MatMut, gemm};
 use crate::kernels::support::contiguous;
+use crate::row_loops::compiled;
 use corten_core::{Result, Scalar};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
@@ -20,12 +23,12 @@ pub fn geqrf(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     let [rows, cols] = shape(self_)?;
     match_number!(self_.dtype(), "geqrf_cpu", T => {
         each_with::<T, T>(&out, (&tau, rows.min(cols)), |_, a, tau| {
-            for (j, tau) in tau.iter_mut().enumerate() {
-                let (column, rest) = a[j * rows..].split_at_mut(rows);
-                *tau = reflect(&mut column[j..]);
-                for other in rest.chunks_exact_mut(rows) {
-                    apply(&column[j..], tau.conj(), &mut other[j..]);
-                }
+            for (step, tau) in tau.chunks_mut(PANEL).enumerate() {
+                let first = step * PANEL;
+                let (panel, rest) = a[first * rows..].split_at_mut(tau.len() * rows);
+                compiled(|| factor_panel(panel, rows, first, tau));
+                let block = Block { columns: panel, rows, first, tau };
+                block.apply(rest, true)?;
             }
             Ok(())
         })
@@ -33,8 +36,131 @@ pub fn geqrf(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     Ok((out, tau))
 }
 
+/// Reflections that are applied at once, by matrix products.
+const PANEL: usize = 32;
+
+/// Below this many columns reflections are applied one after the other.
+const FEW: usize = 8;
+
+/// Finds the reflections of a few columns and applies them to these.
+#[inline(always)]
+fn factor_panel<T: Number>(panel: &mut [T], rows: usize, first: usize, tau: &mut [T]) {
+    for (j, tau) in tau.iter_mut().enumerate() {
+        let (column, rest) = panel[j * rows..].split_at_mut(rows);
+        let start = first + j;
+        *tau = reflect(&mut column[start..]);
+        for other in rest.chunks_exact_mut(rows) {
+            apply(&column[start..], tau.conj(), &mut other[start..]);
+        }
+    }
+}
+
+/// Successive reflections: the product `H1 H2 …` is `1 - V T Vᴴ` with an upper triangle `T`
+/// (Schreiber and Van Loan, "A storage-efficient WY representation", 1989).
+struct Block<'a, T> {
+    /// The columns that hold the vectors, of `rows` numbers each.
+    columns: &'a [T],
+    rows: usize,
+    /// The row in which the first vector starts.
+    first: usize,
+    tau: &'a [T],
+}
+
+impl<T: Number> Block<'_, T> {
+    /// Multiplies columns of `rows` numbers with the product, or its adjoint, from the left.
+    fn apply(&self, x: &mut [T], adjoint: bool) -> Result<()> {
+        let (rows, first, count) = (self.rows, self.first, self.tau.len());
+        let columns = x.len() / rows;
+        if columns < FEW || count < FEW {
+            compiled(|| self.apply_singly(x, adjoint));
+            return Ok(());
+        }
+        let height = rows - first;
+        let vectors = self.vectors(height);
+        let v = Mat::strided(&vectors, [height, count], [1, height])?;
+        // W = Vᴴ X, then op(T) W, then X -= V W.
+        let mut w = vec![T::zero(); count * columns];
+        let target = MatMut::strided(&mut w, [count, columns], [1, count])?;
+        let seen = Mat::strided(&x[first..], [height, columns], [1, rows])?;
+        gemm(target, v.t().conj(), seen, Factors::PRODUCT)?;
+        let triangle = self.triangle(v)?;
+        compiled(|| {
+            w.chunks_exact_mut(count).for_each(|w| multiply_triangle(&triangle, w, adjoint));
+        });
+        let w = Mat::strided(&w, [count, columns], [1, count])?;
+        let target = MatMut::strided(&mut x[first..], [height, columns], [1, rows])?;
+        gemm(target, v, w, SUBTRACT)
+    }
+
+    #[inline(always)]
+    fn apply_singly(&self, x: &mut [T], adjoint: bool) {
+        let count = self.tau.len();
+        for step in 0..count {
+            let j = if adjoint { step } else { count - 1 - step };
+            let factor = if adjoint { self.tau[j].conj() } else { self.tau[j] };
+            let start = self.first + j;
+            let vector = &self.columns[j * self.rows + start..(j + 1) * self.rows];
+            for column in x.chunks_exact_mut(self.rows) {
+                apply(vector, factor, &mut column[start..]);
+            }
+        }
+    }
+
+    /// The vectors from row `first` on, with their ones and zeros.
+    fn vectors(&self, height: usize) -> Vec<T> {
+        let mut vectors = vec![T::zero(); height * self.tau.len()];
+        for (j, vector) in vectors.chunks_exact_mut(height).enumerate() {
+            vector[j] = T::one();
+            let column = &self.columns[j * self.rows..][..self.rows];
+            vector[j + 1..].copy_from_slice(&column[self.first + j + 1..]);
+        }
+        vectors
+    }
+
+    /// `T`, by columns: `T[..j, j] = -τ T[..j, ..j] V[.., ..j]ᴴ v`.
+    fn triangle(&self, v: Mat<'_, T>) -> Result<Vec<T>> {
+        let count = self.tau.len();
+        let mut products = vec![T::zero(); count * count];
+        let target = MatMut::strided(&mut products, [count, count], [1, count])?;
+        gemm(target, v.t().conj(), v, Factors::PRODUCT)?;
+        let mut triangle = vec![T::zero(); count * count];
+        for (j, &tau) in self.tau.iter().enumerate() {
+            for row in 0..j {
+                let mut sum = T::zero();
+                for k in row..j {
+                    sum = sum + triangle[k * count + row] * products[j * count + k];
+                }
+                triangle[j * count + row] = -(tau * sum);
+            }
+            triangle[j * count + j] = tau;
+        }
+        Ok(triangle)
+    }
+}
+
+/// `w = op(T) w` for an upper triangle, or its adjoint.
+#[inline(always)]
+fn multiply_triangle<T: Number>(triangle: &[T], w: &mut [T], adjoint: bool) {
+    let count = w.len();
+    for step in 0..count {
+        // Each number is replaced when no other one needs it any more.
+        let row = if adjoint { count - 1 - step } else { step };
+        let mut sum = T::zero();
+        let others = if adjoint { 0..row + 1 } else { row..count };
+        for k in others {
+            let factor = match adjoint {
+                true => triangle[row * count + k].conj(),
+                false => triangle[k * count + row],
+            };
+            sum = sum + factor * w[k];
+        }
+        w[row] = sum;
+    }
+}
+
 /// Makes the reflection that takes a vector to a multiple of the first unit vector: the factor is
 /// left in front, the reflection's vector behind it.
+#[inline(always)]
 fn reflect<T: Number>(x: &mut [T]) -> T {
     let zero = <T::Real as num_complex::ComplexFloat>::re(T::zero().re());
     let alpha = x[0];
@@ -56,19 +182,30 @@ fn reflect<T: Number>(x: &mut [T]) -> T {
 }
 
 /// `x = (1 - τ v vᴴ) x`, the first number of `v` taken as 1.
+#[inline(always)]
 fn apply<T: Number>(v: &[T], tau: T, x: &mut [T]) {
     if tau == T::zero() {
         return;
     }
-    let mut dot = x[0];
-    for (&v, &x) in v[1..].iter().zip(&x[1..]) {
-        dot = dot + v.conj() * x;
-    }
-    let factor = tau * dot;
+    let factor = tau * (x[0] + dot(&v[1..], &x[1..]));
     x[0] = x[0] - factor;
     for (&v, x) in v[1..].iter().zip(&mut x[1..]) {
         *x = *x - v * factor;
     }
+}
+
+/// `vᴴ x`, in partial sums that do not wait for each other.
+#[inline(always)]
+fn dot<T: Number>(v: &[T], x: &[T]) -> T {
+    let mut sums = [T::zero(); 8];
+    let ((v, v_rest), (x, x_rest)) = (v.as_chunks::<8>(), x.as_chunks::<8>());
+    for (v, x) in v.iter().zip(x) {
+        for (sum, (v, x)) in sums.iter_mut().zip(v.iter().zip(x)) {
+            *sum = *sum + v.conj() * *x;
+        }
+    }
+    let rest = v_rest.iter().zip(x_rest).fold(T::zero(), |sum, (v, x)| sum + v.conj() * *x);
+    sums.into_iter().fold(rest, |all, sum| all + sum)
 }
 
 /// The first columns of the product of reflections.
@@ -127,12 +264,13 @@ fn multiply(
         reading::<T, _>(&tau, count, |tau| reading_columns::<T, _>(&vectors, |vectors| {
             each::<T>(out, |i, x| {
                 let (vectors, tau) = (vectors.get(i), tau.get(i));
-                for step in 0..count {
-                    let j = if adjoint { step } else { count - 1 - step };
-                    let factor = if adjoint { tau[j].conj() } else { tau[j] };
-                    for column in x.chunks_exact_mut(rows) {
-                        apply(&vectors[j * rows + j..][..rows - j], factor, &mut column[j..]);
-                    }
+                let blocks = count.div_ceil(PANEL);
+                for step in 0..blocks {
+                    let block = if adjoint { step } else { blocks - 1 - step };
+                    let first = block * PANEL;
+                    let own = first..(first + PANEL).min(count);
+                    let columns = &vectors[first * rows..own.end * rows];
+                    Block { columns, rows, first, tau: &tau[own] }.apply(x, adjoint)?;
                 }
                 Ok(())
             })

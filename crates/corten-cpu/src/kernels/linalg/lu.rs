@@ -7,6 +7,7 @@ use super::matrices::{
 use super::triangular::{SUBTRACT, Triangle};
 use crate::gemm::{Mat, MatMut, gemm};
 use crate::kernels::support::contiguous;
+use crate::row_loops::compiled;
 use corten_core::{Access, AccessSet, DType, Result, Scalar, ensure};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
@@ -62,7 +63,7 @@ fn factor<T: Number>(rows: usize, cols: usize, a: &mut [T], pivots: &mut [i32]) 
                 left.chunks_exact_mut(rows).for_each(|column| column.swap(j, found));
                 panel.chunks_exact_mut(rows).for_each(|column| column.swap(j, found));
             }
-            if !eliminate(panel, rows, j, j - start) && info == 0 {
+            if !compiled(|| eliminate(panel, rows, j, j - start)) && info == 0 {
                 info = j as i32 + 1;
             }
         }
@@ -105,6 +106,7 @@ fn largest<T: Number>(column: &[T], from: usize) -> usize {
 }
 
 /// One step of elimination within a panel; whether the pivot is not zero.
+#[inline(always)]
 fn eliminate<T: Number>(panel: &mut [T], rows: usize, j: usize, own: usize) -> bool {
     let (before, after) = panel.split_at_mut((own + 1) * rows);
     let column = &mut before[own * rows..];

@@ -4,12 +4,13 @@ use super::matrices::{
     Number, by_columns, each, fitted, in_columns, match_number, reading_columns, shape,
 };
 use crate::gemm::{Factors, Mat, MatMut, gemm};
+use crate::row_loops::compiled;
 use corten_core::{Result, Scalar};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
 
 /// Rows that are solved for at a time; the rest is a matrix product.
-const BLOCK: usize = 64;
+const BLOCK: usize = 32;
 
 /// `c -= a b`.
 pub(super) const SUBTRACT: Factors = Factors { alpha: Scalar::Int(-1), beta: Scalar::Int(1) };
@@ -57,7 +58,7 @@ impl<T: Number> Triangle<'_, T> {
         for step in 0..blocks {
             let block = if backward { blocks - 1 - step } else { step };
             let rows = block * BLOCK..((block + 1) * BLOCK).min(self.size);
-            self.solve_block(rows.clone(), backward, b, cols, stride);
+            compiled(|| self.solve_block(rows.clone(), backward, b, cols, stride));
             let rest = if backward { 0..rows.start } else { rows.end..self.size };
             if rest.is_empty() {
                 continue;
@@ -75,6 +76,7 @@ impl<T: Number> Triangle<'_, T> {
         Ok(())
     }
 
+    #[inline(always)]
     fn solve_block(
         &self,
         rows: std::ops::Range<usize>,

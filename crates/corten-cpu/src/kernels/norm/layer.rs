@@ -3,6 +3,7 @@
 use super::super::support::{contiguous, defined, empty, empty_as, expect_dtype, is_shape_only};
 use super::{Moments, if_asked, parameter_dtype, tensor_of, unfilled_gradients, values_of};
 use crate::chunks::{for_each_chunk, for_each_chunk2, for_each_chunk3, grain_of};
+use crate::row_loops::compiled;
 use crate::rows::{Float, Wide, match_float};
 use corten_core::{Access, AccessSet, Dims, Result, ensure};
 use corten_ops::Tensor;
@@ -206,7 +207,7 @@ fn parameter_gradients<T: Float>(
     let rows = statistics.mean.len();
     // A last chunk that is not whole is done as one of a single column each.
     let whole = len / COLUMNS * COLUMNS;
-    let sum = |first: usize, weights: &mut [f64], biases: &mut [f64]| {
+    let add = |first: usize, weights: &mut [f64], biases: &mut [f64]| {
         let width = weights.len();
         let mut block = vec![T::Wide::ZERO; 2 * width];
         for row in 0..rows {
@@ -228,6 +229,9 @@ fn parameter_gradients<T: Float>(
                 block.fill(T::Wide::ZERO);
             }
         }
+    };
+    let sum = |first: usize, weights: &mut [f64], biases: &mut [f64]| {
+        compiled(|| add(first, weights, biases));
     };
     let grain = grain_of(rows * COLUMNS);
     for_each_chunk2(

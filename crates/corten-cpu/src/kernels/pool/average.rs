@@ -92,7 +92,7 @@ trait OrOne {
 
 impl OrOne for i64 {
     fn max_one_if_empty(self, window: [Window; 3]) -> Self {
-        if window.iter().any(|window| window.len() == 0) { 1 } else { self }
+        if window.iter().any(|window| window.start >= window.end) { 1 } else { self }
     }
 }
 
@@ -180,6 +180,10 @@ fn spread<T: Float>(out: &mut [T], grad: &[T], shape: &Shape, divisor: Divisor) 
             shape.for_each_window(|position, window| {
                 let divisor = T::Wide::of(divisor.value(window) as f64);
                 let shares = &grad[position * width..][..width];
+                if let [share] = shares {
+                    let share = share.widen() / divisor;
+                    return shape.for_each_element(window, |i| out[i] += share);
+                }
                 shape.for_each_element(window, |i| {
                     let line = &mut out[i * width..][..width];
                     for (sum, share) in line.iter_mut().zip(shares) {

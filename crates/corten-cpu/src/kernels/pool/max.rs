@@ -2,6 +2,7 @@
 
 use super::super::support::{contiguous_in, expect_dtype, is_shape_only, match_types};
 use super::Shape;
+use super::window::Window;
 use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
 use crate::rows::match_float;
 use corten_core::{Access, AccessSet, DType, Element, Result, bf16, ensure, f16};
@@ -18,7 +19,7 @@ trait Ordered: Element + PartialOrd {
         // Only NaN differs from itself.
         #[allow(clippy::eq_op)]
         let nan = self != self;
-        self > best || nan
+        (self > best) | nan
     }
 }
 
@@ -88,20 +89,51 @@ fn forward_planes<T: Ordered>(
     let grain = grain_of(windows * shape.work());
     for_each_chunk2((out, windows), (indices, windows), grain, |channel, out, indices| {
         let values = &values[channel * plane..][..plane];
-        shape.for_each_window(|position, window| {
-            let (mut best, mut place) = (T::LOWEST, None);
-            shape.for_each_element(window, |index| {
-                let value = values[index];
-                // The first element stands, even if it is the lowest of all.
-                if value.beats(best) || place.is_none() {
-                    (best, place) = (value, Some(index));
+        out.fill(T::LOWEST);
+        indices.fill(NONE);
+        let [depths, heights, widths] = &shape.axes;
+        let width = widths.windows.len();
+        let mut position = 0;
+        for depth in &depths.windows {
+            for height in &heights.windows {
+                let best = &mut out[position..position + width];
+                let places = &mut indices[position..position + width];
+                for z in depth.positions() {
+                    for y in height.positions() {
+                        let first = (z * heights.input + y) * widths.input;
+                        let row = &values[first..first + widths.input];
+                        take_larger(row, first, &widths.windows, best, places);
+                    }
                 }
-            });
-            out[position] = best;
-            indices[position] = place.unwrap_or(0) as i64;
-        });
+                position += width;
+            }
+        }
+        indices.iter_mut().filter(|place| **place == NONE).for_each(|place| *place = 0);
         Ok(())
     })
+}
+
+/// The place of the largest element of a window in which there is none yet.
+const NONE: i64 = -1;
+
+/// Brings the elements of one row of the input, the first of them at `first` in the plane, into
+/// the windows that see them. Which element is larger cannot be foreseen, hence no branches.
+fn take_larger<T: Ordered>(
+    row: &[T],
+    first: usize,
+    windows: &[Window],
+    best: &mut [T],
+    places: &mut [i64],
+) {
+    for (window, (best, place)) in windows.iter().zip(best.iter_mut().zip(places)) {
+        for x in window.positions() {
+            let value = row[x];
+            // The first element stands, even if it is the lowest of all.
+            let better = value.beats(*best) | (*place == NONE);
+            *best = if better { value } else { *best };
+            *place = if better { (first + x) as i64 } else { *place };
+        }
+    }
 }
 
 fn forward_pixels<T: Ordered>(

@@ -20,12 +20,33 @@ pub(super) struct Window {
 }
 
 impl Window {
-    pub(super) fn positions(self) -> impl Iterator<Item = usize> + Clone {
-        (self.start..self.end).step_by(self.step)
+    #[inline(always)]
+    pub(super) fn positions(self) -> Positions {
+        Positions { next: self.start, end: self.end, step: self.step }
     }
 
     pub(super) fn len(self) -> usize {
         self.end.saturating_sub(self.start).div_ceil(self.step)
+    }
+}
+
+/// The positions of a window, one after the other. A range with `step_by` would divide first, which
+/// takes longer than a window of a few elements.
+#[derive(Clone, Copy)]
+pub(super) struct Positions {
+    next: usize,
+    end: usize,
+    step: usize,
+}
+
+impl Iterator for Positions {
+    type Item = usize;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        let position = self.next;
+        self.next = position.saturating_add(self.step);
+        (position < self.end).then_some(position)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Samplers without a fast path.
 
-use super::fill::{fill, memory_order, with_generator};
+use super::fill::{fill, fill_with, memory_order, with_generator};
 use super::normal::normal_pair;
 use crate::kernels::support::is_shape_only;
+use crate::row_loops::multiply_add;
 use corten_core::{
     Access, AccessSet, DType, Element, Generator, GeneratorGuard, Result, Scalar, bail, bf16, cast,
     ensure, f16, match_dtype,
@@ -19,14 +20,34 @@ pub(super) fn uniform53(generator: &mut GeneratorGuard<'_>) -> f64 {
     (generator.random64() & ((1 << 53) - 1)) as f64 * (1.0 / 9_007_199_254_740_992.0)
 }
 
+/// Fills with numbers as [`uniform24`] draws them.
+pub(super) fn fill_uniform24(out: &mut [f32], generator: &mut GeneratorGuard<'_>) {
+    out.iter_mut().for_each(|slot| *slot = uniform24(generator));
+}
+
+/// Fills with numbers as [`uniform53`] draws them.
+pub(super) fn fill_uniform53(out: &mut [f64], generator: &mut GeneratorGuard<'_>) {
+    out.iter_mut().for_each(|slot| *slot = uniform53(generator));
+}
+
 /// Dtypes that a uniform number can be drawn in.
 pub(super) trait Uniform: Element {
     fn uniform(generator: &mut GeneratorGuard<'_>, from: f64, to: f64) -> Self;
+
+    /// Fills with numbers in their order.
+    fn fill(out: &mut [Self], generator: &mut GeneratorGuard<'_>, from: f64, to: f64) {
+        out.iter_mut().for_each(|slot| *slot = Self::uniform(generator, from, to));
+    }
 }
 
 impl Uniform for f64 {
     fn uniform(generator: &mut GeneratorGuard<'_>, from: f64, to: f64) -> Self {
         uniform53(generator).mul_add(to - from, from)
+    }
+
+    fn fill(out: &mut [Self], generator: &mut GeneratorGuard<'_>, from: f64, to: f64) {
+        fill_uniform53(out, generator);
+        multiply_add(out, to - from, from);
     }
 }
 
@@ -34,6 +55,12 @@ impl Uniform for f32 {
     fn uniform(generator: &mut GeneratorGuard<'_>, from: f64, to: f64) -> Self {
         let (from, to) = (from as f32, to as f32);
         uniform24(generator).mul_add(to - from, from)
+    }
+
+    fn fill(out: &mut [Self], generator: &mut GeneratorGuard<'_>, from: f64, to: f64) {
+        let (from, to) = (from as f32, to as f32);
+        fill_uniform24(out, generator);
+        multiply_add(out, to - from, from);
     }
 }
 
@@ -79,10 +106,10 @@ pub fn uniform_(
         self_.dtype().type_name()
     );
     with_generator(generator, |rng| match self_.dtype() {
-        DType::Float32 => fill(self_, || f32::uniform(rng, from, to)),
-        DType::Float64 => fill(self_, || f64::uniform(rng, from, to)),
-        DType::Float16 => fill(self_, || f16::uniform(rng, from, to)),
-        DType::BFloat16 => fill(self_, || bf16::uniform(rng, from, to)),
+        DType::Float32 => fill_with(self_, |out: &mut [f32]| f32::fill(out, rng, from, to)),
+        DType::Float64 => fill_with(self_, |out: &mut [f64]| f64::fill(out, rng, from, to)),
+        DType::Float16 => fill_with(self_, |out: &mut [f16]| f16::fill(out, rng, from, to)),
+        DType::BFloat16 => fill_with(self_, |out: &mut [bf16]| bf16::fill(out, rng, from, to)),
         other => not_implemented("check_uniform_bounds", other),
     })?;
     Ok(self_.clone())

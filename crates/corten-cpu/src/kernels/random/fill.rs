@@ -19,14 +19,18 @@ pub(super) fn with_generator<R>(
 
 /// Fills `target` with samples, the fastest-varying dimension in memory first.
 pub(super) fn fill<T: Element>(target: &Tensor, mut sample: impl FnMut() -> T) -> Result<()> {
+    fill_with(target, |out: &mut [T]| out.iter_mut().for_each(|slot| *slot = sample()))
+}
+
+/// [`fill`] with samples that are drawn many at a time.
+pub(super) fn fill_with<T: Element>(target: &Tensor, samples: impl FnOnce(&mut [T])) -> Result<()> {
     geometry::assert_no_internal_overlap(target)?;
     if target.numel() == 0 || is_shape_only(target) {
         return Ok(());
     }
     let ordered = in_memory_order(target)?;
     if ordered.is_contiguous() {
-        let mut writer = Writer::<T>::new(&ordered)?;
-        writer.iter_mut().for_each(|slot| *slot = sample());
+        samples(&mut Writer::<T>::new(&ordered)?);
         return Ok(());
     }
     let values = op::empty_like(
@@ -37,10 +41,7 @@ pub(super) fn fill<T: Element>(target: &Tensor, mut sample: impl FnMut() -> T) -
         None,
         Some(corten_core::MemoryFormat::Contiguous),
     )?;
-    {
-        let mut writer = Writer::<T>::new(&values)?;
-        writer.iter_mut().for_each(|slot| *slot = sample());
-    }
+    samples(&mut Writer::<T>::new(&values)?);
     op::copy_(&ordered, &values, false)?;
     Ok(())
 }

@@ -5,14 +5,13 @@
 //! logarithm, sine and cosine by the Cephes polynomials with fused multiply-add, as an AVX2
 //! machine does; the last 16 elements are drawn anew where the length is not a multiple of 16.
 
-use super::distributions::{uniform24, uniform53};
+use super::distributions::{fill_uniform24, fill_uniform53, uniform53};
 use super::fill::{fill, with_generator};
+use crate::vec::box_muller::{self, BLOCK};
 use corten_core::{
     DType, Element, Generator, GeneratorGuard, Result, Writer, bail, bf16, cast, ensure, f16,
 };
 use corten_ops::{Tensor, op};
-
-const BLOCK: usize = 16;
 
 /// Fills with numbers from the normal distribution.
 ///
@@ -80,27 +79,44 @@ trait BlockFill: Element {
 
 impl BlockFill for f64 {
     fn fill(data: &mut [Self], mean: f64, std: f64, rng: &mut GeneratorGuard<'_>) {
-        let transform = |block: &mut [f64]| block_f64(block, mean, std);
-        in_blocks(data, transform, || uniform53(rng));
+        let transform = |blocks: &mut [[f64; BLOCK]]| {
+            blocks.iter_mut().for_each(|block| block_f64(block, mean, std));
+        };
+        in_blocks(data, transform, |out| fill_uniform53(out, rng));
     }
 }
 
 impl BlockFill for f32 {
     fn fill(data: &mut [Self], mean: f64, std: f64, rng: &mut GeneratorGuard<'_>) {
-        let transform = |block: &mut [f32]| block_f32(block, mean as f32, std as f32);
-        in_blocks(data, transform, || uniform24(rng));
+        let transform = |blocks: &mut [[f32; BLOCK]]| blocks_f32(blocks, mean as f32, std as f32);
+        in_blocks(data, transform, |out| fill_uniform24(out, rng));
     }
 }
 
-/// Draws all uniform numbers, transforms whole blocks, then draws the last block anew.
-fn in_blocks<T>(data: &mut [T], transform: impl Fn(&mut [T]), mut uniform: impl FnMut() -> T) {
-    data.iter_mut().for_each(|slot| *slot = uniform());
-    data.chunks_exact_mut(BLOCK).for_each(&transform);
-    if !data.len().is_multiple_of(BLOCK) {
-        let tail = data.len() - BLOCK;
-        data[tail..].iter_mut().for_each(|slot| *slot = uniform());
-        transform(&mut data[tail..]);
+/// Blocks that are drawn and transformed at a time, so that they are still in the cache.
+const AT_ONCE: usize = 256;
+
+/// Draws and transforms whole blocks; where elements are left over, the last block is drawn anew.
+/// Numbers are drawn in the order of the elements, and for all of them before the last block.
+fn in_blocks<T: Copy>(
+    data: &mut [T],
+    transform: impl Fn(&mut [[T; BLOCK]]),
+    mut uniform: impl FnMut(&mut [T]),
+) {
+    let whole = data.len() - data.len() % BLOCK;
+    let (blocks, rest) = data.as_chunks_mut::<BLOCK>();
+    for blocks in blocks.chunks_mut(AT_ONCE) {
+        uniform(blocks.as_flattened_mut());
+        transform(blocks);
     }
+    if rest.is_empty() {
+        return;
+    }
+    uniform(rest);
+    let last = whole + rest.len() - BLOCK;
+    let last = data[last..].as_chunks_mut::<BLOCK>().0;
+    uniform(last.as_flattened_mut());
+    transform(last);
 }
 
 macro_rules! block_fill_reduced {
@@ -108,10 +124,10 @@ macro_rules! block_fill_reduced {
         impl BlockFill for $type {
             fn fill(data: &mut [Self], mean: f64, std: f64, rng: &mut GeneratorGuard<'_>) {
                 let mut one = |block: &mut [Self]| {
-                    let mut wide = [0f32; BLOCK];
-                    wide.iter_mut().for_each(|slot| *slot = uniform24(rng));
-                    block_f32(&mut wide, mean as f32, std as f32);
-                    for (slot, value) in block.iter_mut().zip(wide) {
+                    let mut wide = [[0f32; BLOCK]];
+                    fill_uniform24(&mut wide[0], rng);
+                    blocks_f32(&mut wide, mean as f32, std as f32);
+                    for (slot, value) in block.iter_mut().zip(wide[0]) {
                         *slot = <$type>::from_f32(value);
                     }
                 };
@@ -127,7 +143,7 @@ macro_rules! block_fill_reduced {
 
 block_fill_reduced!(f16, bf16);
 
-fn block_f64(block: &mut [f64], mean: f64, std: f64) {
+fn block_f64(block: &mut [f64; BLOCK], mean: f64, std: f64) {
     let (first, second) = block.split_at_mut(BLOCK / 2);
     for (a, b) in first.iter_mut().zip(second) {
         let radius = (-2.0 * (1.0 - *a).ln()).sqrt();
@@ -137,7 +153,14 @@ fn block_f64(block: &mut [f64], mean: f64, std: f64) {
     }
 }
 
-fn block_f32(block: &mut [f32], mean: f32, std: f32) {
+fn blocks_f32(blocks: &mut [[f32; BLOCK]], mean: f32, std: f32) {
+    if !box_muller::transform(blocks, mean, std) {
+        blocks.iter_mut().for_each(|block| block_f32(block, mean, std));
+    }
+}
+
+/// The form that the vectors of `box_muller` repeat.
+fn block_f32(block: &mut [f32; BLOCK], mean: f32, std: f32) {
     let (first, second) = block.split_at_mut(BLOCK / 2);
     for (a, b) in first.iter_mut().zip(second) {
         let radius = (-2.0 * ln(1.0 - *a)).sqrt();
@@ -197,4 +220,34 @@ fn sin_cos(angle: f32) -> (f32, f32) {
     let sin = if j & 4 != 0 { -sin } else { sin };
     let cos = if (j - 2) & 4 == 0 { -cos } else { cos };
     (sin, cos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_give_the_bits_of_the_form_for_one_element() {
+        let mut state = 1u32;
+        let mut uniform = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / 16_777_216.0
+        };
+        let mut blocks = vec![[0f32; BLOCK]; 20_000];
+        blocks.as_flattened_mut().iter_mut().for_each(|slot| *slot = uniform());
+        // Both ends of the range and the borders of the octants.
+        let ends = [0.0, 1.0 - f32::EPSILON / 2.0, 0.25, 0.5, 0.75, 0.125, 0.375, 0.875];
+        for (block, first) in blocks.iter_mut().zip(ends) {
+            block[..BLOCK / 2].fill(first);
+            block[BLOCK / 2..].copy_from_slice(&ends);
+        }
+        let (mut vectors, mut single) = (blocks.clone(), blocks);
+        if box_muller::transform(&mut vectors, 0.5, 3.0) {
+            single.iter_mut().for_each(|block| block_f32(block, 0.5, 3.0));
+            let bits = |blocks: &[[f32; BLOCK]]| -> Vec<u32> {
+                blocks.as_flattened().iter().map(|x| x.to_bits()).collect()
+            };
+            assert_eq!(bits(&vectors), bits(&single));
+        }
+    }
 }

@@ -29,7 +29,13 @@ impl Line {
     /// Where the elements are in their order, equal ones by place: the first `out.len()` of them.
     pub(super) fn first_places(&self, descending: bool, out: &mut [i64]) {
         if self.narrow() {
-            let front = sorted_front(self.narrow_keys(descending), out.len());
+            let mut keys = self.narrow_keys(descending);
+            if out.len() == keys.len() && keys.len() >= LONG {
+                sort_by_digits(&mut keys);
+                keys.iter().zip(out).for_each(|(&key, out)| *out = i64::from(key as u32));
+                return;
+            }
+            let front = sorted_front(keys, out.len());
             front.zip(out).for_each(|(key, out)| *out = i64::from(key as u32));
         } else {
             let front = sorted_front(self.wide_keys(descending), out.len());
@@ -65,6 +71,41 @@ impl Line {
         let flip = if descending { u64::MAX } else { 0 };
         let pairs = self.ranks.iter().zip(0u128..);
         pairs.map(|(rank, place)| u128::from(rank ^ flip) << 64 | place).collect()
+    }
+}
+
+/// From this length on digits are sorted by, which does not compare.
+const LONG: usize = 512;
+
+/// Bits of a digit, and how many values it has.
+const DIGIT: u32 = 8;
+const DIGITS: usize = 1 << DIGIT;
+
+/// Sorts narrow keys by their upper halves, digit by digit from the lowest; as the keys come in the
+/// order of their lower halves, that is the order of the whole keys.
+fn sort_by_digits(keys: &mut Vec<u64>) {
+    const PASSES: usize = (u32::BITS / DIGIT) as usize;
+    let digit = |key: u64, pass: usize| (key >> (32 + pass as u32 * DIGIT)) as usize % DIGITS;
+    let mut counts = [[0usize; DIGITS]; PASSES];
+    for &key in &*keys {
+        (0..PASSES).for_each(|pass| counts[pass][digit(key, pass)] += 1);
+    }
+    let mut sorted = vec![0; keys.len()];
+    for (pass, counts) in counts.iter_mut().enumerate() {
+        // A digit that all keys share orders nothing.
+        if counts.contains(&keys.len()) {
+            continue;
+        }
+        let mut start = 0;
+        for count in counts.iter_mut() {
+            (*count, start) = (start, start + *count);
+        }
+        for &key in &*keys {
+            let place = &mut counts[digit(key, pass)];
+            sorted[*place] = key;
+            *place += 1;
+        }
+        std::mem::swap(keys, &mut sorted);
     }
 }
 
@@ -167,5 +208,30 @@ mod tests {
         assert_eq!(places(&[3i8, -128, 127, -1], false), [1, 3, 0, 2]);
         assert_eq!(places(&[3i64, i64::MIN, i64::MAX, -1], true), [2, 0, 3, 1]);
         assert_eq!(places(&[u64::MAX, 0, 7], false), [1, 2, 0]);
+    }
+
+    #[test]
+    fn long_lines_are_sorted_as_short_ones_are() {
+        let mut state = 7u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            // Few values, so that many elements are equal.
+            (state >> 24) as f32 - 100.0
+        };
+        for length in [LONG - 1, LONG, 3 * LONG + 5] {
+            let mut values: Vec<f32> = (0..length).map(|_| next()).collect();
+            (values[1], values[5], values[9]) = (f32::NAN, -0.0, f32::INFINITY);
+            for descending in [false, true] {
+                let line = Line::of(&values);
+                let mut places = vec![0; length];
+                line.first_places(descending, &mut places);
+                let mut wanted: Vec<i64> = (0..length as i64).collect();
+                wanted.sort_by_key(|&place| {
+                    let rank = line.ranks[place as usize] as u32;
+                    if descending { !rank } else { rank }
+                });
+                assert_eq!(places, wanted);
+            }
+        }
     }
 }

@@ -59,10 +59,9 @@ impl Runs {
     }
 }
 
-/// The different elements, of a tensor as a vector: in ascending order or as they come.
+/// The different elements, of a tensor as a vector, in ascending order.
 fn elements(
     self_: &Tensor,
-    sorted: bool,
     (inverse, counts): (bool, bool),
     name: &str,
 ) -> Result<(Tensor, Tensor, Tensor)> {
@@ -72,9 +71,7 @@ fn elements(
         // No NaN equals another.
         let same = |a: usize, b: usize| ranks[a] == ranks[b] && Some(ranks[a]) != <T as Ranked>::NAN;
         let mut order: Vec<usize> = (0..ranks.len()).collect();
-        if sorted {
-            order.sort_by_key(|&place| ranks[place]);
-        }
+        order.sort_by_key(|&place| ranks[place]);
         Ok(Runs::of(order.into_iter(), same))
     })?;
     let (firsts, inverse, counts) = runs.finish(&flat, &self_.sizes(), inverse, counts)?;
@@ -91,7 +88,7 @@ pub fn unique2(
     return_inverse: bool,
     return_counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    elements(self_, true, (return_inverse, return_counts), "unique")
+    elements(self_, (return_inverse, return_counts), "unique")
 }
 
 /// `_unique`: always in ascending order.
@@ -99,7 +96,7 @@ pub fn unique2(
 /// # Errors
 /// `NotImplemented` for complex numbers.
 pub fn unique(self_: &Tensor, _sorted: bool, return_inverse: bool) -> Result<(Tensor, Tensor)> {
-    let (found, inverse, _) = elements(self_, true, (return_inverse, false), "unique")?;
+    let (found, inverse, _) = elements(self_, (return_inverse, false), "unique")?;
     Ok((found, inverse))
 }
 
@@ -115,11 +112,55 @@ pub fn unique_consecutive(
 ) -> Result<(Tensor, Tensor, Tensor)> {
     match dim {
         Some(dim) => unique_dim_consecutive(self_, dim, return_inverse, return_counts),
-        None => {
-            let asked = (return_inverse, return_counts);
-            elements(self_, false, asked, "unique_consecutive_cpu")
-        }
+        None => runs_of_elements(self_, return_inverse, return_counts),
     }
+}
+
+/// One element of every run of equal ones, of a tensor as a vector.
+fn runs_of_elements(
+    self_: &Tensor,
+    inverse: bool,
+    counts: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let flat = contiguous(&op::reshape(self_, &[-1])?)?;
+    match_ranked!(self_.dtype(), "unique_consecutive_cpu", T => {
+        let items = Reader::<T>::new(&flat)?;
+        // Neither is NaN equal to itself, nor need zeros of either sign have the same bits.
+        let starts = |i: usize| i == 0 || items[i] != items[i - 1];
+        // A place is written for every item and kept for the first of each run.
+        let mut found = items.to_vec();
+        let mut runs = 0;
+        for i in 0..items.len() {
+            found[runs] = items[i];
+            runs += usize::from(starts(i));
+        }
+        found.truncate(runs);
+        let absent = || empty_as(&[0], &flat, DType::Int64);
+        let inverse = match inverse {
+            true => {
+                let mut run = -1;
+                let numbers = (0..items.len()).map(|i| {
+                    run += i64::from(starts(i));
+                    run
+                });
+                Tensor::from_vec(numbers.collect::<Vec<i64>>(), &self_.sizes())?
+            }
+            false => absent()?,
+        };
+        let counts = match counts {
+            true => {
+                let mut lengths = vec![0i64; runs];
+                let mut run = 0;
+                for i in 0..items.len() {
+                    run += usize::from(starts(i));
+                    lengths[run - 1] += 1;
+                }
+                Tensor::from_vec(lengths, &[runs as i64])?
+            }
+            false => absent()?,
+        };
+        Ok((Tensor::from_vec(found, &[runs as i64])?, inverse, counts))
+    })
 }
 
 /// `unique_dim`: inverse and counts whether asked for or not.

@@ -146,11 +146,19 @@ fn pass<S: Sum>(data: &[S], taps: &Taps, inner: usize) -> Result<Vec<S>> {
     let (from, to) = (taps.source * inner, taps.count() * inner);
     let outer = data.len().checked_div(from).unwrap_or(0);
     let mut out = vec![S::default(); outer * to];
+    let weights = taps.weights::<S>();
     for_each_chunk(&mut out, to, grain_of(to * 4), |i, out| {
         let data = &data[i * from..][..from];
-        for (o, out) in out.chunks_mut(inner).enumerate() {
-            for (place, weight) in taps.at(o) {
-                let weight: S = cast(weight);
+        if inner == 1 {
+            for (points, out) in taps.of_points(&weights).zip(out) {
+                let mut sum = S::default();
+                points.for_each(|(place, weight)| sum += weight * data[place]);
+                *out = sum;
+            }
+            return Ok(());
+        }
+        for (points, out) in taps.of_points(&weights).zip(out.chunks_mut(inner)) {
+            for (place, weight) in points {
                 let line = &data[place * inner..][..inner];
                 out.iter_mut().zip(line).for_each(|(out, &x)| *out += weight * x);
             }
@@ -165,11 +173,17 @@ fn pass_back<S: Sum>(data: &[S], taps: &Taps, inner: usize) -> Result<Vec<S>> {
     let (from, to) = (taps.count() * inner, taps.source * inner);
     let outer = data.len().checked_div(from).unwrap_or(0);
     let mut out = vec![S::default(); outer * to];
+    let weights = taps.weights::<S>();
     for_each_chunk(&mut out, to, grain_of(from * 4), |i, out| {
         let data = &data[i * from..][..from];
-        for (o, line) in data.chunks(inner).enumerate() {
-            for (place, weight) in taps.at(o) {
-                let weight: S = cast(weight);
+        if inner == 1 {
+            for (points, &x) in taps.of_points(&weights).zip(data) {
+                points.for_each(|(place, weight)| out[place] += weight * x);
+            }
+            return Ok(());
+        }
+        for (points, line) in taps.of_points(&weights).zip(data.chunks(inner)) {
+            for (place, weight) in points {
                 let out = &mut out[place * inner..][..inner];
                 out.iter_mut().zip(line).for_each(|(out, &x)| *out += weight * x);
             }

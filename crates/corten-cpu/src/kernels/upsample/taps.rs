@@ -1,5 +1,6 @@
 //! Which points of the source a point of the result is made of.
 
+use corten_core::{Element, cast};
 use std::f64::consts::PI;
 
 /// How points between those of the source are found.
@@ -88,10 +89,21 @@ impl Taps {
         self.starts.len() - 1
     }
 
-    /// Places and weights for one point of the result.
-    pub(super) fn at(&self, o: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
-        let range = self.starts[o]..self.starts[o + 1];
-        self.places[range.clone()].iter().copied().zip(self.weights[range].iter().copied())
+    /// The weights of all places, as numbers of the type that sums are made of.
+    pub(super) fn weights<S: Element>(&self) -> Vec<S> {
+        self.weights.iter().map(|&weight| cast(weight)).collect()
+    }
+
+    /// Places and weights for every point of the result; `weights` are those of [`Self::weights`].
+    #[inline(always)]
+    pub(super) fn of_points<'a, S: Copy>(
+        &'a self,
+        weights: &'a [S],
+    ) -> impl Iterator<Item = impl Iterator<Item = (usize, S)> + 'a> + 'a {
+        self.starts.windows(2).map(move |ends| {
+            let (places, weights) = (&self.places[ends[0]..ends[1]], &weights[ends[0]..ends[1]]);
+            places.iter().copied().zip(weights.iter().copied())
+        })
     }
 
     fn push(&mut self, place: usize, weight: f64) {

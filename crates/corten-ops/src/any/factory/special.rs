@@ -80,10 +80,14 @@ fn triangle_indices(
     if !dtype.is_integral(false) {
         bail!(NotImplemented, "\"{name}\" not implemented for '{}'", dtype.type_name());
     }
-    let places = (0..row).flat_map(|i| columns_of(i).map(move |j| (i, j)));
-    let (rows, columns): (Vec<i64>, Vec<i64>) = places.unzip();
-    let count = rows.len() as i64;
-    let indices = construct::from_vec([rows, columns].concat(), &[2, count])?;
+    let length_of = |i: i64| columns_of(i).count();
+    let count: usize = (0..row).map(length_of).sum();
+    let mut indices = Vec::with_capacity(2 * count);
+    for i in 0..row {
+        indices.extend(std::iter::repeat_n(i, length_of(i)));
+    }
+    (0..row).for_each(|i| indices.extend(columns_of(i)));
+    let indices = construct::from_vec(indices, &[2, count as i64])?;
     op::to_dtype_layout(&indices, Some(dtype), None, device, None, false, false, None)
 }
 
