@@ -30,6 +30,13 @@ class Accepted(unittest.TestCase):
         self.assertIs(torch.empty(2, dtype=None).dtype, torch.float32)
         self.assertEqual(self.t.sum(dim=None).item(), 15.0)
 
+    def test_none_where_the_default_is_an_empty_list(self):
+        self.assertEqual(self.t.amax(None).item(), 5.0)
+        self.assertEqual(torch.roll(self.t, 1, None).tolist(), [[5.0, 0.0, 1.0], [2.0, 3.0, 4.0]])
+        image = torch.arange(16.0).reshape(1, 1, 4, 4)
+        for pool in (torch.nn.functional.avg_pool2d, torch.max_pool2d):
+            self.assertEqual(pool(image, 2, stride=None).tolist(), pool(image, 2).tolist())
+
     def test_python_types_as_dtypes(self):
         for kind, dtype in ((float, torch.float64), (int, torch.int64), (bool, torch.bool)):
             self.assertIs(torch.zeros(1, dtype=kind).dtype, dtype)

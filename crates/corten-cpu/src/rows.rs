@@ -111,15 +111,6 @@ pub(crate) trait Wide:
         });
     }
 
-    /// `out += row * factor`.
-    fn add_scaled(out: &mut [Self], row: &[Self], factor: Self) {
-        compiled(|| {
-            for (out, &value) in out.iter_mut().zip(row) {
-                *out += value * factor;
-            }
-        });
-    }
-
     /// Count, mean and squared distances of a row.
     fn moments(row: &[Self]) -> Moments {
         let mut total = Moments::default();

@@ -142,7 +142,7 @@ pub(crate) struct Param {
     pub(crate) count: u8,
     /// There is a default, so the argument may be left out.
     pub(crate) optional: bool,
-    /// `None` may be given.
+    /// `None` may be given: the default.
     pub(crate) nullable: bool,
     pub(crate) keyword_only: bool,
     /// A Python number may stand for the tensor.
@@ -188,7 +188,8 @@ impl Param {
             kind,
             count,
             optional: default.is_some(),
-            nullable: nullable || default == Some("None"),
+            // An empty list stands for what `None` says, and PyTorch takes that, too.
+            nullable: nullable || matches!(default, Some("None" | "[]")),
             keyword_only,
             numbers: false,
             default_text: default.map(|text| printed_default(kind, text)),

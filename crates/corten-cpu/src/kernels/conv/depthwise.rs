@@ -2,6 +2,7 @@
 
 use super::geometry::Geometry;
 use crate::chunks::{for_each_chunk, grain_of};
+use crate::row_loops;
 use crate::rows::Wide;
 use corten_core::Result;
 
@@ -38,15 +39,18 @@ fn planes<W: Wide>(
         let (sample, feature) = (i / features, i % features);
         let channel = sample * geometry.channels + feature / geometry.group_features();
         let image = &image[channel * pixels..][..pixels];
-        output.fill(bias.map_or(W::ZERO, |bias| bias[feature]));
-        for (kernel, &factor) in weight[feature * size..][..size].iter().enumerate() {
-            add_shifted(geometry, output, image, kernel, factor);
-        }
+        row_loops::compiled(|| {
+            output.fill(bias.map_or(W::ZERO, |bias| bias[feature]));
+            for (kernel, &factor) in weight[feature * size..][..size].iter().enumerate() {
+                add_shifted(geometry, output, image, kernel, factor);
+            }
+        });
         Ok(())
     })
 }
 
 /// Adds the image, shifted by one kernel element and times its weight.
+#[inline(always)]
 fn add_shifted<W: Wide>(
     geometry: &Geometry,
     output: &mut [W],
@@ -71,7 +75,8 @@ fn add_shifted<W: Wide>(
             let target = (depth * geometry.output[1] + height) * geometry.output[2] + widths.start;
             let target = &mut output[target..][..widths.len()];
             if geometry.stride[2] == 1 {
-                W::add_scaled(target, &image[start..][..widths.len()], factor);
+                let values = &image[start..][..widths.len()];
+                target.iter_mut().zip(values).for_each(|(sum, &value)| *sum += value * factor);
             } else {
                 let values = image[start..].iter().step_by(geometry.stride[2]);
                 target.iter_mut().zip(values).for_each(|(sum, &value)| *sum += value * factor);
