@@ -114,7 +114,7 @@ pub(crate) trait Wide:
     /// Count, mean and squared distances of a row.
     fn moments(row: &[Self]) -> Moments {
         let mut total = Moments::default();
-        row.chunks(MOMENTS_BLOCK).for_each(|block| total.merge(block_moments(block)));
+        compiled(|| row.chunks(MOMENTS_BLOCK).for_each(|block| total.merge(block_moments(block))));
         total
     }
 }
@@ -155,9 +155,12 @@ impl Moments {
     }
 }
 
+#[inline(always)]
 fn block_moments<W: Wide>(row: &[W]) -> Moments {
     let count = row.len() as f64;
-    let mean = W::of(W::sum_of(row).as_f64() / count);
+    let mut sums = [W::ZERO; LANES];
+    for_lanes(row, |lane, value| sums[lane] += value);
+    let mean = W::of(fold_lanes(sums).as_f64() / count);
     let (mut squares, mut errors) = ([W::ZERO; LANES], [W::ZERO; LANES]);
     for_lanes(row, |lane, value| {
         let distance = value - mean;

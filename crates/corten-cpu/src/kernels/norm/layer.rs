@@ -72,23 +72,37 @@ fn forward<T: Float>(
         mean[0] = T::Wide::of(moments.mean);
         rstd[0] = T::Wide::of(1.0 / (moments.variance() + eps).sqrt());
         T::fill(out, &mut Vec::new(), |out| {
-            normalise(out, row, mean[0], rstd[0]);
-            if let Some(weight) = weight {
-                out.iter_mut().zip(weight).for_each(|(out, &w)| *out = *out * w);
-            }
-            if let Some(bias) = bias {
-                out.iter_mut().zip(bias).for_each(|(out, &b)| *out += b);
-            }
+            let (mean, rstd) = (mean[0], rstd[0]);
+            let (weight, bias) = (weight.as_deref(), bias.as_deref());
+            compiled(|| normalise(out, row, mean, rstd, weight, bias));
         });
         Ok(())
     })?;
     Ok((means, rstds))
 }
 
-/// `out = (row - mean) * rstd`.
-fn normalise<W: Wide>(out: &mut [W], row: &[W], mean: W, rstd: W) {
-    for (out, &value) in out.iter_mut().zip(row) {
-        *out = (value - mean) * rstd;
+/// `out = (row - mean) * rstd * weight + bias`, the last two where they are given.
+#[inline(always)]
+fn normalise<W: Wide>(
+    out: &mut [W],
+    row: &[W],
+    mean: W,
+    rstd: W,
+    weight: Option<&[W]>,
+    bias: Option<&[W]>,
+) {
+    let normal = |value: W| (value - mean) * rstd;
+    let values = out.iter_mut().zip(row);
+    match (weight, bias) {
+        (Some(weight), Some(bias)) => {
+            let parameters = weight.iter().zip(bias);
+            values.zip(parameters).for_each(|((out, &x), (&w, &b))| *out = normal(x) * w + b);
+        }
+        (Some(weight), None) => {
+            values.zip(weight).for_each(|((out, &x), &w)| *out = normal(x) * w);
+        }
+        (None, Some(bias)) => values.zip(bias).for_each(|((out, &x), &b)| *out = normal(x) + b),
+        (None, None) => values.for_each(|(out, &x)| *out = normal(x)),
     }
 }
 
@@ -180,13 +194,15 @@ fn backward_rows<T: Float>(
         }
         T::fill(out, &mut Vec::new(), |out| {
             // `out` holds the normalised row while the sums are formed.
-            normalise(out, row, mean, rstd);
+            compiled(|| normalise(out, row, mean, rstd, None, None));
             let count = T::Wide::of(len as f64);
             let along = T::Wide::dot(&weighted, out) / count;
             let average = T::Wide::sum_of(&weighted) / count;
-            for (out, &g) in out.iter_mut().zip(&weighted) {
-                *out = (g - average - *out * along) * rstd;
-            }
+            compiled(|| {
+                for (out, &g) in out.iter_mut().zip(&weighted) {
+                    *out = (g - average - *out * along) * rstd;
+                }
+            });
         });
         Ok(())
     })
