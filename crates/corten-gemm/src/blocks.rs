@@ -207,10 +207,14 @@ impl<'a, E: Float> Panels<'a, E> {
         let often = rows > if far { 2 * MOST_ROWS } else { 8 * MOST_ROWS };
         let first_copied = if b.strides()[1] == 1 && !often { whole } else { 0 };
         let copied = room.elements::<E>((count - first_copied) * width * depth);
-        let parts = copied.chunks_exact_mut(width * depth);
-        for (panel, to) in (first_copied..count).zip(parts) {
-            let cols = panel * width..((panel + 1) * width).min(cols);
-            copy_panel(to, b.cols(cols), width);
+        let rest = b.cols(first_copied * width..cols);
+        if b.strides()[1] == 1 {
+            copy_rows(copied, rest, width);
+        } else {
+            for (panel, to) in copied.chunks_exact_mut(width * depth).enumerate() {
+                let end = ((panel + 1) * width).min(rest.shape()[1]);
+                copy_panel(to, rest.cols(panel * width..end), width);
+            }
         }
         Self { b, width, count, first_copied, copied }
     }
@@ -227,19 +231,24 @@ impl<'a, E: Float> Panels<'a, E> {
     }
 }
 
-/// Copies a panel row after row, and zeros beyond its last column.
-fn copy_panel<E: Float>(to: &mut [E], b: Source<'_, E>, width: usize) {
-    let [_, cols] = b.shape();
-    if cols < width {
-        to.fill(E::ZERO);
-    }
-    if b.strides()[1] == 1 {
-        for (row, to) in to.chunks_exact_mut(width).enumerate() {
-            if let Some(line) = b.row(row) {
-                to[..cols].copy_from_slice(line);
-            }
+/// Copies all panels row after row, which is the order in which `b` lies, and zeros beyond its last
+/// column.
+fn copy_rows<E: Float>(to: &mut [E], b: Source<'_, E>, width: usize) {
+    let [depth, _] = b.shape();
+    for row in 0..depth {
+        let Some(line) = b.row(row) else { continue };
+        for (panel, part) in line.chunks(width).enumerate() {
+            let to = &mut to[(panel * depth + row) * width..][..width];
+            to[..part.len()].copy_from_slice(part);
+            to[part.len()..].fill(E::ZERO);
         }
-        return;
+    }
+}
+
+/// Copies a panel column after column, and zeros beyond its last column.
+fn copy_panel<E: Float>(to: &mut [E], b: Source<'_, E>, width: usize) {
+    if b.shape()[1] < width {
+        to.fill(E::ZERO);
     }
     copy_columns(to, b.t(), width);
 }

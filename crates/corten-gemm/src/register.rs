@@ -19,6 +19,9 @@ pub(crate) trait Register: Copy {
     /// # Safety
     /// `to` must be writable for `n < LANES` elements.
     unsafe fn store_some(self, to: *mut Self::Elem, n: usize);
+    /// Asks for the cache line of an address, which need not be readable.
+    #[inline(always)]
+    fn prefetch(_: *const Self::Elem) {}
     /// `self * other`.
     fn mul(self, other: Self) -> Self;
     /// `self + other`.
@@ -135,6 +138,10 @@ mod x86 {
                 unsafe fn store_some(self, to: *mut $element, $n: usize) {
                     // SAFETY: as for `load_some`.
                     unsafe { $store_some!(to, $mask, self.0) }
+                }
+                #[inline(always)]
+                fn prefetch(address: *const $element) {
+                    isa!(_mm_prefetch::<_MM_HINT_T0>(address.cast()));
                 }
                 #[inline(always)]
                 fn mul(self, other: Self) -> Self {

@@ -127,6 +127,14 @@ unsafe fn tile<V: Register, const ROWS: usize, const REGISTERS: usize>(job: &Job
     for (i, base) in bases.iter_mut().enumerate() {
         *base = job.a.wrapping_offset((i * ROWS_PER_BASE) as isize * row);
     }
+    for_rows!(ROWS, |I| {
+        // The result is far more often in memory than in a cache.
+        let line = job.c.wrapping_offset(I as isize * job.c_stride);
+        for v in 0..REGISTERS {
+            V::prefetch(line.wrapping_add(v * V::LANES));
+        }
+        V::prefetch(line.wrapping_add(REGISTERS * V::LANES - 1));
+    });
     let mut b = job.b;
     let mut sums = [[V::splat(job.zero); REGISTERS]; ROWS];
     for _ in 0..job.depth {
