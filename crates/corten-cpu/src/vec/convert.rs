@@ -166,6 +166,10 @@ fn direct(from: DType, to: DType) -> Option<Convert> {
         (DType::Float16, DType::Float32) if level() >= Level::Avx2 => half_to_single,
         #[cfg(target_arch = "x86_64")]
         (DType::Float32, DType::Float16) if level() >= Level::Avx2 => single_to_half,
+        #[cfg(target_arch = "x86_64")]
+        (DType::BFloat16, DType::Float32) if level() >= Level::Avx2 => bfloat_to_single,
+        #[cfg(target_arch = "x86_64")]
+        (DType::Float32, DType::BFloat16) if level() >= Level::Avx2 => single_to_bfloat,
         _ => return None,
     })
 }
@@ -208,6 +212,37 @@ unsafe fn single_to_half(from: *const u8, to: *mut u8, n: usize) {
     for i in whole..n {
         // SAFETY: `i < n`.
         unsafe { to.add(i).write(f16::from_f32(from.add(i).read())) };
+    }
+}
+
+/// # Safety
+/// As for [`Convert`], and the processor must have AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn bfloat_to_single(from: *const u8, to: *mut u8, n: usize) {
+    let (from, to) = (from.cast::<u16>(), to.cast::<u32>());
+    for i in 0..n {
+        // SAFETY: `i < n`.
+        unsafe { to.add(i).write(u32::from(from.add(i).read()) << 16) };
+    }
+}
+
+/// Rounds to nearest, ties to even, without a branch: `bf16::from_f32` of every element.
+///
+/// # Safety
+/// As for [`Convert`], and the processor must have AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn single_to_bfloat(from: *const u8, to: *mut u8, n: usize) {
+    let (from, to) = (from.cast::<u32>(), to.cast::<u16>());
+    for i in 0..n {
+        // SAFETY: `i < n`.
+        let bits = unsafe { from.add(i).read() };
+        let is_nan = bits & 0x7fff_ffff > 0x7f80_0000;
+        let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+        let value = if is_nan { bits >> 16 | 0x40 } else { rounded };
+        // SAFETY: `i < n`.
+        unsafe { to.add(i).write(value as u16) };
     }
 }
 

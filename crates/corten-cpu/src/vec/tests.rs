@@ -292,3 +292,40 @@ binary_functions! {
     copysign = f64::copysign, (0.0, 0.0);
     floor_divide = floor_divide_reference, (1.0, 0.0);
 }
+
+#[test]
+fn bfloat16_is_rounded_as_one_number_is() {
+    use super::convert::Conversion;
+    use corten_core::{DType, bf16};
+    let mut bits: Vec<u32> = (0..1 << 17).map(|i: u32| i.wrapping_mul(32_771)).collect();
+    bits.extend([
+        0x7f80_0000,
+        0x7f80_0001,
+        0xff80_0000,
+        0xffff_ffff,
+        0x7f7f_ffff,
+        0x8000,
+        0x1_8000,
+    ]);
+    let mut halves = vec![bf16::ZERO; bits.len()];
+    // SAFETY: as many elements on either side.
+    unsafe {
+        let conversion = Conversion::new(DType::Float32, DType::BFloat16);
+        conversion.run(bits.as_ptr().cast(), halves.as_mut_ptr().cast(), bits.len());
+    }
+    for (&bits, half) in bits.iter().zip(&halves) {
+        assert_eq!(half.to_bits(), bf16::from_f32(f32::from_bits(bits)).to_bits(), "{bits:#x}");
+    }
+    let halves: Vec<u16> = (0..=u16::MAX).collect();
+    let mut singles = vec![0u32; halves.len()];
+    // SAFETY: as many elements on either side.
+    unsafe {
+        let conversion = Conversion::new(DType::BFloat16, DType::Float32);
+        conversion.run(halves.as_ptr().cast(), singles.as_mut_ptr().cast(), halves.len());
+    }
+    for (&half, &single) in halves.iter().zip(&singles) {
+        let wanted = bf16::from_bits(half).to_f32();
+        let found = f32::from_bits(single);
+        assert!(wanted.to_bits() == single || wanted.is_nan() && found.is_nan(), "{half:#x}");
+    }
+}
