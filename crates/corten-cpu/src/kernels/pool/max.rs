@@ -126,13 +126,15 @@ fn take_larger<T: Ordered>(
     places: &mut [i64],
 ) {
     for (window, (best, place)) in windows.iter().zip(best.iter_mut().zip(places)) {
+        let (mut largest, mut at) = (*best, *place);
         for x in window.positions() {
             let value = row[x];
             // The first element stands, even if it is the lowest of all.
-            let better = value.beats(*best) | (*place == NONE);
-            *best = if better { value } else { *best };
-            *place = if better { (first + x) as i64 } else { *place };
+            let better = value.beats(largest) | (at == NONE);
+            largest = if better { value } else { largest };
+            at = if better { (first + x) as i64 } else { at };
         }
+        (*best, *place) = (largest, at);
     }
 }
 
