@@ -146,7 +146,6 @@ impl<E: Float> Walk<'_, E> {
                     c: self.c.place(place),
                     c_stride: self.c.strides[0],
                     cols,
-                    zero: E::ZERO,
                     alpha: self.alpha,
                     beta,
                 };

@@ -1,8 +1,10 @@
 //! The few vector operations of a product, for each instruction set.
 
+use crate::tile::Sealed;
+
 /// A vector of floats.
 pub(crate) trait Register: Copy {
-    type Elem: Copy;
+    type Elem: Sealed;
     const LANES: usize;
 
     fn splat(value: Self::Elem) -> Self;

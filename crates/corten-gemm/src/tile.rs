@@ -36,8 +36,6 @@ pub(crate) struct Job<E> {
     pub c_stride: isize,
     /// How many columns are stored.
     pub cols: usize,
-    /// Zero.
-    pub zero: E,
     /// The factor of the sums.
     pub alpha: E,
     /// The factor of what the result holds; without one it is not read.
@@ -136,9 +134,9 @@ unsafe fn tile<V: Register, const ROWS: usize, const REGISTERS: usize>(job: &Job
         V::prefetch(line.wrapping_add(REGISTERS * V::LANES - 1));
     });
     let mut b = job.b;
-    let mut sums = [[V::splat(job.zero); REGISTERS]; ROWS];
+    let mut sums = [[V::splat(V::Elem::ZERO); REGISTERS]; ROWS];
     for _ in 0..job.depth {
-        let mut line = [V::splat(job.zero); REGISTERS];
+        let mut line = [V::splat(V::Elem::ZERO); REGISTERS];
         for (v, part) in line.iter_mut().enumerate() {
             // SAFETY: the caller's: `b` has all columns of the tile at every step.
             *part = unsafe { V::load(b.add(v * V::LANES)) };

@@ -10,7 +10,6 @@ mod selection;
 
 pub use derive::{inplace_of, out_of};
 pub use missing::{Missing, missing};
-pub use selection::selection;
 
 use crate::formula::Formula;
 use crate::rust::camel;

@@ -9,7 +9,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn selection(file: &Path) -> Result<BTreeSet<String>, Vec<Mistake>> {
+fn selection(file: &Path) -> Result<BTreeSet<String>, Vec<Mistake>> {
     let text = std::fs::read_to_string(file).map_err(|error| vec![mistake(file, error)])?;
     let names = text.lines().map(str::trim).filter(|line| !line.is_empty());
     Ok(names.map(|name| name.trim_start_matches("aten::").to_owned()).collect())

@@ -56,20 +56,22 @@ fn c<V: Real<Elem = f32>>(value: f32) -> V {
     V::splat(value)
 }
 
+/// The polynomial of the logarithm, its highest power first: that of Cephes' `logf`.
+pub(crate) const LOG: [f32; 9] = [
+    7.037_683_6e-2,
+    -1.151_461e-1,
+    1.167_699_9e-1,
+    -1.242_014_1e-1,
+    1.424_932_3e-1,
+    -1.666_805_8e-1,
+    2.000_071_5e-1,
+    -2.499_999_4e-1,
+    0.333_333_3,
+];
+
 /// The natural logarithm on (0, 1].
 #[inline(always)]
 fn log<V: Real<Elem = f32>>(x: V) -> V {
-    const P: [f32; 9] = [
-        7.037_683_6e-2,
-        -1.151_461e-1,
-        1.167_699_9e-1,
-        -1.242_014_1e-1,
-        1.424_932_3e-1,
-        -1.666_805_8e-1,
-        2.000_071_5e-1,
-        -2.499_999_4e-1,
-        0.333_333_3,
-    ];
     let one = c::<V>(1.0);
     // The numbers are multiples of 2⁻²⁴, so that none is denormal: the mantissa lies in [1, 2).
     let (mantissa, exponent) = x.split();
@@ -79,8 +81,8 @@ fn log<V: Real<Elem = f32>>(x: V) -> V {
     let m = mantissa - one;
     let m = V::select(low, m + mantissa, m);
     let z = m * m;
-    let mut y = c::<V>(P[0]);
-    for p in &P[1..] {
+    let mut y = c::<V>(LOG[0]);
+    for p in &LOG[1..] {
         y = y.mul_add(m, c(*p));
     }
     let y = (y * m).mul_add(z, exponent * c(-2.121_944_4e-4));

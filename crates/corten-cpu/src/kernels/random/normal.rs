@@ -172,17 +172,6 @@ fn block_f32(block: &mut [f32; BLOCK], mean: f32, std: f32) {
 
 /// The natural logarithm on `(0, 1]`: Cephes `logf`, every step fused.
 fn ln(x: f32) -> f32 {
-    const P: [f32; 9] = [
-        7.037_683_6e-2,
-        -1.151_461e-1,
-        1.167_699_9e-1,
-        -1.242_014_1e-1,
-        1.424_932_3e-1,
-        -1.666_805_8e-1,
-        2.000_071_5e-1,
-        -2.499_999_4e-1,
-        0.333_333_3,
-    ];
     let bits = x.to_bits();
     let mut exponent = ((bits >> 23) as i32 - 127 + 1) as f32;
     let mantissa = f32::from_bits((bits & 0x007F_FFFF) | 0x3F00_0000);
@@ -193,7 +182,7 @@ fn ln(x: f32) -> f32 {
         mantissa - 1.0
     };
     let z = m * m;
-    let mut y = P[1..].iter().fold(P[0], |y, p| y.mul_add(m, *p));
+    let mut y = box_muller::LOG[1..].iter().fold(box_muller::LOG[0], |y, p| y.mul_add(m, *p));
     y *= m;
     y = y.mul_add(z, exponent * -2.121_944_4e-4);
     y = (-z).mul_add(0.5, y);
