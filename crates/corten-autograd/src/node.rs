@@ -9,7 +9,7 @@ use crate::backward::{Backward, Gradients};
 use crate::forward::Tangent;
 use crate::hooks::{HookHandle, NodeHooks, NodePostHook, NodePreHook};
 use crate::saved::{Saved, SavedVariable};
-use corten_core::{DType, Device, Dims, Layout, Result, bug};
+use corten_core::{DType, Device, Dims, Layout, Result, Shared, WeakShared, bug};
 use corten_ops::IValue;
 use corten_ops::Tensor;
 use smallvec::SmallVec;
@@ -72,18 +72,23 @@ pub(crate) enum Body {
     Custom(Box<dyn NodeBody>),
 }
 
+/// A handle to a node.
+pub type NodeRef = Shared<Node>;
+/// A handle that does not keep the node.
+pub type WeakNode = WeakShared<Node>;
+
 /// A gradient flows along an edge into input `nr` of a node.
 #[derive(Clone, Default)]
 pub struct Edge {
     /// The node, or none where nothing requires a gradient.
-    pub node: Option<Arc<Node>>,
+    pub node: Option<NodeRef>,
     /// Which of the node's inputs.
     pub nr: u32,
 }
 
 impl Edge {
     /// An edge into input `nr` of `node`.
-    pub fn new(node: Arc<Node>, nr: u32) -> Self {
+    pub fn new(node: NodeRef, nr: u32) -> Self {
         Self { node: Some(node), nr }
     }
 
@@ -121,12 +126,13 @@ pub struct InputMetadata {
 impl InputMetadata {
     /// The metadata of a forward result.
     pub fn of(tensor: &Tensor) -> Self {
-        if !tensor.defined() {
+        let dtype = tensor.dtype();
+        if dtype == DType::Undefined {
             return Self::undefined();
         }
         Self {
             sizes: tensor.sizes(),
-            dtype: tensor.dtype(),
+            dtype,
             layout: tensor.layout(),
             device: tensor.device(),
             any_dtype: false,
@@ -419,9 +425,9 @@ impl Node {
     ///
     /// # Errors
     /// Those of the function.
-    pub fn call(self: &Arc<Self>, grads: Grads) -> Result<Grads> {
-        let needs = self.edges.iter().map(Edge::is_valid).collect();
-        self.apply(&Backward::new(self, needs), grads)
+    pub fn call(node: &NodeRef, grads: Grads) -> Result<Grads> {
+        let needs = node.edges.iter().map(Edge::is_valid).collect();
+        node.apply(&Backward::new(node, needs), grads)
     }
 
     /// Frees what was saved: a second backward pass through this node fails then.
@@ -450,18 +456,18 @@ impl Node {
     }
 
     /// Unpacks the saved tensor of slot `slot`.
-    pub(crate) fn unpack(self: &Arc<Self>, slot: usize) -> Result<Tensor> {
-        match self.saved_at(slot)? {
-            Saved::One(variable) => variable.unpack(Some(self)),
-            Saved::List(_) => bug!("slot {slot} of {} holds a list", self.name()),
+    pub(crate) fn unpack(node: &NodeRef, slot: usize) -> Result<Tensor> {
+        match node.saved_at(slot)? {
+            Saved::One(variable) => variable.unpack(Some(node)),
+            Saved::List(_) => bug!("slot {slot} of {} holds a list", node.name()),
         }
     }
 
     /// Unpacks the saved tensors of slot `slot`.
-    pub(crate) fn unpack_list(self: &Arc<Self>, slot: usize) -> Result<Vec<Tensor>> {
-        match self.saved_at(slot)? {
-            Saved::List(list) => list.iter().map(|variable| variable.unpack(Some(self))).collect(),
-            Saved::One(_) => bug!("slot {slot} of {} holds one tensor", self.name()),
+    pub(crate) fn unpack_list(node: &NodeRef, slot: usize) -> Result<Vec<Tensor>> {
+        match node.saved_at(slot)? {
+            Saved::List(list) => list.iter().map(|variable| variable.unpack(Some(node))).collect(),
+            Saved::One(_) => bug!("slot {slot} of {} holds one tensor", node.name()),
         }
     }
 
@@ -477,19 +483,19 @@ impl Node {
     ///
     /// # Errors
     /// When the slot does not exist, was freed, or its tensor has changed since.
-    pub fn saved_by_name(self: &Arc<Self>, name: &str) -> Result<Option<IValue>> {
-        let Some(def) = self.def() else { return Ok(None) };
+    pub fn saved_by_name(node: &NodeRef, name: &str) -> Result<Option<IValue>> {
+        let Some(def) = node.def() else { return Ok(None) };
         let Some(slot) = def.saved.iter().position(|&other| other == name) else { return Ok(None) };
-        let place = self.places.get(slot).map_or(usize::MAX, |&place| usize::from(place));
+        let place = node.places.get(slot).map_or(usize::MAX, |&place| usize::from(place));
         if place & VALUE != 0 && place != usize::MAX {
-            return Ok(self.values.get(place & !VALUE).cloned());
+            return Ok(node.values.get(place & !VALUE).cloned());
         }
-        Ok(Some(match self.saved_at(slot)? {
+        Ok(Some(match node.saved_at(slot)? {
             Saved::One(variable) => {
-                let tensor = variable.unpack(Some(self))?;
+                let tensor = variable.unpack(Some(node))?;
                 if tensor.defined() { tensor.into() } else { IValue::None }
             }
-            Saved::List(_) => self.unpack_list(slot)?.into(),
+            Saved::List(_) => Self::unpack_list(node, slot)?.into(),
         }))
     }
 
