@@ -31,7 +31,7 @@ impl AccumulateGrad {
             _ => {}
         }
         node.inputs.push(metadata);
-        NodeRef::new(node)
+        node.share()
     }
 
     pub(crate) fn variable(&self) -> &Tensor {

@@ -321,7 +321,7 @@ pub fn wrap_outputs(
             if differentiable { InputMetadata::of(output) } else { InputMetadata::undefined() };
         node.inputs.push(metadata);
     }
-    let node = NodeRef::new(node);
+    let node = node.share();
     for (nr, output) in wrapped.iter().enumerate().filter(|(nr, _)| differentiable[*nr]) {
         attach(output, &node, nr as u32, contains(&effects.dirty, output))?;
     }

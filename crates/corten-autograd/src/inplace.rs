@@ -147,7 +147,7 @@ impl CopySlices {
         let mut node = Node::custom(Box::new(body));
         node.inputs.push(InputMetadata::of(base));
         edges.into_iter().for_each(|edge| node.add_edge(edge));
-        Ok(NodeRef::new(node))
+        Ok(node.share())
     }
 
     fn slice_of(&self, base: &Tensor) -> Result<Tensor> {
@@ -219,7 +219,7 @@ impl AsStrided {
         let mut node = Node::with_body(Body::Custom(Box::new(body)), next_sequence_nr());
         node.inputs.push(InputMetadata::of(view));
         node.add_edge(graph::gradient_edge(base)?);
-        Ok(NodeRef::new(node))
+        Ok(node.share())
     }
 }
 

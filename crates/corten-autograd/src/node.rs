@@ -9,7 +9,7 @@ use crate::backward::{Backward, Gradients};
 use crate::forward::Tangent;
 use crate::hooks::{HookHandle, NodeHooks, NodePostHook, NodePreHook};
 use crate::saved::{Saved, SavedVariable};
-use corten_core::{DType, Device, Dims, Layout, Result, Shared, WeakShared, bug};
+use corten_core::{DType, Device, Dims, Layout, Result, Shared, Unshared, WeakShared, bug};
 use corten_ops::IValue;
 use corten_ops::Tensor;
 use smallvec::SmallVec;
@@ -162,13 +162,16 @@ impl InputMetadata {
 /// language (its wrapper gains a reference), and a thread that holds that lock may want to read
 /// the same slots. So readers share the lock, and freeing never waits: it raises the flag, and
 /// whoever finds the flag up and the lock free empties the slots.
-#[derive(Default)]
 pub(crate) struct SavedState {
     slots: RwLock<SmallVec<[Saved; 2]>>,
     released: AtomicBool,
 }
 
 impl SavedState {
+    const fn new() -> Self {
+        Self { slots: RwLock::new(SmallVec::new_const()), released: AtomicBool::new(false) }
+    }
+
     pub(crate) fn slots_mut(&mut self) -> &mut SmallVec<[Saved; 2]> {
         self.slots.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
@@ -238,34 +241,46 @@ pub(crate) fn next_sequence_nr() -> u64 {
 }
 
 impl Node {
+    /// A node of the generated kind, where it will stay.
     #[inline(always)]
-    pub(crate) fn generated(def: &'static NodeDef) -> Self {
-        Self::with_body(Body::Generated(def), next_sequence_nr())
-    }
-
-    /// A node with a body of its own.
-    pub(crate) fn custom(body: Box<dyn NodeBody>) -> Self {
-        Self::with_body(Body::Custom(body), next_sequence_nr())
-    }
-
-    #[inline(always)]
-    pub(crate) fn with_body(body: Body, sequence_nr: u64) -> Self {
-        let node = Self {
-            body,
-            sequence_nr,
-            topological_nr: 0,
-            edges: SmallVec::new(),
-            ends: Vec::new(),
-            inputs: SmallVec::new(),
-            values: SmallVec::new(),
-            places: SmallVec::new(),
-            saved: SavedState::default(),
-            hooks: OnceLock::new(),
-        };
+    pub(crate) fn generated(def: &'static NodeDef) -> Unshared<Self> {
+        let sequence_nr = next_sequence_nr();
+        let node = Unshared::build(|| Self::bare(Body::Generated(def), sequence_nr));
         if crate::anomaly::is_enabled() {
             node.note_place();
         }
         node
+    }
+
+    /// A node with a body of its own.
+    pub(crate) fn custom(body: Box<dyn NodeBody>) -> Unshared<Self> {
+        Self::with_body(Body::Custom(body), next_sequence_nr())
+    }
+
+    /// A node of any kind.
+    pub(crate) fn with_body(body: Body, sequence_nr: u64) -> Unshared<Self> {
+        let node = Unshared::build(|| Self::bare(body, sequence_nr));
+        if crate::anomaly::is_enabled() {
+            node.note_place();
+        }
+        node
+    }
+
+    /// Without edges and saved values, and without memory of its own.
+    #[inline(always)]
+    const fn bare(body: Body, sequence_nr: u64) -> Self {
+        Self {
+            body,
+            sequence_nr,
+            topological_nr: 0,
+            edges: SmallVec::new_const(),
+            ends: Vec::new(),
+            inputs: SmallVec::new_const(),
+            values: SmallVec::new_const(),
+            places: SmallVec::new_const(),
+            saved: SavedState::new(),
+            hooks: OnceLock::new(),
+        }
     }
 
     #[cold]

@@ -38,7 +38,7 @@ fn start(def: &'static NodeDef, inputs: &[In<'_>]) -> Result<Option<Record>> {
     if below_autograd() {
         return Ok(None);
     }
-    let mut record = Record { node: Unshared::new(Node::generated(def)) };
+    let mut record = Record { node: Node::generated(def) };
     let node = &mut *record.node;
     let has_lists = inputs.iter().any(In::is_list);
     for input in inputs {

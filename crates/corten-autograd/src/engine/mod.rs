@@ -204,7 +204,7 @@ fn graph_root(mut roots: Vec<Edge>, grads: Grads) -> (Option<NodeRef>, Grads) {
     let mut node = Node::custom(Box::new(GraphRoot(grads.clone())));
     node.inputs.extend(grads.iter().map(InputMetadata::of));
     roots.into_iter().for_each(|root| node.add_edge(root));
-    (Some(NodeRef::new(node)), grads)
+    (Some(node.share()), grads)
 }
 
 /// The node above several roots.

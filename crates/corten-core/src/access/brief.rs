@@ -8,14 +8,10 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct Turn(AtomicBool);
 
 impl Turn {
-    /// Waits until nobody is inside, and enters. `wait` is called with the number of tries so far.
+    /// Enters if nobody is inside.
     #[inline]
-    pub(crate) fn enter(&self, mut wait: impl FnMut(u32)) {
-        let mut tries = 0;
-        while self.0.swap(true, Ordering::Acquire) {
-            wait(tries);
-            tries = tries.saturating_add(1);
-        }
+    pub(crate) fn try_enter(&self) -> bool {
+        !self.0.swap(true, Ordering::Acquire)
     }
 
     /// Leaves. Only who has entered may call it.

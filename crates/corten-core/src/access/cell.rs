@@ -23,25 +23,31 @@ impl<T> BriefCell<T> {
     /// nor run code of others, such as the destructor of what it replaces: hand that out.
     #[inline]
     pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
-        self.turn.enter(wait);
+        if !self.turn.try_enter() {
+            self.wait();
+        }
         let _leave = Leave(&self.turn);
         // SAFETY: this thread is inside until `_leave` is dropped.
         work(unsafe { &mut *self.value.get() })
+    }
+
+    #[cold]
+    fn wait(&self) {
+        let mut tries = 0_u32;
+        while !self.turn.try_enter() {
+            if tries < SPINS {
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
+            }
+            tries = tries.saturating_add(1);
+        }
     }
 
     /// The value, without the lock.
     #[inline]
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
-    }
-}
-
-#[cold]
-fn wait(tries: u32) {
-    if tries < SPINS {
-        std::hint::spin_loop();
-    } else {
-        std::thread::yield_now();
     }
 }
 

@@ -135,10 +135,16 @@ impl<T> Unshared<T> {
     /// Moves a value to the heap.
     #[inline(always)]
     pub fn new(value: T) -> Self {
-        // SAFETY: every field is written.
+        Self::build(|| value)
+    }
+
+    /// Makes a value on the heap: moving large ones there costs more than making them.
+    #[inline(always)]
+    pub fn build(make: impl FnOnce() -> T) -> Self {
+        // SAFETY: every field is written; where `make` panics nobody gets the object.
         let counted = unsafe {
             IntrusivePtr::new_in_place(|place: *mut Counted<T>| {
-                (&raw mut (*place).value).cast::<T>().write(value);
+                (&raw mut (*place).value).cast::<T>().write(make());
                 (&raw mut (*place).count).write(RefCount::unique());
                 (&raw mut (*place).present).write(AtomicBool::new(true));
             })
