@@ -266,7 +266,7 @@ macro_rules! by_double {
     )+};
 }
 
-by_double! { erfinv i0 i0e i1 i1e }
+by_double! { erfinv i0 i0e i1 i1e lgamma }
 
 #[inline(always)]
 fn root_of_squares<D: Real<Elem = f64>>(x: D, y: D) -> D {

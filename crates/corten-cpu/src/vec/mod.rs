@@ -11,6 +11,7 @@ mod bessel;
 pub(crate) mod box_muller;
 mod coefficients;
 mod complex;
+mod gamma;
 mod lanes;
 mod level;
 mod math32;

@@ -213,6 +213,7 @@ functions! {
     i0e = special::bessel::i0e, -30.0..30.0, (0.6, 64.0);
     i1 = special::bessel::i1, -30.0..30.0, (0.6, 64.0);
     i1e = special::bessel::i1e, -30.0..30.0, (0.6, 64.0);
+    lgamma = special::gamma::lgamma, 0.0..40.0, (0.6, 6.0);
     sigmoid = |x| 1.0 / (1.0 + (-x).exp()), -80.0..80.0, (2.5, 2.5);
 }
 

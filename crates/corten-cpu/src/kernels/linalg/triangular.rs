@@ -38,11 +38,7 @@ impl<T: Number> Triangle<'_, T> {
         if self.conjugated { num_complex::ComplexFloat::conj(value) } else { value }
     }
 
-    fn block(
-        &self,
-        rows: Range<usize>,
-        cols: Range<usize>,
-    ) -> Result<Mat<'_, T>> {
+    fn block(&self, rows: Range<usize>, cols: Range<usize>) -> Result<Mat<'_, T>> {
         let (first, second) = if self.transposed { (cols, rows) } else { (rows, cols) };
         let start = second.start * self.stride + first.start;
         let data = self.data.get(start..).unwrap_or_default();
@@ -61,7 +57,13 @@ impl<T: Number> Triangle<'_, T> {
 
     /// Solves for some rows, given that the others have no part in them any more: for one half,
     /// whose part in the other half is a matrix product, then for the other half.
-    fn solve_rows(&self, rows: Range<usize>, b: &mut [T], cols: usize, stride: usize) -> Result<()> {
+    fn solve_rows(
+        &self,
+        rows: Range<usize>,
+        b: &mut [T],
+        cols: usize,
+        stride: usize,
+    ) -> Result<()> {
         let backward = self.upper != self.transposed;
         if rows.len() <= BLOCK {
             compiled(|| self.solve_block(rows, backward, b, cols, stride));
