@@ -305,38 +305,6 @@ impl<T: Ordered> Fold for Arg<T> {
     }
 }
 
-/// The least and the greatest element.
-pub(crate) struct MinMax<T>(PhantomData<fn(T)>);
-
-impl<T> MinMax<T> {
-    pub(crate) fn new() -> Self {
-        Self(PhantomData)
-    }
-}
-
-impl<T: Ordered> Fold for MinMax<T> {
-    type In = T;
-    type Acc = (T, T);
-    type Out = (T, T);
-
-    #[inline(always)]
-    fn start(&self) -> (T, T) {
-        (T::GREATEST, T::LEAST)
-    }
-    #[inline(always)]
-    fn step(&self, acc: (T, T), x: T, _: i64) -> (T, T) {
-        (smaller(acc.0, x), larger(acc.1, x))
-    }
-    #[inline(always)]
-    fn combine(&self, a: (T, T), b: (T, T)) -> (T, T) {
-        (smaller(a.0, b.0), larger(a.1, b.1))
-    }
-    #[inline(always)]
-    fn finish(&self, acc: (T, T), _: i64) -> (T, T) {
-        acc
-    }
-}
-
 /// Whether any element is true.
 pub(crate) struct Any;
 
