@@ -374,20 +374,40 @@ impl Block {
     #[inline(always)]
     unsafe fn dense_slices<T: Summand>(self) {
         let vectors = self.length / T::INNER as i64;
-        for j in 0..self.count {
-            // SAFETY: there are that many vectors in the slice, and elements behind them.
-            unsafe {
-                let load = |i: i64| T::load_inner(self.source::<T>(i * T::INNER as i64, j));
-                let lanes = row_sum(vectors, load);
-                let mut sum = T::Wide::zero();
-                for k in vectors * T::INNER as i64..self.length {
-                    sum = sum.add(self.source::<T>(k, j).read().widen());
-                }
-                for lane in 0..T::LANES {
-                    sum = sum.add(T::lane(&lanes, lane));
-                }
-                self.add_to::<T>(j, sum);
+        let mut j = 0;
+        // SAFETY: there are that many vectors in every slice, and elements behind them.
+        unsafe {
+            let load = |i: i64, j: i64| T::load_inner(self.source::<T>(i * T::INNER as i64, j));
+            // Two slices at a time, since neither waits for the sums of the other.
+            while j + 2 <= self.count {
+                let [first, second] = row_sum(vectors, |i| [load(i, j), load(i, j + 1)]);
+                self.add_slice::<T>(j, &first, vectors);
+                self.add_slice::<T>(j + 1, &second, vectors);
+                j += 2;
             }
+            if j < self.count {
+                let lanes = row_sum(vectors, |i| load(i, j));
+                self.add_slice::<T>(j, &lanes, vectors);
+            }
+        }
+    }
+
+    /// Adds a dense slice to its output: what is behind its vectors, then the lanes of their sum.
+    ///
+    /// # Safety
+    /// As for [`run`](Self::run), with dense slices.
+    #[inline(always)]
+    unsafe fn add_slice<T: Summand>(&self, j: i64, lanes: &T::Vector, vectors: i64) {
+        let mut sum = T::Wide::zero();
+        // SAFETY: the caller's.
+        unsafe {
+            for k in vectors * T::INNER as i64..self.length {
+                sum = sum.add(self.source::<T>(k, j).read().widen());
+            }
+            for lane in 0..T::LANES {
+                sum = sum.add(T::lane(lanes, lane));
+            }
+            self.add_to::<T>(j, sum);
         }
     }
 
