@@ -503,16 +503,27 @@ fn row_sum<V: Term>(n: i64, load: impl Fn(i64) -> V) -> V {
 fn cascade<V: Term>(n: i64, load: impl Fn(i64, i64) -> V) -> [V; 4] {
     let power = 4.max(ceil_log2(n) / 4);
     let (step, mask) = (1i64 << power, (1i64 << power) - 1);
-    let mut sums = [[V::zero(); 4]; 4];
-    let mut i = 0;
-    while i + step <= n {
-        let mut lowest = sums[0];
-        for row in i..i + step {
-            for (k, sum) in lowest.iter_mut().enumerate() {
+    let rows = |mut sums: [V; 4], rows: std::ops::Range<i64>| {
+        for row in rows {
+            for (k, sum) in sums.iter_mut().enumerate() {
                 *sum = sum.add(load(row, k as i64));
             }
         }
-        sums[0] = lowest;
+        sums
+    };
+    let mut i = 0;
+    if n < step << power {
+        // The upper levels stay zero.
+        let mut first = [V::zero(); 4];
+        while i + step <= n {
+            first = first.add(rows([V::zero(); 4], i..i + step));
+            i += step;
+        }
+        return rows([V::zero(); 4], i..n).add(first);
+    }
+    let mut sums = [[V::zero(); 4]; 4];
+    while i + step <= n {
+        sums[0] = rows(sums[0], i..i + step);
         i += step;
         for level in 1..4 {
             sums[level] = sums[level].add(sums[level - 1]);
@@ -522,13 +533,7 @@ fn cascade<V: Term>(n: i64, load: impl Fn(i64, i64) -> V) -> [V; 4] {
             }
         }
     }
-    let mut lowest = sums[0];
-    for row in i..n {
-        for (k, sum) in lowest.iter_mut().enumerate() {
-            *sum = sum.add(load(row, k as i64));
-        }
-    }
-    lowest.add(sums[1]).add(sums[2]).add(sums[3])
+    rows(sums[0], i..n).add(sums[1]).add(sums[2]).add(sums[3])
 }
 
 fn ceil_log2(n: i64) -> u32 {

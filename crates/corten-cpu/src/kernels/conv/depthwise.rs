@@ -6,6 +6,7 @@ use crate::row_loops::{Job, compiled, load, load_spaced, store};
 use crate::rows::Wide;
 use crate::vec::Lanes;
 use corten_core::Result;
+use std::ops::Range;
 
 /// Whether this path is for the geometry.
 pub(super) fn fits(geometry: &Geometry) -> bool {
@@ -40,6 +41,75 @@ pub(super) fn correlate<W: Wide>(
                 weight: &weight[feature * size..][..size],
                 bias: bias.map_or(W::ZERO, |bias| bias[feature]),
             });
+        }
+        Ok(())
+    })
+}
+
+/// Whether [`adjoint`] is for the geometry.
+pub(super) fn adjoint_fits(geometry: &Geometry) -> bool {
+    fits(geometry)
+        && geometry.group_features() == 1
+        && geometry.stride == [1; 3]
+        && (0..3).all(|axis| geometry.padding[axis] <= reach(geometry, axis))
+}
+
+/// How far behind its first element a kernel looks.
+fn reach(geometry: &Geometry, axis: usize) -> usize {
+    (geometry.kernel[axis] - 1) * geometry.dilation[axis]
+}
+
+/// The image whose correlation with the kernel is asked about: where steps are of one element, it
+/// is itself a correlation, of the output with the kernel turned around.
+pub(super) fn adjoint<W: Wide>(
+    geometry: &Geometry,
+    image: &mut [W],
+    output: &[W],
+    weight: &[W],
+) -> Result<()> {
+    let size = geometry.kernel_size();
+    let turned: Vec<W> =
+        weight.chunks_exact(size.max(1)).flat_map(|kernel| kernel.iter().rev().copied()).collect();
+    let back = Geometry {
+        image: geometry.output,
+        output: geometry.image,
+        padding: [0, 1, 2].map(|axis| reach(geometry, axis) - geometry.padding[axis]),
+        ..geometry.clone()
+    };
+    correlate(&back, image, output, &turned, None)
+}
+
+/// Whether [`weight_gradient`] is for the geometry.
+pub(super) fn weight_fits(geometry: &Geometry) -> bool {
+    fits(geometry) && !geometry.channels_last
+}
+
+/// Per kernel element the sum of the products of output elements and of what they meet.
+pub(super) fn weight_gradient<W: Wide>(
+    geometry: &Geometry,
+    weight: &mut [W],
+    image: &[W],
+    output: &[W],
+) -> Result<()> {
+    let (positions, pixels) = (geometry.positions(), geometry.pixels());
+    let (size, features) = (geometry.kernel_size(), geometry.features);
+    let samples = output.len() / (positions * features).max(1);
+    let padded = Padded::of(geometry);
+    for_each_run(weight, size, grain_of(samples * positions * size), |range, weight| {
+        let (mut room, mut sums) = (vec![W::ZERO; padded.room()], vec![0.0; size]);
+        for (feature, weight) in range.zip(weight.chunks_exact_mut(size.max(1))) {
+            sums.fill(0.0);
+            for sample in 0..samples {
+                let channel = sample * geometry.channels + feature / geometry.group_features();
+                W::run(Sums {
+                    padded: &padded,
+                    room: &mut room,
+                    image: &image[channel * pixels..][..pixels],
+                    output: &output[(sample * features + feature) * positions..][..positions],
+                    sums: &mut sums,
+                });
+            }
+            weight.iter_mut().zip(&sums).for_each(|(weight, &sum)| *weight = W::of(sum));
         }
         Ok(())
     })
@@ -230,6 +300,64 @@ impl<W: Wide> Tiles<'_, W> {
     }
 }
 
+/// What one plane of the output adds to the gradient of its kernel.
+struct Sums<'a, W> {
+    padded: &'a Padded<'a>,
+    room: &'a mut [W],
+    image: &'a [W],
+    output: &'a [W],
+    sums: &'a mut [f64],
+}
+
+impl<W: Wide> Job<W> for Sums<'_, W> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = W>>(self) {
+        let Self { padded, room, image, output, sums } = self;
+        let [depths, heights, width] = padded.geometry.output;
+        let step = padded.geometry.stride[1] * padded.row;
+        for depth in 0..depths {
+            for first in (0..heights).step_by(padded.height) {
+                padded.fill(room, image, depth, first);
+                let height = padded.height.min(heights - first);
+                let output = &output[(depth * heights + first) * width..][..height * width];
+                for (sums, taps) in sums.chunks_mut(ROWS).zip(padded.taps.chunks(ROWS)) {
+                    // What is missing in the last group is done twice and left out.
+                    let taps = [0, 1, 2, 3].map(|i: usize| taps[i.min(taps.len() - 1)]);
+                    add_products::<V>(sums, taps, room, output, [width, step]);
+                }
+            }
+        }
+    }
+}
+
+/// Adds to every sum the products of the output rows and the rows that a kernel element meets.
+#[inline(always)]
+fn add_products<V: Lanes<Elem: Wide>>(
+    sums: &mut [f64],
+    taps: [usize; ROWS],
+    room: &[V::Elem],
+    output: &[V::Elem],
+    [width, step]: [usize; 2],
+) {
+    let mut states = [V::lit(0.0); ROWS];
+    for (y, row) in output.chunks_exact(width.max(1)).enumerate() {
+        for x in (0..width).step_by(V::LANES) {
+            let count = V::LANES.min(width - x);
+            let grad = load::<V>(row, x, count);
+            for (state, tap) in states.iter_mut().zip(taps) {
+                *state = grad.mul_add(load(room, tap + y * step + x, count), *state);
+            }
+        }
+    }
+    for (sum, state) in sums.iter_mut().zip(states) {
+        let mut parts = [<V::Elem as Wide>::ZERO; SLACK];
+        store(state, &mut parts, 0, V::LANES);
+        *sum += V::Elem::sum_of(&parts).as_f64();
+    }
+}
+
 /// The same where channels come last: all channels of a pixel at a time.
 fn pixels<W: Wide>(
     geometry: &Geometry,
@@ -245,48 +373,76 @@ fn pixels<W: Wide>(
         (0..size * features).map(|i| weight[i % features * size + i / features]).collect();
     let bias = bias.map_or_else(|| vec![W::ZERO; features], <[W]>::to_vec);
     let sample_size = geometry.channels * geometry.pixels();
-    let positions = geometry.positions();
-    for_each_run(output, features, grain_of(features * size), |range, output| {
-        let mut taps = Vec::with_capacity(size);
-        for (i, output) in range.zip(output.chunks_exact_mut(features)) {
-            let image = &image[i / positions * sample_size..][..sample_size];
-            taps_of(geometry, i % positions, &mut taps);
-            if per_channel == 1 {
-                W::run(Pixel { output, image, weight: &turned, bias: &bias, taps: &taps });
-                continue;
-            }
-            compiled(|| {
-                output.copy_from_slice(&bias);
-                for &(kernel, place) in &taps {
-                    let values = &image[place..][..geometry.channels];
-                    let weights = &turned[kernel * features..][..features];
-                    for (feature, (sum, &weight)) in output.iter_mut().zip(weights).enumerate() {
-                        *sum += values[feature / per_channel] * weight;
-                    }
+    let (widths, rows) = (geometry.output[2], geometry.output[0] * geometry.output[1]);
+    for_each_run(output, widths * features, grain_of(widths * features * size), |range, output| {
+        let mut taps = Taps::default();
+        for (i, output) in range.zip(output.chunks_exact_mut((widths * features).max(1))) {
+            let image = &image[i / rows * sample_size..][..sample_size];
+            for (x, output) in output.chunks_exact_mut(features).enumerate() {
+                let image = &image[taps.find(geometry, i % rows, x)..];
+                if per_channel == 1 {
+                    W::run(Pixel { output, image, weight: &turned, bias: &bias, taps: &taps.list });
+                    continue;
                 }
-            });
+                compiled(|| {
+                    output.copy_from_slice(&bias);
+                    for &(kernel, place) in &taps.list {
+                        let values = &image[place..][..geometry.channels];
+                        let weights = &turned[kernel * features..][..features];
+                        for (feature, (sum, &weight)) in output.iter_mut().zip(weights).enumerate()
+                        {
+                            *sum += values[feature / per_channel] * weight;
+                        }
+                    }
+                });
+            }
         }
         Ok(())
     })
 }
 
-/// The kernel elements that meet the image at an output position, and where.
-fn taps_of(geometry: &Geometry, position: usize, taps: &mut Vec<(usize, usize)>) {
-    let ([_, heights, widths], [kd, kh, kw]) = (geometry.output, geometry.kernel);
-    let (row, x) = (position / widths, position % widths);
-    let at = |axis: usize, output: usize, kernel: usize| {
-        source(geometry, axis, output, kernel * geometry.dilation[axis])
-    };
-    taps.clear();
-    for i in 0..kd * kh {
-        let Some((z, y)) = at(0, row / heights, i / kh).zip(at(1, row % heights, i % kh)) else {
-            continue;
-        };
-        let first = (z * geometry.image[1] + y) * geometry.image[2];
-        for j in 0..kw {
-            let Some(x) = at(2, x, j) else { continue };
-            taps.push((i * kw + j, (first + x) * geometry.channels));
+/// The kernel elements that meet the image at an output position, and where, from a pixel on.
+#[derive(Default)]
+struct Taps {
+    list: Vec<(usize, usize)>,
+    /// The row and the kernel's columns that the list was made for.
+    made_for: Option<(usize, Range<usize>)>,
+}
+
+impl Taps {
+    /// Sets the list for a position; returns the place of the pixel that it counts from. Most
+    /// positions have the list of the one before.
+    fn find(&mut self, geometry: &Geometry, row: usize, x: usize) -> usize {
+        let [_, kh, kw] = geometry.kernel;
+        let dilation = geometry.dilation[2];
+        let (first, padding) = (x * geometry.stride[2], geometry.padding[2]);
+        // Those of the kernel's columns that are inside.
+        let start = padding.saturating_sub(first).div_ceil(dilation).min(kw);
+        let end = (geometry.image[2] + padding).saturating_sub(first).div_ceil(dilation).min(kw);
+        let columns = start..end.max(start);
+        if columns.is_empty() {
+            self.list.clear();
+            self.made_for = None;
+            return 0;
         }
+        if self.made_for.as_ref().is_none_or(|made| made.0 != row || made.1 != columns) {
+            self.list.clear();
+            let heights = geometry.output[1];
+            let at = |axis: usize, output: usize, kernel: usize| {
+                source(geometry, axis, output, kernel * geometry.dilation[axis])
+            };
+            for i in 0..geometry.kernel[0] * kh {
+                let place = at(0, row / heights, i / kh).zip(at(1, row % heights, i % kh));
+                let Some((z, y)) = place else { continue };
+                let line = (z * geometry.image[1] + y) * geometry.image[2];
+                for j in columns.clone() {
+                    let pixel = line + (j - columns.start) * dilation;
+                    self.list.push((i * kw + j, pixel * geometry.channels));
+                }
+            }
+            self.made_for = Some((row, columns.clone()));
+        }
+        (first + columns.start * dilation - padding) * geometry.channels
     }
 }
 
@@ -307,35 +463,47 @@ impl<W: Wide> Job<W> for Pixel<'_, W> {
         let features = self.output.len();
         let mut first = 0;
         while first + ROWS * V::LANES <= features {
-            self.block::<V, ROWS>(first, V::LANES);
+            self.block::<V, ROWS>(first);
             first += ROWS * V::LANES;
         }
-        while first < features {
-            self.block::<V, 1>(first, V::LANES.min(features - first));
+        while first + V::LANES <= features {
+            self.block::<V, 1>(first);
             first += V::LANES;
+        }
+        if first < features {
+            self.rest::<V>(first);
         }
     }
 }
 
 impl<W: Wide> Pixel<'_, W> {
-    /// `N` vectors of features, of the last one `count` elements.
+    /// `N` vectors of features.
     #[inline(always)]
-    fn block<V: Lanes<Elem = W>, const N: usize>(&mut self, first: usize, count: usize) {
+    fn block<V: Lanes<Elem = W>, const N: usize>(&mut self, first: usize) {
         let features = self.output.len();
-        let mut sums = [V::lit(0.0); N];
-        for (n, sum) in sums.iter_mut().enumerate() {
-            *sum = load(&self.bias[first..], n * V::LANES, count);
-        }
+        let mut sums = load_spaced::<V, N>(&self.bias[first..], V::LANES);
         for &(kernel, place) in self.taps {
-            let (values, weights) =
-                (&self.image[place + first..], &self.weight[kernel * features + first..]);
-            for (n, sum) in sums.iter_mut().enumerate() {
-                let value = load::<V>(values, n * V::LANES, count);
-                *sum = value.mul_add(load(weights, n * V::LANES, count), *sum);
+            let values = load_spaced::<V, N>(&self.image[place + first..], V::LANES);
+            let weights = load_spaced::<V, N>(&self.weight[kernel * features + first..], V::LANES);
+            for ((sum, value), weight) in sums.iter_mut().zip(values).zip(weights) {
+                *sum = value.mul_add(weight, *sum);
             }
         }
         for (n, sum) in sums.into_iter().enumerate() {
-            store(sum, &mut self.output[first..], n * V::LANES, count);
+            store(sum, &mut self.output[first..], n * V::LANES, V::LANES);
         }
+    }
+
+    /// The features that fill no vector.
+    #[inline(always)]
+    fn rest<V: Lanes<Elem = W>>(&mut self, first: usize) {
+        let features = self.output.len();
+        let count = features - first;
+        let mut sum = load::<V>(self.bias, first, count);
+        for &(kernel, place) in self.taps {
+            let weight = load(self.weight, kernel * features + first, count);
+            sum = load::<V>(self.image, place + first, count).mul_add(weight, sum);
+        }
+        store(sum, self.output, first, count);
     }
 }
