@@ -228,9 +228,10 @@ pub fn all(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
 pub fn vector_norm(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
     let Some(order) = scalars.first() else { bug!("a norm needs an order") };
     let order = NormOrder::new(order.to_f64());
-    match iter.dtype(1).is_complex() {
-        true => fold(iter, &Norm::<Complex<f64>>::new(order)),
-        false => fold(iter, &Norm::<f64>::new(order)),
+    match iter.dtype(1) {
+        dtype if dtype.is_complex() => fold(iter, &Norm::<Complex<f64>>::new(order)),
+        DType::Float64 => fold(iter, &Norm::<f64>::new(order)),
+        _ => fold(iter, &Norm::<f32>::new(order)),
     }
 }
 

@@ -31,6 +31,7 @@ pub(crate) mod avx512;
 pub(crate) mod sse2;
 
 pub(crate) mod convert;
+pub(crate) mod transpose;
 
 #[cfg(test)]
 mod tests;

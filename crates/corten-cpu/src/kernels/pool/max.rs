@@ -7,7 +7,7 @@ use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
 use crate::row_loops::compiled;
 use crate::rows::match_float;
 use corten_core::{Access, AccessSet, DType, Element, Result, bf16, ensure, f16};
-use corten_ops::{Tensor, op};
+use corten_ops::Tensor;
 
 /// An element type with an order, in which NaN is largest.
 trait Ordered: Element + PartialOrd {
@@ -241,7 +241,6 @@ pub(super) fn backward(
     let grad = contiguous_in(grad_output, shape.format)?;
     let indices = contiguous_in(indices, shape.format)?;
     let out = super::super::support::empty_in(&self_.sizes(), self_, self_.dtype(), shape.format)?;
-    op::zero_(&out)?;
     if is_shape_only(&out) {
         return Ok(out);
     }
