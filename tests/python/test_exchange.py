@@ -37,6 +37,14 @@ class NumPy(unittest.TestCase):
         self.assertEqual(torch.ones(2).new(np.ones(3)).tolist(), [1, 1, 1])
         self.assertEqual(torch.Tensor(np.array(3)).shape, (3,))
 
+    def test_old_classes(self):
+        """They stand for a dtype, as their names do."""
+        x = torch.ones(2)
+        self.assertEqual(x.type(torch.LongTensor).dtype, torch.int64)
+        self.assertEqual(x.type("torch.DoubleTensor").dtype, torch.float64)
+        with self.assertRaisesRegex(ValueError, "invalid type: 'str'"):
+            x.type(str)
+
     def test_every_dtype(self):
         for name in ("float64", "float32", "float16", "complex64", "complex128", "int64", "int32",
                      "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool"):
