@@ -54,7 +54,7 @@ _C._library_impl(
 )
 
 _SUBMODULES = frozenset((
-    "__config__", "__future__", "_VF", "accelerator", "amp", "autograd", "backends", "compiler",
+    "__config__", "__future__", "_VF", "_dynamo", "accelerator", "amp", "autograd", "backends", "compiler",
     "cpu", "cuda", "distributed", "distributions", "fft", "foreach", "func", "functional",
     "futures", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nn", "ops",
     "onnx", "optim", "overrides", "profiler", "random", "return_types", "safetensors", "serialization",

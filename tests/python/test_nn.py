@@ -77,6 +77,7 @@ class Registration(unittest.TestCase):
         named = nn.ModuleDict({"x": nn.ReLU()})
         self.assertIn("x", named)
         params = nn.ParameterList([torch.ones(1), torch.ones(2)])
+        self.assertIn("(1): Parameter containing: [torch.float32 of size 2]", repr(params))
         self.assertEqual(len(list(params.parameters())), 2)
         self.assertEqual(list(nn.ParameterDict({"p": torch.ones(1)}).state_dict()), ["p"])
 
@@ -293,6 +294,46 @@ class Recurrence(unittest.TestCase):
             out, _ = nn.utils.rnn.pad_packed_sequence(net(packed)[0])
             alone = net(x[:2, 1:])[0]
             self.assertTrue(torch.allclose(out[:2, 1:], alone, atol=1e-6), kind)
+
+
+class Compiled(unittest.TestCase):
+    def setUp(self):
+        self.inside = nn.Sequential(nn.Linear(2, 3), nn.Dropout(0.5))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.compiled = torch.compile(self.inside, backend="eager")
+
+    def test_names(self):
+        names = ["_orig_mod.0.weight", "_orig_mod.0.bias"]
+        self.assertEqual(list(self.compiled.state_dict()), names)
+        self.assertEqual([name for name, _ in self.compiled.named_parameters()], names)
+        self.assertIs(self.compiled._orig_mod, self.inside)
+        self.compiled.load_state_dict(self.compiled.state_dict())
+        with self.assertRaises(RuntimeError):
+            self.compiled.load_state_dict(self.inside.state_dict())
+        self.assertEqual(type(copy.deepcopy(self.compiled)).__name__, "OptimizedModule")
+
+    def test_attributes(self):
+        """They are those of the module inside."""
+        self.compiled.extra = 5
+        self.assertEqual((self.inside.extra, len(self.compiled)), (5, 2))
+        self.compiled.eval()
+        self.assertFalse(self.inside[1].training or self.compiled.training)
+        self.assertEqual(self.compiled(torch.ones(1, 2)).shape, (1, 3))
+        self.assertIs(self.compiled.double(), self.compiled)
+        self.assertEqual(self.inside[0].weight.dtype, torch.float64)
+        with self.assertRaises(AttributeError):
+            self.compiled.missing
+
+    def test_options(self):
+        self.assertIsNone(self.inside.compile(backend="eager"))
+        self.assertEqual(list(self.inside.state_dict()), ["0.weight", "0.bias"])
+        with self.assertRaisesRegex(RuntimeError, "Unrecognized mode=quickest"):
+            torch.compile(self.inside, mode="quickest")
+        with self.assertRaises(AssertionError):
+            torch.compile(3)
+        torch._dynamo.reset()
+        torch._dynamo.config.suppress_errors = True
 
 
 if __name__ == "__main__":
