@@ -227,6 +227,20 @@ class Printing(unittest.TestCase):
 
 
 class Initialisation(unittest.TestCase):
+    def test_truncated_normal(self):
+        """PyTorch's draws for one seed, and where the next one begins."""
+        cases = (
+            ((0.0, 0.02), [0.03082, -0.00587, -0.04358, 0.01137], 0.45563),
+            ((1.0, 0.5, 0.0, 3.0), [1.7705, 0.85329, 1.20167, 1.28422], 0.69767),
+            ((0.0, 1.0, 1.2, 3.0), [2.02013, 1.63858, 1.35926, 1.2571], 0.27825),
+        )
+        for arguments, values, following in cases:
+            torch.manual_seed(0)
+            x = nn.init.trunc_normal_(torch.empty(4), *arguments)
+            self.assertEqual([round(value, 5) for value in x.tolist()], values)
+            self.assertEqual(round(torch.rand(1).item(), 5), following)
+        self.assertEqual(nn.init.trunc_normal_(torch.empty(2, device="meta")).device.type, "meta")
+
     def test_linear_of_seed_0(self):
         torch.manual_seed(0)
         net = nn.Linear(3, 2)
