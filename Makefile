@@ -57,8 +57,12 @@ lint:
 	cargo clippy --quiet --package corten-codegen --package xtask --features corten-codegen/generate --all-targets -- --deny warnings
 	cargo xtask tidy
 
-docs:
+## The Rust documentation in target/doc, and in out/docs a page per operator and per module.
+docs: $(VENV)/numpy
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps
+	cargo build --package corten-python
+	rm -f python/corten/_C.abi3.so && cp target/debug/lib_C.so python/corten/_C.abi3.so
+	PYTHONPATH=python $(PY) python/tools/make_docs.py out/docs
 
 ## The digits trainer as one static file, as small as it gets.
 small:

@@ -40,11 +40,24 @@ from corten import _tensor_further as _tensor_further  # noqa: E402
 from corten._constants import *  # noqa: E402, F403
 from corten._tensor import typename  # noqa: E402, F401
 
+
+
+def _embedding_sparse_backward(*args):
+    """The kernel of the operator of this name, loaded when it is first called."""
+    from corten.sparse._gradients import embedding_sparse_backward
+
+    return embedding_sparse_backward(*args)
+
+
+_C._library_impl(
+    "aten::embedding_sparse_backward", "CompositeImplicitAutograd", _embedding_sparse_backward
+)
+
 _SUBMODULES = frozenset((
-    "__config__", "__future__", "_VF", "accelerator", "amp", "autograd", "backends", "compiler",
+    "__config__", "__future__", "_VF", "_dynamo", "accelerator", "amp", "autograd", "backends", "compiler",
     "cpu", "cuda", "distributed", "distributions", "fft", "foreach", "func", "functional",
     "futures", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nn", "ops",
-    "optim", "overrides", "profiler", "random", "return_types", "safetensors", "serialization",
+    "onnx", "optim", "overrides", "profiler", "random", "return_types", "safetensors", "serialization",
     "signal", "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version",
     "xpu",
 ))

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
 import sys
 
 _OURS, _THEIRS = "corten", "torch"
+_SPAWN = "multiprocessing.spawn"
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds ``torch.x`` as ``corten.x``."""
 
     def find_spec(self, fullname, path=None, target=None):
+        if fullname == _SPAWN:
+            return _spec_of_spawn(path)
         if fullname != _THEIRS and not fullname.startswith(_THEIRS + "."):
             return None
         ours = _OURS + fullname[len(_THEIRS):]
@@ -42,6 +46,37 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
                 delattr(module, name)
 
 
+class _AsHere:
+    """Part of what a new process is told first: there, too, ``import torch`` gives this package."""
+
+    def __reduce__(self):
+        return install_as_torch, ()
+
+
+def _tell_new_processes(spawn):
+    """Lets the processes that ``multiprocessing.spawn`` starts begin as this one."""
+    prepare = spawn.get_preparation_data
+
+    @functools.wraps(prepare)
+    def get_preparation_data(name):
+        return {"import torch": _AsHere(), **prepare(name)}
+
+    spawn.get_preparation_data = get_preparation_data
+
+
+def _spec_of_spawn(path):
+    """Where the module is, with :func:`_tell_new_processes` to come after it."""
+    spec = importlib.machinery.PathFinder.find_spec(_SPAWN, path)
+    execute = spec.loader.exec_module
+
+    def exec_module(module):
+        execute(module)
+        _tell_new_processes(module)
+
+    spec.loader.exec_module = exec_module
+    return spec
+
+
 def install_as_torch():
     """From now on ``import torch`` gives this package.
 
@@ -57,6 +92,8 @@ def install_as_torch():
     if loaded is not None:
         raise ImportError("PyTorch is already imported in this process")
     sys.meta_path.insert(0, _Finder())
+    if _SPAWN in sys.modules:
+        _tell_new_processes(sys.modules[_SPAWN])
     sys.modules[_THEIRS] = package
     for name, module in list(sys.modules.items()):
         if name.startswith(_OURS + "."):

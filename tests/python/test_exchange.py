@@ -28,6 +28,23 @@ class NumPy(unittest.TestCase):
         array = torch.ones(1000).numpy()
         self.assertEqual(array.sum(), 1000)
 
+    def test_old_constructors(self):
+        """Arrays are data to them, whatever their rank; an array of one integer is a size."""
+        rows = torch.FloatTensor(np.arange(4).reshape(2, 2).T)
+        self.assertEqual((rows.tolist(), rows.dtype), ([[0, 2], [1, 3]], torch.float32))
+        self.assertEqual(torch.LongTensor(np.array([1.5, 2])).tolist(), [1, 2])
+        self.assertEqual(torch.Tensor(np.array([], dtype="f4")).shape, (0,))
+        self.assertEqual(torch.ones(2).new(np.ones(3)).tolist(), [1, 1, 1])
+        self.assertEqual(torch.Tensor(np.array(3)).shape, (3,))
+
+    def test_old_classes(self):
+        """They stand for a dtype, as their names do."""
+        x = torch.ones(2)
+        self.assertEqual(x.type(torch.LongTensor).dtype, torch.int64)
+        self.assertEqual(x.type("torch.DoubleTensor").dtype, torch.float64)
+        with self.assertRaisesRegex(ValueError, "invalid type: 'str'"):
+            x.type(str)
+
     def test_every_dtype(self):
         for name in ("float64", "float32", "float16", "complex64", "complex128", "int64", "int32",
                      "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool"):

@@ -115,5 +115,19 @@ class Modules(unittest.TestCase):
         self.assertEqual(nn.utils.skip_init(nn.Linear, 3, 4).weight.shape, (4, 3))
 
 
+class MixedDevices(unittest.TestCase):
+    def test_refused(self):
+        """Operators that need data refuse tensors that have none."""
+        matrix, vector = torch.ones(2, 2), torch.ones(2)
+        cases = (
+            lambda: torch.mv(matrix.to("meta"), vector), lambda: torch.cat([matrix, matrix.to("meta")]),
+            lambda: torch.stack([matrix.to("meta"), matrix]), lambda: matrix + matrix.to("meta"),
+            lambda: torch.linalg.multi_dot([matrix, matrix.to("meta"), matrix]),
+        )
+        for number, case in enumerate(cases):
+            with self.subTest(number), self.assertRaises(RuntimeError):
+                repr(case())
+
+
 if __name__ == "__main__":
     unittest.main()

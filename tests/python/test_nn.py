@@ -77,6 +77,7 @@ class Registration(unittest.TestCase):
         named = nn.ModuleDict({"x": nn.ReLU()})
         self.assertIn("x", named)
         params = nn.ParameterList([torch.ones(1), torch.ones(2)])
+        self.assertIn("(1): Parameter containing: [torch.float32 of size 2]", repr(params))
         self.assertEqual(len(list(params.parameters())), 2)
         self.assertEqual(list(nn.ParameterDict({"p": torch.ones(1)}).state_dict()), ["p"])
 
@@ -226,6 +227,20 @@ class Printing(unittest.TestCase):
 
 
 class Initialisation(unittest.TestCase):
+    def test_truncated_normal(self):
+        """PyTorch's draws for one seed, and where the next one begins."""
+        cases = (
+            ((0.0, 0.02), [0.03082, -0.00587, -0.04358, 0.01137], 0.45563),
+            ((1.0, 0.5, 0.0, 3.0), [1.7705, 0.85329, 1.20167, 1.28422], 0.69767),
+            ((0.0, 1.0, 1.2, 3.0), [2.02013, 1.63858, 1.35926, 1.2571], 0.27825),
+        )
+        for arguments, values, following in cases:
+            torch.manual_seed(0)
+            x = nn.init.trunc_normal_(torch.empty(4), *arguments)
+            self.assertEqual([round(value, 5) for value in x.tolist()], values)
+            self.assertEqual(round(torch.rand(1).item(), 5), following)
+        self.assertEqual(nn.init.trunc_normal_(torch.empty(2, device="meta")).device.type, "meta")
+
     def test_linear_of_seed_0(self):
         torch.manual_seed(0)
         net = nn.Linear(3, 2)
@@ -293,6 +308,46 @@ class Recurrence(unittest.TestCase):
             out, _ = nn.utils.rnn.pad_packed_sequence(net(packed)[0])
             alone = net(x[:2, 1:])[0]
             self.assertTrue(torch.allclose(out[:2, 1:], alone, atol=1e-6), kind)
+
+
+class Compiled(unittest.TestCase):
+    def setUp(self):
+        self.inside = nn.Sequential(nn.Linear(2, 3), nn.Dropout(0.5))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.compiled = torch.compile(self.inside, backend="eager")
+
+    def test_names(self):
+        names = ["_orig_mod.0.weight", "_orig_mod.0.bias"]
+        self.assertEqual(list(self.compiled.state_dict()), names)
+        self.assertEqual([name for name, _ in self.compiled.named_parameters()], names)
+        self.assertIs(self.compiled._orig_mod, self.inside)
+        self.compiled.load_state_dict(self.compiled.state_dict())
+        with self.assertRaises(RuntimeError):
+            self.compiled.load_state_dict(self.inside.state_dict())
+        self.assertEqual(type(copy.deepcopy(self.compiled)).__name__, "OptimizedModule")
+
+    def test_attributes(self):
+        """They are those of the module inside."""
+        self.compiled.extra = 5
+        self.assertEqual((self.inside.extra, len(self.compiled)), (5, 2))
+        self.compiled.eval()
+        self.assertFalse(self.inside[1].training or self.compiled.training)
+        self.assertEqual(self.compiled(torch.ones(1, 2)).shape, (1, 3))
+        self.assertIs(self.compiled.double(), self.compiled)
+        self.assertEqual(self.inside[0].weight.dtype, torch.float64)
+        with self.assertRaises(AttributeError):
+            self.compiled.missing
+
+    def test_options(self):
+        self.assertIsNone(self.inside.compile(backend="eager"))
+        self.assertEqual(list(self.inside.state_dict()), ["0.weight", "0.bias"])
+        with self.assertRaisesRegex(RuntimeError, "Unrecognized mode=quickest"):
+            torch.compile(self.inside, mode="quickest")
+        with self.assertRaises(AssertionError):
+            torch.compile(3)
+        torch._dynamo.reset()
+        torch._dynamo.config.suppress_errors = True
 
 
 if __name__ == "__main__":

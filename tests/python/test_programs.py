@@ -55,6 +55,24 @@ class Programs(unittest.TestCase):
             })
             self.assertIn("corten ['--x', '1'] Linear(in_features=1, out_features=2", printed)
 
+    def test_new_processes(self):
+        """A process that is started afresh runs the program with the same ``torch``."""
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder) / "workers.py"
+            program.write_text(
+                "import torch, torch.onnx, torch.multiprocessing as mp\n"
+                "def add(layer):\n"
+                "    torch.optim.SGD(layer.parameters(), 0.1)\n"
+                "    layer.weight.data += 1\n"
+                "if __name__ == '__main__':\n"
+                "    layer = torch.nn.Linear(1, 1).share_memory()\n"
+                "    before = layer.weight.item()\n"
+                "    worker = mp.get_context('spawn').Process(target=add, args=(layer,))\n"
+                "    worker.start(); worker.join()\n"
+                "    print(worker.exitcode, round(layer.weight.item() - before, 4))\n"
+            )
+            self.assertEqual(run(str(program)).split(), ["0", "1.0"])
+
 
 if __name__ == "__main__":
     unittest.main()

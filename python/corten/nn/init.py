@@ -65,12 +65,41 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
             "values may be incorrect.",
             stacklevel=2,
         )
+    if tensor.is_meta:
+        return tensor
     with corten.no_grad():
-        # The inverse distribution function of a uniform value between those of the ends.
-        low, high = _normal_cdf((a - mean) / std), _normal_cdf((b - mean) / std)
-        tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
-        tensor.erfinv_().mul_(std * math.sqrt(2.0)).add_(mean)
-        return tensor.clamp_(min=a, max=b)
+        inside = _normal_cdf((b - mean) / std) - _normal_cdf((a - mean) / std)
+        draw = _normal_between if inside > 0.3 else _normal_far_out
+        result = draw(tensor, mean, std, a, b, generator)
+        return tensor if result is tensor else tensor.copy_(result)
+
+
+def _normal_between(tensor, mean, std, a, b, generator):
+    """Draws until all elements are between the ends, which are rounded as the elements are."""
+    low, high = (tensor.new_tensor(end, device="cpu").item() for end in (a, b))
+    result = tensor.normal_(mean, std, generator=generator)
+    while (outside := (result < low) | (result > high)).any():
+        again = corten.empty_like(result).normal_(mean, std, generator=generator)
+        result = corten.where(outside, again, result)
+    return result
+
+
+def _normal_far_out(tensor, mean, std, a, b, generator):
+    """Draws evenly between the ends, and keeps a draw as often as its density is of the greatest:
+    few draws of the distribution itself would fall between them."""
+    greatest = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
+
+    def refused(candidates):
+        density = candidates.sub(mean).div_(std).pow_(2).mul_(-0.5).sub_(greatest)
+        return corten.empty_like(tensor).uniform_(generator=generator).log_() > density
+
+    result = tensor.uniform_(a, b, generator=generator)
+    pending = refused(result)
+    while pending.any():
+        candidates = corten.empty_like(tensor).uniform_(a, b, generator=generator)
+        result = corten.where(pending, candidates, result)
+        pending = pending & refused(candidates)
+    return result
 
 
 def constant_(tensor, val):

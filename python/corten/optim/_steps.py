@@ -55,6 +55,7 @@ class ElementwiseOptimizer(Optimizer):
     """
 
     _sparse = False
+    _no_sparse = "{} does not support sparse gradients"
     _group_defaults = {"maximize": False, "foreach": None, "differentiable": False,
                        "capturable": False}
 
@@ -85,7 +86,7 @@ class ElementwiseOptimizer(Optimizer):
     def _step_one(self, param, group):
         grad = param.grad
         if grad.is_sparse and not self._sparse:
-            raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
+            raise RuntimeError(self._no_sparse.format(type(self).__name__))
         state = self.state.get(param)
         if not state:
             state = {}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import corten
 from corten.sparse._coordinate import SparseTensor, sparse_coo_tensor, to_sparse  # noqa: F401
+from corten.sparse._gradients import register as _register
 from corten.sparse._operators import CLASSES as _CLASSES
 from corten.sparse._operators import check_sparse_tensor_invariants, log_softmax, softmax
 
 globals().update(_CLASSES)
+_register()
 __all__ = ["addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "softmax", "sum", *_CLASSES]
 
 

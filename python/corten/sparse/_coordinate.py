@@ -17,29 +17,15 @@ class SparseTensor(Tensor):
     :meth:`coalesce`."""
 
     @property
-    def layout(self):
-        """``torch.sparse_coo``."""
-        return _C.sparse_coo
-
-    is_sparse = True
-
-    @property
-    def device(self):
-        """Where the values are."""
-        return self._parts[1].device
-
-    @property
     def requires_grad(self):
         """Whether the values require a gradient."""
         return self._parts[1].requires_grad
 
     def __repr__(self, *, tensor_contents=None):
         indices, values = self._parts
-        extra = "" if self.device.type == "cpu" else f", device='{self.device}'"
         return (
             f"tensor(indices={_indented(indices, 15)},\n       values={_indented(values, 14)},\n"
-            f"       size={tuple(self.shape)}, nnz={indices.size(1)}{extra}, "
-            "layout=torch.sparse_coo)"
+            f"       size={tuple(self.shape)}, nnz={indices.size(1)}{_suffixes(self)})"
         )
 
     __hash__ = Tensor.__hash__
@@ -88,12 +74,28 @@ class _C_plain:
 
 
 def _indented(tensor, width):
-    return repr(tensor).replace("\n", "\n" + " " * width)
+    """A part as it is printed, without its dtype and history: the whole says those."""
+    text = repr(tensor.detach())
+    for suffix in (f", dtype={tensor.dtype}", f", device='{tensor.device}'"):
+        text = text.replace(suffix, "")
+    return text.replace("\n", "\n" + " " * width)
+
+
+def _suffixes(x):
+    values = x._parts[1]
+    text = "" if x.device.type == "cpu" else f", device='{x.device}'"
+    if x.dtype not in (corten.get_default_dtype(), corten.int64, corten.bool):
+        text += f", dtype={x.dtype}"
+    text += f", layout={x.layout}"
+    if values.grad_fn is not None:
+        return f"{text}, grad_fn=<{values.grad_fn.name()}>"
+    return f"{text}, requires_grad=True" if values.requires_grad else text
 
 
 def _made(indices, values, size, coalesced):
-    shell = corten.empty(tuple(size), dtype=values.dtype, device="meta")
-    made = shell.as_subclass(SparseTensor)
+    made = Tensor._make_shell(
+        SparseTensor, tuple(size), dtype=values.dtype, layout=_C.sparse_coo, device=values.device
+    )
     made._parts = indices, values
     made._coalesced = coalesced
     return made
@@ -266,6 +268,16 @@ def _transposed(x, dim0=0, dim1=1):
     return _made(indices[order], values, size, False)
 
 
+def _matrix_transposed(x):
+    sparse, dense = x._parts[0].size(0), x._parts[1].dim() - 1
+    if sparse > 2 or dense:
+        raise RuntimeError(
+            f"t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got {sparse} sparse "
+            f"and {dense} dense dimensions"
+        )
+    return _transposed(x) if sparse == 2 else x
+
+
 def _with_values(change):
     def operator(x, *args, **kwargs):
         indices, values = x._parts
@@ -284,11 +296,16 @@ def _scaled(a, b):
 
 
 def _added(a, b, *, alpha=1):
-    """A sum with a sparse tensor is sparse, with a dense one dense."""
+    """A sum of two sparse tensors is sparse, of a dense and a sparse one dense."""
     if not isinstance(a, SparseTensor):
         return a + alpha * _to_dense(b)
     if not isinstance(b, SparseTensor):
-        return _to_dense(a) + alpha * b
+        raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
+    if a.shape != b.shape:
+        raise RuntimeError(
+            f"add: expected sizes of 'self' and 'other' to match, but {list(a.shape)} != "
+            f"{list(b.shape)}"
+        )
     indices = corten.cat([a._parts[0], b._parts[0]], 1)
     return _made(indices, corten.cat([a._parts[1], alpha * b._parts[1]]), a.shape, False)
 
@@ -296,8 +313,6 @@ def _added(a, b, *, alpha=1):
 def _add_in_place(a, b, *, alpha=1):
     """Adds a sparse tensor to a dense one, or to a sparse one."""
     if isinstance(a, SparseTensor):
-        if not isinstance(b, SparseTensor):
-            raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
         return _become(a, _added(a, b, alpha=alpha))
     if a.shape != b.shape:
         raise RuntimeError(
@@ -309,6 +324,15 @@ def _add_in_place(a, b, *, alpha=1):
     if indices.size(0) == 0:
         return a.add_(values.sum(0), alpha=alpha)
     return a.index_put_(tuple(indices), (values * alpha).to(a.dtype), accumulate=True)
+
+
+def _in_place(name):
+    """An operator whose result takes the place of its first operand."""
+
+    def operator(x, *args, **kwargs):
+        return _become(x, _OPERATORS[name](x, *args, **kwargs))
+
+    return operator
 
 
 def _become(x, other):
@@ -379,7 +403,7 @@ _OPERATORS = {
     "dense_dim": lambda x: x._parts[1].dim() - 1, "to_sparse": lambda x, *a, **k: x,
     "to_sparse_coo": lambda x: x,
     "mm": _mm, "spmm": _mm, "smm": _mm, "matmul": _matmul, "mv": _matmul,
-    "rmatmul": lambda a, b: _mm(b, a), "t": _transposed, "transpose": _transposed,
+    "rmatmul": lambda a, b: _mm(b, a), "t": _matrix_transposed, "transpose": _transposed,
     "mul": _scaled, "rmul": _scaled, "div": _with_values(lambda v, other: v / other),
     "truediv": _with_values(lambda v, other: v / other), "neg": _with_values(lambda v: -v),
     "add": _added, "radd": _added, "sub": lambda a, b: _added(a, b, alpha=-1),
@@ -387,7 +411,8 @@ _OPERATORS = {
     "sub_": lambda a, b, *, alpha=1: _add_in_place(a, b, alpha=-alpha),
     "isub": lambda a, b: _add_in_place(a, b, alpha=-1), "zero_": _zero,
     "sparse_mask": _sparse_mask, "pow": _power, "square": lambda x: _power(x, 2),
-    "detach_": lambda x: _become(x, _with_values(lambda v: v.detach())(x)),
+    **{name: _in_place(name.strip("i_")) for name in ("mul_", "div_", "neg_", "imul")},
+    "itruediv": _in_place("div"), "detach_": lambda x: _become(x, _with_values(lambda v: v.detach())(x)),
     "norm": lambda x, *a, **k: _coalesce(x)._parts[1].norm(*a, **k),
     "linalg_vector_norm": lambda x, *a, **k: corten.linalg.vector_norm(_coalesce(x)._parts[1], *a, **k),
     **{name: _of_entries(name) for name in ("sqrt", "abs", "sin", "tanh", "sign", "relu", "expm1",

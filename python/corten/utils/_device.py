@@ -10,10 +10,11 @@ from corten.overrides import TorchFunctionMode
 
 _FACTORIES = (
     "arange", "as_tensor", "asarray", "bartlett_window", "blackman_window", "empty",
-    "empty_permuted", "empty_strided", "eye", "from_file", "full", "hamming_window",
+    "empty_permuted", "empty_strided", "eye", "full", "hamming_window",
     "hann_window", "kaiser_window", "linspace", "logspace", "ones", "rand", "randint", "randn",
     "randperm", "range", "scalar_tensor", "sparse_coo_tensor", "sparse_compressed_tensor",
-    "sparse_csr_tensor", "tensor", "tril_indices", "triu_indices", "vander", "zeros",
+    "sparse_csr_tensor", "sparse_csc_tensor", "sparse_bsr_tensor", "sparse_bsc_tensor", "tensor",
+    "tril_indices", "triu_indices", "zeros",
 )
 _local = threading.local()
 
@@ -22,7 +23,8 @@ _local = threading.local()
 def _device_constructors():
     import corten
 
-    return frozenset(getattr(corten, name) for name in _FACTORIES if hasattr(corten, name))
+    made = {getattr(corten, name) for name in _FACTORIES if hasattr(corten, name)}
+    return frozenset(made | {corten.fft.fftfreq, corten.fft.rfftfreq})
 
 
 class DeviceContext(TorchFunctionMode):

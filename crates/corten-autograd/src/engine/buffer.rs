@@ -34,7 +34,7 @@ impl InputBuffer {
 
 fn accumulate(old: Tensor, new: &Tensor) -> Result<Tensor> {
     let strided = |tensor: &Tensor| tensor.layout() == Layout::Strided;
-    if !strided(&old) && strided(new) {
+    if !strided(&old) {
         return new + &old;
     }
     if strided(new) && may_reuse(&old, new) {

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::Access;
 use super::enter::{Entered, FEW, enter_biased, enter_waiting};
-use crate::{DType, Element, Result, Storage, StorageImpl, TensorBase, bail, ensure};
+use crate::{DType, Element, Error, Result, Storage, StorageImpl, TensorBase, bail, ensure, err};
 
 /// The operands of a kernel, held for the kernel's time.
 ///
@@ -54,9 +54,22 @@ fn check_all(wanted: &[(&TensorBase, Access)], found: &[*const StorageImpl]) -> 
         if let Some(storage) = unsafe { storage.as_ref() } {
             storage.before_access(mode == Access::Write)?;
             tensor.check_within(storage.nbytes())?;
+            if storage.data_ptr().is_null() && tensor.numel() > 0 {
+                return Err(no_data(tensor));
+            }
         }
     }
     Ok(())
+}
+
+/// A kernel was given a tensor of shapes only, beside one with data.
+#[cold]
+fn no_data(tensor: &TensorBase) -> Error {
+    err!(
+        Runtime,
+        "Expected all tensors to be on the same device, but found one without data on {}",
+        tensor.device()
+    )
 }
 
 /// A tensor and its storage; mode and state are in the low bits of the storage's address.

@@ -104,7 +104,11 @@ fn contiguous_layout(sizes: &[i64], itemsize: usize) -> Option<(Dims, i64, usize
     Some((Dims::from_buf_and_len(strides, rank), numel * stride, nbytes))
 }
 
-fn check_not_negative(sizes: &[i64]) -> Result<()> {
+/// That no size is negative.
+///
+/// # Errors
+/// `Runtime` otherwise.
+pub(super) fn check_not_negative(sizes: &[i64]) -> Result<()> {
     if let Some(size) = sizes.iter().find(|&&size| size < 0) {
         bail!(Runtime, "Trying to create tensor with negative dimension {size}: {sizes:?}");
     }

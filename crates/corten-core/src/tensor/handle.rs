@@ -103,6 +103,7 @@ impl TensorBase {
         keys: KeySet,
         sizes: &[i64],
     ) -> Result<Self> {
+        super::factory::check_not_negative(sizes)?;
         let numel = checked_numel(sizes)?;
         let strides = crate::geometry::contiguous_strides(sizes)?;
         let keys = extend_keys(keys);

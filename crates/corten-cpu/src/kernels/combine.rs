@@ -69,6 +69,13 @@ impl Plan {
                 Runtime,
                 "zero-dimensional tensor (at position {position}) cannot be concatenated"
             );
+            ensure!(
+                tensor.device() == tensors[0].device(),
+                Runtime,
+                "torch.cat(): all input tensors must be on the same device. Received {} and {}",
+                tensors[0].device(),
+                tensor.device()
+            );
         }
         let mut types = ResultTypeState::default();
         for tensor in tensors {

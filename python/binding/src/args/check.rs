@@ -1,7 +1,7 @@
 //! Which objects a parameter accepts.
 
 use super::signature::{Kind, Param};
-use crate::py::errors::type_error;
+use crate::py::errors::{Raised, type_error};
 use crate::py::{Obj, Py, ffi, name};
 use crate::{numpy, tensor, types};
 use smallvec::SmallVec;
@@ -169,9 +169,12 @@ pub(crate) fn is_int(object: &Obj) -> bool {
     }
 }
 
+/// Whether `operator.index` takes the object. Arrays have the slot, but only those of one integer
+/// fill it, so that the others are data.
 fn has_index(object: &Obj) -> bool {
     // SAFETY: the object is live.
-    unsafe { ffi::PyIndex_Check(object.as_ptr()) != 0 }
+    let has_slot = unsafe { ffi::PyIndex_Check(object.as_ptr()) != 0 };
+    has_slot && super::scalar::index_of(object).map_err(Raised::clear).is_ok()
 }
 
 /// Whether the object is a tensor of rank 0 that needs no gradient.

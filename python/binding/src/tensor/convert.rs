@@ -208,11 +208,18 @@ fn class_name(class: &Obj) -> String {
     if class.is_type() && class.as_ptr() == TENSOR.get().cast() {
         return format!("torch.{}Tensor", corten_core::default_dtype().type_name());
     }
-    match class.call_method(crate::py::name!("__str__"), &[]) {
-        Ok(text) => text.as_str().map_or_else(|_| String::new(), str::to_owned),
+    // Not the method of the class, which is that of its instances.
+    match class.str() {
+        Ok(text) => text.as_str().map_or_else(|_| String::new(), plain_class_name),
         Err(raised) => {
             raised.clear();
             String::new()
         }
     }
+}
+
+/// `int` out of `<class 'int'>`.
+fn plain_class_name(text: &str) -> String {
+    let inner = text.strip_prefix("<class '").and_then(|rest| rest.strip_suffix("'>"));
+    inner.unwrap_or(text).to_owned()
 }

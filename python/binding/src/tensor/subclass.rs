@@ -6,12 +6,15 @@ use crate::args::parser;
 use crate::functions::op1;
 use crate::py::errors::type_error;
 use crate::py::{Args, Obj, Py, ffi, method};
+use crate::types;
+use corten_core::{KeySet, TensorBase};
 
 /// The rows of the method table.
 pub(crate) fn rows() -> Vec<ffi::PyMethodDef> {
     vec![
         method!("_make_subclass", make_subclass, ffi::METH_STATIC),
         method!("as_subclass", as_subclass),
+        method!("_make_shell", make_shell, ffi::METH_STATIC),
     ]
 }
 
@@ -46,4 +49,18 @@ fn as_subclass(object: &Obj, args: Args<'_>) -> Py<Obj> {
     let tensor = this(object);
     let made = op1!("aten::alias", tensor)?;
     wrap_as(class, made)
+}
+
+/// `_make_shell(cls, size, *, dtype, layout, device)`: a tensor without memory of its own, of a
+/// class that keeps its data in parts. Operators of its layout find the kernels of that class.
+fn make_shell(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let parser = parser!("_make_shell(any cls, int[] size, *, any dtype, any layout, any device)");
+    let bound = parser.parse(None, args)?;
+    let class = subclass_type(bound.object(0)?)?;
+    let dtype = types::dtype::from_object(bound.object(2)?)?;
+    let device = types::device::from_object(bound.object(4)?)?;
+    let layout = types::layout::layout_from(bound.object(3)?)?;
+    let keys = KeySet::for_tensor(device.device_type, layout, dtype);
+    let made = TensorBase::new_without_storage(dtype, device, keys, &bound.ints(1)?)?;
+    wrap_as(class, made.into())
 }

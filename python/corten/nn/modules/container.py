@@ -269,13 +269,13 @@ def _held(value):
     return value
 
 
-def _described(key, value):
+def _described(key, value, kind_of=corten.typename):
     if not isinstance(value, corten.Tensor):
         return f"  ({key}): Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
     size = "x".join(str(n) for n in value.size())
     device = f" (GPU {value.get_device()})" if value.is_cuda else ""
-    return f"  ({key}): {kind} containing: [{corten.typename(value)} of size {size}{device}]"
+    return f"  ({key}): {kind} containing: [{kind_of(value)} of size {size}{device}]"
 
 
 class ParameterList(Module):
@@ -331,7 +331,7 @@ class ParameterList(Module):
         return self
 
     def extra_repr(self):
-        return "\n".join(_described(i, value) for i, value in enumerate(self))
+        return "\n".join(_described(i, value, lambda x: x.dtype) for i, value in enumerate(self))
 
     def __call__(self, *args, **kwargs):
         raise RuntimeError("ParameterList should not be called.")

@@ -376,6 +376,10 @@ class Module(HookMixin, StateMixin):
         """Same as ``train(False)``."""
         return self.train(False)
 
+    def compile(self, *args, **kwargs):
+        """Compiles the module's call in place, with the options of :func:`corten.compile`."""
+        corten.compile(self._call_impl, *args, **kwargs)
+
     def requires_grad_(self, requires_grad=True):
         """Sets whether the parameters need gradients."""
         for param in self.parameters():

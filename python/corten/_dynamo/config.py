@@ -1,0 +1,11 @@
+"""Settings of the tracer: kept, and without effect."""
+
+cache_size_limit = recompile_limit = 8
+accumulated_cache_size_limit = accumulated_recompile_limit = 256
+suppress_errors = False
+verbose = False
+assume_static_by_default = True
+automatic_dynamic_shapes = True
+capture_scalar_outputs = False
+capture_dynamic_output_shape_ops = False
+optimize_ddp = True
