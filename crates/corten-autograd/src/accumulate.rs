@@ -3,12 +3,12 @@
 use crate::backward::Backward;
 use crate::graph;
 use crate::meta::{self, GradDType, Meta};
-use crate::node::{Body, Grads, InputMetadata, Node, NodeBody};
+use crate::node::{Body, Grads, InputMetadata, Node, NodeBody, NodeRef};
 use corten_core::{Layout, MemoryFormat, Result, bail};
 use corten_ops::{Tensor, op};
 use std::any::Any;
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// Adds what arrives to the gradient of a leaf.
 ///
@@ -20,7 +20,7 @@ pub(crate) struct AccumulateGrad {
 }
 
 impl AccumulateGrad {
-    pub(crate) fn node(variable: &Tensor) -> Arc<Node> {
+    pub(crate) fn node(variable: &Tensor) -> NodeRef {
         let body = Self { variable: variable.clone(), turn: Mutex::new(()) };
         // The highest number: a gradient is accumulated as soon as it is complete.
         let mut node = Node::with_body(Body::Leaf(body), u64::MAX);
@@ -31,7 +31,7 @@ impl AccumulateGrad {
             _ => {}
         }
         node.inputs.push(metadata);
-        Arc::new(node)
+        node.share()
     }
 
     pub(crate) fn variable(&self) -> &Tensor {

@@ -1,27 +1,26 @@
 //! What a backward function sees and returns.
 
-use crate::node::{Grads, Node, VALUE, undefined_grads};
+use crate::node::{Grads, Node, NodeRef, VALUE, undefined_grads};
 use corten_core::{DType, Dims, Result, TensorOptions, bug};
 use corten_ops::Tensor;
 use corten_ops::{FromIValue, IValue};
 use smallvec::SmallVec;
-use std::sync::Arc;
 
 /// The view of a node that its backward function gets: what was saved and what is wanted.
 pub struct Backward<'a> {
-    node: &'a Arc<Node>,
+    node: &'a NodeRef,
     /// One per edge.
     needs: SmallVec<[bool; 4]>,
 }
 
 impl<'a> Backward<'a> {
     /// A context in which the gradients of the edges for which `needs` is true are wanted.
-    pub(crate) fn new(node: &'a Arc<Node>, needs: SmallVec<[bool; 4]>) -> Self {
+    pub(crate) fn new(node: &'a NodeRef, needs: SmallVec<[bool; 4]>) -> Self {
         Self { node, needs }
     }
 
     /// The node whose function runs.
-    pub fn node(&self) -> &'a Arc<Node> {
+    pub fn node(&self) -> &'a NodeRef {
         self.node
     }
 
@@ -50,7 +49,7 @@ impl<'a> Backward<'a> {
     /// # Errors
     /// When the graph was freed or the tensor was modified in place since.
     pub fn tensor(&self, slot: usize) -> Result<Tensor> {
-        self.node.unpack(slot)
+        Node::unpack(self.node, slot)
     }
 
     /// The saved optional tensor in a slot.
@@ -66,7 +65,7 @@ impl<'a> Backward<'a> {
     /// # Errors
     /// As [`tensor`](Self::tensor).
     pub fn tensors(&self, slot: usize) -> Result<Vec<Tensor>> {
-        self.node.unpack_list(slot)
+        Node::unpack_list(self.node, slot)
     }
 
     /// The saved list of optional tensors in a slot.
@@ -74,7 +73,7 @@ impl<'a> Backward<'a> {
     /// # Errors
     /// As [`tensor`](Self::tensor).
     pub fn opt_tensors(&self, slot: usize) -> Result<Vec<Option<Tensor>>> {
-        let tensors = self.node.unpack_list(slot)?;
+        let tensors = Node::unpack_list(self.node, slot)?;
         Ok(tensors.into_iter().map(|tensor| Some(tensor).filter(|t| t.defined())).collect())
     }
 
@@ -133,7 +132,7 @@ impl<'a> Backward<'a> {
 /// The gradients that a backward function returns: one per edge, undefined where not wanted.
 pub struct Gradients<'a> {
     grads: Grads,
-    node: &'a Arc<Node>,
+    node: &'a NodeRef,
 }
 
 impl<'a> Gradients<'a> {

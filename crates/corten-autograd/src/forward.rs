@@ -1,6 +1,6 @@
 //! Forward mode: tangents that travel along with the values.
 
-use crate::{Autograd, BackwardOptions, Node, graph, meta};
+use crate::{Autograd, BackwardOptions, WeakNode, graph, meta};
 use corten_core::tls::{ExcludeGuard, IncludeGuard};
 use corten_core::{
     DispatchKey, GradModeGuard, KeySet, MemoryFormat, Result, WeakTensor, bail,
@@ -9,8 +9,8 @@ use corten_core::{
 use corten_ops::dispatch::set_fallback;
 use corten_ops::{BoxedCall, IValue, OpKind, Stack, Tensor, op};
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 
 // Note [Forward mode from backward formulas]
 // The product of a vector u with an operator's Jacobian is linear in u, and its derivative with
@@ -37,7 +37,7 @@ struct Open {
     /// What has tangents of this level. They may keep alive what has them, so they are taken away
     /// when the level is closed.
     tensors: Vec<WeakTensor>,
-    nodes: Vec<Weak<Node>>,
+    nodes: Vec<WeakNode>,
     _included: IncludeGuard,
 }
 
@@ -251,7 +251,7 @@ pub fn attach(result: &Tensor, found: Tensor) -> Result<()> {
         node.set_tangent(graph::output_nr(result), Tangent { level, tensor: found.clone() });
         OPEN.with_borrow_mut(|open| {
             if let Some(open) = open {
-                open.nodes.push(Arc::downgrade(&node));
+                open.nodes.push(node.downgrade());
             }
         });
     }

@@ -3,7 +3,7 @@
 use crate::backward::Backward;
 use crate::graph;
 use crate::inplace::rebase_history;
-use crate::node::{Edge, Grads, InputMetadata, Node, NodeBody};
+use crate::node::{Edge, Grads, InputMetadata, Node, NodeBody, NodeRef, WeakNode};
 use crate::saved::{SavedVariable, freed_graph};
 use crate::tensor_ext::{detach_in_place, view_as_self};
 use crate::view::{self, CreationMeta};
@@ -65,7 +65,7 @@ pub struct Context {
     non_differentiable: Vec<Tensor>,
     materialize_grads: bool,
     needs_input_grad: Vec<bool>,
-    node: std::sync::OnceLock<std::sync::Weak<Node>>,
+    node: std::sync::OnceLock<WeakNode>,
     data: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
 }
 
@@ -115,7 +115,7 @@ impl Context {
     pub fn saved_tensors(&self) -> Result<Vec<Tensor>> {
         let saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(saved) = saved else { return Err(freed_graph()) };
-        let node = self.node.get().and_then(std::sync::Weak::upgrade);
+        let node = self.node.get().and_then(WeakNode::upgrade);
         saved.iter().map(|variable| variable.unpack_for_user(node.as_ref())).collect()
     }
 
@@ -161,7 +161,7 @@ pub fn apply<F: Function>(function: F, inputs: &[Tensor]) -> Result<Vec<Tensor>>
     let raw = outputs.clone();
     let (outputs, node) = wrap_outputs(inputs, outputs, &effects, Some((pending, Box::new(body))))?;
     if let Some(node) = node {
-        let _ = ctx.node.set(Arc::downgrade(&node));
+        let _ = ctx.node.set(node.downgrade());
         let saved = to_save.iter().map(|tensor| save(tensor, &raw, &outputs));
         *ctx.saved.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(saved.collect::<Result<_>>()?);
@@ -299,7 +299,7 @@ pub fn wrap_outputs(
     outputs: Vec<Tensor>,
     effects: &Effects,
     recorded: Option<(PendingNode, Box<dyn NodeBody>)>,
-) -> Result<(Vec<Tensor>, Option<Arc<Node>>)> {
+) -> Result<(Vec<Tensor>, Option<NodeRef>)> {
     let differentiable: Vec<bool> = outputs
         .iter()
         .map(|output| {
@@ -321,7 +321,7 @@ pub fn wrap_outputs(
             if differentiable { InputMetadata::of(output) } else { InputMetadata::undefined() };
         node.inputs.push(metadata);
     }
-    let node = Arc::new(node);
+    let node = node.share();
     for (nr, output) in wrapped.iter().enumerate().filter(|(nr, _)| differentiable[*nr]) {
         attach(output, &node, nr as u32, contains(&effects.dirty, output))?;
     }
@@ -362,7 +362,7 @@ fn alias_output(
     }
 }
 
-fn attach(output: &Tensor, node: &Arc<Node>, nr: u32, is_dirty: bool) -> Result<()> {
+fn attach(output: &Tensor, node: &NodeRef, nr: u32, is_dirty: bool) -> Result<()> {
     if !is_dirty {
         graph::set_gradient_edge(output, node.clone(), nr)?;
         view::set_creation_meta(output, CreationMeta::InCustomFunction);

@@ -2,10 +2,9 @@
 
 use crate::accumulate::AccumulateGrad;
 use crate::meta;
-use crate::node::{Edge, Node};
+use crate::node::{Edge, NodeRef, WeakNode};
 use corten_core::{AutogradMeta, DType, Result, TensorBase, bail};
 use corten_ops::{Tensor, batched};
-use std::sync::{Arc, Weak};
 
 /// Whether tensors of this dtype have gradients.
 pub fn is_differentiable_type(dtype: DType) -> bool {
@@ -37,7 +36,7 @@ pub fn output_nr(tensor: &TensorBase) -> u32 {
 /// # Errors
 /// When the view may no longer be used: it was made without recording, or together with others,
 /// and its base was modified in place since.
-pub fn grad_fn(tensor: &Tensor) -> Result<Option<Arc<Node>>> {
+pub fn grad_fn(tensor: &Tensor) -> Result<Option<NodeRef>> {
     if let Some(value) = batched::innermost(tensor) {
         return grad_fn(&value);
     }
@@ -78,7 +77,7 @@ fn edge_in_general(tensor: &Tensor) -> Result<Edge> {
 ///
 /// # Errors
 /// For results of recorded operators.
-pub fn grad_accumulator(tensor: &Tensor) -> Result<Option<Arc<Node>>> {
+pub fn grad_accumulator(tensor: &Tensor) -> Result<Option<NodeRef>> {
     let Some(meta) = meta::get(tensor) else { return Ok(None) };
     if meta.has_grad_fn() {
         bail!(Runtime, "grad_accumulator() should be only called on leaf Variables");
@@ -93,7 +92,7 @@ pub fn grad_accumulator(tensor: &Tensor) -> Result<Option<Arc<Node>>> {
 ///
 /// # Errors
 /// When the crate is not initialised.
-pub fn set_gradient_edge(tensor: &Tensor, node: Arc<Node>, nr: u32) -> Result<()> {
+pub fn set_gradient_edge(tensor: &Tensor, node: NodeRef, nr: u32) -> Result<()> {
     let meta = meta::get_or_init(tensor)?;
     meta.set_edge(Edge::new(node, nr));
     if let Some(view) = meta.view() {
@@ -102,10 +101,24 @@ pub fn set_gradient_edge(tensor: &Tensor, node: Arc<Node>, nr: u32) -> Result<()
     Ok(())
 }
 
+/// [`set_gradient_edge`] for a tensor that an operator has just made.
+///
+/// # Errors
+/// As [`set_gradient_edge`].
+#[inline]
+pub(crate) fn set_first_edge(tensor: &mut Tensor, node: NodeRef, nr: u32) -> Result<()> {
+    if !tensor.is_fresh() {
+        return set_gradient_edge(tensor, node, nr);
+    }
+    let installed = tensor.base_mut().adopt_autograd_meta(meta::Meta::of_result(node, nr));
+    debug_assert!(installed, "nobody else holds a fresh tensor");
+    Ok(())
+}
+
 /// Moves the bookkeeping of hooks when a tensor's `grad_fn` is replaced.
 ///
 /// Hooks stay with the value they were registered for; `retain_grad` follows the tensor.
-pub(crate) fn move_hooks(tensor: &Tensor, old: Option<&Arc<Node>>, new: &Arc<Node>) {
+pub(crate) fn move_hooks(tensor: &Tensor, old: Option<&NodeRef>, new: &NodeRef) {
     let Some(meta) = meta::get(tensor) else { return };
     if meta.retains_grad() {
         let nr = meta.output_nr();
@@ -123,10 +136,10 @@ pub(crate) fn detached_alias(tensor: &Tensor) -> Result<Tensor> {
 }
 
 /// Makes `variable` a leaf that accumulates where `accumulator` does.
-pub(crate) fn share_accumulator(variable: &Tensor, accumulator: &Weak<Node>) -> Result<()> {
+pub(crate) fn share_accumulator(variable: &Tensor, accumulator: Option<&WeakNode>) -> Result<()> {
     let meta = meta::get_or_init(variable)?;
     meta.set_requires_grad(true)?;
-    meta.set_accumulator(accumulator.clone());
+    meta.set_accumulator(accumulator.cloned());
     Ok(())
 }
 

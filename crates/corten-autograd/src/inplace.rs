@@ -4,7 +4,7 @@ use crate::backward::Backward;
 use crate::graph::{self, In};
 use crate::meta::{self, Meta};
 use crate::node::{
-    Body, Edge, Grads, InputMetadata, Node, NodeBody, next_sequence_nr, undefined_grads,
+    Body, Edge, Grads, InputMetadata, Node, NodeBody, NodeRef, next_sequence_nr, undefined_grads,
 };
 use crate::view::{self, CreationMeta, ViewFn, ViewMeta};
 use corten_core::{DType, Dims, MemoryFormat, Result, bail, bug};
@@ -12,7 +12,6 @@ use corten_ops::{Tensor, op};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::borrow::Cow;
-use std::sync::Arc;
 
 /// Fails where an in-place write cannot be recorded. `recorded` says that it would have to be.
 pub(crate) fn check_inplace(written: &Tensor, recorded: bool) -> Result<()> {
@@ -59,7 +58,7 @@ pub(crate) fn check_out(name: &str, inputs: &[In<'_>], outs: &[&Tensor]) -> Resu
 /// Makes `node` the history of `written`, which its operator modified in place.
 ///
 /// The node's first edge must be that of the written tensor.
-pub fn rebase_history(written: &Tensor, node: Arc<Node>, nr: u32) -> Result<()> {
+pub fn rebase_history(written: &Tensor, node: NodeRef, nr: u32) -> Result<()> {
     let meta = meta::get_or_init(written)?;
     let Some(view) = meta.view() else {
         let old = meta.stored_grad_fn();
@@ -92,7 +91,7 @@ fn rebase_through_view(
     written: &Tensor,
     meta: &Meta,
     view: &ViewMeta,
-    node: Arc<Node>,
+    node: NodeRef,
 ) -> Result<()> {
     if GEOMETRY_ONLY.contains(&node.name().as_ref()) {
         return graph::set_gradient_edge(written, node, 0);
@@ -129,7 +128,7 @@ struct CopySlices {
     base: Geometry,
     view: Geometry,
     replay: Option<ViewFn>,
-    function: Arc<Node>,
+    function: NodeRef,
 }
 
 impl CopySlices {
@@ -137,8 +136,8 @@ impl CopySlices {
         base: &Tensor,
         view: &Tensor,
         replay: Option<ViewFn>,
-        function: Arc<Node>,
-    ) -> Result<Arc<Node>> {
+        function: NodeRef,
+    ) -> Result<NodeRef> {
         let mut edges: SmallVec<[Edge; 2]> = SmallVec::from(function.next_edges());
         match edges.first_mut() {
             Some(first) => *first = graph::gradient_edge(base)?,
@@ -148,7 +147,7 @@ impl CopySlices {
         let mut node = Node::custom(Box::new(body));
         node.inputs.push(InputMetadata::of(base));
         edges.into_iter().for_each(|edge| node.add_edge(edge));
-        Ok(Arc::new(node))
+        Ok(node.share())
     }
 
     fn slice_of(&self, base: &Tensor) -> Result<Tensor> {
@@ -215,12 +214,12 @@ pub(crate) struct AsStrided {
 
 impl AsStrided {
     /// The node for `view` over the present history of `base`.
-    pub(crate) fn node(base: &Tensor, view: &Tensor) -> Result<Arc<Node>> {
+    pub(crate) fn node(base: &Tensor, view: &Tensor) -> Result<NodeRef> {
         let body = Self { base: Geometry::of(base), view: Geometry::of(view) };
         let mut node = Node::with_body(Body::Custom(Box::new(body)), next_sequence_nr());
         node.inputs.push(InputMetadata::of(view));
         node.add_edge(graph::gradient_edge(base)?);
-        Ok(Arc::new(node))
+        Ok(node.share())
     }
 }
 

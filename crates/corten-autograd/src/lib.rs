@@ -48,7 +48,7 @@ pub use gradcheck::{gradcheck, gradgradcheck};
 pub use hooks::HookHandle;
 pub use meta::GradDType;
 pub use modes::{enable_grad, inference_mode, no_grad};
-pub use node::{Edge, Node};
+pub use node::{Edge, Node, NodeRef, WeakNode};
 pub use tensor_ext::{Autograd, register_hook, register_post_accumulate_grad_hook, retain_grad};
 
 use corten_core::Result;

@@ -2,13 +2,13 @@
 
 use crate::forward::Tangent;
 use crate::hooks::{HookList, PostAccumulateHook, TensorHook};
-use crate::node::{Edge, Node};
+use crate::node::{Edge, NodeRef, WeakNode};
 use crate::view::ViewMeta;
-use corten_core::{AutogradMeta, DType, Result, TensorBase, bug};
+use corten_core::{AutogradMeta, BriefCell, DType, Result, TensorBase, bug};
 use corten_ops::Tensor;
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The autograd state of a tensor. It is absent until something needs it.
 #[derive(Default)]
@@ -17,7 +17,7 @@ pub(crate) struct Meta {
     has_grad_fn: AtomicBool,
     retains_grad: AtomicBool,
     output_nr: AtomicU32,
-    state: Mutex<State>,
+    state: BriefCell<State>,
     view: OnceLock<Box<ViewMeta>>,
     rare: OnceLock<Box<Rare>>,
 }
@@ -29,8 +29,8 @@ type SharedGrad = Arc<Tensor>;
 #[derive(Default)]
 struct State {
     grad: Option<SharedGrad>,
-    grad_fn: Option<Arc<Node>>,
-    accumulator: Weak<Node>,
+    grad_fn: Option<NodeRef>,
+    accumulator: Option<WeakNode>,
 }
 
 /// What few tensors have.
@@ -103,15 +103,25 @@ impl Meta {
         Box::<Self>::default()
     }
 
+    /// The state of result `nr` of `node`.
+    pub(crate) fn of_result(node: NodeRef, nr: u32) -> Box<dyn AutogradMeta> {
+        Box::new(Self {
+            has_grad_fn: AtomicBool::new(true),
+            output_nr: AtomicU32::new(nr),
+            state: State { grad: None, grad_fn: Some(node), accumulator: None }.into(),
+            ..Self::default()
+        })
+    }
+
     /// The gradient.
     pub(crate) fn grad_tensor(&self) -> Option<Tensor> {
-        let shared = lock(&self.state).grad.clone();
+        let shared = self.state.with(|state| state.grad.clone());
         shared.map(|grad| Tensor::clone(&grad))
     }
 
     pub(crate) fn replace_grad(&self, grad: Option<Tensor>) {
         let grad = grad.filter(|grad| grad.defined()).map(Arc::new);
-        let old = std::mem::replace(&mut lock(&self.state).grad, grad);
+        let old = self.state.with(|state| std::mem::replace(&mut state.grad, grad));
         drop(old);
     }
 
@@ -125,11 +135,11 @@ impl Meta {
     }
 
     /// The `grad_fn` as it is stored: that of a view may be stale.
-    pub(crate) fn stored_grad_fn(&self) -> Option<Arc<Node>> {
+    pub(crate) fn stored_grad_fn(&self) -> Option<NodeRef> {
         if !self.has_grad_fn() {
             return None;
         }
-        lock(&self.state).grad_fn.clone()
+        self.state.with(|state| state.grad_fn.clone())
     }
 
     pub(crate) fn output_nr(&self) -> u32 {
@@ -138,38 +148,32 @@ impl Meta {
 
     /// Makes the tensor a result of `edge`'s node, or a leaf.
     pub(crate) fn set_edge(&self, edge: Edge) {
-        let old = {
-            let mut state = lock(&self.state);
+        let old = self.state.with(|state| {
             self.has_grad_fn.store(edge.is_valid(), Ordering::Release);
             self.output_nr.store(edge.nr, Ordering::Relaxed);
             std::mem::replace(&mut state.grad_fn, edge.node)
-        };
+        });
         drop(old);
     }
 
     /// The accumulator of a leaf, made by `make` when there is none alive.
-    pub(crate) fn accumulator_or(&self, make: impl FnOnce() -> Arc<Node>) -> Arc<Node> {
-        let made = {
-            let state = lock(&self.state);
-            if let Some(node) = state.accumulator.upgrade() {
-                return node;
-            }
-            drop(state);
-            make()
-        };
-        let mut state = lock(&self.state);
-        if let Some(node) = state.accumulator.upgrade() {
-            // Another thread was faster; ours is dropped without the lock.
-            drop(state);
+    pub(crate) fn accumulator_or(&self, make: impl FnOnce() -> NodeRef) -> NodeRef {
+        let known = |state: &mut State| state.accumulator.as_ref().and_then(WeakNode::upgrade);
+        if let Some(node) = self.state.with(known) {
             return node;
         }
-        state.accumulator = Arc::downgrade(&made);
-        drop(state);
-        made
+        let made = make();
+        let kept = self.state.with(|state| match known(state) {
+            // Another thread was faster; ours is dropped without the lock.
+            Some(node) => Err(node),
+            None => Ok(state.accumulator.replace(made.downgrade())),
+        });
+        kept.map_or_else(|node| node, |_old| made)
     }
 
-    pub(crate) fn set_accumulator(&self, accumulator: Weak<Node>) {
-        lock(&self.state).accumulator = accumulator;
+    pub(crate) fn set_accumulator(&self, accumulator: Option<WeakNode>) {
+        let old = self.state.with(|state| std::mem::replace(&mut state.accumulator, accumulator));
+        drop(old);
     }
 
     /// The view state, if the tensor is a differentiable view.

@@ -9,7 +9,7 @@ use crate::backward::{Backward, Gradients};
 use crate::forward::Tangent;
 use crate::hooks::{HookHandle, NodeHooks, NodePostHook, NodePreHook};
 use crate::saved::{Saved, SavedVariable};
-use corten_core::{DType, Device, Dims, Layout, Result, bug};
+use corten_core::{DType, Device, Dims, Layout, Result, Shared, Unshared, WeakShared, bug};
 use corten_ops::IValue;
 use corten_ops::Tensor;
 use smallvec::SmallVec;
@@ -72,18 +72,23 @@ pub(crate) enum Body {
     Custom(Box<dyn NodeBody>),
 }
 
+/// A handle to a node.
+pub type NodeRef = Shared<Node>;
+/// A handle that does not keep the node.
+pub type WeakNode = WeakShared<Node>;
+
 /// A gradient flows along an edge into input `nr` of a node.
 #[derive(Clone, Default)]
 pub struct Edge {
     /// The node, or none where nothing requires a gradient.
-    pub node: Option<Arc<Node>>,
+    pub node: Option<NodeRef>,
     /// Which of the node's inputs.
     pub nr: u32,
 }
 
 impl Edge {
     /// An edge into input `nr` of `node`.
-    pub fn new(node: Arc<Node>, nr: u32) -> Self {
+    pub fn new(node: NodeRef, nr: u32) -> Self {
         Self { node: Some(node), nr }
     }
 
@@ -121,12 +126,13 @@ pub struct InputMetadata {
 impl InputMetadata {
     /// The metadata of a forward result.
     pub fn of(tensor: &Tensor) -> Self {
-        if !tensor.defined() {
+        let dtype = tensor.dtype();
+        if dtype == DType::Undefined {
             return Self::undefined();
         }
         Self {
             sizes: tensor.sizes(),
-            dtype: tensor.dtype(),
+            dtype,
             layout: tensor.layout(),
             device: tensor.device(),
             any_dtype: false,
@@ -156,13 +162,16 @@ impl InputMetadata {
 /// language (its wrapper gains a reference), and a thread that holds that lock may want to read
 /// the same slots. So readers share the lock, and freeing never waits: it raises the flag, and
 /// whoever finds the flag up and the lock free empties the slots.
-#[derive(Default)]
 pub(crate) struct SavedState {
     slots: RwLock<SmallVec<[Saved; 2]>>,
     released: AtomicBool,
 }
 
 impl SavedState {
+    const fn new() -> Self {
+        Self { slots: RwLock::new(SmallVec::new_const()), released: AtomicBool::new(false) }
+    }
+
     pub(crate) fn slots_mut(&mut self) -> &mut SmallVec<[Saved; 2]> {
         self.slots.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
@@ -232,34 +241,46 @@ pub(crate) fn next_sequence_nr() -> u64 {
 }
 
 impl Node {
+    /// A node of the generated kind, where it will stay.
     #[inline(always)]
-    pub(crate) fn generated(def: &'static NodeDef) -> Self {
-        Self::with_body(Body::Generated(def), next_sequence_nr())
-    }
-
-    /// A node with a body of its own.
-    pub(crate) fn custom(body: Box<dyn NodeBody>) -> Self {
-        Self::with_body(Body::Custom(body), next_sequence_nr())
-    }
-
-    #[inline(always)]
-    pub(crate) fn with_body(body: Body, sequence_nr: u64) -> Self {
-        let node = Self {
-            body,
-            sequence_nr,
-            topological_nr: 0,
-            edges: SmallVec::new(),
-            ends: Vec::new(),
-            inputs: SmallVec::new(),
-            values: SmallVec::new(),
-            places: SmallVec::new(),
-            saved: SavedState::default(),
-            hooks: OnceLock::new(),
-        };
+    pub(crate) fn generated(def: &'static NodeDef) -> Unshared<Self> {
+        let sequence_nr = next_sequence_nr();
+        let node = Unshared::build(|| Self::bare(Body::Generated(def), sequence_nr));
         if crate::anomaly::is_enabled() {
             node.note_place();
         }
         node
+    }
+
+    /// A node with a body of its own.
+    pub(crate) fn custom(body: Box<dyn NodeBody>) -> Unshared<Self> {
+        Self::with_body(Body::Custom(body), next_sequence_nr())
+    }
+
+    /// A node of any kind.
+    pub(crate) fn with_body(body: Body, sequence_nr: u64) -> Unshared<Self> {
+        let node = Unshared::build(|| Self::bare(body, sequence_nr));
+        if crate::anomaly::is_enabled() {
+            node.note_place();
+        }
+        node
+    }
+
+    /// Without edges and saved values, and without memory of its own.
+    #[inline(always)]
+    const fn bare(body: Body, sequence_nr: u64) -> Self {
+        Self {
+            body,
+            sequence_nr,
+            topological_nr: 0,
+            edges: SmallVec::new_const(),
+            ends: Vec::new(),
+            inputs: SmallVec::new_const(),
+            values: SmallVec::new_const(),
+            places: SmallVec::new_const(),
+            saved: SavedState::new(),
+            hooks: OnceLock::new(),
+        }
     }
 
     #[cold]
@@ -419,9 +440,9 @@ impl Node {
     ///
     /// # Errors
     /// Those of the function.
-    pub fn call(self: &Arc<Self>, grads: Grads) -> Result<Grads> {
-        let needs = self.edges.iter().map(Edge::is_valid).collect();
-        self.apply(&Backward::new(self, needs), grads)
+    pub fn call(node: &NodeRef, grads: Grads) -> Result<Grads> {
+        let needs = node.edges.iter().map(Edge::is_valid).collect();
+        node.apply(&Backward::new(node, needs), grads)
     }
 
     /// Frees what was saved: a second backward pass through this node fails then.
@@ -450,18 +471,18 @@ impl Node {
     }
 
     /// Unpacks the saved tensor of slot `slot`.
-    pub(crate) fn unpack(self: &Arc<Self>, slot: usize) -> Result<Tensor> {
-        match self.saved_at(slot)? {
-            Saved::One(variable) => variable.unpack(Some(self)),
-            Saved::List(_) => bug!("slot {slot} of {} holds a list", self.name()),
+    pub(crate) fn unpack(node: &NodeRef, slot: usize) -> Result<Tensor> {
+        match node.saved_at(slot)? {
+            Saved::One(variable) => variable.unpack(Some(node)),
+            Saved::List(_) => bug!("slot {slot} of {} holds a list", node.name()),
         }
     }
 
     /// Unpacks the saved tensors of slot `slot`.
-    pub(crate) fn unpack_list(self: &Arc<Self>, slot: usize) -> Result<Vec<Tensor>> {
-        match self.saved_at(slot)? {
-            Saved::List(list) => list.iter().map(|variable| variable.unpack(Some(self))).collect(),
-            Saved::One(_) => bug!("slot {slot} of {} holds one tensor", self.name()),
+    pub(crate) fn unpack_list(node: &NodeRef, slot: usize) -> Result<Vec<Tensor>> {
+        match node.saved_at(slot)? {
+            Saved::List(list) => list.iter().map(|variable| variable.unpack(Some(node))).collect(),
+            Saved::One(_) => bug!("slot {slot} of {} holds one tensor", node.name()),
         }
     }
 
@@ -477,19 +498,19 @@ impl Node {
     ///
     /// # Errors
     /// When the slot does not exist, was freed, or its tensor has changed since.
-    pub fn saved_by_name(self: &Arc<Self>, name: &str) -> Result<Option<IValue>> {
-        let Some(def) = self.def() else { return Ok(None) };
+    pub fn saved_by_name(node: &NodeRef, name: &str) -> Result<Option<IValue>> {
+        let Some(def) = node.def() else { return Ok(None) };
         let Some(slot) = def.saved.iter().position(|&other| other == name) else { return Ok(None) };
-        let place = self.places.get(slot).map_or(usize::MAX, |&place| usize::from(place));
+        let place = node.places.get(slot).map_or(usize::MAX, |&place| usize::from(place));
         if place & VALUE != 0 && place != usize::MAX {
-            return Ok(self.values.get(place & !VALUE).cloned());
+            return Ok(node.values.get(place & !VALUE).cloned());
         }
-        Ok(Some(match self.saved_at(slot)? {
+        Ok(Some(match node.saved_at(slot)? {
             Saved::One(variable) => {
-                let tensor = variable.unpack(Some(self))?;
+                let tensor = variable.unpack(Some(node))?;
                 if tensor.defined() { tensor.into() } else { IValue::None }
             }
-            Saved::List(_) => self.unpack_list(slot)?.into(),
+            Saved::List(_) => Self::unpack_list(node, slot)?.into(),
         }))
     }
 

@@ -3,11 +3,13 @@
 use crate::graph::{self, In};
 use crate::inplace;
 use crate::meta;
-use crate::node::{InputMetadata, Node, NodeDef, VALUE, edge_range};
+use crate::node::{InputMetadata, Node, NodeDef, NodeRef, VALUE, edge_range};
 use crate::saved::{Saved, SavedVariable};
 use crate::view;
 use corten_core::tls;
-use corten_core::{AUTOGRAD_KEYS, Dims, Result, TensorOptions, bail, inference_mode_enabled};
+use corten_core::{
+    AUTOGRAD_KEYS, Dims, Result, TensorOptions, Unshared, bail, inference_mode_enabled,
+};
 use corten_ops::IValue;
 use corten_ops::Tensor;
 use std::sync::Arc;
@@ -16,8 +18,7 @@ pub use crate::inplace::rebase_history;
 
 /// A node under construction.
 pub struct Record {
-    /// Shared with nobody before the record is finished: it lies where it will stay.
-    node: Arc<Node>,
+    node: Unshared<Node>,
 }
 
 /// Starts the record of an operator, if it has to be recorded: grad mode is on and an input
@@ -37,8 +38,8 @@ fn start(def: &'static NodeDef, inputs: &[In<'_>]) -> Result<Option<Record>> {
     if below_autograd() {
         return Ok(None);
     }
-    let mut record = Record { node: Arc::new(Node::generated(def)) };
-    let node = record.node();
+    let mut record = Record { node: Node::generated(def) };
+    let node = &mut *record.node;
     let has_lists = inputs.iter().any(In::is_list);
     for input in inputs {
         input.collect_edges(&mut |edge| node.add_edge(edge))?;
@@ -230,15 +231,8 @@ impl Record {
         Ok(())
     }
 
-    fn node(&mut self) -> &mut Node {
-        match Arc::get_mut(&mut self.node) {
-            Some(node) => node,
-            None => unreachable!("a node under construction has one owner"),
-        }
-    }
-
     fn push(&mut self, saved: Saved) {
-        let node = self.node();
+        let node = &mut *self.node;
         let slots = node.saved.slots_mut();
         node.places.push(slots.len() as u8);
         slots.push(saved);
@@ -246,7 +240,7 @@ impl Record {
 
     /// Saves a value in the next slot.
     pub fn value(&mut self, value: impl Into<IValue>) {
-        let node = self.node();
+        let node = &mut *self.node;
         node.places.push((node.values.len() | VALUE) as u8);
         node.values.push(value.into());
     }
@@ -286,6 +280,18 @@ impl Record {
         self.finish_with(&results, true)
     }
 
+    /// [`finish`](Self::finish) for the one result of an operator that is no view.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    pub fn finish_fresh(self, result: &mut Tensor) -> Result<()> {
+        let node = self.into_node(&[result], false);
+        if node.inputs[0].is_defined() {
+            graph::set_first_edge(result, node, 0)?;
+        }
+        Ok(())
+    }
+
     fn finish_with(self, results: &[&Tensor], list: bool) -> Result<()> {
         let node = self.into_node(results, list);
         for (nr, result) in results.iter().enumerate() {
@@ -316,8 +322,8 @@ impl Record {
         Ok(())
     }
 
-    fn into_node(mut self, results: &[&Tensor], list: bool) -> Arc<Node> {
-        let node = self.node();
+    fn into_node(mut self, results: &[&Tensor], list: bool) -> NodeRef {
+        let node = &mut *self.node;
         let outputs = node.def().map_or(u32::MAX, |def| def.outputs);
         for (nr, result) in results.iter().enumerate() {
             let bit = if list { 0 } else { nr.min(31) };
@@ -331,7 +337,7 @@ impl Record {
             });
         }
         settle_outputs(node);
-        self.node
+        self.node.share()
     }
 }
 
@@ -352,7 +358,7 @@ fn settle_outputs(node: &mut Node) {
     }
 }
 
-fn attach_view_fn(slots: &mut [Saved], nr: u32, view_fn: &Arc<Node>) {
+fn attach_view_fn(slots: &mut [Saved], nr: u32, view_fn: &NodeRef) {
     for slot in slots {
         if let Saved::One(variable) = slot
             && variable.is_output()

@@ -32,14 +32,21 @@ const DEEPEST: u32 = 32;
 // metadata and its `grad_fn`, which a walk over edges alone would miss.
 impl Drop for Node {
     fn drop(&mut self) {
-        // While the thread ends its locals may be gone; what is left then is freed recursively.
-        let depth = DEPTH.try_with(|depth| depth.replace(depth.get() + 1)).unwrap_or(0);
-        if depth < DEEPEST {
-            self.free();
-        } else {
-            self.bury();
+        let freed = DEPTH.try_with(|depth| {
+            let above = depth.get();
+            if above < DEEPEST {
+                depth.set(above + 1);
+                self.free();
+                depth.set(above);
+            }
+            above < DEEPEST
+        });
+        match freed {
+            Ok(true) => {}
+            Ok(false) => self.bury(),
+            // The thread ends and its locals are gone: what is left is freed recursively.
+            Err(_) => self.free(),
         }
-        let _ = DEPTH.try_with(|depth| depth.set(depth.get().saturating_sub(1)));
     }
 }
 

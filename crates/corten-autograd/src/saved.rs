@@ -6,11 +6,11 @@
 //! is unpacked. Either way the version counter is shared, so that a later in-place write shows.
 
 use crate::graph;
-use crate::node::Node;
+use crate::node::{Node, NodeRef, WeakNode};
 use crate::saved_hooks::{self, Packed, SavedTensorHooks};
 use corten_core::{DType, Error, Result, bail, bug, err};
 use corten_ops::Tensor;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 /// One saved slot of a node.
 #[derive(Clone)]
@@ -36,11 +36,11 @@ pub struct SavedVariable {
 struct Rare {
     hooks: Option<SavedTensorHooks>,
     packed: Option<Packed>,
-    grad_fn: Option<Arc<Node>>,
-    accumulator: Weak<Node>,
+    grad_fn: Option<NodeRef>,
+    accumulator: Option<WeakNode>,
     requires_grad: bool,
     /// The `grad_fn` of a view that the node itself modified in place.
-    inplace_view_fn: Option<Weak<Node>>,
+    inplace_view_fn: Option<WeakNode>,
 }
 
 impl SavedVariable {
@@ -98,7 +98,7 @@ impl SavedVariable {
         if self.is_leaf {
             rare.requires_grad = graph::requires_grad(tensor);
             if let Some(accumulator) = graph::grad_accumulator(tensor)? {
-                rare.accumulator = Arc::downgrade(&accumulator);
+                rare.accumulator = Some(accumulator.downgrade());
             }
         } else if !self.is_output {
             rare.grad_fn = graph::grad_fn(tensor)?;
@@ -125,9 +125,9 @@ impl SavedVariable {
     }
 
     /// The output is a view that the node modified in place: its `grad_fn` is not the node.
-    pub(crate) fn set_inplace_view(&mut self, grad_fn: &Arc<Node>) {
+    pub(crate) fn set_inplace_view(&mut self, grad_fn: &NodeRef) {
         let rare = Arc::make_mut(self.rare.get_or_insert_with(Arc::default));
-        rare.inplace_view_fn = Some(Arc::downgrade(grad_fn));
+        rare.inplace_view_fn = Some(grad_fn.downgrade());
     }
 
     /// Packs the kept tensor with hooks of its own.
@@ -157,7 +157,7 @@ impl SavedVariable {
     ///
     /// # Errors
     /// When the tensor was modified in place since it was saved, or detached in place.
-    pub fn unpack(&self, saved_for: Option<&Arc<Node>>) -> Result<Tensor> {
+    pub fn unpack(&self, saved_for: Option<&NodeRef>) -> Result<Tensor> {
         let hooks = self.rare.as_ref().and_then(|rare| rare.hooks.as_ref());
         let Some(data) = &self.data else {
             return match (hooks, &self.rare) {
@@ -196,7 +196,7 @@ impl SavedVariable {
     ///
     /// # Errors
     /// As [`unpack`](Self::unpack).
-    pub fn unpack_for_user(&self, saved_for: Option<&Arc<Node>>) -> Result<Tensor> {
+    pub fn unpack_for_user(&self, saved_for: Option<&NodeRef>) -> Result<Tensor> {
         let _mode = corten_core::GradModeGuard::new(true);
         self.unpack(saved_for)
     }
@@ -205,7 +205,7 @@ impl SavedVariable {
         &self,
         hooks: &SavedTensorHooks,
         rare: &Rare,
-        saved_for: Option<&Arc<Node>>,
+        saved_for: Option<&NodeRef>,
     ) -> Result<Tensor> {
         let Some(packed) = &rare.packed else { bug!("a hooked saved tensor lost its value") };
         let data = hooks.unpack_tensor(packed)?;
@@ -217,12 +217,12 @@ impl SavedVariable {
         let variable = graph::detached_alias(&data)?;
         match grad_fn {
             Some(grad_fn) => graph::set_gradient_edge(&variable, grad_fn, self.output_nr)?,
-            None => graph::share_accumulator(&variable, &rare.accumulator)?,
+            None => graph::share_accumulator(&variable, rare.accumulator.as_ref())?,
         }
         Ok(variable)
     }
 
-    fn grad_fn(&self, data: &Tensor, saved_for: Option<&Arc<Node>>) -> Result<Option<Arc<Node>>> {
+    fn grad_fn(&self, data: &Tensor, saved_for: Option<&NodeRef>) -> Result<Option<NodeRef>> {
         if let Some(view_fn) = self.rare.as_ref().and_then(|rare| rare.inplace_view_fn.as_ref()) {
             return Ok(view_fn.upgrade());
         }

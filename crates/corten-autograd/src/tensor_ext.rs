@@ -4,7 +4,7 @@ use crate::api::{self, BackwardOptions};
 use crate::graph;
 use crate::hooks::{HookHandle, PostAccumulateHook, TensorHook};
 use crate::meta::{self, GradDType};
-use crate::node::Node;
+use crate::node::NodeRef;
 use crate::view::{self, CreationMeta};
 use corten_core::{
     AutogradMeta, DType, Result, TensorBase, VersionCounter, bail, ensure, inference_mode_enabled,
@@ -84,7 +84,7 @@ pub trait Autograd {
     ///
     /// # Errors
     /// For views that may no longer be used; see [`crate::graph::grad_fn`].
-    fn grad_fn(&self) -> Result<Option<Arc<Node>>>;
+    fn grad_fn(&self) -> Result<Option<NodeRef>>;
 
     /// Which result of its node this tensor is.
     fn output_nr(&self) -> u32;
@@ -192,7 +192,7 @@ impl Autograd for Tensor {
         register_post_accumulate_grad_hook(self, Arc::new(hook))
     }
 
-    fn grad_fn(&self) -> Result<Option<Arc<Node>>> {
+    fn grad_fn(&self) -> Result<Option<NodeRef>> {
         graph::grad_fn(self)
     }
 
@@ -239,7 +239,7 @@ impl Autograd for Tensor {
         let meta = meta::get_or_init(self)?;
         meta.set_grad_dtype(dtype);
         // The accumulator has the old dtype in mind.
-        meta.set_accumulator(std::sync::Weak::new());
+        meta.set_accumulator(None);
         Ok(())
     }
 }
@@ -330,7 +330,7 @@ fn set_data(tensor: &Tensor, new: &Tensor) -> Result<()> {
     TensorBase::set_data(tensor, new)?;
     if let (false, Some(meta)) = (fits, meta::get(tensor)) {
         // The accumulator expects gradients like the old data.
-        meta.set_accumulator(std::sync::Weak::new());
+        meta.set_accumulator(None);
     }
     Ok(())
 }

@@ -10,7 +10,7 @@
 use crate::graph;
 use crate::inplace::AsStrided;
 use crate::meta::{self, Meta};
-use crate::node::{Edge, Node};
+use crate::node::{Edge, NodeRef};
 use corten_core::{Dims, GradModeGuard, Result, TensorBase, bail, inference_mode_enabled};
 use corten_ops::{Tensor, op};
 use std::sync::Arc;
@@ -206,7 +206,7 @@ pub(crate) fn current_grad_fn(
     tensor: &Tensor,
     meta: &Meta,
     view: &ViewMeta,
-) -> Result<Option<Arc<Node>>> {
+) -> Result<Option<NodeRef>> {
     let stored = meta.stored_grad_fn();
     if stored.is_none() && !graph::requires_grad(view.base()) {
         return Ok(None);
@@ -224,7 +224,7 @@ pub(crate) fn current_grad_fn(
     Ok(Some(renewed))
 }
 
-fn regenerate(tensor: &Tensor, view: &ViewMeta) -> Result<Option<Arc<Node>>> {
+fn regenerate(tensor: &Tensor, view: &ViewMeta) -> Result<Option<NodeRef>> {
     if let Some(replay) = view.replay() {
         let _mode = GradModeGuard::new(true);
         return graph::grad_fn(&replay(view.base())?);

@@ -6,6 +6,7 @@ mod common;
 
 use common::*;
 use corten_autograd::functional::{hessian, hvp, jacobian, jvp, vjp};
+use corten_autograd::node::Node;
 use corten_autograd::{Autograd, GradDType, anomaly, checkpoint};
 use corten_core::{DType, Result, bail};
 use corten_ops::{Tensor, op};
@@ -120,7 +121,7 @@ fn gradients_of_another_dtype() {
 fn nodes_are_called_directly() {
     let x = vector(&[3.0]).requires_grad_(true).unwrap();
     let node = (&x * &x).unwrap().grad_fn().unwrap().unwrap();
-    let grads = node.call([vector(&[1.0])].into_iter().collect()).unwrap();
+    let grads = Node::call(&node, [vector(&[1.0])].into_iter().collect()).unwrap();
     assert_eq!(grads.iter().map(|grad| list(grad)[0]).collect::<Vec<_>>(), [3.0, 3.0]);
     assert_eq!((node.name().into_owned(), node.num_inputs()), ("MulBackward0".to_owned(), 1));
 }

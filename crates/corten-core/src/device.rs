@@ -74,6 +74,7 @@ impl DeviceType {
     pub const COUNT: usize = Self::ALL.len();
 
     /// The device type with this number.
+    #[inline]
     pub fn from_number(number: i8) -> Option<Self> {
         Self::ALL.get(usize::try_from(number).ok()?).copied()
     }

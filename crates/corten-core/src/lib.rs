@@ -22,7 +22,7 @@ mod sync;
 mod tensor;
 pub mod tls;
 
-pub use access::{Access, AccessSet, Reader, Writer};
+pub use access::{Access, AccessSet, BriefCell, Reader, Writer};
 pub use allocator::{
     Allocator, MemoryStats, empty_cache, get_allocator, memory_stats, reset_peak_memory_stats,
     set_allocator,
@@ -45,7 +45,10 @@ pub use keys::{
 };
 pub use layout::{Layout, MemoryFormat};
 pub use options::TensorOptions;
-pub use refcount::{IntrusivePtr, PyHooks, PyObject, RefCount, RefCounted, WeakPtr, set_py_hooks};
+pub use refcount::{
+    IntrusivePtr, PyHooks, PyObject, RefCount, RefCounted, Shared, Unshared, WeakPtr, WeakShared,
+    set_py_hooks,
+};
 pub use scalar::Scalar;
 pub use storage::{Materialise, Storage, StorageImpl, WeakStorage};
 pub use tensor::{

@@ -36,6 +36,7 @@ thread_local! {
     static STATE: Cell<ThreadState> = const { Cell::new(ThreadState::DEFAULT) };
 }
 
+#[inline]
 fn update(change: impl FnOnce(&mut ThreadState)) -> ThreadState {
     let before = STATE.get();
     let mut after = before;
@@ -50,11 +51,13 @@ pub fn thread_state() -> ThreadState {
 }
 
 /// Keys that take part in every call of this thread.
+#[inline]
 pub fn local_include() -> KeySet {
     STATE.get().include
 }
 
 /// Keys that take part in no call of this thread.
+#[inline]
 pub fn local_exclude() -> KeySet {
     STATE.get().exclude
 }

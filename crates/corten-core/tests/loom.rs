@@ -22,11 +22,14 @@ mod sync {
     }
 }
 
+#[path = "../src/access/brief.rs"]
+mod brief;
 #[path = "../src/refcount/count.rs"]
 mod count;
 #[path = "../src/access/protocol.rs"]
 mod protocol;
 
+use brief::Turn;
 use count::{RefCount, Released, Upgrade};
 use protocol::{AccessState, COUNTED, Slots, WRITE, publish};
 
@@ -342,5 +345,27 @@ fn loom_retired_storage_is_not_freed_under_a_reader() {
             contents.with_mut(|contents| unsafe { *contents = 0 });
         }
         reader.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_turns_exclude_each_other() {
+    loom::model(|| {
+        let cell = Arc::new((Turn::default(), UnsafeCell::new(0_u32)));
+        // Who waits tries again: two attempts stand for any number.
+        let add = |cell: &(Turn, UnsafeCell<u32>)| {
+            let inside = (0..2).any(|_| cell.0.try_enter());
+            if inside {
+                // SAFETY: one thread is inside; loom checks it.
+                cell.1.with_mut(|value| unsafe { *value += 1 });
+                cell.0.leave();
+            }
+            u32::from(inside)
+        };
+        let other = Arc::clone(&cell);
+        let thread = thread::spawn(move || add(&other));
+        let entered = add(&cell) + thread.join().unwrap();
+        // SAFETY: nobody else is left.
+        cell.1.with(|value| assert_eq!(unsafe { *value }, entered));
     });
 }

@@ -219,8 +219,24 @@ fn run_of<T: Copy>(acc: T, row: &[T], choose: impl Fn(T, T) -> T) -> T {
             *lane = choose(*lane, x);
         }
     }
-    let acc = lanes.into_iter().fold(acc, &choose);
+    let acc = halved(lanes, &choose);
     rest.iter().fold(acc, |acc, &x| choose(acc, x))
+}
+
+/// All lanes together: halves with halves, so that no step waits for the one before.
+#[inline(always)]
+pub(crate) fn halved<A: Copy, const LANES: usize>(
+    mut lanes: [A; LANES],
+    combine: impl Fn(A, A) -> A,
+) -> A {
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            lanes[lane] = combine(lanes[lane], lanes[lane + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
 }
 
 /// The greatest or the least element and the index of the first such.
@@ -302,38 +318,6 @@ impl<T: Ordered> Fold for Arg<T> {
     #[inline(always)]
     fn run(&self, acc: (T, i64), row: &[T], index: i64) -> (T, i64) {
         self.0.run(acc, row, index)
-    }
-}
-
-/// The least and the greatest element.
-pub(crate) struct MinMax<T>(PhantomData<fn(T)>);
-
-impl<T> MinMax<T> {
-    pub(crate) fn new() -> Self {
-        Self(PhantomData)
-    }
-}
-
-impl<T: Ordered> Fold for MinMax<T> {
-    type In = T;
-    type Acc = (T, T);
-    type Out = (T, T);
-
-    #[inline(always)]
-    fn start(&self) -> (T, T) {
-        (T::GREATEST, T::LEAST)
-    }
-    #[inline(always)]
-    fn step(&self, acc: (T, T), x: T, _: i64) -> (T, T) {
-        (smaller(acc.0, x), larger(acc.1, x))
-    }
-    #[inline(always)]
-    fn combine(&self, a: (T, T), b: (T, T)) -> (T, T) {
-        (smaller(a.0, b.0), larger(a.1, b.1))
-    }
-    #[inline(always)]
-    fn finish(&self, acc: (T, T), _: i64) -> (T, T) {
-        acc
     }
 }
 

@@ -54,6 +54,8 @@ pub fn init() -> corten_core::Result<()> {
         result = generated::register();
         // A list without tensors names no backend.
         op::CAT.implement(DispatchKey::Undefined, kernels::combine::cat);
+        // Everywhere else it is made of other operators.
+        op::LOGSUMEXP.implement(DispatchKey::CPU, kernels::softmax::logsumexp);
     });
     result
 }

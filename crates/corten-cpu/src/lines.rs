@@ -1,11 +1,11 @@
 //! Calls a function for every line of contiguous tensors along one dimension.
 
-use crate::chunks::{for_each_chunk, for_each_column_block, grain_of};
-use crate::rows::{Float, Wide};
+use crate::chunks::{ColumnBlock, for_each_chunk, for_each_column_block, grain_of};
+use crate::rows::Float;
 use corten_core::Result;
 
-/// Columns that are gathered into lines at a time: a cache line of `f32`.
-const COLUMNS: usize = 16;
+/// Lines that are taken together where they are columns.
+const COLUMNS: usize = 256;
 
 /// A shape as seen from one of its dimensions.
 #[derive(Clone, Copy, Debug)]
@@ -32,24 +32,12 @@ impl Lines {
         }
     }
 
-    /// Calls `line` with the matching lines of the inputs and of the output.
+    /// Calls `line` with the matching lines of the inputs and of the output, whose elements are
+    /// adjacent.
     ///
     /// # Errors
     /// None of its own.
-    pub(crate) fn map<T: Float, const N: usize>(
-        self,
-        out: &mut [T],
-        inputs: [&[T]; N],
-        line: impl Fn(&mut [T::Wide], [&[T::Wide]; N]) + Sync,
-    ) -> Result<()> {
-        if self.inner == 1 {
-            self.map_rows(out, inputs, line)
-        } else {
-            self.map_columns(out, inputs, line)
-        }
-    }
-
-    fn map_rows<T: Float, const N: usize>(
+    pub(crate) fn map_rows<T: Float, const N: usize>(
         self,
         out: &mut [T],
         inputs: [&[T]; N],
@@ -68,35 +56,65 @@ impl Lines {
         })
     }
 
-    /// Lines that are not adjacent in memory are gathered, a few columns at a time.
-    fn map_columns<T: Float, const N: usize>(
+    /// Calls `block` for blocks of lines that lie side by side as columns of a matrix.
+    ///
+    /// # Errors
+    /// None of its own.
+    pub(crate) fn map_columns<T: Float, const N: usize>(
         self,
         out: &mut [T],
         inputs: [&[T]; N],
-        line: impl Fn(&mut [T::Wide], [&[T::Wide]; N]) + Sync,
+        block: impl Fn(Columns<'_, '_, T, N>) + Sync,
     ) -> Result<()> {
         let Self { outer, len, inner } = self;
         let grain = grain_of(len * COLUMNS);
-        for_each_column_block(out, [outer, len, inner], COLUMNS, grain, |batch, columns, block| {
-            let width = columns.len();
-            let mut gathered = [const { Vec::new() }; N];
-            for (lines, input) in gathered.iter_mut().zip(inputs) {
-                *lines = vec![T::Wide::ZERO; len * width];
-                for row in 0..len {
-                    let start = (batch * len + row) * inner + columns.start;
-                    for (column, value) in input[start..][..width].iter().enumerate() {
-                        lines[column * len + row] = value.widen();
-                    }
-                }
-            }
-            let mut result = vec![T::Wide::ZERO; len];
-            for column in 0..width {
-                line(&mut result, std::array::from_fn(|n| &gathered[n][column * len..][..len]));
-                for (row, &value) in result.iter().enumerate() {
-                    block.row(row)[column] = T::narrow(value);
-                }
-            }
+        for_each_column_block(out, [outer, len, inner], COLUMNS, grain, |batch, columns, out| {
+            let (first, width) = (batch * len * inner + columns.start, columns.len());
+            block(Columns { out, inputs, first, width, len, step: inner });
             Ok(())
         })
+    }
+}
+
+/// Lines that are the columns of a matrix.
+pub(crate) struct Columns<'a, 'b, T, const N: usize> {
+    out: &'a mut ColumnBlock<'b, T>,
+    inputs: [&'a [T]; N],
+    /// The place of the first element, and how far rows lie apart.
+    first: usize,
+    step: usize,
+    /// How many lines there are.
+    pub(crate) width: usize,
+    /// How many elements each has.
+    len: usize,
+}
+
+impl<T: Float, const N: usize> Columns<'_, '_, T, N> {
+    /// Calls `f` with every row of the inputs.
+    pub(crate) fn read(&self, mut f: impl FnMut([&[T::Wide]; N])) {
+        let mut buffers = [const { Vec::new() }; N];
+        for row in 0..self.len {
+            f(self.row(row, &mut buffers));
+        }
+    }
+
+    /// Calls `f` with every row of the output and of the inputs.
+    pub(crate) fn write(&mut self, f: impl Fn(&mut [T::Wide], [&[T::Wide]; N])) {
+        let (mut buffers, mut buffer) = ([const { Vec::new() }; N], Vec::new());
+        for row in 0..self.len {
+            let rows = self.row(row, &mut buffers);
+            T::fill(self.out.row(row), &mut buffer, |out| f(out, rows));
+        }
+    }
+
+    fn row<'c>(&self, row: usize, buffers: &'c mut [Vec<T::Wide>; N]) -> [&'c [T::Wide]; N]
+    where
+        Self: 'c,
+    {
+        let mut rows = [&[] as &[T::Wide]; N];
+        for ((row_of, input), buffer) in rows.iter_mut().zip(self.inputs).zip(buffers) {
+            *row_of = T::wide_row(&input[self.first + row * self.step..][..self.width], buffer);
+        }
+        rows
     }
 }

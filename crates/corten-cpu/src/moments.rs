@@ -1,6 +1,6 @@
 //! Norms, means and variances as folds.
 
-use crate::folds::{larger, smaller};
+use crate::folds::{halved, larger, smaller};
 use crate::reduce_loops::Fold;
 use corten_core::{Complex, Element};
 use std::marker::PhantomData;
@@ -19,6 +19,17 @@ impl Magnitude for f64 {
     #[inline(always)]
     fn square(self) -> f64 {
         self * self
+    }
+}
+
+impl Magnitude for f32 {
+    #[inline(always)]
+    fn magnitude(self) -> f64 {
+        f64::from(self.abs())
+    }
+    #[inline(always)]
+    fn square(self) -> f64 {
+        f64::from(self) * f64::from(self)
     }
 }
 
@@ -106,8 +117,20 @@ impl<T: Magnitude> Fold for Norm<T> {
         match self.order {
             NormOrder::One => acc + sum_of(row, T::magnitude),
             NormOrder::Two => acc + sum_of(row, T::square),
-            NormOrder::Infinite => lanes(row, acc, |best, x| larger(best, x.magnitude()), larger),
+            NormOrder::Infinite => {
+                lanes::<32, _, _>(row, acc, |best, x| larger(best, x.magnitude()), larger)
+            }
             _ => row.iter().fold(acc, |acc, &x| self.step(acc, x, 0)),
+        }
+    }
+    /// Decided once for a row.
+    #[inline(always)]
+    fn step_each(&self, states: &mut [f64], row: &[T], _: i64) {
+        let pairs = states.iter_mut().zip(row);
+        match self.order {
+            NormOrder::One => pairs.for_each(|(sum, x)| *sum += x.magnitude()),
+            NormOrder::Two => pairs.for_each(|(sum, x)| *sum += x.square()),
+            _ => pairs.for_each(|(acc, &x)| *acc = self.step(*acc, x, 0)),
         }
     }
     #[inline(always)]
@@ -189,9 +212,10 @@ impl<T: Averaged, const MEAN: bool> Variance<T, MEAN> {
     #[inline(always)]
     fn moments(run: &[T]) -> Moments<T> {
         let count = run.len() as f64;
-        let sum = lanes(run, T::zero(), |acc, x| acc.plus(x), T::plus);
+        let sum = lanes::<8, _, _>(run, T::zero(), |acc, x| acc.plus(x), T::plus);
         let mean = sum.times(1.0 / count);
-        let squares = lanes(run, 0.0, |acc, x| acc + x.minus(mean).square(), |a, b| a + b);
+        let squares =
+            lanes::<8, _, _>(run, 0.0, |acc, x| acc + x.minus(mean).square(), |a, b| a + b);
         Moments { count, mean, squares }
     }
 
@@ -211,26 +235,26 @@ impl<T: Averaged, const MEAN: bool> Variance<T, MEAN> {
 /// The sum of a term over a run.
 #[inline(always)]
 fn sum_of<T: Copy>(run: &[T], term: impl Fn(T) -> f64) -> f64 {
-    lanes(run, 0.0, |sum, x| sum + term(x), |a, b| a + b)
+    lanes::<32, _, _>(run, 0.0, |sum, x| sum + term(x), |a, b| a + b)
 }
 
-/// Puts a run together in eight lanes.
+/// Puts a run together in some lanes, so that no step waits for the one before.
 #[inline(always)]
-fn lanes<T: Copy, A: Copy>(
+fn lanes<const LANES: usize, T: Copy, A: Copy>(
     run: &[T],
     start: A,
     step: impl Fn(A, T) -> A,
     combine: impl Fn(A, A) -> A,
 ) -> A {
-    let mut lanes = [start; 8];
-    let chunks = run.chunks_exact(8);
+    let mut lanes = [start; LANES];
+    let chunks = run.chunks_exact(LANES);
     let rest = chunks.remainder();
     for chunk in chunks {
         for (lane, &x) in lanes.iter_mut().zip(chunk) {
             *lane = step(*lane, x);
         }
     }
-    let sum = lanes.into_iter().fold(start, combine);
+    let sum = halved(lanes, combine);
     rest.iter().fold(sum, |acc, &x| step(acc, x))
 }
 

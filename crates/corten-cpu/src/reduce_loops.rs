@@ -30,6 +30,13 @@ pub(crate) trait Fold: Sync {
     fn step(&self, acc: Self::Acc, x: Self::In, index: i64) -> Self::Acc;
     /// With the state of the elements that follow.
     fn combine(&self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
+    /// With one more element for each state.
+    #[inline(always)]
+    fn step_each(&self, states: &mut [Self::Acc], row: &[Self::In], index: i64) {
+        for (acc, &x) in states.iter_mut().zip(row) {
+            *acc = self.step(*acc, x, index);
+        }
+    }
     /// The results of `count` elements.
     fn finish(&self, acc: Self::Acc, count: i64) -> Self::Out;
 
@@ -379,9 +386,7 @@ impl Walk {
             let from = Rows { at: at.cast_mut(), inner: dense, outer: 0 };
             // SAFETY: the row has that many columns.
             let row = unsafe { self.stage::<F::In>(from, true, states.len(), &mut buffer) };
-            for (acc, &x) in states.iter_mut().zip(row) {
-                *acc = fold.step(*acc, x, index);
-            }
+            fold.step_each(states, row, index);
         }
     }
 

@@ -87,35 +87,49 @@ impl<R, F: FnOnce() -> R> Job<f32> for Compiled<F> {
     }
 }
 
-/// A function of one element, over vectors. A trait and not a closure, which would not always be
+/// A function of `N` elements, over vectors. A trait and not a closure, which would not always be
 /// inlined; see Note [Vector inlining].
-pub(crate) trait Function<T>: Copy {
+pub(crate) trait Function<T, const N: usize>: Copy {
     /// Its value; `#[inline(always)]`.
-    fn of<V: Lanes<Elem = T>>(self, x: V) -> V;
+    fn of<V: Lanes<Elem = T>>(self, x: [V; N]) -> V;
 }
 
-/// `out[i] = f(row[i])`, as far as both go.
-pub(crate) fn map<T: Vectorised>(out: &mut [T], row: &[T], f: impl Function<T>) {
-    let count = out.len().min(row.len());
-    T::run(Walk { to: out.as_mut_ptr(), from: row.as_ptr(), count, f });
+/// `out[i] = f(rows[0][i], rows[1][i], …)`, as far as all go.
+pub(crate) fn map<T: Vectorised, const N: usize>(
+    out: &mut [T],
+    rows: [&[T]; N],
+    f: impl Function<T, N>,
+) {
+    T::run(Walk {
+        to: out.as_mut_ptr(),
+        from: rows.map(<[T]>::as_ptr),
+        count: least(out, rows),
+        f,
+    });
 }
 
 /// `row[i] = f(row[i])`.
-pub(crate) fn map_in_place<T: Vectorised>(row: &mut [T], f: impl Function<T>) {
+pub(crate) fn map_in_place<T: Vectorised>(row: &mut [T], f: impl Function<T, 1>) {
     let to = row.as_mut_ptr();
-    T::run(Walk { to, from: to, count: row.len(), f });
+    T::run(Walk { to, from: [to.cast_const()], count: row.len(), f });
 }
 
-/// A row on its way through a function: `to` is writable and `from` readable for `count` elements,
+/// The length that all rows have.
+#[inline(always)]
+fn least<T, const N: usize>(out: &[T], rows: [&[T]; N]) -> usize {
+    rows.into_iter().fold(out.len(), |least, row| least.min(row.len()))
+}
+
+/// Rows on their way through a function: `to` is writable and `from` readable for `count` elements,
 /// and they are the same place or do not overlap.
-struct Walk<T, F> {
+struct Walk<T, F, const N: usize> {
     to: *mut T,
-    from: *const T,
+    from: [*const T; N],
     count: usize,
     f: F,
 }
 
-impl<T, F: Function<T>> Job<T> for Walk<T, F> {
+impl<T, F: Function<T, N>, const N: usize> Job<T> for Walk<T, F, N> {
     type Out = ();
 
     #[inline(always)]
@@ -125,99 +139,305 @@ impl<T, F: Function<T>> Job<T> for Walk<T, F> {
         let mut i = 0;
         while i < whole {
             // SAFETY: `LANES` elements are left at `i`.
-            unsafe { f.of(V::load(from.add(i))).store(to.add(i)) };
+            unsafe { f.of(load_at::<V, N>(from, i)).store(to.add(i)) };
             i += V::LANES;
         }
         let rest = count - i;
         if rest > 0 {
             // SAFETY: `rest` elements are left at `i`, fewer than a vector.
-            unsafe { f.of(V::load_partial(from.add(i), rest)).store_partial(to.add(i), rest) };
+            unsafe { f.of(load_rest::<V, N>(from, i, rest)).store_partial(to.add(i), rest) };
         }
     }
 }
 
-/// A sum, or another way to put values together, over pairs of elements; as [`Function`].
-pub(crate) trait PairFold<T>: Copy {
-    /// What a pair contributes; nothing for a pair of zeros.
-    fn term<V: Lanes<Elem = T>>(self, x: V, y: V) -> V;
-    /// Two contributions together.
+/// `count` elements of a row from place `i` on, at most a vector of them.
+#[inline(always)]
+pub(crate) fn load<V: Lanes>(row: &[V::Elem], i: usize, count: usize) -> V {
+    let elements = &row[i..][..count];
+    // SAFETY: the slice has as many elements as are loaded.
+    unsafe {
+        match count {
+            _ if count == V::LANES => V::load(elements.as_ptr()),
+            _ if count < V::LANES => V::load_partial(elements.as_ptr(), count),
+            _ => V::lit(0.0),
+        }
+    }
+}
+
+/// `N` whole vectors of a row, the first elements of which lie `step` apart.
+#[inline(always)]
+pub(crate) fn load_spaced<V: Lanes, const N: usize>(row: &[V::Elem], step: usize) -> [V; N] {
+    assert!((N - 1) * step + V::LANES <= row.len());
+    let mut vectors = [V::lit(0.0); N];
+    for (n, vector) in vectors.iter_mut().enumerate() {
+        // SAFETY: the last vector ends within the row.
+        *vector = unsafe { V::load(row.as_ptr().add(n * step)) };
+    }
+    vectors
+}
+
+/// Writes the first `count` elements of a vector to a row from place `i` on.
+#[inline(always)]
+pub(crate) fn store<V: Lanes>(vector: V, row: &mut [V::Elem], i: usize, count: usize) {
+    let elements = &mut row[i..][..count];
+    // SAFETY: the slice has as many elements as are stored.
+    unsafe {
+        match count {
+            _ if count == V::LANES => vector.store(elements.as_mut_ptr()),
+            _ if count < V::LANES => vector.store_partial(elements.as_mut_ptr(), count),
+            _ => {}
+        }
+    }
+}
+
+/// # Safety
+/// A vector must be readable at place `i` of every row.
+#[inline(always)]
+unsafe fn load_at<V: Lanes, const N: usize>(from: [*const V::Elem; N], i: usize) -> [V; N] {
+    let mut x = [V::lit(0.0); N];
+    for (x, from) in x.iter_mut().zip(from) {
+        // SAFETY: the caller's.
+        *x = unsafe { V::load(from.add(i)) };
+    }
+    x
+}
+
+/// # Safety
+/// `rest` elements, fewer than a vector, must be readable at place `i` of every row.
+#[inline(always)]
+unsafe fn load_rest<V: Lanes, const N: usize>(
+    from: [*const V::Elem; N],
+    i: usize,
+    rest: usize,
+) -> [V; N] {
+    let mut x = [V::lit(0.0); N];
+    for (x, from) in x.iter_mut().zip(from) {
+        // SAFETY: the caller's.
+        *x = unsafe { V::load_partial(from.add(i), rest) };
+    }
+    x
+}
+
+/// A way to put the elements of `N` rows together into `M` values, sums or others.
+pub(crate) trait RowFold<T, const N: usize, const M: usize>: Copy {
+    /// What the values are of no elements.
+    const START: f64 = 0.0;
+    /// The values with one more element of each row; `#[inline(always)]`.
+    fn step<V: Lanes<Elem = T>>(self, state: [V; M], x: [V; N]) -> [V; M];
+    /// Values of different elements together.
     #[inline(always)]
     fn combine<V: Lanes<Elem = T>>(self, x: V, y: V) -> V {
         x + y
     }
 }
 
-/// The accumulators of [`fold_pairs`], so that no step waits for the one before.
+/// The states of [`fold`], so that no step waits for the one before.
 const STATES: usize = 4;
 
 /// Elements of the widest vector.
 const MOST_LANES: usize = 16;
 
-/// Puts the contributions of the pairs of two rows together, as far as both go, into a few parts
-/// that are left to the caller.
-pub(crate) fn fold_pairs<T: Vectorised>(a: &[T], b: &[T], fold: impl PairFold<T>) -> Parts<T> {
-    T::run(Pairs { a, b, fold })
-}
-
-/// As many results as the widest vector has lanes; some may be zero for nothing.
+/// As many partial results as the widest vector has lanes; some may be those of no elements.
 pub(crate) type Parts<T> = [T; MOST_LANES];
 
-struct Pairs<'a, T, F> {
-    a: &'a [T],
-    b: &'a [T],
+/// Puts rows together, as far as all go, into a few parts that are left to the caller.
+pub(crate) fn fold<T: Vectorised, const N: usize, const M: usize>(
+    rows: [&[T]; N],
+    fold: impl RowFold<T, N, M>,
+) -> [Parts<T>; M] {
+    T::run(Folded { rows, fold })
+}
+
+struct Folded<'a, T, F, const N: usize, const M: usize> {
+    rows: [&'a [T]; N],
     fold: F,
 }
 
-impl<T: Element, F: PairFold<T>> Job<T> for Pairs<'_, T, F> {
-    type Out = Parts<T>;
+impl<T: Element, F: RowFold<T, N, M>, const N: usize, const M: usize> Job<T>
+    for Folded<'_, T, F, N, M>
+{
+    type Out = [Parts<T>; M];
 
     #[inline(always)]
-    fn run<V: Lanes<Elem = T>>(self) -> Parts<T> {
-        let Self { a, b, fold } = self;
-        let count = a.len().min(b.len());
-        let (a, b) = (a.as_ptr(), b.as_ptr());
-        let mut states = [V::lit(0.0); STATES];
-        let mut i = 0;
-        while i + STATES * V::LANES <= count {
-            for state in &mut states {
-                // SAFETY: a vector is left at `i` for every state.
-                let (x, y) = unsafe { (V::load(a.add(i)), V::load(b.add(i))) };
-                *state = fold.combine(*state, fold.term(x, y));
-                i += V::LANES;
-            }
+    fn run<V: Lanes<Elem = T>>(self) -> [Parts<T>; M] {
+        fold_with::<V, N, M>(self.rows, self.fold)
+    }
+}
+
+#[inline(always)]
+fn fold_with<V: Lanes, const N: usize, const M: usize>(
+    rows: [&[V::Elem]; N],
+    fold: impl RowFold<V::Elem, N, M>,
+) -> [Parts<V::Elem>; M] {
+    let count = least(rows[0], rows);
+    let from = rows.map(<[V::Elem]>::as_ptr);
+    let start = start_of(&fold);
+    let mut states = [[V::splat(start); M]; STATES];
+    let mut i = 0;
+    while i + STATES * V::LANES <= count {
+        for state in &mut states {
+            // SAFETY: a vector is left at `i` for every state.
+            *state = fold.step(*state, unsafe { load_at::<V, N>(from, i) });
+            i += V::LANES;
         }
-        while i + V::LANES <= count {
-            // SAFETY: a vector is left at `i`.
-            let (x, y) = unsafe { (V::load(a.add(i)), V::load(b.add(i))) };
-            states[0] = fold.combine(states[0], fold.term(x, y));
+    }
+    while i + V::LANES <= count {
+        // SAFETY: a vector is left at `i`.
+        states[0] = fold.step(states[0], unsafe { load_at::<V, N>(from, i) });
+        i += V::LANES;
+    }
+    let rest = count - i;
+    if rest > 0 {
+        // SAFETY: `rest` elements are left at `i`, fewer than a vector.
+        let stepped = fold.step(states[1], unsafe { load_rest::<V, N>(from, i, rest) });
+        for (state, stepped) in states[1].iter_mut().zip(stepped) {
+            *state = first_lanes(stepped, rest, *state);
+        }
+    }
+    const { assert!(V::LANES <= MOST_LANES) };
+    let mut parts = [[start; MOST_LANES]; M];
+    for (m, parts) in parts.iter_mut().enumerate() {
+        let first = fold.combine(states[0][m], states[1][m]);
+        let second = fold.combine(states[2][m], states[3][m]);
+        // SAFETY: the array has room for the widest vector.
+        unsafe { fold.combine(first, second).store(parts.as_mut_ptr()) };
+    }
+    parts
+}
+
+/// Puts one element of every row into the state of its column, as far as all go.
+pub(crate) fn fold_columns<T: Vectorised, const N: usize, const M: usize>(
+    states: [&mut [T]; M],
+    rows: [&[T]; N],
+    fold: impl RowFold<T, N, M>,
+) {
+    let count = states.iter().fold(least(rows[0], rows), |least, state| least.min(state.len()));
+    let states = states.map(<[T]>::as_mut_ptr);
+    T::run(Columns { states, from: rows.map(<[T]>::as_ptr), count, fold });
+}
+
+/// Rows on their way into the states of their columns: `states` are writable and `from` readable
+/// for `count` elements, and no two of them overlap.
+struct Columns<T, F, const N: usize, const M: usize> {
+    states: [*mut T; M],
+    from: [*const T; N],
+    count: usize,
+    fold: F,
+}
+
+impl<T, F: RowFold<T, N, M>, const N: usize, const M: usize> Job<T> for Columns<T, F, N, M> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = T>>(self) {
+        let Self { states, from, count, fold } = self;
+        let before = states.map(<*mut T>::cast_const);
+        let whole = count - count % V::LANES;
+        let mut i = 0;
+        while i < whole {
+            // SAFETY: `LANES` elements are left at `i`.
+            unsafe {
+                let stepped = fold.step(load_at::<V, M>(before, i), load_at::<V, N>(from, i));
+                for (state, stepped) in states.into_iter().zip(stepped) {
+                    stepped.store(state.add(i));
+                }
+            }
             i += V::LANES;
         }
         let rest = count - i;
         if rest > 0 {
             // SAFETY: `rest` elements are left at `i`, fewer than a vector.
-            let (x, y) =
-                unsafe { (V::load_partial(a.add(i), rest), V::load_partial(b.add(i), rest)) };
-            states[1] = fold.combine(states[1], fold.term(x, y));
+            unsafe {
+                let state = load_rest::<V, M>(before, i, rest);
+                let stepped = fold.step(state, load_rest::<V, N>(from, i, rest));
+                for (state, stepped) in states.into_iter().zip(stepped) {
+                    stepped.store_partial(state.add(i), rest);
+                }
+            }
         }
-        let all =
-            fold.combine(fold.combine(states[0], states[1]), fold.combine(states[2], states[3]));
-        const { assert!(V::LANES <= MOST_LANES) };
-        let mut parts = [cast::<f64, T>(0.0); MOST_LANES];
-        // SAFETY: the array has room for the widest vector.
-        unsafe { all.store(parts.as_mut_ptr()) };
-        parts
     }
 }
 
-/// e to the power of the distance from `.0`.
-#[derive(Clone, Copy)]
-pub(crate) struct ExpMinus<T>(pub(crate) T);
+#[inline(always)]
+fn start_of<T: Element, const N: usize, const M: usize, F: RowFold<T, N, M>>(_: &F) -> T {
+    cast(F::START)
+}
 
-impl<T: Copy> Function<T> for ExpMinus<T> {
-    #[inline(always)]
-    fn of<V: Lanes<Elem = T>>(self, x: V) -> V {
-        (x - V::splat(self.0)).exp()
+/// The first `count` lanes of a vector, fewer than all, and the others of another one.
+#[inline(always)]
+fn first_lanes<V: Lanes>(vector: V, count: usize, others: V) -> V {
+    let mut lanes = [cast::<f64, V::Elem>(0.0); MOST_LANES];
+    // SAFETY: the array has room for the widest vector.
+    unsafe {
+        others.store(lanes.as_mut_ptr());
+        vector.store_partial(lanes.as_mut_ptr(), count);
+        V::load(lanes.as_ptr())
     }
+}
+
+/// Defines functions of the elements of rows, with numbers that are the same for all of them.
+macro_rules! row_functions {
+    ($($(#[$doc:meta])* $name:ident $({ $($field:ident),+ })?: $rows:literal
+        |$($x:ident),+| $value:expr;)+) => {$(
+        $crate::row_loops::row_parameters!($(#[$doc])* $name $($($field)+)?);
+
+        impl<T: Copy> $crate::row_loops::Function<T, $rows>
+            for $crate::row_loops::row_parameters!(@of $name $($($field)+)?)
+        {
+            #[inline(always)]
+            fn of<V: $crate::vec::Lanes<Elem = T>>(self, [$($x),+]: [V; $rows]) -> V {
+                $($(let $field = V::splat(self.$field);)+)?
+                $value
+            }
+        }
+    )+};
+}
+
+/// As [`row_functions`], for ways to put `$rows` rows together into `$values` sums.
+macro_rules! row_folds {
+    ($($(#[$doc:meta])* $name:ident $({ $($field:ident),+ })?: $rows:literal to $values:literal
+        |$($state:ident),+; $($x:ident),+| $($value:expr),+;)+) => {$(
+        $crate::row_loops::row_parameters!($(#[$doc])* $name $($($field)+)?);
+
+        impl<T: Copy> $crate::row_loops::RowFold<T, $rows, $values>
+            for $crate::row_loops::row_parameters!(@of $name $($($field)+)?)
+        {
+            #[inline(always)]
+            fn step<V: $crate::vec::Lanes<Elem = T>>(
+                self,
+                [$($state),+]: [V; $values],
+                [$($x),+]: [V; $rows],
+            ) -> [V; $values] {
+                $($(let $field = V::splat(self.$field);)+)?
+                [$($value),+]
+            }
+        }
+    )+};
+}
+
+/// The numbers of a function, as a type of that name.
+macro_rules! row_parameters {
+    (@of $name:ident) => { $name };
+    (@of $name:ident $($field:ident)+) => { $name<T> };
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub(crate) struct $name;
+    };
+    ($(#[$doc:meta])* $name:ident $($field:ident)+) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub(crate) struct $name<T> {
+            $(pub(crate) $field: T,)+
+        }
+    };
+}
+
+pub(crate) use {row_folds, row_functions, row_parameters};
+
+row_functions! {
+    /// `x * factor + shift`.
+    MultiplyAdd { factor, shift }: 1 |x| x.mul_add(factor, shift);
 }
 
 /// `row = row * factor + shift`, rounded once on every machine.
@@ -229,31 +449,19 @@ pub(crate) fn multiply_add<T: Vectorised>(row: &mut [T], factor: T, shift: T) {
     }
 }
 
-#[derive(Clone, Copy)]
-struct MultiplyAdd<T> {
-    factor: T,
-    shift: T,
-}
-
-impl<T: Copy> Function<T> for MultiplyAdd<T> {
-    #[inline(always)]
-    fn of<V: Lanes<Elem = T>>(self, x: V) -> V {
-        x.mul_add(V::splat(self.factor), V::splat(self.shift))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rows::ExpMinus;
 
     #[test]
     fn rows_of_every_length_are_walked_once() {
         for length in 0..70 {
             let row: Vec<f32> = (0..length).map(|i| i as f32 / 8.0 - 3.0).collect();
             let mut out = vec![0.0; row.len()];
-            map(&mut out, &row, ExpMinus(1.5));
+            map(&mut out, [&row], ExpMinus { shift: 1.5 });
             let mut same = row.clone();
-            map_in_place(&mut same, ExpMinus(1.5));
+            map_in_place(&mut same, ExpMinus { shift: 1.5 });
             assert_eq!(out, same);
             for (&x, &y) in row.iter().zip(&out) {
                 assert!((y - (x - 1.5).exp()).abs() <= 1e-6 * y, "{x} {y}");
@@ -264,10 +472,10 @@ mod tests {
     #[derive(Clone, Copy)]
     struct Products;
 
-    impl<T: Element> PairFold<T> for Products {
+    impl<T: Element> RowFold<T, 2, 2> for Products {
         #[inline(always)]
-        fn term<V: Lanes<Elem = T>>(self, x: V, y: V) -> V {
-            x * y
+        fn step<V: Lanes<Elem = T>>(self, [sum, count]: [V; 2], [x, y]: [V; 2]) -> [V; 2] {
+            [sum + x * y, count + V::lit(1.0)]
         }
     }
 
@@ -277,7 +485,9 @@ mod tests {
             let a: Vec<f64> = (0..length).map(|i| f64::from(i % 7)).collect();
             let b: Vec<f64> = (0..length).map(|i| f64::from(i % 5)).collect();
             let sum: f64 = a.iter().zip(&b).map(|(x, y)| x * y).sum();
-            assert_eq!(fold_pairs(&a, &b, Products).iter().sum::<f64>(), sum);
+            let [sums, counts] = fold([&a, &b], Products);
+            assert_eq!(sums.iter().sum::<f64>(), sum);
+            assert_eq!(counts.iter().sum::<f64>(), f64::from(length));
         }
     }
 
@@ -293,7 +503,7 @@ mod tests {
     fn exponentials_end_in_zero_infinity_and_nan() {
         let row = [f64::NEG_INFINITY, 1e4, f64::NAN, -1e4];
         let mut out = [1.0; 4];
-        map(&mut out, &row, ExpMinus(0.0));
+        map(&mut out, [&row], ExpMinus { shift: 0.0 });
         assert_eq!((out[0], out[1], out[3]), (0.0, f64::INFINITY, 0.0));
         assert!(out[2].is_nan());
     }

@@ -1,14 +1,14 @@
 //! Arithmetic on rows of `f32` and `f64`: what softmax, normalisation, attention and the losses
 //! are made of. Half precisions are widened into a buffer first; see [`Float`].
 
-use crate::row_loops::{ExpMinus, Vectorised, compiled, map, map_in_place};
+use crate::row_loops::{
+    MultiplyAdd, Parts, RowFold, Vectorised, fold, map, map_in_place, row_folds, row_functions,
+};
+use crate::vec::Lanes;
+use crate::vec::convert::convert_row;
 use corten_core::{Element, bf16, cast, f16};
 use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
-
-/// Partial sums are kept in this many lanes, whatever the instruction set, so that results do not
-/// depend on it.
-const LANES: usize = 16;
 
 /// A number that rows are computed in.
 pub(crate) trait Wide:
@@ -44,86 +44,116 @@ pub(crate) trait Wide:
 
     /// The largest element, NaN if there is one; minus infinity for an empty row.
     fn max_of(row: &[Self]) -> Self {
-        let lanes = compiled(|| {
-            let mut lanes = [Self::NEG_INFINITY; LANES];
-            for_lanes(row, |lane, value| {
-                let best = lanes[lane];
-                lanes[lane] = if value > best || value.is_nan() { value } else { best };
-            });
-            lanes
-        });
         let pick = |a: Self, b: Self| if a.is_nan() || a > b { a } else { b };
-        lanes.into_iter().fold(Self::NEG_INFINITY, |best, value| pick(value, best))
+        let [parts] = fold([row], Largest);
+        parts.into_iter().fold(Self::NEG_INFINITY, |best, value| pick(value, best))
     }
 
     /// The sum of the elements.
     fn sum_of(row: &[Self]) -> Self {
-        compiled(|| {
-            let mut lanes = [Self::ZERO; LANES];
-            for_lanes(row, |lane, value| lanes[lane] += value);
-            fold_lanes(lanes)
-        })
+        let [sum] = fold([row], Sum);
+        total(sum)
     }
 
     /// The sum of the products of two rows of the same length.
     fn dot(a: &[Self], b: &[Self]) -> Self {
-        compiled(|| {
-            let mut lanes = [Self::ZERO; LANES];
-            for_lanes2(a, b, |lane, x, y| lanes[lane] += x * y);
-            fold_lanes(lanes)
-        })
+        let [sum] = fold([a, b], Products);
+        total(sum)
     }
 
     /// `out = exp(row - shift)`; returns the sum of `out`.
     fn exp_minus(out: &mut [Self], row: &[Self], shift: Self) -> Self {
-        map(out, row, ExpMinus(shift));
+        map(out, [row], ExpMinus { shift });
         Self::sum_of(out)
     }
 
     /// `row = exp(row - shift)`; returns the sum of `row`.
     fn exp_minus_in_place(row: &mut [Self], shift: Self) -> Self {
-        map_in_place(row, ExpMinus(shift));
+        map_in_place(row, ExpMinus { shift });
         Self::sum_of(row)
     }
 
     /// The sum of `exp(row - shift)`.
     fn sum_exp_minus(row: &[Self], shift: Self) -> Self {
-        let (mut lanes, mut powers) = ([Self::ZERO; LANES], [Self::ZERO; EXP_BLOCK]);
-        for block in row.chunks(EXP_BLOCK) {
-            let powers = &mut powers[..block.len()];
-            map(powers, block, ExpMinus(shift));
-            for_lanes(powers, |lane, value| lanes[lane] += value);
-        }
-        fold_lanes(lanes)
+        let [sum] = fold([row], Powers { shift });
+        total(sum)
     }
 
     /// `row *= factor`.
     fn scale(row: &mut [Self], factor: Self) {
-        compiled(|| row.iter_mut().for_each(|value| *value = *value * factor));
+        map_in_place(row, Times { factor });
     }
 
     /// `out = row * factor + shift`.
     fn affine(out: &mut [Self], row: &[Self], factor: Self, shift: Self) {
-        compiled(|| {
-            for (out, &value) in out.iter_mut().zip(row) {
-                *out = value * factor + shift;
-            }
-        });
+        map(out, [row], MultiplyAdd { factor, shift });
     }
 
     /// Count, mean and squared distances of a row.
     fn moments(row: &[Self]) -> Moments {
-        let mut total = Moments::default();
-        compiled(|| row.chunks(MOMENTS_BLOCK).for_each(|block| total.merge(block_moments(block))));
-        total
+        let mut all = Moments::default();
+        row.chunks(BLOCK).for_each(|block| all.merge(block_moments(block)));
+        all
+    }
+
+    /// The sums of `grad` and of `grad * (row - mean)`, from which gradients of normalised rows are
+    /// made.
+    fn gradient_sums(grad: &[Self], row: &[Self], mean: Self) -> (f64, f64) {
+        let blocks = grad.chunks(BLOCK).zip(row.chunks(BLOCK));
+        sums_of_blocks(blocks, |(grad, row)| fold([grad, row], GradientSums { mean }))
+    }
+
+    /// [`gradient_sums`](Self::gradient_sums) with `grad` times `weight`.
+    fn weighted_gradient_sums(
+        grad: &[Self],
+        weight: &[Self],
+        row: &[Self],
+        mean: Self,
+    ) -> (f64, f64) {
+        let blocks = grad.chunks(BLOCK).zip(weight.chunks(BLOCK)).zip(row.chunks(BLOCK));
+        sums_of_blocks(blocks, |((grad, weight), row)| {
+            fold([grad, weight, row], WeightedGradientSums { mean })
+        })
     }
 }
 
-/// Exponentials that are only summed are computed this many at a time, a multiple of the lanes.
-const EXP_BLOCK: usize = 256;
+row_folds! {
+    Sum: 1 to 1 |sum; x| sum + x;
+    Products: 2 to 1 |sum; x, y| x.mul_add(y, sum);
+    Powers { shift }: 1 to 1 |sum; x| sum + (x - shift).exp();
+    /// Squared distances from a number, and the distances, which correct for its rounding.
+    Distances { mean }: 1 to 2 |squares, errors; x|
+        (x - mean).mul_add(x - mean, squares), errors + (x - mean);
+    GradientSums { mean }: 2 to 2 |plain, along; g, x| plain + g, g.mul_add(x - mean, along);
+    WeightedGradientSums { mean }: 3 to 2 |plain, along; g, w, x|
+        g.mul_add(w, plain), (g * w).mul_add(x - mean, along);
+}
 
-/// Rows longer than this are combined from blocks in `f64`, so that long sums stay exact.
-const MOMENTS_BLOCK: usize = 1024;
+row_functions! {
+    /// e to the power of the distance from a number.
+    ExpMinus { shift }: 1 |x| (x - shift).exp();
+    Times { factor }: 1 |x| x * factor;
+}
+
+/// The largest element; NaN if there is one.
+#[derive(Clone, Copy)]
+pub(crate) struct Largest;
+
+impl<T: Wide> RowFold<T, 1, 1> for Largest {
+    const START: f64 = f64::NEG_INFINITY;
+
+    #[inline(always)]
+    fn step<V: Lanes<Elem = T>>(self, [best]: [V; 1], [x]: [V; 1]) -> [V; 1] {
+        [best.max(x)]
+    }
+    #[inline(always)]
+    fn combine<V: Lanes<Elem = T>>(self, x: V, y: V) -> V {
+        x.max(y)
+    }
+}
+
+/// Longer rows are put together from blocks in `f64`, so that long sums stay exact.
+const BLOCK: usize = 1024;
 
 /// The first two moments of some numbers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -139,10 +169,14 @@ pub(crate) struct Moments {
 impl Moments {
     /// Takes in the moments of other numbers (Chan's rule).
     pub(crate) fn merge(&mut self, other: Self) {
-        let count = self.count + other.count;
+        if self.count == 0.0 {
+            *self = other;
+            return;
+        }
         if other.count == 0.0 {
             return;
         }
+        let count = self.count + other.count;
         let distance = other.mean - self.mean;
         self.mean += distance * (other.count / count);
         self.squares += other.squares + distance * distance * self.count * other.count / count;
@@ -155,55 +189,36 @@ impl Moments {
     }
 }
 
-#[inline(always)]
 fn block_moments<W: Wide>(row: &[W]) -> Moments {
     let count = row.len() as f64;
-    let mut sums = [W::ZERO; LANES];
-    for_lanes(row, |lane, value| sums[lane] += value);
-    let mean = W::of(fold_lanes(sums).as_f64() / count);
-    let (mut squares, mut errors) = ([W::ZERO; LANES], [W::ZERO; LANES]);
-    for_lanes(row, |lane, value| {
-        let distance = value - mean;
-        squares[lane] += distance * distance;
-        errors[lane] += distance;
-    });
-    // The second sum corrects for the rounding of the mean.
-    let error = fold_lanes(errors).as_f64();
-    let squares = fold_lanes(squares).as_f64() - error * error / count;
+    let mean = W::of(W::sum_of(row).as_f64() / count);
+    let [squares, errors] = fold([row], Distances { mean });
+    let error = total(errors).as_f64();
+    let squares = total(squares).as_f64() - error * error / count;
     Moments { count, mean: mean.as_f64() + error / count, squares: squares.max(0.0) }
 }
 
-/// Calls `f(lane, value)` for every element.
-#[inline(always)]
-fn for_lanes<T: Copy>(row: &[T], mut f: impl FnMut(usize, T)) {
-    let (blocks, rest) = row.as_chunks::<LANES>();
-    for block in blocks {
-        (0..LANES).for_each(|lane| f(lane, block[lane]));
-    }
-    rest.iter().enumerate().for_each(|(lane, &value)| f(lane, value));
+/// Two sums over blocks, put together in `f64`.
+fn sums_of_blocks<W: Wide, B>(
+    blocks: impl Iterator<Item = B>,
+    sums_of: impl Fn(B) -> [Parts<W>; 2],
+) -> (f64, f64) {
+    blocks.map(sums_of).fold((0.0, 0.0), |sums, [first, second]| {
+        (sums.0 + total(first).as_f64(), sums.1 + total(second).as_f64())
+    })
 }
 
-/// Calls `f(lane, a, b)` for every pair of elements.
+/// The sum of partial sums, halving.
 #[inline(always)]
-fn for_lanes2<T: Copy>(a: &[T], b: &[T], mut f: impl FnMut(usize, T, T)) {
-    let ((a_blocks, a_rest), (b_blocks, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
-    for (x, y) in a_blocks.iter().zip(b_blocks) {
-        (0..LANES).for_each(|lane| f(lane, x[lane], y[lane]));
-    }
-    a_rest.iter().zip(b_rest).enumerate().for_each(|(lane, (&x, &y))| f(lane, x, y));
-}
-
-/// The sum of the lanes, halving.
-#[inline(always)]
-fn fold_lanes<T: Copy + Add<Output = T>>(mut lanes: [T; LANES]) -> T {
-    let mut width = LANES / 2;
+fn total<T: Copy + Add<Output = T>>(mut parts: Parts<T>) -> T {
+    let mut width = parts.len() / 2;
     while width > 0 {
-        for lane in 0..width {
-            lanes[lane] = lanes[lane] + lanes[lane + width];
+        for part in 0..width {
+            parts[part] = parts[part] + parts[part + width];
         }
         width /= 2;
     }
-    lanes[0]
+    parts[0]
 }
 
 macro_rules! wide {
@@ -293,8 +308,8 @@ macro_rules! half {
                 Self::from_f32(value)
             }
             fn wide_row<'a>(row: &'a [Self], buffer: &'a mut Vec<f32>) -> &'a [f32] {
-                buffer.clear();
-                buffer.extend(row.iter().map(|&value| cast::<Self, f32>(value)));
+                buffer.resize(row.len(), 0.0);
+                convert_row(row, buffer);
                 buffer
             }
             fn fill(
@@ -302,12 +317,9 @@ macro_rules! half {
                 buffer: &mut Vec<f32>,
                 compute: impl FnOnce(&mut [f32]),
             ) {
-                buffer.clear();
                 buffer.resize(out.len(), 0.0);
                 compute(buffer);
-                for (out, &value) in out.iter_mut().zip(buffer.iter()) {
-                    *out = Self::from_f32(value);
-                }
+                convert_row(buffer, out);
             }
         }
     )*};

@@ -4,7 +4,7 @@ Each table approximates g on [a, b] in the variable of `Real::poly`, by least sq
 nodes with the given weight (so nearly minimax). Coefficients are rounded one after the other to the
 element's precision, the rest being fitted again each time.
 """
-from mpmath import mp, mpf, matrix, lu_solve, cos, pi, exp, log, sqrt, sin, atan, asin, tanh, erf, erfc
+from mpmath import mp, mpf, matrix, lu_solve, cos, pi, exp, log, sqrt, sin, atan, asin, erf, erfc
 
 mp.dps = 60
 
@@ -80,7 +80,6 @@ both("COS", "(cos x - 1 + x²/2) / x⁴ in x² for |x| ≤ π/4.", lambda z: (co
 t = mp.tan(pi / 8) * mpf("1.001")
 both("ATAN", "(atan x - x) / x³ in x² for |x| ≤ tan(π/8).", lambda z: (atan(sqrt(z)) / sqrt(z) - 1) / z, 0, t**2, 5, 13, lambda z: z)
 both("ASIN", "(asin x - x) / x³ in x² for |x| ≤ ½.", lambda z: (asin(sqrt(z)) / sqrt(z) - 1) / z, 0, mpf("0.25"), 6, 15, lambda z: z)
-emit("TANH_32", "(tanh x - x) / x³ in x² for |x| ≤ 0.625.", lambda z: (tanh(sqrt(z)) / sqrt(z) - 1) / z, 0, mpf("0.625") ** 2, 6, lambda z: z, 24)
 k = 2 / sqrt(pi)
 both("ERF", "(erf x / x - 2/√π) in x², divided by x², for |x| ≤ 1.", lambda z: (erf(sqrt(z)) / sqrt(z) - k) / z, 0, 1, 7, 13,
      lambda z: z * sqrt(z) / erf(sqrt(z)) if z > mpf(10) ** -9 else z)

@@ -21,6 +21,11 @@ impl Tensor {
         &self.0
     }
 
+    /// The handle without operator methods, to change it.
+    pub fn base_mut(&mut self) -> &mut TensorBase {
+        &mut self.0
+    }
+
     /// This handle as an option: `None` when undefined.
     pub fn as_defined(&self) -> Option<&Self> {
         self.defined().then_some(self)

@@ -6,11 +6,10 @@ use crate::anomaly;
 use crate::backward::Backward;
 use crate::hooks::run_hook_list;
 use crate::meta;
-use crate::node::{Grads, Node};
+use crate::node::{Grads, Node, NodeRef};
 use corten_core::{Error, GradModeGuard, Result, bail};
 use corten_ops::{Tensor, op, profiler};
 use smallvec::SmallVec;
-use std::sync::Arc;
 
 impl GraphTask {
     /// Runs everything that is or becomes ready.
@@ -24,7 +23,7 @@ impl GraphTask {
         Ok(())
     }
 
-    fn evaluate(&mut self, node: &Arc<Node>, mut grads: Grads) -> Result<()> {
+    fn evaluate(&mut self, node: &NodeRef, mut grads: Grads) -> Result<()> {
         let _range = profiler::range(profiler::Kind::Node, || {
             format!("autograd::engine::evaluate_function: {}", node.name())
         });
@@ -48,7 +47,7 @@ impl GraphTask {
     }
 
     /// Hands out captured gradients. Returns whether the function runs too.
-    fn capture(&mut self, node: &Arc<Node>, grads: &mut Grads) -> Result<bool> {
+    fn capture(&mut self, node: &NodeRef, grads: &mut Grads) -> Result<bool> {
         let Some(state) = self.nodes.get(&address(node)) else { return Ok(false) };
         let needed = state.needed;
         let captures = state.captures.clone();
@@ -66,7 +65,7 @@ impl GraphTask {
         Ok(needed)
     }
 
-    fn call(&self, node: &Arc<Node>, mut grads: Grads) -> Result<Grads> {
+    fn call(&self, node: &NodeRef, mut grads: Grads) -> Result<Grads> {
         run_tensor_hooks(node, &mut grads)?;
         if node.has_hooks() {
             node.hooks().run_pre_hooks(&mut grads)?;
@@ -91,13 +90,13 @@ impl GraphTask {
     }
 
     fn needed_edges(&self, node: &Node) -> SmallVec<[bool; 4]> {
-        let wanted = |node: &Arc<Node>| self.should_execute(node);
+        let wanted = |node: &NodeRef| self.should_execute(node);
         node.next_edges().iter().map(|edge| edge.node.as_ref().is_some_and(wanted)).collect()
     }
 }
 
 /// The hooks of the tensors whose gradients enter a node.
-fn run_tensor_hooks(node: &Arc<Node>, grads: &mut Grads) -> Result<()> {
+fn run_tensor_hooks(node: &NodeRef, grads: &mut Grads) -> Result<()> {
     if let Some(variable) = node.variable() {
         let hooks = meta::get(variable).and_then(meta::Meta::hooks);
         if let (Some(hooks), Some(grad)) = (hooks, grads.first_mut()) {

@@ -6,7 +6,7 @@ mod task;
 mod validate;
 
 use crate::backward::Backward;
-use crate::node::{Edge, Grads, InputMetadata, Node, NodeBody, undefined_grads};
+use crate::node::{Edge, Grads, InputMetadata, Node, NodeBody, NodeRef, undefined_grads};
 use corten_core::tls::{self, ThreadStateGuard};
 use corten_core::{Result, bug};
 use corten_ops::Tensor;
@@ -14,7 +14,6 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use task::GraphTask;
 
@@ -57,7 +56,7 @@ struct Current {
     /// Whether this pass and those around it go to all leaves.
     whole: bool,
     callbacks: Rc<RefCell<Vec<Callback>>>,
-    node: Option<Arc<Node>>,
+    node: Option<NodeRef>,
 }
 
 /// Runs a backward pass and returns the gradients of `outputs`, unless it accumulates.
@@ -151,7 +150,7 @@ fn current() -> Option<Current> {
 }
 
 /// Notes which node runs.
-fn set_current_node(node: Option<Arc<Node>>) {
+fn set_current_node(node: Option<NodeRef>) {
     let old = CURRENT.with_borrow_mut(|stack| match stack.last_mut() {
         Some(current) => std::mem::replace(&mut current.node, node),
         None => None,
@@ -176,7 +175,7 @@ pub fn passes_are_whole() -> bool {
 }
 
 /// The node that runs on this thread.
-pub fn current_node() -> Option<Arc<Node>> {
+pub fn current_node() -> Option<NodeRef> {
     current()?.node
 }
 
@@ -193,7 +192,7 @@ pub fn queue_callback(callback: impl FnOnce() -> Result<()> + 'static) -> Result
 }
 
 /// One root is run directly; several get a node above them that hands each its gradient.
-fn graph_root(mut roots: Vec<Edge>, grads: Grads) -> (Option<Arc<Node>>, Grads) {
+fn graph_root(mut roots: Vec<Edge>, grads: Grads) -> (Option<NodeRef>, Grads) {
     if let [root] = &mut roots[..] {
         let Some(node) = root.node.take() else { return (None, grads) };
         let mut inputs = undefined_grads(node.num_inputs());
@@ -205,7 +204,7 @@ fn graph_root(mut roots: Vec<Edge>, grads: Grads) -> (Option<Arc<Node>>, Grads) 
     let mut node = Node::custom(Box::new(GraphRoot(grads.clone())));
     node.inputs.extend(grads.iter().map(InputMetadata::of));
     roots.into_iter().for_each(|root| node.add_edge(root));
-    (Some(Arc::new(node)), grads)
+    (Some(node.share()), grads)
 }
 
 /// The node above several roots.

@@ -1,14 +1,13 @@
 //! The state of one backward pass.
 
 use super::buffer::InputBuffer;
-use crate::node::{Edge, Grads, Node};
+use crate::node::{Edge, Grads, Node, NodeRef};
 use corten_core::{Result, bail};
 use corten_ops::Tensor;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::Arc;
 
 /// Where the gradient that enters a node is handed out.
 #[derive(Clone, Copy)]
@@ -57,13 +56,13 @@ impl Hasher for AddressHasher {
 type Address = usize;
 pub(super) type NodeMap<V> = HashMap<Address, V, BuildHasherDefault<AddressHasher>>;
 
-pub(super) fn address(node: &Arc<Node>) -> Address {
-    Arc::as_ptr(node).addr()
+pub(super) fn address(node: &NodeRef) -> Address {
+    node.address()
 }
 
 /// A node whose gradients are complete.
 struct Ready {
-    node: Arc<Node>,
+    node: NodeRef,
     grads: Grads,
     order: u64,
 }
@@ -128,7 +127,7 @@ impl GraphTask {
     }
 
     /// Counts the edges that lead into every node that the root reaches.
-    pub(super) fn compute_dependencies(&mut self, root: &Arc<Node>, min_topological_nr: u64) {
+    pub(super) fn compute_dependencies(&mut self, root: &NodeRef, min_topological_nr: u64) {
         self.nodes.insert(address(root), NodeState::default());
         let mut stack: Vec<&Node> = vec![root];
         while let Some(node) = stack.pop() {
@@ -148,7 +147,7 @@ impl GraphTask {
     /// Marks the nodes on the ways from the root to the requested inputs.
     pub(super) fn init_to_execute(
         &mut self,
-        root: &Arc<Node>,
+        root: &NodeRef,
         outputs: &[Edge],
         accumulate: bool,
         min_topological_nr: u64,
@@ -173,9 +172,9 @@ impl GraphTask {
     }
 
     /// A node is needed if a node behind it executes: a post-order walk with its own stack.
-    fn mark_needed(&mut self, root: &Arc<Node>, min_topological_nr: u64) {
+    fn mark_needed(&mut self, root: &NodeRef, min_topological_nr: u64) {
         let mut seen: NodeMap<()> = NodeMap::default();
-        let mut stack: Vec<(&Arc<Node>, usize)> = vec![(root, 0)];
+        let mut stack: Vec<(&NodeRef, usize)> = vec![(root, 0)];
         seen.insert(address(root), ());
         while let Some((node, next_edge)) = stack.pop() {
             let edges = node.next_edges();
@@ -198,21 +197,21 @@ impl GraphTask {
     }
 
     /// Whether a node runs or is captured in this pass.
-    pub(super) fn should_execute(&self, node: &Arc<Node>) -> bool {
+    pub(super) fn should_execute(&self, node: &NodeRef) -> bool {
         !self.restricted || self.nodes.get(&address(node)).is_some_and(NodeState::should_execute)
     }
 
-    pub(super) fn start(&mut self, root: Arc<Node>, grads: Grads) {
+    pub(super) fn start(&mut self, root: NodeRef, grads: Grads) {
         self.push(root, grads);
     }
 
-    fn push(&mut self, node: Arc<Node>, grads: Grads) {
+    fn push(&mut self, node: NodeRef, grads: Grads) {
         let order = self.pushed;
         self.pushed += 1;
         self.queue.push(Ready { node, grads, order });
     }
 
-    pub(super) fn pop(&mut self) -> Option<(Arc<Node>, Grads)> {
+    pub(super) fn pop(&mut self) -> Option<(NodeRef, Grads)> {
         self.queue.pop().map(|ready| (ready.node, ready.grads))
     }
 

@@ -169,17 +169,33 @@ impl Wrapper<'_> {
                 self.save(false)
             ));
         }
-        text.push_str(&format!("let result = {};", self.below()));
         let list = matches!(&self.signature.output.0[..], [ty] if ty.shape == Shape::List);
+        let viewed = self.schema.viewed().filter(|_| self.recipe.is_some());
+        let fresh = self.recipe.is_some()
+            && viewed.is_none()
+            && matches!(&self.signature.output.0[..], [ty] if ty.shape == Shape::One);
+        let mutable = if fresh { "mut " } else { "" };
+        text.push_str(&format!("let {mutable}result = {};", self.below()));
         // A view without a derivative, of the bits as another dtype, stands by itself.
-        if let Some(base) = self.schema.viewed().filter(|_| self.recipe.is_some()) {
+        if let Some(base) = viewed {
             let function = if list { "views" } else { "view" };
             let base = identifier(&base.name);
             text.push_str(&format!("let result = record::{function}({base}, result)?;"));
         }
         if let Some(recipe) = self.recipe {
             let parts = self.signature.output.parts("result");
-            text.push_str(&finish(recipe, &parts, list));
+            let finish = match (list, fresh) {
+                (true, _) => "rec.finish_list(&result)?;".to_owned(),
+                (false, true) => "rec.finish_fresh(&mut result)?;".to_owned(),
+                (false, false) => {
+                    let results: Vec<String> =
+                        parts.iter().map(|part| format!("&{part}")).collect();
+                    format!("rec.finish(&[{}])?;", results.join(", "))
+                }
+            };
+            let saved = recipe.save_results(&parts);
+            let mutable = if saved.is_empty() { "" } else { "mut " };
+            text.push_str(&format!("if let Some({mutable}rec) = rec {{ {saved} {finish} }}"));
         }
         Ok(text + "Ok(result)")
     }
@@ -222,18 +238,4 @@ impl Wrapper<'_> {
         // Not `result`, which is the name of some outputs.
         format!("{check} let outputs = {}; record::bump({written})?; Ok(outputs)", self.below())
     }
-}
-
-/// Saves the results that formulas name and makes the record the history of all.
-fn finish(recipe: &Recipe, parts: &[String], list: bool) -> String {
-    let saved = recipe.save_results(parts);
-    let mutable = if saved.is_empty() { "" } else { "mut " };
-    let finish = match list {
-        true => "rec.finish_list(&result)?;".to_owned(),
-        false => {
-            let results: Vec<String> = parts.iter().map(|part| format!("&{part}")).collect();
-            format!("rec.finish(&[{}])?;", results.join(", "))
-        }
-    };
-    format!("if let Some({mutable}rec) = rec {{ {saved} {finish} }}")
 }

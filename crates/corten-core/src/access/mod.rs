@@ -5,12 +5,15 @@
 //! holds is an error, since waiting would never end; a conflict with another thread waits. How it
 //! works is in `README.md` beside this file.
 
+mod brief;
+mod cell;
 mod enter;
 mod guard;
 mod protocol;
 mod record;
 mod set;
 
+pub use cell::BriefCell;
 pub(crate) use enter::{Hold, with_published};
 pub use guard::{Reader, Writer};
 pub(crate) use protocol::AccessState;

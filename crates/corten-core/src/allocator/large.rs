@@ -8,7 +8,7 @@ use super::{cpu, local, stats, system};
 
 /// Free blocks by size and age, and the sizes of the live ones.
 struct Table {
-    /// (size, age) to address: the first entry of at least a size fits best.
+    /// (size, age) to address: the first size that is large enough fits best.
     free: BTreeMap<(usize, u64), usize>,
     /// Age to size: the first entry has been free longest.
     ages: BTreeMap<u64, usize>,
@@ -42,12 +42,14 @@ fn round(nbytes: usize) -> Option<usize> {
 }
 
 impl Table {
-    /// The smallest free block that fits without wasting more than a quarter.
+    /// The smallest free block that fits without wasting more than a quarter; of several of that
+    /// size the one freed last, which is the likeliest to be in a cache still.
     fn take(&mut self, nbytes: usize) -> Option<usize> {
-        let (&(size, age), &address) = self.free.range((nbytes, 0)..).next()?;
+        let &(size, _) = self.free.range((nbytes, 0)..).next()?.0;
         if size > nbytes + nbytes / 4 {
             return None;
         }
+        let (&(_, age), &address) = self.free.range((size, 0)..=(size, u64::MAX)).next_back()?;
         self.remove(size, age);
         self.live.get_or_insert_default().insert(address, size);
         Some(address)
@@ -134,5 +136,28 @@ fn give_back(blocks: Vec<(usize, usize)>) {
             unsafe { system::free_large(block, size) };
             stats::uncount_segment(size);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_block_freed_last_is_taken_first() {
+        let mut table = Table {
+            free: BTreeMap::new(),
+            ages: BTreeMap::new(),
+            live: None,
+            free_bytes: 0,
+            clock: 0,
+        };
+        for (address, size) in [(1, 4096), (2, 8192), (3, 4096), (4, 5120)] {
+            table.keep(address, size);
+        }
+        let taken = [4000, 4096, 4096, 4096].map(|nbytes| table.take(nbytes));
+        assert_eq!(taken, [Some(3), Some(1), Some(4), None]);
+        assert_eq!((table.free_bytes, table.ages.len()), (8192, 1));
+        assert_eq!(table.surplus(0), [(2, 8192)]);
     }
 }

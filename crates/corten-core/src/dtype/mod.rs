@@ -44,6 +44,7 @@ macro_rules! dtypes {
             };
 
             /// Bytes per element; 0 for `Undefined`.
+            #[inline]
             pub const fn itemsize(self) -> usize {
                 match self { $(DType::$variant => $size,)* }
             }
@@ -68,6 +69,7 @@ macro_rules! dtypes {
             }
 
             /// The dtype with this number.
+            #[inline]
             pub const fn from_number(number: u16) -> Option<DType> {
                 match number { $($number => Some(DType::$variant),)* _ => None }
             }

@@ -165,6 +165,13 @@ impl RefCount {
         (weak(word) as usize).saturating_sub(usize::from(strong(word) > 0))
     }
 
+    /// Whether there is one strong reference, no weak one and no wrapper: whoever borrows the
+    /// handle exclusively has the object to itself.
+    #[inline]
+    pub(crate) fn is_sole(&self) -> bool {
+        self.0.load(Ordering::Acquire) == UNIQUE
+    }
+
     /// Whether there is exactly one strong reference.
     #[inline]
     pub fn is_unique(&self) -> bool {

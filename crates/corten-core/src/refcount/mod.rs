@@ -8,6 +8,7 @@
 //! deallocator, is what PyTorch left in 2.10: it broke weak references and cycles.
 
 mod count;
+mod shared;
 mod wrapper;
 
 use std::fmt;
@@ -19,6 +20,7 @@ use std::sync::atomic::AtomicU64;
 
 pub use count::RefCount;
 use count::{Released, Upgrade};
+pub use shared::{Shared, Unshared, WeakShared};
 pub(crate) use wrapper::PyObjectSlot;
 pub use wrapper::{PyHooks, PyObject, set_py_hooks};
 

@@ -87,6 +87,7 @@ impl Info {
             | bit(flags.non_overlapping_and_dense, Self::DENSE)
     }
 
+    #[inline(always)]
     pub(super) fn dtype(self) -> DType {
         DType::from_number(self.0 as u16).unwrap_or(DType::Undefined)
     }

@@ -4,10 +4,11 @@ use std::fmt;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 
+use super::AutogradMeta;
 use super::base::{Info, Parts, TensorImpl, UNDEFINED, extend_keys};
 use super::version::VersionSlot;
 use crate::geometry::{ContiguityFlags, checked_numel};
-use crate::{DType, IntrusivePtr, KeySet, PyObject, Result, Storage, WeakPtr, ensure};
+use crate::{DType, IntrusivePtr, KeySet, PyObject, RefCounted, Result, Storage, WeakPtr, ensure};
 
 /// A cheap handle to a tensor, without operators. Clones refer to the same tensor.
 #[derive(Clone)]
@@ -34,6 +35,26 @@ impl Default for TensorBase {
 }
 
 impl TensorBase {
+    /// Whether nobody else holds the tensor and it has no autograd state yet.
+    #[inline]
+    pub fn is_fresh(&self) -> bool {
+        RefCounted::refcount(&*self.0).is_sole() && !self.info().has(Info::HAS_AUTOGRAD)
+    }
+
+    /// Installs an autograd state, without the lock of the geometry where the tensor
+    /// [is fresh](Self::is_fresh). Returns whether it was installed.
+    #[inline]
+    pub fn adopt_autograd_meta(&mut self, meta: Box<dyn AutogradMeta>) -> bool {
+        if !self.is_fresh() {
+            return self.set_autograd_meta(meta);
+        }
+        // SAFETY: this is the only reference of any kind, and it is borrowed exclusively.
+        let tensor = unsafe { &mut *self.0.as_ptr() };
+        tensor.autograd_meta.get_mut().write(meta);
+        *tensor.info.get_mut() |= Info::HAS_AUTOGRAD;
+        true
+    }
+
     /// The tensor that stands for "none": no dtype, no device, no storage.
     #[inline]
     pub fn undefined() -> Self {

@@ -2,6 +2,7 @@
 
 use crate::strided::{Rows, copy_rows, gather, scatter};
 use crate::vec::convert::Conversion;
+use crate::vec::transpose::{SIDE, Turn, turn};
 use corten_core::{Result, Scalar};
 use corten_ops::iter::TensorIterator;
 use corten_ops::parallel::GRAIN;
@@ -63,20 +64,42 @@ unsafe fn copy_block(size: usize, from: Rows, to: Rows, n0: usize, n1: usize) {
     }
 }
 
+/// Rows of the target that are written in turn, so that the source is read in runs.
+const BAND: usize = 4 * TILE;
+
 /// Copies in tiles, so that the lines of the source that a tile reads stay in the cache.
 ///
 /// # Safety
 /// As for [`copy_block`].
 unsafe fn copy_tiles(size: usize, from: Rows, to: Rows, n0: usize, n1: usize) {
-    for row in (0..n1).step_by(TILE) {
+    let turn = turn().filter(|_| size == 4);
+    for band in (0..n1).step_by(BAND) {
         for column in (0..n0).step_by(TILE) {
-            let moved = |rows: Rows| {
-                let offset = rows.inner * column as i64 + rows.outer * row as i64;
-                Rows { at: rows.at.wrapping_offset(offset as isize), ..rows }
-            };
-            let (width, height) = (TILE.min(n0 - column), TILE.min(n1 - row));
-            // SAFETY: the tile lies within the block.
-            unsafe { copy_rows(size, moved(from), moved(to), width, height) };
+            for row in (band..n1.min(band + BAND)).step_by(TILE) {
+                let moved = |rows: Rows| rows.element(column).row(row as i64);
+                let (width, height) = (TILE.min(n0 - column), TILE.min(n1 - row));
+                // SAFETY: the tile lies within the block.
+                unsafe {
+                    match turn {
+                        Some(turn) if width == TILE && height == TILE => {
+                            turn_tile(turn, moved(from), moved(to));
+                        }
+                        _ => copy_rows(size, moved(from), moved(to), width, height),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As for [`copy_block`], with a whole tile of elements of 32 bits.
+unsafe fn turn_tile(turn: Turn, from: Rows, to: Rows) {
+    for row in (0..TILE).step_by(SIDE) {
+        for column in (0..TILE).step_by(SIDE) {
+            let moved = |rows: Rows| rows.element(column).row(row as i64).at;
+            // SAFETY: the part lies within the tile.
+            unsafe { turn(moved(from), from.inner, moved(to), to.outer) };
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::chunks::{for_each_chunk, grain_of};
 use crate::kernels::support::{contiguous, empty, expect_dtype, is_shape_only, match_types};
-use crate::row_loops::{PairFold, Parts, Vectorised, fold_pairs};
+use crate::row_loops::{Parts, RowFold, Vectorised, fold};
 use crate::vec::Lanes;
 use corten_core::{Access, AccessSet, Element, Result, Scalar, cast, ensure, geometry};
 use corten_ops::{Tensor, op};
@@ -29,16 +29,17 @@ impl Norm {
     }
 
     fn distance<T: Vectorised>(self, a: &[T], b: &[T]) -> f64 {
-        let sum = |parts: Parts<T>| total(parts.into_iter().map(cast::<T, f64>));
+        let sum = |[parts]: [Parts<T>; 1]| total(parts.into_iter().map(cast::<T, f64>));
         match self {
-            Self::Count => sum(fold_pairs(a, b, Unequal)),
-            Self::Sum => sum(fold_pairs(a, b, Sizes)),
-            Self::Euclid => sum(fold_pairs(a, b, Squares)).sqrt(),
+            Self::Count => sum(fold([a, b], Unequal)),
+            Self::Sum => sum(fold([a, b], Sizes)),
+            Self::Euclid => sum(fold([a, b], Squares)).sqrt(),
             Self::Most => {
-                let most = fold_pairs(a, b, Largest).into_iter().map(cast::<T, f64>);
+                let [most] = fold([a, b], Largest);
+                let most = most.into_iter().map(cast::<T, f64>);
                 most.fold(0.0, |most, d| if d > most || d.is_nan() { d } else { most })
             }
-            Self::Power(p) => sum(fold_pairs(a, b, Powers(p))).powf(1.0 / p),
+            Self::Power(p) => sum(fold([a, b], Powers(p))).powf(1.0 / p),
         }
     }
 
@@ -71,11 +72,11 @@ macro_rules! differences {
         #[derive(Clone, Copy)]
         struct $name;
 
-        impl<T: Element> PairFold<T> for $name {
+        impl<T: Element> RowFold<T, 2, 1> for $name {
             #[inline(always)]
-            fn term<V: Lanes<Elem = T>>(self, x: V, y: V) -> V {
+            fn step<V: Lanes<Elem = T>>(self, [sum]: [V; 1], [x, y]: [V; 2]) -> [V; 1] {
                 let $d = x - y;
-                $term
+                [sum + $term]
             }
         }
     )+};
@@ -94,10 +95,10 @@ differences! {
 #[derive(Clone, Copy)]
 struct Largest;
 
-impl<T: Element> PairFold<T> for Largest {
+impl<T: Element> RowFold<T, 2, 1> for Largest {
     #[inline(always)]
-    fn term<V: Lanes<Elem = T>>(self, x: V, y: V) -> V {
-        (x - y).abs()
+    fn step<V: Lanes<Elem = T>>(self, [most]: [V; 1], [x, y]: [V; 2]) -> [V; 1] {
+        [most.max((x - y).abs())]
     }
     #[inline(always)]
     fn combine<V: Lanes<Elem = T>>(self, x: V, y: V) -> V {
@@ -109,10 +110,10 @@ impl<T: Element> PairFold<T> for Largest {
 #[derive(Clone, Copy)]
 struct Powers(f64);
 
-impl<T: Element> PairFold<T> for Powers {
+impl<T: Element> RowFold<T, 2, 1> for Powers {
     #[inline(always)]
-    fn term<V: Lanes<Elem = T>>(self, x: V, y: V) -> V {
-        (x - y).abs().pow(V::lit(self.0))
+    fn step<V: Lanes<Elem = T>>(self, [sum]: [V; 1], [x, y]: [V; 2]) -> [V; 1] {
+        [sum + (x - y).abs().pow(V::lit(self.0))]
     }
 }
 

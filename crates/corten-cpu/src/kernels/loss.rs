@@ -193,26 +193,27 @@ impl Problem {
         Ok(Self { samples, classes, pixels, weight, mean, none, single, ignore_index })
     }
 
-    /// The class of every target, or none where it is ignored.
-    fn targets(&self, target: &Tensor) -> Result<Vec<Option<usize>>> {
+    /// The class of every target, or [`IGNORED`].
+    fn targets(&self, target: &Tensor) -> Result<Vec<usize>> {
         let target = contiguous(target)?;
         let access = AccessSet::acquire(&[(&target, Access::Read)])?;
-        let values: Vec<i64> = match target.dtype() {
-            DType::UInt8 => access.read::<u8>(0)?.iter().map(|&value| value.into()).collect(),
-            _ => access.read::<i64>(0)?.to_vec(),
-        };
         let class = |value: i64| {
             if value == self.ignore_index {
-                return Ok(None);
+                return Ok(IGNORED);
             }
             ensure!(
                 (0..self.classes as i64).contains(&value),
                 Index,
                 "Target {value} is out of bounds."
             );
-            Ok(Some(value as usize))
+            Ok(value as usize)
         };
-        values.into_iter().map(class).collect()
+        match target.dtype() {
+            DType::UInt8 => {
+                access.read::<u8>(0)?.iter().map(|&value| class(value.into())).collect()
+            }
+            _ => access.read::<i64>(0)?.iter().map(|&value| class(value)).collect(),
+        }
     }
 
     fn weights<T: Float>(&self) -> Result<Vec<T::Wide>> {
@@ -243,37 +244,45 @@ fn forward(
     Ok((output, total))
 }
 
+/// Stands for the class of a target that does not count.
+const IGNORED: usize = usize::MAX;
+
 /// Fills in the losses and the sum of the weights.
 fn add_losses<T: Float>(
     problem: &Problem,
-    targets: &[Option<usize>],
+    targets: &[usize],
     values: &[T],
     output: &mut [T],
     total: &mut T,
 ) -> Result<()> {
     let weights = problem.weights::<T>()?;
     let pixels = problem.pixels.max(1);
-    let loss = |index: usize, class: usize| {
-        let (sample, pixel) = (index / pixels, index % pixels);
+    // The sample, the pixel and the class of every target.
+    let places = || {
+        let samples = targets.chunks(pixels).enumerate();
+        samples.flat_map(|(sample, classes)| {
+            classes.iter().enumerate().map(move |(pixel, &class)| (sample, pixel, class))
+        })
+    };
+    let loss = |sample: usize, pixel: usize, class: usize| {
         let place = (sample * problem.classes + class) * problem.pixels + pixel;
         -values[place].widen() * weights[class]
     };
     if problem.none {
-        for (index, (output, class)) in output.iter_mut().zip(targets).enumerate() {
-            *output = T::narrow(class.map_or(T::Wide::ZERO, |class| loss(index, class)));
+        for (output, (sample, pixel, class)) in output.iter_mut().zip(places()) {
+            let counts = class != IGNORED;
+            *output = T::narrow(if counts { loss(sample, pixel, class) } else { T::Wide::ZERO });
         }
         // Only a loss that is a single number comes with its weight.
-        let only = if problem.single { targets[0] } else { None };
-        *total = T::narrow(only.map_or(T::Wide::ZERO, |class| weights[class]));
+        let only = targets.first().filter(|&&class| problem.single && class != IGNORED);
+        *total = T::narrow(only.map_or(T::Wide::ZERO, |&class| weights[class]));
         return Ok(());
     }
     let (mut sum, mut weight) = (0.0, 0.0);
-    for (index, class) in targets.iter().enumerate() {
-        if let &Some(class) = class {
-            sum += loss(index, class).as_f64();
-            weight += weights[class].as_f64();
-        }
-    }
+    places().filter(|&(_, _, class)| class != IGNORED).for_each(|(sample, pixel, class)| {
+        sum += loss(sample, pixel, class).as_f64();
+        weight += weights[class].as_f64();
+    });
     *total = T::narrow(T::Wide::of(weight));
     output[0] = T::narrow(T::Wide::of(if problem.mean { sum / weight } else { sum }));
     Ok(())
@@ -314,7 +323,10 @@ fn backward(
         for_each_chunk(out, chunk, grain_of(chunk), |sample, out| {
             for pixel in 0..pixels {
                 let index = sample * pixels + pixel;
-                let Some(class) = targets[index] else { continue };
+                let class = targets[index];
+                if class == IGNORED {
+                    continue;
+                }
                 let grad = grad[if per_sample { index } else { 0 }].widen();
                 let share = -weights[class] * grad;
                 let share = if problem.mean { share / total } else { share };

@@ -1,7 +1,7 @@
 //! Reductions.
 
 use crate::cascade;
-use crate::folds::{All, Any, Arg, Extremum, IntSum, MinMax, Order, Product, Select};
+use crate::folds::{All, Any, Arg, Extremum, IntSum, Order, Product, Select};
 use crate::moments::{Norm, NormOrder, Variance};
 use crate::reduce_loops::{fold, for_each_output_row};
 use corten_core::{
@@ -202,7 +202,16 @@ pub fn argmin(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
 
 /// `aminmax`.
 pub fn aminmax(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
-    ordered!(iter, "aminmax_cpu", T => MinMax::<T>::new())
+    let (input, outputs) =
+        (iter.input(0).clone(), [iter.tensor(0).clone(), iter.tensor(1).clone()]);
+    // The outputs are held by one walk at a time.
+    iter.finish()?;
+    for (output, order) in outputs.iter().zip([Order::Min, Order::Max]) {
+        let config = TensorIteratorConfig::reduction().add_output(Some(output));
+        let one = &mut config.add_input(&input).build()?;
+        ordered!(one, "aminmax_cpu", T => Extremum::<T>::new(order))?;
+    }
+    Ok(())
 }
 
 /// `any`.
@@ -219,9 +228,10 @@ pub fn all(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
 pub fn vector_norm(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
     let Some(order) = scalars.first() else { bug!("a norm needs an order") };
     let order = NormOrder::new(order.to_f64());
-    match iter.dtype(1).is_complex() {
-        true => fold(iter, &Norm::<Complex<f64>>::new(order)),
-        false => fold(iter, &Norm::<f64>::new(order)),
+    match iter.dtype(1) {
+        dtype if dtype.is_complex() => fold(iter, &Norm::<Complex<f64>>::new(order)),
+        DType::Float64 => fold(iter, &Norm::<f64>::new(order)),
+        _ => fold(iter, &Norm::<f32>::new(order)),
     }
 }
 

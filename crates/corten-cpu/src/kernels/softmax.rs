@@ -1,8 +1,10 @@
 //! Softmax along one dimension and its gradient.
 
 use super::support::{contiguous, empty, expect_dtype, is_shape_only};
-use crate::lines::Lines;
-use crate::rows::{Wide, match_float};
+use crate::chunks::{for_each_chunk, grain_of};
+use crate::lines::{Columns, Lines};
+use crate::row_loops::{fold_columns, map, row_folds, row_functions};
+use crate::rows::{Float, Largest, Products, Sum, Wide, match_float};
 use corten_core::geometry::wrap_dim;
 use corten_core::{Access, AccessSet, DType, Result, ensure};
 use corten_ops::Tensor;
@@ -25,6 +27,41 @@ pub fn log_softmax(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tens
     let dim = check(self_, dim, half_to_float, "log_softmax")?;
     let name = name_of(self_, dim, ["log_softmax_lastdim_kernel_impl", "log_softmax_kernel_impl"]);
     forward(self_, dim, name, Kind::LogSoftmax)
+}
+
+/// The logarithm of the sum of exponentials: of rows in one pass, of all else as on other devices.
+///
+/// # Errors
+/// Those of the operators that it is made of elsewhere.
+pub fn logsumexp(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    let last = self_.dim() as i64 - 1;
+    let rows = last >= 0 && matches!(dim, [dim] if *dim == last || *dim == -1);
+    let plain = self_.dtype().is_floating_point() && self_.dtype().itemsize() > 1;
+    if !rows || !plain || self_.numel() == 0 || !self_.is_contiguous() || is_shape_only(self_) {
+        return corten_ops::any::reduce::logsumexp(self_, dim, keepdim);
+    }
+    let mut sizes = self_.sizes();
+    let len = sizes[last as usize] as usize;
+    sizes[last as usize] = 1;
+    let out = empty(if keepdim { &sizes } else { &sizes[..last as usize] }, self_)?;
+    match_float!(self_.dtype(), "logsumexp", T => {
+        let access = AccessSet::acquire(&[(&out, Access::Write), (self_, Access::Read)])?;
+        let values = access.read::<T>(1)?;
+        for_each_chunk(access.write::<T>(0)?, 1, grain_of(len), |i, out| {
+            let mut buffer = Vec::new();
+            let row = T::wide_row(&values[i * len..][..len], &mut buffer);
+            out[0] = T::narrow(log_sum_exp(row));
+            Ok(())
+        })
+    })?;
+    Ok(out)
+}
+
+fn log_sum_exp<W: Wide>(row: &[W]) -> W {
+    let max = W::max_of(row);
+    // An infinite maximum would turn infinities into NaN.
+    let shift = if max.as_f64().is_infinite() { W::ZERO } else { max };
+    W::sum_exp_minus(row, shift).ln() + shift
 }
 
 /// The gradient of [`softmax`] from its output.
@@ -69,9 +106,13 @@ fn forward(self_: &Tensor, dim: usize, name: &'static str, kind: Kind) -> Result
     match_float!(input.dtype(), name, T => {
         let access = AccessSet::acquire(&[(&out, Access::Write), (&input, Access::Read)])?;
         let (values, result) = (access.read::<T>(1)?, access.write::<T>(0)?);
-        match kind {
-            Kind::Softmax => lines.map(result, [values], |out, [row]| softmax_row(out, row)),
-            Kind::LogSoftmax => lines.map(result, [values], |out, [row]| log_softmax_row(out, row)),
+        let row = match kind {
+            Kind::Softmax => softmax_row,
+            Kind::LogSoftmax => log_softmax_row,
+        };
+        match lines.inner {
+            1 => lines.map_rows(result, [values], |out, [line]| row(out, line)),
+            _ => lines.map_columns(result, [values], |block| forward_columns(block, kind)),
         }
     })?;
     Ok(out)
@@ -85,9 +126,38 @@ pub(crate) fn softmax_row<W: Wide>(out: &mut [W], row: &[W]) {
 fn log_softmax_row<W: Wide>(out: &mut [W], row: &[W]) {
     let max = W::max_of(row);
     let log_sum = W::sum_exp_minus(row, max).ln();
-    // Subtracting twice keeps the digits that max + log_sum would round away.
-    for (out, &value) in out.iter_mut().zip(row) {
-        *out = value - max - log_sum;
+    map(out, [row], LogOfShare { max, log_sum });
+}
+
+/// The same for lines that are columns, all of them step by step.
+fn forward_columns<T: Float>(mut block: Columns<'_, '_, T, 1>, kind: Kind) {
+    let mut max = vec![T::Wide::NEG_INFINITY; block.width];
+    let mut sum = vec![T::Wide::ZERO; block.width];
+    block.read(|[row]| fold_columns([&mut max], [row], Largest));
+    block.read(|[row]| fold_columns([&mut sum], [row, &max], PowersOfDistances));
+    match kind {
+        Kind::Softmax => {
+            sum.iter_mut().for_each(|sum| *sum = T::Wide::ONE / *sum);
+            block.write(|out, [row]| map(out, [row, &max, &sum], SharesOfColumns));
+        }
+        Kind::LogSoftmax => {
+            sum.iter_mut().for_each(|sum| *sum = sum.ln());
+            block.write(|out, [row]| map(out, [row, &max, &sum], LogsOfColumns));
+        }
+    }
+}
+
+fn backward_columns<T: Float>(mut block: Columns<'_, '_, T, 2>, kind: Kind) {
+    let mut sum = vec![T::Wide::ZERO; block.width];
+    match kind {
+        Kind::Softmax => {
+            block.read(|[g, y]| fold_columns([&mut sum], [g, y], Products));
+            block.write(|out, [g, y]| map(out, [g, y, &sum], SoftmaxGradOfColumns));
+        }
+        Kind::LogSoftmax => {
+            block.read(|[g, _]| fold_columns([&mut sum], [g], Sum));
+            block.write(|out, [g, y]| map(out, [g, y, &sum], LogSoftmaxGradOfColumns));
+        }
     }
 }
 
@@ -126,9 +196,13 @@ fn backward(
             &[(&out, Access::Write), (&grad, Access::Read), (&result, Access::Read)])?;
         let inputs = [access.read::<T>(1)?, access.read::<T>(2)?];
         let out = access.write::<T>(0)?;
-        match kind {
-            Kind::Softmax => lines.map(out, inputs, |out, [g, y]| softmax_grad_row(out, g, y)),
-            Kind::LogSoftmax => lines.map(out, inputs, |out, [g, y]| log_grad_row(out, g, y)),
+        let row = match kind {
+            Kind::Softmax => softmax_grad_row,
+            Kind::LogSoftmax => log_grad_row,
+        };
+        match lines.inner {
+            1 => lines.map_rows(out, inputs, |out, [g, y]| row(out, g, y)),
+            _ => lines.map_columns(out, inputs, |block| backward_columns(block, kind)),
         }
     })?;
     Ok(out)
@@ -136,17 +210,27 @@ fn backward(
 
 fn softmax_grad_row<W: Wide>(out: &mut [W], grad: &[W], result: &[W]) {
     let sum = W::dot(grad, result);
-    for ((out, &g), &y) in out.iter_mut().zip(grad).zip(result) {
-        *out = (g - sum) * y;
-    }
+    map(out, [grad, result], SoftmaxGrad { sum });
 }
 
 fn log_grad_row<W: Wide>(out: &mut [W], grad: &[W], result: &[W]) {
     let sum = W::sum_of(grad);
-    W::exp_minus(out, result, W::ZERO);
-    for (out, &g) in out.iter_mut().zip(grad) {
-        *out = g - *out * sum;
-    }
+    map(out, [grad, result], LogSoftmaxGrad { sum });
+}
+
+row_functions! {
+    // Subtracting twice keeps the digits that max + log_sum would round away.
+    LogOfShare { max, log_sum }: 1 |x| x - max - log_sum;
+    SoftmaxGrad { sum }: 2 |g, y| (g - sum) * y;
+    LogSoftmaxGrad { sum }: 2 |g, y| g - y.exp() * sum;
+    SharesOfColumns: 3 |x, max, share| (x - max).exp() * share;
+    LogsOfColumns: 3 |x, max, log_sum| x - max - log_sum;
+    SoftmaxGradOfColumns: 3 |g, y, sum| (g - sum) * y;
+    LogSoftmaxGradOfColumns: 3 |g, y, sum| g - y.exp() * sum;
+}
+
+row_folds! {
+    PowersOfDistances: 2 to 1 |sum; x, max| sum + (x - max).exp();
 }
 
 fn check(self_: &Tensor, dim: i64, half_to_float: bool, name: &str) -> Result<usize> {

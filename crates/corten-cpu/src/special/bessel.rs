@@ -194,8 +194,12 @@ fn airy_near(x: f64) -> f64 {
         let k = 3.0 * f64::from(k);
         f *= cube / (k * (k - 1.0));
         g *= cube / (k * (k + 1.0));
+        let before = (even, odd);
         even += f;
         odd += g;
+        if (even, odd) == before {
+            break;
+        }
     }
     C1 * even - C2 * odd
 }

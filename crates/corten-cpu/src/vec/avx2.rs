@@ -65,6 +65,7 @@ fn first64(n: usize) -> __m256i {
 
 impl Single for F32 {
     type Double = F64;
+    const FUSED: bool = true;
 
     #[inline(always)]
     fn widen(self) -> [F64; 2] {

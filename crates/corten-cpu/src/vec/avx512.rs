@@ -26,6 +26,9 @@ register! {
     floor(a) -> Vector = _mm512_roundscale_ps::<DOWN>(a);
     trunc(a) -> Vector = _mm512_roundscale_ps::<TO_ZERO>(a);
     scale2(a, k) -> Vector = _mm512_scalef_ps(a, k);
+    split(a) -> Pair = (
+        _mm512_getmant_ps::<_MM_MANT_NORM_1_2, _MM_MANT_SIGN_SRC>(a), _mm512_getexp_ps(a)
+    );
     load_partial(from, n) -> LoadPartial = _mm512_maskz_loadu_ps(((1u32 << n) - 1) as u16, from);
     store_partial(value, to, n) -> StorePartial =
         _mm512_mask_storeu_ps(to, ((1u32 << n) - 1) as u16, value);
@@ -50,6 +53,9 @@ register! {
     floor(a) -> Vector = _mm512_roundscale_pd::<DOWN>(a);
     trunc(a) -> Vector = _mm512_roundscale_pd::<TO_ZERO>(a);
     scale2(a, k) -> Vector = _mm512_scalef_pd(a, k);
+    split(a) -> Pair = (
+        _mm512_getmant_pd::<_MM_MANT_NORM_1_2, _MM_MANT_SIGN_SRC>(a), _mm512_getexp_pd(a)
+    );
     load_partial(from, n) -> LoadPartial = _mm512_maskz_loadu_pd(((1u32 << n) - 1) as u8, from);
     store_partial(value, to, n) -> StorePartial =
         _mm512_mask_storeu_pd(to, ((1u32 << n) - 1) as u8, value);
@@ -57,6 +63,7 @@ register! {
 
 impl Single for F32 {
     type Double = F64;
+    const FUSED: bool = true;
 
     #[inline(always)]
     fn widen(self) -> [F64; 2] {

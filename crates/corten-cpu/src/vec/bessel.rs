@@ -8,7 +8,7 @@ use super::real::{MaskBits, Real};
 
 /// The series at `t` in [-1, 1], by Clenshaw's recurrence.
 #[inline(always)]
-fn series<V: Real<Elem = f64>, const N: usize>(t: V, terms: &[f64; N]) -> V {
+pub(super) fn series<V: Real<Elem = f64>, const N: usize>(t: V, terms: &[f64; N]) -> V {
     let twice = t + t;
     let (mut next, mut after) = (V::of(0.0), V::of(0.0));
     for k in (1..N).rev() {

@@ -72,6 +72,19 @@ impl Conversion {
     }
 }
 
+/// Converts a row of elements, as far as both go.
+pub(crate) fn convert_row<A: Element, B: Element>(from: &[A], to: &mut [B]) {
+    let count = from.len().min(to.len());
+    // SAFETY: both have that many elements, and one of them is borrowed mutably.
+    unsafe {
+        Conversion::new(A::DTYPE, B::DTYPE).run(
+            from.as_ptr().cast(),
+            to.as_mut_ptr().cast(),
+            count,
+        );
+    }
+}
+
 /// The wide type that `cast` takes a dtype's values through.
 #[derive(Clone, Copy)]
 enum Kind {
@@ -163,87 +176,136 @@ fn direct(from: DType, to: DType) -> Option<Convert> {
         (DType::Int32, DType::Float64) => loop_of::<i32, f64>(),
         (DType::Bool, DType::UInt8) | (DType::UInt8, DType::Int8) => same_size(1),
         #[cfg(target_arch = "x86_64")]
-        (DType::Float16, DType::Float32) if level() >= Level::Avx2 => half_to_single,
+        (DType::Float16, DType::Float32) => half_to_single::pick()?,
         #[cfg(target_arch = "x86_64")]
-        (DType::Float32, DType::Float16) if level() >= Level::Avx2 => single_to_half,
+        (DType::Float32, DType::Float16) => single_to_half::pick()?,
         #[cfg(target_arch = "x86_64")]
-        (DType::BFloat16, DType::Float32) if level() >= Level::Avx2 => bfloat_to_single,
+        (DType::BFloat16, DType::Float32) => bfloat_to_single::pick()?,
         #[cfg(target_arch = "x86_64")]
-        (DType::Float32, DType::BFloat16) if level() >= Level::Avx2 => single_to_bfloat,
+        (DType::Float32, DType::BFloat16) => single_to_bfloat::pick()?,
         _ => return None,
     })
 }
 
-/// # Safety
-/// As for [`Convert`], and the processor must have F16C.
+/// The same loop for the levels above the lowest: vectors of 8 and of 16 `f32`.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn half_to_single(from: *const u8, to: *mut u8, n: usize) {
-    use core::arch::x86_64::*;
-    let (from, to) = (from.cast::<f16>(), to.cast::<f32>());
-    let whole = n / 8 * 8;
-    for i in (0..whole).step_by(8) {
-        // SAFETY: eight elements are left at `i`.
-        unsafe {
-            _mm256_storeu_ps(to.add(i), _mm256_cvtph_ps(_mm_loadu_si128(from.add(i).cast())))
-        };
-    }
-    for i in whole..n {
-        // SAFETY: `i < n`.
-        unsafe { to.add(i).write(from.add(i).read().to_f32()) };
-    }
-}
+macro_rules! half_conversions {
+    ($($(#[$doc:meta])* $name:ident($from:ident: $a:ty, $to:ident: $b:ty) {
+        8 => $eight:expr, 16 => $sixteen:expr, 1 => |$x:ident| $one:expr
+    })+) => {$(
+        $(#[$doc])*
+        mod $name {
+            use super::{Convert, Level, level};
+            use core::arch::x86_64::*;
 
-/// # Safety
-/// As for [`Convert`], and the processor must have F16C.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn single_to_half(from: *const u8, to: *mut u8, n: usize) {
-    use core::arch::x86_64::*;
-    let (from, to) = (from.cast::<f32>(), to.cast::<f16>());
-    let whole = n / 8 * 8;
-    for i in (0..whole).step_by(8) {
-        // SAFETY: eight elements are left at `i`.
-        unsafe {
-            let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(from.add(i)));
-            _mm_storeu_si128(to.add(i).cast(), halves);
+            pub(super) fn pick() -> Option<Convert> {
+                match level() {
+                    Level::Avx512 => Some(avx512),
+                    Level::Avx2 => Some(avx2),
+                    Level::Baseline => None,
+                }
+            }
+
+            half_conversions!(@loop avx512 "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"
+                $from: $a, $to: $b, 16 => $sixteen, |$x| $one);
+            half_conversions!(@loop avx2 "avx2,fma,f16c"
+                $from: $a, $to: $b, 8 => $eight, |$x| $one);
         }
+    )+};
+    (@loop $level:ident $features:literal $from:ident: $a:ty, $to:ident: $b:ty,
+        $lanes:literal => $vector:expr, |$x:ident| $one:expr) => {
+        /// # Safety
+        /// As for [`Convert`], and the processor must have the features.
+        #[target_feature(enable = $features)]
+        unsafe fn $level(from: *const u8, to: *mut u8, n: usize) {
+            let (from, to) = (from.cast::<$a>(), to.cast::<$b>());
+            let whole = n / $lanes * $lanes;
+            for i in (0..whole).step_by($lanes) {
+                // SAFETY: a vector is left at `i`.
+                unsafe {
+                    let ($from, $to) = (from.add(i), to.add(i));
+                    $vector
+                };
+            }
+            for i in whole..n {
+                // SAFETY: `i < n`.
+                unsafe {
+                    let $x = from.add(i).read();
+                    to.add(i).write($one);
+                }
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+half_conversions! {
+    half_to_single(from: super::f16, to: f32) {
+        8 => _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128(from.cast()))),
+        16 => _mm512_storeu_ps(to, _mm512_cvtph_ps(_mm256_loadu_si256(from.cast()))),
+        1 => |x| x.to_f32()
     }
-    for i in whole..n {
-        // SAFETY: `i < n`.
-        unsafe { to.add(i).write(f16::from_f32(from.add(i).read())) };
+    single_to_half(from: f32, to: super::f16) {
+        8 => _mm_storeu_si128(
+            to.cast(),
+            _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(from)),
+        ),
+        16 => _mm256_storeu_si256(
+            to.cast(),
+            _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm512_loadu_ps(from)),
+        ),
+        1 => |x| super::f16::from_f32(x)
+    }
+    bfloat_to_single(from: u16, to: u32) {
+        8 => {
+            let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
+            _mm256_storeu_si256(to.cast(), _mm256_slli_epi32::<16>(wide));
+        },
+        16 => {
+            let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()));
+            _mm512_storeu_si512(to.cast(), _mm512_slli_epi32::<16>(wide));
+        },
+        1 => |x| u32::from(x) << 16
+    }
+    /// Rounds to nearest, ties to even: `bf16::from_f32` of every element.
+    single_to_bfloat(from: u32, to: u16) {
+        8 => {
+            let bits = _mm256_loadu_si256(from.cast());
+            let size = _mm256_and_si256(bits, _mm256_set1_epi32(0x7fff_ffff));
+            let is_nan = _mm256_cmpgt_epi32(size, _mm256_set1_epi32(0x7f80_0000));
+            let high = _mm256_srli_epi32::<16>(bits);
+            let half = _mm256_and_si256(high, _mm256_set1_epi32(1));
+            let half = _mm256_add_epi32(half, _mm256_set1_epi32(0x7fff));
+            let rounded = _mm256_srli_epi32::<16>(_mm256_add_epi32(bits, half));
+            let quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
+            let value = _mm256_blendv_epi8(rounded, quiet, is_nan);
+            // Each half of the register is packed into each half of the result.
+            let packed = _mm256_permute4x64_epi64::<0b1000>(_mm256_packus_epi32(value, value));
+            _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(packed));
+        },
+        16 => {
+            let bits = _mm512_loadu_si512(from.cast());
+            let size = _mm512_and_si512(bits, _mm512_set1_epi32(0x7fff_ffff));
+            let is_nan = _mm512_cmpgt_epi32_mask(size, _mm512_set1_epi32(0x7f80_0000));
+            let high = _mm512_srli_epi32::<16>(bits);
+            let half = _mm512_and_si512(high, _mm512_set1_epi32(1));
+            let half = _mm512_add_epi32(half, _mm512_set1_epi32(0x7fff));
+            let rounded = _mm512_srli_epi32::<16>(_mm512_add_epi32(bits, half));
+            let quiet = _mm512_set1_epi32(0x40);
+            let value = _mm512_mask_or_epi32(rounded, is_nan, high, quiet);
+            _mm256_storeu_si256(to.cast(), _mm512_cvtepi32_epi16(value));
+        },
+        1 => |x| super::rounded_to_bfloat(x)
     }
 }
 
-/// # Safety
-/// As for [`Convert`], and the processor must have AVX2.
+/// The bits of a single rounded to bfloat16, without a branch.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-unsafe fn bfloat_to_single(from: *const u8, to: *mut u8, n: usize) {
-    let (from, to) = (from.cast::<u16>(), to.cast::<u32>());
-    for i in 0..n {
-        // SAFETY: `i < n`.
-        unsafe { to.add(i).write(u32::from(from.add(i).read()) << 16) };
-    }
-}
-
-/// Rounds to nearest, ties to even, without a branch: `bf16::from_f32` of every element.
-///
-/// # Safety
-/// As for [`Convert`], and the processor must have AVX2.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-unsafe fn single_to_bfloat(from: *const u8, to: *mut u8, n: usize) {
-    let (from, to) = (from.cast::<u32>(), to.cast::<u16>());
-    for i in 0..n {
-        // SAFETY: `i < n`.
-        let bits = unsafe { from.add(i).read() };
-        let is_nan = bits & 0x7fff_ffff > 0x7f80_0000;
-        let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
-        let value = if is_nan { bits >> 16 | 0x40 } else { rounded };
-        // SAFETY: `i < n`.
-        unsafe { to.add(i).write(value as u16) };
-    }
+#[inline(always)]
+fn rounded_to_bfloat(bits: u32) -> u16 {
+    let is_nan = bits & 0x7fff_ffff > 0x7f80_0000;
+    let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+    (if is_nan { bits >> 16 | 0x40 } else { rounded }) as u16
 }
 
 /// From a dtype to its wide type.

@@ -106,11 +106,11 @@ pub(crate) fn log10<V: Single>(x: V) -> V {
 #[inline(always)]
 pub(crate) fn tanh<V: Single>(x: V) -> V {
     let a = x.abs();
-    let z = x * x;
-    let near = (z * x).mul_add(z.poly(&c::TANH_32), x);
-    let e = exp(V::of(20.0).min(a + a));
-    let far = V::of(1.0) - V::of(2.0) / (e + V::of(1.0));
-    V::select(a.lt(V::of(0.625)), near, far).copysign(x)
+    let (r, n) = reduce_exp(V::of(20.0).min(a + a));
+    // e^2a - 1, which keeps its digits where a is small.
+    let power = V::pow2(n);
+    let e = power.mul_add(r, power - V::of(1.0));
+    (e / (e + V::of(2.0))).copysign(x)
 }
 
 #[inline(always)]
@@ -138,9 +138,23 @@ pub(crate) fn atanh<V: Single>(x: V) -> V {
     in_double!(math64::atanh, x)
 }
 
-/// x - n π/2 with the nearest n, found in double precision.
+/// π/2 in three parts. The first two have the mantissa of a single.
+const HALF_PI: [f64; 3] =
+    [1.570_796_370_506_286_6, -4.371_138_828_673_793e-8, -1.715_124_510_005_881e-15];
+/// Up to here x - n π/2 is found in single precision: the first difference is exact, since its
+/// last digit is that of the first part.
+const NEAR: f64 = 20_000.0;
+
+/// x - n π/2 with the nearest n; in double precision where singles are not enough.
 #[inline(always)]
 fn reduce<V: Single>(x: V) -> (V, V) {
+    if V::FUSED && !(!x.abs().le(V::of(NEAR))).any() {
+        let n = (x * V::of(consts::FRAC_2_PI)).round();
+        let r = n.neg_mul_add(V::of(HALF_PI[0]), x);
+        let r = n.neg_mul_add(V::of(HALF_PI[1]), r);
+        let r = n.neg_mul_add(V::of(HALF_PI[2]), r);
+        return (V::select(n.eq(V::of(0.0)), x, r), n);
+    }
     let [low, high] = x.widen();
     let ((low, n_low), (high, n_high)) = (reduce_double(low), reduce_double(high));
     (V::narrow([low, high]), V::narrow([n_low, n_high]))
@@ -266,7 +280,7 @@ macro_rules! by_double {
     )+};
 }
 
-by_double! { erfinv i0 i0e i1 i1e }
+by_double! { erfinv i0 i0e i1 i1e lgamma }
 
 #[inline(always)]
 fn root_of_squares<D: Real<Elem = f64>>(x: D, y: D) -> D {

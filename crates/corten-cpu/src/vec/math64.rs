@@ -3,6 +3,7 @@
 
 pub(crate) use super::bessel::{i0, i0e, i1, i1e};
 use super::coefficients as c;
+pub(crate) use super::gamma::lgamma;
 use super::real::{MaskBits, Real};
 use crate::special::error::{CENTRE, FAR, MIDDLE};
 use std::f64::consts;

@@ -11,6 +11,7 @@ mod bessel;
 pub(crate) mod box_muller;
 mod coefficients;
 mod complex;
+mod gamma;
 mod lanes;
 mod level;
 mod math32;
@@ -30,6 +31,7 @@ pub(crate) mod avx512;
 pub(crate) mod sse2;
 
 pub(crate) mod convert;
+pub(crate) mod transpose;
 
 #[cfg(test)]
 mod tests;

@@ -194,6 +194,8 @@ pub(crate) trait Real:
 pub(crate) trait Single: Real<Elem = f32> {
     /// Vectors of half as many `f64`.
     type Double: Real<Elem = f64>;
+    /// Whether [`mul_add`](Real::mul_add) rounds once.
+    const FUSED: bool;
 
     fn widen(self) -> [Self::Double; 2];
     fn narrow(halves: [Self::Double; 2]) -> Self;

@@ -112,6 +112,14 @@ macro_rules! register {
             Self(isa!($body))
         }
     };
+    (@method $method:ident($a:ident) -> Pair = $body:expr) => {
+        #[inline(always)]
+        fn $method(self) -> (Self, Self) {
+            let $a = self.0;
+            let (first, second) = isa!($body);
+            (Self(first), Self(second))
+        }
+    };
     (@method $method:ident($a:ident) -> Mask = $body:expr) => {
         #[inline(always)]
         fn $method(self) -> Self::Mask {

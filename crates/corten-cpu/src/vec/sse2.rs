@@ -96,6 +96,7 @@ unsafe fn store_partial<V: Real, const LANES: usize>(value: V, to: *mut V::Elem,
 
 impl Single for F32 {
     type Double = F64;
+    const FUSED: bool = false;
 
     #[inline(always)]
     fn widen(self) -> [F64; 2] {

@@ -193,7 +193,7 @@ functions! {
     atan = f64::atan, -10.0..10.0, (1.6, 2.0);
     sinh = f64::sinh, -10.0..10.0, (0.6, 2.0);
     cosh = f64::cosh, -10.0..10.0, (0.6, 2.0);
-    tanh = f64::tanh, -3.0..3.0, (1.6, 3.0);
+    tanh = f64::tanh, -3.0..3.0, (2.4, 3.0);
     asinh = asinh_reference, -10.0..10.0, (0.6, 2.0);
     acosh = acosh_reference, 1.0..10.0, (0.6, 2.0);
     atanh = |x| x.abs().atanh().copysign(x), -1.0..1.0, (0.6, 2.0);
@@ -213,6 +213,7 @@ functions! {
     i0e = special::bessel::i0e, -30.0..30.0, (0.6, 64.0);
     i1 = special::bessel::i1, -30.0..30.0, (0.6, 64.0);
     i1e = special::bessel::i1e, -30.0..30.0, (0.6, 64.0);
+    lgamma = special::gamma::lgamma, 0.0..40.0, (0.6, 6.0);
     sigmoid = |x| 1.0 / (1.0 + (-x).exp()), -80.0..80.0, (2.5, 2.5);
 }
 

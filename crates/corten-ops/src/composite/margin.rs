@@ -38,12 +38,6 @@ fn check_dtypes(self_: &Tensor, target: &Tensor, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// What is above zero.
-fn positive(tensor: &Tensor) -> Result<Tensor> {
-    let below = op::le_scalar(tensor, Scalar::Int(0))?;
-    op::masked_fill_scalar(tensor, &below, Scalar::Int(0))
-}
-
 /// How far the other classes come closer to the target's than a margin.
 ///
 /// # Errors
@@ -89,8 +83,8 @@ pub fn multi_margin_loss(
     }
     let column = op::reshape(target, &[samples, 1])?;
     let own = op::gather(&input, 1, &column, false)?;
-    let gap = op::add_scalar(&op::sub_tensor(&input, &own, ONE)?, margin, ONE)?;
-    let mut loss = positive(&gap)?;
+    let gap = op::add_tensor(&input, &op::rsub_scalar(&own, margin, ONE)?, ONE)?;
+    let mut loss = op::relu(&gap)?;
     if power == 2.0 {
         loss = op::mul_tensor(&loss, &loss)?;
     }
@@ -157,13 +151,12 @@ pub fn multilabel_margin_loss_forward(
     let zeros = op::zeros_like(&marks, None, None, None, None, None)?;
     let is_target = op::gt_scalar(&op::scatter_add(&zeros, 1, &places, &marks)?, Scalar::Int(0))?;
     let own = op::unsqueeze(&op::gather(&input, 1, &places, false)?, 2)?;
-    let gap = op::sub_tensor(&op::unsqueeze(&input, 1)?, &own, ONE)?;
-    let gap = positive(&op::add_scalar(&gap, ONE, ONE)?)?;
-    let counted = op::logical_and(
-        &op::unsqueeze(&valid, 2)?,
-        &op::unsqueeze(&op::logical_not(&is_target)?, 1)?,
+    let gap = op::add_tensor(&op::unsqueeze(&input, 1)?, &op::rsub_scalar(&own, ONE, ONE)?, ONE)?;
+    let left_out = op::logical_or(
+        &op::unsqueeze(&op::logical_not(&valid)?, 2)?,
+        &op::unsqueeze(&is_target, 1)?,
     )?;
-    let gap = op::masked_fill_scalar(&gap, &op::logical_not(&counted)?, Scalar::Int(0))?;
+    let gap = op::masked_fill_scalar(&op::relu(&gap)?, &left_out, Scalar::Int(0))?;
     let sums = op::sum_dim_intlist(&gap, Some(&[1, 2]), false, None)?;
     let per_sample = op::div_scalar(&sums, Scalar::Int(classes))?;
     let loss = reduced(per_sample, reduction, self_.dim() < 2)?;

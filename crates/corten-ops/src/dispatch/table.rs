@@ -247,13 +247,26 @@ impl OpTable {
     /// `NotImplemented` when no kernel serves the keys.
     #[inline]
     fn lookup(&'static self, keys: KeySet) -> Result<Found<Erased>> {
-        let mut keys = keys.without(KeySet(self.skipped.load(Ordering::Relaxed)));
+        let keys = keys.without(KeySet(self.skipped.load(Ordering::Relaxed)));
+        match self.entry(keys.highest_runtime_index()) {
+            Some(Entry::Typed(kernel)) => Ok(Found::Typed(*kernel)),
+            _ => self.search(keys),
+        }
+    }
+
+    /// The entry of a runtime key, if it was computed before.
+    #[inline]
+    fn entry(&'static self, index: usize) -> Option<&'static Entry> {
+        let place = self.table()?[index].load(Ordering::Acquire);
+        // SAFETY: a place is null or holds a reference from `Box::leak`, published with Release;
+        // entries are never freed or changed.
+        unsafe { place.as_ref() }
+    }
+
+    fn search(&'static self, mut keys: KeySet) -> Result<Found<Erased>> {
         loop {
             let index = keys.highest_runtime_index();
-            let place = self.table().map(|table| table[index].load(Ordering::Acquire));
-            // SAFETY: a place is null or holds a reference from `Box::leak`, published with
-            // Release; entries are never freed or changed.
-            let entry = match place.and_then(|place| unsafe { place.as_ref() }) {
+            let entry = match self.entry(index) {
                 Some(entry) => entry,
                 None => self.resolve(keys, index)?,
             };

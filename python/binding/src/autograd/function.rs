@@ -14,14 +14,14 @@ use corten_autograd::backward::Backward;
 use corten_autograd::function::{Effects, PendingNode, check_gradient_count, wrap_outputs};
 use corten_autograd::node::{Grads, InputMetadata, NodeBody};
 use corten_autograd::saved::SavedVariable;
-use corten_autograd::{Node, forward, graph};
+use corten_autograd::{Node, NodeRef, WeakNode, forward, graph};
 use corten_core::{GradModeGuard, Result, grad_mode_enabled};
 use corten_ops::{Tensor, batched};
 use std::any::Any;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::ffi::CStr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 static TYPE: TypeCell = TypeCell::new();
 
@@ -35,7 +35,7 @@ struct SavedState {
 /// What context and node body share.
 #[derive(Default)]
 struct Common {
-    node: OnceLock<Weak<Node>>,
+    node: OnceLock<WeakNode>,
     saved: Mutex<SavedState>,
 }
 
@@ -180,7 +180,7 @@ fn optional_tuple(tensors: &[Option<Tensor>]) -> Py<Obj> {
     Obj::tuple(tensors.iter().map(|t| t.as_ref().map_or_else(|| Ok(Obj::none()), tensor::wrap)))
 }
 
-fn expect_node(object: &Obj) -> Py<Arc<Node>> {
+fn expect_node(object: &Obj) -> Py<NodeRef> {
     node_of(object).ok_or_else(|| {
         runtime_error(
             "Attribute is invalid for this instance of _C._FunctionBase. Accessing this \
@@ -191,7 +191,7 @@ fn expect_node(object: &Obj) -> Py<Arc<Node>> {
 }
 
 /// The node of a context.
-pub(super) fn node_of(object: &Obj) -> Option<Arc<Node>> {
+pub(super) fn node_of(object: &Obj) -> Option<NodeRef> {
     value::<Context>(object)?.common.node.get()?.upgrade()
 }
 
@@ -446,7 +446,7 @@ fn finish(
     let (wrapped, node) = wrap_outputs(inputs, raw.clone(), &effects, recorded)?;
     if let Some(node) = node {
         // Nobody else has set it: the context is new.
-        let _ = state.common.node.set(Arc::downgrade(&node));
+        let _ = state.common.node.set(node.downgrade());
     }
     if is_recorded {
         let saved = to_save

@@ -5,7 +5,7 @@ use super::hooks::{handle, post_hook, pre_hook};
 use crate::functions::wrap_value;
 use crate::py::class::{Class, TypeBuilder, instance_of, make, this};
 use crate::py::{Args, Obj, Py, TypeCell, ffi, getter, method, name, slot};
-use corten_autograd::{Edge, Node};
+use corten_autograd::{Edge, Node, NodeRef};
 use std::any::Any;
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ static TYPE: TypeCell = TypeCell::new();
 struct Backlink(AtomicPtr<ffi::PyObject>);
 
 pub(super) struct PyNode {
-    node: Arc<Node>,
+    node: NodeRef,
     backlink: Arc<Backlink>,
     metadata: OnceCell<Obj>,
 }
@@ -69,7 +69,7 @@ impl Class for PyNode {
     }
 }
 
-fn get_this(object: &Obj) -> &Arc<Node> {
+fn get_this(object: &Obj) -> &NodeRef {
     &this::<PyNode>(object).node
 }
 
@@ -83,14 +83,14 @@ fn get_attribute(object: &Obj, wanted: &Obj) -> Py<Obj> {
             return crate::tensor::wrap(variable).map(Some);
         }
         match wanted.strip_prefix("_saved_") {
-            Some(slot) => node.saved_by_name(slot)?.map(wrap_value).transpose(),
+            Some(slot) => Node::saved_by_name(node, slot)?.map(wrap_value).transpose(),
             None => Ok(None),
         }
     })
 }
 
 /// Pairs of node and input number, one per edge.
-pub(super) fn next_functions(node: &Arc<Node>) -> Py<Obj> {
+pub(super) fn next_functions(node: &NodeRef) -> Py<Obj> {
     Obj::tuple(node.next_edges().iter().map(|edge: &Edge| {
         let next = match &edge.node {
             Some(next) => wrap(next)?,
@@ -100,7 +100,7 @@ pub(super) fn next_functions(node: &Arc<Node>) -> Py<Obj> {
     }))
 }
 
-fn input_metadata(node: &Arc<Node>) -> Py<Obj> {
+fn input_metadata(node: &NodeRef) -> Py<Obj> {
     Obj::tuple(node.input_metadata().iter().map(|metadata| {
         Obj::tuple([
             crate::types::size::size(&metadata.sizes),
@@ -111,7 +111,7 @@ fn input_metadata(node: &Arc<Node>) -> Py<Obj> {
 }
 
 /// The object of a node: that of a user function is its context.
-pub(super) fn wrap(node: &Arc<Node>) -> Py<Obj> {
+pub(super) fn wrap(node: &NodeRef) -> Py<Obj> {
     if let Some(context) = function::context_of(node) {
         return Ok(context);
     }

@@ -104,7 +104,7 @@ impl Lists {
             }
             axes
         };
-        Geometry {
+        let geometry = Geometry {
             groups: groups as usize,
             channels: image[1] as usize,
             features: output[1] as usize,
@@ -115,7 +115,8 @@ impl Lists {
             padding: pad(&self.padding, 0),
             dilation: pad(&self.dilation, 1),
             channels_last: format != MemoryFormat::Contiguous,
-        }
+        };
+        geometry.with_whole_images(image[0] as usize)
     }
 }
 

@@ -69,6 +69,28 @@ impl Geometry {
         self.kernel == [1; 3] && self.stride == [1; 3] && self.padding == [0; 3]
     }
 
+    /// A kernel as large as the images makes one position of every image: the images are then the
+    /// pixels of a pointwise convolution, and one product of matrices serves them all.
+    pub(crate) fn with_whole_images(self, samples: usize) -> Self {
+        let whole = self.groups == 1
+            && self.output == [1; 3]
+            && self.kernel == self.image
+            && self.padding == [0; 3];
+        if !whole {
+            return self;
+        }
+        Self {
+            channels: self.patch(),
+            image: [1, 1, samples],
+            kernel: [1; 3],
+            output: [1, 1, samples],
+            stride: [1; 3],
+            dilation: [1; 3],
+            channels_last: true,
+            ..self
+        }
+    }
+
     /// Strides and start of the image of a group as a matrix (channels, pixels).
     pub(crate) fn image_matrix(&self, group: usize) -> (usize, [usize; 2]) {
         let first = group * self.group_channels();

@@ -254,6 +254,20 @@ fn apply(target: &Tensor, a: &Tensor, b: &Tensor, geometry: &Geometry, role: Rol
     let (target, a, b) = (flat(target)?, flat(a)?, flat(b)?);
     let access =
         AccessSet::acquire(&[(&target, Access::Write), (&a, Access::Read), (&b, Access::Read)])?;
+    let depthwise = match role {
+        Role::Image => depthwise::adjoint_fits(geometry),
+        Role::Output => false,
+        Role::Weight => depthwise::weight_fits(geometry),
+    };
+    if depthwise && target.dtype().is_floating_point() {
+        return crate::rows::match_wide!(target.dtype(), "slow_conv2d_backward_cpu", T => {
+            let (target, a, b) = (access.write::<T>(0)?, access.read::<T>(1)?, access.read::<T>(2)?);
+            match role {
+                Role::Weight => depthwise::weight_gradient(geometry, target, a, b),
+                _ => depthwise::adjoint(geometry, target, a, b),
+            }
+        });
+    }
     match_product!(target.dtype(), "slow_conv2d_backward_cpu", T => {
         apply_as::<T>(access.write::<T>(0)?, access.read::<T>(1)?, access.read::<T>(2)?, geometry, role)
     })

@@ -84,10 +84,13 @@ impl<T: Number> Block<'_, T> {
         let seen = Mat::strided(&x[first..], [height, columns], [1, rows])?;
         gemm(target, v.t().conj(), seen, Factors::PRODUCT)?;
         let triangle = self.triangle(v)?;
-        compiled(|| {
-            w.chunks_exact_mut(count).for_each(|w| multiply_triangle(&triangle, w, adjoint));
-        });
+        let triangle = Mat::strided(&triangle, [count, count], [1, count])?;
+        let triangle = if adjoint { triangle.t().conj() } else { triangle };
+        let mut turned = vec![T::zero(); count * columns];
+        let target = MatMut::strided(&mut turned, [count, columns], [1, count])?;
         let w = Mat::strided(&w, [count, columns], [1, count])?;
+        gemm(target, triangle, w, Factors::PRODUCT)?;
+        let w = Mat::strided(&turned, [count, columns], [1, count])?;
         let target = MatMut::strided(&mut x[first..], [height, columns], [1, rows])?;
         gemm(target, v, w, SUBTRACT)
     }
@@ -135,26 +138,6 @@ impl<T: Number> Block<'_, T> {
             triangle[j * count + j] = tau;
         }
         Ok(triangle)
-    }
-}
-
-/// `w = op(T) w` for an upper triangle, or its adjoint.
-#[inline(always)]
-fn multiply_triangle<T: Number>(triangle: &[T], w: &mut [T], adjoint: bool) {
-    let count = w.len();
-    for step in 0..count {
-        // Each number is replaced when no other one needs it any more.
-        let row = if adjoint { count - 1 - step } else { step };
-        let mut sum = T::zero();
-        let others = if adjoint { 0..row + 1 } else { row..count };
-        for k in others {
-            let factor = match adjoint {
-                true => triangle[row * count + k].conj(),
-                false => triangle[k * count + row],
-            };
-            sum = sum + factor * w[k];
-        }
-        w[row] = sum;
     }
 }
 

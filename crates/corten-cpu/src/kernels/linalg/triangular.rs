@@ -8,9 +8,12 @@ use crate::row_loops::compiled;
 use corten_core::{Result, Scalar};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
+use std::ops::Range;
 
-/// Rows that are solved for at a time; the rest is a matrix product.
+/// Rows that are solved for by substitution; the rest is matrix products.
 const BLOCK: usize = 32;
+/// Columns that are solved for side by side.
+const SIDE: usize = 32;
 
 /// `c -= a b`.
 pub(super) const SUBTRACT: Factors = Factors { alpha: Scalar::Int(-1), beta: Scalar::Int(1) };
@@ -35,11 +38,7 @@ impl<T: Number> Triangle<'_, T> {
         if self.conjugated { num_complex::ComplexFloat::conj(value) } else { value }
     }
 
-    fn block(
-        &self,
-        rows: std::ops::Range<usize>,
-        cols: std::ops::Range<usize>,
-    ) -> Result<Mat<'_, T>> {
+    fn block(&self, rows: Range<usize>, cols: Range<usize>) -> Result<Mat<'_, T>> {
         let (first, second) = if self.transposed { (cols, rows) } else { (rows, cols) };
         let start = second.start * self.stride + first.start;
         let data = self.data.get(start..).unwrap_or_default();
@@ -53,56 +52,79 @@ impl<T: Number> Triangle<'_, T> {
         if self.size == 0 || cols == 0 {
             return Ok(());
         }
-        let backward = self.upper != self.transposed;
-        let blocks = self.size.div_ceil(BLOCK);
-        for step in 0..blocks {
-            let block = if backward { blocks - 1 - step } else { step };
-            let rows = block * BLOCK..((block + 1) * BLOCK).min(self.size);
-            compiled(|| self.solve_block(rows.clone(), backward, b, cols, stride));
-            let rest = if backward { 0..rows.start } else { rows.end..self.size };
-            if rest.is_empty() {
-                continue;
-            }
-            let width = rows.len();
-            let mut solved = Vec::with_capacity(width * cols);
-            for col in 0..cols {
-                solved.extend_from_slice(&b[col * stride..][rows.clone()]);
-            }
-            let shape = [rest.len(), cols];
-            let target = MatMut::strided(&mut b[rest.start..], shape, [1, stride])?;
-            let solved = Mat::strided(&solved, [width, cols], [1, width])?;
-            gemm(target, self.block(rest, rows)?, solved, SUBTRACT)?;
-        }
-        Ok(())
+        self.solve_rows(0..self.size, b, cols, stride)
     }
 
+    /// Solves for some rows, given that the others have no part in them any more: for one half,
+    /// whose part in the other half is a matrix product, then for the other half.
+    fn solve_rows(
+        &self,
+        rows: Range<usize>,
+        b: &mut [T],
+        cols: usize,
+        stride: usize,
+    ) -> Result<()> {
+        let backward = self.upper != self.transposed;
+        if rows.len() <= BLOCK {
+            compiled(|| self.solve_block(rows, backward, b, cols, stride));
+            return Ok(());
+        }
+        let middle = rows.start + rows.len().div_ceil(2).next_multiple_of(BLOCK);
+        let (mut first, mut second) = (rows.start..middle, middle..rows.end);
+        if backward {
+            std::mem::swap(&mut first, &mut second);
+        }
+        self.solve_rows(first.clone(), b, cols, stride)?;
+        let mut solved = Vec::with_capacity(first.len() * cols);
+        for col in 0..cols {
+            solved.extend_from_slice(&b[col * stride..][first.clone()]);
+        }
+        let solved = Mat::strided(&solved, [first.len(), cols], [1, first.len()])?;
+        let shape = [second.len(), cols];
+        let target = MatMut::strided(&mut b[second.start..], shape, [1, stride])?;
+        gemm(target, self.block(second.clone(), first)?, solved, SUBTRACT)?;
+        self.solve_rows(second, b, cols, stride)
+    }
+
+    /// Solves for a few rows by substitution, for several columns side by side.
     #[inline(always)]
     fn solve_block(
         &self,
-        rows: std::ops::Range<usize>,
+        rows: Range<usize>,
         backward: bool,
         b: &mut [T],
         cols: usize,
         stride: usize,
     ) {
         let width = rows.len();
-        let mut own = Vec::with_capacity(width * width);
-        for col in rows.clone() {
-            own.extend(rows.clone().map(|row| self.at(row, col)));
+        let mut own = [T::zero(); BLOCK * BLOCK];
+        for (col, values) in rows.clone().zip(own.chunks_exact_mut(width)) {
+            for (row, value) in rows.clone().zip(values) {
+                *value = self.at(row, col);
+            }
         }
-        for col in 0..cols {
-            let x = &mut b[col * stride..][rows.clone()];
+        let mut tile = [[T::zero(); SIDE]; BLOCK];
+        for first in (0..cols).step_by(SIDE) {
+            let count = SIDE.min(cols - first);
+            for col in 0..count {
+                let column = &b[(first + col) * stride..][rows.clone()];
+                column.iter().zip(&mut tile).for_each(|(&value, row)| row[col] = value);
+            }
             for step in 0..width {
                 let j = if backward { width - 1 - step } else { step };
-                let column = &own[j * width..][..width];
+                let factors = &own[j * width..][..width];
                 if !self.unit {
-                    x[j] = x[j] / column[j];
+                    tile[j].iter_mut().for_each(|x| *x = *x / factors[j]);
                 }
-                let value = x[j];
+                let known = tile[j];
                 let rest = if backward { 0..j } else { j + 1..width };
-                for i in rest {
-                    x[i] = x[i] - column[i] * value;
+                for (row, &factor) in tile[rest.clone()].iter_mut().zip(&factors[rest]) {
+                    row.iter_mut().zip(&known).for_each(|(x, &value)| *x = *x - factor * value);
                 }
+            }
+            for col in 0..count {
+                let column = &mut b[(first + col) * stride..][rows.clone()];
+                column.iter_mut().zip(&tile).for_each(|(value, row)| *value = row[col]);
             }
         }
     }

@@ -3,17 +3,14 @@
 use super::super::support::{
     contiguous_in, defined, empty_as, empty_in, expect_dtype, is_shape_only,
 };
-use super::{if_asked, parameter_dtype, tensor_of, unfilled_gradients, values_of};
+use super::columns::{self, Block};
+use super::values_of;
+use super::{InputGradient, if_asked, map_pair, parameter_dtype, tensor_of, unfilled_gradients};
 use crate::chunks::{for_each_chunk, grain_of};
+use crate::row_loops::{row_folds, row_functions};
 use crate::rows::{Float, Moments, Wide, match_float};
 use corten_core::{Access, AccessSet, MemoryFormat, Result, ensure};
 use corten_ops::{Tensor, op};
-
-/// Channels whose sums one thread forms at a time where channels come last.
-const CHANNELS: usize = 16;
-
-/// Pixels that are summed before the sum is merged into the total.
-const BLOCK: usize = 256;
 
 /// The normalised input, and the mean and inverse standard deviation of every channel (empty
 /// unless `training`). Running statistics are updated in place when `training`.
@@ -185,17 +182,15 @@ impl Statistics {
 }
 
 fn batch_moments<T: Float>(values: &Tensor, layout: &Layout) -> Result<Vec<Moments>> {
-    let mut moments = vec![Moments::default(); layout.channels];
     let flat = in_memory_order(values)?;
     let access = AccessSet::acquire(&[(&flat, Access::Read)])?;
     let values = access.read::<T>(0)?;
     if layout.channels_last() {
         let rows = layout.batch * layout.pixels;
-        each_block_of_channels(&mut moments, rows, |first, moments| {
-            column_moments(values, rows, layout.channels, first, moments);
-        })?;
-        return Ok(moments);
+        let add = |block: Block, moments: &mut [Moments]| block_moments(&block, values, moments);
+        return columns::over_rows(rows, layout.channels, add, Moments::merge);
     }
+    let mut moments = vec![Moments::default(); layout.channels];
     let grain = grain_of(layout.batch * layout.plane);
     for_each_chunk(&mut moments, 1, grain, |channel, moments| {
         let mut buffer = Vec::new();
@@ -209,59 +204,35 @@ fn batch_moments<T: Float>(values: &Tensor, layout: &Layout) -> Result<Vec<Momen
     Ok(moments)
 }
 
-/// Calls `body(first channel, results of the channels)` for blocks of channels.
-fn each_block_of_channels<R: Send>(
-    results: &mut [R],
-    rows: usize,
-    body: impl Fn(usize, &mut [R]) + Sync,
-) -> Result<()> {
-    let whole = results.len() / CHANNELS * CHANNELS;
-    let (blocks, rest) = results.split_at_mut(whole);
-    for_each_chunk(blocks, CHANNELS, grain_of(rows * CHANNELS), |i, results| {
-        body(i * CHANNELS, results);
-        Ok(())
-    })?;
-    if !rest.is_empty() {
-        body(whole, rest);
-    }
-    Ok(())
+row_folds! {
+    Sums: 1 to 1 |sum; x| sum + x;
+    /// Squared distances from the mean, and the distances, which correct for its rounding.
+    Distances: 2 to 2 |squares, errors; x, mean|
+        (x - mean).mul_add(x - mean, squares), errors + (x - mean);
+    /// Of `g` and of `g (x - mean)`.
+    GradientSums: 3 to 2 |plain, along; g, x, mean| plain + g, g.mul_add(x - mean, along);
 }
 
-/// Moments of some columns of a matrix, in blocks of rows.
-fn column_moments<T: Float>(
-    values: &[T],
-    rows: usize,
-    cols: usize,
-    first: usize,
-    moments: &mut [Moments],
-) {
-    let width = moments.len();
-    let line = |row: usize| &values[row * cols + first..][..width];
-    for start in (0..rows).step_by(BLOCK) {
-        let block = start..(start + BLOCK).min(rows);
-        let count = block.len() as f64;
-        let mut sums = vec![T::Wide::ZERO; width];
-        for row in block.clone() {
-            sums.iter_mut().zip(line(row)).for_each(|(sum, value)| *sum += value.widen());
-        }
-        let means: Vec<T::Wide> =
-            sums.iter().map(|sum| T::Wide::of(sum.as_f64() / count)).collect();
-        let (mut squares, mut errors) = (vec![T::Wide::ZERO; width], vec![T::Wide::ZERO; width]);
-        for row in block {
-            for (i, value) in line(row).iter().enumerate() {
-                let distance = value.widen() - means[i];
-                squares[i] += distance * distance;
-                errors[i] += distance;
-            }
-        }
-        for (i, total) in moments.iter_mut().enumerate() {
-            let error = errors[i].as_f64();
-            total.merge(Moments {
-                count,
-                mean: means[i].as_f64() + error / count,
-                squares: (squares[i].as_f64() - error * error / count).max(0.0),
-            });
-        }
+row_functions! {
+    Affine: 3 |x, factor, shift| x.mul_add(factor, shift);
+    /// As [`InputGradient`], with numbers for every channel.
+    InputGradients: 6 |g, x, mean, average, along, factor|
+        (x - mean).mul_add(-along, g - average) * factor;
+}
+
+/// Takes a block of pixels into the moments of its channels.
+fn block_moments<T: Float>(block: &Block, values: &[T], moments: &mut [Moments]) {
+    let count = block.rows.len() as f64;
+    let [sums] = block.fold([values], &[], Sums);
+    let means: Vec<T::Wide> = sums.iter().map(|sum| T::Wide::of(sum / count)).collect();
+    let [squares, errors] = block.fold([values], &[&means], Distances);
+    for (i, all) in moments.iter_mut().enumerate() {
+        let error = errors[i];
+        all.merge(Moments {
+            count,
+            mean: means[i].as_f64() + error / count,
+            squares: (squares[i] - error * error / count).max(0.0),
+        });
     }
 }
 
@@ -304,31 +275,25 @@ fn normalise<T: Float>(
     let of = |list: &Option<Vec<f64>>, channel: usize, default: f64| {
         list.as_ref().map_or(default, |list| list[channel])
     };
-    let factors: Vec<(T::Wide, T::Wide)> = (0..layout.channels)
+    let (factors, shifts): (Vec<T::Wide>, Vec<T::Wide>) = (0..layout.channels)
         .map(|c| {
             let factor = statistics.rstd[c] * of(weight, c, 1.0);
             let shift = of(bias, c, 0.0) - statistics.mean[c] * factor;
             (T::Wide::of(factor), T::Wide::of(shift))
         })
-        .collect();
+        .unzip();
     let (out, values) = (in_memory_order(out)?, in_memory_order(values)?);
     let access = AccessSet::acquire(&[(&out, Access::Write), (&values, Access::Read)])?;
     let (out, values) = (access.write::<T>(0)?, access.read::<T>(1)?);
     if layout.channels_last() {
-        return for_each_chunk(out, layout.channels, grain_of(layout.channels), |i, out| {
-            let row = &values[i * layout.channels..][..layout.channels];
-            for ((out, value), &(factor, shift)) in out.iter_mut().zip(row).zip(&factors) {
-                *out = T::narrow(value.widen() * factor + shift);
-            }
-            Ok(())
-        });
+        return columns::map_columns(out, [values], &[&factors, &shifts], Affine);
     }
     for_each_chunk(out, layout.plane, grain_of(layout.plane), |i, out| {
-        let (factor, shift) = factors[i % layout.channels];
-        let row = &values[i * layout.plane..][..layout.plane];
-        for (out, value) in out.iter_mut().zip(row) {
-            *out = T::narrow(value.widen() * factor + shift);
-        }
+        let (channel, mut buffer) = (i % layout.channels, Vec::new());
+        let row = T::wide_row(&values[i * layout.plane..][..layout.plane], &mut buffer);
+        T::fill(out, &mut Vec::new(), |out| {
+            T::Wide::affine(out, row, factors[channel], shifts[channel]);
+        });
         Ok(())
     })
 }
@@ -340,76 +305,37 @@ fn gradient_sums<T: Float>(
     layout: &Layout,
     statistics: &Statistics,
 ) -> Result<Vec<(f64, f64)>> {
-    let mut sums = vec![(0.0, 0.0); layout.channels];
+    let means: Vec<T::Wide> = statistics.mean.iter().map(|&mean| T::Wide::of(mean)).collect();
     let (grad, values) = (in_memory_order(grad)?, in_memory_order(values)?);
     let access = AccessSet::acquire(&[(&grad, Access::Read), (&values, Access::Read)])?;
     let (grad, values) = (access.read::<T>(0)?, access.read::<T>(1)?);
+    let merge = |all: &mut (f64, f64), part: (f64, f64)| {
+        all.0 += part.0;
+        all.1 += part.1;
+    };
     if layout.channels_last() {
-        let rows = layout.batch * layout.pixels;
-        each_block_of_channels(&mut sums, rows, |first, sums| {
-            let mean = &statistics.mean[first..][..sums.len()];
-            column_gradient_sums(grad, values, rows, layout.channels, first, mean, sums);
-        })?;
-        return Ok(sums);
+        let add = |block: Block, sums: &mut [(f64, f64)]| {
+            let means = &means[block.columns.clone()];
+            let [plain, along] = block.fold([grad, values], &[means], GradientSums);
+            sums.iter_mut().zip(plain.into_iter().zip(along)).for_each(|(all, part)| {
+                merge(all, part);
+            });
+        };
+        return columns::over_rows(layout.batch * layout.pixels, layout.channels, add, merge);
     }
+    let mut sums = vec![(0.0, 0.0); layout.channels];
     let grain = grain_of(layout.batch * layout.plane);
     for_each_chunk(&mut sums, 1, grain, |channel, sums| {
-        let mean = T::Wide::of(statistics.mean[channel]);
+        let mut buffers = (Vec::new(), Vec::new());
         for sample in 0..layout.batch {
             let start = (sample * layout.channels + channel) * layout.plane;
-            let lines = grad[start..][..layout.plane].chunks(BLOCK);
-            for (g, x) in lines.zip(values[start..][..layout.plane].chunks(BLOCK)) {
-                let (plain, product) = block_gradient_sums(g, x, mean);
-                sums[0].0 += plain;
-                sums[0].1 += product;
-            }
+            let grad = T::wide_row(&grad[start..][..layout.plane], &mut buffers.0);
+            let row = T::wide_row(&values[start..][..layout.plane], &mut buffers.1);
+            merge(&mut sums[0], T::Wide::gradient_sums(grad, row, means[channel]));
         }
         Ok(())
     })?;
     Ok(sums)
-}
-
-fn block_gradient_sums<T: Float>(grad: &[T], values: &[T], mean: T::Wide) -> (f64, f64) {
-    const LANES: usize = 16;
-    let (mut plain, mut product) = ([T::Wide::ZERO; LANES], [T::Wide::ZERO; LANES]);
-    for (g, x) in grad.chunks(LANES).zip(values.chunks(LANES)) {
-        for (lane, (g, x)) in g.iter().zip(x).enumerate() {
-            let g = g.widen();
-            plain[lane] += g;
-            product[lane] += g * (x.widen() - mean);
-        }
-    }
-    let total = |lanes: [T::Wide; LANES]| lanes.iter().map(|lane| lane.as_f64()).sum();
-    (total(plain), total(product))
-}
-
-fn column_gradient_sums<T: Float>(
-    grad: &[T],
-    values: &[T],
-    rows: usize,
-    cols: usize,
-    first: usize,
-    mean: &[f64],
-    sums: &mut [(f64, f64)],
-) {
-    let width = sums.len();
-    let mean: Vec<T::Wide> = mean.iter().map(|&mean| T::Wide::of(mean)).collect();
-    for start in (0..rows).step_by(BLOCK) {
-        let (mut plain, mut product) = (vec![T::Wide::ZERO; width], vec![T::Wide::ZERO; width]);
-        for row in start..(start + BLOCK).min(rows) {
-            let place = row * cols + first;
-            let lines = grad[place..][..width].iter().zip(&values[place..][..width]);
-            for (i, (g, x)) in lines.enumerate() {
-                let g = g.widen();
-                plain[i] += g;
-                product[i] += g * (x.widen() - mean[i]);
-            }
-        }
-        for (i, sum) in sums.iter_mut().enumerate() {
-            sum.0 += plain[i].as_f64();
-            sum.1 += product[i].as_f64();
-        }
-    }
 }
 
 /// dx = (g - average - (x - mean) * along) * factor, per channel.
@@ -457,21 +383,21 @@ fn spread<T: Float>(
         (&values, Access::Read),
     ])?;
     let (out, grad, values) = (access.write::<T>(0)?, access.read::<T>(1)?, access.read::<T>(2)?);
-    let one = |g: &T, x: &T, c: usize| {
-        let distance = x.widen() - parts.mean[c];
-        T::narrow((g.widen() - parts.average[c] - distance * parts.along[c]) * parts.factor[c])
-    };
-    let len = if layout.channels_last() { layout.channels } else { layout.plane };
-    for_each_chunk(out, len, grain_of(len), |i, out| {
-        let lines = grad[i * len..][..len].iter().zip(&values[i * len..][..len]);
-        let fixed = i % layout.channels;
-        if layout.channels_last() {
-            for (c, (out, (g, x))) in out.iter_mut().zip(lines).enumerate() {
-                *out = one(g, x, c);
-            }
-        } else {
-            out.iter_mut().zip(lines).for_each(|(out, (g, x))| *out = one(g, x, fixed));
-        }
+    if layout.channels_last() {
+        let tables = [&parts.mean[..], &parts.average, &parts.along, &parts.factor];
+        return columns::map_columns(out, [grad, values], &tables, InputGradients);
+    }
+    let plane = layout.plane;
+    for_each_chunk(out, plane, grain_of(plane), |i, out| {
+        let c = i % layout.channels;
+        let gradient = InputGradient {
+            weight: T::Wide::ONE,
+            mean: parts.mean[c],
+            average: parts.average[c],
+            along: parts.along[c],
+            factor: parts.factor[c],
+        };
+        map_pair(out, &grad[i * plane..][..plane], &values[i * plane..][..plane], gradient);
         Ok(())
     })
 }

@@ -3,7 +3,8 @@
 use super::super::support::{
     contiguous, contiguous_in, defined, empty, empty_as, expect_dtype, is_shape_only,
 };
-use super::{Moments, if_asked, parameter_dtype, tensor_of, unfilled_gradients, values_of};
+use super::{InputGradient, Moments, if_asked, map_pair, parameter_dtype, tensor_of};
+use super::{unfilled_gradients, values_of};
 use crate::chunks::{for_each_chunk, for_each_chunk3, grain_of};
 use crate::rows::{Float, Wide, match_float};
 use corten_core::{Access, AccessSet, MemoryFormat, Result, ensure};
@@ -169,8 +170,7 @@ fn plane_sums<T: Float>(
         let (mut buffers, start) = ((Vec::new(), Vec::new()), i * shape.plane);
         let grad = T::wide_row(&grad[start..][..shape.plane], &mut buffers.0);
         let row = T::wide_row(&values[start..][..shape.plane], &mut buffers.1);
-        let distances: Vec<T::Wide> = row.iter().map(|&value| value - mean).collect();
-        sum[0] = (T::Wide::sum_of(grad).as_f64(), T::Wide::dot(grad, &distances).as_f64());
+        sum[0] = T::Wide::gradient_sums(grad, row, mean);
         Ok(())
     })?;
     Ok(sums)
@@ -197,14 +197,12 @@ fn spread<T: Float>(
         let average: f64 = planes.clone().map(|plane| sums[plane].0 * weight_of(plane)).sum();
         let along: f64 = planes.map(|plane| sums[plane].1 * weight_of(plane)).sum();
         let rstd = rstds[group];
-        let [average, along, mean, weight, rstd] =
+        let [average, along, mean, weight, factor] =
             [average / count, along * rstd * rstd / count, means[group], weight_of(i), rstd]
                 .map(T::Wide::of);
-        let lines = grad[i * shape.plane..][..shape.plane].iter().zip(&values[i * shape.plane..]);
-        for (out, (g, x)) in out.iter_mut().zip(lines) {
-            let distance = x.widen() - mean;
-            *out = T::narrow((weight * g.widen() - average - distance * along) * rstd);
-        }
+        let gradient = InputGradient { weight, mean, average, along, factor };
+        let [grad, row] = [grad, values].map(|line| &line[i * shape.plane..][..shape.plane]);
+        map_pair(out, grad, row, gradient);
         Ok(())
     })
 }

@@ -2,14 +2,15 @@
 
 use super::super::support::{contiguous, defined, empty, empty_as, expect_dtype, is_shape_only};
 use super::{Moments, if_asked, parameter_dtype, tensor_of, unfilled_gradients, values_of};
-use crate::chunks::{for_each_chunk, for_each_chunk2, for_each_chunk3, grain_of};
-use crate::row_loops::compiled;
+use crate::chunks::{for_each_chunk, for_each_chunk3, for_each_row_block2, grain_of};
+use crate::row_loops::{fold_columns, map, row_folds, row_functions};
 use crate::rows::{Float, Wide, match_float};
 use corten_core::{Access, AccessSet, Dims, Result, ensure};
 use corten_ops::Tensor;
+use corten_ops::parallel::num_threads;
 
-/// Columns whose parameter gradients one thread sums at a time.
-const COLUMNS: usize = 64;
+/// The fewest and the most columns whose parameter gradients one thread sums at a time.
+const COLUMNS: (usize, usize) = (64, 1024);
 
 /// Rows that are summed before the sum is added to the total, so that long sums stay exact.
 const BLOCK: usize = 128;
@@ -39,11 +40,13 @@ pub fn native_layer_norm(
         return Ok((out, empty_as(&sizes, input, dtype)?, empty_as(&sizes, input, dtype)?));
     }
     match_float!(input.dtype(), "LayerNormKernelImpl", T => {
-        let (weight, bias) = (values_of(weight)?, values_of(bias)?);
+        // Neutral parameters change nothing; in a sum that is -0.
+        let weight = values_of(weight)?.unwrap_or_else(|| vec![<T as Float>::Wide::ONE; len]);
+        let bias = values_of(bias)?.unwrap_or_else(|| vec![-<T as Float>::Wide::ZERO; len]);
         let statistics = {
             let access = AccessSet::acquire(&[(&out, Access::Write), (&values, Access::Read)])?;
             let (out, values) = (access.write::<T>(0)?, access.read::<T>(1)?);
-            forward(out, values, rows, len, &weight, &bias, eps)?
+            forward(out, values, rows, &weight, &bias, eps)?
         };
         let mean = tensor_of(&statistics.0, &sizes, input, dtype)?;
         let rstd = tensor_of(&statistics.1, &sizes, input, dtype)?;
@@ -55,11 +58,11 @@ fn forward<T: Float>(
     out: &mut [T],
     values: &[T],
     rows: usize,
-    len: usize,
-    weight: &Option<Vec<T::Wide>>,
-    bias: &Option<Vec<T::Wide>>,
+    weight: &[T::Wide],
+    bias: &[T::Wide],
     eps: f64,
 ) -> Result<Moments<T>> {
+    let len = weight.len();
     if len == 0 {
         return Ok((vec![T::Wide::ZERO; rows], vec![T::Wide::of(f64::NAN); rows]));
     }
@@ -71,39 +74,18 @@ fn forward<T: Float>(
         let moments = T::Wide::moments(row);
         mean[0] = T::Wide::of(moments.mean);
         rstd[0] = T::Wide::of(1.0 / (moments.variance() + eps).sqrt());
-        T::fill(out, &mut Vec::new(), |out| {
-            let (mean, rstd) = (mean[0], rstd[0]);
-            let (weight, bias) = (weight.as_deref(), bias.as_deref());
-            compiled(|| normalise(out, row, mean, rstd, weight, bias));
-        });
+        let normal = Normalised { mean: mean[0], rstd: rstd[0] };
+        T::fill(out, &mut Vec::new(), |out| map(out, [row, weight, bias], normal));
         Ok(())
     })?;
     Ok((means, rstds))
 }
 
-/// `out = (row - mean) * rstd * weight + bias`, the last two where they are given.
-#[inline(always)]
-fn normalise<W: Wide>(
-    out: &mut [W],
-    row: &[W],
-    mean: W,
-    rstd: W,
-    weight: Option<&[W]>,
-    bias: Option<&[W]>,
-) {
-    let normal = |value: W| (value - mean) * rstd;
-    let values = out.iter_mut().zip(row);
-    match (weight, bias) {
-        (Some(weight), Some(bias)) => {
-            let parameters = weight.iter().zip(bias);
-            values.zip(parameters).for_each(|((out, &x), (&w, &b))| *out = normal(x) * w + b);
-        }
-        (Some(weight), None) => {
-            values.zip(weight).for_each(|((out, &x), &w)| *out = normal(x) * w);
-        }
-        (None, Some(bias)) => values.zip(bias).for_each(|((out, &x), &b)| *out = normal(x) + b),
-        (None, None) => values.for_each(|(out, &x)| *out = normal(x)),
-    }
+row_functions! {
+    Normalised { mean, rstd }: 3 |x, weight, bias| ((x - mean) * rstd).mul_add(weight, bias);
+    /// As [`super::InputGradient`], with a weight per element.
+    WeightedGradient { mean, average, along, factor }: 3 |g, weight, x|
+        (x - mean).mul_add(-along, g.mul_add(weight, -average)) * factor;
 }
 
 /// Gradients with respect to input, weight and bias.
@@ -142,7 +124,7 @@ pub fn native_layer_norm_backward(
     }
     let (grad, values) = (contiguous(grad_out)?, contiguous(input)?);
     match_float!(input.dtype(), "LayerNormBackwardKernelImpl", T => {
-        let weights = values_of(weight)?;
+        let weights = values_of(weight)?.unwrap_or_else(|| vec![<T as Float>::Wide::ONE; len]);
         let statistics = Statistics {
             mean: values_of(Some(mean))?.unwrap_or_default(),
             rstd: values_of(Some(rstd))?.unwrap_or_default(),
@@ -152,7 +134,7 @@ pub fn native_layer_norm_backward(
             let access = AccessSet::acquire(
                 &[(&out, Access::Write), (&grad, Access::Read), (&values, Access::Read)])?;
             let (g, x) = (access.read::<T>(1)?, access.read::<T>(2)?);
-            backward_rows(access.write::<T>(0)?, g, x, len, &statistics, &weights)?;
+            backward_rows(access.write::<T>(0)?, g, x, &statistics, &weights)?;
             drop(access);
             Ok(out)
         })?;
@@ -179,31 +161,21 @@ fn backward_rows<T: Float>(
     out: &mut [T],
     grad: &[T],
     values: &[T],
-    len: usize,
     statistics: &Statistics<T::Wide>,
-    weight: &Option<Vec<T::Wide>>,
+    weight: &[T::Wide],
 ) -> Result<()> {
+    let len = weight.len();
+    let count = len as f64;
     for_each_chunk(out, len, grain_of(2 * len), |i, out| {
         let mut buffers = (Vec::new(), Vec::new());
         let grad = T::wide_row(&grad[i * len..][..len], &mut buffers.0);
         let row = T::wide_row(&values[i * len..][..len], &mut buffers.1);
-        let (mean, rstd) = (statistics.mean[i], statistics.rstd[i]);
-        let mut weighted = grad.to_vec();
-        if let Some(weight) = weight {
-            weighted.iter_mut().zip(weight).for_each(|(g, &w)| *g = *g * w);
-        }
-        T::fill(out, &mut Vec::new(), |out| {
-            // `out` holds the normalised row while the sums are formed.
-            compiled(|| normalise(out, row, mean, rstd, None, None));
-            let count = T::Wide::of(len as f64);
-            let along = T::Wide::dot(&weighted, out) / count;
-            let average = T::Wide::sum_of(&weighted) / count;
-            compiled(|| {
-                for (out, &g) in out.iter_mut().zip(&weighted) {
-                    *out = (g - average - *out * along) * rstd;
-                }
-            });
-        });
+        let (mean, factor) = (statistics.mean[i], statistics.rstd[i]);
+        let (plain, along) = T::Wide::weighted_gradient_sums(grad, weight, row, mean);
+        let variance = factor.as_f64() * factor.as_f64();
+        let [average, along] = [plain / count, along * variance / count].map(T::Wide::of);
+        let gradient = WeightedGradient { mean, average, along, factor };
+        T::fill(out, &mut Vec::new(), |out| map(out, [grad, weight, row], gradient));
         Ok(())
     })
 }
@@ -221,46 +193,38 @@ fn parameter_gradients<T: Float>(
         return Ok((weights, biases));
     }
     let rows = statistics.mean.len();
-    // A last chunk that is not whole is done as one of a single column each.
-    let whole = len / COLUMNS * COLUMNS;
-    let add = |first: usize, weights: &mut [f64], biases: &mut [f64]| {
-        let width = weights.len();
-        let mut block = vec![T::Wide::ZERO; 2 * width];
+    let width = len.div_ceil(num_threads() as usize).clamp(COLUMNS.0, COLUMNS.1);
+    let (blocks, grain) = ([1, len, width], grain_of(rows * width));
+    let totals = ((&mut weights[..], 1), (&mut biases[..], 1));
+    for_each_row_block2(totals.0, totals.1, blocks, grain, |_, columns, weights, biases| {
+        let mut sums = (vec![T::Wide::ZERO; width], vec![T::Wide::ZERO; width]);
+        let mut buffers = (Vec::new(), Vec::new());
         for row in 0..rows {
-            let (mean, rstd) = (statistics.mean[row], statistics.rstd[row]);
-            let start = row * len + first;
-            let (for_weight, for_bias) = block.split_at_mut(width);
-            let lines = grad[start..][..width].iter().zip(&values[start..][..width]);
-            for ((g, x), (w, b)) in lines.zip(for_weight.iter_mut().zip(for_bias.iter_mut())) {
-                *w += g.widen() * ((x.widen() - mean) * rstd);
-                *b += g.widen();
-            }
+            let line = row * len + columns.start..row * len + columns.end;
+            let grad = T::wide_row(&grad[line.clone()], &mut buffers.0);
+            let values = T::wide_row(&values[line], &mut buffers.1);
+            let normal = ParameterSums { mean: statistics.mean[row], rstd: statistics.rstd[row] };
+            fold_columns([&mut sums.0, &mut sums.1], [grad, values], normal);
             if row % BLOCK == BLOCK - 1 || row + 1 == rows {
-                for (total, part) in weights.iter_mut().zip(for_weight.iter()) {
-                    *total += part.as_f64();
-                }
-                for (total, part) in biases.iter_mut().zip(for_bias.iter()) {
-                    *total += part.as_f64();
-                }
-                block.fill(T::Wide::ZERO);
+                take_over(weights, &mut sums.0);
+                take_over(biases, &mut sums.1);
             }
         }
-    };
-    let sum = |first: usize, weights: &mut [f64], biases: &mut [f64]| {
-        compiled(|| add(first, weights, biases));
-    };
-    let grain = grain_of(rows * COLUMNS);
-    for_each_chunk2(
-        (&mut weights[..whole], COLUMNS),
-        (&mut biases[..whole], COLUMNS),
-        grain,
-        |i, weights, biases| {
-            sum(i * COLUMNS, weights, biases);
-            Ok(())
-        },
-    )?;
-    sum(whole, &mut weights[whole..], &mut biases[whole..]);
+        Ok(())
+    })?;
     Ok((weights, biases))
+}
+
+row_folds! {
+    ParameterSums { mean, rstd }: 2 to 2 |weights, biases; g, x|
+        g.mul_add((x - mean) * rstd, weights), biases + g;
+}
+
+/// Adds sums to the totals and starts them anew.
+fn take_over<W: Wide>(totals: &mut [f64], sums: &mut [W]) {
+    for (total, sum) in totals.iter_mut().zip(sums) {
+        *total += std::mem::take(sum).as_f64();
+    }
 }
 
 /// The number of rows and their length.

@@ -1,6 +1,7 @@
 //! Normalisation over batches, rows and groups.
 
 mod batch;
+mod columns;
 mod group;
 mod layer;
 
@@ -9,6 +10,7 @@ pub use group::{native_group_norm, native_group_norm_backward};
 pub use layer::{native_layer_norm, native_layer_norm_backward};
 
 use super::support::{contiguous, defined, empty_as, is_shape_only};
+use crate::row_loops::{Function, map, row_functions};
 use crate::rows::{Float, Wide, match_float};
 use corten_core::{Access, AccessSet, DType, Result, ensure};
 use corten_ops::Tensor;
@@ -56,6 +58,20 @@ fn values_of<W: Wide>(tensor: Option<&Tensor>) -> Result<Option<Vec<W>>> {
         let values = access.read::<T>(0)?;
         Ok(Some(values.iter().map(|&value| corten_core::cast(value)).collect()))
     })
+}
+
+row_functions! {
+    /// The gradient of a normalised row: `average` and `along` are what the mean and the variance
+    /// take from it.
+    InputGradient { weight, mean, average, along, factor }: 2 |g, x|
+        (x - mean).mul_add(-along, g.mul_add(weight, -average)) * factor;
+}
+
+/// `out = f(a, b)`, computed in the wider type.
+fn map_pair<T: Float>(out: &mut [T], a: &[T], b: &[T], f: impl Function<T::Wide, 2>) {
+    let mut buffers = (Vec::new(), Vec::new());
+    let (a, b) = (T::wide_row(a, &mut buffers.0), T::wide_row(b, &mut buffers.1));
+    T::fill(out, &mut Vec::new(), |out| map(out, [a, b], f));
 }
 
 /// A new tensor of the given values.

@@ -93,6 +93,32 @@ impl Windows {
         })
     }
 
+    /// The places of a window's elements, counted from its corner.
+    fn taps(&self) -> Vec<usize> {
+        let everywhere: Vec<Vec<usize>> =
+            self.kernel.iter().map(|&size| (0..size).collect()).collect();
+        (0..self.kernel.iter().product())
+            .map(|k| self.place(&everywhere, &self.kernel, k))
+            .collect()
+    }
+
+    /// The place of the corner of window `o`.
+    fn corner(&self, starts: &[Vec<usize>], o: usize) -> usize {
+        self.place(starts, &self.output, o)
+    }
+
+    /// The place in a plane of number `index` of the points that have the given coordinates in each
+    /// dimension.
+    fn place(&self, coordinates: &[Vec<usize>], counts: &[usize], index: usize) -> usize {
+        let (mut rest, mut place, mut step) = (index, 0, 1);
+        for dim in (0..counts.len()).rev() {
+            place += coordinates[dim][rest % counts[dim]] * step;
+            rest /= counts[dim];
+            step *= self.input[dim];
+        }
+        place
+    }
+
     /// Where the windows of one dimension begin.
     fn starts<T: Element>(&self, dim: usize, sample: T) -> Vec<usize> {
         let (input, kernel, output) = (self.input[dim], self.kernel[dim], self.output[dim]);
@@ -166,6 +192,7 @@ fn forward(
         let rank = windows.input.len();
         let volume: usize = windows.input.iter().product();
         let count: usize = windows.output.iter().product();
+        let taps = windows.taps();
         for plane in 0..windows.planes {
             // Images have their samples in the order width, height; volumes in that of dimensions.
             let sample = |dim: usize| {
@@ -175,7 +202,7 @@ fn forward(
             let starts: Vec<_> = (0..rank).map(|dim| windows.starts(dim, sample(dim))).collect();
             let input = &input[plane * volume..][..volume];
             for o in 0..count {
-                let (value, place) = most(&windows, input, &starts, o);
+                let (value, place) = most(input, windows.corner(&starts, o), &taps);
                 (out[plane * count + o], places[plane * count + o]) = (value, place as i64);
             }
         }
@@ -186,29 +213,18 @@ fn forward(
     Ok((out, indices))
 }
 
-/// The maximum of a window and its place in the plane; NaN counts as largest.
-fn most<T: Element>(windows: &Windows, input: &[T], starts: &[Vec<usize>], o: usize) -> (T, usize) {
-    let rank = windows.input.len();
-    let (mut rest, mut corner) = (o, vec![0; rank]);
-    for dim in (0..rank).rev() {
-        corner[dim] = starts[dim][rest % windows.output[dim]];
-        rest /= windows.output[dim];
-    }
-    let (mut best, mut value): (Option<usize>, f64) = (None, f64::NEG_INFINITY);
-    for k in 0..windows.kernel.iter().product() {
-        let (mut rest, mut place, mut step) = (k, 0, 1);
-        for dim in (0..rank).rev() {
-            place += (corner[dim] + rest % windows.kernel[dim]) * step;
-            rest /= windows.kernel[dim];
-            step *= windows.input[dim];
-        }
-        let x: f64 = cast(input[place]);
-        if best.is_none() || x > value || x.is_nan() {
-            (best, value) = (Some(place), x);
+/// The maximum of a window and its place in the plane; NaN counts as largest, the last one most.
+#[inline]
+fn most<T: Element>(input: &[T], corner: usize, taps: &[usize]) -> (T, usize) {
+    let mut best = corner;
+    let mut value: f64 = cast(input[best]);
+    for &tap in taps {
+        let x: f64 = cast(input[corner + tap]);
+        if x > value || x.is_nan() {
+            (best, value) = (corner + tap, x);
         }
     }
-    let place = best.unwrap_or(0);
-    (input[place], place)
+    (input[best], best)
 }
 
 fn backward(grad: &Tensor, self_: &Tensor, indices: &Tensor, rank: usize) -> Result<Tensor> {

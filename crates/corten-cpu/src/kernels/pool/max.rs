@@ -2,11 +2,12 @@
 
 use super::super::support::{contiguous_in, expect_dtype, is_shape_only, match_types};
 use super::Shape;
-use super::window::Window;
+use super::window::{Axis, Window};
 use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
+use crate::row_loops::compiled;
 use crate::rows::match_float;
 use corten_core::{Access, AccessSet, DType, Element, Result, bf16, ensure, f16};
-use corten_ops::{Tensor, op};
+use corten_ops::Tensor;
 
 /// An element type with an order, in which NaN is largest.
 trait Ordered: Element + PartialOrd {
@@ -102,7 +103,7 @@ fn forward_planes<T: Ordered>(
                     for y in height.positions() {
                         let first = (z * heights.input + y) * widths.input;
                         let row = &values[first..first + widths.input];
-                        take_larger(row, first, &widths.windows, best, places);
+                        take_larger(row, first, widths, best, places);
                     }
                 }
                 position += width;
@@ -117,8 +118,63 @@ fn forward_planes<T: Ordered>(
 const NONE: i64 = -1;
 
 /// Brings the elements of one row of the input, the first of them at `first` in the plane, into
-/// the windows that see them. Which element is larger cannot be foreseen, hence no branches.
+/// the windows that see them.
 fn take_larger<T: Ordered>(
+    row: &[T],
+    first: usize,
+    axis: &Axis,
+    best: &mut [T],
+    places: &mut [i64],
+) {
+    let complete = match axis.spacing {
+        1..=3 => axis.complete.clone(),
+        _ => 0..0,
+    };
+    if let Some(window) = axis.windows.get(complete.start).filter(|_| !complete.is_empty()) {
+        let (best, places) = (&mut best[complete.clone()], &mut places[complete.clone()]);
+        for x in window.positions() {
+            match axis.spacing {
+                1 => compiled(|| take_spaced::<T, 1>(&row[x..], first + x, best, places)),
+                2 => compiled(|| take_spaced::<T, 2>(&row[x..], first + x, best, places)),
+                _ => compiled(|| take_spaced::<T, 3>(&row[x..], first + x, best, places)),
+            }
+        }
+    }
+    for cut in [0..complete.start, complete.end..axis.windows.len()] {
+        let (best, places) = (&mut best[cut.clone()], &mut places[cut.clone()]);
+        take_singly(row, first, &axis.windows[cut], best, places);
+    }
+}
+
+/// Brings every `SPACING`th element, from the first on, into one window after the other.
+#[inline(always)]
+fn take_spaced<T: Ordered, const SPACING: usize>(
+    row: &[T],
+    first: usize,
+    best: &mut [T],
+    places: &mut [i64],
+) {
+    // The last window's element may have no full chunk behind it.
+    let last = best.len() - 1;
+    let chunks = row.as_chunks::<SPACING>().0;
+    let (head, tail) = (best.split_at_mut(last), places.split_at_mut(last));
+    let windows = head.0.iter_mut().zip(tail.0.iter_mut());
+    for ((w, chunk), (best, place)) in chunks.iter().enumerate().zip(windows) {
+        take(chunk[0], first + w * SPACING, best, place);
+    }
+    take(row[last * SPACING], first + last * SPACING, &mut head.1[0], &mut tail.1[0]);
+}
+
+/// Which element is larger cannot be foreseen, hence no branch.
+#[inline(always)]
+fn take<T: Ordered>(value: T, at: usize, best: &mut T, place: &mut i64) {
+    // The first element stands, even if it is the lowest of all.
+    let better = value.beats(*best) | (*place == NONE);
+    *best = if better { value } else { *best };
+    *place = if better { at as i64 } else { *place };
+}
+
+fn take_singly<T: Ordered>(
     row: &[T],
     first: usize,
     windows: &[Window],
@@ -127,13 +183,7 @@ fn take_larger<T: Ordered>(
 ) {
     for (window, (best, place)) in windows.iter().zip(best.iter_mut().zip(places)) {
         let (mut largest, mut at) = (*best, *place);
-        for x in window.positions() {
-            let value = row[x];
-            // The first element stands, even if it is the lowest of all.
-            let better = value.beats(largest) | (at == NONE);
-            largest = if better { value } else { largest };
-            at = if better { (first + x) as i64 } else { at };
-        }
+        window.positions().for_each(|x| take(row[x], first + x, &mut largest, &mut at));
         (*best, *place) = (largest, at);
     }
 }
@@ -191,7 +241,6 @@ pub(super) fn backward(
     let grad = contiguous_in(grad_output, shape.format)?;
     let indices = contiguous_in(indices, shape.format)?;
     let out = super::super::support::empty_in(&self_.sizes(), self_, self_.dtype(), shape.format)?;
-    op::zero_(&out)?;
     if is_shape_only(&out) {
         return Ok(out);
     }

@@ -48,30 +48,31 @@ fn forward(input: &Tensor, output_size: &[i64], plan: &Plan<'_>, name: &str) -> 
     let double = matches!(input.dtype(), DType::Float64 | DType::UInt8);
     let mut taps = plan.taps(&sizes, output_size, double);
     let dense = contiguous(input)?;
-    let values = op::empty_like(&out, None, None, None, None, Some(MemoryFormat::Contiguous))?;
     let bytes = input.dtype() == DType::UInt8;
     match_resampled!(input.dtype(), name, T S => {
         if matches!(plan.mode, Mode::Nearest | Mode::Exact) {
+            let values = dense_like::<T>(&out)?;
             pick(&Reader::<T>::new(&dense)?, &mut Writer::<T>::new(&values)?, &taps)?;
-            return op::copy_(&out, &values, false);
+            return as_result(out, values);
         }
-        let mut data: Vec<S> = Reader::<T>::new(&dense)?.iter().map(|&x| cast(x)).collect();
-        let mut shape: Vec<usize> = sizes.iter().map(|&size| size as usize).collect();
+        let mut data = in_dtype::<S>(&dense)?;
+        let mut shape = sizes.to_vec();
         for axis in (0..taps.len()).rev() {
             let taps = &mut taps[axis];
             let unit: S = cast(if bytes { taps.make_integers() } else { 1.0 });
-            let inner = shape[axis + 3..].iter().product();
-            data = pass::<S>(&data, taps, inner)?;
-            shape[axis + 2] = taps.count();
+            let inner = shape[axis + 3..].iter().product::<i64>() as usize;
+            shape[axis + 2] = taps.count() as i64;
+            let next = if axis == 0 { dense_like::<S>(&out)? } else { empty_of::<S>(&shape, &out)? };
+            let mut sums = Writer::<S>::new(&next)?;
+            pass::<S>(&Reader::<S>::new(&data)?, &mut sums, taps, inner)?;
             if bytes {
-                data.iter_mut().for_each(|x| *x = (*x / unit + 0.5).floor().clamp(0.0, 255.0));
+                sums.iter_mut().for_each(|x| *x = (*x / unit + 0.5).floor().clamp(0.0, 255.0));
             }
+            drop(sums);
+            data = next;
         }
-        let mut out = Writer::<T>::new(&values)?;
-        out.iter_mut().zip(data).for_each(|(out, x)| *out = cast(x));
-        Ok(())
-    })?;
-    op::copy_(&out, &values, false)
+        as_result(out, data)
+    })
 }
 
 fn backward(
@@ -84,20 +85,43 @@ fn backward(
     let out = shapes::gradient(grad, output_size, input_size, plan.scales.len())?;
     let taps = plan.taps(input_size, output_size, grad.dtype() == DType::Float64);
     let dense = contiguous(grad)?;
-    let values = op::empty_like(&out, None, None, None, None, Some(MemoryFormat::Contiguous))?;
-    match_resampled!(grad.dtype(), name, T S => {
-        let mut data: Vec<S> = Reader::<T>::new(&dense)?.iter().map(|&x| cast(x)).collect();
-        let mut shape: Vec<usize> = grad.sizes().iter().map(|&size| size as usize).collect();
+    match_resampled!(grad.dtype(), name, _T S => {
+        let mut data = in_dtype::<S>(&dense)?;
+        let mut shape = grad.sizes().to_vec();
         for (axis, taps) in taps.iter().enumerate() {
-            let inner = shape[axis + 3..].iter().product();
-            data = pass_back::<S>(&data, taps, inner)?;
-            shape[axis + 2] = taps.source;
+            let inner = shape[axis + 3..].iter().product::<i64>() as usize;
+            shape[axis + 2] = taps.source as i64;
+            let last = axis + 1 == plan.scales.len();
+            let next = if last { dense_like::<S>(&out)? } else { empty_of::<S>(&shape, &out)? };
+            pass_back::<S>(&Reader::<S>::new(&data)?, &mut Writer::<S>::new(&next)?, taps, inner)?;
+            data = next;
         }
-        let mut out = Writer::<T>::new(&values)?;
-        out.iter_mut().zip(data).for_each(|(out, x)| *out = cast(x));
-        Ok(())
-    })?;
-    op::copy_(&out, &values, false)
+        as_result(out, data)
+    })
+}
+
+/// The tensor in the dtype `S`.
+fn in_dtype<S: Element>(tensor: &Tensor) -> Result<Tensor> {
+    if tensor.dtype() == S::DTYPE {
+        return Ok(tensor.clone());
+    }
+    op::to_dtype(tensor, S::DTYPE, false, false, Some(MemoryFormat::Contiguous))
+}
+
+/// A dense tensor of the dtype `S`.
+fn empty_of<S: Element>(sizes: &[i64], like: &Tensor) -> Result<Tensor> {
+    op::empty_memory_format(sizes, Some(S::DTYPE), None, Some(like.device()), None, None)
+}
+
+/// [`empty_of`] in the shape of a tensor.
+fn dense_like<S: Element>(tensor: &Tensor) -> Result<Tensor> {
+    empty_of::<S>(&tensor.sizes(), tensor)
+}
+
+/// The values in the dtype and layout of `out`.
+fn as_result(out: Tensor, values: Tensor) -> Result<Tensor> {
+    let fits = out.dtype() == values.dtype() && out.strides() == values.strides();
+    if fits { Ok(values) } else { op::copy_(&out, &values, false) }
 }
 
 /// Takes each point of the result from the source: `[outer, …source]` to `[outer, …count]`.
@@ -142,12 +166,10 @@ impl Sum for f32 {}
 impl Sum for f64 {}
 
 /// Resamples the middle dimension of `[outer, source, inner]`.
-fn pass<S: Sum>(data: &[S], taps: &Taps, inner: usize) -> Result<Vec<S>> {
+fn pass<S: Sum>(data: &[S], out: &mut [S], taps: &Taps, inner: usize) -> Result<()> {
     let (from, to) = (taps.source * inner, taps.count() * inner);
-    let outer = data.len().checked_div(from).unwrap_or(0);
-    let mut out = vec![S::default(); outer * to];
     let weights = taps.weights::<S>();
-    for_each_chunk(&mut out, to, grain_of(to * 4), |i, out| {
+    for_each_chunk(out, to, grain_of(to * 4), |i, out| {
         let data = &data[i * from..][..from];
         if inner == 1 {
             for (points, out) in taps.of_points(&weights).zip(out) {
@@ -157,6 +179,7 @@ fn pass<S: Sum>(data: &[S], taps: &Taps, inner: usize) -> Result<Vec<S>> {
             }
             return Ok(());
         }
+        out.fill(S::default());
         for (points, out) in taps.of_points(&weights).zip(out.chunks_mut(inner)) {
             for (place, weight) in points {
                 let line = &data[place * inner..][..inner];
@@ -164,17 +187,15 @@ fn pass<S: Sum>(data: &[S], taps: &Taps, inner: usize) -> Result<Vec<S>> {
             }
         }
         Ok(())
-    })?;
-    Ok(out)
+    })
 }
 
 /// The transpose of [`pass`].
-fn pass_back<S: Sum>(data: &[S], taps: &Taps, inner: usize) -> Result<Vec<S>> {
+fn pass_back<S: Sum>(data: &[S], out: &mut [S], taps: &Taps, inner: usize) -> Result<()> {
     let (from, to) = (taps.count() * inner, taps.source * inner);
-    let outer = data.len().checked_div(from).unwrap_or(0);
-    let mut out = vec![S::default(); outer * to];
     let weights = taps.weights::<S>();
-    for_each_chunk(&mut out, to, grain_of(from * 4), |i, out| {
+    for_each_chunk(out, to, grain_of(from * 4), |i, out| {
+        out.fill(S::default());
         let data = &data[i * from..][..from];
         if inner == 1 {
             for (points, &x) in taps.of_points(&weights).zip(data) {
@@ -189,8 +210,7 @@ fn pass_back<S: Sum>(data: &[S], taps: &Taps, inner: usize) -> Result<Vec<S>> {
             }
         }
         Ok(())
-    })?;
-    Ok(out)
+    })
 }
 
 /// Defines the kernels of an operator and of its gradient.

@@ -19,8 +19,53 @@ pub fn cholesky_inverse(self_: &Tensor, upper: bool) -> Result<Tensor> {
     if self_.device().is_cpu() && self_.numel() > 0 {
         check_diagonal(&lower)?;
     }
-    let inverse = op::linalg_solve_triangular(&lower, &identity(&lower)?, false, true, false)?;
-    in_columns(&op::matmul(&adjoint(&inverse)?, &inverse)?)
+    let inverse = op::new_zeros(&lower, &lower.sizes(), None, None, None, None)?;
+    invert_lower(&lower, &inverse)?;
+    in_columns(&gram_of_lower(&inverse)?)
+}
+
+/// Columns that are treated at once; what they leave of a triangle is products of matrices.
+const BLOCK: i64 = 64;
+
+/// The block of a matrix from a row and a column on.
+fn block(a: &Tensor, row: i64, rows: i64, col: i64, cols: i64) -> Result<Tensor> {
+    op::narrow(&op::narrow(a, -2, row, rows)?, -1, col, cols)
+}
+
+/// Puts the inverse of a lower triangle in place of zeros, by halves.
+fn invert_lower(a: &Tensor, inverse: &Tensor) -> Result<()> {
+    let n = a.size(-1)?;
+    if n <= BLOCK {
+        let found = op::linalg_solve_triangular(a, &identity(a)?, false, true, false)?;
+        return op::copy_(inverse, &found, false).map(drop);
+    }
+    let (half, rest) = (n / 2, n - n / 2);
+    let (first, last) =
+        (block(inverse, 0, half, 0, half)?, block(inverse, half, rest, half, rest)?);
+    invert_lower(&block(a, 0, half, 0, half)?, &first)?;
+    invert_lower(&block(a, half, rest, half, rest)?, &last)?;
+    let below = op::matmul(&block(a, half, rest, 0, half)?, &first)?;
+    let below = op::neg(&op::matmul(&last, &below)?)?;
+    op::copy_(&block(inverse, half, rest, 0, half)?, &below, false).map(drop)
+}
+
+/// `Lᴴ L`, of which the upper half is computed.
+fn gram_of_lower(a: &Tensor) -> Result<Tensor> {
+    let n = a.size(-1)?;
+    let out = op::empty_like(a, None, None, None, None, None)?;
+    let turned = adjoint(a)?;
+    let mut start = 0;
+    while start < n {
+        let width = BLOCK.min(n - start);
+        // Above row `start` the columns hold zeros.
+        let left = block(&turned, 0, start + width, start, n - start)?;
+        let found = op::matmul(&left, &block(a, start, n - start, start, width)?)?;
+        op::copy_(&block(&out, 0, start + width, start, width)?, &found, false)?;
+        let mirrored = adjoint(&op::narrow(&found, -2, 0, start)?)?;
+        op::copy_(&block(&out, start, width, 0, start)?, &mirrored, false)?;
+        start += width;
+    }
+    Ok(out)
 }
 
 fn check_diagonal(a: &Tensor) -> Result<()> {

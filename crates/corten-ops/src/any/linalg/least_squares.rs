@@ -1,7 +1,8 @@
-//! Least squares and pseudoinverses, from the singular value decomposition.
+//! Least squares and pseudoinverses, from the singular value decomposition or, where no singular
+//! value is negligible, from orthogonal factors.
 
-use super::adjoint;
 use super::systems::{broadcast_batch, is_vector};
+use super::{adjoint, identity};
 use crate::meta::linalg::columns;
 use crate::{Tensor, op};
 use corten_core::{DType, Dims, Result, Scalar, bail, ensure};
@@ -69,36 +70,84 @@ pub fn linalg_lstsq(
         None => epsilon(self_.dtype())? * m.max(n) as f64,
     };
     let batch = broadcast_batch(self_, &right)?;
-    let (u, s, vh) = op::_linalg_svd(self_, false, true, None)?;
-    let kept = kept(&s, if driver == Driver::Gels { 0.0 } else { rcond })?;
-    let rank = op::sum_dim_intlist(&kept, Some(&[-1]), false, None)?;
-    let full = !self_.device().is_cpu() || has_rank(&rank, m.min(n))?;
-    ensure!(
-        driver != Driver::Gels || full,
-        LinAlg,
-        "torch.linalg.lstsq: The least squares solution could not be computed because the input \
-         matrix does not have full rank (error code: {}).",
-        m.min(n)
-    );
-    let found = solution(
-        &u,
-        &op::where_scalarother(&kept, &op::reciprocal(&s)?, Scalar::Int(0))?,
-        &vh,
-        &right,
-    )?;
+    let direct = match driver {
+        Driver::Singular => None,
+        Driver::Gels | Driver::Gelsy => by_orthogonal_factors(self_, &right, rcond)?,
+    };
+    let Found { solution, rank, full, values } = match direct {
+        Some(found) => found,
+        None => by_singular_values(self_, &right, driver, rcond)?,
+    };
     // The solution lies in memory where it took the place of the right-hand side.
     let sizes: Dims = batch.iter().copied().chain([m.max(n), right.size(-1)?]).collect();
     let room = columns(&sizes, self_.dtype(), self_.device())?;
     let place = op::narrow(&room, -2, 0, n)?;
-    op::copy_(&place, &found, false)?;
+    op::copy_(&place, &solution, false)?;
     let residuals = match m > n && driver != Driver::Gelsy && full {
-        true => squares(&op::sub_tensor(&op::matmul(self_, &found)?, &right, Scalar::Int(1))?)?,
+        true => squares(&op::sub_tensor(&op::matmul(self_, &solution)?, &right, Scalar::Int(1))?)?,
         false => nothing(self_, self_.dtype().to_real())?,
     };
     let rank = if driver == Driver::Gels { nothing(self_, DType::Int64)? } else { rank };
-    let values = if driver == Driver::Singular { s } else { nothing(self_, s.dtype())? };
+    let values = match values.filter(|_| driver == Driver::Singular) {
+        Some(values) => values,
+        None => nothing(self_, self_.dtype().to_real())?,
+    };
     let place = if vector { op::squeeze_dim(&place, -1)? } else { place };
     Ok((place, residuals, rank, values))
+}
+
+/// A solution and what is known of the matrices.
+struct Found {
+    solution: Tensor,
+    rank: Tensor,
+    /// Whether all matrices have full rank.
+    full: bool,
+    values: Option<Tensor>,
+}
+
+fn by_singular_values(a: &Tensor, b: &Tensor, driver: Driver, rcond: f64) -> Result<Found> {
+    let most = a.size(-2)?.min(a.size(-1)?);
+    let (u, s, vh) = op::_linalg_svd(a, false, true, None)?;
+    let kept = kept(&s, if driver == Driver::Gels { 0.0 } else { rcond })?;
+    let rank = op::sum_dim_intlist(&kept, Some(&[-1]), false, None)?;
+    let full = !a.device().is_cpu() || has_rank(&rank, most)?;
+    ensure!(
+        driver != Driver::Gels || full,
+        LinAlg,
+        "torch.linalg.lstsq: The least squares solution could not be computed because the input \
+         matrix does not have full rank (error code: {most})."
+    );
+    let inverse = op::where_scalarother(&kept, &op::reciprocal(&s)?, Scalar::Int(0))?;
+    let turned = op::matmul(&adjoint(&u)?, b)?;
+    let scaled = op::mul_tensor(&turned, &op::unsqueeze(&inverse, -1)?)?;
+    let solution = op::matmul(&adjoint(&vh)?, &scaled)?;
+    Ok(Found { solution, rank, full, values: Some(s) })
+}
+
+/// The solution from `A = Q R`, which costs a fraction of the singular values; `None` where one of
+/// these may be negligible. The largest is at most the norm of `R`, the smallest at least one over
+/// the norm of its inverse.
+fn by_orthogonal_factors(a: &Tensor, b: &Tensor, rcond: f64) -> Result<Option<Found>> {
+    let [rows, cols] = [a.size(-2)?, a.size(-1)?];
+    if rows < cols || a.numel() == 0 || !a.device().is_cpu() {
+        return Ok(None);
+    }
+    let (q, r) = op::linalg_qr(a, "reduced")?;
+    let inverse = op::linalg_solve_triangular(&r, &identity(&r)?, true, true, false)?;
+    let norm = |matrix: &Tensor| {
+        op::linalg_vector_norm(matrix, Scalar::Int(2), Some(&[-2, -1]), false, None)
+    };
+    let condition = op::mul_tensor(&norm(&r)?, &norm(&inverse)?)?;
+    let limit = rcond.max(epsilon(a.dtype())?).recip();
+    if !op::item(&op::all(&op::lt_scalar(&condition, Scalar::Float(limit))?)?)?.to_bool() {
+        return Ok(None);
+    }
+    let turned = op::matmul(&adjoint(&q)?, b)?;
+    let solution = op::linalg_solve_triangular(&r, &turned, true, true, false)?;
+    let batch = a.sizes()[..a.dim() - 2].to_vec();
+    let rank =
+        op::full(&batch, Scalar::Int(cols), Some(DType::Int64), None, Some(a.device()), None)?;
+    Ok(Some(Found { solution, rank, full: true, values: None }))
 }
 
 fn check(a: &Tensor, b: &Tensor) -> Result<()> {
@@ -137,12 +186,6 @@ fn kept(s: &Tensor, rcond: f64) -> Result<Tensor> {
 
 fn has_rank(rank: &Tensor, wanted: i64) -> Result<bool> {
     Ok(op::item(&op::all(&op::eq_scalar(rank, Scalar::Int(wanted))?)?)?.to_bool())
-}
-
-fn solution(u: &Tensor, inverse: &Tensor, vh: &Tensor, b: &Tensor) -> Result<Tensor> {
-    let turned = op::matmul(&adjoint(u)?, b)?;
-    let scaled = op::mul_tensor(&turned, &op::unsqueeze(inverse, -1)?)?;
-    op::matmul(&adjoint(vh)?, &scaled)
 }
 
 /// The sums of the squares of columns.

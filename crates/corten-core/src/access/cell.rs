@@ -1,0 +1,73 @@
+//! A value that several threads change, each for a few instructions.
+
+use std::cell::UnsafeCell;
+use std::fmt;
+
+use super::brief::Turn;
+
+/// A value behind a lock that is held for a few instructions.
+#[derive(Default)]
+pub struct BriefCell<T> {
+    turn: Turn,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: `with` lets one thread in at a time, and hands out nothing that outlives the call.
+unsafe impl<T: Send> Sync for BriefCell<T> {}
+
+/// Tries before the processor is left to the one who is inside.
+const SPINS: u32 = 64;
+
+impl<T> BriefCell<T> {
+    /// Runs `work` on the value. It must neither come back to this cell, which would never end,
+    /// nor run code of others, such as the destructor of what it replaces: hand that out.
+    #[inline]
+    pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
+        if !self.turn.try_enter() {
+            self.wait();
+        }
+        let _leave = Leave(&self.turn);
+        // SAFETY: this thread is inside until `_leave` is dropped.
+        work(unsafe { &mut *self.value.get() })
+    }
+
+    #[cold]
+    fn wait(&self) {
+        let mut tries = 0_u32;
+        while !self.turn.try_enter() {
+            if tries < SPINS {
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
+            }
+            tries = tries.saturating_add(1);
+        }
+    }
+
+    /// The value, without the lock.
+    #[inline]
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+}
+
+struct Leave<'a>(&'a Turn);
+
+impl Drop for Leave<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+impl<T> From<T> for BriefCell<T> {
+    fn from(value: T) -> Self {
+        Self { turn: Turn::default(), value: UnsafeCell::new(value) }
+    }
+}
+
+impl<T> fmt::Debug for BriefCell<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BriefCell").finish_non_exhaustive()
+    }
+}

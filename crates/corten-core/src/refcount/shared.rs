@@ -1,0 +1,177 @@
+//! Shared values of any type, with the packed count in front.
+//!
+//! `Arc` keeps its two counts apart: asking for sole ownership and dropping the last owner cost
+//! two locked instructions each, and both happen once for every node of a graph.
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{IntrusivePtr, RefCount, RefCounted, WeakPtr};
+
+/// A value with its count.
+struct Counted<T> {
+    count: RefCount,
+    /// Whether the value is still there: weak references outlive it.
+    present: AtomicBool,
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+// Note [Threads and shared values]: a graph's node holds handles to nodes. With the condition
+// `T: Send + Sync` here the compiler would go round in circles, for it follows them through the
+// trait `RefCounted`; so the handles, which are all that leaves this module, carry it.
+
+// SAFETY: the handles that can move to other threads are those of values that may be used there.
+unsafe impl<T> Send for Counted<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Counted<T> {}
+
+// SAFETY: the count is the field of that name.
+unsafe impl<T> RefCounted for Counted<T> {
+    #[inline]
+    fn refcount(&self) -> &RefCount {
+        &self.count
+    }
+
+    unsafe fn release_resources(&self) {
+        self.present.store(false, Ordering::Relaxed);
+        // SAFETY: the value was present, and the caller is the last owner.
+        unsafe { (*self.value.get()).assume_init_drop() };
+    }
+}
+
+impl<T> Drop for Counted<T> {
+    #[inline]
+    fn drop(&mut self) {
+        if *self.present.get_mut() {
+            // SAFETY: the value is present, and nobody else is left.
+            unsafe { self.value.get_mut().assume_init_drop() };
+        }
+    }
+}
+
+/// A shared value: an `Arc` whose counts lie in one word.
+pub struct Shared<T>(IntrusivePtr<Counted<T>>, AsArc<T>);
+
+/// Makes a handle `Send` and `Sync` where an `Arc` is: see Note [Threads and shared values].
+type AsArc<T> = PhantomData<Arc<T>>;
+
+impl<T> Shared<T> {
+    /// Moves a value to the heap.
+    #[inline]
+    pub fn new(value: T) -> Self {
+        Unshared::new(value).share()
+    }
+
+    /// A reference that does not keep the value.
+    pub fn downgrade(&self) -> WeakShared<T> {
+        WeakShared(self.0.downgrade(), PhantomData)
+    }
+
+    /// Whether both are the same value.
+    #[inline]
+    pub fn ptr_eq(&self, other: &Self) -> bool {
+        self.0.ptr_eq(&other.0)
+    }
+
+    /// A number that identifies the value while it lives.
+    #[inline]
+    pub fn address(&self) -> usize {
+        self.0.as_ptr().addr()
+    }
+
+    /// How many handles there are, weak ones not counted.
+    pub fn use_count(&self) -> usize {
+        self.0.use_count()
+    }
+}
+
+impl<T> Clone for Shared<T> {
+    #[inline]
+    fn clone(&self) -> Self {
+        Self(self.0.clone(), PhantomData)
+    }
+}
+
+impl<T> Deref for Shared<T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: a strong reference keeps the value, and nobody changes it.
+        unsafe { (*self.0.value.get()).assume_init_ref() }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Shared<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+/// A reference that does not keep the value.
+pub struct WeakShared<T>(WeakPtr<Counted<T>>, AsArc<T>);
+
+impl<T> WeakShared<T> {
+    /// The value, unless it is gone.
+    pub fn upgrade(&self) -> Option<Shared<T>> {
+        Some(Shared(self.0.upgrade()?, PhantomData))
+    }
+}
+
+impl<T> Clone for WeakShared<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone(), PhantomData)
+    }
+}
+
+/// A value that lies where it will stay, before anybody else has a handle to it.
+pub struct Unshared<T>(IntrusivePtr<Counted<T>>, AsArc<T>);
+
+impl<T> Unshared<T> {
+    /// Moves a value to the heap.
+    #[inline(always)]
+    pub fn new(value: T) -> Self {
+        Self::build(|| value)
+    }
+
+    /// Makes a value on the heap: moving large ones there costs more than making them.
+    #[inline(always)]
+    pub fn build(make: impl FnOnce() -> T) -> Self {
+        // SAFETY: every field is written; where `make` panics nobody gets the object.
+        let counted = unsafe {
+            IntrusivePtr::new_in_place(|place: *mut Counted<T>| {
+                (&raw mut (*place).value).cast::<T>().write(make());
+                (&raw mut (*place).count).write(RefCount::unique());
+                (&raw mut (*place).present).write(AtomicBool::new(true));
+            })
+        };
+        Self(counted, PhantomData)
+    }
+
+    /// The value for everybody.
+    #[inline]
+    pub fn share(self) -> Shared<T> {
+        Shared(self.0, PhantomData)
+    }
+}
+
+impl<T> Deref for Unshared<T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the value is present.
+        unsafe { (*self.0.value.get()).assume_init_ref() }
+    }
+}
+
+impl<T> DerefMut for Unshared<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the value is present, and this is the only handle, borrowed exclusively.
+        unsafe { (*self.0.value.get()).assume_init_mut() }
+    }
+}
