@@ -235,3 +235,30 @@ def _rebuild_device_tensor_from_cpu_tensor(data, dtype, device, requires_grad):
     tensor = data.to(device=device, dtype=dtype)
     tensor.requires_grad = requires_grad
     return tensor
+
+
+def _flatten_dense_tensors(tensors):
+    """All elements of tensors of one dtype, one tensor behind the other."""
+    return corten.cat([tensor.contiguous().view(-1) for tensor in tensors])
+
+
+def _unflatten_dense_tensors(flat, tensors):
+    """Parts of ``flat`` with the shapes of ``tensors``."""
+    parts = flat.split([tensor.numel() for tensor in tensors])
+    return tuple(part.view_as(tensor) for part, tensor in zip(parts, tensors))
+
+
+def _take_tensors(tensors, size_limit):
+    """Groups of tensors of one dtype, each of about ``size_limit`` bytes."""
+    groups = {}
+    for tensor in tensors:
+        group = groups.setdefault(tensor.type(), [0, []])
+        size = tensor.numel() * tensor.element_size()
+        if group[1] and group[0] + size > size_limit:
+            yield group[1]
+            group[:] = 0, []
+        group[0] += size
+        group[1].append(tensor)
+    for _, taken in groups.values():
+        if taken:
+            yield taken

@@ -1,5 +1,6 @@
 """Names that programs use now and then: devices, futures, TorchScript, settings of files."""
 
+import importlib
 import os
 import tempfile
 import unittest
@@ -125,6 +126,46 @@ class Tensors(unittest.TestCase):
     def test_symbols_are_numbers(self):
         self.assertEqual((torch.sym_max(1, 2.0), torch.sym_int(-1.7)), (2.0, -1))
         self.assertFalse(isinstance(3, torch.SymInt))
+
+
+class Helpers(unittest.TestCase):
+    """Names with an underscore or deep in a module that programs import all the same."""
+
+    def module(self, name):
+        return importlib.import_module(f"{torch.__name__}.{name}")
+
+    def test_flat_tensors(self):
+        utils, tensors = self.module("_utils"), [torch.ones(2, 3), torch.zeros(4)]
+        flat = utils._flatten_dense_tensors(tensors)
+        parts = utils._unflatten_dense_tensors(flat, tensors)
+        self.assertEqual([tuple(part.shape) for part in parts], [(2, 3), (4,)])
+        groups = utils._take_tensors([*tensors, T([1]), torch.ones(5)], 30)
+        self.assertEqual([[len(x) for x in group] for group in groups], [[2], [4], [5], [1]])
+
+    def test_prefixes(self):
+        consume = self.module("nn.modules.utils").consume_prefix_in_state_dict_if_present
+        state = torch.nn.DataParallel(torch.nn.Sequential(torch.nn.Linear(1, 1))).state_dict()
+        consume(state, "module.")
+        self.assertEqual(list(state), ["0.weight", "0.bias"])
+        self.assertEqual(list(state._metadata), ["", "0"])
+
+    def test_imports(self):
+        for name, member in (
+            ("nn.modules.transformer", "_get_clones"), ("profiler.profiler", "profile"),
+            ("utils.data.dataloader", "_SingleProcessDataLoaderIter"), ("onnx", "export"),
+            ("backends.cuda", "sdp_kernel"), ("_inductor.config", "triton"), ("_dynamo", "config"),
+        ):
+            self.assertTrue(hasattr(self.module(name), member), name)
+        self.assertNotEqual(torch.distributed.ReduceOp.SUM, torch.distributed.ReduceOp.MAX)
+        self.assertIsNone(torch.distributed.group.WORLD)
+        with torch.backends.cuda.sdp_kernel(enable_flash=False):
+            self.assertFalse(torch.backends.cuda.flash_sdp_enabled())
+        self.assertTrue(torch.backends.cuda.flash_sdp_enabled())
+
+    def test_default_device(self):
+        with torch.device("meta"):
+            self.assertEqual(torch.fft.fftfreq(4).device.type, "meta")
+            self.assertEqual(torch.vander(torch.ones(2)).device.type, "meta")
 
 
 if __name__ == "__main__":

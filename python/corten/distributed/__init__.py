@@ -3,13 +3,41 @@ and refuses what would need one."""
 
 from __future__ import annotations
 
+import enum
 import os
 
 __all__ = [
-    "destroy_process_group", "get_rank", "get_world_size", "init_process_group", "is_available",
+    "ProcessGroup", "ReduceOp", "destroy_process_group", "get_rank", "group", "get_world_size", "init_process_group", "is_available",
     "is_gloo_available", "is_initialized", "is_mpi_available", "is_nccl_available",
     "is_torchelastic_launched",
 ]
+
+
+class ReduceOp(enum.Enum):
+    """How tensors of several processes are combined."""
+
+    SUM = 0
+    AVG = 1
+    PRODUCT = 2
+    MIN = 3
+    MAX = 4
+    BAND = 5
+    BOR = 6
+    BXOR = 7
+    PREMUL_SUM = 8
+
+
+class ProcessGroup:
+    """Processes that were joined. There are none."""
+
+    def __init__(self, *args, **kwargs):
+        raise RuntimeError("processes cannot be joined: this build has no backend for it")
+
+
+class group:  # noqa: N801
+    """The group of all processes: none, for they were not joined."""
+
+    WORLD = None
 
 
 def is_available():

@@ -22,3 +22,17 @@ _quadruple = _ntuple(4)
 def _reverse_repeat_tuple(values, n):
     """Last value first, each `n` times: the order in which `pad` takes its widths."""
     return tuple(value for value in reversed(values) for _ in range(n))
+
+
+def consume_prefix_in_state_dict_if_present(state_dict, prefix):
+    """Takes a prefix off the keys of a state, and of its metadata, where they have it."""
+    for key in list(state_dict):
+        if key.startswith(prefix):
+            state_dict[key[len(prefix):]] = state_dict.pop(key)
+    metadata = getattr(state_dict, "_metadata", None)
+    if metadata is None:
+        return
+    for key in list(metadata):
+        # The state of the module itself has the prefix without its dot.
+        if key and (key == prefix.replace(".", "") or key.startswith(prefix)):
+            metadata[key[len(prefix):]] = metadata.pop(key)

@@ -126,7 +126,7 @@ class DataLoader(Generic[_Item]):
         return self.batch_sampler if self._auto_collation else self.sampler
 
     def _get_iterator(self):
-        return _SingleProcessIter(self) if self.num_workers == 0 else _MultiProcessIter(self)
+        return _SingleProcessDataLoaderIter(self) if self.num_workers == 0 else _MultiProcessingDataLoaderIter(self)
 
     def __iter__(self) -> Iterator[Any]:
         if not (self.persistent_workers and self.num_workers > 0):
@@ -182,7 +182,7 @@ def _check_iterable(shuffle, sampler, batch_sampler):
             )
 
 
-class _BaseIter:
+class _BaseDataLoaderIter:
     """One pass over a loader."""
 
     def __init__(self, loader):
@@ -229,7 +229,7 @@ class _BaseIter:
         raise NotImplementedError("{} cannot be pickled", type(self).__name__)
 
 
-class _SingleProcessIter(_BaseIter):
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     """Fetches in this process."""
 
     def __init__(self, loader):
@@ -249,7 +249,7 @@ def _make_fetcher(kind, auto_collation, collate_fn, drop_last, dataset):
     return _DatasetKind.create_fetcher(kind, dataset, auto_collation, collate_fn, drop_last)
 
 
-class _MultiProcessIter(_BaseIter):
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     """Hands index lists to worker processes and collects their batches.
 
     Invariants: every task has a number; numbers are handed out in rising order; a number is

@@ -1,0 +1,11 @@
+"""Settings of the compiler: kept, and without effect."""
+
+from types import SimpleNamespace
+
+fx_graph_cache = True
+max_autotune = False
+coordinate_descent_tuning = False
+epilogue_fusion = False
+freezing = False
+triton = SimpleNamespace(unique_kernel_names=True, cudagraphs=False, cudagraph_trees=True)
+cpp = SimpleNamespace(threads=-1, simdlen=None)

@@ -1,0 +1,9 @@
+"""The profiler, where older programs look for it."""
+
+from corten.profiler import (  # noqa: F401
+    ProfilerAction, profile, schedule, supported_activities, tensorboard_trace_handler,
+)
+
+__all__ = [
+    "ProfilerAction", "profile", "schedule", "supported_activities", "tensorboard_trace_handler",
+]
