@@ -374,40 +374,20 @@ impl Block {
     #[inline(always)]
     unsafe fn dense_slices<T: Summand>(self) {
         let vectors = self.length / T::INNER as i64;
-        let mut j = 0;
-        // SAFETY: there are that many vectors in every slice, and elements behind them.
-        unsafe {
-            let load = |i: i64, j: i64| T::load_inner(self.source::<T>(i * T::INNER as i64, j));
-            // Two slices at a time, since neither waits for the sums of the other.
-            while j + 2 <= self.count {
-                let [first, second] = row_sum(vectors, |i| [load(i, j), load(i, j + 1)]);
-                self.add_slice::<T>(j, &first, vectors);
-                self.add_slice::<T>(j + 1, &second, vectors);
-                j += 2;
+        for j in 0..self.count {
+            // SAFETY: there are that many vectors in the slice, and elements behind them.
+            unsafe {
+                let load = |i: i64| T::load_inner(self.source::<T>(i * T::INNER as i64, j));
+                let lanes = row_sum(vectors, load);
+                let mut sum = T::Wide::zero();
+                for k in vectors * T::INNER as i64..self.length {
+                    sum = sum.add(self.source::<T>(k, j).read().widen());
+                }
+                for lane in 0..T::LANES {
+                    sum = sum.add(T::lane(&lanes, lane));
+                }
+                self.add_to::<T>(j, sum);
             }
-            if j < self.count {
-                let lanes = row_sum(vectors, |i| load(i, j));
-                self.add_slice::<T>(j, &lanes, vectors);
-            }
-        }
-    }
-
-    /// Adds a dense slice to its output: what is behind its vectors, then the lanes of their sum.
-    ///
-    /// # Safety
-    /// As for [`run`](Self::run), with dense slices.
-    #[inline(always)]
-    unsafe fn add_slice<T: Summand>(&self, j: i64, lanes: &T::Vector, vectors: i64) {
-        let mut sum = T::Wide::zero();
-        // SAFETY: the caller's.
-        unsafe {
-            for k in vectors * T::INNER as i64..self.length {
-                sum = sum.add(self.source::<T>(k, j).read().widen());
-            }
-            for lane in 0..T::LANES {
-                sum = sum.add(T::lane(lanes, lane));
-            }
-            self.add_to::<T>(j, sum);
         }
     }
 
@@ -503,27 +483,16 @@ fn row_sum<V: Term>(n: i64, load: impl Fn(i64) -> V) -> V {
 fn cascade<V: Term>(n: i64, load: impl Fn(i64, i64) -> V) -> [V; 4] {
     let power = 4.max(ceil_log2(n) / 4);
     let (step, mask) = (1i64 << power, (1i64 << power) - 1);
-    let rows = |mut sums: [V; 4], rows: std::ops::Range<i64>| {
-        for row in rows {
-            for (k, sum) in sums.iter_mut().enumerate() {
+    let mut sums = [[V::zero(); 4]; 4];
+    let mut i = 0;
+    while i + step <= n {
+        let mut lowest = sums[0];
+        for row in i..i + step {
+            for (k, sum) in lowest.iter_mut().enumerate() {
                 *sum = sum.add(load(row, k as i64));
             }
         }
-        sums
-    };
-    let mut i = 0;
-    if n < step << power {
-        // The upper levels stay zero.
-        let mut first = [V::zero(); 4];
-        while i + step <= n {
-            first = first.add(rows([V::zero(); 4], i..i + step));
-            i += step;
-        }
-        return rows([V::zero(); 4], i..n).add(first);
-    }
-    let mut sums = [[V::zero(); 4]; 4];
-    while i + step <= n {
-        sums[0] = rows(sums[0], i..i + step);
+        sums[0] = lowest;
         i += step;
         for level in 1..4 {
             sums[level] = sums[level].add(sums[level - 1]);
@@ -533,7 +502,13 @@ fn cascade<V: Term>(n: i64, load: impl Fn(i64, i64) -> V) -> [V; 4] {
             }
         }
     }
-    rows(sums[0], i..n).add(sums[1]).add(sums[2]).add(sums[3])
+    let mut lowest = sums[0];
+    for row in i..n {
+        for (k, sum) in lowest.iter_mut().enumerate() {
+            *sum = sum.add(load(row, k as i64));
+        }
+    }
+    lowest.add(sums[1]).add(sums[2]).add(sums[3])
 }
 
 fn ceil_log2(n: i64) -> u32 {

@@ -219,24 +219,8 @@ fn run_of<T: Copy>(acc: T, row: &[T], choose: impl Fn(T, T) -> T) -> T {
             *lane = choose(*lane, x);
         }
     }
-    let acc = halved(lanes, &choose);
+    let acc = lanes.into_iter().fold(acc, &choose);
     rest.iter().fold(acc, |acc, &x| choose(acc, x))
-}
-
-/// All lanes together: halves with halves, so that no step waits for the one before.
-#[inline(always)]
-pub(crate) fn halved<A: Copy, const LANES: usize>(
-    mut lanes: [A; LANES],
-    combine: impl Fn(A, A) -> A,
-) -> A {
-    let mut width = LANES / 2;
-    while width > 0 {
-        for lane in 0..width {
-            lanes[lane] = combine(lanes[lane], lanes[lane + width]);
-        }
-        width /= 2;
-    }
-    lanes[0]
 }
 
 /// The greatest or the least element and the index of the first such.

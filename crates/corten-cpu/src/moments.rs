@@ -1,6 +1,6 @@
 //! Norms, means and variances as folds.
 
-use crate::folds::{halved, larger, smaller};
+use crate::folds::{larger, smaller};
 use crate::reduce_loops::Fold;
 use corten_core::{Complex, Element};
 use std::marker::PhantomData;
@@ -254,7 +254,7 @@ fn lanes<const LANES: usize, T: Copy, A: Copy>(
             *lane = step(*lane, x);
         }
     }
-    let sum = halved(lanes, combine);
+    let sum = lanes.into_iter().fold(start, combine);
     rest.iter().fold(sum, |acc, &x| step(acc, x))
 }
 

@@ -2,12 +2,14 @@
 
 use super::super::support::{contiguous_in, expect_dtype, is_shape_only, match_types};
 use super::Shape;
-use super::window::{Axis, Window};
+use super::window::Window;
 use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
-use crate::row_loops::compiled;
+use crate::row_loops::{Job, Vectorised};
 use crate::rows::match_float;
+use crate::vec::Lanes;
 use corten_core::{Access, AccessSet, DType, Element, Result, bf16, ensure, f16};
 use corten_ops::Tensor;
+use std::ops::Range;
 
 /// An element type with an order, in which NaN is largest.
 trait Ordered: Element + PartialOrd {
@@ -88,12 +90,14 @@ fn forward_planes<T: Ordered>(
 ) -> Result<()> {
     let (plane, windows) = (shape.plane(), shape.windows());
     let grain = grain_of(windows * shape.work());
+    let [depths, heights, widths] = &shape.axes;
+    let width = widths.windows.len();
+    let even = Even::of(&widths.windows);
     for_each_chunk2((out, windows), (indices, windows), grain, |channel, out, indices| {
         let values = &values[channel * plane..][..plane];
         out.fill(T::LOWEST);
         indices.fill(NONE);
-        let [depths, heights, widths] = &shape.axes;
-        let width = widths.windows.len();
+        let mut apart = Vec::new();
         let mut position = 0;
         for depth in &depths.windows {
             for height in &heights.windows {
@@ -103,7 +107,19 @@ fn forward_planes<T: Ordered>(
                     for y in height.positions() {
                         let first = (z * heights.input + y) * widths.input;
                         let row = &values[first..first + widths.input];
-                        take_larger(row, first, widths, best, places);
+                        match &even {
+                            Some(even) => {
+                                even.take_larger(
+                                    row,
+                                    first,
+                                    &widths.windows,
+                                    best,
+                                    places,
+                                    &mut apart,
+                                );
+                            }
+                            None => take_larger(row, first, &widths.windows, best, places),
+                        }
                     }
                 }
                 position += width;
@@ -118,63 +134,8 @@ fn forward_planes<T: Ordered>(
 const NONE: i64 = -1;
 
 /// Brings the elements of one row of the input, the first of them at `first` in the plane, into
-/// the windows that see them.
+/// the windows that see them. Which element is larger cannot be foreseen, hence no branches.
 fn take_larger<T: Ordered>(
-    row: &[T],
-    first: usize,
-    axis: &Axis,
-    best: &mut [T],
-    places: &mut [i64],
-) {
-    let complete = match axis.spacing {
-        1..=3 => axis.complete.clone(),
-        _ => 0..0,
-    };
-    if let Some(window) = axis.windows.get(complete.start).filter(|_| !complete.is_empty()) {
-        let (best, places) = (&mut best[complete.clone()], &mut places[complete.clone()]);
-        for x in window.positions() {
-            match axis.spacing {
-                1 => compiled(|| take_spaced::<T, 1>(&row[x..], first + x, best, places)),
-                2 => compiled(|| take_spaced::<T, 2>(&row[x..], first + x, best, places)),
-                _ => compiled(|| take_spaced::<T, 3>(&row[x..], first + x, best, places)),
-            }
-        }
-    }
-    for cut in [0..complete.start, complete.end..axis.windows.len()] {
-        let (best, places) = (&mut best[cut.clone()], &mut places[cut.clone()]);
-        take_singly(row, first, &axis.windows[cut], best, places);
-    }
-}
-
-/// Brings every `SPACING`th element, from the first on, into one window after the other.
-#[inline(always)]
-fn take_spaced<T: Ordered, const SPACING: usize>(
-    row: &[T],
-    first: usize,
-    best: &mut [T],
-    places: &mut [i64],
-) {
-    // The last window's element may have no full chunk behind it.
-    let last = best.len() - 1;
-    let chunks = row.as_chunks::<SPACING>().0;
-    let (head, tail) = (best.split_at_mut(last), places.split_at_mut(last));
-    let windows = head.0.iter_mut().zip(tail.0.iter_mut());
-    for ((w, chunk), (best, place)) in chunks.iter().enumerate().zip(windows) {
-        take(chunk[0], first + w * SPACING, best, place);
-    }
-    take(row[last * SPACING], first + last * SPACING, &mut head.1[0], &mut tail.1[0]);
-}
-
-/// Which element is larger cannot be foreseen, hence no branch.
-#[inline(always)]
-fn take<T: Ordered>(value: T, at: usize, best: &mut T, place: &mut i64) {
-    // The first element stands, even if it is the lowest of all.
-    let better = value.beats(*best) | (*place == NONE);
-    *best = if better { value } else { *best };
-    *place = if better { at as i64 } else { *place };
-}
-
-fn take_singly<T: Ordered>(
     row: &[T],
     first: usize,
     windows: &[Window],
@@ -183,8 +144,106 @@ fn take_singly<T: Ordered>(
 ) {
     for (window, (best, place)) in windows.iter().zip(best.iter_mut().zip(places)) {
         let (mut largest, mut at) = (*best, *place);
-        window.positions().for_each(|x| take(row[x], first + x, &mut largest, &mut at));
+        for x in window.positions() {
+            let value = row[x];
+            // The first element stands, even if it is the lowest of all.
+            let better = value.beats(largest) | (at == NONE);
+            largest = if better { value } else { largest };
+            at = if better { (first + x) as i64 } else { at };
+        }
         (*best, *place) = (largest, at);
+    }
+}
+
+/// Windows that differ in nothing but their place, which is so for all but those at the borders.
+struct Even {
+    /// Which of the windows.
+    range: Range<usize>,
+    /// Where the first of them starts, and how far apart they start.
+    start: usize,
+    stride: usize,
+    /// How many elements each has, and how far apart these lie.
+    len: usize,
+    step: usize,
+}
+
+/// Fewer windows than this are taken one by one.
+const FEW: usize = 8;
+
+impl Even {
+    fn of(windows: &[Window]) -> Option<Self> {
+        let len = windows.iter().map(|window| window.len()).max()?;
+        let first = windows.iter().position(|window| window.len() == len)?;
+        let (window, next) = (windows[first], windows.get(first + 1)?);
+        let stride = next.start.checked_sub(window.start).filter(|&stride| stride > 0)?;
+        let alike = |(i, other): &(usize, &Window)| {
+            other.start == window.start + i * stride && other.len() == len
+        };
+        let count = windows[first..].iter().enumerate().take_while(alike).count();
+        let Window { start, step, .. } = window;
+        (count >= FEW).then_some(Self { range: first..first + count, start, stride, len, step })
+    }
+
+    /// As [`take_larger`], with the windows side by side: of each in turn the first element, then
+    /// the second, and so on. `apart` has room for the row.
+    fn take_larger<T: Ordered>(
+        &self,
+        row: &[T],
+        first: usize,
+        windows: &[Window],
+        best: &mut [T],
+        places: &mut [i64],
+        apart: &mut Vec<T>,
+    ) {
+        let Range { start, end } = self.range;
+        let before = (&mut best[..start], &mut places[..start]);
+        take_larger(row, first, &windows[..start], before.0, before.1);
+        let after = (&mut best[end..], &mut places[end..]);
+        take_larger(row, first, &windows[end..], after.0, after.1);
+        let (best, places) = (&mut best[start..end], &mut places[start..end]);
+        f32::run(SideBySide { even: self, row, first, best, places, apart });
+    }
+}
+
+/// A row on its way into even windows.
+struct SideBySide<'a, T> {
+    even: &'a Even,
+    row: &'a [T],
+    first: usize,
+    best: &'a mut [T],
+    places: &'a mut [i64],
+    apart: &'a mut Vec<T>,
+}
+
+impl<T: Ordered> Job<f32> for SideBySide<'_, T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = f32>>(self) {
+        let Self { even, row, first, best, places, apart } = self;
+        // Every element that is `stride` behind the one before, side by side.
+        let stride = even.stride;
+        let segment = row.len().div_ceil(stride);
+        if stride > 1 {
+            apart.resize(segment * stride, T::LOWEST);
+            for (phase, apart) in apart.chunks_exact_mut(segment).enumerate() {
+                let values = row[phase..].iter().step_by(stride);
+                apart.iter_mut().zip(values).for_each(|(to, &value)| *to = value);
+            }
+        }
+        for k in 0..even.len {
+            let x = even.start + k * even.step;
+            let values = match stride {
+                1 => &row[x..],
+                _ => &apart[x % stride * segment + x / stride..],
+            };
+            let all = best.iter_mut().zip(places.iter_mut()).zip(values);
+            for (i, ((best, place), &value)) in all.enumerate() {
+                let better = value.beats(*best) | (*place == NONE);
+                *best = if better { value } else { *best };
+                *place = if better { (first + x + i * stride) as i64 } else { *place };
+            }
+        }
     }
 }
 

@@ -2,15 +2,11 @@
 
 use super::super::support::nth;
 use corten_core::{Result, bail, ensure};
-use std::ops::Range;
 
 /// The windows of one axis, one per output position.
 pub(super) struct Axis {
     pub(super) windows: Vec<Window>,
     pub(super) input: usize,
-    /// The windows that no padding cuts: they have one length and lie `spacing` apart.
-    pub(super) complete: Range<usize>,
-    pub(super) spacing: usize,
 }
 
 /// The positions `start, start + step, …` below `end`, all inside the input.
@@ -143,16 +139,7 @@ impl Sliding<'_> {
                 padded: (end - first) as usize,
             }
         };
-        let windows: Vec<Window> = (0..count).map(window).collect();
-        let full = |window: &Window| window.len() == kernel as usize;
-        let start = windows.iter().position(full).unwrap_or(0);
-        let length = windows[start..].iter().take_while(|window| full(window)).count();
-        Axis {
-            windows,
-            input: size as usize,
-            complete: start..start + length,
-            spacing: stride as usize,
-        }
+        Axis { windows: (0..count).map(window).collect(), input: size as usize }
     }
 
     /// The windows of every spatial axis, checked in PyTorch's order.
@@ -245,13 +232,12 @@ pub(super) fn adaptive_axis(input: i64, output: i64) -> Result<Axis> {
         Window { start: start as usize, end: end as usize, step: 1, padded: (end - start) as usize }
     };
     windows.extend((0..output).map(window));
-    Ok(Axis { windows, input: input as usize, complete: 0..0, spacing: 0 })
+    Ok(Axis { windows, input: input as usize })
 }
 
 /// One window over one element: the axis of a dimension that is not pooled.
 pub(super) fn unit_axis() -> Axis {
-    let windows = vec![Window { start: 0, end: 1, step: 1, padded: 1 }];
-    Axis { windows, input: 1, complete: 0..0, spacing: 0 }
+    Axis { windows: vec![Window { start: 0, end: 1, step: 1, padded: 1 }], input: 1 }
 }
 
 #[cfg(test)]
