@@ -265,6 +265,7 @@ impl Numbers {
             padding: spatial(self.padding, 0),
             dilation: spatial(self.dilation, 1),
             channels_last: false,
+            kernel_rows: false,
         }
     }
 }

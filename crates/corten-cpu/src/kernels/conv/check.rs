@@ -115,6 +115,9 @@ impl Lists {
             padding: pad(&self.padding, 0),
             dilation: pad(&self.dilation, 1),
             channels_last: format != MemoryFormat::Contiguous,
+            kernel_rows: format == MemoryFormat::Contiguous
+                && weight.last() > output.last()
+                && self.dilation.last() == Some(&1),
         };
         geometry.with_whole_images(image[0] as usize)
     }

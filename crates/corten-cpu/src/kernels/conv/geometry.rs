@@ -8,7 +8,8 @@ use std::ops::{AddAssign, Range};
 ///
 /// A matrix of patches has a row per (channel of the group, kernel position) and a column per
 /// output position. Where channels come last in memory, its rows are ordered (kernel position,
-/// channel) and it is stored by columns, so that a patch is copied in runs of channels.
+/// channel) and it is stored by columns, so that a patch is copied in runs of channels. It is also
+/// stored by columns where the kernel is wider than the output: the runs are rows of the kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct Geometry {
     pub(crate) groups: usize,
@@ -24,6 +25,8 @@ pub(crate) struct Geometry {
     pub(crate) padding: [usize; 3],
     pub(crate) dilation: [usize; 3],
     pub(crate) channels_last: bool,
+    /// Whether patches are copied in rows of the kernel, where channels do not come last.
+    pub(crate) kernel_rows: bool,
 }
 
 impl Geometry {
@@ -61,7 +64,8 @@ impl Geometry {
 
     /// Strides of a matrix of patches for `width` positions.
     pub(crate) fn patch_strides(&self, width: usize) -> [usize; 2] {
-        if self.channels_last { [1, self.patch()] } else { [width, 1] }
+        let by_columns = self.channels_last || self.kernel_rows;
+        if by_columns { [1, self.patch()] } else { [width, 1] }
     }
 
     /// Whether the patches of a group are the image itself.
@@ -87,6 +91,7 @@ impl Geometry {
             stride: [1; 3],
             dilation: [1; 3],
             channels_last: true,
+            kernel_rows: false,
             ..self
         }
     }
@@ -185,8 +190,46 @@ impl Geometry {
         }
     }
 
+    /// Calls `f` for every row of the kernel at every position: a part of a patch that comes from
+    /// one row of the image.
+    fn each_kernel_row(&self, group: usize, positions: Range<usize>, mut f: impl FnMut(Row)) {
+        let ([_, height, width], [kd, kh, kw]) = (self.output, self.kernel);
+        let (step, pixels) = (self.dilation[2], self.pixels());
+        let mut patch = 0;
+        for position in positions {
+            let place = [position / (height * width), position / width % height, position % width];
+            // The elements of a row that meet the image.
+            let first = place[2] * self.stride[2];
+            let skip = self.padding[2].saturating_sub(first).div_ceil(step).min(kw);
+            let end = (self.image[2] + self.padding[2]).saturating_sub(first).div_ceil(step);
+            let inside = end.clamp(skip, kw) - skip;
+            for channel in 0..self.group_channels() {
+                let plane = (group * self.group_channels() + channel) * pixels;
+                for row in 0..kd * kh {
+                    let z = self.source(0, place[0], row / kh);
+                    let row = z.zip(self.source(1, place[1], row % kh)).filter(|_| inside > 0);
+                    let image = row.map(|(z, y)| {
+                        let x = first + skip * step - self.padding[2];
+                        plane + (z * self.image[1] + y) * self.image[2] + x
+                    });
+                    let count = if image.is_some() { inside } else { 0 };
+                    f(Row { patch, len: kw, skip, count, image: image.unwrap_or(0), step });
+                    patch += kw;
+                }
+            }
+        }
+    }
+
+    /// Calls `f` for every part of the patches that comes from one row of the image.
+    fn each_row(&self, group: usize, positions: Range<usize>, f: impl FnMut(Row)) {
+        match self.kernel_rows {
+            true => self.each_kernel_row(group, positions, f),
+            false => self.each_position_row(group, positions, f),
+        }
+    }
+
     /// Calls `f` for every part of a row of patches that comes from one row of the image.
-    fn each_row(&self, group: usize, positions: Range<usize>, mut f: impl FnMut(Row)) {
+    fn each_position_row(&self, group: usize, positions: Range<usize>, mut f: impl FnMut(Row)) {
         let [_, height, width] = self.output;
         let total = positions.len();
         let first = positions.start % width;
@@ -249,7 +292,7 @@ impl Geometry {
     }
 }
 
-/// A piece of a row of patches.
+/// A piece of a row, or a column, of patches.
 struct Row {
     /// Where it starts in the patches, and its length.
     patch: usize,
@@ -266,7 +309,7 @@ struct Row {
 mod tests {
     use super::*;
 
-    fn geometry(channels_last: bool) -> Geometry {
+    fn geometry(channels_last: bool, kernel_rows: bool) -> Geometry {
         Geometry {
             groups: 2,
             channels: 4,
@@ -278,6 +321,7 @@ mod tests {
             padding: [0, 1, 1],
             dilation: [1, 1, 2],
             channels_last,
+            kernel_rows,
         }
     }
 
@@ -308,8 +352,8 @@ mod tests {
 
     #[test]
     fn patches_are_those_of_the_definition_and_folding_is_the_adjoint() {
-        for channels_last in [false, true] {
-            let g = geometry(channels_last);
+        for (channels_last, kernel_rows) in [(false, false), (true, false), (false, true)] {
+            let g = geometry(channels_last, kernel_rows);
             let image: Vec<i64> = (1..=(g.channels * g.pixels()) as i64).collect();
             for (group, range) in [(0, 0..12), (1, 2..11), (1, 5..6)] {
                 let width = range.len();
