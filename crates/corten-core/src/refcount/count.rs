@@ -41,6 +41,15 @@ pub(crate) enum Upgrade {
     NeedsWrapper,
 }
 
+/// More references than memory has room for: handles were forgotten on purpose, and a count that
+/// runs over would free an object in use.
+const MOST: u32 = 1 << 31;
+
+#[cold]
+fn too_many() -> ! {
+    std::process::abort()
+}
+
 const fn strong(word: u64) -> u32 {
     word as u32
 }
@@ -66,6 +75,9 @@ impl RefCount {
     pub(crate) fn retain(&self) -> bool {
         let before = self.0.fetch_add(STRONG_ONE, Ordering::Relaxed);
         debug_assert!(strong(before) != 0, "retained a dead object");
+        if strong(before) > MOST {
+            too_many();
+        }
         let needs_wrapper = before & HAS_WRAPPER != 0 && strong(before) == 1;
         if needs_wrapper {
             // The wrapper slot was stored before the bit.
@@ -93,7 +105,9 @@ impl RefCount {
     /// Adds a weak reference.
     #[inline]
     pub(crate) fn retain_weak(&self) {
-        self.0.fetch_add(WEAK_ONE, Ordering::Relaxed);
+        if weak(self.0.fetch_add(WEAK_ONE, Ordering::Relaxed)) > MOST / 2 {
+            too_many();
+        }
     }
 
     /// Takes a weak reference away. Returns whether the object must be deleted.
@@ -116,6 +130,9 @@ impl RefCount {
                 // The wrapper slot was stored before the bit.
                 fence(Ordering::Acquire);
                 return Upgrade::NeedsWrapper;
+            }
+            if strong(word) > MOST {
+                too_many();
             }
             let next = word + STRONG_ONE;
             match self.0.compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed) {
