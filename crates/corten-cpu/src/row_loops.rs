@@ -70,7 +70,8 @@ unsafe fn run_avx2<T, V: Lanes<Elem = T>, J: Job<T>>(job: J) -> J::Out {
 }
 
 /// Runs `body` compiled with the instructions of the level in use, for loops that the compiler
-/// turns into vectors by itself. No result changes by it.
+/// turns into vectors by itself. No result changes by it. A large closure is not inlined and stays
+/// at the baseline: those are written as a [`Job`].
 #[inline(always)]
 pub(crate) fn compiled<R>(body: impl FnOnce() -> R) -> R {
     f32::run(Compiled(body))

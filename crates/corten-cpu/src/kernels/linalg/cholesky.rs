@@ -3,7 +3,8 @@
 use super::matrices::{Number, adjoint, by_columns, each_with, match_number, shape};
 use super::triangular::SUBTRACT;
 use crate::gemm::{Mat, MatMut, gemm};
-use crate::row_loops::compiled;
+use crate::row_loops::{Job, Vectorised};
+use crate::vec::Lanes;
 use corten_core::Result;
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
@@ -54,7 +55,7 @@ fn lower_factor<T: Number>(n: usize, a: &mut [T]) -> Result<i32> {
             let target = MatMut::strided(&mut panel[start..], [n - start, width], [1, n])?;
             gemm(target, rows, top.t().conj(), SUBTRACT)?;
         }
-        if let Some(failed) = compiled(|| factor_panel(n, start, width, panel)) {
+        if let Some(failed) = f32::run(Panel { n, start, width, panel }) {
             info = failed as i32 + 1;
             break;
         }
@@ -66,29 +67,41 @@ fn lower_factor<T: Number>(n: usize, a: &mut [T]) -> Result<i32> {
 }
 
 /// Factors columns from which the earlier ones are subtracted; gives the column that fails.
-#[inline(always)]
-fn factor_panel<T: Number>(n: usize, start: usize, width: usize, panel: &mut [T]) -> Option<usize> {
-    for j in 0..width {
-        let row = start + j;
-        let (before, current) = panel.split_at_mut(j * n);
-        let column = &mut current[..n];
-        for earlier in before.chunks_exact(n) {
-            let factor = earlier[row].conj();
-            for (x, &y) in column[row..].iter_mut().zip(&earlier[row..]) {
-                *x = *x - y * factor;
+struct Panel<'a, T> {
+    n: usize,
+    start: usize,
+    width: usize,
+    panel: &'a mut [T],
+}
+
+impl<T: Number> Job<f32> for Panel<'_, T> {
+    type Out = Option<usize>;
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = f32>>(self) -> Option<usize> {
+        let Self { n, start, width, panel } = self;
+        for j in 0..width {
+            let row = start + j;
+            let (before, current) = panel.split_at_mut(j * n);
+            let column = &mut current[..n];
+            for earlier in before.chunks_exact(n) {
+                let factor = earlier[row].conj();
+                for (x, &y) in column[row..].iter_mut().zip(&earlier[row..]) {
+                    *x = *x - y * factor;
+                }
+            }
+            let pivot = column[row].re();
+            if pivot <= T::Real::default_zero() || ComplexFloat::is_nan(pivot) {
+                return Some(row);
+            }
+            let root = ComplexFloat::sqrt(T::real(pivot));
+            column[row] = root;
+            for x in &mut column[row + 1..] {
+                *x = *x / root;
             }
         }
-        let pivot = column[row].re();
-        if pivot <= T::Real::default_zero() || ComplexFloat::is_nan(pivot) {
-            return Some(row);
-        }
-        let root = ComplexFloat::sqrt(T::real(pivot));
-        column[row] = root;
-        for x in &mut column[row + 1..] {
-            *x = *x / root;
-        }
+        None
     }
-    None
 }
 
 /// The zero of real numbers.

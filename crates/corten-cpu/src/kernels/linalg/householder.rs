@@ -7,7 +7,8 @@ use super::matrices::{
 use super::triangular::SUBTRACT;
 use crate::gemm::{Factors, Mat, MatMut, gemm};
 use crate::kernels::support::contiguous;
-use crate::row_loops::compiled;
+use crate::row_loops::{Job, Vectorised};
+use crate::vec::Lanes;
 use corten_core::{Result, Scalar};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
@@ -26,7 +27,7 @@ pub fn geqrf(self_: &Tensor) -> Result<(Tensor, Tensor)> {
             for (step, tau) in tau.chunks_mut(PANEL).enumerate() {
                 let first = step * PANEL;
                 let (panel, rest) = a[first * rows..].split_at_mut(tau.len() * rows);
-                compiled(|| factor_panel(panel, rows, first, tau));
+                f32::run(Panel { panel: &mut *panel, rows, first, tau: &mut *tau });
                 let block = Block { columns: panel, rows, first, tau };
                 block.apply(rest, true)?;
             }
@@ -43,14 +44,26 @@ const PANEL: usize = 32;
 const FEW: usize = 8;
 
 /// Finds the reflections of a few columns and applies them to these.
-#[inline(always)]
-fn factor_panel<T: Number>(panel: &mut [T], rows: usize, first: usize, tau: &mut [T]) {
-    for (j, tau) in tau.iter_mut().enumerate() {
-        let (column, rest) = panel[j * rows..].split_at_mut(rows);
-        let start = first + j;
-        *tau = reflect(&mut column[start..]);
-        for other in rest.chunks_exact_mut(rows) {
-            apply(&column[start..], tau.conj(), &mut other[start..]);
+struct Panel<'a, T> {
+    panel: &'a mut [T],
+    rows: usize,
+    first: usize,
+    tau: &'a mut [T],
+}
+
+impl<T: Number> Job<f32> for Panel<'_, T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = f32>>(self) {
+        let Self { panel, rows, first, tau } = self;
+        for (j, tau) in tau.iter_mut().enumerate() {
+            let (column, rest) = panel[j * rows..].split_at_mut(rows);
+            let start = first + j;
+            *tau = reflect(&mut column[start..]);
+            for other in rest.chunks_exact_mut(rows) {
+                apply(&column[start..], tau.conj(), &mut other[start..]);
+            }
         }
     }
 }
@@ -72,7 +85,7 @@ impl<T: Number> Block<'_, T> {
         let (rows, first, count) = (self.rows, self.first, self.tau.len());
         let columns = x.len() / rows;
         if columns < FEW || count < FEW {
-            compiled(|| self.apply_singly(x, adjoint));
+            f32::run(Singly { block: self, x, adjoint });
             return Ok(());
         }
         let height = rows - first;
@@ -93,20 +106,6 @@ impl<T: Number> Block<'_, T> {
         let w = Mat::strided(&turned, [count, columns], [1, count])?;
         let target = MatMut::strided(&mut x[first..], [height, columns], [1, rows])?;
         gemm(target, v, w, SUBTRACT)
-    }
-
-    #[inline(always)]
-    fn apply_singly(&self, x: &mut [T], adjoint: bool) {
-        let count = self.tau.len();
-        for step in 0..count {
-            let j = if adjoint { step } else { count - 1 - step };
-            let factor = if adjoint { self.tau[j].conj() } else { self.tau[j] };
-            let start = self.first + j;
-            let vector = &self.columns[j * self.rows + start..(j + 1) * self.rows];
-            for column in x.chunks_exact_mut(self.rows) {
-                apply(vector, factor, &mut column[start..]);
-            }
-        }
     }
 
     /// The vectors from row `first` on, with their ones and zeros.
@@ -138,6 +137,32 @@ impl<T: Number> Block<'_, T> {
             triangle[j * count + j] = tau;
         }
         Ok(triangle)
+    }
+}
+
+/// A few reflections, one after the other.
+struct Singly<'a, T> {
+    block: &'a Block<'a, T>,
+    x: &'a mut [T],
+    adjoint: bool,
+}
+
+impl<T: Number> Job<f32> for Singly<'_, T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = f32>>(self) {
+        let Self { block, x, adjoint } = self;
+        let count = block.tau.len();
+        for step in 0..count {
+            let j = if adjoint { step } else { count - 1 - step };
+            let factor = if adjoint { block.tau[j].conj() } else { block.tau[j] };
+            let start = block.first + j;
+            let vector = &block.columns[j * block.rows + start..(j + 1) * block.rows];
+            for column in x.chunks_exact_mut(block.rows) {
+                apply(vector, factor, &mut column[start..]);
+            }
+        }
     }
 }
 

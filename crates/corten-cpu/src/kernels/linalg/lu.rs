@@ -7,7 +7,8 @@ use super::matrices::{
 use super::triangular::{SUBTRACT, Triangle};
 use crate::gemm::{Mat, MatMut, gemm};
 use crate::kernels::support::contiguous;
-use crate::row_loops::compiled;
+use crate::row_loops::{Job, Vectorised};
+use crate::vec::Lanes;
 use corten_core::{Access, AccessSet, DType, Result, Scalar, ensure};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
@@ -63,7 +64,7 @@ fn factor<T: Number>(rows: usize, cols: usize, a: &mut [T], pivots: &mut [i32]) 
                 left.chunks_exact_mut(rows).for_each(|column| column.swap(j, found));
                 panel.chunks_exact_mut(rows).for_each(|column| column.swap(j, found));
             }
-            if !compiled(|| eliminate(panel, rows, j, j - start)) && info == 0 {
+            if !f32::run(Elimination { panel: &mut *panel, rows, j, own: j - start }) && info == 0 {
                 info = j as i32 + 1;
             }
         }
@@ -106,25 +107,37 @@ fn largest<T: Number>(column: &[T], from: usize) -> usize {
 }
 
 /// One step of elimination within a panel; whether the pivot is not zero.
-#[inline(always)]
-fn eliminate<T: Number>(panel: &mut [T], rows: usize, j: usize, own: usize) -> bool {
-    let (before, after) = panel.split_at_mut((own + 1) * rows);
-    let column = &mut before[own * rows..];
-    let pivot = column[j];
-    let fine = pivot != T::zero();
-    if fine {
-        column[j + 1..].iter_mut().for_each(|x| *x = *x / pivot);
-    }
-    for other in after.chunks_exact_mut(rows) {
-        let factor = other[j];
-        if factor == T::zero() {
-            continue;
+struct Elimination<'a, T> {
+    panel: &'a mut [T],
+    rows: usize,
+    j: usize,
+    own: usize,
+}
+
+impl<T: Number> Job<f32> for Elimination<'_, T> {
+    type Out = bool;
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = f32>>(self) -> bool {
+        let Self { panel, rows, j, own } = self;
+        let (before, after) = panel.split_at_mut((own + 1) * rows);
+        let column = &mut before[own * rows..];
+        let pivot = column[j];
+        let fine = pivot != T::zero();
+        if fine {
+            column[j + 1..].iter_mut().for_each(|x| *x = *x / pivot);
         }
-        for (x, &l) in other[j + 1..].iter_mut().zip(&column[j + 1..]) {
-            *x = *x - l * factor;
+        for other in after.chunks_exact_mut(rows) {
+            let factor = other[j];
+            if factor == T::zero() {
+                continue;
+            }
+            for (x, &l) in other[j + 1..].iter_mut().zip(&column[j + 1..]) {
+                *x = *x - l * factor;
+            }
         }
+        fine
     }
-    fine
 }
 
 fn exchange<T>(columns: &mut [T], rows: usize, pivots: &[i32]) {
