@@ -70,6 +70,7 @@ impl Taps {
     /// Makes the weights integers of 16 bits, with as many binary digits as fit, and returns what
     /// stands for 1.
     pub(super) fn make_integers(&mut self) -> f64 {
+        self.merge();
         let most = self.weights.iter().copied().fold(0.0, f64::max);
         let mut unit = 1.0;
         while unit < f64::from(1 << 22) && (0.5 + most * unit * 2.0).trunc() < f64::from(1 << 15) {
@@ -77,6 +78,25 @@ impl Taps {
         }
         self.weights.iter_mut().for_each(|weight| *weight = (*weight * unit).round());
         unit
+    }
+
+    /// Makes one tap of those that the border led to one place, so that they are rounded together.
+    fn merge(&mut self) {
+        let (starts, places) = (std::mem::replace(&mut self.starts, vec![0]), &self.places);
+        let (mut merged, mut weights) = (Vec::with_capacity(places.len()), Vec::new());
+        for ends in starts.windows(2) {
+            let first = merged.len();
+            for tap in ends[0]..ends[1] {
+                if merged[first..].last() == Some(&places[tap]) {
+                    weights[merged.len() - 1] += self.weights[tap];
+                } else {
+                    merged.push(places[tap]);
+                    weights.push(self.weights[tap]);
+                }
+            }
+            self.starts.push(merged.len());
+        }
+        (self.places, self.weights) = (merged, weights);
     }
 
     /// The first place of a point of the result: the only one of the nearest modes.

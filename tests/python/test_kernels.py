@@ -1,0 +1,105 @@
+"""Kernels at the places where their fast forms begin and end: borders, block sizes, whole images."""
+
+import itertools
+import unittest
+
+from module_under_test import torch
+
+F = torch.nn.functional
+
+
+class Resampling(unittest.TestCase):
+    def test_bytes_at_borders(self):
+        # The taps that a border leads to one pixel are rounded together.
+        image = torch.tensor([[[[149, 5, 211, 1], [172, 68, 187, 245]]]], dtype=torch.uint8)
+        found = F.interpolate(image, size=(2, 6), mode="bicubic")
+        self.assertEqual(found.tolist(), [[[[161, 58, 26, 197, 125, 0], [181, 109, 75, 163, 227, 250]]]])
+
+    def test_channels_last(self):
+        image = torch.arange(24.0).reshape(1, 2, 3, 4)
+        wanted = F.interpolate(image, size=(5, 2), mode="bilinear")
+        found = F.interpolate(image.to(memory_format=torch.channels_last), size=(5, 2), mode="bilinear")
+        self.assertTrue(found.is_contiguous(memory_format=torch.channels_last))
+        self.assertTrue(torch.equal(found, wanted))
+
+
+class Triangles(unittest.TestCase):
+    def test_systems(self):
+        torch.manual_seed(0)
+        for n, columns in ((1, 1), (31, 2), (32, 33), (33, 5), (65, 40), (130, 3)):
+            for upper, left in itertools.product((False, True), repeat=2):
+                a = torch.rand(n, n, dtype=torch.float64) / n + torch.eye(n, dtype=torch.float64)
+                b = torch.rand(*((n, columns) if left else (columns, n)), dtype=torch.float64)
+                x = torch.linalg.solve_triangular(a, b, upper=upper, left=left)
+                half = a.triu() if upper else a.tril()
+                torch.testing.assert_close(half @ x if left else x @ half, b)
+
+    def test_inverse_of_a_factor(self):
+        torch.manual_seed(0)
+        for n in (1, 64, 65, 150):
+            a = torch.rand(2, n, n, dtype=torch.float64)
+            a = a @ a.mT + n * torch.eye(n, dtype=torch.float64)
+            for upper in (False, True):
+                inverse = torch.cholesky_inverse(torch.linalg.cholesky(a, upper=upper), upper=upper)
+                torch.testing.assert_close(a @ inverse, torch.eye(n, dtype=torch.float64).expand(2, n, n))
+
+    def test_least_squares(self):
+        torch.manual_seed(0)
+        a, b = torch.rand(20, 5, dtype=torch.float64), torch.rand(20, 2, dtype=torch.float64)
+        for driver in ("gels", "gelsy", "gelsd"):
+            found = torch.linalg.lstsq(a, b, driver=driver)
+            torch.testing.assert_close(a.mT @ (a @ found.solution - b), torch.zeros(5, 2, dtype=torch.float64))
+        # The smallest of many solutions, where the rank is not full.
+        flat = a[:, :1] @ torch.ones(1, 5, dtype=torch.float64)
+        found = torch.linalg.lstsq(flat, b)
+        self.assertEqual(found.rank.item(), 1)
+        torch.testing.assert_close(found.solution, found.solution[:1].expand(5, 2))
+
+
+class Windows(unittest.TestCase):
+    def test_maxima(self):
+        torch.manual_seed(0)
+        for kernel, stride, padding, dilation in itertools.product((1, 2, 3, 5), (1, 2, 3, 4), (0, 1), (1, 2)):
+            if padding > kernel // 2:
+                continue
+            x = torch.randn(2, 1, 40)
+            x[0, 0, 11] = float("nan")
+            values, places = F.max_pool1d(x, kernel, stride, padding, dilation, return_indices=True)
+            padded = F.pad(x, (padding, padding), value=float("-inf"))
+            reach = dilation * (kernel - 1) + 1
+            wanted = padded.unfold(2, reach, stride)[..., ::1][..., torch.arange(0, reach, dilation)].amax(-1)
+            torch.testing.assert_close(values, wanted, equal_nan=True, rtol=0, atol=0)
+            torch.testing.assert_close(x.gather(2, places), values, equal_nan=True, rtol=0, atol=0)
+
+
+class Convolutions(unittest.TestCase):
+    def test_kernels_as_large_as_images(self):
+        torch.manual_seed(0)
+        for padding in (0, 1):
+            x = torch.randn(3, 2, 5, 6, dtype=torch.float64, requires_grad=True)
+            weight = torch.randn(4, 2, 5, 6, dtype=torch.float64, requires_grad=True)
+            bias = torch.randn(4, dtype=torch.float64, requires_grad=True)
+            found = F.conv2d(x, weight, bias, padding=padding)
+            patches = F.unfold(x, (5, 6), padding=padding)
+            wanted = (weight.flatten(1) @ patches + bias[:, None]).reshape(found.shape)
+            torch.testing.assert_close(found, wanted)
+            grad = torch.randn_like(found)
+            ours = torch.autograd.grad(found, (x, weight, bias), grad)
+            theirs = torch.autograd.grad(wanted, (x, weight, bias), grad)
+            for a, b in zip(ours, theirs):
+                torch.testing.assert_close(a, b)
+
+
+class Special(unittest.TestCase):
+    def test_logarithm_of_gamma(self):
+        # Zeros at 1 and 2, the ends of the series, poles and what is no number.
+        x = torch.tensor([1.0, 2.0, 0.5, 2.5, 8.0, 1e-300, 1e300, 0.0, -1.0, -0.5, float("nan")], dtype=torch.float64)
+        inf = float("inf")
+        wanted = torch.tensor([0.0, 0.0, 0.5723649429247001, 0.2846828704729192, 8.525161361065415,
+                               690.7755278982137, 6.897755278982137e302, inf, inf, 1.265512123484645, float("nan")],
+                              dtype=torch.float64)
+        torch.testing.assert_close(torch.lgamma(x), wanted, rtol=1e-14, atol=0, equal_nan=True)
+
+
+if __name__ == "__main__":
+    unittest.main()
