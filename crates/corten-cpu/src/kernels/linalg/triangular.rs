@@ -4,8 +4,7 @@ use super::matrices::{
     Number, by_columns, each, fitted, in_columns, match_number, reading_columns, shape,
 };
 use crate::gemm::{Factors, Mat, MatMut, gemm};
-use crate::row_loops::{Job, Vectorised};
-use crate::vec::Lanes;
+use crate::row_loops::compiled;
 use corten_core::{Result, Scalar};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
@@ -67,7 +66,7 @@ impl<T: Number> Triangle<'_, T> {
     ) -> Result<()> {
         let backward = self.upper != self.transposed;
         if rows.len() <= BLOCK {
-            f32::run(Substitution { triangle: self, rows, backward, b, cols, stride });
+            compiled(|| self.solve_block(rows, backward, b, cols, stride));
             return Ok(());
         }
         let middle = rows.start + rows.len().div_ceil(2).next_multiple_of(BLOCK);
@@ -86,29 +85,22 @@ impl<T: Number> Triangle<'_, T> {
         gemm(target, self.block(second.clone(), first)?, solved, SUBTRACT)?;
         self.solve_rows(second, b, cols, stride)
     }
-}
 
-/// Solves for a few rows by substitution, for several columns side by side.
-struct Substitution<'a, T> {
-    triangle: &'a Triangle<'a, T>,
-    rows: Range<usize>,
-    backward: bool,
-    b: &'a mut [T],
-    cols: usize,
-    stride: usize,
-}
-
-impl<T: Number> Job<f32> for Substitution<'_, T> {
-    type Out = ();
-
+    /// Solves for a few rows by substitution, for several columns side by side.
     #[inline(always)]
-    fn run<V: Lanes<Elem = f32>>(self) {
-        let Self { triangle, rows, backward, b, cols, stride } = self;
+    fn solve_block(
+        &self,
+        rows: Range<usize>,
+        backward: bool,
+        b: &mut [T],
+        cols: usize,
+        stride: usize,
+    ) {
         let width = rows.len();
         let mut own = [T::zero(); BLOCK * BLOCK];
         for (col, values) in rows.clone().zip(own.chunks_exact_mut(width)) {
             for (row, value) in rows.clone().zip(values) {
-                *value = triangle.at(row, col);
+                *value = self.at(row, col);
             }
         }
         let mut tile = [[T::zero(); SIDE]; BLOCK];
@@ -121,7 +113,7 @@ impl<T: Number> Job<f32> for Substitution<'_, T> {
             for step in 0..width {
                 let j = if backward { width - 1 - step } else { step };
                 let factors = &own[j * width..][..width];
-                if !triangle.unit {
+                if !self.unit {
                     tile[j].iter_mut().for_each(|x| *x = *x / factors[j]);
                 }
                 let known = tile[j];
