@@ -86,12 +86,14 @@ impl Taps {
         let (mut merged, mut weights) = (Vec::with_capacity(places.len()), Vec::new());
         for ends in starts.windows(2) {
             let first = merged.len();
-            for tap in ends[0]..ends[1] {
-                if merged[first..].last() == Some(&places[tap]) {
-                    weights[merged.len() - 1] += self.weights[tap];
-                } else {
-                    merged.push(places[tap]);
-                    weights.push(self.weights[tap]);
+            let own = ends[0]..ends[1];
+            for (&place, &weight) in places[own.clone()].iter().zip(&self.weights[own]) {
+                match weights.last_mut().filter(|_| merged[first..].last() == Some(&place)) {
+                    Some(last) => *last += weight,
+                    None => {
+                        merged.push(place);
+                        weights.push(weight);
+                    }
                 }
             }
             self.starts.push(merged.len());
