@@ -236,7 +236,7 @@ pub(crate) trait RowFold<T, const N: usize, const M: usize>: Copy {
 const STATES: usize = 4;
 
 /// Elements of the widest vector.
-const MOST_LANES: usize = 16;
+pub(crate) const MOST_LANES: usize = 16;
 
 /// As many partial results as the widest vector has lanes; some may be those of no elements.
 pub(crate) type Parts<T> = [T; MOST_LANES];

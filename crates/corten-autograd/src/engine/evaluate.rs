@@ -1,6 +1,6 @@
 //! Running one node.
 
-use super::task::{GraphTask, address};
+use super::task::GraphTask;
 use super::{set_current_node, validate_outputs};
 use crate::anomaly;
 use crate::backward::Backward;
@@ -48,7 +48,7 @@ impl GraphTask {
 
     /// Hands out captured gradients. Returns whether the function runs too.
     fn capture(&mut self, node: &NodeRef, grads: &mut Grads) -> Result<bool> {
-        let Some(state) = self.nodes.get(&address(node)) else { return Ok(false) };
+        let Some(state) = self.nodes.get(&node.address()) else { return Ok(false) };
         let needed = state.needed;
         let captures = state.captures.clone();
         if captures.is_empty() {

@@ -56,10 +56,6 @@ impl Hasher for AddressHasher {
 type Address = usize;
 pub(super) type NodeMap<V> = HashMap<Address, V, BuildHasherDefault<AddressHasher>>;
 
-pub(super) fn address(node: &NodeRef) -> Address {
-    node.address()
-}
-
 /// A node whose gradients are complete.
 struct Ready {
     node: NodeRef,
@@ -128,14 +124,14 @@ impl GraphTask {
 
     /// Counts the edges that lead into every node that the root reaches.
     pub(super) fn compute_dependencies(&mut self, root: &NodeRef, min_topological_nr: u64) {
-        self.nodes.insert(address(root), NodeState::default());
+        self.nodes.insert(root.address(), NodeState::default());
         let mut stack: Vec<&Node> = vec![root];
         while let Some(node) = stack.pop() {
             if node.topological_nr() < min_topological_nr {
                 continue;
             }
             for next in node.next_edges().iter().filter_map(|edge| edge.node.as_ref()) {
-                let state = self.nodes.entry(address(next)).or_insert_with(|| {
+                let state = self.nodes.entry(next.address()).or_insert_with(|| {
                     stack.push(next);
                     NodeState::default()
                 });
@@ -157,7 +153,7 @@ impl GraphTask {
             let Some(node) = &edge.node else {
                 bail!(Runtime, "One of the differentiated Tensors does not require grad");
             };
-            let state = self.nodes.entry(address(node)).or_default();
+            let state = self.nodes.entry(node.address()).or_default();
             if accumulate {
                 state.needed = true;
             } else {
@@ -175,14 +171,14 @@ impl GraphTask {
     fn mark_needed(&mut self, root: &NodeRef, min_topological_nr: u64) {
         let mut seen: NodeMap<()> = NodeMap::default();
         let mut stack: Vec<(&NodeRef, usize)> = vec![(root, 0)];
-        seen.insert(address(root), ());
+        seen.insert(root.address(), ());
         while let Some((node, next_edge)) = stack.pop() {
             let edges = node.next_edges();
             let reaches = node.topological_nr() >= min_topological_nr;
             if reaches && next_edge < edges.len() {
                 stack.push((node, next_edge + 1));
                 if let Some(next) = &edges[next_edge].node
-                    && seen.insert(address(next), ()).is_none()
+                    && seen.insert(next.address(), ()).is_none()
                 {
                     stack.push((next, 0));
                 }
@@ -191,14 +187,14 @@ impl GraphTask {
             let behind = edges.iter().filter_map(|edge| edge.node.as_ref());
             let needed = reaches && behind.into_iter().any(|next| self.should_execute(next));
             if needed {
-                self.nodes.entry(address(node)).or_default().needed = true;
+                self.nodes.entry(node.address()).or_default().needed = true;
             }
         }
     }
 
     /// Whether a node runs or is captured in this pass.
     pub(super) fn should_execute(&self, node: &NodeRef) -> bool {
-        !self.restricted || self.nodes.get(&address(node)).is_some_and(NodeState::should_execute)
+        !self.restricted || self.nodes.get(&node.address()).is_some_and(NodeState::should_execute)
     }
 
     pub(super) fn start(&mut self, root: NodeRef, grads: Grads) {
@@ -219,7 +215,7 @@ impl GraphTask {
     pub(super) fn deliver(&mut self, edge: &Edge, grad: Tensor) -> Result<()> {
         let Some(node) = &edge.node else { return Ok(()) };
         let restricted = self.restricted;
-        let Some(state) = self.nodes.get_mut(&address(node)).filter(|s| s.dependencies > 0) else {
+        let Some(state) = self.nodes.get_mut(&node.address()).filter(|s| s.dependencies > 0) else {
             bail!(Internal, "dependency not found for {}", node.name());
         };
         state.dependencies -= 1;

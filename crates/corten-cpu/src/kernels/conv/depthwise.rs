@@ -2,7 +2,7 @@
 
 use super::geometry::Geometry;
 use crate::chunks::{for_each_run, grain_of};
-use crate::row_loops::{Job, compiled, load, load_spaced, store};
+use crate::row_loops::{Job, MOST_LANES, compiled, load, load_spaced, store};
 use crate::rows::Wide;
 use crate::vec::Lanes;
 use corten_core::Result;
@@ -118,9 +118,6 @@ pub(super) fn weight_gradient<W: Wide>(
 /// Elements of the padded rows that are made at a time, about: they stay in the first-level cache.
 const ROOM: usize = 6144;
 
-/// Elements of the widest vector, which loads may reach beyond the end.
-const SLACK: usize = 16;
-
 /// Output rows that are computed together, so that a weight is loaded once for all of them.
 const ROWS: usize = 4;
 
@@ -158,7 +155,8 @@ impl<'a> Padded<'a> {
     }
 
     fn room(&self) -> usize {
-        self.geometry.kernel[0] * self.rows * self.row + SLACK
+        // Loads may reach beyond the end.
+        self.geometry.kernel[0] * self.rows * self.row + MOST_LANES
     }
 
     /// Lays out the rows for the output rows from `first` on.
@@ -168,10 +166,10 @@ impl<'a> Padded<'a> {
         let [_, height, width] = geometry.image;
         let mut lines = room.chunks_exact_mut(self.row.max(1));
         for kernel in 0..geometry.kernel[0] {
-            let z = source(geometry, 0, depth, kernel * geometry.dilation[0]);
+            let z = geometry.source(0, depth, kernel);
             for j in 0..self.rows {
                 let Some(line) = lines.next() else { return };
-                match z.zip(source(geometry, 1, first, j)) {
+                match z.zip(geometry.source_at(1, first, j)) {
                     Some((z, y)) => {
                         self.fill_row(line, &image[(z * height + y) * width..][..width])
                     }
@@ -201,13 +199,6 @@ impl<'a> Padded<'a> {
             after.fill(W::ZERO);
         }
     }
-}
-
-/// The coordinate in the image `offset` behind the first one that an output coordinate looks at.
-#[inline(always)]
-fn source(geometry: &Geometry, axis: usize, output: usize, offset: usize) -> Option<usize> {
-    let place = (output * geometry.stride[axis] + offset).checked_sub(geometry.padding[axis])?;
-    (place < geometry.image[axis]).then_some(place)
 }
 
 /// One plane of the output.
@@ -352,7 +343,7 @@ fn add_products<V: Lanes<Elem: Wide>>(
         }
     }
     for (sum, state) in sums.iter_mut().zip(states) {
-        let mut parts = [<V::Elem as Wide>::ZERO; SLACK];
+        let mut parts = [<V::Elem as Wide>::ZERO; MOST_LANES];
         store(state, &mut parts, 0, V::LANES);
         *sum += V::Elem::sum_of(&parts).as_f64();
     }
@@ -428,11 +419,9 @@ impl Taps {
         if self.made_for.as_ref().is_none_or(|made| made.0 != row || made.1 != columns) {
             self.list.clear();
             let heights = geometry.output[1];
-            let at = |axis: usize, output: usize, kernel: usize| {
-                source(geometry, axis, output, kernel * geometry.dilation[axis])
-            };
             for i in 0..geometry.kernel[0] * kh {
-                let place = at(0, row / heights, i / kh).zip(at(1, row % heights, i % kh));
+                let depth = geometry.source(0, row / heights, i / kh);
+                let place = depth.zip(geometry.source(1, row % heights, i % kh));
                 let Some((z, y)) = place else { continue };
                 let line = (z * geometry.image[1] + y) * geometry.image[2];
                 for j in columns.clone() {

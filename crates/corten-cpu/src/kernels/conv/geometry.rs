@@ -276,9 +276,15 @@ impl Geometry {
 
     /// The image coordinate that a kernel element meets at an output coordinate, if inside.
     #[inline(always)]
-    fn source(&self, axis: usize, output: usize, kernel: usize) -> Option<usize> {
-        let padded = output * self.stride[axis] + kernel * self.dilation[axis];
-        let place = padded.checked_sub(self.padding[axis])?;
+    pub(crate) fn source(&self, axis: usize, output: usize, kernel: usize) -> Option<usize> {
+        self.source_at(axis, output, kernel * self.dilation[axis])
+    }
+
+    /// The image coordinate `offset` behind the first one that an output coordinate looks at, if
+    /// inside.
+    #[inline(always)]
+    pub(crate) fn source_at(&self, axis: usize, output: usize, offset: usize) -> Option<usize> {
+        let place = (output * self.stride[axis] + offset).checked_sub(self.padding[axis])?;
         (place < self.image[axis]).then_some(place)
     }
 
