@@ -7,15 +7,16 @@
 
 #[cfg(target_arch = "x86_64")]
 use crate::register::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
+use crate::moves::{self, Moves};
 use crate::register::{Portable, Register};
 use crate::scratch::Plain;
 use std::ops::{Add, Mul};
 
 /// The rows of the largest tile of any level.
-pub(crate) const MOST_ROWS: usize = 14;
+pub(crate) const MOST_ROWS: usize = 6;
 
 /// The columns of the widest tile of any level.
-pub(crate) const MOST_COLS: usize = 32;
+pub(crate) const MOST_COLS: usize = 64;
 
 /// What a tile is made of, and where its sums go.
 #[derive(Clone, Copy)]
@@ -50,26 +51,32 @@ pub(crate) struct Job<E> {
 /// processor must have the loop's instructions.
 pub(crate) type Tile<E> = unsafe fn(&Job<E>);
 
-/// The tiles of one width.
-pub struct Tiles<E: 'static> {
-    /// How many columns a tile has.
-    pub cols: usize,
-    /// The tiles of 1, 2, 3 ... rows.
-    pub(crate) by_rows: &'static [Tile<E>],
-}
-
-/// The tiles of one instruction set: wide ones, and those for few columns.
+/// The tiles of one instruction set.
 pub struct TileSet<E: 'static> {
-    /// Two registers wide.
-    pub wide: Tiles<E>,
-    /// One register wide.
-    pub narrow: Tiles<E>,
+    /// The lanes of a register.
+    pub(crate) lanes: usize,
+    /// The tiles of one, two, three ... registers of columns, and of these those of 1, 2, 3 ...
+    /// rows.
+    pub(crate) tiles: &'static [&'static [Tile<E>]],
+    /// Those of copied strips.
+    pub(crate) packed: &'static [&'static [Tile<E>]],
+    /// From one step of a copied strip to the next.
+    pub(crate) strip: usize,
+    /// What brings the panels of `b` into order, and results.
+    pub(crate) moves: Moves<E>,
+    /// What brings the strips of `a` into order.
+    pub(crate) strip_moves: Moves<E>,
 }
 
 impl<E> TileSet<E> {
-    /// The tiles for a result of so many columns.
-    pub(crate) fn for_cols(&self, cols: usize) -> &Tiles<E> {
-        if cols <= self.narrow.cols { &self.narrow } else { &self.wide }
+    /// The columns of the widest tile.
+    pub(crate) fn cols(&self) -> usize {
+        self.tiles.len() * self.lanes
+    }
+
+    /// The rows of the highest tile.
+    pub(crate) fn rows(&self) -> usize {
+        self.tiles[0].len()
     }
 }
 
@@ -108,7 +115,7 @@ const ROWS_PER_BASE: usize = 3;
 /// an array that is indexed in a loop does not stay in registers.
 macro_rules! for_rows {
     ($rows:ident, |$row:ident| $body:block) => {
-        for_rows!(@each $rows, $row, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13)
+        for_rows!(@each $rows, $row, $body, 0 1 2 3 4 5)
     };
     (@each $rows:ident, $row:ident, $body:block, $($index:literal)+) => {
         $(if $index < $rows {
@@ -118,29 +125,26 @@ macro_rules! for_rows {
     };
 }
 
+/// Steps of a copied strip that are written out one after the other.
+const UNROLLED: usize = 4;
+
+/// The sums of a tile.
+type Sums<V, const ROWS: usize, const REGISTERS: usize> = [[V; REGISTERS]; ROWS];
+
+/// A tile of a strip that lies in memory in any way.
 #[inline(always)]
 unsafe fn tile<V: Register, const ROWS: usize, const REGISTERS: usize>(job: &Job<V::Elem>) {
+    ask_for_result::<V, ROWS, REGISTERS>(job);
     let [row, step] = job.a_strides;
     let mut bases = [job.a; MOST_ROWS.div_ceil(ROWS_PER_BASE)];
     for (i, base) in bases.iter_mut().enumerate() {
         *base = job.a.wrapping_offset((i * ROWS_PER_BASE) as isize * row);
     }
-    for_rows!(ROWS, |I| {
-        // The result is far more often in memory than in a cache.
-        let line = job.c.wrapping_offset(I as isize * job.c_stride);
-        for v in 0..REGISTERS {
-            V::prefetch(line.wrapping_add(v * V::LANES));
-        }
-        V::prefetch(line.wrapping_add(REGISTERS * V::LANES - 1));
-    });
     let mut b = job.b;
     let mut sums = [[V::splat(V::Elem::ZERO); REGISTERS]; ROWS];
     for _ in 0..job.depth {
-        let mut line = [V::splat(V::Elem::ZERO); REGISTERS];
-        for (v, part) in line.iter_mut().enumerate() {
-            // SAFETY: the caller's: `b` has all columns of the tile at every step.
-            *part = unsafe { V::load(b.add(v * V::LANES)) };
-        }
+        // SAFETY: the caller's: `b` has all columns of the tile at every step.
+        let line = unsafe { load::<V, REGISTERS>(b) };
         for_rows!(ROWS, |I| {
             let base = bases[I / ROWS_PER_BASE];
             let place = base.wrapping_offset((I % ROWS_PER_BASE) as isize * row);
@@ -155,6 +159,84 @@ unsafe fn tile<V: Register, const ROWS: usize, const REGISTERS: usize>(job: &Job
         }
         b = b.wrapping_offset(job.b_stride);
     }
+    // SAFETY: the caller's.
+    unsafe { put_all::<V, ROWS, REGISTERS>(job, &sums) };
+}
+
+/// A tile of a copied strip, whose steps are [`V::STRIP`](Register::STRIP) apart.
+#[inline(always)]
+unsafe fn packed_tile<V: Register, const ROWS: usize, const REGISTERS: usize>(job: &Job<V::Elem>) {
+    ask_for_result::<V, ROWS, REGISTERS>(job);
+    let (mut a, mut b) = (job.a, job.b);
+    let mut sums = [[V::splat(V::Elem::ZERO); REGISTERS]; ROWS];
+    for _ in 0..job.depth / UNROLLED {
+        // SAFETY: the caller's, for so many steps.
+        unsafe {
+            packed_step::<V, ROWS, REGISTERS>(a, b, &mut sums);
+            b = b.wrapping_offset(job.b_stride);
+            packed_step::<V, ROWS, REGISTERS>(a.add(V::STRIP), b, &mut sums);
+            b = b.wrapping_offset(job.b_stride);
+            packed_step::<V, ROWS, REGISTERS>(a.add(2 * V::STRIP), b, &mut sums);
+            b = b.wrapping_offset(job.b_stride);
+            packed_step::<V, ROWS, REGISTERS>(a.add(3 * V::STRIP), b, &mut sums);
+            b = b.wrapping_offset(job.b_stride);
+        }
+        a = a.wrapping_add(UNROLLED * V::STRIP);
+    }
+    for _ in 0..job.depth % UNROLLED {
+        // SAFETY: the caller's.
+        unsafe { packed_step::<V, ROWS, REGISTERS>(a, b, &mut sums) };
+        b = b.wrapping_offset(job.b_stride);
+        a = a.wrapping_add(V::STRIP);
+    }
+    // SAFETY: the caller's.
+    unsafe { put_all::<V, ROWS, REGISTERS>(job, &sums) };
+}
+
+#[inline(always)]
+unsafe fn packed_step<V: Register, const ROWS: usize, const REGISTERS: usize>(
+    a: *const V::Elem,
+    b: *const V::Elem,
+    sums: &mut Sums<V, ROWS, REGISTERS>,
+) {
+    // SAFETY: the caller's: `b` has all columns of the tile at every step.
+    let line = unsafe { load::<V, REGISTERS>(b) };
+    for_rows!(ROWS, |I| {
+        // SAFETY: the caller's: row `I` of `a` at this step.
+        let factor = V::splat(unsafe { *a.add(I) });
+        for (sum, &part) in sums[I].iter_mut().zip(&line) {
+            *sum = factor.mul_add(part, *sum);
+        }
+    });
+}
+
+#[inline(always)]
+unsafe fn load<V: Register, const REGISTERS: usize>(b: *const V::Elem) -> [V; REGISTERS] {
+    let mut line = [V::splat(V::Elem::ZERO); REGISTERS];
+    for (v, part) in line.iter_mut().enumerate() {
+        // SAFETY: the caller's.
+        *part = unsafe { V::load(b.add(v * V::LANES)) };
+    }
+    line
+}
+
+/// The result is far more often in memory than in a cache.
+#[inline(always)]
+fn ask_for_result<V: Register, const ROWS: usize, const REGISTERS: usize>(job: &Job<V::Elem>) {
+    for row in 0..ROWS {
+        let line = job.c.wrapping_offset(row as isize * job.c_stride);
+        for v in 0..REGISTERS {
+            V::prefetch(line.wrapping_add(v * V::LANES));
+        }
+        V::prefetch(line.wrapping_add(REGISTERS * V::LANES - 1));
+    }
+}
+
+#[inline(always)]
+unsafe fn put_all<V: Register, const ROWS: usize, const REGISTERS: usize>(
+    job: &Job<V::Elem>,
+    sums: &Sums<V, ROWS, REGISTERS>,
+) {
     let (alpha, beta) = (V::splat(job.alpha), job.beta.map(V::splat));
     for_rows!(ROWS, |I| {
         let line = job.c.wrapping_offset(I as isize * job.c_stride);
@@ -172,7 +254,7 @@ unsafe fn tile<V: Register, const ROWS: usize, const REGISTERS: usize>(job: &Job
 /// # Safety
 /// `to` must be readable and writable for `width` elements.
 #[inline(always)]
-unsafe fn put<V: Register>(to: *mut V::Elem, width: usize, sum: V, beta: Option<V>) {
+pub(crate) unsafe fn put<V: Register>(to: *mut V::Elem, width: usize, sum: V, beta: Option<V>) {
     if width == V::LANES {
         // SAFETY: the caller's.
         let old = beta.map(|beta| beta.mul(unsafe { V::load(to) }));
@@ -188,63 +270,78 @@ unsafe fn put<V: Register>(to: *mut V::Elem, width: usize, sum: V, beta: Option<
 
 /// The loop for each level: the same text, compiled with the level's instructions.
 macro_rules! compiled {
-    ($($name:ident $(with $features:literal)?;)+) => {$(
+    ($($name:ident as $tile:ident $(with $features:literal)?;)+) => {$(
         /// # Safety
         /// As for [`Tile`].
         $(#[target_feature(enable = $features)])?
         unsafe fn $name<V: Register, const ROWS: usize, const REGISTERS: usize>(job: &Job<V::Elem>) {
             // SAFETY: the caller's.
-            unsafe { tile::<V, ROWS, REGISTERS>(job) }
+            unsafe { $tile::<V, ROWS, REGISTERS>(job) }
         }
     )+};
 }
 
-compiled! { on_any; }
+compiled! { on_any as tile; on_any_packed as packed_tile; }
 
 #[cfg(target_arch = "x86_64")]
 compiled! {
-    on_avx2 with "avx2,fma";
-    on_avx512 with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
+    on_avx2 as tile with "avx2,fma";
+    on_avx2_packed as packed_tile with "avx2,fma";
+    on_avx512 as tile with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
+    on_avx512_packed as packed_tile with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
 }
 
-/// The tiles of a level with the given numbers of rows.
+/// The tiles of a level with the given numbers of registers, and of rows.
 macro_rules! tile_set {
-    ($function:ident, $vector:ty, [$($rows:literal),+]) => {
+    (
+        $function:ident, $packed:ident, $vector:ty, $registers:tt, $rows:tt,
+        $strips:ident: $strip:ty
+    ) => {
         &const {
             TileSet {
-                wide: Tiles {
-                    cols: 2 * <$vector as Register>::LANES,
-                    by_rows: &[$($function::<$vector, $rows, 2>),+],
-                },
-                narrow: Tiles {
-                    cols: <$vector as Register>::LANES,
-                    by_rows: &[$($function::<$vector, $rows, 1>),+],
-                },
+                lanes: <$vector as Register>::LANES,
+                tiles: tile_set!(@widths $function, $vector, $registers, $rows),
+                packed: tile_set!(@widths $packed, $vector, $registers, $rows),
+                strip: <$vector as Register>::STRIP,
+                moves: moves::$function::moves::<$vector>(),
+                strip_moves: moves::$strips::moves::<$strip>(),
             }
         }
+    };
+    (@widths $function:ident, $vector:ty, [$($registers:literal),+], $rows:tt) => {
+        &[$(tile_set!(@heights $function, $vector, $registers, $rows)),+]
+    };
+    (@heights $function:ident, $vector:ty, $registers:literal, [$($rows:literal),+]) => {
+        &[$($function::<$vector, $rows, $registers>),+]
     };
 }
 
 macro_rules! float {
-    ($($element:ty: $portable:expr, $avx2:ident, $avx512:ident;)+) => {$(
+    ($($element:ty: $portable:expr, $avx2:ident, $avx512:ident with $strips:ident: $strip:ident;)+) => {$(
         impl Sealed for $element {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
 
             fn tiles(instructions: Instructions) -> &'static TileSet<Self> {
                 match instructions {
-                    // Two registers of columns, an element of `a`, and the sums: 32 registers.
+                    // The sums, a row of `b`, and an element of `a` fit 32 registers, and there are
+                    // fewer than one load for two multiplications.
                     #[cfg(target_arch = "x86_64")]
-                    Instructions::Avx512 => tile_set!(on_avx512, $avx512,
-                        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]),
+                    Instructions::Avx512 => tile_set!(on_avx512, on_avx512_packed, $avx512,
+                        [1, 2, 3, 4], [1, 2, 3, 4, 5, 6], $strips: $strip),
                     // The same in 16 registers.
                     #[cfg(target_arch = "x86_64")]
-                    Instructions::Avx2 => tile_set!(on_avx2, $avx2, [1, 2, 3, 4, 5, 6]),
-                    _ => tile_set!(on_any, Portable<$element, { $portable }>, [1, 2, 3, 4]),
+                    Instructions::Avx2 => tile_set!(on_avx2, on_avx2_packed, $avx2,
+                        [1, 2], [1, 2, 3, 4, 5, 6], on_avx2: $avx2),
+                    _ => tile_set!(on_any, on_any_packed, Portable<$element, { $portable }>,
+                        [1, 2], [1, 2, 3, 4], on_any: Portable<$element, { $portable }>),
                 }
             }
         }
     )+};
 }
 
-float! { f32: 4, Avx2F32, Avx512F32; f64: 2, Avx2F64, Avx512F64; }
+float! {
+    f32: 4, Avx2F32, Avx512F32 with on_avx2: Avx2F32;
+    f64: 2, Avx2F64, Avx512F64 with on_avx512: Avx512F64;
+}

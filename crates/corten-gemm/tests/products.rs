@@ -1,6 +1,6 @@
 //! Products beside their naive twin, at every level, shape and arrangement.
 
-use corten_gemm::{Instructions, View, product};
+use corten_gemm::{Instructions, Start, View, product};
 
 fn levels() -> Vec<Instructions> {
     let mut levels = vec![Instructions::Portable];
@@ -107,7 +107,7 @@ fn check([m, n, k]: [usize; 3], orders: [Order; 3], alpha: f64, beta: Option<f64
     for level in levels() {
         let mut c = before.clone();
         // SAFETY: the matrices lie in memories of their own, and the level was asked for.
-        unsafe { product(level, c.view_mut(), a.view(), b.view(), alpha, beta) };
+        unsafe { product(level, c.view_mut(), a.view(), b.view(), alpha, beta.map_or(Start::Nothing, Start::Scaled)) };
         for row in 0..m {
             for col in 0..n {
                 let sum: f64 = (0..k).map(|step| a.at(row, step) * b.at(step, col)).sum();
@@ -132,7 +132,7 @@ fn products_equal_the_naive_ones_in_every_arrangement() {
         for a in ORDERS {
             for b in ORDERS {
                 for c in [Order::Rows, Order::Columns, Order::Spread] {
-                    check(shape, [a, b, c], 1.0, None);
+                    check(shape, [a, b, c], 1.0, Start::Nothing);
                 }
             }
         }
@@ -157,7 +157,7 @@ fn products_do_not_depend_on_how_they_are_cut() {
     for level in levels() {
         let mut whole = Matrix::new([61, 47], Order::Rows, |_, _| 0.0);
         // SAFETY: as in `check`.
-        unsafe { product(level, whole.view_mut(), a.view(), b.view(), 1.0, None) };
+        unsafe { product(level, whole.view_mut(), a.view(), b.view(), 1.0, Start::Nothing) };
         for rows in [1, 7, 16, 40] {
             let mut cut = Matrix::new([61, 47], Order::Rows, |_, _| 0.0);
             for (start, count) in [(0, rows), (rows, 61 - rows)] {
@@ -175,7 +175,7 @@ fn products_do_not_depend_on_how_they_are_cut() {
                     ..from
                 };
                 // SAFETY: as in `check`.
-                unsafe { product(level, to, from, b.view(), 1.0, None) };
+                unsafe { product(level, to, from, b.view(), 1.0, Start::Nothing) };
             }
             assert_eq!(whole.data, cut.data, "{level:?}, {rows} rows first");
         }
@@ -188,7 +188,7 @@ fn shapes_that_do_not_fit_are_refused() {
     let mut c = Matrix::new([2, 2], Order::Rows, number);
     let wrong = std::panic::catch_unwind(move || {
         // SAFETY: refused before anything is read.
-        unsafe { product(Instructions::Portable, c.view_mut(), a.view(), a.view(), 1.0, None) };
+        unsafe { product(Instructions::Portable, c.view_mut(), a.view(), a.view(), 1.0, Start::Nothing) };
     });
     assert!(wrong.is_err());
 }
