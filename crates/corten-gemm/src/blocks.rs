@@ -4,15 +4,15 @@
 //! stay in the caches; [`pack`](crate::pack) puts them in order and [`tile`](crate::tile) does the
 //! rest.
 
-use crate::moves::Lines;
-use crate::pack::{Columns, Panels, Right, Strips, even_groups};
-use crate::scratch::Scratch;
-use crate::tile::{Float, Instructions, Job, MOST_COLS, MOST_ROWS, Tile, TileSet};
+use crate::moves::{Lines, Scale};
+use crate::pack::{Columns, Groups, Panels, Right, Strips, Sums};
+use crate::scratch::{Room, Scratch};
+use crate::tile::{Float, Instructions, TileSet};
 use crate::view::{Source, View};
 use std::ops::Range;
 
-/// Most steps of the depth at a time: a panel of `b` takes most of a first-level cache of 48 KiB.
-const DEPTH: usize = 320;
+/// Most steps of the depth at a time: a panel of `b` fills a first-level cache of 48 KiB.
+const DEPTH: usize = 192;
 
 /// Bytes of a block of `a`, which is used with one panel of `b` after the other: it stays in the
 /// second-level cache.
@@ -20,6 +20,10 @@ const BYTES_OF_A: usize = 512 << 10;
 
 /// Bytes of a block of `b` that more than one block of `a` uses.
 const BYTES_OF_B: usize = 1 << 20;
+
+/// Strips whose sums go to a place apart at a time, if they do: when they are turned, enough of them
+/// for whole cache lines of the result.
+const STRIPS_APART: usize = 8;
 
 /// What the sums of a product are added to.
 #[derive(Clone, Copy)]
@@ -120,7 +124,10 @@ fn cost<E: Float>(
     b: View<*const E>,
 ) -> usize {
     let ([rows, cols], depth) = (c.shape, a.shape[1]);
-    let of_tiles = rows * depth * cols.div_ceil(set.lanes) / 2;
+    // A step multiplies twice in a cycle, and loads one row of `b` and an element of `a` per row.
+    let panels = Groups::of(cols.div_ceil(set.lanes), set.registers());
+    let width = panels.get(0).len();
+    let of_tiles = rows * depth * panels.count * (3 * width).max(6 + width) / 6;
     let of_b = if b.strides[1] == 1 { depth * cols / 8 } else { depth * cols / 4 };
     let of_c = if c.strides[1] == 1 { 0 } else { rows * cols * depth.div_ceil(DEPTH) / 2 };
     of_tiles + of_b + of_c
@@ -150,47 +157,86 @@ impl<E: Float> Walk<'_, E> {
         let cols_at_once =
             if kept { (BYTES_OF_B / at_once).next_multiple_of(self.set.cols()) } else { cols };
         for cols in steps(cols, cols_at_once) {
-            for depth in even_groups(depth, DEPTH) {
+            for depth in Groups::of(depth, DEPTH).all() {
                 let part = [depth.clone(), cols.clone()];
-                let mut panels =
-                    Panels::of(&self.b, part, rows, kept, self.set, &mut scratch.b);
+                let mut panels = Panels::of(&self.b, part, rows, kept, self.set, &mut scratch.b);
                 for rows in steps(rows, rows_at_once) {
                     let a = self.a.part(rows.clone(), depth.clone());
                     let strips = Strips::of(a, panels.count(), self.set, &mut scratch.a);
-                    self.block(&mut panels, &strips, rows.start, depth.start == 0);
+                    let place = [rows.start, cols.start];
+                    self.block(&mut panels, &strips, place, depth.start == 0, &mut scratch.c);
                 }
             }
         }
     }
 
-    /// Every panel of a block of `b` with every strip of a block of `a`, whose first row is given.
+    /// Every panel of a block of `b` with every strip of a block of `a`. The place of the block is
+    /// given.
     fn block(
         &self,
         panels: &mut Panels<'_, E>,
         strips: &Strips<'_, E>,
-        start: usize,
+        start: [usize; 2],
         first: bool,
+        room: &mut Room,
     ) {
+        let first_time = start[0] == 0;
         for index in 0..panels.count() {
-            let panel = panels.get(index, start == 0);
-            let tiles = strips.tiles()[panel.registers - 1];
-            for (index, rows) in strips.groups().enumerate() {
-                let (a, a_strides) = strips.get(index, rows.clone());
-                let place = [start + rows.start, panel.cols.start];
+            let mut panel = panels.get(index, first_time, strips.by_rows());
+            let width = panel.registers * self.set.lanes;
+            let later = |strip| panels.later(index + 1, first_time, strip, strips.count());
+            // Whether tiles write to the result itself.
+            let direct = self.c.strides[1] == 1
+                && panel.cols.len() == width
+                && self.alpha == E::ONE
+                && !(first && matches!(self.start, Start::Scaled(beta) if beta != E::ONE));
+            for group in steps(strips.count(), if direct { 1 } else { STRIPS_APART }) {
+                let rows = strips.rows(group.start).start..strips.rows(group.end - 1).end;
+                let place = [start[0] + rows.start, panel.cols.start];
                 let size = [rows.len(), panel.cols.len()];
-                let job = Job {
-                    depth: strips.depth(),
-                    a,
-                    a_strides,
-                    b: panel.first,
-                    b_stride: panel.stride,
-                    c: self.c.place(place),
-                    c_stride: self.c.strides[0],
-                    cols: panel.cols.len(),
-                    alpha: self.alpha,
-                    beta: if first { self.begin(place, size) } else { Some(E::ONE) },
-                };
-                self.one(tiles[rows.len() - 1], rows.len(), job);
+                let beta = if first { self.begin(place, size) } else { Some(E::ONE) };
+                let c = self.c.place(place);
+                let (c_stride, add) = (self.c.strides[0], beta.is_some());
+                if direct {
+                    let sums = Sums { c, c_stride, add, later: later(group.start) };
+                    // SAFETY: the place has the rows and columns of the strip and the panel.
+                    unsafe { strips.tile(group.start, &mut panel, sums) };
+                    continue;
+                }
+                let sums = room.elements::<E>(rows.len() * width);
+                for strip in group {
+                    let to = &mut sums[(strips.rows(strip).start - rows.start) * width..];
+                    let (c, c_stride) = (to.as_mut_ptr(), width as isize);
+                    let sums = Sums { c, c_stride, add: false, later: later(strip) };
+                    // SAFETY: there is room for all rows and all columns of the panel.
+                    unsafe { strips.tile(strip, &mut panel, sums) };
+                }
+                self.put(sums, width, size, c, Scale { alpha: self.alpha, beta });
+            }
+        }
+    }
+
+    /// Brings sums to the result.
+    fn put(&self, sums: &[E], width: usize, [rows, cols]: [usize; 2], c: *mut E, scale: Scale<E>) {
+        let [row, col] = self.c.strides;
+        let from = Lines { first: sums.as_ptr(), stride: width as isize, count: rows, len: cols };
+        let moves = &self.set.moves;
+        // SAFETY: there are sums for all rows and columns, and they are places of the result.
+        unsafe {
+            if col == 1 {
+                let to = Lines { first: c, stride: row, count: rows, len: cols };
+                return (moves.put)(from, to, scale);
+            }
+            if row == 1 {
+                let to = Lines { first: c, stride: col, count: cols, len: rows };
+                return (moves.put_turned)(from, to, scale);
+            }
+            for i in 0..rows {
+                for j in 0..cols {
+                    let sum = scale.alpha * sums[i * width + j];
+                    let to = c.wrapping_offset(i as isize * row + j as isize * col);
+                    *to = scale.beta.map_or(sum, |beta| beta * *to + sum);
+                }
             }
         }
     }
@@ -219,40 +265,5 @@ impl<E: Float> Walk<'_, E> {
             }
         }
         Some(E::ONE)
-    }
-
-    /// One tile; through a copy where the columns of the result do not lie side by side.
-    fn one(&self, tile: Tile<E>, rows: usize, job: Job<E>) {
-        if self.c.strides[1] == 1 {
-            // SAFETY: `Panels` and `Strips` give whole panels and strips of the depth, the result
-            // has the rows and columns of the job, and the tile is of the level in use.
-            unsafe { tile(&job) };
-            return;
-        }
-        let mut sums = [E::ZERO; MOST_ROWS * MOST_COLS];
-        let width = self.set.cols();
-        let apart = Job { c: sums.as_mut_ptr(), c_stride: width as isize, beta: None, ..job };
-        // SAFETY: as above; the copy has room for all rows and columns of a tile.
-        unsafe { tile(&apart) };
-        if job.c_stride == 1 {
-            let from =
-                Lines { first: sums.as_ptr(), stride: width as isize, count: rows, len: job.cols };
-            let to =
-                Lines { first: job.c, stride: self.c.strides[1], count: job.cols, len: rows };
-            // SAFETY: the copy holds the rows and columns of a tile, the result those of the job.
-            unsafe { (self.set.moves.put_turned)(from, to, job.beta) };
-            return;
-        }
-        for row in 0..rows {
-            for col in 0..job.cols {
-                let offset = row as isize * job.c_stride + col as isize * self.c.strides[1];
-                let sum = sums[row * width + col];
-                // SAFETY: the result has the rows and columns of the job.
-                unsafe {
-                    let to = job.c.wrapping_offset(offset);
-                    *to = job.beta.map_or(sum, |beta| beta * *to + sum);
-                }
-            }
-        }
     }
 }

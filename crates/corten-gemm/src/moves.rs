@@ -1,8 +1,8 @@
 //! Copying parts of factors into the order in which tiles read them, and tiles of a turned result
 //! to where they belong.
 
-use crate::register::{MOST_LANES, MOST_TURNED, Register};
-use crate::tile::{MOST_COLS, Sealed, put};
+use crate::register::{MOST_LANES, Register};
+use crate::tile::Sealed;
 
 /// Lines of elements that lie side by side.
 #[derive(Clone, Copy)]
@@ -33,12 +33,24 @@ pub(crate) struct Moves<E> {
     /// # Safety
     /// As for `copy`, with lines for elements.
     pub turn: unsafe fn(Lines<*const E>, to: *mut E, width: usize),
-    /// `to = beta * to + from`, turned: element `j` of line `i` is for place `i` of line `j`.
+    /// `to = beta * to + alpha * from`.
     ///
     /// # Safety
-    /// `from` must be readable and hold at most [`MOST_LANES`] lines of [`MOST_COLS`] elements,
-    /// `to` readable and writable, and the processor must have the instructions.
-    pub put_turned: unsafe fn(from: Lines<*const E>, to: Lines<*mut E>, beta: Option<E>),
+    /// `from` must be readable, `to` readable and writable, and the processor must have the
+    /// instructions.
+    pub put: unsafe fn(Lines<*const E>, to: Lines<*mut E>, Scale<E>),
+    /// The same, turned: element `j` of line `i` is for place `i` of line `j`.
+    ///
+    /// # Safety
+    /// As for `put`.
+    pub put_turned: unsafe fn(Lines<*const E>, to: Lines<*mut E>, Scale<E>),
+}
+
+/// The factors of sums, and of what they are added to; without one, that is not read.
+#[derive(Clone, Copy)]
+pub(crate) struct Scale<E> {
+    pub alpha: E,
+    pub beta: Option<E>,
 }
 
 #[inline(always)]
@@ -62,28 +74,74 @@ unsafe fn copy<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width
     }
 }
 
+/// The columns of a square of elements, which may be smaller than the register is long.
+///
+/// # Safety
+/// The lines must be readable.
 #[inline(always)]
-unsafe fn turn<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width: usize) {
-    let in_pieces = from.len / V::TURNED * V::TURNED;
-    for first in (0..from.count).step_by(V::LANES) {
-        let line = |i: usize| (first + i).min(from.count - 1) as isize * from.stride;
-        let lines: [_; MOST_LANES] = std::array::from_fn(|i| from.first.wrapping_offset(line(i)));
-        let mut to = to.wrapping_add(first);
-        for at in (0..in_pieces).step_by(V::TURNED) {
-            // SAFETY: the caller's: the lines have so many elements.
-            let columns = unsafe { V::turn(&lines, at) };
-            for &column in columns.iter().take(V::TURNED) {
-                // SAFETY: the caller's: `width` is a multiple of the lanes.
-                unsafe { column.store(to) };
-                to = to.wrapping_add(width);
+unsafe fn square<V: Register>(from: Lines<*const V::Elem>) -> [V; MOST_LANES] {
+    let mut rows = [V::splat(V::Elem::ZERO); MOST_LANES];
+    let mut line = from.first;
+    for (i, row) in rows.iter_mut().enumerate().take(V::LANES) {
+        // SAFETY: the caller's.
+        *row = match from.len == V::LANES {
+            true => unsafe { V::load(line) },
+            false => unsafe { V::load_some(line, from.len) },
+        };
+        // Lines beyond the last one repeat it.
+        line = line.wrapping_offset(if i + 1 < from.count { from.stride } else { 0 });
+    }
+    V::turn(rows)
+}
+
+/// Calls `f(line, element, columns, how many)` for squares of a block.
+macro_rules! for_squares {
+    ($V:ident, $from:ident, |$line:ident, $at:ident, $columns:ident, $count:ident| $body:block) => {
+        for $line in (0..$from.count).step_by($V::LANES) {
+            for $at in (0..$from.len).step_by($V::LANES) {
+                let first = $from.first.wrapping_offset($line as isize * $from.stride);
+                let $count = ($from.len - $at).min($V::LANES);
+                let count = $from.count - $line;
+                let first = first.wrapping_add($at);
+                // SAFETY: the caller's.
+                let $columns =
+                    unsafe { square::<$V>(Lines { first, count, len: $count, ..$from }) };
+                $body
             }
         }
-        for at in in_pieces..from.len {
-            for (i, line) in lines.iter().enumerate().take(V::LANES) {
-                // SAFETY: as above.
-                unsafe { *to.add(i) = *line.add(at) };
+    };
+}
+
+#[inline(always)]
+unsafe fn turn<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width: usize) {
+    for_squares!(V, from, |line, at, columns, count| {
+        for (i, column) in columns.iter().enumerate().take(count) {
+            // SAFETY: the caller's: `width` is a multiple of the lanes.
+            unsafe { column.store(to.add((at + i) * width + line)) };
+        }
+    });
+}
+
+#[inline(always)]
+unsafe fn put<V: Register>(
+    from: Lines<*const V::Elem>,
+    to: Lines<*mut V::Elem>,
+    scale: Scale<V::Elem>,
+) {
+    let (alpha, beta) = (V::splat(scale.alpha), scale.beta.map(V::splat));
+    for i in 0..from.count as isize {
+        let sums = from.first.wrapping_offset(i * from.stride);
+        let line = to.first.wrapping_offset(i * to.stride);
+        for at in (0..from.len).step_by(V::LANES) {
+            let width = (from.len - at).min(V::LANES);
+            // SAFETY: the caller's.
+            unsafe {
+                let sum = match width == V::LANES {
+                    true => V::load(sums.add(at)),
+                    false => V::load_some(sums.add(at), width),
+                };
+                put_some(line.add(at), width, alpha.mul(sum), beta);
             }
-            to = to.wrapping_add(width);
         }
     }
 }
@@ -92,18 +150,33 @@ unsafe fn turn<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width
 unsafe fn put_turned<V: Register>(
     from: Lines<*const V::Elem>,
     to: Lines<*mut V::Elem>,
-    beta: Option<V::Elem>,
+    scale: Scale<V::Elem>,
 ) {
-    let mut turned = [V::Elem::ZERO; MOST_LANES * MOST_COLS];
-    let beta = beta.map(V::splat);
-    // SAFETY: there is room for the most lines and elements, and the caller's.
-    unsafe { turn::<V>(from, turned.as_mut_ptr(), MOST_LANES) };
-    for (i, line) in turned.chunks_exact(MOST_LANES).enumerate().take(to.count) {
-        let place = to.first.wrapping_offset(i as isize * to.stride);
-        for at in (0..to.len).step_by(V::LANES) {
-            let width = (to.len - at).min(V::LANES);
-            // SAFETY: a line holds whole registers; the caller's for `to`.
-            unsafe { put(place.wrapping_add(at), width, V::load(line[at..].as_ptr()), beta) };
+    let (alpha, beta) = (V::splat(scale.alpha), scale.beta.map(V::splat));
+    for_squares!(V, from, |line, at, columns, count| {
+        let width = (from.count - line).min(V::LANES);
+        for (i, &column) in columns.iter().enumerate().take(count) {
+            let place = to.first.wrapping_offset((at + i) as isize * to.stride);
+            // SAFETY: the caller's.
+            unsafe { put_some(place.wrapping_add(line), width, alpha.mul(column), beta) };
+        }
+    });
+}
+
+/// Stores `width` lanes of a sum.
+///
+/// # Safety
+/// `to` must be readable and writable for `width` elements.
+#[inline(always)]
+unsafe fn put_some<V: Register>(to: *mut V::Elem, width: usize, sum: V, beta: Option<V>) {
+    // SAFETY: the caller's, for all of it.
+    unsafe {
+        if width == V::LANES {
+            let old = beta.map(|beta| beta.mul(V::load(to)));
+            old.map_or(sum, |old| old.add(sum)).store(to);
+        } else {
+            let old = beta.map(|beta| beta.mul(V::load_some(to, width)));
+            old.map_or(sum, |old| old.add(sum)).store_some(to, width);
         }
     }
 }
@@ -112,7 +185,7 @@ unsafe fn put_turned<V: Register>(
 macro_rules! compiled {
     ($($name:ident $(with $features:literal)?;)+) => {$(
         pub(crate) mod $name {
-            use super::{Lines, Moves};
+            use super::{Lines, Moves, Scale};
             use crate::register::Register;
 
             /// # Safety
@@ -132,15 +205,27 @@ macro_rules! compiled {
             }
 
             /// # Safety
+            /// As for [`Moves::put`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn put<V: Register>(
+                from: Lines<*const V::Elem>,
+                to: Lines<*mut V::Elem>,
+                scale: Scale<V::Elem>,
+            ) {
+                // SAFETY: the caller's.
+                unsafe { super::put::<V>(from, to, scale) }
+            }
+
+            /// # Safety
             /// As for [`Moves::put_turned`].
             $(#[target_feature(enable = $features)])?
             unsafe fn put_turned<V: Register>(
                 from: Lines<*const V::Elem>,
                 to: Lines<*mut V::Elem>,
-                beta: Option<V::Elem>,
+                scale: Scale<V::Elem>,
             ) {
                 // SAFETY: the caller's.
-                unsafe { super::put_turned::<V>(from, to, beta) }
+                unsafe { super::put_turned::<V>(from, to, scale) }
             }
 
             /// The moves of a register.
@@ -149,6 +234,7 @@ macro_rules! compiled {
                     lanes: V::LANES,
                     copy: copy::<V>,
                     turn: turn::<V>,
+                    put: put::<V>,
                     put_turned: put_turned::<V>,
                 }
             }
@@ -163,5 +249,3 @@ compiled! {
     on_avx2 with "avx2,fma";
     on_avx512 with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
 }
-
-const _: () = assert!(MOST_TURNED <= MOST_LANES);

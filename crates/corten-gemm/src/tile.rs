@@ -5,18 +5,15 @@
 //! an element is formed in the order of the depth, in one accumulator, whatever the tile's shape:
 //! results do not depend on how a product is cut.
 
+use crate::moves::{self, Lines, Moves};
 #[cfg(target_arch = "x86_64")]
 use crate::register::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
-use crate::moves::{self, Moves};
 use crate::register::{Portable, Register};
 use crate::scratch::Plain;
 use std::ops::{Add, Mul};
 
 /// The rows of the largest tile of any level.
 pub(crate) const MOST_ROWS: usize = 6;
-
-/// The columns of the widest tile of any level.
-pub(crate) const MOST_COLS: usize = 64;
 
 /// What a tile is made of, and where its sums go.
 #[derive(Clone, Copy)]
@@ -25,8 +22,8 @@ pub(crate) struct Job<E> {
     pub depth: usize,
     /// The first element of the rows of `a`.
     pub a: *const E,
-    /// From one row of `a` to the next, and from one step to the next.
-    pub a_strides: [isize; 2],
+    /// From one row of `a` to the next, or from one step to the next: the other is 1.
+    pub a_stride: isize,
     /// The first row of `b`; the elements of a row lie side by side.
     pub b: *const E,
     /// From one step to the next.
@@ -35,19 +32,19 @@ pub(crate) struct Job<E> {
     pub c: *mut E,
     /// From one row of the result to the next.
     pub c_stride: isize,
-    /// How many columns are stored.
-    pub cols: usize,
-    /// The factor of the sums.
-    pub alpha: E,
-    /// The factor of what the result holds; without one it is not read.
-    pub beta: Option<E>,
+    /// Where the rows of `b` are copied to, by tiles that do so.
+    pub b_copy: *mut E,
+    /// What is to be brought near for later.
+    pub later: Lines<*const E>,
+    /// Whether the sums are added to what the result holds.
+    pub add: bool,
 }
 
 /// The loop for some number of rows.
 ///
 /// # Safety
 /// `a` must be readable for the rows and the depth, `b` for the depth and all columns of the tile
-/// (also those that are not stored), `c` readable and writable for the rows and stored columns; the
+/// and `c` readable and writable for the rows and columns; the
 /// processor must have the loop's instructions.
 pub(crate) type Tile<E> = unsafe fn(&Job<E>);
 
@@ -56,12 +53,12 @@ pub struct TileSet<E: 'static> {
     /// The lanes of a register.
     pub(crate) lanes: usize,
     /// The tiles of one, two, three ... registers of columns, and of these those of 1, 2, 3 ...
-    /// rows.
-    pub(crate) tiles: &'static [&'static [Tile<E>]],
-    /// Those of copied strips.
-    pub(crate) packed: &'static [&'static [Tile<E>]],
-    /// From one step of a copied strip to the next.
-    pub(crate) strip: usize,
+    /// rows, where the steps of a row of `a` lie side by side.
+    pub(crate) by_rows: &'static [&'static [Tile<E>]],
+    /// Those where the rows of a step lie side by side.
+    pub(crate) by_steps: &'static [&'static [Tile<E>]],
+    /// As [`Self::by_rows`], of all registers and by rows only; they copy `b` as they read it.
+    pub(crate) copying: &'static [Tile<E>],
     /// What brings the panels of `b` into order, and results.
     pub(crate) moves: Moves<E>,
     /// What brings the strips of `a` into order.
@@ -69,14 +66,19 @@ pub struct TileSet<E: 'static> {
 }
 
 impl<E> TileSet<E> {
+    /// The registers of columns of the widest tile.
+    pub(crate) fn registers(&self) -> usize {
+        self.by_rows.len()
+    }
+
     /// The columns of the widest tile.
     pub(crate) fn cols(&self) -> usize {
-        self.tiles.len() * self.lanes
+        self.by_rows.len() * self.lanes
     }
 
     /// The rows of the highest tile.
     pub(crate) fn rows(&self) -> usize {
-        self.tiles[0].len()
+        self.by_rows[0].len()
     }
 }
 
@@ -97,7 +99,7 @@ pub trait Float: Sealed {}
 impl<E: Sealed> Float for E {}
 
 /// Element types with tiles.
-pub trait Sealed: Plain + Add<Output = Self> + Mul<Output = Self> + 'static {
+pub trait Sealed: Plain + PartialEq + Add<Output = Self> + Mul<Output = Self> + 'static {
     /// Zero.
     const ZERO: Self;
     /// One.
@@ -125,85 +127,131 @@ macro_rules! for_rows {
     };
 }
 
-/// Steps of a copied strip that are written out one after the other.
+/// Steps that are written out one after the other.
 const UNROLLED: usize = 4;
 
 /// The sums of a tile.
 type Sums<V, const ROWS: usize, const REGISTERS: usize> = [[V; REGISTERS]; ROWS];
 
-/// A tile of a strip that lies in memory in any way.
-#[inline(always)]
-unsafe fn tile<V: Register, const ROWS: usize, const REGISTERS: usize>(job: &Job<V::Elem>) {
-    ask_for_result::<V, ROWS, REGISTERS>(job);
-    let [row, step] = job.a_strides;
-    let mut bases = [job.a; MOST_ROWS.div_ceil(ROWS_PER_BASE)];
-    for (i, base) in bases.iter_mut().enumerate() {
-        *base = job.a.wrapping_offset((i * ROWS_PER_BASE) as isize * row);
-    }
-    let mut b = job.b;
-    let mut sums = [[V::splat(V::Elem::ZERO); REGISTERS]; ROWS];
-    for _ in 0..job.depth {
-        // SAFETY: the caller's: `b` has all columns of the tile at every step.
-        let line = unsafe { load::<V, REGISTERS>(b) };
-        for_rows!(ROWS, |I| {
-            let base = bases[I / ROWS_PER_BASE];
-            let place = base.wrapping_offset((I % ROWS_PER_BASE) as isize * row);
-            // SAFETY: the caller's: row `I` of `a` at this step.
-            let factor = V::splat(unsafe { *place });
-            for (sum, &part) in sums[I].iter_mut().zip(&line) {
-                *sum = factor.mul_add(part, *sum);
-            }
-        });
-        for base in bases.iter_mut().take(ROWS.div_ceil(ROWS_PER_BASE)) {
-            *base = base.wrapping_offset(step);
-        }
-        b = b.wrapping_offset(job.b_stride);
-    }
-    // SAFETY: the caller's.
-    unsafe { put_all::<V, ROWS, REGISTERS>(job, &sums) };
+/// The rows of `a` at a step.
+#[derive(Clone, Copy)]
+struct Rows<E, const SIDE_BY_SIDE: bool> {
+    first: *const E,
+    /// Row [`ROWS_PER_BASE`].
+    second: *const E,
+    stride: isize,
 }
 
-/// A tile of a copied strip, whose steps are [`V::STRIP`](Register::STRIP) apart.
+impl<E, const SIDE_BY_SIDE: bool> Rows<E, SIDE_BY_SIDE> {
+    #[inline(always)]
+    fn of(job: &Job<E>) -> Self {
+        let second = job.a.wrapping_offset(ROWS_PER_BASE as isize * job.a_stride);
+        Self { first: job.a, second, stride: job.a_stride }
+    }
+
+    /// So many steps later.
+    #[inline(always)]
+    fn after(self, steps: usize) -> Self {
+        let distance = if SIDE_BY_SIDE { self.stride * steps as isize } else { steps as isize };
+        let [first, second] = [self.first, self.second].map(|base| base.wrapping_offset(distance));
+        Self { first, second, ..self }
+    }
+
+    #[inline(always)]
+    fn place(self, row: usize) -> *const E {
+        if SIDE_BY_SIDE {
+            return self.first.wrapping_add(row);
+        }
+        let base = if row < ROWS_PER_BASE { self.first } else { self.second };
+        base.wrapping_offset((row % ROWS_PER_BASE) as isize * self.stride)
+    }
+}
+
+/// A tile of `a`, of which either the rows of a step or the steps of a row lie side by side.
 #[inline(always)]
-unsafe fn packed_tile<V: Register, const ROWS: usize, const REGISTERS: usize>(job: &Job<V::Elem>) {
-    ask_for_result::<V, ROWS, REGISTERS>(job);
-    let (mut a, mut b) = (job.a, job.b);
+unsafe fn tile<
+    V: Register,
+    const SIDE_BY_SIDE: bool,
+    const COPYING: bool,
+    const ROWS: usize,
+    const REGISTERS: usize,
+>(
+    job: &Job<V::Elem>,
+) {
+    let mut a = Rows::<_, SIDE_BY_SIDE>::of(job);
+    let mut b = Columns::<_, COPYING> { first: job.b, stride: job.b_stride, copy: job.b_copy };
+    let (mut c, mut later) = (job.c, job.later.first);
     let mut sums = [[V::splat(V::Elem::ZERO); REGISTERS]; ROWS];
-    for _ in 0..job.depth / UNROLLED {
+    for i in 0..job.depth / UNROLLED {
+        // The result, and the next panel, are far more often in memory than in a cache.
+        if i < ROWS {
+            (0..REGISTERS).for_each(|v| V::prefetch(c.wrapping_add(v * V::LANES)));
+            c = c.wrapping_offset(job.c_stride);
+        } else if i - ROWS < job.later.count {
+            (0..REGISTERS).for_each(|v| V::prefetch_near(later.wrapping_add(v * V::LANES)));
+            later = later.wrapping_offset(job.later.stride);
+        }
         // SAFETY: the caller's, for so many steps.
         unsafe {
-            packed_step::<V, ROWS, REGISTERS>(a, b, &mut sums);
-            b = b.wrapping_offset(job.b_stride);
-            packed_step::<V, ROWS, REGISTERS>(a.add(V::STRIP), b, &mut sums);
-            b = b.wrapping_offset(job.b_stride);
-            packed_step::<V, ROWS, REGISTERS>(a.add(2 * V::STRIP), b, &mut sums);
-            b = b.wrapping_offset(job.b_stride);
-            packed_step::<V, ROWS, REGISTERS>(a.add(3 * V::STRIP), b, &mut sums);
-            b = b.wrapping_offset(job.b_stride);
+            add_step(a, b, &mut sums);
+            add_step(a.after(1), b.after::<V, REGISTERS>(1), &mut sums);
+            add_step(a.after(2), b.after::<V, REGISTERS>(2), &mut sums);
+            add_step(a.after(3), b.after::<V, REGISTERS>(3), &mut sums);
         }
-        a = a.wrapping_add(UNROLLED * V::STRIP);
+        a = a.after(UNROLLED);
+        b = b.after::<V, REGISTERS>(UNROLLED);
     }
     for _ in 0..job.depth % UNROLLED {
         // SAFETY: the caller's.
-        unsafe { packed_step::<V, ROWS, REGISTERS>(a, b, &mut sums) };
-        b = b.wrapping_offset(job.b_stride);
-        a = a.wrapping_add(V::STRIP);
+        unsafe { add_step(a, b, &mut sums) };
+        a = a.after(1);
+        b = b.after::<V, REGISTERS>(1);
     }
     // SAFETY: the caller's.
     unsafe { put_all::<V, ROWS, REGISTERS>(job, &sums) };
 }
 
+/// The columns of `b` at a step, and where they are copied to.
+#[derive(Clone, Copy)]
+struct Columns<E, const COPYING: bool> {
+    first: *const E,
+    stride: isize,
+    copy: *mut E,
+}
+
+impl<E, const COPYING: bool> Columns<E, COPYING> {
+    /// So many steps later.
+    #[inline(always)]
+    fn after<V: Register, const REGISTERS: usize>(self, steps: usize) -> Self {
+        let first = self.first.wrapping_offset(self.stride * steps as isize);
+        Self { first, copy: self.copy.wrapping_add(steps * REGISTERS * V::LANES), ..self }
+    }
+}
+
+/// Adds the products of one step.
 #[inline(always)]
-unsafe fn packed_step<V: Register, const ROWS: usize, const REGISTERS: usize>(
-    a: *const V::Elem,
-    b: *const V::Elem,
+unsafe fn add_step<
+    V: Register,
+    const SIDE_BY_SIDE: bool,
+    const COPYING: bool,
+    const ROWS: usize,
+    const REGISTERS: usize,
+>(
+    a: Rows<V::Elem, SIDE_BY_SIDE>,
+    b: Columns<V::Elem, COPYING>,
     sums: &mut Sums<V, ROWS, REGISTERS>,
 ) {
     // SAFETY: the caller's: `b` has all columns of the tile at every step.
-    let line = unsafe { load::<V, REGISTERS>(b) };
+    let line = unsafe { load::<V, REGISTERS>(b.first) };
+    if COPYING {
+        for (v, part) in line.iter().enumerate() {
+            // SAFETY: the caller's: there is room for all columns of every step.
+            unsafe { part.store(b.copy.add(v * V::LANES)) };
+        }
+    }
     for_rows!(ROWS, |I| {
-        // SAFETY: the caller's: row `I` of `a` at this step.
-        let factor = V::splat(unsafe { *a.add(I) });
+        // SAFETY: the caller's.
+        let factor = V::splat(unsafe { *a.place(I) });
         for (sum, &part) in sums[I].iter_mut().zip(&line) {
             *sum = factor.mul_add(part, *sum);
         }
@@ -220,99 +268,82 @@ unsafe fn load<V: Register, const REGISTERS: usize>(b: *const V::Elem) -> [V; RE
     line
 }
 
-/// The result is far more often in memory than in a cache.
-#[inline(always)]
-fn ask_for_result<V: Register, const ROWS: usize, const REGISTERS: usize>(job: &Job<V::Elem>) {
-    for row in 0..ROWS {
-        let line = job.c.wrapping_offset(row as isize * job.c_stride);
-        for v in 0..REGISTERS {
-            V::prefetch(line.wrapping_add(v * V::LANES));
-        }
-        V::prefetch(line.wrapping_add(REGISTERS * V::LANES - 1));
-    }
-}
-
 #[inline(always)]
 unsafe fn put_all<V: Register, const ROWS: usize, const REGISTERS: usize>(
     job: &Job<V::Elem>,
     sums: &Sums<V, ROWS, REGISTERS>,
 ) {
-    let (alpha, beta) = (V::splat(job.alpha), job.beta.map(V::splat));
+    if !job.add {
+        for_rows!(ROWS, |I| {
+            let line = job.c.wrapping_offset(I as isize * job.c_stride);
+            for (v, &sum) in sums[I].iter().enumerate() {
+                // SAFETY: the caller's.
+                unsafe { sum.store(line.wrapping_add(v * V::LANES)) };
+            }
+        });
+        return;
+    }
     for_rows!(ROWS, |I| {
         let line = job.c.wrapping_offset(I as isize * job.c_stride);
         for (v, &sum) in sums[I].iter().enumerate() {
-            let first = v * V::LANES;
-            let width = job.cols.saturating_sub(first).min(V::LANES);
-            // SAFETY: the caller's: `width` columns from `first` on are stored in every row.
-            unsafe { put(line.wrapping_add(first), width, alpha.mul(sum), beta) };
+            let to = line.wrapping_add(v * V::LANES);
+            // SAFETY: the caller's.
+            unsafe { V::load(to).add(sum).store(to) };
         }
     });
 }
 
-/// Stores `width` lanes of a sum.
-///
-/// # Safety
-/// `to` must be readable and writable for `width` elements.
-#[inline(always)]
-pub(crate) unsafe fn put<V: Register>(to: *mut V::Elem, width: usize, sum: V, beta: Option<V>) {
-    if width == V::LANES {
-        // SAFETY: the caller's.
-        let old = beta.map(|beta| beta.mul(unsafe { V::load(to) }));
-        // SAFETY: the caller's.
-        unsafe { old.map_or(sum, |old| old.add(sum)).store(to) };
-    } else if width > 0 {
-        // SAFETY: the caller's.
-        let old = beta.map(|beta| beta.mul(unsafe { V::load_some(to, width) }));
-        // SAFETY: the caller's.
-        unsafe { old.map_or(sum, |old| old.add(sum)).store_some(to, width) };
-    }
-}
-
 /// The loop for each level: the same text, compiled with the level's instructions.
 macro_rules! compiled {
-    ($($name:ident as $tile:ident $(with $features:literal)?;)+) => {$(
+    ($($name:ident $(with $features:literal)?;)+) => {$(
         /// # Safety
         /// As for [`Tile`].
         $(#[target_feature(enable = $features)])?
-        unsafe fn $name<V: Register, const ROWS: usize, const REGISTERS: usize>(job: &Job<V::Elem>) {
+        unsafe fn $name<
+            V: Register,
+            const SIDE_BY_SIDE: bool,
+            const COPYING: bool,
+            const ROWS: usize,
+            const REGISTERS: usize,
+        >(
+            job: &Job<V::Elem>,
+        ) {
             // SAFETY: the caller's.
-            unsafe { $tile::<V, ROWS, REGISTERS>(job) }
+            unsafe { tile::<V, SIDE_BY_SIDE, COPYING, ROWS, REGISTERS>(job) }
         }
     )+};
 }
 
-compiled! { on_any as tile; on_any_packed as packed_tile; }
+compiled! { on_any; }
 
 #[cfg(target_arch = "x86_64")]
 compiled! {
-    on_avx2 as tile with "avx2,fma";
-    on_avx2_packed as packed_tile with "avx2,fma";
-    on_avx512 as tile with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
-    on_avx512_packed as packed_tile with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
+    on_avx2 with "avx2,fma";
+    on_avx512 with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
 }
 
-/// The tiles of a level with the given numbers of registers, and of rows.
+/// The tiles of a level with the given numbers of registers, of all of them, and of rows.
 macro_rules! tile_set {
-    (
-        $function:ident, $packed:ident, $vector:ty, $registers:tt, $rows:tt,
-        $strips:ident: $strip:ty
-    ) => {
+    ($function:ident, $vector:ty, $registers:tt, $all:literal, $rows:tt, $strips:ident: $strip:ty) => {
         &const {
             TileSet {
                 lanes: <$vector as Register>::LANES,
-                tiles: tile_set!(@widths $function, $vector, $registers, $rows),
-                packed: tile_set!(@widths $packed, $vector, $registers, $rows),
-                strip: <$vector as Register>::STRIP,
+                by_rows: tile_set!(@widths $function, $vector, false, $registers, $rows),
+                by_steps: tile_set!(@widths $function, $vector, true, $registers, $rows),
+                copying: tile_set!(@heights $function, $vector, false, true, $all, $rows),
                 moves: moves::$function::moves::<$vector>(),
                 strip_moves: moves::$strips::moves::<$strip>(),
             }
         }
     };
-    (@widths $function:ident, $vector:ty, [$($registers:literal),+], $rows:tt) => {
-        &[$(tile_set!(@heights $function, $vector, $registers, $rows)),+]
+    (@widths $function:ident, $vector:ty, $side:literal, [$($registers:literal),+], $rows:tt) => {
+        &[$(tile_set!(@heights $function, $vector, $side, false, $registers, $rows)),+]
     };
-    (@heights $function:ident, $vector:ty, $registers:literal, [$($rows:literal),+]) => {
-        &[$($function::<$vector, $rows, $registers>),+]
+    (
+        @heights $function:ident, $vector:ty, $side:literal, $copying:literal, $registers:literal,
+        [$($rows:literal),+]
+    ) => {
+        &[$($function::<$vector, $side, $copying, $rows, $registers>),+]
     };
 }
 
@@ -327,14 +358,14 @@ macro_rules! float {
                     // The sums, a row of `b`, and an element of `a` fit 32 registers, and there are
                     // fewer than one load for two multiplications.
                     #[cfg(target_arch = "x86_64")]
-                    Instructions::Avx512 => tile_set!(on_avx512, on_avx512_packed, $avx512,
-                        [1, 2, 3, 4], [1, 2, 3, 4, 5, 6], $strips: $strip),
+                    Instructions::Avx512 => tile_set!(on_avx512, $avx512,
+                        [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6], $strips: $strip),
                     // The same in 16 registers.
                     #[cfg(target_arch = "x86_64")]
-                    Instructions::Avx2 => tile_set!(on_avx2, on_avx2_packed, $avx2,
-                        [1, 2], [1, 2, 3, 4, 5, 6], on_avx2: $avx2),
-                    _ => tile_set!(on_any, on_any_packed, Portable<$element, { $portable }>,
-                        [1, 2], [1, 2, 3, 4], on_any: Portable<$element, { $portable }>),
+                    Instructions::Avx2 => tile_set!(on_avx2, $avx2,
+                        [1, 2], 2, [1, 2, 3, 4, 5, 6], on_avx2: $avx2),
+                    _ => tile_set!(on_any, Portable<$element, { $portable }>,
+                        [1, 2], 2, [1, 2, 3, 4], on_any: Portable<$element, { $portable }>),
                 }
             }
         }
