@@ -1,9 +1,13 @@
 //! The innermost loop of a product: a tile of `c` in registers.
 //!
-//! A tile has up to [`MOST_ROWS`] rows and one or two registers of columns. Every step of the loop
-//! loads one row of `b`, and multiplies it by one element of `a` per row of the tile. So the sum of
-//! an element is formed in the order of the depth, in one accumulator, whatever the tile's shape:
+//! A tile has up to [`MOST_ROWS`] rows and a few registers of columns. Every step of the loop loads
+//! one row of `b`, and multiplies it by one element of `a` per row of the tile. So the sum of an
+//! element is formed in the order of the depth, in one accumulator, whatever the tile's shape:
 //! results do not depend on how a product is cut.
+//!
+//! A tile is wide rather than high since a load per cycle is what some processors sustain beside two
+//! multiplications: six rows by four registers are 24 multiplications and 10 loads, 14 rows by two
+//! registers are 28 and 16.
 
 use crate::moves::{self, Lines, Moves};
 #[cfg(target_arch = "x86_64")]
@@ -43,9 +47,9 @@ pub(crate) struct Job<E> {
 /// The loop for some number of rows.
 ///
 /// # Safety
-/// `a` must be readable for the rows and the depth, `b` for the depth and all columns of the tile
-/// and `c` readable and writable for the rows and columns; the
-/// processor must have the loop's instructions.
+/// `a` must be readable for the rows and the depth, and `b` for the depth and the columns; `c`
+/// readable and writable for the rows and columns, and `b_copy` writable for as much as `b` has, for
+/// tiles that copy. The processor must have the loop's instructions.
 pub(crate) type Tile<E> = unsafe fn(&Job<E>);
 
 /// The tiles of one instruction set.
@@ -57,7 +61,7 @@ pub struct TileSet<E: 'static> {
     pub(crate) by_rows: &'static [&'static [Tile<E>]],
     /// Those where the rows of a step lie side by side.
     pub(crate) by_steps: &'static [&'static [Tile<E>]],
-    /// As [`Self::by_rows`], of all registers and by rows only; they copy `b` as they read it.
+    /// As the widest of [`Self::by_rows`]; they copy `b` as they read it.
     pub(crate) copying: &'static [Tile<E>],
     /// What brings the panels of `b` into order, and results.
     pub(crate) moves: Moves<E>,

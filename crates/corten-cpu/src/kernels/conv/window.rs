@@ -236,3 +236,75 @@ impl<T> Window<'_, T> {
         runs
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn geometry(stride: [usize; 3], padding: [usize; 3], dilation: [usize; 3]) -> Geometry {
+        let (image, kernel) = ([4, 7, 21], [2, 3, 3]);
+        let output = std::array::from_fn(|axis| {
+            let reach = (kernel[axis] - 1) * dilation[axis];
+            (image[axis] + 2 * padding[axis] - reach - 1) / stride[axis] + 1
+        });
+        let (channels_last, kernel_rows) = (false, false);
+        Geometry {
+            groups: 2,
+            channels: 6,
+            features: 2,
+            image,
+            kernel,
+            output,
+            stride,
+            padding,
+            dilation,
+            channels_last,
+            kernel_rows,
+        }
+    }
+
+    #[test]
+    fn windows_hold_the_patches_that_are_unfolded() {
+        let cases = [
+            ([1, 1, 1], [0, 0, 0], [1, 1, 1]),
+            ([1, 1, 1], [1, 1, 1], [1, 1, 1]),
+            ([1, 2, 2], [0, 1, 1], [1, 1, 1]),
+            ([2, 1, 3], [1, 2, 3], [1, 2, 2]),
+            ([1, 3, 4], [1, 0, 2], [2, 1, 3]),
+        ];
+        for (stride, padding, dilation) in cases {
+            let g = geometry(stride, padding, dilation);
+            let image: Vec<i32> = (1..=(g.channels * g.pixels()) as i32).collect();
+            let positions = g.positions();
+            for range in [0..positions, 0..1, 3..positions - 1, positions / 2..positions] {
+                let (patch, width) = (g.patch(), range.len());
+                let mut patches = vec![0; patch * width];
+                g.unfold(&image, 1, range.clone(), &mut patches);
+                let layout = Layout::of(&g, range.clone());
+                let mut rows = vec![-1; layout.buffer_len()];
+                let window = Window::new(&g, layout, &image, 1, &mut rows);
+                let panel = 48.min(width);
+                for start in (0..width).step_by(panel) {
+                    let cols = start..(start + panel).min(width);
+                    let depth = 2..patch;
+                    let mut made = vec![-1; depth.len() * panel + SLACK];
+                    window.fill(depth.clone(), cols.clone(), &mut made, panel);
+                    for (line, row) in depth.enumerate() {
+                        let made = &made[line * panel..][..cols.len()];
+                        let expected = &patches[row * width..][cols.clone()];
+                        assert_eq!(made, expected, "{stride:?} {padding:?} {range:?} {cols:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_adjoint_of_the_adjoint_is_the_convolution() {
+        let g = geometry([1; 3], [1, 0, 2], [1, 1, 2]);
+        let back = g.adjoint().and_then(|adjoint| adjoint.adjoint()).unwrap();
+        assert_eq!((back.padding, back.image, back.channels), (g.padding, g.image, g.channels));
+        assert!(geometry([1, 1, 2], [0; 3], [1; 3]).adjoint().is_none());
+        assert!(geometry([1; 3], [0, 3, 0], [1; 3]).adjoint().is_none());
+    }
+}
