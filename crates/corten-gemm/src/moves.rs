@@ -84,9 +84,8 @@ unsafe fn square<V: Register>(from: Lines<*const V::Elem>) -> [V; MOST_LANES] {
     let mut line = from.first;
     for (i, row) in rows.iter_mut().enumerate().take(V::LANES) {
         // SAFETY: the caller's.
-        *row = match from.len == V::LANES {
-            true => unsafe { V::load(line) },
-            false => unsafe { V::load_some(line, from.len) },
+        *row = unsafe {
+            if from.len == V::LANES { V::load(line) } else { V::load_some(line, from.len) }
         };
         // Lines beyond the last one repeat it.
         line = line.wrapping_offset(if i + 1 < from.count { from.stride } else { 0 });
@@ -103,9 +102,9 @@ macro_rules! for_squares {
                 let $count = ($from.len - $at).min($V::LANES);
                 let count = $from.count - $line;
                 let first = first.wrapping_add($at);
+                let lines = Lines { first, count, len: $count, ..$from };
                 // SAFETY: the caller's.
-                let $columns =
-                    unsafe { square::<$V>(Lines { first, count, len: $count, ..$from }) };
+                let $columns = unsafe { square::<$V>(lines) };
                 $body
             }
         }
