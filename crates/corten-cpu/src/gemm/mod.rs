@@ -18,6 +18,10 @@ use std::ops::Range;
 /// Below this many multiplications a second thread costs more than it saves.
 const PARALLEL_WORK: usize = 200_000;
 
+/// From this many multiplications on there are two parts per thread, so that a thread that is slowed
+/// down does less of them.
+const BALANCED_WORK: usize = 32_000_000;
+
 /// Parts are cut at multiples of this many rows or columns, so that tiles stay whole.
 const PART_ALIGNMENT: usize = 16;
 
@@ -58,7 +62,8 @@ pub(crate) fn gemm<T: MatElement>(
     }
     let by_rows = m >= n;
     let length = m.max(n);
-    let part = length.div_ceil(threads).next_multiple_of(PART_ALIGNMENT);
+    let parts = if m * n * k < BALANCED_WORK { threads } else { 2 * threads };
+    let part = length.div_ceil(parts).next_multiple_of(PART_ALIGNMENT);
     parallel_for(0..length.div_ceil(part) as i64, 1, |parts| {
         for index in parts {
             let start = index as usize * part;
