@@ -184,7 +184,7 @@ pub fn multilabel_margin_loss_backward(
         let classes = problem.classes;
         for_each_chunk(access.write::<T>(0)?, classes, grain_of(classes * classes), |n, out| {
             let range = n * classes..(n + 1) * classes;
-            let grad = f64::from(grad[if problem.per_sample { n } else { 0 }]);
+            let grad = grad[if problem.per_sample { n } else { 0 }].as_f64();
             let counts = counts(&values[range.clone()], &labels[range.clone()], &marks[range]);
             let share = grad / problem.divisor as f64;
             out.iter_mut().zip(counts).for_each(|(out, count)| *out = (count as f64 * share) as T);
