@@ -89,7 +89,11 @@ _LAZY = {
         "gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh",
         "rnn_tanh_cell",
     ), "_recurrent"),
-    "sparse_coo_tensor": "sparse", "spmm": "_further", "smm": "_further",
+    **dict.fromkeys((
+        "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_coo_tensor",
+        "sparse_csc_tensor", "sparse_csr_tensor",
+    ), "sparse"),
+    "spmm": "_further", "smm": "_further",
     "JITException": "_further", "ScriptModule": "jit", "ScriptFunction": "jit", "fork": "jit",
     "wait": "jit", "CompilationUnit": "jit", "Future": "futures", "FileCheck": "testing",
     "autocast": "amp", "GradScaler": "amp", "Stream": "_streams", "Event": "_streams",
