@@ -55,7 +55,7 @@ _C._library_impl(
 
 _SUBMODULES = frozenset((
     "__config__", "__future__", "_VF", "_dynamo", "_inductor", "accelerator", "amp", "autograd", "backends",
-    "compiler", "cpu", "cuda", "distributed", "distributions", "fft", "foreach", "func", "functional",
+    "compiler", "cpu", "cuda", "distributed", "distributions", "fft", "foreach", "func", "functional", "fx",
     "futures", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nn", "ops",
     "onnx", "optim", "overrides", "profiler", "random", "return_types", "safetensors", "serialization",
     "signal", "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version",
@@ -83,7 +83,7 @@ _LAZY = {
         "sym_sqrt", "sym_sum", "SymBool", "SymFloat", "SymInt", "DisableTorchFunction",
         "DisableTorchFunctionSubclass", "AcceleratorError", "FatalError", "cudnn_is_acceptable",
         "from_file", "has_lapack", "has_mkl", "has_openmp", "has_spectral", "init_num_threads",
-        "is_distributed", "is_vulkan_available", "norm_except_dim", "range",
+        "_assert", "is_distributed", "is_vulkan_available", "norm_except_dim", "range",
     ), "_further"),
     **dict.fromkeys((
         "gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh",

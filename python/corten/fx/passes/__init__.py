@@ -1,0 +1,5 @@
+"""Passes over graphs."""
+
+from __future__ import annotations
+
+from . import shape_prop  # noqa: F401
