@@ -13,6 +13,10 @@ from module_under_test import torch
 
 fx = importlib.import_module(f"{torch.__name__}.fx")
 shape_prop = importlib.import_module(f"{torch.__name__}.fx.passes.shape_prop")
+split_module = importlib.import_module(f"{torch.__name__}.fx.passes.split_module").split_module
+pass_base = importlib.import_module(f"{torch.__name__}.fx.passes.infra.pass_base")
+pass_manager = importlib.import_module(f"{torch.__name__}.fx.passes.infra.pass_manager")
+optimization = importlib.import_module(f"{torch.__name__}.fx.experimental.optimization")
 nn, F = torch.nn, torch.nn.functional
 
 
@@ -314,6 +318,58 @@ class Runs(unittest.TestCase):
         self.assertIn("print_readable()", text)
         readable = self.made.print_readable(print_output=False)
         self.assertTrue(readable.startswith("class Pair(torch.nn.Module):\n    def forward(self, x):\n"))
+
+
+class Passes(unittest.TestCase):
+    def test_splitting(self):
+        net = Net().eval()
+        made = fx.symbolic_trace(net)
+        parts = {"add": "a", "linear": "a", "relu": "b", "sum_1": "b"}
+        names = {}
+        split = split_module(made, net, lambda node: parts.get(node.name, "c"), names)
+        self.assertEqual(names["submod_a.linear"], "linear")
+        self.assertEqual(sorted(name for name, _ in split.named_children()), ["submod_a", "submod_b", "submod_c"])
+        self.assertEqual(body(split.submod_a.code).splitlines()[0], "def forward(self, x, weight):")
+        with self.assertRaisesRegex(RuntimeError, "cycle"):
+            split_module(made, net, lambda node: "b" if node.name == "add_1" else "a")
+
+        def after(node):
+            return int(node.name not in ("add", "linear", "relu"))
+
+        split = split_module(made, net, after)
+        x = torch.arange(20.0).view(5, 4)
+        self.assertEqual(split(x)["rest"][2].tolist(), net(x)["rest"][2].tolist())
+
+    def test_fusing(self):
+        net = nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2), nn.Dropout(), nn.BatchNorm2d(2)).eval()
+        net[1].running_var.fill_(4)
+        x = torch.arange(4.0).view(1, 1, 2, 2)
+        fused = optimization.fuse(net)
+        kinds = [type(fused.get_submodule(node.target)).__name__ for node in fused.graph.nodes if node.op == "call_module"]
+        self.assertEqual(kinds, ["Conv2d", "Dropout", "BatchNorm2d"])
+        self.assertTrue(torch.allclose(fused(x), net(x)))
+        self.assertEqual(len(optimization.remove_dropout(net).graph.find_nodes(op="call_module")), 3)
+
+    def test_managers(self):
+        class ToNegative(pass_base.PassBase):
+            def call(self, graph_module):
+                for node in graph_module.graph.find_nodes(op="call_method", target="relu"):
+                    node.target = "neg"
+                graph_module.recompile()
+                return pass_base.PassResult(graph_module, True)
+
+        def nothing(graph_module):
+            return None
+
+        passes = [ToNegative(), pass_manager.pass_result_wrapper(nothing)]
+        result = pass_manager.PassManager(passes)(fx.symbolic_trace(Pair()))
+        self.assertTrue(result.modified)
+        self.assertIn("neg = first.neg()", result.graph_module.code)
+        order = pass_manager.this_before_that_pass_constraint(passes[1], passes[0])
+        with self.assertRaisesRegex(RuntimeError, "constraint violated"):
+            pass_manager.PassManager(passes, [order]).validate_constraints()
+        with self.assertRaisesRegex(Exception, "An error occurred when running the 'nothing' pass"):
+            pass_manager.PassManager([nothing])(fx.symbolic_trace(Pair()))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def _compiled(code):
     return names["forward"]
 
 
-def _copy_attribute(source, target, name):
+def _copy_attr(source, target, name):
     """Copies an attribute of a module below ``source`` to the same place below ``target``."""
     *path, last = name.split(".")
     for part in path:
@@ -43,7 +43,7 @@ def _copy_attribute(source, target, name):
         setattr(target, last, value)
 
 
-def _assign_attribute(value, target, name):
+def _assign_attr(value, target, name):
     *path, last = name.split(".")
     for part in path:
         if not hasattr(target, part):
@@ -73,7 +73,7 @@ class GraphModule(nn.Module):
                 self.training = root.training
             for node in graph.nodes:
                 if node.op in ("get_attr", "call_module"):
-                    _copy_attribute(root, self, node.target)
+                    _copy_attr(root, self, node.target)
         elif isinstance(root, dict):
             named = [node for node in graph.nodes if node.op in ("get_attr", "call_module")]
             wanted = [node.target for node in named]
@@ -83,7 +83,7 @@ class GraphModule(nn.Module):
                         f"Node {node} referenced target {node.target} but that target was not provided in ``root``!"
                     )
             for target in sorted(wanted, key=lambda name: name.count(".")):
-                _assign_attribute(root[target], self, target)
+                _assign_attr(root[target], self, target)
         else:
             raise RuntimeError(f"Unsupported type {root} passed for root!")
         self.__dict__["meta"] = {}

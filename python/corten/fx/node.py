@@ -6,12 +6,22 @@ import builtins
 import inspect
 import operator
 import types
+import typing
 
 import corten
 
 from .immutable_collections import immutable_dict, immutable_list
 
 __all__ = ["Node", "has_side_effect", "map_aggregate", "map_arg"]
+
+#: Types that annotations of passes name.
+Target = typing.Union[typing.Callable[..., typing.Any], str]
+BaseArgumentTypes = typing.Union[
+    str, int, float, bool, complex, corten.dtype, corten.Tensor, corten.device, corten.memory_format,
+    corten.layout,
+]
+base_types = typing.get_args(BaseArgumentTypes)
+Argument = typing.Any
 
 _SIDE_EFFECTS = set()
 _RANDOM = frozenset((

@@ -9,7 +9,7 @@ from corten import nn
 
 from ._symbolic_trace import symbolic_trace
 from .graph import Graph
-from .graph_module import GraphModule, _copy_attribute
+from .graph_module import GraphModule, _copy_attr
 from .node import Node
 
 __all__ = ["Match", "ReplacedPatterns", "replace_pattern", "replace_pattern_with_filters"]
@@ -82,7 +82,7 @@ def _add_members(gm, replacement):
             for part in node.target.split("."):
                 found = getattr(found, part, None)
             if found is None:
-                _copy_attribute(replacement, gm, node.target)
+                _copy_attr(replacement, gm, node.target)
     gm.graph.lint()
 
 

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from . import shape_prop  # noqa: F401
+from . import infra, shape_prop, split_module  # noqa: F401
