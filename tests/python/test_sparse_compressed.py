@@ -319,6 +319,11 @@ class Gradients(Cases):
         (got,) = torch.autograd.grad((leaf.to_dense() ** 3).sum(), [leaf])
         self.assertEqual(got.values().tolist(), (3 * self.csr.values() ** 2).tolist())
 
+    def test_of_nothing(self):
+        dense = torch.zeros(3, 0, requires_grad=True)
+        dense.to_sparse_csr().to_dense().sum().backward()
+        self.assertEqual(tuple(dense.grad.shape), (3, 0))
+
     def test_of_reduced_and_sampled_products(self):
         expected = {"sum": [12, 30, 3, 21, 12, 30], "mean": [6, 15, 1.5, 10.5, 6, 15], "amax": [0, 30, 0, 21, 0, 30]}
         for reduce, values in expected.items():

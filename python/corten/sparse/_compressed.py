@@ -278,9 +278,7 @@ def dense_of(x):
     start = len(batches(x))
     rows, columns, *rest = size[start:]
     tiled = (math.prod(size[:start]), rows // height, columns // width, height, width, *rest)
-    entries = values.reshape(-1, height, width, *rest) if values.numel() else values.new_empty(
-        (values.shape[:start + 1].numel(), height, width, *rest)
-    )
+    entries = values.reshape(math.prod(values.shape[:start + 1]), height, width, *rest)
     made = values.new_zeros(tiled).index_put(
         coordinates(x), entries, accumulate=values.dtype != corten.bool
     )
