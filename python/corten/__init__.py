@@ -53,6 +53,21 @@ _C._library_impl(
     "aten::embedding_sparse_backward", "CompositeImplicitAutograd", _embedding_sparse_backward
 )
 
+def _sparse_factory(name):
+    """The kernel of a factory for sparse layouts, loaded when it is first called."""
+
+    def kernel(size, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
+        from corten.sparse._factories import without_entries
+
+        return without_entries(name, size, dtype, layout, device)
+
+    return kernel
+
+
+for _key in ("SparseCPU", "SparseCsrCPU"):
+    _C._library_impl("aten::empty.memory_format", _key, _sparse_factory("empty"))
+    _C._library_impl("aten::zeros", _key, _sparse_factory("zeros"))
+
 _SUBMODULES = frozenset((
     "__config__", "__future__", "_VF", "_dynamo", "_inductor", "accelerator", "amp", "autograd", "backends",
     "compiler", "cpu", "cuda", "distributed", "distributions", "fft", "foreach", "func", "functional", "fx",

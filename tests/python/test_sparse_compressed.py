@@ -129,6 +129,19 @@ class Making(unittest.TestCase):
         with self.assertRaises(TypeError):
             torch.sparse_csr_tensor(T(ends), T(places))
 
+    def test_without_entries(self):
+        for make in (torch.zeros, torch.empty):
+            x = make(2, 3, layout=torch.sparse_coo, dtype=torch.float64)
+            self.assertEqual((x.layout, x._nnz(), tuple(x.shape)), (torch.sparse_coo, 0, (2, 3)))
+            self.assertEqual((x + x).to_dense().tolist(), [[0, 0, 0]] * 2)
+            for layout in (torch.sparse_csr, torch.sparse_csc):
+                x = make((2, 2, 3), layout=layout, dtype=torch.float64)
+                self.assertEqual((x.layout, x._nnz(), tuple(x.shape), x.dtype), (layout, 0, (2, 2, 3), torch.float64))
+            for size, layout in (((2,), torch.sparse_csr), ((2, 2), torch.sparse_bsr), ((2, -1), torch.sparse_coo)):
+                with self.assertRaises(RuntimeError):
+                    make(size, layout=layout)
+        self.assertEqual(torch.zeros(2, 3, layout=torch.sparse_csr).to_dense().tolist(), [[0, 0, 0]] * 2)
+
     def test_invariants(self):
         def refused(pattern, ends, places, values, size, make=torch.sparse_csr_tensor):
             with self.assertRaisesRegex(RuntimeError, pattern):
