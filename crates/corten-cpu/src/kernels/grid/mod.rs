@@ -2,8 +2,9 @@
 
 mod place;
 
+use crate::chunks::{for_each_column_block, grain_of};
 use crate::kernels::support::{contiguous, empty, is_shape_only, match_types};
-use corten_core::{DType, Element, Reader, Result, Writer, bf16, cast, f16};
+use corten_core::{Access, AccessSet, DType, Element, Reader, Result, Writer, bf16, cast, f16};
 use corten_ops::Tensor;
 use place::{Axis, Mode, Padding, Taps};
 
@@ -88,6 +89,47 @@ impl Sampler {
     }
 }
 
+/// The points that are taken together, so that what is known of them serves all channels.
+const BLOCK: usize = 64;
+
+/// What takes part in the values at the points of a block: number `k` for point `j` is at
+/// `k * BLOCK + j`.
+struct BlockTaps {
+    /// Places in a channel; those outside it stand for nothing.
+    places: Vec<usize>,
+    weights: Vec<f64>,
+}
+
+impl BlockTaps {
+    /// The taps for at most [`BLOCK`] points, given by their coordinates.
+    fn of<T: Element>(sampler: &Sampler, at: &[T]) -> Self {
+        let rank = sampler.axes.len();
+        let count = sampler.mode.taps().pow(rank as u32);
+        let mut taps =
+            Self { places: vec![usize::MAX; count * BLOCK], weights: vec![0.0; count * BLOCK] };
+        for (point, at) in at.chunks_exact(rank).enumerate() {
+            let mut next = point;
+            sampler.visit(at, |place, weight, _| {
+                taps.places[next] = place;
+                taps.weights[next] = weight;
+                next += BLOCK;
+            });
+        }
+        taps
+    }
+
+    /// The values of one channel at the points.
+    fn add_up<T: Element>(&self, channel: &[T], out: &mut [T]) {
+        let mut sums = [0f64; BLOCK];
+        for (places, weights) in self.places.chunks(BLOCK).zip(self.weights.chunks(BLOCK)) {
+            for ((sum, &place), &weight) in sums.iter_mut().zip(places).zip(weights) {
+                *sum += channel.get(place).map_or(0.0, |&value| cast::<T, f64>(value) * weight);
+            }
+        }
+        out.iter_mut().zip(sums).for_each(|(out, sum)| *out = cast(sum));
+    }
+}
+
 macro_rules! match_grid {
     ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
         match_types!($dtype, $name, $t => $body, [
@@ -105,26 +147,21 @@ fn forward(input: &Tensor, grid: &Tensor, sampler: &Sampler, name: &str) -> Resu
     }
     let (dense, grid) = (contiguous(input)?, contiguous(grid)?);
     match_grid!(input.dtype(), name, T => {
-        let (input, grid) = (Reader::<T>::new(&dense)?, Reader::<T>::new(&grid)?);
-        let mut out = Writer::<T>::new(&out)?;
-        let (volume, channels) = (sampler.volume(), sampler.channels);
-        let mut sums = vec![0f64; channels];
-        for n in 0..sampler.samples {
+        let access = AccessSet::acquire(
+            &[(&out, Access::Write), (&dense, Access::Read), (&grid, Access::Read)])?;
+        let (input, grid) = (access.read::<T>(1)?, access.read::<T>(2)?);
+        let out = access.write::<T>(0)?;
+        let (volume, channels, points) = (sampler.volume(), sampler.channels, sampler.points);
+        let shape = [sampler.samples, channels, points];
+        for_each_column_block(out, shape, BLOCK, grain_of(BLOCK * channels), |n, block, out| {
             let image = &input[n * channels * volume..][..channels * volume];
-            for p in 0..sampler.points {
-                let at = &grid[(n * sampler.points + p) * rank..][..rank];
-                sums.fill(0.0);
-                sampler.visit(at, |place, weight, _| {
-                    for (c, sum) in sums.iter_mut().enumerate() {
-                        *sum += cast::<T, f64>(image[c * volume + place]) * weight;
-                    }
-                });
-                for (c, &sum) in sums.iter().enumerate() {
-                    out[(n * channels + c) * sampler.points + p] = cast(sum);
-                }
+            let at = &grid[(n * points + block.start) * rank..][..block.len() * rank];
+            let taps = BlockTaps::of(sampler, at);
+            for c in 0..channels {
+                taps.add_up(&image[c * volume..][..volume], out.row(c));
             }
-        }
-        Ok(())
+            Ok(())
+        })
     })?;
     Ok(out)
 }

@@ -21,6 +21,17 @@ pub(super) enum Mode {
     Cubic,
 }
 
+impl Mode {
+    /// How many points of one dimension take part.
+    pub(super) fn taps(self) -> usize {
+        match self {
+            Self::Nearest => 1,
+            Self::Linear => 2,
+            Self::Cubic => 4,
+        }
+    }
+}
+
 /// One dimension of an image.
 #[derive(Clone, Copy)]
 pub(super) struct Axis {
