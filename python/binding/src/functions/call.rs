@@ -46,11 +46,15 @@ fn call_stand_ins(
     args: Args<'_>,
     raised: Raised,
 ) -> Py<Obj> {
+    // Looking at the arguments may raise and clear exceptions of its own.
+    let exception = raised.take();
     let found = crate::args::stand_ins(args);
     if found.is_empty() || !overrides::enabled() {
-        return Err(raised);
+        return Err(match exception {
+            Some(exception) => Raised::raise(&exception),
+            None => type_error(format!("{}(): bad arguments", group.name)),
+        });
     }
-    raised.clear();
     overrides::handle(group, this, &found, args)
 }
 
