@@ -91,6 +91,8 @@ _LAZY = {
     "set_deterministic_debug_mode": "_settings", "get_deterministic_debug_mode": "_settings",
     "set_float32_matmul_precision": "_settings", "get_float32_matmul_precision": "_settings",
     "set_flush_denormal": "_settings", "set_default_tensor_type": "_settings",
+    "fake_quantize_per_channel_affine": "_fake_quantize",
+    "fake_quantize_per_tensor_affine": "_fake_quantize",
     "svd_lowrank": "_lowrank", "pca_lowrank": "_lowrank",
     "compiled_with_cxx11_abi": "_settings", "install_as_torch": "_as_torch",
     **dict.fromkeys((
