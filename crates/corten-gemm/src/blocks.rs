@@ -1,39 +1,59 @@
 //! Products of floats, block by block.
 //!
-//! The outer loops cut the columns of `b`, the depth, and the rows of `a` so that the blocks in use
-//! stay in the caches; [`tile`](crate::tile) does the rest. A factor is copied into the order in
-//! which it is read only where reading it as it lies would cost more.
+//! The outer loops cut the columns of the result, the depth, and the rows so that the blocks in use
+//! stay in the caches; [`pack`](crate::pack) puts them in order and [`tile`](crate::tile) does the
+//! rest.
 
+use crate::moves::{Lines, Scale};
+use crate::pack::{Columns, Groups, Panels, Right, Strips, Sums};
 use crate::scratch::{Room, Scratch};
-use crate::tile::{Float, Instructions, Job, MOST_COLS, MOST_ROWS, TileSet, Tiles};
+use crate::tile::{Float, Instructions, TileSet};
 use crate::view::{Source, View};
 use std::ops::Range;
 
-/// Most steps of the depth at a time: a panel of `b` takes most of a first-level cache of 48 KiB.
-const DEPTH: usize = 320;
+/// Most steps of the depth at a time: a panel of `b` fills a first-level cache of 48 KiB.
+const DEPTH: usize = 192;
 
 /// Bytes of a block of `a`, which is used with one panel of `b` after the other: it stays in the
 /// second-level cache.
 const BYTES_OF_A: usize = 512 << 10;
 
-/// Bytes of a block of `b`.
+/// Bytes of a block of `b` that more than one block of `a` uses.
 const BYTES_OF_B: usize = 1 << 20;
 
-/// Lines at multiples of this many bytes share their places in the first-level cache.
-const CONFLICT: usize = 4096;
+/// Strips whose sums go to a place apart at a time, if they do: when they are turned, enough of them
+/// for whole cache lines of the result.
+const STRIPS_APART: usize = 8;
 
-/// So many of them fit.
-const WAYS: usize = 8;
+/// What the sums of a product are added to.
+#[derive(Clone, Copy)]
+pub enum Start<E> {
+    /// Nothing: what the result holds is not read.
+    Nothing,
+    /// What the result holds, times a factor.
+    Scaled(E),
+    /// A value per row.
+    PerRow(*const E),
+    /// A value per column.
+    PerColumn(*const E),
+}
 
-/// A block that reaches over more bytes than this lies on more pages than a processor remembers.
-const FAR: usize = 256 << 10;
+impl<E> Start<E> {
+    fn t(self) -> Self {
+        match self {
+            Self::PerRow(values) => Self::PerColumn(values),
+            Self::PerColumn(values) => Self::PerRow(values),
+            other => other,
+        }
+    }
+}
 
-/// `c = beta * c + alpha * a @ b` on this thread; without `beta`, `c` is not read.
+/// `c = start + alpha * a @ b` on this thread.
 ///
 /// # Safety
-/// The factors must be readable and `c` readable and writable over their shapes, `c` must share no
-/// element with a factor and none of its own places with each other, and the processor must have
-/// the instructions.
+/// The factors and the values of `start` must be readable and `c` readable and writable over their
+/// shapes, `c` must share no element with them and none of its own places with each other, and the
+/// processor must have the instructions.
 ///
 /// # Panics
 /// When the shapes do not fit or there is no depth.
@@ -43,29 +63,60 @@ pub unsafe fn product<E: Float>(
     a: View<*const E>,
     b: View<*const E>,
     alpha: E,
-    beta: Option<E>,
+    start: Start<E>,
 ) {
-    let [rows, cols] = c.shape;
-    assert!(a.shape[0] == rows && b.shape == [a.shape[1], cols], "the shapes do not fit");
-    assert!(a.shape[1] > 0, "there is no depth");
-    if rows == 0 || cols == 0 {
-        return;
-    }
+    assert!(b.shape == [a.shape[1], c.shape[1]], "the shapes do not fit");
     // The transpose of the product is the product of the transposes, in the other order.
     let set = E::tiles(instructions);
     let turned = cost(set, c.t(), b.t(), a.t()) < cost(set, c, a, b);
-    let (c, a, b) = if turned { (c.t(), b.t(), a.t()) } else { (c, a, b) };
-    let tiles = set.for_cols(c.shape[1]);
+    let (c, a, b, start) = if turned { (c.t(), b.t(), a.t(), start.t()) } else { (c, a, b, start) };
+    // SAFETY: the caller's.
+    unsafe { walk(set, c, a, Right::Matrix(Source::new(b)), alpha, start) }
+}
+
+/// [`product`] with a second factor that is made as it is needed.
+///
+/// # Safety
+/// As for [`product`].
+///
+/// # Panics
+/// When the shapes do not fit or there is no depth.
+pub unsafe fn product_with_columns<E: Float>(
+    instructions: Instructions,
+    c: View<*mut E>,
+    a: View<*const E>,
+    b: &dyn Columns<E>,
+    start: Start<E>,
+) {
+    // SAFETY: the caller's.
+    unsafe { walk(E::tiles(instructions), c, a, Right::Made(b), E::ONE, start) }
+}
+
+/// # Safety
+/// As for [`product`].
+unsafe fn walk<E: Float>(
+    set: &'static TileSet<E>,
+    c: View<*mut E>,
+    a: View<*const E>,
+    b: Right<'_, E>,
+    alpha: E,
+    start: Start<E>,
+) {
+    assert!(a.shape[0] == c.shape[0], "the shapes do not fit");
+    assert!(a.shape[1] > 0, "there is no depth");
+    if c.shape.contains(&0) {
+        return;
+    }
     let mut scratch = Scratch::take();
     // SAFETY: the caller's.
-    let (a, b) = unsafe { (Source::new(a), Source::new(b)) };
-    Walk { c, a, b, tiles, alpha, beta }.run(&mut scratch);
+    let a = unsafe { Source::new(a) };
+    Walk { c, a, b, set, alpha, start }.run(&mut scratch);
     scratch.give_back();
 }
 
-/// About how many cycles a product takes: multiplications, elements of `b` that are copied one by
-/// one since its rows do not lie side by side, and elements of the result that are put one by one
-/// for every block of the depth.
+/// About how many cycles a product takes: multiplications, copies of `b`, which are slower where
+/// its rows do not lie side by side, and those of the result where its do not, for every block of
+/// the depth.
 fn cost<E: Float>(
     set: &TileSet<E>,
     c: View<*mut E>,
@@ -73,10 +124,12 @@ fn cost<E: Float>(
     b: View<*const E>,
 ) -> usize {
     let ([rows, cols], depth) = (c.shape, a.shape[1]);
-    let width = set.for_cols(cols).cols;
-    let of_tiles = rows * depth * cols.next_multiple_of(width) / set.wide.cols;
-    let of_b = if b.strides[1] == 1 { 0 } else { depth * cols };
-    let of_c = if c.strides[1] == 1 { 0 } else { 2 * rows * cols * depth.div_ceil(DEPTH) };
+    // A step multiplies twice in a cycle, and loads one row of `b` and an element of `a` per row.
+    let panels = Groups::of(cols.div_ceil(set.lanes), set.registers());
+    let width = panels.get(0).len();
+    let of_tiles = rows * depth * panels.count * (3 * width).max(6 + width) / 6;
+    let of_b = if b.strides[1] == 1 { depth * cols / 8 } else { depth * cols / 4 };
+    let of_c = if c.strides[1] == 1 { 0 } else { rows * cols * depth.div_ceil(DEPTH) / 2 };
     of_tiles + of_b + of_c
 }
 
@@ -84,252 +137,133 @@ fn steps(length: usize, step: usize) -> impl Iterator<Item = Range<usize>> {
     (0..length).step_by(step).map(move |start| start..(start + step).min(length))
 }
 
-/// Some things in groups as equal as can be, of at most `most`: where each starts and ends.
-fn even_groups(length: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
-    let count = length.div_ceil(most);
-    let (size, longer) = (length / count.max(1), length % count.max(1));
-    let start = move |i: usize| i * size + i.min(longer);
-    (0..count).map(move |i| start(i)..start(i + 1))
-}
-
 /// A product under way.
 struct Walk<'a, E: 'static> {
     c: View<*mut E>,
     a: Source<'a, E>,
-    b: Source<'a, E>,
-    tiles: &'static Tiles<E>,
+    b: Right<'a, E>,
+    set: &'static TileSet<E>,
     alpha: E,
-    beta: Option<E>,
+    start: Start<E>,
 }
 
 impl<E: Float> Walk<'_, E> {
-    fn run(&mut self, scratch: &mut Scratch) {
-        let [rows, depth] = self.a.shape();
+    fn run(&self, scratch: &mut Scratch) {
+        let ([rows, depth], cols) = (self.a.shape(), self.c.shape[1]);
         let at_once = DEPTH.min(depth) * size_of::<E>();
-        let width = self.tiles.cols;
-        let cols_at_once = (BYTES_OF_B / at_once).next_multiple_of(width);
-        let rows_at_once = BYTES_OF_A.div_ceil(at_once);
-        for cols in steps(self.c.shape[1], cols_at_once) {
-            for depth in even_groups(depth, DEPTH) {
-                let beta = if depth.start == 0 { self.beta } else { Some(E::ONE) };
-                let b = self.b.part(depth.clone(), cols.clone());
-                let panels = Panels::of(b, width, rows, &mut scratch.b);
+        let rows_at_once = BYTES_OF_A.div_ceil(at_once).next_multiple_of(self.set.rows());
+        // With one block of `a`, every panel is used at once and only once.
+        let kept = rows > rows_at_once;
+        let cols_at_once =
+            if kept { (BYTES_OF_B / at_once).next_multiple_of(self.set.cols()) } else { cols };
+        for cols in steps(cols, cols_at_once) {
+            for depth in Groups::of(depth, DEPTH).all() {
+                let part = [depth.clone(), cols.clone()];
+                let mut panels = Panels::of(&self.b, part, rows, kept, self.set, &mut scratch.b);
                 for rows in steps(rows, rows_at_once) {
                     let a = self.a.part(rows.clone(), depth.clone());
-                    let strips =
-                        Strips::of(a, self.tiles.by_rows.len(), panels.count, &mut scratch.a);
-                    self.block(&panels, &strips, [rows.start, cols.start], beta);
+                    let strips = Strips::of(a, panels.count(), self.set, &mut scratch.a);
+                    let place = [rows.start, cols.start];
+                    self.block(&mut panels, &strips, place, depth.start == 0, &mut scratch.c);
                 }
             }
         }
     }
 
-    /// Every panel of a block of `b` with every strip of a block of `a`.
+    /// Every panel of a block of `b` with every strip of a block of `a`. The place of the block is
+    /// given.
     fn block(
-        &mut self,
-        panels: &Panels<'_, E>,
+        &self,
+        panels: &mut Panels<'_, E>,
         strips: &Strips<'_, E>,
         start: [usize; 2],
-        beta: Option<E>,
+        first: bool,
+        room: &mut Room,
     ) {
-        for panel in 0..panels.count {
-            let (b, b_stride, cols) = panels.get(panel);
-            for rows in strips.groups() {
-                let (a, a_strides) = strips.get(rows.clone());
-                let place = [start[0] + rows.start, start[1] + panel * panels.width];
-                let job = Job {
-                    depth: strips.a.shape()[1],
-                    a,
-                    a_strides,
-                    b,
-                    b_stride,
-                    c: self.c.place(place),
-                    c_stride: self.c.strides[0],
-                    cols,
-                    alpha: self.alpha,
-                    beta,
-                };
-                self.one(rows.len(), job);
+        let first_time = start[0] == 0;
+        for index in 0..panels.count() {
+            let mut panel = panels.get(index, first_time, strips.by_rows());
+            let width = panel.registers * self.set.lanes;
+            let later = |strip| panels.later(index + 1, first_time, strip, strips.count());
+            // Whether tiles write to the result itself.
+            let direct = self.c.strides[1] == 1
+                && panel.cols.len() == width
+                && self.alpha == E::ONE
+                && !(first && matches!(self.start, Start::Scaled(beta) if beta != E::ONE));
+            for group in steps(strips.count(), if direct { 1 } else { STRIPS_APART }) {
+                let rows = strips.rows(group.start).start..strips.rows(group.end - 1).end;
+                let place = [start[0] + rows.start, panel.cols.start];
+                let size = [rows.len(), panel.cols.len()];
+                let beta = if first { self.begin(place, size) } else { Some(E::ONE) };
+                let c = self.c.place(place);
+                let (c_stride, add) = (self.c.strides[0], beta.is_some());
+                if direct {
+                    let sums = Sums { c, c_stride, add, later: later(group.start) };
+                    // SAFETY: the place has the rows and columns of the strip and the panel.
+                    unsafe { strips.tile(group.start, &mut panel, sums) };
+                    continue;
+                }
+                let sums = room.elements::<E>(rows.len() * width);
+                for strip in group {
+                    let to = &mut sums[(strips.rows(strip).start - rows.start) * width..];
+                    let (c, c_stride) = (to.as_mut_ptr(), width as isize);
+                    let sums = Sums { c, c_stride, add: false, later: later(strip) };
+                    // SAFETY: there is room for all rows and all columns of the panel.
+                    unsafe { strips.tile(strip, &mut panel, sums) };
+                }
+                self.put(sums, width, size, c, Scale { alpha: self.alpha, beta });
             }
         }
     }
 
-    /// One tile; through a copy where the columns of the result do not lie side by side.
-    fn one(&mut self, rows: usize, job: Job<E>) {
-        let tile = self.tiles.by_rows[rows - 1];
-        if self.c.strides[1] == 1 {
-            // SAFETY: `Panels` and `Strips` give whole panels and strips of the depth, the result
-            // has the rows and columns of the job, and the tile is of the level in use.
-            unsafe { tile(&job) };
-            return;
-        }
-        let mut sums = [E::ZERO; MOST_ROWS * MOST_COLS];
-        let width = self.tiles.cols as isize;
-        let apart = Job { c: sums.as_mut_ptr(), c_stride: width, beta: None, ..job };
-        // SAFETY: as above; the copy has room for all rows and columns of a tile.
-        unsafe { tile(&apart) };
-        let put = |row: usize, col: usize| {
-            let offset = row as isize * job.c_stride + col as isize * self.c.strides[1];
-            let sum = sums[row * self.tiles.cols + col];
-            // SAFETY: the result has the rows and columns of the job.
-            unsafe {
-                let to = job.c.wrapping_offset(offset);
-                *to = job.beta.map_or(sum, |beta| beta * *to + sum);
+    /// Brings sums to the result.
+    fn put(&self, sums: &[E], width: usize, [rows, cols]: [usize; 2], c: *mut E, scale: Scale<E>) {
+        let [row, col] = self.c.strides;
+        let from = Lines { first: sums.as_ptr(), stride: width as isize, count: rows, len: cols };
+        let moves = &self.set.moves;
+        // SAFETY: there are sums for all rows and columns, and they are places of the result.
+        unsafe {
+            if col == 1 {
+                let to = Lines { first: c, stride: row, count: rows, len: cols };
+                return (moves.put)(from, to, scale);
             }
+            if row == 1 {
+                let to = Lines { first: c, stride: col, count: cols, len: rows };
+                return (moves.put_turned)(from, to, scale);
+            }
+            for i in 0..rows {
+                for j in 0..cols {
+                    let sum = scale.alpha * sums[i * width + j];
+                    let to = c.wrapping_offset(i as isize * row + j as isize * col);
+                    *to = scale.beta.map_or(sum, |beta| beta * *to + sum);
+                }
+            }
+        }
+    }
+
+    /// Brings the values that the sums of a tile are added to, and returns their factor.
+    fn begin(&self, place: [usize; 2], size: [usize; 2]) -> Option<E> {
+        let (values, steps) = match self.start {
+            Start::Nothing => return None,
+            Start::Scaled(beta) => return Some(beta),
+            Start::PerRow(values) => (values.wrapping_add(place[0]), [1, 0]),
+            Start::PerColumn(values) => (values.wrapping_add(place[1]), [0, 1]),
         };
+        let first = self.c.place(place);
         // In the order in which the result lies.
-        if job.c_stride.abs() < self.c.strides[1].abs() {
-            (0..job.cols).for_each(|col| (0..rows).for_each(|row| put(row, col)));
-        } else {
-            (0..rows).for_each(|row| (0..job.cols).for_each(|col| put(row, col)));
-        }
-    }
-}
-
-/// A block of `b`, one panel as wide as a tile after the other.
-struct Panels<'a, E> {
-    b: Source<'a, E>,
-    width: usize,
-    count: usize,
-    /// The panels from this one on are copied.
-    first_copied: usize,
-    copied: &'a [E],
-}
-
-impl<'a, E: Float> Panels<'a, E> {
-    /// The last panel is copied if it is not whole, since a tile reads all of its columns.
-    fn of(b: Source<'a, E>, width: usize, rows: usize, room: &'a mut Room) -> Self {
-        let [depth, cols] = b.shape();
-        let (count, whole) = (cols.div_ceil(width), cols / width);
-        let apart = b.strides()[0].unsigned_abs() * size_of::<E>();
-        let far = apart.is_multiple_of(CONFLICT) || apart * depth > FAR;
-        let often = rows > if far { 2 * MOST_ROWS } else { 8 * MOST_ROWS };
-        let first_copied = if b.strides()[1] == 1 && !often { whole } else { 0 };
-        let copied = room.elements::<E>((count - first_copied) * width * depth);
-        let rest = b.cols(first_copied * width..cols);
-        if b.strides()[1] == 1 {
-            copy_rows(copied, rest, width);
-        } else {
-            for (panel, to) in copied.chunks_exact_mut(width * depth).enumerate() {
-                let end = ((panel + 1) * width).min(rest.shape()[1]);
-                copy_panel(to, rest.cols(panel * width..end), width);
+        let by_rows = self.c.strides[1].abs() <= self.c.strides[0].abs();
+        let [outer, inner] = if by_rows { [0, 1] } else { [1, 0] };
+        for i in 0..size[outer] {
+            let line = first.wrapping_offset(i as isize * self.c.strides[outer]);
+            let values = values.wrapping_add(i * steps[outer]);
+            for j in 0..size[inner] {
+                // SAFETY: the tile lies in the result; a value per row or per column is readable.
+                unsafe {
+                    *line.wrapping_offset(j as isize * self.c.strides[inner]) =
+                        *values.add(j * steps[inner]);
+                }
             }
         }
-        Self { b, width, count, first_copied, copied }
-    }
-
-    /// The first element of a panel, the distance of its rows, and how many columns it has.
-    fn get(&self, panel: usize) -> (*const E, isize, usize) {
-        let first = panel * self.width;
-        let cols = self.width.min(self.b.shape()[1] - first);
-        if panel < self.first_copied {
-            return (self.b.first().wrapping_add(first), self.b.strides()[0], cols);
-        }
-        let start = (panel - self.first_copied) * self.width * self.b.shape()[0];
-        (self.copied[start..].as_ptr(), self.width as isize, cols)
-    }
-}
-
-/// Copies all panels row after row, which is the order in which `b` lies, and zeros beyond its last
-/// column.
-fn copy_rows<E: Float>(to: &mut [E], b: Source<'_, E>, width: usize) {
-    let [depth, _] = b.shape();
-    for row in 0..depth {
-        let Some(line) = b.row(row) else { continue };
-        for (panel, part) in line.chunks(width).enumerate() {
-            let to = &mut to[(panel * depth + row) * width..][..width];
-            to[..part.len()].copy_from_slice(part);
-            to[part.len()..].fill(E::ZERO);
-        }
-    }
-}
-
-/// Copies a panel column after column, and zeros beyond its last column.
-fn copy_panel<E: Float>(to: &mut [E], b: Source<'_, E>, width: usize) {
-    if b.shape()[1] < width {
-        to.fill(E::ZERO);
-    }
-    copy_columns(to, b.t(), width);
-}
-
-/// Rows that are turned into columns at a time.
-const TURNED: usize = 8;
-
-/// Writes row `i` of a matrix to the places `i`, `i + width`, `i + 2 * width` ...
-fn copy_columns<E: Float>(to: &mut [E], from: Source<'_, E>, width: usize) {
-    let [rows, depth] = from.shape();
-    let mut first = 0;
-    while first + TURNED <= rows {
-        let lines: [Option<&[E]>; TURNED] = std::array::from_fn(|i| from.row(first + i));
-        let [Some(a), Some(b), Some(c), Some(d), Some(e), Some(f), Some(g), Some(h)] = lines else {
-            break;
-        };
-        for (step, to) in to.chunks_exact_mut(width).enumerate().take(depth) {
-            let turned = [a[step], b[step], c[step], d[step], e[step], f[step], g[step], h[step]];
-            to[first..first + TURNED].copy_from_slice(&turned);
-        }
-        first += TURNED;
-    }
-    for i in first..rows {
-        let places = to.chunks_exact_mut(width).map(|line| &mut line[i]);
-        match from.row(i) {
-            Some(line) => places.zip(line).for_each(|(to, &value)| *to = value),
-            None => places.zip(0..depth).for_each(|(to, step)| *to = from.at([i, step])),
-        }
-    }
-}
-
-/// A block of `a`, one strip as high as a tile after the other.
-struct Strips<'a, E> {
-    a: Source<'a, E>,
-    /// The rows of the highest strip.
-    most: usize,
-    copied: Option<&'a [E]>,
-}
-
-impl<'a, E: Float> Strips<'a, E> {
-    /// Rows that lie side by side are read as they are, and what is near or seldom read.
-    fn of(a: Source<'a, E>, most: usize, panels: usize, room: &'a mut Room) -> Self {
-        let reach = a.strides()[1].unsigned_abs() * a.shape()[1] * size_of::<E>();
-        if a.strides()[1] == 1 || panels <= 2 || reach < FAR / 4 {
-            let apart = a.strides()[0].unsigned_abs() * size_of::<E>();
-            let most = if apart.is_multiple_of(CONFLICT) { most.min(WAYS) } else { most };
-            return Self { a, most, copied: None };
-        }
-        let [rows, depth] = a.shape();
-        let copied = room.elements::<E>(rows * depth);
-        for rows in even_groups(rows, most) {
-            copy_strip(&mut copied[rows.start * depth..rows.end * depth], a.rows(rows));
-        }
-        Self { a, most, copied: Some(copied) }
-    }
-
-    /// The rows of every strip.
-    fn groups(&self) -> impl Iterator<Item = Range<usize>> + use<E> {
-        even_groups(self.a.shape()[0], self.most)
-    }
-
-    /// The first element of a strip, and the distances of its rows and of its steps.
-    fn get(&self, rows: Range<usize>) -> (*const E, [isize; 2]) {
-        match self.copied {
-            Some(copied) => {
-                let first = copied[rows.start * self.a.shape()[1]..].as_ptr();
-                (first, [1, rows.len() as isize])
-            }
-            None => (self.a.rows(rows).first(), self.a.strides()),
-        }
-    }
-}
-
-/// Copies a strip column after column.
-fn copy_strip<E: Float>(to: &mut [E], a: Source<'_, E>) {
-    let [rows, _] = a.shape();
-    if a.strides()[0] != 1 {
-        return copy_columns(to, a, rows);
-    }
-    for (step, to) in to.chunks_exact_mut(rows).enumerate() {
-        let Some(column) = a.t().row(step) else { continue };
-        // Not by `copy_from_slice`: a call would take longer than so few elements.
-        to.iter_mut().zip(column).for_each(|(to, &value)| *to = value);
+        Some(E::ONE)
     }
 }

@@ -7,11 +7,14 @@
 //! the depth in its order.
 
 mod blocks;
+mod moves;
+mod pack;
 mod register;
 mod scratch;
 mod tile;
 mod view;
 
-pub use blocks::product;
+pub use blocks::{Start, product, product_with_columns};
+pub use pack::{Columns, SLACK};
 pub use tile::{Float, Instructions};
 pub use view::View;

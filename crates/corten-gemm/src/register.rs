@@ -2,6 +2,9 @@
 
 use crate::tile::Sealed;
 
+/// The lanes of the longest register.
+pub(crate) const MOST_LANES: usize = 16;
+
 /// A vector of floats.
 pub(crate) trait Register: Copy {
     type Elem: Sealed;
@@ -21,9 +24,14 @@ pub(crate) trait Register: Copy {
     /// # Safety
     /// `to` must be writable for `n < LANES` elements.
     unsafe fn store_some(self, to: *mut Self::Elem, n: usize);
+    /// The columns of the first `LANES` rows.
+    fn turn(rows: [Self; MOST_LANES]) -> [Self; MOST_LANES];
     /// Asks for the cache line of an address, which need not be readable.
     #[inline(always)]
     fn prefetch(_: *const Self::Elem) {}
+    /// Asks for the cache line of an address to be brought near, but not into the first cache.
+    #[inline(always)]
+    fn prefetch_near(_: *const Self::Elem) {}
     /// `self * other`.
     fn mul(self, other: Self) -> Self;
     /// `self + other`.
@@ -70,6 +78,11 @@ macro_rules! portable {
                 }
             }
             #[inline(always)]
+            fn turn(rows: [Self; MOST_LANES]) -> [Self; MOST_LANES] {
+                let column = |i: usize| Self(std::array::from_fn(|row| rows[row].0[i.min(N - 1)]));
+                std::array::from_fn(column)
+            }
+            #[inline(always)]
             fn mul(self, other: Self) -> Self {
                 Self(std::array::from_fn(|i| self.0[i] * other.0[i]))
             }
@@ -92,7 +105,7 @@ pub(crate) use x86::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::Register;
+    use super::{MOST_LANES, Register};
     use std::arch::x86_64::*;
 
     /// Calls an intrinsic.
@@ -108,7 +121,8 @@ mod x86 {
         (
             $name:ident($register:ty): [$element:ty; $lanes:literal];
             $splat:ident, $load:ident, $store:ident, $mul:ident, $add:ident, $fused:ident;
-            some |$n:ident| $mask:expr, $load_some:ident, $store_some:ident
+            some |$n:ident| $mask:expr, $load_some:ident, $store_some:ident;
+            turn by $turn:ident
         ) => {
             #[derive(Clone, Copy)]
             pub(crate) struct $name($register);
@@ -142,8 +156,16 @@ mod x86 {
                     unsafe { $store_some!(to, $mask, self.0) }
                 }
                 #[inline(always)]
+                fn turn(rows: [Self; MOST_LANES]) -> [Self; MOST_LANES] {
+                    $turn!(rows)
+                }
+                #[inline(always)]
                 fn prefetch(address: *const $element) {
                     isa!(_mm_prefetch::<_MM_HINT_T0>(address.cast()));
+                }
+                #[inline(always)]
+                fn prefetch_near(address: *const $element) {
+                    isa!(_mm_prefetch::<_MM_HINT_T1>(address.cast()));
                 }
                 #[inline(always)]
                 fn mul(self, other: Self) -> Self {
@@ -206,24 +228,127 @@ mod x86 {
         };
     }
 
+    // Rows become columns in two steps: first within quarters of 16 bytes (halves, for AVX2), where
+    // the elements of neighbouring rows become neighbours, then whole quarters change places.
+
+    /// Pairs of neighbours: even places hold those of the first elements.
+    macro_rules! pairs {
+        ($rows:ident, $low:ident, $high:ident, $lanes:literal) => {{
+            let mut pairs = $rows;
+            for i in 0..$lanes / 2 {
+                let (a, b) = ($rows[2 * i].0, $rows[2 * i + 1].0);
+                pairs[2 * i] = Self(isa!($low(a, b)));
+                pairs[2 * i + 1] = Self(isa!($high(a, b)));
+            }
+            pairs
+        }};
+    }
+    /// Fours of neighbours, of pairs.
+    macro_rules! fours {
+        ($pairs:ident, $low:ident, $high:ident, $double:ident, $single:ident, $lanes:literal) => {{
+            let mut fours = $pairs;
+            for i in 0..$lanes / 4 {
+                for j in 0..2 {
+                    let a = isa!($double($pairs[4 * i + j].0));
+                    let b = isa!($double($pairs[4 * i + j + 2].0));
+                    fours[4 * i + 2 * j] = Self(isa!($single($low(a, b))));
+                    fours[4 * i + 2 * j + 1] = Self(isa!($single($high(a, b))));
+                }
+            }
+            fours
+        }};
+    }
+    /// Quarter `i` of register `n * j + k` to quarter `j` of register `n * i + k`.
+    macro_rules! quarters {
+        ($from:ident, $shuffle:ident, $n:literal) => {{
+            let mut to = $from;
+            for k in 0..$n {
+                let [a, b, c, d] =
+                    [$from[k].0, $from[$n + k].0, $from[2 * $n + k].0, $from[3 * $n + k].0];
+                let (even, odd) = (isa!($shuffle::<0x88>(a, b)), isa!($shuffle::<0xdd>(a, b)));
+                let (even2, odd2) = (isa!($shuffle::<0x88>(c, d)), isa!($shuffle::<0xdd>(c, d)));
+                to[k] = Self(isa!($shuffle::<0x88>(even, even2)));
+                to[$n + k] = Self(isa!($shuffle::<0x88>(odd, odd2)));
+                to[2 * $n + k] = Self(isa!($shuffle::<0xdd>(even, even2)));
+                to[3 * $n + k] = Self(isa!($shuffle::<0xdd>(odd, odd2)));
+            }
+            to
+        }};
+    }
+    macro_rules! halves {
+        ($from:ident, $permute:ident, $n:literal) => {{
+            let mut to = $from;
+            for k in 0..$n {
+                let (a, b) = ($from[k].0, $from[$n + k].0);
+                to[k] = Self(isa!($permute::<0x20>(a, b)));
+                to[$n + k] = Self(isa!($permute::<0x31>(a, b)));
+            }
+            to
+        }};
+    }
+    macro_rules! turn_avx512_f32 {
+        ($rows:ident) => {{
+            let pairs = pairs!($rows, _mm512_unpacklo_ps, _mm512_unpackhi_ps, 16);
+            let fours = fours!(
+                pairs,
+                _mm512_unpacklo_pd,
+                _mm512_unpackhi_pd,
+                _mm512_castps_pd,
+                _mm512_castpd_ps,
+                16
+            );
+            quarters!(fours, _mm512_shuffle_f32x4, 4)
+        }};
+    }
+    macro_rules! turn_avx512_f64 {
+        ($rows:ident) => {{
+            let pairs = pairs!($rows, _mm512_unpacklo_pd, _mm512_unpackhi_pd, 8);
+            quarters!(pairs, _mm512_shuffle_f64x2, 2)
+        }};
+    }
+    macro_rules! turn_avx2_f32 {
+        ($rows:ident) => {{
+            let pairs = pairs!($rows, _mm256_unpacklo_ps, _mm256_unpackhi_ps, 8);
+            let fours = fours!(
+                pairs,
+                _mm256_unpacklo_pd,
+                _mm256_unpackhi_pd,
+                _mm256_castps_pd,
+                _mm256_castpd_ps,
+                8
+            );
+            halves!(fours, _mm256_permute2f128_ps, 4)
+        }};
+    }
+    macro_rules! turn_avx2_f64 {
+        ($rows:ident) => {{
+            let pairs = pairs!($rows, _mm256_unpacklo_pd, _mm256_unpackhi_pd, 4);
+            halves!(pairs, _mm256_permute2f128_pd, 2)
+        }};
+    }
+
     register! {
         Avx2F32(__m256): [f32; 8];
         _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_mul_ps, _mm256_add_ps, _mm256_fmadd_ps;
-        some |n| LANES32[8 - n.min(8)..].as_ptr(), avx2_load_f32, avx2_store_f32
+        some |n| LANES32[8 - n.min(8)..].as_ptr(), avx2_load_f32, avx2_store_f32;
+        turn by turn_avx2_f32
     }
     register! {
         Avx2F64(__m256d): [f64; 4];
         _mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_mul_pd, _mm256_add_pd, _mm256_fmadd_pd;
-        some |n| LANES64[4 - n.min(4)..].as_ptr(), avx2_load_f64, avx2_store_f64
+        some |n| LANES64[4 - n.min(4)..].as_ptr(), avx2_load_f64, avx2_store_f64;
+        turn by turn_avx2_f64
     }
     register! {
         Avx512F32(__m512): [f32; 16];
         _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_mul_ps, _mm512_add_ps, _mm512_fmadd_ps;
-        some |n| (1u16 << n) - 1, avx512_load_f32, avx512_store_f32
+        some |n| (1u16 << n) - 1, avx512_load_f32, avx512_store_f32;
+        turn by turn_avx512_f32
     }
     register! {
         Avx512F64(__m512d): [f64; 8];
         _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_mul_pd, _mm512_add_pd, _mm512_fmadd_pd;
-        some |n| (1u8 << n) - 1, avx512_load_f64, avx512_store_f64
+        some |n| (1u8 << n) - 1, avx512_load_f64, avx512_store_f64;
+        turn by turn_avx512_f64
     }
 }

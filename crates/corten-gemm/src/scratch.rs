@@ -13,11 +13,12 @@ struct Line {
 #[derive(Default)]
 pub(crate) struct Room(Vec<Line>);
 
-/// Room for a block of either factor.
+/// Room for a block of either factor, and for a part of the result.
 #[derive(Default)]
 pub(crate) struct Scratch {
     pub(crate) a: Room,
     pub(crate) b: Room,
+    pub(crate) c: Room,
 }
 
 thread_local! {

@@ -1,10 +1,15 @@
 //! The innermost loop of a product: a tile of `c` in registers.
 //!
-//! A tile has up to [`MOST_ROWS`] rows and one or two registers of columns. Every step of the loop
-//! loads one row of `b`, and multiplies it by one element of `a` per row of the tile. So the sum of
-//! an element is formed in the order of the depth, in one accumulator, whatever the tile's shape:
+//! A tile has up to [`MOST_ROWS`] rows and a few registers of columns. Every step of the loop loads
+//! one row of `b`, and multiplies it by one element of `a` per row of the tile. So the sum of an
+//! element is formed in the order of the depth, in one accumulator, whatever the tile's shape:
 //! results do not depend on how a product is cut.
+//!
+//! A tile is wide rather than high since a load per cycle is what some processors sustain beside two
+//! multiplications: six rows by four registers are 24 multiplications and 10 loads, 14 rows by two
+//! registers are 28 and 16.
 
+use crate::moves::{self, Lines, Moves};
 #[cfg(target_arch = "x86_64")]
 use crate::register::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
 use crate::register::{Portable, Register};
@@ -12,10 +17,7 @@ use crate::scratch::Plain;
 use std::ops::{Add, Mul};
 
 /// The rows of the largest tile of any level.
-pub(crate) const MOST_ROWS: usize = 14;
-
-/// The columns of the widest tile of any level.
-pub(crate) const MOST_COLS: usize = 32;
+pub(crate) const MOST_ROWS: usize = 6;
 
 /// What a tile is made of, and where its sums go.
 #[derive(Clone, Copy)]
@@ -24,8 +26,8 @@ pub(crate) struct Job<E> {
     pub depth: usize,
     /// The first element of the rows of `a`.
     pub a: *const E,
-    /// From one row of `a` to the next, and from one step to the next.
-    pub a_strides: [isize; 2],
+    /// From one row of `a` to the next, or from one step to the next: the other is 1.
+    pub a_stride: isize,
     /// The first row of `b`; the elements of a row lie side by side.
     pub b: *const E,
     /// From one step to the next.
@@ -34,42 +36,53 @@ pub(crate) struct Job<E> {
     pub c: *mut E,
     /// From one row of the result to the next.
     pub c_stride: isize,
-    /// How many columns are stored.
-    pub cols: usize,
-    /// The factor of the sums.
-    pub alpha: E,
-    /// The factor of what the result holds; without one it is not read.
-    pub beta: Option<E>,
+    /// Where the rows of `b` are copied to, by tiles that do so.
+    pub b_copy: *mut E,
+    /// What is to be brought near for later.
+    pub later: Lines<*const E>,
+    /// Whether the sums are added to what the result holds.
+    pub add: bool,
 }
 
 /// The loop for some number of rows.
 ///
 /// # Safety
-/// `a` must be readable for the rows and the depth, `b` for the depth and all columns of the tile
-/// (also those that are not stored), `c` readable and writable for the rows and stored columns; the
-/// processor must have the loop's instructions.
+/// `a` must be readable for the rows and the depth, and `b` for the depth and the columns; `c`
+/// readable and writable for the rows and columns, and `b_copy` writable for as much as `b` has, for
+/// tiles that copy. The processor must have the loop's instructions.
 pub(crate) type Tile<E> = unsafe fn(&Job<E>);
 
-/// The tiles of one width.
-pub struct Tiles<E: 'static> {
-    /// How many columns a tile has.
-    pub cols: usize,
-    /// The tiles of 1, 2, 3 ... rows.
-    pub(crate) by_rows: &'static [Tile<E>],
-}
-
-/// The tiles of one instruction set: wide ones, and those for few columns.
+/// The tiles of one instruction set.
 pub struct TileSet<E: 'static> {
-    /// Two registers wide.
-    pub wide: Tiles<E>,
-    /// One register wide.
-    pub narrow: Tiles<E>,
+    /// The lanes of a register.
+    pub(crate) lanes: usize,
+    /// The tiles of one, two, three ... registers of columns, and of these those of 1, 2, 3 ...
+    /// rows, where the steps of a row of `a` lie side by side.
+    pub(crate) by_rows: &'static [&'static [Tile<E>]],
+    /// Those where the rows of a step lie side by side.
+    pub(crate) by_steps: &'static [&'static [Tile<E>]],
+    /// As the widest of [`Self::by_rows`]; they copy `b` as they read it.
+    pub(crate) copying: &'static [Tile<E>],
+    /// What brings the panels of `b` into order, and results.
+    pub(crate) moves: Moves<E>,
+    /// What brings the strips of `a` into order.
+    pub(crate) strip_moves: Moves<E>,
 }
 
 impl<E> TileSet<E> {
-    /// The tiles for a result of so many columns.
-    pub(crate) fn for_cols(&self, cols: usize) -> &Tiles<E> {
-        if cols <= self.narrow.cols { &self.narrow } else { &self.wide }
+    /// The registers of columns of the widest tile.
+    pub(crate) fn registers(&self) -> usize {
+        self.by_rows.len()
+    }
+
+    /// The columns of the widest tile.
+    pub(crate) fn cols(&self) -> usize {
+        self.by_rows.len() * self.lanes
+    }
+
+    /// The rows of the highest tile.
+    pub(crate) fn rows(&self) -> usize {
+        self.by_rows[0].len()
     }
 }
 
@@ -90,7 +103,7 @@ pub trait Float: Sealed {}
 impl<E: Sealed> Float for E {}
 
 /// Element types with tiles.
-pub trait Sealed: Plain + Add<Output = Self> + Mul<Output = Self> + 'static {
+pub trait Sealed: Plain + PartialEq + Add<Output = Self> + Mul<Output = Self> + 'static {
     /// Zero.
     const ZERO: Self;
     /// One.
@@ -108,7 +121,7 @@ const ROWS_PER_BASE: usize = 3;
 /// an array that is indexed in a loop does not stay in registers.
 macro_rules! for_rows {
     ($rows:ident, |$row:ident| $body:block) => {
-        for_rows!(@each $rows, $row, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13)
+        for_rows!(@each $rows, $row, $body, 0 1 2 3 4 5)
     };
     (@each $rows:ident, $row:ident, $body:block, $($index:literal)+) => {
         $(if $index < $rows {
@@ -118,72 +131,170 @@ macro_rules! for_rows {
     };
 }
 
+/// Steps that are written out one after the other.
+const UNROLLED: usize = 4;
+
+/// The sums of a tile.
+type Sums<V, const ROWS: usize, const REGISTERS: usize> = [[V; REGISTERS]; ROWS];
+
+/// The rows of `a` at a step.
+#[derive(Clone, Copy)]
+struct Rows<E, const SIDE_BY_SIDE: bool> {
+    first: *const E,
+    /// Row [`ROWS_PER_BASE`].
+    second: *const E,
+    stride: isize,
+}
+
+impl<E, const SIDE_BY_SIDE: bool> Rows<E, SIDE_BY_SIDE> {
+    #[inline(always)]
+    fn of(job: &Job<E>) -> Self {
+        let second = job.a.wrapping_offset(ROWS_PER_BASE as isize * job.a_stride);
+        Self { first: job.a, second, stride: job.a_stride }
+    }
+
+    /// So many steps later.
+    #[inline(always)]
+    fn after(self, steps: usize) -> Self {
+        let distance = if SIDE_BY_SIDE { self.stride * steps as isize } else { steps as isize };
+        let [first, second] = [self.first, self.second].map(|base| base.wrapping_offset(distance));
+        Self { first, second, ..self }
+    }
+
+    #[inline(always)]
+    fn place(self, row: usize) -> *const E {
+        if SIDE_BY_SIDE {
+            return self.first.wrapping_add(row);
+        }
+        let base = if row < ROWS_PER_BASE { self.first } else { self.second };
+        base.wrapping_offset((row % ROWS_PER_BASE) as isize * self.stride)
+    }
+}
+
+/// A tile of `a`, of which either the rows of a step or the steps of a row lie side by side.
 #[inline(always)]
-unsafe fn tile<V: Register, const ROWS: usize, const REGISTERS: usize>(job: &Job<V::Elem>) {
-    let [row, step] = job.a_strides;
-    let mut bases = [job.a; MOST_ROWS.div_ceil(ROWS_PER_BASE)];
-    for (i, base) in bases.iter_mut().enumerate() {
-        *base = job.a.wrapping_offset((i * ROWS_PER_BASE) as isize * row);
-    }
-    for_rows!(ROWS, |I| {
-        // The result is far more often in memory than in a cache.
-        let line = job.c.wrapping_offset(I as isize * job.c_stride);
-        for v in 0..REGISTERS {
-            V::prefetch(line.wrapping_add(v * V::LANES));
-        }
-        V::prefetch(line.wrapping_add(REGISTERS * V::LANES - 1));
-    });
-    let mut b = job.b;
+unsafe fn tile<
+    V: Register,
+    const SIDE_BY_SIDE: bool,
+    const COPYING: bool,
+    const ROWS: usize,
+    const REGISTERS: usize,
+>(
+    job: &Job<V::Elem>,
+) {
+    let mut a = Rows::<_, SIDE_BY_SIDE>::of(job);
+    let mut b = Columns::<_, COPYING> { first: job.b, stride: job.b_stride, copy: job.b_copy };
+    let (mut c, mut later) = (job.c, job.later.first);
     let mut sums = [[V::splat(V::Elem::ZERO); REGISTERS]; ROWS];
-    for _ in 0..job.depth {
-        let mut line = [V::splat(V::Elem::ZERO); REGISTERS];
-        for (v, part) in line.iter_mut().enumerate() {
-            // SAFETY: the caller's: `b` has all columns of the tile at every step.
-            *part = unsafe { V::load(b.add(v * V::LANES)) };
+    for i in 0..job.depth / UNROLLED {
+        // The result, and the next panel, are far more often in memory than in a cache.
+        if i < ROWS {
+            (0..REGISTERS).for_each(|v| V::prefetch(c.wrapping_add(v * V::LANES)));
+            c = c.wrapping_offset(job.c_stride);
+        } else if i - ROWS < job.later.count {
+            (0..REGISTERS).for_each(|v| V::prefetch_near(later.wrapping_add(v * V::LANES)));
+            later = later.wrapping_offset(job.later.stride);
         }
-        for_rows!(ROWS, |I| {
-            let base = bases[I / ROWS_PER_BASE];
-            let place = base.wrapping_offset((I % ROWS_PER_BASE) as isize * row);
-            // SAFETY: the caller's: row `I` of `a` at this step.
-            let factor = V::splat(unsafe { *place });
-            for (sum, &part) in sums[I].iter_mut().zip(&line) {
-                *sum = factor.mul_add(part, *sum);
-            }
-        });
-        for base in bases.iter_mut().take(ROWS.div_ceil(ROWS_PER_BASE)) {
-            *base = base.wrapping_offset(step);
+        // SAFETY: the caller's, for so many steps.
+        unsafe {
+            add_step(a, b, &mut sums);
+            add_step(a.after(1), b.after::<V, REGISTERS>(1), &mut sums);
+            add_step(a.after(2), b.after::<V, REGISTERS>(2), &mut sums);
+            add_step(a.after(3), b.after::<V, REGISTERS>(3), &mut sums);
         }
-        b = b.wrapping_offset(job.b_stride);
+        a = a.after(UNROLLED);
+        b = b.after::<V, REGISTERS>(UNROLLED);
     }
-    let (alpha, beta) = (V::splat(job.alpha), job.beta.map(V::splat));
+    for _ in 0..job.depth % UNROLLED {
+        // SAFETY: the caller's.
+        unsafe { add_step(a, b, &mut sums) };
+        a = a.after(1);
+        b = b.after::<V, REGISTERS>(1);
+    }
+    // SAFETY: the caller's.
+    unsafe { put_all::<V, ROWS, REGISTERS>(job, &sums) };
+}
+
+/// The columns of `b` at a step, and where they are copied to.
+#[derive(Clone, Copy)]
+struct Columns<E, const COPYING: bool> {
+    first: *const E,
+    stride: isize,
+    copy: *mut E,
+}
+
+impl<E, const COPYING: bool> Columns<E, COPYING> {
+    /// So many steps later.
+    #[inline(always)]
+    fn after<V: Register, const REGISTERS: usize>(self, steps: usize) -> Self {
+        let first = self.first.wrapping_offset(self.stride * steps as isize);
+        Self { first, copy: self.copy.wrapping_add(steps * REGISTERS * V::LANES), ..self }
+    }
+}
+
+/// Adds the products of one step.
+#[inline(always)]
+unsafe fn add_step<
+    V: Register,
+    const SIDE_BY_SIDE: bool,
+    const COPYING: bool,
+    const ROWS: usize,
+    const REGISTERS: usize,
+>(
+    a: Rows<V::Elem, SIDE_BY_SIDE>,
+    b: Columns<V::Elem, COPYING>,
+    sums: &mut Sums<V, ROWS, REGISTERS>,
+) {
+    // SAFETY: the caller's: `b` has all columns of the tile at every step.
+    let line = unsafe { load::<V, REGISTERS>(b.first) };
+    if COPYING {
+        for (v, part) in line.iter().enumerate() {
+            // SAFETY: the caller's: there is room for all columns of every step.
+            unsafe { part.store(b.copy.add(v * V::LANES)) };
+        }
+    }
     for_rows!(ROWS, |I| {
-        let line = job.c.wrapping_offset(I as isize * job.c_stride);
-        for (v, &sum) in sums[I].iter().enumerate() {
-            let first = v * V::LANES;
-            let width = job.cols.saturating_sub(first).min(V::LANES);
-            // SAFETY: the caller's: `width` columns from `first` on are stored in every row.
-            unsafe { put(line.wrapping_add(first), width, alpha.mul(sum), beta) };
+        // SAFETY: the caller's.
+        let factor = V::splat(unsafe { *a.place(I) });
+        for (sum, &part) in sums[I].iter_mut().zip(&line) {
+            *sum = factor.mul_add(part, *sum);
         }
     });
 }
 
-/// Stores `width` lanes of a sum.
-///
-/// # Safety
-/// `to` must be readable and writable for `width` elements.
 #[inline(always)]
-unsafe fn put<V: Register>(to: *mut V::Elem, width: usize, sum: V, beta: Option<V>) {
-    if width == V::LANES {
+unsafe fn load<V: Register, const REGISTERS: usize>(b: *const V::Elem) -> [V; REGISTERS] {
+    let mut line = [V::splat(V::Elem::ZERO); REGISTERS];
+    for (v, part) in line.iter_mut().enumerate() {
         // SAFETY: the caller's.
-        let old = beta.map(|beta| beta.mul(unsafe { V::load(to) }));
-        // SAFETY: the caller's.
-        unsafe { old.map_or(sum, |old| old.add(sum)).store(to) };
-    } else if width > 0 {
-        // SAFETY: the caller's.
-        let old = beta.map(|beta| beta.mul(unsafe { V::load_some(to, width) }));
-        // SAFETY: the caller's.
-        unsafe { old.map_or(sum, |old| old.add(sum)).store_some(to, width) };
+        *part = unsafe { V::load(b.add(v * V::LANES)) };
     }
+    line
+}
+
+#[inline(always)]
+unsafe fn put_all<V: Register, const ROWS: usize, const REGISTERS: usize>(
+    job: &Job<V::Elem>,
+    sums: &Sums<V, ROWS, REGISTERS>,
+) {
+    if !job.add {
+        for_rows!(ROWS, |I| {
+            let line = job.c.wrapping_offset(I as isize * job.c_stride);
+            for (v, &sum) in sums[I].iter().enumerate() {
+                // SAFETY: the caller's.
+                unsafe { sum.store(line.wrapping_add(v * V::LANES)) };
+            }
+        });
+        return;
+    }
+    for_rows!(ROWS, |I| {
+        let line = job.c.wrapping_offset(I as isize * job.c_stride);
+        for (v, &sum) in sums[I].iter().enumerate() {
+            let to = line.wrapping_add(v * V::LANES);
+            // SAFETY: the caller's.
+            unsafe { V::load(to).add(sum).store(to) };
+        }
+    });
 }
 
 /// The loop for each level: the same text, compiled with the level's instructions.
@@ -192,9 +303,17 @@ macro_rules! compiled {
         /// # Safety
         /// As for [`Tile`].
         $(#[target_feature(enable = $features)])?
-        unsafe fn $name<V: Register, const ROWS: usize, const REGISTERS: usize>(job: &Job<V::Elem>) {
+        unsafe fn $name<
+            V: Register,
+            const SIDE_BY_SIDE: bool,
+            const COPYING: bool,
+            const ROWS: usize,
+            const REGISTERS: usize,
+        >(
+            job: &Job<V::Elem>,
+        ) {
             // SAFETY: the caller's.
-            unsafe { tile::<V, ROWS, REGISTERS>(job) }
+            unsafe { tile::<V, SIDE_BY_SIDE, COPYING, ROWS, REGISTERS>(job) }
         }
     )+};
 }
@@ -207,44 +326,57 @@ compiled! {
     on_avx512 with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
 }
 
-/// The tiles of a level with the given numbers of rows.
+/// The tiles of a level with the given numbers of registers, of all of them, and of rows.
 macro_rules! tile_set {
-    ($function:ident, $vector:ty, [$($rows:literal),+]) => {
+    ($function:ident, $vector:ty, $registers:tt, $all:literal, $rows:tt, $strips:ident: $strip:ty) => {
         &const {
             TileSet {
-                wide: Tiles {
-                    cols: 2 * <$vector as Register>::LANES,
-                    by_rows: &[$($function::<$vector, $rows, 2>),+],
-                },
-                narrow: Tiles {
-                    cols: <$vector as Register>::LANES,
-                    by_rows: &[$($function::<$vector, $rows, 1>),+],
-                },
+                lanes: <$vector as Register>::LANES,
+                by_rows: tile_set!(@widths $function, $vector, false, $registers, $rows),
+                by_steps: tile_set!(@widths $function, $vector, true, $registers, $rows),
+                copying: tile_set!(@heights $function, $vector, false, true, $all, $rows),
+                moves: moves::$function::moves::<$vector>(),
+                strip_moves: moves::$strips::moves::<$strip>(),
             }
         }
+    };
+    (@widths $function:ident, $vector:ty, $side:literal, [$($registers:literal),+], $rows:tt) => {
+        &[$(tile_set!(@heights $function, $vector, $side, false, $registers, $rows)),+]
+    };
+    (
+        @heights $function:ident, $vector:ty, $side:literal, $copying:literal, $registers:literal,
+        [$($rows:literal),+]
+    ) => {
+        &[$($function::<$vector, $side, $copying, $rows, $registers>),+]
     };
 }
 
 macro_rules! float {
-    ($($element:ty: $portable:expr, $avx2:ident, $avx512:ident;)+) => {$(
+    ($($element:ty: $portable:expr, $avx2:ident, $avx512:ident with $strips:ident: $strip:ident;)+) => {$(
         impl Sealed for $element {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
 
             fn tiles(instructions: Instructions) -> &'static TileSet<Self> {
                 match instructions {
-                    // Two registers of columns, an element of `a`, and the sums: 32 registers.
+                    // The sums, a row of `b`, and an element of `a` fit 32 registers, and there are
+                    // fewer than one load for two multiplications.
                     #[cfg(target_arch = "x86_64")]
                     Instructions::Avx512 => tile_set!(on_avx512, $avx512,
-                        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]),
+                        [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6], $strips: $strip),
                     // The same in 16 registers.
                     #[cfg(target_arch = "x86_64")]
-                    Instructions::Avx2 => tile_set!(on_avx2, $avx2, [1, 2, 3, 4, 5, 6]),
-                    _ => tile_set!(on_any, Portable<$element, { $portable }>, [1, 2, 3, 4]),
+                    Instructions::Avx2 => tile_set!(on_avx2, $avx2,
+                        [1, 2], 2, [1, 2, 3, 4, 5, 6], on_avx2: $avx2),
+                    _ => tile_set!(on_any, Portable<$element, { $portable }>,
+                        [1, 2], 2, [1, 2, 3, 4], on_any: Portable<$element, { $portable }>),
                 }
             }
         }
     )+};
 }
 
-float! { f32: 4, Avx2F32, Avx512F32; f64: 2, Avx2F64, Avx512F64; }
+float! {
+    f32: 4, Avx2F32, Avx512F32 with on_avx2: Avx2F32;
+    f64: 2, Avx2F64, Avx512F64 with on_avx512: Avx512F64;
+}

@@ -88,26 +88,10 @@ impl<'a, E: Copy> Source<'a, E> {
         self.part(rows, 0..self.view.shape[1])
     }
 
-    /// Some columns.
-    pub(crate) fn cols(self, cols: Range<usize>) -> Self {
-        self.part(0..self.view.shape[0], cols)
-    }
-
     /// An element.
     pub(crate) fn at(&self, place: [usize; 2]) -> E {
         assert!(place[0] < self.view.shape[0] && place[1] < self.view.shape[1]);
         // SAFETY: readable, by the constructor; the place lies within the shape.
         unsafe { *self.view.data.wrapping_offset(self.view.offset(place)) }
-    }
-
-    /// A row, if its elements lie side by side.
-    pub(crate) fn row(&self, row: usize) -> Option<&'a [E]> {
-        assert!(row < self.view.shape[0]);
-        if self.view.strides[1] != 1 {
-            return None;
-        }
-        let data = self.view.data.wrapping_offset(row as isize * self.view.strides[0]);
-        // SAFETY: readable, by the constructor; the row has so many columns.
-        Some(unsafe { std::slice::from_raw_parts(data, self.view.shape[1]) })
     }
 }

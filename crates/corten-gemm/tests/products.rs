@@ -1,6 +1,7 @@
 //! Products beside their naive twin, at every level, shape and arrangement.
 
-use corten_gemm::{Instructions, View, product};
+use corten_gemm::{Columns, Instructions, SLACK, Start, View, product, product_with_columns};
+use std::ops::Range;
 
 fn levels() -> Vec<Instructions> {
     let mut levels = vec![Instructions::Portable];
@@ -107,7 +108,16 @@ fn check([m, n, k]: [usize; 3], orders: [Order; 3], alpha: f64, beta: Option<f64
     for level in levels() {
         let mut c = before.clone();
         // SAFETY: the matrices lie in memories of their own, and the level was asked for.
-        unsafe { product(level, c.view_mut(), a.view(), b.view(), alpha, beta) };
+        unsafe {
+            product(
+                level,
+                c.view_mut(),
+                a.view(),
+                b.view(),
+                alpha,
+                beta.map_or(Start::Nothing, Start::Scaled),
+            )
+        };
         for row in 0..m {
             for col in 0..n {
                 let sum: f64 = (0..k).map(|step| a.at(row, step) * b.at(step, col)).sum();
@@ -157,7 +167,7 @@ fn products_do_not_depend_on_how_they_are_cut() {
     for level in levels() {
         let mut whole = Matrix::new([61, 47], Order::Rows, |_, _| 0.0);
         // SAFETY: as in `check`.
-        unsafe { product(level, whole.view_mut(), a.view(), b.view(), 1.0, None) };
+        unsafe { product(level, whole.view_mut(), a.view(), b.view(), 1.0, Start::Nothing) };
         for rows in [1, 7, 16, 40] {
             let mut cut = Matrix::new([61, 47], Order::Rows, |_, _| 0.0);
             for (start, count) in [(0, rows), (rows, 61 - rows)] {
@@ -175,7 +185,7 @@ fn products_do_not_depend_on_how_they_are_cut() {
                     ..from
                 };
                 // SAFETY: as in `check`.
-                unsafe { product(level, to, from, b.view(), 1.0, None) };
+                unsafe { product(level, to, from, b.view(), 1.0, Start::Nothing) };
             }
             assert_eq!(whole.data, cut.data, "{level:?}, {rows} rows first");
         }
@@ -188,7 +198,95 @@ fn shapes_that_do_not_fit_are_refused() {
     let mut c = Matrix::new([2, 2], Order::Rows, number);
     let wrong = std::panic::catch_unwind(move || {
         // SAFETY: refused before anything is read.
-        unsafe { product(Instructions::Portable, c.view_mut(), a.view(), a.view(), 1.0, None) };
+        unsafe {
+            product(Instructions::Portable, c.view_mut(), a.view(), a.view(), 1.0, Start::Nothing)
+        };
     });
     assert!(wrong.is_err());
+}
+
+/// A factor that fills what it may with something else.
+struct Made<'a>(&'a Matrix);
+
+impl Columns<f64> for Made<'_> {
+    fn fill(&self, depth: Range<usize>, cols: Range<usize>, to: &mut [f64], width: usize) {
+        to[..depth.len() * width + SLACK].fill(f64::NAN);
+        for (line, row) in to.chunks_exact_mut(width).zip(depth) {
+            line.iter_mut().zip(cols.clone()).for_each(|(to, col)| *to = self.0.at(row, col));
+        }
+    }
+}
+
+#[test]
+fn products_with_columns_that_are_made_equal_those_of_matrices_and_start_with_values() {
+    let values: Vec<f64> = (0..700).map(|i| f64::from(i % 13)).collect();
+    for [m, n, k] in [[1, 1, 1], [5, 70, 3], [13, 200, 450], [700, 130, 20], [2000, 33, 200]] {
+        let a = Matrix::new([m, k], Order::Rows, number);
+        let b = Matrix::new([k, n], Order::Rows, |row, col| number(col, row));
+        let values = &values.repeat(3)[..m.max(n)];
+        let per_row = Start::PerRow(values.as_ptr());
+        let per_column = Start::PerColumn(values.as_ptr());
+        for level in levels() {
+            for order in [Order::Rows, Order::Columns, Order::Spread] {
+                let mut plain = Matrix::new([m, n], order, |_, _| f64::NAN);
+                let mut made = [plain.clone(), plain.clone(), plain.clone(), plain.clone()];
+                let [alone, row, col, turned] = &mut made;
+                // SAFETY: as in `check`; there is a value for every row and column.
+                unsafe {
+                    product(level, plain.view_mut(), a.view(), b.view(), 1.0, Start::Nothing);
+                    let b_made = Made(&b);
+                    let start = Start::Nothing;
+                    product_with_columns(level, alone.view_mut(), a.view(), &b_made, start);
+                    product_with_columns(level, row.view_mut(), a.view(), &b_made, per_row);
+                    product_with_columns(level, col.view_mut(), a.view(), &b_made, per_column);
+                    product(level, turned.view_mut(), a.view(), b.view(), 1.0, per_column);
+                }
+                for i in 0..m {
+                    for j in 0..n {
+                        let sum = plain.at(i, j);
+                        let case = format!("{level:?} {m}x{n}x{k} {order:?} at {i}, {j}");
+                        assert_eq!(alone.at(i, j), sum, "{case}");
+                        assert_eq!(row.at(i, j), values[i] + sum, "{case}");
+                        assert_eq!(col.at(i, j), values[j] + sum, "{case}");
+                        assert_eq!(turned.at(i, j), values[j] + sum, "{case}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn single_precision_has_tiles_of_its_own() {
+    let element = |i: usize| (i % 9) as f32 - 4.0;
+    for [m, n, k] in [[1, 17, 3], [7, 100, 40], [64, 65, 200], [100, 129, 33], [6, 16, 1]] {
+        let (a, b): (Vec<f32>, Vec<f32>) =
+            ((0..m * k).map(element).collect(), (0..k * n).map(element).collect());
+        let [mk, kn] = [[m as isize, k as isize], [k as isize, n as isize]];
+        for [turn_a, turn_b, turn_c] in [[false; 3], [true, false, false], [false, true, true]] {
+            let strides = |turned: bool, [rows, cols]: [isize; 2]| match turned {
+                true => [1, rows],
+                false => [cols, 1],
+            };
+            let a_view = View { data: a.as_ptr(), shape: [m, k], strides: strides(turn_a, mk) };
+            let b_view = View { data: b.as_ptr(), shape: [k, n], strides: strides(turn_b, kn) };
+            let c_strides = strides(turn_c, [mk[0], kn[1]]);
+            let at =
+                |[row, col]: [isize; 2], i: usize, j: usize| i * row as usize + j * col as usize;
+            for level in levels() {
+                let mut c = vec![f32::NAN; m * n];
+                let view = View { data: c.as_mut_ptr(), shape: [m, n], strides: c_strides };
+                // SAFETY: the matrices are dense and the level was asked for.
+                unsafe { product(level, view, a_view, b_view, 2.0, Start::Nothing) };
+                for i in 0..m {
+                    for j in 0..n {
+                        let term =
+                            |s: usize| a[at(a_view.strides, i, s)] * b[at(b_view.strides, s, j)];
+                        let sum: f32 = (0..k).map(term).sum();
+                        assert_eq!(c[at(c_strides, i, j)], 2.0 * sum, "{level:?} {m}x{n}x{k}");
+                    }
+                }
+            }
+        }
+    }
 }

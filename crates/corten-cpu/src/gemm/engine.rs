@@ -5,11 +5,11 @@
 use super::{Factors, Mat, MatMut};
 use crate::vec::{Level, level};
 use corten_core::{Complex, Element, Scalar, bf16, cast, f16};
-use corten_gemm::{Instructions, View};
+use corten_gemm::{Columns, Instructions, SLACK, Start, View};
 use gemm_common::Parallelism;
 
 /// An element type that matrices can be made of.
-pub(crate) trait MatElement: Element {
+pub(crate) trait MatElement: Element + Default {
     /// `c = beta * c + alpha * a @ b` on this thread. The shapes fit and no dimension is 0.
     fn product(c: MatMut<'_, Self>, a: Mat<'_, Self>, b: Mat<'_, Self>, factors: Factors);
 
@@ -21,6 +21,34 @@ pub(crate) trait MatElement: Element {
         factors: Factors,
     ) {
         Self::product(c, a, b, factors);
+    }
+
+    /// `c = a @ b`, and a value per row if there are any.
+    fn product_with_bias(
+        mut c: MatMut<'_, Self>,
+        a: Mat<'_, Self>,
+        b: Mat<'_, Self>,
+        bias: Option<&[Self]>,
+    ) {
+        let Some(bias) = bias else { return Self::product(c, a, b, Factors::PRODUCT) };
+        bias.iter().enumerate().for_each(|(row, &value)| c.fill_row(row, value));
+        Self::product(c, a, b, Factors::ADD);
+    }
+
+    /// [`product_with_bias`](Self::product_with_bias) with a second factor that is made as it is
+    /// needed.
+    fn product_with_columns(
+        c: MatMut<'_, Self>,
+        a: Mat<'_, Self>,
+        b: &dyn Columns<Self>,
+        bias: Option<&[Self]>,
+    ) {
+        let (depth, cols) = (a.cols, c.cols);
+        let mut made = vec![Self::default(); depth * cols + SLACK];
+        b.fill(0..depth, 0..cols, &mut made, cols);
+        if let Ok(b) = Mat::row_major(&made, depth, cols) {
+            Self::product_with_bias(c, a, b, bias);
+        }
     }
 
     /// `c = beta * c`, without reading `c` when `beta` is zero.
@@ -45,12 +73,15 @@ macro_rules! through_gemm_crate {
     ($($t:ident in $engine:ident),*) => {$(
         impl MatElement for $t {
             fn product(c: MatMut<'_, Self>, a: Mat<'_, Self>, b: Mat<'_, Self>, factors: Factors) {
-                let beta = (!is_zero(factors.beta)).then(|| Self::from_scalar(factors.beta));
+                let start = match is_zero(factors.beta) {
+                    true => Start::Nothing,
+                    false => Start::Scaled(Self::from_scalar(factors.beta)),
+                };
                 let alpha = Self::from_scalar(factors.alpha);
                 // SAFETY: the matrices lie where their pointers say, `c` shares memory with no
                 // other one, and the instructions are those of the level in use.
                 unsafe {
-                    corten_gemm::product(instructions(), c.view(), a.view(), b.view(), alpha, beta);
+                    corten_gemm::product(instructions(), c.view(), a.view(), b.view(), alpha, start);
                 }
             }
 
@@ -74,12 +105,50 @@ macro_rules! through_gemm_crate {
                 }
             }
 
+            fn product_with_bias(
+                c: MatMut<'_, Self>,
+                a: Mat<'_, Self>,
+                b: Mat<'_, Self>,
+                bias: Option<&[Self]>,
+            ) {
+                let start = per_row(&c, bias);
+                // SAFETY: as for `product`; there is a value for every row.
+                unsafe {
+                    corten_gemm::product(instructions(), c.view(), a.view(), b.view(), 1.0, start);
+                }
+            }
+
+            fn product_with_columns(
+                c: MatMut<'_, Self>,
+                a: Mat<'_, Self>,
+                b: &dyn Columns<Self>,
+                bias: Option<&[Self]>,
+            ) {
+                let start = per_row(&c, bias);
+                // SAFETY: as for `product`; there is a value for every row.
+                unsafe {
+                    let (c, a) = (c.view(), a.view());
+                    corten_gemm::product_with_columns(instructions(), c, a, b, start);
+                }
+            }
+
             fn rescale(mut c: MatMut<'_, Self>, beta: Scalar) {
                 let (zero, factor) = (is_zero(beta), Self::from_scalar(beta));
                 c.update(|_, _, old| if zero { Self::default() } else { factor * old });
             }
         }
     )*};
+}
+
+/// Sums that are added to a value per row, or to nothing.
+fn per_row<T>(c: &MatMut<'_, T>, bias: Option<&[T]>) -> Start<T> {
+    match bias {
+        Some(bias) => {
+            assert_eq!(bias.len(), c.rows, "a value per row");
+            Start::PerRow(bias.as_ptr())
+        }
+        None => Start::Nothing,
+    }
 }
 
 through_gemm_crate!(f32 in gemm_f32, f64 in gemm_f64);
@@ -114,7 +183,7 @@ macro_rules! through_real_products {
                     unsafe {
                         let data = parts[to].as_mut_ptr();
                         let sums = View { data, shape: [m, n], strides: [n as isize, 1] };
-                        let old = (step % 2 == 1).then_some(1.0);
+                        let old = if step % 2 == 1 { Start::Scaled(1.0) } else { Start::Nothing };
                         corten_gemm::product(
                             instructions(), sums, part(&a, of_a), part(&b, of_b), sign, old,
                         );

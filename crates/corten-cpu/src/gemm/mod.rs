@@ -11,6 +11,7 @@ use matrix::MatricesMut;
 pub(crate) use matrix::{Batch, BatchMut, Heads, Mat, MatMut};
 
 use corten_core::{Result, Scalar, ensure};
+use corten_gemm::Columns;
 use corten_ops::parallel::{in_parallel_region, num_threads, parallel_for};
 use std::ops::Range;
 
@@ -69,6 +70,47 @@ pub(crate) fn gemm<T: MatElement>(
         }
         Ok(())
     })
+}
+
+/// `c = a @ b`, and a value per row if there are any, on this thread.
+///
+/// # Errors
+/// `Runtime` when the shapes do not fit.
+pub(crate) fn gemm_with_bias<T: MatElement>(
+    mut c: MatMut<'_, T>,
+    a: Mat<'_, T>,
+    b: Mat<'_, T>,
+    bias: Option<&[T]>,
+) -> Result<()> {
+    check_shapes([c.rows, c.cols], a.shape(), b.shape())?;
+    if c.rows == 0 || c.cols == 0 {
+        return Ok(());
+    }
+    if a.cols == 0 {
+        let value = |row: usize| bias.map_or(T::default(), |bias| bias[row]);
+        (0..c.rows).for_each(|row| c.fill_row(row, value(row)));
+        return Ok(());
+    }
+    T::product_with_bias(c, a, b, bias);
+    Ok(())
+}
+
+/// [`gemm_with_bias`] with a second factor that is made as it is needed, of any depth and at least
+/// as many columns as the result.
+///
+/// # Errors
+/// `Runtime` when the shapes do not fit.
+pub(crate) fn gemm_with_columns<T: MatElement>(
+    c: MatMut<'_, T>,
+    a: Mat<'_, T>,
+    b: &dyn Columns<T>,
+    bias: Option<&[T]>,
+) -> Result<()> {
+    check_shapes([c.rows, c.cols], a.shape(), [a.cols, c.cols])?;
+    if c.rows > 0 && c.cols > 0 && a.cols > 0 {
+        T::product_with_columns(c, a, b, bias);
+    }
+    Ok(())
 }
 
 /// [`gemm`] for every matrix of a batch; a batch of one is used for all of them.

@@ -73,6 +73,27 @@ impl Geometry {
         self.kernel == [1; 3] && self.stride == [1; 3] && self.padding == [0; 3]
     }
 
+    /// Whether patches are unfolded before a product, rather than made as it asks for them.
+    pub(crate) fn is_unfolded(&self) -> bool {
+        self.channels_last || self.kernel_rows || self.kernel.contains(&0)
+    }
+
+    /// The convolution that leads from gradients of the output to those of the image, if there is
+    /// one: with a stride of one it is a convolution with the kernel turned around.
+    pub(crate) fn adjoint(&self) -> Option<Self> {
+        if self.is_unfolded() || self.stride != [1; 3] {
+            return None;
+        }
+        let mut padding = [0; 3];
+        for (axis, padding) in padding.iter_mut().enumerate() {
+            let reach = (self.kernel[axis] - 1) * self.dilation[axis];
+            *padding = reach.checked_sub(self.padding[axis])?;
+        }
+        let (channels, features) = (self.features, self.channels);
+        let (image, output) = (self.output, self.image);
+        Some(Self { channels, features, image, output, padding, ..self.clone() })
+    }
+
     /// A kernel as large as the images makes one position of every image: the images are then the
     /// pixels of a pointwise convolution, and one product of matrices serves them all.
     pub(crate) fn with_whole_images(self, samples: usize) -> Self {

@@ -7,6 +7,7 @@ mod check;
 mod depthwise;
 pub(crate) mod geometry;
 mod products;
+mod window;
 
 use super::support::{contiguous, contiguous_in, empty_as, empty_in, expect_dtype, is_shape_only};
 use check::Lists;

@@ -2,15 +2,26 @@
 //! output = weight · patches, patches = weightᵀ · output, weight = output · patchesᵀ.
 
 use super::geometry::Geometry;
+use super::window::{Layout, Window};
 use crate::chunks::{for_each_chunk, grain_of};
-use crate::gemm::{Factors, Mat, MatElement, MatMut, for_each_block, gemm};
+use crate::gemm::{
+    Factors, Mat, MatElement, MatMut, for_each_block, gemm, gemm_with_bias, gemm_with_columns,
+};
 use crate::scratch::{Buffered, with_buffer};
 use corten_core::Result;
+use corten_gemm::{Columns, SLACK};
+use corten_ops::parallel::num_threads;
 use std::ops::{AddAssign, Range};
 
 /// Elements of a block of patches: of `f32` a part of a second-level cache, and few enough pages
 /// that the product reads them as they lie.
 const PATCHES: usize = 56 * 1024;
+
+/// Output positions at a time where patches are not unfolded.
+const WIDE: usize = 1024;
+
+/// Parts of positions start at multiples of this many: whole tiles.
+const PART_ALIGNMENT: usize = 64;
 
 /// Weight gradients are summed in at most this many parts, whatever the number of threads, so that
 /// results do not depend on it.
@@ -35,30 +46,51 @@ pub(super) fn correlate<T: Product>(
     let positions = geometry.positions();
     let sample_size = geometry.channels * geometry.pixels();
     let samples = output.len() / (geometry.features * positions).max(1);
-    let width = block_width(geometry);
+    let width =
+        if geometry.is_unfolded() { block_width(geometry) } else { wide(geometry, samples) };
     let shape = [geometry.features, positions];
     let strides = geometry.output_strides();
     let work = geometry.features * geometry.patch() * width;
     let grain = grain_of(work / 8);
     for_each_block(output, samples, shape, strides, width, grain, |sample, range, mut block| {
         let image = &image[sample * sample_size..][..sample_size];
-        let factors = match bias {
-            Some(bias) => {
-                bias.iter().enumerate().for_each(|(row, &value)| block.fill_row(row, value));
-                Factors::ADD
-            }
-            None => Factors::PRODUCT,
-        };
-        with_buffer(buffer_len(geometry, range.len()), |buffer| {
-            for group in 0..geometry.groups {
-                let patches = patches_of(geometry, image, group, range.clone(), buffer)?;
-                let features = geometry.group_features();
-                let rows = group * features..(group + 1) * features;
-                let weight = weight_of(geometry, weight, group)?;
-                gemm(block.row_range(rows), weight, patches, factors)?;
-            }
-            Ok(())
-        })
+        for group in 0..geometry.groups {
+            let features = geometry.group_features();
+            let rows = group * features..(group + 1) * features;
+            let bias = bias.map(|bias| &bias[rows.clone()]);
+            let weight = weight_of(geometry, weight, group)?;
+            let block = block.row_range(rows);
+            correlate_block(geometry, block, image, weight, bias, group, range.clone())?;
+        }
+        Ok(())
+    })
+}
+
+/// Some output positions of one sample and group.
+fn correlate_block<T: Product>(
+    geometry: &Geometry,
+    mut block: MatMut<'_, T>,
+    image: &[T],
+    weight: Mat<'_, T>,
+    bias: Option<&[T]>,
+    group: usize,
+    range: Range<usize>,
+) -> Result<()> {
+    if !geometry.is_unfolded() && !geometry.is_pointwise() {
+        let layout = Layout::of(geometry, range);
+        return with_buffer(layout.buffer_len(), |buffer| {
+            let window = Window::new(geometry, layout, image, group, buffer);
+            gemm_with_columns(block, weight, &window, bias)
+        });
+    }
+    with_buffer(buffer_len(geometry, range.len()), |buffer| {
+        let patches = patches_of(geometry, image, group, range, buffer)?;
+        if !geometry.is_unfolded() {
+            return gemm_with_bias(block, weight, patches, bias);
+        }
+        let Some(bias) = bias else { return gemm(block, weight, patches, Factors::PRODUCT) };
+        bias.iter().enumerate().for_each(|(row, &value)| block.fill_row(row, value));
+        gemm(block, weight, patches, Factors::ADD)
     })
 }
 
@@ -69,6 +101,9 @@ pub(super) fn adjoint<T: Product>(
     output: &[T],
     weight: &[T],
 ) -> Result<()> {
+    if let Some(adjoint) = geometry.adjoint() {
+        return correlate(&adjoint, image, output, &adjoint_weight(geometry, weight), None);
+    }
     let positions = geometry.positions();
     let output_size = geometry.features * positions;
     let sample_size = geometry.channels * geometry.pixels();
@@ -95,6 +130,23 @@ pub(super) fn adjoint<T: Product>(
     })
 }
 
+/// The weight of [`Geometry::adjoint`]: channels and features change places in every group, and the
+/// kernel is turned around.
+fn adjoint_weight<T: Product>(geometry: &Geometry, weight: &[T]) -> Vec<T> {
+    let (features, channels) = (geometry.group_features(), geometry.group_channels());
+    let kernel = geometry.kernel_size();
+    let mut turned = Vec::with_capacity(weight.len());
+    for group in weight.chunks_exact((features * channels * kernel).max(1)) {
+        for channel in 0..channels {
+            for feature in 0..features {
+                let taps = &group[(feature * channels + channel) * kernel..][..kernel];
+                turned.extend(taps.iter().rev());
+            }
+        }
+    }
+    turned
+}
+
 /// The gradient of `correlate` with respect to the weight, summed over the samples.
 pub(super) fn weight_gradient<T: Product>(
     geometry: &Geometry,
@@ -113,7 +165,9 @@ pub(super) fn weight_gradient<T: Product>(
     let parts = samples.min(PARTS).min((PART_ELEMENTS / weight.len()).max(1));
     let mut sums = vec![T::default(); weight.len() * parts];
     for_each_chunk(&mut sums, weight.len(), 1, |part, sums| {
-        with_buffer(buffer_len(geometry, block_width(geometry)), |buffer| {
+        let width = block_width(geometry);
+        let room = gradient_buffer_len(geometry, width);
+        with_buffer(room, |buffer| {
             for sample in (part..samples).step_by(parts) {
                 let image = &image[sample * sample_size..][..sample_size];
                 let output = &output[sample * output_size..][..output_size];
@@ -152,6 +206,28 @@ fn buffer_len(geometry: &Geometry, width: usize) -> usize {
     if geometry.is_pointwise() { 0 } else { geometry.patch() * width }
 }
 
+/// Elements that [`add_weight_gradient`] needs: patches, and the rows that they are taken from.
+fn gradient_buffer_len(geometry: &Geometry, width: usize) -> usize {
+    let patches = buffer_len(geometry, width);
+    if geometry.is_unfolded() || geometry.is_pointwise() {
+        return patches;
+    }
+    let rows = |range| Layout::of(geometry, range).buffer_len();
+    patches + SLACK + blocks(geometry.positions(), width).map(rows).max().unwrap_or(0)
+}
+
+/// Positions at a time where patches are made as a product asks for them: few enough that the rows
+/// of the image stay near, and a part for every thread.
+fn wide(geometry: &Geometry, samples: usize) -> usize {
+    let (positions, row) = (geometry.positions(), geometry.output[2].max(1));
+    let threads = num_threads();
+    let width = if row < WIDE { WIDE / row * row } else { WIDE };
+    match samples < threads {
+        true => width.min(positions.div_ceil(threads).next_multiple_of(PART_ALIGNMENT)),
+        false => width,
+    }
+}
+
 /// Positions per block of patches.
 fn block_width(geometry: &Geometry) -> usize {
     let positions = geometry.positions();
@@ -177,6 +253,12 @@ fn patches_of<'a, T: Product>(
         return Ok(Mat::strided(&image[start..], shape, strides)?.cols(range));
     }
     let width = range.len();
+    if !geometry.is_unfolded() {
+        let (patches, rows) = buffer.split_at_mut(geometry.patch() * width + SLACK);
+        let window = Window::new(geometry, Layout::of(geometry, range), image, group, rows);
+        window.fill(0..geometry.patch(), 0..width, patches, width);
+        return Mat::row_major(patches, geometry.patch(), width);
+    }
     let buffer = &mut buffer[..geometry.patch() * width];
     geometry.unfold(image, group, range, buffer);
     Mat::strided(buffer, [geometry.patch(), width], geometry.patch_strides(width))

@@ -1,0 +1,310 @@
+//! The patches of an image as the second factor of a product, made a few columns at a time.
+//!
+//! The rows of the image that a range of output positions looks at are copied once, with their
+//! border of zeros, so that every part of a row of patches lies side by side: for a stride in the
+//! last dimension, the elements of a row are sorted by their remainder.
+
+use super::geometry::Geometry;
+use crate::row_loops::{Job, Vectorised};
+use crate::vec::Lanes;
+use corten_core::Element;
+use corten_gemm::{Columns, SLACK};
+use std::ops::Range;
+
+/// Elements are copied in pieces of so many, a little further than asked for.
+const PIECE: usize = SLACK;
+
+/// Rows of an image, and what a product asks of their patches.
+pub(super) struct Window<'a, T> {
+    data: &'a [T],
+    layout: Layout,
+    output: [usize; 3],
+    stride: [usize; 3],
+}
+
+/// How the copied rows lie.
+pub(super) struct Layout {
+    /// The output positions.
+    positions: Range<usize>,
+    /// The first and the number of the copied coordinates, counted with the border, of the first
+    /// two axes.
+    first: [usize; 2],
+    count: [usize; 2],
+    /// The remainders of the last coordinate that the kernel looks at, and the elements of each.
+    phases: Vec<usize>,
+    len: usize,
+    /// Where every element of the kernel looks, from the first element of a patch.
+    taps: Vec<usize>,
+    channels: usize,
+}
+
+impl Layout {
+    /// The rows that some output positions look at.
+    pub(super) fn of(geometry: &Geometry, positions: Range<usize>) -> Self {
+        let Geometry { kernel, output, stride, dilation, .. } = *geometry;
+        let lines = [positions.start / output[2], (positions.end - 1) / output[2]];
+        let planes = lines.map(|line| line / output[1]);
+        let rows = match planes[0] == planes[1] {
+            true => lines.map(|line| line % output[1]),
+            false => [0, output[1] - 1],
+        };
+        let reach = |axis: usize| (kernel[axis] - 1) * dilation[axis];
+        let first = [planes[0] * stride[0], rows[0] * stride[1]];
+        let count = [
+            (planes[1] - planes[0]) * stride[0] + reach(0) + 1,
+            (rows[1] - rows[0]) * stride[1] + reach(1) + 1,
+        ];
+        let len = ((output[2] - 1) * stride[2] + reach(2)) / stride[2] + 1;
+        let mut phases: Vec<usize> = Vec::new();
+        let mut columns = Vec::new();
+        for x in 0..kernel[2] {
+            let (phase, shift) = (x * dilation[2] % stride[2], x * dilation[2] / stride[2]);
+            let slot = phases.iter().position(|&known| known == phase).unwrap_or(phases.len());
+            if slot == phases.len() {
+                phases.push(phase);
+            }
+            columns.push((slot, shift));
+        }
+        let row = phases.len() * len;
+        let mut taps = Vec::with_capacity(geometry.kernel_size());
+        for z in 0..kernel[0] {
+            for y in 0..kernel[1] {
+                let line = (z * dilation[0] * count[1] + y * dilation[1]) * row;
+                taps.extend(columns.iter().map(|(slot, shift)| line + slot * len + shift));
+            }
+        }
+        let channels = geometry.group_channels();
+        Self { positions, first, count, phases, len, taps, channels }
+    }
+
+    /// Elements of a copied row, of a plane of them, and of all of a channel's.
+    fn sizes(&self) -> [usize; 3] {
+        let row = self.phases.len() * self.len;
+        [row, row * self.count[1], row * self.count[1] * self.count[0]]
+    }
+
+    /// Elements that the copy takes.
+    pub(super) fn buffer_len(&self) -> usize {
+        self.sizes()[2] * self.channels + PIECE
+    }
+}
+
+impl<'a, T: Element + Default> Window<'a, T> {
+    /// Copies the rows of one sample and group to a buffer of [`Layout::buffer_len`].
+    pub(super) fn new(
+        geometry: &Geometry,
+        layout: Layout,
+        image: &[T],
+        group: usize,
+        buffer: &'a mut [T],
+    ) -> Self {
+        f32::run(CopyRows { geometry, layout: &layout, image, group, buffer: &mut *buffer });
+        Self { data: buffer, layout, output: geometry.output, stride: geometry.stride }
+    }
+}
+
+struct CopyRows<'a, T> {
+    geometry: &'a Geometry,
+    layout: &'a Layout,
+    image: &'a [T],
+    group: usize,
+    buffer: &'a mut [T],
+}
+
+impl<T: Element + Default> Job<f32> for CopyRows<'_, T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = f32>>(self) {
+        let Self { geometry, layout, image, group, buffer } = self;
+        let ([_, height, width], padding) = (geometry.image, geometry.padding);
+        let mut at = 0;
+        for channel in 0..layout.channels {
+            let plane = (group * layout.channels + channel) * geometry.pixels();
+            for z in layout.first[0]..layout.first[0] + layout.count[0] {
+                let z = z.checked_sub(padding[0]).filter(|&z| z < geometry.image[0]);
+                for y in layout.first[1]..layout.first[1] + layout.count[1] {
+                    let y = y.checked_sub(padding[1]).filter(|&y| y < height);
+                    let row = z.zip(y).map(|(z, y)| &image[plane + (z * height + y) * width..]);
+                    for &phase in &layout.phases {
+                        let to = &mut buffer[at..];
+                        copy_phase(to, row, geometry, phase, layout.len);
+                        at += layout.len;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Copies the elements of a row, counted with the border, whose place has some remainder.
+#[inline(always)]
+fn copy_phase<T: Element + Default>(
+    to: &mut [T],
+    row: Option<&[T]>,
+    geometry: &Geometry,
+    phase: usize,
+    len: usize,
+) {
+    let (width, padding, stride) = (geometry.image[2], geometry.padding[2], geometry.stride[2]);
+    let Some(row) = row else { return to[..len].fill(T::default()) };
+    let start = padding.saturating_sub(phase).div_ceil(stride).min(len);
+    let end = (width + padding).saturating_sub(phase).div_ceil(stride).clamp(start, len);
+    to[..start].fill(T::default());
+    if end > start {
+        let from = &row[start * stride + phase - padding..];
+        if stride == 1 {
+            copy_run(&mut to[start..], from, end - start);
+        } else {
+            let from = from.iter().step_by(stride);
+            to[start..end].iter_mut().zip(from).for_each(|(to, &value)| *to = value);
+        }
+    }
+    to[end..len].fill(T::default());
+}
+
+/// Copies `len` elements, and perhaps some that lie behind them.
+#[inline(always)]
+fn copy_run<T: Copy>(to: &mut [T], from: &[T], len: usize) {
+    let pieces = len.next_multiple_of(PIECE);
+    if to.len() < pieces || from.len() < pieces {
+        return to[..len].copy_from_slice(&from[..len]);
+    }
+    for (to, from) in to[..pieces].chunks_exact_mut(PIECE).zip(from.chunks_exact(PIECE)) {
+        to.copy_from_slice(from);
+    }
+}
+
+impl<T: Element + Default> Columns<T> for Window<'_, T> {
+    fn fill(&self, depth: Range<usize>, cols: Range<usize>, to: &mut [T], width: usize) {
+        f32::run(Fill { window: self, depth, cols, to, width });
+    }
+}
+
+struct Fill<'a, T> {
+    window: &'a Window<'a, T>,
+    depth: Range<usize>,
+    cols: Range<usize>,
+    to: &'a mut [T],
+    width: usize,
+}
+
+impl<T: Element + Default> Job<f32> for Fill<'_, T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = f32>>(self) {
+        let Self { window, depth, cols, to, width } = self;
+        let runs = window.runs(cols);
+        let (taps, channel_size) = (&window.layout.taps, window.layout.sizes()[2]);
+        let (mut channel, mut tap) = (depth.start / taps.len(), depth.start % taps.len());
+        for line in 0..depth.len() {
+            let first = channel * channel_size + taps[tap];
+            for run in &runs {
+                let to = &mut to[line * width + run.to..];
+                copy_run(to, &window.data[first + run.from..], run.len);
+            }
+            tap += 1;
+            if tap == taps.len() {
+                (channel, tap) = (channel + 1, 0);
+            }
+        }
+    }
+}
+
+/// Neighbouring columns of patches that come from one row.
+struct Run {
+    from: usize,
+    to: usize,
+    len: usize,
+}
+
+impl<T> Window<'_, T> {
+    fn runs(&self, cols: Range<usize>) -> Vec<Run> {
+        let [row, plane, _] = self.layout.sizes();
+        let end = self.layout.positions.start + cols.end;
+        let mut position = self.layout.positions.start + cols.start;
+        let (start, mut runs) = (position, Vec::with_capacity(cols.len() / self.output[2] + 2));
+        while position < end {
+            let (line, x) = (position / self.output[2], position % self.output[2]);
+            let z = line / self.output[1] * self.stride[0] - self.layout.first[0];
+            let y = line % self.output[1] * self.stride[1] - self.layout.first[1];
+            let len = (self.output[2] - x).min(end - position);
+            runs.push(Run { from: z * plane + y * row + x, to: position - start, len });
+            position += len;
+        }
+        runs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn geometry(stride: [usize; 3], padding: [usize; 3], dilation: [usize; 3]) -> Geometry {
+        let (image, kernel) = ([4, 7, 21], [2, 3, 3]);
+        let output = std::array::from_fn(|axis| {
+            let reach = (kernel[axis] - 1) * dilation[axis];
+            (image[axis] + 2 * padding[axis] - reach - 1) / stride[axis] + 1
+        });
+        let (channels_last, kernel_rows) = (false, false);
+        Geometry {
+            groups: 2,
+            channels: 6,
+            features: 2,
+            image,
+            kernel,
+            output,
+            stride,
+            padding,
+            dilation,
+            channels_last,
+            kernel_rows,
+        }
+    }
+
+    #[test]
+    fn windows_hold_the_patches_that_are_unfolded() {
+        let cases = [
+            ([1, 1, 1], [0, 0, 0], [1, 1, 1]),
+            ([1, 1, 1], [1, 1, 1], [1, 1, 1]),
+            ([1, 2, 2], [0, 1, 1], [1, 1, 1]),
+            ([2, 1, 3], [1, 2, 3], [1, 2, 2]),
+            ([1, 3, 4], [1, 0, 2], [2, 1, 3]),
+        ];
+        for (stride, padding, dilation) in cases {
+            let g = geometry(stride, padding, dilation);
+            let image: Vec<i32> = (1..=(g.channels * g.pixels()) as i32).collect();
+            let positions = g.positions();
+            for range in [0..positions, 0..1, 3..positions - 1, positions / 2..positions] {
+                let (patch, width) = (g.patch(), range.len());
+                let mut patches = vec![0; patch * width];
+                g.unfold(&image, 1, range.clone(), &mut patches);
+                let layout = Layout::of(&g, range.clone());
+                let mut rows = vec![-1; layout.buffer_len()];
+                let window = Window::new(&g, layout, &image, 1, &mut rows);
+                let panel = 48.min(width);
+                for start in (0..width).step_by(panel) {
+                    let cols = start..(start + panel).min(width);
+                    let depth = 2..patch;
+                    let mut made = vec![-1; depth.len() * panel + SLACK];
+                    window.fill(depth.clone(), cols.clone(), &mut made, panel);
+                    for (line, row) in depth.enumerate() {
+                        let made = &made[line * panel..][..cols.len()];
+                        let expected = &patches[row * width..][cols.clone()];
+                        assert_eq!(made, expected, "{stride:?} {padding:?} {range:?} {cols:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_adjoint_of_the_adjoint_is_the_convolution() {
+        let g = geometry([1; 3], [1, 0, 2], [1, 1, 2]);
+        let back = g.adjoint().and_then(|adjoint| adjoint.adjoint()).unwrap();
+        assert_eq!((back.padding, back.image, back.channels), (g.padding, g.image, g.channels));
+        assert!(geometry([1, 1, 2], [0; 3], [1; 3]).adjoint().is_none());
+        assert!(geometry([1; 3], [0, 3, 0], [1; 3]).adjoint().is_none());
+    }
+}

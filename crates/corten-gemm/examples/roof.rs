@@ -1,0 +1,144 @@
+//! Products of floats beside what the processor can multiply at most:
+//! `cargo run --release -p corten-gemm --example roof`.
+//!
+//! Samples of products and of bare multiplications alternate, so that a slow moment of the machine
+//! hits both, and the best ones are compared.
+#![allow(clippy::print_stdout)]
+
+use corten_gemm::{Float, Instructions, Start, View, product};
+use std::hint::black_box;
+use std::time::Instant;
+
+const ROUNDS: usize = 60;
+
+/// A sample repeats a product for about so many operations.
+const SAMPLE: usize = 40_000_000;
+
+/// Rows and columns of the result, depth, and which factors lie by columns.
+const CASES: [([usize; 3], [bool; 2]); 10] = [
+    ([64, 64, 64], [false, false]),
+    ([128, 128, 128], [false, false]),
+    ([256, 256, 256], [false, false]),
+    ([512, 512, 512], [false, false]),
+    ([512, 512, 512], [false, true]),
+    ([512, 512, 512], [true, false]),
+    ([1024, 1024, 1024], [false, false]),
+    ([64, 512, 512], [false, true]),
+    ([8, 512, 512], [false, true]),
+    ([64, 1024, 288], [false, false]),
+];
+
+fn main() {
+    let level = level();
+    println!("{level:?}: GFLOP/s, and the part of what multiplications alone reach");
+    for (shape, by_columns) in CASES {
+        let single = run::<f32>(level, shape, by_columns, 1.0);
+        let double = run::<f64>(level, shape, by_columns, 0.5);
+        println!("{shape:?} by columns {by_columns:?}: f32 {single}, f64 {double}");
+    }
+}
+
+/// The best of the products, beside the best of the multiplications of `f32` times a part.
+fn run<E: Float + From<f32>>(
+    level: Instructions,
+    [m, n, k]: [usize; 3],
+    by_columns: [bool; 2],
+    part: f64,
+) -> String {
+    let (a, b) = (vec![E::from(1.0); m * k], vec![E::from(1.0); k * n]);
+    let mut c = vec![E::from(0.0); m * n];
+    let strides = |by_columns, [rows, cols]: [usize; 2]| match by_columns {
+        true => [1, rows as isize],
+        false => [cols as isize, 1],
+    };
+    let a_view = View { data: a.as_ptr(), shape: [m, k], strides: strides(by_columns[0], [m, k]) };
+    let b_view = View { data: b.as_ptr(), shape: [k, n], strides: strides(by_columns[1], [k, n]) };
+    let c_view = View { data: c.as_mut_ptr(), shape: [m, n], strides: [n as isize, 1] };
+    let operations = 2 * m * n * k;
+    let times = (SAMPLE / operations).max(1);
+    let (mut most, mut best) = (0.0f64, 0.0f64);
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        let multiplied = multiply(level, 20_000);
+        most = most.max(multiplied as f64 / start.elapsed().as_secs_f64());
+        let start = Instant::now();
+        for _ in 0..times {
+            // SAFETY: the matrices are dense, and the level was detected.
+            unsafe { product(level, c_view, a_view, b_view, E::from(1.0), Start::Nothing) };
+        }
+        best = best.max((times * operations) as f64 / start.elapsed().as_secs_f64());
+    }
+    format!("{:.0} ({:.0} %)", best / 1e9, 100.0 * best / (most * part))
+}
+
+fn level() -> Instructions {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let all = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
+        if all && is_x86_feature_detected!("avx512dq") && is_x86_feature_detected!("avx512vl") {
+            return Instructions::Avx512;
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            return Instructions::Avx2;
+        }
+    }
+    Instructions::Portable
+}
+
+/// Multiplies and adds in registers, and returns how many operations on `f32` that were.
+fn multiply(level: Instructions, steps: usize) -> usize {
+    match level {
+        // SAFETY: the level was detected.
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx512 => unsafe { x86::avx512(steps) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx2 => unsafe { x86::avx2(steps) },
+        _ => portable(steps),
+    }
+}
+
+fn portable(steps: usize) -> usize {
+    let mut sums = [[0.0f32; 4]; 8];
+    for _ in 0..steps {
+        for sum in &mut sums {
+            *sum = sum.map(|sum| sum * 0.5 + 0.001);
+        }
+    }
+    black_box(sums);
+    steps * 2 * 4 * 8
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+    use std::hint::black_box;
+
+    /// A chain of multiplications per name: more than are under way at a time.
+    macro_rules! chains {
+        ($steps:ident, $lanes:literal, $splat:ident, $fused:ident, [$($chain:ident),+]) => {{
+            let (factor, shift) = ($splat(0.5), $splat(0.001));
+            $(let mut $chain = shift;)+
+            for _ in 0..$steps {
+                $($chain = $fused($chain, factor, shift);)+
+            }
+            black_box([$($chain),+]).len() * $steps * 2 * $lanes
+        }};
+    }
+
+    #[target_feature(enable = "avx512f")]
+    pub(crate) fn avx512(steps: usize) -> usize {
+        chains!(
+            steps,
+            16,
+            _mm512_set1_ps,
+            _mm512_fmadd_ps,
+            [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t]
+        )
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    pub(crate) fn avx2(steps: usize) -> usize {
+        chains!(steps, 8, _mm256_set1_ps, _mm256_fmadd_ps, [a, b, c, d, e, f, g, h, i, j, k, l])
+    }
+}

@@ -1,0 +1,345 @@
+//! Blocks of both factors in the order in which tiles read them. A factor is copied only where
+//! reading it as it lies would cost more.
+
+use crate::moves::{Lines, Moves};
+use crate::scratch::Room;
+use crate::tile::{Float, Job, MOST_ROWS, TileSet};
+use crate::view::Source;
+use std::ops::Range;
+
+/// Lines at multiples of this many bytes share their places in the first-level cache.
+const CONFLICT: usize = 4096;
+
+/// A block that reaches over more bytes than this lies on more pages than a processor remembers.
+const FAR: usize = 256 << 10;
+
+/// A strip that up to so many panels use is read as it lies.
+const FEW_PANELS: usize = 2;
+
+/// Elements that [`Columns::fill`] may write behind its last line.
+pub const SLACK: usize = 16;
+
+/// A second factor that is made as it is needed, a few columns at a time.
+pub trait Columns<E> {
+    /// Writes the element of row `depth.start + i` and column `cols.start + j` to place `j` of line
+    /// `i`, for both ranges. Lines are `width` apart; what is left of them may hold anything, and
+    /// so may [`SLACK`] elements behind the last one.
+    fn fill(&self, depth: Range<usize>, cols: Range<usize>, to: &mut [E], width: usize);
+}
+
+/// The second factor.
+pub(crate) enum Right<'a, E> {
+    Matrix(Source<'a, E>),
+    Made(&'a dyn Columns<E>),
+}
+
+/// A block of the second factor, one panel as wide as a tile after the other.
+pub(crate) struct Panels<'a, E: 'static> {
+    right: &'a Right<'a, E>,
+    depth: Range<usize>,
+    cols: Range<usize>,
+    set: &'static TileSet<E>,
+    groups: Groups,
+    in_place: bool,
+    /// Whether every copied panel has a place of its own, for more than one use.
+    kept: bool,
+    room: &'a mut [E],
+}
+
+/// A panel as a tile reads it.
+pub(crate) struct Panel<E> {
+    pub first: *const E,
+    pub stride: isize,
+    /// Which columns of the factor it holds.
+    pub cols: Range<usize>,
+    /// How many registers they fill.
+    pub registers: usize,
+    /// Where the first tile copies it to.
+    pub copy: Option<*mut E>,
+}
+
+impl<E> Panel<E> {
+    /// The panel once it has been copied.
+    fn copied(&mut self, width: usize) {
+        if let Some(copy) = self.copy.take() {
+            (self.first, self.stride) = (copy, width as isize);
+        }
+    }
+}
+
+impl<'a, E: Float> Panels<'a, E> {
+    pub(crate) fn of(
+        right: &'a Right<'a, E>,
+        [depth, cols]: [Range<usize>; 2],
+        rows: usize,
+        kept: bool,
+        set: &'static TileSet<E>,
+        room: &'a mut Room,
+    ) -> Self {
+        let in_place = match right {
+            Right::Matrix(b) => b.strides()[1] == 1 && !is_used_often(b, depth.len(), rows),
+            Right::Made(_) => false,
+        };
+        let width = if kept { cols.len().next_multiple_of(set.lanes) } else { set.cols() };
+        let room = room.elements::<E>(width * depth.len() + SLACK);
+        let groups = Groups::of(cols.len().div_ceil(set.lanes), set.by_rows.len());
+        Self { right, depth, cols, set, groups, in_place, kept, room }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.groups.count
+    }
+
+    /// Which columns a panel holds, and which of the registers that they all fill.
+    fn cols(&self, index: usize) -> (Range<usize>, Range<usize>) {
+        let (lanes, registers) = (self.set.lanes, self.groups.get(index));
+        let end = (registers.end * lanes).min(self.cols.len());
+        (self.cols.start + registers.start * lanes..self.cols.start + end, registers)
+    }
+
+    /// A part of what the next panel is copied from, which is to be brought near while this one is
+    /// used.
+    pub(crate) fn later(
+        &self,
+        next: usize,
+        first_time: bool,
+        part: usize,
+        parts: usize,
+    ) -> Lines<*const E> {
+        let nothing = Lines { first: std::ptr::null(), stride: 0, count: 0, len: 0 };
+        match self.right {
+            Right::Matrix(b)
+                if (first_time || !self.kept)
+                    && !self.in_place
+                    && b.strides()[1] == 1
+                    && next < self.count() =>
+            {
+                let depth = self.depth.len();
+                let rows = self.depth.start + depth * part / parts
+                    ..self.depth.start + depth * (part + 1) / parts;
+                let [count, stride] = [rows.len() as isize, b.strides()[0]];
+                let first = b.part(rows, self.cols(next).0).first();
+                Lines { first, stride, count: count as usize, len: 0 }
+            }
+            _ => nothing,
+        }
+    }
+
+    /// A panel, which is copied if this is the first time, or if no copies are kept. One that is
+    /// not whole is copied always, since a tile reads all of its columns.
+    pub(crate) fn get(&mut self, index: usize, first_time: bool, by_rows: bool) -> Panel<E> {
+        let lanes = self.set.lanes;
+        let (cols, range) = self.cols(index);
+        let (registers, width) = (range.len(), range.len() * lanes);
+        let place = if self.kept { range.start * lanes * self.depth.len() } else { 0 };
+        let to = &mut self.room[place..][..width * self.depth.len() + SLACK];
+        let copy = first_time || !self.kept;
+        let mut panel =
+            Panel { first: to.as_ptr(), stride: width as isize, cols, registers, copy: None };
+        match self.right {
+            Right::Matrix(b) => {
+                let b = b.part(self.depth.clone(), panel.cols.clone());
+                let whole = panel.cols.len() == width && b.strides()[1] == 1;
+                let fused = by_rows && registers == self.set.by_rows.len();
+                if whole && (self.in_place || copy && fused) {
+                    (panel.first, panel.stride) = (b.first(), b.strides()[0]);
+                    panel.copy = (!self.in_place).then_some(to.as_mut_ptr());
+                } else if copy {
+                    copy_panel(&self.set.moves, to, b, width);
+                }
+            }
+            Right::Made(columns) if copy => {
+                columns.fill(self.depth.clone(), panel.cols.clone(), to, width);
+            }
+            Right::Made(_) => {}
+        }
+        panel
+    }
+}
+
+fn is_used_often<E: Float>(b: &Source<'_, E>, depth: usize, rows: usize) -> bool {
+    let apart = b.strides()[0].unsigned_abs() * size_of::<E>();
+    let far = apart.is_multiple_of(CONFLICT) || apart * depth > FAR;
+    rows > if far { 2 * MOST_ROWS } else { 8 * MOST_ROWS }
+}
+
+/// Copies a matrix to lines `width` apart.
+fn copy_panel<E: Float>(moves: &Moves<E>, to: &mut [E], from: Source<'_, E>, width: usize) {
+    let ([rows, cols], [row, col]) = (from.shape(), from.strides());
+    assert!(cols <= width && width.is_multiple_of(moves.lanes) && rows * width <= to.len());
+    let lines = |stride, count, len| Lines { first: from.first(), stride, count, len };
+    if col == 1 {
+        // SAFETY: the matrix is readable, `to` holds all lines, and the moves are of the level in
+        // use.
+        unsafe { (moves.copy)(lines(row, rows, cols), to.as_mut_ptr(), width) }
+    } else if row == 1 {
+        // SAFETY: as above.
+        unsafe { (moves.turn)(lines(col, cols, rows), to.as_mut_ptr(), width) }
+    } else {
+        for (i, line) in to.chunks_exact_mut(width).enumerate().take(rows) {
+            line.fill(E::ZERO);
+            (0..cols).for_each(|j| line[j] = from.at([i, j]));
+        }
+    }
+}
+
+/// Some things in groups as equal as can be.
+#[derive(Clone, Copy)]
+pub(crate) struct Groups {
+    pub count: usize,
+    /// The things in a group; in so many of the first groups there is one more.
+    size: usize,
+    longer: usize,
+}
+
+impl Groups {
+    /// Groups of at most `most`.
+    pub(crate) fn of(length: usize, most: usize) -> Self {
+        let count = length.div_ceil(most);
+        Self { count, size: length / count.max(1), longer: length % count.max(1) }
+    }
+
+    /// The things of a group.
+    pub(crate) fn get(self, index: usize) -> Range<usize> {
+        let start = |i: usize| i * self.size + i.min(self.longer);
+        start(index)..start(index + 1)
+    }
+
+    /// The things of all groups.
+    pub(crate) fn all(self) -> impl Iterator<Item = Range<usize>> {
+        (0..self.count).map(move |i| self.get(i))
+    }
+}
+
+/// Where the sums of a tile go.
+pub(crate) struct Sums<E> {
+    pub c: *mut E,
+    pub c_stride: isize,
+    pub add: bool,
+    /// What is to be brought near meanwhile.
+    pub later: Lines<*const E>,
+}
+
+/// A block of the first factor, one strip as high as a tile after the other.
+pub(crate) struct Strips<'a, E: 'static> {
+    a: Source<'a, E>,
+    set: &'static TileSet<E>,
+    groups: Groups,
+    order: Order,
+    copied: &'a [E],
+}
+
+/// What lies side by side in a strip.
+enum Order {
+    /// The steps of a row; the rows are so far apart.
+    Steps(isize),
+    /// The rows of a step; the steps are so far apart.
+    Rows(isize),
+    /// As [`Self::Steps`], copied.
+    CopiedSteps(usize),
+    /// As [`Self::Rows`], copied.
+    CopiedRows(usize),
+}
+
+impl<'a, E: Float> Strips<'a, E> {
+    /// Steps that lie side by side are read as they lie, if not too far apart, and so is what is
+    /// seldom read.
+    pub(crate) fn of(
+        a: Source<'a, E>,
+        panels: usize,
+        set: &'static TileSet<E>,
+        room: &'a mut Room,
+    ) -> Self {
+        let ([row, step], [rows, depth]) = (a.strides(), a.shape());
+        let groups = Groups::of(rows, set.rows());
+        let seldom = panels <= FEW_PANELS;
+        let apart = row.unsigned_abs() * size_of::<E>();
+        let order = match [row, step] {
+            [_, 1] if seldom || !apart.is_multiple_of(CONFLICT) => Order::Steps(row),
+            [_, 1] => Order::CopiedSteps(depth.next_multiple_of(set.lanes)),
+            [1, _] if seldom => Order::Rows(step),
+            _ => Order::CopiedRows(set.rows().next_multiple_of(set.strip_moves.lanes)),
+        };
+        let copied: &[E] = match order {
+            Order::Steps(_) | Order::Rows(_) => &[],
+            Order::CopiedSteps(width) => {
+                let room = room.elements::<E>(rows * width);
+                copy_panel(&set.moves, room, a, width);
+                room
+            }
+            Order::CopiedRows(width) => {
+                let room = room.elements::<E>(groups.count * width * depth);
+                let places = room.chunks_exact_mut(width * depth);
+                for (to, rows) in places.zip(groups.all()) {
+                    copy_panel(&set.strip_moves, to, a.rows(rows).t(), width);
+                }
+                room
+            }
+        };
+        Self { a, set, groups, order, copied }
+    }
+
+    /// How many strips there are.
+    pub(crate) fn count(&self) -> usize {
+        self.groups.count
+    }
+
+    /// The rows of a strip.
+    pub(crate) fn rows(&self, index: usize) -> Range<usize> {
+        self.groups.get(index)
+    }
+
+    /// The steps of the depth.
+    pub(crate) fn depth(&self) -> usize {
+        self.a.shape()[1]
+    }
+
+    /// Whether the steps of a row lie side by side.
+    pub(crate) fn by_rows(&self) -> bool {
+        matches!(self.order, Order::Steps(_) | Order::CopiedSteps(_))
+    }
+
+    /// The sums of a strip and a panel, which is copied after that.
+    ///
+    /// # Safety
+    /// The result must be writable, and readable to be added to, for the rows and all columns of
+    /// the panel's registers.
+    pub(crate) unsafe fn tile(&self, index: usize, panel: &mut Panel<E>, sums: Sums<E>) {
+        let (a, a_stride) = self.get(index);
+        let job = Job {
+            depth: self.depth(),
+            a,
+            a_stride,
+            b: panel.first,
+            b_stride: panel.stride,
+            b_copy: panel.copy.unwrap_or(std::ptr::null_mut()),
+            later: sums.later,
+            c: sums.c,
+            c_stride: sums.c_stride,
+            add: sums.add,
+        };
+        let tiles = if self.by_rows() { self.set.by_rows } else { self.set.by_steps };
+        let tiles = match panel.copy {
+            Some(_) => self.set.copying,
+            None => tiles[panel.registers - 1],
+        };
+        // SAFETY: strips and panels are whole, the caller owes the result, and the tile is of the
+        // level in use.
+        unsafe { tiles[self.rows(index).len() - 1](&job) };
+        panel.copied(panel.registers * self.set.lanes);
+    }
+
+    /// The first element of a strip, and the distance of its rows or of its steps.
+    fn get(&self, index: usize) -> (*const E, isize) {
+        let rows = self.rows(index);
+        match self.order {
+            Order::Steps(stride) | Order::Rows(stride) => (self.a.rows(rows).first(), stride),
+            Order::CopiedSteps(width) => {
+                (self.copied[rows.start * width..].as_ptr(), width as isize)
+            }
+            Order::CopiedRows(width) => {
+                (self.copied[index * width * self.depth()..].as_ptr(), width as isize)
+            }
+        }
+    }
+}
