@@ -53,11 +53,26 @@ _C._library_impl(
     "aten::embedding_sparse_backward", "CompositeImplicitAutograd", _embedding_sparse_backward
 )
 
+def _sparse_factory(name):
+    """The kernel of a factory for sparse layouts, loaded when it is first called."""
+
+    def kernel(size, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
+        from corten.sparse._factories import without_entries
+
+        return without_entries(name, size, dtype, layout, device)
+
+    return kernel
+
+
+for _key in ("SparseCPU", "SparseCsrCPU"):
+    _C._library_impl("aten::empty.memory_format", _key, _sparse_factory("empty"))
+    _C._library_impl("aten::zeros", _key, _sparse_factory("zeros"))
+
 _SUBMODULES = frozenset((
     "__config__", "__future__", "_VF", "_dynamo", "_inductor", "accelerator", "amp", "autograd", "backends",
-    "compiler", "cpu", "cuda", "distributed", "distributions", "fft", "foreach", "func", "functional",
+    "compiler", "cpu", "cuda", "distributed", "distributions", "fft", "foreach", "func", "functional", "fx",
     "futures", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nn", "ops",
-    "onnx", "optim", "overrides", "profiler", "random", "return_types", "safetensors", "serialization",
+    "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "return_types", "safetensors", "serialization",
     "signal", "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version",
     "xpu",
 ))
@@ -76,6 +91,8 @@ _LAZY = {
     "set_deterministic_debug_mode": "_settings", "get_deterministic_debug_mode": "_settings",
     "set_float32_matmul_precision": "_settings", "get_float32_matmul_precision": "_settings",
     "set_flush_denormal": "_settings", "set_default_tensor_type": "_settings",
+    "fake_quantize_per_channel_affine": "_fake_quantize",
+    "fake_quantize_per_tensor_affine": "_fake_quantize",
     "svd_lowrank": "_lowrank", "pca_lowrank": "_lowrank",
     "compiled_with_cxx11_abi": "_settings", "install_as_torch": "_as_torch",
     **dict.fromkeys((
@@ -83,13 +100,17 @@ _LAZY = {
         "sym_sqrt", "sym_sum", "SymBool", "SymFloat", "SymInt", "DisableTorchFunction",
         "DisableTorchFunctionSubclass", "AcceleratorError", "FatalError", "cudnn_is_acceptable",
         "from_file", "has_lapack", "has_mkl", "has_openmp", "has_spectral", "init_num_threads",
-        "is_distributed", "is_vulkan_available", "norm_except_dim", "range",
+        "_assert", "is_distributed", "is_vulkan_available", "norm_except_dim", "range",
     ), "_further"),
     **dict.fromkeys((
         "gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh",
         "rnn_tanh_cell",
     ), "_recurrent"),
-    "sparse_coo_tensor": "sparse", "spmm": "_further", "smm": "_further",
+    **dict.fromkeys((
+        "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_coo_tensor",
+        "sparse_csc_tensor", "sparse_csr_tensor",
+    ), "sparse"),
+    "spmm": "_further", "smm": "_further",
     "JITException": "_further", "ScriptModule": "jit", "ScriptFunction": "jit", "fork": "jit",
     "wait": "jit", "CompilationUnit": "jit", "Future": "futures", "FileCheck": "testing",
     "autocast": "amp", "GradScaler": "amp", "Stream": "_streams", "Event": "_streams",

@@ -122,6 +122,14 @@ def is_vulkan_available():
     return False
 
 
+def _assert(condition, message):
+    """An ``assert`` that traces of programs record."""
+    if type(condition) is not corten.Tensor and _C.has_torch_function((condition,)):
+        return _C._dispatch_torch_function(_assert, [condition], (condition, message), {})
+    if not condition:
+        raise AssertionError(message)
+
+
 def is_distributed(input):
     """Whether a tensor's parts are in several processes."""
     return False

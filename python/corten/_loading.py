@@ -111,10 +111,8 @@ def _with_checked_sparse(load):
     pending, _utils.loading.sparse = getattr(_utils.loading, "sparse", None), []
     try:
         result = load()
-        from .sparse import _coordinate
-
-        for parts in _utils.loading.sparse:
-            _coordinate.check(*parts)
+        for check, parts in _utils.loading.sparse:
+            check(*parts)
         return result
     finally:
         _utils.loading.sparse = pending

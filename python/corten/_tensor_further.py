@@ -83,6 +83,17 @@ def to_sparse(self, *args, **kwargs):
     return sparse.to_sparse(self, *args, **kwargs)
 
 
+def _to_compressed(layout):
+    def method(self, *args, **kwargs):
+        from corten.sparse import _layouts
+
+        return _layouts.METHODS[method.__name__](self, *args, **kwargs)
+
+    method.__name__ = f"to_sparse_{layout}"
+    method.__doc__ = f"The entries that are not zero, in the layout ``sparse_{layout}``."
+    return method
+
+
 def to_sparse_coo(self):
     """The entries that are not zero, in coordinate format."""
     return self.to_sparse()
@@ -130,7 +141,8 @@ def _cuda_interface(self):
 
 def _sparse_only(name, expected):
     def method(self, *args, **kwargs):
-        raise RuntimeError(f"{name} expected {expected} tensor layout but got Strided")
+        found = "Strided" if self.layout == _C.strided else "Sparse"
+        raise RuntimeError(f"{name} expected {expected} tensor layout but got {found}")
 
     method.__doc__ = f"For {expected} tensors; this one is dense."
     return method
@@ -150,6 +162,7 @@ def _removed(name, instead):
 _FUNCTIONS = (
     polygamma, polygamma_, pin_memory, const_data_ptr, is_distributed, record_stream, dense_dim,
     sparse_dim, to_dense, to_sparse, to_sparse_coo, sparse_mask, smm, dequantize, xpu, mtia, ipu, reinforce,
+    *map(_to_compressed, ("csr", "csc", "bsr", "bsc")),
 )
 _SPARSE = {
     "is_coalesced": "sparse coordinate", "coalesce": "sparse coordinate",

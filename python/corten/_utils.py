@@ -60,6 +60,8 @@ def short_dtype(dtype):
 
 def reduce_tensor(tensor):
     """The function and arguments by which a pickle rebuilds a plain tensor."""
+    if tensor.layout not in (corten.strided, corten.sparse_coo):
+        return _rebuild_sparse_tensor, (tensor.layout, (*tensor._parts, tensor.size()))
     if tensor.layout != corten.strided:
         parts = (tensor._indices(), tensor._values(), tensor.size(), tensor.is_coalesced())
         return _rebuild_sparse_tensor, (tensor.layout, parts)
@@ -192,20 +194,27 @@ def set_state(target, state):
 
 def _rebuild_sparse_tensor(layout, data):
     """A sparse tensor of its parts."""
-    if layout != corten.sparse_coo:
-        raise NotImplementedError(f"rebuilding sparse tensor for layout {layout}")
-    from .sparse import _coordinate
+    from .sparse import _compressed, _coordinate, _invariants
 
-    indices, values, size, *coalesced = data
-    parts = (indices, values, corten.Size(size), bool(coalesced and coalesced[0]))
-    if not isinstance(indices, corten.Tensor) or not isinstance(values, corten.Tensor):
+    if layout == corten.sparse_coo:
+        indices, values, size, *coalesced = data
+        tensors, check, make = (indices, values), _coordinate.check, _coordinate._made
+        rest = corten.Size(size), bool(coalesced and coalesced[0])
+    elif layout in _compressed.LAYOUTS:
+        *tensors, size = data
+        check, make, rest = _invariants.check, _compressed.shell, (corten.Size(size), layout)
+        if len(tensors) != 3:
+            raise TypeError("a sparse compressed tensor has three parts")
+    else:
+        raise NotImplementedError(f"rebuilding sparse tensor for layout {layout}")
+    if not all(isinstance(part, corten.Tensor) for part in tensors):
         raise TypeError("the parts of a sparse tensor are tensors")
     pending = getattr(loading, "sparse", None)
     if pending is None:
-        _coordinate.check(*parts)
+        check(*tensors, *rest)
     else:
-        pending.append(parts)
-    return _coordinate._made(*parts)
+        pending.append((check, (*tensors, *rest)))
+    return make(*tensors, *rest)
 
 
 def _rebuild_qtensor(*arguments):

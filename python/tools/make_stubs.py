@@ -209,6 +209,8 @@ class _GradMode:
     def __exit__(self, *args: Any) -> None: ...
     def __call__(self, function: Any) -> Any: ...
 '''
+    yield "class _ModuleBase:\n    def __getattr__(self, name: str) -> Any: ..."
+    yield "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...\n"
     for name in ("no_grad", "enable_grad", "set_grad_enabled", "inference_mode"):
         yield f"class {name}(_GradMode): ..."
     yield "\nclass Size(tuple[_int, ...]):\n    def numel(self) -> _int: ...\n"

@@ -216,4 +216,13 @@ def _tensors():
     }.items():
         body = _rebuilt("_rebuild_sparse_tensor", layout, parts)
         yield f"tensor sparse {name}", body
+    two, rows = tensor(size=(2,))[2:-1], tensor(kind="LongStorage", count=2, size=(2,))[2:-1]
+    layout = reduce(("torch.serialization", "_get_layout"), "torch.sparse_csr")
+    for name, parts in {
+        "few parts": (rows, two, (1, 4)), "lists": (b"]", b"]", b"]", (1, 4)), "ends are floats": (two, two, two, (1, 4)),
+        "size negative": (rows, rows, two, (1, -4)), "size huge": (rows, rows, two, (1, 2**70)), "one size": (rows, rows, two, (4,)),
+        "size too small": (rows, rows, two, (1, 0)), "more rows": (rows, rows, two, (9, 4)),
+        "other entries": (rows, rows, tensor(size=(3,))[2:-1], (1, 4)), "no size": (rows, rows, two, None),
+    }.items():
+        yield f"tensor compressed {name}", _rebuilt("_rebuild_sparse_tensor", layout, parts)
     yield "tensor sparse of another layout", _rebuilt("_rebuild_sparse_tensor", reduce(("torch.serialization", "_get_layout"), "torch.strided"), (one, one, (4,)))

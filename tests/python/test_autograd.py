@@ -281,5 +281,16 @@ class Checkpoints(unittest.TestCase):
         self.assertIn("use_reentrant parameter should be passed", str(seen[0].message))
 
 
+class Checks(unittest.TestCase):
+    def test_other_strides(self):
+        """Inputs and outputs that are not contiguous are checked at every element."""
+        autograd = importlib.import_module(f"{torch.__name__}.autograd")
+        x = torch.arange(6.0, dtype=torch.float64).view(2, 3).t().requires_grad_()
+        for function in (lambda x: x.sin(), lambda x: x.t().sin(), lambda x: x.t().contiguous().sin()):
+            self.assertTrue(autograd.gradcheck(function, (x,)))
+            self.assertTrue(autograd.gradgradcheck(function, (x,)))
+        self.assertFalse(autograd.gradcheck(lambda x: x.t() * x.t().detach(), (x,), raise_exception=False))
+
+
 if __name__ == "__main__":
     unittest.main()

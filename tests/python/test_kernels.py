@@ -23,6 +23,81 @@ class Resampling(unittest.TestCase):
         self.assertTrue(torch.equal(found, wanted))
 
 
+class Points(unittest.TestCase):
+    def test_blocks_of_points(self):
+        # A sample at the places of the pixels gives the image back, whatever the number of points.
+        for height, width in ((3, 5), (8, 8), (9, 31), (13, 10)):
+            image = torch.arange(2.0 * 3 * height * width).reshape(2, 3, height, width)
+            axes = [torch.linspace(-1, 1, n) for n in (height, width)]
+            y, x = torch.meshgrid(*axes, indexing="ij")
+            grid = torch.stack((x, y), dim=-1).expand(2, -1, -1, -1)
+            for mode in ("bilinear", "nearest", "bicubic"):
+                found = F.grid_sample(image, grid, mode=mode, align_corners=True)
+                torch.testing.assert_close(found, image, rtol=1e-4, atol=1e-3)
+
+    def test_outside(self):
+        # What lies outside counts for nothing, not even as zero times infinity.
+        image = torch.full((1, 2, 2, 2), float("inf"))
+        grid = torch.full((1, 1, 70, 2), 3.0)
+        found = F.grid_sample(image, grid, padding_mode="zeros", align_corners=False)
+        self.assertEqual(found.abs().sum().item(), 0.0)
+
+
+class Ranges(unittest.TestCase):
+    def test_parts_of_ranges(self):
+        # Every element is its place, wherever vectors and threads begin and end.
+        for n in (0, 1, 7, 15, 16, 17, 33, 40_000, 100_003):
+            self.assertTrue(torch.equal(torch.arange(n, dtype=torch.float32).long(), torch.arange(n)))
+            self.assertTrue(torch.equal(torch.arange(n, dtype=torch.float64).long(), torch.arange(n)))
+        spread = torch.zeros(40)[::2]
+        torch.arange(0, 20.0, out=spread)
+        self.assertEqual(spread.tolist(), list(range(20)))
+
+    def test_lines(self):
+        for n in (1, 2, 5, 1001):
+            found = torch.linspace(-3, 5, n, dtype=torch.float64)
+            wanted = [-3 + 8 * i / max(n - 1, 1) for i in range(n)]
+            torch.testing.assert_close(found, torch.tensor(wanted, dtype=torch.float64))
+
+
+class Margins(unittest.TestCase):
+    @staticmethod
+    def by_definition(x, target):
+        rows = []
+        for values, labels in zip(x, target.tolist()):
+            chosen = list(itertools.takewhile(lambda label: label >= 0, labels))
+            others = [j for j in range(len(labels)) if j not in chosen]
+            pairs = [(1 - values[i] + values[j]).clamp(min=0) for i in chosen for j in others]
+            rows.append(sum(pairs, torch.zeros((), dtype=x.dtype)) / len(labels))
+        return torch.stack(rows)
+
+    def test_several_labels(self):
+        torch.manual_seed(0)
+        x = torch.randn(4, 19, dtype=torch.float64, requires_grad=True)
+        target = torch.randint(-1, 19, (4, 19))
+        found = F.multilabel_margin_loss(x, target, reduction="none")
+        wanted = self.by_definition(x, target)
+        torch.testing.assert_close(found, wanted)
+        weights = torch.rand(4, dtype=torch.float64)
+        slopes = [torch.autograd.grad((loss * weights).sum(), x)[0] for loss in (found, wanted)]
+        torch.testing.assert_close(*slopes)
+
+    def test_what_is_not_a_number(self):
+        # Comparisons with it are false, so that its pairs count for nothing.
+        x = torch.tensor([0.0, float("nan"), 0.5, 0.25])
+        loss = F.multilabel_margin_loss(x, torch.tensor([0, -1, 0, 0]))
+        self.assertEqual(loss.item(), (1.5 + 1.25) / 4)
+
+    def test_no_samples(self):
+        x, target = torch.zeros(0, 4), torch.zeros(0, 4, dtype=torch.long)
+        self.assertEqual(F.multilabel_margin_loss(x, target).shape, ())
+        self.assertEqual(F.multilabel_margin_loss(x, target, reduction="none").shape, (0,))
+
+    def test_bytes_are_no_labels_of_images(self):
+        with self.assertRaisesRegex(RuntimeError, "Long"):
+            F.nll_loss(torch.zeros(1, 2, 2, 2), torch.zeros(1, 2, 2, dtype=torch.uint8))
+
+
 class Triangles(unittest.TestCase):
     def test_systems(self):
         torch.manual_seed(0)

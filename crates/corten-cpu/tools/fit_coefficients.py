@@ -96,3 +96,15 @@ emit("ERFC_HALF", "e^{x²} erfc(x) (1 + 2x) in t = (x - 2) / (x + 2) for 0 ≤ x
      lambda t: 1 / erfcx_of(t, 2), 53)
 emit("ERFC_64", "e^{x²} erfc(x) (1 + 2x) in t = (x - 3) / (x + 3) for 0 ≤ x ≤ 28.", lambda t: erfcx_of(t, 3), -1, mpf(25) / 31, 24,
      lambda t: 1 / erfcx_of(t, 3), 53)
+
+
+def erfinv_slope(w):
+    """erf⁻¹(y) / y where w = -ln(1 - y²)."""
+    y = sqrt(-mp.expm1(-w))
+    return mp.erfinv(y) / y
+
+
+emit("ERFINV_NEAR", "erf⁻¹(y) / y in w - 3.125, w = -ln(1 - y²), for 0 ≤ w ≤ 6.25, for f32.", lambda t: erfinv_slope(t + mpf(25) / 8), mpf(-25) / 8,
+     mpf(25) / 8, 12, lambda t: 1 / erfinv_slope(t + mpf(25) / 8), 53)
+emit("ERFINV_FAR", "erf⁻¹(y) / y in √w - 3.25 for 2.5 ≤ √w ≤ 4, for f32.", lambda t: erfinv_slope((t + mpf(13) / 4) ** 2), mpf(-3) / 4, mpf(3) / 4, 10,
+     lambda t: 1 / erfinv_slope((t + mpf(13) / 4) ** 2), 53)

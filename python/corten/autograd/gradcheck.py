@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from corten._C import Tensor
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
@@ -26,13 +28,11 @@ def _differentiable(value):
 
 def _element_steps(tensor, eps):
     """Every element's directions: along the real axis and, where there is one, the imaginary."""
-    flat = tensor.data.reshape(-1)
-    if flat.data_ptr() != tensor.data_ptr() and tensor.numel():
-        raise ValueError("gradcheck needs contiguous inputs")
-    for index in range(flat.numel()):
-        yield index, flat, eps, 1.0
+    data = tensor.data
+    for place in itertools.product(*map(range, tensor.shape)):
+        yield place, data, eps, 1.0
         if tensor.is_complex():
-            yield index, flat, eps * 1j, 1j
+            yield place, data, eps * 1j, 1j
 
 
 def _numerical(function, inputs, tensor, output_index, eps):
@@ -41,16 +41,16 @@ def _numerical(function, inputs, tensor, output_index, eps):
 
     rows = []
     with no_grad():
-        for index, flat, step, direction in _element_steps(tensor, eps):
-            before = flat[index].item()
-            flat[index] = before + step
+        for place, data, step, direction in _element_steps(tensor, eps):
+            before = data[place].item()
+            data[place] = before + step
             upper = _outputs(function(*inputs))[output_index].clone()
-            flat[index] = before - step
+            data[place] = before - step
             lower = _outputs(function(*inputs))[output_index].clone()
-            flat[index] = before
+            data[place] = before
             row = ((upper - lower) / (2 * eps)).reshape(-1)
             if direction == 1j:
-                rows[index] = (rows[index], row)
+                rows[-1] = (rows[-1], row)
             else:
                 rows.append(row)
     return rows or [zeros(0)]
@@ -58,11 +58,12 @@ def _numerical(function, inputs, tensor, output_index, eps):
 
 def _analytical(output, tensor, index, create_graph=False):
     """The gradient of one element of the output with respect to ``tensor``."""
-    from corten import zeros_like
+    from corten import zeros, zeros_like
     from corten.autograd import grad
 
-    seed = zeros_like(output)
-    seed.reshape(-1)[index] = 1
+    seed = zeros(output.numel(), dtype=output.dtype, device=output.device)
+    seed[index] = 1
+    seed = seed.reshape(output.shape)
     found, = grad([output], [tensor], [seed], retain_graph=True, allow_unused=True,
                   create_graph=create_graph)
     return zeros_like(tensor) if found is None else found

@@ -1,32 +1,47 @@
-"""Sparse tensors in coordinate format: products with dense ones, sums, conversions."""
+"""Sparse tensors, in coordinates or compressed by rows or columns: products, sums, conversions."""
 
 from __future__ import annotations
 
 import corten
+from corten.sparse._compressed import CompressedTensor
+from corten.sparse._compressed_products import mm_reduced as _mm_reduced
+from corten.sparse._compressed_products import sampled_addmm
 from corten.sparse._coordinate import SparseTensor, sparse_coo_tensor, to_sparse  # noqa: F401
 from corten.sparse._gradients import register as _register
+from corten.sparse._invariants import (  # noqa: F401
+    sparse_bsc_tensor, sparse_bsr_tensor, sparse_compressed_tensor, sparse_csc_tensor,
+    sparse_csr_tensor,
+)
 from corten.sparse._operators import CLASSES as _CLASSES
 from corten.sparse._operators import check_sparse_tensor_invariants, log_softmax, softmax
 
 globals().update(_CLASSES)
 _register()
-__all__ = ["addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "softmax", "sum", *_CLASSES]
+__all__ = [
+    "addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax", "sum",
+    *_CLASSES,
+]
 
 
 def mm(sparse, dense, reduce=None):
-    """The product of a sparse matrix ``(n, m)`` and a dense one ``(m, p)``, dense."""
+    """The product of a sparse matrix ``(n, m)`` and a dense one ``(m, p)``, dense. With ``reduce``,
+    for a matrix in the layout ``sparse_csr``, the sum, mean, greatest or least product of each row."""
     if reduce is not None:
-        raise NotImplementedError("only sums of products")
+        return _mm_reduced(sparse, dense, reduce)
     return corten.mm(sparse, dense)
 
 
 def addmm(mat, mat1, mat2, *, beta=1.0, alpha=1.0):
     """``beta * mat + alpha * (mat1 @ mat2)`` with a sparse ``mat1``."""
+    if isinstance(mat1, CompressedTensor):
+        return corten.addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
     return beta * mat + alpha * corten.mm(mat1, mat2)
 
 
 def sum(input, dim=None, dtype=None):
     """The sum of all the values, or over dimensions: then sparse, unless none is left."""
+    if isinstance(input, CompressedTensor):
+        return input.sum(dtype=dtype) if dim is None else input.sum(dim, dtype=dtype)
     if dim is None:
         return input._values().sum() if dtype is None else input._values().sum(dtype=dtype)
     dense = input.to_dense().sum(dim, dtype=dtype)

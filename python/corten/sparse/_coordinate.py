@@ -181,13 +181,16 @@ def _check_size(indices, values, size):
 def to_sparse(dense, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
     """The entries of a dense tensor that are not zero.
 
-    Raises:
-        NotImplementedError: Another layout than coordinates is asked for.
+    With ``layout`` in another sparse layout.
     """
-    if isinstance(dense, SparseTensor):
+    if layout not in (None, _C.sparse_coo, _C.strided):
+        from ._layouts import to_layout
+
+        if sparse_dim is not None:
+            raise TypeError("to_sparse() takes 0 positional arguments but 1 was given")
+        return to_layout(dense, layout, blocksize, dense_dim)
+    if isinstance(dense, SparseTensor) or layout == _C.strided:
         return dense
-    if layout not in (None, _C.sparse_coo) or blocksize is not None or dense_dim is not None:
-        raise NotImplementedError("dense tensors are converted to the layout sparse_coo only")
     count = dense.dim() if sparse_dim is None else sparse_dim
     rest = tuple(range(count, dense.dim()))
     filled = (dense != 0).any(rest) if rest else dense != 0
@@ -348,6 +351,12 @@ def _zero(x):
 
 def _sparse_mask(dense, mask):
     """The entries of ``dense`` at the places that ``mask`` has."""
+    from ._compressed import CompressedTensor
+
+    if isinstance(mask, CompressedTensor):
+        from ._compressed_operators import sparse_mask
+
+        return sparse_mask(dense, mask)
     if not isinstance(mask, SparseTensor):
         raise RuntimeError("sparse_mask(): the mask must be a sparse tensor")
     if dense.shape != mask.shape:
@@ -400,7 +409,7 @@ _OPERATORS = {
     "to_dense": _to_dense, "coalesce": _coalesce, "is_coalesced": lambda x: x._coalesced,
     "indices": _of_coalesced(0, "indices"), "values": _of_coalesced(1, "values"),
     "sparse_dim": lambda x: x._parts[0].size(0),
-    "dense_dim": lambda x: x._parts[1].dim() - 1, "to_sparse": lambda x, *a, **k: x,
+    "dense_dim": lambda x: x._parts[1].dim() - 1, "to_sparse": to_sparse,
     "to_sparse_coo": lambda x: x,
     "mm": _mm, "spmm": _mm, "smm": _mm, "matmul": _matmul, "mv": _matmul,
     "rmatmul": lambda a, b: _mm(b, a), "t": _matrix_transposed, "transpose": _transposed,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from corten import _C
 
+from ._compressed import OPERATORS, CompressedTensor
 from ._coordinate import _OPERATORS, SparseTensor, _added, _made
 
 
@@ -37,7 +38,20 @@ _KERNELS = {
 }
 
 
+def _copy_compressed(self, *, memory_format=None):
+    return OPERATORS["clone"](self) if isinstance(self, CompressedTensor) else self.clone()
+
+
+_COMPRESSED_KERNELS = {
+    "add.Tensor": OPERATORS["add"], "add_.Tensor": OPERATORS["add_"], "clone": _copy_compressed,
+    "detach": OPERATORS["detach"], "alias": OPERATORS["detach"], "mul.Tensor": OPERATORS["mul"],
+    "neg": OPERATORS["neg"],
+}
+
+
 def register():
     """Gives the operators that the engine calls kernels for sparse tensors."""
     for name, kernel in _KERNELS.items():
         _C._library_impl(f"aten::{name}", "SparseCPU", kernel)
+    for name, kernel in _COMPRESSED_KERNELS.items():
+        _C._library_impl(f"aten::{name}", "SparseCsrCPU", kernel)

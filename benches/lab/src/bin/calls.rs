@@ -34,9 +34,28 @@ fn cases() -> Result<Vec<(&'static str, Call)>> {
     cases.push(("view", Box::new(move || a.view(&[1, 1]))));
     let a = leaf.clone();
     cases.push(("view_recorded", Box::new(move || a.view(&[1, 1]))));
+    cases.extend(products()?);
+    let a = x.clone();
+    cases.push(("sum", Box::new(move || a.sum())));
     let (a, b) = (x, y);
     cases.push(("add_", Box::new(move || a.add_(&b))));
     cases.push(("empty", Box::new(|| op::empty_memory_format(&[1], None, None, None, None, None))));
+    Ok(cases)
+}
+
+/// Products of a row with a matrix, as a small linear layer has them.
+fn products() -> Result<Vec<(&'static str, Call)>> {
+    let row = Tensor::from_vec(vec![1.5f32; 16], &[1, 16])?;
+    let matrix = Tensor::from_vec(vec![0.5f32; 256], &[16, 16])?;
+    let bias = Tensor::from_vec(vec![0.5f32; 16], &[16])?;
+    let leaf = op::clone(&matrix, None)?.requires_grad_(true)?;
+    let mut cases: Vec<(&'static str, Call)> = Vec::new();
+    let (a, b) = (row.clone(), matrix.clone());
+    cases.push(("mm", Box::new(move || a.mm(&b))));
+    let (a, b, c) = (row.clone(), matrix.clone(), bias.clone());
+    cases.push(("linear", Box::new(move || op::linear(&a, &b, Some(&c)))));
+    let (a, b, c) = (row, leaf, bias);
+    cases.push(("linear_recorded", Box::new(move || op::linear(&a, &b, Some(&c)))));
     Ok(cases)
 }
 

@@ -277,3 +277,27 @@ fn softplus(x: &Tensor) -> Result<Tensor> {
     let tail = op::log1p(&op::exp(&op::neg(&op::abs(x)?)?)?)?;
     tail + op::clamp_min(x, Scalar::Int(0))?
 }
+
+/// The gradient of `multilabel_margin_loss_backward` with respect to `grad_output`, in which it is
+/// linear.
+///
+/// # Errors
+/// Those of the operators.
+pub fn multilabel_margin_loss_grads_sum(
+    grad: &Tensor,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+    is_target: &Tensor,
+) -> Result<Tensor> {
+    let ones = op::ones_like(grad_output, None, None, None, None, None)?;
+    let slopes = op::multilabel_margin_loss_backward(&ones, self_, target, reduction, is_target)?;
+    let shares = (grad * slopes)?;
+    let per_sample = reduction == 0 && self_.dim() == 2;
+    let sums = match per_sample {
+        true => op::sum_dim_intlist(&shares, Some(&[1]), false, None)?,
+        false => op::sum(&shares, None)?,
+    };
+    op::reshape(&sums, &grad_output.sizes())
+}

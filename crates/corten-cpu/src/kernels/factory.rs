@@ -1,7 +1,8 @@
 //! Factories that compute their elements from the position, and triangles of matrices.
 
 use crate::kernels::index::{as_bits, match_bits};
-use crate::row_loops::compiled;
+use crate::row_loops::{Job, Vectorised};
+use crate::vec::Lanes;
 use corten_core::{
     Access, AccessSet, Complex, DType, Element, MemoryFormat, Result, Scalar, bf16, bug, cast,
     ensure, f16, match_dtype, not_implemented_for,
@@ -18,17 +19,34 @@ fn fill_by_position<T: Element>(
     iter.for_each_position(
         |position, first, stride, length| {
             // Where the processor multiplies and adds at once, so do the instructions for it.
-            compiled(|| {
-                for i in 0..length {
-                    let place = first.wrapping_offset((i * stride) as isize).cast::<T>();
-                    // SAFETY: the iterator vouches for `length` elements of its operand's dtype at
-                    // this address and stride, and holds it for writing.
-                    unsafe { place.write_unaligned(value(position + i)) };
-                }
-            });
+            f32::run(FillByPosition { position, first, stride, length, value: &value });
         },
         GRAIN,
     )
+}
+
+/// One walk of [`fill_by_position`]: the first position and its address, the bytes between
+/// elements and their number.
+struct FillByPosition<'a, F> {
+    position: i64,
+    first: *mut u8,
+    stride: i64,
+    length: i64,
+    value: &'a F,
+}
+
+impl<T: Element, F: Fn(i64) -> T> Job<f32> for FillByPosition<'_, F> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = f32>>(self) {
+        for i in 0..self.length {
+            let place = self.first.wrapping_offset((i * self.stride) as isize).cast::<T>();
+            // SAFETY: the iterator vouches for `length` elements of its operand's dtype at this
+            // address and stride, and holds it for writing.
+            unsafe { place.write_unaligned((self.value)(self.position + i)) };
+        }
+    }
 }
 
 /// Numbers that a range is counted in.
@@ -114,14 +132,69 @@ pub fn arange(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
 fn count<T: Counted>(iter: &mut TensorIterator, start: Scalar, step: Scalar) -> Result<()> {
     let (start, step) = (T::wide(start), T::wide(step));
     let dense = iter.is_contiguous() && T::LANES > 0;
-    let in_vectors = if dense { iter.numel() / (2 * T::LANES) * (2 * T::LANES) } else { 0 };
-    fill_by_position(iter, |position| {
-        if position >= in_vectors {
-            return T::at(start, step, position);
-        }
+    if !dense {
+        return fill_by_position(iter, |position| T::at(start, step, position));
+    }
+    let in_vectors = iter.numel() / (2 * T::LANES) * (2 * T::LANES);
+    iter.for_each_position(
+        |position, first, _, length| {
+            f32::run(Count { start, step, position, in_vectors, first: first.cast::<T>(), length });
+        },
+        GRAIN,
+    )
+}
+
+/// `length` elements of a dense range, from `position` and its address on; positions from
+/// `in_vectors` on are computed one by one.
+struct Count<T: Counted> {
+    start: T::Wide,
+    step: T::Wide,
+    position: i64,
+    in_vectors: i64,
+    first: *mut T,
+    length: i64,
+}
+
+impl<T: Counted> Count<T> {
+    #[inline(always)]
+    fn store(&self, i: i64, value: T) {
+        // SAFETY: `i` is below `length`; the iterator vouches for so many elements of its operand's
+        // dtype at the address, and holds them for writing.
+        unsafe { self.first.wrapping_offset(i as isize).write_unaligned(value) };
+    }
+
+    /// The element `i`, whatever its place in a vector.
+    #[inline(always)]
+    fn one(&self, i: i64) -> T {
+        let position = self.position + i;
         let lane = position % T::LANES;
-        T::lane(T::at(start, step, position - lane), step, lane)
-    })
+        match position < self.in_vectors {
+            true => T::lane(T::at(self.start, self.step, position - lane), self.step, lane),
+            false => T::at(self.start, self.step, position),
+        }
+    }
+}
+
+impl<T: Counted> Job<f32> for Count<T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = f32>>(self) {
+        let lanes = T::LANES;
+        // A part may begin within a vector.
+        let first = (-self.position).rem_euclid(lanes).min(self.length);
+        (0..first).for_each(|i| self.store(i, self.one(i)));
+        let end = (self.in_vectors - self.position).min(self.length);
+        let mut i = first;
+        while i + lanes <= end {
+            let base = T::at(self.start, self.step, self.position + i);
+            for lane in 0..lanes {
+                self.store(i + lane, T::lane(base, self.step, lane));
+            }
+            i += lanes;
+        }
+        (i..self.length).for_each(|i| self.store(i, self.one(i)));
+    }
 }
 
 /// `linspace`: the first half counted from the start, the second half back from the end.

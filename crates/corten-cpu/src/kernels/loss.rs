@@ -166,6 +166,7 @@ impl Problem {
             Runtime,
             "weight tensor should be defined either for all or no classes"
         );
+        expect_dtype(target, DType::Int64)?;
         let shape = [sizes[0], sizes[1], sizes[2] * sizes[3]];
         Self::new(shape, self_, target, weight, reduction, ignore_index)
     }
@@ -193,27 +194,27 @@ impl Problem {
         Ok(Self { samples, classes, pixels, weight, mean, none, single, ignore_index })
     }
 
-    /// The class of every target, or [`IGNORED`].
-    fn targets(&self, target: &Tensor) -> Result<Vec<usize>> {
-        let target = contiguous(target)?;
-        let access = AccessSet::acquire(&[(&target, Access::Read)])?;
-        let class = |value: i64| {
-            if value == self.ignore_index {
-                return Ok(IGNORED);
-            }
-            ensure!(
-                (0..self.classes as i64).contains(&value),
-                Index,
-                "Target {value} is out of bounds."
-            );
-            Ok(value as usize)
-        };
+    /// The targets as 64-bit integers, in memory order.
+    fn labels(target: &Tensor) -> Result<Tensor> {
         match target.dtype() {
-            DType::UInt8 => {
-                access.read::<u8>(0)?.iter().map(|&value| class(value.into())).collect()
-            }
-            _ => access.read::<i64>(0)?.iter().map(|&value| class(value)).collect(),
+            DType::Int64 => contiguous(target),
+            _ => contiguous(&op::to_dtype(target, DType::Int64, false, false, None)?),
         }
+    }
+
+    /// Refuses labels that are neither ignored nor a class.
+    fn check(&self, labels: &[i64]) -> Result<()> {
+        let classes = self.classes as u64;
+        // One comparison per label: negative ones are large without a sign.
+        let fits = |label: i64| (label as u64) < classes || label == self.ignore_index;
+        let outside = labels.iter().find(|&&label| !fits(label));
+        ensure!(outside.is_none(), Index, "Target {} is out of bounds.", outside.unwrap_or(&0));
+        Ok(())
+    }
+
+    /// The class of a checked label, if it counts.
+    fn class(&self, label: i64) -> Option<usize> {
+        (label != self.ignore_index).then_some(label as usize)
     }
 
     fn weights<T: Float>(&self) -> Result<Vec<T::Wide>> {
@@ -235,54 +236,62 @@ fn forward(
     if is_shape_only(&output) {
         return Ok((output, total));
     }
+    let labels = Problem::labels(target)?;
     match_float!(self_.dtype(), name, T => {
-        let access = AccessSet::acquire(
-            &[(&output, Access::Write), (&total, Access::Write), (&input, Access::Read)])?;
+        let access = AccessSet::acquire(&[
+            (&output, Access::Write),
+            (&total, Access::Write),
+            (&input, Access::Read),
+            (&labels, Access::Read),
+        ])?;
         let (output, total) = (access.write::<T>(0)?, access.write::<T>(1)?);
-        add_losses(problem, &problem.targets(target)?, access.read::<T>(2)?, output, &mut total[0])
+        let labels = access.read::<i64>(3)?;
+        problem.check(labels)?;
+        add_losses(problem, labels, access.read::<T>(2)?, output, &mut total[0])
     })?;
     Ok((output, total))
 }
 
-/// Stands for the class of a target that does not count.
-const IGNORED: usize = usize::MAX;
-
 /// Fills in the losses and the sum of the weights.
 fn add_losses<T: Float>(
     problem: &Problem,
-    targets: &[usize],
+    labels: &[i64],
     values: &[T],
     output: &mut [T],
     total: &mut T,
 ) -> Result<()> {
     let weights = problem.weights::<T>()?;
     let pixels = problem.pixels.max(1);
-    // The sample, the pixel and the class of every target.
-    let places = || {
-        let samples = targets.chunks(pixels).enumerate();
-        samples.flat_map(|(sample, classes)| {
-            classes.iter().enumerate().map(move |(pixel, &class)| (sample, pixel, class))
-        })
+    let image = problem.classes * problem.pixels;
+    let samples = || {
+        let labels = labels.chunks(pixels).enumerate();
+        labels.map(|(sample, labels)| (labels, &values[sample * image..][..image]))
     };
-    let loss = |sample: usize, pixel: usize, class: usize| {
-        let place = (sample * problem.classes + class) * problem.pixels + pixel;
-        -values[place].widen() * weights[class]
+    let loss = |values: &[T], pixel: usize, class: usize| {
+        -values[class * problem.pixels + pixel].widen() * weights[class]
     };
     if problem.none {
-        for (output, (sample, pixel, class)) in output.iter_mut().zip(places()) {
-            let counts = class != IGNORED;
-            *output = T::narrow(if counts { loss(sample, pixel, class) } else { T::Wide::ZERO });
+        for (output, (labels, values)) in output.chunks_mut(pixels).zip(samples()) {
+            for (pixel, (output, &label)) in output.iter_mut().zip(labels).enumerate() {
+                let loss = problem.class(label).map(|class| loss(values, pixel, class));
+                *output = T::narrow(loss.unwrap_or(T::Wide::ZERO));
+            }
         }
         // Only a loss that is a single number comes with its weight.
-        let only = targets.first().filter(|&&class| problem.single && class != IGNORED);
-        *total = T::narrow(only.map_or(T::Wide::ZERO, |&class| weights[class]));
+        let only =
+            labels.first().filter(|_| problem.single).and_then(|&label| problem.class(label));
+        *total = T::narrow(only.map_or(T::Wide::ZERO, |class| weights[class]));
         return Ok(());
     }
     let (mut sum, mut weight) = (0.0, 0.0);
-    places().filter(|&(_, _, class)| class != IGNORED).for_each(|(sample, pixel, class)| {
-        sum += loss(sample, pixel, class).as_f64();
-        weight += weights[class].as_f64();
-    });
+    for (labels, values) in samples() {
+        for (pixel, &label) in labels.iter().enumerate() {
+            if let Some(class) = problem.class(label) {
+                sum += loss(values, pixel, class).as_f64();
+                weight += weights[class].as_f64();
+            }
+        }
+    }
     *total = T::narrow(T::Wide::of(weight));
     output[0] = T::narrow(T::Wide::of(if problem.mean { sum / weight } else { sum }));
     Ok(())
@@ -312,21 +321,25 @@ fn backward(
     if is_shape_only(&out) {
         return Ok(out);
     }
+    let labels = Problem::labels(target)?;
     match_float!(self_.dtype(), "nll_loss_backward_out_frame", T => {
-        let (targets, weights) = (problem.targets(target)?, problem.weights::<T>()?);
-        let access = AccessSet::acquire(
-            &[(&out, Access::Write), (&grad, Access::Read), (&total, Access::Read)])?;
+        let weights = problem.weights::<T>()?;
+        let access = AccessSet::acquire(&[
+            (&out, Access::Write),
+            (&grad, Access::Read),
+            (&total, Access::Read),
+            (&labels, Access::Read),
+        ])?;
         let (out, grad) = (access.write::<T>(0)?, access.read::<T>(1)?);
+        let labels = access.read::<i64>(3)?;
+        problem.check(labels)?;
         let total = access.read::<T>(2)?[0].widen();
         let pixels = problem.pixels;
         let chunk = problem.classes * pixels;
         for_each_chunk(out, chunk, grain_of(chunk), |sample, out| {
             for pixel in 0..pixels {
                 let index = sample * pixels + pixel;
-                let class = targets[index];
-                if class == IGNORED {
-                    continue;
-                }
+                let Some(class) = problem.class(labels[index]) else { continue };
                 let grad = grad[if per_sample { index } else { 0 }].widen();
                 let share = -weights[class] * grad;
                 let share = if problem.mean { share / total } else { share };

@@ -2,7 +2,7 @@
 
 use super::support::{empty, expect_dtype, is_shape_only, match_matrix};
 use crate::gemm::{Batch, BatchMut, Factors, MatElement, batched, gemm};
-use corten_core::{Access, AccessSet, Result, Scalar, bail, ensure};
+use corten_core::{Access, AccessSet, DType, Result, Scalar, bail, ensure};
 use corten_ops::composite::support::type_id_name;
 use corten_ops::{Tensor, iter, op};
 
@@ -211,6 +211,9 @@ fn add_products(out: &Tensor, batch1: &Tensor, batch2: &Tensor, factors: Factors
 
 /// A tensor of the product's shape that holds `self`, unless `beta` makes that pointless.
 fn start_from(self_: &Tensor, sizes: &[i64], beta: Scalar) -> Result<Tensor> {
+    if beta.to_bool() && is_dense_row(self_, sizes) {
+        return repeated_row(self_, sizes);
+    }
     let expanded = op::expand(self_, sizes, false)?;
     let out = empty(sizes, self_)?;
     if beta.to_bool() {
@@ -218,6 +221,35 @@ fn start_from(self_: &Tensor, sizes: &[i64], beta: Scalar) -> Result<Tensor> {
     } else {
         op::zero_(&out)?;
     }
+    Ok(out)
+}
+
+/// Whether the tensor is a dense vector as long as the rows, like the bias of a linear layer.
+fn is_dense_row(self_: &Tensor, sizes: &[i64]) -> bool {
+    let (own, strides) = (self_.sizes(), self_.strides());
+    own.len() == 1
+        && own.last() == sizes.last()
+        && own[0] > 0
+        && strides[0] == 1
+        && matches!(
+            self_.dtype(),
+            DType::Float32 | DType::Float64 | DType::Float16 | DType::BFloat16
+        )
+        && !self_.is_neg()
+}
+
+/// [`start_from`] for a dense row: copied without an iterator, which costs more than small products.
+fn repeated_row(row: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    let out = empty(sizes, row)?;
+    if is_shape_only(&out) {
+        return Ok(out);
+    }
+    match_matrix!(row.dtype(), "addmm_impl_cpu_", T => {
+        let access = AccessSet::acquire(&[(&out, Access::Write), (row, Access::Read)])?;
+        let row = access.read::<T>(1)?;
+        access.write::<T>(0)?.chunks_exact_mut(row.len()).for_each(|out| out.copy_from_slice(row));
+        Ok(())
+    })?;
     Ok(out)
 }
 

@@ -20,6 +20,7 @@ pub mod index;
 #[cfg(feature = "linalg")]
 pub mod linalg;
 pub mod loss;
+pub mod margin;
 pub mod matmul;
 pub mod norm;
 pub mod pointwise;

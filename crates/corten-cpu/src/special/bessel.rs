@@ -16,12 +16,36 @@ pub(crate) fn j1(x: f64) -> f64 {
 
 /// Y₀, of numbers above zero.
 pub(crate) fn y0(x: f64) -> f64 {
-    second_kind(x, libm::y0)
+    second_kind(x, |x| if x <= 2.0 { y0_near(x) } else { libm::y0(x) })
 }
 
 /// Y₁, of numbers above zero.
 pub(crate) fn y1(x: f64) -> f64 {
     second_kind(x, libm::y1)
+}
+
+/// Y₀ up to 2, by its power series (DLMF 10.2.2 and 10.8.2):
+/// 2/π ((ln(x/2) + γ) J₀ - Σ Hₖ tᵏ / k!²) and J₀ = Σ tᵏ / k!² with t = -x²/4.
+fn y0_near(x: f64) -> f64 {
+    const TERMS: usize = 13;
+    /// 1 / k!² and Hₖ / k!².
+    const SERIES: [[f64; TERMS]; 2] = {
+        let mut series = [[0.0; TERMS]; 2];
+        let (mut term, mut harmonic, mut k) = (1.0, 0.0, 0);
+        while k < TERMS {
+            series[0][k] = term;
+            series[1][k] = term * harmonic;
+            k += 1;
+            let count = k as f64;
+            term /= count * count;
+            harmonic += 1.0 / count;
+        }
+        series
+    };
+    const EULER: f64 = 0.577_215_664_901_532_9;
+    let t = -0.25 * x * x;
+    let [j0, rest] = SERIES.map(|terms| terms.iter().rev().fold(0.0, |sum, term| sum * t + term));
+    std::f64::consts::FRAC_2_PI * (((0.5 * x).ln() + EULER) * j0 - rest)
 }
 
 fn second_kind(x: f64, function: fn(f64) -> f64) -> f64 {

@@ -270,6 +270,11 @@ pub(crate) fn erfc<V: Single>(x: V) -> V {
     in_double!(math64::erfc_for_single, x)
 }
 
+#[inline(always)]
+pub(crate) fn erfinv<V: Single>(x: V) -> V {
+    in_double!(math64::erfinv_for_single, x)
+}
+
 /// Functions that go through `math64`.
 macro_rules! by_double {
     ($($function:ident)+) => {$(
@@ -280,7 +285,7 @@ macro_rules! by_double {
     )+};
 }
 
-by_double! { erfinv i0 i0e i1 i1e lgamma }
+by_double! { i0 i0e i1 i1e lgamma }
 
 #[inline(always)]
 fn root_of_squares<D: Real<Elem = f64>>(x: D, y: D) -> D {

@@ -284,3 +284,19 @@ pub(crate) fn erfinv<V: Real<Elem = f64>>(y: V) -> V {
     }
     V::select(a.eq(one), V::of(f64::INFINITY), above / below).copysign(y)
 }
+
+/// `erfinv` with an error of 10⁻⁸, for results that are rounded to `f32`.
+#[inline(always)]
+pub(crate) fn erfinv_for_single<V: Real<Elem = f64>>(y: V) -> V {
+    let one = V::of(1.0);
+    let w = -log(y.neg_mul_add(y, one));
+    let slope = (w - V::of(3.125)).poly(&c::ERFINV_NEAR);
+    let result = y * slope;
+    let far = w.gt(V::of(6.25));
+    if !far.any() {
+        return result;
+    }
+    let slope = (w.sqrt() - V::of(3.25)).poly(&c::ERFINV_FAR);
+    let result = V::select(far, y * slope, result);
+    V::select(y.abs().eq(one), V::of(f64::INFINITY).copysign(y), result)
+}

@@ -50,11 +50,10 @@ pub fn smooth_l1_loss(
     ensure!(beta >= 0.0, Runtime, "smooth_l1_loss does not support negative values for beta.");
     let difference = op::sub_tensor(self_, target, ONE)?;
     ensure_float(&difference, "smooth_l1_cpu")?;
-    let distance = op::abs_(&difference)?;
     if beta == 0.0 {
-        return Reduction::of(reduction).apply(distance);
+        return Reduction::of(reduction).apply(op::abs_(&difference)?);
     }
-    let losses = op::div__scalar(&bent(distance, beta)?, Scalar::from(beta))?;
+    let losses = op::div__scalar(&bent(difference, beta)?, Scalar::from(beta))?;
     Reduction::of(reduction).apply(losses)
 }
 
@@ -85,8 +84,7 @@ pub fn huber_loss(self_: &Tensor, target: &Tensor, reduction: i64, delta: f64) -
     ensure!(delta > 0.0, Runtime, "huber_loss does not support non-positive values for delta.");
     let difference = op::sub_tensor(self_, target, ONE)?;
     ensure_float(&difference, "huber_cpu")?;
-    let distance = op::abs_(&difference)?;
-    Reduction::of(reduction).apply(bent(distance, delta)?)
+    Reduction::of(reduction).apply(bent(difference, delta)?)
 }
 
 /// The gradient of [`huber_loss`].
@@ -105,12 +103,12 @@ pub fn huber_loss_backward(
     contiguous(&scaled_product(&bounded(&difference, delta)?, grad_output, share)?)
 }
 
-/// $c (z - c / 2)$ with $c = \min(z, bound)$: half a square that goes on as a straight line.
-/// Takes the memory of the distances.
-fn bent(distance: Tensor, bound: f64) -> Result<Tensor> {
-    let inner = op::clamp_max(&distance, Scalar::from(bound))?;
-    op::sub__tensor(&distance, &inner, Scalar::from(0.5))?;
-    op::mul__tensor(&distance, &inner)
+/// $c (d - c / 2)$ with $c$ the difference $d$ within the bound: half a square that goes on as a
+/// straight line, and the same on both sides of zero. Takes the memory of the differences.
+fn bent(difference: Tensor, bound: f64) -> Result<Tensor> {
+    let inner = bounded(&difference, bound)?;
+    op::sub__tensor(&difference, &inner, Scalar::from(0.5))?;
+    op::mul__tensor(&difference, &inner)
 }
 
 fn bounded(difference: &Tensor, bound: f64) -> Result<Tensor> {

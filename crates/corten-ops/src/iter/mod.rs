@@ -30,7 +30,7 @@ pub(crate) use types::{allocate, copy_plain, write_elements};
 
 use crate::Tensor;
 use corten_core::access::Holds;
-use corten_core::{Access, AccessSet, DType, Device, Dims, Result, Scalar, bug};
+use corten_core::{Access, AccessSet, DType, Device, Dims, Result, Scalar, bail, bug};
 use smallvec::{SmallVec, smallvec};
 
 /// The address of each operand's current element.
@@ -279,16 +279,22 @@ impl TensorIterator {
     /// Takes access to the operands' storages, held until [`finish`](Self::finish).
     ///
     /// # Errors
-    /// When the calling thread already holds one of the storages in a conflicting way.
+    /// When an operand keeps its data elsewhere than in a storage, as sparse tensors do, or the
+    /// calling thread already holds one of the storages in a conflicting way.
     pub fn acquire(&mut self) -> Result<()> {
         if !matches!(self.hold, Hold::Free) {
             return Ok(());
         }
         let mut wanted: SmallVec<[_; 4]> = SmallVec::new();
         for operand in &self.operands {
-            if operand.inline.is_none() && operand.tensor.has_storage() {
+            if operand.inline.is_some() {
+                continue;
+            }
+            if operand.tensor.has_storage() {
                 let access = if operand.is_output { Access::Write } else { Access::Read };
                 wanted.push((operand.tensor.base(), access));
+            } else if operand.tensor.numel() > 0 {
+                bail!(Runtime, "unsupported tensor layout: {}", operand.tensor.layout());
             }
         }
         self.hold = Hold::Own(AccessSet::acquire(&wanted)?.into_holds());

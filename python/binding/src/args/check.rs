@@ -2,7 +2,7 @@
 
 use super::signature::{Kind, Param};
 use crate::py::errors::{Raised, type_error};
-use crate::py::{Obj, Py, ffi, name};
+use crate::py::{Args, Obj, Py, ffi, name};
 use crate::{numpy, tensor, types};
 use smallvec::SmallVec;
 
@@ -90,6 +90,30 @@ fn add_overloaded(object: &Obj, overloaded: &mut Overloaded) {
         .position(|seen| object.is_instance_of(seen.type_ptr()))
         .unwrap_or(overloaded.len());
     overloaded.insert(place, object.clone());
+}
+
+/// The objects among the arguments, and in lists of them, that override operators and are no tensors.
+pub(crate) fn stand_ins(args: Args<'_>) -> Overloaded {
+    let mut found = Overloaded::new();
+    for object in args.positional.iter().chain(args.keywords) {
+        if object.is_tuple() || object.is_list() {
+            for index in 0..object.sequence_len() {
+                match object.sequence_item(index) {
+                    Ok(item) => add_stand_in(&item, &mut found),
+                    Err(raised) => raised.clear(),
+                }
+            }
+        } else {
+            add_stand_in(object, &mut found);
+        }
+    }
+    found
+}
+
+fn add_stand_in(object: &Obj, found: &mut Overloaded) {
+    if !tensor::is_tensor(object) && has_torch_function(object) {
+        add_overloaded(object, found);
+    }
 }
 
 /// What a check found.

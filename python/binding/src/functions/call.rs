@@ -5,7 +5,7 @@ use super::group::{Group, Mode};
 use super::overload::{Overload, Plan, Source};
 use crate::args::Bound;
 use crate::overrides;
-use crate::py::errors::{runtime_error, type_error};
+use crate::py::errors::{Raised, runtime_error, type_error};
 use crate::py::gil::detach_if;
 use crate::py::{Args, Obj, Py};
 use crate::tensor;
@@ -23,7 +23,10 @@ pub(crate) fn call_group(group: &'static Group, this: Option<&Obj>, args: Args<'
         return done;
     }
     let table = group.table();
-    let bound = table.parser.parse(this, args)?;
+    let bound = match table.parser.parse(this, args) {
+        Ok(bound) => bound,
+        Err(raised) => return call_stand_ins(group, this, args, raised),
+    };
     if (!bound.overloaded.is_empty() || overrides::modes_active()) && overrides::enabled() {
         return overrides::handle(group, this, &bound.overloaded, args);
     }
@@ -32,6 +35,27 @@ pub(crate) fn call_group(group: &'static Group, this: Option<&Obj>, args: Args<'
         crate::py::errors::warn(warning)?;
     }
     run(group, overload, this, &bound)
+}
+
+/// What to make of arguments that no signature takes: objects that override operators may stand for
+/// numbers, too, as the values of a trace do.
+#[cold]
+fn call_stand_ins(
+    group: &'static Group,
+    this: Option<&Obj>,
+    args: Args<'_>,
+    raised: Raised,
+) -> Py<Obj> {
+    // Looking at the arguments may raise and clear exceptions of its own.
+    let exception = raised.take();
+    let found = crate::args::stand_ins(args);
+    if found.is_empty() || !overrides::enabled() {
+        return Err(match exception {
+            Some(exception) => Raised::raise(&exception),
+            None => type_error(format!("{}(): bad arguments", group.name)),
+        });
+    }
+    overrides::handle(group, this, &found, args)
 }
 
 fn run(

@@ -114,6 +114,12 @@ impl Obj {
         }
     }
 
+    /// Whether this is a dictionary.
+    pub(crate) fn is_dict(&self) -> bool {
+        // SAFETY: the object is live.
+        unsafe { ffi::PyDict_Check(self.as_ptr()) != 0 }
+    }
+
     /// Whether this is a string.
     pub(crate) fn is_str(&self) -> bool {
         self.has_flag(ffi::Py_TPFLAGS_UNICODE_SUBCLASS)

@@ -150,6 +150,12 @@ impl Obj {
         }
     }
 
+    /// The dictionary of an instance of a class written in Python.
+    pub(crate) fn instance_dict(&self) -> Py<Self> {
+        // SAFETY: the object is live; one without a dictionary is reported by the C API.
+        unsafe { Self::owned(ffi::PyObject_GenericGetDict(self.as_ptr(), std::ptr::null_mut())) }
+    }
+
     /// The attribute as `object.__getattribute__` finds it, else what `fallback` says.
     pub(crate) fn attr_or(
         &self,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import corten
-from corten import Tensor
+from corten import Tensor, _C
 from corten.nn.modules import _hooks
 from corten.nn.modules._hooks import (  # noqa: F401
     HookMixin, register_module_backward_hook, register_module_buffer_registration_hook,
@@ -33,7 +33,6 @@ _HOOK_DICTS = (
     "_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks",
     "_load_state_dict_post_hooks",
 )
-_call_hooks = _hooks._CALL_HOOKS
 
 
 def _addindent(text, spaces):
@@ -41,7 +40,7 @@ def _addindent(text, spaces):
     return "\n".join([first, *(" " * spaces + line for line in rest)])
 
 
-class Module(HookMixin, StateMixin):
+class Module(_C._ModuleBase, HookMixin, StateMixin):
     """A part of a model: parameters, buffers and children, and a ``forward`` over them.
 
     Assigning a :class:`Parameter` or another module to an attribute registers it.
@@ -82,14 +81,12 @@ class Module(HookMixin, StateMixin):
     # Modules define it with any parameters: no override is wrong to a type checker.
     forward: Callable[..., Any] = _forward_unimplemented
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._call_impl(*args, **kwargs)
-
+    # The base calls `forward` by itself where no hook is set.
     def _call_impl(self, *args, **kwargs):
         own = self.__dict__
         if (
             own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"]
-            or own["_backward_pre_hooks"] or any(_call_hooks)
+            or own["_backward_pre_hooks"] or any(_hooks._CALL_HOOKS)
         ):
             return self._call_with_hooks(args, kwargs)
         return self.forward(*args, **kwargs)
@@ -162,14 +159,6 @@ class Module(HookMixin, StateMixin):
         self.add_module(name, module)
 
     # Attributes
-
-    def __getattr__(self, name: str) -> Any:
-        own = self.__dict__
-        for members in ("_parameters", "_buffers", "_modules"):
-            held = own.get(members)
-            if held is not None and name in held:
-                return held[name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name, value):
         own = self.__dict__
@@ -500,6 +489,9 @@ class Module(HookMixin, StateMixin):
             return f"{self._get_name()}()"
         body = "\n  ".join(itertools.chain(lines, children))
         return f"{self._get_name()}(\n  {body}\n)"
+
+
+_C._set_module_rules(_hooks._CALL_HOOKS, Module._call_impl)
 
 
 def _applied_parameter(param, fn):

@@ -2,8 +2,11 @@
 
 mod place;
 
+use crate::chunks::{ColumnBlock, for_each_column_block, grain_of};
 use crate::kernels::support::{contiguous, empty, is_shape_only, match_types};
-use corten_core::{DType, Element, Reader, Result, Writer, bf16, cast, f16};
+use crate::row_loops::{Job, Vectorised};
+use crate::vec::Lanes;
+use corten_core::{Access, AccessSet, DType, Element, Reader, Result, Writer, bf16, cast, f16};
 use corten_ops::Tensor;
 use place::{Axis, Mode, Padding, Taps};
 
@@ -32,10 +35,10 @@ impl Sampler {
             1 => Padding::Border,
             _ => Padding::Reflection,
         };
-        let round: fn(f64) -> f64 = match input.dtype() {
-            DType::Float16 => |x| cast(cast::<f64, f16>(x)),
-            DType::BFloat16 => |x| cast(cast::<f64, bf16>(x)),
-            _ => |x| x,
+        let round: Option<fn(f64) -> f64> = match input.dtype() {
+            DType::Float16 => Some(|x| cast(cast::<f64, f16>(x))),
+            DType::BFloat16 => Some(|x| cast(cast::<f64, bf16>(x))),
+            _ => None,
         };
         let axis = |&size: &i64| Axis { size: size as usize, align, padding, round };
         Ok(Self {
@@ -55,12 +58,11 @@ impl Sampler {
     /// are in the order of the grid's coordinates.
     fn visit<T: Element>(&self, at: &[T], mut visit: impl FnMut(usize, f64, &[f64])) {
         let rank = self.axes.len();
-        let mut taps = [Taps::new(), Taps::new(), Taps::new()];
+        let mut taps = [Taps::NONE; 3];
         for (dim, taps) in taps.iter_mut().enumerate().take(rank) {
-            self.axes[dim].taps(cast(at[rank - 1 - dim]), self.mode, taps);
+            *taps = self.axes[dim].taps(cast(at[rank - 1 - dim]), self.mode);
         }
-        let taps = &taps[..rank];
-        self.combine(taps, (0, 1.0, [1.0; 3]), &mut visit);
+        self.combine(&taps[..rank], (0, 1.0, [1.0; 3]), &mut visit);
     }
 
     /// Every choice of one point per dimension: place, weight and slopes so far are given.
@@ -76,7 +78,7 @@ impl Sampler {
         };
         // The grid's coordinates are in the reverse order of the dimensions.
         let own = rest.len();
-        for tap in first {
+        for tap in first.as_slice() {
             let Some(at) = tap.place else { continue };
             let mut slopes = slopes;
             for (k, slope) in slopes.iter_mut().enumerate().take(rank) {
@@ -84,6 +86,87 @@ impl Sampler {
             }
             let place = place * self.axes[rank - taps.len()].size + at;
             self.combine(rest, (place, weight * tap.weight, slopes), visit);
+        }
+    }
+}
+
+/// The points that are taken together, so that what is known of them serves all channels.
+const BLOCK: usize = 64;
+
+/// What takes part in the values at the points of a block: number `k` for point `j` is at
+/// `k * BLOCK + j`.
+struct BlockTaps {
+    /// Places in a channel; those outside it stand for nothing.
+    places: Vec<usize>,
+    weights: Vec<f64>,
+}
+
+impl BlockTaps {
+    /// The taps for at most [`BLOCK`] points, given by their coordinates.
+    #[inline(always)]
+    fn of<T: Element>(sampler: &Sampler, at: &[T]) -> Self {
+        let rank = sampler.axes.len();
+        let each = sampler.mode.taps();
+        let count = each.pow(rank as u32);
+        let mut found =
+            Self { places: vec![usize::MAX; count * BLOCK], weights: vec![0.0; count * BLOCK] };
+        // Those of the dimensions so far, the first dimension varying slowest.
+        let (mut so_far, mut before) = ([(0, 1.0); 64], [(0, 1.0); 64]);
+        for (point, at) in at.chunks_exact(rank).enumerate() {
+            so_far[0] = (0, 1.0);
+            let mut known = 1;
+            for (dim, axis) in sampler.axes.iter().enumerate() {
+                let taps = axis.taps(cast(at[rank - 1 - dim]), sampler.mode);
+                before[..known].copy_from_slice(&so_far[..known]);
+                for (i, &(place, weight)) in before[..known].iter().enumerate() {
+                    for (k, tap) in taps.as_slice().iter().enumerate() {
+                        // What is outside in one dimension stays outside: it is no place at all.
+                        let inside = tap.place.filter(|_| place != usize::MAX);
+                        so_far[i * each + k] = match inside {
+                            Some(at) => (place * axis.size + at, weight * tap.weight),
+                            None => (usize::MAX, 0.0),
+                        };
+                    }
+                }
+                known *= each;
+            }
+            for (k, &(place, weight)) in so_far[..known].iter().enumerate() {
+                found.places[k * BLOCK + point] = place;
+                found.weights[k * BLOCK + point] = weight;
+            }
+        }
+        found
+    }
+
+    /// The values of one channel at the points.
+    #[inline(always)]
+    fn add_up<T: Element>(&self, channel: &[T], out: &mut [T]) {
+        let mut sums = [0f64; BLOCK];
+        for (places, weights) in self.places.chunks(BLOCK).zip(self.weights.chunks(BLOCK)) {
+            for ((sum, &place), &weight) in sums.iter_mut().zip(places).zip(weights) {
+                *sum += channel.get(place).map_or(0.0, |&value| cast::<T, f64>(value) * weight);
+            }
+        }
+        out.iter_mut().zip(sums).for_each(|(out, sum)| *out = cast(sum));
+    }
+}
+
+/// The values of all channels of an image at the points of a block, given by their coordinates.
+struct Block<'a, 'b, T> {
+    sampler: &'a Sampler,
+    image: &'a [T],
+    at: &'a [T],
+    out: &'a mut ColumnBlock<'b, T>,
+}
+
+impl<T: Element> Job<f32> for Block<'_, '_, T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = f32>>(self) {
+        let taps = BlockTaps::of(self.sampler, self.at);
+        for (c, channel) in self.image.chunks_exact(self.sampler.volume().max(1)).enumerate() {
+            taps.add_up(channel, self.out.row(c));
         }
     }
 }
@@ -105,26 +188,18 @@ fn forward(input: &Tensor, grid: &Tensor, sampler: &Sampler, name: &str) -> Resu
     }
     let (dense, grid) = (contiguous(input)?, contiguous(grid)?);
     match_grid!(input.dtype(), name, T => {
-        let (input, grid) = (Reader::<T>::new(&dense)?, Reader::<T>::new(&grid)?);
-        let mut out = Writer::<T>::new(&out)?;
-        let (volume, channels) = (sampler.volume(), sampler.channels);
-        let mut sums = vec![0f64; channels];
-        for n in 0..sampler.samples {
+        let access = AccessSet::acquire(
+            &[(&out, Access::Write), (&dense, Access::Read), (&grid, Access::Read)])?;
+        let (input, grid) = (access.read::<T>(1)?, access.read::<T>(2)?);
+        let out = access.write::<T>(0)?;
+        let (volume, channels, points) = (sampler.volume(), sampler.channels, sampler.points);
+        let shape = [sampler.samples, channels, points];
+        for_each_column_block(out, shape, BLOCK, grain_of(BLOCK * channels), |n, block, out| {
             let image = &input[n * channels * volume..][..channels * volume];
-            for p in 0..sampler.points {
-                let at = &grid[(n * sampler.points + p) * rank..][..rank];
-                sums.fill(0.0);
-                sampler.visit(at, |place, weight, _| {
-                    for (c, sum) in sums.iter_mut().enumerate() {
-                        *sum += cast::<T, f64>(image[c * volume + place]) * weight;
-                    }
-                });
-                for (c, &sum) in sums.iter().enumerate() {
-                    out[(n * channels + c) * sampler.points + p] = cast(sum);
-                }
-            }
-        }
-        Ok(())
+            let at = &grid[(n * points + block.start) * rank..][..block.len() * rank];
+            f32::run(Block { sampler, image, at, out });
+            Ok(())
+        })
     })?;
     Ok(out)
 }

@@ -172,10 +172,10 @@ fn pass<S: Sum>(data: &[S], out: &mut [S], taps: &Taps, inner: usize) -> Result<
     for_each_chunk(out, to, grain_of(to * 4), |i, out| {
         let data = &data[i * from..][..from];
         if inner == 1 {
-            for (points, out) in taps.of_points(&weights).zip(out) {
-                let mut sum = S::default();
-                points.for_each(|(place, weight)| sum += weight * data[place]);
-                *out = sum;
+            match taps.each() {
+                Some(2) => gather::<S, 2>(data, out, taps, &weights),
+                Some(4) => gather::<S, 4>(data, out, taps, &weights),
+                _ => gather_any(data, out, taps, &weights),
             }
             return Ok(());
         }
@@ -188,6 +188,24 @@ fn pass<S: Sum>(data: &[S], out: &mut [S], taps: &Taps, inner: usize) -> Result<
         }
         Ok(())
     })
+}
+
+/// Resamples a line of which every point of the result has `N` taps.
+fn gather<S: Sum, const N: usize>(data: &[S], out: &mut [S], taps: &Taps, weights: &[S]) {
+    let ((places, _), (weights, _)) = (taps.places().as_chunks::<N>(), weights.as_chunks::<N>());
+    for ((out, places), weights) in out.iter_mut().zip(places).zip(weights) {
+        let mut sum = S::default();
+        places.iter().zip(weights).for_each(|(&place, &weight)| sum += weight * data[place]);
+        *out = sum;
+    }
+}
+
+fn gather_any<S: Sum>(data: &[S], out: &mut [S], taps: &Taps, weights: &[S]) {
+    for (points, out) in taps.of_points(weights).zip(out) {
+        let mut sum = S::default();
+        points.for_each(|(place, weight)| sum += weight * data[place]);
+        *out = sum;
+    }
 }
 
 /// The transpose of [`pass`].

@@ -111,6 +111,17 @@ impl Taps {
         self.starts.len() - 1
     }
 
+    /// The places of all points of the result, one after the other.
+    pub(super) fn places(&self) -> &[usize] {
+        &self.places
+    }
+
+    /// The number of taps, where all points of the result have as many.
+    pub(super) fn each(&self) -> Option<usize> {
+        let each = self.starts.get(1)?;
+        self.starts.windows(2).all(|ends| ends[1] - ends[0] == *each).then_some(*each)
+    }
+
     /// The weights of all places, as numbers of the type that sums are made of.
     pub(super) fn weights<S: Element>(&self) -> Vec<S> {
         self.weights.iter().map(|&weight| cast(weight)).collect()

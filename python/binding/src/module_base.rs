@@ -1,0 +1,94 @@
+//! The base of `corten.nn.Module`: how its attributes are found and what calling it does.
+//!
+//! Parameters, buffers, children and hooks stay in the dictionaries of the instances, which programs
+//! read and write; this is only the way through them that every forward pass takes.
+
+use crate::py::class::TypeBuilder;
+use crate::py::errors::attribute_error;
+use crate::py::{Args, Obj, Py, ffi, method, name, slot};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// What `corten.nn` tells once about its modules.
+struct Rules {
+    /// The dictionaries of hooks for all modules.
+    hooks: Vec<Obj>,
+    /// `Module._call_impl`, which runs hooks.
+    call_impl: Obj,
+}
+
+static RULES: AtomicPtr<Rules> = AtomicPtr::new(std::ptr::null_mut());
+
+pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
+    vec![method!("_set_module_rules", |_m: &Obj, args: Args<'_>| {
+        let [hooks, call_impl] = args.positional else {
+            return Err(crate::py::errors::type_error("the hooks and the slow call expected"));
+        };
+        let rules = Rules { hooks: hooks.items()?, call_impl: call_impl.clone() };
+        // Kept for ever, like the classes that they belong to.
+        RULES.store(Box::into_raw(Box::new(rules)), Ordering::Release);
+        Ok(Obj::none())
+    })]
+}
+
+pub(crate) fn add_to(module: &Obj) -> Py<()> {
+    let base = TypeBuilder::new(c"corten._C._ModuleBase", 0)
+        .flags(ffi::Py_TPFLAGS_BASETYPE)
+        .slot(ffi::Py_tp_call, slot!(call call))
+        .methods([method!("__getattr__", member)])
+        .build()?;
+    module.set_attr_str(c"_ModuleBase", &base)
+}
+
+/// `__getattr__(name)`: a parameter, a buffer or a child, where the usual places have nothing.
+fn member(module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let [wanted] = args.positional else {
+        return Err(crate::py::errors::type_error("__getattr__ takes the name of an attribute"));
+    };
+    let own = module.instance_dict()?;
+    for members in [name!("_parameters"), name!("_buffers"), name!("_modules")] {
+        if let Some(members) = own.dict_get(&members.obj())?
+            && members.is_dict()
+            && let Some(found) = members.dict_get(wanted)?
+        {
+            return Ok(found);
+        }
+    }
+    Err(attribute_error(format!(
+        "'{}' object has no attribute '{}'",
+        crate::py::obj::type_name(&module.type_obj()),
+        wanted.as_str()?
+    )))
+}
+
+/// `module(*args, **kwargs)`: `forward` where no hook is set, else the call that runs hooks.
+fn call(module: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
+    let way = if is_plain(module)? { name!("forward") } else { name!("_call_impl") };
+    module.attr(way)?.call_tuple(args, kwargs)
+}
+
+/// Whether no hook is set for this module or for all, and its class calls like the others.
+fn is_plain(module: &Obj) -> Py<bool> {
+    // SAFETY: what is stored is never freed or changed.
+    let Some(rules) = (unsafe { RULES.load(Ordering::Acquire).as_ref() }) else {
+        return Ok(false);
+    };
+    let own = module.instance_dict()?;
+    let hooks = [
+        name!("_forward_hooks"),
+        name!("_forward_pre_hooks"),
+        name!("_backward_hooks"),
+        name!("_backward_pre_hooks"),
+    ];
+    for hooks in hooks {
+        match own.dict_get(&hooks.obj())? {
+            Some(hooks) if hooks.is_dict() && hooks.len()? == 0 => {}
+            _ => return Ok(false),
+        }
+    }
+    for hooks in &rules.hooks {
+        if hooks.len()? != 0 {
+            return Ok(false);
+        }
+    }
+    Ok(module.type_obj().attr(name!("_call_impl"))?.is(&rules.call_impl))
+}

@@ -1,0 +1,499 @@
+"""Operators of compressed tensors beside products of matrices."""
+
+from __future__ import annotations
+
+import corten
+from corten import _C
+from corten._C import Tensor
+
+from . import _coordinate
+from ._compressed import (
+    BSC, BSR, CSC, CSR, NAMES, OPERATORS, CompressedTensor, _C_plain, assembled, batches, by_rows,
+    coordinates, dense_of, enabled, entries_at, in_blocks, like, same_places, shell, values_of,
+)
+from ._layouts import METHODS, arranged, entries, flat_values, to_dense, to_sparse
+
+_TRANSPOSED = {CSR: CSC, CSC: CSR, BSR: BSC, BSC: BSR}
+
+
+def _linear(name, forward, backward):
+    """An operator whose gradient may be dense or compressed; ``backward`` takes both."""
+
+    def recorded(ctx, x, *args):
+        ctx.args = args
+        ctx.source = x.detach()
+        return forward(x.detach(), *args)
+
+    @enabled
+    def backwards(ctx, grad):
+        return backward(grad, ctx.source, *ctx.args), *(None for _ in ctx.args)
+
+    members = {"forward": staticmethod(recorded), "backward": staticmethod(backwards)}
+    function = type(corten.autograd.Function)(name, (corten.autograd.Function,), members)
+
+    def operator(x, *args):
+        if x.requires_grad and corten.is_grad_enabled():
+            return function.apply(x, *args)
+        return forward(x, *args)
+
+    return operator
+
+
+def _swapped(x, dim0, dim1):
+    compressed, plain, values = x._parts
+    size, start = list(x.shape), len(batches(x))
+    size[dim0], size[dim1] = size[dim1], size[dim0]
+    if dim0 < start:
+        parts = (part.transpose(dim0, dim1) for part in x._parts)
+        return shell(*parts, size, x._kind)
+    if dim0 >= start + 2:
+        shift = 1 - 2 + (2 if in_blocks(x._kind) else 0)
+        return shell(compressed, plain, values.transpose(dim0 + shift, dim1 + shift), size, x._kind)
+    if in_blocks(x._kind):
+        values = values.transpose(start + 1, start + 2)
+    return shell(compressed, plain, values, size, _TRANSPOSED[x._kind])
+
+
+_swap = _linear("Transpose", _swapped, lambda grad, x, dim0, dim1: grad.transpose(dim0, dim1))
+
+
+def transposed(x, dim0, dim1):
+    """Two dimensions of the same kind exchanged; rows for columns is a change of layout."""
+    count, start = x.dim(), len(batches(x))
+    for dim in (dim0, dim1):
+        if not -count <= dim < count:
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but "
+                f"got {dim})"
+            )
+    dim0, dim1 = sorted((dim0 % count, dim1 % count))
+    if dim0 == dim1:
+        return x
+    kinds = ["Batch" if d < start else "Sparse" if d < start + 2 else "Dense" for d in (dim0, dim1)]
+    if kinds[0] != kinds[1]:
+        raise RuntimeError(
+            "transpose(): can only transpose dimensions of the same type (Batch, Sparse, Dense), got "
+            f"{dim0}({kinds[0]}) and {dim1}({kinds[1]})"
+        )
+    return _swap(x, dim0, dim1)
+
+
+def _matrix_transposed(x):
+    if x.dim() > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {x.dim()}D")
+    return transposed(x, 0, 1)
+
+
+_copied = _linear(
+    "Clone",
+    lambda x: shell(*(part.clone() for part in x._parts), x.shape, x._kind), lambda grad, x: grad
+)
+_moved = _linear(
+    "ToCopy",
+    lambda x, dtype, device: shell(
+        *(part.to(device) for part in x._parts[:2]), x._parts[2].to(device, dtype), x.shape, x._kind
+    ),
+    lambda grad, x, dtype, device: grad.to(x.device, x.dtype),
+)
+_total = _linear("Sum", lambda x: x._parts[2].sum(), lambda grad, x: grad.expand(x.shape))
+
+
+def _converted(x, *args, copy=False, **kwargs):
+    """``Tensor.to``: parts on another device, entries of another dtype."""
+    model = corten.empty((0,), dtype=x.dtype, device=x.device).to(*args, **kwargs)
+    if (model.dtype, model.device) != (x.dtype, x.device):
+        return _moved(x, model.dtype, model.device)
+    return _copied(x) if copy or True in args[-1:] and len(args) >= 3 else x
+
+
+def _with_dtype(dtype):
+    return lambda x, *args, **kwargs: _converted(x, dtype)
+
+
+def _type(x, dtype=None, non_blocking=False, **kwargs):
+    if dtype is None:
+        raise RuntimeError("Unimplemented backend SparseCsrCPU")
+    return _converted(x, dtype)
+
+
+def _detached(x):
+    return shell(*x._parts, x.shape, x._kind)
+
+
+def _of_entries(name):
+    """An operator that keeps zero zero, on the entries."""
+
+    def operator(x, *args, out=None, **kwargs):
+        made = like(x, getattr(values_of(x), name)(*args, **kwargs))
+        return made if out is None else _become(out, made)
+
+    return operator
+
+
+def _become(x, other):
+    """Writes another tensor into one; entries stay where they are if the places are the same."""
+    if x.requires_grad and corten.is_grad_enabled():
+        if x.is_leaf:
+            raise RuntimeError(
+                "a leaf Variable that requires grad is being used in an in-place operation."
+            )
+        raise NotImplementedError("sparse compressed tensors with history are not written to")
+    if not isinstance(x, CompressedTensor) or x._kind != other._kind or x.shape != other.shape:
+        raise RuntimeError(
+            f"Expected out tensor to have the layout {NAMES[other._kind]} and the shape "
+            f"{list(other.shape)}"
+        )
+    if same_places(x, other):
+        x._parts[2].copy_(other._parts[2])
+    else:
+        x._parts = *other._parts[:2], other._parts[2].to(x.dtype)
+    return x
+
+
+def _in_place(name):
+    return lambda x, *args, **kwargs: _become(x, OPERATORS[name](x, *args, **kwargs))
+
+
+def _copy(x, other, non_blocking=False):
+    if not isinstance(x, CompressedTensor):
+        raise RuntimeError("copy_sparse_compressed_ expected sparse compressed tensor layout but got "
+                           f"{NAMES[x.layout]}")
+    if x._kind != other.layout:
+        raise RuntimeError(
+            "torch.copy_: copy of sparse compressed tensors having different layouts is not "
+            f"supported. self layout is {NAMES[x._kind]} and src layout is {NAMES[other.layout]}"
+        )
+    if x._nnz() != other._nnz():
+        raise RuntimeError(
+            "torch.copy_: only sparse compressed tensors with the same number of specified elements "
+            "are supported."
+        )
+    if x.shape != other.shape:
+        raise RuntimeError("torch.copy_: only same size tensors are supported.")
+    return _become(x, other)
+
+
+def _filled(x, value):
+    x._parts[2].fill_(value)
+    return x
+
+
+def _is_number(x):
+    return not isinstance(x, Tensor) or x.dim() == 0 and not isinstance(x, CompressedTensor)
+
+
+def _product(a, b, *, out=None):
+    """The product of the elements: zero where one of both has no entry."""
+    if not isinstance(a, CompressedTensor):
+        a, b = b, a
+    if _is_number(b):
+        made = like(a, values_of(a) * b)
+    else:
+        if a.shape != b.shape:
+            raise RuntimeError(
+                "sparse_mask(): operands have incompatible sizes; self has size "
+                f"{list(b.shape)} but mask has size {list(a.shape)}"
+            )
+        made = _common(a, b) if isinstance(b, CompressedTensor) else like(
+            a, values_of(a) * entries_at(b, a)
+        )
+    return made if out is None else _become(out, made)
+
+
+def _common(a, b):
+    """The product where both have an entry."""
+    if b._kind != a._kind:
+        b = METHODS[f"to_{str(a._kind)[6:]}"](b, *([a.block()] if in_blocks(a._kind) else []))
+    if same_places(a, b):
+        return like(a, values_of(a) * values_of(b))
+    mine, theirs = _flat_places(a), _flat_places(b)
+    ordered, order = theirs.sort()
+    at = corten.searchsorted(ordered, mine).clamp(max=max(theirs.numel() - 1, 0))
+    both = ordered[at] == mine if theirs.numel() else corten.zeros_like(mine, dtype=corten.bool)
+    values = flat_values(a)[both] * flat_values(b)[order[at[both]]]
+    places = tuple(place[both] for place in coordinates(a))
+    return arranged(places, values, a.shape, a._kind, len(batches(a)), a._parts[0].dtype)
+
+
+def _flat_places(x):
+    number, row, column = coordinates(x)
+    start = len(batches(x))
+    return (number * x.shape[start] + row) * x.shape[start + 1] + column
+
+
+def _quotient(a, b, *, rounding_mode=None):
+    if not isinstance(a, CompressedTensor) or not _is_number(b):
+        raise RuntimeError("unsupported tensor layout: SparseCsr")
+    return like(a, values_of(a).div(b, rounding_mode=rounding_mode))
+
+
+def _sum_of_two(a, b, *, alpha=1, out=None):
+    """Compressed for two compressed tensors of one layout, dense with a dense one."""
+    if not isinstance(b, Tensor) or a.shape != b.shape:
+        sizes = [list(x.shape) if isinstance(x, Tensor) else [] for x in (b, a)]
+        raise RuntimeError(
+            "add: expected 'self' and 'other' to have same size, but self has size "
+            f"{sizes[0]} while other has size {sizes[1]} (FYI: op2-sparse addition does not "
+            "currently support broadcasting)"
+        )
+    if not isinstance(a, CompressedTensor):
+        made = corten.add(a, dense_of(b), alpha=alpha)
+        return made if out is None else out.copy_(made)
+    if b.layout == _C.strided:
+        made = corten.add(dense_of(a), b, alpha=alpha)
+        return made if out is None else out.copy_(made)
+    if b.layout != a._kind or a.block() != b.block():
+        raise RuntimeError(
+            f"add: expected tensors of one layout, but got {NAMES[a._kind]} and {NAMES[b.layout]}"
+        )
+    if same_places(a, b):
+        made = like(a, values_of(a).add(values_of(b), alpha=alpha))
+    else:
+        places = tuple(map(corten.cat, zip(coordinates(a), coordinates(b))))
+        values = corten.cat([flat_values(a), alpha * flat_values(b)])
+        made = arranged(places, values, a.shape, a._kind, len(batches(a)), a._parts[0].dtype, True)
+    return made if out is None else _become(out, made)
+
+
+def _add_in_place(a, b, *, alpha=1):
+    if isinstance(a, CompressedTensor):
+        made = _sum_of_two(a, b, alpha=alpha)
+        if not isinstance(made, CompressedTensor):
+            raise RuntimeError("add_: a dense tensor cannot be added to a sparse compressed one")
+        return _become(a, made)
+    return a.add_(dense_of(b), alpha=alpha)
+
+
+def _difference(a, b, *, alpha=1):
+    return _sum_of_two(a, b, alpha=-alpha)
+
+
+def _reduced(x, dim=None, keepdim=False, *, dtype=None, axis=None):
+    """The sum of all entries, or, compressed again, over rows or columns."""
+    dim = axis if dim is None else dim
+    if dtype is not None:
+        x = _converted(x, dtype)
+    elif not (x.is_floating_point() or x.is_complex()):
+        x = _converted(x, corten.int64)
+    if dim is None or dim == ():
+        return _total(x)
+    if x._kind != CSR:
+        raise RuntimeError(
+            "Currently the only compressed sparse format supported for sum.dim_IntList is CSR, but "
+            f"got layout {NAMES[x._kind]}"
+        )
+    if not keepdim:
+        raise RuntimeError(
+            "reduction operations on CSR tensors with keepdim=False is unsupported"
+        )
+    if x.dim() != 2:
+        raise RuntimeError("sums of CSR tensors are for matrices")
+    dims = {d % 2 for d in ((dim,) if isinstance(dim, int) else dim)}
+    places = [place * 0 if d in dims else place for d, place in zip((0, 1), coordinates(x)[1:])]
+    size = [1 if d in dims else x.shape[d] for d in (0, 1)]
+    number = corten.zeros_like(places[0])
+    return arranged((number, *places), values_of(x), size, CSR, 0, x._parts[0].dtype, True)
+
+
+def _select(x, dim, index):
+    """One slice: of a batch compressed, of rows or columns in coordinates."""
+    count, start = x.dim(), len(batches(x))
+    if not -count <= dim < count:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})"
+        )
+    dim %= count
+    if not -x.shape[dim] <= index < x.shape[dim]:
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(x.shape)} at dimension {dim}"
+        )
+    index %= x.shape[dim]
+    size = [*x.shape[:dim], *x.shape[dim + 1:]]
+    if dim < start:
+        compressed, plain, _ = x._parts
+        values = values_of(x).select(dim, index)
+        return assembled(values, compressed.select(dim, index), plain.select(dim, index), size, x._kind)
+    if start or dim >= start + 2:
+        raise RuntimeError(f"select(): not supported for dimension {dim} of a batch or dense dimension")
+    (_, row, column), values = entries(x)
+    kept, other = (row == index, column) if dim == 0 else (column == index, row)
+    return _coordinate._made(other[kept][None], values[kept], size, True)
+
+
+def _get_item(x, index):
+    dim = 0
+    for one in index if isinstance(index, tuple) else (index,):
+        if one == slice(None):
+            dim += 1
+        elif isinstance(one, int) and not isinstance(one, bool):
+            x = x.select(dim, one)
+        else:
+            raise RuntimeError(f"Sparse {NAMES[x.layout][6:].upper()} tensors do not have strides")
+    return x
+
+
+def _empty_like(x, *, dtype=None, **kwargs):
+    values = x._parts[2].detach()
+    return shell(*x._parts[:2], values.new_zeros(values.shape, dtype=dtype), x.shape, x._kind)
+
+
+def _zeros_like(x, *, dtype=None, **kwargs):
+    compressed, plain, values = x._parts
+    start = len(batches(x))
+    return shell(
+        corten.zeros_like(compressed), plain[..., :0],
+        values.detach().narrow(start, 0, 0).to(x.dtype if dtype is None else dtype), x.shape, x._kind,
+    )
+
+
+def _ones_like(x, *, dtype=None, **kwargs):
+    return _filled(_empty_like(x, dtype=dtype), 1)
+
+
+def sparse_mask(dense, mask):
+    """The elements of a tensor at the places that ``mask`` has."""
+    if dense.shape != mask.shape:
+        raise RuntimeError(
+            f"sparse_mask(): operands have incompatible sizes; self has size {list(dense.shape)} but "
+            f"mask has size {list(mask.shape)}"
+        )
+    return like(mask, entries_at(dense, mask))
+
+
+def _indices(place, rows, name):
+    """One of the parts, refused for layouts that call it otherwise."""
+    expected = f"sparse {'row' if rows else 'column'} compressed"
+
+    def part(x):
+        if by_rows(x._kind) != rows:
+            raise RuntimeError(
+                f"{name} expected {expected} tensor layout but got {NAMES[x._kind]}"
+            )
+        return x._parts[place]
+
+    return part
+
+
+def _for_coordinates(name):
+    def method(x, *args):
+        raise RuntimeError(
+            f"{name} expected sparse coordinate tensor layout but got {NAMES[x._kind]}"
+        )
+
+    return method
+
+
+def _missing(name):
+    def method(x, *args):
+        raise NotImplementedError(
+            f"Could not run 'aten::{name}' with arguments from the 'SparseCsrCPU' backend."
+        )
+
+    return method
+
+
+def _without(what, error=RuntimeError):
+    def method(x, *args, **kwargs):
+        raise error(f"Sparse {NAMES[x._kind][6:].upper()} tensors do not have {what}")
+
+    return method
+
+
+def _plain(name):
+    """A question about the shape, answered by the shell."""
+
+    def operator(x, *args, **kwargs):
+        with _C_plain():
+            return getattr(Tensor, name)(x, *args, **kwargs)
+
+    return operator
+
+
+def _numpy(x, *args, **kwargs):
+    raise TypeError(
+        f"can't convert {NAMES[x._kind]} layout tensor to numpy. Use Tensor.to_dense() first."
+    )
+
+
+def _no_storage(x):
+    raise NotImplementedError("Cannot access storage of SparseCsrTensorImpl")
+
+
+def _no_pointer(x):
+    raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+
+
+def _grad(x, flag=True):
+    with _C_plain():
+        return Tensor.requires_grad_(x, flag)
+
+
+def _detach_in_place(x):
+    with _C_plain():
+        return Tensor.detach_(x)
+
+
+_KEEP_ZERO = (
+    "abs", "absolute", "angle", "asin", "arcsin", "asinh", "arcsinh", "atan", "arctan", "atanh",
+    "arctanh", "ceil", "conj_physical", "deg2rad", "erf", "erfinv", "expm1", "floor", "frac", "isinf",
+    "isnan", "isneginf", "isposinf", "log1p", "neg", "negative", "positive", "rad2deg", "relu",
+    "round", "sgn", "sign", "signbit", "sin", "sinh", "sqrt", "tan", "tanh", "trunc", "fix",
+)
+_DTYPES = ("float", "double", "half", "bfloat16", "int", "long", "short", "bool")
+
+OPERATORS.update({
+    **{name: _of_entries(name) for name in _KEEP_ZERO},
+    "conj": lambda x: like(x, values_of(x).conj().resolve_conj()) if x.is_complex() else x,
+    "mul": _product, "rmul": _product, "multiply": _product, "add": _sum_of_two, "sub": _difference,
+    "radd": lambda a, b: _sum_of_two(a, b), "subtract": _difference, "div": _quotient,
+    "rsub": lambda a, b: _sum_of_two(_of_entries("neg")(a), b),
+    "truediv": _quotient, "divide": _quotient, "true_divide": _quotient,
+    "add_": _add_in_place, "iadd": _add_in_place, "copy_": _copy, "zero_": lambda x: _filled(x, 0),
+    "fill_": _filled, "sum": _reduced, "select": _select, "getitem": _get_item,
+    "transpose": transposed, "swapaxes": transposed, "swapdims": transposed, "t": _matrix_transposed,
+    "mT": lambda x: transposed(x, -2, -1), "mH": lambda x: transposed(x, -2, -1).conj(),
+    "adjoint": lambda x: transposed(x, -2, -1).conj(),
+    "to": _converted, "clone": lambda x, *, memory_format=None: _copied(x), "detach": _detached,
+    "cpu": lambda x: _converted(x, "cpu"), "type": _type,
+    "empty_like": _empty_like, "zeros_like": _zeros_like, "ones_like": _ones_like,
+    "sparse_mask": sparse_mask, "to_dense": to_dense, "to_sparse": to_sparse,
+    "is_same_size": lambda a, b: a.shape == b.shape, "requires_grad_": _grad,
+    "detach_": _detach_in_place, "numpy": _numpy, "tolist": _no_pointer, "data_ptr": _no_pointer,
+    "storage": _no_storage, "untyped_storage": _no_storage,
+    "stride": _without("strides"), "is_contiguous": _without("is_contiguous"),
+    "contiguous": _without("is_contiguous"),
+    **{name: _with_dtype(getattr(corten, {"float": "float32", "double": "float64", "half": "float16",
+       "int": "int32", "long": "int64", "short": "int16"}.get(name, name))) for name in _DTYPES},
+    **{name: _plain(name) for name in (
+        "size", "dim", "ndimension", "numel", "nelement", "is_floating_point", "is_complex",
+        "element_size", "is_inference", "is_conj", "is_neg", "backward", "retain_grad",
+        "register_hook", "register_post_accumulate_grad_hook", "get_device",
+    )},
+})
+OPERATORS.update({
+    f"{name}_": _in_place(name) for name in (*_KEEP_ZERO, "mul", "div") if name != "positive"
+})
+OPERATORS.update({"imul": _in_place("mul"), "itruediv": _in_place("div")})
+_METHODS = {
+    "crow_indices": _indices(0, True, "crow_indices"), "col_indices": _indices(1, True, "col_indices"),
+    "ccol_indices": _indices(0, False, "ccol_indices"),
+    "row_indices": _indices(1, False, "row_indices"),
+    "values": values_of, "_nnz": lambda x: x._parts[1].size(-1), "sparse_dim": lambda x: 2,
+    "dense_dim": lambda x: x.dim() - 2 - len(batches(x)),
+    "to_sparse_coo": lambda x: to_sparse(x), **METHODS,
+    **{name: _for_coordinates(name) for name in (
+        "is_coalesced", "coalesce", "indices")},
+    "_indices": _missing("_indices"), "_values": _missing("_values"),
+}
+
+
+def _attach():
+    """Methods that do not ask ``__torch_function__``."""
+    OPERATORS.update(_METHODS)
+    for name in (*_METHODS, "to_dense", "to_sparse", "to", "clone", "detach", "detach_", "cpu", "type",
+                 "requires_grad_", "sparse_mask", "zero_", "numpy", "tolist", "data_ptr", "storage",
+                 "untyped_storage", "stride", "is_contiguous", "contiguous", "copy_", *_DTYPES):
+        setattr(CompressedTensor, name, OPERATORS[name])
+
+
+_attach()

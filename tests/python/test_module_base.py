@@ -1,0 +1,170 @@
+"""How modules are called and how their attributes are found."""
+
+import copy
+import unittest
+
+from module_under_test import torch
+
+nn = torch.nn
+
+
+class Double(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(2, 2)
+        self.register_buffer("shift", torch.ones(1))
+
+    def forward(self, x, factor=2):
+        return x * factor + self.shift
+
+
+class Attributes(unittest.TestCase):
+    def test_members(self):
+        module = Double()
+        self.assertIs(module.inner, module._modules["inner"])
+        self.assertIs(module.shift, module._buffers["shift"])
+        self.assertIs(module.inner.weight, module.inner._parameters["weight"])
+        replaced = nn.Parameter(torch.zeros(2, 2))
+        module.inner._parameters["weight"] = replaced
+        self.assertIs(module.inner.weight, replaced)
+        with self.assertRaisesRegex(AttributeError, "'Double' object has no attribute 'missing'"):
+            module.missing
+        self.assertFalse(hasattr(module, "missing"))
+        self.assertEqual(getattr(module, "missing", 5), 5)
+
+    def test_usual_places_come_first(self):
+        module = Double()
+        module.__dict__["shift"] = "own"
+        self.assertEqual(module.shift, "own")
+
+        class Shadowed(Double):
+            inner = property(lambda self: "of the class")
+
+        self.assertEqual(Shadowed.__new__(Shadowed).inner, "of the class")
+
+    def test_errors_within_properties(self):
+        class Broken(Double):
+            @property
+            def value(self):
+                return self.absent
+
+        with self.assertRaises(AttributeError):
+            Broken().value
+
+    def test_own_lookup(self):
+        class Wrapper(nn.Module):
+            def __init__(self, module):
+                super().__init__()
+                self.module = module
+
+            def __getattr__(self, name):
+                try:
+                    return super().__getattr__(name)
+                except AttributeError:
+                    return getattr(self.module, name)
+
+        wrapper = Wrapper(Double())
+        self.assertIs(wrapper.inner, wrapper.module.inner)
+        self.assertIs(copy.deepcopy(wrapper).shift.__class__, torch.Tensor)
+        self.assertFalse(hasattr(wrapper, "missing"))
+
+    def test_patched_lookup(self):
+        seen = []
+        original = nn.Module.__getattr__
+
+        def watched(self, name):
+            seen.append(name)
+            return original(self, name)
+
+        module = Double()
+        nn.Module.__getattr__ = watched
+        try:
+            self.assertEqual(module.shift.item(), 1.0)
+        finally:
+            nn.Module.__getattr__ = original
+        self.assertEqual(seen, ["shift"])
+        self.assertEqual(module.shift.item(), 1.0)
+        self.assertEqual(seen, ["shift"])
+
+    def test_beside_another_base(self):
+        class Listed(nn.Module, dict):
+            pass
+
+        listed = Listed()
+        listed.part = nn.ReLU()
+        listed["key"] = 1
+        self.assertIsInstance(listed.part, nn.ReLU)
+
+
+class Calls(unittest.TestCase):
+    def test_arguments(self):
+        module, x = Double(), torch.ones(1)
+        self.assertEqual(module(x).item(), 3.0)
+        self.assertEqual(module(x, 3).item(), 4.0)
+        self.assertEqual(module(x, factor=4).item(), 5.0)
+        with self.assertRaises(TypeError):
+            module()
+        with self.assertRaisesRegex(NotImplementedError, "missing the required \"forward\""):
+            nn.Module()(1)
+
+    def test_forward_of_an_instance(self):
+        module = Double()
+        module.forward = lambda x: "its own"
+        self.assertEqual(module(1), "its own")
+
+    def test_hooks_that_come_and_go(self):
+        module, x = Double(), torch.ones(1)
+        handle = module.register_forward_hook(lambda module, args, result: result * 10)
+        self.assertEqual(module(x).item(), 30.0)
+        handle.remove()
+        self.assertEqual(module(x).item(), 3.0)
+        handle = nn.modules.module.register_module_forward_hook(lambda *args: torch.zeros(()))
+        self.assertEqual(module(x).item(), 0.0)
+        handle.remove()
+        self.assertEqual(module(x).item(), 3.0)
+
+    def test_patched_call(self):
+        seen = []
+        original = nn.Module.__call__
+
+        def watched(self, *args, **kwargs):
+            seen.append(type(self).__name__)
+            return original(self, *args, **kwargs)
+
+        nn.Module.__call__ = watched
+        try:
+            nn.Sequential(nn.ReLU(), nn.Tanh())(torch.ones(1))
+        finally:
+            nn.Module.__call__ = original
+        self.assertEqual(seen, ["Sequential", "ReLU", "Tanh"])
+        nn.ReLU()(torch.ones(1))
+        self.assertEqual(len(seen), 3)
+
+    def test_own_call(self):
+        class Counting(Double):
+            calls = 0
+
+            def __call__(self, *args, **kwargs):
+                self.calls += 1
+                return super().__call__(*args, **kwargs)
+
+        class Other(Double):
+            def _call_impl(self, *args, **kwargs):
+                return "other"
+
+        counting = Counting()
+        self.assertEqual(counting(torch.ones(1)).item(), 3.0)
+        self.assertEqual(counting.calls, 1)
+        self.assertEqual(Other()(torch.ones(1)), "other")
+
+    def test_deep_nesting(self):
+        class Endless(nn.Module):
+            def forward(self, x):
+                return self(x)
+
+        with self.assertRaises(RecursionError):
+            Endless()(1)
+
+
+if __name__ == "__main__":
+    unittest.main()
