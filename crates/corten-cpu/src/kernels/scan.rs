@@ -71,11 +71,19 @@ fn scan<T: Element, A: Copy + Send + Sync, O: Element, P: Element>(
             // SAFETY: as above; there may be no second output.
             let extras =
                 unsafe { extras.slab(if second { at } else { 0 }, if second { slab } else { 0 }) };
-            if lines.inner == 1 && !second {
+            if lines.inner == 1 {
                 let mut state = start;
-                for (i, (&x, value)) in input[at..at + slab].iter().zip(values).enumerate() {
-                    state = step(state, x, i as i64);
-                    *value = result(state).0;
+                let places = (0i64..).zip(&input[at..at + slab]).zip(values);
+                if second {
+                    for (((i, &x), value), extra) in places.zip(extras) {
+                        state = step(state, x, i);
+                        (*value, *extra) = result(state);
+                    }
+                } else {
+                    for ((i, &x), value) in places {
+                        state = step(state, x, i);
+                        *value = result(state).0;
+                    }
                 }
                 continue;
             }
@@ -238,7 +246,7 @@ fn extremum_of<T: Element, W: Ordered>(
     input: &Tensor,
     (values, indices): (&Tensor, &Tensor),
     dim: i64,
-    at_least: fn(W, W) -> bool,
+    at_least: impl Fn(W, W) -> bool + Sync,
 ) -> Result<()> {
     let lines = Lines::of(input, dim)?;
     let set = AccessSet::acquire(&[
