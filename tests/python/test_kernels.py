@@ -148,6 +148,22 @@ class Windows(unittest.TestCase):
 
 
 class Convolutions(unittest.TestCase):
+    def test_kernels_without_elements(self):
+        for sizes in ((3, 2, 0, 3), (3, 2, 3, 0)):
+            with self.assertRaisesRegex(RuntimeError, "kernel size should be greater than zero"):
+                F.conv2d(torch.ones(1, 2, 5, 5), torch.ones(sizes))
+
+    def test_borders_far_larger_than_images(self):
+        # Only one position looks at the image; nothing as large as the border is made.
+        image = torch.arange(9.0).reshape(1, 1, 3, 3).requires_grad_()
+        weight = torch.ones(1, 1, 3, 3, requires_grad=True)
+        found = F.conv2d(image, weight, padding=2**33, stride=2**33)
+        self.assertEqual(found.shape, (1, 1, 3, 3))
+        self.assertEqual(found.sum().item(), 36.0)
+        found.sum().backward()
+        self.assertEqual(image.grad.sum().item(), 9.0)
+        self.assertEqual(weight.grad.sum().item(), 36.0)
+
     def test_kernels_as_large_as_images(self):
         torch.manual_seed(0)
         for padding in (0, 1):

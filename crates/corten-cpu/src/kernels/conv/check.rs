@@ -217,6 +217,28 @@ fn check_kernel(input: &Tensor, weight: &Tensor, lists: &Lists) -> Result<()> {
     Ok(())
 }
 
+/// Refuses kernels without elements, for images and volumes.
+pub(super) fn kernel(weight: &Tensor) -> Result<()> {
+    match &weight.sizes()[2..] {
+        [height, width] => ensure!(
+            *height > 0 && *width > 0,
+            Runtime,
+            "kernel size should be greater than zero, but got kernel_height: {height} \
+             kernel_width: {width}"
+        ),
+        sizes => {
+            let listed: Vec<_> = sizes.iter().map(i64::to_string).collect();
+            ensure!(
+                sizes.iter().all(|&size| size > 0),
+                Runtime,
+                "kernel size should be greater than zero, but got: {} (TxHxW)",
+                listed.join(" x ")
+            );
+        }
+    }
+    Ok(())
+}
+
 /// What a transposed convolution accepts beyond that.
 pub(super) fn transposed(input: &Tensor, weight: &Tensor, lists: &Lists) -> Result<()> {
     let sizes = input.sizes();

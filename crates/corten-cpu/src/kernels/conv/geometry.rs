@@ -75,7 +75,17 @@ impl Geometry {
 
     /// Whether patches are unfolded before a product, rather than made as it asks for them.
     pub(crate) fn is_unfolded(&self) -> bool {
-        self.channels_last || self.kernel_rows || self.kernel.contains(&0)
+        self.channels_last || self.kernel_rows || self.is_mostly_border()
+    }
+
+    /// Whether an image with its border is far larger than without it, so that no copy of it should
+    /// be made.
+    fn is_mostly_border(&self) -> bool {
+        let axes = self.image.iter().zip(self.padding);
+        let bordered = axes.fold(1usize, |size, (&image, padding)| {
+            size.saturating_mul(padding.saturating_mul(2).saturating_add(image))
+        });
+        bordered > self.pixels().saturating_mul(8).saturating_add(1 << 16)
     }
 
     /// The convolution that leads from gradients of the output to those of the image, if there is

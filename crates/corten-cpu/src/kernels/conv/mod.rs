@@ -61,6 +61,9 @@ fn convolve(
     transposed: bool,
     groups: i64,
 ) -> Result<Tensor> {
+    if !is_shape_only(input) {
+        check::kernel(weight)?;
+    }
     if transposed {
         check::transposed(input, weight, lists)?;
     }
@@ -140,6 +143,9 @@ fn wide_gradients(
     groups: i64,
     mask: [bool; 2],
 ) -> Result<(Tensor, Tensor)> {
+    if !is_shape_only(input) {
+        check::kernel(weight)?;
+    }
     if !input.dtype().is_reduced_float() {
         return gradients(grad_output, input, weight, lists, transposed, groups, mask);
     }
