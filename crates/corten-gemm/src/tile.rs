@@ -357,6 +357,8 @@ macro_rules! float {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
 
+            // Not inlined, so that the tiles are compiled with this crate and not with its users.
+            #[inline(never)]
             fn tiles(instructions: Instructions) -> &'static TileSet<Self> {
                 match instructions {
                     // The sums, a row of `b`, and an element of `a` fit 32 registers, and there are
