@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import corten
+from corten._utils import scalar_type, short_dtype, wrap_dim
 
 _NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16"}
 
@@ -34,7 +35,7 @@ def _check(input, quant_min, quant_max):
     if quant_min > quant_max:
         raise RuntimeError("`quant_min` should be less than or         equal to `quant_max`.")
     if not input.is_floating_point():
-        kind = input.type().split(".")[-1].removesuffix("Tensor")
+        kind = scalar_type(input.dtype)
         raise NotImplementedError(
             f'"fake_quantize_tensor_cachemask_kernel_type_handling" not implemented for \'{kind}\''
         )
@@ -65,11 +66,11 @@ def fake_quantize_per_channel_affine(input, scale, zero_point, axis, quant_min, 
     Raises:
         RuntimeError: The limits are in disorder, or scales and zeros do not fit the input.
     """
-    kinds = [str(one.dtype).split(".")[-1] for one in (scale, zero_point)]
+    kinds = [short_dtype(one.dtype) for one in (scale, zero_point)]
     if kinds[0] not in ("float32", "bfloat16"):
         raise RuntimeError(f"Scale must be Float or BFloat16, found {_NAMES.get(kinds[0], kinds[0])}")
     if kinds[1] not in ("int32", "float32", "float16"):
-        found = zero_point.type().split(".")[-1].removesuffix("Tensor")
+        found = scalar_type(zero_point.dtype)
         raise RuntimeError(f"Zero-point must be Int32, Float or Half, found {found}")
     if scale.dim() != 1:
         raise RuntimeError("scale should be a 1-D tensor")
@@ -77,11 +78,7 @@ def fake_quantize_per_channel_affine(input, scale, zero_point, axis, quant_min, 
         raise RuntimeError("zero point should be a 1-D tensor")
     if scale.numel() != zero_point.numel():
         raise RuntimeError("scale and zero-point need to have the same dimensions")
-    count = input.dim()
-    if not -count <= axis < count:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {axis})"
-        )
+    wrap_dim(axis, input.dim())
     if scale.numel() != input.shape[axis]:
         raise RuntimeError("dimensions of scale and zero-point are not consistent with input tensor")
     _check(input, quant_min, quant_max)
@@ -89,7 +86,7 @@ def fake_quantize_per_channel_affine(input, scale, zero_point, axis, quant_min, 
         raise RuntimeError("`zero_point` must be between `quant_min` and `quant_max`.")
     if axis < 0:
         raise RuntimeError("`axis` must be between 0 and number of dimensions of input")
-    shape, shifted = [1] * count, zero_point.is_floating_point()
+    shape, shifted = [1] * input.dim(), zero_point.is_floating_point()
     shape[axis] = -1
     scale, zero_point = (one.detach().to(corten.float32).reshape(shape) for one in (scale, zero_point))
     # Zeros that are no whole numbers are added before the rounding.

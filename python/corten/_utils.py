@@ -58,6 +58,24 @@ def short_dtype(dtype):
     return str(dtype).split(".")[-1]
 
 
+def scalar_type(dtype):
+    """``Float`` for ``torch.float32``: the name in messages about types of tensors."""
+    return corten.empty(0, dtype=dtype).type().split(".")[-1].removesuffix("Tensor")
+
+
+def wrap_dim(dim, count):
+    """A dimension of ``count``, counted from the first one.
+
+    Raises:
+        IndexError: There is none.
+    """
+    if not -count <= dim < count:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})"
+        )
+    return dim % count
+
+
 def reduce_tensor(tensor):
     """The function and arguments by which a pickle rebuilds a plain tensor."""
     if tensor.layout not in (corten.strided, corten.sparse_coo):

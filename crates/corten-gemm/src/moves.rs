@@ -53,6 +53,8 @@ pub(crate) struct Scale<E> {
     pub beta: Option<E>,
 }
 
+/// # Safety
+/// As for [`Moves::copy`].
 #[inline(always)]
 unsafe fn copy<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width: usize) {
     let whole = from.len / V::LANES * V::LANES;
@@ -111,6 +113,8 @@ macro_rules! for_squares {
     };
 }
 
+/// # Safety
+/// As for [`Moves::turn`].
 #[inline(always)]
 unsafe fn turn<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width: usize) {
     for_squares!(V, from, |line, at, columns, count| {
@@ -121,6 +125,8 @@ unsafe fn turn<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width
     });
 }
 
+/// # Safety
+/// As for [`Moves::put`].
 #[inline(always)]
 unsafe fn put<V: Register>(
     from: Lines<*const V::Elem>,
@@ -145,6 +151,8 @@ unsafe fn put<V: Register>(
     }
 }
 
+/// # Safety
+/// As for [`Moves::put_turned`].
 #[inline(always)]
 unsafe fn put_turned<V: Register>(
     from: Lines<*const V::Elem>,

@@ -172,6 +172,9 @@ impl<E, const SIDE_BY_SIDE: bool> Rows<E, SIDE_BY_SIDE> {
 }
 
 /// A tile of `a`, of which either the rows of a step or the steps of a row lie side by side.
+///
+/// # Safety
+/// As for [`Tile`].
 #[inline(always)]
 unsafe fn tile<
     V: Register,
@@ -233,6 +236,10 @@ impl<E, const COPYING: bool> Columns<E, COPYING> {
 }
 
 /// Adds the products of one step.
+///
+/// # Safety
+/// The rows of `a` and the columns of `b` must be readable at the step, and there must be room for
+/// these where they are copied.
 #[inline(always)]
 unsafe fn add_step<
     V: Register,
@@ -262,6 +269,8 @@ unsafe fn add_step<
     });
 }
 
+/// # Safety
+/// `b` must be readable for all lanes of the registers.
 #[inline(always)]
 unsafe fn load<V: Register, const REGISTERS: usize>(b: *const V::Elem) -> [V; REGISTERS] {
     let mut line = [V::splat(V::Elem::ZERO); REGISTERS];
@@ -272,6 +281,8 @@ unsafe fn load<V: Register, const REGISTERS: usize>(b: *const V::Elem) -> [V; RE
     line
 }
 
+/// # Safety
+/// As for [`Tile`], of the result.
 #[inline(always)]
 unsafe fn put_all<V: Register, const ROWS: usize, const REGISTERS: usize>(
     job: &Job<V::Elem>,

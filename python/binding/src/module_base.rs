@@ -4,7 +4,7 @@
 //! read and write; this is only the way through them that every forward pass takes.
 
 use crate::py::class::TypeBuilder;
-use crate::py::errors::attribute_error;
+use crate::py::errors::{attribute_error, type_error};
 use crate::py::{Args, Obj, Py, ffi, method, name, slot};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -21,7 +21,7 @@ static RULES: AtomicPtr<Rules> = AtomicPtr::new(std::ptr::null_mut());
 pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     vec![method!("_set_module_rules", |_m: &Obj, args: Args<'_>| {
         let [hooks, call_impl] = args.positional else {
-            return Err(crate::py::errors::type_error("the hooks and the slow call expected"));
+            return Err(type_error("the hooks and the slow call expected"));
         };
         let rules = Rules { hooks: hooks.items()?, call_impl: call_impl.clone() };
         // Kept for ever, like the classes that they belong to.
@@ -42,7 +42,7 @@ pub(crate) fn add_to(module: &Obj) -> Py<()> {
 /// `__getattr__(name)`: a parameter, a buffer or a child, where the usual places have nothing.
 fn member(module: &Obj, args: Args<'_>) -> Py<Obj> {
     let [wanted] = args.positional else {
-        return Err(crate::py::errors::type_error("__getattr__ takes the name of an attribute"));
+        return Err(type_error("__getattr__ takes the name of an attribute"));
     };
     let own = module.instance_dict()?;
     for members in [name!("_parameters"), name!("_buffers"), name!("_modules")] {

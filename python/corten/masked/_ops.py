@@ -7,6 +7,7 @@ in a maximum. Means and variances, which nothing leaves unchanged, count the ele
 from __future__ import annotations
 
 import corten
+from corten._utils import wrap_dim
 
 __all__ = [
     "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp",
@@ -69,12 +70,7 @@ def _dims(dim, ndim):
     for one in (dim,) if isinstance(dim, int) else dim:
         if one in dims:
             raise RuntimeError(f"dim={one} appears multiple times in the list of dims")
-        if not -ndim <= one < ndim:
-            raise IndexError(
-                f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but "
-                f"got {one})"
-            )
-        dims.append(one % ndim)
+        dims.append(wrap_dim(one, ndim))
     return tuple(sorted(dims))
 
 

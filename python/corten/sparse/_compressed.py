@@ -32,6 +32,11 @@ _ASKED_OF_SHELL = frozenset((
 ))
 
 
+def word(layout):
+    """``sparse_csr`` for ``torch.sparse_csr``."""
+    return str(layout).split(".")[-1]
+
+
 def by_rows(layout):
     """Whether a layout compresses rows, not columns."""
     return layout in (CSR, BSR)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import corten
 from corten import _C
 from corten._C import Tensor
+from corten._utils import wrap_dim
 
 from . import _coordinate
 from ._compressed import (
     BSC, BSR, CSC, CSR, NAMES, OPERATORS, CompressedTensor, _C_plain, assembled, batches, by_rows,
-    coordinates, dense_of, enabled, entries_at, in_blocks, like, same_places, shell, values_of,
+    coordinates, dense_of, enabled, entries_at, in_blocks, like, same_places, shell, values_of, word,
 )
 from ._layouts import METHODS, arranged, entries, flat_values, to_dense, to_sparse
 
@@ -47,7 +48,8 @@ def _swapped(x, dim0, dim1):
         parts = (part.transpose(dim0, dim1) for part in x._parts)
         return shell(*parts, size, x._kind)
     if dim0 >= start + 2:
-        shift = 1 - 2 + (2 if in_blocks(x._kind) else 0)
+        # The entries have one dimension for rows and columns, and two more for blocks.
+        shift = 1 if in_blocks(x._kind) else -1
         return shell(compressed, plain, values.transpose(dim0 + shift, dim1 + shift), size, x._kind)
     if in_blocks(x._kind):
         values = values.transpose(start + 1, start + 2)
@@ -60,13 +62,7 @@ _swap = _linear("Transpose", _swapped, lambda grad, x, dim0, dim1: grad.transpos
 def transposed(x, dim0, dim1):
     """Two dimensions of the same kind exchanged; rows for columns is a change of layout."""
     count, start = x.dim(), len(batches(x))
-    for dim in (dim0, dim1):
-        if not -count <= dim < count:
-            raise IndexError(
-                f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but "
-                f"got {dim})"
-            )
-    dim0, dim1 = sorted((dim0 % count, dim1 % count))
+    dim0, dim1 = sorted((wrap_dim(dim0, count), wrap_dim(dim1, count)))
     if dim0 == dim1:
         return x
     kinds = ["Batch" if d < start else "Sparse" if d < start + 2 else "Dense" for d in (dim0, dim1)]
@@ -203,7 +199,7 @@ def _product(a, b, *, out=None):
 def _common(a, b):
     """The product where both have an entry."""
     if b._kind != a._kind:
-        b = METHODS[f"to_{str(a._kind)[6:]}"](b, *([a.block()] if in_blocks(a._kind) else []))
+        b = METHODS[f"to_{word(a._kind)}"](b, *([a.block()] if in_blocks(a._kind) else []))
     if same_places(a, b):
         return like(a, values_of(a) * values_of(b))
     mine, theirs = _flat_places(a), _flat_places(b)
@@ -297,12 +293,8 @@ def _reduced(x, dim=None, keepdim=False, *, dtype=None, axis=None):
 
 def _select(x, dim, index):
     """One slice: of a batch compressed, of rows or columns in coordinates."""
-    count, start = x.dim(), len(batches(x))
-    if not -count <= dim < count:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})"
-        )
-    dim %= count
+    start = len(batches(x))
+    dim = wrap_dim(dim, x.dim())
     if not -x.shape[dim] <= index < x.shape[dim]:
         raise IndexError(
             f"select(): index {index} out of range for tensor of size {list(x.shape)} at dimension {dim}"

@@ -6,6 +6,7 @@ import math
 
 import corten
 from corten import _C
+from corten._utils import scalar_type
 
 from ._compressed import (
     CSR, NAMES, OPERATORS, CompressedTensor, batches, block, coordinates, enabled,
@@ -59,7 +60,7 @@ def _checked(a, b):
             f"{b.shape[0]}x{b.shape[1]})"
         )
     if a.dtype != b.dtype:
-        kinds = [corten.empty(0, dtype=x.dtype).type()[6:].removesuffix("Tensor") for x in (a, b)]
+        kinds = [scalar_type(x.dtype) for x in (a, b)]
         raise RuntimeError(f"expected scalar type {kinds[0]} but found {kinds[1]}")
     layouts = {a.layout, b.layout} - {_C.strided}
     if _C.sparse_coo in layouts or len(layouts) == 2 and any(map(in_blocks, layouts)):
@@ -202,7 +203,7 @@ def _check_sampled(input, mat1, mat2):
             f"{mat2.shape[-2]}x{mat2.shape[-1]})")
     require(input.shape[-2] == mat1.shape[-2], "self.shape[-2] must match mat1.shape[-2]")
     require(input.shape[-1] == mat2.shape[-1], "self.shape[-1] must match mat2.shape[-1]")
-    kind = [corten.empty(0, dtype=x.dtype).type()[6:].removesuffix("Tensor") for x in (input, mat1, mat2)]
+    kind = [scalar_type(x.dtype) for x in (input, mat1, mat2)]
     require(kind[1] == kind[2],
             f"Expected mat1 and mat2 to have the same dtype, but got {kind[1]} and {kind[2]}")
     require(kind[0] == kind[1],
@@ -263,7 +264,7 @@ def _check_reduced(sparse, dense, reduce):
             "(while checking arguments for sparse_mm_reduce)"
         )
     if dense.dtype != sparse.dtype:
-        kind = corten.empty(0, dtype=sparse.dtype).type()[6:].removesuffix("Tensor")
+        kind = scalar_type(sparse.dtype)
         raise RuntimeError(
             f"Expected tensor for argument #1 'other' to have scalar type {kind}; but got "
             f"torch.{dense.type()[6:]} instead (while checking arguments for sparse_mm_reduce)"

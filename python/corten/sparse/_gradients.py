@@ -27,31 +27,27 @@ def _sum(self, other, *, alpha=1):
     return _added(self, other, alpha=alpha)
 
 
-def _copy(self, *, memory_format=None):
-    return _OPERATORS["clone"](self) if isinstance(self, SparseTensor) else self.clone()
+def _kernels(kind, operators, added):
+    """The kernels of what the engine calls, for one kind of sparse tensor and its operators."""
+
+    def copy(self, *, memory_format=None):
+        return operators["clone"](self) if isinstance(self, kind) else self.clone()
+
+    return {
+        "add.Tensor": added, "add_.Tensor": operators["add_"], "clone": copy,
+        "detach": operators["detach"], "alias": operators["detach"],
+        "mul.Tensor": operators["mul"], "neg": operators["neg"],
+    }
 
 
 _KERNELS = {
-    "add.Tensor": _sum, "add_.Tensor": _OPERATORS["add_"], "clone": _copy,
-    "detach": _OPERATORS["detach"], "alias": _OPERATORS["detach"],
-    "mul.Tensor": _OPERATORS["mul"], "neg": _OPERATORS["neg"],
-}
-
-
-def _copy_compressed(self, *, memory_format=None):
-    return OPERATORS["clone"](self) if isinstance(self, CompressedTensor) else self.clone()
-
-
-_COMPRESSED_KERNELS = {
-    "add.Tensor": OPERATORS["add"], "add_.Tensor": OPERATORS["add_"], "clone": _copy_compressed,
-    "detach": OPERATORS["detach"], "alias": OPERATORS["detach"], "mul.Tensor": OPERATORS["mul"],
-    "neg": OPERATORS["neg"],
+    "SparseCPU": _kernels(SparseTensor, _OPERATORS, _sum),
+    "SparseCsrCPU": _kernels(CompressedTensor, OPERATORS, OPERATORS["add"]),
 }
 
 
 def register():
     """Gives the operators that the engine calls kernels for sparse tensors."""
-    for name, kernel in _KERNELS.items():
-        _C._library_impl(f"aten::{name}", "SparseCPU", kernel)
-    for name, kernel in _COMPRESSED_KERNELS.items():
-        _C._library_impl(f"aten::{name}", "SparseCsrCPU", kernel)
+    for key, kernels in _KERNELS.items():
+        for name, kernel in kernels.items():
+            _C._library_impl(f"aten::{name}", key, kernel)

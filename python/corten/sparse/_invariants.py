@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import corten
+from corten._utils import scalar_type
 
 from ._compressed import (
-    BSC, BSR, CSC, CSR, LAYOUTS, NAMES, assembled, by_rows, in_blocks,
+    BSC, BSR, CSC, CSR, LAYOUTS, NAMES, assembled, by_rows, in_blocks, word,
 )
 
 
@@ -27,12 +28,12 @@ def check(compressed, plain, values, size, layout):
     grid = _check_shapes(first, second, (compressed, plain, values), size, layout, blocks)
     _require(
         compressed.dtype == plain.dtype,
-        f"{first} and {second} must have the same dtype, bot got {_kind(compressed)} and "
-        f"{_kind(plain)}, respectively",
+        f"{first} and {second} must have the same dtype, bot got {scalar_type(compressed.dtype)} and "
+        f"{scalar_type(plain.dtype)}, respectively",
     )
     _require(
         compressed.dtype in (corten.int32, corten.int64),
-        f"{first} and {second} dtype must be Int or Long, but got {_kind(compressed)}",
+        f"{first} and {second} dtype must be Int or Long, but got {scalar_type(compressed.dtype)}",
     )
     _require(
         compressed.device == plain.device == values.device,
@@ -40,10 +41,6 @@ def check(compressed, plain, values, size, layout):
     )
     if compressed.device.type != "meta":
         _check_places(first, second, compressed, plain, *(grid if rows else grid[::-1]), layout)
-
-
-def _kind(tensor):
-    return tensor.type().split(".")[-1].removesuffix("Tensor")
 
 
 def _check_dimensions(first, second, compressed, plain, values, size, layout):
@@ -194,7 +191,7 @@ def _checked(wanted):
 
 
 def _maker(layout, first, second):
-    name = f"{str(layout).split('.')[-1]}_tensor"
+    name = f"{word(layout)}_tensor"
 
     def make(compressed, plain, values, size=None, *, dtype=None, layout=layout, device=None,
              pin_memory=False, requires_grad=False, check_invariants=None):

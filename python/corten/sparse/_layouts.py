@@ -10,7 +10,7 @@ from corten import _C
 from . import _coordinate
 from ._compressed import (
     BSC, BSR, CSC, CSR, LAYOUTS, NAMES, CompressedTensor, assembled, batches, block, by_rows,
-    coordinates, dense_of, enabled, in_blocks, shell, tiles, values_of,
+    coordinates, dense_of, enabled, in_blocks, shell, tiles, values_of, word,
 )
 
 
@@ -39,7 +39,7 @@ def from_dense(dense, layout, blocksize=None, dense_dim=None):
     Raises:
         RuntimeError: Batches have different numbers of them, or the blocks do not fit.
     """
-    name = f"dense_to_{str(layout).split('.')[-1]}"
+    name = f"dense_to_{word(layout)}"
     dense_dim = 0 if dense_dim is None else dense_dim
     start = dense.dim() - 2 - dense_dim
     if dense.dim() < 2:
@@ -88,7 +88,7 @@ def _compress(dense, layout, blocksize, start):
     batch = tuple(dense.shape[:start])
     if 0 in batch:
         raise RuntimeError(
-            f"to_{str(layout).split('.')[-1]}: Expected product of batch dimensions to be non-zero."
+            f"to_{word(layout)}: Expected product of batch dimensions to be non-zero."
         )
     tiled = tiles(dense.detach(), blocksize, batch)
     filled = (tiled != 0).flatten(3).any(-1) if tiled.dim() > 3 else tiled != 0
@@ -198,7 +198,7 @@ def converted(x, layout, blocksize=None, dense_dim=None):
     Raises:
         RuntimeError: There is no way from blocks to numbers or to other blocks.
     """
-    old, name = x._kind, f"to_{str(layout).split('.')[-1]}"
+    old, name = x._kind, f"to_{word(layout)}"
     if dense_dim is not None and dense_dim != x.dense_dim():
         raise RuntimeError(
             f"{name}: conversion from {NAMES[old]} to {NAMES[layout]} with dense_dim argument given "
@@ -230,13 +230,13 @@ def _from_coordinates(x, layout, blocksize, dense_dim):
     indices, values = x._parts
     if indices.size(0) != 2:
         raise RuntimeError(
-            f"coo_to_{str(layout).split('.')[-1]}: conversion from Sparse to {NAMES[layout]} for "
+            f"coo_to_{word(layout)}: conversion from Sparse to {NAMES[layout]} for "
             f"tensors of {indices.size(0)} sparse dimensions is not supported"
         )
     places = corten.zeros_like(indices[0]), indices[0], indices[1]
     if not in_blocks(layout):
         return arranged(places, values, x.shape, layout, 0)
-    blocksize = _blocks(f"to_{str(layout).split('.')[-1]}", layout, blocksize, x.shape[:2])
+    blocksize = _blocks(f"to_{word(layout)}", layout, blocksize, x.shape[:2])
     return blocks_of(places, values, x.shape, layout, 0, blocksize, corten.int64)
 
 
@@ -264,7 +264,7 @@ def to_sparse(x, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None
 def to_dense(x, dtype=None, *, masked_grad=None):
     """``Tensor.to_dense`` of compressed tensors."""
     if dtype is not None:
-        raise RuntimeError(f"dtype argument is not supported by {str(x._kind)[6:]}_to_dense")
+        raise RuntimeError(f"dtype argument is not supported by {word(x._kind)}_to_dense")
     return dense_of(x)
 
 
@@ -275,8 +275,8 @@ def _conversion(layout):
     else:
         def method(self, dense_dim=None):
             return to_layout(self, layout, None, dense_dim)
-    method.__name__ = f"to_{str(layout).split('.')[-1]}"
-    method.__doc__ = f"The entries that are not zero, in the layout {str(layout)[6:]}."
+    method.__name__ = f"to_{word(layout)}"
+    method.__doc__ = f"The entries that are not zero, in the layout {word(layout)}."
     return method
 
 

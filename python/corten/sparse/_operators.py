@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import corten
 from corten._C import Tensor
+from corten._utils import wrap_dim
 
 from ._coordinate import (
     _OPERATORS, SparseTensor, _coalesce, _made, _mm, _scaled, sparse_coo_tensor,
@@ -16,14 +17,6 @@ def _places(indices, size):
     for row, length in zip(indices, size):
         flat = flat * length + row
     return flat
-
-
-def _wrapped(dim, count):
-    if not -count <= dim < count:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})"
-        )
-    return dim % count
 
 
 def _product(a, b):
@@ -54,7 +47,7 @@ def _product(a, b):
 def _cat(tensors, dim=0, *, out=None):
     """Sparse tensors one behind the other, along a sparse dimension."""
     first = tensors[0]
-    dim, count = _wrapped(dim, first.dim()), first._parts[0].size(0)
+    dim, count = wrap_dim(dim, first.dim()), first._parts[0].size(0)
     rest = [size for place, size in enumerate(first.shape) if place != dim]
     for tensor in tensors:
         if not isinstance(tensor, SparseTensor) or tensor._parts[0].size(0) != count:
@@ -77,7 +70,7 @@ def _cat(tensors, dim=0, *, out=None):
 
 def _unsqueeze(x, dim):
     indices, values = x._parts
-    dim, count = _wrapped(dim, x.dim() + 1), indices.size(0)
+    dim, count = wrap_dim(dim, x.dim() + 1), indices.size(0)
     size = [*x.shape[:dim], 1, *x.shape[dim:]]
     if dim > count:
         return _made(indices, values.unsqueeze(dim - count + 1), size, x._coalesced)
@@ -86,14 +79,14 @@ def _unsqueeze(x, dim):
 
 
 def _stack(tensors, dim=0, *, out=None):
-    dim = _wrapped(dim, tensors[0].dim() + 1)
+    dim = wrap_dim(dim, tensors[0].dim() + 1)
     return _cat([_unsqueeze(tensor, dim) for tensor in tensors], dim)
 
 
 def _select(x, dim, index):
     """One slice along a dimension; dense where no sparse dimension is left."""
     indices, values = x._parts
-    dim, count = _wrapped(dim, x.dim()), indices.size(0)
+    dim, count = wrap_dim(dim, x.dim()), indices.size(0)
     size = [*x.shape[:dim], *x.shape[dim + 1:]]
     if not -x.shape[dim] <= index < x.shape[dim]:
         raise IndexError(
@@ -121,7 +114,7 @@ def _get_item(x, index):
 def _index_select(x, dim, index):
     """The slices of some indices along a dimension, which may come up several times."""
     indices, values = x._parts
-    dim, count = _wrapped(dim, x.dim()), indices.size(0)
+    dim, count = wrap_dim(dim, x.dim()), indices.size(0)
     size = list(x.shape)
     if index.numel() and (index.lt(-size[dim]).any() or index.ge(size[dim]).any()):
         raise IndexError("index_select(): index contains an element that is out of range")
@@ -145,7 +138,7 @@ def _softmax_values(x, dim, dtype, log):
     """The entries of a softmax over those that are there."""
     indices, values = (x := _coalesce(x))._parts
     values = values if dtype is None else values.to(dtype)
-    dim, count = _wrapped(dim, x.dim()), indices.size(0)
+    dim, count = wrap_dim(dim, x.dim()), indices.size(0)
     if dim >= count:
         function = corten.log_softmax if log else corten.softmax
         return _made(indices, function(values, dim - count + 1), x.shape, True)

@@ -360,14 +360,19 @@ fn check_grad(grad_output: &Tensor, target: &Tensor, per_sample: bool) -> Result
             target.sizes().as_slice(),
             grad_output.sizes().as_slice()
         );
-    } else {
-        ensure!(
-            grad_output.dim() <= 1 && grad_output.numel() == 1,
-            Runtime,
-            "Expected a single element grad_output tensor, but got: {:?}",
-            grad_output.sizes().as_slice()
-        );
+        return Ok(());
     }
+    check_single_grad(grad_output)
+}
+
+/// Refuses gradients of a loss that are not one number.
+pub(super) fn check_single_grad(grad_output: &Tensor) -> Result<()> {
+    ensure!(
+        grad_output.dim() <= 1 && grad_output.numel() == 1,
+        Runtime,
+        "Expected a single element grad_output tensor, but got: {:?}",
+        grad_output.sizes().as_slice()
+    );
     Ok(())
 }
 

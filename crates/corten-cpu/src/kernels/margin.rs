@@ -1,6 +1,7 @@
 //! The margin loss of several labels.
 
-use super::support::{contiguous, empty, is_shape_only, match_types};
+use super::loss::check_single_grad;
+use super::support::{contiguous, empty, expect_dtype, is_shape_only, match_types};
 use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
 use crate::rows::Wide;
 use corten_core::{Access, AccessSet, Result, ensure};
@@ -162,7 +163,7 @@ pub fn multilabel_margin_loss_backward(
     }
     check_dtypes(self_, target, NAME)?;
     for operand in [grad_output, is_target] {
-        super::support::expect_dtype(operand, self_.dtype())?;
+        expect_dtype(operand, self_.dtype())?;
     }
     if is_shape_only(&out) {
         return Ok(out);
@@ -225,26 +226,17 @@ fn check_grads(
         target.sizes().as_slice(),
         is_target.sizes().as_slice()
     );
-    let (samples, sizes) = (problem.samples as i64, grad_output.sizes());
-    let fits = match problem.per_sample {
-        true => sizes.as_slice() == [samples],
-        false => grad_output.dim() <= 1 && grad_output.numel() == 1,
-    };
-    if problem.per_sample {
-        ensure!(
-            fits,
-            Runtime,
-            "Expected a tensor of dimension 1 and tensor.size[0] == {samples} but got: dimension \
-             {} and tensor.size[0] = {}",
-            sizes.len(),
-            sizes.first().unwrap_or(&1)
-        );
+    if !problem.per_sample {
+        return check_single_grad(grad_output);
     }
+    let (samples, sizes) = (problem.samples as i64, grad_output.sizes());
     ensure!(
-        fits,
+        sizes.as_slice() == [samples],
         Runtime,
-        "Expected a single element grad_output tensor, but got: {:?}",
-        sizes.as_slice()
+        "Expected a tensor of dimension 1 and tensor.size[0] == {samples} but got: dimension {} \
+         and tensor.size[0] = {}",
+        sizes.len(),
+        sizes.first().unwrap_or(&1)
     );
     Ok(())
 }
