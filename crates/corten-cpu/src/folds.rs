@@ -84,6 +84,19 @@ impl<T: Factor> Fold for Product<T> {
     fn step(&self, acc: T, x: T, _: i64) -> T {
         acc.times(x)
     }
+    /// Enough states that no product waits for the one before it.
+    #[inline(always)]
+    fn run(&self, acc: T, row: &[T], _: i64) -> T {
+        let mut lanes = [T::one(); 32];
+        let chunks = row.chunks_exact(lanes.len());
+        let rest = chunks.remainder();
+        for chunk in chunks {
+            for (lane, &x) in lanes.iter_mut().zip(chunk) {
+                *lane = lane.times(x);
+            }
+        }
+        lanes.into_iter().chain(rest.iter().copied()).fold(acc, T::times)
+    }
     #[inline(always)]
     fn combine(&self, a: T, b: T) -> T {
         a.times(b)

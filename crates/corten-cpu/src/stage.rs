@@ -75,6 +75,13 @@ struct Part {
     rows: usize,
 }
 
+impl Part {
+    /// Whether the elements of all rows lie one after the other.
+    fn is_dense(self, rows: Rows, size: usize) -> bool {
+        rows.inner == size as i64 && (self.rows == 1 || rows.outer == (size * self.length) as i64)
+    }
+}
+
 impl Stage {
     pub(crate) fn new(
         iter: &TensorIterator,
@@ -229,7 +236,7 @@ impl Stage {
         }
         let (target, total) = (self.operands[0], part.length * part.rows);
         let out = rows(0);
-        let dense = part.rows == 1 && (out.inner == target.size as i64 || total == 1);
+        let dense = total == 1 || part.is_dense(out, target.size);
         let direct = dense && target.conversion.is_none();
         let to = if direct { out.at } else { buffers.operands[0].start() };
         // SAFETY: operands are dense or single by now, and so is the target.
@@ -259,7 +266,7 @@ impl Stage {
         let total = part.length * part.rows;
         let still = |stride: i64, n: usize| stride == 0 || n == 1;
         let fixed = still(rows.inner, part.length) && still(rows.outer, part.rows);
-        let dense = fixed || (part.rows == 1 && rows.inner == size as i64);
+        let dense = fixed || part.is_dense(rows, size);
         let staged = buffers.operands[i].start();
         let mut ready = rows.at.cast_const();
         if !dense {

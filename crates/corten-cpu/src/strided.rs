@@ -77,6 +77,14 @@ unsafe fn copy_row<T: Copy>(
     to_stride: i64,
     n: usize,
 ) {
+    if from_stride == 0 && to_stride == size_of::<T>() as i64 && n > 0 {
+        // SAFETY: the caller's. Strides that the compiler knows become stores of vectors.
+        unsafe {
+            let value = from.cast::<T>().read_unaligned();
+            (0..n).for_each(|i| to.cast::<T>().add(i).write_unaligned(value));
+        }
+        return;
+    }
     for i in 0..n as i64 {
         let source = from.wrapping_offset((from_stride * i) as isize).cast::<T>();
         let target = to.wrapping_offset((to_stride * i) as isize).cast::<T>();

@@ -2,6 +2,7 @@
 
 use crate::composite::support::{Reduction, defined};
 use crate::{Tensor, op};
+use corten_core::geometry::infer_broadcast;
 use corten_core::{MemoryFormat, Result, Scalar, ensure, not_implemented_for};
 
 const ONE: Scalar = Scalar::Int(1);
@@ -34,7 +35,7 @@ pub fn mse_loss_backward(
 ) -> Result<Tensor> {
     let difference = op::sub_tensor(self_, target, ONE)?;
     let factor = 2.0 * Reduction::of(reduction).share(difference.numel());
-    contiguous(&scaled_product(&difference, grad_output, factor)?)
+    contiguous(&scaled_product(difference, grad_output, factor)?)
 }
 
 /// Squares of small differences, absolute values of large ones.
@@ -71,9 +72,9 @@ pub fn smooth_l1_loss_backward(
     let difference = op::sub_tensor(self_, target, ONE)?;
     let share = Reduction::of(reduction).share(difference.numel());
     if beta == 0.0 {
-        return contiguous(&scaled_product(&op::sign(&difference)?, grad_output, share)?);
+        return contiguous(&scaled_product(op::sign(&difference)?, grad_output, share)?);
     }
-    contiguous(&scaled_product(&bounded(&difference, beta)?, grad_output, share / beta)?)
+    contiguous(&scaled_product(bound(difference, beta)?, grad_output, share / beta)?)
 }
 
 /// Squares of small differences, multiples of the absolute values of large ones.
@@ -100,7 +101,7 @@ pub fn huber_loss_backward(
 ) -> Result<Tensor> {
     let difference = op::sub_tensor(self_, target, ONE)?;
     let share = Reduction::of(reduction).share(difference.numel());
-    contiguous(&scaled_product(&bounded(&difference, delta)?, grad_output, share)?)
+    contiguous(&scaled_product(bound(difference, delta)?, grad_output, share)?)
 }
 
 /// $c (d - c / 2)$ with $c$ the difference $d$ within the bound: half a square that goes on as a
@@ -115,8 +116,21 @@ fn bounded(difference: &Tensor, bound: f64) -> Result<Tensor> {
     op::clamp(difference, Some(Scalar::from(-bound)), Some(Scalar::from(bound)))
 }
 
-fn scaled_product(a: &Tensor, b: &Tensor, factor: f64) -> Result<Tensor> {
-    op::mul_tensor(&op::mul_scalar(a, Scalar::from(factor))?, b)
+/// [`bounded`], in the memory of the differences.
+fn bound(difference: Tensor, bound: f64) -> Result<Tensor> {
+    op::clamp_(&difference, Some(Scalar::from(-bound)), Some(Scalar::from(bound)))
+}
+
+/// `factor * a * b`, in the memory of `a` where the product fits there.
+fn scaled_product(a: Tensor, b: &Tensor, factor: f64) -> Result<Tensor> {
+    if !a.dtype().is_floating_point() {
+        return op::mul_tensor(&op::mul_scalar(&a, Scalar::from(factor))?, b);
+    }
+    if factor != 1.0 {
+        op::mul__scalar(&a, Scalar::from(factor))?;
+    }
+    let fits = b.dtype() == a.dtype() && infer_broadcast(&a.sizes(), &b.sizes())? == a.sizes();
+    if fits { op::mul__tensor(&a, b) } else { op::mul_tensor(&a, b) }
 }
 
 /// The gradient of `binary_cross_entropy` with respect to the probabilities.
@@ -136,7 +150,7 @@ pub fn binary_cross_entropy_backward(
     let variance = op::clamp_min_(&op::mul__tensor(&complement, self_)?, Scalar::from(EPSILON))?;
     let quotient = op::div__tensor(&op::sub_tensor(self_, target, ONE)?, &variance)?;
     let share = Reduction::of(reduction).share(self_.numel());
-    let grad = scaled_product(&quotient, grad_output, share)?;
+    let grad = scaled_product(quotient, grad_output, share)?;
     weighted(grad, weight)
 }
 
@@ -186,7 +200,7 @@ pub fn soft_margin_loss_backward(
     let negative = op::neg(target)?;
     let slope = op::mul_tensor(&negative, &op::sigmoid(&op::mul_tensor(&negative, self_)?)?)?;
     let share = Reduction::of(reduction).share(self_.numel());
-    scaled_product(&slope, grad_output, share)
+    scaled_product(slope, grad_output, share)
 }
 
 fn weighted(values: Tensor, weight: Option<&Tensor>) -> Result<Tensor> {

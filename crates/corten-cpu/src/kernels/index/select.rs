@@ -12,6 +12,7 @@ use corten_core::{
     geometry, match_dtype, warn,
 };
 use corten_ops::{Tensor, op};
+use std::ops::Range;
 
 /// The slices along `dim` that a vector of indices selects.
 ///
@@ -123,15 +124,55 @@ impl Slices {
             (target.tensor.base(), Access::Write),
         ])?;
         let (from, at, to) = (set.read::<T>(0)?, set.read::<i64>(1)?, set.write::<T>(2)?);
-        let mut positions: Dims = Dims::from_elem(0, shape.len());
-        positions[self.dim] = 1;
+        if let &[value] = from {
+            return self.visit(target, &shape, at, |_, slots| {
+                to[slots].iter_mut().for_each(|slot| combine(slot, value));
+            });
+        }
+        self.visit(target, &shape, at, |value, slots| {
+            let values = &from[value..][..slots.len()];
+            to[slots].iter_mut().zip(values).for_each(|(slot, &value)| combine(slot, value));
+        })
+    }
+
+    /// Calls `visit` with every run of elements that lie one after the other in the slices: the
+    /// position of its first value, and the places of the elements.
+    fn visit(
+        &self,
+        target: &super::flat::Flat,
+        shape: &[i64],
+        at: &[i64],
+        mut visit: impl FnMut(usize, Range<usize>),
+    ) -> Result<()> {
+        if shape.contains(&0) {
+            return Ok(());
+        }
         let mut strides = target.strides.clone();
         let along = std::mem::replace(&mut strides[self.dim], 0);
-        let single = from.len() == 1;
-        let operands = [&row_major(&shape)[..], &positions, &strides];
-        for_each_offset(&shape, operands, [0, 0, target.base], |[value, which, offset]| {
-            let slot = &mut to[(offset + at[which as usize] * along) as usize];
-            combine(slot, from[if single { 0 } else { value as usize }]);
+        // The walk goes up to `rank`; what follows is a run.
+        let (mut rank, mut length) = (shape.len(), 1);
+        while rank > self.dim + 1 && (shape[rank - 1] == 1 || strides[rank - 1] == length) {
+            rank -= 1;
+            length *= shape[rank];
+        }
+        let values = row_major(shape);
+        if self.dim + 1 == shape.len() {
+            let operands = [&values[..self.dim], &strides[..self.dim]];
+            let outer = &shape[..self.dim];
+            return for_each_offset(outer, operands, [0, target.base], |[value, offset]| {
+                for (i, index) in at.iter().enumerate() {
+                    let slot = (offset + index * along) as usize;
+                    visit(value as usize + i, slot..slot + 1);
+                }
+                Ok(())
+            });
+        }
+        let mut positions: Dims = Dims::from_elem(0, shape.len());
+        positions[self.dim] = 1;
+        let operands = [&values[..rank], &positions[..rank], &strides[..rank]];
+        for_each_offset(&shape[..rank], operands, [0, 0, target.base], |[value, which, offset]| {
+            let slot = (offset + at[which as usize] * along) as usize;
+            visit(value as usize, slot..slot + length as usize);
             Ok(())
         })
     }

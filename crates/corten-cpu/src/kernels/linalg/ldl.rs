@@ -244,7 +244,7 @@ pub fn linalg_ldl_solve(
         reading::<i32, _>(&pivots, n, |pivots| reading_columns::<T, _>(&factors, |factors| {
             each::<T>(&out, |i, x| {
                 let solver = Solver { a: factors.get(i), blocks: blocks(pivots.get(i))?, hermitian };
-                x.chunks_exact_mut(n).for_each(|x| solver.solve(n, x));
+                x.chunks_mut(n * WIDTH).for_each(|columns| solver.solve_columns(n, columns));
                 Ok(())
             })
         }))
@@ -282,40 +282,65 @@ impl<T: Number> Solver<'_, T> {
         if self.hermitian { value.conj() } else { value }
     }
 
-    fn solve(&self, n: usize, x: &mut [T]) {
+    /// Solves for up to `WIDTH` columns of `n` elements, row by row of all of them.
+    fn solve_columns(&self, n: usize, columns: &mut [T]) {
+        let mut rows = vec![[T::zero(); WIDTH]; n];
+        for (place, column) in columns.chunks_exact(n).enumerate() {
+            rows.iter_mut().zip(column).for_each(|(row, &x)| row[place] = x);
+        }
+        self.solve(n, &mut rows);
+        for (place, column) in columns.chunks_exact_mut(n).enumerate() {
+            column.iter_mut().zip(&rows).for_each(|(x, row)| *x = row[place]);
+        }
+    }
+
+    fn solve(&self, n: usize, x: &mut [[T; WIDTH]]) {
         for &(k, width, row) in &self.blocks {
             x.swap(k + width - 1, row);
             for j in k..k + width {
                 let value = x[j];
                 let below = k + width..n;
                 for (x, &l) in x[below.clone()].iter_mut().zip(&self.a[j * n..][below]) {
-                    *x = *x - l * value;
+                    subtract(x, l, value);
                 }
             }
             if width == 1 {
-                x[k] = x[k] / self.a[k * n + k];
+                let diagonal = self.a[k * n + k];
+                x[k] = x[k].map(|x| x / diagonal);
             } else {
                 self.solve_block(n, k, x);
             }
         }
         for &(k, width, row) in self.blocks.iter().rev() {
             for j in k..k + width {
+                let mut value = x[j];
                 for i in k + width..n {
-                    x[j] = x[j] - self.turned(self.a[j * n + i]) * x[i];
+                    subtract(&mut value, self.turned(self.a[j * n + i]), x[i]);
                 }
+                x[j] = value;
             }
             x.swap(k + width - 1, row);
         }
     }
 
-    fn solve_block(&self, n: usize, k: usize, x: &mut [T]) {
+    fn solve_block(&self, n: usize, k: usize, x: &mut [[T; WIDTH]]) {
         let below = self.a[k * n + k + 1];
         let beside = self.turned(below);
         let first = self.a[k * n + k] / beside;
         let second = self.a[(k + 1) * n + k + 1] / below;
         let determinant = first * second - T::one();
-        let (top, bottom) = (x[k] / beside, x[k + 1] / below);
-        x[k] = (second * top - bottom) / determinant;
-        x[k + 1] = (first * bottom - top) / determinant;
+        for place in 0..WIDTH {
+            let (top, bottom) = (x[k][place] / beside, x[k + 1][place] / below);
+            x[k][place] = (second * top - bottom) / determinant;
+            x[k + 1][place] = (first * bottom - top) / determinant;
+        }
     }
+}
+
+/// Right-hand sides that are solved for at a time.
+const WIDTH: usize = 8;
+
+/// Subtracts a multiple of a row.
+fn subtract<T: Number>(row: &mut [T; WIDTH], factor: T, other: [T; WIDTH]) {
+    row.iter_mut().zip(other).for_each(|(x, other)| *x = *x - factor * other);
 }

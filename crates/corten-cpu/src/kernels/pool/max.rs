@@ -181,7 +181,14 @@ impl Even {
         };
         let count = windows[first..].iter().enumerate().take_while(alike).count();
         let Window { start, step, .. } = window;
-        (count >= FEW).then_some(Self { range: first..first + count, start, stride, len, step })
+        let counted = len < STANDS as usize;
+        (count >= FEW && counted).then_some(Self {
+            range: first..first + count,
+            start,
+            stride,
+            len,
+            step,
+        })
     }
 
     /// As [`take_larger`], with the windows side by side: of each in turn the first element, then
@@ -221,30 +228,77 @@ impl<T: Ordered> Job<f32> for SideBySide<'_, T> {
     #[inline(always)]
     fn run<V: Lanes<Elem = f32>>(self) {
         let Self { even, row, first, best, places, apart } = self;
-        // Every element that is `stride` behind the one before, side by side.
         let stride = even.stride;
         let segment = row.len().div_ceil(stride);
         if stride > 1 {
             apart.resize(segment * stride, T::LOWEST);
-            for (phase, apart) in apart.chunks_exact_mut(segment).enumerate() {
-                let values = row[phase..].iter().step_by(stride);
-                apart.iter_mut().zip(values).for_each(|(to, &value)| *to = value);
+            match stride {
+                2 => deal::<T, 2>(row, apart, segment),
+                3 => deal::<T, 3>(row, apart, segment),
+                _ => (0..stride).for_each(|phase| deal_phase(row, apart, segment, stride, phase)),
             }
         }
-        for k in 0..even.len {
-            let x = even.start + k * even.step;
-            let values = match stride {
-                1 => &row[x..],
-                _ => &apart[x % stride * segment + x / stride..],
-            };
-            let all = best.iter_mut().zip(places.iter_mut()).zip(values);
-            for (i, ((best, place), &value)) in all.enumerate() {
-                let better = value.beats(*best) | (*place == NONE);
-                *best = if better { value } else { *best };
-                *place = if better { (first + x + i * stride) as i64 } else { *place };
+        // All windows see the same rows: none has an element yet, or all have one.
+        let fresh = places[0] == NONE;
+        for from in (0..best.len()).step_by(BLOCK) {
+            let length = BLOCK.min(best.len() - from);
+            let (best, places) = (&mut best[from..][..length], &mut places[from..][..length]);
+            let mut steps = [STANDS; BLOCK];
+            for k in 0..even.len {
+                let x = even.start + k * even.step;
+                let values = match stride {
+                    1 => &row[x..],
+                    _ => &apart[x % stride * segment + x / stride..],
+                };
+                let values = &values[from..][..length];
+                if fresh && k == 0 {
+                    // The first element stands, even if it is the lowest of all.
+                    best.copy_from_slice(values);
+                    steps = [0; BLOCK];
+                    continue;
+                }
+                let all = best.iter_mut().zip(&mut steps).zip(values);
+                for ((best, step), &value) in all {
+                    let better = value.beats(*best);
+                    *best = if better { value } else { *best };
+                    *step = if better { k as u32 } else { *step };
+                }
+            }
+            let start = first + even.start;
+            for (i, (place, &step)) in places.iter_mut().zip(&steps).enumerate() {
+                let found = start + step as usize * even.step + (from + i) * stride;
+                *place = if step == STANDS { *place } else { found as i64 };
             }
         }
     }
+}
+
+/// Windows whose largest elements are looked for at a time.
+const BLOCK: usize = 256;
+
+/// The step of a window in which nothing larger was found.
+const STANDS: u32 = u32::MAX;
+
+/// Puts every element that is `STRIDE` behind the one before side by side.
+#[inline(always)]
+fn deal<T: Copy, const STRIDE: usize>(row: &[T], apart: &mut [T], segment: usize) {
+    let (groups, _) = row.as_chunks::<STRIDE>();
+    for phase in 0..STRIDE {
+        let to = &mut apart[phase * segment..][..segment];
+        to.iter_mut().zip(groups).for_each(|(to, group)| *to = group[phase]);
+        if let (Some(last), Some(&value)) =
+            (to.get_mut(groups.len()), row.get(groups.len() * STRIDE + phase))
+        {
+            *last = value;
+        }
+    }
+}
+
+/// One of the parts of [`deal`].
+fn deal_phase<T: Copy>(row: &[T], apart: &mut [T], segment: usize, stride: usize, phase: usize) {
+    let to = &mut apart[phase * segment..][..segment];
+    let values = row.iter().skip(phase).step_by(stride);
+    to.iter_mut().zip(values).for_each(|(to, &value)| *to = value);
 }
 
 fn forward_pixels<T: Ordered>(
