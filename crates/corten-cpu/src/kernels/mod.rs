@@ -20,6 +20,7 @@ pub mod index;
 #[cfg(feature = "linalg")]
 pub mod linalg;
 pub mod loss;
+pub mod loss_pointwise;
 pub mod margin;
 pub mod matmul;
 pub mod norm;

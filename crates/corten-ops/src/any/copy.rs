@@ -22,14 +22,12 @@ pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tens
         return Ok(copy);
     }
     let _below = BelowADInplaceOrViewGuard::new();
-    op::copy_(&copy, &view::stored(self_)?, false)?;
-    if self_.is_conj() {
-        op::conj_physical_(&copy)?;
+    let stored = view::stored(self_)?;
+    if !self_.is_conj() {
+        return op::neg_out(&stored, &copy);
     }
-    if self_.is_neg() {
-        op::neg_(&copy)?;
-    }
-    Ok(copy)
+    op::_conj_physical_out(&stored, &copy)?;
+    if self_.is_neg() { op::neg_(&copy) } else { Ok(copy) }
 }
 
 fn strides_for(self_: &Tensor, format: MemoryFormat) -> Result<corten_core::Dims> {

@@ -1,125 +1,11 @@
-//! Losses with a derivative of their own, element by element.
+//! Losses of probabilities with a derivative of their own, element by element.
 
 use crate::composite::support::{Reduction, defined};
 use crate::{Tensor, op};
 use corten_core::geometry::infer_broadcast;
-use corten_core::{MemoryFormat, Result, Scalar, ensure, not_implemented_for};
+use corten_core::{Result, Scalar};
 
 const ONE: Scalar = Scalar::Int(1);
-
-/// Squared differences.
-///
-/// # Errors
-/// `NotImplemented` for integers, `Runtime` when shapes do not broadcast.
-pub fn mse_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
-    let difference = op::sub_tensor(self_, target, ONE)?;
-    ensure_float(&difference, "mse_cpu")?;
-    // The difference is nobody else's: its memory is in the caches, new memory would not be.
-    Reduction::of(reduction).apply(op::mul__tensor(&difference, &difference)?)
-}
-
-/// Gradients come out contiguous, whatever the operands' layout.
-fn contiguous(tensor: &Tensor) -> Result<Tensor> {
-    op::contiguous(tensor, MemoryFormat::Contiguous)
-}
-
-/// `2 (self - target) grad_output`, divided by the number of elements for a mean.
-///
-/// # Errors
-/// `Runtime` when shapes do not broadcast.
-pub fn mse_loss_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-) -> Result<Tensor> {
-    let difference = op::sub_tensor(self_, target, ONE)?;
-    let factor = 2.0 * Reduction::of(reduction).share(difference.numel());
-    contiguous(&scaled_product(difference, grad_output, factor)?)
-}
-
-/// Squares of small differences, absolute values of large ones.
-///
-/// # Errors
-/// `Runtime` for a negative `beta` or shapes that do not broadcast.
-pub fn smooth_l1_loss(
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    beta: f64,
-) -> Result<Tensor> {
-    ensure!(beta >= 0.0, Runtime, "smooth_l1_loss does not support negative values for beta.");
-    let difference = op::sub_tensor(self_, target, ONE)?;
-    ensure_float(&difference, "smooth_l1_cpu")?;
-    if beta == 0.0 {
-        return Reduction::of(reduction).apply(op::abs_(&difference)?);
-    }
-    let losses = op::div__scalar(&bent(difference, beta)?, Scalar::from(beta))?;
-    Reduction::of(reduction).apply(losses)
-}
-
-/// The gradient of [`smooth_l1_loss`].
-///
-/// # Errors
-/// `Runtime` when shapes do not broadcast.
-pub fn smooth_l1_loss_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    beta: f64,
-) -> Result<Tensor> {
-    let difference = op::sub_tensor(self_, target, ONE)?;
-    let share = Reduction::of(reduction).share(difference.numel());
-    if beta == 0.0 {
-        return contiguous(&scaled_product(op::sign(&difference)?, grad_output, share)?);
-    }
-    contiguous(&scaled_product(bound(difference, beta)?, grad_output, share / beta)?)
-}
-
-/// Squares of small differences, multiples of the absolute values of large ones.
-///
-/// # Errors
-/// `Runtime` for a `delta` that is not positive or shapes that do not broadcast.
-pub fn huber_loss(self_: &Tensor, target: &Tensor, reduction: i64, delta: f64) -> Result<Tensor> {
-    ensure!(delta > 0.0, Runtime, "huber_loss does not support non-positive values for delta.");
-    let difference = op::sub_tensor(self_, target, ONE)?;
-    ensure_float(&difference, "huber_cpu")?;
-    Reduction::of(reduction).apply(bent(difference, delta)?)
-}
-
-/// The gradient of [`huber_loss`].
-///
-/// # Errors
-/// `Runtime` when shapes do not broadcast.
-pub fn huber_loss_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    delta: f64,
-) -> Result<Tensor> {
-    let difference = op::sub_tensor(self_, target, ONE)?;
-    let share = Reduction::of(reduction).share(difference.numel());
-    contiguous(&scaled_product(bound(difference, delta)?, grad_output, share)?)
-}
-
-/// $c (d - c / 2)$ with $c$ the difference $d$ within the bound: half a square that goes on as a
-/// straight line, and the same on both sides of zero. Takes the memory of the differences.
-fn bent(difference: Tensor, bound: f64) -> Result<Tensor> {
-    let inner = bounded(&difference, bound)?;
-    op::sub__tensor(&difference, &inner, Scalar::from(0.5))?;
-    op::mul__tensor(&difference, &inner)
-}
-
-fn bounded(difference: &Tensor, bound: f64) -> Result<Tensor> {
-    op::clamp(difference, Some(Scalar::from(-bound)), Some(Scalar::from(bound)))
-}
-
-/// [`bounded`], in the memory of the differences.
-fn bound(difference: Tensor, bound: f64) -> Result<Tensor> {
-    op::clamp_(&difference, Some(Scalar::from(-bound)), Some(Scalar::from(bound)))
-}
 
 /// `factor * a * b`, in the memory of `a` where the product fits there.
 fn scaled_product(a: Tensor, b: &Tensor, factor: f64) -> Result<Tensor> {
@@ -207,12 +93,5 @@ fn weighted(values: Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
     match defined(weight) {
         Some(weight) => op::mul_tensor(&values, weight),
         None => Ok(values),
-    }
-}
-
-fn ensure_float(tensor: &Tensor, name: &'static str) -> Result<()> {
-    match tensor.dtype().is_floating_point() || tensor.dtype().is_complex() {
-        true => Ok(()),
-        false => Err(not_implemented_for(name, tensor.dtype())),
     }
 }
