@@ -3,6 +3,8 @@
 //!
 //! See Note [Cascade sum].
 
+#[cfg(target_arch = "x86_64")]
+use crate::vec::{Lanes, avx2};
 use crate::vec::{Level, level};
 use corten_core::{Complex, DType, Result, bf16, f16};
 use corten_ops::iter::TensorIterator;
@@ -26,6 +28,9 @@ trait Term: Copy {
 
 /// How a dtype is read and added.
 trait Summand: Copy + 'static {
+    /// The same with vectors that stay in AVX2's registers, where there is such a form: of arrays
+    /// the compiler puts some together element by element.
+    type InRegisters: Summand;
     /// An element in the precision of the sum.
     type Wide: Term;
     /// Several of them.
@@ -89,8 +94,9 @@ impl<T: Term, const N: usize> Term for [T; N] {
 
 /// Summands that are added in their own precision.
 macro_rules! plain_summands {
-    ($($number:ty, $lanes:literal;)+) => {$(
+    ($($number:ty, $lanes:literal, $in_registers:ty;)+) => {$(
         impl Summand for $number {
+            type InRegisters = $in_registers;
             type Wide = Self;
             type Vector = [Self; $lanes];
             const INNER: usize = $lanes;
@@ -122,17 +128,85 @@ macro_rules! plain_summands {
     )+};
 }
 
+#[cfg(target_arch = "x86_64")]
+type Registers<T> = InRegisters<T>;
+#[cfg(not(target_arch = "x86_64"))]
+type Registers<T> = T;
+
 plain_summands! {
-    f32, 8;
-    f64, 4;
-    Complex<f32>, 4;
-    Complex<f64>, 2;
+    f32, 8, Registers<f32>;
+    f64, 4, Registers<f64>;
+    Complex<f32>, 4, Self;
+    Complex<f64>, 2, Self;
+}
+
+/// A number of which several are added in one register.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct InRegisters<T>(T);
+
+#[cfg(target_arch = "x86_64")]
+macro_rules! register_summands {
+    ($($number:ty, $vector:ty;)+) => {$(
+        impl Term for $vector {
+            #[inline(always)]
+            fn zero() -> Self {
+                <$vector as Lanes>::splat(0.0)
+            }
+            #[inline(always)]
+            fn add(self, other: Self) -> Self {
+                self + other
+            }
+        }
+
+        impl Summand for InRegisters<$number> {
+            type InRegisters = Self;
+            type Wide = $number;
+            type Vector = $vector;
+            const INNER: usize = <$vector as Lanes>::LANES;
+            const LANES: usize = <$vector as Lanes>::LANES;
+
+            #[inline(always)]
+            fn widen(self) -> $number {
+                self.0
+            }
+            #[inline(always)]
+            fn narrow(wide: $number) -> Self {
+                Self(wide)
+            }
+            #[inline(always)]
+            unsafe fn load_inner(from: *const Self) -> $vector {
+                // SAFETY: the caller vouches for that many elements.
+                unsafe { <$vector as Lanes>::load(from.cast()) }
+            }
+            #[inline(always)]
+            unsafe fn load_outer(from: *const Self) -> $vector {
+                // SAFETY: as above.
+                unsafe { Self::load_inner(from) }
+            }
+            #[inline(always)]
+            fn lane(vector: &$vector, i: usize) -> $number {
+                let mut lanes = [0.0; <$vector as Lanes>::LANES];
+                // SAFETY: there is room for all lanes.
+                unsafe { Lanes::store(*vector, lanes.as_mut_ptr()) };
+                lanes[i]
+            }
+        }
+    )+};
+}
+
+#[cfg(target_arch = "x86_64")]
+register_summands! {
+    f32, avx2::F32;
+    f64, avx2::F64;
 }
 
 /// 16-bit summands, added in `f32`; a vector of a dense slice is the sum of its two halves.
 macro_rules! half_summands {
     ($($number:ty)+) => {$(
         impl Summand for $number {
+            type InRegisters = Self;
             type Wide = f32;
             type Vector = [f32; 8];
             const INNER: usize = 16;
@@ -175,6 +249,7 @@ struct Present<T>(T);
 macro_rules! present_summands {
     ($($number:ty, $lanes:literal;)+) => {$(
         impl Summand for Present<$number> {
+            type InRegisters = Self;
             type Wide = $number;
             type Vector = [$number; $lanes];
             const INNER: usize = $lanes;
@@ -298,7 +373,7 @@ impl Block {
         unsafe {
             match level() >= Level::Avx2 {
                 #[cfg(target_arch = "x86_64")]
-                true => self.run_avx2::<T>(),
+                true => self.run_avx2::<T::InRegisters>(),
                 _ => self.run_here::<T>(),
             }
         }

@@ -87,7 +87,7 @@ impl<T: Factor> Fold for Product<T> {
     /// Enough states that no product waits for the one before it.
     #[inline(always)]
     fn run(&self, acc: T, row: &[T], _: i64) -> T {
-        let mut lanes = [T::one(); 32];
+        let mut lanes = [T::one(); 16];
         let chunks = row.chunks_exact(lanes.len());
         let rest = chunks.remainder();
         for chunk in chunks {
@@ -103,6 +103,45 @@ impl<T: Factor> Fold for Product<T> {
     }
     #[inline(always)]
     fn finish(&self, acc: T, _: i64) -> (T,) {
+        (acc,)
+    }
+}
+
+/// The product of singles in double precision, which are widened on the way.
+pub(crate) struct SingleProduct;
+
+impl Fold for SingleProduct {
+    type In = f32;
+    type Acc = f64;
+    type Out = (f64,);
+
+    #[inline(always)]
+    fn start(&self) -> f64 {
+        1.0
+    }
+    #[inline(always)]
+    fn step(&self, acc: f64, x: f32, _: i64) -> f64 {
+        acc * f64::from(x)
+    }
+    /// Enough states that no product waits for the one before it.
+    #[inline(always)]
+    fn run(&self, acc: f64, row: &[f32], _: i64) -> f64 {
+        let mut lanes = [1.0; 16];
+        let chunks = row.chunks_exact(lanes.len());
+        let rest = chunks.remainder();
+        for chunk in chunks {
+            for (lane, &x) in lanes.iter_mut().zip(chunk) {
+                *lane *= f64::from(x);
+            }
+        }
+        lanes.into_iter().chain(rest.iter().map(|&x| f64::from(x))).fold(acc, |a, b| a * b)
+    }
+    #[inline(always)]
+    fn combine(&self, a: f64, b: f64) -> f64 {
+        a * b
+    }
+    #[inline(always)]
+    fn finish(&self, acc: f64, _: i64) -> (f64,) {
         (acc,)
     }
 }
@@ -211,6 +250,15 @@ impl<T: Ordered> Fold for Extremum<T> {
     #[inline(always)]
     fn finish(&self, acc: T, _: i64) -> (T,) {
         (acc,)
+    }
+    /// The order is looked at once per row.
+    #[inline(always)]
+    fn step_each(&self, states: &[T], next: &mut [T], row: &[T], _: i64) {
+        let all = next.iter_mut().zip(states).zip(row);
+        match self.order {
+            Order::Max => all.for_each(|((next, &acc), &x)| *next = larger(acc, x)),
+            Order::Min => all.for_each(|((next, &acc), &x)| *next = smaller(acc, x)),
+        }
     }
     #[inline(always)]
     fn run(&self, acc: T, row: &[T], _: i64) -> T {

@@ -125,12 +125,12 @@ impl<T: Magnitude> Fold for Norm<T> {
     }
     /// Decided once for a row.
     #[inline(always)]
-    fn step_each(&self, states: &mut [f64], row: &[T], _: i64) {
-        let pairs = states.iter_mut().zip(row);
+    fn step_each(&self, states: &[f64], next: &mut [f64], row: &[T], _: i64) {
+        let all = next.iter_mut().zip(states).zip(row);
         match self.order {
-            NormOrder::One => pairs.for_each(|(sum, x)| *sum += x.magnitude()),
-            NormOrder::Two => pairs.for_each(|(sum, x)| *sum += x.square()),
-            _ => pairs.for_each(|(acc, &x)| *acc = self.step(*acc, x, 0)),
+            NormOrder::One => all.for_each(|((next, sum), x)| *next = sum + x.magnitude()),
+            NormOrder::Two => all.for_each(|((next, sum), x)| *next = sum + x.square()),
+            _ => all.for_each(|((next, &acc), &x)| *next = self.step(acc, x, 0)),
         }
     }
     #[inline(always)]
@@ -222,7 +222,9 @@ impl<T: Averaged, const MEAN: bool> Variance<T, MEAN> {
     #[inline(always)]
     fn spread(&self, acc: &Moments<T>) -> f64 {
         let freedom = (acc.count - self.correction).max(0.0);
-        let variance = acc.squares / freedom;
+        // NaN where the mean is not finite: there is no deviation from it.
+        let undefined = acc.mean.minus(acc.mean).square();
+        let variance = (acc.squares + undefined) / freedom;
         if self.root { variance.sqrt() } else { variance }
     }
 

@@ -30,11 +30,18 @@ pub(crate) trait Fold: Sync {
     fn step(&self, acc: Self::Acc, x: Self::In, index: i64) -> Self::Acc;
     /// With the state of the elements that follow.
     fn combine(&self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
-    /// With one more element for each state.
+    /// With one more element for each state. The new states have a place of their own, so that all
+    /// are written: to leave one as it is takes a masked store, which is slow on some processors.
     #[inline(always)]
-    fn step_each(&self, states: &mut [Self::Acc], row: &[Self::In], index: i64) {
-        for (acc, &x) in states.iter_mut().zip(row) {
-            *acc = self.step(*acc, x, index);
+    fn step_each(
+        &self,
+        states: &[Self::Acc],
+        next: &mut [Self::Acc],
+        row: &[Self::In],
+        index: i64,
+    ) {
+        for ((next, &acc), &x) in next.iter_mut().zip(states).zip(row) {
+            *next = self.step(acc, x, index);
         }
     }
     /// The results of `count` elements.
@@ -381,12 +388,21 @@ impl Walk {
     unsafe fn rows_here<F: Fold>(&self, fold: &F, first: *const u8, states: &mut [F::Acc]) {
         let mut buffer = Staging::new();
         let dense = self.size as i64;
-        for index in 0..self.length() {
+        let mut others = [fold.start(); COLUMNS];
+        let others = &mut others[..states.len()];
+        let (mut now, mut next) = (states, others);
+        let length = self.length();
+        for index in 0..length {
             let at = first.wrapping_offset(offset(&self.reduced, index, |dim| dim.from) as isize);
             let from = Rows { at: at.cast_mut(), inner: dense, outer: 0 };
             // SAFETY: the row has that many columns.
-            let row = unsafe { self.stage::<F::In>(from, true, states.len(), &mut buffer) };
-            fold.step_each(states, row, index);
+            let row = unsafe { self.stage::<F::In>(from, true, now.len(), &mut buffer) };
+            fold.step_each(now, next, row, index);
+            std::mem::swap(&mut now, &mut next);
+        }
+        if length % 2 == 1 {
+            // The states ended up in the other place.
+            next.copy_from_slice(now);
         }
     }
 

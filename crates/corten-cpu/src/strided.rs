@@ -27,8 +27,22 @@ impl Rows {
 /// 1, 2, 4, 8 or 16.
 pub(crate) unsafe fn gather(size: usize, rows: Rows, to: *mut u8, n0: usize, n1: usize) {
     let dense = Rows { at: to, inner: size as i64, outer: (size * n0) as i64 };
-    // SAFETY: the caller's.
-    unsafe { copy_rows(size, rows, dense, n0, n1) }
+    if rows.outer != 0 || n1 < 2 {
+        // SAFETY: the caller's.
+        return unsafe { copy_rows(size, rows, dense, n0, n1) };
+    }
+    // The same row again and again: what is there already is copied behind itself.
+    let (row, total) = (size * n0, size * n0 * n1);
+    // SAFETY: the caller's; every copy ends within `total`, behind what it is made of.
+    unsafe {
+        copy_rows(size, rows, dense, n0, 1);
+        let mut done = row;
+        while done < total {
+            let count = done.min(total - done);
+            std::ptr::copy_nonoverlapping(to, to.add(done), count);
+            done += count;
+        }
+    }
 }
 
 /// Copies dense memory into `n1` rows of `n0` elements.

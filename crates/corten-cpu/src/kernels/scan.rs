@@ -64,8 +64,16 @@ fn scan<T: Element, A: Copy + Send + Sync, O: Element, P: Element>(
     let slab = lines.length * lines.inner;
     let grain = (GRAIN / slab.max(1) as i64).max(1);
     parallel::parallel_for(0..lines.outer as i64, grain, |range| {
+        let mut range = range.start as usize..range.end as usize;
+        while lines.inner == 1 && !second && range.len() >= ABREAST {
+            let at = range.start * slab;
+            // SAFETY: these slabs belong to this range alone.
+            let values = unsafe { values.slab(at, ABREAST * slab) };
+            scan_abreast(&input[at..][..ABREAST * slab], values, start, &step, &result);
+            range.start += ABREAST;
+        }
         for outer in range {
-            let at = outer as usize * slab;
+            let at = outer * slab;
             // SAFETY: this slab belongs to this index alone, in both outputs.
             let values = unsafe { values.slab(at, slab) };
             // SAFETY: as above; there may be no second output.
@@ -101,6 +109,34 @@ fn scan<T: Element, A: Copy + Send + Sync, O: Element, P: Element>(
         }
         Ok(())
     })
+}
+
+/// Lines that are run along at a time: each step waits for the one before it in its line only.
+const ABREAST: usize = 4;
+
+/// Runs along `ABREAST` lines that lie one after the other.
+fn scan_abreast<T: Element, A: Copy, O: Element, P>(
+    input: &[T],
+    output: &mut [O],
+    start: A,
+    step: &impl Fn(A, T, i64) -> A,
+    result: &impl Fn(A) -> (O, P),
+) {
+    let length = input.len() / ABREAST;
+    let mut states = [start; ABREAST];
+    let lines: [&[T]; ABREAST] = std::array::from_fn(|line| &input[line * length..][..length]);
+    let mut rest = output;
+    let mut outputs: [&mut [O]; ABREAST] = std::array::from_fn(|_| {
+        let (line, others) = std::mem::take(&mut rest).split_at_mut(length);
+        rest = others;
+        line
+    });
+    for i in 0..length {
+        for ((state, line), output) in states.iter_mut().zip(&lines).zip(&mut outputs) {
+            *state = step(*state, line[i], i as i64);
+            output[i] = result(*state).0;
+        }
+    }
 }
 
 /// Runs a scan from a tensor into a fresh one of the same dtype.

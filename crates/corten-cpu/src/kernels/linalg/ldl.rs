@@ -314,8 +314,9 @@ impl<T: Number> Solver<'_, T> {
         for &(k, width, row) in self.blocks.iter().rev() {
             for j in k..k + width {
                 let mut value = x[j];
-                for i in k + width..n {
-                    subtract(&mut value, self.turned(self.a[j * n + i]), x[i]);
+                let below = k + width..n;
+                for (&row, &l) in x[below.clone()].iter().zip(&self.a[j * n..][below]) {
+                    subtract(&mut value, self.turned(l), row);
                 }
                 x[j] = value;
             }
@@ -329,10 +330,11 @@ impl<T: Number> Solver<'_, T> {
         let first = self.a[k * n + k] / beside;
         let second = self.a[(k + 1) * n + k + 1] / below;
         let determinant = first * second - T::one();
-        for place in 0..WIDTH {
-            let (top, bottom) = (x[k][place] / beside, x[k + 1][place] / below);
-            x[k][place] = (second * top - bottom) / determinant;
-            x[k + 1][place] = (first * bottom - top) / determinant;
+        let [upper, lower] = &mut x[k..k + 2] else { return };
+        for (upper, lower) in upper.iter_mut().zip(lower) {
+            let (top, bottom) = (*upper / beside, *lower / below);
+            *upper = (second * top - bottom) / determinant;
+            *lower = (first * bottom - top) / determinant;
         }
     }
 }

@@ -97,7 +97,7 @@ fn forward_planes<T: Ordered>(
         let values = &values[channel * plane..][..plane];
         out.fill(T::LOWEST);
         indices.fill(NONE);
-        let mut apart = Vec::new();
+        let mut scratch = Scratch::new();
         let mut position = 0;
         for depth in &depths.windows {
             for height in &heights.windows {
@@ -115,7 +115,7 @@ fn forward_planes<T: Ordered>(
                                     &widths.windows,
                                     best,
                                     places,
-                                    &mut apart,
+                                    &mut scratch,
                                 );
                             }
                             None => take_larger(row, first, &widths.windows, best, places),
@@ -192,7 +192,7 @@ impl Even {
     }
 
     /// As [`take_larger`], with the windows side by side: of each in turn the first element, then
-    /// the second, and so on. `apart` has room for the row.
+    /// the second, and so on.
     fn take_larger<T: Ordered>(
         &self,
         row: &[T],
@@ -200,7 +200,7 @@ impl Even {
         windows: &[Window],
         best: &mut [T],
         places: &mut [i64],
-        apart: &mut Vec<T>,
+        scratch: &mut Scratch<T>,
     ) {
         let Range { start, end } = self.range;
         let before = (&mut best[..start], &mut places[..start]);
@@ -208,7 +208,7 @@ impl Even {
         let after = (&mut best[end..], &mut places[end..]);
         take_larger(row, first, &windows[end..], after.0, after.1);
         let (best, places) = (&mut best[start..end], &mut places[start..end]);
-        f32::run(SideBySide { even: self, row, first, best, places, apart });
+        f32::run(SideBySide { even: self, row, first, best, places, scratch });
     }
 }
 
@@ -219,7 +219,7 @@ struct SideBySide<'a, T> {
     first: usize,
     best: &'a mut [T],
     places: &'a mut [i64],
-    apart: &'a mut Vec<T>,
+    scratch: &'a mut Scratch<T>,
 }
 
 impl<T: Ordered> Job<f32> for SideBySide<'_, T> {
@@ -227,7 +227,8 @@ impl<T: Ordered> Job<f32> for SideBySide<'_, T> {
 
     #[inline(always)]
     fn run<V: Lanes<Elem = f32>>(self) {
-        let Self { even, row, first, best, places, apart } = self;
+        let Self { even, row, first, best, places, scratch } = self;
+        let Scratch { apart, now, next } = scratch;
         let stride = even.stride;
         let segment = row.len().div_ceil(stride);
         if stride > 1 {
@@ -240,10 +241,13 @@ impl<T: Ordered> Job<f32> for SideBySide<'_, T> {
         }
         // All windows see the same rows: none has an element yet, or all have one.
         let fresh = places[0] == NONE;
+        let start = first + even.start;
         for from in (0..best.len()).step_by(BLOCK) {
             let length = BLOCK.min(best.len() - from);
             let (best, places) = (&mut best[from..][..length], &mut places[from..][..length]);
-            let mut steps = [STANDS; BLOCK];
+            let (mut now, mut next) = (&mut *now, &mut *next);
+            now.best[..length].copy_from_slice(best);
+            now.steps[..length].fill(STANDS);
             for k in 0..even.len {
                 let x = even.start + k * even.step;
                 let values = match stride {
@@ -253,22 +257,15 @@ impl<T: Ordered> Job<f32> for SideBySide<'_, T> {
                 let values = &values[from..][..length];
                 if fresh && k == 0 {
                     // The first element stands, even if it is the lowest of all.
-                    best.copy_from_slice(values);
-                    steps = [0; BLOCK];
-                    continue;
-                }
-                let all = best.iter_mut().zip(&mut steps).zip(values);
-                for ((best, step), &value) in all {
-                    let better = value.beats(*best);
-                    *best = if better { value } else { *best };
-                    *step = if better { k as u32 } else { *step };
+                    now.best[..length].copy_from_slice(values);
+                    now.steps[..length].fill(0);
+                } else {
+                    next.take_larger(now, values, k as u32);
+                    std::mem::swap(&mut now, &mut next);
                 }
             }
-            let start = first + even.start;
-            for (i, (place, &step)) in places.iter_mut().zip(&steps).enumerate() {
-                let found = start + step as usize * even.step + (from + i) * stride;
-                *place = if step == STANDS { *place } else { found as i64 };
-            }
+            best.copy_from_slice(&now.best[..length]);
+            now.note_places(places, start + from * stride, stride, even.step);
         }
     }
 }
@@ -279,18 +276,71 @@ const BLOCK: usize = 256;
 /// The step of a window in which nothing larger was found.
 const STANDS: u32 = u32::MAX;
 
+/// The largest elements of a block of windows so far, and at which step they were found.
+struct Largest<T> {
+    best: [T; BLOCK],
+    steps: [u32; BLOCK],
+}
+
+impl<T: Ordered> Largest<T> {
+    fn new() -> Self {
+        Self { best: [T::LOWEST; BLOCK], steps: [STANDS; BLOCK] }
+    }
+
+    /// Those of `now` and of the values of step `k`. All are written, which makes for plain stores:
+    /// masked ones take many times as long on some processors.
+    #[inline(always)]
+    fn take_larger(&mut self, now: &Self, values: &[T], k: u32) {
+        let to = self.best.iter_mut().zip(&mut self.steps);
+        let from = now.best.iter().zip(&now.steps).zip(values);
+        for ((best, step), ((&so_far, &at), &value)) in to.zip(from) {
+            let better = value.beats(so_far);
+            *best = if better { value } else { so_far };
+            *step = if better { k } else { at };
+        }
+    }
+
+    /// Writes where the windows' elements lie that were found, for windows `stride` apart.
+    #[inline(always)]
+    fn note_places(&self, places: &mut [i64], start: usize, stride: usize, step: usize) {
+        let found = |i: usize, at: u32| (start + i * stride + at as usize * step) as i64;
+        if self.steps[..places.len()].contains(&STANDS) {
+            for (i, (place, &at)) in places.iter_mut().zip(&self.steps).enumerate() {
+                if at != STANDS {
+                    *place = found(i, at);
+                }
+            }
+        } else {
+            let all = places.iter_mut().zip(&self.steps).enumerate();
+            all.for_each(|(i, (place, &at))| *place = found(i, at));
+        }
+    }
+}
+
+/// Room for a row on its way into even windows.
+struct Scratch<T> {
+    apart: Vec<T>,
+    now: Largest<T>,
+    next: Largest<T>,
+}
+
+impl<T: Ordered> Scratch<T> {
+    fn new() -> Self {
+        Self { apart: Vec::new(), now: Largest::new(), next: Largest::new() }
+    }
+}
+
 /// Puts every element that is `STRIDE` behind the one before side by side.
 #[inline(always)]
 fn deal<T: Copy, const STRIDE: usize>(row: &[T], apart: &mut [T], segment: usize) {
-    let (groups, _) = row.as_chunks::<STRIDE>();
-    for phase in 0..STRIDE {
-        let to = &mut apart[phase * segment..][..segment];
-        to.iter_mut().zip(groups).for_each(|(to, group)| *to = group[phase]);
-        if let (Some(last), Some(&value)) =
-            (to.get_mut(groups.len()), row.get(groups.len() * STRIDE + phase))
-        {
-            *last = value;
+    let (groups, rest) = row.as_chunks::<STRIDE>();
+    for (i, group) in groups.iter().enumerate() {
+        for (phase, &value) in group.iter().enumerate() {
+            apart[phase * segment + i] = value;
         }
+    }
+    for (phase, &value) in rest.iter().enumerate() {
+        apart[phase * segment + groups.len()] = value;
     }
 }
 

@@ -1,0 +1,162 @@
+"""Loops that take several elements, rows or lines at a time, at and beside the sizes they take."""
+
+import math
+import unittest
+
+from module_under_test import torch
+
+F = torch.nn.functional
+SIZES = (1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 130)
+
+
+def counted(*shape):
+    """Small whole numbers that repeat with no period of the loops."""
+    return (torch.arange(math.prod(shape)) * 7 % 11 - 5).reshape(shape).float()
+
+
+class Reductions(unittest.TestCase):
+    def test_columns_with_not_a_number(self):
+        for width in SIZES:
+            x = counted(5, width)
+            x[3, width // 2] = math.nan
+            for largest, sign in ((x.amax(0), 1), (-(-x).amin(0), 1)):
+                self.assertTrue(math.isnan(largest[width // 2]))
+                for column in set(range(width)) - {width // 2}:
+                    self.assertEqual(largest[column], max(x[:, column].tolist()))
+
+    def test_first_of_equal_extremes(self):
+        for width in SIZES:
+            for rows in (1, 2, 5):
+                x = counted(rows, width) // 4
+                values, indices = x.max(0)
+                for column in range(width):
+                    own = x[:, column].tolist()
+                    self.assertEqual(values[column], max(own))
+                    self.assertEqual(indices[column], own.index(max(own)))
+
+    def test_variance_of_infinity(self):
+        for width in SIZES:
+            x = counted(3, width)
+            for row in range(3):
+                y = x.clone()
+                y[row] = math.inf
+                self.assertTrue(y.var(0).isnan().all())
+                self.assertTrue(y.std(0).isnan().all())
+                self.assertTrue(y.var(1)[row].isnan())
+
+    def test_products(self):
+        for width in SIZES:
+            x = 1 + counted(2, width).abs() % 2
+            twos = (x == 2).sum(1)
+            self.assertEqual(x.prod(1).tolist(), [2.0 ** n for n in twos.tolist()])
+            self.assertEqual(x.double().prod().item(), 2.0 ** twos.sum().item())
+            self.assertEqual(x.long()[:, :50].prod(1).tolist(), (2 ** (x == 2)[:, :50].sum(1)).tolist())
+
+    def test_running_sums_side_by_side(self):
+        for lines in (1, 3, 4, 5, 9):
+            for length in (0, 1, 5, 64):
+                x = counted(lines, length)
+                sums = x.cumsum(1).tolist()
+                for line, own in zip(sums, x.tolist()):
+                    self.assertEqual(line, [sum(own[: i + 1]) for i in range(length)])
+
+
+class Slices(unittest.TestCase):
+    def test_added_along_every_dimension(self):
+        for dim in range(3):
+            for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):
+                x = counted(4, 5, 6).permute(order).contiguous().permute(
+                    *(order.index(d) for d in range(3)))
+                index = torch.tensor([1, 3, 1])
+                source = counted(*(3 if d == dim else n for d, n in enumerate(x.shape)))
+                expected = x.clone()
+                for i, at in enumerate(index.tolist()):
+                    expected.select(dim, at).add_(source.select(dim, i))
+                self.assertTrue(torch.equal(x.clone().index_add_(dim, index, source), expected))
+
+    def test_no_elements(self):
+        x = torch.zeros(3, 0)
+        self.assertEqual(x.index_add(0, torch.tensor([2]), torch.zeros(1, 0)).shape, (3, 0))
+        self.assertEqual(torch.zeros(0, 3).index_add(1, torch.tensor([2]), torch.zeros(0, 1)).shape, (0, 3))
+
+
+class Broadcasts(unittest.TestCase):
+    def test_outer_products_with_short_rows(self):
+        for width in (1, 2, 5, 20, 31):
+            a, b = counted(3, 4), counted(2, width)
+            product = torch.kron(a, b)
+            for i in range(6):
+                for j in range(4 * width):
+                    self.assertEqual(product[i, j], a[i // 2, j // width] * b[i % 2, j % width])
+
+    def test_short_rows_into_dense_and_strided_results(self):
+        a, b = counted(40, 1), counted(1, 5)
+        rows = [[p + q for q in b[0].tolist()] for p in a[:, 0].tolist()]
+        self.assertEqual((a + b).tolist(), rows)
+        for dtype in (torch.float16, torch.bfloat16, torch.float64):
+            self.assertEqual((a.to(dtype) + b.to(dtype)).tolist(), rows)
+        out = torch.empty(5, 40).t()
+        torch.add(a, b, out=out)
+        self.assertEqual(out.tolist(), rows)
+
+
+class Windows(unittest.TestCase):
+    def test_largest_and_where(self):
+        for length in (9, 40, 600):
+            for kernel, stride in ((1, 1), (2, 2), (3, 3), (3, 1), (3, 2), (5, 4)):
+                x = counted(1, 2, length)
+                x[0, 1] = -math.inf
+                values, places = F.max_pool1d(x, kernel, stride, return_indices=True)
+                for channel in range(2):
+                    own = x[0, channel].tolist()
+                    for i, (value, place) in enumerate(zip(values[0, channel].tolist(), places[0, channel].tolist())):
+                        window = own[i * stride: i * stride + kernel]
+                        self.assertEqual(value, max(window))
+                        self.assertEqual(place, i * stride + window.index(max(window)))
+
+    def test_not_a_number_is_largest(self):
+        x = counted(1, 1, 64)
+        x[0, 0, 30] = math.nan
+        values, places = F.max_pool1d(x, 4, 2, return_indices=True)
+        self.assertEqual(values[0, 0].isnan().nonzero().flatten().tolist(), [14, 15])
+        self.assertEqual(places[0, 0, 14:16].tolist(), [30, 30])
+
+
+class Losses(unittest.TestCase):
+    def test_of_differences(self):
+        x = torch.tensor([0.0, 0.5, -2.0, 3.0], requires_grad=True)
+        target = torch.zeros(4)
+        cases = [
+            (F.mse_loss, {}, [0, 0.25, 4, 9], [0, 1, -4, 6]),
+            (F.huber_loss, {"delta": 2.0}, [0, 0.125, 2, 4], [0, 0.5, -2, 2]),
+            (F.smooth_l1_loss, {"beta": 2.0}, [0, 0.0625, 1, 2], [0, 0.25, -1, 1]),
+            (F.smooth_l1_loss, {"beta": 0.0}, [0, 0.5, 2, 3], [0, 1, -1, 1]),
+        ]
+        for loss, options, values, slopes in cases:
+            self.assertEqual(loss(x, target, reduction="none", **options).tolist(), values)
+            for reduction, share in (("sum", 1), ("mean", 4)):
+                result = loss(x, target, reduction=reduction, **options)
+                self.assertEqual(result.item(), sum(values) / share)
+                (grad,) = torch.autograd.grad(result, x)
+                self.assertEqual(grad.tolist(), [slope / share for slope in slopes])
+
+    def test_dtypes(self):
+        x = torch.tensor([1.0, 2.0])
+        self.assertEqual(F.mse_loss(x, torch.tensor([True, False]), reduction="none").tolist(), [0, 4])
+        self.assertEqual(F.mse_loss(x, x.double()).dtype, torch.float64)
+        self.assertEqual(F.huber_loss(x, x.double()).dtype, torch.float32)
+        with self.assertRaisesRegex(NotImplementedError, "\"mse_cpu\" not implemented for 'ComplexFloat'"):
+            F.mse_loss(x, x.to(torch.complex64))
+
+
+class Conjugates(unittest.TestCase):
+    def test_copies_of_lazy_tensors(self):
+        z = torch.tensor([1 + 2j, 3 - 4j])
+        self.assertEqual(z.conj().clone().tolist(), [1 - 2j, 3 + 4j])
+        self.assertFalse(z.conj().clone().is_conj())
+        self.assertEqual(z.conj().imag.clone().tolist(), [-2, 4])
+        self.assertEqual(z.conj().imag.neg().clone().tolist(), [2, -4])
+
+
+if __name__ == "__main__":
+    unittest.main()
