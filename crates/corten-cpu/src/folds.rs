@@ -280,7 +280,14 @@ fn run_of<T: Copy>(acc: T, row: &[T], choose: impl Fn(T, T) -> T) -> T {
             *lane = choose(*lane, x);
         }
     }
-    let acc = lanes.into_iter().fold(acc, &choose);
+    // Halves are put together, so that few steps wait for each other here too.
+    for half in [16, 8, 4, 2, 1] {
+        let (low, high) = lanes.split_at_mut(half);
+        for (low, &high) in low.iter_mut().zip(&*high) {
+            *low = choose(*low, high);
+        }
+    }
+    let acc = choose(acc, lanes[0]);
     rest.iter().fold(acc, |acc, &x| choose(acc, x))
 }
 
