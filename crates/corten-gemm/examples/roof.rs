@@ -5,7 +5,7 @@
 //! hits both, and the best ones are compared.
 #![allow(clippy::print_stdout)]
 
-use corten_gemm::{Float, Instructions, Start, View, product};
+use corten_gemm::{Float, Instructions, Start, View, Way, product};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -15,7 +15,9 @@ const ROUNDS: usize = 60;
 const SAMPLE: usize = 40_000_000;
 
 /// Rows and columns of the result, depth, and which factors lie by columns.
-const CASES: [([usize; 3], [bool; 2]); 10] = [
+type Case = ([usize; 3], [bool; 2]);
+
+const CASES: [Case; 9] = [
     ([64, 64, 64], [false, false]),
     ([128, 128, 128], [false, false]),
     ([256, 256, 256], [false, false]),
@@ -24,17 +26,68 @@ const CASES: [([usize; 3], [bool; 2]); 10] = [
     ([512, 512, 512], [true, false]),
     ([1024, 1024, 1024], [false, false]),
     ([64, 512, 512], [false, true]),
-    ([8, 512, 512], [false, true]),
     ([64, 1024, 288], [false, false]),
+];
+
+/// Products with few rows, whose second factor is read from memory or from a cache.
+const FEW_ROWS: [Case; 19] = [
+    ([1, 512, 512], [false, true]),
+    ([1, 512, 512], [false, false]),
+    ([1, 2048, 2048], [false, true]),
+    ([1, 2048, 2048], [false, false]),
+    ([1, 6000, 6000], [false, true]),
+    ([1, 6000, 6000], [false, false]),
+    ([512, 1, 512], [false, true]),
+    ([2, 2048, 2048], [false, true]),
+    ([2, 2048, 2048], [false, false]),
+    ([4, 2048, 2048], [false, true]),
+    ([4, 2048, 2048], [false, false]),
+    ([8, 512, 512], [false, true]),
+    ([8, 512, 512], [false, false]),
+    ([512, 8, 512], [false, false]),
+    ([16, 512, 512], [false, true]),
+    ([16, 512, 512], [false, false]),
+    ([8, 2048, 2048], [false, true]),
+    ([8, 2048, 2048], [false, false]),
+    ([16, 2048, 2048], [false, false]),
 ];
 
 fn main() {
     let level = level();
+    let only = std::env::args().nth(1).unwrap_or_default();
+    let wanted = |case: &&Case| format!("{case:?}").contains(&only);
     println!("{level:?}: GFLOP/s, and the part of what multiplications alone reach");
-    for (shape, by_columns) in CASES {
-        let single = run::<f32>(level, shape, by_columns, 1.0);
-        let double = run::<f64>(level, shape, by_columns, 0.5);
+    for (shape, by_columns) in CASES.iter().filter(wanted) {
+        let single = run::<f32>(level, *shape, *by_columns, 1.0);
+        let double = run::<f64>(level, *shape, *by_columns, 0.5);
         println!("{shape:?} by columns {by_columns:?}: f32 {single}, f64 {double}");
+    }
+    println!("with the part of what reading the factors alone reaches");
+    for (shape, by_columns) in FEW_ROWS.iter().filter(wanted) {
+        let single = run::<f32>(level, *shape, *by_columns, 1.0);
+        let double = run::<f64>(level, *shape, *by_columns, 0.5);
+        println!("{shape:?} by columns {by_columns:?}: f32 {single:#}, f64 {double:#}");
+    }
+}
+
+/// The best samples of a product and of its roofs, per second.
+#[derive(Default)]
+struct Best {
+    operations: f64,
+    most_operations: f64,
+    bytes: f64,
+    most_bytes: f64,
+}
+
+impl std::fmt::Display for Best {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let part = 100.0 * self.operations / self.most_operations;
+        write!(f, "{:.0} ({part:.0} %)", self.operations / 1e9)?;
+        if f.alternate() {
+            let part = 100.0 * self.bytes / self.most_bytes;
+            write!(f, " {:.0} GB/s ({part:.0} %)", self.bytes / 1e9)?;
+        }
+        Ok(())
     }
 }
 
@@ -44,7 +97,7 @@ fn run<E: Float + From<f32>>(
     [m, n, k]: [usize; 3],
     by_columns: [bool; 2],
     part: f64,
-) -> String {
+) -> Best {
     let (a, b) = (vec![E::from(1.0); m * k], vec![E::from(1.0); k * n]);
     let mut c = vec![E::from(0.0); m * n];
     let strides = |by_columns, [rows, cols]: [usize; 2]| match by_columns {
@@ -54,21 +107,58 @@ fn run<E: Float + From<f32>>(
     let a_view = View { data: a.as_ptr(), shape: [m, k], strides: strides(by_columns[0], [m, k]) };
     let b_view = View { data: b.as_ptr(), shape: [k, n], strides: strides(by_columns[1], [k, n]) };
     let c_view = View { data: c.as_mut_ptr(), shape: [m, n], strides: [n as isize, 1] };
+    let way = Way::of(a_view, b_view);
     let operations = 2 * m * n * k;
-    let times = (SAMPLE / operations).max(1);
-    let (mut most, mut best) = (0.0f64, 0.0f64);
+    let bytes = (m * k + k * n) * size_of::<E>();
+    let mut best = Best::default();
     for _ in 0..ROUNDS {
-        let start = Instant::now();
-        let multiplied = multiply(level, 20_000);
-        most = most.max(multiplied as f64 / start.elapsed().as_secs_f64());
-        let start = Instant::now();
-        for _ in 0..times {
+        let per_second = sample(1, || multiply(level, 20_000));
+        best.most_operations = best.most_operations.max(part * per_second);
+        let times = (SAMPLE / operations).min(16 * SAMPLE / bytes / 4).max(1);
+        let per_second = sample(times, || read(level, &a) + read(level, &b));
+        best.most_bytes = best.most_bytes.max(per_second);
+        let per_second = sample(times, || {
             // SAFETY: the matrices are dense, and the level was detected.
-            unsafe { product(level, c_view, a_view, b_view, E::from(1.0), Start::Nothing) };
-        }
-        best = best.max((times * operations) as f64 / start.elapsed().as_secs_f64());
+            unsafe { product(way, level, c_view, a_view, b_view, E::from(1.0), Start::Nothing) };
+            operations
+        });
+        best.operations = best.operations.max(per_second);
     }
-    format!("{:.0} ({:.0} %)", best / 1e9, 100.0 * best / (most * part))
+    best.bytes = best.operations / operations as f64 * bytes as f64;
+    best
+}
+
+/// How much is done per second by something that says how much it does.
+fn sample(times: usize, mut work: impl FnMut() -> usize) -> f64 {
+    let start = Instant::now();
+    let done: usize = (0..times).map(|_| work()).sum();
+    done as f64 / start.elapsed().as_secs_f64()
+}
+
+/// Reads all elements, and returns how many bytes that were.
+fn read<E>(level: Instructions, from: &[E]) -> usize {
+    // SAFETY: floats of a whole number of words.
+    let words = unsafe { from.align_to::<u32>() }.1;
+    match level {
+        // SAFETY: the level was detected.
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx512 => unsafe { x86::read_avx512(words) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx2 => unsafe { x86::read_avx2(words) },
+        _ => read_words(words),
+    }
+}
+
+/// Adds up words, several registers at a time.
+#[inline(always)]
+fn read_words(words: &[u32]) -> usize {
+    let mut sums = [0u32; 128];
+    for part in words.chunks_exact(128) {
+        sums.iter_mut().zip(part).for_each(|(sum, &word)| *sum = sum.wrapping_add(word));
+    }
+    black_box(sums);
+    size_of_val(words)
 }
 
 fn level() -> Instructions {
@@ -135,6 +225,16 @@ mod x86 {
             _mm512_fmadd_ps,
             [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t]
         )
+    }
+
+    #[target_feature(enable = "avx512f")]
+    pub(crate) fn read_avx512(words: &[u32]) -> usize {
+        super::read_words(words)
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(crate) fn read_avx2(words: &[u32]) -> usize {
+        super::read_words(words)
     }
 
     #[target_feature(enable = "avx2,fma")]

@@ -7,14 +7,19 @@
 //! the depth in its order.
 
 mod blocks;
+mod few;
 mod moves;
+mod output;
 mod pack;
 mod register;
 mod scratch;
 mod tile;
 mod view;
+mod way;
 
-pub use blocks::{Start, product, product_with_columns};
+pub use blocks::{product, product_with_columns};
+pub use output::Start;
 pub use pack::{Columns, SLACK};
 pub use tile::{Float, Instructions};
 pub use view::View;
+pub use way::Way;

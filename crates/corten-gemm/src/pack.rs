@@ -164,7 +164,12 @@ fn is_used_often<E: Float>(b: &Source<'_, E>, depth: usize, rows: usize) -> bool
 }
 
 /// Copies a matrix to lines `width` apart.
-fn copy_panel<E: Float>(moves: &Moves<E>, to: &mut [E], from: Source<'_, E>, width: usize) {
+pub(crate) fn copy_panel<E: Float>(
+    moves: &Moves<E>,
+    to: &mut [E],
+    from: Source<'_, E>,
+    width: usize,
+) {
     let ([rows, cols], [row, col]) = (from.shape(), from.strides());
     assert!(cols <= width && width.is_multiple_of(moves.lanes) && rows * width <= to.len());
     let lines = |stride, count, len| Lines { first: from.first(), stride, count, len };

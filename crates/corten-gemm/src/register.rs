@@ -5,6 +5,22 @@ use crate::tile::Sealed;
 /// The lanes of the longest register.
 pub(crate) const MOST_LANES: usize = 16;
 
+/// Repeats a statement for up to eight rows. The compiler unrolls no loop of so many vectors, and
+/// an array that is indexed in a loop does not stay in registers.
+macro_rules! for_rows {
+    ($rows:ident, |$row:ident| $body:block) => {
+        for_rows!(@each $rows, $row, $body, 0 1 2 3 4 5 6 7)
+    };
+    (@each $rows:ident, $row:ident, $body:block, $($index:literal)+) => {
+        $(if $index < $rows {
+            const $row: usize = $index;
+            $body
+        })+
+    };
+}
+
+pub(crate) use for_rows;
+
 /// A vector of floats.
 pub(crate) trait Register: Copy {
     type Elem: Sealed;

@@ -9,10 +9,11 @@
 //! multiplications: six rows by four registers are 24 multiplications and 10 loads, 14 rows by two
 //! registers are 28 and 16.
 
+use crate::few::{self, FewSet};
 use crate::moves::{self, Lines, Moves};
 #[cfg(target_arch = "x86_64")]
 use crate::register::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
-use crate::register::{Portable, Register};
+use crate::register::{Portable, Register, for_rows};
 use crate::scratch::Plain;
 use std::ops::{Add, Mul};
 
@@ -112,24 +113,14 @@ pub trait Sealed: Plain + PartialEq + Add<Output = Self> + Mul<Output = Self> + 
     /// The tiles of these instructions.
     #[doc(hidden)]
     fn tiles(instructions: Instructions) -> &'static TileSet<Self>;
+
+    /// The kernels of these instructions for products with few rows.
+    #[doc(hidden)]
+    fn few(instructions: Instructions) -> &'static FewSet<Self>;
 }
 
 /// Rows of `a` are reached from every third one: an address may hold once or twice a stride.
 const ROWS_PER_BASE: usize = 3;
-
-/// Repeats a statement for the rows of a tile. The compiler unrolls no loop of so many vectors, and
-/// an array that is indexed in a loop does not stay in registers.
-macro_rules! for_rows {
-    ($rows:ident, |$row:ident| $body:block) => {
-        for_rows!(@each $rows, $row, $body, 0 1 2 3 4 5)
-    };
-    (@each $rows:ident, $row:ident, $body:block, $($index:literal)+) => {
-        $(if $index < $rows {
-            const $row: usize = $index;
-            $body
-        })+
-    };
-}
 
 /// Steps that are written out one after the other.
 const UNROLLED: usize = 4;
@@ -352,10 +343,14 @@ macro_rules! tile_set {
 }
 
 macro_rules! float {
-    ($($element:ty: $portable:expr, $avx2:ident, $avx512:ident with $strips:ident: $strip:ident;)+) => {$(
+    ($($element:ty: $portable:expr, $avx2:ident, $avx512:ident with $strips:ident: $strip:ident, $few:ident;)+) => {$(
         impl Sealed for $element {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
+
+            fn few(instructions: Instructions) -> &'static FewSet<Self> {
+                few::$few(instructions)
+            }
 
             // Not inlined, so that the tiles are compiled with this crate and not with its users.
             #[inline(never)]
@@ -379,6 +374,6 @@ macro_rules! float {
 }
 
 float! {
-    f32: 4, Avx2F32, Avx512F32 with on_avx2: Avx2F32;
-    f64: 2, Avx2F64, Avx512F64 with on_avx512: Avx512F64;
+    f32: 4, Avx2F32, Avx512F32 with on_avx2: Avx2F32, of_f32;
+    f64: 2, Avx2F64, Avx512F64 with on_avx512: Avx512F64, of_f64;
 }

@@ -1,0 +1,424 @@
+//! Products with few rows. The large factor is read once, as it lies: nothing of it is copied.
+//!
+//! Where the steps of the depth lie side by side the elements of the result are sums of products of
+//! registers; where columns do, multiples of lines are added up, several lines at a time.
+
+use crate::moves::Lines;
+use crate::output::Output;
+use crate::pack::{Groups, copy_panel};
+#[cfg(target_arch = "x86_64")]
+use crate::register::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
+use crate::register::{MOST_LANES, Portable, Register, for_rows};
+use crate::scratch::{Room, Scratch};
+use crate::tile::{Float, Instructions, Sealed};
+use crate::view::Source;
+
+/// The most sums of a kernel for dot products, filled up to whole registers.
+const MOST_SUMS: usize = 32;
+
+/// Lines that are read at the same time, so that sums are read and written less often.
+const LINES: usize = 4;
+
+/// The most rows that multiples of lines are added to at a time.
+const MOST_ROWS: usize = 4;
+
+/// Columns whose sums are brought to the result at a time.
+const COLUMNS: usize = 64;
+
+/// Bytes of sums that lines are added to: a part of a first-level cache.
+const BYTES_OF_SUMS: usize = 16 << 10;
+
+/// Which of the large factor's elements lie side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// The steps of a column.
+    Steps,
+    /// The columns of a step.
+    Columns,
+}
+
+/// Dot products of rows of the small factor, whose steps lie side by side, with columns.
+pub(crate) struct Dots<E> {
+    depth: usize,
+    a: *const E,
+    /// From one row to the next.
+    a_stride: isize,
+    b: *const E,
+    /// From one column to the next.
+    b_stride: isize,
+    /// Where the sums go, rows `width` apart.
+    to: *mut E,
+    width: usize,
+}
+
+/// Multiples of some lines, which are added to sums.
+pub(crate) struct Multiples<E> {
+    /// The first line, their distance, and their length.
+    lines: Lines<*const E>,
+    /// A factor per line for every row.
+    factors: [E; MOST_ROWS * LINES],
+    /// The sums of the first row; rows are `width` apart.
+    to: *mut E,
+    width: usize,
+    /// Whether there is nothing yet to be added to.
+    first: bool,
+    /// Whether the next lines are to be brought near.
+    ahead: bool,
+}
+
+/// # Safety
+/// What the job names must be readable, and writable where sums go, and the processor must have the
+/// instructions.
+type OfDots<E> = unsafe fn(&Dots<E>);
+
+/// # Safety
+/// As for [`OfDots`].
+type OfMultiples<E> = unsafe fn(&Multiples<E>);
+
+/// The dot products of an instruction set for some number of rows.
+pub(crate) struct DotKernels<E> {
+    /// How many columns at a time.
+    cols: usize,
+    many: OfDots<E>,
+    /// The same for one column.
+    single: OfDots<E>,
+}
+
+/// The multiples of an instruction set for some number of rows.
+pub(crate) struct MultipleKernels<E> {
+    /// [`LINES`] lines at a time.
+    many: OfMultiples<E>,
+    /// One line.
+    single: OfMultiples<E>,
+}
+
+/// The kernels of an instruction set: those of 1, 2, 3 ... rows.
+pub struct FewSet<E: 'static> {
+    dots: &'static [DotKernels<E>],
+    multiples: &'static [MultipleKernels<E>],
+}
+
+/// A product whose second factor is the large one.
+pub(crate) struct Few<'a, E: 'static> {
+    pub output: Output<E>,
+    pub a: Source<'a, E>,
+    pub b: Source<'a, E>,
+    pub instructions: Instructions,
+    pub form: Form,
+}
+
+impl<E: Float> Few<'_, E> {
+    pub(crate) fn run(&self, scratch: &mut Scratch) {
+        match self.form {
+            Form::Steps => self.dots(scratch),
+            Form::Columns => self.multiples(scratch),
+        }
+    }
+
+    /// The small factor with the steps of the depth side by side, and the distance of its rows.
+    fn rows<'r>(&'r self, room: &'r mut Room) -> (*const E, isize) {
+        let [rows, depth] = self.a.shape();
+        if self.a.strides()[1] == 1 {
+            return (self.a.first(), self.a.strides()[0]);
+        }
+        let moves = &E::tiles(self.instructions).moves;
+        let width = depth.next_multiple_of(moves.lanes);
+        let room = room.elements::<E>(rows * width);
+        copy_panel(moves, room, self.a, width);
+        (room.as_ptr(), width as isize)
+    }
+
+    fn dots(&self, scratch: &mut Scratch) {
+        assert!(self.b.strides()[0] == 1);
+        let ([rows, depth], cols) = (self.a.shape(), self.b.shape()[1]);
+        let (a, a_stride) = self.rows(&mut scratch.a);
+        let sums = scratch.c.elements::<E>(rows * COLUMNS);
+        let kernels = E::few(self.instructions).dots;
+        for chunk in (0..cols).step_by(COLUMNS) {
+            let chunk = chunk..(chunk + COLUMNS).min(cols);
+            for group in Groups::of(rows, kernels.len()).all() {
+                let kernel = &kernels[group.len() - 1];
+                let mut at = chunk.start;
+                while at < chunk.end {
+                    let whole = chunk.end - at >= kernel.cols;
+                    let count = if whole { kernel.cols } else { 1 };
+                    let dots = Dots {
+                        depth,
+                        a: a.wrapping_offset(group.start as isize * a_stride),
+                        a_stride,
+                        b: self.b.part(0..depth, at..at + count).first(),
+                        b_stride: self.b.strides()[1],
+                        to: sums[group.start * COLUMNS + at - chunk.start..].as_mut_ptr(),
+                        width: COLUMNS,
+                    };
+                    // SAFETY: the rows and columns lie in their factors, and there is room for the
+                    // sums of all rows; the kernel is of the level in use.
+                    unsafe { if whole { (kernel.many)(&dots) } else { (kernel.single)(&dots) } };
+                    at += count;
+                }
+            }
+            self.output.bring(sums, COLUMNS, [0, chunk.start], [rows, chunk.len()]);
+        }
+    }
+
+    fn multiples(&self, scratch: &mut Scratch) {
+        assert!(self.b.strides()[1] == 1);
+        let ([rows, depth], cols) = (self.a.shape(), self.b.shape()[1]);
+        let kernels = E::few(self.instructions).multiples;
+        let groups = Groups::of(rows, kernels.len());
+        let width = BYTES_OF_SUMS / size_of::<E>() / groups.get(0).len();
+        let width = (width / MOST_LANES - 1) * MOST_LANES;
+        let sums = scratch.c.elements::<E>(rows * width);
+        for chunk in (0..cols).step_by(width) {
+            let chunk = chunk..(chunk + width).min(cols);
+            let mut at = 0;
+            while at < depth {
+                let count = if depth - at >= LINES { LINES } else { 1 };
+                let lines = Lines {
+                    first: self.b.part(at..at + count, chunk.clone()).first(),
+                    stride: self.b.strides()[0],
+                    count,
+                    len: chunk.len(),
+                };
+                for group in groups.all() {
+                    let mut factors = [E::ZERO; MOST_ROWS * LINES];
+                    for (factors, row) in factors.chunks_exact_mut(LINES).zip(group.clone()) {
+                        (0..count).for_each(|j| factors[j] = self.a.at([row, at + j]));
+                    }
+                    let to = sums[group.start * width..].as_mut_ptr();
+                    let (first, ahead) = (at == 0, group.start == 0);
+                    let job = Multiples { lines, factors, to, width, first, ahead };
+                    let kernels = &kernels[group.len() - 1];
+                    // SAFETY: the lines lie in the factor, and there is room for the sums of all
+                    // rows; the kernel is of the level in use.
+                    unsafe {
+                        if count == 1 { (kernels.single)(&job) } else { (kernels.many)(&job) }
+                    };
+                }
+                at += count;
+            }
+            self.output.bring(sums, width, [0, chunk.start], [rows, chunk.len()]);
+        }
+    }
+}
+
+/// Adds the product of a vector of every row and every column to their sums.
+#[inline(always)]
+unsafe fn dots<V: Register, const ROWS: usize, const COLS: usize>(job: &Dots<V::Elem>) {
+    let mut sums = [[V::splat(V::Elem::ZERO); COLS]; ROWS];
+    let whole = job.depth / V::LANES * V::LANES;
+    let (mut a, mut b) = (job.a, job.b);
+    for _ in (0..whole).step_by(V::LANES) {
+        // SAFETY: the caller's: there are so many steps.
+        unsafe {
+            add_dots(
+                job,
+                |i| V::load(a.wrapping_offset(i)),
+                |j| V::load(b.wrapping_offset(j)),
+                &mut sums,
+            )
+        };
+        (a, b) = (a.wrapping_add(V::LANES), b.wrapping_add(V::LANES));
+    }
+    let rest = job.depth - whole;
+    if rest > 0 {
+        // SAFETY: the caller's: there are so many steps.
+        unsafe {
+            add_dots(
+                job,
+                |i| V::load_some(a.wrapping_offset(i), rest),
+                |j| V::load_some(b.wrapping_offset(j), rest),
+                &mut sums,
+            )
+        };
+    }
+    // SAFETY: the caller's.
+    unsafe { put_dots(job, &sums) };
+}
+
+/// Adds the products of a step: `a` and `b` load what lies at a distance.
+#[inline(always)]
+fn add_dots<V: Register, const ROWS: usize, const COLS: usize>(
+    job: &Dots<V::Elem>,
+    a: impl Fn(isize) -> V,
+    b: impl Fn(isize) -> V,
+    sums: &mut [[V; COLS]; ROWS],
+) {
+    let mut columns = [V::splat(V::Elem::ZERO); COLS];
+    for (j, column) in columns.iter_mut().enumerate() {
+        *column = b(j as isize * job.b_stride);
+    }
+    for_rows!(ROWS, |I| {
+        let row = a(I as isize * job.a_stride);
+        for (sum, &column) in sums[I].iter_mut().zip(&columns) {
+            *sum = row.mul_add(column, *sum);
+        }
+    });
+}
+
+/// Adds up the lanes of every sum.
+///
+/// # Safety
+/// There must be room for the sums.
+#[inline(always)]
+unsafe fn put_dots<V: Register, const ROWS: usize, const COLS: usize>(
+    job: &Dots<V::Elem>,
+    sums: &[[V; COLS]; ROWS],
+) {
+    let flat = sums.as_flattened();
+    let mut totals = [V::Elem::ZERO; MOST_SUMS];
+    for (part, totals) in flat.chunks(V::LANES).zip(totals.chunks_exact_mut(V::LANES)) {
+        let mut rows = [V::splat(V::Elem::ZERO); MOST_LANES];
+        rows[..part.len()].copy_from_slice(part);
+        let columns = V::turn(rows);
+        let total = columns[1..V::LANES].iter().fold(columns[0], |sum, &lane| sum.add(lane));
+        // SAFETY: the chunk has as many elements as the register.
+        unsafe { total.store(totals.as_mut_ptr()) };
+    }
+    for (i, totals) in totals[..ROWS * COLS].chunks_exact(COLS).enumerate() {
+        for (j, &total) in totals.iter().enumerate() {
+            // SAFETY: the caller's.
+            unsafe { *job.to.add(i * job.width + j) = total };
+        }
+    }
+}
+
+/// Adds multiples of lines to the sums of every row.
+#[inline(always)]
+unsafe fn multiples<V: Register, const ROWS: usize, const COUNT: usize>(job: &Multiples<V::Elem>) {
+    let mut factors = [[V::splat(V::Elem::ZERO); COUNT]; ROWS];
+    for_rows!(ROWS, |I| {
+        for (j, factor) in factors[I].iter_mut().enumerate() {
+            *factor = V::splat(job.factors[I * LINES + j]);
+        }
+    });
+    let whole = job.lines.len / V::LANES * V::LANES;
+    let rest = job.lines.len - whole;
+    for at in (0..whole).step_by(V::LANES) {
+        // SAFETY: the caller's: the lines are so long.
+        unsafe { add_multiples(job, &factors, at, |line| V::load(line)) };
+    }
+    if rest > 0 {
+        // SAFETY: the caller's: the lines are so long, and there is room for whole registers.
+        unsafe { add_multiples(job, &factors, whole, |line| V::load_some(line, rest)) };
+    }
+}
+
+/// Adds multiples of a register of every line, which are loaded from their places.
+///
+/// # Safety
+/// As for [`OfMultiples`].
+#[inline(always)]
+unsafe fn add_multiples<V: Register, const ROWS: usize, const COUNT: usize>(
+    job: &Multiples<V::Elem>,
+    factors: &[[V; COUNT]; ROWS],
+    at: usize,
+    load: impl Fn(*const V::Elem) -> V,
+) {
+    let line = job.lines.first.wrapping_add(at);
+    let mut columns = [V::splat(V::Elem::ZERO); COUNT];
+    for (j, column) in columns.iter_mut().enumerate() {
+        *column = load(line.wrapping_offset(j as isize * job.lines.stride));
+    }
+    if job.ahead {
+        for j in COUNT..2 * COUNT {
+            V::prefetch(line.wrapping_offset(j as isize * job.lines.stride));
+        }
+    }
+    for_rows!(ROWS, |I| {
+        let to = job.to.wrapping_add(I * job.width + at);
+        // SAFETY: the caller's.
+        let old = if job.first { V::splat(V::Elem::ZERO) } else { unsafe { V::load(to) } };
+        let terms = factors[I].iter().zip(&columns);
+        let sum = terms.fold(old, |sum, (factor, &column)| factor.mul_add(column, sum));
+        // SAFETY: the caller's.
+        unsafe { sum.store(to) };
+    });
+}
+
+/// The kernels for each level: the same text, compiled with the level's instructions.
+macro_rules! compiled {
+    ($($name:ident $(with $features:literal)?;)+) => {$(
+        pub(crate) mod $name {
+            use super::{Dots, Multiples};
+            use crate::register::Register;
+
+            /// # Safety
+            /// As for [`super::OfDots`].
+            $(#[target_feature(enable = $features)])?
+            pub(super) unsafe fn dots<V: Register, const ROWS: usize, const COLS: usize>(
+                job: &Dots<V::Elem>,
+            ) {
+                // SAFETY: the caller's.
+                unsafe { super::dots::<V, ROWS, COLS>(job) }
+            }
+
+            /// # Safety
+            /// As for [`super::OfMultiples`].
+            $(#[target_feature(enable = $features)])?
+            pub(super) unsafe fn multiples<V: Register, const ROWS: usize, const COUNT: usize>(
+                job: &Multiples<V::Elem>,
+            ) {
+                // SAFETY: the caller's.
+                unsafe { super::multiples::<V, ROWS, COUNT>(job) }
+            }
+        }
+    )+};
+}
+
+compiled! { on_any; }
+
+#[cfg(target_arch = "x86_64")]
+compiled! {
+    on_avx2 with "avx2,fma";
+    on_avx512 with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
+}
+
+/// The kernels of a level. Their sums, a register per column, and one of a row fit its registers.
+macro_rules! few_set {
+    ($level:ident, $vector:ty, [$($rows:literal: $cols:literal),+]) => {
+        &const {
+            FewSet {
+                dots: &[$(DotKernels {
+                    cols: $cols,
+                    many: $level::dots::<$vector, $rows, $cols>,
+                    single: $level::dots::<$vector, $rows, 1>,
+                }),+],
+                multiples: &[
+                    few_set!(@multiples $level, $vector, 1),
+                    few_set!(@multiples $level, $vector, 2),
+                    few_set!(@multiples $level, $vector, 3),
+                    few_set!(@multiples $level, $vector, 4),
+                ],
+            }
+        }
+    };
+    (@multiples $level:ident, $vector:ty, $rows:literal) => {
+        MultipleKernels {
+            many: $level::multiples::<$vector, $rows, LINES>,
+            single: $level::multiples::<$vector, $rows, 1>,
+        }
+    };
+}
+
+macro_rules! kernels {
+    ($($function:ident of $element:ty: $portable:expr, $avx2:ident, $avx512:ident;)+) => {$(
+        // Not inlined, so that the kernels are compiled with this crate and not with its users.
+        #[inline(never)]
+        pub(crate) fn $function(instructions: Instructions) -> &'static FewSet<$element> {
+            match instructions {
+                #[cfg(target_arch = "x86_64")]
+                Instructions::Avx512 => few_set!(on_avx512, $avx512,
+                    [1: 8, 2: 8, 3: 6, 4: 6, 5: 4, 6: 4, 7: 3, 8: 3]),
+                #[cfg(target_arch = "x86_64")]
+                Instructions::Avx2 => few_set!(on_avx2, $avx2, [1: 6, 2: 4, 3: 3, 4: 2]),
+                _ => few_set!(on_any, Portable<$element, { $portable }>, [1: 6, 2: 4, 3: 3, 4: 2]),
+            }
+        }
+    )+};
+}
+
+kernels! {
+    of_f32 of f32: 4, Avx2F32, Avx512F32;
+    of_f64 of f64: 2, Avx2F64, Avx512F64;
+}
