@@ -5,7 +5,9 @@
 //! hits both, and the best ones are compared.
 #![allow(clippy::print_stdout)]
 
-use corten_gemm::{Float, Instructions, Start, View, Way, product};
+use corten_gemm::{
+    Bf16, F16, Float, Instructions, Sixteen, Start, View, Way, product, product_of_halves,
+};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -62,6 +64,12 @@ fn main() {
         let double = run::<f64>(level, *shape, *by_columns, 0.5);
         println!("{shape:?} by columns {by_columns:?}: f32 {single}, f64 {double}");
     }
+    println!("of 16 bits");
+    for (shape, by_columns) in CASES.iter().chain(&FEW_ROWS).filter(wanted) {
+        let bf16 = run_halves(level, *shape, *by_columns, Bf16(0x3f80), level);
+        let f16 = run_halves(level, *shape, *by_columns, F16(0x3c00), Instructions::Avx512);
+        println!("{shape:?} by columns {by_columns:?}: bf16 {bf16:#}, f16 {f16:#}");
+    }
     println!("with the part of what reading the factors alone reaches");
     for (shape, by_columns) in FEW_ROWS.iter().filter(wanted) {
         let single = run::<f32>(level, *shape, *by_columns, 1.0);
@@ -94,12 +102,43 @@ impl std::fmt::Display for Best {
 /// The best of the products, beside the best of the multiplications of `f32` times a part.
 fn run<E: Float + From<f32>>(
     level: Instructions,
-    [m, n, k]: [usize; 3],
+    shape: [usize; 3],
     by_columns: [bool; 2],
     part: f64,
 ) -> Best {
-    let (a, b) = (vec![E::from(1.0); m * k], vec![E::from(1.0); k * n]);
-    let mut c = vec![E::from(0.0); m * n];
+    let roof = || part * sample(1, || multiply(level.min(Instructions::Avx512), 20_000));
+    beside(level, shape, by_columns, E::from(1.0), roof, |way, c, a, b| {
+        // SAFETY: the matrices are dense, and the level was detected.
+        unsafe { product(way, level, c, a, b, E::from(1.0), Start::Nothing) }
+    })
+}
+
+/// The same for 16 bits, beside the best of the dot products where there are such.
+fn run_halves<H: Sixteen>(
+    level: Instructions,
+    shape: [usize; 3],
+    by_columns: [bool; 2],
+    one: H,
+    most: Instructions,
+) -> Best {
+    let roof = || sample(1, || multiply(level.min(most), 20_000));
+    beside(level, shape, by_columns, one, roof, |way, c, a, b| {
+        // SAFETY: the matrices are dense, and the level was detected.
+        unsafe { product_of_halves(way, level, c, a, b, 1.0, None) }
+    })
+}
+
+/// The best of products of matrices of ones, beside the best of what bounds it.
+fn beside<E: Copy>(
+    level: Instructions,
+    [m, n, k]: [usize; 3],
+    by_columns: [bool; 2],
+    one: E,
+    roof: impl Fn() -> f64,
+    product: impl Fn(Way, View<*mut E>, View<*const E>, View<*const E>),
+) -> Best {
+    let (a, b) = (vec![one; m * k], vec![one; k * n]);
+    let mut c = vec![one; m * n];
     let strides = |by_columns, [rows, cols]: [usize; 2]| match by_columns {
         true => [1, rows as isize],
         false => [cols as isize, 1],
@@ -110,16 +149,14 @@ fn run<E: Float + From<f32>>(
     let way = Way::of(a_view, b_view);
     let operations = 2 * m * n * k;
     let bytes = (m * k + k * n) * size_of::<E>();
+    let times = (SAMPLE / operations).min(16 * SAMPLE / bytes / 4).max(1);
     let mut best = Best::default();
     for _ in 0..ROUNDS {
-        let per_second = sample(1, || multiply(level, 20_000));
-        best.most_operations = best.most_operations.max(part * per_second);
-        let times = (SAMPLE / operations).min(16 * SAMPLE / bytes / 4).max(1);
+        best.most_operations = best.most_operations.max(roof());
         let per_second = sample(times, || read(level, &a) + read(level, &b));
         best.most_bytes = best.most_bytes.max(per_second);
         let per_second = sample(times, || {
-            // SAFETY: the matrices are dense, and the level was detected.
-            unsafe { product(way, level, c_view, a_view, b_view, E::from(1.0), Start::Nothing) };
+            product(way, c_view, a_view, b_view);
             operations
         });
         best.operations = best.operations.max(per_second);
@@ -142,7 +179,7 @@ fn read<E>(level: Instructions, from: &[E]) -> usize {
     match level {
         // SAFETY: the level was detected.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512 => unsafe { x86::read_avx512(words) },
+        Instructions::Avx512 | Instructions::Avx512Bf16 => unsafe { x86::read_avx512(words) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx2 => unsafe { x86::read_avx2(words) },
@@ -166,7 +203,8 @@ fn level() -> Instructions {
     {
         let all = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
         if all && is_x86_feature_detected!("avx512dq") && is_x86_feature_detected!("avx512vl") {
-            return Instructions::Avx512;
+            let pairs = is_x86_feature_detected!("avx512bf16");
+            return if pairs { Instructions::Avx512Bf16 } else { Instructions::Avx512 };
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             return Instructions::Avx2;
@@ -175,10 +213,14 @@ fn level() -> Instructions {
     Instructions::Portable
 }
 
-/// Multiplies and adds in registers, and returns how many operations on `f32` that were.
+/// Multiplies and adds in registers, and returns how many operations that were: on `f32`, or on
+/// pairs of `bf16`.
 fn multiply(level: Instructions, steps: usize) -> usize {
     match level {
         // SAFETY: the level was detected.
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx512Bf16 => unsafe { x86::pairs(steps) },
+        // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx512 => unsafe { x86::avx512(steps) },
         // SAFETY: as above.
@@ -206,14 +248,42 @@ mod x86 {
 
     /// A chain of multiplications per name: more than are under way at a time.
     macro_rules! chains {
-        ($steps:ident, $lanes:literal, $splat:ident, $fused:ident, [$($chain:ident),+]) => {{
+        ($steps:ident, $lanes:literal, $splat:ident, $fused:ident, [$($chain:ident),+]) => {
+            chains!($steps, $lanes, $splat, $fused, $splat(0.001), [$($chain),+])
+        };
+        ($steps:ident, $lanes:literal, $splat:ident, $fused:ident, $start:expr,
+            [$($chain:ident),+]) => {{
             let (factor, shift) = ($splat(0.5), $splat(0.001));
-            $(let mut $chain = shift;)+
+            $(let mut $chain = $start;)+
             for _ in 0..$steps {
                 $($chain = $fused($chain, factor, shift);)+
             }
             black_box([$($chain),+]).len() * $steps * 2 * $lanes
         }};
+    }
+
+    #[target_feature(enable = "avx512f")]
+    fn ones(_: f32) -> __m512bh {
+        // SAFETY: registers of as many bits.
+        unsafe { std::mem::transmute(_mm512_set1_epi32(0x3f80_3f80)) }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bf16")]
+    fn add_pairs(sum: __m512, pairs: __m512bh, _: __m512bh) -> __m512 {
+        _mm512_dpbf16_ps(sum, pairs, pairs)
+    }
+
+    #[target_feature(enable = "avx512f,avx512bf16")]
+    pub(crate) fn pairs(steps: usize) -> usize {
+        let start = _mm512_set1_ps(0.0);
+        chains!(
+            steps,
+            32,
+            ones,
+            add_pairs,
+            start,
+            [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t]
+        )
     }
 
     #[target_feature(enable = "avx512f")]

@@ -7,9 +7,9 @@
 use crate::few::Few;
 use crate::moves::Scale;
 use crate::output::{Output, Start};
-use crate::pack::{Columns, Groups, Panels, Right, Strips, Sums};
+use crate::pack::{Columns, Groups, Left, Panels, Right, Strips, Sums};
 use crate::scratch::{Room, Scratch};
-use crate::tile::{Float, Instructions, TileSet};
+use crate::tile::{Float, Instructions, Sealed, TileSet};
 use crate::view::{Source, View};
 use crate::way::{Kind, Way};
 use std::ops::Range;
@@ -63,14 +63,18 @@ pub unsafe fn product<E: Float>(
     let output = Output { c, alpha, start, moves: &set.moves };
     // SAFETY: the caller's.
     let (a, b) = unsafe { (Source::new(a), Source::new(b)) };
+    let mut scratch = Scratch::take();
     match way.0 {
-        Kind::Tiles => walk(set, output, a, Right::Matrix(b)),
+        Kind::Tiles => {
+            let depth = a.shape()[1];
+            walk(set, output, depth, Left::Matrix(a), Right::Matrix(b), &mut scratch);
+        }
         Kind::Few { form, .. } => {
-            let mut scratch = Scratch::take();
-            Few { output, a, b, instructions, form }.run(&mut scratch);
-            scratch.give_back();
+            let bring = |sums: &[E], width, place, size| output.bring(sums, width, place, size);
+            Few { a, b, instructions, form, bring: &bring }.run(&mut scratch);
         }
     }
+    scratch.give_back();
 }
 
 /// [`product`] with a second factor that is made as it is needed.
@@ -91,23 +95,33 @@ pub unsafe fn product_with_columns<E: Float>(
     assert!(a.shape[1] > 0, "there is no depth");
     let set = E::tiles(instructions);
     let output = Output { c, alpha: E::ONE, start, moves: &set.moves };
-    // SAFETY: the caller's.
-    walk(set, output, unsafe { Source::new(a) }, Right::Made(b));
-}
-
-fn walk<E: Float>(set: &'static TileSet<E>, output: Output<E>, a: Source<'_, E>, b: Right<'_, E>) {
-    if output.c.shape.contains(&0) {
+    if c.shape.contains(&0) {
         return;
     }
+    let depth = a.shape[1];
+    // SAFETY: the caller's.
+    let a = Left::Matrix(unsafe { Source::new(a) });
     let mut scratch = Scratch::take();
-    Walk { output, a, b, set }.run(&mut scratch);
+    walk(set, output, depth, a, Right::Made(b), &mut scratch);
     scratch.give_back();
+}
+
+/// Tile by tile.
+pub(crate) fn walk<E: Sealed>(
+    set: &'static TileSet<E>,
+    output: Output<E>,
+    depth: usize,
+    a: Left<'_, E>,
+    b: Right<'_, E>,
+    scratch: &mut Scratch,
+) {
+    Walk { output, a, b, depth, set }.run(scratch);
 }
 
 /// About how many cycles a product takes: multiplications, copies of `b`, which are slower where
 /// its rows do not lie side by side, and those of the result where its do not, for every block of
 /// the depth.
-fn cost<E: Float>(
+fn cost<E: Sealed>(
     set: &TileSet<E>,
     c: View<*mut E>,
     a: View<*const E>,
@@ -123,21 +137,22 @@ fn cost<E: Float>(
     of_tiles + of_b + of_c
 }
 
-fn steps(length: usize, step: usize) -> impl Iterator<Item = Range<usize>> {
+pub(crate) fn steps(length: usize, step: usize) -> impl Iterator<Item = Range<usize>> {
     (0..length).step_by(step).map(move |start| start..(start + step).min(length))
 }
 
 /// A product under way.
 struct Walk<'a, E: 'static> {
     output: Output<E>,
-    a: Source<'a, E>,
+    a: Left<'a, E>,
     b: Right<'a, E>,
+    depth: usize,
     set: &'static TileSet<E>,
 }
 
-impl<E: Float> Walk<'_, E> {
+impl<E: Sealed> Walk<'_, E> {
     fn run(&self, scratch: &mut Scratch) {
-        let ([rows, depth], cols) = (self.a.shape(), self.output.c.shape[1]);
+        let ([rows, cols], depth) = (self.output.c.shape, self.depth);
         let at_once = DEPTH.min(depth) * size_of::<E>();
         let rows_at_once = BYTES_OF_A.div_ceil(at_once).next_multiple_of(self.set.rows());
         // With one block of `a`, every panel is used at once and only once.
@@ -149,8 +164,8 @@ impl<E: Float> Walk<'_, E> {
                 let part = [depth.clone(), cols.clone()];
                 let mut panels = Panels::of(&self.b, part, rows, kept, self.set, &mut scratch.b);
                 for rows in steps(rows, rows_at_once) {
-                    let a = self.a.part(rows.clone(), depth.clone());
-                    let strips = Strips::of(a, panels.count(), self.set, &mut scratch.a);
+                    let part = [rows.clone(), depth.clone()];
+                    let strips = Strips::of(self.a, part, panels.count(), self.set, &mut scratch.a);
                     let place = [rows.start, cols.start];
                     self.block(&mut panels, &strips, place, depth.start == 0, &mut scratch.c);
                 }

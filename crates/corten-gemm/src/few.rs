@@ -3,15 +3,18 @@
 //! Where the steps of the depth lie side by side the elements of the result are sums of products of
 //! registers; where columns do, multiples of lines are added up, several lines at a time.
 
+use crate::half::{Bf16, F16};
+use crate::halves::Sixteen;
+use crate::made::Widened;
 use crate::moves::Lines;
-use crate::output::Output;
-use crate::pack::{Groups, copy_panel};
+use crate::pack::{Columns, Groups, SLACK, copy_panel};
 #[cfg(target_arch = "x86_64")]
 use crate::register::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
 use crate::register::{MOST_LANES, Portable, Register, for_rows};
-use crate::scratch::{Room, Scratch};
+use crate::scratch::{Plain, Room, Scratch};
 use crate::tile::{Float, Instructions, Sealed};
 use crate::view::Source;
+use crate::widen::Loads;
 
 /// The most sums of a kernel for dot products, filled up to whole registers.
 const MOST_SUMS: usize = 32;
@@ -38,12 +41,12 @@ pub(crate) enum Form {
 }
 
 /// Dot products of rows of the small factor, whose steps lie side by side, with columns.
-pub(crate) struct Dots<E> {
+pub(crate) struct Dots<E, S> {
     depth: usize,
     a: *const E,
     /// From one row to the next.
     a_stride: isize,
-    b: *const E,
+    b: *const S,
     /// From one column to the next.
     b_stride: isize,
     /// Where the sums go, rows `width` apart.
@@ -52,9 +55,9 @@ pub(crate) struct Dots<E> {
 }
 
 /// Multiples of some lines, which are added to sums.
-pub(crate) struct Multiples<E> {
+pub(crate) struct Multiples<E, S> {
     /// The first line, their distance, and their length.
-    lines: Lines<*const E>,
+    lines: Lines<*const S>,
     /// A factor per line for every row.
     factors: [E; MOST_ROWS * LINES],
     /// The sums of the first row; rows are `width` apart.
@@ -69,45 +72,70 @@ pub(crate) struct Multiples<E> {
 /// # Safety
 /// What the job names must be readable, and writable where sums go, and the processor must have the
 /// instructions.
-type OfDots<E> = unsafe fn(&Dots<E>);
+type OfDots<E, S> = unsafe fn(&Dots<E, S>);
 
 /// # Safety
 /// As for [`OfDots`].
-type OfMultiples<E> = unsafe fn(&Multiples<E>);
+type OfMultiples<E, S> = unsafe fn(&Multiples<E, S>);
 
 /// The dot products of an instruction set for some number of rows.
-pub(crate) struct DotKernels<E> {
+pub(crate) struct DotKernels<E, S> {
     /// How many columns at a time.
     cols: usize,
-    many: OfDots<E>,
+    many: OfDots<E, S>,
     /// The same for one column.
-    single: OfDots<E>,
+    single: OfDots<E, S>,
 }
 
 /// The multiples of an instruction set for some number of rows.
-pub(crate) struct MultipleKernels<E> {
+pub(crate) struct MultipleKernels<E, S> {
     /// [`LINES`] lines at a time.
-    many: OfMultiples<E>,
+    many: OfMultiples<E, S>,
     /// One line.
-    single: OfMultiples<E>,
+    single: OfMultiples<E, S>,
 }
 
 /// The kernels of an instruction set: those of 1, 2, 3 ... rows.
-pub struct FewSet<E: 'static> {
-    dots: &'static [DotKernels<E>],
-    multiples: &'static [MultipleKernels<E>],
+pub struct FewSet<E: 'static, S: 'static> {
+    dots: &'static [DotKernels<E, S>],
+    multiples: &'static [MultipleKernels<E, S>],
 }
+
+/// What the factors of a product with few rows are made of.
+pub trait Stored: Plain + 'static {
+    /// What sums are made of.
+    type Sum: Float;
+
+    /// The kernels of these instructions.
+    #[doc(hidden)]
+    fn few(instructions: Instructions) -> &'static FewSet<Self::Sum, Self>;
+
+    /// The first element of a small factor that sums can be made of as it lies, with the steps of
+    /// the depth side by side and rows `width` apart; or of a copy.
+    #[doc(hidden)]
+    fn rows<'r>(from: Rows<'r, Self>, room: &'r mut Room) -> (*const Self::Sum, isize);
+}
+
+/// A small factor.
+pub struct Rows<'a, S: 'static> {
+    source: Source<'a, S>,
+    instructions: Instructions,
+}
+
+/// Takes the sums of a part, in rows so far apart, to its place; the last argument is its size.
+pub(crate) type Bring<'a, E> = dyn Fn(&[E], usize, [usize; 2], [usize; 2]) + 'a;
 
 /// A product whose second factor is the large one.
-pub(crate) struct Few<'a, E: 'static> {
-    pub output: Output<E>,
-    pub a: Source<'a, E>,
-    pub b: Source<'a, E>,
+pub(crate) struct Few<'a, S: Stored> {
+    pub a: Source<'a, S>,
+    pub b: Source<'a, S>,
     pub instructions: Instructions,
     pub form: Form,
+    /// Takes sums to the result.
+    pub bring: &'a Bring<'a, S::Sum>,
 }
 
-impl<E: Float> Few<'_, E> {
+impl<S: Stored> Few<'_, S> {
     pub(crate) fn run(&self, scratch: &mut Scratch) {
         match self.form {
             Form::Steps => self.dots(scratch),
@@ -115,25 +143,13 @@ impl<E: Float> Few<'_, E> {
         }
     }
 
-    /// The small factor with the steps of the depth side by side, and the distance of its rows.
-    fn rows<'r>(&'r self, room: &'r mut Room) -> (*const E, isize) {
-        let [rows, depth] = self.a.shape();
-        if self.a.strides()[1] == 1 {
-            return (self.a.first(), self.a.strides()[0]);
-        }
-        let moves = &E::tiles(self.instructions).moves;
-        let width = depth.next_multiple_of(moves.lanes);
-        let room = room.elements::<E>(rows * width);
-        copy_panel(moves, room, self.a, width);
-        (room.as_ptr(), width as isize)
-    }
-
     fn dots(&self, scratch: &mut Scratch) {
         assert!(self.b.strides()[0] == 1);
         let ([rows, depth], cols) = (self.a.shape(), self.b.shape()[1]);
-        let (a, a_stride) = self.rows(&mut scratch.a);
-        let sums = scratch.c.elements::<E>(rows * COLUMNS);
-        let kernels = E::few(self.instructions).dots;
+        let rows_of_a = Rows { source: self.a, instructions: self.instructions };
+        let (a, a_stride) = S::rows(rows_of_a, &mut scratch.a);
+        let sums = scratch.c.elements::<S::Sum>(rows * COLUMNS);
+        let kernels = S::few(self.instructions).dots;
         for chunk in (0..cols).step_by(COLUMNS) {
             let chunk = chunk..(chunk + COLUMNS).min(cols);
             for group in Groups::of(rows, kernels.len()).all() {
@@ -157,18 +173,20 @@ impl<E: Float> Few<'_, E> {
                     at += count;
                 }
             }
-            self.output.bring(sums, COLUMNS, [0, chunk.start], [rows, chunk.len()]);
+            (self.bring)(sums, COLUMNS, [0, chunk.start], [rows, chunk.len()]);
         }
     }
 
     fn multiples(&self, scratch: &mut Scratch) {
         assert!(self.b.strides()[1] == 1);
         let ([rows, depth], cols) = (self.a.shape(), self.b.shape()[1]);
-        let kernels = E::few(self.instructions).multiples;
+        let kernels = S::few(self.instructions).multiples;
         let groups = Groups::of(rows, kernels.len());
-        let width = BYTES_OF_SUMS / size_of::<E>() / groups.get(0).len();
+        let width = BYTES_OF_SUMS / size_of::<S::Sum>() / groups.get(0).len();
         let width = (width / MOST_LANES - 1) * MOST_LANES;
-        let sums = scratch.c.elements::<E>(rows * width);
+        let rows_of_a = Rows { source: self.a, instructions: self.instructions };
+        let (a, a_stride) = S::rows(rows_of_a, &mut scratch.a);
+        let sums = scratch.c.elements::<S::Sum>(rows * width);
         for chunk in (0..cols).step_by(width) {
             let chunk = chunk..(chunk + width).min(cols);
             let mut at = 0;
@@ -181,9 +199,11 @@ impl<E: Float> Few<'_, E> {
                     len: chunk.len(),
                 };
                 for group in groups.all() {
-                    let mut factors = [E::ZERO; MOST_ROWS * LINES];
+                    let mut factors = [S::Sum::ZERO; MOST_ROWS * LINES];
                     for (factors, row) in factors.chunks_exact_mut(LINES).zip(group.clone()) {
-                        (0..count).for_each(|j| factors[j] = self.a.at([row, at + j]));
+                        let row = a.wrapping_offset(row as isize * a_stride).wrapping_add(at);
+                        // SAFETY: the row has so many steps.
+                        (0..count).for_each(|j| factors[j] = unsafe { *row.add(j) });
                     }
                     let to = sums[group.start * width..].as_mut_ptr();
                     let (first, ahead) = (at == 0, group.start == 0);
@@ -197,14 +217,14 @@ impl<E: Float> Few<'_, E> {
                 }
                 at += count;
             }
-            self.output.bring(sums, width, [0, chunk.start], [rows, chunk.len()]);
+            (self.bring)(sums, width, [0, chunk.start], [rows, chunk.len()]);
         }
     }
 }
 
 /// Adds the product of a vector of every row and every column to their sums.
 #[inline(always)]
-unsafe fn dots<V: Register, const ROWS: usize, const COLS: usize>(job: &Dots<V::Elem>) {
+unsafe fn dots<V: Loads<S>, S: Copy, const ROWS: usize, const COLS: usize>(job: &Dots<V::Elem, S>) {
     let mut sums = [[V::splat(V::Elem::ZERO); COLS]; ROWS];
     let whole = job.depth / V::LANES * V::LANES;
     let (mut a, mut b) = (job.a, job.b);
@@ -214,7 +234,7 @@ unsafe fn dots<V: Register, const ROWS: usize, const COLS: usize>(job: &Dots<V::
             add_dots(
                 job,
                 |i| V::load(a.wrapping_offset(i)),
-                |j| V::load(b.wrapping_offset(j)),
+                |j| V::widen(b.wrapping_offset(j)),
                 &mut sums,
             )
         };
@@ -227,7 +247,7 @@ unsafe fn dots<V: Register, const ROWS: usize, const COLS: usize>(job: &Dots<V::
             add_dots(
                 job,
                 |i| V::load_some(a.wrapping_offset(i), rest),
-                |j| V::load_some(b.wrapping_offset(j), rest),
+                |j| V::widen_some(b.wrapping_offset(j), rest),
                 &mut sums,
             )
         };
@@ -238,8 +258,8 @@ unsafe fn dots<V: Register, const ROWS: usize, const COLS: usize>(job: &Dots<V::
 
 /// Adds the products of a step: `a` and `b` load what lies at a distance.
 #[inline(always)]
-fn add_dots<V: Register, const ROWS: usize, const COLS: usize>(
-    job: &Dots<V::Elem>,
+fn add_dots<V: Register, S, const ROWS: usize, const COLS: usize>(
+    job: &Dots<V::Elem, S>,
     a: impl Fn(isize) -> V,
     b: impl Fn(isize) -> V,
     sums: &mut [[V; COLS]; ROWS],
@@ -261,8 +281,8 @@ fn add_dots<V: Register, const ROWS: usize, const COLS: usize>(
 /// # Safety
 /// There must be room for the sums.
 #[inline(always)]
-unsafe fn put_dots<V: Register, const ROWS: usize, const COLS: usize>(
-    job: &Dots<V::Elem>,
+unsafe fn put_dots<V: Register, S, const ROWS: usize, const COLS: usize>(
+    job: &Dots<V::Elem, S>,
     sums: &[[V; COLS]; ROWS],
 ) {
     let flat = sums.as_flattened();
@@ -285,7 +305,9 @@ unsafe fn put_dots<V: Register, const ROWS: usize, const COLS: usize>(
 
 /// Adds multiples of lines to the sums of every row.
 #[inline(always)]
-unsafe fn multiples<V: Register, const ROWS: usize, const COUNT: usize>(job: &Multiples<V::Elem>) {
+unsafe fn multiples<V: Loads<S>, S: Copy, const ROWS: usize, const COUNT: usize>(
+    job: &Multiples<V::Elem, S>,
+) {
     let mut factors = [[V::splat(V::Elem::ZERO); COUNT]; ROWS];
     for_rows!(ROWS, |I| {
         for (j, factor) in factors[I].iter_mut().enumerate() {
@@ -296,11 +318,11 @@ unsafe fn multiples<V: Register, const ROWS: usize, const COUNT: usize>(job: &Mu
     let rest = job.lines.len - whole;
     for at in (0..whole).step_by(V::LANES) {
         // SAFETY: the caller's: the lines are so long.
-        unsafe { add_multiples(job, &factors, at, |line| V::load(line)) };
+        unsafe { add_multiples(job, &factors, at, |line| V::widen(line)) };
     }
     if rest > 0 {
         // SAFETY: the caller's: the lines are so long, and there is room for whole registers.
-        unsafe { add_multiples(job, &factors, whole, |line| V::load_some(line, rest)) };
+        unsafe { add_multiples(job, &factors, whole, |line| V::widen_some(line, rest)) };
     }
 }
 
@@ -309,11 +331,11 @@ unsafe fn multiples<V: Register, const ROWS: usize, const COUNT: usize>(job: &Mu
 /// # Safety
 /// As for [`OfMultiples`].
 #[inline(always)]
-unsafe fn add_multiples<V: Register, const ROWS: usize, const COUNT: usize>(
-    job: &Multiples<V::Elem>,
+unsafe fn add_multiples<V: Register, S, const ROWS: usize, const COUNT: usize>(
+    job: &Multiples<V::Elem, S>,
     factors: &[[V; COUNT]; ROWS],
     at: usize,
-    load: impl Fn(*const V::Elem) -> V,
+    load: impl Fn(*const S) -> V,
 ) {
     let line = job.lines.first.wrapping_add(at);
     let mut columns = [V::splat(V::Elem::ZERO); COUNT];
@@ -322,7 +344,7 @@ unsafe fn add_multiples<V: Register, const ROWS: usize, const COUNT: usize>(
     }
     if job.ahead {
         for j in COUNT..2 * COUNT {
-            V::prefetch(line.wrapping_offset(j as isize * job.lines.stride));
+            V::prefetch(line.wrapping_offset(j as isize * job.lines.stride).cast());
         }
     }
     for_rows!(ROWS, |I| {
@@ -340,27 +362,26 @@ unsafe fn add_multiples<V: Register, const ROWS: usize, const COUNT: usize>(
 macro_rules! compiled {
     ($($name:ident $(with $features:literal)?;)+) => {$(
         pub(crate) mod $name {
-            use super::{Dots, Multiples};
-            use crate::register::Register;
+            use super::{Dots, Loads, Multiples};
 
             /// # Safety
             /// As for [`super::OfDots`].
             $(#[target_feature(enable = $features)])?
-            pub(super) unsafe fn dots<V: Register, const ROWS: usize, const COLS: usize>(
-                job: &Dots<V::Elem>,
+            pub(super) unsafe fn dots<V: Loads<S>, S: Copy, const ROWS: usize, const COLS: usize>(
+                job: &Dots<V::Elem, S>,
             ) {
                 // SAFETY: the caller's.
-                unsafe { super::dots::<V, ROWS, COLS>(job) }
+                unsafe { super::dots::<V, S, ROWS, COLS>(job) }
             }
 
             /// # Safety
             /// As for [`super::OfMultiples`].
             $(#[target_feature(enable = $features)])?
-            pub(super) unsafe fn multiples<V: Register, const ROWS: usize, const COUNT: usize>(
-                job: &Multiples<V::Elem>,
+            pub(super) unsafe fn multiples<V: Loads<S>, S: Copy, const ROWS: usize, const COUNT: usize>(
+                job: &Multiples<V::Elem, S>,
             ) {
                 // SAFETY: the caller's.
-                unsafe { super::multiples::<V, ROWS, COUNT>(job) }
+                unsafe { super::multiples::<V, S, ROWS, COUNT>(job) }
             }
         }
     )+};
@@ -370,55 +391,108 @@ compiled! { on_any; }
 
 #[cfg(target_arch = "x86_64")]
 compiled! {
-    on_avx2 with "avx2,fma";
-    on_avx512 with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
+    on_avx2 with "avx2,fma,f16c";
+    on_avx512 with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c";
 }
 
 /// The kernels of a level. Their sums, a register per column, and one of a row fit its registers.
 macro_rules! few_set {
-    ($level:ident, $vector:ty, [$($rows:literal: $cols:literal),+]) => {
+    ($level:ident, $vector:ty, $stored:ty, [$($rows:literal: $cols:literal),+]) => {
         &const {
             FewSet {
                 dots: &[$(DotKernels {
                     cols: $cols,
-                    many: $level::dots::<$vector, $rows, $cols>,
-                    single: $level::dots::<$vector, $rows, 1>,
+                    many: $level::dots::<$vector, $stored, $rows, $cols>,
+                    single: $level::dots::<$vector, $stored, $rows, 1>,
                 }),+],
                 multiples: &[
-                    few_set!(@multiples $level, $vector, 1),
-                    few_set!(@multiples $level, $vector, 2),
-                    few_set!(@multiples $level, $vector, 3),
-                    few_set!(@multiples $level, $vector, 4),
+                    few_set!(@multiples $level, $vector, $stored, 1),
+                    few_set!(@multiples $level, $vector, $stored, 2),
+                    few_set!(@multiples $level, $vector, $stored, 3),
+                    few_set!(@multiples $level, $vector, $stored, 4),
                 ],
             }
         }
     };
-    (@multiples $level:ident, $vector:ty, $rows:literal) => {
+    (@multiples $level:ident, $vector:ty, $stored:ty, $rows:literal) => {
         MultipleKernels {
-            many: $level::multiples::<$vector, $rows, LINES>,
-            single: $level::multiples::<$vector, $rows, 1>,
+            many: $level::multiples::<$vector, $stored, $rows, LINES>,
+            single: $level::multiples::<$vector, $stored, $rows, 1>,
         }
     };
 }
 
-macro_rules! kernels {
-    ($($function:ident of $element:ty: $portable:expr, $avx2:ident, $avx512:ident;)+) => {$(
+/// The kernels of a type at each level.
+macro_rules! few {
+    ($stored:ty as $sum:ty: $portable:expr, $avx2:ident, $avx512:ident) => {
         // Not inlined, so that the kernels are compiled with this crate and not with its users.
         #[inline(never)]
-        pub(crate) fn $function(instructions: Instructions) -> &'static FewSet<$element> {
+        fn few(instructions: Instructions) -> &'static FewSet<$sum, $stored> {
             match instructions {
                 #[cfg(target_arch = "x86_64")]
-                Instructions::Avx512 => few_set!(on_avx512, $avx512,
-                    [1: 8, 2: 8, 3: 6, 4: 6, 5: 4, 6: 4, 7: 3, 8: 3]),
+                Instructions::Avx512 | Instructions::Avx512Bf16 => {
+                    few_set!(on_avx512, $avx512, $stored,
+                        [1: 8, 2: 8, 3: 6, 4: 6, 5: 4, 6: 4, 7: 3, 8: 3])
+                }
                 #[cfg(target_arch = "x86_64")]
-                Instructions::Avx2 => few_set!(on_avx2, $avx2, [1: 6, 2: 4, 3: 3, 4: 2]),
-                _ => few_set!(on_any, Portable<$element, { $portable }>, [1: 6, 2: 4, 3: 3, 4: 2]),
+                Instructions::Avx2 => {
+                    few_set!(on_avx2, $avx2, $stored, [1: 6, 2: 4, 3: 3, 4: 2])
+                }
+                _ => few_set!(on_any, Portable<$sum, { $portable }>, $stored,
+                    [1: 6, 2: 4, 3: 3, 4: 2]),
+            }
+        }
+    };
+}
+
+macro_rules! stored_as_summed {
+    ($($element:ty: $portable:expr, $avx2:ident, $avx512:ident;)+) => {$(
+        impl Stored for $element {
+            type Sum = Self;
+
+            few!($element as $element: $portable, $avx2, $avx512);
+
+            fn rows<'r>(from: Rows<'r, Self>, room: &'r mut Room) -> (*const Self, isize) {
+                let source = from.source;
+                if source.strides()[1] == 1 {
+                    return (source.first(), source.strides()[0]);
+                }
+                let moves = &Self::tiles(from.instructions).moves;
+                let [rows, depth] = source.shape();
+                let width = depth.next_multiple_of(moves.lanes);
+                let room = room.elements::<Self>(rows * width);
+                copy_panel(moves, room, source, width);
+                (room.as_ptr(), width as isize)
             }
         }
     )+};
 }
 
-kernels! {
-    of_f32 of f32: 4, Avx2F32, Avx512F32;
-    of_f64 of f64: 2, Avx2F64, Avx512F64;
+stored_as_summed! {
+    f32: 4, Avx2F32, Avx512F32;
+    f64: 2, Avx2F64, Avx512F64;
+}
+
+macro_rules! stored_as_halves {
+    ($($half:ty;)+) => {$(
+        impl Stored for $half {
+            type Sum = f32;
+
+            few!($half as f32: 4, Avx2F32, Avx512F32);
+
+            fn rows<'r>(from: Rows<'r, Self>, room: &'r mut Room) -> (*const f32, isize) {
+                let moves = <$half>::moves(from.instructions);
+                let [rows, depth] = from.source.shape();
+                let width = depth.next_multiple_of(moves.lanes);
+                let room = room.elements::<f32>(rows * width + SLACK);
+                Widened { source: from.source, moves }.fill(0..rows, 0..depth, room, width);
+                (room.as_ptr(), width as isize)
+            }
+        }
+    )+};
+}
+
+stored_as_halves! {
+    Bf16;
+    F16;
 }

@@ -1,7 +1,7 @@
 //! Where sums go: the result, and what it starts from.
 
 use crate::moves::{Lines, Moves, Scale};
-use crate::tile::Float;
+use crate::tile::Sealed;
 use crate::view::View;
 
 /// What the sums of a product are added to.
@@ -35,7 +35,7 @@ pub(crate) struct Output<E: 'static> {
     pub moves: &'static Moves<E>,
 }
 
-impl<E: Float> Output<E> {
+impl<E: Sealed> Output<E> {
     /// Brings the sums of a part, in rows `width` apart, to the result.
     pub(crate) fn bring(&self, sums: &[E], width: usize, place: [usize; 2], size: [usize; 2]) {
         let beta = self.begin(place, size);

@@ -9,10 +9,12 @@
 //! multiplications: six rows by four registers are 24 multiplications and 10 loads, 14 rows by two
 //! registers are 28 and 16.
 
-use crate::few::{self, FewSet};
+use crate::few::Stored;
+#[cfg(target_arch = "x86_64")]
+use crate::half::Pair;
 use crate::moves::{self, Lines, Moves};
 #[cfg(target_arch = "x86_64")]
-use crate::register::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
+use crate::register::{Avx2F32, Avx2F64, Avx512F32, Avx512F64, Avx512Pairs};
 use crate::register::{Portable, Register, for_rows};
 use crate::scratch::Plain;
 use std::ops::{Add, Mul};
@@ -92,31 +94,27 @@ impl<E> TileSet<E> {
 pub enum Instructions {
     /// What every processor of the architecture has.
     Portable,
-    /// AVX2 and FMA.
+    /// AVX2, FMA and F16C.
     Avx2,
     /// AVX-512 F, BW, DQ and VL.
     Avx512,
+    /// AVX-512 BF16: dot products of [`Bf16`](crate::Bf16).
+    Avx512Bf16,
 }
 
 /// `f32` and `f64`.
-pub trait Float: Sealed {}
+pub trait Float: Sealed + Stored<Sum = Self> {
+    /// The tiles of these instructions.
+    #[doc(hidden)]
+    fn tiles(instructions: Instructions) -> &'static TileSet<Self>;
+}
 
-impl<E: Sealed> Float for E {}
-
-/// Element types with tiles.
+/// What tiles are made of.
 pub trait Sealed: Plain + PartialEq + Add<Output = Self> + Mul<Output = Self> + 'static {
     /// Zero.
     const ZERO: Self;
     /// One.
     const ONE: Self;
-
-    /// The tiles of these instructions.
-    #[doc(hidden)]
-    fn tiles(instructions: Instructions) -> &'static TileSet<Self>;
-
-    /// The kernels of these instructions for products with few rows.
-    #[doc(hidden)]
-    fn few(instructions: Instructions) -> &'static FewSet<Self>;
 }
 
 /// Rows of `a` are reached from every third one: an address may hold once or twice a stride.
@@ -315,6 +313,7 @@ compiled! { on_any; }
 compiled! {
     on_avx2 with "avx2,fma";
     on_avx512 with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
+    on_avx512_bf16 with "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
 }
 
 /// The tiles of a level with the given numbers of registers, of all of them, and of rows.
@@ -342,16 +341,22 @@ macro_rules! tile_set {
     };
 }
 
+/// The tiles of pairs. The processor must have AVX-512 BF16.
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+pub(crate) fn tiles_of_pairs() -> &'static TileSet<Pair> {
+    tile_set!(on_avx512_bf16, Avx512Pairs, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
+        on_avx512_bf16: Avx512Pairs)
+}
+
 macro_rules! float {
-    ($($element:ty: $portable:expr, $avx2:ident, $avx512:ident with $strips:ident: $strip:ident, $few:ident;)+) => {$(
+    ($($element:ty: $portable:expr, $avx2:ident, $avx512:ident with $strips:ident: $strip:ident;)+) => {$(
         impl Sealed for $element {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
+        }
 
-            fn few(instructions: Instructions) -> &'static FewSet<Self> {
-                few::$few(instructions)
-            }
-
+        impl Float for $element {
             // Not inlined, so that the tiles are compiled with this crate and not with its users.
             #[inline(never)]
             fn tiles(instructions: Instructions) -> &'static TileSet<Self> {
@@ -359,7 +364,7 @@ macro_rules! float {
                     // The sums, a row of `b`, and an element of `a` fit 32 registers, and there are
                     // fewer than one load for two multiplications.
                     #[cfg(target_arch = "x86_64")]
-                    Instructions::Avx512 => tile_set!(on_avx512, $avx512,
+                    Instructions::Avx512 | Instructions::Avx512Bf16 => tile_set!(on_avx512, $avx512,
                         [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6], $strips: $strip),
                     // The same in 16 registers.
                     #[cfg(target_arch = "x86_64")]
@@ -374,6 +379,6 @@ macro_rules! float {
 }
 
 float! {
-    f32: 4, Avx2F32, Avx512F32 with on_avx2: Avx2F32, of_f32;
-    f64: 2, Avx2F64, Avx512F64 with on_avx512: Avx512F64, of_f64;
+    f32: 4, Avx2F32, Avx512F32 with on_avx2: Avx2F32;
+    f64: 2, Avx2F64, Avx512F64 with on_avx512: Avx512F64;
 }
