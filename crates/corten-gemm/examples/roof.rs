@@ -1,8 +1,8 @@
 //! Products of floats beside what the processor can multiply at most:
 //! `cargo run --release -p corten-gemm --example roof`.
 //!
-//! Samples of products and of bare multiplications alternate, so that a slow moment of the machine
-//! hits both, and the best ones are compared.
+//! Samples of products and of bare multiplications alternate and are about as long, so that a slow
+//! moment of the machine hits both, and the best ones are compared.
 #![allow(clippy::print_stdout)]
 
 use corten_gemm::{
@@ -12,6 +12,10 @@ use std::hint::black_box;
 use std::time::Instant;
 
 const ROUNDS: usize = 60;
+
+/// Steps of multiplications, and about how many operations these are.
+const STEPS: usize = 2000;
+const OPERATIONS: usize = STEPS * 2 * 16 * 20;
 
 /// A sample repeats a product for about so many operations.
 const SAMPLE: usize = 40_000_000;
@@ -32,7 +36,7 @@ const CASES: [Case; 9] = [
 ];
 
 /// Products with few rows, whose second factor is read from memory or from a cache.
-const FEW_ROWS: [Case; 19] = [
+const FEW_ROWS: [Case; 22] = [
     ([1, 512, 512], [false, true]),
     ([1, 512, 512], [false, false]),
     ([1, 2048, 2048], [false, true]),
@@ -52,6 +56,9 @@ const FEW_ROWS: [Case; 19] = [
     ([8, 2048, 2048], [false, true]),
     ([8, 2048, 2048], [false, false]),
     ([16, 2048, 2048], [false, false]),
+    ([100_000, 1, 4], [false, false]),
+    ([100_000, 4, 16], [false, false]),
+    ([4, 16, 100_000], [true, false]),
 ];
 
 fn main() {
@@ -106,7 +113,8 @@ fn run<E: Float + From<f32>>(
     by_columns: [bool; 2],
     part: f64,
 ) -> Best {
-    let roof = || part * sample(1, || multiply(level.min(Instructions::Avx512), 20_000));
+    let level_of_roof = level.min(Instructions::Avx512);
+    let roof = |times| part * sample(times, || multiply(level_of_roof, STEPS));
     beside(level, shape, by_columns, E::from(1.0), roof, |way, c, a, b| {
         // SAFETY: the matrices are dense, and the level was detected.
         unsafe { product(way, level, c, a, b, E::from(1.0), Start::Nothing) }
@@ -121,7 +129,7 @@ fn run_halves<H: Sixteen>(
     one: H,
     most: Instructions,
 ) -> Best {
-    let roof = || sample(1, || multiply(level.min(most), 20_000));
+    let roof = |times| sample(times, || multiply(level.min(most), STEPS));
     beside(level, shape, by_columns, one, roof, |way, c, a, b| {
         // SAFETY: the matrices are dense, and the level was detected.
         unsafe { product_of_halves(way, level, c, a, b, 1.0, None) }
@@ -134,7 +142,7 @@ fn beside<E: Copy>(
     [m, n, k]: [usize; 3],
     by_columns: [bool; 2],
     one: E,
-    roof: impl Fn() -> f64,
+    roof: impl Fn(usize) -> f64,
     product: impl Fn(Way, View<*mut E>, View<*const E>, View<*const E>),
 ) -> Best {
     let (a, b) = (vec![one; m * k], vec![one; k * n]);
@@ -152,7 +160,7 @@ fn beside<E: Copy>(
     let times = (SAMPLE / operations).min(16 * SAMPLE / bytes / 4).max(1);
     let mut best = Best::default();
     for _ in 0..ROUNDS {
-        best.most_operations = best.most_operations.max(roof());
+        best.most_operations = best.most_operations.max(roof(1 + times * operations / OPERATIONS));
         let per_second = sample(times, || read(level, &a) + read(level, &b));
         best.most_bytes = best.most_bytes.max(per_second);
         let per_second = sample(times, || {

@@ -14,15 +14,18 @@ use crate::view::{Source, View};
 use crate::way::{Kind, Way};
 use std::ops::Range;
 
-/// Most steps of the depth at a time: a panel of `b` fills a first-level cache of 48 KiB.
-const DEPTH: usize = 192;
+/// Most steps of the depth at a time: the more there are, the less often the result is read and
+/// written. A panel of `b` of so many fills an eighth of a second-level cache of 1 MiB, from which it
+/// comes as fast as it is used.
+const DEPTH: usize = 512;
 
 /// Bytes of a block of `a`, which is used with one panel of `b` after the other: it stays in the
 /// second-level cache.
-const BYTES_OF_A: usize = 512 << 10;
+const BYTES_OF_A: usize = 384 << 10;
 
-/// Bytes of a block of `b` that more than one block of `a` uses.
-const BYTES_OF_B: usize = 1 << 20;
+/// Bytes of a block of `b` that more than one block of `a` uses: it stays in the last cache, and `a`
+/// is copied for fewer of them.
+const BYTES_OF_B: usize = 4 << 20;
 
 /// Strips whose sums go to a place apart at a time, if they do: when they are turned, enough of them
 /// for whole cache lines of the result.

@@ -3,13 +3,15 @@
 //! Where the steps of the depth lie side by side the elements of the result are sums of products of
 //! registers; where columns do, multiples of lines are added up, several lines at a time.
 
+#[cfg(target_arch = "x86_64")]
+use crate::half::Pair;
 use crate::half::{Bf16, F16};
 use crate::halves::Sixteen;
 use crate::made::Widened;
 use crate::moves::Lines;
 use crate::pack::{Columns, Groups, SLACK, copy_panel};
 #[cfg(target_arch = "x86_64")]
-use crate::register::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
+use crate::register::{Avx2F32, Avx2F64, Avx512F32, Avx512F64, Avx512Pairs};
 use crate::register::{MOST_LANES, Portable, Register, for_rows};
 use crate::scratch::{Plain, Room, Scratch};
 use crate::tile::{Float, Instructions, Sealed};
@@ -27,6 +29,9 @@ const MOST_ROWS: usize = 4;
 
 /// Columns whose sums are brought to the result at a time.
 const COLUMNS: usize = 64;
+
+/// With more rows than this, a processor does not ask for the next lines early enough by itself.
+const ROWS_UNAIDED: usize = 2;
 
 /// Bytes of sums that lines are added to: a part of a first-level cache.
 const BYTES_OF_SUMS: usize = 16 << 10;
@@ -104,7 +109,7 @@ pub struct FewSet<E: 'static, S: 'static> {
 /// What the factors of a product with few rows are made of.
 pub trait Stored: Plain + 'static {
     /// What sums are made of.
-    type Sum: Float;
+    type Sum: Sealed;
 
     /// The kernels of these instructions.
     #[doc(hidden)]
@@ -206,7 +211,7 @@ impl<S: Stored> Few<'_, S> {
                         (0..count).for_each(|j| factors[j] = unsafe { *row.add(j) });
                     }
                     let to = sums[group.start * width..].as_mut_ptr();
-                    let (first, ahead) = (at == 0, group.start == 0);
+                    let (first, ahead) = (at == 0, group.start == 0 && rows > ROWS_UNAIDED);
                     let job = Multiples { lines, factors, to, width, first, ahead };
                     let kernels = &kernels[group.len() - 1];
                     // SAFETY: the lines lie in the factor, and there is room for the sums of all
@@ -395,16 +400,27 @@ compiled! {
     on_avx512 with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c";
 }
 
+#[cfg(target_arch = "x86_64")]
+mod on_avx512_bf16 {
+    use super::{Dots, Loads};
+
+    /// # Safety
+    /// As for [`super::OfDots`].
+    #[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+    pub(super) unsafe fn dots<V: Loads<S>, S: Copy, const ROWS: usize, const COLS: usize>(
+        job: &Dots<V::Elem, S>,
+    ) {
+        // SAFETY: the caller's.
+        unsafe { super::dots::<V, S, ROWS, COLS>(job) }
+    }
+}
+
 /// The kernels of a level. Their sums, a register per column, and one of a row fit its registers.
 macro_rules! few_set {
     ($level:ident, $vector:ty, $stored:ty, [$($rows:literal: $cols:literal),+]) => {
         &const {
             FewSet {
-                dots: &[$(DotKernels {
-                    cols: $cols,
-                    many: $level::dots::<$vector, $stored, $rows, $cols>,
-                    single: $level::dots::<$vector, $stored, $rows, 1>,
-                }),+],
+                dots: few_set!(@dots $level, $vector, $stored, [$($rows: $cols),+]),
                 multiples: &[
                     few_set!(@multiples $level, $vector, $stored, 1),
                     few_set!(@multiples $level, $vector, $stored, 2),
@@ -413,6 +429,13 @@ macro_rules! few_set {
                 ],
             }
         }
+    };
+    (@dots $level:ident, $vector:ty, $stored:ty, [$($rows:literal: $cols:literal),+]) => {
+        &[$(DotKernels {
+            cols: $cols,
+            many: $level::dots::<$vector, $stored, $rows, $cols>,
+            single: $level::dots::<$vector, $stored, $rows, 1>,
+        }),+]
     };
     (@multiples $level:ident, $vector:ty, $stored:ty, $rows:literal) => {
         MultipleKernels {
@@ -495,4 +518,25 @@ macro_rules! stored_as_halves {
 stored_as_halves! {
     Bf16;
     F16;
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Stored for Pair {
+    type Sum = Self;
+
+    // Pairs exist where the processor has AVX-512 BF16, and there are none across columns.
+    #[inline(never)]
+    fn few(_: Instructions) -> &'static FewSet<Self, Self> {
+        &const {
+            let dots = few_set!(@dots on_avx512_bf16, Avx512Pairs, Pair,
+                [1: 8, 2: 8, 3: 6, 4: 6, 5: 4, 6: 4, 7: 3, 8: 3]);
+            FewSet { dots, multiples: &[] }
+        }
+    }
+
+    fn rows<'r>(from: Rows<'r, Self>, _: &'r mut Room) -> (*const Self, isize) {
+        let [row, step] = from.source.strides();
+        assert!(step == 1, "pairs lie side by side");
+        (from.source.first(), row)
+    }
 }

@@ -1,7 +1,7 @@
 //! Products of 16-bit floats. Sums are `f32`, and are rounded once.
 
 use crate::blocks::{steps, walk};
-use crate::few::{Few, Stored};
+use crate::few::{Bring, Few, Form, Stored};
 #[cfg(target_arch = "x86_64")]
 use crate::half::Pair;
 use crate::half::{Bf16, F16, Half};
@@ -42,6 +42,15 @@ pub trait Sixteen: Half + Stored<Sum = f32> {
         // SAFETY: the caller's.
         unsafe { sum_of_widened(instructions, sums, a, b, scratch) }
     }
+
+    /// A product with few rows.
+    ///
+    /// # Safety
+    /// The processor must have the instructions.
+    #[doc(hidden)]
+    unsafe fn few_rows(few: FewHalves<'_, Self>, scratch: &mut Scratch) {
+        few.run_widened(scratch);
+    }
 }
 
 /// The sums of what becomes `f32` where tiles need it.
@@ -60,6 +69,51 @@ unsafe fn sum_of_widened<H: Sixteen>(
     let (a, b) = (Widened { source: a, moves }, Widened { source: b, moves });
     let output = Output { c: sums, alpha: 1.0, start: Start::Nothing, moves: &set.moves };
     walk(set, output, depth, Left::Made(&a), Right::Made(&b), scratch);
+}
+
+/// A product with few rows, in the order of its second factor.
+pub struct FewHalves<'a, H: 'static> {
+    instructions: Instructions,
+    form: Form,
+    a: Source<'a, H>,
+    b: Source<'a, H>,
+    bring: &'a Bring<'a, f32>,
+}
+
+impl<H: Sixteen> FewHalves<'_, H> {
+    fn run_widened(self, scratch: &mut Scratch) {
+        let Self { instructions, form, a, b, bring } = self;
+        Few { a, b, instructions, form, bring }.run(scratch);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl FewHalves<'_, Bf16> {
+    /// Both factors as pairs where they lie, if they are.
+    fn as_pairs(&self) -> Option<[Source<'_, Pair>; 2]> {
+        let is_even = |&stride: &isize| stride % 2 == 0;
+        let ([row, 1], [1, col]) = (self.a.strides(), self.b.strides()) else { return None };
+        let ([rows, depth], cols) = (self.a.shape(), self.b.shape()[1]);
+        if !depth.is_multiple_of(2) || ![row, col].iter().all(is_even) {
+            return None;
+        }
+        let a =
+            View { data: self.a.first().cast(), shape: [rows, depth / 2], strides: [row / 2, 1] };
+        let b =
+            View { data: self.b.first().cast(), shape: [depth / 2, cols], strides: [1, col / 2] };
+        // SAFETY: the same memory, for as long.
+        Some(unsafe { [Source::new(a), Source::new(b)] })
+    }
+
+    fn run_pairs(&self, [a, b]: [Source<'_, Pair>; 2], scratch: &mut Scratch) {
+        let bring = |sums: &[Pair], width, place, size| {
+            // SAFETY: a sum is an `f32`, by its bits.
+            let sums = unsafe { std::slice::from_raw_parts(sums.as_ptr().cast(), sums.len()) };
+            (self.bring)(sums, width, place, size);
+        };
+        let (instructions, form) = (self.instructions, self.form);
+        Few { a, b, instructions, form, bring: &bring }.run(scratch);
+    }
 }
 
 impl Sixteen for F16 {
@@ -92,6 +146,15 @@ impl Sixteen for Bf16 {
         let c = View { data: sums.data.cast(), shape: sums.shape, strides: sums.strides };
         let output = Output { c, alpha: Pair::ONE, start: Start::Nothing, moves: &set.moves };
         walk(set, output, depth, Left::Made(&a), Right::Made(&b), scratch);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn few_rows(few: FewHalves<'_, Self>, scratch: &mut Scratch) {
+        let has_pairs = few.instructions >= Instructions::Avx512Bf16 && few.form == Form::Steps;
+        match few.as_pairs() {
+            Some(pairs) if has_pairs => few.run_pairs(pairs, scratch),
+            _ => few.run_widened(scratch),
+        }
     }
 }
 
@@ -130,7 +193,9 @@ pub unsafe fn product_of_halves<H: Sixteen>(
     let bring = |sums: &[f32], width, place, size| output.bring(sums, width, place, size);
     let mut scratch = Scratch::take();
     if let Kind::Few { form, .. } = way.0 {
-        Few { a, b, instructions, form, bring: &bring }.run(&mut scratch);
+        let few = FewHalves { instructions, form, a, b, bring: &bring };
+        // SAFETY: the caller's.
+        unsafe { H::few_rows(few, &mut scratch) };
         return scratch.give_back();
     }
     let mut room = std::mem::take(&mut scratch.sums);

@@ -13,6 +13,10 @@ const FEW_IN_CACHE: usize = 4;
 /// Bytes of a large factor that a cache may hold.
 const CACHE: usize = 2 << 20;
 
+/// The least columns that lie side by side where they are added up line by line: tiles read shorter
+/// lines nearly in the order in which they lie.
+const LONG: usize = 256;
+
 /// How a product is computed. It is chosen for the whole of a product, before that is cut into
 /// parts, since the order in which the terms of an element are added up depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,11 +40,14 @@ impl Way {
         let (rows, cols) = (a.shape[0], b.shape[1]);
         let turned = cols < rows;
         let (few, large) = if turned { (cols, a.t()) } else { (rows, b) };
-        let in_cache = large.shape[0] * large.shape[1] * size_of::<E>() <= CACHE;
+        let [depth, length] = large.shape;
+        let few_for_lines =
+            if depth * length * size_of::<E>() <= CACHE { FEW_IN_CACHE } else { FEW };
         Self(match large.strides {
-            _ if few > FEW => Kind::Tiles,
-            [1, _] => Kind::Few { turned, form: Form::Steps },
-            [_, 1] if few <= FEW_IN_CACHE || !in_cache => Kind::Few { turned, form: Form::Columns },
+            [1, _] if few <= FEW => Kind::Few { turned, form: Form::Steps },
+            [_, 1] if few <= few_for_lines && length >= LONG => {
+                Kind::Few { turned, form: Form::Columns }
+            }
             _ => Kind::Tiles,
         })
     }

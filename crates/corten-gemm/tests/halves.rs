@@ -21,15 +21,19 @@ fn levels() -> Vec<Instructions> {
     levels
 }
 
-/// How the elements of a matrix lie: by rows, by columns, nothing side by side.
+/// How the elements of a matrix lie.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Order {
     Rows,
     Columns,
+    OddRows,
+    OddColumns,
+    /// Nothing side by side.
     Spread,
 }
 
-const ORDERS: [Order; 3] = [Order::Rows, Order::Columns, Order::Spread];
+const ORDERS: [Order; 5] =
+    [Order::Rows, Order::Columns, Order::OddRows, Order::OddColumns, Order::Spread];
 
 #[derive(Clone)]
 struct Matrix<H> {
@@ -42,9 +46,11 @@ impl<H: Half> Matrix<H> {
     fn new([rows, cols]: [usize; 2], order: Order, element: impl Fn(usize, usize) -> f32) -> Self {
         let (r, c) = (rows as isize, cols as isize);
         let strides = match order {
+            Order::Rows => [c, 1],
+            Order::Columns => [1, r],
             // Lines that start at odd places.
-            Order::Rows => [c | 1, 1],
-            Order::Columns => [1, r | 1],
+            Order::OddRows => [c | 1, 1],
+            Order::OddColumns => [1, r | 1],
             Order::Spread => [3 * c + 1, 3],
         };
         let reach = (r - 1).max(0) * strides[0] + (c - 1).max(0) * strides[1];
@@ -119,10 +125,23 @@ fn products_equal_the_naive_ones_in_every_arrangement() {
     for shape in [[1, 1, 1], [5, 3, 4], [14, 32, 2], [17, 33, 17], [30, 20, 131], [70, 19, 41]] {
         for a in ORDERS {
             for b in ORDERS {
-                for c in ORDERS {
+                for c in [Order::Rows, Order::OddColumns, Order::Spread] {
                     check::<Bf16>(shape, [a, b, c], 1.0, None);
                     check::<F16>(shape, [a, b, c], 0.5, Some(2.0));
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn products_with_few_rows_or_columns_equal_the_naive_ones() {
+    for few in 1..=16 {
+        for [many, k] in [[70, 1], [131, 38], [300, 64]] {
+            for b in [Order::Rows, Order::Columns, Order::OddColumns] {
+                check::<Bf16>([few, many, k], [Order::Rows, b, Order::Rows], 1.0, None);
+                check::<Bf16>([many, few, k], [Order::Rows, b, Order::Columns], 2.0, Some(1.0));
+                check::<F16>([few, many, k], [Order::Rows, b, Order::Spread], 1.0, None);
             }
         }
     }
