@@ -159,7 +159,8 @@ impl Sixteen for Bf16 {
 }
 
 /// `c = beta * c + alpha * a @ b` on this thread, every element rounded once; without `beta`, what
-/// `c` holds is not read. For the way see [`product`](crate::product).
+/// `c` holds is not read. For the way see [`product`](crate::product). With AVX-512 BF16, numbers and
+/// sums smaller than the smallest normal `f32` count as zero, as they do in PyTorch's products.
 ///
 /// # Safety
 /// As for [`product`](crate::product).
