@@ -1,21 +1,29 @@
 //! Products of floats beside what the processor can multiply at most:
 //! `cargo run --release -p corten-gemm --example roof`.
 //!
-//! Samples of products and of bare multiplications alternate, so that a slow moment of the machine
-//! hits both, and the best ones are compared.
+//! Samples of products and of bare multiplications alternate and are about as long, so that a slow
+//! moment of the machine hits both, and the best ones are compared.
 #![allow(clippy::print_stdout)]
 
-use corten_gemm::{Float, Instructions, Start, View, product};
+use corten_gemm::{
+    Bf16, F16, Float, Instructions, Sixteen, Start, View, Way, product, product_of_halves,
+};
 use std::hint::black_box;
 use std::time::Instant;
 
 const ROUNDS: usize = 60;
 
+/// Steps of multiplications, and about how many operations these are.
+const STEPS: usize = 2000;
+const OPERATIONS: usize = STEPS * 2 * 16 * 20;
+
 /// A sample repeats a product for about so many operations.
 const SAMPLE: usize = 40_000_000;
 
 /// Rows and columns of the result, depth, and which factors lie by columns.
-const CASES: [([usize; 3], [bool; 2]); 10] = [
+type Case = ([usize; 3], [bool; 2]);
+
+const CASES: [Case; 9] = [
     ([64, 64, 64], [false, false]),
     ([128, 128, 128], [false, false]),
     ([256, 256, 256], [false, false]),
@@ -24,29 +32,121 @@ const CASES: [([usize; 3], [bool; 2]); 10] = [
     ([512, 512, 512], [true, false]),
     ([1024, 1024, 1024], [false, false]),
     ([64, 512, 512], [false, true]),
-    ([8, 512, 512], [false, true]),
     ([64, 1024, 288], [false, false]),
+];
+
+/// Products with few rows, whose second factor is read from memory or from a cache.
+const FEW_ROWS: [Case; 22] = [
+    ([1, 512, 512], [false, true]),
+    ([1, 512, 512], [false, false]),
+    ([1, 2048, 2048], [false, true]),
+    ([1, 2048, 2048], [false, false]),
+    ([1, 6000, 6000], [false, true]),
+    ([1, 6000, 6000], [false, false]),
+    ([512, 1, 512], [false, true]),
+    ([2, 2048, 2048], [false, true]),
+    ([2, 2048, 2048], [false, false]),
+    ([4, 2048, 2048], [false, true]),
+    ([4, 2048, 2048], [false, false]),
+    ([8, 512, 512], [false, true]),
+    ([8, 512, 512], [false, false]),
+    ([512, 8, 512], [false, false]),
+    ([16, 512, 512], [false, true]),
+    ([16, 512, 512], [false, false]),
+    ([8, 2048, 2048], [false, true]),
+    ([8, 2048, 2048], [false, false]),
+    ([16, 2048, 2048], [false, false]),
+    ([100_000, 1, 4], [false, false]),
+    ([100_000, 4, 16], [false, false]),
+    ([4, 16, 100_000], [true, false]),
 ];
 
 fn main() {
     let level = level();
+    let only = std::env::args().nth(1).unwrap_or_default();
+    let wanted = |case: &&Case| format!("{case:?}").contains(&only);
     println!("{level:?}: GFLOP/s, and the part of what multiplications alone reach");
-    for (shape, by_columns) in CASES {
-        let single = run::<f32>(level, shape, by_columns, 1.0);
-        let double = run::<f64>(level, shape, by_columns, 0.5);
+    for (shape, by_columns) in CASES.iter().filter(wanted) {
+        let single = run::<f32>(level, *shape, *by_columns, 1.0);
+        let double = run::<f64>(level, *shape, *by_columns, 0.5);
         println!("{shape:?} by columns {by_columns:?}: f32 {single}, f64 {double}");
+    }
+    println!("of 16 bits");
+    for (shape, by_columns) in CASES.iter().chain(&FEW_ROWS).filter(wanted) {
+        let bf16 = run_halves(level, *shape, *by_columns, Bf16(0x3f80), level);
+        let f16 = run_halves(level, *shape, *by_columns, F16(0x3c00), Instructions::Avx512);
+        println!("{shape:?} by columns {by_columns:?}: bf16 {bf16:#}, f16 {f16:#}");
+    }
+    println!("with the part of what reading the factors alone reaches");
+    for (shape, by_columns) in FEW_ROWS.iter().filter(wanted) {
+        let single = run::<f32>(level, *shape, *by_columns, 1.0);
+        let double = run::<f64>(level, *shape, *by_columns, 0.5);
+        println!("{shape:?} by columns {by_columns:?}: f32 {single:#}, f64 {double:#}");
+    }
+}
+
+/// The best samples of a product and of its roofs, per second.
+#[derive(Default)]
+struct Best {
+    operations: f64,
+    most_operations: f64,
+    bytes: f64,
+    most_bytes: f64,
+}
+
+impl std::fmt::Display for Best {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let part = 100.0 * self.operations / self.most_operations;
+        write!(f, "{:.0} ({part:.0} %)", self.operations / 1e9)?;
+        if f.alternate() {
+            let part = 100.0 * self.bytes / self.most_bytes;
+            write!(f, " {:.0} GB/s ({part:.0} %)", self.bytes / 1e9)?;
+        }
+        Ok(())
     }
 }
 
 /// The best of the products, beside the best of the multiplications of `f32` times a part.
 fn run<E: Float + From<f32>>(
     level: Instructions,
-    [m, n, k]: [usize; 3],
+    shape: [usize; 3],
     by_columns: [bool; 2],
     part: f64,
-) -> String {
-    let (a, b) = (vec![E::from(1.0); m * k], vec![E::from(1.0); k * n]);
-    let mut c = vec![E::from(0.0); m * n];
+) -> Best {
+    let level_of_roof = level.min(Instructions::Avx512);
+    let roof = |times| part * sample(times, || multiply(level_of_roof, STEPS));
+    beside(level, shape, by_columns, E::from(1.0), roof, |way, c, a, b| {
+        // SAFETY: the matrices are dense, and the level was detected.
+        unsafe { product(way, level, c, a, b, E::from(1.0), Start::Nothing) }
+    })
+}
+
+/// The same for 16 bits, beside the best of the dot products where there are such.
+fn run_halves<H: Sixteen>(
+    level: Instructions,
+    shape: [usize; 3],
+    by_columns: [bool; 2],
+    one: H,
+    most: Instructions,
+) -> Best {
+    let roof = |times| sample(times, || multiply(level.min(most), STEPS));
+    beside(level, shape, by_columns, one, roof, |way, c, a, b| {
+        // SAFETY: the matrices are dense, and the level was detected.
+        unsafe { product_of_halves(way, level, c, a, b, 1.0, None) }
+    })
+}
+
+/// The best of products of matrices of ones, beside the best of what bounds it.
+fn beside<E: Copy>(
+    level: Instructions,
+    [m, n, k]: [usize; 3],
+    by_columns: [bool; 2],
+    one: E,
+    roof: impl Fn(usize) -> f64,
+    product: impl Fn(Way, View<*mut E>, View<*const E>, View<*const E>),
+) -> Best {
+    let (a, b) = (vec![one; m * k], vec![one; k * n]);
+    let mut c = vec![one; m * n];
     let strides = |by_columns, [rows, cols]: [usize; 2]| match by_columns {
         true => [1, rows as isize],
         false => [cols as isize, 1],
@@ -54,21 +154,56 @@ fn run<E: Float + From<f32>>(
     let a_view = View { data: a.as_ptr(), shape: [m, k], strides: strides(by_columns[0], [m, k]) };
     let b_view = View { data: b.as_ptr(), shape: [k, n], strides: strides(by_columns[1], [k, n]) };
     let c_view = View { data: c.as_mut_ptr(), shape: [m, n], strides: [n as isize, 1] };
+    let way = Way::of(a_view, b_view);
     let operations = 2 * m * n * k;
-    let times = (SAMPLE / operations).max(1);
-    let (mut most, mut best) = (0.0f64, 0.0f64);
+    let bytes = (m * k + k * n) * size_of::<E>();
+    let times = (SAMPLE / operations).min(16 * SAMPLE / bytes / 4).max(1);
+    let mut best = Best::default();
     for _ in 0..ROUNDS {
-        let start = Instant::now();
-        let multiplied = multiply(level, 20_000);
-        most = most.max(multiplied as f64 / start.elapsed().as_secs_f64());
-        let start = Instant::now();
-        for _ in 0..times {
-            // SAFETY: the matrices are dense, and the level was detected.
-            unsafe { product(level, c_view, a_view, b_view, E::from(1.0), Start::Nothing) };
-        }
-        best = best.max((times * operations) as f64 / start.elapsed().as_secs_f64());
+        best.most_operations = best.most_operations.max(roof(1 + times * operations / OPERATIONS));
+        let per_second = sample(times, || read(level, &a) + read(level, &b));
+        best.most_bytes = best.most_bytes.max(per_second);
+        let per_second = sample(times, || {
+            product(way, c_view, a_view, b_view);
+            operations
+        });
+        best.operations = best.operations.max(per_second);
     }
-    format!("{:.0} ({:.0} %)", best / 1e9, 100.0 * best / (most * part))
+    best.bytes = best.operations / operations as f64 * bytes as f64;
+    best
+}
+
+/// How much is done per second by something that says how much it does.
+fn sample(times: usize, mut work: impl FnMut() -> usize) -> f64 {
+    let start = Instant::now();
+    let done: usize = (0..times).map(|_| work()).sum();
+    done as f64 / start.elapsed().as_secs_f64()
+}
+
+/// Reads all elements, and returns how many bytes that were.
+fn read<E>(level: Instructions, from: &[E]) -> usize {
+    // SAFETY: floats of a whole number of words.
+    let words = unsafe { from.align_to::<u32>() }.1;
+    match level {
+        // SAFETY: the level was detected.
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx512 | Instructions::Avx512Bf16 => unsafe { x86::read_avx512(words) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx2 => unsafe { x86::read_avx2(words) },
+        _ => read_words(words),
+    }
+}
+
+/// Adds up words, several registers at a time.
+#[inline(always)]
+fn read_words(words: &[u32]) -> usize {
+    let mut sums = [0u32; 128];
+    for part in words.chunks_exact(128) {
+        sums.iter_mut().zip(part).for_each(|(sum, &word)| *sum = sum.wrapping_add(word));
+    }
+    black_box(sums);
+    size_of_val(words)
 }
 
 fn level() -> Instructions {
@@ -76,7 +211,8 @@ fn level() -> Instructions {
     {
         let all = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
         if all && is_x86_feature_detected!("avx512dq") && is_x86_feature_detected!("avx512vl") {
-            return Instructions::Avx512;
+            let pairs = is_x86_feature_detected!("avx512bf16");
+            return if pairs { Instructions::Avx512Bf16 } else { Instructions::Avx512 };
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             return Instructions::Avx2;
@@ -85,10 +221,14 @@ fn level() -> Instructions {
     Instructions::Portable
 }
 
-/// Multiplies and adds in registers, and returns how many operations on `f32` that were.
+/// Multiplies and adds in registers, and returns how many operations that were: on `f32`, or on
+/// pairs of `bf16`.
 fn multiply(level: Instructions, steps: usize) -> usize {
     match level {
         // SAFETY: the level was detected.
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx512Bf16 => unsafe { x86::pairs(steps) },
+        // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx512 => unsafe { x86::avx512(steps) },
         // SAFETY: as above.
@@ -116,14 +256,42 @@ mod x86 {
 
     /// A chain of multiplications per name: more than are under way at a time.
     macro_rules! chains {
-        ($steps:ident, $lanes:literal, $splat:ident, $fused:ident, [$($chain:ident),+]) => {{
+        ($steps:ident, $lanes:literal, $splat:ident, $fused:ident, [$($chain:ident),+]) => {
+            chains!($steps, $lanes, $splat, $fused, $splat(0.001), [$($chain),+])
+        };
+        ($steps:ident, $lanes:literal, $splat:ident, $fused:ident, $start:expr,
+            [$($chain:ident),+]) => {{
             let (factor, shift) = ($splat(0.5), $splat(0.001));
-            $(let mut $chain = shift;)+
+            $(let mut $chain = $start;)+
             for _ in 0..$steps {
                 $($chain = $fused($chain, factor, shift);)+
             }
             black_box([$($chain),+]).len() * $steps * 2 * $lanes
         }};
+    }
+
+    #[target_feature(enable = "avx512f")]
+    fn ones(_: f32) -> __m512bh {
+        // SAFETY: registers of as many bits.
+        unsafe { std::mem::transmute(_mm512_set1_epi32(0x3f80_3f80)) }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bf16")]
+    fn add_pairs(sum: __m512, pairs: __m512bh, _: __m512bh) -> __m512 {
+        _mm512_dpbf16_ps(sum, pairs, pairs)
+    }
+
+    #[target_feature(enable = "avx512f,avx512bf16")]
+    pub(crate) fn pairs(steps: usize) -> usize {
+        let start = _mm512_set1_ps(0.0);
+        chains!(
+            steps,
+            32,
+            ones,
+            add_pairs,
+            start,
+            [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t]
+        )
     }
 
     #[target_feature(enable = "avx512f")]
@@ -135,6 +303,16 @@ mod x86 {
             _mm512_fmadd_ps,
             [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t]
         )
+    }
+
+    #[target_feature(enable = "avx512f")]
+    pub(crate) fn read_avx512(words: &[u32]) -> usize {
+        super::read_words(words)
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(crate) fn read_avx2(words: &[u32]) -> usize {
+        super::read_words(words)
     }
 
     #[target_feature(enable = "avx2,fma")]

@@ -4,51 +4,35 @@
 //! stay in the caches; [`pack`](crate::pack) puts them in order and [`tile`](crate::tile) does the
 //! rest.
 
-use crate::moves::{Lines, Scale};
-use crate::pack::{Columns, Groups, Panels, Right, Strips, Sums};
+use crate::few::Few;
+use crate::moves::Scale;
+use crate::output::{Output, Start};
+use crate::pack::{Columns, Groups, Left, Panels, Right, Strips, Sums};
 use crate::scratch::{Room, Scratch};
-use crate::tile::{Float, Instructions, TileSet};
+use crate::tile::{Float, Instructions, Sealed, TileSet};
 use crate::view::{Source, View};
+use crate::way::{Kind, Way};
 use std::ops::Range;
 
-/// Most steps of the depth at a time: a panel of `b` fills a first-level cache of 48 KiB.
-const DEPTH: usize = 192;
+/// Most steps of the depth at a time: the more there are, the less often the result is read and
+/// written. A panel of `b` of so many fills an eighth of a second-level cache of 1 MiB, from which it
+/// comes as fast as it is used.
+const DEPTH: usize = 512;
 
 /// Bytes of a block of `a`, which is used with one panel of `b` after the other: it stays in the
 /// second-level cache.
-const BYTES_OF_A: usize = 512 << 10;
+const BYTES_OF_A: usize = 384 << 10;
 
-/// Bytes of a block of `b` that more than one block of `a` uses.
-const BYTES_OF_B: usize = 1 << 20;
+/// Bytes of a block of `b` that more than one block of `a` uses: it stays in the last cache, and `a`
+/// is copied for fewer of them.
+const BYTES_OF_B: usize = 4 << 20;
 
 /// Strips whose sums go to a place apart at a time, if they do: when they are turned, enough of them
 /// for whole cache lines of the result.
 const STRIPS_APART: usize = 8;
 
-/// What the sums of a product are added to.
-#[derive(Clone, Copy)]
-pub enum Start<E> {
-    /// Nothing: what the result holds is not read.
-    Nothing,
-    /// What the result holds, times a factor.
-    Scaled(E),
-    /// A value per row.
-    PerRow(*const E),
-    /// A value per column.
-    PerColumn(*const E),
-}
-
-impl<E> Start<E> {
-    fn t(self) -> Self {
-        match self {
-            Self::PerRow(values) => Self::PerColumn(values),
-            Self::PerColumn(values) => Self::PerRow(values),
-            other => other,
-        }
-    }
-}
-
-/// `c = start + alpha * a @ b` on this thread.
+/// `c = start + alpha * a @ b` on this thread. The way is that of the factors, or of larger ones that
+/// they are parts of: some of the rows of the first, and some of the columns of the second.
 ///
 /// # Safety
 /// The factors and the values of `start` must be readable and `c` readable and writable over their
@@ -58,6 +42,7 @@ impl<E> Start<E> {
 /// # Panics
 /// When the shapes do not fit or there is no depth.
 pub unsafe fn product<E: Float>(
+    way: Way,
     instructions: Instructions,
     c: View<*mut E>,
     a: View<*const E>,
@@ -66,12 +51,33 @@ pub unsafe fn product<E: Float>(
     start: Start<E>,
 ) {
     assert!(b.shape == [a.shape[1], c.shape[1]], "the shapes do not fit");
-    // The transpose of the product is the product of the transposes, in the other order.
+    assert!(a.shape == [c.shape[0], b.shape[0]], "the shapes do not fit");
+    assert!(a.shape[1] > 0, "there is no depth");
+    if c.shape.contains(&0) {
+        return;
+    }
     let set = E::tiles(instructions);
-    let turned = cost(set, c.t(), b.t(), a.t()) < cost(set, c, a, b);
+    // The transpose of the product is the product of the transposes, in the other order.
+    let turned = match way.0 {
+        Kind::Tiles => cost(set, c.t(), b.t(), a.t()) < cost(set, c, a, b),
+        Kind::Few { turned, .. } => turned,
+    };
     let (c, a, b, start) = if turned { (c.t(), b.t(), a.t(), start.t()) } else { (c, a, b, start) };
+    let output = Output { c, alpha, start, moves: &set.moves };
     // SAFETY: the caller's.
-    unsafe { walk(set, c, a, Right::Matrix(Source::new(b)), alpha, start) }
+    let (a, b) = unsafe { (Source::new(a), Source::new(b)) };
+    let mut scratch = Scratch::take();
+    match way.0 {
+        Kind::Tiles => {
+            let depth = a.shape()[1];
+            walk(set, output, depth, Left::Matrix(a), Right::Matrix(b), &mut scratch);
+        }
+        Kind::Few { form, .. } => {
+            let bring = |sums: &[E], width, place, size| output.bring(sums, width, place, size);
+            Few { a, b, instructions, form, bring: &bring }.run(&mut scratch);
+        }
+    }
+    scratch.give_back();
 }
 
 /// [`product`] with a second factor that is made as it is needed.
@@ -88,36 +94,37 @@ pub unsafe fn product_with_columns<E: Float>(
     b: &dyn Columns<E>,
     start: Start<E>,
 ) {
-    // SAFETY: the caller's.
-    unsafe { walk(E::tiles(instructions), c, a, Right::Made(b), E::ONE, start) }
-}
-
-/// # Safety
-/// As for [`product`].
-unsafe fn walk<E: Float>(
-    set: &'static TileSet<E>,
-    c: View<*mut E>,
-    a: View<*const E>,
-    b: Right<'_, E>,
-    alpha: E,
-    start: Start<E>,
-) {
     assert!(a.shape[0] == c.shape[0], "the shapes do not fit");
     assert!(a.shape[1] > 0, "there is no depth");
+    let set = E::tiles(instructions);
+    let output = Output { c, alpha: E::ONE, start, moves: &set.moves };
     if c.shape.contains(&0) {
         return;
     }
-    let mut scratch = Scratch::take();
+    let depth = a.shape[1];
     // SAFETY: the caller's.
-    let a = unsafe { Source::new(a) };
-    Walk { c, a, b, set, alpha, start }.run(&mut scratch);
+    let a = Left::Matrix(unsafe { Source::new(a) });
+    let mut scratch = Scratch::take();
+    walk(set, output, depth, a, Right::Made(b), &mut scratch);
     scratch.give_back();
+}
+
+/// Tile by tile.
+pub(crate) fn walk<E: Sealed>(
+    set: &'static TileSet<E>,
+    output: Output<E>,
+    depth: usize,
+    a: Left<'_, E>,
+    b: Right<'_, E>,
+    scratch: &mut Scratch,
+) {
+    Walk { output, a, b, depth, set }.run(scratch);
 }
 
 /// About how many cycles a product takes: multiplications, copies of `b`, which are slower where
 /// its rows do not lie side by side, and those of the result where its do not, for every block of
 /// the depth.
-fn cost<E: Float>(
+fn cost<E: Sealed>(
     set: &TileSet<E>,
     c: View<*mut E>,
     a: View<*const E>,
@@ -133,23 +140,22 @@ fn cost<E: Float>(
     of_tiles + of_b + of_c
 }
 
-fn steps(length: usize, step: usize) -> impl Iterator<Item = Range<usize>> {
+pub(crate) fn steps(length: usize, step: usize) -> impl Iterator<Item = Range<usize>> {
     (0..length).step_by(step).map(move |start| start..(start + step).min(length))
 }
 
 /// A product under way.
 struct Walk<'a, E: 'static> {
-    c: View<*mut E>,
-    a: Source<'a, E>,
+    output: Output<E>,
+    a: Left<'a, E>,
     b: Right<'a, E>,
+    depth: usize,
     set: &'static TileSet<E>,
-    alpha: E,
-    start: Start<E>,
 }
 
-impl<E: Float> Walk<'_, E> {
+impl<E: Sealed> Walk<'_, E> {
     fn run(&self, scratch: &mut Scratch) {
-        let ([rows, depth], cols) = (self.a.shape(), self.c.shape[1]);
+        let ([rows, cols], depth) = (self.output.c.shape, self.depth);
         let at_once = DEPTH.min(depth) * size_of::<E>();
         let rows_at_once = BYTES_OF_A.div_ceil(at_once).next_multiple_of(self.set.rows());
         // With one block of `a`, every panel is used at once and only once.
@@ -161,8 +167,8 @@ impl<E: Float> Walk<'_, E> {
                 let part = [depth.clone(), cols.clone()];
                 let mut panels = Panels::of(&self.b, part, rows, kept, self.set, &mut scratch.b);
                 for rows in steps(rows, rows_at_once) {
-                    let a = self.a.part(rows.clone(), depth.clone());
-                    let strips = Strips::of(a, panels.count(), self.set, &mut scratch.a);
+                    let part = [rows.clone(), depth.clone()];
+                    let strips = Strips::of(self.a, part, panels.count(), self.set, &mut scratch.a);
                     let place = [rows.start, cols.start];
                     self.block(&mut panels, &strips, place, depth.start == 0, &mut scratch.c);
                 }
@@ -186,17 +192,17 @@ impl<E: Float> Walk<'_, E> {
             let width = panel.registers * self.set.lanes;
             let later = |strip| panels.later(index + 1, first_time, strip, strips.count());
             // Whether tiles write to the result itself.
-            let direct = self.c.strides[1] == 1
+            let direct = self.output.c.strides[1] == 1
                 && panel.cols.len() == width
-                && self.alpha == E::ONE
-                && !(first && matches!(self.start, Start::Scaled(beta) if beta != E::ONE));
+                && self.output.alpha == E::ONE
+                && !(first && matches!(self.output.start, Start::Scaled(beta) if beta != E::ONE));
             for group in steps(strips.count(), if direct { 1 } else { STRIPS_APART }) {
                 let rows = strips.rows(group.start).start..strips.rows(group.end - 1).end;
                 let place = [start[0] + rows.start, panel.cols.start];
                 let size = [rows.len(), panel.cols.len()];
-                let beta = if first { self.begin(place, size) } else { Some(E::ONE) };
-                let c = self.c.place(place);
-                let (c_stride, add) = (self.c.strides[0], beta.is_some());
+                let beta = if first { self.output.begin(place, size) } else { Some(E::ONE) };
+                let c = self.output.c.place(place);
+                let (c_stride, add) = (self.output.c.strides[0], beta.is_some());
                 if direct {
                     let sums = Sums { c, c_stride, add, later: later(group.start) };
                     // SAFETY: the place has the rows and columns of the strip and the panel.
@@ -211,59 +217,8 @@ impl<E: Float> Walk<'_, E> {
                     // SAFETY: there is room for all rows and all columns of the panel.
                     unsafe { strips.tile(strip, &mut panel, sums) };
                 }
-                self.put(sums, width, size, c, Scale { alpha: self.alpha, beta });
+                self.output.put(sums, width, size, c, Scale { alpha: self.output.alpha, beta });
             }
         }
-    }
-
-    /// Brings sums to the result.
-    fn put(&self, sums: &[E], width: usize, [rows, cols]: [usize; 2], c: *mut E, scale: Scale<E>) {
-        let [row, col] = self.c.strides;
-        let from = Lines { first: sums.as_ptr(), stride: width as isize, count: rows, len: cols };
-        let moves = &self.set.moves;
-        // SAFETY: there are sums for all rows and columns, and they are places of the result.
-        unsafe {
-            if col == 1 {
-                let to = Lines { first: c, stride: row, count: rows, len: cols };
-                return (moves.put)(from, to, scale);
-            }
-            if row == 1 {
-                let to = Lines { first: c, stride: col, count: cols, len: rows };
-                return (moves.put_turned)(from, to, scale);
-            }
-            for i in 0..rows {
-                for j in 0..cols {
-                    let sum = scale.alpha * sums[i * width + j];
-                    let to = c.wrapping_offset(i as isize * row + j as isize * col);
-                    *to = scale.beta.map_or(sum, |beta| beta * *to + sum);
-                }
-            }
-        }
-    }
-
-    /// Brings the values that the sums of a tile are added to, and returns their factor.
-    fn begin(&self, place: [usize; 2], size: [usize; 2]) -> Option<E> {
-        let (values, steps) = match self.start {
-            Start::Nothing => return None,
-            Start::Scaled(beta) => return Some(beta),
-            Start::PerRow(values) => (values.wrapping_add(place[0]), [1, 0]),
-            Start::PerColumn(values) => (values.wrapping_add(place[1]), [0, 1]),
-        };
-        let first = self.c.place(place);
-        // In the order in which the result lies.
-        let by_rows = self.c.strides[1].abs() <= self.c.strides[0].abs();
-        let [outer, inner] = if by_rows { [0, 1] } else { [1, 0] };
-        for i in 0..size[outer] {
-            let line = first.wrapping_offset(i as isize * self.c.strides[outer]);
-            let values = values.wrapping_add(i * steps[outer]);
-            for j in 0..size[inner] {
-                // SAFETY: the tile lies in the result; a value per row or per column is readable.
-                unsafe {
-                    *line.wrapping_offset(j as isize * self.c.strides[inner]) =
-                        *values.add(j * steps[inner]);
-                }
-            }
-        }
-        Some(E::ONE)
     }
 }

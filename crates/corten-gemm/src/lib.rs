@@ -1,20 +1,32 @@
 //! Products of matrices of floats: `c = beta * c + alpha * a @ b` at any strides, on one thread.
+//! Those of 16 bits are summed as `f32` and rounded once.
 //!
 //! It knows nothing of tensors and depends on nothing, so that it is optimised also where what
 //! calls it is built for debugging.
 //!
-//! Results do not depend on how a caller cuts a product into parts: every element is the sum over
-//! the depth in its order.
+//! Results do not depend on how a caller cuts a product into parts that it computes in the same
+//! [`Way`]: the order in which the terms of an element are added up is that of the way.
 
 mod blocks;
+mod few;
+mod half;
+mod halves;
+mod made;
 mod moves;
+mod output;
 mod pack;
 mod register;
 mod scratch;
 mod tile;
 mod view;
+mod way;
+mod widen;
 
-pub use blocks::{Start, product, product_with_columns};
+pub use blocks::{product, product_with_columns};
+pub use half::{Bf16, F16, Half};
+pub use halves::{Sixteen, product_of_halves};
+pub use output::Start;
 pub use pack::{Columns, SLACK};
 pub use tile::{Float, Instructions};
 pub use view::View;
+pub use way::Way;

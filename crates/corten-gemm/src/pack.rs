@@ -3,7 +3,7 @@
 
 use crate::moves::{Lines, Moves};
 use crate::scratch::Room;
-use crate::tile::{Float, Job, MOST_ROWS, TileSet};
+use crate::tile::{Job, MOST_ROWS, Sealed, TileSet};
 use crate::view::Source;
 use std::ops::Range;
 
@@ -19,12 +19,20 @@ const FEW_PANELS: usize = 2;
 /// Elements that [`Columns::fill`] may write behind its last line.
 pub const SLACK: usize = 16;
 
-/// A second factor that is made as it is needed, a few columns at a time.
+/// A factor that is made as it is needed, a few columns at a time.
 pub trait Columns<E> {
-    /// Writes the element of row `depth.start + i` and column `cols.start + j` to place `j` of line
+    /// Writes the element of row `rows.start + i` and column `cols.start + j` to place `j` of line
     /// `i`, for both ranges. Lines are `width` apart; what is left of them may hold anything, and
     /// so may [`SLACK`] elements behind the last one.
-    fn fill(&self, depth: Range<usize>, cols: Range<usize>, to: &mut [E], width: usize);
+    fn fill(&self, rows: Range<usize>, cols: Range<usize>, to: &mut [E], width: usize);
+}
+
+/// The first factor.
+#[derive(Clone, Copy)]
+pub(crate) enum Left<'a, E> {
+    Matrix(Source<'a, E>),
+    /// Lines are rows, and what lies side by side are the steps of the depth.
+    Made(&'a dyn Columns<E>),
 }
 
 /// The second factor.
@@ -67,7 +75,7 @@ impl<E> Panel<E> {
     }
 }
 
-impl<'a, E: Float> Panels<'a, E> {
+impl<'a, E: Sealed> Panels<'a, E> {
     pub(crate) fn of(
         right: &'a Right<'a, E>,
         [depth, cols]: [Range<usize>; 2],
@@ -157,14 +165,19 @@ impl<'a, E: Float> Panels<'a, E> {
     }
 }
 
-fn is_used_often<E: Float>(b: &Source<'_, E>, depth: usize, rows: usize) -> bool {
+fn is_used_often<E: Sealed>(b: &Source<'_, E>, depth: usize, rows: usize) -> bool {
     let apart = b.strides()[0].unsigned_abs() * size_of::<E>();
     let far = apart.is_multiple_of(CONFLICT) || apart * depth > FAR;
     rows > if far { 2 * MOST_ROWS } else { 8 * MOST_ROWS }
 }
 
 /// Copies a matrix to lines `width` apart.
-fn copy_panel<E: Float>(moves: &Moves<E>, to: &mut [E], from: Source<'_, E>, width: usize) {
+pub(crate) fn copy_panel<E: Sealed>(
+    moves: &Moves<E>,
+    to: &mut [E],
+    from: Source<'_, E>,
+    width: usize,
+) {
     let ([rows, cols], [row, col]) = (from.shape(), from.strides());
     assert!(cols <= width && width.is_multiple_of(moves.lanes) && rows * width <= to.len());
     let lines = |stride, count, len| Lines { first: from.first(), stride, count, len };
@@ -222,7 +235,10 @@ pub(crate) struct Sums<E> {
 
 /// A block of the first factor, one strip as high as a tile after the other.
 pub(crate) struct Strips<'a, E: 'static> {
-    a: Source<'a, E>,
+    /// Where it lies, if it is not copied.
+    first: *const E,
+    strides: [isize; 2],
+    depth: usize,
     set: &'static TileSet<E>,
     groups: Groups,
     order: Order,
@@ -241,23 +257,49 @@ enum Order {
     CopiedRows(usize),
 }
 
-impl<'a, E: Float> Strips<'a, E> {
+impl<'a, E: Sealed> Strips<'a, E> {
+    pub(crate) fn of(
+        a: Left<'a, E>,
+        [rows, depth]: [Range<usize>; 2],
+        panels: usize,
+        set: &'static TileSet<E>,
+        room: &'a mut Room,
+    ) -> Self {
+        match a {
+            Left::Matrix(a) => Self::of_matrix(a.part(rows, depth), panels, set, room),
+            Left::Made(made) => {
+                let width = depth.len().next_multiple_of(set.lanes);
+                let room = room.elements::<E>(rows.len() * width + SLACK);
+                made.fill(rows.clone(), depth.clone(), room, width);
+                Self {
+                    first: std::ptr::null(),
+                    strides: [0, 0],
+                    depth: depth.len(),
+                    set,
+                    groups: Groups::of(rows.len(), set.rows()),
+                    order: Order::CopiedSteps(width),
+                    copied: room,
+                }
+            }
+        }
+    }
+
     /// Steps that lie side by side are read as they lie, if not too far apart, and so is what is
     /// seldom read.
-    pub(crate) fn of(
+    fn of_matrix(
         a: Source<'a, E>,
         panels: usize,
         set: &'static TileSet<E>,
         room: &'a mut Room,
     ) -> Self {
-        let ([row, step], [rows, depth]) = (a.strides(), a.shape());
+        let (strides, [rows, depth]) = (a.strides(), a.shape());
         let groups = Groups::of(rows, set.rows());
         let seldom = panels <= FEW_PANELS;
-        let apart = row.unsigned_abs() * size_of::<E>();
-        let order = match [row, step] {
-            [_, 1] if seldom || !apart.is_multiple_of(CONFLICT) => Order::Steps(row),
+        let apart = strides[0].unsigned_abs() * size_of::<E>();
+        let order = match strides {
+            [row, 1] if seldom || !apart.is_multiple_of(CONFLICT) => Order::Steps(row),
             [_, 1] => Order::CopiedSteps(depth.next_multiple_of(set.lanes)),
-            [1, _] if seldom => Order::Rows(step),
+            [1, step] if seldom => Order::Rows(step),
             _ => Order::CopiedRows(set.rows().next_multiple_of(set.strip_moves.lanes)),
         };
         let copied: &[E] = match order {
@@ -276,7 +318,7 @@ impl<'a, E: Float> Strips<'a, E> {
                 room
             }
         };
-        Self { a, set, groups, order, copied }
+        Self { first: a.first(), strides, depth, set, groups, order, copied }
     }
 
     /// How many strips there are.
@@ -287,11 +329,6 @@ impl<'a, E: Float> Strips<'a, E> {
     /// The rows of a strip.
     pub(crate) fn rows(&self, index: usize) -> Range<usize> {
         self.groups.get(index)
-    }
-
-    /// The steps of the depth.
-    pub(crate) fn depth(&self) -> usize {
-        self.a.shape()[1]
     }
 
     /// Whether the steps of a row lie side by side.
@@ -307,7 +344,7 @@ impl<'a, E: Float> Strips<'a, E> {
     pub(crate) unsafe fn tile(&self, index: usize, panel: &mut Panel<E>, sums: Sums<E>) {
         let (a, a_stride) = self.get(index);
         let job = Job {
-            depth: self.depth(),
+            depth: self.depth,
             a,
             a_stride,
             b: panel.first,
@@ -333,12 +370,14 @@ impl<'a, E: Float> Strips<'a, E> {
     fn get(&self, index: usize) -> (*const E, isize) {
         let rows = self.rows(index);
         match self.order {
-            Order::Steps(stride) | Order::Rows(stride) => (self.a.rows(rows).first(), stride),
+            Order::Steps(stride) | Order::Rows(stride) => {
+                (self.first.wrapping_offset(rows.start as isize * self.strides[0]), stride)
+            }
             Order::CopiedSteps(width) => {
                 (self.copied[rows.start * width..].as_ptr(), width as isize)
             }
             Order::CopiedRows(width) => {
-                (self.copied[index * width * self.depth()..].as_ptr(), width as isize)
+                (self.copied[index * width * self.depth..].as_ptr(), width as isize)
             }
         }
     }

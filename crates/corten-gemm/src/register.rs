@@ -5,6 +5,22 @@ use crate::tile::Sealed;
 /// The lanes of the longest register.
 pub(crate) const MOST_LANES: usize = 16;
 
+/// Repeats a statement for up to eight rows. The compiler unrolls no loop of so many vectors, and
+/// an array that is indexed in a loop does not stay in registers.
+macro_rules! for_rows {
+    ($rows:ident, |$row:ident| $body:block) => {
+        for_rows!(@each $rows, $row, $body, 0 1 2 3 4 5 6 7)
+    };
+    (@each $rows:ident, $row:ident, $body:block, $($index:literal)+) => {
+        $(if $index < $rows {
+            const $row: usize = $index;
+            $body
+        })+
+    };
+}
+
+pub(crate) use for_rows;
+
 /// A vector of floats.
 pub(crate) trait Register: Copy {
     type Elem: Sealed;
@@ -42,7 +58,7 @@ pub(crate) trait Register: Copy {
 
 /// What every processor has: an array that the compiler puts into registers.
 #[derive(Clone, Copy)]
-pub(crate) struct Portable<E, const N: usize>([E; N]);
+pub(crate) struct Portable<E, const N: usize>(pub(crate) [E; N]);
 
 macro_rules! portable {
     ($($element:ty),+) => {$(
@@ -101,11 +117,12 @@ macro_rules! portable {
 portable!(f32, f64);
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
+pub(crate) use x86::{Avx2F32, Avx2F64, Avx512F32, Avx512F64, Avx512Pairs};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::{MOST_LANES, Register};
+    use crate::half::{Bf16, Pair};
     use std::arch::x86_64::*;
 
     /// Calls an intrinsic.
@@ -125,7 +142,7 @@ mod x86 {
             turn by $turn:ident
         ) => {
             #[derive(Clone, Copy)]
-            pub(crate) struct $name($register);
+            pub(crate) struct $name(pub(crate) $register);
 
             impl Register for $name {
                 type Elem = $element;
@@ -138,22 +155,22 @@ mod x86 {
                 #[inline(always)]
                 unsafe fn load(from: *const $element) -> Self {
                     // SAFETY: the caller's; the features as everywhere here.
-                    Self(unsafe { $load(from) })
+                    Self(unsafe { $load(from.cast()) })
                 }
                 #[inline(always)]
                 unsafe fn store(self, to: *mut $element) {
                     // SAFETY: the caller's; the features as everywhere here.
-                    unsafe { $store(to, self.0) }
+                    unsafe { $store(to.cast(), self.0) }
                 }
                 #[inline(always)]
                 unsafe fn load_some(from: *const $element, $n: usize) -> Self {
                     // SAFETY: the mask has the first `n` lanes; the features as everywhere here.
-                    Self(unsafe { $load_some!(from, $mask) })
+                    Self(unsafe { $load_some!(from.cast(), $mask) })
                 }
                 #[inline(always)]
                 unsafe fn store_some(self, to: *mut $element, $n: usize) {
                     // SAFETY: as for `load_some`.
-                    unsafe { $store_some!(to, $mask, self.0) }
+                    unsafe { $store_some!(to.cast(), $mask, self.0) }
                 }
                 #[inline(always)]
                 fn turn(rows: [Self; MOST_LANES]) -> [Self; MOST_LANES] {
@@ -350,5 +367,45 @@ mod x86 {
         _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_mul_pd, _mm512_add_pd, _mm512_fmadd_pd;
         some |n| (1u8 << n) - 1, avx512_load_f64, avx512_store_f64;
         turn by turn_avx512_f64
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn splat_pair(pair: Pair) -> __m512 {
+        _mm512_castsi512_ps(_mm512_set1_epi32(pair.0 as i32))
+    }
+
+    /// `sum` and the products of both halves.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bf16")]
+    fn add_pairs(a: __m512, b: __m512, sum: __m512) -> __m512 {
+        // SAFETY: registers of as many bits.
+        let [a, b] = [a, b].map(|pairs| unsafe { std::mem::transmute::<__m512, __m512bh>(pairs) });
+        _mm512_dpbf16_ps(sum, a, b)
+    }
+
+    // Sums are `f32`; factors are pairs of the same size.
+    register! {
+        Avx512Pairs(__m512): [Pair; 16];
+        splat_pair, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_mul_ps, _mm512_add_ps, add_pairs;
+        some |n| (1u16 << n) - 1, avx512_load_f32, avx512_store_f32;
+        turn by turn_avx512_f32
+    }
+
+    impl Avx512Pairs {
+        /// Pairs of elements of one line and of another.
+        ///
+        /// # Safety
+        /// Both must be readable for as many elements as there are lanes.
+        #[inline(always)]
+        pub(crate) unsafe fn across(first: *const Bf16, second: *const Bf16) -> Self {
+            // SAFETY: the caller's; the features as everywhere here.
+            unsafe {
+                let first = _mm512_cvtepu16_epi32(_mm256_loadu_si256(first.cast()));
+                let second = _mm512_cvtepu16_epi32(_mm256_loadu_si256(second.cast()));
+                let pairs = _mm512_or_si512(first, _mm512_slli_epi32::<16>(second));
+                Self(_mm512_castsi512_ps(pairs))
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Room for copied blocks, kept by every thread.
 
+use crate::half::{Bf16, F16, Pair};
 use std::cell::Cell;
 
 /// One cache line.
@@ -11,14 +12,15 @@ struct Line {
 
 /// Room for one block, aligned to cache lines.
 #[derive(Default)]
-pub(crate) struct Room(Vec<Line>);
+pub struct Room(Vec<Line>);
 
-/// Room for a block of either factor, and for a part of the result.
+/// Room for a block of either factor, for a part of the result, and for sums that are rounded.
 #[derive(Default)]
-pub(crate) struct Scratch {
+pub struct Scratch {
     pub(crate) a: Room,
     pub(crate) b: Room,
     pub(crate) c: Room,
+    pub(crate) sums: Room,
 }
 
 thread_local! {
@@ -35,6 +37,12 @@ pub unsafe trait Plain: Copy {}
 unsafe impl Plain for f32 {}
 // SAFETY: as above.
 unsafe impl Plain for f64 {}
+// SAFETY: as above.
+unsafe impl Plain for Bf16 {}
+// SAFETY: as above.
+unsafe impl Plain for F16 {}
+// SAFETY: any bits are two numbers, or one.
+unsafe impl Plain for Pair {}
 
 impl Room {
     /// Some elements, whatever they hold.

@@ -9,10 +9,13 @@
 //! multiplications: six rows by four registers are 24 multiplications and 10 loads, 14 rows by two
 //! registers are 28 and 16.
 
+use crate::few::Stored;
+#[cfg(target_arch = "x86_64")]
+use crate::half::Pair;
 use crate::moves::{self, Lines, Moves};
 #[cfg(target_arch = "x86_64")]
-use crate::register::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
-use crate::register::{Portable, Register};
+use crate::register::{Avx2F32, Avx2F64, Avx512F32, Avx512F64, Avx512Pairs};
+use crate::register::{Portable, Register, for_rows};
 use crate::scratch::Plain;
 use std::ops::{Add, Mul};
 
@@ -91,45 +94,31 @@ impl<E> TileSet<E> {
 pub enum Instructions {
     /// What every processor of the architecture has.
     Portable,
-    /// AVX2 and FMA.
+    /// AVX2, FMA and F16C.
     Avx2,
     /// AVX-512 F, BW, DQ and VL.
     Avx512,
+    /// AVX-512 BF16: dot products of [`Bf16`](crate::Bf16).
+    Avx512Bf16,
 }
 
 /// `f32` and `f64`.
-pub trait Float: Sealed {}
-
-impl<E: Sealed> Float for E {}
-
-/// Element types with tiles.
-pub trait Sealed: Plain + PartialEq + Add<Output = Self> + Mul<Output = Self> + 'static {
-    /// Zero.
-    const ZERO: Self;
-    /// One.
-    const ONE: Self;
-
+pub trait Float: Sealed + Stored<Sum = Self> {
     /// The tiles of these instructions.
     #[doc(hidden)]
     fn tiles(instructions: Instructions) -> &'static TileSet<Self>;
 }
 
+/// What tiles are made of.
+pub trait Sealed: Plain + PartialEq + Add<Output = Self> + Mul<Output = Self> + 'static {
+    /// Zero.
+    const ZERO: Self;
+    /// One.
+    const ONE: Self;
+}
+
 /// Rows of `a` are reached from every third one: an address may hold once or twice a stride.
 const ROWS_PER_BASE: usize = 3;
-
-/// Repeats a statement for the rows of a tile. The compiler unrolls no loop of so many vectors, and
-/// an array that is indexed in a loop does not stay in registers.
-macro_rules! for_rows {
-    ($rows:ident, |$row:ident| $body:block) => {
-        for_rows!(@each $rows, $row, $body, 0 1 2 3 4 5)
-    };
-    (@each $rows:ident, $row:ident, $body:block, $($index:literal)+) => {
-        $(if $index < $rows {
-            const $row: usize = $index;
-            $body
-        })+
-    };
-}
 
 /// Steps that are written out one after the other.
 const UNROLLED: usize = 4;
@@ -335,6 +324,7 @@ compiled! { on_any; }
 compiled! {
     on_avx2 with "avx2,fma";
     on_avx512 with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
+    on_avx512_bf16 with "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
 }
 
 /// The tiles of a level with the given numbers of registers, of all of them, and of rows.
@@ -362,12 +352,22 @@ macro_rules! tile_set {
     };
 }
 
+/// The tiles of pairs. The processor must have AVX-512 BF16.
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+pub(crate) fn tiles_of_pairs() -> &'static TileSet<Pair> {
+    tile_set!(on_avx512_bf16, Avx512Pairs, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
+        on_avx512_bf16: Avx512Pairs)
+}
+
 macro_rules! float {
     ($($element:ty: $portable:expr, $avx2:ident, $avx512:ident with $strips:ident: $strip:ident;)+) => {$(
         impl Sealed for $element {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
+        }
 
+        impl Float for $element {
             // Not inlined, so that the tiles are compiled with this crate and not with its users.
             #[inline(never)]
             fn tiles(instructions: Instructions) -> &'static TileSet<Self> {
@@ -375,7 +375,7 @@ macro_rules! float {
                     // The sums, a row of `b`, and an element of `a` fit 32 registers, and there are
                     // fewer than one load for two multiplications.
                     #[cfg(target_arch = "x86_64")]
-                    Instructions::Avx512 => tile_set!(on_avx512, $avx512,
+                    Instructions::Avx512 | Instructions::Avx512Bf16 => tile_set!(on_avx512, $avx512,
                         [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6], $strips: $strip),
                     // The same in 16 registers.
                     #[cfg(target_arch = "x86_64")]

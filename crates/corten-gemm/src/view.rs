@@ -37,7 +37,7 @@ impl<E> View<*mut E> {
 }
 
 /// A factor: a matrix that may be read for `'a`.
-pub(crate) struct Source<'a, E> {
+pub struct Source<'a, E> {
     view: View<*const E>,
     memory: PhantomData<&'a [E]>,
 }

@@ -1,6 +1,6 @@
 //! Products beside their naive twin, at every level, shape and arrangement.
 
-use corten_gemm::{Columns, Instructions, SLACK, Start, View, product, product_with_columns};
+use corten_gemm::{Columns, Instructions, SLACK, Start, View, Way, product, product_with_columns};
 use std::ops::Range;
 
 fn levels() -> Vec<Instructions> {
@@ -94,7 +94,19 @@ fn number(row: usize, col: usize) -> f64 {
     ((row * 7 + col * 13) % 11) as f64 - 5.0
 }
 
-fn check([m, n, k]: [usize; 3], orders: [Order; 3], alpha: f64, beta: Option<f64>) {
+fn check(shape: [usize; 3], orders: [Order; 3], alpha: f64, beta: Option<f64>) {
+    check_way(None, shape, orders, alpha, beta);
+    check_way(Some(Way::TILES), shape, orders, alpha, beta);
+}
+
+/// The product in a way, or in that of its factors.
+fn check_way(
+    way: Option<Way>,
+    [m, n, k]: [usize; 3],
+    orders: [Order; 3],
+    alpha: f64,
+    beta: Option<f64>,
+) {
     let a = Matrix::new([m, k], orders[0], number);
     let b = Matrix::new([k, n], orders[1], |row, col| number(col + 1, row));
     let before =
@@ -105,11 +117,13 @@ fn check([m, n, k]: [usize; 3], orders: [Order; 3], alpha: f64, beta: Option<f64
                 if beta.is_some() { number(col, row) } else { f64::NAN }
             },
         );
+    let way = way.unwrap_or(Way::of(a.view(), b.view()));
     for level in levels() {
         let mut c = before.clone();
         // SAFETY: the matrices lie in memories of their own, and the level was asked for.
         unsafe {
             product(
+                way,
                 level,
                 c.view_mut(),
                 a.view(),
@@ -122,7 +136,7 @@ fn check([m, n, k]: [usize; 3], orders: [Order; 3], alpha: f64, beta: Option<f64
             for col in 0..n {
                 let sum: f64 = (0..k).map(|step| a.at(row, step) * b.at(step, col)).sum();
                 let old = beta.map_or(0.0, |beta| beta * before.at(row, col));
-                let case = format!("{level:?} {m}x{n}x{k} {orders:?} at {row}, {col}");
+                let case = format!("{level:?} {way:?} {m}x{n}x{k} {orders:?} at {row}, {col}");
                 assert_eq!(c.at(row, col), old + alpha * sum, "{case}");
             }
         }
@@ -167,7 +181,9 @@ fn products_do_not_depend_on_how_they_are_cut() {
     for level in levels() {
         let mut whole = Matrix::new([61, 47], Order::Rows, |_, _| 0.0);
         // SAFETY: as in `check`.
-        unsafe { product(level, whole.view_mut(), a.view(), b.view(), 1.0, Start::Nothing) };
+        unsafe {
+            product(Way::TILES, level, whole.view_mut(), a.view(), b.view(), 1.0, Start::Nothing)
+        };
         for rows in [1, 7, 16, 40] {
             let mut cut = Matrix::new([61, 47], Order::Rows, |_, _| 0.0);
             for (start, count) in [(0, rows), (rows, 61 - rows)] {
@@ -185,9 +201,89 @@ fn products_do_not_depend_on_how_they_are_cut() {
                     ..from
                 };
                 // SAFETY: as in `check`.
-                unsafe { product(level, to, from, b.view(), 1.0, Start::Nothing) };
+                unsafe { product(Way::TILES, level, to, from, b.view(), 1.0, Start::Nothing) };
             }
             assert_eq!(whole.data, cut.data, "{level:?}, {rows} rows first");
+        }
+    }
+}
+
+#[test]
+fn products_with_few_rows_or_columns_equal_the_naive_ones() {
+    for few in 1..=16 {
+        for [many, k] in [[1, 40], [70, 1], [301, 37], [23, 100]] {
+            let [a, b] = [Order::Rows, Order::Columns];
+            for orders in [[a, b, a], [a, a, b], [b, a, Order::Spread], [b, b, a]] {
+                check([few, many, k], orders, 1.0, None);
+                check([many, few, k], orders, 2.0, Some(-1.0));
+            }
+            check([few, many, k], [Order::Backwards, Order::FarRows, a], 1.0, Some(2.0));
+        }
+    }
+    // More columns than have their sums in a cache.
+    check([1, 5000, 9], [Order::Rows; 3], 1.0, Some(1.0));
+}
+
+#[test]
+fn products_with_few_rows_do_not_depend_on_how_they_are_cut() {
+    let fraction = |row: usize, col: usize| 1.0 / (1 + row * 31 + col) as f64;
+    for order in [Order::Rows, Order::Columns] {
+        let a = Matrix::new([3, 333], Order::Rows, fraction);
+        let b = Matrix::new([333, 347], order, fraction);
+        let way = Way::of(a.view(), b.view());
+        assert_ne!(way, Way::TILES);
+        for level in levels() {
+            let mut whole = Matrix::new([3, 347], Order::Rows, |_, _| 0.0);
+            let mut cut = whole.clone();
+            // SAFETY: as in `check`.
+            unsafe {
+                product(way, level, whole.view_mut(), a.view(), b.view(), 1.0, Start::Nothing)
+            };
+            for cols in [0..5, 5..69, 69..347] {
+                let part = |view: View<*const f64>| View {
+                    data: view.data.wrapping_offset(cols.start as isize * view.strides[1]),
+                    shape: [view.shape[0], cols.len()],
+                    ..view
+                };
+                let to = cut.view_mut();
+                let data = to.data.wrapping_offset(cols.start as isize);
+                let to = View { data, shape: [3, cols.len()], ..to };
+                // SAFETY: as in `check`.
+                unsafe { product(way, level, to, a.view(), part(b.view()), 1.0, Start::Nothing) };
+            }
+            assert_eq!(whole.data, cut.data, "{level:?} {order:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_number_reaches_its_own_sums_only() {
+    for few in [1, 3, 9] {
+        for order in [Order::Rows, Order::Columns] {
+            let a = Matrix::new([few, 21], Order::Rows, |_, _| 1.0);
+            let mut b = Matrix::new([21, 300], order, |_, _| 1.0);
+            let place = b.place(20, 299);
+            b.data[place] = f64::INFINITY;
+            let place = b.place(3, 7);
+            b.data[place] = f64::NAN;
+            for level in levels() {
+                let mut c = Matrix::new([few, 300], Order::Rows, |_, _| f64::NAN);
+                let way = Way::of(a.view(), b.view());
+                // SAFETY: as in `check`.
+                unsafe {
+                    product(way, level, c.view_mut(), a.view(), b.view(), 1.0, Start::Nothing)
+                };
+                for row in 0..few {
+                    for col in 0..300 {
+                        let sum = c.at(row, col);
+                        match col {
+                            299 => assert_eq!(sum, f64::INFINITY),
+                            7 => assert!(sum.is_nan()),
+                            _ => assert_eq!(sum, 21.0, "{level:?} {order:?} at {row}, {col}"),
+                        }
+                    }
+                }
+            }
         }
     }
 }
@@ -199,7 +295,15 @@ fn shapes_that_do_not_fit_are_refused() {
     let wrong = std::panic::catch_unwind(move || {
         // SAFETY: refused before anything is read.
         unsafe {
-            product(Instructions::Portable, c.view_mut(), a.view(), a.view(), 1.0, Start::Nothing)
+            product(
+                Way::TILES,
+                Instructions::Portable,
+                c.view_mut(),
+                a.view(),
+                a.view(),
+                1.0,
+                Start::Nothing,
+            )
         };
     });
     assert!(wrong.is_err());
@@ -233,13 +337,29 @@ fn products_with_columns_that_are_made_equal_those_of_matrices_and_start_with_va
                 let [alone, row, col, turned] = &mut made;
                 // SAFETY: as in `check`; there is a value for every row and column.
                 unsafe {
-                    product(level, plain.view_mut(), a.view(), b.view(), 1.0, Start::Nothing);
+                    product(
+                        Way::TILES,
+                        level,
+                        plain.view_mut(),
+                        a.view(),
+                        b.view(),
+                        1.0,
+                        Start::Nothing,
+                    );
                     let b_made = Made(&b);
                     let start = Start::Nothing;
                     product_with_columns(level, alone.view_mut(), a.view(), &b_made, start);
                     product_with_columns(level, row.view_mut(), a.view(), &b_made, per_row);
                     product_with_columns(level, col.view_mut(), a.view(), &b_made, per_column);
-                    product(level, turned.view_mut(), a.view(), b.view(), 1.0, per_column);
+                    product(
+                        Way::TILES,
+                        level,
+                        turned.view_mut(),
+                        a.view(),
+                        b.view(),
+                        1.0,
+                        per_column,
+                    );
                 }
                 for i in 0..m {
                     for j in 0..n {
@@ -276,8 +396,9 @@ fn single_precision_has_tiles_of_its_own() {
             for level in levels() {
                 let mut c = vec![f32::NAN; m * n];
                 let view = View { data: c.as_mut_ptr(), shape: [m, n], strides: c_strides };
+                let way = Way::of(a_view, b_view);
                 // SAFETY: the matrices are dense and the level was asked for.
-                unsafe { product(level, view, a_view, b_view, 2.0, Start::Nothing) };
+                unsafe { product(way, level, view, a_view, b_view, 2.0, Start::Nothing) };
                 for i in 0..m {
                     for j in 0..n {
                         let term =

@@ -1,27 +1,16 @@
-//! The engines behind [`super::gemm`]: `corten-gemm` for floats, and the `gemm` crates where one
-//! factor is a vector; four real products for complex numbers, blocks of `f32` for the half
-//! precisions, plain loops for integers.
+//! The engines behind [`super::gemm`]: `corten-gemm` for floats, four real products for complex
+//! numbers, plain loops for integers.
 
 use super::{Factors, Mat, MatMut};
 use crate::vec::{Level, level};
-use corten_core::{Complex, Element, Scalar, bf16, cast, f16};
-use corten_gemm::{Columns, Instructions, SLACK, Start, View};
-use gemm_common::Parallelism;
+use corten_core::{Complex, Element, Scalar, bf16, f16};
+use corten_gemm::{Bf16, Columns, F16, Instructions, SLACK, Start, View, Way, product_of_halves};
 
 /// An element type that matrices can be made of.
 pub(crate) trait MatElement: Element + Default {
-    /// `c = beta * c + alpha * a @ b` on this thread. The shapes fit and no dimension is 0.
-    fn product(c: MatMut<'_, Self>, a: Mat<'_, Self>, b: Mat<'_, Self>, factors: Factors);
-
-    /// [`product`](Self::product) where `a` has one row or `b` one column.
-    fn product_with_vector(
-        c: MatMut<'_, Self>,
-        a: Mat<'_, Self>,
-        b: Mat<'_, Self>,
-        factors: Factors,
-    ) {
-        Self::product(c, a, b, factors);
-    }
+    /// `c = beta * c + alpha * a @ b` on this thread. The shapes fit and no dimension is 0. The way
+    /// is that of the whole product, of which this may be a part.
+    fn product(way: Way, c: MatMut<'_, Self>, a: Mat<'_, Self>, b: Mat<'_, Self>, factors: Factors);
 
     /// `c = a @ b`, and a value per row if there are any.
     fn product_with_bias(
@@ -30,9 +19,11 @@ pub(crate) trait MatElement: Element + Default {
         b: Mat<'_, Self>,
         bias: Option<&[Self]>,
     ) {
-        let Some(bias) = bias else { return Self::product(c, a, b, Factors::PRODUCT) };
+        let Some(bias) = bias else {
+            return Self::product(Way::TILES, c, a, b, Factors::PRODUCT);
+        };
         bias.iter().enumerate().for_each(|(row, &value)| c.fill_row(row, value));
-        Self::product(c, a, b, Factors::ADD);
+        Self::product(Way::TILES, c, a, b, Factors::ADD);
     }
 
     /// [`product_with_bias`](Self::product_with_bias) with a second factor that is made as it is
@@ -60,6 +51,8 @@ fn instructions() -> Instructions {
     match level() {
         Level::Baseline => Instructions::Portable,
         Level::Avx2 => Instructions::Avx2,
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 if is_x86_feature_detected!("avx512bf16") => Instructions::Avx512Bf16,
         Level::Avx512 => Instructions::Avx512,
     }
 }
@@ -69,10 +62,16 @@ fn is_zero(factor: Scalar) -> bool {
     factor.to_complex() == Complex::new(0.0, 0.0)
 }
 
-macro_rules! through_gemm_crate {
-    ($($t:ident in $engine:ident),*) => {$(
+macro_rules! through_real_tiles {
+    ($($t:ident),*) => {$(
         impl MatElement for $t {
-            fn product(c: MatMut<'_, Self>, a: Mat<'_, Self>, b: Mat<'_, Self>, factors: Factors) {
+            fn product(
+                way: Way,
+                c: MatMut<'_, Self>,
+                a: Mat<'_, Self>,
+                b: Mat<'_, Self>,
+                factors: Factors,
+            ) {
                 let start = match is_zero(factors.beta) {
                     true => Start::Nothing,
                     false => Start::Scaled(Self::from_scalar(factors.beta)),
@@ -81,27 +80,8 @@ macro_rules! through_gemm_crate {
                 // SAFETY: the matrices lie where their pointers say, `c` shares memory with no
                 // other one, and the instructions are those of the level in use.
                 unsafe {
-                    corten_gemm::product(instructions(), c.view(), a.view(), b.view(), alpha, start);
-                }
-            }
-
-            fn product_with_vector(
-                c: MatMut<'_, Self>,
-                a: Mat<'_, Self>,
-                b: Mat<'_, Self>,
-                factors: Factors,
-            ) {
-                // SAFETY: the matrices lie where their pointers say, `c` shares memory with no
-                // other one, and the shapes fit.
-                unsafe {
-                    $engine::gemm::$t::get_gemm_fn()(
-                        c.rows, c.cols, a.cols,
-                        c.data, c.col_stride, c.row_stride, !is_zero(factors.beta),
-                        a.data, a.col_stride, a.row_stride,
-                        b.data, b.col_stride, b.row_stride,
-                        Self::from_scalar(factors.beta), Self::from_scalar(factors.alpha),
-                        false, false, false, Parallelism::None,
-                    );
+                    let (c, a, b) = (c.view(), a.view(), b.view());
+                    corten_gemm::product(way, instructions(), c, a, b, alpha, start);
                 }
             }
 
@@ -114,7 +94,8 @@ macro_rules! through_gemm_crate {
                 let start = per_row(&c, bias);
                 // SAFETY: as for `product`; there is a value for every row.
                 unsafe {
-                    corten_gemm::product(instructions(), c.view(), a.view(), b.view(), 1.0, start);
+                    let (c, a, b) = (c.view(), a.view(), b.view());
+                    corten_gemm::product(Way::TILES, instructions(), c, a, b, 1.0, start);
                 }
             }
 
@@ -151,12 +132,13 @@ fn per_row<T>(c: &MatMut<'_, T>, bias: Option<&[T]>) -> Start<T> {
     }
 }
 
-through_gemm_crate!(f32 in gemm_f32, f64 in gemm_f64);
+through_real_tiles!(f32, f64);
 
 macro_rules! through_real_products {
     ($($t:ident),*) => {$(
         impl MatElement for Complex<$t> {
             fn product(
+                _: Way,
                 mut c: MatMut<'_, Self>,
                 a: Mat<'_, Self>,
                 b: Mat<'_, Self>,
@@ -185,7 +167,7 @@ macro_rules! through_real_products {
                         let sums = View { data, shape: [m, n], strides: [n as isize, 1] };
                         let old = if step % 2 == 1 { Start::Scaled(1.0) } else { Start::Nothing };
                         corten_gemm::product(
-                            instructions(), sums, part(&a, of_a), part(&b, of_b), sign, old,
+                            Way::TILES, instructions(), sums, part(&a, of_a), part(&b, of_b), sign, old,
                         );
                     }
                 }
@@ -211,7 +193,13 @@ through_real_products!(f32, f64);
 macro_rules! plain_loops {
     ($($t:ty),*) => {$(
         impl MatElement for $t {
-            fn product(mut c: MatMut<'_, Self>, a: Mat<'_, Self>, b: Mat<'_, Self>, factors: Factors) {
+            fn product(
+                _: Way,
+                mut c: MatMut<'_, Self>,
+                a: Mat<'_, Self>,
+                b: Mat<'_, Self>,
+                factors: Factors,
+            ) {
                 let (alpha, beta): (Self, Self) =
                     (Self::from_scalar(factors.alpha), Self::from_scalar(factors.beta));
                 let packed: Vec<Self> = rows_of(b);
@@ -255,35 +243,30 @@ fn rows_of<T: Element>(matrix: Mat<'_, T>) -> Vec<T> {
     packed
 }
 
-/// Sides of the blocks in which half precisions are widened: three of them fit the L2 cache.
-const HALF_ROWS: usize = 256;
-const HALF_COLS: usize = 256;
-const HALF_DEPTH: usize = 1024;
-
-macro_rules! through_blocks_of_f32 {
-    ($($t:ty),*) => {$(
+macro_rules! rounded_once {
+    ($($t:ident as $bits:ident),*) => {$(
         impl MatElement for $t {
-            fn product(mut c: MatMut<'_, Self>, a: Mat<'_, Self>, b: Mat<'_, Self>, factors: Factors) {
-                let (alpha, beta) = (factors.alpha.to_f64() as f32, factors.beta.to_f64() as f32);
-                let (m, n, k) = (c.rows, c.cols, a.cols);
-                let mut sums = vec![0.0f32; m.min(HALF_ROWS) * n.min(HALF_COLS)];
-                let (mut wide_a, mut wide_b) = (Vec::new(), Vec::new());
-                for cols in blocks(n, HALF_COLS) {
-                    for rows in blocks(m, HALF_ROWS) {
-                        let sums = &mut sums[..rows.len() * cols.len()];
-                        for depth in blocks(k, HALF_DEPTH) {
-                            let wide_a = widen(a.rows(rows.clone()).cols(depth.clone()), &mut wide_a);
-                            let wide_b = widen(b.rows(depth.clone()).cols(cols.clone()), &mut wide_b);
-                            add_block(sums, wide_a, wide_b, depth.start > 0);
-                        }
-                        // SAFETY: this is the only part of `c` in use.
-                        let mut block = unsafe { c.reborrow().part(rows.clone(), cols.clone()) };
-                        block.update(|row, col, old| {
-                            let product = alpha * sums[row * cols.len() + col];
-                            let old = if beta == 0.0 { 0.0 } else { beta * old.to_f32() };
-                            Self::from_f32(old + product)
-                        });
-                    }
+            fn product(
+                way: Way,
+                c: MatMut<'_, Self>,
+                a: Mat<'_, Self>,
+                b: Mat<'_, Self>,
+                factors: Factors,
+            ) {
+                let [alpha, beta] = [factors.alpha, factors.beta].map(|x| x.to_f64() as f32);
+                let beta = (beta != 0.0).then_some(beta);
+                let bits = |matrix: Mat<'_, Self>| View {
+                    data: matrix.data.cast::<$bits>(),
+                    shape: matrix.shape(),
+                    strides: [matrix.row_stride, matrix.col_stride],
+                };
+                let to = c.view();
+                let to = View { data: to.data.cast(), shape: to.shape, strides: to.strides };
+                // SAFETY: either type is its 16 bits; the matrices lie where their pointers say,
+                // `c` shares memory with no other one, and the instructions are those of the level
+                // in use.
+                unsafe {
+                    product_of_halves(way, instructions(), to, bits(a), bits(b), alpha, beta);
                 }
             }
 
@@ -297,46 +280,4 @@ macro_rules! through_blocks_of_f32 {
     )*};
 }
 
-through_blocks_of_f32!(f16, bf16);
-
-fn blocks(length: usize, step: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
-    (0..length).step_by(step).map(move |start| start..(start + step).min(length))
-}
-
-/// A block of `f32` and its two strides.
-struct Wide<'a> {
-    data: &'a [f32],
-    shape: [usize; 2],
-    strides: [usize; 2],
-}
-
-/// Converts a matrix to `f32` in the order in which it lies.
-fn widen<'a, T: Element>(matrix: Mat<'_, T>, buffer: &'a mut Vec<f32>) -> Wide<'a> {
-    let shape = matrix.shape();
-    let transposed = matrix.col_stride != 1 && matrix.row_stride == 1;
-    let by_rows = if transposed { matrix.t() } else { matrix };
-    let [rows, cols] = by_rows.shape();
-    buffer.clear();
-    for row in 0..rows {
-        match by_rows.row_slice(row) {
-            Some(line) => buffer.extend(line.iter().map(|&value| cast::<T, f32>(value))),
-            None => buffer.extend((0..cols).map(|col| cast::<T, f32>(by_rows.at(row, col)))),
-        }
-    }
-    let strides = if transposed { [1, cols] } else { [cols, 1] };
-    Wide { data: buffer, shape, strides }
-}
-
-/// `sums (+)= a @ b`, all in `f32`.
-fn add_block(sums: &mut [f32], a: Wide<'_>, b: Wide<'_>, add: bool) {
-    let factors = if add { Factors::ADD } else { Factors::PRODUCT };
-    let (rows, cols) = (a.shape[0], b.shape[1]);
-    let matrices = (
-        MatMut::row_major(sums, rows, cols),
-        Mat::strided(a.data, a.shape, a.strides),
-        Mat::strided(b.data, b.shape, b.strides),
-    );
-    if let (Ok(c), Ok(a), Ok(b)) = matrices {
-        f32::product(c, a, b, factors);
-    }
-}
+rounded_once!(f16 as F16, bf16 as Bf16);

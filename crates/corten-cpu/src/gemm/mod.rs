@@ -11,7 +11,7 @@ use matrix::MatricesMut;
 pub(crate) use matrix::{Batch, BatchMut, Heads, Mat, MatMut};
 
 use corten_core::{Result, Scalar, ensure};
-use corten_gemm::Columns;
+use corten_gemm::{Columns, Way};
 use corten_ops::parallel::{in_parallel_region, num_threads, parallel_for};
 use std::ops::Range;
 
@@ -53,11 +53,11 @@ pub(crate) fn gemm<T: MatElement>(
 ) -> Result<()> {
     check_shapes([c.rows, c.cols], a.shape(), b.shape())?;
     let (m, n, k) = (c.rows, c.cols, a.cols);
-    // Decided for the whole, so that results do not depend on the number of threads.
-    let vector = m == 1 || n == 1;
+    // Chosen for the whole, so that results do not depend on the number of threads.
+    let way = Way::of(a.view(), b.view());
     let threads = num_threads();
     if threads < 2 || m * n * k < PARALLEL_WORK || in_parallel_region() {
-        serial(c, a, b, factors, vector);
+        serial(c, a, b, factors, way);
         return Ok(());
     }
     let by_rows = m >= n;
@@ -71,7 +71,7 @@ pub(crate) fn gemm<T: MatElement>(
             let (rows, cols) = if by_rows { (range, 0..n) } else { (0..m, range) };
             // SAFETY: the parts of different indices share no rows or no columns.
             let c = unsafe { c.part(rows.clone(), cols.clone()) };
-            serial(c, a.rows(rows), b.cols(cols), factors, vector);
+            serial(c, a.rows(rows), b.cols(cols), factors, way);
         }
         Ok(())
     })
@@ -137,14 +137,14 @@ pub(crate) fn batched<T: MatElement>(
         return gemm(c.into_first(), a.get(0), b.get(0), factors);
     }
     let [m, n] = c.shape();
-    let vector = m == 1 || n == 1;
+    let way = Way::of(a.get(0).view(), b.get(0).view());
     let work = (m * n * a.get(0).cols).max(1);
     let grain = PARALLEL_WORK.div_ceil(work) as i64;
     let each = |range: Range<i64>| {
         for index in range {
             let index = index as usize;
             // SAFETY: every index is visited once.
-            serial(unsafe { c.get(index) }, a.get(index), b.get(index), factors, vector);
+            serial(unsafe { c.get(index) }, a.get(index), b.get(index), factors, way);
         }
         Ok(())
     };
@@ -186,7 +186,7 @@ fn serial<T: MatElement>(
     a: Mat<'_, T>,
     b: Mat<'_, T>,
     factors: Factors,
-    vector: bool,
+    way: Way,
 ) {
     if c.rows == 0 || c.cols == 0 {
         return;
@@ -195,10 +195,7 @@ fn serial<T: MatElement>(
         T::rescale(c.reborrow(), factors.beta);
         return;
     }
-    match vector {
-        true => T::product_with_vector(c, a, b, factors),
-        false => T::product(c, a, b, factors),
-    }
+    T::product(way, c, a, b, factors);
 }
 
 fn check_shapes(c: [usize; 2], a: [usize; 2], b: [usize; 2]) -> Result<()> {

@@ -1,5 +1,5 @@
 use super::*;
-use corten_core::{Complex, bf16, cast};
+use corten_core::{Complex, bf16, cast, f16};
 
 /// A small deterministic sequence of small integers.
 fn numbers(count: usize, seed: u64) -> Vec<f64> {
@@ -87,10 +87,10 @@ fn equals_the_naive_product() {
             check::<Complex<f32>>(shape, alpha, beta);
             check::<i64>(shape, alpha, beta);
             check::<i32>(shape, alpha, beta);
+            check::<bf16>(shape, alpha, beta);
+            check::<f16>(shape, alpha, beta);
         }
     }
-    check::<bf16>([3, 4, 5], 1, 0);
-    check::<bf16>([3, 4, 5], 1, 1);
 }
 
 #[test]
@@ -109,6 +109,33 @@ fn a_beta_of_zero_ignores_nan() {
     let square = Mat::row_major(&ones, 2, 2).unwrap();
     gemm(MatMut::row_major(&mut out, 2, 2).unwrap(), square, square, Factors::PRODUCT).unwrap();
     assert_eq!(out, [2.0; 4]);
+    let mut out = [bf16::NAN; 4];
+    let ones = [bf16::ONE; 4];
+    let square = Mat::row_major(&ones, 2, 2).unwrap();
+    gemm(MatMut::row_major(&mut out, 2, 2).unwrap(), square, square, Factors::PRODUCT).unwrap();
+    assert_eq!(out, [bf16::from_f32(2.0); 4]);
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_parts() {
+    let fractions = |count: usize| (0..count).map(|i| 1.0 / (i % 977 + 1) as f32).collect();
+    for [m, n, k] in [[1, 1000, 400], [3, 900, 300], [900, 2, 300], [40, 90, 300]] {
+        let (a, b): (Vec<f32>, Vec<f32>) = (fractions(m * k), fractions(k * n));
+        for turned in [false, true] {
+            let a = Mat::row_major(&a, m, k).unwrap();
+            let b = match turned {
+                true => Mat::row_major(&b, n, k).unwrap().t(),
+                false => Mat::row_major(&b, k, n).unwrap(),
+            };
+            let mut parts = vec![0.0; m * n];
+            gemm(MatMut::row_major(&mut parts, m, n).unwrap(), a, b, Factors::PRODUCT).unwrap();
+            let mut whole = vec![0.0; m * n];
+            let way = Way::of(a.view(), b.view());
+            let c = MatMut::row_major(&mut whole, m, n).unwrap();
+            serial(c, a, b, Factors::PRODUCT, way);
+            assert_eq!(parts, whole, "{m}x{n}x{k} {turned}");
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,249 @@
+//! Products of 16-bit floats. Sums are `f32`, and are rounded once.
+
+use crate::blocks::{steps, walk};
+use crate::few::{Bring, Few, Form, Stored};
+#[cfg(target_arch = "x86_64")]
+use crate::half::Pair;
+use crate::half::{Bf16, F16, Half};
+#[cfg(target_arch = "x86_64")]
+use crate::made::Paired;
+use crate::made::{self, HalfMoves, Widened};
+use crate::moves::{Lines, Scale};
+use crate::output::{Output, Start};
+use crate::pack::{Left, Right};
+use crate::scratch::Scratch;
+use crate::tile::{Float, Instructions};
+#[cfg(target_arch = "x86_64")]
+use crate::tile::{Sealed, tiles_of_pairs};
+use crate::view::{Source, View};
+use crate::way::{Kind, Way};
+
+/// Rows and columns of a part of the result whose sums are kept as `f32`.
+const PART: usize = 1024;
+
+/// [`Bf16`] and [`F16`].
+pub trait Sixteen: Half + Stored<Sum = f32> {
+    /// The moves of these instructions.
+    #[doc(hidden)]
+    fn moves(instructions: Instructions) -> &'static HalfMoves<Self>;
+
+    /// Brings the sums of a product of parts to their places.
+    ///
+    /// # Safety
+    /// The processor must have the instructions.
+    #[doc(hidden)]
+    unsafe fn sum(
+        instructions: Instructions,
+        sums: View<*mut f32>,
+        a: Source<'_, Self>,
+        b: Source<'_, Self>,
+        scratch: &mut Scratch,
+    ) {
+        // SAFETY: the caller's.
+        unsafe { sum_of_widened(instructions, sums, a, b, scratch) }
+    }
+
+    /// A product with few rows.
+    ///
+    /// # Safety
+    /// The processor must have the instructions.
+    #[doc(hidden)]
+    unsafe fn few_rows(few: FewHalves<'_, Self>, scratch: &mut Scratch) {
+        few.run_widened(scratch);
+    }
+}
+
+/// The sums of what becomes `f32` where tiles need it.
+///
+/// # Safety
+/// As for [`Sixteen::sum`].
+unsafe fn sum_of_widened<H: Sixteen>(
+    instructions: Instructions,
+    sums: View<*mut f32>,
+    a: Source<'_, H>,
+    b: Source<'_, H>,
+    scratch: &mut Scratch,
+) {
+    let set = f32::tiles(instructions);
+    let (depth, moves) = (a.shape()[1], H::moves(instructions));
+    let (a, b) = (Widened { source: a, moves }, Widened { source: b, moves });
+    let output = Output { c: sums, alpha: 1.0, start: Start::Nothing, moves: &set.moves };
+    walk(set, output, depth, Left::Made(&a), Right::Made(&b), scratch);
+}
+
+/// A product with few rows, in the order of its second factor.
+pub struct FewHalves<'a, H: 'static> {
+    instructions: Instructions,
+    form: Form,
+    a: Source<'a, H>,
+    b: Source<'a, H>,
+    bring: &'a Bring<'a, f32>,
+}
+
+impl<H: Sixteen> FewHalves<'_, H> {
+    fn run_widened(self, scratch: &mut Scratch) {
+        let Self { instructions, form, a, b, bring } = self;
+        Few { a, b, instructions, form, bring }.run(scratch);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl FewHalves<'_, Bf16> {
+    /// Both factors as pairs where they lie, if they are.
+    fn as_pairs(&self) -> Option<[Source<'_, Pair>; 2]> {
+        let is_even = |&stride: &isize| stride % 2 == 0;
+        let ([row, 1], [1, col]) = (self.a.strides(), self.b.strides()) else { return None };
+        let ([rows, depth], cols) = (self.a.shape(), self.b.shape()[1]);
+        if !depth.is_multiple_of(2) || ![row, col].iter().all(is_even) {
+            return None;
+        }
+        let a =
+            View { data: self.a.first().cast(), shape: [rows, depth / 2], strides: [row / 2, 1] };
+        let b =
+            View { data: self.b.first().cast(), shape: [depth / 2, cols], strides: [1, col / 2] };
+        // SAFETY: the same memory, for as long.
+        Some(unsafe { [Source::new(a), Source::new(b)] })
+    }
+
+    fn run_pairs(&self, [a, b]: [Source<'_, Pair>; 2], scratch: &mut Scratch) {
+        let bring = |sums: &[Pair], width, place, size| {
+            // SAFETY: a sum is an `f32`, by its bits.
+            let sums = unsafe { std::slice::from_raw_parts(sums.as_ptr().cast(), sums.len()) };
+            (self.bring)(sums, width, place, size);
+        };
+        let (instructions, form) = (self.instructions, self.form);
+        Few { a, b, instructions, form, bring: &bring }.run(scratch);
+    }
+}
+
+impl Sixteen for F16 {
+    fn moves(instructions: Instructions) -> &'static HalfMoves<Self> {
+        made::of_f16(instructions)
+    }
+}
+
+impl Sixteen for Bf16 {
+    fn moves(instructions: Instructions) -> &'static HalfMoves<Self> {
+        made::of_bf16(instructions)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn sum(
+        instructions: Instructions,
+        sums: View<*mut f32>,
+        a: Source<'_, Self>,
+        b: Source<'_, Self>,
+        scratch: &mut Scratch,
+    ) {
+        if instructions < Instructions::Avx512Bf16 {
+            // SAFETY: the caller's.
+            return unsafe { sum_of_widened(instructions, sums, a, b, scratch) };
+        }
+        let set = tiles_of_pairs();
+        let depth = a.shape()[1].div_ceil(2);
+        // SAFETY: the caller's: these are the instructions in use.
+        let (a, b) = unsafe { (Paired::new(a, false), Paired::new(b, true)) };
+        let c = View { data: sums.data.cast(), shape: sums.shape, strides: sums.strides };
+        let output = Output { c, alpha: Pair::ONE, start: Start::Nothing, moves: &set.moves };
+        walk(set, output, depth, Left::Made(&a), Right::Made(&b), scratch);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn few_rows(few: FewHalves<'_, Self>, scratch: &mut Scratch) {
+        let has_pairs = few.instructions >= Instructions::Avx512Bf16 && few.form == Form::Steps;
+        match few.as_pairs() {
+            Some(pairs) if has_pairs => few.run_pairs(pairs, scratch),
+            _ => few.run_widened(scratch),
+        }
+    }
+}
+
+/// `c = beta * c + alpha * a @ b` on this thread, every element rounded once; without `beta`, what
+/// `c` holds is not read. For the way see [`product`](crate::product). With AVX-512 BF16, numbers and
+/// sums smaller than the smallest normal `f32` count as zero, as they do in PyTorch's products.
+///
+/// # Safety
+/// As for [`product`](crate::product).
+///
+/// # Panics
+/// When the shapes do not fit or there is no depth.
+pub unsafe fn product_of_halves<H: Sixteen>(
+    way: Way,
+    instructions: Instructions,
+    c: View<*mut H>,
+    a: View<*const H>,
+    b: View<*const H>,
+    alpha: f32,
+    beta: Option<f32>,
+) {
+    assert!(b.shape == [a.shape[1], c.shape[1]], "the shapes do not fit");
+    assert!(a.shape == [c.shape[0], b.shape[0]], "the shapes do not fit");
+    assert!(a.shape[1] > 0, "there is no depth");
+    if c.shape.contains(&0) {
+        return;
+    }
+    // Results are written line by line.
+    let turned = match way.0 {
+        Kind::Tiles => c.strides[1] != 1 && c.strides[0] == 1,
+        Kind::Few { turned, .. } => turned,
+    };
+    let (c, a, b) = if turned { (c.t(), b.t(), a.t()) } else { (c, a, b) };
+    // SAFETY: the caller's.
+    let (a, b) = unsafe { (Source::new(a), Source::new(b)) };
+    let output = Rounded { c, scale: Scale { alpha, beta }, moves: H::moves(instructions) };
+    let bring = |sums: &[f32], width, place, size| output.bring(sums, width, place, size);
+    let mut scratch = Scratch::take();
+    if let Kind::Few { form, .. } = way.0 {
+        let few = FewHalves { instructions, form, a, b, bring: &bring };
+        // SAFETY: the caller's.
+        unsafe { H::few_rows(few, &mut scratch) };
+        return scratch.give_back();
+    }
+    let mut room = std::mem::take(&mut scratch.sums);
+    for rows in steps(c.shape[0], PART) {
+        for cols in steps(c.shape[1], PART) {
+            let shape = [rows.len(), cols.len()];
+            let sums = room.elements::<f32>(shape[0] * shape[1]);
+            let view = View { data: sums.as_mut_ptr(), shape, strides: [shape[1] as isize, 1] };
+            let depth = a.shape()[1];
+            let (a, b) = (a.rows(rows.clone()), b.part(0..depth, cols.clone()));
+            // SAFETY: the caller's.
+            unsafe { H::sum(instructions, view, a, b, &mut scratch) };
+            bring(sums, shape[1], [rows.start, cols.start], shape);
+        }
+    }
+    scratch.sums = room;
+    scratch.give_back();
+}
+
+/// A result that sums are rounded to.
+struct Rounded<H: 'static> {
+    c: View<*mut H>,
+    scale: Scale<f32>,
+    moves: &'static HalfMoves<H>,
+}
+
+impl<H: Half> Rounded<H> {
+    fn bring(&self, sums: &[f32], width: usize, place: [usize; 2], [rows, cols]: [usize; 2]) {
+        let (c, [row, col]) = (self.c.place(place), self.c.strides);
+        assert!(cols <= width && (rows - 1) * width + cols <= sums.len());
+        let from = Lines { first: sums.as_ptr(), stride: width as isize, count: rows, len: cols };
+        if col == 1 {
+            let to = Lines { first: c, stride: row, count: rows, len: cols };
+            // SAFETY: there are sums for all rows and columns, and they are places of the result;
+            // the moves are of the level in use.
+            return unsafe { (self.moves.put)(from, to, self.scale) };
+        }
+        for i in 0..rows {
+            for j in 0..cols {
+                let to = c.wrapping_offset(i as isize * row + j as isize * col);
+                let sum = self.scale.alpha * sums[i * width + j];
+                // SAFETY: as above.
+                unsafe {
+                    let old = self.scale.beta.map(|beta| beta * (*to).wide());
+                    *to = H::rounded(old.map_or(sum, |old| old + sum));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! Factors of 16-bit floats, which become `f32` or pairs where tiles need them, and their results.
+
+use crate::half::{Bf16, F16, Half, Pair};
+use crate::moves::{Lines, Scale};
+use crate::pack::Columns;
+#[cfg(target_arch = "x86_64")]
+use crate::register::{Avx2F32, Avx512F32, Avx512Pairs};
+use crate::register::{MOST_LANES, Portable, Register};
+use crate::tile::{Instructions, Sealed};
+use crate::view::Source;
+use crate::widen::{Loads, Stores};
+use std::ops::Range;
+
+/// The moves of an instruction set to and from `f32`.
+pub struct HalfMoves<H> {
+    /// The elements that lines are filled up to are a multiple of this.
+    pub(crate) lanes: usize,
+    /// Widens lines to lines `width` apart. What is left of these may hold anything.
+    ///
+    /// # Safety
+    /// The lines must be readable, `to` writable for as many lines of `width`, a multiple of the
+    /// lanes that no line is longer than, and the processor must have the instructions.
+    pub(crate) copy: unsafe fn(Lines<*const H>, to: *mut f32, width: usize),
+    /// The same, element `j` of line `i` to place `i` of line `j`.
+    ///
+    /// # Safety
+    /// As for `copy`, with lines for elements.
+    pub(crate) turn: unsafe fn(Lines<*const H>, to: *mut f32, width: usize),
+    /// `to = beta * to + alpha * from`, rounded once.
+    ///
+    /// # Safety
+    /// `from` must be readable, `to` readable and writable, and the processor must have the
+    /// instructions.
+    pub(crate) put: unsafe fn(Lines<*const f32>, to: Lines<*mut H>, Scale<f32>),
+}
+
+/// A matrix whose elements are widened.
+pub(crate) struct Widened<'a, H: 'static> {
+    pub source: Source<'a, H>,
+    pub moves: &'static HalfMoves<H>,
+}
+
+impl<H: Half> Columns<f32> for Widened<'_, H> {
+    fn fill(&self, rows: Range<usize>, cols: Range<usize>, to: &mut [f32], width: usize) {
+        let from = self.source.part(rows, cols);
+        let ([rows, cols], [row, col]) = (from.shape(), from.strides());
+        assert!(cols <= width && width.is_multiple_of(self.moves.lanes));
+        assert!(rows * width <= to.len());
+        let lines = |stride, count, len| Lines { first: from.first(), stride, count, len };
+        if col == 1 {
+            // SAFETY: the matrix is readable, `to` holds all lines, and the moves are of the level
+            // in use.
+            unsafe { (self.moves.copy)(lines(row, rows, cols), to.as_mut_ptr(), width) }
+        } else if row == 1 {
+            // SAFETY: as above.
+            unsafe { (self.moves.turn)(lines(col, cols, rows), to.as_mut_ptr(), width) }
+        } else {
+            for (i, line) in to.chunks_exact_mut(width).enumerate().take(rows) {
+                (0..cols).for_each(|j| line[j] = from.at([i, j]).wide());
+            }
+        }
+    }
+}
+
+/// Brings lines of registers to lines `width` apart.
+///
+/// # Safety
+/// `load` must give the lanes of a line from a place on, for some of them at the end of lines, and
+/// `to` must be writable for as many lines of `width`, a multiple of the lanes.
+#[inline(always)]
+unsafe fn arrange<V: Register>(
+    [count, len]: [usize; 2],
+    load: impl Fn(usize, usize, usize) -> V,
+    to: *mut V::Elem,
+    width: usize,
+) {
+    for line in 0..count {
+        for at in (0..len).step_by(V::LANES) {
+            let lanes = load(line, at, (len - at).min(V::LANES));
+            // SAFETY: the caller's.
+            unsafe { lanes.store(to.add(line * width + at)) };
+        }
+    }
+}
+
+/// [`arrange`], element `j` of line `i` to place `i` of line `j`.
+///
+/// # Safety
+/// As for [`arrange`], with lines for elements.
+#[inline(always)]
+unsafe fn arrange_turned<V: Register>(
+    [count, len]: [usize; 2],
+    load: impl Fn(usize, usize, usize) -> V,
+    to: *mut V::Elem,
+    width: usize,
+) {
+    for line in (0..count).step_by(V::LANES) {
+        for at in (0..len).step_by(V::LANES) {
+            let some = (len - at).min(V::LANES);
+            let mut rows = [V::splat(V::Elem::ZERO); MOST_LANES];
+            for (i, row) in rows.iter_mut().enumerate().take(V::LANES) {
+                // Lines beyond the last one repeat it.
+                *row = load((line + i).min(count - 1), at, some);
+            }
+            for (i, column) in V::turn(rows).iter().enumerate().take(some) {
+                // SAFETY: the caller's.
+                unsafe { column.store(to.add((at + i) * width + line)) };
+            }
+        }
+    }
+}
+
+/// The lanes of a line, widened.
+///
+/// # Safety
+/// They must be readable.
+#[inline(always)]
+unsafe fn widened<V: Loads<H>, H: Half>(
+    from: Lines<*const H>,
+    line: usize,
+    at: usize,
+    n: usize,
+) -> V {
+    let place = from.first.wrapping_offset(line as isize * from.stride).wrapping_add(at);
+    // SAFETY: the caller's.
+    unsafe { if n == V::LANES { V::widen(place) } else { V::widen_some(place, n) } }
+}
+
+#[inline(always)]
+unsafe fn put<V: Loads<H> + Stores<H> + Register<Elem = f32>, H: Half>(
+    from: Lines<*const f32>,
+    to: Lines<*mut H>,
+    scale: Scale<f32>,
+) {
+    let (alpha, beta) = (V::splat(scale.alpha), scale.beta.map(V::splat));
+    let whole = from.len / V::LANES * V::LANES;
+    for i in 0..from.count as isize {
+        let sums = from.first.wrapping_offset(i * from.stride);
+        let line = to.first.wrapping_offset(i * to.stride);
+        // SAFETY: the caller's, for all of it.
+        unsafe {
+            for at in (0..whole).step_by(V::LANES) {
+                let sum = alpha.mul(V::load(sums.add(at)));
+                let old = beta.map(|beta| beta.mul(V::widen(line.add(at))));
+                old.map_or(sum, |old| old.add(sum)).round(line.add(at));
+            }
+            for at in whole..from.len {
+                let sum = scale.alpha * *sums.add(at);
+                let old = scale.beta.map(|beta| beta * (*line.add(at)).wide());
+                *line.add(at) = H::rounded(old.map_or(sum, |old| old + sum));
+            }
+        }
+    }
+}
+
+/// The moves for each level: the same text, compiled with the level's instructions.
+macro_rules! compiled {
+    ($($name:ident $(with $features:literal)?;)+) => {$(
+        mod $name {
+            use super::{Half, HalfMoves, Lines, Loads, Register, Scale, Stores};
+
+            /// # Safety
+            /// As for [`HalfMoves::copy`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn copy<V: Loads<H> + Register<Elem = f32>, H: Half>(
+                from: Lines<*const H>,
+                to: *mut f32,
+                width: usize,
+            ) {
+                // SAFETY: the caller's.
+                unsafe {
+                    let load = |line, at, n| super::widened::<V, H>(from, line, at, n);
+                    super::arrange([from.count, from.len], load, to, width);
+                }
+            }
+
+            /// # Safety
+            /// As for [`HalfMoves::turn`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn turn<V: Loads<H> + Register<Elem = f32>, H: Half>(
+                from: Lines<*const H>,
+                to: *mut f32,
+                width: usize,
+            ) {
+                // SAFETY: the caller's.
+                unsafe {
+                    let load = |line, at, n| super::widened::<V, H>(from, line, at, n);
+                    super::arrange_turned([from.count, from.len], load, to, width);
+                }
+            }
+
+            /// # Safety
+            /// As for [`HalfMoves::put`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn put<V: Loads<H> + Stores<H> + Register<Elem = f32>, H: Half>(
+                from: Lines<*const f32>,
+                to: Lines<*mut H>,
+                scale: Scale<f32>,
+            ) {
+                // SAFETY: the caller's.
+                unsafe { super::put::<V, H>(from, to, scale) }
+            }
+
+            pub(super) const fn moves<V: Loads<H> + Stores<H> + Register<Elem = f32>, H: Half>()
+            -> HalfMoves<H> {
+                HalfMoves { lanes: V::LANES, copy: copy::<V, H>, turn: turn::<V, H>, put: put::<V, H> }
+            }
+        }
+    )+};
+}
+
+compiled! { on_any; }
+
+#[cfg(target_arch = "x86_64")]
+compiled! {
+    on_avx2 with "avx2,fma,f16c";
+    on_avx512 with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c";
+}
+
+macro_rules! half_moves {
+    ($($function:ident of $half:ty;)+) => {$(
+        // Not inlined, so that the moves are compiled with this crate and not with its users.
+        #[inline(never)]
+        pub(crate) fn $function(instructions: Instructions) -> &'static HalfMoves<$half> {
+            match instructions {
+                #[cfg(target_arch = "x86_64")]
+                Instructions::Avx512 | Instructions::Avx512Bf16 => {
+                    &const { on_avx512::moves::<Avx512F32, $half>() }
+                }
+                #[cfg(target_arch = "x86_64")]
+                Instructions::Avx2 => &const { on_avx2::moves::<Avx2F32, $half>() },
+                _ => &const { on_any::moves::<Portable<f32, 4>, $half>() },
+            }
+        }
+    )+};
+}
+
+half_moves! {
+    of_bf16 of Bf16;
+    of_f16 of F16;
+}
+
+/// A matrix of which neighbours along the depth become pairs; behind an odd last one is a zero.
+#[cfg(target_arch = "x86_64")]
+pub(crate) struct Paired<'a> {
+    source: Source<'a, Bf16>,
+    /// Whether the depth is along the rows, as for a second factor.
+    by_rows: bool,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl<'a> Paired<'a> {
+    /// # Safety
+    /// The processor must have AVX-512 BF16.
+    pub(crate) unsafe fn new(source: Source<'a, Bf16>, by_rows: bool) -> Self {
+        Self { source, by_rows }
+    }
+
+    fn pair(&self, from: &Source<'_, Bf16>, [i, j]: [usize; 2]) -> Pair {
+        let [rows, cols] = from.shape();
+        let (first, second) = match self.by_rows {
+            true => ([2 * i, j], (2 * i + 1 < rows).then_some([2 * i + 1, j])),
+            false => ([i, 2 * j], (2 * j + 1 < cols).then_some([i, 2 * j + 1])),
+        };
+        Pair::of(from.at(first), second.map_or(Bf16(0), |second| from.at(second)))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Columns<Pair> for Paired<'_> {
+    fn fill(&self, rows: Range<usize>, cols: Range<usize>, to: &mut [Pair], width: usize) {
+        let size = [rows.len(), cols.len()];
+        assert!(size[1] <= width && width.is_multiple_of(Avx512Pairs::LANES));
+        assert!(size[0] * width <= to.len());
+        let all = self.source.shape();
+        let singles = |pairs: Range<usize>, all: usize| 2 * pairs.start..(2 * pairs.end).min(all);
+        let from = match self.by_rows {
+            true => self.source.part(singles(rows, all[0]), cols),
+            false => self.source.part(rows, singles(cols, all[1])),
+        };
+        let ([rows, cols], [row, col]) = (from.shape(), from.strides());
+        let lines = |stride, count, len| Lines { first: from.first(), stride, count, len };
+        let place = to.as_mut_ptr();
+        // SAFETY: the matrix is readable, `to` holds all lines, and the constructor's caller owes
+        // the instructions.
+        unsafe {
+            match (self.by_rows, [row, col]) {
+                (true, [_, 1]) => pairs::copy_across(lines(row, rows, cols), place, width),
+                (true, [1, _]) => pairs::turn_along(lines(col, cols, rows), place, width),
+                (false, [_, 1]) => pairs::copy_along(lines(row, rows, cols), place, width),
+                (false, [1, _]) => pairs::turn_across(lines(col, cols, rows), place, width),
+                _ => {
+                    for (i, line) in to.chunks_exact_mut(width).enumerate().take(size[0]) {
+                        (0..size[1]).for_each(|j| line[j] = self.pair(&from, [i, j]));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Pairs from lines of singles. What is said of `Moves` holds for lines of pairs.
+#[cfg(target_arch = "x86_64")]
+mod pairs {
+    use super::{Avx512Pairs, Bf16, Lines, Pair, Register, arrange, arrange_turned};
+
+    const LANES: usize = Avx512Pairs::LANES;
+
+    /// Pairs of neighbours in a line.
+    ///
+    /// # Safety
+    /// The lines must be readable.
+    #[inline(always)]
+    unsafe fn along(from: Lines<*const Bf16>, line: usize, at: usize) -> Avx512Pairs {
+        let place = from.first.wrapping_offset(line as isize * from.stride).wrapping_add(2 * at);
+        let left = from.len - 2 * at;
+        // SAFETY: the caller's, for what is left of the line.
+        unsafe {
+            if left >= 2 * LANES {
+                return Avx512Pairs::load(place.cast());
+            }
+            let mut some = [Bf16(0); 2 * LANES];
+            std::ptr::copy_nonoverlapping(place, some.as_mut_ptr(), left);
+            Avx512Pairs::load(some.as_ptr().cast())
+        }
+    }
+
+    /// Pairs of one element of a line and one of the next.
+    ///
+    /// # Safety
+    /// The lines must be readable, for `n` elements from `at` on, and the processor must have the
+    /// instructions.
+    #[inline]
+    #[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+    unsafe fn across(from: Lines<*const Bf16>, line: usize, at: usize, n: usize) -> Avx512Pairs {
+        let place = from.first.wrapping_offset(2 * line as isize * from.stride).wrapping_add(at);
+        let next = place.wrapping_offset(from.stride);
+        let alone = 2 * line + 1 == from.count;
+        if n == LANES && !alone {
+            // SAFETY: the caller's.
+            return unsafe { Avx512Pairs::across(place, next) };
+        }
+        let mut some = [[Bf16(0); LANES]; 2];
+        // SAFETY: the caller's.
+        unsafe {
+            std::ptr::copy_nonoverlapping(place, some[0].as_mut_ptr(), n);
+            if !alone {
+                std::ptr::copy_nonoverlapping(next, some[1].as_mut_ptr(), n);
+            }
+            Avx512Pairs::across(some[0].as_ptr(), some[1].as_ptr())
+        }
+    }
+
+    macro_rules! moves {
+        ($($name:ident: $arrange:ident |$from:ident, $line:ident, $at:ident, $n:ident|
+            $load:expr, $size:expr;)+) => {$(
+            /// # Safety
+            /// The lines must be readable, `to` writable, and the processor must have the
+            /// instructions.
+            #[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+            pub(super) unsafe fn $name($from: Lines<*const Bf16>, to: *mut Pair, width: usize) {
+                // SAFETY: the caller's.
+                unsafe { $arrange($size, |$line, $at, $n| $load, to, width) }
+            }
+        )+};
+    }
+
+    moves! {
+        copy_along: arrange |from, line, at, _n|
+            along(from, line, at), [from.count, from.len.div_ceil(2)];
+        turn_along: arrange_turned |from, line, at, _n|
+            along(from, line, at), [from.count, from.len.div_ceil(2)];
+        copy_across: arrange |from, line, at, n|
+            across(from, line, at, n), [from.count.div_ceil(2), from.len];
+        turn_across: arrange_turned |from, line, at, n|
+            across(from, line, at, n), [from.count.div_ceil(2), from.len];
+    }
+}

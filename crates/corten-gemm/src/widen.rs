@@ -1,0 +1,158 @@
+//! Floats of 16 bits on their way to and from registers of `f32`, and pairs on their way to tiles.
+
+#[cfg(target_arch = "x86_64")]
+use crate::half::Pair;
+use crate::half::{Bf16, F16, Half};
+#[cfg(target_arch = "x86_64")]
+use crate::register::{Avx2F32, Avx2F64, Avx512F32, Avx512F64, Avx512Pairs};
+use crate::register::{MOST_LANES, Portable, Register};
+
+/// Registers that are loaded from elements of another type.
+pub(crate) trait Loads<S: Copy>: Register {
+    /// # Safety
+    /// `from` must be readable for `LANES` elements.
+    unsafe fn widen(from: *const S) -> Self;
+
+    /// Loads `n` elements; the other lanes are zero.
+    ///
+    /// # Safety
+    /// `from` must be readable for `n < LANES` elements.
+    unsafe fn widen_some(from: *const S, n: usize) -> Self;
+}
+
+/// Registers that are stored to elements of another type.
+pub(crate) trait Stores<S: Copy>: Register {
+    /// Stores the nearest values.
+    ///
+    /// # Safety
+    /// `to` must be writable for `LANES` elements.
+    unsafe fn round(self, to: *mut S);
+}
+
+macro_rules! loads_itself {
+    ($([$($parameter:tt)*] $vector:ty: $element:ty;)+) => {$(
+        impl<$($parameter)*> Loads<$element> for $vector {
+            #[inline(always)]
+            unsafe fn widen(from: *const $element) -> Self {
+                // SAFETY: the caller's.
+                unsafe { Self::load(from) }
+            }
+            #[inline(always)]
+            unsafe fn widen_some(from: *const $element, n: usize) -> Self {
+                // SAFETY: the caller's.
+                unsafe { Self::load_some(from, n) }
+            }
+        }
+    )+};
+}
+
+loads_itself! {
+    [const N: usize] Portable<f32, N>: f32;
+    [const N: usize] Portable<f64, N>: f64;
+}
+
+#[cfg(target_arch = "x86_64")]
+loads_itself! {
+    [] Avx2F32: f32;
+    [] Avx2F64: f64;
+    [] Avx512F32: f32;
+    [] Avx512F64: f64;
+    [] Avx512Pairs: Pair;
+}
+
+/// Loads some elements by way of a whole register of them.
+#[inline(always)]
+unsafe fn widen_copy<V: Loads<H>, H: Half>(from: *const H, n: usize) -> V {
+    let mut some = [H::rounded(0.0); MOST_LANES];
+    // SAFETY: the caller's: `n` elements are readable, and `some` has more.
+    unsafe {
+        std::ptr::copy_nonoverlapping(from, some.as_mut_ptr(), n);
+        V::widen(some.as_ptr())
+    }
+}
+
+macro_rules! halves {
+    ([$($parameter:tt)*] $vector:ty: $half:ty;
+        |$from:ident| $widen:expr, |$value:ident, $to:ident| $round:expr) => {
+        impl<$($parameter)*> Loads<$half> for $vector {
+            #[inline(always)]
+            unsafe fn widen($from: *const $half) -> Self {
+                // SAFETY: the caller's; the features as for every register.
+                unsafe { $widen }
+            }
+            #[inline(always)]
+            unsafe fn widen_some(from: *const $half, n: usize) -> Self {
+                // SAFETY: the caller's.
+                unsafe { widen_copy::<Self, $half>(from, n) }
+            }
+        }
+
+        impl<$($parameter)*> Stores<$half> for $vector {
+            #[inline(always)]
+            unsafe fn round(self, $to: *mut $half) {
+                let $value = self;
+                // SAFETY: the caller's; the features as for every register.
+                unsafe { $round }
+            }
+        }
+    };
+}
+
+macro_rules! portable_halves {
+    ($($half:ty),+) => {$(
+        halves! { [const N: usize] Portable<f32, N>: $half;
+            |from| Self(std::array::from_fn(|i| (*from.add(i)).wide())),
+            |value, to| value.0.iter().enumerate().for_each(|(i, &x)| *to.add(i) = <$half>::rounded(x))
+        }
+    )+};
+}
+
+portable_halves!(Bf16, F16);
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{Avx2F32, Avx512F32, Bf16, F16, Loads, Stores, widen_copy};
+    use std::arch::x86_64::*;
+
+    halves! { [] Avx2F32: F16;
+        |from| Self(_mm256_cvtph_ps(_mm_loadu_si128(from.cast()))),
+        |value, to| _mm_storeu_si128(to.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(value.0))
+    }
+    halves! { [] Avx512F32: F16;
+        |from| Self(_mm512_cvtph_ps(_mm256_loadu_si256(from.cast()))),
+        |value, to| _mm256_storeu_si256(to.cast(), _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(value.0))
+    }
+    halves! { [] Avx2F32: Bf16;
+        |from| {
+            let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
+            Self(_mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide)))
+        },
+        |value, to| {
+            let bits = _mm256_castps_si256(value.0);
+            let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+            let up = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+            let quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x40_0000));
+            let no_number = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(value.0, value.0));
+            let nearest = _mm256_blendv_epi8(_mm256_add_epi32(bits, up), quiet, no_number);
+            let halves = _mm256_srli_epi32::<16>(nearest);
+            let halves = _mm256_permute4x64_epi64::<0x88>(_mm256_packus_epi32(halves, halves));
+            _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(halves));
+        }
+    }
+    halves! { [] Avx512F32: Bf16;
+        |from| {
+            let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()));
+            Self(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide)))
+        },
+        |value, to| {
+            let bits = _mm512_castps_si512(value.0);
+            let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+            let up = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
+            let quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x40_0000));
+            let no_number = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(value.0, value.0);
+            let nearest = _mm512_mask_mov_epi32(_mm512_add_epi32(bits, up), no_number, quiet);
+            let halves = _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(nearest));
+            _mm256_storeu_si256(to.cast(), halves);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Products of 16-bit floats beside their naive twin, at every level, shape and arrangement.
+
+use corten_gemm::{Bf16, F16, Half, Instructions, Sixteen, View, Way, product_of_halves};
+use std::fmt::Debug;
+
+fn levels() -> Vec<Instructions> {
+    let mut levels = vec![Instructions::Portable];
+    #[cfg(target_arch = "x86_64")]
+    {
+        let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+        let wide = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
+        let more = is_x86_feature_detected!("avx512dq") && is_x86_feature_detected!("avx512vl");
+        let has = [
+            avx2 && is_x86_feature_detected!("f16c"),
+            wide && more,
+            is_x86_feature_detected!("avx512bf16"),
+        ];
+        let all = [Instructions::Avx2, Instructions::Avx512, Instructions::Avx512Bf16];
+        levels.extend(all.into_iter().zip(has).take_while(|&(_, has)| has).map(|(level, _)| level));
+    }
+    levels
+}
+
+/// How the elements of a matrix lie.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Order {
+    Rows,
+    Columns,
+    OddRows,
+    OddColumns,
+    /// Nothing side by side.
+    Spread,
+}
+
+const ORDERS: [Order; 5] =
+    [Order::Rows, Order::Columns, Order::OddRows, Order::OddColumns, Order::Spread];
+
+#[derive(Clone)]
+struct Matrix<H> {
+    data: Vec<H>,
+    shape: [usize; 2],
+    strides: [isize; 2],
+}
+
+impl<H: Half> Matrix<H> {
+    fn new([rows, cols]: [usize; 2], order: Order, element: impl Fn(usize, usize) -> f32) -> Self {
+        let (r, c) = (rows as isize, cols as isize);
+        let strides = match order {
+            Order::Rows => [c, 1],
+            Order::Columns => [1, r],
+            // Lines that start at odd places.
+            Order::OddRows => [c | 1, 1],
+            Order::OddColumns => [1, r | 1],
+            Order::Spread => [3 * c + 1, 3],
+        };
+        let reach = (r - 1).max(0) * strides[0] + (c - 1).max(0) * strides[1];
+        let data = vec![H::rounded(f32::NAN); reach as usize + 1];
+        let mut matrix = Self { data, shape: [rows, cols], strides };
+        for row in 0..rows {
+            for col in 0..cols {
+                let place = matrix.place(row, col);
+                matrix.data[place] = H::rounded(element(row, col));
+            }
+        }
+        matrix
+    }
+
+    fn place(&self, row: usize, col: usize) -> usize {
+        (row as isize * self.strides[0] + col as isize * self.strides[1]) as usize
+    }
+
+    fn at(&self, row: usize, col: usize) -> f32 {
+        self.data[self.place(row, col)].wide()
+    }
+
+    fn view(&self) -> View<*const H> {
+        View { data: self.data.as_ptr(), shape: self.shape, strides: self.strides }
+    }
+
+    fn view_mut(&mut self) -> View<*mut H> {
+        View { data: self.data.as_mut_ptr(), shape: self.shape, strides: self.strides }
+    }
+}
+
+/// Small integers, so that every order of summing gives the same.
+fn number(row: usize, col: usize) -> f32 {
+    ((row * 7 + col * 13) % 11) as f32 - 5.0
+}
+
+fn check<H: Sixteen + Debug>(
+    [m, n, k]: [usize; 3],
+    orders: [Order; 3],
+    alpha: f32,
+    beta: Option<f32>,
+) {
+    let a = Matrix::<H>::new([m, k], orders[0], number);
+    let b = Matrix::<H>::new([k, n], orders[1], |row, col| number(col + 1, row));
+    let old = |row, col| if beta.is_some() { number(col, row) } else { f32::NAN };
+    let before = Matrix::<H>::new([m, n], orders[2], old);
+    for level in levels() {
+        for way in [Way::TILES, Way::of(a.view(), b.view())] {
+            let mut c = before.clone();
+            // SAFETY: the matrices lie in memories of their own, and the level was asked for.
+            unsafe { product_of_halves(way, level, c.view_mut(), a.view(), b.view(), alpha, beta) };
+            for row in 0..m {
+                for col in 0..n {
+                    let sum: f32 = (0..k).map(|step| a.at(row, step) * b.at(step, col)).sum();
+                    let old = beta.map_or(0.0, |beta| beta * before.at(row, col));
+                    let wanted = H::rounded(old + alpha * sum);
+                    let case = format!("{level:?} {way:?} {m}x{n}x{k} {orders:?} at {row}, {col}");
+                    assert_eq!(c.data[c.place(row, col)], wanted, "{case}");
+                    c.data[before.place(row, col)] = before.data[before.place(row, col)];
+                }
+            }
+            assert!(
+                c.data.iter().zip(&before.data).all(|(new, old)| new == old),
+                "{level:?} wrote beside its result"
+            );
+        }
+    }
+}
+
+#[test]
+fn products_equal_the_naive_ones_in_every_arrangement() {
+    for shape in [[1, 1, 1], [5, 3, 4], [14, 32, 2], [17, 33, 17], [30, 20, 131], [70, 19, 41]] {
+        for a in ORDERS {
+            for b in ORDERS {
+                for c in [Order::Rows, Order::OddColumns, Order::Spread] {
+                    check::<Bf16>(shape, [a, b, c], 1.0, None);
+                    check::<F16>(shape, [a, b, c], 0.5, Some(2.0));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn products_with_few_rows_or_columns_equal_the_naive_ones() {
+    for few in 1..=16 {
+        for [many, k] in [[70, 1], [131, 38], [300, 64]] {
+            for b in [Order::Rows, Order::Columns, Order::OddColumns] {
+                check::<Bf16>([few, many, k], [Order::Rows, b, Order::Rows], 1.0, None);
+                check::<Bf16>([many, few, k], [Order::Rows, b, Order::Columns], 2.0, Some(1.0));
+                check::<F16>([few, many, k], [Order::Rows, b, Order::Spread], 1.0, None);
+            }
+        }
+    }
+}
+
+#[test]
+fn products_of_many_blocks_equal_the_naive_ones() {
+    for shape in [[2, 1500, 5], [130, 40, 701], [1030, 12, 12], [29, 1065, 400]] {
+        for [a, b] in [[Order::Rows, Order::Rows], [Order::Columns, Order::Rows]] {
+            check::<Bf16>(shape, [a, b, Order::Rows], 2.0, Some(-1.0));
+            check::<Bf16>(shape, [b, Order::Columns, Order::Columns], 1.0, None);
+            check::<F16>(shape, [a, b, Order::Columns], 1.0, Some(1.0));
+        }
+    }
+}
+
+/// Numbers of every kind, by their bits.
+fn every_kind(at: usize) -> u16 {
+    let bits = (at as u32).wrapping_mul(0x9e37_79b9) >> 16;
+    match at % 23 {
+        5 => 0x7f80,
+        11 => 0xff80,
+        17 => 0x7fff,
+        _ => bits as u16,
+    }
+}
+
+/// Products of one step are rounded as they are one by one.
+fn check_every_kind<H: Sixteen + Debug>(of: fn(u16) -> H, is_tiny: fn(f32) -> bool) {
+    let [m, n] = [40, 50];
+    let a: Vec<H> = (0..m).map(|i| of(every_kind(i))).collect();
+    let b: Vec<H> = (0..n).map(|j| of(every_kind(1000 + j))).collect();
+    let strides = [1, 1];
+    let (a_view, b_view) = (
+        View { data: a.as_ptr(), shape: [m, 1], strides },
+        View { data: b.as_ptr(), shape: [1, n], strides },
+    );
+    for level in levels() {
+        let mut c = vec![of(0x7fff); m * n];
+        let c_view = View { data: c.as_mut_ptr(), shape: [m, n], strides: [n as isize, 1] };
+        // SAFETY: the matrices are dense, and the level was asked for.
+        unsafe { product_of_halves(Way::TILES, level, c_view, a_view, b_view, 1.0, None) };
+        for (i, &sum) in c.iter().enumerate() {
+            let [x, y] = [a[i / n].wide(), b[i % n].wide()];
+            let wanted = H::rounded(x * y);
+            let case = format!("{level:?}: {x} * {y} is not {sum:?} but {wanted:?}");
+            if wanted.wide().is_nan() {
+                assert!(sum.wide().is_nan(), "{case}");
+            } else if ![x, y, x * y].into_iter().any(is_tiny) {
+                assert_eq!(sum.wide(), wanted.wide(), "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn numbers_of_every_kind_are_rounded_once() {
+    // Dot products of pairs take what is smaller than any normal number for zero.
+    check_every_kind(Bf16, |value| value.abs() < f32::MIN_POSITIVE);
+    check_every_kind(F16, |_| false);
+}
+
+#[test]
+fn products_do_not_depend_on_how_they_are_cut() {
+    let fraction = |row: usize, col: usize| 1.0 / (1 + row * 31 + col) as f32;
+    for rows in [3, 61] {
+        for order in [Order::Rows, Order::Columns] {
+            let a = Matrix::<Bf16>::new([rows, 500], Order::Rows, fraction);
+            let b = Matrix::<Bf16>::new([500, 147], order, fraction);
+            let way = Way::of(a.view(), b.view());
+            for level in levels() {
+                let mut whole = Matrix::<Bf16>::new([rows, 147], Order::Rows, |_, _| 0.0);
+                let mut cut = whole.clone();
+                let (from, to) = (b.view(), whole.view_mut());
+                // SAFETY: as in `check`.
+                unsafe { product_of_halves(way, level, to, a.view(), from, 1.0, None) };
+                for cols in [0..5, 5..69, 69..147] {
+                    let shape = |rows| [rows, cols.len()];
+                    let data = from.data.wrapping_offset(cols.start as isize * from.strides[1]);
+                    let from = View { data, shape: shape(500), ..from };
+                    let to = cut.view_mut();
+                    let data = to.data.wrapping_offset(cols.start as isize);
+                    let to = View { data, shape: shape(rows), ..to };
+                    // SAFETY: as in `check`.
+                    unsafe { product_of_halves(way, level, to, a.view(), from, 1.0, None) };
+                }
+                assert!(whole.data == cut.data, "{level:?} {order:?}");
+            }
+        }
+    }
+}
