@@ -67,6 +67,12 @@ def backward(
         grad_tensors = _tuple(grad_tensors)
     if inputs is not None:
         inputs = _tuple(inputs)
+    if _C.has_torch_function(tensors):
+        from corten._parts_tensor import recorded
+
+        tensors = tuple(map(recorded, tensors))
+        grad_tensors = grad_tensors and tuple(map(recorded, grad_tensors))
+        inputs = inputs and tuple(map(recorded, inputs))
     _C._autograd_backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
 
 
