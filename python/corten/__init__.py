@@ -110,7 +110,12 @@ _LAZY = {
         "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_coo_tensor",
         "sparse_csc_tensor", "sparse_csr_tensor",
     ), "sparse"),
-    "spmm": "_further", "smm": "_further",
+    "spmm": "_further", "smm": "_further", "lobpcg": "_lobpcg",
+    "conv_tbc": "nn.functional.grouped",
+    **dict.fromkeys((
+        "ccol_indices_copy", "col_indices_copy", "crow_indices_copy", "dsmm", "hsmm", "hspmm",
+        "indices_copy", "resize_as_sparse_", "row_indices_copy", "saddmm", "sspaddmm", "values_copy",
+    ), "sparse._further"),
     "JITException": "_further", "ScriptModule": "jit", "ScriptFunction": "jit", "fork": "jit",
     "wait": "jit", "CompilationUnit": "jit", "Future": "futures", "FileCheck": "testing",
     "autocast": "amp", "GradScaler": "amp", "Stream": "_streams", "Event": "_streams",
