@@ -71,7 +71,7 @@ for _key in ("SparseCPU", "SparseCsrCPU"):
 _SUBMODULES = frozenset((
     "__config__", "__future__", "_VF", "_dynamo", "_inductor", "accelerator", "amp", "autograd", "backends",
     "compiler", "cpu", "cuda", "distributed", "distributions", "fft", "foreach", "func", "functional", "fx",
-    "futures", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nn", "ops",
+    "futures", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "ops",
     "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "return_types", "safetensors", "serialization",
     "signal", "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version",
     "xpu",

@@ -115,6 +115,11 @@ def smm(self, mat):
     return _C._functions.mm(self, mat)
 
 
+def to_padded_tensor(self, padding, output_size=None):
+    """For nested tensors; see :func:`corten.nested.to_padded_tensor`."""
+    raise NotImplementedError("to_padded_tensor is for nested tensors")
+
+
 def dequantize(self):
     """Floating-point numbers; unquantised tensors become ``float32``."""
     return self.to(_C.float32)
@@ -172,7 +177,8 @@ def _removed(name, instead):
 
 _FUNCTIONS = (
     polygamma, polygamma_, pin_memory, const_data_ptr, is_distributed, record_stream, dense_dim,
-    sparse_dim, to_dense, to_sparse, to_sparse_coo, sparse_mask, smm, dequantize, xpu, mtia, ipu, reinforce,
+    sparse_dim, to_dense, to_sparse, to_sparse_coo, sparse_mask, smm, dequantize, xpu,
+    mtia, ipu, reinforce, to_padded_tensor,
     *map(_to_compressed, ("csr", "csc", "bsr", "bsc")),
     *map(_sparse_method, (
         "sspaddmm", "sparse_resize_", "sparse_resize_and_clear_", "resize_as_sparse_",
