@@ -110,7 +110,8 @@ _LAZY = {
         "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_coo_tensor",
         "sparse_csc_tensor", "sparse_csr_tensor",
     ), "sparse"),
-    "spmm": "_further", "smm": "_further", "lobpcg": "_lobpcg",
+    "Tag": "_tags", "dequantize": "_further", "sym_constrain_range": "_further",
+    "sym_constrain_range_for_size": "_further", "spmm": "_further", "smm": "_further", "lobpcg": "_lobpcg",
     "conv_tbc": "nn.functional.grouped",
     **dict.fromkeys((
         "ccol_indices_copy", "col_indices_copy", "crow_indices_copy", "dsmm", "hsmm", "hspmm",

@@ -8,11 +8,13 @@ from corten import _C
 from corten._C import Tensor
 from corten.autograd.function import Function
 from corten.autograd.grad_mode import (
-    enable_grad, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled,
+    enable_grad, enforce_grad_layout_policy, inference_mode, no_grad, set_grad_enabled,
+    set_multithreading_enabled,
 )
 
 __all__ = [
-    "Function", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad",
+    "Function", "Variable", "backward", "detect_anomaly", "enable_grad",
+    "enforce_grad_layout_policy", "forward_ad",
     "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode",
     "no_grad", "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled", "variable",
 ]
