@@ -25,3 +25,11 @@ __all__ = [
     "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam",
     "swap_in_optimizer_params_and_state",
 ]
+
+
+def __getattr__(name):
+    if name in ("functional", "_functional"):
+        import importlib
+
+        return importlib.import_module(f"corten.optim.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
