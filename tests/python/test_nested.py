@@ -327,6 +327,75 @@ class Strided(Case):
                 function()
 
 
+class Attention(Case):
+    """Modules in evaluation: nested tensors item by item, and padding that is left out."""
+
+    def setUp(self):
+        super().setUp()
+        self.items = [torch.randn(3, 8), torch.randn(2, 8)]
+        self.x = nested.nested_tensor(self.items)
+        self.layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+        self.attention = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
+        self.dense = torch.randn(2, 4, 8)
+        self.padding = torch.tensor([[False, False, True, True], [False, False, False, True]])
+
+    @torch.no_grad()
+    def test_nested(self):
+        def attended(item):
+            return self.attention(*[item[None]] * 3)[0][0]
+
+        found, weights = self.attention(*[self.x] * 3)
+        self.check(found, attended)
+        self.assertEqual((weights.shape, weights[1, 2].tolist()), ((2, 3, 3), [0, 0, 0]))
+        self.assertTrue(close(weights[0], self.attention(*[self.items[0][None]] * 3)[1][0]))
+        self.assertIsNone(self.attention(*[self.x] * 3, need_weights=False)[1])
+        stack = torch.nn.TransformerEncoder(self.layer, 2, torch.nn.LayerNorm(8)).eval()
+        first = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=True).eval()
+        for module in (self.layer, first, stack):
+            self.check(module(self.x), lambda item: module(item[None])[0])
+
+    def test_refusals(self):
+        x, jagged = self.x, nested.nested_tensor(self.items, layout=torch.jagged)
+        for arguments, options, reason in (
+            ((x, x, x), {}, "grad is enabled"), ((x, x, x.clone()), {}, "non-self attention was used"),
+            ((jagged,) * 3, {}, "some Tensor argument has_torch_function"),
+            ((x, x, x), {"attn_mask": torch.zeros(3, 3, dtype=torch.bool)}, "supplying both"),
+        ):
+            with torch.set_grad_enabled(reason == "grad is enabled"):
+                with self.assertRaisesRegex(AssertionError, f"was not hit because {reason}"):
+                    self.attention(*arguments, **options)
+        with torch.no_grad(), self.assertRaisesRegex(AssertionError, "batch_first was not True"):
+            torch.nn.TransformerEncoderLayer(8, 2, 16).eval()(x)
+
+    def test_padding_is_left_out(self):
+        stack = torch.nn.TransformerEncoder(self.layer, 2).eval()
+        self.assertTrue(stack.use_nested_tensor)
+        whole = stack(self.dense, src_key_padding_mask=self.padding)
+        self.assertFalse((whole == 0).any())
+        with torch.no_grad():
+            found = stack(self.dense, src_key_padding_mask=self.padding)
+            expected = whole.detach().masked_fill(self.padding[..., None], 0)
+            self.assertTrue(close(found, expected))
+            # Not where padding is in front, beside another mask, in training, or if told so.
+            front = stack(self.dense, src_key_padding_mask=self.padding.flip(1))
+            both = stack(self.dense, torch.zeros(4, 4, dtype=torch.bool), self.padding)
+            torch.backends.mha.set_fastpath_enabled(False)
+            off = stack(self.dense, src_key_padding_mask=self.padding)
+            torch.backends.mha.set_fastpath_enabled(True)
+            self.assertFalse(any((y == 0).any() for y in (front, both, off)))
+            self.assertTrue(close(off, whole))
+            plain = torch.nn.TransformerEncoder(self.layer, 1, enable_nested_tensor=False).eval()
+            self.assertFalse((plain(self.dense, src_key_padding_mask=self.padding) == 0).any())
+            unchecked = torch.nn.TransformerEncoder(self.layer, 2, mask_check=False).eval()
+            unchecked.load_state_dict(stack.state_dict())
+            found = unchecked(self.dense, src_key_padding_mask=self.padding.flip(1))
+            self.assertTrue(close(found, expected))
+            every = torch.tensor([[True] * 4, [False] * 4])
+            self.assertEqual(stack(self.dense, src_key_padding_mask=every)[0].unique().tolist(), [0])
+        odd = torch.nn.TransformerEncoderLayer(8, 1, 16, batch_first=True)
+        self.assertFalse(torch.nn.TransformerEncoder(odd, 1).use_nested_tensor)
+
+
 del Case
 
 if __name__ == "__main__":
