@@ -187,5 +187,6 @@ def wrapped(x, dim):
 
 
 def _filled(item, size, padding):
-    missing = [extra for have, want in zip(item.shape[::-1], size[::-1]) for extra in (0, want - have)]
+    pairs = zip(item.shape[::-1], size[::-1])
+    missing = [extra for have, want in pairs for extra in (0, want - have)]
     return corten.constant_pad_nd(item, missing, padding)

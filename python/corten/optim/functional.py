@@ -43,7 +43,8 @@ _ADAM = f"foreach=None capturable=False differentiable=False {_SCALED} has_compl
 _ADAM_SETTINGS = "amsgrad beta1 beta2 lr weight_decay eps maximize"
 _STEPS = {
     "adadelta": _Step(
-        Adadelta, "grads", {"square_avgs": "square_avg", "acc_deltas": "acc_delta", "state_steps": "step"},
+        Adadelta, "grads", {"square_avgs": "square_avg", "acc_deltas": "acc_delta",
+                            "state_steps": "step"},
         "capturable=False foreach=None differentiable=False has_complex=False",
         "lr rho eps weight_decay maximize"),
     "adafactor": _Step(
@@ -134,7 +135,9 @@ def _function(name, step):
         bound.apply_defaults()
         arguments = bound.arguments
         if arguments.get("grad_scale") is not None or arguments.get("found_inf") is not None:
-            raise RuntimeError("grad_scale and found_inf are for fused kernels, of which there are none")
+            raise RuntimeError(
+                "grad_scale and found_inf are for fused kernels, of which there are none"
+            )
         group = _group(step, arguments)
         # Without a list of parameters: only what moves one of them is asked for.
         optimizer = step.optimizer.__new__(step.optimizer)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 
 import corten
-from corten import _C
 from corten.masked import _ops
 
 from .core import (
@@ -174,14 +173,12 @@ def _moved(name, func, args, kwargs):
     if name == "mT":
         args, func = (*args, -2, -1), corten.transpose
     data = func(*_each(args, _data), **{k: _each(v, _data) for k, v in kwargs.items()})
-    mask = func(*_each(args, _full_mask), **{k: _each(v, _full_mask) for k, v in kwargs.items()})
+    mask = func(*_each(args, _mask), **{k: _each(v, _mask) for k, v in kwargs.items()})
     if isinstance(data, (list, tuple)):
         # Copies: the results of masked tensors are not views.
         return type(data)(wrapped(d.clone(), m.clone()) for d, m in zip(data, mask))
     return wrapped(data.clone(), mask.clone())
 
-
-_full_mask = _mask
 
 
 def _reduced(name, input, dim=_ABSENT, keepdim=False, dtype=None):
@@ -302,12 +299,15 @@ def _in_layout(x, layout):
     places = mask.nonzero().t().contiguous()
     values, kept = data[tuple(places)], mask[tuple(places)]
     if layout == corten.sparse_coo:
-        make = lambda v: corten.sparse_coo_tensor(places, v, data.shape, is_coalesced=True)  # noqa: E731
-    else:
-        crow = corten.zeros(data.shape[0] + 1, dtype=corten.int64)
-        crow[1:] = mask.sum(1).cumsum(0)
-        make = lambda v: corten.sparse_csr_tensor(crow, places[1], v, data.shape)  # noqa: E731
-    return wrapped(make(values), make(kept))
+        return wrapped(*(
+            corten.sparse_coo_tensor(places, part, data.shape, is_coalesced=True)
+            for part in (values, kept)
+        ))
+    crow = corten.zeros(data.shape[0] + 1, dtype=corten.int64)
+    crow[1:] = mask.sum(1).cumsum(0)
+    return wrapped(*(
+        corten.sparse_csr_tensor(crow, places[1], part, data.shape) for part in (values, kept)
+    ))
 
 
 def _copy(func, x, src, non_blocking=False):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 
 import corten
-from corten import _C
 from corten._C import Tensor
 from corten._parts_tensor import PartsTensor
 
@@ -73,7 +72,7 @@ class MaskedTensor(PartsTensor):
         grad = self._recorded.grad
         if grad is None:
             return None
-        return wrapped(_with_entries(self._masked_data, grad), self._masked_mask)
+        return wrapped(with_entries(self._masked_data, grad), self._masked_mask)
 
     @grad.setter
     def grad(self, grad):
@@ -223,7 +222,7 @@ def entries(data):
     return data if data.layout == corten.strided else data.values()
 
 
-def _with_entries(data, values):
+def with_entries(data, values):
     """A tensor of the layout and places of ``data`` with other elements."""
     if data.layout == corten.sparse_coo:
         return corten.sparse_coo_tensor(data.indices(), values, data.shape, is_coalesced=True)
@@ -231,8 +230,6 @@ def _with_entries(data, values):
         return corten.sparse_csr_tensor(data.crow_indices(), data.col_indices(), values, data.shape)
     return values
 
-
-with_entries = _with_entries
 
 
 def dense_values(data):
