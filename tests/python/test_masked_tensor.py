@@ -2,6 +2,7 @@
 
 import copy
 import importlib
+import io
 import unittest
 import warnings
 
@@ -163,6 +164,15 @@ class MaskedTensors(unittest.TestCase):
         high = masked_tensor(torch.ones(2), x >= 0, requires_grad=True)
         torch.where(x < 0, low.exp(), high).sum().backward()
         self.assertEqual((shown(low.grad), shown(high.grad)), ([0, None], [None, 1]))
+
+    def test_files(self):
+        for x in (self.x, sample(requires_grad=True)):
+            file = io.BytesIO()
+            torch.save([x], file)
+            file.seek(0)
+            (found,) = torch.load(file, weights_only=False)
+            self.assertEqual((shown(found), found.requires_grad), (shown(x), x.requires_grad))
+            self.assertTrue(masked.is_masked_tensor(found))
 
     def test_sparse_layouts(self):
         data = torch.tensor([[1.0, 0, 3], [0, 5, 0]])

@@ -1,6 +1,7 @@
 """Nested tensors in both layouts: items, operators, reductions, views, attention, gradients."""
 
 import copy
+import io
 import pickle
 import unittest
 import warnings
@@ -24,6 +25,16 @@ class Case(unittest.TestCase):
         self.b = torch.arange(12.0).reshape(4, 3)
         self.items = [self.a, self.b]
         self.x = nested.nested_tensor(self.items, layout=self.layout)
+
+    def test_files(self):
+        for requires_grad in (False, True):
+            x = nested.nested_tensor(self.items, layout=self.layout, requires_grad=requires_grad)
+            file = io.BytesIO()
+            torch.save([x], file)
+            file.seek(0)
+            (found,) = torch.load(file, weights_only=False)
+            self.assertEqual((found.requires_grad, found.layout), (requires_grad, x.layout))
+            self.check(found, lambda item: item)
 
     def check(self, found, function, tolerance=1e-5):
         """That each item is what a function gives for it."""

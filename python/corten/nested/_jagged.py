@@ -201,7 +201,20 @@ class NestedTensor(PartsTensor):
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol):
-        return made, (self._values, self._offsets, self._lengths, self._ragged_idx)
+        from corten._tensor import _rebuild_from_type_v2
+        from corten.nested._internal.nested_tensor import _rebuild_njt
+
+        values = self._values.detach()
+        parts = {
+            "values": values, "offsets": self._offsets, "lengths": self._lengths,
+            "_ragged_idx": self._ragged_idx, "_metadata_cache": {},
+            "requires_grad": self.requires_grad,
+        }
+        state = {
+            "_values": values, "_offsets": self._offsets, "_lengths": self._lengths,
+            "_ragged_idx": self._ragged_idx, "_metadata_cache": {},
+        }
+        return _rebuild_from_type_v2, (_rebuild_njt, type(self), (parts,), state)
 
 
 def made(values, offsets, lengths=None, ragged_idx=1):
@@ -215,6 +228,16 @@ def made(values, offsets, lengths=None, ragged_idx=1):
     shell._values, shell._offsets, shell._lengths = values, offsets, lengths
     shell._ragged_idx = ragged_idx
     return shell
+
+
+# Files name the class by this place.
+NestedTensor.__module__ = "corten.nested._internal.nested_tensor"
+
+
+def rebuilt(parts):
+    """The nested tensor of the parts that a file has."""
+    found = made(parts["values"], parts["offsets"], parts["lengths"], parts["_ragged_idx"])
+    return found.requires_grad_() if parts["requires_grad"] else found
 
 
 def like(x, values, ragged_idx=None):

@@ -131,7 +131,16 @@ class StridedNestedTensor(PartsTensor):
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol):
-        return made, (self._buffer, self._sizes)
+        from corten._utils import _rebuild_nested_tensor
+
+        strides, starts, end = [], [], 0
+        for size in self._sizes:
+            starts.append(end)
+            end += _count(size)
+            strides.append([_count(size[place + 1:]) for place in range(len(size))])
+        buffer = self._buffer.detach().requires_grad_(self.requires_grad)
+        numbers = (corten.tensor(rows, dtype=corten.int64) for rows in (self._sizes, strides, starts))
+        return _rebuild_nested_tensor, (buffer, *numbers)
 
 
 def _count(size):

@@ -134,7 +134,23 @@ class MaskedTensor(PartsTensor):
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol):
-        return MaskedTensor, (self._masked_data.detach(), self._masked_mask, self.requires_grad)
+        from corten._tensor import _rebuild_from_type_v2
+        from corten._utils import _rebuild_wrapper_subclass
+
+        shell = (
+            type(self), self.dtype, tuple(self.shape), tuple(self.stride()), 0, self.layout,
+            self.device, self.requires_grad,
+        ) if self.layout == corten.strided else (
+            type(self), self.dtype, tuple(self.shape), (), 0, self.layout, self.device,
+            self.requires_grad,
+        )
+        parts = {"_masked_data": self._masked_data.detach(), "_masked_mask": self._masked_mask}
+        return _rebuild_from_type_v2, (_rebuild_wrapper_subclass, type(self), shell, parts)
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        if self.__dict__.pop("_requires_grad_as_saved", False):
+            self.requires_grad_()
 
 
 def wrapped(data, mask):
