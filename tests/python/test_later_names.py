@@ -213,6 +213,26 @@ class Operators(unittest.TestCase):
                 function(5, min=3, max=4)
 
 
+class Exchange(unittest.TestCase):
+    def test_read_only(self):
+        numpy = importlib.import_module("numpy")
+        wrapper = module("utils.dlpack").ReadOnlyTensorWrapper
+        x = torch.arange(3.0)
+        one = wrapper(x)
+        self.assertIsInstance(one, torch.Tensor)
+        array = numpy.from_dlpack(one)
+        self.assertEqual((array.flags.writeable, array.tolist()), (False, [0, 1, 2]))
+        self.assertTrue(numpy.from_dlpack(x).flags.writeable)
+        x[0] = 5
+        self.assertEqual((array[0], numpy.from_dlpack(wrapper(one))[0]), (5, 5))
+        for function in (lambda: one + 1, lambda: one.add_(1), lambda: repr(one),
+                         lambda: one.numpy(), lambda: one.view(3, 1), lambda: one.data_ptr()):
+            with self.assertRaisesRegex(RuntimeError, "only supports DLPack export"):
+                function()
+        with self.assertRaises(BufferError):
+            numpy.from_dlpack(wrapper(torch.ones(2, requires_grad=True)))
+
+
 class Optimizers(unittest.TestCase):
     def test_other_parameters(self):
         swap = torch.optim.swap_in_optimizer_params_and_state
