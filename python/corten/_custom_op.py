@@ -93,6 +93,10 @@ class CustomOpDef:
             kernel = autocast_kernel(self._qualname, cast_inputs)
             _C._library_impl(self._qualname, "AutocastCPU", kernel)
 
+    def register_torch_dispatch(self, torch_dispatch_class, fn=None, /):
+        """Takes calls over from modes: see ``library.register_torch_dispatch``."""
+        return take_over(self._qualname, torch_dispatch_class, fn)
+
     def register_vmap(self, func, /):
         """Registers the rule for batches: see ``library.register_vmap``."""
         _C._library_impl(self._qualname, "FuncTorchBatched", vmap_kernel(self._qualname, func))
@@ -217,6 +221,17 @@ def _per_leaf(parts, found):
         else:
             leaves.extend(tree_leaves(gradient, is_leaf=lambda leaf: leaf is None))
     return leaves + [None] * kwargs.num_leaves
+
+
+def take_over(name, mode_class, function):
+    """Registers what takes an operator over from modes, or gives the decorator that does."""
+    from corten.utils._python_dispatch import register_rule
+
+    def register(rule):
+        register_rule(name, mode_class, rule)
+        return rule
+
+    return register if function is None else register(function)
 
 
 def check_autocast(device_type):

@@ -201,6 +201,36 @@ class Operators(unittest.TestCase):
         with self.assertRaises(TypeError):
             library.register_autocast(by_method, 5, torch.bfloat16)
 
+    def test_modes(self):
+        TorchDispatchMode = module("utils._python_dispatch").TorchDispatchMode
+
+        class Log(TorchDispatchMode):
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+                return func(*args, **(kwargs or {}))
+
+        @library.custom_op(f"later_names{next(_numbers)}::twice", mutates_args=())
+        def twice(x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+        def rule(mode, func, types, args, kwargs):
+            self.assertIsInstance(mode, Log)
+            return func(*args, **(kwargs or {})) + 1
+
+        x = torch.ones(2)
+        with Log():
+            self.assertEqual(twice(x).tolist(), [2, 2])
+        twice.register_torch_dispatch(Log, rule)
+        with Log():
+            self.assertEqual((twice(x).tolist(), (x * 2).tolist()), ([3, 3], [2, 2]))
+        self.assertEqual(twice(x).tolist(), [2, 2])
+
+        class Another(Log):
+            pass
+
+        library.register_torch_dispatch(twice, Another)(rule)
+        with Another():
+            self.assertEqual(twice(x).tolist(), [3, 3])
+
     def test_small_names(self):
         self.assertEqual((torch.Tag.pointwise.name, int(torch.Tag.core)), ("pointwise", 0))
         self.assertEqual(repr(torch.Tag.pointwise), "<Tag.pointwise: 16>")
