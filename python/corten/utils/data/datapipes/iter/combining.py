@@ -175,6 +175,7 @@ class _ForkerIterDataPipe(_SharedIterDataPipe):
         for waiting in self._waiting:
             waiting.append(sample)
         if 0 <= self.buffer_size < max(map(len, self._waiting)):
+            self._waiting[child].pop()  # the child has read it, though nobody gets it
             raise BufferError(
                 f"ForkerIterDataPipe buffer overflow,buffer size {self.buffer_size} is insufficient."
             )
