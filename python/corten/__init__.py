@@ -71,7 +71,7 @@ for _key in ("SparseCPU", "SparseCsrCPU"):
 _SUBMODULES = frozenset((
     "__config__", "__future__", "_VF", "_dynamo", "_inductor", "accelerator", "amp", "autograd", "backends",
     "compiler", "cpu", "cuda", "distributed", "distributions", "fft", "foreach", "func", "functional", "fx",
-    "futures", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nn", "ops",
+    "futures", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "ops",
     "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "return_types", "safetensors", "serialization",
     "signal", "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version",
     "xpu",
@@ -110,7 +110,13 @@ _LAZY = {
         "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_coo_tensor",
         "sparse_csc_tensor", "sparse_csr_tensor",
     ), "sparse"),
-    "spmm": "_further", "smm": "_further",
+    "Tag": "_tags", "dequantize": "_further", "sym_constrain_range": "_further",
+    "sym_constrain_range_for_size": "_further", "spmm": "_further", "smm": "_further", "lobpcg": "_lobpcg",
+    "conv_tbc": "nn.functional.grouped",
+    **dict.fromkeys((
+        "ccol_indices_copy", "col_indices_copy", "crow_indices_copy", "dsmm", "hsmm", "hspmm",
+        "indices_copy", "resize_as_sparse_", "row_indices_copy", "saddmm", "sspaddmm", "values_copy",
+    ), "sparse._further"),
     "JITException": "_further", "ScriptModule": "jit", "ScriptFunction": "jit", "fork": "jit",
     "wait": "jit", "CompilationUnit": "jit", "Future": "futures", "FileCheck": "testing",
     "autocast": "amp", "GradScaler": "amp", "Stream": "_streams", "Event": "_streams",

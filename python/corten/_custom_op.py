@@ -86,6 +86,17 @@ class CustomOpDef:
             )
         self._derivative = (backward, setup_context)
 
+    def register_autocast(self, device_type, cast_inputs):
+        """Casts floating-point tensors where casts are on: see ``library.register_autocast``."""
+        check_autocast(device_type)
+        if device_type == "cpu":
+            kernel = autocast_kernel(self._qualname, cast_inputs)
+            _C._library_impl(self._qualname, "AutocastCPU", kernel)
+
+    def register_torch_dispatch(self, torch_dispatch_class, fn=None, /):
+        """Takes calls over from modes: see ``library.register_torch_dispatch``."""
+        return take_over(self._qualname, torch_dispatch_class, fn)
+
     def register_vmap(self, func, /):
         """Registers the rule for batches: see ``library.register_vmap``."""
         _C._library_impl(self._qualname, "FuncTorchBatched", vmap_kernel(self._qualname, func))
@@ -210,6 +221,47 @@ def _per_leaf(parts, found):
         else:
             leaves.extend(tree_leaves(gradient, is_leaf=lambda leaf: leaf is None))
     return leaves + [None] * kwargs.num_leaves
+
+
+def take_over(name, mode_class, function):
+    """Registers what takes an operator over from modes, or gives the decorator that does."""
+    from corten.utils._python_dispatch import register_rule
+
+    def register(rule):
+        register_rule(name, mode_class, rule)
+        return rule
+
+    return register if function is None else register(function)
+
+
+def check_autocast(device_type):
+    """That casts can be registered for a kind of device.
+
+    Raises:
+        ValueError: They cannot.
+    """
+    if not isinstance(device_type, str):
+        raise TypeError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+    if device_type not in ("cpu", "cuda"):
+        raise ValueError(f"Unknown device type: {device_type}")
+
+
+def autocast_kernel(name, dtype):
+    """The kernel of an operator that casts what it gets, and calls it without further casts."""
+
+    def cast(value):
+        if isinstance(value, _Tensor) and value.is_floating_point() and value.device.type == "cpu" \
+                and value.dtype != corten.float64:
+            return value.to(dtype)
+        return value
+
+    def kernel(*args, **kwargs):
+        leaves, spec = tree_flatten((args, kwargs))
+        args, kwargs = tree_unflatten([cast(leaf) for leaf in leaves], spec)
+        with corten.amp.autocast("cpu", enabled=False):
+            return _C._op_call(name, *args, **kwargs)
+
+    return kernel
 
 
 def vmap_kernel(name, rule):

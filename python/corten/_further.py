@@ -113,6 +113,28 @@ def sym_fresh_size(expr):
     raise NotImplementedError("there are no sizes without a number")
 
 
+def sym_constrain_range(size, *, min=None, max=None):
+    """That a number is within a range.
+
+    Raises:
+        RuntimeError: It is not.
+    """
+    low = -(1 << 63) if min is None else min
+    high = (1 << 63) - 1 if max is None else max
+    if not low <= size <= high:
+        raise RuntimeError(f"Invalid value range for {size} between [{low}, {high}].")
+
+
+def sym_constrain_range_for_size(size, *, min=None, max=None):
+    """That a size is within a range; see :func:`sym_constrain_range`."""
+    sym_constrain_range(size, min=0 if min is None else min, max=max)
+
+
+def dequantize(tensor):
+    """Floating-point numbers; unquantised tensors become ``float32``."""
+    return tensor.dequantize()
+
+
 def init_num_threads():
     """Sets the number of threads to that of the machine; it is set when it is first needed."""
 

@@ -94,6 +94,17 @@ def _to_compressed(layout):
     return method
 
 
+def _sparse_method(name):
+    def method(self, *args, **kwargs):
+        from corten.sparse import _further
+
+        return _further.METHODS[name](self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__doc__ = "For sparse tensors."
+    return method
+
+
 def to_sparse_coo(self):
     """The entries that are not zero, in coordinate format."""
     return self.to_sparse()
@@ -102,6 +113,11 @@ def to_sparse_coo(self):
 def smm(self, mat):
     """The product of this matrix, which is sparse, and another one."""
     return _C._functions.mm(self, mat)
+
+
+def to_padded_tensor(self, padding, output_size=None):
+    """For nested tensors; see :func:`corten.nested.to_padded_tensor`."""
+    raise NotImplementedError("to_padded_tensor is for nested tensors")
 
 
 def dequantize(self):
@@ -161,8 +177,12 @@ def _removed(name, instead):
 
 _FUNCTIONS = (
     polygamma, polygamma_, pin_memory, const_data_ptr, is_distributed, record_stream, dense_dim,
-    sparse_dim, to_dense, to_sparse, to_sparse_coo, sparse_mask, smm, dequantize, xpu, mtia, ipu, reinforce,
+    sparse_dim, to_dense, to_sparse, to_sparse_coo, sparse_mask, smm, dequantize, xpu,
+    mtia, ipu, reinforce, to_padded_tensor,
     *map(_to_compressed, ("csr", "csc", "bsr", "bsc")),
+    *map(_sparse_method, (
+        "sspaddmm", "sparse_resize_", "sparse_resize_and_clear_", "resize_as_sparse_",
+    )),
 )
 _SPARSE = {
     "is_coalesced": "sparse coordinate", "coalesce": "sparse coordinate",

@@ -289,3 +289,30 @@ def _take_tensors(tensors, size_limit):
     for _, taken in groups.values():
         if taken:
             yield taken
+
+
+def _rebuild_nested_tensor(buffer, sizes, strides, storage_offsets):
+    """The nested tensor in the strided layout whose items lie in one buffer."""
+    from corten.nested._strided import made, of_items
+
+    rows = list(zip(sizes.tolist(), strides.tolist(), storage_offsets.tolist()))
+    for size, stride, offset in rows:
+        check_bounds(buffer.untyped_storage(), buffer.element_size(), offset, size, stride)
+    ends = [offset for _, _, offset in rows]
+    items = [buffer.as_strided(size, stride, offset) for size, stride, offset in rows]
+    dense = all(item.is_contiguous() for item in items)
+    counts = [item.numel() for item in items]
+    if dense and ends == [sum(counts[:place]) for place in range(len(rows))] \
+            and buffer.numel() == sum(counts):
+        return made(buffer, sizes.tolist())
+    return of_items(items)
+
+
+def _rebuild_wrapper_subclass(cls, dtype, size, stride, storage_offset, layout, device,
+                              requires_grad):
+    """A tensor without memory of its own; its parts follow as attributes."""
+    made = corten.Tensor._make_shell(
+        cls, tuple(size), dtype=dtype, layout=layout, device=corten.device(device)
+    )
+    made.__dict__["_requires_grad_as_saved"] = requires_grad
+    return made

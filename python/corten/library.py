@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import corten
 from corten import _C
-from corten._custom_op import CustomOpDef, autograd_kernel, custom_op, vmap_kernel
+from corten._custom_op import (
+    CustomOpDef, autocast_kernel, autograd_kernel, check_autocast, custom_op, take_over,
+    vmap_kernel,
+)
 from corten._infer_schema import infer_schema
 
 __all__ = [
     "CustomOpDef", "Library", "custom_op", "define", "fallthrough_kernel", "impl",
-    "impl_abstract", "infer_schema", "register_autograd", "register_fake", "register_kernel",
-    "register_vmap",
+    "impl_abstract", "infer_schema", "register_autocast", "register_autograd", "register_fake",
+    "register_kernel", "register_torch_dispatch", "register_vmap",
 ]
 
 _DEVICE_KEYS = {
@@ -155,6 +158,24 @@ def register_autograd(op, backward, /, *, setup_context=None, lib=None):
         return
     name = _qualified(op)
     _C._library_impl(name, "Autograd", autograd_kernel(name, lambda: (backward, setup_context)))
+
+
+def register_autocast(op, device_type, cast_inputs, /, *, lib=None):
+    """Lets an operator cast the floating-point tensors it gets to a dtype, where casts are on."""
+    if isinstance(op, CustomOpDef):
+        return op.register_autocast(device_type, cast_inputs)
+    check_autocast(device_type)
+    name = _qualified(op)
+    if device_type == "cpu":
+        _C._library_impl(name, "AutocastCPU", autocast_kernel(name, cast_inputs))
+
+
+def register_torch_dispatch(op, torch_dispatch_class, func=None, /, *, lib=None):
+    """Registers ``func(mode, func, types, args, kwargs)``, which takes calls of an operator over
+    from dispatch modes of a class."""
+    if isinstance(op, CustomOpDef):
+        return op.register_torch_dispatch(torch_dispatch_class, func)
+    return take_over(_qualified(op), torch_dispatch_class, func)
 
 
 def register_vmap(op, func=None, /, *, lib=None):

@@ -5,11 +5,15 @@ from __future__ import annotations
 
 from corten._dynamo import config  # noqa: F401
 from corten._dynamo.eval_frame import OptimizedModule
-from corten.compiler import allow_in_graph, assume_constant_result, disable, is_compiling, reset
+from corten.compiler import (
+    allow_in_graph, assume_constant_result, disable, is_compiling, list_backends, nonstrict_trace,
+    reset, set_stance, substitute_in_graph,
+)
 
 __all__ = [
     "OptimizedModule", "allow_in_graph", "assume_constant_result", "disable", "graph_break",
-    "is_compiling", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "reset",
+    "is_compiling", "list_backends", "mark_dynamic", "mark_static", "maybe_mark_dynamic",
+    "nonstrict_trace", "reset", "set_stance", "substitute_in_graph",
 ]
 
 

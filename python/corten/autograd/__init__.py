@@ -8,11 +8,13 @@ from corten import _C
 from corten._C import Tensor
 from corten.autograd.function import Function
 from corten.autograd.grad_mode import (
-    enable_grad, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled,
+    enable_grad, enforce_grad_layout_policy, inference_mode, no_grad, set_grad_enabled,
+    set_multithreading_enabled,
 )
 
 __all__ = [
-    "Function", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad",
+    "Function", "Variable", "backward", "detect_anomaly", "enable_grad",
+    "enforce_grad_layout_policy", "forward_ad",
     "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode",
     "no_grad", "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled", "variable",
 ]
@@ -67,6 +69,12 @@ def backward(
         grad_tensors = _tuple(grad_tensors)
     if inputs is not None:
         inputs = _tuple(inputs)
+    if _C.has_torch_function(tensors):
+        from corten._parts_tensor import recorded
+
+        tensors = tuple(map(recorded, tensors))
+        grad_tensors = grad_tensors and tuple(map(recorded, grad_tensors))
+        inputs = inputs and tuple(map(recorded, inputs))
     _C._autograd_backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
 
 

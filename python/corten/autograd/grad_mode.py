@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 from corten import _C
 from corten._C import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
 
 __all__ = [
-    "no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "set_multithreading_enabled",
+    "enforce_grad_layout_policy", "no_grad", "enable_grad", "set_grad_enabled", "inference_mode",
+    "set_multithreading_enabled",
 ]
 
 
@@ -25,6 +28,32 @@ class set_multithreading_enabled:
 
     def clone(self):
         """Another one with the same mode."""
+        return type(self)(self.mode)
+
+
+class _LayoutPolicy(threading.local):
+    enforced = True
+
+
+_layout_policy = _LayoutPolicy()
+
+
+class enforce_grad_layout_policy:
+    """Whether gradients must have the strides of their leaves, in this thread. Without it they may
+    have others; here they keep those of their leaves."""
+
+    def __init__(self, enable=True):
+        self.prev = _layout_policy.enforced
+        _layout_policy.enforced = self.mode = enable
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, kind, value, traceback):
+        _layout_policy.enforced = self.prev
+
+    def clone(self):
+        """Another one with the same setting."""
         return type(self)(self.mode)
 
 

@@ -12,8 +12,9 @@ from corten._C import Tensor
 
 __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
-    "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu",
-    "saved_tensors_hooks",
+    "get_gradient_edge", "increment_version", "queue_callback", "region_activation_memory_budget",
+    "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+    "set_override_stale_capture_stream", "set_warn_on_accumulate_grad_stream_mismatch",
 ]
 
 
@@ -47,6 +48,55 @@ def increment_version(tensor):
     """Tells autograd that a tensor was modified behind its back."""
     for one in (tensor,) if isinstance(tensor, Tensor) else tensor:
         _C._increment_version(one)
+
+
+def queue_callback(callback):
+    """Calls a function when the backward pass that is running has ended without an error.
+
+    Raises:
+        RuntimeError: No backward pass is running.
+    """
+    if _C._current_graph_task_id() == -1:
+        raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    _C._queue_callback(callback)
+
+
+@contextlib.contextmanager
+def _refused_budget():
+    raise RuntimeError(
+        "torch.autograd.graph.region_activation_memory_budget can only be used inside a "
+        "torch.compile region; it has no effect in eager mode."
+    )
+    yield
+
+
+def region_activation_memory_budget(budget):
+    """For regions that are compiled: outside of these, as here, it is refused when it is entered.
+
+    Raises:
+        ValueError: The budget is not between 0 and 1.
+    """
+    if not 0 <= budget <= 1:
+        raise ValueError(
+            "torch.autograd.graph.region_activation_memory_budget: must be in [0, 1], got "
+            f"{budget}"
+        )
+    return _refused_budget()
+
+
+def _check_switch(enabled):
+    if not isinstance(enabled, bool):
+        raise RuntimeError(f"enabled must be a bool, but got {type(enabled).__name__}")
+
+
+def set_override_stale_capture_stream(enabled):
+    """What happens with streams of GPUs that a capture left behind; the CPU has none."""
+    _check_switch(enabled)
+
+
+def set_warn_on_accumulate_grad_stream_mismatch(enabled):
+    """Whether to warn of gradients from another stream of a GPU; the CPU has none."""
+    _check_switch(enabled)
 
 
 class saved_tensors_hooks:

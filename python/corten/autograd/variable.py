@@ -14,8 +14,21 @@ class VariableMeta(type):
         return isinstance(other, Tensor)
 
 
+class _ExecutionEngine:
+    """The engine of backward passes, as programs reach it that queue callbacks."""
+
+    @staticmethod
+    def queue_callback(callback):
+        """See :func:`corten.autograd.graph.queue_callback`."""
+        from corten.autograd.graph import queue_callback
+
+        queue_callback(callback)
+
+
 class Variable(metaclass=VariableMeta):
     """Deprecated: a tensor."""
+
+    _execution_engine = _ExecutionEngine()
 
     def __new__(cls, data=None, requires_grad=False, volatile=None):
         from corten import empty

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib as _importlib
 
-_SUBMODULES = ("cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum", "quantized")
+_SUBMODULES = (
+    "cpu", "cuda", "cudnn", "mha", "mkl", "mkldnn", "mps", "openmp", "opt_einsum", "quantized",
+)
 
 
 def __getattr__(name):

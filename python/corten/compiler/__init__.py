@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from corten.compiler import config
 from corten.compiler._compile import compile  # noqa: F401
+from corten.compiler._settings import (
+    cudagraph_mark_warmup_incomplete, get_default_backend, keep_tensor_guards_unsafe, list_backends,
+    load_cache_artifacts, nested_compile_region, nonstrict_trace, save_cache_artifacts,
+    set_default_backend, set_enable_guard_collectives, set_stance, skip_all_guards_unsafe,
+    skip_guard_on_all_nn_modules_unsafe, skip_guard_on_globals_unsafe,
+    skip_guard_on_inbuilt_nn_modules_unsafe, substitute_in_graph, wrap_numpy,
+)
 
 __all__ = [
-    "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin",
-    "disable", "is_compiling", "is_dynamo_compiling", "is_exporting", "reset",
+    "allow_in_graph", "assume_constant_result", "compile", "config", "cudagraph_mark_step_begin",
+    "cudagraph_mark_warmup_incomplete", "disable", "get_default_backend", "is_compiling",
+    "is_dynamo_compiling", "is_exporting", "keep_tensor_guards_unsafe", "list_backends",
+    "load_cache_artifacts", "nested_compile_region", "nonstrict_trace", "reset",
+    "save_cache_artifacts", "set_default_backend", "set_enable_guard_collectives", "set_stance",
+    "skip_all_guards_unsafe", "skip_guard_on_all_nn_modules_unsafe", "skip_guard_on_globals_unsafe",
+    "skip_guard_on_inbuilt_nn_modules_unsafe", "substitute_in_graph", "wrap_numpy",
 ]
 
 

@@ -7,9 +7,10 @@ from corten.func._derivatives import (
 from corten.func._modules import (
     functional_call, replace_all_batch_norm_modules_, stack_module_state,
 )
+from corten.func._rearrange import functionalize, rearrange
 from corten.func._vmap import vmap
 
 __all__ = [
-    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
-    "linearize", "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
+    "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev",
+    "jvp", "linearize", "rearrange", "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
 ]

@@ -4,5 +4,10 @@ from __future__ import annotations
 
 from corten.masked import _ops
 from corten.masked._ops import *  # noqa: F403
+from corten.masked.maskedtensor import (
+    MaskedTensor, as_masked_tensor, is_masked_tensor, masked_tensor,
+)
 
-__all__ = sorted(_ops.__all__)
+__all__ = sorted((
+    *_ops.__all__, "MaskedTensor", "as_masked_tensor", "is_masked_tensor", "masked_tensor",
+))

@@ -6,6 +6,8 @@ in a maximum. Means and variances, which nothing leaves unchanged, count the ele
 
 from __future__ import annotations
 
+import functools
+
 import corten
 from corten._utils import wrap_dim
 
@@ -265,3 +267,20 @@ def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
     left = _left("sum", input, mask, "normalize")
     size = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
     return left / corten.maximum(size, size.new_full((), eps))
+
+
+def _taking_masked_tensors(function):
+    """The function, of masked tensors as well: their own mask holds, whatever is given beside it."""
+
+    @functools.wraps(function)
+    def taking(input, *args, mask=None, **kwargs):
+        if isinstance(input, corten.Tensor) and hasattr(input, "_masked_mask"):
+            mask, input = input._masked_mask, input._masked_data
+        return function(input, *args, mask=mask, **kwargs)
+
+    return taking
+
+
+globals().update(
+    (name, _taking_masked_tensors(globals()[name])) for name in __all__ if name != "logaddexp"
+)

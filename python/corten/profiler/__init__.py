@@ -9,8 +9,8 @@ import time
 from corten.autograd.profiler import EventList, profile as _Recorder, record_function
 
 __all__ = [
-    "ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule",
-    "tensorboard_trace_handler",
+    "DeviceType", "ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "record_function",
+    "schedule", "tensorboard_trace_handler",
 ]
 
 
@@ -23,6 +23,37 @@ class ProfilerActivity(enum.Enum):
     CUDA = 3
     HPU = 4
     PrivateUse1 = 5
+
+
+class DeviceType(enum.IntEnum):
+    """Kinds of devices that events come from."""
+
+    CPU = 0
+    CUDA = 1
+    MKLDNN = 2
+    OPENGL = 3
+    OPENCL = 4
+    IDEEP = 5
+    HIP = 6
+    FPGA = 7
+    MAIA = 8
+    XLA = 9
+    Vulkan = 10
+    Metal = 11
+    XPU = 12
+    MPS = 13
+    Meta = 14
+    HPU = 15
+    VE = 16
+    Lazy = 17
+    IPU = 18
+    MTIA = 19
+    PrivateUse1 = 20
+
+
+def kineto_available():
+    """Whether the library Kineto records: it is not part of this build."""
+    return False
 
 
 class ProfilerAction(enum.Enum):

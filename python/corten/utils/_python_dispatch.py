@@ -46,6 +46,21 @@ class TorchDispatchMode:
         return False
 
 
+#: What is called in place of a mode's method, by the name of the operator and the mode's class.
+_rules = {}
+
+
+def register_rule(name, mode_class, function):
+    """Lets a function take calls of one operator over from modes of a class.
+
+    Raises:
+        TypeError: The class is no mode.
+    """
+    if not (isinstance(mode_class, type) and issubclass(mode_class, TorchDispatchMode)):
+        raise TypeError(f"expected a class of dispatch modes, got {mode_class}")
+    _rules[name, mode_class] = function
+
+
 def _overload(name, _known={}):  # noqa: B006
     found = _known.get(name)
     if found is None:
@@ -67,7 +82,10 @@ def _handle(name, *args, **kwargs):
             return _overload(name)(*args, **kwargs)
     mode = modes.pop()
     _C._set_dispatch_modes_enabled(bool(modes))
+    rule = _rules.get((name, type(mode)))
     try:
+        if rule is not None:
+            return rule(mode, _overload(name), (), args, kwargs)
         return mode.__torch_dispatch__(_overload(name), (), args, kwargs)
     finally:
         modes.append(mode)

@@ -19,7 +19,7 @@ from ._selective import (
 
 __all__ = [
     "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "DefaultDeviceType",
-    "SAC_IGNORED_OPS", "SelectiveCheckpointContext", "check_backward_validity", "checkpoint",
+    "GraphExecGroup", "SAC_IGNORED_OPS", "SelectiveCheckpointContext", "check_backward_validity", "checkpoint",
     "checkpoint_sequential", "create_selective_checkpoint_contexts", "detach_variable",
     "get_device_states", "noop_context_fn", "set_checkpoint_debug_enabled", "set_checkpoint_early_stop",
     "set_device_states",
@@ -56,6 +56,27 @@ class DefaultDeviceType:
 class _Settings(threading.local):
     early_stop = None
     debug = None
+    group = None
+
+
+class GraphExecGroup:
+    """A context whose backward passes compute a checkpointed part again once for all of them. They
+    must not need the same saved tensor twice. For ``use_reentrant=False``."""
+
+    def __enter__(self):
+        if _settings.group is not None:
+            raise RuntimeError(
+                "GraphExecGroup contexts cannot be nested. "
+                f"Already in group {_settings.group}"
+            )
+        _settings.group = self
+
+    def __exit__(self, *error):
+        _settings.group = None
+
+    @classmethod
+    def _get_current_group(cls):
+        return _settings.group
 
 
 _settings = _Settings()
@@ -229,7 +250,7 @@ class _Part:
         return handle
 
     def unpack(self, handle):
-        task = _C._current_graph_task_id()
+        task = GraphExecGroup._get_current_group() or _C._current_graph_task_id()
         if task == -1:
             # Outside of a backward pass, by reading an attribute of the node.
             task = uuid.uuid4().int

@@ -6,7 +6,7 @@ import enum
 
 import corten
 
-__all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
+__all__ = ["DLDeviceType", "ReadOnlyTensorWrapper", "from_dlpack", "to_dlpack"]
 
 
 class DLDeviceType(enum.IntEnum):
@@ -38,3 +38,11 @@ def from_dlpack(ext_tensor, *, device=None, copy=None):
 def to_dlpack(tensor):
     """A capsule for other libraries, to be taken once."""
     return tensor.__dlpack__()
+
+
+def __getattr__(name):
+    if name == "ReadOnlyTensorWrapper":
+        from corten.utils._read_only import ReadOnlyTensorWrapper
+
+        return ReadOnlyTensorWrapper
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -28,17 +28,19 @@ def assert_int_or_pair(arg, arg_name, message):
 
 def __getattr__(name):
     """Operators of this home that need no Python around them, and names that are no functions."""
-    if name in _NAMES:
+    if name in _NAMES or name in _GROUPED:
         import importlib
 
-        return getattr(importlib.import_module(f"{__name__}._names"), name)
+        home = "_names" if name in _NAMES else "grouped"
+        return getattr(importlib.import_module(f"{__name__}.{home}"), name)
     found = None if name.startswith("__") else _find(name)
     if found is None or name not in _FURTHER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return found
 
 
-_FURTHER = frozenset(("grouped_mm", "scaled_mm", "scaled_grouped_mm", "pad_sequence"))
+_FURTHER = frozenset(("scaled_grouped_mm", "pad_sequence"))
+_GROUPED = frozenset(("ScalingType", "SwizzleType", "conv_tbc", "grouped_mm", "scaled_mm"))
 _NAMES = frozenset((
     "BroadcastingList1", "BroadcastingList2", "BroadcastingList3",
     "GRID_SAMPLE_INTERPOLATION_MODES", "GRID_SAMPLE_PADDING_MODES", "TYPE_CHECKING", "Tensor",

@@ -445,6 +445,11 @@ class MultiheadAttention(Module):
         average_attn_weights=True, is_causal=False,
     ):
         """The attended values and, if ``need_weights``, the weights of each target position."""
+        if query.is_nested or key.is_nested or value.is_nested:
+            from . import _fast_paths
+
+            _fast_paths.check(self, query, key, value, key_padding_mask, attn_mask)
+            return _fast_paths.attended(self, query, need_weights, average_attn_weights)
         flip = self.batch_first and query.dim() == 3
         if flip:
             first = query.transpose(0, 1)

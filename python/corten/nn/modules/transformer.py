@@ -8,6 +8,7 @@ import corten
 from corten.nn import functional as F
 from corten.nn import init
 
+from . import _fast_paths
 from .activation import MultiheadAttention
 from .container import ModuleList
 from .dropout import Dropout
@@ -39,6 +40,8 @@ def _detected_causal(mask, is_causal, size):
 
 
 def _length(tensor, batch_first):
+    if tensor.is_nested:
+        return None
     if tensor.dim() == 2:
         return tensor.size(0)
     return tensor.size(1 if batch_first else 0)
@@ -131,6 +134,8 @@ class TransformerEncoder(Module):
         self.num_layers = num_layers
         self.norm = norm
         self.enable_nested_tensor = enable_nested_tensor
+        # Nested tensors are what leaves padding out where the results are the same without them.
+        self.use_nested_tensor = enable_nested_tensor and _fast_paths.may_drop_padding(encoder_layer)
         self.mask_check = mask_check
 
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
@@ -141,11 +146,16 @@ class TransformerEncoder(Module):
         mask = F.attention._canonical_mask(mask, "mask", None, "", src.dtype, check_other=False)
         batch_first = getattr(getattr(self.layers[0], "self_attn", None), "batch_first", False)
         is_causal = _detected_causal(mask, is_causal, _length(src, batch_first))
+        dropped = _fast_paths.drops_padding(self, src, mask, padding)
+        if dropped:
+            padding = _fast_paths.padding_behind(padding)
         output = src
         for layer in self.layers:
             output = layer(
                 output, src_mask=mask, is_causal=is_causal, src_key_padding_mask=padding
             )
+        if dropped:
+            output = output.masked_fill((padding != 0)[..., None], 0)
         return output if self.norm is None else self.norm(output)
 
 
@@ -214,6 +224,9 @@ class TransformerEncoderLayer(Module):
         mask = F.attention._canonical_mask(
             src_mask, "src_mask", None, "", src.dtype, check_other=False
         )
+        if src.is_nested:
+            _fast_paths.check(self.self_attn, src, src, src, padding, mask)
+            return _fast_paths.encoded(self, src)
         x = src
         if self.norm_first:
             x = x + self._sa_block(self.norm1(x), mask, padding, is_causal)

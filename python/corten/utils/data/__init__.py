@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib as _importlib
+
 from ._utils.collate import default_collate, default_convert
 from ._utils.worker import get_worker_info
 from .dataloader import DataLoader, _DatasetKind
@@ -15,9 +17,27 @@ from .sampler import (
     WeightedRandomSampler,
 )
 
+_PIPES = {
+    **dict.fromkeys(("DFIterDataPipe", "DataChunk", "IterDataPipe", "MapDataPipe"), "datapipe"),
+    **dict.fromkeys((
+        "argument_validation", "functional_datapipe", "guaranteed_datapipes_determinism",
+        "non_deterministic", "runtime_validation", "runtime_validation_disabled",
+    ), "_decorator"),
+}
+
 __all__ = [
-    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler",
+    *_PIPES, "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler",
     "IterableDataset", "RandomSampler", "Sampler", "SequentialSampler", "StackDataset", "Subset",
     "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler", "_DatasetKind",
     "default_collate", "default_convert", "get_worker_info", "random_split",
 ]
+
+
+def __getattr__(name):
+    if name in ("datapipes", "graph", "graph_settings"):
+        return _importlib.import_module(f"corten.utils.data.{name}")
+    if name in _PIPES:
+        module = _importlib.import_module(f"corten.utils.data.datapipes.{_PIPES[name]}")
+        globals()[name] = value = getattr(module, name)
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import corten
 
+from . import _pipes
 from ._utils import collate, fetch, pin_memory, worker
 from .dataset import Dataset, IterableDataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
@@ -73,7 +74,7 @@ class DataLoader(Generic[_Item]):
         iterable = isinstance(dataset, IterableDataset)
         self._dataset_kind = _DatasetKind.Iterable if iterable else _DatasetKind.Map
         if iterable:
-            _check_iterable(shuffle, sampler, batch_sampler)
+            _check_iterable(dataset, shuffle, sampler, batch_sampler)
         if sampler is not None and shuffle:
             raise ValueError("sampler option is mutually exclusive with shuffle")
         if batch_sampler is not None:
@@ -168,8 +169,13 @@ def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers):
         raise ValueError("persistent_workers option needs num_workers > 0")
 
 
-def _check_iterable(shuffle, sampler, batch_sampler):
-    if shuffle not in (False, None):
+def _check_iterable(dataset, shuffle, sampler, batch_sampler):
+    if _pipes.is_pipe(dataset):
+        from .graph_settings import apply_shuffle_settings
+
+        # A pipe that does not shuffle is warned of and left as it is.
+        apply_shuffle_settings(dataset, shuffle)
+    elif shuffle not in (False, None):
         raise ValueError(
             "DataLoader with IterableDataset: expected unspecified shuffle option, but got "
             f"shuffle={shuffle}"
@@ -192,6 +198,7 @@ class _BaseDataLoaderIter:
         self._loader._iterator = None
         self._pin = bool(loader.pin_memory) and corten.cuda.is_available()
         self._begin()
+        self._shared_seed = _pipes.draw_seed(loader.dataset, loader.generator)
         # Drawn whether or not there are workers: the global stream must not depend on them.
         seed = corten.empty((), dtype=corten.int64)
         self._base_seed = seed.random_(generator=loader.generator).item()
@@ -236,6 +243,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         super().__init__(loader)
         if loader.timeout != 0:
             raise AssertionError("timeout must be 0 when num_workers is 0")
+        _pipes.shard(loader.dataset, 1, 0)
         self._fetcher = _DatasetKind.create_fetcher(
             loader._dataset_kind, loader.dataset, loader._auto_collation, loader.collate_fn,
             loader.drop_last,
@@ -271,16 +279,18 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             _make_fetcher, loader._dataset_kind, loader._auto_collation, loader.collate_fn,
             loader.drop_last,
         )
+        init = _pipes.worker_start(loader.dataset, self._shared_seed, loader.worker_init_fn)
         for i in range(loader.num_workers):
             tasks = context.Queue()
             tasks.cancel_join_thread()
             process = context.Process(target=worker.run, daemon=True, args=(
                 loader.dataset, make_fetcher, tasks, self._results, self._done, self._base_seed,
-                loader.worker_init_fn, i, loader.num_workers,
+                init, i, loader.num_workers,
             ))
             process.start()
             self._tasks.append(tasks)
             self._workers.append(process)
+        self._shared_seed = _pipes.draw_seed(loader.dataset, loader.generator)
         self._start_pass()
 
     def _start_pass(self):
@@ -298,8 +308,9 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             number, _ = self._receive()
             self._owner.pop(number, None)
         self._begin()
+        self._shared_seed = _pipes.draw_seed(loader.dataset, loader.generator)
         for tasks in self._tasks:
-            tasks.put(worker.Resumed())
+            tasks.put(worker.Resumed(self._shared_seed))
         waiting = len(self._workers)
         while waiting:
             number, _ = self._receive()

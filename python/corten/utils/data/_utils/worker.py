@@ -6,6 +6,8 @@ import os
 import queue
 import traceback
 
+from .._pipes import apply_seed
+
 _worker_info = None
 
 #: Seconds after which a worker looks whether the loader is still alive.
@@ -92,7 +94,10 @@ class Ended:
 
 
 class Resumed:
-    """Answers the order to begin a new pass."""
+    """The order to begin a new pass, and the answer to it. Pipes get another seed."""
+
+    def __init__(self, seed=None):
+        self.seed = seed
 
 
 def run(dataset, make_fetcher, tasks, results, done, base_seed, init, worker_id, num_workers):
@@ -135,6 +140,7 @@ def _serve(dataset, make_fetcher, tasks, results, done, worker_id, fetcher, fail
             return
         if isinstance(task, Resumed):
             results.put((task, None))
+            apply_seed(dataset, task.seed)
             failure, fetcher = None, make_fetcher(dataset)
             continue
         number, indices = task

@@ -1,0 +1,12 @@
+"""Settings of compilation: kept, and without effect."""
+
+job_id = None
+pgo_extra_read_key = None
+pgo_extra_write_key = None
+cache_key_tag = ""
+force_disable_caches = False
+compile_on_one_rank = False
+dynamic_sources = ""
+dynamic_values = ""
+unbacked_sources = ""
+static_sources = ""

@@ -1,0 +1,1 @@
+"""Where files say that nested tensors come from."""

@@ -1,0 +1,164 @@
+"""Functions of sparse tensors that few programs use: old products, new sizes, copies of parts."""
+
+from __future__ import annotations
+
+import corten
+from corten._C import Tensor
+
+from ._coordinate import SparseTensor, _become, _C_plain, _coalesce, _made
+
+_OPTIONS = """
+You could try the following options:
+1. If you need an empty sparse tensor of this size, call `x = torch.sparse_coo_tensor(size)`.
+2. If you need to resize this tensor, you have the following options:
+    1. For both sparse and dense dimensions, keep the number of them constant and the size of them non-shrinking, and then try the same call again.
+    2. Or, create a new sparse tensor with the correct indices and values from this sparse tensor."""  # noqa: E501
+
+
+def _product(name, mat1, mat2):
+    """The product of a sparse matrix and a dense one, dense, of the rows that have entries."""
+    if not isinstance(mat1, SparseTensor):
+        raise NotImplementedError(f"{name}: the first matrix must be sparse")
+    return corten.mm(mat1, mat2)
+
+
+def _filled_rows(mat):
+    """The numbers of the rows with entries."""
+    return corten.unique(_coalesce(mat)._parts[0][0])
+
+
+def hspmm(mat1, mat2):
+    """The product of a sparse matrix and a dense one, sparse with dense rows."""
+    dense, rows = _product("hspmm", mat1, mat2), _filled_rows(mat1)
+    return _made(rows[None], dense[rows], dense.shape, True)
+
+
+def hsmm(mat1, mat2):
+    """See :func:`hspmm`."""
+    return hspmm(mat1, mat2)
+
+
+def dsmm(mat1, mat2):
+    """The product of a sparse matrix, or a dense one, and a dense one."""
+    return corten.mm(mat1, mat2)
+
+
+def sspaddmm(input, mat1, mat2, *, beta=1, alpha=1):
+    """``beta * input + alpha * (mat1 @ mat2)`` of sparse ``input`` and ``mat1``, sparse: the entries
+    of both."""
+    if not isinstance(mat1, SparseTensor):
+        raise RuntimeError("tensor.sspaddmm(...) can only be called on sparse tensors")
+    if not isinstance(input, SparseTensor):
+        raise RuntimeError("sspaddmm: expected 'self' to be a sparse tensor")
+    dense, rows = _product("sspaddmm", mat1, mat2), _filled_rows(mat1)
+    if dense.shape != input.shape:
+        raise RuntimeError(
+            f"sspaddmm: Argument #1: Expected dim 0 size {dense.shape[0]}, got {input.shape[0]}"
+            if dense.shape[0] != input.shape[0] else
+            f"sspaddmm: Argument #1: Expected dim 1 size {dense.shape[1]}, got {input.shape[1]}"
+        )
+    columns = corten.arange(dense.shape[1], device=dense.device)
+    places = corten.stack([
+        rows[:, None].expand(-1, len(columns)).reshape(-1),
+        columns[None].expand(len(rows), -1).reshape(-1),
+    ])
+    indices, values = input._parts
+    return _made(
+        corten.cat([indices, places], 1),
+        corten.cat([beta * values, alpha * dense[rows].reshape(-1)]), dense.shape, False,
+    )
+
+
+def saddmm(input, mat1, mat2, *, beta=1, alpha=1):
+    """See :func:`sspaddmm`."""
+    return sspaddmm(input, mat1, mat2, beta=beta, alpha=alpha)
+
+
+def _check_size(x, size, sparse_dim, dense_dim):
+    if not isinstance(x, SparseTensor):
+        raise NotImplementedError("sparse_resize_ is for sparse tensors")
+    if x.requires_grad:
+        raise RuntimeError("a sparse tensor that requires a gradient cannot be resized")
+    if sparse_dim + dense_dim != len(size):
+        raise RuntimeError(
+            "'len(size) == sparse_dim + dense_dim' is not satisfied: "
+            f"len(size) = {len(size)}, sparse_dim = {sparse_dim}, dense_dim = {dense_dim}"
+        )
+
+
+def _replaced(x, other):
+    """Gives a tensor the shape and the parts of another."""
+    with _C_plain():
+        Tensor.data.__set__(x, other)
+    return _become(x, other)
+
+
+def sparse_resize_(self, size, sparse_dim, dense_dim):
+    """Another size, which must not be smaller where there are entries; new values are 0."""
+    size = tuple(size)
+    _check_size(self, size, sparse_dim, dense_dim)
+    indices, values = self._parts
+    if indices.size(1) == 0:
+        return sparse_resize_and_clear_(self, size, sparse_dim, dense_dim)
+    counts = {"dense": (values.dim() - 1, dense_dim), "sparse": (indices.size(0), sparse_dim)}
+    for kind in ("sparse", "dense"):
+        old, new = counts[kind]
+        if old != new:
+            raise RuntimeError(
+                f"changing the number of {kind} dimensions (from {old} to {new}) on a non-empty "
+                f"sparse tensor is not supported.{_OPTIONS}"
+            )
+    for kind, part in (("sparse", slice(sparse_dim)), ("dense", slice(sparse_dim, None))):
+        old, new = list(self.shape[part]), list(size[part])
+        if any(b < a for a, b in zip(old, new)):
+            raise RuntimeError(
+                f"shrinking the size of {kind} dimensions (from {old} to {new}) on a non-empty "
+                f"sparse tensor is not supported.{_OPTIONS}"
+            )
+    larger = values.new_zeros((values.size(0), *size[sparse_dim:]))
+    larger[tuple(slice(n) for n in values.shape)] = values
+    return _replaced(self, _made(indices, larger, size, self._coalesced))
+
+
+def sparse_resize_and_clear_(self, size, sparse_dim, dense_dim):
+    """Another size, without entries."""
+    size = tuple(size)
+    _check_size(self, size, sparse_dim, dense_dim)
+    indices, values = self._parts
+    return _replaced(self, _made(
+        indices.new_empty((sparse_dim, 0)), values.new_empty((0, *size[sparse_dim:])), size, True
+    ))
+
+
+def resize_as_sparse_(input, the_template):
+    """The size of another sparse tensor; see :func:`sparse_resize_`."""
+    if not isinstance(the_template, SparseTensor) or not isinstance(input, SparseTensor):
+        raise RuntimeError("resize_as_sparse_: expected sparse tensors")
+    indices, values = the_template._parts
+    return sparse_resize_(input, tuple(the_template.shape), indices.size(0), values.dim() - 1)
+
+
+def _copy_of(part):
+    def copied(input, *, out=None):
+        found = getattr(input, part)().clone()
+        if out is None:
+            return found
+        return out.resize_(found.shape).copy_(found)
+
+    copied.__name__ = copied.__qualname__ = f"{part}_copy"
+    copied.__doc__ = f"A copy of ``input.{part}()``."
+    return copied
+
+
+indices_copy, values_copy = _copy_of("indices"), _copy_of("values")
+crow_indices_copy, col_indices_copy = _copy_of("crow_indices"), _copy_of("col_indices")
+ccol_indices_copy, row_indices_copy = _copy_of("ccol_indices"), _copy_of("row_indices")
+
+#: Methods of tensors that are found here.
+METHODS = {
+    "sspaddmm": sspaddmm, "sparse_resize_": sparse_resize_,
+    "sparse_resize_and_clear_": sparse_resize_and_clear_, "resize_as_sparse_": resize_as_sparse_,
+}
+for _name, _method in METHODS.items():
+    setattr(SparseTensor, _name, _method)
+del _name, _method
