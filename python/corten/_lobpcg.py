@@ -107,7 +107,10 @@ class _Iteration:
         iK = self.options["iK"]
         W = self.R if iK is None else iK @ self.R
         known = corten.cat([self.X, self.P], 1)
-        self._rotate(corten.cat([known, self._basis(W, known)], 1), self.X.shape[1])
+        added = self._basis(W, known)
+        if added.shape[1] == 0:
+            self.ivars["iterations_left"] = 0  # nothing is left that could make it better
+        self._rotate(corten.cat([known, added], 1), self.X.shape[1])
         if self.options["tracker"] is not None:
             self._has_converged()
             self.options["tracker"](self)
@@ -130,18 +133,27 @@ class _Iteration:
     @staticmethod
     def _orthonormal(V, known):
         """A basis of ``V`` beside orthonormal columns, without what is lost to rounding."""
-        for _ in range(2):
-            V = V - known @ (known.mT @ V)
-        U, sizes, _ = corten.linalg.svd(V, full_matrices=False)
-        return U[:, sizes > 1e3 * _EPSILON[V.dtype] * sizes.max().clamp(min=1e-30)]
+        # What is left of a short column may be mostly rounding: the second time it has length 1, and
+        # loses next to nothing if it is not.
+        for least in (1e3 * _EPSILON[V.dtype], 0.5):
+            V, sizes, _ = corten.linalg.svd(V - known @ (known.mT @ V), full_matrices=False)
+            V = V[:, sizes > least]
+        return V
 
     def _basis(self, V, known=None):
         """A basis of the columns, orthonormal with respect to ``B`` and to known columns."""
         limit = V.shape[0] * _EPSILON[V.dtype]
-        for _ in range(max(2, self.options["rounds"])):
+        for place in range(max(2, self.options["rounds"])):
+            if V.shape[1] == 0:
+                break
             if known is not None:
                 V = V - known @ (known.mT @ self._times_b(V))
             gram = V.mT @ self._times_b(V)
+            if place:  # of length 1 before: what is much shorter now lies within the known ones
+                kept = gram.diagonal() > 0.01
+                V, gram = V[:, kept], gram[kept][:, kept]
+                if V.shape[1] == 0:
+                    break
             scale = gram.diagonal().clamp(min=1e-300 if V.dtype == corten.float64 else 1e-38).rsqrt()
             sizes, U = corten.linalg.eigh(gram * scale * scale[:, None])
             good = sizes > limit * sizes.max()
@@ -150,12 +162,12 @@ class _Iteration:
 
     def _has_converged(self):
         X_norms = self.X.norm(dim=0)
-        rerr = self.R.norm(dim=0) / (
-            X_norms * (self.fvars["A_norm"] + self.E.abs() * self.fvars["B_norm"])
-        )
-        self.tvars["rerr"] = rerr
-        # Values count in order: a later one may still change places with an earlier one.
-        passed = (rerr < self.options["tol"]).tolist() + [False]
+        errors = self.R.norm(dim=0)
+        scale = X_norms * (self.fvars["A_norm"] + self.E.abs() * self.fvars["B_norm"])
+        self.tvars["rerr"] = errors / scale
+        # Values count in order: a later one may still change places with an earlier one. Without
+        # a division, which a matrix of zeros does not allow.
+        passed = (errors <= self.options["tol"] * scale).tolist() + [False]
         self.ivars["converged_count"] = passed.index(False)
         return passed.index(False) >= self.options["k"]
 

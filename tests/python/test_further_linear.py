@@ -38,6 +38,9 @@ class Lobpcg(unittest.TestCase):
         E, X = torch.lobpcg(torch.stack([self.A, 2 * self.A]), k=2)
         self.assertEqual((E.shape, X.shape), ((2, 2), (2, 15, 2)))
         self.assertTrue(close(E[1], 2 * E[0]))
+        for plain in (torch.eye(15), torch.diag(torch.tensor([1.0] * 3 + [0.0] * 12))):
+            E, X = torch.lobpcg(plain, k=3)
+            self.assertTrue(close(E, torch.ones(3)) and close(X.T @ X, torch.eye(3)))
         start = torch.randn(15, 2, dtype=torch.float64)
         inverse = torch.linalg.inv(self.A)
         steps = []
@@ -46,6 +49,14 @@ class Lobpcg(unittest.TestCase):
         self.assertTrue(close(E, self.values[:2]))
         self.assertEqual(steps, list(range(1, len(steps) + 1)))
         self.assertLess(len(steps), 200)
+
+    @unittest.skipIf(torch.__name__ == "torch", "PyTorch refuses dependent approximations")
+    def test_dependent_approximations(self):
+        matrix = torch.diag(torch.arange(30.0, dtype=torch.float64))
+        E, X = torch.lobpcg(matrix, X=torch.ones(30, 2, dtype=torch.float64))
+        self.assertTrue(close(E, torch.tensor([29.0, 28])))
+        self.assertTrue(close(X.T @ X, torch.eye(2, dtype=torch.float64)))
+        self.assertEqual(torch.lobpcg(torch.zeros(9, 9), k=2)[0].tolist(), [0, 0])
 
     def test_gradients(self):
         def both(function):
