@@ -3,13 +3,13 @@
 //! Where the steps of the depth lie side by side the elements of the result are sums of products of
 //! registers; where columns do, multiples of lines are added up, several lines at a time.
 
-#[cfg(target_arch = "x86_64")]
-use crate::half::Pair;
 use crate::half::{Bf16, F16};
 use crate::halves::Sixteen;
 use crate::made::Widened;
 use crate::moves::Lines;
 use crate::pack::{Columns, Groups, SLACK, copy_panel};
+#[cfg(target_arch = "x86_64")]
+use crate::pair::Pair;
 #[cfg(target_arch = "x86_64")]
 use crate::register::{Avx2F32, Avx2F64, Avx512F32, Avx512F64, Avx512Pairs};
 use crate::register::{MOST_LANES, Portable, Register, for_rows};

@@ -1,7 +1,6 @@
-//! The floats of 16 bits, and pairs of them.
+//! The floats of 16 bits.
 
 use crate::scratch::Plain;
-use std::ops::{Add, Mul};
 
 /// A float with the exponent of `f32` and 8 bits of precision, by its bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,42 +62,6 @@ impl Half for F16 {
         };
         Self(sign | magnitude as u16)
     }
-}
-
-/// Two neighbours of the depth, the first one in the low bits, as a factor; an `f32` as a sum.
-#[derive(Clone, Copy, PartialEq)]
-#[repr(transparent)]
-pub(crate) struct Pair(pub(crate) u32);
-
-impl Pair {
-    pub(crate) fn of(first: Bf16, second: Bf16) -> Self {
-        Self(u32::from(first.0) | u32::from(second.0) << 16)
-    }
-
-    fn sum(self) -> f32 {
-        f32::from_bits(self.0)
-    }
-}
-
-impl Add for Pair {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self((self.sum() + other.sum()).to_bits())
-    }
-}
-
-impl Mul for Pair {
-    type Output = Self;
-
-    fn mul(self, other: Self) -> Self {
-        Self((self.sum() * other.sum()).to_bits())
-    }
-}
-
-impl crate::tile::Sealed for Pair {
-    const ZERO: Self = Self(0);
-    const ONE: Self = Self(1.0f32.to_bits());
 }
 
 #[cfg(test)]

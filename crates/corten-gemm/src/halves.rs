@@ -2,8 +2,6 @@
 
 use crate::blocks::{steps, walk};
 use crate::few::{Bring, Few, Form, Stored};
-#[cfg(target_arch = "x86_64")]
-use crate::half::Pair;
 use crate::half::{Bf16, F16, Half};
 #[cfg(target_arch = "x86_64")]
 use crate::made::Paired;
@@ -11,6 +9,8 @@ use crate::made::{self, HalfMoves, Widened};
 use crate::moves::{Lines, Scale};
 use crate::output::{Output, Start};
 use crate::pack::{Left, Right};
+#[cfg(target_arch = "x86_64")]
+use crate::pair::Pair;
 use crate::scratch::Scratch;
 use crate::tile::{Float, Instructions};
 #[cfg(target_arch = "x86_64")]

@@ -15,6 +15,8 @@ mod made;
 mod moves;
 mod output;
 mod pack;
+#[cfg(target_arch = "x86_64")]
+mod pair;
 mod register;
 mod scratch;
 mod tile;

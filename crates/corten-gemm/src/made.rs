@@ -1,8 +1,10 @@
 //! Factors of 16-bit floats, which become `f32` or pairs where tiles need them, and their results.
 
-use crate::half::{Bf16, F16, Half, Pair};
+use crate::half::{Bf16, F16, Half};
 use crate::moves::{Lines, Scale};
 use crate::pack::Columns;
+#[cfg(target_arch = "x86_64")]
+use crate::pair::Pair;
 #[cfg(target_arch = "x86_64")]
 use crate::register::{Avx2F32, Avx512F32, Avx512Pairs};
 use crate::register::{MOST_LANES, Portable, Register};

@@ -122,7 +122,8 @@ pub(crate) use x86::{Avx2F32, Avx2F64, Avx512F32, Avx512F64, Avx512Pairs};
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::{MOST_LANES, Register};
-    use crate::half::{Bf16, Pair};
+    use crate::half::Bf16;
+    use crate::pair::Pair;
     use std::arch::x86_64::*;
 
     /// Calls an intrinsic.

@@ -1,6 +1,6 @@
 //! Room for copied blocks, kept by every thread.
 
-use crate::half::{Bf16, F16, Pair};
+use crate::half::{Bf16, F16};
 use std::cell::Cell;
 
 /// One cache line.
@@ -41,8 +41,6 @@ unsafe impl Plain for f64 {}
 unsafe impl Plain for Bf16 {}
 // SAFETY: as above.
 unsafe impl Plain for F16 {}
-// SAFETY: any bits are two numbers, or one.
-unsafe impl Plain for Pair {}
 
 impl Room {
     /// Some elements, whatever they hold.

@@ -10,9 +10,9 @@
 //! registers are 28 and 16.
 
 use crate::few::Stored;
-#[cfg(target_arch = "x86_64")]
-use crate::half::Pair;
 use crate::moves::{self, Lines, Moves};
+#[cfg(target_arch = "x86_64")]
+use crate::pair::Pair;
 #[cfg(target_arch = "x86_64")]
 use crate::register::{Avx2F32, Avx2F64, Avx512F32, Avx512F64, Avx512Pairs};
 use crate::register::{Portable, Register, for_rows};

@@ -1,8 +1,8 @@
 //! Floats of 16 bits on their way to and from registers of `f32`, and pairs on their way to tiles.
 
-#[cfg(target_arch = "x86_64")]
-use crate::half::Pair;
 use crate::half::{Bf16, F16, Half};
+#[cfg(target_arch = "x86_64")]
+use crate::pair::Pair;
 #[cfg(target_arch = "x86_64")]
 use crate::register::{Avx2F32, Avx2F64, Avx512F32, Avx512F64, Avx512Pairs};
 use crate::register::{MOST_LANES, Portable, Register};
