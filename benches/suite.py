@@ -13,6 +13,7 @@ import math
 import os
 import statistics
 import sys
+import time
 import timeit
 
 # Per group: what all its cases share, then name, statement and, where needed, a preparation.
@@ -197,6 +198,11 @@ class Sampler:
         return statistics.median(self.samples)
 
 
+# Seconds until the idle threads of one library have stopped to wait for work actively, on the cores
+# that the other one is about to use.
+PAUSE = 0.01
+
+
 def measure(modules, shared, case, options):
     """The median seconds of one case per module."""
     _, statement, *preparation = case
@@ -206,6 +212,8 @@ def measure(modules, shared, case, options):
     ]
     for _ in range(options.rounds):
         for sampler in samplers:
+            if options.threads != 1:
+                time.sleep(PAUSE)
             sampler.sample()
     return [sampler.median() for sampler in samplers]
 

@@ -246,8 +246,10 @@ impl<T: Ordered> Job<f32> for SideBySide<'_, T> {
             let length = BLOCK.min(best.len() - from);
             let (best, places) = (&mut best[from..][..length], &mut places[from..][..length]);
             let (mut now, mut next) = (&mut *now, &mut *next);
-            now.best[..length].copy_from_slice(best);
-            now.steps[..length].fill(STANDS);
+            if !fresh {
+                now.best[..length].copy_from_slice(best);
+                now.steps[..length].fill(STANDS);
+            }
             for k in 0..even.len {
                 let x = even.start + k * even.step;
                 let values = match stride {
@@ -265,7 +267,7 @@ impl<T: Ordered> Job<f32> for SideBySide<'_, T> {
                 }
             }
             best.copy_from_slice(&now.best[..length]);
-            now.note_places(places, start + from * stride, stride, even.step);
+            now.note_places(places, fresh, start + from * stride, stride, even.step);
         }
     }
 }
@@ -300,19 +302,22 @@ impl<T: Ordered> Largest<T> {
         }
     }
 
-    /// Writes where the windows' elements lie that were found, for windows `stride` apart.
+    /// Writes where the windows' elements lie, of `all` or of those that were found, for windows
+    /// `stride` apart.
     #[inline(always)]
-    fn note_places(&self, places: &mut [i64], start: usize, stride: usize, step: usize) {
+    fn note_places(&self, places: &mut [i64], all: bool, start: usize, stride: usize, step: usize) {
         let found = |i: usize, at: u32| (start + i * stride + at as usize * step) as i64;
-        if self.steps[..places.len()].contains(&STANDS) {
-            for (i, (place, &at)) in places.iter_mut().zip(&self.steps).enumerate() {
-                if at != STANDS {
-                    *place = found(i, at);
-                }
+        let places = places.iter_mut().zip(&self.steps).enumerate();
+        if all {
+            for (i, (place, &at)) in places {
+                *place = found(i, at);
             }
-        } else {
-            let all = places.iter_mut().zip(&self.steps).enumerate();
-            all.for_each(|(i, (place, &at))| *place = found(i, at));
+            return;
+        }
+        for (i, (place, &at)) in places {
+            if at != STANDS {
+                *place = found(i, at);
+            }
         }
     }
 }
