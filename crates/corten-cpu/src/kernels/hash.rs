@@ -30,7 +30,7 @@ pub fn hash_tensor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Res
         let mut out = Writer::<u64>::new(&out)?;
         for (i, out) in out.iter_mut().enumerate() {
             let line = &input[i * count..][..count];
-            *out = line.iter().fold(0, |hash, &x| hash ^ bits(x));
+            *out = hash_of(line);
         }
         Ok(())
     }, [
@@ -38,6 +38,20 @@ pub fn hash_tensor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Res
         Float16 ::corten_core::f16, BFloat16 ::corten_core::bf16, Float32 f32, Float64 f64,
     ])?;
     Ok(out)
+}
+
+/// Eight hashes in turn, which the order of elements does not matter to.
+fn hash_of<T: corten_core::Element>(line: &[T]) -> u64 {
+    let mut lanes = [0; 8];
+    let chunks = line.chunks_exact(lanes.len());
+    let rest = chunks.remainder();
+    for chunk in chunks {
+        for (lane, &x) in lanes.iter_mut().zip(chunk) {
+            *lane ^= bits(x);
+        }
+    }
+    let all = lanes.into_iter().chain(rest.iter().map(|&x| bits(x)));
+    all.fold(0, |hash, bits| hash ^ bits)
 }
 
 fn bits<T: corten_core::Element>(x: T) -> u64 {

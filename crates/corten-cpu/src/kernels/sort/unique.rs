@@ -128,13 +128,18 @@ fn runs_of_elements(
         // Neither is NaN equal to itself, nor need zeros of either sign have the same bits.
         let starts = |i: usize| i == 0 || items[i] != items[i - 1];
         // A place is written for every item and kept for the first of each run.
-        let mut found = items.to_vec();
+        let found = empty_as(&[items.len() as i64], &flat, flat.dtype())?;
         let mut runs = 0;
-        for i in 0..items.len() {
-            found[runs] = items[i];
-            runs += usize::from(starts(i));
+        if let Some(&first) = items.first() {
+            let mut found = Writer::<T>::new(&found)?;
+            found[0] = first;
+            runs = 1;
+            for pair in items.windows(2) {
+                found[runs] = pair[1];
+                runs += usize::from(pair[0] != pair[1]);
+            }
         }
-        found.truncate(runs);
+        op::resize_(&found, &[runs as i64], None)?;
         let absent = || empty_as(&[0], &flat, DType::Int64);
         let inverse = match inverse {
             true => {
@@ -159,7 +164,7 @@ fn runs_of_elements(
             }
             false => absent()?,
         };
-        Ok((Tensor::from_vec(found, &[runs as i64])?, inverse, counts))
+        Ok((found, inverse, counts))
     })
 }
 
