@@ -2,6 +2,7 @@
 
 import copy
 import unittest
+import warnings
 
 from module_under_test import torch
 
@@ -156,6 +157,50 @@ class Calls(unittest.TestCase):
         self.assertEqual(counting(torch.ones(1)).item(), 3.0)
         self.assertEqual(counting.calls, 1)
         self.assertEqual(Other()(torch.ones(1)), "other")
+
+    def test_lazy_modules_become_others(self):
+        signals, images = torch.ones(2, 3, 8), torch.ones(2, 3, 8, 8)
+        cases = [
+            (nn.LazyLinear, (4,), nn.Linear, signals, (2, 3, 4)),
+            (nn.LazyConv1d, (4, 3), nn.Conv1d, signals, (2, 4, 6)),
+            (nn.LazyConv2d, (4, 3), nn.Conv2d, images, (2, 4, 6, 6)),
+            (nn.LazyConvTranspose1d, (4, 3), nn.ConvTranspose1d, signals, (2, 4, 10)),
+            (nn.LazyBatchNorm1d, (), nn.BatchNorm1d, signals, (2, 3, 8)),
+            (nn.LazyInstanceNorm2d, (), nn.InstanceNorm2d, images, (2, 3, 8, 8)),
+        ]
+        for lazy, arguments, becomes, x, shape in cases:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                module = lazy(*arguments)
+            self.assertEqual(module(x).shape, shape)
+            self.assertIs(type(module), becomes)
+            self.assertEqual(module(x).shape, shape)
+
+    def test_own_lazy_module(self):
+        class Scale(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = nn.Parameter(torch.ones(3))
+
+            def forward(self, x):
+                return x * self.weight
+
+        class LazyScale(nn.modules.lazy.LazyModuleMixin, Scale):
+            cls_to_become = Scale
+
+            def __init__(self):
+                super().__init__()
+                self.weight = nn.UninitializedParameter()
+
+            def initialize_parameters(self, x):
+                self.weight.materialize(x.shape[-1:])
+                nn.init.constant_(self.weight, 2.0)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = LazyScale()
+        self.assertEqual(module(torch.ones(2)).tolist(), [2.0, 2.0])
+        self.assertIs(type(module), Scale)
 
     def test_deep_nesting(self):
         class Endless(nn.Module):

@@ -99,10 +99,34 @@ unsafe fn copy_row<T: Copy>(
         }
         return;
     }
+    if to_stride == size_of::<T>() as i64 && n >= LONG {
+        // SAFETY: the caller's, for the strides at hand.
+        match from_stride / size_of::<T>() as i64 {
+            _ if from_stride % size_of::<T>() as i64 != 0 => (),
+            2 => return unsafe { copy_every::<T, 2>(from, to, n) },
+            3 => return unsafe { copy_every::<T, 3>(from, to, n) },
+            _ => (),
+        }
+    }
     for i in 0..n as i64 {
         let source = from.wrapping_offset((from_stride * i) as isize).cast::<T>();
         let target = to.wrapping_offset((to_stride * i) as isize).cast::<T>();
         // SAFETY: the caller's.
         unsafe { target.write_unaligned(source.read_unaligned()) };
+    }
+}
+
+/// Rows shorter than this have no loops for frequent strides.
+const LONG: usize = 16;
+
+/// Copies every `STEP`-th element, which the compiler makes loads and shuffles of vectors of.
+///
+/// # Safety
+/// As for [`copy_row`] with these strides.
+unsafe fn copy_every<T: Copy, const STEP: usize>(from: *const u8, to: *mut u8, n: usize) {
+    let (from, to) = (from.cast::<T>(), to.cast::<T>());
+    for i in 0..n {
+        // SAFETY: the caller's.
+        unsafe { to.add(i).write_unaligned(from.add(i * STEP).read_unaligned()) };
     }
 }

@@ -1,7 +1,7 @@
 //! Pooling of signals by way of images, and the operators without indices.
 
 use super::support::requires_grad;
-use crate::{Tensor, op};
+use crate::{Tensor, batched, op};
 use corten_core::{MemoryFormat, Result, ensure};
 
 /// Largest element of every window of signals.
@@ -17,6 +17,11 @@ pub fn max_pool1d(
     ceil_mode: bool,
 ) -> Result<Tensor> {
     check_max_pool1d(self_, kernel_size, stride, padding, dilation, ceil_mode)?;
+    let (kernel, step) = (kernel_size[0], stride.first().copied().unwrap_or(kernel_size[0]));
+    let whole = padding[0] == 0 && !ceil_mode;
+    if whole && kernel <= MOST_SHIFTS && is_plain(self_) {
+        return largest_of_shifts(self_, kernel, step, dilation[0]);
+    }
     // Without a gradient PyTorch's kernel gives a contiguous output.
     let self_ = match requires_grad(self_) && corten_core::grad_mode_enabled() {
         true => self_,
@@ -25,6 +30,35 @@ pub fn max_pool1d(
     let (out, _) =
         max_pool1d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)?;
     Ok(out)
+}
+
+/// Windows up to this size are compared as shifted copies of the signal.
+const MOST_SHIFTS: i64 = 8;
+
+/// Whether a tensor holds numbers that nothing is derived from.
+fn is_plain(tensor: &Tensor) -> bool {
+    tensor.autograd_meta().is_none()
+        && !batched::is_batched(tensor)
+        && tensor.dtype().is_floating_point()
+}
+
+/// The largest elements of windows without padding, whose positions nobody asks for.
+fn largest_of_shifts(self_: &Tensor, kernel: i64, stride: i64, dilation: i64) -> Result<Tensor> {
+    let windows = (self_.size(-1)? - dilation * (kernel - 1) - 1) / stride + 1;
+    let signal = op::contiguous(self_, MemoryFormat::Contiguous)?;
+    let shifted = |place: i64| {
+        let start = place * dilation;
+        let end = start + (windows - 1) * stride + 1;
+        op::slice_tensor(&signal, -1, Some(start), Some(end), stride)
+    };
+    if kernel == 1 {
+        return op::clone(&shifted(0)?, Some(MemoryFormat::Contiguous));
+    }
+    let largest = op::maximum(&shifted(0)?, &shifted(1)?)?;
+    for place in 2..kernel {
+        op::maximum_out(&largest, &shifted(place)?, &largest)?;
+    }
+    Ok(largest)
 }
 
 /// [`max_pool1d`] and the position of every maximum.
