@@ -99,14 +99,15 @@ unsafe fn copy_row<T: Copy>(
         }
         return;
     }
-    if to_stride == size_of::<T>() as i64 && n >= LONG {
+    let size = size_of::<T>() as i64;
+    if to_stride == size && n >= LONG && (from_stride == 2 * size || from_stride == 3 * size) {
         // SAFETY: the caller's, for the strides at hand.
-        match from_stride / size_of::<T>() as i64 {
-            _ if from_stride % size_of::<T>() as i64 != 0 => (),
-            2 => return unsafe { copy_every::<T, 2>(from, to, n) },
-            3 => return unsafe { copy_every::<T, 3>(from, to, n) },
-            _ => (),
-        }
+        return unsafe {
+            match from_stride == 2 * size {
+                true => copy_every::<T, 2>(from, to, n),
+                false => copy_every::<T, 3>(from, to, n),
+            }
+        };
     }
     for i in 0..n as i64 {
         let source = from.wrapping_offset((from_stride * i) as isize).cast::<T>();

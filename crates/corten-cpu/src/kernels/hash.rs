@@ -1,7 +1,8 @@
 //! Hashes of contents.
 
 use crate::kernels::support::{contiguous, match_types};
-use corten_core::{Reader, Result, Writer, cast};
+use crate::vec::convert::convert_row;
+use corten_core::{Element, Reader, Result, Writer};
 use corten_ops::meta::Reduce;
 use corten_ops::{Tensor, op};
 
@@ -40,23 +41,23 @@ pub fn hash_tensor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Res
     Ok(out)
 }
 
-/// Eight hashes in turn, which the order of elements does not matter to.
-fn hash_of<T: corten_core::Element>(line: &[T]) -> u64 {
-    let mut lanes = [0; 8];
-    let chunks = line.chunks_exact(lanes.len());
-    let rest = chunks.remainder();
-    for chunk in chunks {
-        for (lane, &x) in lanes.iter_mut().zip(chunk) {
-            *lane ^= bits(x);
-        }
+/// The exclusive or of the elements' bits as doubles or as 64-bit integers.
+fn hash_of<T: Element>(line: &[T]) -> u64 {
+    match T::DTYPE.is_floating_point() {
+        true => hash_as::<T, f64>(line, f64::to_bits),
+        false => hash_as::<T, i64>(line, |x| x as u64),
     }
-    let all = lanes.into_iter().chain(rest.iter().map(|&x| bits(x)));
-    all.fold(0, |hash, bits| hash ^ bits)
 }
 
-fn bits<T: corten_core::Element>(x: T) -> u64 {
-    match T::DTYPE.is_floating_point() {
-        true => cast::<T, f64>(x).to_bits(),
-        false => cast::<T, i64>(x) as u64,
-    }
+/// Widens a block at a time, by the loops that do it with vectors.
+fn hash_as<T: Element, W: Element + Default>(line: &[T], bits: impl Fn(W) -> u64) -> u64 {
+    let mut wide = [W::default(); BLOCK];
+    line.chunks(BLOCK).fold(0, |hash, chunk| {
+        let wide = &mut wide[..chunk.len()];
+        convert_row(chunk, wide);
+        wide.iter().fold(hash, |hash, &x| hash ^ bits(x))
+    })
 }
+
+/// Elements that are widened at a time.
+const BLOCK: usize = 256;
