@@ -30,9 +30,14 @@ impl Fold for IntSum {
     }
 }
 
-/// The product.
-#[derive(Default)]
-pub(crate) struct Product<T>(PhantomData<fn(T)>);
+/// The product of elements `I`, each widened to a factor.
+pub(crate) struct Product<T, I = T>(PhantomData<fn(I) -> T>);
+
+impl<T, I> Default for Product<T, I> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
 
 /// What a product is made of.
 pub(crate) trait Factor: Element {
@@ -71,8 +76,8 @@ impl Factor for Complex<f64> {
     }
 }
 
-impl<T: Factor> Fold for Product<T> {
-    type In = T;
+impl<T: Factor, I: Element + Into<T>> Fold for Product<T, I> {
+    type In = I;
     type Acc = T;
     type Out = (T,);
 
@@ -81,21 +86,21 @@ impl<T: Factor> Fold for Product<T> {
         T::one()
     }
     #[inline(always)]
-    fn step(&self, acc: T, x: T, _: i64) -> T {
-        acc.times(x)
+    fn step(&self, acc: T, x: I, _: i64) -> T {
+        acc.times(x.into())
     }
     /// Enough states that no product waits for the one before it.
     #[inline(always)]
-    fn run(&self, acc: T, row: &[T], _: i64) -> T {
+    fn run(&self, acc: T, row: &[I], _: i64) -> T {
         let mut lanes = [T::one(); 16];
         let chunks = row.chunks_exact(lanes.len());
         let rest = chunks.remainder();
         for chunk in chunks {
             for (lane, &x) in lanes.iter_mut().zip(chunk) {
-                *lane = lane.times(x);
+                *lane = lane.times(x.into());
             }
         }
-        lanes.into_iter().chain(rest.iter().copied()).fold(acc, T::times)
+        lanes.into_iter().chain(rest.iter().map(|&x| x.into())).fold(acc, T::times)
     }
     #[inline(always)]
     fn combine(&self, a: T, b: T) -> T {
@@ -103,45 +108,6 @@ impl<T: Factor> Fold for Product<T> {
     }
     #[inline(always)]
     fn finish(&self, acc: T, _: i64) -> (T,) {
-        (acc,)
-    }
-}
-
-/// The product of singles in double precision, which are widened on the way.
-pub(crate) struct SingleProduct;
-
-impl Fold for SingleProduct {
-    type In = f32;
-    type Acc = f64;
-    type Out = (f64,);
-
-    #[inline(always)]
-    fn start(&self) -> f64 {
-        1.0
-    }
-    #[inline(always)]
-    fn step(&self, acc: f64, x: f32, _: i64) -> f64 {
-        acc * f64::from(x)
-    }
-    /// Enough states that no product waits for the one before it.
-    #[inline(always)]
-    fn run(&self, acc: f64, row: &[f32], _: i64) -> f64 {
-        let mut lanes = [1.0; 16];
-        let chunks = row.chunks_exact(lanes.len());
-        let rest = chunks.remainder();
-        for chunk in chunks {
-            for (lane, &x) in lanes.iter_mut().zip(chunk) {
-                *lane *= f64::from(x);
-            }
-        }
-        lanes.into_iter().chain(rest.iter().map(|&x| f64::from(x))).fold(acc, |a, b| a * b)
-    }
-    #[inline(always)]
-    fn combine(&self, a: f64, b: f64) -> f64 {
-        a * b
-    }
-    #[inline(always)]
-    fn finish(&self, acc: f64, _: i64) -> (f64,) {
         (acc,)
     }
 }

@@ -143,8 +143,8 @@ impl Sixteen for Bf16 {
         let depth = a.shape()[1].div_ceil(2);
         // SAFETY: the caller's: these are the instructions in use.
         let (a, b) = unsafe { (Paired::new(a, false), Paired::new(b, true)) };
-        let c = View { data: sums.data.cast(), shape: sums.shape, strides: sums.strides };
-        let output = Output { c, alpha: Pair::ONE, start: Start::Nothing, moves: &set.moves };
+        let output =
+            Output { c: sums.cast(), alpha: Pair::ONE, start: Start::Nothing, moves: &set.moves };
         walk(set, output, depth, Left::Made(&a), Right::Made(&b), scratch);
     }
 

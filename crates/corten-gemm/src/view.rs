@@ -29,7 +29,23 @@ impl<P> View<P> {
     }
 }
 
+impl<E> View<*const E> {
+    /// The same matrix with elements of another type of this size.
+    #[must_use]
+    pub fn cast<T>(self) -> View<*const T> {
+        const { assert!(size_of::<E>() == size_of::<T>()) };
+        View { data: self.data.cast(), shape: self.shape, strides: self.strides }
+    }
+}
+
 impl<E> View<*mut E> {
+    /// The same matrix with elements of another type of this size.
+    #[must_use]
+    pub fn cast<T>(self) -> View<*mut T> {
+        const { assert!(size_of::<E>() == size_of::<T>()) };
+        View { data: self.data.cast(), shape: self.shape, strides: self.strides }
+    }
+
     /// Where the element of a row and column lies.
     pub(crate) fn place(&self, place: [usize; 2]) -> *mut E {
         self.data.wrapping_offset(self.offset(place))

@@ -6,7 +6,7 @@ import itertools
 
 import corten
 from corten._C import Tensor
-from corten._parts_tensor import PartsTensor
+from ._parts import NestedParts
 
 _numbers = itertools.count(1)
 
@@ -58,7 +58,7 @@ def _nested_int(offsets, lengths):
     return found
 
 
-class NestedTensor(PartsTensor):
+class NestedTensor(NestedParts):
     """Items that differ along the dimension ``_ragged_idx``, from 1. ``_values`` has them without
     the first dimension; item ``i`` begins at ``offsets()[i]`` and ends before the next one, or
     after ``lengths()[i]``."""
@@ -72,11 +72,6 @@ class NestedTensor(PartsTensor):
         from ._operators import call
 
         return call(name, func, args, kwargs)
-
-    @property
-    def is_nested(self):
-        """True."""
-        return True
 
     @property
     def layout(self):

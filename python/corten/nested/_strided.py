@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import corten
 from corten._C import Tensor
-from corten._parts_tensor import PartsTensor
+from ._parts import NestedParts
 
 
-class StridedNestedTensor(PartsTensor):
+class StridedNestedTensor(NestedParts):
     """Items with as many dimensions each, one behind another in ``_buffer``."""
 
     @property
@@ -19,11 +19,6 @@ class StridedNestedTensor(PartsTensor):
         from ._strided_operators import call
 
         return call(name, func, args, kwargs)
-
-    @property
-    def is_nested(self):
-        """True."""
-        return True
 
     @property
     def shape(self):

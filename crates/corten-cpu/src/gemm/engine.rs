@@ -255,18 +255,12 @@ macro_rules! rounded_once {
             ) {
                 let [alpha, beta] = [factors.alpha, factors.beta].map(|x| x.to_f64() as f32);
                 let beta = (beta != 0.0).then_some(beta);
-                let bits = |matrix: Mat<'_, Self>| View {
-                    data: matrix.data.cast::<$bits>(),
-                    shape: matrix.shape(),
-                    strides: [matrix.row_stride, matrix.col_stride],
-                };
-                let to = c.view();
-                let to = View { data: to.data.cast(), shape: to.shape, strides: to.strides };
+                let (to, a, b) = (c.view().cast::<$bits>(), a.view().cast(), b.view().cast());
                 // SAFETY: either type is its 16 bits; the matrices lie where their pointers say,
                 // `c` shares memory with no other one, and the instructions are those of the level
                 // in use.
                 unsafe {
-                    product_of_halves(way, instructions(), to, bits(a), bits(b), alpha, beta);
+                    product_of_halves(way, instructions(), to, a, b, alpha, beta);
                 }
             }
 

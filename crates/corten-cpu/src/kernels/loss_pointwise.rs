@@ -3,7 +3,9 @@
 use super::pointwise::{finished, operators};
 use super::support::is_shape_only;
 use crate::expr::{Expr, Pointwise2, Pointwise3, pointwise2, pointwise3};
+use corten_core::geometry::infer_broadcast;
 use corten_core::{MemoryFormat, Result, Scalar, ensure};
+use corten_ops::composite::support::Reduction;
 use corten_ops::iter::TensorIterator;
 use corten_ops::meta::Domain;
 use corten_ops::meta::elementwise::plan_activation;
@@ -52,15 +54,8 @@ fn loss(
     kernel: IterKernel,
     scalars: &[Scalar],
 ) -> Result<Tensor> {
-    reduced(computed(plan_activation(name, &operands, None)?, kernel, scalars)?, reduction)
-}
-
-fn reduced(losses: Tensor, reduction: i64) -> Result<Tensor> {
-    match reduction {
-        1 => op::mean(&losses, None),
-        2 => op::sum(&losses, None),
-        _ => Ok(losses),
-    }
+    let losses = computed(plan_activation(name, &operands, None)?, kernel, scalars)?;
+    Reduction::of(reduction).apply(losses)
 }
 
 /// The gradient, contiguous whatever the operands' layout; `kernel` takes the factor first.
@@ -72,15 +67,11 @@ fn gradient(
     (factor, bound): (f64, f64),
 ) -> Result<Tensor> {
     let [grad, self_, target] = operands;
-    let share = if reduction == 1 { 1.0 / broadcast_numel(self_, target)? } else { 1.0 };
+    let shape = infer_broadcast(&self_.sizes(), &target.sizes())?;
+    let share = Reduction::of(reduction).share(shape.iter().product());
     let scalars = [Scalar::from(factor * share), Scalar::from(bound)];
     let plan = plan_activation(name, &[grad, self_, target], None)?;
     op::contiguous(&computed(plan, kernel, &scalars)?, MemoryFormat::Contiguous)
-}
-
-fn broadcast_numel(a: &Tensor, b: &Tensor) -> Result<f64> {
-    let shape = corten_core::geometry::infer_broadcast(&a.sizes(), &b.sizes())?;
-    Ok(shape.iter().product::<i64>() as f64)
 }
 
 /// Squared differences.
@@ -156,7 +147,7 @@ pub fn huber_loss(self_: &Tensor, target: &Tensor, reduction: i64, delta: f64) -
     let fits = self_.dtype().is_floating_point();
     let losses =
         if fits { op::to_dtype(&losses, self_.dtype(), false, false, None)? } else { losses };
-    reduced(losses, reduction)
+    Reduction::of(reduction).apply(losses)
 }
 
 /// The gradient of [`huber_loss`].

@@ -1,7 +1,7 @@
 //! Reductions.
 
 use crate::cascade;
-use crate::folds::{All, Any, Arg, Extremum, IntSum, Order, Product, Select, SingleProduct};
+use crate::folds::{All, Any, Arg, Extremum, IntSum, Order, Product, Select};
 use crate::moments::{Norm, NormOrder, Variance};
 use crate::reduce_loops::{fold, for_each_output_row};
 use corten_core::{
@@ -145,7 +145,7 @@ pub fn prod(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
     match (to.is_complex(), to.is_floating_point()) {
         (true, _) => fold(iter, &Product::<Complex<f64>>::default()),
         (_, true) if from == DType::Float32 || from.is_reduced_float() => {
-            fold(iter, &SingleProduct)
+            fold(iter, &Product::<f64, f32>::default())
         }
         (_, true) => fold(iter, &Product::<f64>::default()),
         _ => fold(iter, &Product::<i64>::default()),

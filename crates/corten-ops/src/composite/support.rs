@@ -46,15 +46,19 @@ pub fn tensor_type_name(dtype: DType) -> String {
 
 /// What is done with the elements of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reduction {
+pub enum Reduction {
+    /// They stay.
     None,
+    /// Their mean is taken.
     Mean,
+    /// They are summed.
     Sum,
 }
 
 impl Reduction {
     /// From the number in the schemas.
-    pub(crate) fn of(number: i64) -> Self {
+    #[must_use]
+    pub fn of(number: i64) -> Self {
         match number {
             1 => Self::Mean,
             2 => Self::Sum,
@@ -62,7 +66,11 @@ impl Reduction {
         }
     }
 
-    pub(crate) fn apply(self, values: Tensor) -> Result<Tensor> {
+    /// Reduces losses.
+    ///
+    /// # Errors
+    /// Those of the mean and the sum.
+    pub fn apply(self, values: Tensor) -> Result<Tensor> {
         match self {
             Self::None => Ok(values),
             Self::Mean => op::mean(&values, None),
@@ -71,7 +79,8 @@ impl Reduction {
     }
 
     /// The factor of a gradient of `numel` elements.
-    pub(crate) fn share(self, numel: i64) -> f64 {
+    #[must_use]
+    pub fn share(self, numel: i64) -> f64 {
         if self == Self::Mean { 1.0 / numel as f64 } else { 1.0 }
     }
 }

@@ -38,19 +38,11 @@ def fresh_seed():
     return int(corten.empty((), dtype=corten.int64).random_().item())
 
 
-@functional_datapipe("shuffle")
-class ShufflerIterDataPipe(IterDataPipe):
-    """The samples in random order: each is drawn from a buffer of the next ``buffer_size``."""
+class Shuffling:
+    """What pipes in random order have in common."""
 
-    def __init__(self, datapipe, *, buffer_size=10000, unbatch_level=0):
+    def __init__(self):
         super().__init__()
-        self._buffer = []
-        if buffer_size <= 0:
-            raise AssertionError("buffer_size should be larger than 0")
-        if unbatch_level:
-            datapipe = datapipe.unbatch(unbatch_level=unbatch_level)
-        self.datapipe = datapipe
-        self.buffer_size = buffer_size
         self._enabled = True
         self._seed = None
         self._rng = random.Random()
@@ -64,6 +56,21 @@ class ShufflerIterDataPipe(IterDataPipe):
         """Sets the seed of the next pass."""
         self._seed = seed
         return self
+
+
+@functional_datapipe("shuffle")
+class ShufflerIterDataPipe(Shuffling, IterDataPipe):
+    """The samples in random order: each is drawn from a buffer of the next ``buffer_size``."""
+
+    def __init__(self, datapipe, *, buffer_size=10000, unbatch_level=0):
+        super().__init__()
+        self._buffer = []
+        if buffer_size <= 0:
+            raise AssertionError("buffer_size should be larger than 0")
+        if unbatch_level:
+            datapipe = datapipe.unbatch(unbatch_level=unbatch_level)
+        self.datapipe = datapipe
+        self.buffer_size = buffer_size
 
     def __iter__(self):
         if not self._enabled:

@@ -9,9 +9,8 @@ from ..utils.common import check_function
 __all__ = ["BatcherIterDataPipe", "GrouperIterDataPipe", "UnBatcherIterDataPipe"]
 
 
-@functional_datapipe("batch")
-class BatcherIterDataPipe(IterDataPipe):
-    """Batches of ``batch_size`` samples; the last may be shorter, unless it is dropped."""
+class Batching:
+    """What pipes of batches of either kind have in common."""
 
     def __init__(self, datapipe, batch_size, drop_last=False, wrapper_class=DataChunk):
         if batch_size <= 0:
@@ -22,6 +21,15 @@ class BatcherIterDataPipe(IterDataPipe):
         self.drop_last = drop_last
         self.wrapper_class = wrapper_class
 
+    def __len__(self):
+        full, rest = divmod(self._length_of(self.datapipe)[0], self.batch_size)
+        return full + (rest > 0 and not self.drop_last)
+
+
+@functional_datapipe("batch")
+class BatcherIterDataPipe(Batching, IterDataPipe):
+    """Batches of ``batch_size`` samples; the last may be shorter, unless it is dropped."""
+
     def __iter__(self):
         batch = []
         for sample in self.datapipe:
@@ -31,10 +39,6 @@ class BatcherIterDataPipe(IterDataPipe):
                 batch = []
         if batch and not self.drop_last:
             yield self.wrapper_class(batch)
-
-    def __len__(self):
-        full, rest = divmod(self._length_of(self.datapipe)[0], self.batch_size)
-        return full + (rest > 0 and not self.drop_last)
 
 
 @functional_datapipe("unbatch")

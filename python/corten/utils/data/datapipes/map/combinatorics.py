@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import random
-
 from ..datapipe import IterDataPipe, MapDataPipe
-from ..iter.combinatorics import fresh_seed
+from ..iter.combinatorics import Shuffling, fresh_seed
 
 __all__ = ["ShufflerIterDataPipe"]
 
 
-class ShufflerIterDataPipe(IterDataPipe):
+class ShufflerIterDataPipe(Shuffling, IterDataPipe):
     """The samples at ``indices``, or at all from 0, one after another in random order."""
 
     def __init__(self, datapipe, *, indices=None):
         super().__init__()
         self.datapipe = datapipe
         self.indices = list(range(len(datapipe))) if indices is None else indices
-        self._enabled = True
-        self._seed = None
-        self._rng = random.Random()
         self._shuffled_indices = self.indices
-
-    def set_shuffle(self, shuffle=True):
-        """Shuffles, or leaves the order as it is."""
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self, seed):
-        """Sets the seed of the next pass."""
-        self._seed = seed
-        return self
 
     def __iter__(self):
         if not self._enabled:

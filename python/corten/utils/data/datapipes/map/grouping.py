@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from .._decorator import functional_datapipe
-from ..datapipe import DataChunk, MapDataPipe
+from ..datapipe import MapDataPipe
+from ..iter.grouping import Batching
 
 __all__ = ["BatcherMapDataPipe"]
 
 
 @functional_datapipe("batch")
-class BatcherMapDataPipe(MapDataPipe):
+class BatcherMapDataPipe(Batching, MapDataPipe):
     """Batches of ``batch_size`` samples; the last may be shorter, unless it is dropped."""
-
-    def __init__(self, datapipe, batch_size, drop_last=False, wrapper_class=DataChunk):
-        if batch_size <= 0:
-            raise AssertionError("Batch size is required to be larger than 0!")
-        super().__init__()
-        self.datapipe = datapipe
-        self.batch_size = batch_size
-        self.drop_last = drop_last
-        self.wrapper_class = wrapper_class
 
     def __getitem__(self, index):
         batch = []
@@ -30,7 +22,3 @@ class BatcherMapDataPipe(MapDataPipe):
             if self.drop_last or not batch:
                 raise IndexError(f"Index {index} is out of bound.") from error
         return self.wrapper_class(batch)
-
-    def __len__(self):
-        full, rest = divmod(self._length_of(self.datapipe)[0], self.batch_size)
-        return full + (rest > 0 and not self.drop_last)
