@@ -51,7 +51,16 @@ pub fn grad_fn(tensor: &Tensor) -> Result<Option<NodeRef>> {
 ///
 /// # Errors
 /// As [`grad_fn`].
+#[inline]
 pub fn gradient_edge(tensor: &Tensor) -> Result<Edge> {
+    // Constants, of which most operators have one, are told from the rest at a glance.
+    if tensor.autograd_meta().is_none() && !batched::is_batched(tensor) {
+        return Ok(Edge::default());
+    }
+    edge_with_history(tensor)
+}
+
+fn edge_with_history(tensor: &Tensor) -> Result<Edge> {
     if batched::is_batched(tensor) {
         return edge_in_general(tensor);
     }
@@ -132,7 +141,7 @@ pub(crate) fn move_hooks(tensor: &Tensor, old: Option<&NodeRef>, new: &NodeRef) 
 
 /// An alias without history that shares data and version counter.
 pub(crate) fn detached_alias(tensor: &Tensor) -> Result<Tensor> {
-    Ok(tensor.shallow_copy_and_detach(tensor.version_counter(), true)?.into())
+    Ok(tensor.alias()?.into())
 }
 
 /// Makes `variable` a leaf that accumulates where `accumulator` does.

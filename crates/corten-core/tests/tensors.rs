@@ -94,6 +94,60 @@ fn versions() {
 }
 
 #[test]
+fn aliases_are_as_shallow_copies() {
+    let base = TensorBase::empty(&[2, 3, 4, 5, 6, 7], DType::Int16).unwrap();
+    let views = [
+        base.as_view_of(&[3, 2], &[1, 3], 4).unwrap(),
+        base.as_view_of(&[], &[], 0).unwrap(),
+        base.as_view_of(&[2, 1, 2, 2, 1], &[8, 0, 2, 4, 9], 1).unwrap(),
+        base.clone(),
+    ];
+    for view in views {
+        let alias = view.alias().unwrap();
+        let copy = view.shallow_copy_and_detach(view.version_counter(), true).unwrap();
+        assert_eq!(alias.geometry(), copy.geometry());
+        assert_eq!((alias.dtype(), alias.device()), (copy.dtype(), copy.device()));
+        assert_eq!(alias.key_set(), copy.key_set());
+        assert_eq!(alias.is_contiguous(), copy.is_contiguous());
+        assert_eq!(alias.is_non_overlapping_and_dense(), copy.is_non_overlapping_and_dense());
+        assert!(alias.is_alias_of(&view) && alias.shares_version_with(&view));
+        assert!(alias.autograd_meta().is_none() && alias.allows_metadata_change());
+    }
+}
+
+#[test]
+fn blocks_are_copied_where_both_lie_alike() {
+    let source = TensorBase::empty(&[2, 3], DType::Int32).unwrap();
+    Writer::<i32>::new(&source).unwrap().copy_from_slice(&[1, 2, 3, 4, 5, 6]);
+    let base = TensorBase::empty(&[8], DType::Int32).unwrap();
+    assert!(base.clear_block().unwrap());
+    let part = base.as_view_of(&[2, 3], &[3, 1], 1).unwrap();
+    assert!(part.copy_block_from(&source).unwrap());
+    assert_eq!(Reader::<i32>::new(&base).unwrap()[..], [0, 1, 2, 3, 4, 5, 6, 0]);
+    // Overlapping parts of one storage are copied as if they did not overlap.
+    let shifted = base.as_view_of(&[2, 3], &[3, 1], 2).unwrap();
+    assert!(shifted.copy_block_from(&part).unwrap());
+    assert_eq!(Reader::<i32>::new(&base).unwrap()[..], [0, 1, 1, 2, 3, 4, 5, 6]);
+    let refused = [
+        base.as_view_of(&[2, 3], &[1, 2], 0).unwrap(),
+        base.as_view_of(&[2, 3], &[4, 1], 0).unwrap(),
+        base.as_view_of(&[3, 2], &[2, 1], 0).unwrap(),
+        TensorBase::empty(&[2, 3], DType::Float32).unwrap(),
+        TensorBase::empty(&[2, 3], TensorOptions::from(Device::META)).unwrap(),
+    ];
+    for other in refused {
+        assert!(!other.copy_block_from(&source).unwrap());
+    }
+    let gaps = base.as_view_of(&[2, 3], &[4, 1], 0).unwrap();
+    assert!(!gaps.clear_block().unwrap());
+    assert_eq!(Reader::<i32>::new(&base).unwrap()[..], [0, 1, 1, 2, 3, 4, 5, 6]);
+    let beyond = base.as_view_of(&[2, 3], &[3, 1], 5).unwrap();
+    assert!(beyond.copy_block_from(&source).is_err() && beyond.clear_block().is_err());
+    let _reading = Reader::<i32>::new(&base).unwrap();
+    assert!(part.copy_block_from(&source).is_err());
+}
+
+#[test]
 fn resize_grows_and_never_shrinks() {
     let t = TensorBase::empty(&[6], DType::Int64).unwrap();
     Writer::<i64>::new(&t).unwrap().copy_from_slice(&[0, 1, 2, 3, 4, 5]);

@@ -6,6 +6,7 @@
 #![allow(missing_docs, reason = "the only public item is the module's entry point")]
 #![allow(non_snake_case, reason = "Python looks for this name")]
 
+mod allocator;
 mod args;
 mod autocast;
 mod autograd;
@@ -29,9 +30,8 @@ mod warnings;
 
 use py::{Obj, Py, ffi, method};
 
-/// Small blocks are what an eager program allocates most; the C library's aligned path is slow.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 /// The entry point that Python looks up by name.
 ///

@@ -7,6 +7,7 @@
 
 mod brief;
 mod cell;
+mod dense;
 mod enter;
 mod guard;
 mod protocol;

@@ -214,6 +214,38 @@ impl TensorImpl {
         tensor
     }
 
+    /// The same tensor but for autograd state and wrapper, with the same version counter. Nothing
+    /// where that takes more than copying words: rare properties or many dimensions.
+    #[inline]
+    pub(super) fn copy_words(&self, flags: u64) -> Option<IntrusivePtr<Self>> {
+        if !self.extra.load(Ordering::Relaxed).is_null() {
+            return None;
+        }
+        let (shape, (storage_offset, numel, info)) = self.shape.copied_with(|| {
+            let word = |word: &AtomicI64| word.load(Ordering::Relaxed);
+            (word(&self.storage_offset), word(&self.numel), self.info().0)
+        })?;
+        let storage = self.storage_opt().map_or(ptr::null_mut(), |s| s.0.into_raw().as_ptr());
+        let version = VersionSlot::with(self.version_counter());
+        let info = info & (Info::DTYPE_MASK | Info::DEVICE_MASK | Info::SHAPE_FLAGS | flags);
+        let keys = (self.key_set() - PYTHON_KEYS).0;
+        // SAFETY: every field is written, except for the autograd state, which may be uninitialised.
+        Some(unsafe {
+            IntrusivePtr::<Self>::new_in_place(|place| {
+                (&raw mut (*place).refcount).write(RefCount::unique());
+                (&raw mut (*place).storage).write(AtomicPtr::new(storage));
+                (&raw mut (*place).extra).write(AtomicPtr::new(ptr::null_mut()));
+                (&raw mut (*place).version).write(version);
+                (&raw mut (*place).pyobject).write(PyObjectSlot::empty());
+                (&raw mut (*place).shape).write(shape);
+                (&raw mut (*place).storage_offset).write(AtomicI64::new(storage_offset));
+                (&raw mut (*place).numel).write(AtomicI64::new(numel));
+                (&raw mut (*place).info).write(AtomicU64::new(info));
+                (&raw mut (*place).keys).write(AtomicU64::new(keys));
+            })
+        })
+    }
+
     #[inline]
     pub(super) fn info(&self) -> Info {
         Info(self.info.load(Ordering::Relaxed))

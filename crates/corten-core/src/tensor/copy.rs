@@ -12,6 +12,14 @@ const COPIED_FLAGS: u64 =
     Info::WRAPPED_NUMBER | Info::RESERVED | Info::STORAGE_THROWS | Info::SYMBOLIC;
 
 impl TensorBase {
+    /// [`shallow_copy_and_detach`](Self::shallow_copy_and_detach) with the same version counter.
+    pub fn alias(&self) -> Result<Self> {
+        match self.copy_words(COPIED_FLAGS) {
+            Some(copy) => Ok(Self(copy)),
+            None => self.shallow_copy_and_detach(self.version_counter(), true),
+        }
+    }
+
     /// A new tensor with the same storage, geometry, dtype, device, keys and rare properties, but
     /// its own autograd state and the given version counter.
     pub fn shallow_copy_and_detach(

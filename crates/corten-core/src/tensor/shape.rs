@@ -109,6 +109,21 @@ impl SizesAndStrides {
         }
     }
 
+    /// The same shape, for another tensor: what `read` returns belongs to it. Nothing if the shape
+    /// has too many dimensions to lie here.
+    #[inline(always)]
+    pub(super) fn copied_with<R>(&self, mut read: impl FnMut() -> R) -> Option<(Self, R)> {
+        let load = |slot: &AtomicI64| slot.load(Ordering::Relaxed);
+        let (rank, slots, rest) =
+            self.consistent(|| (self.rank(), self.slots.each_ref().map(load), read()));
+        let copy = Self {
+            sequence: AtomicU32::new(0),
+            rank: AtomicU32::new(rank as u32),
+            slots: slots.map(AtomicI64::new),
+        };
+        (rank <= INLINE).then_some((copy, rest))
+    }
+
     #[inline]
     pub(super) fn rank(&self) -> usize {
         self.rank.load(Ordering::Relaxed) as usize

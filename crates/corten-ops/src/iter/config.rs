@@ -1,16 +1,15 @@
 //! What an iterator is built from: the operands and the rules.
 
-use super::{Hold, Operand, TensorIterator, types};
+use super::{Hold, Operand, Start, TensorIterator, types};
 use crate::Tensor;
 use corten_core::{DType, Device, Dims, Result, Scalar};
-use smallvec::SmallVec;
 
 /// Collects the operands and rules of a [`TensorIterator`].
 ///
 /// Outputs come before inputs. The constructors named after kinds of operators set the rules
 /// those follow; the setters change single ones.
 pub struct TensorIteratorConfig {
-    pub(crate) operands: SmallVec<[Operand; 4]>,
+    pub(crate) operands: Vec<Operand>,
     pub(crate) outputs: usize,
     pub(crate) rules: Rules,
     pub(crate) static_dtype: Option<DType>,
@@ -55,7 +54,7 @@ impl TensorIteratorConfig {
     /// No operands; overlap, dtype and device are checked, outputs may be resized.
     pub fn new() -> Self {
         Self {
-            operands: SmallVec::new(),
+            operands: Vec::with_capacity(4),
             outputs: 0,
             rules: Rules {
                 check_mem_overlap: true,
@@ -299,6 +298,8 @@ impl Operand {
             is_output,
             read_write: false,
             will_resize: false,
+            fresh: false,
+            start: Start(std::ptr::null_mut()),
             inline: None,
         }
     }

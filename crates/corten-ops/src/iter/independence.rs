@@ -31,7 +31,7 @@ impl TensorIterator {
 
     /// Whether parts of the walk may run at the same time; see Note [Overlapping operands].
     pub fn parts_are_independent(&self) -> bool {
-        (0..self.noutputs()).all(|output| {
+        (0..self.noutputs()).filter(|&output| !self.operands[output].fresh).all(|output| {
             !self.overlaps_itself(output)
                 && (0..self.ntensors()).all(|other| other == output || self.agree(output, other))
         })

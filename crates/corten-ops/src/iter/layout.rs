@@ -198,6 +198,7 @@ impl Operand {
         }
         if !self.tensor.defined() {
             self.tensor = allocate(sizes, strides, self.dtype, self.device)?;
+            self.fresh = true;
         }
         self.will_resize = false;
         Ok(())

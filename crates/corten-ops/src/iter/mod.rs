@@ -38,7 +38,8 @@ pub(crate) type Pointers = SmallVec<[*mut u8; 4]>;
 
 /// Several tensors walked together; see the module's description.
 pub struct TensorIterator {
-    pub(crate) operands: SmallVec<[Operand; 4]>,
+    /// On the heap: an iterator is moved some ten times until it runs.
+    pub(crate) operands: Vec<Operand>,
     pub(crate) outputs: usize,
     /// Sizes, fastest dimension first, after reordering and merging.
     pub(crate) shape: Dims,
@@ -90,6 +91,10 @@ pub(crate) struct Operand {
     /// An output that is an input as well.
     pub(crate) read_write: bool,
     pub(crate) will_resize: bool,
+    /// Allocated for the walk: no other operand shares its memory, nor do two steps.
+    pub(crate) fresh: bool,
+    /// The tensor's first element while the storages are held.
+    start: Start,
     /// A converted one-element input, kept here instead of in a tensor.
     pub(crate) inline: Option<Inline>,
 }
@@ -98,6 +103,16 @@ pub(crate) struct Operand {
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 pub(crate) struct Inline(pub(crate) [u8; 16]);
+
+/// An address that only somebody who holds the storage uses.
+#[derive(Clone, Copy)]
+pub(crate) struct Start(*mut u8);
+
+// SAFETY: nothing is read or written through it here; who dereferences the addresses that
+// `TensorIterator::pointers` gives answers for that.
+unsafe impl Send for Start {}
+// SAFETY: as above.
+unsafe impl Sync for Start {}
 
 impl Operand {
     pub(crate) fn defined(&self) -> bool {
@@ -112,7 +127,7 @@ impl Operand {
     fn pointer(&self) -> *mut u8 {
         match &self.inline {
             Some(inline) => inline.0.as_ptr().cast_mut(),
-            None => self.tensor.data_ptr().wrapping_offset(self.byte_offset as isize),
+            None => self.start.0.wrapping_offset(self.byte_offset as isize),
         }
     }
 }
@@ -264,7 +279,11 @@ impl TensorIterator {
 
     /// The address of operand `i`'s first element, without access to it.
     pub(crate) fn address(&self, i: usize) -> *mut u8 {
-        self.operands[i].pointer()
+        let operand = &self.operands[i];
+        match operand.inline {
+            Some(_) => operand.pointer(),
+            None => operand.tensor.data_ptr().wrapping_offset(operand.byte_offset as isize),
+        }
     }
 
     /// The address of operand `i`'s first element; see [`pointers`](Self::pointers).
@@ -286,18 +305,27 @@ impl TensorIterator {
             return Ok(());
         }
         let mut wanted: SmallVec<[_; 4]> = SmallVec::new();
-        for operand in &self.operands {
+        let mut which: SmallVec<[usize; 4]> = SmallVec::new();
+        for (i, operand) in self.operands.iter().enumerate() {
             if operand.inline.is_some() {
                 continue;
             }
             if operand.tensor.has_storage() {
                 let access = if operand.is_output { Access::Write } else { Access::Read };
                 wanted.push((operand.tensor.base(), access));
+                which.push(i);
             } else if operand.tensor.numel() > 0 {
                 bail!(Runtime, "unsupported tensor layout: {}", operand.tensor.layout());
             }
         }
-        self.hold = Hold::Own(AccessSet::acquire(&wanted)?.into_holds());
+        let set = AccessSet::acquire(&wanted)?;
+        let starts: SmallVec<[_; 4]> =
+            (0..which.len()).map(|place| Start(set.byte_ptr(place))).collect();
+        self.hold = Hold::Own(set.into_holds());
+        drop(wanted);
+        for (&i, &start) in which.iter().zip(&starts) {
+            self.operands[i].start = start;
+        }
         Ok(())
     }
 
@@ -324,7 +352,7 @@ impl TensorIterator {
             operand
         };
         Self {
-            operands: smallvec![operand(output, true), operand(input, false)],
+            operands: vec![operand(output, true), operand(input, false)],
             outputs: 1,
             shape: smallvec![0],
             perm: smallvec![0],

@@ -314,6 +314,9 @@ fn converted(tensor: &Tensor, dtype: DType) -> Result<Tensor> {
 
 /// Copies values without recording anything and without touching versions.
 pub(crate) fn copy_plain(to: &Tensor, from: &Tensor) -> Result<()> {
+    if to.copy_block_from(from)? {
+        return Ok(());
+    }
     let _below = BelowADInplaceOrViewGuard::new();
     op::copy_(to, from, false)?;
     Ok(())

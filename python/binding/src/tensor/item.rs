@@ -7,7 +7,9 @@ use crate::py::errors::{runtime_error, type_error, value_error};
 use crate::py::{Obj, Py, ffi, name, slot};
 use corten_core::{Element, Reader, Result, Scalar, match_dtype};
 use corten_ops::Tensor;
+use smallvec::SmallVec;
 use std::ffi::{c_int, c_void};
+use std::slice;
 
 /// The only element of a tensor.
 pub(crate) fn item(tensor: &Tensor) -> Result<Scalar> {
@@ -35,34 +37,29 @@ pub(crate) fn to_list(tensor: &Tensor) -> Py<Obj> {
     if tensor.dim() == 0 {
         return Obj::scalar(item(tensor)?);
     }
-    let plain = super::memory::plain_copy(tensor)?;
-    let dense = op1!("aten::contiguous", &plain, corten_core::MemoryFormat::Contiguous)?;
-    let sizes = dense.sizes();
-    let numbers: Result<Vec<Scalar>> = match_dtype!(dense.dtype(), "tolist", All, T => {
-        let reader = Reader::<T>::new(dense.base())?;
-        Ok(reader.iter().map(|value| value.to_scalar()).collect())
-    });
-    nest(&sizes, &mut numbers?.into_iter())
-}
-
-fn nest(sizes: &[i64], numbers: &mut impl Iterator<Item = Scalar>) -> Py<Obj> {
-    match sizes {
-        [] => numbers.next().map_or_else(|| Ok(Obj::none()), Obj::scalar),
-        [last] => Obj::list(numbers.take(*last as usize).map(Obj::scalar)),
-        [first, rest @ ..] => {
-            let mut rows = Vec::with_capacity(*first as usize);
-            for _ in 0..*first {
-                // The iterator is passed on as an object to end the recursion of types.
-                let row: &mut dyn Iterator<Item = Scalar> = numbers;
-                rows.push(nest_dyn(rest, row)?);
-            }
-            Obj::list(rows.into_iter().map(Ok))
-        }
+    let mut dense = tensor.clone();
+    if !dense.device().is_cpu() || dense.is_conj() || dense.is_neg() || !dense.has_storage() {
+        dense = super::memory::plain_copy(&dense)?;
     }
+    if !dense.is_contiguous() {
+        dense = op1!("aten::contiguous", &dense, corten_core::MemoryFormat::Contiguous)?;
+    }
+    let sizes = dense.sizes();
+    match_dtype!(dense.dtype(), "tolist", All, T => {
+        // Copied first: making lists may run any code, which may want to write to the tensor.
+        let values = SmallVec::<[T; 16]>::from_slice(&Reader::<T>::new(dense.base())?);
+        Ok(nest(&sizes, &mut values.iter()))
+    })?
 }
 
-fn nest_dyn(sizes: &[i64], mut numbers: &mut dyn Iterator<Item = Scalar>) -> Py<Obj> {
-    nest(sizes, &mut numbers)
+fn nest<T: Element>(sizes: &[i64], values: &mut slice::Iter<'_, T>) -> Py<Obj> {
+    match sizes {
+        [] => values.next().map_or_else(|| Ok(Obj::none()), |value| Obj::scalar(value.to_scalar())),
+        [last] => {
+            Obj::list(values.take(*last as usize).map(|value| Obj::scalar(value.to_scalar())))
+        }
+        [first, rest @ ..] => Obj::list((0..*first).map(|_| nest(rest, values))),
+    }
 }
 
 /// The element for `int()`, `float()` and `complex()`.

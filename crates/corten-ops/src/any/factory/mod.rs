@@ -47,6 +47,11 @@ fn fresh<R>(write: impl FnOnce() -> Result<R>) -> Result<R> {
 
 /// Fills a fresh tensor.
 fn filled(tensor: Tensor, value: Scalar) -> Result<Tensor> {
+    // Only zero is zero bytes in every dtype, and minus zero is not.
+    let is_zero = matches!(value, Scalar::Int(0) | Scalar::Bool(false));
+    if is_zero && tensor.clear_block()? {
+        return Ok(tensor);
+    }
     fresh(|| op::fill__scalar(&tensor, value))?;
     Ok(tensor)
 }
