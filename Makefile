@@ -5,7 +5,7 @@ PY     := $(VENV)/bin/python
 # `make bench` compares with PyTorch where this Python has it.
 PYTHON_WITH_TORCH ?= $(PY)
 
-.PHONY: demo test test-full test-rust test-loom test-python bench bench-ops lint docs small stubs wheel clean
+.PHONY: demo test test-full test-rust test-loom test-python bench bench-ops roofline lint docs small stubs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/numpy
@@ -43,6 +43,12 @@ bench: $(VENV)/bin/python
 	PYTHONPATH=python $(PYTHON_WITH_TORCH) benches/suite.py
 	PYTHONPATH=python $(PYTHON_WITH_TORCH) benches/autograd.py
 	cargo bench --package corten-python --package corten-lab --bench twins
+
+## Writes docs/roofline.md: how near the kernels come to what the machine can do.
+roofline: $(VENV)/bin/python
+	cargo build --release --package corten-python
+	rm -f python/corten/_C.abi3.so && cp target/release/lib_C.so python/corten/_C.abi3.so
+	PYTHONPATH=python $(PY) benches/roofline.py
 
 ## Times every operator of the registry beside PyTorch at one large size, and lists the slowest.
 bench-ops: $(VENV)/bin/python

@@ -1,5 +1,6 @@
 //! Products of floats beside what the processor can multiply at most:
-//! `cargo run --release -p corten-gemm --example roof`.
+//! `cargo run --release -p corten-gemm --example roof`. With the argument `machine` it prints what the
+//! processor and its memory do at most, one `name value` per line, for `benches/roofline.py`.
 //!
 //! Samples of products and of bare multiplications alternate and are about as long, so that a slow
 //! moment of the machine hits both, and the best ones are compared.
@@ -64,6 +65,9 @@ const FEW_ROWS: [Case; 22] = [
 fn main() {
     let level = level();
     let only = std::env::args().nth(1).unwrap_or_default();
+    if only == "machine" {
+        return machine(level);
+    }
     let wanted = |case: &&Case| format!("{case:?}").contains(&only);
     println!("{level:?}: GFLOP/s, and the part of what multiplications alone reach");
     for (shape, by_columns) in CASES.iter().filter(wanted) {
@@ -83,6 +87,44 @@ fn main() {
         let double = run::<f64>(level, *shape, *by_columns, 0.5);
         println!("{shape:?} by columns {by_columns:?}: f32 {single:#}, f64 {double:#}");
     }
+}
+
+/// Billions per second: operations on `f32` and `bf16`, and bytes of sums of two arrays written to a
+/// third, by the bytes of all three.
+fn machine(level: Instructions) {
+    let best = |mut work: &mut dyn FnMut() -> usize, times: usize| {
+        (0..20).map(|_| sample(times, &mut work)).fold(0.0, f64::max) / 1e9
+    };
+    let singles = level.min(Instructions::Avx512);
+    println!("f32 {:.1}", best(&mut || multiply(singles, STEPS), 20));
+    println!("bf16 {:.1}", best(&mut || multiply(level, STEPS), 20));
+    for exponent in 14..=29 {
+        let bytes = 1usize << exponent;
+        let (a, b) = (vec![1.0f32; bytes / 12], vec![2.0f32; bytes / 12]);
+        let mut c = vec![0.0f32; bytes / 12];
+        let times = (1usize << 26 >> exponent).max(1);
+        println!("{bytes} {:.2}", best(&mut || add(level, &mut c, &a, &b), times));
+    }
+}
+
+/// Adds two arrays, and returns how many bytes that reads and writes.
+fn add(level: Instructions, c: &mut [f32], a: &[f32], b: &[f32]) -> usize {
+    match level {
+        // SAFETY: the level was detected.
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx512 | Instructions::Avx512Bf16 => unsafe { x86::add_avx512(c, a, b) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx2 => unsafe { x86::add_avx2(c, a, b) },
+        _ => add_floats(c, a, b),
+    }
+    black_box(&c);
+    3 * size_of_val(c)
+}
+
+#[inline(always)]
+fn add_floats(c: &mut [f32], a: &[f32], b: &[f32]) {
+    c.iter_mut().zip(a).zip(b).for_each(|((c, a), b)| *c = a + b);
 }
 
 /// The best samples of a product and of its roofs, per second.
@@ -303,6 +345,16 @@ mod x86 {
             _mm512_fmadd_ps,
             [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t]
         )
+    }
+
+    #[target_feature(enable = "avx512f")]
+    pub(crate) fn add_avx512(c: &mut [f32], a: &[f32], b: &[f32]) {
+        super::add_floats(c, a, b);
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(crate) fn add_avx2(c: &mut [f32], a: &[f32], b: &[f32]) {
+        super::add_floats(c, a, b);
     }
 
     #[target_feature(enable = "avx512f")]
