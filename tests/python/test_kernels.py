@@ -153,6 +153,17 @@ class Convolutions(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, "kernel size should be greater than zero"):
                 F.conv2d(torch.ones(1, 2, 5, 5), torch.ones(sizes))
 
+    def test_an_output_padding_of_single_pixels(self):
+        # There are more positions than pixels, so that patches are not the image itself.
+        x, weight = torch.ones(2, 3, 4, 5), torch.full((3, 2, 1, 1), 2.0)
+        for memory_format in (torch.contiguous_format, torch.channels_last):
+            image = x.to(memory_format=memory_format).requires_grad_()
+            found = F.conv_transpose2d(image, weight, output_padding=1, dilation=2)
+            expected = F.pad(torch.full((2, 2, 4, 5), 6.0), (0, 1, 0, 1))
+            self.assertTrue(torch.equal(found, expected))
+            (grad,) = torch.autograd.grad(found.sum(), image)
+            self.assertTrue(torch.equal(grad, torch.full((2, 3, 4, 5), 4.0)))
+
     def test_borders_far_larger_than_images(self):
         # Only one position looks at the image; nothing as large as the border is made.
         image = torch.arange(9.0).reshape(1, 1, 3, 3).requires_grad_()

@@ -5,9 +5,8 @@
 //! rest.
 
 use crate::few::Few;
-use crate::moves::Scale;
-use crate::output::{Output, Start};
-use crate::pack::{Columns, Groups, Left, Panels, Right, Strips, Sums};
+use crate::output::{Apart, Output, Start};
+use crate::pack::{Factor, Groups, Panels, Strips, Sums};
 use crate::scratch::{Room, Scratch};
 use crate::tile::{Float, Instructions, Sealed, TileSet};
 use crate::view::{Source, View};
@@ -26,6 +25,10 @@ const BYTES_OF_A: usize = 384 << 10;
 /// Bytes of a block of `b` that more than one block of `a` uses: it stays in the last cache, and `a`
 /// is copied for fewer of them.
 const BYTES_OF_B: usize = 4 << 20;
+
+/// Blocks of `a` that all of the depth is done for before the next ones: the more there are, the less
+/// often `b` is copied, and the fewer, the nearer are the sums.
+const BLOCKS_TOGETHER: usize = 8;
 
 /// Strips whose sums go to a place apart at a time, if they do: when they are turned, enough of them
 /// for whole cache lines of the result.
@@ -63,14 +66,14 @@ pub unsafe fn product<E: Float>(
         Kind::Few { turned, .. } => turned,
     };
     let (c, a, b, start) = if turned { (c.t(), b.t(), a.t(), start.t()) } else { (c, a, b, start) };
-    let output = Output { c, alpha, start, moves: &set.moves };
+    let output = Output::of(c, alpha, start, &set.moves);
     // SAFETY: the caller's.
     let (a, b) = unsafe { (Source::new(a), Source::new(b)) };
     let mut scratch = Scratch::take();
     match way.0 {
         Kind::Tiles => {
             let depth = a.shape()[1];
-            walk(set, output, depth, Left::Matrix(a), Right::Matrix(b), &mut scratch);
+            walk(set, output, depth, Factor::Matrix(a), Factor::Matrix(b), &mut scratch);
         }
         Kind::Few { form, .. } => {
             let bring = |sums: &[E], width, place, size| output.bring(sums, width, place, size);
@@ -80,32 +83,32 @@ pub unsafe fn product<E: Float>(
     scratch.give_back();
 }
 
-/// [`product`] with a second factor that is made as it is needed.
+/// [`product`] of factors that may be made as they are needed, tile by tile, over so many steps. The
+/// columns of the result may lie apart.
 ///
 /// # Safety
-/// As for [`product`].
+/// As for [`product`], of every matrix of the result; rows and columns of factors in memory are those
+/// of the result, and their depth is the one given.
 ///
 /// # Panics
 /// When the shapes do not fit or there is no depth.
-pub unsafe fn product_with_columns<E: Float>(
+pub unsafe fn product_of_factors<E: Float>(
     instructions: Instructions,
-    c: View<*mut E>,
-    a: View<*const E>,
-    b: &dyn Columns<E>,
+    (c, apart): (View<*mut E>, Option<Apart>),
+    depth: usize,
+    [a, b]: [Factor<'_, E>; 2],
     start: Start<E>,
 ) {
-    assert!(a.shape[0] == c.shape[0], "the shapes do not fit");
-    assert!(a.shape[1] > 0, "there is no depth");
-    let set = E::tiles(instructions);
-    let output = Output { c, alpha: E::ONE, start, moves: &set.moves };
+    assert!(a.fits([c.shape[0], depth]) && b.fits([depth, c.shape[1]]), "the shapes do not fit");
+    assert!(apart.is_none_or(|apart| apart.columns > 0), "the matrices have no columns");
+    assert!(depth > 0, "there is no depth");
     if c.shape.contains(&0) {
         return;
     }
-    let depth = a.shape[1];
-    // SAFETY: the caller's.
-    let a = Left::Matrix(unsafe { Source::new(a) });
+    let set = E::tiles(instructions);
+    let output = Output::of(c, E::ONE, start, &set.moves).apart(apart);
     let mut scratch = Scratch::take();
-    walk(set, output, depth, a, Right::Made(b), &mut scratch);
+    walk(set, output, depth, a, b, &mut scratch);
     scratch.give_back();
 }
 
@@ -114,8 +117,8 @@ pub(crate) fn walk<E: Sealed>(
     set: &'static TileSet<E>,
     output: Output<E>,
     depth: usize,
-    a: Left<'_, E>,
-    b: Right<'_, E>,
+    a: Factor<'_, E>,
+    b: Factor<'_, E>,
     scratch: &mut Scratch,
 ) {
     Walk { output, a, b, depth, set }.run(scratch);
@@ -144,35 +147,61 @@ pub(crate) fn steps(length: usize, step: usize) -> impl Iterator<Item = Range<us
     (0..length).step_by(step).map(move |start| start..(start + step).min(length))
 }
 
+/// Whether a block is the first one that adds to its sums, and the first one with its panels.
+struct Times {
+    of_sums: bool,
+    of_panels: bool,
+}
+
 /// A product under way.
 struct Walk<'a, E: 'static> {
     output: Output<E>,
-    a: Left<'a, E>,
-    b: Right<'a, E>,
+    a: Factor<'a, E>,
+    b: Factor<'a, E>,
     depth: usize,
     set: &'static TileSet<E>,
 }
 
 impl<E: Sealed> Walk<'_, E> {
     fn run(&self, scratch: &mut Scratch) {
-        let ([rows, cols], depth) = (self.output.c.shape, self.depth);
+        let ([rows, cols], depth) = (self.output.shape(), self.depth);
         let at_once = DEPTH.min(depth) * size_of::<E>();
         let rows_at_once = BYTES_OF_A.div_ceil(at_once).next_multiple_of(self.set.rows());
         // With one block of `a`, every panel is used at once and only once.
         let kept = rows > rows_at_once;
         let cols_at_once =
             if kept { (BYTES_OF_B / at_once).next_multiple_of(self.set.cols()) } else { cols };
+        let depths = Groups::of(depth, DEPTH);
+        // Rows whose sums stay near from one block of the depth to the next.
+        let blocks = if depths.count > 1 { BLOCKS_TOGETHER } else { usize::MAX };
+        let groups = Groups::of(rows.div_ceil(rows_at_once), blocks);
         for cols in steps(cols, cols_at_once) {
-            for depth in Groups::of(depth, DEPTH).all() {
-                let part = [depth.clone(), cols.clone()];
-                let mut panels = Panels::of(&self.b, part, rows, kept, self.set, &mut scratch.b);
-                for rows in steps(rows, rows_at_once) {
-                    let part = [rows.clone(), depth.clone()];
-                    let strips = Strips::of(self.a, part, panels.count(), self.set, &mut scratch.a);
-                    let place = [rows.start, cols.start];
-                    self.block(&mut panels, &strips, place, depth.start == 0, &mut scratch.c);
+            for group in groups.all() {
+                let rows = group.start * rows_at_once..(group.end * rows_at_once).min(rows);
+                for depth in depths.all() {
+                    let place = [rows.clone(), cols.clone()];
+                    self.depth(place, depth, rows_at_once, kept, scratch);
                 }
             }
+        }
+    }
+
+    /// A block of the depth for a part of the result.
+    fn depth(
+        &self,
+        [rows, cols]: [Range<usize>; 2],
+        depth: Range<usize>,
+        rows_at_once: usize,
+        kept: bool,
+        scratch: &mut Scratch,
+    ) {
+        let part = [depth.clone(), cols.clone()];
+        let mut panels = Panels::of(self.b, part, rows.len(), kept, self.set, &mut scratch.b);
+        for start in rows.clone().step_by(rows_at_once) {
+            let part = [start..(start + rows_at_once).min(rows.end), depth.clone()];
+            let strips = Strips::of(self.a, part, panels.count(), self.set, &mut scratch.a);
+            let times = Times { of_sums: depth.start == 0, of_panels: start == rows.start };
+            self.block(&mut panels, &strips, [start, cols.start], times, &mut scratch.c);
         }
     }
 
@@ -183,17 +212,17 @@ impl<E: Sealed> Walk<'_, E> {
         panels: &mut Panels<'_, E>,
         strips: &Strips<'_, E>,
         start: [usize; 2],
-        first: bool,
+        Times { of_sums: first, of_panels: first_time }: Times,
         room: &mut Room,
     ) {
-        let first_time = start[0] == 0;
         for index in 0..panels.count() {
             let mut panel = panels.get(index, first_time, strips.by_rows());
             let width = panel.registers * self.set.lanes;
             let later = |strip| panels.later(index + 1, first_time, strip, strips.count());
             // Whether tiles write to the result itself.
-            let direct = self.output.c.strides[1] == 1
+            let direct = self.output.strides()[1] == 1
                 && panel.cols.len() == width
+                && self.output.is_together(&panel.cols)
                 && self.output.alpha == E::ONE
                 && !(first && matches!(self.output.start, Start::Scaled(beta) if beta != E::ONE));
             for group in steps(strips.count(), if direct { 1 } else { STRIPS_APART }) {
@@ -201,9 +230,9 @@ impl<E: Sealed> Walk<'_, E> {
                 let place = [start[0] + rows.start, panel.cols.start];
                 let size = [rows.len(), panel.cols.len()];
                 let beta = if first { self.output.begin(place, size) } else { Some(E::ONE) };
-                let c = self.output.c.place(place);
-                let (c_stride, add) = (self.output.c.strides[0], beta.is_some());
                 if direct {
+                    let (c, add) = (self.output.place(place), beta.is_some());
+                    let c_stride = self.output.strides()[0];
                     let sums = Sums { c, c_stride, add, later: later(group.start) };
                     // SAFETY: the place has the rows and columns of the strip and the panel.
                     unsafe { strips.tile(group.start, &mut panel, sums) };
@@ -217,7 +246,7 @@ impl<E: Sealed> Walk<'_, E> {
                     // SAFETY: there is room for all rows and all columns of the panel.
                     unsafe { strips.tile(strip, &mut panel, sums) };
                 }
-                self.output.put(sums, width, size, c, Scale { alpha: self.output.alpha, beta });
+                self.output.put(sums, width, place, size, beta);
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::made::Paired;
 use crate::made::{self, HalfMoves, Widened};
 use crate::moves::{Lines, Scale};
 use crate::output::{Output, Start};
-use crate::pack::{Left, Right};
+use crate::pack::Factor;
 #[cfg(target_arch = "x86_64")]
 use crate::pair::Pair;
 use crate::scratch::Scratch;
@@ -67,8 +67,8 @@ unsafe fn sum_of_widened<H: Sixteen>(
     let set = f32::tiles(instructions);
     let (depth, moves) = (a.shape()[1], H::moves(instructions));
     let (a, b) = (Widened { source: a, moves }, Widened { source: b, moves });
-    let output = Output { c: sums, alpha: 1.0, start: Start::Nothing, moves: &set.moves };
-    walk(set, output, depth, Left::Made(&a), Right::Made(&b), scratch);
+    let output = Output::of(sums, 1.0, Start::Nothing, &set.moves);
+    walk(set, output, depth, Factor::Made(&a), Factor::Made(&b), scratch);
 }
 
 /// A product with few rows, in the order of its second factor.
@@ -143,9 +143,8 @@ impl Sixteen for Bf16 {
         let depth = a.shape()[1].div_ceil(2);
         // SAFETY: the caller's: these are the instructions in use.
         let (a, b) = unsafe { (Paired::new(a, false), Paired::new(b, true)) };
-        let output =
-            Output { c: sums.cast(), alpha: Pair::ONE, start: Start::Nothing, moves: &set.moves };
-        walk(set, output, depth, Left::Made(&a), Right::Made(&b), scratch);
+        let output = Output::of(sums.cast(), Pair::ONE, Start::Nothing, &set.moves);
+        walk(set, output, depth, Factor::Made(&a), Factor::Made(&b), scratch);
     }
 
     #[cfg(target_arch = "x86_64")]

@@ -24,11 +24,11 @@ mod view;
 mod way;
 mod widen;
 
-pub use blocks::{product, product_with_columns};
+pub use blocks::{product, product_of_factors};
 pub use half::{Bf16, F16, Half};
 pub use halves::{Sixteen, product_of_halves};
-pub use output::Start;
-pub use pack::{Columns, SLACK};
+pub use output::{Apart, Start};
+pub use pack::{Columns, Factor, SLACK};
 pub use tile::{Float, Instructions};
-pub use view::View;
+pub use view::{Source, View};
 pub use way::Way;

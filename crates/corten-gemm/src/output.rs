@@ -3,6 +3,7 @@
 use crate::moves::{Lines, Moves, Scale};
 use crate::tile::Sealed;
 use crate::view::View;
+use std::ops::Range;
 
 /// What the sums of a product are added to.
 #[derive(Clone, Copy)]
@@ -27,24 +28,96 @@ impl<E> Start<E> {
     }
 }
 
+/// Where the columns of a result lie if not all of them are equally far apart: a matrix of so many
+/// columns, and others so far behind each other.
+#[derive(Clone, Copy)]
+pub struct Apart {
+    /// The columns of a matrix.
+    pub columns: usize,
+    /// From a matrix to the next.
+    pub distance: isize,
+}
+
 /// The result of a product.
 pub(crate) struct Output<E: 'static> {
-    pub c: View<*mut E>,
+    c: View<*mut E>,
     pub alpha: E,
     pub start: Start<E>,
-    pub moves: &'static Moves<E>,
+    apart: Option<Apart>,
+    moves: &'static Moves<E>,
 }
 
 impl<E: Sealed> Output<E> {
+    pub(crate) fn of(c: View<*mut E>, alpha: E, start: Start<E>, moves: &'static Moves<E>) -> Self {
+        Self { c, alpha, start, apart: None, moves }
+    }
+
+    /// The same with its columns in several matrices.
+    pub(crate) fn apart(self, apart: Option<Apart>) -> Self {
+        Self { apart, ..self }
+    }
+
+    pub(crate) fn shape(&self) -> [usize; 2] {
+        self.c.shape
+    }
+
+    pub(crate) fn strides(&self) -> [isize; 2] {
+        self.c.strides
+    }
+
+    /// Whether all of some columns lie in one matrix.
+    pub(crate) fn is_together(&self, cols: &Range<usize>) -> bool {
+        self.apart.is_none_or(|Apart { columns, .. }| cols.start % columns + cols.len() <= columns)
+    }
+
+    /// Where an element lies.
+    pub(crate) fn place(&self, [row, col]: [usize; 2]) -> *mut E {
+        match self.apart {
+            None => self.c.place([row, col]),
+            Some(Apart { columns, distance }) => {
+                assert!(col < self.c.shape[1]);
+                let matrix = View { shape: [self.c.shape[0], columns], ..self.c };
+                let start = (col / columns) as isize * distance;
+                matrix.place([row, col % columns]).wrapping_offset(start)
+            }
+        }
+    }
+
+    /// Some columns, matrix by matrix.
+    fn pieces(&self, cols: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+        let columns = self.apart.map_or(usize::MAX, |apart| apart.columns);
+        let mut start = cols.start;
+        std::iter::from_fn(move || {
+            let end = cols.end.min(start.saturating_add(columns - start % columns));
+            let piece = start..end;
+            start = end;
+            (!piece.is_empty()).then_some(piece)
+        })
+    }
+
     /// Brings the sums of a part, in rows `width` apart, to the result.
     pub(crate) fn bring(&self, sums: &[E], width: usize, place: [usize; 2], size: [usize; 2]) {
         let beta = self.begin(place, size);
-        let scale = Scale { alpha: self.alpha, beta };
-        self.put(sums, width, size, self.c.place(place), scale);
+        self.put(sums, width, place, size, beta);
     }
 
-    /// Brings sums to the result.
+    /// Brings sums to the result, whose values have a factor.
     pub(crate) fn put(
+        &self,
+        sums: &[E],
+        width: usize,
+        [row, col]: [usize; 2],
+        [rows, cols]: [usize; 2],
+        beta: Option<E>,
+    ) {
+        let scale = Scale { alpha: self.alpha, beta };
+        for piece in self.pieces(col..col + cols) {
+            let sums = &sums[piece.start - col..];
+            self.put_piece(sums, width, [rows, piece.len()], self.place([row, piece.start]), scale);
+        }
+    }
+
+    fn put_piece(
         &self,
         sums: &[E],
         width: usize,
@@ -76,20 +149,42 @@ impl<E: Sealed> Output<E> {
     }
 
     /// Brings the values that the sums of a tile are added to, and returns their factor.
-    pub(crate) fn begin(&self, place: [usize; 2], size: [usize; 2]) -> Option<E> {
-        let (values, steps) = match self.start {
+    pub(crate) fn begin(&self, [row, col]: [usize; 2], [rows, cols]: [usize; 2]) -> Option<E> {
+        match self.start {
             Start::Nothing => return None,
             Start::Scaled(beta) => return Some(beta),
+            Start::PerRow(_) | Start::PerColumn(_) => {}
+        }
+        for piece in self.pieces(col..col + cols) {
+            self.begin_piece([row, piece.start], [rows, piece.len()]);
+        }
+        Some(E::ONE)
+    }
+
+    fn begin_piece(&self, place: [usize; 2], size: [usize; 2]) {
+        let (values, steps) = match self.start {
+            Start::Nothing | Start::Scaled(_) => return,
             Start::PerRow(values) => (values.wrapping_add(place[0]), [1, 0]),
             Start::PerColumn(values) => (values.wrapping_add(place[1]), [0, 1]),
         };
-        let first = self.c.place(place);
+        let first = self.place(place);
         // In the order in which the result lies.
         let by_rows = self.c.strides[1].abs() <= self.c.strides[0].abs();
         let [outer, inner] = if by_rows { [0, 1] } else { [1, 0] };
         for i in 0..size[outer] {
             let line = first.wrapping_offset(i as isize * self.c.strides[outer]);
             let values = values.wrapping_add(i * steps[outer]);
+            if self.c.strides[inner] == 1 {
+                // SAFETY: as below; the elements of the line lie side by side.
+                unsafe {
+                    if steps[inner] == 1 {
+                        std::ptr::copy_nonoverlapping(values, line, size[inner]);
+                    } else {
+                        std::slice::from_raw_parts_mut(line, size[inner]).fill(*values);
+                    }
+                }
+                continue;
+            }
             for j in 0..size[inner] {
                 // SAFETY: the tile lies in the result; a value per row or per column is readable.
                 unsafe {
@@ -98,6 +193,5 @@ impl<E: Sealed> Output<E> {
                 }
             }
         }
-        Some(E::ONE)
     }
 }

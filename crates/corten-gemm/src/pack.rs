@@ -27,23 +27,29 @@ pub trait Columns<E> {
     fn fill(&self, rows: Range<usize>, cols: Range<usize>, to: &mut [E], width: usize);
 }
 
-/// The first factor.
+/// A factor of a product.
 #[derive(Clone, Copy)]
-pub(crate) enum Left<'a, E> {
+pub enum Factor<'a, E> {
+    /// One that lies in memory.
     Matrix(Source<'a, E>),
-    /// Lines are rows, and what lies side by side are the steps of the depth.
+    /// One that is made as it is needed. The lines of a first factor are its rows, and the steps of
+    /// the depth lie side by side; those of a second factor are the steps, and its columns do.
     Made(&'a dyn Columns<E>),
 }
 
-/// The second factor.
-pub(crate) enum Right<'a, E> {
-    Matrix(Source<'a, E>),
-    Made(&'a dyn Columns<E>),
+impl<E: Copy> Factor<'_, E> {
+    /// Whether it may have this shape.
+    pub(crate) fn fits(&self, shape: [usize; 2]) -> bool {
+        match self {
+            Self::Matrix(matrix) => matrix.shape() == shape,
+            Self::Made(_) => true,
+        }
+    }
 }
 
 /// A block of the second factor, one panel as wide as a tile after the other.
 pub(crate) struct Panels<'a, E: 'static> {
-    right: &'a Right<'a, E>,
+    right: Factor<'a, E>,
     depth: Range<usize>,
     cols: Range<usize>,
     set: &'static TileSet<E>,
@@ -77,7 +83,7 @@ impl<E> Panel<E> {
 
 impl<'a, E: Sealed> Panels<'a, E> {
     pub(crate) fn of(
-        right: &'a Right<'a, E>,
+        right: Factor<'a, E>,
         [depth, cols]: [Range<usize>; 2],
         rows: usize,
         kept: bool,
@@ -85,8 +91,8 @@ impl<'a, E: Sealed> Panels<'a, E> {
         room: &'a mut Room,
     ) -> Self {
         let in_place = match right {
-            Right::Matrix(b) => b.strides()[1] == 1 && !is_used_often(b, depth.len(), rows),
-            Right::Made(_) => false,
+            Factor::Matrix(b) => b.strides()[1] == 1 && !is_used_often(&b, depth.len(), rows),
+            Factor::Made(_) => false,
         };
         let width = if kept { cols.len().next_multiple_of(set.lanes) } else { set.cols() };
         let room = room.elements::<E>(width * depth.len() + SLACK);
@@ -116,7 +122,7 @@ impl<'a, E: Sealed> Panels<'a, E> {
     ) -> Lines<*const E> {
         let nothing = Lines { first: std::ptr::null(), stride: 0, count: 0, len: 0 };
         match self.right {
-            Right::Matrix(b)
+            Factor::Matrix(b)
                 if (first_time || !self.kept)
                     && !self.in_place
                     && b.strides()[1] == 1
@@ -145,7 +151,7 @@ impl<'a, E: Sealed> Panels<'a, E> {
         let mut panel =
             Panel { first: to.as_ptr(), stride: width as isize, cols, registers, copy: None };
         match self.right {
-            Right::Matrix(b) => {
+            Factor::Matrix(b) => {
                 let b = b.part(self.depth.clone(), panel.cols.clone());
                 let whole = panel.cols.len() == width && b.strides()[1] == 1;
                 let fused = by_rows && registers == self.set.by_rows.len();
@@ -156,10 +162,10 @@ impl<'a, E: Sealed> Panels<'a, E> {
                     copy_panel(&self.set.moves, to, b, width);
                 }
             }
-            Right::Made(columns) if copy => {
+            Factor::Made(columns) if copy => {
                 columns.fill(self.depth.clone(), panel.cols.clone(), to, width);
             }
-            Right::Made(_) => {}
+            Factor::Made(_) => {}
         }
         panel
     }
@@ -259,15 +265,15 @@ enum Order {
 
 impl<'a, E: Sealed> Strips<'a, E> {
     pub(crate) fn of(
-        a: Left<'a, E>,
+        a: Factor<'a, E>,
         [rows, depth]: [Range<usize>; 2],
         panels: usize,
         set: &'static TileSet<E>,
         room: &'a mut Room,
     ) -> Self {
         match a {
-            Left::Matrix(a) => Self::of_matrix(a.part(rows, depth), panels, set, room),
-            Left::Made(made) => {
+            Factor::Matrix(a) => Self::of_matrix(a.part(rows, depth), panels, set, room),
+            Factor::Made(made) => {
                 let width = depth.len().next_multiple_of(set.lanes);
                 let room = room.elements::<E>(rows.len() * width + SLACK);
                 made.fill(rows.clone(), depth.clone(), room, width);

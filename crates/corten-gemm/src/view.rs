@@ -69,7 +69,7 @@ impl<E> Copy for Source<'_, E> {}
 impl<'a, E: Copy> Source<'a, E> {
     /// # Safety
     /// The matrix must be readable, and unchanged, for `'a`.
-    pub(crate) unsafe fn new(view: View<*const E>) -> Self {
+    pub unsafe fn new(view: View<*const E>) -> Self {
         Self { view, memory: PhantomData }
     }
 

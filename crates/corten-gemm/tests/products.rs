@@ -1,6 +1,9 @@
 //! Products beside their naive twin, at every level, shape and arrangement.
 
-use corten_gemm::{Columns, Instructions, SLACK, Start, View, Way, product, product_with_columns};
+use corten_gemm::{
+    Apart, Columns, Factor, Instructions, SLACK, Source, Start, View, Way, product,
+    product_of_factors,
+};
 use std::ops::Range;
 
 fn levels() -> Vec<Instructions> {
@@ -346,11 +349,17 @@ fn products_with_columns_that_are_made_equal_those_of_matrices_and_start_with_va
                         1.0,
                         Start::Nothing,
                     );
-                    let b_made = Made(&b);
+                    let (a_made, b_made) = (Made(&a), Made(&b));
+                    let [a_made, b_made] = [Factor::Made(&a_made), Factor::Made(&b_made)];
+                    let a_there = Factor::Matrix(Source::new(a.view()));
+                    let b_there = Factor::Matrix(Source::new(b.view()));
                     let start = Start::Nothing;
-                    product_with_columns(level, alone.view_mut(), a.view(), &b_made, start);
-                    product_with_columns(level, row.view_mut(), a.view(), &b_made, per_row);
-                    product_with_columns(level, col.view_mut(), a.view(), &b_made, per_column);
+                    let result = (alone.view_mut(), None);
+                    product_of_factors(level, result, k, [a_there, b_made], start);
+                    let result = (row.view_mut(), None);
+                    product_of_factors(level, result, k, [a_made, b_there], per_row);
+                    let result = (col.view_mut(), None);
+                    product_of_factors(level, result, k, [a_made, b_made], per_column);
                     product(
                         Way::TILES,
                         level,
@@ -370,6 +379,47 @@ fn products_with_columns_that_are_made_equal_those_of_matrices_and_start_with_va
                         assert_eq!(col.at(i, j), values[j] + sum, "{case}");
                         assert_eq!(turned.at(i, j), values[j] + sum, "{case}");
                     }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_columns_of_a_result_may_lie_in_several_matrices() {
+    let values: Vec<f64> = (0..400).map(f64::from).collect();
+    for [m, columns, count, k] in
+        [[1, 1, 3, 2], [7, 49, 5, 600], [200, 16, 9, 1030], [9, 130, 2, 5]]
+    {
+        let a = Matrix::new([m, k], Order::Rows, number);
+        let b = Matrix::new([k, count * columns], Order::Rows, |row, col| number(col, row));
+        let starts = [
+            Start::Nothing,
+            Start::Scaled(1.0),
+            Start::PerRow(values.as_ptr()),
+            Start::PerColumn(values.as_ptr()),
+        ];
+        for (level, turned) in
+            levels().into_iter().flat_map(|level| [(level, false), (level, true)])
+        {
+            for (case, start) in starts.into_iter().enumerate() {
+                let mut made = vec![if case == 0 { f64::NAN } else { 2.0 }; m * columns * count];
+                let strides = if turned { [1, m as isize] } else { [columns as isize, 1] };
+                let c = View { data: made.as_mut_ptr(), shape: [m, count * columns], strides };
+                let apart = Apart { columns, distance: (m * columns) as isize };
+                // SAFETY: as in `check`; there is a value for every row and column.
+                unsafe {
+                    let factors =
+                        [a.view(), b.view()].map(|view| Factor::Matrix(Source::new(view)));
+                    product_of_factors(level, (c, Some(apart)), k, factors, start);
+                }
+                for (i, j) in (0..m).flat_map(|i| (0..count * columns).map(move |j| (i, j))) {
+                    let sum: f64 = (0..k).map(|step| a.at(i, step) * b.at(step, j)).sum();
+                    let before = [0.0, 2.0, values[i], values[j]][case];
+                    let place = j / columns * m * columns
+                        + i * strides[0] as usize
+                        + j % columns * strides[1] as usize;
+                    assert_eq!(made[place], before + sum, "{level:?} {m}x{columns} {i}, {j}");
                 }
             }
         }

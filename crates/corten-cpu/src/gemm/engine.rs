@@ -1,10 +1,12 @@
 //! The engines behind [`super::gemm`]: `corten-gemm` for floats, four real products for complex
 //! numbers, plain loops for integers.
 
-use super::{Factors, Mat, MatMut};
+use super::{Base, Factor, Factors, Mat, MatMut, SideBySide};
 use crate::vec::{Level, level};
 use corten_core::{Complex, Element, Scalar, bf16, f16};
-use corten_gemm::{Bf16, Columns, F16, Instructions, SLACK, Start, View, Way, product_of_halves};
+use corten_gemm::{
+    Apart, Bf16, F16, Instructions, SLACK, Source, Start, View, Way, product_of_halves,
+};
 
 /// An element type that matrices can be made of.
 pub(crate) trait MatElement: Element + Default {
@@ -14,36 +16,68 @@ pub(crate) trait MatElement: Element + Default {
 
     /// `c = a @ b`, and a value per row if there are any.
     fn product_with_bias(
+        way: Way,
         mut c: MatMut<'_, Self>,
         a: Mat<'_, Self>,
         b: Mat<'_, Self>,
         bias: Option<&[Self]>,
     ) {
-        let Some(bias) = bias else {
-            return Self::product(Way::TILES, c, a, b, Factors::PRODUCT);
-        };
+        let Some(bias) = bias else { return Self::product(way, c, a, b, Factors::PRODUCT) };
         bias.iter().enumerate().for_each(|(row, &value)| c.fill_row(row, value));
-        Self::product(Way::TILES, c, a, b, Factors::ADD);
+        Self::product(way, c, a, b, Factors::ADD);
     }
 
-    /// [`product_with_bias`](Self::product_with_bias) with a second factor that is made as it is
-    /// needed.
-    fn product_with_columns(
-        c: MatMut<'_, Self>,
-        a: Mat<'_, Self>,
-        b: &dyn Columns<Self>,
-        bias: Option<&[Self]>,
+    /// `c = base + a @ b` over so many steps. The shapes fit and no dimension is 0.
+    fn product_of_factors(
+        mut c: SideBySide<'_, Self>,
+        depth: usize,
+        [a, b]: [Factor<'_, Self>; 2],
+        base: Base<'_, Self>,
     ) {
-        let (depth, cols) = (a.cols, c.cols);
-        let mut made = vec![Self::default(); depth * cols + SLACK];
-        b.fill(0..depth, 0..cols, &mut made, cols);
-        if let Ok(b) = Mat::row_major(&made, depth, cols) {
-            Self::product_with_bias(c, a, b, bias);
+        let ([rows, all], cols) = (c.shape(), c.first.cols);
+        let mut rooms = [vec![], vec![]];
+        let [room, other] = &mut rooms;
+        let (Some(a), Some(b)) = (made(a, [rows, depth], room), made(b, [depth, all], other))
+        else {
+            return;
+        };
+        for index in 0..c.count {
+            let range = index * cols..(index + 1) * cols;
+            let mut c = c.get(index);
+            let factors = match base {
+                Base::Nothing => Factors::PRODUCT,
+                Base::Result => Factors::ADD,
+                Base::PerRow(values) => {
+                    c.update(|row, _, _| values[row]);
+                    Factors::ADD
+                }
+                Base::PerColumn(values) => {
+                    c.update(|_, col, _| values[range.start + col]);
+                    Factors::ADD
+                }
+            };
+            Self::product(Way::TILES, c, a, b.cols(range), factors);
         }
     }
 
     /// `c = beta * c`, without reading `c` when `beta` is zero.
     fn rescale(c: MatMut<'_, Self>, beta: Scalar);
+}
+
+/// A factor as a matrix; one that is made lies in the room.
+fn made<'a, T: MatElement>(
+    factor: Factor<'a, T>,
+    [lines, len]: [usize; 2],
+    room: &'a mut Vec<T>,
+) -> Option<Mat<'a, T>> {
+    match factor {
+        Factor::Matrix(matrix) => Some(matrix),
+        Factor::Made(columns) => {
+            room.resize(lines * len + SLACK, T::default());
+            columns.fill(0..lines, 0..len, room, len);
+            Mat::row_major(room, lines, len).ok()
+        }
+    }
 }
 
 /// The instructions of the level in use.
@@ -86,30 +120,50 @@ macro_rules! through_real_tiles {
             }
 
             fn product_with_bias(
+                way: Way,
                 c: MatMut<'_, Self>,
                 a: Mat<'_, Self>,
                 b: Mat<'_, Self>,
                 bias: Option<&[Self]>,
             ) {
-                let start = per_row(&c, bias);
+                let start = match bias {
+                    Some(bias) => {
+                        assert_eq!(bias.len(), c.rows, "a value per row");
+                        Start::PerRow(bias.as_ptr())
+                    }
+                    None => Start::Nothing,
+                };
                 // SAFETY: as for `product`; there is a value for every row.
                 unsafe {
                     let (c, a, b) = (c.view(), a.view(), b.view());
-                    corten_gemm::product(Way::TILES, instructions(), c, a, b, 1.0, start);
+                    corten_gemm::product(way, instructions(), c, a, b, 1.0, start);
                 }
             }
 
-            fn product_with_columns(
-                c: MatMut<'_, Self>,
-                a: Mat<'_, Self>,
-                b: &dyn Columns<Self>,
-                bias: Option<&[Self]>,
+            fn product_of_factors(
+                c: SideBySide<'_, Self>,
+                depth: usize,
+                factors: [Factor<'_, Self>; 2],
+                base: Base<'_, Self>,
             ) {
-                let start = per_row(&c, bias);
-                // SAFETY: as for `product`; there is a value for every row.
+                let start = match base {
+                    Base::Nothing => Start::Nothing,
+                    Base::Result => Start::Scaled(1.0),
+                    Base::PerRow(values) => Start::PerRow(values.as_ptr()),
+                    Base::PerColumn(values) => Start::PerColumn(values.as_ptr()),
+                };
+                let apart = Apart { columns: c.first.cols, distance: c.distance as isize };
+                let view = View { shape: c.shape(), ..c.first.view() };
+                // SAFETY: as for `product`; there is a value for every row, or column.
                 unsafe {
-                    let (c, a) = (c.view(), a.view());
-                    corten_gemm::product_with_columns(instructions(), c, a, b, start);
+                    let factors = factors.map(|factor| match factor {
+                        Factor::Matrix(matrix) => {
+                            corten_gemm::Factor::Matrix(Source::new(matrix.view()))
+                        }
+                        Factor::Made(columns) => corten_gemm::Factor::Made(columns),
+                    });
+                    let result = (view, (c.count > 1).then_some(apart));
+                    corten_gemm::product_of_factors(instructions(), result, depth, factors, start);
                 }
             }
 
@@ -119,17 +173,6 @@ macro_rules! through_real_tiles {
             }
         }
     )*};
-}
-
-/// Sums that are added to a value per row, or to nothing.
-fn per_row<T>(c: &MatMut<'_, T>, bias: Option<&[T]>) -> Start<T> {
-    match bias {
-        Some(bias) => {
-            assert_eq!(bias.len(), c.rows, "a value per row");
-            Start::PerRow(bias.as_ptr())
-        }
-        None => Start::Nothing,
-    }
 }
 
 through_real_tiles!(f32, f64);

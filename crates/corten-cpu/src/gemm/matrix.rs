@@ -171,6 +171,18 @@ impl<'a, T> MatMut<'a, T> {
         Self::strided(data, [rows, cols], [cols, 1])
     }
 
+    /// The transpose.
+    #[must_use]
+    pub(crate) fn t(self) -> Self {
+        Self {
+            rows: self.cols,
+            cols: self.rows,
+            row_stride: self.col_stride,
+            col_stride: self.row_stride,
+            ..self
+        }
+    }
+
     /// Some of the rows. The range must lie within the matrix.
     pub(crate) fn row_range(&mut self, range: Range<usize>) -> MatMut<'_, T> {
         // SAFETY: the part borrows the whole matrix.
@@ -228,6 +240,54 @@ impl<'a, T> MatMut<'a, T> {
                 }
             }
         }
+    }
+}
+
+/// Matrices of one shape that are written, seen as one: the columns of a matrix follow those of the
+/// one before.
+pub(crate) struct SideBySide<'a, T> {
+    pub(super) first: MatMut<'a, T>,
+    pub(super) count: usize,
+    pub(super) distance: usize,
+}
+
+impl<'a, T> SideBySide<'a, T> {
+    /// The matrices that a slice consists of.
+    ///
+    /// # Errors
+    /// `Internal` when one would overlap itself or the next one.
+    pub(crate) fn new(data: &'a mut [T], shape: [usize; 2], strides: [usize; 2]) -> Result<Self> {
+        let distance = shape[0] * shape[1];
+        let count = data.len().checked_div(distance).unwrap_or(0);
+        let all = MatricesMut::new(data, count, shape, strides)?;
+        Ok(Self { first: all.first, count, distance })
+    }
+
+    /// Some of the rows of every matrix. The range must lie within them.
+    pub(crate) fn row_range(&mut self, range: Range<usize>) -> SideBySide<'_, T> {
+        SideBySide {
+            first: self.first.row_range(range),
+            count: self.count,
+            distance: self.distance,
+        }
+    }
+
+    /// The number of rows and of columns.
+    pub(crate) fn shape(&self) -> [usize; 2] {
+        [self.first.rows, self.first.cols * self.count]
+    }
+
+    /// A matrix.
+    pub(super) fn get(&mut self, index: usize) -> MatMut<'_, T> {
+        assert!(index < self.count);
+        let data = self.first.data.wrapping_add(index * self.distance);
+        MatMut { data, memory: PhantomData, ..self.first }
+    }
+}
+
+impl<'a, T> From<MatMut<'a, T>> for SideBySide<'a, T> {
+    fn from(first: MatMut<'a, T>) -> Self {
+        Self { first, count: 1, distance: 0 }
     }
 }
 

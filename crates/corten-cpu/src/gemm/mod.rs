@@ -6,12 +6,13 @@
 mod engine;
 mod matrix;
 
+pub(crate) use corten_gemm::Way;
 pub(crate) use engine::MatElement;
 use matrix::MatricesMut;
-pub(crate) use matrix::{Batch, BatchMut, Heads, Mat, MatMut};
+pub(crate) use matrix::{Batch, BatchMut, Heads, Mat, MatMut, SideBySide};
 
-use corten_core::{Result, Scalar, ensure};
-use corten_gemm::{Columns, Way};
+use corten_core::{Result, Scalar, bug, ensure};
+use corten_gemm::Columns;
 use corten_ops::parallel::{in_parallel_region, num_threads, parallel_for};
 use std::ops::Range;
 
@@ -52,17 +53,30 @@ pub(crate) fn gemm<T: MatElement>(
     factors: Factors,
 ) -> Result<()> {
     check_shapes([c.rows, c.cols], a.shape(), b.shape())?;
-    let (m, n, k) = (c.rows, c.cols, a.cols);
     // Chosen for the whole, so that results do not depend on the number of threads.
     let way = Way::of(a.view(), b.view());
-    let threads = num_threads();
-    if threads < 2 || m * n * k < PARALLEL_WORK || in_parallel_region() {
-        serial(c, a, b, factors, way);
-        return Ok(());
-    }
+    in_parts(&c, a.cols, |rows, cols, c| {
+        serial(c, a.rows(rows), b.cols(cols), factors, way);
+    })
+}
+
+/// Calls `body(rows, columns, part)` for the parts of a product of so many steps, on several threads
+/// where it pays.
+fn in_parts<T: Send>(
+    c: &MatMut<'_, T>,
+    depth: usize,
+    body: impl Fn(Range<usize>, Range<usize>, MatMut<'_, T>) + Sync,
+) -> Result<()> {
+    let (m, n) = (c.rows, c.cols);
+    let (work, threads) = (m * n * depth, num_threads());
     let by_rows = m >= n;
     let length = m.max(n);
-    let parts = if m * n * k < BALANCED_WORK { threads } else { 2 * threads };
+    if threads < 2 || work < PARALLEL_WORK || in_parallel_region() {
+        // SAFETY: the only part.
+        body(0..m, 0..n, unsafe { c.part(0..m, 0..n) });
+        return Ok(());
+    }
+    let parts = if work < BALANCED_WORK { threads } else { 2 * threads };
     let part = length.div_ceil(parts).next_multiple_of(PART_ALIGNMENT);
     parallel_for(0..length.div_ceil(part) as i64, 1, |parts| {
         for index in parts {
@@ -71,17 +85,19 @@ pub(crate) fn gemm<T: MatElement>(
             let (rows, cols) = if by_rows { (range, 0..n) } else { (0..m, range) };
             // SAFETY: the parts of different indices share no rows or no columns.
             let c = unsafe { c.part(rows.clone(), cols.clone()) };
-            serial(c, a.rows(rows), b.cols(cols), factors, way);
+            body(rows, cols, c);
         }
         Ok(())
     })
 }
 
-/// `c = a @ b`, and a value per row if there are any, on this thread.
+/// `c = a @ b`, and a value per row if there are any, on several threads where it pays; in the way of
+/// the factors unless one is given.
 ///
 /// # Errors
 /// `Runtime` when the shapes do not fit.
 pub(crate) fn gemm_with_bias<T: MatElement>(
+    way: Option<Way>,
     mut c: MatMut<'_, T>,
     a: Mat<'_, T>,
     b: Mat<'_, T>,
@@ -96,24 +112,58 @@ pub(crate) fn gemm_with_bias<T: MatElement>(
         (0..c.rows).for_each(|row| c.fill_row(row, value(row)));
         return Ok(());
     }
-    T::product_with_bias(c, a, b, bias);
-    Ok(())
+    let way = way.unwrap_or_else(|| Way::of(a.view(), b.view()));
+    in_parts(&c, a.cols, |rows, cols, c| {
+        let bias = bias.map(|bias| &bias[rows.clone()]);
+        T::product_with_bias(way, c, a.rows(rows), b.cols(cols), bias);
+    })
 }
 
-/// [`gemm_with_bias`] with a second factor that is made as it is needed, of any depth and at least
-/// as many columns as the result.
+/// A factor of a product: a matrix, or one that is made as it is needed, of any shape.
+#[derive(Clone, Copy)]
+pub(crate) enum Factor<'a, T> {
+    Matrix(Mat<'a, T>),
+    /// See [`corten_gemm::Factor::Made`].
+    Made(&'a dyn Columns<T>),
+}
+
+/// What the sums of a product are added to.
+#[derive(Clone, Copy)]
+pub(crate) enum Base<'a, T> {
+    Nothing,
+    /// What the result holds.
+    Result,
+    /// A value per row, or per column.
+    PerRow(&'a [T]),
+    PerColumn(&'a [T]),
+}
+
+/// `c = base + a @ b` over so many steps, on this thread.
 ///
 /// # Errors
 /// `Runtime` when the shapes do not fit.
-pub(crate) fn gemm_with_columns<T: MatElement>(
-    c: MatMut<'_, T>,
-    a: Mat<'_, T>,
-    b: &dyn Columns<T>,
-    bias: Option<&[T]>,
+pub(crate) fn gemm_of_factors<T: MatElement>(
+    c: SideBySide<'_, T>,
+    depth: usize,
+    [a, b]: [Factor<'_, T>; 2],
+    base: Base<'_, T>,
 ) -> Result<()> {
-    check_shapes([c.rows, c.cols], a.shape(), [a.cols, c.cols])?;
-    if c.rows > 0 && c.cols > 0 && a.cols > 0 {
-        T::product_with_columns(c, a, b, bias);
+    let [rows, cols] = c.shape();
+    let shape_of = |factor: Factor<'_, T>, made: [usize; 2]| match factor {
+        Factor::Matrix(matrix) => matrix.shape(),
+        Factor::Made(_) => made,
+    };
+    check_shapes([rows, cols], shape_of(a, [rows, depth]), shape_of(b, [depth, cols]))?;
+    let values = match base {
+        Base::Nothing | Base::Result => true,
+        Base::PerRow(values) => values.len() == rows,
+        Base::PerColumn(values) => values.len() == cols,
+    };
+    if !values || depth == 0 {
+        bug!("a product of {depth} steps that is added to values of another number");
+    }
+    if rows > 0 && cols > 0 {
+        T::product_of_factors(c, depth, [a, b], base);
     }
     Ok(())
 }

@@ -68,14 +68,17 @@ impl Geometry {
         if by_columns { [1, self.patch()] } else { [width, 1] }
     }
 
-    /// Whether the patches of a group are the image itself.
+    /// Whether the patches of a group are the image itself. With an output padding there are more
+    /// positions than pixels, or fewer.
     pub(crate) fn is_pointwise(&self) -> bool {
-        self.kernel == [1; 3] && self.stride == [1; 3] && self.padding == [0; 3]
+        let Self { kernel, stride, padding, image, output, .. } = *self;
+        kernel == [1; 3] && stride == [1; 3] && padding == [0; 3] && image == output
     }
 
-    /// Whether patches are unfolded before a product, rather than made as it asks for them.
+    /// Whether patches are unfolded before a product, rather than made as it asks for them, where
+    /// channels do not come last.
     pub(crate) fn is_unfolded(&self) -> bool {
-        self.channels_last || self.kernel_rows || self.is_mostly_border()
+        self.kernel_rows || self.is_mostly_border()
     }
 
     /// Whether an image with its border is far larger than without it, so that no copy of it should
@@ -91,7 +94,7 @@ impl Geometry {
     /// The convolution that leads from gradients of the output to those of the image, if there is
     /// one: with a stride of one it is a convolution with the kernel turned around.
     pub(crate) fn adjoint(&self) -> Option<Self> {
-        if self.is_unfolded() || self.stride != [1; 3] {
+        if self.stride != [1; 3] || (!self.channels_last && self.is_unfolded()) {
             return None;
         }
         let mut padding = [0; 3];
@@ -127,17 +130,8 @@ impl Geometry {
         }
     }
 
-    /// Strides and start of the image of a group as a matrix (channels, pixels).
-    pub(crate) fn image_matrix(&self, group: usize) -> (usize, [usize; 2]) {
-        let first = group * self.group_channels();
-        if self.channels_last {
-            (first, [1, self.channels])
-        } else {
-            (first * self.pixels(), [self.pixels(), 1])
-        }
-    }
-
-    /// Writes the patches of some output positions of one sample and group.
+    /// Writes the patches of some output positions of one sample and group, where channels do not come
+    /// last.
     pub(crate) fn unfold<T: Element + Default>(
         &self,
         image: &[T],
@@ -145,13 +139,6 @@ impl Geometry {
         positions: Range<usize>,
         patches: &mut [T],
     ) {
-        if self.channels_last {
-            self.each_run(group, positions, |patch, from| match from {
-                Some(from) => patches[patch.clone()].copy_from_slice(&image[from..][..patch.len()]),
-                None => patches[patch].fill(T::default()),
-            });
-            return;
-        }
         self.each_row(group, positions, |row| {
             let target = &mut patches[row.patch..][..row.len];
             target[..row.skip].fill(T::default());
@@ -166,7 +153,7 @@ impl Geometry {
         });
     }
 
-    /// Adds patches to the image that they were taken from; the adjoint of `unfold`.
+    /// Adds patches to the image that they were taken from.
     pub(crate) fn fold_add<T: Element + AddAssign>(
         &self,
         patches: &[T],
@@ -343,10 +330,12 @@ struct Row {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use super::super::patches::Patches;
     use super::*;
+    use corten_gemm::{Columns, SLACK};
 
-    fn geometry(channels_last: bool, kernel_rows: bool) -> Geometry {
+    pub(in super::super) fn geometry(channels_last: bool, kernel_rows: bool) -> Geometry {
         Geometry {
             groups: 2,
             channels: 4,
@@ -363,7 +352,7 @@ mod tests {
     }
 
     /// The naive twin of `unfold`.
-    fn patch_element(
+    pub(in super::super) fn patch_element(
         g: &Geometry,
         image: &[i64],
         group: usize,
@@ -394,11 +383,16 @@ mod tests {
             let image: Vec<i64> = (1..=(g.channels * g.pixels()) as i64).collect();
             for (group, range) in [(0, 0..12), (1, 2..11), (1, 5..6)] {
                 let width = range.len();
-                let mut patches = vec![-1i64; g.patch() * width];
-                g.unfold(&image, group, range.clone(), &mut patches);
+                let mut patches = vec![-1i64; g.patch() * width + SLACK];
+                if channels_last {
+                    let made = Patches { geometry: &g, images: &image, group, first: [0, 0] };
+                    made.fill(range.clone(), 0..g.patch(), &mut patches, g.patch());
+                } else {
+                    g.unfold(&image, group, range.clone(), &mut patches);
+                }
                 let strides = g.patch_strides(width);
                 let mut counts = vec![0i64; image.len()];
-                g.fold_add(&vec![1i64; patches.len()], group, range.clone(), &mut counts);
+                g.fold_add(&vec![1i64; g.patch() * width], group, range.clone(), &mut counts);
                 let mut sum = 0;
                 for c in 0..g.group_channels() {
                     for k in 0..g.kernel_size() {

@@ -6,7 +6,9 @@
 mod check;
 mod depthwise;
 pub(crate) mod geometry;
+mod patches;
 mod products;
+mod weight;
 mod window;
 
 use super::support::{contiguous, contiguous_in, empty_as, empty_in, expect_dtype, is_shape_only};
@@ -290,7 +292,7 @@ fn apply_as<T: Product>(
     match role {
         Role::Image => products::adjoint(geometry, target, a, b),
         Role::Output => products::correlate(geometry, target, a, b, None),
-        Role::Weight => products::weight_gradient(geometry, target, a, b),
+        Role::Weight => weight::gradient(geometry, target, a, b),
     }
 }
 

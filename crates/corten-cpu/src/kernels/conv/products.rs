@@ -1,11 +1,13 @@
-//! The three products of a convolution, each a product of matrices over unfolded patches:
-//! output = weight · patches, patches = weightᵀ · output, weight = output · patchesᵀ.
+//! Two of the three products of a convolution, output = weight · patches and patches = weightᵀ ·
+//! output, each a product of matrices over patches. The third one is in [`weight`](super::weight).
 
 use super::geometry::Geometry;
+use super::patches::{Patches, TurnedKernel};
 use super::window::{Layout, Window};
-use crate::chunks::{for_each_chunk, grain_of};
+use crate::chunks::{for_each_chunk, for_each_run, grain_of};
 use crate::gemm::{
-    Factors, Mat, MatElement, MatMut, for_each_block, gemm, gemm_with_bias, gemm_with_columns,
+    Base, Factor, Factors, Mat, MatElement, MatMut, SideBySide, Way, for_each_block, gemm,
+    gemm_of_factors, gemm_with_bias,
 };
 use crate::scratch::{Buffered, with_buffer};
 use corten_core::Result;
@@ -17,23 +19,32 @@ use std::ops::{AddAssign, Range};
 /// that the product reads them as they lie.
 const PATCHES: usize = 56 * 1024;
 
-/// Output positions at a time where patches are not unfolded.
-const WIDE: usize = 1024;
+/// Output positions at a time where patches are not unfolded. Those of small images are taken
+/// together, since a product reads the whole weight for them.
+pub(super) const WIDE: usize = 1024;
+
+/// Elements of the copied rows of images at a time: they stay in the last cache.
+pub(super) const WINDOW: usize = 1 << 20;
 
 /// Parts of positions start at multiples of this many: whole tiles.
 const PART_ALIGNMENT: usize = 64;
 
-/// Weight gradients are summed in at most this many parts, whatever the number of threads, so that
-/// results do not depend on it.
-const PARTS: usize = 8;
-
-/// Elements that the parts may have in all.
-const PART_ELEMENTS: usize = 16 * 1024 * 1024;
+/// Up to so many positions in all the patches are turned around for the product, and not the weight.
+const FEW_POSITIONS: usize = 64;
 
 /// An element that convolutions are computed in.
 pub(super) trait Product: MatElement + Buffered + AddAssign {}
 
 impl<T: MatElement + Buffered + AddAssign> Product for T {}
+
+/// The weight of a convolution.
+#[derive(Clone, Copy)]
+enum Kernel<'a, T> {
+    /// As it lies.
+    Plain(&'a [T]),
+    /// That of the convolution of which this one is the [`adjoint`](Geometry::adjoint).
+    Turned(&'a [T]),
+}
 
 /// `output = weight * image (+ bias)`, for every sample.
 pub(super) fn correlate<T: Product>(
@@ -43,54 +54,203 @@ pub(super) fn correlate<T: Product>(
     weight: &[T],
     bias: Option<&[T]>,
 ) -> Result<()> {
+    correlate_with(geometry, output, image, Kernel::Plain(weight), bias)
+}
+
+fn correlate_with<T: Product>(
+    geometry: &Geometry,
+    output: &mut [T],
+    image: &[T],
+    kernel: Kernel<'_, T>,
+    bias: Option<&[T]>,
+) -> Result<()> {
+    match kernel {
+        _ if geometry.is_pointwise() => correlate_pixels(geometry, output, image, kernel, bias),
+        _ if geometry.channels_last => correlate_lines(geometry, output, image, kernel, bias),
+        Kernel::Plain(weight) => correlate_windows(geometry, output, image, weight, bias),
+        Kernel::Turned(weight) => {
+            let weight = turned(geometry, weight);
+            correlate_windows(geometry, output, image, &weight, bias)
+        }
+    }
+}
+
+/// Where patches are pixels. With channels last one product serves all samples.
+fn correlate_pixels<T: Product>(
+    geometry: &Geometry,
+    output: &mut [T],
+    image: &[T],
+    kernel: Kernel<'_, T>,
+    bias: Option<&[T]>,
+) -> Result<()> {
+    let (features, channels) = (geometry.group_features(), geometry.group_channels());
+    let weight = |group: usize| match kernel {
+        Kernel::Plain(weight) => weight_of(geometry, weight, group),
+        // That of the adjoint has channels for features.
+        Kernel::Turned(weight) => {
+            Ok(Mat::row_major(&weight[group * features * channels..], channels, features)?.t())
+        }
+    };
+    let bias = |group: usize| bias.map(|bias| &bias[group * features..][..features]);
+    if geometry.channels_last {
+        let rows = output.len() / geometry.features.max(1);
+        for group in 0..geometry.groups {
+            let [to, from] = [features, channels].map(|count| group * count);
+            let strides = [1, geometry.features];
+            let c = MatMut::strided(&mut output[to..], [features, rows], strides)?;
+            let strides = [1, geometry.channels];
+            let b = Mat::strided(&image[from..], [channels, rows], strides)?;
+            gemm_with_bias(None, c, weight(group)?, b, bias(group))?;
+        }
+        return Ok(());
+    }
     let positions = geometry.positions();
     let sample_size = geometry.channels * geometry.pixels();
     let samples = output.len() / (geometry.features * positions).max(1);
-    let width =
-        if geometry.is_unfolded() { block_width(geometry) } else { wide(geometry, samples) };
+    let width = wide(geometry, samples);
     let shape = [geometry.features, positions];
-    let strides = geometry.output_strides();
-    let work = geometry.features * geometry.patch() * width;
-    let grain = grain_of(work / 8);
-    for_each_block(output, samples, shape, strides, width, grain, |sample, range, mut block| {
+    let grain = grain_of(geometry.features * geometry.patch() * width / 8);
+    for_each_block(output, samples, shape, [positions, 1], width, grain, |sample, range, mut c| {
         let image = &image[sample * sample_size..][..sample_size];
         for group in 0..geometry.groups {
-            let features = geometry.group_features();
-            let rows = group * features..(group + 1) * features;
-            let bias = bias.map(|bias| &bias[rows.clone()]);
-            let weight = weight_of(geometry, weight, group)?;
-            let block = block.row_range(rows);
-            correlate_block(geometry, block, image, weight, bias, group, range.clone())?;
+            let block = c.row_range(group * features..(group + 1) * features);
+            let image = &image[group * channels * positions..];
+            let b = Mat::row_major(image, channels, positions)?.cols(range.clone());
+            gemm_with_bias(Some(Way::TILES), block, weight(group)?, b, bias(group))?;
         }
         Ok(())
     })
 }
 
-/// Some output positions of one sample and group.
-fn correlate_block<T: Product>(
+/// Where channels come last: positions are the rows of a product, whatever sample they are of.
+fn correlate_lines<T: Product>(
     geometry: &Geometry,
-    mut block: MatMut<'_, T>,
-    image: &[T],
-    weight: Mat<'_, T>,
+    output: &mut [T],
+    images: &[T],
+    kernel: Kernel<'_, T>,
     bias: Option<&[T]>,
-    group: usize,
-    range: Range<usize>,
 ) -> Result<()> {
-    if !geometry.is_unfolded() && !geometry.is_pointwise() {
-        let layout = Layout::of(geometry, range);
-        return with_buffer(layout.buffer_len(), |buffer| {
-            let window = Window::new(geometry, layout, image, group, buffer);
-            gemm_with_columns(block, weight, &window, bias)
+    let (features, all, depth) = (geometry.group_features(), geometry.features, geometry.patch());
+    let bias = |group: usize| bias.map(|bias| &bias[group * features..][..features]);
+    let rows = output.len() / all.max(1);
+    if let Kernel::Plain(weight) = kernel
+        && rows <= FEW_POSITIONS
+    {
+        return with_buffer(rows * depth + SLACK, |buffer| {
+            for group in 0..geometry.groups {
+                let patches = Patches { geometry, images, group, first: [0, 0] };
+                patches.fill(0..rows, 0..depth, buffer, depth);
+                let b = Mat::row_major(buffer, rows, depth)?.t();
+                let c = &mut output[group * features..];
+                let c = MatMut::strided(c, [features, rows], [1, all])?;
+                gemm_with_bias(None, c, weight_of(geometry, weight, group)?, b, bias(group))?;
+            }
+            Ok(())
         });
     }
-    with_buffer(buffer_len(geometry, range.len()), |buffer| {
-        let patches = patches_of(geometry, image, group, range, buffer)?;
-        if !geometry.is_unfolded() {
-            return gemm_with_bias(block, weight, patches, bias);
+    for_each_run(output, all, grain_of(all * depth / 8), |range, output| {
+        for group in 0..geometry.groups {
+            let patches = Patches { geometry, images, group, first: [range.start, 0] };
+            let c = &mut output[group * features..];
+            let c = MatMut::strided(c, [range.len(), features], [all, 1])?;
+            let base = bias(group).map_or(Base::Nothing, Base::PerColumn);
+            let turned;
+            let b = match kernel {
+                Kernel::Plain(weight) => Factor::Matrix(weight_of(geometry, weight, group)?.t()),
+                Kernel::Turned(weight) => {
+                    turned = TurnedKernel { geometry, weight, group };
+                    Factor::Made(&turned)
+                }
+            };
+            gemm_of_factors(c.into(), depth, [Factor::Made(&patches), b], base)?;
         }
-        let Some(bias) = bias else { return gemm(block, weight, patches, Factors::PRODUCT) };
-        bias.iter().enumerate().for_each(|(row, &value)| block.fill_row(row, value));
-        gemm(block, weight, patches, Factors::ADD)
+        Ok(())
+    })
+}
+
+/// Where they do not: positions are columns.
+fn correlate_windows<T: Product>(
+    geometry: &Geometry,
+    output: &mut [T],
+    images: &[T],
+    weight: &[T],
+    bias: Option<&[T]>,
+) -> Result<()> {
+    let positions = geometry.positions();
+    let sample_size = geometry.channels * geometry.pixels();
+    let size = geometry.features * positions;
+    let samples = output.len() / size.max(1);
+    let shape = [geometry.features, positions];
+    let work = geometry.features * geometry.patch();
+    let together = if geometry.is_unfolded() { 1 } else { samples_together(geometry, samples) };
+    if together > 1 {
+        return for_each_run(output, size, grain_of(work * positions / 8), |range, output| {
+            let parts = range.len().div_ceil(together).max(1);
+            let part = range.len().div_ceil(parts);
+            for (start, output) in range.step_by(part).zip(output.chunks_mut(part * size)) {
+                let images = &images[start * sample_size..];
+                let c = SideBySide::new(output, shape, [positions, 1])?;
+                let range = 0..c.shape()[1];
+                correlate_window(geometry, c, images, weight, bias, range)?;
+            }
+            Ok(())
+        });
+    }
+    let unfolded = geometry.is_unfolded();
+    let width = if unfolded { block_width(geometry) } else { wide(geometry, samples) };
+    let grain = grain_of(work * width / 8);
+    for_each_block(output, samples, shape, [positions, 1], width, grain, |sample, range, block| {
+        let image = &images[sample * sample_size..][..sample_size];
+        match unfolded {
+            true => correlate_unfolded(geometry, block, image, weight, bias, range),
+            false => correlate_window(geometry, block.into(), image, weight, bias, range),
+        }
+    })
+}
+
+/// Some output positions, counted through the samples.
+fn correlate_window<T: Product>(
+    geometry: &Geometry,
+    mut c: SideBySide<'_, T>,
+    images: &[T],
+    weight: &[T],
+    bias: Option<&[T]>,
+    range: Range<usize>,
+) -> Result<()> {
+    let (features, channels) = (geometry.group_features(), geometry.group_channels());
+    for group in 0..geometry.groups {
+        let rows = group * features..(group + 1) * features;
+        let base = bias.map_or(Base::Nothing, |bias| Base::PerRow(&bias[rows.clone()]));
+        let weight = Factor::Matrix(weight_of(geometry, weight, group)?);
+        let layout = Layout::of(geometry, range.clone(), channels);
+        with_buffer(layout.buffer_len(), |buffer| {
+            let window = Window::new(geometry, layout, images, group * channels, buffer);
+            let factors = [weight, Factor::Made(&window)];
+            gemm_of_factors(c.row_range(rows), geometry.patch(), factors, base)
+        })?;
+    }
+    Ok(())
+}
+
+/// Some output positions of one sample.
+fn correlate_unfolded<T: Product>(
+    geometry: &Geometry,
+    mut c: MatMut<'_, T>,
+    image: &[T],
+    weight: &[T],
+    bias: Option<&[T]>,
+    range: Range<usize>,
+) -> Result<()> {
+    let features = geometry.group_features();
+    with_buffer(geometry.patch() * range.len(), |buffer| {
+        for group in 0..geometry.groups {
+            let rows = group * features..(group + 1) * features;
+            let bias = bias.map(|bias| &bias[rows.clone()]);
+            let patches = unfolded(geometry, image, group, range.clone(), buffer)?;
+            let weight = weight_of(geometry, weight, group)?;
+            gemm_with_bias(Some(Way::TILES), c.row_range(rows), weight, patches, bias)?;
+        }
+        Ok(())
     })
 }
 
@@ -102,7 +262,7 @@ pub(super) fn adjoint<T: Product>(
     weight: &[T],
 ) -> Result<()> {
     if let Some(adjoint) = geometry.adjoint() {
-        return correlate(&adjoint, image, output, &adjoint_weight(geometry, weight), None);
+        return correlate_with(&adjoint, image, output, Kernel::Turned(weight), None);
     }
     let positions = geometry.positions();
     let output_size = geometry.features * positions;
@@ -130,10 +290,10 @@ pub(super) fn adjoint<T: Product>(
     })
 }
 
-/// The weight of [`Geometry::adjoint`]: channels and features change places in every group, and the
-/// kernel is turned around.
-fn adjoint_weight<T: Product>(geometry: &Geometry, weight: &[T]) -> Vec<T> {
-    let (features, channels) = (geometry.group_features(), geometry.group_channels());
+/// The weight of a convolution from that of the one of which it is the adjoint: channels and features
+/// change places in every group, and the kernel is turned around.
+fn turned<T: Product>(geometry: &Geometry, weight: &[T]) -> Vec<T> {
+    let (channels, features) = (geometry.group_features(), geometry.group_channels());
     let kernel = geometry.kernel_size();
     let mut turned = Vec::with_capacity(weight.len());
     for group in weight.chunks_exact((features * channels * kernel).max(1)) {
@@ -145,75 +305,6 @@ fn adjoint_weight<T: Product>(geometry: &Geometry, weight: &[T]) -> Vec<T> {
         }
     }
     turned
-}
-
-/// The gradient of `correlate` with respect to the weight, summed over the samples.
-pub(super) fn weight_gradient<T: Product>(
-    geometry: &Geometry,
-    weight: &mut [T],
-    image: &[T],
-    output: &[T],
-) -> Result<()> {
-    weight.fill(T::default());
-    let positions = geometry.positions();
-    let output_size = geometry.features * positions;
-    let sample_size = geometry.channels * geometry.pixels();
-    let samples = output.len() / output_size.max(1);
-    if weight.is_empty() || samples == 0 {
-        return Ok(());
-    }
-    let parts = samples.min(PARTS).min((PART_ELEMENTS / weight.len()).max(1));
-    let mut sums = vec![T::default(); weight.len() * parts];
-    for_each_chunk(&mut sums, weight.len(), 1, |part, sums| {
-        let width = block_width(geometry);
-        let room = gradient_buffer_len(geometry, width);
-        with_buffer(room, |buffer| {
-            for sample in (part..samples).step_by(parts) {
-                let image = &image[sample * sample_size..][..sample_size];
-                let output = &output[sample * output_size..][..output_size];
-                add_weight_gradient(geometry, sums, image, output, buffer)?;
-            }
-            Ok(())
-        })
-    })?;
-    for part in sums.chunks_exact(weight.len()) {
-        weight.iter_mut().zip(part).for_each(|(sum, &value)| *sum += value);
-    }
-    Ok(())
-}
-
-fn add_weight_gradient<T: Product>(
-    geometry: &Geometry,
-    weight: &mut [T],
-    image: &[T],
-    output: &[T],
-    buffer: &mut [T],
-) -> Result<()> {
-    let (features, patch) = (geometry.group_features(), geometry.patch());
-    for (group, weight) in weight.chunks_exact_mut(features * patch).enumerate() {
-        for range in blocks(geometry.positions(), block_width(geometry)) {
-            let output = output_of(geometry, output, group)?.cols(range.clone());
-            let patches = patches_of(geometry, image, group, range, buffer)?;
-            let weight = MatMut::row_major(weight, features, patch)?;
-            gemm(weight, output, patches.t(), Factors::ADD)?;
-        }
-    }
-    Ok(())
-}
-
-/// Elements of the patches of so many positions, where they are not the image itself.
-fn buffer_len(geometry: &Geometry, width: usize) -> usize {
-    if geometry.is_pointwise() { 0 } else { geometry.patch() * width }
-}
-
-/// Elements that [`add_weight_gradient`] needs: patches, and the rows that they are taken from.
-fn gradient_buffer_len(geometry: &Geometry, width: usize) -> usize {
-    let patches = buffer_len(geometry, width);
-    if geometry.is_unfolded() || geometry.is_pointwise() {
-        return patches;
-    }
-    let rows = |range| Layout::of(geometry, range).buffer_len();
-    patches + SLACK + blocks(geometry.positions(), width).map(rows).max().unwrap_or(0)
 }
 
 /// Positions at a time where patches are made as a product asks for them: few enough that the rows
@@ -228,40 +319,37 @@ fn wide(geometry: &Geometry, samples: usize) -> usize {
     }
 }
 
-/// Positions per block of patches.
-fn block_width(geometry: &Geometry) -> usize {
+/// Samples whose positions are done at a time, and not fewer of them.
+fn samples_together(geometry: &Geometry, samples: usize) -> usize {
+    let positions = geometry.positions().max(1);
+    let rows = Layout::of(geometry, 0..positions, geometry.group_channels()).buffer_len();
+    (WIDE / positions).min(WINDOW / rows).min(samples.div_ceil(num_threads()))
+}
+
+/// Positions per block of unfolded patches.
+pub(super) fn block_width(geometry: &Geometry) -> usize {
     let positions = geometry.positions();
     let width = (PATCHES / geometry.patch().max(1)).max(32).next_multiple_of(32);
     // Blocks of equal size, rather than a small last one.
     positions.div_ceil(positions.div_ceil(width).max(1)).next_multiple_of(16).max(1)
 }
 
-fn blocks(length: usize, width: usize) -> impl Iterator<Item = Range<usize>> {
+pub(super) fn blocks(length: usize, width: usize) -> impl Iterator<Item = Range<usize>> {
     (0..length).step_by(width.max(1)).map(move |start| start..(start + width).min(length))
 }
 
-fn patches_of<'a, T: Product>(
+/// The patches of some positions in a buffer.
+pub(super) fn unfolded<'a, T: Product>(
     geometry: &Geometry,
-    image: &'a [T],
+    image: &[T],
     group: usize,
     range: Range<usize>,
     buffer: &'a mut [T],
 ) -> Result<Mat<'a, T>> {
-    if geometry.is_pointwise() {
-        let (start, strides) = geometry.image_matrix(group);
-        let shape = [geometry.group_channels(), geometry.pixels()];
-        return Ok(Mat::strided(&image[start..], shape, strides)?.cols(range));
-    }
-    let width = range.len();
-    if !geometry.is_unfolded() {
-        let (patches, rows) = buffer.split_at_mut(geometry.patch() * width + SLACK);
-        let window = Window::new(geometry, Layout::of(geometry, range), image, group, rows);
-        window.fill(0..geometry.patch(), 0..width, patches, width);
-        return Mat::row_major(patches, geometry.patch(), width);
-    }
-    let buffer = &mut buffer[..geometry.patch() * width];
+    let (patch, width) = (geometry.patch(), range.len());
+    let buffer = &mut buffer[..patch * width];
     geometry.unfold(image, group, range, buffer);
-    Mat::strided(buffer, [geometry.patch(), width], geometry.patch_strides(width))
+    Mat::strided(buffer, [patch, width], geometry.patch_strides(width))
 }
 
 fn weight_of<'a, T>(geometry: &Geometry, weight: &'a [T], group: usize) -> Result<Mat<'a, T>> {
@@ -270,7 +358,11 @@ fn weight_of<'a, T>(geometry: &Geometry, weight: &'a [T], group: usize) -> Resul
 }
 
 /// The features of a group of an output sample, as a matrix over positions.
-fn output_of<'a, T>(geometry: &Geometry, output: &'a [T], group: usize) -> Result<Mat<'a, T>> {
+pub(super) fn output_of<'a, T>(
+    geometry: &Geometry,
+    output: &'a [T],
+    group: usize,
+) -> Result<Mat<'a, T>> {
     let strides = geometry.output_strides();
     let first = group * geometry.group_features() * strides[0];
     Mat::strided(&output[first..], [geometry.group_features(), geometry.positions()], strides)

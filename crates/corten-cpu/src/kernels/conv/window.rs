@@ -1,4 +1,4 @@
-//! The patches of an image as the second factor of a product, made a few columns at a time.
+//! The patches of images as the second factor of a product, made a few columns at a time.
 //!
 //! The rows of the image that a range of output positions looks at are copied once, with their
 //! border of zeros, so that every part of a row of patches lies side by side: for a stride in the
@@ -14,7 +14,7 @@ use std::ops::Range;
 /// Elements are copied in pieces of so many, a little further than asked for.
 const PIECE: usize = SLACK;
 
-/// Rows of an image, and what a product asks of their patches.
+/// Rows of images, and what a product asks of their patches.
 pub(super) struct Window<'a, T> {
     data: &'a [T],
     layout: Layout,
@@ -24,8 +24,9 @@ pub(super) struct Window<'a, T> {
 
 /// How the copied rows lie.
 pub(super) struct Layout {
-    /// The output positions.
+    /// The output positions, counted through the samples, and the samples that they are of.
     positions: Range<usize>,
+    samples: Range<usize>,
     /// The first and the number of the copied coordinates, counted with the border, of the first
     /// two axes.
     first: [usize; 2],
@@ -39,12 +40,18 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The rows that some output positions look at.
-    pub(super) fn of(geometry: &Geometry, positions: Range<usize>) -> Self {
+    /// The rows of so many channels that some output positions look at.
+    pub(super) fn of(geometry: &Geometry, positions: Range<usize>, channels: usize) -> Self {
         let Geometry { kernel, output, stride, dilation, .. } = *geometry;
         let lines = [positions.start / output[2], (positions.end - 1) / output[2]];
-        let planes = lines.map(|line| line / output[1]);
-        let rows = match planes[0] == planes[1] {
+        let every_plane = lines.map(|line| line / output[1]);
+        let [first_sample, last_sample] = every_plane.map(|plane| plane / output[0]);
+        let samples = first_sample..last_sample + 1;
+        let planes = match samples.len() {
+            1 => every_plane.map(|plane| plane % output[0]),
+            _ => [0, output[0] - 1],
+        };
+        let rows = match every_plane[0] == every_plane[1] {
             true => lines.map(|line| line % output[1]),
             false => [0, output[1] - 1],
         };
@@ -73,32 +80,33 @@ impl Layout {
                 taps.extend(columns.iter().map(|(slot, shift)| line + slot * len + shift));
             }
         }
-        let channels = geometry.group_channels();
-        Self { positions, first, count, phases, len, taps, channels }
+        Self { positions, samples, first, count, phases, len, taps, channels }
     }
 
-    /// Elements of a copied row, of a plane of them, and of all of a channel's.
-    fn sizes(&self) -> [usize; 3] {
+    /// Elements of a copied row, of a plane of them, of all of a channel's, and of a sample's.
+    fn sizes(&self) -> [usize; 4] {
         let row = self.phases.len() * self.len;
-        [row, row * self.count[1], row * self.count[1] * self.count[0]]
+        let channel = row * self.count[1] * self.count[0];
+        [row, row * self.count[1], channel, channel * self.channels]
     }
 
     /// Elements that the copy takes.
     pub(super) fn buffer_len(&self) -> usize {
-        self.sizes()[2] * self.channels + PIECE
+        self.sizes()[3] * self.samples.len() + PIECE
     }
 }
 
 impl<'a, T: Element + Default> Window<'a, T> {
-    /// Copies the rows of one sample and group to a buffer of [`Layout::buffer_len`].
+    /// Copies the rows of the channels from the given one on, which are of one group, to a buffer of
+    /// [`Layout::buffer_len`].
     pub(super) fn new(
         geometry: &Geometry,
         layout: Layout,
-        image: &[T],
-        group: usize,
+        images: &[T],
+        channel: usize,
         buffer: &'a mut [T],
     ) -> Self {
-        f32::run(CopyRows { geometry, layout: &layout, image, group, buffer: &mut *buffer });
+        f32::run(CopyRows { geometry, layout: &layout, images, channel, buffer: &mut *buffer });
         Self { data: buffer, layout, output: geometry.output, stride: geometry.stride }
     }
 }
@@ -106,8 +114,8 @@ impl<'a, T: Element + Default> Window<'a, T> {
 struct CopyRows<'a, T> {
     geometry: &'a Geometry,
     layout: &'a Layout,
-    image: &'a [T],
-    group: usize,
+    images: &'a [T],
+    channel: usize,
     buffer: &'a mut [T],
 }
 
@@ -116,16 +124,20 @@ impl<T: Element + Default> Job<f32> for CopyRows<'_, T> {
 
     #[inline(always)]
     fn run<V: Lanes<Elem = f32>>(self) {
-        let Self { geometry, layout, image, group, buffer } = self;
+        let Self { geometry, layout, images, channel, buffer } = self;
         let ([_, height, width], padding) = (geometry.image, geometry.padding);
+        let channels = |sample: usize| {
+            let first = sample * geometry.channels + channel;
+            first..first + layout.channels
+        };
         let mut at = 0;
-        for channel in 0..layout.channels {
-            let plane = (group * layout.channels + channel) * geometry.pixels();
+        for channel in layout.samples.clone().flat_map(channels) {
+            let plane = channel * geometry.pixels();
             for z in layout.first[0]..layout.first[0] + layout.count[0] {
                 let z = z.checked_sub(padding[0]).filter(|&z| z < geometry.image[0]);
                 for y in layout.first[1]..layout.first[1] + layout.count[1] {
                     let y = y.checked_sub(padding[1]).filter(|&y| y < height);
-                    let row = z.zip(y).map(|(z, y)| &image[plane + (z * height + y) * width..]);
+                    let row = z.zip(y).map(|(z, y)| &images[plane + (z * height + y) * width..]);
                     for &phase in &layout.phases {
                         let to = &mut buffer[at..];
                         copy_phase(to, row, geometry, phase, layout.len);
@@ -165,7 +177,7 @@ fn copy_phase<T: Element + Default>(
 
 /// Copies `len` elements, and perhaps some that lie behind them.
 #[inline(always)]
-fn copy_run<T: Copy>(to: &mut [T], from: &[T], len: usize) {
+pub(super) fn copy_run<T: Copy>(to: &mut [T], from: &[T], len: usize) {
     let pieces = len.next_multiple_of(PIECE);
     if to.len() < pieces || from.len() < pieces {
         return to[..len].copy_from_slice(&from[..len]);
@@ -221,16 +233,18 @@ struct Run {
 
 impl<T> Window<'_, T> {
     fn runs(&self, cols: Range<usize>) -> Vec<Run> {
-        let [row, plane, _] = self.layout.sizes();
+        let [row, plane, _, sample_size] = self.layout.sizes();
         let end = self.layout.positions.start + cols.end;
         let mut position = self.layout.positions.start + cols.start;
         let (start, mut runs) = (position, Vec::with_capacity(cols.len() / self.output[2] + 2));
         while position < end {
             let (line, x) = (position / self.output[2], position % self.output[2]);
-            let z = line / self.output[1] * self.stride[0] - self.layout.first[0];
+            let (depth, sample) = (line / self.output[1], line / self.output[1] / self.output[0]);
+            let z = depth % self.output[0] * self.stride[0] - self.layout.first[0];
             let y = line % self.output[1] * self.stride[1] - self.layout.first[1];
             let len = (self.output[2] - x).min(end - position);
-            runs.push(Run { from: z * plane + y * row + x, to: position - start, len });
+            let from = (sample - self.layout.samples.start) * sample_size + z * plane + y * row + x;
+            runs.push(Run { from, to: position - start, len });
             position += len;
         }
         runs
@@ -274,15 +288,25 @@ mod tests {
         ];
         for (stride, padding, dilation) in cases {
             let g = geometry(stride, padding, dilation);
-            let image: Vec<i32> = (1..=(g.channels * g.pixels()) as i32).collect();
-            let positions = g.positions();
-            for range in [0..positions, 0..1, 3..positions - 1, positions / 2..positions] {
-                let (patch, width) = (g.patch(), range.len());
+            let sample = g.channels * g.pixels();
+            let images: Vec<i32> = (1..=2 * sample as i32).collect();
+            let (positions, patch) = (g.positions(), g.patch());
+            let ranges = [0..positions, 0..1, 3..positions - 1, positions / 2..positions];
+            let of_both = [5..2 * positions - 1, positions + 2..2 * positions - 3];
+            for range in ranges.into_iter().chain(of_both) {
+                let width = range.len();
                 let mut patches = vec![0; patch * width];
-                g.unfold(&image, 1, range.clone(), &mut patches);
-                let layout = Layout::of(&g, range.clone());
+                for (column, position) in range.clone().enumerate() {
+                    let image = &images[position / positions * sample..][..sample];
+                    let place = position % positions;
+                    let mut one = vec![0; patch];
+                    g.unfold(image, 1, place..place + 1, &mut one);
+                    (0..patch).for_each(|row| patches[row * width + column] = one[row]);
+                }
+                let channels = g.group_channels();
+                let layout = Layout::of(&g, range.clone(), channels);
                 let mut rows = vec![-1; layout.buffer_len()];
-                let window = Window::new(&g, layout, &image, 1, &mut rows);
+                let window = Window::new(&g, layout, &images, channels, &mut rows);
                 let panel = 48.min(width);
                 for start in (0..width).step_by(panel) {
                     let cols = start..(start + panel).min(width);
