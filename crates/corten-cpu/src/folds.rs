@@ -1,8 +1,6 @@
 //! What reductions put together, and how.
 
 use crate::reduce_loops::Fold;
-use crate::row_loops::{Job, Vectorised};
-use crate::vec::Lanes;
 use corten_core::{Complex, Element};
 use std::marker::PhantomData;
 
@@ -94,7 +92,15 @@ impl<T: Factor, I: Element + Into<T>> Fold for Product<T, I> {
     /// Enough states that no product waits for the one before it.
     #[inline(always)]
     fn run(&self, acc: T, row: &[I], _: i64) -> T {
-        f32::run(Factors { acc, row })
+        let mut lanes = [T::one(); 16];
+        let chunks = row.chunks_exact(lanes.len());
+        let rest = chunks.remainder();
+        for chunk in chunks {
+            for (lane, &x) in lanes.iter_mut().zip(chunk) {
+                *lane = lane.times(x.into());
+            }
+        }
+        lanes.into_iter().chain(rest.iter().map(|&x| x.into())).fold(acc, T::times)
     }
     #[inline(always)]
     fn combine(&self, a: T, b: T) -> T {
@@ -103,29 +109,6 @@ impl<T: Factor, I: Element + Into<T>> Fold for Product<T, I> {
     #[inline(always)]
     fn finish(&self, acc: T, _: i64) -> (T,) {
         (acc,)
-    }
-}
-
-/// A row on its way into a product.
-struct Factors<'a, T, I> {
-    acc: T,
-    row: &'a [I],
-}
-
-impl<T: Factor, I: Element + Into<T>> Job<f32> for Factors<'_, T, I> {
-    type Out = T;
-
-    #[inline(always)]
-    fn run<V: Lanes<Elem = f32>>(self) -> T {
-        let mut lanes = [T::one(); 16];
-        let chunks = self.row.chunks_exact(lanes.len());
-        let rest = chunks.remainder();
-        for chunk in chunks {
-            for (lane, &x) in lanes.iter_mut().zip(chunk) {
-                *lane = lane.times(x.into());
-            }
-        }
-        lanes.into_iter().chain(rest.iter().map(|&x| x.into())).fold(self.acc, T::times)
     }
 }
 
@@ -176,15 +159,13 @@ ordered_floats! { f32 f64 }
 /// The larger; NaN if one is.
 #[inline(always)]
 pub(crate) fn larger<T: Ordered>(a: T, b: T) -> T {
-    let larger = if a > b { a } else { b };
-    if a.is_nan() { a } else { larger }
+    if a > b || a.is_nan() { a } else { b }
 }
 
 /// The smaller; NaN if one is.
 #[inline(always)]
 pub(crate) fn smaller<T: Ordered>(a: T, b: T) -> T {
-    let smaller = if a < b { a } else { b };
-    if a.is_nan() { a } else { smaller }
+    if a < b || a.is_nan() { a } else { b }
 }
 
 /// The greatest or the least element.
@@ -239,50 +220,17 @@ impl<T: Ordered> Fold for Extremum<T> {
     /// The order is looked at once per row.
     #[inline(always)]
     fn step_each(&self, states: &[T], next: &mut [T], row: &[T], _: i64) {
-        f32::run(Beside { states, next, row, order: self.order });
-    }
-    #[inline(always)]
-    fn run(&self, acc: T, row: &[T], _: i64) -> T {
-        f32::run(Along { acc, row, order: self.order })
-    }
-}
-
-/// A row on its way into one state.
-struct Along<'a, T> {
-    acc: T,
-    row: &'a [T],
-    order: Order,
-}
-
-impl<T: Ordered> Job<f32> for Along<'_, T> {
-    type Out = T;
-
-    #[inline(always)]
-    fn run<V: Lanes<Elem = f32>>(self) -> T {
-        match self.order {
-            Order::Max => run_of(self.acc, self.row, larger),
-            Order::Min => run_of(self.acc, self.row, smaller),
-        }
-    }
-}
-
-/// A row on its way into the states of its columns.
-struct Beside<'a, T> {
-    states: &'a [T],
-    next: &'a mut [T],
-    row: &'a [T],
-    order: Order,
-}
-
-impl<T: Ordered> Job<f32> for Beside<'_, T> {
-    type Out = ();
-
-    #[inline(always)]
-    fn run<V: Lanes<Elem = f32>>(self) {
-        let all = self.next.iter_mut().zip(self.states).zip(self.row);
+        let all = next.iter_mut().zip(states).zip(row);
         match self.order {
             Order::Max => all.for_each(|((next, &acc), &x)| *next = larger(acc, x)),
             Order::Min => all.for_each(|((next, &acc), &x)| *next = smaller(acc, x)),
+        }
+    }
+    #[inline(always)]
+    fn run(&self, acc: T, row: &[T], _: i64) -> T {
+        match self.order {
+            Order::Max => run_of(acc, row, larger),
+            Order::Min => run_of(acc, row, smaller),
         }
     }
 }
