@@ -24,6 +24,7 @@ mod slabs;
 mod special;
 mod stage;
 mod strided;
+mod tiles;
 pub mod vec;
 
 #[allow(

@@ -72,6 +72,23 @@ pub(crate) trait Results {
     /// # Safety
     /// Each place must be writable for an element of its tensor, which the conversions lead to.
     unsafe fn store(self, places: &[*mut u8], conversions: &[Conversion]);
+    /// Stores many, the first of them at the places and the others behind it at the strides.
+    ///
+    /// # Safety
+    /// As for [`store`](Self::store), for each of them.
+    unsafe fn store_row(
+        row: impl ExactSizeIterator<Item = Self> + Clone,
+        places: &[Place],
+        conversions: &[Conversion],
+    ) where
+        Self: Sized;
+}
+
+/// Where results go: the first address, the stride, and the size of an element, in bytes.
+pub(crate) struct Place {
+    first: *mut u8,
+    stride: i64,
+    size: usize,
 }
 
 /// # Safety
@@ -81,11 +98,42 @@ unsafe fn store_one<T: Element>(value: T, place: *mut u8, conversion: Conversion
     unsafe { conversion.run((&raw const value).cast(), place, 1) };
 }
 
+/// # Safety
+/// The place must be writable for as many elements of the conversion's target.
+unsafe fn store_run<T: Element>(
+    values: impl ExactSizeIterator<Item = T>,
+    place: &Place,
+    conversion: Conversion,
+) {
+    let count = values.len();
+    let mut run = [MaybeUninit::<T>::uninit(); COLUMNS];
+    for (slot, value) in run.iter_mut().zip(values) {
+        slot.write(value);
+    }
+    if place.stride == place.size as i64 {
+        // SAFETY: that many were written; the caller's.
+        return unsafe { conversion.run(run.as_ptr().cast(), place.first, count.min(COLUMNS)) };
+    }
+    for (i, value) in run[..count].iter().enumerate() {
+        let to = place.first.wrapping_offset((place.stride * i as i64) as isize);
+        // SAFETY: the value was written; the caller's.
+        unsafe { conversion.run(value.as_ptr().cast(), to, 1) };
+    }
+}
+
 impl<A: Element> Results for (A,) {
     const DTYPES: &'static [DType] = &[A::DTYPE];
     unsafe fn store(self, places: &[*mut u8], conversions: &[Conversion]) {
         // SAFETY: the caller's.
         unsafe { store_one(self.0, places[0], conversions[0]) };
+    }
+    unsafe fn store_row(
+        row: impl ExactSizeIterator<Item = Self> + Clone,
+        places: &[Place],
+        conversions: &[Conversion],
+    ) {
+        // SAFETY: the caller's.
+        unsafe { store_run(row.map(|results| results.0), &places[0], conversions[0]) };
     }
 }
 
@@ -98,13 +146,24 @@ impl<A: Element, B: Element> Results for (A, B) {
             store_one(self.1, places[1], conversions[1]);
         }
     }
+    unsafe fn store_row(
+        row: impl ExactSizeIterator<Item = Self> + Clone,
+        places: &[Place],
+        conversions: &[Conversion],
+    ) {
+        // SAFETY: the caller's.
+        unsafe {
+            store_run(row.clone().map(|results| results.0), &places[0], conversions[0]);
+            store_run(row.map(|results| results.1), &places[1], conversions[1]);
+        }
+    }
 }
 
 /// Bytes per buffer of converted or gathered elements.
 const BUFFER: usize = 4096;
 
-/// Columns that are folded at a time.
-const COLUMNS: usize = 64;
+/// Columns that are folded at a time: as many of the widest elements as a buffer has room for.
+const COLUMNS: usize = 256;
 
 /// Folds the only input of a reduction into its outputs.
 ///
@@ -142,6 +201,8 @@ struct Walk {
     reduced: SmallVec<[Dim; 4]>,
     /// Dimensions that stay, fastest first.
     kept: SmallVec<[Dim; 4]>,
+    /// Bytes per element of the outputs.
+    out_sizes: [usize; 2],
     /// Bytes per element in memory and in the type of the fold.
     size: usize,
     wide: usize,
@@ -168,6 +229,7 @@ impl Walk {
             to: places[..outputs].into(),
             reduced: (0..split).map(dim).collect(),
             kept: (split..rank).map(dim).collect(),
+            out_sizes: [0, 1].map(|i| if i < outputs { iter.dtype(i).itemsize() } else { 0 }),
             size: dtype.itemsize(),
             wide: wide.itemsize(),
             conversion,
@@ -245,13 +307,12 @@ impl Walk {
                 let (outer, first) = (block / blocks, block % blocks * COLUMNS as i64);
                 let output = outer * width + first;
                 let columns = (width - first).min(COLUMNS as i64) as usize;
-                let mut states = [fold.start(); COLUMNS];
+                let mut room = [MaybeUninit::uninit(); COLUMNS];
+                let states = filled(&mut room[..columns], fold.start());
                 // SAFETY: the columns lie within the rows; outputs are disjoint.
                 unsafe {
-                    self.rows(fold, self.input_of(output), &mut states[..columns]);
-                    for (i, &acc) in states[..columns].iter().enumerate() {
-                        self.store(fold, output + i as i64, acc);
-                    }
+                    self.rows(fold, self.input_of(output), states);
+                    self.store_columns(fold, output, states);
                 }
             }
             Ok(())
@@ -272,6 +333,23 @@ impl Walk {
         let places: SmallVec<[*mut u8; 2]> = self.to.iter().enumerate().map(place).collect();
         // SAFETY: the caller's.
         unsafe { fold.finish(acc, self.length()).store(&places, &self.conversions) };
+    }
+
+    /// Stores the outputs of columns side by side, of which `output` is the first.
+    ///
+    /// # Safety
+    /// No other thread may use these outputs meanwhile.
+    unsafe fn store_columns<F: Fold>(&self, fold: &F, output: i64, states: &[F::Acc]) {
+        let place = |(i, &first): (usize, &*mut u8)| Place {
+            first: first.wrapping_offset(offset(&self.kept, output, |dim| dim.to[i]) as isize),
+            stride: self.kept[0].to[i],
+            size: self.out_sizes[i],
+        };
+        let places: SmallVec<[Place; 2]> = self.to.iter().enumerate().map(place).collect();
+        let length = self.length();
+        let results = states.iter().map(|&acc| fold.finish(acc, length));
+        // SAFETY: the caller's.
+        unsafe { F::Out::store_row(results, &places, &self.conversions) };
     }
 
     /// Folds part of a slice.
@@ -388,8 +466,8 @@ impl Walk {
     unsafe fn rows_here<F: Fold>(&self, fold: &F, first: *const u8, states: &mut [F::Acc]) {
         let mut buffer = Staging::new();
         let dense = self.size as i64;
-        let mut others = [fold.start(); COLUMNS];
-        let others = &mut others[..states.len()];
+        let mut room = [MaybeUninit::uninit(); COLUMNS];
+        let others = filled(&mut room[..states.len()], fold.start());
         let (mut now, mut next) = (states, others);
         let length = self.length();
         for index in 0..length {
@@ -432,6 +510,14 @@ impl Walk {
         // SAFETY: `count` elements of type `T` lie there.
         unsafe { std::slice::from_raw_parts(ready.cast(), count) }
     }
+}
+
+/// The room with the value everywhere.
+#[inline(always)]
+fn filled<T: Copy>(room: &mut [MaybeUninit<T>], value: T) -> &mut [T] {
+    room.fill(MaybeUninit::new(value));
+    // SAFETY: all elements have just been written.
+    unsafe { &mut *(std::ptr::from_mut(room) as *mut [T]) }
 }
 
 /// Room for gathered and for converted elements.

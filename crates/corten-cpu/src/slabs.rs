@@ -1,8 +1,11 @@
 //! Blocks of bytes from one dense tensor into places of another: what concatenation moves.
 
+use crate::strided::copy_bytes;
 use corten_core::{Access, AccessSet, Result, ensure};
 use corten_ops::Tensor;
 use corten_ops::parallel::{GRAIN, parallel_for};
+use smallvec::{SmallVec, smallvec};
+use std::ops::Range;
 
 /// `count` blocks of `length` bytes, one after another in the source, every `step` bytes from byte
 /// `start` on in the target.
@@ -13,6 +16,12 @@ pub(crate) struct Blocks {
     pub(crate) start: usize,
     pub(crate) step: usize,
 }
+
+/// Sources that need no memory to be kept in.
+const FEW: usize = 5;
+
+/// Bytes of the target that are written by all sources in turn.
+const BAND: usize = 1 << 14;
 
 /// Addresses that threads use for disjoint blocks.
 #[derive(Clone, Copy)]
@@ -27,50 +36,93 @@ impl Ends {
     /// # Safety
     /// `length` bytes from `from` on must be readable, those from `to` on writable by this thread
     /// alone.
+    #[inline(always)]
     unsafe fn copy(self, from: usize, to: usize, length: usize) {
         // SAFETY: the caller's; the tensors have different storages.
-        unsafe { std::ptr::copy_nonoverlapping(self.0.add(from), self.1.add(to), length) }
+        unsafe { copy_bytes(self.0.add(from), self.1.add(to), length) }
+    }
+
+    /// Copies some of the blocks; lengths that the compiler knows become single loads and stores.
+    ///
+    /// # Safety
+    /// As for [`copy`](Self::copy), for each of the blocks.
+    unsafe fn copy_some(self, blocks: &Blocks, range: Range<usize>) {
+        let Blocks { length, start, step, .. } = *blocks;
+        for block in range {
+            let (from, to) = (block * length, start + block * step);
+            // SAFETY: the caller's.
+            unsafe {
+                match length {
+                    4 => self.copy(from, to, 4),
+                    8 => self.copy(from, to, 8),
+                    _ => self.copy(from, to, length),
+                }
+            }
+        }
     }
 }
 
-/// Copies the blocks of a contiguous tensor to a contiguous tensor with another storage.
+/// Copies the blocks of contiguous tensors, as many of each, to a contiguous tensor with another
+/// storage.
 ///
 /// # Errors
 /// When access is refused, or the blocks do not lie within the tensors.
-pub(crate) fn copy_blocks(source: &Tensor, target: &Tensor, blocks: Blocks) -> Result<()> {
-    let Blocks { count, length, start, step } = blocks;
-    if count == 0 || length == 0 {
-        return Ok(());
-    }
-    let wanted = [(source.base(), Access::Read), (target.base(), Access::Write)];
+pub(crate) fn copy_blocks(sources: &[(&Tensor, Blocks)], target: &Tensor) -> Result<()> {
+    let mut wanted: SmallVec<[_; FEW]> = smallvec![(target.base(), Access::Write)];
+    wanted.extend(sources.iter().map(|(source, _)| (source.base(), Access::Read)));
     let held = AccessSet::acquire(&wanted)?;
     let room = |index: usize| {
         let (first, bytes) = held.extent(index);
         bytes.saturating_sub(held.byte_ptr(index).addr().wrapping_sub(first.addr()))
     };
-    let last = (count - 1).saturating_mul(step).saturating_add(start).saturating_add(length);
-    ensure!(
-        count.saturating_mul(length) <= room(0)
-            && last <= room(1)
-            && source.storage_key() != target.storage_key()
-            && (count == 1 || length <= step),
-        Internal,
-        "{blocks:?} do not lie within the tensors"
-    );
-    let ends = Ends(held.byte_ptr(0).cast_const(), held.byte_ptr(1));
-    if count == 1 {
-        return parallel_for(0..length as i64, GRAIN * 4, |range| {
-            let (first, bytes) = (range.start as usize, (range.end - range.start) as usize);
-            // SAFETY: the range lies in the only block, whose bounds were checked.
-            unsafe { ends.copy(first, start + first, bytes) };
-            Ok(())
-        });
+    let mut ends: SmallVec<[_; FEW]> = SmallVec::with_capacity(sources.len());
+    for (index, &(source, blocks)) in sources.iter().enumerate() {
+        let Blocks { count, length, start, step } = blocks;
+        if count == 0 || length == 0 {
+            continue;
+        }
+        let last = (count - 1).saturating_mul(step).saturating_add(start).saturating_add(length);
+        ensure!(
+            count.saturating_mul(length) <= room(1 + index)
+                && last <= room(0)
+                && source.storage_key() != target.storage_key()
+                && (count == 1 || length <= step)
+                && count == sources[0].1.count,
+            Internal,
+            "{blocks:?} do not lie within the tensors"
+        );
+        ends.push((Ends(held.byte_ptr(1 + index).cast_const(), held.byte_ptr(0)), blocks));
     }
-    let grain = (GRAIN * 4 / length as i64).max(1);
+    let Some((_, Blocks { count, step, .. })) = ends.first() else { return Ok(()) };
+    match *count {
+        1 => ends.iter().try_for_each(|(ends, blocks)| copy_run(*ends, blocks)),
+        count => copy_bands(&ends, count, *step),
+    }
+}
+
+/// Copies a single block.
+fn copy_run(ends: Ends, blocks: &Blocks) -> Result<()> {
+    let &Blocks { length, start, .. } = blocks;
+    parallel_for(0..length as i64, GRAIN * 4, |range| {
+        let (first, bytes) = (range.start as usize, (range.end - range.start) as usize);
+        // SAFETY: the range lies in the only block, whose bounds were checked.
+        unsafe { ends.copy(first, start + first, bytes) };
+        Ok(())
+    })
+}
+
+/// Copies `count` blocks of each, as many at a time as leave the target's lines in the cache for
+/// the blocks beside them.
+fn copy_bands(ends: &[(Ends, Blocks)], count: usize, step: usize) -> Result<()> {
+    let band = (BAND / step.max(1)).max(1);
+    let grain = (GRAIN * 4 / step.max(1) as i64).max(1);
     parallel_for(0..count as i64, grain, |range| {
-        for block in range.start as usize..range.end as usize {
-            // SAFETY: the bounds of all blocks were checked, and their places are apart.
-            unsafe { ends.copy(block * length, start + block * step, length) };
+        let range = range.start as usize..range.end as usize;
+        for first in range.clone().step_by(band) {
+            for (ends, blocks) in ends {
+                // SAFETY: the bounds of all blocks were checked, and their places are apart.
+                unsafe { ends.copy_some(blocks, first..(first + band).min(range.end)) };
+            }
         }
         Ok(())
     })

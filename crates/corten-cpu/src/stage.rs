@@ -2,6 +2,7 @@
 
 use crate::loops::{Kernel, Scalars, Source};
 use crate::strided::{Rows, gather, scatter};
+use crate::tiles::TILE;
 use crate::vec::convert::Conversion;
 use corten_core::DType;
 use corten_ops::iter::TensorIterator;
@@ -171,8 +172,16 @@ impl Stage {
         let (inner, outer) = strides.split_at(count);
         let mut buffers =
             Buffers { operands: std::array::from_fn(|_| Buffer::new()), raw: Buffer::new() };
-        let length = n0.min(self.capacity);
-        let rows = match n0 > length {
+        let across = (1..count).any(|i| {
+            let size = self.operands[i].size as i64;
+            outer[i] == size && inner[i] != size && inner[i] != 0
+        });
+        let length = match across && n1 >= TILE {
+            // Tiles of such an operand are gathered line by line of the cache.
+            true => n0.min(self.capacity / TILE),
+            false => n0.min(self.capacity),
+        };
+        let rows = match n0 > length && !across {
             true => 1,
             false => (self.capacity / length.max(1)).clamp(1, n1.max(1)),
         };

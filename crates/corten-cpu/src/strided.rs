@@ -1,5 +1,8 @@
 //! Moving rows between strided and dense memory, by the size of the element.
 
+use crate::tiles::copy_block;
+use crate::vec::{Level, level};
+
 /// The address of a row's first element, and the strides to the next element and the next row.
 #[derive(Clone, Copy)]
 pub(crate) struct Rows {
@@ -29,7 +32,7 @@ pub(crate) unsafe fn gather(size: usize, rows: Rows, to: *mut u8, n0: usize, n1:
     let dense = Rows { at: to, inner: size as i64, outer: (size * n0) as i64 };
     if rows.outer != 0 || n1 < 2 {
         // SAFETY: the caller's.
-        return unsafe { copy_rows(size, rows, dense, n0, n1) };
+        return unsafe { copy_block(size, rows, dense, n0, n1) };
     }
     // The same row again and again: what is there already is copied behind itself.
     let (row, total) = (size * n0, size * n0 * n1);
@@ -62,14 +65,20 @@ pub(crate) unsafe fn scatter(size: usize, from: *const u8, rows: Rows, n0: usize
 /// `size` bytes, which is 1, 2, 4, 8 or 16.
 pub(crate) unsafe fn copy_rows(size: usize, from: Rows, to: Rows, n0: usize, n1: usize) {
     let dense = from.inner == size as i64 && to.inner == size as i64;
+    let bytes = n0 * size;
+    if dense && bytes <= SHORT && bytes.is_multiple_of(WIDTH) && rows_are_apart(from, to, bytes, n1)
+    {
+        // SAFETY: the caller's, and no row overlaps its target.
+        return unsafe { copy_short_rows(from, to, bytes, n1) };
+    }
     for row in 0..n1 as i64 {
         let source = from.at.wrapping_offset((from.outer * row) as isize);
         let target = to.at.wrapping_offset((to.outer * row) as isize);
         // SAFETY: the caller's.
         unsafe {
             match size {
-                _ if dense && source.addr().abs_diff(target.addr()) >= n0 * size => {
-                    std::ptr::copy_nonoverlapping(source, target, n0 * size);
+                _ if dense && source.addr().abs_diff(target.addr()) >= bytes => {
+                    copy_bytes(source, target, bytes);
                 }
                 1 => copy_row::<u8>(source, from.inner, target, to.inner, n0),
                 2 => copy_row::<u16>(source, from.inner, target, to.inner, n0),
@@ -79,6 +88,88 @@ pub(crate) unsafe fn copy_rows(size: usize, from: Rows, to: Rows, n0: usize, n1:
             }
         }
     }
+}
+
+/// Bytes of a row for which a call of `memcpy` takes longer than the copy.
+const SHORT: usize = 512;
+
+/// Bytes that are moved at a time in short rows.
+const WIDTH: usize = 32;
+
+/// Whether each row of the source is apart from that of the target. How far they are apart grows
+/// or falls from row to row, so that the first and the last decide.
+fn rows_are_apart(from: Rows, to: Rows, bytes: usize, n1: usize) -> bool {
+    let apart = |row: i64| {
+        let (from, to) = (from.row(row).at.addr() as i64, to.row(row).at.addr() as i64);
+        from.wrapping_sub(to)
+    };
+    let (first, last) = (apart(0), apart(n1.max(1) as i64 - 1));
+    let far = |distance: i64| distance.unsigned_abs() >= bytes as u64;
+    far(first) && far(last) && (first < 0) == (last < 0)
+}
+
+/// # Safety
+/// As for [`copy_rows`], with dense rows of this many bytes, which the width divides, and none of
+/// which overlaps its target.
+unsafe fn copy_short_rows(from: Rows, to: Rows, bytes: usize, n1: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if level() >= Level::Avx2 {
+        // SAFETY: the caller's, and AVX2 was detected.
+        return unsafe { copy_short_rows_avx2(from, to, bytes, n1) };
+    }
+    // SAFETY: the caller's.
+    unsafe { copy_short_rows_here(from, to, bytes, n1) }
+}
+
+/// # Safety
+/// As for [`copy_short_rows`], and the processor must have AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn copy_short_rows_avx2(from: Rows, to: Rows, bytes: usize, n1: usize) {
+    // SAFETY: the caller's.
+    unsafe { copy_short_rows_here(from, to, bytes, n1) }
+}
+
+/// # Safety
+/// As for [`copy_short_rows`].
+#[inline(always)]
+unsafe fn copy_short_rows_here(from: Rows, to: Rows, bytes: usize, n1: usize) {
+    for row in 0..n1 as i64 {
+        let (source, target) = (from.row(row).at, to.row(row).at);
+        for start in (0..bytes).step_by(WIDTH) {
+            // SAFETY: the caller's.
+            unsafe {
+                std::ptr::copy_nonoverlapping(source.add(start), target.add(start), WIDTH);
+            }
+        }
+    }
+}
+
+/// Bytes that are moved at a time where `memcpy` is slow.
+const PIECE: usize = 64;
+
+/// Bytes of a page, by the place in which processors look for what was just written.
+const PAGE: usize = 4096;
+
+/// Copies `n` bytes between places that do not overlap.
+///
+/// # Safety
+/// `from` must be readable and `to` writable for `n` bytes, and they must not overlap.
+#[inline(always)]
+pub(crate) unsafe fn copy_bytes(from: *const u8, to: *mut u8, n: usize) {
+    let ahead = to.addr().wrapping_sub(from.addr()) % PAGE;
+    let mut done = 0;
+    // The string instructions behind `memcpy` take ten times as long where the target lies just
+    // ahead of the source within the page.
+    if n > SHORT && (1..PIECE).contains(&ahead) {
+        while done + PIECE <= n {
+            // SAFETY: a piece is left.
+            unsafe { std::ptr::copy_nonoverlapping(from.add(done), to.add(done), PIECE) };
+            done += PIECE;
+        }
+    }
+    // SAFETY: the caller's.
+    unsafe { std::ptr::copy_nonoverlapping(from.add(done), to.add(done), n - done) };
 }
 
 /// # Safety
@@ -109,6 +200,10 @@ unsafe fn copy_row<T: Copy>(
             }
         };
     }
+    if to_stride == size && from_stride == -size {
+        // SAFETY: the caller's, for the strides at hand.
+        return unsafe { copy_backwards::<T>(from, to, n) };
+    }
     for i in 0..n as i64 {
         let source = from.wrapping_offset((from_stride * i) as isize).cast::<T>();
         let target = to.wrapping_offset((to_stride * i) as isize).cast::<T>();
@@ -129,5 +224,17 @@ unsafe fn copy_every<T: Copy, const STEP: usize>(from: *const u8, to: *mut u8, n
     for i in 0..n {
         // SAFETY: the caller's.
         unsafe { to.add(i).write_unaligned(from.add(i * STEP).read_unaligned()) };
+    }
+}
+
+/// Copies elements that lie one before the other, of which the compiler makes vectors.
+///
+/// # Safety
+/// As for [`copy_row`] with these strides.
+unsafe fn copy_backwards<T: Copy>(from: *const u8, to: *mut u8, n: usize) {
+    let (from, to) = (from.cast::<T>(), to.cast::<T>());
+    for i in 0..n {
+        // SAFETY: the caller's.
+        unsafe { to.add(i).write_unaligned(from.sub(i).read_unaligned()) };
     }
 }

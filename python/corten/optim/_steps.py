@@ -78,24 +78,33 @@ class ElementwiseOptimizer(Optimizer):
                 loss = closure()
         with corten.set_grad_enabled(bool(self.defaults.get("differentiable"))):
             for group in self.param_groups:
-                for param in group["params"]:
-                    if param.grad is not None:
-                        self._step_one(param, group)
+                self._step_group(group)
         return loss
+
+    def _step_group(self, group):
+        """Moves the parameters of a group that have a gradient."""
+        for param in group["params"]:
+            if param.grad is not None:
+                self._step_one(param, group)
 
     def _step_one(self, param, group):
         grad = param.grad
         if grad.is_sparse and not self._sparse:
             raise RuntimeError(self._no_sparse.format(type(self).__name__))
+        state = self._state_of(param, group)
+        if group["maximize"]:
+            grad = -grad
+        self._update(param, grad, state, group)
+
+    def _state_of(self, param, group):
+        """The state of a parameter, filled where it is empty."""
         state = self.state.get(param)
         if not state:
             state = {}
             self._init_state(state, param, group)
             if state:
                 self.state[param] = state
-        if group["maximize"]:
-            grad = -grad
-        self._update(param, grad, state, group)
+        return state
 
     def _init_state(self, state, param, group):
         """Fills the empty state of a parameter."""

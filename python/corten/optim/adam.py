@@ -55,6 +55,30 @@ class Adam(ElementwiseOptimizer):
         if group["amsgrad"]:
             state["max_exp_avg_sq"] = zeros_like(param)
 
+    def _step_group(self, group):
+        if not group["fused"]:
+            return super()._step_group(group)
+        params = [param for param in group["params"] if param.grad is not None]
+        grads = [param.grad for param in params]
+        if any(grad.is_sparse for grad in grads):
+            raise RuntimeError(self._no_sparse)
+        states = [self._state_of(param, group) for param in params]
+        if not states:
+            return None
+        names = ["exp_avg", "exp_avg_sq", "max_exp_avg_sq"][: 3 if group["amsgrad"] else 2]
+        kept = [[state[name] for state in states] for name in names] + [[]] * (3 - len(names))
+        steps = [state["step"] for state in states]
+        corten._foreach_add_(steps, 1)
+        decoupled = group["decoupled_weight_decay"]
+        move = corten._fused_adamw_ if decoupled else corten._fused_adam_
+        beta1, beta2 = map(as_float, group["betas"])
+        move(
+            *(as_real(*tensors) for tensors in (params, grads, *kept)), steps,
+            lr=as_float(group["lr"]), beta1=beta1, beta2=beta2,
+            weight_decay=group["weight_decay"], eps=group["eps"], amsgrad=group["amsgrad"],
+            maximize=group["maximize"],
+        )
+
     def _update(self, param, grad, state, group):
         lr, (beta1, beta2) = as_float(group["lr"]), map(as_float, group["betas"])
         state["step"] += 1

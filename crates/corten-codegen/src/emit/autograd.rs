@@ -142,6 +142,9 @@ impl Wrapper<'_> {
         let names: Vec<String> = self.schema.written().map(|a| identifier(&a.name)).collect();
         match &names[..] {
             [one] if list(one) => format!("&{one}.iter().collect::<Vec<_>>()"),
+            several if several.iter().all(|name| list(name)) => {
+                format!("&[{}].concat().iter().collect::<Vec<_>>()", several.join(", "))
+            }
             several => format!("&[{}]", several.join(", ")),
         }
     }

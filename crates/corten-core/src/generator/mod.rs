@@ -147,6 +147,11 @@ impl GeneratorGuard<'_> {
         (high << 32) | u64::from(self.random())
     }
 
+    /// Fills with what as many calls of [`random`](Self::random) would give.
+    pub fn fill_random(&mut self, out: &mut [u32]) {
+        self.0.engine.fill(out);
+    }
+
     /// Takes the second `f64` normal of the last pair, if it is still there.
     pub fn take_f64_normal(&mut self) -> Option<f64> {
         self.0.next_f64_normal.take()

@@ -7,6 +7,7 @@ use corten_core::{
 };
 use corten_ops::iter::resize_output;
 use corten_ops::{Tensor, op};
+use smallvec::SmallVec;
 
 /// Tensors one after another along `dim`.
 ///
@@ -111,18 +112,19 @@ impl Plan {
             return Ok(());
         }
         let mut start = 0;
+        let mut runs: SmallVec<[_; 4]> = SmallVec::with_capacity(self.parts.len());
         for part in &self.parts {
             let length = part.sizes()[self.dim];
             let plain = !part.is_conj() && !part.is_neg() && part.dtype() == out.dtype();
             let dense = part.is_contiguous() && out.is_contiguous() && !out.is_neg();
             if plain && dense && part.storage_key() != out.storage_key() {
-                copy_blocks(part, out, self.blocks(start, length, out.itemsize()))?;
+                runs.push((part, self.blocks(start, length, out.itemsize())));
             } else {
                 op::copy_(&op::narrow(out, self.dim as i64, start, length)?, part, false)?;
             }
             start += length;
         }
-        Ok(())
+        if runs.is_empty() { Ok(()) } else { copy_blocks(&runs, out) }
     }
 
     /// The rows of a part of `length` from `start` on.

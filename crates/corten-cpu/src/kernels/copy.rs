@@ -1,17 +1,14 @@
 //! Copies between any two layouts and dtypes.
 
-use crate::strided::{Rows, copy_rows, gather, scatter};
+use crate::strided::{Rows, gather, scatter};
+use crate::tiles::copy_block;
 use crate::vec::convert::Conversion;
-use crate::vec::transpose::{SIDE, Turn, turn};
 use corten_core::{Result, Scalar};
 use corten_ops::iter::TensorIterator;
 use corten_ops::parallel::GRAIN;
 
 /// Elements per step of a conversion between strided rows.
 const STEP: usize = 256;
-
-/// Side of the square tiles in which a transposed block is copied.
-const TILE: usize = 16;
 
 /// Copies input 0 to output 0, converting between their dtypes.
 ///
@@ -48,60 +45,6 @@ pub fn copy(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
 fn blocks(at: &[*mut u8], strides: &[i64]) -> (Rows, Rows) {
     let rows = |i: usize| Rows { at: at[i], inner: strides[i], outer: strides[i + 2] };
     (rows(1), rows(0))
-}
-
-/// # Safety
-/// Both must be `n1` rows of `n0` elements of `size` bytes.
-unsafe fn copy_block(size: usize, from: Rows, to: Rows, n0: usize, n1: usize) {
-    let dense = size as i64;
-    let transposed = to.inner == dense && from.outer == dense && from.inner != dense;
-    // SAFETY: the caller's.
-    unsafe {
-        match transposed && n0 >= TILE && n1 >= TILE {
-            true => copy_tiles(size, from, to, n0, n1),
-            false => copy_rows(size, from, to, n0, n1),
-        }
-    }
-}
-
-/// Rows of the target that are written in turn, so that the source is read in runs.
-const BAND: usize = 4 * TILE;
-
-/// Copies in tiles, so that the lines of the source that a tile reads stay in the cache.
-///
-/// # Safety
-/// As for [`copy_block`].
-unsafe fn copy_tiles(size: usize, from: Rows, to: Rows, n0: usize, n1: usize) {
-    let turn = turn().filter(|_| size == 4);
-    for band in (0..n1).step_by(BAND) {
-        for column in (0..n0).step_by(TILE) {
-            for row in (band..n1.min(band + BAND)).step_by(TILE) {
-                let moved = |rows: Rows| rows.element(column).row(row as i64);
-                let (width, height) = (TILE.min(n0 - column), TILE.min(n1 - row));
-                // SAFETY: the tile lies within the block.
-                unsafe {
-                    match turn {
-                        Some(turn) if width == TILE && height == TILE => {
-                            turn_tile(turn, moved(from), moved(to));
-                        }
-                        _ => copy_rows(size, moved(from), moved(to), width, height),
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// # Safety
-/// As for [`copy_block`], with a whole tile of elements of 32 bits.
-unsafe fn turn_tile(turn: Turn, from: Rows, to: Rows) {
-    for row in (0..TILE).step_by(SIDE) {
-        for column in (0..TILE).step_by(SIDE) {
-            let moved = |rows: Rows| rows.element(column).row(row as i64).at;
-            // SAFETY: the part lies within the tile.
-            unsafe { turn(moved(from), from.inner, moved(to), to.outer) };
-        }
-    }
 }
 
 /// A conversion with the sizes of the elements.

@@ -1,5 +1,6 @@
 //! One number everywhere.
 
+use crate::row_loops::compiled;
 use corten_core::{Element, Result, Scalar, bug, match_dtype};
 use corten_ops::iter::TensorIterator;
 use corten_ops::parallel::GRAIN;
@@ -34,8 +35,8 @@ unsafe fn fill_row<T: Element>(first: *mut u8, stride: i64, n: i64, value: T) {
         let row = unsafe {
             std::slice::from_raw_parts_mut(first.cast::<std::mem::MaybeUninit<T>>(), n as usize)
         };
-        row.fill(std::mem::MaybeUninit::new(value));
-        return;
+        let value = std::mem::MaybeUninit::new(value);
+        return compiled(|| row.fill(value));
     }
     for i in 0..n {
         let place = first.wrapping_offset((stride * i) as isize).cast::<T>();

@@ -183,6 +183,14 @@ fn direct(from: DType, to: DType) -> Option<Convert> {
         (DType::BFloat16, DType::Float32) => bfloat_to_single::pick()?,
         #[cfg(target_arch = "x86_64")]
         (DType::Float32, DType::BFloat16) => single_to_bfloat::pick()?,
+        #[cfg(target_arch = "x86_64")]
+        (DType::Float32, DType::Int8 | DType::UInt8) => single_to_byte::pick()?,
+        #[cfg(target_arch = "x86_64")]
+        (DType::Float32, DType::Int16 | DType::UInt16) => single_to_short::pick()?,
+        #[cfg(target_arch = "x86_64")]
+        (DType::Float32, DType::Int32) => single_to_int::pick()?,
+        #[cfg(target_arch = "x86_64")]
+        (DType::Float32, DType::Int64) => single_to_long::pick()?,
         _ => return None,
     })
 }
@@ -296,6 +304,52 @@ half_conversions! {
             _mm256_storeu_si256(to.cast(), _mm512_cvtepi32_epi16(value));
         },
         1 => |x| super::rounded_to_bfloat(x)
+    }
+    /// The instructions give the numbers of Note [Casts]; of narrower integers the low bits remain.
+    single_to_int(from: f32, to: i32) {
+        8 => _mm256_storeu_si256(to.cast(), _mm256_cvttps_epi32(_mm256_loadu_ps(from))),
+        16 => _mm512_storeu_si512(to.cast(), _mm512_cvttps_epi32(_mm512_loadu_ps(from))),
+        1 => |x| super::cast(x)
+    }
+    single_to_short(from: f32, to: i16) {
+        8 => {
+            let wide = _mm256_cvttps_epi32(_mm256_loadu_ps(from));
+            let low = _mm256_and_si256(wide, _mm256_set1_epi32(0xffff));
+            // Each half of the register is packed into each half of the result.
+            let packed = _mm256_permute4x64_epi64::<0b1000>(_mm256_packus_epi32(low, low));
+            _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(packed));
+        },
+        16 => {
+            let wide = _mm512_cvttps_epi32(_mm512_loadu_ps(from));
+            _mm256_storeu_si256(to.cast(), _mm512_cvtepi32_epi16(wide));
+        },
+        1 => |x| super::cast(x)
+    }
+    single_to_byte(from: f32, to: i8) {
+        8 => {
+            let wide = _mm256_cvttps_epi32(_mm256_loadu_ps(from));
+            let low = _mm256_and_si256(wide, _mm256_set1_epi32(0xff));
+            let shorts = _mm256_permute4x64_epi64::<0b1000>(_mm256_packus_epi32(low, low));
+            let shorts = _mm256_castsi256_si128(shorts);
+            _mm_storel_epi64(to.cast(), _mm_packus_epi16(shorts, shorts));
+        },
+        16 => {
+            let wide = _mm512_cvttps_epi32(_mm512_loadu_ps(from));
+            _mm_storeu_si128(to.cast(), _mm512_cvtepi32_epi8(wide));
+        },
+        1 => |x| super::cast(x)
+    }
+    single_to_long(from: f32, to: i64) {
+        8 => for k in 0..8 {
+            to.add(k).write(super::cast(from.add(k).read()));
+        },
+        16 => {
+            let low = _mm512_cvttps_epi64(_mm256_loadu_ps(from));
+            let high = _mm512_cvttps_epi64(_mm256_loadu_ps(from.add(8)));
+            _mm512_storeu_si512(to.cast(), low);
+            _mm512_storeu_si512(to.add(8).cast(), high);
+        },
+        1 => |x| super::cast(x)
     }
 }
 

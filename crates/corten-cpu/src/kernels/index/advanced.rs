@@ -8,6 +8,7 @@ use super::arithmetic::Arithmetic;
 use super::flat::{
     Flat, as_bits, flat, flat_bits, for_each_offset, fresh_copy, match_bits, row_major,
 };
+use super::masked::masked_select;
 use crate::kernels::support::is_shape_only;
 use corten_core::geometry::Overlap;
 use corten_core::{
@@ -23,6 +24,14 @@ use corten_ops::{Tensor, op};
 /// # Errors
 /// `Index` for an index that does not fit the tensor.
 pub fn index(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
+    if let [Some(mask)] = indices
+        && mask.dtype() == DType::Bool
+        && mask.dim() > 0
+        && mask.sizes() == self_.sizes()
+        && !is_shape_only(self_)
+    {
+        return masked_select(self_, mask);
+    }
     let plan = Plan::new(self_, indices)?;
     let out = plan.allocate()?;
     if is_shape_only(&out) {

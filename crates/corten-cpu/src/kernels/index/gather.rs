@@ -5,9 +5,10 @@ use super::flat::{
     Flat, contiguous_copy, flat, flat_bits, for_each_offset, long_index, match_bits, row_major,
 };
 use crate::kernels::support::is_shape_only;
+use crate::row_loops::compiled;
 use corten_core::{
-    Access, AccessSet, DType, Dims, Element, MemoryFormat, Result, Scalar, bail, ensure, geometry,
-    match_dtype, warn_once,
+    Access, AccessSet, DType, Dims, Element, MemoryFormat, Result, Scalar, bail, bug, ensure,
+    geometry, match_dtype, warn_once,
 };
 use corten_ops::{Tensor, op};
 use std::sync::atomic::AtomicBool;
@@ -82,14 +83,23 @@ fn walk(
 ) -> Result<()> {
     let shape = index.sizes();
     let size = self_.sizes()[dim];
-    if let Some(outside) = at.iter().find(|picked| !(0..size).contains(*picked)) {
+    let outside = |picked: i64| picked as u64 >= size as u64;
+    if compiled(|| at.iter().fold(false, |any, &picked| any | outside(picked))) {
+        let outside = at.iter().copied().find(|&picked| outside(picked)).unwrap_or_default();
         bail!(Runtime, "index {outside} is out of bounds for dimension {dim} with size {size}");
     }
     let mut strides = target.strides.clone();
     let along = std::mem::replace(&mut strides[dim], 0);
-    let operands = [&row_major(&shape)[..], &strides];
-    for_each_offset(&shape, operands, [0, target.base], |[position, offset]| {
-        visit(position as usize, (offset + at[position as usize] * along) as usize);
+    let (Some((&inner, outer)), Some(&step)) = (shape.split_last(), strides.last()) else {
+        bug!("a scalar counts as a vector");
+    };
+    let operands = [&row_major(&shape)[..outer.len()], &strides[..outer.len()]];
+    for_each_offset(outer, operands, [0, target.base], |[position, mut offset]| {
+        let position = position as usize;
+        for (i, &picked) in at[position..position + inner as usize].iter().enumerate() {
+            visit(position + i, (offset + picked * along) as usize);
+            offset += step;
+        }
         Ok(())
     })
 }

@@ -3,8 +3,7 @@
 use super::flat::{as_bits, match_bits};
 use crate::kernels::support::is_shape_only;
 use corten_core::{
-    Access, AccessSet, DType, Element, MemoryFormat, Reader, Result, Writer, cast, ensure,
-    geometry, match_dtype,
+    Access, AccessSet, DType, Dims, MemoryFormat, Reader, Result, Writer, ensure, geometry,
 };
 use corten_ops::{Tensor, op};
 
@@ -24,7 +23,7 @@ pub fn masked_select(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     ensure!(mask.dtype() == DType::Bool, Runtime, "masked_select: expected BoolTensor for mask");
     let [source, mask] = broadcast([&as_bits(self_)?, mask])?;
     let mask = Reader::<bool>::new(&mask)?;
-    let count = mask.iter().filter(|chosen| **chosen).count() as i64;
+    let count = count_true(&mask) as i64;
     let out = op::empty_memory_format(
         &[count],
         Some(self_.dtype()),
@@ -40,12 +39,39 @@ pub fn masked_select(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
             (target.base(), Access::Write),
         ])?;
         let (from, to) = (set.read::<T>(0)?, set.write::<T>(1)?);
-        let chosen = from.iter().zip(mask.iter()).filter(|(_, chosen)| **chosen);
-        for (slot, (value, _)) in to.iter_mut().zip(chosen) {
-            *slot = *value;
-        }
+        pick_where(&mask, to, |place| from[place]);
     });
     Ok(out)
+}
+
+/// How many are true.
+fn count_true(mask: &[bool]) -> usize {
+    // Few enough for a sum in a byte.
+    let sums =
+        mask.chunks(255).map(|part| part.iter().fold(0u8, |sum, &chosen| sum + u8::from(chosen)));
+    sums.map(usize::from).sum()
+}
+
+/// Places that are looked at together.
+const PART: usize = 64;
+
+/// Writes `value(place)` for every place that is true, in order. Values are put into a buffer
+/// whether they are chosen or not, as no processor foresees which are.
+#[inline(always)]
+fn pick_where<T: Copy>(mask: &[bool], mut to: &mut [T], value: impl Fn(usize) -> T) {
+    for (part, mask) in mask.chunks(PART).enumerate() {
+        if !mask.iter().fold(false, |any, &chosen| any | chosen) {
+            continue;
+        }
+        let (mut picked, mut count) = ([value(part * PART); PART], 0);
+        for (i, &chosen) in mask.iter().enumerate() {
+            picked[count % PART] = value(part * PART + i);
+            count += usize::from(chosen);
+        }
+        let (now, later) = to.split_at_mut(count.min(to.len()));
+        now.copy_from_slice(&picked[..now.len()]);
+        to = later;
+    }
 }
 
 /// Writes the elements of `source` in order where `mask` is true.
@@ -111,36 +137,49 @@ pub fn masked_scatter(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<
 /// # Errors
 /// `OutOfMemory`.
 pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
-    let source = op::contiguous(self_, MemoryFormat::Contiguous)?;
-    let places = match_dtype!(self_.dtype(), "nonzero", All, T => nonzero_places::<T>(&source))?;
-    let sizes = self_.sizes();
+    let mask = op::to_dtype(self_, DType::Bool, false, false, None)?;
+    let mask = op::contiguous(&mask, MemoryFormat::Contiguous)?;
+    let mask = Reader::<bool>::new(&mask)?;
+    let (count, sizes) = (count_true(&mask), self_.sizes());
     let rank = sizes.len();
     // The result is column-major, as each dimension's positions are used together.
     let out = op::empty_memory_format(
-        &[rank as i64, places.len() as i64],
+        &[rank as i64, count as i64],
         Some(DType::Int64),
         None,
         Some(self_.device()),
         None,
         None,
     )?;
-    {
-        let mut columns = Writer::<i64>::new(&out)?;
-        for (row, place) in places.iter().enumerate() {
-            let mut rest = *place as i64;
-            for dim in (0..rank).rev() {
-                columns[dim * places.len() + row] = rest % sizes[dim];
-                rest /= sizes[dim];
-            }
-        }
+    if count > 0 && rank > 0 {
+        write_places(&mask, &sizes, &mut Writer::<i64>::new(&out)?);
     }
-    let count = places.len() as i64;
+    let count = count as i64;
     Ok(out.as_view_of(&[count, rank as i64], &[1, count], 0)?.into())
 }
 
-fn nonzero_places<T: Element>(source: &Tensor) -> Result<Vec<usize>> {
-    let data = Reader::<T>::new(source)?;
-    // Not by comparing with a zero of the dtype, which powers of two do not have.
-    let places = data.iter().enumerate().filter(|(_, value)| cast::<T, bool>(**value));
-    Ok(places.map(|(place, _)| place).collect())
+/// Writes the positions that are true, each dimension's in a row of its own.
+fn write_places(mask: &[bool], sizes: &[i64], out: &mut [i64]) {
+    let Some((&inner, outer)) = sizes.split_last() else { return };
+    let count = out.len() / sizes.len();
+    let (outside, last) = out.split_at_mut(count * outer.len());
+    let mut position = Dims::from_elem(0, outer.len());
+    let mut done = 0;
+    for row in mask.chunks_exact(inner as usize) {
+        let found = count_true(row);
+        if found > 0 {
+            pick_where(row, &mut last[done..done + found], |place| place as i64);
+            for (column, &at) in outside.chunks_exact_mut(count).zip(&position) {
+                column[done..done + found].fill(at);
+            }
+            done += found;
+        }
+        for (at, &size) in position.iter_mut().zip(outer).rev() {
+            *at += 1;
+            if *at < size {
+                break;
+            }
+            *at = 0;
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use super::fill::{fill, fill_with, memory_order, with_generator};
 use super::normal::normal_pair;
 use crate::kernels::support::is_shape_only;
-use crate::row_loops::multiply_add;
+use crate::row_loops::{compiled, multiply_add};
 use corten_core::{
     Access, AccessSet, DType, Element, Generator, GeneratorGuard, Result, Scalar, bail, bf16, cast,
     ensure, f16, match_dtype,
@@ -20,14 +20,37 @@ pub(super) fn uniform53(generator: &mut GeneratorGuard<'_>) -> f64 {
     (generator.random64() & ((1 << 53) - 1)) as f64 * (1.0 / 9_007_199_254_740_992.0)
 }
 
+/// Words that are drawn at a time.
+const WORDS: usize = 512;
+
 /// Fills with numbers as [`uniform24`] draws them.
 pub(super) fn fill_uniform24(out: &mut [f32], generator: &mut GeneratorGuard<'_>) {
-    out.iter_mut().for_each(|slot| *slot = uniform24(generator));
+    let mut words = [0; WORDS];
+    for chunk in out.chunks_mut(WORDS) {
+        let words = &mut words[..chunk.len()];
+        generator.fill_random(words);
+        compiled(|| {
+            for (slot, &word) in chunk.iter_mut().zip(&*words) {
+                *slot = (word & 0x00FF_FFFF) as i32 as f32 * (1.0 / 16_777_216.0);
+            }
+        });
+    }
 }
 
 /// Fills with numbers as [`uniform53`] draws them.
 pub(super) fn fill_uniform53(out: &mut [f64], generator: &mut GeneratorGuard<'_>) {
-    out.iter_mut().for_each(|slot| *slot = uniform53(generator));
+    let mut words = [0; WORDS];
+    for chunk in out.chunks_mut(WORDS / 2) {
+        let words = &mut words[..2 * chunk.len()];
+        generator.fill_random(words);
+        compiled(|| {
+            for (slot, pair) in chunk.iter_mut().zip(words.as_chunks::<2>().0) {
+                // Both parts and their sum are exact.
+                let high = f64::from((pair[0] & 0x001F_FFFF) as i32) * 4_294_967_296.0;
+                *slot = (high + f64::from(pair[1])) * (1.0 / 9_007_199_254_740_992.0);
+            }
+        });
+    }
 }
 
 /// Dtypes that a uniform number can be drawn in.
@@ -281,10 +304,23 @@ pub fn bernoulli_float_(self_: &Tensor, p: f64, generator: Option<&Generator>) -
     check_probability("bernoulli_", p)?;
     with_generator(generator, |rng| {
         match_dtype!(self_.dtype(), "bernoulli_scalar_cpu_", AllNoComplex, T => {
-            fill(self_, || T::from_scalar(Scalar::Bool(uniform53(rng) < p)))
+            fill_with(self_, |out: &mut [T]| flip_coins(out, p, rng))
         })
     })?;
     Ok(self_.clone())
+}
+
+/// Fills with ones of probability `p` and zeros.
+fn flip_coins<T: Element>(out: &mut [T], p: f64, rng: &mut GeneratorGuard<'_>) {
+    let [zero, one] = [false, true].map(|side| T::from_scalar(Scalar::Bool(side)));
+    let mut drawn = [0.0; WORDS / 2];
+    for chunk in out.chunks_mut(drawn.len()) {
+        let drawn = &mut drawn[..chunk.len()];
+        fill_uniform53(drawn, rng);
+        for (slot, &drawn) in chunk.iter_mut().zip(&*drawn) {
+            *slot = if drawn < p { one } else { zero };
+        }
+    }
 }
 
 /// Fills with ones, each with the probability that `p` gives, and zeros.

@@ -109,13 +109,32 @@ fn sort_by_digits(keys: &mut Vec<u64>) {
     }
 }
 
-fn sorted_front<K: Ord>(mut keys: Vec<K>, count: usize) -> impl Iterator<Item = K> {
+/// The first `count` keys in order.
+fn sorted_front<K: Ord + Copy>(mut keys: Vec<K>, count: usize) -> impl Iterator<Item = K> {
+    drop_late(&mut keys, count);
     if 0 < count && count < keys.len() {
         keys.select_nth_unstable(count - 1);
         keys.truncate(count);
     }
     keys.sort_unstable();
     keys.into_iter()
+}
+
+/// Drops most of the keys behind the first `count`: those behind as many of a sample.
+fn drop_late<K: Ord + Copy>(keys: &mut Vec<K>, count: usize) {
+    let sample = 4 * count.max(16);
+    if count == 0 || keys.len() < 2 * sample {
+        return;
+    }
+    let limit = *keys[..sample].select_nth_unstable(count - 1).1;
+    let mut kept = count;
+    for i in sample..keys.len() {
+        let key = keys[i];
+        // Written whether it stays or not, as no processor foresees which do.
+        keys[kept] = key;
+        kept += usize::from(key < limit);
+    }
+    keys.truncate(kept);
 }
 
 macro_rules! ranked_integers {
@@ -208,6 +227,21 @@ mod tests {
         assert_eq!(places(&[3i8, -128, 127, -1], false), [1, 3, 0, 2]);
         assert_eq!(places(&[3i64, i64::MIN, i64::MAX, -1], true), [2, 0, 3, 1]);
         assert_eq!(places(&[u64::MAX, 0, 7], false), [1, 2, 0]);
+    }
+
+    #[test]
+    fn the_front_of_a_line_is_that_of_the_sorted_line() {
+        let shuffled: Vec<u32> =
+            (0..2000u32).map(|i| i.wrapping_mul(2_654_435_761) >> 20).collect();
+        let falling: Vec<u32> = (0..2000).rev().collect();
+        for line in [shuffled, falling] {
+            let (mut all, mut front) = (vec![0; line.len()], vec![0; 400]);
+            Line::of(&line).first_places(true, &mut all);
+            for count in [0, 1, 2, 15, 16, 17, 100, 249, 250, 251, 400] {
+                Line::of(&line).first_places(true, &mut front[..count]);
+                assert_eq!(front[..count], all[..count]);
+            }
+        }
     }
 
     #[test]

@@ -3,11 +3,12 @@
 //!
 //! See Note [Cascade sum].
 
-#[cfg(target_arch = "x86_64")]
-use crate::vec::{Lanes, avx2};
+mod summand;
+
 use crate::vec::{Level, level};
 use corten_core::{Complex, DType, Result, bf16, f16};
 use corten_ops::iter::TensorIterator;
+use summand::{Present, Summand, Term};
 
 // Note [Cascade sum]
 // `n` rows are added to an accumulator of level 0. After every 2^p rows, with p growing with n, it
@@ -18,277 +19,6 @@ use corten_ops::iter::TensorIterator;
 // dealt to four such cascades in turn; then come the elements that fill no vector, then the lanes.
 // Rows to be added to each other are summed in blocks of four vectors, one cascade each. Any
 // change of these numbers changes the last bits of sums.
-
-/// What is added up: a vector, or one element of it.
-trait Term: Copy {
-    /// The zero.
-    fn zero() -> Self;
-    fn add(self, other: Self) -> Self;
-}
-
-/// How a dtype is read and added.
-trait Summand: Copy + 'static {
-    /// The same with vectors that stay in AVX2's registers, where there is such a form: of arrays
-    /// the compiler puts some together element by element.
-    type InRegisters: Summand;
-    /// An element in the precision of the sum.
-    type Wide: Term;
-    /// Several of them.
-    type Vector: Term;
-    /// Elements that a vector of a dense slice takes; twice the lanes for 16-bit elements.
-    const INNER: usize;
-    /// Elements that a vector of columns takes.
-    const LANES: usize;
-
-    fn widen(self) -> Self::Wide;
-    /// What an output holds so far.
-    #[inline(always)]
-    fn so_far(self) -> Self::Wide {
-        self.widen()
-    }
-    fn narrow(wide: Self::Wide) -> Self;
-    /// # Safety
-    /// `from` must be readable for `INNER` elements.
-    unsafe fn load_inner(from: *const Self) -> Self::Vector;
-    /// # Safety
-    /// `from` must be readable for `LANES` elements.
-    unsafe fn load_outer(from: *const Self) -> Self::Vector;
-    fn lane(vector: &Self::Vector, i: usize) -> Self::Wide;
-}
-
-macro_rules! terms {
-    ($($number:ty, $zero:expr;)+) => {$(
-        impl Term for $number {
-            #[inline(always)]
-            fn zero() -> Self {
-                $zero
-            }
-            #[inline(always)]
-            fn add(self, other: Self) -> Self {
-                self + other
-            }
-        }
-    )+};
-}
-
-terms! {
-    f32, 0.0;
-    f64, 0.0;
-    Complex<f32>, Complex::new(0.0, 0.0);
-    Complex<f64>, Complex::new(0.0, 0.0);
-}
-
-impl<T: Term, const N: usize> Term for [T; N] {
-    #[inline(always)]
-    fn zero() -> Self {
-        [T::zero(); N]
-    }
-    #[inline(always)]
-    fn add(mut self, other: Self) -> Self {
-        for (a, b) in self.iter_mut().zip(other) {
-            *a = a.add(b);
-        }
-        self
-    }
-}
-
-/// Summands that are added in their own precision.
-macro_rules! plain_summands {
-    ($($number:ty, $lanes:literal, $in_registers:ty;)+) => {$(
-        impl Summand for $number {
-            type InRegisters = $in_registers;
-            type Wide = Self;
-            type Vector = [Self; $lanes];
-            const INNER: usize = $lanes;
-            const LANES: usize = $lanes;
-
-            #[inline(always)]
-            fn widen(self) -> Self {
-                self
-            }
-            #[inline(always)]
-            fn narrow(wide: Self) -> Self {
-                wide
-            }
-            #[inline(always)]
-            unsafe fn load_inner(from: *const Self) -> Self::Vector {
-                // SAFETY: the caller vouches for that many elements.
-                unsafe { from.cast::<Self::Vector>().read_unaligned() }
-            }
-            #[inline(always)]
-            unsafe fn load_outer(from: *const Self) -> Self::Vector {
-                // SAFETY: as above.
-                unsafe { Self::load_inner(from) }
-            }
-            #[inline(always)]
-            fn lane(vector: &Self::Vector, i: usize) -> Self {
-                vector[i]
-            }
-        }
-    )+};
-}
-
-#[cfg(target_arch = "x86_64")]
-type Registers<T> = InRegisters<T>;
-#[cfg(not(target_arch = "x86_64"))]
-type Registers<T> = T;
-
-plain_summands! {
-    f32, 8, Registers<f32>;
-    f64, 4, Registers<f64>;
-    Complex<f32>, 4, Self;
-    Complex<f64>, 2, Self;
-}
-
-/// A number of which several are added in one register.
-#[cfg(target_arch = "x86_64")]
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-struct InRegisters<T>(T);
-
-#[cfg(target_arch = "x86_64")]
-macro_rules! register_summands {
-    ($($number:ty, $vector:ty;)+) => {$(
-        impl Term for $vector {
-            #[inline(always)]
-            fn zero() -> Self {
-                <$vector as Lanes>::splat(0.0)
-            }
-            #[inline(always)]
-            fn add(self, other: Self) -> Self {
-                self + other
-            }
-        }
-
-        impl Summand for InRegisters<$number> {
-            type InRegisters = Self;
-            type Wide = $number;
-            type Vector = $vector;
-            const INNER: usize = <$vector as Lanes>::LANES;
-            const LANES: usize = <$vector as Lanes>::LANES;
-
-            #[inline(always)]
-            fn widen(self) -> $number {
-                self.0
-            }
-            #[inline(always)]
-            fn narrow(wide: $number) -> Self {
-                Self(wide)
-            }
-            #[inline(always)]
-            unsafe fn load_inner(from: *const Self) -> $vector {
-                // SAFETY: the caller vouches for that many elements.
-                unsafe { <$vector as Lanes>::load(from.cast()) }
-            }
-            #[inline(always)]
-            unsafe fn load_outer(from: *const Self) -> $vector {
-                // SAFETY: as above.
-                unsafe { Self::load_inner(from) }
-            }
-            #[inline(always)]
-            fn lane(vector: &$vector, i: usize) -> $number {
-                let mut lanes = [0.0; <$vector as Lanes>::LANES];
-                // SAFETY: there is room for all lanes.
-                unsafe { Lanes::store(*vector, lanes.as_mut_ptr()) };
-                lanes[i]
-            }
-        }
-    )+};
-}
-
-#[cfg(target_arch = "x86_64")]
-register_summands! {
-    f32, avx2::F32;
-    f64, avx2::F64;
-}
-
-/// 16-bit summands, added in `f32`; a vector of a dense slice is the sum of its two halves.
-macro_rules! half_summands {
-    ($($number:ty)+) => {$(
-        impl Summand for $number {
-            type InRegisters = Self;
-            type Wide = f32;
-            type Vector = [f32; 8];
-            const INNER: usize = 16;
-            const LANES: usize = 8;
-
-            #[inline(always)]
-            fn widen(self) -> f32 {
-                self.to_f32()
-            }
-            #[inline(always)]
-            fn narrow(wide: f32) -> Self {
-                Self::from_f32(wide)
-            }
-            #[inline(always)]
-            unsafe fn load_inner(from: *const Self) -> [f32; 8] {
-                // SAFETY: the caller vouches for sixteen elements.
-                unsafe { Self::load_outer(from).add(Self::load_outer(from.add(8))) }
-            }
-            #[inline(always)]
-            unsafe fn load_outer(from: *const Self) -> [f32; 8] {
-                // SAFETY: the caller vouches for eight elements.
-                let halves = unsafe { from.cast::<[Self; 8]>().read_unaligned() };
-                halves.map(|half| half.to_f32())
-            }
-            #[inline(always)]
-            fn lane(vector: &[f32; 8], i: usize) -> f32 {
-                vector[i]
-            }
-        }
-    )+};
-}
-
-half_summands! { f16 bf16 }
-
-/// A number that counts as zero where it is NaN. Sums may be NaN nonetheless.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-struct Present<T>(T);
-
-macro_rules! present_summands {
-    ($($number:ty, $lanes:literal;)+) => {$(
-        impl Summand for Present<$number> {
-            type InRegisters = Self;
-            type Wide = $number;
-            type Vector = [$number; $lanes];
-            const INNER: usize = $lanes;
-            const LANES: usize = $lanes;
-
-            #[inline(always)]
-            fn widen(self) -> $number {
-                if self.0.is_nan() { 0.0 } else { self.0 }
-            }
-            #[inline(always)]
-            fn so_far(self) -> $number {
-                self.0
-            }
-            #[inline(always)]
-            fn narrow(wide: $number) -> Self {
-                Self(wide)
-            }
-            #[inline(always)]
-            unsafe fn load_inner(from: *const Self) -> Self::Vector {
-                // SAFETY: the caller vouches for that many elements.
-                unsafe { from.cast::<[Self; $lanes]>().read_unaligned() }.map(Self::widen)
-            }
-            #[inline(always)]
-            unsafe fn load_outer(from: *const Self) -> Self::Vector {
-                // SAFETY: as above.
-                unsafe { Self::load_inner(from) }
-            }
-            #[inline(always)]
-            fn lane(vector: &Self::Vector, i: usize) -> $number {
-                vector[i]
-            }
-        }
-    )+};
-}
-
-present_summands! {
-    f32, 8;
-    f64, 4;
-}
 
 /// As [`sum`], of numbers that are not NaN, in single and double precision.
 pub(crate) fn sum_present(iter: &mut TensorIterator) -> Result<bool> {
@@ -512,6 +242,11 @@ impl Block {
     /// As for [`run`](Self::run).
     #[inline(always)]
     unsafe fn add_lanes<T: Summand>(&self, across: i64, sum: &T::Vector) {
+        if self.out_across == size_of::<T>() as i64 {
+            let place = self.to.wrapping_offset((self.out_across * across) as isize);
+            // SAFETY: the caller's.
+            return unsafe { T::add_to(place.cast(), sum) };
+        }
         for lane in 0..T::LANES {
             // SAFETY: the caller's.
             unsafe { self.add_to::<T>(across + lane as i64, T::lane(sum, lane)) };
