@@ -21,6 +21,9 @@ const BUFFER: usize = 4096;
 /// Rows shorter than this are staged several at a time.
 const SHORT: usize = 32;
 
+/// Rows, however short, that are not worth buffers.
+const FEW_ROWS: usize = 4;
+
 /// Bytes that a loop over operands that overlap reads before it writes.
 const ORDERED: usize = 64;
 
@@ -145,7 +148,7 @@ impl Stage {
             // SAFETY: the caller's.
             return unsafe { self.ordered(at, strides, n0, n1, block) };
         }
-        if regular && (n0 >= SHORT || n1 == 1) {
+        if regular && (n0 >= SHORT || n1 <= FEW_ROWS) {
             for row in 0..n1 {
                 let moved = |i: usize| at[i].wrapping_offset((outer[i] * row as i64) as isize);
                 let source = |i: usize| {
