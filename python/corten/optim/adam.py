@@ -61,7 +61,7 @@ class Adam(ElementwiseOptimizer):
         params = [param for param in group["params"] if param.grad is not None]
         grads = [param.grad for param in params]
         if any(grad.is_sparse for grad in grads):
-            raise RuntimeError(self._no_sparse)
+            raise RuntimeError(self._no_sparse.format(type(self).__name__))
         states = [self._state_of(param, group) for param in params]
         if not states:
             return None

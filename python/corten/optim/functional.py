@@ -136,7 +136,8 @@ def _function(name, step):
         arguments = bound.arguments
         if arguments.get("grad_scale") is not None or arguments.get("found_inf") is not None:
             raise RuntimeError(
-                "grad_scale and found_inf are for fused kernels, of which there are none"
+                "grad_scale and found_inf are for fused kernels, which move whole lists: see "
+                "Adam(..., fused=True)"
             )
         group = _group(step, arguments)
         # Without a list of parameters: only what moves one of them is asked for.
