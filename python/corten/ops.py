@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import functools
+import re
+
 from corten import _C
 
 
@@ -21,7 +24,19 @@ class Overload:
         self.__name__ = name.partition("::")[2]
 
     def __call__(self, *args, **kwargs):
+        if kwargs and not kwargs.keys().isdisjoint(self._outputs):
+            if len(self._outputs) == 1:
+                kwargs["out"] = kwargs.pop(self._outputs[0])
+            elif kwargs.keys() >= set(self._outputs):
+                kwargs["out"] = tuple(kwargs.pop(name) for name in self._outputs)
         return _C._op_call(self._qualified, *args, **kwargs)
+
+    @functools.cached_property
+    def _outputs(self):
+        """The schema's names of what is written, where they differ from the ``out`` of functions."""
+        keywords = self.schema.partition("*, ")[2].rpartition(") ->")[0]
+        names = re.findall(r"Tensor\(\w+!\)(?:\[\])? (\w+)", keywords)
+        return [] if names == ["out"] else names
 
     @property
     def schema(self):

@@ -122,6 +122,14 @@ class Windows(unittest.TestCase):
         self.assertEqual(places[0, 0, 14:16].tolist(), [30, 30])
 
 
+    def test_only_the_batch_may_be_empty(self):
+        self.assertEqual(F.max_pool1d(torch.ones(0, 3, 5), 2).shape, (0, 3, 2))
+        for shape in ((0, 5), (3, 0), (2, 0, 5), (2, 3, 0), (5,), (1, 2, 3, 4)):
+            for requires_grad in (False, True):
+                with self.assertRaisesRegex(RuntimeError, "max_pool1d: Expected 2D or 3D"):
+                    F.max_pool1d(torch.ones(shape, requires_grad=requires_grad), 2)
+
+
 class Losses(unittest.TestCase):
     def test_of_differences(self):
         x = torch.tensor([0.0, 0.5, -2.0, 3.0], requires_grad=True)

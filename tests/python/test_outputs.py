@@ -30,6 +30,24 @@ class Lists(unittest.TestCase):
             torch.unbind_copy(x, out=torch.empty(2, 3))
 
 
+class Named(unittest.TestCase):
+    """Operators by their schemas, in which results have names of their own."""
+
+    def test_by_the_names_of_schemas(self):
+        aten = torch.ops.aten
+        grad, output, out = torch.ones(2), torch.tensor([0.25, 0.5]), torch.empty(2)
+        for call in (aten.sigmoid_backward.grad_input, aten.sigmoid_backward):
+            out.zero_()
+            self.assertIs(call(grad, output, grad_input=out), out)
+            self.assertEqual(out.tolist(), [0.1875, 0.25])
+        values, places = torch.empty(2), torch.empty(2, dtype=torch.int64)
+        aten.max.dim_max(torch.tensor([[1.0, 5], [3, 2]]), 0, max=values, max_values=places)
+        self.assertEqual((values.tolist(), places.tolist()), ([3, 5], [1, 0]))
+        self.assertIs(aten.add.out(grad, grad, out=out), out)
+        with self.assertRaises((TypeError, RuntimeError)):
+            aten.max.dim_max(torch.ones(2, 2), 0, max=values)
+
+
 class Several(unittest.TestCase):
     def test_batch_norm(self):
         x = torch.tensor([[1.0, 2], [3, 6]])

@@ -6,6 +6,7 @@
 //! moment of the machine hits both, and the best ones are compared.
 #![allow(clippy::print_stdout)]
 
+use corten_core::{DType, Reader, TensorBase, Writer};
 use corten_gemm::{
     Bf16, F16, Float, Instructions, Sixteen, Start, View, Way, product, product_of_halves,
 };
@@ -62,7 +63,7 @@ const FEW_ROWS: [Case; 22] = [
     ([4, 16, 100_000], [true, false]),
 ];
 
-fn main() {
+fn main() -> corten_core::Result<()> {
     let level = level();
     let only = std::env::args().nth(1).unwrap_or_default();
     if only == "machine" {
@@ -87,11 +88,12 @@ fn main() {
         let double = run::<f64>(level, *shape, *by_columns, 0.5);
         println!("{shape:?} by columns {by_columns:?}: f32 {single:#}, f64 {double:#}");
     }
+    Ok(())
 }
 
 /// Billions per second: operations on `f32` and `bf16`, and bytes of sums of two arrays written to a
-/// third, by the bytes of all three.
-fn machine(level: Instructions) {
+/// third, by the bytes of all three. The arrays lie where tensors do, on huge pages.
+fn machine(level: Instructions) -> corten_core::Result<()> {
     let best = |mut work: &mut dyn FnMut() -> usize, times: usize| {
         (0..20).map(|_| sample(times, &mut work)).fold(0.0, f64::max) / 1e9
     };
@@ -100,11 +102,15 @@ fn machine(level: Instructions) {
     println!("bf16 {:.1}", best(&mut || multiply(level, STEPS), 20));
     for exponent in 14..=29 {
         let bytes = 1usize << exponent;
-        let (a, b) = (vec![1.0f32; bytes / 12], vec![2.0f32; bytes / 12]);
-        let mut c = vec![0.0f32; bytes / 12];
+        let [a, b, c] = [(); 3].map(|()| TensorBase::empty(&[bytes as i64 / 12], DType::Float32));
+        let (a, b, c) = (a?, b?, c?);
+        Writer::<f32>::new(&a)?.fill(1.0);
+        Writer::<f32>::new(&b)?.fill(2.0);
+        let (a, b, mut c) = (Reader::new(&a)?, Reader::new(&b)?, Writer::new(&c)?);
         let times = (1usize << 26 >> exponent).max(1);
         println!("{bytes} {:.2}", best(&mut || add(level, &mut c, &a, &b), times));
     }
+    Ok(())
 }
 
 /// Adds two arrays, and returns how many bytes that reads and writes.

@@ -97,12 +97,15 @@ fn check_max_pool1d(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<()> {
+    let sizes = self_.sizes();
+    // Only the batch may be empty.
+    let filled = sizes.iter().skip(sizes.len().saturating_sub(2)).all(|&size| size > 0);
     ensure!(
-        self_.dim() == 2 || self_.dim() == 3,
+        (sizes.len() == 2 || sizes.len() == 3) && filled,
         Runtime,
         "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for \
          input, but got:{:?}",
-        self_.sizes().as_slice()
+        sizes.as_slice()
     );
     for (list, name, types) in [
         (kernel_size, "kernel_size", "an int, list of ints or tuple of ints"),
