@@ -100,7 +100,7 @@ def rows():
     for name, preparation, statement, nbytes, operations in STREAMS:
         for n in STREAM_SIZES:
             seconds = best_time(streams(n) + preparation, statement, n)
-            yield name, f"{n:.0e}", seconds, nbytes * n, operations * n, "f32"
+            yield name, f"{n:,}", seconds, nbytes * n, operations * n, "f32"
     for name, preparation, statement, sizes, nbytes, operations, dtype in PRODUCTS:
         for n in sizes:
             seconds = best_time(preparation, statement, n)
@@ -197,9 +197,11 @@ def page(measured, grown, roofs):
     return f"""# How near the kernels come to their roofs
 
 Made by `make roofline` (`benches/roofline.py`), on one thread. The roof of a kernel is the time that
-its bytes or its operations take at least. Roofs of this run: {roofs['f32'] / 1e9:.0f} billion
-operations per second on `f32`, {roofs['bf16'] / 1e9:.0f} on `bf16`; sums of two arrays that touch
-{', '.join(touched)}. A part above 100 % has a smaller share of writes than such a sum.
+its bytes or its operations take at least. Roofs of this run: {roofs['f32'] / 1e9:.0f} billion operations per second on
+`f32`, {roofs['bf16'] / 1e9:.0f} on `bf16`; sums of two arrays that touch {', '.join(touched)}.
+Parts above 100 % read more than they write, or write past the caches, which the plain loop of that
+sum does not. Streams are named by their elements, products by the side of their matrices or by
+their channels, attention by its positions.
 
 ![parts of the roof](roofline.svg)
 
