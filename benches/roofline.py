@@ -61,12 +61,12 @@ SORT = ("sort", "x = x.reshape(-1)", "torch.sort(x)", 0, 0)
 DECADES = [10**k for k in range(3, 9)]
 
 
-def machine(seconds_of=None):
-    """Bytes and operations per second, the best of all calls."""
+def machine(known=()):
+    """Bytes and operations per second, the best of this call and of what is known."""
     command = ["cargo", "run", "--quiet", "--release", "-p", "corten-gemm", "--example", "roof",
                "machine"]
     text = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    best = dict(seconds_of or {})
+    best = dict(known)
     for line in text.splitlines():
         name, value = line.split()
         best[name] = max(best.get(name, 0), float(value) * 1e9)

@@ -51,16 +51,7 @@ pub fn grad_fn(tensor: &Tensor) -> Result<Option<NodeRef>> {
 ///
 /// # Errors
 /// As [`grad_fn`].
-#[inline]
 pub fn gradient_edge(tensor: &Tensor) -> Result<Edge> {
-    // Constants, of which most operators have one, are told from the rest at a glance.
-    if tensor.autograd_meta().is_none() && !batched::is_batched(tensor) {
-        return Ok(Edge::default());
-    }
-    edge_with_history(tensor)
-}
-
-fn edge_with_history(tensor: &Tensor) -> Result<Edge> {
     if batched::is_batched(tensor) {
         return edge_in_general(tensor);
     }

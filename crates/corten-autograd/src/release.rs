@@ -54,12 +54,8 @@ impl Node {
     fn free(&mut self) {
         self.edges.clear();
         self.saved.slots_mut().clear();
-        if self.has_hooks() {
-            drop(self.hooks.take());
-        }
-        if !matches!(self.body, Body::Generated(_)) {
-            drop(self.take_body());
-        }
+        drop(self.hooks.take());
+        drop(self.take_body());
     }
 
     #[cold]

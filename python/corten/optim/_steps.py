@@ -89,12 +89,16 @@ class ElementwiseOptimizer(Optimizer):
 
     def _step_one(self, param, group):
         grad = param.grad
-        if grad.is_sparse and not self._sparse:
-            raise RuntimeError(self._no_sparse.format(type(self).__name__))
+        self._check(grad)
         state = self._state_of(param, group)
         if group["maximize"]:
             grad = -grad
         self._update(param, grad, state, group)
+
+    def _check(self, grad):
+        """Refuses a gradient of a layout that the steps do not take."""
+        if grad.is_sparse and not self._sparse:
+            raise RuntimeError(self._no_sparse.format(type(self).__name__))
 
     def _state_of(self, param, group):
         """The state of a parameter, filled where it is empty."""

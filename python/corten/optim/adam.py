@@ -60,8 +60,8 @@ class Adam(ElementwiseOptimizer):
             return super()._step_group(group)
         params = [param for param in group["params"] if param.grad is not None]
         grads = [param.grad for param in params]
-        if any(grad.is_sparse for grad in grads):
-            raise RuntimeError(self._no_sparse.format(type(self).__name__))
+        for grad in grads:
+            self._check(grad)
         states = [self._state_of(param, group) for param in params]
         if not states:
             return None

@@ -69,7 +69,7 @@ impl Mt19937 {
         while let Some(first) = out.first_mut() {
             let next = self.next as usize;
             let ready = (self.left as usize).saturating_sub(1).min(N.saturating_sub(next));
-            if self.left < 2 || ready == 0 {
+            if ready == 0 {
                 *first = self.next_u32();
                 out = &mut out[1..];
                 continue;

@@ -177,6 +177,15 @@ pub(super) struct Parts {
     pub(super) flags: u64,
 }
 
+/// What is a word in a tensor.
+struct Words {
+    storage: *mut StorageImpl,
+    keys: KeySet,
+    info: u64,
+    storage_offset: i64,
+    numel: i64,
+}
+
 impl TensorImpl {
     /// A tensor of a given shape; `shape_flags` are those of the shape.
     #[inline(always)]
@@ -193,20 +202,10 @@ impl TensorImpl {
             Some(storage) => storage.0.into_raw().as_ptr(),
             None => ptr::null_mut(),
         };
-        // SAFETY: every field is written, except for the autograd state, which may be uninitialised.
+        let words = Words { storage, keys: parts.keys, info, storage_offset, numel };
+        // SAFETY: the whole shape is written, where the new tensor has it.
         let tensor = unsafe {
-            IntrusivePtr::<Self>::new_in_place(|place| {
-                (&raw mut (*place).refcount).write(RefCount::unique());
-                (&raw mut (*place).storage).write(AtomicPtr::new(storage));
-                (&raw mut (*place).extra).write(AtomicPtr::new(ptr::null_mut()));
-                (&raw mut (*place).version).write(parts.version);
-                (&raw mut (*place).pyobject).write(PyObjectSlot::empty());
-                SizesAndStrides::build(&raw mut (*place).shape, sizes, strides);
-                (&raw mut (*place).storage_offset).write(AtomicI64::new(storage_offset));
-                (&raw mut (*place).numel).write(AtomicI64::new(numel));
-                (&raw mut (*place).info).write(AtomicU64::new(info));
-                (&raw mut (*place).keys).write(AtomicU64::new(parts.keys.0));
-            })
+            Self::place(words, parts.version, |place| SizesAndStrides::build(place, sizes, strides))
         };
         if sizes.len() > INLINE {
             tensor.shape.lock().store(&mut tensor.extra_cell().blocks(), sizes, strides);
@@ -228,22 +227,38 @@ impl TensorImpl {
         let storage = self.storage_opt().map_or(ptr::null_mut(), |s| s.0.into_raw().as_ptr());
         let version = VersionSlot::with(self.version_counter());
         let info = info & (Info::DTYPE_MASK | Info::DEVICE_MASK | Info::SHAPE_FLAGS | flags);
-        let keys = (self.key_set() - PYTHON_KEYS).0;
-        // SAFETY: every field is written, except for the autograd state, which may be uninitialised.
-        Some(unsafe {
-            IntrusivePtr::<Self>::new_in_place(|place| {
+        let keys = self.key_set() - PYTHON_KEYS;
+        let words = Words { storage, keys, info, storage_offset, numel };
+        // SAFETY: the whole shape is written, where the new tensor has it.
+        Some(unsafe { Self::place(words, version, |place| place.write(shape)) })
+    }
+
+    /// A new tensor in its place on the heap.
+    ///
+    /// # Safety
+    /// `shape` must write the whole shape, and must not panic.
+    #[inline(always)]
+    unsafe fn place(
+        words: Words,
+        version: VersionSlot,
+        shape: impl FnOnce(*mut SizesAndStrides),
+    ) -> IntrusivePtr<Self> {
+        // SAFETY: every field is written, by the caller's word also the shape, except for the autograd
+        // state, which may be uninitialised.
+        unsafe {
+            IntrusivePtr::new_in_place(|place: *mut Self| {
                 (&raw mut (*place).refcount).write(RefCount::unique());
-                (&raw mut (*place).storage).write(AtomicPtr::new(storage));
+                (&raw mut (*place).storage).write(AtomicPtr::new(words.storage));
                 (&raw mut (*place).extra).write(AtomicPtr::new(ptr::null_mut()));
                 (&raw mut (*place).version).write(version);
                 (&raw mut (*place).pyobject).write(PyObjectSlot::empty());
-                (&raw mut (*place).shape).write(shape);
-                (&raw mut (*place).storage_offset).write(AtomicI64::new(storage_offset));
-                (&raw mut (*place).numel).write(AtomicI64::new(numel));
-                (&raw mut (*place).info).write(AtomicU64::new(info));
-                (&raw mut (*place).keys).write(AtomicU64::new(keys));
+                shape(&raw mut (*place).shape);
+                (&raw mut (*place).storage_offset).write(AtomicI64::new(words.storage_offset));
+                (&raw mut (*place).numel).write(AtomicI64::new(words.numel));
+                (&raw mut (*place).info).write(AtomicU64::new(words.info));
+                (&raw mut (*place).keys).write(AtomicU64::new(words.keys.0));
             })
-        })
+        }
     }
 
     #[inline]

@@ -124,11 +124,17 @@ impl Operand {
         self.defined() && !self.will_resize
     }
 
-    fn pointer(&self) -> *mut u8 {
+    /// The walk's first element, given the tensor's.
+    fn first(&self, start: *mut u8) -> *mut u8 {
         match &self.inline {
             Some(inline) => inline.0.as_ptr().cast_mut(),
-            None => self.start.0.wrapping_offset(self.byte_offset as isize),
+            None => start.wrapping_offset(self.byte_offset as isize),
         }
+    }
+
+    /// The walk's first element while the storages are held.
+    fn pointer(&self) -> *mut u8 {
+        self.first(self.start.0)
     }
 }
 
@@ -280,10 +286,7 @@ impl TensorIterator {
     /// The address of operand `i`'s first element, without access to it.
     pub(crate) fn address(&self, i: usize) -> *mut u8 {
         let operand = &self.operands[i];
-        match operand.inline {
-            Some(_) => operand.pointer(),
-            None => operand.tensor.data_ptr().wrapping_offset(operand.byte_offset as isize),
-        }
+        operand.first(operand.tensor.data_ptr())
     }
 
     /// The address of operand `i`'s first element; see [`pointers`](Self::pointers).
@@ -373,13 +376,14 @@ impl TensorIterator {
         self.operands[i].result = Some(result);
     }
 
-    /// The iterator over the same operands as a part of this one, which holds the access.
+    /// The iterator over the same operands as a part of this one, which holds the access if it has
+    /// taken it.
     pub(crate) fn part(&self) -> Self {
         Self {
             operands: self.operands.clone(),
             shape: self.shape.clone(),
             perm: self.perm.clone(),
-            hold: Hold::Parent,
+            hold: if matches!(self.hold, Hold::Free) { Hold::Free } else { Hold::Parent },
             ..*self
         }
     }

@@ -200,6 +200,23 @@ fn large_walks_split_for_32_bit_offsets() {
 }
 
 #[test]
+fn parts_take_access_unless_the_whole_has_it() {
+    for held in [false, true] {
+        let source: Tensor = TensorBase::empty(&[8], DType::Int64).unwrap().into();
+        let config = TensorIteratorConfig::unary().add_output(None).add_input(&source);
+        let mut second = config.build().unwrap();
+        if held {
+            second.acquire().unwrap();
+        }
+        let mut first = second.split(0);
+        let start = source.data_ptr().addr();
+        assert_eq!(first.pointers().unwrap()[1].addr(), start);
+        drop(first);
+        assert_eq!(second.pointers().unwrap()[1].addr(), start + 4 * 8);
+    }
+}
+
+#[test]
 fn a_reduction_split_along_a_reduced_dim_accumulates() {
     let input = meta(&[1 << 17, 1 << 16], &[1 << 16, 1]);
     let reduce = crate::meta::Reduce::over(&input, None, false).unwrap();

@@ -23,7 +23,7 @@ pub(crate) fn item(tensor: &Tensor) -> Result<Scalar> {
     if tensor.device().is_meta() {
         corten_core::bail!(Runtime, "Tensor.item() cannot be called on meta tensors");
     }
-    if !tensor.device().is_cpu() || tensor.is_conj() || tensor.is_neg() || !tensor.has_storage() {
+    if !is_plain(tensor) {
         return corten_ops::returns(op!("aten::_local_scalar_dense", tensor)?);
     }
     match_dtype!(tensor.dtype(), "_local_scalar_dense_cpu", All, T => {
@@ -32,13 +32,18 @@ pub(crate) fn item(tensor: &Tensor) -> Result<Scalar> {
     })
 }
 
+/// Whether the elements lie in host memory as they are to be read.
+fn is_plain(tensor: &Tensor) -> bool {
+    tensor.device().is_cpu() && !tensor.is_conj() && !tensor.is_neg() && tensor.has_storage()
+}
+
 /// Nested lists of numbers.
 pub(crate) fn to_list(tensor: &Tensor) -> Py<Obj> {
     if tensor.dim() == 0 {
         return Obj::scalar(item(tensor)?);
     }
     let mut dense = tensor.clone();
-    if !dense.device().is_cpu() || dense.is_conj() || dense.is_neg() || !dense.has_storage() {
+    if !is_plain(&dense) {
         dense = super::memory::plain_copy(&dense)?;
     }
     if !dense.is_contiguous() {
