@@ -192,6 +192,36 @@ class Convolutions(unittest.TestCase):
                 torch.testing.assert_close(a, b)
 
 
+class Products(unittest.TestCase):
+    def test_halves_are_scaled_and_added_with_one_rounding(self):
+        def matrix(*values):
+            return torch.tensor([values], dtype=torch.bfloat16)
+
+        a = matrix(-0.443359375, -0.10498046875, 0.43359375, -0.416015625)
+        b = matrix(0.359375, -0.41015625, -0.1357421875, -0.2216796875)
+        c = matrix(0.283203125)
+        for rows in (1, 3, 8, 33):
+            left, right, old = a.expand(rows, 4), b.expand(rows, 4).t(), c.expand(rows, rows)
+            self.assertEqual(
+                torch.addmm(old, left, right, beta=0.3).unique().tolist(), [0.0020599365234375]
+            )
+
+    def test_a_row_added_to_a_product(self):
+        a, b = torch.arange(6.0).reshape(2, 3), torch.arange(12.0).reshape(3, 4)
+        row = torch.tensor([1.0, -1.0, 0.5, torch.inf])
+        wanted = [[21.0, 22.0, 26.5, torch.inf], [57.0, 67.0, 80.5, torch.inf]]
+        for dtype in (torch.float32, torch.float64, torch.bfloat16):
+            x, y, z = a.to(dtype), b.to(dtype), row.to(dtype)
+            self.assertEqual(torch.addmm(z, x, y).tolist(), wanted)
+            self.assertEqual(torch.addmm(z, x.t().contiguous().t(), y).tolist(), wanted)
+            self.assertEqual(torch.nn.functional.linear(x, y.t(), z).tolist(), wanted)
+            self.assertEqual(torch.addmm(z, x[:, :0], y[:0]).tolist(), [z.tolist()] * 2)
+            self.assertEqual(torch.addmm(z, x[:0], y).shape, (0, 4))
+            one = torch.addmm(z[:1], x[:1], y[:, :1])
+            self.assertEqual(one.tolist(), [[21.0]])
+        self.assertEqual(torch.addmm(row, a, b, beta=2)[0, :3].tolist(), [22.0, 21.0, 27.0])
+
+
 class Special(unittest.TestCase):
     def test_logarithm_of_gamma(self):
         # Zeros at 1 and 2, the ends of the series, poles and what is no number.

@@ -174,6 +174,23 @@ class Schedules(unittest.TestCase):
         self.assertEqual((other.step_size, other.last_epoch), (2, 1))
 
 
+class Matrices(unittest.TestCase):
+    def test_momentum_of_halves_stays(self):
+        p = torch.nn.Parameter(torch.ones(2, 2, dtype=torch.bfloat16))
+        p.grad = torch.tensor([[4.0, 0.0], [0.0, 2.0]], dtype=torch.bfloat16)
+        optimizer = optim.Muon([p], momentum=0.5, nesterov=False)
+        optimizer.step()
+        kept = optimizer.state[p]["momentum_buffer"]
+        self.assertEqual(kept.tolist(), [[2.0, 0.0], [0.0, 1.0]])
+
+    def test_rate_as_a_tensor_has_its_own_dtype(self):
+        for rate in (torch.tensor(0.1), torch.tensor([0.1])):
+            p = torch.nn.Parameter(torch.ones(2, 2, dtype=torch.float64))
+            p.grad = torch.zeros(2, 2, dtype=torch.float64)
+            optim.Muon([p], lr=rate, weight_decay=0.5).step()
+            self.assertEqual(p[0, 0].item(), 0.949999988079071)
+
+
 class Averages(unittest.TestCase):
     def test_mean_of_models(self):
         net = torch.nn.Linear(1, 1, bias=False)

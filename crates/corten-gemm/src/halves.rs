@@ -239,8 +239,9 @@ impl<H: Half> Rounded<H> {
                 let sum = self.scale.alpha * sums[i * width + j];
                 // SAFETY: as above.
                 unsafe {
-                    let old = self.scale.beta.map(|beta| beta * (*to).wide());
-                    *to = H::rounded(old.map_or(sum, |old| old + sum));
+                    let old = (*to).wide();
+                    let all = self.scale.beta.map_or(sum, |beta| beta.mul_add(old, sum));
+                    *to = H::rounded(all);
                 }
             }
         }

@@ -28,7 +28,8 @@ pub struct HalfMoves<H> {
     /// # Safety
     /// As for `copy`, with lines for elements.
     pub(crate) turn: unsafe fn(Lines<*const H>, to: *mut f32, width: usize),
-    /// `to = beta * to + alpha * from`, rounded once.
+    /// `to = beta * to + alpha * from`; the sum is rounded to `f32` once where the instruction set
+    /// has that, as oneDNN's is, and then to the result's type.
     ///
     /// # Safety
     /// `from` must be readable, `to` readable and writable, and the processor must have the
@@ -143,13 +144,14 @@ unsafe fn put<V: Loads<H> + Stores<H> + Register<Elem = f32>, H: Half>(
         unsafe {
             for at in (0..whole).step_by(V::LANES) {
                 let sum = alpha.mul(V::load(sums.add(at)));
-                let old = beta.map(|beta| beta.mul(V::widen(line.add(at))));
-                old.map_or(sum, |old| old.add(sum)).round(line.add(at));
+                let all = beta.map_or(sum, |beta| beta.mul_add(V::widen(line.add(at)), sum));
+                all.round(line.add(at));
             }
             for at in whole..from.len {
                 let sum = scale.alpha * *sums.add(at);
-                let old = scale.beta.map(|beta| beta * (*line.add(at)).wide());
-                *line.add(at) = H::rounded(old.map_or(sum, |old| old + sum));
+                let old = (*line.add(at)).wide();
+                let all = scale.beta.map_or(sum, |beta| beta.mul_add(old, sum));
+                *line.add(at) = H::rounded(all);
             }
         }
     }

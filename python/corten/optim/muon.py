@@ -6,7 +6,7 @@ import math
 
 import corten
 
-from ._steps import ElementwiseOptimizer, as_float, check_lr, check_not_negative, zeros_like
+from ._steps import ElementwiseOptimizer, check_lr, check_not_negative, zeros_like
 
 __all__ = ["Muon"]
 
@@ -18,7 +18,7 @@ def _orthogonalized(matrix, coefficients, steps, eps):
     if len(coefficients) != 3:
         raise ValueError("Coefficients must be a tuple of exactly 3 values")
     a, b, c = coefficients
-    x = matrix.bfloat16()
+    x = matrix.to(dtype=corten.bfloat16, copy=True)
     tall = x.size(0) > x.size(1)
     if tall:
         x = x.T
@@ -78,7 +78,10 @@ class Muon(ElementwiseOptimizer):
         self._update(param, param.grad, state, group)
 
     def _update(self, param, grad, state, group):
-        lr, momentum = as_float(group["lr"]), group["momentum"]
+        # A learning rate that is a tensor computes in its own dtype.
+        lr, momentum = group["lr"], group["momentum"]
+        if isinstance(lr, corten.Tensor) and lr.dim() != 0:
+            lr = lr.squeeze()
         buffer = state["momentum_buffer"]
         buffer.lerp_(grad, 1 - momentum)
         update = grad.lerp(buffer, momentum) if group["nesterov"] else buffer

@@ -1,8 +1,8 @@
 //! Products of matrices and vectors.
 
 use super::support::{empty, expect_dtype, is_shape_only, match_matrix};
-use crate::gemm::{Batch, BatchMut, Factors, MatElement, batched, gemm};
-use corten_core::{Access, AccessSet, DType, Result, Scalar, bail, ensure};
+use crate::gemm::{Batch, BatchMut, Factors, MatElement, batched, gemm, gemm_with_bias};
+use corten_core::{Access, AccessSet, Complex, DType, Result, Scalar, bail, ensure};
 use corten_ops::composite::support::type_id_name;
 use corten_ops::{Tensor, iter, op};
 
@@ -99,9 +99,35 @@ pub fn addmm(
 ) -> Result<Tensor> {
     check_addmm(self_, mat1, mat2)?;
     let sizes = [mat1.sizes()[0], mat2.sizes()[1]];
+    if is_one(alpha) && is_one(beta) && is_dense_row(self_, &sizes) {
+        match self_.dtype() {
+            DType::Float32 => return with_row::<f32>(self_, mat1, mat2, &sizes),
+            DType::Float64 => return with_row::<f64>(self_, mat1, mat2, &sizes),
+            _ => {}
+        }
+    }
     let out = start_from(self_, &sizes, beta)?;
     multiply("addmm_impl_cpu_", &out, mat1, mat2, Factors { alpha, beta })?;
     Ok(out)
+}
+
+/// `row + a @ b`: the sums meet the row where they are stored, as if it had been there.
+fn with_row<T: MatElement>(row: &Tensor, a: &Tensor, b: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    let out = empty(sizes, row)?;
+    if is_shape_only(&out) {
+        return Ok(out);
+    }
+    let read = |input| (input, Access::Read);
+    let access = AccessSet::acquire(&[(&*out, Access::Write), read(a), read(b), read(row)])?;
+    let (a, b) = (Batch::<T>::of(&access, 1, a)?, Batch::<T>::of(&access, 2, b)?);
+    let c = BatchMut::of(&access, 0, &out)?.into_first();
+    // Turned, the row is a value for each of the product's rows.
+    gemm_with_bias(None, c.t(), b.get(0).t(), a.get(0).t(), Some(access.read(3)?))?;
+    Ok(out)
+}
+
+fn is_one(factor: Scalar) -> bool {
+    factor.to_complex() == Complex::new(1.0, 0.0)
 }
 
 /// [`addmm`] in place.
