@@ -1,6 +1,7 @@
 """How modules are called and how their attributes are found."""
 
 import copy
+import typing
 import unittest
 import warnings
 
@@ -86,6 +87,61 @@ class Attributes(unittest.TestCase):
         self.assertEqual(seen, ["shift"])
         self.assertEqual(module.shift.item(), 1.0)
         self.assertEqual(seen, ["shift"])
+
+    def test_lookup_given_to_a_class_later(self):
+        class Net(Double):
+            pass
+
+        class Derived(Net):
+            pass
+
+        module = Derived()
+        self.assertFalse(hasattr(module, "missing"))
+        Net.__getattr__ = lambda self, name: name.upper()
+        self.assertEqual((module.missing, module.shift), ("MISSING", "SHIFT"))
+        del Net.__getattr__
+        self.assertEqual(module.shift.item(), 1.0)
+        self.assertFalse(hasattr(module, "missing"))
+
+    def test_every_lookup_replaced(self):
+        class Watched(Double):
+            def __getattribute__(self, name):
+                return "watched" if name == "watch" else super().__getattribute__(name)
+
+        module = Watched()
+        self.assertEqual((module.watch, module.shift.item()), ("watched", 1.0))
+
+    def test_other_errors_pass(self):
+        class Broken(Double):
+            @property
+            def value(self):
+                raise KeyError("of the property")
+
+        with self.assertRaisesRegex(KeyError, "of the property"):
+            Broken().value
+
+    def test_before_initialisation(self):
+        module = Double.__new__(Double)
+        with self.assertRaisesRegex(AttributeError, "'Double' object has no attribute 'shift'"):
+            module.shift
+
+    def test_classes_with_arguments(self):
+        class Named:
+            def __init_subclass__(cls, name=None, **others):
+                super().__init_subclass__(**others)
+                cls.name = name
+
+        class Net(Double, Named, name="net"):
+            pass
+
+        class Typed(nn.Module, typing.Generic[typing.TypeVar("T")]):
+            pass
+
+        self.assertEqual((Net.name, Net().shift.item()), ("net", 1.0))
+        self.assertIsInstance(Typed[int](), Typed)
+        with self.assertRaisesRegex(TypeError, "takes no keyword arguments"):
+            class Unknown(nn.Module, unknown=1):
+                pass
 
     def test_beside_another_base(self):
         class Listed(nn.Module, dict):
@@ -201,6 +257,22 @@ class Calls(unittest.TestCase):
             module = LazyScale()
         self.assertEqual(module(torch.ones(2)).tolist(), [2.0, 2.0])
         self.assertIs(type(module), Scale)
+
+    def test_class_beside_another_base_changes(self):
+        class Named:
+            label = "named"
+
+        class Before(Named, Double):
+            pass
+
+        class After(Double):
+            label = "plain"
+
+        module = Before()
+        module.__class__ = After
+        self.assertEqual((module.label, module(torch.ones(1)).item()), ("plain", 3.0))
+        module.__class__ = Before
+        self.assertEqual((module.label, module.shift.item()), ("named", 1.0))
 
     def test_deep_nesting(self):
         class Endless(nn.Module):

@@ -16,7 +16,7 @@ mod functions;
 mod library;
 mod misc;
 mod modes;
-mod module_base;
+mod module;
 mod numpy;
 mod ops_list;
 mod overrides;
@@ -78,7 +78,7 @@ fn module_functions() -> Vec<ffi::PyMethodDef> {
     rows.extend(library::functions());
     rows.extend(misc::functions());
     rows.extend(modes::functions());
-    rows.extend(module_base::functions());
+    rows.extend(module::functions());
     rows.extend(numpy::functions());
     rows.extend(ops_list::functions());
     rows.extend(overrides::functions());
@@ -101,7 +101,7 @@ fn fill(module: &Obj) -> Py<()> {
     types::finfo::add_to(module)?;
     types::generator::add_to(module)?;
     storage::add_to(module)?;
-    module_base::add_to(module)?;
+    module::add_to(module)?;
     autograd::add_to(module)?;
     tensor::add_to(module)?;
     functions::add_to(module)?;

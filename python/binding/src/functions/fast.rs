@@ -5,7 +5,7 @@
 use super::estimate::{is_long_product, is_long_stream};
 use super::group::Mode;
 use crate::args::{Operand, is_int, operand};
-use crate::py::gil::detach_if;
+use crate::py::gil::{DETACH_ABOVE_NS, detach_if};
 use crate::py::{Args, Obj, Py};
 use crate::tensor;
 use corten_core::{Dims, MemoryFormat, Result, Scalar};
@@ -72,6 +72,28 @@ fn product(
     }
     let y = tensor::this(other);
     finish(detach_if(is_long_product(x, y), || run(x, y)))
+}
+
+/// Three tensors, the last of which may be missing.
+fn affine(
+    this: Option<&Obj>,
+    args: Args<'_>,
+    run: fn(&Tensor, &Tensor, Option<&Tensor>) -> Result<Tensor>,
+) -> Option<Py<Obj>> {
+    let (x, [weight, rest @ ..]) = split(this, args)? else { return None };
+    let bias = match rest {
+        [] => None,
+        [bias] if bias.is_none() => None,
+        [bias] if tensor::is_plain(bias) => Some(tensor::this(bias)),
+        _ => return None,
+    };
+    if !tensor::is_plain(weight) {
+        return None;
+    }
+    let weight = tensor::this(weight);
+    // The rows of the weight are the columns of the product.
+    let work = x.numel().saturating_mul(weight.sizes().first().copied().unwrap_or(1));
+    finish(detach_if(work as u64 / 32 >= DETACH_ABOVE_NS, || run(x, weight, bias)))
 }
 
 /// One integer.
@@ -143,6 +165,7 @@ fn find_shape(name: &str, mode: Mode) -> Option<Fast> {
         "matmul" => |this, args| product(this, args, op::matmul),
         "mm" => |this, args| product(this, args, op::mm),
         "bmm" => |this, args| product(this, args, op::bmm),
+        "linear" => |this, args| affine(this, args, op::linear),
         "sum" => |this, args| unary(this, args, |x| op::sum(x, None)),
         "mean" => |this, args| unary(this, args, |x| op::mean(x, None)),
         "t" => |this, args| unary(this, args, op::t),

@@ -116,7 +116,7 @@ pub(crate) fn find(name: &str, mode: Mode) -> Option<&'static Group> {
     let (outs, plain): (Vec<_>, Vec<_>) =
         ops.into_iter().partition(|op| op.def().kind == OpKind::Out);
     let first = plain.first().or(outs.first())?;
-    let group = leak(Group::new(first.def().name, Mode::Function, plain, outs));
+    let group = leak(Group::new(first.def().name, Mode::Function, plain, outs).with_fast());
     HIDDEN.write().unwrap_or_else(PoisonError::into_inner).push(group);
     Some(group)
 }

@@ -3,6 +3,8 @@
 //! Parameters, buffers, children and hooks stay in the dictionaries of the instances, which programs
 //! read and write; this is only the way through them that every forward pass takes.
 
+mod attributes;
+
 use crate::py::class::TypeBuilder;
 use crate::py::errors::{attribute_error, type_error};
 use crate::py::{Args, Obj, Py, ffi, method, name, slot};
@@ -34,8 +36,12 @@ pub(crate) fn add_to(module: &Obj) -> Py<()> {
     let base = TypeBuilder::new(c"corten._C._ModuleBase", 0)
         .flags(ffi::Py_TPFLAGS_BASETYPE)
         .slot(ffi::Py_tp_call, slot!(call call))
-        .methods([method!("__getattr__", member)])
+        .methods([
+            method!("__getattr__", member),
+            method!("__init_subclass__", attributes::adopt_new, ffi::METH_CLASS),
+        ])
         .build()?;
+    attributes::init(&base)?;
     module.set_attr_str(c"_ModuleBase", &base)
 }
 
@@ -44,6 +50,10 @@ fn member(module: &Obj, args: Args<'_>) -> Py<Obj> {
     let [wanted] = args.positional else {
         return Err(type_error("__getattr__ takes the name of an attribute"));
     };
+    member_named(module, wanted)
+}
+
+fn member_named(module: &Obj, wanted: &Obj) -> Py<Obj> {
     let own = module.instance_dict()?;
     for members in [name!("_parameters"), name!("_buffers"), name!("_modules")] {
         if let Some(members) = own.dict_get(&members.obj())?

@@ -63,9 +63,7 @@ static STATE_CHECK: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Looks up what the stable ABI lacks.
 pub(crate) fn init() {
-    // SAFETY: a terminated name, looked up in the running process.
-    let symbol = unsafe { libc_dlsym(c"PyGILState_Check".as_ptr()) };
-    STATE_CHECK.store(symbol.cast(), Ordering::Relaxed);
+    STATE_CHECK.store(symbol(c"PyGILState_Check").cast(), Ordering::Relaxed);
 }
 
 unsafe extern "C" {
@@ -73,13 +71,10 @@ unsafe extern "C" {
     -> *mut std::ffi::c_void;
 }
 
-/// Looks a symbol up among everything that is loaded.
-///
-/// # Safety
-/// `name` is terminated.
-unsafe fn libc_dlsym(name: *const std::ffi::c_char) -> *mut std::ffi::c_void {
-    // SAFETY: promised by the caller; a null handle is the default search order.
-    unsafe { dlsym(std::ptr::null_mut(), name) }
+/// A symbol of anything that is loaded; null where nothing has it.
+pub(crate) fn symbol(name: &std::ffi::CStr) -> *mut std::ffi::c_void {
+    // SAFETY: the name is terminated; a null handle is the default search order.
+    unsafe { dlsym(std::ptr::null_mut(), name.as_ptr()) }
 }
 
 /// Whether this thread holds the lock.

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import warnings
 
-from corten import _C
 from corten.nn.parameter import is_lazy
 
 __all__ = ["LazyModuleMixin"]
 
 
-# With the base of `Module` as its own, instances have the layout of one, whatever comes first among
-# the bases of a class: Python changes the class of no others.
-class LazyModuleMixin(_C._ModuleBase):
+class LazyModuleMixin:
     """Lets a module start with uninitialised parameters.
 
     A class defines ``initialize_parameters(*inputs)`` and ``cls_to_become``, the class the module

@@ -40,7 +40,9 @@ def _addindent(text, spaces):
     return "\n".join([first, *(" " * spaces + line for line in rest)])
 
 
-class Module(_C._ModuleBase, HookMixin, StateMixin):
+# A class of Python comes first, as it does for any class beside a module: so instances have the same
+# layout whatever the order of bases, and their class can be changed.
+class Module(HookMixin, StateMixin, _C._ModuleBase):
     """A part of a model: parameters, buffers and children, and a ``forward`` over them.
 
     Assigning a :class:`Parameter` or another module to an attribute registers it.
