@@ -3,13 +3,12 @@
 use crate::backward::Backward;
 use crate::graph;
 use crate::inplace::rebase_history;
-use crate::node::{Edge, Grads, InputMetadata, Node, NodeBody, NodeRef, WeakNode};
+use crate::node::{Edges, Grads, InputMetadata, Node, NodeBody, NodeRef, WeakNode};
 use crate::saved::{SavedVariable, freed_graph};
 use crate::tensor_ext::{detach_in_place, view_as_self};
 use crate::view::{self, CreationMeta};
 use corten_core::{DType, Device, Dims, GradModeGuard, Result, bail, ensure};
 use corten_ops::{Tensor, op};
-use smallvec::SmallVec;
 use std::any::Any;
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -262,7 +261,7 @@ pub fn check_gradient_count(name: &str, grads: &mut Vec<Tensor>, expected: usize
 
 /// The edges of a user function's inputs, collected before it runs and may modify them.
 pub struct PendingNode {
-    edges: SmallVec<[Edge; 2]>,
+    edges: Edges,
 }
 
 impl PendingNode {

@@ -4,7 +4,7 @@ use crate::backward::Backward;
 use crate::graph::{self, In};
 use crate::meta::{self, Meta};
 use crate::node::{
-    Body, Edge, Grads, InputMetadata, Node, NodeBody, NodeRef, next_sequence_nr, undefined_grads,
+    Body, Edges, Grads, InputMetadata, Node, NodeBody, NodeRef, next_sequence_nr, undefined_grads,
 };
 use crate::view::{self, CreationMeta, ViewFn, ViewMeta};
 use corten_core::{DType, Dims, MemoryFormat, Result, bail, bug};
@@ -138,7 +138,7 @@ impl CopySlices {
         replay: Option<ViewFn>,
         function: NodeRef,
     ) -> Result<NodeRef> {
-        let mut edges: SmallVec<[Edge; 2]> = SmallVec::from(function.next_edges());
+        let mut edges: Edges = SmallVec::from(function.next_edges());
         match edges.first_mut() {
             Some(first) => *first = graph::gradient_edge(base)?,
             None => edges.push(graph::gradient_edge(base)?),

@@ -18,7 +18,10 @@ pub(crate) struct Meta {
     retains_grad: AtomicBool,
     output_nr: AtomicU32,
     state: BriefCell<State>,
-    view: OnceLock<Box<ViewMeta>>,
+    /// The view state of a tensor that was made as a view: no lock is needed to set it.
+    view: Option<Box<ViewMeta>>,
+    /// The view state of a tensor that had a state before it became a view.
+    later_view: OnceLock<Box<ViewMeta>>,
     rare: OnceLock<Box<Rare>>,
 }
 
@@ -62,7 +65,7 @@ impl AutogradMeta for Meta {
     fn requires_grad(&self) -> bool {
         self.requires_grad.load(Ordering::Relaxed)
             || self.has_grad_fn()
-            || self.view.get().is_some_and(|view| crate::graph::requires_grad(view.base()))
+            || self.view().is_some_and(|view| crate::graph::requires_grad(view.base()))
     }
 
     fn set_requires_grad(&self, requires_grad: bool) -> Result<()> {
@@ -111,6 +114,11 @@ impl Meta {
             state: State { grad: None, grad_fn: Some(node), accumulator: None }.into(),
             ..Self::default()
         })
+    }
+
+    /// The state of a differentiable view.
+    pub(crate) fn of_view(view: ViewMeta) -> Box<dyn AutogradMeta> {
+        Box::new(Self { view: Some(Box::new(view)), ..Self::default() })
     }
 
     /// The gradient.
@@ -178,15 +186,15 @@ impl Meta {
 
     /// The view state, if the tensor is a differentiable view.
     pub(crate) fn view(&self) -> Option<&ViewMeta> {
-        self.view.get().map(|view| &**view)
+        self.view.as_deref().or_else(|| self.later_view.get().map(|view| &**view))
     }
 
     /// Makes the tensor a differentiable view. It must not be one already.
     pub(crate) fn set_view(&self, view: ViewMeta) -> Result<()> {
-        match self.view.set(Box::new(view)) {
-            Ok(()) => Ok(()),
-            Err(_) => bug!("the tensor is a view already"),
+        if self.view.is_some() || self.later_view.set(Box::new(view)).is_err() {
+            bug!("the tensor is a view already");
         }
+        Ok(())
     }
 
     pub(crate) fn retains_grad(&self) -> bool {

@@ -211,12 +211,15 @@ impl SavedState {
     }
 }
 
+/// The edges of a node: most have one or two, the layers of networks three.
+pub(crate) type Edges = SmallVec<[Edge; 3]>;
+
 /// A vertex of the backward graph.
 pub struct Node {
     pub(crate) body: Body,
     pub(crate) sequence_nr: u64,
     pub(crate) topological_nr: u64,
-    pub(crate) edges: SmallVec<[Edge; 2]>,
+    pub(crate) edges: Edges,
     /// The end of each differentiable argument's edges; empty when every argument has one edge.
     pub(crate) ends: Vec<u32>,
     pub(crate) inputs: SmallVec<[InputMetadata; 1]>,

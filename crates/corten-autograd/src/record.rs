@@ -241,6 +241,11 @@ impl Record {
     /// Saves a value in the next slot.
     pub fn value(&mut self, value: impl Into<IValue>) {
         let node = &mut *self.node;
+        if node.values.len() == node.values.inline_size() {
+            // Room for all that may follow, at once.
+            let slots = node.def().map_or(0, |def| def.saved.len());
+            node.values.reserve_exact(slots.saturating_sub(node.places.len()));
+        }
         node.places.push((node.values.len() | VALUE) as u8);
         node.values.push(value.into());
     }

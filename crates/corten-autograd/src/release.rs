@@ -2,7 +2,7 @@
 
 use crate::backward::Gradients;
 use crate::hooks::NodeHooks;
-use crate::node::{Body, Edge, Node, NodeDef};
+use crate::node::{Body, Edges, Node, NodeDef};
 use crate::saved::Saved;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -10,7 +10,7 @@ use std::cell::{Cell, RefCell};
 /// What a dying node owns and what may own further nodes.
 struct Remains {
     _body: Body,
-    _edges: SmallVec<[Edge; 2]>,
+    _edges: Edges,
     _saved: SmallVec<[Saved; 2]>,
     _hooks: Option<Box<NodeHooks>>,
 }

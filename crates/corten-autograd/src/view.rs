@@ -106,7 +106,11 @@ pub fn set_creation_meta(tensor: &TensorBase, creation: CreationMeta) {
 ///
 /// # Errors
 /// When `result` is a view of something already.
-pub(crate) fn make_view(source: &Tensor, result: Tensor, creation: CreationMeta) -> Result<Tensor> {
+pub(crate) fn make_view(
+    source: &Tensor,
+    mut result: Tensor,
+    creation: CreationMeta,
+) -> Result<Tensor> {
     if result.is_inference() || !result.defined() {
         return Ok(result);
     }
@@ -127,7 +131,11 @@ pub(crate) fn make_view(source: &Tensor, result: Tensor, creation: CreationMeta)
         creation: AtomicU8::new(creation as u8),
         attr_version: AtomicU32::new(result.version()?),
     };
-    meta::get_or_init(&result)?.set_view(view)?;
+    if result.is_fresh() {
+        result.base_mut().adopt_autograd_meta(Meta::of_view(view));
+    } else {
+        meta::get_or_init(&result)?.set_view(view)?;
+    }
     Ok(result)
 }
 

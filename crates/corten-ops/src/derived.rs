@@ -3,20 +3,20 @@
 
 use crate::meta::check_out_dtype;
 use crate::{Tensor, iter, op};
-use corten_core::{Device, Layout, MemoryFormat, Result, Scalar, bail, can_cast};
+use corten_core::{MemoryFormat, Result, Scalar, TensorBase, bail, can_cast};
 
 /// A rank-0 tensor made from a number: lowest in type promotion.
 ///
 /// # Errors
 /// `OutOfMemory`.
 pub fn wrapped(number: Scalar) -> Result<Tensor> {
-    let tensor = op::scalar_tensor(
-        number,
-        Some(number.dtype()),
-        Some(Layout::Strided),
-        Some(Device::CPU),
-        None,
-    )?;
+    let tensor = Tensor::from(match number {
+        Scalar::Bool(value) => TensorBase::of_value(value),
+        Scalar::Int(value) => TensorBase::of_value(value),
+        Scalar::UInt(value) => TensorBase::of_value(value),
+        Scalar::Float(value) => TensorBase::of_value(value),
+        Scalar::Complex(value) => TensorBase::of_value(value),
+    }?);
     tensor.set_wrapped_number(true);
     Ok(tensor)
 }

@@ -8,7 +8,9 @@ use crate::geometry::{
     ContiguityFlags, checked_numel, memory_format_strides, storage_bytes_contiguous,
     storage_bytes_needed,
 };
-use crate::{DType, Device, Dims, KeySet, Layout, MemoryFormat, Result, Storage, TensorOptions};
+use crate::{
+    DType, Device, Dims, Element, KeySet, Layout, MemoryFormat, Result, Storage, TensorOptions,
+};
 use crate::{bail, ensure};
 
 impl TensorBase {
@@ -50,6 +52,15 @@ impl TensorBase {
         Self::with_fresh_storage(sizes, strides, numel, nbytes, dtype, &options, false)
     }
 
+    /// A tensor of rank 0 on the host with this value.
+    pub fn of_value<T: Element>(value: T) -> Result<Self> {
+        let storage = Storage::new(size_of::<T>(), Device::CPU)?;
+        // SAFETY: the storage has the bytes of one element, aligned for every type, and nobody else
+        // has seen it.
+        unsafe { storage.data_ptr().cast::<T>().write(value) };
+        Ok(Self::around(storage, (&[], &[], 1), T::DTYPE, Device::CPU, true))
+    }
+
     fn with_fresh_storage(
         sizes: &[i64],
         strides: &[i64],
@@ -59,13 +70,30 @@ impl TensorBase {
         options: &TensorOptions,
         contiguous: bool,
     ) -> Result<Self> {
-        let (layout, device) = (options.layout_or_default(), options.device_or_default());
-        check_makeable(dtype, layout, device)?;
+        let device = options.device_or_default();
+        check_makeable(dtype, options.layout_or_default(), device)?;
+        let storage = Storage::new(nbytes, device)?;
+        let tensor = Self::around(storage, (sizes, strides, numel), dtype, device, contiguous);
+        if options.requires_grad_or_default() {
+            tensor.autograd_meta_or_init().set_requires_grad(true)?;
+        }
+        Ok(tensor)
+    }
+
+    /// A strided tensor of sizes, strides and an element count over all of a storage.
+    fn around(
+        storage: Storage,
+        (sizes, strides, numel): (&[i64], &[i64], i64),
+        dtype: DType,
+        device: Device,
+        contiguous: bool,
+    ) -> Self {
+        let keys = KeySet::for_tensor(device.device_type, Layout::Strided, dtype);
         let parts = Parts {
-            storage: Some(Storage::new(nbytes, device)?),
+            storage: Some(storage),
             dtype,
             device,
-            keys: extend_keys(KeySet::for_tensor(device.device_type, layout, dtype)),
+            keys: extend_keys(keys),
             version: VersionSlot::empty(),
             flags: 0,
         };
@@ -74,11 +102,7 @@ impl TensorBase {
         } else {
             Info::shape_flags(ContiguityFlags::compute(sizes, strides, numel))
         };
-        let tensor = Self(TensorImpl::build(parts, sizes, strides, 0, numel, flags));
-        if options.requires_grad_or_default() {
-            tensor.autograd_meta_or_init().set_requires_grad(true)?;
-        }
-        Ok(tensor)
+        Self(TensorImpl::build(parts, sizes, strides, 0, numel, flags))
     }
 }
 
