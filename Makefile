@@ -5,7 +5,7 @@ PY     := $(VENV)/bin/python
 # `make bench` compares with PyTorch where this Python has it.
 PYTHON_WITH_TORCH ?= $(PY)
 
-.PHONY: demo test test-full test-rust test-loom test-python bench bench-ops roofline lint docs small stubs wheel clean
+.PHONY: demo test test-full test-rust test-loom test-python bench bench-ops roofline instructions instructions-record lint docs small stubs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/numpy
@@ -62,6 +62,20 @@ lint:
 	cargo clippy --quiet --workspace --exclude corten-codegen --exclude xtask --all-targets -- --deny warnings
 	cargo clippy --quiet --package corten-codegen --package xtask --features corten-codegen/generate --all-targets -- --deny warnings
 	cargo xtask tidy
+	if command -v valgrind > /dev/null; then $(MAKE) instructions; fi
+
+## Counts the instructions of small calls: 5 % more than on record is an error. Needs valgrind.
+instructions: counted
+	$(PY) benches/instructions.py
+
+## Puts these counts on record.
+instructions-record: counted
+	$(PY) benches/instructions.py --record
+
+.PHONY: counted
+counted: $(VENV)/bin/python
+	cargo build --release --package corten-python --package corten-lab
+	rm -f python/corten/_C.abi3.so && cp target/release/lib_C.so python/corten/_C.abi3.so
 
 ## The Rust documentation in target/doc, and in out/docs a page per operator and per module.
 docs: $(VENV)/numpy
