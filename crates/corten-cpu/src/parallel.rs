@@ -2,7 +2,7 @@
 //!
 //! See Note [Crew]. One caller at a time leads the crew; a second caller, or a nested call, runs
 //! its range on its own thread. Every thread has a share of its own, the same one in each range of
-//! the same length, so that it finds in its cache what it wrote last time. Shares are cut into a few
+//! one length, so that it finds in its cache what it wrote last time. Shares are cut into a few
 //! parts that are claimed one by one, so that a worker that wakes late costs nothing: the leader
 //! does its own share, then what is left of the others, and takes the order back.
 

@@ -1,5 +1,5 @@
-//! Walks by index over dense tensors, on several threads. Writes to one place are always made by one
-//! thread, in the order of the index.
+//! Walks by index over dense tensors, on several threads. Writes to one place are always made by
+//! one thread, in the order of the index.
 
 use crate::chunks::{ColumnBlock, for_each_chunk, for_each_column_block, grain_of};
 use crate::row_loops::compiled;
@@ -61,8 +61,8 @@ impl Lines {
         })
     }
 
-    /// Combines the elements of `from`, of the index's shape or one for all, into those of `to` that
-    /// the index names, each in the order of the index.
+    /// Combines the elements of `from`, of the index's shape or one for all, into those of `to`
+    /// that the index names, each in the order of the index.
     pub(super) fn scatter<T: Copy + Send + Sync>(
         &self,
         from: &[T],
