@@ -1,8 +1,6 @@
 //! What reductions put together, and how.
 
 use crate::reduce_loops::Fold;
-use crate::row_loops::{Job, Vectorised};
-use crate::vec::Lanes;
 use corten_core::{Complex, Element};
 use std::marker::PhantomData;
 
@@ -91,9 +89,18 @@ impl<T: Factor, I: Element + Into<T>> Fold for Product<T, I> {
     fn step(&self, acc: T, x: I, _: i64) -> T {
         acc.times(x.into())
     }
+    /// Enough states that no product waits for the one before it.
     #[inline(always)]
     fn run(&self, acc: T, row: &[I], _: i64) -> T {
-        acc.times(f32::run(Factors(row, PhantomData)))
+        let mut lanes = [T::one(); 16];
+        let chunks = row.chunks_exact(lanes.len());
+        let rest = chunks.remainder();
+        for chunk in chunks {
+            for (lane, &x) in lanes.iter_mut().zip(chunk) {
+                *lane = lane.times(x.into());
+            }
+        }
+        lanes.into_iter().chain(rest.iter().map(|&x| x.into())).fold(acc, T::times)
     }
     #[inline(always)]
     fn combine(&self, a: T, b: T) -> T {
@@ -102,34 +109,6 @@ impl<T: Factor, I: Element + Into<T>> Fold for Product<T, I> {
     #[inline(always)]
     fn finish(&self, acc: T, _: i64) -> (T,) {
         (acc,)
-    }
-}
-
-/// A row of factors, multiplied with the vectors of the machine.
-struct Factors<'a, T, I>(&'a [I], PhantomData<T>);
-
-impl<T: Factor, I: Element + Into<T>> Job<f32> for Factors<'_, T, I> {
-    type Out = T;
-
-    /// Enough states that no product waits for the one before it, at the end neither.
-    #[inline(always)]
-    fn run<V: Lanes<Elem = f32>>(self) -> T {
-        let mut lanes = [T::one(); 32];
-        let chunks = self.0.chunks_exact(lanes.len());
-        let rest = chunks.remainder();
-        for chunk in chunks {
-            for (lane, &x) in lanes.iter_mut().zip(chunk) {
-                *lane = lane.times(x.into());
-            }
-        }
-        for (lane, &x) in lanes.iter_mut().zip(rest) {
-            *lane = lane.times(x.into());
-        }
-        for half in [16, 8, 4, 2, 1] {
-            let (low, high) = lanes.split_at_mut(half);
-            low.iter_mut().zip(high).for_each(|(low, &mut high)| *low = low.times(high));
-        }
-        lanes[0]
     }
 }
 
