@@ -176,6 +176,9 @@ fn check_selectable(dtype: DType, name: &str) -> Result<()> {
     if stored_only { Err(not_implemented_for(name, dtype)) } else { Ok(()) }
 }
 
+/// Ranks of lines from this length on do not stay in the cache.
+const LARGE: i64 = 1 << 18;
+
 /// `topk`.
 ///
 /// # Errors
@@ -197,8 +200,11 @@ pub fn topk(
     }
     check_selectable(self_.dtype(), "topk_cpu")?;
     // A small part is cheaper to find as the front of a sorted line.
-    let choose = match k.saturating_mul(64) <= self_.sizes()[dim] {
-        true => Choose::First { descending: largest },
+    let length = self_.sizes()[dim];
+    let front = |line: &Line, out: &mut [i64]| line.first_places(largest, out);
+    let choose = match k.saturating_mul(64) <= length {
+        true if length >= LARGE => Choose::First { descending: largest },
+        true => Choose::By(&front),
         false => Choose::Top { largest, sorted },
     };
     choose_places(self_, dim, (&values, &indices), "topk_cpu", choose)?;
