@@ -39,6 +39,8 @@ pub(crate) struct Kernel {
     pub(crate) block: Block,
     /// The dtype of its operands.
     pub(crate) compute: DType,
+    /// The loop over operands of the 16-bit dtype that the kernel was chosen for, if it has one.
+    pub(crate) halves: Option<Block>,
     /// How many operands it reads.
     pub(crate) arity: usize,
     /// Whether results are bool whatever the dtype of the operands.

@@ -534,6 +534,7 @@ macro_rules! runners {
         impl<P: $operator> Body for Adapter<P> {
             const ARITY: usize = $arity;
             const DOMAIN: Domain = P::DOMAIN;
+            const IS_SHORT: bool = loops::is_short(P::NAME);
             #[inline(always)]
             fn eval<E: Expr>(x: [E; 3], s: &[E]) -> E {
                 let [$($x,)+ ..] = x;

@@ -8,19 +8,62 @@ use crate::block::{MOST_SCALARS, take_division_by_zero};
 use crate::expr::Expr;
 use crate::stage::Stage;
 use crate::vec::baseline;
-use crate::vec::{Cplx, Int, Lanes, Level, MaskBits, Truth, level};
+use crate::vec::{Cplx, Int, Lanes, Level, MaskBits, Memory, Plain, Truth, level};
 #[cfg(target_arch = "x86_64")]
 use crate::vec::{avx2, avx512};
 use corten_core::{DType, Result, Scalar, bail, not_implemented_for};
+#[cfg(target_arch = "x86_64")]
+use corten_core::{bf16, f16};
 use corten_ops::iter::TensorIterator;
 use corten_ops::meta::Domain;
 use corten_ops::parallel::GRAIN;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 
 /// An expression with up to three operands; the missing ones repeat the first.
 pub(crate) trait Body {
     const ARITY: usize;
     const DOMAIN: Domain;
+    /// Whether 16-bit floats have a loop of their own.
+    const IS_SHORT: bool;
     fn eval<E: Expr>(x: [E; 3], s: &[E]) -> E;
+}
+
+/// Whether an operator is over so soon that the buffers of Note [Staging] would cost more than it
+/// does.
+pub(crate) const fn is_short(name: &str) -> bool {
+    const SHORT: [&str; 14] = [
+        "add",
+        "sub",
+        "rsub",
+        "mul",
+        "div",
+        "TrueQuotient",
+        "neg",
+        "abs",
+        "relu",
+        "threshold_backward",
+        "maximum",
+        "minimum",
+        "lerp",
+        "addcmul",
+    ];
+    let mut i = 0;
+    while i < SHORT.len() {
+        if is_same(name.as_bytes(), SHORT[i].as_bytes()) {
+            return true;
+        }
+        i += 1;
+    }
+    false
+}
+
+const fn is_same(a: &[u8], b: &[u8]) -> bool {
+    let mut i = 0;
+    while i < a.len() && i < b.len() && a[i] == b[i] {
+        i += 1;
+    }
+    i == a.len() && i == b.len()
 }
 
 /// As [`Body`], with a truth value as the result.
@@ -95,6 +138,8 @@ trait Sink<L: Lanes> {
     const ARITY: usize;
     /// Bytes per result.
     const SIZE: usize;
+    /// How the operands lie in memory.
+    type From: Memory<L>;
     type Value: Copy;
     fn eval(x: [L; 3], s: &[L]) -> Self::Value;
     /// # Safety
@@ -102,12 +147,13 @@ trait Sink<L: Lanes> {
     unsafe fn put(value: Self::Value, to: *mut u8, n: usize);
 }
 
-struct Values<B>(B);
+struct Values<B, M = Plain>(B, PhantomData<M>);
 struct Truths<B>(B);
 
-impl<B: Body, L: Lanes> Sink<L> for Values<B> {
+impl<B: Body, L: Lanes, M: Memory<L>> Sink<L> for Values<B, M> {
     const ARITY: usize = B::ARITY;
-    const SIZE: usize = size_of::<L::Elem>();
+    const SIZE: usize = size_of::<M::Elem>();
+    type From = M;
     type Value = L;
     #[inline(always)]
     fn eval(x: [L; 3], s: &[L]) -> L {
@@ -117,7 +163,10 @@ impl<B: Body, L: Lanes> Sink<L> for Values<B> {
     unsafe fn put(value: L, to: *mut u8, n: usize) {
         // SAFETY: the caller's.
         unsafe {
-            if n == L::LANES { value.store(to.cast()) } else { value.store_partial(to.cast(), n) }
+            match n == L::LANES {
+                true => M::store(value, to.cast()),
+                false => M::store_partial(value, to.cast(), n),
+            }
         }
     }
 }
@@ -125,6 +174,7 @@ impl<B: Body, L: Lanes> Sink<L> for Values<B> {
 impl<B: Test, L: Lanes> Sink<L> for Truths<B> {
     const ARITY: usize = B::ARITY;
     const SIZE: usize = 1;
+    type From = Plain;
     type Value = L::Mask;
     #[inline(always)]
     fn eval(x: [L; 3], s: &[L]) -> L::Mask {
@@ -163,10 +213,10 @@ unsafe fn vector_loop<L: Lanes, S: Sink<L>>(
     // SAFETY: the loop was chosen for this element type.
     let splat = unsafe { splat::<L>(scalars) };
     let s = &splat[..scalars.values().len()];
-    let at = |k: usize| from[k].from.cast::<L::Elem>();
+    let at = |k: usize| from[k].from.cast::<<S::From as Memory<L>>::Elem>();
     let fixed = [from[0].fixed, S::ARITY > 1 && from[1].fixed, S::ARITY > 2 && from[2].fixed];
     // SAFETY: every operand has at least one element where `n > 0`.
-    let first = |k: usize| if n > 0 { L::splat(unsafe { at(k).read() }) } else { L::lit(0.0) };
+    let first = |k: usize| if n > 0 { unsafe { S::From::load_one(at(k)) } } else { L::lit(0.0) };
     let a0 = first(0);
     let a1 = if S::ARITY > 1 { first(1) } else { a0 };
     let a2 = if S::ARITY > 2 { first(2) } else { a0 };
@@ -174,9 +224,9 @@ unsafe fn vector_loop<L: Lanes, S: Sink<L>>(
     while i + L::LANES <= n {
         // SAFETY: `LANES` elements are left at `i`.
         unsafe {
-            let x0 = if fixed[0] { a0 } else { L::load(at(0).add(i)) };
-            let x1 = if S::ARITY < 2 || fixed[1] { a1 } else { L::load(at(1).add(i)) };
-            let x2 = if S::ARITY < 3 || fixed[2] { a2 } else { L::load(at(2).add(i)) };
+            let x0 = if fixed[0] { a0 } else { S::From::load(at(0).add(i)) };
+            let x1 = if S::ARITY < 2 || fixed[1] { a1 } else { S::From::load(at(1).add(i)) };
+            let x2 = if S::ARITY < 3 || fixed[2] { a2 } else { S::From::load(at(2).add(i)) };
             S::put(S::eval([x0, x1, x2], s), to.add(i * S::SIZE), L::LANES);
         }
         i += L::LANES;
@@ -185,11 +235,17 @@ unsafe fn vector_loop<L: Lanes, S: Sink<L>>(
     if rest > 0 {
         // SAFETY: `rest` elements are left at `i`, fewer than a vector.
         unsafe {
-            let x0 = if fixed[0] { a0 } else { L::load_partial(at(0).add(i), rest) };
-            let x1 =
-                if S::ARITY < 2 || fixed[1] { a1 } else { L::load_partial(at(1).add(i), rest) };
-            let x2 =
-                if S::ARITY < 3 || fixed[2] { a2 } else { L::load_partial(at(2).add(i), rest) };
+            let x0 = if fixed[0] { a0 } else { S::From::load_partial(at(0).add(i), rest) };
+            let x1 = if S::ARITY < 2 || fixed[1] {
+                a1
+            } else {
+                S::From::load_partial(at(1).add(i), rest)
+            };
+            let x2 = if S::ARITY < 3 || fixed[2] {
+                a2
+            } else {
+                S::From::load_partial(at(2).add(i), rest)
+            };
             S::put(S::eval([x0, x1, x2], s), to.add(i * S::SIZE), rest);
         }
     }
@@ -198,8 +254,8 @@ unsafe fn vector_loop<L: Lanes, S: Sink<L>>(
 /// Elements per step of a loop over single elements.
 const CHUNK: usize = 64;
 
-/// The loop over lanes of one element. Operands and results of a step are arrays of its own, so
-/// that nothing aliases and LLVM vectorises the middle.
+/// The loop over lanes of one element. The results of a step are an array of its own, so that
+/// nothing aliases and LLVM vectorises the middle; so is an operand of one element.
 ///
 /// # Safety
 /// As for [`Block`].
@@ -216,27 +272,29 @@ unsafe fn lane_loop<L: Lanes, S: Sink<L>>(
     // SAFETY: the loop was chosen for this element type.
     let splat = unsafe { splat::<L>(scalars) };
     let s = &splat[..scalars.values().len()];
-    // SAFETY: every operand has at least one element.
-    let first = |k: usize| L::splat(unsafe { from[k].from.cast::<L::Elem>().read() });
-    let mut x = [[first(0); CHUNK]; 3];
-    for (k, chunk) in x.iter_mut().enumerate().take(S::ARITY).skip(1) {
-        *chunk = [first(k); CHUNK];
+    let mut same = [[MaybeUninit::<L::Elem>::uninit(); CHUNK]; 3];
+    for (same, source) in same.iter_mut().zip(from).take(S::ARITY).filter(|(_, x)| x.fixed) {
+        // SAFETY: every operand has at least one element.
+        same.fill(MaybeUninit::new(unsafe { source.from.cast::<L::Elem>().read() }));
     }
     for start in (0..n).step_by(CHUNK) {
         let length = CHUNK.min(n - start);
-        for k in 0..S::ARITY {
-            if !from[k].fixed {
-                for (j, lane) in x[k][..length].iter_mut().enumerate() {
-                    // SAFETY: `start + j < n`.
-                    *lane = unsafe { L::load(from[k].from.cast::<L::Elem>().add(start + j)) };
-                }
-            }
-        }
+        let at = |k: usize| match from[k].fixed {
+            true => same[k].as_ptr().cast::<L::Elem>(),
+            // SAFETY: the operand has `n` elements.
+            false => unsafe { from[k].from.cast::<L::Elem>().add(start) },
+        };
+        let x0 = at(0);
+        let x1 = if S::ARITY > 1 { at(1) } else { x0 };
+        let x2 = if S::ARITY > 2 { at(2) } else { x0 };
         let eval = |j: usize| {
-            let x0 = x[0][j];
-            let x1 = if S::ARITY > 1 { x[1][j] } else { x0 };
-            let x2 = if S::ARITY > 2 { x[2][j] } else { x0 };
-            S::eval([x0, x1, x2], s)
+            // SAFETY: `start + j < n`, or `j < CHUNK` where one element stands for all.
+            unsafe {
+                let a = L::load(x0.add(j));
+                let b = if S::ARITY > 1 { L::load(x1.add(j)) } else { a };
+                let c = if S::ARITY > 2 { L::load(x2.add(j)) } else { a };
+                S::eval([a, b, c], s)
+            }
         };
         let mut results = [eval(0); CHUNK];
         for (j, result) in results[..length].iter_mut().enumerate() {
@@ -294,6 +352,27 @@ macro_rules! vectors {
     };
 }
 
+/// The loop of a short operator over elements of a 16-bit dtype, where the processor converts them.
+#[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))]
+fn halves<B: Body>(dtype: DType) -> Option<Block> {
+    #[cfg(target_arch = "x86_64")]
+    if const { B::IS_SHORT } {
+        return match (level(), dtype) {
+            (Level::Avx512, DType::Float16) => Some(vector_avx512::<avx512::F32, Values<B, f16>>),
+            (Level::Avx512, DType::BFloat16) => Some(vector_avx512::<avx512::F32, Values<B, bf16>>),
+            (Level::Avx2, DType::Float16) => Some(vector_avx2::<avx2::F32, Values<B, f16>>),
+            (Level::Avx2, DType::BFloat16) => Some(vector_avx2::<avx2::F32, Values<B, bf16>>),
+            _ => None,
+        };
+    }
+    None
+}
+
+/// The loop over elements of a 16-bit dtype of a predicate: there is none.
+fn no_halves<B: Test>(_: DType) -> Option<Block> {
+    None
+}
+
 /// The loop over single elements.
 macro_rules! lanes {
     ($lane:ty, $sink:ty) => {
@@ -308,7 +387,7 @@ macro_rules! lanes {
 /// The kernel of an operator for a dtype, or `None` outside its domain. What the domain excludes
 /// is not instantiated.
 macro_rules! pick {
-    ($name:ident, $operator:ident, $sink:ident, $test:literal) => {
+    ($name:ident, $operator:ident, $sink:ident, $halves:ident, $test:literal) => {
         pub(crate) fn $name<B: $operator>(dtype: DType) -> Option<Kernel> {
             use DType::*;
             let (block, compute) = match dtype {
@@ -330,7 +409,13 @@ macro_rules! pick {
                 UInt64 => pick!(has_wide, B, lanes!(Int<u64>, $sink<B>), UInt64),
                 _ => return None,
             };
-            Some(Kernel { block, compute, arity: B::ARITY, test: $test })
+            Some(Kernel {
+                block,
+                compute,
+                halves: $halves::<B>(dtype),
+                arity: B::ARITY,
+                test: $test,
+            })
         }
     };
     ($has:ident, $body:ident, $block:expr, $compute:ident) => {
@@ -338,8 +423,8 @@ macro_rules! pick {
     };
 }
 
-pick!(body, Body, Values, false);
-pick!(test, Test, Truths, true);
+pick!(body, Body, Values, halves, false);
+pick!(test, Test, Truths, no_halves, true);
 
 const fn has_float(domain: Domain) -> bool {
     use Domain::{Integral, IntegralBool, IntegralBoolWide};

@@ -1,12 +1,14 @@
 //! The thread pool: a crew of workers that spin for a while and then sleep.
 //!
 //! See Note [Crew]. One caller at a time leads the crew; a second caller, or a nested call, runs
-//! its range on its own thread. Ranges are cut into a few parts per thread that are claimed one by
-//! one, so that a worker that wakes late costs nothing: the leader does its share and takes the
-//! order back.
+//! its range on its own thread. Every thread has a share of its own, the same one in each range of
+//! one length, so that it finds in its cache what it wrote last time. Shares are cut into a few
+//! parts that are claimed one by one, so that a worker that wakes late costs nothing: the leader
+//! does its own share, then what is left of the others, and takes the order back.
 
 use corten_core::{Error, Result};
 use corten_ops::parallel::Pool;
+use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::Cell;
 use std::ops::Range;
@@ -46,7 +48,8 @@ pub fn run(
     let Ok(mut crew) = holder.crew.try_lock() else { return body(range) };
     let helpers = (num_threads() - 1).min(parts as usize - 1);
     hire(&mut crew, helpers);
-    lead(&crew[..helpers.min(crew.len())], &Job::new(range, parts, body))
+    let helpers = &crew[..helpers.min(crew.len())];
+    lead(helpers, &Job::new(range, parts, helpers.len() + 1, body))
 }
 
 /// The number of threads a range is split over at most, the caller included.
@@ -116,6 +119,8 @@ struct Holder {
 }
 
 struct Worker {
+    /// Which share is its own; the leader's is 0.
+    place: usize,
     mailbox: AtomicPtr<Job<'static>>,
     thread: Thread,
 }
@@ -166,6 +171,7 @@ fn hire(crew: &mut MutexGuard<'_, Vec<Arc<Worker>>>, wanted: usize) {
         });
         let Ok(handle) = spawned else { return };
         let worker = Arc::new(Worker {
+            place: crew.len() + 1,
             mailbox: AtomicPtr::new(std::ptr::null_mut()),
             thread: handle.thread().clone(),
         });
@@ -183,7 +189,7 @@ impl Worker {
             if !job.is_null() {
                 // SAFETY: the leader keeps the job alive until this worker has counted itself out
                 // or the order was taken back; see Note [Crew].
-                unsafe { (*job).help() };
+                unsafe { (*job).help(self.place) };
                 idle = 0;
             } else if idle < SPINS {
                 idle += 1;
@@ -214,7 +220,7 @@ fn lead(workers: &[Arc<Worker>], job: &Job<'_>) -> Result<()> {
     job.busy.store(workers.len(), Ordering::Relaxed);
     workers.iter().for_each(|worker| worker.post(job));
     INSIDE.with(|inside| inside.set(true));
-    job.work();
+    job.work(0);
     INSIDE.with(|inside| inside.set(false));
     let taken_back = workers.iter().filter(|worker| !worker.take_order().is_null()).count();
     job.busy.fetch_sub(taken_back, Ordering::Relaxed);
@@ -222,16 +228,24 @@ fn lead(workers: &[Arc<Worker>], job: &Job<'_>) -> Result<()> {
     job.outcome()
 }
 
-/// A range in parts, claimed one at a time.
+/// A range in shares, one for each thread.
 struct Job<'a> {
-    next: AtomicI64,
-    end: i64,
+    shares: SmallVec<[Share; 4]>,
+    /// The length of the parts that are claimed.
     part: i64,
     body: &'a (dyn Fn(Range<i64>) -> Result<()> + Sync),
     /// Workers that hold the order.
     busy: AtomicUsize,
     leader: Thread,
     failure: Mutex<Option<Failure>>,
+}
+
+/// What is left of a share: `next..end`. Each has a line of the cache, as its owner writes to it
+/// while others write to theirs.
+#[repr(align(64))]
+struct Share {
+    next: AtomicI64,
+    end: i64,
 }
 
 enum Failure {
@@ -243,15 +257,21 @@ impl<'a> Job<'a> {
     fn new(
         range: Range<i64>,
         parts: i64,
+        threads: usize,
         body: &'a (dyn Fn(Range<i64>) -> Result<()> + Sync),
     ) -> Self {
         let mut part = ((range.end - range.start) as u64).div_ceil(parts as u64) as i64;
         if part > PART_ALIGNMENT {
             part = (part + PART_ALIGNMENT - 1) / PART_ALIGNMENT * PART_ALIGNMENT;
         }
+        let border = |thread: i64| {
+            let parts = parts * thread / threads as i64;
+            range.end.min(range.start.saturating_add(parts.saturating_mul(part)))
+        };
+        let share =
+            |thread: i64| Share { next: AtomicI64::new(border(thread)), end: border(thread + 1) };
         Self {
-            next: AtomicI64::new(range.start),
-            end: range.end,
+            shares: (0..threads as i64).map(share).collect(),
             part,
             body,
             busy: AtomicUsize::new(0),
@@ -260,25 +280,28 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Claims and runs parts until none is left or one has failed.
-    fn work(&self) {
-        loop {
-            let start = self.next.fetch_add(self.part, Ordering::Relaxed);
-            if start >= self.end {
-                return;
-            }
-            let range = start..(start + self.part).min(self.end);
-            match catch_unwind(AssertUnwindSafe(|| (self.body)(range))) {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => self.fail(Failure::Error(error)),
-                Err(payload) => self.fail(Failure::Panic(payload)),
+    /// Claims and runs parts until none is left or one has failed, those of its own share first.
+    fn work(&self, place: usize) {
+        let (before, own) = self.shares.split_at(place.min(self.shares.len()));
+        for share in own.iter().chain(before) {
+            loop {
+                let start = share.next.fetch_add(self.part, Ordering::Relaxed);
+                if start >= share.end {
+                    break;
+                }
+                let range = start..(start + self.part).min(share.end);
+                match catch_unwind(AssertUnwindSafe(|| (self.body)(range))) {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => self.fail(Failure::Error(error)),
+                    Err(payload) => self.fail(Failure::Panic(payload)),
+                }
             }
         }
     }
 
     /// A worker's share. The job may be gone as soon as the count has dropped.
-    fn help(&self) {
-        self.work();
+    fn help(&self, place: usize) {
+        self.work(place);
         let leader = self.leader.clone();
         if self.busy.fetch_sub(1, Ordering::Release) == 1 {
             leader.unpark();
@@ -286,7 +309,7 @@ impl<'a> Job<'a> {
     }
 
     fn fail(&self, failure: Failure) {
-        self.next.store(self.end, Ordering::Relaxed);
+        self.shares.iter().for_each(|share| share.next.store(share.end, Ordering::Relaxed));
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
     }
 

@@ -165,6 +165,10 @@ const BUFFER: usize = 4096;
 /// Columns that are folded at a time: as many of the widest elements as a buffer has room for.
 const COLUMNS: usize = 256;
 
+/// Parts of a long slice, which threads share. Their number does not depend on that of the threads,
+/// so that the result does not.
+const MOST_PARTS: i64 = 8;
+
 /// Folds the only input of a reduction into its outputs.
 ///
 /// # Errors
@@ -250,7 +254,6 @@ impl Walk {
         if count == 0 {
             return Ok(());
         }
-        let threads = parallel::num_threads() as i64;
         let columns = self.kept.first().is_some_and(|dim| {
             dim.from == self.size as i64
                 && dim.size >= 8
@@ -258,8 +261,8 @@ impl Walk {
         });
         if length > 0 && columns {
             self.fold_columns(fold)
-        } else if count < threads && length >= 2 * GRAIN {
-            self.fold_in_parts(fold, threads.min(length / GRAIN))
+        } else if count < MOST_PARTS && length >= 2 * GRAIN {
+            self.fold_in_parts(fold, MOST_PARTS.min(length / GRAIN))
         } else {
             parallel::parallel_for(0..count, (GRAIN / length.max(1)).max(1), |range| {
                 for output in range {

@@ -5,6 +5,8 @@
 //! that way, so the values are the same. What is common has a loop of its own.
 
 use super::level::{Level, level};
+#[cfg(target_arch = "x86_64")]
+use super::memory;
 use corten_core::{Complex, DType, Element, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU};
 use corten_core::{bf16, cast, f16};
 
@@ -278,30 +280,12 @@ half_conversions! {
     /// Rounds to nearest, ties to even: `bf16::from_f32` of every element.
     single_to_bfloat(from: u32, to: u16) {
         8 => {
-            let bits = _mm256_loadu_si256(from.cast());
-            let size = _mm256_and_si256(bits, _mm256_set1_epi32(0x7fff_ffff));
-            let is_nan = _mm256_cmpgt_epi32(size, _mm256_set1_epi32(0x7f80_0000));
-            let high = _mm256_srli_epi32::<16>(bits);
-            let half = _mm256_and_si256(high, _mm256_set1_epi32(1));
-            let half = _mm256_add_epi32(half, _mm256_set1_epi32(0x7fff));
-            let rounded = _mm256_srli_epi32::<16>(_mm256_add_epi32(bits, half));
-            let quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
-            let value = _mm256_blendv_epi8(rounded, quiet, is_nan);
-            // Each half of the register is packed into each half of the result.
-            let packed = _mm256_permute4x64_epi64::<0b1000>(_mm256_packus_epi32(value, value));
-            _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(packed));
+            let single = crate::vec::avx2::F32(_mm256_loadu_ps(from.cast()));
+            _mm_storeu_si128(to.cast(), super::memory::narrow::bfloat_of_single(single));
         },
         16 => {
-            let bits = _mm512_loadu_si512(from.cast());
-            let size = _mm512_and_si512(bits, _mm512_set1_epi32(0x7fff_ffff));
-            let is_nan = _mm512_cmpgt_epi32_mask(size, _mm512_set1_epi32(0x7f80_0000));
-            let high = _mm512_srli_epi32::<16>(bits);
-            let half = _mm512_and_si512(high, _mm512_set1_epi32(1));
-            let half = _mm512_add_epi32(half, _mm512_set1_epi32(0x7fff));
-            let rounded = _mm512_srli_epi32::<16>(_mm512_add_epi32(bits, half));
-            let quiet = _mm512_set1_epi32(0x40);
-            let value = _mm512_mask_or_epi32(rounded, is_nan, high, quiet);
-            _mm256_storeu_si256(to.cast(), _mm512_cvtepi32_epi16(value));
+            let single = crate::vec::avx512::F32(_mm512_loadu_ps(from.cast()));
+            _mm256_storeu_si256(to.cast(), super::memory::wide::bfloat_of_single(single));
         },
         1 => |x| super::rounded_to_bfloat(x)
     }

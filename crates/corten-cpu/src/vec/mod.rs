@@ -31,6 +31,7 @@ pub(crate) mod avx512;
 pub(crate) mod sse2;
 
 pub(crate) mod convert;
+mod memory;
 pub(crate) mod transpose;
 
 #[cfg(test)]
@@ -39,6 +40,7 @@ mod tests;
 pub(crate) use complex::Cplx;
 pub(crate) use lanes::Lanes;
 pub use level::{Level, level};
+pub(crate) use memory::{Memory, Plain};
 pub use real::MaskBits;
 pub(crate) use scalar::{Int, Truth};
 

@@ -4,11 +4,13 @@
 //! move to the front unless they are adjacent. What is left is one offset per position of the
 //! broadcast index, added to a walk over the dimensions without one.
 
-use super::arithmetic::Arithmetic;
+use super::arithmetic::{add_to, put_in};
 use super::flat::{
     Flat, as_bits, flat, flat_bits, for_each_offset, fresh_copy, match_bits, row_major,
 };
+use super::lines::{columns_per_thread, copy_rows};
 use super::masked::masked_select;
+use crate::chunks::{for_each_column_block, for_each_run, grain_of};
 use crate::kernels::support::is_shape_only;
 use corten_core::geometry::Overlap;
 use corten_core::{
@@ -44,9 +46,16 @@ pub fn index(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
             (target.tensor.base(), Access::Write),
         ])?;
         let (from, to) = (set.read::<T>(0)?, set.write::<T>(1)?);
-        plan.walk(&source, &target.strides, target.base, |selected, place| {
-            to[place] = from[selected];
-        })
+        match plan.columns().filter(|_| out.is_contiguous()) {
+            Some(cols) => for_each_run(to, cols, grain_of(cols), |rows, to| {
+                let starts = plan.offsets[rows].iter().map(|&start| start as usize);
+                copy_rows(from, to, cols, starts);
+                Ok(())
+            }),
+            None => plan.walk(&source, &target.strides, target.base, |selected, place| {
+                to[place] = from[selected];
+            }),
+        }
     })?;
     Ok(out)
 }
@@ -107,13 +116,13 @@ pub fn index_put_(
         false => {
             let (target, values) = (flat_bits(&plan.source)?, as_bits(&values)?);
             match_bits!(self_.itemsize(), T => {
-                plan.write::<T>(&target, &values, |slot, value| *slot = value)
+                plan.write::<T>(&target, &values, put_in)
             })?;
         }
         true => {
             let target = flat(&plan.source)?;
             match_dtype!(self_.dtype(), "index_put", AllNoF8, T => {
-                plan.write::<T>(&target, &values, |slot, value| *slot = slot.plus(value))
+                plan.write::<T>(&target, &values, add_to)
             })?;
         }
     }
@@ -181,6 +190,15 @@ impl Plan {
         };
         let replaced = first..first + index_shape.len();
         Ok(Self { source, shape, replaced, indices: present, offsets })
+    }
+
+    /// How many elements lie behind one another wherever the index points; `None` where they do not
+    /// all, or the source is not dense.
+    fn columns(&self) -> Option<usize> {
+        let dense = self.replaced.start == 0 && self.source.is_contiguous();
+        let sizes = self.source.sizes();
+        let cols = sizes[self.indices.len().min(sizes.len())..].iter().product::<i64>() as usize;
+        (dense && cols > 0 && !self.offsets.is_empty()).then_some(cols)
     }
 
     /// Strides of the walk over `source` in the shape of the result: 0 where the index decides.
@@ -316,20 +334,52 @@ impl Plan {
         &self,
         target: &Flat,
         values: &Tensor,
-        combine: impl Fn(&mut T, T),
+        combine: impl Fn(&mut T, T) + Sync,
     ) -> Result<()> {
         let set = AccessSet::acquire(&[
             (values.base(), Access::Read),
             (target.tensor.base(), Access::Write),
         ])?;
         let (from, to) = (set.read::<T>(0)?, set.write::<T>(1)?);
+        if let Some(cols) = self.columns().filter(|&cols| cols >= WIDE) {
+            return self.write_rows(from, to, cols, combine);
+        }
         let strides = match values.dim() == 1 && values.numel() == 1 {
             true => Dims::from_elem(0, self.shape.len()),
             false => row_major(&self.shape),
         };
         self.walk(target, &strides, 0, |selected, place| combine(&mut to[selected], from[place]))
     }
+
+    /// Combines rows of values, or one value for all, into dense rows.
+    fn write_rows<T: Element>(
+        &self,
+        from: &[T],
+        to: &mut [T],
+        cols: usize,
+        combine: impl Fn(&mut T, T) + Sync,
+    ) -> Result<()> {
+        let matrix = [1, to.len() / cols, cols];
+        let width = columns_per_thread(cols);
+        let grain = grain_of(self.offsets.len() * width);
+        for_each_column_block(to, matrix, width, grain, |_, columns, to| {
+            for (i, &start) in self.offsets.iter().enumerate() {
+                let row = to.row(start as usize / cols).iter_mut();
+                match *from {
+                    [value] => row.for_each(|slot| combine(slot, value)),
+                    _ => {
+                        let values = &from[i * cols + columns.start..][..columns.len()];
+                        row.zip(values).for_each(|(slot, &value)| combine(slot, value));
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
 }
+
+/// Elements of a row that are worth a loop of their own.
+const WIDE: usize = 8;
 
 /// A tensor like another without its data.
 fn unfilled(index: &Tensor) -> Result<Tensor> {

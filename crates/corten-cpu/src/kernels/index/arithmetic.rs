@@ -9,6 +9,22 @@ pub(crate) trait Arithmetic: Element {
     fn times(self, other: Self) -> Self;
 }
 
+/// Adds to an element. Ways to combine are functions with a name, so that the walks are compiled
+/// once for each.
+pub(super) fn add_to<T: Arithmetic>(slot: &mut T, value: T) {
+    *slot = slot.plus(value);
+}
+
+/// Multiplies an element.
+pub(super) fn multiply_by<T: Arithmetic>(slot: &mut T, value: T) {
+    *slot = slot.times(value);
+}
+
+/// Replaces an element.
+pub(super) fn put_in<T>(slot: &mut T, value: T) {
+    *slot = value;
+}
+
 macro_rules! arithmetic {
     ($($type:ty),+ => $plus:expr, $times:expr) => {$(
         impl Arithmetic for $type {

@@ -1,11 +1,11 @@
 //! `gather` and the `scatter` family: one index per element.
 
-use super::arithmetic::Arithmetic;
+use super::arithmetic::{add_to, multiply_by, put_in};
 use super::flat::{
     Flat, contiguous_copy, flat, flat_bits, for_each_offset, long_index, match_bits, row_major,
 };
+use super::lines::{Lines, first_outside};
 use crate::kernels::support::is_shape_only;
-use crate::row_loops::compiled;
 use corten_core::{
     Access, AccessSet, DType, Dims, Element, MemoryFormat, Result, Scalar, bail, bug, ensure,
     geometry, match_dtype, warn_once,
@@ -53,9 +53,11 @@ pub fn gather(self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool) -> R
             (target.tensor.base(), Access::Write),
         ])?;
         let (from, at, to) = (set.read::<T>(0)?, set.read::<i64>(1)?, set.write::<T>(2)?);
-        walk(&self_, dim, &index, &source, at, |position, offset| {
-            to[position] = from[offset];
-        })
+        check_bounds(at, dim, self_.sizes()[dim])?;
+        match Lines::of(&self_, dim, &index) {
+            Some(lines) => lines.gather(from, at, to),
+            None => walk(dim, &index, &source, at, |position, offset| to[position] = from[offset]),
+        }
     })?;
     op::view(&out, &out_sizes)
 }
@@ -70,11 +72,17 @@ fn at_least_vector(self_: &Tensor, index: &Tensor) -> Result<(Tensor, Tensor, Di
     Ok((lift(self_)?, lift(index)?, shape))
 }
 
+/// Checks all indices before any is used, so that an error leaves the target as it was.
+fn check_bounds(at: &[i64], dim: usize, size: i64) -> Result<()> {
+    if let Some(outside) = first_outside(at, size)? {
+        bail!(Runtime, "index {outside} is out of bounds for dimension {dim} with size {size}");
+    }
+    Ok(())
+}
+
 /// Calls `visit` with the row-major position in `index` and the offset in the flat `target` that
-/// the index there selects. No call is made unless all indices are in bounds, so that an error
-/// leaves the target as it was.
+/// the index there selects; all are in bounds.
 fn walk(
-    self_: &Tensor,
     dim: usize,
     index: &Tensor,
     target: &Flat,
@@ -82,12 +90,6 @@ fn walk(
     mut visit: impl FnMut(usize, usize),
 ) -> Result<()> {
     let shape = index.sizes();
-    let size = self_.sizes()[dim];
-    let outside = |picked: i64| picked as u64 >= size as u64;
-    if compiled(|| at.iter().fold(false, |any, &picked| any | outside(picked))) {
-        let outside = at.iter().copied().find(|&picked| outside(picked)).unwrap_or_default();
-        bail!(Runtime, "index {outside} is out of bounds for dimension {dim} with size {size}");
-    }
     let mut strides = target.strides.clone();
     let along = std::mem::replace(&mut strides[dim], 0);
     let (Some((&inner, outer)), Some(&step)) = (shape.split_last(), strides.last()) else {
@@ -207,7 +209,7 @@ impl Scatter {
         &self,
         target: &Flat,
         values: &Tensor,
-        combine: impl Fn(&mut T, T),
+        combine: impl Fn(&mut T, T) + Sync,
     ) -> Result<()> {
         if is_shape_only(&self.target) {
             return Ok(());
@@ -218,8 +220,12 @@ impl Scatter {
             (target.tensor.base(), Access::Write),
         ])?;
         let (from, at, to) = (set.read::<T>(0)?, set.read::<i64>(1)?, set.write::<T>(2)?);
+        check_bounds(at, self.dim, self.target.sizes()[self.dim])?;
+        if let Some(lines) = Lines::of(&self.target, self.dim, &self.index) {
+            return lines.scatter(from, at, to, combine);
+        }
         let broadcast = from.len() == 1;
-        walk(&self.target, self.dim, &self.index, target, at, |position, offset| {
+        walk(self.dim, &self.index, target, at, |position, offset| {
             combine(&mut to[offset], from[if broadcast { 0 } else { position }]);
         })
     }
@@ -228,7 +234,7 @@ impl Scatter {
         let target = flat_bits(&self.target)?;
         let values = super::flat::as_bits(values)?;
         match_bits!(self.target.itemsize(), T => {
-            self.run::<T>(&target, &values, |slot, value| *slot = value)
+            self.run::<T>(&target, &values, put_in)
         })
     }
 }
@@ -283,7 +289,7 @@ pub fn scatter_add_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> R
     let values = narrowed(src, index)?;
     let target = flat(&scatter.target)?;
     match_dtype!(self_.dtype(), "scatter_add_", AllNoF8, T => {
-        scatter.run::<T>(&target, &values, |slot, value| *slot = slot.plus(value))
+        scatter.run::<T>(&target, &values, add_to)
     })?;
     Ok(self_.clone())
 }
@@ -325,8 +331,8 @@ fn reduce_into(
     };
     let target = flat(&scatter.target)?;
     match_dtype!(self_.dtype(), "scatter_reduce", AllNoF8, T => match multiply {
-        true => scatter.run::<T>(&target, values, |slot, value| *slot = slot.times(value)),
-        false => scatter.run::<T>(&target, values, |slot, value| *slot = slot.plus(value)),
+        true => scatter.run::<T>(&target, values, multiply_by),
+        false => scatter.run::<T>(&target, values, add_to),
     })?;
     Ok(self_.clone())
 }

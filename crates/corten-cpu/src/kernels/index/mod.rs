@@ -9,6 +9,7 @@ mod choose;
 mod flat;
 mod gather;
 mod into;
+mod lines;
 mod masked;
 mod put;
 mod reduce;

@@ -1,6 +1,6 @@
 //! `scatter_reduce` and `index_reduce`: many elements of a source combined into one of the target.
 
-use super::arithmetic::{Arithmetic, Ordered};
+use super::arithmetic::{Ordered, add_to, multiply_by, put_in};
 use super::flat::{contiguous_copy, flat};
 use super::gather::{Scatter, narrowed, prepare};
 use super::select::{Slices, reduced_slices};
@@ -78,7 +78,7 @@ impl Places {
     fn run<T: corten_core::Element>(
         &self,
         values: &Tensor,
-        combine: impl Fn(&mut T, T),
+        combine: impl Fn(&mut T, T) + Sync,
     ) -> Result<()> {
         let target = flat(self.target())?;
         match self {
@@ -95,10 +95,10 @@ impl Places {
         }
         match reduce {
             Reduce::Sum | Reduce::Mean => match_dtype!(dtype, name, AllNoF8, T => {
-                self.run::<T>(values, |slot, value| *slot = slot.plus(value))
+                self.run::<T>(values, add_to)
             }),
             Reduce::Prod => match_dtype!(dtype, name, AllNoF8, T => {
-                self.run::<T>(values, |slot, value| *slot = slot.times(value))
+                self.run::<T>(values, multiply_by)
             }),
             Reduce::Amax => match_ordered!(dtype, name, T => {
                 self.run::<T>(values, |slot, value| *slot = slot.larger(value))
@@ -114,7 +114,7 @@ impl Places {
         let dtype = self.target().dtype();
         let value = op::full(&[1], number, Some(dtype), None, None, None)?;
         match_dtype!(dtype, "scatter_reduce_exclude_input_init", AllNoF8, T => {
-            self.run::<T>(&value, |slot, value| *slot = value)
+            self.run::<T>(&value, put_in)
         })
     }
 

@@ -5,6 +5,8 @@ use super::flat::{
     as_bits, contiguous_copy, flat, flat_bits, for_each_offset, fresh_copy, long_index, match_bits,
     row_major,
 };
+use super::lines::copy_rows;
+use crate::chunks::{for_each_run, grain_of};
 use crate::kernels::support::is_shape_only;
 use corten_core::geometry::Overlap;
 use corten_core::{
@@ -58,7 +60,9 @@ pub fn index_select(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> 
         ])?;
         let (from, at, to) = (set.read::<T>(0)?, set.read::<i64>(1)?, set.write::<T>(2)?);
         check_range(at, size)?;
-        copy_slices(from, at, to, size as usize, inner as usize);
+        if !to.is_empty() {
+            copy_slices(from, at, to, [size as usize, inner as usize])?;
+        }
     });
     Ok(out)
 }
@@ -69,16 +73,24 @@ fn check_range(at: &[i64], size: i64) -> Result<()> {
     Ok(())
 }
 
-fn copy_slices<T: Copy>(from: &[T], at: &[i64], to: &mut [T], size: usize, inner: usize) {
-    if to.is_empty() {
-        return;
-    }
-    for (from, to) in from.chunks(size * inner).zip(to.chunks_mut(at.len() * inner)) {
-        for (index, slice) in at.iter().zip(to.chunks_mut(inner)) {
-            let start = *index as usize * inner;
-            slice.copy_from_slice(&from[start..start + inner]);
+fn copy_slices<T: Copy + Send + Sync>(
+    from: &[T],
+    at: &[i64],
+    to: &mut [T],
+    [size, inner]: [usize; 2],
+) -> Result<()> {
+    for_each_run(to, inner, grain_of(inner), |slices, mut to| {
+        let mut next = slices.start;
+        while !to.is_empty() {
+            let (batch, first) = (next / at.len(), next % at.len());
+            let count = slices.end.min(next + at.len() - first) - next;
+            let (now, later) = to.split_at_mut(count * inner);
+            let from = &from[batch * size * inner..][..size * inner];
+            copy_rows(from, now, inner, at[first..][..count].iter().map(|&i| i as usize * inner));
+            (to, next) = (later, next + count);
         }
-    }
+        Ok(())
+    })
 }
 
 /// A written tensor seen as slices along one dimension.

@@ -13,7 +13,7 @@ use corten_core::{
 use corten_ops::composite::support::tensor_type_name;
 use corten_ops::meta::sort as shapes;
 use corten_ops::{Tensor, derived, op};
-use rank::{Line, Ranked};
+use rank::{Line, Ranked, first_places};
 pub use search::*;
 use select::{FEW, nth_element, quick_select, sort_few, sort_unstably};
 pub use unique::*;
@@ -22,7 +22,15 @@ pub use unique::*;
 const STEPS: usize = 8;
 
 /// What an operator chooses from a line: as many places as it is given room for.
-type Choose<'a> = &'a (dyn Fn(&Line, &mut [i64]) + Sync);
+#[derive(Clone, Copy)]
+enum Choose<'a> {
+    /// Those that its order begins with.
+    First { descending: bool },
+    /// As many, by the steps of PyTorch's algorithm.
+    Top { largest: bool, sorted: bool },
+    /// Others.
+    By(&'a (dyn Fn(&Line, &mut [i64]) + Sync)),
+}
 
 /// Runs the expression with `T` as a type whose values are ordered.
 macro_rules! match_ranked {
@@ -74,7 +82,14 @@ fn choose_from_lines<T: Ranked>(
     let indices = (set.write::<i64>(2)?, count);
     for_each_chunk2(values, indices, grain_of(length * STEPS), |i, values, indices| {
         let line = &input[i * length..][..length];
-        choose(&Line::of(line), indices);
+        match choose {
+            Choose::First { descending } => first_places(line, descending, indices),
+            Choose::Top { largest, sorted } => {
+                let ranks = line.iter().map(|x| x.rank());
+                top_places(ranks.zip(0..).collect(), largest, sorted, indices);
+            }
+            Choose::By(choose) => choose(&Line::of(line), indices),
+        }
         for (value, &place) in values.iter_mut().zip(&*indices) {
             *value = line[place as usize];
         }
@@ -86,6 +101,7 @@ fn choose_from_lines<T: Ranked>(
 fn with_last(tensor: &Tensor, dim: usize) -> Result<Tensor> {
     match tensor.dim() {
         0 => op::unsqueeze(tensor, 0),
+        rank if dim + 1 == rank => Ok(tensor.clone()),
         _ => op::transpose_int(tensor, dim as i64, -1),
     }
 }
@@ -136,12 +152,13 @@ pub fn sort_stable(
     let (values, indices) = shapes::sort_stable(self_, stable, dim, descending)?;
     let dim = geometry::wrap_dim(dim, self_.dim())?;
     let name = "sorting_kernel_method_name";
-    choose_places(self_, dim, (&values, &indices), name, &|line, out| {
+    let choose = |line: &Line, out: &mut [i64]| {
         line.first_places(descending, out);
         if stable != Some(true) && out.len() > 16 && line.has_ties(out) {
             sorted_places(line, descending, out);
         }
-    })?;
+    };
+    choose_places(self_, dim, (&values, &indices), name, Choose::By(&choose))?;
     Ok((values, indices))
 }
 
@@ -158,6 +175,9 @@ fn check_selectable(dtype: DType, name: &str) -> Result<()> {
     let stored_only = dtype.is_barebones_unsigned() || dtype == DType::Bool;
     if stored_only { Err(not_implemented_for(name, dtype)) } else { Ok(()) }
 }
+
+/// Ranks of lines from this length on do not stay in the cache.
+const LARGE: i64 = 1 << 18;
 
 /// `topk`.
 ///
@@ -179,21 +199,22 @@ pub fn topk(
         return Ok((values, indices));
     }
     check_selectable(self_.dtype(), "topk_cpu")?;
-    choose_places(self_, dim, (&values, &indices), "topk_cpu", &|line, out| {
-        top_places(line, largest, sorted, out);
-    })?;
+    // A small part is cheaper to find as the front of a sorted line.
+    let length = self_.sizes()[dim];
+    let front = |line: &Line, out: &mut [i64]| line.first_places(largest, out);
+    let choose = match k.saturating_mul(64) <= length {
+        true if length >= LARGE => Choose::First { descending: largest },
+        true => Choose::By(&front),
+        false => Choose::Top { largest, sorted },
+    };
+    choose_places(self_, dim, (&values, &indices), "topk_cpu", choose)?;
     Ok((values, indices))
 }
 
-/// The greatest or the least elements of a line.
-fn top_places(line: &Line, largest: bool, sorted: bool, out: &mut [i64]) {
+/// The greatest or the least of some elements.
+fn top_places(mut items: Vec<(u64, i64)>, largest: bool, sorted: bool, out: &mut [i64]) {
     let count = out.len();
-    // A small part is cheaper to find as the front of a sorted line.
-    if count * 64 <= line.ranks.len() {
-        return line.first_places(largest, out);
-    }
     let before = |a: &(u64, i64), b: &(u64, i64)| if largest { a.0 > b.0 } else { a.0 < b.0 };
-    let mut items: Vec<(u64, i64)> = line.ranks.iter().copied().zip(0..).collect();
     nth_element(&mut items, count - 1, before);
     if sorted {
         sort_unstably(&mut items[..count - 1], before);
@@ -215,9 +236,8 @@ fn select_one(
         true => Ok(out.clone()),
         false => op::unsqueeze(out, dim as i64),
     };
-    choose_places(self_, dim, (&kept(values)?, &kept(indices)?), name, &|line, out| {
-        out[0] = select(line) as i64;
-    })
+    let choose = |line: &Line, out: &mut [i64]| out[0] = select(line) as i64;
+    choose_places(self_, dim, (&kept(values)?, &kept(indices)?), name, Choose::By(&choose))
 }
 
 /// `kthvalue`.

@@ -1,5 +1,7 @@
 //! Elements as numbers that are ordered as the elements are.
 
+use crate::row_loops::{Job, Vectorised};
+use crate::vec::Lanes;
 use corten_core::{Element, bf16, f16};
 
 /// An element type with an order in which NaN is the greatest and both zeros are equal.
@@ -72,6 +74,83 @@ impl Line {
         let pairs = self.ranks.iter().zip(0u128..);
         pairs.map(|(rank, place)| u128::from(rank ^ flip) << 64 | place).collect()
     }
+}
+
+/// [`Line::first_places`] of a few places of a line, without ranks for all of it.
+pub(super) fn first_places<T: Ranked>(line: &[T], descending: bool, out: &mut [i64]) {
+    if T::WIDE || u32::try_from(line.len()).is_err() {
+        let flip = if descending { u64::MAX } else { 0 };
+        let key = |x: T, place: usize| u128::from(x.rank() ^ flip) << 64 | place as u128;
+        let front = sorted_front(early_keys(line, out.len(), key), out.len());
+        front.zip(out).for_each(|(key, out)| *out = key as i64);
+    } else {
+        let flip = if descending { u64::from(u32::MAX) } else { 0 };
+        let key = |x: T, place: usize| (x.rank() ^ flip) << 32 | place as u64;
+        let front = sorted_front(early_keys(line, out.len(), key), out.len());
+        front.zip(out).for_each(|(key, out)| *out = i64::from(key as u32));
+    }
+}
+
+/// Elements that are compared with the last one so far at a time.
+const BLOCK: usize = 4096;
+
+/// Keys among which the first `count` of the line are.
+#[inline(always)]
+fn early_keys<T: Ranked, K: Ord + Copy>(
+    line: &[T],
+    count: usize,
+    key: impl Fn(T, usize) -> K,
+) -> Vec<K> {
+    let (sample, rest) = line.split_at(line.len().min(4 * count.max(16)));
+    let mut early = Vec::with_capacity(sample.len() + rest.len().min(BLOCK));
+    early.extend(sample.iter().enumerate().map(|(place, &x)| key(x, place)));
+    if count == 0 || rest.is_empty() {
+        return early;
+    }
+    let mut limit = keep_first(&mut early, count);
+    for (i, block) in rest.chunks(BLOCK).enumerate() {
+        let first = sample.len() + i * BLOCK;
+        // The places play no part, as those of the first so far are all before these.
+        let before = |x: T| key(x, first) < limit;
+        if i > 0 && !f32::run(AnyBefore { block, before }) {
+            continue;
+        }
+        let mut kept = early.len();
+        early.resize(kept + block.len(), limit);
+        for (place, &x) in (first..).zip(block) {
+            let key = key(x, place);
+            // Written whether it stays or not, as no processor foresees which do.
+            early[kept] = key;
+            kept += usize::from(key < limit);
+        }
+        early.truncate(kept);
+        if kept >= sample.len() {
+            limit = keep_first(&mut early, count);
+        }
+    }
+    early
+}
+
+/// Whether an element of a block comes before a key.
+struct AnyBefore<'a, T, F> {
+    block: &'a [T],
+    before: F,
+}
+
+impl<T: Copy, F: Fn(T) -> bool> Job<f32> for AnyBefore<'_, T, F> {
+    type Out = bool;
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = f32>>(self) -> bool {
+        self.block.iter().fold(false, |any, &x| any | (self.before)(x))
+    }
+}
+
+/// Leaves the first `count` keys, in any order, and returns the last of them.
+fn keep_first<K: Ord + Copy>(keys: &mut Vec<K>, count: usize) -> K {
+    let last = *keys.select_nth_unstable(count - 1).1;
+    keys.truncate(count);
+    last
 }
 
 /// From this length on digits are sorted by, which does not compare.
@@ -239,6 +318,8 @@ mod tests {
             Line::of(&line).first_places(true, &mut all);
             for count in [0, 1, 2, 15, 16, 17, 100, 249, 250, 251, 400] {
                 Line::of(&line).first_places(true, &mut front[..count]);
+                assert_eq!(front[..count], all[..count]);
+                first_places(&line, true, &mut front[..count]);
                 assert_eq!(front[..count], all[..count]);
             }
         }

@@ -66,6 +66,10 @@ fn elements(
     name: &str,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let flat = contiguous(&op::reshape(self_, &[-1])?)?;
+    if !inverse && !counts {
+        let absent = empty_as(&[0], &flat, DType::Int64)?;
+        return Ok((different(&flat, name)?, absent.clone(), absent));
+    }
     let runs = match_ranked!(self_.dtype(), name, T => {
         let ranks: Vec<u64> = Reader::<T>::new(&flat)?.iter().map(|x| x.rank()).collect();
         // No NaN equals another.
@@ -76,6 +80,18 @@ fn elements(
     })?;
     let (firsts, inverse, counts) = runs.finish(&flat, &self_.sizes(), inverse, counts)?;
     Ok((op::index_select(&flat, 0, &firsts)?, inverse, counts))
+}
+
+/// The different elements of a vector, of equal ones the first.
+fn different(flat: &Tensor, name: &str) -> Result<Tensor> {
+    match_ranked!(flat.dtype(), name, T => {
+        let mut found = Reader::<T>::new(flat)?.to_vec();
+        found.sort_by_key(|x| x.rank());
+        // No NaN equals another.
+        found.dedup_by(|next, x| x.rank() == next.rank() && Some(x.rank()) != <T as Ranked>::NAN);
+        let count = found.len() as i64;
+        Tensor::from_vec(found, &[count])
+    })
 }
 
 /// `_unique2`: always in ascending order.

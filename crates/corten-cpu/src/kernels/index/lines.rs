@@ -1,0 +1,145 @@
+//! Walks by index over dense tensors, on several threads. Writes to one place are always made by
+//! one thread, in the order of the index.
+
+use crate::chunks::{ColumnBlock, for_each_chunk, for_each_column_block, grain_of};
+use crate::row_loops::compiled;
+use corten_core::Result;
+use corten_ops::Tensor;
+use corten_ops::parallel::{GRAIN, num_threads, parallel_for};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A tensor and an index as batches of matrices, of which the index picks rows.
+pub(super) struct Lines {
+    batches: usize,
+    /// Rows of the tensor.
+    rows: usize,
+    /// Rows of the index.
+    picks: usize,
+    cols: usize,
+}
+
+impl Lines {
+    /// `None` where the tensor is not contiguous, or has elements beside those that the index
+    /// covers. The index is contiguous, and of the same rank.
+    pub(super) fn of(tensor: &Tensor, dim: usize, index: &Tensor) -> Option<Self> {
+        let (sizes, picked) = (tensor.sizes(), index.sizes());
+        let fits = sizes.len() == picked.len()
+            && tensor.is_contiguous()
+            && (0..sizes.len()).all(|d| d == dim || sizes[d] == picked[d]);
+        let product = |sizes: &[i64]| sizes.iter().product::<i64>() as usize;
+        fits.then(|| Self {
+            batches: product(&sizes[..dim]),
+            rows: sizes[dim] as usize,
+            picks: picked[dim] as usize,
+            cols: product(&sizes[dim + 1..]),
+        })
+    }
+
+    /// Fills `to`, of the index's shape, from the elements that the index names.
+    pub(super) fn gather<T: Copy + Send + Sync>(
+        &self,
+        from: &[T],
+        at: &[i64],
+        to: &mut [T],
+    ) -> Result<()> {
+        let Self { rows, picks, cols, .. } = *self;
+        if cols == 1 {
+            return for_each_chunk(to, picks, grain_of(picks), |batch, to| {
+                let from = &from[batch * rows..][..rows];
+                let at = &at[batch * picks..][..picks];
+                to.iter_mut().zip(at).for_each(|(to, &picked)| *to = from[picked as usize]);
+                Ok(())
+            });
+        }
+        for_each_chunk(to, cols, grain_of(cols), |line, to| {
+            let from = &from[line / picks * rows * cols..][..rows * cols];
+            let at = &at[line * cols..][..cols];
+            for (column, (to, &picked)) in to.iter_mut().zip(at).enumerate() {
+                *to = from[picked as usize * cols + column];
+            }
+            Ok(())
+        })
+    }
+
+    /// Combines the elements of `from`, of the index's shape or one for all, into those of `to`
+    /// that the index names, each in the order of the index.
+    pub(super) fn scatter<T: Copy + Send + Sync>(
+        &self,
+        from: &[T],
+        at: &[i64],
+        to: &mut [T],
+        combine: impl Fn(&mut T, T) + Sync,
+    ) -> Result<()> {
+        let Self { batches, rows, picks, cols } = *self;
+        let single = if let [value] = from { Some(*value) } else { None };
+        if cols == 1 {
+            return for_each_chunk(to, rows, grain_of(picks), |batch, to| {
+                let line = batch * picks;
+                let at = &at[line..][..picks];
+                match single {
+                    Some(value) => {
+                        at.iter().for_each(|&picked| combine(&mut to[picked as usize], value));
+                    }
+                    None => at.iter().zip(&from[line..][..picks]).for_each(|(&picked, &value)| {
+                        combine(&mut to[picked as usize], value);
+                    }),
+                }
+                Ok(())
+            });
+        }
+        let width = columns_per_thread(cols);
+        let grain = grain_of(picks * width);
+        let scatter =
+            |batch: usize, columns: std::ops::Range<usize>, to: &mut ColumnBlock<'_, T>| {
+                for row in batch * picks..(batch + 1) * picks {
+                    let line = row * cols + columns.start;
+                    for (i, &picked) in at[line..][..columns.len()].iter().enumerate() {
+                        let value = single.unwrap_or_else(|| from[line + i]);
+                        combine(&mut to.row(picked as usize)[i], value);
+                    }
+                }
+                Ok(())
+            };
+        for_each_column_block(to, [batches, rows, cols], width, grain, scatter)
+    }
+}
+
+/// Copies rows of `cols` elements that start at the given places in `from`.
+pub(super) fn copy_rows<T: Copy>(
+    from: &[T],
+    to: &mut [T],
+    cols: usize,
+    starts: impl Iterator<Item = usize>,
+) {
+    if cols == 1 {
+        return to.iter_mut().zip(starts).for_each(|(to, start)| *to = from[start]);
+    }
+    for (to, start) in to.chunks_exact_mut(cols).zip(starts) {
+        to.copy_from_slice(&from[start..][..cols]);
+    }
+}
+
+/// Columns of a block where each thread takes some columns of all rows: whole lines of the cache.
+pub(super) fn columns_per_thread(cols: usize) -> usize {
+    cols.div_ceil(num_threads()).next_multiple_of(16)
+}
+
+/// An index that is not within `0..size`, the first of them.
+///
+/// # Errors
+/// None but what threads have to report.
+pub(super) fn first_outside(at: &[i64], size: i64) -> Result<Option<i64>> {
+    let any = AtomicBool::new(false);
+    parallel_for(0..at.len() as i64, GRAIN, |range| {
+        if some_outside(&at[range.start as usize..range.end as usize], size) {
+            any.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    })?;
+    let outside = |&picked: &i64| picked as u64 >= size as u64;
+    Ok(if any.into_inner() { at.iter().copied().find(outside) } else { None })
+}
+
+fn some_outside(at: &[i64], size: i64) -> bool {
+    compiled(|| at.iter().fold(false, |any, &picked| any | (picked as u64 >= size as u64)))
+}

@@ -1,0 +1,293 @@
+//! How the vectors of a loop lie in memory: as they are, or as 16-bit floats.
+
+use super::lanes::Lanes;
+
+/// The elements in memory that a loop reads into vectors `L` and writes from them.
+pub(crate) trait Memory<L: Lanes> {
+    /// An element in memory.
+    type Elem;
+
+    /// # Safety
+    /// `from` must be readable for `LANES` elements.
+    unsafe fn load(from: *const Self::Elem) -> L;
+    /// # Safety
+    /// `to` must be writable for `LANES` elements.
+    unsafe fn store(value: L, to: *mut Self::Elem);
+    /// # Safety
+    /// `from` must be readable for `n < LANES` elements.
+    unsafe fn load_partial(from: *const Self::Elem, n: usize) -> L;
+    /// # Safety
+    /// `to` must be writable for `n < LANES` elements.
+    unsafe fn store_partial(value: L, to: *mut Self::Elem, n: usize);
+    /// One element in every lane.
+    ///
+    /// # Safety
+    /// `from` must be readable for one element.
+    unsafe fn load_one(from: *const Self::Elem) -> L;
+}
+
+/// The vectors' own elements.
+pub(crate) struct Plain;
+
+impl<L: Lanes> Memory<L> for Plain {
+    type Elem = L::Elem;
+
+    #[inline(always)]
+    unsafe fn load(from: *const L::Elem) -> L {
+        // SAFETY: the caller's.
+        unsafe { L::load(from) }
+    }
+    #[inline(always)]
+    unsafe fn store(value: L, to: *mut L::Elem) {
+        // SAFETY: the caller's.
+        unsafe { value.store(to) }
+    }
+    #[inline(always)]
+    unsafe fn load_partial(from: *const L::Elem, n: usize) -> L {
+        // SAFETY: the caller's.
+        unsafe { L::load_partial(from, n) }
+    }
+    #[inline(always)]
+    unsafe fn store_partial(value: L, to: *mut L::Elem, n: usize) {
+        // SAFETY: the caller's.
+        unsafe { value.store_partial(to, n) }
+    }
+    #[inline(always)]
+    unsafe fn load_one(from: *const L::Elem) -> L {
+        // SAFETY: the caller's.
+        L::splat(unsafe { from.read() })
+    }
+}
+
+/// `Memory` of a vector of `f32` that a 16-bit type widens to, from what turns a register of the
+/// one into a register of the other. `$memory` has the register's own loads and stores.
+#[cfg(target_arch = "x86_64")]
+macro_rules! halves {
+    ($($half:ty => $vector:ty: widen $widen:path, narrow $narrow:path, $memory:ident;)+) => {$(
+        impl Memory<$vector> for $half {
+            type Elem = $half;
+
+            #[inline(always)]
+            unsafe fn load(from: *const $half) -> $vector {
+                // SAFETY: the caller's; the features as everywhere in this folder.
+                unsafe { $widen($memory::load(from.cast())) }
+            }
+            #[inline(always)]
+            unsafe fn store(value: $vector, to: *mut $half) {
+                // SAFETY: as above.
+                unsafe { $memory::store(to.cast(), $narrow(value)) }
+            }
+            #[inline(always)]
+            unsafe fn load_partial(from: *const $half, n: usize) -> $vector {
+                // SAFETY: as above.
+                unsafe { $widen($memory::load_partial(from.cast(), n)) }
+            }
+            #[inline(always)]
+            unsafe fn store_partial(value: $vector, to: *mut $half, n: usize) {
+                // SAFETY: as above.
+                unsafe { $memory::store_partial(to.cast(), $narrow(value), n) }
+            }
+            #[inline(always)]
+            unsafe fn load_one(from: *const $half) -> $vector {
+                // SAFETY: the caller's.
+                <$vector as Lanes>::splat(unsafe { from.read() }.to_f32())
+            }
+        }
+    )+};
+}
+
+#[cfg(target_arch = "x86_64")]
+halves! {
+    corten_core::f16 => super::avx512::F32: widen wide::single_of_half,
+        narrow wide::half_of_single, wide;
+    corten_core::bf16 => super::avx512::F32: widen wide::single_of_bfloat,
+        narrow wide::bfloat_of_single, wide;
+    corten_core::f16 => super::avx2::F32: widen narrow::single_of_half,
+        narrow narrow::half_of_single, narrow;
+    corten_core::bf16 => super::avx2::F32: widen narrow::single_of_bfloat,
+        narrow narrow::bfloat_of_single, narrow;
+}
+
+/// Sixteen 16-bit floats at a time. The processor must have AVX-512; see Note [Vector inlining].
+#[cfg(target_arch = "x86_64")]
+pub(super) mod wide {
+    use super::super::avx512::F32;
+    use core::arch::x86_64::*;
+
+    /// # Safety
+    /// `from` must be readable for 16 elements, and the processor must have AVX-512; likewise for
+    /// the functions below.
+    #[inline(always)]
+    pub(super) unsafe fn load(from: *const i16) -> __m256i {
+        // SAFETY: the caller's.
+        unsafe { _mm256_loadu_si256(from.cast()) }
+    }
+
+    /// # Safety
+    /// As for [`load`], of writing.
+    #[inline(always)]
+    pub(super) unsafe fn store(to: *mut i16, value: __m256i) {
+        // SAFETY: the caller's.
+        unsafe { _mm256_storeu_si256(to.cast(), value) }
+    }
+
+    /// # Safety
+    /// As for [`load`], of `n` elements.
+    #[inline(always)]
+    pub(super) unsafe fn load_partial(from: *const i16, n: usize) -> __m256i {
+        // SAFETY: the caller's.
+        unsafe { _mm256_maskz_loadu_epi16(((1u32 << n) - 1) as u16, from) }
+    }
+
+    /// # Safety
+    /// As for [`load`], of writing `n` elements.
+    #[inline(always)]
+    pub(super) unsafe fn store_partial(to: *mut i16, value: __m256i, n: usize) {
+        // SAFETY: the caller's.
+        unsafe { _mm256_mask_storeu_epi16(to, ((1u32 << n) - 1) as u16, value) }
+    }
+
+    /// # Safety
+    /// The processor must have AVX-512.
+    #[inline(always)]
+    pub(super) unsafe fn single_of_half(value: __m256i) -> F32 {
+        // SAFETY: the caller's.
+        F32(unsafe { _mm512_cvtph_ps(value) })
+    }
+
+    /// # Safety
+    /// The processor must have AVX-512.
+    #[inline(always)]
+    pub(super) unsafe fn half_of_single(value: F32) -> __m256i {
+        // SAFETY: the caller's.
+        unsafe { _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(value.0) }
+    }
+
+    /// # Safety
+    /// The processor must have AVX-512.
+    #[inline(always)]
+    pub(super) unsafe fn single_of_bfloat(value: __m256i) -> F32 {
+        // SAFETY: the caller's.
+        unsafe {
+            let bits = _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(value));
+            F32(_mm512_castsi512_ps(bits))
+        }
+    }
+
+    /// Rounds to nearest, ties to even, as `bf16::from_f32` does.
+    ///
+    /// # Safety
+    /// The processor must have AVX-512.
+    #[inline(always)]
+    pub(crate) unsafe fn bfloat_of_single(value: F32) -> __m256i {
+        // SAFETY: the caller's.
+        unsafe {
+            let bits = _mm512_castps_si512(value.0);
+            let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(value.0, value.0);
+            let high = _mm512_srli_epi32::<16>(bits);
+            let half = _mm512_and_si512(high, _mm512_set1_epi32(1));
+            let half = _mm512_add_epi32(half, _mm512_set1_epi32(0x7fff));
+            let rounded = _mm512_srli_epi32::<16>(_mm512_add_epi32(bits, half));
+            let quiet = _mm512_set1_epi32(0x40);
+            let value = _mm512_mask_or_epi32(rounded, is_nan, high, quiet);
+            _mm512_cvtepi32_epi16(value)
+        }
+    }
+}
+
+/// Eight 16-bit floats at a time. The processor must have AVX2 and F16C.
+#[cfg(target_arch = "x86_64")]
+pub(super) mod narrow {
+    use super::super::avx2::F32;
+    use core::arch::x86_64::*;
+
+    /// # Safety
+    /// `from` must be readable for 8 elements, and the processor must have AVX2 and F16C; likewise
+    /// for the functions below.
+    #[inline(always)]
+    pub(super) unsafe fn load(from: *const i16) -> __m128i {
+        // SAFETY: the caller's.
+        unsafe { _mm_loadu_si128(from.cast()) }
+    }
+
+    /// # Safety
+    /// As for [`load`], of writing.
+    #[inline(always)]
+    pub(super) unsafe fn store(to: *mut i16, value: __m128i) {
+        // SAFETY: the caller's.
+        unsafe { _mm_storeu_si128(to.cast(), value) }
+    }
+
+    /// # Safety
+    /// As for [`load`], of `n` elements.
+    #[inline(always)]
+    pub(super) unsafe fn load_partial(from: *const i16, n: usize) -> __m128i {
+        let mut elements = [0; 8];
+        // SAFETY: the caller's; `n` is less than 8.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from, elements.as_mut_ptr(), n);
+            load(elements.as_ptr())
+        }
+    }
+
+    /// # Safety
+    /// As for [`load`], of writing `n` elements.
+    #[inline(always)]
+    pub(super) unsafe fn store_partial(to: *mut i16, value: __m128i, n: usize) {
+        let mut elements = [0; 8];
+        // SAFETY: the caller's; `n` is less than 8.
+        unsafe {
+            store(elements.as_mut_ptr(), value);
+            std::ptr::copy_nonoverlapping(elements.as_ptr(), to, n);
+        }
+    }
+
+    /// # Safety
+    /// The processor must have F16C.
+    #[inline(always)]
+    pub(super) unsafe fn single_of_half(value: __m128i) -> F32 {
+        // SAFETY: the caller's.
+        F32(unsafe { _mm256_cvtph_ps(value) })
+    }
+
+    /// # Safety
+    /// The processor must have F16C.
+    #[inline(always)]
+    pub(super) unsafe fn half_of_single(value: F32) -> __m128i {
+        // SAFETY: the caller's.
+        unsafe { _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(value.0) }
+    }
+
+    /// # Safety
+    /// The processor must have AVX2.
+    #[inline(always)]
+    pub(super) unsafe fn single_of_bfloat(value: __m128i) -> F32 {
+        // SAFETY: the caller's.
+        unsafe {
+            let bits = _mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(value));
+            F32(_mm256_castsi256_ps(bits))
+        }
+    }
+
+    /// Rounds to nearest, ties to even, as `bf16::from_f32` does.
+    ///
+    /// # Safety
+    /// The processor must have AVX2.
+    #[inline(always)]
+    pub(crate) unsafe fn bfloat_of_single(value: F32) -> __m128i {
+        // SAFETY: the caller's.
+        unsafe {
+            let bits = _mm256_castps_si256(value.0);
+            let is_nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(value.0, value.0));
+            let high = _mm256_srli_epi32::<16>(bits);
+            let half = _mm256_and_si256(high, _mm256_set1_epi32(1));
+            let half = _mm256_add_epi32(half, _mm256_set1_epi32(0x7fff));
+            let rounded = _mm256_srli_epi32::<16>(_mm256_add_epi32(bits, half));
+            let quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
+            let value = _mm256_blendv_epi8(rounded, quiet, is_nan);
+            // Each half of the register is packed into each half of the result.
+            let packed = _mm256_permute4x64_epi64::<0b1000>(_mm256_packus_epi32(value, value));
+            _mm256_castsi256_si128(packed)
+        }
+    }
+}
