@@ -309,6 +309,39 @@ class Recurrence(unittest.TestCase):
             alone = net(x[:2, 1:])[0]
             self.assertTrue(torch.allclose(out[:2, 1:], alone, atol=1e-6), kind)
 
+    def test_sequences_equal_steps(self):
+        torch.manual_seed(0)
+        for hidden, batch in ((3, 2), (20, 50), (70, 1)):
+            net = nn.LSTM(2, hidden).double()
+            cell = nn.LSTMCell(2, hidden).double()
+            names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            for name in names:
+                getattr(cell, name).data.copy_(getattr(net, name + "_l0"))
+            x = torch.randn(4, batch, 2, dtype=torch.float64)
+            states = torch.randn(2, batch, hidden, dtype=torch.float64).unbind(0)
+            out, (_, c) = net(x, tuple(state.unsqueeze(0) for state in states))
+            steps = []
+            for part in x:
+                states = cell(part, states)
+                steps.append(states[0])
+            expected = torch.stack(steps)
+            self.assertTrue(torch.allclose(out, expected) and torch.allclose(c[0], states[1]))
+            grads = [
+                torch.autograd.grad((y * y).sum() + state.sum(), list(weights))
+                for y, state, weights in (
+                    (out, c, net.parameters()), (expected, states[1], cell.parameters()),
+                )
+            ]
+            for found, right in zip(*grads):
+                self.assertTrue(torch.allclose(found, right), (hidden, batch))
+
+    def test_sequences_have_second_derivatives(self):
+        torch.manual_seed(0)
+        net = nn.LSTM(2, 3, bidirectional=True).double()
+        x = torch.randn(3, 2, 2, dtype=torch.float64, requires_grad=True)
+        self.assertTrue(torch.autograd.gradcheck(lambda x: net(x)[0], (x,)))
+        self.assertTrue(torch.autograd.gradgradcheck(lambda x: net(x)[0], (x,)))
+
 
 class Compiled(unittest.TestCase):
     def setUp(self):
