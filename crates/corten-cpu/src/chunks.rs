@@ -287,4 +287,25 @@ mod tests {
         assert_eq!(sums, [3, 6, 9]);
         for_each_chunk(&mut sums, 0, 1, |_, _| Ok(())).unwrap();
     }
+
+    #[test]
+    fn blocks_of_runs_have_their_columns_of_every_run() {
+        let (mut one, mut two) = (vec![0usize; 2 * 5], vec![0usize; 2 * 3 * 5]);
+        let matrices: [&mut [usize]; 3] = [&mut one, &mut two, &mut []];
+        for_each_block_of_runs(matrices, [2, 5], 2, 1, |columns, mut blocks| {
+            assert_eq!(blocks.each_ref().map(|block| block.runs()), [1, 3, 0]);
+            for (row, run) in [(0, 0), (1, 0), (0, 2), (1, 1)] {
+                let index = usize::from(run > 0);
+                let part = blocks[index].part(row, run);
+                let values = columns.clone().map(|column| 100 * row + 10 * run + column);
+                part.iter_mut().zip(values).for_each(|(to, value)| *to = value);
+            }
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(one, [0, 1, 2, 3, 4, 100, 101, 102, 103, 104]);
+        assert_eq!(two[10..15], [20, 21, 22, 23, 24]);
+        assert_eq!(two[20..25], [110, 111, 112, 113, 114]);
+        assert_eq!(two.iter().filter(|&&value| value > 0).count(), 10);
+    }
 }

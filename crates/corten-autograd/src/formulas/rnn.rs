@@ -22,7 +22,7 @@ pub fn lstm_sequence_grads(
     workspace: &Tensor,
     reverse: bool,
 ) -> Result<Vec<Tensor>> {
-    if grad_workspace.defined() {
+    if grad_workspace.defined() && workspace.numel() > 0 {
         no_derivative(grad_workspace, "the workspace of lstm_sequence")?;
     }
     let cells = |tensor: &Tensor| op::narrow(tensor, 2, 0, hx.size(1)?);
