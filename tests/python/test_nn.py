@@ -298,6 +298,46 @@ class Utilities(unittest.TestCase):
         self.assertEqual(result.tolist(), [[2.0]])
 
 
+class ManyChannels(unittest.TestCase):
+    """Convolutions of batches with many channels, which may be computed in fewer multiplications."""
+
+    def results(self, dtype, shape, padding, last, pixel=None):
+        samples, channels, features, height, width = shape
+        torch.manual_seed(0)
+        x = torch.randn(samples, channels, height, width, dtype=torch.float64)
+        w = torch.randn(features, channels, 3, 3, dtype=torch.float64) / 30
+        b = torch.randn(features, dtype=torch.float64)
+        if pixel is not None:
+            x[1, 2, 3, 4] = pixel
+        x, w, b = (t.to(dtype) for t in (x, w, b))
+        if last:
+            x = x.to(memory_format=torch.channels_last)
+        x.requires_grad_()
+        y = nn.functional.conv2d(x, w, b, 1, padding)
+        self.assertTrue(y.is_contiguous(memory_format=torch.channels_last) or not last)
+        grad = torch.randn(y.shape, dtype=torch.float64).to(dtype)
+        return y.detach().double(), torch.autograd.grad(y, x, grad)[0].double()
+
+    def test_they_are_right(self):
+        for shape in ((8, 128, 144, 7, 9), (9, 128, 128, 4, 5)):
+            for padding in (0, 1, (2, 1)):
+                for last in (False, True):
+                    found = self.results(torch.float32, shape, padding, last)
+                    expected = self.results(torch.float64, shape, padding, last)
+                    for x, y in zip(found, expected):
+                        self.assertTrue(torch.allclose(x, y, rtol=1e-5, atol=1e-5), (shape, padding))
+
+    def test_infinities_stay_where_they_are(self):
+        shape = (8, 128, 128, 7, 9)
+        for pixel in (float("inf"), float("nan")):
+            found = self.results(torch.float32, shape, 1, False, pixel)[0]
+            plain = self.results(torch.float32, shape, 1, False)[0]
+            near = torch.zeros(7, 9, dtype=torch.bool)
+            near[2:5, 3:6] = True
+            self.assertFalse(found[1, :, near].isfinite().all())
+            self.assertTrue(torch.allclose(found[1, :, ~near], plain[1, :, ~near], atol=1e-5))
+
+
 class Recurrence(unittest.TestCase):
     def test_packed_equals_padded(self):
         torch.manual_seed(0)
