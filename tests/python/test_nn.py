@@ -298,6 +298,46 @@ class Utilities(unittest.TestCase):
         self.assertEqual(result.tolist(), [[2.0]])
 
 
+class ManyChannels(unittest.TestCase):
+    """Convolutions of batches with many channels, which may be computed in fewer multiplications."""
+
+    def results(self, dtype, shape, padding, last, pixel=None):
+        samples, channels, features, height, width = shape
+        torch.manual_seed(0)
+        x = torch.randn(samples, channels, height, width, dtype=torch.float64)
+        w = torch.randn(features, channels, 3, 3, dtype=torch.float64) / 30
+        b = torch.randn(features, dtype=torch.float64)
+        if pixel is not None:
+            x[1, 2, 3, 4] = pixel
+        x, w, b = (t.to(dtype) for t in (x, w, b))
+        if last:
+            x = x.to(memory_format=torch.channels_last)
+        x.requires_grad_()
+        y = nn.functional.conv2d(x, w, b, 1, padding)
+        self.assertTrue(y.is_contiguous(memory_format=torch.channels_last) or not last)
+        grad = torch.randn(y.shape, dtype=torch.float64).to(dtype)
+        return y.detach().double(), torch.autograd.grad(y, x, grad)[0].double()
+
+    def test_they_are_right(self):
+        for shape in ((8, 128, 144, 7, 9), (9, 128, 128, 4, 5)):
+            for padding in (0, 1, (2, 1)):
+                for last in (False, True):
+                    found = self.results(torch.float32, shape, padding, last)
+                    expected = self.results(torch.float64, shape, padding, last)
+                    for x, y in zip(found, expected):
+                        self.assertTrue(torch.allclose(x, y, rtol=1e-5, atol=1e-5), (shape, padding))
+
+    def test_infinities_stay_where_they_are(self):
+        shape = (8, 128, 128, 7, 9)
+        for pixel in (float("inf"), float("nan")):
+            found = self.results(torch.float32, shape, 1, False, pixel)[0]
+            plain = self.results(torch.float32, shape, 1, False)[0]
+            near = torch.zeros(7, 9, dtype=torch.bool)
+            near[2:5, 3:6] = True
+            self.assertFalse(found[1, :, near].isfinite().all())
+            self.assertTrue(torch.allclose(found[1, :, ~near], plain[1, :, ~near], atol=1e-5))
+
+
 class Recurrence(unittest.TestCase):
     def test_packed_equals_padded(self):
         torch.manual_seed(0)
@@ -308,6 +348,39 @@ class Recurrence(unittest.TestCase):
             out, _ = nn.utils.rnn.pad_packed_sequence(net(packed)[0])
             alone = net(x[:2, 1:])[0]
             self.assertTrue(torch.allclose(out[:2, 1:], alone, atol=1e-6), kind)
+
+    def test_sequences_equal_steps(self):
+        torch.manual_seed(0)
+        for hidden, batch in ((3, 2), (20, 50), (70, 1)):
+            net = nn.LSTM(2, hidden).double()
+            cell = nn.LSTMCell(2, hidden).double()
+            names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            for name in names:
+                getattr(cell, name).data.copy_(getattr(net, name + "_l0"))
+            x = torch.randn(4, batch, 2, dtype=torch.float64)
+            states = torch.randn(2, batch, hidden, dtype=torch.float64).unbind(0)
+            out, (_, c) = net(x, tuple(state.unsqueeze(0) for state in states))
+            steps = []
+            for part in x:
+                states = cell(part, states)
+                steps.append(states[0])
+            expected = torch.stack(steps)
+            self.assertTrue(torch.allclose(out, expected) and torch.allclose(c[0], states[1]))
+            grads = [
+                torch.autograd.grad((y * y).sum() + state.sum(), list(weights))
+                for y, state, weights in (
+                    (out, c, net.parameters()), (expected, states[1], cell.parameters()),
+                )
+            ]
+            for found, right in zip(*grads):
+                self.assertTrue(torch.allclose(found, right), (hidden, batch))
+
+    def test_sequences_have_second_derivatives(self):
+        torch.manual_seed(0)
+        net = nn.LSTM(2, 3, bidirectional=True).double()
+        x = torch.randn(3, 2, 2, dtype=torch.float64, requires_grad=True)
+        self.assertTrue(torch.autograd.gradcheck(lambda x: net(x)[0], (x,)))
+        self.assertTrue(torch.autograd.gradgradcheck(lambda x: net(x)[0], (x,)))
 
 
 class Compiled(unittest.TestCase):

@@ -109,6 +109,60 @@ pub(crate) fn for_each_column_block<A: Send>(
     })
 }
 
+/// Calls `body(columns, blocks)` for every block of `width` columns of some matrices, whose rows are
+/// runs of `cols` elements: a block has its columns of every run.
+///
+/// # Errors
+/// The first error of `body`.
+pub(crate) fn for_each_block_of_runs<A: Send, const N: usize>(
+    matrices: [&mut [A]; N],
+    [rows, cols]: [usize; 2],
+    width: usize,
+    grain: usize,
+    body: impl Fn(Range<usize>, [RunsBlock<'_, A>; N]) -> Result<()> + Sync,
+) -> Result<()> {
+    let matrices = matrices.map(|matrix| Chunks::new(matrix, 1));
+    over(cols.div_ceil(width), grain, |range| {
+        range.into_iter().try_for_each(|i| {
+            let columns = i * width..((i + 1) * width).min(cols);
+            let block = |out| RunsBlock::of(out, [rows, cols], columns.clone());
+            body(columns.clone(), matrices.each_ref().map(block))
+        })
+    })
+}
+
+/// Some columns of every run of a matrix, which one thread fills.
+pub(crate) struct RunsBlock<'a, A> {
+    out: &'a Chunks<A>,
+    rows: usize,
+    cols: usize,
+    /// The runs of a row.
+    runs: usize,
+    columns: Range<usize>,
+}
+
+impl<'a, A> RunsBlock<'a, A> {
+    fn of(out: &'a Chunks<A>, [rows, cols]: [usize; 2], columns: Range<usize>) -> Self {
+        let runs = out.count.checked_div(rows * cols).unwrap_or(0);
+        Self { out, rows, cols, runs, columns }
+    }
+
+    /// How many runs a row has; none if there is no matrix.
+    pub(crate) fn runs(&self) -> usize {
+        self.runs
+    }
+
+    /// The block's part of a run of a row.
+    #[inline(always)]
+    pub(crate) fn part(&mut self, row: usize, run: usize) -> &mut [A] {
+        assert!(row < self.rows && run < self.runs);
+        let start = (row * self.runs + run) * self.cols;
+        // SAFETY: the columns belong to this block only, and the borrow of the block keeps a second
+        // part from living at the same time.
+        unsafe { self.out.run(start + self.columns.start..start + self.columns.end) }
+    }
+}
+
 /// Calls `body(batch, rows, first, second)` for every block of `height` rows of every matrix of two
 /// contiguous batches that have the same number of rows, but rows of different length.
 ///
@@ -198,6 +252,7 @@ impl<A> Chunks<A> {
     /// # Safety
     /// As for `get`, for every chunk of the range.
     #[allow(clippy::mut_from_ref)]
+    #[inline(always)]
     unsafe fn run(&self, range: Range<usize>) -> &mut [A] {
         assert!(range.start <= range.end && range.end <= self.count);
         // SAFETY: the chunks lie within the slice; the caller owes that nobody else has them.
@@ -231,5 +286,26 @@ mod tests {
         .unwrap();
         assert_eq!(sums, [3, 6, 9]);
         for_each_chunk(&mut sums, 0, 1, |_, _| Ok(())).unwrap();
+    }
+
+    #[test]
+    fn blocks_of_runs_have_their_columns_of_every_run() {
+        let (mut one, mut two) = (vec![0usize; 2 * 5], vec![0usize; 2 * 3 * 5]);
+        let matrices: [&mut [usize]; 3] = [&mut one, &mut two, &mut []];
+        for_each_block_of_runs(matrices, [2, 5], 2, 1, |columns, mut blocks| {
+            assert_eq!(blocks.each_ref().map(|block| block.runs()), [1, 3, 0]);
+            for (row, run) in [(0, 0), (1, 0), (0, 2), (1, 1)] {
+                let index = usize::from(run > 0);
+                let part = blocks[index].part(row, run);
+                let values = columns.clone().map(|column| 100 * row + 10 * run + column);
+                part.iter_mut().zip(values).for_each(|(to, value)| *to = value);
+            }
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(one, [0, 1, 2, 3, 4, 100, 101, 102, 103, 104]);
+        assert_eq!(two[10..15], [20, 21, 22, 23, 24]);
+        assert_eq!(two[20..25], [110, 111, 112, 113, 114]);
+        assert_eq!(two.iter().filter(|&&value| value > 0).count(), 10);
     }
 }

@@ -23,6 +23,7 @@ pub mod pointwise;
 pub mod pool;
 pub mod reduce;
 pub mod reduce_places;
+pub mod rnn;
 pub mod scan;
 pub mod softmax;
 pub mod special;

@@ -67,6 +67,7 @@ pub(crate) const UNCHECKED: &[(&str, &str)] = &[
     ("native_batch_norm_backward", "its gradient is an error"),
     ("native_layer_norm_backward", "its gradient is an error"),
     ("native_group_norm_backward", "its gradient is an error"),
+    ("lstm_sequence_backward", "its gradient is an error"),
 ];
 
 /// Operators that are for real numbers only, although their kernels take complex ones.
@@ -423,6 +424,8 @@ pub(crate) const SAMPLES: &[(&str, &str)] = &[
     ("native_layer_norm", "f2x3x4 [3,4] f3x4 f3x4 0.001"),
     ("native_layer_norm", "f2x3 [3] _ _ 0.001"),
     ("native_group_norm", "f2x4x3 f4 f4 2 4 3 2 0.001"),
+    ("lstm_sequence", "f3x2x8 f2x2 f2x2 f8x2 false false"),
+    ("lstm_sequence", "f2x1x8 f1x2 f1x2 f8x2 true false"),
     ("max_pool2d_with_indices", "f1x1x4x4 [2,2] [1,2] [1,0]"),
     (
         "max_pool2d_with_indices_backward",

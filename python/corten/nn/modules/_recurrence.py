@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import corten
+from corten import _C
+from corten.autograd import forward_ad
 from corten.nn import functional as F
+from corten.nn.parameter import Parameter
 
 
 def tanh_cell(x, hx, w_ih, w_hh, b_ih, b_hh):
@@ -88,6 +91,10 @@ def _named(weights, mode):
 
 def _run_cell(mode, input, state, weights, backward, batch_sizes):
     w_ih, w_hh, b_ih, b_hh, w_hr = weights
+    if mode == "LSTM" and w_hr is None and batch_sizes is None:
+        if _is_plain(input, *state, w_ih, w_hh):
+            bias = None if b_ih is None else b_ih + b_hh
+            return _run_sequence(F.linear(input, w_ih, bias), state, w_hh, backward)
     gates = F.linear(input, w_ih, b_ih)
     step = _STEPS[mode]
     if batch_sizes is None:
@@ -104,6 +111,26 @@ def _run_cell(mode, input, state, weights, backward, batch_sizes):
         outputs.reverse()
     joined = corten.stack(outputs) if batch_sizes is None else corten.cat(outputs)
     return joined, state
+
+
+def _is_plain(*tensors):
+    """Whether one operator can run a whole sequence of these."""
+    dtype = tensors[0].dtype
+    return (
+        dtype in (corten.float32, corten.float64)
+        and all(type(t) in (corten.Tensor, Parameter) for t in tensors)
+        and all(t.dtype == dtype and t.device.type == "cpu" for t in tensors)
+        and not _C._batch_levels() and not forward_ad._open
+        and not corten.is_autocast_enabled("cpu")
+    )
+
+
+def _run_sequence(gates, state, w_hh, backward):
+    """All steps of long short-term memory at once."""
+    tensors = (gates, *state, w_hh)
+    train = corten.is_grad_enabled() and any(t.requires_grad for t in tensors)
+    outputs, c = _C._corten.lstm_sequence(*tensors, backward, train)[:2]
+    return outputs, (outputs[0 if backward else -1], c)
 
 
 def _advance(mode, step, gates, state, w_hh, b_hh, w_hr):

@@ -10,6 +10,7 @@ mod patches;
 mod products;
 mod weight;
 mod window;
+mod winograd;
 
 use super::support::{contiguous, contiguous_in, empty_as, empty_in, expect_dtype, is_shape_only};
 use check::Lists;
@@ -203,7 +204,7 @@ fn forward_kernel(
     bias: Option<&Tensor>,
     geometry: &Geometry,
 ) -> Result<()> {
-    if is_shape_only(out) {
+    if is_shape_only(out) || winograd::run(out, input, weight, bias, geometry, false)? {
         return Ok(());
     }
     let (out, input, weight) = (flat(out)?, flat(input)?, flat(weight)?);
@@ -258,6 +259,12 @@ fn apply(target: &Tensor, a: &Tensor, b: &Tensor, geometry: &Geometry, role: Rol
         return forward_kernel(target, a, b, None, geometry);
     }
     if is_shape_only(target) {
+        return Ok(());
+    }
+    if matches!(role, Role::Image)
+        && let Some(adjoint) = geometry.adjoint()
+        && winograd::run(target, a, b, None, &adjoint, true)?
+    {
         return Ok(());
     }
     let (target, a, b) = (flat(target)?, flat(a)?, flat(b)?);

@@ -1,0 +1,116 @@
+//! Gradients of recurrent networks.
+
+use crate::formulas::any::{no_derivative, zeros_like};
+use corten_core::{Result, Scalar, grad_mode_enabled};
+use corten_ops::{Tensor, op};
+
+const ONE: Scalar = Scalar::Int(1);
+
+/// Gradients of a sequence of long short-term memory with respect to gates, states and weight.
+///
+/// # Errors
+/// Those of the operators.
+pub fn lstm_sequence_grads(
+    needs: &[bool],
+    grad_output: &Tensor,
+    grad_cy: &Tensor,
+    grad_workspace: &Tensor,
+    gates: &Tensor,
+    hx: &Tensor,
+    cx: &Tensor,
+    w_hh: &Tensor,
+    workspace: &Tensor,
+    reverse: bool,
+) -> Result<Vec<Tensor>> {
+    if grad_workspace.defined() && workspace.numel() > 0 {
+        no_derivative(grad_workspace, "the workspace of lstm_sequence")?;
+    }
+    let cells = |tensor: &Tensor| op::narrow(tensor, 2, 0, hx.size(1)?);
+    let grad_output = match grad_output.defined() {
+        true => grad_output.clone(),
+        false => zeros_like(&cells(gates)?)?,
+    };
+    let grad_cy = if grad_cy.defined() { grad_cy.clone() } else { zeros_like(cx)? };
+    if grad_mode_enabled() || workspace.numel() == 0 {
+        return by_operators(needs, &grad_output, &grad_cy, gates, [hx, cx], w_hh, reverse);
+    }
+    let (gates, h, c, w) =
+        op::lstm_sequence_backward(&grad_output, &grad_cy, hx, cx, w_hh, workspace, reverse)?;
+    Ok(vec![gates, h, c, w])
+}
+
+/// What a step has computed, and the states before it.
+struct Step {
+    h: Tensor,
+    c: Tensor,
+    gates: [Tensor; 4],
+    tanh: Tensor,
+}
+
+/// The same by operators, for derivatives of derivatives.
+fn by_operators(
+    needs: &[bool],
+    grad_output: &Tensor,
+    grad_cy: &Tensor,
+    gates: &Tensor,
+    [hx, cx]: [&Tensor; 2],
+    w_hh: &Tensor,
+    reverse: bool,
+) -> Result<Vec<Tensor>> {
+    let length = gates.size(0)?;
+    let place = |step: i64| if reverse { length - 1 - step } else { step };
+    let turned = op::t(w_hh)?;
+    let (mut h, mut c) = (hx.clone(), cx.clone());
+    let mut steps = Vec::new();
+    for step in 0..length {
+        let sums = op::addmm(&op::select_int(gates, 0, place(step))?, &h, &turned, ONE, ONE)?;
+        let [input, forget, new, out] = four(&sums)?;
+        let gates = [input.sigmoid()?, forget.sigmoid()?, new.tanh()?, out.sigmoid()?];
+        let after = ((&gates[1] * &c)? + (&gates[0] * &gates[2])?)?;
+        let tanh = after.tanh()?;
+        let output = (&gates[3] * &tanh)?;
+        steps.push(Step { h, c, gates, tanh });
+        (h, c) = (output, after);
+    }
+    let (mut grad_h, mut grad_c) = (zeros_like(hx)?, grad_cy.clone());
+    let mut of_gates = vec![Tensor::undefined(); steps.len()];
+    let mut grad_w = zeros_like(w_hh)?;
+    for (index, step) in steps.iter().enumerate().rev() {
+        let index = place(index as i64);
+        let Step { h, c, gates: [input, forget, new, out], tanh } = step;
+        let grad = (op::select_int(grad_output, 0, index)? + &grad_h)?;
+        grad_c = (&grad_c + ((&grad * out)? * falling(tanh, tanh)?)?)?;
+        let grads = [
+            ((&grad_c * new)? * slope(input)?)?,
+            ((&grad_c * c)? * slope(forget)?)?,
+            ((&grad_c * input)? * falling(new, new)?)?,
+            ((&grad * tanh)? * slope(out)?)?,
+        ];
+        let grads = op::cat(&grads, 1)?;
+        grad_h = op::mm(&grads, w_hh)?;
+        grad_c = (&grad_c * forget)?;
+        if needs[3] {
+            grad_w = op::addmm(&grad_w, &op::t(&grads)?, h, ONE, ONE)?;
+        }
+        of_gates[index as usize] = grads;
+    }
+    let grad_gates = if length > 0 { op::stack(&of_gates, 0)? } else { zeros_like(gates)? };
+    Ok(vec![grad_gates, grad_h, grad_c, grad_w])
+}
+
+/// The gates.
+fn four(sums: &Tensor) -> Result<[Tensor; 4]> {
+    let hidden = sums.size(1)? / 4;
+    let part = |index: i64| op::narrow(sums, 1, index * hidden, hidden);
+    Ok([part(0)?, part(1)?, part(2)?, part(3)?])
+}
+
+/// `1 - a b`.
+fn falling(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    op::rsub_scalar(&(a * b)?, ONE, ONE)
+}
+
+/// The slope of a sigmoid, from its value.
+fn slope(value: &Tensor) -> Result<Tensor> {
+    value * op::rsub_scalar(value, ONE, ONE)?
+}
