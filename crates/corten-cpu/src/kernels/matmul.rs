@@ -117,12 +117,17 @@ fn with_row<T: MatElement>(row: &Tensor, a: &Tensor, b: &Tensor, sizes: &[i64]) 
     if is_shape_only(&out) {
         return Ok(out);
     }
-    let read = |input| (input, Access::Read);
-    let access = AccessSet::acquire(&[(&*out, Access::Write), read(a), read(b), read(row)])?;
+    let access = AccessSet::acquire(&[
+        (&out, Access::Write),
+        (a, Access::Read),
+        (b, Access::Read),
+        (row, Access::Read),
+    ])?;
     let (a, b) = (Batch::<T>::of(&access, 1, a)?, Batch::<T>::of(&access, 2, b)?);
     let c = BatchMut::of(&access, 0, &out)?.into_first();
     // Turned, the row is a value for each of the product's rows.
     gemm_with_bias(None, c.t(), b.get(0).t(), a.get(0).t(), Some(access.read(3)?))?;
+    drop(access);
     Ok(out)
 }
 

@@ -5,6 +5,7 @@
 
 mod check;
 mod depthwise;
+mod evenness;
 pub(crate) mod geometry;
 mod patches;
 mod products;

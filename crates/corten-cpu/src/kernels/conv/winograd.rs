@@ -6,12 +6,14 @@
 //! come last; other layouts are converted, which costs little beside the products.
 //!
 //! Errors are relative to the largest pixels of a tile, and not to those that an output looks at; for
-//! pixels of like size they are those of sums in order. Where a sum is not finite, differences of
-//! infinities may have made a NaN of it: such a convolution is refused and computed as it is defined.
+//! pixels of [like size](super::evenness) they are those of sums in order. Where they are not, and
+//! where a sum is not finite, so that differences of infinities may have made a NaN of it, the
+//! convolution is refused and computed as it is defined.
 
 #![allow(clippy::needless_range_loop, reason = "columns of rows of vectors")]
 
 use super::super::support::{contiguous, contiguous_in, empty_in};
+use super::evenness::is_even;
 use super::flat;
 use super::geometry::Geometry;
 use crate::chunks::{RunsBlock, for_each_block_of_runs, for_each_run};
@@ -77,8 +79,12 @@ pub(super) fn run(
         (bias.unwrap_or(&absent), Access::Read),
     ])?;
     let bias = bias.map(|_| access.read::<f32>(3)).transpose()?;
+    let images = access.read::<f32>(1)?;
+    if !is_even(images, geometry)? {
+        return Ok(false);
+    }
     let kernel = transformed(access.read::<f32>(2)?, geometry, turned)?;
-    let whole = Whole { geometry, images: access.read::<f32>(1)?, kernel: &kernel, turned, bias };
+    let whole = Whole { geometry, images, kernel: &kernel, turned, bias };
     let finite = whole.run(access.write::<f32>(0)?)?;
     drop(access);
     if finite && !geometry.channels_last {
