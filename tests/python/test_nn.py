@@ -375,6 +375,17 @@ class Recurrence(unittest.TestCase):
             for found, right in zip(*grads):
                 self.assertTrue(torch.allclose(found, right), (hidden, batch))
 
+    def test_empty_sequences_and_batches(self):
+        for kind in (nn.RNN, nn.GRU, nn.LSTM):
+            net = kind(3, 4)
+            x = torch.ones(2, 0, 3, requires_grad=True)
+            out = net(x)[0]
+            self.assertEqual(out.shape, (2, 0, 4))
+            out.sum().backward()
+            self.assertTrue(all((p.grad == 0).all() for p in net.parameters()))
+            with self.assertRaisesRegex(RuntimeError, "sequence length to be larger than 0"):
+                net(torch.ones(0, 2, 3))
+
     def test_sequences_have_second_derivatives(self):
         torch.manual_seed(0)
         net = nn.LSTM(2, 3, bidirectional=True).double()

@@ -91,6 +91,8 @@ def _named(weights, mode):
 
 def _run_cell(mode, input, state, weights, backward, batch_sizes):
     w_ih, w_hh, b_ih, b_hh, w_hr = weights
+    if batch_sizes is None and input.size(0) == 0:
+        raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
     if mode == "LSTM" and w_hr is None and batch_sizes is None:
         if _is_plain(input, *state, w_ih, w_hh):
             bias = None if b_ih is None else b_ih + b_hh
