@@ -57,7 +57,7 @@ def instructions(path, ours):
             names.setdefault(number, name)
         elif line.startswith("calls="):
             inclusive = True
-        elif line[:1].isdigit() or line[:1] in "+-*":
+        elif re.match(r"[-+*\d]", line):
             if counted and not inclusive:
                 total += int(line.split()[1])
             inclusive = False
