@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 /// nothing instead of an `AttributeError`. Null where the interpreter does not have it.
 static USUAL: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The place of `tp_getattro` in a type, in words; zero where it is not known.
+/// The place of `tp_getattro` in a type, in words; zero where it, or the usual lookup, is not known.
 static PLACE: AtomicUsize = AtomicUsize::new(0);
 
 /// `_ModuleBase`.
@@ -38,8 +38,11 @@ type Usual = unsafe extern "C" fn(
 /// Looks up what the stable ABI lacks.
 pub(super) fn init(base: &Obj) -> Py<()> {
     BASE.set(base);
-    USUAL.store(gil::symbol(c"_PyObject_GenericGetAttrWithDict").cast(), Ordering::Relaxed);
-    if let Some(place) = place_of_slot()? {
+    let usual = gil::symbol(c"_PyObject_GenericGetAttrWithDict");
+    if !usual.is_null()
+        && let Some(place) = place_of_slot()?
+    {
+        USUAL.store(usual.cast(), Ordering::Relaxed);
         PLACE.store(place, Ordering::Relaxed);
     }
     Ok(())
@@ -79,7 +82,7 @@ pub(super) fn adopt_new(class: &Obj, args: Args<'_>) -> Py<Obj> {
 /// Lets the class find attributes by [`find`] if its `__getattr__` is that of modules.
 fn adopt(class: &Obj) -> Py<()> {
     let place = PLACE.load(Ordering::Relaxed);
-    if place == 0 || USUAL.load(Ordering::Relaxed).is_null() {
+    if place == 0 {
         return Ok(());
     }
     // SAFETY: the type of objects lives as long as the process.
