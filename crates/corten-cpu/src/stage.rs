@@ -90,7 +90,7 @@ impl Part {
 impl Stage {
     pub(crate) fn new(
         iter: &TensorIterator,
-        kernel: Kernel,
+        mut kernel: Kernel,
         scalars: Scalars,
         number: Option<Scalars>,
     ) -> Self {
@@ -111,7 +111,6 @@ impl Stage {
             operands[NUMBER] = Operand { size: kernel.compute.itemsize(), conversion: None };
         }
         let one_by_one = !iter.parts_are_independent();
-        let mut kernel = kernel;
         let dtype = iter.input_dtype();
         let alike = number.is_none() && (0..=kernel.arity).all(|i| iter.dtype(i) == dtype);
         if let Some(halves) = kernel.halves.filter(|_| alike && !one_by_one) {

@@ -51,11 +51,7 @@ pub(crate) fn handle(
     let this = if group.mode == Mode::Method { this } else { None };
     let positional = this.into_iter().chain(args.positional).cloned().collect::<Vec<_>>();
     let tuple = Obj::tuple(positional.into_iter().map(Ok))?;
-    let kwargs = Obj::dict()?;
-    for (index, value) in args.keywords.iter().enumerate() {
-        kwargs.dict_set(&Obj::str_from(&args.keyword(index)?)?, value)?;
-    }
-    dispatch(&function, overloaded, &tuple, &kwargs)
+    dispatch(&function, overloaded, &tuple, &args.keyword_dict()?)
 }
 
 /// Calls the overrides of a public function.

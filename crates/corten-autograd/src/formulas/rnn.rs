@@ -25,10 +25,9 @@ pub fn lstm_sequence_grads(
     if grad_workspace.defined() && workspace.numel() > 0 {
         no_derivative(grad_workspace, "the workspace of lstm_sequence")?;
     }
-    let cells = |tensor: &Tensor| op::narrow(tensor, 2, 0, hx.size(1)?);
     let grad_output = match grad_output.defined() {
         true => grad_output.clone(),
-        false => zeros_like(&cells(gates)?)?,
+        false => zeros_like(&op::narrow(gates, 2, 0, hx.size(1)?)?)?,
     };
     let grad_cy = if grad_cy.defined() { grad_cy.clone() } else { zeros_like(cx)? };
     if grad_mode_enabled() || workspace.numel() == 0 {
@@ -79,12 +78,12 @@ fn by_operators(
         let index = place(index as i64);
         let Step { h, c, gates: [input, forget, new, out], tanh } = step;
         let grad = (op::select_int(grad_output, 0, index)? + &grad_h)?;
-        grad_c = (&grad_c + ((&grad * out)? * falling(tanh, tanh)?)?)?;
+        grad_c = (&grad_c + op::tanh_backward(&(&grad * out)?, tanh)?)?;
         let grads = [
-            ((&grad_c * new)? * slope(input)?)?,
-            ((&grad_c * c)? * slope(forget)?)?,
-            ((&grad_c * input)? * falling(new, new)?)?,
-            ((&grad * tanh)? * slope(out)?)?,
+            op::sigmoid_backward(&(&grad_c * new)?, input)?,
+            op::sigmoid_backward(&(&grad_c * c)?, forget)?,
+            op::tanh_backward(&(&grad_c * input)?, new)?,
+            op::sigmoid_backward(&(&grad * tanh)?, out)?,
         ];
         let grads = op::cat(&grads, 1)?;
         grad_h = op::mm(&grads, w_hh)?;
@@ -103,14 +102,4 @@ fn four(sums: &Tensor) -> Result<[Tensor; 4]> {
     let hidden = sums.size(1)? / 4;
     let part = |index: i64| op::narrow(sums, 1, index * hidden, hidden);
     Ok([part(0)?, part(1)?, part(2)?, part(3)?])
-}
-
-/// `1 - a b`.
-fn falling(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    op::rsub_scalar(&(a * b)?, ONE, ONE)
-}
-
-/// The slope of a sigmoid, from its value.
-fn slope(value: &Tensor) -> Result<Tensor> {
-    value * op::rsub_scalar(value, ONE, ONE)?
 }

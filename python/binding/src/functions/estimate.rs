@@ -19,8 +19,12 @@ pub(crate) fn is_long_product(a: &Tensor, b: &Tensor) -> bool {
     if a.numel() < 1024 {
         return false;
     }
-    let columns = b.sizes().last().copied().unwrap_or(1);
-    a.numel().saturating_mul(columns) as u64 / 32 >= DETACH_ABOVE_NS
+    is_long_work(a, b.sizes().last())
+}
+
+/// Whether it takes long to multiply every element of a tensor with as many others.
+pub(crate) fn is_long_work(a: &Tensor, columns: Option<&i64>) -> bool {
+    a.numel().saturating_mul(columns.copied().unwrap_or(1)) as u64 / 32 >= DETACH_ABOVE_NS
 }
 
 /// Whether a call is expected to outlast a hand-over of the lock.

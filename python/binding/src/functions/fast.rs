@@ -2,10 +2,10 @@
 //! positional arguments go straight to the typed operator. A road that does not fit says so, and
 //! the general parser takes over; it must never accept what the parser refuses.
 
-use super::estimate::{is_long_product, is_long_stream};
+use super::estimate::{is_long_product, is_long_stream, is_long_work};
 use super::group::Mode;
 use crate::args::{Operand, is_int, operand};
-use crate::py::gil::{DETACH_ABOVE_NS, detach_if};
+use crate::py::gil::detach_if;
 use crate::py::{Args, Obj, Py};
 use crate::tensor;
 use corten_core::{Dims, MemoryFormat, Result, Scalar};
@@ -92,8 +92,8 @@ fn affine(
     }
     let weight = tensor::this(weight);
     // The rows of the weight are the columns of the product.
-    let work = x.numel().saturating_mul(weight.sizes().first().copied().unwrap_or(1));
-    finish(detach_if(work as u64 / 32 >= DETACH_ABOVE_NS, || run(x, weight, bias)))
+    let long = is_long_work(x, weight.sizes().first());
+    finish(detach_if(long, || run(x, weight, bias)))
 }
 
 /// One integer.

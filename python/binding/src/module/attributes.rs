@@ -69,12 +69,7 @@ pub(super) fn adopt_new(class: &Obj, args: Args<'_>) -> Py<Obj> {
     // SAFETY: the type of `super` lives as long as the process.
     let kind = unsafe { Obj::borrowed((&raw mut ffi::PySuper_Type).cast()) };
     let next = kind.call(&[&BASE.obj(), class])?.attr(name!("__init_subclass__"))?;
-    let keywords = Obj::dict()?;
-    for (index, value) in args.keywords.iter().enumerate() {
-        // SAFETY: the name lives as long as the call.
-        keywords.dict_set(&unsafe { Obj::borrowed(args.keyword_ptr(index)) }, value)?;
-    }
-    next.call_tuple(&Obj::tuple([])?, Some(&keywords))?;
+    next.call_tuple(&Obj::tuple([])?, Some(&args.keyword_dict()?))?;
     adopt(class)?;
     Ok(Obj::none())
 }

@@ -53,6 +53,16 @@ impl<'a> Args<'a> {
         }
     }
 
+    /// The keyword arguments as a dictionary.
+    pub(crate) fn keyword_dict(&self) -> Py<Obj> {
+        let dict = Obj::dict()?;
+        for (index, value) in self.keywords.iter().enumerate() {
+            // SAFETY: the name is live while the tuple is.
+            dict.dict_set(&unsafe { Obj::borrowed(self.keyword_ptr(index)) }, value)?;
+        }
+        Ok(dict)
+    }
+
     /// The text of a keyword argument's name.
     pub(crate) fn keyword(&self, index: usize) -> Py<String> {
         // SAFETY: the name is live while the tuple is.

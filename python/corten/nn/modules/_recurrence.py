@@ -93,10 +93,10 @@ def _run_cell(mode, input, state, weights, backward, batch_sizes):
     w_ih, w_hh, b_ih, b_hh, w_hr = weights
     if batch_sizes is None and input.size(0) == 0:
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
-    if mode == "LSTM" and w_hr is None and batch_sizes is None:
-        if _is_plain(input, *state, w_ih, w_hh):
-            bias = None if b_ih is None else b_ih + b_hh
-            return _run_sequence(F.linear(input, w_ih, bias), state, w_hh, backward)
+    in_one = mode == "LSTM" and w_hr is None and batch_sizes is None
+    if in_one and _is_plain(input, *state, w_ih, w_hh):
+        bias = None if b_ih is None else b_ih + b_hh
+        return _run_sequence(F.linear(input, w_ih, bias), state, w_hh, backward)
     gates = F.linear(input, w_ih, b_ih)
     step = _STEPS[mode]
     if batch_sizes is None:

@@ -3,16 +3,13 @@
 
 use super::geometry::Geometry;
 use crate::chunks::for_each_chunk;
-use crate::row_loops::{Job, Vectorised, load, store};
+use crate::row_loops::{Job, MOST_LANES, Vectorised, load, store};
 use crate::vec::Lanes;
 use corten_core::Result;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How much larger than what an output looks at the pixels of its tile may be. Errors grow as much.
 const UNEVEN: f32 = 16.0;
-
-/// The longest vector.
-const MOST_LANES: usize = 16;
 
 /// Whether in images with the channels last no tile of 4x4 pixels is much larger than the 3x3 pixels
 /// that one of its 2x2 outputs looks at. The size of a pixel is the sum of its magnitudes.

@@ -18,7 +18,7 @@ use super::flat;
 use super::geometry::Geometry;
 use crate::chunks::{RunsBlock, for_each_block_of_runs, for_each_run};
 use crate::gemm::{Base, Factor, Mat, MatMut, gemm_of_factors};
-use crate::row_loops::{Job, Vectorised, load, store};
+use crate::row_loops::{Job, MOST_LANES, Vectorised, load, store};
 use crate::scratch::with_buffer;
 use crate::vec::{Lanes, MaskBits};
 use corten_core::{Access, AccessSet, DType, MemoryFormat, Result};
@@ -32,9 +32,6 @@ const CHANNELS: usize = 128;
 
 /// The least samples: threads do different ones.
 const SAMPLES: usize = 8;
-
-/// Channels are a multiple of the longest vector.
-const MOST_LANES: usize = 16;
 
 /// Elements of a transformed tile.
 const PLANES: usize = 16;

@@ -1,8 +1,8 @@
 //! The gradients of a sequence, from its last step to its first.
 
-use super::{Cell, GATES, KEPT, Shape, groups};
+use super::{Cell, GATES, KEPT, Shape, groups, multiply};
 use crate::chunks::{RunsBlock, for_each_block_of_runs};
-use crate::gemm::{Base, Factor, Factors, Mat, MatMut, gemm, gemm_of_factors};
+use crate::gemm::{Factors, Mat, MatMut, gemm};
 use crate::row_loops::{Job, load, store};
 use crate::scratch::with_buffer;
 use crate::vec::Lanes;
@@ -118,17 +118,12 @@ impl<T: Cell> Step<'_, T> {
         let (size, grain) = ([shape.batch, hidden], shape.grain(GATES * width));
         for_each_block_of_runs(results, size, width, grain, |units, mut blocks| {
             let weight = &weight[units.start * depth..];
-            let weight = Factor::Matrix(Mat::row_major(weight, depth, width)?);
+            let weight = Mat::row_major(weight, depth, width)?;
             with_buffer(shape.batch.min(super::ROWS) * width, |sums| {
                 for rows in groups(shape.batch) {
                     match self.next {
                         None => sums.fill(T::default()),
-                        Some(next) => {
-                            let next = &next[rows.start * depth..];
-                            let next = Factor::Matrix(Mat::row_major(next, rows.len(), depth)?);
-                            let c = MatMut::row_major(sums, rows.len(), width)?;
-                            gemm_of_factors(c.into(), depth, [next, weight], Base::Nothing)?;
-                        }
+                        Some(next) => multiply(sums, width, (next, depth), &rows, weight)?,
                     }
                     let (units, blocks) = (units.clone(), &mut blocks);
                     T::run(Cells { step: self, sums, width, hidden, rows, units, blocks });

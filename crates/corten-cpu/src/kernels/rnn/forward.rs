@@ -1,8 +1,8 @@
 //! The steps of a sequence.
 
-use super::{Cell, GATES, Shape, groups};
+use super::{Cell, GATES, Shape, groups, multiply};
 use crate::chunks::{RunsBlock, for_each_block_of_runs};
-use crate::gemm::{Base, Factor, Mat, MatMut, gemm_of_factors};
+use crate::gemm::Mat;
 use crate::row_loops::{Job, load, store};
 use crate::scratch::with_buffer;
 use crate::vec::Lanes;
@@ -82,13 +82,10 @@ fn one_step<T: Cell>(
     let (size, grain) = ([shape.batch, hidden], shape.grain(COLUMNS));
     for_each_block_of_runs(results, size, UNITS, grain, |units, mut blocks| {
         let weight = &weight[units.start / UNITS * hidden * COLUMNS..];
-        let weight = Factor::Matrix(Mat::row_major(weight, hidden, COLUMNS)?);
+        let weight = Mat::row_major(weight, hidden, COLUMNS)?;
         with_buffer(shape.batch.min(super::ROWS) * COLUMNS, |sums| {
             for rows in groups(shape.batch) {
-                let state = &before[rows.start * hidden..];
-                let state = Factor::Matrix(Mat::row_major(state, rows.len(), hidden)?);
-                let c = MatMut::row_major(sums, rows.len(), COLUMNS)?;
-                gemm_of_factors(c.into(), hidden, [state, weight], Base::Nothing)?;
+                multiply(sums, COLUMNS, (before, hidden), &rows, weight)?;
                 let units = units.clone();
                 T::run(Cells { sums, gates, hidden, rows, units, blocks: &mut blocks });
             }

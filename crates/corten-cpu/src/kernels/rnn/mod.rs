@@ -8,7 +8,7 @@ mod backward;
 mod forward;
 
 use super::support::{contiguous, empty, expect_dtype, is_shape_only};
-use crate::gemm::MatElement;
+use crate::gemm::{Base, Factor, Mat, MatElement, MatMut, gemm_of_factors};
 use crate::row_loops::Vectorised;
 use crate::rows::match_wide;
 use crate::scratch::Buffered;
@@ -231,4 +231,18 @@ impl Shape {
 /// Some rows at a time.
 fn groups(batch: usize) -> impl Iterator<Item = Range<usize>> {
     (0..batch).step_by(ROWS).map(move |start| start..(start + ROWS).min(batch))
+}
+
+/// `to = from[rows] @ weight`, in rows of `width`; `from` has rows of so many elements.
+fn multiply<T: Cell>(
+    to: &mut [T],
+    width: usize,
+    (from, depth): (&[T], usize),
+    rows: &Range<usize>,
+    weight: Mat<'_, T>,
+) -> Result<()> {
+    let from = Mat::row_major(&from[rows.start * depth..], rows.len(), depth)?;
+    let to = MatMut::row_major(to, rows.len(), width)?;
+    let factors = [from, weight].map(Factor::Matrix);
+    gemm_of_factors(to.into(), depth, factors, Base::Nothing)
 }
