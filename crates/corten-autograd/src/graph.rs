@@ -31,6 +31,14 @@ pub fn output_nr(tensor: &TensorBase) -> u32 {
     meta::get(tensor).map_or(0, meta::Meta::output_nr)
 }
 
+/// [`output_nr`] and [`is_leaf`], asked at once.
+pub(crate) fn place_of(tensor: &TensorBase) -> (u32, bool) {
+    if batched::is_batched(tensor) {
+        return (output_nr(tensor), is_leaf(tensor));
+    }
+    meta::get(tensor).map_or((0, true), |meta| (meta.output_nr(), AutogradMeta::is_leaf(meta)))
+}
+
 /// The node that the tensor is a result of. That of a view is renewed when its base changed.
 ///
 /// # Errors
@@ -62,7 +70,10 @@ pub fn gradient_edge(tensor: &Tensor) -> Result<Edge> {
     if let Some(node) = meta.stored_grad_fn() {
         return Ok(Edge::new(node, meta.output_nr()));
     }
-    Ok(Edge { node: grad_accumulator(tensor)?, nr: 0 })
+    if !meta.requires_grad_flag() {
+        return Ok(Edge::default());
+    }
+    Ok(Edge::new(meta.accumulator_or(|| AccumulateGrad::node(tensor)), 0))
 }
 
 /// The edge of a tensor that may be a view or batched.

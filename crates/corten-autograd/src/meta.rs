@@ -19,7 +19,7 @@ pub(crate) struct Meta {
     output_nr: AtomicU32,
     state: BriefCell<State>,
     /// The view state of a tensor that was made as a view: no lock is needed to set it.
-    view: Option<Box<ViewMeta>>,
+    view: Option<ViewMeta>,
     /// The view state of a tensor that had a state before it became a view.
     later_view: OnceLock<Box<ViewMeta>>,
     rare: OnceLock<Box<Rare>>,
@@ -118,7 +118,7 @@ impl Meta {
 
     /// The state of a differentiable view.
     pub(crate) fn of_view(view: ViewMeta) -> Box<dyn AutogradMeta> {
-        Box::new(Self { view: Some(Box::new(view)), ..Self::default() })
+        Box::new(Self { view: Some(view), ..Self::default() })
     }
 
     /// The gradient.
@@ -186,7 +186,7 @@ impl Meta {
 
     /// The view state, if the tensor is a differentiable view.
     pub(crate) fn view(&self) -> Option<&ViewMeta> {
-        self.view.as_deref().or_else(|| self.later_view.get().map(|view| &**view))
+        self.view.as_ref().or_else(|| self.later_view.get().map(|view| &**view))
     }
 
     /// Makes the tensor a differentiable view. It must not be one already.

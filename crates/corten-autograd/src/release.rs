@@ -54,8 +54,12 @@ impl Node {
     fn free(&mut self) {
         self.edges.clear();
         self.saved.slots_mut().clear();
-        drop(self.hooks.take());
-        drop(self.take_body());
+        if self.has_hooks() {
+            drop(self.hooks.take());
+        }
+        if !matches!(self.body, Body::Generated(_)) {
+            drop(self.take_body());
+        }
     }
 
     #[cold]

@@ -75,10 +75,11 @@ impl SavedVariable {
         }
         let differentiable = graph::is_differentiable_type(tensor.dtype());
         let is_output = output_nr.is_some() && differentiable;
+        let (own_nr, is_leaf) = graph::place_of(tensor);
         let mut saved = Self {
             version: tensor.version()?,
-            output_nr: output_nr.unwrap_or_else(|| graph::output_nr(tensor)),
-            is_leaf: !is_output && graph::is_leaf(tensor),
+            output_nr: output_nr.unwrap_or(own_nr),
+            is_leaf: !is_output && is_leaf,
             is_output,
             ..Self::default()
         };

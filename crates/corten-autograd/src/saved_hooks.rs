@@ -6,6 +6,7 @@ use corten_ops::Tensor;
 use std::any::Any;
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a packing hook returns.
 pub type Packed = Arc<dyn Any + Send + Sync>;
@@ -62,8 +63,16 @@ thread_local! {
     static STACK: RefCell<Stack> = RefCell::default();
 }
 
+/// Whether any thread has ever pushed hooks: most programs never do, and every saved tensor asks.
+static EVER_PUSHED: AtomicBool = AtomicBool::new(false);
+
 /// The hooks that apply to what this thread saves now.
+#[inline]
 pub(crate) fn current() -> Option<SavedTensorHooks> {
+    if EVER_PUSHED.load(Ordering::Relaxed) { topmost() } else { None }
+}
+
+fn topmost() -> Option<SavedTensorHooks> {
     STACK.with_borrow(|stack| stack.hooks.last().cloned())
 }
 
@@ -75,6 +84,7 @@ pub fn push(hooks: SavedTensorHooks) -> Result<()> {
     STACK.with_borrow_mut(|stack| match &stack.disabled {
         Some(reason) => bail!(Runtime, "{reason}"),
         None => {
+            EVER_PUSHED.store(true, Ordering::Relaxed);
             stack.hooks.push(hooks);
             Ok(())
         }

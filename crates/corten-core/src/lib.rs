@@ -22,7 +22,7 @@ mod sync;
 mod tensor;
 pub mod tls;
 
-pub use access::{Access, AccessSet, BriefCell, Reader, Writer};
+pub use access::{Access, AccessSet, Blocks, BriefCell, Reader, WantedBlock, Writer};
 pub use allocator::{
     Allocator, MemoryStats, empty_cache, get_allocator, memory_stats, reset_peak_memory_stats,
     set_allocator,

@@ -2,7 +2,7 @@
 //! [`corten_ops::dense`] describes.
 
 use crate::block::{Kernel, PickLoop, Scalars, Source, Value, element, take_division_by_zero};
-use corten_core::{Access, AccessSet, DType, Layout, Result, Scalar, TensorBase, bail, geometry};
+use corten_core::{Access, Blocks, DType, Layout, Result, Scalar, TensorBase, bail, geometry};
 use corten_ops::Tensor;
 use corten_ops::dense::{Call, Rule};
 use corten_ops::meta::Promote;
@@ -27,42 +27,41 @@ fn run_on<const N: usize>(
     inputs: [&Tensor; N],
     given: &Call<'_>,
 ) -> Result<Option<Tensor>> {
-    let Some(leader) = leader(&inputs) else { return Ok(None) };
+    let Some((leader, kinds)) = kinds(&inputs) else { return Ok(None) };
     let dtype = leader.dtype();
-    if !serves(rule, dtype) || !given.scalars.iter().all(|scalar| suits(scalar, dtype)) {
+    if !serves(rule, dtype)
+        || !(1..=GRAIN).contains(&leader.numel())
+        || !given.scalars.iter().all(|scalar| suits(scalar, dtype))
+    {
         return Ok(None);
     }
-    let Some(inputs) = operands(leader, inputs)? else { return Ok(None) };
-    let Some(looped) = pick(dtype).filter(|found| found.compute == dtype) else {
+    let Some(looped) = pick(dtype).filter(|found| found.compute == dtype && found.arity <= N)
+    else {
         return Ok(None);
-    };
-    let result = match given.out {
-        None => {
-            let dtype = if is_test(rule) { DType::Bool } else { dtype };
-            Tensor::from(TensorBase::empty(&leader.sizes(), dtype)?)
-        }
-        Some(out) if takes(out, leader, rule) && writes_apart(out, &inputs) => out.clone(),
-        Some(_) => return Ok(None),
     };
     let scalars = Scalars::wrapped(given.scalars, dtype)?;
-    let ran = call(&looped, &result, &inputs, &scalars)?;
-    Ok(ran.then_some(result))
-}
-
-/// An input: a dense tensor, or one element.
-enum Operand<'a> {
-    Dense(&'a Tensor),
-    Single(&'a Tensor),
-    Number(Value),
-}
-
-impl<'a> Operand<'a> {
-    fn tensor(&self) -> Option<&'a Tensor> {
-        match self {
-            Self::Dense(input) | Self::Single(input) => Some(input),
-            Self::Number(_) => None,
-        }
+    let of = if is_test(rule) { DType::Bool } else { dtype };
+    let step = Step { looped: &looped, scalars: &scalars, dtype };
+    let Some(out) = given.out else {
+        let (result, memory) = leader.empty_as_plain(of)?;
+        let ran = step.run(&result, Some(memory), &inputs, &kinds)?;
+        return Ok(ran.then(|| Tensor::from(result)));
+    };
+    if !takes(out, leader, of) || !writes_apart(out, &inputs, &kinds) {
+        return Ok(None);
     }
+    Ok(step.run(out.base(), None, &inputs, &kinds)?.then(|| out.clone()))
+}
+
+/// How an input takes part.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Element by element.
+    Dense,
+    /// One element of the leader's dtype, for all.
+    Single,
+    /// A number of this dtype, for all.
+    Number(DType),
 }
 
 fn is_test(rule: &Rule) -> bool {
@@ -82,16 +81,52 @@ fn serves(rule: &Rule, dtype: DType) -> bool {
     served && rule.domain.contains(dtype)
 }
 
-/// The input that decides shape and dtype: the first that is no single element, if there is one.
-fn leader<'a, const N: usize>(inputs: &[&'a Tensor; N]) -> Option<&'a Tensor> {
-    let leader = inputs.iter().find(|input| input.defined() && input.dim() > 0);
-    let leader = *leader.unwrap_or(&inputs[0]);
-    let plain = leader.defined()
-        && leader.device().is_cpu()
-        && leader.layout() == Layout::Strided
-        && leader.is_contiguous()
-        && !leader.is_wrapped_number();
-    (plain && (1..=GRAIN).contains(&leader.numel())).then_some(leader)
+/// How the inputs take part, and the one that decides shape and dtype. Nothing if an iterator has to
+/// look at them.
+#[inline(always)]
+fn kinds<'a, const N: usize>(inputs: &[&'a Tensor; N]) -> Option<(&'a Tensor, [Kind; N])> {
+    let first = inputs[0];
+    let alike = first.is_plain() && inputs[1..].iter().all(|other| other.is_plain_like(first));
+    if alike { Some((first, [Kind::Dense; N])) } else { mixed_kinds(inputs) }
+}
+
+/// As [`kinds`], for dense tensors beside numbers and single elements.
+fn mixed_kinds<'a, const N: usize>(inputs: &[&'a Tensor; N]) -> Option<(&'a Tensor, [Kind; N])> {
+    let leader = *inputs.iter().find(|input| input.defined() && input.dim() > 0)?;
+    if !leader.is_plain() {
+        return None;
+    }
+    let mut kinds = [Kind::Dense; N];
+    for (kind, input) in kinds.iter_mut().zip(inputs) {
+        if !input.is_plain_like(leader) {
+            *kind = kind_of_one(input, leader.dtype())?;
+        }
+    }
+    // Where operands broadcast, the result takes its order of dimensions from all strides, also
+    // from those of dimensions of size 1.
+    let usual = leader.strides() == geometry::contiguous_strides_wrapping(&leader.sizes());
+    usual.then_some((leader, kinds))
+}
+
+/// How one element takes part beside a tensor of dtype `dtype` that keeps its dtype.
+fn kind_of_one(input: &Tensor, dtype: DType) -> Option<Kind> {
+    let one = input.defined()
+        && input.dim() == 0
+        && input.device().is_cpu()
+        && input.layout() == Layout::Strided;
+    if !one {
+        return None;
+    }
+    let own = input.dtype();
+    if !input.is_wrapped_number() {
+        return (own == dtype && input.numel() == 1).then_some(Kind::Single);
+    }
+    let fits = match own {
+        DType::Int64 => true,
+        DType::Float64 => dtype.is_floating_point(),
+        _ => false,
+    };
+    fits.then_some(Kind::Number(own))
 }
 
 /// Whether a scalar argument is computed with as it is, and refused by no operator.
@@ -103,53 +138,8 @@ fn suits(scalar: &Scalar, dtype: DType) -> bool {
     }
 }
 
-/// The inputs as the loop takes them.
-fn operands<'a, const N: usize>(
-    leader: &Tensor,
-    inputs: [&'a Tensor; N],
-) -> Result<Option<[Operand<'a>; N]>> {
-    let mut found = inputs.map(Operand::Dense);
-    for (operand, input) in found.iter_mut().zip(inputs) {
-        if input.is_same(leader) {
-            continue;
-        }
-        if !input.defined() || !input.device().is_cpu() || input.layout() != Layout::Strided {
-            return Ok(None);
-        }
-        if input.is_wrapped_number() {
-            let Some(value) = number(input, leader)? else { return Ok(None) };
-            *operand = Operand::Number(value);
-        } else if input.dtype() != leader.dtype() {
-            return Ok(None);
-        } else if input.dim() == 0 && input.numel() == 1 {
-            *operand = Operand::Single(input);
-        } else if !input.is_contiguous() || input.sizes() != leader.sizes() {
-            return Ok(None);
-        }
-    }
-    // Where operands broadcast, the result takes its order of dimensions from all strides, also
-    // from those of dimensions of size 1.
-    let broadcasts = found.iter().any(|operand| !matches!(operand, Operand::Dense(_)));
-    let usual = || leader.strides() == geometry::contiguous_strides_wrapping(&leader.sizes());
-    Ok((!broadcasts || usual()).then_some(found))
-}
-
-/// A number beside a tensor that keeps its dtype.
-fn number(input: &Tensor, leader: &Tensor) -> Result<Option<Value>> {
-    let fits = match input.dtype() {
-        DType::Int64 => true,
-        DType::Float64 => leader.dtype().is_floating_point(),
-        _ => false,
-    };
-    if !fits || leader.dim() == 0 {
-        return Ok(None);
-    }
-    element(corten_ops::iter::read_scalar(input)?, leader.dtype()).map(Some)
-}
-
 /// Whether an output can be written as it is: dense, of the result's shape and dtype.
-fn takes(out: &Tensor, leader: &Tensor, rule: &Rule) -> bool {
-    let dtype = if is_test(rule) { DType::Bool } else { leader.dtype() };
+fn takes(out: &Tensor, leader: &Tensor, dtype: DType) -> bool {
     out.defined()
         && out.dtype() == dtype
         && out.device().is_cpu()
@@ -159,62 +149,82 @@ fn takes(out: &Tensor, leader: &Tensor, rule: &Rule) -> bool {
 }
 
 /// Whether `out` shares no memory with an input, but for being the first one.
-fn writes_apart<const N: usize>(out: &Tensor, inputs: &[Operand<'_>; N]) -> bool {
-    inputs.iter().enumerate().all(|(i, input)| match input {
-        Operand::Dense(first) if i == 0 && first.is_same(out) => true,
-        Operand::Dense(other) | Operand::Single(other) => other.storage_key() != out.storage_key(),
-        Operand::Number(_) => true,
+fn writes_apart<const N: usize>(out: &Tensor, inputs: &[&Tensor; N], kinds: &[Kind; N]) -> bool {
+    inputs.iter().zip(kinds).enumerate().all(|(i, (input, &kind))| {
+        (i == 0 && kind == Kind::Dense && input.is_same(out))
+            || input.storage_key() != out.storage_key()
     })
 }
 
-/// Calls the loop while the storages are held. `false`: an operand has no memory.
-fn call<const N: usize>(
-    looped: &Kernel,
-    result: &Tensor,
-    inputs: &[Operand<'_>; N],
-    scalars: &Scalars,
-) -> Result<bool> {
-    let mut wanted = [(result.base(), Access::Write); 4];
-    let mut count = 1;
-    for input in inputs.iter().filter_map(Operand::tensor) {
-        wanted[count] = (input.base(), Access::Read);
-        count += 1;
-    }
-    let held = AccessSet::acquire(&wanted[..count])?;
-    let numel = result.numel() as usize;
-    let to = held.byte_ptr(0);
-    let mut inside = within_storage(&held, 0, numel * result.itemsize());
-    let mut from = [Source { from: to, fixed: true }; 3];
-    let mut place = 0;
-    for (source, input) in from.iter_mut().zip(inputs) {
-        let fixed = !matches!(input, Operand::Dense(_));
-        let address = if let Operand::Number(value) = input {
-            std::ptr::from_ref(value).cast()
-        } else {
-            place += 1;
-            let count = if fixed { 1 } else { numel };
-            inside &= within_storage(&held, place, count * looped.compute.itemsize());
-            held.byte_ptr(place).cast_const()
-        };
-        *source = Source { from: address, fixed };
-    }
-    if !inside || looped.arity > N {
-        return Ok(false);
-    }
-    // SAFETY: the addresses are those of `numel` elements, or single ones, inside of storages that
-    // the set holds, or of numbers; the loop is one for this processor, and each bit pattern is an
-    // element of its dtypes.
-    unsafe { (looped.block)(to, &from, scalars, numel) };
-    if take_division_by_zero() {
-        bail!(Runtime, "ZeroDivisionError")
-    }
-    Ok(true)
+/// One run of a loop.
+struct Step<'a> {
+    looped: &'a Kernel,
+    scalars: &'a Scalars,
+    /// The dtype of the loop's operands.
+    dtype: DType,
 }
 
-/// Whether operand `index` has `bytes` bytes from its first element on, whatever happened to its
-/// geometry or storage since they were looked at.
-fn within_storage(held: &AccessSet<'_>, index: usize, bytes: usize) -> bool {
-    let (start, length) = held.extent(index);
-    let before = held.byte_ptr(index).addr().wrapping_sub(start.addr());
-    !start.is_null() && before.checked_add(bytes).is_some_and(|end| end <= length)
+impl Step<'_> {
+    /// Calls the loop while the storages are held. `false`: an operand has no memory.
+    ///
+    /// A fresh result is nobody else's: its memory is given, and need not be held. Its sizes decide
+    /// how many elements there are, since those of the inputs may change meanwhile.
+    #[inline(always)]
+    fn run<const N: usize>(
+        &self,
+        result: &TensorBase,
+        fresh: Option<*mut u8>,
+        inputs: &[&Tensor; N],
+        kinds: &[Kind; N],
+    ) -> Result<bool> {
+        let (itemsize, numel) = (self.dtype.itemsize(), result.numel() as usize);
+        let written = numel * result.itemsize();
+        let mut wanted = [(result, Access::Write, written); 4];
+        for ((place, input), kind) in wanted.iter_mut().zip(inputs).zip(kinds) {
+            let nbytes = match kind {
+                Kind::Dense => numel * itemsize,
+                Kind::Single => itemsize,
+                Kind::Number(dtype) => dtype.itemsize(),
+            };
+            *place = (input.base(), Access::Read, nbytes);
+        }
+        let Some(held) = Blocks::acquire(&wanted[..N + usize::from(fresh.is_none())])? else {
+            return Ok(false);
+        };
+        let to = fresh.unwrap_or_else(|| held.address(N));
+        let mut from = [Source { from: to.cast_const(), fixed: true }; 3];
+        let mut numbers = [Value::default(); N];
+        for (i, ((source, &kind), number)) in
+            from.iter_mut().zip(kinds).zip(&mut numbers).enumerate()
+        {
+            let address = held.address(i).cast_const();
+            *source = Source { from: address, fixed: kind != Kind::Dense };
+            if let Kind::Number(dtype) = kind {
+                // SAFETY: the element is held, and its dtype is one of the two that are read here.
+                *number = element(unsafe { number_at(address, dtype) }, self.dtype)?;
+                source.from = (&raw const *number).cast();
+            }
+        }
+        // SAFETY: the addresses are those of `numel` elements, or single ones, inside of storages
+        // that are held or belong to the fresh result, or of numbers; the loop is one for this
+        // processor and reads no more than `N` operands, and each bit pattern is an element of its
+        // dtypes.
+        unsafe { (self.looped.block)(to, &from, self.scalars, numel) };
+        if self.dtype == DType::Int64 && take_division_by_zero() {
+            bail!(Runtime, "ZeroDivisionError")
+        }
+        Ok(true)
+    }
+}
+
+/// # Safety
+/// `address` must be that of a readable element of `dtype`.
+unsafe fn number_at(address: *const u8, dtype: DType) -> Scalar {
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        match dtype {
+            DType::Int64 => Scalar::Int(address.cast::<i64>().read_unaligned()),
+            _ => Scalar::Float(address.cast::<f64>().read_unaligned()),
+        }
+    }
 }

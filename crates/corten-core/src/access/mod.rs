@@ -5,6 +5,7 @@
 //! holds is an error, since waiting would never end; a conflict with another thread waits. How it
 //! works is in `README.md` beside this file.
 
+mod blocks;
 mod brief;
 mod cell;
 mod dense;
@@ -14,6 +15,7 @@ mod protocol;
 mod record;
 mod set;
 
+pub use blocks::{Blocks, WantedBlock};
 pub use cell::BriefCell;
 pub(crate) use enter::{Hold, with_published};
 pub use guard::{Reader, Writer};

@@ -461,7 +461,7 @@ impl TensorImpl {
     }
 }
 
-const NOT_STRIDED: KeySet = KeySet::of(&[
+pub(super) const NOT_STRIDED: KeySet = KeySet::of(&[
     DispatchKey::Sparse,
     DispatchKey::SparseCsr,
     DispatchKey::MkldnnCPU,

@@ -56,15 +56,16 @@ flags! {
 }
 
 impl Info {
-    const SHAPE_FLAGS: u64 = Self::CONTIGUOUS
+    pub(super) const SHAPE_FLAGS: u64 = Self::CONTIGUOUS
         | Self::CHANNELS_LAST
         | Self::CHANNELS_LAST_CONTIGUOUS
         | Self::CHANNELS_LAST_3D
         | Self::CHANNELS_LAST_3D_CONTIGUOUS
         | Self::DENSE;
     const NO_DEVICE: u64 = 0xFF << 16;
-    const DTYPE_MASK: u64 = 0xFFFF;
-    const DEVICE_MASK: u64 = 0xFFFF << 16;
+    pub(super) const DTYPE_MASK: u64 = 0xFFFF;
+    pub(super) const DEVICE_MASK: u64 = 0xFFFF << 16;
+    pub(super) const DEVICE_TYPE: u64 = 0xFF << 16;
 
     pub(super) const fn new(dtype: DType, device: Device) -> Self {
         Self(dtype as u64 | Self::device_bits(device))
@@ -92,6 +93,7 @@ impl Info {
         DType::from_number(self.0 as u16).unwrap_or(DType::Undefined)
     }
 
+    #[inline]
     pub(super) fn device(self) -> Option<Device> {
         let device_type = DeviceType::from_number((self.0 >> 16) as i8)?;
         Some(Device { device_type, index: (self.0 >> 24) as i8 })
@@ -178,12 +180,12 @@ pub(super) struct Parts {
 }
 
 /// What is a word in a tensor.
-struct Words {
-    storage: *mut StorageImpl,
-    keys: KeySet,
-    info: u64,
-    storage_offset: i64,
-    numel: i64,
+pub(super) struct Words {
+    pub(super) storage: *mut StorageImpl,
+    pub(super) keys: KeySet,
+    pub(super) info: u64,
+    pub(super) storage_offset: i64,
+    pub(super) numel: i64,
 }
 
 impl TensorImpl {
@@ -238,7 +240,7 @@ impl TensorImpl {
     /// # Safety
     /// `shape` must write the whole shape, and must not panic.
     #[inline(always)]
-    unsafe fn place(
+    pub(super) unsafe fn place(
         words: Words,
         version: VersionSlot,
         shape: impl FnOnce(*mut SizesAndStrides),

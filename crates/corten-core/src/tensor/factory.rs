@@ -3,6 +3,7 @@
 use super::TensorBase;
 use super::base::{Info, Parts, TensorImpl, extend_keys};
 use super::handle::check_ranks;
+use super::plain::fresh_host_keys;
 use super::version::VersionSlot;
 use crate::geometry::{
     ContiguityFlags, checked_numel, memory_format_strides, storage_bytes_contiguous,
@@ -88,12 +89,17 @@ impl TensorBase {
         device: Device,
         contiguous: bool,
     ) -> Self {
-        let keys = KeySet::for_tensor(device.device_type, Layout::Strided, dtype);
+        let keys = match device.is_cpu() {
+            true => fresh_host_keys(),
+            false => {
+                extend_keys(KeySet::for_tensor(device.device_type, Layout::Strided, dtype))
+            }
+        };
         let parts = Parts {
             storage: Some(storage),
             dtype,
             device,
-            keys: extend_keys(keys),
+            keys,
             version: VersionSlot::empty(),
             flags: 0,
         };

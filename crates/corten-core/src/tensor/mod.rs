@@ -8,6 +8,7 @@ mod extra;
 mod factory;
 mod handle;
 mod lazy;
+mod plain;
 mod resize;
 mod shape;
 mod version;

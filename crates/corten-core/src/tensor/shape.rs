@@ -124,19 +124,63 @@ impl SizesAndStrides {
         (rank <= INLINE).then_some((copy, rest))
     }
 
+    /// Sizes without strides; nothing if there are more than five.
+    #[inline(always)]
+    pub(super) fn of_sizes(sizes: &[i64]) -> Option<Self> {
+        let mut slots = [const { AtomicI64::new(0) }; 2 * INLINE];
+        for (slot, &size) in slots.get_mut(..INLINE)?.get_mut(..sizes.len())?.iter_mut().zip(sizes)
+        {
+            *slot.get_mut() = size;
+        }
+        let (sequence, rank) = (AtomicU32::new(0), AtomicU32::new(sizes.len() as u32));
+        Some(Self { sequence, rank, slots })
+    }
+
+    /// Takes the strides of a fresh tensor. Returns the number of elements, and whether the strides
+    /// were those before; nothing if a size is below 1 or there are more than can be counted.
+    #[inline(always)]
+    pub(super) fn make_contiguous(&mut self) -> Option<(i64, bool)> {
+        let rank = (*self.rank.get_mut() as usize).min(INLINE);
+        let (sizes, strides) = self.slots.split_at_mut(INLINE);
+        let (mut next, mut as_before) = (1_i64, true);
+        for (size, stride) in sizes[..rank].iter_mut().zip(&mut strides[..rank]).rev() {
+            as_before &= std::mem::replace(stride.get_mut(), next) == next;
+            let size = *size.get_mut();
+            if size <= 0 {
+                return None;
+            }
+            next = next.checked_mul(size)?;
+        }
+        Some((next, as_before))
+    }
+
+    /// Whether the sizes are those of another shape of at most five dimensions.
+    #[inline]
+    pub(super) fn has_sizes_of(&self, other: &Self) -> bool {
+        let same = |rank: usize| {
+            let words = self.slots.iter().zip(&other.slots).take(rank);
+            words.fold(true, |same, (a, b)| {
+                same & (a.load(Ordering::Relaxed) == b.load(Ordering::Relaxed))
+            })
+        };
+        self.consistent(|| {
+            other.consistent(|| {
+                let rank = self.rank();
+                rank == other.rank() && rank <= INLINE && same(rank)
+            })
+        })
+    }
+
     #[inline]
     pub(super) fn rank(&self) -> usize {
         self.rank.load(Ordering::Relaxed) as usize
     }
 
-    /// The words of sizes and strides, given a rank read in the same consistent section.
+    /// The words of sizes and strides of more than five dimensions, given a rank read in the same
+    /// consistent section.
     ///
     /// The result may be out of date but never dangles.
-    #[inline]
     fn words(&self, rank: usize) -> Option<(&[AtomicI64], &[AtomicI64])> {
-        if rank <= INLINE {
-            return Some((&self.slots[..rank], &self.slots[INLINE..INLINE + rank]));
-        }
         let sequence = self.sequence.load(Ordering::Acquire);
         let address = self.slots[0].load(Ordering::Relaxed);
         let same_rank = self.rank() == rank;
@@ -155,35 +199,40 @@ impl SizesAndStrides {
 
     #[inline]
     pub(super) fn sizes(&self) -> Dims {
-        self.consistent(|| self.words(self.rank()).map_or_else(Dims::new, |(sizes, _)| load(sizes)))
+        self.consistent(|| self.copy_of(0))
     }
 
     #[inline]
     pub(super) fn strides(&self) -> Dims {
-        self.consistent(|| {
-            self.words(self.rank()).map_or_else(Dims::new, |(_, strides)| load(strides))
-        })
+        self.consistent(|| self.copy_of(INLINE))
     }
 
     #[inline]
     pub(super) fn copy_both(&self) -> (Dims, Dims) {
-        match self.words(self.rank()) {
-            Some((sizes, strides)) => (load(sizes), load(strides)),
-            None => (Dims::new(), Dims::new()),
-        }
+        (self.copy_of(0), self.copy_of(INLINE))
     }
-}
 
-#[inline]
-fn load(words: &[AtomicI64]) -> Dims {
-    if words.len() > INLINE {
-        return words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
+    /// The sizes, whose slots start at 0, or the strides.
+    #[inline(always)]
+    fn copy_of(&self, first: usize) -> Dims {
+        let rank = self.rank();
+        if rank > INLINE {
+            return self.copy_of_many(rank, first == 0);
+        }
+        let mut dims = [0; INLINE + 1];
+        // All of them: a loop that knows its length needs no branches.
+        for (dim, word) in dims.iter_mut().zip(&self.slots[first..first + INLINE]) {
+            *dim = word.load(Ordering::Relaxed);
+        }
+        Dims::from_buf_and_len(dims, rank)
     }
-    let mut dims = [0; INLINE + 1];
-    for (dim, word) in dims.iter_mut().zip(words) {
-        *dim = word.load(Ordering::Relaxed);
+
+    #[cold]
+    fn copy_of_many(&self, rank: usize, sizes: bool) -> Dims {
+        let Some(words) = self.words(rank) else { return Dims::new() };
+        let words = if sizes { words.0 } else { words.1 };
+        words.iter().map(|word| word.load(Ordering::Relaxed)).collect()
     }
-    Dims::from_buf_and_len(dims, words.len())
 }
 
 /// The right to change a shape; ends the change when dropped.

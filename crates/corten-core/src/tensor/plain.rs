@@ -1,0 +1,232 @@
+//! What most tensors are, told by a word or two: dense, in order, in host memory.
+
+use std::sync::atomic::Ordering;
+
+use super::TensorBase;
+use super::accessors::NOT_STRIDED;
+use super::base::{Info, TensorImpl, Words};
+use super::shape::SizesAndStrides;
+use super::version::VersionSlot;
+use crate::geometry::ContiguityFlags;
+use crate::keys::{ADINPLACEORVIEW, AUTOGRAD_KEYS};
+use crate::{
+    DType, Device, DeviceType, DispatchKey, KeySet, Result, Storage, inference_mode_enabled,
+};
+
+impl TensorImpl {
+    /// Whether the elements lie in host memory without gaps, in the order of the indices, and the
+    /// tensor is no number made into one. An undefined tensor is not plain.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.info().is_plain() && !self.key_set().has_any(NOT_STRIDED)
+    }
+
+    /// Whether this is a plain tensor of the dtype and the sizes of another one.
+    #[inline]
+    pub fn is_plain_like(&self, other: &Self) -> bool {
+        self.is_plain()
+            && self.dtype() == other.dtype()
+            && (std::ptr::eq(self, other) || self.shape.has_sizes_of(&other.shape))
+    }
+}
+
+impl TensorImpl {
+    /// The shape with the strides of a fresh tensor, the number of elements, the shape's flags, and
+    /// the bytes. Nothing if there are many dimensions or no elements.
+    #[inline(always)]
+    fn contiguous_copy(&self, dtype: DType) -> Option<(SizesAndStrides, i64, u64, usize)> {
+        let (mut shape, info) = self.shape.copied_with(|| self.info())?;
+        let (numel, as_before) = shape.make_contiguous()?;
+        let flags = match shape.rank() {
+            0..4 => Info::PLAIN,
+            _ if as_before && info.has(Info::CONTIGUOUS) => info.0 & Info::SHAPE_FLAGS,
+            _ => Info::shape_flags(ContiguityFlags::compute(
+                &shape.sizes(),
+                &shape.strides(),
+                numel,
+            )),
+        };
+        let nbytes = usize::try_from(numel).ok()?.checked_mul(dtype.itemsize())?;
+        Some((shape, numel, flags, nbytes))
+    }
+}
+
+impl Info {
+    /// One comparison tells all of it.
+    #[inline]
+    fn is_plain(self) -> bool {
+        const LOOKED_AT: u64 =
+            Info::DEVICE_TYPE | Info::CONTIGUOUS | Info::WRAPPED_NUMBER | Info::POLICY;
+        const PLAIN: u64 = ((DeviceType::Cpu as u8 as u64) << 16) | Info::CONTIGUOUS;
+        self.0 & LOOKED_AT == PLAIN
+    }
+}
+
+/// The keys of a fresh dense tensor in host memory in the present mode.
+#[inline]
+pub(super) fn fresh_host_keys() -> KeySet {
+    const KEYS: KeySet = KeySet::of(&[
+        DispatchKey::CPU,
+        DispatchKey::AutocastCPU,
+        DispatchKey::AutogradFunctionality,
+        DispatchKey::ADInplaceOrView,
+    ]);
+    if inference_mode_enabled() { KEYS - AUTOGRAD_KEYS.union(ADINPLACEORVIEW) } else { KEYS }
+}
+
+impl TensorBase {
+    /// A fresh contiguous tensor of a dtype, with the sizes of a [plain](TensorImpl::is_plain) one
+    /// and arbitrary contents; and where its memory starts, which nobody else knows yet.
+    ///
+    /// # Errors
+    /// Those of the allocation.
+    #[inline]
+    pub fn empty_as_plain(&self, dtype: DType) -> Result<(Self, *mut u8)> {
+        let Some((shape, numel, flags, nbytes)) = self.contiguous_copy(dtype) else {
+            let tensor = Self::empty(&self.sizes(), dtype)?;
+            let memory = tensor.storage()?.data_ptr();
+            return Ok((tensor, memory));
+        };
+        let storage = Storage::new(nbytes, Device::CPU)?;
+        let memory = storage.data_ptr();
+        let words = Words {
+            storage: storage.0.into_raw().as_ptr(),
+            keys: fresh_host_keys(),
+            info: Info::new(dtype, Device::CPU).0 | flags,
+            storage_offset: 0,
+            numel,
+        };
+        // SAFETY: the whole shape is written, where the new tensor has it.
+        let tensor = unsafe {
+            TensorImpl::place(words, VersionSlot::empty(), |place| place.write(shape))
+        };
+        Ok((Self(tensor), memory))
+    }
+}
+
+impl TensorBase {
+    /// A view of all elements in another shape, with the strides of a fresh tensor. Nothing where
+    /// that is not the shape's view at once: the strides must be those of a fresh tensor, the
+    /// number of elements must be kept, and there may be neither many dimensions nor rare properties.
+    #[inline]
+    pub fn view_in_order(&self, sizes: &[i64]) -> Option<Self> {
+        let tensor = &*self.0;
+        let mut shape = SizesAndStrides::of_sizes(sizes)?;
+        let (numel, _) = shape.make_contiguous()?;
+        if !tensor.extra.load(Ordering::Relaxed).is_null() {
+            return None;
+        }
+        let (mut own, (storage_offset, info)) =
+            tensor.shape.copied_with(|| (tensor.storage_offset(), tensor.info()))?;
+        let (own_numel, usual) = own.make_contiguous()?;
+        if own_numel != numel || !usual || info.has(Info::POLICY) {
+            return None;
+        }
+        let flags = match shape.rank() {
+            0..4 => Info::PLAIN,
+            _ => Info::shape_flags(ContiguityFlags::compute(
+                &shape.sizes(),
+                &shape.strides(),
+                numel,
+            )),
+        };
+        let words = Words {
+            storage: self.storage_opt()?.0.into_raw().as_ptr(),
+            keys: self.key_set(),
+            info: info.0 & (Info::DTYPE_MASK | Info::DEVICE_MASK) | flags,
+            storage_offset,
+            numel,
+        };
+        let version = VersionSlot::with(self.version_counter());
+        // SAFETY: the whole shape is written, where the new tensor has it.
+        Some(Self(unsafe { TensorImpl::place(words, version, |place| place.write(shape)) }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::base::extend_keys;
+    use super::*;
+    use crate::{Layout, tls::InferenceModeGuard};
+
+    #[test]
+    fn fresh_keys_are_those_of_a_factory() {
+        let keys = || {
+            extend_keys(KeySet::for_tensor(DeviceType::Cpu, Layout::Strided, DType::Float32))
+        };
+        assert_eq!(fresh_host_keys(), keys());
+        let _inference = InferenceModeGuard::new(true);
+        assert_eq!(fresh_host_keys(), keys());
+    }
+
+    #[test]
+    fn a_tensor_as_another_one_is_what_empty_makes() -> Result<()> {
+        for sizes in [&[][..], &[3], &[2, 3], &[1, 2, 1, 3], &[2, 1, 1, 1], &[1; 5], &[1, 2, 1, 1, 1, 3]] {
+            let model = TensorBase::empty(sizes, DType::Float32)?;
+            let wanted = TensorBase::empty(sizes, DType::Int16)?;
+            let (made, memory) = model.empty_as_plain(DType::Int16)?;
+            assert_eq!(made.storage()?.data_ptr(), memory);
+            assert_eq!(made.geometry(), wanted.geometry());
+            assert_eq!(made.info().0, wanted.info().0);
+            assert_eq!(made.key_set(), wanted.key_set());
+            assert_eq!(made.storage()?.nbytes(), wanted.storage()?.nbytes());
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn strides_of_dimensions_of_size_one_are_those_of_a_fresh_tensor() -> Result<()> {
+        let model = TensorBase::empty_strided(&[2, 1, 1, 3], &[3, 7, 9, 1], DType::Float32)?;
+        let (made, _) = model.empty_as_plain(DType::Float32)?;
+        assert!(model.is_plain() && made.is_plain_like(&model));
+        let wanted = TensorBase::empty(&[2, 1, 1, 3], DType::Float32)?;
+        assert_eq!(made.geometry(), wanted.geometry());
+        assert_eq!(made.info().0, wanted.info().0);
+        Ok(())
+    }
+
+    #[test]
+    fn a_view_in_order_is_the_view_by_strides() -> Result<()> {
+        let base = TensorBase::empty(&[2, 3, 4], DType::Int16)?;
+        for sizes in [&[24][..], &[4, 6], &[1, 24, 1], &[2, 2, 3, 2], &[3, 1, 2, 2, 2]] {
+            let view = base.view_in_order(sizes).expect("the order is kept");
+            let strides = crate::geometry::contiguous_strides(sizes)?;
+            let wanted = base.as_view_of(sizes, &strides, 0)?;
+            assert_eq!(view.geometry(), wanted.geometry());
+            assert_eq!(view.info().0, wanted.info().0);
+            assert_eq!(view.key_set(), wanted.key_set());
+            assert!(view.is_alias_of(&base) && view.shares_version_with(&base));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_view_in_order_needs_order_and_number() -> Result<()> {
+        let base = TensorBase::empty(&[2, 3], DType::Float32)?;
+        assert!(base.view_in_order(&[5]).is_none());
+        assert!(base.view_in_order(&[-1, -6]).is_none());
+        assert!(base.view_in_order(&[1; 6]).is_none());
+        let turned = TensorBase::empty_strided(&[2, 3], &[1, 2], DType::Float32)?;
+        assert!(turned.view_in_order(&[6]).is_none());
+        let odd = TensorBase::empty_strided(&[6, 1], &[1, 9], DType::Float32)?;
+        assert!(odd.view_in_order(&[6]).is_none());
+        assert!(TensorBase::empty(&[0], DType::Float32)?.view_in_order(&[0]).is_none());
+        assert!(TensorBase::undefined().view_in_order(&[]).is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_not_plain() -> Result<()> {
+        let plain = TensorBase::empty(&[2, 3], DType::Float32)?;
+        assert!(plain.is_plain());
+        assert!(!TensorBase::undefined().is_plain());
+        assert!(!TensorBase::empty_strided(&[2, 3], &[1, 2], DType::Float32)?.is_plain());
+        assert!(!TensorBase::empty(&[3, 2], DType::Float32)?.is_plain_like(&plain));
+        assert!(!TensorBase::empty(&[2, 3], DType::Float64)?.is_plain_like(&plain));
+        assert!(!TensorBase::empty(&[6], DType::Float32)?.is_plain_like(&plain));
+        let number = TensorBase::of_value(1.0_f64)?;
+        number.set_wrapped_number(true);
+        assert!(!number.is_plain());
+        Ok(())
+    }
+}
