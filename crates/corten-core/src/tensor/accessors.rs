@@ -66,6 +66,12 @@ impl TensorImpl {
 
     /// The size of one dimension, which may count from the end.
     pub fn size(&self, dim: i64) -> Result<i64> {
+        if !self.info().has(Info::POLICY)
+            && let Ok(dim) = usize::try_from(dim)
+            && let Some(size) = self.shape.size_at(dim)
+        {
+            return Ok(size);
+        }
         let sizes = self.sizes();
         Ok(sizes[wrap_dim_strict(dim, sizes.len())?])
     }

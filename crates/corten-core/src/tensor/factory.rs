@@ -91,9 +91,7 @@ impl TensorBase {
     ) -> Self {
         let keys = match device.is_cpu() {
             true => fresh_host_keys(),
-            false => {
-                extend_keys(KeySet::for_tensor(device.device_type, Layout::Strided, dtype))
-            }
+            false => extend_keys(KeySet::for_tensor(device.device_type, Layout::Strided, dtype)),
         };
         let parts = Parts {
             storage: Some(storage),

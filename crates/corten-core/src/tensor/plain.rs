@@ -40,11 +40,7 @@ impl TensorImpl {
         let flags = match shape.rank() {
             0..4 => Info::PLAIN,
             _ if as_before && info.has(Info::CONTIGUOUS) => info.0 & Info::SHAPE_FLAGS,
-            _ => Info::shape_flags(ContiguityFlags::compute(
-                &shape.sizes(),
-                &shape.strides(),
-                numel,
-            )),
+            _ => shape.flags(numel),
         };
         let nbytes = usize::try_from(numel).ok()?.checked_mul(dtype.itemsize())?;
         Some((shape, numel, flags, nbytes))
@@ -97,39 +93,63 @@ impl TensorBase {
             numel,
         };
         // SAFETY: the whole shape is written, where the new tensor has it.
-        let tensor = unsafe {
-            TensorImpl::place(words, VersionSlot::empty(), |place| place.write(shape))
-        };
+        let tensor =
+            unsafe { TensorImpl::place(words, VersionSlot::empty(), |place| place.write(shape)) };
         Ok((Self(tensor), memory))
     }
 }
 
+// Not inlined: what calls these is compiled to be small.
 impl TensorBase {
     /// A view of all elements in another shape, with the strides of a fresh tensor. Nothing where
     /// that is not the shape's view at once: the strides must be those of a fresh tensor, the
     /// number of elements must be kept, and there may be neither many dimensions nor rare properties.
-    #[inline]
     pub fn view_in_order(&self, sizes: &[i64]) -> Option<Self> {
-        let tensor = &*self.0;
+        let (mut own, (storage_offset, info)) = self.shape_and_place()?;
+        let (own_numel, usual) = own.make_contiguous()?;
         let mut shape = SizesAndStrides::of_sizes(sizes)?;
         let (numel, _) = shape.make_contiguous()?;
-        if !tensor.extra.load(Ordering::Relaxed).is_null() {
+        if own_numel != numel || !usual {
             return None;
         }
-        let (mut own, (storage_offset, info)) =
-            tensor.shape.copied_with(|| (tensor.storage_offset(), tensor.info()))?;
-        let (own_numel, usual) = own.make_contiguous()?;
-        if own_numel != numel || !usual || info.has(Info::POLICY) {
+        let flags = if sizes.len() < 4 { Info::PLAIN } else { shape.flags(numel) };
+        self.view_of_shape(shape, info, storage_offset, numel, flags)
+    }
+
+    /// The view of one position of a dimension, which goes. Nothing where there is no such position,
+    /// and where there are many dimensions or rare properties.
+    pub fn view_of_position(&self, dim: usize, index: i64) -> Option<Self> {
+        let (mut shape, (storage_offset, info)) = self.shape_and_place()?;
+        let (size, stride) = shape.remove(dim)?;
+        if !(0..size).contains(&index) {
             return None;
         }
-        let flags = match shape.rank() {
-            0..4 => Info::PLAIN,
-            _ => Info::shape_flags(ContiguityFlags::compute(
-                &shape.sizes(),
-                &shape.strides(),
-                numel,
-            )),
-        };
+        let storage_offset = storage_offset.checked_add(index.checked_mul(stride)?)?;
+        let numel = shape.checked_numel()?;
+        // What follows a position of the first dimension lies as densely as all of it did.
+        let in_order = dim == 0 && info.has(Info::CONTIGUOUS) && shape.rank() < 4;
+        let flags = if in_order { Info::PLAIN } else { shape.flags(numel) };
+        self.view_of_shape(shape, info, storage_offset, numel, flags)
+    }
+
+    #[inline(always)]
+    fn shape_and_place(&self) -> Option<(SizesAndStrides, (i64, Info))> {
+        let tensor = &*self.0;
+        if !tensor.extra.load(Ordering::Relaxed).is_null() || tensor.info().has(Info::POLICY) {
+            return None;
+        }
+        tensor.shape.copied_with(|| (tensor.storage_offset(), tensor.info()))
+    }
+
+    #[inline(always)]
+    fn view_of_shape(
+        &self,
+        shape: SizesAndStrides,
+        info: Info,
+        storage_offset: i64,
+        numel: i64,
+        flags: u64,
+    ) -> Option<Self> {
         let words = Words {
             storage: self.storage_opt()?.0.into_raw().as_ptr(),
             keys: self.key_set(),
@@ -143,6 +163,12 @@ impl TensorBase {
     }
 }
 
+impl SizesAndStrides {
+    fn flags(&self, numel: i64) -> u64 {
+        Info::shape_flags(ContiguityFlags::compute(&self.sizes(), &self.strides(), numel))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::base::extend_keys;
@@ -151,9 +177,8 @@ mod tests {
 
     #[test]
     fn fresh_keys_are_those_of_a_factory() {
-        let keys = || {
-            extend_keys(KeySet::for_tensor(DeviceType::Cpu, Layout::Strided, DType::Float32))
-        };
+        let keys =
+            || extend_keys(KeySet::for_tensor(DeviceType::Cpu, Layout::Strided, DType::Float32));
         assert_eq!(fresh_host_keys(), keys());
         let _inference = InferenceModeGuard::new(true);
         assert_eq!(fresh_host_keys(), keys());
@@ -161,7 +186,9 @@ mod tests {
 
     #[test]
     fn a_tensor_as_another_one_is_what_empty_makes() -> Result<()> {
-        for sizes in [&[][..], &[3], &[2, 3], &[1, 2, 1, 3], &[2, 1, 1, 1], &[1; 5], &[1, 2, 1, 1, 1, 3]] {
+        for sizes in
+            [&[][..], &[3], &[2, 3], &[1, 2, 1, 3], &[2, 1, 1, 1], &[1; 5], &[1, 2, 1, 1, 1, 3]]
+        {
             let model = TensorBase::empty(sizes, DType::Float32)?;
             let wanted = TensorBase::empty(sizes, DType::Int16)?;
             let (made, memory) = model.empty_as_plain(DType::Int16)?;
@@ -212,6 +239,34 @@ mod tests {
         assert!(odd.view_in_order(&[6]).is_none());
         assert!(TensorBase::empty(&[0], DType::Float32)?.view_in_order(&[0]).is_none());
         assert!(TensorBase::undefined().view_in_order(&[]).is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn a_view_of_a_position_is_the_view_by_strides() -> Result<()> {
+        let sizes = [2, 3, 1, 4, 2];
+        let dense = TensorBase::empty(&sizes, DType::Int16)?;
+        let turned = TensorBase::empty_strided(&sizes, &[1, 2, 6, 6, 24], DType::Int16)?;
+        for (base, dim) in
+            [&dense, &turned].into_iter().flat_map(|base| (0..5).map(move |d| (base, d)))
+        {
+            let index = sizes[dim] - 1;
+            let view = base.view_of_position(dim, index).expect("there is such a position");
+            let (mut rest, mut strides) = (base.sizes(), base.strides());
+            let offset = index * strides[dim];
+            rest.remove(dim);
+            strides.remove(dim);
+            let wanted = base.as_view_of(&rest, &strides, offset)?;
+            assert_eq!(view.geometry(), wanted.geometry());
+            assert_eq!(view.info().0, wanted.info().0);
+            assert!(view.is_alias_of(base) && view.shares_version_with(base));
+            assert!(base.view_of_position(dim, sizes[dim]).is_none());
+            assert!(base.view_of_position(dim, -1).is_none());
+        }
+        let empty = TensorBase::empty(&[2, 0], DType::Int16)?;
+        assert_eq!(empty.view_of_position(0, 1).expect("a row").numel(), 0);
+        assert!(empty.view_of_position(1, 0).is_none());
+        assert!(dense.view_of_position(5, 0).is_none());
         Ok(())
     }
 

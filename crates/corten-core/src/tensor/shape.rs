@@ -136,6 +136,39 @@ impl SizesAndStrides {
         Some(Self { sequence, rank, slots })
     }
 
+    /// Takes a dimension out. Returns its size and stride, if there is such a dimension.
+    #[inline(always)]
+    pub(super) fn remove(&mut self, dim: usize) -> Option<(i64, i64)> {
+        let rank = (*self.rank.get_mut() as usize).min(INLINE);
+        if dim >= rank {
+            return None;
+        }
+        let (sizes, strides) = self.slots.split_at_mut(INLINE);
+        let removed = (*sizes[dim].get_mut(), *strides[dim].get_mut());
+        for words in [sizes, strides] {
+            words[dim..rank].rotate_left(1);
+            *words[rank - 1].get_mut() = 0;
+        }
+        *self.rank.get_mut() -= 1;
+        Some(removed)
+    }
+
+    /// The number of elements, if it can be counted.
+    #[inline(always)]
+    pub(super) fn checked_numel(&mut self) -> Option<i64> {
+        let rank = (*self.rank.get_mut() as usize).min(INLINE);
+        self.slots[..rank].iter_mut().try_fold(1_i64, |n, size| n.checked_mul(*size.get_mut()))
+    }
+
+    /// The size of one of at most five dimensions.
+    #[inline]
+    pub(super) fn size_at(&self, dim: usize) -> Option<i64> {
+        self.consistent(|| {
+            let rank = self.rank();
+            (dim < rank && rank <= INLINE).then(|| self.slots[dim].load(Ordering::Relaxed))
+        })
+    }
+
     /// Takes the strides of a fresh tensor. Returns the number of elements, and whether the strides
     /// were those before; nothing if a size is below 1 or there are more than can be counted.
     #[inline(always)]

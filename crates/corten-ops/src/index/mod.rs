@@ -180,6 +180,11 @@ impl Walk {
         self.pending += dims;
     }
 
+    /// The size of the dimension that comes next; 0 if there is none.
+    fn size(&self) -> i64 {
+        self.view.size(self.dim as i64).unwrap_or(0)
+    }
+
     /// Selects a position; errors name the place of the item, not the dimension.
     fn select(&mut self, index: i64, place: usize) -> Result<()> {
         ensure!(
@@ -188,7 +193,7 @@ impl Walk {
             "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or \
              `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number"
         );
-        let size = self.view.sizes().get(self.dim).copied().unwrap_or(0);
+        let size = self.size();
         ensure!(
             (-size..size).contains(&index),
             Index,
@@ -204,7 +209,7 @@ impl Walk {
         let step = slice.step.unwrap_or(1);
         ensure!(step != 0, Value, "slice step cannot be zero");
         ensure!(step > 0, Value, "step must be greater than zero");
-        let size = self.view.sizes().get(self.dim).copied().unwrap_or(0);
+        let size = self.size();
         let to_the_end = slice.stop.is_none_or(|stop| stop >= size);
         let everything = slice.start.unwrap_or(0) == 0 && to_the_end && step == 1;
         if always || !everything {

@@ -91,6 +91,10 @@ impl TensorIterator {
 
     /// Puts the dimensions in the order of the operands' memory, fastest first.
     pub(crate) fn reorder_dimensions(&mut self, keep_logical_order: bool) {
+        if self.shape.len() <= 1 {
+            self.perm = smallvec![0; self.shape.len()];
+            return;
+        }
         let mut order: Dims = (0..self.shape.len() as i64).rev().collect();
         if !keep_logical_order {
             sort_dimensions(&mut order, |a, b| self.compare_dimensions(a, b));

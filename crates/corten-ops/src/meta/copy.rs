@@ -24,6 +24,9 @@ pub fn copy(
     if target.is_same(src) || are_same_data(&target, src) {
         return Ok(TensorIterator::nothing(&target, src));
     }
+    if !target.is_alias_of(src) && target.copy_block_from(src)? {
+        return Ok(TensorIterator::nothing(&target, src));
+    }
     ensure!(
         !src.device().is_meta() || target.device().is_meta(),
         NotImplemented,

@@ -4,7 +4,7 @@
 use super::number::{beside_numbers, promoted};
 use super::{Domain, Promote, pointwise};
 use crate::iter::{TensorIterator, TensorIteratorConfig, allocate, preserved_strides};
-use crate::{Tensor, op};
+use crate::{Tensor, dense, op, stubs};
 use corten_core::{DType, Error, Result, ResultTypeState, Scalar, bail, can_cast, ensure, err};
 
 /// torch's words where an operator refuses a dtype for a reason of its own.
@@ -278,6 +278,11 @@ pub fn clamp(
         })?;
         crate::derived::wrapped(within).map(Some)
     };
+    if out.is_none_or(|out| out.is_same(self_))
+        && let Some(result) = clamp_dense(self_, min, max, out)?
+    {
+        return Ok(TensorIterator::nothing(&result, self_));
+    }
     let numbers: Vec<Scalar> = min.into_iter().chain(max).collect();
     let min = wrapped("min", min, |value, _, high| value > high)?;
     let max = wrapped("max", max, |value, low, _| value < low)?;
@@ -289,6 +294,30 @@ pub fn clamp(
     }
     let result = beside_numbers(self_, &numbers)?;
     clamp_tensor(self_, min.as_ref(), max.as_ref(), Some(&result))
+}
+
+/// [`clamp`] between real numbers of a tensor that needs no iterator: limits that are numbers need
+/// not become tensors then.
+fn clamp_dense(
+    self_: &Tensor,
+    min: Option<Scalar>,
+    max: Option<Scalar>,
+    out: Option<&Tensor>,
+) -> Result<Option<Tensor>> {
+    const RULE: dense::Rule = dense::Rule { promote: Promote::Same, domain: Domain::Ordered };
+    let bound = |given: Option<Scalar>, end: f64| match given {
+        None => Some(Scalar::Float(end)),
+        given => given.filter(|number| !number.is_complex()),
+    };
+    let bounds = bound(min, f64::NEG_INFINITY).zip(bound(max, f64::INFINITY));
+    // The result takes its order of dimensions from all strides, also those of dimensions of size 1.
+    let plain = self_.dtype().is_floating_point()
+        && (min.is_some() || max.is_some())
+        && self_.sizes().iter().all(|&size| size >= 2);
+    let Some((min, max)) = bounds.filter(|_| plain) else { return Ok(None) };
+    let call = dense::Call { inputs: &[self_], out, scalars: &[min, max] };
+    // The same expression.
+    dense::run(&stubs::HARDTANH, &RULE, &call)
 }
 
 /// An output must have the dtype of the result; in place a cast will do.

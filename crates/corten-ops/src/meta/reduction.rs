@@ -6,13 +6,17 @@ use super::check::check_out_dtype;
 use crate::Tensor;
 use crate::iter::{TensorIterator, TensorIteratorConfig, allocate, resize_output};
 use corten_core::{DType, Dims, Result, Scalar, bail, ensure, geometry, warn};
+use smallvec::{SmallVec, smallvec};
 
 /// A reduction being planned: the input, the dimensions that go, and the shape that stays.
 pub struct Reduce<'a> {
     input: &'a Tensor,
-    reduced: Vec<bool>,
+    reduced: Flags,
     keepdim: bool,
 }
+
+/// One flag per dimension.
+type Flags = SmallVec<[bool; 8]>;
 
 impl<'a> Reduce<'a> {
     /// Reduces over `dims`; `None` means all of them.
@@ -21,8 +25,8 @@ impl<'a> Reduce<'a> {
     /// `Index` for a dimension out of range, `Runtime` for one given twice.
     pub fn over(input: &'a Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Self> {
         let rank = input.dim();
-        let mut reduced = vec![dims.is_none(); rank];
-        let mut seen = vec![false; rank.max(1)];
+        let mut reduced: Flags = smallvec![dims.is_none(); rank];
+        let mut seen: Flags = smallvec![false; rank.max(1)];
         for &dim in dims.unwrap_or_default() {
             let dim = geometry::wrap_dim(dim, rank)?;
             ensure!(
@@ -83,7 +87,7 @@ impl<'a> Reduce<'a> {
     /// Those of resizing and of [`TensorIteratorConfig::build`].
     pub fn plan(&self, outputs: &[(Option<&Tensor>, DType)]) -> Result<TensorIterator> {
         let shape = self.shape();
-        let mut results = Vec::with_capacity(outputs.len());
+        let mut results = SmallVec::<[Tensor; 2]>::new();
         for (given, dtype) in outputs {
             results.push(match given.filter(|out| out.defined()) {
                 Some(out) => {
@@ -115,7 +119,7 @@ impl<'a> Reduce<'a> {
         let mut kept = sizes.iter().zip(&strides).map(|(&size, &stride)| (size, stride));
         let dims =
             self.reduced.iter().map(|&r| if r { (1, 0) } else { kept.next().unwrap_or((1, 0)) });
-        let (sizes, strides): (Vec<i64>, Vec<i64>) = dims.unzip();
+        let (sizes, strides): (Dims, Dims) = dims.unzip();
         Ok(out.as_view_of(&sizes, &strides, out.storage_offset())?.into())
     }
 }

@@ -9,6 +9,11 @@ use corten_core::{Result, ensure, geometry};
 /// # Errors
 /// `Index` for a dimension or position out of range.
 pub fn select(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
+    if let Ok(dim) = usize::try_from(dim)
+        && let Some(view) = self_.view_of_position(dim, index)
+    {
+        return Ok(view.into());
+    }
     let (mut sizes, mut strides) = geometry_of(self_);
     ensure!(!sizes.is_empty(), Index, "select() cannot be applied to a 0-dim tensor.");
     let dim = geometry::wrap_dim(dim, sizes.len())?;
