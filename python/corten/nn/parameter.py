@@ -83,6 +83,10 @@ class Parameter(Tensor, metaclass=_MarkedMeta):
         return _utils._rebuild_parameter_with_state, arguments
 
 
+# Operators on parameters take the short roads of plain tensors.
+_C._set_parameter_class(Parameter)
+
+
 class Buffer(Tensor, metaclass=_MarkedMeta):
     """A tensor that becomes a buffer of the module it is assigned to.
 

@@ -115,6 +115,9 @@ impl TensorBase {
     /// A view: another geometry over the same storage, with the same keys and version counter. The
     /// bounds are the caller's to check.
     pub fn as_view_of(&self, sizes: &[i64], strides: &[i64], storage_offset: i64) -> Result<Self> {
+        if let Some(view) = self.view_by_words(sizes, strides, storage_offset) {
+            return Ok(view);
+        }
         self.as_view_with(self.dtype(), self.key_set(), sizes, strides, storage_offset)
     }
 

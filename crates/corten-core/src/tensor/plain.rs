@@ -132,6 +132,24 @@ impl TensorBase {
         self.view_of_shape(shape, info, storage_offset, numel, flags)
     }
 
+    /// [`as_view_of`](Self::as_view_of) for few dimensions and no rare properties.
+    pub(super) fn view_by_words(
+        &self,
+        sizes: &[i64],
+        strides: &[i64],
+        storage_offset: i64,
+    ) -> Option<Self> {
+        let info = self.info();
+        if info.has(Info::POLICY) || sizes.len() != strides.len() {
+            return None;
+        }
+        let mut shape = SizesAndStrides::of_sizes(sizes)?;
+        shape.set_strides(strides);
+        let numel = shape.checked_numel()?;
+        let flags = Info::shape_flags(ContiguityFlags::compute(sizes, strides, numel));
+        self.view_of_shape(shape, info, storage_offset, numel, flags)
+    }
+
     #[inline(always)]
     fn shape_and_place(&self) -> Option<(SizesAndStrides, (i64, Info))> {
         let tensor = &*self.0;

@@ -136,6 +136,14 @@ impl SizesAndStrides {
         Some(Self { sequence, rank, slots })
     }
 
+    /// Sets the strides, at most five, of a shape without.
+    #[inline(always)]
+    pub(super) fn set_strides(&mut self, strides: &[i64]) {
+        for (slot, &stride) in self.slots[INLINE..].iter_mut().zip(strides) {
+            *slot.get_mut() = stride;
+        }
+    }
+
     /// Takes a dimension out. Returns its size and stride, if there is such a dimension.
     #[inline(always)]
     pub(super) fn remove(&mut self, dim: usize) -> Option<(i64, i64)> {

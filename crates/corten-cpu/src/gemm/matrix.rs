@@ -1,6 +1,6 @@
 //! Matrices in memory: a pointer, a shape and two strides, checked once when they are made.
 
-use corten_core::{AccessSet, Element, Result, bug};
+use corten_core::{AccessSet, Element, Geometry, Result, bug};
 use corten_gemm::View;
 use corten_ops::Tensor;
 use std::marker::PhantomData;
@@ -461,7 +461,7 @@ impl<'a, T: Element> BatchMut<'a, T> {
 
 /// Sizes and strides as (batch, rows, columns).
 fn three_dimensions(tensor: &Tensor) -> ([usize; 3], [isize; 3]) {
-    let (sizes, strides) = (tensor.sizes(), tensor.strides());
+    let Geometry { sizes, strides, .. } = tensor.geometry();
     let size = |d: usize| sizes[d] as usize;
     let stride = |d: usize| strides[d] as isize;
     match sizes.len() {

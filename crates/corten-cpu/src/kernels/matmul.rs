@@ -12,7 +12,7 @@ use corten_ops::{Tensor, iter, op};
 /// `Runtime` when rank, shape or dtype do not fit.
 pub fn mm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     check_mm("mm", self_, mat2)?;
-    let out = empty(&[self_.sizes()[0], mat2.sizes()[1]], self_)?;
+    let out = empty(&[self_.size(0)?, mat2.size(1)?], self_)?;
     multiply("addmm_impl_cpu_", &out, self_, mat2, Factors::PRODUCT)?;
     Ok(out)
 }
@@ -98,7 +98,7 @@ pub fn addmm(
     alpha: Scalar,
 ) -> Result<Tensor> {
     check_addmm(self_, mat1, mat2)?;
-    let sizes = [mat1.sizes()[0], mat2.sizes()[1]];
+    let sizes = [mat1.size(0)?, mat2.size(1)?];
     if is_one(alpha) && is_one(beta) && is_dense_row(self_, &sizes) {
         match self_.dtype() {
             DType::Float32 => return with_row::<f32>(self_, mat1, mat2, &sizes),
@@ -257,11 +257,10 @@ fn start_from(self_: &Tensor, sizes: &[i64], beta: Scalar) -> Result<Tensor> {
 
 /// Whether the tensor is a dense vector as long as the rows, like the bias of a linear layer.
 fn is_dense_row(self_: &Tensor, sizes: &[i64]) -> bool {
-    let (own, strides) = (self_.sizes(), self_.strides());
-    own.len() == 1
-        && own.last() == sizes.last()
-        && own[0] > 0
-        && strides[0] == 1
+    self_.dim() == 1
+        && self_.numel() > 0
+        && sizes.last() == Some(&self_.numel())
+        && self_.is_contiguous()
         && matches!(
             self_.dtype(),
             DType::Float32 | DType::Float64 | DType::Float16 | DType::BFloat16
@@ -349,15 +348,14 @@ fn row_of(vector: &Tensor) -> Result<Tensor> {
 fn check_mm(name: &str, a: &Tensor, b: &Tensor) -> Result<()> {
     ensure!(a.dim() == 2, Runtime, "{name}: self must be a matrix, got {}-D tensor", a.dim());
     ensure!(b.dim() == 2, Runtime, "{name}: mat2 must be a matrix, got {}-D tensor", b.dim());
-    let (left, right) = (a.sizes(), b.sizes());
     ensure!(
-        left[1] == right[0],
+        a.size(1)? == b.size(0)?,
         Runtime,
         "{name}: mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})",
-        left[0],
-        left[1],
-        right[0],
-        right[1]
+        a.size(0)?,
+        a.size(1)?,
+        b.size(0)?,
+        b.size(1)?
     );
     ensure!(
         name != "mm" || a.dtype() == b.dtype(),
