@@ -69,13 +69,10 @@ pub(crate) trait Fold: Sync {
 pub(crate) trait Results {
     /// Their dtypes.
     const DTYPES: &'static [DType];
-    /// # Safety
-    /// Each place must be writable for an element of its tensor, which the conversions lead to.
-    unsafe fn store(self, places: &[*mut u8], conversions: &[Conversion]);
-    /// Stores many, the first of them at the places and the others behind it at the strides.
+    /// Stores some, the first of them at the places and the others behind it at the strides.
     ///
     /// # Safety
-    /// As for [`store`](Self::store), for each of them.
+    /// Each place must be writable for as many elements of its tensor, which the conversions lead to.
     unsafe fn store_row(
         row: impl ExactSizeIterator<Item = Self> + Clone,
         places: &[Place],
@@ -89,13 +86,6 @@ pub(crate) struct Place {
     first: *mut u8,
     stride: i64,
     size: usize,
-}
-
-/// # Safety
-/// `place` must be writable for one element of the conversion's target.
-unsafe fn store_one<T: Element>(value: T, place: *mut u8, conversion: Conversion) {
-    // SAFETY: one element of each type.
-    unsafe { conversion.run((&raw const value).cast(), place, 1) };
 }
 
 /// # Safety
@@ -123,10 +113,6 @@ unsafe fn store_run<T: Element>(
 
 impl<A: Element> Results for (A,) {
     const DTYPES: &'static [DType] = &[A::DTYPE];
-    unsafe fn store(self, places: &[*mut u8], conversions: &[Conversion]) {
-        // SAFETY: the caller's.
-        unsafe { store_one(self.0, places[0], conversions[0]) };
-    }
     unsafe fn store_row(
         row: impl ExactSizeIterator<Item = Self> + Clone,
         places: &[Place],
@@ -139,13 +125,6 @@ impl<A: Element> Results for (A,) {
 
 impl<A: Element, B: Element> Results for (A, B) {
     const DTYPES: &'static [DType] = &[A::DTYPE, B::DTYPE];
-    unsafe fn store(self, places: &[*mut u8], conversions: &[Conversion]) {
-        // SAFETY: the caller's.
-        unsafe {
-            store_one(self.0, places[0], conversions[0]);
-            store_one(self.1, places[1], conversions[1]);
-        }
-    }
     unsafe fn store_row(
         row: impl ExactSizeIterator<Item = Self> + Clone,
         places: &[Place],
@@ -265,15 +244,27 @@ impl Walk {
             self.fold_in_parts(fold, MOST_PARTS.min(length / GRAIN))
         } else {
             parallel::parallel_for(0..count, (GRAIN / length.max(1)).max(1), |range| {
-                for output in range {
-                    // SAFETY: outputs are disjoint; the slice belongs to this one.
-                    unsafe {
-                        let acc = self.slice(fold, self.input_of(output), 0..length);
-                        self.store(fold, output, acc);
-                    }
-                }
+                self.fold_slices(fold, range);
                 Ok(())
             })
+        }
+    }
+
+    /// Folds slices one after the other; the results of neighbours are stored together.
+    fn fold_slices<F: Fold>(&self, fold: &F, outputs: Range<i64>) {
+        let (width, stride) = self.kept.first().map_or((1, 0), |dim| (dim.size, dim.from));
+        let mut output = outputs.start;
+        while output < outputs.end {
+            let left = (width - output % width).min(outputs.end - output);
+            let count = left.min(COLUMNS as i64) as usize;
+            let mut room = [MaybeUninit::uninit(); COLUMNS];
+            let states = filled(&mut room[..count], fold.start());
+            // SAFETY: the slices are those of these outputs, which belong to nobody else.
+            unsafe {
+                self.slices(fold, self.input_of(output), stride, 0..self.length(), states);
+                self.store_states(fold, output, states);
+            }
+            output += count as i64;
         }
     }
 
@@ -295,7 +286,7 @@ impl Walk {
             let states = states.into_inner().unwrap_or_else(|poison| poison.into_inner());
             let acc = states.into_iter().flatten().reduce(|a, b| fold.combine(a, b));
             // SAFETY: this thread alone writes the output now.
-            unsafe { self.store(fold, output, acc.unwrap_or_else(|| fold.start())) };
+            unsafe { self.store_states(fold, output, &[acc.unwrap_or_else(|| fold.start())]) };
         }
         Ok(())
     }
@@ -315,7 +306,7 @@ impl Walk {
                 // SAFETY: the columns lie within the rows; outputs are disjoint.
                 unsafe {
                     self.rows(fold, self.input_of(output), states);
-                    self.store_columns(fold, output, states);
+                    self.store_states(fold, output, states);
                 }
             }
             Ok(())
@@ -327,25 +318,14 @@ impl Walk {
         self.from.wrapping_offset(offset(&self.kept, output, |dim| dim.from) as isize)
     }
 
-    /// # Safety
-    /// No other thread may use this output meanwhile.
-    unsafe fn store<F: Fold>(&self, fold: &F, output: i64, acc: F::Acc) {
-        let place = |(i, &first): (usize, &*mut u8)| {
-            first.wrapping_offset(offset(&self.kept, output, |dim| dim.to[i]) as isize)
-        };
-        let places: SmallVec<[*mut u8; 2]> = self.to.iter().enumerate().map(place).collect();
-        // SAFETY: the caller's.
-        unsafe { fold.finish(acc, self.length()).store(&places, &self.conversions) };
-    }
-
-    /// Stores the outputs of columns side by side, of which `output` is the first.
+    /// Stores neighbouring outputs, of which `output` is the first.
     ///
     /// # Safety
     /// No other thread may use these outputs meanwhile.
-    unsafe fn store_columns<F: Fold>(&self, fold: &F, output: i64, states: &[F::Acc]) {
+    unsafe fn store_states<F: Fold>(&self, fold: &F, output: i64, states: &[F::Acc]) {
         let place = |(i, &first): (usize, &*mut u8)| Place {
             first: first.wrapping_offset(offset(&self.kept, output, |dim| dim.to[i]) as isize),
-            stride: self.kept[0].to[i],
+            stride: self.kept.first().map_or(0, |dim| dim.to[i]),
             size: self.out_sizes[i],
         };
         let places: SmallVec<[Place; 2]> = self.to.iter().enumerate().map(place).collect();
@@ -360,50 +340,75 @@ impl Walk {
     /// # Safety
     /// `first` must be the address of a slice, `elements` a range of its elements.
     unsafe fn slice<F: Fold>(&self, fold: &F, first: *const u8, elements: Range<i64>) -> F::Acc {
+        let mut states = [fold.start()];
+        // SAFETY: the caller's.
+        unsafe { self.slices(fold, first, 0, elements, &mut states) };
+        states[0]
+    }
+
+    /// Folds the same part of slices that lie `stride` bytes apart, each into its state.
+    ///
+    /// # Safety
+    /// `first` must be the address of the first of as many slices as there are states, `elements` a
+    /// range of the elements of each.
+    unsafe fn slices<F: Fold>(
+        &self,
+        fold: &F,
+        first: *const u8,
+        stride: i64,
+        elements: Range<i64>,
+        states: &mut [F::Acc],
+    ) {
         #[cfg(target_arch = "x86_64")]
         if level() >= Level::Avx2 {
             // SAFETY: the caller's, and AVX2 was detected.
-            return unsafe { self.slice_avx2(fold, first, elements) };
+            return unsafe { self.slices_avx2(fold, first, stride, elements, states) };
         }
         // SAFETY: the caller's.
-        unsafe { self.slice_here(fold, first, elements) }
+        unsafe { self.slices_here(fold, first, stride, elements, states) }
     }
 
     /// # Safety
-    /// As for [`slice`](Self::slice), and the processor must have AVX2.
+    /// As for [`slices`](Self::slices), and the processor must have AVX2.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn slice_avx2<F: Fold>(
+    unsafe fn slices_avx2<F: Fold>(
         &self,
         fold: &F,
         first: *const u8,
+        stride: i64,
         elements: Range<i64>,
-    ) -> F::Acc {
+        states: &mut [F::Acc],
+    ) {
         // SAFETY: the caller's.
-        unsafe { self.slice_here(fold, first, elements) }
+        unsafe { self.slices_here(fold, first, stride, elements, states) }
     }
 
     /// # Safety
-    /// As for [`slice`](Self::slice).
+    /// As for [`slices`](Self::slices).
     #[inline(always)]
-    unsafe fn slice_here<F: Fold>(
+    unsafe fn slices_here<F: Fold>(
         &self,
         fold: &F,
         first: *const u8,
+        stride: i64,
         elements: Range<i64>,
-    ) -> F::Acc {
-        let mut acc = fold.start();
+        states: &mut [F::Acc],
+    ) {
         let row = self.reduced.first().copied();
         let row = row.unwrap_or(Dim { size: 1, from: self.size as i64, to: [0; 2] });
-        let mut index = elements.start;
-        while index < elements.end {
-            let at = first.wrapping_offset(offset(&self.reduced, index, |dim| dim.from) as isize);
-            let length = (row.size - index % row.size).min(elements.end - index);
-            // SAFETY: the run lies within a row of the slice.
-            acc = unsafe { self.run_of_row(fold, acc, at, row.from, length, index) };
-            index += length;
+        for (i, state) in states.iter_mut().enumerate() {
+            let first = first.wrapping_offset((stride * i as i64) as isize);
+            let mut index = elements.start;
+            while index < elements.end {
+                let at =
+                    first.wrapping_offset(offset(&self.reduced, index, |dim| dim.from) as isize);
+                let length = (row.size - index % row.size).min(elements.end - index);
+                // SAFETY: the run lies within a row of the slice.
+                *state = unsafe { self.run_of_row(fold, *state, at, row.from, length, index) };
+                index += length;
+            }
         }
-        acc
     }
 
     /// # Safety

@@ -3,8 +3,8 @@
 
 use std::ptr;
 
-use super::{Access, AccessSet};
-use crate::{DispatchKey, KeySet, Layout, Result, TensorBase};
+use super::{Access, AccessSet, Blocks};
+use crate::{DType, DispatchKey, KeySet, Layout, Result, Scalar, TensorBase};
 
 /// Larger blocks are for the kernels, which have vectors and threads.
 const SMALL: usize = 1 << 14;
@@ -63,6 +63,37 @@ impl TensorBase {
         // SAFETY: both blocks lie within their storages, which are held for reading and writing.
         unsafe { ptr::copy(from, to, nbytes) };
         Ok(true)
+    }
+
+    /// The element of a tensor of one, if it lies in host memory as it is to be read and is of a
+    /// dtype that most numbers have; nothing otherwise.
+    ///
+    /// # Errors
+    /// When the calling thread already writes to the storage.
+    pub fn only_element(&self) -> Result<Option<Scalar>> {
+        let known = self.numel() == 1
+            && self.device().is_cpu()
+            && !self.key_set().has_any(INDIRECT)
+            && self.layout() == Layout::Strided;
+        let dtype = self.dtype();
+        if !known || !matches!(dtype, DType::Float32 | DType::Float64 | DType::Int64 | DType::Int32)
+        {
+            return Ok(None);
+        }
+        let Some(held) = Blocks::acquire(&[(self, Access::Read, dtype.itemsize())])? else {
+            return Ok(None);
+        };
+        let at = held.address(0);
+        // SAFETY: the bytes of one element are held for reading, and all of these dtypes have a
+        // value for each pattern.
+        Ok(Some(unsafe {
+            match dtype {
+                DType::Float32 => Scalar::Float(f64::from(at.cast::<f32>().read_unaligned())),
+                DType::Float64 => Scalar::Float(at.cast::<f64>().read_unaligned()),
+                DType::Int64 => Scalar::Int(at.cast::<i64>().read_unaligned()),
+                _ => Scalar::Int(i64::from(at.cast::<i32>().read_unaligned())),
+            }
+        }))
     }
 
     /// Clears a small tensor without gaps. Returns whether it is one; nothing happens otherwise.

@@ -261,6 +261,9 @@ impl Inline {
 /// # Errors
 /// Those of taking access; `Internal` for a tensor without elements.
 pub fn read_scalar(tensor: &TensorBase) -> Result<Scalar> {
+    if let Some(number) = tensor.only_element()? {
+        return Ok(number);
+    }
     let set = AccessSet::acquire(&[(tensor, Access::Read)])?;
     match_dtype!(tensor.dtype(), "_local_scalar_dense_cpu", All, T => {
         match set.read::<T>(0)?.first() {

@@ -13,6 +13,9 @@ use std::slice;
 
 /// The only element of a tensor.
 pub(crate) fn item(tensor: &Tensor) -> Result<Scalar> {
+    if let Some(number) = tensor.only_element()? {
+        return Ok(number);
+    }
     if tensor.numel() != 1 {
         corten_core::bail!(
             Runtime,
