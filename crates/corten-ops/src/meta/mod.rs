@@ -9,6 +9,7 @@
 //! [`TensorIterator`]: crate::TensorIterator
 
 mod check;
+pub mod clamp;
 pub mod copy;
 pub mod distance;
 pub mod elementwise;
