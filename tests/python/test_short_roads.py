@@ -125,6 +125,40 @@ class ShortRoads(unittest.TestCase):
         torch.amax(x, 1, out=out)
         self.assertEqual(out.tolist(), x[:, 1].tolist())
 
+    def test_reductions_of_everything(self):
+        for dtype in (torch.float32, torch.float64, torch.int64):
+            x = torch.arange(1, 25).view(2, 3, 4).to(dtype)
+            for y in (x, x[1], x[:1], x.transpose(0, 2), x[:, ::2], x.view(24, 1)):
+                numbers = y.flatten().tolist()
+                self.assertEqual(y.sum().item(), sum(numbers))
+                self.assertEqual(y.sum().shape, ())
+                self.assertEqual(y.sum().dtype, dtype)
+                self.assertEqual(y.max().item(), max(numbers))
+                self.assertEqual(y.min().item(), min(numbers))
+                self.assertEqual(y.amax().item(), max(numbers))
+                self.assertEqual(y.argmax().item(), numbers.index(max(numbers)))
+                small = y % 3 + 1
+                self.assertEqual(small.prod().item(), math.prod(n % 3 + 1 for n in numbers))
+                every = tuple(range(y.dim()))
+                self.assertEqual(y.sum(every, keepdim=True).shape, (1,) * y.dim())
+                self.assertEqual(y.sum(every, keepdim=True).item(), sum(numbers))
+                self.assertEqual(y.sum(()).item(), sum(numbers))
+                if dtype.is_floating_point:
+                    self.assertEqual(y.mean().item(), sum(numbers) / len(numbers))
+                    self.assertAlmostEqual(y.norm().item(), math.hypot(*numbers), places=4)
+        self.assertEqual(torch.ones(1, 1).sum().item(), 1.0)
+        self.assertEqual(torch.ones(0, 3).sum().item(), 0.0)
+        self.assertEqual(torch.ones(6, 7, dtype=torch.bool).sum().item(), 42)
+        self.assertEqual(torch.ones([2] * 7).sum().item(), 128.0)
+        self.assertEqual(torch.ones(2, 3).sum(dtype=torch.float64).dtype, torch.float64)
+        self.assertTrue(torch.tensor([[1.0, math.nan], [3.0, 4.0]]).max().isnan())
+        out = torch.empty(())
+        self.assertIs(torch.sum(torch.ones(2, 3), (0, 1), out=out), out)
+        self.assertEqual(out.item(), 6.0)
+        x = torch.ones(2, 3, requires_grad=True)
+        (x.sum() * x.max()).backward()
+        self.assertEqual(x.grad.tolist(), [[2.0] * 3] * 2)
+
     def test_items(self):
         for dtype in (torch.float32, torch.float64, torch.int64, torch.int32, torch.int8, torch.bool):
             self.assertEqual(torch.ones(1, 1, dtype=dtype).item(), 1)

@@ -1,4 +1,5 @@
-//! What most tensors are, told by a word or two: dense, in order, in host memory.
+//! What most tensors are, told by a word or two: dense, in order, in host memory; and what is made
+//! of words without asking further: results like them, and views.
 
 use std::sync::atomic::Ordering;
 
@@ -28,9 +29,7 @@ impl TensorImpl {
             && self.dtype() == other.dtype()
             && (std::ptr::eq(self, other) || self.shape.has_sizes_of(&other.shape))
     }
-}
 
-impl TensorImpl {
     /// The shape with the strides of a fresh tensor, the number of elements, the shape's flags, and
     /// the bytes. Nothing if there are many dimensions or no elements.
     #[inline(always)]

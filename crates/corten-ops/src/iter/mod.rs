@@ -347,6 +347,34 @@ impl TensorIterator {
         Ok(())
     }
 
+    /// The walk of a reduction over all elements of a [plain](corten_core::TensorImpl::is_plain)
+    /// tensor, into results of one element each: what building one comes to.
+    pub(crate) fn over_everything(results: &[Tensor], input: &Tensor) -> Self {
+        let operand = |tensor: &Tensor, is_output, stride| {
+            let mut operand = Operand::new(tensor.clone(), is_output);
+            operand.strides = smallvec![stride];
+            operand
+        };
+        let outputs = results.iter().map(|result| operand(result, true, 0));
+        let read = operand(input, false, input.itemsize() as i64);
+        let (rank, numel) = (input.dim(), input.numel());
+        Self {
+            operands: outputs.chain(std::iter::once(read)).collect(),
+            outputs: results.len(),
+            shape: smallvec![numel],
+            perm: (0..rank as i64).rev().collect(),
+            numel,
+            common_dtype: input.dtype(),
+            device: input.device(),
+            is_reduction: true,
+            all_same_shape: false,
+            coalesced: rank > 1,
+            is_final: true,
+            accumulates: false,
+            hold: Hold::Free,
+        }
+    }
+
     /// A walk of no steps over a copy's operands.
     pub(crate) fn nothing(output: &Tensor, input: &Tensor) -> Self {
         let operand = |tensor: &Tensor, is_output| {
