@@ -324,10 +324,42 @@ impl TensorIterator {
         let set = AccessSet::acquire(&wanted)?;
         let starts: SmallVec<[_; 4]> =
             (0..which.len()).map(|place| Start(set.byte_ptr(place))).collect();
+        for (place, (&i, start)) in which.iter().zip(&starts).enumerate() {
+            self.check_extent(&self.operands[i], start.0, set.extent(place))?;
+        }
         self.hold = Hold::Own(set.into_holds());
         drop(wanted);
         for (&i, &start) in which.iter().zip(&starts) {
             self.operands[i].start = start;
+        }
+        Ok(())
+    }
+
+    /// That the walk stays in the storage that an operand has now: another thread may have given the
+    /// tensor another one, or resized it, since the walk was planned.
+    fn check_extent(
+        &self,
+        operand: &Operand,
+        start: *mut u8,
+        (storage, nbytes): (*mut u8, usize),
+    ) -> Result<()> {
+        if self.numel == 0 {
+            return Ok(());
+        }
+        let (mut low, mut high) = (0_i64, operand.dtype.itemsize() as i64);
+        for (&size, &stride) in self.shape.iter().zip(&operand.strides) {
+            let last = (size - 1).saturating_mul(stride);
+            (low, high) = (low.saturating_add(last.min(0)), high.saturating_add(last.max(0)));
+        }
+        let first = start.addr() as i64 - storage.addr() as i64 + operand.byte_offset;
+        let within = first.saturating_add(low) >= 0
+            && usize::try_from(first.saturating_add(high)).is_ok_and(|end| end <= nbytes);
+        if !within {
+            bail!(
+                Runtime,
+                "a tensor was given another shape or storage by another thread while an operator \
+                 was about to use it"
+            );
         }
         Ok(())
     }

@@ -263,3 +263,20 @@ fn errors_are_in_the_words_of_pytorch() {
         "Found dtype Int but expected Float"
     );
 }
+
+#[test]
+fn a_tensor_that_changed_after_planning_is_refused() {
+    let tensor = |count: i64| Tensor::from(TensorBase::empty(&[count], DType::Int64).unwrap());
+    let run = |iter: &mut TensorIterator| iter.for_each(|_, _, _, _| (), 1 << 15);
+    let (x, out) = (tensor(1000), tensor(1000));
+    let plan = || {
+        let config = TensorIteratorConfig::new().add_output(Some(&out)).add_input(&x);
+        config.build().unwrap()
+    };
+    let (mut unchanged, mut changed) = (plan(), plan());
+    run(&mut unchanged).unwrap();
+    drop(unchanged);
+    x.base().set_data(tensor(10).base()).unwrap();
+    let error = run(&mut changed).unwrap_err();
+    assert!(error.to_string().contains("another shape or storage"), "{error}");
+}
