@@ -1,7 +1,7 @@
 //! How tensors hang together with the graph: edges, leaves and history.
 
 use crate::accumulate::AccumulateGrad;
-use crate::meta;
+use crate::meta::{self, Meta};
 use crate::node::{Edge, NodeRef, WeakNode};
 use corten_core::{AutogradMeta, DType, Result, TensorBase, bail};
 use corten_ops::{Tensor, batched};
@@ -28,7 +28,7 @@ pub fn is_leaf(tensor: &TensorBase) -> bool {
 
 /// Which output of its `grad_fn` the tensor is.
 pub fn output_nr(tensor: &TensorBase) -> u32 {
-    meta::get(tensor).map_or(0, meta::Meta::output_nr)
+    meta::get(tensor).map_or(0, Meta::output_nr)
 }
 
 /// [`output_nr`] and [`is_leaf`], asked at once.
@@ -70,10 +70,12 @@ pub fn gradient_edge(tensor: &Tensor) -> Result<Edge> {
     if let Some(node) = meta.stored_grad_fn() {
         return Ok(Edge::new(node, meta.output_nr()));
     }
-    if !meta.requires_grad_flag() {
-        return Ok(Edge::default());
-    }
-    Ok(Edge::new(meta.accumulator_or(|| AccumulateGrad::node(tensor)), 0))
+    Ok(Edge { node: accumulator_of(tensor, meta), nr: 0 })
+}
+
+/// The accumulator of a tensor that is known to be a leaf, if it requires a gradient.
+fn accumulator_of(tensor: &Tensor, meta: &Meta) -> Option<NodeRef> {
+    meta.requires_grad_flag().then(|| meta.accumulator_or(|| AccumulateGrad::node(tensor)))
 }
 
 /// The edge of a tensor that may be a view or batched.
@@ -93,10 +95,7 @@ pub fn grad_accumulator(tensor: &Tensor) -> Result<Option<NodeRef>> {
     if meta.has_grad_fn() {
         bail!(Runtime, "grad_accumulator() should be only called on leaf Variables");
     }
-    if !meta.requires_grad_flag() {
-        return Ok(None);
-    }
-    Ok(Some(meta.accumulator_or(|| AccumulateGrad::node(tensor))))
+    Ok(accumulator_of(tensor, meta))
 }
 
 /// Makes the tensor result `nr` of `node`.
@@ -121,7 +120,7 @@ pub(crate) fn set_first_edge(tensor: &mut Tensor, node: NodeRef, nr: u32) -> Res
     if !tensor.is_fresh() {
         return set_gradient_edge(tensor, node, nr);
     }
-    let installed = tensor.base_mut().adopt_autograd_meta(meta::Meta::of_result(node, nr));
+    let installed = tensor.base_mut().adopt_autograd_meta(Meta::of_result(node, nr));
     debug_assert!(installed, "nobody else holds a fresh tensor");
     Ok(())
 }

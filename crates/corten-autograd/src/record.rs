@@ -79,7 +79,7 @@ pub fn begin_inplace(
 ) -> Result<Option<Record>> {
     refuse_inference(written)?;
     let required = corten_core::grad_mode_enabled()
-        && (inputs.iter().any(In::requires_grad) || any_requires_grad(written));
+        && (any_input_requires_grad(inputs) || any_requires_grad(written));
     if !required || below_autograd() {
         return Ok(None);
     }
@@ -99,7 +99,7 @@ pub fn begin_inplace(
 /// As [`begin_inplace`].
 pub fn check_inplace(written: &[&Tensor], inputs: &[In<'_>]) -> Result<()> {
     refuse_inference(written)?;
-    let required = any_requires_grad(written) || inputs.iter().any(In::requires_grad);
+    let required = any_requires_grad(written) || any_input_requires_grad(inputs);
     if !required || below_autograd() {
         return Ok(());
     }

@@ -142,7 +142,8 @@ fn blocks_are_copied_where_both_lie_alike() {
     assert!(!gaps.clear_block().unwrap());
     assert_eq!(Reader::<i32>::new(&base).unwrap()[..], [0, 1, 1, 2, 3, 4, 5, 6]);
     let beyond = base.as_view_of(&[2, 3], &[3, 1], 5).unwrap();
-    assert!(beyond.copy_block_from(&source).is_err() && beyond.clear_block().is_err());
+    // Whoever asked goes on to the kernel, which says what is wrong.
+    assert!(!beyond.copy_block_from(&source).unwrap() && !beyond.clear_block().unwrap());
     let _reading = Reader::<i32>::new(&base).unwrap();
     assert!(part.copy_block_from(&source).is_err());
 }

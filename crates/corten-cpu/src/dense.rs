@@ -140,12 +140,7 @@ fn suits(scalar: &Scalar, dtype: DType) -> bool {
 
 /// Whether an output can be written as it is: dense, of the result's shape and dtype.
 fn takes(out: &Tensor, leader: &Tensor, dtype: DType) -> bool {
-    out.defined()
-        && out.dtype() == dtype
-        && out.device().is_cpu()
-        && out.layout() == Layout::Strided
-        && out.is_contiguous()
-        && (out.is_same(leader) || out.sizes() == leader.sizes())
+    out.is_plain() && out.dtype() == dtype && (out.is_same(leader) || out.sizes() == leader.sizes())
 }
 
 /// Whether `out` shares no memory with an input, but for being the first one.

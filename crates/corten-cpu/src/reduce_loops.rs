@@ -177,6 +177,13 @@ struct Dim {
     to: [i64; 2],
 }
 
+/// The same elements of slices that lie `stride` bytes apart.
+struct Slices {
+    first: *const u8,
+    stride: i64,
+    elements: Range<i64>,
+}
+
 struct Walk {
     from: *const u8,
     to: SmallVec<[*mut u8; 2]>,
@@ -261,7 +268,8 @@ impl Walk {
             let states = filled(&mut room[..count], fold.start());
             // SAFETY: the slices are those of these outputs, which belong to nobody else.
             unsafe {
-                self.slices(fold, self.input_of(output), stride, 0..self.length(), states);
+                let first = self.input_of(output);
+                self.slices(fold, &Slices { first, stride, elements: 0..self.length() }, states);
                 self.store_states(fold, output, states);
             }
             output += count as i64;
@@ -342,68 +350,46 @@ impl Walk {
     unsafe fn slice<F: Fold>(&self, fold: &F, first: *const u8, elements: Range<i64>) -> F::Acc {
         let mut states = [fold.start()];
         // SAFETY: the caller's.
-        unsafe { self.slices(fold, first, 0, elements, &mut states) };
+        unsafe { self.slices(fold, &Slices { first, stride: 0, elements }, &mut states) };
         states[0]
     }
 
-    /// Folds the same part of slices that lie `stride` bytes apart, each into its state.
+    /// Folds parts of slices, each into its state.
     ///
     /// # Safety
-    /// `first` must be the address of the first of as many slices as there are states, `elements` a
-    /// range of the elements of each.
-    unsafe fn slices<F: Fold>(
-        &self,
-        fold: &F,
-        first: *const u8,
-        stride: i64,
-        elements: Range<i64>,
-        states: &mut [F::Acc],
-    ) {
+    /// There must be as many slices as states, with these elements.
+    unsafe fn slices<F: Fold>(&self, fold: &F, slices: &Slices, states: &mut [F::Acc]) {
         #[cfg(target_arch = "x86_64")]
         if level() >= Level::Avx2 {
             // SAFETY: the caller's, and AVX2 was detected.
-            return unsafe { self.slices_avx2(fold, first, stride, elements, states) };
+            return unsafe { self.slices_avx2(fold, slices, states) };
         }
         // SAFETY: the caller's.
-        unsafe { self.slices_here(fold, first, stride, elements, states) }
+        unsafe { self.slices_here(fold, slices, states) }
     }
 
     /// # Safety
     /// As for [`slices`](Self::slices), and the processor must have AVX2.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn slices_avx2<F: Fold>(
-        &self,
-        fold: &F,
-        first: *const u8,
-        stride: i64,
-        elements: Range<i64>,
-        states: &mut [F::Acc],
-    ) {
+    unsafe fn slices_avx2<F: Fold>(&self, fold: &F, slices: &Slices, states: &mut [F::Acc]) {
         // SAFETY: the caller's.
-        unsafe { self.slices_here(fold, first, stride, elements, states) }
+        unsafe { self.slices_here(fold, slices, states) }
     }
 
     /// # Safety
     /// As for [`slices`](Self::slices).
     #[inline(always)]
-    unsafe fn slices_here<F: Fold>(
-        &self,
-        fold: &F,
-        first: *const u8,
-        stride: i64,
-        elements: Range<i64>,
-        states: &mut [F::Acc],
-    ) {
+    unsafe fn slices_here<F: Fold>(&self, fold: &F, slices: &Slices, states: &mut [F::Acc]) {
         let row = self.reduced.first().copied();
         let row = row.unwrap_or(Dim { size: 1, from: self.size as i64, to: [0; 2] });
         for (i, state) in states.iter_mut().enumerate() {
-            let first = first.wrapping_offset((stride * i as i64) as isize);
-            let mut index = elements.start;
-            while index < elements.end {
+            let first = slices.first.wrapping_offset((slices.stride * i as i64) as isize);
+            let Range { start: mut index, end } = slices.elements;
+            while index < end {
                 let at =
                     first.wrapping_offset(offset(&self.reduced, index, |dim| dim.from) as isize);
-                let length = (row.size - index % row.size).min(elements.end - index);
+                let length = (row.size - index % row.size).min(end - index);
                 // SAFETY: the run lies within a row of the slice.
                 *state = unsafe { self.run_of_row(fold, *state, at, row.from, length, index) };
                 index += length;

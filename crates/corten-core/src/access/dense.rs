@@ -3,7 +3,7 @@
 
 use std::ptr;
 
-use super::{Access, AccessSet, Blocks};
+use super::{Access, Blocks};
 use crate::{DType, DispatchKey, KeySet, Layout, Result, Scalar, TensorBase};
 
 /// Larger blocks are for the kernels, which have vectors and threads.
@@ -23,18 +23,6 @@ fn is_block(tensor: &TensorBase) -> bool {
         && tensor.layout() == Layout::Strided
 }
 
-/// Where operand `index` lies in its storage, if all of it does; read once, since other threads may
-/// change a geometry at any time.
-fn block(set: &AccessSet<'_>, index: usize, tensor: &TensorBase) -> Option<(*mut u8, usize)> {
-    let geometry = tensor.geometry();
-    let itemsize = tensor.itemsize();
-    let nbytes = usize::try_from(geometry.numel).ok()?.checked_mul(itemsize)?;
-    let offset = usize::try_from(geometry.storage_offset).ok()?.checked_mul(itemsize)?;
-    let (start, available) = set.extent(index);
-    let fits = !start.is_null() && offset.checked_add(nbytes)? <= available;
-    fits.then(|| (start.wrapping_add(offset), nbytes))
-}
-
 impl TensorBase {
     /// Copies the elements of `source` where both tensors are small and lie in memory alike.
     /// Returns whether they did; nothing happens otherwise.
@@ -51,17 +39,11 @@ impl TensorBase {
         if !alike || self.numel() == 0 {
             return Ok(alike);
         }
-        let set = AccessSet::acquire(&[(self, Access::Write), (source, Access::Read)])?;
-        let (Some((to, room)), Some((from, nbytes))) =
-            (block(&set, 0, self), block(&set, 1, source))
-        else {
-            return Ok(false);
-        };
-        if room != nbytes {
-            return Ok(false);
-        }
-        // SAFETY: both blocks lie within their storages, which are held for reading and writing.
-        unsafe { ptr::copy(from, to, nbytes) };
+        let nbytes = source.nbytes();
+        let wanted = [(self, Access::Write, nbytes), (source, Access::Read, nbytes)];
+        let Some(held) = Blocks::acquire(&wanted)? else { return Ok(false) };
+        // SAFETY: so many bytes of both are held, for writing and reading.
+        unsafe { ptr::copy(held.address(1), held.address(0), nbytes) };
         Ok(true)
     }
 
@@ -71,13 +53,9 @@ impl TensorBase {
     /// # Errors
     /// When the calling thread already writes to the storage.
     pub fn only_element(&self) -> Result<Option<Scalar>> {
-        let known = self.numel() == 1
-            && self.device().is_cpu()
-            && !self.key_set().has_any(INDIRECT)
-            && self.layout() == Layout::Strided;
         let dtype = self.dtype();
-        if !known || !matches!(dtype, DType::Float32 | DType::Float64 | DType::Int64 | DType::Int32)
-        {
+        let known = matches!(dtype, DType::Float32 | DType::Float64 | DType::Int64 | DType::Int32);
+        if !known || self.numel() != 1 || !is_block(self) {
             return Ok(None);
         }
         let Some(held) = Blocks::acquire(&[(self, Access::Read, dtype.itemsize())])? else {
@@ -104,10 +82,12 @@ impl TensorBase {
         if !is_block(self) || self.numel() == 0 {
             return Ok(false);
         }
-        let set = AccessSet::acquire(&[(self, Access::Write)])?;
-        let Some((to, nbytes)) = block(&set, 0, self) else { return Ok(false) };
-        // SAFETY: the block lies within its storage, which is held for writing.
-        unsafe { to.write_bytes(0, nbytes) };
+        let nbytes = self.nbytes();
+        let Some(held) = Blocks::acquire(&[(self, Access::Write, nbytes)])? else {
+            return Ok(false);
+        };
+        // SAFETY: so many bytes are held for writing.
+        unsafe { held.address(0).write_bytes(0, nbytes) };
         Ok(true)
     }
 }

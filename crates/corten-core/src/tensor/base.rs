@@ -226,13 +226,26 @@ impl TensorImpl {
             let word = |word: &AtomicI64| word.load(Ordering::Relaxed);
             (word(&self.storage_offset), word(&self.numel), self.info().0)
         })?;
-        let storage = self.storage_opt().map_or(ptr::null_mut(), |s| s.0.into_raw().as_ptr());
-        let version = VersionSlot::with(self.version_counter());
         let info = info & (Info::DTYPE_MASK | Info::DEVICE_MASK | Info::SHAPE_FLAGS | flags);
         let keys = self.key_set() - PYTHON_KEYS;
+        Some(self.beside(shape, keys, info, storage_offset, numel))
+    }
+
+    /// A tensor over the same storage, if there is one, with the same version counter.
+    #[inline(always)]
+    pub(super) fn beside(
+        &self,
+        shape: SizesAndStrides,
+        keys: KeySet,
+        info: u64,
+        storage_offset: i64,
+        numel: i64,
+    ) -> IntrusivePtr<Self> {
+        let storage = self.storage_opt().map_or(ptr::null_mut(), |s| s.0.into_raw().as_ptr());
+        let version = VersionSlot::with(self.version_counter());
         let words = Words { storage, keys, info, storage_offset, numel };
         // SAFETY: the whole shape is written, where the new tensor has it.
-        Some(unsafe { Self::place(words, version, |place| place.write(shape)) })
+        unsafe { Self::place(words, version, |place| place.write(shape)) }
     }
 
     /// A new tensor in its place on the heap.

@@ -36,10 +36,9 @@ impl TensorImpl {
     fn contiguous_copy(&self, dtype: DType) -> Option<(SizesAndStrides, i64, u64, usize)> {
         let (mut shape, info) = self.shape.copied_with(|| self.info())?;
         let (numel, as_before) = shape.make_contiguous()?;
-        let flags = match shape.rank() {
-            0..4 => Info::PLAIN,
-            _ if as_before && info.has(Info::CONTIGUOUS) => info.0 & Info::SHAPE_FLAGS,
-            _ => shape.flags(numel),
+        let flags = match as_before && info.has(Info::CONTIGUOUS) {
+            true => info.0 & Info::SHAPE_FLAGS,
+            false => shape.flags_in_order(numel),
         };
         let nbytes = usize::try_from(numel).ok()?.checked_mul(dtype.itemsize())?;
         Some((shape, numel, flags, nbytes))
@@ -111,7 +110,7 @@ impl TensorBase {
         if own_numel != numel || !usual {
             return None;
         }
-        let flags = if sizes.len() < 4 { Info::PLAIN } else { shape.flags(numel) };
+        let flags = shape.flags_in_order(numel);
         self.view_of_shape(shape, info, storage_offset, numel, flags)
     }
 
@@ -126,8 +125,10 @@ impl TensorBase {
         let storage_offset = storage_offset.checked_add(index.checked_mul(stride)?)?;
         let numel = shape.checked_numel()?;
         // What follows a position of the first dimension lies as densely as all of it did.
-        let in_order = dim == 0 && info.has(Info::CONTIGUOUS) && shape.rank() < 4;
-        let flags = if in_order { Info::PLAIN } else { shape.flags(numel) };
+        let flags = match dim == 0 && info.has(Info::CONTIGUOUS) {
+            true => shape.flags_in_order(numel),
+            false => shape.flags(numel),
+        };
         self.view_of_shape(shape, info, storage_offset, numel, flags)
     }
 
@@ -167,20 +168,22 @@ impl TensorBase {
         numel: i64,
         flags: u64,
     ) -> Option<Self> {
-        let words = Words {
-            storage: self.storage_opt()?.0.into_raw().as_ptr(),
-            keys: self.key_set(),
-            info: info.0 & (Info::DTYPE_MASK | Info::DEVICE_MASK) | flags,
-            storage_offset,
-            numel,
-        };
-        let version = VersionSlot::with(self.version_counter());
-        // SAFETY: the whole shape is written, where the new tensor has it.
-        Some(Self(unsafe { TensorImpl::place(words, version, |place| place.write(shape)) }))
+        if !self.has_storage() {
+            return None;
+        }
+        let info = info.0 & (Info::DTYPE_MASK | Info::DEVICE_MASK) | flags;
+        Some(Self(self.0.beside(shape, self.key_set(), info, storage_offset, numel)))
     }
 }
 
 impl SizesAndStrides {
+    /// [`flags`](Self::flags) where the elements are known to lie in order without gaps.
+    #[inline(always)]
+    fn flags_in_order(&self, numel: i64) -> u64 {
+        // Channels can lie last only where there are four dimensions or more.
+        if self.rank() < 4 { Info::PLAIN } else { self.flags(numel) }
+    }
+
     fn flags(&self, numel: i64) -> u64 {
         Info::shape_flags(ContiguityFlags::compute(&self.sizes(), &self.strides(), numel))
     }

@@ -115,6 +115,11 @@ unsafe impl Send for Start {}
 unsafe impl Sync for Start {}
 
 impl Operand {
+    /// An operand of a walk along one dimension, with its stride in bytes.
+    fn along_one(tensor: &Tensor, is_output: bool, stride: i64) -> Self {
+        Self { strides: smallvec![stride], ..Self::new(tensor.clone(), is_output) }
+    }
+
     pub(crate) fn defined(&self) -> bool {
         self.tensor.defined()
     }
@@ -382,52 +387,41 @@ impl TensorIterator {
     /// The walk of a reduction over all elements of a [plain](corten_core::TensorImpl::is_plain)
     /// tensor, into results of one element each: what building one comes to.
     pub(crate) fn over_everything(results: &[Tensor], input: &Tensor) -> Self {
-        let operand = |tensor: &Tensor, is_output, stride| {
-            let mut operand = Operand::new(tensor.clone(), is_output);
-            operand.strides = smallvec![stride];
-            operand
-        };
-        let outputs = results.iter().map(|result| operand(result, true, 0));
-        let read = operand(input, false, input.itemsize() as i64);
-        let (rank, numel) = (input.dim(), input.numel());
+        let outputs = results.iter().map(|result| Operand::along_one(result, true, 0));
+        let read = Operand::along_one(input, false, input.itemsize() as i64);
+        let rank = input.dim();
         Self {
-            operands: outputs.chain(std::iter::once(read)).collect(),
-            outputs: results.len(),
-            shape: smallvec![numel],
             perm: (0..rank as i64).rev().collect(),
-            numel,
-            common_dtype: input.dtype(),
-            device: input.device(),
             is_reduction: true,
             all_same_shape: false,
             coalesced: rank > 1,
-            is_final: true,
-            accumulates: false,
-            hold: Hold::Free,
+            ..Self::along_one(outputs.chain([read]).collect(), results.len(), input.numel())
         }
     }
 
     /// A walk of no steps over a copy's operands.
     pub(crate) fn nothing(output: &Tensor, input: &Tensor) -> Self {
-        let operand = |tensor: &Tensor, is_output| {
-            let mut operand = Operand::new(tensor.clone(), is_output);
-            operand.strides = smallvec![0];
-            operand
-        };
+        let operands = [(output, true), (input, false)];
+        let operands = operands.map(|(tensor, written)| Operand::along_one(tensor, written, 0));
+        Self::along_one(operands.into(), 1, 0)
+    }
+
+    /// A walk along one dimension that needs no further planning.
+    fn along_one(operands: Vec<Operand>, outputs: usize, numel: i64) -> Self {
         Self {
-            operands: vec![operand(output, true), operand(input, false)],
-            outputs: 1,
-            shape: smallvec![0],
+            outputs,
+            shape: smallvec![numel],
             perm: smallvec![0],
-            numel: 0,
-            common_dtype: output.dtype(),
-            device: output.device(),
+            numel,
+            common_dtype: operands[0].dtype,
+            device: operands[0].device,
             is_reduction: false,
             all_same_shape: true,
             coalesced: false,
             is_final: true,
             accumulates: false,
             hold: Hold::Free,
+            operands,
         }
     }
 

@@ -31,7 +31,10 @@ pub fn clamp(
         })?;
         crate::derived::wrapped(within).map(Some)
     };
-    if out.is_none_or(|out| out.is_same(self_))
+    // The result takes its order of dimensions from all strides, also those of dimensions of size 1.
+    let ordered = self_.sizes().iter().all(|&size| size >= 2);
+    if ordered
+        && out.is_none_or(|out| out.is_same(self_))
         && let Some(result) = clamp_dense(self_, min, max, out)?
     {
         return Ok(TensorIterator::nothing(&result, self_));
@@ -42,7 +45,7 @@ pub fn clamp(
     if let Some(out) = out.filter(|out| out.defined()) {
         check_clamp_out(self_, &numbers, out)?;
     }
-    if out.is_some() || self_.sizes().iter().all(|&size| size >= 2) {
+    if out.is_some() || ordered {
         return clamp_tensor(self_, min.as_ref(), max.as_ref(), out);
     }
     let result = beside_numbers(self_, &numbers)?;
@@ -63,11 +66,8 @@ fn clamp_dense(
         given => given.filter(|number| !number.is_complex()),
     };
     let bounds = bound(min, f64::NEG_INFINITY).zip(bound(max, f64::INFINITY));
-    // The result takes its order of dimensions from all strides, also those of dimensions of size 1.
-    let plain = self_.dtype().is_floating_point()
-        && (min.is_some() || max.is_some())
-        && self_.sizes().iter().all(|&size| size >= 2);
-    let Some((min, max)) = bounds.filter(|_| plain) else { return Ok(None) };
+    let limited = self_.dtype().is_floating_point() && (min.is_some() || max.is_some());
+    let Some((min, max)) = bounds.filter(|_| limited) else { return Ok(None) };
     let call = dense::Call { inputs: &[self_], out, scalars: &[min, max] };
     // The same expression.
     dense::run(&stubs::HARDTANH, &RULE, &call)
