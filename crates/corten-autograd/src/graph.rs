@@ -196,10 +196,6 @@ impl In<'_> {
         }
         Ok(())
     }
-
-    pub(crate) fn is_list(&self) -> bool {
-        matches!(self, Self::List(_) | Self::OptList(_))
-    }
 }
 
 impl<'a> From<&'a Tensor> for In<'a> {

@@ -125,8 +125,13 @@ pub struct InputMetadata {
 
 impl InputMetadata {
     /// The metadata of a forward result.
+    #[inline]
     pub fn of(tensor: &Tensor) -> Self {
         let dtype = tensor.dtype();
+        if tensor.is_plain() {
+            let (layout, device) = (Layout::Strided, Device::CPU);
+            return Self { sizes: tensor.sizes(), dtype, layout, device, any_dtype: false };
+        }
         if dtype == DType::Undefined {
             return Self::undefined();
         }
@@ -371,6 +376,7 @@ impl Node {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn add_edge(&mut self, edge: Edge) {
         if let Some(node) = &edge.node {
             self.topological_nr = self.topological_nr.max(node.topological_nr + 1);
@@ -490,9 +496,10 @@ impl Node {
     }
 
     fn saved_at(&self, slot: usize) -> Result<Saved> {
-        let place = self.places.get(slot).map(|&place| usize::from(place));
-        match self.saved.get(place.unwrap_or(VALUE))? {
+        let place = self.places.get(slot).map_or(VALUE, |&place| usize::from(place));
+        match self.saved.get(place)? {
             Some(slot) => Ok(slot),
+            None if place == NOTHING => Ok(Saved::One(SavedVariable::default())),
             None => bug!("{} saved no tensor in slot {slot}", self.name()),
         }
     }
@@ -541,6 +548,8 @@ pub(crate) fn edge_range(ends: &[u32], argument: usize) -> Range<usize> {
 
 /// The bit of a place that says that the slot is a value, not a tensor.
 pub(crate) const VALUE: usize = 0x80;
+/// The place of a tensor that was not saved: no gradient that is wanted needs it.
+pub(crate) const NOTHING: usize = 0x7F;
 
 pub(crate) fn undefined_grads(count: usize) -> Grads {
     (0..count).map(|_| Tensor::undefined()).collect()

@@ -3,7 +3,7 @@
 use crate::graph::{self, In};
 use crate::inplace;
 use crate::meta;
-use crate::node::{InputMetadata, Node, NodeDef, NodeRef, VALUE, edge_range};
+use crate::node::{Edge, InputMetadata, NOTHING, Node, NodeDef, NodeRef, VALUE, edge_range};
 use crate::saved::{Saved, SavedVariable};
 use crate::view;
 use corten_core::tls;
@@ -51,15 +51,29 @@ fn start(def: &'static NodeDef, inputs: &[In<'_>]) -> Result<Option<Record>> {
     }
     let mut record = Record { node: Node::generated(def) };
     let node = &mut *record.node;
-    let has_lists = inputs.iter().any(In::is_list);
     for input in inputs {
-        input.collect_edges(&mut |edge| node.add_edge(edge))?;
-        if has_lists {
-            let end = node.edges.len() as u32;
-            node.ends.push(end);
+        match input {
+            In::One(tensor) | In::Opt(Some(tensor)) => node.add_edge(graph::gradient_edge(tensor)?),
+            In::Opt(None) => node.add_edge(Edge::default()),
+            In::List(_) | In::OptList(_) => {
+                add_edges_of_all(node, inputs)?;
+                break;
+            }
         }
     }
     Ok(Some(record))
+}
+
+/// Where there are lists among the inputs, the node also knows where the edges of each end.
+#[cold]
+fn add_edges_of_all(node: &mut Node, inputs: &[In<'_>]) -> Result<()> {
+    node.edges.clear();
+    for input in inputs {
+        input.collect_edges(&mut |edge| node.add_edge(edge))?;
+        let end = node.edges.len() as u32;
+        node.ends.push(end);
+    }
+    Ok(())
 }
 
 /// The wrappers also serve `ADInplaceOrView`, where nothing is recorded.
@@ -175,8 +189,11 @@ impl Record {
     /// # Errors
     /// For inference tensors, and what a hook on saved tensors raises.
     pub fn tensor(&mut self, wanted: bool, tensor: &Tensor) -> Result<()> {
-        let saved = if wanted { SavedVariable::input(tensor)? } else { SavedVariable::default() };
-        self.push(Saved::One(saved));
+        if wanted {
+            self.push(Saved::One(SavedVariable::input(tensor)?));
+        } else {
+            self.nothing();
+        }
         Ok(())
     }
 
@@ -188,7 +205,7 @@ impl Record {
         match tensor {
             Some(tensor) => self.tensor(wanted, tensor),
             None => {
-                self.push(Saved::One(SavedVariable::default()));
+                self.nothing();
                 Ok(())
             }
         }
@@ -224,9 +241,25 @@ impl Record {
     /// # Errors
     /// As [`tensor`](Self::tensor).
     pub fn output(&mut self, wanted: bool, result: &Tensor, index: u32) -> Result<()> {
-        let saved =
-            if wanted { SavedVariable::output(result, index)? } else { SavedVariable::default() };
-        self.push(Saved::One(saved));
+        if wanted {
+            self.push(Saved::One(SavedVariable::output(result, index)?));
+        } else {
+            self.nothing();
+        }
+        Ok(())
+    }
+
+    /// [`output`](Self::output) for the one result of an operator, which nobody else knows yet.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor).
+    #[inline]
+    pub fn fresh_output(&mut self, wanted: bool, result: &mut Tensor) -> Result<()> {
+        if wanted {
+            self.push(Saved::One(SavedVariable::fresh_output(result)?));
+        } else {
+            self.nothing();
+        }
         Ok(())
     }
 
@@ -242,6 +275,13 @@ impl Record {
         Ok(())
     }
 
+    /// Takes a slot that stays empty.
+    #[inline(always)]
+    fn nothing(&mut self) {
+        self.node.places.push(NOTHING as u8);
+    }
+
+    #[inline(always)]
     fn push(&mut self, saved: Saved) {
         let node = &mut *self.node;
         let slots = node.saved.slots_mut();
@@ -301,11 +341,14 @@ impl Record {
     /// # Errors
     /// As [`finish`](Self::finish).
     pub fn finish_fresh(self, result: &mut Tensor) -> Result<()> {
-        let node = self.into_node(&[result], false);
-        if node.inputs[0].is_defined() {
-            graph::set_first_edge(result, node, 0)?;
+        let mut node = self.node;
+        let outputs = node.def().map_or(0, |def| def.outputs);
+        // Integers have no gradients: they are results of no node.
+        if outputs & 1 == 0 || !graph::is_differentiable_type(result.dtype()) {
+            return Ok(());
         }
-        Ok(())
+        node.inputs.push(InputMetadata::of(result));
+        graph::set_first_edge(result, node.share(), 0)
     }
 
     fn finish_with(self, results: &[&Tensor], list: bool) -> Result<()> {

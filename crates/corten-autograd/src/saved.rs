@@ -48,8 +48,29 @@ impl SavedVariable {
     ///
     /// # Errors
     /// For inference tensors, and what a packing hook raises.
+    #[inline]
     pub fn input(tensor: &Tensor) -> Result<Self> {
-        Self::new(tensor, None)
+        let Ok(version) = tensor.version() else { return Self::new(tensor, None) };
+        if saved_hooks::were_used() {
+            return Self::new(tensor, None);
+        }
+        let (output_nr, is_leaf) = graph::place_of(tensor);
+        let data = Some(tensor.clone());
+        Ok(Self { data, version, output_nr, is_leaf, saved_original: true, ..Self::default() })
+    }
+
+    /// [`output`](Self::output) for the one result of an operator, which nobody else knows yet.
+    ///
+    /// # Errors
+    /// As [`input`](Self::input).
+    #[inline]
+    pub(crate) fn fresh_output(tensor: &mut Tensor) -> Result<Self> {
+        let usual = !saved_hooks::were_used() && graph::is_differentiable_type(tensor.dtype());
+        let Some(version) = tensor.version().ok().filter(|_| usual) else {
+            return Self::output(tensor, 0);
+        };
+        let data = Some(tensor.base_mut().alias_of_fresh()?.into());
+        Ok(Self { data, version, is_output: true, ..Self::default() })
     }
 
     /// Keeps output `output_nr` of the node under construction.

@@ -201,7 +201,7 @@ impl Autograd for Tensor {
     }
 
     fn data(&self) -> Result<Tensor> {
-        Ok(self.shallow_copy_and_detach(VersionCounter::new(0), false)?.into())
+        Ok(self.shallow_copy_and_detach(VersionCounter::Own, false)?.into())
     }
 
     fn set_data(&self, new: &Tensor) -> Result<()> {

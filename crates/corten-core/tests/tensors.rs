@@ -72,25 +72,48 @@ fn keys_follow_device_and_mode() {
     assert!(inference.is_inference());
     let text = message(inference.version());
     assert_eq!(text, "Inference tensors do not track version counter.");
-    assert!(!inference.version_counter().enabled());
+    inference.bump_version();
+    assert!(inference.shares_version_with(&inference.alias().unwrap()));
 }
 
 #[test]
 fn versions() {
     let t = counting(&[2]);
     assert_eq!(t.version().unwrap(), 0);
-    let data = t.shallow_copy_and_detach(VersionCounter::new(0), true).unwrap();
-    let detached = t.shallow_copy_and_detach(t.version_counter(), true).unwrap();
+    let data = t.shallow_copy_and_detach(VersionCounter::Own, true).unwrap();
+    let detached = t.shallow_copy_and_detach(VersionCounter::Shared, true).unwrap();
     data.bump_version();
     detached.bump_version();
     assert_eq!((t.version().unwrap(), data.version().unwrap()), (1, 1));
     assert!(t.shares_version_with(&detached) && !t.shares_version_with(&data));
-    let fresh = empty(&[1]);
-    fresh.set_version_counter(t.version_counter()).unwrap();
-    assert!(fresh.set_version_counter(VersionCounter::new(0)).is_err());
-    let counter = VersionCounter::new(u32::MAX);
-    counter.bump();
-    assert_eq!(counter.current(), 0);
+    // The counter outlives the tensor it was made for.
+    let second = detached.as_view_of(&[1], &[1], 0).unwrap();
+    drop(t);
+    second.bump_version();
+    drop(second);
+    assert_eq!(detached.version().unwrap(), 2);
+}
+
+#[test]
+fn the_alias_of_a_fresh_tensor_takes_its_counter() {
+    for sizes in [&[2_i64, 3][..], &[1; 7]] {
+        let mut fresh = empty(sizes);
+        fresh.bump_version();
+        let alias = fresh.alias_of_fresh().unwrap();
+        assert_eq!((fresh.geometry(), fresh.key_set()), (alias.geometry(), alias.key_set()));
+        assert!(fresh.is_alias_of(&alias) && fresh.shares_version_with(&alias));
+        assert_eq!(fresh.is_fresh(), sizes.len() < 6);
+        alias.bump_version();
+        let view = fresh.as_view_of(&[1], &[1], 0).unwrap();
+        drop(alias);
+        view.bump_version();
+        assert_eq!((fresh.version().unwrap(), view.version().unwrap()), (3, 3));
+        let mut second = fresh.alias_of_fresh().unwrap();
+        let third = second.alias_of_fresh().unwrap();
+        drop(fresh);
+        third.bump_version();
+        assert_eq!((second.version().unwrap(), view.version().unwrap()), (4, 4));
+    }
 }
 
 #[test]
@@ -104,7 +127,7 @@ fn aliases_are_as_shallow_copies() {
     ];
     for view in views {
         let alias = view.alias().unwrap();
-        let copy = view.shallow_copy_and_detach(view.version_counter(), true).unwrap();
+        let copy = view.shallow_copy_and_detach(VersionCounter::Shared, true).unwrap();
         assert_eq!(alias.geometry(), copy.geometry());
         assert_eq!((alias.dtype(), alias.device()), (copy.dtype(), copy.device()));
         assert_eq!(alias.key_set(), copy.key_set());
@@ -177,7 +200,7 @@ fn set_data_and_metadata_guard() {
     assert_eq!(t.version().unwrap(), 1);
     let meta = TensorBase::empty(&[5], TensorOptions::from(Device::META)).unwrap();
     assert!(message(t.set_data(&meta)).contains("incompatible tensor type"));
-    let strict = t.shallow_copy_and_detach(VersionCounter::new(0), false).unwrap();
+    let strict = t.shallow_copy_and_detach(VersionCounter::Own, false).unwrap();
     assert!(!strict.allows_metadata_change());
     assert!(message(strict.resize(&[9], None)).contains("is not allowed on a Tensor created from"));
     assert!(strict.set_sizes_and_strides(&[1], &[1], None).is_err());
@@ -388,7 +411,7 @@ fn shallow_copies_carry_rare_properties() {
         extra.names = Some(Box::new([Some("n".into())]));
         extra.storage_error = Some("no storage for you".into());
     });
-    let copy = t.shallow_copy_and_detach(VersionCounter::new(0), true).unwrap();
+    let copy = t.shallow_copy_and_detach(VersionCounter::Own, true).unwrap();
     let extra = copy.extra_meta().unwrap();
     let tag = extra.backend.unwrap();
     assert_eq!(tag.as_any().downcast_ref::<Tag>().unwrap().0, 2);

@@ -196,7 +196,7 @@ impl Wrapper<'_> {
                     format!("rec.finish(&[{}])?;", results.join(", "))
                 }
             };
-            let saved = recipe.save_results(&parts);
+            let saved = recipe.save_results(&parts, fresh);
             let mutable = if saved.is_empty() { "" } else { "mut " };
             text.push_str(&format!("if let Some({mutable}rec) = rec {{ {saved} {finish} }}"));
         }
@@ -220,7 +220,7 @@ impl Wrapper<'_> {
         text.push_str(&format!("let result = {}; record::bump({written})?;", self.below()));
         if let Some(recipe) = self.recipe {
             let parts: Vec<String> = self.schema.written().map(|a| identifier(&a.name)).collect();
-            let saved = recipe.save_results(&parts);
+            let saved = recipe.save_results(&parts, false);
             let mutable = if saved.is_empty() { "" } else { "mut " };
             text.push_str(&format!(
                 "if let Some({mutable}rec) = rec {{ {saved} rec.finish_inplace({written})?; }}"

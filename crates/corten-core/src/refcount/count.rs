@@ -113,6 +113,10 @@ impl RefCount {
     /// Takes a weak reference away. Returns whether the object must be deleted.
     #[inline]
     pub(crate) fn release_weak(&self) -> bool {
+        // The last reference of any kind needs no locked instruction, as in `release`.
+        if self.0.load(Ordering::Acquire) & !HAS_WRAPPER == WEAK_ONE {
+            return true;
+        }
         weak(self.0.fetch_sub(WEAK_ONE, Ordering::AcqRel)) == 1
     }
 

@@ -218,6 +218,33 @@ unsafe impl<T: RefCounted> Send for WeakPtr<T> {}
 unsafe impl<T: RefCounted> Sync for WeakPtr<T> {}
 
 impl<T: RefCounted> WeakPtr<T> {
+    /// Gives up the reference without releasing it. Undo with [`from_raw`](Self::from_raw).
+    #[inline]
+    pub(crate) fn into_raw(self) -> NonNull<T> {
+        ManuallyDrop::new(self).object
+    }
+
+    /// Takes over a reference.
+    ///
+    /// # Safety
+    /// `object` must come from [`into_raw`](Self::into_raw), each time used once.
+    #[inline]
+    pub(crate) unsafe fn from_raw(object: NonNull<T>) -> Self {
+        Self { object, owns: PhantomData }
+    }
+
+    /// Adds a weak reference to an object that someone else holds by one.
+    ///
+    /// # Safety
+    /// `object` must be held by a weak or strong reference during the call.
+    #[inline]
+    pub(crate) unsafe fn clone_from_raw(object: NonNull<T>) -> Self {
+        // SAFETY: the caller vouches that the memory is there; the copy is never dropped.
+        let borrowed = ManuallyDrop::new(unsafe { Self::from_raw(object) });
+        Self::clone(&borrowed)
+    }
+
+    #[inline]
     fn object(&self) -> &T {
         // SAFETY: a weak reference keeps the memory, and the count and the wrapper slot in it stay
         // valid after the contents are released.
@@ -262,6 +289,7 @@ impl<T: RefCounted> WeakPtr<T> {
 }
 
 impl<T: RefCounted> Clone for WeakPtr<T> {
+    #[inline]
     fn clone(&self) -> Self {
         self.object().refcount().retain_weak();
         Self { object: self.object, owns: PhantomData }
@@ -269,6 +297,7 @@ impl<T: RefCounted> Clone for WeakPtr<T> {
 }
 
 impl<T: RefCounted> Drop for WeakPtr<T> {
+    #[inline]
     fn drop(&mut self) {
         if self.object().refcount().release_weak() {
             // SAFETY: this was the last reference of any kind.

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use super::autograd_meta::make_autograd_meta;
 use super::base::{Info, TensorImpl, UNDEFINED};
 use super::extra::ExtraCell;
-use super::{AutogradMeta, ExtraMeta, Geometry, ShapePolicy, VersionCounter};
+use super::{AutogradMeta, ExtraMeta, Geometry, ShapePolicy};
 use crate::access::with_published;
 use crate::geometry::{check_in_bounds, wrap_dim_strict};
 use crate::keys::{ADINPLACEORVIEW, AUTOGRAD_KEYS};
 use crate::{DType, Device, Dims, DispatchKey, KeySet, Layout, MemoryFormat, Result, Storage};
-use crate::{StorageImpl, TensorOptions, bail, ensure, err};
+use crate::{StorageImpl, TensorOptions, ensure, err};
 
 impl TensorImpl {
     /// Sizes.
@@ -275,22 +275,9 @@ impl TensorImpl {
         }
     }
 
-    /// The version counter, to share it.
-    pub fn version_counter(&self) -> VersionCounter {
-        if self.is_inference() { VersionCounter::disabled() } else { self.version.get_or_create() }
-    }
-
     /// Whether writes to one tensor count as changes of the other.
     pub fn shares_version_with(&self, other: &TensorImpl) -> bool {
         self.version.shares_with(&other.version)
-    }
-
-    /// Gives a fresh tensor the counter of another one. A counter that is in use stays.
-    pub fn set_version_counter(&self, counter: VersionCounter) -> Result<()> {
-        if !self.version.set_once(counter) {
-            bail!(Internal, "the tensor already has a version counter");
-        }
-        Ok(())
     }
 
     /// The autograd state, if there is one.

@@ -158,7 +158,7 @@ pub(super) static UNDEFINED: TensorImpl = TensorImpl {
     storage: AtomicPtr::new(ptr::null_mut()),
     autograd_meta: UnsafeCell::new(MaybeUninit::uninit()),
     extra: AtomicPtr::new(ptr::null_mut()),
-    version: VersionSlot::empty(),
+    version: VersionSlot::own(),
     pyobject: PyObjectSlot::empty(),
     shape: SizesAndStrides::new(),
     storage_offset: AtomicI64::new(0),
@@ -213,39 +213,6 @@ impl TensorImpl {
             tensor.shape.lock().store(&mut tensor.extra_cell().blocks(), sizes, strides);
         }
         tensor
-    }
-
-    /// The same tensor but for autograd state and wrapper, with the same version counter. Nothing
-    /// where that takes more than copying words: rare properties or many dimensions.
-    #[inline]
-    pub(super) fn copy_words(&self, flags: u64) -> Option<IntrusivePtr<Self>> {
-        if !self.extra.load(Ordering::Relaxed).is_null() {
-            return None;
-        }
-        let (shape, (storage_offset, numel, info)) = self.shape.copied_with(|| {
-            let word = |word: &AtomicI64| word.load(Ordering::Relaxed);
-            (word(&self.storage_offset), word(&self.numel), self.info().0)
-        })?;
-        let info = info & (Info::DTYPE_MASK | Info::DEVICE_MASK | Info::SHAPE_FLAGS | flags);
-        let keys = self.key_set() - PYTHON_KEYS;
-        Some(self.beside(shape, keys, info, storage_offset, numel))
-    }
-
-    /// A tensor over the same storage, if there is one, with the same version counter.
-    #[inline(always)]
-    pub(super) fn beside(
-        &self,
-        shape: SizesAndStrides,
-        keys: KeySet,
-        info: u64,
-        storage_offset: i64,
-        numel: i64,
-    ) -> IntrusivePtr<Self> {
-        let storage = self.storage_opt().map_or(ptr::null_mut(), |s| s.0.into_raw().as_ptr());
-        let version = VersionSlot::with(self.version_counter());
-        let words = Words { storage, keys, info, storage_offset, numel };
-        // SAFETY: the whole shape is written, where the new tensor has it.
-        unsafe { Self::place(words, version, |place| place.write(shape)) }
     }
 
     /// A new tensor in its place on the heap.

@@ -1,11 +1,14 @@
 //! Shallow copies and the exchange of contents: `shallow_copy_and_detach`, `set_data`, `set_`.
 
-use super::base::{Info, Parts, TensorImpl};
+use std::ptr;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use super::base::{Info, Parts, TensorImpl, Words};
 use super::version::VersionSlot;
 use super::{TensorBase, VersionCounter};
 use crate::geometry::{check_in_bounds, checked_numel, storage_bytes_needed};
 use crate::keys::PYTHON_KEYS;
-use crate::{Backend, DispatchKey, KeySet, Result, Storage, ensure};
+use crate::{Backend, DispatchKey, KeySet, RefCounted, Result, Storage, ensure};
 
 /// Flags that a shallow copy carries over.
 const COPIED_FLAGS: u64 =
@@ -14,14 +17,60 @@ const COPIED_FLAGS: u64 =
 impl TensorBase {
     /// [`shallow_copy_and_detach`](Self::shallow_copy_and_detach) with the same version counter.
     pub fn alias(&self) -> Result<Self> {
-        match self.copy_words(COPIED_FLAGS) {
-            Some(copy) => Ok(Self(copy)),
-            None => self.shallow_copy_and_detach(self.version_counter(), true),
+        let storage = || self.storage_opt();
+        match self.copy_words(storage, || VersionSlot::shared_with(&self.0)) {
+            Some(copy) => Ok(copy),
+            None => self.shallow_copy_and_detach(VersionCounter::Shared, true),
         }
     }
 
+    /// [`alias`](Self::alias) of a tensor that was just made. Where nobody else knows it, that stays
+    /// so: the counter moves to the alias, which therefore needs no reference to the tensor.
+    ///
+    /// # Errors
+    /// As [`alias`](Self::alias).
+    #[inline]
+    pub fn alias_of_fresh(&mut self) -> Result<Self> {
+        if !self.0.refcount().is_sole() || !self.version.is_own() {
+            return self.alias();
+        }
+        // SAFETY: the tensor holds its storage, and nobody else can exchange it meanwhile.
+        let storage = || unsafe { self.storage.load(Ordering::Relaxed).as_ref() };
+        let copied = self.copy_words(|| storage().map(Storage::from_ref), VersionSlot::own);
+        let Some(alias) = copied else { return self.alias() };
+        // SAFETY: these are the only references of any kind to both; this one is borrowed exclusively.
+        let (tensor, copy) = unsafe { (&mut *self.0.as_ptr(), &mut *alias.0.as_ptr()) };
+        std::mem::swap(&mut tensor.version, &mut copy.version);
+        tensor.version = VersionSlot::shared_with(&alias.0);
+        Ok(alias)
+    }
+
+    /// The same tensor but for autograd state and wrapper. Nothing where that takes more than copying
+    /// words: rare properties or many dimensions.
+    #[inline(always)]
+    fn copy_words(
+        &self,
+        storage: impl FnOnce() -> Option<Storage>,
+        version: impl FnOnce() -> VersionSlot,
+    ) -> Option<Self> {
+        if !self.extra.load(Ordering::Relaxed).is_null() {
+            return None;
+        }
+        let (shape, (storage_offset, numel, info)) = self.shape.copied_with(|| {
+            let word = |word: &AtomicI64| word.load(Ordering::Relaxed);
+            (word(&self.storage_offset), word(&self.numel), self.info().0)
+        })?;
+        let kept = Info::DTYPE_MASK | Info::DEVICE_MASK | Info::SHAPE_FLAGS | COPIED_FLAGS;
+        let storage = storage().map_or(ptr::null_mut(), |storage| storage.0.into_raw().as_ptr());
+        let keys = self.key_set() - PYTHON_KEYS;
+        let words = Words { storage, keys, info: info & kept, storage_offset, numel };
+        // SAFETY: the whole shape is written, where the new tensor has it.
+        let copy = unsafe { TensorImpl::place(words, version(), |place| place.write(shape)) };
+        Some(Self(copy))
+    }
+
     /// A new tensor with the same storage, geometry, dtype, device, keys and rare properties, but
-    /// its own autograd state and the given version counter.
+    /// its own autograd state.
     pub fn shallow_copy_and_detach(
         &self,
         version: VersionCounter,
@@ -34,7 +83,7 @@ impl TensorBase {
             dtype: self.dtype(),
             device: self.device(),
             keys: self.key_set() - PYTHON_KEYS,
-            version: VersionSlot::with(version),
+            version: VersionSlot::of_copy(&self.0, version),
             flags: (self.info().0 & COPIED_FLAGS) | fixed,
         };
         let copy = Self::from_parts(

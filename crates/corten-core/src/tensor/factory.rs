@@ -98,7 +98,7 @@ impl TensorBase {
             dtype,
             device,
             keys,
-            version: VersionSlot::empty(),
+            version: VersionSlot::own(),
             flags: 0,
         };
         let flags = if contiguous && sizes.len() < 4 {

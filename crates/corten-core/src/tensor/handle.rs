@@ -90,7 +90,7 @@ impl TensorBase {
             dtype,
             device,
             keys: extend_keys(keys),
-            version: VersionSlot::empty(),
+            version: VersionSlot::own(),
             flags: 0,
         };
         Ok(Self::from_parts(parts, sizes, strides, storage_offset, numel))
@@ -108,7 +108,7 @@ impl TensorBase {
         let strides = crate::geometry::contiguous_strides(sizes)?;
         let keys = extend_keys(keys);
         let parts =
-            Parts { storage: None, dtype, device, keys, version: VersionSlot::empty(), flags: 0 };
+            Parts { storage: None, dtype, device, keys, version: VersionSlot::own(), flags: 0 };
         Ok(Self::from_parts(parts, sizes, &strides, 0, numel))
     }
 
@@ -136,7 +136,7 @@ impl TensorBase {
             dtype,
             device: self.device(),
             keys,
-            version: VersionSlot::with(self.version_counter()),
+            version: VersionSlot::shared_with(&self.0),
             flags: 0,
         };
         Ok(Self::from_parts(parts, sizes, strides, storage_offset, checked_numel(sizes)?))

@@ -33,7 +33,7 @@ impl TensorBase {
             dtype: DType::Undefined,
             device,
             keys: extend_keys(keys),
-            version: VersionSlot::empty(),
+            version: VersionSlot::own(),
             flags: 0,
         };
         Ok(Self::from_parts(parts, &[0], &[1], 0, 0))

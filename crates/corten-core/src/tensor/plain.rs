@@ -1,6 +1,7 @@
 //! What most tensors are, told by a word or two: dense, in order, in host memory; and what is made
 //! of words without asking further: results like them, and views.
 
+use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::TensorBase;
@@ -27,7 +28,7 @@ impl TensorImpl {
     pub fn is_plain_like(&self, other: &Self) -> bool {
         self.is_plain()
             && self.dtype() == other.dtype()
-            && (std::ptr::eq(self, other) || self.shape.has_sizes_of(&other.shape))
+            && (ptr::eq(self, other) || self.shape.has_sizes_of(&other.shape))
     }
 
     /// The shape with the strides of a fresh tensor, the number of elements, the shape's flags, and
@@ -92,7 +93,7 @@ impl TensorBase {
         };
         // SAFETY: the whole shape is written, where the new tensor has it.
         let tensor =
-            unsafe { TensorImpl::place(words, VersionSlot::empty(), |place| place.write(shape)) };
+            unsafe { TensorImpl::place(words, VersionSlot::own(), |place| place.write(shape)) };
         Ok((Self(tensor), memory))
     }
 }
@@ -172,7 +173,11 @@ impl TensorBase {
             return None;
         }
         let info = info.0 & (Info::DTYPE_MASK | Info::DEVICE_MASK) | flags;
-        Some(Self(self.0.beside(shape, self.key_set(), info, storage_offset, numel)))
+        let storage = self.storage_opt().map_or(ptr::null_mut(), |s| s.0.into_raw().as_ptr());
+        let words = Words { storage, keys: self.key_set(), info, storage_offset, numel };
+        let version = VersionSlot::shared_with(&self.0);
+        // SAFETY: the whole shape is written, where the new tensor has it.
+        Some(Self(unsafe { TensorImpl::place(words, version, |place| place.write(shape)) }))
     }
 }
 

@@ -2,159 +2,111 @@
 //!
 //! Note [Version counter sharing]: a view, a detached tensor and an unpacked saved tensor share the
 //! counter of their base, so that a write through one is noticed by whoever saved another. `.data`
-//! and fresh results have their own. Most tensors are never viewed nor written in place, so the
-//! counter is made when it is first shared or bumped; no counter reads as version 0.
+//! and fresh results have their own. Most tensors are never viewed, so the counter is a number in
+//! the tensor itself; whoever shares it keeps the memory of that tensor, not what it holds, by a
+//! weak reference. A counter on the heap would be an allocation for every tensor that is viewed,
+//! saved or written in place.
 
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::{IntrusivePtr, RefCount, RefCounted};
+use super::TensorImpl;
+use crate::{IntrusivePtr, WeakPtr};
 
-/// The shared number.
+/// Which counter the copy of a tensor counts on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VersionCounter {
+    /// One of its own, which starts at zero.
+    Own,
+    /// That of the tensor it is a copy of.
+    Shared,
+}
+
+/// The counter inside a tensor: a number with the lowest bit set, or the address of the tensor
+/// whose counter it is. Which of both it is changes only while nobody else knows the tensor.
 #[derive(Debug)]
-pub(super) struct VersionCell {
-    refcount: RefCount,
-    version: AtomicU32,
-}
+pub(super) struct VersionSlot(AtomicPtr<TensorImpl>);
 
-// SAFETY: the count is the field of that name.
-unsafe impl RefCounted for VersionCell {
-    fn refcount(&self) -> &RefCount {
-        &self.refcount
-    }
-}
-
-/// A handle to a version counter, or none for inference tensors.
-#[derive(Clone, Debug)]
-pub struct VersionCounter(Option<IntrusivePtr<VersionCell>>);
-
-impl VersionCounter {
-    /// A counter at `version`.
-    pub fn new(version: u32) -> Self {
-        Self(Some(IntrusivePtr::new(VersionCell {
-            refcount: RefCount::unique(),
-            version: AtomicU32::new(version),
-        })))
-    }
-
-    /// No counter.
-    pub const fn disabled() -> Self {
-        Self(None)
-    }
-
-    /// Whether there is a counter.
-    pub const fn enabled(&self) -> bool {
-        self.0.is_some()
-    }
-
-    /// The present version; 0 without a counter.
-    pub fn current(&self) -> u32 {
-        self.0.as_ref().map_or(0, |cell| cell.version.load(Ordering::Acquire))
-    }
-
-    /// Counts one change. The number wraps.
-    pub fn bump(&self) {
-        if let Some(cell) = &self.0 {
-            cell.version.fetch_add(1, Ordering::AcqRel);
-        }
-    }
-
-    /// Sets the version, for code that undoes a change completely.
-    pub fn set(&self, version: u32) {
-        if let Some(cell) = &self.0 {
-            cell.version.store(version, Ordering::Release);
-        }
-    }
-
-    /// Whether both are the same counter.
-    pub fn ptr_eq(&self, other: &Self) -> bool {
-        matches!((&self.0, &other.0), (Some(a), Some(b)) if a.ptr_eq(b))
-    }
-
-    /// Whether another handle or tensor uses the counter too.
-    pub fn is_shared(&self) -> bool {
-        self.0.as_ref().is_some_and(|cell| !cell.is_unique())
-    }
-}
-
-/// The counter inside a tensor: set at most once.
-#[derive(Debug)]
-pub(super) struct VersionSlot(AtomicPtr<VersionCell>);
+const OWN: usize = 1;
+const ONE: usize = 2;
 
 impl VersionSlot {
-    pub(super) const fn empty() -> Self {
-        Self(AtomicPtr::new(ptr::null_mut()))
+    /// A counter at zero.
+    pub(super) const fn own() -> Self {
+        Self(AtomicPtr::new(ptr::without_provenance_mut(OWN)))
     }
 
-    pub(super) fn with(counter: VersionCounter) -> Self {
-        let raw = counter.0.map_or(ptr::null_mut(), |cell| cell.into_raw().as_ptr());
-        Self(AtomicPtr::new(raw))
+    /// The counter of `tensor`, for another one.
+    #[inline]
+    pub(super) fn shared_with(tensor: &IntrusivePtr<TensorImpl>) -> Self {
+        let place = tensor.version.0.load(Ordering::Relaxed);
+        let keeper = if place.addr() & OWN != 0 {
+            tensor.downgrade()
+        } else {
+            // SAFETY: the slot holds a weak reference to that tensor.
+            unsafe { WeakPtr::clone_from_raw(NonNull::new_unchecked(place)) }
+        };
+        Self(AtomicPtr::new(keeper.into_raw().as_ptr()))
+    }
+
+    /// The counter of the copy of `tensor`.
+    #[inline]
+    pub(super) fn of_copy(tensor: &IntrusivePtr<TensorImpl>, counter: VersionCounter) -> Self {
+        match counter {
+            VersionCounter::Own => Self::own(),
+            VersionCounter::Shared => Self::shared_with(tensor),
+        }
+    }
+
+    /// Whether the number is here.
+    #[inline]
+    pub(super) fn is_own(&self) -> bool {
+        self.0.load(Ordering::Relaxed).addr() & OWN != 0
     }
 
     #[inline]
-    fn cell(&self) -> Option<&VersionCell> {
-        // SAFETY: the slot owns a reference to the counter, is set once and emptied with the tensor.
-        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    fn counter(&self) -> &AtomicPtr<TensorImpl> {
+        let place = self.0.load(Ordering::Relaxed);
+        if place.addr() & OWN != 0 {
+            return &self.0;
+        }
+        // SAFETY: the slot holds a weak reference, which keeps the memory of that tensor; its
+        // counter is there, and stays as it is when the tensor releases what it holds.
+        unsafe { &(*place).version.0 }
     }
 
     #[inline]
     pub(super) fn current(&self) -> u32 {
-        self.cell().map_or(0, |cell| cell.version.load(Ordering::Acquire))
+        (self.counter().load(Ordering::Acquire).addr() >> 1) as u32
     }
 
+    /// Counts one change. The number wraps.
     #[inline]
     pub(super) fn bump(&self) {
-        match self.cell() {
-            Some(cell) => {
-                cell.version.fetch_add(1, Ordering::AcqRel);
-            }
-            None => self.get_or_create().bump(),
-        }
-    }
-
-    #[cold]
-    fn create(&self) {
-        self.set_once(VersionCounter::new(0));
-    }
-
-    /// Installs a counter unless there is one. Returns whether it was installed.
-    pub(super) fn set_once(&self, counter: VersionCounter) -> bool {
-        let Some(cell) = counter.0 else { return true };
-        let raw = cell.into_raw();
-        let swap = self.0.compare_exchange(
-            ptr::null_mut(),
-            raw.as_ptr(),
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
-        if swap.is_err() {
-            // SAFETY: `raw` was not stored, so the reference is still this function's.
-            drop(unsafe { IntrusivePtr::from_raw(raw) });
-        }
-        swap.is_ok()
-    }
-
-    pub(super) fn get_or_create(&self) -> VersionCounter {
+        let counter = self.counter();
+        let mut before = counter.load(Ordering::Relaxed);
         loop {
-            if let Some(cell) = NonNull::new(self.0.load(Ordering::Acquire)) {
-                // SAFETY: the slot keeps the counter alive.
-                return VersionCounter(Some(unsafe { IntrusivePtr::clone_from_raw(cell) }));
+            let after = ptr::without_provenance_mut(before.addr().wrapping_add(ONE));
+            let (ordering, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+            match counter.compare_exchange_weak(before, after, ordering, failed) {
+                Ok(_) => return,
+                Err(now) => before = now,
             }
-            self.create();
         }
     }
 
     pub(super) fn shares_with(&self, other: &Self) -> bool {
-        let (a, b) = (self.0.load(Ordering::Acquire), other.0.load(Ordering::Acquire));
-        !a.is_null() && a == b
+        ptr::eq(self.counter(), other.counter())
     }
 }
 
 impl Drop for VersionSlot {
+    #[inline]
     fn drop(&mut self) {
-        if let Some(cell) = NonNull::new(*self.0.get_mut()) {
-            // SAFETY: the slot owned this reference.
-            drop(unsafe { IntrusivePtr::from_raw(cell) });
+        let place = *self.0.get_mut();
+        if place.addr() & OWN == 0 {
+            // SAFETY: the slot owned this weak reference.
+            drop(unsafe { WeakPtr::from_raw(NonNull::new_unchecked(place)) });
         }
     }
 }

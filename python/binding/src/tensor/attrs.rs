@@ -202,7 +202,7 @@ fn check_device(tensor: &Tensor, grad: &Tensor, object: &Obj) -> Py<()> {
 
 fn data(object: &Obj) -> Py<Obj> {
     let tensor = this(object);
-    let counter = corten_core::VersionCounter::new(0);
+    let counter = corten_core::VersionCounter::Own;
     wrap_owned(tensor.base().shallow_copy_and_detach(counter, true)?.into())
 }
 

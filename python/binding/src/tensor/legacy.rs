@@ -8,7 +8,7 @@ use crate::functions::op1;
 use crate::py::call::OwnedArgs;
 use crate::py::errors::type_error;
 use crate::py::{Args, Obj, Py};
-use corten_core::{DType, VersionCounter};
+use corten_core::DType;
 use corten_ops::Tensor;
 
 /// `tp_new`.
@@ -87,6 +87,5 @@ fn single_sequence<'a>(bound: &'a crate::args::Bound<'_>) -> Py<Option<&'a Obj>>
 
 /// Another tensor over the same data, for an object of its own.
 pub(crate) fn alias(tensor: &Tensor) -> Py<Tensor> {
-    let counter: VersionCounter = tensor.version_counter();
-    Ok(tensor.base().shallow_copy_and_detach(counter, true)?.into())
+    Ok(tensor.base().alias()?.into())
 }

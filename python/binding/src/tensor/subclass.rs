@@ -36,7 +36,7 @@ fn make_subclass(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     let class = subclass_type(bound.object(0)?)?;
     let source = expect(bound.object(1)?)?;
     let wanted = bound.bool(2)?;
-    let counter = corten_core::VersionCounter::new(0);
+    let counter = corten_core::VersionCounter::Own;
     let made = source.base().shallow_copy_and_detach(counter, true)?.into();
     set_requires_grad(&made, wanted)?;
     wrap_as(class, made)

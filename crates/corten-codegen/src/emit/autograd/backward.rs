@@ -152,8 +152,9 @@ impl Recipe {
     }
 
     /// The statements that save results.
-    pub(super) fn save_results(&self, parts: &[String]) -> String {
-        let statement = |slot: &Slot| slot.save_result(&self.signature, parts, &self.wanted(slot));
+    pub(super) fn save_results(&self, parts: &[String], fresh: bool) -> String {
+        let statement =
+            |slot: &Slot| slot.save_result(&self.signature, parts, &self.wanted(slot), fresh);
         self.slots.iter().filter_map(statement).collect()
     }
 

@@ -77,12 +77,14 @@ impl Slot {
         signature: &Signature,
         parts: &[String],
         wanted: &str,
+        fresh: bool,
     ) -> Option<String> {
         let Use::Result(i) = self.used else { return None };
         let part = parts.get(i)?;
         let list = signature.output.0.get(i)?.shape == Shape::List;
         Some(match list {
             true => format!("rec.outputs({wanted}, &{part})?;"),
+            false if fresh => format!("rec.fresh_output({wanted}, &mut {part})?;"),
             false => format!("rec.output({wanted}, &{part}, {i})?;"),
         })
     }
