@@ -7,6 +7,7 @@ use corten_core::{AutogradMeta, DType, Result, TensorBase, bail};
 use corten_ops::{Tensor, batched};
 
 /// Whether tensors of this dtype have gradients.
+#[inline]
 pub fn is_differentiable_type(dtype: DType) -> bool {
     dtype.is_floating_point() || dtype.is_complex()
 }
@@ -32,6 +33,7 @@ pub fn output_nr(tensor: &TensorBase) -> u32 {
 }
 
 /// [`output_nr`] and [`is_leaf`], asked at once.
+#[inline]
 pub(crate) fn place_of(tensor: &TensorBase) -> (u32, bool) {
     if batched::is_batched(tensor) {
         return (output_nr(tensor), is_leaf(tensor));
@@ -59,6 +61,7 @@ pub fn grad_fn(tensor: &Tensor) -> Result<Option<NodeRef>> {
 ///
 /// # Errors
 /// As [`grad_fn`].
+#[inline]
 pub fn gradient_edge(tensor: &Tensor) -> Result<Edge> {
     if batched::is_batched(tensor) {
         return edge_in_general(tensor);
@@ -74,6 +77,7 @@ pub fn gradient_edge(tensor: &Tensor) -> Result<Edge> {
 }
 
 /// The accumulator of a tensor that is known to be a leaf, if it requires a gradient.
+#[inline]
 fn accumulator_of(tensor: &Tensor, meta: &Meta) -> Option<NodeRef> {
     meta.requires_grad_flag().then(|| meta.accumulator_or(|| AccumulateGrad::node(tensor)))
 }

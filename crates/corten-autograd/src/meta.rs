@@ -108,11 +108,16 @@ impl Meta {
 
     /// The state of result `nr` of `node`.
     pub(crate) fn of_result(node: NodeRef, nr: u32) -> Box<dyn AutogradMeta> {
+        // Field by field: a default that is moved and changed would be copied twice.
         Box::new(Self {
+            requires_grad: AtomicBool::new(false),
             has_grad_fn: AtomicBool::new(true),
+            retains_grad: AtomicBool::new(false),
             output_nr: AtomicU32::new(nr),
             state: State { grad: None, grad_fn: Some(node), accumulator: None }.into(),
-            ..Self::default()
+            view: None,
+            later_view: OnceLock::new(),
+            rare: OnceLock::new(),
         })
     }
 
@@ -138,11 +143,13 @@ impl Meta {
         self.requires_grad.load(Ordering::Relaxed)
     }
 
+    #[inline]
     pub(crate) fn has_grad_fn(&self) -> bool {
         self.has_grad_fn.load(Ordering::Acquire)
     }
 
     /// The `grad_fn` as it is stored: that of a view may be stale.
+    #[inline]
     pub(crate) fn stored_grad_fn(&self) -> Option<NodeRef> {
         if !self.has_grad_fn() {
             return None;
@@ -150,6 +157,7 @@ impl Meta {
         self.state.with(|state| state.grad_fn.clone())
     }
 
+    #[inline]
     pub(crate) fn output_nr(&self) -> u32 {
         self.output_nr.load(Ordering::Relaxed)
     }
@@ -185,6 +193,7 @@ impl Meta {
     }
 
     /// The view state, if the tensor is a differentiable view.
+    #[inline]
     pub(crate) fn view(&self) -> Option<&ViewMeta> {
         self.view.as_ref().or_else(|| self.later_view.get().map(|view| &**view))
     }
@@ -257,6 +266,7 @@ impl Meta {
 }
 
 /// The autograd state of a tensor, if it has any.
+#[inline]
 pub(crate) fn get(tensor: &TensorBase) -> Option<&Meta> {
     tensor.autograd_meta()?.as_any().downcast_ref()
 }

@@ -179,7 +179,11 @@ pub fn views(base: &Tensor, results: Vec<Tensor>) -> Result<Vec<Tensor>> {
 impl Record {
     /// Whether the gradient of a differentiable argument may be wanted: what only it needs is not
     /// saved otherwise.
+    #[inline]
     pub fn needs(&self, argument: usize) -> bool {
+        if self.node.ends.is_empty() {
+            return self.node.edges.get(argument).is_some_and(Edge::is_valid);
+        }
         edge_range(&self.node.ends, argument)
             .any(|edge| self.node.edges.get(edge).is_some_and(|edge| edge.is_valid()))
     }

@@ -128,11 +128,13 @@ dtypes! {
 
 impl DType {
     /// Real floating point, the 8-bit formats included.
+    #[inline]
     pub const fn is_floating_point(self) -> bool {
         matches!(self.category(), Category::Float | Category::Float8)
     }
 
     /// Complex.
+    #[inline]
     pub const fn is_complex(self) -> bool {
         matches!(self.category(), Category::Complex)
     }

@@ -120,6 +120,17 @@ impl RefCount {
         weak(self.0.fetch_sub(WEAK_ONE, Ordering::AcqRel)) == 1
     }
 
+    /// Adds a strong or a weak reference where whoever has the only reference of any kind asks for
+    /// it, exclusively: nobody else can change the word. Returns whether that was so.
+    #[inline]
+    pub(crate) fn add_to_sole(&self, weak: bool) -> bool {
+        let sole = self.is_sole();
+        if sole {
+            self.0.store(UNIQUE + if weak { WEAK_ONE } else { STRONG_ONE }, Ordering::Relaxed);
+        }
+        sole
+    }
+
     /// Tries to add a strong reference from a weak one. `wrapper_kept` says that the caller has
     /// just added a reference to the Python wrapper; then the wrapper's sole ownership is no
     /// obstacle, but any other state is (`NeedsWrapper` then means: undo it and start again).

@@ -147,6 +147,25 @@ impl<T: RefCounted> IntrusivePtr<T> {
         WeakPtr { object: self.object, owns: PhantomData }
     }
 
+    /// [`clone`](Clone::clone) without a locked instruction where this is the only reference of any
+    /// kind: borrowed exclusively, it tells nobody else about the object meanwhile.
+    #[inline]
+    pub(crate) fn clone_exclusive(&mut self) -> Self {
+        if self.refcount().add_to_sole(false) {
+            return Self { object: self.object, owns: PhantomData };
+        }
+        self.clone()
+    }
+
+    /// [`downgrade`](Self::downgrade), as [`clone_exclusive`](Self::clone_exclusive).
+    #[inline]
+    pub(crate) fn downgrade_exclusive(&mut self) -> WeakPtr<T> {
+        if self.refcount().add_to_sole(true) {
+            return WeakPtr { object: self.object, owns: PhantomData };
+        }
+        self.downgrade()
+    }
+
     #[cold]
     fn released(&self, outcome: Released) {
         match outcome {

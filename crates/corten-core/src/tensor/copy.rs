@@ -1,6 +1,7 @@
 //! Shallow copies and the exchange of contents: `shallow_copy_and_detach`, `set_data`, `set_`.
 
-use std::ptr;
+use std::mem::ManuallyDrop;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::base::{Info, Parts, TensorImpl, Words};
@@ -8,7 +9,7 @@ use super::version::VersionSlot;
 use super::{TensorBase, VersionCounter};
 use crate::geometry::{check_in_bounds, checked_numel, storage_bytes_needed};
 use crate::keys::PYTHON_KEYS;
-use crate::{Backend, DispatchKey, KeySet, RefCounted, Result, Storage, ensure};
+use crate::{Backend, DispatchKey, IntrusivePtr, KeySet, RefCounted, Result, Storage, ensure};
 
 /// Flags that a shallow copy carries over.
 const COPIED_FLAGS: u64 =
@@ -34,14 +35,20 @@ impl TensorBase {
         if !self.0.refcount().is_sole() || !self.version.is_own() {
             return self.alias();
         }
-        // SAFETY: the tensor holds its storage, and nobody else can exchange it meanwhile.
-        let storage = || unsafe { self.storage.load(Ordering::Relaxed).as_ref() };
-        let copied = self.copy_words(|| storage().map(Storage::from_ref), VersionSlot::own);
-        let Some(alias) = copied else { return self.alias() };
+        // SAFETY: the tensor owns a reference to its storage, if there is one, and nobody else can
+        // exchange or use it meanwhile; this handle to it is never dropped.
+        let owned = unsafe {
+            let place = NonNull::new(self.storage.load(Ordering::Relaxed));
+            place.map(|place| ManuallyDrop::new(IntrusivePtr::from_raw(place)))
+        };
+        let storage = || Some(Storage(owned?.clone_exclusive()));
+        let Some(mut alias) = self.copy_words(storage, VersionSlot::own) else {
+            return self.alias();
+        };
         // SAFETY: these are the only references of any kind to both; this one is borrowed exclusively.
         let (tensor, copy) = unsafe { (&mut *self.0.as_ptr(), &mut *alias.0.as_ptr()) };
         std::mem::swap(&mut tensor.version, &mut copy.version);
-        tensor.version = VersionSlot::shared_with(&alias.0);
+        tensor.version = VersionSlot::of_new(&mut alias.0);
         Ok(alias)
     }
 

@@ -49,6 +49,13 @@ impl VersionSlot {
         Self(AtomicPtr::new(keeper.into_raw().as_ptr()))
     }
 
+    /// The counter of `tensor`, which nobody else knows yet and which has one of its own.
+    #[inline]
+    pub(super) fn of_new(tensor: &mut IntrusivePtr<TensorImpl>) -> Self {
+        debug_assert!(tensor.version.is_own());
+        Self(AtomicPtr::new(tensor.downgrade_exclusive().into_raw().as_ptr()))
+    }
+
     /// The counter of the copy of `tensor`.
     #[inline]
     pub(super) fn of_copy(tensor: &IntrusivePtr<TensorImpl>, counter: VersionCounter) -> Self {
