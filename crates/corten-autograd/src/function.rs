@@ -317,7 +317,7 @@ pub fn wrap_outputs(
     pending.edges.into_iter().for_each(|edge| node.add_edge(edge));
     for (output, &differentiable) in wrapped.iter().zip(&differentiable) {
         let metadata =
-            if differentiable { InputMetadata::of(output) } else { InputMetadata::undefined() };
+            if differentiable { InputMetadata::of(output) } else { InputMetadata::UNDEFINED };
         node.inputs.push(metadata);
     }
     let node = node.share();

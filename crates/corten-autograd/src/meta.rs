@@ -102,28 +102,34 @@ impl AutogradMeta for Meta {
 }
 
 impl Meta {
+    const EMPTY: Self = Self {
+        requires_grad: AtomicBool::new(false),
+        has_grad_fn: AtomicBool::new(false),
+        retains_grad: AtomicBool::new(false),
+        output_nr: AtomicU32::new(0),
+        state: BriefCell::new(State { grad: None, grad_fn: None, accumulator: None }),
+        view: None,
+        later_view: OnceLock::new(),
+        rare: OnceLock::new(),
+    };
+
     pub(crate) fn boxed() -> Box<dyn AutogradMeta> {
         Box::<Self>::default()
     }
 
     /// The state of result `nr` of `node`.
     pub(crate) fn of_result(node: NodeRef, nr: u32) -> Box<dyn AutogradMeta> {
-        // Field by field: a default that is moved and changed would be copied twice.
-        Box::new(Self {
-            requires_grad: AtomicBool::new(false),
-            has_grad_fn: AtomicBool::new(true),
-            retains_grad: AtomicBool::new(false),
-            output_nr: AtomicU32::new(nr),
-            state: State { grad: None, grad_fn: Some(node), accumulator: None }.into(),
-            view: None,
-            later_view: OnceLock::new(),
-            rare: OnceLock::new(),
-        })
+        // In place: see Note [Nodes in place].
+        let mut meta = Box::new(Self::EMPTY);
+        *meta.has_grad_fn.get_mut() = true;
+        *meta.output_nr.get_mut() = nr;
+        meta.state.get_mut().grad_fn = Some(node);
+        meta
     }
 
     /// The state of a differentiable view.
     pub(crate) fn of_view(view: ViewMeta) -> Box<dyn AutogradMeta> {
-        Box::new(Self { view: Some(view), ..Self::default() })
+        Box::new(Self { view: Some(view), ..Self::EMPTY })
     }
 
     /// The gradient.

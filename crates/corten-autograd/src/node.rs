@@ -124,35 +124,32 @@ pub struct InputMetadata {
 }
 
 impl InputMetadata {
+    /// For an output that has no gradient.
+    pub const UNDEFINED: Self = Self {
+        sizes: Dims::new_const(),
+        dtype: DType::Undefined,
+        layout: Layout::Strided,
+        device: Device::CPU,
+        any_dtype: false,
+    };
+
     /// The metadata of a forward result.
-    #[inline]
     pub fn of(tensor: &Tensor) -> Self {
-        let dtype = tensor.dtype();
-        if tensor.is_plain() {
-            let (layout, device) = (Layout::Strided, Device::CPU);
-            return Self { sizes: tensor.sizes(), dtype, layout, device, any_dtype: false };
+        let mut metadata = Self::UNDEFINED;
+        if tensor.defined() {
+            metadata.set_to(tensor);
         }
-        if dtype == DType::Undefined {
-            return Self::undefined();
-        }
-        Self {
-            sizes: tensor.sizes(),
-            dtype,
-            layout: tensor.layout(),
-            device: tensor.device(),
-            any_dtype: false,
-        }
+        metadata
     }
 
-    /// For an output that has no gradient.
-    pub fn undefined() -> Self {
-        Self {
-            sizes: Dims::new(),
-            dtype: DType::Undefined,
-            layout: Layout::Strided,
-            device: Device::CPU,
-            any_dtype: false,
+    /// Becomes the metadata of a forward result.
+    #[inline]
+    pub(crate) fn set_to(&mut self, tensor: &Tensor) {
+        self.dtype = tensor.dtype();
+        if !tensor.is_plain() {
+            (self.layout, self.device) = (tensor.layout(), tensor.device());
         }
+        tensor.copy_sizes_to(&mut self.sizes);
     }
 
     /// Whether there is an output at all.

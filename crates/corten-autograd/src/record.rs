@@ -17,6 +17,10 @@ use std::sync::Arc;
 pub use crate::inplace::rebase_history;
 
 /// A node under construction.
+///
+/// Note [Nodes in place]: what a node keeps is pushed empty and then filled where it lies. Made
+/// elsewhere, field by field, and then moved, it would be read by wider loads than it was stored
+/// with, and those wait until the stores have reached the cache, longer than all the rest takes.
 pub struct Record {
     node: Unshared<Node>,
 }
@@ -194,7 +198,7 @@ impl Record {
     /// For inference tensors, and what a hook on saved tensors raises.
     pub fn tensor(&mut self, wanted: bool, tensor: &Tensor) -> Result<()> {
         if wanted {
-            self.push(Saved::One(SavedVariable::input(tensor)?));
+            self.save(|variable| variable.save_input(tensor))?;
         } else {
             self.nothing();
         }
@@ -260,7 +264,7 @@ impl Record {
     #[inline]
     pub fn fresh_output(&mut self, wanted: bool, result: &mut Tensor) -> Result<()> {
         if wanted {
-            self.push(Saved::One(SavedVariable::fresh_output(result)?));
+            self.save(|variable| variable.save_fresh_output(result))?;
         } else {
             self.nothing();
         }
@@ -285,6 +289,16 @@ impl Record {
         self.node.places.push(NOTHING as u8);
     }
 
+    /// Fills the variable of the next slot where it will stay: see Note [Nodes in place].
+    #[inline(always)]
+    fn save(&mut self, fill: impl FnOnce(&mut SavedVariable) -> Result<()>) -> Result<()> {
+        self.push(Saved::One(SavedVariable::EMPTY));
+        match self.node.saved.slots_mut().last_mut() {
+            Some(Saved::One(variable)) => fill(variable),
+            _ => Ok(()),
+        }
+    }
+
     #[inline(always)]
     fn push(&mut self, saved: Saved) {
         let node = &mut *self.node;
@@ -295,14 +309,37 @@ impl Record {
 
     /// Saves a value in the next slot.
     pub fn value(&mut self, value: impl Into<IValue>) {
+        self.make_room_for_values();
+        self.node.values.push(value.into());
+    }
+
+    /// Saves the sizes of a tensor in the next slot.
+    pub fn sizes(&mut self, tensor: &Tensor) {
+        self.dims(|dims| tensor.copy_sizes_to(dims));
+    }
+
+    /// Saves the strides of a tensor in the next slot.
+    pub fn strides(&mut self, tensor: &Tensor) {
+        self.dims(|dims| tensor.copy_strides_to(dims));
+    }
+
+    #[inline(always)]
+    fn dims(&mut self, fill: impl FnOnce(&mut Dims)) {
+        self.make_room_for_values();
+        self.node.values.push(IValue::IntList(Dims::new_const()));
+        if let Some(IValue::IntList(dims)) = self.node.values.last_mut() {
+            fill(dims);
+        }
+    }
+
+    /// Takes a slot for a value; there is room for all that may follow, too.
+    fn make_room_for_values(&mut self) {
         let node = &mut *self.node;
         if node.values.len() == node.values.inline_size() {
-            // Room for all that may follow, at once.
             let slots = node.def().map_or(0, |def| def.saved.len());
             node.values.reserve_exact(slots.saturating_sub(node.places.len()));
         }
         node.places.push((node.values.len() | VALUE) as u8);
-        node.values.push(value.into());
     }
 
     /// Saves the shapes of a list of tensors in the next slot.
@@ -351,7 +388,8 @@ impl Record {
         if outputs & 1 == 0 || !graph::is_differentiable_type(result.dtype()) {
             return Ok(());
         }
-        node.inputs.push(InputMetadata::of(result));
+        node.inputs.push(InputMetadata::UNDEFINED);
+        node.inputs[0].set_to(result);
         graph::set_first_edge(result, node.share(), 0)
     }
 
@@ -393,11 +431,10 @@ impl Record {
             let differentiable = outputs >> bit & 1 == 1
                 && result.defined()
                 && graph::is_differentiable_type(result.dtype());
-            node.inputs.push(if differentiable {
-                InputMetadata::of(result)
-            } else {
-                InputMetadata::undefined()
-            });
+            node.inputs.push(InputMetadata::UNDEFINED);
+            if differentiable && let Some(input) = node.inputs.last_mut() {
+                input.set_to(result);
+            }
         }
         settle_outputs(node);
         self.node.share()

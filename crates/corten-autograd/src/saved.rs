@@ -44,33 +44,56 @@ struct Rare {
 }
 
 impl SavedVariable {
+    /// Nothing was saved.
+    pub(crate) const EMPTY: Self = Self {
+        data: None,
+        rare: None,
+        version: 0,
+        output_nr: 0,
+        is_leaf: false,
+        is_output: false,
+        saved_original: false,
+    };
+
     /// Keeps an input.
     ///
     /// # Errors
     /// For inference tensors, and what a packing hook raises.
     #[inline]
     pub fn input(tensor: &Tensor) -> Result<Self> {
-        let Ok(version) = tensor.version() else { return Self::new(tensor, None) };
-        if saved_hooks::were_used() {
-            return Self::new(tensor, None);
-        }
-        let (output_nr, is_leaf) = graph::place_of(tensor);
-        let data = Some(tensor.clone());
-        Ok(Self { data, version, output_nr, is_leaf, saved_original: true, ..Self::default() })
+        let mut saved = Self::EMPTY;
+        saved.save_input(tensor)?;
+        Ok(saved)
     }
 
-    /// [`output`](Self::output) for the one result of an operator, which nobody else knows yet.
-    ///
-    /// # Errors
-    /// As [`input`](Self::input).
+    /// Becomes what [`input`](Self::input) makes. It must be empty.
     #[inline]
-    pub(crate) fn fresh_output(tensor: &mut Tensor) -> Result<Self> {
-        let usual = !saved_hooks::were_used() && graph::is_differentiable_type(tensor.dtype());
-        let Some(version) = tensor.version().ok().filter(|_| usual) else {
-            return Self::output(tensor, 0);
+    pub(crate) fn save_input(&mut self, tensor: &Tensor) -> Result<()> {
+        let version = tensor.version();
+        let (Ok(version), false) = (version, saved_hooks::were_used()) else {
+            *self = Self::new(tensor, None)?;
+            return Ok(());
         };
-        let data = Some(tensor.base_mut().alias_of_fresh()?.into());
-        Ok(Self { data, version, is_output: true, ..Self::default() })
+        (self.output_nr, self.is_leaf) = graph::place_of(tensor);
+        self.version = version;
+        self.saved_original = true;
+        self.data = Some(tensor.clone());
+        Ok(())
+    }
+
+    /// Becomes what [`output`](Self::output) makes of the one result of an operator, which nobody
+    /// else knows yet. It must be empty.
+    #[inline]
+    pub(crate) fn save_fresh_output(&mut self, tensor: &mut Tensor) -> Result<()> {
+        let usual = !saved_hooks::were_used() && graph::is_differentiable_type(tensor.dtype());
+        let (Ok(version), true) = (tensor.version(), usual) else {
+            *self = Self::output(tensor, 0)?;
+            return Ok(());
+        };
+        self.version = version;
+        self.is_output = true;
+        self.data = Some(tensor.base_mut().alias_of_fresh()?.into());
+        Ok(())
     }
 
     /// Keeps output `output_nr` of the node under construction.

@@ -66,11 +66,26 @@ impl Scalars {
     /// # Errors
     /// As [`new`](Self::new).
     pub(crate) fn wrapped(scalars: &[Scalar], dtype: DType) -> Result<Self> {
-        let mut values = [[0; 2]; MOST_SCALARS];
-        for (value, &scalar) in values.iter_mut().zip(scalars) {
+        let mut wrapped = Self::none();
+        wrapped.wrap(scalars, dtype)?;
+        Ok(wrapped)
+    }
+
+    pub(crate) const fn none() -> Self {
+        Self { values: [[0; 2]; MOST_SCALARS], count: 0 }
+    }
+
+    /// Takes `scalars`, as [`wrapped`](Self::wrapped), in place.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    #[inline(always)]
+    pub(crate) fn wrap(&mut self, scalars: &[Scalar], dtype: DType) -> Result<()> {
+        for (value, &scalar) in self.values.iter_mut().zip(scalars) {
             *value = element(scalar, dtype)?;
         }
-        Ok(Self { values, count: scalars.len().min(MOST_SCALARS) })
+        self.count = scalars.len().min(MOST_SCALARS);
+        Ok(())
     }
 
     /// The scalars, each at the start of its place.

@@ -39,7 +39,8 @@ fn run_on<const N: usize>(
     else {
         return Ok(None);
     };
-    let scalars = Scalars::wrapped(given.scalars, dtype)?;
+    let mut scalars = Scalars::none();
+    scalars.wrap(given.scalars, dtype)?;
     let of = if is_test(rule) { DType::Bool } else { dtype };
     let step = Step { looped: &looped, scalars: &scalars, dtype };
     let Some(out) = given.out else {
@@ -183,9 +184,10 @@ impl Step<'_> {
             };
             *place = (input.base(), Access::Read, nbytes);
         }
-        let Some(held) = Blocks::acquire(&wanted[..N + usize::from(fresh.is_none())])? else {
+        let mut held = Blocks::none();
+        if !held.acquire(&wanted[..N + usize::from(fresh.is_none())])? {
             return Ok(false);
-        };
+        }
         let to = fresh.unwrap_or_else(|| held.address(N));
         let mut from = [Source { from: to.cast_const(), fixed: true }; 3];
         let mut numbers = [Value::default(); N];

@@ -1,6 +1,7 @@
 //! Elements side by side, held together: what a loop over dense operands needs.
 
 use std::marker::PhantomData;
+use std::ptr;
 use std::sync::atomic::AtomicPtr;
 
 use super::Access;
@@ -27,56 +28,67 @@ pub struct Blocks<'a> {
     addresses: [*mut u8; FEW],
     /// Leaving touches the storages, which the tensors keep.
     tensors: PhantomData<&'a TensorBase>,
-    #[allow(dead_code, reason = "dropping it leaves the storages")]
-    entered: Entered,
+    entered: Option<Entered>,
 }
 
 impl<'a> Blocks<'a> {
-    /// Holds the storages of all tensors, or none of them. `None`: there are more than four, or one
-    /// has no memory for so many bytes, whatever its sizes say.
+    /// Nothing yet.
+    #[inline(always)]
+    pub const fn none() -> Self {
+        Self { addresses: [ptr::null_mut(); FEW], tensors: PhantomData, entered: None }
+    }
+
+    /// Holds the storages of all tensors, or none of them, instead of what was held. `false`: there
+    /// are more than four, or one has no memory for so many bytes, whatever its sizes say.
     ///
     /// # Errors
     /// When the calling thread already holds a storage in a conflicting way, and when a storage
     /// refuses access.
+    // In place: returned as a value, the addresses would be moved by wider loads than they were
+    // stored with, which wait until the stores have reached the cache.
     #[inline(always)]
-    pub fn acquire(wanted: &[WantedBlock<'a>]) -> Result<Option<Self>> {
-        match enter_biased(wanted) {
-            Some((entered, found)) => Self::after_entering(wanted, &found, entered),
-            None => Self::acquire_waiting(wanted),
+    pub fn acquire(&mut self, wanted: &[WantedBlock<'a>]) -> Result<bool> {
+        self.entered = None;
+        let mut found = [ptr::null(); FEW];
+        match enter_biased(wanted, &mut found) {
+            Some(entered) => self.after_entering(wanted, &found, entered),
+            None => self.acquire_waiting(wanted),
         }
     }
 
     #[cold]
-    fn acquire_waiting(wanted: &[WantedBlock<'a>]) -> Result<Option<Self>> {
+    fn acquire_waiting(&mut self, wanted: &[WantedBlock<'a>]) -> Result<bool> {
         if wanted.len() > FEW {
-            return Ok(None);
+            return Ok(false);
         }
         let (entered, found) = enter_waiting(wanted)?;
-        Self::after_entering(wanted, &found, entered)
+        self.after_entering(wanted, &found, entered)
     }
 
     #[inline(always)]
     fn after_entering(
+        &mut self,
         wanted: &[WantedBlock<'a>],
         found: &[*const StorageImpl],
         entered: Entered,
-    ) -> Result<Option<Self>> {
-        let mut addresses = [std::ptr::null_mut(); FEW];
+    ) -> Result<bool> {
         for ((&(tensor, mode, nbytes), &storage), address) in
-            wanted.iter().zip(found).zip(&mut addresses)
+            wanted.iter().zip(found).zip(&mut self.addresses)
         {
             // SAFETY: this thread is inside of the storage, which keeps it alive; null means none.
-            let Some(storage) = (unsafe { storage.as_ref() }) else { return Ok(None) };
+            let Some(storage) = (unsafe { storage.as_ref() }) else { return Ok(false) };
             storage.before_access(mode == Access::Write)?;
             match block(tensor, storage, nbytes) {
                 Some(start) => *address = start,
-                None => return Ok(None),
+                None => return Ok(false),
             }
         }
-        Ok(Some(Self { addresses, tensors: PhantomData, entered }))
+        self.entered = Some(entered);
+        Ok(true)
     }
 
-    /// Where the bytes of tensor `index` start; they may be read, or read and written, as asked for.
+    /// Where the bytes of tensor `index` start; they may be read, or read and written, as asked for,
+    /// while they are held.
     #[inline(always)]
     pub fn address(&self, index: usize) -> *mut u8 {
         self.addresses[index]
@@ -103,29 +115,33 @@ mod tests {
         let tensor = TensorBase::empty(&[4, 2], DType::Float32)?;
         let row = tensor.as_view_of(&[2], &[1], 6)?;
         let start = tensor.storage()?.data_ptr();
-        let held = Blocks::acquire(&[(&tensor, Access::Write, 32), (&row, Access::Read, 8)])?;
-        let held = held.expect("both fit");
+        let mut held = Blocks::none();
+        assert!(held.acquire(&[(&tensor, Access::Write, 32), (&row, Access::Read, 8)])?);
         assert_eq!(held.address(0), start);
         assert_eq!(held.address(1), start.wrapping_add(24));
         drop(held);
-        assert!(Blocks::acquire(&[(&row, Access::Read, 9)])?.is_none());
-        assert!(Blocks::acquire(&[(&tensor, Access::Read, usize::MAX)])?.is_none());
+        assert!(!Blocks::none().acquire(&[(&row, Access::Read, 9)])?);
+        assert!(!Blocks::none().acquire(&[(&tensor, Access::Read, usize::MAX)])?);
         let beyond = tensor.as_view_of(&[1], &[1], -1)?;
-        assert!(Blocks::acquire(&[(&beyond, Access::Read, 4)])?.is_none());
+        assert!(!Blocks::none().acquire(&[(&beyond, Access::Read, 4)])?);
         let nothing = TensorBase::undefined();
-        assert!(Blocks::acquire(&[(&nothing, Access::Read, 0)])?.is_none());
-        assert!(Blocks::acquire(&[(&row, Access::Read, 4); 5])?.is_none());
+        assert!(!Blocks::none().acquire(&[(&nothing, Access::Read, 0)])?);
+        assert!(!Blocks::none().acquire(&[(&row, Access::Read, 4); 5])?);
         Ok(())
     }
 
     #[test]
     fn held_blocks_exclude_others() -> Result<()> {
         let tensor = TensorBase::empty(&[4], DType::Float32)?;
-        let held = Blocks::acquire(&[(&tensor, Access::Read, 16)])?;
-        assert!(Blocks::acquire(&[(&tensor, Access::Write, 16)]).is_err());
-        assert!(Blocks::acquire(&[(&tensor, Access::Read, 16)])?.is_some());
+        let mut held = Blocks::none();
+        assert!(held.acquire(&[(&tensor, Access::Read, 16)])?);
+        assert!(Blocks::none().acquire(&[(&tensor, Access::Write, 16)]).is_err());
+        assert!(Blocks::none().acquire(&[(&tensor, Access::Read, 16)])?);
+        // What was held is left before anything else is asked for.
+        assert!(held.acquire(&[(&tensor, Access::Write, 16)])?);
+        assert!(Blocks::none().acquire(&[(&tensor, Access::Read, 16)]).is_err());
         drop(held);
-        assert!(Blocks::acquire(&[(&tensor, Access::Write, 16)])?.is_some());
+        assert!(Blocks::none().acquire(&[(&tensor, Access::Write, 16)])?);
         Ok(())
     }
 
@@ -134,11 +150,11 @@ mod tests {
         let tensor = TensorBase::empty(&[4], DType::Float32)?;
         std::thread::scope(|scope| {
             let other = scope.spawn(|| -> Result<bool> {
-                Ok(Blocks::acquire(&[(&tensor, Access::Write, 16)])?.is_some())
+                Blocks::none().acquire(&[(&tensor, Access::Write, 16)])
             });
             other.join().expect("no panic")
         })?;
-        assert!(Blocks::acquire(&[(&tensor, Access::Write, 16)])?.is_some());
+        assert!(Blocks::none().acquire(&[(&tensor, Access::Write, 16)])?);
         Ok(())
     }
 }

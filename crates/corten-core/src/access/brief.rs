@@ -8,6 +8,12 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct Turn(AtomicBool);
 
 impl Turn {
+    /// Nobody is inside.
+    #[cfg(not(loom))]
+    pub(crate) const fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+
     /// Enters if nobody is inside.
     #[inline]
     pub(crate) fn try_enter(&self) -> bool {

@@ -19,6 +19,12 @@ unsafe impl<T: Send> Sync for BriefCell<T> {}
 const SPINS: u32 = 64;
 
 impl<T> BriefCell<T> {
+    /// A value behind a lock.
+    #[cfg(not(loom))]
+    pub const fn new(value: T) -> Self {
+        Self { turn: Turn::new(), value: UnsafeCell::new(value) }
+    }
+
     /// Runs `work` on the value. It must neither come back to this cell, which would never end,
     /// nor run code of others, such as the destructor of what it replaces: hand that out.
     #[inline]
@@ -57,12 +63,6 @@ impl Drop for Leave<'_> {
     #[inline]
     fn drop(&mut self) {
         self.0.leave();
-    }
-}
-
-impl<T> From<T> for BriefCell<T> {
-    fn from(value: T) -> Self {
-        Self { turn: Turn::default(), value: UnsafeCell::new(value) }
     }
 }
 

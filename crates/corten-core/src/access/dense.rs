@@ -41,7 +41,10 @@ impl TensorBase {
         }
         let nbytes = source.nbytes();
         let wanted = [(self, Access::Write, nbytes), (source, Access::Read, nbytes)];
-        let Some(held) = Blocks::acquire(&wanted)? else { return Ok(false) };
+        let mut held = Blocks::none();
+        if !held.acquire(&wanted)? {
+            return Ok(false);
+        }
         // SAFETY: so many bytes of both are held, for writing and reading.
         unsafe { ptr::copy(held.address(1), held.address(0), nbytes) };
         Ok(true)
@@ -58,7 +61,8 @@ impl TensorBase {
         if !known || self.numel() != 1 || !is_block(self) {
             return Ok(None);
         }
-        let Some(held) = Blocks::acquire(&[(self, Access::Read, dtype.itemsize())])? else {
+        let mut held = Blocks::none();
+        if !held.acquire(&[(self, Access::Read, dtype.itemsize())])? {
             return Ok(None);
         };
         let at = held.address(0);
@@ -83,9 +87,10 @@ impl TensorBase {
             return Ok(false);
         }
         let nbytes = self.nbytes();
-        let Some(held) = Blocks::acquire(&[(self, Access::Write, nbytes)])? else {
+        let mut held = Blocks::none();
+        if !held.acquire(&[(self, Access::Write, nbytes)])? {
             return Ok(false);
-        };
+        }
         // SAFETY: so many bytes are held for writing.
         unsafe { held.address(0).write_bytes(0, nbytes) };
         Ok(true)

@@ -1,6 +1,7 @@
 //! Entering and leaving storages.
 
 use std::marker::PhantomData;
+use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use smallvec::SmallVec;
@@ -63,18 +64,19 @@ pub(super) struct Entered {
 
 /// The fast road: enters the storages of `wanted` if this thread is inside of nothing yet and no
 /// storage makes it wait or is biased to another thread. Otherwise the thread is inside of nothing.
+/// `found` gets the storages, null for tensors without one.
 // Everything here stays in registers: no reference to a local may escape into a call.
 #[inline(always)]
 pub(super) fn enter_biased<W: Wanted>(
     wanted: &[W],
-) -> Option<(Entered, [*const StorageImpl; FEW])> {
+    found: &mut [*const StorageImpl; FEW],
+) -> Option<Entered> {
     let mine = slots();
-    let mut found = [std::ptr::null(); FEW];
     if mine.top() != 0 || wanted.len() > FEW {
         return None;
     }
     let entries = mine.first_entries::<FEW>();
-    for ((one, entry), found) in wanted.iter().zip(entries).zip(&mut found) {
+    for ((one, entry), found) in wanted.iter().zip(entries).zip(found.iter_mut()) {
         let storage = one.source().load(Ordering::Relaxed).cast_const();
         *found = storage;
         if !storage.is_null() {
@@ -83,7 +85,7 @@ pub(super) fn enter_biased<W: Wanted>(
     }
     mine.set_top(wanted.len());
     light_barrier();
-    for ((one, entry), &storage) in wanted.iter().zip(entries).zip(&found) {
+    for ((one, entry), &storage) in wanted.iter().zip(entries).zip(found.iter()) {
         let current = one.source().load(Ordering::Acquire).cast_const() == storage;
         // SAFETY: the slot was published before the source still named the storage, so the storage
         // is not dropped before the slot is cleared.
@@ -94,7 +96,7 @@ pub(super) fn enter_biased<W: Wanted>(
             return None;
         }
     }
-    Some((Entered { slots: mine, start: 0, len: wanted.len() as u32, thread: PhantomData }, found))
+    Some(Entered { slots: mine, start: 0, len: wanted.len() as u32, thread: PhantomData })
 }
 
 /// Enters one storage whose slot is published, without waiting.
@@ -274,8 +276,8 @@ impl Hold {
     pub(crate) fn new(storage: &StorageImpl, mode: Access) -> Result<Self> {
         let source = AtomicPtr::new(std::ptr::from_ref(storage).cast_mut());
         let wanted = [(&source, mode)];
-        let entered = match enter_biased(&wanted) {
-            Some((entered, _)) => entered,
+        let entered = match enter_biased(&wanted, &mut [ptr::null(); FEW]) {
+            Some(entered) => entered,
             None => enter_waiting(&wanted)?.0,
         };
         Ok(Self(entered))

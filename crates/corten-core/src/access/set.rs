@@ -8,7 +8,9 @@ use smallvec::SmallVec;
 
 use super::Access;
 use super::enter::{Entered, FEW, enter_biased, enter_waiting};
-use crate::{DType, Element, Error, Result, Storage, StorageImpl, TensorBase, bail, ensure, err};
+use crate::{
+    DType, Element, Error, Geometry, Result, Storage, StorageImpl, TensorBase, bail, ensure, err,
+};
 
 /// The operands of a kernel, held for the kernel's time.
 ///
@@ -37,8 +39,9 @@ impl Holds {
     /// As [`AccessSet::acquire`]; the operands may go before the access does.
     #[inline(always)]
     pub fn acquire(wanted: &[(&TensorBase, Access)]) -> Result<Self> {
-        match enter_biased(wanted) {
-            Some((entered, found)) => {
+        let mut found = [ptr::null(); FEW];
+        match enter_biased(wanted, &mut found) {
+            Some(entered) => {
                 check_all(wanted, &found)?;
                 Ok(Self { entered, kept: SmallVec::new() })
             }
@@ -90,8 +93,9 @@ impl<'a> AccessSet<'a> {
     /// Undefined tensors and tensors without a storage take part with a null pointer.
     #[inline(always)]
     pub fn acquire(wanted: &[(&'a TensorBase, Access)]) -> Result<Self> {
-        match enter_biased(wanted) {
-            Some((entered, found)) => Self::after_entering(wanted, &found, entered),
+        let mut found = [ptr::null(); FEW];
+        match enter_biased(wanted, &mut found) {
+            Some(entered) => Self::after_entering(wanted, &found, entered),
             None => Self::acquire_waiting(wanted),
         }
     }
@@ -271,7 +275,8 @@ impl<'a> Operand<'a> {
     /// Pointer and length, after checking everything that a slice needs.
     fn contiguous<T: Element>(&self) -> Result<(*mut T, usize)> {
         self.check_dtype::<T>()?;
-        let geometry = self.tensor.geometry();
+        let mut geometry = Geometry::EMPTY;
+        self.tensor.copy_geometry_to(&mut geometry);
         ensure!(geometry.is_contiguous(), Runtime, "a slice needs a contiguous tensor");
         ensure!(self.tensor.device().is_cpu(), Runtime, "the data is not in host memory");
         let len = geometry.numel as usize;

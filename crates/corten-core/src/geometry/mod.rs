@@ -19,4 +19,7 @@ pub use shape::{
 };
 
 /// Sizes or strides by value; up to six dimensions without the heap.
-pub type Dims = SmallVec<[i64; 6]>;
+pub type Dims = SmallVec<[i64; DIMS_IN_PLACE]>;
+
+/// Lists of up to this many dimensions need no heap block.
+pub(crate) const DIMS_IN_PLACE: usize = 6;

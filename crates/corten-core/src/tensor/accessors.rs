@@ -16,7 +16,7 @@ use crate::{StorageImpl, TensorOptions, ensure, err};
 
 impl TensorImpl {
     /// Sizes.
-    #[inline]
+    // Neither these nor the strides are inlined: many callers are compiled to be small.
     pub fn sizes(&self) -> Dims {
         if self.info().has(Info::POLICY) {
             return self.ask_policy(|policy| policy.sizes()).unwrap_or_else(|| self.shape.sizes());
@@ -24,8 +24,16 @@ impl TensorImpl {
         self.shape.sizes()
     }
 
+    /// Stores the sizes in a list where that will stay, which is faster than to return one.
+    pub fn copy_sizes_to(&self, dims: &mut Dims) {
+        if self.info().has(Info::POLICY) {
+            *dims = self.sizes();
+        } else {
+            self.shape.copy_sizes(dims);
+        }
+    }
+
     /// Strides, in elements.
-    #[inline]
     pub fn strides(&self) -> Dims {
         if self.info().has(Info::POLICY) {
             return self
@@ -33,6 +41,15 @@ impl TensorImpl {
                 .unwrap_or_else(|| self.shape.strides());
         }
         self.shape.strides()
+    }
+
+    /// Stores the strides in a list where that will stay.
+    pub fn copy_strides_to(&self, dims: &mut Dims) {
+        if self.info().has(Info::POLICY) {
+            *dims = self.strides();
+        } else {
+            self.shape.copy_strides(dims);
+        }
     }
 
     #[cold]
@@ -55,13 +72,19 @@ impl TensorImpl {
     }
 
     /// The stored sizes, strides, offset and element count of one moment.
-    #[inline]
     pub fn geometry(&self) -> Geometry {
+        let mut geometry = Geometry::EMPTY;
+        self.copy_geometry_to(&mut geometry);
+        geometry
+    }
+
+    /// Stores [`geometry`](Self::geometry) where it will stay, which is faster than to return it.
+    pub fn copy_geometry_to(&self, geometry: &mut Geometry) {
         self.shape.consistent(|| {
-            let (sizes, strides) = self.shape.copy_both();
-            let storage_offset = self.storage_offset.load(Ordering::Relaxed);
-            Geometry { sizes, strides, storage_offset, numel: self.numel.load(Ordering::Relaxed) }
-        })
+            self.shape.copy_both(&mut geometry.sizes, &mut geometry.strides);
+            geometry.storage_offset = self.storage_offset.load(Ordering::Relaxed);
+            geometry.numel = self.numel.load(Ordering::Relaxed);
+        });
     }
 
     /// The size of one dimension, which may count from the end.
@@ -430,11 +453,13 @@ impl TensorImpl {
 
     #[inline(never)]
     fn check_extent(&self, nbytes: usize) -> Result<()> {
-        let Geometry { sizes, strides, storage_offset, numel } = self.geometry();
-        if numel == 0 {
+        let mut found = Geometry::EMPTY;
+        self.copy_geometry_to(&mut found);
+        if found.numel == 0 {
             return Ok(());
         }
-        check_in_bounds(&sizes, &strides, storage_offset, self.itemsize(), nbytes)
+        let (sizes, strides, offset) = (&found.sizes, &found.strides, found.storage_offset);
+        check_in_bounds(sizes, strides, offset, self.itemsize(), nbytes)
     }
 
     /// A number that identifies the storage while it lives; 0 if there is none.

@@ -5,6 +5,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::base::{Info, Parts, TensorImpl, Words};
+use super::shape::SizesAndStrides;
 use super::version::VersionSlot;
 use super::{TensorBase, VersionCounter};
 use crate::geometry::{check_in_bounds, checked_numel, storage_bytes_needed};
@@ -63,7 +64,8 @@ impl TensorBase {
         if !self.extra.load(Ordering::Relaxed).is_null() {
             return None;
         }
-        let (shape, (storage_offset, numel, info)) = self.shape.copied_with(|| {
+        let mut shape = SizesAndStrides::empty();
+        let (storage_offset, numel, info) = shape.copy_from(&self.shape, || {
             let word = |word: &AtomicI64| word.load(Ordering::Relaxed);
             (word(&self.storage_offset), word(&self.numel), self.info().0)
         })?;
@@ -72,7 +74,7 @@ impl TensorBase {
         let keys = self.key_set() - PYTHON_KEYS;
         let words = Words { storage, keys, info: info & kept, storage_offset, numel };
         // SAFETY: the whole shape is written, where the new tensor has it.
-        let copy = unsafe { TensorImpl::place(words, version(), |place| place.write(shape)) };
+        let copy = unsafe { TensorImpl::place(words, version(), |place| shape.write_to(place)) };
         Some(Self(copy))
     }
 

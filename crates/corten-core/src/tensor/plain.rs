@@ -31,18 +31,22 @@ impl TensorImpl {
             && (ptr::eq(self, other) || self.shape.has_sizes_of(&other.shape))
     }
 
-    /// The shape with the strides of a fresh tensor, the number of elements, the shape's flags, and
-    /// the bytes. Nothing if there are many dimensions or no elements.
+    /// Makes `shape` this one with the strides of a fresh tensor. Returns the number of elements, the
+    /// shape's flags, and the bytes. Nothing if there are many dimensions or no elements.
     #[inline(always)]
-    fn contiguous_copy(&self, dtype: DType) -> Option<(SizesAndStrides, i64, u64, usize)> {
-        let (mut shape, info) = self.shape.copied_with(|| self.info())?;
+    fn contiguous_copy(
+        &self,
+        shape: &mut SizesAndStrides,
+        dtype: DType,
+    ) -> Option<(i64, u64, usize)> {
+        let info = shape.copy_from(&self.shape, || self.info())?;
         let (numel, as_before) = shape.make_contiguous()?;
         let flags = match as_before && info.has(Info::CONTIGUOUS) {
             true => info.0 & Info::SHAPE_FLAGS,
             false => shape.flags_in_order(numel),
         };
         let nbytes = usize::try_from(numel).ok()?.checked_mul(dtype.itemsize())?;
-        Some((shape, numel, flags, nbytes))
+        Some((numel, flags, nbytes))
     }
 }
 
@@ -77,7 +81,8 @@ impl TensorBase {
     /// Those of the allocation.
     #[inline]
     pub fn empty_as_plain(&self, dtype: DType) -> Result<(Self, *mut u8)> {
-        let Some((shape, numel, flags, nbytes)) = self.contiguous_copy(dtype) else {
+        let mut shape = SizesAndStrides::empty();
+        let Some((numel, flags, nbytes)) = self.contiguous_copy(&mut shape, dtype) else {
             let tensor = Self::empty(&self.sizes(), dtype)?;
             let memory = tensor.storage()?.data_ptr();
             return Ok((tensor, memory));
@@ -93,7 +98,7 @@ impl TensorBase {
         };
         // SAFETY: the whole shape is written, where the new tensor has it.
         let tensor =
-            unsafe { TensorImpl::place(words, VersionSlot::own(), |place| place.write(shape)) };
+            unsafe { TensorImpl::place(words, VersionSlot::own(), |place| shape.write_to(place)) };
         Ok((Self(tensor), memory))
     }
 }
@@ -104,21 +109,23 @@ impl TensorBase {
     /// that is not the shape's view at once: the strides must be those of a fresh tensor, the
     /// number of elements must be kept, and there may be neither many dimensions nor rare properties.
     pub fn view_in_order(&self, sizes: &[i64]) -> Option<Self> {
-        let (mut own, (storage_offset, info)) = self.shape_and_place()?;
-        let (own_numel, usual) = own.make_contiguous()?;
-        let mut shape = SizesAndStrides::of_sizes(sizes)?;
+        let mut shape = SizesAndStrides::empty();
+        let (storage_offset, info) = self.copy_shape_to(&mut shape)?;
+        let (own_numel, usual) = shape.make_contiguous()?;
+        shape.set_sizes(sizes)?;
         let (numel, _) = shape.make_contiguous()?;
         if own_numel != numel || !usual {
             return None;
         }
         let flags = shape.flags_in_order(numel);
-        self.view_of_shape(shape, info, storage_offset, numel, flags)
+        self.view_of_shape(&mut shape, info, storage_offset, numel, flags)
     }
 
     /// The view of one position of a dimension, which goes. Nothing where there is no such position,
     /// and where there are many dimensions or rare properties.
     pub fn view_of_position(&self, dim: usize, index: i64) -> Option<Self> {
-        let (mut shape, (storage_offset, info)) = self.shape_and_place()?;
+        let mut shape = SizesAndStrides::empty();
+        let (storage_offset, info) = self.copy_shape_to(&mut shape)?;
         let (size, stride) = shape.remove(dim)?;
         if !(0..size).contains(&index) {
             return None;
@@ -130,7 +137,20 @@ impl TensorBase {
             true => shape.flags_in_order(numel),
             false => shape.flags(numel),
         };
-        self.view_of_shape(shape, info, storage_offset, numel, flags)
+        self.view_of_shape(&mut shape, info, storage_offset, numel, flags)
+    }
+
+    /// The view with two dimensions exchanged. Nothing where there are not both, and where there are
+    /// many dimensions or rare properties.
+    pub fn view_transposed(&self, dim0: usize, dim1: usize) -> Option<Self> {
+        let mut shape = SizesAndStrides::empty();
+        let (storage_offset, info) = self.copy_shape_to(&mut shape)?;
+        if !shape.swap(dim0, dim1) {
+            return None;
+        }
+        let numel = shape.checked_numel()?;
+        let flags = shape.flags(numel);
+        self.view_of_shape(&mut shape, info, storage_offset, numel, flags)
     }
 
     /// [`as_view_of`](Self::as_view_of) for few dimensions and no rare properties.
@@ -144,26 +164,27 @@ impl TensorBase {
         if info.has(Info::POLICY) || sizes.len() != strides.len() {
             return None;
         }
-        let mut shape = SizesAndStrides::of_sizes(sizes)?;
+        let mut shape = SizesAndStrides::empty();
+        shape.set_sizes(sizes)?;
         shape.set_strides(strides);
         let numel = shape.checked_numel()?;
         let flags = Info::shape_flags(ContiguityFlags::compute(sizes, strides, numel));
-        self.view_of_shape(shape, info, storage_offset, numel, flags)
+        self.view_of_shape(&mut shape, info, storage_offset, numel, flags)
     }
 
     #[inline(always)]
-    fn shape_and_place(&self) -> Option<(SizesAndStrides, (i64, Info))> {
+    fn copy_shape_to(&self, shape: &mut SizesAndStrides) -> Option<(i64, Info)> {
         let tensor = &*self.0;
         if !tensor.extra.load(Ordering::Relaxed).is_null() || tensor.info().has(Info::POLICY) {
             return None;
         }
-        tensor.shape.copied_with(|| (tensor.storage_offset(), tensor.info()))
+        shape.copy_from(&tensor.shape, || (tensor.storage_offset(), tensor.info()))
     }
 
     #[inline(always)]
     fn view_of_shape(
         &self,
-        shape: SizesAndStrides,
+        shape: &mut SizesAndStrides,
         info: Info,
         storage_offset: i64,
         numel: i64,
@@ -177,7 +198,7 @@ impl TensorBase {
         let words = Words { storage, keys: self.key_set(), info, storage_offset, numel };
         let version = VersionSlot::shared_with(&self.0);
         // SAFETY: the whole shape is written, where the new tensor has it.
-        Some(Self(unsafe { TensorImpl::place(words, version, |place| place.write(shape)) }))
+        Some(Self(unsafe { TensorImpl::place(words, version, |place| shape.write_to(place)) }))
     }
 }
 
@@ -268,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_of_a_position_is_the_view_by_strides() -> Result<()> {
+    fn views_of_words_are_the_views_by_strides() -> Result<()> {
         let sizes = [2, 3, 1, 4, 2];
         let dense = TensorBase::empty(&sizes, DType::Int16)?;
         let turned = TensorBase::empty_strided(&sizes, &[1, 2, 6, 6, 24], DType::Int16)?;
@@ -287,6 +308,16 @@ mod tests {
             assert!(view.is_alias_of(base) && view.shares_version_with(base));
             assert!(base.view_of_position(dim, sizes[dim]).is_none());
             assert!(base.view_of_position(dim, -1).is_none());
+        }
+        for (base, (a, b)) in [(&dense, (0, 4)), (&turned, (3, 1)), (&dense, (2, 2))] {
+            let view = base.view_transposed(a, b).expect("there are both");
+            let (mut sizes, mut strides) = (base.sizes(), base.strides());
+            sizes.swap(a, b);
+            strides.swap(a, b);
+            let wanted = base.as_view_of(&sizes, &strides, 0)?;
+            assert_eq!((view.geometry(), view.info().0), (wanted.geometry(), wanted.info().0));
+            assert!(view.is_alias_of(base) && view.shares_version_with(base));
+            assert!(base.view_transposed(a, 5).is_none());
         }
         let empty = TensorBase::empty(&[2, 0], DType::Int16)?;
         assert_eq!(empty.view_of_position(0, 1).expect("a row").numel(), 0);

@@ -7,11 +7,16 @@
 //! hold the address of: they are never freed before the tensor dies, only reused. Rejected: a lock
 //! per tensor (a locked instruction on each `sizes()`), and immutable shapes behind a shared
 //! pointer (an allocation per view).
+//!
+//! Note [Shapes in place]: a shape for a new tensor is filled where it was declared, and written to
+//! the tensor word by word. Moved as a value after its words were stored one by one, it would be
+//! read by wider loads, which wait until the stores have reached the cache: that took as long as
+//! the rest of making a tensor.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering, fence};
 
 use crate::Dims;
-use crate::geometry::is_contiguous;
+use crate::geometry::{DIMS_IN_PLACE, is_contiguous};
 
 /// Dimensions that need no heap block.
 pub(super) const INLINE: usize = 5;
@@ -30,6 +35,10 @@ pub struct Geometry {
 }
 
 impl Geometry {
+    /// That of a tensor without dimensions and elements, to be filled.
+    pub const EMPTY: Self =
+        Self { sizes: Dims::new_const(), strides: Dims::new_const(), storage_offset: 0, numel: 0 };
+
     /// Whether the last dimension varies fastest and there are no gaps.
     pub fn is_contiguous(&self) -> bool {
         is_contiguous(&self.sizes, &self.strides, self.numel)
@@ -48,6 +57,7 @@ pub(super) struct SizesAndStrides {
 }
 
 const _: () = assert!(size_of::<SizesAndStrides>() == 88, "see Note [TensorImpl size]");
+const _: () = assert!(INLINE <= DIMS_IN_PLACE, "they are copied to lists in place");
 
 impl SizesAndStrides {
     /// Shape `[0]`, stride `[1]`.
@@ -109,31 +119,51 @@ impl SizesAndStrides {
         }
     }
 
-    /// The same shape, for another tensor: what `read` returns belongs to it. Nothing if the shape
-    /// has too many dimensions to lie here.
-    #[inline(always)]
-    pub(super) fn copied_with<R>(&self, mut read: impl FnMut() -> R) -> Option<(Self, R)> {
-        let load = |slot: &AtomicI64| slot.load(Ordering::Relaxed);
-        let (rank, slots, rest) =
-            self.consistent(|| (self.rank(), self.slots.each_ref().map(load), read()));
-        let copy = Self {
-            sequence: AtomicU32::new(0),
-            rank: AtomicU32::new(rank as u32),
-            slots: slots.map(AtomicI64::new),
-        };
-        (rank <= INLINE).then_some((copy, rest))
+    /// Rank 0, to be filled: see Note [Shapes in place].
+    pub(super) const fn empty() -> Self {
+        let slots = [const { AtomicI64::new(0) }; 2 * INLINE];
+        Self { sequence: AtomicU32::new(0), rank: AtomicU32::new(0), slots }
     }
 
-    /// Sizes without strides; nothing if there are more than five.
+    /// Takes over the words of another shape; what `read` returns belongs to them. Nothing if it has
+    /// too many dimensions to lie here.
     #[inline(always)]
-    pub(super) fn of_sizes(sizes: &[i64]) -> Option<Self> {
-        let mut slots = [const { AtomicI64::new(0) }; 2 * INLINE];
-        for (slot, &size) in slots.get_mut(..INLINE)?.get_mut(..sizes.len())?.iter_mut().zip(sizes)
-        {
+    pub(super) fn copy_from<R>(&mut self, other: &Self, mut read: impl FnMut() -> R) -> Option<R> {
+        let (rank, rest) = other.consistent(|| {
+            for (slot, word) in self.slots.iter_mut().zip(&other.slots) {
+                *slot.get_mut() = word.load(Ordering::Relaxed);
+            }
+            (other.rank(), read())
+        });
+        *self.rank.get_mut() = rank as u32;
+        (rank <= INLINE).then_some(rest)
+    }
+
+    /// Takes sizes without strides; nothing if there are more than five.
+    #[inline(always)]
+    pub(super) fn set_sizes(&mut self, sizes: &[i64]) -> Option<()> {
+        for (slot, &size) in self.slots[..INLINE].get_mut(..sizes.len())?.iter_mut().zip(sizes) {
             *slot.get_mut() = size;
         }
-        let (sequence, rank) = (AtomicU32::new(0), AtomicU32::new(sizes.len() as u32));
-        Some(Self { sequence, rank, slots })
+        *self.rank.get_mut() = sizes.len() as u32;
+        Some(())
+    }
+
+    /// Writes the shape to where a new tensor has it: see Note [Shapes in place].
+    ///
+    /// # Safety
+    /// `place` must be valid for writing.
+    #[inline(always)]
+    pub(super) unsafe fn write_to(&mut self, place: *mut Self) {
+        // SAFETY: the caller vouches for the place, which holds a shape from the first line on.
+        let target = unsafe {
+            place.write(Self::empty());
+            &*place
+        };
+        for (slot, word) in target.slots.iter().zip(&mut self.slots) {
+            slot.store(*word.get_mut(), Ordering::Relaxed);
+        }
+        target.rank.store(*self.rank.get_mut(), Ordering::Relaxed);
     }
 
     /// Sets the strides, at most five, of a shape without.
@@ -159,6 +189,18 @@ impl SizesAndStrides {
         }
         *self.rank.get_mut() -= 1;
         Some(removed)
+    }
+
+    /// Exchanges two dimensions. Returns whether there are both.
+    #[inline(always)]
+    pub(super) fn swap(&mut self, a: usize, b: usize) -> bool {
+        let rank = (*self.rank.get_mut() as usize).min(INLINE);
+        let known = a < rank && b < rank;
+        if known {
+            self.slots.swap(a, b);
+            self.slots.swap(INLINE + a, INLINE + b);
+        }
+        known
     }
 
     /// The number of elements, if it can be counted.
@@ -238,34 +280,52 @@ impl SizesAndStrides {
         Some(block.split_at(rank))
     }
 
-    #[inline]
-    pub(super) fn sizes(&self) -> Dims {
-        self.consistent(|| self.copy_of(0))
-    }
-
-    #[inline]
-    pub(super) fn strides(&self) -> Dims {
-        self.consistent(|| self.copy_of(INLINE))
-    }
-
-    #[inline]
-    pub(super) fn copy_both(&self) -> (Dims, Dims) {
-        (self.copy_of(0), self.copy_of(INLINE))
-    }
-
-    /// The sizes, whose slots start at 0, or the strides.
     #[inline(always)]
-    fn copy_of(&self, first: usize) -> Dims {
+    pub(super) fn copy_sizes(&self, dims: &mut Dims) {
+        self.consistent(|| self.copy_words(dims, 0));
+    }
+
+    #[inline(always)]
+    pub(super) fn sizes(&self) -> Dims {
+        let mut dims = Dims::new_const();
+        self.copy_sizes(&mut dims);
+        dims
+    }
+
+    #[inline(always)]
+    pub(super) fn copy_strides(&self, dims: &mut Dims) {
+        self.consistent(|| self.copy_words(dims, INLINE));
+    }
+
+    #[inline(always)]
+    pub(super) fn strides(&self) -> Dims {
+        let mut dims = Dims::new_const();
+        self.copy_strides(&mut dims);
+        dims
+    }
+
+    #[inline(always)]
+    pub(super) fn copy_both(&self, sizes: &mut Dims, strides: &mut Dims) {
+        self.copy_words(sizes, 0);
+        self.copy_words(strides, INLINE);
+    }
+
+    /// Copies the sizes, whose slots start at 0, or the strides, in place: see Note [Shapes in place].
+    #[inline(always)]
+    fn copy_words(&self, dims: &mut Dims, first: usize) {
         let rank = self.rank();
         if rank > INLINE {
-            return self.copy_of_many(rank, first == 0);
+            *dims = self.copy_of_many(rank, first == 0);
+            return;
         }
-        let mut dims = [0; INLINE + 1];
+        let place = dims.as_mut_ptr();
         // All of them: a loop that knows its length needs no branches.
-        for (dim, word) in dims.iter_mut().zip(&self.slots[first..first + INLINE]) {
-            *dim = word.load(Ordering::Relaxed);
+        for (d, word) in self.slots[first..first + INLINE].iter().enumerate() {
+            // SAFETY: there is room for `DIMS_IN_PLACE` at least, and `d` is below `INLINE`.
+            unsafe { place.add(d).write(word.load(Ordering::Relaxed)) };
         }
-        Dims::from_buf_and_len(dims, rank)
+        // SAFETY: so many were written.
+        unsafe { dims.set_len(rank) };
     }
 
     #[cold]

@@ -461,7 +461,9 @@ impl<'a, T: Element> BatchMut<'a, T> {
 
 /// Sizes and strides as (batch, rows, columns).
 fn three_dimensions(tensor: &Tensor) -> ([usize; 3], [isize; 3]) {
-    let Geometry { sizes, strides, .. } = tensor.geometry();
+    let mut geometry = Geometry::EMPTY;
+    tensor.copy_geometry_to(&mut geometry);
+    let Geometry { sizes, strides, .. } = &geometry;
     let size = |d: usize| sizes[d] as usize;
     let stride = |d: usize| strides[d] as isize;
     match sizes.len() {

@@ -61,7 +61,7 @@ impl Slot {
                     (true, "sizes") => format!("rec.shapes({argument});"),
                     (true, "dtypes") => format!("rec.dtypes({argument});"),
                     (true, _) => format!("rec.value({argument}.len() as i64);"),
-                    (_, "options") => format!("rec.options({argument});"),
+                    (_, "options" | "sizes" | "strides") => format!("rec.{method}({argument});"),
                     (_, method) => {
                         format!("rec.value({});", read_metadata(argument, method, with))
                     }

@@ -133,6 +133,11 @@ pub fn permute(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
 /// # Errors
 /// `Index` for a dimension out of range.
 pub fn transpose(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
+    let rank = self_.dim();
+    let (a, b) = (geometry::wrap_dim(dim0, rank)?, geometry::wrap_dim(dim1, rank)?);
+    if let Some(view) = self_.view_transposed(a, b) {
+        return Ok(view.into());
+    }
     let (sizes, strides) = transposed(self_, dim0, dim1)?;
     with_geometry(self_, &sizes, &strides, self_.storage_offset())
 }
