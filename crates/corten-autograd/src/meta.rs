@@ -128,8 +128,12 @@ impl Meta {
     }
 
     /// The state of a differentiable view.
+    #[inline(always)]
     pub(crate) fn of_view(view: ViewMeta) -> Box<dyn AutogradMeta> {
-        Box::new(Self { view: Some(view), ..Self::EMPTY })
+        // In place: see Note [Nodes in place].
+        let mut meta = Box::new(Self::EMPTY);
+        meta.view = Some(view);
+        meta
     }
 
     /// The gradient.

@@ -326,8 +326,10 @@ impl Record {
     #[inline(always)]
     fn dims(&mut self, fill: impl FnOnce(&mut Dims)) {
         self.make_room_for_values();
-        self.node.values.push(IValue::IntList(Dims::new_const()));
-        if let Some(IValue::IntList(dims)) = self.node.values.last_mut() {
+        self.node.values.push(IValue::None);
+        let Some(last) = self.node.values.last_mut() else { return };
+        *last = IValue::IntList(Dims::new_const());
+        if let IValue::IntList(dims) = last {
             fill(dims);
         }
     }
@@ -395,6 +397,12 @@ impl Record {
 
     fn finish_with(self, results: &[&Tensor], list: bool) -> Result<()> {
         let node = self.into_node(results, list);
+        if let [result] = results {
+            return match node.inputs[0].is_defined() {
+                true => graph::set_gradient_edge(result, node, 0),
+                false => Ok(()),
+            };
+        }
         for (nr, result) in results.iter().enumerate() {
             if node.inputs[nr].is_defined() {
                 graph::set_gradient_edge(result, node.clone(), nr as u32)?;

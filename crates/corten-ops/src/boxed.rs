@@ -110,6 +110,19 @@ impl IValue {
     }
 }
 
+impl IValue {
+    /// Becomes another value; the frequent small ones are written in place.
+    pub fn set_to(&mut self, other: &Self) {
+        match *other {
+            Self::None => *self = Self::None,
+            Self::Int(value) => *self = Self::Int(value),
+            Self::Double(value) => *self = Self::Double(value),
+            Self::Bool(value) => *self = Self::Bool(value),
+            _ => self.clone_from(other),
+        }
+    }
+}
+
 /// The stack of a boxed call: arguments in schema order, replaced by the results.
 #[derive(Clone, Default)]
 pub struct Stack(SmallVec<[IValue; 6]>);
@@ -123,6 +136,15 @@ impl Stack {
     /// Puts a value on top.
     pub fn push(&mut self, value: impl Into<IValue>) {
         self.0.push(value.into());
+    }
+
+    /// Puts an absent value on top, to be replaced where it lies: a value that is made elsewhere and
+    /// then moved takes several times as long.
+    #[inline]
+    pub fn push_none(&mut self) -> &mut IValue {
+        self.0.push(IValue::None);
+        let top = self.0.len() - 1;
+        &mut self.0[top]
     }
 
     /// Takes the value on top.

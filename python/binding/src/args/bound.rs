@@ -122,15 +122,19 @@ impl<'a> Bound<'a> {
         }
     }
 
-    /// The value at a place as the dispatcher takes it.
-    pub(crate) fn value(&self, index: usize) -> Py<IValue> {
+    /// Stores the value at a place as the dispatcher takes it, where it will stay.
+    pub(crate) fn value_to(&self, index: usize, place: &mut IValue) -> Py<()> {
         let param = self.param(index);
         if index == 0 && self.varargs.is_some() {
-            return self.ints(0).map(IValue::IntList);
+            *place = IValue::IntList(self.ints(0)?);
+            return Ok(());
         }
         match self.get(index) {
-            Some(object) => boxed(&self.signature.function, param, object),
-            None => Ok(param.default.clone()),
+            Some(object) => boxed(&self.signature.function, param, object, place),
+            None => {
+                place.set_to(&param.default);
+                Ok(())
+            }
         }
     }
 }
@@ -143,41 +147,48 @@ pub(crate) fn tensor_from(object: &Obj) -> Py<Tensor> {
     }
 }
 
-/// An argument as the dispatcher takes it.
-fn boxed(function: &str, param: &Param, object: &Obj) -> Py<IValue> {
-    Ok(match param.kind {
-        Kind::Tensor => IValue::Tensor(tensor_from(object)?),
+/// Stores an argument as the dispatcher takes it.
+fn boxed(function: &str, param: &Param, object: &Obj, place: &mut IValue) -> Py<()> {
+    match param.kind {
+        Kind::Tensor => *place = IValue::Tensor(tensor_from(object)?),
         Kind::TensorList => {
-            IValue::TensorList(object.items()?.iter().map(tensor_from).collect::<Py<_>>()?)
+            *place = IValue::TensorList(object.items()?.iter().map(tensor_from).collect::<Py<_>>()?)
         }
-        Kind::OptionalTensorList => IValue::OptionalTensorList(
-            object
-                .items()?
-                .iter()
-                .map(|item| if item.is_none() { Ok(None) } else { tensor_from(item).map(Some) })
-                .collect::<Py<_>>()?,
-        ),
-        Kind::Scalar | Kind::Complex => scalar_from(object)?.into(),
+        Kind::OptionalTensorList => {
+            *place = IValue::OptionalTensorList(
+                object
+                    .items()?
+                    .iter()
+                    .map(|item| if item.is_none() { Ok(None) } else { tensor_from(item).map(Some) })
+                    .collect::<Py<_>>()?,
+            )
+        }
+        Kind::Scalar | Kind::Complex => *place = scalar_from(object)?.into(),
         Kind::ScalarList => {
-            IValue::ScalarList(object.items()?.iter().map(scalar_from).collect::<Py<_>>()?)
+            *place = IValue::ScalarList(object.items()?.iter().map(scalar_from).collect::<Py<_>>()?)
         }
-        Kind::Int => IValue::Int(int_from(object)?),
-        Kind::IntList => IValue::IntList(int_list(function, &param.name, param.count, object)?),
-        Kind::Float => IValue::Double(float_from(object)?),
+        Kind::Int => *place = IValue::Int(int_from(object)?),
+        Kind::IntList => {
+            *place = IValue::IntList(int_list(function, &param.name, param.count, object)?)
+        }
+        Kind::Float => *place = IValue::Double(float_from(object)?),
         Kind::FloatList => {
-            IValue::DoubleList(object.items()?.iter().map(float_from).collect::<Py<_>>()?)
+            *place = IValue::DoubleList(object.items()?.iter().map(float_from).collect::<Py<_>>()?)
         }
-        Kind::Bool => IValue::Bool(object.is_true()?),
+        Kind::Bool => *place = IValue::Bool(object.is_true()?),
         Kind::BoolList => {
-            IValue::BoolList(object.items()?.iter().map(Obj::is_true).collect::<Py<_>>()?)
+            *place = IValue::BoolList(object.items()?.iter().map(Obj::is_true).collect::<Py<_>>()?)
         }
-        Kind::Str => IValue::String(object.as_str()?.into()),
-        Kind::DType => IValue::DType(dtype_arg(object)?),
-        Kind::Layout => IValue::Layout(types::layout::layout_from(object)?),
-        Kind::MemoryFormat => IValue::MemoryFormat(types::layout::memory_format_from(object)?),
-        Kind::Device => IValue::Device(types::device::from_object(object)?),
-        Kind::Generator => IValue::Generator(types::generator::from_object(object)?),
-        Kind::Storage => IValue::Storage(storage::from_object(object)?),
-        Kind::Stream | Kind::Object => IValue::None,
-    })
+        Kind::Str => *place = IValue::String(object.as_str()?.into()),
+        Kind::DType => *place = IValue::DType(dtype_arg(object)?),
+        Kind::Layout => *place = IValue::Layout(types::layout::layout_from(object)?),
+        Kind::MemoryFormat => {
+            *place = IValue::MemoryFormat(types::layout::memory_format_from(object)?)
+        }
+        Kind::Device => *place = IValue::Device(types::device::from_object(object)?),
+        Kind::Generator => *place = IValue::Generator(types::generator::from_object(object)?),
+        Kind::Storage => *place = IValue::Storage(storage::from_object(object)?),
+        Kind::Stream | Kind::Object => *place = IValue::None,
+    }
+    Ok(())
 }

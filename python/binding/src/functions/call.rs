@@ -144,16 +144,17 @@ fn output_tensors(name: &str, object: &Obj, count: Option<usize>) -> Py<Vec<Tens
 fn fill(plan: &Plan, this: Option<&Obj>, bound: &Bound<'_>, outputs: &[Tensor]) -> Py<Stack> {
     let mut stack = Stack::new();
     for source in &plan.sources {
-        stack.push(match source {
+        let place = stack.push_none();
+        match source {
             Source::This => match this.and_then(tensor::get) {
-                Some(value) => IValue::Tensor(value.clone()),
+                Some(value) => *place = IValue::Tensor(value.clone()),
                 None => return Err(runtime_error("a method was called without its tensor")),
             },
-            Source::Param(index) => bound.value(*index)?,
-            Source::Out(index) => IValue::Tensor(outputs[*index].clone()),
-            Source::Outs => outputs.into(),
-            Source::Fixed(value) => value.clone(),
-        });
+            Source::Param(index) => bound.value_to(*index, place)?,
+            Source::Out(index) => *place = IValue::Tensor(outputs[*index].clone()),
+            Source::Outs => *place = outputs.into(),
+            Source::Fixed(value) => place.set_to(value),
+        }
     }
     Ok(stack)
 }
