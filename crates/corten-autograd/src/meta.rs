@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The autograd state of a tensor. It is absent until something needs it.
-#[derive(Default)]
 pub(crate) struct Meta {
     requires_grad: AtomicBool,
     has_grad_fn: AtomicBool,
@@ -29,7 +28,6 @@ pub(crate) struct Meta {
 /// own counter changes. See Note [Saved tensors and foreign locks].
 type SharedGrad = Arc<Tensor>;
 
-#[derive(Default)]
 struct State {
     grad: Option<SharedGrad>,
     grad_fn: Option<NodeRef>,
@@ -102,25 +100,28 @@ impl AutogradMeta for Meta {
 }
 
 impl Meta {
-    const EMPTY: Self = Self {
-        requires_grad: AtomicBool::new(false),
-        has_grad_fn: AtomicBool::new(false),
-        retains_grad: AtomicBool::new(false),
-        output_nr: AtomicU32::new(0),
-        state: BriefCell::new(State { grad: None, grad_fn: None, accumulator: None }),
-        view: None,
-        later_view: OnceLock::new(),
-        rare: OnceLock::new(),
-    };
+    /// Neither leaf with a gradient nor result nor view.
+    const fn empty() -> Self {
+        Self {
+            requires_grad: AtomicBool::new(false),
+            has_grad_fn: AtomicBool::new(false),
+            retains_grad: AtomicBool::new(false),
+            output_nr: AtomicU32::new(0),
+            state: BriefCell::new(State { grad: None, grad_fn: None, accumulator: None }),
+            view: None,
+            later_view: OnceLock::new(),
+            rare: OnceLock::new(),
+        }
+    }
 
     pub(crate) fn boxed() -> Box<dyn AutogradMeta> {
-        Box::<Self>::default()
+        Box::new(Self::empty())
     }
 
     /// The state of result `nr` of `node`.
     pub(crate) fn of_result(node: NodeRef, nr: u32) -> Box<dyn AutogradMeta> {
         // In place: see Note [Nodes in place].
-        let mut meta = Box::new(Self::EMPTY);
+        let mut meta = Box::new(Self::empty());
         *meta.has_grad_fn.get_mut() = true;
         *meta.output_nr.get_mut() = nr;
         meta.state.get_mut().grad_fn = Some(node);
@@ -131,7 +132,7 @@ impl Meta {
     #[inline(always)]
     pub(crate) fn of_view(view: ViewMeta) -> Box<dyn AutogradMeta> {
         // In place: see Note [Nodes in place].
-        let mut meta = Box::new(Self::EMPTY);
+        let mut meta = Box::new(Self::empty());
         meta.view = Some(view);
         meta
     }

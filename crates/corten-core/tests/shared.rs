@@ -75,7 +75,7 @@ fn handles_cross_threads() {
 
 #[test]
 fn one_thread_at_a_time_is_inside() {
-    let cell = BriefCell::from(0_usize);
+    let cell = BriefCell::new(0_usize);
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| (0..10_000).for_each(|_| cell.with(|value| *value += 1)));
@@ -87,7 +87,7 @@ fn one_thread_at_a_time_is_inside() {
 
 #[test]
 fn a_panic_inside_leaves_the_cell_usable() {
-    let cell = Arc::new(BriefCell::from(1));
+    let cell = Arc::new(BriefCell::new(1));
     let other = cell.clone();
     let outcome = thread::spawn(move || other.with(|_| panic!("on purpose"))).join();
     assert!(outcome.is_err());
