@@ -125,7 +125,10 @@ impl IValue {
 
 /// The stack of a boxed call: arguments in schema order, replaced by the results.
 #[derive(Clone, Default)]
-pub struct Stack(SmallVec<[IValue; 6]>);
+pub struct Stack(SmallVec<[IValue; IN_PLACE]>);
+
+/// Stacks of up to this many values need no heap block.
+const IN_PLACE: usize = 6;
 
 impl Stack {
     /// An empty stack.
@@ -133,18 +136,20 @@ impl Stack {
         Self::default()
     }
 
+    /// A stack of absent values, to be replaced where they lie: a value that is made elsewhere and
+    /// then moved takes several times as long.
+    #[inline]
+    pub fn of_none(count: usize) -> Self {
+        const NONE: [IValue; IN_PLACE] = [const { IValue::None }; IN_PLACE];
+        if count <= IN_PLACE {
+            return Self(SmallVec::from_buf_and_len(NONE, count));
+        }
+        Self(SmallVec::from_elem(IValue::None, count))
+    }
+
     /// Puts a value on top.
     pub fn push(&mut self, value: impl Into<IValue>) {
         self.0.push(value.into());
-    }
-
-    /// Puts an absent value on top, to be replaced where it lies: a value that is made elsewhere and
-    /// then moved takes several times as long.
-    #[inline]
-    pub fn push_none(&mut self) -> &mut IValue {
-        self.0.push(IValue::None);
-        let top = self.0.len() - 1;
-        &mut self.0[top]
     }
 
     /// Takes the value on top.

@@ -142,9 +142,8 @@ fn output_tensors(name: &str, object: &Obj, count: Option<usize>) -> Py<Vec<Tens
 
 /// The operator's arguments, in schema order.
 fn fill(plan: &Plan, this: Option<&Obj>, bound: &Bound<'_>, outputs: &[Tensor]) -> Py<Stack> {
-    let mut stack = Stack::new();
-    for source in &plan.sources {
-        let place = stack.push_none();
+    let mut stack = Stack::of_none(plan.sources.len());
+    for (place, source) in stack.iter_mut().zip(&plan.sources) {
         match source {
             Source::This => match this.and_then(tensor::get) {
                 Some(value) => *place = IValue::Tensor(value.clone()),
