@@ -122,12 +122,15 @@ unsafe impl RefCounted for TensorImpl {
     }
 
     unsafe fn release_resources(&self) {
-        if self.info.load(Ordering::Acquire) & Info::HAS_AUTOGRAD != 0 {
-            self.set_flag(Info::HAS_AUTOGRAD, false);
+        // The last owner needs no locked instructions: nobody else reads or changes these fields.
+        let info = self.info.load(Ordering::Acquire);
+        if info & Info::HAS_AUTOGRAD != 0 {
+            self.info.store(info & !Info::HAS_AUTOGRAD, Ordering::Relaxed);
             // SAFETY: the flag said that there is a state, and the caller is the last owner.
             unsafe { (*self.autograd_meta.get()).assume_init_drop() };
         }
-        if let Some(storage) = NonNull::new(self.storage.swap(ptr::null_mut(), Ordering::Relaxed)) {
+        if let Some(storage) = NonNull::new(self.storage.load(Ordering::Relaxed)) {
+            self.storage.store(ptr::null_mut(), Ordering::Relaxed);
             // SAFETY: the tensor owned this reference.
             drop(unsafe { IntrusivePtr::from_raw(storage) });
         }

@@ -6,12 +6,10 @@ use super::handle::check_ranks;
 use super::plain::fresh_host_keys;
 use super::version::VersionSlot;
 use crate::geometry::{
-    ContiguityFlags, checked_numel, memory_format_strides, storage_bytes_contiguous,
+    ContiguityFlags, DIMS_IN_PLACE, checked_numel, memory_format_strides, storage_bytes_contiguous,
     storage_bytes_needed,
 };
-use crate::{
-    DType, Device, Dims, Element, KeySet, Layout, MemoryFormat, Result, Storage, TensorOptions,
-};
+use crate::{DType, Device, Element, KeySet, Layout, MemoryFormat, Result, Storage, TensorOptions};
 use crate::{bail, ensure};
 
 impl TensorBase {
@@ -20,10 +18,12 @@ impl TensorBase {
         let options = options.into();
         let dtype = options.dtype_or_default();
         let itemsize = dtype.itemsize();
+        let mut room = [0; DIMS_IN_PLACE];
         if matches!(options.memory_format, None | Some(MemoryFormat::Contiguous))
-            && let Some((strides, numel, nbytes)) = contiguous_layout(sizes, itemsize)
+            && let Some(strides) = room.get_mut(..sizes.len())
+            && let Some((numel, nbytes)) = lay_out(sizes, strides, itemsize)
         {
-            return Self::with_fresh_storage(sizes, &strides, numel, nbytes, dtype, &options, true);
+            return Self::with_fresh_storage(sizes, strides, numel, nbytes, dtype, &options, true);
         }
         check_not_negative(sizes)?;
         let nbytes = storage_bytes_contiguous(sizes, itemsize, 0)?;
@@ -110,26 +110,22 @@ impl TensorBase {
     }
 }
 
-/// Strides, element count and bytes of a contiguous tensor, if nothing is negative or overflows.
+/// Stores the strides of a contiguous tensor; its element count and bytes, if nothing is negative or
+/// overflows.
 #[inline]
-fn contiguous_layout(sizes: &[i64], itemsize: usize) -> Option<(Dims, i64, usize)> {
-    let rank = sizes.len();
-    if rank > 6 {
-        return None;
-    }
-    let (mut strides, mut stride, mut numel) = ([1; 6], 1_i64, 1_i64);
-    for d in (0..rank).rev() {
-        let size = sizes[d];
+fn lay_out(sizes: &[i64], strides: &mut [i64], itemsize: usize) -> Option<(i64, usize)> {
+    let (mut next, mut numel) = (1_i64, 1_i64);
+    for (&size, stride) in sizes.iter().zip(strides).rev() {
         if size < 0 {
             return None;
         }
-        strides[d] = stride;
-        stride = stride.checked_mul(size.max(1))?;
+        *stride = next;
+        next = next.checked_mul(size.max(1))?;
         numel *= size.min(1);
     }
-    let nbytes = usize::try_from(stride).ok()?.checked_mul(itemsize)?;
+    let nbytes = usize::try_from(next).ok()?.checked_mul(itemsize)?;
     let nbytes = if numel == 0 { 0 } else { isize::try_from(nbytes).ok()?.unsigned_abs() };
-    Some((Dims::from_buf_and_len(strides, rank), numel * stride, nbytes))
+    Some((numel * next, nbytes))
 }
 
 /// That no size is negative.
