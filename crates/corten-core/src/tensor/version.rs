@@ -113,7 +113,18 @@ impl Drop for VersionSlot {
         let place = *self.0.get_mut();
         if place.addr() & OWN == 0 {
             // SAFETY: the slot owned this weak reference.
-            drop(unsafe { WeakPtr::from_raw(NonNull::new_unchecked(place)) });
+            unsafe { release_keeper(place) };
         }
     }
+}
+
+/// Gives a weak reference back.
+///
+/// # Safety
+/// `place` must be the tensor of a weak reference that nobody uses any more.
+// Not inlined: dropping a tensor would be recursive, and then be inlined half at each of its uses.
+#[inline(never)]
+unsafe fn release_keeper(place: *mut TensorImpl) {
+    // SAFETY: passed on to the caller; a reference is not null.
+    drop(unsafe { WeakPtr::from_raw(NonNull::new_unchecked(place)) });
 }
