@@ -142,10 +142,11 @@ impl InputMetadata {
         metadata
     }
 
-    /// Becomes the metadata of a forward result.
+    /// Becomes the metadata of a forward result. It must be [`UNDEFINED`](Self::UNDEFINED).
     #[inline]
     pub(crate) fn set_to(&mut self, tensor: &Tensor) {
         self.dtype = tensor.dtype();
+        // Layout and device of a plain tensor are those that are there.
         if !tensor.is_plain() {
             (self.layout, self.device) = (tensor.layout(), tensor.device());
         }
@@ -496,7 +497,7 @@ impl Node {
         let place = self.places.get(slot).map_or(VALUE, |&place| usize::from(place));
         match self.saved.get(place)? {
             Some(slot) => Ok(slot),
-            None if place == NOTHING => Ok(Saved::One(SavedVariable::default())),
+            None if place == NOTHING => Ok(Saved::One(SavedVariable::EMPTY)),
             None => bug!("{} saved no tensor in slot {slot}", self.name()),
         }
     }
@@ -535,6 +536,7 @@ impl Node {
 }
 
 /// Edges of an argument, given where each argument's edges end (empty: one edge each).
+#[inline]
 pub(crate) fn edge_range(ends: &[u32], argument: usize) -> Range<usize> {
     if ends.is_empty() {
         return argument..argument + 1;

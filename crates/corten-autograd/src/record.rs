@@ -185,11 +185,8 @@ impl Record {
     /// saved otherwise.
     #[inline]
     pub fn needs(&self, argument: usize) -> bool {
-        if self.node.ends.is_empty() {
-            return self.node.edges.get(argument).is_some_and(Edge::is_valid);
-        }
         edge_range(&self.node.ends, argument)
-            .any(|edge| self.node.edges.get(edge).is_some_and(|edge| edge.is_valid()))
+            .any(|edge| self.node.edges.get(edge).is_some_and(Edge::is_valid))
     }
 
     /// Saves a tensor in the next slot, or nothing if `wanted` is false.
@@ -197,12 +194,7 @@ impl Record {
     /// # Errors
     /// For inference tensors, and what a hook on saved tensors raises.
     pub fn tensor(&mut self, wanted: bool, tensor: &Tensor) -> Result<()> {
-        if wanted {
-            self.save(|variable| variable.save_input(tensor))?;
-        } else {
-            self.nothing();
-        }
-        Ok(())
+        self.save(wanted, |variable| variable.save_input(tensor))
     }
 
     /// [`tensor`](Self::tensor) for an optional argument.
@@ -212,10 +204,7 @@ impl Record {
     pub fn opt_tensor(&mut self, wanted: bool, tensor: Option<&Tensor>) -> Result<()> {
         match tensor {
             Some(tensor) => self.tensor(wanted, tensor),
-            None => {
-                self.nothing();
-                Ok(())
-            }
+            None => self.save(false, |_| Ok(())),
         }
     }
 
@@ -237,7 +226,7 @@ impl Record {
     pub fn opt_tensors(&mut self, wanted: bool, tensors: &[Option<Tensor>]) -> Result<()> {
         let save = |tensor: &Option<Tensor>| match tensor {
             Some(tensor) => SavedVariable::input(tensor),
-            None => Ok(SavedVariable::default()),
+            None => Ok(SavedVariable::EMPTY),
         };
         let saved = tensors.iter().filter(|_| wanted).map(save).collect::<Result<Vec<_>>>()?;
         self.push(Saved::List(saved));
@@ -249,26 +238,15 @@ impl Record {
     /// # Errors
     /// As [`tensor`](Self::tensor).
     pub fn output(&mut self, wanted: bool, result: &Tensor, index: u32) -> Result<()> {
-        if wanted {
-            self.push(Saved::One(SavedVariable::output(result, index)?));
-        } else {
-            self.nothing();
-        }
-        Ok(())
+        self.save(wanted, |variable| variable.save_output(result, index))
     }
 
     /// [`output`](Self::output) for the one result of an operator, which nobody else knows yet.
     ///
     /// # Errors
     /// As [`tensor`](Self::tensor).
-    #[inline]
     pub fn fresh_output(&mut self, wanted: bool, result: &mut Tensor) -> Result<()> {
-        if wanted {
-            self.save(|variable| variable.save_fresh_output(result))?;
-        } else {
-            self.nothing();
-        }
-        Ok(())
+        self.save(wanted, |variable| variable.save_fresh_output(result))
     }
 
     /// Saves results of an operator that returns a list, in one slot.
@@ -283,15 +261,18 @@ impl Record {
         Ok(())
     }
 
-    /// Takes a slot that stays empty.
+    /// Fills the variable of the next slot where it will stay, see Note [Nodes in place], or takes
+    /// the slot without a variable.
     #[inline(always)]
-    fn nothing(&mut self) {
-        self.node.places.push(NOTHING as u8);
-    }
-
-    /// Fills the variable of the next slot where it will stay: see Note [Nodes in place].
-    #[inline(always)]
-    fn save(&mut self, fill: impl FnOnce(&mut SavedVariable) -> Result<()>) -> Result<()> {
+    fn save(
+        &mut self,
+        wanted: bool,
+        fill: impl FnOnce(&mut SavedVariable) -> Result<()>,
+    ) -> Result<()> {
+        if !wanted {
+            self.node.places.push(NOTHING as u8);
+            return Ok(());
+        }
         self.push(Saved::One(SavedVariable::EMPTY));
         match self.node.saved.slots_mut().last_mut() {
             Some(Saved::One(variable)) => fill(variable),
@@ -397,6 +378,7 @@ impl Record {
 
     fn finish_with(self, results: &[&Tensor], list: bool) -> Result<()> {
         let node = self.into_node(results, list);
+        // The handle goes to an only result: another one would cost two locked instructions.
         if let [result] = results {
             return match node.inputs[0].is_defined() {
                 true => graph::set_gradient_edge(result, node, 0),

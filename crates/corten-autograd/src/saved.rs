@@ -20,7 +20,7 @@ pub(crate) enum Saved {
 }
 
 /// A tensor kept for the backward pass, with the version it had.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct SavedVariable {
     data: Option<Tensor>,
     rare: Option<Arc<Rare>>,
@@ -59,41 +59,10 @@ impl SavedVariable {
     ///
     /// # Errors
     /// For inference tensors, and what a packing hook raises.
-    #[inline]
     pub fn input(tensor: &Tensor) -> Result<Self> {
         let mut saved = Self::EMPTY;
         saved.save_input(tensor)?;
         Ok(saved)
-    }
-
-    /// Becomes what [`input`](Self::input) makes. It must be empty.
-    #[inline]
-    pub(crate) fn save_input(&mut self, tensor: &Tensor) -> Result<()> {
-        let version = tensor.version();
-        let (Ok(version), false) = (version, saved_hooks::were_used()) else {
-            *self = Self::new(tensor, None)?;
-            return Ok(());
-        };
-        (self.output_nr, self.is_leaf) = graph::place_of(tensor);
-        self.version = version;
-        self.saved_original = true;
-        self.data = Some(tensor.clone());
-        Ok(())
-    }
-
-    /// Becomes what [`output`](Self::output) makes of the one result of an operator, which nobody
-    /// else knows yet. It must be empty.
-    #[inline]
-    pub(crate) fn save_fresh_output(&mut self, tensor: &mut Tensor) -> Result<()> {
-        let usual = !saved_hooks::were_used() && graph::is_differentiable_type(tensor.dtype());
-        let (Ok(version), true) = (tensor.version(), usual) else {
-            *self = Self::output(tensor, 0)?;
-            return Ok(());
-        };
-        self.version = version;
-        self.is_output = true;
-        self.data = Some(tensor.base_mut().alias_of_fresh()?.into());
-        Ok(())
     }
 
     /// Keeps output `output_nr` of the node under construction.
@@ -101,41 +70,53 @@ impl SavedVariable {
     /// # Errors
     /// As [`input`](Self::input).
     pub fn output(tensor: &Tensor, output_nr: u32) -> Result<Self> {
-        Self::new(tensor, Some(output_nr))
+        let mut saved = Self::EMPTY;
+        saved.save_output(tensor, output_nr)?;
+        Ok(saved)
     }
 
-    fn new(tensor: &Tensor, output_nr: Option<u32>) -> Result<Self> {
-        if !tensor.defined() {
-            return Ok(Self::default());
+    /// Becomes what [`input`](Self::input) makes. It must be empty.
+    pub(crate) fn save_input(&mut self, tensor: &Tensor) -> Result<()> {
+        self.save(tensor, None)?;
+        Ok(())
+    }
+
+    /// Becomes what [`output`](Self::output) makes. It must be empty.
+    pub(crate) fn save_output(&mut self, tensor: &Tensor, output_nr: u32) -> Result<()> {
+        if self.save(tensor, Some(output_nr))? {
+            self.data = Some(graph::detached_alias(tensor)?);
         }
-        if tensor.is_inference() {
-            bail!(
-                Runtime,
-                "Inference tensors cannot be saved for backward. Please do not use Tensors created \
-                 in inference mode in computation tracked by autograd. To work around this, you \
-                 can make a clone to get a normal tensor and use it in autograd, or use \
-                 `torch.no_grad()` instead of `torch.inference_mode()`."
-            );
+        Ok(())
+    }
+
+    /// [`save_output`](Self::save_output) of the one result of an operator, which nobody else knows
+    /// yet.
+    pub(crate) fn save_fresh_output(&mut self, tensor: &mut Tensor) -> Result<()> {
+        if self.save(tensor, Some(0))? {
+            self.data = Some(tensor.base_mut().alias_of_fresh()?.into());
         }
+        Ok(())
+    }
+
+    /// Takes everything but the alias of an output. Returns whether that is to be kept.
+    #[inline(always)]
+    fn save(&mut self, tensor: &Tensor, output_nr: Option<u32>) -> Result<bool> {
+        let Ok(version) = tensor.version() else { return refuse(tensor) };
         let differentiable = graph::is_differentiable_type(tensor.dtype());
-        let is_output = output_nr.is_some() && differentiable;
         let (own_nr, is_leaf) = graph::place_of(tensor);
-        let mut saved = Self {
-            version: tensor.version()?,
-            output_nr: output_nr.unwrap_or(own_nr),
-            is_leaf: !is_output && is_leaf,
-            is_output,
-            ..Self::default()
-        };
+        self.version = version;
+        self.output_nr = output_nr.unwrap_or(own_nr);
+        self.is_output = output_nr.is_some() && differentiable;
+        self.is_leaf = !self.is_output && is_leaf;
         if let Some(hooks) = saved_hooks::current().filter(|_| !tensor.is_wrapped_number()) {
-            saved.pack(hooks, tensor)?;
-        } else if is_output {
-            saved.data = Some(graph::detached_alias(tensor)?);
-        } else {
-            saved.saved_original = true;
-            saved.data = Some(tensor.clone());
+            self.pack(hooks, tensor)?;
+            return Ok(false);
         }
-        Ok(saved)
+        if !self.is_output {
+            self.saved_original = true;
+            self.data = Some(tensor.clone());
+        }
+        Ok(self.is_output)
     }
 
     fn pack(&mut self, hooks: SavedTensorHooks, tensor: &Tensor) -> Result<()> {
@@ -304,6 +285,21 @@ impl SavedVariable {
     fn output_nr_of(&self, data: &Tensor) -> u32 {
         if self.saved_original { graph::output_nr(data) } else { self.output_nr }
     }
+}
+
+/// Only undefined tensors among those without a version can be saved, as nothing.
+#[cold]
+fn refuse(tensor: &Tensor) -> Result<bool> {
+    if !tensor.defined() {
+        return Ok(false);
+    }
+    bail!(
+        Runtime,
+        "Inference tensors cannot be saved for backward. Please do not use Tensors created in \
+         inference mode in computation tracked by autograd. To work around this, you can make a \
+         clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` instead of \
+         `torch.inference_mode()`."
+    )
 }
 
 /// The error of a second backward pass through a freed graph.

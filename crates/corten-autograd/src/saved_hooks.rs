@@ -69,13 +69,7 @@ static EVER_PUSHED: AtomicBool = AtomicBool::new(false);
 /// The hooks that apply to what this thread saves now.
 #[inline]
 pub(crate) fn current() -> Option<SavedTensorHooks> {
-    if were_used() { topmost() } else { None }
-}
-
-/// Whether any thread has ever had hooks.
-#[inline]
-pub(crate) fn were_used() -> bool {
-    EVER_PUSHED.load(Ordering::Relaxed)
+    if EVER_PUSHED.load(Ordering::Relaxed) { topmost() } else { None }
 }
 
 fn topmost() -> Option<SavedTensorHooks> {

@@ -71,6 +71,7 @@ impl Scalars {
         Ok(wrapped)
     }
 
+    /// No scalars.
     pub(crate) const fn none() -> Self {
         Self { values: [[0; 2]; MOST_SCALARS], count: 0 }
     }

@@ -6,7 +6,6 @@ use std::fmt;
 use super::brief::Turn;
 
 /// A value behind a lock that is held for a few instructions.
-#[derive(Default)]
 pub struct BriefCell<T> {
     turn: Turn,
     value: UnsafeCell<T>,

@@ -64,7 +64,7 @@ impl TensorBase {
         let mut held = Blocks::none();
         if !held.acquire(&[(self, Access::Read, dtype.itemsize())])? {
             return Ok(None);
-        };
+        }
         let at = held.address(0);
         // SAFETY: the bytes of one element are held for reading, and all of these dtypes have a
         // value for each pattern.

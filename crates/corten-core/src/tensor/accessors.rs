@@ -18,16 +18,17 @@ impl TensorImpl {
     /// Sizes.
     // Neither these nor the strides are inlined: many callers are compiled to be small.
     pub fn sizes(&self) -> Dims {
-        if self.info().has(Info::POLICY) {
-            return self.ask_policy(|policy| policy.sizes()).unwrap_or_else(|| self.shape.sizes());
-        }
-        self.shape.sizes()
+        let mut dims = Dims::new_const();
+        self.copy_sizes_to(&mut dims);
+        dims
     }
 
     /// Stores the sizes in a list where that will stay, which is faster than to return one.
     pub fn copy_sizes_to(&self, dims: &mut Dims) {
-        if self.info().has(Info::POLICY) {
-            *dims = self.sizes();
+        if self.info().has(Info::POLICY)
+            && let Some(sizes) = self.ask_policy(|policy| policy.sizes())
+        {
+            *dims = sizes;
         } else {
             self.shape.copy_sizes(dims);
         }
@@ -35,18 +36,17 @@ impl TensorImpl {
 
     /// Strides, in elements.
     pub fn strides(&self) -> Dims {
-        if self.info().has(Info::POLICY) {
-            return self
-                .ask_policy(|policy| policy.strides())
-                .unwrap_or_else(|| self.shape.strides());
-        }
-        self.shape.strides()
+        let mut dims = Dims::new_const();
+        self.copy_strides_to(&mut dims);
+        dims
     }
 
     /// Stores the strides in a list where that will stay.
     pub fn copy_strides_to(&self, dims: &mut Dims) {
-        if self.info().has(Info::POLICY) {
-            *dims = self.strides();
+        if self.info().has(Info::POLICY)
+            && let Some(strides) = self.ask_policy(|policy| policy.strides())
+        {
+            *dims = strides;
         } else {
             self.shape.copy_strides(dims);
         }

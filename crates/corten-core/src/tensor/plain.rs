@@ -190,11 +190,8 @@ impl TensorBase {
         numel: i64,
         flags: u64,
     ) -> Option<Self> {
-        if !self.has_storage() {
-            return None;
-        }
         let info = info.0 & (Info::DTYPE_MASK | Info::DEVICE_MASK) | flags;
-        let storage = self.storage_opt().map_or(ptr::null_mut(), |s| s.0.into_raw().as_ptr());
+        let storage = self.storage_opt()?.0.into_raw().as_ptr();
         let words = Words { storage, keys: self.key_set(), info, storage_offset, numel };
         let version = VersionSlot::shared_with(&self.0);
         // SAFETY: the whole shape is written, where the new tensor has it.

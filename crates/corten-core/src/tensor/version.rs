@@ -39,14 +39,12 @@ impl VersionSlot {
     /// The counter of `tensor`, for another one.
     #[inline]
     pub(super) fn shared_with(tensor: &IntrusivePtr<TensorImpl>) -> Self {
-        let place = tensor.version.0.load(Ordering::Relaxed);
-        let keeper = if place.addr() & OWN != 0 {
-            tensor.downgrade()
-        } else {
+        let reference = match tensor.version.keeper() {
+            None => tensor.downgrade(),
             // SAFETY: the slot holds a weak reference to that tensor.
-            unsafe { WeakPtr::clone_from_raw(NonNull::new_unchecked(place)) }
+            Some(keeper) => unsafe { WeakPtr::clone_from_raw(keeper) },
         };
-        Self(AtomicPtr::new(keeper.into_raw().as_ptr()))
+        Self(AtomicPtr::new(reference.into_raw().as_ptr()))
     }
 
     /// The counter of `tensor`, which nobody else knows yet and which has one of its own.
@@ -68,18 +66,24 @@ impl VersionSlot {
     /// Whether the number is here.
     #[inline]
     pub(super) fn is_own(&self) -> bool {
-        self.0.load(Ordering::Relaxed).addr() & OWN != 0
+        self.keeper().is_none()
+    }
+
+    /// The tensor whose counter it is, unless the number is here.
+    #[inline]
+    fn keeper(&self) -> Option<NonNull<TensorImpl>> {
+        let place = self.0.load(Ordering::Relaxed);
+        if place.addr() & OWN != 0 { None } else { NonNull::new(place) }
     }
 
     #[inline]
     fn counter(&self) -> &AtomicPtr<TensorImpl> {
-        let place = self.0.load(Ordering::Relaxed);
-        if place.addr() & OWN != 0 {
-            return &self.0;
+        match self.keeper() {
+            None => &self.0,
+            // SAFETY: the slot holds a weak reference, which keeps the memory of that tensor; its
+            // counter is there, and stays as it is when the tensor releases what it holds.
+            Some(keeper) => unsafe { &(*keeper.as_ptr()).version.0 },
         }
-        // SAFETY: the slot holds a weak reference, which keeps the memory of that tensor; its
-        // counter is there, and stays as it is when the tensor releases what it holds.
-        unsafe { &(*place).version.0 }
     }
 
     #[inline]
@@ -110,10 +114,9 @@ impl VersionSlot {
 impl Drop for VersionSlot {
     #[inline]
     fn drop(&mut self) {
-        let place = *self.0.get_mut();
-        if place.addr() & OWN == 0 {
+        if let Some(keeper) = self.keeper() {
             // SAFETY: the slot owned this weak reference.
-            unsafe { release_keeper(place) };
+            unsafe { release_keeper(keeper) };
         }
     }
 }
@@ -121,10 +124,25 @@ impl Drop for VersionSlot {
 /// Gives a weak reference back.
 ///
 /// # Safety
-/// `place` must be the tensor of a weak reference that nobody uses any more.
+/// `keeper` must be the tensor of a weak reference that nobody uses any more.
 // Not inlined: dropping a tensor would be recursive, and then be inlined half at each of its uses.
 #[inline(never)]
-unsafe fn release_keeper(place: *mut TensorImpl) {
-    // SAFETY: passed on to the caller; a reference is not null.
-    drop(unsafe { WeakPtr::from_raw(NonNull::new_unchecked(place)) });
+unsafe fn release_keeper(keeper: NonNull<TensorImpl>) {
+    // SAFETY: passed on to the caller.
+    drop(unsafe { WeakPtr::from_raw(keeper) });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_wraps() {
+        let last = (u32::MAX as usize) << 1 | OWN;
+        let slot = VersionSlot(AtomicPtr::new(ptr::without_provenance_mut(last)));
+        assert_eq!(slot.current(), u32::MAX);
+        slot.bump();
+        assert_eq!(slot.current(), 0);
+        assert!(slot.is_own());
+    }
 }
