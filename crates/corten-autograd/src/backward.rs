@@ -1,6 +1,7 @@
 //! What a backward function sees and returns.
 
-use crate::node::{Grads, Node, NodeRef, VALUE, undefined_grads};
+use crate::node::{Grads, Node, NodeRef, undefined_grads};
+use crate::slots::Place;
 use corten_core::{DType, Dims, Result, TensorOptions, bug};
 use corten_ops::Tensor;
 use corten_ops::{FromIValue, IValue};
@@ -86,10 +87,13 @@ impl<'a> Backward<'a> {
     }
 
     fn raw(&self, slot: usize) -> Result<&'a IValue> {
-        let place = self.node.places.get(slot).map_or(0, |&place| usize::from(place));
-        match self.node.values.get(place & !VALUE) {
-            Some(value) if place & VALUE != 0 => Ok(value),
-            _ => bug!("{} saved no value in slot {slot}", self.node.name()),
+        let found = match self.node.places.of(slot) {
+            Some(Place::Value(place)) => self.node.values.get(place),
+            _ => None,
+        };
+        match found {
+            Some(value) => Ok(value),
+            None => bug!("{} saved no value in slot {slot}", self.node.name()),
         }
     }
 

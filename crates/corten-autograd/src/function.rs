@@ -3,7 +3,7 @@
 use crate::backward::Backward;
 use crate::graph;
 use crate::inplace::rebase_history;
-use crate::node::{Edges, Grads, InputMetadata, Node, NodeBody, NodeRef, WeakNode};
+use crate::node::{Edge, Grads, InputMetadata, Node, NodeBody, NodeRef, WeakNode};
 use crate::saved::{SavedVariable, freed_graph};
 use crate::tensor_ext::{detach_in_place, view_as_self};
 use crate::view::{self, CreationMeta};
@@ -261,7 +261,7 @@ pub fn check_gradient_count(name: &str, grads: &mut Vec<Tensor>, expected: usize
 
 /// The edges of a user function's inputs, collected before it runs and may modify them.
 pub struct PendingNode {
-    edges: Edges,
+    edges: Vec<Edge>,
 }
 
 impl PendingNode {
@@ -317,7 +317,7 @@ pub fn wrap_outputs(
     pending.edges.into_iter().for_each(|edge| node.add_edge(edge));
     for (output, &differentiable) in wrapped.iter().zip(&differentiable) {
         let metadata =
-            if differentiable { InputMetadata::of(output) } else { InputMetadata::UNDEFINED };
+            if differentiable { InputMetadata::of(output) } else { InputMetadata::default() };
         node.inputs.push(metadata);
     }
     let node = node.share();

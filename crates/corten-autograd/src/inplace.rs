@@ -3,10 +3,9 @@
 use crate::backward::Backward;
 use crate::graph::{self, In};
 use crate::meta::{self, Meta};
-use crate::node::{
-    Body, Edges, Grads, InputMetadata, Node, NodeBody, NodeRef, next_sequence_nr, undefined_grads,
-};
+use crate::node::{Body, Grads, InputMetadata, Node, NodeBody, NodeRef, undefined_grads};
 use crate::view::{self, CreationMeta, ViewFn, ViewMeta};
+use corten_core::tls::next_sequence_number;
 use corten_core::{DType, Dims, MemoryFormat, Result, bail, bug};
 use corten_ops::{Tensor, op};
 use smallvec::SmallVec;
@@ -138,7 +137,7 @@ impl CopySlices {
         replay: Option<ViewFn>,
         function: NodeRef,
     ) -> Result<NodeRef> {
-        let mut edges: Edges = SmallVec::from(function.next_edges());
+        let mut edges = function.next_edges().to_vec();
         match edges.first_mut() {
             Some(first) => *first = graph::gradient_edge(base)?,
             None => edges.push(graph::gradient_edge(base)?),
@@ -216,7 +215,7 @@ impl AsStrided {
     /// The node for `view` over the present history of `base`.
     pub(crate) fn node(base: &Tensor, view: &Tensor) -> Result<NodeRef> {
         let body = Self { base: Geometry::of(base), view: Geometry::of(view) };
-        let mut node = Node::with_body(Body::Custom(Box::new(body)), next_sequence_nr());
+        let mut node = Node::with_body(Body::Custom(Box::new(body)), next_sequence_number());
         node.inputs.push(InputMetadata::of(view));
         node.add_edge(graph::gradient_edge(base)?);
         Ok(node.share())

@@ -12,6 +12,7 @@ pub mod backward;
 mod batched;
 mod checkpoint;
 pub mod engine;
+mod few;
 pub mod formulas;
 pub mod forward;
 pub mod function;
@@ -39,6 +40,7 @@ pub mod record;
 mod release;
 pub mod saved;
 pub mod saved_hooks;
+mod slots;
 mod tensor_ext;
 pub mod view;
 

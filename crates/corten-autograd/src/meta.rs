@@ -4,7 +4,7 @@ use crate::forward::Tangent;
 use crate::hooks::{HookList, PostAccumulateHook, TensorHook};
 use crate::node::{Edge, NodeRef, WeakNode};
 use crate::view::ViewMeta;
-use corten_core::{AutogradMeta, BriefCell, DType, Result, TensorBase, bug};
+use corten_core::{AutogradMeta, BriefCell, DType, Make, Result, TensorBase, bug, make_boxed};
 use corten_ops::Tensor;
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -99,42 +99,58 @@ impl AutogradMeta for Meta {
     }
 }
 
+/// The result of a node.
+struct OfResult {
+    node: NodeRef,
+    nr: u32,
+}
+
+impl Make<Meta> for OfResult {
+    #[inline(always)]
+    fn make(self) -> Meta {
+        Meta::new(Some(self.node), self.nr, None)
+    }
+}
+
+/// A view.
+struct OfView<V>(V);
+
+impl<V: Make<ViewMeta>> Make<Meta> for OfView<V> {
+    #[inline(always)]
+    fn make(self) -> Meta {
+        Meta::new(None, 0, Some(self.0.make()))
+    }
+}
+
 impl Meta {
-    /// Neither leaf with a gradient nor result nor view.
-    const fn empty() -> Self {
+    /// All that differs between new states. Neither result nor view: those of leaves.
+    #[inline(always)]
+    fn new(grad_fn: Option<NodeRef>, output_nr: u32, view: Option<ViewMeta>) -> Self {
         Self {
             requires_grad: AtomicBool::new(false),
-            has_grad_fn: AtomicBool::new(false),
+            has_grad_fn: AtomicBool::new(grad_fn.is_some()),
             retains_grad: AtomicBool::new(false),
-            output_nr: AtomicU32::new(0),
-            state: BriefCell::new(State { grad: None, grad_fn: None, accumulator: None }),
-            view: None,
+            output_nr: AtomicU32::new(output_nr),
+            state: BriefCell::new(State { grad: None, grad_fn, accumulator: None }),
+            view,
             later_view: OnceLock::new(),
             rare: OnceLock::new(),
         }
     }
 
     pub(crate) fn boxed() -> Box<dyn AutogradMeta> {
-        Box::new(Self::empty())
+        Box::new(Self::new(None, 0, None))
     }
 
     /// The state of result `nr` of `node`.
     pub(crate) fn of_result(node: NodeRef, nr: u32) -> Box<dyn AutogradMeta> {
-        // In place: see Note [Nodes in place].
-        let mut meta = Box::new(Self::empty());
-        *meta.has_grad_fn.get_mut() = true;
-        *meta.output_nr.get_mut() = nr;
-        meta.state.get_mut().grad_fn = Some(node);
-        meta
+        make_boxed(OfResult { node, nr })
     }
 
     /// The state of a differentiable view.
     #[inline(always)]
-    pub(crate) fn of_view(view: ViewMeta) -> Box<dyn AutogradMeta> {
-        // In place: see Note [Nodes in place].
-        let mut meta = Box::new(Self::empty());
-        meta.view = Some(view);
-        meta
+    pub(crate) fn of_view(view: impl Make<ViewMeta>) -> Box<dyn AutogradMeta> {
+        make_boxed(OfView(view))
     }
 
     /// The gradient.

@@ -6,20 +6,21 @@
 
 use crate::accumulate::AccumulateGrad;
 use crate::backward::{Backward, Gradients};
+use crate::few::{Few, Sizes};
 use crate::forward::Tangent;
 use crate::hooks::{HookHandle, NodeHooks, NodePostHook, NodePreHook};
 use crate::saved::{Saved, SavedVariable};
-use corten_core::{DType, Device, Dims, Layout, Result, Shared, Unshared, WeakShared, bug};
+use crate::slots::{Place, Places, SavedState};
+use corten_core::tls::next_sequence_number;
+use corten_core::{DType, Device, Layout, Make, Result, Shared, Unshared, WeakShared, bug};
 use corten_ops::IValue;
 use corten_ops::Tensor;
 use smallvec::SmallVec;
 use std::any::Any;
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::fmt;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock};
 
 /// Gradients of one node, in order of its inputs or edges.
 pub type Grads = SmallVec<[Tensor; 2]>;
@@ -78,12 +79,19 @@ pub type NodeRef = Shared<Node>;
 pub type WeakNode = WeakShared<Node>;
 
 /// A gradient flows along an edge into input `nr` of a node.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Edge {
     /// The node, or none where nothing requires a gradient.
     pub node: Option<NodeRef>,
     /// Which of the node's inputs.
     pub nr: u32,
+}
+
+impl Default for Edge {
+    #[inline(always)]
+    fn default() -> Self {
+        Self { node: None, nr: 0 }
+    }
 }
 
 impl Edge {
@@ -111,8 +119,7 @@ impl fmt::Debug for Edge {
 /// forward result.
 #[derive(Clone, Debug)]
 pub struct InputMetadata {
-    /// The shape.
-    pub sizes: Dims,
+    pub(crate) sizes: Sizes,
     /// The dtype; `Undefined` where the output is not differentiable.
     pub dtype: DType,
     /// The layout.
@@ -123,26 +130,31 @@ pub struct InputMetadata {
     pub any_dtype: bool,
 }
 
-impl InputMetadata {
+impl Default for InputMetadata {
     /// For an output that has no gradient.
-    pub const UNDEFINED: Self = Self {
-        sizes: Dims::new_const(),
-        dtype: DType::Undefined,
-        layout: Layout::Strided,
-        device: Device::CPU,
-        any_dtype: false,
-    };
+    #[inline(always)]
+    fn default() -> Self {
+        Self {
+            sizes: Sizes::default(),
+            dtype: DType::Undefined,
+            layout: Layout::Strided,
+            device: Device::CPU,
+            any_dtype: false,
+        }
+    }
+}
 
+impl InputMetadata {
     /// The metadata of a forward result.
     pub fn of(tensor: &Tensor) -> Self {
-        let mut metadata = Self::UNDEFINED;
+        let mut metadata = Self::default();
         if tensor.defined() {
             metadata.set_to(tensor);
         }
         metadata
     }
 
-    /// Becomes the metadata of a forward result. It must be [`UNDEFINED`](Self::UNDEFINED).
+    /// Becomes the metadata of a forward result. It must be the default.
     #[inline]
     pub(crate) fn set_to(&mut self, tensor: &Tensor) {
         self.dtype = tensor.dtype();
@@ -150,7 +162,12 @@ impl InputMetadata {
         if !tensor.is_plain() {
             (self.layout, self.device) = (tensor.layout(), tensor.device());
         }
-        tensor.copy_sizes_to(&mut self.sizes);
+        self.sizes.set_to_sizes_of(tensor);
+    }
+
+    /// The shape.
+    pub fn sizes(&self) -> &[i64] {
+        &self.sizes
     }
 
     /// Whether there is an output at all.
@@ -159,99 +176,41 @@ impl InputMetadata {
     }
 }
 
-/// The tensors a node saved.
-///
-/// Note [Saved tensors and foreign locks]: cloning a handle may need the lock of a foreign
-/// language (its wrapper gains a reference), and a thread that holds that lock may want to read
-/// the same slots. So readers share the lock, and freeing never waits: it raises the flag, and
-/// whoever finds the flag up and the lock free empties the slots.
-pub(crate) struct SavedState {
-    slots: RwLock<SmallVec<[Saved; 2]>>,
-    released: AtomicBool,
-}
-
-impl SavedState {
-    const fn new() -> Self {
-        Self { slots: RwLock::new(SmallVec::new_const()), released: AtomicBool::new(false) }
-    }
-
-    pub(crate) fn slots_mut(&mut self) -> &mut SmallVec<[Saved; 2]> {
-        self.slots.get_mut().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, SmallVec<[Saved; 2]>> {
-        self.slots.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Changes the slots of a node that is still being recorded.
-    pub(crate) fn patch(&self, change: impl FnOnce(&mut SmallVec<[Saved; 2]>)) {
-        change(&mut self.slots.write().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    fn is_released(&self) -> bool {
-        self.released.load(Ordering::Acquire)
-    }
-
-    fn release(&self) {
-        self.released.store(true, Ordering::Release);
-        // Freed after the lock is gone: the last handle to a tensor may run foreign code.
-        let slots = match self.slots.try_write() {
-            Ok(mut slots) => std::mem::take(&mut *slots),
-            Err(_) => SmallVec::new(),
-        };
-        drop(slots);
-    }
-
-    fn get(&self, place: usize) -> Result<Option<Saved>> {
-        if self.is_released() {
-            return Err(crate::saved::freed_graph());
-        }
-        let slot = self.read().get(place).cloned();
-        if self.is_released() {
-            self.release();
-        }
-        Ok(slot)
-    }
-}
-
 /// The edges of a node: most have one or two, the layers of networks three.
-pub(crate) type Edges = SmallVec<[Edge; 3]>;
-
+pub(crate) type Edges = Few<Edge, 3>;
 /// A vertex of the backward graph.
 pub struct Node {
     pub(crate) body: Body,
     pub(crate) sequence_nr: u64,
     pub(crate) topological_nr: u64,
     pub(crate) edges: Edges,
-    /// The end of each differentiable argument's edges; empty when every argument has one edge.
-    pub(crate) ends: Vec<u32>,
-    pub(crate) inputs: SmallVec<[InputMetadata; 1]>,
-    pub(crate) values: SmallVec<[IValue; 1]>,
-    /// For every saved slot its place among the tensors or the values.
-    pub(crate) places: SmallVec<[u8; 8]>,
+    /// The end of each differentiable argument's edges; none when every argument has one edge.
+    pub(crate) ends: Option<Box<[u32]>>,
+    pub(crate) inputs: Few<InputMetadata, 1>,
+    pub(crate) values: Few<IValue, 1>,
+    pub(crate) places: Places,
     pub(crate) saved: SavedState,
     pub(crate) hooks: OnceLock<Box<NodeHooks>>,
 }
 
-thread_local! {
-    static SEQUENCE: Cell<u64> = const { Cell::new(0) };
+/// What a node of the generated kind is made of.
+struct Recorded {
+    def: &'static NodeDef,
+    sequence_nr: u64,
 }
 
-/// The number of the next node of this thread. Later nodes run first.
-pub(crate) fn next_sequence_nr() -> u64 {
-    SEQUENCE.with(|sequence| {
-        let nr = sequence.get();
-        sequence.set(nr + 1);
-        nr
-    })
+impl Make<Node> for Recorded {
+    #[inline(always)]
+    fn make(self) -> Node {
+        Node::bare(Body::Generated(self.def), self.sequence_nr)
+    }
 }
 
 impl Node {
     /// A node of the generated kind, where it will stay.
     #[inline(always)]
-    pub(crate) fn generated(def: &'static NodeDef) -> Unshared<Self> {
-        let sequence_nr = next_sequence_nr();
-        let node = Unshared::build(|| Self::bare(Body::Generated(def), sequence_nr));
+    pub(crate) fn generated(def: &'static NodeDef, sequence_nr: u64) -> Unshared<Self> {
+        let node = Unshared::build(Recorded { def, sequence_nr });
         if crate::anomaly::is_enabled() {
             node.note_place();
         }
@@ -260,12 +219,12 @@ impl Node {
 
     /// A node with a body of its own.
     pub(crate) fn custom(body: Box<dyn NodeBody>) -> Unshared<Self> {
-        Self::with_body(Body::Custom(body), next_sequence_nr())
+        Self::with_body(Body::Custom(body), next_sequence_number())
     }
 
     /// A node of any kind.
     pub(crate) fn with_body(body: Body, sequence_nr: u64) -> Unshared<Self> {
-        let node = Unshared::build(|| Self::bare(body, sequence_nr));
+        let node = Unshared::new(Self::bare(body, sequence_nr));
         if crate::anomaly::is_enabled() {
             node.note_place();
         }
@@ -274,16 +233,16 @@ impl Node {
 
     /// Without edges and saved values, and without memory of its own.
     #[inline(always)]
-    const fn bare(body: Body, sequence_nr: u64) -> Self {
+    fn bare(body: Body, sequence_nr: u64) -> Self {
         Self {
             body,
             sequence_nr,
             topological_nr: 0,
-            edges: SmallVec::new_const(),
-            ends: Vec::new(),
-            inputs: SmallVec::new_const(),
-            values: SmallVec::new_const(),
-            places: SmallVec::new_const(),
+            edges: Few::default(),
+            ends: None,
+            inputs: Few::default(),
+            values: Few::default(),
+            places: Places::new(),
             saved: SavedState::new(),
             hooks: OnceLock::new(),
         }
@@ -384,11 +343,11 @@ impl Node {
 
     /// The edges of the `argument`-th differentiable argument.
     pub(crate) fn edges_of(&self, argument: usize) -> Range<usize> {
-        edge_range(&self.ends, argument)
+        edge_range(self.ends.as_deref(), argument)
     }
 
     pub(crate) fn argument_count(&self) -> usize {
-        if self.ends.is_empty() { self.edges.len() } else { self.ends.len() }
+        self.ends.as_ref().map_or(self.edges.len(), |ends| ends.len())
     }
 
     /// Calls `hook` with the gradients that enter, before the function runs.
@@ -494,10 +453,13 @@ impl Node {
     }
 
     fn saved_at(&self, slot: usize) -> Result<Saved> {
-        let place = self.places.get(slot).map_or(VALUE, |&place| usize::from(place));
-        match self.saved.get(place)? {
+        let found = match self.places.of(slot) {
+            Some(Place::Tensor(place)) => self.saved.get(place)?,
+            Some(Place::Nothing) => return Ok(Saved::default()),
+            _ => None,
+        };
+        match found {
             Some(slot) => Ok(slot),
-            None if place == NOTHING => Ok(Saved::One(SavedVariable::EMPTY)),
             None => bug!("{} saved no tensor in slot {slot}", self.name()),
         }
     }
@@ -509,9 +471,8 @@ impl Node {
     pub fn saved_by_name(node: &NodeRef, name: &str) -> Result<Option<IValue>> {
         let Some(def) = node.def() else { return Ok(None) };
         let Some(slot) = def.saved.iter().position(|&other| other == name) else { return Ok(None) };
-        let place = node.places.get(slot).map_or(usize::MAX, |&place| usize::from(place));
-        if place & VALUE != 0 && place != usize::MAX {
-            return Ok(node.values.get(place & !VALUE).cloned());
+        if let Some(Place::Value(place)) = node.places.of(slot) {
+            return Ok(node.values.get(place).cloned());
         }
         Ok(Some(match node.saved_at(slot)? {
             Saved::One(variable) => {
@@ -535,20 +496,13 @@ impl Node {
     }
 }
 
-/// Edges of an argument, given where each argument's edges end (empty: one edge each).
+/// Edges of an argument, given where each argument's edges end (none: one edge each).
 #[inline]
-pub(crate) fn edge_range(ends: &[u32], argument: usize) -> Range<usize> {
-    if ends.is_empty() {
-        return argument..argument + 1;
-    }
+pub(crate) fn edge_range(ends: Option<&[u32]>, argument: usize) -> Range<usize> {
+    let Some(ends) = ends else { return argument..argument + 1 };
     let start = if argument == 0 { 0 } else { ends[argument - 1] as usize };
     start..ends[argument] as usize
 }
-
-/// The bit of a place that says that the slot is a value, not a tensor.
-pub(crate) const VALUE: usize = 0x80;
-/// The place of a tensor that was not saved: no gradient that is wanted needs it.
-pub(crate) const NOTHING: usize = 0x7F;
 
 pub(crate) fn undefined_grads(count: usize) -> Grads {
     (0..count).map(|_| Tensor::undefined()).collect()

@@ -3,15 +3,15 @@
 use crate::graph::{self, In};
 use crate::inplace;
 use crate::meta;
-use crate::node::{Edge, InputMetadata, NOTHING, Node, NodeDef, NodeRef, VALUE, edge_range};
+use crate::node::{Edge, Edges, InputMetadata, Node, NodeDef, NodeRef, edge_range};
 use crate::saved::{Saved, SavedVariable};
 use crate::view;
 use corten_core::tls;
 use corten_core::{
     AUTOGRAD_KEYS, Dims, Result, TensorOptions, Unshared, bail, inference_mode_enabled,
 };
-use corten_ops::IValue;
 use corten_ops::Tensor;
+use corten_ops::{IValue, StoreIn};
 use std::sync::Arc;
 
 pub use crate::inplace::rebase_history;
@@ -32,7 +32,7 @@ pub struct Record {
 /// When an input is a view that may no longer be used.
 #[inline]
 pub fn begin(def: &'static NodeDef, inputs: &[In<'_>]) -> Result<Option<Record>> {
-    if !corten_core::grad_mode_enabled() || !any_input_requires_grad(inputs) {
+    if !any_input_requires_grad(inputs) {
         return Ok(None);
     }
     start(def, inputs)
@@ -50,10 +50,8 @@ fn any_input_requires_grad(inputs: &[In<'_>]) -> bool {
 }
 
 fn start(def: &'static NodeDef, inputs: &[In<'_>]) -> Result<Option<Record>> {
-    if below_autograd() {
-        return Ok(None);
-    }
-    let mut record = Record { node: Node::generated(def) };
+    let Some(sequence_nr) = tls::sequence_number_if_recording() else { return Ok(None) };
+    let mut record = Record { node: Node::generated(def, sequence_nr) };
     let node = &mut *record.node;
     for input in inputs {
         match input {
@@ -71,12 +69,13 @@ fn start(def: &'static NodeDef, inputs: &[In<'_>]) -> Result<Option<Record>> {
 /// Where there are lists among the inputs, the node also knows where the edges of each end.
 #[cold]
 fn add_edges_of_all(node: &mut Node, inputs: &[In<'_>]) -> Result<()> {
-    node.edges.clear();
+    node.edges = Edges::default();
+    let mut ends = Vec::with_capacity(inputs.len());
     for input in inputs {
         input.collect_edges(&mut |edge| node.add_edge(edge))?;
-        let end = node.edges.len() as u32;
-        node.ends.push(end);
+        ends.push(node.edges.len() as u32);
     }
+    node.ends = Some(ends.into());
     Ok(())
 }
 
@@ -185,7 +184,7 @@ impl Record {
     /// saved otherwise.
     #[inline]
     pub fn needs(&self, argument: usize) -> bool {
-        edge_range(&self.node.ends, argument)
+        edge_range(self.node.ends.as_deref(), argument)
             .any(|edge| self.node.edges.get(edge).is_some_and(Edge::is_valid))
     }
 
@@ -215,7 +214,7 @@ impl Record {
     pub fn tensors(&mut self, wanted: bool, tensors: &[Tensor]) -> Result<()> {
         let saved = tensors.iter().filter(|_| wanted).map(SavedVariable::input);
         let saved = saved.collect::<Result<Vec<_>>>()?;
-        self.push(Saved::List(saved));
+        *self.slot() = Saved::List(saved);
         Ok(())
     }
 
@@ -226,10 +225,10 @@ impl Record {
     pub fn opt_tensors(&mut self, wanted: bool, tensors: &[Option<Tensor>]) -> Result<()> {
         let save = |tensor: &Option<Tensor>| match tensor {
             Some(tensor) => SavedVariable::input(tensor),
-            None => Ok(SavedVariable::EMPTY),
+            None => Ok(SavedVariable::default()),
         };
         let saved = tensors.iter().filter(|_| wanted).map(save).collect::<Result<Vec<_>>>()?;
-        self.push(Saved::List(saved));
+        *self.slot() = Saved::List(saved);
         Ok(())
     }
 
@@ -257,7 +256,7 @@ impl Record {
         let results = results.iter().enumerate().filter(|_| wanted);
         let saved = results.map(|(index, result)| SavedVariable::output(result, index as u32));
         let saved = saved.collect::<Result<Vec<_>>>()?;
-        self.push(Saved::List(saved));
+        *self.slot() = Saved::List(saved);
         Ok(())
     }
 
@@ -270,28 +269,28 @@ impl Record {
         fill: impl FnOnce(&mut SavedVariable) -> Result<()>,
     ) -> Result<()> {
         if !wanted {
-            self.node.places.push(NOTHING as u8);
+            self.node.places.add_nothing();
             return Ok(());
         }
-        self.push(Saved::One(SavedVariable::EMPTY));
-        match self.node.saved.slots_mut().last_mut() {
-            Some(Saved::One(variable)) => fill(variable),
-            _ => Ok(()),
+        match self.slot() {
+            Saved::One(variable) => fill(variable),
+            Saved::List(_) => Ok(()),
         }
     }
 
+    /// Takes a slot for a tensor or a list of tensors.
     #[inline(always)]
-    fn push(&mut self, saved: Saved) {
+    fn slot(&mut self) -> &mut Saved {
         let node = &mut *self.node;
-        let slots = node.saved.slots_mut();
-        node.places.push(slots.len() as u8);
-        slots.push(saved);
+        node.places.add_tensor();
+        node.saved.slots_mut().add()
     }
 
     /// Saves a value in the next slot.
-    pub fn value(&mut self, value: impl Into<IValue>) {
-        self.make_room_for_values();
-        self.node.values.push(value.into());
+    // Not inlined: nearly every wrapper saves one.
+    #[inline(never)]
+    pub fn value(&mut self, value: impl StoreIn) {
+        value.store_in(self.value_slot());
     }
 
     /// Saves the sizes of a tensor in the next slot.
@@ -306,23 +305,19 @@ impl Record {
 
     #[inline(always)]
     fn dims(&mut self, fill: impl FnOnce(&mut Dims)) {
-        self.make_room_for_values();
-        self.node.values.push(IValue::None);
-        let Some(last) = self.node.values.last_mut() else { return };
-        *last = IValue::IntList(Dims::new_const());
-        if let IValue::IntList(dims) = last {
+        let slot = self.value_slot();
+        *slot = IValue::IntList(Dims::new_const());
+        if let IValue::IntList(dims) = slot {
             fill(dims);
         }
     }
 
-    /// Takes a slot for a value; there is room for all that may follow, too.
-    fn make_room_for_values(&mut self) {
+    /// Takes a slot for a value.
+    #[inline(always)]
+    fn value_slot(&mut self) -> &mut IValue {
         let node = &mut *self.node;
-        if node.values.len() == node.values.inline_size() {
-            let slots = node.def().map_or(0, |def| def.saved.len());
-            node.values.reserve_exact(slots.saturating_sub(node.places.len()));
-        }
-        node.places.push((node.values.len() | VALUE) as u8);
+        node.places.add_value();
+        node.values.add()
     }
 
     /// Saves the shapes of a list of tensors in the next slot.
@@ -371,8 +366,7 @@ impl Record {
         if outputs & 1 == 0 || !graph::is_differentiable_type(result.dtype()) {
             return Ok(());
         }
-        node.inputs.push(InputMetadata::UNDEFINED);
-        node.inputs[0].set_to(result);
+        node.inputs.add().set_to(result);
         graph::set_first_edge(result, node.share(), 0)
     }
 
@@ -421,8 +415,8 @@ impl Record {
             let differentiable = outputs >> bit & 1 == 1
                 && result.defined()
                 && graph::is_differentiable_type(result.dtype());
-            node.inputs.push(InputMetadata::UNDEFINED);
-            if differentiable && let Some(input) = node.inputs.last_mut() {
+            let input = node.inputs.add();
+            if differentiable {
                 input.set_to(result);
             }
         }
@@ -440,7 +434,7 @@ fn settle_outputs(node: &mut Node) {
             variable.make_constant();
         }
     };
-    for slot in node.saved.slots_mut() {
+    for slot in &mut **node.saved.slots_mut() {
         match slot {
             Saved::One(variable) => settle(variable),
             Saved::List(list) => list.iter_mut().for_each(settle),

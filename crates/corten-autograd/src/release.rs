@@ -4,14 +4,14 @@ use crate::backward::Gradients;
 use crate::hooks::NodeHooks;
 use crate::node::{Body, Edges, Node, NodeDef};
 use crate::saved::Saved;
-use smallvec::SmallVec;
+use crate::slots::SavedSlots;
 use std::cell::{Cell, RefCell};
 
 /// What a dying node owns and what may own further nodes.
 struct Remains {
     _body: Body,
     _edges: Edges,
-    _saved: SmallVec<[Saved; 2]>,
+    _saved: SavedSlots,
     _hooks: Option<Box<NodeHooks>>,
 }
 
@@ -52,8 +52,12 @@ impl Drop for Node {
 
 impl Node {
     fn free(&mut self) {
-        self.edges.clear();
-        self.saved.slots_mut().clear();
+        for edge in &mut *self.edges {
+            edge.node = None;
+        }
+        for slot in &mut **self.saved.slots_mut() {
+            *slot = Saved::default();
+        }
         if self.has_hooks() {
             drop(self.hooks.take());
         }

@@ -19,6 +19,14 @@ pub(crate) enum Saved {
     List(Vec<SavedVariable>),
 }
 
+impl Default for Saved {
+    /// Nothing.
+    #[inline(always)]
+    fn default() -> Self {
+        Self::One(SavedVariable::default())
+    }
+}
+
 /// A tensor kept for the backward pass, with the version it had.
 #[derive(Clone)]
 pub struct SavedVariable {
@@ -43,24 +51,29 @@ struct Rare {
     inplace_view_fn: Option<WeakNode>,
 }
 
-impl SavedVariable {
+impl Default for SavedVariable {
     /// Nothing was saved.
-    pub(crate) const EMPTY: Self = Self {
-        data: None,
-        rare: None,
-        version: 0,
-        output_nr: 0,
-        is_leaf: false,
-        is_output: false,
-        saved_original: false,
-    };
+    #[inline(always)]
+    fn default() -> Self {
+        Self {
+            data: None,
+            rare: None,
+            version: 0,
+            output_nr: 0,
+            is_leaf: false,
+            is_output: false,
+            saved_original: false,
+        }
+    }
+}
 
+impl SavedVariable {
     /// Keeps an input.
     ///
     /// # Errors
     /// For inference tensors, and what a packing hook raises.
     pub fn input(tensor: &Tensor) -> Result<Self> {
-        let mut saved = Self::EMPTY;
+        let mut saved = Self::default();
         saved.save_input(tensor)?;
         Ok(saved)
     }
@@ -70,7 +83,7 @@ impl SavedVariable {
     /// # Errors
     /// As [`input`](Self::input).
     pub fn output(tensor: &Tensor, output_nr: u32) -> Result<Self> {
-        let mut saved = Self::EMPTY;
+        let mut saved = Self::default();
         saved.save_output(tensor, output_nr)?;
         Ok(saved)
     }
@@ -101,7 +114,7 @@ impl SavedVariable {
     /// Takes everything but the alias of an output. Returns whether that is to be kept.
     #[inline(always)]
     fn save(&mut self, tensor: &Tensor, output_nr: Option<u32>) -> Result<bool> {
-        let Ok(version) = tensor.version() else { return refuse(tensor) };
+        let Some(version) = tensor.counted_version() else { return refuse(tensor) };
         let differentiable = graph::is_differentiable_type(tensor.dtype());
         let (own_nr, is_leaf) = graph::place_of(tensor);
         self.version = version;

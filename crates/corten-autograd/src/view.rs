@@ -11,7 +11,7 @@ use crate::graph;
 use crate::inplace::AsStrided;
 use crate::meta::{self, Meta};
 use crate::node::{Edge, NodeRef};
-use corten_core::{Dims, GradModeGuard, Result, TensorBase, bail, inference_mode_enabled};
+use corten_core::{Dims, GradModeGuard, Make, Result, TensorBase, bail, inference_mode_enabled};
 use corten_ops::{Tensor, op};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -53,6 +53,26 @@ pub(crate) struct ViewMeta {
     replay: Option<ViewFn>,
     creation: AtomicU8,
     attr_version: AtomicU32,
+}
+
+/// What the view state of a new view is made of.
+struct NewView {
+    base: Tensor,
+    replay: Option<ViewFn>,
+    creation: CreationMeta,
+    version: u32,
+}
+
+impl Make<ViewMeta> for NewView {
+    #[inline(always)]
+    fn make(self) -> ViewMeta {
+        ViewMeta {
+            base: self.base,
+            replay: self.replay,
+            creation: AtomicU8::new(self.creation as u8),
+            attr_version: AtomicU32::new(self.version),
+        }
+    }
 }
 
 impl ViewMeta {
@@ -125,16 +145,11 @@ pub(crate) fn make_view(
     let replay = chain(source, parent, &result);
     let creation = propagate(creation, parent.map(ViewMeta::creation));
     let base = parent.map_or(source, ViewMeta::base).clone();
-    let view = ViewMeta {
-        base,
-        replay,
-        creation: AtomicU8::new(creation as u8),
-        attr_version: AtomicU32::new(result.version()?),
-    };
+    let view = NewView { base, replay, creation, version: result.version()? };
     if result.is_fresh() {
         result.base_mut().adopt_autograd_meta(Meta::of_view(view));
     } else {
-        meta::get_or_init(&result)?.set_view(view)?;
+        meta::get_or_init(&result)?.set_view(view.make())?;
     }
     Ok(result)
 }

@@ -46,8 +46,8 @@ pub use keys::{
 pub use layout::{Layout, MemoryFormat};
 pub use options::TensorOptions;
 pub use refcount::{
-    IntrusivePtr, PyHooks, PyObject, RefCount, RefCounted, Shared, Unshared, WeakPtr, WeakShared,
-    set_py_hooks,
+    IntrusivePtr, Make, PyHooks, PyObject, RefCount, RefCounted, Shared, Unshared, WeakPtr,
+    WeakShared, make_boxed, set_py_hooks,
 };
 pub use scalar::Scalar;
 pub use storage::{Materialise, Storage, StorageImpl, WeakStorage};
@@ -58,5 +58,6 @@ pub use tensor::{
 };
 pub use tls::{
     BelowADInplaceOrViewGuard, BelowAutogradGuard, ExcludeGuard, GradModeGuard, IncludeGuard,
-    InferenceModeGuard, grad_mode_enabled, inference_mode_enabled, set_grad_mode,
+    InferenceModeGuard, below_adinplaceorview, grad_mode_enabled, inference_mode_enabled,
+    set_grad_mode,
 };

@@ -32,40 +32,101 @@ impl ThreadState {
         Self { include: DEFAULT_INCLUDE, exclude: DEFAULT_EXCLUDE, modes: DEFAULT_MODES };
 }
 
+/// One place for all that a recorded call asks its thread: finding a thread's locals is a call.
+struct Local {
+    state: Cell<ThreadState>,
+    next_node: Cell<u64>,
+}
+
 thread_local! {
-    static STATE: Cell<ThreadState> = const { Cell::new(ThreadState::DEFAULT) };
+    static LOCAL: Local =
+        const { Local { state: Cell::new(ThreadState::DEFAULT), next_node: Cell::new(0) } };
+}
+
+#[inline]
+fn state() -> ThreadState {
+    LOCAL.with(|local| local.state.get())
 }
 
 #[inline]
 fn update(change: impl FnOnce(&mut ThreadState)) -> ThreadState {
-    let before = STATE.get();
-    let mut after = before;
-    change(&mut after);
-    STATE.set(after);
-    before
+    LOCAL.with(|local| local.update(change))
+}
+
+impl Local {
+    #[inline(always)]
+    fn update(&self, change: impl FnOnce(&mut ThreadState)) -> ThreadState {
+        let before = self.state.get();
+        let mut after = before;
+        change(&mut after);
+        self.state.set(after);
+        before
+    }
+
+    #[inline(always)]
+    fn count_node(&self) -> u64 {
+        let number = self.next_node.get();
+        self.next_node.set(number + 1);
+        number
+    }
+}
+
+/// The number of the next node of this thread's graphs. Later nodes run first.
+pub fn next_sequence_number() -> u64 {
+    LOCAL.with(Local::count_node)
+}
+
+/// The number of the node of a call that is about to be recorded; none where nothing is: in no-grad
+/// mode and below autograd.
+#[inline]
+pub fn sequence_number_if_recording() -> Option<u64> {
+    LOCAL.with(|local| {
+        let state = local.state.get();
+        let records = state.modes & GRAD_MODE != 0 && (state.exclude & AUTOGRAD_KEYS).is_empty();
+        records.then(|| local.count_node())
+    })
+}
+
+/// Calls `body` below autograd and below the bookkeeping of views and versions: what
+/// [`BelowADInplaceOrViewGuard`] does, for calls that come often.
+#[inline]
+pub fn below_adinplaceorview<R>(body: impl FnOnce() -> R) -> R {
+    struct Restore<'a>(&'a Local, KeySet);
+    impl Drop for Restore<'_> {
+        #[inline(always)]
+        fn drop(&mut self) {
+            self.0.update(|state| state.exclude = KeySet(state.exclude.0 & !self.1.0));
+        }
+    }
+    LOCAL.with(|local| {
+        let keys = AUTOGRAD_KEYS.union(ADINPLACEORVIEW);
+        let before = local.update(|state| state.exclude |= keys);
+        let _restore = Restore(local, KeySet(keys.0 & !before.exclude.0));
+        body()
+    })
 }
 
 /// The state of this thread.
 pub fn thread_state() -> ThreadState {
-    STATE.get()
+    state()
 }
 
 /// Keys that take part in every call of this thread.
 #[inline]
 pub fn local_include() -> KeySet {
-    STATE.get().include
+    state().include
 }
 
 /// Keys that take part in no call of this thread.
 #[inline]
 pub fn local_exclude() -> KeySet {
-    STATE.get().exclude
+    state().exclude
 }
 
 /// The keys of a call whose arguments have the keys `keys`.
 #[inline]
 pub fn effective(keys: KeySet) -> KeySet {
-    let state = STATE.get();
+    let state = state();
     (keys | state.include) - state.exclude
 }
 
@@ -89,7 +150,7 @@ macro_rules! modes {
         $(#[$doc])*
         #[inline]
         pub fn $get() -> bool {
-            STATE.get().modes & $bit != 0
+            state().modes & $bit != 0
         }
 
         /// Sets the mode of the function of the same name and returns its old value.
@@ -137,7 +198,7 @@ impl ThreadStateGuard {
 
 impl Drop for ThreadStateGuard {
     fn drop(&mut self) {
-        STATE.set(self.before);
+        update(|state| *state = self.before);
     }
 }
 

@@ -262,10 +262,25 @@ impl<'a, T: FromIValue<'a>> FromIValue<'a> for Option<T> {
     }
 }
 
+/// A value that becomes tagged where it will stay: put together first and then moved, it would be
+/// read by wider loads than it was stored with, which wait for the stores.
+pub trait StoreIn {
+    /// Stores the value in `place`.
+    fn store_in(self, place: &mut IValue);
+}
+
 macro_rules! into_ivalue {
     ($($type:ty, $value:ident => $result:expr;)+) => {$(
         impl From<$type> for IValue {
+            #[inline]
             fn from($value: $type) -> Self { $result }
+        }
+
+        impl StoreIn for $type {
+            #[inline]
+            fn store_in(self, place: &mut IValue) {
+                *place = self.into();
+            }
         }
     )+};
 }
@@ -311,6 +326,36 @@ impl From<Scalar> for IValue {
             Scalar::Float(v) => Self::Double(v),
             Scalar::Complex(v) => Self::ComplexDouble(v),
         }
+    }
+}
+
+impl StoreIn for Scalar {
+    #[inline]
+    fn store_in(self, place: &mut IValue) {
+        match self {
+            Self::Bool(v) => *place = IValue::Bool(v),
+            Self::Int(v) => *place = IValue::Int(v),
+            Self::UInt(v) => *place = IValue::UInt(v),
+            Self::Float(v) => *place = IValue::Double(v),
+            Self::Complex(v) => *place = IValue::ComplexDouble(v),
+        }
+    }
+}
+
+impl<T: StoreIn> StoreIn for Option<T> {
+    #[inline]
+    fn store_in(self, place: &mut IValue) {
+        match self {
+            Some(value) => value.store_in(place),
+            None => *place = IValue::None,
+        }
+    }
+}
+
+impl StoreIn for IValue {
+    #[inline]
+    fn store_in(self, place: &mut IValue) {
+        *place = self;
     }
 }
 

@@ -37,7 +37,7 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/generated.rs"));
 }
 
-pub use boxed::{FromIValue, IValue, Returns, Stack, returns};
+pub use boxed::{FromIValue, IValue, Returns, Stack, StoreIn, returns};
 pub use corten_codegen::schema;
 pub use corten_core as core;
 pub use corten_core::{Error, ErrorKind, Result, Scalar};

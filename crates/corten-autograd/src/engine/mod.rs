@@ -202,7 +202,7 @@ fn graph_root(mut roots: Vec<Edge>, grads: Grads) -> (Option<NodeRef>, Grads) {
         return (Some(node), inputs);
     }
     let mut node = Node::custom(Box::new(GraphRoot(grads.clone())));
-    node.inputs.extend(grads.iter().map(InputMetadata::of));
+    grads.iter().for_each(|grad| node.inputs.push(InputMetadata::of(grad)));
     roots.into_iter().for_each(|root| node.add_edge(root));
     (Some(node.share()), grads)
 }

@@ -36,16 +36,16 @@ fn validate(metadata: &InputMetadata, grad: &mut Tensor, nr: usize, function: &s
     if !metadata.is_defined() {
         return Ok(());
     }
-    if grad.sizes()[..] != metadata.sizes[..] {
-        if !is_expandable_to(&metadata.sizes, &grad.sizes()) {
+    if grad.sizes()[..] != metadata.sizes()[..] {
+        if !is_expandable_to(metadata.sizes(), &grad.sizes()) {
             let message = format!(
                 "invalid gradient at index {nr} - got {} but expected shape compatible with {}",
                 display_sizes(&grad.sizes()),
-                display_sizes(&metadata.sizes)
+                display_sizes(metadata.sizes())
             );
             return Err(invalid(function, &message));
         }
-        *grad = sum_to(grad, &metadata.sizes)?;
+        *grad = sum_to(grad, metadata.sizes())?;
     }
     if grad.dtype() != metadata.dtype && !metadata.any_dtype {
         *grad = cast(grad, metadata)?;

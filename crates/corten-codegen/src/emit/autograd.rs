@@ -25,7 +25,7 @@ pub fn autograd(sources: &Sources) -> Generated {
     let text = format!(
         "{HEADER}use crate::backward::{{Backward, Gradients}};\n\
          use crate::node::NodeDef;\nuse crate::record;\n\
-         use corten_core::{{BelowADInplaceOrViewGuard, Complex, DType, Device, DispatchKey, Generator, Layout, MemoryFormat, Result, Scalar, Storage, TensorOptions}};\n\
+         use corten_core::{{below_adinplaceorview, Complex, DType, Device, DispatchKey, Generator, Layout, MemoryFormat, Result, Scalar, Storage, TensorOptions}};\n\
          use corten_ops::{{Target, Tensor, op}};\n\n{items}\n{register}"
     );
     output.finish(text)
@@ -122,7 +122,7 @@ impl Wrapper<'_> {
     /// The call of the operator below autograd.
     fn below(&self) -> String {
         format!(
-            "{{ let _below = BelowADInplaceOrViewGuard::new(); op::{}({})? }}",
+            "below_adinplaceorview(|| op::{}({}))?",
             function_name(self.schema),
             self.signature.passed()
         )

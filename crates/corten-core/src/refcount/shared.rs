@@ -128,6 +128,34 @@ impl<T> Clone for WeakShared<T> {
     }
 }
 
+/// What a shared value is made of.
+///
+/// A trait instead of a closure: closures are inlined late, after what they return was laid on the
+/// stack. Where `make` is always inlined and the parts are words, the fields of the value are stored
+/// where they will stay.
+pub trait Make<T> {
+    /// Makes the value.
+    fn make(self) -> T;
+}
+
+/// Makes a value in a box, without laying it on the stack first.
+#[inline(always)]
+pub fn make_boxed<T>(parts: impl Make<T>) -> Box<T> {
+    let mut place = Box::<T>::new_uninit();
+    place.write(parts.make());
+    // SAFETY: it was just written.
+    unsafe { place.assume_init() }
+}
+
+struct Ready<T>(T);
+
+impl<T> Make<T> for Ready<T> {
+    #[inline(always)]
+    fn make(self) -> T {
+        self.0
+    }
+}
+
 /// A value that lies where it will stay, before anybody else has a handle to it.
 pub struct Unshared<T>(IntrusivePtr<Counted<T>>, AsArc<T>);
 
@@ -135,16 +163,16 @@ impl<T> Unshared<T> {
     /// Moves a value to the heap.
     #[inline(always)]
     pub fn new(value: T) -> Self {
-        Self::build(|| value)
+        Self::build(Ready(value))
     }
 
     /// Makes a value on the heap: moving large ones there costs more than making them.
     #[inline(always)]
-    pub fn build(make: impl FnOnce() -> T) -> Self {
+    pub fn build(parts: impl Make<T>) -> Self {
         // SAFETY: every field is written; where `make` panics nobody gets the object.
         let counted = unsafe {
             IntrusivePtr::new_in_place(|place: *mut Counted<T>| {
-                (&raw mut (*place).value).cast::<T>().write(make());
+                (&raw mut (*place).value).cast::<T>().write(parts.make());
                 (&raw mut (*place).count).write(RefCount::unique());
                 (&raw mut (*place).present).write(AtomicBool::new(true));
             })

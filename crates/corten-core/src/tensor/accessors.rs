@@ -34,6 +34,13 @@ impl TensorImpl {
         }
     }
 
+    /// Stores the sizes of a tensor of at most five dimensions in a list of the caller's and returns
+    /// how many they are; of others nothing. What lies behind them is of no meaning.
+    #[inline]
+    pub fn copy_few_sizes_to(&self, sizes: &mut [i64; 5]) -> Option<usize> {
+        if self.info().has(Info::POLICY) { None } else { self.shape.copy_few_sizes(sizes) }
+    }
+
     /// Strides, in elements.
     pub fn strides(&self) -> Dims {
         let mut dims = Dims::new_const();
@@ -286,8 +293,14 @@ impl TensorImpl {
 
     /// How often the contents were changed in place.
     pub fn version(&self) -> Result<u32> {
-        ensure!(!self.is_inference(), Runtime, "Inference tensors do not track version counter.");
-        Ok(self.version.current())
+        let version = self.counted_version();
+        version.ok_or_else(|| err!(Runtime, "Inference tensors do not track version counter."))
+    }
+
+    /// [`version`](Self::version), or nothing where none is counted: inference tensors.
+    #[inline]
+    pub fn counted_version(&self) -> Option<u32> {
+        (!self.is_inference()).then(|| self.version.current())
     }
 
     /// Counts one change in place.

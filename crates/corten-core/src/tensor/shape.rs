@@ -292,6 +292,18 @@ impl SizesAndStrides {
         dims
     }
 
+    /// Copies the words of at most five sizes, all of them, and returns the rank.
+    #[inline(always)]
+    pub(super) fn copy_few_sizes(&self, sizes: &mut [i64; INLINE]) -> Option<usize> {
+        let rank = self.consistent(|| {
+            for (size, word) in sizes.iter_mut().zip(&self.slots[..INLINE]) {
+                *size = word.load(Ordering::Relaxed);
+            }
+            self.rank()
+        });
+        (rank <= INLINE).then_some(rank)
+    }
+
     #[inline(always)]
     pub(super) fn copy_strides(&self, dims: &mut Dims) {
         self.consistent(|| self.copy_words(dims, INLINE));

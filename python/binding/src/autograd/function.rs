@@ -334,7 +334,7 @@ impl PyFunction {
 fn zeros_like(metadata: &InputMetadata) -> Result<Tensor> {
     crate::functions::op1!(
         "aten::zeros",
-        &metadata.sizes[..],
+        metadata.sizes(),
         Some(metadata.dtype),
         None::<corten_core::Layout>,
         Some(metadata.device),

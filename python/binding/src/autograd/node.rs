@@ -103,7 +103,7 @@ pub(super) fn next_functions(node: &NodeRef) -> Py<Obj> {
 fn input_metadata(node: &NodeRef) -> Py<Obj> {
     Obj::tuple(node.input_metadata().iter().map(|metadata| {
         Obj::tuple([
-            crate::types::size::size(&metadata.sizes),
+            crate::types::size::size(metadata.sizes()),
             Ok(crate::types::dtype::object(metadata.dtype)),
             crate::types::device::object(metadata.device),
         ])

@@ -7,6 +7,9 @@ use crate::registry::{Grad, Op};
 use crate::rust::{Parameter, Shape, Signature, function_name, identifier, static_name};
 use std::collections::BTreeSet;
 
+/// The slots that a node can number.
+const MOST_SLOTS: usize = 32;
+
 /// How an operator is recorded and differentiated, shared by its forms.
 pub(super) struct Recipe {
     /// The name of the node's static.
@@ -64,6 +67,12 @@ pub(super) fn recipe(sources: &Sources, op: &Op, inplace: bool) -> Result<Recipe
         _ => (Vec::new(), 0),
     };
     let slots = slots(&gradients, inputs.len(), &signature);
+    if slots.len() > MOST_SLOTS {
+        return Err(format!(
+            "grad: the formulas need {} saved slots, {MOST_SLOTS} at most",
+            slots.len()
+        ));
+    }
     let suffix = if inplace { "_inplace" } else { "" };
     let node = format!("{}{}_NODE", static_name(&op.schema), suffix.to_uppercase());
     let function = format!("backward_of_{}{suffix}", function_name(&op.schema));

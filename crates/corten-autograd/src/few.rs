@@ -1,0 +1,166 @@
+//! Lists of which the first elements lie in place.
+//!
+//! The places that nothing lies in yet hold default values, so that an element is filled where it
+//! stays, see Note [Nodes in place], and a list is dropped without asking where it lies. The free
+//! places of a `SmallVec` hold nothing, which sounds cheaper but is not: a node with such places is
+//! laid on the stack, zeros and all, and copied to where it stays.
+
+use crate::node::{Edge, InputMetadata};
+use crate::saved::Saved;
+use corten_core::TensorBase;
+use corten_ops::IValue;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+/// An element of a list with `N` places.
+pub(crate) trait InPlace<const N: usize>: Default {
+    /// Free places. Each is written out: a constant, or what a loop makes, is laid on the stack whole,
+    /// with the bytes between the fields, before it is copied.
+    fn free() -> [Self; N];
+}
+
+macro_rules! in_place {
+    ($($element:ty: $count:literal = [$($default:ident),+];)+) => {$(
+        impl InPlace<$count> for $element {
+            #[inline(always)]
+            fn free() -> [Self; $count] {
+                [$(Self::$default()),+]
+            }
+        }
+    )+};
+}
+
+in_place! {
+    Edge: 3 = [default, default, default];
+    InputMetadata: 1 = [default];
+    IValue: 1 = [default];
+    Saved: 2 = [default, default];
+    i64: 5 = [default, default, default, default, default];
+}
+
+/// A list of which the first `N` elements need no memory of their own.
+pub(crate) struct Few<T, const N: usize> {
+    len: u32,
+    places: [T; N],
+    /// All elements, once there are more than `N`.
+    more: Option<Box<More<T>>>,
+}
+
+struct More<T>(Vec<T>);
+
+impl<T: InPlace<N>, const N: usize> Default for Few<T, N> {
+    #[inline(always)]
+    fn default() -> Self {
+        Self { len: 0, places: T::free(), more: None }
+    }
+}
+
+impl<T: Default, const N: usize> Few<T, N> {
+    /// Adds a default element, to be filled.
+    #[inline(always)]
+    pub(crate) fn add(&mut self) -> &mut T {
+        let at = self.len as usize;
+        if at < N {
+            self.len += 1;
+            return &mut self.places[at];
+        }
+        self.add_more()
+    }
+
+    #[inline(always)]
+    pub(crate) fn push(&mut self, element: T) {
+        *self.add() = element;
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_more(&mut self) -> &mut T {
+        let places = &mut self.places;
+        let more = self.more.get_or_insert_with(|| {
+            let mut all = Vec::with_capacity(2 * N + 2);
+            all.extend(places.iter_mut().map(|place| std::mem::take(place)));
+            Box::new(More(all))
+        });
+        let all = &mut more.0;
+        let at = all.len();
+        all.push(T::default());
+        &mut all[at]
+    }
+}
+
+/// The sizes of a tensor.
+pub(crate) type Sizes = Few<i64, 5>;
+
+impl Sizes {
+    /// Becomes the sizes of a tensor. It must be empty.
+    #[inline]
+    pub(crate) fn set_to_sizes_of(&mut self, tensor: &TensorBase) {
+        match tensor.copy_few_sizes_to(&mut self.places) {
+            Some(rank) => self.len = rank as u32,
+            None => tensor.sizes().iter().for_each(|&size| self.push(size)),
+        }
+    }
+}
+
+impl<T: InPlace<N> + Clone, const N: usize> Clone for Few<T, N> {
+    fn clone(&self) -> Self {
+        let mut copy = Self::default();
+        self.iter().for_each(|element| copy.push(element.clone()));
+        copy
+    }
+}
+
+impl<T: fmt::Debug, const N: usize> fmt::Debug for Few<T, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T, const N: usize> Deref for Few<T, N> {
+    type Target = [T];
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        match &self.more {
+            None => &self.places[..N.min(self.len as usize)],
+            Some(more) => &more.0,
+        }
+    }
+}
+
+impl<T, const N: usize> DerefMut for Few<T, N> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [T] {
+        match &mut self.more {
+            None => &mut self.places[..N.min(self.len as usize)],
+            Some(more) => &mut more.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    in_place! { Option<Arc<()>>: 2 = [default, default]; }
+
+    #[test]
+    fn elements_are_kept_in_order_and_dropped_once() {
+        let shared = Arc::new(());
+        for count in 0..6 {
+            let mut list = Few::<Option<Arc<()>>, 2>::default();
+            for n in 0..count {
+                assert_eq!(list.len(), n);
+                list.push(Some(shared.clone()));
+            }
+            list.add();
+            let present: Vec<bool> = list.iter().map(Option::is_some).collect();
+            assert_eq!(present, (0..=count).map(|n| n < count).collect::<Vec<_>>());
+            assert_eq!(Arc::strong_count(&shared), 1 + count);
+            list[count] = Some(shared.clone());
+            drop(std::mem::take(&mut list));
+            assert!(list.is_empty());
+            assert_eq!(Arc::strong_count(&shared), 1);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What a node saved: tensors behind a lock, since they may be freed while others read, and where
+//! each slot lies.
+
+use crate::few::Few;
+use crate::saved::Saved;
+use corten_core::Result;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
+/// The tensors and lists of tensors that a node saved.
+pub(crate) type SavedSlots = Few<Saved, 2>;
+
+/// The tensors a node saved.
+///
+/// Note [Saved tensors and foreign locks]: cloning a handle may need the lock of a foreign
+/// language (its wrapper gains a reference), and a thread that holds that lock may want to read
+/// the same slots. So readers share the lock, and freeing never waits: it raises the flag, and
+/// whoever finds the flag up and the lock free empties the slots.
+pub(crate) struct SavedState {
+    slots: RwLock<SavedSlots>,
+    released: AtomicBool,
+}
+
+impl SavedState {
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        Self { slots: RwLock::new(Few::default()), released: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn slots_mut(&mut self) -> &mut SavedSlots {
+        self.slots.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, SavedSlots> {
+        self.slots.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the slots of a node that is still being recorded.
+    pub(crate) fn patch(&self, change: impl FnOnce(&mut SavedSlots)) {
+        change(&mut self.slots.write().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn is_released(&self) -> bool {
+        self.released.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn release(&self) {
+        self.released.store(true, Ordering::Release);
+        // Freed after the lock is gone: the last handle to a tensor may run foreign code.
+        let slots = match self.slots.try_write() {
+            Ok(mut slots) => std::mem::take(&mut *slots),
+            Err(_) => Few::default(),
+        };
+        drop(slots);
+    }
+
+    pub(crate) fn get(&self, place: usize) -> Result<Option<Saved>> {
+        if self.is_released() {
+            return Err(crate::saved::freed_graph());
+        }
+        let slot = self.read().get(place).cloned();
+        if self.is_released() {
+            self.release();
+        }
+        Ok(slot)
+    }
+}
+
+/// Where what a node saved lies: its slots number the tensors and the values together.
+#[derive(Clone, Copy)]
+pub(crate) struct Places {
+    count: u8,
+    /// The slots of tensors and lists of tensors that were saved.
+    tensors: u32,
+    /// The slots of values.
+    values: u32,
+}
+
+/// Where one slot lies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Among the tensors.
+    Tensor(usize),
+    /// Among the values.
+    Value(usize),
+    /// Nowhere: no gradient that is wanted needs the tensor.
+    Nothing,
+}
+
+impl Places {
+    /// More slots than any operator has; the generator refuses a recipe that saves more.
+    pub(crate) const MOST: usize = u32::BITS as usize;
+
+    pub(crate) const fn new() -> Self {
+        Self { count: 0, tensors: 0, values: 0 }
+    }
+
+    /// The number of slots that were taken so far.
+    pub(crate) fn count(self) -> usize {
+        usize::from(self.count)
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> u32 {
+        let bit = 1_u32.wrapping_shl(self.count.into());
+        self.count += 1;
+        bit
+    }
+
+    #[inline(always)]
+    pub(crate) fn add_tensor(&mut self) {
+        self.tensors |= self.next();
+    }
+
+    #[inline(always)]
+    pub(crate) fn add_value(&mut self) {
+        self.values |= self.next();
+    }
+
+    #[inline(always)]
+    pub(crate) fn add_nothing(&mut self) {
+        self.next();
+    }
+
+    /// Where slot `slot` lies; none if there is no such slot.
+    pub(crate) fn of(self, slot: usize) -> Option<Place> {
+        if slot >= self.count().min(Self::MOST) {
+            return None;
+        }
+        let bit = 1_u32 << slot;
+        let before = |slots: u32| (slots & (bit - 1)).count_ones() as usize;
+        Some(if self.tensors & bit != 0 {
+            Place::Tensor(before(self.tensors))
+        } else if self.values & bit != 0 {
+            Place::Value(before(self.values))
+        } else {
+            Place::Nothing
+        })
+    }
+}
