@@ -3,8 +3,8 @@
 use crate::backward::Backward;
 use crate::graph;
 use crate::meta::{self, GradDType, Meta};
-use crate::node::{Body, Grads, InputMetadata, Node, NodeBody, NodeRef};
-use corten_core::{Layout, MemoryFormat, Result, bail};
+use crate::node::{Body, Grads, Node, NodeBody, NodeRef};
+use corten_core::{Layout, Make, MemoryFormat, Result, bail};
 use corten_ops::{Tensor, op};
 use std::any::Any;
 use std::borrow::Cow;
@@ -19,18 +19,28 @@ pub(crate) struct AccumulateGrad {
     turn: Mutex<()>,
 }
 
+/// What an accumulator is made of: the leaf.
+struct Leaf(Tensor);
+
+impl Make<Node> for Leaf {
+    #[inline(always)]
+    fn make(self) -> Node {
+        let body = AccumulateGrad { variable: self.0, turn: Mutex::new(()) };
+        // The highest number: a gradient is accumulated as soon as it is complete.
+        Node::bare(Body::Leaf(body), u64::MAX)
+    }
+}
+
 impl AccumulateGrad {
     pub(crate) fn node(variable: &Tensor) -> NodeRef {
-        let body = Self { variable: variable.clone(), turn: Mutex::new(()) };
-        // The highest number: a gradient is accumulated as soon as it is complete.
-        let mut node = Node::with_body(Body::Leaf(body), u64::MAX);
-        let mut metadata = InputMetadata::of(variable);
+        let mut node = Node::made(Leaf(variable.clone()));
+        let metadata = node.inputs.add();
+        metadata.set_to(variable);
         match meta::get(variable).map(Meta::grad_dtype) {
             Some(GradDType::Fixed(dtype)) => metadata.dtype = dtype,
             Some(GradDType::Any) => metadata.any_dtype = true,
             _ => {}
         }
-        node.inputs.push(metadata);
         node.share()
     }
 

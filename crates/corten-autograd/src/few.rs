@@ -7,8 +7,9 @@
 
 use crate::node::{Edge, InputMetadata};
 use crate::saved::Saved;
-use corten_core::TensorBase;
+use corten_core::{Make, TensorBase, make_boxed};
 use corten_ops::IValue;
+use smallvec::SmallVec;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
@@ -46,7 +47,18 @@ pub(crate) struct Few<T, const N: usize> {
     more: Option<Box<More<T>>>,
 }
 
-struct More<T>(Vec<T>);
+/// With room for what most operators save that save many values: one block is enough for them.
+struct More<T>(SmallVec<[T; 8]>);
+
+/// Makes a list without elements.
+struct NoMore;
+
+impl<T> Make<More<T>> for NoMore {
+    #[inline(always)]
+    fn make(self) -> More<T> {
+        More(SmallVec::new_const())
+    }
+}
 
 impl<T: InPlace<N>, const N: usize> Default for Few<T, N> {
     #[inline(always)]
@@ -77,14 +89,13 @@ impl<T: Default, const N: usize> Few<T, N> {
     fn add_more(&mut self) -> &mut T {
         let places = &mut self.places;
         let more = self.more.get_or_insert_with(|| {
-            let mut all = Vec::with_capacity(2 * N + 2);
-            all.extend(places.iter_mut().map(|place| std::mem::take(place)));
-            Box::new(More(all))
+            let mut more = make_boxed(NoMore);
+            more.0.extend(places.iter_mut().map(std::mem::take));
+            more
         });
-        let all = &mut more.0;
-        let at = all.len();
-        all.push(T::default());
-        &mut all[at]
+        let at = more.0.len();
+        more.0.push(T::default());
+        &mut more.0[at]
     }
 }
 

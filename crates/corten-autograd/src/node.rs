@@ -12,7 +12,7 @@ use crate::hooks::{HookHandle, NodeHooks, NodePostHook, NodePreHook};
 use crate::saved::{Saved, SavedVariable};
 use crate::slots::{Place, Places, SavedState};
 use corten_core::tls::next_sequence_number;
-use corten_core::{DType, Device, Layout, Make, Result, Shared, Unshared, WeakShared, bug};
+use corten_core::{DType, Device, Layout, Make, Ready, Result, Shared, Unshared, WeakShared, bug};
 use corten_ops::IValue;
 use corten_ops::Tensor;
 use smallvec::SmallVec;
@@ -207,14 +207,10 @@ impl Make<Node> for Recorded {
 }
 
 impl Node {
-    /// A node of the generated kind, where it will stay.
+    /// A node of the generated kind.
     #[inline(always)]
     pub(crate) fn generated(def: &'static NodeDef, sequence_nr: u64) -> Unshared<Self> {
-        let node = Unshared::build(Recorded { def, sequence_nr });
-        if crate::anomaly::is_enabled() {
-            node.note_place();
-        }
-        node
+        Self::made(Recorded { def, sequence_nr })
     }
 
     /// A node with a body of its own.
@@ -222,9 +218,15 @@ impl Node {
         Self::with_body(Body::Custom(body), next_sequence_number())
     }
 
-    /// A node of any kind.
+    /// A node with a body of any kind.
     pub(crate) fn with_body(body: Body, sequence_nr: u64) -> Unshared<Self> {
-        let node = Unshared::new(Self::bare(body, sequence_nr));
+        Self::made(Ready(Self::bare(body, sequence_nr)))
+    }
+
+    /// A node where it will stay.
+    #[inline(always)]
+    pub(crate) fn made(parts: impl Make<Self>) -> Unshared<Self> {
+        let node = Unshared::build(parts);
         if crate::anomaly::is_enabled() {
             node.note_place();
         }
@@ -233,7 +235,7 @@ impl Node {
 
     /// Without edges and saved values, and without memory of its own.
     #[inline(always)]
-    fn bare(body: Body, sequence_nr: u64) -> Self {
+    pub(crate) fn bare(body: Body, sequence_nr: u64) -> Self {
         Self {
             body,
             sequence_nr,

@@ -46,7 +46,7 @@ pub use keys::{
 pub use layout::{Layout, MemoryFormat};
 pub use options::TensorOptions;
 pub use refcount::{
-    IntrusivePtr, Make, PyHooks, PyObject, RefCount, RefCounted, Shared, Unshared, WeakPtr,
+    IntrusivePtr, Make, PyHooks, PyObject, Ready, RefCount, RefCounted, Shared, Unshared, WeakPtr,
     WeakShared, make_boxed, set_py_hooks,
 };
 pub use scalar::Scalar;

@@ -20,7 +20,7 @@ use std::sync::atomic::AtomicU64;
 
 pub use count::RefCount;
 use count::{Released, Upgrade};
-pub use shared::{Make, Shared, Unshared, WeakShared, make_boxed};
+pub use shared::{Make, Ready, Shared, Unshared, WeakShared, make_boxed};
 pub(crate) use wrapper::PyObjectSlot;
 pub use wrapper::{PyHooks, PyObject, set_py_hooks};
 

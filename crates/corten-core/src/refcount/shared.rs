@@ -147,7 +147,8 @@ pub fn make_boxed<T>(parts: impl Make<T>) -> Box<T> {
     unsafe { place.assume_init() }
 }
 
-struct Ready<T>(T);
+/// A value that is there already.
+pub struct Ready<T>(pub T);
 
 impl<T> Make<T> for Ready<T> {
     #[inline(always)]
