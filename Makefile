@@ -5,7 +5,7 @@ PY     := $(VENV)/bin/python
 # `make bench` compares with PyTorch where this Python has it.
 PYTHON_WITH_TORCH ?= $(PY)
 
-.PHONY: demo test test-full test-rust test-loom test-python bench bench-ops roofline instructions instructions-record lint docs small stubs wheel clean
+.PHONY: demo test test-full test-rust test-loom test-python bench bench-ops roofline instructions instructions-record order lint docs small stubs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/numpy
@@ -71,6 +71,10 @@ instructions: counted
 ## Puts these counts on record.
 instructions-record: counted
 	$(PY) benches/instructions.py --record
+
+## Lays the functions of small calls side by side: writes python/binding/order.ld. Needs valgrind.
+order: $(VENV)/bin/python
+	$(PY) benches/order.py
 
 .PHONY: counted
 counted: $(VENV)/bin/python
