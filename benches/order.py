@@ -97,7 +97,8 @@ def pattern(name):
 
 
 def main():
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter).parse_args()
+    layout = argparse.RawDescriptionHelpFormatter
+    argparse.ArgumentParser(description=__doc__, formatter_class=layout).parse_args()
     build()
     known = set(functions())
     package = ROOT / "python" / "corten" / "_C.abi3.so"

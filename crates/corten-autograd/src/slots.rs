@@ -77,7 +77,7 @@ pub(crate) struct Places {
 }
 
 /// Where one slot lies.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// Among the tensors.
     Tensor(usize),
@@ -89,14 +89,14 @@ pub(crate) enum Place {
 
 impl Places {
     /// More slots than any operator has; the generator refuses a recipe that saves more.
-    pub(crate) const MOST: usize = u32::BITS as usize;
+    const MOST: usize = u32::BITS as usize;
 
     pub(crate) const fn new() -> Self {
         Self { count: 0, tensors: 0, values: 0 }
     }
 
     /// The number of slots that were taken so far.
-    pub(crate) fn count(self) -> usize {
+    fn count(self) -> usize {
         usize::from(self.count)
     }
 
@@ -136,5 +136,38 @@ impl Places {
         } else {
             Place::Nothing
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tensors_and_values_are_numbered_apart() {
+        let mut places = Places::new();
+        places.add_value();
+        places.add_tensor();
+        places.add_nothing();
+        places.add_tensor();
+        places.add_value();
+        let found: Vec<Option<Place>> = (0..6).map(|slot| places.of(slot)).collect();
+        let expected = [
+            Some(Place::Value(0)),
+            Some(Place::Tensor(0)),
+            Some(Place::Nothing),
+            Some(Place::Tensor(1)),
+            Some(Place::Value(1)),
+            None,
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_last_slot_that_can_be_numbered_is_found() {
+        let mut places = Places::new();
+        (0..Places::MOST).for_each(|_| places.add_tensor());
+        assert_eq!(places.of(Places::MOST - 1), Some(Place::Tensor(Places::MOST - 1)));
+        assert_eq!(places.of(Places::MOST), None);
     }
 }
