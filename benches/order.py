@@ -122,8 +122,9 @@ def main():
         graph.write_text("".join(f"{a} {b} {n}\n" for (a, b), n in edges.items()))
         build(f"-Wl,--call-graph-ordering-file={graph}")
     hot = {name for pair in edges for name in pair}
-    alike = collections.Counter(map(pattern, functions()))
-    patterns = dict.fromkeys(pattern(name) for name in functions() if name in hot)
+    ordered = functions()
+    alike = collections.Counter(map(pattern, ordered))
+    patterns = dict.fromkeys(pattern(name) for name in ordered if name in hot)
     # Behind the others: with the frequent ones come those for other types, which are not frequent.
     patterns = sorted(patterns, key=lambda name: alike[name] > ALIKE)
     lines = "".join(f"    *(.text.{name})\n" for name in patterns)

@@ -1,9 +1,7 @@
 //! Lists of which the first elements lie in place.
 //!
 //! The places that nothing lies in yet hold default values, so that an element is filled where it
-//! stays, see Note [Nodes in place], and a list is dropped without asking where it lies. The free
-//! places of a `SmallVec` hold nothing, which sounds cheaper but is not: a node with such places is
-//! laid on the stack, zeros and all, and copied to where it stays.
+//! stays, see Note [Nodes in place], and a list is dropped without asking where it lies.
 
 use crate::node::{Edge, InputMetadata};
 use crate::saved::Saved;
@@ -15,8 +13,8 @@ use std::ops::{Deref, DerefMut};
 
 /// An element of a list with `N` places.
 pub(crate) trait InPlace<const N: usize>: Default {
-    /// Free places. Each is written out: a constant, or what a loop makes, is laid on the stack whole,
-    /// with the bytes between the fields, before it is copied.
+    /// Free places. Each is written out: what a loop makes, that of the standard library too, is laid
+    /// on the stack whole, with the bytes between the fields, before it is copied.
     fn free() -> [Self; N];
 }
 

@@ -3,9 +3,8 @@
 use crate::backward::Backward;
 use crate::graph::{self, In};
 use crate::meta::{self, Meta};
-use crate::node::{Body, Grads, InputMetadata, Node, NodeBody, NodeRef, undefined_grads};
+use crate::node::{Grads, InputMetadata, Node, NodeBody, NodeRef, undefined_grads};
 use crate::view::{self, CreationMeta, ViewFn, ViewMeta};
-use corten_core::tls::next_sequence_number;
 use corten_core::{DType, Dims, MemoryFormat, Result, bail, bug};
 use corten_ops::{Tensor, op};
 use smallvec::SmallVec;
@@ -215,7 +214,7 @@ impl AsStrided {
     /// The node for `view` over the present history of `base`.
     pub(crate) fn node(base: &Tensor, view: &Tensor) -> Result<NodeRef> {
         let body = Self { base: Geometry::of(base), view: Geometry::of(view) };
-        let mut node = Node::with_body(Body::Custom(Box::new(body)), next_sequence_number());
+        let mut node = Node::custom(Box::new(body));
         node.inputs.push(InputMetadata::of(view));
         node.add_edge(graph::gradient_edge(base)?);
         Ok(node.share())

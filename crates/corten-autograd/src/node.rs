@@ -215,12 +215,7 @@ impl Node {
 
     /// A node with a body of its own.
     pub(crate) fn custom(body: Box<dyn NodeBody>) -> Unshared<Self> {
-        Self::with_body(Body::Custom(body), next_sequence_number())
-    }
-
-    /// A node with a body of any kind.
-    pub(crate) fn with_body(body: Body, sequence_nr: u64) -> Unshared<Self> {
-        Self::made(Ready(Self::bare(body, sequence_nr)))
+        Self::made(Ready(Self::bare(Body::Custom(body), next_sequence_number())))
     }
 
     /// A node where it will stay.

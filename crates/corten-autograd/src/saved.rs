@@ -28,7 +28,9 @@ impl Default for Saved {
 }
 
 /// A tensor kept for the backward pass, with the version it had.
-#[derive(Clone)]
+///
+/// By default nothing was saved.
+#[derive(Clone, Default)]
 pub struct SavedVariable {
     data: Option<Tensor>,
     rare: Option<Arc<Rare>>,
@@ -49,22 +51,6 @@ struct Rare {
     requires_grad: bool,
     /// The `grad_fn` of a view that the node itself modified in place.
     inplace_view_fn: Option<WeakNode>,
-}
-
-impl Default for SavedVariable {
-    /// Nothing was saved.
-    #[inline(always)]
-    fn default() -> Self {
-        Self {
-            data: None,
-            rare: None,
-            version: 0,
-            output_nr: 0,
-            is_leaf: false,
-            is_output: false,
-            saved_original: false,
-        }
-    }
 }
 
 impl SavedVariable {

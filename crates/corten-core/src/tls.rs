@@ -10,6 +10,8 @@ const DEFAULT_INCLUDE: KeySet =
     KeySet::of(&[DispatchKey::BackendSelect, DispatchKey::ADInplaceOrView]);
 const DEFAULT_EXCLUDE: KeySet = AUTOCAST_KEYS;
 
+const BELOW_ADINPLACEORVIEW: KeySet = AUTOGRAD_KEYS.union(ADINPLACEORVIEW);
+
 const GRAD_MODE: u8 = 1;
 const INFERENCE_MODE: u8 = 2;
 const FW_GRAD_MODE: u8 = 4;
@@ -63,6 +65,18 @@ impl Local {
         before
     }
 
+    /// Excludes keys. Returns those that were not excluded before.
+    #[inline(always)]
+    fn exclude(&self, keys: KeySet) -> KeySet {
+        let before = self.update(|state| state.exclude |= keys);
+        KeySet(keys.0 & !before.exclude.0)
+    }
+
+    #[inline(always)]
+    fn stop_excluding(&self, keys: KeySet) {
+        self.update(|state| state.exclude = KeySet(state.exclude.0 & !keys.0));
+    }
+
     #[inline(always)]
     fn count_node(&self) -> u64 {
         let number = self.next_node.get();
@@ -95,13 +109,11 @@ pub fn below_adinplaceorview<R>(body: impl FnOnce() -> R) -> R {
     impl Drop for Restore<'_> {
         #[inline(always)]
         fn drop(&mut self) {
-            self.0.update(|state| state.exclude = KeySet(state.exclude.0 & !self.1.0));
+            self.0.stop_excluding(self.1);
         }
     }
     LOCAL.with(|local| {
-        let keys = AUTOGRAD_KEYS.union(ADINPLACEORVIEW);
-        let before = local.update(|state| state.exclude |= keys);
-        let _restore = Restore(local, KeySet(keys.0 & !before.exclude.0));
+        let _restore = Restore(local, local.exclude(BELOW_ADINPLACEORVIEW));
         body()
     })
 }
@@ -236,15 +248,14 @@ impl ExcludeGuard {
     /// Excludes `keys`.
     #[inline]
     pub fn new(keys: KeySet) -> Self {
-        let before = update(|state| state.exclude |= keys);
-        Self { added: KeySet(keys.0 & !before.exclude.0), thread: PhantomData }
+        Self { added: LOCAL.with(|local| local.exclude(keys)), thread: PhantomData }
     }
 }
 
 impl Drop for ExcludeGuard {
     #[inline]
     fn drop(&mut self) {
-        update(|state| state.exclude = KeySet(state.exclude.0 & !self.added.0));
+        LOCAL.with(|local| local.stop_excluding(self.added));
     }
 }
 
@@ -276,7 +287,7 @@ impl BelowADInplaceOrViewGuard {
     /// Excludes every autograd key and `ADInplaceOrView`.
     #[inline]
     pub fn new() -> Self {
-        Self(ExcludeGuard::new(AUTOGRAD_KEYS.union(ADINPLACEORVIEW)))
+        Self(ExcludeGuard::new(BELOW_ADINPLACEORVIEW))
     }
 }
 
