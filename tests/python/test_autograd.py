@@ -117,6 +117,11 @@ class InPlace(unittest.TestCase):
         self.assertEqual(name(lambda y: y.squeeze_()), "SqueezeBackward3")
         self.assertEqual(name(lambda y: y.squeeze_(1)), "SqueezeBackward4")
         self.assertEqual(name(lambda y: y.unsqueeze_(1)), "UnsqueezeBackward1")
+        activations = torch.nn.functional
+        self.assertEqual(name(activations.leaky_relu_), "LeakyReluBackward1")
+        self.assertEqual(name(activations.celu_), "CeluBackward1")
+        self.assertEqual(name(lambda y: activations.threshold_(y, 0, 1)), "ThresholdBackward1")
+        self.assertEqual(name(lambda y: y[0].zero_()), "torch::autograd::CopySlices")
 
     def test_activations_keep_their_result(self):
         for change in (
@@ -145,7 +150,137 @@ class InPlace(unittest.TestCase):
             result.sum().backward()
 
 
+class Refusals(unittest.TestCase):
+    """Tensors for which an operator has no derivative must not ask for one."""
+
+    def check(self, name, argument, call):
+        message = f"The function '{name}' is not differentiable with respect to argument '{argument}'"
+        with self.assertRaisesRegex(RuntimeError, message):
+            call()
+        with torch.no_grad():
+            call()
+
+    def test_losses(self):
+        f = torch.nn.functional
+        scores, weight = torch.rand(4, 3), torch.rand(3, requires_grad=True)
+        classes = torch.tensor([0, 1, 2, 0])
+        self.check("nll_loss_forward", "weight", lambda: f.nll_loss(scores, classes, weight))
+        self.check("nll_loss_forward", "weight", lambda: f.cross_entropy(scores, classes, weight))
+        images, places = scores[:, :, None, None], classes[:, None, None]
+        self.check("nll_loss2d_forward", "weight", lambda: f.cross_entropy(images, places, weight))
+        entropy = f.binary_cross_entropy
+        self.check("binary_cross_entropy", "weight", lambda: entropy(scores, scores, weight))
+        logits = f.binary_cross_entropy_with_logits
+        name = "binary_cross_entropy_with_logits"
+        self.check(name, "weight", lambda: logits(scores, scores, weight))
+        self.check(name, "pos_weight", lambda: logits(scores, scores, pos_weight=weight))
+        target = torch.ones(4, 3, requires_grad=True)
+        self.check("soft_margin_loss", "target", lambda: f.soft_margin_loss(scores, target))
+
+    def test_running_statistics(self):
+        values, mean, var = torch.rand(4, 3), torch.zeros(3), torch.ones(3)
+        normalized = torch.nn.functional.batch_norm
+        mean.requires_grad_()
+        self.check("native_batch_norm", "running_mean", lambda: normalized(values, mean, var))
+        mean, var = mean.detach(), var.requires_grad_()
+        self.check("native_batch_norm", "running_var", lambda: normalized(values, mean, var))
+
+    def test_the_noise_of_a_randomized_activation(self):
+        noise = torch.zeros(2, requires_grad=True) * 1
+        draw = torch._C._nn.rrelu_with_noise
+        self.check("rrelu_with_noise", "noise", lambda: draw(torch.rand(2), noise, 0.1, 0.3, True))
+
+    def test_what_is_differentiable_passes(self):
+        values = torch.rand(2, 3, requires_grad=True)
+        bias = torch.rand(3, requires_grad=True)
+        result = torch.nn.functional.layer_norm(values, [3], bias, bias)
+        (grad,) = torch.autograd.grad(result.pow(2).sum(), values, create_graph=True)
+        self.assertEqual(torch.autograd.grad(grad.sum(), bias)[0].shape, bias.shape)
+
+
+class NodeNames(unittest.TestCase):
+    def test_letters_after_digits_are_capitals(self):
+        values = torch.rand(1, 1, 4, 4, requires_grad=True)
+        larger = torch.nn.functional.interpolate(values, scale_factor=2)
+        self.assertEqual(larger.grad_fn.name(), "UpsampleNearest2DBackward0")
+        self.assertEqual(values.log1p().grad_fn.name(), "Log1PBackward0")
+        self.assertEqual(torch.fft.rfft(values).grad_fn.name(), "FftR2CBackward0")
+
+    def test_first_halves_of_operators_are_not_told(self):
+        values = torch.rand(3, 2, requires_grad=True)
+        self.assertEqual(torch.pdist(values).grad_fn.name(), "PdistBackward0")
+        loss = torch.nn.functional.nll_loss(values, torch.tensor([0, 1, 0]))
+        self.assertEqual(loss.grad_fn.name(), "NllLossBackward0")
+
+
+class RandomizedActivation(unittest.TestCase):
+    def setUp(self):
+        self.input = leaf(1.0, -2.0, 3.0, -0.5)
+        self.noise = torch.zeros(4, dtype=torch.float64)
+
+    def test_the_gradient_is_what_was_drawn(self):
+        for inplace in (False, True):
+            with self.subTest(inplace=inplace):
+                argument = self.input * 1
+                call = torch._C._nn.rrelu_with_noise_ if inplace else torch._C._nn.rrelu_with_noise
+                result = call(argument, self.noise, 0.1, 0.3, True)
+                self.assertEqual(result.grad_fn.name(), f"RreluWithNoiseBackward{int(inplace)}")
+                self.assertEqual((argument._version, self.noise._version), (int(inplace), 0))
+                (grad,) = torch.autograd.grad(result.sum(), self.input)
+                self.assertEqual(grad.tolist(), self.noise.tolist())
+                self.assertTrue(0.1 <= grad[1].item() <= 0.3 and grad[0].item() == 1)
+
+    def test_without_training_it_is_the_mean(self):
+        result = torch.nn.functional.rrelu(self.input, 0.25, 0.75)
+        (grad,) = torch.autograd.grad(result.sum(), self.input)
+        self.assertEqual(grad.tolist(), [1.0, 0.5, 1.0, 0.5])
+
+    def test_twice(self):
+        for training in (False, True):
+            weights = leaf(1.0, 2.0, 3.0, 4.0)
+            result = torch.nn.functional.rrelu(self.input * weights, training=training)
+            (grad,) = torch.autograd.grad(result.sum(), weights, create_graph=True)
+            slope = grad.detach() / self.input.detach()
+            (second,) = torch.autograd.grad(grad.sum(), self.input)
+            self.assertTrue(torch.allclose(second, slope))
+
+    def test_in_place_with_a_negative_mean(self):
+        result = torch._C._nn.rrelu_with_noise_(self.input * 1, self.noise, -0.3, 0.1, False)
+        with self.assertRaisesRegex(RuntimeError, "negative slope which is not supported"):
+            result.sum().backward()
+
+    def test_what_does_not_fit(self):
+        draw = torch._C._nn.rrelu_with_noise
+        with self.assertRaisesRegex(RuntimeError, "noise tensor shape must match"):
+            draw(self.input, self.noise[:3], 0.1, 0.3, True)
+        with self.assertRaisesRegex(RuntimeError, "expected scalar type Double but found Float"):
+            draw(self.input, self.noise.float(), 0.1, 0.3, True)
+        with self.assertRaisesRegex(NotImplementedError, "not implemented for 'Long'"):
+            draw(self.input.detach().long(), self.noise.long(), 0.1, 0.3, True)
+
+
 class Derivatives(unittest.TestCase):
+    def test_steep_margins_in_half_precision(self):
+        # 1 - s(x) is 0 there, and s(-x) is not.
+        values = torch.tensor([8.0], dtype=torch.bfloat16, requires_grad=True)
+        target = torch.ones(1, dtype=torch.bfloat16)
+        loss = torch.nn.functional.soft_margin_loss(values, target, reduction="sum")
+        (grad,) = torch.autograd.grad(loss, values, create_graph=True)
+        (second,) = torch.autograd.grad(grad, values)
+        self.assertAlmostEqual(second.item() / 3.351e-4, 1.0, delta=0.03)
+
+    def test_orthonormal_factors_of_wide_matrices_twice(self):
+        torch.manual_seed(0)
+        for dtype in (torch.float64, torch.complex128):
+            for shape in ((2, 5), (2, 2, 3)):
+                matrix = torch.randn(shape, dtype=dtype, requires_grad=True)
+
+                def factors(matrix):
+                    return tuple(torch.linalg.qr(matrix))
+
+                self.assertTrue(torch.autograd.gradcheck(factors, matrix))
+                self.assertTrue(torch.autograd.gradgradcheck(factors, matrix))
+
     def test_products(self):
         x, v = leaf(1.0, 2.0), torch.tensor([1.0, -1.0], dtype=torch.float64)
         cube = lambda x: x**3

@@ -265,7 +265,9 @@ impl Node {
     pub fn full_name(&self) -> Cow<'_, str> {
         let name = self.name();
         match name.as_ref() {
-            "AccumulateGrad" | "CopySlices" => Cow::Owned(format!("torch::autograd::{name}")),
+            "AccumulateGrad" | "CopyBackwards" | "CopySlices" => {
+                Cow::Owned(format!("torch::autograd::{name}"))
+            }
             _ => name,
         }
     }

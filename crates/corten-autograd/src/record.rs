@@ -38,6 +38,29 @@ pub fn begin(def: &'static NodeDef, inputs: &[In<'_>]) -> Result<Option<Record>>
     start(def, inputs)
 }
 
+/// Refuses tensors that require a gradient which operator `name` does not have.
+///
+/// # Errors
+/// `Runtime` naming the argument.
+#[inline]
+pub fn refuse_gradients(name: &str, arguments: &[(&str, In<'_>)]) -> Result<()> {
+    for (argument, input) in arguments {
+        if input.requires_grad() && corten_core::grad_mode_enabled() && !below_autograd() {
+            return Err(not_differentiable(name, argument));
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+fn not_differentiable(name: &str, argument: &str) -> corten_core::Error {
+    corten_core::err!(
+        Runtime,
+        "The function '{name}' is not differentiable with respect to argument '{argument}'. This \
+         input cannot have requires_grad True."
+    )
+}
+
 // A loop of its own: around every call, `Iterator::any` would be a call more.
 #[inline(always)]
 fn any_input_requires_grad(inputs: &[In<'_>]) -> bool {

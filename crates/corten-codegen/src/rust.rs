@@ -282,6 +282,21 @@ pub fn camel(name: &str) -> String {
         .collect()
 }
 
+/// A name as nodes bear it, with a capital after each digit too: `fft_r2c` is `FftR2C`.
+pub fn title(name: &str) -> String {
+    let mut inside_word = false;
+    let mut titled = String::new();
+    for letter in name.chars() {
+        match letter {
+            '_' => {}
+            _ if inside_word => titled.push(letter),
+            _ => titled.push(letter.to_ascii_uppercase()),
+        }
+        inside_word = letter.is_ascii_alphabetic();
+    }
+    titled
+}
+
 /// One parameter of a generated function.
 #[derive(Clone, Debug)]
 pub struct Parameter {

@@ -2,7 +2,8 @@
 //! first derivative.
 
 use crate::formulas::any::{keep_where, zero_where};
-use corten_core::{Result, Scalar, ensure};
+use corten_core::{DType, Result, Scalar, ensure};
+use corten_ops::any::activation;
 use corten_ops::{Tensor, op};
 use std::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};
 
@@ -30,6 +31,16 @@ pub fn elu_double_backward(
     zero_where(&bent, &self_or_result.gt_scalar(0)?)
 }
 
+/// The values of `f`, which would lose most digits of half precision between its steps.
+fn in_single(x: &Tensor, f: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
+    let dtype = x.dtype();
+    if !matches!(dtype, DType::Float16 | DType::BFloat16) {
+        return f(x);
+    }
+    let values = f(&op::to_dtype(x, DType::Float32, false, false, None)?)?;
+    op::to_dtype(&values, dtype, false, false, None)
+}
+
 /// Of `silu_backward`.
 ///
 /// # Errors
@@ -49,12 +60,15 @@ pub fn silu_double_backward(grad: &Tensor, grad_output: &Tensor, self_: &Tensor)
 pub fn mish_double_backward(grad: &Tensor, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     // With t = tanh(softplus x), s = sigmoid x, d = 1 - t²: y' = t + x s d and
     // y'' = s d (2 + x (1 - s) - 2 x s t).
-    let s = self_.sigmoid()?;
-    let t = op::softplus(self_, Scalar::Int(1), Scalar::Int(20))?.tanh()?;
-    let d = (1.0_f64 - (&t * &t)?)?;
-    let twice = ((&s * &t)? * 2.0_f64)?;
-    let inner = ((((1.0_f64 - &s)? - twice)? * self_)? + 2.0_f64)?;
-    (grad * grad_output)? * ((&s * &d)? * inner)?
+    let curvature = in_single(self_, |x| {
+        let s = x.sigmoid()?;
+        let t = op::softplus(x, Scalar::Int(1), Scalar::Int(20))?.tanh()?;
+        let d = (1.0_f64 - (&t * &t)?)?;
+        let twice = ((&s * &t)? * 2.0_f64)?;
+        let inner = ((((1.0_f64 - &s)? - twice)? * x)? + 2.0_f64)?;
+        (&s * &d)? * inner
+    })?;
+    (grad * grad_output)? * curvature
 }
 
 /// Of `gelu_backward`.
@@ -69,12 +83,17 @@ pub fn gelu_double_backward(
 ) -> Result<Tensor> {
     let product = (grad * grad_output)?;
     if approximate == "tanh" {
-        return product * gelu_tanh_curvature(self_)?;
+        return product * in_single(self_, gelu_tanh_curvature)?;
     }
-    // y'' = φ(x) (2 - x²).
-    let density = ((self_ * self_)? * -0.5_f64)?.exp()?;
+    product * in_single(self_, gelu_curvature)?
+}
+
+/// y'' = φ(x) (2 - x²).
+fn gelu_curvature(x: &Tensor) -> Result<Tensor> {
+    let square = (x * x)?;
+    let density = (&square * -0.5_f64)?.exp()?;
     let density = (density * (0.5 * FRAC_2_SQRT_PI / SQRT_2))?;
-    product * (density * (2.0_f64 - (self_ * self_)?)?)?
+    density * (2.0_f64 - square)?
 }
 
 /// With u = k (x + c x³) and t = tanh u: y = ½ x (1 + t), so
@@ -177,4 +196,24 @@ pub fn leaky_relu_result_backward(
          backward calculation with negative slope"
     );
     op::leaky_relu_backward(grad, result, negative_slope, true)
+}
+
+/// The gradient of `rrelu_with_noise` from its result, which takes the place of the argument in
+/// place.
+///
+/// # Errors
+/// As for [`leaky_relu_result_backward`], where nothing was drawn.
+pub fn rrelu_with_noise_result_backward(
+    grad: &Tensor,
+    result: &Tensor,
+    noise: &Tensor,
+    lower: Scalar,
+    upper: Scalar,
+    training: bool,
+) -> Result<Tensor> {
+    let (low, high) = (lower.to_f64(), upper.to_f64());
+    if !training || high - low <= activation::RRELU_LEAST_SPREAD {
+        return leaky_relu_result_backward(grad, result, Scalar::Float((low + high) / 2.0));
+    }
+    op::rrelu_with_noise_backward(grad, result, noise, lower, upper, training, true)
 }

@@ -14,6 +14,14 @@ pub fn not_implemented(_grad: &Tensor, what: &str) -> Result<Tensor> {
     bail!(NotImplemented, "derivative for aten::{what} is not implemented")
 }
 
+/// [`not_implemented`] for all arguments at once.
+///
+/// # Errors
+/// Always.
+pub fn gradients_not_implemented(_needs: &[bool], what: &str) -> Result<Vec<Tensor>> {
+    bail!(NotImplemented, "derivative for aten::{what} is not implemented")
+}
+
 /// The gradient of an operator that has none.
 ///
 /// # Errors

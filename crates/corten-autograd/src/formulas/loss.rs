@@ -153,9 +153,10 @@ pub fn soft_margin_loss_double_grads(
     }
     if needs[1] {
         // The slope of -t s(-t x) is t^2 s(t x) s(-t x).
-        let sigmoid = op::sigmoid(&(target * self_)?)?;
-        let other = op::rsub_scalar(&sigmoid, ONE, ONE)?;
-        let curvature = ((sigmoid * other)? * (target * target)?)?;
+        // 1 - s(t x) would be 0 where s(t x) rounds to 1.
+        let margin = (target * self_)?;
+        let slopes = (op::sigmoid(&margin)? * op::sigmoid(&op::neg(&margin)?)?)?;
+        let curvature = (slopes * (target * target)?)?;
         out[1] = ((curvature * grad)? * (grad_output * share(reduction, grad.numel()))?)?;
     }
     Ok(out)

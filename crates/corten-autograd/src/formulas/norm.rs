@@ -172,15 +172,6 @@ fn through_statistics(
     total / count
 }
 
-/// The gradient of a gradient kernel that is called directly: recorded gradients never need it.
-/// See Note [Gradients of normalisation].
-///
-/// # Errors
-/// Always.
-pub fn again_not_implemented(_needs: &[bool], what: &str) -> Result<Vec<Tensor>> {
-    corten_core::bail!(NotImplemented, "derivative for aten::{what} is not implemented")
-}
-
 /// Where the dimensions of a weight stand in the input.
 enum Spread {
     /// They are the last ones.

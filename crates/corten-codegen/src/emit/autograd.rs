@@ -4,7 +4,7 @@ use super::{Generated, HEADER, Output, Piece, Place};
 use crate::Sources;
 use crate::registry::{Form, Grad, Op};
 use crate::rust::{Shape, Signature, function_name, identifier, static_name};
-use crate::schema::Schema;
+use crate::schema::{Argument, Schema};
 
 mod backward;
 mod slots;
@@ -79,11 +79,28 @@ fn register(schema: &Schema, path: &str, both: bool) -> Vec<Piece> {
     vec![Piece { place: Place::Register, code }]
 }
 
+/// Tensors that hold positions, numbers of elements or truth values: they never require a gradient.
+const COUNTS: &[&str] = &[
+    "LU_pivots",
+    "bag_size",
+    "condition",
+    "index",
+    "indices",
+    "lengths",
+    "mask",
+    "maximum_indices",
+    "offset2bag",
+    "offsets",
+    "pivots",
+    "targets",
+];
+
 /// The names of the arguments in one wrapper, by what happens to them.
 struct Wrapper<'a> {
     schema: &'a Schema,
     signature: Signature,
     recipe: Option<&'a Recipe>,
+    op: &'a Op,
 }
 
 /// The wrapper of one form; nothing where calls can pass.
@@ -93,7 +110,7 @@ fn wrapper(
     schema: &Schema,
     recipe: Option<&Recipe>,
 ) -> Result<Vec<Piece>, String> {
-    let wrapper = Wrapper { schema, signature: Signature::of(schema)?, recipe };
+    let wrapper = Wrapper { schema, signature: Signature::of(schema)?, recipe, op };
     let is_out = form == Form::Out || schema.outs().next().is_some();
     let writes = !schema.is_functional();
     let tensors = wrapper.signature.parameters.iter().any(|p| p.ty.holds_tensors());
@@ -103,8 +120,8 @@ fn wrapper(
         return Ok(Vec::new());
     }
     let body = match (is_out, writes) {
-        (true, _) => wrapper.out(op),
-        (_, true) => wrapper.inplace()?,
+        (true, _) => wrapper.out(),
+        _ if !wrapper.written_names().is_empty() => wrapper.inplace()?,
         _ => wrapper.functional()?,
     };
     let name = function_name(schema);
@@ -133,14 +150,42 @@ impl Wrapper<'_> {
         names.iter().map(|name| format!("{name}.into()")).collect::<Vec<_>>().join(", ")
     }
 
+    /// What is written; with a gradient, what has one.
+    fn written_names(&self) -> Vec<String> {
+        let name = |a: &Argument| identifier(&a.name);
+        match self.recipe {
+            Some(_) => self.schema.rewritten().map(name).collect(),
+            None => self.schema.written().map(name).collect(),
+        }
+    }
+
+    /// The check of the tensors for which there is no gradient.
+    fn refuse_gradients(&self) -> String {
+        let Some(recipe) = self.recipe else { return String::new() };
+        let has_none = |argument: &&Argument| {
+            let name = identifier(&argument.name);
+            argument.ty.holds_tensors()
+                && !COUNTS.contains(&&*argument.name)
+                && !recipe.inputs.contains(&name)
+                && !self.schema.rewritten().any(|written| written.name == argument.name)
+        };
+        let list = self.schema.arguments.iter().filter(has_none).map(|argument| {
+            format!("({:?}, {}.into())", argument.name, identifier(&argument.name))
+        });
+        let list: Vec<String> = list.collect();
+        if list.is_empty() {
+            return String::new();
+        }
+        format!("record::refuse_gradients({:?}, &[{}])?;", self.schema.name, list.join(", "))
+    }
+
     /// A slice of what is written.
     fn written(&self) -> String {
         let list = |name: &str| {
             let found = self.signature.parameters.iter().find(|p| p.name == name);
             found.is_some_and(|p| p.ty.shape == Shape::List)
         };
-        let names: Vec<String> = self.schema.written().map(|a| identifier(&a.name)).collect();
-        match &names[..] {
+        match &self.written_names()[..] {
             [one] if list(one) => format!("&{one}.iter().collect::<Vec<_>>()"),
             several if several.iter().all(|name| list(name)) => {
                 format!("&[{}].concat().iter().collect::<Vec<_>>()", several.join(", "))
@@ -151,10 +196,7 @@ impl Wrapper<'_> {
 
     fn save(&self, inplace: bool) -> String {
         let Some(recipe) = self.recipe else { return String::new() };
-        let written: Vec<String> = match inplace {
-            true => self.schema.written().map(|a| identifier(&a.name)).collect(),
-            false => Vec::new(),
-        };
+        let written = if inplace { self.written_names() } else { Vec::new() };
         match recipe.save_inputs(&written) {
             text if text.is_empty() => String::new(),
             text => format!("if let Some(rec) = &mut rec {{ {text} }}"),
@@ -162,7 +204,7 @@ impl Wrapper<'_> {
     }
 
     fn functional(&self) -> Result<String, String> {
-        let mut text = String::new();
+        let mut text = self.refuse_gradients();
         if let Some(recipe) = self.recipe {
             let mutable = if recipe.saves_inputs() { "mut " } else { "" };
             text.push_str(&format!(
@@ -205,7 +247,8 @@ impl Wrapper<'_> {
 
     fn inplace(&self) -> Result<String, String> {
         let written = self.written();
-        let mut text = match self.recipe {
+        let mut text = self.refuse_gradients();
+        text.push_str(&match self.recipe {
             Some(recipe) => {
                 let mutable = if recipe.saves_inputs() { "mut " } else { "" };
                 let inputs = self.inputs();
@@ -216,11 +259,10 @@ impl Wrapper<'_> {
                 )
             }
             None => format!("record::check_inplace({written}, &[])?;"),
-        };
+        });
         text.push_str(&format!("let result = {}; record::bump({written})?;", self.below()));
         if let Some(recipe) = self.recipe {
-            let parts: Vec<String> = self.schema.written().map(|a| identifier(&a.name)).collect();
-            let saved = recipe.save_results(&parts, false);
+            let saved = recipe.save_results(&self.written_names(), false);
             let mutable = if saved.is_empty() { "" } else { "mut " };
             text.push_str(&format!(
                 "if let Some({mutable}rec) = rec {{ {saved} rec.finish_inplace({written})?; }}"
@@ -229,11 +271,11 @@ impl Wrapper<'_> {
         Ok(text + "Ok(result)")
     }
 
-    fn out(&self, op: &Op) -> String {
+    fn out(&self) -> String {
         let written = self.written();
         let check = match self.recipe {
             Some(_) => {
-                let name = &op.schema.name;
+                let name = &self.op.schema.name;
                 format!("record::check_out({name:?}, &[{}], {written})?;", self.inputs())
             }
             None => String::new(),

@@ -124,6 +124,18 @@ impl Schema {
         self.arguments.iter().filter(|argument| argument.is_written())
     }
 
+    /// The arguments that the operator writes to and returns; all that it writes to where it
+    /// returns nothing. Others it writes to hold what it drew or counted.
+    pub fn rewritten(&self) -> impl Iterator<Item = &Argument> {
+        let returned = |argument: &Argument| {
+            let alias = argument.ty.alias();
+            alias.is_some_and(|a| {
+                self.returns.iter().filter_map(|r| r.ty.alias()).any(|b| a.meets(b))
+            })
+        };
+        self.written().filter(move |argument| self.returns.is_empty() || returned(argument))
+    }
+
     /// The keyword-only arguments that the operator writes to and returns: `out`.
     pub fn outs(&self) -> impl Iterator<Item = &Argument> {
         self.written().filter(|argument| argument.kwarg_only)

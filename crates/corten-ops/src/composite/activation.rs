@@ -1,7 +1,7 @@
 //! Activations made of others.
 
 use crate::{Tensor, op};
-use corten_core::{DType, Generator, GradModeGuard, Result, Scalar, ensure, geometry};
+use corten_core::{Generator, Result, Scalar, ensure, geometry};
 
 /// Each element, times its channel's weight where it is negative.
 ///
@@ -124,106 +124,4 @@ fn slopes(self_: &Tensor, lower: Scalar, upper: Scalar) -> Result<Tensor> {
         "Lower bound should be less than or equal to the upper bound"
     );
     op::empty_like(self_, None, None, None, None, None)
-}
-
-/// [`rrelu`] that writes the slopes to `noise`.
-///
-/// # Errors
-/// `Runtime` for noise of another shape.
-pub fn rrelu_with_noise(
-    self_: &Tensor,
-    noise: &Tensor,
-    lower: Scalar,
-    upper: Scalar,
-    training: bool,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    match drawn(self_, noise, (lower, upper), training, generator)? {
-        Some(slopes) => op::mul_tensor(self_, &slopes),
-        None => op::leaky_relu(self_, mean(lower, upper)),
-    }
-}
-
-/// [`rrelu_with_noise`] in place.
-///
-/// # Errors
-/// As for [`rrelu_with_noise`].
-pub fn rrelu_with_noise_(
-    self_: &Tensor,
-    noise: &Tensor,
-    lower: Scalar,
-    upper: Scalar,
-    training: bool,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    match drawn(self_, noise, (lower, upper), training, generator)? {
-        Some(slopes) => op::mul__tensor(self_, &slopes),
-        None => op::leaky_relu_(self_, mean(lower, upper)),
-    }
-}
-
-fn mean(lower: Scalar, upper: Scalar) -> Scalar {
-    Scalar::Float((lower.to_f64() + upper.to_f64()) / 2.0)
-}
-
-/// The slopes of training, also written to `noise`: one draw for each element up to 0, else 1.
-fn drawn(
-    self_: &Tensor,
-    noise: &Tensor,
-    (lower, upper): (Scalar, Scalar),
-    training: bool,
-    generator: Option<&Generator>,
-) -> Result<Option<Tensor>> {
-    ensure!(
-        self_.sizes() == noise.sizes(),
-        Runtime,
-        "noise tensor shape must match self tensor shape. Got self.shape = {:?} noise.shape = {:?}",
-        self_.sizes().as_slice(),
-        noise.sizes().as_slice()
-    );
-    if !training {
-        return Ok(None);
-    }
-    let _no_grad = GradModeGuard::new(false);
-    let input = op::detach(self_)?;
-    let negative = op::le_scalar(&input, Scalar::Int(0))?;
-    if self_.device().is_meta() {
-        return op::empty_like(self_, None, None, None, None, None).map(Some);
-    }
-    let count = op::sum(&negative, None)?.to_element::<i64>()?;
-    let draws = op::empty_memory_format(
-        &[count],
-        Some(DType::Float64),
-        None,
-        Some(self_.device()),
-        None,
-        None,
-    )?;
-    op::uniform_(&draws, lower.to_f64(), upper.to_f64(), generator)?;
-    let draws = op::to_dtype(&draws, self_.dtype(), false, false, None)?;
-    let ones = op::ones_like(&input, None, None, None, None, None)?;
-    let slopes = op::masked_scatter(&ones, &negative, &draws)?;
-    op::copy_(noise, &slopes, false)?;
-    Ok(Some(slopes))
-}
-
-/// The gradient of `rrelu_with_noise`.
-///
-/// # Errors
-/// Those of the operators.
-pub fn rrelu_with_noise_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    noise: &Tensor,
-    lower: Scalar,
-    upper: Scalar,
-    training: bool,
-    self_is_result: bool,
-) -> Result<Tensor> {
-    let (lower, upper) = (lower.to_f64(), upper.to_f64());
-    if training && upper - lower > 1e-6 {
-        return op::mul_tensor(noise, grad_output);
-    }
-    let slope = Scalar::Float((lower + upper) / 2.0);
-    op::leaky_relu_backward(grad_output, self_, slope, self_is_result)
 }

@@ -195,8 +195,8 @@ pub fn lu_solve_factors_backward(
     plus(&op::tril(&whole, -1)?, &op::triu(&high, 0)?)
 }
 
-/// $[g_Q + Q\,\mathrm{sym}(\mathrm{triu}(g_R R^H - Q^H g_Q))]R^{-H}$, for the square part; the
-/// columns beyond it depend on it through $Q$ alone.
+/// $[g_Q + Q\,\mathrm{sym}(\mathrm{triu}(g_R R^H - Q^H g_Q))]R^{-H}$ for matrices that are not
+/// wide, else that of [`wide`].
 ///
 /// # Errors
 /// `Runtime` for modes that have no derivative; as there.
@@ -226,16 +226,31 @@ pub fn linalg_qr_backward(
     if m >= n {
         return tall(of_q, of_r, q, r);
     }
-    let left = op::narrow(r, -1, 0, m)?;
-    let Some(of_r) = of_r else {
-        let square = tall(of_q, None, q, &left)?;
-        return op::constant_pad_nd(&square, &[0, n - m], Scalar::Int(0));
+    wide(of_q, of_r, q, r)
+}
+
+/// With $R = [X|Y]$, and $\Omega = Q^H dQ$, of which the part below the diagonal is that of
+/// $Q^H dA\,[X^{-1}|0]$: $dR = Q^H dA - \Omega R$, so that the gradient is
+/// $Q g_R + [Q\,\mathrm{low}(N - N^H)X^{-H}|0]$ for $N = Q^H g_Q - g_R R^H$, where
+/// $\mathrm{low}$ keeps half of the diagonal, which is imaginary.
+fn wide(of_q: Option<&Tensor>, of_r: Option<&Tensor>, q: &Tensor, r: &Tensor) -> Result<Tensor> {
+    let (m, n) = (q.size(-1)?, r.size(-1)?);
+    let through_q = of_q.map(|grad| product(&[&adjoint(q)?, grad])).transpose()?;
+    let through_r = of_r.map(|grad| op::neg(&product(&[grad, &adjoint(r)?])?)).transpose()?;
+    let Some(sum) = total(&[through_q, through_r])? else { return Ok(Tensor::undefined()) };
+    let skew = op::tril(&minus(&sum, &adjoint(&sum)?)?, 0)?;
+    let skew = if sum.dtype().is_complex() {
+        minus(&skew, &op::diag_embed(&(&diagonal(&skew)? * 0.5)?, 0, -2, -1)?)?
+    } else {
+        op::tril(&skew, -1)?
     };
-    let beside = op::narrow(of_r, -1, m, n - m)?;
-    let through = product(&[q, &op::narrow(r, -1, m, n - m)?, &adjoint(&beside)?])?;
-    let of_q = total(&[of_q.cloned(), Some(through)])?;
-    let square = tall(of_q.as_ref(), Some(&op::narrow(of_r, -1, 0, m)?), q, &left)?;
-    op::cat(&[square, product(&[q, &beside])?], -1)
+    let left = op::narrow(r, -1, 0, m)?;
+    let square = product(&[q, &triangle_solve(&adjoint(&left)?, &skew, false, false)?])?;
+    let square = op::constant_pad_nd(&square, &[0, n - m], Scalar::Int(0))?;
+    match of_r {
+        Some(grad) => plus(&square, &product(&[q, grad])?),
+        None => Ok(square),
+    }
 }
 
 fn tall(of_q: Option<&Tensor>, of_r: Option<&Tensor>, q: &Tensor, r: &Tensor) -> Result<Tensor> {
