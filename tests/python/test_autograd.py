@@ -198,6 +198,22 @@ class Refusals(unittest.TestCase):
         self.assertEqual(torch.autograd.grad(grad.sum(), bias)[0].shape, bias.shape)
 
 
+class SavedNumbers(unittest.TestCase):
+    def test_factors_of_one_are_told_too(self):
+        values = torch.rand(2, 2, requires_grad=True)
+        node = torch.addmm(values, values, values).grad_fn
+        self.assertEqual((node._saved_alpha, node._saved_beta), (1, 1))
+        node = torch.addmm(values, values, values, alpha=2.5, beta=3).grad_fn
+        self.assertEqual((node._saved_alpha, node._saved_beta), (2.5, 3))
+
+    def test_gradients_of_matrices_that_lie_by_columns_do_so(self):
+        for alpha in (1, 2):
+            factor = torch.rand(4, 3).t().requires_grad_()
+            row = torch.rand(3, 2, requires_grad=True)
+            torch.addmm(row, factor, torch.rand(4, 2), alpha=alpha).sum().backward()
+            self.assertEqual(factor.grad.stride(), factor.stride())
+
+
 class NodeNames(unittest.TestCase):
     def test_letters_after_digits_are_capitals(self):
         values = torch.rand(1, 1, 4, 4, requires_grad=True)

@@ -10,7 +10,7 @@ use crate::few::{Few, Sizes};
 use crate::forward::Tangent;
 use crate::hooks::{HookHandle, NodeHooks, NodePostHook, NodePreHook};
 use crate::saved::{Saved, SavedVariable};
-use crate::slots::{Place, Places, SavedState};
+use crate::slots::{ONE, Place, Places, SavedState};
 use corten_core::tls::next_sequence_number;
 use corten_core::{DType, Device, Layout, Make, Ready, Result, Shared, Unshared, WeakShared, bug};
 use corten_ops::IValue;
@@ -470,8 +470,10 @@ impl Node {
     pub fn saved_by_name(node: &NodeRef, name: &str) -> Result<Option<IValue>> {
         let Some(def) = node.def() else { return Ok(None) };
         let Some(slot) = def.saved.iter().position(|&other| other == name) else { return Ok(None) };
-        if let Some(Place::Value(place)) = node.places.of(slot) {
-            return Ok(node.values.get(place).cloned());
+        match node.places.of(slot) {
+            Some(Place::Value(place)) => return Ok(node.values.get(place).cloned()),
+            Some(Place::One) => return Ok(Some(ONE.clone())),
+            _ => {}
         }
         Ok(Some(match node.saved_at(slot)? {
             Saved::One(variable) => {

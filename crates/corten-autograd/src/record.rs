@@ -8,7 +8,7 @@ use crate::saved::{Saved, SavedVariable};
 use crate::view;
 use corten_core::tls;
 use corten_core::{
-    AUTOGRAD_KEYS, Dims, Result, TensorOptions, Unshared, bail, inference_mode_enabled,
+    AUTOGRAD_KEYS, Dims, Result, Scalar, TensorOptions, Unshared, bail, inference_mode_enabled,
 };
 use corten_ops::Tensor;
 use corten_ops::{IValue, StoreIn};
@@ -171,6 +171,11 @@ fn refuse_inference(written: &[&Tensor]) -> Result<()> {
     Ok(())
 }
 
+/// Whether the elements of a matrix lie column by column, without gaps: then its gradient should, too.
+pub fn lies_by_columns(matrix: &Tensor) -> bool {
+    matrix.matrix_geometry().is_some_and(|([rows, _], [row, column])| row == 1 && column == rows)
+}
+
 /// Notes that the tensors were written to.
 ///
 /// # Errors
@@ -314,6 +319,26 @@ impl Record {
     #[inline(never)]
     pub fn value(&mut self, value: impl StoreIn) {
         value.store_in(self.value_slot());
+    }
+
+    /// Saves a number in the next slot. One, as factors are by default, takes no room.
+    #[inline]
+    pub fn number(&mut self, number: Scalar) {
+        if number == Scalar::Int(1) {
+            self.node.places.add_one();
+        } else {
+            self.value(number);
+        }
+    }
+
+    /// Saves in the next slot whether something holds, which takes no room.
+    #[inline]
+    pub fn flag(&mut self, holds: bool) {
+        if holds {
+            self.node.places.add_one();
+        } else {
+            self.node.places.add_nothing();
+        }
     }
 
     /// Saves the sizes of a tensor in the next slot.

@@ -4,6 +4,7 @@
 use crate::few::Few;
 use crate::saved::Saved;
 use corten_core::Result;
+use corten_ops::IValue;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
@@ -72,9 +73,13 @@ pub(crate) struct Places {
     count: u8,
     /// The slots of tensors and lists of tensors that were saved.
     tensors: u32,
-    /// The slots of values.
+    /// The slots of values. Those in both sets hold what takes no room: the number one, or what is
+    /// true.
     values: u32,
 }
+
+/// What a slot at [`Place::One`] holds.
+pub(crate) static ONE: IValue = IValue::Int(1);
 
 /// Where one slot lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +88,9 @@ pub(crate) enum Place {
     Tensor(usize),
     /// Among the values.
     Value(usize),
-    /// Nowhere: no gradient that is wanted needs the tensor.
+    /// Nowhere: it is the number one, or what it says is true.
+    One,
+    /// Nowhere: no gradient that is wanted needs the tensor, or what it says is false.
     Nothing,
 }
 
@@ -118,6 +125,13 @@ impl Places {
     }
 
     #[inline(always)]
+    pub(crate) fn add_one(&mut self) {
+        let bit = self.next();
+        self.tensors |= bit;
+        self.values |= bit;
+    }
+
+    #[inline(always)]
     pub(crate) fn add_nothing(&mut self) {
         self.next();
     }
@@ -129,12 +143,11 @@ impl Places {
         }
         let bit = 1_u32 << slot;
         let before = |slots: u32| (slots & (bit - 1)).count_ones() as usize;
-        Some(if self.tensors & bit != 0 {
-            Place::Tensor(before(self.tensors))
-        } else if self.values & bit != 0 {
-            Place::Value(before(self.values))
-        } else {
-            Place::Nothing
+        Some(match (self.tensors & bit != 0, self.values & bit != 0) {
+            (true, true) => Place::One,
+            (true, false) => Place::Tensor(before(self.tensors & !self.values)),
+            (false, true) => Place::Value(before(self.values & !self.tensors)),
+            (false, false) => Place::Nothing,
         })
     }
 }
@@ -160,6 +173,18 @@ mod tests {
             Some(Place::Value(1)),
             None,
         ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_takes_no_room_is_not_counted() {
+        let mut places = Places::new();
+        places.add_one();
+        places.add_tensor();
+        places.add_one();
+        places.add_value();
+        let found: Vec<Option<Place>> = (0..4).map(|slot| places.of(slot)).collect();
+        let expected = [Place::One, Place::Tensor(0), Place::One, Place::Value(0)].map(Some);
         assert_eq!(found, expected);
     }
 

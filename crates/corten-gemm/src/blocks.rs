@@ -4,7 +4,7 @@
 //! stay in the caches; [`pack`](crate::pack) puts them in order and [`tile`](crate::tile) does the
 //! rest.
 
-use crate::few::Few;
+use crate::few::{Few, Form, Little};
 use crate::output::{Apart, Output, Start};
 use crate::pack::{Factor, Groups, Panels, Strips, Sums};
 use crate::scratch::{Room, Scratch};
@@ -64,23 +64,53 @@ pub unsafe fn product<E: Float>(
     let turned = match way.0 {
         Kind::Tiles => cost(set, c.t(), b.t(), a.t()) < cost(set, c, a, b),
         Kind::Few { turned, .. } => turned,
+        Kind::Tiny => false,
     };
     let (c, a, b, start) = if turned { (c.t(), b.t(), a.t(), start.t()) } else { (c, a, b, start) };
-    let output = Output::of(c, alpha, start, &set.moves);
     // SAFETY: the caller's.
     let (a, b) = unsafe { (Source::new(a), Source::new(b)) };
+    if let Kind::Few { form: Form::Steps, .. } = way.0
+        && alpha == E::ONE
+        && let Some(little) = Little::of(a, b, instructions, start)
+    {
+        // SAFETY: the caller's: the result and the values of `start` have its shape.
+        return unsafe { little.run(c, start) };
+    }
+    if way.0 == Kind::Tiny {
+        // SAFETY: the caller's.
+        return unsafe { tiny(c, a, b, alpha, start) };
+    }
+    let output = Output::of(c, alpha, start, &set.moves);
     let mut scratch = Scratch::take();
-    match way.0 {
-        Kind::Tiles => {
-            let depth = a.shape()[1];
-            walk(set, output, depth, Factor::Matrix(a), Factor::Matrix(b), &mut scratch);
-        }
-        Kind::Few { form, .. } => {
-            let bring = |sums: &[E], width, place, size| output.bring(sums, width, place, size);
-            Few { a, b, instructions, form, bring: &bring }.run(&mut scratch);
-        }
+    if let Kind::Few { form, .. } = way.0 {
+        let bring = |sums: &[E], width, place, size| output.bring(sums, width, place, size);
+        Few { a, b, instructions, form, bring: &bring }.run(&mut scratch);
+    } else {
+        let depth = a.shape()[1];
+        walk(set, output, depth, Factor::Matrix(a), Factor::Matrix(b), &mut scratch);
     }
     scratch.give_back();
+}
+
+/// Element by element.
+///
+/// # Safety
+/// As for [`product`].
+unsafe fn tiny<E: Float>(
+    c: View<*mut E>,
+    a: Source<'_, E>,
+    b: Source<'_, E>,
+    alpha: E,
+    start: Start<E>,
+) {
+    for row in 0..c.shape[0] {
+        for col in 0..c.shape[1] {
+            let terms = (0..a.shape()[1]).map(|step| a.at([row, step]) * b.at([step, col]));
+            let sum = terms.fold(E::ZERO, |sum, term| sum + term);
+            // SAFETY: the caller's; the place lies in the result.
+            unsafe { start.meet(&[alpha * sum], [row, col], c) };
+        }
+    }
 }
 
 /// [`product`] of factors that may be made as they are needed, tile by tile, over so many steps. The

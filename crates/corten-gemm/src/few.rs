@@ -18,6 +18,10 @@ use crate::tile::{Float, Instructions, Sealed};
 use crate::view::Source;
 use crate::widen::Loads;
 
+mod little;
+
+pub(crate) use little::Little;
+
 /// The most sums of a kernel for dot products, filled up to whole registers.
 const MOST_SUMS: usize = 32;
 

@@ -183,7 +183,7 @@ pub unsafe fn product_of_halves<H: Sixteen>(
     }
     // Results are written line by line.
     let turned = match way.0 {
-        Kind::Tiles => c.strides[1] != 1 && c.strides[0] == 1,
+        Kind::Tiles | Kind::Tiny => c.strides[1] != 1 && c.strides[0] == 1,
         Kind::Few { turned, .. } => turned,
     };
     let (c, a, b) = if turned { (c.t(), b.t(), a.t()) } else { (c, a, b) };

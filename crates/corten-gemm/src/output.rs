@@ -28,6 +28,36 @@ impl<E> Start<E> {
     }
 }
 
+impl<E: Sealed> Start<E> {
+    /// Puts some sums of a row, added to what they start from.
+    ///
+    /// # Safety
+    /// Their places must lie in the result, which must be writable there, and have values here.
+    #[inline(always)]
+    pub(crate) unsafe fn meet(&self, sums: &[E], [row, col]: [usize; 2], c: View<*mut E>) {
+        let first =
+            c.data.wrapping_offset(row as isize * c.strides[0] + col as isize * c.strides[1]);
+        let place = |j: usize| first.wrapping_offset(j as isize * c.strides[1]);
+        // SAFETY: the caller's, for every place and value below.
+        unsafe {
+            match *self {
+                Self::Nothing => (0..).zip(sums).for_each(|(j, &sum)| *place(j) = sum),
+                Self::Scaled(beta) => {
+                    (0..).zip(sums).for_each(|(j, &sum)| *place(j) = beta * *place(j) + sum);
+                }
+                Self::PerRow(values) => {
+                    let value = *values.add(row);
+                    (0..).zip(sums).for_each(|(j, &sum)| *place(j) = value + sum);
+                }
+                Self::PerColumn(values) => {
+                    let values = values.add(col);
+                    (0..).zip(sums).for_each(|(j, &sum)| *place(j) = *values.add(j) + sum);
+                }
+            }
+        }
+    }
+}
+
 /// Where the columns of a result lie if not all of them are equally far apart: a matrix of so many
 /// columns, and others so far behind each other.
 #[derive(Clone, Copy)]

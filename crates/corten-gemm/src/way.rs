@@ -17,6 +17,9 @@ const CACHE: usize = 2 << 20;
 /// lines nearly in the order in which they lie.
 const LONG: usize = 256;
 
+/// The most multiplications of a product for which tiles are too much ado.
+const TINY: usize = 64;
+
 /// How a product is computed. It is chosen for the whole of a product, before that is cut into
 /// parts, since the order in which the terms of an element are added up depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +29,8 @@ pub struct Way(pub(crate) Kind);
 pub(crate) enum Kind {
     /// Tile by tile.
     Tiles,
+    /// Element by element.
+    Tiny,
     /// The second factor as it lies, or the first one, with the product turned.
     Few { turned: bool, form: Form },
 }
@@ -48,6 +53,7 @@ impl Way {
             [_, 1] if few <= few_for_lines && length >= LONG => {
                 Kind::Few { turned, form: Form::Columns }
             }
+            _ if rows * cols * depth <= TINY => Kind::Tiny,
             _ => Kind::Tiles,
         })
     }

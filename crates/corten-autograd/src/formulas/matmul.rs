@@ -18,21 +18,12 @@ fn adjoints(batch: &Tensor) -> Result<Tensor> {
     op::conj(&op::transpose_int(batch, 1, 2)?)
 }
 
-fn lies_by_columns(sizes: &[i64], strides: &[i64]) -> bool {
-    strides[0] == 1 && strides[1] == sizes[0]
-}
-
 /// $g B^H$.
 ///
 /// # Errors
 /// Those of the operators.
-pub fn mm_mat1_grad(
-    grad: &Tensor,
-    mat2: &Tensor,
-    sizes: &[i64],
-    strides: &[i64],
-) -> Result<Tensor> {
-    if lies_by_columns(sizes, strides) {
+pub fn mm_mat1_grad(grad: &Tensor, mat2: &Tensor, by_columns: bool) -> Result<Tensor> {
+    if by_columns {
         return op::t(&op::mm(&op::conj(mat2)?, &op::t(grad)?)?);
     }
     op::mm(grad, &adjoint(mat2)?)
@@ -42,13 +33,8 @@ pub fn mm_mat1_grad(
 ///
 /// # Errors
 /// Those of the operators.
-pub fn mm_mat2_grad(
-    grad: &Tensor,
-    mat1: &Tensor,
-    sizes: &[i64],
-    strides: &[i64],
-) -> Result<Tensor> {
-    if lies_by_columns(sizes, strides) {
+pub fn mm_mat2_grad(grad: &Tensor, mat1: &Tensor, by_columns: bool) -> Result<Tensor> {
+    if by_columns {
         return op::t(&op::mm(&op::t(grad)?, &op::conj(mat1)?)?);
     }
     op::mm(&adjoint(mat1)?, grad)
@@ -61,11 +47,10 @@ pub fn mm_mat2_grad(
 pub fn addmm_mat1_grad(
     grad: &Tensor,
     mat2: &Tensor,
-    sizes: &[i64],
-    strides: &[i64],
+    by_columns: bool,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    scaled(&mm_mat1_grad(grad, mat2, sizes, strides)?, alpha)
+    scaled(&mm_mat1_grad(grad, mat2, by_columns)?, alpha)
 }
 
 /// $\bar\alpha\, A^H g$.
@@ -75,11 +60,10 @@ pub fn addmm_mat1_grad(
 pub fn addmm_mat2_grad(
     grad: &Tensor,
     mat1: &Tensor,
-    sizes: &[i64],
-    strides: &[i64],
+    by_columns: bool,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    scaled(&mm_mat2_grad(grad, mat1, sizes, strides)?, alpha)
+    scaled(&mm_mat2_grad(grad, mat1, by_columns)?, alpha)
 }
 
 /// $g B^H$ for batches.

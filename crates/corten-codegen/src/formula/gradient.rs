@@ -92,7 +92,7 @@ const BOOL: Ty = Ty::one(Base::Bool);
 const SCALAR: Ty = Ty::one(Base::Scalar);
 
 /// The methods of tensors that read metadata, with the type they give.
-const METADATA: [(&str, Ty); 13] = [
+const METADATA: [(&str, Ty); 14] = [
     ("sizes", Ty::list(Base::Int)),
     ("strides", Ty::list(Base::Int)),
     ("dim", INT),
@@ -106,6 +106,7 @@ const METADATA: [(&str, Ty); 13] = [
     ("options", Ty::one(Base::Options)),
     ("is_complex", BOOL),
     ("is_floating_point", BOOL),
+    ("lies_by_columns", BOOL),
 ];
 
 /// The same for lists of tensors.
@@ -123,6 +124,7 @@ pub fn read_metadata(tensor: &str, method: &str, with: &str) -> String {
     match method {
         "dim" => format!("({tensor}.dim() as i64)"),
         "size" | "stride" => format!("{tensor}.{method}({with})?"),
+        "lies_by_columns" => format!("record::lies_by_columns({tensor})"),
         "is_complex" | "is_floating_point" => format!("{tensor}.dtype().{method}()"),
         _ => format!("{tensor}.{method}()"),
     }

@@ -34,6 +34,13 @@ impl ContiguityFlags {
             || is_non_overlapping_and_dense(sizes, strides);
         flags
     }
+
+    /// [`compute`](Self::compute) for a matrix.
+    pub(crate) fn of_matrix(sizes: [i64; 2], strides: [i64; 2], numel: i64) -> Self {
+        let contiguous = is_contiguous(&sizes, &strides, numel);
+        let non_overlapping_and_dense = contiguous || is_dense_matrix(sizes, strides);
+        Self { contiguous, non_overlapping_and_dense, ..Self::default() }
+    }
 }
 
 pub(crate) fn is_contiguous(sizes: &[i64], strides: &[i64], numel: i64) -> bool {
@@ -86,9 +93,20 @@ fn is_channels_last(sizes: &[i64], strides: &[i64], order: &[usize]) -> bool {
     true
 }
 
+fn is_dense_matrix([rows, cols]: [i64; 2], [row, col]: [i64; 2]) -> bool {
+    match (rows < 2, cols < 2) {
+        (true, true) => true,
+        (true, false) => col == 1,
+        (false, true) => row == 1,
+        (false, false) => (col == 1 && row == cols) || (row == 1 && col == rows),
+    }
+}
+
 fn is_non_overlapping_and_dense(sizes: &[i64], strides: &[i64]) -> bool {
-    if let [size] = *sizes {
-        return size < 2 || strides[0] == 1;
+    match (sizes, strides) {
+        (&[size], &[stride]) => return size < 2 || stride == 1,
+        (&[rows, cols], &[row, col]) => return is_dense_matrix([rows, cols], [row, col]),
+        _ => {}
     }
     let mut order: SmallVec<[usize; 8]> = (0..sizes.len()).collect();
     // Dimensions of size 0 or 1 go last, whatever their strides.
@@ -104,4 +122,25 @@ fn is_non_overlapping_and_dense(sizes: &[i64], strides: &[i64]) -> bool {
         expected = expected.wrapping_mul(sizes[d]);
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matrices_are_judged_as_tensors_are() {
+        let few = 0..4_i64;
+        for (rows, cols) in few.clone().flat_map(|rows| few.clone().map(move |cols| (rows, cols))) {
+            for (row, col) in (0..5).flat_map(|row| (0..5).map(move |col| (row, col))) {
+                let numel = rows * cols;
+                // A dimension of one element changes nothing, and is no matrix.
+                let expected = ContiguityFlags::compute(&[1, rows, cols], &[7, row, col], numel);
+                let found = ContiguityFlags::compute(&[rows, cols], &[row, col], numel);
+                assert_eq!(found, expected, "{rows} {cols}, strides {row} {col}");
+                let found = ContiguityFlags::of_matrix([rows, cols], [row, col], numel);
+                assert_eq!(found, expected, "{rows} {cols}, strides {row} {col}");
+            }
+        }
+    }
 }

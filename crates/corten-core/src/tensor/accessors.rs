@@ -94,6 +94,12 @@ impl TensorImpl {
         });
     }
 
+    /// The sizes and strides of a matrix; nothing for another rank.
+    #[inline]
+    pub fn matrix_geometry(&self) -> Option<([i64; 2], [i64; 2])> {
+        self.shape.of_matrix()
+    }
+
     /// The size of one dimension, which may count from the end.
     pub fn size(&self, dim: i64) -> Result<i64> {
         if !self.info().has(Info::POLICY)
@@ -458,7 +464,8 @@ impl TensorImpl {
         let numel = self.numel.load(Ordering::Relaxed).cast_unsigned();
         let end = self.storage_offset().cast_unsigned().saturating_add(numel);
         let bytes = end.saturating_mul(self.itemsize() as u64);
-        if self.info().has(Info::CONTIGUOUS) && bytes <= nbytes as u64 {
+        // Where there are no gaps, in whatever order, the elements are all that is between the ends.
+        if self.info().has(Info::DENSE) && bytes <= nbytes as u64 {
             return Ok(());
         }
         self.check_extent(nbytes)

@@ -208,6 +208,9 @@ impl SizesAndStrides {
     }
 
     fn flags(&self, numel: i64) -> u64 {
+        if let Some((sizes, strides)) = self.of_matrix() {
+            return Info::shape_flags(ContiguityFlags::of_matrix(sizes, strides, numel));
+        }
         Info::shape_flags(ContiguityFlags::compute(&self.sizes(), &self.strides(), numel))
     }
 }

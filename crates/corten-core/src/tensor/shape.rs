@@ -219,6 +219,13 @@ impl SizesAndStrides {
         })
     }
 
+    /// The sizes and strides of a matrix; nothing for another rank.
+    #[inline]
+    pub(super) fn of_matrix(&self) -> Option<([i64; 2], [i64; 2])> {
+        let pair = |at: usize| [at, at + 1].map(|at| self.slots[at].load(Ordering::Relaxed));
+        self.consistent(|| (self.rank() == 2).then(|| (pair(0), pair(INLINE))))
+    }
+
     /// Takes the strides of a fresh tensor. Returns the number of elements, and whether the strides
     /// were those before; nothing if a size is below 1 or there are more than can be counted.
     #[inline(always)]

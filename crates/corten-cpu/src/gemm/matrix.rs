@@ -460,7 +460,16 @@ impl<'a, T: Element> BatchMut<'a, T> {
 }
 
 /// Sizes and strides as (batch, rows, columns).
+#[inline]
 fn three_dimensions(tensor: &Tensor) -> ([usize; 3], [isize; 3]) {
+    if let Some(([rows, cols], [row, col])) = tensor.matrix_geometry() {
+        return ([1, rows as usize, cols as usize], [0, row as isize, col as isize]);
+    }
+    three_of_any(tensor)
+}
+
+#[inline(never)]
+fn three_of_any(tensor: &Tensor) -> ([usize; 3], [isize; 3]) {
     let mut geometry = Geometry::EMPTY;
     tensor.copy_geometry_to(&mut geometry);
     let Geometry { sizes, strides, .. } = &geometry;

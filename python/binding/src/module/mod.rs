@@ -90,13 +90,12 @@ fn is_plain(module: &Obj) -> Py<bool> {
         name!("_backward_pre_hooks"),
     ];
     for hooks in hooks {
-        match own.dict_get(&hooks.obj())? {
-            Some(hooks) if hooks.is_dict() && hooks.len()? == 0 => {}
-            _ => return Ok(false),
+        if own.dict_get(&hooks.obj())?.and_then(|hooks| hooks.dict_len()) != Some(0) {
+            return Ok(false);
         }
     }
     for hooks in &rules.hooks {
-        if hooks.len()? != 0 {
+        if hooks.dict_len() != Some(0) {
             return Ok(false);
         }
     }

@@ -114,6 +114,12 @@ impl Obj {
         }
     }
 
+    /// The number of entries, if this is a dictionary.
+    pub(crate) fn dict_len(&self) -> Option<usize> {
+        // SAFETY: the object is live, and a dictionary where it is asked for its size.
+        self.is_dict().then(|| unsafe { ffi::PyDict_Size(self.as_ptr()) } as usize)
+    }
+
     /// Whether this is a dictionary.
     pub(crate) fn is_dict(&self) -> bool {
         // SAFETY: the object is live.

@@ -3,6 +3,13 @@
 use crate::formula::gradient::{Use, metadata_type, read_metadata};
 use crate::rust::{Base, Parameter, Shape, Signature, Ty};
 
+const SCALAR: Ty = Ty::one(Base::Scalar);
+
+/// Whether a method of tensors tells that something holds.
+fn is_flag(method: &str) -> bool {
+    metadata_type(method) == Some(Ty::one(Base::Bool))
+}
+
 /// One saved slot.
 #[derive(Debug)]
 pub(super) struct Slot {
@@ -53,6 +60,7 @@ impl Slot {
                     };
                     format!("rec.{method}({wanted}, {name})?;")
                 }
+                SCALAR => format!("rec.number({name});"),
                 _ => format!("rec.value({name});"),
             },
             Use::Metadata { argument, method, with } => {
@@ -63,7 +71,8 @@ impl Slot {
                     (true, _) => format!("rec.value({argument}.len() as i64);"),
                     (_, "options" | "sizes" | "strides") => format!("rec.{method}({argument});"),
                     (_, method) => {
-                        format!("rec.value({});", read_metadata(argument, method, with))
+                        let save = if is_flag(method) { "flag" } else { "value" };
+                        format!("rec.{save}({});", read_metadata(argument, method, with))
                     }
                 }
             }
@@ -123,6 +132,7 @@ impl Slot {
                     (true, "dtypes") => format!("let {name} = ctx.dtypes({slot})?;"),
                     (true, _) => format!("let {name}: i64 = ctx.value({slot})?;"),
                     (_, "options") => format!("let {name} = ctx.options({slot})?;"),
+                    (_, method) if is_flag(method) => format!("let {name} = ctx.flag({slot});"),
                     (_, method) => {
                         let ty = metadata_type(method).unwrap_or(Ty::one(Base::Int));
                         format!("let {name}: {} = ctx.value({slot})?;", ty.parameter())
