@@ -64,6 +64,13 @@ register! {
 impl Single for F32 {
     type Double = F64;
     const FUSED: bool = true;
+    const CHOOSES: bool = true;
+
+    #[inline(always)]
+    fn chosen(self, from: &[f32; 16]) -> Self {
+        let from = isa!(_mm512_loadu_ps(from.as_ptr()));
+        Self(isa!(_mm512_permutexvar_ps(_mm512_castps_si512(self.0), from)))
+    }
 
     #[inline(always)]
     fn widen(self) -> [F64; 2] {

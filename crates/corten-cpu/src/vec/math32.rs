@@ -256,6 +256,9 @@ pub(crate) fn acos<V: Single>(x: V) -> V {
 
 #[inline(always)]
 pub(crate) fn erf<V: Single>(x: V) -> V {
+    if V::CHOOSES {
+        return erf_by_pieces(x);
+    }
     let a = x.abs();
     let z = x * x;
     let slope = V::of(consts::FRAC_2_SQRT_PI - 1.0);
@@ -263,6 +266,25 @@ pub(crate) fn erf<V: Single>(x: V) -> V {
     let tail = V::of(4.0).min(a) - V::of(2.5);
     let far = (V::of(1.0) - exp(-tail.poly(&c::ERF_TAIL_32))).copysign(x);
     V::select(a.lt(V::of(1.0)), near, far)
+}
+
+/// Each lane has coefficients of its own, which takes half of what the other way does.
+#[inline(always)]
+fn erf_by_pieces<V: Single>(x: V) -> V {
+    const WIDTH: f64 = 17.0 / 64.0;
+    // Adding it leaves the nearest integer in the low bits.
+    let magic = V::of(1.5 * (1 << 23) as f64);
+    let a = V::of(4.0).min(x.abs());
+    let piece = a.mul_add(V::of(1.0 / WIDTH), magic);
+    let index = piece - magic;
+    let distance = index.neg_mul_add(V::of(WIDTH), a);
+    let powers = &c::ERF_PIECES;
+    let mut sum = piece.chosen(&powers[powers.len() - 1]);
+    for power in (0..powers.len() - 1).rev() {
+        sum = sum.mul_add(distance, piece.chosen(&powers[power]));
+    }
+    let base = V::select(index.lt(V::of(3.5)), a, V::of(1.0));
+    (sum + base).copysign(x)
 }
 
 #[inline(always)]

@@ -197,6 +197,15 @@ pub(crate) trait Single: Real<Elem = f32> {
     /// Whether [`mul_add`](Real::mul_add) rounds once.
     const FUSED: bool;
 
+    /// Whether [`chosen`](Self::chosen) is one instruction.
+    const CHOOSES: bool = false;
+
     fn widen(self) -> [Self::Double; 2];
     fn narrow(halves: [Self::Double; 2]) -> Self;
+
+    /// For each lane the element that the low four of its bits number.
+    #[inline(always)]
+    fn chosen(self, from: &[f32; 16]) -> Self {
+        self.map(|lane| from[lane.to_bits() as usize % from.len()])
+    }
 }
