@@ -269,21 +269,8 @@ pub fn static_name(schema: &Schema) -> String {
     function_name(schema).to_ascii_uppercase()
 }
 
-/// A name in camel case: `native_layer_norm` is `NativeLayerNorm`.
+/// A name in camel case, with a capital after each digit too, as nodes bear it: `fft_r2c` is `FftR2C`.
 pub fn camel(name: &str) -> String {
-    name.split('_')
-        .map(|word| {
-            let mut letters = word.chars();
-            match letters.next() {
-                Some(first) => first.to_ascii_uppercase().to_string() + letters.as_str(),
-                None => String::new(),
-            }
-        })
-        .collect()
-}
-
-/// A name as nodes bear it, with a capital after each digit too: `fft_r2c` is `FftR2C`.
-pub fn title(name: &str) -> String {
     let mut inside_word = false;
     let mut titled = String::new();
     for letter in name.chars() {

@@ -2,7 +2,7 @@
 //! first derivative.
 
 use crate::formulas::any::{keep_where, zero_where};
-use corten_core::{DType, Result, Scalar, ensure};
+use corten_core::{Result, Scalar, ensure};
 use corten_ops::any::activation;
 use corten_ops::{Tensor, op};
 use std::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};
@@ -34,10 +34,10 @@ pub fn elu_double_backward(
 /// The values of `f`, which would lose most digits of half precision between its steps.
 fn in_single(x: &Tensor, f: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
     let dtype = x.dtype();
-    if !matches!(dtype, DType::Float16 | DType::BFloat16) {
+    if dtype.opmath() == dtype {
         return f(x);
     }
-    let values = f(&op::to_dtype(x, DType::Float32, false, false, None)?)?;
+    let values = f(&op::to_dtype(x, dtype.opmath(), false, false, None)?)?;
     op::to_dtype(&values, dtype, false, false, None)
 }
 
@@ -211,9 +211,8 @@ pub fn rrelu_with_noise_result_backward(
     upper: Scalar,
     training: bool,
 ) -> Result<Tensor> {
-    let (low, high) = (lower.to_f64(), upper.to_f64());
-    if !training || high - low <= activation::RRELU_LEAST_SPREAD {
-        return leaky_relu_result_backward(grad, result, Scalar::Float((low + high) / 2.0));
+    if !activation::rrelu_uses_noise(lower, upper, training) {
+        return leaky_relu_result_backward(grad, result, activation::rrelu_mean(lower, upper));
     }
     op::rrelu_with_noise_backward(grad, result, noise, lower, upper, training, true)
 }

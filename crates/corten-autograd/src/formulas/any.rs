@@ -1,6 +1,6 @@
 //! Formulas of no particular family.
 
-use corten_core::{MemoryFormat, Result, Scalar, bail};
+use corten_core::{Error, MemoryFormat, Result, Scalar, bail, err};
 use corten_ops::{Tensor, op};
 
 /// The gradient that nobody has derived: of an operator, or with a colon, of one argument.
@@ -8,10 +8,7 @@ use corten_ops::{Tensor, op};
 /// # Errors
 /// Always.
 pub fn not_implemented(_grad: &Tensor, what: &str) -> Result<Tensor> {
-    if what.contains(':') {
-        bail!(NotImplemented, "the derivative for '{what}' is not implemented.")
-    }
-    bail!(NotImplemented, "derivative for aten::{what} is not implemented")
+    Err(underived(what))
 }
 
 /// [`not_implemented`] for all arguments at once.
@@ -19,7 +16,14 @@ pub fn not_implemented(_grad: &Tensor, what: &str) -> Result<Tensor> {
 /// # Errors
 /// Always.
 pub fn gradients_not_implemented(_needs: &[bool], what: &str) -> Result<Vec<Tensor>> {
-    bail!(NotImplemented, "derivative for aten::{what} is not implemented")
+    Err(underived(what))
+}
+
+fn underived(what: &str) -> Error {
+    if what.contains(':') {
+        return err!(NotImplemented, "the derivative for '{what}' is not implemented.");
+    }
+    err!(NotImplemented, "derivative for aten::{what} is not implemented")
 }
 
 /// The gradient of an operator that has none.

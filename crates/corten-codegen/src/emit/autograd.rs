@@ -162,12 +162,13 @@ impl Wrapper<'_> {
     /// The check of the tensors for which there is no gradient.
     fn refuse_gradients(&self) -> String {
         let Some(recipe) = self.recipe else { return String::new() };
+        let written = self.written_names();
         let has_none = |argument: &&Argument| {
             let name = identifier(&argument.name);
             argument.ty.holds_tensors()
                 && !COUNTS.contains(&&*argument.name)
                 && !recipe.inputs.contains(&name)
-                && !self.schema.rewritten().any(|written| written.name == argument.name)
+                && !written.contains(&name)
         };
         let list = self.schema.arguments.iter().filter(has_none).map(|argument| {
             format!("({:?}, {}.into())", argument.name, identifier(&argument.name))

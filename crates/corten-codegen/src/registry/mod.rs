@@ -12,7 +12,7 @@ pub use derive::{inplace_of, out_of};
 pub use missing::{Missing, missing};
 
 use crate::formula::Formula;
-use crate::rust::title;
+use crate::rust::camel;
 use crate::schema::Schema;
 use std::fmt;
 use std::path::Path;
@@ -243,7 +243,7 @@ impl Op {
     /// The name of its node: PyTorch's.
     pub fn shown_node(&self) -> String {
         let name = self.schema.name.strip_suffix("_forward").unwrap_or(&self.schema.name);
-        let derived = || format!("{}Backward0", title(name));
+        let derived = || format!("{}Backward0", camel(name));
         self.node.clone().unwrap_or_else(derived)
     }
 

@@ -15,6 +15,9 @@ pub(crate) struct ContiguityFlags {
 
 impl ContiguityFlags {
     pub(crate) fn compute(sizes: &[i64], strides: &[i64], numel: i64) -> Self {
+        if let (&[rows, cols], &[row, col]) = (sizes, strides) {
+            return Self::of_matrix([rows, cols], [row, col], numel);
+        }
         let mut flags =
             Self { contiguous: is_contiguous(sizes, strides, numel), ..Self::default() };
         match sizes.len() {
@@ -103,10 +106,8 @@ fn is_dense_matrix([rows, cols]: [i64; 2], [row, col]: [i64; 2]) -> bool {
 }
 
 fn is_non_overlapping_and_dense(sizes: &[i64], strides: &[i64]) -> bool {
-    match (sizes, strides) {
-        (&[size], &[stride]) => return size < 2 || stride == 1,
-        (&[rows, cols], &[row, col]) => return is_dense_matrix([rows, cols], [row, col]),
-        _ => {}
+    if let [size] = *sizes {
+        return size < 2 || strides[0] == 1;
     }
     let mut order: SmallVec<[usize; 8]> = (0..sizes.len()).collect();
     // Dimensions of size 0 or 1 go last, whatever their strides.

@@ -1,7 +1,8 @@
 //! What the kernels of the heavy families share: new tensors, checked operands, dtype switches.
 
 use corten_core::{Complex, DType, Element, MemoryFormat, Result, TensorBase, TensorOptions, bf16};
-use corten_core::{cast, ensure, f16};
+use corten_core::{cast, f16};
+pub(crate) use corten_ops::composite::support::expect_dtype;
 use corten_ops::{Tensor, op};
 
 // Note [Kernels on the meta device]: a kernel finds out what its result looks like, allocates it,
@@ -65,21 +66,6 @@ pub(crate) fn defined(tensor: Option<&Tensor>) -> Option<&Tensor> {
 /// Element `index` of a list argument; a list of one stands for all.
 pub(crate) fn nth(list: &[i64], index: usize) -> i64 {
     if list.len() == 1 { list[0] } else { list[index] }
-}
-
-/// The error for operands of different dtypes.
-///
-/// # Errors
-/// `Runtime` when the dtypes differ.
-pub(crate) fn expect_dtype(tensor: &Tensor, dtype: DType) -> Result<()> {
-    ensure!(
-        tensor.dtype() == dtype,
-        Runtime,
-        "expected scalar type {} but found {}",
-        dtype.type_name(),
-        tensor.dtype().type_name()
-    );
-    Ok(())
 }
 
 /// An element type and the type in which many of them are summed.

@@ -1,10 +1,8 @@
 //! Activations with a gradient of their own.
 
+use crate::composite::support::expect_dtype;
 use crate::{Tensor, op};
 use corten_core::{DType, Generator, Result, Scalar, ensure};
-
-/// The distance of the bounds of `rrelu` up to which every slope is taken for their mean.
-pub const RRELU_LEAST_SPREAD: f64 = 1e-6;
 
 /// The first half of the elements along a dimension times the sigmoid of the second half.
 ///
@@ -44,7 +42,7 @@ pub fn rrelu_with_noise(
 ) -> Result<Tensor> {
     match drawn(self_, noise, (lower, upper), training, generator)? {
         Some(slopes) => op::mul_tensor(self_, &slopes),
-        None => op::leaky_relu(self_, mean(lower, upper)),
+        None => op::leaky_relu(self_, rrelu_mean(lower, upper)),
     }
 }
 
@@ -62,12 +60,19 @@ pub fn rrelu_with_noise_(
 ) -> Result<Tensor> {
     match drawn(self_, noise, (lower, upper), training, generator)? {
         Some(slopes) => op::mul__tensor(self_, &slopes),
-        None => op::leaky_relu_(self_, mean(lower, upper)),
+        None => op::leaky_relu_(self_, rrelu_mean(lower, upper)),
     }
 }
 
-fn mean(lower: Scalar, upper: Scalar) -> Scalar {
+/// The slope of `rrelu` without training.
+pub fn rrelu_mean(lower: Scalar, upper: Scalar) -> Scalar {
     Scalar::Float((lower.to_f64() + upper.to_f64()) / 2.0)
+}
+
+/// Whether the gradient of `rrelu` is made of the slopes that were drawn: bounds that are nearly the
+/// same are taken for their mean.
+pub fn rrelu_uses_noise(lower: Scalar, upper: Scalar, training: bool) -> bool {
+    training && upper.to_f64() - lower.to_f64() > 1e-6
 }
 
 /// The slopes of training, also written to `noise`: one draw for each element up to 0, else 1.
@@ -91,13 +96,7 @@ fn drawn(
     if !self_.dtype().is_floating_point() {
         return Err(corten_core::not_implemented_for("rrelu_with_noise_out_cpu", self_.dtype()));
     }
-    ensure!(
-        self_.dtype() == noise.dtype(),
-        Runtime,
-        "expected scalar type {} but found {}",
-        self_.dtype().type_name(),
-        noise.dtype().type_name()
-    );
+    expect_dtype(noise, self_.dtype())?;
     let negative = op::le_scalar(self_, Scalar::Int(0))?;
     if self_.device().is_meta() {
         return op::empty_like(self_, None, None, None, None, None).map(Some);
@@ -132,10 +131,8 @@ pub fn rrelu_with_noise_backward(
     training: bool,
     self_is_result: bool,
 ) -> Result<Tensor> {
-    let (lower, upper) = (lower.to_f64(), upper.to_f64());
-    if training && upper - lower > RRELU_LEAST_SPREAD {
+    if rrelu_uses_noise(lower, upper, training) {
         return op::mul_tensor(noise, grad_output);
     }
-    let slope = Scalar::Float((lower + upper) / 2.0);
-    op::leaky_relu_backward(grad_output, self_, slope, self_is_result)
+    op::leaky_relu_backward(grad_output, self_, rrelu_mean(lower, upper), self_is_result)
 }

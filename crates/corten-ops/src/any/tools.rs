@@ -1,5 +1,6 @@
 //! Traces and cross products.
 
+use crate::composite::support::expect_dtype;
 use crate::iter::allocate;
 use crate::{Tensor, op};
 use corten_core::{DType, Result, Scalar, ensure, geometry, not_implemented_for};
@@ -37,13 +38,7 @@ pub fn linalg_cross(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> 
         size(other)
     );
     let shape = geometry::infer_broadcast(&self_.sizes(), &other.sizes())?;
-    ensure!(
-        self_.dtype() == other.dtype(),
-        Runtime,
-        "expected scalar type {} but found {}",
-        self_.dtype().type_name(),
-        other.dtype().type_name()
-    );
+    expect_dtype(other, self_.dtype())?;
     if self_.dtype() == DType::Bool {
         return Err(not_implemented_for("cross", DType::Bool));
     }

@@ -1,5 +1,6 @@
 //! Grids of points in images.
 
+use super::support::expect_dtype;
 use crate::{Tensor, op};
 use corten_core::{Result, Scalar, ensure};
 
@@ -41,14 +42,7 @@ pub fn check(input: &Tensor, grid: &Tensor) -> Result<()> {
             shown().0
         );
     }
-    ensure!(
-        input.dtype() == grid.dtype(),
-        Runtime,
-        "expected scalar type {} but found {}",
-        input.dtype().type_name(),
-        grid.dtype().type_name()
-    );
-    Ok(())
+    expect_dtype(grid, input.dtype())
 }
 
 /// Values of the input at the points of a grid.

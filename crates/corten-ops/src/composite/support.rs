@@ -1,7 +1,7 @@
 //! What the composites of the heavy families share.
 
 use crate::{Tensor, op};
-use corten_core::{DType, Result, Scalar};
+use corten_core::{DType, Result, Scalar, ensure};
 
 /// The name of a dtype's C++ type as PyTorch prints it in some messages.
 pub fn type_id_name(dtype: DType) -> &'static str {
@@ -42,6 +42,21 @@ pub fn tensor_type_name(dtype: DType) -> String {
     );
     let name = dtype.type_name();
     if legacy { format!("torch.{name}Tensor") } else { format!("CPU{name}Type") }
+}
+
+/// Checks the dtype of a tensor, in PyTorch's words.
+///
+/// # Errors
+/// `Runtime` for another one.
+pub fn expect_dtype(tensor: &Tensor, dtype: DType) -> Result<()> {
+    ensure!(
+        tensor.dtype() == dtype,
+        Runtime,
+        "expected scalar type {} but found {}",
+        dtype.type_name(),
+        tensor.dtype().type_name()
+    );
+    Ok(())
 }
 
 /// What is done with the elements of a loss.

@@ -231,21 +231,20 @@ pub fn linalg_qr_backward(
 
 /// With $R = [X|Y]$, and $\Omega = Q^H dQ$, of which the part below the diagonal is that of
 /// $Q^H dA\,[X^{-1}|0]$: $dR = Q^H dA - \Omega R$, so that the gradient is
-/// $Q g_R + [Q\,\mathrm{low}(N - N^H)X^{-H}|0]$ for $N = Q^H g_Q - g_R R^H$, where
+/// $Q g_R + [Q\,\mathrm{low}(M^H - M)X^{-H}|0]$ for $M = g_R R^H - Q^H g_Q$, where
 /// $\mathrm{low}$ keeps half of the diagonal, which is imaginary.
 fn wide(of_q: Option<&Tensor>, of_r: Option<&Tensor>, q: &Tensor, r: &Tensor) -> Result<Tensor> {
     let (m, n) = (q.size(-1)?, r.size(-1)?);
-    let through_q = of_q.map(|grad| product(&[&adjoint(q)?, grad])).transpose()?;
-    let through_r = of_r.map(|grad| op::neg(&product(&[grad, &adjoint(r)?])?)).transpose()?;
-    let Some(sum) = total(&[through_q, through_r])? else { return Ok(Tensor::undefined()) };
-    let skew = op::tril(&minus(&sum, &adjoint(&sum)?)?, 0)?;
-    let skew = if sum.dtype().is_complex() {
-        minus(&skew, &op::diag_embed(&(&diagonal(&skew)? * 0.5)?, 0, -2, -1)?)?
+    let Some(pulled) = pulled(of_q, of_r, q, r)? else { return Ok(Tensor::undefined()) };
+    let skew = minus(&adjoint(&pulled)?, &pulled)?;
+    let low = if skew.dtype().is_complex() {
+        let half = op::diag_embed(&(&diagonal(&skew)? * 0.5)?, 0, -2, -1)?;
+        minus(&op::tril(&skew, 0)?, &half)?
     } else {
         op::tril(&skew, -1)?
     };
     let left = op::narrow(r, -1, 0, m)?;
-    let square = product(&[q, &triangle_solve(&adjoint(&left)?, &skew, false, false)?])?;
+    let square = product(&[q, &triangle_solve(&adjoint(&left)?, &low, false, false)?])?;
     let square = op::constant_pad_nd(&square, &[0, n - m], Scalar::Int(0))?;
     match of_r {
         Some(grad) => plus(&square, &product(&[q, grad])?),
@@ -253,11 +252,21 @@ fn wide(of_q: Option<&Tensor>, of_r: Option<&Tensor>, q: &Tensor, r: &Tensor) ->
     }
 }
 
+/// $g_R R^H - Q^H g_Q$, of the gradients that there are.
+fn pulled(
+    of_q: Option<&Tensor>,
+    of_r: Option<&Tensor>,
+    q: &Tensor,
+    r: &Tensor,
+) -> Result<Option<Tensor>> {
+    let through_r = of_r.map(|grad| product(&[grad, &adjoint(r)?])).transpose()?;
+    let through_q = of_q.map(|grad| op::neg(&product(&[&adjoint(q)?, grad])?)).transpose()?;
+    total(&[through_r, through_q])
+}
+
 fn tall(of_q: Option<&Tensor>, of_r: Option<&Tensor>, q: &Tensor, r: &Tensor) -> Result<Tensor> {
-    let first = of_r.map(|grad| product(&[grad, &adjoint(r)?])).transpose()?;
-    let second = of_q.map(|grad| op::neg(&product(&[&adjoint(q)?, grad])?)).transpose()?;
-    let Some(sum) = total(&[first, second])? else { return Ok(Tensor::undefined()) };
-    let upper = op::triu(&sum, 0)?;
+    let Some(pulled) = pulled(of_q, of_r, q, r)? else { return Ok(Tensor::undefined()) };
+    let upper = op::triu(&pulled, 0)?;
     let both = plus(&upper, &adjoint(&upper)?)?;
     let once = op::diag_embed(&diagonal(&(&both * 0.5)?)?, 0, -2, -1)?;
     let mut grad = product(&[q, &minus(&both, &once)?])?;
