@@ -104,7 +104,7 @@ pub fn is_open() -> bool {
 /// The tangent of a tensor at the open level.
 pub fn tangent(tensor: &Tensor) -> Option<Tensor> {
     let level = current()?;
-    let tangent = meta::get(tensor)?.tangent()?;
+    let tangent = meta::known(tensor)?.tangent()?;
     (tangent.level == level).then_some(tangent.tensor)
 }
 

@@ -15,6 +15,9 @@ pub fn is_differentiable_type(dtype: DType) -> bool {
 /// Whether operators on the tensor are recorded.
 #[inline]
 pub fn requires_grad(tensor: &TensorBase) -> bool {
+    if let Some(required) = tensor.of_brief_base(requires_grad) {
+        return required;
+    }
     tensor.autograd_meta().is_some_and(AutogradMeta::requires_grad)
         || batched::innermost(tensor).is_some_and(|value| requires_grad(&value))
 }
@@ -24,12 +27,12 @@ pub fn is_leaf(tensor: &TensorBase) -> bool {
     if let Some(value) = batched::innermost(tensor) {
         return is_leaf(&value);
     }
-    meta::get(tensor).is_none_or(AutogradMeta::is_leaf)
+    meta::known(tensor).is_none_or(AutogradMeta::is_leaf)
 }
 
 /// Which output of its `grad_fn` the tensor is.
 pub fn output_nr(tensor: &TensorBase) -> u32 {
-    meta::get(tensor).map_or(0, Meta::output_nr)
+    meta::known(tensor).map_or(0, Meta::output_nr)
 }
 
 /// [`output_nr`] and [`is_leaf`], asked at once.
@@ -38,7 +41,7 @@ pub(crate) fn place_of(tensor: &TensorBase) -> (u32, bool) {
     if batched::is_batched(tensor) {
         return (output_nr(tensor), is_leaf(tensor));
     }
-    meta::get(tensor).map_or((0, true), |meta| (meta.output_nr(), AutogradMeta::is_leaf(meta)))
+    meta::known(tensor).map_or((0, true), |meta| (meta.output_nr(), AutogradMeta::is_leaf(meta)))
 }
 
 /// The node that the tensor is a result of. That of a view is renewed when its base changed.
@@ -49,6 +52,9 @@ pub(crate) fn place_of(tensor: &TensorBase) -> (u32, bool) {
 pub fn grad_fn(tensor: &Tensor) -> Result<Option<NodeRef>> {
     if let Some(value) = batched::innermost(tensor) {
         return grad_fn(&value);
+    }
+    if tensor.is_brief_view() && !requires_grad(tensor) {
+        return Ok(None);
     }
     let Some(meta) = meta::get(tensor) else { return Ok(None) };
     match meta.view() {
@@ -65,6 +71,9 @@ pub fn grad_fn(tensor: &Tensor) -> Result<Option<NodeRef>> {
 pub fn gradient_edge(tensor: &Tensor) -> Result<Edge> {
     if batched::is_batched(tensor) {
         return edge_in_general(tensor);
+    }
+    if tensor.is_brief_view() && !requires_grad(tensor) {
+        return Ok(Edge::default());
     }
     let Some(meta) = meta::get(tensor) else { return Ok(Edge::default()) };
     if meta.view().is_some() {

@@ -64,7 +64,7 @@ use std::sync::OnceLock;
 pub fn init() -> Result<()> {
     static DONE: OnceLock<Result<()>> = OnceLock::new();
     let done = DONE.get_or_init(|| {
-        corten_core::set_autograd_meta_factory(meta::Meta::boxed);
+        corten_core::set_autograd_meta_factories(meta::Meta::boxed, view::full_state);
         forward::register();
         generated::register()
     });

@@ -292,6 +292,12 @@ impl Meta {
     }
 }
 
+/// The autograd state of a tensor where it says anything besides what a brief view is a view of.
+#[inline]
+pub(crate) fn known(tensor: &TensorBase) -> Option<&Meta> {
+    if tensor.is_brief_view() { None } else { get(tensor) }
+}
+
 /// The autograd state of a tensor, if it has any.
 #[inline]
 pub(crate) fn get(tensor: &TensorBase) -> Option<&Meta> {

@@ -190,12 +190,18 @@ pub fn bump(written: &[&Tensor]) -> Result<()> {
     Ok(())
 }
 
-/// Makes the result of a view operator a differentiable view of `base`.
+/// Makes the result of a view operator a differentiable view of `base`. `recorded` says that it will
+/// be the result of a node.
 ///
 /// # Errors
 /// When the result is a view of something else.
-pub fn view(base: &Tensor, result: Tensor) -> Result<Tensor> {
-    view::make_view(base, result, view::creation_now(false))
+#[inline]
+pub fn view(base: &Tensor, mut result: Tensor, recorded: bool) -> Result<Tensor> {
+    let creation = view::creation_now(false);
+    if !recorded && view::make_brief_view(base, &mut result, creation) {
+        return Ok(result);
+    }
+    view::make_view(base, result, creation)
 }
 
 /// [`view`] for an operator that returns several views.

@@ -175,7 +175,7 @@ impl Autograd for Tensor {
     }
 
     fn retains_grad(&self) -> bool {
-        meta::get(self).is_some_and(meta::Meta::retains_grad)
+        meta::known(self).is_some_and(meta::Meta::retains_grad)
     }
 
     fn register_hook(
@@ -217,7 +217,7 @@ impl Autograd for Tensor {
     }
 
     fn grad_dtype(&self) -> GradDType {
-        meta::get(self).map_or(GradDType::Same, meta::Meta::grad_dtype)
+        meta::known(self).map_or(GradDType::Same, meta::Meta::grad_dtype)
     }
 
     fn set_grad_dtype(&self, dtype: GradDType) -> Result<()> {

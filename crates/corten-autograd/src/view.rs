@@ -11,7 +11,10 @@ use crate::graph;
 use crate::inplace::AsStrided;
 use crate::meta::{self, Meta};
 use crate::node::{Edge, NodeRef};
-use corten_core::{Dims, GradModeGuard, Make, Result, TensorBase, bail, inference_mode_enabled};
+use corten_core::{
+    AutogradMeta, Dims, FullView, GradModeGuard, Make, Result, TensorBase, bail,
+    inference_mode_enabled,
+};
 use corten_ops::{Tensor, op};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -100,12 +103,13 @@ impl ViewMeta {
 
 /// The root that a tensor is a view of.
 pub fn base_of(tensor: &TensorBase) -> Option<Tensor> {
-    meta::get(tensor)?.view().map(|view| view.base().clone())
+    let brief = tensor.of_brief_base(TensorBase::clone).map(Tensor::from);
+    brief.or_else(|| meta::get(tensor)?.view().map(|view| view.base().clone()))
 }
 
 /// Whether the tensor is a differentiable view.
 pub fn is_view(tensor: &TensorBase) -> bool {
-    meta::get(tensor).is_some_and(|meta| meta.view().is_some())
+    tensor.is_brief_view() || meta::get(tensor).is_some_and(|meta| meta.view().is_some())
 }
 
 /// How the tensor became a view; `Default` also for tensors that are none.
@@ -154,6 +158,30 @@ pub(crate) fn make_view(
     Ok(result)
 }
 
+/// [`make_view`] for views that need no autograd state yet; see Note [Brief views]. Returns whether
+/// `result` is one.
+#[inline]
+pub(crate) fn make_brief_view(
+    source: &Tensor,
+    result: &mut Tensor,
+    creation: CreationMeta,
+) -> bool {
+    let unrecorded = creation == CreationMeta::NoGradMode;
+    (unrecorded || creation == CreationMeta::Default)
+        && !result.is_inference()
+        && keeps_elements(source, result)
+        && meta::known(source).is_none_or(|meta| meta.view().is_none())
+        && result.base_mut().become_brief_view(source, unrecorded)
+}
+
+/// The autograd state of a brief view.
+pub(crate) fn full_state(view: FullView) -> Box<dyn AutogradMeta> {
+    let creation =
+        if view.unrecorded { CreationMeta::NoGradMode } else { CreationMeta::Default };
+    let (base, version) = (view.base.into(), view.version);
+    Meta::of_view(NewView { base, replay: None, creation, version })
+}
+
 /// What a view made now is.
 pub(crate) fn creation_now(multi: bool) -> CreationMeta {
     if inference_mode_enabled() {
@@ -175,8 +203,17 @@ fn propagate(new: CreationMeta, parent: Option<CreationMeta>) -> CreationMeta {
     }
 }
 
+/// Whether the elements of the view are those of its source, in the same layout.
+#[inline]
+fn keeps_elements(source: &Tensor, result: &Tensor) -> bool {
+    source.dtype() == result.dtype() && source.key_set() == result.key_set()
+}
+
 /// Operators that reinterpret elements cannot be expressed as strides over the base.
 fn replay_of(source: &Tensor, result: &Tensor) -> Option<ViewFn> {
+    if keeps_elements(source, result) {
+        return None;
+    }
     let (from, to) = (source.dtype(), result.dtype());
     if from != to {
         return Some(if from.is_complex() && to == from.to_real() {

@@ -52,9 +52,9 @@ pub use refcount::{
 pub use scalar::Scalar;
 pub use storage::{Materialise, Storage, StorageImpl, WeakStorage};
 pub use tensor::{
-    AutogradMeta, AutogradMetaFactory, BackendMeta, ExtraMeta, Geometry, Lazy, ShapePolicy,
-    SymbolicShape, TensorBase, TensorImpl, VersionCounter, WeakTensor, set_autograd_meta_factory,
-    set_keep_on_shrink,
+    AutogradMeta, AutogradMetaFactory, BackendMeta, ExtraMeta, FullView, Geometry, Lazy,
+    ShapePolicy, SymbolicShape, TensorBase, TensorImpl, VersionCounter, ViewMetaFactory, WeakTensor,
+    set_autograd_meta_factories, set_keep_on_shrink,
 };
 pub use tls::{
     BelowADInplaceOrViewGuard, BelowAutogradGuard, ExcludeGuard, GradModeGuard, IncludeGuard,

@@ -30,7 +30,7 @@ unsafe fn decref(object: PyObject) {
         return;
     }
     // The deallocator: separate, then drop the handle.
-    let tensor = wrapper.tensor.take().unwrap();
+    let mut tensor = wrapper.tensor.take().unwrap();
     assert!(!tensor.clear_pyobject(), "the object still owned its wrapper");
     drop(tensor);
     ALIVE.fetch_sub(1, Ordering::SeqCst);
@@ -52,7 +52,7 @@ fn wrap(tensor: TensorBase) -> PyObject {
     let wrapper = FakeWrapper { count: AtomicIsize::new(1), tensor: Some(tensor) };
     let object = NonNull::from(Box::leak(Box::new(wrapper))).cast::<c_void>();
     ALIVE.fetch_add(1, Ordering::SeqCst);
-    let tensor = fake(object).tensor.as_ref().unwrap();
+    let tensor = fake(object).tensor.as_mut().unwrap();
     // SAFETY: the wrapper is alive and its deallocator clears the slot.
     unsafe { tensor.set_pyobject(object) }.unwrap();
     object
@@ -103,7 +103,7 @@ fn a_wrapper_lives_while_either_side_needs_it() {
 
 #[test]
 fn the_first_wrapper_wins() {
-    let tensor = empty();
+    let mut tensor = empty();
     assert!(tensor.pyobject().is_none());
     set_py_hooks(PyHooks { incref, decref, try_incref });
     let loser = FakeWrapper { count: AtomicIsize::new(1), tensor: None };

@@ -224,9 +224,11 @@ impl Wrapper<'_> {
         text.push_str(&format!("let {mutable}result = {};", self.below()));
         // A view without a derivative, of the bits as another dtype, stands by itself.
         if let Some(base) = viewed {
-            let function = if list { "views" } else { "view" };
             let base = identifier(&base.name);
-            text.push_str(&format!("let result = record::{function}({base}, result)?;"));
+            text.push_str(&match list {
+                true => format!("let result = record::views({base}, result)?;"),
+                false => format!("let result = record::view({base}, result, rec.is_some())?;"),
+            });
         }
         if let Some(recipe) = self.recipe {
             let parts = self.signature.output.parts("result");

@@ -73,7 +73,12 @@ impl RefCount {
     /// Adds a strong reference. Returns whether a reference to the Python wrapper must be added.
     #[inline]
     pub(crate) fn retain(&self) -> bool {
-        let before = self.0.fetch_add(STRONG_ONE, Ordering::Relaxed);
+        self.count_strong(STRONG_ONE)
+    }
+
+    #[inline(always)]
+    fn count_strong(&self, change: u64) -> bool {
+        let before = self.0.fetch_add(change, Ordering::Relaxed);
         debug_assert!(strong(before) != 0, "retained a dead object");
         if strong(before) > MOST {
             too_many();
@@ -118,6 +123,13 @@ impl RefCount {
             return true;
         }
         weak(self.0.fetch_sub(WEAK_ONE, Ordering::AcqRel)) == 1
+    }
+
+    /// Makes a strong reference of a weak one while somebody holds a strong one. Returns what
+    /// [`retain`](Self::retain) does.
+    #[inline]
+    pub(crate) fn strengthen(&self) -> bool {
+        self.count_strong(STRONG_ONE.wrapping_sub(WEAK_ONE))
     }
 
     /// Adds a strong or a weak reference where whoever has the only reference of any kind asks for
@@ -170,6 +182,28 @@ impl RefCount {
             }
         }
         false
+    }
+
+    /// Sets the wrapper bit where whoever has the only reference of any kind asks for it, as in
+    /// [`add_to_sole`](Self::add_to_sole). Returns whether that was so.
+    #[inline]
+    pub(crate) fn set_wrapper_of_sole(&self) -> bool {
+        let sole = self.is_sole();
+        if sole {
+            self.0.store(UNIQUE | HAS_WRAPPER, Ordering::Relaxed);
+        }
+        sole
+    }
+
+    /// [`clear_wrapper`](Self::clear_wrapper) where whoever has the only reference of any kind asks
+    /// for it, as in [`add_to_sole`](Self::add_to_sole). Returns whether that was so.
+    #[inline]
+    pub(crate) fn clear_wrapper_of_sole(&self) -> bool {
+        let sole = self.0.load(Ordering::Acquire) == UNIQUE | HAS_WRAPPER;
+        if sole {
+            self.0.store(UNIQUE, Ordering::Relaxed);
+        }
+        sole
     }
 
     /// Clears the wrapper bit. Returns whether the object held a reference to its wrapper, which

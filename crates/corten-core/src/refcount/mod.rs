@@ -263,6 +263,19 @@ impl<T: RefCounted> WeakPtr<T> {
         Self::clone(&borrowed)
     }
 
+    /// The strong reference that this becomes.
+    ///
+    /// # Safety
+    /// Somebody must hold a strong reference during the call.
+    #[inline]
+    pub(crate) unsafe fn strengthen(self) -> IntrusivePtr<T> {
+        if self.object().refcount().strengthen() {
+            wrapper::keep(self.object().pyobject_slot());
+        }
+        // SAFETY: the reference that `into_raw` gives up is the strong one that was just counted.
+        unsafe { IntrusivePtr::from_raw(self.into_raw()) }
+    }
+
     #[inline]
     fn object(&self) -> &T {
         // SAFETY: a weak reference keeps the memory, and the count and the wrapper slot in it stay

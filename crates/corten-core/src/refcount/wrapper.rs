@@ -93,9 +93,14 @@ impl<T: RefCounted> IntrusivePtr<T> {
     /// # Safety
     /// `object` must be a live Python object that calls [`clear_pyobject`](Self::clear_pyobject)
     /// when it dies, and the hooks must be installed.
-    pub unsafe fn set_pyobject(&self, object: PyObject) -> std::result::Result<(), PyObject> {
+    pub unsafe fn set_pyobject(&mut self, object: PyObject) -> std::result::Result<(), PyObject> {
         let (Some(slot), Some(hooks)) = (self.pyobject_slot(), HOOKS.get()) else { return Ok(()) };
         let raw = object.as_ptr();
+        // A new object needs no locked instructions: nobody else knows it.
+        if self.refcount().set_wrapper_of_sole() {
+            slot.0.store(raw, Ordering::Relaxed);
+            return Ok(());
+        }
         let swap =
             slot.0.compare_exchange(ptr::null_mut(), raw, Ordering::AcqRel, Ordering::Acquire);
         if let Err(present) = swap {
@@ -121,8 +126,9 @@ impl<T: RefCounted> IntrusivePtr<T> {
 
     /// Separates object and wrapper, for the wrapper's deallocator. Returns whether the object held
     /// a reference to the wrapper that the caller must give back.
-    pub fn clear_pyobject(&self) -> bool {
-        let owned = self.refcount().clear_wrapper();
+    pub fn clear_pyobject(&mut self) -> bool {
+        let owned =
+            !self.refcount().clear_wrapper_of_sole() && self.refcount().clear_wrapper();
         if let Some(slot) = self.pyobject_slot() {
             slot.0.store(ptr::null_mut(), Ordering::Release);
         }

@@ -325,6 +325,14 @@ impl TensorImpl {
     /// The autograd state, if there is one.
     #[inline]
     pub fn autograd_meta(&self) -> Option<&dyn AutogradMeta> {
+        match self.installed_autograd_meta() {
+            None if self.info().has(Info::BRIEF_VIEW) => self.full_view_state(),
+            installed => installed,
+        }
+    }
+
+    #[inline]
+    pub(super) fn installed_autograd_meta(&self) -> Option<&dyn AutogradMeta> {
         if self.info.load(Ordering::Acquire) & Info::HAS_AUTOGRAD == 0 {
             return None;
         }
@@ -344,9 +352,14 @@ impl TensorImpl {
 
     /// Installs an autograd state unless there is one. Returns whether it was installed.
     pub fn set_autograd_meta(&self, meta: Box<dyn AutogradMeta>) -> bool {
-        if !self.defined() {
+        // A brief view has one, though not here yet.
+        if !self.defined() || self.info().has(Info::BRIEF_VIEW) {
             return false;
         }
+        self.install_autograd_meta(meta)
+    }
+
+    pub(super) fn install_autograd_meta(&self, meta: Box<dyn AutogradMeta>) -> bool {
         let _guard = self.shape.lock();
         if self.info.load(Ordering::Acquire) & Info::HAS_AUTOGRAD != 0 {
             return false;

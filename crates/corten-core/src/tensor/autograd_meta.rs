@@ -37,17 +37,38 @@ pub trait AutogradMeta: Any + Send + Sync {
 /// Makes a default autograd state.
 pub type AutogradMetaFactory = fn() -> Box<dyn AutogradMeta>;
 
-static FACTORY: OnceLock<AutogradMetaFactory> = OnceLock::new();
+/// What the full state of a brief view is made of.
+#[derive(Debug)]
+pub struct FullView {
+    /// What the tensor is a view of.
+    pub base: TensorBase,
+    /// The version at which it was made.
+    pub version: u32,
+    /// Whether it was made while nothing was recorded.
+    pub unrecorded: bool,
+}
 
-/// Installs the maker of autograd states, once per process. Returns whether this call did it.
-pub fn set_autograd_meta_factory(factory: AutogradMetaFactory) -> bool {
-    FACTORY.set(factory).is_ok()
+/// Makes the autograd state of a view.
+pub type ViewMetaFactory = fn(FullView) -> Box<dyn AutogradMeta>;
+
+static FACTORIES: OnceLock<(AutogradMetaFactory, ViewMetaFactory)> = OnceLock::new();
+
+/// Installs the makers of autograd states, once per process. Returns whether this call did it.
+pub fn set_autograd_meta_factories(any: AutogradMetaFactory, view: ViewMetaFactory) -> bool {
+    FACTORIES.set((any, view)).is_ok()
 }
 
 pub(super) fn make_autograd_meta() -> Box<dyn AutogradMeta> {
-    match FACTORY.get() {
-        Some(factory) => factory(),
+    match FACTORIES.get() {
+        Some((factory, _)) => factory(),
         None => Box::new(WithoutAutograd { requires_grad: AtomicBool::new(false) }),
+    }
+}
+
+pub(super) fn make_view_meta(view: FullView) -> Box<dyn AutogradMeta> {
+    match FACTORIES.get() {
+        Some((_, factory)) => factory(view),
+        None => make_autograd_meta(),
     }
 }
 

@@ -38,7 +38,8 @@ pub struct TensorImpl {
 
 const _: () = assert!(size_of::<TensorImpl>() <= 176, "see Note [TensorImpl size]");
 
-/// The packed word: bits 0..16 dtype, 16..24 device type (255: none), 24..32 index, 32.. flags.
+/// The packed word: bits 0..16 dtype, 16..24 device type (255: none), 24..32 index, 32..48 flags,
+/// 48..64 the version at which a brief view was made.
 #[derive(Clone, Copy)]
 pub(super) struct Info(pub(super) u64);
 
@@ -52,7 +53,7 @@ flags! {
     CONTIGUOUS = 0, CHANNELS_LAST = 1, CHANNELS_LAST_CONTIGUOUS = 2, CHANNELS_LAST_3D = 3,
     CHANNELS_LAST_3D_CONTIGUOUS = 4, DENSE = 5, WRAPPED_NUMBER = 6, METADATA_FIXED = 7,
     RESERVED = 8, STORAGE_THROWS = 9, HAS_AUTOGRAD = 10, SYMBOLIC = 11, POLICY = 12,
-
+    BRIEF_VIEW = 13, MADE_UNRECORDED = 14,
 }
 
 impl Info {
@@ -129,6 +130,7 @@ unsafe impl RefCounted for TensorImpl {
             // SAFETY: the flag said that there is a state, and the caller is the last owner.
             unsafe { (*self.autograd_meta.get()).assume_init_drop() };
         }
+        self.version.let_go();
         if let Some(storage) = NonNull::new(self.storage.load(Ordering::Relaxed)) {
             self.storage.store(ptr::null_mut(), Ordering::Relaxed);
             // SAFETY: the tensor owned this reference.

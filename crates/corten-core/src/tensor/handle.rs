@@ -38,7 +38,8 @@ impl TensorBase {
     /// Whether nobody else holds the tensor and it has no autograd state yet.
     #[inline]
     pub fn is_fresh(&self) -> bool {
-        RefCounted::refcount(&*self.0).is_sole() && !self.info().has(Info::HAS_AUTOGRAD)
+        RefCounted::refcount(&*self.0).is_sole()
+            && !self.info().has(Info::HAS_AUTOGRAD | Info::BRIEF_VIEW)
     }
 
     /// Installs an autograd state, without the lock of the geometry where the tensor
@@ -208,13 +209,13 @@ impl TensorBase {
     ///
     /// # Safety
     /// As there.
-    pub unsafe fn set_pyobject(&self, object: PyObject) -> std::result::Result<(), PyObject> {
+    pub unsafe fn set_pyobject(&mut self, object: PyObject) -> std::result::Result<(), PyObject> {
         // SAFETY: passed on to the caller.
         unsafe { self.0.set_pyobject(object) }
     }
 
     /// See [`IntrusivePtr::clear_pyobject`].
-    pub fn clear_pyobject(&self) -> bool {
+    pub fn clear_pyobject(&mut self) -> bool {
         self.0.clear_pyobject()
     }
 

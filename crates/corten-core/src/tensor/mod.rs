@@ -3,6 +3,7 @@
 mod accessors;
 mod autograd_meta;
 mod base;
+mod brief;
 mod copy;
 mod extra;
 mod factory;
@@ -13,7 +14,9 @@ mod resize;
 mod shape;
 mod version;
 
-pub use autograd_meta::{AutogradMeta, AutogradMetaFactory, set_autograd_meta_factory};
+pub use autograd_meta::{
+    AutogradMeta, AutogradMetaFactory, FullView, ViewMetaFactory, set_autograd_meta_factories,
+};
 pub use base::TensorImpl;
 pub use extra::{BackendMeta, ExtraMeta, ShapePolicy, SymbolicShape};
 pub use handle::{TensorBase, WeakTensor};

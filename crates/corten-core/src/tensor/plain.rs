@@ -140,6 +140,29 @@ impl TensorBase {
         self.view_of_shape(&mut shape, info, storage_offset, numel, flags)
     }
 
+    /// The view of `length` positions of a dimension, every `step`-th from `start` on. Nothing where
+    /// there are not these positions, and where there are many dimensions or rare properties.
+    pub fn view_of_range(&self, dim: usize, start: i64, length: i64, step: i64) -> Option<Self> {
+        if start < 0 || length < 0 || step < 1 {
+            return None;
+        }
+        let mut shape = SizesAndStrides::empty();
+        let (storage_offset, info) = self.copy_shape_to(&mut shape)?;
+        let (size, stride) = shape.narrow(dim, length, step)?;
+        let last = start.checked_add(step.checked_mul((length - 1).max(0))?)?;
+        if last > size - length.min(1) {
+            return None;
+        }
+        let storage_offset = storage_offset.checked_add(start.checked_mul(stride)?)?;
+        let numel = shape.checked_numel()?;
+        // Neighbours in the first dimension lie as densely as all of it did.
+        let flags = match dim == 0 && step == 1 && info.has(Info::CONTIGUOUS) {
+            true => shape.flags_in_order(numel),
+            false => shape.flags(numel),
+        };
+        self.view_of_shape(&mut shape, info, storage_offset, numel, flags)
+    }
+
     /// The view with two dimensions exchanged. Nothing where there are not both, and where there are
     /// many dimensions or rare properties.
     pub fn view_transposed(&self, dim0: usize, dim1: usize) -> Option<Self> {
@@ -323,6 +346,48 @@ mod tests {
         assert_eq!(empty.view_of_position(0, 1).expect("a row").numel(), 0);
         assert!(empty.view_of_position(1, 0).is_none());
         assert!(dense.view_of_position(5, 0).is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn views_of_ranges_are_the_views_by_strides() -> Result<()> {
+        let dense = TensorBase::empty(&[5, 3, 4], DType::Int16)?;
+        let turned = TensorBase::empty_strided(&[5, 3, 4], &[1, 5, 15], DType::Int16)?;
+        let one = TensorBase::empty_strided(&[1, 3], &[9, 1], DType::Int16)?;
+        let wide = TensorBase::empty(&[6, 2, 2, 3], DType::Int16)?;
+        let ranges = [(0, 0, 1), (0, 1, 1), (1, 2, 1), (0, 2, 2), (1, 2, 3), (5, 0, 1), (0, 5, 1)];
+        for base in [&dense, &turned, &one, &wide] {
+            for (dim, (start, length, step)) in (0..2).flat_map(|d| ranges.map(|r| (d, r))) {
+                let (mut sizes, mut strides) = (base.sizes(), base.strides());
+                let outside = match length {
+                    0 => start > sizes[dim],
+                    _ => start + (length - 1) * step >= sizes[dim],
+                };
+                let view = base.view_of_range(dim, start, length, step);
+                assert_eq!(view.is_none(), outside, "{base:?} {dim} {start} {length} {step}");
+                let Some(view) = view else { continue };
+                let offset = start * strides[dim];
+                (sizes[dim], strides[dim]) = (length, strides[dim] * step);
+                let wanted = base.as_view_of(&sizes, &strides, offset)?;
+                assert_eq!((view.geometry(), view.info().0), (wanted.geometry(), wanted.info().0));
+                assert!(view.is_alias_of(base) && view.shares_version_with(base));
+            }
+        }
+        let (most, least) = (i64::MAX, i64::MIN);
+        for (start, length, step) in [
+            (-1, 2, 1),
+            (0, -1, 1),
+            (0, 1, 0),
+            (0, 2, -1),
+            (most, 1, 1),
+            (1, 2, most),
+            (0, most, 2),
+            (0, least, 1),
+            (least, 1, 1),
+        ] {
+            assert!(dense.view_of_range(0, start, length, step).is_none());
+        }
+        assert!(dense.view_of_range(3, 0, 1, 1).is_none());
         Ok(())
     }
 

@@ -191,6 +191,21 @@ impl SizesAndStrides {
         Some(removed)
     }
 
+    /// Gives a dimension another size and `step` times its stride. Returns both as they were, if there
+    /// is such a dimension.
+    #[inline(always)]
+    pub(super) fn narrow(&mut self, dim: usize, length: i64, step: i64) -> Option<(i64, i64)> {
+        let rank = (*self.rank.get_mut() as usize).min(INLINE);
+        if dim >= rank {
+            return None;
+        }
+        let (sizes, strides) = self.slots.split_at_mut(INLINE);
+        let size = std::mem::replace(sizes[dim].get_mut(), length);
+        let stride = *strides[dim].get_mut();
+        *strides[dim].get_mut() = stride.wrapping_mul(step);
+        Some((size, stride))
+    }
+
     /// Exchanges two dimensions. Returns whether there are both.
     #[inline(always)]
     pub(super) fn swap(&mut self, a: usize, b: usize) -> bool {

@@ -23,12 +23,14 @@ pub enum VersionCounter {
 }
 
 /// The counter inside a tensor: a number with the lowest bit set, or the address of the tensor
-/// whose counter it is. Which of both it is changes only while nobody else knows the tensor.
+/// whose counter it is, with the next bit set where the reference is a strong one. Which of them it
+/// is changes only while nobody else knows the tensor.
 #[derive(Debug)]
 pub(super) struct VersionSlot(AtomicPtr<TensorImpl>);
 
 const OWN: usize = 1;
 const ONE: usize = 2;
+const STRONG: usize = 2;
 
 impl VersionSlot {
     /// A counter at zero.
@@ -73,7 +75,42 @@ impl VersionSlot {
     #[inline]
     fn keeper(&self) -> Option<NonNull<TensorImpl>> {
         let place = self.0.load(Ordering::Relaxed);
-        if place.addr() & OWN != 0 { None } else { NonNull::new(place) }
+        let address = |place: *mut TensorImpl| place.map_addr(|addr| addr & !STRONG);
+        if place.addr() & OWN != 0 { None } else { NonNull::new(address(place)) }
+    }
+
+    /// The tensor whose counter it is, where this holds it by a strong reference.
+    #[inline]
+    pub(super) fn strong_keeper(&self) -> Option<NonNull<TensorImpl>> {
+        let place = self.0.load(Ordering::Relaxed);
+        if place.addr() & (OWN | STRONG) == STRONG { self.keeper() } else { None }
+    }
+
+    /// Holds the tensor whose counter it is by a strong reference from now on. Returns whether that
+    /// is `tensor` or, for one that holds its own in this way, the same as `tensor`'s.
+    #[inline]
+    pub(super) fn strengthen(&mut self, tensor: &TensorImpl) -> bool {
+        let base = tensor.version.strong_keeper();
+        let place = *self.0.get_mut();
+        let known = match base {
+            Some(base) => ptr::eq(place, base.as_ptr()),
+            None => ptr::eq(place, tensor),
+        };
+        let Some(weak) = NonNull::new(place).filter(|_| known) else { return false };
+        // SAFETY: the slot holds a weak reference, which goes over. The tensor is there, and with it
+        // what it holds by a strong reference, if it does.
+        let strong = unsafe { WeakPtr::from_raw(weak).strengthen() };
+        *self.0.get_mut() = strong.into_raw().as_ptr().map_addr(|addr| addr | STRONG);
+        true
+    }
+
+    /// Drops a strong reference, for the last owner of the tensor.
+    pub(super) fn let_go(&self) {
+        if let Some(keeper) = self.strong_keeper() {
+            self.0.store(ptr::without_provenance_mut(OWN), Ordering::Relaxed);
+            // SAFETY: the slot owned this reference.
+            unsafe { release_keeper(keeper, true) };
+        }
     }
 
     #[inline]
@@ -115,21 +152,26 @@ impl Drop for VersionSlot {
     #[inline]
     fn drop(&mut self) {
         if let Some(keeper) = self.keeper() {
-            // SAFETY: the slot owned this weak reference.
-            unsafe { release_keeper(keeper) };
+            // SAFETY: the slot owned this reference, which was of that kind.
+            unsafe { release_keeper(keeper, self.strong_keeper().is_some()) };
         }
     }
 }
 
-/// Gives a weak reference back.
+/// Gives a reference back.
 ///
 /// # Safety
-/// `keeper` must be the tensor of a weak reference that nobody uses any more.
+/// `keeper` must be the tensor of a reference, of this kind, that nobody uses any more.
 // Not inlined: dropping a tensor would be recursive, and then be inlined half at each of its uses.
 #[inline(never)]
-unsafe fn release_keeper(keeper: NonNull<TensorImpl>) {
+unsafe fn release_keeper(keeper: NonNull<TensorImpl>, strong: bool) {
     // SAFETY: passed on to the caller.
-    drop(unsafe { WeakPtr::from_raw(keeper) });
+    unsafe {
+        match strong {
+            true => drop(IntrusivePtr::from_raw(keeper)),
+            false => drop(WeakPtr::from_raw(keeper)),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -33,13 +33,18 @@ impl Tensor {
 /// # Errors
 /// `Index` when the items do not fit the tensor; `Value` for a slice step that is not positive.
 pub fn get(self_: &Tensor, items: &[IndexItem]) -> Result<Tensor> {
-    let applied = apply(self_, items, matches!(items, [IndexItem::Slice(_)]))?;
-    if !applied.indices.is_empty() {
-        return op::index_tensor(&applied.view, &applied.indices);
+    match items {
+        [IndexItem::Int(index)] => return select(self_, 0, *index, 0),
+        [IndexItem::Slice(slice)] => return range(self_, 0, slice),
+        _ => {}
     }
-    match applied.view.is_same(self_) {
-        true => op::alias(self_),
-        false => Ok(applied.view),
+    let applied = apply(self_, items)?;
+    if !applied.indices.is_empty() {
+        return op::index_tensor(applied.view(), &applied.indices);
+    }
+    match applied.made {
+        Some(view) => Ok(view),
+        None => op::alias(self_),
     }
 }
 
@@ -52,15 +57,15 @@ pub fn set(self_: &Tensor, items: &[IndexItem], value: &Tensor) -> Result<()> {
         // A single truth value writes everything or nothing.
         return if *chosen { copy_to(&op::unsqueeze(self_, 0)?, value) } else { Ok(()) };
     }
-    let applied = apply(self_, items, false)?;
+    let applied = apply(self_, items)?;
     if applied.indices.is_empty() {
-        return copy_to(&applied.view, value);
+        return copy_to(applied.view(), value);
     }
     let value = match value.sizes().first() {
         Some(1) => without_leading_ones(value)?,
         _ => value.clone(),
     };
-    op::index_put_(&applied.view, &applied.indices, &value, false)?;
+    op::index_put_(applied.view(), &applied.indices, &value, false)?;
     Ok(())
 }
 
@@ -75,23 +80,24 @@ pub fn set_scalar(self_: &Tensor, items: &[IndexItem], number: Scalar) -> Result
         }
         return Ok(());
     }
-    let Applied { view, indices } = apply(self_, items, false)?;
+    let applied = apply(self_, items)?;
+    let (view, indices) = (applied.view(), &applied.indices);
     if indices.is_empty() {
-        op::fill__scalar(&view, storable(number, view.dtype())?)?;
+        op::fill__scalar(view, storable(number, view.dtype())?)?;
         return Ok(());
     }
-    if let Some(mask) = only_mask(&view, &indices)? {
-        op::masked_fill__scalar(&view, &mask, number)?;
+    if let Some(mask) = only_mask(view, indices)? {
+        op::masked_fill__scalar(view, &mask, number)?;
         return Ok(());
     }
-    if let Some((dim, index)) = only(&indices).filter(|(_, index)| index.dtype() == DType::Int64) {
+    if let Some((dim, index)) = only(indices).filter(|(_, index)| index.dtype() == DType::Int64) {
         let index = op::reshape(index, &[-1])?;
-        op::index_fill__int_scalar(&view, dim as i64, &index, number)?;
+        op::index_fill__int_scalar(view, dim as i64, &index, number)?;
         return Ok(());
     }
     let (dtype, device) = (view.dtype(), view.device());
     let value = op::full(&[], number, Some(dtype), Some(Layout::Strided), Some(device), None)?;
-    op::index_put_(&view, &indices, &value, false)?;
+    op::index_put_(view, indices, &value, false)?;
     Ok(())
 }
 
@@ -131,14 +137,8 @@ pub fn only_mask(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Option<Te
     op::reshape(mask, &shape).map(Some)
 }
 
-struct Applied {
-    view: Tensor,
-    indices: Vec<Option<Tensor>>,
-}
-
-/// Applies all items but tensors, which are collected. A slice of everything is a view of its own
-/// only if asked for.
-fn apply(self_: &Tensor, items: &[IndexItem], slice_is_view: bool) -> Result<Applied> {
+/// Applies all items but tensors, which are collected.
+fn apply<'a>(self_: &'a Tensor, items: &[IndexItem]) -> Result<Walk<'a>> {
     let specified: usize = items.iter().map(IndexItem::dimensions).sum();
     let rank = self_.dim();
     ensure!(
@@ -146,18 +146,18 @@ fn apply(self_: &Tensor, items: &[IndexItem], slice_is_view: bool) -> Result<App
         Index,
         "too many indices for tensor of dimension {rank}"
     );
-    let mut walk = Walk { view: self_.clone(), dim: 0, indices: Vec::new(), pending: 0 };
+    let mut walk = Walk { source: self_, made: None, dim: 0, indices: Vec::new(), pending: 0 };
     for (place, item) in items.iter().enumerate() {
         match item {
             IndexItem::Int(index) => walk.select(*index, place)?,
-            IndexItem::Slice(slice) => walk.slice(slice, slice_is_view)?,
+            IndexItem::Slice(slice) => walk.slice(slice)?,
             IndexItem::Ellipsis => walk.skip(rank - specified.min(rank)),
             IndexItem::None => walk.insert()?,
             IndexItem::Bool(chosen) => walk.truth(*chosen)?,
             IndexItem::Tensor(tensor) => walk.tensor(tensor, place)?,
         }
     }
-    Ok(Applied { view: walk.view, indices: walk.indices })
+    Ok(walk)
 }
 
 /// Single items on a rank-0 tensor have messages of their own.
@@ -165,71 +165,88 @@ fn is_scalar_access(self_: &Tensor, items: &[IndexItem]) -> bool {
     self_.dim() == 0 && matches!(items, [IndexItem::Int(_) | IndexItem::Slice(_)])
 }
 
-struct Walk {
-    view: Tensor,
-    /// The dimension of `view` that the next item is for.
+/// The size of a dimension; 0 if there is none.
+fn size_of(view: &Tensor, dim: usize) -> i64 {
+    view.size(dim as i64).unwrap_or(0)
+}
+
+/// Selects a position; errors name the place of the item, not the dimension.
+fn select(view: &Tensor, dim: usize, index: i64, place: usize) -> Result<Tensor> {
+    let size = size_of(view, dim);
+    if !(-size..size).contains(&index) {
+        ensure!(
+            view.dim() > 0 || index != 0 || place != 0,
+            Index,
+            "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or \
+             `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number"
+        );
+        bail!(Index, "index {index} is out of bounds for dimension {place} with size {size}");
+    }
+    op::select_int(view, dim as i64, index)
+}
+
+/// Keeps a range of a dimension.
+fn range(view: &Tensor, dim: usize, slice: &Slice) -> Result<Tensor> {
+    ensure!(view.dim() > 0, Index, "slice() cannot be applied to a 0-dim tensor.");
+    let step = slice.step.unwrap_or(1);
+    ensure!(step != 0, Value, "slice step cannot be zero");
+    ensure!(step > 0, Value, "step must be greater than zero");
+    op::slice_tensor(view, dim as i64, slice.start, slice.stop, step)
+}
+
+struct Walk<'a> {
+    source: &'a Tensor,
+    /// What the items made of it so far; nothing while that is the source itself, which is not
+    /// counted once more.
+    made: Option<Tensor>,
+    /// The dimension of the view that the next item is for.
     dim: usize,
     indices: Vec<Option<Tensor>>,
     /// Dimensions passed since the last recorded index.
     pending: usize,
 }
 
-impl Walk {
+impl Walk<'_> {
+    fn view(&self) -> &Tensor {
+        self.made.as_ref().unwrap_or(self.source)
+    }
+
     fn skip(&mut self, dims: usize) {
         self.dim += dims;
         self.pending += dims;
     }
 
-    /// The size of the dimension that comes next; 0 if there is none.
+    /// The size of the dimension that comes next.
     fn size(&self) -> i64 {
-        self.view.size(self.dim as i64).unwrap_or(0)
+        size_of(self.view(), self.dim)
     }
 
-    /// Selects a position; errors name the place of the item, not the dimension.
     fn select(&mut self, index: i64, place: usize) -> Result<()> {
-        ensure!(
-            self.view.dim() > 0 || index != 0 || place != 0,
-            Index,
-            "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or \
-             `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number"
-        );
-        let size = self.size();
-        ensure!(
-            (-size..size).contains(&index),
-            Index,
-            "index {index} is out of bounds for dimension {place} with size {size}"
-        );
-        self.view = op::select_int(&self.view, self.dim as i64, index)?;
+        self.made = Some(select(self.view(), self.dim, index, place)?);
         Ok(())
     }
 
-    /// Keeps a range. A whole dimension needs no view of its own, unless it is asked for.
-    fn slice(&mut self, slice: &Slice, always: bool) -> Result<()> {
-        ensure!(self.view.dim() > 0, Index, "slice() cannot be applied to a 0-dim tensor.");
-        let step = slice.step.unwrap_or(1);
-        ensure!(step != 0, Value, "slice step cannot be zero");
-        ensure!(step > 0, Value, "step must be greater than zero");
-        let size = self.size();
-        let to_the_end = slice.stop.is_none_or(|stop| stop >= size);
-        let everything = slice.start.unwrap_or(0) == 0 && to_the_end && step == 1;
-        if always || !everything {
-            let dim = self.dim as i64;
-            self.view = op::slice_tensor(&self.view, dim, slice.start, slice.stop, step)?;
+    /// Keeps a range. A whole dimension needs no view of its own.
+    fn slice(&mut self, slice: &Slice) -> Result<()> {
+        let to_the_end = slice.stop.is_none_or(|stop| stop >= self.size());
+        let everything = slice.start.unwrap_or(0) == 0 && to_the_end;
+        if !everything || slice.step.unwrap_or(1) != 1 || self.view().dim() == 0 {
+            self.made = Some(range(self.view(), self.dim, slice)?);
         }
         self.skip(1);
         Ok(())
     }
 
     fn insert(&mut self) -> Result<()> {
-        self.view = op::unsqueeze(&self.view, self.dim as i64)?;
+        self.made = Some(op::unsqueeze(self.view(), self.dim as i64)?);
         self.skip(1);
         Ok(())
     }
 
     /// A truth value is a new dimension of which everything or nothing is taken.
     fn truth(&mut self, chosen: bool) -> Result<()> {
-        self.view = op::unsqueeze(&self.view, self.dim as i64)?;
-        let device = Some(self.view.device());
+        self.made = Some(op::unsqueeze(self.view(), self.dim as i64)?);
+        let device = Some(self.view().device());
         let index = op::zeros(&[i64::from(chosen)], Some(DType::Int64), None, device, None)?;
         self.record(index, 1);
         Ok(())
@@ -254,7 +271,7 @@ impl Walk {
                  instead.",
             );
         }
-        let device = self.view.device();
+        let device = self.view().device();
         let index = match tensor.device() == device || device == Device::META {
             true => tensor.clone(),
             false => op::to_device(tensor, device, dtype, false, false, None)?,

@@ -4,9 +4,9 @@
 
 use super::estimate::{is_long_product, is_long_stream, is_long_work};
 use super::group::Mode;
-use crate::args::{Operand, is_int, operand};
+use crate::args::{Operand, operand};
 use crate::py::gil::detach_if;
-use crate::py::{Args, Obj, Py};
+use crate::py::{Args, Obj, Py, ffi};
 use crate::tensor;
 use corten_core::{Dims, MemoryFormat, Result, Scalar};
 use corten_ops::{Tensor, op};
@@ -98,7 +98,7 @@ fn affine(
 
 /// One integer.
 fn int(object: &Obj) -> Option<i64> {
-    if !is_int(object) || !object.is_int() {
+    if object.type_ptr() != &raw mut ffi::PyLong_Type {
         return None;
     }
     object.to_i64().map_err(crate::py::Raised::clear).ok()
@@ -106,14 +106,19 @@ fn int(object: &Obj) -> Option<i64> {
 
 /// Integers given one by one or as one sequence.
 fn ints(args: &[Obj]) -> Option<Dims> {
+    let mut dims = Dims::new();
     if let [only] = args
         && (only.is_tuple() || only.is_list())
     {
-        return (0..only.sequence_len())
-            .map(|at| only.sequence_item(at).ok().and_then(|item| int(&item)))
-            .collect();
+        for at in 0..only.sequence_len() {
+            dims.push(int(&only.sequence_item(at).ok()?)?);
+        }
+        return Some(dims);
     }
-    args.iter().map(int).collect()
+    for arg in args {
+        dims.push(int(arg)?);
+    }
+    Some(dims)
 }
 
 fn shaped(

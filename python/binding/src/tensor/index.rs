@@ -6,7 +6,7 @@ use crate::creation;
 use crate::functions::op1;
 use crate::numpy;
 use crate::overrides;
-use crate::py::errors::{type_error, value_error, warn};
+use crate::py::errors::{Raised, type_error, value_error, warn};
 use crate::py::{Obj, Py, ffi, name, slot};
 use corten_core::{DType, MemoryFormat, Scalar};
 use corten_ops::Tensor;
@@ -178,28 +178,16 @@ fn array(part: &Obj) -> Py<Tensor> {
 }
 
 fn slice(key: &Obj) -> Py<IndexItem> {
-    let bound = |value: Obj| -> Py<Option<i64>> {
-        if value.is_none() {
-            return Ok(None);
-        }
-        let number = super::item::index_object(&value).map_err(|raised| {
-            raised.clear();
-            type_error("slice indices must be integers or None or have an __index__ method")
-        })?;
-        // Bounds beyond 64 bits mean the end, as they do in Python.
-        // SAFETY: the object is an integer.
-        let wanted = unsafe { ffi::PyNumber_AsSsize_t(number.as_ptr(), std::ptr::null_mut()) };
-        Ok(Some(wanted as i64))
-    };
-    let step = bound(key.attr(name!("step"))?)?;
-    match step {
-        Some(0) => return Err(value_error("slice step cannot be zero")),
-        Some(step) if step < 0 => return Err(value_error("step must be greater than zero")),
-        _ => {}
+    let (mut start, mut stop, mut step): (ffi::Py_ssize_t, ffi::Py_ssize_t, ffi::Py_ssize_t) =
+        (0, 0, 0);
+    // SAFETY: the object is a slice. Bounds that are missing or beyond 64 bits come as the ends.
+    let status = unsafe { ffi::PySlice_Unpack(key.as_ptr(), &mut start, &mut stop, &mut step) };
+    if status != 0 {
+        return Err(Raised::already());
     }
-    Ok(IndexItem::Slice(Slice {
-        start: bound(key.attr(name!("start"))?)?,
-        stop: bound(key.attr(name!("stop"))?)?,
-        step,
-    }))
+    if step < 0 {
+        return Err(value_error("step must be greater than zero"));
+    }
+    let stop = (stop != ffi::Py_ssize_t::MAX).then_some(stop as i64);
+    Ok(IndexItem::Slice(Slice { start: Some(start as i64), stop, step: Some(step as i64) }))
 }

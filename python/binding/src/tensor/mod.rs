@@ -10,6 +10,7 @@ mod memory;
 mod methods;
 mod number;
 mod object;
+mod spare;
 mod subclass;
 
 pub(crate) use class::{add_to, functions};

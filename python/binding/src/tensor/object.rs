@@ -6,6 +6,7 @@
 //! So `x.grad is x.grad`, attributes and subclass survive while only Rust holds the tensor, and an
 //! object that nobody but itself keeps alive is ordinary garbage.
 
+use super::spare;
 use crate::py::class::TypeCell;
 use crate::py::errors::type_error;
 use crate::py::{Obj, Py, ffi, gil, name};
@@ -122,14 +123,22 @@ pub(crate) fn wrap_owned(tensor: Tensor) -> Py<Obj> {
 
 /// A new object of a class for a tensor that has none.
 pub(crate) fn wrap_as(class: *mut ffi::PyTypeObject, tensor: Tensor) -> Py<Obj> {
+    let kept = if class == TENSOR.get() { spare::take() } else { None };
     // SAFETY: the class is `Tensor` or a subclass, so the memory starts with a `TensorObject`,
-    // zeroed; the handle is written before anything else can see the object.
+    // zeroed; the handle is written before anything else can see the object. A kept object is
+    // tracked as soon as it has its handle, as a new one is from the start.
     unsafe {
-        let object = Obj::owned(ffi::PyType_GenericAlloc(class, 0))?;
+        let object = match kept {
+            Some(kept) => Obj::owned(ffi::PyObject_Init(kept.as_ptr(), class))?,
+            None => Obj::owned(ffi::PyType_GenericAlloc(class, 0))?,
+        };
         let head = object.as_ptr().cast::<TensorObject>();
         (&raw mut (*head).tensor).write(ManuallyDrop::new(tensor));
+        if kept.is_some() {
+            ffi::PyObject_GC_Track(head.cast());
+        }
         let pointer = NonNull::new_unchecked(object.as_ptr().cast::<c_void>());
-        match (*head).tensor.set_pyobject(pointer) {
+        match (*head).tensor.base_mut().set_pyobject(pointer) {
             Ok(()) => Ok(object),
             // Another thread was faster; its object is the one.
             Err(other) => Ok(Obj::borrowed(other.as_ptr().cast())),
@@ -152,8 +161,10 @@ pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
         let dict = std::mem::replace(&mut (*head).dict, std::ptr::null_mut());
         release(head);
         ffi::Py_XDECREF(dict);
-        let free: ffi::freefunc = std::mem::transmute(ffi::PyType_GetSlot(ty, ffi::Py_tp_free));
-        free(object.cast());
+        if ty != TENSOR.get() || !spare::keep(NonNull::new_unchecked(object)) {
+            let free: ffi::freefunc = std::mem::transmute(ffi::PyType_GetSlot(ty, ffi::Py_tp_free));
+            free(object.cast());
+        }
         ffi::Py_DECREF(ty.cast());
     }
 }
@@ -171,7 +182,7 @@ unsafe fn release(head: *mut TensorObject) {
             return;
         }
         if is_wrapper(tensor, head) {
-            tensor.clear_pyobject();
+            tensor.base_mut().clear_pyobject();
         }
         std::mem::replace(&mut **tensor, Tensor::undefined())
     };

@@ -42,6 +42,15 @@ pub fn slice(
     end: Option<i64>,
     step: i64,
 ) -> Result<Tensor> {
+    if step > 0
+        && let Ok(place) = usize::try_from(dim)
+        && let Ok(size) = self_.size(dim)
+    {
+        let (start, end) = clamped_range(size, start, end);
+        if let Some(view) = self_.view_of_range(place, start, stepped(start, end, step), step) {
+            return Ok(view.into());
+        }
+    }
     let (mut sizes, mut strides) = geometry_of(self_);
     ensure!(!sizes.is_empty(), Index, "slice() cannot be applied to a 0-dim tensor.");
     let dim = geometry::wrap_dim(dim, sizes.len())?;
@@ -49,9 +58,14 @@ pub fn slice(
     let size = sizes[dim];
     let (start, end) = clamped_range(size, start, end);
     let offset = self_.storage_offset() + start * strides[dim];
-    sizes[dim] = (end - start).saturating_add(step - 1) / step;
+    sizes[dim] = stepped(start, end, step);
     strides[dim] = strides[dim].wrapping_mul(step);
     with_geometry(self_, &sizes, &strides, offset)
+}
+
+/// How many positions there are from `start` to `end`, every `step`-th.
+fn stepped(start: i64, end: i64, step: i64) -> i64 {
+    (end - start).saturating_add(step - 1) / step
 }
 
 /// The range of positions that `start` and `end` mean.

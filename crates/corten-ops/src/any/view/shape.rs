@@ -19,10 +19,10 @@ pub fn alias(self_: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// `Runtime` when the numbers of elements differ or the layout does not allow it.
 pub fn view(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    let sizes = geometry::infer_size(size, self_.numel())?;
-    if let Some(view) = self_.view_in_order(&sizes) {
+    if let Some(view) = self_.view_in_order(size) {
         return Ok(view.into());
     }
+    let sizes = geometry::infer_size(size, self_.numel())?;
     let (old_sizes, old_strides) = geometry_of(self_);
     let Some(strides) = geometry::compute_view_strides(&old_sizes, &old_strides, &sizes) else {
         bail!(
