@@ -176,8 +176,7 @@ pub(crate) fn make_brief_view(
 
 /// The autograd state of a brief view.
 pub(crate) fn full_state(view: FullView) -> Box<dyn AutogradMeta> {
-    let creation =
-        if view.unrecorded { CreationMeta::NoGradMode } else { CreationMeta::Default };
+    let creation = if view.unrecorded { CreationMeta::NoGradMode } else { CreationMeta::Default };
     let (base, version) = (view.base.into(), view.version);
     Meta::of_view(NewView { base, replay: None, creation, version })
 }

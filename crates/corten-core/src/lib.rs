@@ -53,8 +53,8 @@ pub use scalar::Scalar;
 pub use storage::{Materialise, Storage, StorageImpl, WeakStorage};
 pub use tensor::{
     AutogradMeta, AutogradMetaFactory, BackendMeta, ExtraMeta, FullView, Geometry, Lazy,
-    ShapePolicy, SymbolicShape, TensorBase, TensorImpl, VersionCounter, ViewMetaFactory, WeakTensor,
-    set_autograd_meta_factories, set_keep_on_shrink,
+    ShapePolicy, SymbolicShape, TensorBase, TensorImpl, VersionCounter, ViewMetaFactory,
+    WeakTensor, set_autograd_meta_factories, set_keep_on_shrink,
 };
 pub use tls::{
     BelowADInplaceOrViewGuard, BelowAutogradGuard, ExcludeGuard, GradModeGuard, IncludeGuard,

@@ -59,6 +59,8 @@ fn run_on<const N: usize>(
 enum Kind {
     /// Element by element.
     Dense,
+    /// As many elements as the last dimensions of the leader have, again for each of the others.
+    Row,
     /// One element of the leader's dtype, for all.
     Single,
     /// A number of this dtype, for all.
@@ -91,22 +93,58 @@ fn kinds<'a, const N: usize>(inputs: &[&'a Tensor; N]) -> Option<(&'a Tensor, [K
     if alike { Some((first, [Kind::Dense; N])) } else { mixed_kinds(inputs) }
 }
 
-/// As [`kinds`], for dense tensors beside numbers and single elements.
+/// As [`kinds`], for dense tensors beside numbers, single elements and rows.
 fn mixed_kinds<'a, const N: usize>(inputs: &[&'a Tensor; N]) -> Option<(&'a Tensor, [Kind; N])> {
-    let leader = *inputs.iter().find(|input| input.defined() && input.dim() > 0)?;
+    let leader = leader(inputs)?;
     if !leader.is_plain() {
         return None;
     }
     let mut kinds = [Kind::Dense; N];
     for (kind, input) in kinds.iter_mut().zip(inputs) {
         if !input.is_plain_like(leader) {
-            *kind = kind_of_one(input, leader.dtype())?;
+            *kind = match input.dim() {
+                0 => kind_of_one(input, leader.dtype())?,
+                _ => kind_of_row(input, leader)?,
+            };
         }
     }
     // Where operands broadcast, the result takes its order of dimensions from all strides, also
     // from those of dimensions of size 1.
     let usual = leader.strides() == geometry::contiguous_strides_wrapping(&leader.sizes());
-    usual.then_some((leader, kinds))
+    (usual && one_row(inputs, &kinds)).then_some((leader, kinds))
+}
+
+/// The first of the inputs with the most dimensions, which is one at least.
+fn leader<'a>(inputs: &[&'a Tensor]) -> Option<&'a Tensor> {
+    let mut leader: Option<&Tensor> = None;
+    for input in inputs.iter().filter(|input| input.defined()) {
+        if input.dim() > leader.map_or(0, |leader| leader.dim()) {
+            leader = Some(input);
+        }
+    }
+    leader
+}
+
+/// How a tensor takes part whose sizes are the last ones of the leader. Rows are worth a call of the
+/// loop each where they are few or long.
+fn kind_of_row(input: &Tensor, leader: &Tensor) -> Option<Kind> {
+    if !input.is_plain() || input.dtype() != leader.dtype() {
+        return None;
+    }
+    let (sizes, all) = (input.sizes(), leader.sizes());
+    let last = all.len() > sizes.len() && all.ends_with(&sizes);
+    if !last || all.contains(&1) {
+        return None;
+    }
+    let (row, numel) = (input.numel(), leader.numel());
+    (numel <= 16 * row || row >= 64).then_some(Kind::Row)
+}
+
+/// Whether all rows are of one length.
+fn one_row(inputs: &[&Tensor], kinds: &[Kind]) -> bool {
+    let mut rows = inputs.iter().zip(kinds).filter(|(_, kind)| **kind == Kind::Row);
+    let first = rows.next();
+    first.is_none_or(|(first, _)| rows.all(|(row, _)| row.numel() == first.numel()))
 }
 
 /// How one element takes part beside a tensor of dtype `dtype` that keeps its dtype.
@@ -176,9 +214,16 @@ impl Step<'_> {
         let (itemsize, numel) = (self.dtype.itemsize(), result.numel() as usize);
         let written = numel * result.itemsize();
         let mut wanted = [(result, Access::Write, written); 4];
+        let row = inputs.iter().zip(kinds).find(|(_, kind)| **kind == Kind::Row);
+        let row = row.map_or(numel, |(row, _)| row.numel() as usize);
+        if row == 0 || numel % row != 0 {
+            // Another thread has just changed what was looked at.
+            return Ok(false);
+        }
         for ((place, input), kind) in wanted.iter_mut().zip(inputs).zip(kinds) {
             let nbytes = match kind {
                 Kind::Dense => numel * itemsize,
+                Kind::Row => row * itemsize,
                 Kind::Single => itemsize,
                 Kind::Number(dtype) => dtype.itemsize(),
             };
@@ -195,18 +240,26 @@ impl Step<'_> {
             from.iter_mut().zip(kinds).zip(&mut numbers).enumerate()
         {
             let address = held.address(i).cast_const();
-            *source = Source { from: address, fixed: kind != Kind::Dense };
+            *source = Source { from: address, fixed: !matches!(kind, Kind::Dense | Kind::Row) };
             if let Kind::Number(dtype) = kind {
                 // SAFETY: the element is held, and its dtype is one of the two that are read here.
                 *number = element(unsafe { number_at(address, dtype) }, self.dtype)?;
                 source.from = (&raw const *number).cast();
             }
         }
-        // SAFETY: the addresses are those of `numel` elements, or single ones, inside of storages
-        // that are held or belong to the fresh result, or of numbers; the loop is one for this
-        // processor and reads no more than `N` operands, and each bit pattern is an element of its
-        // dtypes.
-        unsafe { (self.looped.block)(to, &from, self.scalars, numel) };
+        let mut to = to;
+        for _ in 0..numel / row {
+            // SAFETY: the addresses are those of `numel` elements, of which each turn takes the next
+            // `row`, of one row, or single ones, inside of storages that are held or belong to the
+            // fresh result, or of numbers; the loop is one for this processor and reads no more than
+            // `N` operands, and each bit pattern is an element of its dtypes.
+            unsafe { (self.looped.block)(to, &from, self.scalars, row) };
+            to = to.wrapping_add(row * result.itemsize());
+            for (source, _) in from.iter_mut().zip(kinds).filter(|(_, kind)| **kind == Kind::Dense)
+            {
+                source.from = source.from.wrapping_add(row * itemsize);
+            }
+        }
         if self.dtype == DType::Int64 && take_division_by_zero() {
             bail!(Runtime, "ZeroDivisionError")
         }

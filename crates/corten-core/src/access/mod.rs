@@ -21,7 +21,7 @@ pub(crate) use enter::{Hold, with_published};
 pub use guard::{Reader, Writer};
 pub(crate) use protocol::AccessState;
 pub(crate) use record::{lock_for_fork, retire, slots, withdraw_other_threads};
-pub use set::{AccessSet, Holds};
+pub use set::{AccessSet, HeldPlace, Holds};
 
 /// What an operand is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -35,7 +35,49 @@ pub struct Holds {
     kept: SmallVec<[Storage; 1]>,
 }
 
+/// Where an operand and its storage lie, while it is held.
+#[derive(Clone, Copy, Debug)]
+pub struct HeldPlace {
+    /// The first element; null if there is no data.
+    pub start: *mut u8,
+    /// The start of the storage.
+    pub storage: *mut u8,
+    /// The size of the storage in bytes.
+    pub nbytes: usize,
+}
+
+impl HeldPlace {
+    /// Nowhere.
+    pub const NONE: Self = Self { start: ptr::null_mut(), storage: ptr::null_mut(), nbytes: 0 };
+}
+
 impl Holds {
+    /// So many operands are enough for almost all operators.
+    pub const FEW: usize = FEW;
+
+    /// [`acquire`](Self::acquire) for [`FEW`](Self::FEW) operands at most; `places` says where they
+    /// are.
+    pub fn acquire_few(
+        wanted: &[(&TensorBase, Access)],
+        places: &mut [HeldPlace; FEW],
+    ) -> Result<Self> {
+        let mut found = [ptr::null(); FEW];
+        if wanted.len() <= FEW
+            && let Some(entered) = enter_biased(wanted, &mut found)
+        {
+            check_all(wanted, &found)?;
+            for ((place, &(tensor, mode)), &storage) in places.iter_mut().zip(wanted).zip(&found) {
+                *place = Operand::new(tensor, storage, mode).place();
+            }
+            return Ok(Self { entered, kept: SmallVec::new() });
+        }
+        let set = AccessSet::acquire_waiting(wanted)?;
+        for (place, operand) in places.iter_mut().zip(&set.operands) {
+            *place = operand.place();
+        }
+        Ok(set.into_holds())
+    }
+
     /// As [`AccessSet::acquire`]; the operands may go before the access does.
     #[inline(always)]
     pub fn acquire(wanted: &[(&TensorBase, Access)]) -> Result<Self> {
@@ -257,6 +299,12 @@ impl<'a> Operand<'a> {
         }
         let offset = self.tensor.storage_offset() as isize * self.tensor.itemsize() as isize;
         base.wrapping_offset(offset)
+    }
+
+    #[inline(always)]
+    fn place(&self) -> HeldPlace {
+        let Some(storage) = self.storage() else { return HeldPlace::NONE };
+        HeldPlace { start: self.byte_ptr(), storage: storage.data_ptr(), nbytes: storage.nbytes() }
     }
 
     fn check_writable(&self, index: usize) -> Result<()> {

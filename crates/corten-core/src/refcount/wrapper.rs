@@ -127,8 +127,7 @@ impl<T: RefCounted> IntrusivePtr<T> {
     /// Separates object and wrapper, for the wrapper's deallocator. Returns whether the object held
     /// a reference to the wrapper that the caller must give back.
     pub fn clear_pyobject(&mut self) -> bool {
-        let owned =
-            !self.refcount().clear_wrapper_of_sole() && self.refcount().clear_wrapper();
+        let owned = !self.refcount().clear_wrapper_of_sole() && self.refcount().clear_wrapper();
         if let Some(slot) = self.pyobject_slot() {
             slot.0.store(ptr::null_mut(), Ordering::Release);
         }

@@ -29,7 +29,7 @@ pub use types::read_scalar;
 pub(crate) use types::{allocate, copy_plain, write_elements};
 
 use crate::Tensor;
-use corten_core::access::Holds;
+use corten_core::access::{HeldPlace, Holds};
 use corten_core::{Access, AccessSet, DType, Device, Dims, Result, Scalar, bail, bug};
 use smallvec::{SmallVec, smallvec};
 
@@ -285,7 +285,14 @@ impl TensorIterator {
     /// When the calling thread already holds one of the storages in a conflicting way.
     pub fn pointers(&mut self) -> Result<SmallVec<[*mut u8; 4]>> {
         self.acquire()?;
-        Ok(self.operands.iter().map(Operand::pointer).collect())
+        if self.operands.len() > Holds::FEW {
+            return Ok(self.operands.iter().map(Operand::pointer).collect());
+        }
+        let mut pointers = [std::ptr::null_mut(); Holds::FEW];
+        for (pointer, operand) in pointers.iter_mut().zip(&self.operands) {
+            *pointer = operand.pointer();
+        }
+        Ok(SmallVec::from_buf_and_len(pointers, self.operands.len()))
     }
 
     /// The address of operand `i`'s first element, without access to it.
@@ -312,6 +319,10 @@ impl TensorIterator {
         if !matches!(self.hold, Hold::Free) {
             return Ok(());
         }
+        let simple = |operand: &Operand| operand.inline.is_none() && operand.tensor.has_storage();
+        if self.operands.len() <= Holds::FEW && self.operands.iter().all(simple) {
+            return self.acquire_few();
+        }
         let mut wanted: SmallVec<[_; 4]> = SmallVec::new();
         let mut which: SmallVec<[usize; 4]> = SmallVec::new();
         for (i, operand) in self.operands.iter().enumerate() {
@@ -336,6 +347,26 @@ impl TensorIterator {
         drop(wanted);
         for (&i, &start) in which.iter().zip(&starts) {
             self.operands[i].start = start;
+        }
+        Ok(())
+    }
+
+    /// [`acquire`](Self::acquire) for few operands, all of which have a storage.
+    fn acquire_few(&mut self) -> Result<()> {
+        let Some(first) = self.operands.first() else { return Ok(()) };
+        let mut wanted = [(first.tensor.base(), Access::Read); Holds::FEW];
+        for (place, operand) in wanted.iter_mut().zip(&self.operands) {
+            let access = if operand.is_output { Access::Write } else { Access::Read };
+            *place = (operand.tensor.base(), access);
+        }
+        let mut places = [HeldPlace::NONE; Holds::FEW];
+        let holds = Holds::acquire_few(&wanted[..self.operands.len()], &mut places)?;
+        for (operand, place) in self.operands.iter().zip(&places) {
+            self.check_extent(operand, place.start, (place.storage, place.nbytes))?;
+        }
+        self.hold = Hold::Own(holds);
+        for (operand, place) in self.operands.iter_mut().zip(&places) {
+            operand.start = Start(place.start);
         }
         Ok(())
     }

@@ -24,6 +24,15 @@ pub(crate) struct Bound<'a> {
 }
 
 impl<'a> Bound<'a> {
+    /// Forgets what an attempt at another signature has bound.
+    #[inline]
+    pub(super) fn reset(&mut self, signature: &'a Signature) {
+        self.signature = signature;
+        self.slots.clear();
+        self.varargs = None;
+        self.overloaded.clear();
+    }
+
     /// The object at a place.
     pub(crate) fn get(&self, index: usize) -> Option<&Obj> {
         let slot = self.slots.get(index)?;

@@ -46,20 +46,49 @@ impl Parser {
     ///
     /// `this` is the tensor a method was called on; it only counts as a source of overrides.
     pub(crate) fn parse<'a>(&'a self, this: Option<&Obj>, args: Args<'a>) -> Py<Bound<'a>> {
-        let [only] = &self.signatures[..] else { return self.parse_overloads(this, args) };
-        match try_signature(only, this, args, true) {
-            Ok(bound) => Ok(bound),
+        let mut bound = self.unbound();
+        self.parse_to(&mut bound, this, args)?;
+        Ok(bound)
+    }
+
+    /// No arguments yet, for [`parse_to`](Self::parse_to).
+    #[inline(always)]
+    pub(crate) fn unbound(&self) -> Bound<'_> {
+        Bound {
+            signature: &self.signatures[0],
+            index: 0,
+            slots: SmallVec::new(),
+            varargs: None,
+            overloaded: Overloaded::new(),
+        }
+    }
+
+    /// As [`parse`](Self::parse), where the arguments will stay.
+    pub(crate) fn parse_to<'a>(
+        &'a self,
+        bound: &mut Bound<'a>,
+        this: Option<&Obj>,
+        args: Args<'a>,
+    ) -> Py<()> {
+        let [only] = &self.signatures[..] else { return self.parse_overloads(bound, this, args) };
+        match try_signature(bound, only, this, args, true) {
+            Ok(()) => Ok(()),
             Err(Misfit::Raised(raised)) => Err(raised),
             Err(Misfit::Quiet) => Err(type_error(format!("{}(): bad arguments", only.function))),
         }
     }
 
-    fn parse_overloads<'a>(&'a self, this: Option<&Obj>, args: Args<'a>) -> Py<Bound<'a>> {
+    fn parse_overloads<'a>(
+        &'a self,
+        bound: &mut Bound<'a>,
+        this: Option<&Obj>,
+        args: Args<'a>,
+    ) -> Py<()> {
         for (index, signature) in self.signatures.iter().enumerate() {
-            match try_signature(signature, this, args, false) {
-                Ok(mut bound) => {
+            match try_signature(bound, signature, this, args, false) {
+                Ok(()) => {
                     bound.index = index;
-                    return Ok(bound);
+                    return Ok(());
                 }
                 Err(Misfit::Raised(raised)) => return Err(raised),
                 Err(Misfit::Quiet) => {}
@@ -76,7 +105,8 @@ impl Parser {
             (signature.required..=signature.params.len()).contains(&given) && !signature.hidden
         });
         if let (Some(only), None) = (plausible.next(), plausible.next())
-            && let Err(Misfit::Raised(raised)) = try_signature(only, this, args, true)
+            && let Err(Misfit::Raised(raised)) =
+                try_signature(&mut self.unbound(), only, this, args, true)
         {
             return raised;
         }
@@ -89,23 +119,18 @@ impl Parser {
 
 /// Binds the arguments to one signature, raising the specific error when asked to.
 fn try_signature<'a>(
+    bound: &mut Bound<'a>,
     signature: &'a Signature,
     this: Option<&Obj>,
     args: Args<'a>,
     raise: bool,
-) -> Result<Bound<'a>, Misfit> {
+) -> Result<(), Misfit> {
     let given = args.positional.len();
     let collects = signature.max_positional == 1 && signature.params[0].kind == Kind::IntList;
     if given > signature.max_positional && !collects {
         return Err(misfit(raise, || mismatch::too_many(signature, given)));
     }
-    let mut bound = Bound {
-        signature,
-        index: 0,
-        slots: SmallVec::new(),
-        varargs: None,
-        overloaded: Overloaded::new(),
-    };
+    bound.reset(signature);
     if let Some(this) = this
         && !crate::tensor::is_plain(this)
         && crate::tensor::overrides(this)
@@ -138,7 +163,7 @@ fn try_signature<'a>(
             bound.slots.push(std::ptr::null_mut());
         } else {
             let place = if by_keyword { None } else { Some(position) };
-            bind_one(&mut bound, index, object, place, args, raise)?;
+            bind_one(bound, index, object, place, args, raise)?;
             if index == 0 && bound.varargs.is_some() {
                 position = given;
                 continue;
@@ -153,7 +178,7 @@ fn try_signature<'a>(
     if keywords_left > 0 {
         return Err(misfit(raise, || mismatch::extra_keywords(signature, args)));
     }
-    Ok(bound)
+    Ok(())
 }
 
 /// Binds one object to one parameter; where the parameter collects all positional integers, all of

@@ -23,10 +23,10 @@ pub(crate) fn call_group(group: &'static Group, this: Option<&Obj>, args: Args<'
         return done;
     }
     let table = group.table();
-    let bound = match table.parser.parse(this, args) {
-        Ok(bound) => bound,
-        Err(raised) => return call_stand_ins(group, this, args, raised),
-    };
+    let mut bound = table.parser.unbound();
+    if let Err(raised) = table.parser.parse_to(&mut bound, this, args) {
+        return call_stand_ins(group, this, args, raised);
+    }
     if (!bound.overloaded.is_empty() || overrides::modes_active()) && overrides::enabled() {
         return overrides::handle(group, this, &bound.overloaded, args);
     }
@@ -183,7 +183,7 @@ fn wrap_results(name: &str, fields: &[String], is_out: bool, mut stack: Stack) -
 pub(crate) fn wrap_value(value: IValue) -> Py<Obj> {
     match value {
         IValue::None => Ok(Obj::none()),
-        IValue::Tensor(made) => tensor::wrap(&made),
+        IValue::Tensor(made) => tensor::wrap_owned(made),
         IValue::Double(number) => Obj::float(number),
         IValue::ComplexDouble(number) => Obj::complex(number),
         IValue::Int(number) => Obj::int(number),
@@ -193,9 +193,9 @@ pub(crate) fn wrap_value(value: IValue) -> Py<Obj> {
         IValue::IntList(numbers) => Obj::int_tuple(&numbers),
         IValue::DoubleList(numbers) => Obj::tuple(numbers.into_iter().map(Obj::float)),
         IValue::BoolList(truths) => Obj::tuple(truths.into_iter().map(|t| Ok(Obj::bool(t)))),
-        IValue::TensorList(tensors) => Obj::tuple(tensors.iter().map(tensor::wrap)),
+        IValue::TensorList(tensors) => Obj::tuple(tensors.into_iter().map(tensor::wrap_owned)),
         IValue::OptionalTensorList(tensors) => Obj::tuple(
-            tensors.iter().map(|t| t.as_ref().map_or_else(|| Ok(Obj::none()), tensor::wrap)),
+            tensors.into_iter().map(|t| t.map_or_else(|| Ok(Obj::none()), tensor::wrap_owned)),
         ),
         IValue::ScalarList(numbers) => Obj::tuple(numbers.into_iter().map(Obj::scalar)),
         IValue::Device(device) => crate::types::device::object(device),

@@ -10,6 +10,7 @@ use crate::py::{Args, Obj, Py, ffi};
 use crate::tensor;
 use corten_core::{Dims, MemoryFormat, Result, Scalar};
 use corten_ops::{Tensor, op};
+use smallvec::SmallVec;
 
 /// A short road; nothing when the arguments are not of its kind.
 pub(crate) type Fast = fn(Option<&Obj>, Args<'_>) -> Option<Py<Obj>>;
@@ -176,9 +177,15 @@ fn find_shape(name: &str, mode: Mode) -> Option<Fast> {
         "t" => |this, args| unary(this, args, op::t),
         "clone" => |this, args| unary(this, args, |x| op::clone(x, None)),
         "zero_" => |this, args| unary(this, args, op::zero_),
-        "contiguous" => {
-            |this, args| unary(this, args, |x| op::contiguous(x, MemoryFormat::Contiguous))
-        }
+        "contiguous" if is_method => |this, args| {
+            let bare = args.positional.is_empty() && args.names.is_none();
+            let this = this.filter(|this| bare && tensor::is_plain(this))?;
+            // Nothing to do, also for autograd.
+            match tensor::this(this).is_contiguous() {
+                true => Some(Ok(this.clone())),
+                false => unary(Some(this), args, |x| op::contiguous(x, MemoryFormat::Contiguous)),
+            }
+        },
         "view" if is_method => |this, args| shaped(this, args, op::view),
         "reshape" if is_method => |this, args| shaped(this, args, op::reshape),
         "permute" if is_method => |this, args| shaped(this, args, op::permute),
@@ -203,6 +210,92 @@ fn find_shape(name: &str, mode: Mode) -> Option<Fast> {
             let (dim0, dim1) = (int(dim0)?, int(dim1)?);
             finish(op::transpose_int(x, dim0, dim1))
         },
+        _ => return find_joint(name, is_method),
+    })
+}
+
+/// Small calls of several tensors, and factories.
+fn find_joint(name: &str, is_method: bool) -> Option<Fast> {
+    Some(match name {
+        "copy_" if is_method => |this, args| {
+            let (x, [y]) = split(this, args)? else { return None };
+            let y = plain(y)?;
+            is_small(&[x, y]).then(|| finish(op::copy_(x, y, false)))?
+        },
+        "where" if !is_method => |this, args| {
+            let (condition, [a, b]) = split(this, args)? else { return None };
+            let (a, b) = (plain(a)?, plain(b)?);
+            is_small(&[condition, a, b]).then(|| finish(op::where_self(condition, a, b)))?
+        },
+        "softmax" => |this, args| along(this, args, |x, dim| op::softmax_int(x, dim, None)),
+        "log_softmax" => |this, args| along(this, args, |x, dim| op::log_softmax_int(x, dim, None)),
+        "cat" => |_, args| joined(args, op::cat),
+        "stack" => |_, args| joined(args, op::stack),
+        "empty" => |_, args| {
+            made(args, |sizes| op::empty_memory_format(sizes, None, None, None, None, None))
+        },
+        "zeros" => |_, args| made(args, |sizes| op::zeros(sizes, None, None, None, None)),
+        "ones" => |_, args| made(args, |sizes| op::ones(sizes, None, None, None, None)),
+        "rand" => |_, args| made(args, |sizes| op::rand(sizes, None, None, None, None)),
+        "randn" => |_, args| made(args, |sizes| op::randn(sizes, None, None, None, None)),
+        "arange" => |_, args| {
+            let [end] = args.positional else { return None };
+            let end = int(end).filter(|end| (0..SMALL).contains(end) && args.names.is_none())?;
+            finish(op::arange(Scalar::Int(end), None, None, None, None))
+        },
         _ => return None,
     })
+}
+
+/// Calls of fewer elements never give the interpreter lock up.
+const SMALL: i64 = 2048;
+
+fn is_small(tensors: &[&Tensor]) -> bool {
+    tensors.iter().all(|x| x.numel() < SMALL / 4)
+}
+
+/// A plain tensor.
+fn plain(object: &Obj) -> Option<&Tensor> {
+    tensor::is_plain(object).then(|| tensor::this(object))
+}
+
+/// A small tensor and a dimension.
+fn along(
+    this: Option<&Obj>,
+    args: Args<'_>,
+    run: fn(&Tensor, i64) -> Result<Tensor>,
+) -> Option<Py<Obj>> {
+    let (x, [dim]) = split(this, args)? else { return None };
+    let dim = int(dim).filter(|_| is_small(&[x]))?;
+    finish(run(x, dim))
+}
+
+/// A short list of small tensors, and perhaps a dimension.
+fn joined(args: Args<'_>, run: fn(&[Tensor], i64) -> Result<Tensor>) -> Option<Py<Obj>> {
+    let [list, rest @ ..] = args.positional else { return None };
+    let dim = match rest {
+        [] => 0,
+        [dim] => int(dim)?,
+        _ => return None,
+    };
+    if args.names.is_some() || !(list.is_tuple() || list.is_list()) || list.sequence_len() > 4 {
+        return None;
+    }
+    let mut tensors = SmallVec::<[Tensor; 4]>::new();
+    for at in 0..list.sequence_len() {
+        let item = list.sequence_item(at).ok()?;
+        tensors.push(plain(&item).filter(|x| is_small(&[x]))?.clone());
+    }
+    finish(run(&tensors, dim))
+}
+
+/// A small tensor of sizes given one by one or as one sequence.
+fn made(args: Args<'_>, run: fn(&[i64]) -> Result<Tensor>) -> Option<Py<Obj>> {
+    if args.names.is_some() || args.positional.is_empty() {
+        return None;
+    }
+    let sizes = ints(args.positional)?;
+    let numel = sizes.iter().try_fold(1_i64, |numel, &size| numel.checked_mul(size))?;
+    let small = numel < SMALL && sizes.iter().all(|&size| size >= 0);
+    small.then(|| finish(run(&sizes)))?
 }

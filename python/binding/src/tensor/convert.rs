@@ -2,12 +2,11 @@
 
 use super::object::{TENSOR, this, wrap_owned};
 use crate::args::parser;
-use crate::functions::op1;
 use crate::py::errors::value_error;
 use crate::py::{Args, Obj, Py, ffi, method};
 use crate::types;
-use corten_core::{DType, Device, DeviceType, Layout, MemoryFormat, Result};
-use corten_ops::Tensor;
+use corten_core::{DType, Device, DeviceType, MemoryFormat, Result};
+use corten_ops::{Tensor, op};
 
 /// The rows of the method table.
 pub(crate) fn rows() -> Vec<ffi::PyMethodDef> {
@@ -72,13 +71,12 @@ struct Wish {
 }
 
 fn convert(tensor: &Tensor, wish: &Wish) -> Result<Tensor> {
-    op1!(
-        "aten::to.dtype_layout",
+    op::to_dtype_layout(
         tensor,
         wish.dtype,
-        None::<Layout>,
+        None,
         wish.device,
-        None::<bool>,
+        None,
         wish.non_blocking,
         wish.copy,
         wish.format,

@@ -225,6 +225,9 @@ macro_rules! flag {
 pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     vec![
         method!("is_tensor", |_m: &Obj, args: Args<'_>| {
+            if let ([object], None) = (args.positional, args.names) {
+                return Ok(Obj::bool(is_tensor(object)));
+            }
             let bound = parser!("is_tensor(any obj)").parse(None, args)?;
             Ok(Obj::bool(is_tensor(bound.object(0)?)))
         }),
