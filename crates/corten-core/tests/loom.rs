@@ -126,6 +126,26 @@ fn loom_refcount_weak_upgrade() {
     });
 }
 
+#[test]
+fn loom_weak_reference_becomes_strong() {
+    loom::model(|| {
+        let object = Object::shared();
+        object.count.retain();
+        let other = Arc::clone(&object);
+        let thread = thread::spawn(move || {
+            other.read();
+            other.release();
+        });
+        object.count.retain_weak();
+        assert!(!object.count.strengthen());
+        object.release();
+        object.read();
+        object.release();
+        thread.join().unwrap();
+        object.assert_gone_once();
+    });
+}
+
 /// The references that Python holds: the wrapper itself and its count.
 struct Wrapped {
     object: Arc<Object>,

@@ -87,7 +87,9 @@ fn extremum_dim(
 ) -> Result<TensorIterator> {
     refuse_complex(self_, name)?;
     let reduce = Reduce::over(self_, Some(&[dim]), keepdim)?;
-    reduce.check_not_empty(&format!("{name}()"))?;
+    if self_.numel() == 0 {
+        reduce.check_not_empty(&format!("{name}()"))?;
+    }
     check_out_dtype(values, self_.dtype())?;
     check_out_dtype(indices, DType::Int64)?;
     reduce.plan(&[(values, self_.dtype()), (indices, DType::Int64)])

@@ -95,7 +95,7 @@ fn run(
     if let Some(list) = bound.get(0).filter(|_| writes_list) {
         return Ok(list.clone());
     }
-    wrap_results(group.name, &overload.fields, out.is_some(), stack)
+    wrap_results(group.name, overload, out.is_some(), stack)
 }
 
 /// Refuses options of a factory that `out` does not have.
@@ -159,7 +159,7 @@ fn fill(plan: &Plan, this: Option<&Obj>, bound: &Bound<'_>, outputs: &[Tensor]) 
 }
 
 /// The results of a call as a Python object.
-fn wrap_results(name: &str, fields: &[String], is_out: bool, mut stack: Stack) -> Py<Obj> {
+fn wrap_results(name: &str, overload: &Overload, is_out: bool, mut stack: Stack) -> Py<Obj> {
     if stack.len() == 1 {
         return stack.pop().map_or_else(|| Ok(Obj::none()), wrap_value);
     }
@@ -171,12 +171,20 @@ fn wrap_results(name: &str, fields: &[String], is_out: bool, mut stack: Stack) -
         values.push(wrap_value(value)?);
     }
     values.reverse();
-    if fields.len() != values.len() {
+    if overload.fields.len() != values.len() {
         return Obj::tuple(values.into_iter().map(Ok));
     }
-    let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
-    let name = if is_out { format!("{name}_out") } else { name.to_owned() };
-    structseq::result(&name, &fields, values)
+    let known = &overload.result_types[usize::from(is_out)];
+    let ty = match known.get() {
+        Some(ty) => ty,
+        None => {
+            let fields: Vec<&str> = overload.fields.iter().map(String::as_str).collect();
+            let name = if is_out { format!("{name}_out") } else { name.to_owned() };
+            let made = structseq::type_for(&name, &fields)?;
+            known.get_or_init(|| made)
+        }
+    };
+    structseq::result(ty, values)
 }
 
 /// One result as a Python object.

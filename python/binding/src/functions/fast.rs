@@ -6,7 +6,7 @@ use super::estimate::{is_long_product, is_long_stream, is_long_work};
 use super::group::Mode;
 use crate::args::{Operand, operand};
 use crate::py::gil::detach_if;
-use crate::py::{Args, Obj, Py, ffi};
+use crate::py::{Args, Obj, Py, ffi, name};
 use crate::tensor;
 use corten_core::{Dims, MemoryFormat, Result, Scalar};
 use corten_ops::{Tensor, op};
@@ -135,13 +135,35 @@ fn shaped(
     finish(run(x, &sizes))
 }
 
+/// [`binary`] on tensors with `out=`, too: the result is that object.
+fn binary_out(
+    this: Option<&Obj>,
+    args: Args<'_>,
+    run: fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>,
+) -> Option<Py<Obj>> {
+    let ([given], None) = (args.keywords, this) else { return None };
+    if args.keyword_ptr(0) != name!("out").as_ptr() {
+        return None;
+    }
+    let (x, [y]) = split(None, Args { names: None, ..args })? else { return None };
+    let (y, out) = (plain(y)?, plain(given)?);
+    let done = is_small(&[x, y]).then(|| run(x, y, out))?;
+    Some(done.map(|_| given.clone()).map_err(Into::into))
+}
+
 macro_rules! roads {
-    (unary: $($unary:ident)+; binary: $($name:literal $tensors:expr, $number:expr;)+) => {
+    (
+        unary: $($unary:ident)+;
+        binary: $($name:literal $tensors:expr, $number:expr $(, out $out:expr)?;)+
+    ) => {
         /// The short road of an operator, if it has one.
         pub(crate) fn find(name: &str, mode: Mode) -> Option<Fast> {
             Some(match name {
                 $(stringify!($unary) => |this, args| unary(this, args, op::$unary),)+
-                $($name => |this, args| binary(this, args, $tensors, $number),)+
+                $($name => |this, args| {
+                    binary(this, args, $tensors, $number)
+                        $(.or_else(|| binary_out(this, args, $out)))?
+                },)+
                 _ => return find_shape(name, mode),
             })
         }
@@ -151,10 +173,12 @@ macro_rules! roads {
 roads! {
     unary: abs exp log neg relu sigmoid sqrt rsqrt tanh silu sin cos detach square;
     binary:
-        "add" |x, y| op::add_tensor(x, y, ONE), |x, n| op::add_scalar(x, n, ONE);
-        "sub" |x, y| op::sub_tensor(x, y, ONE), |x, n| op::sub_scalar(x, n, ONE);
-        "mul" op::mul_tensor, op::mul_scalar;
-        "div" op::div_tensor, op::div_scalar;
+        "add" |x, y| op::add_tensor(x, y, ONE), |x, n| op::add_scalar(x, n, ONE),
+            out |x, y, out| op::add_out(x, y, ONE, out);
+        "sub" |x, y| op::sub_tensor(x, y, ONE), |x, n| op::sub_scalar(x, n, ONE),
+            out |x, y, out| op::sub_out(x, y, ONE, out);
+        "mul" op::mul_tensor, op::mul_scalar, out op::mul_out;
+        "div" op::div_tensor, op::div_scalar, out op::div_out;
         "add_" |x, y| op::add__tensor(x, y, ONE), |x, n| op::add__scalar(x, n, ONE);
         "sub_" |x, y| op::sub__tensor(x, y, ONE), |x, n| op::sub__scalar(x, n, ONE);
         "mul_" op::mul__tensor, op::mul__scalar;

@@ -3,8 +3,10 @@
 
 use super::group::Mode;
 use crate::args::{Kind, Param, Signature, default_value, split_arguments};
+use crate::py::class::TypeCell;
 use corten_ops::AnyOp;
 use corten_ops::IValue;
+use std::sync::OnceLock;
 
 /// Where an argument of the operator comes from.
 #[derive(Clone)]
@@ -41,6 +43,8 @@ pub(crate) struct Overload {
     pub(crate) requires_grad: Option<usize>,
     /// The names of the results, where there are several with names.
     pub(crate) fields: Vec<String>,
+    /// The type of such results without and with `out=`, once there were some.
+    pub(crate) result_types: [OnceLock<&'static TypeCell>; 2],
     /// The text that the canonical order sorts by.
     pub(crate) sort_text: String,
     /// What to say when a deprecated order of arguments is used.
@@ -200,6 +204,7 @@ impl Overload {
             options: options.map(|((dtype, layout), device)| [dtype, layout, device]),
             requires_grad,
             fields: result_names(op.def().schema),
+            result_types: Default::default(),
             sort_text,
             warning: None,
         };
@@ -250,6 +255,7 @@ impl Overload {
             options: None,
             requires_grad: None,
             fields: Vec::new(),
+            result_types: Default::default(),
             sort_text: String::new(),
             warning: Some(warning),
         };

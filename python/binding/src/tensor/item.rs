@@ -2,10 +2,10 @@
 
 use super::object::{is_tensor, this};
 use crate::args::number_kind;
-use crate::functions::{call_method, op, op1};
+use crate::functions::{call_method, op};
 use crate::py::errors::{runtime_error, type_error, value_error};
 use crate::py::{Obj, Py, ffi, name, slot};
-use corten_core::{Element, Reader, Result, Scalar, match_dtype};
+use corten_core::{Element, MemoryFormat, Reader, Result, Scalar, match_dtype};
 use corten_ops::Tensor;
 use smallvec::SmallVec;
 use std::ffi::{c_int, c_void};
@@ -45,13 +45,16 @@ pub(crate) fn to_list(tensor: &Tensor) -> Py<Obj> {
     if tensor.dim() == 0 {
         return Obj::scalar(item(tensor)?);
     }
-    let mut dense = tensor.clone();
-    if !is_plain(&dense) {
-        dense = super::memory::plain_copy(&dense)?;
+    let mut made = None;
+    if !is_plain(tensor) {
+        made = Some(super::memory::plain_copy(tensor)?);
     }
-    if !dense.is_contiguous() {
-        dense = op1!("aten::contiguous", &dense, corten_core::MemoryFormat::Contiguous)?;
+    if let dense = made.as_ref().unwrap_or(tensor)
+        && !dense.is_contiguous()
+    {
+        made = Some(corten_ops::op::contiguous(dense, MemoryFormat::Contiguous)?);
     }
+    let dense = made.as_ref().unwrap_or(tensor);
     let sizes = dense.sizes();
     match_dtype!(dense.dtype(), "tolist", All, T => {
         // Copied first: making lists may run any code, which may want to write to the tensor.
@@ -64,7 +67,8 @@ fn nest<T: Element>(sizes: &[i64], values: &mut slice::Iter<'_, T>) -> Py<Obj> {
     match sizes {
         [] => values.next().map_or_else(|| Ok(Obj::none()), |value| Obj::scalar(value.to_scalar())),
         [last] => {
-            Obj::list(values.take(*last as usize).map(|value| Obj::scalar(value.to_scalar())))
+            let numbers = values.take(*last as usize);
+            Obj::list_of_exact(numbers.map(|value| Obj::scalar(value.to_scalar())))
         }
         [first, rest @ ..] => Obj::list((0..*first).map(|_| nest(rest, values))),
     }

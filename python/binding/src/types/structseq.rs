@@ -9,9 +9,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// One result type per function name and field names.
 static TYPES: OnceLock<Mutex<HashMap<String, &'static TypeCell>>> = OnceLock::new();
 
-/// A result of named fields.
-pub(crate) fn result(function: &str, fields: &[&str], values: Vec<Obj>) -> Py<Obj> {
-    let ty = type_for(function, fields)?;
+/// A result of a type that [`type_for`] gave.
+pub(crate) fn result(ty: &TypeCell, values: Vec<Obj>) -> Py<Obj> {
     // SAFETY: a fresh sequence with as many places as there are fields; each is filled once.
     unsafe {
         let made = Obj::owned(ffi::PyStructSequence_New(ty.get()))?;

@@ -258,8 +258,17 @@ class Module(HookMixin, StateMixin, _C._ModuleBase):
 
     def parameters(self, recurse=True):
         """The parameters of this module and, unless ``recurse=False``, of its descendants."""
-        for _, param in self.named_parameters(recurse=recurse):
-            yield param
+        if type(self).named_parameters is not Module.named_parameters:
+            for _, param in self.named_parameters(recurse=recurse):
+                yield param
+            return
+        # Without the names, which cost most of the time.
+        seen = set()
+        for module in self._descendants() if recurse else (self,):
+            for param in module._parameters.values():
+                if param is not None and param not in seen:
+                    seen.add(param)
+                    yield param
 
     def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
         """Pairs of name and buffer."""
@@ -300,8 +309,22 @@ class Module(HookMixin, StateMixin, _C._ModuleBase):
 
     def modules(self):
         """This module and all its descendants, each once."""
-        for _, module in self.named_modules():
-            yield module
+        yield from self._descendants()
+
+    def _descendants(self):
+        """The modules of ``named_modules``, in its order, without their paths."""
+        memo = set()
+        ahead = [self]
+        while ahead:
+            module = ahead.pop()
+            if type(module).named_modules is not Module.named_modules:
+                for _, found in module.named_modules(memo):
+                    yield found
+            elif module not in memo:
+                memo.add(module)
+                yield module
+                if children := module._modules:
+                    ahead.extend(child for child in reversed(children.values()) if child is not None)
 
     def get_submodule(self, target):
         """The descendant at the dotted path ``target``."""
