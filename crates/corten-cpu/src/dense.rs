@@ -7,6 +7,7 @@ use corten_ops::Tensor;
 use corten_ops::dense::{Call, Rule};
 use corten_ops::meta::Promote;
 use corten_ops::parallel::GRAIN;
+use std::num::NonZeroUsize;
 
 /// Runs the operator if the operands are dense; `None` leaves it to the iterator.
 ///
@@ -27,7 +28,7 @@ fn run_on<const N: usize>(
     inputs: [&Tensor; N],
     given: &Call<'_>,
 ) -> Result<Option<Tensor>> {
-    let Some((leader, kinds)) = kinds(&inputs) else { return Ok(None) };
+    let Some((leader, kinds, row)) = kinds(&inputs) else { return Ok(None) };
     let dtype = leader.dtype();
     if !serves(rule, dtype)
         || !(1..=GRAIN).contains(&leader.numel())
@@ -42,7 +43,7 @@ fn run_on<const N: usize>(
     let mut scalars = Scalars::none();
     scalars.wrap(given.scalars, dtype)?;
     let of = if is_test(rule) { DType::Bool } else { dtype };
-    let step = Step { looped: &looped, scalars: &scalars, dtype };
+    let step = Step { looped: &looped, scalars: &scalars, dtype, row };
     let Some(out) = given.out else {
         let (result, memory) = leader.empty_as_plain(of)?;
         let ran = step.run(&result, Some(memory), &inputs, &kinds)?;
@@ -84,34 +85,43 @@ fn serves(rule: &Rule, dtype: DType) -> bool {
     served && rule.domain.contains(dtype)
 }
 
-/// How the inputs take part, and the one that decides shape and dtype. Nothing if an iterator has to
-/// look at them.
+/// The input that decides shape and dtype, how all take part, and the length of those that are rows.
+type Parts<'a, const N: usize> = (&'a Tensor, [Kind; N], Option<NonZeroUsize>);
+
+/// How the inputs take part. Nothing if an iterator has to look at them.
 #[inline(always)]
-fn kinds<'a, const N: usize>(inputs: &[&'a Tensor; N]) -> Option<(&'a Tensor, [Kind; N])> {
+fn kinds<'a, const N: usize>(inputs: &[&'a Tensor; N]) -> Option<Parts<'a, N>> {
     let first = inputs[0];
     let alike = first.is_plain() && inputs[1..].iter().all(|other| other.is_plain_like(first));
-    if alike { Some((first, [Kind::Dense; N])) } else { mixed_kinds(inputs) }
+    if alike { Some((first, [Kind::Dense; N], None)) } else { mixed_kinds(inputs) }
 }
 
 /// As [`kinds`], for dense tensors beside numbers, single elements and rows.
-fn mixed_kinds<'a, const N: usize>(inputs: &[&'a Tensor; N]) -> Option<(&'a Tensor, [Kind; N])> {
+fn mixed_kinds<'a, const N: usize>(inputs: &[&'a Tensor; N]) -> Option<Parts<'a, N>> {
     let leader = leader(inputs)?;
     if !leader.is_plain() {
         return None;
     }
     let mut kinds = [Kind::Dense; N];
+    let mut row = None;
     for (kind, input) in kinds.iter_mut().zip(inputs) {
-        if !input.is_plain_like(leader) {
-            *kind = match input.dim() {
-                0 => kind_of_one(input, leader.dtype())?,
-                _ => kind_of_row(input, leader)?,
-            };
+        if input.is_plain_like(leader) {
+            continue;
         }
+        if input.dim() == 0 {
+            *kind = kind_of_one(input, leader.dtype())?;
+            continue;
+        }
+        let length = length_of_row(input, leader)?;
+        if *row.get_or_insert(length) != length {
+            return None;
+        }
+        *kind = Kind::Row;
     }
     // Where operands broadcast, the result takes its order of dimensions from all strides, also
     // from those of dimensions of size 1.
     let usual = leader.strides() == geometry::contiguous_strides_wrapping(&leader.sizes());
-    (usual && one_row(inputs, &kinds)).then_some((leader, kinds))
+    usual.then_some((leader, kinds, row))
 }
 
 /// The first of the inputs with the most dimensions, which is one at least.
@@ -125,9 +135,9 @@ fn leader<'a>(inputs: &[&'a Tensor]) -> Option<&'a Tensor> {
     leader
 }
 
-/// How a tensor takes part whose sizes are the last ones of the leader. Rows are worth a call of the
-/// loop each where they are few or long.
-fn kind_of_row(input: &Tensor, leader: &Tensor) -> Option<Kind> {
+/// The number of elements of a tensor whose sizes are the last ones of the leader. Rows are worth a
+/// call of the loop each where they are few or long.
+fn length_of_row(input: &Tensor, leader: &Tensor) -> Option<NonZeroUsize> {
     if !input.is_plain() || input.dtype() != leader.dtype() {
         return None;
     }
@@ -137,14 +147,8 @@ fn kind_of_row(input: &Tensor, leader: &Tensor) -> Option<Kind> {
         return None;
     }
     let (row, numel) = (input.numel(), leader.numel());
-    (numel <= 16 * row || row >= 64).then_some(Kind::Row)
-}
-
-/// Whether all rows are of one length.
-fn one_row(inputs: &[&Tensor], kinds: &[Kind]) -> bool {
-    let mut rows = inputs.iter().zip(kinds).filter(|(_, kind)| **kind == Kind::Row);
-    let first = rows.next();
-    first.is_none_or(|(first, _)| rows.all(|(row, _)| row.numel() == first.numel()))
+    let few_or_long = numel / 16 <= row || row >= 64;
+    NonZeroUsize::new(usize::try_from(row).ok()?).filter(|_| few_or_long)
 }
 
 /// How one element takes part beside a tensor of dtype `dtype` that keeps its dtype.
@@ -196,6 +200,8 @@ struct Step<'a> {
     scalars: &'a Scalars,
     /// The dtype of the loop's operands.
     dtype: DType,
+    /// The length of the operands that are rows.
+    row: Option<NonZeroUsize>,
 }
 
 impl Step<'_> {
@@ -214,16 +220,10 @@ impl Step<'_> {
         let (itemsize, numel) = (self.dtype.itemsize(), result.numel() as usize);
         let written = numel * result.itemsize();
         let mut wanted = [(result, Access::Write, written); 4];
-        let row = inputs.iter().zip(kinds).find(|(_, kind)| **kind == Kind::Row);
-        let row = row.map_or(numel, |(row, _)| row.numel() as usize);
-        if row == 0 || numel % row != 0 {
-            // Another thread has just changed what was looked at.
-            return Ok(false);
-        }
         for ((place, input), kind) in wanted.iter_mut().zip(inputs).zip(kinds) {
             let nbytes = match kind {
                 Kind::Dense => numel * itemsize,
-                Kind::Row => row * itemsize,
+                Kind::Row => self.row.map_or(0, NonZeroUsize::get) * itemsize,
                 Kind::Single => itemsize,
                 Kind::Number(dtype) => dtype.itemsize(),
             };
@@ -247,19 +247,34 @@ impl Step<'_> {
                 source.from = (&raw const *number).cast();
             }
         }
+        let Some(row) = self.row else {
+            // SAFETY: the addresses are those of `numel` elements, or single ones, inside of storages
+            // that are held or belong to the fresh result, or of numbers; the loop is one for this
+            // processor and reads no more than `N` operands, and each bit pattern is an element of
+            // its dtypes.
+            unsafe { (self.looped.block)(to, &from, self.scalars, numel) };
+            return self.checked();
+        };
+        if numel % row != 0 {
+            // Another thread has just changed what was looked at.
+            return Ok(false);
+        }
         let mut to = to;
         for _ in 0..numel / row {
-            // SAFETY: the addresses are those of `numel` elements, of which each turn takes the next
-            // `row`, of one row, or single ones, inside of storages that are held or belong to the
-            // fresh result, or of numbers; the loop is one for this processor and reads no more than
-            // `N` operands, and each bit pattern is an element of its dtypes.
-            unsafe { (self.looped.block)(to, &from, self.scalars, row) };
-            to = to.wrapping_add(row * result.itemsize());
+            // SAFETY: as above; each turn takes the next elements, as many as the rows have.
+            unsafe { (self.looped.block)(to, &from, self.scalars, row.get()) };
+            to = to.wrapping_add(row.get() * result.itemsize());
             for (source, _) in from.iter_mut().zip(kinds).filter(|(_, kind)| **kind == Kind::Dense)
             {
-                source.from = source.from.wrapping_add(row * itemsize);
+                source.from = source.from.wrapping_add(row.get() * itemsize);
             }
         }
+        self.checked()
+    }
+
+    /// What the loop reports when it has run.
+    #[inline(always)]
+    fn checked(&self) -> Result<bool> {
         if self.dtype == DType::Int64 && take_division_by_zero() {
             bail!(Runtime, "ZeroDivisionError")
         }
