@@ -163,6 +163,22 @@ impl TensorBase {
         self.view_of_shape(&mut shape, info, storage_offset, numel, flags)
     }
 
+    /// The view with a dimension of size 1 before another one, or after all of them. Nothing where
+    /// there is no such place, and where there are many dimensions or rare properties.
+    pub fn view_unsqueezed(&self, dim: usize) -> Option<Self> {
+        let mut shape = SizesAndStrides::empty();
+        let (storage_offset, info) = self.copy_shape_to(&mut shape)?;
+        if !shape.insert_one(dim) {
+            return None;
+        }
+        let numel = shape.checked_numel()?;
+        let flags = match info.has(Info::CONTIGUOUS) {
+            true => shape.flags_in_order(numel),
+            false => shape.flags(numel),
+        };
+        self.view_of_shape(&mut shape, info, storage_offset, numel, flags)
+    }
+
     /// The view with two dimensions exchanged. Nothing where there are not both, and where there are
     /// many dimensions or rare properties.
     pub fn view_transposed(&self, dim0: usize, dim1: usize) -> Option<Self> {
@@ -346,6 +362,30 @@ mod tests {
         assert_eq!(empty.view_of_position(0, 1).expect("a row").numel(), 0);
         assert!(empty.view_of_position(1, 0).is_none());
         assert!(dense.view_of_position(5, 0).is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn unsqueezed_views_are_the_views_by_strides() -> Result<()> {
+        let dense = TensorBase::empty(&[2, 3, 4, 2], DType::Int16)?;
+        let turned = TensorBase::empty_strided(&[2, 3, 4, 2], &[1, 2, 6, 24], DType::Int16)?;
+        let none = TensorBase::empty(&[2, 0], DType::Int16)?;
+        let one = TensorBase::empty(&[], DType::Int16)?;
+        for base in [&dense, &turned, &none, &one] {
+            let rank = base.dim();
+            for dim in 0..=rank {
+                let view = base.view_unsqueezed(dim).expect("there is such a place");
+                let (mut sizes, mut strides) = (base.sizes(), base.strides());
+                let stride = if dim < rank { sizes[dim] * strides[dim] } else { 1 };
+                sizes.insert(dim, 1);
+                strides.insert(dim, stride);
+                let wanted = base.as_view_of(&sizes, &strides, 0)?;
+                assert_eq!((view.geometry(), view.info().0), (wanted.geometry(), wanted.info().0));
+                assert!(view.is_alias_of(base) && view.shares_version_with(base));
+            }
+            assert!(base.view_unsqueezed(rank + 1).is_none());
+        }
+        assert!(TensorBase::empty(&[1; 5], DType::Int16)?.view_unsqueezed(0).is_none());
         Ok(())
     }
 

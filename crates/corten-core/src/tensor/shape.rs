@@ -191,6 +191,24 @@ impl SizesAndStrides {
         Some(removed)
     }
 
+    /// Puts a dimension of size 1 before another one, or after all of them. Returns whether there is
+    /// such a place, and room.
+    #[inline(always)]
+    pub(super) fn insert_one(&mut self, dim: usize) -> bool {
+        let rank = *self.rank.get_mut() as usize;
+        if dim > rank || rank >= INLINE {
+            return false;
+        }
+        let (sizes, strides) = self.slots.split_at_mut(INLINE);
+        let span = sizes[dim].get_mut().wrapping_mul(*strides[dim].get_mut());
+        for (words, value) in [(sizes, 1), (strides, if dim < rank { span } else { 1 })] {
+            words[dim..=rank].rotate_right(1);
+            *words[dim].get_mut() = value;
+        }
+        *self.rank.get_mut() += 1;
+        true
+    }
+
     /// Gives a dimension another size and `step` times its stride. Returns both as they were, if there
     /// is such a dimension.
     #[inline(always)]

@@ -176,6 +176,10 @@ pub(super) fn check_matrix(name: &str, self_: &Tensor) -> Result<()> {
 /// # Errors
 /// `Index` for a dimension out of range.
 pub fn unsqueeze(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    let place = geometry::wrap_dim(dim, self_.dim() + 1)?;
+    if let Some(view) = self_.view_unsqueezed(place) {
+        return Ok(view.into());
+    }
     let (sizes, strides) = unsqueezed(self_, dim)?;
     with_geometry(self_, &sizes, &strides, self_.storage_offset())
 }
@@ -203,6 +207,12 @@ pub fn squeeze(self_: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// `Index` for a dimension out of range.
 pub fn squeeze_dim(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    if let Ok(place) = usize::try_from(dim)
+        && self_.size(dim).is_ok_and(|size| size == 1)
+        && let Some(view) = self_.view_of_position(place, 0)
+    {
+        return Ok(view.into());
+    }
     squeeze_dims(self_, &[dim])
 }
 
