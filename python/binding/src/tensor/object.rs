@@ -125,7 +125,7 @@ pub(crate) fn wrap_owned(tensor: Tensor) -> Py<Obj> {
 pub(crate) fn wrap_as(class: *mut ffi::PyTypeObject, tensor: Tensor) -> Py<Obj> {
     let kept = if class == TENSOR.get() { spare::take() } else { None };
     // SAFETY: the class is `Tensor` or a subclass, so the memory starts with a `TensorObject`,
-    // zeroed; the handle is written before anything else can see the object. A kept object is
+    // zeroed or cleared; the handle is written before anything else can see the object. A kept object is
     // tracked as soon as it has its handle, as a new one is from the start.
     unsafe {
         let object = match kept {
@@ -150,7 +150,7 @@ pub(crate) fn wrap_as(class: *mut ffi::PyTypeObject, tensor: Tensor) -> Py<Obj> 
 pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
     // SAFETY: called once, when the last reference is gone. The wrapper bit is cleared before the
     // handle is dropped, so the tensor does not touch the dying object. A heap type's instance owns
-    // a reference to its type.
+    // a reference to its type, also one whose memory is kept: it gets a new one with its new life.
     unsafe {
         let ty = ffi::Py_TYPE(object);
         ffi::PyObject_GC_UnTrack(object.cast());

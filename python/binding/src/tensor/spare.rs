@@ -16,7 +16,8 @@ static OBJECTS: [AtomicPtr<PyObject>; CAPACITY] =
     [const { AtomicPtr::new(ptr::null_mut()) }; CAPACITY];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Takes one out: untracked, zero but for its header, which is out of date.
+/// Takes one out: untracked, without dictionary and weak references, its header out of date, its
+/// handle that of the undefined tensor.
 #[inline]
 pub(super) fn take() -> Option<NonNull<PyObject>> {
     let last = COUNT.load(Ordering::Relaxed).checked_sub(1)?;
