@@ -22,6 +22,12 @@ pub fn requires_grad(tensor: &TensorBase) -> bool {
         || batched::innermost(tensor).is_some_and(|value| requires_grad(&value))
 }
 
+/// Whether the tensor is a view that needs no state to tell that it has no place in a graph.
+#[inline]
+fn is_view_without_graph(tensor: &TensorBase) -> bool {
+    tensor.of_brief_base(requires_grad) == Some(false)
+}
+
 /// Whether the tensor is no result of a recorded operator.
 pub fn is_leaf(tensor: &TensorBase) -> bool {
     if let Some(value) = batched::innermost(tensor) {
@@ -53,7 +59,7 @@ pub fn grad_fn(tensor: &Tensor) -> Result<Option<NodeRef>> {
     if let Some(value) = batched::innermost(tensor) {
         return grad_fn(&value);
     }
-    if tensor.is_brief_view() && !requires_grad(tensor) {
+    if is_view_without_graph(tensor) {
         return Ok(None);
     }
     let Some(meta) = meta::get(tensor) else { return Ok(None) };
@@ -72,7 +78,7 @@ pub fn gradient_edge(tensor: &Tensor) -> Result<Edge> {
     if batched::is_batched(tensor) {
         return edge_in_general(tensor);
     }
-    if tensor.is_brief_view() && !requires_grad(tensor) {
+    if is_view_without_graph(tensor) {
         return Ok(Edge::default());
     }
     let Some(meta) = meta::get(tensor) else { return Ok(Edge::default()) };

@@ -62,9 +62,7 @@ impl Holds {
         places: &mut [HeldPlace; FEW],
     ) -> Result<Self> {
         let mut found = [ptr::null(); FEW];
-        if wanted.len() <= FEW
-            && let Some(entered) = enter_biased(wanted, &mut found)
-        {
+        if let Some(entered) = enter_biased(wanted, &mut found) {
             check_all(wanted, &found)?;
             for ((place, &(tensor, mode)), &storage) in places.iter_mut().zip(wanted).zip(&found) {
                 *place = Operand::new(tensor, storage, mode).place();

@@ -133,10 +133,7 @@ impl TensorBase {
         let storage_offset = storage_offset.checked_add(index.checked_mul(stride)?)?;
         let numel = shape.checked_numel()?;
         // What follows a position of the first dimension lies as densely as all of it did.
-        let flags = match dim == 0 && info.has(Info::CONTIGUOUS) {
-            true => shape.flags_in_order(numel),
-            false => shape.flags(numel),
-        };
+        let flags = shape.flags_if(dim == 0 && info.has(Info::CONTIGUOUS), numel);
         self.view_of_shape(&mut shape, info, storage_offset, numel, flags)
     }
 
@@ -156,10 +153,8 @@ impl TensorBase {
         let storage_offset = storage_offset.checked_add(start.checked_mul(stride)?)?;
         let numel = shape.checked_numel()?;
         // Neighbours in the first dimension lie as densely as all of it did.
-        let flags = match dim == 0 && step == 1 && info.has(Info::CONTIGUOUS) {
-            true => shape.flags_in_order(numel),
-            false => shape.flags(numel),
-        };
+        let in_order = dim == 0 && step == 1 && info.has(Info::CONTIGUOUS);
+        let flags = shape.flags_if(in_order, numel);
         self.view_of_shape(&mut shape, info, storage_offset, numel, flags)
     }
 
@@ -172,10 +167,7 @@ impl TensorBase {
             return None;
         }
         let numel = shape.checked_numel()?;
-        let flags = match info.has(Info::CONTIGUOUS) {
-            true => shape.flags_in_order(numel),
-            false => shape.flags(numel),
-        };
+        let flags = shape.flags_if(info.has(Info::CONTIGUOUS), numel);
         self.view_of_shape(&mut shape, info, storage_offset, numel, flags)
     }
 
@@ -244,6 +236,12 @@ impl SizesAndStrides {
     fn flags_in_order(&self, numel: i64) -> u64 {
         // Channels can lie last only where there are four dimensions or more.
         if self.rank() < 4 { Info::PLAIN } else { self.flags(numel) }
+    }
+
+    /// [`flags_in_order`](Self::flags_in_order) where that is known, else [`flags`](Self::flags).
+    #[inline(always)]
+    fn flags_if(&self, in_order: bool, numel: i64) -> u64 {
+        if in_order { self.flags_in_order(numel) } else { self.flags(numel) }
     }
 
     fn flags(&self, numel: i64) -> u64 {

@@ -17,6 +17,12 @@ pub(crate) type Fast = fn(Option<&Obj>, Args<'_>) -> Option<Py<Obj>>;
 
 const ONE: Scalar = Scalar::Int(1);
 
+/// A tensor that certainly overrides nothing.
+#[inline]
+fn plain(object: &Obj) -> Option<&Tensor> {
+    tensor::is_plain(object).then(|| tensor::this(object))
+}
+
 /// The tensor and the remaining arguments of a call without keywords.
 fn split<'a>(this: Option<&'a Obj>, args: Args<'a>) -> Option<(&'a Tensor, &'a [Obj])> {
     if args.names.is_some() {
@@ -26,7 +32,7 @@ fn split<'a>(this: Option<&'a Obj>, args: Args<'a>) -> Option<(&'a Tensor, &'a [
         Some(this) => (this, args.positional),
         None => args.positional.split_first()?,
     };
-    tensor::is_plain(first).then(|| (tensor::this(first), rest))
+    Some((plain(first)?, rest))
 }
 
 fn finish(result: Result<Tensor>) -> Option<Py<Obj>> {
@@ -68,10 +74,7 @@ fn product(
     run: fn(&Tensor, &Tensor) -> Result<Tensor>,
 ) -> Option<Py<Obj>> {
     let (x, [other]) = split(this, args)? else { return None };
-    if !tensor::is_plain(other) {
-        return None;
-    }
-    let y = tensor::this(other);
+    let y = plain(other)?;
     finish(detach_if(is_long_product(x, y), || run(x, y)))
 }
 
@@ -85,13 +88,10 @@ fn affine(
     let bias = match rest {
         [] => None,
         [bias] if bias.is_none() => None,
-        [bias] if tensor::is_plain(bias) => Some(tensor::this(bias)),
+        [bias] => Some(plain(bias)?),
         _ => return None,
     };
-    if !tensor::is_plain(weight) {
-        return None;
-    }
-    let weight = tensor::this(weight);
+    let weight = plain(weight)?;
     // The rows of the weight are the columns of the product.
     let long = is_long_work(x, weight.sizes().first());
     finish(detach_if(long, || run(x, weight, bias)))
@@ -276,11 +276,6 @@ const SMALL: i64 = 2048;
 
 fn is_small(tensors: &[&Tensor]) -> bool {
     tensors.iter().all(|x| x.numel() < SMALL / 4)
-}
-
-/// A plain tensor.
-fn plain(object: &Obj) -> Option<&Tensor> {
-    tensor::is_plain(object).then(|| tensor::this(object))
 }
 
 /// A small tensor and a dimension.

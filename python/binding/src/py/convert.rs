@@ -85,22 +85,6 @@ impl Obj {
         }
     }
 
-    /// A list of as many items as the iterator says that there are.
-    pub(crate) fn list_of_exact(items: impl ExactSizeIterator<Item = Py<Self>>) -> Py<Self> {
-        let items = items.into_iter();
-        // SAFETY: a fresh list with as many places; each is filled once, and gets the reference. A
-        // list that is dropped half full has nulls in the others.
-        unsafe {
-            let count = items.len();
-            let list = Self::owned(ffi::PyList_New(count as ffi::Py_ssize_t))?;
-            for (at, item) in items.enumerate().take(count) {
-                let item = item?.into_ptr();
-                check(ffi::PyList_SetItem(list.as_ptr(), at as ffi::Py_ssize_t, item))?;
-            }
-            Ok(list)
-        }
-    }
-
     /// A tuple of integers.
     pub(crate) fn int_tuple(values: &[i64]) -> Py<Self> {
         Self::tuple(values.iter().map(|&value| Self::int(value)))

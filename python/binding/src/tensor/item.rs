@@ -45,16 +45,11 @@ pub(crate) fn to_list(tensor: &Tensor) -> Py<Obj> {
     if tensor.dim() == 0 {
         return Obj::scalar(item(tensor)?);
     }
-    let mut made = None;
-    if !is_plain(tensor) {
-        made = Some(super::memory::plain_copy(tensor)?);
-    }
-    if let dense = made.as_ref().unwrap_or(tensor)
-        && !dense.is_contiguous()
-    {
-        made = Some(corten_ops::op::contiguous(dense, MemoryFormat::Contiguous)?);
-    }
-    let dense = made.as_ref().unwrap_or(tensor);
+    let copy = (!is_plain(tensor)).then(|| super::memory::plain_copy(tensor)).transpose()?;
+    let plain = copy.as_ref().unwrap_or(tensor);
+    let contiguous = || corten_ops::op::contiguous(plain, MemoryFormat::Contiguous);
+    let copy = (!plain.is_contiguous()).then(contiguous).transpose()?;
+    let dense = copy.as_ref().unwrap_or(plain);
     let sizes = dense.sizes();
     match_dtype!(dense.dtype(), "tolist", All, T => {
         // Copied first: making lists may run any code, which may want to write to the tensor.
@@ -67,8 +62,7 @@ fn nest<T: Element>(sizes: &[i64], values: &mut slice::Iter<'_, T>) -> Py<Obj> {
     match sizes {
         [] => values.next().map_or_else(|| Ok(Obj::none()), |value| Obj::scalar(value.to_scalar())),
         [last] => {
-            let numbers = values.take(*last as usize);
-            Obj::list_of_exact(numbers.map(|value| Obj::scalar(value.to_scalar())))
+            Obj::list(values.take(*last as usize).map(|value| Obj::scalar(value.to_scalar())))
         }
         [first, rest @ ..] => Obj::list((0..*first).map(|_| nest(rest, values))),
     }
