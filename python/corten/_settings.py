@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from corten import _C
 
-_state = {"warn_always": False, "deterministic": 0, "precision": "highest", "warn_only": False}
+_state = {"warn_always": False, "precision": "highest", "warn_only": False}
 
 
 def set_warn_always(b, /):
@@ -19,14 +19,18 @@ def is_warn_always_enabled():
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):
-    """Asks for the same results in every run; the kernels of the CPU give them anyway."""
-    _state["deterministic"] = bool(mode)
+    """Asks for the same results in every run.
+
+    The kernels of the CPU give them anyway; new memory is filled, unless
+    ``utils.deterministic.fill_uninitialized_memory`` says otherwise.
+    """
+    _C._set_deterministic_algorithms(bool(mode))
     _state["warn_only"] = bool(warn_only)
 
 
 def are_deterministic_algorithms_enabled():
     """Whether the same results are asked for in every run."""
-    return bool(_state["deterministic"])
+    return _C._get_deterministic_algorithms()
 
 
 def is_deterministic_algorithms_warn_only_enabled():
@@ -49,7 +53,7 @@ def set_deterministic_debug_mode(debug_mode):
 
 def get_deterministic_debug_mode():
     """0, 1 or 2."""
-    if not _state["deterministic"]:
+    if not are_deterministic_algorithms_enabled():
         return 0
     return 1 if _state["warn_only"] else 2
 

@@ -146,7 +146,7 @@ def _from_bytes(data):
     return storage
 
 
-def is_storage(obj):
+def is_storage(obj, /):
     """Whether an object is a storage, typed or not."""
     return isinstance(obj, (UntypedStorage, TypedStorage))
 

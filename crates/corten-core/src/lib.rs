@@ -4,6 +4,7 @@ pub mod access;
 pub mod allocator;
 pub mod config;
 mod data_ptr;
+mod determinism;
 mod device;
 mod dtype;
 mod error;
@@ -28,6 +29,10 @@ pub use allocator::{
     set_allocator,
 };
 pub use data_ptr::{DataPtr, Deleter};
+pub use determinism::{
+    are_deterministic_algorithms_enabled, fill_uninitialized_memory, set_fill_uninitialized_memory,
+    use_deterministic_algorithms,
+};
 pub use device::{Device, DeviceType};
 pub use dtype::{
     Complex, DType, Element, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, ResultTypeState,

@@ -11,7 +11,35 @@ use corten_ops::parallel;
 pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     let mut rows = dtype_functions();
     rows.extend(thread_functions());
+    rows.extend(determinism_functions());
     rows
+}
+
+fn determinism_functions() -> Vec<ffi::PyMethodDef> {
+    vec![
+        method!("_set_deterministic_algorithms", |_m: &Obj, args: Args<'_>| {
+            set_switch(args, corten_core::use_deterministic_algorithms)
+        }),
+        method!("_get_deterministic_algorithms", |_m: &Obj, _a: Args<'_>| {
+            Ok(Obj::bool(corten_core::are_deterministic_algorithms_enabled()))
+        }),
+        method!("_set_deterministic_fill_uninitialized_memory", |_m: &Obj, args: Args<'_>| {
+            set_switch(args, corten_core::set_fill_uninitialized_memory)
+        }),
+        method!("_get_deterministic_fill_uninitialized_memory", |_m: &Obj, _a: Args<'_>| {
+            Ok(Obj::bool(corten_core::fill_uninitialized_memory()))
+        }),
+    ]
+}
+
+/// Turns one switch of the process; its argument must be a bool itself.
+fn set_switch(args: Args<'_>, turn: fn(bool)) -> Py<Obj> {
+    let [on] = args.positional else { return Err(type_error("one bool expected")) };
+    if !on.is_bool() {
+        return Err(runtime_error(format!("expected a bool, but got {}", on.type_name())));
+    }
+    turn(on.is_true()?);
+    Ok(Obj::none())
 }
 
 fn dtype_functions() -> Vec<ffi::PyMethodDef> {

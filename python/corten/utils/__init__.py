@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-_SUBMODULES = ("benchmark", "checkpoint", "data", "dlpack", "hooks", "tensorboard")
+_SUBMODULES = ("benchmark", "checkpoint", "data", "deterministic", "dlpack", "hooks", "tensorboard")
 
 
 def __getattr__(name):

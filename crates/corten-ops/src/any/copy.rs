@@ -1,5 +1,6 @@
 //! Copies, and changes of a tensor's storage.
 
+use super::factory::fill_grown;
 use super::view;
 use crate::iter::{allocate, copy_plain, preserved_strides, read_scalar};
 use crate::{Tensor, op};
@@ -139,7 +140,9 @@ pub fn resize_(
         Runtime,
         "Unsupported memory formatPreserve"
     );
+    let before = self_.storage_opt().map_or(0, |storage| storage.nbytes());
     self_.resize(size, memory_format)?;
+    fill_grown(self_, before)?;
     Ok(self_.clone())
 }
 

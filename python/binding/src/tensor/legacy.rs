@@ -9,7 +9,7 @@ use crate::py::call::OwnedArgs;
 use crate::py::errors::type_error;
 use crate::py::{Args, Obj, Py};
 use corten_core::DType;
-use corten_ops::Tensor;
+use corten_ops::{Tensor, op};
 
 /// `tp_new`.
 pub(crate) fn new(class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
@@ -65,7 +65,10 @@ fn build(args: Args<'_>, dtype: DType) -> Py<Tensor> {
         3 => match single_sequence(&bound)? {
             // A list of numbers is data, varargs and a `Size` are sizes.
             Some(data) => creation::tensor_from(data, Some(dtype)),
-            None => Ok(empty(&bound.ints(0)?, dtype)?),
+            None => {
+                let sizes = bound.ints(0)?;
+                Ok(op::empty_memory_format(&sizes, Some(dtype), None, None, None, None)?)
+            }
         },
         _ => {
             let data = bound.object(0)?;

@@ -225,11 +225,10 @@ macro_rules! flag {
 pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     vec![
         method!("is_tensor", |_m: &Obj, args: Args<'_>| {
-            if let ([object], None) = (args.positional, args.names) {
-                return Ok(Obj::bool(is_tensor(object)));
-            }
-            let bound = parser!("is_tensor(any obj)").parse(None, args)?;
-            Ok(Obj::bool(is_tensor(bound.object(0)?)))
+            let ([object], None) = (args.positional, args.names) else {
+                return Err(type_error("is_tensor() takes one positional argument"));
+            };
+            Ok(Obj::bool(is_tensor(object)))
         }),
         method!("numel", |_m: &Obj, args: Args<'_>| {
             let bound = parser!("numel(Tensor input)").parse(None, args)?;

@@ -1,6 +1,7 @@
 //! Tensors with arbitrary contents.
 
 use super::options;
+use super::uninitialized::settled;
 use crate::Tensor;
 use crate::iter::preserved_strides;
 use corten_core::{DType, Device, Layout, MemoryFormat, Result, TensorBase, TensorOptions, ensure};
@@ -28,7 +29,7 @@ pub fn empty(
 ) -> Result<Tensor> {
     let options = options(dtype, layout, device, pin_memory).memory_format(memory_format);
     check_pinned(&options)?;
-    Ok(TensorBase::empty(size, options)?.into())
+    settled(TensorBase::empty(size, options)?)
 }
 
 /// Gives an output this shape, with arbitrary contents.
@@ -41,7 +42,7 @@ pub fn empty_out(
     out: &Tensor,
 ) -> Result<Tensor> {
     out.resize(size, memory_format)?;
-    Ok(out.clone())
+    settled(out.base().clone())
 }
 
 /// Arbitrary contents in this shape with these strides.
@@ -58,7 +59,7 @@ pub fn empty_strided(
 ) -> Result<Tensor> {
     let options = options(dtype, layout, device, pin_memory);
     check_pinned(&options)?;
-    Ok(TensorBase::empty_strided(size, stride, options)?.into())
+    settled(TensorBase::empty_strided(size, stride, options)?)
 }
 
 /// Arbitrary contents in the shape of another tensor, by default with its dtype, device and
@@ -79,9 +80,9 @@ pub fn empty_like(
     let sizes = self_.sizes();
     match memory_format.unwrap_or(MemoryFormat::Preserve) {
         MemoryFormat::Preserve => {
-            Ok(TensorBase::empty_strided(&sizes, &preserved_strides(self_), options)?.into())
+            settled(TensorBase::empty_strided(&sizes, &preserved_strides(self_), options)?)
         }
-        format => Ok(TensorBase::empty(&sizes, options.memory_format(format))?.into()),
+        format => settled(TensorBase::empty(&sizes, options.memory_format(format))?),
     }
 }
 
@@ -115,7 +116,7 @@ pub fn new_empty(
 ) -> Result<Tensor> {
     let options = like(self_, dtype, layout, device, pin_memory);
     check_pinned(&options)?;
-    Ok(TensorBase::empty(size, options)?.into())
+    settled(TensorBase::empty(size, options)?)
 }
 
 /// Arbitrary contents in this shape with these strides, by default with the dtype and device of
@@ -134,5 +135,5 @@ pub fn new_empty_strided(
 ) -> Result<Tensor> {
     let options = like(self_, dtype, layout, device, pin_memory);
     check_pinned(&options)?;
-    Ok(TensorBase::empty_strided(size, stride, options)?.into())
+    settled(TensorBase::empty_strided(size, stride, options)?)
 }

@@ -8,6 +8,7 @@ mod construct;
 mod empty;
 mod range;
 mod special;
+mod uninitialized;
 
 pub use constant::{
     fill_tensor, fill_tensor_, full, full_like, full_out, new_full, new_ones, new_zeros, ones,
@@ -23,6 +24,7 @@ pub use range::{
 pub use special::{
     complex, complex_out, diag_embed, eye, eye_m, eye_m_out, eye_out, tril_indices, triu_indices,
 };
+pub(super) use uninitialized::fill_grown;
 
 use crate::{Tensor, op};
 use corten_core::{
