@@ -6,9 +6,10 @@ use crate::meta;
 use crate::node::{Edge, Edges, InputMetadata, Node, NodeDef, NodeRef, edge_range};
 use crate::saved::{Saved, SavedVariable};
 use crate::view;
-use corten_core::tls;
+use corten_core::tls::{self, ThreadState};
 use corten_core::{
-    AUTOGRAD_KEYS, Dims, Result, Scalar, TensorOptions, Unshared, bail, inference_mode_enabled,
+    AUTOGRAD_KEYS, Dims, Result, Scalar, TensorOptions, Unshared, bail, below_adinplaceorview_from,
+    inference_mode_enabled,
 };
 use corten_ops::Tensor;
 use corten_ops::{IValue, StoreIn};
@@ -190,14 +191,28 @@ pub fn bump(written: &[&Tensor]) -> Result<()> {
     Ok(())
 }
 
-/// Makes the result of a view operator a differentiable view of `base`. `recorded` says that it will
+/// Makes a view of `base` by a view operator, and a differentiable one. `recorded` says that it will
 /// be the result of a node.
 ///
 /// # Errors
-/// When the result is a view of something else.
+/// Those of the operator; when the result is a view of something else.
 #[inline]
-pub fn view(base: &Tensor, mut result: Tensor, recorded: bool) -> Result<Tensor> {
-    let creation = view::creation_now(false);
+pub fn view(
+    base: &Tensor,
+    recorded: bool,
+    make: impl FnOnce() -> Result<Tensor>,
+) -> Result<Tensor> {
+    let (result, state) = below_adinplaceorview_from(make);
+    differentiable_view(base, result?, recorded, state)
+}
+
+fn differentiable_view(
+    base: &Tensor,
+    mut result: Tensor,
+    recorded: bool,
+    state: ThreadState,
+) -> Result<Tensor> {
+    let creation = view::creation_in(state, false);
     if !recorded && view::make_brief_view(base, &mut result, creation) {
         return Ok(result);
     }
@@ -208,9 +223,10 @@ pub fn view(base: &Tensor, mut result: Tensor, recorded: bool) -> Result<Tensor>
 ///
 /// # Errors
 /// As [`view`].
-pub fn views(base: &Tensor, results: Vec<Tensor>) -> Result<Vec<Tensor>> {
-    let creation = view::creation_now(true);
-    results.into_iter().map(|result| view::make_view(base, result, creation)).collect()
+pub fn views(base: &Tensor, make: impl FnOnce() -> Result<Vec<Tensor>>) -> Result<Vec<Tensor>> {
+    let (results, state) = below_adinplaceorview_from(make);
+    let creation = view::creation_in(state, true);
+    results?.into_iter().map(|result| view::make_view(base, result, creation)).collect()
 }
 
 impl Record {

@@ -11,10 +11,8 @@ use crate::graph;
 use crate::inplace::AsStrided;
 use crate::meta::{self, Meta};
 use crate::node::{Edge, NodeRef};
-use corten_core::{
-    AutogradMeta, Dims, FullView, GradModeGuard, Make, Result, TensorBase, bail,
-    inference_mode_enabled,
-};
+use corten_core::tls::ThreadState;
+use corten_core::{AutogradMeta, Dims, FullView, GradModeGuard, Make, Result, TensorBase, bail};
 use corten_ops::{Tensor, op};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -181,11 +179,12 @@ pub(crate) fn full_state(view: FullView) -> Box<dyn AutogradMeta> {
     Meta::of_view(NewView { base, replay: None, creation, version })
 }
 
-/// What a view made now is.
-pub(crate) fn creation_now(multi: bool) -> CreationMeta {
-    if inference_mode_enabled() {
+/// What a view made in this state of the thread is.
+#[inline]
+pub(crate) fn creation_in(state: ThreadState, multi: bool) -> CreationMeta {
+    if state.inference_mode() {
         CreationMeta::InferenceMode
-    } else if !corten_core::grad_mode_enabled() {
+    } else if !state.grad_mode() {
         CreationMeta::NoGradMode
     } else if multi {
         CreationMeta::MultiOutputNode

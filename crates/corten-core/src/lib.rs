@@ -63,6 +63,6 @@ pub use tensor::{
 };
 pub use tls::{
     BelowADInplaceOrViewGuard, BelowAutogradGuard, ExcludeGuard, GradModeGuard, IncludeGuard,
-    InferenceModeGuard, below_adinplaceorview, grad_mode_enabled, inference_mode_enabled,
-    set_grad_mode,
+    InferenceModeGuard, below_adinplaceorview, below_adinplaceorview_from, grad_mode_enabled,
+    inference_mode_enabled, set_grad_mode,
 };

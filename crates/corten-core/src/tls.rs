@@ -32,6 +32,18 @@ pub struct ThreadState {
 impl ThreadState {
     const DEFAULT: Self =
         Self { include: DEFAULT_INCLUDE, exclude: DEFAULT_EXCLUDE, modes: DEFAULT_MODES };
+
+    /// [`grad_mode_enabled`] in this state.
+    #[inline]
+    pub fn grad_mode(&self) -> bool {
+        self.modes & GRAD_MODE != 0
+    }
+
+    /// [`inference_mode_enabled`] in this state.
+    #[inline]
+    pub fn inference_mode(&self) -> bool {
+        self.modes & INFERENCE_MODE != 0
+    }
 }
 
 /// One place for all that a recorded call asks its thread: finding a thread's locals is a call.
@@ -105,6 +117,12 @@ pub fn sequence_number_if_recording() -> Option<u64> {
 /// [`BelowADInplaceOrViewGuard`] does, for calls that come often.
 #[inline]
 pub fn below_adinplaceorview<R>(body: impl FnOnce() -> R) -> R {
+    below_adinplaceorview_from(body).0
+}
+
+/// As [`below_adinplaceorview`]; also returns the state that it found.
+#[inline]
+pub fn below_adinplaceorview_from<R>(body: impl FnOnce() -> R) -> (R, ThreadState) {
     struct Restore<'a>(&'a Local, KeySet);
     impl Drop for Restore<'_> {
         #[inline(always)]
@@ -113,8 +131,9 @@ pub fn below_adinplaceorview<R>(body: impl FnOnce() -> R) -> R {
         }
     }
     LOCAL.with(|local| {
+        let before = local.state.get();
         let _restore = Restore(local, local.exclude(BELOW_ADINPLACEORVIEW));
-        body()
+        (body(), before)
     })
 }
 

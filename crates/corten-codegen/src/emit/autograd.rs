@@ -136,13 +136,14 @@ fn wrapper(
 }
 
 impl Wrapper<'_> {
+    /// The call of the operator.
+    fn call(&self) -> String {
+        format!("op::{}({})", function_name(self.schema), self.signature.passed())
+    }
+
     /// The call of the operator below autograd.
     fn below(&self) -> String {
-        format!(
-            "below_adinplaceorview(|| op::{}({}))?",
-            function_name(self.schema),
-            self.signature.passed()
-        )
+        format!("below_adinplaceorview(|| {})?", self.call())
     }
 
     fn inputs(&self) -> String {
@@ -221,15 +222,15 @@ impl Wrapper<'_> {
             && viewed.is_none()
             && matches!(&self.signature.output.0[..], [ty] if ty.shape == Shape::One);
         let mutable = if fresh { "mut " } else { "" };
-        text.push_str(&format!("let {mutable}result = {};", self.below()));
         // A view without a derivative, of the bits as another dtype, stands by itself.
-        if let Some(base) = viewed {
-            let base = identifier(&base.name);
-            text.push_str(&match list {
-                true => format!("let result = record::views({base}, result)?;"),
-                false => format!("let result = record::view({base}, result, rec.is_some())?;"),
-            });
-        }
+        let result = match viewed.map(|base| identifier(&base.name)) {
+            None => self.below(),
+            Some(base) if list => format!("record::views({base}, || {})?", self.call()),
+            Some(base) => {
+                format!("record::view({base}, rec.is_some(), || {})?", self.call())
+            }
+        };
+        text.push_str(&format!("let {mutable}result = {result};"));
         if let Some(recipe) = self.recipe {
             let parts = self.signature.output.parts("result");
             let finish = match (list, fresh) {

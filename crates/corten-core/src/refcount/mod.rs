@@ -11,6 +11,7 @@ mod count;
 mod shared;
 mod wrapper;
 
+use std::convert::Infallible;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -73,14 +74,31 @@ impl<T: RefCounted> IntrusivePtr<T> {
     /// Builds an object in its place on the heap: moving large ones there costs more than the rest.
     ///
     /// # Safety
-    /// `build` must initialise the whole object, with a fresh count, and must not panic.
+    /// `build` must initialise the whole object, with a fresh count.
     #[inline(always)]
     pub(crate) unsafe fn new_in_place(build: impl FnOnce(*mut T)) -> Self {
+        let built = |place| {
+            build(place);
+            Ok::<(), Infallible>(())
+        };
+        // SAFETY: passed on to the caller.
+        let Ok(object) = unsafe { Self::try_new_in_place(built) };
+        object
+    }
+
+    /// As [`new_in_place`](Self::new_in_place), unless `build` fails.
+    ///
+    /// # Safety
+    /// Where `build` succeeds, it must have initialised the whole object, with a fresh count.
+    #[inline(always)]
+    pub(crate) unsafe fn try_new_in_place<E>(
+        build: impl FnOnce(*mut T) -> Result<(), E>,
+    ) -> Result<Self, E> {
         let mut object = Box::<T>::new_uninit();
-        build(object.as_mut_ptr());
+        build(object.as_mut_ptr())?;
         // SAFETY: `build` has initialised the object, and a box is not null.
         let object = unsafe { NonNull::new_unchecked(Box::into_raw(object.assume_init())) };
-        Self { object, owns: PhantomData }
+        Ok(Self { object, owns: PhantomData })
     }
 
     /// A handle to an object in static memory whose count is immortal.

@@ -1,6 +1,7 @@
 //! The tensor object.
 
 use std::cell::UnsafeCell;
+use std::convert::Infallible;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
@@ -209,41 +210,42 @@ impl TensorImpl {
             Some(storage) => storage.0.into_raw().as_ptr(),
             None => ptr::null_mut(),
         };
-        let words = Words { storage, keys: parts.keys, info, storage_offset, numel };
-        // SAFETY: the whole shape is written, where the new tensor has it.
-        let tensor = unsafe {
-            Self::place(words, parts.version, |place| SizesAndStrides::build(place, sizes, strides))
-        };
+        let Ok(tensor) = Self::place(|shape| {
+            // More dimensions follow below.
+            if shape.set_sizes(sizes).is_some() {
+                shape.set_strides(strides);
+            }
+            let words = Words { storage, keys: parts.keys, info, storage_offset, numel };
+            Ok::<_, Infallible>((words, parts.version))
+        });
         if sizes.len() > INLINE {
             tensor.shape.lock().store(&mut tensor.extra_cell().blocks(), sizes, strides);
         }
         tensor
     }
 
-    /// A new tensor in its place on the heap.
-    ///
-    /// # Safety
-    /// `shape` must write the whole shape, and must not panic.
+    /// A new tensor in its place on the heap. `fill` gives it a shape, which has no dimensions yet, and
+    /// says the rest, or fails. See Note [Shapes in place].
     #[inline(always)]
-    pub(super) unsafe fn place(
-        words: Words,
-        version: VersionSlot,
-        shape: impl FnOnce(*mut SizesAndStrides),
-    ) -> IntrusivePtr<Self> {
-        // SAFETY: every field is written, by the caller's word also the shape, except for the autograd
-        // state, which may be uninitialised.
+    pub(super) fn place<E>(
+        fill: impl FnOnce(&mut SizesAndStrides) -> Result<(Words, VersionSlot), E>,
+    ) -> Result<IntrusivePtr<Self>, E> {
+        // SAFETY: every field is written, except for the autograd state, which may be uninitialised.
         unsafe {
-            IntrusivePtr::new_in_place(|place: *mut Self| {
+            IntrusivePtr::try_new_in_place(|place: *mut Self| {
+                let shape = &raw mut (*place).shape;
+                shape.write(SizesAndStrides::empty());
+                let (words, version) = fill(&mut *shape)?;
                 (&raw mut (*place).refcount).write(RefCount::unique());
                 (&raw mut (*place).storage).write(AtomicPtr::new(words.storage));
                 (&raw mut (*place).extra).write(AtomicPtr::new(ptr::null_mut()));
                 (&raw mut (*place).version).write(version);
                 (&raw mut (*place).pyobject).write(PyObjectSlot::empty());
-                shape(&raw mut (*place).shape);
                 (&raw mut (*place).storage_offset).write(AtomicI64::new(words.storage_offset));
                 (&raw mut (*place).numel).write(AtomicI64::new(words.numel));
                 (&raw mut (*place).info).write(AtomicU64::new(words.info));
                 (&raw mut (*place).keys).write(AtomicU64::new(words.keys.0));
+                Ok(())
             })
         }
     }

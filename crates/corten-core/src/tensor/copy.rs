@@ -64,18 +64,18 @@ impl TensorBase {
         if !self.extra.load(Ordering::Relaxed).is_null() {
             return None;
         }
-        let mut shape = SizesAndStrides::empty();
-        let (storage_offset, numel, info) = shape.copy_from(&self.shape, || {
-            let word = |word: &AtomicI64| word.load(Ordering::Relaxed);
-            (word(&self.storage_offset), word(&self.numel), self.info().0)
-        })?;
-        let kept = Info::DTYPE_MASK | Info::DEVICE_MASK | Info::SHAPE_FLAGS | COPIED_FLAGS;
-        let storage = storage().map_or(ptr::null_mut(), |storage| storage.0.into_raw().as_ptr());
-        let keys = self.key_set() - PYTHON_KEYS;
-        let words = Words { storage, keys, info: info & kept, storage_offset, numel };
-        // SAFETY: the whole shape is written, where the new tensor has it.
-        let copy = unsafe { TensorImpl::place(words, version(), |place| shape.write_to(place)) };
-        Some(Self(copy))
+        let words = |shape: &mut SizesAndStrides| {
+            let (storage_offset, numel, info) = shape.copy_from(&self.shape, || {
+                let word = |word: &AtomicI64| word.load(Ordering::Relaxed);
+                (word(&self.storage_offset), word(&self.numel), self.info().0)
+            })?;
+            let kept = Info::DTYPE_MASK | Info::DEVICE_MASK | Info::SHAPE_FLAGS | COPIED_FLAGS;
+            let storage = storage().map_or(ptr::null_mut(), |owned| owned.0.into_raw().as_ptr());
+            let keys = self.key_set() - PYTHON_KEYS;
+            let words = Words { storage, keys, info: info & kept, storage_offset, numel };
+            Some((words, version()))
+        };
+        TensorImpl::place(|shape| words(shape).ok_or(())).ok().map(Self)
     }
 
     /// A new tensor with the same storage, geometry, dtype, device, keys and rare properties, but

@@ -81,60 +81,68 @@ impl TensorBase {
     /// Those of the allocation.
     #[inline]
     pub fn empty_as_plain(&self, dtype: DType) -> Result<(Self, *mut u8)> {
-        let mut shape = SizesAndStrides::empty();
-        let Some((numel, flags, nbytes)) = self.contiguous_copy(&mut shape, dtype) else {
-            let tensor = Self::empty(&self.sizes(), dtype)?;
-            let memory = tensor.storage()?.data_ptr();
-            return Ok((tensor, memory));
-        };
-        let storage = Storage::new(nbytes, Device::CPU)?;
-        let memory = storage.data_ptr();
-        let words = Words {
-            storage: storage.0.into_raw().as_ptr(),
-            keys: fresh_host_keys(),
-            info: Info::new(dtype, Device::CPU).0 | flags,
-            storage_offset: 0,
-            numel,
-        };
-        // SAFETY: the whole shape is written, where the new tensor has it.
-        let tensor =
-            unsafe { TensorImpl::place(words, VersionSlot::own(), |place| shape.write_to(place)) };
-        Ok((Self(tensor), memory))
+        let mut memory = ptr::null_mut();
+        let tensor = TensorImpl::place(|shape| {
+            let (numel, flags, nbytes) = self.contiguous_copy(shape, dtype).ok_or(None)?;
+            let storage = Storage::new(nbytes, Device::CPU).map_err(Some)?;
+            memory = storage.data_ptr();
+            let words = Words {
+                storage: storage.0.into_raw().as_ptr(),
+                keys: fresh_host_keys(),
+                info: Info::new(dtype, Device::CPU).0 | flags,
+                storage_offset: 0,
+                numel,
+            };
+            Ok((words, VersionSlot::own()))
+        });
+        match tensor {
+            Ok(tensor) => Ok((Self(tensor), memory)),
+            Err(Some(error)) => Err(error),
+            Err(None) => {
+                let tensor = Self::empty(&self.sizes(), dtype)?;
+                let memory = tensor.storage()?.data_ptr();
+                Ok((tensor, memory))
+            }
+        }
     }
 }
 
 // Not inlined: what calls these is compiled to be small.
 impl TensorBase {
-    /// A view of all elements in another shape, with the strides of a fresh tensor. Nothing where
-    /// that is not the shape's view at once: the strides must be those of a fresh tensor, the
+    /// A view of all elements in another shape, with the strides of a fresh tensor; one size may be
+    /// -1, for what remains. Nothing where that is not the shape's view at once: the strides must be those of a fresh tensor, the
     /// number of elements must be kept, and there may be neither many dimensions nor rare properties.
     pub fn view_in_order(&self, sizes: &[i64]) -> Option<Self> {
-        let mut shape = SizesAndStrides::empty();
-        let (storage_offset, info) = self.copy_shape_to(&mut shape)?;
-        let (own_numel, usual) = shape.make_contiguous()?;
-        shape.set_sizes(sizes)?;
-        let (numel, _) = shape.make_contiguous()?;
-        if own_numel != numel || !usual {
-            return None;
-        }
-        let flags = shape.flags_in_order(numel);
-        self.view_of_shape(&mut shape, info, storage_offset, numel, flags)
+        self.view_by(|shape, Seen { storage_offset, .. }| {
+            let (own_numel, usual) = shape.make_contiguous()?;
+            shape.set_sizes(sizes)?;
+            let (numel, _) = match shape.make_contiguous() {
+                Some(counted) => counted,
+                None if shape.infer_size(own_numel) => shape.make_contiguous()?,
+                None => return None,
+            };
+            if own_numel != numel || !usual {
+                return None;
+            }
+            let flags = shape.flags_in_order(numel);
+            Some(Lies { storage_offset, numel, flags })
+        })
     }
 
     /// The view of one position of a dimension, which goes. Nothing where there is no such position,
     /// and where there are many dimensions or rare properties.
     pub fn view_of_position(&self, dim: usize, index: i64) -> Option<Self> {
-        let mut shape = SizesAndStrides::empty();
-        let (storage_offset, info) = self.copy_shape_to(&mut shape)?;
-        let (size, stride) = shape.remove(dim)?;
-        if !(0..size).contains(&index) {
-            return None;
-        }
-        let storage_offset = storage_offset.checked_add(index.checked_mul(stride)?)?;
-        let numel = shape.checked_numel()?;
-        // What follows a position of the first dimension lies as densely as all of it did.
-        let flags = shape.flags_if(dim == 0 && info.has(Info::CONTIGUOUS), numel);
-        self.view_of_shape(&mut shape, info, storage_offset, numel, flags)
+        self.view_by(|shape, Seen { storage_offset, info }| {
+            let (size, stride) = shape.remove(dim)?;
+            if !(0..size).contains(&index) {
+                return None;
+            }
+            let storage_offset = storage_offset.checked_add(index.checked_mul(stride)?)?;
+            let numel = shape.checked_numel()?;
+            // What follows a position of the first dimension lies as densely as all of it did.
+            let flags = shape.flags_if(dim == 0 && info.has(Info::CONTIGUOUS), numel);
+            Some(Lies { storage_offset, numel, flags })
+        })
     }
 
     /// The view of `length` positions of a dimension, every `step`-th from `start` on. Nothing where
@@ -143,45 +151,58 @@ impl TensorBase {
         if start < 0 || length < 0 || step < 1 {
             return None;
         }
-        let mut shape = SizesAndStrides::empty();
-        let (storage_offset, info) = self.copy_shape_to(&mut shape)?;
-        let (size, stride) = shape.narrow(dim, length, step)?;
-        let last = start.checked_add(step.checked_mul((length - 1).max(0))?)?;
-        if last > size - length.min(1) {
-            return None;
-        }
-        let storage_offset = storage_offset.checked_add(start.checked_mul(stride)?)?;
-        let numel = shape.checked_numel()?;
-        // Neighbours in the first dimension lie as densely as all of it did.
-        let in_order = dim == 0 && step == 1 && info.has(Info::CONTIGUOUS);
-        let flags = shape.flags_if(in_order, numel);
-        self.view_of_shape(&mut shape, info, storage_offset, numel, flags)
+        self.view_by(|shape, Seen { storage_offset, info }| {
+            let (size, stride) = shape.narrow(dim, length, step)?;
+            let last = start.checked_add(step.checked_mul((length - 1).max(0))?)?;
+            if last > size - length.min(1) {
+                return None;
+            }
+            let storage_offset = storage_offset.checked_add(start.checked_mul(stride)?)?;
+            let numel = shape.checked_numel()?;
+            // Neighbours in the first dimension lie as densely as all of it did.
+            let in_order = dim == 0 && step == 1 && info.has(Info::CONTIGUOUS);
+            let flags = shape.flags_if(in_order, numel);
+            Some(Lies { storage_offset, numel, flags })
+        })
     }
 
     /// The view with a dimension of size 1 before another one, or after all of them. Nothing where
     /// there is no such place, and where there are many dimensions or rare properties.
     pub fn view_unsqueezed(&self, dim: usize) -> Option<Self> {
-        let mut shape = SizesAndStrides::empty();
-        let (storage_offset, info) = self.copy_shape_to(&mut shape)?;
-        if !shape.insert_one(dim) {
-            return None;
-        }
-        let numel = shape.checked_numel()?;
-        let flags = shape.flags_if(info.has(Info::CONTIGUOUS), numel);
-        self.view_of_shape(&mut shape, info, storage_offset, numel, flags)
+        self.view_by(|shape, Seen { storage_offset, info }| {
+            if !shape.insert_one(dim) {
+                return None;
+            }
+            let numel = shape.checked_numel()?;
+            let flags = shape.flags_if(info.has(Info::CONTIGUOUS), numel);
+            Some(Lies { storage_offset, numel, flags })
+        })
     }
 
     /// The view with two dimensions exchanged. Nothing where there are not both, and where there are
     /// many dimensions or rare properties.
     pub fn view_transposed(&self, dim0: usize, dim1: usize) -> Option<Self> {
-        let mut shape = SizesAndStrides::empty();
-        let (storage_offset, info) = self.copy_shape_to(&mut shape)?;
-        if !shape.swap(dim0, dim1) {
-            return None;
-        }
-        let numel = shape.checked_numel()?;
-        let flags = shape.flags(numel);
-        self.view_of_shape(&mut shape, info, storage_offset, numel, flags)
+        self.view_by(|shape, Seen { storage_offset, .. }| {
+            if !shape.swap(dim0, dim1) {
+                return None;
+            }
+            let numel = shape.checked_numel()?;
+            let flags = shape.flags(numel);
+            Some(Lies { storage_offset, numel, flags })
+        })
+    }
+
+    /// The view with the dimensions in another order. Nothing where `order` does not have each of them
+    /// once, and where there are many dimensions or rare properties.
+    pub fn view_permuted(&self, order: &[usize]) -> Option<Self> {
+        self.view_by(|shape, Seen { storage_offset, .. }| {
+            if !shape.permute(order) {
+                return None;
+            }
+            let numel = shape.checked_numel()?;
+            let flags = shape.flags(numel);
+            Some(Lies { storage_offset, numel, flags })
+        })
     }
 
     /// [`as_view_of`](Self::as_view_of) for few dimensions and no rare properties.
@@ -191,43 +212,57 @@ impl TensorBase {
         strides: &[i64],
         storage_offset: i64,
     ) -> Option<Self> {
-        let info = self.info();
-        if info.has(Info::POLICY) || sizes.len() != strides.len() {
+        if sizes.len() != strides.len() {
             return None;
         }
-        let mut shape = SizesAndStrides::empty();
-        shape.set_sizes(sizes)?;
-        shape.set_strides(strides);
-        let numel = shape.checked_numel()?;
-        let flags = Info::shape_flags(ContiguityFlags::compute(sizes, strides, numel));
-        self.view_of_shape(&mut shape, info, storage_offset, numel, flags)
+        self.view_by(|shape, _| {
+            shape.set_sizes(sizes)?;
+            shape.set_strides(strides);
+            let numel = shape.checked_numel()?;
+            let flags = Info::shape_flags(ContiguityFlags::compute(sizes, strides, numel));
+            Some(Lies { storage_offset, numel, flags })
+        })
     }
 
+    /// A view with the shape that `change` makes of this tensor's. Nothing where it says so, and
+    /// where there are many dimensions or rare properties.
     #[inline(always)]
-    fn copy_shape_to(&self, shape: &mut SizesAndStrides) -> Option<(i64, Info)> {
+    fn view_by(
+        &self,
+        change: impl FnOnce(&mut SizesAndStrides, Seen) -> Option<Lies>,
+    ) -> Option<Self> {
         let tensor = &*self.0;
         if !tensor.extra.load(Ordering::Relaxed).is_null() || tensor.info().has(Info::POLICY) {
             return None;
         }
-        shape.copy_from(&tensor.shape, || (tensor.storage_offset(), tensor.info()))
+        let words = |shape: &mut SizesAndStrides| {
+            let seen = shape.copy_from(&tensor.shape, || Seen {
+                storage_offset: tensor.storage_offset(),
+                info: tensor.info(),
+            })?;
+            let info = seen.info.0 & (Info::DTYPE_MASK | Info::DEVICE_MASK);
+            let Lies { storage_offset, numel, flags } = change(shape, seen)?;
+            let storage = self.storage_opt()?.0.into_raw().as_ptr();
+            let keys = self.key_set();
+            let words = Words { storage, keys, info: info | flags, storage_offset, numel };
+            Some((words, VersionSlot::shared_with(&self.0)))
+        };
+        TensorImpl::place(|shape| words(shape).ok_or(())).ok().map(Self)
     }
+}
 
-    #[inline(always)]
-    fn view_of_shape(
-        &self,
-        shape: &mut SizesAndStrides,
-        info: Info,
-        storage_offset: i64,
-        numel: i64,
-        flags: u64,
-    ) -> Option<Self> {
-        let info = info.0 & (Info::DTYPE_MASK | Info::DEVICE_MASK) | flags;
-        let storage = self.storage_opt()?.0.into_raw().as_ptr();
-        let words = Words { storage, keys: self.key_set(), info, storage_offset, numel };
-        let version = VersionSlot::shared_with(&self.0);
-        // SAFETY: the whole shape is written, where the new tensor has it.
-        Some(Self(unsafe { TensorImpl::place(words, version, |place| shape.write_to(place)) }))
-    }
+/// What is read of a tensor together with its shape.
+#[derive(Clone, Copy)]
+struct Seen {
+    storage_offset: i64,
+    info: Info,
+}
+
+/// How the elements of a view lie.
+struct Lies {
+    storage_offset: i64,
+    numel: i64,
+    flags: u64,
 }
 
 impl SizesAndStrides {
@@ -315,6 +350,14 @@ mod tests {
         let base = TensorBase::empty(&[2, 3], DType::Float32)?;
         assert!(base.view_in_order(&[5]).is_none());
         assert!(base.view_in_order(&[-1, -6]).is_none());
+        assert!(base.view_in_order(&[-1, -1]).is_none());
+        assert!(base.view_in_order(&[-1, 0]).is_none());
+        assert!(base.view_in_order(&[4, -1]).is_none());
+        for (sizes, wanted) in [(&[-1][..], &[6][..]), (&[3, -1], &[3, 2]), (&[6, -1], &[6, 1])] {
+            let view = base.view_in_order(sizes).expect("a size is inferred");
+            assert_eq!(view.sizes().as_slice(), wanted);
+            assert!(view.is_contiguous());
+        }
         assert!(base.view_in_order(&[1; 6]).is_none());
         let turned = TensorBase::empty_strided(&[2, 3], &[1, 2], DType::Float32)?;
         assert!(turned.view_in_order(&[6]).is_none());
@@ -355,6 +398,16 @@ mod tests {
             assert_eq!((view.geometry(), view.info().0), (wanted.geometry(), wanted.info().0));
             assert!(view.is_alias_of(base) && view.shares_version_with(base));
             assert!(base.view_transposed(a, 5).is_none());
+        }
+        for (base, order) in [(&dense, [4, 3, 2, 1, 0]), (&turned, [1, 0, 4, 2, 3])] {
+            let view = base.view_permuted(&order).expect("each is there once");
+            let (sizes, strides) = (base.sizes(), base.strides());
+            let (sizes, strides) = (order.map(|d| sizes[d]), order.map(|d| strides[d]));
+            let wanted = base.as_view_of(&sizes, &strides, 0)?;
+            assert_eq!((view.geometry(), view.info().0), (wanted.geometry(), wanted.info().0));
+        }
+        for order in [&[0, 1, 2, 3][..], &[0, 1, 2, 3, 3], &[0, 1, 2, 3, 5], &[0; 6]] {
+            assert!(dense.view_permuted(order).is_none());
         }
         let empty = TensorBase::empty(&[2, 0], DType::Int16)?;
         assert_eq!(empty.view_of_position(0, 1).expect("a row").numel(), 0);

@@ -8,10 +8,10 @@
 //! per tensor (a locked instruction on each `sizes()`), and immutable shapes behind a shared
 //! pointer (an allocation per view).
 //!
-//! Note [Shapes in place]: a shape for a new tensor is filled where it was declared, and written to
-//! the tensor word by word. Moved as a value after its words were stored one by one, it would be
-//! read by wider loads, which wait until the stores have reached the cache: that took as long as
-//! the rest of making a tensor.
+//! Note [Shapes in place]: a new tensor's shape is filled where the tensor lies, by
+//! `TensorImpl::place`. Moved there after its words were stored one by one, it would be read by
+//! wider loads, which wait until the stores have reached the cache: that took as long as the rest
+//! of making a tensor. A list of sizes is filled where it was declared, for the same reason.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering, fence};
 
@@ -65,24 +65,6 @@ impl SizesAndStrides {
         let mut slots = [const { AtomicI64::new(0) }; 2 * INLINE];
         slots[INLINE] = AtomicI64::new(1);
         Self { sequence: AtomicU32::new(0), rank: AtomicU32::new(1), slots }
-    }
-
-    /// Builds a shape of at most five dimensions in its place; of a larger one, only the rest.
-    ///
-    /// # Safety
-    /// `place` must be valid for writing.
-    #[inline(always)]
-    pub(super) unsafe fn build(place: *mut Self, sizes: &[i64], strides: &[i64]) {
-        let word = |dims: &[i64], d: usize| AtomicI64::new(dims.get(d).copied().unwrap_or(0));
-        // SAFETY: the caller vouches for the place.
-        unsafe {
-            (&raw mut (*place).sequence).write(AtomicU32::new(0));
-            (&raw mut (*place).rank).write(AtomicU32::new(sizes.len() as u32));
-            for d in 0..INLINE {
-                (&raw mut (*place).slots[d]).write(word(sizes, d));
-                (&raw mut (*place).slots[INLINE + d]).write(word(strides, d));
-            }
-        }
     }
 
     /// Runs `read` until no change happened meanwhile. It must only load atomics.
@@ -147,23 +129,6 @@ impl SizesAndStrides {
         }
         *self.rank.get_mut() = sizes.len() as u32;
         Some(())
-    }
-
-    /// Writes the shape to where a new tensor has it: see Note [Shapes in place].
-    ///
-    /// # Safety
-    /// `place` must be valid for writing.
-    #[inline(always)]
-    pub(super) unsafe fn write_to(&mut self, place: *mut Self) {
-        // SAFETY: the caller vouches for the place, which holds a shape from the first line on.
-        let target = unsafe {
-            place.write(Self::empty());
-            &*place
-        };
-        for (slot, word) in target.slots.iter().zip(&mut self.slots) {
-            slot.store(*word.get_mut(), Ordering::Relaxed);
-        }
-        target.rank.store(*self.rank.get_mut(), Ordering::Relaxed);
     }
 
     /// Sets the strides, at most five, of a shape without.
@@ -236,6 +201,29 @@ impl SizesAndStrides {
         known
     }
 
+    /// Takes the dimensions in another order. Returns whether `order` has each of at most five once.
+    #[inline(always)]
+    pub(super) fn permute(&mut self, order: &[usize]) -> bool {
+        let rank = *self.rank.get_mut() as usize;
+        if order.len() != rank || rank > INLINE {
+            return false;
+        }
+        let mut before = [0; 2 * INLINE];
+        for (word, slot) in before.iter_mut().zip(&mut self.slots) {
+            *word = *slot.get_mut();
+        }
+        let mut seen = 0_u32;
+        for (d, &from) in order.iter().enumerate() {
+            if from >= rank || seen & 1 << from != 0 {
+                return false;
+            }
+            seen |= 1 << from;
+            *self.slots[d].get_mut() = before[from];
+            *self.slots[INLINE + d].get_mut() = before[INLINE + from];
+        }
+        true
+    }
+
     /// The number of elements, if it can be counted.
     #[inline(always)]
     pub(super) fn checked_numel(&mut self) -> Option<i64> {
@@ -275,6 +263,23 @@ impl SizesAndStrides {
             next = next.checked_mul(size)?;
         }
         Some((next, as_before))
+    }
+
+    /// Replaces the one size that is -1, so that there are `numel` elements. Returns whether there is
+    /// one and such a size for it; the others must be positive.
+    pub(super) fn infer_size(&mut self, numel: i64) -> bool {
+        let rank = (*self.rank.get_mut() as usize).min(INLINE);
+        let (mut others, mut unknown) = (1_i64, None);
+        for slot in self.slots[..rank].iter_mut().map(AtomicI64::get_mut) {
+            match *slot {
+                -1 if unknown.is_none() => unknown = Some(slot),
+                size if size > 0 => others = others.saturating_mul(size),
+                _ => return false,
+            }
+        }
+        let Some(unknown) = unknown.filter(|_| numel % others == 0) else { return false };
+        *unknown = numel / others;
+        true
     }
 
     /// Whether the sizes are those of another shape of at most five dimensions.

@@ -36,6 +36,7 @@ pub fn get(self_: &Tensor, items: &[IndexItem]) -> Result<Tensor> {
     match items {
         [IndexItem::Int(index)] => return select(self_, 0, *index, 0),
         [IndexItem::Slice(slice)] => return range(self_, 0, slice),
+        [IndexItem::None] => return op::unsqueeze(self_, 0),
         _ => {}
     }
     let applied = apply(self_, items)?;

@@ -105,21 +105,23 @@ fn int(object: &Obj) -> Option<i64> {
     object.to_i64().map_err(crate::py::Raised::clear).ok()
 }
 
-/// Integers given one by one or as one sequence.
-fn ints(args: &[Obj]) -> Option<Dims> {
-    let mut dims = Dims::new();
+/// Calls `run` with integers given one by one or as one sequence.
+fn with_ints<R>(args: &[Obj], run: impl FnOnce(&[i64]) -> R) -> Option<R> {
     if let [only] = args
         && (only.is_tuple() || only.is_list())
     {
+        let mut dims = Dims::new();
         for at in 0..only.sequence_len() {
             dims.push(int(&only.sequence_item(at).ok()?)?);
         }
-        return Some(dims);
+        return Some(run(&dims));
     }
-    for arg in args {
-        dims.push(int(arg)?);
+    let mut few = [0; 4];
+    let ints = few.get_mut(..args.len())?;
+    for (slot, arg) in ints.iter_mut().zip(args) {
+        *slot = int(arg)?;
     }
-    Some(dims)
+    Some(run(ints))
 }
 
 fn shaped(
@@ -131,8 +133,7 @@ fn shaped(
     if rest.is_empty() {
         return None;
     }
-    let sizes = ints(rest)?;
-    finish(run(x, &sizes))
+    finish(with_ints(rest, |sizes| run(x, sizes))?)
 }
 
 /// [`binary`] on tensors with `out=`, too: the result is that object.
@@ -234,6 +235,16 @@ fn find_shape(name: &str, mode: Mode) -> Option<Fast> {
             let (dim0, dim1) = (int(dim0)?, int(dim1)?);
             finish(op::transpose_int(x, dim0, dim1))
         },
+        "select" => |this, args| {
+            let (x, [dim, index]) = split(this, args)? else { return None };
+            let (dim, index) = (int(dim)?, int(index)?);
+            finish(op::select_int(x, dim, index))
+        },
+        "narrow" => |this, args| {
+            let (x, [dim, start, length]) = split(this, args)? else { return None };
+            let (dim, start, length) = (int(dim)?, int(start)?, int(length)?);
+            finish(op::narrow(x, dim, start, length))
+        },
         _ => return find_joint(name, is_method),
     })
 }
@@ -313,8 +324,10 @@ fn made(args: Args<'_>, run: fn(&[i64]) -> Result<Tensor>) -> Option<Py<Obj>> {
     if args.names.is_some() || args.positional.is_empty() {
         return None;
     }
-    let sizes = ints(args.positional)?;
-    let numel = sizes.iter().try_fold(1_i64, |numel, &size| numel.checked_mul(size))?;
-    let small = numel < SMALL && sizes.iter().all(|&size| size >= 0);
-    small.then(|| finish(run(&sizes)))?
+    let made = with_ints(args.positional, |sizes| {
+        let numel = sizes.iter().try_fold(1_i64, |numel, &size| numel.checked_mul(size))?;
+        let small = numel < SMALL && sizes.iter().all(|&size| size >= 0);
+        small.then(|| run(sizes))
+    });
+    finish(made??)
 }

@@ -67,9 +67,9 @@ fn autograd_rows() -> Vec<ffi::PyGetSetDef> {
 
 fn view_rows() -> Vec<ffi::PyGetSetDef> {
     vec![
-        getter!("T", |s: &Obj| wrap_owned(op1!("aten::numpy_T", this(s))?)),
+        getter!("T", |s: &Obj| wrap_owned(corten_ops::op::numpy_t(this(s))?)),
         getter!("H", |s: &Obj| wrap_owned(op1!("aten::matrix_H", this(s))?)),
-        getter!("mT", |s: &Obj| wrap_owned(op1!("aten::mT", this(s))?)),
+        getter!("mT", |s: &Obj| wrap_owned(corten_ops::op::mt(this(s))?)),
         getter!("mH", |s: &Obj| wrap_owned(op1!("aten::mH", this(s))?)),
         setter!("real", |s: &Obj| wrap_owned(op1!("aten::real", this(s))?), set_real),
         setter!("imag", imag, set_imag),

@@ -11,6 +11,7 @@ use crate::py::{Obj, Py, ffi, name, slot};
 use corten_core::{DType, MemoryFormat, Scalar};
 use corten_ops::Tensor;
 use corten_ops::index::{self, IndexItem, Slice};
+use smallvec::{SmallVec, smallvec};
 use std::ffi::{c_int, c_void};
 
 /// The slots of the class.
@@ -34,6 +35,9 @@ fn get_item(object: &Obj, key: &Obj) -> Py<Obj> {
     }
     if key.is_slice() {
         return wrap_owned(index::get(tensor, &[slice(key)?])?);
+    }
+    if key.is_none() {
+        return wrap_owned(index::get(tensor, &[IndexItem::None])?);
     }
     wrap_owned(index::get(tensor, &items(key)?)?)
 }
@@ -96,11 +100,15 @@ fn overridden(
 }
 
 /// The items of a key: those of a tuple, of a short list that means one, or the key itself.
-fn items(key: &Obj) -> Py<Vec<IndexItem>> {
-    if key.is_tuple() || means_tuple(key)? {
+fn items(key: &Obj) -> Py<SmallVec<[IndexItem; 3]>> {
+    if key.is_tuple() {
+        // Item by item: no list of them is needed.
+        return (0..key.sequence_len()).map(|at| item(&key.sequence_item(at)?)).collect();
+    }
+    if means_tuple(key)? {
         return key.items()?.iter().map(item).collect();
     }
-    Ok(vec![item(key)?])
+    Ok(smallvec![item(key)?])
 }
 
 /// Lists that hold sequences, slices, `None` or `...` meant a tuple of indices in old NumPy.

@@ -106,6 +106,17 @@ fn legacy_type(self_: &Tensor) -> String {
 /// # Errors
 /// `Runtime` unless `dims` names every dimension once.
 pub fn permute(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    const FEW: usize = 5;
+    let mut order = [0; FEW];
+    if let Some(order) = order.get_mut(..dims.len()) {
+        for (from, &dim) in order.iter_mut().zip(dims) {
+            // One below zero stays too large, and is left to what follows.
+            *from = if dim < 0 { dim.wrapping_add(dims.len() as i64) } else { dim } as usize;
+        }
+        if let Some(view) = self_.view_permuted(order) {
+            return Ok(view.into());
+        }
+    }
     let (old_sizes, old_strides) = geometry_of(self_);
     let rank = old_sizes.len();
     ensure!(

@@ -1,7 +1,7 @@
 //! Parts of complex numbers, and transposes with and without conjugation.
 
 use crate::{Tensor, op};
-use corten_core::{Result, bail, ensure, warn};
+use corten_core::{Dims, Result, bail, ensure, warn};
 
 /// The real part; a real tensor itself.
 ///
@@ -76,7 +76,7 @@ pub fn numpy_t(self_: &Tensor) -> Result<Tensor> {
             "Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases.",
         );
     }
-    let reversed: Vec<i64> = (0..rank).rev().collect();
+    let reversed: Dims = (0..rank).rev().collect();
     op::permute(self_, &reversed)
 }
 
