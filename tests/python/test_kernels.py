@@ -233,5 +233,55 @@ class Special(unittest.TestCase):
         torch.testing.assert_close(torch.lgamma(x), wanted, rtol=1e-14, atol=0, equal_nan=True)
 
 
+class Columns(unittest.TestCase):
+    def test_many_columns_beside_their_rows(self):
+        # Blocks of columns are as wide as their states have room; each form must meet its ends.
+        for rows, columns in ((3, 5000), (9, 2048), (2, 2049), (40, 300)):
+            numbers = torch.arange(rows * columns).reshape(rows, columns) * 7919 % 1009 - 500
+            for dtype in (torch.float32, torch.float64, torch.int16, torch.int64, torch.bfloat16):
+                x = numbers.to(dtype)
+                turned = x.t().contiguous()
+                self.assertTrue(torch.equal(x.amax(0), turned.amax(1)))
+                self.assertTrue(torch.equal(x.amin(0), turned.amin(1)))
+                self.assertTrue(torch.equal((x > 0).any(0), (turned > 0).any(1)))
+                for found, wanted in zip(x.max(0), turned.max(1)):
+                    self.assertTrue(torch.equal(found, wanted))
+                self.assertTrue(torch.equal(x.argmin(0), turned.argmin(1)))
+            signs = numbers.sign().double()
+            self.assertTrue(torch.equal(signs.prod(0), signs.t().contiguous().prod(1)))
+            x = torch.zeros(rows, columns)
+            x[rows - 1, columns - 1] = float("nan")
+            self.assertEqual(x.amax(0).isnan().nonzero().tolist(), [[columns - 1]])
+
+
+class Front(unittest.TestCase):
+    def test_the_greatest_and_the_least(self):
+        for length in (1, 9, 33, 316, 700, 5000):
+            x = ((torch.arange(3 * length) * 7919) % 100003).reshape(3, length).float()
+            for dtype in (torch.float32, torch.float64, torch.int32):
+                y = x.to(dtype)
+                for k in {1, min(10, length), min(32, length), min(40, length)}:
+                    for largest in (True, False):
+                        values, places = y.topk(k, largest=largest)
+                        wanted, _ = y.sort(1, descending=largest)
+                        self.assertTrue(torch.equal(values, wanted[:, :k]))
+                        self.assertTrue(torch.equal(y.gather(1, places), values))
+
+    def test_not_a_number_is_the_greatest(self):
+        x = torch.arange(100.0)
+        x[40] = float("nan")
+        values, places = x.topk(3)
+        self.assertEqual(places.tolist(), [40, 99, 98])
+        self.assertEqual(x.topk(2, largest=False)[1].tolist(), [0, 1])
+
+    def test_equal_elements(self):
+        # Which of equal elements are found follows from the algorithm.
+        x = torch.tensor([3.0, 1.0, 3.0, 2.0, 3.0, 1.0, 2.0, 3.0, 0.0, 3.0] * 4)
+        values, places = x.topk(10)
+        self.assertEqual(values.tolist(), [3.0] * 10)
+        self.assertEqual(len(set(places.tolist())), 10)
+        self.assertEqual(places.tolist(), [27, 14, 17, 19, 0, 22, 24, 37, 34, 32])
+
+
 if __name__ == "__main__":
     unittest.main()

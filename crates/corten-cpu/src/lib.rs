@@ -17,6 +17,7 @@ mod loops;
 mod moments;
 pub mod parallel;
 mod reduce_loops;
+mod reduce_room;
 mod row_loops;
 mod rows;
 mod scratch;

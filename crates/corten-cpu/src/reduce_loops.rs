@@ -4,9 +4,10 @@
 //! elements to it: dense runs of a slice, or rows of columns, converted where the tensor has
 //! another dtype, on several threads.
 
+use crate::reduce_room::{BUFFER, Staging, States, filled};
 use crate::strided::{Rows, gather};
 use crate::vec::convert::Conversion;
-use crate::vec::{Level, level};
+use crate::vec::{Level, fetch_early, level};
 use corten_core::{DType, Element, Result};
 use corten_ops::iter::TensorIterator;
 use corten_ops::parallel::{self, GRAIN};
@@ -138,11 +139,12 @@ impl<A: Element, B: Element> Results for (A, B) {
     }
 }
 
-/// Bytes per buffer of converted or gathered elements.
-const BUFFER: usize = 4096;
-
 /// Columns that are folded at a time: as many of the widest elements as a buffer has room for.
 const COLUMNS: usize = 256;
+
+/// Bytes of rows that are on their way from memory: pieces of long rows lie far from each other, and
+/// processors foresee only what follows in the same page.
+const FETCHED: usize = 4096;
 
 /// Parts of a long slice, which threads share. Their number does not depend on that of the threads,
 /// so that the result does not.
@@ -302,23 +304,38 @@ impl Walk {
     /// Folds rows of dense columns into one state per column.
     fn fold_columns<F: Fold>(&self, fold: &F) -> Result<()> {
         let (width, length) = (self.kept[0].size, self.length());
-        let blocks = (width + COLUMNS as i64 - 1) / COLUMNS as i64;
-        let grain = (GRAIN / (length * COLUMNS as i64)).max(1);
+        let at_once = self.columns_at_once::<F>(width);
+        let blocks = (width + at_once - 1) / at_once;
+        let grain = (GRAIN / (length * at_once)).max(1);
         parallel::parallel_for(0..self.count() / width * blocks, grain, |range| {
             for block in range {
-                let (outer, first) = (block / blocks, block % blocks * COLUMNS as i64);
+                let (outer, first) = (block / blocks, block % blocks * at_once);
                 let output = outer * width + first;
-                let columns = (width - first).min(COLUMNS as i64) as usize;
-                let mut room = [MaybeUninit::uninit(); COLUMNS];
-                let states = filled(&mut room[..columns], fold.start());
+                let columns = (width - first).min(at_once) as usize;
+                let mut room = States::new();
+                let states = room.filled(columns, fold.start());
                 // SAFETY: the columns lie within the rows; outputs are disjoint.
                 unsafe {
                     self.rows(fold, self.input_of(output), states);
-                    self.store_states(fold, output, states);
+                    for (i, states) in states.chunks(COLUMNS).enumerate() {
+                        self.store_states(fold, output + (i * COLUMNS) as i64, states);
+                    }
                 }
             }
             Ok(())
         })
+    }
+
+    /// How many columns are folded side by side: as many as there is room for, but every thread should
+    /// have a share.
+    fn columns_at_once<F: Fold>(&self, width: i64) -> i64 {
+        if self.conversion.is_some() {
+            return COLUMNS as i64;
+        }
+        let most = (States::BYTES / size_of::<F::Acc>().max(1)) as i64;
+        let shares = parallel::num_threads() as i64;
+        let blocks = ((width + most - 1) / most + shares - 1) / shares * shares;
+        ((width + blocks - 1) / blocks).clamp((COLUMNS as i64).min(most), most)
     }
 
     /// The address of the first element of the slice that goes to an output.
@@ -460,12 +477,20 @@ impl Walk {
     unsafe fn rows_here<F: Fold>(&self, fold: &F, first: *const u8, states: &mut [F::Acc]) {
         let mut buffer = Staging::new();
         let dense = self.size as i64;
-        let mut room = [MaybeUninit::uninit(); COLUMNS];
-        let others = filled(&mut room[..states.len()], fold.start());
+        let mut room = States::new();
+        let others = room.filled(states.len(), fold.start());
         let (mut now, mut next) = (states, others);
         let length = self.length();
+        let row_at = |index: i64| {
+            first.wrapping_offset(offset(&self.reduced, index, |dim| dim.from) as isize)
+        };
+        let bytes = now.len() * self.size;
+        let ahead = (FETCHED / bytes.max(1)).max(1) as i64;
         for index in 0..length {
-            let at = first.wrapping_offset(offset(&self.reduced, index, |dim| dim.from) as isize);
+            if index + ahead < length {
+                fetch_early(row_at(index + ahead), bytes);
+            }
+            let at = row_at(index);
             let from = Rows { at: at.cast_mut(), inner: dense, outer: 0 };
             // SAFETY: the row has that many columns.
             let row = unsafe { self.stage::<F::In>(from, true, now.len(), &mut buffer) };
@@ -503,30 +528,6 @@ impl Walk {
         }
         // SAFETY: `count` elements of type `T` lie there.
         unsafe { std::slice::from_raw_parts(ready.cast(), count) }
-    }
-}
-
-/// The room with the value everywhere.
-#[inline(always)]
-fn filled<T: Copy>(room: &mut [MaybeUninit<T>], value: T) -> &mut [T] {
-    room.fill(MaybeUninit::new(value));
-    // SAFETY: all elements have just been written.
-    unsafe { &mut *(std::ptr::from_mut(room) as *mut [T]) }
-}
-
-/// Room for gathered and for converted elements.
-struct Staging {
-    raw: [MaybeUninit<u128>; BUFFER / 16],
-    wide: [MaybeUninit<u128>; BUFFER / 16],
-}
-
-impl Staging {
-    #[inline(always)]
-    fn new() -> Self {
-        Self {
-            raw: [MaybeUninit::uninit(); BUFFER / 16],
-            wide: [MaybeUninit::uninit(); BUFFER / 16],
-        }
     }
 }
 

@@ -205,6 +205,20 @@ impl TensorBase {
         })
     }
 
+    /// The view with dimensions of size 1 repeated, -1 for a size that stays, and perhaps further
+    /// dimensions, repeated, before the others. Nothing where that is not so, and where there are many
+    /// dimensions, further ones of size 1 or rare properties.
+    pub fn view_expanded(&self, sizes: &[i64]) -> Option<Self> {
+        self.view_by(|shape, Seen { storage_offset, .. }| {
+            if !shape.expand(sizes) {
+                return None;
+            }
+            let numel = shape.checked_numel()?;
+            let flags = shape.flags(numel);
+            Some(Lies { storage_offset, numel, flags })
+        })
+    }
+
     /// [`as_view_of`](Self::as_view_of) for few dimensions and no rare properties.
     pub(super) fn view_by_words(
         &self,
@@ -408,6 +422,20 @@ mod tests {
         }
         for order in [&[0, 1, 2, 3][..], &[0, 1, 2, 3, 3], &[0, 1, 2, 3, 5], &[0; 6]] {
             assert!(dense.view_permuted(order).is_none());
+        }
+        let narrow = TensorBase::empty_strided(&[3, 1], &[1, 7], DType::Int16)?;
+        for (sizes, wanted, strides) in [
+            (&[3, 4][..], &[3, 4][..], &[1, 0][..]),
+            (&[-1, 1], &[3, 1], &[1, 7]),
+            (&[2, 3, -1], &[2, 3, 1], &[0, 1, 7]),
+            (&[0, 3, 0], &[0, 3, 0], &[0, 1, 0]),
+        ] {
+            let view = narrow.view_expanded(sizes).expect("it can be repeated");
+            let wanted = narrow.as_view_of(wanted, strides, 0)?;
+            assert_eq!((view.geometry(), view.info().0), (wanted.geometry(), wanted.info().0));
+        }
+        for sizes in [&[3][..], &[2, 1], &[3, -2], &[-1, 3, 1], &[1, 3, 1], &[2, 2, 2, 2, 3, 1]] {
+            assert!(narrow.view_expanded(sizes).is_none());
         }
         let empty = TensorBase::empty(&[2, 0], DType::Int16)?;
         assert_eq!(empty.view_of_position(0, 1).expect("a row").numel(), 0);

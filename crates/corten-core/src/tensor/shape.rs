@@ -224,6 +224,35 @@ impl SizesAndStrides {
         true
     }
 
+    /// Takes larger sizes for dimensions of size 1, -1 for a size that stays, and further dimensions,
+    /// repeated, before the others. Returns whether all of it is possible and there is room; not for
+    /// further dimensions of size 1.
+    #[inline(always)]
+    pub(super) fn expand(&mut self, wanted: &[i64]) -> bool {
+        let rank = *self.rank.get_mut() as usize;
+        if wanted.len() < rank || wanted.len() > INLINE {
+            return false;
+        }
+        let further = wanted.len() - rank;
+        for words in [0, INLINE] {
+            self.slots[words..words + wanted.len()].rotate_right(further);
+        }
+        let (sizes, strides) = self.slots.split_at_mut(INLINE);
+        for (d, &wanted) in wanted.iter().enumerate() {
+            let (size, stride) = (sizes[d].get_mut(), strides[d].get_mut());
+            let stays = d >= further && (wanted == -1 || wanted == *size);
+            let grows = if d < further { wanted != 1 } else { *size == 1 };
+            if !stays {
+                if !grows || wanted < 0 {
+                    return false;
+                }
+                (*size, *stride) = (wanted, 0);
+            }
+        }
+        *self.rank.get_mut() = wanted.len() as u32;
+        true
+    }
+
     /// The number of elements, if it can be counted.
     #[inline(always)]
     pub(super) fn checked_numel(&mut self) -> Option<i64> {

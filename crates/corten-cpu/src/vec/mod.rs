@@ -40,7 +40,7 @@ mod tests;
 pub(crate) use complex::Cplx;
 pub(crate) use lanes::Lanes;
 pub use level::{Level, level};
-pub(crate) use memory::{Memory, Plain};
+pub(crate) use memory::{Memory, Plain, fetch_early};
 pub use real::MaskBits;
 pub(crate) use scalar::{Int, Truth};
 

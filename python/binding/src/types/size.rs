@@ -4,6 +4,8 @@ use crate::py::class::TypeBuilder;
 use crate::py::errors::type_error;
 use crate::py::obj::check;
 use crate::py::{Args, Obj, Py, TypeCell, ffi, method, name, slot};
+use std::ptr;
+use std::sync::atomic::{AtomicI64, AtomicPtr, Ordering};
 
 static TYPE: TypeCell = TypeCell::new();
 
@@ -27,8 +29,64 @@ pub(crate) fn add_to(module: &Obj) -> Py<()> {
     module.set_attr_str(c"Size", &ty)
 }
 
+/// A size that was made before.
+///
+/// Note [Kept sizes]: programs ask for the same few shapes again and again. Sizes do not change, so
+/// some are kept and given out again; making one and freeing it takes four times as long. All of it
+/// happens with the interpreter lock held.
+struct Kept {
+    sizes: [AtomicI64; Kept::RANK],
+    object: AtomicPtr<ffi::PyObject>,
+}
+
+static KEPT: [Kept; 32] = [const { Kept::none() }; 32];
+
+impl Kept {
+    /// Most dimensions of a size that is kept. Others are filled with a size that none has.
+    const RANK: usize = 4;
+    const MISSING: i64 = -1;
+
+    const fn none() -> Self {
+        Self {
+            sizes: [const { AtomicI64::new(Self::MISSING) }; Self::RANK],
+            object: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// The size of these numbers where it is kept, or made and kept.
+    fn get_or_make(values: &[i64]) -> Py<Obj> {
+        let mut sizes = [Self::MISSING; Self::RANK];
+        let Some(few) = sizes.get_mut(..values.len()) else { return make(values) };
+        few.copy_from_slice(values);
+        let mixed = sizes
+            .iter()
+            .fold(0_u64, |mixed, &size| (mixed ^ size as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let kept = &KEPT[(mixed >> 59) as usize];
+        let object = kept.object.load(Ordering::Relaxed);
+        let same = |(kept, size): (&AtomicI64, &i64)| kept.load(Ordering::Relaxed) == *size;
+        if !object.is_null() && kept.sizes.iter().zip(&sizes).all(same) {
+            // SAFETY: a kept object is live.
+            return Ok(unsafe { Obj::borrowed(object) });
+        }
+        let made = make(values)?;
+        for (kept, size) in kept.sizes.iter().zip(sizes) {
+            kept.store(size, Ordering::Relaxed);
+        }
+        let before = kept.object.swap(made.clone().into_ptr(), Ordering::Relaxed);
+        if !before.is_null() {
+            // SAFETY: it was kept by a reference of its own, which nobody else knows.
+            drop(unsafe { Obj::owned(before) }?);
+        }
+        Ok(made)
+    }
+}
+
 /// A size of these numbers.
 pub(crate) fn size(values: &[i64]) -> Py<Obj> {
+    Kept::get_or_make(values)
+}
+
+fn make(values: &[i64]) -> Py<Obj> {
     // SAFETY: a fresh instance of a subtype of tuple with that many empty places, each filled once
     // before the object escapes.
     unsafe {

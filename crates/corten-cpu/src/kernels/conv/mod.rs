@@ -7,6 +7,7 @@ mod check;
 mod depthwise;
 mod evenness;
 pub(crate) mod geometry;
+mod narrow;
 mod patches;
 mod products;
 mod weight;
@@ -223,6 +224,11 @@ fn forward_kernel(
             depthwise::correlate(geometry, access.write::<T>(0)?, input, weight, bias)
         });
     }
+    if narrow::fits(geometry, out.dtype(), samples_of(&out, geometry)) {
+        let bias = bias.map(|_| access.read::<f32>(3)).transpose()?;
+        let (input, weight) = (access.read::<f32>(1)?, access.read::<f32>(2)?);
+        return narrow::correlate(geometry, access.write(0)?, input, weight, bias, false);
+    }
     match_product!(out.dtype(), "slow_conv2d_cpu", T => {
         let bias = bias.map(|_| access.read::<T>(3)).transpose()?;
         let (input, weight) = (access.read::<T>(1)?, access.read::<T>(2)?);
@@ -285,9 +291,21 @@ fn apply(target: &Tensor, a: &Tensor, b: &Tensor, geometry: &Geometry, role: Rol
             }
         });
     }
+    if matches!(role, Role::Image)
+        && let Some(adjoint) = geometry.adjoint()
+        && narrow::fits(&adjoint, target.dtype(), samples_of(&target, &adjoint))
+    {
+        let (output, weight) = (access.read::<f32>(1)?, access.read::<f32>(2)?);
+        return narrow::correlate(&adjoint, access.write(0)?, output, weight, None, true);
+    }
     match_product!(target.dtype(), "slow_conv2d_backward_cpu", T => {
         apply_as::<T>(access.write::<T>(0)?, access.read::<T>(1)?, access.read::<T>(2)?, geometry, role)
     })
+}
+
+/// How many samples an output has.
+fn samples_of(output: &Tensor, geometry: &Geometry) -> usize {
+    output.numel() as usize / (geometry.features * geometry.positions()).max(1)
 }
 
 fn apply_as<T: Product>(

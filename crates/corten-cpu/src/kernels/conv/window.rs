@@ -225,14 +225,23 @@ impl<T: Element + Default> Job<f32> for Fill<'_, T> {
 }
 
 /// Neighbouring columns of patches that come from one row.
-struct Run {
-    from: usize,
-    to: usize,
-    len: usize,
+pub(super) struct Run {
+    /// Where the first elements of their patches lie.
+    pub(super) from: usize,
+    /// The first of the columns, and how many there are.
+    pub(super) to: usize,
+    pub(super) len: usize,
 }
 
 impl<T> Window<'_, T> {
-    fn runs(&self, cols: Range<usize>) -> Vec<Run> {
+    /// The copied rows; where every element of the kernel looks, from the first element of a patch;
+    /// and how far the channels lie from each other.
+    pub(super) fn parts(&self) -> (&[T], &[usize], usize) {
+        (self.data, &self.layout.taps, self.layout.sizes()[2])
+    }
+
+    /// Where the patches of some columns begin.
+    pub(super) fn runs(&self, cols: Range<usize>) -> Vec<Run> {
         let [row, plane, _, sample_size] = self.layout.sizes();
         let end = self.layout.positions.start + cols.end;
         let mut position = self.layout.positions.start + cols.start;

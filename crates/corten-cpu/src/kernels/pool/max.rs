@@ -441,10 +441,19 @@ fn scatter<T: crate::rows::Float>(
         let mut outside = None;
         T::fill(out, &mut buffer, |out| {
             out.fill(T::Wide::default());
-            for (i, (&g, &place)) in grad.iter().zip(places).enumerate() {
-                match usize::try_from(place) {
-                    Ok(place) if place < plane => out[place * width + i % width] += g.widen(),
-                    _ => outside = Some(place),
+            let mut add = |channel: usize, g: T, place: i64| match usize::try_from(place) {
+                Ok(place) if place < plane => out[place * width + channel] += g.widen(),
+                _ => outside = Some(place),
+            };
+            if width == 1 {
+                for (&g, &place) in grad.iter().zip(places) {
+                    add(0, g, place);
+                }
+                return;
+            }
+            for (grad, places) in grad.chunks(width.max(1)).zip(places.chunks(width.max(1))) {
+                for (channel, (&g, &place)) in grad.iter().zip(places).enumerate() {
+                    add(channel, g, place);
                 }
             }
         });

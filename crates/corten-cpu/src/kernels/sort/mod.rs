@@ -1,5 +1,6 @@
 //! Sorting along a dimension, and the elements that sorting would put at some place.
 
+mod few;
 mod rank;
 mod search;
 mod select;
@@ -13,6 +14,7 @@ use corten_core::{
 use corten_ops::composite::support::tensor_type_name;
 use corten_ops::meta::sort as shapes;
 use corten_ops::{Tensor, derived, op};
+use few::few_first_places;
 use rank::{Line, Ranked, first_places};
 pub use search::*;
 use select::{FEW, nth_element, quick_select, sort_few, sort_unstably};
@@ -83,7 +85,14 @@ fn choose_from_lines<T: Ranked>(
     for_each_chunk2(values, indices, grain_of(length * STEPS), |i, values, indices| {
         let line = &input[i * length..][..length];
         match choose {
-            Choose::First { descending } => first_places(line, descending, indices),
+            Choose::First { descending } => {
+                if !few_first_places(line, descending, false, indices) {
+                    first_places(line, descending, indices);
+                }
+            }
+            // Where no elements are equal, every algorithm finds the same.
+            Choose::Top { largest, sorted: true }
+                if few_first_places(line, largest, true, indices) => {}
             Choose::Top { largest, sorted } => {
                 let ranks = line.iter().map(|x| x.rank());
                 top_places(ranks.zip(0..).collect(), largest, sorted, indices);
@@ -176,9 +185,6 @@ fn check_selectable(dtype: DType, name: &str) -> Result<()> {
     if stored_only { Err(not_implemented_for(name, dtype)) } else { Ok(()) }
 }
 
-/// Ranks of lines from this length on do not stay in the cache.
-const LARGE: i64 = 1 << 18;
-
 /// `topk`.
 ///
 /// # Errors
@@ -200,11 +206,8 @@ pub fn topk(
     }
     check_selectable(self_.dtype(), "topk_cpu")?;
     // A small part is cheaper to find as the front of a sorted line.
-    let length = self_.sizes()[dim];
-    let front = |line: &Line, out: &mut [i64]| line.first_places(largest, out);
-    let choose = match k.saturating_mul(64) <= length {
-        true if length >= LARGE => Choose::First { descending: largest },
-        true => Choose::By(&front),
+    let choose = match k.saturating_mul(64) <= self_.sizes()[dim] {
+        true => Choose::First { descending: largest },
         false => Choose::Top { largest, sorted },
     };
     choose_places(self_, dim, (&values, &indices), "topk_cpu", choose)?;
