@@ -20,6 +20,9 @@ const LONG: usize = 256;
 /// The most multiplications of a product for which tiles are too much ado.
 const TINY: usize = 64;
 
+/// The most multiplications of a product for which registers are too much ado.
+const LEAST: usize = 16;
+
 /// How a product is computed. It is chosen for the whole of a product, before that is cut into
 /// parts, since the order in which the terms of an element are added up depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,12 +51,14 @@ impl Way {
         let [depth, length] = large.shape;
         let few_for_lines =
             if depth * length * size_of::<E>() <= CACHE { FEW_IN_CACHE } else { FEW };
+        let work = rows * cols * depth;
         Self(match large.strides {
+            _ if work <= LEAST => Kind::Tiny,
             [1, _] if few <= FEW => Kind::Few { turned, form: Form::Steps },
             [_, 1] if few <= few_for_lines && length >= LONG => {
                 Kind::Few { turned, form: Form::Columns }
             }
-            _ if rows * cols * depth <= TINY => Kind::Tiny,
+            _ if work <= TINY => Kind::Tiny,
             _ => Kind::Tiles,
         })
     }

@@ -13,6 +13,7 @@ use super::member_named;
 use crate::py::call::guard;
 use crate::py::class::TypeBuilder;
 use crate::py::errors::type_error;
+use crate::py::names::Name;
 use crate::py::{Args, Obj, Py, TypeCell, ffi, gil, name};
 use std::ffi::{c_int, c_void};
 use std::mem::size_of;
@@ -21,6 +22,10 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 /// `_PyObject_GenericGetAttrWithDict`, which is outside the stable ABI: the usual lookup, with
 /// nothing instead of an `AttributeError`. Null where the interpreter does not have it.
 static USUAL: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+/// `_PyType_Lookup`, which is outside the stable ABI: what a class and its bases have under a name,
+/// borrowed. Null where the interpreter does not have it.
+static IN_CLASS: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The place of `tp_getattro` in a type, in words; zero where it, or the usual lookup, is not known.
 static PLACE: AtomicUsize = AtomicUsize::new(0);
@@ -35,14 +40,20 @@ type Usual = unsafe extern "C" fn(
     c_int,
 ) -> *mut ffi::PyObject;
 
+type InClass =
+    unsafe extern "C" fn(*mut ffi::PyTypeObject, *mut ffi::PyObject) -> *mut ffi::PyObject;
+
 /// Looks up what the stable ABI lacks.
 pub(super) fn init(base: &Obj) -> Py<()> {
     BASE.set(base);
     let usual = gil::symbol(c"_PyObject_GenericGetAttrWithDict");
+    let in_class = gil::symbol(c"_PyType_Lookup");
     if !usual.is_null()
+        && !in_class.is_null()
         && let Some(place) = place_of_slot()?
     {
         USUAL.store(usual.cast(), Ordering::Relaxed);
+        IN_CLASS.store(in_class.cast(), Ordering::Relaxed);
         PLACE.store(place, Ordering::Relaxed);
     }
     Ok(())
@@ -91,21 +102,72 @@ fn adopt(class: &Obj) -> Py<()> {
     Ok(())
 }
 
+/// What the class of the module has under a name, borrowed; null for nothing.
+///
+/// # Safety
+/// [`IN_CLASS`] was found, `module` is live and `wanted` a live string.
+unsafe fn in_class(module: *mut ffi::PyObject, wanted: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: the symbol was looked up under the name of a function of this type; the rest is the
+    // caller's promise.
+    unsafe {
+        let lookup: InClass = std::mem::transmute(IN_CLASS.load(Ordering::Relaxed));
+        lookup(ffi::Py_TYPE(module), wanted)
+    }
+}
+
+/// The method of this name that the class of the module has, if looking it up on the module finds
+/// just that, bound: the class finds attributes by [`find`], nothing of the module's own hides it,
+/// and calling it with the module before the arguments is calling the bound method.
+pub(super) fn method_of(module: &Obj, own: &Obj, wanted: &Name) -> Py<Option<Obj>> {
+    let place = PLACE.load(Ordering::Relaxed);
+    // SAFETY: the word is `tp_getattro` in every type of this process, if it was found, and a live
+    // object has a type.
+    let finds = || unsafe { module.type_ptr().cast::<*mut c_void>().add(place).read() };
+    if place == 0 || finds() != find as *mut c_void || own.dict_get_named(wanted)?.is_some() {
+        return Ok(None);
+    }
+    // SAFETY: the place is known where the symbols are; names are strings.
+    let found = unsafe { in_class(module.as_ptr(), wanted.as_ptr()) };
+    // SAFETY: the type has what was found, and with it the type of that, while the lock is held.
+    let is_method = |found| unsafe {
+        ffi::PyType_GetFlags(ffi::Py_TYPE(found)) & ffi::Py_TPFLAGS_METHOD_DESCRIPTOR != 0
+    };
+    if found.is_null() || !is_method(found) {
+        return Ok(None);
+    }
+    // SAFETY: live, as said.
+    Ok(Some(unsafe { Obj::borrowed(found) }))
+}
+
 /// `tp_getattro` of modules.
+///
+/// What the class does not have is looked for in the module's own dictionary and then among its
+/// parameters, buffers and children; whatever it has goes the usual way, which knows about
+/// descriptors.
 unsafe extern "C" fn find(
     module: *mut ffi::PyObject,
     wanted: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: the symbol was looked up under the name of a function of this type; no class has this
-    // slot unless it was found. CPython passes live objects.
-    let found = unsafe {
-        let usual: Usual = std::mem::transmute(USUAL.load(Ordering::Relaxed));
-        usual(module, wanted, std::ptr::null_mut(), 1)
-    };
-    // SAFETY: looks at this thread's state.
-    if !found.is_null() || !unsafe { ffi::PyErr_Occurred() }.is_null() {
-        return found;
-    }
     // SAFETY: CPython passes live objects.
-    guard(|| unsafe { member_named(Obj::peek(&module), Obj::peek(&wanted)) })
+    let (seen, name) = unsafe { (Obj::peek(&module), Obj::peek(&wanted)) };
+    // SAFETY: no class has this slot unless the symbols were found; the name is a string.
+    let usually = !name.is_str() || !unsafe { in_class(module, wanted) }.is_null();
+    if usually {
+        // SAFETY: the symbol was looked up under the name of a function of this type.
+        let found = unsafe {
+            let usual: Usual = std::mem::transmute(USUAL.load(Ordering::Relaxed));
+            usual(module, wanted, std::ptr::null_mut(), 1)
+        };
+        // SAFETY: looks at this thread's state.
+        if !found.is_null() || !unsafe { ffi::PyErr_Occurred() }.is_null() {
+            return found;
+        }
+    }
+    guard(|| {
+        let own = seen.instance_dict()?;
+        if !usually && let Some(found) = own.dict_get(name)? {
+            return Ok(found);
+        }
+        member_named(seen, &own, name)
+    })
 }

@@ -50,13 +50,12 @@ fn member(module: &Obj, args: Args<'_>) -> Py<Obj> {
     let [wanted] = args.positional else {
         return Err(type_error("__getattr__ takes the name of an attribute"));
     };
-    member_named(module, wanted)
+    member_named(module, &module.instance_dict()?, wanted)
 }
 
-fn member_named(module: &Obj, wanted: &Obj) -> Py<Obj> {
-    let own = module.instance_dict()?;
+fn member_named(module: &Obj, own: &Obj, wanted: &Obj) -> Py<Obj> {
     for members in [name!("_parameters"), name!("_buffers"), name!("_modules")] {
-        if let Some(members) = own.dict_get(&members.obj())?
+        if let Some(members) = own.dict_get_named(members)?
             && members.is_dict()
             && let Some(found) = members.dict_get(wanted)?
         {
@@ -72,17 +71,26 @@ fn member_named(module: &Obj, wanted: &Obj) -> Py<Obj> {
 
 /// `module(*args, **kwargs)`: `forward` where no hook is set, else the call that runs hooks.
 fn call(module: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
-    let way = if is_plain(module)? { name!("forward") } else { name!("_call_impl") };
-    module.attr(way)?.call_tuple(args, kwargs)
+    let own = module.instance_dict()?;
+    if !is_plain(module, &own)? {
+        return module.attr(name!("_call_impl"))?.call_tuple(args, kwargs);
+    }
+    let forward = name!("forward");
+    if kwargs.is_none()
+        && let Some(method) = attributes::method_of(module, &own, forward)?
+        && let Some(result) = method.call_with_first(module, args)
+    {
+        return result;
+    }
+    module.attr(forward)?.call_tuple(args, kwargs)
 }
 
 /// Whether no hook is set for this module or for all, and its class calls like the others.
-fn is_plain(module: &Obj) -> Py<bool> {
+fn is_plain(module: &Obj, own: &Obj) -> Py<bool> {
     // SAFETY: what is stored is never freed or changed.
     let Some(rules) = (unsafe { RULES.load(Ordering::Acquire).as_ref() }) else {
         return Ok(false);
     };
-    let own = module.instance_dict()?;
     let hooks = [
         name!("_forward_hooks"),
         name!("_forward_pre_hooks"),
@@ -90,7 +98,7 @@ fn is_plain(module: &Obj) -> Py<bool> {
         name!("_backward_pre_hooks"),
     ];
     for hooks in hooks {
-        if own.dict_get(&hooks.obj())?.and_then(|hooks| hooks.dict_len()) != Some(0) {
+        if own.dict_get_named(hooks)?.and_then(|hooks| hooks.dict_len()) != Some(0) {
             return Ok(false);
         }
     }
@@ -99,5 +107,12 @@ fn is_plain(module: &Obj) -> Py<bool> {
             return Ok(false);
         }
     }
-    Ok(module.type_obj().attr(name!("_call_impl"))?.is(&rules.call_impl))
+    let call_impl = name!("_call_impl");
+    Ok(match attributes::method_of(module, own, call_impl)? {
+        Some(method) => method.is(&rules.call_impl),
+        None => {
+            own.dict_get_named(call_impl)?.is_none()
+                && module.type_obj().attr(call_impl)?.is(&rules.call_impl)
+        }
+    })
 }

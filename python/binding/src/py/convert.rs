@@ -104,9 +104,24 @@ impl Obj {
 
     /// `self.get(key)` of a dictionary.
     pub(crate) fn dict_get(&self, key: &Self) -> Py<Option<Self>> {
+        // SAFETY: a live object.
+        unsafe { self.dict_get_ptr(key.as_ptr()) }
+    }
+
+    /// What a dictionary has under a name.
+    pub(crate) fn dict_get_named(&self, key: &Name) -> Py<Option<Self>> {
+        // SAFETY: names live as long as the process.
+        unsafe { self.dict_get_ptr(key.as_ptr()) }
+    }
+
+    /// What a dictionary has under a key.
+    ///
+    /// # Safety
+    /// The key is a live object.
+    unsafe fn dict_get_ptr(&self, key: *mut ffi::PyObject) -> Py<Option<Self>> {
         // SAFETY: both are live; the result is borrowed from the dictionary and counted at once.
         unsafe {
-            let value = ffi::PyDict_GetItemWithError(self.as_ptr(), key.as_ptr());
+            let value = ffi::PyDict_GetItemWithError(self.as_ptr(), key);
             if value.is_null() {
                 return Raised::pending().map_or(Ok(None), Err);
             }

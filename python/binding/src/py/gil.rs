@@ -61,9 +61,28 @@ pub(crate) fn call_python<T>(work: impl FnOnce() -> super::Py<T>) -> corten_core
 /// `PyGILState_Check`, which is outside the stable ABI but exported by every CPython.
 static STATE_CHECK: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
+/// `PyObject_Vectorcall`, which is in the stable ABI since 3.12 only.
+static VECTORCALL: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Calls an object with so many arguments in a row, and the names of the last ones or null.
+pub(crate) type Vectorcall = unsafe extern "C" fn(
+    *mut ffi::PyObject,
+    *const *mut ffi::PyObject,
+    usize,
+    *mut ffi::PyObject,
+) -> *mut ffi::PyObject;
+
+/// The call without a tuple, if the interpreter has it.
+pub(crate) fn vectorcall() -> Option<Vectorcall> {
+    let symbol = VECTORCALL.load(Ordering::Relaxed);
+    // SAFETY: the symbol was looked up under the name of a function of this type.
+    (!symbol.is_null()).then(|| unsafe { std::mem::transmute(symbol) })
+}
+
 /// Looks up what the stable ABI lacks.
 pub(crate) fn init() {
     STATE_CHECK.store(symbol(c"PyGILState_Check").cast(), Ordering::Relaxed);
+    VECTORCALL.store(symbol(c"PyObject_Vectorcall").cast(), Ordering::Relaxed);
 }
 
 unsafe extern "C" {

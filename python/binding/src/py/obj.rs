@@ -1,6 +1,7 @@
 //! Owned references to Python objects.
 
 use super::errors::{Py, Raised};
+use super::gil;
 use super::names::Name;
 use pyo3::ffi;
 use std::ffi::CStr;
@@ -214,6 +215,26 @@ impl Obj {
         let kwargs = kwargs.map_or(std::ptr::null_mut(), Self::as_ptr);
         // SAFETY: all objects are live, `args` is a tuple.
         unsafe { Self::owned(ffi::PyObject_Call(self.as_ptr(), args.as_ptr(), kwargs)) }
+    }
+
+    /// Calls with an object before those of a tuple; nothing for a long tuple, or where the
+    /// interpreter lacks the way.
+    pub(crate) fn call_with_first(&self, first: &Self, rest: &Self) -> Option<Py<Self>> {
+        const MOST: usize = 7;
+        // SAFETY: a live tuple.
+        let count = unsafe { ffi::PyTuple_Size(rest.as_ptr()) } as usize;
+        let call = gil::vectorcall().filter(|_| count <= MOST)?;
+        let mut args = [std::ptr::null_mut(); 1 + MOST];
+        args[0] = first.as_ptr();
+        for (index, arg) in args[1..][..count].iter_mut().enumerate() {
+            // SAFETY: a live tuple of so many; what it holds stays while it does.
+            *arg = unsafe { ffi::PyTuple_GetItem(rest.as_ptr(), index as ffi::Py_ssize_t) };
+        }
+        // SAFETY: all objects are live for the call; no names are given.
+        unsafe {
+            let result = call(self.as_ptr(), args.as_ptr(), 1 + count, std::ptr::null_mut());
+            Some(Self::owned(result))
+        }
     }
 
     /// Calls a method.
