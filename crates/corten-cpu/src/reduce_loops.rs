@@ -208,24 +208,29 @@ unsafe impl Sync for Walk {}
 impl Walk {
     fn new(iter: &TensorIterator, places: &[*mut u8], wide: DType, outs: &[DType]) -> Self {
         let outputs = iter.noutputs();
-        let dim = |i: usize| {
-            let to = |output: usize| if output < outputs { iter.strides(output)[i] } else { 0 };
-            Dim { size: iter.shape()[i], from: iter.strides(outputs)[i], to: [to(0), to(1)] }
-        };
-        let (split, rank) = (iter.num_reduce_dims(), iter.ndim());
+        let (shape, from) = (iter.shape(), iter.strides(outputs));
+        let to = [iter.strides(0), iter.strides(if outputs > 1 { 1 } else { 0 })];
+        let (mut reduced, mut kept) = (SmallVec::new_const(), SmallVec::new_const());
+        for i in 0..shape.len() {
+            let dim = Dim { size: shape[i], from: from[i], to: [to[0][i], to[1][i]] };
+            if to[0][i] == 0 { reduced.push(dim) } else { kept.push(dim) }
+        }
         let dtype = iter.dtype(outputs);
         let conversion = (dtype != wide).then(|| Conversion::new(dtype, wide));
-        let targets = outs.iter().enumerate();
+        let mut conversions = SmallVec::new_const();
+        for (i, &out) in outs.iter().enumerate() {
+            conversions.push(Conversion::new(out, iter.dtype(i)));
+        }
         Self {
             from: places[outputs],
             to: places[..outputs].into(),
-            reduced: (0..split).map(dim).collect(),
-            kept: (split..rank).map(dim).collect(),
+            reduced,
+            kept,
             out_sizes: [0, 1].map(|i| if i < outputs { iter.dtype(i).itemsize() } else { 0 }),
             size: dtype.itemsize(),
             wide: wide.itemsize(),
             conversion,
-            conversions: targets.map(|(i, &out)| Conversion::new(out, iter.dtype(i))).collect(),
+            conversions,
         }
     }
 

@@ -205,13 +205,9 @@ pub fn argmin(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
 
 /// `aminmax`.
 pub fn aminmax(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
-    let (input, outputs) =
-        (iter.input(0).clone(), [iter.tensor(0).clone(), iter.tensor(1).clone()]);
-    // The outputs are held by one walk at a time.
-    iter.finish()?;
-    for (output, order) in outputs.iter().zip([Order::Min, Order::Max]) {
-        let config = TensorIteratorConfig::reduction().add_output(Some(output));
-        let one = &mut config.add_input(&input).build()?;
+    iter.acquire()?;
+    for (output, order) in [Order::Min, Order::Max].into_iter().enumerate() {
+        let one = &mut iter.with_output(output);
         ordered!(one, "aminmax_cpu", T => Extremum::<T>::new(order))?;
     }
     Ok(())

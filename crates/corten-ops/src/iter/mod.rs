@@ -8,6 +8,7 @@
 //! Strides are signed throughout: nothing here assumes that they are not negative.
 
 mod config;
+mod dense;
 mod independence;
 mod layout;
 mod loops;
@@ -415,21 +416,6 @@ impl TensorIterator {
         Ok(())
     }
 
-    /// The walk of a reduction over all elements of a [plain](corten_core::TensorImpl::is_plain)
-    /// tensor, into results of one element each: what building one comes to.
-    pub(crate) fn over_everything(results: &[Tensor], input: &Tensor) -> Self {
-        let outputs = results.iter().map(|result| Operand::along_one(result, true, 0));
-        let read = Operand::along_one(input, false, input.itemsize() as i64);
-        let rank = input.dim();
-        Self {
-            perm: (0..rank as i64).rev().collect(),
-            is_reduction: true,
-            all_same_shape: false,
-            coalesced: rank > 1,
-            ..Self::along_one(outputs.chain([read]).collect(), results.len(), input.numel())
-        }
-    }
-
     /// A walk of no steps over a copy's operands.
     pub(crate) fn nothing(output: &Tensor, input: &Tensor) -> Self {
         let operands = [(output, true), (input, false)];
@@ -454,6 +440,14 @@ impl TensorIterator {
             hold: Hold::Free,
             operands,
         }
+    }
+
+    /// The walk of a reduction with output `i` alone. It ends before this one does.
+    pub fn with_output(&self, i: usize) -> Self {
+        let mut one = self.part();
+        one.operands = vec![self.operands[i].clone(), self.operands[self.outputs].clone()];
+        one.outputs = 1;
+        one
     }
 
     /// Replaces what output `i` returns; the loop keeps writing the operand.

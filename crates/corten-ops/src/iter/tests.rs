@@ -155,6 +155,29 @@ proptest! {
     }
 
     #[test]
+    fn reductions_in_order_are_planned_as_others(
+        shape in prop::collection::vec(0_i64..4, 0..6), mask in 0_u32..64, keepdim: bool
+    ) {
+        let input: Tensor = TensorBase::empty(&shape, DType::Int64).unwrap().into();
+        let dims: Vec<i64> = (0..shape.len()).filter(|d| mask >> d & 1 != 0).map(|d| d as i64).collect();
+        let reduce = crate::meta::Reduce::over(&input, Some(&dims), keepdim).unwrap();
+        let outputs = [(None, DType::Int64), (None, DType::Bool)];
+        let (short, long) = (reduce.plan(&outputs).unwrap(), reduce.plan_broadcast(&outputs).unwrap());
+        prop_assert_eq!(short.numel(), long.numel());
+        prop_assert_eq!(short.shape(), long.shape());
+        prop_assert_eq!(short.num_reduce_dims(), long.num_reduce_dims());
+        prop_assert_eq!(short.common_dtype(), long.common_dtype());
+        for i in 0..3 {
+            prop_assert_eq!(short.strides(i), long.strides(i));
+            prop_assert_eq!(short.dtype(i), long.dtype(i));
+        }
+        for i in 0..2 {
+            prop_assert_eq!(short.output(i).sizes(), long.output(i).sizes());
+            prop_assert_eq!(short.output(i).strides(), long.output(i).strides());
+        }
+    }
+
+    #[test]
     fn reductions_fold_every_slice((shape, a, _b) in shape_and_plans(), mask in 0_u32..32) {
         let input = operand(&shape, &Plan { skip: 0, ..a }, 3);
         let dims: Vec<i64> = (0..shape.len()).filter(|d| mask >> d & 1 != 0).map(|d| d as i64).collect();

@@ -5,12 +5,13 @@
 use super::check::check_out_dtype;
 use crate::Tensor;
 use crate::iter::{TensorIterator, TensorIteratorConfig, allocate, resize_output};
-use corten_core::{DType, Dims, Result, Scalar, bail, ensure, geometry, warn};
-use smallvec::{SmallVec, smallvec};
+use corten_core::{DType, Device, Dims, Result, Scalar, bail, ensure, geometry, warn};
+use smallvec::SmallVec;
 
 /// A reduction being planned: the input, the dimensions that go, and the shape that stays.
 pub struct Reduce<'a> {
     input: &'a Tensor,
+    sizes: Dims,
     reduced: Flags,
     keepdim: bool,
 }
@@ -24,21 +25,22 @@ impl<'a> Reduce<'a> {
     /// # Errors
     /// `Index` for a dimension out of range, `Runtime` for one given twice.
     pub fn over(input: &'a Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Self> {
-        let rank = input.dim();
-        let mut reduced: Flags = smallvec![dims.is_none(); rank];
-        let mut seen: Flags = smallvec![false; rank.max(1)];
+        let mut reduce =
+            Self { input, sizes: Dims::new_const(), reduced: Flags::new_const(), keepdim };
+        input.copy_sizes_to(&mut reduce.sizes);
+        let rank = reduce.sizes.len();
+        // A number has no dimension, and one that may be named.
+        reduce.reduced.resize(rank.max(1), dims.is_none());
         for &dim in dims.unwrap_or_default() {
             let dim = geometry::wrap_dim(dim, rank)?;
             ensure!(
-                !std::mem::replace(&mut seen[dim], true),
+                !std::mem::replace(&mut reduce.reduced[dim], true),
                 Runtime,
                 "dim {dim} appears multiple times in the list of dims"
             );
-            if let Some(flag) = reduced.get_mut(dim) {
-                *flag = true;
-            }
         }
-        Ok(Self { input, reduced, keepdim })
+        reduce.reduced.truncate(rank);
+        Ok(reduce)
     }
 
     /// Reduces over `dims`, where an empty list means all of them too.
@@ -51,19 +53,20 @@ impl<'a> Reduce<'a> {
 
     /// The number of elements folded into each result.
     pub fn count(&self) -> i64 {
-        let sizes = self.input.sizes();
-        sizes.iter().zip(&self.reduced).filter(|(_, r)| **r).map(|(size, _)| *size).product()
+        self.sizes.iter().zip(&self.reduced).filter(|(_, r)| **r).map(|(size, _)| *size).product()
     }
 
     /// The shape of the results.
     pub fn shape(&self) -> Dims {
-        let sizes = self.input.sizes();
-        let kept = |(&size, &reduced): (&i64, &bool)| match (reduced, self.keepdim) {
-            (false, _) => Some(size),
-            (true, true) => Some(1),
-            (true, false) => None,
-        };
-        sizes.iter().zip(&self.reduced).filter_map(kept).collect()
+        let mut shape = Dims::new_const();
+        for (&size, &reduced) in self.sizes.iter().zip(&self.reduced) {
+            match (reduced, self.keepdim) {
+                (false, _) => shape.push(size),
+                (true, true) => shape.push(1),
+                (true, false) => {}
+            }
+        }
+        shape
     }
 
     /// Refuses to reduce nothing: for operators without an identity.
@@ -71,7 +74,7 @@ impl<'a> Reduce<'a> {
     /// # Errors
     /// `Index` naming the first reduced dimension of size 0.
     pub fn check_not_empty(&self, name: &str) -> Result<()> {
-        for (dim, (&size, &reduced)) in self.input.sizes().iter().zip(&self.reduced).enumerate() {
+        for (dim, (&size, &reduced)) in self.sizes.iter().zip(&self.reduced).enumerate() {
             ensure!(
                 size != 0 || !reduced,
                 Index,
@@ -87,6 +90,21 @@ impl<'a> Reduce<'a> {
     /// Those of resizing and of [`TensorIteratorConfig::build`].
     pub fn plan(&self, outputs: &[(Option<&Tensor>, DType)]) -> Result<TensorIterator> {
         let shape = self.shape();
+        if self.is_read_in_order() && outputs.iter().all(|output| self.is_made_in_order(output)) {
+            let made = |&(_, dtype): &_| allocate(&shape, None, dtype, Device::CPU);
+            let results = outputs.iter().map(made).collect::<Result<_>>()?;
+            return Ok(TensorIterator::reducing(results, self.input, &self.sizes, &self.reduced));
+        }
+        self.plan_broadcast(outputs)
+    }
+
+    /// As [`plan`](Self::plan), with operands that broadcast against the input: for kernels that
+    /// build further walks with them.
+    ///
+    /// # Errors
+    /// As for [`plan`](Self::plan).
+    pub fn plan_broadcast(&self, outputs: &[(Option<&Tensor>, DType)]) -> Result<TensorIterator> {
+        let shape = self.shape();
         let mut results = SmallVec::<[Tensor; 2]>::new();
         for (given, dtype) in outputs {
             results.push(match given.filter(|out| out.defined()) {
@@ -96,11 +114,6 @@ impl<'a> Reduce<'a> {
                 }
                 None => allocate(&shape, None, *dtype, self.input.device())?,
             });
-        }
-        if self.takes_everything_in_order()
-            && outputs.iter().all(|(given, dtype)| given.is_none() && *dtype == self.input.dtype())
-        {
-            return Ok(TensorIterator::over_everything(&results, self.input));
         }
         let mut config = TensorIteratorConfig::reduction()
             .promote_inputs_to_common_dtype(false)
@@ -115,12 +128,17 @@ impl<'a> Reduce<'a> {
         Ok(iter)
     }
 
-    /// Whether all elements, of which there are some, go into one result and lie in order.
-    fn takes_everything_in_order(&self) -> bool {
-        let wide = matches!(self.input.dtype(), DType::Float32 | DType::Float64 | DType::Int64);
-        wide && self.input.numel() > 1
-            && self.input.is_plain()
-            && self.reduced.iter().all(|&reduced| reduced)
+    /// Whether the input has elements in order, which kernels read as they are.
+    fn is_read_in_order(&self) -> bool {
+        let dtype = self.input.dtype();
+        let converted = dtype.is_reduced_float() || dtype == DType::Complex32;
+        !converted && self.input.is_plain() && self.input.numel() > 1
+    }
+
+    /// Whether an output is a new one that kernels write as it is: of integers, or of the input's
+    /// dtype.
+    fn is_made_in_order(&self, (given, dtype): &(Option<&Tensor>, DType)) -> bool {
+        given.is_none() && (dtype.is_integral(true) || *dtype == self.input.dtype())
     }
 
     /// The output with a dimension of size 1 and stride 0 for each reduced one.
@@ -183,7 +201,12 @@ pub fn reduction_nansum(
             dtype.type_name()
         );
     }
-    reduction_sum(self_, dim, keepdim, dtype, out)
+    let dtype = sum_dtype(self_, dtype, out)?;
+    let reduce = Reduce::over_or_all(self_, dim, keepdim)?;
+    match dtype == self_.dtype() {
+        true => reduce.plan(&[(out, dtype)]),
+        false => reduce.plan_broadcast(&[(out, dtype)]),
+    }
 }
 
 /// `prod`: over everything.

@@ -24,7 +24,7 @@ fn plain(object: &Obj) -> Option<&Tensor> {
 }
 
 /// The tensor and the remaining arguments of a call without keywords.
-fn split<'a>(this: Option<&'a Obj>, args: Args<'a>) -> Option<(&'a Tensor, &'a [Obj])> {
+pub(super) fn split<'a>(this: Option<&'a Obj>, args: Args<'a>) -> Option<(&'a Tensor, &'a [Obj])> {
     if args.names.is_some() {
         return None;
     }
@@ -35,14 +35,14 @@ fn split<'a>(this: Option<&'a Obj>, args: Args<'a>) -> Option<(&'a Tensor, &'a [
     Some((plain(first)?, rest))
 }
 
-fn finish(result: Result<Tensor>) -> Option<Py<Obj>> {
+pub(super) fn finish(result: Result<Tensor>) -> Option<Py<Obj>> {
     Some(match result {
         Ok(made) => tensor::wrap_owned(made),
         Err(error) => Err(error.into()),
     })
 }
 
-fn unary(
+pub(super) fn unary(
     this: Option<&Obj>,
     args: Args<'_>,
     run: fn(&Tensor) -> Result<Tensor>,
@@ -98,7 +98,7 @@ fn affine(
 }
 
 /// One integer.
-fn int(object: &Obj) -> Option<i64> {
+pub(super) fn int(object: &Obj) -> Option<i64> {
     if object.type_ptr() != &raw mut ffi::PyLong_Type {
         return None;
     }
@@ -196,9 +196,12 @@ fn find_shape(name: &str, mode: Mode) -> Option<Fast> {
         "matmul" => |this, args| product(this, args, op::matmul),
         "mm" => |this, args| product(this, args, op::mm),
         "bmm" => |this, args| product(this, args, op::bmm),
+        "addmm" => |this, args| {
+            let (x, [a, b]) = split(this, args)? else { return None };
+            let (a, b) = (plain(a)?, plain(b)?);
+            finish(detach_if(is_long_product(a, b), || op::addmm(x, a, b, ONE, ONE)))
+        },
         "linear" => |this, args| affine(this, args, op::linear),
-        "sum" => |this, args| unary(this, args, |x| op::sum(x, None)),
-        "mean" => |this, args| unary(this, args, |x| op::mean(x, None)),
         "t" => |this, args| unary(this, args, op::t),
         "clone" => |this, args| unary(this, args, |x| op::clone(x, None)),
         "zero_" => |this, args| unary(this, args, op::zero_),
@@ -278,14 +281,14 @@ fn find_joint(name: &str, is_method: bool) -> Option<Fast> {
             let end = int(end).filter(|end| (0..SMALL).contains(end) && args.names.is_none())?;
             finish(op::arange(Scalar::Int(end), None, None, None, None))
         },
-        _ => return None,
+        _ => return super::along::find(name),
     })
 }
 
 /// Calls of fewer elements never give the interpreter lock up.
 const SMALL: i64 = 2048;
 
-fn is_small(tensors: &[&Tensor]) -> bool {
+pub(super) fn is_small(tensors: &[&Tensor]) -> bool {
     tensors.iter().all(|x| x.numel() < SMALL / 4)
 }
 

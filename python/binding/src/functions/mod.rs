@@ -4,6 +4,7 @@
 //! [`Group`] is everything that one Python name can mean; its signatures are parsed when it is
 //! called for the first time.
 
+mod along;
 mod call;
 mod deprecated;
 mod estimate;
