@@ -3,8 +3,10 @@
 
 use std::ptr;
 
+use smallvec::SmallVec;
+
 use super::{Access, Blocks};
-use crate::{DType, DispatchKey, KeySet, Layout, Result, Scalar, TensorBase};
+use crate::{DType, DispatchKey, Element, KeySet, Layout, Result, Scalar, TensorBase};
 
 /// Larger blocks are for the kernels, which have vectors and threads.
 const SMALL: usize = 1 << 14;
@@ -76,6 +78,35 @@ impl TensorBase {
                 _ => Scalar::Int(i64::from(at.cast::<i32>().read_unaligned())),
             }
         }))
+    }
+
+    /// Appends the elements of a small contiguous tensor in host memory to `values`. Returns whether it
+    /// is one of this dtype; nothing happens otherwise.
+    ///
+    /// # Errors
+    /// When the calling thread already writes to the storage.
+    pub fn append_block_to<T: Element>(&self, values: &mut SmallVec<[T; 16]>) -> Result<bool> {
+        // Of bytes that are said to be truth values, not all are.
+        let known = T::DTYPE == self.dtype() && T::DTYPE != DType::Bool;
+        if !known || !is_block(self) || !self.is_contiguous() {
+            return Ok(false);
+        }
+        let count = self.nbytes() / size_of::<T>();
+        let nbytes = count * size_of::<T>();
+        let mut held = Blocks::none();
+        if count == 0 || !held.acquire(&[(self, Access::Read, nbytes)])? {
+            return Ok(count == 0);
+        }
+        let length = values.len();
+        values.reserve(count);
+        // SAFETY: so many bytes are held for reading, there is room for them, and every pattern is
+        // a value of the type.
+        unsafe {
+            let to = values.as_mut_ptr().add(length).cast::<u8>();
+            ptr::copy_nonoverlapping(held.address(0), to, nbytes);
+            values.set_len(length + count);
+        }
+        Ok(true)
     }
 
     /// Clears a small tensor without gaps. Returns whether it is one; nothing happens otherwise.

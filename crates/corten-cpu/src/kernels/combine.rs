@@ -53,20 +53,23 @@ fn is_skipped(tensor: &Tensor) -> bool {
     tensor.dim() == 1 && tensor.numel() == 0
 }
 
-struct Plan {
-    parts: Vec<Tensor>,
+struct Plan<'a> {
+    /// The tensors that have a place in the result, and how much of the dimension each takes.
+    parts: SmallVec<[(&'a Tensor, i64); 4]>,
     shape: Dims,
     dim: usize,
     dtype: DType,
     format: MemoryFormat,
 }
 
-impl Plan {
-    fn new(tensors: &[Tensor], dim: i64) -> Result<Self> {
+impl<'a> Plan<'a> {
+    fn new(tensors: &'a [Tensor], dim: i64) -> Result<Self> {
         ensure!(!tensors.is_empty(), Value, "torch.cat(): expected a non-empty list of Tensors");
+        let mut types = ResultTypeState::default();
         for (position, tensor) in tensors.iter().enumerate() {
+            let rank = tensor.dim();
             ensure!(
-                tensor.dim() > 0,
+                rank > 0,
                 Runtime,
                 "zero-dimensional tensor (at position {position}) cannot be concatenated"
             );
@@ -77,10 +80,7 @@ impl Plan {
                 tensors[0].device(),
                 tensor.device()
             );
-        }
-        let mut types = ResultTypeState::default();
-        for tensor in tensors {
-            types.push_tensor(tensor.dtype(), tensor.dim(), tensor.is_wrapped_number())?;
+            types.push_tensor(tensor.dtype(), rank, tensor.is_wrapped_number())?;
         }
         let dtype = types.finish()?;
         let first = tensors.iter().position(|tensor| !is_skipped(tensor));
@@ -88,7 +88,7 @@ impl Plan {
             // Vectors without elements do not look at the dimension.
             let shape = Dims::from_elem(0, 1);
             return Ok(Self {
-                parts: vec![],
+                parts: SmallVec::new(),
                 shape,
                 dim: 0,
                 dtype,
@@ -97,12 +97,17 @@ impl Plan {
         };
         let mut shape = tensors[first].sizes();
         let dim = geometry::wrap_dim(dim, shape.len())?;
-        shape[dim] = 0;
-        let mut parts = Vec::with_capacity(tensors.len());
-        for (position, tensor) in tensors.iter().enumerate().filter(|(_, t)| !is_skipped(t)) {
-            check_sizes(&tensors[first], tensor, dim, position)?;
-            shape[dim] += tensor.sizes()[dim];
-            parts.push(tensor.clone());
+        let mut parts = SmallVec::new();
+        parts.push((&tensors[first], shape[dim]));
+        let mut sizes = Dims::new_const();
+        for (position, tensor) in tensors.iter().enumerate().skip(first + 1) {
+            if is_skipped(tensor) {
+                continue;
+            }
+            tensor.copy_sizes_to(&mut sizes);
+            check_sizes(&shape, &sizes, dim, position)?;
+            shape[dim] += sizes[dim];
+            parts.push((tensor, sizes[dim]));
         }
         Ok(Self { format: common_format(tensors), parts, shape, dim, dtype })
     }
@@ -112,13 +117,13 @@ impl Plan {
             return Ok(());
         }
         let mut start = 0;
-        let mut runs: SmallVec<[_; 4]> = SmallVec::with_capacity(self.parts.len());
-        for part in &self.parts {
-            let length = part.sizes()[self.dim];
-            let plain = !part.is_conj() && !part.is_neg() && part.dtype() == out.dtype();
-            let dense = part.is_contiguous() && out.is_contiguous() && !out.is_neg();
-            if plain && dense && part.storage_key() != out.storage_key() {
-                runs.push((part, self.blocks(start, length, out.itemsize())));
+        let mut runs: SmallVec<[_; 4]> = SmallVec::new();
+        let (dtype, key) = (out.dtype(), out.storage_key());
+        let in_order = out.is_contiguous() && !out.is_neg();
+        for &(part, length) in &self.parts {
+            let plain = part.dtype() == dtype && !part.is_conj() && !part.is_neg();
+            if in_order && plain && part.is_contiguous() && part.storage_key() != key {
+                runs.push((part, self.blocks(start, length, dtype.itemsize())));
             } else {
                 op::copy_(&op::narrow(out, self.dim as i64, start, length)?, part, false)?;
             }
@@ -140,8 +145,7 @@ impl Plan {
     }
 }
 
-fn check_sizes(first: &Tensor, other: &Tensor, dim: usize, position: usize) -> Result<()> {
-    let (expected, given) = (first.sizes(), other.sizes());
+fn check_sizes(expected: &[i64], given: &[i64], dim: usize, position: usize) -> Result<()> {
     ensure!(
         expected.len() == given.len(),
         Runtime,

@@ -1,4 +1,4 @@
-//! Reductions of tensors that lie in order, planned from their sizes alone.
+//! Walks over tensors that lie in order, planned from their sizes alone.
 
 use super::{Hold, Operand, Start, TensorIterator};
 use crate::Tensor;
@@ -57,6 +57,44 @@ impl Runs {
 }
 
 impl TensorIterator {
+    /// The walk of a copy between [plain](corten_core::TensorImpl::is_plain) tensors of the same
+    /// sizes that share no memory.
+    pub(crate) fn in_order(output: &Tensor, input: &Tensor) -> Self {
+        Self::along_one(output, input, input.numel())
+    }
+
+    /// A walk of no steps over a copy's operands.
+    pub(crate) fn nothing(output: &Tensor, input: &Tensor) -> Self {
+        Self::along_one(output, input, 0)
+    }
+
+    fn along_one(output: &Tensor, input: &Tensor, numel: i64) -> Self {
+        let mut operands = Vec::with_capacity(2);
+        for (tensor, is_output) in [(output, true), (input, false)] {
+            let dtype = tensor.dtype();
+            let mut strides = Dims::new_const();
+            strides.push(dtype.itemsize() as i64);
+            operands.push(Operand::walked(tensor.clone(), dtype, is_output, strides));
+        }
+        let mut shape = Dims::new_const();
+        shape.push(numel);
+        Self {
+            operands,
+            outputs: 1,
+            shape,
+            perm: Dims::new_const(),
+            numel,
+            common_dtype: input.dtype(),
+            device: output.device(),
+            is_reduction: false,
+            all_same_shape: true,
+            coalesced: true,
+            is_final: true,
+            accumulates: false,
+            hold: Hold::Free,
+        }
+    }
+
     /// The walk of a reduction of a [plain](corten_core::TensorImpl::is_plain) tensor of more than
     /// one element into fresh results in order: what building one comes to.
     pub(crate) fn reducing(

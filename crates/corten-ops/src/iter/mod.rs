@@ -32,7 +32,7 @@ pub(crate) use types::{allocate, copy_plain, write_elements};
 use crate::Tensor;
 use corten_core::access::{HeldPlace, Holds};
 use corten_core::{Access, AccessSet, DType, Device, Dims, Result, Scalar, bail, bug};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 /// The address of each operand's current element.
 pub(crate) type Pointers = SmallVec<[*mut u8; 4]>;
@@ -116,11 +116,6 @@ unsafe impl Send for Start {}
 unsafe impl Sync for Start {}
 
 impl Operand {
-    /// An operand of a walk along one dimension, with its stride in bytes.
-    fn along_one(tensor: &Tensor, is_output: bool, stride: i64) -> Self {
-        Self { strides: smallvec![stride], ..Self::new(tensor.clone(), is_output) }
-    }
-
     pub(crate) fn defined(&self) -> bool {
         self.tensor.defined()
     }
@@ -414,32 +409,6 @@ impl TensorIterator {
             }
         }
         Ok(())
-    }
-
-    /// A walk of no steps over a copy's operands.
-    pub(crate) fn nothing(output: &Tensor, input: &Tensor) -> Self {
-        let operands = [(output, true), (input, false)];
-        let operands = operands.map(|(tensor, written)| Operand::along_one(tensor, written, 0));
-        Self::along_one(operands.into(), 1, 0)
-    }
-
-    /// A walk along one dimension that needs no further planning.
-    fn along_one(operands: Vec<Operand>, outputs: usize, numel: i64) -> Self {
-        Self {
-            outputs,
-            shape: smallvec![numel],
-            perm: smallvec![0],
-            numel,
-            common_dtype: operands[0].dtype,
-            device: operands[0].device,
-            is_reduction: false,
-            all_same_shape: true,
-            coalesced: false,
-            is_final: true,
-            accumulates: false,
-            hold: Hold::Free,
-            operands,
-        }
     }
 
     /// The walk of a reduction with output `i` alone. It ends before this one does.

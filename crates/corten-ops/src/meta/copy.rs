@@ -24,7 +24,8 @@ pub fn copy(
     if target.is_same(src) || are_same_data(&target, src) {
         return Ok(TensorIterator::nothing(&target, src));
     }
-    if !target.is_alias_of(src) && target.copy_block_from(src)? {
+    let apart = !target.is_alias_of(src);
+    if apart && target.copy_block_from(src)? {
         return Ok(TensorIterator::nothing(&target, src));
     }
     ensure!(
@@ -34,6 +35,9 @@ pub fn copy(
     );
     if src.dtype().is_complex() && !target.dtype().is_complex() && target.dtype() != DType::Bool {
         warn_about_imaginary_part();
+    }
+    if apart && target.is_plain() && src.is_plain() && target.sizes() == src.sizes() {
+        return Ok(TensorIterator::in_order(&target, src));
     }
     TensorIteratorConfig::new()
         .resize_outputs(false)

@@ -73,6 +73,20 @@ impl Obj {
         }
     }
 
+    /// A list of numbers. No code of others runs until it is filled.
+    pub(crate) fn list_of_numbers(numbers: impl ExactSizeIterator<Item = Scalar>) -> Py<Self> {
+        // SAFETY: a fresh list with so many places, each of which is filled once; a partly filled
+        // list may be dropped.
+        unsafe {
+            let list = Self::owned(ffi::PyList_New(numbers.len() as ffi::Py_ssize_t))?;
+            for (index, number) in numbers.enumerate() {
+                let number = Self::scalar(number)?.into_ptr();
+                check(ffi::PyList_SetItem(list.as_ptr(), index as ffi::Py_ssize_t, number))?;
+            }
+            Ok(list)
+        }
+    }
+
     /// A list of the items.
     pub(crate) fn list(items: impl IntoIterator<Item = Py<Self>>) -> Py<Self> {
         // SAFETY: appending takes its own reference.

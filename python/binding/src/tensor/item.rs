@@ -9,7 +9,6 @@ use corten_core::{Element, MemoryFormat, Reader, Result, Scalar, match_dtype};
 use corten_ops::Tensor;
 use smallvec::SmallVec;
 use std::ffi::{c_int, c_void};
-use std::slice;
 
 /// The only element of a tensor.
 pub(crate) fn item(tensor: &Tensor) -> Result<Scalar> {
@@ -53,18 +52,25 @@ pub(crate) fn to_list(tensor: &Tensor) -> Py<Obj> {
     let sizes = dense.sizes();
     match_dtype!(dense.dtype(), "tolist", All, T => {
         // Copied first: making lists may run any code, which may want to write to the tensor.
-        let values = SmallVec::<[T; 16]>::from_slice(&Reader::<T>::new(dense.base())?);
-        Ok(nest(&sizes, &mut values.iter()))
+        let mut values = SmallVec::<[T; 16]>::new();
+        if !dense.append_block_to(&mut values)? {
+            values.extend_from_slice(&Reader::<T>::new(dense.base())?);
+        }
+        Ok(nest(&sizes, &mut &values[..]))
     })?
 }
 
-fn nest<T: Element>(sizes: &[i64], values: &mut slice::Iter<'_, T>) -> Py<Obj> {
+/// The first of the values as lists of these sizes; they are taken away.
+fn nest<T: Element>(sizes: &[i64], values: &mut &[T]) -> Py<Obj> {
     match sizes {
-        [] => values.next().map_or_else(|| Ok(Obj::none()), |value| Obj::scalar(value.to_scalar())),
-        [last] => {
-            Obj::list(values.take(*last as usize).map(|value| Obj::scalar(value.to_scalar())))
+        [first, rest @ ..] if !rest.is_empty() => {
+            Obj::list((0..*first).map(|_| nest(rest, values)))
         }
-        [first, rest @ ..] => Obj::list((0..*first).map(|_| nest(rest, values))),
+        _ => {
+            let count = sizes.first().map_or(1, |&count| count as usize);
+            let row = values.split_off(..count).unwrap_or_default();
+            Obj::list_of_numbers(row.iter().map(|value| value.to_scalar()))
+        }
     }
 }
 
