@@ -146,6 +146,27 @@ class Windows(unittest.TestCase):
             torch.testing.assert_close(values, wanted, equal_nan=True, rtol=0, atol=0)
             torch.testing.assert_close(x.gather(2, places), values, equal_nan=True, rtol=0, atol=0)
 
+    def test_maxima_of_two_by_two(self):
+        torch.manual_seed(0)
+        nan, low = float("nan"), float("-inf")
+        for width, height, dtype in itertools.product((1, 3, 4, 7, 8, 12, 16, 21, 40), (1, 5), (torch.float32, torch.float64, torch.bfloat16, torch.int32)):
+            for extra, stride in ((0, 2), (1, 2), (1, (1, 2))):
+                x = torch.randint(-3, 4, (2, 3, 2 * height, 2 * width + extra)).to(dtype)
+                if dtype.is_floating_point:
+                    x[0, 0, 0, :2], x[0, 0, 1, 1], x[1, 1] = nan, 9.0, low
+                values, places = F.max_pool2d(x, 2, stride, return_indices=True)
+                windows = x.unfold(2, 2, 1 if stride == (1, 2) else 2).unfold(3, 2, 2).flatten(4)
+                # The first of equal elements; the last NaN.
+                wanted = windows.to(torch.float64).amax(-1)
+                torch.testing.assert_close(values.to(torch.float64), wanted, equal_nan=True, rtol=0, atol=0)
+                rank = (windows.to(torch.float64) == wanted[..., None]).to(torch.int64) * torch.tensor([4, 3, 2, 1])
+                rank += windows.isnan() * torch.tensor([1, 2, 3, 4])
+                best = rank.argmax(-1)
+                rows, columns = torch.arange(values.shape[2])[:, None], torch.arange(values.shape[3])
+                step = 1 if stride == (1, 2) else 2
+                own = (rows * step + best // 2) * x.shape[3] + columns * 2 + best % 2
+                self.assertTrue(torch.equal(places, own))
+
 
 class Convolutions(unittest.TestCase):
     def test_kernels_without_elements(self):

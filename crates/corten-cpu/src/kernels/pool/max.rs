@@ -2,6 +2,7 @@
 
 use super::super::support::{contiguous_in, expect_dtype, is_shape_only, match_types};
 use super::Shape;
+use super::pairs::Pairs;
 use super::window::Window;
 use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
 use crate::row_loops::{Job, Vectorised};
@@ -12,7 +13,7 @@ use corten_ops::Tensor;
 use std::ops::Range;
 
 /// An element type with an order, in which NaN is largest.
-trait Ordered: Element + PartialOrd {
+pub(super) trait Ordered: Element + PartialOrd {
     /// What a window starts with.
     const LOWEST: Self;
 
@@ -63,6 +64,8 @@ pub(super) fn forward(
         let indices = access.write::<i64>(1)?;
         if shape.channels_last() {
             forward_pixels(values, out, indices, shape)
+        } else if let Some(pairs) = Pairs::of(shape) {
+            pairs.forward(values, out, indices, shape)
         } else {
             forward_planes(values, out, indices, shape)
         }

@@ -7,6 +7,7 @@ mod adaptive;
 mod average;
 mod fractional;
 mod max;
+mod pairs;
 mod unpool;
 mod window;
 
