@@ -154,9 +154,9 @@ pub(crate) fn walk<E: Sealed>(
     Walk { output, a, b, depth, set }.run(scratch);
 }
 
-/// About how many cycles a product takes: multiplications, copies of `b`, which are slower where
-/// its rows do not lie side by side, and those of the result where its do not, for every block of
-/// the depth.
+/// About how many cycles a product takes: multiplications, copies of `a` where the steps of its rows
+/// do not lie side by side, copies of `b`, which are slower where its columns do not, and those of the
+/// result where its do not, for every block of the depth.
 fn cost<E: Sealed>(
     set: &TileSet<E>,
     c: View<*mut E>,
@@ -168,9 +168,10 @@ fn cost<E: Sealed>(
     let panels = Groups::of(cols.div_ceil(set.lanes), set.registers());
     let width = panels.get(0).len();
     let of_tiles = rows * depth * panels.count * (3 * width).max(6 + width) / 6;
+    let of_a = if a.strides[1] == 1 { 0 } else { rows * depth };
     let of_b = if b.strides[1] == 1 { depth * cols / 8 } else { depth * cols / 4 };
     let of_c = if c.strides[1] == 1 { 0 } else { rows * cols * depth.div_ceil(DEPTH) / 2 };
-    of_tiles + of_b + of_c
+    of_tiles + of_a + of_b + of_c
 }
 
 pub(crate) fn steps(length: usize, step: usize) -> impl Iterator<Item = Range<usize>> {
