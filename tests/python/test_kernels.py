@@ -213,6 +213,31 @@ class Convolutions(unittest.TestCase):
                 torch.testing.assert_close(a, b)
 
 
+    def test_lines_of_channels(self):
+        # Channels that lie side by side: whole rows of the image against rows of the kernel.
+        torch.manual_seed(0)
+        last = torch.channels_last
+        for channels, features, kernel, stride, padding, dilation in (
+            (16, 32, 3, 1, 1, 1), (3, 16, (5, 7), 2, 3, 1), (8, 16, 3, 1, (0, 2), (2, 1)), (32, 16, (1, 3), 1, 0, 1),
+            (16, 16, 3, (1, 2), (2, 0), 1), (32, 48, (3, 1), 1, (1, 0), 1),
+        ):
+            for dtype, batch in itertools.product((torch.float32, torch.float64), (1, 3)):
+                x = torch.randn(batch, channels, 21, 36, dtype=dtype)
+                weight = torch.randn(features, channels, *torch.nn.modules.utils._pair(kernel), dtype=dtype)
+                bias = torch.randn(features, dtype=dtype) if batch > 1 else None
+                wide = [t.to(torch.float64).requires_grad_() for t in (x, weight)]
+                wanted = F.conv2d(*wide, None if bias is None else bias.double(), stride, padding, dilation)
+                own = [t.to(memory_format=last).requires_grad_() for t in (x, weight)]
+                found = F.conv2d(*own, bias, stride, padding, dilation)
+                self.assertTrue(found.is_contiguous(memory_format=last))
+                torch.testing.assert_close(found.double(), wanted, rtol=1e-4, atol=1e-4)
+                grad = torch.randn_like(wanted)
+                ours = torch.autograd.grad(found, own, grad.to(dtype).to(memory_format=last))
+                theirs = torch.autograd.grad(wanted, wide, grad)
+                for a, b in zip(ours, theirs):
+                    torch.testing.assert_close(a.double(), b, rtol=1e-4, atol=1e-3)
+
+
 class Products(unittest.TestCase):
     def test_halves_are_scaled_and_added_with_one_rounding(self):
         def matrix(*values):

@@ -83,7 +83,7 @@ impl Geometry {
 
     /// Whether an image with its border is far larger than without it, so that no copy of it should
     /// be made.
-    fn is_mostly_border(&self) -> bool {
+    pub(super) fn is_mostly_border(&self) -> bool {
         let axes = self.image.iter().zip(self.padding);
         let bordered = axes.fold(1usize, |size, (&image, padding)| {
             size.saturating_mul(padding.saturating_mul(2).saturating_add(image))

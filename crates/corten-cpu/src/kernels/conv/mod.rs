@@ -7,6 +7,7 @@ mod check;
 mod depthwise;
 mod evenness;
 pub(crate) mod geometry;
+mod lines;
 mod narrow;
 mod patches;
 mod products;

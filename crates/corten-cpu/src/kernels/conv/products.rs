@@ -2,6 +2,7 @@
 //! output, each a product of matrices over patches. The third one is in [`weight`](super::weight).
 
 use super::geometry::Geometry;
+use super::lines;
 use super::patches::{Patches, TurnedKernel};
 use super::window::{Layout, Window};
 use crate::chunks::{for_each_chunk, for_each_run, grain_of};
@@ -9,6 +10,7 @@ use crate::gemm::{
     Base, Factor, Factors, Mat, MatElement, MatMut, SideBySide, Way, for_each_block, gemm,
     gemm_of_factors, gemm_with_bias,
 };
+use crate::row_loops::MOST_LANES;
 use crate::scratch::{Buffered, with_buffer};
 use corten_core::Result;
 use corten_gemm::{Columns, SLACK};
@@ -66,6 +68,10 @@ fn correlate_with<T: Product>(
 ) -> Result<()> {
     match kernel {
         _ if geometry.is_pointwise() => correlate_pixels(geometry, output, image, kernel, bias),
+        _ if lines::fits(geometry, size_of::<T>()) => {
+            let weight = by_lines(geometry, kernel);
+            lines::correlate(geometry, output, image, &weight, bias)
+        }
         _ if geometry.channels_last => correlate_lines(geometry, output, image, kernel, bias),
         Kernel::Plain(weight) => correlate_windows(geometry, output, image, weight, bias),
         Kernel::Turned(weight) => {
@@ -305,6 +311,31 @@ fn turned<T: Product>(geometry: &Geometry, weight: &[T]) -> Vec<T> {
         }
     }
     turned
+}
+
+/// The weight of one group as the second factor of a product: a line per (kernel position, channel).
+fn by_lines<T: Product>(geometry: &Geometry, kernel: Kernel<'_, T>) -> Vec<T> {
+    let (depth, features) = (geometry.patch(), geometry.features);
+    let mut lines = vec![T::default(); depth * features + SLACK];
+    match kernel {
+        Kernel::Plain(weight) => {
+            // Some features at a time, so that what is written lies side by side.
+            for (block, taps) in weight.chunks(MOST_LANES * depth).enumerate() {
+                for (at, line) in lines.chunks_exact_mut(features).take(depth).enumerate() {
+                    let line = &mut line[block * MOST_LANES..];
+                    for (to, taps) in line.iter_mut().zip(taps.chunks_exact(depth)) {
+                        *to = taps[at];
+                    }
+                }
+            }
+        }
+        Kernel::Turned(weight) => {
+            let turned = TurnedKernel { geometry, weight, group: 0 };
+            turned.fill(0..depth, 0..features, &mut lines, features);
+        }
+    }
+    lines.truncate(depth * features);
+    lines
 }
 
 /// Positions at a time where patches are made as a product asks for them: few enough that the rows
