@@ -6,7 +6,7 @@
 
 use crate::few::{Few, Form, Little};
 use crate::output::{Apart, Output, Start};
-use crate::pack::{Factor, Groups, Panels, Strips, Sums};
+use crate::pack::{CONFLICT, FAR, FEW_PANELS, Factor, Groups, Panels, Strips, Sums};
 use crate::scratch::{Room, Scratch};
 use crate::tile::{Float, Instructions, Sealed, TileSet};
 use crate::view::{Source, View};
@@ -154,8 +154,8 @@ pub(crate) fn walk<E: Sealed>(
     Walk { output, a, b, depth, set }.run(scratch);
 }
 
-/// About how many cycles a product takes: multiplications, copies of `a` where the steps of its rows
-/// do not lie side by side, copies of `b`, which are slower where its columns do not, and those of the
+/// About how many cycles a product takes: multiplications, what it takes to read `a` where the steps of
+/// its rows do not lie side by side, copies of `b`, which are slower where its columns do not, and those of the
 /// result where its do not, for every block of the depth.
 fn cost<E: Sealed>(
     set: &TileSet<E>,
@@ -168,7 +168,15 @@ fn cost<E: Sealed>(
     let panels = Groups::of(cols.div_ceil(set.lanes), set.registers());
     let width = panels.get(0).len();
     let of_tiles = rows * depth * panels.count * (3 * width).max(6 + width) / 6;
-    let of_a = if a.strides[1] == 1 { 0 } else { rows * depth };
+    let apart = a.strides[1].unsigned_abs() * size_of::<E>();
+    let quarters = match panels.count {
+        _ if a.strides[1] == 1 => 0,
+        // Strips are copied in pieces of a few elements.
+        count if count > FEW_PANELS => 12,
+        _ if apart.is_multiple_of(CONFLICT) => 4,
+        _ => usize::from(apart * depth.min(DEPTH) > FAR),
+    };
+    let of_a = rows * depth * quarters / 4;
     let of_b = if b.strides[1] == 1 { depth * cols / 8 } else { depth * cols / 4 };
     let of_c = if c.strides[1] == 1 { 0 } else { rows * cols * depth.div_ceil(DEPTH) / 2 };
     of_tiles + of_a + of_b + of_c

@@ -8,13 +8,13 @@ use crate::view::Source;
 use std::ops::Range;
 
 /// Lines at multiples of this many bytes share their places in the first-level cache.
-const CONFLICT: usize = 4096;
+pub(crate) const CONFLICT: usize = 4096;
 
 /// A block that reaches over more bytes than this lies on more pages than a processor remembers.
-const FAR: usize = 256 << 10;
+pub(crate) const FAR: usize = 256 << 10;
 
 /// A strip that up to so many panels use is read as it lies.
-const FEW_PANELS: usize = 2;
+pub(crate) const FEW_PANELS: usize = 2;
 
 /// Elements that [`Columns::fill`] may write behind its last line.
 pub const SLACK: usize = 16;
