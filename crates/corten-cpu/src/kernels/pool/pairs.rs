@@ -74,8 +74,8 @@ impl<T: Ordered> Job<f32> for OnePlane<'_, T> {
         match self.pairs.width {
             0..4 => self.rows::<1>(),
             4..8 => self.rows::<4>(),
-            8..16 => self.rows::<8>(),
-            _ => self.rows::<16>(),
+            // Places of more windows do not fit a register, and would be handled one by one.
+            _ => self.rows::<8>(),
         }
     }
 }
