@@ -115,15 +115,21 @@ unsafe fn in_class(module: *mut ffi::PyObject, wanted: *mut ffi::PyObject) -> *m
     }
 }
 
-/// The method of this name that the class of the module has, if looking it up on the module finds
-/// just that, bound: the class finds attributes by [`find`], nothing of the module's own hides it,
-/// and calling it with the module before the arguments is calling the bound method.
-pub(super) fn method_of(module: &Obj, own: &Obj, wanted: &Name) -> Py<Option<Obj>> {
+/// What `look` says of the method of this name that the class of the module has, if looking it up on
+/// the module finds just that, bound: the class finds attributes by [`find`], nothing of the module's
+/// own hides it, and calling it with the module before the arguments is calling the bound method.
+/// `look` must not run code of others.
+pub(super) fn method_of<R>(
+    module: &Obj,
+    own: &Obj,
+    wanted: &Name,
+    look: impl FnOnce(&Obj) -> R,
+) -> Py<Option<R>> {
     let place = PLACE.load(Ordering::Relaxed);
     // SAFETY: the word is `tp_getattro` in every type of this process, if it was found, and a live
     // object has a type.
     let finds = || unsafe { module.type_ptr().cast::<*mut c_void>().add(place).read() };
-    if place == 0 || finds() != find as *mut c_void || own.dict_get_named(wanted)?.is_some() {
+    if place == 0 || finds() != find as *mut c_void || own.dict_peek(wanted, |_| ())?.is_some() {
         return Ok(None);
     }
     // SAFETY: the place is known where the symbols are; names are strings.
@@ -136,7 +142,7 @@ pub(super) fn method_of(module: &Obj, own: &Obj, wanted: &Name) -> Py<Option<Obj
         return Ok(None);
     }
     // SAFETY: live, as said.
-    Ok(Some(unsafe { Obj::borrowed(found) }))
+    Ok(Some(look(unsafe { Obj::peek(&found) })))
 }
 
 /// `tp_getattro` of modules.
@@ -151,7 +157,7 @@ unsafe extern "C" fn find(
     // SAFETY: CPython passes live objects.
     let (seen, name) = unsafe { (Obj::peek(&module), Obj::peek(&wanted)) };
     // SAFETY: no class has this slot unless the symbols were found; the name is a string.
-    let usually = !name.is_str() || !unsafe { in_class(module, wanted) }.is_null();
+    let usually = !name.is_plain_str() || !unsafe { in_class(module, wanted) }.is_null();
     if usually {
         // SAFETY: the symbol was looked up under the name of a function of this type.
         let found = unsafe {

@@ -55,7 +55,8 @@ fn member(module: &Obj, args: Args<'_>) -> Py<Obj> {
 
 fn member_named(module: &Obj, own: &Obj, wanted: &Obj) -> Py<Obj> {
     for members in [name!("_parameters"), name!("_buffers"), name!("_modules")] {
-        if let Some(members) = own.dict_get_named(members)?
+        // Held: keys may compare in ways of their own, and take it away meanwhile.
+        if let Some(members) = own.dict_peek(members, Obj::clone)?
             && members.is_dict()
             && let Some(found) = members.dict_get(wanted)?
         {
@@ -77,7 +78,7 @@ fn call(module: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
     }
     let forward = name!("forward");
     if kwargs.is_none()
-        && let Some(method) = attributes::method_of(module, &own, forward)?
+        && let Some(method) = attributes::method_of(module, &own, forward, Obj::clone)?
         && let Some(result) = method.call_with_first(module, args)
     {
         return result;
@@ -98,7 +99,7 @@ fn is_plain(module: &Obj, own: &Obj) -> Py<bool> {
         name!("_backward_pre_hooks"),
     ];
     for hooks in hooks {
-        if own.dict_get_named(hooks)?.and_then(|hooks| hooks.dict_len()) != Some(0) {
+        if own.dict_peek(hooks, Obj::dict_len)?.flatten() != Some(0) {
             return Ok(false);
         }
     }
@@ -108,10 +109,11 @@ fn is_plain(module: &Obj, own: &Obj) -> Py<bool> {
         }
     }
     let call_impl = name!("_call_impl");
-    Ok(match attributes::method_of(module, own, call_impl)? {
-        Some(method) => method.is(&rules.call_impl),
+    let is_usual = |method: &Obj| method.is(&rules.call_impl);
+    Ok(match attributes::method_of(module, own, call_impl, is_usual)? {
+        Some(is_usual) => is_usual,
         None => {
-            own.dict_get_named(call_impl)?.is_none()
+            own.dict_peek(call_impl, |_| ())?.is_none()
                 && module.type_obj().attr(call_impl)?.is(&rules.call_impl)
         }
     })

@@ -118,28 +118,26 @@ impl Obj {
 
     /// `self.get(key)` of a dictionary.
     pub(crate) fn dict_get(&self, key: &Self) -> Py<Option<Self>> {
-        // SAFETY: a live object.
-        unsafe { self.dict_get_ptr(key.as_ptr()) }
-    }
-
-    /// What a dictionary has under a name.
-    pub(crate) fn dict_get_named(&self, key: &Name) -> Py<Option<Self>> {
-        // SAFETY: names live as long as the process.
-        unsafe { self.dict_get_ptr(key.as_ptr()) }
-    }
-
-    /// What a dictionary has under a key.
-    ///
-    /// # Safety
-    /// The key is a live object.
-    unsafe fn dict_get_ptr(&self, key: *mut ffi::PyObject) -> Py<Option<Self>> {
         // SAFETY: both are live; the result is borrowed from the dictionary and counted at once.
         unsafe {
-            let value = ffi::PyDict_GetItemWithError(self.as_ptr(), key);
+            let value = ffi::PyDict_GetItemWithError(self.as_ptr(), key.as_ptr());
             if value.is_null() {
                 return Raised::pending().map_or(Ok(None), Err);
             }
             Ok(Some(Self::borrowed(value)))
+        }
+    }
+
+    /// What `look` says of what a dictionary has under a name. It must not run code of others, which
+    /// might take that away.
+    pub(crate) fn dict_peek<R>(&self, key: &Name, look: impl FnOnce(&Self) -> R) -> Py<Option<R>> {
+        // SAFETY: both are live; what the dictionary holds stays while nobody else runs.
+        unsafe {
+            let value = ffi::PyDict_GetItemWithError(self.as_ptr(), key.as_ptr());
+            if value.is_null() {
+                return Raised::pending().map_or(Ok(None), Err);
+            }
+            Ok(Some(look(Self::peek(&value))))
         }
     }
 
@@ -153,6 +151,11 @@ impl Obj {
     pub(crate) fn is_dict(&self) -> bool {
         // SAFETY: the object is live.
         unsafe { ffi::PyDict_Check(self.as_ptr()) != 0 }
+    }
+
+    /// Whether this is a string and of no subclass.
+    pub(crate) fn is_plain_str(&self) -> bool {
+        self.type_ptr() == &raw mut ffi::PyUnicode_Type
     }
 
     /// Whether this is a string.
