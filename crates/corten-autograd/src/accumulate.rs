@@ -3,8 +3,8 @@
 use crate::backward::Backward;
 use crate::graph;
 use crate::meta::{self, GradDType, Meta};
-use crate::node::{Body, Grads, Node, NodeBody, NodeRef};
-use corten_core::{Layout, Make, MemoryFormat, Result, bail};
+use crate::node::{Body, Grads, Node, NodeBody, WeakNode};
+use corten_core::{Layout, Make, MemoryFormat, Result, Unshared, bail};
 use corten_ops::{Tensor, op};
 use std::any::Any;
 use std::borrow::Cow;
@@ -32,16 +32,17 @@ impl Make<Node> for Leaf {
 }
 
 impl AccumulateGrad {
-    pub(crate) fn node(variable: &Tensor) -> NodeRef {
-        let mut node = Node::made(Leaf(variable.clone()));
+    /// The accumulator of a leaf with this state, in the memory of the one before where that is left.
+    pub(crate) fn node(variable: &Tensor, meta: &Meta, before: Option<WeakNode>) -> Unshared<Node> {
+        let mut node = Node::made_again(before, Leaf(variable.clone()));
         let metadata = node.inputs.add();
         metadata.set_to(variable);
-        match meta::get(variable).map(Meta::grad_dtype) {
-            Some(GradDType::Fixed(dtype)) => metadata.dtype = dtype,
-            Some(GradDType::Any) => metadata.any_dtype = true,
-            _ => {}
+        match meta.grad_dtype() {
+            GradDType::Fixed(dtype) => metadata.dtype = dtype,
+            GradDType::Any => metadata.any_dtype = true,
+            GradDType::Same => {}
         }
-        node.share()
+        node
     }
 
     pub(crate) fn variable(&self) -> &Tensor {

@@ -94,7 +94,8 @@ pub fn gradient_edge(tensor: &Tensor) -> Result<Edge> {
 /// The accumulator of a tensor that is known to be a leaf, if it requires a gradient.
 #[inline]
 fn accumulator_of(tensor: &Tensor, meta: &Meta) -> Option<NodeRef> {
-    meta.requires_grad_flag().then(|| meta.accumulator_or(|| AccumulateGrad::node(tensor)))
+    meta.requires_grad_flag()
+        .then(|| meta.accumulator_or(|before| AccumulateGrad::node(tensor, meta, before)))
 }
 
 /// The edge of a tensor that may be a view or batched.

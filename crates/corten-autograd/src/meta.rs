@@ -2,9 +2,11 @@
 
 use crate::forward::Tangent;
 use crate::hooks::{HookList, PostAccumulateHook, TensorHook};
-use crate::node::{Edge, NodeRef, WeakNode};
+use crate::node::{Edge, Node, NodeRef, WeakNode};
 use crate::view::ViewMeta;
-use corten_core::{AutogradMeta, BriefCell, DType, Make, Result, TensorBase, bug, make_boxed};
+use corten_core::{
+    AutogradMeta, BriefCell, DType, Make, Result, TensorBase, Unshared, bug, make_boxed,
+};
 use corten_ops::Tensor;
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -199,19 +201,29 @@ impl Meta {
         drop(old);
     }
 
-    /// The accumulator of a leaf, made by `make` when there is none alive.
-    pub(crate) fn accumulator_or(&self, make: impl FnOnce() -> NodeRef) -> NodeRef {
+    /// The accumulator of a leaf, made by `make` when there is none alive, in the memory of the one
+    /// before where that is left.
+    pub(crate) fn accumulator_or(
+        &self,
+        make: impl FnOnce(Option<WeakNode>) -> Unshared<Node>,
+    ) -> NodeRef {
         let known = |state: &mut State| state.accumulator.as_ref().and_then(WeakNode::upgrade);
-        if let Some(node) = self.state.with(known) {
-            return node;
-        }
-        let made = make();
+        let found = self.state.with(|state| known(state).ok_or_else(|| state.accumulator.take()));
+        let before = match found {
+            Ok(node) => return node,
+            Err(before) => before,
+        };
+        let mut made = make(before);
+        let weak = made.downgrade();
         let kept = self.state.with(|state| match known(state) {
             // Another thread was faster; ours is dropped without the lock.
-            Some(node) => Err(node),
-            None => Ok(state.accumulator.replace(made.downgrade())),
+            Some(node) => Err((node, weak)),
+            None => Ok(state.accumulator.replace(weak)),
         });
-        kept.map_or_else(|node| node, |_old| made)
+        match kept {
+            Ok(_old) => made.share(),
+            Err((node, _weak)) => node,
+        }
     }
 
     pub(crate) fn set_accumulator(&self, accumulator: Option<WeakNode>) {

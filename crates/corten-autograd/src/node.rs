@@ -221,7 +221,13 @@ impl Node {
     /// A node where it will stay.
     #[inline(always)]
     pub(crate) fn made(parts: impl Make<Self>) -> Unshared<Self> {
-        let node = Unshared::build(parts);
+        Self::made_again(None, parts)
+    }
+
+    /// A node where one was that is gone, if nobody else refers to that.
+    #[inline(always)]
+    pub(crate) fn made_again(before: Option<WeakNode>, parts: impl Make<Self>) -> Unshared<Self> {
+        let node = Unshared::build_again(before, parts);
         if crate::anomaly::is_enabled() {
             node.note_place();
         }

@@ -8,9 +8,7 @@ use smallvec::SmallVec;
 
 use super::Access;
 use super::enter::{Entered, FEW, enter_biased, enter_waiting};
-use crate::{
-    DType, Element, Error, Geometry, Result, Storage, StorageImpl, TensorBase, bail, ensure, err,
-};
+use crate::{DType, Element, Error, Result, Storage, StorageImpl, TensorBase, bail, ensure, err};
 
 /// The operands of a kernel, held for the kernel's time.
 ///
@@ -321,11 +319,11 @@ impl<'a> Operand<'a> {
     /// Pointer and length, after checking everything that a slice needs.
     fn contiguous<T: Element>(&self) -> Result<(*mut T, usize)> {
         self.check_dtype::<T>()?;
-        let mut geometry = Geometry::EMPTY;
-        self.tensor.copy_geometry_to(&mut geometry);
-        ensure!(geometry.is_contiguous(), Runtime, "a slice needs a contiguous tensor");
+        let Some((len, offset)) = self.tensor.contiguous_extent() else {
+            bail!(Runtime, "a slice needs a contiguous tensor");
+        };
         ensure!(self.tensor.device().is_cpu(), Runtime, "the data is not in host memory");
-        let len = geometry.numel as usize;
+        let len = len as usize;
         if len == 0 {
             return Ok((NonNull::dangling().as_ptr(), 0));
         }
@@ -335,11 +333,11 @@ impl<'a> Operand<'a> {
             }
             _ => bail!(Runtime, "Cannot access data pointer of Tensor that doesn't have storage"),
         };
-        let start = usize::try_from(geometry.storage_offset).ok();
+        let start = usize::try_from(offset).ok();
         let end = start.and_then(|start| start.checked_add(len)?.checked_mul(size_of::<T>()));
         let within = end.is_some_and(|end| end <= nbytes);
         ensure!(within, Runtime, "the tensor reaches beyond its storage of {nbytes} bytes");
-        let data: *mut T = base.cast::<T>().wrapping_add(geometry.storage_offset as usize);
+        let data: *mut T = base.cast::<T>().wrapping_add(offset as usize);
         ensure!(data.is_aligned(), Runtime, "the data is not aligned for {}", T::DTYPE);
         if T::DTYPE == DType::Bool && self.storage.get().addr() & WRITTEN != 0 {
             // SAFETY: the range was checked above; the storage is entered for writing.

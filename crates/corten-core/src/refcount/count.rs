@@ -125,6 +125,17 @@ impl RefCount {
         weak(self.0.fetch_sub(WEAK_ONE, Ordering::AcqRel)) == 1
     }
 
+    /// Starts over with one strong reference where whoever owns the last reference of any kind, a
+    /// weak one, asks for it and gives it up. Returns whether that was so.
+    #[inline]
+    pub(crate) fn start_over(&self) -> bool {
+        let last = self.0.load(Ordering::Acquire) == WEAK_ONE;
+        if last {
+            self.0.store(UNIQUE, Ordering::Relaxed);
+        }
+        last
+    }
+
     /// Makes a strong reference of a weak one while somebody holds a strong one. Returns what
     /// [`retain`](Self::retain) does.
     #[inline]

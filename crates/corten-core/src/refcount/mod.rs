@@ -294,6 +294,20 @@ impl<T: RefCounted> WeakPtr<T> {
         unsafe { IntrusivePtr::from_raw(self.into_raw()) }
     }
 
+    /// The one strong reference to an object whose contents are gone, if this was the last
+    /// reference of any kind.
+    ///
+    /// # Safety
+    /// The contents must be made anew before anybody reads them; dropping it without is allowed.
+    #[inline(always)]
+    unsafe fn into_last(self) -> Option<IntrusivePtr<T>> {
+        if !self.object().refcount().start_over() {
+            return None;
+        }
+        // SAFETY: the reference that `into_raw` gives up is the strong one that is now counted.
+        Some(unsafe { IntrusivePtr::from_raw(self.into_raw()) })
+    }
+
     #[inline]
     fn object(&self) -> &T {
         // SAFETY: a weak reference keeps the memory, and the count and the wrapper slot in it stay

@@ -181,6 +181,28 @@ impl<T> Unshared<T> {
         Self(counted, PhantomData)
     }
 
+    /// [`build`](Self::build) in the memory of a value that is gone and that nobody else refers to.
+    #[inline(always)]
+    pub fn build_again(memory: Option<WeakShared<T>>, parts: impl Make<T>) -> Self {
+        // SAFETY: the value is made before the handle is given to anybody.
+        let Some(memory) = memory.and_then(|memory| unsafe { memory.0.into_last() }) else {
+            return Self::build(parts);
+        };
+        let place = memory.as_ptr();
+        // SAFETY: nobody else refers to the place, and the value that was in it is gone.
+        unsafe {
+            (&raw mut (*place).value).cast::<T>().write(parts.make());
+            (&raw mut (*place).present).write(AtomicBool::new(true));
+        }
+        Self(memory, PhantomData)
+    }
+
+    /// A reference that does not keep the value.
+    #[inline]
+    pub fn downgrade(&mut self) -> WeakShared<T> {
+        WeakShared(self.0.downgrade_exclusive(), PhantomData)
+    }
+
     /// The value for everybody.
     #[inline]
     pub fn share(self) -> Shared<T> {

@@ -100,6 +100,21 @@ impl TensorImpl {
         self.shape.of_matrix()
     }
 
+    /// The stored number of elements and offset of one moment, where the elements lie side by side in
+    /// their order.
+    pub(crate) fn contiguous_extent(&self) -> Option<(i64, i64)> {
+        let vector = self.shape.consistent(|| {
+            let (size, stride) = self.shape.of_vector()?;
+            Some((size, stride, self.storage_offset.load(Ordering::Relaxed)))
+        });
+        if let Some((size, stride, offset)) = vector {
+            return (stride == 1 || size <= 1).then_some((size, offset));
+        }
+        let mut geometry = Geometry::EMPTY;
+        self.copy_geometry_to(&mut geometry);
+        geometry.is_contiguous().then_some((geometry.numel, geometry.storage_offset))
+    }
+
     /// The size of one dimension, which may count from the end.
     pub fn size(&self, dim: i64) -> Result<i64> {
         if !self.info().has(Info::POLICY)

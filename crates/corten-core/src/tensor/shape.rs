@@ -276,6 +276,13 @@ impl SizesAndStrides {
         self.consistent(|| (self.rank() == 2).then(|| (pair(0), pair(INLINE))))
     }
 
+    /// The size and stride of a vector; nothing for another rank. To be asked within `consistent`.
+    #[inline]
+    pub(super) fn of_vector(&self) -> Option<(i64, i64)> {
+        let slot = |at: usize| self.slots[at].load(Ordering::Relaxed);
+        (self.rank() == 1).then(|| (slot(0), slot(INLINE)))
+    }
+
     /// Takes the strides of a fresh tensor. Returns the number of elements, and whether the strides
     /// were those before; nothing if a size is below 1 or there are more than can be counted.
     #[inline(always)]

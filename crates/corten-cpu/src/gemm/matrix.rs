@@ -383,6 +383,28 @@ pub(crate) struct BatchMut<'a, T> {
 // SAFETY: only `get` reads a `BatchMut` from another thread, under its contract.
 unsafe impl<T: Send> Sync for BatchMut<'_, T> {}
 
+impl<'a, T: Element> Mat<'a, T> {
+    /// Operand `index` of an access set, a matrix. Complex tensors may be lazily conjugated.
+    ///
+    /// # Errors
+    /// Those of the access set; `Internal` for another rank.
+    #[inline]
+    pub(crate) fn of(access: &'a AccessSet<'_>, index: usize, tensor: &Tensor) -> Result<Self> {
+        let Some(([rows, cols], [row, col])) = tensor.matrix_geometry() else {
+            bug!("a matrix of rank {}", tensor.dim());
+        };
+        Ok(Self {
+            data: access.read_ptr::<T>(index)?,
+            rows: rows as usize,
+            cols: cols as usize,
+            row_stride: row as isize,
+            col_stride: col as isize,
+            conj: tensor.is_conj(),
+            memory: PhantomData,
+        })
+    }
+}
+
 impl<'a, T: Element> Batch<'a, T> {
     /// Operand `index` of an access set as matrices: its last two dimensions, or a vector as one
     /// column; a dimension in front of them is the batch. Complex tensors may be lazily conjugated.

@@ -113,6 +113,10 @@ pub(crate) fn gemm_with_bias<T: MatElement>(
         return Ok(());
     }
     let way = way.unwrap_or_else(|| Way::of(a.view(), b.view()));
+    if c.rows * c.cols * a.cols < PARALLEL_WORK {
+        T::product_with_bias(way, c, a, b, bias);
+        return Ok(());
+    }
     in_parts(&c, a.cols, |rows, cols, c| {
         let bias = bias.map(|bias| &bias[rows.clone()]);
         T::product_with_bias(way, c, a.rows(rows), b.cols(cols), bias);

@@ -1,7 +1,7 @@
 //! Products of matrices and vectors.
 
 use super::support::{empty, expect_dtype, is_shape_only, match_matrix};
-use crate::gemm::{Batch, BatchMut, Factors, MatElement, batched, gemm, gemm_with_bias};
+use crate::gemm::{Batch, BatchMut, Factors, Mat, MatElement, batched, gemm, gemm_with_bias};
 use corten_core::{Access, AccessSet, Complex, DType, Result, Scalar, bail, ensure};
 use corten_ops::composite::support::type_id_name;
 use corten_ops::{Tensor, iter, op};
@@ -123,10 +123,10 @@ fn with_row<T: MatElement>(row: &Tensor, a: &Tensor, b: &Tensor, sizes: &[i64]) 
         (b, Access::Read),
         (row, Access::Read),
     ])?;
-    let (a, b) = (Batch::<T>::of(&access, 1, a)?, Batch::<T>::of(&access, 2, b)?);
+    let (a, b) = (Mat::<T>::of(&access, 1, a)?, Mat::<T>::of(&access, 2, b)?);
     let c = BatchMut::of(&access, 0, &out)?.into_first();
     // Turned, the row is a value for each of the product's rows.
-    gemm_with_bias(None, c.t(), b.get(0).t(), a.get(0).t(), Some(access.read(3)?))?;
+    gemm_with_bias(None, c.t(), b.t(), a.t(), Some(access.read(3)?))?;
     drop(access);
     Ok(out)
 }
