@@ -268,6 +268,18 @@ class Products(unittest.TestCase):
         self.assertEqual(torch.addmm(row, a, b, beta=2)[0, :3].tolist(), [22.0, 21.0, 27.0])
 
 
+    def test_a_row_added_to_a_product_in_parts(self):
+        # Each of several threads adds its part of the row.
+        for rows, depth, cols in ((1, 700, 900), (900, 40, 30), (30, 40, 900), (300, 64, 300)):
+            x = (torch.arange(rows * depth) % 7).reshape(rows, depth)
+            weight = (torch.arange(cols * depth) % 5).reshape(cols, depth) - 2
+            bias = torch.arange(cols)
+            wanted = x @ weight.T + bias
+            for dtype in (torch.float32, torch.float64):
+                found = F.linear(x.to(dtype), weight.to(dtype), bias.to(dtype))
+                self.assertTrue(torch.equal(found, wanted.to(dtype)))
+
+
 class Special(unittest.TestCase):
     def test_logarithm_of_gamma(self):
         # Zeros at 1 and 2, the ends of the series, poles and what is no number.

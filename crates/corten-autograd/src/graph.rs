@@ -82,10 +82,11 @@ pub fn gradient_edge(tensor: &Tensor) -> Result<Edge> {
         return Ok(Edge::default());
     }
     let Some(meta) = meta::get(tensor) else { return Ok(Edge::default()) };
-    if meta.view().is_some() {
-        return edge_in_general(tensor);
-    }
-    if let Some(node) = meta.stored_grad_fn() {
+    let node = match meta.view() {
+        Some(view) => crate::view::current_grad_fn(tensor, meta, view)?,
+        None => meta.stored_grad_fn(),
+    };
+    if let Some(node) = node {
         return Ok(Edge::new(node, meta.output_nr()));
     }
     Ok(Edge { node: accumulator_of(tensor, meta), nr: 0 })
@@ -98,7 +99,8 @@ fn accumulator_of(tensor: &Tensor, meta: &Meta) -> Option<NodeRef> {
         .then(|| meta.accumulator_or(|before| AccumulateGrad::node(tensor, meta, before)))
 }
 
-/// The edge of a tensor that may be a view or batched.
+/// The edge of a batched tensor.
+#[cold]
 fn edge_in_general(tensor: &Tensor) -> Result<Edge> {
     if let Some(node) = grad_fn(tensor)? {
         return Ok(Edge::new(node, output_nr(tensor)));

@@ -144,8 +144,11 @@ pub(crate) fn make_view(
         return Ok(result);
     }
     let parent = meta::get(source).and_then(Meta::view);
-    let replay = chain(source, parent, &result);
-    let creation = propagate(creation, parent.map(ViewMeta::creation));
+    let (mut replay, mut creation) = (None, creation);
+    if parent.is_some() || !keeps_elements(source, &result) {
+        replay = chain(source, parent, &result);
+        creation = propagate(creation, parent.map(ViewMeta::creation));
+    }
     let base = parent.map_or(source, ViewMeta::base).clone();
     let view = NewView { base, replay, creation, version: result.version()? };
     if result.is_fresh() {
@@ -234,6 +237,7 @@ fn replay_of(source: &Tensor, result: &Tensor) -> Option<ViewFn> {
 /// The replay of a view of a view: the parent's, then the own step. A step that is mere strides
 /// needs no replay unless the parent has one; then, and before a reinterpreting step, the
 /// geometry over the parent is put back by strides.
+#[inline(never)]
 fn chain(source: &Tensor, parent: Option<&ViewMeta>, result: &Tensor) -> Option<ViewFn> {
     let own = replay_of(source, result);
     let before = parent.and_then(ViewMeta::replay).cloned();

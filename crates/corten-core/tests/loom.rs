@@ -127,6 +127,31 @@ fn loom_refcount_weak_upgrade() {
 }
 
 #[test]
+fn loom_a_place_is_used_again_when_nobody_else_refers_to_it() {
+    loom::model(|| {
+        let object = Object::shared();
+        object.count.retain_weak();
+        let other = Arc::clone(&object);
+        let thread = thread::spawn(move || {
+            other.read();
+            other.release();
+        });
+        // Whoever holds the weak reference gives it up for the one strong reference, if that is all.
+        if object.count.start_over() {
+            // SAFETY: there is no other reference; loom checks it.
+            object.contents.with_mut(|contents| unsafe { *contents = 7 });
+            object.read();
+            assert_eq!(object.count.release(), Released::Dead);
+            object.deletions.fetch_add(1, Ordering::Relaxed);
+        } else if object.count.release_weak() {
+            object.deletions.fetch_add(1, Ordering::Relaxed);
+        }
+        thread.join().unwrap();
+        object.assert_gone_once();
+    });
+}
+
+#[test]
 fn loom_weak_reference_becomes_strong() {
     loom::model(|| {
         let object = Object::shared();

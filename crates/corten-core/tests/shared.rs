@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use corten_core::{BriefCell, Shared, Unshared};
+use corten_core::{BriefCell, Make, Ready, Shared, Unshared};
 
 /// Counts how often it is dropped.
 struct Guarded(Arc<AtomicUsize>, u32);
@@ -52,6 +52,54 @@ fn a_value_can_be_changed_before_it_is_shared() {
     assert_eq!(value.share().1, 2);
     drop(Unshared::new(Guarded(drops.clone(), 3)));
     assert_eq!(drops.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn a_value_is_made_where_one_was() {
+    let drops = Arc::new(AtomicUsize::new(0));
+    let first = Shared::new(Guarded(drops.clone(), 1));
+    let (weak, address) = (first.downgrade(), first.address());
+    drop(first);
+    let mut second = Unshared::build_again(Some(weak), Ready(Guarded(drops.clone(), 2)));
+    let weak = second.downgrade();
+    let second = second.share();
+    assert_eq!((second.1, second.address(), second.use_count()), (2, address, 1));
+    assert_eq!(weak.upgrade().unwrap().1, 2);
+    assert_eq!(drops.load(Ordering::SeqCst), 1);
+    drop(second);
+    assert!(weak.upgrade().is_none());
+    assert_eq!(drops.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn a_place_that_others_refer_to_is_left_alone() {
+    let drops = Arc::new(AtomicUsize::new(0));
+    let strong = Shared::new(Guarded(drops.clone(), 1));
+    let of_living = strong.downgrade();
+    let made = Unshared::build_again(Some(of_living), Ready(Guarded(drops.clone(), 2)));
+    assert_ne!(made.share().address(), strong.address());
+    let (kept, given) = (strong.downgrade(), strong.downgrade());
+    drop(strong);
+    let made = Unshared::build_again(Some(given), Ready(Guarded(drops.clone(), 3))).share();
+    assert!(kept.upgrade().is_none());
+    assert_eq!((made.1, drops.load(Ordering::SeqCst)), (3, 2));
+    let none = Unshared::build_again(None, Ready(Guarded(drops.clone(), 4)));
+    assert_eq!(none.1, 4);
+}
+
+#[test]
+fn nothing_is_left_where_making_a_value_again_fails() {
+    struct Fails;
+    impl Make<Guarded> for Fails {
+        fn make(self) -> Guarded {
+            panic!("on purpose")
+        }
+    }
+    let drops = Arc::new(AtomicUsize::new(0));
+    let weak = Shared::new(Guarded(drops.clone(), 1)).downgrade();
+    let build = || drop(Unshared::build_again(Some(weak), Fails));
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(build)).is_err());
+    assert_eq!(drops.load(Ordering::SeqCst), 1);
 }
 
 #[test]

@@ -94,10 +94,11 @@ impl TensorImpl {
         });
     }
 
-    /// The sizes and strides of a matrix; nothing for another rank.
+    /// The sizes and strides of a matrix; nothing for another rank, nor where somebody else answers
+    /// for them.
     #[inline]
     pub fn matrix_geometry(&self) -> Option<([i64; 2], [i64; 2])> {
-        self.shape.of_matrix()
+        if self.info().has(Info::POLICY) { None } else { self.shape.of_matrix() }
     }
 
     /// The stored number of elements and offset of one moment, where the elements lie side by side in

@@ -14,16 +14,18 @@ pub(crate) trait MatElement: Element + Default {
     /// is that of the whole product, of which this may be a part.
     fn product(way: Way, c: MatMut<'_, Self>, a: Mat<'_, Self>, b: Mat<'_, Self>, factors: Factors);
 
-    /// `c = a @ b`, and a value per row if there are any.
-    fn product_with_bias(
+    /// `c = base + a @ b`.
+    fn product_from(
         way: Way,
         mut c: MatMut<'_, Self>,
         a: Mat<'_, Self>,
         b: Mat<'_, Self>,
-        bias: Option<&[Self]>,
+        base: Base<'_, Self>,
     ) {
-        let Some(bias) = bias else { return Self::product(way, c, a, b, Factors::PRODUCT) };
-        bias.iter().enumerate().for_each(|(row, &value)| c.fill_row(row, value));
+        if let Base::Nothing = base {
+            return Self::product(way, c, a, b, Factors::PRODUCT);
+        }
+        base.fill(&mut c);
         Self::product(way, c, a, b, Factors::ADD);
     }
 
@@ -119,21 +121,27 @@ macro_rules! through_real_tiles {
                 }
             }
 
-            fn product_with_bias(
+            #[inline(always)]
+            fn product_from(
                 way: Way,
                 c: MatMut<'_, Self>,
                 a: Mat<'_, Self>,
                 b: Mat<'_, Self>,
-                bias: Option<&[Self]>,
+                base: Base<'_, Self>,
             ) {
-                let start = match bias {
-                    Some(bias) => {
-                        assert_eq!(bias.len(), c.rows, "a value per row");
-                        Start::PerRow(bias.as_ptr())
+                let start = match base {
+                    Base::Nothing => Start::Nothing,
+                    Base::Result => Start::Scaled(1.0),
+                    Base::PerRow(values) => {
+                        assert_eq!(values.len(), c.rows, "a value per row");
+                        Start::PerRow(values.as_ptr())
                     }
-                    None => Start::Nothing,
+                    Base::PerColumn(values) => {
+                        assert_eq!(values.len(), c.cols, "a value per column");
+                        Start::PerColumn(values.as_ptr())
+                    }
                 };
-                // SAFETY: as for `product`; there is a value for every row.
+                // SAFETY: as for `product`; there is a value for every row, or column.
                 unsafe {
                     let (c, a, b) = (c.view(), a.view(), b.view());
                     corten_gemm::product(way, instructions(), c, a, b, 1.0, start);

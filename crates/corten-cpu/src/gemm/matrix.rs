@@ -189,14 +189,6 @@ impl<'a, T> MatMut<'a, T> {
         unsafe { self.part(range, 0..self.cols) }
     }
 
-    /// Sets every element of a row.
-    pub(crate) fn fill_row(&mut self, row: usize, value: T)
-    where
-        T: Copy,
-    {
-        self.row_range(row..row + 1).update(|_, _, _| value);
-    }
-
     /// The matrix as `corten-gemm` takes it.
     pub(super) fn view(&self) -> View<*mut T> {
         View {
@@ -400,6 +392,28 @@ impl<'a, T: Element> Mat<'a, T> {
             row_stride: row as isize,
             col_stride: col as isize,
             conj: tensor.is_conj(),
+            memory: PhantomData,
+        })
+    }
+}
+
+impl<'a, T: Element> MatMut<'a, T> {
+    /// Operand `index` of an access set, a matrix that must be declared as written and must not
+    /// overlap itself.
+    ///
+    /// # Errors
+    /// As for [`Mat::of`].
+    #[inline]
+    pub(crate) fn of(access: &'a AccessSet<'_>, index: usize, tensor: &Tensor) -> Result<Self> {
+        let Some(([rows, cols], [row, col])) = tensor.matrix_geometry() else {
+            bug!("a matrix of rank {}", tensor.dim());
+        };
+        Ok(Self {
+            data: access.write_ptr::<T>(index)?,
+            rows: rows as usize,
+            cols: cols as usize,
+            row_stride: row as isize,
+            col_stride: col as isize,
             memory: PhantomData,
         })
     }

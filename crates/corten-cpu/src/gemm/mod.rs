@@ -91,35 +91,34 @@ fn in_parts<T: Send>(
     })
 }
 
-/// `c = a @ b`, and a value per row if there are any, on several threads where it pays; in the way of
-/// the factors unless one is given.
+/// `c = base + a @ b`, on several threads where it pays; in the way of the factors unless one is
+/// given.
 ///
 /// # Errors
 /// `Runtime` when the shapes do not fit.
-pub(crate) fn gemm_with_bias<T: MatElement>(
+pub(crate) fn gemm_from<T: MatElement>(
     way: Option<Way>,
     mut c: MatMut<'_, T>,
     a: Mat<'_, T>,
     b: Mat<'_, T>,
-    bias: Option<&[T]>,
+    base: Base<'_, T>,
 ) -> Result<()> {
     check_shapes([c.rows, c.cols], a.shape(), b.shape())?;
     if c.rows == 0 || c.cols == 0 {
         return Ok(());
     }
     if a.cols == 0 {
-        let value = |row: usize| bias.map_or(T::default(), |bias| bias[row]);
-        (0..c.rows).for_each(|row| c.fill_row(row, value(row)));
+        base.fill(&mut c);
         return Ok(());
     }
     let way = way.unwrap_or_else(|| Way::of(a.view(), b.view()));
     if c.rows * c.cols * a.cols < PARALLEL_WORK {
-        T::product_with_bias(way, c, a, b, bias);
+        T::product_from(way, c, a, b, base);
         return Ok(());
     }
     in_parts(&c, a.cols, |rows, cols, c| {
-        let bias = bias.map(|bias| &bias[rows.clone()]);
-        T::product_with_bias(way, c, a.rows(rows), b.cols(cols), bias);
+        let base = base.part(&rows, &cols);
+        T::product_from(way, c, a.rows(rows), b.cols(cols), base);
     })
 }
 
@@ -140,6 +139,32 @@ pub(crate) enum Base<'a, T> {
     /// A value per row, or per column.
     PerRow(&'a [T]),
     PerColumn(&'a [T]),
+}
+
+impl<'a, T: MatElement> Base<'a, T> {
+    /// A value per row if there are any.
+    pub(crate) fn rows(values: Option<&'a [T]>) -> Self {
+        values.map_or(Self::Nothing, Self::PerRow)
+    }
+
+    /// That of some rows and columns of the result.
+    fn part(self, rows: &Range<usize>, cols: &Range<usize>) -> Self {
+        match self {
+            Self::PerRow(values) => Self::PerRow(&values[rows.clone()]),
+            Self::PerColumn(values) => Self::PerColumn(&values[cols.clone()]),
+            other => other,
+        }
+    }
+
+    /// Sets the result to it.
+    fn fill(self, c: &mut MatMut<'_, T>) {
+        match self {
+            Self::Nothing => c.update(|_, _, _| T::default()),
+            Self::Result => {}
+            Self::PerRow(values) => c.update(|row, _, _| values[row]),
+            Self::PerColumn(values) => c.update(|_, col, _| values[col]),
+        }
+    }
 }
 
 /// `c = base + a @ b` over so many steps, on this thread.

@@ -1,7 +1,9 @@
 //! Products of matrices and vectors.
 
 use super::support::{empty, expect_dtype, is_shape_only, match_matrix};
-use crate::gemm::{Batch, BatchMut, Factors, Mat, MatElement, batched, gemm, gemm_with_bias};
+use crate::gemm::{
+    Base, Batch, BatchMut, Factors, Mat, MatElement, MatMut, batched, gemm, gemm_from,
+};
 use corten_core::{Access, AccessSet, Complex, DType, Result, Scalar, bail, ensure};
 use corten_ops::composite::support::type_id_name;
 use corten_ops::{Tensor, iter, op};
@@ -11,8 +13,7 @@ use corten_ops::{Tensor, iter, op};
 /// # Errors
 /// `Runtime` when rank, shape or dtype do not fit.
 pub fn mm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    check_mm("mm", self_, mat2)?;
-    let out = empty(&[self_.size(0)?, mat2.size(1)?], self_)?;
+    let out = empty(&check_mm("mm", self_, mat2)?, self_)?;
     multiply("addmm_impl_cpu_", &out, self_, mat2, Factors::PRODUCT)?;
     Ok(out)
 }
@@ -22,7 +23,7 @@ pub fn mm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// As for `mm`, and `Runtime` for another dtype of `out`.
 pub fn mm_out(self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<Tensor> {
-    check_mm("mm", self_, mat2)?;
+    let sizes = check_mm("mm", self_, mat2)?;
     ensure!(
         out.dtype() == self_.dtype(),
         Runtime,
@@ -30,7 +31,6 @@ pub fn mm_out(self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<Tensor> {
         type_id_name(self_.dtype()),
         type_id_name(out.dtype())
     );
-    let sizes = [self_.sizes()[0], mat2.sizes()[1]];
     if shares_memory(out, &[self_, mat2]) {
         return corten_ops::derived::write_out(out, &mm(self_, mat2)?);
     }
@@ -97,8 +97,7 @@ pub fn addmm(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    check_addmm(self_, mat1, mat2)?;
-    let sizes = [mat1.size(0)?, mat2.size(1)?];
+    let sizes = check_addmm(self_, mat1, mat2)?;
     if is_one(alpha) && is_one(beta) && is_dense_row(self_, &sizes) {
         match self_.dtype() {
             DType::Float32 => return with_row::<f32>(self_, mat1, mat2, &sizes),
@@ -124,15 +123,17 @@ fn with_row<T: MatElement>(row: &Tensor, a: &Tensor, b: &Tensor, sizes: &[i64]) 
         (row, Access::Read),
     ])?;
     let (a, b) = (Mat::<T>::of(&access, 1, a)?, Mat::<T>::of(&access, 2, b)?);
-    let c = BatchMut::of(&access, 0, &out)?.into_first();
-    // Turned, the row is a value for each of the product's rows.
-    gemm_with_bias(None, c.t(), b.t(), a.t(), Some(access.read(3)?))?;
+    let c = MatMut::of(&access, 0, &out)?;
+    gemm_from(None, c, a, b, Base::PerColumn(access.read(3)?))?;
     drop(access);
     Ok(out)
 }
 
 fn is_one(factor: Scalar) -> bool {
-    factor.to_complex() == Complex::new(1.0, 0.0)
+    match factor {
+        Scalar::Int(factor) => factor == 1,
+        factor => factor.to_complex() == Complex::new(1.0, 0.0),
+    }
 }
 
 /// [`addmm`] in place.
@@ -345,7 +346,20 @@ fn row_of(vector: &Tensor) -> Result<Tensor> {
     Ok(vector.as_view_of(&[1, size], &[0, stride], vector.storage_offset())?.into())
 }
 
-fn check_mm(name: &str, a: &Tensor, b: &Tensor) -> Result<()> {
+/// The shape of the product of two matrices.
+fn check_mm(name: &str, a: &Tensor, b: &Tensor) -> Result<[i64; 2]> {
+    if let (Some(([rows, depth], _)), Some(([steps, cols], _))) =
+        (a.matrix_geometry(), b.matrix_geometry())
+        && depth == steps
+        && a.dtype() == b.dtype()
+    {
+        return Ok([rows, cols]);
+    }
+    check_any_mm(name, a, b)
+}
+
+#[cold]
+fn check_any_mm(name: &str, a: &Tensor, b: &Tensor) -> Result<[i64; 2]> {
     ensure!(a.dim() == 2, Runtime, "{name}: self must be a matrix, got {}-D tensor", a.dim());
     ensure!(b.dim() == 2, Runtime, "{name}: mat2 must be a matrix, got {}-D tensor", b.dim());
     ensure!(
@@ -364,11 +378,11 @@ fn check_mm(name: &str, a: &Tensor, b: &Tensor) -> Result<()> {
         type_id_name(a.dtype()),
         type_id_name(b.dtype())
     );
-    Ok(())
+    Ok([a.size(0)?, b.size(1)?])
 }
 
-fn check_addmm(self_: &Tensor, mat1: &Tensor, mat2: &Tensor) -> Result<()> {
-    check_mm("addmm", mat1, mat2)?;
+fn check_addmm(self_: &Tensor, mat1: &Tensor, mat2: &Tensor) -> Result<[i64; 2]> {
+    let sizes = check_mm("addmm", mat1, mat2)?;
     ensure_same_dtype(self_, mat2)?;
     ensure!(
         mat1.dtype() == mat2.dtype(),
@@ -377,7 +391,7 @@ fn check_addmm(self_: &Tensor, mat1: &Tensor, mat2: &Tensor) -> Result<()> {
         mat1.dtype().type_name(),
         mat2.dtype().type_name()
     );
-    Ok(())
+    Ok(sizes)
 }
 
 fn ensure_same_dtype(self_: &Tensor, mat2: &Tensor) -> Result<()> {

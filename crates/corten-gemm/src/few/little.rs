@@ -55,7 +55,9 @@ impl<'a, E: Stored<Sum = E> + Sealed> Little<'a, E> {
             // SAFETY: the rows and columns lie in their factors, and a kernel has no more sums than
             // there is room for; it is of the level in use.
             unsafe { if whole { (self.kernel.many)(&dots) } else { (self.kernel.single)(&dots) } };
-            for (row, sums) in sums.chunks_exact(count).take(self.a.shape()[0]).enumerate() {
+            for row in 0..self.a.shape()[0] {
+                // Without a division, which chunks of so many would begin with.
+                let sums = &sums[row * count..][..count];
                 // SAFETY: the caller's; the places lie in the product.
                 unsafe { start.meet(sums, [row, at], c) };
             }

@@ -143,8 +143,13 @@ impl Obj {
 
     /// The number of entries, if this is a dictionary.
     pub(crate) fn dict_len(&self) -> Option<usize> {
-        // SAFETY: the object is live, and a dictionary where it is asked for its size.
-        self.is_dict().then(|| unsafe { ffi::PyDict_Size(self.as_ptr()) } as usize)
+        // SAFETY: the object is live; the function looks whether it is a dictionary.
+        let len = unsafe { ffi::PyDict_Size(self.as_ptr()) };
+        if len < 0 {
+            // SAFETY: what it raised is of no interest.
+            unsafe { ffi::PyErr_Clear() };
+        }
+        usize::try_from(len).ok()
     }
 
     /// Whether this is a dictionary.

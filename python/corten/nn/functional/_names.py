@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from corten import Tensor
 from corten.overrides import (
     handle_torch_function, has_torch_function, has_torch_function_unary,
@@ -16,6 +14,9 @@ __all__ = [
     "boolean_dispatch", "handle_torch_function", "has_torch_function", "has_torch_function_unary",
     "has_torch_function_variadic", "reproducibility_notes", "sparse_support_notes", "tf32_notes",
 ]
+
+#: As of `typing`, which is not worth its import.
+TYPE_CHECKING = False
 
 GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}

@@ -8,7 +8,7 @@ use super::window::{Layout, Window};
 use crate::chunks::{for_each_chunk, for_each_run, grain_of};
 use crate::gemm::{
     Base, Factor, Factors, Mat, MatElement, MatMut, SideBySide, Way, for_each_block, gemm,
-    gemm_of_factors, gemm_with_bias,
+    gemm_from, gemm_of_factors,
 };
 use crate::row_loops::MOST_LANES;
 use crate::scratch::{Buffered, with_buffer};
@@ -106,7 +106,7 @@ fn correlate_pixels<T: Product>(
             let c = MatMut::strided(&mut output[to..], [features, rows], strides)?;
             let strides = [1, geometry.channels];
             let b = Mat::strided(&image[from..], [channels, rows], strides)?;
-            gemm_with_bias(None, c, weight(group)?, b, bias(group))?;
+            gemm_from(None, c, weight(group)?, b, Base::rows(bias(group)))?;
         }
         return Ok(());
     }
@@ -122,7 +122,7 @@ fn correlate_pixels<T: Product>(
             let block = c.row_range(group * features..(group + 1) * features);
             let image = &image[group * channels * positions..];
             let b = Mat::row_major(image, channels, positions)?.cols(range.clone());
-            gemm_with_bias(Some(Way::TILES), block, weight(group)?, b, bias(group))?;
+            gemm_from(Some(Way::TILES), block, weight(group)?, b, Base::rows(bias(group)))?;
         }
         Ok(())
     })
@@ -149,7 +149,13 @@ fn correlate_lines<T: Product>(
                 let b = Mat::row_major(buffer, rows, depth)?.t();
                 let c = &mut output[group * features..];
                 let c = MatMut::strided(c, [features, rows], [1, all])?;
-                gemm_with_bias(None, c, weight_of(geometry, weight, group)?, b, bias(group))?;
+                gemm_from(
+                    None,
+                    c,
+                    weight_of(geometry, weight, group)?,
+                    b,
+                    Base::rows(bias(group)),
+                )?;
             }
             Ok(())
         });
@@ -254,7 +260,7 @@ fn correlate_unfolded<T: Product>(
             let bias = bias.map(|bias| &bias[rows.clone()]);
             let patches = unfolded(geometry, image, group, range.clone(), buffer)?;
             let weight = weight_of(geometry, weight, group)?;
-            gemm_with_bias(Some(Way::TILES), c.row_range(rows), weight, patches, bias)?;
+            gemm_from(Some(Way::TILES), c.row_range(rows), weight, patches, Base::rows(bias))?;
         }
         Ok(())
     })
