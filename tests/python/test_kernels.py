@@ -267,7 +267,6 @@ class Products(unittest.TestCase):
             self.assertEqual(one.tolist(), [[21.0]])
         self.assertEqual(torch.addmm(row, a, b, beta=2)[0, :3].tolist(), [22.0, 21.0, 27.0])
 
-
     def test_a_row_added_to_a_product_in_parts(self):
         # Each of several threads adds its part of the row.
         for rows, depth, cols in ((1, 700, 900), (900, 40, 30), (30, 40, 900), (300, 64, 300)):
@@ -278,6 +277,28 @@ class Products(unittest.TestCase):
             for dtype in (torch.float32, torch.float64):
                 found = F.linear(x.to(dtype), weight.to(dtype), bias.to(dtype))
                 self.assertTrue(torch.equal(found, wanted.to(dtype)))
+
+
+class Threads(unittest.TestCase):
+    def setUp(self):
+        self.addCleanup(torch.set_num_threads, torch.get_num_threads())
+
+    def test_parts_of_convolutions(self):
+        # Threads share positions, samples or features, by what each would read twice.
+        cases = [(1, 24, 20, 24, 3, 1, 1), (1, 100, 7, 120, 3, 1, 1), (3, 40, 9, 70, 3, 2, 1),
+                 (1, 8, 70, 33, 5, 1, 1), (2, 64, 14, 300, 1, 1, 1), (5, 12, 15, 18, 3, 1, 3)]
+        for samples, channels, size, features, kernel, stride, groups in cases:
+            x = (torch.arange(samples * channels * size * size) % 7).reshape(samples, channels, size, size).float()
+            weight = torch.arange(features * (channels // groups) * kernel**2) % 5 - 2
+            weight = weight.reshape(features, channels // groups, kernel, kernel).float()
+            bias = torch.arange(features).float()
+            wanted = F.conv2d(x.double(), weight.double(), bias.double(), stride, kernel // 2, 1, groups).float()
+            for threads in (1, 2, 3, 5):
+                torch.set_num_threads(threads)
+                for layout in (torch.contiguous_format, torch.channels_last):
+                    own = x.contiguous(memory_format=layout), weight.contiguous(memory_format=layout)
+                    found = F.conv2d(*own, bias, stride, kernel // 2, 1, groups)
+                    self.assertTrue(torch.equal(found, wanted), (samples, channels, threads, layout))
 
 
 class Special(unittest.TestCase):

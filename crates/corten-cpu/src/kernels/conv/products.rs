@@ -14,7 +14,7 @@ use crate::row_loops::MOST_LANES;
 use crate::scratch::{Buffered, with_buffer};
 use corten_core::Result;
 use corten_gemm::{Columns, SLACK};
-use corten_ops::parallel::num_threads;
+use corten_ops::parallel::{in_parallel_region, num_threads};
 use std::ops::{AddAssign, Range};
 
 /// Elements of a block of patches: of `f32` a part of a second-level cache, and few enough pages
@@ -28,8 +28,14 @@ pub(super) const WIDE: usize = 1024;
 /// Elements of the copied rows of images at a time: they stay in the last cache.
 pub(super) const WINDOW: usize = 1 << 20;
 
-/// Parts of positions start at multiples of this many: whole tiles.
-const PART_ALIGNMENT: usize = 64;
+/// With so many rows a part of a product takes many times longer than to bring its second factor near.
+const LONG: usize = 1024;
+
+/// Parts for every thread at the most, so that one that is slowed down does less of them.
+const PARTS_PER_THREAD: usize = 4;
+
+/// Making an element of a patch takes this many times less than bringing one of the weight.
+const READING: usize = 3;
 
 /// Up to so many positions in all the patches are turned around for the product, and not the weight.
 const FEW_POSITIONS: usize = 64;
@@ -160,11 +166,23 @@ fn correlate_lines<T: Product>(
             Ok(())
         });
     }
-    for_each_run(output, all, grain_of(all * depth / 8), |range, output| {
+    if let Kernel::Plain(weight) = kernel
+        && shares_patches(geometry, rows)
+    {
+        let (shape, part) = ([rows, all], feature_part(geometry));
+        let grain = grain_of(rows * depth * part / 8);
+        return for_each_block(output, 1, shape, [all, 1], part, grain, |_, range, c| {
+            let patches = Patches { geometry, images, group: 0, first: [0, 0] };
+            let b = weight_of(geometry, weight, 0)?.t().cols(range.clone());
+            let base = bias(0).map_or(Base::Nothing, |bias| Base::PerColumn(&bias[range]));
+            gemm_of_factors(c.into(), depth, [Factor::Made(&patches), Factor::Matrix(b)], base)
+        });
+    }
+    let (shape, part) = ([all, rows], rows_of_part(rows, all * depth));
+    for_each_block(output, 1, shape, [1, all], part, 1, |_, range, mut block| {
         for group in 0..geometry.groups {
             let patches = Patches { geometry, images, group, first: [range.start, 0] };
-            let c = &mut output[group * features..];
-            let c = MatMut::strided(c, [range.len(), features], [all, 1])?;
+            let c = block.row_range(group * features..(group + 1) * features).t();
             let base = bias(group).map_or(Base::Nothing, Base::PerColumn);
             let turned;
             let b = match kernel {
@@ -178,6 +196,17 @@ fn correlate_lines<T: Product>(
         }
         Ok(())
     })
+}
+
+/// The rows of a part of a product whose second factor every part brings near anew: on several
+/// threads as few parts as keep them busy, and more only where they are long.
+fn rows_of_part(rows: usize, work: usize) -> usize {
+    let threads = num_threads();
+    if threads < 2 || in_parallel_region() || rows <= grain_of(work / 8) {
+        return rows.max(1);
+    }
+    let parts = (rows / LONG).clamp(threads, PARTS_PER_THREAD * threads);
+    rows.div_ceil(parts).next_multiple_of(MOST_LANES)
 }
 
 /// Where they do not: positions are columns.
@@ -209,6 +238,14 @@ fn correlate_windows<T: Product>(
         });
     }
     let unfolded = geometry.is_unfolded();
+    if !unfolded && samples == 1 && shares_patches(geometry, positions) {
+        let (part, work) = (feature_part(geometry), geometry.patch() * positions);
+        return for_each_run(output, positions, grain_of(work / 8).max(part), |rows, output| {
+            let c = MatMut::row_major(output, rows.len(), positions)?;
+            let bias = bias.map(|bias| &bias[rows.clone()]);
+            correlate_rows(geometry, c.into(), images, (weight, rows), bias, 0..positions)
+        });
+    }
     let width = if unfolded { block_width(geometry) } else { wide(geometry, samples) };
     let grain = grain_of(work * width / 8);
     for_each_block(output, samples, shape, [positions, 1], width, grain, |sample, range, block| {
@@ -229,19 +266,34 @@ fn correlate_window<T: Product>(
     bias: Option<&[T]>,
     range: Range<usize>,
 ) -> Result<()> {
-    let (features, channels) = (geometry.group_features(), geometry.group_channels());
+    let features = geometry.group_features();
     for group in 0..geometry.groups {
         let rows = group * features..(group + 1) * features;
-        let base = bias.map_or(Base::Nothing, |bias| Base::PerRow(&bias[rows.clone()]));
-        let weight = Factor::Matrix(weight_of(geometry, weight, group)?);
-        let layout = Layout::of(geometry, range.clone(), channels);
-        with_buffer(layout.buffer_len(), |buffer| {
-            let window = Window::new(geometry, layout, images, group * channels, buffer);
-            let factors = [weight, Factor::Made(&window)];
-            gemm_of_factors(c.row_range(rows), geometry.patch(), factors, base)
-        })?;
+        let bias = bias.map(|bias| &bias[rows.clone()]);
+        let c = c.row_range(rows.clone());
+        correlate_rows(geometry, c, images, (weight, rows), bias, range.clone())?;
     }
     Ok(())
+}
+
+/// Some output positions, counted through the samples, of some features of a group.
+fn correlate_rows<T: Product>(
+    geometry: &Geometry,
+    c: SideBySide<'_, T>,
+    images: &[T],
+    (weight, features): (&[T], Range<usize>),
+    bias: Option<&[T]>,
+    range: Range<usize>,
+) -> Result<()> {
+    let (channels, patch) = (geometry.group_channels(), geometry.patch());
+    let group = features.start / geometry.group_features().max(1);
+    let weight = Mat::row_major(&weight[features.start * patch..], features.len(), patch)?;
+    let layout = Layout::of(geometry, range, channels);
+    with_buffer(layout.buffer_len(), |buffer| {
+        let window = Window::new(geometry, layout, images, group * channels, buffer);
+        let factors = [Factor::Matrix(weight), Factor::Made(&window)];
+        gemm_of_factors(c, patch, factors, Base::rows(bias))
+    })
 }
 
 /// Some output positions of one sample.
@@ -345,15 +397,27 @@ fn by_lines<T: Product>(geometry: &Geometry, kernel: Kernel<'_, T>) -> Vec<T> {
 }
 
 /// Positions at a time where patches are made as a product asks for them: few enough that the rows
-/// of the image stay near, and a part for every thread.
+/// of the image stay near, and as many parts for every thread.
 fn wide(geometry: &Geometry, samples: usize) -> usize {
     let (positions, row) = (geometry.positions(), geometry.output[2].max(1));
+    let most = if row < WIDE { WIDE / row * row } else { WIDE };
     let threads = num_threads();
-    let width = if row < WIDE { WIDE / row * row } else { WIDE };
-    match samples < threads {
-        true => width.min(positions.div_ceil(threads).next_multiple_of(PART_ALIGNMENT)),
-        false => width,
-    }
+    let least = positions.div_ceil(most).max(1);
+    let parts = (least..least + threads)
+        .find(|parts| (samples * parts).is_multiple_of(threads))
+        .unwrap_or(least);
+    positions.div_ceil(parts).next_multiple_of(MOST_LANES).max(1)
+}
+
+/// Whether every thread makes all patches for some of the features, rather than reading the whole
+/// weight for some of the positions.
+fn shares_patches(geometry: &Geometry, positions: usize) -> bool {
+    num_threads() > 1 && geometry.groups == 1 && positions < READING * geometry.features
+}
+
+/// Features for every thread, in whole registers.
+fn feature_part(geometry: &Geometry) -> usize {
+    geometry.features.div_ceil(num_threads()).next_multiple_of(MOST_LANES)
 }
 
 /// Samples whose positions are done at a time, and not fewer of them.
