@@ -5,8 +5,13 @@
 //!
 //! Matrices are slices of columns.
 
-use faer::{MatRef, Side};
+use faer::diag::DiagMut;
+use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::{evd, svd};
+use faer::{MatMut, MatRef, Par};
 use num_complex::Complex;
+use std::borrow::Cow;
+use std::ops::Mul;
 
 /// The iteration found no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,22 +71,49 @@ fn columns<T: Copy>(matrix: MatRef<'_, T>) -> Vec<T> {
     (0..cols).flat_map(|j| (0..rows).map(move |i| matrix[(i, j)])).collect()
 }
 
+/// A matrix whose largest number lies between 1 and 2, and what its values are multiplied by then.
+///
+/// The iterations stop at differences that are small beside 1 as well as beside the matrix, and
+/// square its numbers: without this those of small matrices stop too early, and squares leave the
+/// range. Powers of two change no digit.
+fn of_size_one<T: Copy + Mul<f64, Output = T>>(
+    a: &[T],
+    size: impl Fn(T) -> f64,
+) -> (Cow<'_, [T]>, f64) {
+    let largest = a.iter().map(|&value| size(value)).fold(0.0, f64::max);
+    if largest == 0.0 || !largest.is_finite() {
+        return (Cow::Borrowed(a), 1.0);
+    }
+    // The reciprocals of such powers are normal numbers too.
+    let most = f64::MAX_EXP - 2;
+    let exponent = (largest.log2().floor() as i32).clamp(-most, most);
+    let down = 2_f64.powi(-exponent);
+    (a.iter().map(|&value| value * down).collect(), 2_f64.powi(exponent))
+}
+
 macro_rules! spectral {
-    ($t:ty, $real:expr) => {
+    ($t:ty, $size:expr, $re:expr, $zero:expr) => {
         impl Spectral for $t {
             fn eigh(
                 n: usize,
                 a: &[Self],
                 vectors: bool,
             ) -> Result<Eigen<f64, Self>, NoConvergence> {
-                let a = MatRef::from_column_major_slice(a, n, n);
-                if !vectors {
-                    let values = a.self_adjoint_eigenvalues(Side::Lower);
-                    return Ok((values.map_err(|_| NoConvergence)?, Vec::new()));
-                }
-                let found = a.self_adjoint_eigen(Side::Lower).map_err(|_| NoConvergence)?;
-                let values = found.S().column_vector().iter().map($real).collect();
-                Ok((values, columns(found.U())))
+                let (a, unit) = of_size_one(a, $size);
+                let a = MatRef::from_column_major_slice(&a, n, n);
+                let wanted = match vectors {
+                    true => evd::ComputeEigenvectors::Yes,
+                    false => evd::ComputeEigenvectors::No,
+                };
+                let (mut s, mut u) = (vec![$zero; n], vec![$zero; if vectors { n * n } else { 0 }]);
+                let basis = vectors.then(|| MatMut::from_column_major_slice_mut(&mut u, n, n));
+                let stack =
+                    evd::self_adjoint_evd_scratch::<Self>(n, wanted, Par::Seq, Default::default());
+                let (values, mut stack) = (DiagMut::from_slice_mut(&mut s), MemBuffer::new(stack));
+                let stack = MemStack::new(&mut stack);
+                evd::self_adjoint_evd(a, values, basis, Par::Seq, stack, Default::default())
+                    .map_err(|_| NoConvergence)?;
+                Ok((s.into_iter().map(|value| $re(value) * unit).collect(), u))
             }
 
             fn svd(
@@ -90,18 +122,28 @@ macro_rules! spectral {
                 a: &[Self],
                 vectors: Vectors,
             ) -> Result<Svd<Self>, NoConvergence> {
-                let a = MatRef::from_column_major_slice(a, m, n);
-                let found = match vectors {
-                    Vectors::No => {
-                        let s = a.singular_values().map_err(|_| NoConvergence)?;
-                        return Ok(Svd { u: Vec::new(), s, v: Vec::new() });
-                    }
-                    Vectors::Thin => a.thin_svd(),
-                    Vectors::Full => a.svd(),
-                }
-                .map_err(|_| NoConvergence)?;
-                let s = found.S().column_vector().iter().map($real).collect();
-                Ok(Svd { u: columns(found.U()), s, v: columns(found.V()) })
+                let (a, unit) = of_size_one(a, $size);
+                let a = MatRef::from_column_major_slice(&a, m, n);
+                let least = m.min(n);
+                let (wanted, [left, right]) = match vectors {
+                    Vectors::No => (svd::ComputeSvdVectors::No, [0, 0]),
+                    Vectors::Thin => (svd::ComputeSvdVectors::Thin, [least; 2]),
+                    Vectors::Full => (svd::ComputeSvdVectors::Full, [m, n]),
+                };
+                let mut s = vec![$zero; least];
+                let (mut u, mut v) = (vec![$zero; m * left], vec![$zero; n * right]);
+                let with = vectors != Vectors::No;
+                let basis = |data, rows, cols| {
+                    with.then(|| MatMut::from_column_major_slice_mut(data, rows, cols))
+                };
+                let (u_basis, v_basis) = (basis(&mut u[..], m, left), basis(&mut v[..], n, right));
+                let stack =
+                    svd::svd_scratch::<Self>(m, n, wanted, wanted, Par::Seq, Default::default());
+                let (values, mut stack) = (DiagMut::from_slice_mut(&mut s), MemBuffer::new(stack));
+                let stack = MemStack::new(&mut stack);
+                svd::svd(a, values, u_basis, v_basis, Par::Seq, stack, Default::default())
+                    .map_err(|_| NoConvergence)?;
+                Ok(Svd { u, s: s.into_iter().map(|value| $re(value) * unit).collect(), v })
             }
 
             fn eig(
@@ -109,20 +151,30 @@ macro_rules! spectral {
                 a: &[Self],
                 vectors: bool,
             ) -> Result<Eigen<Complex<f64>, Complex<f64>>, NoConvergence> {
-                let a = MatRef::from_column_major_slice(a, n, n);
+                let (a, unit) = of_size_one(a, $size);
+                let a = MatRef::from_column_major_slice(&a, n, n);
                 if !vectors {
-                    return Ok((a.eigenvalues().map_err(|_| NoConvergence)?, Vec::new()));
+                    let values = a.eigenvalues().map_err(|_| NoConvergence)?;
+                    return Ok((
+                        values.into_iter().map(|value| value * unit).collect(),
+                        Vec::new(),
+                    ));
                 }
                 let found = a.eigen().map_err(|_| NoConvergence)?;
-                let values = found.S().column_vector().iter().copied().collect();
+                let values = found.S().column_vector().iter().map(|value| value * unit).collect();
                 Ok((values, columns(found.U())))
             }
         }
     };
 }
 
-spectral!(f64, |&x| x);
-spectral!(Complex<f64>, |x| x.re);
+spectral!(f64, f64::abs, |x: f64| x, 0.0);
+spectral!(
+    Complex<f64>,
+    |x: Complex<f64>| x.re.abs().max(x.im.abs()),
+    |x: Complex<f64>| x.re,
+    Complex::new(0.0, 0.0)
+);
 
 #[cfg(test)]
 mod tests {
@@ -137,5 +189,37 @@ mod tests {
         let found = f64::svd(2, 2, &a, Vectors::Full).unwrap();
         assert!((found.s[0] - 3.0).abs() < 1e-12);
         assert_eq!(f64::eig(2, &a, false).unwrap().0.len(), 2);
+    }
+
+    /// Numbers between -1 and 1 without a pattern.
+    fn scattered(count: usize) -> Vec<f64> {
+        let mut state = 1_u32;
+        (0..count)
+            .map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                f64::from(state >> 8) / f64::from(1 << 23) - 1.0
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_size_of_a_matrix_changes_no_digit() {
+        for n in [5, 200] {
+            let a = scattered(n * n);
+            let (values, vectors) = f64::eigh(n, &a, true).unwrap();
+            let found = f64::svd(n, n, &a, Vectors::Full).unwrap();
+            let general = f64::eig(n, &a, false).unwrap().0;
+            for exponent in [-1000, -500, -70, 70, 500, 1000] {
+                let unit = 2_f64.powi(exponent);
+                let sized: Vec<_> = a.iter().map(|value| value * unit).collect();
+                let back = |values: Vec<f64>| values.iter().map(|v| v / unit).collect::<Vec<_>>();
+                let (again, basis) = f64::eigh(n, &sized, true).unwrap();
+                assert_eq!((back(again), basis), (values.clone(), vectors.clone()));
+                let again = f64::svd(n, n, &sized, Vectors::Full).unwrap();
+                assert_eq!((back(again.s), &again.u), (found.s.clone(), &found.u));
+                let again = f64::eig(n, &sized, false).unwrap().0;
+                assert!(again.iter().zip(&general).all(|(a, b)| a / unit == *b));
+            }
+        }
     }
 }

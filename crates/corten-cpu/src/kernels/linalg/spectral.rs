@@ -5,7 +5,7 @@ use crate::kernels::support::contiguous;
 use corten_core::{Access, AccessSet, Complex, Element, Result, Scalar, bail, cast, ensure};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
-use corten_spectral::{Spectral, Vectors};
+use corten_spectral::{NoConvergence, Spectral, Vectors};
 use num_complex::ComplexFloat;
 
 /// A number and the same in double precision.
@@ -78,8 +78,12 @@ pub fn _linalg_eigh(a: &Tensor, uplo: &str, compute_v: bool) -> Result<(Tensor, 
                     matrix[k * (n + 1)] = cast(matrices.get(i)[k * (n + 1)].re());
                 }
                 let fine = all_finite(matrices.get(i));
-                match <T as Widened>::Wide::eigh(n, &matrix, compute_v) {
-                    Ok((found, mut basis)) if fine => {
+                let found = match fine {
+                    true => <T as Widened>::Wide::eigh(n, &matrix, compute_v),
+                    false => Err(NoConvergence),
+                };
+                match found {
+                    Ok((found, mut basis)) => {
                         if !lower {
                             basis.chunks_exact_mut(n).for_each(turn);
                         }
@@ -142,9 +146,9 @@ pub fn _linalg_svd(
         reading_columns::<T, _>(&work, |matrices| {
             for i in 0..count(a) {
                 let fine = all_finite(matrices.get(i));
+                ensure!(fine, LinAlg, "{}", diverged(a, i, fine, m.min(n)));
                 let found = <T as Widened>::Wide::svd(m, n, &widened(matrices.get(i)), wanted);
                 let Ok(found) = found else { bail!(LinAlg, "{}", diverged(a, i, fine, m.min(n))) };
-                ensure!(fine, LinAlg, "{}", diverged(a, i, fine, m.min(n)));
                 put::<f64, <T as ComplexFloat>::Real>(&s, i, &found.s)?;
                 if compute_uv {
                     put::<_, T>(&flat, i, &found.u)?;
