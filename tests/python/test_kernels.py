@@ -346,6 +346,16 @@ class Front(unittest.TestCase):
                         self.assertTrue(torch.equal(values, wanted[:, :k]))
                         self.assertTrue(torch.equal(y.gather(1, places), values))
 
+    def test_equal_integers_of_long_vectors_keep_their_order(self):
+        for length, kept in ((32767, False), (32768, True)):
+            for dtype in (torch.int64, torch.int32, torch.uint8):
+                x = (torch.arange(length) * 7919 % 100).to(dtype)
+                for descending in (False, True):
+                    stable = x.sort(stable=True, descending=descending)
+                    found = x.sort(descending=descending)
+                    self.assertTrue(torch.equal(found.values, stable.values))
+                    self.assertEqual(torch.equal(found.indices, stable.indices), kept and not descending)
+
     def test_not_a_number_is_the_greatest(self):
         x = torch.arange(100.0)
         x[40] = float("nan")

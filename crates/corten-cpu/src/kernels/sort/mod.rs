@@ -4,6 +4,7 @@ mod few;
 mod rank;
 mod search;
 mod select;
+mod ties;
 mod unique;
 
 use crate::chunks::{for_each_chunk2, grain_of};
@@ -18,6 +19,7 @@ use few::few_first_places;
 use rank::{Line, Ranked, first_places};
 pub use search::*;
 use select::{FEW, nth_element, quick_select, sort_few, sort_unstably};
+use ties::order_ties;
 pub use unique::*;
 
 /// Work per element of a line, in simple steps.
@@ -161,14 +163,26 @@ pub fn sort_stable(
     let (values, indices) = shapes::sort_stable(self_, stable, dim, descending)?;
     let dim = geometry::wrap_dim(dim, self_.dim())?;
     let name = "sorting_kernel_method_name";
+    let by_place = stable == Some(true) || (!descending && sorts_by_digits(self_));
     let choose = |line: &Line, out: &mut [i64]| {
         line.first_places(descending, out);
-        if stable != Some(true) && out.len() > 16 && line.has_ties(out) {
-            sorted_places(line, descending, out);
+        if !by_place && out.len() > FEW && line.has_ties(out) {
+            match u32::try_from(out.len()) {
+                Ok(_) => order_ties(&line.ranks, out),
+                Err(_) => sorted_places(line, descending, out),
+            }
         }
     };
     choose_places(self_, dim, (&values, &indices), name, Choose::By(&choose))?;
     Ok((values, indices))
+}
+
+/// Vectors of so many integers are sorted digit by digit in PyTorch, which is stable.
+const MANY_INTEGERS: i64 = 32_768;
+
+fn sorts_by_digits(tensor: &Tensor) -> bool {
+    let integers = tensor.dtype().is_integral(false) && !tensor.dtype().is_barebones_unsigned();
+    integers && tensor.dim() == 1 && tensor.numel() >= MANY_INTEGERS
 }
 
 /// The places in the order that the steps of an unstable algorithm give.

@@ -33,14 +33,20 @@ impl Line {
         if self.narrow() {
             let mut keys = self.narrow_keys(descending);
             if out.len() == keys.len() && keys.len() >= LONG {
-                sort_by_digits(&mut keys);
+                sort_by_digits(&mut keys, u32::BITS, |key, low| (key >> (32 + low)) as usize);
                 keys.iter().zip(out).for_each(|(&key, out)| *out = i64::from(key as u32));
                 return;
             }
             let front = sorted_front(keys, out.len());
             front.zip(out).for_each(|(key, out)| *out = i64::from(key as u32));
         } else {
-            let front = sorted_front(self.wide_keys(descending), out.len());
+            let mut keys = self.wide_keys(descending);
+            if out.len() == keys.len() && keys.len() >= LONG_WIDE {
+                sort_by_digits(&mut keys, u64::BITS, |key, low| (key >> (64 + low)) as usize);
+                keys.iter().zip(out).for_each(|(&key, out)| *out = key as i64);
+                return;
+            }
+            let front = sorted_front(keys, out.len());
             front.zip(out).for_each(|(key, out)| *out = key as i64);
         }
     }
@@ -153,24 +159,26 @@ fn keep_first<K: Ord + Copy>(keys: &mut Vec<K>, count: usize) -> K {
     last
 }
 
-/// From this length on digits are sorted by, which does not compare.
+/// From these lengths on digits are sorted by, which does not compare.
 const LONG: usize = 512;
+const LONG_WIDE: usize = 4096;
 
 /// Bits of a digit, and how many values it has.
 const DIGIT: u32 = 8;
 const DIGITS: usize = 1 << DIGIT;
 
-/// Sorts narrow keys by their upper halves, digit by digit from the lowest; as the keys come in the
-/// order of their lower halves, that is the order of the whole keys.
-fn sort_by_digits(keys: &mut Vec<u64>) {
-    const PASSES: usize = (u32::BITS / DIGIT) as usize;
-    let digit = |key: u64, pass: usize| (key >> (32 + pass as u32 * DIGIT)) as usize % DIGITS;
-    let mut counts = [[0usize; DIGITS]; PASSES];
+/// Sorts keys by so many `bits` of theirs, digit by digit from the lowest; as the keys come in the
+/// order of the rest, that is the order of the whole keys. `from` gives the bits from one on.
+fn sort_by_digits<K: Copy + Default>(keys: &mut Vec<K>, bits: u32, from: impl Fn(K, u32) -> usize) {
+    let passes: Vec<u32> = (0..bits).step_by(DIGIT as usize).collect();
+    let mut counts = vec![[0usize; DIGITS]; passes.len()];
     for &key in &*keys {
-        (0..PASSES).for_each(|pass| counts[pass][digit(key, pass)] += 1);
+        for (counts, &low) in counts.iter_mut().zip(&passes) {
+            counts[from(key, low) % DIGITS] += 1;
+        }
     }
-    let mut sorted = vec![0; keys.len()];
-    for (pass, counts) in counts.iter_mut().enumerate() {
+    let mut sorted = vec![K::default(); keys.len()];
+    for (counts, &low) in counts.iter_mut().zip(&passes) {
         // A digit that all keys share orders nothing.
         if counts.contains(&keys.len()) {
             continue;
@@ -180,7 +188,7 @@ fn sort_by_digits(keys: &mut Vec<u64>) {
             (*count, start) = (start, start + *count);
         }
         for &key in &*keys {
-            let place = &mut counts[digit(key, pass)];
+            let place = &mut counts[from(key, low) % DIGITS];
             sorted[*place] = key;
             *place += 1;
         }
@@ -333,7 +341,7 @@ mod tests {
             // Few values, so that many elements are equal.
             (state >> 24) as f32 - 100.0
         };
-        for length in [LONG - 1, LONG, 3 * LONG + 5] {
+        for length in [LONG - 1, LONG, 3 * LONG + 5, LONG_WIDE] {
             let mut values: Vec<f32> = (0..length).map(|_| next()).collect();
             (values[1], values[5], values[9]) = (f32::NAN, -0.0, f32::INFINITY);
             for descending in [false, true] {
@@ -345,6 +353,9 @@ mod tests {
                     let rank = line.ranks[place as usize] as u32;
                     if descending { !rank } else { rank }
                 });
+                assert_eq!(places, wanted);
+                let wide: Vec<f64> = values.iter().copied().map(f64::from).collect();
+                Line::of(&wide).first_places(descending, &mut places);
                 assert_eq!(places, wanted);
             }
         }
