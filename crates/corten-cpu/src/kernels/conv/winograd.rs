@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The least channels for which the transforms of tiles cost less than they save. That of the kernel
 /// does with as many positions as there are channels.
-const CHANNELS: usize = 128;
+const CHANNELS: usize = 64;
 
 /// The least samples: threads do different ones.
 const SAMPLES: usize = 8;
@@ -36,9 +36,9 @@ const SAMPLES: usize = 8;
 /// Elements of a transformed tile.
 const PLANES: usize = 16;
 
-/// Tiles at a time: the more there are, the less often the kernel is read, and the fewer, the nearer
-/// are the transformed elements.
-const TILES: Range<usize> = 64..256;
+/// Tiles at the most at a time: the more there are, the less often the kernel is read, and the fewer,
+/// the nearer are the transformed elements.
+const TILES: usize = 128;
 
 /// Elements of a transformed kernel that a thread makes at a time.
 const WIDTH: usize = 4096;
@@ -66,7 +66,8 @@ pub(super) fn run(
         true => out.clone(),
         false => empty_in(&out.sizes(), out, out.dtype(), last)?,
     };
-    let taps = flat(&contiguous(&op::permute(weight, &[2, 3, 0, 1])?)?)?;
+    let (order, steps) = taps_order(geometry, turned, weight.is_contiguous());
+    let taps = flat(&contiguous(&op::permute(weight, &order)?)?)?;
     let (to, from) = (flat(&result)?, flat(&contiguous_in(input, last)?)?);
     let absent = Tensor::undefined();
     let access = AccessSet::acquire(&[
@@ -80,8 +81,8 @@ pub(super) fn run(
     if !is_even(images, geometry)? {
         return Ok(false);
     }
-    let kernel = transformed(access.read::<f32>(2)?, geometry, turned)?;
-    let whole = Whole { geometry, images, kernel: &kernel, turned, bias };
+    let kernel = transformed(Taps { data: access.read::<f32>(2)?, steps, turned }, geometry)?;
+    let whole = Whole { geometry, images, kernel: &kernel, bias };
     let finite = whole.run(access.write::<f32>(0)?)?;
     drop(access);
     if finite && !geometry.channels_last {
@@ -105,23 +106,43 @@ fn fits(geometry: &Geometry, samples: usize) -> bool {
         && samples * geometry.positions() >= channels.min(features)
 }
 
-/// The kernel as a matrix (features, channels) for every element of a tile, or with `turned` as one
-/// (channels, features).
-fn transformed(taps: &[f32], geometry: &Geometry, turned: bool) -> Result<Vec<f32>> {
-    let len = geometry.channels * geometry.features;
+/// The dimensions of the weight with the features last, as it takes least to copy it, and the steps
+/// from tap to tap and from channel to channel then.
+fn taps_order(geometry: &Geometry, turned: bool, row_major: bool) -> ([i64; 4], [usize; 2]) {
+    let Geometry { channels, features, .. } = *geometry;
+    match (turned, row_major) {
+        (true, _) => ([0, 2, 3, 1], [features, 9 * features]),
+        (false, true) => ([1, 2, 3, 0], [features, 9 * features]),
+        (false, false) => ([2, 3, 1, 0], [channels * features, features]),
+    }
+}
+
+/// The taps of the kernel, with the features last.
+#[derive(Clone, Copy)]
+struct Taps<'a> {
+    data: &'a [f32],
+    /// From tap to tap, and from channel to channel.
+    steps: [usize; 2],
+    /// Whether the last tap is the first.
+    turned: bool,
+}
+
+/// The kernel as a matrix (channels, features) for every element of a tile.
+fn transformed(taps: Taps<'_>, geometry: &Geometry) -> Result<Vec<f32>> {
+    let features = geometry.features;
+    let len = geometry.channels * features;
     let mut planes = vec![0.0; PLANES * len];
     for_each_block_of_runs([&mut planes], [PLANES, len], WIDTH, 1, |columns, [mut block]| {
-        f32::run(OfKernel { taps, len, columns, turned, block: &mut block });
+        f32::run(OfKernel { taps, features, columns, block: &mut block });
         Ok(())
     })?;
     Ok(planes)
 }
 
 struct OfKernel<'a, 'b> {
-    taps: &'a [f32],
-    len: usize,
+    taps: Taps<'a>,
+    features: usize,
     columns: Range<usize>,
-    turned: bool,
     block: &'a mut RunsBlock<'b, f32>,
 }
 
@@ -130,12 +151,15 @@ impl Job<f32> for OfKernel<'_, '_> {
 
     #[inline(always)]
     fn run<V: Lanes<Elem = f32>>(self) {
-        let Self { taps, len, columns, turned, block } = self;
+        let Self { taps, features, columns, block } = self;
+        let [step, far] = taps.steps;
         for at in (0..columns.len()).step_by(V::LANES) {
+            let place = columns.start + at;
+            let (channel, feature) = (place / features, place % features);
             let mut g = [[V::lit(0.0); 3]; 3];
             for (i, tap) in g.as_flattened_mut().iter_mut().enumerate() {
-                let place = if turned { 8 - i } else { i };
-                *tap = load::<V>(&taps[place * len..], columns.start + at, V::LANES);
+                let i = if taps.turned { 8 - i } else { i };
+                *tap = load::<V>(&taps.data[channel * far + i * step..], feature, V::LANES);
             }
             let rows = [of_taps(g[0]), of_taps(g[1]), of_taps(g[2])];
             for j in 0..4 {
@@ -169,7 +193,6 @@ struct Whole<'a> {
     geometry: &'a Geometry,
     images: &'a [f32],
     kernel: &'a [f32],
-    turned: bool,
     bias: Option<&'a [f32]>,
 }
 
@@ -178,11 +201,10 @@ impl Whole<'_> {
     fn run(&self, output: &mut [f32]) -> Result<bool> {
         let Geometry { channels, features, .. } = *self.geometry;
         let sample = self.geometry.positions() * features;
-        let count = channels.min(features).clamp(TILES.start, TILES.end);
         let finite = AtomicBool::new(true);
         for_each_run(output, sample, 1, |samples, output| {
             let tiles = samples.len() * self.tiles().iter().product::<usize>();
-            let count = count.min(tiles);
+            let count = TILES.min(tiles);
             // Planes do not begin at the same place of a cache.
             let [pixels, sums] = [channels, features].map(|len| count * len + MOST_LANES);
             with_buffer(PLANES * (pixels + sums), |buffer| {
@@ -227,11 +249,7 @@ impl Whole<'_> {
         let (from, to) = (pixels.chunks_exact(planes[0]), sums.chunks_exact_mut(planes[1]));
         for ((from, to), kernel) in from.zip(to).zip(kernels) {
             let a = Factor::Matrix(Mat::row_major(from, tiles.len(), channels)?);
-            let b = match self.turned {
-                true => Mat::row_major(kernel, channels, features)?,
-                false => Mat::row_major(kernel, features, channels)?.t(),
-            };
-            let b = Factor::Matrix(b);
+            let b = Factor::Matrix(Mat::row_major(kernel, channels, features)?);
             let c = MatMut::row_major(to, tiles.len(), features)?;
             gemm_of_factors(c.into(), channels, [a, b], Base::Nothing)?;
         }
@@ -271,7 +289,9 @@ impl Job<f32> for OfPixels<'_> {
                 for (pixel, row) in d.as_flattened_mut().iter_mut().zip(&rows) {
                     *pixel = load::<V>(row, at, V::LANES);
                 }
-                let d = d.map(of_pixels);
+                for row in &mut d {
+                    *row = of_pixels(*row);
+                }
                 for j in 0..4 {
                     let column = of_pixels([d[0][j], d[1][j], d[2][j], d[3][j]]);
                     for (i, value) in column.into_iter().enumerate() {
@@ -309,7 +329,12 @@ impl Job<f32> for OfSums<'_> {
                 for (i, sum) in m.as_flattened_mut().iter_mut().enumerate() {
                     *sum = load::<V>(sums, i * plane + line * features + at, V::LANES);
                 }
-                let m = m.map(of_sums);
+                // No closure, which would be compiled for another processor than the rest.
+                let mut halves = [[V::lit(0.0); 2]; 4];
+                for (half, &row) in halves.iter_mut().zip(&m) {
+                    *half = of_sums(row);
+                }
+                let m = halves;
                 let bias = match whole.bias {
                     Some(bias) => load::<V>(bias, at, V::LANES),
                     None => V::lit(0.0),
