@@ -26,9 +26,9 @@ use corten_ops::{Tensor, op};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The least channels for which the transforms of tiles cost less than they save. That of the kernel
-/// does with as many positions as there are channels.
-const CHANNELS: usize = 64;
+/// The least multiplications of a position per channel and feature for which the transforms of tiles
+/// cost less than they save. That of the kernel does with as many positions as there are channels.
+const WORTH: usize = 20;
 
 /// The least samples: threads do different ones.
 const SAMPLES: usize = 8;
@@ -99,7 +99,7 @@ fn fits(geometry: &Geometry, samples: usize) -> bool {
         && geometry.dilation == [1; 3]
         && (image[0], output[0], padding[0]) == (1, 1, 0)
         && padding[1].max(padding[2]) <= 2
-        && channels.min(features) >= CHANNELS
+        && channels * features >= WORTH * (channels + features)
         && channels.is_multiple_of(MOST_LANES)
         && features.is_multiple_of(MOST_LANES)
         && samples >= SAMPLES
