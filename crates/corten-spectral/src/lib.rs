@@ -10,7 +10,6 @@ use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::{evd, svd};
 use faer::{MatMut, MatRef, Par};
 use num_complex::Complex;
-use std::borrow::Cow;
 use std::ops::Mul;
 
 /// The iteration found no answer.
@@ -47,13 +46,13 @@ pub trait Spectral: Copy + Send + Sync + 'static {
     ///
     /// # Errors
     /// Where the iteration does not converge.
-    fn eigh(n: usize, a: &[Self], vectors: bool) -> Result<Eigen<f64, Self>, NoConvergence>;
+    fn eigh(n: usize, a: Vec<Self>, vectors: bool) -> Result<Eigen<f64, Self>, NoConvergence>;
 
     /// The singular values of a matrix with `m` rows and `n` columns.
     ///
     /// # Errors
     /// Where the iteration does not converge.
-    fn svd(m: usize, n: usize, a: &[Self], vectors: Vectors) -> Result<Svd<Self>, NoConvergence>;
+    fn svd(m: usize, n: usize, a: Vec<Self>, vectors: Vectors) -> Result<Svd<Self>, NoConvergence>;
 
     /// The eigenvalues of a square matrix.
     ///
@@ -61,7 +60,7 @@ pub trait Spectral: Copy + Send + Sync + 'static {
     /// Where the iteration does not converge.
     fn eig(
         n: usize,
-        a: &[Self],
+        a: Vec<Self>,
         vectors: bool,
     ) -> Result<Eigen<Complex<f64>, Complex<f64>>, NoConvergence>;
 }
@@ -71,24 +70,23 @@ fn columns<T: Copy>(matrix: MatRef<'_, T>) -> Vec<T> {
     (0..cols).flat_map(|j| (0..rows).map(move |i| matrix[(i, j)])).collect()
 }
 
-/// A matrix whose largest number lies between 1 and 2, and what its values are multiplied by then.
+/// Brings the largest number of a matrix between 1 and 2, and returns what its values are multiplied
+/// by then.
 ///
 /// The iterations stop at differences that are small beside 1 as well as beside the matrix, and
 /// square its numbers: without this those of small matrices stop too early, and squares leave the
 /// range. Powers of two change no digit.
-fn of_size_one<T: Copy + Mul<f64, Output = T>>(
-    a: &[T],
-    size: impl Fn(T) -> f64,
-) -> (Cow<'_, [T]>, f64) {
+fn bring_to_size_one<T: Copy + Mul<f64, Output = T>>(a: &mut [T], size: impl Fn(T) -> f64) -> f64 {
     let largest = a.iter().map(|&value| size(value)).fold(0.0, f64::max);
     if largest == 0.0 || !largest.is_finite() {
-        return (Cow::Borrowed(a), 1.0);
+        return 1.0;
     }
     // The reciprocals of such powers are normal numbers too.
     let most = f64::MAX_EXP - 2;
     let exponent = (largest.log2().floor() as i32).clamp(-most, most);
     let down = 2_f64.powi(-exponent);
-    (a.iter().map(|&value| value * down).collect(), 2_f64.powi(exponent))
+    a.iter_mut().for_each(|value| *value = *value * down);
+    2_f64.powi(exponent)
 }
 
 macro_rules! spectral {
@@ -96,10 +94,10 @@ macro_rules! spectral {
         impl Spectral for $t {
             fn eigh(
                 n: usize,
-                a: &[Self],
+                mut a: Vec<Self>,
                 vectors: bool,
             ) -> Result<Eigen<f64, Self>, NoConvergence> {
-                let (a, unit) = of_size_one(a, $size);
+                let unit = bring_to_size_one(&mut a, $size);
                 let a = MatRef::from_column_major_slice(&a, n, n);
                 let wanted = match vectors {
                     true => evd::ComputeEigenvectors::Yes,
@@ -119,10 +117,10 @@ macro_rules! spectral {
             fn svd(
                 m: usize,
                 n: usize,
-                a: &[Self],
+                mut a: Vec<Self>,
                 vectors: Vectors,
             ) -> Result<Svd<Self>, NoConvergence> {
-                let (a, unit) = of_size_one(a, $size);
+                let unit = bring_to_size_one(&mut a, $size);
                 let a = MatRef::from_column_major_slice(&a, m, n);
                 let least = m.min(n);
                 let (wanted, [left, right]) = match vectors {
@@ -148,10 +146,10 @@ macro_rules! spectral {
 
             fn eig(
                 n: usize,
-                a: &[Self],
+                mut a: Vec<Self>,
                 vectors: bool,
             ) -> Result<Eigen<Complex<f64>, Complex<f64>>, NoConvergence> {
-                let (a, unit) = of_size_one(a, $size);
+                let unit = bring_to_size_one(&mut a, $size);
                 let a = MatRef::from_column_major_slice(&a, n, n);
                 if !vectors {
                     let values = a.eigenvalues().map_err(|_| NoConvergence)?;
@@ -182,13 +180,13 @@ mod tests {
 
     #[test]
     fn values_of_a_small_matrix() {
-        let a = [2.0, 1.0, 1.0, 2.0];
-        let (values, vectors) = f64::eigh(2, &a, true).unwrap();
+        let a = vec![2.0, 1.0, 1.0, 2.0];
+        let (values, vectors) = f64::eigh(2, a.clone(), true).unwrap();
         assert!((values[0] - 1.0).abs() < 1e-12 && (values[1] - 3.0).abs() < 1e-12);
         assert!((vectors[0].abs() - 0.5_f64.sqrt()).abs() < 1e-12);
-        let found = f64::svd(2, 2, &a, Vectors::Full).unwrap();
+        let found = f64::svd(2, 2, a.clone(), Vectors::Full).unwrap();
         assert!((found.s[0] - 3.0).abs() < 1e-12);
-        assert_eq!(f64::eig(2, &a, false).unwrap().0.len(), 2);
+        assert_eq!(f64::eig(2, a, false).unwrap().0.len(), 2);
     }
 
     /// Numbers between -1 and 1 without a pattern.
@@ -206,18 +204,18 @@ mod tests {
     fn the_size_of_a_matrix_changes_no_digit() {
         for n in [5, 200] {
             let a = scattered(n * n);
-            let (values, vectors) = f64::eigh(n, &a, true).unwrap();
-            let found = f64::svd(n, n, &a, Vectors::Full).unwrap();
-            let general = f64::eig(n, &a, false).unwrap().0;
+            let (values, vectors) = f64::eigh(n, a.clone(), true).unwrap();
+            let found = f64::svd(n, n, a.clone(), Vectors::Full).unwrap();
+            let general = f64::eig(n, a.clone(), false).unwrap().0;
             for exponent in [-1000, -500, -70, 70, 500, 1000] {
                 let unit = 2_f64.powi(exponent);
                 let sized: Vec<_> = a.iter().map(|value| value * unit).collect();
                 let back = |values: Vec<f64>| values.iter().map(|v| v / unit).collect::<Vec<_>>();
-                let (again, basis) = f64::eigh(n, &sized, true).unwrap();
+                let (again, basis) = f64::eigh(n, sized.clone(), true).unwrap();
                 assert_eq!((back(again), basis), (values.clone(), vectors.clone()));
-                let again = f64::svd(n, n, &sized, Vectors::Full).unwrap();
+                let again = f64::svd(n, n, sized.clone(), Vectors::Full).unwrap();
                 assert_eq!((back(again.s), &again.u), (found.s.clone(), &found.u));
-                let again = f64::eig(n, &sized, false).unwrap().0;
+                let again = f64::eig(n, sized, false).unwrap().0;
                 assert!(again.iter().zip(&general).all(|(a, b)| a / unit == *b));
             }
         }

@@ -79,7 +79,7 @@ pub fn _linalg_eigh(a: &Tensor, uplo: &str, compute_v: bool) -> Result<(Tensor, 
                 }
                 let fine = all_finite(matrices.get(i));
                 let found = match fine {
-                    true => <T as Widened>::Wide::eigh(n, &matrix, compute_v),
+                    true => <T as Widened>::Wide::eigh(n, matrix, compute_v),
                     false => Err(NoConvergence),
                 };
                 match found {
@@ -147,7 +147,7 @@ pub fn _linalg_svd(
             for i in 0..count(a) {
                 let fine = all_finite(matrices.get(i));
                 ensure!(fine, LinAlg, "{}", diverged(a, i, fine, m.min(n)));
-                let found = <T as Widened>::Wide::svd(m, n, &widened(matrices.get(i)), wanted);
+                let found = <T as Widened>::Wide::svd(m, n, widened(matrices.get(i)), wanted);
                 let Ok(found) = found else { bail!(LinAlg, "{}", diverged(a, i, fine, m.min(n))) };
                 put::<f64, <T as ComplexFloat>::Real>(&s, i, &found.s)?;
                 if compute_uv {
@@ -215,7 +215,7 @@ fn eig(a: &Tensor, values: &Tensor, vectors: Option<&Tensor>) -> Result<()> {
             );
             for i in 0..count(a) {
                 let matrix = widened(matrices.get(i));
-                let Ok((found, mut basis)) = <T as Widened>::Wide::eig(n, &matrix, flat.is_some())
+                let Ok((found, mut basis)) = <T as Widened>::Wide::eig(n, matrix, flat.is_some())
                 else {
                     bail!(
                         LinAlg,

@@ -30,24 +30,16 @@ impl Line {
 
     /// Where the elements are in their order, equal ones by place: the first `out.len()` of them.
     pub(super) fn first_places(&self, descending: bool, out: &mut [i64]) {
+        let count = out.len();
         if self.narrow() {
-            let mut keys = self.narrow_keys(descending);
-            if out.len() == keys.len() && keys.len() >= LONG {
-                sort_by_digits(&mut keys, u32::BITS, |key, low| (key >> (32 + low)) as usize);
-                keys.iter().zip(out).for_each(|(&key, out)| *out = i64::from(key as u32));
-                return;
-            }
-            let front = sorted_front(keys, out.len());
-            front.zip(out).for_each(|(key, out)| *out = i64::from(key as u32));
+            let digits = |key: u64, low| (key >> (32 + low)) as usize;
+            let front = front_by_digits(self.narrow_keys(descending), count, (LONG, 32), digits);
+            front.into_iter().zip(out).for_each(|(key, out)| *out = i64::from(key as u32));
         } else {
-            let mut keys = self.wide_keys(descending);
-            if out.len() == keys.len() && keys.len() >= LONG_WIDE {
-                sort_by_digits(&mut keys, u64::BITS, |key, low| (key >> (64 + low)) as usize);
-                keys.iter().zip(out).for_each(|(&key, out)| *out = key as i64);
-                return;
-            }
-            let front = sorted_front(keys, out.len());
-            front.zip(out).for_each(|(key, out)| *out = key as i64);
+            let digits = |key: u128, low| (key >> (64 + low)) as usize;
+            let keys = self.wide_keys(descending);
+            let front = front_by_digits(keys, count, (LONG_WIDE, 64), digits);
+            front.into_iter().zip(out).for_each(|(key, out)| *out = key as i64);
         }
     }
 
@@ -88,12 +80,12 @@ pub(super) fn first_places<T: Ranked>(line: &[T], descending: bool, out: &mut [i
         let flip = if descending { u64::MAX } else { 0 };
         let key = |x: T, place: usize| u128::from(x.rank() ^ flip) << 64 | place as u128;
         let front = sorted_front(early_keys(line, out.len(), key), out.len());
-        front.zip(out).for_each(|(key, out)| *out = key as i64);
+        front.into_iter().zip(out).for_each(|(key, out)| *out = key as i64);
     } else {
         let flip = if descending { u64::from(u32::MAX) } else { 0 };
         let key = |x: T, place: usize| (x.rank() ^ flip) << 32 | place as u64;
         let front = sorted_front(early_keys(line, out.len(), key), out.len());
-        front.zip(out).for_each(|(key, out)| *out = i64::from(key as u32));
+        front.into_iter().zip(out).for_each(|(key, out)| *out = i64::from(key as u32));
     }
 }
 
@@ -196,15 +188,29 @@ fn sort_by_digits<K: Copy + Default>(keys: &mut Vec<K>, bits: u32, from: impl Fn
     }
 }
 
+/// [`sorted_front`], by digits if all keys are wanted and they are at least so many.
+fn front_by_digits<K: Ord + Copy + Default>(
+    mut keys: Vec<K>,
+    count: usize,
+    (long, bits): (usize, u32),
+    from: impl Fn(K, u32) -> usize,
+) -> Vec<K> {
+    if count < keys.len() || keys.len() < long {
+        return sorted_front(keys, count);
+    }
+    sort_by_digits(&mut keys, bits, from);
+    keys
+}
+
 /// The first `count` keys in order.
-fn sorted_front<K: Ord + Copy>(mut keys: Vec<K>, count: usize) -> impl Iterator<Item = K> {
+fn sorted_front<K: Ord + Copy>(mut keys: Vec<K>, count: usize) -> Vec<K> {
     drop_late(&mut keys, count);
     if 0 < count && count < keys.len() {
         keys.select_nth_unstable(count - 1);
         keys.truncate(count);
     }
     keys.sort_unstable();
-    keys.into_iter()
+    keys
 }
 
 /// Drops most of the keys behind the first `count`: those behind as many of a sample.

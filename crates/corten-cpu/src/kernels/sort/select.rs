@@ -95,6 +95,17 @@ fn partition_around_median<T>(
     last: usize,
     before: &impl Fn(&T, &T) -> bool,
 ) -> usize {
+    median_first(items, first, last, before);
+    partition(items, first, (first + 1, last), before)
+}
+
+/// Puts the median of three elements of `first..last` in front.
+pub(super) fn median_first<T>(
+    items: &mut [T],
+    first: usize,
+    last: usize,
+    before: &impl Fn(&T, &T) -> bool,
+) {
     let [a, b, c] = [first + 1, first + (last - first) / 2, last - 1];
     let less = |i: usize, j: usize| before(&items[i], &items[j]);
     let median = match (less(a, b), less(b, c), less(a, c)) {
@@ -103,13 +114,21 @@ fn partition_around_median<T>(
         (true, false, false) | (false, _, true) => a,
     };
     items.swap(first, median);
-    let (mut low, mut high) = (first + 1, last);
+}
+
+/// Splits what is left of a part around the element at `pivot`, and returns where.
+pub(super) fn partition<T>(
+    items: &mut [T],
+    pivot: usize,
+    (mut low, mut high): (usize, usize),
+    before: &impl Fn(&T, &T) -> bool,
+) -> usize {
     loop {
-        while before(&items[low], &items[first]) {
+        while before(&items[low], &items[pivot]) {
             low += 1;
         }
         high -= 1;
-        while before(&items[first], &items[high]) {
+        while before(&items[pivot], &items[high]) {
             high -= 1;
         }
         if low >= high {

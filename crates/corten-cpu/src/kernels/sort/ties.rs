@@ -4,7 +4,7 @@
 //! equal elements are not followed: what they end as is known. Elements are compared many at a time,
 //! for no processor foresees how a comparison with a pivot ends.
 
-use super::select::FEW;
+use super::select::{FEW, median_first, partition};
 
 /// Elements that are compared with a pivot at a time.
 const BLOCK: usize = 128;
@@ -74,31 +74,11 @@ impl Walk {
 
     /// Splits `first..last` around the median of three of its elements, and returns where.
     fn split(&mut self, first: usize, last: usize) -> usize {
-        let items = &mut self.items[..];
-        let [a, b, c] = [first + 1, first + (last - first) / 2, last - 1];
-        let less = |i: usize, j: usize| key(items[i]) < key(items[j]);
-        let median = match (less(a, b), less(b, c), less(a, c)) {
-            (true, true, _) | (false, false, false) => b,
-            (true, false, true) | (false, true, false) => c,
-            (true, false, false) | (false, _, true) => a,
-        };
-        items.swap(first, median);
-        let pivot = key(items[first]);
-        let (mut low, mut high) = swap_blocks(items, pivot, (first + 1, last));
-        loop {
-            while key(items[low]) < pivot {
-                low += 1;
-            }
-            high -= 1;
-            while pivot < key(items[high]) {
-                high -= 1;
-            }
-            if low >= high {
-                return low;
-            }
-            items.swap(low, high);
-            low += 1;
-        }
+        let before = |a: &u64, b: &u64| key(*a) < key(*b);
+        median_first(&mut self.items, first, last, &before);
+        let pivot = key(self.items[first]);
+        let left = swap_blocks(&mut self.items, pivot, (first + 1, last));
+        partition(&mut self.items, first, left, &before)
     }
 }
 
