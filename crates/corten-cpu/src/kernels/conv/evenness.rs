@@ -2,11 +2,10 @@
 //! they are multiplied, as in [`super::winograd`], errors of outputs are relative to all of them.
 
 use super::geometry::Geometry;
-use crate::chunks::for_each_chunk;
+use crate::chunks::{for_each_run, grain_of};
 use crate::row_loops::{Job, MOST_LANES, Vectorised, load, store};
 use crate::vec::Lanes;
 use corten_core::Result;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How much larger than what an output looks at the pixels of its tile may be. Errors grow as much.
 const UNEVEN: f32 = 16.0;
@@ -19,21 +18,17 @@ const UNEVEN: f32 = 16.0;
 pub(super) fn is_even(images: &[f32], geometry: &Geometry) -> Result<bool> {
     let pixels = geometry.pixels();
     let mut sizes = vec![0.0; images.len() / geometry.channels];
-    let even = AtomicBool::new(true);
-    for_each_chunk(&mut sizes, pixels, 1, |sample, sizes| {
-        let image = &images[sample * pixels * geometry.channels..];
-        f32::run(Sizes { image, channels: geometry.channels, to: sizes });
-        if !(Tiles { sizes, geometry }).are_even() {
-            even.store(false, Ordering::Relaxed);
-        }
+    for_each_run(&mut sizes, 1, grain_of(geometry.channels), |range, sizes| {
+        let images = &images[range.start * geometry.channels..];
+        f32::run(Sizes { images, channels: geometry.channels, to: sizes });
         Ok(())
     })?;
-    Ok(even.into_inner())
+    Ok(sizes.chunks_exact(pixels).all(|sizes| Tiles { sizes, geometry }.are_even()))
 }
 
 /// Fills in the sizes of pixels, whose channels are a multiple of the longest vector.
 struct Sizes<'a> {
-    image: &'a [f32],
+    images: &'a [f32],
     channels: usize,
     to: &'a mut [f32],
 }
@@ -43,7 +38,7 @@ impl Job<f32> for Sizes<'_> {
 
     #[inline(always)]
     fn run<V: Lanes<Elem = f32>>(self) {
-        for (pixel, size) in self.image.chunks_exact(self.channels).zip(self.to) {
+        for (pixel, size) in self.images.chunks_exact(self.channels).zip(self.to) {
             let mut sums = V::lit(0.0);
             for at in (0..self.channels).step_by(V::LANES) {
                 sums = sums + load::<V>(pixel, at, V::LANES).abs();

@@ -30,7 +30,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// cost less than they save. That of the kernel does with as many positions as there are channels.
 const WORTH: usize = 20;
 
-/// The least samples: threads do different ones.
+/// The least samples where outputs of odd height do not split into rows of tiles, so that threads do
+/// different samples.
 const SAMPLES: usize = 8;
 
 /// Elements of a transformed tile.
@@ -102,7 +103,7 @@ fn fits(geometry: &Geometry, samples: usize) -> bool {
         && channels * features >= WORTH * (channels + features)
         && channels.is_multiple_of(MOST_LANES)
         && features.is_multiple_of(MOST_LANES)
-        && samples >= SAMPLES
+        && (samples >= SAMPLES || output[1].is_multiple_of(2))
         && samples * geometry.positions() >= channels.min(features)
 }
 
@@ -200,18 +201,19 @@ impl Whole<'_> {
     /// Fills the output, and returns whether all of it is finite.
     fn run(&self, output: &mut [f32]) -> Result<bool> {
         let Geometry { channels, features, .. } = *self.geometry;
-        let sample = self.geometry.positions() * features;
+        let (unit, elements) = self.unit();
         let finite = AtomicBool::new(true);
-        for_each_run(output, sample, 1, |samples, output| {
-            let tiles = samples.len() * self.tiles().iter().product::<usize>();
-            let count = TILES.min(tiles);
+        for_each_run(output, elements, TILES.div_ceil(2 * unit), |units, output| {
+            let tiles = units.start * unit..units.end * unit;
+            let count = TILES.min(tiles.len());
             // Planes do not begin at the same place of a cache.
             let [pixels, sums] = [channels, features].map(|len| count * len + MOST_LANES);
+            let mut part = Part { first: units.start * elements, output };
             with_buffer(PLANES * (pixels + sums), |buffer| {
                 let (pixels, sums) = buffer.split_at_mut(PLANES * pixels);
-                for start in (0..tiles).step_by(count) {
-                    let tiles = start..(start + count).min(tiles);
-                    if !self.some(samples.start, tiles, [pixels, sums], output)? {
+                for start in tiles.clone().step_by(count) {
+                    let tiles = start..(start + count).min(tiles.end);
+                    if !self.some(tiles, [pixels, sums], &mut part)? {
                         finite.store(false, Ordering::Relaxed);
                     }
                 }
@@ -221,30 +223,39 @@ impl Whole<'_> {
         Ok(finite.into_inner())
     }
 
+    /// Tiles whose outputs lie side by side and are whole, and these outputs' elements: a row of
+    /// them, or a sample where the last row is cut.
+    fn unit(&self) -> (usize, usize) {
+        let Geometry { features, output: [_, height, width], .. } = *self.geometry;
+        let [rows, cols] = self.tiles();
+        match height.is_multiple_of(2) {
+            true => (cols, 2 * width * features),
+            false => (rows * cols, height * width * features),
+        }
+    }
+
     /// Rows and columns of tiles of a sample.
     fn tiles(&self) -> [usize; 2] {
         [self.geometry.output[1].div_ceil(2), self.geometry.output[2].div_ceil(2)]
     }
 
-    /// The first output row and column of a tile, counted from some sample on, and its sample.
+    /// The sample of a tile, and its first output row and column.
     #[inline(always)]
     fn place(&self, tile: usize) -> [usize; 3] {
         let [rows, cols] = self.tiles();
         [tile / (rows * cols), tile / cols % rows * 2, tile % cols * 2]
     }
 
-    /// Some tiles, counted from a sample on.
+    /// Some tiles, counted through the samples.
     fn some(
         &self,
-        first: usize,
         tiles: Range<usize>,
         [pixels, sums]: [&mut [f32]; 2],
-        output: &mut [f32],
+        part: &mut Part<'_>,
     ) -> Result<bool> {
         let Geometry { channels, features, .. } = *self.geometry;
-        let image = &self.images[first * self.geometry.pixels() * channels..];
         let planes = [pixels.len() / PLANES, sums.len() / PLANES];
-        f32::run(OfPixels { whole: self, image, tiles: tiles.clone(), to: pixels });
+        f32::run(OfPixels { whole: self, tiles: tiles.clone(), to: pixels });
         let kernels = self.kernel.chunks_exact(channels * features);
         let (from, to) = (pixels.chunks_exact(planes[0]), sums.chunks_exact_mut(planes[1]));
         for ((from, to), kernel) in from.zip(to).zip(kernels) {
@@ -253,14 +264,19 @@ impl Whole<'_> {
             let c = MatMut::row_major(to, tiles.len(), features)?;
             gemm_of_factors(c.into(), channels, [a, b], Base::Nothing)?;
         }
-        Ok(f32::run(OfSums { whole: self, sums, tiles, output }))
+        Ok(f32::run(OfSums { whole: self, sums, tiles, part }))
     }
+}
+
+/// The elements of the output from the `first` on.
+struct Part<'a> {
+    first: usize,
+    output: &'a mut [f32],
 }
 
 /// Transforms tiles of pixels.
 struct OfPixels<'a> {
     whole: &'a Whole<'a>,
-    image: &'a [f32],
     tiles: Range<usize>,
     to: &'a mut [f32],
 }
@@ -270,7 +286,7 @@ impl Job<f32> for OfPixels<'_> {
 
     #[inline(always)]
     fn run<V: Lanes<Elem = f32>>(self) {
-        let Self { whole, image, tiles, to } = self;
+        let Self { whole, tiles, to } = self;
         let Geometry { channels, image: [_, height, width], padding, .. } = *whole.geometry;
         let border = vec![0.0; channels];
         let plane = to.len() / PLANES;
@@ -281,7 +297,8 @@ impl Job<f32> for OfPixels<'_> {
                 let y = (y + i / 4).wrapping_sub(padding[1]);
                 let x = (x + i % 4).wrapping_sub(padding[2]);
                 if y < height && x < width {
-                    *row = &image[((sample * height + y) * width + x) * channels..][..channels];
+                    *row =
+                        &whole.images[((sample * height + y) * width + x) * channels..][..channels];
                 }
             }
             for at in (0..channels).step_by(V::LANES) {
@@ -305,19 +322,19 @@ impl Job<f32> for OfPixels<'_> {
 }
 
 /// Transforms sums to outputs.
-struct OfSums<'a> {
+struct OfSums<'a, 'b> {
     whole: &'a Whole<'a>,
     sums: &'a [f32],
     tiles: Range<usize>,
-    output: &'a mut [f32],
+    part: &'a mut Part<'b>,
 }
 
-impl Job<f32> for OfSums<'_> {
+impl Job<f32> for OfSums<'_, '_> {
     type Out = bool;
 
     #[inline(always)]
     fn run<V: Lanes<Elem = f32>>(self) -> bool {
-        let Self { whole, sums, tiles, output } = self;
+        let Self { whole, sums, tiles, part } = self;
         let Geometry { features, output: [_, height, width], .. } = *whole.geometry;
         let plane = sums.len() / PLANES;
         // Zero times every output: NaN if one of them is not finite.
@@ -345,7 +362,7 @@ impl Job<f32> for OfSums<'_> {
                         let value = value + bias;
                         trace = value.mul_add(V::lit(0.0), trace);
                         let place = ((sample * height + y + i) * width + x + j) * features + at;
-                        store(value, output, place, V::LANES);
+                        store(value, part.output, place - part.first, V::LANES);
                     }
                 }
             }
