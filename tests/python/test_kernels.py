@@ -334,6 +334,53 @@ class Columns(unittest.TestCase):
             self.assertEqual(x.amax(0).isnan().nonzero().tolist(), [[columns - 1]])
 
 
+class Rows(unittest.TestCase):
+    """Short rows, of which many are computed side by side, beside the columns of the matrix turned."""
+
+    LENGTHS = [*range(1, 20), 31, 32, 33, 48, 49, 63, 64, 65, 100]
+
+    def test_reductions(self):
+        for length, rows in itertools.product(self.LENGTHS, (1, 9, 700)):
+            numbers = (torch.arange(rows * length) * 7919 % 1009).reshape(rows, length) - 500
+            for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.int8, torch.int32, torch.int64):
+                x = (numbers % 100).to(dtype)
+                if dtype.is_floating_point:
+                    x[rows // 2, length // 2] = float("nan")
+                for matrix in (x, x[::2], x.repeat(1, 2)[:, :length]):
+                    turned = matrix.t().contiguous()
+                    for name in ("amax", "amin", "argmax", "argmin"):
+                        found, wanted = getattr(matrix, name)(1), getattr(turned, name)(0)
+                        self.assertTrue(torch.equal(found.nan_to_num(99), wanted.nan_to_num(99)), (name, length, dtype))
+                    for found, wanted in zip(matrix.max(1), turned.max(0)):
+                        self.assertTrue(torch.equal(found.nan_to_num(99), wanted.nan_to_num(99)))
+                    self.assertTrue(torch.equal((matrix > 0).all(1), (turned > 0).all(0)))
+                    if not dtype.is_floating_point:
+                        self.assertTrue(torch.equal(matrix.sum(1), turned.sum(0)))
+                        self.assertTrue(torch.equal(matrix.prod(1), turned.prod(0)))
+        x = torch.full((20, 5), -torch.inf)
+        self.assertEqual(x.argmax(1).unique().tolist(), [0])
+        self.assertTrue(torch.isneginf(x.amax(1)).all())
+
+    def test_softmax(self):
+        torch.manual_seed(0)
+        for length, rows in itertools.product(self.LENGTHS, (1, 9, 700)):
+            for dtype in (torch.float32, torch.float64, torch.bfloat16):
+                x = torch.randn(rows, length, dtype=dtype)
+                grad = torch.randn(rows, length, dtype=dtype)
+                rough = {"atol": 3e-2, "rtol": 3e-2} if dtype == torch.bfloat16 else {}
+                for function in (F.softmax, F.log_softmax):
+                    ours, theirs = x.clone().requires_grad_(), x.t().contiguous().requires_grad_()
+                    found, wanted = function(ours, 1), function(theirs, 0)
+                    torch.testing.assert_close(found, wanted.t(), **rough)
+                    found.backward(grad)
+                    wanted.backward(grad.t().contiguous())
+                    torch.testing.assert_close(ours.grad, theirs.grad.t(), **rough)
+                torch.testing.assert_close(x.logsumexp(1), x.t().contiguous().logsumexp(0), **rough)
+        x = torch.tensor([[0.0, -torch.inf], [torch.inf, 0.0], [torch.nan, 0.0]] * 8)
+        self.assertEqual(x.softmax(1)[0].tolist(), [1.0, 0.0])
+        self.assertTrue(x.softmax(1)[1:3].isnan().all())
+
+
 class Front(unittest.TestCase):
     def test_the_greatest_and_the_least(self):
         for length in (1, 9, 33, 316, 700, 5000):

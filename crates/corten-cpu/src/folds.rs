@@ -1,6 +1,7 @@
 //! What reductions put together, and how.
 
 use crate::reduce_loops::Fold;
+use crate::reduce_results::COLUMNS;
 use corten_core::{Complex, Element};
 use std::marker::PhantomData;
 
@@ -290,6 +291,23 @@ impl<T: Ordered> Fold for Select<T> {
     fn finish(&self, acc: (T, i64), _: i64) -> (T, i64) {
         acc
     }
+    /// Finds the values first, then where they are.
+    #[inline(always)]
+    fn whole(&self, states: &mut [(T, i64)], _: &mut [(T, i64)], matrix: &[T]) {
+        let width = states.len();
+        let [mut now, mut next] = [[self.0.start(); COLUMNS]; 2];
+        self.0.whole(&mut now[..width], &mut next[..width], matrix);
+        let mut places = [0i32; COLUMNS];
+        for (index, row) in matrix.chunks_exact(width).enumerate().rev() {
+            for ((place, &best), &x) in places.iter_mut().zip(&now).zip(row) {
+                let same = (x == best) | (best.is_nan() & x.is_nan());
+                *place = if same { index as i32 } else { *place };
+            }
+        }
+        for ((state, &best), &place) in states.iter_mut().zip(&now).zip(&places) {
+            *state = (best, i64::from(place));
+        }
+    }
     /// Finds the value first, then where it is.
     #[inline(always)]
     fn run(&self, acc: (T, i64), row: &[T], index: i64) -> (T, i64) {
@@ -332,6 +350,10 @@ impl<T: Ordered> Fold for Arg<T> {
     #[inline(always)]
     fn finish(&self, acc: (T, i64), _: i64) -> (i64,) {
         (acc.1,)
+    }
+    #[inline(always)]
+    fn whole(&self, states: &mut [(T, i64)], next: &mut [(T, i64)], matrix: &[T]) {
+        self.0.whole(states, next, matrix);
     }
     #[inline(always)]
     fn run(&self, acc: (T, i64), row: &[T], index: i64) -> (T, i64) {

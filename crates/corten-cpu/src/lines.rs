@@ -1,11 +1,33 @@
 //! Calls a function for every line of contiguous tensors along one dimension.
 
-use crate::chunks::{ColumnBlock, for_each_chunk, for_each_column_block, grain_of};
-use crate::rows::Float;
+use crate::chunks::{ColumnBlock, for_each_chunk, for_each_column_block, for_each_run, grain_of};
+use crate::row_loops::MOST_LANES;
+use crate::rows::{Float, Wide};
+use crate::scratch::{Buffered, with_buffer};
+use crate::tiles::turn_matrix;
+use crate::vec::transpose::SIDE;
 use corten_core::Result;
 
 /// Lines that are taken together where they are columns.
 const COLUMNS: usize = 256;
+
+/// Elements of rows that are turned together.
+const TURNED: usize = 4096;
+
+/// How many rows are turned together.
+fn rows_at_once(len: usize) -> usize {
+    (TURNED / len).min(COLUMNS).next_multiple_of(MOST_LANES)
+}
+
+/// What is computed of lines.
+pub(crate) trait OfLines<const N: usize>: Sync {
+    /// The longest rows for which it pays to turn them into columns.
+    const SHORT: usize;
+    /// Fills a line of which all elements are adjacent.
+    fn row<W: Wide>(&self, out: &mut [W], rows: [&[W]; N]);
+    /// Fills lines that are columns of a matrix.
+    fn columns<T: Float>(&self, block: Columns<'_, '_, T, N>);
+}
 
 /// A shape as seen from one of its dimensions.
 #[derive(Clone, Copy, Debug)]
@@ -32,16 +54,33 @@ impl Lines {
         }
     }
 
-    /// Calls `line` with the matching lines of the inputs and of the output, whose elements are
-    /// adjacent.
+    /// Computes every line of the output from those of the inputs.
     ///
     /// # Errors
     /// None of its own.
-    pub(crate) fn map_rows<T: Float, const N: usize>(
+    pub(crate) fn map<T: Float, L: OfLines<N>, const N: usize>(
         self,
         out: &mut [T],
         inputs: [&[T]; N],
-        line: impl Fn(&mut [T::Wide], [&[T::Wide]; N]) + Sync,
+        of_lines: &L,
+    ) -> Result<()>
+    where
+        T::Wide: Buffered,
+    {
+        match self.inner {
+            1 if (1..=L::SHORT).contains(&self.len) && self.outer >= SIDE => {
+                self.map_short_rows(out, inputs, of_lines)
+            }
+            1 => self.map_rows(out, inputs, of_lines),
+            _ => self.map_columns(out, inputs, of_lines),
+        }
+    }
+
+    fn map_rows<T: Float, const N: usize>(
+        self,
+        out: &mut [T],
+        inputs: [&[T]; N],
+        of_lines: &impl OfLines<N>,
     ) -> Result<()> {
         for_each_chunk(out, self.len, grain_of(self.len), |i, out| {
             let mut buffers = [const { Vec::new() }; N];
@@ -51,26 +90,87 @@ impl Lines {
                 Some((row, buffer)) => T::wide_row(row, buffer),
                 None => &[],
             });
-            T::fill(out, &mut Vec::new(), |out| line(out, rows));
+            T::fill(out, &mut Vec::new(), |out| of_lines.row(out, rows));
             Ok(())
         })
     }
 
-    /// Calls `block` for blocks of lines that lie side by side as columns of a matrix.
-    ///
-    /// # Errors
-    /// None of its own.
-    pub(crate) fn map_columns<T: Float, const N: usize>(
+    /// Short rows are turned into columns, which are computed side by side, and
+    /// back: steps of one row would wait for each other.
+    fn map_short_rows<T: Float, const N: usize>(
         self,
         out: &mut [T],
         inputs: [&[T]; N],
-        block: impl Fn(Columns<'_, '_, T, N>) + Sync,
+        of_lines: &impl OfLines<N>,
+    ) -> Result<()>
+    where
+        T::Wide: Buffered,
+    {
+        let len = self.len;
+        for_each_run(out, len, grain_of(len), |rows, out| {
+            with_buffer((N + 1) * rows_at_once(len) * len, |buffer| {
+                let mut wide = Vec::new();
+                let firsts = rows.step_by(rows_at_once(len));
+                for (first, out) in firsts.zip(out.chunks_mut(rows_at_once(len) * len)) {
+                    let (turned, rest) = buffer.split_at_mut(out.len());
+                    let mut columns = rest.chunks_exact_mut(out.len());
+                    let columns = inputs.map(|input| {
+                        let rows = T::wide_row(&input[first * len..][..out.len()], &mut wide);
+                        let to = columns.next().unwrap_or_default();
+                        turn_matrix(rows, len, to);
+                        &*to
+                    });
+                    let lines = Self { outer: 1, len, inner: out.len() / len };
+                    lines.map_columns(turned, columns, of_lines)?;
+                    T::fill(out, &mut wide, |out| turn_matrix(turned, out.len() / len, out));
+                }
+                Ok(())
+            })
+        })
+    }
+
+    /// Makes one element of every row, of some rows at a time: `f` has them as the columns of a
+    /// matrix.
+    ///
+    /// # Errors
+    /// None of its own.
+    pub(crate) fn fold_short_rows<T: Float>(
+        self,
+        out: &mut [T],
+        input: &[T],
+        f: impl Fn(&mut [T::Wide], &[T::Wide]) + Sync,
+    ) -> Result<()>
+    where
+        T::Wide: Buffered,
+    {
+        let len = self.len;
+        for_each_run(out, 1, grain_of(len), |rows, out| {
+            with_buffer(rows_at_once(len) * len, |buffer| {
+                let mut wide = Vec::new();
+                let firsts = rows.step_by(rows_at_once(len));
+                for (first, out) in firsts.zip(out.chunks_mut(rows_at_once(len))) {
+                    let count = out.len() * len;
+                    let rows = T::wide_row(&input[first * len..][..count], &mut wide);
+                    turn_matrix(rows, len, &mut buffer[..count]);
+                    T::fill(out, &mut Vec::new(), |out| f(out, &buffer[..count]));
+                }
+                Ok(())
+            })
+        })
+    }
+
+    /// Lines that lie side by side as columns of a matrix, block by block.
+    fn map_columns<T: Float, const N: usize>(
+        self,
+        out: &mut [T],
+        inputs: [&[T]; N],
+        of_lines: &impl OfLines<N>,
     ) -> Result<()> {
         let Self { outer, len, inner } = self;
         let grain = grain_of(len * COLUMNS);
         for_each_column_block(out, [outer, len, inner], COLUMNS, grain, |batch, columns, out| {
             let (first, width) = (batch * len * inner + columns.start, columns.len());
-            block(Columns { out, inputs, first, width, len, step: inner });
+            of_lines.columns(Columns { out, inputs, first, width, len, step: inner });
             Ok(())
         })
     }

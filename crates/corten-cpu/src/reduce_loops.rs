@@ -4,6 +4,7 @@
 //! elements to it: dense runs of a slice, or rows of columns, converted where the tensor has
 //! another dtype, on several threads.
 
+use crate::reduce_results::{COLUMNS, Place, Results};
 use crate::reduce_room::{BUFFER, Staging, States, filled};
 use crate::strided::{Rows, gather};
 use crate::vec::convert::Conversion;
@@ -45,6 +46,19 @@ pub(crate) trait Fold: Sync {
             *next = self.step(acc, x, index);
         }
     }
+    /// The states of whole slices, which are the columns of a matrix, each of the slices that `states`
+    /// has; `next` has room for as many.
+    #[inline(always)]
+    fn whole(&self, states: &mut [Self::Acc], next: &mut [Self::Acc], matrix: &[Self::In]) {
+        let mut rows = matrix.chunks_exact(states.len()).zip(0..);
+        while let Some((row, index)) = rows.next() {
+            self.step_each(states, next, row, index);
+            match rows.next() {
+                Some((row, index)) => self.step_each(next, states, row, index),
+                None => states.copy_from_slice(next),
+            }
+        }
+    }
     /// The results of `count` elements.
     fn finish(&self, acc: Self::Acc, count: i64) -> Self::Out;
 
@@ -65,82 +79,6 @@ pub(crate) trait Fold: Sync {
         steps.fold(sum, |a, (i, &x)| self.step(a, x, first_of_rest + i as i64))
     }
 }
-
-/// One or two results of a fold.
-pub(crate) trait Results {
-    /// Their dtypes.
-    const DTYPES: &'static [DType];
-    /// Stores some, the first of them at the places and the others behind it at the strides.
-    ///
-    /// # Safety
-    /// Each place must be writable for as many elements of its tensor, which the conversions lead to.
-    unsafe fn store_row(
-        row: impl ExactSizeIterator<Item = Self> + Clone,
-        places: &[Place],
-        conversions: &[Conversion],
-    ) where
-        Self: Sized;
-}
-
-/// Where results go: the first address, the stride, and the size of an element, in bytes.
-pub(crate) struct Place {
-    first: *mut u8,
-    stride: i64,
-    size: usize,
-}
-
-/// # Safety
-/// The place must be writable for as many elements of the conversion's target.
-unsafe fn store_run<T: Element>(
-    values: impl ExactSizeIterator<Item = T>,
-    place: &Place,
-    conversion: Conversion,
-) {
-    let count = values.len();
-    let mut run = [MaybeUninit::<T>::uninit(); COLUMNS];
-    for (slot, value) in run.iter_mut().zip(values) {
-        slot.write(value);
-    }
-    if place.stride == place.size as i64 {
-        // SAFETY: that many were written; the caller's.
-        return unsafe { conversion.run(run.as_ptr().cast(), place.first, count.min(COLUMNS)) };
-    }
-    for (i, value) in run[..count].iter().enumerate() {
-        let to = place.first.wrapping_offset((place.stride * i as i64) as isize);
-        // SAFETY: the value was written; the caller's.
-        unsafe { conversion.run(value.as_ptr().cast(), to, 1) };
-    }
-}
-
-impl<A: Element> Results for (A,) {
-    const DTYPES: &'static [DType] = &[A::DTYPE];
-    unsafe fn store_row(
-        row: impl ExactSizeIterator<Item = Self> + Clone,
-        places: &[Place],
-        conversions: &[Conversion],
-    ) {
-        // SAFETY: the caller's.
-        unsafe { store_run(row.map(|results| results.0), &places[0], conversions[0]) };
-    }
-}
-
-impl<A: Element, B: Element> Results for (A, B) {
-    const DTYPES: &'static [DType] = &[A::DTYPE, B::DTYPE];
-    unsafe fn store_row(
-        row: impl ExactSizeIterator<Item = Self> + Clone,
-        places: &[Place],
-        conversions: &[Conversion],
-    ) {
-        // SAFETY: the caller's.
-        unsafe {
-            store_run(row.clone().map(|results| results.0), &places[0], conversions[0]);
-            store_run(row.map(|results| results.1), &places[1], conversions[1]);
-        }
-    }
-}
-
-/// Columns that are folded at a time: as many of the widest elements as a buffer has room for.
-const COLUMNS: usize = 256;
 
 /// Bytes of rows that are on their way from memory: pieces of long rows lie far from each other, and
 /// processors foresee only what follows in the same page.
@@ -171,10 +109,10 @@ impl<F: Fold> InDtype for F {
 
 /// One dimension of the walk.
 #[derive(Clone, Copy)]
-struct Dim {
-    size: i64,
+pub(crate) struct Dim {
+    pub(crate) size: i64,
     /// Input stride in bytes.
-    from: i64,
+    pub(crate) from: i64,
     /// Output strides in bytes.
     to: [i64; 2],
 }
@@ -186,19 +124,19 @@ struct Slices {
     elements: Range<i64>,
 }
 
-struct Walk {
+pub(crate) struct Walk {
     from: *const u8,
     to: SmallVec<[*mut u8; 2]>,
     /// Dimensions that go, fastest first.
-    reduced: SmallVec<[Dim; 4]>,
+    pub(crate) reduced: SmallVec<[Dim; 4]>,
     /// Dimensions that stay, fastest first.
-    kept: SmallVec<[Dim; 4]>,
+    pub(crate) kept: SmallVec<[Dim; 4]>,
     /// Bytes per element of the outputs.
     out_sizes: [usize; 2],
     /// Bytes per element in memory and in the type of the fold.
-    size: usize,
-    wide: usize,
-    conversion: Option<Conversion>,
+    pub(crate) size: usize,
+    pub(crate) wide: usize,
+    pub(crate) conversion: Option<Conversion>,
     conversions: SmallVec<[Conversion; 2]>,
 }
 
@@ -238,7 +176,7 @@ impl Walk {
         self.kept.iter().map(|dim| dim.size).product()
     }
 
-    fn length(&self) -> i64 {
+    pub(crate) fn length(&self) -> i64 {
         self.reduced.iter().map(|dim| dim.size).product()
     }
 
@@ -254,6 +192,11 @@ impl Walk {
         });
         if length > 0 && columns {
             self.fold_columns(fold)
+        } else if self.are_short(length) {
+            parallel::parallel_for(0..count, GRAIN / length, |range| {
+                self.fold_short(fold, range);
+                Ok(())
+            })
         } else if count < MOST_PARTS && length >= 2 * GRAIN {
             self.fold_in_parts(fold, MOST_PARTS.min(length / GRAIN))
         } else {
@@ -344,7 +287,7 @@ impl Walk {
     }
 
     /// The address of the first element of the slice that goes to an output.
-    fn input_of(&self, output: i64) -> *const u8 {
+    pub(crate) fn input_of(&self, output: i64) -> *const u8 {
         self.from.wrapping_offset(offset(&self.kept, output, |dim| dim.from) as isize)
     }
 
@@ -352,7 +295,7 @@ impl Walk {
     ///
     /// # Safety
     /// No other thread may use these outputs meanwhile.
-    unsafe fn store_states<F: Fold>(&self, fold: &F, output: i64, states: &[F::Acc]) {
+    pub(crate) unsafe fn store_states<F: Fold>(&self, fold: &F, output: i64, states: &[F::Acc]) {
         let place = |(i, &first): (usize, &*mut u8)| Place {
             first: first.wrapping_offset(offset(&self.kept, output, |dim| dim.to[i]) as isize),
             stride: self.kept.first().map_or(0, |dim| dim.to[i]),

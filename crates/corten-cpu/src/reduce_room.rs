@@ -50,3 +50,22 @@ impl Staging {
         }
     }
 }
+
+/// Bytes of slices that are turned together.
+pub(crate) const TURNED: usize = 16384;
+
+/// Room for turned slices, before and after conversion.
+pub(crate) struct Turned {
+    pub(crate) raw: [MaybeUninit<u128>; TURNED / 16],
+    pub(crate) wide: [MaybeUninit<u128>; TURNED / 16],
+}
+
+impl Turned {
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        Self {
+            raw: [MaybeUninit::uninit(); TURNED / 16],
+            wide: [MaybeUninit::uninit(); TURNED / 16],
+        }
+    }
+}

@@ -8,6 +8,8 @@ use crate::vec::{Lanes, Level, baseline, level};
 use crate::vec::{avx2, avx512};
 use corten_core::{Element, cast};
 
+pub(crate) use crate::row_macros::{row_folds, row_functions};
+
 /// A computation on rows of `T`.
 pub(crate) trait Job<T> {
     /// Its result.
@@ -115,6 +117,27 @@ pub(crate) fn map_in_place<T: Vectorised>(row: &mut [T], f: impl Function<T, 1>)
     T::run(Walk { to, from: [to.cast_const()], count: row.len(), f });
 }
 
+/// As [`map`], and puts what it writes together as [`fold`] would.
+pub(crate) fn map_and_fold<T: Vectorised, const N: usize>(
+    out: &mut [T],
+    rows: [&[T]; N],
+    f: impl Function<T, N>,
+    fold: impl RowFold<T, 1, 1>,
+) -> Parts<T> {
+    let (to, count) = (out.as_mut_ptr(), least(out, rows));
+    T::run(FoldedWalk { walk: Walk { to, from: rows.map(<[T]>::as_ptr), count, f }, fold })
+}
+
+/// As [`map_in_place`], and puts what it writes together as [`fold`] would.
+pub(crate) fn map_in_place_and_fold<T: Vectorised>(
+    row: &mut [T],
+    f: impl Function<T, 1>,
+    fold: impl RowFold<T, 1, 1>,
+) -> Parts<T> {
+    let to = row.as_mut_ptr();
+    T::run(FoldedWalk { walk: Walk { to, from: [to.cast_const()], count: row.len(), f }, fold })
+}
+
 /// The length that all rows have.
 #[inline(always)]
 fn least<T, const N: usize>(out: &[T], rows: [&[T]; N]) -> usize {
@@ -148,6 +171,69 @@ impl<T, F: Function<T, N>, const N: usize> Job<T> for Walk<T, F, N> {
             // SAFETY: `rest` elements are left at `i`, fewer than a vector.
             unsafe { f.of(load_rest::<V, N>(from, i, rest)).store_partial(to.add(i), rest) };
         }
+    }
+}
+
+/// Rows on their way through a function, the values of which are put together.
+struct FoldedWalk<T, F, G, const N: usize> {
+    walk: Walk<T, F, N>,
+    fold: G,
+}
+
+impl<T: Element, F: Function<T, N>, G: RowFold<T, 1, 1>, const N: usize> Job<T>
+    for FoldedWalk<T, F, G, N>
+{
+    type Out = Parts<T>;
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = T>>(self) -> Parts<T> {
+        let Self { walk: Walk { to, from, count, f }, fold } = self;
+        let mut states = [[V::splat(start_of(&fold))]; STATES];
+        let in_turn = count - count % (STATES * V::LANES);
+        let whole = count - count % V::LANES;
+        let mut i = 0;
+        while i < in_turn {
+            for state in &mut states {
+                // SAFETY: a vector is left at `i` for every state.
+                *state = fold.step(*state, [unsafe { step_at::<V, T, F, N>(to, from, f, i) }]);
+                i += V::LANES;
+            }
+        }
+        while i < whole {
+            // SAFETY: a vector is left at `i`.
+            states[0] = fold.step(states[0], [unsafe { step_at::<V, T, F, N>(to, from, f, i) }]);
+            i += V::LANES;
+        }
+        let rest = count - i;
+        if rest > 0 {
+            // SAFETY: `rest` elements are left at `i`, fewer than a vector.
+            let value = unsafe { f.of(load_rest::<V, N>(from, i, rest)) };
+            // SAFETY: as above.
+            unsafe { value.store_partial(to.add(i), rest) };
+            let [stepped] = fold.step(states[1], [value]);
+            states[1] = [first_lanes(stepped, rest, states[1][0])];
+        }
+        let [parts] = parts_of(states, &fold);
+        parts
+    }
+}
+
+/// A vector of values, which is written at place `i`.
+///
+/// # Safety
+/// A vector must be readable and writable at place `i`.
+#[inline(always)]
+unsafe fn step_at<V: Lanes<Elem = T>, T, F: Function<T, N>, const N: usize>(
+    to: *mut T,
+    from: [*const T; N],
+    f: F,
+    i: usize,
+) -> V {
+    // SAFETY: the caller's.
+    unsafe {
+        let value = f.of(load_at::<V, N>(from, i));
+        value.store(to.add(i));
+        value
     }
 }
 
@@ -295,8 +381,17 @@ fn fold_with<V: Lanes, const N: usize, const M: usize>(
             *state = first_lanes(stepped, rest, *state);
         }
     }
+    parts_of(states, &fold)
+}
+
+/// The states of every value together.
+#[inline(always)]
+fn parts_of<V: Lanes, const N: usize, const M: usize>(
+    states: [[V; M]; STATES],
+    fold: &impl RowFold<V::Elem, N, M>,
+) -> [Parts<V::Elem>; M] {
     const { assert!(V::LANES <= MOST_LANES) };
-    let mut parts = [[start; MOST_LANES]; M];
+    let mut parts = [[start_of(fold); MOST_LANES]; M];
     for (m, parts) in parts.iter_mut().enumerate() {
         let first = fold.combine(states[0][m], states[1][m]);
         let second = fold.combine(states[2][m], states[3][m]);
@@ -367,74 +462,14 @@ fn start_of<T: Element, const N: usize, const M: usize, F: RowFold<T, N, M>>(_: 
 /// The first `count` lanes of a vector, fewer than all, and the others of another one.
 #[inline(always)]
 fn first_lanes<V: Lanes>(vector: V, count: usize, others: V) -> V {
-    let mut lanes = [cast::<f64, V::Elem>(0.0); MOST_LANES];
-    // SAFETY: the array has room for the widest vector.
-    unsafe {
-        others.store(lanes.as_mut_ptr());
-        vector.store_partial(lanes.as_mut_ptr(), count);
-        V::load(lanes.as_ptr())
+    let mut places = [cast::<f64, V::Elem>(0.0); MOST_LANES];
+    for (i, place) in places.iter_mut().enumerate() {
+        *place = cast(i as f64);
     }
+    // SAFETY: the array has room for the widest vector.
+    let places = unsafe { V::load(places.as_ptr()) };
+    V::select(places.lt(V::lit(count as f64)), vector, others)
 }
-
-/// Defines functions of the elements of rows, with numbers that are the same for all of them.
-macro_rules! row_functions {
-    ($($(#[$doc:meta])* $name:ident $({ $($field:ident),+ })?: $rows:literal
-        |$($x:ident),+| $value:expr;)+) => {$(
-        $crate::row_loops::row_parameters!($(#[$doc])* $name $($($field)+)?);
-
-        impl<T: Copy> $crate::row_loops::Function<T, $rows>
-            for $crate::row_loops::row_parameters!(@of $name $($($field)+)?)
-        {
-            #[inline(always)]
-            fn of<V: $crate::vec::Lanes<Elem = T>>(self, [$($x),+]: [V; $rows]) -> V {
-                $($(let $field = V::splat(self.$field);)+)?
-                $value
-            }
-        }
-    )+};
-}
-
-/// As [`row_functions`], for ways to put `$rows` rows together into `$values` sums.
-macro_rules! row_folds {
-    ($($(#[$doc:meta])* $name:ident $({ $($field:ident),+ })?: $rows:literal to $values:literal
-        |$($state:ident),+; $($x:ident),+| $($value:expr),+;)+) => {$(
-        $crate::row_loops::row_parameters!($(#[$doc])* $name $($($field)+)?);
-
-        impl<T: Copy> $crate::row_loops::RowFold<T, $rows, $values>
-            for $crate::row_loops::row_parameters!(@of $name $($($field)+)?)
-        {
-            #[inline(always)]
-            fn step<V: $crate::vec::Lanes<Elem = T>>(
-                self,
-                [$($state),+]: [V; $values],
-                [$($x),+]: [V; $rows],
-            ) -> [V; $values] {
-                $($(let $field = V::splat(self.$field);)+)?
-                [$($value),+]
-            }
-        }
-    )+};
-}
-
-/// The numbers of a function, as a type of that name.
-macro_rules! row_parameters {
-    (@of $name:ident) => { $name };
-    (@of $name:ident $($field:ident)+) => { $name<T> };
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy)]
-        pub(crate) struct $name;
-    };
-    ($(#[$doc:meta])* $name:ident $($field:ident)+) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy)]
-        pub(crate) struct $name<T> {
-            $(pub(crate) $field: T,)+
-        }
-    };
-}
-
-pub(crate) use {row_folds, row_functions, row_parameters};
 
 row_functions! {
     /// `x * factor + shift`.

@@ -2,7 +2,8 @@
 //! are made of. Half precisions are widened into a buffer first; see [`Float`].
 
 use crate::row_loops::{
-    MultiplyAdd, Parts, RowFold, Vectorised, fold, map, map_in_place, row_folds, row_functions,
+    MultiplyAdd, Parts, RowFold, Vectorised, fold, map, map_and_fold, map_in_place,
+    map_in_place_and_fold, row_folds, row_functions,
 };
 use crate::vec::Lanes;
 use crate::vec::convert::convert_row;
@@ -46,7 +47,7 @@ pub(crate) trait Wide:
     fn max_of(row: &[Self]) -> Self {
         let pick = |a: Self, b: Self| if a.is_nan() || a > b { a } else { b };
         let [parts] = fold([row], Largest);
-        parts.into_iter().fold(Self::NEG_INFINITY, |best, value| pick(value, best))
+        halved(parts, pick)
     }
 
     /// The sum of the elements.
@@ -63,14 +64,12 @@ pub(crate) trait Wide:
 
     /// `out = exp(row - shift)`; returns the sum of `out`.
     fn exp_minus(out: &mut [Self], row: &[Self], shift: Self) -> Self {
-        map(out, [row], ExpMinus { shift });
-        Self::sum_of(out)
+        total(map_and_fold(out, [row], ExpMinus { shift }, Sum))
     }
 
     /// `row = exp(row - shift)`; returns the sum of `row`.
     fn exp_minus_in_place(row: &mut [Self], shift: Self) -> Self {
-        map_in_place(row, ExpMinus { shift });
-        Self::sum_of(row)
+        total(map_in_place_and_fold(row, ExpMinus { shift }, Sum))
     }
 
     /// The sum of `exp(row - shift)`.
@@ -208,13 +207,19 @@ fn sums_of_blocks<W: Wide, B>(
     })
 }
 
-/// The sum of partial sums, halving.
+/// The sum of partial sums.
 #[inline(always)]
-fn total<T: Copy + Add<Output = T>>(mut parts: Parts<T>) -> T {
+fn total<T: Copy + Add<Output = T>>(parts: Parts<T>) -> T {
+    halved(parts, T::add)
+}
+
+/// Parts put together, a half of them with the other.
+#[inline(always)]
+fn halved<T: Copy>(mut parts: Parts<T>, combine: impl Fn(T, T) -> T) -> T {
     let mut width = parts.len() / 2;
     while width > 0 {
         for part in 0..width {
-            parts[part] = parts[part] + parts[part + width];
+            parts[part] = combine(parts[part], parts[part + width]);
         }
         width /= 2;
     }

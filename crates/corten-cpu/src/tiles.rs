@@ -2,6 +2,8 @@
 
 use crate::strided::{Rows, copy_rows};
 use crate::vec::transpose::{SIDE, Turn, turn};
+use corten_core::Element;
+use std::ops::Range;
 
 /// Side of the square tiles in which a transposed block is copied.
 pub(crate) const TILE: usize = 16;
@@ -15,7 +17,7 @@ pub(crate) unsafe fn copy_block(size: usize, from: Rows, to: Rows, n0: usize, n1
     let transposed = to.inner == dense && from.outer == dense && from.inner != dense;
     // SAFETY: the caller's.
     unsafe {
-        match transposed && n0 >= TILE && n1 >= TILE {
+        match transposed && n0 >= SIDE && n1 >= SIDE {
             true => copy_tiles(size, from, to, n0, n1),
             false => copy_rows(size, from, to, n0, n1),
         }
@@ -30,19 +32,19 @@ const BAND: usize = 4 * TILE;
 /// # Safety
 /// As for [`copy_block`].
 unsafe fn copy_tiles(size: usize, from: Rows, to: Rows, n0: usize, n1: usize) {
-    let turn = turn().filter(|_| size == 4);
+    let turn = turn().filter(|_| size == 4 && n0 >= SIDE && n1 >= SIDE);
     for band in (0..n1).step_by(BAND) {
         for column in (0..n0).step_by(TILE) {
             for row in (band..n1.min(band + BAND)).step_by(TILE) {
-                let moved = |rows: Rows| rows.element(column).row(row as i64);
-                let (width, height) = (TILE.min(n0 - column), TILE.min(n1 - row));
+                let (columns, rows) = (column..n0.min(column + TILE), row..n1.min(row + TILE));
                 // SAFETY: the tile lies within the block.
                 unsafe {
                     match turn {
-                        Some(turn) if width == TILE && height == TILE => {
-                            turn_tile(turn, moved(from), moved(to));
+                        Some(turn) => turn_tile(turn, from, to, [columns, rows], [n0, n1]),
+                        None => {
+                            let moved = |rows: Rows| rows.element(column).row(row as i64);
+                            copy_rows(size, moved(from), moved(to), columns.len(), rows.len());
                         }
-                        _ => copy_rows(size, moved(from), moved(to), width, height),
                     }
                 }
             }
@@ -50,14 +52,67 @@ unsafe fn copy_tiles(size: usize, from: Rows, to: Rows, n0: usize, n1: usize) {
     }
 }
 
+/// Turns a tile in registers. Where the block ends within a register, some elements are copied
+/// twice.
+///
 /// # Safety
-/// As for [`copy_block`], with a whole tile of elements of 32 bits.
-unsafe fn turn_tile(turn: Turn, from: Rows, to: Rows) {
-    for row in (0..TILE).step_by(SIDE) {
-        for column in (0..TILE).step_by(SIDE) {
+/// As for [`copy_block`], with `n0` and `n1` not smaller than `SIDE`, elements of 32 bits, and the
+/// columns and rows of the tile within the block.
+unsafe fn turn_tile(
+    turn: Turn,
+    from: Rows,
+    to: Rows,
+    [columns, rows]: [Range<usize>; 2],
+    [n0, n1]: [usize; 2],
+) {
+    for row in rows.step_by(SIDE) {
+        for column in columns.clone().step_by(SIDE) {
+            let (column, row) = (column.min(n0 - SIDE), row.min(n1 - SIDE));
             let moved = |rows: Rows| rows.element(column).row(row as i64).at;
-            // SAFETY: the part lies within the tile.
+            // SAFETY: the part lies within the block.
             unsafe { turn(moved(from), from.inner, moved(to), to.outer) };
         }
+    }
+}
+
+/// The columns of a matrix as rows: `to[c * rows + r] = from[r * columns + c]`, for as many rows as
+/// there are.
+pub(crate) fn turn_matrix<T: Element>(from: &[T], columns: usize, to: &mut [T]) {
+    let (size, rows) = (size_of::<T>(), from.len().checked_div(columns).unwrap_or(0));
+    assert!(rows * columns == from.len() && to.len() == from.len());
+    let bytes = |elements: usize| (elements * size) as i64;
+    let at = from.as_ptr().cast_mut().cast();
+    let source = Rows { at, inner: bytes(columns), outer: bytes(1) };
+    let target = Rows { at: to.as_mut_ptr().cast(), inner: bytes(1), outer: bytes(rows) };
+    // SAFETY: both are matrices of these sizes, and the source is not written.
+    unsafe { copy_block(size, source, target, rows, columns) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turned_and_back<T: Element + From<u16> + PartialEq>() {
+        for (rows, columns) in
+            [(0, 3), (1, 7), (7, 1), (8, 8), (9, 15), (16, 5), (33, 10), (70, 131)]
+        {
+            let from: Vec<T> = (0..(rows * columns) as u16).map(T::from).collect();
+            let mut to = from.clone();
+            turn_matrix(&from, columns, &mut to);
+            for (at, value) in to.iter().enumerate() {
+                assert!(*value == from[at % rows * columns + at / rows], "{rows} {columns} {at}");
+            }
+            let mut back = to.clone();
+            turn_matrix(&to, rows.max(1), &mut back);
+            assert!(back == from);
+        }
+    }
+
+    #[test]
+    fn matrices_of_every_size_are_turned() {
+        turned_and_back::<f32>();
+        turned_and_back::<i32>();
+        turned_and_back::<f64>();
+        turned_and_back::<i64>();
     }
 }

@@ -2,8 +2,8 @@
 
 use super::support::{contiguous, empty, expect_dtype, is_shape_only};
 use crate::chunks::{for_each_chunk, grain_of};
-use crate::lines::{Columns, Lines};
-use crate::row_loops::{fold_columns, map, row_folds, row_functions};
+use crate::lines::{Columns, Lines, OfLines};
+use crate::row_loops::{fold_columns, map, map_in_place, row_folds, row_functions};
 use crate::rows::{Float, Largest, Products, Sum, Wide, match_float};
 use corten_core::geometry::wrap_dim;
 use corten_core::{Access, AccessSet, DType, Result, ensure};
@@ -47,12 +47,18 @@ pub fn logsumexp(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     match_float!(self_.dtype(), "logsumexp", T => {
         let access = AccessSet::acquire(&[(&out, Access::Write), (self_, Access::Read)])?;
         let values = access.read::<T>(1)?;
-        for_each_chunk(access.write::<T>(0)?, 1, grain_of(len), |i, out| {
-            let mut buffer = Vec::new();
-            let row = T::wide_row(&values[i * len..][..len], &mut buffer);
-            out[0] = T::narrow(log_sum_exp(row));
-            Ok(())
-        })
+        let out = access.write::<T>(0)?;
+        if len <= SHORT {
+            let lines = Lines { outer: out.len(), len, inner: 1 };
+            lines.fold_short_rows(out, values, log_sum_exp_columns)
+        } else {
+            for_each_chunk(out, 1, grain_of(len), |i, out| {
+                let mut buffer = Vec::new();
+                let row = T::wide_row(&values[i * len..][..len], &mut buffer);
+                out[0] = T::narrow(log_sum_exp(row));
+                Ok(())
+            })
+        }
     })?;
     Ok(out)
 }
@@ -62,6 +68,19 @@ fn log_sum_exp<W: Wide>(row: &[W]) -> W {
     // An infinite maximum would turn infinities into NaN.
     let shift = if max.as_f64().is_infinite() { W::ZERO } else { max };
     W::sum_exp_minus(row, shift).ln() + shift
+}
+
+/// The same for the columns of a matrix, as many as `out` has elements.
+fn log_sum_exp_columns<W: Wide>(out: &mut [W], matrix: &[W]) {
+    let mut max = vec![W::NEG_INFINITY; out.len()];
+    let rows = matrix.chunks_exact(out.len());
+    rows.clone().for_each(|row| fold_columns([&mut max], [row], Largest));
+    for max in &mut max {
+        *max = if max.as_f64().is_infinite() { W::ZERO } else { *max };
+    }
+    let mut sum = vec![W::ZERO; out.len()];
+    rows.for_each(|row| fold_columns([&mut sum], [row, &max], PowersOfDistances));
+    map(out, [&sum, &max], LogAndSum);
 }
 
 /// The gradient of [`softmax`] from its output.
@@ -90,6 +109,9 @@ pub fn log_softmax_backward(
     backward(grad_output, output, dim, input_dtype, Kind::LogSoftmax)
 }
 
+/// The longest rows that are computed as columns.
+const SHORT: usize = 64;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Softmax,
@@ -106,16 +128,41 @@ fn forward(self_: &Tensor, dim: usize, name: &'static str, kind: Kind) -> Result
     match_float!(input.dtype(), name, T => {
         let access = AccessSet::acquire(&[(&out, Access::Write), (&input, Access::Read)])?;
         let (values, result) = (access.read::<T>(1)?, access.write::<T>(0)?);
-        let row = match kind {
-            Kind::Softmax => softmax_row,
-            Kind::LogSoftmax => log_softmax_row,
-        };
-        match lines.inner {
-            1 => lines.map_rows(result, [values], |out, [line]| row(out, line)),
-            _ => lines.map_columns(result, [values], |block| forward_columns(block, kind)),
-        }
+        lines.map(result, [values], &Forward(kind))
     })?;
     Ok(out)
+}
+
+struct Forward(Kind);
+
+impl OfLines<1> for Forward {
+    const SHORT: usize = SHORT;
+
+    fn row<W: Wide>(&self, out: &mut [W], [row]: [&[W]; 1]) {
+        match self.0 {
+            Kind::Softmax => softmax_row(out, row),
+            Kind::LogSoftmax => log_softmax_row(out, row),
+        }
+    }
+    fn columns<T: Float>(&self, block: Columns<'_, '_, T, 1>) {
+        forward_columns(block, self.0);
+    }
+}
+
+struct Backward(Kind);
+
+impl OfLines<2> for Backward {
+    const SHORT: usize = 32;
+
+    fn row<W: Wide>(&self, out: &mut [W], [grad, result]: [&[W]; 2]) {
+        match self.0 {
+            Kind::Softmax => softmax_grad_row(out, grad, result),
+            Kind::LogSoftmax => log_grad_row(out, grad, result),
+        }
+    }
+    fn columns<T: Float>(&self, block: Columns<'_, '_, T, 2>) {
+        backward_columns(block, self.0);
+    }
 }
 
 pub(crate) fn softmax_row<W: Wide>(out: &mut [W], row: &[W]) {
@@ -141,7 +188,7 @@ fn forward_columns<T: Float>(mut block: Columns<'_, '_, T, 1>, kind: Kind) {
             block.write(|out, [row]| map(out, [row, &max, &sum], SharesOfColumns));
         }
         Kind::LogSoftmax => {
-            sum.iter_mut().for_each(|sum| *sum = sum.ln());
+            map_in_place(&mut sum, Log);
             block.write(|out, [row]| map(out, [row, &max, &sum], LogsOfColumns));
         }
     }
@@ -196,14 +243,7 @@ fn backward(
             &[(&out, Access::Write), (&grad, Access::Read), (&result, Access::Read)])?;
         let inputs = [access.read::<T>(1)?, access.read::<T>(2)?];
         let out = access.write::<T>(0)?;
-        let row = match kind {
-            Kind::Softmax => softmax_grad_row,
-            Kind::LogSoftmax => log_grad_row,
-        };
-        match lines.inner {
-            1 => lines.map_rows(out, inputs, |out, [g, y]| row(out, g, y)),
-            _ => lines.map_columns(out, inputs, |block| backward_columns(block, kind)),
-        }
+        lines.map(out, inputs, &Backward(kind))
     })?;
     Ok(out)
 }
@@ -223,6 +263,8 @@ row_functions! {
     LogOfShare { max, log_sum }: 1 |x| x - max - log_sum;
     SoftmaxGrad { sum }: 2 |g, y| (g - sum) * y;
     LogSoftmaxGrad { sum }: 2 |g, y| g - y.exp() * sum;
+    Log: 1 |x| x.log();
+    LogAndSum: 2 |x, y| x.log() + y;
     SharesOfColumns: 3 |x, max, share| (x - max).exp() * share;
     LogsOfColumns: 3 |x, max, log_sum| x - max - log_sum;
     SoftmaxGradOfColumns: 3 |g, y, sum| (g - sum) * y;

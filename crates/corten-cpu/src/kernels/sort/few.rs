@@ -11,6 +11,9 @@ const MOST: usize = 32;
 /// wanted, that many of the groups' first elements bound the elements wanted.
 const GROUPS: usize = 64;
 
+/// Lines so short are sorted whole, each element going where as many are before it.
+const SHORT: usize = 32;
+
 /// Room for the keys of elements within the bound.
 const ROOM: usize = 8 * GROUPS;
 
@@ -32,9 +35,15 @@ pub(super) fn few_first_places<T: Ranked>(
     }
     let mut room = [0; ROOM];
     let flip = if descending { u32::MAX } else { 0 };
-    let Some(found) = f32::run(Within { line, flip, kept, room: &mut room }) else { return false };
-    let first = &mut room[..found];
-    first.sort_unstable();
+    let first = if line.len() <= SHORT {
+        f32::run(Sorted { line, flip, room: &mut room });
+        &room[..line.len()]
+    } else {
+        let within = Within { line, flip, kept, room: &mut room };
+        let Some(found) = f32::run(within) else { return false };
+        room[..found].sort_unstable();
+        &room[..found]
+    };
     let rank = |key: u64| key >> u32::BITS;
     if distinct && first[..kept].windows(2).any(|pair| rank(pair[0]) == rank(pair[1])) {
         return false;
@@ -43,8 +52,37 @@ pub(super) fn few_first_places<T: Ranked>(
     true
 }
 
-/// Fills the room with keys of a line among which the `kept` least are: ranks with the places below
-/// them, which compare as the pairs do. Returns how many; nothing if there is no room.
+/// Fills the room with the keys of a short line, in their order: ranks with the places below them,
+/// which compare as the pairs do.
+struct Sorted<'a, T> {
+    line: &'a [T],
+    flip: u32,
+    room: &'a mut [u64; ROOM],
+}
+
+impl<T: Ranked> Job<f32> for Sorted<'_, T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = f32>>(self) {
+        let mut keys = [u64::MAX; SHORT];
+        for ((key, x), place) in keys.iter_mut().zip(self.line).zip(0u64..) {
+            *key = u64::from(x.rank() as u32 ^ self.flip) << u32::BITS | place;
+        }
+        let whole = self.line.len().next_multiple_of(8).min(SHORT);
+        let mut before = [0u64; SHORT];
+        for &other in &keys[..self.line.len()] {
+            for (before, &key) in before[..whole].iter_mut().zip(&keys) {
+                *before += u64::from(other < key);
+            }
+        }
+        for (&key, before) in keys.iter().zip(before).take(self.line.len()) {
+            self.room[before as usize] = key;
+        }
+    }
+}
+
+/// Fills the room with keys of a line among which the `kept` least are. Returns how many; nothing if there is no room.
 struct Within<'a, T> {
     line: &'a [T],
     flip: u32,
@@ -114,7 +152,7 @@ mod tests {
     #[test]
     fn they_are_the_front_of_the_sorted_line() {
         let shuffled = |i: u32| (i.wrapping_mul(2_654_435_761) >> 8) as f32 - 8e6;
-        for length in [1, 2, 31, 33, 64, 65, 500, 3001] {
+        for length in [1, 2, 7, 10, 31, 32, 33, 64, 65, 500, 3001] {
             let mut line: Vec<f32> = (0..length).map(shuffled).collect();
             if let [_, nan, .., zero] = &mut line[..] {
                 (*nan, *zero) = (f32::NAN, -0.0);

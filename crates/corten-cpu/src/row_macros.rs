@@ -1,0 +1,61 @@
+//! Functions and folds of rows, written as formulas.
+
+/// Defines functions of the elements of rows, with numbers that are the same for all of them.
+macro_rules! row_functions {
+    ($($(#[$doc:meta])* $name:ident $({ $($field:ident),+ })?: $rows:literal
+        |$($x:ident),+| $value:expr;)+) => {$(
+        $crate::row_macros::row_parameters!($(#[$doc])* $name $($($field)+)?);
+
+        impl<T: Copy> $crate::row_loops::Function<T, $rows>
+            for $crate::row_macros::row_parameters!(@of $name $($($field)+)?)
+        {
+            #[inline(always)]
+            fn of<V: $crate::vec::Lanes<Elem = T>>(self, [$($x),+]: [V; $rows]) -> V {
+                $($(let $field = V::splat(self.$field);)+)?
+                $value
+            }
+        }
+    )+};
+}
+
+/// As [`row_functions`], for ways to put `$rows` rows together into `$values` sums.
+macro_rules! row_folds {
+    ($($(#[$doc:meta])* $name:ident $({ $($field:ident),+ })?: $rows:literal to $values:literal
+        |$($state:ident),+; $($x:ident),+| $($value:expr),+;)+) => {$(
+        $crate::row_macros::row_parameters!($(#[$doc])* $name $($($field)+)?);
+
+        impl<T: Copy> $crate::row_loops::RowFold<T, $rows, $values>
+            for $crate::row_macros::row_parameters!(@of $name $($($field)+)?)
+        {
+            #[inline(always)]
+            fn step<V: $crate::vec::Lanes<Elem = T>>(
+                self,
+                [$($state),+]: [V; $values],
+                [$($x),+]: [V; $rows],
+            ) -> [V; $values] {
+                $($(let $field = V::splat(self.$field);)+)?
+                [$($value),+]
+            }
+        }
+    )+};
+}
+
+/// The numbers of a function, as a type of that name.
+macro_rules! row_parameters {
+    (@of $name:ident) => { $name };
+    (@of $name:ident $($field:ident)+) => { $name<T> };
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub(crate) struct $name;
+    };
+    ($(#[$doc:meta])* $name:ident $($field:ident)+) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub(crate) struct $name<T> {
+            $(pub(crate) $field: T,)+
+        }
+    };
+}
+
+pub(crate) use {row_folds, row_functions, row_parameters};
