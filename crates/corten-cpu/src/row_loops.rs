@@ -117,17 +117,6 @@ pub(crate) fn map_in_place<T: Vectorised>(row: &mut [T], f: impl Function<T, 1>)
     T::run(Walk { to, from: [to.cast_const()], count: row.len(), f });
 }
 
-/// As [`map`], and puts what it writes together as [`fold`] would.
-pub(crate) fn map_and_fold<T: Vectorised, const N: usize>(
-    out: &mut [T],
-    rows: [&[T]; N],
-    f: impl Function<T, N>,
-    fold: impl RowFold<T, 1, 1>,
-) -> Parts<T> {
-    let (to, count) = (out.as_mut_ptr(), least(out, rows));
-    T::run(FoldedWalk { walk: Walk { to, from: rows.map(<[T]>::as_ptr), count, f }, fold })
-}
-
 /// As [`map_in_place`], and puts what it writes together as [`fold`] would.
 pub(crate) fn map_in_place_and_fold<T: Vectorised>(
     row: &mut [T],
@@ -136,6 +125,36 @@ pub(crate) fn map_in_place_and_fold<T: Vectorised>(
 ) -> Parts<T> {
     let to = row.as_mut_ptr();
     T::run(FoldedWalk { walk: Walk { to, from: [to.cast_const()], count: row.len(), f }, fold })
+}
+
+/// [`map`] within a job.
+#[inline(always)]
+pub(crate) fn map_with<V: Lanes, const N: usize>(
+    out: &mut [V::Elem],
+    rows: [&[V::Elem]; N],
+    f: impl Function<V::Elem, N>,
+) {
+    let (to, count) = (out.as_mut_ptr(), least(out, rows));
+    Walk { to, from: rows.map(<[V::Elem]>::as_ptr), count, f }.run::<V>();
+}
+
+/// [`map_in_place`] within a job.
+#[inline(always)]
+pub(crate) fn map_in_place_with<V: Lanes>(row: &mut [V::Elem], f: impl Function<V::Elem, 1>) {
+    let to = row.as_mut_ptr();
+    Walk { to, from: [to.cast_const()], count: row.len(), f }.run::<V>();
+}
+
+/// As [`map_with`], and puts what it writes together as [`fold_with`] would.
+#[inline(always)]
+pub(crate) fn map_and_fold_with<V: Lanes, const N: usize>(
+    out: &mut [V::Elem],
+    rows: [&[V::Elem]; N],
+    f: impl Function<V::Elem, N>,
+    fold: impl RowFold<V::Elem, 1, 1>,
+) -> Parts<V::Elem> {
+    let (to, count) = (out.as_mut_ptr(), least(out, rows));
+    FoldedWalk { walk: Walk { to, from: rows.map(<[V::Elem]>::as_ptr), count, f }, fold }.run::<V>()
 }
 
 /// The length that all rows have.
@@ -351,8 +370,9 @@ impl<T: Element, F: RowFold<T, N, M>, const N: usize, const M: usize> Job<T>
     }
 }
 
+/// [`fold`] within a job.
 #[inline(always)]
-fn fold_with<V: Lanes, const N: usize, const M: usize>(
+pub(crate) fn fold_with<V: Lanes, const N: usize, const M: usize>(
     rows: [&[V::Elem]; N],
     fold: impl RowFold<V::Elem, N, M>,
 ) -> [Parts<V::Elem>; M] {

@@ -2,8 +2,8 @@
 //! are made of. Half precisions are widened into a buffer first; see [`Float`].
 
 use crate::row_loops::{
-    MultiplyAdd, Parts, RowFold, Vectorised, fold, map, map_and_fold, map_in_place,
-    map_in_place_and_fold, row_folds, row_functions,
+    MultiplyAdd, Parts, RowFold, Vectorised, fold, map, map_in_place, map_in_place_and_fold,
+    row_folds, row_functions,
 };
 use crate::vec::Lanes;
 use crate::vec::convert::convert_row;
@@ -45,9 +45,8 @@ pub(crate) trait Wide:
 
     /// The largest element, NaN if there is one; minus infinity for an empty row.
     fn max_of(row: &[Self]) -> Self {
-        let pick = |a: Self, b: Self| if a.is_nan() || a > b { a } else { b };
         let [parts] = fold([row], Largest);
-        halved(parts, pick)
+        largest(parts)
     }
 
     /// The sum of the elements.
@@ -60,11 +59,6 @@ pub(crate) trait Wide:
     fn dot(a: &[Self], b: &[Self]) -> Self {
         let [sum] = fold([a, b], Products);
         total(sum)
-    }
-
-    /// `out = exp(row - shift)`; returns the sum of `out`.
-    fn exp_minus(out: &mut [Self], row: &[Self], shift: Self) -> Self {
-        total(map_and_fold(out, [row], ExpMinus { shift }, Sum))
     }
 
     /// `row = exp(row - shift)`; returns the sum of `row`.
@@ -207,9 +201,15 @@ fn sums_of_blocks<W: Wide, B>(
     })
 }
 
+/// The largest of some parts; NaN if one is.
+#[inline(always)]
+pub(crate) fn largest<W: Wide>(parts: Parts<W>) -> W {
+    halved(parts, |a, b| if a.is_nan() || a > b { a } else { b })
+}
+
 /// The sum of partial sums.
 #[inline(always)]
-fn total<T: Copy + Add<Output = T>>(parts: Parts<T>) -> T {
+pub(crate) fn total<T: Copy + Add<Output = T>>(parts: Parts<T>) -> T {
     halved(parts, T::add)
 }
 

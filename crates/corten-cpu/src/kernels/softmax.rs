@@ -3,8 +3,14 @@
 use super::support::{contiguous, empty, expect_dtype, is_shape_only};
 use crate::chunks::{for_each_chunk, grain_of};
 use crate::lines::{Columns, Lines, OfLines};
-use crate::row_loops::{fold_columns, map, map_in_place, row_folds, row_functions};
-use crate::rows::{Float, Largest, Products, Sum, Wide, match_float};
+use crate::row_loops::{
+    Job, fold_columns, fold_with, map, map_and_fold_with, map_in_place, map_in_place_with,
+    map_with, row_folds, row_functions,
+};
+use crate::rows::{
+    ExpMinus, Float, Largest, Powers, Products, Sum, Times, Wide, largest, match_float, total,
+};
+use crate::vec::Lanes;
 use corten_core::geometry::wrap_dim;
 use corten_core::{Access, AccessSet, DType, Result, ensure};
 use corten_ops::Tensor;
@@ -139,10 +145,7 @@ impl OfLines<1> for Forward {
     const SHORT: usize = SHORT;
 
     fn row<W: Wide>(&self, out: &mut [W], [row]: [&[W]; 1]) {
-        match self.0 {
-            Kind::Softmax => softmax_row(out, row),
-            Kind::LogSoftmax => log_softmax_row(out, row),
-        }
+        W::run(Row { out, row, kind: self.0 });
     }
     fn columns<T: Float>(&self, block: Columns<'_, '_, T, 1>) {
         forward_columns(block, self.0);
@@ -165,15 +168,33 @@ impl OfLines<2> for Backward {
     }
 }
 
-pub(crate) fn softmax_row<W: Wide>(out: &mut [W], row: &[W]) {
-    let sum = W::exp_minus(out, row, W::max_of(row));
-    W::scale(out, W::ONE / sum);
+/// A row, from its largest element on in one go.
+struct Row<'a, W> {
+    out: &'a mut [W],
+    row: &'a [W],
+    kind: Kind,
 }
 
-fn log_softmax_row<W: Wide>(out: &mut [W], row: &[W]) {
-    let max = W::max_of(row);
-    let log_sum = W::sum_exp_minus(row, max).ln();
-    map(out, [row], LogOfShare { max, log_sum });
+impl<W: Wide> Job<W> for Row<'_, W> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = W>>(self) {
+        let Self { out, row, kind } = self;
+        let [max] = fold_with::<V, 1, 1>([row], Largest);
+        let shift = largest(max);
+        match kind {
+            Kind::Softmax => {
+                let sum = total(map_and_fold_with::<V, 1>(out, [row], ExpMinus { shift }, Sum));
+                map_in_place_with::<V>(out, Times { factor: W::ONE / sum });
+            }
+            Kind::LogSoftmax => {
+                let [sum] = fold_with::<V, 1, 1>([row], Powers { shift });
+                let log_sum = total(sum).ln();
+                map_with::<V, 1>(out, [row], LogOfShare { max: shift, log_sum });
+            }
+        }
+    }
 }
 
 /// The same for lines that are columns, all of them step by step.
