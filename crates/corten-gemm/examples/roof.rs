@@ -8,7 +8,7 @@
 
 use corten_core::{DType, Reader, TensorBase, Writer};
 use corten_gemm::{
-    Bf16, F16, Float, Instructions, Sixteen, Start, View, Way, product, product_of_halves,
+    Bf16, F16, Instructions, NarrowFactor, Number, Start, View, Way, product, product_of_narrow,
 };
 use std::hint::black_box;
 use std::time::Instant;
@@ -155,7 +155,7 @@ impl std::fmt::Display for Best {
 }
 
 /// The best of the products, beside the best of the multiplications of `f32` times a part.
-fn run<E: Float + From<f32>>(
+fn run<E: Number + From<f32>>(
     level: Instructions,
     shape: [usize; 3],
     by_columns: [bool; 2],
@@ -170,7 +170,7 @@ fn run<E: Float + From<f32>>(
 }
 
 /// The same for 16 bits, beside the best of the dot products where there are such.
-fn run_halves<H: Sixteen>(
+fn run_halves<H: NarrowFactor<Wide = f32>>(
     level: Instructions,
     shape: [usize; 3],
     by_columns: [bool; 2],
@@ -180,7 +180,7 @@ fn run_halves<H: Sixteen>(
     let roof = |times| sample(times, || multiply(level.min(most), STEPS));
     beside(level, shape, by_columns, one, roof, |way, c, a, b| {
         // SAFETY: the matrices are dense, and the level was detected.
-        unsafe { product_of_halves(way, level, c, a, b, 1.0, None) }
+        unsafe { product_of_narrow(way, level, c, a, b, 1.0, None) }
     })
 }
 

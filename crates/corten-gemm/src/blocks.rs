@@ -8,7 +8,7 @@ use crate::few::{Few, Form, Little};
 use crate::output::{Apart, Output, Start};
 use crate::pack::{CONFLICT, FAR, FEW_PANELS, Factor, Groups, Panels, Strips, Sums};
 use crate::scratch::{Room, Scratch};
-use crate::tile::{Float, Instructions, Sealed, TileSet};
+use crate::tile::{Instructions, Number, Sealed, TileSet};
 use crate::view::{Source, View};
 use crate::way::{Kind, Way};
 use std::ops::Range;
@@ -44,7 +44,7 @@ const STRIPS_APART: usize = 8;
 ///
 /// # Panics
 /// When the shapes do not fit or there is no depth.
-pub unsafe fn product<E: Float>(
+pub unsafe fn product<E: Number>(
     way: Way,
     instructions: Instructions,
     c: View<*mut E>,
@@ -96,7 +96,7 @@ pub unsafe fn product<E: Float>(
 ///
 /// # Safety
 /// As for [`product`].
-unsafe fn tiny<E: Float>(
+unsafe fn tiny<E: Number>(
     c: View<*mut E>,
     a: Source<'_, E>,
     b: Source<'_, E>,
@@ -122,7 +122,7 @@ unsafe fn tiny<E: Float>(
 ///
 /// # Panics
 /// When the shapes do not fit or there is no depth.
-pub unsafe fn product_of_factors<E: Float>(
+pub unsafe fn product_of_factors<E: Number>(
     instructions: Instructions,
     (c, apart): (View<*mut E>, Option<Apart>),
     depth: usize,

@@ -4,19 +4,22 @@
 //! registers; where columns do, multiples of lines are added up, several lines at a time.
 
 use crate::half::{Bf16, F16};
-use crate::halves::Sixteen;
+use crate::halves::NarrowFactor;
 use crate::made::Widened;
 use crate::moves::Lines;
 use crate::pack::{Columns, Groups, SLACK, copy_panel};
 #[cfg(target_arch = "x86_64")]
 use crate::pair::Pair;
 #[cfg(target_arch = "x86_64")]
-use crate::register::{Avx2F32, Avx2F64, Avx512F32, Avx512F64, Avx512Pairs};
+use crate::register::{
+    Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64, Avx512Pairs,
+};
 use crate::register::{MOST_LANES, Portable, Register, for_rows};
 use crate::scratch::{Plain, Room, Scratch};
-use crate::tile::{Float, Instructions, Sealed};
+use crate::tile::{Instructions, Number, Sealed};
 use crate::view::Source;
 use crate::widen::Loads;
+use std::num::Wrapping;
 
 mod little;
 
@@ -498,20 +501,22 @@ macro_rules! stored_as_summed {
 stored_as_summed! {
     f32: 4, Avx2F32, Avx512F32;
     f64: 2, Avx2F64, Avx512F64;
+    Wrapping<i32>: 4, Avx2I32, Avx512I32;
+    Wrapping<i64>: 2, Avx2I64, Avx512I64;
 }
 
-macro_rules! stored_as_halves {
-    ($($half:ty;)+) => {$(
+macro_rules! stored_narrow {
+    ($($half:ty as $sum:ty: $avx2:ident, $avx512:ident;)+) => {$(
         impl Stored for $half {
-            type Sum = f32;
+            type Sum = $sum;
 
-            few!($half as f32: 4, Avx2F32, Avx512F32);
+            few!($half as $sum: 4, $avx2, $avx512);
 
-            fn rows<'r>(from: Rows<'r, Self>, room: &'r mut Room) -> (*const f32, isize) {
+            fn rows<'r>(from: Rows<'r, Self>, room: &'r mut Room) -> (*const $sum, isize) {
                 let moves = <$half>::moves(from.instructions);
                 let [rows, depth] = from.source.shape();
                 let width = depth.next_multiple_of(moves.lanes);
-                let room = room.elements::<f32>(rows * width + SLACK);
+                let room = room.elements::<$sum>(rows * width + SLACK);
                 Widened { source: from.source, moves }.fill(0..rows, 0..depth, room, width);
                 (room.as_ptr(), width as isize)
             }
@@ -519,9 +524,12 @@ macro_rules! stored_as_halves {
     )+};
 }
 
-stored_as_halves! {
-    Bf16;
-    F16;
+stored_narrow! {
+    Bf16 as f32: Avx2F32, Avx512F32;
+    F16 as f32: Avx2F32, Avx512F32;
+    i8 as Wrapping<i32>: Avx2I32, Avx512I32;
+    u8 as Wrapping<i32>: Avx2I32, Avx512I32;
+    i16 as Wrapping<i32>: Avx2I32, Avx512I32;
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -1,6 +1,8 @@
-//! The floats of 16 bits.
+//! Narrow elements: floats of 16 bits, integers of 8 and 16.
 
 use crate::scratch::Plain;
+use crate::tile::Number;
+use std::num::Wrapping;
 
 /// A float with the exponent of `f32` and 8 bits of precision, by its bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,15 +14,40 @@ pub struct Bf16(pub u16);
 #[repr(transparent)]
 pub struct F16(pub u16);
 
-/// What is a float once it is wide.
-pub trait Half: Plain + PartialEq + 'static {
+/// What products are computed of in a wider type.
+pub trait Narrow: Plain + PartialEq + 'static {
+    /// The wider type.
+    type Wide: Number;
+
     /// The same value.
-    fn wide(self) -> f32;
-    /// The nearest value, of two the even one.
-    fn rounded(value: f32) -> Self;
+    fn wide(self) -> Self::Wide;
+    /// The nearest float, of two the even one; the low bits of an integer.
+    fn rounded(value: Self::Wide) -> Self;
 }
 
-impl Half for Bf16 {
+macro_rules! integers {
+    ($($element:ty),+) => {$(
+        impl Narrow for $element {
+            type Wide = Wrapping<i32>;
+
+            #[inline(always)]
+            fn wide(self) -> Wrapping<i32> {
+                Wrapping(i32::from(self))
+            }
+
+            #[inline(always)]
+            fn rounded(value: Wrapping<i32>) -> Self {
+                value.0 as Self
+            }
+        }
+    )+};
+}
+
+integers!(i8, u8, i16);
+
+impl Narrow for Bf16 {
+    type Wide = f32;
+
     #[inline(always)]
     fn wide(self) -> f32 {
         f32::from_bits(u32::from(self.0) << 16)
@@ -36,7 +63,9 @@ impl Half for Bf16 {
     }
 }
 
-impl Half for F16 {
+impl Narrow for F16 {
+    type Wide = f32;
+
     #[inline(always)]
     fn wide(self) -> f32 {
         let (sign, rest) = (u32::from(self.0 & 0x8000) << 16, u32::from(self.0 & 0x7fff));
@@ -66,10 +95,10 @@ impl Half for F16 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bf16, F16, Half};
+    use super::{Bf16, F16, Narrow};
 
     /// Every value is itself, half a step beside it is the even one, and more is the next one.
-    fn check<H: Half + std::fmt::Debug>(of: fn(u16) -> H, infinity: u16) {
+    fn check<H: Narrow<Wide = f32> + std::fmt::Debug>(of: fn(u16) -> H, infinity: u16) {
         for bits in 0..infinity {
             let (value, next) = (of(bits).wide(), of(bits + 1).wide());
             assert_eq!(H::rounded(value), of(bits));

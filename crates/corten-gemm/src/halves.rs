@@ -1,31 +1,32 @@
-//! Products of 16-bit floats. Sums are `f32`, and are rounded once.
+//! Products of narrow elements. Sums are wide: those of floats are rounded once, and of those of
+//! integers the low bits are kept.
 
 use crate::blocks::{steps, walk};
 use crate::few::{Bring, Few, Form, Stored};
-use crate::half::{Bf16, F16, Half};
+use crate::half::{Bf16, F16, Narrow};
 #[cfg(target_arch = "x86_64")]
 use crate::made::Paired;
-use crate::made::{self, HalfMoves, Widened};
+use crate::made::{self, NarrowMoves, Widened};
 use crate::moves::{Lines, Scale};
 use crate::output::{Output, Start};
 use crate::pack::Factor;
 #[cfg(target_arch = "x86_64")]
 use crate::pair::Pair;
 use crate::scratch::Scratch;
-use crate::tile::{Float, Instructions};
 #[cfg(target_arch = "x86_64")]
-use crate::tile::{Sealed, tiles_of_pairs};
+use crate::tile::tiles_of_pairs;
+use crate::tile::{Instructions, Number, Sealed};
 use crate::view::{Source, View};
 use crate::way::{Kind, Way};
 
-/// Rows and columns of a part of the result whose sums are kept as `f32`.
+/// Rows and columns of a part of the result whose sums are kept.
 const PART: usize = 1024;
 
-/// [`Bf16`] and [`F16`].
-pub trait Sixteen: Half + Stored<Sum = f32> {
+/// [`Bf16`], [`F16`], and integers of 8 and 16 bits.
+pub trait NarrowFactor: Narrow + Stored<Sum = Self::Wide> {
     /// The moves of these instructions.
     #[doc(hidden)]
-    fn moves(instructions: Instructions) -> &'static HalfMoves<Self>;
+    fn moves(instructions: Instructions) -> &'static NarrowMoves<Self>;
 
     /// Brings the sums of a product of parts to their places.
     ///
@@ -34,7 +35,7 @@ pub trait Sixteen: Half + Stored<Sum = f32> {
     #[doc(hidden)]
     unsafe fn sum(
         instructions: Instructions,
-        sums: View<*mut f32>,
+        sums: View<*mut Self::Wide>,
         a: Source<'_, Self>,
         b: Source<'_, Self>,
         scratch: &mut Scratch,
@@ -48,39 +49,39 @@ pub trait Sixteen: Half + Stored<Sum = f32> {
     /// # Safety
     /// The processor must have the instructions.
     #[doc(hidden)]
-    unsafe fn few_rows(few: FewHalves<'_, Self>, scratch: &mut Scratch) {
+    unsafe fn few_rows(few: FewNarrow<'_, Self>, scratch: &mut Scratch) {
         few.run_widened(scratch);
     }
 }
 
-/// The sums of what becomes `f32` where tiles need it.
+/// The sums of what becomes wide where tiles need it.
 ///
 /// # Safety
-/// As for [`Sixteen::sum`].
-unsafe fn sum_of_widened<H: Sixteen>(
+/// As for [`NarrowFactor::sum`].
+unsafe fn sum_of_widened<H: NarrowFactor>(
     instructions: Instructions,
-    sums: View<*mut f32>,
+    sums: View<*mut H::Wide>,
     a: Source<'_, H>,
     b: Source<'_, H>,
     scratch: &mut Scratch,
 ) {
-    let set = f32::tiles(instructions);
+    let set = H::Wide::tiles(instructions);
     let (depth, moves) = (a.shape()[1], H::moves(instructions));
     let (a, b) = (Widened { source: a, moves }, Widened { source: b, moves });
-    let output = Output::of(sums, 1.0, Start::Nothing, &set.moves);
+    let output = Output::of(sums, H::Wide::ONE, Start::Nothing, &set.moves);
     walk(set, output, depth, Factor::Made(&a), Factor::Made(&b), scratch);
 }
 
 /// A product with few rows, in the order of its second factor.
-pub struct FewHalves<'a, H: 'static> {
+pub struct FewNarrow<'a, H: Narrow> {
     instructions: Instructions,
     form: Form,
     a: Source<'a, H>,
     b: Source<'a, H>,
-    bring: &'a Bring<'a, f32>,
+    bring: &'a Bring<'a, H::Wide>,
 }
 
-impl<H: Sixteen> FewHalves<'_, H> {
+impl<H: NarrowFactor> FewNarrow<'_, H> {
     fn run_widened(self, scratch: &mut Scratch) {
         let Self { instructions, form, a, b, bring } = self;
         Few { a, b, instructions, form, bring }.run(scratch);
@@ -88,7 +89,7 @@ impl<H: Sixteen> FewHalves<'_, H> {
 }
 
 #[cfg(target_arch = "x86_64")]
-impl FewHalves<'_, Bf16> {
+impl FewNarrow<'_, Bf16> {
     /// Both factors as pairs where they lie, if they are.
     fn as_pairs(&self) -> Option<[Source<'_, Pair>; 2]> {
         let is_even = |&stride: &isize| stride % 2 == 0;
@@ -116,14 +117,30 @@ impl FewHalves<'_, Bf16> {
     }
 }
 
-impl Sixteen for F16 {
-    fn moves(instructions: Instructions) -> &'static HalfMoves<Self> {
+impl NarrowFactor for F16 {
+    fn moves(instructions: Instructions) -> &'static NarrowMoves<Self> {
         made::of_f16(instructions)
     }
 }
 
-impl Sixteen for Bf16 {
-    fn moves(instructions: Instructions) -> &'static HalfMoves<Self> {
+macro_rules! integers {
+    ($($element:ty: $moves:ident;)+) => {$(
+        impl NarrowFactor for $element {
+            fn moves(instructions: Instructions) -> &'static NarrowMoves<Self> {
+                made::$moves(instructions)
+            }
+        }
+    )+};
+}
+
+integers! {
+    i8: of_i8;
+    u8: of_u8;
+    i16: of_i16;
+}
+
+impl NarrowFactor for Bf16 {
+    fn moves(instructions: Instructions) -> &'static NarrowMoves<Self> {
         made::of_bf16(instructions)
     }
 
@@ -148,7 +165,7 @@ impl Sixteen for Bf16 {
     }
 
     #[cfg(target_arch = "x86_64")]
-    unsafe fn few_rows(few: FewHalves<'_, Self>, scratch: &mut Scratch) {
+    unsafe fn few_rows(few: FewNarrow<'_, Self>, scratch: &mut Scratch) {
         let has_pairs = few.instructions >= Instructions::Avx512Bf16 && few.form == Form::Steps;
         match few.as_pairs() {
             Some(pairs) if has_pairs => few.run_pairs(pairs, scratch),
@@ -166,14 +183,14 @@ impl Sixteen for Bf16 {
 ///
 /// # Panics
 /// When the shapes do not fit or there is no depth.
-pub unsafe fn product_of_halves<H: Sixteen>(
+pub unsafe fn product_of_narrow<H: NarrowFactor>(
     way: Way,
     instructions: Instructions,
     c: View<*mut H>,
     a: View<*const H>,
     b: View<*const H>,
-    alpha: f32,
-    beta: Option<f32>,
+    alpha: H::Wide,
+    beta: Option<H::Wide>,
 ) {
     assert!(b.shape == [a.shape[1], c.shape[1]], "the shapes do not fit");
     assert!(a.shape == [c.shape[0], b.shape[0]], "the shapes do not fit");
@@ -190,10 +207,10 @@ pub unsafe fn product_of_halves<H: Sixteen>(
     // SAFETY: the caller's.
     let (a, b) = unsafe { (Source::new(a), Source::new(b)) };
     let output = Rounded { c, scale: Scale { alpha, beta }, moves: H::moves(instructions) };
-    let bring = |sums: &[f32], width, place, size| output.bring(sums, width, place, size);
+    let bring = |sums: &[H::Wide], width, place, size| output.bring(sums, width, place, size);
     let mut scratch = Scratch::take();
     if let Kind::Few { form, .. } = way.0 {
-        let few = FewHalves { instructions, form, a, b, bring: &bring };
+        let few = FewNarrow { instructions, form, a, b, bring: &bring };
         // SAFETY: the caller's.
         unsafe { H::few_rows(few, &mut scratch) };
         return scratch.give_back();
@@ -202,7 +219,7 @@ pub unsafe fn product_of_halves<H: Sixteen>(
     for rows in steps(c.shape[0], PART) {
         for cols in steps(c.shape[1], PART) {
             let shape = [rows.len(), cols.len()];
-            let sums = room.elements::<f32>(shape[0] * shape[1]);
+            let sums = room.elements::<H::Wide>(shape[0] * shape[1]);
             let view = View { data: sums.as_mut_ptr(), shape, strides: [shape[1] as isize, 1] };
             let depth = a.shape()[1];
             let (a, b) = (a.rows(rows.clone()), b.part(0..depth, cols.clone()));
@@ -216,14 +233,14 @@ pub unsafe fn product_of_halves<H: Sixteen>(
 }
 
 /// A result that sums are rounded to.
-struct Rounded<H: 'static> {
+struct Rounded<H: Narrow> {
     c: View<*mut H>,
-    scale: Scale<f32>,
-    moves: &'static HalfMoves<H>,
+    scale: Scale<H::Wide>,
+    moves: &'static NarrowMoves<H>,
 }
 
-impl<H: Half> Rounded<H> {
-    fn bring(&self, sums: &[f32], width: usize, place: [usize; 2], [rows, cols]: [usize; 2]) {
+impl<H: Narrow> Rounded<H> {
+    fn bring(&self, sums: &[H::Wide], width: usize, place: [usize; 2], [rows, cols]: [usize; 2]) {
         let (c, [row, col]) = (self.c.place(place), self.c.strides);
         assert!(cols <= width && (rows - 1) * width + cols <= sums.len());
         let from = Lines { first: sums.as_ptr(), stride: width as isize, count: rows, len: cols };
@@ -240,7 +257,7 @@ impl<H: Half> Rounded<H> {
                 // SAFETY: as above.
                 unsafe {
                     let old = (*to).wide();
-                    let all = self.scale.beta.map_or(sum, |beta| beta.mul_add(old, sum));
+                    let all = self.scale.beta.map_or(sum, |beta| beta.multiply_add(old, sum));
                     *to = H::rounded(all);
                 }
             }

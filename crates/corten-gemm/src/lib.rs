@@ -25,10 +25,10 @@ mod way;
 mod widen;
 
 pub use blocks::{product, product_of_factors};
-pub use half::{Bf16, F16, Half};
-pub use halves::{Sixteen, product_of_halves};
+pub use half::{Bf16, F16, Narrow};
+pub use halves::{NarrowFactor, product_of_narrow};
 pub use output::{Apart, Start};
 pub use pack::{Columns, Factor, SLACK};
-pub use tile::{Float, Instructions};
+pub use tile::{Instructions, Number};
 pub use view::{Source, View};
 pub use way::Way;

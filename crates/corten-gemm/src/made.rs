@@ -1,20 +1,20 @@
-//! Factors of 16-bit floats, which become `f32` or pairs where tiles need them, and their results.
+//! Factors of narrow elements, which become wide or pairs where tiles need them, and their results.
 
-use crate::half::{Bf16, F16, Half};
+use crate::half::{Bf16, F16, Narrow};
 use crate::moves::{Lines, Scale};
 use crate::pack::Columns;
 #[cfg(target_arch = "x86_64")]
 use crate::pair::Pair;
 #[cfg(target_arch = "x86_64")]
-use crate::register::{Avx2F32, Avx512F32, Avx512Pairs};
+use crate::register::{Avx2F32, Avx2I32, Avx512F32, Avx512I32, Avx512Pairs};
 use crate::register::{MOST_LANES, Portable, Register};
 use crate::tile::{Instructions, Sealed};
 use crate::view::Source;
 use crate::widen::{Loads, Stores};
 use std::ops::Range;
 
-/// The moves of an instruction set to and from `f32`.
-pub struct HalfMoves<H> {
+/// The moves of an instruction set to and from the wider type.
+pub struct NarrowMoves<H: Narrow> {
     /// The elements that lines are filled up to are a multiple of this.
     pub(crate) lanes: usize,
     /// Widens lines to lines `width` apart. What is left of these may hold anything.
@@ -22,29 +22,29 @@ pub struct HalfMoves<H> {
     /// # Safety
     /// The lines must be readable, `to` writable for as many lines of `width`, a multiple of the
     /// lanes that no line is longer than, and the processor must have the instructions.
-    pub(crate) copy: unsafe fn(Lines<*const H>, to: *mut f32, width: usize),
+    pub(crate) copy: unsafe fn(Lines<*const H>, to: *mut H::Wide, width: usize),
     /// The same, element `j` of line `i` to place `i` of line `j`.
     ///
     /// # Safety
     /// As for `copy`, with lines for elements.
-    pub(crate) turn: unsafe fn(Lines<*const H>, to: *mut f32, width: usize),
+    pub(crate) turn: unsafe fn(Lines<*const H>, to: *mut H::Wide, width: usize),
     /// `to = beta * to + alpha * from`; the sum is rounded to `f32` once where the instruction set
     /// has that, as oneDNN's is, and then to the result's type.
     ///
     /// # Safety
     /// `from` must be readable, `to` readable and writable, and the processor must have the
     /// instructions.
-    pub(crate) put: unsafe fn(Lines<*const f32>, to: Lines<*mut H>, Scale<f32>),
+    pub(crate) put: unsafe fn(Lines<*const H::Wide>, to: Lines<*mut H>, Scale<H::Wide>),
 }
 
 /// A matrix whose elements are widened.
-pub(crate) struct Widened<'a, H: 'static> {
+pub(crate) struct Widened<'a, H: Narrow> {
     pub source: Source<'a, H>,
-    pub moves: &'static HalfMoves<H>,
+    pub moves: &'static NarrowMoves<H>,
 }
 
-impl<H: Half> Columns<f32> for Widened<'_, H> {
-    fn fill(&self, rows: Range<usize>, cols: Range<usize>, to: &mut [f32], width: usize) {
+impl<H: Narrow> Columns<H::Wide> for Widened<'_, H> {
+    fn fill(&self, rows: Range<usize>, cols: Range<usize>, to: &mut [H::Wide], width: usize) {
         let from = self.source.part(rows, cols);
         let ([rows, cols], [row, col]) = (from.shape(), from.strides());
         assert!(cols <= width && width.is_multiple_of(self.moves.lanes));
@@ -118,7 +118,7 @@ unsafe fn arrange_turned<V: Register>(
 /// # Safety
 /// They must be readable.
 #[inline(always)]
-unsafe fn widened<V: Loads<H>, H: Half>(
+unsafe fn widened<V: Loads<H>, H: Narrow>(
     from: Lines<*const H>,
     line: usize,
     at: usize,
@@ -130,10 +130,10 @@ unsafe fn widened<V: Loads<H>, H: Half>(
 }
 
 #[inline(always)]
-unsafe fn put<V: Loads<H> + Stores<H> + Register<Elem = f32>, H: Half>(
-    from: Lines<*const f32>,
+unsafe fn put<V: Loads<H> + Stores<H> + Register<Elem = H::Wide>, H: Narrow>(
+    from: Lines<*const H::Wide>,
     to: Lines<*mut H>,
-    scale: Scale<f32>,
+    scale: Scale<H::Wide>,
 ) {
     let (alpha, beta) = (V::splat(scale.alpha), scale.beta.map(V::splat));
     let whole = from.len / V::LANES * V::LANES;
@@ -150,7 +150,7 @@ unsafe fn put<V: Loads<H> + Stores<H> + Register<Elem = f32>, H: Half>(
             for at in whole..from.len {
                 let sum = scale.alpha * *sums.add(at);
                 let old = (*line.add(at)).wide();
-                let all = scale.beta.map_or(sum, |beta| beta.mul_add(old, sum));
+                let all = scale.beta.map_or(sum, |beta| beta.multiply_add(old, sum));
                 *line.add(at) = H::rounded(all);
             }
         }
@@ -161,14 +161,14 @@ unsafe fn put<V: Loads<H> + Stores<H> + Register<Elem = f32>, H: Half>(
 macro_rules! compiled {
     ($($name:ident $(with $features:literal)?;)+) => {$(
         mod $name {
-            use super::{Half, HalfMoves, Lines, Loads, Register, Scale, Stores};
+            use super::{Narrow, NarrowMoves, Lines, Loads, Register, Scale, Stores};
 
             /// # Safety
-            /// As for [`HalfMoves::copy`].
+            /// As for [`NarrowMoves::copy`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn copy<V: Loads<H> + Register<Elem = f32>, H: Half>(
+            unsafe fn copy<V: Loads<H> + Register<Elem = H::Wide>, H: Narrow>(
                 from: Lines<*const H>,
-                to: *mut f32,
+                to: *mut H::Wide,
                 width: usize,
             ) {
                 // SAFETY: the caller's.
@@ -179,11 +179,11 @@ macro_rules! compiled {
             }
 
             /// # Safety
-            /// As for [`HalfMoves::turn`].
+            /// As for [`NarrowMoves::turn`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn turn<V: Loads<H> + Register<Elem = f32>, H: Half>(
+            unsafe fn turn<V: Loads<H> + Register<Elem = H::Wide>, H: Narrow>(
                 from: Lines<*const H>,
-                to: *mut f32,
+                to: *mut H::Wide,
                 width: usize,
             ) {
                 // SAFETY: the caller's.
@@ -194,20 +194,20 @@ macro_rules! compiled {
             }
 
             /// # Safety
-            /// As for [`HalfMoves::put`].
+            /// As for [`NarrowMoves::put`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn put<V: Loads<H> + Stores<H> + Register<Elem = f32>, H: Half>(
-                from: Lines<*const f32>,
+            unsafe fn put<V: Loads<H> + Stores<H> + Register<Elem = H::Wide>, H: Narrow>(
+                from: Lines<*const H::Wide>,
                 to: Lines<*mut H>,
-                scale: Scale<f32>,
+                scale: Scale<H::Wide>,
             ) {
                 // SAFETY: the caller's.
                 unsafe { super::put::<V, H>(from, to, scale) }
             }
 
-            pub(super) const fn moves<V: Loads<H> + Stores<H> + Register<Elem = f32>, H: Half>()
-            -> HalfMoves<H> {
-                HalfMoves { lanes: V::LANES, copy: copy::<V, H>, turn: turn::<V, H>, put: put::<V, H> }
+            pub(super) const fn moves<V: Loads<H> + Stores<H> + Register<Elem = H::Wide>, H: Narrow>()
+            -> NarrowMoves<H> {
+                NarrowMoves { lanes: V::LANES, copy: copy::<V, H>, turn: turn::<V, H>, put: put::<V, H> }
             }
         }
     )+};
@@ -221,27 +221,30 @@ compiled! {
     on_avx512 with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c";
 }
 
-macro_rules! half_moves {
-    ($($function:ident of $half:ty;)+) => {$(
+macro_rules! narrow_moves {
+    ($($function:ident of $half:ty: $avx2:ident, $avx512:ident;)+) => {$(
         // Not inlined, so that the moves are compiled with this crate and not with its users.
         #[inline(never)]
-        pub(crate) fn $function(instructions: Instructions) -> &'static HalfMoves<$half> {
+        pub(crate) fn $function(instructions: Instructions) -> &'static NarrowMoves<$half> {
             match instructions {
                 #[cfg(target_arch = "x86_64")]
                 Instructions::Avx512 | Instructions::Avx512Bf16 => {
-                    &const { on_avx512::moves::<Avx512F32, $half>() }
+                    &const { on_avx512::moves::<$avx512, $half>() }
                 }
                 #[cfg(target_arch = "x86_64")]
-                Instructions::Avx2 => &const { on_avx2::moves::<Avx2F32, $half>() },
-                _ => &const { on_any::moves::<Portable<f32, 4>, $half>() },
+                Instructions::Avx2 => &const { on_avx2::moves::<$avx2, $half>() },
+                _ => &const { on_any::moves::<Portable<<$half as Narrow>::Wide, 4>, $half>() },
             }
         }
     )+};
 }
 
-half_moves! {
-    of_bf16 of Bf16;
-    of_f16 of F16;
+narrow_moves! {
+    of_bf16 of Bf16: Avx2F32, Avx512F32;
+    of_f16 of F16: Avx2F32, Avx512F32;
+    of_i8 of i8: Avx2I32, Avx512I32;
+    of_u8 of u8: Avx2I32, Avx512I32;
+    of_i16 of i16: Avx2I32, Avx512I32;
 }
 
 /// A matrix of which neighbours along the depth become pairs; behind an odd last one is a zero.

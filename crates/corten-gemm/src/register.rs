@@ -1,6 +1,7 @@
 //! The few vector operations of a product, for each instruction set.
 
 use crate::tile::Sealed;
+use std::num::Wrapping;
 
 /// The lanes of the longest register.
 pub(crate) const MOST_LANES: usize = 16;
@@ -21,7 +22,7 @@ macro_rules! for_rows {
 
 pub(crate) use for_rows;
 
-/// A vector of floats.
+/// A vector of numbers.
 pub(crate) trait Register: Copy {
     type Elem: Sealed;
     const LANES: usize;
@@ -83,7 +84,7 @@ macro_rules! portable {
             #[inline(always)]
             unsafe fn load_some(from: *const $element, n: usize) -> Self {
                 // SAFETY: the caller's, for the first `n`.
-                let lane = |i: usize| if i < n { unsafe { *from.add(i) } } else { 0.0 };
+                let lane = |i: usize| if i < n { unsafe { *from.add(i) } } else { Sealed::ZERO };
                 Self(std::array::from_fn(lane))
             }
             #[inline(always)]
@@ -114,10 +115,12 @@ macro_rules! portable {
     )+};
 }
 
-portable!(f32, f64);
+portable!(f32, f64, Wrapping<i32>, Wrapping<i64>);
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86::{Avx2F32, Avx2F64, Avx512F32, Avx512F64, Avx512Pairs};
+pub(crate) use x86::{
+    Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64, Avx512Pairs,
+};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
@@ -125,6 +128,7 @@ mod x86 {
     use crate::half::Bf16;
     use crate::pair::Pair;
     use std::arch::x86_64::*;
+    use std::num::Wrapping;
 
     /// Calls an intrinsic.
     macro_rules! isa {
@@ -391,6 +395,91 @@ mod x86 {
         splat_pair, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_mul_ps, _mm512_add_ps, add_pairs;
         some |n| (1u16 << n) - 1, avx512_load_f32, avx512_store_f32;
         turn by turn_avx512_f32
+    }
+
+    /// Operations on integers in registers that are typed as floats, as those are that move them.
+    macro_rules! integers {
+        (
+            $features:literal, $register:ty as $bits:ty: $to:ident, $from:ident, [$element:ty];
+            $splat:ident by $set:ident, $mul:ident by $multiply:ident, $add:ident by $sum:ident,
+            $fused:ident
+        ) => {
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn $splat(value: Wrapping<$element>) -> $register {
+                $to($set(value.0))
+            }
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn $mul(a: $register, b: $register) -> $register {
+                $to($multiply($from(a), $from(b)))
+            }
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn $add(a: $register, b: $register) -> $register {
+                $to($sum($from(a), $from(b)))
+            }
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn $fused(a: $register, b: $register, c: $register) -> $register {
+                $add($mul(a, b), c)
+            }
+        };
+    }
+
+    /// The low halves of products, of which AVX2 has only those of 32 bits.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn mullo_epi64_avx2(a: __m256i, b: __m256i) -> __m256i {
+        let crossed = _mm256_mullo_epi32(a, _mm256_shuffle_epi32::<0xb1>(b));
+        let high = _mm256_add_epi32(crossed, _mm256_srli_epi64::<32>(crossed));
+        _mm256_add_epi64(_mm256_mul_epu32(a, b), _mm256_slli_epi64::<32>(high))
+    }
+
+    integers! {
+        "avx2", __m256 as __m256i: _mm256_castsi256_ps, _mm256_castps_si256, [i32];
+        splat_i32_avx2 by _mm256_set1_epi32, mul_i32_avx2 by _mm256_mullo_epi32,
+        add_i32_avx2 by _mm256_add_epi32, fused_i32_avx2
+    }
+    integers! {
+        "avx2", __m256d as __m256i: _mm256_castsi256_pd, _mm256_castpd_si256, [i64];
+        splat_i64_avx2 by _mm256_set1_epi64x, mul_i64_avx2 by mullo_epi64_avx2,
+        add_i64_avx2 by _mm256_add_epi64, fused_i64_avx2
+    }
+    integers! {
+        "avx512f", __m512 as __m512i: _mm512_castsi512_ps, _mm512_castps_si512, [i32];
+        splat_i32 by _mm512_set1_epi32, mul_i32 by _mm512_mullo_epi32,
+        add_i32 by _mm512_add_epi32, fused_i32
+    }
+    integers! {
+        "avx512f,avx512dq", __m512d as __m512i: _mm512_castsi512_pd, _mm512_castpd_si512, [i64];
+        splat_i64 by _mm512_set1_epi64, mul_i64 by _mm512_mullo_epi64,
+        add_i64 by _mm512_add_epi64, fused_i64
+    }
+
+    register! {
+        Avx2I32(__m256): [Wrapping<i32>; 8];
+        splat_i32_avx2, _mm256_loadu_ps, _mm256_storeu_ps, mul_i32_avx2, add_i32_avx2, fused_i32_avx2;
+        some |n| LANES32[8 - n.min(8)..].as_ptr(), avx2_load_f32, avx2_store_f32;
+        turn by turn_avx2_f32
+    }
+    register! {
+        Avx2I64(__m256d): [Wrapping<i64>; 4];
+        splat_i64_avx2, _mm256_loadu_pd, _mm256_storeu_pd, mul_i64_avx2, add_i64_avx2, fused_i64_avx2;
+        some |n| LANES64[4 - n.min(4)..].as_ptr(), avx2_load_f64, avx2_store_f64;
+        turn by turn_avx2_f64
+    }
+    register! {
+        Avx512I32(__m512): [Wrapping<i32>; 16];
+        splat_i32, _mm512_loadu_ps, _mm512_storeu_ps, mul_i32, add_i32, fused_i32;
+        some |n| (1u16 << n) - 1, avx512_load_f32, avx512_store_f32;
+        turn by turn_avx512_f32
+    }
+    register! {
+        Avx512I64(__m512d): [Wrapping<i64>; 8];
+        splat_i64, _mm512_loadu_pd, _mm512_storeu_pd, mul_i64, add_i64, fused_i64;
+        some |n| (1u8 << n) - 1, avx512_load_f64, avx512_store_f64;
+        turn by turn_avx512_f64
     }
 
     impl Avx512Pairs {

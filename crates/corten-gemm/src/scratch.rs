@@ -2,6 +2,7 @@
 
 use crate::half::{Bf16, F16};
 use std::cell::Cell;
+use std::num::Wrapping;
 
 /// One cache line.
 #[derive(Clone, Copy)]
@@ -33,7 +34,7 @@ thread_local! {
 /// It must be so, and the type may not be aligned more strictly than a cache line.
 pub unsafe trait Plain: Copy {}
 
-// SAFETY: every bit pattern is a number or NaN.
+// SAFETY: every bit pattern is a number or NaN; so below.
 unsafe impl Plain for f32 {}
 // SAFETY: as above.
 unsafe impl Plain for f64 {}
@@ -41,6 +42,16 @@ unsafe impl Plain for f64 {}
 unsafe impl Plain for Bf16 {}
 // SAFETY: as above.
 unsafe impl Plain for F16 {}
+// SAFETY: every bit pattern is an integer; so below.
+unsafe impl Plain for Wrapping<i32> {}
+// SAFETY: as above.
+unsafe impl Plain for Wrapping<i64> {}
+// SAFETY: as above.
+unsafe impl Plain for i8 {}
+// SAFETY: as above.
+unsafe impl Plain for u8 {}
+// SAFETY: as above.
+unsafe impl Plain for i16 {}
 
 impl Room {
     /// Some elements, whatever they hold.

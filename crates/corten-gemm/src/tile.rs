@@ -14,9 +14,12 @@ use crate::moves::{self, Lines, Moves};
 #[cfg(target_arch = "x86_64")]
 use crate::pair::Pair;
 #[cfg(target_arch = "x86_64")]
-use crate::register::{Avx2F32, Avx2F64, Avx512F32, Avx512F64, Avx512Pairs};
+use crate::register::{
+    Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64, Avx512Pairs,
+};
 use crate::register::{Portable, Register, for_rows};
 use crate::scratch::Plain;
+use std::num::Wrapping;
 use std::ops::{Add, Mul};
 
 /// The rows of the largest tile of any level.
@@ -102,8 +105,8 @@ pub enum Instructions {
     Avx512Bf16,
 }
 
-/// `f32` and `f64`.
-pub trait Float: Sealed + Stored<Sum = Self> {
+/// What products are made of: `f32`, `f64`, and integers of 32 and 64 bits that wrap around.
+pub trait Number: Sealed + Stored<Sum = Self> {
     /// The tiles of these instructions.
     #[doc(hidden)]
     fn tiles(instructions: Instructions) -> &'static TileSet<Self>;
@@ -115,6 +118,11 @@ pub trait Sealed: Plain + PartialEq + Add<Output = Self> + Mul<Output = Self> + 
     const ZERO: Self;
     /// One.
     const ONE: Self;
+
+    /// `self * factor + sum`, rounded once.
+    fn multiply_add(self, factor: Self, sum: Self) -> Self {
+        self * factor + sum
+    }
 }
 
 /// Rows of `a` are reached from every third one: an address may hold once or twice a stride.
@@ -361,13 +369,35 @@ pub(crate) fn tiles_of_pairs() -> &'static TileSet<Pair> {
 }
 
 macro_rules! float {
-    ($($element:ty: $portable:expr, $avx2:ident, $avx512:ident with $strips:ident: $strip:ident;)+) => {$(
+    ($($element:ty),+) => {$(
         impl Sealed for $element {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
-        }
 
-        impl Float for $element {
+            #[inline(always)]
+            fn multiply_add(self, factor: Self, sum: Self) -> Self {
+                self.mul_add(factor, sum)
+            }
+        }
+    )+};
+}
+
+float!(f32, f64);
+
+macro_rules! integer {
+    ($($element:ty),+) => {$(
+        impl Sealed for Wrapping<$element> {
+            const ZERO: Self = Wrapping(0);
+            const ONE: Self = Wrapping(1);
+        }
+    )+};
+}
+
+integer!(i32, i64);
+
+macro_rules! number {
+    ($($element:ty: $portable:expr, $avx2:ident, $avx512:ident with $strips:ident: $strip:ident;)+) => {$(
+        impl Number for $element {
             // Not inlined, so that the tiles are compiled with this crate and not with its users.
             #[inline(never)]
             fn tiles(instructions: Instructions) -> &'static TileSet<Self> {
@@ -389,7 +419,9 @@ macro_rules! float {
     )+};
 }
 
-float! {
+number! {
     f32: 4, Avx2F32, Avx512F32 with on_avx2: Avx2F32;
     f64: 2, Avx2F64, Avx512F64 with on_avx512: Avx512F64;
+    Wrapping<i32>: 4, Avx2I32, Avx512I32 with on_avx2: Avx2I32;
+    Wrapping<i64>: 2, Avx2I64, Avx512I64 with on_avx512: Avx512I64;
 }

@@ -1,11 +1,15 @@
-//! Floats of 16 bits on their way to and from registers of `f32`, and pairs on their way to tiles.
+//! Narrow elements on their way to and from registers of wide ones, and pairs on their way to tiles.
 
-use crate::half::{Bf16, F16, Half};
+use crate::half::{Bf16, F16, Narrow};
 #[cfg(target_arch = "x86_64")]
 use crate::pair::Pair;
 #[cfg(target_arch = "x86_64")]
-use crate::register::{Avx2F32, Avx2F64, Avx512F32, Avx512F64, Avx512Pairs};
+use crate::register::{
+    Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64, Avx512Pairs,
+};
 use crate::register::{MOST_LANES, Portable, Register};
+use crate::tile::Sealed;
+use std::num::Wrapping;
 
 /// Registers that are loaded from elements of another type.
 pub(crate) trait Loads<S: Copy>: Register {
@@ -49,6 +53,8 @@ macro_rules! loads_itself {
 loads_itself! {
     [const N: usize] Portable<f32, N>: f32;
     [const N: usize] Portable<f64, N>: f64;
+    [const N: usize] Portable<Wrapping<i32>, N>: Wrapping<i32>;
+    [const N: usize] Portable<Wrapping<i64>, N>: Wrapping<i64>;
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -57,13 +63,17 @@ loads_itself! {
     [] Avx2F64: f64;
     [] Avx512F32: f32;
     [] Avx512F64: f64;
+    [] Avx2I32: Wrapping<i32>;
+    [] Avx2I64: Wrapping<i64>;
+    [] Avx512I32: Wrapping<i32>;
+    [] Avx512I64: Wrapping<i64>;
     [] Avx512Pairs: Pair;
 }
 
 /// Loads some elements by way of a whole register of them.
 #[inline(always)]
-unsafe fn widen_copy<V: Loads<H>, H: Half>(from: *const H, n: usize) -> V {
-    let mut some = [H::rounded(0.0); MOST_LANES];
+unsafe fn widen_copy<V: Loads<H>, H: Narrow>(from: *const H, n: usize) -> V {
+    let mut some = [H::rounded(H::Wide::ZERO); MOST_LANES];
     // SAFETY: the caller's: `n` elements are readable, and `some` has more.
     unsafe {
         std::ptr::copy_nonoverlapping(from, some.as_mut_ptr(), n);
@@ -100,18 +110,18 @@ macro_rules! halves {
 
 macro_rules! portable_halves {
     ($($half:ty),+) => {$(
-        halves! { [const N: usize] Portable<f32, N>: $half;
+        halves! { [const N: usize] Portable<<$half as Narrow>::Wide, N>: $half;
             |from| Self(std::array::from_fn(|i| (*from.add(i)).wide())),
             |value, to| value.0.iter().enumerate().for_each(|(i, &x)| *to.add(i) = <$half>::rounded(x))
         }
     )+};
 }
 
-portable_halves!(Bf16, F16);
+portable_halves!(Bf16, F16, i8, u8, i16);
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Avx2F32, Avx512F32, Bf16, F16, Loads, Stores, widen_copy};
+    use super::{Avx2F32, Avx2I32, Avx512F32, Avx512I32, Bf16, F16, Loads, Stores, widen_copy};
     use std::arch::x86_64::*;
 
     halves! { [] Avx2F32: F16;
@@ -154,5 +164,38 @@ mod x86 {
             let halves = _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(nearest));
             _mm256_storeu_si256(to.cast(), halves);
         }
+    }
+
+    macro_rules! integers {
+        ($($element:ty: $wide:ident, $wider:ident, $narrow:ident;)+) => {$(
+            halves! { [] Avx2I32: $element;
+                |from| {
+                    let low = std::ptr::read_unaligned(from.cast::<[$element; 8]>());
+                    let mut all = [0; 16];
+                    all[..8].copy_from_slice(&low);
+                    Self(_mm256_castsi256_ps($wide(std::mem::transmute_copy(&all))))
+                },
+                |value, to| {
+                    let mut lanes = [0i32; 8];
+                    _mm256_storeu_ps(lanes.as_mut_ptr().cast(), value.0);
+                    for (i, lane) in lanes.into_iter().enumerate() {
+                        *to.add(i) = lane as $element;
+                    }
+                }
+            }
+            halves! { [] Avx512I32: $element;
+                |from| Self(_mm512_castsi512_ps($wider(std::ptr::read_unaligned(from.cast())))),
+                |value, to| {
+                    let narrow = $narrow(_mm512_castps_si512(value.0));
+                    std::ptr::write_unaligned(to.cast(), narrow);
+                }
+            }
+        )+};
+    }
+
+    integers! {
+        i8: _mm256_cvtepi8_epi32, _mm512_cvtepi8_epi32, _mm512_cvtepi32_epi8;
+        u8: _mm256_cvtepu8_epi32, _mm512_cvtepu8_epi32, _mm512_cvtepi32_epi8;
+        i16: _mm256_cvtepi16_epi32, _mm512_cvtepi16_epi32, _mm512_cvtepi32_epi16;
     }
 }

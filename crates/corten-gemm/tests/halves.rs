@@ -1,6 +1,6 @@
 //! Products of 16-bit floats beside their naive twin, at every level, shape and arrangement.
 
-use corten_gemm::{Bf16, F16, Half, Instructions, Sixteen, View, Way, product_of_halves};
+use corten_gemm::{Bf16, F16, Instructions, Narrow, NarrowFactor, View, Way, product_of_narrow};
 use std::fmt::Debug;
 
 fn levels() -> Vec<Instructions> {
@@ -42,7 +42,7 @@ struct Matrix<H> {
     strides: [isize; 2],
 }
 
-impl<H: Half> Matrix<H> {
+impl<H: Narrow<Wide = f32>> Matrix<H> {
     fn new([rows, cols]: [usize; 2], order: Order, element: impl Fn(usize, usize) -> f32) -> Self {
         let (r, c) = (rows as isize, cols as isize);
         let strides = match order {
@@ -87,7 +87,7 @@ fn number(row: usize, col: usize) -> f32 {
     ((row * 7 + col * 13) % 11) as f32 - 5.0
 }
 
-fn check<H: Sixteen + Debug>(
+fn check<H: NarrowFactor<Wide = f32> + Debug>(
     [m, n, k]: [usize; 3],
     orders: [Order; 3],
     alpha: f32,
@@ -101,7 +101,7 @@ fn check<H: Sixteen + Debug>(
         for way in [Way::TILES, Way::of(a.view(), b.view())] {
             let mut c = before.clone();
             // SAFETY: the matrices lie in memories of their own, and the level was asked for.
-            unsafe { product_of_halves(way, level, c.view_mut(), a.view(), b.view(), alpha, beta) };
+            unsafe { product_of_narrow(way, level, c.view_mut(), a.view(), b.view(), alpha, beta) };
             for row in 0..m {
                 for col in 0..n {
                     let sum: f32 = (0..k).map(|step| a.at(row, step) * b.at(step, col)).sum();
@@ -170,7 +170,10 @@ fn every_kind(at: usize) -> u16 {
 }
 
 /// Products of one step are rounded as they are one by one.
-fn check_every_kind<H: Sixteen + Debug>(of: fn(u16) -> H, is_tiny: fn(f32) -> bool) {
+fn check_every_kind<H: NarrowFactor<Wide = f32> + Debug>(
+    of: fn(u16) -> H,
+    is_tiny: fn(f32) -> bool,
+) {
     let [m, n] = [40, 50];
     let a: Vec<H> = (0..m).map(|i| of(every_kind(i))).collect();
     let b: Vec<H> = (0..n).map(|j| of(every_kind(1000 + j))).collect();
@@ -183,7 +186,7 @@ fn check_every_kind<H: Sixteen + Debug>(of: fn(u16) -> H, is_tiny: fn(f32) -> bo
         let mut c = vec![of(0x7fff); m * n];
         let c_view = View { data: c.as_mut_ptr(), shape: [m, n], strides: [n as isize, 1] };
         // SAFETY: the matrices are dense, and the level was asked for.
-        unsafe { product_of_halves(Way::TILES, level, c_view, a_view, b_view, 1.0, None) };
+        unsafe { product_of_narrow(Way::TILES, level, c_view, a_view, b_view, 1.0, None) };
         for (i, &sum) in c.iter().enumerate() {
             let [x, y] = [a[i / n].wide(), b[i % n].wide()];
             let wanted = H::rounded(x * y);
@@ -217,7 +220,7 @@ fn products_do_not_depend_on_how_they_are_cut() {
                 let mut cut = whole.clone();
                 let (from, to) = (b.view(), whole.view_mut());
                 // SAFETY: as in `check`.
-                unsafe { product_of_halves(way, level, to, a.view(), from, 1.0, None) };
+                unsafe { product_of_narrow(way, level, to, a.view(), from, 1.0, None) };
                 for cols in [0..5, 5..69, 69..147] {
                     let shape = |rows| [rows, cols.len()];
                     let data = from.data.wrapping_offset(cols.start as isize * from.strides[1]);
@@ -226,7 +229,7 @@ fn products_do_not_depend_on_how_they_are_cut() {
                     let data = to.data.wrapping_offset(cols.start as isize);
                     let to = View { data, shape: shape(rows), ..to };
                     // SAFETY: as in `check`.
-                    unsafe { product_of_halves(way, level, to, a.view(), from, 1.0, None) };
+                    unsafe { product_of_narrow(way, level, to, a.view(), from, 1.0, None) };
                 }
                 assert!(whole.data == cut.data, "{level:?} {order:?}");
             }

@@ -1,12 +1,13 @@
-//! The engines behind [`super::gemm`]: `corten-gemm` for floats, four real products for complex
-//! numbers, plain loops for integers.
+//! The engines behind [`super::gemm`]: `corten-gemm`, and four of its real products for complex
+//! numbers.
 
 use super::{Base, Factor, Factors, Mat, MatMut, SideBySide};
 use crate::vec::{Level, level};
 use corten_core::{Complex, Element, Scalar, bf16, f16};
 use corten_gemm::{
-    Apart, Bf16, F16, Instructions, SLACK, Source, Start, View, Way, product_of_halves,
+    Apart, Bf16, F16, Instructions, SLACK, Source, Start, View, Way, product_of_narrow,
 };
+use std::num::Wrapping;
 
 /// An element type that matrices can be made of.
 pub(crate) trait MatElement: Element + Default {
@@ -241,34 +242,23 @@ macro_rules! through_real_products {
 
 through_real_products!(f32, f64);
 
-macro_rules! plain_loops {
-    ($($t:ty),*) => {$(
+macro_rules! integers {
+    ($($t:ident),*) => {$(
         impl MatElement for $t {
             fn product(
-                _: Way,
-                mut c: MatMut<'_, Self>,
+                way: Way,
+                c: MatMut<'_, Self>,
                 a: Mat<'_, Self>,
                 b: Mat<'_, Self>,
                 factors: Factors,
             ) {
-                let (alpha, beta): (Self, Self) =
-                    (Self::from_scalar(factors.alpha), Self::from_scalar(factors.beta));
-                let packed: Vec<Self> = rows_of(b);
-                let mut sums: Vec<Self> = vec![0; b.cols];
-                for row in 0..a.rows {
-                    sums.fill(0);
-                    for (depth, line) in packed.chunks_exact(b.cols).enumerate() {
-                        let factor = a.at(row, depth);
-                        for (sum, &value) in sums.iter_mut().zip(line) {
-                            *sum = sum.wrapping_add(factor.wrapping_mul(value));
-                        }
-                    }
-                    // SAFETY: this is the only part of `c` in use.
-                    let mut line = unsafe { c.reborrow().part(row..row + 1, 0..b.cols) };
-                    line.update(|_, col, old| {
-                        beta.wrapping_mul(old).wrapping_add(alpha.wrapping_mul(sums[col]))
-                    });
-                }
+                let [alpha, beta] = [factors.alpha, factors.beta].map(Self::from_scalar).map(Wrapping);
+                let start = if beta.0 == 0 { Start::Nothing } else { Start::Scaled(beta) };
+                let (to, a, b) = (c.view().cast(), a.view().cast(), b.view().cast());
+                // SAFETY: integers that wrap around are integers; the matrices lie where their
+                // pointers say, `c` shares memory with no other one, and the instructions are those
+                // of the level in use.
+                unsafe { corten_gemm::product(way, instructions(), to, a, b, alpha, start) };
             }
 
             fn rescale(mut c: MatMut<'_, Self>, beta: Scalar) {
@@ -279,20 +269,36 @@ macro_rules! plain_loops {
     )*};
 }
 
-plain_loops!(u8, i8, i16, i32, i64);
+integers!(i32, i64);
 
-/// The elements in row-major order.
-fn rows_of<T: Element>(matrix: Mat<'_, T>) -> Vec<T> {
-    let [rows, cols] = matrix.shape();
-    let mut packed = Vec::with_capacity(rows * cols);
-    for row in 0..rows {
-        match matrix.row_slice(row) {
-            Some(line) => packed.extend_from_slice(line),
-            None => packed.extend((0..cols).map(|col| matrix.at(row, col))),
+macro_rules! narrow_integers {
+    ($($t:ident),*) => {$(
+        impl MatElement for $t {
+            fn product(
+                way: Way,
+                c: MatMut<'_, Self>,
+                a: Mat<'_, Self>,
+                b: Mat<'_, Self>,
+                factors: Factors,
+            ) {
+                let factor = |factor: Scalar| Wrapping(i32::from(Self::from_scalar(factor)));
+                let [alpha, beta] = [factors.alpha, factors.beta].map(factor);
+                let beta = (beta.0 != 0).then_some(beta);
+                let (to, a, b) = (c.view(), a.view(), b.view());
+                // SAFETY: the matrices lie where their pointers say, `c` shares memory with no
+                // other one, and the instructions are those of the level in use.
+                unsafe { product_of_narrow(way, instructions(), to, a, b, alpha, beta) };
+            }
+
+            fn rescale(mut c: MatMut<'_, Self>, beta: Scalar) {
+                let beta = Self::from_scalar(beta);
+                c.update(|_, _, old| beta.wrapping_mul(old));
+            }
         }
-    }
-    packed
+    )*};
 }
+
+narrow_integers!(u8, i8, i16);
 
 macro_rules! rounded_once {
     ($($t:ident as $bits:ident),*) => {$(
@@ -311,7 +317,7 @@ macro_rules! rounded_once {
                 // `c` shares memory with no other one, and the instructions are those of the level
                 // in use.
                 unsafe {
-                    product_of_halves(way, instructions(), to, a, b, alpha, beta);
+                    product_of_narrow(way, instructions(), to, a, b, alpha, beta);
                 }
             }
 

@@ -148,3 +148,49 @@ fn matrices_stay_within_their_memory() {
     assert!(MatMut::strided(&mut data, [2, 3], [0, 1]).is_err());
     assert!(MatMut::strided(&mut data, [2, 3], [1, 2]).is_ok());
 }
+
+/// A product of numbers of any size, with the low bits of an exact one.
+fn wraps<T: MatElement>(of: fn(i64) -> T, [m, n, k]: [usize; 3], alpha: i64, beta: i64) {
+    let any = |count: usize, seed: i64| -> Vec<i64> {
+        let spread = |i: i64| (i + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64);
+        (0..count as i64).map(|i| spread(i) ^ spread(i) >> 29).collect()
+    };
+    let (a, b, old) = (any(m * k, 1), any(k * n, 2), any(m * n, 3));
+    let sum = |row: usize, col: usize| {
+        let terms = (0..k).map(|step| a[row * k + step].wrapping_mul(b[step * n + col]));
+        terms.fold(0, i64::wrapping_add)
+    };
+    let wanted: Vec<T> = (0..m * n)
+        .map(|i| {
+            let product = alpha.wrapping_mul(sum(i / n, i % n));
+            of(product.wrapping_add(beta.wrapping_mul(old[i])))
+        })
+        .collect();
+    let typed = |values: &[i64]| -> Vec<T> { values.iter().map(|&value| of(value)).collect() };
+    let b_turned: Vec<i64> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
+    let (a, b, b_turned) = (typed(&a), typed(&b), typed(&b_turned));
+    let factors = Factors { alpha: alpha.into(), beta: beta.into() };
+    for is_turned in [false, true] {
+        let mut out = typed(&old);
+        let c = MatMut::row_major(&mut out, m, n).unwrap();
+        let b = match is_turned {
+            true => Mat::row_major(&b_turned, n, k).unwrap().t(),
+            false => Mat::row_major(&b, k, n).unwrap(),
+        };
+        gemm(c, Mat::row_major(&a, m, k).unwrap(), b, factors).unwrap();
+        assert_eq!(out, wanted, "{} {m} {n} {k} {is_turned}", T::DTYPE.name());
+    }
+}
+
+#[test]
+fn integers_wrap_around() {
+    for shape in [[1, 1, 3], [1, 700, 45], [3, 600, 70], [20, 33, 65], [70, 90, 600], [65, 7, 9]] {
+        for (alpha, beta) in [(1, 0), (3, 2), (1, 1)] {
+            wraps(|x| x as u8, shape, alpha, beta);
+            wraps(|x| x as i8, shape, alpha, beta);
+            wraps(|x| x as i16, shape, alpha, beta);
+            wraps(|x| x as i32, shape, alpha, beta);
+            wraps(|x| x, shape, alpha, beta);
+        }
+    }
+}
