@@ -13,6 +13,9 @@ use crate::view::Source;
 use crate::widen::{Loads, Stores};
 use std::ops::Range;
 
+/// From sums to narrow elements.
+type Put<H, W> = unsafe fn(Lines<*const W>, to: Lines<*mut H>, Scale<W>);
+
 /// The moves of an instruction set to and from the wider type.
 pub struct NarrowMoves<H: Narrow> {
     /// The elements that lines are filled up to are a multiple of this.
@@ -34,7 +37,7 @@ pub struct NarrowMoves<H: Narrow> {
     /// # Safety
     /// `from` must be readable, `to` readable and writable, and the processor must have the
     /// instructions.
-    pub(crate) put: unsafe fn(Lines<*const H::Wide>, to: Lines<*mut H>, Scale<H::Wide>),
+    pub(crate) put: Put<H, H::Wide>,
 }
 
 /// A matrix whose elements are widened.
