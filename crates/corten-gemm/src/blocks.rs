@@ -1,4 +1,4 @@
-//! Products of floats, block by block.
+//! Products of matrices, block by block.
 //!
 //! The outer loops cut the columns of the result, the depth, and the rows so that the blocks in use
 //! stay in the caches; [`pack`](crate::pack) puts them in order and [`tile`](crate::tile) does the

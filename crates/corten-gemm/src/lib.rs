@@ -1,5 +1,6 @@
-//! Products of matrices of floats: `c = beta * c + alpha * a @ b` at any strides, on one thread.
-//! Those of 16 bits are summed as `f32` and rounded once.
+//! Products of matrices: `c = beta * c + alpha * a @ b` at any strides, on one thread. Floats of 16
+//! bits are summed as `f32` and rounded once; integers wrap around, and those of 8 and 16 bits are
+//! summed as `i32`.
 //!
 //! It knows nothing of tensors and depends on nothing, so that it is optimised also where what
 //! calls it is built for debugging.
