@@ -20,6 +20,7 @@ mod reduce_loops;
 mod reduce_results;
 mod reduce_room;
 mod reduce_short;
+mod row_folds;
 mod row_loops;
 mod row_macros;
 mod rows;

@@ -95,8 +95,8 @@ impl Lines {
         })
     }
 
-    /// Short rows are turned into columns, which are computed side by side, and
-    /// back: steps of one row would wait for each other.
+    /// Short rows are turned into columns, which are computed side by side, and back: steps of one
+    /// row would wait for each other.
     fn map_short_rows<T: Float, const N: usize>(
         self,
         out: &mut [T],

@@ -5,7 +5,7 @@
 //! another dtype, on several threads.
 
 use crate::reduce_results::{COLUMNS, Place, Results};
-use crate::reduce_room::{BUFFER, Staging, States, filled};
+use crate::reduce_room::{RunRoom, Staging, States, filled};
 use crate::strided::{Rows, gather};
 use crate::vec::convert::Conversion;
 use crate::vec::{Level, fetch_early, level};
@@ -380,8 +380,8 @@ impl Walk {
             let row = unsafe { std::slice::from_raw_parts(at.cast::<F::In>(), length as usize) };
             return fold.run(acc, row, index);
         }
-        let mut buffer = Staging::new();
-        let step = (BUFFER / self.wide.max(self.size)) as i64;
+        let mut buffer = RunRoom::new();
+        let step = (RunRoom::BYTES / self.wide.max(self.size)) as i64;
         for start in (0..length).step_by(step as usize) {
             let count = step.min(length - start) as usize;
             let from = Rows {
@@ -390,7 +390,7 @@ impl Walk {
                 outer: 0,
             };
             // SAFETY: `count` elements are left, and the buffer has room for them.
-            let row = unsafe { self.stage::<F::In>(from, dense, count, &mut buffer) };
+            let row = unsafe { self.stage::<F::In, _>(from, dense, [count, 1], &mut buffer) };
             acc = fold.run(acc, row, index + start);
         }
         acc
@@ -423,7 +423,7 @@ impl Walk {
     /// As for [`rows`](Self::rows).
     #[inline(always)]
     unsafe fn rows_here<F: Fold>(&self, fold: &F, first: *const u8, states: &mut [F::Acc]) {
-        let mut buffer = Staging::new();
+        let mut buffer = RunRoom::new();
         let dense = self.size as i64;
         let mut room = States::new();
         let others = room.filled(states.len(), fold.start());
@@ -441,7 +441,7 @@ impl Walk {
             let at = row_at(index);
             let from = Rows { at: at.cast_mut(), inner: dense, outer: 0 };
             // SAFETY: the row has that many columns.
-            let row = unsafe { self.stage::<F::In>(from, true, now.len(), &mut buffer) };
+            let row = unsafe { self.stage::<F::In, _>(from, true, [now.len(), 1], &mut buffer) };
             fold.step_each(now, next, row, index);
             std::mem::swap(&mut now, &mut next);
         }
@@ -451,24 +451,25 @@ impl Walk {
         }
     }
 
-    /// Elements as a dense run of the fold's type: where they are, or in the buffer.
+    /// Rows of elements as a dense run of the fold's type: where they are, or in the buffer.
     ///
     /// # Safety
-    /// There must be `count` elements, and the buffer must have room for them.
+    /// There must be `rows` of `width` elements, and the buffer must have room for them.
     #[inline(always)]
-    unsafe fn stage<'a, T: Element>(
+    pub(crate) unsafe fn stage<'a, T: Element, const UNITS: usize>(
         &self,
         from: Rows,
         dense: bool,
-        count: usize,
-        buffer: &'a mut Staging,
+        [width, rows]: [usize; 2],
+        buffer: &'a mut Staging<UNITS>,
     ) -> &'a [T] {
         let mut ready = from.at.cast_const();
         if !dense {
             // SAFETY: the caller's.
-            unsafe { gather(self.size, from, buffer.raw.as_mut_ptr().cast(), count, 1) };
+            unsafe { gather(self.size, from, buffer.raw.as_mut_ptr().cast(), width, rows) };
             ready = buffer.raw.as_ptr().cast();
         }
+        let count = width * rows;
         if let Some(conversion) = self.conversion {
             // SAFETY: the caller's; the buffers are different.
             unsafe { conversion.run(ready, buffer.wide.as_mut_ptr().cast(), count) };

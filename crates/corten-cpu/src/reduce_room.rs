@@ -2,9 +2,6 @@
 
 use std::mem::MaybeUninit;
 
-/// Bytes per buffer of converted or gathered elements.
-pub(crate) const BUFFER: usize = 4096;
-
 /// Room for the states of neighbouring columns.
 pub(crate) struct States([MaybeUninit<u128>; Self::BYTES / 16]);
 
@@ -35,37 +32,23 @@ pub(crate) fn filled<T: Copy>(room: &mut [MaybeUninit<T>], value: T) -> &mut [T]
     unsafe { &mut *(std::ptr::from_mut(room) as *mut [T]) }
 }
 
-/// Room for gathered and for converted elements.
-pub(crate) struct Staging {
-    pub(crate) raw: [MaybeUninit<u128>; BUFFER / 16],
-    pub(crate) wide: [MaybeUninit<u128>; BUFFER / 16],
+/// Room for gathered and for converted elements: as many units of 16 bytes for either.
+pub(crate) struct Staging<const UNITS: usize> {
+    pub(crate) raw: [MaybeUninit<u128>; UNITS],
+    pub(crate) wide: [MaybeUninit<u128>; UNITS],
 }
 
-impl Staging {
+impl<const UNITS: usize> Staging<UNITS> {
+    pub(crate) const BYTES: usize = 16 * UNITS;
+
     #[inline(always)]
     pub(crate) fn new() -> Self {
-        Self {
-            raw: [MaybeUninit::uninit(); BUFFER / 16],
-            wide: [MaybeUninit::uninit(); BUFFER / 16],
-        }
+        Self { raw: [MaybeUninit::uninit(); UNITS], wide: [MaybeUninit::uninit(); UNITS] }
     }
 }
 
-/// Bytes of slices that are turned together.
-pub(crate) const TURNED: usize = 16384;
+/// Room for a run of elements.
+pub(crate) type RunRoom = Staging<256>;
 
-/// Room for turned slices, before and after conversion.
-pub(crate) struct Turned {
-    pub(crate) raw: [MaybeUninit<u128>; TURNED / 16],
-    pub(crate) wide: [MaybeUninit<u128>; TURNED / 16],
-}
-
-impl Turned {
-    #[inline(always)]
-    pub(crate) fn new() -> Self {
-        Self {
-            raw: [MaybeUninit::uninit(); TURNED / 16],
-            wide: [MaybeUninit::uninit(); TURNED / 16],
-        }
-    }
-}
+/// Room for slices that are turned together.
+pub(crate) type TurnedRoom = Staging<1024>;

@@ -2,10 +2,9 @@
 
 use crate::reduce_loops::{Dim, Fold, Walk};
 use crate::reduce_results::COLUMNS;
-use crate::reduce_room::{TURNED, Turned, filled};
-use crate::strided::{Rows, gather};
+use crate::reduce_room::{TurnedRoom, filled};
+use crate::strided::Rows;
 use crate::vec::{Level, level};
-use corten_core::Element;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -26,8 +25,9 @@ impl Walk {
     /// Folds short slices side by side, after turning them into columns.
     pub(crate) fn fold_short<F: Fold>(&self, fold: &F, outputs: Range<i64>) {
         let (length, width) = (self.length(), self.kept[0].size);
-        let most = (TURNED / (length as usize * self.size.max(self.wide))).min(COLUMNS) as i64;
-        let mut turned = Turned::new();
+        let most =
+            (TurnedRoom::BYTES / (length as usize * self.size.max(self.wide))).min(COLUMNS) as i64;
+        let mut turned = TurnedRoom::new();
         let mut output = outputs.start;
         while output < outputs.end {
             let count = (width - output % width).min(outputs.end - output).min(most) as usize;
@@ -43,36 +43,12 @@ impl Walk {
             // SAFETY: the slices are those of these outputs, which belong to nobody else, and the
             // buffers have room for them.
             unsafe {
-                let matrix = self.turned::<F::In>(from, count, length as usize, &mut turned);
+                let shape = [count, length as usize];
+                let matrix = self.stage::<F::In, _>(from, false, shape, &mut turned);
                 whole(fold, states, next, matrix);
                 self.store_states(fold, output, states);
             }
             output += count as i64;
-        }
-    }
-
-    /// Slices as the columns of a dense matrix of the fold's type.
-    ///
-    /// # Safety
-    /// There must be as many slices of this length, and the buffers must have room for them.
-    unsafe fn turned<'a, T: Element>(
-        &self,
-        from: Rows,
-        slices: usize,
-        length: usize,
-        buffers: &'a mut Turned,
-    ) -> &'a [T] {
-        let count = slices * length;
-        let mut ready = buffers.raw.as_mut_ptr().cast::<u8>();
-        // SAFETY: the caller's; the buffers are different.
-        unsafe {
-            gather(self.size, from, ready, slices, length);
-            if let Some(conversion) = self.conversion {
-                let wide = buffers.wide.as_mut_ptr().cast();
-                conversion.run(ready, wide, count);
-                ready = wide;
-            }
-            std::slice::from_raw_parts(ready.cast(), count)
         }
     }
 }

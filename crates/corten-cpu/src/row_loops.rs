@@ -6,8 +6,12 @@
 use crate::vec::{Lanes, Level, baseline, level};
 #[cfg(target_arch = "x86_64")]
 use crate::vec::{avx2, avx512};
-use corten_core::{Element, cast};
+use corten_core::Element;
 
+pub(crate) use crate::row_folds::{
+    MOST_LANES, Parts, RowFold, fold, fold_columns, fold_with, map_and_fold_with,
+    map_in_place_and_fold,
+};
 pub(crate) use crate::row_macros::{row_folds, row_functions};
 
 /// A computation on rows of `T`.
@@ -103,28 +107,12 @@ pub(crate) fn map<T: Vectorised, const N: usize>(
     rows: [&[T]; N],
     f: impl Function<T, N>,
 ) {
-    T::run(Walk {
-        to: out.as_mut_ptr(),
-        from: rows.map(<[T]>::as_ptr),
-        count: least(out, rows),
-        f,
-    });
+    T::run(Walk::of(out, rows, f));
 }
 
 /// `row[i] = f(row[i])`.
 pub(crate) fn map_in_place<T: Vectorised>(row: &mut [T], f: impl Function<T, 1>) {
-    let to = row.as_mut_ptr();
-    T::run(Walk { to, from: [to.cast_const()], count: row.len(), f });
-}
-
-/// As [`map_in_place`], and puts what it writes together as [`fold`] would.
-pub(crate) fn map_in_place_and_fold<T: Vectorised>(
-    row: &mut [T],
-    f: impl Function<T, 1>,
-    fold: impl RowFold<T, 1, 1>,
-) -> Parts<T> {
-    let to = row.as_mut_ptr();
-    T::run(FoldedWalk { walk: Walk { to, from: [to.cast_const()], count: row.len(), f }, fold })
+    T::run(Walk::in_place(row, f));
 }
 
 /// [`map`] within a job.
@@ -134,42 +122,45 @@ pub(crate) fn map_with<V: Lanes, const N: usize>(
     rows: [&[V::Elem]; N],
     f: impl Function<V::Elem, N>,
 ) {
-    let (to, count) = (out.as_mut_ptr(), least(out, rows));
-    Walk { to, from: rows.map(<[V::Elem]>::as_ptr), count, f }.run::<V>();
+    Walk::of(out, rows, f).run::<V>();
 }
 
 /// [`map_in_place`] within a job.
 #[inline(always)]
 pub(crate) fn map_in_place_with<V: Lanes>(row: &mut [V::Elem], f: impl Function<V::Elem, 1>) {
-    let to = row.as_mut_ptr();
-    Walk { to, from: [to.cast_const()], count: row.len(), f }.run::<V>();
-}
-
-/// As [`map_with`], and puts what it writes together as [`fold_with`] would.
-#[inline(always)]
-pub(crate) fn map_and_fold_with<V: Lanes, const N: usize>(
-    out: &mut [V::Elem],
-    rows: [&[V::Elem]; N],
-    f: impl Function<V::Elem, N>,
-    fold: impl RowFold<V::Elem, 1, 1>,
-) -> Parts<V::Elem> {
-    let (to, count) = (out.as_mut_ptr(), least(out, rows));
-    FoldedWalk { walk: Walk { to, from: rows.map(<[V::Elem]>::as_ptr), count, f }, fold }.run::<V>()
+    Walk::in_place(row, f).run::<V>();
 }
 
 /// The length that all rows have.
 #[inline(always)]
-fn least<T, const N: usize>(out: &[T], rows: [&[T]; N]) -> usize {
+pub(crate) fn least<T, const N: usize>(out: &[T], rows: [&[T]; N]) -> usize {
     rows.into_iter().fold(out.len(), |least, row| least.min(row.len()))
 }
 
 /// Rows on their way through a function: `to` is writable and `from` readable for `count` elements,
 /// and they are the same place or do not overlap.
-struct Walk<T, F, const N: usize> {
-    to: *mut T,
-    from: [*const T; N],
-    count: usize,
-    f: F,
+pub(crate) struct Walk<T, F, const N: usize> {
+    pub(crate) to: *mut T,
+    pub(crate) from: [*const T; N],
+    pub(crate) count: usize,
+    pub(crate) f: F,
+}
+
+impl<T, F, const N: usize> Walk<T, F, N> {
+    /// From rows to another one, as far as all go.
+    #[inline(always)]
+    pub(crate) fn of(out: &mut [T], rows: [&[T]; N], f: F) -> Self {
+        Self { count: least(out, rows), to: out.as_mut_ptr(), from: rows.map(<[T]>::as_ptr), f }
+    }
+}
+
+impl<T, F> Walk<T, F, 1> {
+    /// From a row to itself.
+    #[inline(always)]
+    pub(crate) fn in_place(row: &mut [T], f: F) -> Self {
+        let to = row.as_mut_ptr();
+        Self { to, from: [to.cast_const()], count: row.len(), f }
+    }
 }
 
 impl<T, F: Function<T, N>, const N: usize> Job<T> for Walk<T, F, N> {
@@ -190,69 +181,6 @@ impl<T, F: Function<T, N>, const N: usize> Job<T> for Walk<T, F, N> {
             // SAFETY: `rest` elements are left at `i`, fewer than a vector.
             unsafe { f.of(load_rest::<V, N>(from, i, rest)).store_partial(to.add(i), rest) };
         }
-    }
-}
-
-/// Rows on their way through a function, the values of which are put together.
-struct FoldedWalk<T, F, G, const N: usize> {
-    walk: Walk<T, F, N>,
-    fold: G,
-}
-
-impl<T: Element, F: Function<T, N>, G: RowFold<T, 1, 1>, const N: usize> Job<T>
-    for FoldedWalk<T, F, G, N>
-{
-    type Out = Parts<T>;
-
-    #[inline(always)]
-    fn run<V: Lanes<Elem = T>>(self) -> Parts<T> {
-        let Self { walk: Walk { to, from, count, f }, fold } = self;
-        let mut states = [[V::splat(start_of(&fold))]; STATES];
-        let in_turn = count - count % (STATES * V::LANES);
-        let whole = count - count % V::LANES;
-        let mut i = 0;
-        while i < in_turn {
-            for state in &mut states {
-                // SAFETY: a vector is left at `i` for every state.
-                *state = fold.step(*state, [unsafe { step_at::<V, T, F, N>(to, from, f, i) }]);
-                i += V::LANES;
-            }
-        }
-        while i < whole {
-            // SAFETY: a vector is left at `i`.
-            states[0] = fold.step(states[0], [unsafe { step_at::<V, T, F, N>(to, from, f, i) }]);
-            i += V::LANES;
-        }
-        let rest = count - i;
-        if rest > 0 {
-            // SAFETY: `rest` elements are left at `i`, fewer than a vector.
-            let value = unsafe { f.of(load_rest::<V, N>(from, i, rest)) };
-            // SAFETY: as above.
-            unsafe { value.store_partial(to.add(i), rest) };
-            let [stepped] = fold.step(states[1], [value]);
-            states[1] = [first_lanes(stepped, rest, states[1][0])];
-        }
-        let [parts] = parts_of(states, &fold);
-        parts
-    }
-}
-
-/// A vector of values, which is written at place `i`.
-///
-/// # Safety
-/// A vector must be readable and writable at place `i`.
-#[inline(always)]
-unsafe fn step_at<V: Lanes<Elem = T>, T, F: Function<T, N>, const N: usize>(
-    to: *mut T,
-    from: [*const T; N],
-    f: F,
-    i: usize,
-) -> V {
-    // SAFETY: the caller's.
-    unsafe {
-        let value = f.of(load_at::<V, N>(from, i));
-        value.store(to.add(i));
-        value
     }
 }
 
@@ -299,7 +227,10 @@ pub(crate) fn store<V: Lanes>(vector: V, row: &mut [V::Elem], i: usize, count: u
 /// # Safety
 /// A vector must be readable at place `i` of every row.
 #[inline(always)]
-unsafe fn load_at<V: Lanes, const N: usize>(from: [*const V::Elem; N], i: usize) -> [V; N] {
+pub(crate) unsafe fn load_at<V: Lanes, const N: usize>(
+    from: [*const V::Elem; N],
+    i: usize,
+) -> [V; N] {
     let mut x = [V::lit(0.0); N];
     for (x, from) in x.iter_mut().zip(from) {
         // SAFETY: the caller's.
@@ -311,7 +242,7 @@ unsafe fn load_at<V: Lanes, const N: usize>(from: [*const V::Elem; N], i: usize)
 /// # Safety
 /// `rest` elements, fewer than a vector, must be readable at place `i` of every row.
 #[inline(always)]
-unsafe fn load_rest<V: Lanes, const N: usize>(
+pub(crate) unsafe fn load_rest<V: Lanes, const N: usize>(
     from: [*const V::Elem; N],
     i: usize,
     rest: usize,
@@ -322,173 +253,6 @@ unsafe fn load_rest<V: Lanes, const N: usize>(
         *x = unsafe { V::load_partial(from.add(i), rest) };
     }
     x
-}
-
-/// A way to put the elements of `N` rows together into `M` values, sums or others.
-pub(crate) trait RowFold<T, const N: usize, const M: usize>: Copy {
-    /// What the values are of no elements.
-    const START: f64 = 0.0;
-    /// The values with one more element of each row; `#[inline(always)]`.
-    fn step<V: Lanes<Elem = T>>(self, state: [V; M], x: [V; N]) -> [V; M];
-    /// Values of different elements together.
-    #[inline(always)]
-    fn combine<V: Lanes<Elem = T>>(self, x: V, y: V) -> V {
-        x + y
-    }
-}
-
-/// The states of [`fold`], so that no step waits for the one before.
-const STATES: usize = 4;
-
-/// Elements of the widest vector.
-pub(crate) const MOST_LANES: usize = 16;
-
-/// As many partial results as the widest vector has lanes; some may be those of no elements.
-pub(crate) type Parts<T> = [T; MOST_LANES];
-
-/// Puts rows together, as far as all go, into a few parts that are left to the caller.
-pub(crate) fn fold<T: Vectorised, const N: usize, const M: usize>(
-    rows: [&[T]; N],
-    fold: impl RowFold<T, N, M>,
-) -> [Parts<T>; M] {
-    T::run(Folded { rows, fold })
-}
-
-struct Folded<'a, T, F, const N: usize, const M: usize> {
-    rows: [&'a [T]; N],
-    fold: F,
-}
-
-impl<T: Element, F: RowFold<T, N, M>, const N: usize, const M: usize> Job<T>
-    for Folded<'_, T, F, N, M>
-{
-    type Out = [Parts<T>; M];
-
-    #[inline(always)]
-    fn run<V: Lanes<Elem = T>>(self) -> [Parts<T>; M] {
-        fold_with::<V, N, M>(self.rows, self.fold)
-    }
-}
-
-/// [`fold`] within a job.
-#[inline(always)]
-pub(crate) fn fold_with<V: Lanes, const N: usize, const M: usize>(
-    rows: [&[V::Elem]; N],
-    fold: impl RowFold<V::Elem, N, M>,
-) -> [Parts<V::Elem>; M] {
-    let count = least(rows[0], rows);
-    let from = rows.map(<[V::Elem]>::as_ptr);
-    let start = start_of(&fold);
-    let mut states = [[V::splat(start); M]; STATES];
-    let mut i = 0;
-    while i + STATES * V::LANES <= count {
-        for state in &mut states {
-            // SAFETY: a vector is left at `i` for every state.
-            *state = fold.step(*state, unsafe { load_at::<V, N>(from, i) });
-            i += V::LANES;
-        }
-    }
-    while i + V::LANES <= count {
-        // SAFETY: a vector is left at `i`.
-        states[0] = fold.step(states[0], unsafe { load_at::<V, N>(from, i) });
-        i += V::LANES;
-    }
-    let rest = count - i;
-    if rest > 0 {
-        // SAFETY: `rest` elements are left at `i`, fewer than a vector.
-        let stepped = fold.step(states[1], unsafe { load_rest::<V, N>(from, i, rest) });
-        for (state, stepped) in states[1].iter_mut().zip(stepped) {
-            *state = first_lanes(stepped, rest, *state);
-        }
-    }
-    parts_of(states, &fold)
-}
-
-/// The states of every value together.
-#[inline(always)]
-fn parts_of<V: Lanes, const N: usize, const M: usize>(
-    states: [[V; M]; STATES],
-    fold: &impl RowFold<V::Elem, N, M>,
-) -> [Parts<V::Elem>; M] {
-    const { assert!(V::LANES <= MOST_LANES) };
-    let mut parts = [[start_of(fold); MOST_LANES]; M];
-    for (m, parts) in parts.iter_mut().enumerate() {
-        let first = fold.combine(states[0][m], states[1][m]);
-        let second = fold.combine(states[2][m], states[3][m]);
-        // SAFETY: the array has room for the widest vector.
-        unsafe { fold.combine(first, second).store(parts.as_mut_ptr()) };
-    }
-    parts
-}
-
-/// Puts one element of every row into the state of its column, as far as all go.
-pub(crate) fn fold_columns<T: Vectorised, const N: usize, const M: usize>(
-    states: [&mut [T]; M],
-    rows: [&[T]; N],
-    fold: impl RowFold<T, N, M>,
-) {
-    let count = states.iter().fold(least(rows[0], rows), |least, state| least.min(state.len()));
-    let states = states.map(<[T]>::as_mut_ptr);
-    T::run(Columns { states, from: rows.map(<[T]>::as_ptr), count, fold });
-}
-
-/// Rows on their way into the states of their columns: `states` are writable and `from` readable
-/// for `count` elements, and no two of them overlap.
-struct Columns<T, F, const N: usize, const M: usize> {
-    states: [*mut T; M],
-    from: [*const T; N],
-    count: usize,
-    fold: F,
-}
-
-impl<T, F: RowFold<T, N, M>, const N: usize, const M: usize> Job<T> for Columns<T, F, N, M> {
-    type Out = ();
-
-    #[inline(always)]
-    fn run<V: Lanes<Elem = T>>(self) {
-        let Self { states, from, count, fold } = self;
-        let before = states.map(<*mut T>::cast_const);
-        let whole = count - count % V::LANES;
-        let mut i = 0;
-        while i < whole {
-            // SAFETY: `LANES` elements are left at `i`.
-            unsafe {
-                let stepped = fold.step(load_at::<V, M>(before, i), load_at::<V, N>(from, i));
-                for (state, stepped) in states.into_iter().zip(stepped) {
-                    stepped.store(state.add(i));
-                }
-            }
-            i += V::LANES;
-        }
-        let rest = count - i;
-        if rest > 0 {
-            // SAFETY: `rest` elements are left at `i`, fewer than a vector.
-            unsafe {
-                let state = load_rest::<V, M>(before, i, rest);
-                let stepped = fold.step(state, load_rest::<V, N>(from, i, rest));
-                for (state, stepped) in states.into_iter().zip(stepped) {
-                    stepped.store_partial(state.add(i), rest);
-                }
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn start_of<T: Element, const N: usize, const M: usize, F: RowFold<T, N, M>>(_: &F) -> T {
-    cast(F::START)
-}
-
-/// The first `count` lanes of a vector, fewer than all, and the others of another one.
-#[inline(always)]
-fn first_lanes<V: Lanes>(vector: V, count: usize, others: V) -> V {
-    let mut places = [cast::<f64, V::Elem>(0.0); MOST_LANES];
-    for (i, place) in places.iter_mut().enumerate() {
-        *place = cast(i as f64);
-    }
-    // SAFETY: the array has room for the widest vector.
-    let places = unsafe { V::load(places.as_ptr()) };
-    V::select(places.lt(V::lit(count as f64)), vector, others)
 }
 
 row_functions! {

@@ -78,8 +78,8 @@ fn main() -> corten_core::Result<()> {
     }
     println!("of 16 bits");
     for (shape, by_columns) in CASES.iter().chain(&FEW_ROWS).filter(wanted) {
-        let bf16 = run_halves(level, *shape, *by_columns, Bf16(0x3f80), level);
-        let f16 = run_halves(level, *shape, *by_columns, F16(0x3c00), Instructions::Avx512);
+        let bf16 = run_narrow(level, *shape, *by_columns, Bf16(0x3f80), level);
+        let f16 = run_narrow(level, *shape, *by_columns, F16(0x3c00), Instructions::Avx512);
         println!("{shape:?} by columns {by_columns:?}: bf16 {bf16:#}, f16 {f16:#}");
     }
     println!("with the part of what reading the factors alone reaches");
@@ -170,7 +170,7 @@ fn run<E: Number + From<f32>>(
 }
 
 /// The same for 16 bits, beside the best of the dot products where there are such.
-fn run_halves<H: NarrowFactor<Wide = f32>>(
+fn run_narrow<H: NarrowFactor<Wide = f32>>(
     level: Instructions,
     shape: [usize; 3],
     by_columns: [bool; 2],

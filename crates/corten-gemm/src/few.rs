@@ -3,10 +3,10 @@
 //! Where the steps of the depth lie side by side the elements of the result are sums of products of
 //! registers; where columns do, multiples of lines are added up, several lines at a time.
 
-use crate::half::{Bf16, F16};
-use crate::halves::NarrowFactor;
 use crate::made::Widened;
 use crate::moves::Lines;
+use crate::narrow::{Bf16, F16};
+use crate::narrow_products::NarrowFactor;
 use crate::pack::{Columns, Groups, SLACK, copy_panel};
 #[cfg(target_arch = "x86_64")]
 use crate::pair::Pair;
@@ -506,14 +506,14 @@ stored_as_summed! {
 }
 
 macro_rules! stored_narrow {
-    ($($half:ty as $sum:ty: $avx2:ident, $avx512:ident;)+) => {$(
-        impl Stored for $half {
+    ($($narrow:ty as $sum:ty: $avx2:ident, $avx512:ident;)+) => {$(
+        impl Stored for $narrow {
             type Sum = $sum;
 
-            few!($half as $sum: 4, $avx2, $avx512);
+            few!($narrow as $sum: 4, $avx2, $avx512);
 
             fn rows<'r>(from: Rows<'r, Self>, room: &'r mut Room) -> (*const $sum, isize) {
-                let moves = <$half>::moves(from.instructions);
+                let moves = <$narrow>::moves(from.instructions);
                 let [rows, depth] = from.source.shape();
                 let width = depth.next_multiple_of(moves.lanes);
                 let room = room.elements::<$sum>(rows * width + SLACK);

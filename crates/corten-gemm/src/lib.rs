@@ -10,10 +10,10 @@
 
 mod blocks;
 mod few;
-mod half;
-mod halves;
 mod made;
 mod moves;
+mod narrow;
+mod narrow_products;
 mod output;
 mod pack;
 #[cfg(target_arch = "x86_64")]
@@ -26,8 +26,8 @@ mod way;
 mod widen;
 
 pub use blocks::{product, product_of_factors};
-pub use half::{Bf16, F16, Narrow};
-pub use halves::{NarrowFactor, product_of_narrow};
+pub use narrow::{Bf16, F16, Narrow};
+pub use narrow_products::{NarrowFactor, product_of_narrow};
 pub use output::{Apart, Start};
 pub use pack::{Columns, Factor, SLACK};
 pub use tile::{Instructions, Number};

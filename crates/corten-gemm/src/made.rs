@@ -1,7 +1,7 @@
 //! Factors of narrow elements, which become wide or pairs where tiles need them, and their results.
 
-use crate::half::{Bf16, F16, Narrow};
 use crate::moves::{Lines, Scale};
+use crate::narrow::{Bf16, F16, Narrow};
 use crate::pack::Columns;
 #[cfg(target_arch = "x86_64")]
 use crate::pair::Pair;
@@ -31,8 +31,9 @@ pub struct NarrowMoves<H: Narrow> {
     /// # Safety
     /// As for `copy`, with lines for elements.
     pub(crate) turn: unsafe fn(Lines<*const H>, to: *mut H::Wide, width: usize),
-    /// `to = beta * to + alpha * from`; the sum is rounded to `f32` once where the instruction set
-    /// has that, as oneDNN's is, and then to the result's type.
+    /// `to = beta * to + alpha * from`. The sum of floats is rounded to `f32` once where the
+    /// instruction set has that, as oneDNN's is, and then to the result's type; that of integers
+    /// wraps around.
     ///
     /// # Safety
     /// `from` must be readable, `to` readable and writable, and the processor must have the
@@ -225,18 +226,18 @@ compiled! {
 }
 
 macro_rules! narrow_moves {
-    ($($function:ident of $half:ty: $avx2:ident, $avx512:ident;)+) => {$(
+    ($($function:ident of $narrow:ty: $avx2:ident, $avx512:ident;)+) => {$(
         // Not inlined, so that the moves are compiled with this crate and not with its users.
         #[inline(never)]
-        pub(crate) fn $function(instructions: Instructions) -> &'static NarrowMoves<$half> {
+        pub(crate) fn $function(instructions: Instructions) -> &'static NarrowMoves<$narrow> {
             match instructions {
                 #[cfg(target_arch = "x86_64")]
                 Instructions::Avx512 | Instructions::Avx512Bf16 => {
-                    &const { on_avx512::moves::<$avx512, $half>() }
+                    &const { on_avx512::moves::<$avx512, $narrow>() }
                 }
                 #[cfg(target_arch = "x86_64")]
-                Instructions::Avx2 => &const { on_avx2::moves::<$avx2, $half>() },
-                _ => &const { on_any::moves::<Portable<<$half as Narrow>::Wide, 4>, $half>() },
+                Instructions::Avx2 => &const { on_avx2::moves::<$avx2, $narrow>() },
+                _ => &const { on_any::moves::<Portable<<$narrow as Narrow>::Wide, 4>, $narrow>() },
             }
         }
     )+};

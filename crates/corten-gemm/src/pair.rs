@@ -1,6 +1,6 @@
 //! Pairs of 16-bit floats, which one instruction multiplies and adds up.
 
-use crate::half::Bf16;
+use crate::narrow::Bf16;
 use crate::scratch::Plain;
 use crate::tile::Sealed;
 use std::ops::{Add, Mul};

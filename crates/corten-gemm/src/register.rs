@@ -125,7 +125,7 @@ pub(crate) use x86::{
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::{MOST_LANES, Register};
-    use crate::half::Bf16;
+    use crate::narrow::Bf16;
     use crate::pair::Pair;
     use std::arch::x86_64::*;
     use std::num::Wrapping;

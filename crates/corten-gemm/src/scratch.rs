@@ -1,6 +1,6 @@
 //! Room for copied blocks, kept by every thread.
 
-use crate::half::{Bf16, F16};
+use crate::narrow::{Bf16, F16};
 use std::cell::Cell;
 use std::num::Wrapping;
 

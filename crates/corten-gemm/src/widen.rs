@@ -1,6 +1,6 @@
 //! Narrow elements on their way to and from registers of wide ones, and pairs on their way to tiles.
 
-use crate::half::{Bf16, F16, Narrow};
+use crate::narrow::{Bf16, F16, Narrow};
 #[cfg(target_arch = "x86_64")]
 use crate::pair::Pair;
 #[cfg(target_arch = "x86_64")]
@@ -81,25 +81,25 @@ unsafe fn widen_copy<V: Loads<H>, H: Narrow>(from: *const H, n: usize) -> V {
     }
 }
 
-macro_rules! halves {
-    ([$($parameter:tt)*] $vector:ty: $half:ty;
+macro_rules! narrow {
+    ([$($parameter:tt)*] $vector:ty: $narrow:ty;
         |$from:ident| $widen:expr, |$value:ident, $to:ident| $round:expr) => {
-        impl<$($parameter)*> Loads<$half> for $vector {
+        impl<$($parameter)*> Loads<$narrow> for $vector {
             #[inline(always)]
-            unsafe fn widen($from: *const $half) -> Self {
+            unsafe fn widen($from: *const $narrow) -> Self {
                 // SAFETY: the caller's; the features as for every register.
                 unsafe { $widen }
             }
             #[inline(always)]
-            unsafe fn widen_some(from: *const $half, n: usize) -> Self {
+            unsafe fn widen_some(from: *const $narrow, n: usize) -> Self {
                 // SAFETY: the caller's.
-                unsafe { widen_copy::<Self, $half>(from, n) }
+                unsafe { widen_copy::<Self, $narrow>(from, n) }
             }
         }
 
-        impl<$($parameter)*> Stores<$half> for $vector {
+        impl<$($parameter)*> Stores<$narrow> for $vector {
             #[inline(always)]
-            unsafe fn round(self, $to: *mut $half) {
+            unsafe fn round(self, $to: *mut $narrow) {
                 let $value = self;
                 // SAFETY: the caller's; the features as for every register.
                 unsafe { $round }
@@ -108,31 +108,31 @@ macro_rules! halves {
     };
 }
 
-macro_rules! portable_halves {
-    ($($half:ty),+) => {$(
-        halves! { [const N: usize] Portable<<$half as Narrow>::Wide, N>: $half;
+macro_rules! portable {
+    ($($narrow:ty),+) => {$(
+        narrow! { [const N: usize] Portable<<$narrow as Narrow>::Wide, N>: $narrow;
             |from| Self(std::array::from_fn(|i| (*from.add(i)).wide())),
-            |value, to| value.0.iter().enumerate().for_each(|(i, &x)| *to.add(i) = <$half>::rounded(x))
+            |value, to| value.0.iter().enumerate().for_each(|(i, &x)| *to.add(i) = <$narrow>::rounded(x))
         }
     )+};
 }
 
-portable_halves!(Bf16, F16, i8, u8, i16);
+portable!(Bf16, F16, i8, u8, i16);
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::{Avx2F32, Avx2I32, Avx512F32, Avx512I32, Bf16, F16, Loads, Stores, widen_copy};
     use std::arch::x86_64::*;
 
-    halves! { [] Avx2F32: F16;
+    narrow! { [] Avx2F32: F16;
         |from| Self(_mm256_cvtph_ps(_mm_loadu_si128(from.cast()))),
         |value, to| _mm_storeu_si128(to.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(value.0))
     }
-    halves! { [] Avx512F32: F16;
+    narrow! { [] Avx512F32: F16;
         |from| Self(_mm512_cvtph_ps(_mm256_loadu_si256(from.cast()))),
         |value, to| _mm256_storeu_si256(to.cast(), _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(value.0))
     }
-    halves! { [] Avx2F32: Bf16;
+    narrow! { [] Avx2F32: Bf16;
         |from| {
             let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
             Self(_mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide)))
@@ -149,7 +149,7 @@ mod x86 {
             _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(halves));
         }
     }
-    halves! { [] Avx512F32: Bf16;
+    narrow! { [] Avx512F32: Bf16;
         |from| {
             let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()));
             Self(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide)))
@@ -167,14 +167,9 @@ mod x86 {
     }
 
     macro_rules! integers {
-        ($($element:ty: $wide:ident, $wider:ident, $narrow:ident;)+) => {$(
-            halves! { [] Avx2I32: $element;
-                |from| {
-                    let low = std::ptr::read_unaligned(from.cast::<[$element; 8]>());
-                    let mut all = [0; 16];
-                    all[..8].copy_from_slice(&low);
-                    Self(_mm256_castsi256_ps($wide(std::mem::transmute_copy(&all))))
-                },
+        ($($element:ty: $load:ident, $wide:ident, $wider:ident, $narrow:ident;)+) => {$(
+            narrow! { [] Avx2I32: $element;
+                |from| Self(_mm256_castsi256_ps($wide($load(from.cast())))),
                 |value, to| {
                     let mut lanes = [0i32; 8];
                     _mm256_storeu_ps(lanes.as_mut_ptr().cast(), value.0);
@@ -183,7 +178,7 @@ mod x86 {
                     }
                 }
             }
-            halves! { [] Avx512I32: $element;
+            narrow! { [] Avx512I32: $element;
                 |from| Self(_mm512_castsi512_ps($wider(std::ptr::read_unaligned(from.cast())))),
                 |value, to| {
                     let narrow = $narrow(_mm512_castps_si512(value.0));
@@ -194,8 +189,8 @@ mod x86 {
     }
 
     integers! {
-        i8: _mm256_cvtepi8_epi32, _mm512_cvtepi8_epi32, _mm512_cvtepi32_epi8;
-        u8: _mm256_cvtepu8_epi32, _mm512_cvtepu8_epi32, _mm512_cvtepi32_epi8;
-        i16: _mm256_cvtepi16_epi32, _mm512_cvtepi16_epi32, _mm512_cvtepi32_epi16;
+        i8: _mm_loadl_epi64, _mm256_cvtepi8_epi32, _mm512_cvtepi8_epi32, _mm512_cvtepi32_epi8;
+        u8: _mm_loadl_epi64, _mm256_cvtepu8_epi32, _mm512_cvtepu8_epi32, _mm512_cvtepi32_epi8;
+        i16: _mm_loadu_si128, _mm256_cvtepi16_epi32, _mm512_cvtepi16_epi32, _mm512_cvtepi32_epi16;
     }
 }

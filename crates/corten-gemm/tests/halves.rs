@@ -1,24 +1,12 @@
 //! Products of 16-bit floats beside their naive twin, at every level, shape and arrangement.
 
+mod common;
+
 use corten_gemm::{Bf16, F16, Instructions, Narrow, NarrowFactor, View, Way, product_of_narrow};
 use std::fmt::Debug;
 
 fn levels() -> Vec<Instructions> {
-    let mut levels = vec![Instructions::Portable];
-    #[cfg(target_arch = "x86_64")]
-    {
-        let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-        let wide = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
-        let more = is_x86_feature_detected!("avx512dq") && is_x86_feature_detected!("avx512vl");
-        let has = [
-            avx2 && is_x86_feature_detected!("f16c"),
-            wide && more,
-            is_x86_feature_detected!("avx512bf16"),
-        ];
-        let all = [Instructions::Avx2, Instructions::Avx512, Instructions::Avx512Bf16];
-        levels.extend(all.into_iter().zip(has).take_while(|&(_, has)| has).map(|(level, _)| level));
-    }
-    levels
+    common::levels_to(Instructions::Avx512Bf16)
 }
 
 /// How the elements of a matrix lie.

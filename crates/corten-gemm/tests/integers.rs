@@ -1,22 +1,12 @@
 //! Products of integers beside their naive twin, at every level: all of them wrap around.
 
+mod common;
+
 use corten_gemm::{Instructions, NarrowFactor, Start, View, Way, product, product_of_narrow};
 use std::num::Wrapping;
 
 fn levels() -> Vec<Instructions> {
-    let mut levels = vec![Instructions::Portable];
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            levels.push(Instructions::Avx2);
-            let more = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
-            let all = is_x86_feature_detected!("avx512dq") && is_x86_feature_detected!("avx512vl");
-            if more && all {
-                levels.push(Instructions::Avx512);
-            }
-        }
-    }
-    levels
+    common::levels_to(Instructions::Avx512)
 }
 
 const SHAPES: [[usize; 3]; 9] = [

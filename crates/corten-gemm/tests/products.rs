@@ -1,5 +1,7 @@
 //! Products beside their naive twin, at every level, shape and arrangement.
 
+mod common;
+
 use corten_gemm::{
     Apart, Columns, Factor, Instructions, SLACK, Source, Start, View, Way, product,
     product_of_factors,
@@ -7,19 +9,7 @@ use corten_gemm::{
 use std::ops::Range;
 
 fn levels() -> Vec<Instructions> {
-    let mut levels = vec![Instructions::Portable];
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            levels.push(Instructions::Avx2);
-            let more = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
-            let all = is_x86_feature_detected!("avx512dq") && is_x86_feature_detected!("avx512vl");
-            if more && all {
-                levels.push(Instructions::Avx512);
-            }
-        }
-    }
-    levels
+    common::levels_to(Instructions::Avx512)
 }
 
 /// A matrix with a memory of its own.

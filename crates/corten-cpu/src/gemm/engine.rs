@@ -64,7 +64,13 @@ pub(crate) trait MatElement: Element + Default {
     }
 
     /// `c = beta * c`, without reading `c` when `beta` is zero.
-    fn rescale(c: MatMut<'_, Self>, beta: Scalar);
+    fn rescale(mut c: MatMut<'_, Self>, beta: Scalar) {
+        let zero = is_zero(beta);
+        c.update(|_, _, old| if zero { Self::default() } else { old.times(beta) });
+    }
+
+    /// An element of the result, scaled: rounded once, or wrapped around.
+    fn times(self, factor: Scalar) -> Self;
 }
 
 /// A factor as a matrix; one that is made lies in the room.
@@ -176,9 +182,8 @@ macro_rules! through_real_tiles {
                 }
             }
 
-            fn rescale(mut c: MatMut<'_, Self>, beta: Scalar) {
-                let (zero, factor) = (is_zero(beta), Self::from_scalar(beta));
-                c.update(|_, _, old| if zero { Self::default() } else { factor * old });
+            fn times(self, factor: Scalar) -> Self {
+                Self::from_scalar(factor) * self
             }
         }
     )*};
@@ -232,9 +237,8 @@ macro_rules! through_real_products {
                 });
             }
 
-            fn rescale(mut c: MatMut<'_, Self>, beta: Scalar) {
-                let (zero, factor) = (is_zero(beta), Self::from_scalar(beta));
-                c.update(|_, _, old| if zero { Self::default() } else { factor * old });
+            fn times(self, factor: Scalar) -> Self {
+                Self::from_scalar(factor) * self
             }
         }
     )*};
@@ -261,9 +265,8 @@ macro_rules! integers {
                 unsafe { corten_gemm::product(way, instructions(), to, a, b, alpha, start) };
             }
 
-            fn rescale(mut c: MatMut<'_, Self>, beta: Scalar) {
-                let beta = Self::from_scalar(beta);
-                c.update(|_, _, old| beta.wrapping_mul(old));
+            fn times(self, factor: Scalar) -> Self {
+                Self::from_scalar(factor).wrapping_mul(self)
             }
         }
     )*};
@@ -290,9 +293,8 @@ macro_rules! narrow_integers {
                 unsafe { product_of_narrow(way, instructions(), to, a, b, alpha, beta) };
             }
 
-            fn rescale(mut c: MatMut<'_, Self>, beta: Scalar) {
-                let beta = Self::from_scalar(beta);
-                c.update(|_, _, old| beta.wrapping_mul(old));
+            fn times(self, factor: Scalar) -> Self {
+                Self::from_scalar(factor).wrapping_mul(self)
             }
         }
     )*};
@@ -321,11 +323,8 @@ macro_rules! rounded_once {
                 }
             }
 
-            fn rescale(mut c: MatMut<'_, Self>, beta: Scalar) {
-                let beta = beta.to_f64() as f32;
-                c.update(|_, _, old| {
-                    Self::from_f32(if beta == 0.0 { 0.0 } else { beta * old.to_f32() })
-                });
+            fn times(self, factor: Scalar) -> Self {
+                Self::from_f32(factor.to_f64() as f32 * self.to_f32())
             }
         }
     )*};

@@ -82,7 +82,8 @@ impl<T: Ranked> Job<f32> for Sorted<'_, T> {
     }
 }
 
-/// Fills the room with keys of a line among which the `kept` least are. Returns how many; nothing if there is no room.
+/// Fills the room with keys of a line among which the `kept` least are. Returns how many; nothing
+/// if there is no room.
 struct Within<'a, T> {
     line: &'a [T],
     flip: u32,

@@ -3,11 +3,11 @@
 
 use crate::blocks::{steps, walk};
 use crate::few::{Bring, Few, Form, Stored};
-use crate::half::{Bf16, F16, Narrow};
 #[cfg(target_arch = "x86_64")]
 use crate::made::Paired;
 use crate::made::{self, NarrowMoves, Widened};
 use crate::moves::{Lines, Scale};
+use crate::narrow::{Bf16, F16, Narrow};
 use crate::output::{Output, Start};
 use crate::pack::Factor;
 #[cfg(target_arch = "x86_64")]
@@ -174,9 +174,10 @@ impl NarrowFactor for Bf16 {
     }
 }
 
-/// `c = beta * c + alpha * a @ b` on this thread, every element rounded once; without `beta`, what
-/// `c` holds is not read. For the way see [`product`](crate::product). With AVX-512 BF16, numbers and
-/// sums smaller than the smallest normal `f32` count as zero, as they do in PyTorch's products.
+/// `c = beta * c + alpha * a @ b` on this thread, every float rounded once and every integer wrapped
+/// around; without `beta`, what `c` holds is not read. For the way see [`product`](crate::product).
+/// With AVX-512 BF16, floats and sums smaller than the smallest normal `f32` count as zero, as they do
+/// in PyTorch's products.
 ///
 /// # Safety
 /// As for [`product`](crate::product).

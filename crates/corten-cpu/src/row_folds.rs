@@ -1,0 +1,269 @@
+//! Rows put together: sums, extrema and others, with the vectors of the machine.
+
+use crate::row_loops::{Function, Job, Vectorised, Walk, least, load_at, load_rest};
+use crate::vec::Lanes;
+use corten_core::{Element, cast};
+
+/// A way to put the elements of `N` rows together into `M` values, sums or others.
+pub(crate) trait RowFold<T, const N: usize, const M: usize>: Copy {
+    /// What the values are of no elements.
+    const START: f64 = 0.0;
+    /// The values with one more element of each row; `#[inline(always)]`.
+    fn step<V: Lanes<Elem = T>>(self, state: [V; M], x: [V; N]) -> [V; M];
+    /// Values of different elements together.
+    #[inline(always)]
+    fn combine<V: Lanes<Elem = T>>(self, x: V, y: V) -> V {
+        x + y
+    }
+}
+
+/// The states of [`fold`], so that no step waits for the one before.
+const STATES: usize = 4;
+
+/// Elements of the widest vector.
+pub(crate) const MOST_LANES: usize = 16;
+
+/// As many partial results as the widest vector has lanes; some may be those of no elements.
+pub(crate) type Parts<T> = [T; MOST_LANES];
+
+/// Puts rows together, as far as all go, into a few parts that are left to the caller.
+pub(crate) fn fold<T: Vectorised, const N: usize, const M: usize>(
+    rows: [&[T]; N],
+    fold: impl RowFold<T, N, M>,
+) -> [Parts<T>; M] {
+    T::run(Folded { rows, fold })
+}
+
+struct Folded<'a, T, F, const N: usize, const M: usize> {
+    rows: [&'a [T]; N],
+    fold: F,
+}
+
+impl<T: Element, F: RowFold<T, N, M>, const N: usize, const M: usize> Job<T>
+    for Folded<'_, T, F, N, M>
+{
+    type Out = [Parts<T>; M];
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = T>>(self) -> [Parts<T>; M] {
+        fold_with::<V, N, M>(self.rows, self.fold)
+    }
+}
+
+/// [`fold`] within a job.
+#[inline(always)]
+pub(crate) fn fold_with<V: Lanes, const N: usize, const M: usize>(
+    rows: [&[V::Elem]; N],
+    fold: impl RowFold<V::Elem, N, M>,
+) -> [Parts<V::Elem>; M] {
+    // SAFETY: all rows have so many elements.
+    unsafe { fold_all::<V, N, M>(&rows.map(<[V::Elem]>::as_ptr), least(rows[0], rows), fold) }
+}
+
+/// What a fold reads: `N` rows, or what a function makes of them.
+trait Columnwise<V: Lanes, const N: usize> {
+    /// # Safety
+    /// A vector must be left at `i`.
+    unsafe fn at(&self, i: usize) -> [V; N];
+    /// # Safety
+    /// `rest` elements must be left at `i`, fewer than a vector.
+    unsafe fn rest_at(&self, i: usize, rest: usize) -> [V; N];
+}
+
+impl<V: Lanes, const N: usize> Columnwise<V, N> for [*const V::Elem; N] {
+    #[inline(always)]
+    unsafe fn at(&self, i: usize) -> [V; N] {
+        // SAFETY: the caller's.
+        unsafe { load_at(*self, i) }
+    }
+
+    #[inline(always)]
+    unsafe fn rest_at(&self, i: usize, rest: usize) -> [V; N] {
+        // SAFETY: the caller's.
+        unsafe { load_rest(*self, i, rest) }
+    }
+}
+
+/// The values, which are written on the way.
+impl<V: Lanes, F: Function<V::Elem, N>, const N: usize> Columnwise<V, 1> for Walk<V::Elem, F, N> {
+    #[inline(always)]
+    unsafe fn at(&self, i: usize) -> [V; 1] {
+        // SAFETY: the caller's.
+        unsafe {
+            let value = self.f.of(load_at::<V, N>(self.from, i));
+            value.store(self.to.add(i));
+            [value]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn rest_at(&self, i: usize, rest: usize) -> [V; 1] {
+        // SAFETY: the caller's.
+        unsafe {
+            let value = self.f.of(load_rest::<V, N>(self.from, i, rest));
+            value.store_partial(self.to.add(i), rest);
+            [value]
+        }
+    }
+}
+
+/// # Safety
+/// There must be `count` elements.
+#[inline(always)]
+unsafe fn fold_all<V: Lanes, const N: usize, const M: usize>(
+    rows: &impl Columnwise<V, N>,
+    count: usize,
+    fold: impl RowFold<V::Elem, N, M>,
+) -> [Parts<V::Elem>; M] {
+    let start = start_of(&fold);
+    let mut states = [[V::splat(start); M]; STATES];
+    let mut i = 0;
+    while i + STATES * V::LANES <= count {
+        for state in &mut states {
+            // SAFETY: a vector is left at `i` for every state.
+            *state = fold.step(*state, unsafe { rows.at(i) });
+            i += V::LANES;
+        }
+    }
+    while i + V::LANES <= count {
+        // SAFETY: a vector is left at `i`.
+        states[0] = fold.step(states[0], unsafe { rows.at(i) });
+        i += V::LANES;
+    }
+    let rest = count - i;
+    if rest > 0 {
+        // SAFETY: `rest` elements are left at `i`, fewer than a vector.
+        let stepped = fold.step(states[1], unsafe { rows.rest_at(i, rest) });
+        for (state, stepped) in states[1].iter_mut().zip(stepped) {
+            *state = first_lanes(stepped, rest, *state);
+        }
+    }
+    parts_of(states, &fold)
+}
+
+/// The states of every value together.
+#[inline(always)]
+fn parts_of<V: Lanes, const N: usize, const M: usize>(
+    states: [[V; M]; STATES],
+    fold: &impl RowFold<V::Elem, N, M>,
+) -> [Parts<V::Elem>; M] {
+    const { assert!(V::LANES <= MOST_LANES) };
+    let mut parts = [[start_of(fold); MOST_LANES]; M];
+    for (m, parts) in parts.iter_mut().enumerate() {
+        let first = fold.combine(states[0][m], states[1][m]);
+        let second = fold.combine(states[2][m], states[3][m]);
+        // SAFETY: the array has room for the widest vector.
+        unsafe { fold.combine(first, second).store(parts.as_mut_ptr()) };
+    }
+    parts
+}
+
+/// As [`map_in_place`], and puts what it writes together as [`fold`] would.
+pub(crate) fn map_in_place_and_fold<T: Vectorised>(
+    row: &mut [T],
+    f: impl Function<T, 1>,
+    fold: impl RowFold<T, 1, 1>,
+) -> Parts<T> {
+    T::run(FoldedWalk { walk: Walk::in_place(row, f), fold })
+}
+
+/// As [`map_with`], and puts what it writes together as [`fold_with`] would.
+#[inline(always)]
+pub(crate) fn map_and_fold_with<V: Lanes, const N: usize>(
+    out: &mut [V::Elem],
+    rows: [&[V::Elem]; N],
+    f: impl Function<V::Elem, N>,
+    fold: impl RowFold<V::Elem, 1, 1>,
+) -> Parts<V::Elem> {
+    FoldedWalk { walk: Walk::of(out, rows, f), fold }.run::<V>()
+}
+
+/// Rows on their way through a function, the values of which are put together.
+struct FoldedWalk<T, F, G, const N: usize> {
+    walk: Walk<T, F, N>,
+    fold: G,
+}
+
+impl<T: Element, F: Function<T, N>, G: RowFold<T, 1, 1>, const N: usize> Job<T>
+    for FoldedWalk<T, F, G, N>
+{
+    type Out = Parts<T>;
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = T>>(self) -> Parts<T> {
+        let Self { walk, fold } = self;
+        // SAFETY: the walk's rows are as long as it says.
+        let [parts] = unsafe { fold_all::<V, 1, 1>(&walk, walk.count, fold) };
+        parts
+    }
+}
+
+/// Puts one element of every row into the state of its column, as far as all go.
+pub(crate) fn fold_columns<T: Vectorised, const N: usize, const M: usize>(
+    states: [&mut [T]; M],
+    rows: [&[T]; N],
+    fold: impl RowFold<T, N, M>,
+) {
+    let count = states.iter().fold(least(rows[0], rows), |least, state| least.min(state.len()));
+    let states = states.map(<[T]>::as_mut_ptr);
+    T::run(Columns { states, from: rows.map(<[T]>::as_ptr), count, fold });
+}
+
+/// Rows on their way into the states of their columns: `states` are writable and `from` readable
+/// for `count` elements, and no two of them overlap.
+struct Columns<T, F, const N: usize, const M: usize> {
+    states: [*mut T; M],
+    from: [*const T; N],
+    count: usize,
+    fold: F,
+}
+
+impl<T, F: RowFold<T, N, M>, const N: usize, const M: usize> Job<T> for Columns<T, F, N, M> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = T>>(self) {
+        let Self { states, from, count, fold } = self;
+        let before = states.map(<*mut T>::cast_const);
+        let whole = count - count % V::LANES;
+        let mut i = 0;
+        while i < whole {
+            // SAFETY: `LANES` elements are left at `i`.
+            unsafe {
+                let stepped = fold.step(load_at::<V, M>(before, i), load_at::<V, N>(from, i));
+                for (state, stepped) in states.into_iter().zip(stepped) {
+                    stepped.store(state.add(i));
+                }
+            }
+            i += V::LANES;
+        }
+        let rest = count - i;
+        if rest > 0 {
+            // SAFETY: `rest` elements are left at `i`, fewer than a vector.
+            unsafe {
+                let state = load_rest::<V, M>(before, i, rest);
+                let stepped = fold.step(state, load_rest::<V, N>(from, i, rest));
+                for (state, stepped) in states.into_iter().zip(stepped) {
+                    stepped.store_partial(state.add(i), rest);
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn start_of<T: Element, const N: usize, const M: usize, F: RowFold<T, N, M>>(_: &F) -> T {
+    cast(F::START)
+}
+
+/// The first `count` lanes of a vector, fewer than all, and the others of another one.
+#[inline(always)]
+fn first_lanes<V: Lanes>(vector: V, count: usize, others: V) -> V {
+    let mut places = [cast::<f64, V::Elem>(0.0); MOST_LANES];
+    for (i, place) in places.iter_mut().enumerate() {
+        *place = cast(i as f64);
+    }
+    // SAFETY: the array has room for the widest vector.
+    let places = unsafe { V::load(places.as_ptr()) };
+    V::select(places.lt(V::lit(count as f64)), vector, others)
+}
