@@ -351,29 +351,43 @@ class Recurrence(unittest.TestCase):
 
     def test_sequences_equal_steps(self):
         torch.manual_seed(0)
-        for hidden, batch in ((3, 2), (20, 50), (70, 1)):
-            net = nn.LSTM(2, hidden).double()
-            cell = nn.LSTMCell(2, hidden).double()
-            names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-            for name in names:
-                getattr(cell, name).data.copy_(getattr(net, name + "_l0"))
-            x = torch.randn(4, batch, 2, dtype=torch.float64)
-            states = torch.randn(2, batch, hidden, dtype=torch.float64).unbind(0)
-            out, (_, c) = net(x, tuple(state.unsqueeze(0) for state in states))
-            steps = []
-            for part in x:
-                states = cell(part, states)
-                steps.append(states[0])
-            expected = torch.stack(steps)
-            self.assertTrue(torch.allclose(out, expected) and torch.allclose(c[0], states[1]))
-            grads = [
-                torch.autograd.grad((y * y).sum() + state.sum(), list(weights))
-                for y, state, weights in (
-                    (out, c, net.parameters()), (expected, states[1], cell.parameters()),
-                )
-            ]
-            for found, right in zip(*grads):
-                self.assertTrue(torch.allclose(found, right), (hidden, batch))
+        for kind, cell in ((nn.LSTM, nn.LSTMCell), (nn.GRU, nn.GRUCell)):
+            for hidden, batch, bias in ((3, 2, True), (20, 50, True), (70, 1, True), (17, 3, False)):
+                net = kind(2, hidden, bias=bias, bidirectional=True).double()
+                cells = [cell(2, hidden, bias=bias).double() for _ in range(2)]
+                for one, suffix in zip(cells, ("_l0", "_l0_reverse")):
+                    for name, weight in one.named_parameters():
+                        weight.data.copy_(getattr(net, name + suffix))
+                x = torch.randn(4, batch, 2, dtype=torch.float64, requires_grad=True)
+                states = [torch.randn(2, batch, hidden, dtype=torch.float64, requires_grad=True)
+                          for _ in range(2 if kind is nn.LSTM else 1)]
+                out, last = net(x, tuple(states) if kind is nn.LSTM else states[0])
+                last = last[-1] if kind is nn.LSTM else last
+                expected, last_expected = self.steps(cells, x, states)
+                self.assertTrue(torch.allclose(out, expected))
+                self.assertTrue(torch.allclose(last, last_expected))
+                weights = [weight for one in cells for weight in one.parameters()]
+                grads = [
+                    torch.autograd.grad((y * y).sum() + end.sin().sum(), [x, *states, *given])
+                    for y, end, given in ((out, last, net.parameters()),
+                                          (expected, last_expected, weights))
+                ]
+                for found, right in zip(*grads):
+                    self.assertTrue(torch.allclose(found, right), (kind, hidden, batch))
+
+    def steps(self, cells, x, states):
+        """What cells compute forwards and backwards: the outputs, and the last of their states."""
+        outputs, last = [], []
+        for direction, cell in enumerate(cells):
+            now, rows = tuple(state[direction] for state in states), []
+            for part in (x.flip(0) if direction else x):
+                now = cell(part, now if len(now) > 1 else now[0])
+                now = now if isinstance(now, tuple) else (now,)
+                rows.append(now[0])
+            rows = torch.stack(rows)
+            outputs.append(rows.flip(0) if direction else rows)
+            last.append(now[-1])
+        return torch.cat(outputs, -1), torch.stack(last)
 
     def test_empty_sequences_and_batches(self):
         for kind in (nn.RNN, nn.GRU, nn.LSTM):
@@ -388,10 +402,11 @@ class Recurrence(unittest.TestCase):
 
     def test_sequences_have_second_derivatives(self):
         torch.manual_seed(0)
-        net = nn.LSTM(2, 3, bidirectional=True).double()
-        x = torch.randn(3, 2, 2, dtype=torch.float64, requires_grad=True)
-        self.assertTrue(torch.autograd.gradcheck(lambda x: net(x)[0], (x,)))
-        self.assertTrue(torch.autograd.gradgradcheck(lambda x: net(x)[0], (x,)))
+        for kind in (nn.LSTM, nn.GRU):
+            net = kind(2, 3, bidirectional=True).double()
+            x = torch.randn(3, 2, 2, dtype=torch.float64, requires_grad=True)
+            self.assertTrue(torch.autograd.gradcheck(lambda x: net(x)[0], (x,)))
+            self.assertTrue(torch.autograd.gradgradcheck(lambda x: net(x)[0], (x,)))
 
 
 class Compiled(unittest.TestCase):

@@ -67,6 +67,7 @@ pub(crate) const UNCHECKED: &[(&str, &str)] = &[
     ("native_layer_norm_backward", "its gradient is an error"),
     ("native_group_norm_backward", "its gradient is an error"),
     ("lstm_sequence_backward", "its gradient is an error"),
+    ("gru_sequence_backward", "its gradient is an error"),
 ];
 
 /// Operators that are for real numbers only, although their kernels take complex ones.
@@ -430,6 +431,8 @@ pub(crate) const SAMPLES: &[(&str, &str)] = &[
     ("native_group_norm", "f2x4x3 f4 f4 2 4 3 2 0.001"),
     ("lstm_sequence", "f3x2x8 f2x2 f2x2 f8x2 false false"),
     ("lstm_sequence", "f2x1x8 f1x2 f1x2 f8x2 true false"),
+    ("gru_sequence", "f3x2x6 f2x2 f6x2 f6 false false"),
+    ("gru_sequence", "f2x1x6 f1x2 f6x2 _ true false"),
     ("max_pool2d_with_indices", "f1x1x4x4 [2,2] [1,2] [1,0]"),
     (
         "max_pool2d_with_indices_backward",

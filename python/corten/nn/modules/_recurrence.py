@@ -93,10 +93,9 @@ def _run_cell(mode, input, state, weights, backward, batch_sizes):
     w_ih, w_hh, b_ih, b_hh, w_hr = weights
     if batch_sizes is None and input.size(0) == 0:
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
-    in_one = mode == "LSTM" and w_hr is None and batch_sizes is None
-    if in_one and _is_plain(input, *state, w_ih, w_hh):
-        bias = None if b_ih is None else b_ih + b_hh
-        return _run_sequence(F.linear(input, w_ih, bias), state, w_hh, backward)
+    in_one = mode in _SEQUENCES and w_hr is None and batch_sizes is None
+    if in_one and _is_plain(input, *state, *(w for w in weights if w is not None)):
+        return _SEQUENCES[mode](input, state, weights, backward)
     gates = F.linear(input, w_ih, b_ih)
     step = _STEPS[mode]
     if batch_sizes is None:
@@ -127,12 +126,29 @@ def _is_plain(*tensors):
     )
 
 
-def _run_sequence(gates, state, w_hh, backward):
+def _lstm_sequence(input, state, weights, backward):
     """All steps of long short-term memory at once."""
-    tensors = (gates, *state, w_hh)
-    train = corten.is_grad_enabled() and any(t.requires_grad for t in tensors)
-    outputs, c = _C._corten.lstm_sequence(*tensors, backward, train)[:2]
+    w_ih, w_hh, b_ih, b_hh, _ = weights
+    bias = None if b_ih is None else b_ih + b_hh
+    tensors = (F.linear(input, w_ih, bias), *state, w_hh)
+    outputs, c = _C._corten.lstm_sequence(*tensors, backward, _records(*tensors))[:2]
     return outputs, (outputs[0 if backward else -1], c)
+
+
+def _gru_sequence(input, state, weights, backward):
+    """All steps of gated recurrent units at once."""
+    w_ih, w_hh, b_ih, b_hh, _ = weights
+    tensors = (F.linear(input, w_ih, b_ih), *state, w_hh, b_hh)
+    outputs = _C._corten.gru_sequence(*tensors, backward, _records(*tensors))[0]
+    return outputs, (outputs[0 if backward else -1],)
+
+
+def _records(*tensors):
+    """Whether gradients will be asked for."""
+    return corten.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
+
+
+_SEQUENCES = {"LSTM": _lstm_sequence, "GRU": _gru_sequence}
 
 
 def _advance(mode, step, gates, state, w_hh, b_hh, w_hr):

@@ -1,93 +1,127 @@
 //! The steps of a sequence.
 
-use super::{Cell, GATES, Shape, groups, multiply};
+use super::{After, Cell, Element, Gates, Shape, groups, multiply};
 use crate::chunks::{RunsBlock, for_each_block_of_runs};
-use crate::gemm::Mat;
+use crate::gemm::{Base, Mat};
 use crate::row_loops::{Job, load, store};
 use crate::scratch::with_buffer;
 use crate::vec::Lanes;
-use corten_core::{Element, Result};
+use corten_core::Result;
+use std::marker::PhantomData;
 use std::ops::Range;
 
 /// Hidden units of a block.
 const UNITS: usize = 16;
 
-/// Their gates.
-const COLUMNS: usize = GATES * UNITS;
-
 /// What a sequence computes.
 pub(super) struct Results<'a, T> {
     pub output: &'a mut [T],
-    /// The cell state after the last step.
+    /// The state beside the output after the last step, or nothing.
     pub cell: &'a mut [T],
-    /// Gates and cell states of all steps, or nothing.
+    /// What is kept of all steps, or nothing.
     pub kept: &'a mut [T],
 }
 
-pub(super) fn run<T: Cell>(
+/// What a sequence is computed of.
+pub(super) struct Given<'a, T> {
+    /// What the inputs contribute to the gates of all steps.
+    pub gates: &'a [T],
+    /// The output before the first step.
+    pub output: &'a [T],
+    /// The state beside it, or nothing.
+    pub cell: &'a [T],
+    pub weight: &'a [T],
+    /// A number per gate and hidden unit, or nothing.
+    pub bias: &'a [T],
+}
+
+pub(super) fn run<C: Cell, T: Element>(
     shape: &Shape,
     results: Results<'_, T>,
-    gates: &[T],
-    [hx, cx]: [&[T]; 2],
-    weight: &[T],
+    given: Given<'_, T>,
 ) -> Result<()> {
     let Results { output, cell, kept } = results;
-    let weight = by_units(weight, shape.hidden);
-    cell.copy_from_slice(cx);
+    let weight = Weight::of::<C>(&given, shape.hidden);
+    cell.copy_from_slice(given.cell);
     for step in 0..shape.length {
         let (output, before) = match step {
-            0 => (&mut output[shape.range(0, 1)], hx),
+            0 => (&mut output[shape.range(0, 1)], given.output),
             _ => shape.two(output, [step, step - 1], 1),
         };
         let kept: &mut [T] = match kept.is_empty() {
             true => &mut [],
-            false => &mut kept[shape.range(step, super::KEPT)],
+            false => &mut kept[shape.range(step, C::KEPT)],
         };
-        let gates = &gates[shape.range(step, GATES)];
-        one_step(shape, [output, &mut *cell, kept], gates, before, &weight)?;
+        let gates = &given.gates[shape.range(step, C::GATES)];
+        one_step::<C, T>(shape, [output, &mut *cell, kept], gates, before, &weight)?;
     }
     Ok(())
 }
 
-/// The weight of a state block by block: for every element of the state a row with the gates of the
-/// units, and zeros for units that do not exist.
-fn by_units<T: Cell>(weight: &[T], hidden: usize) -> Vec<T> {
-    let mut blocks = vec![T::default(); hidden.div_ceil(UNITS) * hidden * COLUMNS];
-    for (index, block) in blocks.chunks_exact_mut((hidden * COLUMNS).max(1)).enumerate() {
-        let units = index * UNITS..((index + 1) * UNITS).min(hidden);
-        // A few rows of the block at a time, which stay near.
-        for (part, rows) in block.chunks_mut(UNITS * COLUMNS).enumerate() {
-            for gate in 0..GATES {
-                for unit in units.clone() {
-                    let line = &weight[(gate * hidden + unit) * hidden + part * UNITS..];
-                    let column = gate * UNITS + unit - units.start;
-                    for (row, &value) in rows.chunks_exact_mut(COLUMNS).zip(line) {
-                        row[column] = value;
+/// The weight of a state and its bias block by block: for every element of the state a row with the
+/// gates of the units, and zeros for units that do not exist.
+struct Weight<T> {
+    blocks: Vec<T>,
+    bias: Vec<T>,
+}
+
+impl<T: Element> Weight<T> {
+    fn of<C: Cell>(given: &Given<'_, T>, hidden: usize) -> Self {
+        let (columns, count) = (C::GATES * UNITS, hidden.div_ceil(UNITS));
+        let mut blocks = vec![T::default(); count * hidden * columns];
+        for (index, block) in blocks.chunks_exact_mut((hidden * columns).max(1)).enumerate() {
+            let units = index * UNITS..((index + 1) * UNITS).min(hidden);
+            // A few rows of the block at a time, which stay near.
+            for (part, rows) in block.chunks_mut(UNITS * columns).enumerate() {
+                for gate in 0..C::GATES {
+                    for unit in units.clone() {
+                        let line = &given.weight[(gate * hidden + unit) * hidden + part * UNITS..];
+                        let column = gate * UNITS + unit - units.start;
+                        for (row, &value) in rows.chunks_exact_mut(columns).zip(line) {
+                            row[column] = value;
+                        }
                     }
                 }
             }
         }
+        let mut bias = vec![T::default(); if given.bias.is_empty() { 0 } else { count * columns }];
+        for (gate, values) in given.bias.chunks_exact(hidden.max(1)).enumerate() {
+            for (block, values) in bias.chunks_exact_mut(columns).zip(values.chunks(UNITS)) {
+                block[gate * UNITS..][..values.len()].copy_from_slice(values);
+            }
+        }
+        Self { blocks, bias }
     }
-    blocks
+
+    /// The part of the units from the given one on.
+    fn block<C: Cell>(&self, first: usize, hidden: usize) -> Result<(Mat<'_, T>, Base<'_, T>)> {
+        let (columns, index) = (C::GATES * UNITS, first / UNITS);
+        let block = Mat::row_major(&self.blocks[index * hidden * columns..], hidden, columns)?;
+        let base = match self.bias.get(index * columns..(index + 1) * columns) {
+            Some(bias) => Base::PerColumn(bias),
+            None => Base::Nothing,
+        };
+        Ok((block, base))
+    }
 }
 
-fn one_step<T: Cell>(
+fn one_step<C: Cell, T: Element>(
     shape: &Shape,
     results: [&mut [T]; 3],
     gates: &[T],
     before: &[T],
-    weight: &[T],
+    weight: &Weight<T>,
 ) -> Result<()> {
-    let hidden = shape.hidden;
-    let (size, grain) = ([shape.batch, hidden], shape.grain(COLUMNS));
+    let (hidden, columns) = (shape.hidden, C::GATES * UNITS);
+    let (size, grain) = ([shape.batch, hidden], shape.grain(columns));
     for_each_block_of_runs(results, size, UNITS, grain, |units, mut blocks| {
-        let weight = &weight[units.start / UNITS * hidden * COLUMNS..];
-        let weight = Mat::row_major(weight, hidden, COLUMNS)?;
-        with_buffer(shape.batch.min(super::ROWS) * COLUMNS, |sums| {
+        let (weight, base) = weight.block::<C>(units.start, hidden)?;
+        with_buffer(shape.batch.min(super::ROWS) * columns, |sums| {
             for rows in groups(shape.batch) {
-                multiply(sums, COLUMNS, (before, hidden), &rows, weight)?;
-                let units = units.clone();
-                T::run(Cells { sums, gates, hidden, rows, units, blocks: &mut blocks });
+                multiply(sums, columns, (before, hidden), &rows, weight, base)?;
+                let (units, blocks) = (units.clone(), &mut blocks);
+                let kind = PhantomData::<C>;
+                T::run(Cells { sums, gates, before, hidden, rows, units, blocks, kind });
             }
             Ok(())
         })
@@ -95,48 +129,53 @@ fn one_step<T: Cell>(
 }
 
 /// The cells of some rows and units.
-struct Cells<'a, 'b, T> {
+struct Cells<'a, 'b, C, T> {
     /// What the states contribute to the gates.
     sums: &'a [T],
     /// What the inputs do.
     gates: &'a [T],
+    /// The outputs before.
+    before: &'a [T],
     hidden: usize,
     rows: Range<usize>,
     units: Range<usize>,
-    /// Outputs, cell states, and what is kept.
+    /// Outputs, states beside them, and what is kept.
     blocks: &'a mut [RunsBlock<'b, T>; 3],
+    kind: PhantomData<C>,
 }
 
-impl<T: Element> Job<T> for Cells<'_, '_, T> {
+impl<C: Cell, T: corten_core::Element> Job<T> for Cells<'_, '_, C, T> {
     type Out = ();
 
     #[inline(always)]
     fn run<V: Lanes<Elem = T>>(self) {
-        let Self { sums, gates, hidden, rows, units, blocks } = self;
+        let Self { sums, gates, before, hidden, rows, units, blocks, kind: _ } = self;
         let [output, cell, kept] = blocks;
         let keeps = kept.runs() > 0;
-        for (row, sums) in rows.zip(sums.chunks_exact(COLUMNS)) {
-            let gates = &gates[row * GATES * hidden + units.start..];
+        for (row, sums) in rows.zip(sums.chunks_exact(C::GATES * UNITS)) {
+            let gates = &gates[row * C::GATES * hidden + units.start..];
+            let before = &before[row * hidden + units.start..];
             for at in (0..units.len()).step_by(V::LANES) {
                 let count = (units.len() - at).min(V::LANES);
-                let mut active = [V::lit(0.0); GATES];
-                for (gate, active) in active.iter_mut().enumerate() {
-                    let input = load::<V>(gates, gate * hidden + at, count);
-                    *active = load::<V>(sums, gate * UNITS + at, count) + input;
+                let mut of_state: Gates<V> = [V::lit(0.0); 4];
+                let mut of_input = of_state;
+                for gate in 0..C::GATES {
+                    of_state[gate] = load::<V>(sums, gate * UNITS + at, count);
+                    of_input[gate] = load::<V>(gates, gate * hidden + at, count);
                 }
-                let [input, forget, new, out] = active;
-                let [input, forget, new, out] =
-                    [input.sigmoid(), forget.sigmoid(), new.tanh(), out.sigmoid()];
-                let old = load::<V>(cell.part(row, 0), at, count);
-                let state = forget.mul_add(old, input * new);
-                store(state, cell.part(row, 0), at, count);
-                store(out * state.tanh(), output.part(row, 0), at, count);
+                let before = match C::HAS_CELL {
+                    true => load::<V>(cell.part(row, 0), at, count),
+                    false => load::<V>(before, at, count),
+                };
+                let after: After<V> = C::forward(of_state, of_input, before);
+                if C::HAS_CELL {
+                    store(after.cell, cell.part(row, 0), at, count);
+                }
+                store(after.output, output.part(row, 0), at, count);
                 if keeps {
-                    store(input, kept.part(row, 0), at, count);
-                    store(forget, kept.part(row, 1), at, count);
-                    store(new, kept.part(row, 2), at, count);
-                    store(out, kept.part(row, 3), at, count);
-                    store(state, kept.part(row, 4), at, count);
+                    for run in 0..C::KEPT {
+                        store(after.kept[run], kept.part(row, run), at, count);
+                    }
                 }
             }
         }
