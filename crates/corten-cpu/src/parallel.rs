@@ -6,14 +6,17 @@
 //! parts that are claimed one by one, so that a worker that wakes late costs nothing: the leader
 //! does its own share, then what is left of the others, and takes the order back.
 
+mod processors;
+
 use corten_core::{Error, Result};
 use corten_ops::parallel::Pool;
+use processors::{NOWHERE, Taken};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::Cell;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::Thread;
 
@@ -123,6 +126,10 @@ struct Worker {
     place: usize,
     mailbox: AtomicPtr<Job<'static>>,
     thread: Thread,
+    /// What the system calls the thread; 0 until it runs.
+    thread_id: AtomicI32,
+    /// The processor that it ran on when it last looked; [`NOWHERE`] while it sleeps.
+    processor: AtomicI32,
 }
 
 static HOLDER: AtomicPtr<Holder> = AtomicPtr::new(std::ptr::null_mut());
@@ -174,6 +181,8 @@ fn hire(crew: &mut MutexGuard<'_, Vec<Arc<Worker>>>, wanted: usize) {
             place: crew.len() + 1,
             mailbox: AtomicPtr::new(std::ptr::null_mut()),
             thread: handle.thread().clone(),
+            thread_id: AtomicI32::new(0),
+            processor: AtomicI32::new(NOWHERE),
         });
         if sender.send(worker.clone()).is_ok() {
             crew.push(worker);
@@ -183,6 +192,7 @@ fn hire(crew: &mut MutexGuard<'_, Vec<Arc<Worker>>>, wanted: usize) {
 
 impl Worker {
     fn serve(&self) {
+        self.thread_id.store(processors::thread_id(), Ordering::Relaxed);
         let mut idle = 0;
         loop {
             let job = self.take_order();
@@ -192,9 +202,11 @@ impl Worker {
                 unsafe { (*job).help(self.place) };
                 idle = 0;
             } else if idle < SPINS {
+                self.processor.store(processors::current(), Ordering::Relaxed);
                 idle += 1;
                 std::hint::spin_loop();
             } else {
+                self.processor.store(NOWHERE, Ordering::Relaxed);
                 std::thread::park();
                 idle = 0;
             }
@@ -209,16 +221,24 @@ impl Worker {
         self.mailbox.swap(std::ptr::null_mut(), Ordering::Acquire)
     }
 
-    fn post(&self, job: &Job<'_>) {
+    /// Gives the worker an order, on a processor that is not taken; see Note [A processor of its own].
+    fn post(&self, job: &Job<'_>, taken: &mut Taken) {
         self.mailbox.store(std::ptr::from_ref(job).cast_mut().cast(), Ordering::Release);
+        let processor = self.processor.load(Ordering::Relaxed);
+        let thread = self.thread_id.load(Ordering::Relaxed);
+        if thread != 0 && (processor == NOWHERE || taken.contains(processor)) {
+            return taken.wake_elsewhere(thread, || self.thread.unpark());
+        }
         self.thread.unpark();
+        taken.add(processor);
     }
 }
 
 /// Runs a job with the given workers; the calling thread leads.
 fn lead(workers: &[Arc<Worker>], job: &Job<'_>) -> Result<()> {
     job.busy.store(workers.len(), Ordering::Relaxed);
-    workers.iter().for_each(|worker| worker.post(job));
+    let mut taken = Taken::here();
+    workers.iter().for_each(|worker| worker.post(job, &mut taken));
     INSIDE.with(|inside| inside.set(true));
     job.work(0);
     INSIDE.with(|inside| inside.set(false));
