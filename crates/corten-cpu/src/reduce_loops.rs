@@ -80,9 +80,21 @@ pub(crate) trait Fold: Sync {
     }
 }
 
-/// Bytes of rows that are on their way from memory: pieces of long rows lie far from each other, and
-/// processors foresee only what follows in the same page.
-const FETCHED: usize = 4096;
+/// Rows that are read side by side: processors foresee what follows in some places at once, but not in
+/// as many as a column of long rows has.
+const ROWS_TOGETHER: usize = 8;
+
+/// Columns of one row before the next one is looked at.
+const COLUMNS_TOGETHER: usize = 64;
+
+/// Bytes from one row to the next beyond which a processor does not foresee the next row.
+const FAR: u64 = 2048;
+
+/// Bytes of a matrix that stays in a second-level cache.
+const NEAR: u64 = 512 << 10;
+
+/// How many rows later the rows are that are brought near.
+const ROWS_AHEAD: i64 = 2 * ROWS_TOGETHER as i64;
 
 /// Parts of a long slice, which threads share. Their number does not depend on that of the threads,
 /// so that the result does not.
@@ -423,30 +435,59 @@ impl Walk {
     /// As for [`rows`](Self::rows).
     #[inline(always)]
     unsafe fn rows_here<F: Fold>(&self, fold: &F, first: *const u8, states: &mut [F::Acc]) {
-        let mut buffer = RunRoom::new();
-        let dense = self.size as i64;
         let mut room = States::new();
         let others = room.filled(states.len(), fold.start());
-        let (mut now, mut next) = (states, others);
         let length = self.length();
+        let stride = self.reduced.first().map_or(0, |dim| dim.from.unsigned_abs());
         let row_at = |index: i64| {
             first.wrapping_offset(offset(&self.reduced, index, |dim| dim.from) as isize)
         };
-        let bytes = now.len() * self.size;
-        let ahead = (FETCHED / bytes.max(1)).max(1) as i64;
-        for index in 0..length {
-            if index + ahead < length {
-                fetch_early(row_at(index + ahead), bytes);
+        if stride < FAR || stride.saturating_mul(length as u64) <= NEAR {
+            let rows = (0..length).map(|index| (row_at(index), index));
+            // SAFETY: the caller's.
+            return unsafe { self.few_columns(fold, states, others, rows) };
+        }
+        for start in (0..length).step_by(ROWS_TOGETHER) {
+            let rows = start..length.min(start + ROWS_TOGETHER as i64);
+            let (mut now, mut later) = ([first; ROWS_TOGETHER], [first; ROWS_TOGETHER]);
+            now.iter_mut().zip(rows.clone()).for_each(|(row, index)| *row = row_at(index));
+            let coming = later.iter_mut().zip(start + ROWS_AHEAD..length);
+            let coming = coming.map(|(row, index)| *row = row_at(index)).count();
+            let states = states.chunks_mut(COLUMNS_TOGETHER);
+            for (i, columns) in states.zip(others.chunks_mut(COLUMNS_TOGETHER)).enumerate() {
+                let bytes = COLUMNS_TOGETHER * self.size;
+                let here = |row: &*const u8| row.wrapping_add(i * bytes);
+                later[..coming].iter().for_each(|row| fetch_early(here(row), bytes));
+                let rows = now.iter().map(here).zip(rows.clone());
+                // SAFETY: the rows have those columns.
+                unsafe { self.few_columns(fold, columns.0, columns.1, rows) };
             }
-            let at = row_at(index);
-            let from = Rows { at: at.cast_mut(), inner: dense, outer: 0 };
-            // SAFETY: the row has that many columns.
+        }
+    }
+
+    /// Folds parts of rows, each with its index, into states; there are as many others to work with.
+    ///
+    /// # Safety
+    /// At every address there must be as many elements as there are states.
+    #[inline(always)]
+    unsafe fn few_columns<F: Fold>(
+        &self,
+        fold: &F,
+        states: &mut [F::Acc],
+        others: &mut [F::Acc],
+        rows: impl Iterator<Item = (*const u8, i64)>,
+    ) {
+        let mut buffer = RunRoom::new();
+        let (mut now, mut next, mut turned) = (states, others, false);
+        for (row, index) in rows {
+            let from = Rows { at: row.cast_mut(), inner: self.size as i64, outer: 0 };
+            // SAFETY: the caller's.
             let row = unsafe { self.stage::<F::In, _>(from, true, [now.len(), 1], &mut buffer) };
             fold.step_each(now, next, row, index);
             std::mem::swap(&mut now, &mut next);
+            turned = !turned;
         }
-        if length % 2 == 1 {
-            // The states ended up in the other place.
+        if turned {
             next.copy_from_slice(now);
         }
     }

@@ -3,11 +3,13 @@
 //!
 //! See Note [Cascade sum].
 
+mod columns;
 mod summand;
 
 use crate::vec::{Level, level};
 use corten_core::{Complex, DType, Result, bf16, f16};
 use corten_ops::iter::TensorIterator;
+use std::ops::Range;
 use summand::{Present, Summand, Term};
 
 // Note [Cascade sum]
@@ -218,12 +220,9 @@ impl Block {
         // SAFETY: the loads stay within the columns left at `j`.
         unsafe {
             while j + 4 * lanes <= self.count {
-                let load = |i: i64, k: i64| T::load_outer(self.source::<T>(i, j + k * lanes));
-                let sums: [T::Vector; 4] = cascade(self.length, load);
-                for (k, sum) in sums.iter().enumerate() {
-                    self.add_lanes::<T>(j + k as i64 * lanes, sum);
-                }
-                j += 4 * lanes;
+                let groups = columns::MOST.min((self.count - j) / (4 * lanes));
+                self.groups_of_columns::<T>(j, groups);
+                j += groups * 4 * lanes;
             }
             while j + lanes <= self.count {
                 let sum = row_sum(self.length, |i| T::load_outer(self.source::<T>(i, j)));
@@ -291,34 +290,82 @@ fn row_sum<V: Term>(n: i64, load: impl Fn(i64) -> V) -> V {
 /// Sums `n` rows of four terms.
 #[inline(always)]
 fn cascade<V: Term>(n: i64, load: impl Fn(i64, i64) -> V) -> [V; 4] {
-    let power = 4.max(ceil_log2(n) / 4);
-    let (step, mask) = (1i64 << power, (1i64 << power) - 1);
-    let mut sums = [[V::zero(); 4]; 4];
+    let levels = Levels::of(n);
+    let mut higher = Higher::zero();
     let mut i = 0;
-    while i + step <= n {
-        let mut lowest = sums[0];
-        for row in i..i + step {
-            for (k, sum) in lowest.iter_mut().enumerate() {
-                *sum = sum.add(load(row, k as i64));
+    while i + levels.step() <= n {
+        let lowest = rows(i..i + levels.step(), &load);
+        i += levels.step();
+        higher.flush(lowest, i, levels);
+    }
+    higher.total(rows(i..n, &load))
+}
+
+/// How many rows a level has.
+#[derive(Clone, Copy)]
+struct Levels {
+    power: u32,
+}
+
+impl Levels {
+    /// Those of so many rows.
+    #[inline(always)]
+    fn of(n: i64) -> Self {
+        Self { power: 4.max(ceil_log2(n) / 4) }
+    }
+
+    /// The rows of level 0.
+    #[inline(always)]
+    fn step(self) -> i64 {
+        1 << self.power
+    }
+
+    /// Whether a level goes on after so many rows.
+    #[inline(always)]
+    fn goes_on(self, level: u32, rows: i64) -> bool {
+        rows & ((self.step() - 1) << (level * self.power)) != 0
+    }
+}
+
+/// The sums of the levels above level 0.
+#[derive(Clone, Copy)]
+struct Higher<V>([[V; 4]; 3]);
+
+impl<V: Term> Higher<V> {
+    #[inline(always)]
+    fn zero() -> Self {
+        Self([[V::zero(); 4]; 3])
+    }
+
+    /// With the sums of level 0, which end after so many rows.
+    #[inline(always)]
+    fn flush(&mut self, lowest: [V; 4], rows: i64, levels: Levels) {
+        self.0[0] = self.0[0].add(lowest);
+        for level in 1..3 {
+            if levels.goes_on(level as u32, rows) {
+                return;
             }
-        }
-        sums[0] = lowest;
-        i += step;
-        for level in 1..4 {
-            sums[level] = sums[level].add(sums[level - 1]);
-            sums[level - 1] = [V::zero(); 4];
-            if i & (mask << (level as u32 * power)) != 0 {
-                break;
-            }
+            self.0[level] = self.0[level].add(self.0[level - 1]);
+            self.0[level - 1] = [V::zero(); 4];
         }
     }
-    let mut lowest = sums[0];
-    for row in i..n {
-        for (k, sum) in lowest.iter_mut().enumerate() {
+
+    #[inline(always)]
+    fn total(self, lowest: [V; 4]) -> [V; 4] {
+        lowest.add(self.0[0]).add(self.0[1]).add(self.0[2])
+    }
+}
+
+/// Sums rows of four terms, which are few.
+#[inline(always)]
+fn rows<V: Term>(rows: Range<i64>, load: &impl Fn(i64, i64) -> V) -> [V; 4] {
+    let mut sums = [V::zero(); 4];
+    for row in rows {
+        for (k, sum) in sums.iter_mut().enumerate() {
             *sum = sum.add(load(row, k as i64));
         }
     }
-    lowest.add(sums[1]).add(sums[2]).add(sums[3])
+    sums
 }
 
 fn ceil_log2(n: i64) -> u32 {

@@ -14,6 +14,10 @@ use corten_ops::{Tensor, meta, op};
 fn clear(iter: &mut TensorIterator) -> Result<()> {
     let size = iter.dtype(0).itemsize();
     for_each_output_row(iter, 0, |first, stride, count| {
+        if stride == size as i64 {
+            // SAFETY: the iterator vouches for the elements of its output, which are side by side.
+            return unsafe { first.write_bytes(0, count as usize * size) };
+        }
         for i in 0..count {
             // SAFETY: the iterator vouches for the elements of its output.
             unsafe { first.wrapping_offset((stride * i) as isize).write_bytes(0, size) };

@@ -292,14 +292,14 @@ pub(super) mod narrow {
     }
 }
 
-/// Asks for memory that will be read soon. Any address will do.
+/// Brings memory that will be read soon into the second-level cache. Any address will do.
 #[inline(always)]
 pub(crate) fn fetch_early(first: *const u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     for line in (0..bytes).step_by(64) {
-        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         // SAFETY: every processor of this kind has the instruction, which accesses nothing.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(line).cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(first.wrapping_add(line).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (first, bytes);
