@@ -221,3 +221,33 @@ proptest! {
         }
     }
 }
+
+/// Rows that lie far from each other are read side by side, near ones one after the other.
+#[test]
+fn columns_of_long_rows_are_those_of_short_ones() {
+    init();
+    let columns = 50_003;
+    for rows in [3, 8, 9, 25, 33] {
+        let values = |i: i64| ((i * 7919) % 1013) as f64 / 8.0 - 50.0;
+        let flat = filled(DType::Float32, rows * columns, values);
+        let x = op::view(&flat, &[rows, columns]).unwrap();
+        let all = [
+            op::sum_dim_intlist(&x, Some(&[0]), false, None).unwrap(),
+            op::amax(&x, &[0], false).unwrap(),
+            op::max_dim(&x, 0, false).unwrap().1,
+        ];
+        for start in [0, 64, 2047, 30_000, columns - 100] {
+            let part = op::narrow(&x, 1, start, 100).unwrap();
+            let part = op::contiguous(&part, corten_core::MemoryFormat::Contiguous).unwrap();
+            let each = [
+                op::sum_dim_intlist(&part, Some(&[0]), false, None).unwrap(),
+                op::amax(&part, &[0], false).unwrap(),
+                op::max_dim(&part, 0, false).unwrap().1,
+            ];
+            for (all, each) in all.iter().zip(&each) {
+                let all = elements(&op::narrow(all, 0, start, 100).unwrap());
+                assert_eq!(all, elements(each), "{rows} rows, column {start}");
+            }
+        }
+    }
+}
