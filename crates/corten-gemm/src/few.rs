@@ -40,6 +40,9 @@ const COLUMNS: usize = 64;
 /// With more rows than this, a processor does not ask for the next lines early enough by itself.
 const ROWS_UNAIDED: usize = 2;
 
+/// Bytes of a large factor that comes from memory, for all that a last cache may hold of it.
+const FAR: usize = 12 << 20;
+
 /// Bytes of sums that lines are added to: a part of a first-level cache.
 const BYTES_OF_SUMS: usize = 16 << 10;
 
@@ -64,6 +67,8 @@ pub(crate) struct Dots<E, S> {
     /// Where the sums go, rows `width` apart.
     to: *mut E,
     width: usize,
+    /// Whether the next columns are to be brought near.
+    ahead: bool,
 }
 
 /// Multiples of some lines, which are added to sums.
@@ -162,6 +167,7 @@ impl<S: Stored> Few<'_, S> {
         let (a, a_stride) = S::rows(rows_of_a, &mut scratch.a);
         let sums = scratch.c.elements::<S::Sum>(rows * COLUMNS);
         let kernels = S::few(self.instructions).dots;
+        let far = size_of::<S>() * depth * cols > FAR;
         for chunk in (0..cols).step_by(COLUMNS) {
             let chunk = chunk..(chunk + COLUMNS).min(cols);
             for group in Groups::of(rows, kernels.len()).all() {
@@ -178,6 +184,7 @@ impl<S: Stored> Few<'_, S> {
                         b_stride: self.b.strides()[1],
                         to: sums[group.start * COLUMNS + at - chunk.start..].as_mut_ptr(),
                         width: COLUMNS,
+                        ahead: far && group.start == 0,
                     };
                     // SAFETY: the rows and columns lie in their factors, and there is room for the
                     // sums of all rows; the kernel is of the level in use.
@@ -240,7 +247,13 @@ unsafe fn dots<V: Loads<S>, S: Copy, const ROWS: usize, const COLS: usize>(job: 
     let mut sums = [[V::splat(V::Elem::ZERO); COLS]; ROWS];
     let whole = job.depth / V::LANES * V::LANES;
     let (mut a, mut b) = (job.a, job.b);
+    let next = COLS as isize * job.b_stride;
     for _ in (0..whole).step_by(V::LANES) {
+        if job.ahead {
+            for j in 0..COLS as isize {
+                V::prefetch_near(b.wrapping_offset(next + j * job.b_stride).cast());
+            }
+        }
         // SAFETY: the caller's: there are so many steps.
         unsafe {
             add_dots(

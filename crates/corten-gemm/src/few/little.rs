@@ -51,6 +51,7 @@ impl<'a, E: Stored<Sum = E> + Sealed> Little<'a, E> {
                 b_stride: self.b.strides()[1],
                 to: sums.as_mut_ptr(),
                 width: count,
+                ahead: false,
             };
             // SAFETY: the rows and columns lie in their factors, and a kernel has no more sums than
             // there is room for; it is of the level in use.
