@@ -12,9 +12,14 @@ use crate::vec::Lanes;
 use corten_core::{Access, AccessSet, DType, Result, Scalar, ensure};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
+use std::ops::Range;
 
-/// Columns that are factored at a time.
-const BLOCK: usize = 32;
+/// Columns that are factored one by one: with the rows of a matrix of middle size they fit a
+/// first-level cache.
+const BLOCK: usize = 16;
+
+/// Numbers that are compared side by side.
+const LANES: usize = 16;
 
 /// `P A = L U` in one matrix, the rows exchanged, counted from 1, and the first zero of the
 /// diagonal of `U`, counted from 1.
@@ -46,64 +51,110 @@ pub fn linalg_lu_factor_ex(
 
 fn factor<T: Number>(rows: usize, cols: usize, a: &mut [T], pivots: &mut [i32]) -> Result<i32> {
     let steps = rows.min(cols);
+    let (factored, rest) = a.split_at_mut(steps * rows);
     let mut info = 0;
-    for start in (0..cols).step_by(BLOCK) {
-        let width = BLOCK.min(cols - start);
-        let (left, rest) = a.split_at_mut(start * rows);
-        let panel = &mut rest[..width * rows];
-        let done = start.min(steps);
-        if done > 0 {
-            exchange(panel, rows, &pivots[..done]);
-            lower(left, done, rows, false, false).solve(panel, width, rows)?;
-            subtract_done(left, panel, rows, width, done)?;
-        }
-        for j in start..(start + width).min(steps) {
-            let found = largest(&panel[(j - start) * rows..][..rows], j);
-            pivots[j] = found as i32 + 1;
-            if found != j {
-                left.chunks_exact_mut(rows).for_each(|column| column.swap(j, found));
-                panel.chunks_exact_mut(rows).for_each(|column| column.swap(j, found));
-            }
-            if !f32::run(Elimination { panel: &mut *panel, rows, j, own: j - start }) && info == 0 {
-                info = j as i32 + 1;
-            }
-        }
+    factor_columns(rows, 0..steps, factored, pivots, &mut info)?;
+    if !rest.is_empty() {
+        take_out(rows, 0..steps, factored, pivots, rest)?;
     }
     Ok(info)
 }
 
-/// The columns of a panel minus what the factored ones contribute.
-fn subtract_done<T: Number>(
-    left: &[T],
-    panel: &mut [T],
+/// Factors some columns, whose rows above them are done: the left half, then the right half, from
+/// which the left one has been taken out. So most of the work is products of large matrices (Toledo,
+/// "Locality of Reference in LU Decomposition with Partial Pivoting", 1997).
+fn factor_columns<T: Number>(
     rows: usize,
-    width: usize,
-    done: usize,
+    range: Range<usize>,
+    columns: &mut [T],
+    pivots: &mut [i32],
+    info: &mut i32,
 ) -> Result<()> {
-    if done == rows {
+    if range.len() <= BLOCK {
+        factor_panel(rows, range.start, columns, pivots, info);
         return Ok(());
     }
-    let top: Vec<T> =
-        panel.chunks_exact(rows).flat_map(|column| column[..done].iter().copied()).collect();
-    let top = Mat::strided(&top, [done, width], [1, done])?;
-    let factors = Mat::strided(&left[done..], [rows - done, done], [1, rows])?;
-    gemm(
-        MatMut::strided(&mut panel[done..], [rows - done, width], [1, rows])?,
-        factors,
-        top,
-        SUBTRACT,
-    )
+    let half = (range.len() / 2).next_multiple_of(BLOCK);
+    let middle = range.start + half;
+    let (left, right) = columns.split_at_mut(half * rows);
+    let (left_pivots, right_pivots) = pivots.split_at_mut(half);
+    factor_columns(rows, range.start..middle, left, left_pivots, info)?;
+    take_out(rows, range.start..middle, left, left_pivots, right)?;
+    factor_columns(rows, middle..range.end, right, right_pivots, info)?;
+    exchange(left, rows, middle, right_pivots);
+    Ok(())
 }
 
-fn largest<T: Number>(column: &[T], from: usize) -> usize {
-    let mut best = from;
-    let mut size = column[from].size();
-    for (i, value) in column.iter().enumerate().skip(from + 1) {
-        if value.size() > size {
-            (best, size) = (i, value.size());
+fn factor_panel<T: Number>(
+    rows: usize,
+    start: usize,
+    panel: &mut [T],
+    pivots: &mut [i32],
+    info: &mut i32,
+) {
+    for (own, pivot) in pivots.iter_mut().enumerate() {
+        let j = start + own;
+        let column = &panel[own * rows..][..rows];
+        let found = j + f32::run(Largest { column: &column[j..] });
+        *pivot = found as i32 + 1;
+        if found != j {
+            panel.chunks_exact_mut(rows).for_each(|column| column.swap(j, found));
+        }
+        if !f32::run(Elimination { panel: &mut *panel, rows, j, own }) && *info == 0 {
+            *info = j as i32 + 1;
         }
     }
-    best
+}
+
+/// Exchanges the rows of the columns on the right as those on the left, which are factored, solves for
+/// the rows that are done with that, and subtracts what the others have of them.
+fn take_out<T: Number>(
+    rows: usize,
+    done: Range<usize>,
+    left: &[T],
+    pivots: &[i32],
+    right: &mut [T],
+) -> Result<()> {
+    let (width, count) = (right.len() / rows, done.len());
+    exchange(right, rows, done.start, pivots);
+    let triangle = lower(&left[done.start..], count, rows, false, false);
+    triangle.solve(&mut right[done.start..], width, rows)?;
+    if done.end == rows {
+        return Ok(());
+    }
+    let top = right.chunks_exact(rows).flat_map(|column| column[done.clone()].iter().copied());
+    let top: Vec<T> = top.collect();
+    let top = Mat::strided(&top, [count, width], [1, count])?;
+    let factors = Mat::strided(&left[done.end..], [rows - done.end, count], [1, rows])?;
+    let shape = [rows - done.end, width];
+    gemm(MatMut::strided(&mut right[done.end..], shape, [1, rows])?, factors, top, SUBTRACT)
+}
+
+/// The place of the largest number, the first of them; the first place where there is no number.
+struct Largest<'a, T> {
+    column: &'a [T],
+}
+
+impl<T: Number> Job<f32> for Largest<'_, T> {
+    type Out = usize;
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = f32>>(self) -> usize {
+        let first = self.column[0].size();
+        let mut most = [first; LANES];
+        let chunks = self.column.chunks_exact(LANES);
+        let rest = chunks.remainder();
+        for chunk in chunks {
+            for (most, value) in most.iter_mut().zip(chunk) {
+                *most = if value.size() > *most { value.size() } else { *most };
+            }
+        }
+        let mut largest = first;
+        for size in most.into_iter().chain(rest.iter().map(|value| value.size())) {
+            largest = if size > largest { size } else { largest };
+        }
+        self.column.iter().position(|value| value.size() == largest).unwrap_or(0)
+    }
 }
 
 /// One step of elimination within a panel; whether the pivot is not zero.
@@ -140,9 +191,10 @@ impl<T: Number> Job<f32> for Elimination<'_, T> {
     }
 }
 
-fn exchange<T>(columns: &mut [T], rows: usize, pivots: &[i32]) {
+/// Exchanges rows from the `first` on by their pivots.
+fn exchange<T>(columns: &mut [T], rows: usize, first: usize, pivots: &[i32]) {
     for column in columns.chunks_exact_mut(rows) {
-        for (i, &pivot) in pivots.iter().enumerate() {
+        for (i, &pivot) in (first..).zip(pivots) {
             column.swap(i, pivot as usize - 1);
         }
     }
@@ -233,7 +285,7 @@ fn solve_with<T: Number>(
         lower.solve(x, cols, n)?;
         exchange_back(x, n, pivots);
     } else {
-        exchange(x, n, pivots);
+        exchange(x, n, 0, pivots);
         lower.solve(x, cols, n)?;
         upper.solve(x, cols, n)?;
     }
