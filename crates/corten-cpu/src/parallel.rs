@@ -19,6 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::Thread;
+use std::time::{Duration, Instant};
 
 /// Parts per thread: enough to even out threads of unequal speed, few enough to keep them long.
 const PARTS_PER_THREAD: i64 = 4;
@@ -26,8 +27,12 @@ const PARTS_PER_THREAD: i64 = 4;
 /// Parts are cut at multiples of this many elements, so that vectors rarely straddle two of them.
 const PART_ALIGNMENT: i64 = 64;
 
-/// How often an idle worker looks at its mailbox before it sleeps, about 50 µs.
-const SPINS: u32 = 1500;
+/// How long an idle thread looks for work before it sleeps: several times what it takes to wake it, so
+/// that it is awake where a program does something else between two ranges.
+const PATIENCE: Duration = Duration::from_micros(200);
+
+/// Looks between two looks at the clock.
+const LOOKS: u32 = 32;
 
 /// Makes the pool of this module the one behind `corten_ops::parallel`.
 pub fn install() {
@@ -190,25 +195,42 @@ fn hire(crew: &mut MutexGuard<'_, Vec<Arc<Worker>>>, wanted: usize) {
     }
 }
 
+/// The time of a thread that waits without sleeping.
+#[derive(Default)]
+struct Idle {
+    looks: u32,
+    since: Option<Instant>,
+}
+
+impl Idle {
+    /// Lets a moment pass. Whether there is patience left.
+    fn goes_on(&mut self) -> bool {
+        std::hint::spin_loop();
+        self.looks += 1;
+        if !self.looks.is_multiple_of(LOOKS) {
+            return true;
+        }
+        self.since.get_or_insert_with(Instant::now).elapsed() < PATIENCE
+    }
+}
+
 impl Worker {
     fn serve(&self) {
         self.thread_id.store(processors::thread_id(), Ordering::Relaxed);
-        let mut idle = 0;
+        let mut idle = Idle::default();
         loop {
             let job = self.take_order();
             if !job.is_null() {
                 // SAFETY: the leader keeps the job alive until this worker has counted itself out
                 // or the order was taken back; see Note [Crew].
                 unsafe { (*job).help(self.place) };
-                idle = 0;
-            } else if idle < SPINS {
+                idle = Idle::default();
+            } else if idle.goes_on() {
                 self.processor.store(processors::current(), Ordering::Relaxed);
-                idle += 1;
-                std::hint::spin_loop();
             } else {
                 self.processor.store(NOWHERE, Ordering::Relaxed);
                 std::thread::park();
-                idle = 0;
+                idle = Idle::default();
             }
         }
     }
@@ -334,12 +356,9 @@ impl<'a> Job<'a> {
     }
 
     fn wait(&self) {
-        let mut spins = 0;
+        let mut idle = Idle::default();
         while self.busy.load(Ordering::Acquire) != 0 {
-            if spins < SPINS {
-                spins += 1;
-                std::hint::spin_loop();
-            } else {
+            if !idle.goes_on() {
                 std::thread::park();
             }
         }
