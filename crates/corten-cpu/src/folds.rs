@@ -228,12 +228,55 @@ impl<T: Ordered> Fold for Extremum<T> {
         }
     }
     #[inline(always)]
+    fn step_rows(&self, states: &mut [T], _: &mut [T], rows: &[&[T]], _: i64) {
+        match self.order {
+            Order::Max => rows_of(states, rows, larger),
+            Order::Min => rows_of(states, rows, smaller),
+        }
+    }
+    #[inline(always)]
     fn run(&self, acc: T, row: &[T], _: i64) -> T {
         match self.order {
             Order::Max => run_of(acc, row, larger),
             Order::Min => run_of(acc, row, smaller),
         }
     }
+}
+
+/// The states of some columns, which stay in registers over all rows.
+#[inline(always)]
+fn rows_of<T: Copy>(states: &mut [T], rows: &[&[T]], step: impl Fn(T, T) -> T) {
+    let mut first = 0;
+    while first + 32 <= states.len() {
+        few_of::<32, T>(&mut states[first..], rows, first, &step);
+        first += 32;
+    }
+    while first + 8 <= states.len() {
+        few_of::<8, T>(&mut states[first..], rows, first, &step);
+        first += 8;
+    }
+    while first < states.len() {
+        few_of::<1, T>(&mut states[first..], rows, first, &step);
+        first += 1;
+    }
+}
+
+#[inline(always)]
+fn few_of<const N: usize, T: Copy>(
+    states: &mut [T],
+    rows: &[&[T]],
+    first: usize,
+    step: &impl Fn(T, T) -> T,
+) {
+    let Some((states, _)) = states.split_first_chunk_mut::<N>() else { return };
+    let mut now = *states;
+    for row in rows {
+        let Some((row, _)) = row[first..].split_first_chunk::<N>() else { return };
+        for (now, &x) in now.iter_mut().zip(row) {
+            *now = step(*now, x);
+        }
+    }
+    *states = now;
 }
 
 /// Thirty-two states in turn, so that a step waits for none before it.

@@ -46,6 +46,25 @@ pub(crate) trait Fold: Sync {
             *next = self.step(acc, x, index);
         }
     }
+    /// With the elements of some rows for each state, the first row of them at `index`; `next` has room
+    /// for as many states.
+    #[inline(always)]
+    fn step_rows(
+        &self,
+        states: &mut [Self::Acc],
+        next: &mut [Self::Acc],
+        rows: &[&[Self::In]],
+        index: i64,
+    ) {
+        let (mut now, mut next) = (states, next);
+        for (row, index) in rows.iter().zip(index..) {
+            self.step_each(now, next, row, index);
+            std::mem::swap(&mut now, &mut next);
+        }
+        if !rows.len().is_multiple_of(2) {
+            next.copy_from_slice(now);
+        }
+    }
     /// The states of whole slices, which are the columns of a matrix, each of the slices that `states`
     /// has; `next` has room for as many.
     #[inline(always)]
@@ -84,8 +103,8 @@ pub(crate) trait Fold: Sync {
 /// as many as a column of long rows has.
 const ROWS_TOGETHER: usize = 8;
 
-/// Columns of one row before the next one is looked at.
-const COLUMNS_TOGETHER: usize = 64;
+/// Bytes of one row before the next one is looked at.
+const BYTES_TOGETHER: usize = 256;
 
 /// Bytes from one row to the next beyond which a processor does not foresee the next row.
 const FAR: u64 = 2048;
@@ -442,53 +461,56 @@ impl Walk {
         let row_at = |index: i64| {
             first.wrapping_offset(offset(&self.reduced, index, |dim| dim.from) as isize)
         };
-        if stride < FAR || stride.saturating_mul(length as u64) <= NEAR {
-            let rows = (0..length).map(|index| (row_at(index), index));
-            // SAFETY: the caller's.
-            return unsafe { self.few_columns(fold, states, others, rows) };
-        }
+        let far = stride >= FAR && stride.saturating_mul(length as u64) > NEAR;
+        let together = if far { BYTES_TOGETHER / self.size } else { states.len().max(1) };
         for start in (0..length).step_by(ROWS_TOGETHER) {
-            let rows = start..length.min(start + ROWS_TOGETHER as i64);
             let (mut now, mut later) = ([first; ROWS_TOGETHER], [first; ROWS_TOGETHER]);
-            now.iter_mut().zip(rows.clone()).for_each(|(row, index)| *row = row_at(index));
-            let coming = later.iter_mut().zip(start + ROWS_AHEAD..length);
+            let here = now.iter_mut().zip(start..length);
+            let here = here.map(|(row, index)| *row = row_at(index)).count();
+            let coming = later.iter_mut().zip(start + ROWS_AHEAD..if far { length } else { 0 });
             let coming = coming.map(|(row, index)| *row = row_at(index)).count();
-            let states = states.chunks_mut(COLUMNS_TOGETHER);
-            for (i, columns) in states.zip(others.chunks_mut(COLUMNS_TOGETHER)).enumerate() {
-                let bytes = COLUMNS_TOGETHER * self.size;
-                let here = |row: &*const u8| row.wrapping_add(i * bytes);
-                later[..coming].iter().for_each(|row| fetch_early(here(row), bytes));
-                let rows = now.iter().map(here).zip(rows.clone());
+            let states = states.chunks_mut(together);
+            for (i, (states, others)) in states.zip(others.chunks_mut(together)).enumerate() {
+                let skipped = i * together * self.size;
+                for row in &later[..coming] {
+                    fetch_early(row.wrapping_add(skipped), together * self.size);
+                }
+                let (rows, columns) = ((&now[..here], skipped), (states, others));
                 // SAFETY: the rows have those columns.
-                unsafe { self.few_columns(fold, columns.0, columns.1, rows) };
+                unsafe { self.few_rows(fold, columns, rows, start) };
             }
         }
     }
 
-    /// Folds parts of rows, each with its index, into states; there are as many others to work with.
+    /// Folds parts of rows, from so many bytes on, into states; there are as many others to work with.
+    /// The first row has the given index.
     ///
     /// # Safety
-    /// At every address there must be as many elements as there are states.
+    /// Of every row there must be as many elements as there are states.
     #[inline(always)]
-    unsafe fn few_columns<F: Fold>(
+    unsafe fn few_rows<F: Fold>(
         &self,
         fold: &F,
-        states: &mut [F::Acc],
-        others: &mut [F::Acc],
-        rows: impl Iterator<Item = (*const u8, i64)>,
+        (states, others): (&mut [F::Acc], &mut [F::Acc]),
+        (rows, skipped): (&[*const u8], usize),
+        index: i64,
     ) {
-        let mut buffer = RunRoom::new();
-        let (mut now, mut next, mut turned) = (states, others, false);
-        for (row, index) in rows {
-            let from = Rows { at: row.cast_mut(), inner: self.size as i64, outer: 0 };
-            // SAFETY: the caller's.
-            let row = unsafe { self.stage::<F::In, _>(from, true, [now.len(), 1], &mut buffer) };
-            fold.step_each(now, next, row, index);
-            std::mem::swap(&mut now, &mut next);
-            turned = !turned;
+        if self.conversion.is_none() {
+            let mut parts: [&[F::In]; ROWS_TOGETHER] = [&[]; ROWS_TOGETHER];
+            for (part, row) in parts.iter_mut().zip(rows) {
+                let row = row.wrapping_add(skipped).cast();
+                // SAFETY: the caller's; the elements are of the fold's type.
+                *part = unsafe { std::slice::from_raw_parts(row, states.len()) };
+            }
+            return fold.step_rows(states, others, &parts[..rows.len()], index);
         }
-        if turned {
-            next.copy_from_slice(now);
+        let mut buffer = RunRoom::new();
+        for (row, index) in rows.iter().zip(index..) {
+            let at = row.wrapping_add(skipped).cast_mut();
+            let from = Rows { at, inner: self.size as i64, outer: 0 };
+            // SAFETY: the caller's.
+            let row = unsafe { self.stage(from, true, [states.len(), 1], &mut buffer) };
+            fold.step_rows(states, others, &[row], index);
         }
     }
 
