@@ -226,7 +226,11 @@ impl Worker {
                 unsafe { (*job).help(self.place) };
                 idle = Idle::default();
             } else if idle.goes_on() {
-                self.processor.store(processors::current(), Ordering::Relaxed);
+                // The leader reads the line of the cache that this is in: it is written only to change it.
+                let here = processors::current();
+                if self.processor.load(Ordering::Relaxed) != here {
+                    self.processor.store(here, Ordering::Relaxed);
+                }
             } else {
                 self.processor.store(NOWHERE, Ordering::Relaxed);
                 std::thread::park();

@@ -56,27 +56,14 @@ pub(crate) trait Fold: Sync {
         rows: &[&[Self::In]],
         index: i64,
     ) {
-        let (mut now, mut next) = (states, next);
-        for (row, index) in rows.iter().zip(index..) {
-            self.step_each(now, next, row, index);
-            std::mem::swap(&mut now, &mut next);
-        }
-        if !rows.len().is_multiple_of(2) {
-            next.copy_from_slice(now);
-        }
+        in_turn(self, [states, next], rows.iter().copied(), index);
     }
     /// The states of whole slices, which are the columns of a matrix, each of the slices that `states`
     /// has; `next` has room for as many.
     #[inline(always)]
     fn whole(&self, states: &mut [Self::Acc], next: &mut [Self::Acc], matrix: &[Self::In]) {
-        let mut rows = matrix.chunks_exact(states.len()).zip(0..);
-        while let Some((row, index)) = rows.next() {
-            self.step_each(states, next, row, index);
-            match rows.next() {
-                Some((row, index)) => self.step_each(next, states, row, index),
-                None => states.copy_from_slice(next),
-            }
-        }
+        let width = states.len();
+        in_turn(self, [states, next], matrix.chunks_exact(width), 0);
     }
     /// The results of `count` elements.
     fn finish(&self, acc: Self::Acc, count: i64) -> Self::Out;
@@ -96,6 +83,24 @@ pub(crate) trait Fold: Sync {
         let sum = lanes.into_iter().fold(acc, |a, b| self.combine(a, b));
         let steps = rest.iter().enumerate();
         steps.fold(sum, |a, (i, &x)| self.step(a, x, first_of_rest + i as i64))
+    }
+}
+
+/// Takes one row after the other into states, which go from one room to the other and end in the first.
+#[inline(always)]
+fn in_turn<'a, F: Fold + ?Sized>(
+    fold: &F,
+    [states, next]: [&mut [F::Acc]; 2],
+    rows: impl Iterator<Item = &'a [F::In]>,
+    first: i64,
+) {
+    let mut rows = rows.zip(first..);
+    while let Some((row, index)) = rows.next() {
+        fold.step_each(states, next, row, index);
+        match rows.next() {
+            Some((row, index)) => fold.step_each(next, states, row, index),
+            None => states.copy_from_slice(next),
+        }
     }
 }
 

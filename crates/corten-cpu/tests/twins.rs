@@ -251,3 +251,24 @@ fn columns_of_long_rows_are_those_of_short_ones() {
         }
     }
 }
+
+/// Slices are written by the threads that they belong to, each in the order of the index.
+#[test]
+fn threads_add_slices_by_index_as_one_thread_does() {
+    init();
+    let threads = corten_ops::parallel::num_threads();
+    let [batches, rows, picks, cols] = [3, 50, 400, 40];
+    let part = |numel: i64, sizes: &[i64]| {
+        let flat = filled(DType::Float32, numel, |i| 1.0 / (1 + (i * 7919) % 1013) as f64);
+        op::view(&flat, sizes).unwrap()
+    };
+    let source = part(batches * picks * cols, &[batches, picks, cols]);
+    let index = filled(DType::Int64, picks, |i| ((i * i * 31) % rows) as f64);
+    let target = part(batches * rows * cols, &[batches, rows, cols]);
+    let sums = [1, 4].map(|threads| {
+        corten_ops::parallel::set_num_threads(threads);
+        elements(&op::index_add(&target, 1, &index, &source, Scalar::Int(1)).unwrap())
+    });
+    corten_ops::parallel::set_num_threads(threads);
+    assert_eq!(sums[0], sums[1]);
+}

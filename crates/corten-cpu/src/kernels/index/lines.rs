@@ -1,12 +1,15 @@
 //! Walks by index over dense tensors, on several threads. Writes to one place are always made by
 //! one thread, in the order of the index.
 
-use crate::chunks::{ColumnBlock, for_each_chunk, for_each_column_block, grain_of};
+use crate::chunks::{ColumnBlock, for_each_chunk, for_each_column_block, for_each_run, grain_of};
 use crate::row_loops::compiled;
 use corten_core::Result;
 use corten_ops::Tensor;
 use corten_ops::parallel::{GRAIN, num_threads, parallel_for};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Elements of a slice that cost more than to look at indices of slices of other threads.
+const LEAST_SHARED: usize = 16;
 
 /// A tensor and an index as batches of matrices, of which the index picks rows.
 pub(super) struct Lines {
@@ -24,13 +27,18 @@ impl Lines {
     pub(super) fn of(tensor: &Tensor, dim: usize, index: &Tensor) -> Option<Self> {
         let (sizes, picked) = (tensor.sizes(), index.sizes());
         let fits = sizes.len() == picked.len()
-            && tensor.is_contiguous()
             && (0..sizes.len()).all(|d| d == dim || sizes[d] == picked[d]);
+        if fits { Self::of_slices(tensor, dim, picked[dim] as usize) } else { None }
+    }
+
+    /// The same for an index that picks whole slices along `dim`.
+    pub(super) fn of_slices(tensor: &Tensor, dim: usize, picks: usize) -> Option<Self> {
+        let sizes = tensor.sizes();
         let product = |sizes: &[i64]| sizes.iter().product::<i64>() as usize;
-        fits.then(|| Self {
+        tensor.is_contiguous().then(|| Self {
             batches: product(&sizes[..dim]),
             rows: sizes[dim] as usize,
-            picks: picked[dim] as usize,
+            picks,
             cols: product(&sizes[dim + 1..]),
         })
     }
@@ -101,6 +109,39 @@ impl Lines {
                 Ok(())
             };
         for_each_column_block(to, [batches, rows, cols], width, grain, scatter)
+    }
+
+    /// Whether [`combine_slices`](Self::combine_slices) gains from several threads.
+    pub(super) fn are_worth_sharing(&self) -> bool {
+        let Self { batches, picks, cols, .. } = *self;
+        num_threads() > 1 && cols >= LEAST_SHARED && batches * picks * cols > GRAIN as usize
+    }
+
+    /// Combines slices of `from` with those of `to` that the index names. Threads write to different
+    /// ones: each looks at every index and takes its own, so that a slice is written in the order of the
+    /// index.
+    pub(super) fn combine_slices<T: Copy + Send + Sync>(
+        &self,
+        from: &[T],
+        at: &[i64],
+        to: &mut [T],
+        combine: impl Fn(&mut T, T) + Sync,
+    ) -> Result<()> {
+        let Self { batches, rows, picks, cols } = *self;
+        let grain = (batches * rows).div_ceil(num_threads());
+        for_each_run(to, cols, grain, |lines, to| {
+            for batch in lines.start / rows..lines.end.div_ceil(rows) {
+                let values = from[batch * picks * cols..].chunks_exact(cols);
+                for (&row, values) in at.iter().zip(values) {
+                    let line = batch * rows + row as usize;
+                    if lines.contains(&line) {
+                        let slots = &mut to[(line - lines.start) * cols..][..cols];
+                        slots.iter_mut().zip(values).for_each(|(slot, &x)| combine(slot, x));
+                    }
+                }
+            }
+            Ok(())
+        })
     }
 }
 

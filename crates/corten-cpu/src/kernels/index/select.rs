@@ -5,7 +5,7 @@ use super::flat::{
     as_bits, contiguous_copy, flat, flat_bits, for_each_offset, fresh_copy, long_index, match_bits,
     row_major,
 };
-use super::lines::copy_rows;
+use super::lines::{Lines, copy_rows};
 use crate::chunks::{for_each_run, grain_of};
 use crate::kernels::support::is_shape_only;
 use corten_core::geometry::Overlap;
@@ -13,12 +13,8 @@ use corten_core::{
     Access, AccessSet, DType, Dims, Element, ErrorKind, MemoryFormat, Result, Scalar, bail, ensure,
     geometry, match_dtype, warn,
 };
-use corten_ops::parallel::{GRAIN, num_threads};
 use corten_ops::{Tensor, op};
 use std::ops::Range;
-
-/// Elements of a slice that cost more than to look at indices of slices of other threads.
-const LEAST_SHARED: i64 = 16;
 
 /// The slices along `dim` that a vector of indices selects.
 ///
@@ -145,41 +141,13 @@ impl Slices {
                 to[slots].iter_mut().for_each(|slot| combine(slot, value));
             });
         }
-        if self.self_.is_contiguous() && is_worth_sharing(&shape, self.dim) {
-            return self.run_by_slices(at, from, to, combine);
+        let lines = Lines::of_slices(&self.self_, self.dim, at.len());
+        if let Some(lines) = lines.filter(Lines::are_worth_sharing) {
+            return lines.combine_slices(from, at, to, combine);
         }
         self.visit(target, &shape, at, |value, slots| {
             let values = &from[value..][..slots.len()];
             to[slots].iter_mut().zip(values).for_each(|(slot, &value)| combine(slot, value));
-        })
-    }
-
-    /// [`run`](Self::run) with threads that write to different slices: each looks at every index and
-    /// takes its own, so that a slice is written in the order of the index.
-    fn run_by_slices<T: Element>(
-        &self,
-        at: &[i64],
-        from: &[T],
-        to: &mut [T],
-        combine: impl Fn(&mut T, T) + Sync,
-    ) -> Result<()> {
-        let sizes = self.self_.sizes();
-        let count = |sizes: &[i64]| sizes.iter().product::<i64>() as usize;
-        let (batches, cols) = (count(&sizes[..self.dim]), count(&sizes[self.dim + 1..]));
-        let rows = sizes[self.dim] as usize;
-        let grain = (batches * rows).div_ceil(num_threads());
-        for_each_run(to, cols, grain, |lines, to| {
-            for batch in lines.start / rows..lines.end.div_ceil(rows) {
-                let values = from[batch * at.len() * cols..].chunks_exact(cols);
-                for (&row, values) in at.iter().zip(values) {
-                    let line = batch * rows + row as usize;
-                    if lines.contains(&line) {
-                        let slots = &mut to[(line - lines.start) * cols..][..cols];
-                        slots.iter_mut().zip(values).for_each(|(slot, &x)| combine(slot, x));
-                    }
-                }
-            }
-            Ok(())
         })
     }
 
@@ -334,12 +302,6 @@ pub fn index_add_(
         slices.run::<T>(&target, &values, |slot, value| *slot = slot.plus(value.times(factor)))
     })?;
     Ok(self_.clone())
-}
-
-/// Whether threads should share slices of what is written.
-fn is_worth_sharing(written: &[i64], dim: usize) -> bool {
-    let slice: i64 = written[dim + 1..].iter().product();
-    num_threads() > 1 && slice >= LEAST_SHARED && written.iter().product::<i64>() > GRAIN
 }
 
 fn same_slices(slices: &Slices, source: &Tensor) -> bool {
