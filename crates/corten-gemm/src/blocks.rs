@@ -7,6 +7,7 @@
 use crate::few::{Few, Form, Little};
 use crate::output::{Apart, Output, Start};
 use crate::pack::{CONFLICT, FAR, FEW_PANELS, Factor, Groups, Panels, Strips, Sums};
+use crate::packed::Packed;
 use crate::scratch::{Room, Scratch};
 use crate::tile::{Instructions, Number, Sealed, TileSet};
 use crate::view::{Source, View};
@@ -16,7 +17,7 @@ use std::ops::Range;
 /// Most steps of the depth at a time: the more there are, the less often the result is read and
 /// written. A panel of `b` of so many fills an eighth of a second-level cache of 1 MiB, from which it
 /// comes as fast as it is used.
-const DEPTH: usize = 512;
+pub(crate) const DEPTH: usize = 512;
 
 /// Bytes of a block of `a`, which is used with one panel of `b` after the other: it stays in the
 /// second-level cache.
@@ -139,6 +140,36 @@ pub unsafe fn product_of_factors<E: Number>(
     let output = Output::of(c, E::ONE, start, &set.moves).apart(apart);
     let mut scratch = Scratch::take();
     walk(set, output, depth, a, b, &mut scratch);
+    scratch.give_back();
+}
+
+/// [`product`] with some columns of a factor whose panels were made before; the first one begins a
+/// panel.
+///
+/// # Safety
+/// As for [`product`], of `c`, `a` and `start`.
+///
+/// # Panics
+/// When the shapes do not fit, there is no depth, or the columns do not begin with a panel.
+pub unsafe fn product_of_packed<E: Number>(
+    c: View<*mut E>,
+    a: View<*const E>,
+    (b, cols): (&Packed<E>, Range<usize>),
+    start: Start<E>,
+) {
+    assert!(a.shape[0] == c.shape[0] && cols.len() == c.shape[1], "the shapes do not fit");
+    assert!(b.has(a.shape[1], cols.clone()), "the shapes do not fit");
+    assert!(a.shape[1] > 0, "there is no depth");
+    if c.shape.contains(&0) {
+        return;
+    }
+    // SAFETY: the caller's.
+    let a = unsafe { Source::new(a) };
+    let output = Output::of(c, E::ONE, start, &b.set().moves);
+    let mut scratch = Scratch::take();
+    let depth = a.shape()[1];
+    let b_factor = Factor::Packed(b, cols.start);
+    walk(b.set(), output, depth, Factor::Matrix(a), b_factor, &mut scratch);
     scratch.give_back();
 }
 

@@ -16,6 +16,7 @@ mod narrow;
 mod narrow_products;
 mod output;
 mod pack;
+mod packed;
 #[cfg(target_arch = "x86_64")]
 mod pair;
 mod register;
@@ -25,11 +26,16 @@ mod view;
 mod way;
 mod widen;
 
-pub use blocks::{product, product_of_factors};
+pub use blocks::{product, product_of_factors, product_of_packed};
 pub use narrow::{Bf16, F16, Narrow};
+#[cfg(target_arch = "x86_64")]
+pub use narrow_products::product_of_packed_pairs;
 pub use narrow_products::{NarrowFactor, product_of_narrow};
 pub use output::{Apart, Start};
 pub use pack::{Columns, Factor, SLACK};
+pub use packed::Packed;
+#[cfg(target_arch = "x86_64")]
+pub use packed::PackedPairs;
 pub use tile::{Instructions, Number};
 pub use view::{Source, View};
 pub use way::Way;

@@ -11,6 +11,8 @@ use crate::narrow::{Bf16, F16, Narrow};
 use crate::output::{Output, Start};
 use crate::pack::Factor;
 #[cfg(target_arch = "x86_64")]
+use crate::packed::PackedPairs;
+#[cfg(target_arch = "x86_64")]
 use crate::pair::Pair;
 use crate::scratch::Scratch;
 #[cfg(target_arch = "x86_64")]
@@ -18,6 +20,7 @@ use crate::tile::tiles_of_pairs;
 use crate::tile::{Instructions, Number, Sealed};
 use crate::view::{Source, View};
 use crate::way::{Kind, Way};
+use std::ops::Range;
 
 /// Rows and columns of a part of the result whose sums are kept.
 const PART: usize = 1024;
@@ -216,21 +219,46 @@ pub unsafe fn product_of_narrow<H: NarrowFactor>(
         unsafe { H::few_rows(few, &mut scratch) };
         return scratch.give_back();
     }
-    let mut room = std::mem::take(&mut scratch.sums);
-    for rows in steps(c.shape[0], PART) {
-        for cols in steps(c.shape[1], PART) {
-            let shape = [rows.len(), cols.len()];
-            let sums = room.elements::<H::Wide>(shape[0] * shape[1]);
-            let view = View { data: sums.as_mut_ptr(), shape, strides: [shape[1] as isize, 1] };
-            let depth = a.shape()[1];
-            let (a, b) = (a.rows(rows.clone()), b.part(0..depth, cols.clone()));
-            // SAFETY: the caller's.
-            unsafe { H::sum(instructions, view, a, b, &mut scratch) };
-            bring(sums, shape[1], [rows.start, cols.start], shape);
-        }
+    output.in_parts(scratch, |view, rows, cols, scratch| {
+        let (a, b) = (a.rows(rows), b.part(0..a.shape()[1], cols));
+        // SAFETY: the caller's.
+        unsafe { H::sum(instructions, view, a, b, scratch) };
+    });
+}
+
+/// `c = beta * c + a @ b` on this thread, with some columns of a factor whose panels were made before;
+/// the first one begins a panel. Rounded as by [`product_of_narrow`].
+///
+/// # Safety
+/// As for [`product`](crate::product), of `c` and `a`.
+///
+/// # Panics
+/// When the shapes do not fit, there is no depth, or the columns do not begin with a panel.
+#[cfg(target_arch = "x86_64")]
+pub unsafe fn product_of_packed_pairs(
+    c: View<*mut Bf16>,
+    a: View<*const Bf16>,
+    (b, cols): (&PackedPairs, Range<usize>),
+    beta: Option<f32>,
+) {
+    assert!(a.shape[0] == c.shape[0] && cols.len() == c.shape[1], "the shapes do not fit");
+    assert!(a.shape[1] == b.shape()[0] && cols.end <= b.shape()[1], "the shapes do not fit");
+    assert!(a.shape[1] > 0, "there is no depth");
+    if c.shape.contains(&0) {
+        return;
     }
-    scratch.sums = room;
-    scratch.give_back();
+    let (set, [depth, _]) = (b.pairs.set(), b.pairs.shape());
+    // SAFETY: the caller's.
+    let a = unsafe { Source::new(a) };
+    let scale = Scale { alpha: 1.0, beta };
+    let output = Rounded { c, scale, moves: Bf16::moves(Instructions::Avx512Bf16) };
+    output.in_parts(Scratch::take(), |sums, rows, part, scratch| {
+        let sums = Output::of(sums.cast(), Pair::ONE, Start::Nothing, &set.moves);
+        // SAFETY: pairs were packed, so the processor has the instructions.
+        let a = unsafe { Paired::new(a.rows(rows), false) };
+        let b = Factor::Packed(&b.pairs, cols.start + part.start);
+        walk(set, sums, depth, Factor::Made(&a), b, scratch);
+    });
 }
 
 /// A result that sums are rounded to.
@@ -241,6 +269,27 @@ struct Rounded<H: Narrow> {
 }
 
 impl<H: Narrow> Rounded<H> {
+    /// Has the sums of one part after the other made, given their place, rows and columns, and brings
+    /// them to the result.
+    fn in_parts(
+        &self,
+        mut scratch: Scratch,
+        sum: impl Fn(View<*mut H::Wide>, Range<usize>, Range<usize>, &mut Scratch),
+    ) {
+        let mut room = std::mem::take(&mut scratch.sums);
+        for rows in steps(self.c.shape[0], PART) {
+            for cols in steps(self.c.shape[1], PART) {
+                let shape = [rows.len(), cols.len()];
+                let sums = room.elements::<H::Wide>(shape[0] * shape[1]);
+                let view = View { data: sums.as_mut_ptr(), shape, strides: [shape[1] as isize, 1] };
+                sum(view, rows.clone(), cols.clone(), &mut scratch);
+                self.bring(sums, shape[1], [rows.start, cols.start], shape);
+            }
+        }
+        scratch.sums = room;
+        scratch.give_back();
+    }
+
     fn bring(&self, sums: &[H::Wide], width: usize, place: [usize; 2], [rows, cols]: [usize; 2]) {
         let (c, [row, col]) = (self.c.place(place), self.c.strides);
         assert!(cols <= width && (rows - 1) * width + cols <= sums.len());

@@ -2,6 +2,7 @@
 //! reading it as it lies would cost more.
 
 use crate::moves::{Lines, Moves};
+use crate::packed::Packed;
 use crate::scratch::Room;
 use crate::tile::{Job, MOST_ROWS, Sealed, TileSet};
 use crate::view::Source;
@@ -29,20 +30,23 @@ pub trait Columns<E> {
 
 /// A factor of a product.
 #[derive(Clone, Copy)]
-pub enum Factor<'a, E> {
+pub enum Factor<'a, E: 'static> {
     /// One that lies in memory.
     Matrix(Source<'a, E>),
     /// One that is made as it is needed. The lines of a first factor are its rows, and the steps of
     /// the depth lie side by side; those of a second factor are the steps, and its columns do.
     Made(&'a dyn Columns<E>),
+    /// A second factor whose panels were made before, from a column on that begins a panel.
+    Packed(&'a Packed<E>, usize),
 }
 
 impl<E: Copy> Factor<'_, E> {
     /// Whether it may have this shape.
-    pub(crate) fn fits(&self, shape: [usize; 2]) -> bool {
+    pub(crate) fn fits(&self, [rows, cols]: [usize; 2]) -> bool {
         match self {
-            Self::Matrix(matrix) => matrix.shape() == shape,
+            Self::Matrix(matrix) => matrix.shape() == [rows, cols],
             Self::Made(_) => true,
+            Self::Packed(packed, start) => packed.has(rows, *start..start + cols),
         }
     }
 }
@@ -93,10 +97,15 @@ impl<'a, E: Sealed> Panels<'a, E> {
         let in_place = match right {
             Factor::Matrix(b) => b.strides()[1] == 1 && !is_used_often(&b, depth.len(), rows),
             Factor::Made(_) => false,
+            Factor::Packed(..) => true,
         };
         let width = if kept { cols.len().next_multiple_of(set.lanes) } else { set.cols() };
-        let room = room.elements::<E>(width * depth.len() + SLACK);
-        let groups = Groups::of(cols.len().div_ceil(set.lanes), set.by_rows.len());
+        let copied = if let Factor::Packed(..) = right { 0 } else { width * depth.len() + SLACK };
+        let room = room.elements::<E>(copied);
+        let groups = match right {
+            Factor::Packed(..) => Groups::whole(cols.len().div_ceil(set.lanes), set.registers()),
+            _ => Groups::of(cols.len().div_ceil(set.lanes), set.registers()),
+        };
         Self { right, depth, cols, set, groups, in_place, kept, room }
     }
 
@@ -145,6 +154,10 @@ impl<'a, E: Sealed> Panels<'a, E> {
         let lanes = self.set.lanes;
         let (cols, range) = self.cols(index);
         let (registers, width) = (range.len(), range.len() * lanes);
+        if let Factor::Packed(packed, start) = self.right {
+            let first = packed.panel(&self.depth, start + cols.start);
+            return Panel { first, stride: width as isize, cols, registers, copy: None };
+        }
         let place = if self.kept { range.start * lanes * self.depth.len() } else { 0 };
         let to = &mut self.room[place..][..width * self.depth.len() + SLACK];
         let copy = first_time || !self.kept;
@@ -165,7 +178,7 @@ impl<'a, E: Sealed> Panels<'a, E> {
             Factor::Made(columns) if copy => {
                 columns.fill(self.depth.clone(), panel.cols.clone(), to, width);
             }
-            Factor::Made(_) => {}
+            Factor::Made(_) | Factor::Packed(..) => {}
         }
         panel
     }
@@ -202,25 +215,31 @@ pub(crate) fn copy_panel<E: Sealed>(
     }
 }
 
-/// Some things in groups as equal as can be.
+/// Some things in groups.
 #[derive(Clone, Copy)]
 pub(crate) struct Groups {
     pub count: usize,
     /// The things in a group; in so many of the first groups there is one more.
     size: usize,
     longer: usize,
+    length: usize,
 }
 
 impl Groups {
-    /// Groups of at most `most`.
+    /// Groups of at most `most`, as equal as can be.
     pub(crate) fn of(length: usize, most: usize) -> Self {
         let count = length.div_ceil(most);
-        Self { count, size: length / count.max(1), longer: length % count.max(1) }
+        Self { count, size: length / count.max(1), longer: length % count.max(1), length }
+    }
+
+    /// Groups of `size`; the last one has what is left.
+    pub(crate) fn whole(length: usize, size: usize) -> Self {
+        Self { count: length.div_ceil(size), size, longer: 0, length }
     }
 
     /// The things of a group.
     pub(crate) fn get(self, index: usize) -> Range<usize> {
-        let start = |i: usize| i * self.size + i.min(self.longer);
+        let start = |i: usize| (i * self.size + i.min(self.longer)).min(self.length);
         start(index)..start(index + 1)
     }
 
@@ -273,6 +292,7 @@ impl<'a, E: Sealed> Strips<'a, E> {
     ) -> Self {
         match a {
             Factor::Matrix(a) => Self::of_matrix(a.part(rows, depth), panels, set, room),
+            Factor::Packed(..) => unreachable!("a first factor has strips, not panels"),
             Factor::Made(made) => {
                 let width = depth.len().next_multiple_of(set.lanes);
                 let room = room.elements::<E>(rows.len() * width + SLACK);

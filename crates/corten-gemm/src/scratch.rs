@@ -64,6 +64,18 @@ impl Room {
         // are elements.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), count) }
     }
+
+    /// The first elements of those asked for before.
+    pub(crate) fn kept<E: Plain>(&self, count: usize) -> &[E] {
+        assert!(count * size_of::<E>() <= size_of_val(self.0.as_slice()));
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), count) }
+    }
+
+    /// The address of the first element.
+    pub(crate) fn first<E>(&self) -> *const E {
+        self.0.as_ptr().cast()
+    }
 }
 
 impl Scratch {
