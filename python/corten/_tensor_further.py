@@ -64,11 +64,6 @@ def sparse_dim(self):
     return 0
 
 
-def to_dense(self, dtype=None, *, masked_grad=None):
-    """The tensor itself: it is dense. With ``dtype`` a converted one."""
-    return self if dtype is None else self.to(dtype)
-
-
 def sparse_mask(self, mask):
     """The entries of this tensor at the places of a sparse one."""
     from corten.sparse import _coordinate
@@ -177,7 +172,7 @@ def _removed(name, instead):
 
 _FUNCTIONS = (
     polygamma, polygamma_, pin_memory, const_data_ptr, is_distributed, record_stream, dense_dim,
-    sparse_dim, to_dense, to_sparse, to_sparse_coo, sparse_mask, smm, dequantize, xpu,
+    sparse_dim, to_sparse, to_sparse_coo, sparse_mask, smm, dequantize, xpu,
     mtia, ipu, reinforce, to_padded_tensor,
     *map(_to_compressed, ("csr", "csc", "bsr", "bsc")),
     *map(_sparse_method, (

@@ -60,6 +60,7 @@ pub fn init() -> corten_core::Result<()> {
         result = generated::register();
         // A list without tensors names no backend.
         op::CAT.implement(DispatchKey::Undefined, kernels::combine::cat);
+        op::MKLDNN_LINEAR.implement(DispatchKey::MkldnnCPU, kernels::opaque::linear);
         // Everywhere else it is made of other operators.
         op::LOGSUMEXP.implement(DispatchKey::CPU, kernels::softmax::logsumexp);
     });

@@ -7,12 +7,13 @@ use corten_ops::parallel::{GRAIN, parallel_for};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
-/// `count` blocks of `length` bytes, one after another in the source, every `step` bytes from byte
-/// `start` on in the target.
+/// `count` blocks of `length` bytes, every `pitch` bytes in the source, and every `step` bytes from
+/// byte `start` on in the target.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Blocks {
     pub(crate) count: usize,
     pub(crate) length: usize,
+    pub(crate) pitch: usize,
     pub(crate) start: usize,
     pub(crate) step: usize,
 }
@@ -47,9 +48,9 @@ impl Ends {
     /// # Safety
     /// As for [`copy`](Self::copy), for each of the blocks.
     unsafe fn copy_some(self, blocks: &Blocks, range: Range<usize>) {
-        let Blocks { length, start, step, .. } = *blocks;
+        let Blocks { length, pitch, start, step, .. } = *blocks;
         for block in range {
-            let (from, to) = (block * length, start + block * step);
+            let (from, to) = (block * pitch, start + block * step);
             // SAFETY: the caller's.
             unsafe {
                 match length {
@@ -62,8 +63,7 @@ impl Ends {
     }
 }
 
-/// Copies the blocks of contiguous tensors, as many of each, to a contiguous tensor with another
-/// storage.
+/// Copies the blocks of tensors, as many of each, to a contiguous tensor with another storage.
 ///
 /// # Errors
 /// When access is refused, or the blocks do not lie within the tensors.
@@ -77,13 +77,14 @@ pub(crate) fn copy_blocks(sources: &[(&Tensor, Blocks)], target: &Tensor) -> Res
     };
     let mut ends: SmallVec<[_; FEW]> = SmallVec::with_capacity(sources.len());
     for (index, &(source, blocks)) in sources.iter().enumerate() {
-        let Blocks { count, length, start, step } = blocks;
+        let Blocks { count, length, pitch, start, step } = blocks;
         if count == 0 || length == 0 {
             continue;
         }
         let last = (count - 1).saturating_mul(step).saturating_add(start).saturating_add(length);
+        let read = (count - 1).saturating_mul(pitch).saturating_add(length);
         ensure!(
-            count.saturating_mul(length) <= room(1 + index)
+            read <= room(1 + index)
                 && last <= room(0)
                 && source.storage_key() != target.storage_key()
                 && (count == 1 || length <= step)
@@ -95,18 +96,23 @@ pub(crate) fn copy_blocks(sources: &[(&Tensor, Blocks)], target: &Tensor) -> Res
     }
     let Some((_, Blocks { count, step, .. })) = ends.first() else { return Ok(()) };
     match *count {
-        1 => ends.iter().try_for_each(|(ends, blocks)| copy_run(*ends, blocks)),
+        1 => copy_runs(&ends),
         count => copy_bands(&ends, count, *step),
     }
 }
 
-/// Copies a single block.
-fn copy_run(ends: Ends, blocks: &Blocks) -> Result<()> {
-    let &Blocks { length, start, .. } = blocks;
-    parallel_for(0..length as i64, GRAIN * 4, |range| {
-        let (first, bytes) = (range.start as usize, (range.end - range.start) as usize);
-        // SAFETY: the range lies in the only block, whose bounds were checked.
-        unsafe { ends.copy(first, start + first, bytes) };
+/// Copies a single block of each. Threads share the target, so that they start together once.
+fn copy_runs(ends: &[(Ends, Blocks)]) -> Result<()> {
+    let end = ends.iter().map(|(_, blocks)| blocks.start + blocks.length).max().unwrap_or(0);
+    parallel_for(0..end as i64, GRAIN * 4, |range| {
+        for &(ends, Blocks { start, length, .. }) in ends {
+            let first = start.max(range.start as usize);
+            let bytes = (start + length).min(range.end as usize).saturating_sub(first);
+            if bytes > 0 {
+                // SAFETY: the range lies in the only block of this source, whose bounds were checked.
+                unsafe { ends.copy(first - start, first, bytes) };
+            }
+        }
         Ok(())
     })
 }

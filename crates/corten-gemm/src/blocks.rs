@@ -235,13 +235,15 @@ struct Walk<'a, E: 'static> {
 impl<E: Sealed> Walk<'_, E> {
     fn run(&self, scratch: &mut Scratch) {
         let ([rows, cols], depth) = (self.output.shape(), self.depth);
-        let at_once = DEPTH.min(depth) * size_of::<E>();
+        // Pieces are not divided.
+        let most = if let Factor::Pieces(_) = self.a { depth } else { DEPTH };
+        let at_once = most.min(depth) * size_of::<E>();
         let rows_at_once = BYTES_OF_A.div_ceil(at_once).next_multiple_of(self.set.rows());
         // With one block of `a`, every panel is used at once and only once.
         let kept = rows > rows_at_once;
         let cols_at_once =
             if kept { (BYTES_OF_B / at_once).next_multiple_of(self.set.cols()) } else { cols };
-        let depths = Groups::of(depth, DEPTH);
+        let depths = Groups::of(depth, most);
         // Rows whose sums stay near from one block of the depth to the next.
         let blocks = if depths.count > 1 { BLOCKS_TOGETHER } else { usize::MAX };
         let groups = Groups::of(rows.div_ceil(rows_at_once), blocks);

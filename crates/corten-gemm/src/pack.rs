@@ -38,6 +38,31 @@ pub enum Factor<'a, E: 'static> {
     Made(&'a dyn Columns<E>),
     /// A second factor whose panels were made before, from a column on that begins a panel.
     Packed(&'a Packed<E>, usize),
+    /// A first factor in pieces.
+    Pieces(Pieces<'a, E>),
+}
+
+/// A first factor whose rows consist of as many pieces, one after the other at the same distance.
+/// The steps of a piece lie side by side.
+#[derive(Clone, Copy)]
+pub struct Pieces<'a, E> {
+    first: Source<'a, E>,
+    count: usize,
+    distance: isize,
+}
+
+impl<'a, E: Copy> Pieces<'a, E> {
+    /// So many pieces, given the first one of every row, and how far the next one lies from it.
+    ///
+    /// # Safety
+    /// All pieces must be readable, and unchanged, for `'a`.
+    ///
+    /// # Panics
+    /// When the steps of a piece do not lie side by side.
+    pub unsafe fn new(first: Source<'a, E>, count: usize, distance: isize) -> Self {
+        assert!(first.strides()[1] == 1, "the steps lie side by side");
+        Self { first, count, distance }
+    }
 }
 
 impl<E: Copy> Factor<'_, E> {
@@ -47,6 +72,10 @@ impl<E: Copy> Factor<'_, E> {
             Self::Matrix(matrix) => matrix.shape() == [rows, cols],
             Self::Made(_) => true,
             Self::Packed(packed, start) => packed.has(rows, *start..start + cols),
+            Self::Pieces(pieces) => {
+                let [lines, steps] = pieces.first.shape();
+                lines == rows && steps * pieces.count == cols
+            }
         }
     }
 }
@@ -96,7 +125,7 @@ impl<'a, E: Sealed> Panels<'a, E> {
     ) -> Self {
         let in_place = match right {
             Factor::Matrix(b) => b.strides()[1] == 1 && !is_used_often(&b, depth.len(), rows),
-            Factor::Made(_) => false,
+            Factor::Made(_) | Factor::Pieces(_) => false,
             Factor::Packed(..) => true,
         };
         let width = if kept { cols.len().next_multiple_of(set.lanes) } else { set.cols() };
@@ -179,6 +208,7 @@ impl<'a, E: Sealed> Panels<'a, E> {
                 columns.fill(self.depth.clone(), panel.cols.clone(), to, width);
             }
             Factor::Made(_) | Factor::Packed(..) => {}
+            Factor::Pieces(_) => unreachable!("a second factor has panels, not pieces"),
         }
         panel
     }
@@ -264,6 +294,8 @@ pub(crate) struct Strips<'a, E: 'static> {
     first: *const E,
     strides: [isize; 2],
     depth: usize,
+    /// How many pieces the depth consists of, and how far a piece lies from the next.
+    pieces: (usize, isize),
     set: &'static TileSet<E>,
     groups: Groups,
     order: Order,
@@ -293,6 +325,20 @@ impl<'a, E: Sealed> Strips<'a, E> {
         match a {
             Factor::Matrix(a) => Self::of_matrix(a.part(rows, depth), panels, set, room),
             Factor::Packed(..) => unreachable!("a first factor has strips, not panels"),
+            Factor::Pieces(Pieces { first, count, distance }) => {
+                assert!(depth == (0..count * first.shape()[1]), "a block has all pieces");
+                let first = first.rows(rows);
+                Self {
+                    first: first.first(),
+                    strides: first.strides(),
+                    depth: depth.len(),
+                    pieces: (count, distance),
+                    set,
+                    groups: Groups::of(first.shape()[0], set.rows()),
+                    order: Order::Steps(first.strides()[0]),
+                    copied: &[],
+                }
+            }
             Factor::Made(made) => {
                 let width = depth.len().next_multiple_of(set.lanes);
                 let room = room.elements::<E>(rows.len() * width + SLACK);
@@ -301,6 +347,7 @@ impl<'a, E: Sealed> Strips<'a, E> {
                     first: std::ptr::null(),
                     strides: [0, 0],
                     depth: depth.len(),
+                    pieces: (1, 0),
                     set,
                     groups: Groups::of(rows.len(), set.rows()),
                     order: Order::CopiedSteps(width),
@@ -344,7 +391,7 @@ impl<'a, E: Sealed> Strips<'a, E> {
                 room
             }
         };
-        Self { first: a.first(), strides, depth, set, groups, order, copied }
+        Self { first: a.first(), strides, depth, pieces: (1, 0), set, groups, order, copied }
     }
 
     /// How many strips there are.
@@ -370,7 +417,9 @@ impl<'a, E: Sealed> Strips<'a, E> {
     pub(crate) unsafe fn tile(&self, index: usize, panel: &mut Panel<E>, sums: Sums<E>) {
         let (a, a_stride) = self.get(index);
         let job = Job {
-            depth: self.depth,
+            depth: self.depth / self.pieces.0,
+            pieces: self.pieces.0,
+            piece_distance: self.pieces.1,
             a,
             a_stride,
             b: panel.first,

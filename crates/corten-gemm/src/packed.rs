@@ -46,7 +46,9 @@ impl<E: Sealed> Packed<E> {
             match factor {
                 Factor::Matrix(b) => copy_panel(&set.moves, to, b.part(steps, cols), width),
                 Factor::Made(columns) => columns.fill(steps, cols, to, width),
-                Factor::Packed(..) => unreachable!("panels are made of what is none"),
+                Factor::Packed(..) | Factor::Pieces(_) => {
+                    unreachable!("panels are made of what is none")
+                }
             }
         }
         packed

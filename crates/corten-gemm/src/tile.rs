@@ -28,8 +28,12 @@ pub(crate) const MOST_ROWS: usize = 6;
 /// What a tile is made of, and where its sums go.
 #[derive(Clone, Copy)]
 pub(crate) struct Job<E> {
-    /// The steps of the loop.
+    /// The steps of a piece.
     pub depth: usize,
+    /// How many pieces there are, one after the other in `b`.
+    pub pieces: usize,
+    /// From a piece of a row of `a` to the next.
+    pub piece_distance: isize,
     /// The first element of the rows of `a`.
     pub a: *const E,
     /// From one row of `a` to the next, or from one step to the next: the other is 1.
@@ -145,9 +149,9 @@ struct Rows<E, const SIDE_BY_SIDE: bool> {
 
 impl<E, const SIDE_BY_SIDE: bool> Rows<E, SIDE_BY_SIDE> {
     #[inline(always)]
-    fn of(job: &Job<E>) -> Self {
-        let second = job.a.wrapping_offset(ROWS_PER_BASE as isize * job.a_stride);
-        Self { first: job.a, second, stride: job.a_stride }
+    fn of(first: *const E, stride: isize) -> Self {
+        let second = first.wrapping_offset(ROWS_PER_BASE as isize * stride);
+        Self { first, second, stride }
     }
 
     /// So many steps later.
@@ -182,34 +186,37 @@ unsafe fn tile<
 >(
     job: &Job<V::Elem>,
 ) {
-    let mut a = Rows::<_, SIDE_BY_SIDE>::of(job);
     let mut b = Columns::<_, COPYING> { first: job.b, stride: job.b_stride, copy: job.b_copy };
-    let (mut c, mut later) = (job.c, job.later.first);
+    let (mut piece, mut c, mut later) = (job.a, job.c, job.later.first);
     let mut sums = [[V::splat(V::Elem::ZERO); REGISTERS]; ROWS];
-    for i in 0..job.depth / UNROLLED {
-        // The result, and the next panel, are far more often in memory than in a cache.
-        if i < ROWS {
-            (0..REGISTERS).for_each(|v| V::prefetch(c.wrapping_add(v * V::LANES)));
-            c = c.wrapping_offset(job.c_stride);
-        } else if i - ROWS < job.later.count {
-            (0..REGISTERS).for_each(|v| V::prefetch_near(later.wrapping_add(v * V::LANES)));
-            later = later.wrapping_offset(job.later.stride);
+    for index in 0..job.pieces {
+        let mut a = Rows::<_, SIDE_BY_SIDE>::of(piece, job.a_stride);
+        for i in 0..job.depth / UNROLLED {
+            // The result, and the next panel, are far more often in memory than in a cache.
+            if index == 0 && i < ROWS {
+                (0..REGISTERS).for_each(|v| V::prefetch(c.wrapping_add(v * V::LANES)));
+                c = c.wrapping_offset(job.c_stride);
+            } else if index == 0 && i - ROWS < job.later.count {
+                (0..REGISTERS).for_each(|v| V::prefetch_near(later.wrapping_add(v * V::LANES)));
+                later = later.wrapping_offset(job.later.stride);
+            }
+            // SAFETY: the caller's, for so many steps.
+            unsafe {
+                add_step(a, b, &mut sums);
+                add_step(a.after(1), b.after::<V, REGISTERS>(1), &mut sums);
+                add_step(a.after(2), b.after::<V, REGISTERS>(2), &mut sums);
+                add_step(a.after(3), b.after::<V, REGISTERS>(3), &mut sums);
+            }
+            a = a.after(UNROLLED);
+            b = b.after::<V, REGISTERS>(UNROLLED);
         }
-        // SAFETY: the caller's, for so many steps.
-        unsafe {
-            add_step(a, b, &mut sums);
-            add_step(a.after(1), b.after::<V, REGISTERS>(1), &mut sums);
-            add_step(a.after(2), b.after::<V, REGISTERS>(2), &mut sums);
-            add_step(a.after(3), b.after::<V, REGISTERS>(3), &mut sums);
+        for _ in 0..job.depth % UNROLLED {
+            // SAFETY: the caller's.
+            unsafe { add_step(a, b, &mut sums) };
+            a = a.after(1);
+            b = b.after::<V, REGISTERS>(1);
         }
-        a = a.after(UNROLLED);
-        b = b.after::<V, REGISTERS>(UNROLLED);
-    }
-    for _ in 0..job.depth % UNROLLED {
-        // SAFETY: the caller's.
-        unsafe { add_step(a, b, &mut sums) };
-        a = a.after(1);
-        b = b.after::<V, REGISTERS>(1);
+        piece = piece.wrapping_offset(job.piece_distance);
     }
     // SAFETY: the caller's.
     unsafe { put_all::<V, ROWS, REGISTERS>(job, &sums) };

@@ -2,9 +2,9 @@
 
 mod common;
 
-use corten_gemm::{Instructions, Packed, Source, Start, View, product_of_packed};
 #[cfg(target_arch = "x86_64")]
 use corten_gemm::{Bf16, Narrow, PackedPairs, product_of_packed_pairs};
+use corten_gemm::{Instructions, Packed, Source, Start, View, product_of_packed};
 
 /// Small integers, so that every order of summing gives the same.
 fn number(row: usize, col: usize) -> f64 {
@@ -101,7 +101,8 @@ fn products_with_panels_of_pairs_equal_the_naive_ones() {
             assert!(b.elements().all(|(step, col, element)| element == half(number(col, step))));
             assert_eq!(b.elements().count(), k * n);
             for beta in [None, Some(2.0)] {
-                let before = rows([m, n], |x| if beta.is_some() { half(x) } else { half(f64::NAN) });
+                let before =
+                    rows([m, n], |x| if beta.is_some() { half(x) } else { half(f64::NAN) });
                 let mut c = before.clone();
                 let (to, from) = (by_rows(c.as_mut_ptr(), [m, n]), by_rows(a.as_ptr(), [m, k]));
                 // SAFETY: the matrices lie in memories of their own.

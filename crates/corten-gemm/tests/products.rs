@@ -3,7 +3,7 @@
 mod common;
 
 use corten_gemm::{
-    Apart, Columns, Factor, Instructions, SLACK, Source, Start, View, Way, product,
+    Apart, Columns, Factor, Instructions, Pieces, SLACK, Source, Start, View, Way, product,
     product_of_factors,
 };
 use std::ops::Range;
@@ -446,6 +446,43 @@ fn single_precision_has_tiles_of_its_own() {
                         let sum: f32 = (0..k).map(term).sum();
                         assert_eq!(c[at(c_strides, i, j)], 2.0 * sum, "{level:?} {m}x{n}x{k}");
                     }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn factors_in_pieces_are_those_that_are_put_together() {
+    // Rows, their distance, pieces, their distance, the elements of a piece, and columns.
+    let cases = [
+        [1, 1, 1, 0, 1, 1],
+        [13, 6, 7, 700, 21, 64],
+        [50, 2, 3, 120, 4, 70],
+        [31, 40, 3, 1300, 333, 17],
+        [9, 0, 2, 0, 5, 33],
+    ];
+    for [m, apart, count, distance, len, n] in cases {
+        let data: Vec<f64> = (0..(m - 1) * apart + (count - 1) * distance + len)
+            .map(|place| number(place, place / 7))
+            .collect();
+        let element = |row: usize, col: usize| data[row * apart + col / len * distance + col % len];
+        let b = Matrix::new([count * len, n], Order::Rows, number);
+        for level in levels() {
+            let mut c = Matrix::new([m, n], Order::Rows, |_, _| f64::NAN);
+            let first = View { data: data.as_ptr(), shape: [m, len], strides: [apart as isize, 1] };
+            // SAFETY: all pieces, the matrices and their memories are there, and the level was asked
+            // for.
+            unsafe {
+                let a = Pieces::new(Source::new(first), count, distance as isize);
+                let factors = [Factor::Pieces(a), Factor::Matrix(Source::new(b.view()))];
+                let result = (c.view_mut(), None);
+                product_of_factors(level, result, count * len, factors, Start::Nothing);
+            }
+            for row in 0..m {
+                for col in 0..n {
+                    let terms = (0..count * len).map(|step| element(row, step) * b.at(step, col));
+                    assert_eq!(c.at(row, col), terms.sum::<f64>(), "{level:?} {m} {count} {len}");
                 }
             }
         }

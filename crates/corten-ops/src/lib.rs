@@ -16,6 +16,7 @@ pub mod index;
 pub mod iter;
 mod library;
 pub mod meta;
+pub mod opaque;
 mod operators;
 pub mod parallel;
 pub mod print;

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 
-_SUBMODULES = ("benchmark", "checkpoint", "data", "deterministic", "dlpack", "hooks", "tensorboard")
+_SUBMODULES = (
+    "benchmark", "checkpoint", "data", "deterministic", "dlpack", "hooks", "mkldnn", "tensorboard",
+)
 
 
 def __getattr__(name):

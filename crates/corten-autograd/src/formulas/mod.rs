@@ -18,6 +18,7 @@ pub mod linalg;
 pub mod loss;
 pub mod matmul;
 pub mod norm;
+pub mod opaque;
 pub mod pad;
 pub mod pointwise;
 pub mod pool;

@@ -86,11 +86,16 @@ fn made<'a, T: MatElement>(
             columns.fill(0..lines, 0..len, room, len);
             Mat::row_major(room, lines, len).ok()
         }
+        Factor::Pieces(pieces) => {
+            let places = (0..lines).flat_map(|line| (0..len).map(move |place| (line, place)));
+            room.extend(places.map(|(line, place)| pieces.at(line, place)));
+            Mat::row_major(room, lines, len).ok()
+        }
     }
 }
 
 /// The instructions of the level in use.
-fn instructions() -> Instructions {
+pub(super) fn instructions() -> Instructions {
     match level() {
         Level::Baseline => Instructions::Portable,
         Level::Avx2 => Instructions::Avx2,
@@ -176,6 +181,12 @@ macro_rules! through_real_tiles {
                             corten_gemm::Factor::Matrix(Source::new(matrix.view()))
                         }
                         Factor::Made(columns) => corten_gemm::Factor::Made(columns),
+                        Factor::Pieces(pieces) => {
+                            let (first, distance) = (pieces.first.view(), pieces.distance as isize);
+                            let first = Source::new(first);
+                            let pieces = corten_gemm::Pieces::new(first, pieces.count, distance);
+                            corten_gemm::Factor::Pieces(pieces)
+                        }
                     });
                     let result = (view, (c.count > 1).then_some(apart));
                     corten_gemm::product_of_factors(instructions(), result, depth, factors, start);

@@ -235,6 +235,51 @@ impl<'a, T> MatMut<'a, T> {
     }
 }
 
+/// A matrix whose rows consist of as many pieces, one after the other at the same distance. The
+/// elements of a piece lie side by side.
+#[derive(Clone, Copy)]
+pub(crate) struct Pieces<'a, T> {
+    /// The first piece of every row.
+    pub(super) first: Mat<'a, T>,
+    pub(super) count: usize,
+    pub(super) distance: usize,
+}
+
+impl<'a, T> Pieces<'a, T> {
+    /// Rows of `count` pieces of `len` elements in a slice, from element 0 on.
+    ///
+    /// # Errors
+    /// `Internal` when an element would lie outside the slice.
+    pub(crate) fn new(
+        data: &'a [T],
+        [rows, row_stride]: [usize; 2],
+        [count, distance]: [usize; 2],
+        len: usize,
+    ) -> Result<Self> {
+        let last = count.saturating_sub(1) * distance;
+        if count == 0 || last + span([rows, len], [row_stride, 1]) > data.len() {
+            bug!("{rows} rows of {count} pieces of {len} in {} elements", data.len());
+        }
+        Ok(Self { first: Mat::strided(data, [rows, len], [row_stride, 1])?, count, distance })
+    }
+
+    /// The number of rows and of columns.
+    pub(crate) fn shape(&self) -> [usize; 2] {
+        [self.first.rows, self.first.cols * self.count]
+    }
+
+    /// The element at a place, which must lie within the matrix.
+    pub(super) fn at(&self, row: usize, col: usize) -> T
+    where
+        T: Copy,
+    {
+        let (piece, col) = (col / self.first.cols, col % self.first.cols);
+        assert!(piece < self.count && row < self.first.rows);
+        let data = self.first.data.wrapping_add(piece * self.distance);
+        Mat { data, ..self.first }.at(row, col)
+    }
+}
+
 /// Matrices of one shape that are written, seen as one: the columns of a matrix follow those of the
 /// one before.
 pub(crate) struct SideBySide<'a, T> {

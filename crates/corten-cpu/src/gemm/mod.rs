@@ -5,11 +5,13 @@
 
 mod engine;
 mod matrix;
+mod packed;
 
 pub(crate) use corten_gemm::Way;
 pub(crate) use engine::MatElement;
 use matrix::MatricesMut;
-pub(crate) use matrix::{Batch, BatchMut, Heads, Mat, MatMut, SideBySide};
+pub(crate) use matrix::{Batch, BatchMut, Heads, Mat, MatMut, Pieces, SideBySide};
+pub(crate) use packed::{Packable, PackedWeight};
 
 use corten_core::{Result, Scalar, bug, ensure};
 use corten_gemm::Columns;
@@ -55,16 +57,17 @@ pub(crate) fn gemm<T: MatElement>(
     check_shapes([c.rows, c.cols], a.shape(), b.shape())?;
     // Chosen for the whole, so that results do not depend on the number of threads.
     let way = Way::of(a.view(), b.view());
-    in_parts(&c, a.cols, |rows, cols, c| {
+    in_parts(&c, a.cols, PART_ALIGNMENT, |rows, cols, c| {
         serial(c, a.rows(rows), b.cols(cols), factors, way);
     })
 }
 
-/// Calls `body(rows, columns, part)` for the parts of a product of so many steps, on several threads
-/// where it pays.
+/// Calls `body(rows, columns, part)` for the parts of a product of so many steps, which are cut at
+/// multiples of `alignment`, on several threads where it pays.
 fn in_parts<T: Send>(
     c: &MatMut<'_, T>,
     depth: usize,
+    alignment: usize,
     body: impl Fn(Range<usize>, Range<usize>, MatMut<'_, T>) + Sync,
 ) -> Result<()> {
     let (m, n) = (c.rows, c.cols);
@@ -77,7 +80,7 @@ fn in_parts<T: Send>(
         return Ok(());
     }
     let parts = if work < BALANCED_WORK { threads } else { 2 * threads };
-    let part = length.div_ceil(parts).next_multiple_of(PART_ALIGNMENT);
+    let part = length.div_ceil(parts).next_multiple_of(alignment);
     parallel_for(0..length.div_ceil(part) as i64, 1, |parts| {
         for index in parts {
             let start = index as usize * part;
@@ -116,7 +119,7 @@ pub(crate) fn gemm_from<T: MatElement>(
         T::product_from(way, c, a, b, base);
         return Ok(());
     }
-    in_parts(&c, a.cols, |rows, cols, c| {
+    in_parts(&c, a.cols, PART_ALIGNMENT, |rows, cols, c| {
         let base = base.part(&rows, &cols);
         T::product_from(way, c, a.rows(rows), b.cols(cols), base);
     })
@@ -128,6 +131,8 @@ pub(crate) enum Factor<'a, T> {
     Matrix(Mat<'a, T>),
     /// See [`corten_gemm::Factor::Made`].
     Made(&'a dyn Columns<T>),
+    /// A first factor in pieces.
+    Pieces(Pieces<'a, T>),
 }
 
 /// What the sums of a product are added to.
@@ -181,6 +186,7 @@ pub(crate) fn gemm_of_factors<T: MatElement>(
     let shape_of = |factor: Factor<'_, T>, made: [usize; 2]| match factor {
         Factor::Matrix(matrix) => matrix.shape(),
         Factor::Made(_) => made,
+        Factor::Pieces(pieces) => pieces.shape(),
     };
     check_shapes([rows, cols], shape_of(a, [rows, depth]), shape_of(b, [depth, cols]))?;
     let values = match base {

@@ -8,6 +8,7 @@ use corten_core::{
 use corten_ops::iter::resize_output;
 use corten_ops::{Tensor, op};
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// Tensors one after another along `dim`.
 ///
@@ -122,23 +123,56 @@ impl<'a> Plan<'a> {
         let in_order = out.is_contiguous() && !out.is_neg();
         for &(part, length) in &self.parts {
             let plain = part.dtype() == dtype && !part.is_conj() && !part.is_neg();
-            if in_order && plain && part.is_contiguous() && part.storage_key() != key {
-                runs.push((part, self.blocks(start, length, dtype.itemsize())));
-            } else {
-                op::copy_(&op::narrow(out, self.dim as i64, start, length)?, part, false)?;
+            let apart = in_order && plain && part.storage_key() != key;
+            match apart.then(|| self.pitch(part)).flatten() {
+                Some(pitch) => {
+                    let itemsize = dtype.itemsize();
+                    let blocks = self.blocks(start, length, itemsize);
+                    runs.push((part, Blocks { pitch: pitch * itemsize, ..blocks }));
+                }
+                None => op::copy_(&op::narrow(out, self.dim as i64, start, length)?, part, false)
+                    .map(drop)?,
             }
             start += length;
         }
         if runs.is_empty() { Ok(()) } else { copy_blocks(&runs, out) }
     }
 
+    /// How far the rows of a part lie from each other, if the elements of each lie side by side in
+    /// order.
+    fn pitch(&self, part: &Tensor) -> Option<usize> {
+        if part.is_contiguous() {
+            return Some(part.numel() as usize / self.count().max(1));
+        }
+        let (sizes, strides) = (part.sizes(), part.strides());
+        let in_order = |range: Range<usize>, first: i64| {
+            let dims = range.rev().filter(|&dim| sizes[dim] != 1);
+            let mut expected = first;
+            dims.into_iter().all(|dim| {
+                let fits = strides[dim] == expected;
+                expected *= sizes[dim];
+                fits
+            })
+        };
+        let last = (0..self.dim).rev().find(|&dim| sizes[dim] != 1);
+        let pitch = last.map_or(0, |dim| strides[dim]);
+        let fits = in_order(self.dim..sizes.len(), 1) && in_order(0..self.dim, pitch);
+        usize::try_from(pitch).ok().filter(|_| fits)
+    }
+
+    /// How many rows every part has.
+    fn count(&self) -> usize {
+        self.shape[..self.dim].iter().product::<i64>() as usize
+    }
+
     /// The rows of a part of `length` from `start` on.
     fn blocks(&self, start: i64, length: i64, itemsize: usize) -> Blocks {
-        let (outer, inner) = (&self.shape[..self.dim], &self.shape[self.dim + 1..]);
+        let inner = &self.shape[self.dim + 1..];
         let bytes = inner.iter().product::<i64>() as usize * itemsize;
         Blocks {
-            count: outer.iter().product::<i64>() as usize,
+            count: self.count(),
             length: length as usize * bytes,
+            pitch: length as usize * bytes,
             start: start as usize * bytes,
             step: self.shape[self.dim] as usize * bytes,
         }

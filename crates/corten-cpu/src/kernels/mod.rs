@@ -24,6 +24,7 @@ pub mod loss_pointwise;
 pub mod margin;
 pub mod matmul;
 pub mod norm;
+pub mod opaque;
 pub mod optim;
 pub mod pointwise;
 pub mod pool;

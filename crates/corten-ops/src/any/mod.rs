@@ -13,6 +13,7 @@ pub mod lazy;
 pub mod linalg;
 pub mod loss;
 pub mod matmul;
+pub mod opaque;
 pub mod pad;
 pub mod pointwise;
 pub mod random;

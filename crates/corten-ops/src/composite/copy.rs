@@ -1,6 +1,6 @@
 //! Conversions that may give the tensor itself.
 
-use crate::{Tensor, op};
+use crate::{Tensor, op, opaque};
 use corten_core::{DType, Device, Layout, MemoryFormat, Result, Scalar, bail, ensure};
 
 /// What a conversion is asked for.
@@ -138,5 +138,19 @@ pub fn is_nonzero(self_: &Tensor) -> Result<bool> {
         0 => bail!(Runtime, "Boolean value of Tensor with no values is ambiguous"),
         1 => Ok(op::item(self_)?.to_bool()),
         _ => bail!(Runtime, "Boolean value of Tensor with more than one value is ambiguous"),
+    }
+}
+
+/// The tensor in the layout `strided`: itself where that is its layout.
+///
+/// # Errors
+/// Those of copying.
+pub fn to_dense(self_: &Tensor, dtype: Option<DType>, masked_grad: Option<bool>) -> Result<Tensor> {
+    if opaque::is_opaque(self_) {
+        return op::_to_dense(self_, dtype, masked_grad);
+    }
+    match dtype {
+        Some(dtype) => op::to_dtype(self_, dtype, false, false, None),
+        None => Ok(self_.clone()),
     }
 }

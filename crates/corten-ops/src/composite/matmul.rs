@@ -1,7 +1,7 @@
 //! Products of tensors of any rank, from products of matrices and vectors.
 
 use super::support::requires_grad;
-use crate::{Tensor, op};
+use crate::{Tensor, op, opaque};
 use corten_core::geometry::{infer_broadcast, wrap_dim};
 use corten_core::{Dims, Result, Scalar, bail, ensure};
 
@@ -182,6 +182,9 @@ pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<
         Runtime,
         "both arguments to linear need to be at least 1D, but they are {rank}D and {weight_rank}D"
     );
+    if opaque::is_opaque(weight) || opaque::is_opaque(input) {
+        return op::mkldnn_linear(input, weight, bias);
+    }
     let one = Scalar::Int(1);
     let Some(bias) = super::support::defined(bias) else {
         return op::matmul(input, &op::t(weight)?);

@@ -68,6 +68,7 @@ pub fn install_default_fallbacks() {
         );
         set_fallback(DispatchKey::Negative, Arc::new(|call, stack| materialise(&NEG, call, stack)));
         crate::batched::register();
+        crate::opaque::register();
         crate::profiler::register();
     });
 }
@@ -173,7 +174,8 @@ fn store(bit: &LazyBit, plain: &Tensor, target: &Tensor) -> Result<()> {
     call("aten::copy_", &mut stack)
 }
 
-fn replace_tensors(
+/// Puts other tensors in the place of those of a value.
+pub(crate) fn replace_tensors(
     value: &mut IValue,
     replace: &mut dyn FnMut(&Tensor) -> Result<Tensor>,
 ) -> Result<()> {

@@ -10,6 +10,7 @@ mod groups;
 mod keys;
 mod table;
 
+pub(crate) use fallback::replace_tensors;
 pub use fallback::{install_default_fallbacks, set_fallback, set_fallthrough_fallback};
 pub use keys::KeyBuilder;
 pub(crate) use table::OpTable;

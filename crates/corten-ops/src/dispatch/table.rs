@@ -333,8 +333,10 @@ impl OpTable {
         }
         let backend = is_backend(key) || key == DispatchKey::Undefined;
         let explicit = last(Target::CompositeExplicitAutograd);
-        // Without a loop for the device the kernel could only refuse: a fallback goes before it.
-        let refuses = self.lacks_loop(key) && fallback::of(key, self.def).is_some();
+        // Without a loop for the device, or memory to compute in, the kernel could only refuse: a
+        // fallback goes before it.
+        let refuses = (self.lacks_loop(key) || key == DispatchKey::MkldnnCPU)
+            && fallback::of(key, self.def).is_some();
         if backend && explicit.is_some() && !refuses {
             return explicit;
         }

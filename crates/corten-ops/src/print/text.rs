@@ -3,7 +3,7 @@
 use super::format::Notation;
 use super::{Options, options};
 use crate::batched::{self, Batched};
-use crate::{Tensor, op};
+use crate::{Tensor, op, opaque};
 use corten_core::{Complex, DType, Device, DeviceType, Layout, Result, default_dtype};
 
 /// The text of a tensor, starting with `tensor(`.
@@ -33,7 +33,7 @@ pub fn repr_with_prefix(tensor: &Tensor, prefix: &str) -> Result<String> {
     }
     let elements = elements(tensor, indent, &options, &mut suffixes)?;
     if tensor.layout() != Layout::Strided {
-        suffixes.push(format!("layout={}", tensor.layout()));
+        suffixes.push(format!("layout=torch.{}", tensor.layout().name()));
     }
     suffixes.extend(gradient_suffix(tensor));
     Ok(with_suffixes(format!("{prefix}{elements}"), &suffixes, indent, &options))
@@ -123,7 +123,10 @@ struct Body<'a> {
 impl<'a> Body<'a> {
     fn read(tensor: &Tensor, options: &'a Options) -> Result<Self> {
         let summarise = tensor.numel() as f64 > options.threshold;
-        let plain = op::resolve_neg(&op::resolve_conj(&op::detach(tensor)?)?)?;
+        let plain = match opaque::value(tensor)? {
+            Some(value) => value,
+            None => op::resolve_neg(&op::resolve_conj(&op::detach(tensor)?)?)?,
+        };
         let mut shown = plain;
         let mut gaps = vec![false; tensor.dim()];
         let edge = options.edgeitems as i64;

@@ -114,6 +114,12 @@ pub(crate) fn to_array(object: &Obj, force: bool) -> Py<Obj> {
             value.device()
         )));
     }
+    if value.layout() != corten_core::Layout::Strided {
+        return Err(type_error(format!(
+            "can't convert {} layout tensor to numpy. Use Tensor.to_dense() first.",
+            value.layout()
+        )));
+    }
     if tensor::requires_grad(value) && !force {
         return Err(runtime_error(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",

@@ -1,12 +1,11 @@
 //! Convolutions of images whose channels come last, without patches: what a row of the kernel looks
-//! at is a piece of a row of the image, and the pieces of neighbouring positions are the rows of a
-//! matrix that lies in the image. So there is one product for every row of the output and of the
-//! kernel.
+//! at is a piece of a row of the image, and the pieces of neighbouring positions are parts of the rows
+//! of a matrix that lies in the image. So there is one product for every row of the output.
 
 use super::geometry::Geometry;
 use super::products::Product;
 use crate::chunks::{for_each_chunk, grain_of};
-use crate::gemm::{Base, Factor, Mat, MatMut, gemm_of_factors};
+use crate::gemm::{Base, Factor, Mat, MatMut, Pieces, gemm_of_factors};
 use crate::row_loops::MOST_LANES;
 use crate::scratch::with_buffer;
 use corten_core::Result;
@@ -14,9 +13,8 @@ use corten_core::Result;
 /// Bytes of a kernel that stays in a second-level cache: it is read for every row of the output.
 const KERNEL: usize = 256 << 10;
 
-/// The least elements of a piece, each of which adds to sums in memory, and the least pieces of a
-/// product.
-const PIECE: usize = 16;
+/// The least elements of a piece, between which a product moves on, and the least rows of a product.
+const PIECE: usize = 8;
 const PIECES: usize = 16;
 
 /// The most rows of an output for which rows of the image are copied at a time: neighbours look at
@@ -66,19 +64,14 @@ pub(super) fn correlate<T: Product>(
         let image = &images[sample * size..][..size];
         bordered.with_rows(image, first * stride[1], |image, pitch| {
             for (row, output) in output.chunks_exact_mut(positions * features).enumerate() {
-                for (y, weight) in weight.chunks_exact(run * features).enumerate() {
-                    let from = &image[(row * stride[1] + y * dilation[1]) * pitch..];
-                    let strides = [stride[2] * geometry.channels, 1];
-                    let a = Factor::Matrix(Mat::strided(from, [positions, run], strides)?);
-                    let b = Factor::Matrix(Mat::row_major(weight, run, features)?);
-                    let base = match bias {
-                        _ if y > 0 => Base::Result,
-                        Some(bias) => Base::PerColumn(bias),
-                        None => Base::Nothing,
-                    };
-                    let c = MatMut::row_major(output, positions, features)?;
-                    gemm_of_factors(c.into(), run, [a, b], base)?;
-                }
+                let from = &image[row * stride[1] * pitch..];
+                let rows = [positions, stride[2] * geometry.channels];
+                let a = Pieces::new(from, rows, [kernel[1], dilation[1] * pitch], run)?;
+                let depth = a.shape()[1];
+                let b = Mat::row_major(weight, depth, features)?;
+                let base = bias.map_or(Base::Nothing, Base::PerColumn);
+                let c = MatMut::row_major(output, positions, features)?;
+                gemm_of_factors(c.into(), depth, [Factor::Pieces(a), Factor::Matrix(b)], base)?;
             }
             Ok(())
         })

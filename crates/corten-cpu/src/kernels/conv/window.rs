@@ -165,14 +165,28 @@ fn copy_phase<T: Element + Default>(
     to[..start].fill(T::default());
     if end > start {
         let from = &row[start * stride + phase - padding..];
-        if stride == 1 {
-            copy_run(&mut to[start..], from, end - start);
-        } else {
-            let from = from.iter().step_by(stride);
-            to[start..end].iter_mut().zip(from).for_each(|(to, &value)| *to = value);
+        match stride {
+            1 => copy_run(&mut to[start..], from, end - start),
+            2 => copy_every::<_, 2>(&mut to[start..end], from),
+            _ => copy_each(&mut to[start..end], from, stride),
         }
     }
     to[end..len].fill(T::default());
+}
+
+fn copy_each<T: Copy>(to: &mut [T], from: &[T], stride: usize) {
+    to.iter_mut().zip(from.iter().step_by(stride)).for_each(|(to, &value)| *to = value);
+}
+
+/// Copies every second (or third …) element: what the compiler makes vectors of, for whole pieces.
+#[inline(always)]
+fn copy_every<T: Copy, const STRIDE: usize>(to: &mut [T], from: &[T]) {
+    let whole = (from.len() / STRIDE).min(to.len()) / PIECE * PIECE;
+    let (pieces, rest) = to.split_at_mut(whole);
+    for (to, from) in pieces.chunks_exact_mut(PIECE).zip(from.chunks_exact(PIECE * STRIDE)) {
+        (0..PIECE).for_each(|i| to[i] = from[i * STRIDE]);
+    }
+    copy_each(rest, &from[(whole * STRIDE).min(from.len())..], STRIDE);
 }
 
 /// Copies `len` elements, and perhaps some that lie behind them.
@@ -182,9 +196,24 @@ pub(super) fn copy_run<T: Copy>(to: &mut [T], from: &[T], len: usize) {
     if to.len() < pieces || from.len() < pieces {
         return to[..len].copy_from_slice(&from[..len]);
     }
-    for (to, from) in to[..pieces].chunks_exact_mut(PIECE).zip(from.chunks_exact(PIECE)) {
-        to.copy_from_slice(from);
+    // Those of a panel are so short that a loop over them takes as long as they do.
+    match pieces / PIECE {
+        1 => copy_pieces::<_, PIECE>(to, from),
+        2 => copy_pieces::<_, { 2 * PIECE }>(to, from),
+        3 => copy_pieces::<_, { 3 * PIECE }>(to, from),
+        4 => copy_pieces::<_, { 4 * PIECE }>(to, from),
+        _ => {
+            for (to, from) in to[..pieces].chunks_exact_mut(PIECE).zip(from.chunks_exact(PIECE)) {
+                to.copy_from_slice(from);
+            }
+        }
     }
+}
+
+/// Copies the first `LEN` elements, which must be there.
+#[inline(always)]
+fn copy_pieces<T: Copy, const LEN: usize>(to: &mut [T], from: &[T]) {
+    to[..LEN].copy_from_slice(&from[..LEN]);
 }
 
 impl<T: Element + Default> Columns<T> for Window<'_, T> {

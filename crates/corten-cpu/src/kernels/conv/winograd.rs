@@ -12,7 +12,7 @@
 
 #![allow(clippy::needless_range_loop, reason = "columns of rows of vectors")]
 
-use super::super::support::{contiguous, contiguous_in, empty_in};
+use super::super::support::{contiguous, contiguous_in, empty, empty_in};
 use super::evenness::is_even;
 use super::flat;
 use super::geometry::Geometry;
@@ -70,20 +70,25 @@ pub(super) fn run(
     let (order, steps) = taps_order(geometry, turned, weight.is_contiguous());
     let taps = flat(&contiguous(&op::permute(weight, &order)?)?)?;
     let (to, from) = (flat(&result)?, flat(&contiguous_in(input, last)?)?);
+    // A tensor's memory comes from the last call: so many new pages would take as long as a product.
+    let planes = empty(&[(PLANES * geometry.channels * geometry.features) as i64], out)?;
     let absent = Tensor::undefined();
     let access = AccessSet::acquire(&[
         (&to, Access::Write),
         (&from, Access::Read),
         (&taps, Access::Read),
         (bias.unwrap_or(&absent), Access::Read),
+        (&planes, Access::Write),
     ])?;
     let bias = bias.map(|_| access.read::<f32>(3)).transpose()?;
     let images = access.read::<f32>(1)?;
     if !is_even(images, geometry)? {
         return Ok(false);
     }
-    let kernel = transformed(Taps { data: access.read::<f32>(2)?, steps, turned }, geometry)?;
-    let whole = Whole { geometry, images, kernel: &kernel, bias };
+    let kernel = access.write::<f32>(4)?;
+    let taps = Taps { data: access.read::<f32>(2)?, steps, turned };
+    transform(taps, geometry, kernel)?;
+    let whole = Whole { geometry, images, kernel, bias };
     let finite = whole.run(access.write::<f32>(0)?)?;
     drop(access);
     if finite && !geometry.channels_last {
@@ -129,15 +134,13 @@ struct Taps<'a> {
 }
 
 /// The kernel as a matrix (channels, features) for every element of a tile.
-fn transformed(taps: Taps<'_>, geometry: &Geometry) -> Result<Vec<f32>> {
+fn transform(taps: Taps<'_>, geometry: &Geometry, planes: &mut [f32]) -> Result<()> {
     let features = geometry.features;
     let len = geometry.channels * features;
-    let mut planes = vec![0.0; PLANES * len];
-    for_each_block_of_runs([&mut planes], [PLANES, len], WIDTH, 1, |columns, [mut block]| {
+    for_each_block_of_runs([planes], [PLANES, len], WIDTH, 1, |columns, [mut block]| {
         f32::run(OfKernel { taps, features, columns, block: &mut block });
         Ok(())
-    })?;
-    Ok(planes)
+    })
 }
 
 struct OfKernel<'a, 'b> {

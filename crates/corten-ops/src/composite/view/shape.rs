@@ -1,6 +1,6 @@
 //! Shapes given in other ways than to `view` and `expand`.
 
-use crate::{Tensor, derived, op};
+use crate::{Tensor, derived, op, opaque};
 use corten_core::{Dims, Error, ErrorKind, MemoryFormat, Result, bail, ensure, err, geometry};
 
 /// The same elements in another shape: a view where strides can express it, else a copy.
@@ -10,6 +10,9 @@ use corten_core::{Dims, Error, ErrorKind, MemoryFormat, Result, bail, ensure, er
 pub fn reshape(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
     if self_.is_plain() {
         return op::view(self_, shape);
+    }
+    if opaque::is_opaque(self_) {
+        return op::_mkldnn_reshape(self_, shape);
     }
     let sizes = geometry::infer_size(shape, self_.numel())?;
     let (old_sizes, old_strides) = (self_.sizes(), self_.strides());

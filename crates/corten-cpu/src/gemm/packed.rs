@@ -1,0 +1,132 @@
+//! Products with a weight that is put in the order of the tiles once.
+
+use super::engine::instructions;
+use super::{Base, Mat, MatElement, MatMut, PART_ALIGNMENT, check_shapes, in_parts};
+#[cfg(target_arch = "x86_64")]
+use corten_core::bf16;
+use corten_core::{Element, Result, bug};
+use corten_gemm::{Packed, Source, Start};
+#[cfg(target_arch = "x86_64")]
+use corten_gemm::{PackedPairs, product_of_packed_pairs};
+use corten_ops::Tensor;
+use corten_ops::opaque::Prepared;
+
+/// A weight, a row per output feature, in the order in which tiles read its transpose.
+pub(crate) enum PackedWeight {
+    Single(Packed<f32>),
+    #[cfg(target_arch = "x86_64")]
+    Half(PackedPairs),
+}
+
+impl PackedWeight {
+    /// A weight of `f32`, which has rows and columns.
+    pub(crate) fn of_single(weight: Mat<'_, f32>) -> Self {
+        // SAFETY: the matrix is borrowed for longer.
+        let turned = unsafe { Source::new(weight.t().view()) };
+        Self::Single(Packed::of(turned, instructions()))
+    }
+
+    /// A weight of `bf16`, where the processor multiplies pairs of them.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn of_half(weight: Mat<'_, bf16>) -> Option<Self> {
+        // SAFETY: the matrix is borrowed for longer; either type is its 16 bits.
+        let turned = unsafe { Source::new(weight.t().view().cast()) };
+        PackedPairs::of(turned, instructions()).map(Self::Half)
+    }
+
+    /// The numbers of input and of output features.
+    pub(crate) fn shape(&self) -> [usize; 2] {
+        match self {
+            Self::Single(packed) => packed.shape(),
+            #[cfg(target_arch = "x86_64")]
+            Self::Half(packed) => packed.shape(),
+        }
+    }
+
+    /// The elements as a row-major matrix, a row per output feature.
+    fn rows<T: Element + Default>(
+        &self,
+        elements: impl Iterator<Item = (usize, usize, T)>,
+    ) -> Result<Tensor> {
+        let [inputs, outputs] = self.shape();
+        let mut rows = vec![T::default(); inputs * outputs];
+        elements.for_each(|(step, col, element)| rows[col * inputs + step] = element);
+        Tensor::from_vec(rows, &[outputs as i64, inputs as i64])
+    }
+}
+
+impl Prepared for PackedWeight {
+    fn plain(&self) -> Result<Tensor> {
+        match self {
+            Self::Single(packed) => self.rows(packed.elements()),
+            #[cfg(target_arch = "x86_64")]
+            Self::Half(packed) => {
+                self.rows(packed.elements().map(|(i, j, half)| (i, j, bf16::from_bits(half.0))))
+            }
+        }
+    }
+}
+
+/// What a packed weight can be multiplied by.
+pub(crate) trait Packable: MatElement {
+    /// `c = base + a @ b` with the transpose of a weight, on several threads where it pays.
+    ///
+    /// # Errors
+    /// `Runtime` when the shapes do not fit.
+    fn product_of_packed(
+        c: MatMut<'_, Self>,
+        a: Mat<'_, Self>,
+        weight: &PackedWeight,
+        base: Base<'_, Self>,
+    ) -> Result<()>;
+}
+
+impl Packable for f32 {
+    fn product_of_packed(
+        c: MatMut<'_, f32>,
+        a: Mat<'_, f32>,
+        weight: &PackedWeight,
+        base: Base<'_, f32>,
+    ) -> Result<()> {
+        let PackedWeight::Single(packed) = weight else {
+            bug!("a packed weight of {:?} in a product of f32", weight.shape());
+        };
+        check_shapes([c.rows, c.cols], a.shape(), packed.shape())?;
+        let alignment = packed.panel_cols().max(PART_ALIGNMENT);
+        in_parts(&c, a.cols, alignment, |rows, cols, c| {
+            let start = match base.part(&rows, &cols) {
+                Base::Nothing => Start::Nothing,
+                Base::Result => Start::Scaled(1.0),
+                Base::PerRow(values) => Start::PerRow(values.as_ptr()),
+                Base::PerColumn(values) => Start::PerColumn(values.as_ptr()),
+            };
+            let (c, a) = (c.view(), a.rows(rows).view());
+            // SAFETY: the matrices lie where their pointers say, `c` shares memory with no other
+            // one, and there is a value for every row, or column.
+            unsafe { corten_gemm::product_of_packed(c, a, (packed, cols), start) };
+        })
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Packable for bf16 {
+    fn product_of_packed(
+        mut c: MatMut<'_, bf16>,
+        a: Mat<'_, bf16>,
+        weight: &PackedWeight,
+        base: Base<'_, bf16>,
+    ) -> Result<()> {
+        let PackedWeight::Half(packed) = weight else {
+            bug!("a packed weight of {:?} in a product of bf16", weight.shape());
+        };
+        check_shapes([c.rows, c.cols], a.shape(), packed.shape())?;
+        let beta = (!matches!(base, Base::Nothing)).then_some(1.0);
+        base.fill(&mut c);
+        in_parts(&c, a.cols, packed.panel_cols().max(PART_ALIGNMENT), |rows, cols, c| {
+            let (c, a) = (c.view().cast(), a.rows(rows).view().cast());
+            // SAFETY: either type is its 16 bits; the matrices lie where their pointers say, and `c`
+            // shares memory with no other one.
+            unsafe { product_of_packed_pairs(c, a, (packed, cols), beta) };
+        })
+    }
+}

@@ -1,0 +1,237 @@
+//! Opaque tensors: the layout `_mkldnn`, in which elements lie as the kernels like them best.
+
+// Note [Opaque tensors]
+// An opaque tensor has sizes and a dtype, but no storage. Its elements are those of a dense tensor,
+// its value, which nobody else sees. A kernel that multiplies by it again and again may prepare it:
+// another object then keeps the elements, in an order of its own, in place of the value, and gives
+// them back to whoever asks.
+//
+// An operator without a kernel at the key `MkldnnCPU` runs on the values. What it returns is opaque
+// where its first tensor is, if the layout holds the dtype and the number of dimensions; the rest is
+// dense: truth values, positions, sums of everything. Views are refused, since a write to one would
+// have to reach a tensor whose elements lie in another order.
+
+use crate::boxed::{IValue, Stack};
+use crate::dispatch::{BoxedCall, replace_tensors, set_fallback};
+use crate::registry::{OpDef, OpKind};
+use crate::{Tensor, any, op};
+use corten_core::{
+    BackendMeta, DType, DispatchKey, KeySet, Layout, Result, TensorBase, bail, ensure,
+};
+use std::any::Any;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The most dimensions that the layout holds.
+pub(crate) const MOST_DIMS: usize = 5;
+
+/// Elements in the order of a kernel.
+pub trait Prepared: Any + Send + Sync {
+    /// A dense tensor of the same elements.
+    ///
+    /// # Errors
+    /// Those of making a tensor.
+    fn plain(&self) -> Result<Tensor>;
+}
+
+/// What holds the elements of an opaque tensor.
+#[derive(Clone)]
+enum Form {
+    Plain(Tensor),
+    Prepared(Arc<dyn Prepared>),
+}
+
+/// The elements of an opaque tensor and of its shallow copies.
+struct Opaque(Mutex<Form>);
+
+impl BackendMeta for Opaque {
+    fn for_copy(self: Arc<Self>) -> Arc<dyn BackendMeta> {
+        self
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Opaque {
+    fn form(&self) -> MutexGuard<'_, Form> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether this is an opaque tensor.
+#[inline]
+pub fn is_opaque(tensor: &TensorBase) -> bool {
+    tensor.key_set().has(DispatchKey::MkldnnCPU)
+}
+
+/// Whether the layout holds elements of a dtype in so many dimensions.
+pub(crate) fn holds(dtype: DType, dims: usize) -> bool {
+    holds_dtype(dtype) && (1..=MOST_DIMS).contains(&dims)
+}
+
+pub(crate) fn holds_dtype(dtype: DType) -> bool {
+    use DType::{BFloat16, Float16, Float32, Int8, UInt8};
+    matches!(dtype, Float32 | BFloat16 | Float16 | UInt8 | Int8)
+}
+
+/// An opaque tensor with the elements of a dense one that nobody else writes to, and whose dtype and
+/// number of dimensions the layout holds.
+///
+/// # Errors
+/// Those of making a tensor.
+pub fn wrap(value: Tensor) -> Result<Tensor> {
+    let (dtype, device) = (value.dtype(), value.device());
+    let keys = KeySet::for_tensor(device.device_type, Layout::Mkldnn, dtype);
+    let tensor = TensorBase::new_without_storage(dtype, device, keys, &value.sizes())?;
+    tensor.update_extra_meta(|extra| {
+        extra.storage_error = Some("Cannot access storage of OpaqueTensorImpl".to_owned());
+        extra.backend = Some(Arc::new(Opaque(Mutex::new(Form::Plain(value)))));
+    });
+    Ok(tensor.into())
+}
+
+/// Calls `f` with what holds the elements; `None` for a tensor that is not opaque.
+fn with_form<R>(tensor: &TensorBase, f: impl FnOnce(&mut Form) -> R) -> Option<R> {
+    if !is_opaque(tensor) {
+        return None;
+    }
+    let backend = tensor.extra_meta()?.backend?;
+    let opaque = backend.as_any().downcast_ref::<Opaque>()?;
+    Some(f(&mut opaque.form()))
+}
+
+/// The elements of an opaque tensor as a dense one, which is not to be written to; `None` for other
+/// tensors.
+///
+/// # Errors
+/// Those of making a tensor.
+pub fn value(tensor: &TensorBase) -> Result<Option<Tensor>> {
+    let form = with_form(tensor, |form| form.clone());
+    form.map(|form| match form {
+        Form::Plain(value) => Ok(value),
+        Form::Prepared(prepared) => prepared.plain(),
+    })
+    .transpose()
+}
+
+/// The dense tensor that an opaque tensor is changed through.
+fn value_to_write(tensor: &TensorBase) -> Result<Option<Tensor>> {
+    let value = with_form(tensor, |form| {
+        if let Form::Prepared(prepared) = form {
+            *form = Form::Plain(prepared.plain()?);
+        }
+        match form {
+            Form::Plain(value) => Ok(Some(value.clone())),
+            Form::Prepared(_) => Ok(None),
+        }
+    });
+    value.unwrap_or(Ok(None))
+}
+
+/// What keeps the elements of an opaque tensor in the order of a kernel: what was prepared before, or
+/// what `prepare` makes of the value, which is given up then. `None` where it makes nothing.
+///
+/// # Errors
+/// Those of `prepare`.
+pub fn prepared(
+    tensor: &TensorBase,
+    prepare: impl FnOnce(&Tensor) -> Result<Option<Arc<dyn Prepared>>>,
+) -> Result<Option<Arc<dyn Prepared>>> {
+    let found = with_form(tensor, |form| match form {
+        Form::Prepared(prepared) => Ok(Some(prepared.clone())),
+        Form::Plain(value) => {
+            let made = prepare(value)?;
+            if let Some(made) = &made {
+                *form = Form::Prepared(made.clone());
+            }
+            Ok(made)
+        }
+    });
+    found.unwrap_or(Ok(None))
+}
+
+/// Registers the kernels.
+pub(crate) fn register() {
+    set_fallback(DispatchKey::MkldnnCPU, Arc::new(on_values));
+    op::_TO_DENSE.implement(DispatchKey::MkldnnCPU, any::opaque::to_dense);
+    op::_MKLDNN_RESHAPE.implement(DispatchKey::MkldnnCPU, any::opaque::reshape);
+    op::_MKLDNN_TRANSPOSE.implement(DispatchKey::MkldnnCPU, any::opaque::transpose);
+    op::TRANSPOSE_INT.implement(DispatchKey::MkldnnCPU, any::opaque::transpose);
+    op::T.implement(DispatchKey::MkldnnCPU, any::opaque::t);
+}
+
+fn refuse_view(def: &OpDef) -> Result<()> {
+    if def.qualified_name() == "aten::view" {
+        bail!(
+            Runtime,
+            "Currently Mkldnn tensor does not support view. Change to use reshape instead"
+        );
+    }
+    ensure!(
+        def.kind != OpKind::View,
+        NotImplemented,
+        "Could not run '{}' with arguments from the 'MkldnnCPU' backend: a tensor of layout \
+         torch._mkldnn has no views. Convert it with to_dense() first.",
+        def.qualified_name()
+    );
+    Ok(())
+}
+
+/// Runs an operator on the values of its opaque arguments.
+fn on_values(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
+    refuse_view(call.op().def())?;
+    let mut written: Vec<(Tensor, Tensor)> = Vec::new();
+    let mut stays = None;
+    let schema = call.op().schema();
+    for (argument, value) in schema.arguments.iter().zip(stack.iter_mut()) {
+        if let IValue::Layout(layout) = *value {
+            stays = Some(layout == Layout::Mkldnn);
+            *value = IValue::None;
+        }
+        let is_written = argument.is_written();
+        replace_tensors(value, &mut |tensor| {
+            if tensor.defined() {
+                stays.get_or_insert(is_opaque(tensor));
+            }
+            if !is_opaque(tensor) {
+                return Ok(tensor.clone());
+            }
+            let plain = if is_written { value_to_write(tensor)? } else { self::value(tensor)? };
+            let Some(plain) = plain else { return Ok(tensor.clone()) };
+            if is_written {
+                written.push((tensor.clone(), plain.clone()));
+            }
+            Ok(plain)
+        })?;
+    }
+    call.op().call_boxed(stack)?;
+    for (original, plain) in &written {
+        if original.sizes() != plain.sizes() {
+            let strides = corten_core::geometry::contiguous_strides(&plain.sizes())?;
+            original.set_sizes_and_strides(&plain.sizes(), &strides, None)?;
+        }
+    }
+    let stays = stays.unwrap_or(false);
+    for value in stack.iter_mut() {
+        replace_tensors(value, &mut |tensor| {
+            if let Some((original, _)) = written.iter().find(|(_, plain)| plain.is_same(tensor)) {
+                return Ok(original.clone());
+            }
+            let wraps = stays && tensor.defined() && holds(tensor.dtype(), tensor.dim());
+            if wraps { wrap(tensor.clone()) } else { Ok(tensor.clone()) }
+        })?;
+    }
+    Ok(())
+}
+
+/// The gradient of an operator's argument in its layout.
+///
+/// # Errors
+/// Those of copying.
+pub fn in_layout_of(grad: &Tensor, argument: &Tensor) -> Result<Tensor> {
+    if !grad.defined() || is_opaque(grad) == is_opaque(argument) {
+        return Ok(grad.clone());
+    }
+    if is_opaque(argument) { op::to_mkldnn(grad, None) } else { op::to_dense(grad, None, None) }
+}
