@@ -46,6 +46,9 @@ const FAR: usize = 12 << 20;
 /// Bytes of sums that lines are added to: a part of a first-level cache.
 const BYTES_OF_SUMS: usize = 16 << 10;
 
+/// The same for a single row: a part of the next cache, so that lines from memory are read further.
+const BYTES_OF_ONE: usize = 64 << 10;
+
 /// Which of the large factor's elements lie side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -152,6 +155,10 @@ pub(crate) struct Few<'a, S: Stored> {
     pub bring: &'a Bring<'a, S::Sum>,
 }
 
+fn is_far<S>([depth, cols]: [usize; 2]) -> bool {
+    size_of::<S>() * depth * cols > FAR
+}
+
 impl<S: Stored> Few<'_, S> {
     pub(crate) fn run(&self, scratch: &mut Scratch) {
         match self.form {
@@ -167,7 +174,7 @@ impl<S: Stored> Few<'_, S> {
         let (a, a_stride) = S::rows(rows_of_a, &mut scratch.a);
         let sums = scratch.c.elements::<S::Sum>(rows * COLUMNS);
         let kernels = S::few(self.instructions).dots;
-        let far = size_of::<S>() * depth * cols > FAR;
+        let far = is_far::<S>([depth, cols]);
         for chunk in (0..cols).step_by(COLUMNS) {
             let chunk = chunk..(chunk + COLUMNS).min(cols);
             for group in Groups::of(rows, kernels.len()).all() {
@@ -201,11 +208,13 @@ impl<S: Stored> Few<'_, S> {
         let ([rows, depth], cols) = (self.a.shape(), self.b.shape()[1]);
         let kernels = S::few(self.instructions).multiples;
         let groups = Groups::of(rows, kernels.len());
-        let width = BYTES_OF_SUMS / size_of::<S::Sum>() / groups.get(0).len();
+        let bytes = if rows == 1 { BYTES_OF_ONE } else { BYTES_OF_SUMS };
+        let width = bytes / size_of::<S::Sum>() / groups.get(0).len();
         let width = (width / MOST_LANES - 1) * MOST_LANES;
         let rows_of_a = Rows { source: self.a, instructions: self.instructions };
         let (a, a_stride) = S::rows(rows_of_a, &mut scratch.a);
         let sums = scratch.c.elements::<S::Sum>(rows * width);
+        let ahead = rows > ROWS_UNAIDED || is_far::<S>([depth, cols]) && size_of::<S>() == 2;
         for chunk in (0..cols).step_by(width) {
             let chunk = chunk..(chunk + width).min(cols);
             let mut at = 0;
@@ -225,7 +234,7 @@ impl<S: Stored> Few<'_, S> {
                         (0..count).for_each(|j| factors[j] = unsafe { *row.add(j) });
                     }
                     let to = sums[group.start * width..].as_mut_ptr();
-                    let (first, ahead) = (at == 0, group.start == 0 && rows > ROWS_UNAIDED);
+                    let (first, ahead) = (at == 0, group.start == 0 && ahead);
                     let job = Multiples { lines, factors, to, width, first, ahead };
                     let kernels = &kernels[group.len() - 1];
                     // SAFETY: the lines lie in the factor, and there is room for the sums of all
