@@ -9,7 +9,7 @@ use crate::output::{Apart, Output, Start};
 use crate::pack::{CONFLICT, FAR, FEW_PANELS, Factor, Groups, Panels, Strips, Sums};
 use crate::packed::Packed;
 use crate::scratch::{Room, Scratch};
-use crate::tile::{Instructions, Number, Sealed, TileSet};
+use crate::tile::{Instructions, Number, Sealed, TileSet, TileStart};
 use crate::view::{Source, View};
 use crate::way::{Kind, Way};
 use std::ops::Range;
@@ -301,20 +301,23 @@ impl<E: Sealed> Walk<'_, E> {
                 let rows = strips.rows(group.start).start..strips.rows(group.end - 1).end;
                 let place = [start[0] + rows.start, panel.cols.start];
                 let size = [rows.len(), panel.cols.len()];
-                let beta = if first { self.output.begin(place, size) } else { Some(E::ONE) };
                 if direct {
-                    let (c, add) = (self.output.place(place), beta.is_some());
-                    let c_stride = self.output.strides()[0];
-                    let sums = Sums { c, c_stride, add, later: later(group.start) };
-                    // SAFETY: the place has the rows and columns of the strip and the panel.
+                    let (c, c_stride) = (self.output.place(place), self.output.strides()[0]);
+                    let start =
+                        if first { self.output.tile_start(place) } else { TileStart::Result };
+                    let sums = Sums { c, c_stride, start, later: later(group.start) };
+                    // SAFETY: the place has the rows and columns of the strip and the panel, and
+                    // values for them.
                     unsafe { strips.tile(group.start, &mut panel, sums) };
                     continue;
                 }
+                let beta = if first { self.output.begin(place, size) } else { Some(E::ONE) };
                 let sums = room.elements::<E>(rows.len() * width);
                 for strip in group {
                     let to = &mut sums[(strips.rows(strip).start - rows.start) * width..];
                     let (c, c_stride) = (to.as_mut_ptr(), width as isize);
-                    let sums = Sums { c, c_stride, add: false, later: later(strip) };
+                    let start = TileStart::Nothing;
+                    let sums = Sums { c, c_stride, start, later: later(strip) };
                     // SAFETY: there is room for all rows and all columns of the panel.
                     unsafe { strips.tile(strip, &mut panel, sums) };
                 }

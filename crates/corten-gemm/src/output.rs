@@ -1,7 +1,7 @@
 //! Where sums go: the result, and what it starts from.
 
 use crate::moves::{Lines, Moves, Scale};
-use crate::tile::Sealed;
+use crate::tile::{Sealed, TileStart};
 use crate::view::View;
 use std::ops::Range;
 
@@ -175,6 +175,16 @@ impl<E: Sealed> Output<E> {
                     *to = scale.beta.map_or(sum, |beta| beta * *to + sum);
                 }
             }
+        }
+    }
+
+    /// What the sums of a tile are added to, where no factor but one is involved.
+    pub(crate) fn tile_start(&self, [row, col]: [usize; 2]) -> TileStart<E> {
+        match self.start {
+            Start::Nothing => TileStart::Nothing,
+            Start::Scaled(_) => TileStart::Result,
+            Start::PerRow(values) => TileStart::PerRow(values.wrapping_add(row)),
+            Start::PerColumn(values) => TileStart::PerColumn(values.wrapping_add(col)),
         }
     }
 

@@ -4,7 +4,7 @@
 use crate::moves::{Lines, Moves};
 use crate::packed::Packed;
 use crate::scratch::Room;
-use crate::tile::{Job, MOST_ROWS, Sealed, TileSet};
+use crate::tile::{Job, MOST_ROWS, Sealed, TileSet, TileStart};
 use crate::view::Source;
 use std::ops::Range;
 
@@ -283,7 +283,7 @@ impl Groups {
 pub(crate) struct Sums<E> {
     pub c: *mut E,
     pub c_stride: isize,
-    pub add: bool,
+    pub start: TileStart<E>,
     /// What is to be brought near meanwhile.
     pub later: Lines<*const E>,
 }
@@ -412,8 +412,8 @@ impl<'a, E: Sealed> Strips<'a, E> {
     /// The sums of a strip and a panel, which is copied after that.
     ///
     /// # Safety
-    /// The result must be writable, and readable to be added to, for the rows and all columns of
-    /// the panel's registers.
+    /// The result must be writable, and what is added to readable, for the rows and all columns of the
+    /// panel's registers.
     pub(crate) unsafe fn tile(&self, index: usize, panel: &mut Panel<E>, sums: Sums<E>) {
         let (a, a_stride) = self.get(index);
         let job = Job {
@@ -428,7 +428,7 @@ impl<'a, E: Sealed> Strips<'a, E> {
             later: sums.later,
             c: sums.c,
             c_stride: sums.c_stride,
-            add: sums.add,
+            start: sums.start,
         };
         let tiles = if self.by_rows() { self.set.by_rows } else { self.set.by_steps };
         let tiles = match panel.copy {

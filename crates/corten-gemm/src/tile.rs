@@ -50,16 +50,29 @@ pub(crate) struct Job<E> {
     pub b_copy: *mut E,
     /// What is to be brought near for later.
     pub later: Lines<*const E>,
-    /// Whether the sums are added to what the result holds.
-    pub add: bool,
+    /// What the sums are added to.
+    pub start: TileStart<E>,
+}
+
+/// What the sums of a tile are added to.
+#[derive(Clone, Copy)]
+pub(crate) enum TileStart<E> {
+    Nothing,
+    /// What the result holds.
+    Result,
+    /// A value per row of the tile.
+    PerRow(*const E),
+    /// A value per column.
+    PerColumn(*const E),
 }
 
 /// The loop for some number of rows.
 ///
 /// # Safety
 /// `a` must be readable for the rows and the depth, and `b` for the depth and the columns; `c`
-/// readable and writable for the rows and columns, and `b_copy` writable for as much as `b` has, for
-/// tiles that copy. The processor must have the loop's instructions.
+/// readable and writable for the rows and columns, `b_copy` writable for as much as `b` has, for
+/// tiles that copy, and `start` readable for every row, or column. The processor must have the loop's
+/// instructions.
 pub(crate) type Tile<E> = unsafe fn(&Job<E>);
 
 /// The tiles of one instruction set.
@@ -292,22 +305,20 @@ unsafe fn put_all<V: Register, const ROWS: usize, const REGISTERS: usize>(
     job: &Job<V::Elem>,
     sums: &Sums<V, ROWS, REGISTERS>,
 ) {
-    if !job.add {
-        for_rows!(ROWS, |I| {
-            let line = job.c.wrapping_offset(I as isize * job.c_stride);
-            for (v, &sum) in sums[I].iter().enumerate() {
-                // SAFETY: the caller's.
-                unsafe { sum.store(line.wrapping_add(v * V::LANES)) };
-            }
-        });
-        return;
-    }
     for_rows!(ROWS, |I| {
         let line = job.c.wrapping_offset(I as isize * job.c_stride);
         for (v, &sum) in sums[I].iter().enumerate() {
             let to = line.wrapping_add(v * V::LANES);
             // SAFETY: the caller's.
-            unsafe { V::load(to).add(sum).store(to) };
+            unsafe {
+                let sum = match job.start {
+                    TileStart::Nothing => sum,
+                    TileStart::Result => V::load(to).add(sum),
+                    TileStart::PerRow(values) => V::splat(*values.add(I)).add(sum),
+                    TileStart::PerColumn(values) => V::load(values.add(v * V::LANES)).add(sum),
+                };
+                sum.store(to);
+            }
         }
     });
 }
