@@ -4,7 +4,7 @@
 //! stay in the caches; [`pack`](crate::pack) puts them in order and [`tile`](crate::tile) does the
 //! rest.
 
-use crate::few::{Few, Form, Little};
+use crate::few::{Few, Form, Little, Rows};
 use crate::output::{Apart, Output, Start};
 use crate::pack::{CONFLICT, FAR, FEW_PANELS, Factor, Groups, Panels, Strips, Sums};
 use crate::scratch::{Room, Scratch};
@@ -84,7 +84,8 @@ pub unsafe fn product<E: Number>(
     let mut scratch = Scratch::take();
     if let Kind::Few { form, .. } = way.0 {
         let bring = |sums: &[E], width, place, size| output.bring(sums, width, place, size);
-        Few { a, b, instructions, form, bring: &bring }.run(&mut scratch);
+        let a = Rows { source: a, instructions };
+        Few { a: &a, b, instructions, form, bring: &bring }.run(&mut scratch);
     } else {
         let depth = a.shape()[1];
         walk(set, output, depth, Factor::Matrix(a), Factor::Matrix(b), &mut scratch);
@@ -268,20 +269,28 @@ impl<E: Sealed> Walk<'_, E> {
                 let rows = strips.rows(group.start).start..strips.rows(group.end - 1).end;
                 let place = [start[0] + rows.start, panel.cols.start];
                 let size = [rows.len(), panel.cols.len()];
-                let beta = if first { self.output.begin(place, size) } else { Some(E::ONE) };
+                let starts = self.output.starts(place[0]).filter(|_| first);
+                let beta = match starts {
+                    Some(_) => None,
+                    None if first => self.output.begin(place, size),
+                    None => Some(E::ONE),
+                };
+                let starts = starts.unwrap_or(std::ptr::null());
                 if direct {
                     let (c, add) = (self.output.place(place), beta.is_some());
                     let c_stride = self.output.strides()[0];
-                    let sums = Sums { c, c_stride, add, later: later(group.start) };
+                    let sums = Sums { c, c_stride, starts, add, later: later(group.start) };
                     // SAFETY: the place has the rows and columns of the strip and the panel.
                     unsafe { strips.tile(group.start, &mut panel, sums) };
                     continue;
                 }
                 let sums = room.elements::<E>(rows.len() * width);
                 for strip in group {
-                    let to = &mut sums[(strips.rows(strip).start - rows.start) * width..];
-                    let (c, c_stride) = (to.as_mut_ptr(), width as isize);
-                    let sums = Sums { c, c_stride, add: false, later: later(strip) };
+                    let above = strips.rows(strip).start - rows.start;
+                    let to = &mut sums[above * width..];
+                    let (c, c_stride, add) = (to.as_mut_ptr(), width as isize, false);
+                    let starts = if starts.is_null() { starts } else { starts.wrapping_add(above) };
+                    let sums = Sums { c, c_stride, starts, add, later: later(strip) };
                     // SAFETY: there is room for all rows and all columns of the panel.
                     unsafe { strips.tile(strip, &mut panel, sums) };
                 }

@@ -178,6 +178,14 @@ impl<E: Sealed> Output<E> {
         }
     }
 
+    /// The values that tiles add the sums of rows to, from a row on, if they do.
+    pub(crate) fn starts(&self, row: usize) -> Option<*const E> {
+        match self.start {
+            Start::PerRow(values) if self.alpha == E::ONE => Some(values.wrapping_add(row)),
+            _ => None,
+        }
+    }
+
     /// Brings the values that the sums of a tile are added to, and returns their factor.
     pub(crate) fn begin(&self, [row, col]: [usize; 2], [rows, cols]: [usize; 2]) -> Option<E> {
         match self.start {

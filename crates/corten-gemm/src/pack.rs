@@ -234,6 +234,8 @@ impl Groups {
 pub(crate) struct Sums<E> {
     pub c: *mut E,
     pub c_stride: isize,
+    /// A value per row that sums are added to, or null.
+    pub starts: *const E,
     pub add: bool,
     /// What is to be brought near meanwhile.
     pub later: Lines<*const E>,
@@ -346,7 +348,7 @@ impl<'a, E: Sealed> Strips<'a, E> {
     ///
     /// # Safety
     /// The result must be writable, and readable to be added to, for the rows and all columns of
-    /// the panel's registers.
+    /// the panel's registers, and there must be a value to start from for every row, or none at all.
     pub(crate) unsafe fn tile(&self, index: usize, panel: &mut Panel<E>, sums: Sums<E>) {
         let (a, a_stride) = self.get(index);
         let job = Job {
@@ -359,6 +361,7 @@ impl<'a, E: Sealed> Strips<'a, E> {
             later: sums.later,
             c: sums.c,
             c_stride: sums.c_stride,
+            starts: sums.starts,
             add: sums.add,
         };
         let tiles = if self.by_rows() { self.set.by_rows } else { self.set.by_steps };
