@@ -1,4 +1,4 @@
-//! Products of floats beside what the processor can multiply at most:
+//! Products of floats and of bytes beside what the processor can multiply at most:
 //! `cargo run --release -p corten-gemm --example roof`. With the argument `machine` it prints what the
 //! processor and its memory do at most, one `name value` per line, for `benches/roofline.py`.
 //!
@@ -8,9 +8,11 @@
 
 use corten_core::{DType, Reader, TensorBase, Writer};
 use corten_gemm::{
-    Bf16, F16, Instructions, NarrowFactor, Number, Start, View, Way, product, product_of_narrow,
+    Bf16, Byte, F16, Instructions, NarrowFactor, Number, Start, View, Way, product,
+    product_of_bytes, product_of_narrow,
 };
 use std::hint::black_box;
+use std::num::Wrapping;
 use std::time::Instant;
 
 const ROUNDS: usize = 60;
@@ -63,6 +65,21 @@ const FEW_ROWS: [Case; 22] = [
     ([4, 16, 100_000], [true, false]),
 ];
 
+/// More products of bytes.
+const OF_BYTES: [Case; 11] = [
+    ([32, 4096, 1024], [false, false]),
+    ([32, 4096, 1024], [false, true]),
+    ([4096, 32, 1024], [false, false]),
+    ([1, 4096, 4096], [false, false]),
+    ([1, 4096, 4096], [false, true]),
+    ([8, 4096, 4096], [false, false]),
+    ([8, 4096, 4096], [false, true]),
+    ([1, 4095, 4095], [false, true]),
+    ([8, 4095, 4095], [false, true]),
+    ([4096, 1, 4096], [false, false]),
+    ([4096, 8, 4096], [false, false]),
+];
+
 fn main() -> corten_core::Result<()> {
     let level = level();
     let only = std::env::args().nth(1).unwrap_or_default();
@@ -81,6 +98,12 @@ fn main() -> corten_core::Result<()> {
         let bf16 = run_narrow(level, *shape, *by_columns, Bf16(0x3f80), level);
         let f16 = run_narrow(level, *shape, *by_columns, F16(0x3c00), Instructions::Avx512);
         println!("{shape:?} by columns {by_columns:?}: bf16 {bf16:#}, f16 {f16:#}");
+    }
+    println!("of bytes");
+    for (shape, by_columns) in CASES.iter().chain(&OF_BYTES).chain(&FEW_ROWS).filter(wanted) {
+        let signed = run_bytes(level, *shape, *by_columns, 1i8);
+        let unsigned = run_bytes(level, *shape, *by_columns, 1u8);
+        println!("{shape:?} by columns {by_columns:?}: i8 {signed:#}, u8 {unsigned:#}");
     }
     println!("with the part of what reading the factors alone reaches");
     for (shape, by_columns) in FEW_ROWS.iter().filter(wanted) {
@@ -118,7 +141,9 @@ fn add(level: Instructions, c: &mut [f32], a: &[f32], b: &[f32]) -> usize {
     match level {
         // SAFETY: the level was detected.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512 | Instructions::Avx512Bf16 => unsafe { x86::add_avx512(c, a, b) },
+        Instructions::Avx512 | Instructions::Avx512Vnni | Instructions::Avx512Bf16 => unsafe {
+            x86::add_avx512(c, a, b)
+        },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx2 => unsafe { x86::add_avx2(c, a, b) },
@@ -163,10 +188,17 @@ fn run<E: Number + From<f32>>(
 ) -> Best {
     let level_of_roof = level.min(Instructions::Avx512);
     let roof = |times| part * sample(times, || multiply(level_of_roof, STEPS));
-    beside(level, shape, by_columns, E::from(1.0), roof, |way, c, a, b| {
-        // SAFETY: the matrices are dense, and the level was detected.
-        unsafe { product(way, level, c, a, b, E::from(1.0), Start::Nothing) }
-    })
+    beside(
+        level,
+        shape,
+        by_columns,
+        (E::from(1.0), E::from(1.0), E::from(1.0)),
+        roof,
+        |way, c, a, b| {
+            // SAFETY: the matrices are dense, and the level was detected.
+            unsafe { product(way, level, c, a, b, E::from(1.0), Start::Nothing) }
+        },
+    )
 }
 
 /// The same for 16 bits, beside the best of the dot products where there are such.
@@ -178,22 +210,38 @@ fn run_narrow<H: NarrowFactor<Wide = f32>>(
     most: Instructions,
 ) -> Best {
     let roof = |times| sample(times, || multiply(level.min(most), STEPS));
-    beside(level, shape, by_columns, one, roof, |way, c, a, b| {
+    beside(level, shape, by_columns, (one, one, one), roof, |way, c, a, b| {
         // SAFETY: the matrices are dense, and the level was detected.
         unsafe { product_of_narrow(way, level, c, a, b, 1.0, None) }
     })
 }
 
-/// The best of products of matrices of ones, beside the best of what bounds it.
-fn beside<E: Copy>(
+/// The same for bytes, the second ones with signs, beside the best of the dot products of bytes.
+fn run_bytes<A: Byte>(
+    level: Instructions,
+    shape: [usize; 3],
+    by_columns: [bool; 2],
+    one: A,
+) -> Best {
+    let roof = |times| sample(times, || multiply_bytes(level, STEPS));
+    let ones = (Wrapping(1), one, 1i8);
+    beside(level, shape, by_columns, ones, roof, |way, c, a, b| {
+        // SAFETY: the matrices are dense, and the level was detected.
+        unsafe { product_of_bytes(way, level, c, a, b) }
+    })
+}
+
+/// The best of products of matrices of ones, of the result's type and of the factors', beside the best
+/// of what bounds it.
+fn beside<C: Copy, A: Copy, B: Copy>(
     level: Instructions,
     [m, n, k]: [usize; 3],
     by_columns: [bool; 2],
-    one: E,
+    (one, one_of_a, one_of_b): (C, A, B),
     roof: impl Fn(usize) -> f64,
-    product: impl Fn(Way, View<*mut E>, View<*const E>, View<*const E>),
+    product: impl Fn(Way, View<*mut C>, View<*const A>, View<*const B>),
 ) -> Best {
-    let (a, b) = (vec![one; m * k], vec![one; k * n]);
+    let (a, b) = (vec![one_of_a; m * k], vec![one_of_b; k * n]);
     let mut c = vec![one; m * n];
     let strides = |by_columns, [rows, cols]: [usize; 2]| match by_columns {
         true => [1, rows as isize],
@@ -202,9 +250,10 @@ fn beside<E: Copy>(
     let a_view = View { data: a.as_ptr(), shape: [m, k], strides: strides(by_columns[0], [m, k]) };
     let b_view = View { data: b.as_ptr(), shape: [k, n], strides: strides(by_columns[1], [k, n]) };
     let c_view = View { data: c.as_mut_ptr(), shape: [m, n], strides: [n as isize, 1] };
-    let way = Way::of(a_view, b_view);
+    let way =
+        Way::of(a_view, View { data: b_view.data.cast(), shape: [k, n], strides: b_view.strides });
     let operations = 2 * m * n * k;
-    let bytes = (m * k + k * n) * size_of::<E>();
+    let bytes = (m * k + k * n) * size_of::<A>();
     let times = (SAMPLE / operations).min(16 * SAMPLE / bytes / 4).max(1);
     let mut best = Best::default();
     for _ in 0..ROUNDS {
@@ -235,7 +284,9 @@ fn read<E>(level: Instructions, from: &[E]) -> usize {
     match level {
         // SAFETY: the level was detected.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512 | Instructions::Avx512Bf16 => unsafe { x86::read_avx512(words) },
+        Instructions::Avx512 | Instructions::Avx512Vnni | Instructions::Avx512Bf16 => unsafe {
+            x86::read_avx512(words)
+        },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx2 => unsafe { x86::read_avx2(words) },
@@ -260,7 +311,12 @@ fn level() -> Instructions {
         let all = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
         if all && is_x86_feature_detected!("avx512dq") && is_x86_feature_detected!("avx512vl") {
             let pairs = is_x86_feature_detected!("avx512bf16");
-            return if pairs { Instructions::Avx512Bf16 } else { Instructions::Avx512 };
+            let quads = is_x86_feature_detected!("avx512vnni");
+            return match (quads, pairs) {
+                (true, true) => Instructions::Avx512Bf16,
+                (true, false) => Instructions::Avx512Vnni,
+                _ => Instructions::Avx512,
+            };
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             return Instructions::Avx2;
@@ -278,11 +334,21 @@ fn multiply(level: Instructions, steps: usize) -> usize {
         Instructions::Avx512Bf16 => unsafe { x86::pairs(steps) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512 => unsafe { x86::avx512(steps) },
+        Instructions::Avx512 | Instructions::Avx512Vnni => unsafe { x86::avx512(steps) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx2 => unsafe { x86::avx2(steps) },
         _ => portable(steps),
+    }
+}
+
+/// [`multiply`] on quads of bytes, where there is an instruction for it.
+fn multiply_bytes(level: Instructions, steps: usize) -> usize {
+    match level {
+        // SAFETY: the level was detected.
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx512Vnni | Instructions::Avx512Bf16 => unsafe { x86::quads(steps) },
+        _ => multiply(level, steps),
     }
 }
 
@@ -337,6 +403,29 @@ mod x86 {
             32,
             ones,
             add_pairs,
+            start,
+            [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t]
+        )
+    }
+
+    #[target_feature(enable = "avx512f")]
+    fn bytes_of_one(_: f32) -> __m512i {
+        _mm512_set1_epi8(1)
+    }
+
+    #[target_feature(enable = "avx512f,avx512vnni")]
+    fn add_quads(sum: __m512i, quads: __m512i, _: __m512i) -> __m512i {
+        _mm512_dpbusd_epi32(sum, quads, quads)
+    }
+
+    #[target_feature(enable = "avx512f,avx512vnni")]
+    pub(crate) fn quads(steps: usize) -> usize {
+        let start = _mm512_setzero_si512();
+        chains!(
+            steps,
+            64,
+            bytes_of_one,
+            add_quads,
             start,
             [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t]
         )

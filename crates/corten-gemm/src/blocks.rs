@@ -4,7 +4,7 @@
 //! stay in the caches; [`pack`](crate::pack) puts them in order and [`tile`](crate::tile) does the
 //! rest.
 
-use crate::few::{Few, Form, Little};
+use crate::few::{Few, Form, Little, Rows};
 use crate::output::{Apart, Output, Start};
 use crate::pack::{CONFLICT, FAR, FEW_PANELS, Factor, Groups, Panels, Strips, Sums};
 use crate::packed::Packed;
@@ -85,7 +85,8 @@ pub unsafe fn product<E: Number>(
     let mut scratch = Scratch::take();
     if let Kind::Few { form, .. } = way.0 {
         let bring = |sums: &[E], width, place, size| output.bring(sums, width, place, size);
-        Few { a, b, instructions, form, bring: &bring }.run(&mut scratch);
+        let a = Rows { source: a, instructions };
+        Few { a: &a, b, instructions, form, bring: &bring }.run(&mut scratch);
     } else {
         let depth = a.shape()[1];
         walk(set, output, depth, Factor::Matrix(a), Factor::Matrix(b), &mut scratch);
@@ -311,12 +312,19 @@ impl<E: Sealed> Walk<'_, E> {
                     unsafe { strips.tile(group.start, &mut panel, sums) };
                     continue;
                 }
-                let beta = if first { self.output.begin(place, size) } else { Some(E::ONE) };
+                let rows_start = self.output.tile_start_of_rows(place[0]).filter(|_| first);
+                let beta = match rows_start {
+                    Some(_) => None,
+                    None if first => self.output.begin(place, size),
+                    None => Some(E::ONE),
+                };
                 let sums = room.elements::<E>(rows.len() * width);
                 for strip in group {
-                    let to = &mut sums[(strips.rows(strip).start - rows.start) * width..];
-                    let (c, c_stride) = (to.as_mut_ptr(), width as isize);
-                    let start = TileStart::Nothing;
+                    let above = strips.rows(strip).start - rows.start;
+                    let (c, c_stride) = (sums[above * width..].as_mut_ptr(), width as isize);
+                    let start = rows_start.map_or(TileStart::Nothing, |values| {
+                        TileStart::PerRow(values.wrapping_add(above))
+                    });
                     let sums = Sums { c, c_stride, start, later: later(strip) };
                     // SAFETY: there is room for all rows and all columns of the panel.
                     unsafe { strips.tile(strip, &mut panel, sums) };

@@ -9,10 +9,8 @@ use crate::narrow::{Bf16, F16};
 use crate::narrow_products::NarrowFactor;
 use crate::pack::{Columns, Groups, SLACK, copy_panel};
 #[cfg(target_arch = "x86_64")]
-use crate::pair::Pair;
-#[cfg(target_arch = "x86_64")]
 use crate::register::{
-    Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64, Avx512Pairs,
+    Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64,
 };
 use crate::register::{MOST_LANES, Portable, Register, for_rows};
 use crate::scratch::{Plain, Room, Scratch};
@@ -121,7 +119,7 @@ pub struct FewSet<E: 'static, S: 'static> {
     multiples: &'static [MultipleKernels<E, S>],
 }
 
-/// What the factors of a product with few rows are made of.
+/// What the large factor of a product with few rows is made of.
 pub trait Stored: Plain + 'static {
     /// What sums are made of.
     type Sum: Sealed;
@@ -129,17 +127,38 @@ pub trait Stored: Plain + 'static {
     /// The kernels of these instructions.
     #[doc(hidden)]
     fn few(instructions: Instructions) -> &'static FewSet<Self::Sum, Self>;
-
-    /// The first element of a small factor that sums can be made of as it lies, with the steps of
-    /// the depth side by side and rows `width` apart; or of a copy.
-    #[doc(hidden)]
-    fn rows<'r>(from: Rows<'r, Self>, room: &'r mut Room) -> (*const Self::Sum, isize);
 }
 
-/// A small factor.
+/// A small factor, of which sums of such elements are made.
+pub(crate) trait Small<E> {
+    fn shape(&self) -> [usize; 2];
+
+    /// The first element of the factor as it lies, with the steps of the depth side by side, or of a
+    /// copy; and the distance of its rows.
+    fn lay<'r>(&'r self, room: &'r mut Room) -> (*const E, isize);
+}
+
+/// What both factors of a product with few rows are made of.
+pub trait StoredInBoth: Stored {
+    /// See [`Small::lay`].
+    #[doc(hidden)]
+    fn lay<'r>(from: &'r Rows<'r, Self>, room: &'r mut Room) -> (*const Self::Sum, isize);
+}
+
+/// A small factor that is a matrix in memory.
 pub struct Rows<'a, S: 'static> {
-    source: Source<'a, S>,
-    instructions: Instructions,
+    pub(crate) source: Source<'a, S>,
+    pub(crate) instructions: Instructions,
+}
+
+impl<S: StoredInBoth> Small<S::Sum> for Rows<'_, S> {
+    fn shape(&self) -> [usize; 2] {
+        self.source.shape()
+    }
+
+    fn lay<'r>(&'r self, room: &'r mut Room) -> (*const S::Sum, isize) {
+        S::lay(self, room)
+    }
 }
 
 /// Takes the sums of a part, in rows so far apart, to its place; the last argument is its size.
@@ -147,7 +166,7 @@ pub(crate) type Bring<'a, E> = dyn Fn(&[E], usize, [usize; 2], [usize; 2]) + 'a;
 
 /// A product whose second factor is the large one.
 pub(crate) struct Few<'a, S: Stored> {
-    pub a: Source<'a, S>,
+    pub a: &'a dyn Small<S::Sum>,
     pub b: Source<'a, S>,
     pub instructions: Instructions,
     pub form: Form,
@@ -170,8 +189,7 @@ impl<S: Stored> Few<'_, S> {
     fn dots(&self, scratch: &mut Scratch) {
         assert!(self.b.strides()[0] == 1);
         let ([rows, depth], cols) = (self.a.shape(), self.b.shape()[1]);
-        let rows_of_a = Rows { source: self.a, instructions: self.instructions };
-        let (a, a_stride) = S::rows(rows_of_a, &mut scratch.a);
+        let (a, a_stride) = self.a.lay(&mut scratch.a);
         let sums = scratch.c.elements::<S::Sum>(rows * COLUMNS);
         let kernels = S::few(self.instructions).dots;
         let far = is_far::<S>([depth, cols]);
@@ -211,8 +229,7 @@ impl<S: Stored> Few<'_, S> {
         let bytes = if rows == 1 { BYTES_OF_ONE } else { BYTES_OF_SUMS };
         let width = bytes / size_of::<S::Sum>() / groups.get(0).len();
         let width = (width / MOST_LANES - 1) * MOST_LANES;
-        let rows_of_a = Rows { source: self.a, instructions: self.instructions };
-        let (a, a_stride) = S::rows(rows_of_a, &mut scratch.a);
+        let (a, a_stride) = self.a.lay(&mut scratch.a);
         let sums = scratch.c.elements::<S::Sum>(rows * width);
         let ahead = rows > ROWS_UNAIDED || is_far::<S>([depth, cols]) && size_of::<S>() == 2;
         for chunk in (0..cols).step_by(width) {
@@ -429,21 +446,6 @@ compiled! {
     on_avx512 with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c";
 }
 
-#[cfg(target_arch = "x86_64")]
-mod on_avx512_bf16 {
-    use super::{Dots, Loads};
-
-    /// # Safety
-    /// As for [`super::OfDots`].
-    #[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-    pub(super) unsafe fn dots<V: Loads<S>, S: Copy, const ROWS: usize, const COLS: usize>(
-        job: &Dots<V::Elem, S>,
-    ) {
-        // SAFETY: the caller's.
-        unsafe { super::dots::<V, S, ROWS, COLS>(job) }
-    }
-}
-
 /// The kernels of a level. Their sums, a register per column, and one of a row fit its registers.
 macro_rules! few_set {
     ($level:ident, $vector:ty, $stored:ty, [$($rows:literal: $cols:literal),+]) => {
@@ -474,6 +476,9 @@ macro_rules! few_set {
     };
 }
 
+#[cfg(target_arch = "x86_64")]
+mod groups;
+
 /// The kernels of a type at each level.
 macro_rules! few {
     ($stored:ty as $sum:ty: $portable:expr, $avx2:ident, $avx512:ident) => {
@@ -482,7 +487,7 @@ macro_rules! few {
         fn few(instructions: Instructions) -> &'static FewSet<$sum, $stored> {
             match instructions {
                 #[cfg(target_arch = "x86_64")]
-                Instructions::Avx512 | Instructions::Avx512Bf16 => {
+                Instructions::Avx512 | Instructions::Avx512Vnni | Instructions::Avx512Bf16 => {
                     few_set!(on_avx512, $avx512, $stored,
                         [1: 8, 2: 8, 3: 6, 4: 6, 5: 4, 6: 4, 7: 3, 8: 3])
                 }
@@ -503,8 +508,10 @@ macro_rules! stored_as_summed {
             type Sum = Self;
 
             few!($element as $element: $portable, $avx2, $avx512);
+        }
 
-            fn rows<'r>(from: Rows<'r, Self>, room: &'r mut Room) -> (*const Self, isize) {
+        impl StoredInBoth for $element {
+            fn lay<'r>(from: &'r Rows<'r, Self>, room: &'r mut Room) -> (*const Self, isize) {
                 let source = from.source;
                 if source.strides()[1] == 1 {
                     return (source.first(), source.strides()[0]);
@@ -533,8 +540,10 @@ macro_rules! stored_narrow {
             type Sum = $sum;
 
             few!($narrow as $sum: 4, $avx2, $avx512);
+        }
 
-            fn rows<'r>(from: Rows<'r, Self>, room: &'r mut Room) -> (*const $sum, isize) {
+        impl StoredInBoth for $narrow {
+            fn lay<'r>(from: &'r Rows<'r, Self>, room: &'r mut Room) -> (*const $sum, isize) {
                 let moves = <$narrow>::moves(from.instructions);
                 let [rows, depth] = from.source.shape();
                 let width = depth.next_multiple_of(moves.lanes);
@@ -552,25 +561,4 @@ stored_narrow! {
     i8 as Wrapping<i32>: Avx2I32, Avx512I32;
     u8 as Wrapping<i32>: Avx2I32, Avx512I32;
     i16 as Wrapping<i32>: Avx2I32, Avx512I32;
-}
-
-#[cfg(target_arch = "x86_64")]
-impl Stored for Pair {
-    type Sum = Self;
-
-    // Pairs exist where the processor has AVX-512 BF16, and there are none across columns.
-    #[inline(never)]
-    fn few(_: Instructions) -> &'static FewSet<Self, Self> {
-        &const {
-            let dots = few_set!(@dots on_avx512_bf16, Avx512Pairs, Pair,
-                [1: 8, 2: 8, 3: 6, 4: 6, 5: 4, 6: 4, 7: 3, 8: 3]);
-            FewSet { dots, multiples: &[] }
-        }
-    }
-
-    fn rows<'r>(from: Rows<'r, Self>, _: &'r mut Room) -> (*const Self, isize) {
-        let [row, step] = from.source.strides();
-        assert!(step == 1, "pairs lie side by side");
-        (from.source.first(), row)
-    }
 }

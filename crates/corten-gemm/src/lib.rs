@@ -1,6 +1,6 @@
 //! Products of matrices: `c = beta * c + alpha * a @ b` at any strides, on one thread. Floats of 16
 //! bits are summed as `f32` and rounded once; integers wrap around, and those of 8 and 16 bits are
-//! summed as `i32`.
+//! summed as `i32`, which products of bytes may also be.
 //!
 //! It knows nothing of tensors and depends on nothing, so that it is optimised also where what
 //! calls it is built for debugging.
@@ -9,7 +9,10 @@
 //! [`Way`]: the order in which the terms of an element are added up is that of the way.
 
 mod blocks;
+mod bytes;
 mod few;
+#[cfg(target_arch = "x86_64")]
+mod grouped;
 mod made;
 mod moves;
 mod narrow;
@@ -19,6 +22,8 @@ mod pack;
 mod packed;
 #[cfg(target_arch = "x86_64")]
 mod pair;
+#[cfg(target_arch = "x86_64")]
+mod quad;
 mod register;
 mod scratch;
 mod tile;
@@ -27,6 +32,7 @@ mod way;
 mod widen;
 
 pub use blocks::{product, product_of_factors, product_of_packed};
+pub use bytes::{Byte, product_of_bytes};
 pub use narrow::{Bf16, F16, Narrow};
 #[cfg(target_arch = "x86_64")]
 pub use narrow_products::product_of_packed_pairs;

@@ -1,12 +1,10 @@
-//! Factors of narrow elements, which become wide or pairs where tiles need them, and their results.
+//! Factors of narrow elements, which become wide where tiles need them, and their results.
 
 use crate::moves::{Lines, Scale};
 use crate::narrow::{Bf16, F16, Narrow};
 use crate::pack::Columns;
 #[cfg(target_arch = "x86_64")]
-use crate::pair::Pair;
-#[cfg(target_arch = "x86_64")]
-use crate::register::{Avx2F32, Avx2I32, Avx512F32, Avx512I32, Avx512Pairs};
+use crate::register::{Avx2F32, Avx2I32, Avx512F32, Avx512I32};
 use crate::register::{MOST_LANES, Portable, Register};
 use crate::tile::{Instructions, Sealed};
 use crate::view::Source;
@@ -75,7 +73,7 @@ impl<H: Narrow> Columns<H::Wide> for Widened<'_, H> {
 /// `load` must give the lanes of a line from a place on, for some of them at the end of lines, and
 /// `to` must be writable for as many lines of `width`, a multiple of the lanes.
 #[inline(always)]
-unsafe fn arrange<V: Register>(
+pub(crate) unsafe fn arrange<V: Register>(
     [count, len]: [usize; 2],
     load: impl Fn(usize, usize, usize) -> V,
     to: *mut V::Elem,
@@ -95,7 +93,7 @@ unsafe fn arrange<V: Register>(
 /// # Safety
 /// As for [`arrange`], with lines for elements.
 #[inline(always)]
-unsafe fn arrange_turned<V: Register>(
+pub(crate) unsafe fn arrange_turned<V: Register>(
     [count, len]: [usize; 2],
     load: impl Fn(usize, usize, usize) -> V,
     to: *mut V::Elem,
@@ -232,7 +230,7 @@ macro_rules! narrow_moves {
         pub(crate) fn $function(instructions: Instructions) -> &'static NarrowMoves<$narrow> {
             match instructions {
                 #[cfg(target_arch = "x86_64")]
-                Instructions::Avx512 | Instructions::Avx512Bf16 => {
+                Instructions::Avx512 | Instructions::Avx512Vnni | Instructions::Avx512Bf16 => {
                     &const { on_avx512::moves::<$avx512, $narrow>() }
                 }
                 #[cfg(target_arch = "x86_64")]
@@ -249,141 +247,4 @@ narrow_moves! {
     of_i8 of i8: Avx2I32, Avx512I32;
     of_u8 of u8: Avx2I32, Avx512I32;
     of_i16 of i16: Avx2I32, Avx512I32;
-}
-
-/// A matrix of which neighbours along the depth become pairs; behind an odd last one is a zero.
-#[cfg(target_arch = "x86_64")]
-pub(crate) struct Paired<'a> {
-    source: Source<'a, Bf16>,
-    /// Whether the depth is along the rows, as for a second factor.
-    by_rows: bool,
-}
-
-#[cfg(target_arch = "x86_64")]
-impl<'a> Paired<'a> {
-    /// # Safety
-    /// The processor must have AVX-512 BF16.
-    pub(crate) unsafe fn new(source: Source<'a, Bf16>, by_rows: bool) -> Self {
-        Self { source, by_rows }
-    }
-
-    fn pair(&self, from: &Source<'_, Bf16>, [i, j]: [usize; 2]) -> Pair {
-        let [rows, cols] = from.shape();
-        let (first, second) = match self.by_rows {
-            true => ([2 * i, j], (2 * i + 1 < rows).then_some([2 * i + 1, j])),
-            false => ([i, 2 * j], (2 * j + 1 < cols).then_some([i, 2 * j + 1])),
-        };
-        Pair::of(from.at(first), second.map_or(Bf16(0), |second| from.at(second)))
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-impl Columns<Pair> for Paired<'_> {
-    fn fill(&self, rows: Range<usize>, cols: Range<usize>, to: &mut [Pair], width: usize) {
-        let size = [rows.len(), cols.len()];
-        assert!(size[1] <= width && width.is_multiple_of(Avx512Pairs::LANES));
-        assert!(size[0] * width <= to.len());
-        let all = self.source.shape();
-        let singles = |pairs: Range<usize>, all: usize| 2 * pairs.start..(2 * pairs.end).min(all);
-        let from = match self.by_rows {
-            true => self.source.part(singles(rows, all[0]), cols),
-            false => self.source.part(rows, singles(cols, all[1])),
-        };
-        let ([rows, cols], [row, col]) = (from.shape(), from.strides());
-        let lines = |stride, count, len| Lines { first: from.first(), stride, count, len };
-        let place = to.as_mut_ptr();
-        // SAFETY: the matrix is readable, `to` holds all lines, and the constructor's caller owes
-        // the instructions.
-        unsafe {
-            match (self.by_rows, [row, col]) {
-                (true, [_, 1]) => pairs::copy_across(lines(row, rows, cols), place, width),
-                (true, [1, _]) => pairs::turn_along(lines(col, cols, rows), place, width),
-                (false, [_, 1]) => pairs::copy_along(lines(row, rows, cols), place, width),
-                (false, [1, _]) => pairs::turn_across(lines(col, cols, rows), place, width),
-                _ => {
-                    for (i, line) in to.chunks_exact_mut(width).enumerate().take(size[0]) {
-                        (0..size[1]).for_each(|j| line[j] = self.pair(&from, [i, j]));
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Pairs from lines of singles. What is said of `Moves` holds for lines of pairs.
-#[cfg(target_arch = "x86_64")]
-mod pairs {
-    use super::{Avx512Pairs, Bf16, Lines, Pair, Register, arrange, arrange_turned};
-
-    const LANES: usize = Avx512Pairs::LANES;
-
-    /// Pairs of neighbours in a line.
-    ///
-    /// # Safety
-    /// The lines must be readable.
-    #[inline(always)]
-    unsafe fn along(from: Lines<*const Bf16>, line: usize, at: usize) -> Avx512Pairs {
-        let place = from.first.wrapping_offset(line as isize * from.stride).wrapping_add(2 * at);
-        let left = from.len - 2 * at;
-        // SAFETY: the caller's, for what is left of the line.
-        unsafe {
-            if left >= 2 * LANES {
-                return Avx512Pairs::load(place.cast());
-            }
-            let mut some = [Bf16(0); 2 * LANES];
-            std::ptr::copy_nonoverlapping(place, some.as_mut_ptr(), left);
-            Avx512Pairs::load(some.as_ptr().cast())
-        }
-    }
-
-    /// Pairs of one element of a line and one of the next.
-    ///
-    /// # Safety
-    /// The lines must be readable, for `n` elements from `at` on, and the processor must have the
-    /// instructions.
-    #[inline]
-    #[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-    unsafe fn across(from: Lines<*const Bf16>, line: usize, at: usize, n: usize) -> Avx512Pairs {
-        let place = from.first.wrapping_offset(2 * line as isize * from.stride).wrapping_add(at);
-        let next = place.wrapping_offset(from.stride);
-        let alone = 2 * line + 1 == from.count;
-        if n == LANES && !alone {
-            // SAFETY: the caller's.
-            return unsafe { Avx512Pairs::across(place, next) };
-        }
-        let mut some = [[Bf16(0); LANES]; 2];
-        // SAFETY: the caller's.
-        unsafe {
-            std::ptr::copy_nonoverlapping(place, some[0].as_mut_ptr(), n);
-            if !alone {
-                std::ptr::copy_nonoverlapping(next, some[1].as_mut_ptr(), n);
-            }
-            Avx512Pairs::across(some[0].as_ptr(), some[1].as_ptr())
-        }
-    }
-
-    macro_rules! moves {
-        ($($name:ident: $arrange:ident |$from:ident, $line:ident, $at:ident, $n:ident|
-            $load:expr, $size:expr;)+) => {$(
-            /// # Safety
-            /// The lines must be readable, `to` writable, and the processor must have the
-            /// instructions.
-            #[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-            pub(super) unsafe fn $name($from: Lines<*const Bf16>, to: *mut Pair, width: usize) {
-                // SAFETY: the caller's.
-                unsafe { $arrange($size, |$line, $at, $n| $load, to, width) }
-            }
-        )+};
-    }
-
-    moves! {
-        copy_along: arrange |from, line, at, _n|
-            along(from, line, at), [from.count, from.len.div_ceil(2)];
-        turn_along: arrange_turned |from, line, at, _n|
-            along(from, line, at), [from.count, from.len.div_ceil(2)];
-        copy_across: arrange |from, line, at, n|
-            across(from, line, at, n), [from.count.div_ceil(2), from.len];
-        turn_across: arrange_turned |from, line, at, n|
-            across(from, line, at, n), [from.count.div_ceil(2), from.len];
-    }
 }

@@ -2,9 +2,10 @@
 //! integers the low bits are kept.
 
 use crate::blocks::{steps, walk};
-use crate::few::{Bring, Few, Form, Stored};
+use crate::bytes::{self, Byte};
+use crate::few::{Bring, Few, Form, Rows, StoredInBoth};
 #[cfg(target_arch = "x86_64")]
-use crate::made::Paired;
+use crate::grouped::{Grouped, Pairs};
 use crate::made::{self, NarrowMoves, Widened};
 use crate::moves::{Lines, Scale};
 use crate::narrow::{Bf16, F16, Narrow};
@@ -20,13 +21,14 @@ use crate::tile::tiles_of_pairs;
 use crate::tile::{Instructions, Number, Sealed};
 use crate::view::{Source, View};
 use crate::way::{Kind, Way};
+use std::num::Wrapping;
 use std::ops::Range;
 
 /// Rows and columns of a part of the result whose sums are kept.
 const PART: usize = 1024;
 
 /// [`Bf16`], [`F16`], and integers of 8 and 16 bits.
-pub trait NarrowFactor: Narrow + Stored<Sum = Self::Wide> {
+pub trait NarrowFactor: Narrow + StoredInBoth<Sum = Self::Wide> {
     /// The moves of these instructions.
     #[doc(hidden)]
     fn moves(instructions: Instructions) -> &'static NarrowMoves<Self>;
@@ -87,7 +89,27 @@ pub struct FewNarrow<'a, H: Narrow> {
 impl<H: NarrowFactor> FewNarrow<'_, H> {
     fn run_widened(self, scratch: &mut Scratch) {
         let Self { instructions, form, a, b, bring } = self;
-        Few { a, b, instructions, form, bring }.run(scratch);
+        let a = Rows { source: a, instructions };
+        Few { a: &a, b, instructions, form, bring }.run(scratch);
+    }
+}
+
+impl<H: Byte> FewNarrow<'_, H> {
+    /// # Safety
+    /// The processor must have the instructions.
+    unsafe fn run_bytes(self, scratch: &mut Scratch) {
+        if self.instructions < Instructions::Avx512Vnni {
+            return self.run_widened(scratch);
+        }
+        let Self { instructions, form, a, b, bring } = self;
+        let shape @ [rows, cols] = [a.shape()[0], b.shape()[1]];
+        let mut room = std::mem::take(&mut scratch.sums);
+        let sums = room.elements::<Wrapping<i32>>(rows * cols);
+        let view = View { data: sums.as_mut_ptr(), shape, strides: [cols as isize, 1] };
+        // SAFETY: the caller's.
+        unsafe { bytes::sums(instructions, Some(form), view, a, b, scratch) };
+        bring(sums, cols, [0, 0], shape);
+        scratch.sums = room;
     }
 }
 
@@ -116,7 +138,7 @@ impl FewNarrow<'_, Bf16> {
             (self.bring)(sums, width, place, size);
         };
         let (instructions, form) = (self.instructions, self.form);
-        Few { a, b, instructions, form, bring: &bring }.run(scratch);
+        Few { a: &a, b, instructions, form, bring: &bring }.run(scratch);
     }
 }
 
@@ -126,20 +148,41 @@ impl NarrowFactor for F16 {
     }
 }
 
-macro_rules! integers {
+impl NarrowFactor for i16 {
+    fn moves(instructions: Instructions) -> &'static NarrowMoves<Self> {
+        made::of_i16(instructions)
+    }
+}
+
+macro_rules! bytes {
     ($($element:ty: $moves:ident;)+) => {$(
         impl NarrowFactor for $element {
             fn moves(instructions: Instructions) -> &'static NarrowMoves<Self> {
                 made::$moves(instructions)
             }
+
+            unsafe fn sum(
+                instructions: Instructions,
+                sums: View<*mut Wrapping<i32>>,
+                a: Source<'_, Self>,
+                b: Source<'_, Self>,
+                scratch: &mut Scratch,
+            ) {
+                // SAFETY: the caller's.
+                unsafe { bytes::sums(instructions, None, sums, a, b, scratch) }
+            }
+
+            unsafe fn few_rows(few: FewNarrow<'_, Self>, scratch: &mut Scratch) {
+                // SAFETY: the caller's.
+                unsafe { few.run_bytes(scratch) }
+            }
         }
     )+};
 }
 
-integers! {
+bytes! {
     i8: of_i8;
     u8: of_u8;
-    i16: of_i16;
 }
 
 impl NarrowFactor for Bf16 {
@@ -162,7 +205,7 @@ impl NarrowFactor for Bf16 {
         let set = tiles_of_pairs();
         let depth = a.shape()[1].div_ceil(2);
         // SAFETY: the caller's: these are the instructions in use.
-        let (a, b) = unsafe { (Paired::new(a, false), Paired::new(b, true)) };
+        let (a, b) = unsafe { (Grouped::<Pairs>::new(a, false), Grouped::<Pairs>::new(b, true)) };
         let output = Output::of(sums.cast(), Pair::ONE, Start::Nothing, &set.moves);
         walk(set, output, depth, Factor::Made(&a), Factor::Made(&b), scratch);
     }
@@ -255,7 +298,7 @@ pub unsafe fn product_of_packed_pairs(
     output.in_parts(Scratch::take(), |sums, rows, part, scratch| {
         let sums = Output::of(sums.cast(), Pair::ONE, Start::Nothing, &set.moves);
         // SAFETY: pairs were packed, so the processor has the instructions.
-        let a = unsafe { Paired::new(a.rows(rows), false) };
+        let a = unsafe { Grouped::<Pairs>::new(a.rows(rows), false) };
         let b = Factor::Packed(&b.pairs, cols.start + part.start);
         walk(set, sums, depth, Factor::Made(&a), b, scratch);
     });

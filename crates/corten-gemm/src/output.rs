@@ -188,6 +188,15 @@ impl<E: Sealed> Output<E> {
         }
     }
 
+    /// The values that the sums of rows are added to, from a row on, where tiles of any columns can do
+    /// that.
+    pub(crate) fn tile_start_of_rows(&self, row: usize) -> Option<*const E> {
+        match self.start {
+            Start::PerRow(values) if self.alpha == E::ONE => Some(values.wrapping_add(row)),
+            _ => None,
+        }
+    }
+
     /// Brings the values that the sums of a tile are added to, and returns their factor.
     pub(crate) fn begin(&self, [row, col]: [usize; 2], [rows, cols]: [usize; 2]) -> Option<E> {
         match self.start {

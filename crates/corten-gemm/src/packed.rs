@@ -2,7 +2,7 @@
 
 use crate::blocks::DEPTH;
 #[cfg(target_arch = "x86_64")]
-use crate::made::Paired;
+use crate::grouped::{Grouped, Pairs};
 #[cfg(target_arch = "x86_64")]
 use crate::narrow::Bf16;
 use crate::pack::{Factor, Groups, SLACK, copy_panel};
@@ -137,7 +137,7 @@ impl PackedPairs {
         }
         let [depth, cols] = b.shape();
         // SAFETY: the processor has the instructions.
-        let columns = unsafe { Paired::new(b, true) };
+        let columns = unsafe { Grouped::<Pairs>::new(b, true) };
         let shape = [depth.div_ceil(2), cols];
         let pairs = Packed::of_factor(Factor::Made(&columns), shape, tiles_of_pairs());
         Some(Self { pairs, depth })

@@ -120,6 +120,7 @@ portable!(f32, f64, Wrapping<i32>, Wrapping<i64>);
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86::{
     Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64, Avx512Pairs,
+    Avx512SignedQuads, Avx512UnsignedQuads,
 };
 
 #[cfg(target_arch = "x86_64")]
@@ -127,6 +128,7 @@ mod x86 {
     use super::{MOST_LANES, Register};
     use crate::narrow::Bf16;
     use crate::pair::Pair;
+    use crate::quad::{self, Quad};
     use std::arch::x86_64::*;
     use std::num::Wrapping;
 
@@ -142,7 +144,7 @@ mod x86 {
     macro_rules! register {
         (
             $name:ident($register:ty): [$element:ty; $lanes:literal];
-            $splat:ident, $load:ident, $store:ident, $mul:ident, $add:ident, $fused:ident;
+            $splat:path, $load:ident, $store:ident, $mul:ident, $add:ident, $fused:path;
             some |$n:ident| $mask:expr, $load_some:ident, $store_some:ident;
             turn by $turn:ident
         ) => {
@@ -480,6 +482,61 @@ mod x86 {
         splat_i64, _mm512_loadu_pd, _mm512_storeu_pd, mul_i64, add_i64, fused_i64;
         some |n| (1u8 << n) - 1, avx512_load_f64, avx512_store_f64;
         turn by turn_avx512_f64
+    }
+
+    // Sums are integers of 32 bits; factors are quads of bytes. Those of one factor have signs, and
+    // those of the other have none: the name says which the one is that `mul_add` is called of.
+    register! {
+        Avx512UnsignedQuads(__m512): [Quad; 16];
+        quad::splat, _mm512_loadu_ps, _mm512_storeu_ps, mul_i32, add_i32, quad::add_unsigned;
+        some |n| (1u16 << n) - 1, avx512_load_f32, avx512_store_f32;
+        turn by turn_avx512_f32
+    }
+    register! {
+        Avx512SignedQuads(__m512): [Quad; 16];
+        quad::splat, _mm512_loadu_ps, _mm512_storeu_ps, mul_i32, add_i32, quad::add_signed;
+        some |n| (1u16 << n) - 1, avx512_load_f32, avx512_store_f32;
+        turn by turn_avx512_f32
+    }
+
+    impl From<__m512> for Avx512UnsignedQuads {
+        #[inline(always)]
+        fn from(quads: __m512) -> Self {
+            Self(quads)
+        }
+    }
+
+    impl From<__m512> for Avx512SignedQuads {
+        #[inline(always)]
+        fn from(quads: __m512) -> Self {
+            Self(quads)
+        }
+    }
+
+    impl Avx512SignedQuads {
+        /// With the sign bit of every byte flipped: one without a sign is 128 more than one with.
+        #[inline(always)]
+        pub(crate) fn flipped(self) -> Self {
+            Self(isa!(quad::flip(self.0)))
+        }
+
+        /// Quads of a byte of each of four lines.
+        ///
+        /// # Safety
+        /// Every line must be readable for as many bytes as there are lanes.
+        #[inline(always)]
+        pub(crate) unsafe fn across(first: *const u8, stride: isize) -> Self {
+            // SAFETY: the caller's; the features as everywhere here.
+            Self(unsafe { quad::across(first, stride) })
+        }
+    }
+
+    impl Avx512UnsignedQuads {
+        /// As for [`Avx512SignedQuads::flipped`].
+        #[inline(always)]
+        pub(crate) fn flipped(self) -> Self {
+            Self(isa!(quad::flip(self.0)))
+        }
     }
 
     impl Avx512Pairs {

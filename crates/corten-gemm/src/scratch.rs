@@ -15,13 +15,15 @@ struct Line {
 #[derive(Default)]
 pub struct Room(Vec<Line>);
 
-/// Room for a block of either factor, for a part of the result, and for sums that are rounded.
+/// Room for a block of either factor, for a part of the result, for sums that are rounded, and for what
+/// sums start from.
 #[derive(Default)]
 pub struct Scratch {
     pub(crate) a: Room,
     pub(crate) b: Room,
     pub(crate) c: Room,
     pub(crate) sums: Room,
+    pub(crate) starts: Room,
 }
 
 thread_local! {

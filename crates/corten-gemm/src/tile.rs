@@ -9,13 +9,16 @@
 //! multiplications: six rows by four registers are 24 multiplications and 10 loads, 14 rows by two
 //! registers are 28 and 16.
 
-use crate::few::Stored;
+use crate::few::StoredInBoth;
 use crate::moves::{self, Lines, Moves};
 #[cfg(target_arch = "x86_64")]
 use crate::pair::Pair;
 #[cfg(target_arch = "x86_64")]
+use crate::quad::Quad;
+#[cfg(target_arch = "x86_64")]
 use crate::register::{
     Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64, Avx512Pairs,
+    Avx512SignedQuads, Avx512UnsignedQuads,
 };
 use crate::register::{Portable, Register, for_rows};
 use crate::scratch::Plain;
@@ -118,12 +121,14 @@ pub enum Instructions {
     Avx2,
     /// AVX-512 F, BW, DQ and VL.
     Avx512,
+    /// AVX-512 VNNI: dot products of bytes.
+    Avx512Vnni,
     /// AVX-512 BF16: dot products of [`Bf16`](crate::Bf16).
     Avx512Bf16,
 }
 
 /// What products are made of: `f32`, `f64`, and integers of 32 and 64 bits that wrap around.
-pub trait Number: Sealed + Stored<Sum = Self> {
+pub trait Number: Sealed + StoredInBoth<Sum = Self> {
     /// The tiles of these instructions.
     #[doc(hidden)]
     fn tiles(instructions: Instructions) -> &'static TileSet<Self>;
@@ -350,6 +355,7 @@ compiled! { on_any; }
 compiled! {
     on_avx2 with "avx2,fma";
     on_avx512 with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
+    on_avx512_vnni with "avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
     on_avx512_bf16 with "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
 }
 
@@ -384,6 +390,19 @@ macro_rules! tile_set {
 pub(crate) fn tiles_of_pairs() -> &'static TileSet<Pair> {
     tile_set!(on_avx512_bf16, Avx512Pairs, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
         on_avx512_bf16: Avx512Pairs)
+}
+
+/// The tiles of quads, whose rows have signs or not: the columns are of the other kind. The processor
+/// must have AVX-512 VNNI.
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+pub(crate) fn tiles_of_quads(rows_have_signs: bool) -> &'static TileSet<Quad> {
+    if rows_have_signs {
+        return tile_set!(on_avx512_vnni, Avx512SignedQuads, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
+            on_avx512_vnni: Avx512SignedQuads);
+    }
+    tile_set!(on_avx512_vnni, Avx512UnsignedQuads, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
+        on_avx512_vnni: Avx512UnsignedQuads)
 }
 
 macro_rules! float {
@@ -423,8 +442,10 @@ macro_rules! number {
                     // The sums, a row of `b`, and an element of `a` fit 32 registers, and there are
                     // fewer than one load for two multiplications.
                     #[cfg(target_arch = "x86_64")]
-                    Instructions::Avx512 | Instructions::Avx512Bf16 => tile_set!(on_avx512, $avx512,
-                        [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6], $strips: $strip),
+                    Instructions::Avx512 | Instructions::Avx512Vnni | Instructions::Avx512Bf16 => {
+                        tile_set!(on_avx512, $avx512,
+                            [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6], $strips: $strip)
+                    }
                     // The same in 16 registers.
                     #[cfg(target_arch = "x86_64")]
                     Instructions::Avx2 => tile_set!(on_avx2, $avx2,

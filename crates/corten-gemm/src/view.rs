@@ -1,5 +1,7 @@
 //! Matrices in memory.
 
+#[cfg(target_arch = "x86_64")]
+use crate::scratch::Plain;
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -71,6 +73,15 @@ impl<'a, E: Copy> Source<'a, E> {
     /// The matrix must be readable, and unchanged, for `'a`.
     pub unsafe fn new(view: View<*const E>) -> Self {
         Self { view, memory: PhantomData }
+    }
+
+    /// The same matrix with elements of another type of this size.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn cast<T: Plain>(self) -> Source<'a, T>
+    where
+        E: Plain,
+    {
+        Source { view: self.view.cast(), memory: PhantomData }
     }
 
     pub(crate) fn shape(&self) -> [usize; 2] {

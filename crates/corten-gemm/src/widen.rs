@@ -1,11 +1,15 @@
-//! Narrow elements on their way to and from registers of wide ones, and pairs on their way to tiles.
+//! Narrow elements on their way to and from registers of wide ones, and pairs and quads on their way
+//! to sums.
 
 use crate::narrow::{Bf16, F16, Narrow};
 #[cfg(target_arch = "x86_64")]
 use crate::pair::Pair;
 #[cfg(target_arch = "x86_64")]
+use crate::quad::Lying;
+#[cfg(target_arch = "x86_64")]
 use crate::register::{
     Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64, Avx512Pairs,
+    Avx512SignedQuads, Avx512UnsignedQuads,
 };
 use crate::register::{MOST_LANES, Portable, Register};
 use crate::tile::Sealed;
@@ -68,6 +72,33 @@ loads_itself! {
     [] Avx512I32: Wrapping<i32>;
     [] Avx512I64: Wrapping<i64>;
     [] Avx512Pairs: Pair;
+}
+
+/// Quads, as what multiplies them needs them.
+#[cfg(target_arch = "x86_64")]
+macro_rules! loads_quads {
+    ($($register:ident: $signed:literal;)+) => {$(
+        impl<const FLIPPED: bool> Loads<Lying<$signed, FLIPPED>> for $register {
+            #[inline(always)]
+            unsafe fn widen(from: *const Lying<$signed, FLIPPED>) -> Self {
+                // SAFETY: the caller's.
+                let quads = unsafe { Self::load(from.cast()) };
+                if FLIPPED { quads.flipped() } else { quads }
+            }
+            #[inline(always)]
+            unsafe fn widen_some(from: *const Lying<$signed, FLIPPED>, n: usize) -> Self {
+                // SAFETY: the caller's.
+                let quads = unsafe { Self::load_some(from.cast(), n) };
+                if FLIPPED { quads.flipped() } else { quads }
+            }
+        }
+    )+};
+}
+
+#[cfg(target_arch = "x86_64")]
+loads_quads! {
+    Avx512UnsignedQuads: false;
+    Avx512SignedQuads: true;
 }
 
 /// Loads some elements by way of a whole register of them.

@@ -6,7 +6,7 @@ use corten_gemm::{Instructions, NarrowFactor, Start, View, Way, product, product
 use std::num::Wrapping;
 
 fn levels() -> Vec<Instructions> {
-    common::levels_to(Instructions::Avx512)
+    common::levels_to(Instructions::Avx512Vnni)
 }
 
 const SHAPES: [[usize; 3]; 9] = [

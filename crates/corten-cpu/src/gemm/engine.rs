@@ -5,7 +5,8 @@ use super::{Base, Factor, Factors, Mat, MatMut, SideBySide};
 use crate::vec::{Level, level};
 use corten_core::{Complex, Element, Scalar, bf16, f16};
 use corten_gemm::{
-    Apart, Bf16, F16, Instructions, SLACK, Source, Start, View, Way, product_of_narrow,
+    Apart, Bf16, Byte, F16, Instructions, SLACK, Source, Start, View, Way, product_of_bytes,
+    product_of_narrow,
 };
 use std::num::Wrapping;
 
@@ -100,9 +101,26 @@ pub(super) fn instructions() -> Instructions {
         Level::Baseline => Instructions::Portable,
         Level::Avx2 => Instructions::Avx2,
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 if is_x86_feature_detected!("avx512bf16") => Instructions::Avx512Bf16,
+        Level::Avx512 if is_x86_feature_detected!("avx512vnni") => {
+            match is_x86_feature_detected!("avx512bf16") {
+                true => Instructions::Avx512Bf16,
+                false => Instructions::Avx512Vnni,
+            }
+        }
         Level::Avx512 => Instructions::Avx512,
     }
+}
+
+/// `c = a @ b` of bytes on this thread. The shapes fit and no dimension is 0.
+pub(super) fn multiply_bytes<A: Byte, B: Byte>(
+    way: Way,
+    c: MatMut<'_, i32>,
+    a: Mat<'_, A>,
+    b: Mat<'_, B>,
+) {
+    // SAFETY: integers that wrap around are integers; the matrices lie where their pointers say, `c`
+    // shares memory with no other one, and the instructions are those of the level in use.
+    unsafe { product_of_bytes(way, instructions(), c.view().cast(), a.view(), b.view()) };
 }
 
 /// Whether a factor is exactly zero.

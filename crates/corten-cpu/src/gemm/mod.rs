@@ -14,7 +14,7 @@ pub(crate) use matrix::{Batch, BatchMut, Heads, Mat, MatMut, Pieces, SideBySide}
 pub(crate) use packed::{Packable, PackedWeight};
 
 use corten_core::{Result, Scalar, bug, ensure};
-use corten_gemm::Columns;
+use corten_gemm::{Byte, Columns};
 use corten_ops::parallel::{in_parallel_region, num_threads, parallel_for};
 use std::ops::Range;
 
@@ -59,6 +59,30 @@ pub(crate) fn gemm<T: MatElement>(
     let way = Way::of(a.view(), b.view());
     in_parts(&c, a.cols, PART_ALIGNMENT, |rows, cols, c| {
         serial(c, a.rows(rows), b.cols(cols), factors, way);
+    })
+}
+
+/// `c = a @ b` of bytes, on several threads where it pays.
+///
+/// # Errors
+/// `Runtime` when the shapes do not fit.
+pub(crate) fn gemm_of_bytes<A: Byte + Sync, B: Byte + Sync>(
+    mut c: MatMut<'_, i32>,
+    a: Mat<'_, A>,
+    b: Mat<'_, B>,
+) -> Result<()> {
+    check_shapes([c.rows, c.cols], a.shape(), b.shape())?;
+    if c.rows == 0 || c.cols == 0 {
+        return Ok(());
+    }
+    if a.cols == 0 {
+        c.update(|_, _, _| 0);
+        return Ok(());
+    }
+    let way = Way::of(a.view(), b.view().cast());
+    // Four steps of bytes take as long as one of others.
+    in_parts(&c, a.cols.div_ceil(4), PART_ALIGNMENT, |rows, cols, c| {
+        engine::multiply_bytes(way, c, a.rows(rows), b.cols(cols));
     })
 }
 

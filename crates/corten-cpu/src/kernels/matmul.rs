@@ -8,6 +8,10 @@ use corten_core::{Access, AccessSet, Complex, DType, Result, Scalar, bail, ensur
 use corten_ops::composite::support::type_id_name;
 use corten_ops::{Tensor, iter, op};
 
+mod bytes;
+
+pub use bytes::{int_mm, int_mm_out};
+
 /// Product of two matrices.
 ///
 /// # Errors

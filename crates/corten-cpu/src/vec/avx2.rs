@@ -66,6 +66,18 @@ fn first64(n: usize) -> __m256i {
 impl Single for F32 {
     type Double = F64;
     const FUSED: bool = true;
+    const CHOOSES: bool = true;
+
+    #[inline(always)]
+    fn chosen(self, from: &[f32; 16]) -> Self {
+        let (low, high) = from.split_at(8);
+        let index = isa!(_mm256_castps_si256(self.0));
+        let low = isa!(_mm256_permutevar8x32_ps(_mm256_loadu_ps(low.as_ptr()), index));
+        let high = isa!(_mm256_permutevar8x32_ps(_mm256_loadu_ps(high.as_ptr()), index));
+        // The fourth bit of the number, where a choice looks for a sign.
+        let half = isa!(_mm256_castsi256_ps(_mm256_slli_epi32::<28>(index)));
+        Self(isa!(_mm256_blendv_ps(low, high, half)))
+    }
 
     #[inline(always)]
     fn widen(self) -> [F64; 2] {

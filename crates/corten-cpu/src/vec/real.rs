@@ -197,7 +197,7 @@ pub(crate) trait Single: Real<Elem = f32> {
     /// Whether [`mul_add`](Real::mul_add) rounds once.
     const FUSED: bool;
 
-    /// Whether [`chosen`](Self::chosen) is one instruction.
+    /// Whether [`chosen`](Self::chosen) is a few instructions.
     const CHOOSES: bool = false;
 
     fn widen(self) -> [Self::Double; 2];

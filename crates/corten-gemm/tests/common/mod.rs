@@ -13,9 +13,15 @@ pub(crate) fn levels_to(most: Instructions) -> Vec<Instructions> {
         let has = [
             avx2 && is_x86_feature_detected!("f16c"),
             wide && more,
+            is_x86_feature_detected!("avx512vnni"),
             is_x86_feature_detected!("avx512bf16"),
         ];
-        let all = [Instructions::Avx2, Instructions::Avx512, Instructions::Avx512Bf16];
+        let all = [
+            Instructions::Avx2,
+            Instructions::Avx512,
+            Instructions::Avx512Vnni,
+            Instructions::Avx512Bf16,
+        ];
         levels.extend(all.into_iter().zip(has).take_while(|&(_, has)| has).map(|(level, _)| level));
     }
     levels.retain(|&level| level <= most);
