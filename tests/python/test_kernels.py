@@ -420,5 +420,51 @@ class Front(unittest.TestCase):
         self.assertEqual(places.tolist(), [27, 14, 17, 19, 0, 22, 24, 37, 34, 32])
 
 
+class Joins(unittest.TestCase):
+    def test_slices_of_rows(self):
+        # Parts whose rows lie apart in memory are joined as copies of them are.
+        x = torch.arange(5 * 6 * 7 * 4).reshape(5, 6, 7, 4)
+        parts = (
+            lambda t: t[..., 1:3], lambda t: t[:, 1:3], lambda t: t[1:2], lambda t: t[:, :, ::2],
+            lambda t: t.flip(2), lambda t: t[:, :1].expand(5, 3, 7, 4), lambda t: t.transpose(0, 1)[:5, :5],
+            lambda t: t[:, :, 2:3], lambda t: t[::2], lambda t: t[:, :0],
+        )
+        for dtype in (torch.int64, torch.float32, torch.uint8, torch.bool):
+            given = x.to(dtype)
+            for one in parts:
+                for dim in range(4):
+                    part = one(given)
+                    halves = (part, part.narrow(dim, 0, part.size(dim) // 2), part.clone())
+                    copies = [half.contiguous() for half in halves]
+                    self.assertTrue(torch.equal(torch.cat(halves, dim), torch.cat(copies, dim)))
+
+    def test_a_join_of_parts_of_itself(self):
+        x = torch.arange(200000.0)
+        parts = (x[150000:], x[:3], x[100:100100])
+        self.assertTrue(torch.equal(torch.cat(parts), torch.tensor([v for p in parts for v in p.tolist()])))
+
+    def test_rolls(self):
+        x = torch.arange(4 * 5 * 6).reshape(4, 5, 6)
+        for dim, size in enumerate(x.shape):
+            for shift in (-7, -1, 0, 1, 3, size):
+                index = (torch.arange(size) - shift) % size
+                self.assertTrue(torch.equal(x.roll(shift, dim), x.index_select(dim, index)))
+
+
+class RowsOfImages(unittest.TestCase):
+    def test_strides_and_channels_last(self):
+        # Rows in pieces, and rows sorted by the stride, beside sums over patches.
+        torch.manual_seed(0)
+        cases = [(3, 16, 7, 2, 3), (8, 32, 3, 1, 1), (4, 16, 5, 2, 0), (3, 48, 3, 2, 1), (2, 16, 9, 3, 4)]
+        for channels, features, kernel, stride, padding in cases:
+            x = torch.randn(2, channels, 40, 37)
+            w, b = torch.randn(features, channels, kernel, kernel), torch.randn(features)
+            columns = F.unfold(x.double(), kernel, padding=padding, stride=stride)
+            sums = w.double().flatten(1) @ columns + b.double()[:, None]
+            for layout in (torch.contiguous_format, torch.channels_last):
+                made = F.conv2d(x.to(memory_format=layout), w.to(memory_format=layout), b, stride, padding)
+                torch.testing.assert_close(made.flatten(2).double(), sums, rtol=1e-4, atol=1e-4)
+
+
 if __name__ == "__main__":
     unittest.main()

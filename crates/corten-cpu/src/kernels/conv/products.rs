@@ -28,6 +28,9 @@ pub(super) const WIDE: usize = 1024;
 /// Elements of the copied rows of images at a time: they stay in the last cache.
 pub(super) const WINDOW: usize = 1 << 20;
 
+/// The columns of the widest tile of a product.
+const TILE: usize = 64;
+
 /// With so many rows a part of a product takes many times longer than to bring its second factor near.
 const LONG: usize = 1024;
 
@@ -406,7 +409,9 @@ fn wide(geometry: &Geometry, samples: usize) -> usize {
     let parts = (least..least + threads)
         .find(|parts| (samples * parts).is_multiple_of(threads))
         .unwrap_or(least);
-    positions.div_ceil(parts).next_multiple_of(MOST_LANES).max(1)
+    // Whole tiles where that leaves no thread with less to do.
+    let unit = if threads < 2 || in_parallel_region() { TILE } else { MOST_LANES };
+    positions.div_ceil(parts).next_multiple_of(unit).max(1)
 }
 
 /// Whether every thread makes all patches for some of the features, rather than reading the whole

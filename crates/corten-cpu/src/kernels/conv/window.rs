@@ -196,24 +196,18 @@ pub(super) fn copy_run<T: Copy>(to: &mut [T], from: &[T], len: usize) {
     if to.len() < pieces || from.len() < pieces {
         return to[..len].copy_from_slice(&from[..len]);
     }
-    // Those of a panel are so short that a loop over them takes as long as they do.
-    match pieces / PIECE {
-        1 => copy_pieces::<_, PIECE>(to, from),
-        2 => copy_pieces::<_, { 2 * PIECE }>(to, from),
-        3 => copy_pieces::<_, { 3 * PIECE }>(to, from),
-        4 => copy_pieces::<_, { 4 * PIECE }>(to, from),
-        _ => {
-            for (to, from) in to[..pieces].chunks_exact_mut(PIECE).zip(from.chunks_exact(PIECE)) {
-                to.copy_from_slice(from);
-            }
+    // Those of a panel are so short that a loop, or a call that copies them, takes longer than they do.
+    let mut piece = |index: usize| {
+        let at = index * PIECE;
+        if at < pieces {
+            to[at..at + PIECE].copy_from_slice(&from[at..at + PIECE]);
         }
-    }
-}
-
-/// Copies the first `LEN` elements, which must be there.
-#[inline(always)]
-fn copy_pieces<T: Copy, const LEN: usize>(to: &mut [T], from: &[T]) {
-    to[..LEN].copy_from_slice(&from[..LEN]);
+    };
+    piece(0);
+    piece(1);
+    piece(2);
+    piece(3);
+    (4..pieces / PIECE).for_each(piece);
 }
 
 impl<T: Element + Default> Columns<T> for Window<'_, T> {
