@@ -1,20 +1,78 @@
-//! Eigenvalues and singular values, computed in double precision.
+//! Eigenvalues and singular values, computed in double precision, and those of large symmetric matrices
+//! and singular values of large real ones in their own.
 
 use super::matrices::{Number, by_columns, match_number, reading_columns, shape};
 use crate::kernels::support::contiguous;
 use corten_core::{Access, AccessSet, Complex, Element, Result, Scalar, bail, cast, ensure};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
-use corten_spectral::{NoConvergence, Spectral, Vectors};
+use corten_spectral::{Eigen, General, NoConvergence, Spectral, Svd, Vectors};
 use num_complex::ComplexFloat;
+
+/// From so many rows and columns on double precision takes noticeably longer. Single precision has its
+/// digits where vectors are wanted, since matrices are divided then; where only values are, the iteration
+/// over the whole matrix loses some.
+const LARGE: usize = 96;
+
+type Real<T> = <T as ComplexFloat>::Real;
+
+/// Singular values, the largest first, between the left singular vectors and the right ones.
+type Parts<T> = (Vec<T>, Vec<Real<T>>, Vec<T>);
 
 /// A number and the same in double precision.
 trait Widened: Number {
-    type Wide: Spectral + Element + ComplexFloat<Real = f64>;
+    type Wide: General<Real = f64> + Element + ComplexFloat<Real = f64>;
+
+    /// The eigenvalues and eigenvectors of a Hermitian matrix; with `turned`, the last number of every
+    /// vector is made real.
+    fn eigh(n: usize, a: Vec<Self>, vectors: bool, turned: bool) -> Found<Eigen<Real<Self>, Self>> {
+        wide_eigh(n, &a, vectors, turned)
+    }
+
+    fn svd(m: usize, n: usize, a: Vec<Self>, vectors: Vectors) -> Found<Parts<Self>> {
+        wide_svd(m, n, &a, vectors)
+    }
 }
+
+fn wide_eigh<T: Widened>(
+    n: usize,
+    a: &[T],
+    vectors: bool,
+    turned: bool,
+) -> Found<Eigen<Real<T>, T>> {
+    let (values, mut basis) = T::Wide::eigh(n, cast_all(a), vectors)?;
+    if turned {
+        basis.chunks_exact_mut(n).for_each(turn);
+    }
+    Ok((cast_all(&values), cast_all(&basis)))
+}
+
+fn wide_svd<T: Widened>(m: usize, n: usize, a: &[T], vectors: Vectors) -> Found<Parts<T>> {
+    let Svd { u, s, v } = T::Wide::svd(m, n, cast_all(a), vectors)?;
+    Ok((cast_all(&u), cast_all(&s), cast_all(&v)))
+}
+
+type Found<T> = std::result::Result<T, NoConvergence>;
 
 impl Widened for f32 {
     type Wide = f64;
+
+    fn eigh(n: usize, a: Vec<f32>, vectors: bool, turned: bool) -> Found<Eigen<f32, f32>> {
+        match n >= LARGE && vectors {
+            true => Spectral::eigh(n, a, vectors),
+            false => wide_eigh(n, &a, vectors, turned),
+        }
+    }
+
+    fn svd(m: usize, n: usize, a: Vec<f32>, vectors: Vectors) -> Found<Parts<f32>> {
+        // Those of long matrices begin with a factorisation that loses digits of small columns.
+        let (short, long) = (m.min(n), m.max(n));
+        if short < LARGE || 2 * long > 3 * short || vectors == Vectors::No {
+            return wide_svd(m, n, &a, vectors);
+        }
+        let Svd { u, s, v } = Spectral::svd(m, n, a, vectors)?;
+        Ok((u, s, v))
+    }
 }
 impl Widened for f64 {
     type Wide = f64;
@@ -26,8 +84,8 @@ impl Widened for Complex<f64> {
     type Wide = Complex<f64>;
 }
 
-fn widened<T: Widened>(matrix: &[T]) -> Vec<T::Wide> {
-    matrix.iter().map(|&value| cast(value)).collect()
+fn cast_all<A: Element, B: Element>(values: &[A]) -> Vec<B> {
+    values.iter().map(|&value| cast(value)).collect()
 }
 
 /// Writes one part of a batch.
@@ -72,22 +130,16 @@ pub fn _linalg_eigh(a: &Tensor, uplo: &str, compute_v: bool) -> Result<(Tensor, 
     match_number!(a.dtype(), "linalg_eigh_cpu", T => {
         reading_columns::<T, _>(&work, |matrices| {
             for i in 0..count(a) {
-                let mut matrix = widened(matrices.get(i));
+                let mut matrix = matrices.get(i).to_vec();
                 // The diagonal of a Hermitian matrix is real, whatever stands there.
-                for k in 0..n {
-                    matrix[k * (n + 1)] = cast(matrices.get(i)[k * (n + 1)].re());
-                }
-                let fine = all_finite(matrices.get(i));
-                let found = match fine {
-                    true => <T as Widened>::Wide::eigh(n, matrix, compute_v),
+                matrix.iter_mut().step_by(n + 1).for_each(|value| *value = cast(value.re()));
+                let found = match all_finite(matrices.get(i)) {
+                    true => <T as Widened>::eigh(n, matrix, compute_v, !lower),
                     false => Err(NoConvergence),
                 };
                 match found {
-                    Ok((found, mut basis)) => {
-                        if !lower {
-                            basis.chunks_exact_mut(n).for_each(turn);
-                        }
-                        put::<f64, <T as ComplexFloat>::Real>(&values, i, &found)?;
+                    Ok((found, basis)) => {
+                        put::<_, Real<T>>(&values, i, &found)?;
                         if compute_v {
                             put::<_, T>(&flat, i, &basis)?;
                         }
@@ -147,12 +199,14 @@ pub fn _linalg_svd(
             for i in 0..count(a) {
                 let fine = all_finite(matrices.get(i));
                 ensure!(fine, LinAlg, "{}", diverged(a, i, fine, m.min(n)));
-                let found = <T as Widened>::Wide::svd(m, n, widened(matrices.get(i)), wanted);
-                let Ok(found) = found else { bail!(LinAlg, "{}", diverged(a, i, fine, m.min(n))) };
-                put::<f64, <T as ComplexFloat>::Real>(&s, i, &found.s)?;
+                let found = <T as Widened>::svd(m, n, matrices.get(i).to_vec(), wanted);
+                let Ok((left, found, right)) = found else {
+                    bail!(LinAlg, "{}", diverged(a, i, fine, m.min(n)))
+                };
+                put::<_, Real<T>>(&s, i, &found)?;
                 if compute_uv {
-                    put::<_, T>(&flat, i, &found.u)?;
-                    put::<_, T>(&v, i, &found.v)?;
+                    put::<_, T>(&flat, i, &left)?;
+                    put::<_, T>(&v, i, &right)?;
                 }
             }
             Ok(())
@@ -214,7 +268,7 @@ fn eig(a: &Tensor, values: &Tensor, vectors: Option<&Tensor>) -> Result<()> {
                 "torch.linalg.eig: input tensor should not contain infs or NaNs."
             );
             for i in 0..count(a) {
-                let matrix = widened(matrices.get(i));
+                let matrix = cast_all(matrices.get(i));
                 let Ok((found, mut basis)) = <T as Widened>::Wide::eig(n, matrix, flat.is_some())
                 else {
                     bail!(
@@ -225,10 +279,10 @@ fn eig(a: &Tensor, values: &Tensor, vectors: Option<&Tensor>) -> Result<()> {
                         place(a, i)
                     )
                 };
-                put::<_, Complex<<T as ComplexFloat>::Real>>(values, i, &found)?;
+                put::<_, Complex<Real<T>>>(values, i, &found)?;
                 if let Some(flat) = &flat {
                     basis.chunks_exact_mut(n).for_each(normalise);
-                    put::<_, Complex<<T as ComplexFloat>::Real>>(flat, i, &basis)?;
+                    put::<_, Complex<Real<T>>>(flat, i, &basis)?;
                 }
             }
             Ok(())
