@@ -100,7 +100,7 @@ macro_rules! bring_to_size_one {
             let most = <$real>::MAX_EXP - 2;
             let exponent = (largest.log2().floor() as i32).clamp(-most, most);
             let down = (2.0 as $real).powi(-exponent);
-            $a.iter_mut().for_each(|value| *value = *value * down);
+            $a.iter_mut().for_each(|value| *value *= down);
             (2.0 as $real).powi(exponent)
         }
     }};
