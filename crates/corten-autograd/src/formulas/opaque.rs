@@ -25,22 +25,22 @@ fn rows(tensor: &Tensor, cols: i64) -> Result<Tensor> {
     op::reshape(&op::to_dense(tensor, None, None)?, &[-1, cols])
 }
 
-/// $g W$.
+/// $g \bar W$.
 ///
 /// # Errors
 /// Those of the operators.
 pub fn mkldnn_linear_self_grad(grad: &Tensor, input: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    let dense = op::to_dense(weight, None, None)?;
+    let dense = op::conj(&op::to_dense(weight, None, None)?)?;
     in_layout_of(&op::matmul(&op::to_dense(grad, None, None)?, &dense)?, input)
 }
 
-/// $g^\top x$ over all rows.
+/// $g^\top \bar x$ over all rows.
 ///
 /// # Errors
 /// Those of the operators.
 pub fn mkldnn_linear_weight_grad(grad: &Tensor, input: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let (outputs, inputs) = (weight.size(0)?, weight.size(1)?);
-    let product = op::mm(&op::t(&rows(grad, outputs)?)?, &rows(input, inputs)?)?;
+    let product = op::mm(&op::t(&rows(grad, outputs)?)?, &op::conj(&rows(input, inputs)?)?)?;
     in_layout_of(&product, weight)
 }
 
