@@ -167,6 +167,13 @@ class Further(unittest.TestCase):
         self.assertEqual((x + m).layout, torch.strided)
         self.assertTrue(torch.equal(torch.cat([m, m]).to_dense(), torch.cat([x, x])))
         self.assertEqual(m.double().dtype, torch.float64)
+        with self.assertRaisesRegex(RuntimeError, "must have the same dtype, but got float and c10::BFloat16"):
+            F.linear(m, x.to_mkldnn(torch.bfloat16))
+        with self.assertRaisesRegex(RuntimeError, "need to be at least 1D, but they are 0D and 2D"):
+            torch._C._nn.mkldnn_linear(torch.tensor(1.0), m)
+        for out in (torch.empty(3, 4), x.to_mkldnn()):
+            self.assertIs(torch.add(m, m, out=out), out)
+            self.assertTrue(torch.equal(out.to_dense(), x + x))
         self.assertTrue(torch.equal(copy.deepcopy(m).to_dense(), x))
 
     def test_gradients_of_linear(self):

@@ -9,7 +9,7 @@ use crate::output::{Apart, Output, Start};
 use crate::pack::{CONFLICT, FAR, FEW_PANELS, Factor, Groups, Panels, Strips, Sums};
 use crate::packed::Packed;
 use crate::scratch::{Room, Scratch};
-use crate::tile::{Instructions, Number, Sealed, TileSet, TileStart};
+use crate::tile::{Instructions, Number, Sealed, TileSet};
 use crate::view::{Source, View};
 use crate::way::{Kind, Way};
 use std::ops::Range;
@@ -302,29 +302,30 @@ impl<E: Sealed> Walk<'_, E> {
                 let rows = strips.rows(group.start).start..strips.rows(group.end - 1).end;
                 let place = [start[0] + rows.start, panel.cols.start];
                 let size = [rows.len(), panel.cols.len()];
+                let base = match first {
+                    true => self.output.start.at(place),
+                    false => Start::Scaled(E::ONE),
+                };
                 if direct {
                     let (c, c_stride) = (self.output.place(place), self.output.strides()[0]);
-                    let start =
-                        if first { self.output.tile_start(place) } else { TileStart::Result };
-                    let sums = Sums { c, c_stride, start, later: later(group.start) };
+                    let sums = Sums { c, c_stride, start: base, later: later(group.start) };
                     // SAFETY: the place has the rows and columns of the strip and the panel, and
                     // values for them.
                     unsafe { strips.tile(group.start, &mut panel, sums) };
                     continue;
                 }
-                let rows_start = self.output.tile_start_of_rows(place[0]).filter(|_| first);
-                let beta = match rows_start {
-                    Some(_) => None,
-                    None if first => self.output.begin(place, size),
-                    None => Some(E::ONE),
+                // Tiles add values per row whatever columns they have.
+                let by_tiles = matches!(base, Start::PerRow(_)) && self.output.alpha == E::ONE;
+                let beta = match first {
+                    true if by_tiles => None,
+                    true => self.output.begin(place, size),
+                    false => Some(E::ONE),
                 };
                 let sums = room.elements::<E>(rows.len() * width);
                 for strip in group {
                     let above = strips.rows(strip).start - rows.start;
                     let (c, c_stride) = (sums[above * width..].as_mut_ptr(), width as isize);
-                    let start = rows_start.map_or(TileStart::Nothing, |values| {
-                        TileStart::PerRow(values.wrapping_add(above))
-                    });
+                    let start = if by_tiles { base.at([above, 0]) } else { Start::Nothing };
                     let sums = Sums { c, c_stride, start, later: later(strip) };
                     // SAFETY: there is room for all rows and all columns of the panel.
                     unsafe { strips.tile(strip, &mut panel, sums) };

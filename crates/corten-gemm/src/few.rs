@@ -174,10 +174,6 @@ pub(crate) struct Few<'a, S: Stored> {
     pub bring: &'a Bring<'a, S::Sum>,
 }
 
-fn is_far<S>([depth, cols]: [usize; 2]) -> bool {
-    size_of::<S>() * depth * cols > FAR
-}
-
 impl<S: Stored> Few<'_, S> {
     pub(crate) fn run(&self, scratch: &mut Scratch) {
         match self.form {
@@ -192,7 +188,7 @@ impl<S: Stored> Few<'_, S> {
         let (a, a_stride) = self.a.lay(&mut scratch.a);
         let sums = scratch.c.elements::<S::Sum>(rows * COLUMNS);
         let kernels = S::few(self.instructions).dots;
-        let far = is_far::<S>([depth, cols]);
+        let far = size_of::<S>() * depth * cols > FAR;
         for chunk in (0..cols).step_by(COLUMNS) {
             let chunk = chunk..(chunk + COLUMNS).min(cols);
             for group in Groups::of(rows, kernels.len()).all() {
@@ -231,7 +227,6 @@ impl<S: Stored> Few<'_, S> {
         let width = (width / MOST_LANES - 1) * MOST_LANES;
         let (a, a_stride) = self.a.lay(&mut scratch.a);
         let sums = scratch.c.elements::<S::Sum>(rows * width);
-        let ahead = rows > ROWS_UNAIDED || is_far::<S>([depth, cols]) && size_of::<S>() == 2;
         for chunk in (0..cols).step_by(width) {
             let chunk = chunk..(chunk + width).min(cols);
             let mut at = 0;
@@ -251,7 +246,7 @@ impl<S: Stored> Few<'_, S> {
                         (0..count).for_each(|j| factors[j] = unsafe { *row.add(j) });
                     }
                     let to = sums[group.start * width..].as_mut_ptr();
-                    let (first, ahead) = (at == 0, group.start == 0 && ahead);
+                    let (first, ahead) = (at == 0, group.start == 0 && rows > ROWS_UNAIDED);
                     let job = Multiples { lines, factors, to, width, first, ahead };
                     let kernels = &kernels[group.len() - 1];
                     // SAFETY: the lines lie in the factor, and there is room for the sums of all

@@ -1,7 +1,7 @@
 //! Where sums go: the result, and what it starts from.
 
 use crate::moves::{Lines, Moves, Scale};
-use crate::tile::{Sealed, TileStart};
+use crate::tile::Sealed;
 use crate::view::View;
 use std::ops::Range;
 
@@ -19,6 +19,15 @@ pub enum Start<E> {
 }
 
 impl<E> Start<E> {
+    /// That of the part of a result from a place on.
+    pub(crate) fn at(self, [row, col]: [usize; 2]) -> Self {
+        match self {
+            Self::PerRow(values) => Self::PerRow(values.wrapping_add(row)),
+            Self::PerColumn(values) => Self::PerColumn(values.wrapping_add(col)),
+            other => other,
+        }
+    }
+
     pub(crate) fn t(self) -> Self {
         match self {
             Self::PerRow(values) => Self::PerColumn(values),
@@ -175,25 +184,6 @@ impl<E: Sealed> Output<E> {
                     *to = scale.beta.map_or(sum, |beta| beta * *to + sum);
                 }
             }
-        }
-    }
-
-    /// What the sums of a tile are added to, where no factor but one is involved.
-    pub(crate) fn tile_start(&self, [row, col]: [usize; 2]) -> TileStart<E> {
-        match self.start {
-            Start::Nothing => TileStart::Nothing,
-            Start::Scaled(_) => TileStart::Result,
-            Start::PerRow(values) => TileStart::PerRow(values.wrapping_add(row)),
-            Start::PerColumn(values) => TileStart::PerColumn(values.wrapping_add(col)),
-        }
-    }
-
-    /// The values that the sums of rows are added to, from a row on, where tiles of any columns can do
-    /// that.
-    pub(crate) fn tile_start_of_rows(&self, row: usize) -> Option<*const E> {
-        match self.start {
-            Start::PerRow(values) if self.alpha == E::ONE => Some(values.wrapping_add(row)),
-            _ => None,
         }
     }
 

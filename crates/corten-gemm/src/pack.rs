@@ -2,9 +2,10 @@
 //! reading it as it lies would cost more.
 
 use crate::moves::{Lines, Moves};
+use crate::output::Start;
 use crate::packed::Packed;
 use crate::scratch::Room;
-use crate::tile::{Job, MOST_ROWS, Sealed, TileSet, TileStart};
+use crate::tile::{Job, MOST_ROWS, Sealed, TileSet};
 use crate::view::Source;
 use std::ops::Range;
 
@@ -283,7 +284,7 @@ impl Groups {
 pub(crate) struct Sums<E> {
     pub c: *mut E,
     pub c_stride: isize,
-    pub start: TileStart<E>,
+    pub start: Start<E>,
     /// What is to be brought near meanwhile.
     pub later: Lines<*const E>,
 }

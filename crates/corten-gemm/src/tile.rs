@@ -11,6 +11,7 @@
 
 use crate::few::StoredInBoth;
 use crate::moves::{self, Lines, Moves};
+use crate::output::Start;
 #[cfg(target_arch = "x86_64")]
 use crate::pair::Pair;
 #[cfg(target_arch = "x86_64")]
@@ -53,20 +54,9 @@ pub(crate) struct Job<E> {
     pub b_copy: *mut E,
     /// What is to be brought near for later.
     pub later: Lines<*const E>,
-    /// What the sums are added to.
-    pub start: TileStart<E>,
-}
-
-/// What the sums of a tile are added to.
-#[derive(Clone, Copy)]
-pub(crate) enum TileStart<E> {
-    Nothing,
-    /// What the result holds.
-    Result,
-    /// A value per row of the tile.
-    PerRow(*const E),
-    /// A value per column.
-    PerColumn(*const E),
+    /// What the sums are added to: values from the first row, or column, on, or what the result holds,
+    /// whose factor is one.
+    pub start: Start<E>,
 }
 
 /// The loop for some number of rows.
@@ -317,10 +307,10 @@ unsafe fn put_all<V: Register, const ROWS: usize, const REGISTERS: usize>(
             // SAFETY: the caller's.
             unsafe {
                 let sum = match job.start {
-                    TileStart::Nothing => sum,
-                    TileStart::Result => V::load(to).add(sum),
-                    TileStart::PerRow(values) => V::splat(*values.add(I)).add(sum),
-                    TileStart::PerColumn(values) => V::load(values.add(v * V::LANES)).add(sum),
+                    Start::Nothing => sum,
+                    Start::Scaled(_) => V::load(to).add(sum),
+                    Start::PerRow(values) => V::splat(*values.add(I)).add(sum),
+                    Start::PerColumn(values) => V::load(values.add(v * V::LANES)).add(sum),
                 };
                 sum.store(to);
             }

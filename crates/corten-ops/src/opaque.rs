@@ -12,7 +12,7 @@
 // have to reach a tensor whose elements lie in another order.
 
 use crate::boxed::{IValue, Stack};
-use crate::dispatch::{BoxedCall, replace_tensors, set_fallback};
+use crate::dispatch::{BoxedCall, replace_arguments, replace_tensors, restore, set_fallback};
 use crate::registry::{OpDef, OpKind};
 use crate::{Tensor, any, op};
 use corten_core::{
@@ -86,6 +86,8 @@ pub fn wrap(value: Tensor) -> Result<Tensor> {
     let tensor = TensorBase::new_without_storage(dtype, device, keys, &value.sizes())?;
     tensor.update_extra_meta(|extra| {
         extra.storage_error = Some("Cannot access storage of OpaqueTensorImpl".to_owned());
+        extra.data_ptr_error =
+            Some("Cannot access data pointer of Tensor that doesn't have storage".to_owned());
         extra.backend = Some(Arc::new(Opaque(Mutex::new(Form::Plain(value)))));
     });
     Ok(tensor.into())
@@ -180,31 +182,21 @@ fn refuse_view(def: &OpDef) -> Result<()> {
 
 /// Runs an operator on the values of its opaque arguments.
 fn on_values(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
-    refuse_view(call.op().def())?;
-    let mut written: Vec<(Tensor, Tensor)> = Vec::new();
+    let def = call.op().def();
+    refuse_view(def)?;
     let mut stays = None;
-    let schema = call.op().schema();
-    for (argument, value) in schema.arguments.iter().zip(stack.iter_mut()) {
+    for value in stack.iter_mut() {
         if let IValue::Layout(layout) = *value {
             stays = Some(layout == Layout::Mkldnn);
             *value = IValue::None;
         }
-        let is_written = argument.is_written();
-        replace_tensors(value, &mut |tensor| {
-            if tensor.defined() {
-                stays.get_or_insert(is_opaque(tensor));
-            }
-            if !is_opaque(tensor) {
-                return Ok(tensor.clone());
-            }
-            let plain = if is_written { value_to_write(tensor)? } else { self::value(tensor)? };
-            let Some(plain) = plain else { return Ok(tensor.clone()) };
-            if is_written {
-                written.push((tensor.clone(), plain.clone()));
-            }
-            Ok(plain)
-        })?;
     }
+    let written = replace_arguments(call, stack, &mut |tensor, is_written| {
+        if tensor.defined() {
+            stays.get_or_insert(is_opaque(tensor));
+        }
+        if is_written { value_to_write(tensor) } else { value(tensor) }
+    })?;
     call.op().call_boxed(stack)?;
     for (original, plain) in &written {
         if original.sizes() != plain.sizes() {
@@ -212,13 +204,15 @@ fn on_values(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
             original.set_sizes_and_strides(&plain.sizes(), &strides, None)?;
         }
     }
-    let stays = stays.unwrap_or(false);
+    restore(stack, &written)?;
+    // Others return what they wrote to.
+    if def.kind != OpKind::Functional || !stays.unwrap_or(false) {
+        return Ok(());
+    }
     for value in stack.iter_mut() {
         replace_tensors(value, &mut |tensor| {
-            if let Some((original, _)) = written.iter().find(|(_, plain)| plain.is_same(tensor)) {
-                return Ok(original.clone());
-            }
-            let wraps = stays && tensor.defined() && holds(tensor.dtype(), tensor.dim());
+            let wraps =
+                tensor.defined() && !is_opaque(tensor) && holds(tensor.dtype(), tensor.dim());
             if wraps { wrap(tensor.clone()) } else { Ok(tensor.clone()) }
         })?;
     }

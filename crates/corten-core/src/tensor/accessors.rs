@@ -456,6 +456,20 @@ impl TensorImpl {
         self.storage_opt().ok_or_else(|| self.no_storage())
     }
 
+    /// The address of the first element, for who may ask for it.
+    ///
+    /// # Errors
+    /// `Runtime` where the tensor gives no address; those of [`storage`](Self::storage).
+    pub fn checked_data_ptr(&self) -> Result<*mut u8> {
+        if self.info().has(Info::STORAGE_THROWS)
+            && let Some(message) = self.extra_meta().and_then(|extra| extra.data_ptr_error)
+        {
+            return Err(err!(Runtime, "{message}"));
+        }
+        self.storage()?;
+        Ok(self.data_ptr())
+    }
+
     #[cold]
     fn check_storage_allowed(&self) -> Result<()> {
         match self.extra_meta().and_then(|extra| extra.storage_error) {

@@ -159,18 +159,7 @@ macro_rules! through_real_tiles {
                 b: Mat<'_, Self>,
                 base: Base<'_, Self>,
             ) {
-                let start = match base {
-                    Base::Nothing => Start::Nothing,
-                    Base::Result => Start::Scaled(1.0),
-                    Base::PerRow(values) => {
-                        assert_eq!(values.len(), c.rows, "a value per row");
-                        Start::PerRow(values.as_ptr())
-                    }
-                    Base::PerColumn(values) => {
-                        assert_eq!(values.len(), c.cols, "a value per column");
-                        Start::PerColumn(values.as_ptr())
-                    }
-                };
+                let start = base.start([c.rows, c.cols], 1.0);
                 // SAFETY: as for `product`; there is a value for every row, or column.
                 unsafe {
                     let (c, a, b) = (c.view(), a.view(), b.view());
@@ -184,12 +173,7 @@ macro_rules! through_real_tiles {
                 factors: [Factor<'_, Self>; 2],
                 base: Base<'_, Self>,
             ) {
-                let start = match base {
-                    Base::Nothing => Start::Nothing,
-                    Base::Result => Start::Scaled(1.0),
-                    Base::PerRow(values) => Start::PerRow(values.as_ptr()),
-                    Base::PerColumn(values) => Start::PerColumn(values.as_ptr()),
-                };
+                let start = base.start(c.shape(), 1.0);
                 let apart = Apart { columns: c.first.cols, distance: c.distance as isize };
                 let view = View { shape: c.shape(), ..c.first.view() };
                 // SAFETY: as for `product`; there is a value for every row, or column.

@@ -14,7 +14,7 @@ pub(crate) use matrix::{Batch, BatchMut, Heads, Mat, MatMut, Pieces, SideBySide}
 pub(crate) use packed::{Packable, PackedWeight};
 
 use corten_core::{Result, Scalar, bug, ensure};
-use corten_gemm::{Byte, Columns};
+use corten_gemm::{Byte, Columns, Start};
 use corten_ops::parallel::{in_parallel_region, num_threads, parallel_for};
 use std::ops::Range;
 
@@ -182,6 +182,22 @@ impl<'a, T: MatElement> Base<'a, T> {
             Self::PerRow(values) => Self::PerRow(&values[rows.clone()]),
             Self::PerColumn(values) => Self::PerColumn(&values[cols.clone()]),
             other => other,
+        }
+    }
+
+    /// The same for `corten-gemm`. There must be a value for every row, or column, of the result.
+    fn start(self, [rows, cols]: [usize; 2], one: T) -> Start<T> {
+        match self {
+            Self::Nothing => Start::Nothing,
+            Self::Result => Start::Scaled(one),
+            Self::PerRow(values) => {
+                assert_eq!(values.len(), rows, "a value per row");
+                Start::PerRow(values.as_ptr())
+            }
+            Self::PerColumn(values) => {
+                assert_eq!(values.len(), cols, "a value per column");
+                Start::PerColumn(values.as_ptr())
+            }
         }
     }
 

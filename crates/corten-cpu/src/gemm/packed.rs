@@ -5,7 +5,7 @@ use super::{Base, Mat, MatElement, MatMut, PART_ALIGNMENT, check_shapes, in_part
 #[cfg(target_arch = "x86_64")]
 use corten_core::bf16;
 use corten_core::{Element, Result, bug};
-use corten_gemm::{Packed, Source, Start};
+use corten_gemm::{Packed, Source};
 #[cfg(target_arch = "x86_64")]
 use corten_gemm::{PackedPairs, product_of_packed_pairs};
 use corten_ops::Tensor;
@@ -94,12 +94,7 @@ impl Packable for f32 {
         check_shapes([c.rows, c.cols], a.shape(), packed.shape())?;
         let alignment = packed.panel_cols().max(PART_ALIGNMENT);
         in_parts(&c, a.cols, alignment, |rows, cols, c| {
-            let start = match base.part(&rows, &cols) {
-                Base::Nothing => Start::Nothing,
-                Base::Result => Start::Scaled(1.0),
-                Base::PerRow(values) => Start::PerRow(values.as_ptr()),
-                Base::PerColumn(values) => Start::PerColumn(values.as_ptr()),
-            };
+            let start = base.part(&rows, &cols).start([c.rows, c.cols], 1.0);
             let (c, a) = (c.view(), a.rows(rows).view());
             // SAFETY: the matrices lie where their pointers say, `c` shares memory with no other
             // one, and there is a value for every row, or column.

@@ -124,59 +124,50 @@ impl<'a> Plan<'a> {
         for &(part, length) in &self.parts {
             let plain = part.dtype() == dtype && !part.is_conj() && !part.is_neg();
             let apart = in_order && plain && part.storage_key() != key;
-            match apart.then(|| self.pitch(part)).flatten() {
-                Some(pitch) => {
-                    let itemsize = dtype.itemsize();
-                    let blocks = self.blocks(start, length, itemsize);
-                    runs.push((part, Blocks { pitch: pitch * itemsize, ..blocks }));
-                }
-                None => op::copy_(&op::narrow(out, self.dim as i64, start, length)?, part, false)
-                    .map(drop)?,
+            let blocks = if apart { self.blocks(part, start, length) } else { None };
+            if let Some(blocks) = blocks {
+                runs.push((part, blocks));
+            } else {
+                op::copy_(&op::narrow(out, self.dim as i64, start, length)?, part, false)?;
             }
             start += length;
         }
         if runs.is_empty() { Ok(()) } else { copy_blocks(&runs, out) }
     }
 
-    /// How far the rows of a part lie from each other, if the elements of each lie side by side in
-    /// order.
-    fn pitch(&self, part: &Tensor) -> Option<usize> {
-        if part.is_contiguous() {
-            return Some(part.numel() as usize / self.count().max(1));
-        }
-        let (sizes, strides) = (part.sizes(), part.strides());
-        let in_order = |range: Range<usize>, first: i64| {
-            let dims = range.rev().filter(|&dim| sizes[dim] != 1);
-            let mut expected = first;
-            dims.into_iter().all(|dim| {
-                let fits = strides[dim] == expected;
-                expected *= sizes[dim];
-                fits
-            })
+    /// The rows of a part of `length` from `start` on, if the elements of each lie side by side.
+    fn blocks(&self, part: &Tensor, start: i64, length: i64) -> Option<Blocks> {
+        let (outer, inner) = (&self.shape[..self.dim], &self.shape[self.dim + 1..]);
+        let bytes = inner.iter().product::<i64>() as usize * part.itemsize();
+        let pitch = match part.is_contiguous() {
+            true => length as usize * bytes,
+            false => pitch(part, self.dim)? * part.itemsize(),
         };
-        let last = (0..self.dim).rev().find(|&dim| sizes[dim] != 1);
-        let pitch = last.map_or(0, |dim| strides[dim]);
-        let fits = in_order(self.dim..sizes.len(), 1) && in_order(0..self.dim, pitch);
-        usize::try_from(pitch).ok().filter(|_| fits)
-    }
-
-    /// How many rows every part has.
-    fn count(&self) -> usize {
-        self.shape[..self.dim].iter().product::<i64>() as usize
-    }
-
-    /// The rows of a part of `length` from `start` on.
-    fn blocks(&self, start: i64, length: i64, itemsize: usize) -> Blocks {
-        let inner = &self.shape[self.dim + 1..];
-        let bytes = inner.iter().product::<i64>() as usize * itemsize;
-        Blocks {
-            count: self.count(),
+        Some(Blocks {
+            count: outer.iter().product::<i64>() as usize,
             length: length as usize * bytes,
-            pitch: length as usize * bytes,
+            pitch,
             start: start as usize * bytes,
             step: self.shape[self.dim] as usize * bytes,
-        }
+        })
     }
+}
+
+/// From a row of a tensor, which is what lies along `dim` and those behind it, to the next, if the
+/// elements of each lie side by side in order, and the rows as far from each other.
+fn pitch(tensor: &Tensor, dim: usize) -> Option<usize> {
+    let (sizes, strides) = (tensor.sizes(), tensor.strides());
+    let in_order = |dims: Range<usize>, mut expected: i64| {
+        dims.rev().filter(|&d| sizes[d] != 1).all(|d| {
+            let fits = strides[d] == expected;
+            expected *= sizes[d];
+            fits
+        })
+    };
+    let last = (0..dim).rev().find(|&d| sizes[d] != 1);
+    let pitch = last.map_or(0, |d| strides[d]);
+    let fits = in_order(dim..sizes.len(), 1) && in_order(0..dim, pitch);
+    usize::try_from(pitch).ok().filter(|_| fits)
 }
 
 fn check_sizes(expected: &[i64], given: &[i64], dim: usize, position: usize) -> Result<()> {

@@ -134,29 +134,44 @@ static NEG: LazyBit = LazyBit {
 /// Runs an operator on materialised inputs. A written argument is computed apart and copied back:
 /// other arguments may read the same memory.
 fn materialise(bit: &LazyBit, call: &BoxedCall, stack: &mut Stack) -> Result<()> {
-    let mut written: Vec<(Tensor, Tensor)> = Vec::new();
-    let schema = call.op().schema();
-    for (argument, value) in schema.arguments.iter().zip(stack.iter_mut()) {
-        let is_written = argument.is_written();
-        replace_tensors(value, &mut |tensor| {
-            if !(bit.is_set)(tensor) {
-                return Ok(tensor.clone());
-            }
-            let plain = unary(bit.resolve, tensor)?;
-            if is_written {
-                written.push((tensor.clone(), plain.clone()));
-            }
-            Ok(plain)
-        })?;
-    }
+    let written = replace_arguments(call, stack, &mut |tensor, _| {
+        (bit.is_set)(tensor).then(|| unary(bit.resolve, tensor)).transpose()
+    })?;
     call.op().call_boxed(stack)?;
     for (original, plain) in &written {
         store(bit, plain, original)?;
-        for value in stack.iter_mut() {
-            replace_tensors(value, &mut |tensor| {
-                Ok(if tensor.is_same(plain) { original.clone() } else { tensor.clone() })
-            })?;
-        }
+    }
+    restore(stack, &written)
+}
+
+/// Puts what `replace` makes of a tensor, given whether the operator writes to it, in the place of
+/// arguments. Returns what is written to: the originals and what stands for them.
+pub(crate) fn replace_arguments(
+    call: &BoxedCall,
+    stack: &mut Stack,
+    replace: &mut dyn FnMut(&Tensor, bool) -> Result<Option<Tensor>>,
+) -> Result<Vec<(Tensor, Tensor)>> {
+    let mut written = Vec::new();
+    for (argument, value) in call.op().schema().arguments.iter().zip(stack.iter_mut()) {
+        let is_written = argument.is_written();
+        replace_tensors(value, &mut |tensor| {
+            let Some(other) = replace(tensor, is_written)? else { return Ok(tensor.clone()) };
+            if is_written {
+                written.push((tensor.clone(), other.clone()));
+            }
+            Ok(other)
+        })?;
+    }
+    Ok(written)
+}
+
+/// Puts originals in the place of what stood for them.
+pub(crate) fn restore(stack: &mut Stack, written: &[(Tensor, Tensor)]) -> Result<()> {
+    for value in stack.iter_mut() {
+        replace_tensors(value, &mut |tensor| {
+            let found = written.iter().find(|(_, other)| tensor.is_same(other));
+            Ok(found.map_or(tensor, |(original, _)| original).clone())
+        })?;
     }
     Ok(())
 }

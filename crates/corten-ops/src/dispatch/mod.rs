@@ -10,8 +10,8 @@ mod groups;
 mod keys;
 mod table;
 
-pub(crate) use fallback::replace_tensors;
 pub use fallback::{install_default_fallbacks, set_fallback, set_fallthrough_fallback};
+pub(crate) use fallback::{replace_arguments, replace_tensors, restore};
 pub use keys::KeyBuilder;
 pub(crate) use table::OpTable;
 pub use table::{BoxedCall, BoxedKernel, Found, Registration, TypedOp};

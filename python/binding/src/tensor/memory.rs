@@ -99,25 +99,15 @@ pub(crate) fn plain_copy(tensor: &Tensor) -> Result<Tensor> {
     Ok(plain)
 }
 
-/// What is said where an address of a tensor without memory is asked for.
-const NO_STORAGE: &str = "Cannot access data pointer of Tensor that doesn't have storage";
-
-/// The address of the first element.
-pub(crate) fn data_ptr(tensor: &Tensor) -> Py<i64> {
-    if !tensor.has_storage() && corten_ops::opaque::is_opaque(tensor) {
-        return Err(runtime_error(NO_STORAGE));
-    }
-    tensor.storage()?;
-    Ok(tensor.data_ptr() as i64)
-}
-
 /// The first element, for others to read and write: all elements are in the storage.
 pub(crate) fn data_within(tensor: &Tensor) -> Py<*mut u8> {
     // The storage is entered to find that out, and left at once: the others know no accesses.
     let held = AccessSet::acquire(&[(tensor.base(), Access::Read)])?;
     let first = held.byte_ptr(0);
     if first.is_null() && tensor.numel() > 0 {
-        return Err(runtime_error(NO_STORAGE));
+        return Err(runtime_error(
+            "Cannot access data pointer of Tensor that doesn't have storage",
+        ));
     }
     Ok(first)
 }

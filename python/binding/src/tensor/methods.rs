@@ -81,7 +81,7 @@ fn geometry_rows() -> Vec<ffi::PyMethodDef> {
 fn memory_rows() -> Vec<ffi::PyMethodDef> {
     let mut rows = simple! {
         "data_ptr", |t| {
-            Obj::int(super::data_ptr(t)?)
+            Obj::int(t.checked_data_ptr()? as i64)
         };
         "untyped_storage", |t| crate::storage::wrap(&t.storage()?);
         "is_shared", |t| Ok(Obj::bool(t.storage_opt().is_some_and(|s| crate::storage::is_shared(&s))));

@@ -16,8 +16,8 @@ mod subclass;
 pub(crate) use class::{add_to, functions};
 pub(crate) use item::{index_object, item};
 pub(crate) use memory::{
-    data_ptr, data_within, empty, forbid_resizing, from_bytes, from_owner, plain_copy,
-    requires_grad, set_requires_grad, to_bytes,
+    data_within, empty, forbid_resizing, from_bytes, from_owner, plain_copy, requires_grad,
+    set_requires_grad, to_bytes,
 };
 pub(crate) use object::{
     TENSOR, expect, get, is_disabled_function, is_plain, is_tensor, overrides, this, wrap,

@@ -70,22 +70,22 @@ pub(super) fn run(
     let (order, steps) = taps_order(geometry, turned, weight.is_contiguous());
     let taps = flat(&contiguous(&op::permute(weight, &order)?)?)?;
     let (to, from) = (flat(&result)?, flat(&contiguous_in(input, last)?)?);
-    // A tensor's memory comes from the last call: so many new pages would take as long as a product.
-    let planes = empty(&[(PLANES * geometry.channels * geometry.features) as i64], out)?;
     let absent = Tensor::undefined();
     let access = AccessSet::acquire(&[
         (&to, Access::Write),
         (&from, Access::Read),
         (&taps, Access::Read),
         (bias.unwrap_or(&absent), Access::Read),
-        (&planes, Access::Write),
     ])?;
     let bias = bias.map(|_| access.read::<f32>(3)).transpose()?;
     let images = access.read::<f32>(1)?;
     if !is_even(images, geometry)? {
         return Ok(false);
     }
-    let kernel = access.write::<f32>(4)?;
+    // A tensor's memory comes from the last call: so many new pages would take as long as a product.
+    let planes = empty(&[(PLANES * geometry.channels * geometry.features) as i64], out)?;
+    let room = AccessSet::acquire(&[(&planes, Access::Write)])?;
+    let kernel = room.write::<f32>(0)?;
     let taps = Taps { data: access.read::<f32>(2)?, steps, turned };
     transform(taps, geometry, kernel)?;
     let whole = Whole { geometry, images, kernel, bias };

@@ -29,8 +29,8 @@ trait Widened: Number {
         wide_eigh(n, &a, vectors, turned)
     }
 
-    fn svd(m: usize, n: usize, a: Vec<Self>, vectors: Vectors) -> Found<Parts<Self>> {
-        wide_svd(m, n, &a, vectors)
+    fn svd(m: usize, n: usize, a: &[Self], vectors: Vectors) -> Found<Parts<Self>> {
+        wide_svd(m, n, a, vectors)
     }
 }
 
@@ -64,13 +64,13 @@ impl Widened for f32 {
         }
     }
 
-    fn svd(m: usize, n: usize, a: Vec<f32>, vectors: Vectors) -> Found<Parts<f32>> {
+    fn svd(m: usize, n: usize, a: &[f32], vectors: Vectors) -> Found<Parts<f32>> {
         // Those of long matrices begin with a factorisation that loses digits of small columns.
         let (short, long) = (m.min(n), m.max(n));
         if short < LARGE || 2 * long > 3 * short || vectors == Vectors::No {
-            return wide_svd(m, n, &a, vectors);
+            return wide_svd(m, n, a, vectors);
         }
-        let Svd { u, s, v } = Spectral::svd(m, n, a, vectors)?;
+        let Svd { u, s, v } = Spectral::svd(m, n, a.to_vec(), vectors)?;
         Ok((u, s, v))
     }
 }
@@ -199,7 +199,7 @@ pub fn _linalg_svd(
             for i in 0..count(a) {
                 let fine = all_finite(matrices.get(i));
                 ensure!(fine, LinAlg, "{}", diverged(a, i, fine, m.min(n)));
-                let found = <T as Widened>::svd(m, n, matrices.get(i).to_vec(), wanted);
+                let found = <T as Widened>::svd(m, n, matrices.get(i), wanted);
                 let Ok((left, found, right)) = found else {
                     bail!(LinAlg, "{}", diverged(a, i, fine, m.min(n)))
                 };
