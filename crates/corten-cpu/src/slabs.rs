@@ -1,6 +1,7 @@
 //! Blocks of bytes from one dense tensor into places of another: what concatenation moves.
 
 use crate::strided::copy_bytes;
+use crate::vec::stream::Stream;
 use corten_core::{Access, AccessSet, Result, ensure};
 use corten_ops::Tensor;
 use corten_ops::parallel::{GRAIN, parallel_for};
@@ -105,12 +106,21 @@ pub(crate) fn copy_blocks(sources: &[(&Tensor, Blocks)], target: &Tensor) -> Res
 fn copy_runs(ends: &[(Ends, Blocks)]) -> Result<()> {
     let end = ends.iter().map(|(_, blocks)| blocks.start + blocks.length).max().unwrap_or(0);
     parallel_for(0..end as i64, GRAIN * 4, |range| {
+        let stream = Stream::of(end);
         for &(ends, Blocks { start, length, .. }) in ends {
             let first = start.max(range.start as usize);
             let bytes = (start + length).min(range.end as usize).saturating_sub(first);
             if bytes > 0 {
-                // SAFETY: the range lies in the only block of this source, whose bounds were checked.
-                unsafe { ends.copy(first - start, first, bytes) };
+                // SAFETY: the range lies in the only block of this source, whose bounds were checked,
+                // and each is written once.
+                unsafe {
+                    match &stream {
+                        Some(stream) => {
+                            stream.copy(ends.0.add(first - start), ends.1.add(first), bytes);
+                        }
+                        None => ends.copy(first - start, first, bytes),
+                    }
+                }
             }
         }
         Ok(())

@@ -4,6 +4,7 @@ use crate::loops::{Kernel, Scalars, Source};
 use crate::strided::{Rows, gather, scatter};
 use crate::tiles::TILE;
 use crate::vec::convert::Conversion;
+use crate::vec::stream::{SHORTEST_RUN, Stream};
 use corten_core::DType;
 use corten_ops::iter::TensorIterator;
 use std::mem::MaybeUninit;
@@ -50,6 +51,14 @@ impl Buffer {
 struct Buffers {
     operands: [Buffer; MOST],
     raw: Buffer,
+    /// How results leave, where they go past the caches.
+    stream: Option<Stream>,
+}
+
+impl Buffers {
+    fn new(stream: Option<Stream>) -> Self {
+        Self { operands: std::array::from_fn(|_| Buffer::new()), raw: Buffer::new(), stream }
+    }
 }
 
 /// How one operand is stored.
@@ -71,6 +80,8 @@ pub(crate) struct Stage {
     capacity: usize,
     /// Steps may share elements, so that their order shows.
     one_by_one: bool,
+    /// Bytes of the output.
+    written: usize,
 }
 
 /// A part of the walk: rows of one length.
@@ -117,7 +128,9 @@ impl Stage {
             kernel.block = halves;
             operands.iter_mut().for_each(|operand| operand.conversion = None);
         }
-        Self { kernel, scalars, number, operands, capacity: BUFFER / widest, one_by_one }
+        let capacity = BUFFER / widest;
+        let written = iter.numel() as usize * operands[0].size;
+        Self { kernel, scalars, number, operands, capacity, one_by_one, written }
     }
 
     /// Runs the kernel over `n1` rows of `n0` elements.
@@ -155,7 +168,9 @@ impl Stage {
             // SAFETY: the caller's.
             return unsafe { self.ordered(at, strides, n0, n1, block) };
         }
-        if regular && (n0 >= SHORT || n1 <= FEW_ROWS) {
+        let in_place = at[1..count].contains(&at[0]);
+        let stream = if in_place { None } else { Stream::of(self.written) };
+        if regular && stream.is_none() && (n0 >= SHORT || n1 <= FEW_ROWS) {
             for row in 0..n1 {
                 let moved = |i: usize| at[i].wrapping_offset((outer[i] * row as i64) as isize);
                 let source = |i: usize| {
@@ -171,17 +186,23 @@ impl Stage {
             return;
         }
         // SAFETY: the caller's.
-        unsafe { self.staged(at, strides, n0, n1) }
+        unsafe { self.staged(at, strides, n0, n1, stream) }
     }
 
     /// # Safety
     /// As for [`rows`](Self::rows).
     #[cold]
-    unsafe fn staged(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize) {
+    unsafe fn staged(
+        &self,
+        at: &[*mut u8],
+        strides: &[i64],
+        n0: usize,
+        n1: usize,
+        stream: Option<Stream>,
+    ) {
         let count = self.kernel.arity + 1;
         let (inner, outer) = strides.split_at(count);
-        let mut buffers =
-            Buffers { operands: std::array::from_fn(|_| Buffer::new()), raw: Buffer::new() };
+        let mut buffers = Buffers::new(stream);
         let across = (1..count).any(|i| {
             let size = self.operands[i].size as i64;
             outer[i] == size && inner[i] != size && inner[i] != 0
@@ -217,8 +238,7 @@ impl Stage {
     unsafe fn ordered(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize, block: usize) {
         let count = self.kernel.arity + 1;
         let (inner, outer) = strides.split_at(count);
-        let mut buffers =
-            Buffers { operands: std::array::from_fn(|_| Buffer::new()), raw: Buffer::new() };
+        let mut buffers = Buffers::new(None);
         for row in 0..n1 {
             let mut start = 0;
             while start < n0 {
@@ -256,7 +276,9 @@ impl Stage {
         let (target, total) = (self.operands[0], part.length * part.rows);
         let out = rows(0);
         let dense = total == 1 || part.is_dense(out, target.size);
-        let direct = dense && target.conversion.is_none();
+        let nbytes = total * target.size;
+        let stream = buffers.stream.as_ref().filter(|_| dense && nbytes >= SHORTEST_RUN);
+        let direct = dense && stream.is_none() && target.conversion.is_none();
         let to = if direct { out.at } else { buffers.operands[0].start() };
         // SAFETY: operands are dense or single by now, and so is the target.
         unsafe { (self.kernel.block)(to, &from, &self.scalars, total) };
@@ -265,14 +287,19 @@ impl Stage {
         }
         let mut ready = to.cast_const();
         if let Some(conversion) = target.conversion {
-            let place = if dense { out.at } else { buffers.raw.start() };
+            let direct = dense && stream.is_none();
+            let place = if direct { out.at } else { buffers.raw.start() };
             // SAFETY: both have room for a buffer's elements, and they are different.
             unsafe { conversion.run(ready, place, total) };
             ready = place;
         }
-        if !dense {
-            // SAFETY: the caller's.
-            unsafe { scatter(target.size, ready, out, part.length, part.rows) };
+        // SAFETY: the caller's; who streams reads nothing of the output.
+        unsafe {
+            match stream {
+                Some(stream) => stream.copy(ready, out.at, nbytes),
+                None if !dense => scatter(target.size, ready, out, part.length, part.rows),
+                None => {}
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::strided::{Rows, gather, scatter};
 use crate::tiles::copy_block;
 use crate::vec::convert::Conversion;
+use crate::vec::stream::{SHORTEST_RUN, Stream, streams};
 use corten_core::{Result, Scalar};
 use corten_ops::iter::TensorIterator;
 use corten_ops::parallel::GRAIN;
@@ -17,12 +18,20 @@ const STEP: usize = 256;
 pub fn copy(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
     let (to, from) = (iter.dtype(0), iter.dtype(1));
     let size = from.itemsize();
+    let written = written_past_caches(iter);
     if from == to {
         return iter.for_each(
             |at, strides, n0, n1| {
                 let (from, to) = blocks(at, strides);
-                // SAFETY: the iterator vouches for the operands of this block.
-                unsafe { copy_block(size, from, to, n0 as usize, n1 as usize) };
+                let (n0, n1) = (n0 as usize, n1 as usize);
+                // SAFETY: the iterator vouches for the operands of this block, which share no
+                // memory where they stream.
+                unsafe {
+                    match Stream::of(written).filter(|_| are_long(size, from, to, n0)) {
+                        Some(stream) => stream_rows(&stream, from, to, n0 * size, n1),
+                        None => copy_block(size, from, to, n0, n1),
+                    }
+                }
             },
             GRAIN,
         );
@@ -32,13 +41,37 @@ pub fn copy(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
     iter.for_each(
         |at, strides, n0, n1| {
             let (from, to) = blocks(at, strides);
+            let stream = Stream::of(written);
             for row in 0..n1 {
-                // SAFETY: the iterator vouches for the operands of this block.
-                unsafe { conversion.row(from.row(row), to.row(row), n0 as usize) };
+                // SAFETY: as above.
+                unsafe {
+                    conversion.row(from.row(row), to.row(row), n0 as usize, stream.as_ref());
+                }
             }
         },
         GRAIN,
     )
+}
+
+/// The bytes of the output if they may go past the caches: no step reads what another writes.
+fn written_past_caches(iter: &TensorIterator) -> usize {
+    let written = iter.numel() as usize * iter.dtype(0).itemsize();
+    if streams(written) && iter.parts_are_independent() { written } else { 0 }
+}
+
+/// Whether the elements of each row lie one after the other, in two different places, and are many.
+fn are_long(size: usize, from: Rows, to: Rows, n0: usize) -> bool {
+    let dense = from.inner == size as i64 && to.inner == size as i64;
+    dense && from.at != to.at && n0 * size >= SHORTEST_RUN
+}
+
+/// # Safety
+/// Both must be `n1` rows of `bytes` bytes each, and they must not overlap.
+unsafe fn stream_rows(stream: &Stream, from: Rows, to: Rows, bytes: usize, n1: usize) {
+    for row in 0..n1 as i64 {
+        // SAFETY: the caller's.
+        unsafe { stream.copy(from.row(row).at, to.row(row).at, bytes) };
+    }
 }
 
 /// The rows of the source and of the target.
@@ -56,11 +89,12 @@ struct Converted {
 
 impl Converted {
     /// # Safety
-    /// Both rows must have `n` elements of their dtypes.
-    unsafe fn row(&self, from: Rows, to: Rows, n: usize) {
+    /// Both rows must have `n` elements of their dtypes, and be apart if they are streamed.
+    unsafe fn row(&self, from: Rows, to: Rows, n: usize, stream: Option<&Stream>) {
         let dense_from = from.inner == self.size as i64 || n == 1;
         let dense_to = to.inner == self.to_size as i64 || n == 1;
-        if dense_from && dense_to {
+        let stream = stream.filter(|_| dense_to && n >= STEP);
+        if dense_from && dense_to && stream.is_none() {
             // SAFETY: the caller's; tensors of two dtypes do not overlap.
             return unsafe { self.conversion.run(from.at, to.at, n) };
         }
@@ -71,9 +105,18 @@ impl Converted {
             let (from, to) = (from.element(start), to.element(start));
             // SAFETY: the part lies within the rows, the buffers have room for any dtype.
             unsafe {
-                gather(self.size, from, source, length, 1);
-                self.conversion.run(source, target, length);
-                scatter(self.to_size, target, to, length, 1);
+                let dense = match dense_from {
+                    true => from.at.cast_const(),
+                    false => {
+                        gather(self.size, from, source, length, 1);
+                        source.cast_const()
+                    }
+                };
+                self.conversion.run(dense, target, length);
+                match stream {
+                    Some(stream) => stream.copy(target, to.at, length * self.to_size),
+                    None => scatter(self.to_size, target, to, length, 1),
+                }
             }
         }
     }

@@ -32,6 +32,7 @@ pub(crate) mod sse2;
 
 pub(crate) mod convert;
 mod memory;
+pub(crate) mod stream;
 pub(crate) mod transpose;
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::{InputGradient, if_asked, map_pair, parameter_dtype, tensor_of, unfil
 use crate::chunks::{for_each_chunk, grain_of};
 use crate::row_loops::{row_folds, row_functions};
 use crate::rows::{Float, Moments, Wide, match_float};
+use crate::vec::stream;
 use corten_core::{Access, AccessSet, MemoryFormat, Result, ensure};
 use corten_ops::{Tensor, op};
 
@@ -288,11 +289,15 @@ fn normalise<T: Float>(
     if layout.channels_last() {
         return columns::map_columns(out, [values], &[&factors, &shifts], Affine);
     }
+    let written = size_of_val(out);
     for_each_chunk(out, layout.plane, grain_of(layout.plane), |i, out| {
-        let (channel, mut buffer) = (i % layout.channels, Vec::new());
-        let row = T::wide_row(&values[i * layout.plane..][..layout.plane], &mut buffer);
-        T::fill(out, &mut Vec::new(), |out| {
-            T::Wide::affine(out, row, factors[channel], shifts[channel]);
+        let channel = i % layout.channels;
+        let (values, mut buffers) = (&values[i * layout.plane..], (Vec::new(), Vec::new()));
+        stream::fill(written, out, 1, |range, out| {
+            let row = T::wide_row(&values[range], &mut buffers.0);
+            T::fill(out, &mut buffers.1, |out| {
+                T::Wide::affine(out, row, factors[channel], shifts[channel]);
+            });
         });
         Ok(())
     })
@@ -387,7 +392,7 @@ fn spread<T: Float>(
         let tables = [&parts.mean[..], &parts.average, &parts.along, &parts.factor];
         return columns::map_columns(out, [grad, values], &tables, InputGradients);
     }
-    let plane = layout.plane;
+    let (plane, written) = (layout.plane, size_of_val(out));
     for_each_chunk(out, plane, grain_of(plane), |i, out| {
         let c = i % layout.channels;
         let gradient = InputGradient {
@@ -397,7 +402,10 @@ fn spread<T: Float>(
             along: parts.along[c],
             factor: parts.factor[c],
         };
-        map_pair(out, &grad[i * plane..][..plane], &values[i * plane..][..plane], gradient);
+        let (grad, values) = (&grad[i * plane..], &values[i * plane..]);
+        stream::fill(written, out, 1, |range, out| {
+            map_pair(out, &grad[range.clone()], &values[range], gradient);
+        });
         Ok(())
     })
 }

@@ -4,6 +4,7 @@
 use crate::chunks::{for_each_column_block, for_each_run, grain_of};
 use crate::row_loops::{Function, RowFold, fold_columns, map};
 use crate::rows::{Float, Wide};
+use crate::vec::stream;
 use corten_core::Result;
 use std::ops::Range;
 
@@ -115,19 +116,22 @@ pub(super) fn map_columns<T: Float, const K: usize, const N: usize>(
     let cols = tables.first().map_or(0, |table| table.len());
     let repeats = rows_per_line(cols);
     let tables: Vec<Vec<T::Wide>> = tables.iter().map(|table| table.repeat(repeats)).collect();
+    let (written, unit) = (size_of_val(out), cols * repeats);
     for_each_run(out, cols, grain_of(cols), |range, out| {
-        let mut buffers = [const { Vec::new() }; K];
-        let mut start = range.start * cols;
-        for out in out.chunks_mut(cols * repeats) {
-            let mut lines = [&[] as &[T::Wide]; N];
-            let (wide, rest) = lines.split_at_mut(K);
-            for ((line, matrix), buffer) in wide.iter_mut().zip(matrices).zip(&mut buffers) {
-                *line = T::wide_row(&matrix[start..][..out.len()], buffer);
+        let (mut buffers, mut narrow) = ([const { Vec::new() }; K], Vec::new());
+        stream::fill(written, out, unit, |elements, out| {
+            let mut start = range.start * cols + elements.start;
+            for out in out.chunks_mut(unit) {
+                let mut lines = [&[] as &[T::Wide]; N];
+                let (wide, rest) = lines.split_at_mut(K);
+                for ((line, matrix), buffer) in wide.iter_mut().zip(matrices).zip(&mut buffers) {
+                    *line = T::wide_row(&matrix[start..][..out.len()], buffer);
+                }
+                rest.iter_mut().zip(&tables).for_each(|(line, table)| *line = table);
+                start += out.len();
+                T::fill(out, &mut narrow, |out| map(out, lines, f));
             }
-            rest.iter_mut().zip(&tables).for_each(|(line, table)| *line = table);
-            start += out.len();
-            T::fill(out, &mut Vec::new(), |out| map(out, lines, f));
-        }
+        });
         Ok(())
     })
 }
