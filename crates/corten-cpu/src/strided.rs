@@ -146,49 +146,47 @@ unsafe fn copy_short_rows_here(from: Rows, to: Rows, bytes: usize, n1: usize) {
     }
 }
 
-/// Bytes that are moved at a time where `memcpy` is slow: where the target lies fewer ahead.
-const PIECE: usize = 64;
-
-/// Bytes of a page, by the place in which processors look for what was just written.
-const PAGE: usize = 4096;
-
 /// Copies `n` bytes between places that do not overlap.
 ///
 /// # Safety
 /// `from` must be readable and `to` writable for `n` bytes, and they must not overlap.
 #[inline(always)]
 pub(crate) unsafe fn copy_bytes(from: *const u8, to: *mut u8, n: usize) {
-    let ahead = to.addr().wrapping_sub(from.addr()) % PAGE;
-    // The string instructions behind `memcpy` take ten times as long where the target lies just
-    // ahead of the source within the page.
-    let done = match n > SHORT && (1..PIECE).contains(&ahead) {
-        true => f32::run(CopyPieces { from, to, n }),
-        false => 0,
-    };
+    // The string instructions behind `memcpy` take two to ten times as long for some distances
+    // between source and target; vectors are never slower.
+    let by_vectors = cfg!(target_arch = "x86_64") && n > SHORT;
+    let done = if by_vectors { f32::run(CopyVectors { from, to, n }) } else { 0 };
     // SAFETY: the caller's.
     unsafe { std::ptr::copy_nonoverlapping(from.add(done), to.add(done), n - done) };
 }
 
-/// Copies whole pieces of bytes by vectors, and tells how many bytes they are. The places do not
-/// overlap.
-struct CopyPieces {
+/// Copies bytes by vectors, and tells how many they are: all but a few. The places do not overlap.
+struct CopyVectors {
     from: *const u8,
     to: *mut u8,
     n: usize,
 }
 
-impl Job<f32> for CopyPieces {
+impl Job<f32> for CopyVectors {
     type Out = usize;
 
     #[inline(always)]
     fn run<V: Lanes<Elem = f32>>(self) -> usize {
         let Self { from, to, n } = self;
-        let whole = n / PIECE * PIECE;
-        for at in (0..whole).step_by(PIECE) {
-            // SAFETY: `copy_bytes` was given places of `n` bytes, at any alignment.
+        let width = size_of::<V>();
+        let whole = n / (4 * width) * (4 * width);
+        for at in (0..whole).step_by(4 * width) {
+            // All are read first: a load waits for a store just before it to the same place of
+            // another page.
+            // SAFETY: `copy_bytes` was given places of `n` bytes; registers are read from any
+            // alignment, and their bits are what was read.
             unsafe {
-                let piece = from.add(at).cast::<[u8; PIECE]>().read_unaligned();
-                to.add(at).cast::<[u8; PIECE]>().write_unaligned(piece);
+                let load = |i: usize| V::load(from.add(at + i * width).cast());
+                let vectors = [load(0), load(1), load(2), load(3)];
+                vectors[0].store(to.add(at).cast());
+                vectors[1].store(to.add(at + width).cast());
+                vectors[2].store(to.add(at + 2 * width).cast());
+                vectors[3].store(to.add(at + 3 * width).cast());
             }
         }
         whole
