@@ -252,10 +252,10 @@ unsafe fn vector_loop<L: Lanes, S: Sink<L>>(
 }
 
 /// Elements per step of a loop over single elements.
-const CHUNK: usize = 64;
+const CHUNK: usize = 256;
 
-/// The loop over lanes of one element. The results of a step are an array of its own, so that
-/// nothing aliases and LLVM vectorises the middle; so is an operand of one element.
+/// The loop over lanes of one element, a step at a time. What shares memory with the results is
+/// copied first, and what is one element is repeated: so nothing aliases, and LLVM vectorises.
 ///
 /// # Safety
 /// As for [`Block`].
@@ -272,37 +272,65 @@ unsafe fn lane_loop<L: Lanes, S: Sink<L>>(
     // SAFETY: the loop was chosen for this element type.
     let splat = unsafe { splat::<L>(scalars) };
     let s = &splat[..scalars.values().len()];
-    let mut same = [[MaybeUninit::<L::Elem>::uninit(); CHUNK]; 3];
-    for (same, source) in same.iter_mut().zip(from).take(S::ARITY).filter(|(_, x)| x.fixed) {
-        // SAFETY: every operand has at least one element.
-        same.fill(MaybeUninit::new(unsafe { source.from.cast::<L::Elem>().read() }));
+    let mut rooms = [[MaybeUninit::<L::Elem>::uninit(); CHUNK]; 3];
+    let mut shared = [false; 3];
+    for (k, source) in from.iter().enumerate().take(S::ARITY) {
+        let at = source.from.cast::<L::Elem>();
+        if source.fixed {
+            // SAFETY: every operand has at least one element.
+            rooms[k][..n.min(CHUNK)].fill(MaybeUninit::new(unsafe { at.read() }));
+        } else {
+            let (first, last) = (at.addr(), at.addr() + n * size_of::<L::Elem>());
+            shared[k] = first < to.addr() + n * S::SIZE && to.addr() < last;
+        }
     }
     for start in (0..n).step_by(CHUNK) {
         let length = CHUNK.min(n - start);
-        let at = |k: usize| match from[k].fixed {
-            true => same[k].as_ptr().cast::<L::Elem>(),
-            // SAFETY: the operand has `n` elements.
-            false => unsafe { from[k].from.cast::<L::Elem>().add(start) },
-        };
-        let x0 = at(0);
-        let x1 = if S::ARITY > 1 { at(1) } else { x0 };
-        let x2 = if S::ARITY > 2 { at(2) } else { x0 };
-        let eval = |j: usize| {
-            // SAFETY: `start + j < n`, or `j < CHUNK` where one element stands for all.
-            unsafe {
-                let a = L::load(x0.add(j));
-                let b = if S::ARITY > 1 { L::load(x1.add(j)) } else { a };
-                let c = if S::ARITY > 2 { L::load(x2.add(j)) } else { a };
-                S::eval([a, b, c], s)
+        // SAFETY: operands have `n` elements, a room has one for each of a step, and those that are
+        // read have been written; the results lie apart from all of them.
+        unsafe {
+            for k in (0..S::ARITY).filter(|&k| shared[k]) {
+                let room = rooms[k].as_mut_ptr().cast::<L::Elem>();
+                let elements = from[k].from.cast::<L::Elem>().add(start);
+                std::ptr::copy_nonoverlapping(elements, room, length);
             }
-        };
-        let mut results = [eval(0); CHUNK];
-        for (j, result) in results[..length].iter_mut().enumerate() {
-            *result = eval(j);
+            let x: [&[L::Elem]; 3] = std::array::from_fn(|k| {
+                let k = if k < S::ARITY { k } else { 0 };
+                let first = match from[k].fixed || shared[k] {
+                    true => rooms[k].as_ptr().cast(),
+                    false => from[k].from.cast::<L::Elem>().add(start),
+                };
+                std::slice::from_raw_parts(first, length)
+            });
+            let results = to.add(start * S::SIZE).cast();
+            let results = std::slice::from_raw_parts_mut(results, length * S::SIZE);
+            // A length that the compiler knows becomes vectors without a rest.
+            match length {
+                CHUNK => lane_step::<L, S>(results, x[0], x[1], x[2], s, CHUNK),
+                _ => lane_step::<L, S>(results, x[0], x[1], x[2], s, length),
+            }
         }
-        for (j, &result) in results[..length].iter().enumerate() {
-            // SAFETY: `start + j < n`.
-            unsafe { S::put(result, to.add((start + j) * S::SIZE), 1) };
+    }
+}
+
+/// # Safety
+/// The results must have `n` places, the operands that the sink takes `n` elements.
+#[inline(always)]
+unsafe fn lane_step<L: Lanes, S: Sink<L>>(
+    results: &mut [MaybeUninit<u8>],
+    x0: &[L::Elem],
+    x1: &[L::Elem],
+    x2: &[L::Elem],
+    s: &[L],
+    n: usize,
+) {
+    for j in 0..n {
+        // SAFETY: the caller's.
+        unsafe {
+            let a = L::load(x0.as_ptr().add(j));
+            let b = if S::ARITY > 1 { L::load(x1.as_ptr().add(j)) } else { a };
+            let c = if S::ARITY > 2 { L::load(x2.as_ptr().add(j)) } else { a };
+            S::put(S::eval([a, b, c], s), results.as_mut_ptr().add(j * S::SIZE).cast(), 1);
         }
     }
 }

@@ -14,12 +14,12 @@ use corten_ops::{Tensor, op};
 /// Calls `value` with each position of a linear walk and stores what it returns.
 fn fill_by_position<T: Element>(
     iter: &mut TensorIterator,
-    value: impl Fn(i64) -> T + Sync,
+    value: impl Fn(i64) -> T + Sync + Copy,
 ) -> Result<()> {
     iter.for_each_position(
         |position, first, stride, length| {
             // Where the processor multiplies and adds at once, so do the instructions for it.
-            f32::run(FillByPosition { position, first, stride, length, value: &value });
+            f32::run(FillByPosition { position, first, stride, length, value });
         },
         GRAIN,
     )
@@ -27,25 +27,30 @@ fn fill_by_position<T: Element>(
 
 /// One walk of [`fill_by_position`]: the first position and its address, the bytes between
 /// elements and their number.
-struct FillByPosition<'a, F> {
+struct FillByPosition<F> {
     position: i64,
     first: *mut u8,
     stride: i64,
     length: i64,
-    value: &'a F,
+    value: F,
 }
 
-impl<T: Element, F: Fn(i64) -> T> Job<f32> for FillByPosition<'_, F> {
+impl<T: Element, F: Fn(i64) -> T> Job<f32> for FillByPosition<F> {
     type Out = ();
 
     #[inline(always)]
     fn run<V: Lanes<Elem = f32>>(self) {
-        for i in 0..self.length {
-            let place = self.first.wrapping_offset((i * self.stride) as isize).cast::<T>();
-            // SAFETY: the iterator vouches for `length` elements of its operand's dtype at this
-            // address and stride, and holds it for writing.
-            unsafe { place.write_unaligned((self.value)(self.position + i)) };
-        }
+        let fill = |stride: i64| {
+            for i in 0..self.length {
+                let place = self.first.wrapping_offset((i * stride) as isize).cast::<T>();
+                // SAFETY: the iterator vouches for `length` elements of its operand's dtype at
+                // this address and stride, and holds it for writing.
+                unsafe { place.write_unaligned((self.value)(self.position + i)) };
+            }
+        };
+        // A stride that the compiler knows becomes stores of vectors.
+        let dense = size_of::<T>() as i64;
+        if self.stride == dense { fill(dense) } else { fill(self.stride) }
     }
 }
 
@@ -133,7 +138,7 @@ fn count<T: Counted>(iter: &mut TensorIterator, start: Scalar, step: Scalar) -> 
     let (start, step) = (T::wide(start), T::wide(step));
     let dense = iter.is_contiguous() && T::LANES > 0;
     if !dense {
-        return fill_by_position(iter, |position| T::at(start, step, position));
+        return fill_by_position(iter, move |position| T::at(start, step, position));
     }
     let in_vectors = iter.numel() / (2 * T::LANES) * (2 * T::LANES);
     iter.for_each_position(
@@ -205,7 +210,7 @@ pub fn linspace(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
     match dtype {
         DType::Float64 => {
             let line = Line::new(start.to_f64(), end.to_f64(), steps);
-            fill_by_position(iter, |position| line.fused(position))
+            fill_by_position(iter, move |position| line.fused(position))
         }
         DType::Float32 => linspace_f32(iter, start, end, steps),
         _ if dtype.is_complex() => match_dtype!(dtype, "linspace_cpu", Complex, T => {
@@ -221,12 +226,19 @@ pub fn linspace(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
 fn linspace_f32(iter: &mut TensorIterator, start: Scalar, end: Scalar, steps: i64) -> Result<()> {
     let (start, end): (f32, f32) = (start.checked_to("linspace")?, end.checked_to("linspace")?);
     let step = if steps > 1 { (end - start) / (steps - 1) as f32 } else { 0.0 };
-    fill_by_position(iter, |position| {
-        if steps == 1 || position < steps / 2 {
-            step.mul_add(position as f32, start)
-        } else {
-            (-step).mul_add((steps - 1 - position) as f32, end)
-        }
+    let half = if steps == 1 { 1 } else { steps / 2 };
+    let at = move |position: i64, before: f32, behind: f32| match position < half {
+        true => step.mul_add(before, start),
+        false => (-step).mul_add(behind, end),
+    };
+    // Vectors of 32-bit integers are converted at once.
+    if steps <= i64::from(i32::MAX) {
+        return fill_by_position(iter, move |position| {
+            at(position, position as i32 as f32, (steps - 1 - position) as i32 as f32)
+        });
+    }
+    fill_by_position(iter, move |position| {
+        at(position, position as f32, (steps - 1 - position) as f32)
     })
 }
 
@@ -239,11 +251,11 @@ fn linspace_rounded<T: Element>(
 ) -> Result<()> {
     if T::DTYPE.is_integral(true) {
         let line = Line::new(cast::<T, f64>(start), cast::<T, f64>(end), steps);
-        return fill_by_position(iter, |position| cast::<f64, T>(line.fused(position)));
+        return fill_by_position(iter, move |position| cast::<f64, T>(line.fused(position)));
     }
     let (start, end): (f32, f32) = (cast(start), cast(end));
     let step = if steps > 1 { (end - start) / (steps - 1) as f32 } else { 0.0 };
-    fill_by_position(iter, |position| {
+    fill_by_position(iter, move |position| {
         let value = if steps == 1 || position < steps / 2 {
             start + step * position as f32
         } else {
@@ -261,7 +273,7 @@ fn linspace_complex<T: Element>(
 ) -> Result<()> {
     let (start, end) = (start.to_complex(), end.to_complex());
     let parts = [Line::new(start.re, end.re, steps), Line::new(start.im, end.im, steps)];
-    fill_by_position(iter, |position| {
+    fill_by_position(iter, move |position| {
         T::from_scalar(Scalar::Complex(Complex::new(
             parts[0].fused(position),
             parts[1].fused(position),
@@ -305,7 +317,7 @@ pub fn logspace(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
         let (start, end) = (start.to_complex(), end.to_complex());
         let (re, im) = (Line::new(start.re, end.re, steps), Line::new(start.im, end.im, steps));
         return match_dtype!(dtype, "logspace_cpu", Complex, T => {
-            fill_by_position(iter, |position| {
+            fill_by_position(iter, move |position| {
                 let exponent = Complex::new(re.fused(position), im.fused(position));
                 T::from_scalar(Scalar::Complex((exponent * base.ln()).exp()))
             })
@@ -316,7 +328,7 @@ pub fn logspace(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
         let integral = T::DTYPE.is_integral(true);
         let whole = |value: f64| if integral { value.trunc() } else { value };
         let line = Line::new(whole(start), whole(end), steps);
-        fill_by_position(iter, |position| cast::<f64, T>(base.powf(line.fused(position))))
+        fill_by_position(iter, move |position| cast::<f64, T>(base.powf(line.fused(position))))
     })
 }
 

@@ -277,11 +277,13 @@ pub fn logcumsumexp(self_: &Tensor, dim: i64) -> Result<Tensor> {
     Ok(out)
 }
 
-/// Running extrema: of equal elements the last one counts, and NaN from the first one on.
+/// Running extrema: of equal elements the last one counts, and NaN from the first one on. No element
+/// is beyond `start`.
 fn extremum_of<T: Element, W: Ordered>(
     input: &Tensor,
     (values, indices): (&Tensor, &Tensor),
     dim: i64,
+    start: W,
     at_least: impl Fn(W, W) -> bool + Sync,
 ) -> Result<()> {
     let lines = Lines::of(input, dim)?;
@@ -291,35 +293,32 @@ fn extremum_of<T: Element, W: Ordered>(
         (indices.base(), Access::Write),
     ])?;
     let outputs = (set.write::<T>(1)?, set.write::<i64>(2)?);
-    let step = |state: Option<(T, i64)>, x: T, index: i64| match state {
-        Some((found, at)) => {
-            let (best, new) = (cast::<T, W>(found), cast::<T, W>(x));
-            let taken = new.is_nan() || (!best.is_nan() && at_least(new, best));
-            Some(if taken { (x, index) } else { (found, at) })
-        }
-        None => Some((x, index)),
+    let step = |(best, at): (W, i64), x: T, index: i64| {
+        let new = cast::<T, W>(x);
+        // Nothing is at least NaN.
+        if new.is_nan() || at_least(new, best) { (new, index) } else { (best, at) }
     };
-    let zero = cast::<bool, T>(false);
-    scan(set.read::<T>(0)?, outputs, lines, None, step, |state| state.unwrap_or((zero, 0)))
+    let result = |(best, at)| (cast::<W, T>(best), at);
+    scan(set.read::<T>(0)?, outputs, lines, (start, 0), step, result)
 }
 
 /// Calls `extremum_of` in the type in which a dtype's values are ordered.
 macro_rules! extremum {
-    ($name:literal, $self_:ident, $dim:ident, $op:tt) => {{
+    ($name:literal, $self_:ident, $dim:ident, $start:ident, $op:tt) => {{
         let (values, indices) = shapes::cumulative_extremum($self_, $dim)?;
         let input = op::contiguous($self_, MemoryFormat::Contiguous)?;
         let outputs = (&values, &indices);
         match input.dtype() {
-            DType::Float32 => extremum_of::<f32, f32>(&input, outputs, $dim, |a, b| a $op b),
-            DType::Float64 => extremum_of::<f64, f64>(&input, outputs, $dim, |a, b| a $op b),
-            DType::Float16 => extremum_of::<f16, f32>(&input, outputs, $dim, |a, b| a $op b),
-            DType::BFloat16 => extremum_of::<bf16, f32>(&input, outputs, $dim, |a, b| a $op b),
-            DType::Bool => extremum_of::<bool, u8>(&input, outputs, $dim, |a, b| a $op b),
-            DType::UInt8 => extremum_of::<u8, u8>(&input, outputs, $dim, |a, b| a $op b),
-            DType::Int8 => extremum_of::<i8, i8>(&input, outputs, $dim, |a, b| a $op b),
-            DType::Int16 => extremum_of::<i16, i16>(&input, outputs, $dim, |a, b| a $op b),
-            DType::Int32 => extremum_of::<i32, i32>(&input, outputs, $dim, |a, b| a $op b),
-            DType::Int64 => extremum_of::<i64, i64>(&input, outputs, $dim, |a, b| a $op b),
+            DType::Float32 => extremum_of::<f32, f32>(&input, outputs, $dim, f32::$start, |a, b| a $op b),
+            DType::Float64 => extremum_of::<f64, f64>(&input, outputs, $dim, f64::$start, |a, b| a $op b),
+            DType::Float16 => extremum_of::<f16, f32>(&input, outputs, $dim, f32::$start, |a, b| a $op b),
+            DType::BFloat16 => extremum_of::<bf16, f32>(&input, outputs, $dim, f32::$start, |a, b| a $op b),
+            DType::Bool => extremum_of::<bool, u8>(&input, outputs, $dim, u8::$start, |a, b| a $op b),
+            DType::UInt8 => extremum_of::<u8, u8>(&input, outputs, $dim, u8::$start, |a, b| a $op b),
+            DType::Int8 => extremum_of::<i8, i8>(&input, outputs, $dim, i8::$start, |a, b| a $op b),
+            DType::Int16 => extremum_of::<i16, i16>(&input, outputs, $dim, i16::$start, |a, b| a $op b),
+            DType::Int32 => extremum_of::<i32, i32>(&input, outputs, $dim, i32::$start, |a, b| a $op b),
+            DType::Int64 => extremum_of::<i64, i64>(&input, outputs, $dim, i64::$start, |a, b| a $op b),
             other => Err(not_implemented_for($name, other)),
         }?;
         Ok((values, indices))
@@ -328,10 +327,10 @@ macro_rules! extremum {
 
 /// `cummax`.
 pub fn cummax(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    extremum!("cummax_cpu", self_, dim, >=)
+    extremum!("cummax_cpu", self_, dim, LEAST, >=)
 }
 
 /// `cummin`.
 pub fn cummin(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    extremum!("cummin_cpu", self_, dim, <=)
+    extremum!("cummin_cpu", self_, dim, GREATEST, <=)
 }

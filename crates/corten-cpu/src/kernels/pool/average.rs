@@ -8,6 +8,7 @@ use crate::chunks::{for_each_chunk, grain_of};
 use crate::rows::{Float, Wide, match_float};
 use corten_core::{Access, AccessSet, DType, Result};
 use corten_ops::Tensor;
+use std::ops::Range;
 
 /// What the sum of a window is divided by.
 #[derive(Clone, Copy)]
@@ -177,13 +178,12 @@ fn spread<T: Float>(out: &mut [T], grad: &[T], shape: &Shape, divisor: Divisor) 
         let grad = &grad[index * windows * width..][..windows * width];
         T::fill(out, &mut Vec::new(), |out| {
             out.fill(T::Wide::ZERO);
+            if width == 1 {
+                return spread_plane(out, grad, shape, divisor);
+            }
             shape.for_each_window(|position, window| {
                 let divisor = T::Wide::of(divisor.value(window) as f64);
                 let shares = &grad[position * width..][..width];
-                if let [share] = shares {
-                    let share = share.widen() / divisor;
-                    return shape.for_each_element(window, |i| out[i] += share);
-                }
                 shape.for_each_element(window, |i| {
                     let line = &mut out[i * width..][..width];
                     for (sum, share) in line.iter_mut().zip(shares) {
@@ -194,4 +194,75 @@ fn spread<T: Float>(out: &mut [T], grad: &[T], shape: &Shape, divisor: Divisor) 
         });
         Ok(())
     })
+}
+
+/// As [`spread`] for one channel: the windows of a line of outputs, line by line of the input.
+fn spread_plane<T: Float>(out: &mut [T::Wide], grad: &[T], shape: &Shape, divisor: Divisor) {
+    let [deep, high, wide] = &shape.axes;
+    let steps = Steps::of(&wide.windows);
+    let mut shares = vec![T::Wide::ZERO; wide.windows.len()];
+    // Most lines have the divisors of the line before.
+    let (mut divisors, mut divisors_of) = (shares.clone(), None);
+    let mut lines = grad.chunks_exact(wide.windows.len().max(1));
+    for &depth in &deep.windows {
+        for (&height, grad) in high.windows.iter().zip(&mut lines) {
+            let key = [depth, height].map(|window| (window.len(), window.padded));
+            if divisors_of != Some(key) {
+                for (number, &width) in divisors.iter_mut().zip(&wide.windows) {
+                    *number = T::Wide::of(divisor.value([depth, height, width]) as f64);
+                }
+                divisors_of = Some(key);
+            }
+            for ((share, grad), &number) in shares.iter_mut().zip(grad).zip(&divisors) {
+                *share = grad.widen() / number;
+            }
+            for z in depth.positions() {
+                for y in height.positions() {
+                    let line = &mut out[(z * high.input + y) * wide.input..][..wide.input];
+                    steps.add(line, &shares, &wide.windows);
+                }
+            }
+        }
+    }
+}
+
+/// The windows of an axis that are alike and one element apart: those of a stride of 1, but for the
+/// ones that reach into the padding.
+struct Steps {
+    windows: Range<usize>,
+    /// The elements of each.
+    length: usize,
+}
+
+impl Steps {
+    fn of(windows: &[Window]) -> Self {
+        let length = windows.iter().map(|window| window.len()).max().unwrap_or(0);
+        let first = windows.iter().position(|window| window.len() == length).unwrap_or(0);
+        let follows = |pair: &&[Window]| {
+            pair[1].start == pair[0].start + 1 && pair[1].len() == length && pair[1].step == 1
+        };
+        let count = 1 + windows[first..].windows(2).take_while(follows).count();
+        Self { windows: first..(first + count).min(windows.len()), length }
+    }
+
+    /// Adds the share of every window to its elements, for each element in the order of the windows.
+    fn add<W: Wide>(&self, line: &mut [W], shares: &[W], windows: &[Window]) {
+        let mut one_by_one = |range: Range<usize>| {
+            for (window, &share) in windows[range.clone()].iter().zip(&shares[range]) {
+                window.positions().for_each(|i| line[i] += share);
+            }
+        };
+        if self.windows.len() < self.length {
+            return one_by_one(0..windows.len());
+        }
+        one_by_one(0..self.windows.start);
+        let alike = &shares[self.windows.clone()];
+        for element in (0..self.length).rev() {
+            let first = windows[self.windows.start].start + element;
+            line[first..].iter_mut().zip(alike).for_each(|(sum, &share)| *sum += share);
+        }
+        for (window, &share) in windows.iter().zip(shares).skip(self.windows.end) {
+            window.positions().for_each(|i| line[i] += share);
+        }
+    }
 }
