@@ -5,7 +5,9 @@ use super::Shape;
 use super::max::in_memory_order;
 use super::window::Window;
 use crate::chunks::{for_each_chunk, grain_of};
+use crate::row_loops::{Job, Vectorised};
 use crate::rows::{Float, Wide, match_float};
+use crate::vec::Lanes;
 use corten_core::{Access, AccessSet, DType, Result};
 use corten_ops::Tensor;
 use std::ops::Range;
@@ -76,14 +78,59 @@ fn forward_planes<T: Float>(
     let (plane, windows) = (shape.plane(), shape.windows());
     for_each_chunk(out, windows, grain_of(windows * shape.work()), |channel, out| {
         let values = &values[channel * plane..][..plane];
-        shape.for_each_window(|position, window| {
-            let mut sum = T::Wide::ZERO;
-            shape.for_each_element(window, |index| sum += values[index].widen());
-            let divisor = divisor.value(window).max_one_if_empty(window);
-            out[position] = T::narrow(sum / T::Wide::of(divisor as f64));
-        });
+        T::fill(out, &mut Vec::new(), |out| average_plane(out, values, shape, divisor));
         Ok(())
     })
+}
+
+/// The means of one channel: those of a line of outputs, line by line of the input.
+fn average_plane<T: Float>(out: &mut [T::Wide], values: &[T], shape: &Shape, divisor: Divisor) {
+    let [deep, high, wide] = &shape.axes;
+    let steps = Steps::of(&wide.windows);
+    let mut divisors = Divisors::new(divisor);
+    let mut buffer = Vec::new();
+    let mut lines = out.chunks_exact_mut(wide.windows.len().max(1));
+    for &depth in &deep.windows {
+        for (&height, sums) in high.windows.iter().zip(&mut lines) {
+            sums.fill(T::Wide::ZERO);
+            for z in depth.positions() {
+                for y in height.positions() {
+                    let line = &values[(z * high.input + y) * wide.input..][..wide.input];
+                    steps.gather(sums, T::wide_row(line, &mut buffer), &wide.windows);
+                }
+            }
+            let divisors = divisors.of_line([depth, height], &wide.windows);
+            sums.iter_mut().zip(divisors).for_each(|(sum, &divisor)| *sum = *sum / divisor);
+        }
+    }
+}
+
+/// The divisors of a line of windows. Most lines have those of the line before.
+struct Divisors<W> {
+    divisor: Divisor,
+    known: Vec<W>,
+    /// The lengths of the windows in the other dimensions, without and with padding.
+    lengths: Option<[(usize, usize); 2]>,
+}
+
+impl<W: Wide> Divisors<W> {
+    fn new(divisor: Divisor) -> Self {
+        Self { divisor, known: Vec::new(), lengths: None }
+    }
+
+    fn of_line(&mut self, others: [Window; 2], widths: &[Window]) -> &[W] {
+        let lengths = Some(others.map(|window| (window.len(), window.padded)));
+        if lengths != self.lengths {
+            let [depth, height] = others;
+            let of = |&width: &Window| {
+                let window = [depth, height, width];
+                W::of(self.divisor.value(window).max_one_if_empty(window) as f64)
+            };
+            self.known = widths.iter().map(of).collect();
+            self.lengths = lengths;
+        }
+        &self.known
+    }
 }
 
 /// Windows without an element give zero, not NaN.
@@ -112,18 +159,37 @@ fn forward_pixels<T: Float>(
     for_each_chunk(out, channels, grain_of(channels * shape.work()), |index, out| {
         let (sample, window) = (index / windows, positions[index % windows]);
         let values = &values[sample * plane * channels..][..plane * channels];
+        let divisor = divisor.value(window).max_one_if_empty(window);
+        let divisor = T::Wide::of(divisor as f64);
         T::fill(out, &mut Vec::new(), |out| {
-            out.fill(T::Wide::ZERO);
-            shape.for_each_element(window, |pixel| {
-                let values = &values[pixel * channels..][..channels];
-                out.iter_mut().zip(values).for_each(|(sum, value)| *sum += value.widen());
-            });
-            let divisor = divisor.value(window).max_one_if_empty(window);
-            let divisor = T::Wide::of(divisor as f64);
-            out.iter_mut().for_each(|sum| *sum = *sum / divisor);
+            f32::run(Pixel { values, out, shape, window, divisor });
         });
         Ok(())
     })
+}
+
+/// A window whose channels lie side by side.
+struct Pixel<'a, T: Float> {
+    values: &'a [T],
+    out: &'a mut [T::Wide],
+    shape: &'a Shape,
+    window: [Window; 3],
+    divisor: T::Wide,
+}
+
+impl<T: Float> Job<f32> for Pixel<'_, T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = f32>>(self) {
+        let Self { values, out, shape, window, divisor } = self;
+        out.fill(T::Wide::ZERO);
+        shape.for_each_element(window, |pixel| {
+            let values = &values[pixel * out.len()..][..out.len()];
+            out.iter_mut().zip(values).for_each(|(sum, value)| *sum += value.widen());
+        });
+        out.iter_mut().for_each(|sum| *sum = *sum / divisor);
+    }
 }
 
 /// Integers are averaged channel by channel, with division towards zero.
@@ -181,19 +247,38 @@ fn spread<T: Float>(out: &mut [T], grad: &[T], shape: &Shape, divisor: Divisor) 
             if width == 1 {
                 return spread_plane(out, grad, shape, divisor);
             }
-            shape.for_each_window(|position, window| {
-                let divisor = T::Wide::of(divisor.value(window) as f64);
-                let shares = &grad[position * width..][..width];
-                shape.for_each_element(window, |i| {
-                    let line = &mut out[i * width..][..width];
-                    for (sum, share) in line.iter_mut().zip(shares) {
-                        *sum += share.widen() / divisor;
-                    }
-                });
-            });
+            f32::run(Shares { out, grad, shape, divisor, width });
         });
         Ok(())
     })
+}
+
+/// The gradients of a sample whose `width` channels lie side by side.
+struct Shares<'a, T: Float> {
+    out: &'a mut [T::Wide],
+    grad: &'a [T],
+    shape: &'a Shape,
+    divisor: Divisor,
+    width: usize,
+}
+
+impl<T: Float> Job<f32> for Shares<'_, T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = f32>>(self) {
+        let Self { out, grad, shape, divisor, width } = self;
+        let mut shares = vec![T::Wide::ZERO; width];
+        shape.for_each_window(|position, window| {
+            let divisor = T::Wide::of(divisor.value(window) as f64);
+            let grad = &grad[position * width..][..width];
+            shares.iter_mut().zip(grad).for_each(|(share, g)| *share = g.widen() / divisor);
+            shape.for_each_element(window, |i| {
+                let line = &mut out[i * width..][..width];
+                line.iter_mut().zip(&shares).for_each(|(sum, &share)| *sum += share);
+            });
+        });
+    }
 }
 
 /// As [`spread`] for one channel: the windows of a line of outputs, line by line of the input.
@@ -201,25 +286,18 @@ fn spread_plane<T: Float>(out: &mut [T::Wide], grad: &[T], shape: &Shape, diviso
     let [deep, high, wide] = &shape.axes;
     let steps = Steps::of(&wide.windows);
     let mut shares = vec![T::Wide::ZERO; wide.windows.len()];
-    // Most lines have the divisors of the line before.
-    let (mut divisors, mut divisors_of) = (shares.clone(), None);
+    let mut divisors = Divisors::new(divisor);
     let mut lines = grad.chunks_exact(wide.windows.len().max(1));
     for &depth in &deep.windows {
         for (&height, grad) in high.windows.iter().zip(&mut lines) {
-            let key = [depth, height].map(|window| (window.len(), window.padded));
-            if divisors_of != Some(key) {
-                for (number, &width) in divisors.iter_mut().zip(&wide.windows) {
-                    *number = T::Wide::of(divisor.value([depth, height, width]) as f64);
-                }
-                divisors_of = Some(key);
-            }
-            for ((share, grad), &number) in shares.iter_mut().zip(grad).zip(&divisors) {
-                *share = grad.widen() / number;
+            let divisors = divisors.of_line([depth, height], &wide.windows);
+            for ((share, grad), &divisor) in shares.iter_mut().zip(grad).zip(divisors) {
+                *share = grad.widen() / divisor;
             }
             for z in depth.positions() {
                 for y in height.positions() {
                     let line = &mut out[(z * high.input + y) * wide.input..][..wide.input];
-                    steps.add(line, &shares, &wide.windows);
+                    steps.scatter(line, &shares, &wide.windows);
                 }
             }
         }
@@ -227,42 +305,66 @@ fn spread_plane<T: Float>(out: &mut [T::Wide], grad: &[T], shape: &Shape, diviso
 }
 
 /// The windows of an axis that are alike and one element apart: those of a stride of 1, but for the
-/// ones that reach into the padding.
+/// ones that reach into the padding. The elements of a window to average are neighbours.
 struct Steps {
     windows: Range<usize>,
     /// The elements of each.
     length: usize,
 }
 
+/// The elements of a window, which may lie in the padding as a whole.
+fn neighbours(window: &Window) -> Range<usize> {
+    window.start.min(window.end)..window.end
+}
+
 impl Steps {
     fn of(windows: &[Window]) -> Self {
         let length = windows.iter().map(|window| window.len()).max().unwrap_or(0);
         let first = windows.iter().position(|window| window.len() == length).unwrap_or(0);
-        let follows = |pair: &&[Window]| {
-            pair[1].start == pair[0].start + 1 && pair[1].len() == length && pair[1].step == 1
-        };
+        let follows =
+            |pair: &&[Window]| pair[1].start == pair[0].start + 1 && pair[1].len() == length;
         let count = 1 + windows[first..].windows(2).take_while(follows).count();
         Self { windows: first..(first + count).min(windows.len()), length }
     }
 
-    /// Adds the share of every window to its elements, for each element in the order of the windows.
-    fn add<W: Wide>(&self, line: &mut [W], shares: &[W], windows: &[Window]) {
+    /// Adds its elements to the sum of every window, in their order.
+    fn gather<W: Wide>(&self, sums: &mut [W], line: &[W], windows: &[Window]) {
         let mut one_by_one = |range: Range<usize>| {
-            for (window, &share) in windows[range.clone()].iter().zip(&shares[range]) {
-                window.positions().for_each(|i| line[i] += share);
+            for (sum, window) in sums[range.clone()].iter_mut().zip(&windows[range]) {
+                line[neighbours(window)].iter().for_each(|&x| *sum += x);
             }
         };
-        if self.windows.len() < self.length {
+        let Some(Range { start, end }) = self.worth_it() else {
             return one_by_one(0..windows.len());
+        };
+        one_by_one(0..start);
+        one_by_one(end..windows.len());
+        for element in 0..self.length {
+            let line = &line[windows[start].start + element..];
+            sums[start..end].iter_mut().zip(line).for_each(|(sum, &x)| *sum += x);
         }
-        one_by_one(0..self.windows.start);
-        let alike = &shares[self.windows.clone()];
+    }
+
+    /// Adds the share of every window to its elements, for each element in the order of the windows.
+    fn scatter<W: Wide>(&self, line: &mut [W], shares: &[W], windows: &[Window]) {
+        let one_by_one = |line: &mut [W], range: Range<usize>| {
+            for (window, &share) in windows[range.clone()].iter().zip(&shares[range]) {
+                line[neighbours(window)].iter_mut().for_each(|x| *x += share);
+            }
+        };
+        let Some(Range { start, end }) = self.worth_it() else {
+            return one_by_one(line, 0..windows.len());
+        };
+        one_by_one(line, 0..start);
         for element in (0..self.length).rev() {
-            let first = windows[self.windows.start].start + element;
-            line[first..].iter_mut().zip(alike).for_each(|(sum, &share)| *sum += share);
+            let line = &mut line[windows[start].start + element..];
+            line.iter_mut().zip(&shares[start..end]).for_each(|(sum, &share)| *sum += share);
         }
-        for (window, &share) in windows.iter().zip(shares).skip(self.windows.end) {
-            window.positions().for_each(|i| line[i] += share);
-        }
+        one_by_one(line, end..windows.len());
+    }
+
+    /// The windows, where it takes fewer steps to go by their elements.
+    fn worth_it(&self) -> Option<Range<usize>> {
+        (self.windows.len() >= self.length).then(|| self.windows.clone())
     }
 }

@@ -373,24 +373,57 @@ fn forward_pixels<T: Ordered>(
     for_each_chunk2((out, chunk), (indices, chunk), grain, |index, out, indices| {
         let (sample, line) = (index / rows_per_sample, index % rows_per_sample);
         let values = &values[sample * plane * channels..][..plane * channels];
-        let heights = shape.axes[1].windows.len();
-        let depth = shape.axes[0].windows[line / heights];
-        let height = shape.axes[1].windows[line % heights];
-        let pixels = out.chunks_exact_mut(channels).zip(indices.chunks_exact_mut(channels));
-        for (&width, (out, indices)) in shape.axes[2].windows.iter().zip(pixels) {
-            let mut first = true;
-            shape.for_each_element([depth, height, width], |pixel| {
-                let values = &values[pixel * channels..][..channels];
-                for ((best, place), &value) in out.iter_mut().zip(indices.iter_mut()).zip(values) {
-                    let better = first || value.beats(*best);
-                    *best = if better { value } else { *best };
-                    *place = if better { pixel as i64 } else { *place };
-                }
-                first = false;
-            });
-        }
+        f32::run(RowOfPixels { values, out, indices, shape, line });
         Ok(())
     })
+}
+
+/// A row of windows whose channels lie side by side.
+struct RowOfPixels<'a, T> {
+    values: &'a [T],
+    out: &'a mut [T],
+    indices: &'a mut [i64],
+    shape: &'a Shape,
+    line: usize,
+}
+
+impl<T: Ordered> Job<f32> for RowOfPixels<'_, T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = f32>>(self) {
+        let Self { values, out, indices, shape, line } = self;
+        let ([depths, heights, widths], channels) = (&shape.axes, shape.channels);
+        let depth = depths.windows[line / heights.windows.len()];
+        let height = heights.windows[line % heights.windows.len()];
+        let (mut now, mut next) = (&mut Largest::new(), &mut Largest::new());
+        let mut pixels = Vec::new();
+        let results = out.chunks_exact_mut(channels).zip(indices.chunks_exact_mut(channels));
+        for (&width, (out, indices)) in widths.windows.iter().zip(results) {
+            pixels.clear();
+            shape.for_each_element([depth, height, width], |pixel| pixels.push(pixel as i64));
+            let (Some(&first), Some(&last)) = (pixels.first(), pixels.last()) else { continue };
+            // A distance from the first pixel becomes a place without a look at the list.
+            let near = u32::try_from(last - first).is_ok();
+            for from in (0..channels).step_by(BLOCK) {
+                let length = BLOCK.min(channels - from);
+                let line = |pixel: i64| &values[pixel as usize * channels + from..][..length];
+                now.best[..length].copy_from_slice(line(first));
+                now.steps[..length].fill(0);
+                for (k, &pixel) in (1..).zip(&pixels[1..]) {
+                    let step = if near { (pixel - first) as u32 } else { k };
+                    next.take_larger(now, line(pixel), step);
+                    std::mem::swap(&mut now, &mut next);
+                }
+                out[from..][..length].copy_from_slice(&now.best[..length]);
+                let places = indices[from..][..length].iter_mut().zip(&now.steps);
+                match near {
+                    true => places.for_each(|(place, &at)| *place = first + i64::from(at)),
+                    false => places.for_each(|(place, &at)| *place = pixels[at as usize]),
+                }
+            }
+        }
+    }
 }
 
 pub(super) fn backward(

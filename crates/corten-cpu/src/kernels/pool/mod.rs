@@ -309,6 +309,7 @@ impl Shape {
     }
 
     /// Calls `f` with the index of every output position and its windows, in memory order.
+    #[inline(always)]
     fn for_each_window(&self, mut f: impl FnMut(usize, [window::Window; 3])) {
         let mut position = 0;
         for &depth in &self.axes[0].windows {
