@@ -150,45 +150,49 @@ fn forward_pixels<T: Float>(
     shape: &Shape,
     divisor: Divisor,
 ) -> Result<()> {
-    let (channels, plane, windows) = (shape.channels, shape.plane(), shape.windows());
-    let positions: Vec<[Window; 3]> = {
-        let mut list = Vec::with_capacity(windows);
-        shape.for_each_window(|_, window| list.push(window));
-        list
-    };
-    for_each_chunk(out, channels, grain_of(channels * shape.work()), |index, out| {
-        let (sample, window) = (index / windows, positions[index % windows]);
+    let (channels, plane) = (shape.channels, shape.plane());
+    let row = shape.axes[2].windows.len();
+    let rows_per_sample = shape.windows() / row.max(1);
+    let grain = grain_of(row * channels * shape.work());
+    for_each_chunk(out, row * channels, grain, |index, out| {
+        let (sample, line) = (index / rows_per_sample, index % rows_per_sample);
         let values = &values[sample * plane * channels..][..plane * channels];
-        let divisor = divisor.value(window).max_one_if_empty(window);
-        let divisor = T::Wide::of(divisor as f64);
         T::fill(out, &mut Vec::new(), |out| {
-            f32::run(Pixel { values, out, shape, window, divisor });
+            f32::run(RowOfPixels { values, out, shape, line, divisor });
         });
         Ok(())
     })
 }
 
-/// A window whose channels lie side by side.
-struct Pixel<'a, T: Float> {
+/// A row of windows whose channels lie side by side.
+struct RowOfPixels<'a, T: Float> {
     values: &'a [T],
     out: &'a mut [T::Wide],
     shape: &'a Shape,
-    window: [Window; 3],
-    divisor: T::Wide,
+    line: usize,
+    divisor: Divisor,
 }
 
-impl<T: Float> Job<f32> for Pixel<'_, T> {
+impl<T: Float> Job<f32> for RowOfPixels<'_, T> {
     type Out = ();
 
     #[inline(always)]
     fn run<V: Lanes<Elem = f32>>(self) {
-        let Self { values, out, shape, window, divisor } = self;
-        out.fill(T::Wide::ZERO);
-        shape.for_each_element(window, |pixel| {
-            let values = &values[pixel * out.len()..][..out.len()];
-            out.iter_mut().zip(values).for_each(|(sum, value)| *sum += value.widen());
-        });
-        out.iter_mut().for_each(|sum| *sum = *sum / divisor);
+        let Self { values, out, shape, line, divisor } = self;
+        let [depths, heights, widths] = &shape.axes;
+        let depth = depths.windows[line / heights.windows.len()];
+        let height = heights.windows[line % heights.windows.len()];
+        let pixels = out.chunks_exact_mut(shape.channels.max(1));
+        for (&width, out) in widths.windows.iter().zip(pixels) {
+            let window = [depth, height, width];
+            let divisor = T::Wide::of(divisor.value(window).max_one_if_empty(window) as f64);
+            out.fill(T::Wide::ZERO);
+            shape.for_each_element(window, |pixel| {
+                let values = &values[pixel * out.len()..][..out.len()];
+                out.iter_mut().zip(values).for_each(|(sum, value)| *sum += value.widen());
+            });
+            out.iter_mut().for_each(|sum| *sum = *sum / divisor);
+        }
     }
 }
 
