@@ -396,32 +396,55 @@ impl<T: Ordered> Job<f32> for RowOfPixels<'_, T> {
         let ([depths, heights, widths], channels) = (&shape.axes, shape.channels);
         let depth = depths.windows[line / heights.windows.len()];
         let height = heights.windows[line % heights.windows.len()];
-        let (mut now, mut next) = (&mut Largest::new(), &mut Largest::new());
         let mut pixels = Vec::new();
         let results = out.chunks_exact_mut(channels).zip(indices.chunks_exact_mut(channels));
         for (&width, (out, indices)) in widths.windows.iter().zip(results) {
             pixels.clear();
-            shape.for_each_element([depth, height, width], |pixel| pixels.push(pixel as i64));
-            let (Some(&first), Some(&last)) = (pixels.first(), pixels.last()) else { continue };
-            // A distance from the first pixel becomes a place without a look at the list.
-            let near = u32::try_from(last - first).is_ok();
-            for from in (0..channels).step_by(BLOCK) {
-                let length = BLOCK.min(channels - from);
-                let line = |pixel: i64| &values[pixel as usize * channels + from..][..length];
-                now.best[..length].copy_from_slice(line(first));
-                now.steps[..length].fill(0);
-                for (k, &pixel) in (1..).zip(&pixels[1..]) {
-                    let step = if near { (pixel - first) as u32 } else { k };
-                    next.take_larger(now, line(pixel), step);
-                    std::mem::swap(&mut now, &mut next);
-                }
-                out[from..][..length].copy_from_slice(&now.best[..length]);
-                let places = indices[from..][..length].iter_mut().zip(&now.steps);
-                match near {
-                    true => places.for_each(|(place, &at)| *place = first + i64::from(at)),
-                    false => places.for_each(|(place, &at)| *place = pixels[at as usize]),
-                }
+            shape.for_each_element([depth, height, width], |pixel| pixels.push(pixel));
+            let window = PixelWindow { values, channels, pixels: &pixels };
+            let mut from = 0;
+            while from + 32 <= channels {
+                window.largest::<32>(from, out, indices);
+                from += 32;
             }
+            while from + 8 <= channels {
+                window.largest::<8>(from, out, indices);
+                from += 8;
+            }
+            while from < channels {
+                window.largest::<1>(from, out, indices);
+                from += 1;
+            }
+        }
+    }
+}
+
+/// The pixels of a window, in a sample whose channels lie side by side.
+struct PixelWindow<'a, T> {
+    values: &'a [T],
+    channels: usize,
+    pixels: &'a [usize],
+}
+
+impl<T: Ordered> PixelWindow<'_, T> {
+    /// The largest elements of `N` channels from `from` on, which stay in registers meanwhile.
+    #[inline(always)]
+    fn largest<const N: usize>(&self, from: usize, out: &mut [T], indices: &mut [i64]) {
+        let line = |pixel: usize| self.values[pixel * self.channels + from..].first_chunk::<N>();
+        let Some((&first, others)) = self.pixels.split_first() else { return };
+        let Some(mut best) = line(first).copied() else { return };
+        let mut steps = [0u32; N];
+        for (step, &pixel) in (1..).zip(others) {
+            let Some(values) = line(pixel) else { return };
+            for ((best, at), &value) in best.iter_mut().zip(&mut steps).zip(values) {
+                let better = value.beats(*best);
+                *best = if better { value } else { *best };
+                *at = if better { step } else { *at };
+            }
+        }
+        out[from..][..N].copy_from_slice(&best);
+        for (place, at) in indices[from..][..N].iter_mut().zip(steps) {
+            *place = self.pixels[at as usize] as i64;
         }
     }
 }
