@@ -214,8 +214,8 @@ fn short<A: Element>(to: DType) -> Option<Convert> {
     })
 }
 
-/// The dtype between two dtypes that has the better loops, and by which the values are the same, see
-/// Note [Casts]: what is defined goes through it, or keeps the low bits of what does.
+/// The dtype between two dtypes that has the better loops. The values are the same: what is defined
+/// (see Note [Casts]) goes through it, or keeps the low bits of what does.
 fn middle(from: DType, to: DType) -> DType {
     let narrow_float = to.is_floating_point() && to.itemsize() < 4;
     let narrow_int = matches!(to, DType::Int16 | DType::Int8 | DType::UInt8);
