@@ -76,17 +76,23 @@ fn forward_planes<T: Float>(
     divisor: Divisor,
 ) -> Result<()> {
     let (plane, windows) = (shape.plane(), shape.windows());
+    let steps = Steps::of(&shape.axes[2].windows);
     for_each_chunk(out, windows, grain_of(windows * shape.work()), |channel, out| {
         let values = &values[channel * plane..][..plane];
-        T::fill(out, &mut Vec::new(), |out| average_plane(out, values, shape, divisor));
+        T::fill(out, &mut Vec::new(), |out| average_plane(out, values, shape, divisor, &steps));
         Ok(())
     })
 }
 
 /// The means of one channel: those of a line of outputs, line by line of the input.
-fn average_plane<T: Float>(out: &mut [T::Wide], values: &[T], shape: &Shape, divisor: Divisor) {
+fn average_plane<T: Float>(
+    out: &mut [T::Wide],
+    values: &[T],
+    shape: &Shape,
+    divisor: Divisor,
+    steps: &Steps,
+) {
     let [deep, high, wide] = &shape.axes;
-    let steps = Steps::of(&wide.windows);
     let mut divisors = Divisors::new(divisor);
     let mut buffer = Vec::new();
     let mut lines = out.chunks_exact_mut(wide.windows.len().max(1));
@@ -151,14 +157,11 @@ fn forward_pixels<T: Float>(
     divisor: Divisor,
 ) -> Result<()> {
     let (channels, plane) = (shape.channels, shape.plane());
-    let row = shape.axes[2].windows.len();
-    let rows_per_sample = shape.windows() / row.max(1);
-    let grain = grain_of(row * channels * shape.work());
-    for_each_chunk(out, row * channels, grain, |index, out| {
-        let (sample, line) = (index / rows_per_sample, index % rows_per_sample);
-        let values = &values[sample * plane * channels..][..plane * channels];
+    let (rows, chunk) = (shape.rows(), shape.axes[2].windows.len() * channels);
+    for_each_chunk(out, chunk, grain_of(chunk * shape.work()), |index, out| {
+        let values = &values[index / rows * plane * channels..][..plane * channels];
         T::fill(out, &mut Vec::new(), |out| {
-            f32::run(RowOfPixels { values, out, shape, line, divisor });
+            f32::run(RowOfPixels { values, out, shape, row: index % rows, divisor });
         });
         Ok(())
     })
@@ -169,7 +172,7 @@ struct RowOfPixels<'a, T: Float> {
     values: &'a [T],
     out: &'a mut [T::Wide],
     shape: &'a Shape,
-    line: usize,
+    row: usize,
     divisor: Divisor,
 }
 
@@ -178,12 +181,10 @@ impl<T: Float> Job<f32> for RowOfPixels<'_, T> {
 
     #[inline(always)]
     fn run<V: Lanes<Elem = f32>>(self) {
-        let Self { values, out, shape, line, divisor } = self;
-        let [depths, heights, widths] = &shape.axes;
-        let depth = depths.windows[line / heights.windows.len()];
-        let height = heights.windows[line % heights.windows.len()];
+        let Self { values, out, shape, row, divisor } = self;
+        let [depth, height] = shape.row(row);
         let pixels = out.chunks_exact_mut(shape.channels.max(1));
-        for (&width, out) in widths.windows.iter().zip(pixels) {
+        for (&width, out) in shape.axes[2].windows.iter().zip(pixels) {
             let window = [depth, height, width];
             let divisor = T::Wide::of(divisor.value(window).max_one_if_empty(window) as f64);
             out.fill(T::Wide::ZERO);
@@ -244,12 +245,13 @@ fn spread<T: Float>(out: &mut [T], grad: &[T], shape: &Shape, divisor: Divisor) 
     let (plane, windows) = (shape.plane(), shape.windows());
     let width = if shape.channels_last() { shape.channels } else { 1 };
     let grain = grain_of(windows * width * shape.work());
+    let steps = Steps::of(&shape.axes[2].windows);
     for_each_chunk(out, plane * width, grain, |index, out| {
         let grad = &grad[index * windows * width..][..windows * width];
         T::fill(out, &mut Vec::new(), |out| {
             out.fill(T::Wide::ZERO);
             if width == 1 {
-                return spread_plane(out, grad, shape, divisor);
+                return spread_plane(out, grad, shape, divisor, &steps);
             }
             f32::run(Shares { out, grad, shape, divisor, width });
         });
@@ -286,9 +288,14 @@ impl<T: Float> Job<f32> for Shares<'_, T> {
 }
 
 /// As [`spread`] for one channel: the windows of a line of outputs, line by line of the input.
-fn spread_plane<T: Float>(out: &mut [T::Wide], grad: &[T], shape: &Shape, divisor: Divisor) {
+fn spread_plane<T: Float>(
+    out: &mut [T::Wide],
+    grad: &[T],
+    shape: &Shape,
+    divisor: Divisor,
+    steps: &Steps,
+) {
     let [deep, high, wide] = &shape.axes;
-    let steps = Steps::of(&wide.windows);
     let mut shares = vec![T::Wide::ZERO; wide.windows.len()];
     let mut divisors = Divisors::new(divisor);
     let mut lines = grad.chunks_exact(wide.windows.len().max(1));
@@ -309,7 +316,8 @@ fn spread_plane<T: Float>(out: &mut [T::Wide], grad: &[T], shape: &Shape, diviso
 }
 
 /// The windows of an axis that are alike and one element apart: those of a stride of 1, but for the
-/// ones that reach into the padding. The elements of a window to average are neighbours.
+/// ones that reach into the padding; none where they have more elements than there are of them. The
+/// elements of a window to average are neighbours.
 struct Steps {
     windows: Range<usize>,
     /// The elements of each.
@@ -328,18 +336,19 @@ impl Steps {
         let follows =
             |pair: &&[Window]| pair[1].start == pair[0].start + 1 && pair[1].len() == length;
         let count = 1 + windows[first..].windows(2).take_while(follows).count();
-        Self { windows: first..(first + count).min(windows.len()), length }
+        match length <= count.min(windows.len()) {
+            true => Self { windows: first..(first + count).min(windows.len()), length },
+            false => Self { windows: 0..0, length: 0 },
+        }
     }
 
     /// Adds its elements to the sum of every window, in their order.
     fn gather<W: Wide>(&self, sums: &mut [W], line: &[W], windows: &[Window]) {
+        let Range { start, end } = self.windows;
         let mut one_by_one = |range: Range<usize>| {
             for (sum, window) in sums[range.clone()].iter_mut().zip(&windows[range]) {
                 line[neighbours(window)].iter().for_each(|&x| *sum += x);
             }
-        };
-        let Some(Range { start, end }) = self.worth_it() else {
-            return one_by_one(0..windows.len());
         };
         one_by_one(0..start);
         one_by_one(end..windows.len());
@@ -351,13 +360,11 @@ impl Steps {
 
     /// Adds the share of every window to its elements, for each element in the order of the windows.
     fn scatter<W: Wide>(&self, line: &mut [W], shares: &[W], windows: &[Window]) {
+        let Range { start, end } = self.windows;
         let one_by_one = |line: &mut [W], range: Range<usize>| {
             for (window, &share) in windows[range.clone()].iter().zip(&shares[range]) {
                 line[neighbours(window)].iter_mut().for_each(|x| *x += share);
             }
-        };
-        let Some(Range { start, end }) = self.worth_it() else {
-            return one_by_one(line, 0..windows.len());
         };
         one_by_one(line, 0..start);
         for element in (0..self.length).rev() {
@@ -365,10 +372,5 @@ impl Steps {
             line.iter_mut().zip(&shares[start..end]).for_each(|(sum, &share)| *sum += share);
         }
         one_by_one(line, end..windows.len());
-    }
-
-    /// The windows, where it takes fewer steps to go by their elements.
-    fn worth_it(&self) -> Option<Range<usize>> {
-        (self.windows.len() >= self.length).then(|| self.windows.clone())
     }
 }

@@ -366,14 +366,11 @@ fn forward_pixels<T: Ordered>(
     shape: &Shape,
 ) -> Result<()> {
     let (channels, plane) = (shape.channels, shape.plane());
-    let row = shape.axes[2].windows.len();
-    let rows_per_sample = shape.windows() / row.max(1);
-    let chunk = row * channels;
+    let (rows, chunk) = (shape.rows(), shape.axes[2].windows.len() * channels);
     let grain = grain_of(chunk * shape.work());
     for_each_chunk2((out, chunk), (indices, chunk), grain, |index, out, indices| {
-        let (sample, line) = (index / rows_per_sample, index % rows_per_sample);
-        let values = &values[sample * plane * channels..][..plane * channels];
-        f32::run(RowOfPixels { values, out, indices, shape, line });
+        let values = &values[index / rows * plane * channels..][..plane * channels];
+        f32::run(RowOfPixels { values, out, indices, shape, row: index % rows });
         Ok(())
     })
 }
@@ -384,7 +381,7 @@ struct RowOfPixels<'a, T> {
     out: &'a mut [T],
     indices: &'a mut [i64],
     shape: &'a Shape,
-    line: usize,
+    row: usize,
 }
 
 impl<T: Ordered> Job<f32> for RowOfPixels<'_, T> {
@@ -392,13 +389,11 @@ impl<T: Ordered> Job<f32> for RowOfPixels<'_, T> {
 
     #[inline(always)]
     fn run<V: Lanes<Elem = f32>>(self) {
-        let Self { values, out, indices, shape, line } = self;
-        let ([depths, heights, widths], channels) = (&shape.axes, shape.channels);
-        let depth = depths.windows[line / heights.windows.len()];
-        let height = heights.windows[line % heights.windows.len()];
+        let Self { values, out, indices, shape, row } = self;
+        let ([depth, height], channels) = (shape.row(row), shape.channels);
         let mut pixels = Vec::new();
         let results = out.chunks_exact_mut(channels).zip(indices.chunks_exact_mut(channels));
-        for (&width, (out, indices)) in widths.windows.iter().zip(results) {
+        for (&width, (out, indices)) in shape.axes[2].windows.iter().zip(results) {
             pixels.clear();
             shape.for_each_element([depth, height, width], |pixel| pixels.push(pixel));
             let window = PixelWindow { values, channels, pixels: &pixels };

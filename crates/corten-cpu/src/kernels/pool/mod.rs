@@ -308,6 +308,18 @@ impl Shape {
         expect_dtype(grad_output, self_.dtype())
     }
 
+    /// How many rows of windows a sample has.
+    fn rows(&self) -> usize {
+        self.axes[0].windows.len() * self.axes[1].windows.len()
+    }
+
+    /// The depth and the height of a row of windows of a sample.
+    fn row(&self, row: usize) -> [window::Window; 2] {
+        let [depths, heights, _] = &self.axes;
+        let count = heights.windows.len();
+        [depths.windows[row / count], heights.windows[row % count]]
+    }
+
     /// Calls `f` with the index of every output position and its windows, in memory order.
     #[inline(always)]
     fn for_each_window(&self, mut f: impl FnMut(usize, [window::Window; 3])) {

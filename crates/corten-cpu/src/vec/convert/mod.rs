@@ -36,11 +36,16 @@ pub(crate) enum Conversion {
 impl Conversion {
     /// The conversion of `from` into `to`, which are both defined.
     pub(crate) fn new(from: DType, to: DType) -> Self {
+        if from == to {
+            return Self::Direct(same_size(from.itemsize()));
+        }
+        if let Some(direct) = direct(from, to) {
+            return Self::Direct(direct);
+        }
         let through = |first, second| Self::Through(first, second, from.itemsize(), to.itemsize());
         let middle = middle(from, to);
         if middle != from
             && middle != to
-            && direct(from, to).is_none()
             && let (Some(first), Some(second)) = (step(from, middle), step(middle, to))
         {
             return through(first, second);
@@ -89,15 +94,12 @@ pub(crate) fn convert_row<A: Element, B: Element>(from: &[A], to: &mut [B]) {
     }
 }
 
-/// The loop from one dtype to another, where it takes one.
+/// The loop from one dtype to a different one, where it takes one.
 fn step(from: DType, to: DType) -> Option<Convert> {
     let kind = kind(from);
-    match kind.dtype() {
-        _ if from == to => Some(same_size(from.itemsize())),
-        wide => direct(from, to)
-            .or_else(|| (wide == from).then(|| narrowing(kind, to)))
-            .or_else(|| (wide == to).then(|| widening(from))),
-    }
+    direct(from, to)
+        .or_else(|| (kind.dtype() == from).then(|| narrowing(kind, to)))
+        .or_else(|| (kind.dtype() == to).then(|| widening(from)))
 }
 
 /// The wide type that `cast` takes a dtype's values through.
