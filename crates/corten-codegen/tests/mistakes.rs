@@ -206,6 +206,18 @@ fn expressions_are_lowered() {
             "binary",
             "E::select(self_.lt(s[0]), E::lit(1.0), E::lit(f64::INFINITY))",
         ),
+        (
+            "if self < s { exp(self) } else { exp(other) }",
+            "binary",
+            "{ let chosen = self_.lt(s[0]); E::select( chosen, \
+             if chosen.any() { self_.exp() } else { E::lit(0.0) }, \
+             if (!chosen).any() { other.exp() } else { E::lit(0.0) }, ) }",
+        ),
+        (
+            "if s < 0 { exp(self) } else { self }",
+            "binary",
+            "E::select(s[0].lt(E::lit(0.0)), self_.exp(), self_)",
+        ),
         ("self < other || is_nan(self)", "comparison", "(self_.lt(other) | self_.is_nan())"),
         ("self", "comparison", "(self_).ne(E::lit(0.0))"),
         (

@@ -65,6 +65,12 @@ const CONSTANTS: &[(&str, &str)] = &[
     ("sqrt_2", "std::f64::consts::SQRT_2"),
 ];
 
+/// Functions that take many times as long as an arithmetic operation.
+const SLOW: &[&str] = &[
+    "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "tanh", "erf",
+    "pow",
+];
+
 /// A pointwise loop as the CPU crate needs it.
 pub struct Loop {
     /// The tensors, in schema order.
@@ -213,6 +219,9 @@ impl Lowering<'_> {
     }
 
     fn branch(&self, condition: &Expr, then: &Expr, otherwise: &Expr) -> Result<Code, String> {
+        // What numbers of the schema decide is the same everywhere, and is moved out of the loop.
+        let varies = self.mentions_input(condition);
+        let slow = [then, otherwise].map(|side| varies && is_slow(side));
         let condition = self.mask(condition)?;
         let (then, otherwise) = (self.code(then)?, self.code(otherwise)?);
         if then.kind == Kind::Mask && otherwise.kind == Kind::Mask {
@@ -220,9 +229,45 @@ impl Lowering<'_> {
             let text = format!("(({condition} & {then}) | (!{condition} & {otherwise}))");
             return Ok(Code { text, kind: Kind::Mask });
         }
-        let text = format!("E::select({condition}, {}, {})", value(then), value(otherwise));
+        let (then, otherwise) = (value(then), value(otherwise));
+        let text = match slow {
+            [false, false] => format!("E::select({condition}, {then}, {otherwise})"),
+            [first, second] => format!(
+                "{{ let chosen = {condition}; E::select(chosen, {}, {}) }}",
+                only_where("chosen", then, first),
+                only_where("(!chosen)", otherwise, second)
+            ),
+        };
         Ok(Code { text, kind: Kind::Value })
     }
+
+    fn mentions_input(&self, expr: &Expr) -> bool {
+        let mut found = false;
+        expr.walk(&mut |expr| {
+            if let Expr::Name(name) = expr {
+                found |= self.inputs.contains(&identifier(name));
+            }
+        });
+        found
+    }
+}
+
+/// A value that takes long is computed for the vectors that have a lane for it.
+fn only_where(condition: &str, value: String, slow: bool) -> String {
+    match slow {
+        true => format!("if {condition}.any() {{ {value} }} else {{ E::lit(0.0) }}"),
+        false => value,
+    }
+}
+
+/// Whether an expression calls a function that is computed by a series.
+fn is_slow(expr: &Expr) -> bool {
+    let mut found = false;
+    expr.walk(&mut |expr| match expr {
+        Expr::Call(name, _) | Expr::Method(_, name, _) => found |= SLOW.contains(&name.as_str()),
+        _ => {}
+    });
+    found
 }
 
 fn comparison(op: &str) -> &'static str {
