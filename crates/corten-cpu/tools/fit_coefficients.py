@@ -74,11 +74,14 @@ emit("LOG_32", "(ln(1 + x) - x + x²/2) / x³ for 1 + x from √½ to √2.", la
 s = (sqrt(mpf(2)) - 1) / (sqrt(mpf(2)) + 1)
 emit("LOG_64", "(ln((1 + s) / (1 - s)) / s - 2) / z, z = s², for the same range.",
      lambda z: (log((1 + sqrt(z)) / (1 - sqrt(z))) / sqrt(z) - 2) / z, 0, s**2, 8, lambda z: z, 53)
+emit("LOG_TAIL_64", "(ln((1 + s) / (1 - s)) / 2s - 1 - z/3) / z², z = s², for the same range.",
+     lambda z: (log((1 + sqrt(z)) / (1 - sqrt(z))) / (2 * sqrt(z)) - 1 - z / 3) / z**2, 0, s**2, 8, lambda z: z**2, 53)
 q = (pi / 4) ** 2 * mpf("1.01")
 both("SIN", "(sin x - x) / x³ in x² for |x| ≤ π/4.", lambda z: (sin(sqrt(z)) / sqrt(z) - 1) / z, 0, q, 4, 7, lambda z: z)
 both("COS", "(cos x - 1 + x²/2) / x⁴ in x² for |x| ≤ π/4.", lambda z: (cos(sqrt(z)) - 1 + z / 2) / z**2, 0, q, 3, 7, lambda z: z**2)
 t = mp.tan(pi / 8) * mpf("1.001")
 both("ATAN", "(atan x - x) / x³ in x² for |x| ≤ tan(π/8).", lambda z: (atan(sqrt(z)) / sqrt(z) - 1) / z, 0, t**2, 5, 13, lambda z: z)
+emit("ATAN_WIDE_32", "(atan x - x) / x³ in x² for |x| ≤ 1.", lambda z: (atan(sqrt(z)) / sqrt(z) - 1) / z, 0, 1, 9, lambda z: z, 24)
 both("ASIN", "(asin x - x) / x³ in x² for |x| ≤ ½.", lambda z: (asin(sqrt(z)) / sqrt(z) - 1) / z, 0, mpf("0.25"), 6, 15, lambda z: z)
 k = 2 / sqrt(pi)
 both("ERF", "(erf x / x - 2/√π) in x², divided by x², for |x| ≤ 1.", lambda z: (erf(sqrt(z)) / sqrt(z) - k) / z, 0, 1, 7, 13,
@@ -87,15 +90,15 @@ emit("ERF_TAIL_32", "-ln erfc x in x - 2.5 for 1 ≤ x ≤ 4; the error is that 
      lambda x: erfc(x + mpf(5) / 2), 24)
 
 
-def erfcx_of(t, c):
+def erfcx_of(t, c, factor):
     x = c * (1 + t) / (1 - t)
-    return exp(x * x) * erfc(x) * (1 + 2 * x)
+    return exp(x * x) * erfc(x) * factor(x)
 
 
-emit("ERFC_HALF", "e^{x²} erfc(x) (1 + 2x) in t = (x - 2) / (x + 2) for 0 ≤ x ≤ 14, for f32.", lambda t: erfcx_of(t, 2), -1, mpf(12) / 16, 13,
-     lambda t: 1 / erfcx_of(t, 2), 53)
-emit("ERFC_64", "e^{x²} erfc(x) (1 + 2x) in t = (x - 3) / (x + 3) for 0 ≤ x ≤ 28.", lambda t: erfcx_of(t, 3), -1, mpf(25) / 31, 24,
-     lambda t: 1 / erfcx_of(t, 3), 53)
+emit("ERFC_32", "e^{x²} erfc(x) (x + 2) in t = (x - 2) / (x + 2) for 0 ≤ x ≤ 14.", lambda t: erfcx_of(t, 2, lambda x: x + 2), -1,
+     mpf(12) / 16, 13, lambda t: 1 / erfcx_of(t, 2, lambda x: x + 2), 53)
+emit("ERFC_64", "e^{x²} erfc(x) (1 + 2x) in t = (x - 3) / (x + 3) for 0 ≤ x ≤ 28.", lambda t: erfcx_of(t, 3, lambda x: 1 + 2 * x), -1,
+     mpf(25) / 31, 24, lambda t: 1 / erfcx_of(t, 3, lambda x: 1 + 2 * x), 53)
 
 
 def erfinv_slope(w):

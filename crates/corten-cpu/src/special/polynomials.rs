@@ -61,14 +61,14 @@ pub(crate) fn chebyshev_u(x: f64, n: f64) -> f64 {
 /// Chebyshev's V.
 pub(crate) fn chebyshev_v(x: f64, n: f64) -> f64 {
     let n = n.trunc();
-    let border = if even(n) { n + n + 1.0 } else { -(n + n + 1.0) };
     match n {
         _ if n < 0.0 => 0.0,
-        _ if x.abs() == 1.0 => {
-            if x > 0.0 {
-                1.0
+        _ if x == 1.0 => 1.0,
+        _ if x == -1.0 => {
+            if even(n) {
+                n + n + 1.0
             } else {
-                border
+                -(n + n + 1.0)
             }
         }
         _ if n > 8.0 && x.abs() < 1.0 => {

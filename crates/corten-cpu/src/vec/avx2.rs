@@ -8,7 +8,7 @@ const DOWN: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
 const TO_ZERO: i32 = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
 
 register! {
-    F32(__m256): [f32; 8] as u32, mask Mask8, mantissa 23, bias 127.0;
+    F32(__m256): [f32; 8] as u32, mask Mask8, mantissa 23, bias 127.0, fused true;
     splat _mm256_set1_ps, load _mm256_loadu_ps, store _mm256_storeu_ps,
     add _mm256_add_ps, sub _mm256_sub_ps, mul _mm256_mul_ps, div _mm256_div_ps, sqrt _mm256_sqrt_ps,
     min _mm256_min_ps, max _mm256_max_ps, and _mm256_and_ps, or _mm256_or_ps, xor _mm256_xor_ps;
@@ -30,7 +30,7 @@ register! {
 }
 
 register! {
-    F64(__m256d): [f64; 4] as u64, mask Mask4, mantissa 52, bias 1023.0;
+    F64(__m256d): [f64; 4] as u64, mask Mask4, mantissa 52, bias 1023.0, fused true;
     splat _mm256_set1_pd, load _mm256_loadu_pd, store _mm256_storeu_pd,
     add _mm256_add_pd, sub _mm256_sub_pd, mul _mm256_mul_pd, div _mm256_div_pd, sqrt _mm256_sqrt_pd,
     min _mm256_min_pd, max _mm256_max_pd, and _mm256_and_pd, or _mm256_or_pd, xor _mm256_xor_pd;
@@ -65,7 +65,6 @@ fn first64(n: usize) -> __m256i {
 
 impl Single for F32 {
     type Double = F64;
-    const FUSED: bool = true;
     const CHOOSES: bool = true;
 
     #[inline(always)]

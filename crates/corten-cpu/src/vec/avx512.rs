@@ -8,7 +8,7 @@ const DOWN: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
 const TO_ZERO: i32 = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
 
 register! {
-    F32(__m512): [f32; 16] as u32, mask Mask16, mantissa 23, bias 127.0;
+    F32(__m512): [f32; 16] as u32, mask Mask16, mantissa 23, bias 127.0, fused true;
     splat _mm512_set1_ps, load _mm512_loadu_ps, store _mm512_storeu_ps,
     add _mm512_add_ps, sub _mm512_sub_ps, mul _mm512_mul_ps, div _mm512_div_ps, sqrt _mm512_sqrt_ps,
     min _mm512_min_ps, max _mm512_max_ps, and _mm512_and_ps, or _mm512_or_ps, xor _mm512_xor_ps;
@@ -35,7 +35,7 @@ register! {
 }
 
 register! {
-    F64(__m512d): [f64; 8] as u64, mask Mask8, mantissa 52, bias 1023.0;
+    F64(__m512d): [f64; 8] as u64, mask Mask8, mantissa 52, bias 1023.0, fused true;
     splat _mm512_set1_pd, load _mm512_loadu_pd, store _mm512_storeu_pd,
     add _mm512_add_pd, sub _mm512_sub_pd, mul _mm512_mul_pd, div _mm512_div_pd, sqrt _mm512_sqrt_pd,
     min _mm512_min_pd, max _mm512_max_pd, and _mm512_and_pd, or _mm512_or_pd, xor _mm512_xor_pd;
@@ -63,7 +63,6 @@ register! {
 
 impl Single for F32 {
     type Double = F64;
-    const FUSED: bool = true;
     const CHOOSES: bool = true;
 
     #[inline(always)]

@@ -1,6 +1,6 @@
-//! The logarithm of the gamma function on `f64` vectors.
+//! The logarithm of the gamma function and its derivative on `f64` vectors.
 //!
-//! On [0.5, 2.5] it is (x - 1)(x - 2) times a Chebyshev series, so that its two zeros are exact; the
+//! The logarithm: on [0.5, 2.5] it is (x - 1)(x - 2) times a Chebyshev series, so that its two zeros are exact; the
 //! coefficients are an interpolation computed with sixty digits. Smaller and larger numbers are led
 //! there by Γ(x + 1) = x Γ(x); from 8 on Stirling's series serves (Abramowitz and Stegun 6.1.40).
 
@@ -37,6 +37,32 @@ pub(crate) fn lgamma<V: Real<Elem = f64>>(x: V) -> V {
     if far.any() { V::select(far, stirling(x, logarithm), near) } else { near }
 }
 
+/// The logarithmic derivative of the gamma function: Γ'/Γ of `x + 1` is that of `x` and 1 / x; from 12 on
+/// there is an asymptotic series (Abramowitz and Stegun 6.3.18).
+#[inline(always)]
+pub(crate) fn digamma<V: Real<Elem = f64>>(x: V) -> V {
+    let usual = x.gt(V::of(0.0)) & x.le(V::of(f64::MAX));
+    if (!usual).any() {
+        // Poles, reflections, infinity and NaN.
+        return x.map(special::gamma::digamma);
+    }
+    // The sum of the inverses, as one fraction.
+    let (mut z, mut above, mut below) = (x, V::of(0.0), V::of(1.0));
+    loop {
+        let small = z.lt(V::of(12.0));
+        if !small.any() {
+            break;
+        }
+        above = V::select(small, above.mul_add(z, below), above);
+        below = V::select(small, below * z, below);
+        z = V::select(small, z + V::of(1.0), z);
+    }
+    let inverse = V::of(1.0) / z;
+    let square = inverse * inverse;
+    let tail = square.poly(&DIGAMMA).mul_add(square, V::of(0.5) * inverse);
+    (log(z) - tail) - above / below
+}
+
 /// ln Γ(x) of `x >= 8`, given ln x.
 #[inline(always)]
 fn stirling<V: Real<Elem = f64>>(x: V, logarithm: V) -> V {
@@ -49,6 +75,18 @@ fn stirling<V: Real<Elem = f64>>(x: V, logarithm: V) -> V {
     let main = (x - V::of(0.5)).mul_add(logarithm, -x);
     main + tail.mul_add(inverse, V::of(HALF_LOG_TWO_PI))
 }
+
+/// B₂ₖ / 2k.
+const DIGAMMA: [f64; 8] = [
+    1.0 / 12.0,
+    -1.0 / 120.0,
+    1.0 / 252.0,
+    -1.0 / 240.0,
+    1.0 / 132.0,
+    -691.0 / 32_760.0,
+    1.0 / 12.0,
+    -3617.0 / 8160.0,
+];
 
 const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_8;
 

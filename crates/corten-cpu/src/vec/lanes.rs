@@ -95,7 +95,7 @@ macro_rules! vector_expr {
             vector_expr!(@compare lt le eq ne);
             vector_expr!(@unary abs floor trunc round sqrt ceil);
             vector_expr!(@math $math exp exp2 expm1 log log2 log10 log1p sinh cosh tanh asinh acosh
-                atanh erf erfc erfinv i0 i0e i1 i1e lgamma);
+                atanh erf erfc erfinv i0 i0e i1 i1e lgamma digamma);
             vector_expr!(@math $inverse sin cos tan asin acos atan);
             vector_expr!(@math2 $inverse atan2);
             vector_expr!(@math2 $math pow hypot);

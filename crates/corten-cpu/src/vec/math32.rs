@@ -2,7 +2,9 @@
 //! stay in single precision, the others go through `math64`.
 
 use super::coefficients as c;
+use super::for_single;
 use super::math64::{self, log_special, patch};
+use super::power;
 use super::real::{MaskBits, Real, Single};
 use super::trig::{self, quadrant};
 use std::f64::consts;
@@ -95,12 +97,12 @@ pub(crate) fn log1p<V: Single>(x: V) -> V {
 
 #[inline(always)]
 pub(crate) fn log2<V: Single>(x: V) -> V {
-    in_double!(math64::log2, x)
+    in_double!(for_single::log2, x)
 }
 
 #[inline(always)]
 pub(crate) fn log10<V: Single>(x: V) -> V {
-    in_double!(math64::log10, x)
+    in_double!(for_single::log10, x)
 }
 
 #[inline(always)]
@@ -135,7 +137,7 @@ pub(crate) fn acosh<V: Single>(x: V) -> V {
 
 #[inline(always)]
 pub(crate) fn atanh<V: Single>(x: V) -> V {
-    in_double!(math64::atanh, x)
+    in_double!(for_single::atanh, x)
 }
 
 /// π/2 in three parts. The first two have the mantissa of a single.
@@ -225,9 +227,21 @@ pub(crate) fn atan<V: Single>(x: V) -> V {
     (base + (t + (z * t).mul_add(z.poly(&c::ATAN_32), low))).copysign(x)
 }
 
+/// The angle of the point (x, y).
 #[inline(always)]
 pub(crate) fn atan2<V: Single>(y: V, x: V) -> V {
-    in_double!(trig::atan2, y, x)
+    let (a, b) = (y.abs(), x.abs());
+    let (zero, low) = (V::of(0.0), V::of(HALF_PI_LOW));
+    let larger = a.max(b);
+    // Both zero or both infinite leave no ratio of their own.
+    let ratio = V::select(a.eq(b), V::of(1.0), a.min(b) / larger);
+    let ratio = V::select(larger.eq(zero), zero, ratio);
+    let z = ratio * ratio;
+    let angle = (z * ratio).mul_add(z.poly(&c::ATAN_WIDE_32), ratio);
+    let angle = V::select(b.lt(a), V::of(consts::FRAC_PI_2) - (angle - low), angle);
+    let left = V::of(consts::PI) - (angle - V::of(2.0) * low);
+    let angle = V::select(x.sign_bit(), left, angle).copysign(y);
+    V::select(x.is_nan() | y.is_nan(), x + y, angle)
 }
 
 #[inline(always)]
@@ -289,12 +303,12 @@ fn erf_by_pieces<V: Single>(x: V) -> V {
 
 #[inline(always)]
 pub(crate) fn erfc<V: Single>(x: V) -> V {
-    in_double!(math64::erfc_for_single, x)
+    in_double!(for_single::erfc, x)
 }
 
 #[inline(always)]
 pub(crate) fn erfinv<V: Single>(x: V) -> V {
-    in_double!(math64::erfinv_for_single, x)
+    in_double!(for_single::erfinv, x)
 }
 
 /// Functions that go through `math64`.
@@ -307,7 +321,7 @@ macro_rules! by_double {
     )+};
 }
 
-by_double! { i0 i0e i1 i1e lgamma }
+by_double! { i0 i0e i1 i1e lgamma digamma }
 
 #[inline(always)]
 fn root_of_squares<D: Real<Elem = f64>>(x: D, y: D) -> D {
@@ -330,17 +344,8 @@ fn positive_power<D: Real<Elem = f64>>(x: D, y: D) -> D {
 /// x^y with C's special cases.
 #[inline(always)]
 pub(crate) fn pow<V: Single>(x: V, y: V) -> V {
-    let (zero, one) = (V::of(0.0), V::of(1.0));
     let a = x.abs();
-    let result = in_double!(positive_power, a, y);
-    let half = y * V::of(0.5);
-    let whole = y.trunc().eq(y);
-    let odd = whole & half.trunc().ne(half);
-    let result = V::select(odd, result.flip(x), result);
-    let result =
-        V::select(x.lt(zero) & !whole & a.lt(V::of(f64::INFINITY)), V::of(f64::NAN), result);
-    let unit = a.eq(one) & y.abs().eq(V::of(f64::INFINITY));
-    V::select(x.eq(one) | y.eq(zero) | unit, one, result)
+    power::signed(x, y, in_double!(positive_power, a, y))
 }
 
 /// The exact remainder of the truncated quotient.

@@ -3,7 +3,8 @@
 
 pub(crate) use super::bessel::{i0, i0e, i1, i1e};
 use super::coefficients as c;
-pub(crate) use super::gamma::lgamma;
+pub(crate) use super::gamma::{digamma, lgamma};
+pub(crate) use super::power::pow;
 use super::real::{MaskBits, Real};
 use crate::special::error::{CENTRE, FAR, MIDDLE};
 use std::f64::consts;
@@ -29,7 +30,7 @@ fn reduce_exp<V: Real<Elem = f64>>(x: V) -> (V, V) {
 
 /// `x` kept where the exponent stays in reach; NaN stays NaN.
 #[inline(always)]
-fn clamp<V: Real>(x: V, low: f64, high: f64) -> V {
+pub(crate) fn clamp<V: Real>(x: V, low: f64, high: f64) -> V {
     V::of(low).max(V::of(high).min(x))
 }
 
@@ -71,7 +72,7 @@ struct Log<V> {
 
 /// The mantissa in [√½, √2) and its exponent.
 #[inline(always)]
-fn split_around_one<V: Real>(x: V) -> (V, V) {
+pub(crate) fn split_around_one<V: Real>(x: V) -> (V, V) {
     let (m, n) = x.split();
     let large = m.gt(V::of(consts::SQRT_2));
     (V::select(large, m * V::of(0.5), m), V::select(large, n + V::of(1.0), n))
@@ -194,42 +195,31 @@ fn erf_near<V: Real<Elem = f64>>(x: V) -> V {
     z.mul_add(z.poly(&c::ERF_64), slope).mul_add(x, x)
 }
 
-/// erfc for x ≥ 0: e^{-x²} times a polynomial in t = (x - centre) / (x + centre).
+/// erfc for x ≥ 0: e^{-x²} times a polynomial in t = (x - 3) / (x + 3).
 #[inline(always)]
-fn erfc_far<V: Real<Elem = f64>, const N: usize>(x: V, centre: f64, table: &[f64; N]) -> V {
+fn erfc_far<V: Real<Elem = f64>>(x: V) -> V {
     let x = V::of(28.0).min(x);
-    let t = (x - V::of(centre)) / (x + V::of(centre));
+    let t = (x - V::of(3.0)) / (x + V::of(3.0));
     // The square in two parts: that of the leading 26 bits is exact.
     let leading = x.bit_and(V::of_bits(0xffff_ffff_f800_0000));
     let rest = (leading - x) * (leading + x);
     let correction = rest.poly(&[1.0, 1.0, 0.5, 1.0 / 6.0]);
-    exp(-(leading * leading)) * (correction * t.poly(table) / (V::of(1.0) + V::of(2.0) * x))
+    exp(-(leading * leading)) * (correction * t.poly(&c::ERFC_64) / (V::of(1.0) + V::of(2.0) * x))
 }
 
 #[inline(always)]
 pub(crate) fn erf<V: Real<Elem = f64>>(x: V) -> V {
     let a = x.abs();
-    let far = (V::of(1.0) - erfc_far(a, 3.0, &c::ERFC_64)).copysign(x);
+    let far = (V::of(1.0) - erfc_far(a)).copysign(x);
     V::select(a.lt(V::of(1.0)), erf_near(x), far)
 }
 
 #[inline(always)]
-fn erfc_with<V: Real<Elem = f64>, const N: usize>(x: V, centre: f64, table: &[f64; N]) -> V {
+pub(crate) fn erfc<V: Real<Elem = f64>>(x: V) -> V {
     let a = x.abs();
-    let far = erfc_far(a, centre, table);
+    let far = erfc_far(a);
     let far = V::select(x.lt(V::of(0.0)), V::of(2.0) - far, far);
     V::select(a.lt(V::of(0.5)), V::of(1.0) - erf_near(x), far)
-}
-
-#[inline(always)]
-pub(crate) fn erfc<V: Real<Elem = f64>>(x: V) -> V {
-    erfc_with(x, 3.0, &c::ERFC_64)
-}
-
-/// `erfc` with an error of 10⁻⁹, for results that are rounded to `f32`.
-#[inline(always)]
-pub(crate) fn erfc_for_single<V: Real<Elem = f64>>(x: V) -> V {
-    erfc_with(x, 2.0, &c::ERFC_HALF)
 }
 
 /// √(x² + y²) without overflow on the way.
@@ -249,12 +239,6 @@ pub(crate) fn hypot<V: Real<Elem = f64>>(x: V, y: V) -> V {
 #[inline(always)]
 pub(crate) fn patch<V: Real>(x: V, slow: V::Mask, fast: V, f: impl Fn(V::Elem) -> V::Elem) -> V {
     if slow.any() { V::select(slow, x.map(f), fast) } else { fast }
-}
-
-/// x^y; the C library's, since powers need more than double precision on the way.
-#[inline(always)]
-pub(crate) fn pow<V: Real<Elem = f64>>(x: V, y: V) -> V {
-    x.zip(y, f64::powf)
 }
 
 /// The exact remainder of the truncated quotient.
@@ -283,20 +267,4 @@ pub(crate) fn erfinv<V: Real<Elem = f64>>(y: V) -> V {
         }
     }
     V::select(a.eq(one), V::of(f64::INFINITY), above / below).copysign(y)
-}
-
-/// `erfinv` with an error of 10⁻⁸, for results that are rounded to `f32`.
-#[inline(always)]
-pub(crate) fn erfinv_for_single<V: Real<Elem = f64>>(y: V) -> V {
-    let one = V::of(1.0);
-    let w = -log(y.neg_mul_add(y, one));
-    let slope = (w - V::of(3.125)).poly(&c::ERFINV_NEAR);
-    let result = y * slope;
-    let far = w.gt(V::of(6.25));
-    if !far.any() {
-        return result;
-    }
-    let slope = (w.sqrt() - V::of(3.25)).poly(&c::ERFINV_FAR);
-    let result = V::select(far, y * slope, result);
-    V::select(y.abs().eq(one), V::of(f64::INFINITY).copysign(y), result)
 }

@@ -54,6 +54,8 @@ pub(crate) trait Real:
     const MANTISSA: u32;
     /// The exponent's bias.
     const BIAS: f64;
+    /// Whether [`mul_add`](Self::mul_add) rounds once.
+    const FUSED: bool;
 
     fn splat(value: Self::Elem) -> Self;
     /// All lanes `value`, rounded to the element.
@@ -194,9 +196,6 @@ pub(crate) trait Real:
 pub(crate) trait Single: Real<Elem = f32> {
     /// Vectors of half as many `f64`.
     type Double: Real<Elem = f64>;
-    /// Whether [`mul_add`](Real::mul_add) rounds once.
-    const FUSED: bool;
-
     /// Whether [`chosen`](Self::chosen) is a few instructions.
     const CHOOSES: bool = false;
 

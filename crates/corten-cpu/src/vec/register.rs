@@ -13,7 +13,7 @@ macro_rules! isa {
 macro_rules! register {
     (
         $name:ident($register:ty): [$elem:ty; $lanes:literal] as $bits:ty, mask $mask:ty,
-        mantissa $mantissa:literal, bias $bias:literal;
+        mantissa $mantissa:literal, bias $bias:literal, fused $fused:literal;
         splat $splat:ident, load $load:ident, store $store:ident,
         add $add:ident, sub $sub:ident, mul $mul:ident, div $div:ident, sqrt $sqrt:ident,
         min $min:ident, max $max:ident, and $and:ident, or $or:ident, xor $xor:ident;
@@ -39,6 +39,7 @@ macro_rules! register {
             const LANES: usize = $lanes;
             const MANTISSA: u32 = $mantissa;
             const BIAS: f64 = $bias;
+            const FUSED: bool = $fused;
 
             #[inline(always)]
             fn splat(value: $elem) -> Self {

@@ -7,7 +7,7 @@ use super::real::{MaskBits, Real, Single};
 use core::arch::x86_64::*;
 
 register! {
-    F32(__m128): [f32; 4] as u32, mask Mask4, mantissa 23, bias 127.0;
+    F32(__m128): [f32; 4] as u32, mask Mask4, mantissa 23, bias 127.0, fused false;
     splat _mm_set1_ps, load _mm_loadu_ps, store _mm_storeu_ps,
     add _mm_add_ps, sub _mm_sub_ps, mul _mm_mul_ps, div _mm_div_ps, sqrt _mm_sqrt_ps,
     min _mm_min_ps, max _mm_max_ps, and _mm_and_ps, or _mm_or_ps, xor _mm_xor_ps;
@@ -29,7 +29,7 @@ register! {
 }
 
 register! {
-    F64(__m128d): [f64; 2] as u64, mask Mask2, mantissa 52, bias 1023.0;
+    F64(__m128d): [f64; 2] as u64, mask Mask2, mantissa 52, bias 1023.0, fused false;
     splat _mm_set1_pd, load _mm_loadu_pd, store _mm_storeu_pd,
     add _mm_add_pd, sub _mm_sub_pd, mul _mm_mul_pd, div _mm_div_pd, sqrt _mm_sqrt_pd,
     min _mm_min_pd, max _mm_max_pd, and _mm_and_pd, or _mm_or_pd, xor _mm_xor_pd;
@@ -96,7 +96,6 @@ unsafe fn store_partial<V: Real, const LANES: usize>(value: V, to: *mut V::Elem,
 
 impl Single for F32 {
     type Double = F64;
-    const FUSED: bool = false;
 
     #[inline(always)]
     fn widen(self) -> [F64; 2] {

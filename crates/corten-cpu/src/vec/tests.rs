@@ -214,6 +214,7 @@ functions! {
     i1 = special::bessel::i1, -30.0..30.0, (0.6, 64.0);
     i1e = special::bessel::i1e, -30.0..30.0, (0.6, 64.0);
     lgamma = special::gamma::lgamma, 0.0..40.0, (0.6, 6.0);
+    digamma = special::gamma::digamma, 2.0..40.0, (0.6, 64.0);
     sigmoid = |x| 1.0 / (1.0 + (-x).exp()), -80.0..80.0, (2.5, 2.5);
 }
 
@@ -285,8 +286,8 @@ fn floor_divide_reference(a: f64, b: f64) -> f64 {
 }
 
 binary_functions! {
-    pow = f64::powf, (1.0, 0.0);
-    atan2 = f64::atan2, (1.0, 2.0);
+    pow = f64::powf, (1.0, 1.0);
+    atan2 = f64::atan2, (1.8, 2.0);
     fmod = |a, b| a % b, (0.0, 0.0);
     hypot = f64::hypot, (1.0, 2.0);
     max = |a, b| if a.is_nan() || b.is_nan() { f64::NAN } else if a > b { a } else { b }, (0.0, 0.0);
