@@ -2,6 +2,8 @@
 
 use crate::reduce_loops::Fold;
 use crate::reduce_results::COLUMNS;
+use crate::row_loops::{self, RowFold};
+use crate::vec::Lanes;
 use corten_core::{Complex, Element};
 use std::marker::PhantomData;
 
@@ -125,6 +127,8 @@ pub(crate) trait Ordered: Element + PartialOrd {
     const LEAST: Self;
     const GREATEST: Self;
     fn is_nan(self) -> bool;
+    /// The first in order of `acc` and a row.
+    fn extreme(acc: Self, row: &[Self], order: Order) -> Self;
 }
 
 macro_rules! ordered_integers {
@@ -135,6 +139,13 @@ macro_rules! ordered_integers {
             #[inline(always)]
             fn is_nan(self) -> bool {
                 false
+            }
+            #[inline(always)]
+            fn extreme(acc: Self, row: &[Self], order: Order) -> Self {
+                match order {
+                    Order::Max => run_of(acc, row, larger),
+                    Order::Min => run_of(acc, row, smaller),
+                }
             }
         }
     )+};
@@ -150,6 +161,19 @@ macro_rules! ordered_floats {
             #[inline(always)]
             fn is_nan(self) -> bool {
                 self.is_nan()
+            }
+            #[inline]
+            fn extreme(acc: Self, row: &[Self], order: Order) -> Self {
+                match order {
+                    Order::Max => {
+                        let [parts] = row_loops::fold([row], Greatest);
+                        larger(acc, all_of(parts, larger))
+                    }
+                    Order::Min => {
+                        let [parts] = row_loops::fold([row], Least);
+                        smaller(acc, all_of(parts, smaller))
+                    }
+                }
             }
         }
     )+};
@@ -236,11 +260,33 @@ impl<T: Ordered> Fold for Extremum<T> {
     }
     #[inline(always)]
     fn run(&self, acc: T, row: &[T], _: i64) -> T {
-        match self.order {
-            Order::Max => run_of(acc, row, larger),
-            Order::Min => run_of(acc, row, smaller),
-        }
+        T::extreme(acc, row, self.order)
     }
+}
+
+/// Defines the extremum of a row of floating-point numbers, in which a NaN stays.
+macro_rules! row_extrema {
+    ($($name:ident from $start:ident by $choose:ident;)+) => {$(
+        #[derive(Clone, Copy)]
+        struct $name;
+
+        impl<T: Element> RowFold<T, 1, 1> for $name {
+            const START: f64 = f64::$start;
+            #[inline(always)]
+            fn step<V: Lanes<Elem = T>>(self, [found]: [V; 1], [x]: [V; 1]) -> [V; 1] {
+                [x.$choose(found)]
+            }
+            #[inline(always)]
+            fn combine<V: Lanes<Elem = T>>(self, x: V, y: V) -> V {
+                x.$choose(y)
+            }
+        }
+    )+};
+}
+
+row_extrema! {
+    Greatest from NEG_INFINITY by max;
+    Least from INFINITY by min;
 }
 
 /// The states of some columns, which stay in registers over all rows.
@@ -283,22 +329,29 @@ fn few_of<const N: usize, T: Copy>(
 #[inline(always)]
 fn run_of<T: Copy>(acc: T, row: &[T], choose: impl Fn(T, T) -> T) -> T {
     let mut lanes = [acc; 32];
-    let chunks = row.chunks_exact(32);
-    let rest = chunks.remainder();
+    let (chunks, rest) = row.as_chunks::<32>();
     for chunk in chunks {
         for (lane, &x) in lanes.iter_mut().zip(chunk) {
             *lane = choose(*lane, x);
         }
     }
-    // Halves are put together, so that few steps wait for each other here too.
-    for half in [16, 8, 4, 2, 1] {
+    let acc = choose(acc, all_of(lanes, &choose));
+    rest.iter().fold(acc, |acc, &x| choose(acc, x))
+}
+
+/// Halves are put together, so that few steps wait for each other.
+#[inline(always)]
+fn all_of<T: Copy, const N: usize>(mut lanes: [T; N], choose: impl Fn(T, T) -> T) -> T {
+    const { assert!(N.is_power_of_two()) };
+    let mut half = N / 2;
+    while half > 0 {
         let (low, high) = lanes.split_at_mut(half);
         for (low, &high) in low.iter_mut().zip(&*high) {
             *low = choose(*low, high);
         }
+        half /= 2;
     }
-    let acc = choose(acc, lanes[0]);
-    rest.iter().fold(acc, |acc, &x| choose(acc, x))
+    lanes[0]
 }
 
 /// The greatest or the least element and the index of the first such.
