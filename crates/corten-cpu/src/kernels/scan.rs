@@ -49,9 +49,9 @@ impl<T> Slabs<T> {
     }
 }
 
-/// Runs `line` along every line: it gets a state and an element, and returns the next state.
-/// `result` makes the elements of the outputs from the state.
-fn scan<T: Element, A: Copy + Send + Sync, O: Element, P: Element>(
+/// Runs `step` along every line: it gets a state and an element, and returns the next state. `result`
+/// makes the elements of the outputs from the state.
+fn scan<T: Element, A: Copy + Send + Sync, O: Copy + Send, P: Copy + Send>(
     input: &[T],
     outputs: (&mut [O], &mut [P]),
     lines: Lines,
@@ -59,53 +59,24 @@ fn scan<T: Element, A: Copy + Send + Sync, O: Element, P: Element>(
     step: impl Fn(A, T, i64) -> A + Sync,
     result: impl Fn(A) -> (O, P) + Sync,
 ) -> Result<()> {
-    let second = outputs.1.len() == outputs.0.len();
     let (values, extras) = (Slabs(outputs.0.as_mut_ptr()), Slabs(outputs.1.as_mut_ptr()));
     let slab = lines.length * lines.inner;
     let grain = (GRAIN / slab.max(1) as i64).max(1);
     parallel::parallel_for(0..lines.outer as i64, grain, |range| {
         let mut range = range.start as usize..range.end as usize;
-        while lines.inner == 1 && !second && range.len() >= ABREAST {
-            let at = range.start * slab;
-            // SAFETY: these slabs belong to this range alone.
-            let values = unsafe { values.slab(at, ABREAST * slab) };
-            scan_abreast(&input[at..][..ABREAST * slab], values, start, &step, &result);
-            range.start += ABREAST;
-        }
-        for outer in range {
-            let at = outer * slab;
-            // SAFETY: this slab belongs to this index alone, in both outputs.
-            let values = unsafe { values.slab(at, slab) };
-            // SAFETY: as above; there may be no second output.
-            let extras =
-                unsafe { extras.slab(if second { at } else { 0 }, if second { slab } else { 0 }) };
-            if lines.inner == 1 {
-                let mut state = start;
-                let places = (0i64..).zip(&input[at..at + slab]).zip(values);
-                if second {
-                    for (((i, &x), value), extra) in places.zip(extras) {
-                        state = step(state, x, i);
-                        (*value, *extra) = result(state);
-                    }
-                } else {
-                    for ((i, &x), value) in places {
-                        state = step(state, x, i);
-                        *value = result(state).0;
-                    }
-                }
-                continue;
+        while !range.is_empty() {
+            let abreast = lines.inner == 1 && range.len() >= ABREAST;
+            let count = if abreast { ABREAST } else { 1 };
+            let (at, size) = (range.start * slab, count * slab);
+            // SAFETY: these slabs of both outputs belong to this range alone.
+            let outputs = unsafe { (values.slab(at, size), extras.slab(at, size)) };
+            let input = &input[at..][..size];
+            match (lines.inner, abreast) {
+                (1, true) => along::<ABREAST, _, _, _, _>(input, outputs, start, &step, &result),
+                (1, false) => along::<1, _, _, _, _>(input, outputs, start, &step, &result),
+                (inner, _) => across(input, outputs, inner, start, &step, &result),
             }
-            let mut states = vec![start; lines.inner];
-            for (i, row) in input[at..at + slab].chunks_exact(lines.inner.max(1)).enumerate() {
-                for (j, (state, &x)) in states.iter_mut().zip(row).enumerate() {
-                    *state = step(*state, x, i as i64);
-                    let (value, extra) = result(*state);
-                    values[i * lines.inner + j] = value;
-                    if second {
-                        extras[i * lines.inner + j] = extra;
-                    }
-                }
-            }
+            range.start += count;
         }
         Ok(())
     })
@@ -114,27 +85,53 @@ fn scan<T: Element, A: Copy + Send + Sync, O: Element, P: Element>(
 /// Lines that are run along at a time: each step waits for the one before it in its line only.
 const ABREAST: usize = 4;
 
-/// Runs along `ABREAST` lines that lie one after the other.
-fn scan_abreast<T: Element, A: Copy, O: Element, P>(
+/// Runs along `N` lines that lie one after the other.
+fn along<const N: usize, T: Element, A: Copy, O, P>(
     input: &[T],
-    output: &mut [O],
+    (values, extras): (&mut [O], &mut [P]),
     start: A,
     step: &impl Fn(A, T, i64) -> A,
     result: &impl Fn(A) -> (O, P),
 ) {
-    let length = input.len() / ABREAST;
-    let mut states = [start; ABREAST];
-    let lines: [&[T]; ABREAST] = std::array::from_fn(|line| &input[line * length..][..length]);
-    let mut rest = output;
-    let mut outputs: [&mut [O]; ABREAST] = std::array::from_fn(|_| {
+    let length = input.len() / N;
+    let lines: [&[T]; N] = std::array::from_fn(|line| &input[line * length..][..length]);
+    let (values, extras) = (lines_of::<N, _>(values), lines_of::<N, _>(extras));
+    let mut states = [start; N];
+    for i in 0..length {
+        for (line, state) in states.iter_mut().enumerate() {
+            *state = step(*state, lines[line][i], i as i64);
+            (values[line][i], extras[line][i]) = result(*state);
+        }
+    }
+}
+
+/// The `N` lines of a slab.
+fn lines_of<const N: usize, T>(slab: &mut [T]) -> [&mut [T]; N] {
+    let length = slab.len() / N;
+    let mut rest = slab;
+    std::array::from_fn(|_| {
         let (line, others) = std::mem::take(&mut rest).split_at_mut(length);
         rest = others;
         line
-    });
-    for i in 0..length {
-        for ((state, line), output) in states.iter_mut().zip(&lines).zip(&mut outputs) {
-            *state = step(*state, line[i], i as i64);
-            output[i] = result(*state).0;
+    })
+}
+
+/// Runs along the lines of a slab all together, row by row.
+fn across<T: Element, A: Copy, O, P>(
+    input: &[T],
+    (values, extras): (&mut [O], &mut [P]),
+    inner: usize,
+    start: A,
+    step: &impl Fn(A, T, i64) -> A,
+    result: &impl Fn(A) -> (O, P),
+) {
+    let (mut states, width) = (vec![start; inner], inner.max(1));
+    let outputs = values.chunks_exact_mut(width).zip(extras.chunks_exact_mut(width));
+    for ((i, row), (values, extras)) in (0i64..).zip(input.chunks_exact(width)).zip(outputs) {
+        let outputs = values.iter_mut().zip(extras);
+        for ((state, &x), (value, extra)) in states.iter_mut().zip(row).zip(outputs) {
+            *state = step(*state, x, i);
+            (*value, *extra) = result(*state);
         }
     }
 }
@@ -151,10 +148,9 @@ fn scan_one<T: Element, A: Copy + Send + Sync>(
     let lines = Lines::of(self_, dim)?;
     let set = AccessSet::acquire(&[(self_.base(), Access::Read), (out.base(), Access::Write)])?;
     let (input, output) = (set.read::<T>(0)?, set.write::<T>(1)?);
-    scan(input, (output, &mut [] as &mut [T]), lines, start, step, |state| {
-        let value = result(state);
-        (value, value)
-    })
+    // Nothing, once for every element.
+    let mut nothing = vec![(); output.len()];
+    scan(input, (output, &mut nothing), lines, start, step, |state| (result(state), ()))
 }
 
 /// Sums or products along a dimension, in the precision `A`.
