@@ -1,6 +1,6 @@
 //! Reductions under their older signatures.
 
-use crate::{Tensor, op};
+use crate::{Tensor, batched, op};
 use corten_core::{DType, Result, Scalar};
 
 fn correction(unbiased: bool) -> Option<Scalar> {
@@ -135,10 +135,17 @@ pub fn value_selecting_reduction_backward(
     keepdim: bool,
 ) -> Result<Tensor> {
     let zeros = op::new_zeros(grad, sizes, None, None, None, None)?;
-    if keepdim || sizes.is_empty() {
-        return op::scatter_src(&zeros, dim, indices, grad);
+    let squeezed = !keepdim && !sizes.is_empty();
+    let with_dim = |tensor: &Tensor| match squeezed {
+        true => op::unsqueeze(tensor, dim),
+        false => Ok(tensor.clone()),
+    };
+    let (indices, grad) = (with_dim(indices)?, with_dim(grad)?);
+    // A batch of gradients or of indices does not fit into zeros that are none.
+    if batched::is_batched(&indices) || batched::is_batched(&grad) {
+        return op::scatter_src(&zeros, dim, &indices, &grad);
     }
-    op::scatter_src(&zeros, dim, &op::unsqueeze(indices, dim)?, &op::unsqueeze(grad, dim)?)
+    op::scatter__src(&zeros, dim, &indices, &grad)
 }
 
 /// Zeros with the gradient added at the selected indices.

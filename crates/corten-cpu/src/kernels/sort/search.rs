@@ -240,6 +240,13 @@ pub fn isin(
     let dtype = common_dtype(elements, test_elements)?;
     let cast = |tensor: &Tensor| op::to_dtype(tensor, dtype, false, false, None);
     let (elements, tests) = (contiguous(&cast(elements)?)?, contiguous(&cast(test_elements)?)?);
+    if tests.numel() == 1 {
+        let test = op::reshape(&tests, &[])?;
+        return match invert {
+            true => op::ne_tensor_out(&elements, &test, &out),
+            false => op::eq_tensor_out(&elements, &test, &out),
+        };
+    }
     match_searched!(dtype, "isin_default_cpu", T => {
         let (elements, tests) = (Reader::<T>::new(&elements)?, Reader::<T>::new(&tests)?);
         // No NaN equals another.
