@@ -278,6 +278,29 @@ class Products(unittest.TestCase):
                 found = F.linear(x.to(dtype), weight.to(dtype), bias.to(dtype))
                 self.assertTrue(torch.equal(found, wanted.to(dtype)))
 
+    def test_activations_of_products(self):
+        # Whatever the shape and the order of the factors, every sum goes through the activation once.
+        for rows, depth, cols in ((1, 5, 3), (2, 1100, 70), (40, 30, 900), (130, 1300, 200), (7, 0, 4), (0, 3, 2)):
+            x = torch.sin(torch.arange(float(rows * depth))).reshape(rows, depth)
+            weight = torch.cos(torch.arange(float(depth * cols))).reshape(depth, cols)
+            row = torch.linspace(-1, 1, cols)
+            for dtype in (torch.float32, torch.float64, torch.bfloat16):
+                a, b, bias = x.to(dtype), weight.to(dtype), row.to(dtype)
+                for left, right in ((a, b), (a.t().contiguous().t(), b.t().contiguous().t())):
+                    sums = torch.addmm(bias, left, right)
+                    found = torch._addmm_activation(bias, left, right)
+                    self.assertTrue(torch.equal(found, sums.relu()))
+                    found = torch._addmm_activation(bias, left, right, use_gelu=True)
+                    torch.testing.assert_close(found, F.gelu(sums))
+                    scaled = torch._addmm_activation(bias, left, right, beta=0.5, alpha=2)
+                    self.assertTrue(torch.equal(scaled, torch.addmm(bias, left, right, beta=0.5, alpha=2).relu()))
+        whole = torch._addmm_activation(torch.tensor([-9, 1]), torch.eye(2).long(), torch.eye(2).long())
+        self.assertEqual(whole.tolist(), [[0, 1], [0, 2]])
+        with self.assertRaisesRegex(RuntimeError, "same dtype"):
+            torch._addmm_activation(row.double(), a.float(), b.float())
+        with self.assertRaisesRegex(RuntimeError, "derivative for aten::_addmm_activation is not implemented"):
+            torch._addmm_activation(torch.ones(2, requires_grad=True), torch.eye(2), torch.eye(2)).sum().backward()
+
 
 class Threads(unittest.TestCase):
     def setUp(self):

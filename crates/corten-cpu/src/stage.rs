@@ -129,7 +129,10 @@ impl Stage {
             operands.iter_mut().for_each(|operand| operand.conversion = None);
         }
         let capacity = BUFFER / widest;
-        let written = iter.numel() as usize * operands[0].size;
+        // Loops over numbers of 16 bits compute for as long as memory takes, so that what streams save
+        // goes into their copies.
+        let streamed = operands[0].size != 2;
+        let written = if streamed { iter.numel() as usize * operands[0].size } else { 0 };
         Self { kernel, scalars, number, operands, capacity, one_by_one, written }
     }
 

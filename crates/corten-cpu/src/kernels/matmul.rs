@@ -133,6 +133,23 @@ fn with_row<T: MatElement>(row: &Tensor, a: &Tensor, b: &Tensor, sizes: &[i64]) 
     Ok(out)
 }
 
+/// `_addmm_activation`: the rectifier of [`addmm`], or GELU of it, in place. Rejected: the activation of
+/// each tile as it is stored, which takes as long.
+///
+/// # Errors
+/// As for [`addmm`], and those of the activation.
+pub fn addmm_activation(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    use_gelu: bool,
+) -> Result<Tensor> {
+    let sums = addmm(self_, mat1, mat2, beta, alpha)?;
+    if use_gelu { op::gelu_(&sums, "none") } else { op::relu_(&sums) }
+}
+
 fn is_one(factor: Scalar) -> bool {
     match factor {
         Scalar::Int(factor) => factor == 1,
