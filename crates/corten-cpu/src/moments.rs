@@ -2,6 +2,7 @@
 
 use crate::folds::{larger, smaller};
 use crate::reduce_loops::Fold;
+use crate::row_loops::{map_in_place, row_functions};
 use corten_core::{Complex, Element};
 use std::marker::PhantomData;
 
@@ -120,6 +121,9 @@ impl<T: Magnitude> Fold for Norm<T> {
             NormOrder::Infinite => {
                 lanes::<32, _, _>(row, acc, |best, x| larger(best, x.magnitude()), larger)
             }
+            NormOrder::Other(p) => row.chunks(POWERS).fold(acc, |acc, part| {
+                with_powers(part, p, |powers| acc + sum_of(powers, |power| power))
+            }),
             _ => row.iter().fold(acc, |acc, &x| self.step(acc, x, 0)),
         }
     }
@@ -130,6 +134,15 @@ impl<T: Magnitude> Fold for Norm<T> {
         match self.order {
             NormOrder::One => all.for_each(|((next, sum), x)| *next = sum + x.magnitude()),
             NormOrder::Two => all.for_each(|((next, sum), x)| *next = sum + x.square()),
+            NormOrder::Other(p) => {
+                let sums = next.chunks_mut(POWERS).zip(states.chunks(POWERS));
+                for ((next, sums), part) in sums.zip(row.chunks(POWERS)) {
+                    with_powers(part, p, |powers| {
+                        let all = next.iter_mut().zip(sums).zip(powers);
+                        all.for_each(|((next, sum), power)| *next = sum + power);
+                    });
+                }
+            }
             _ => all.for_each(|((next, &acc), &x)| *next = self.step(acc, x, 0)),
         }
     }
@@ -232,6 +245,25 @@ impl<T: Averaged, const MEAN: bool> Variance<T, MEAN> {
     fn mean(acc: &Moments<T>) -> T {
         if acc.count == 0.0 { T::not_a_number() } else { acc.mean }
     }
+}
+
+/// Elements whose powers are computed at a time.
+const POWERS: usize = 128;
+
+row_functions! {
+    Power { exponent }: 1 |x| x.pow(exponent);
+}
+
+/// The powers of the magnitudes of up to [`POWERS`] elements, in the vectors of the machine.
+#[inline(always)]
+fn with_powers<T: Magnitude, R>(part: &[T], p: f64, then: impl FnOnce(&[f64]) -> R) -> R {
+    let mut powers = [0.0; POWERS];
+    let powers = &mut powers[..part.len()];
+    for (power, x) in powers.iter_mut().zip(part) {
+        *power = x.magnitude();
+    }
+    map_in_place(powers, Power { exponent: p });
+    then(powers)
 }
 
 /// The sum of a term over a run.

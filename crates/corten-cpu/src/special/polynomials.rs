@@ -3,12 +3,6 @@
 /// Degrees above which the polynomials of Hermite are not computed.
 const MOST_HERMITE: f64 = 512.0;
 
-/// The number without its fraction. `trunc` is a call where the processor need not have it.
-fn whole(n: f64) -> f64 {
-    const ALL_WHOLE: f64 = (1u64 << 52) as f64;
-    if n.abs() < ALL_WHOLE { (n as i64) as f64 } else { n }
-}
-
 fn even(n: f64) -> bool {
     n % 2.0 == 0.0
 }
@@ -29,7 +23,7 @@ fn recurrence(n: f64, first: f64, next: impl Fn(f64, f64, f64) -> f64) -> f64 {
 
 /// Chebyshev's T.
 pub(crate) fn chebyshev_t(x: f64, n: f64) -> f64 {
-    let n = whole(n);
+    let n = n.trunc();
     match n {
         _ if n < 0.0 => 0.0,
         _ if x.abs() == 1.0 => {
@@ -46,7 +40,7 @@ pub(crate) fn chebyshev_t(x: f64, n: f64) -> f64 {
 
 /// Chebyshev's U.
 pub(crate) fn chebyshev_u(x: f64, n: f64) -> f64 {
-    let n = whole(n);
+    let n = n.trunc();
     match n {
         _ if n < 0.0 => 0.0,
         _ if x.abs() == 1.0 => {
@@ -66,7 +60,7 @@ pub(crate) fn chebyshev_u(x: f64, n: f64) -> f64 {
 
 /// Chebyshev's V.
 pub(crate) fn chebyshev_v(x: f64, n: f64) -> f64 {
-    let n = whole(n);
+    let n = n.trunc();
     match n {
         _ if n < 0.0 => 0.0,
         _ if x == 1.0 => 1.0,
@@ -87,7 +81,7 @@ pub(crate) fn chebyshev_v(x: f64, n: f64) -> f64 {
 
 /// Chebyshev's W.
 pub(crate) fn chebyshev_w(x: f64, n: f64) -> f64 {
-    let n = whole(n);
+    let n = n.trunc();
     match n {
         _ if n < 0.0 => 0.0,
         _ if x == 1.0 => n + n + 1.0,
@@ -128,7 +122,7 @@ pub(crate) fn shifted_chebyshev_w(x: f64, n: f64) -> f64 {
 
 /// The physicists' Hermite polynomial.
 pub(crate) fn hermite_h(x: f64, n: f64) -> f64 {
-    let n = whole(n);
+    let n = n.trunc();
     match n {
         _ if n < 0.0 => 0.0,
         _ if n > MOST_HERMITE => f64::NAN,
@@ -138,7 +132,7 @@ pub(crate) fn hermite_h(x: f64, n: f64) -> f64 {
 
 /// The probabilists' Hermite polynomial.
 pub(crate) fn hermite_he(x: f64, n: f64) -> f64 {
-    let n = whole(n);
+    let n = n.trunc();
     match n {
         _ if n < 0.0 => 0.0,
         _ if n > MOST_HERMITE => f64::NAN,
@@ -148,7 +142,7 @@ pub(crate) fn hermite_he(x: f64, n: f64) -> f64 {
 
 /// Laguerre's polynomial.
 pub(crate) fn laguerre_l(x: f64, n: f64) -> f64 {
-    let n = whole(n);
+    let n = n.trunc();
     match n {
         _ if n < 0.0 => 0.0,
         _ if x == 0.0 => 1.0,
@@ -158,7 +152,7 @@ pub(crate) fn laguerre_l(x: f64, n: f64) -> f64 {
 
 /// Legendre's polynomial.
 pub(crate) fn legendre_p(x: f64, n: f64) -> f64 {
-    let n = whole(n);
+    let n = n.trunc();
     match n {
         _ if n < 0.0 => 0.0,
         _ if x.abs() == 1.0 => {
