@@ -67,8 +67,7 @@ pub(crate) unsafe fn scatter(size: usize, from: *const u8, rows: Rows, n0: usize
 pub(crate) unsafe fn copy_rows(size: usize, from: Rows, to: Rows, n0: usize, n1: usize) {
     let dense = from.inner == size as i64 && to.inner == size as i64;
     let bytes = n0 * size;
-    if dense && bytes <= SHORT && bytes.is_multiple_of(WIDTH) && rows_are_apart(from, to, bytes, n1)
-    {
+    if dense && (SHORTEST..=SHORT).contains(&bytes) && rows_are_apart(from, to, bytes, n1) {
         // SAFETY: the caller's, and no row overlaps its target.
         return unsafe { copy_short_rows(from, to, bytes, n1) };
     }
@@ -94,8 +93,8 @@ pub(crate) unsafe fn copy_rows(size: usize, from: Rows, to: Rows, n0: usize, n1:
 /// Bytes of a row for which a call of `memcpy` takes longer than the copy.
 const SHORT: usize = 512;
 
-/// Bytes that are moved at a time in short rows.
-const WIDTH: usize = 32;
+/// Bytes of a row that are moved by more than one load.
+const SHORTEST: usize = 8;
 
 /// Whether each row of the source is apart from that of the target. How far they are apart grows
 /// or falls from row to row, so that the first and the last decide.
@@ -110,39 +109,44 @@ fn rows_are_apart(from: Rows, to: Rows, bytes: usize, n1: usize) -> bool {
 }
 
 /// # Safety
-/// As for [`copy_rows`], with dense rows of this many bytes, which the width divides, and none of
-/// which overlaps its target.
+/// As for [`copy_rows`], with dense rows of this many bytes, at least [`SHORTEST`], and none of which
+/// overlaps its target.
 unsafe fn copy_short_rows(from: Rows, to: Rows, bytes: usize, n1: usize) {
-    #[cfg(target_arch = "x86_64")]
-    if level() >= Level::Avx2 {
-        // SAFETY: the caller's, and AVX2 was detected.
-        return unsafe { copy_short_rows_avx2(from, to, bytes, n1) };
+    // SAFETY: the caller's, with no more bytes at a time than a row has; AVX2 was detected.
+    unsafe {
+        match bytes {
+            #[cfg(target_arch = "x86_64")]
+            32.. if level() >= Level::Avx2 => copy_short_rows_avx2(from, to, bytes, n1),
+            16.. => copy_short_rows_by::<16>(from, to, bytes, n1),
+            _ => copy_short_rows_by::<8>(from, to, bytes, n1),
+        }
     }
-    // SAFETY: the caller's.
-    unsafe { copy_short_rows_here(from, to, bytes, n1) }
 }
 
 /// # Safety
-/// As for [`copy_short_rows`], and the processor must have AVX2.
+/// As for [`copy_short_rows`] with rows of at least 32 bytes, and the processor must have AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn copy_short_rows_avx2(from: Rows, to: Rows, bytes: usize, n1: usize) {
     // SAFETY: the caller's.
-    unsafe { copy_short_rows_here(from, to, bytes, n1) }
+    unsafe { copy_short_rows_by::<32>(from, to, bytes, n1) }
 }
 
+/// Copies `WIDTH` bytes at a time, the last of which may be some of those before, too.
+///
 /// # Safety
-/// As for [`copy_short_rows`].
+/// As for [`copy_short_rows`] with rows of at least `WIDTH` bytes.
 #[inline(always)]
-unsafe fn copy_short_rows_here(from: Rows, to: Rows, bytes: usize, n1: usize) {
+unsafe fn copy_short_rows_by<const WIDTH: usize>(from: Rows, to: Rows, bytes: usize, n1: usize) {
+    let last = bytes - WIDTH;
     for row in 0..n1 as i64 {
         let (source, target) = (from.row(row).at, to.row(row).at);
-        for start in (0..bytes).step_by(WIDTH) {
-            // SAFETY: the caller's.
-            unsafe {
-                std::ptr::copy_nonoverlapping(source.add(start), target.add(start), WIDTH);
-            }
-        }
+        // SAFETY: the caller's; every piece ends within the row.
+        let piece = |start: usize| unsafe {
+            std::ptr::copy_nonoverlapping(source.add(start), target.add(start), WIDTH);
+        };
+        (0..last).step_by(WIDTH).for_each(piece);
+        piece(last);
     }
 }
 

@@ -1,8 +1,10 @@
 //! Copies of blocks that are turned on the way.
 
+use crate::row_loops::compiled;
 use crate::strided::{Rows, copy_rows};
 use crate::vec::transpose::{SIDE, Turn, turn};
 use corten_core::Element;
+use std::array::from_fn;
 use std::ops::Range;
 
 /// Side of the square tiles in which a transposed block is copied.
@@ -17,10 +19,44 @@ pub(crate) unsafe fn copy_block(size: usize, from: Rows, to: Rows, n0: usize, n1
     let transposed = to.inner == dense && from.outer == dense && from.inner != dense;
     // SAFETY: the caller's.
     unsafe {
-        match transposed && n0 >= SIDE && n1 >= SIDE {
-            true => copy_tiles(size, from, to, n0, n1),
-            false => copy_rows(size, from, to, n0, n1),
+        match transposed && n1 >= SIDE {
+            true if n0 >= SIDE => copy_tiles(size, from, to, n0, n1),
+            true if to.outer == dense * n0 as i64 => weave(size, from, to, n0, n1),
+            _ => copy_rows(size, from, to, n0, n1),
         }
+    }
+}
+
+/// Copies a few rows of the source, which are dense, to elements side by side: the colours of
+/// pixels, or the columns of shuffled ones.
+///
+/// # Safety
+/// As for [`copy_block`], with rows of the target that lie one behind the other.
+unsafe fn weave(size: usize, from: Rows, to: Rows, n0: usize, n1: usize) {
+    // SAFETY: the caller's.
+    unsafe {
+        match (size, n0) {
+            (2, 2) => compiled(|| weave_rows::<u16, 2>(from, to, n1)),
+            (2, 3) => compiled(|| weave_rows::<u16, 3>(from, to, n1)),
+            (2, 4) => compiled(|| weave_rows::<u16, 4>(from, to, n1)),
+            (4, 2) => compiled(|| weave_rows::<u32, 2>(from, to, n1)),
+            (4, 3) => compiled(|| weave_rows::<u32, 3>(from, to, n1)),
+            (4, 4) => compiled(|| weave_rows::<u32, 4>(from, to, n1)),
+            (8, 2) => compiled(|| weave_rows::<u64, 2>(from, to, n1)),
+            _ => copy_rows(size, from, to, n0, n1),
+        }
+    }
+}
+
+/// # Safety
+/// As for [`weave`] with `N` rows of elements of type `T`.
+#[inline(always)]
+unsafe fn weave_rows<T: Copy, const N: usize>(from: Rows, to: Rows, n1: usize) {
+    let rows: [*const T; N] = from_fn(|k| from.element(k).at.cast_const().cast());
+    let to = to.at.cast::<[T; N]>();
+    for i in 0..n1 {
+        // SAFETY: the caller's.
+        unsafe { to.add(i).write_unaligned(rows.map(|row| row.add(i).read_unaligned())) };
     }
 }
 
@@ -93,9 +129,19 @@ mod tests {
     use super::*;
 
     fn turned_and_back<T: Element + From<u16> + PartialEq>() {
-        for (rows, columns) in
-            [(0, 3), (1, 7), (7, 1), (8, 8), (9, 15), (16, 5), (33, 10), (70, 131)]
-        {
+        for (rows, columns) in [
+            (0, 3),
+            (1, 7),
+            (7, 1),
+            (2, 19),
+            (3, 35),
+            (4, 70),
+            (8, 8),
+            (9, 15),
+            (16, 5),
+            (33, 10),
+            (70, 131),
+        ] {
             let from: Vec<T> = (0..(rows * columns) as u16).map(T::from).collect();
             let mut to = from.clone();
             turn_matrix(&from, columns, &mut to);
@@ -110,6 +156,7 @@ mod tests {
 
     #[test]
     fn matrices_of_every_size_are_turned() {
+        turned_and_back::<u16>();
         turned_and_back::<f32>();
         turned_and_back::<i32>();
         turned_and_back::<f64>();

@@ -245,7 +245,7 @@ fn spread<T: Float>(out: &mut [T], grad: &[T], shape: &Shape, divisor: Divisor) 
     let (plane, windows) = (shape.plane(), shape.windows());
     let width = if shape.channels_last() { shape.channels } else { 1 };
     let grain = grain_of(windows * width * shape.work());
-    let steps = Steps::of(&shape.axes[2].windows);
+    let steps = Steps::of(&shape.axes[2].windows).side_by_side();
     for_each_chunk(out, plane * width, grain, |index, out| {
         let grad = &grad[index * windows * width..][..windows * width];
         T::fill(out, &mut Vec::new(), |out| {
@@ -315,13 +315,15 @@ fn spread_plane<T: Float>(
     }
 }
 
-/// The windows of an axis that are alike and one element apart: those of a stride of 1, but for the
+/// The windows of an axis that are alike and the same distance apart, which is so for all but the
 /// ones that reach into the padding; none where they have more elements than there are of them. The
 /// elements of a window to average are neighbours.
 struct Steps {
     windows: Range<usize>,
     /// The elements of each.
     length: usize,
+    /// How far apart they start.
+    stride: usize,
 }
 
 /// The elements of a window, which may lie in the padding as a whole.
@@ -333,12 +335,22 @@ impl Steps {
     fn of(windows: &[Window]) -> Self {
         let length = windows.iter().map(|window| window.len()).max().unwrap_or(0);
         let first = windows.iter().position(|window| window.len() == length).unwrap_or(0);
+        let apart = windows[first..].get(..2).map_or(1, |pair| pair[1].start - pair[0].start);
+        let stride = apart.max(1);
         let follows =
-            |pair: &&[Window]| pair[1].start == pair[0].start + 1 && pair[1].len() == length;
+            |pair: &&[Window]| pair[1].start == pair[0].start + stride && pair[1].len() == length;
         let count = 1 + windows[first..].windows(2).take_while(follows).count();
         match length <= count.min(windows.len()) {
-            true => Self { windows: first..(first + count).min(windows.len()), length },
-            false => Self { windows: 0..0, length: 0 },
+            true => Self { windows: first..(first + count).min(windows.len()), length, stride },
+            false => Self { windows: 0..0, length: 0, stride },
+        }
+    }
+
+    /// These, if they are one element apart.
+    fn side_by_side(self) -> Self {
+        match self.stride {
+            1 => self,
+            _ => Self { windows: 0..0, length: 0, ..self },
         }
     }
 
@@ -353,8 +365,16 @@ impl Steps {
         one_by_one(0..start);
         one_by_one(end..windows.len());
         for element in 0..self.length {
-            let line = &line[windows[start].start + element..];
-            sums[start..end].iter_mut().zip(line).for_each(|(sum, &x)| *sum += x);
+            let (sums, line) = (&mut sums[start..end], &line[windows[start].start + element..]);
+            match self.stride {
+                1 => sums.iter_mut().zip(line).for_each(|(sum, &x)| *sum += x),
+                2 => add_every::<W, 2>(sums, line),
+                3 => add_every::<W, 3>(sums, line),
+                4 => add_every::<W, 4>(sums, line),
+                stride => {
+                    sums.iter_mut().zip(line.iter().step_by(stride)).for_each(|(sum, &x)| *sum += x)
+                }
+            }
         }
     }
 
@@ -373,4 +393,13 @@ impl Steps {
         }
         one_by_one(line, end..windows.len());
     }
+}
+
+/// Adds the elements `STRIDE` apart to the sums.
+#[inline(always)]
+fn add_every<W: Wide, const STRIDE: usize>(sums: &mut [W], line: &[W]) {
+    let (groups, rest) = line.as_chunks::<STRIDE>();
+    let last = sums.get_mut(groups.len()).zip(rest.first());
+    last.into_iter().for_each(|(sum, &x)| *sum += x);
+    sums.iter_mut().zip(groups).for_each(|(sum, group)| *sum += group[0]);
 }

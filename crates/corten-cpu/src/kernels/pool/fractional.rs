@@ -1,7 +1,11 @@
 //! Maxima of windows at random places.
 
+use super::max::{BLOCK, Largest, Ordered};
+use crate::chunks::{for_each_chunk2, grain_of};
 use crate::kernels::support::{contiguous, empty, empty_as, is_shape_only, match_types};
-use corten_core::{DType, Element, Reader, Result, Writer, cast, ensure};
+use crate::row_loops::{Job, Vectorised};
+use crate::vec::Lanes;
+use corten_core::{Access, AccessSet, DType, Element, Reader, Result, Writer, cast, ensure};
 use corten_ops::Tensor;
 
 /// Maxima of windows of images, and their positions.
@@ -97,24 +101,17 @@ impl Windows {
     fn taps(&self) -> Vec<usize> {
         let everywhere: Vec<Vec<usize>> =
             self.kernel.iter().map(|&size| (0..size).collect()).collect();
-        (0..self.kernel.iter().product())
-            .map(|k| self.place(&everywhere, &self.kernel, k))
-            .collect()
+        (0..self.kernel.iter().product()).map(|k| self.place(&everywhere, k)).collect()
     }
 
-    /// The place of the corner of window `o`.
-    fn corner(&self, starts: &[Vec<usize>], o: usize) -> usize {
-        self.place(starts, &self.output, o)
-    }
-
-    /// The place in a plane of number `index` of the points that have the given coordinates in each
-    /// dimension.
-    fn place(&self, coordinates: &[Vec<usize>], counts: &[usize], index: usize) -> usize {
+    /// The place of number `index` of the points that have the given coordinates in each of the
+    /// first dimensions, in a plane of these.
+    fn place(&self, coordinates: &[Vec<usize>], index: usize) -> usize {
         let (mut rest, mut place, mut step) = (index, 0, 1);
-        for dim in (0..counts.len()).rev() {
-            place += coordinates[dim][rest % counts[dim]] * step;
-            rest /= counts[dim];
-            step *= self.input[dim];
+        for (known, size) in coordinates.iter().zip(&self.input).rev() {
+            place += known[rest % known.len()] * step;
+            rest /= known.len();
+            step *= size;
         }
         place
     }
@@ -187,44 +184,77 @@ fn forward(
     }
     let (dense, samples) = (contiguous(self_)?, contiguous(random_samples)?);
     match_types!(self_.dtype(), name, T => {
-        let (input, samples) = (Reader::<T>::new(&dense)?, Reader::<T>::new(&samples)?);
-        let (mut out, mut places) = (Writer::<T>::new(&out)?, Writer::<i64>::new(&indices)?);
-        let rank = windows.input.len();
+        let access = AccessSet::acquire(&[
+            (&out, Access::Write), (&indices, Access::Write),
+            (&dense, Access::Read), (&samples, Access::Read),
+        ])?;
+        let (input, samples) = (access.read::<T>(2)?, access.read::<T>(3)?);
         let volume: usize = windows.input.iter().product();
         let count: usize = windows.output.iter().product();
+        let rank = windows.input.len();
         let taps = windows.taps();
-        for plane in 0..windows.planes {
+        let grain = grain_of(count * taps.len());
+        let (out, places) = (access.write::<T>(0)?, access.write::<i64>(1)?);
+        for_each_chunk2((out, count), (places, count), grain, |plane, out, places| {
             // Images have their samples in the order width, height; volumes in that of dimensions.
             let sample = |dim: usize| {
                 let place = if rank == 2 { 1 - dim } else { dim };
                 samples[plane * rank + place]
             };
             let starts: Vec<_> = (0..rank).map(|dim| windows.starts(dim, sample(dim))).collect();
-            let input = &input[plane * volume..][..volume];
-            for o in 0..count {
-                let (value, place) = most(input, windows.corner(&starts, o), &taps);
-                (out[plane * count + o], places[plane * count + o]) = (value, place as i64);
-            }
-        }
-        Ok(())
+            let values = &input[plane * volume..][..volume];
+            f32::run(Plane { windows: &windows, values, starts: &starts, taps: &taps, out, places });
+            Ok(())
+        })
     }, [
         Float16 ::corten_core::f16, BFloat16 ::corten_core::bf16, Float32 f32, Float64 f64,
     ])?;
     Ok((out, indices))
 }
 
-/// The maximum of a window and its place in the plane; NaN counts as largest, the last one most.
-#[inline]
-fn most<T: Element>(input: &[T], corner: usize, taps: &[usize]) -> (T, usize) {
-    let mut best = corner;
-    let mut value: f64 = cast(input[best]);
-    for &tap in taps {
-        let x: f64 = cast(input[corner + tap]);
-        if x > value || x.is_nan() {
-            (best, value) = (corner + tap, x);
+/// A plane on its way into its windows.
+struct Plane<'a, T> {
+    windows: &'a Windows,
+    values: &'a [T],
+    starts: &'a [Vec<usize>],
+    taps: &'a [usize],
+    out: &'a mut [T],
+    places: &'a mut [i64],
+}
+
+impl<T: Ordered> Job<f32> for Plane<'_, T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = f32>>(self) {
+        let Self { windows, values, starts, taps, out, places } = self;
+        let Some((columns, rows)) = starts.split_last() else { return };
+        let width = columns.len();
+        let (mut now, mut next) = (&mut Largest::<T>::new(), &mut Largest::<T>::new());
+        let mut seen = [T::LOWEST; BLOCK];
+        let results = out.chunks_exact_mut(width).zip(places.chunks_exact_mut(width));
+        for (row, (out, places)) in results.enumerate() {
+            let first = windows.place(rows, row) * windows.input[rows.len()];
+            let blocks = out.chunks_mut(BLOCK).zip(places.chunks_mut(BLOCK));
+            for ((out, places), columns) in blocks.zip(columns.chunks(BLOCK)) {
+                for (k, tap) in taps.iter().enumerate() {
+                    let values = &values[first + tap..];
+                    let seen = &mut seen[..columns.len()];
+                    seen.iter_mut().zip(columns).for_each(|(to, &column)| *to = values[column]);
+                    if k == 0 {
+                        now.start_with(seen);
+                    } else {
+                        next.take_larger(now, seen, k as u32);
+                        std::mem::swap(&mut now, &mut next);
+                    }
+                }
+                out.copy_from_slice(&now.best[..out.len()]);
+                for ((place, column), &k) in places.iter_mut().zip(columns).zip(&now.steps) {
+                    *place = (first + column + taps[k as usize]) as i64;
+                }
+            }
         }
     }
-    (input[best], best)
 }
 
 fn backward(grad: &Tensor, self_: &Tensor, indices: &Tensor, rank: usize) -> Result<Tensor> {

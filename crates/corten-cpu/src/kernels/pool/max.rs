@@ -5,7 +5,7 @@ use super::Shape;
 use super::pairs::Pairs;
 use super::window::Window;
 use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
-use crate::row_loops::{Job, Vectorised};
+use crate::row_loops::{Job, Vectorised, compiled};
 use crate::rows::match_float;
 use crate::vec::Lanes;
 use corten_core::{Access, AccessSet, DType, Element, Result, bf16, ensure, f16};
@@ -261,9 +261,7 @@ impl<T: Ordered> Job<f32> for SideBySide<'_, T> {
                 };
                 let values = &values[from..][..length];
                 if fresh && k == 0 {
-                    // The first element stands, even if it is the lowest of all.
-                    now.best[..length].copy_from_slice(values);
-                    now.steps[..length].fill(0);
+                    now.start_with(values);
                 } else {
                     next.take_larger(now, values, k as u32);
                     std::mem::swap(&mut now, &mut next);
@@ -276,26 +274,34 @@ impl<T: Ordered> Job<f32> for SideBySide<'_, T> {
 }
 
 /// Windows whose largest elements are looked for at a time.
-const BLOCK: usize = 256;
+pub(super) const BLOCK: usize = 256;
 
 /// The step of a window in which nothing larger was found.
 const STANDS: u32 = u32::MAX;
 
 /// The largest elements of a block of windows so far, and at which step they were found.
-struct Largest<T> {
-    best: [T; BLOCK],
-    steps: [u32; BLOCK],
+pub(super) struct Largest<T, const N: usize = BLOCK> {
+    pub(super) best: [T; N],
+    pub(super) steps: [u32; N],
 }
 
-impl<T: Ordered> Largest<T> {
-    fn new() -> Self {
-        Self { best: [T::LOWEST; BLOCK], steps: [STANDS; BLOCK] }
+impl<T: Ordered, const N: usize> Largest<T, N> {
+    #[inline(always)]
+    pub(super) fn new() -> Self {
+        Self { best: [T::LOWEST; N], steps: [STANDS; N] }
+    }
+
+    /// The first elements stand, even if they are the lowest of all.
+    #[inline(always)]
+    pub(super) fn start_with(&mut self, values: &[T]) {
+        self.best[..values.len()].copy_from_slice(values);
+        self.steps[..values.len()].fill(0);
     }
 
     /// Those of `now` and of the values of step `k`. All are written, which makes for plain stores:
     /// masked ones take many times as long on some processors.
     #[inline(always)]
-    fn take_larger(&mut self, now: &Self, values: &[T], k: u32) {
+    pub(super) fn take_larger(&mut self, now: &Self, values: &[T], k: u32) {
         let to = self.best.iter_mut().zip(&mut self.steps);
         let from = now.best.iter().zip(&now.steps).zip(values);
         for ((best, step), ((&so_far, &at), &value)) in to.zip(from) {
@@ -391,12 +397,20 @@ impl<T: Ordered> Job<f32> for RowOfPixels<'_, T> {
     fn run<V: Lanes<Elem = f32>>(self) {
         let Self { values, out, indices, shape, row } = self;
         let ([depth, height], channels) = (shape.row(row), shape.channels);
-        let mut pixels = Vec::new();
+        let [_, heights, widths] = &shape.axes;
+        let mut offsets = Offsets::default();
         let results = out.chunks_exact_mut(channels).zip(indices.chunks_exact_mut(channels));
-        for (&width, (out, indices)) in shape.axes[2].windows.iter().zip(results) {
-            pixels.clear();
-            shape.for_each_element([depth, height, width], |pixel| pixels.push(pixel));
-            let window = PixelWindow { values, channels, pixels: &pixels };
+        for (&width, (out, indices)) in widths.windows.iter().zip(results) {
+            let window = [depth, height, width];
+            if window.iter().any(|window| window.len() == 0) {
+                out.fill(T::LOWEST);
+                indices.fill(0);
+                continue;
+            }
+            let first = (depth.start * heights.input + height.start) * widths.input + width.start;
+            offsets.find(shape, window, first);
+            let values = &values[first * channels..];
+            let window = PixelWindow { values, channels, offsets: &offsets, first };
             let mut from = 0;
             while from + 32 <= channels {
                 window.largest::<32>(from, out, indices);
@@ -414,33 +428,64 @@ impl<T: Ordered> Job<f32> for RowOfPixels<'_, T> {
     }
 }
 
-/// The pixels of a window, in a sample whose channels lie side by side.
+/// How far the pixels of a window are behind its first one: the same for all windows of a row that
+/// have as many columns.
+#[derive(Default)]
+struct Offsets {
+    columns: usize,
+    pixels: Vec<usize>,
+    /// The pixels again, as numbers as long as elements are; in case they are too far for that,
+    /// which of the pixels it is.
+    marks: Vec<u32>,
+    too_far: bool,
+}
+
+impl Offsets {
+    fn find(&mut self, shape: &Shape, window: [Window; 3], first: usize) {
+        if self.columns == window[2].len() {
+            return;
+        }
+        self.columns = window[2].len();
+        self.pixels.clear();
+        shape.for_each_element(window, |pixel| self.pixels.push(pixel - first));
+        self.too_far = self.pixels.last().is_some_and(|&last| u32::try_from(last).is_err());
+        let marks = self.pixels.iter().enumerate();
+        self.marks = marks.map(|(k, &at)| if self.too_far { k } else { at } as u32).collect();
+    }
+
+    /// Where the pixels with these marks lie, in a window whose first one is given.
+    #[inline(never)]
+    fn write_places(&self, marks: &[u32], first: usize, places: &mut [i64]) {
+        let places = places.iter_mut().zip(marks);
+        match self.too_far {
+            true => places.for_each(|(to, &k)| *to = (first + self.pixels[k as usize]) as i64),
+            false => places.for_each(|(to, &offset)| *to = (first + offset as usize) as i64),
+        }
+    }
+}
+
+/// The pixels of a window, in a sample whose channels lie side by side, from the first of them on.
 struct PixelWindow<'a, T> {
     values: &'a [T],
     channels: usize,
-    pixels: &'a [usize],
+    offsets: &'a Offsets,
+    first: usize,
 }
 
 impl<T: Ordered> PixelWindow<'_, T> {
-    /// The largest elements of `N` channels from `from` on, which stay in registers meanwhile.
+    /// The largest elements of `N` channels from `from` on.
     #[inline(always)]
     fn largest<const N: usize>(&self, from: usize, out: &mut [T], indices: &mut [i64]) {
-        let line = |pixel: usize| self.values[pixel * self.channels + from..].first_chunk::<N>();
-        let Some((&first, others)) = self.pixels.split_first() else { return };
-        let Some(mut best) = line(first).copied() else { return };
-        let mut steps = [0u32; N];
-        for (step, &pixel) in (1..).zip(others) {
-            let Some(values) = line(pixel) else { return };
-            for ((best, at), &value) in best.iter_mut().zip(&mut steps).zip(values) {
-                let better = value.beats(*best);
-                *best = if better { value } else { *best };
-                *at = if better { step } else { *at };
-            }
+        let Offsets { pixels, marks, .. } = self.offsets;
+        let line = |pixel: usize| &self.values[pixel * self.channels + from..][..N];
+        let (mut now, mut next) = (&mut Largest::<T, N>::new(), &mut Largest::<T, N>::new());
+        now.start_with(line(0));
+        for (&pixel, &mark) in pixels.iter().zip(marks).skip(1) {
+            next.take_larger(now, line(pixel), mark);
+            std::mem::swap(&mut now, &mut next);
         }
-        out[from..][..N].copy_from_slice(&best);
-        for (place, at) in indices[from..][..N].iter_mut().zip(steps) {
-            *place = self.pixels[at as usize] as i64;
-        }
+        out[from..][..N].copy_from_slice(&now.best);
+        self.offsets.write_places(&now.steps, self.first, &mut indices[from..][..N]);
     }
 }
 
@@ -488,38 +533,34 @@ fn scatter<T: crate::rows::Float>(
     // A channel is a chunk where channels come first, a sample where they come last.
     let width = if shape.channels_last() { channels } else { 1 };
     let grain = grain_of(windows * width);
+    let all_inside =
+        compiled(|| places.iter().fold(true, |all, &place| all & ((place as u64) < plane as u64)));
+    ensure!(
+        all_inside,
+        Runtime,
+        "found an invalid max index: {} (output volumes are of size {}x{}x{})",
+        places.iter().rev().find(|&&place| place as u64 >= plane as u64).unwrap_or(&0),
+        shape.axes[0].input,
+        shape.axes[1].input,
+        shape.axes[2].input
+    );
     for_each_chunk(out, plane * width, grain, |index, out| {
         let grad = &grad[index * windows * width..][..windows * width];
         let places = &places[index * windows * width..][..windows * width];
-        let mut buffer = Vec::new();
-        let mut outside = None;
-        T::fill(out, &mut buffer, |out| {
+        T::fill(out, &mut Vec::new(), |out| {
             out.fill(T::Wide::default());
-            let mut add = |channel: usize, g: T, place: i64| match usize::try_from(place) {
-                Ok(place) if place < plane => out[place * width + channel] += g.widen(),
-                _ => outside = Some(place),
-            };
             if width == 1 {
                 for (&g, &place) in grad.iter().zip(places) {
-                    add(0, g, place);
+                    out[place as usize] += g.widen();
                 }
                 return;
             }
             for (grad, places) in grad.chunks(width.max(1)).zip(places.chunks(width.max(1))) {
                 for (channel, (&g, &place)) in grad.iter().zip(places).enumerate() {
-                    add(channel, g, place);
+                    out[place as usize * width + channel] += g.widen();
                 }
             }
         });
-        ensure!(
-            outside.is_none(),
-            Runtime,
-            "found an invalid max index: {} (output volumes are of size {}x{}x{})",
-            outside.unwrap_or(0),
-            shape.axes[0].input,
-            shape.axes[1].input,
-            shape.axes[2].input
-        );
         Ok(())
     })
 }

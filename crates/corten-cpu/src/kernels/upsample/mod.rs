@@ -2,8 +2,11 @@
 
 mod taps;
 
-use crate::chunks::{for_each_chunk, grain_of};
+use crate::chunks::{for_each_chunk, for_each_run, grain_of};
 use crate::kernels::support::{contiguous, match_types};
+use crate::row_loops::{Job, Vectorised};
+use crate::tiles::turn_matrix;
+use crate::vec::Lanes;
 use corten_core::{DType, Element, MemoryFormat, Reader, Result, Writer, cast};
 use corten_ops::meta::upsample as shapes;
 use corten_ops::{Tensor, op};
@@ -89,11 +92,12 @@ fn backward(
         let mut data = in_dtype::<S>(&dense)?;
         let mut shape = grad.sizes().to_vec();
         for (axis, taps) in taps.iter().enumerate() {
+            let taps = taps.transposed();
             let inner = shape[axis + 3..].iter().product::<i64>() as usize;
-            shape[axis + 2] = taps.source as i64;
+            shape[axis + 2] = taps.count() as i64;
             let last = axis + 1 == plan.scales.len();
             let next = if last { dense_like::<S>(&out)? } else { empty_of::<S>(&shape, &out)? };
-            pass_back::<S>(&Reader::<S>::new(&data)?, &mut Writer::<S>::new(&next)?, taps, inner)?;
+            pass::<S>(&Reader::<S>::new(&data)?, &mut Writer::<S>::new(&next)?, &taps, inner)?;
             data = next;
         }
         as_result(out, data)
@@ -165,70 +169,87 @@ trait Sum: Element + Default + std::ops::AddAssign + std::ops::Mul<Output = Self
 impl Sum for f32 {}
 impl Sum for f64 {}
 
+/// Lines of the last dimension that are resampled together.
+const LINES: usize = 16;
+
 /// Resamples the middle dimension of `[outer, source, inner]`.
 fn pass<S: Sum>(data: &[S], out: &mut [S], taps: &Taps, inner: usize) -> Result<()> {
     let (from, to) = (taps.source * inner, taps.count() * inner);
-    let weights = taps.weights::<S>();
-    for_each_chunk(out, to, grain_of(to * 4), |i, out| {
-        let data = &data[i * from..][..from];
-        if inner == 1 {
-            match taps.each() {
-                Some(2) => gather::<S, 2>(data, out, taps, &weights),
-                Some(4) => gather::<S, 4>(data, out, taps, &weights),
-                _ => gather_any(data, out, taps, &weights),
-            }
-            return Ok(());
-        }
-        out.fill(S::default());
-        for (points, out) in taps.of_points(&weights).zip(out.chunks_mut(inner)) {
-            for (place, weight) in points {
-                let line = &data[place * inner..][..inner];
-                out.iter_mut().zip(line).for_each(|(out, &x)| *out += weight * x);
-            }
+    let weights = &taps.weights::<S>();
+    if inner > 1 {
+        return for_each_chunk(out, to, grain_of(to * 4), |i, out| {
+            f32::run(Pass { data: &data[i * from..][..from], out, taps, weights, inner });
+            Ok(())
+        });
+    }
+    for_each_run(out, to, grain_of(to * 4), |range, out| {
+        let data = &data[range.start * from..range.end * from];
+        let mut turned = vec![S::default(); data.len().min(from * LINES)];
+        let mut sums = vec![S::default(); out.len().min(to * LINES)];
+        for (data, out) in data.chunks(from * LINES).zip(out.chunks_mut(to * LINES)) {
+            // Lines side by side are vectors, whichever points their taps are.
+            let lines = out.len() / to;
+            let (turned, sums) = (&mut turned[..data.len()], &mut sums[..out.len()]);
+            turn_matrix(data, from, turned);
+            f32::run(Pass { data: turned, out: &mut *sums, taps, weights, inner: lines });
+            turn_matrix(sums, lines, out);
         }
         Ok(())
     })
 }
 
-/// Resamples a line of which every point of the result has `N` taps.
-fn gather<S: Sum, const N: usize>(data: &[S], out: &mut [S], taps: &Taps, weights: &[S]) {
-    let ((places, _), (weights, _)) = (taps.places().as_chunks::<N>(), weights.as_chunks::<N>());
-    for ((out, places), weights) in out.iter_mut().zip(places).zip(weights) {
-        let mut sum = S::default();
-        places.iter().zip(weights).for_each(|(&place, &weight)| sum += weight * data[place]);
-        *out = sum;
+/// The first dimension of `[source, inner]` on its way to `[count, inner]`.
+struct Pass<'a, S> {
+    data: &'a [S],
+    out: &'a mut [S],
+    taps: &'a Taps,
+    weights: &'a [S],
+    inner: usize,
+}
+
+impl<S: Sum> Job<f32> for Pass<'_, S> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = f32>>(self) {
+        let Self { data, out, taps, weights, inner } = self;
+        for ((places, weights), out) in taps.of_points(weights).zip(out.chunks_exact_mut(inner)) {
+            let point = Point { data, inner, places, weights };
+            let mut from = 0;
+            while from + 32 <= inner {
+                point.sum::<32>(from, out);
+                from += 32;
+            }
+            while from < inner && inner >= 8 {
+                // The last ones may be some of those before, too.
+                from = from.min(inner - 8);
+                point.sum::<8>(from, out);
+                from += 8;
+            }
+            (from..inner).for_each(|from| point.sum::<1>(from, out));
+        }
     }
 }
 
-fn gather_any<S: Sum>(data: &[S], out: &mut [S], taps: &Taps, weights: &[S]) {
-    for (points, out) in taps.of_points(weights).zip(out) {
-        let mut sum = S::default();
-        points.for_each(|(place, weight)| sum += weight * data[place]);
-        *out = sum;
-    }
+/// What the results of one place, side by side, are made of.
+struct Point<'a, S> {
+    data: &'a [S],
+    inner: usize,
+    places: &'a [usize],
+    weights: &'a [S],
 }
 
-/// The transpose of [`pass`].
-fn pass_back<S: Sum>(data: &[S], out: &mut [S], taps: &Taps, inner: usize) -> Result<()> {
-    let (from, to) = (taps.count() * inner, taps.source * inner);
-    let weights = taps.weights::<S>();
-    for_each_chunk(out, to, grain_of(from * 4), |i, out| {
-        out.fill(S::default());
-        let data = &data[i * from..][..from];
-        if inner == 1 {
-            for (points, &x) in taps.of_points(&weights).zip(data) {
-                points.for_each(|(place, weight)| out[place] += weight * x);
-            }
-            return Ok(());
+impl<S: Sum> Point<'_, S> {
+    /// The results of `N` neighbours from `from` on, which stay in registers meanwhile.
+    #[inline(always)]
+    fn sum<const N: usize>(&self, from: usize, out: &mut [S]) {
+        let mut sums = [S::default(); N];
+        for (&place, &weight) in self.places.iter().zip(self.weights) {
+            let values = &self.data[place * self.inner + from..][..N];
+            sums.iter_mut().zip(values).for_each(|(sum, &x)| *sum += weight * x);
         }
-        for (points, line) in taps.of_points(&weights).zip(data.chunks(inner)) {
-            for (place, weight) in points {
-                let out = &mut out[place * inner..][..inner];
-                out.iter_mut().zip(line).for_each(|(out, &x)| *out += weight * x);
-            }
-        }
-        Ok(())
-    })
+        out[from..][..N].copy_from_slice(&sums);
+    }
 }
 
 /// Defines the kernels of an operator and of its gradient.

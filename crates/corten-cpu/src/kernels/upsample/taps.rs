@@ -111,15 +111,20 @@ impl Taps {
         self.starts.len() - 1
     }
 
-    /// The places of all points of the result, one after the other.
-    pub(super) fn places(&self) -> &[usize] {
-        &self.places
-    }
-
-    /// The number of taps, where all points of the result have as many.
-    pub(super) fn each(&self) -> Option<usize> {
-        let each = self.starts.get(1)?;
-        self.starts.windows(2).all(|ends| ends[1] - ends[0] == *each).then_some(*each)
+    /// What a point of the source takes part in, with the same weights: the taps of the gradient.
+    pub(super) fn transposed(&self) -> Self {
+        let mut starts = vec![0; self.source + 1];
+        self.places.iter().for_each(|&place| starts[place + 1] += 1);
+        (0..self.source).for_each(|place| starts[place + 1] += starts[place]);
+        let mut next = starts.clone();
+        let (mut places, mut weights) = (vec![0; self.places.len()], self.weights.clone());
+        for (o, (own, shares)) in self.of_points(&self.weights).enumerate() {
+            for (&place, &share) in own.iter().zip(shares) {
+                (places[next[place]], weights[next[place]]) = (o, share);
+                next[place] += 1;
+            }
+        }
+        Self { source: self.count(), starts, places, weights }
     }
 
     /// The weights of all places, as numbers of the type that sums are made of.
@@ -132,11 +137,10 @@ impl Taps {
     pub(super) fn of_points<'a, S: Copy>(
         &'a self,
         weights: &'a [S],
-    ) -> impl Iterator<Item = impl Iterator<Item = (usize, S)> + 'a> + 'a {
-        self.starts.windows(2).map(move |ends| {
-            let (places, weights) = (&self.places[ends[0]..ends[1]], &weights[ends[0]..ends[1]]);
-            places.iter().copied().zip(weights.iter().copied())
-        })
+    ) -> impl Iterator<Item = (&'a [usize], &'a [S])> {
+        self.starts
+            .windows(2)
+            .map(move |ends| (&self.places[ends[0]..ends[1]], &weights[ends[0]..ends[1]]))
     }
 
     fn push(&mut self, place: usize, weight: f64) {
