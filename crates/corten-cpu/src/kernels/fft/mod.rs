@@ -23,7 +23,7 @@ const COLUMNS: usize = 16;
 const STRIP: usize = 8;
 
 /// Points that are transformed at once: they stay in the first cache.
-const POINTS: usize = 1024;
+const POINTS: usize = 256;
 
 /// More tables than this are not kept.
 const KEPT_PLANS: usize = 128;
