@@ -82,6 +82,7 @@ pub fn unfold_backward(
     }
     // Places in windows that are less than a step apart belong to different elements. The last places
     // come first, so that the windows of an element are added in their order.
+    let dim = geometry::wrap_dim(dim, input_sizes.len())? as i64;
     let (count, last) = (grad_in.size(dim)?, grad_in.dim() as i64 - 1);
     let parts = if count == 0 { 0 } else { (size + step - 1) / step.max(1) };
     for first in (0..parts).rev().map(|part| part * step) {
