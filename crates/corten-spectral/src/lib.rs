@@ -6,10 +6,13 @@
 //!
 //! Matrices are slices of columns.
 
+mod values;
+
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::qr::no_pivoting::factor::recommended_block_size;
 use faer::linalg::{evd, svd};
-use faer::{Auto, MatMut, MatRef, Par, Spec};
+use faer::{Auto, Mat, MatMut, MatRef, Par, Spec};
 use num_complex::Complex;
 
 /// The iteration found no answer.
@@ -106,8 +109,52 @@ macro_rules! bring_to_size_one {
     }};
 }
 
+/// The diagonal of the tridiagonal matrix with the eigenvalues of a Hermitian one, and what is beside it.
+macro_rules! tridiagonal_of {
+    ($t:ty, $n:expr, $a:expr, $re:expr, $norm:expr) => {{
+        let (n, mut a) = ($n, $a);
+        let parameters = Spec::new(<evd::tridiag::TridiagParams as Auto<$t>>::auto());
+        let stack = evd::tridiag::tridiag_in_place_scratch::<$t>(n, Par::Seq, parameters);
+        let mut stack = MemBuffer::new(stack);
+        let mut reflections =
+            Mat::<$t>::zeros(recommended_block_size::<$t>(n, n), n.saturating_sub(1));
+        evd::tridiag::tridiag_in_place(
+            MatMut::from_column_major_slice_mut(&mut a, n, n),
+            reflections.as_mut(),
+            Par::Seq,
+            MemStack::new(&mut stack),
+            parameters,
+        );
+        let beside = (1..n).map(|k| $norm(a[(k - 1) * n + k]));
+        [(0..n).map(|k| $re(a[k * n + k])).collect::<Vec<f64>>(), beside.collect()]
+    }};
+}
+
+/// The diagonal of the bidiagonal matrix with the singular values of one of `m` rows and at most as many
+/// columns `n`, and what is beside it.
+macro_rules! bidiagonal_of {
+    ($t:ty, $shape:expr, $a:expr, $norm:expr) => {{
+        let ([m, n], mut a) = ($shape, $a);
+        let parameters = Spec::new(<svd::bidiag::BidiagParams as Auto<$t>>::auto());
+        let stack = svd::bidiag::bidiag_in_place_scratch::<$t>(m, n, Par::Seq, parameters);
+        let (block, mut stack) = (recommended_block_size::<$t>(m, n), MemBuffer::new(stack));
+        let mut left = Mat::<$t>::zeros(block, n);
+        let mut right = Mat::<$t>::zeros(block, n.saturating_sub(1));
+        svd::bidiag::bidiag_in_place(
+            MatMut::from_column_major_slice_mut(&mut a, m, n),
+            left.as_mut(),
+            right.as_mut(),
+            Par::Seq,
+            MemStack::new(&mut stack),
+            parameters,
+        );
+        let beside = (1..n).map(|k| $norm(a[k * m + k - 1]));
+        [(0..n).map(|k| $norm(a[k * m + k])).collect::<Vec<f64>>(), beside.collect()]
+    }};
+}
+
 macro_rules! spectral {
-    ($t:ty as $real:ty, $size:expr, $re:expr, $zero:expr) => {
+    ($t:ty as $real:ty, $size:expr, $re:expr, $norm:expr, $zero:expr) => {
         impl Spectral for $t {
             type Real = $real;
 
@@ -117,13 +164,16 @@ macro_rules! spectral {
                 vectors: bool,
             ) -> Result<Eigen<$real, Self>, NoConvergence> {
                 let unit = bring_to_size_one!(a, $real, $size);
+                if !vectors && n > 0 {
+                    let [d, e] = tridiagonal_of!($t, n, a, |x: $t| f64::from($re(x)), $norm);
+                    let values = values::tridiagonal(d, e)?;
+                    let sized = values.into_iter().map(|value| value as $real * unit);
+                    return Ok((sized.collect(), Vec::new()));
+                }
                 let a = MatRef::from_column_major_slice(&a, n, n);
-                let wanted = match vectors {
-                    true => evd::ComputeEigenvectors::Yes,
-                    false => evd::ComputeEigenvectors::No,
-                };
-                let (mut s, mut u) = (vec![$zero; n], vec![$zero; if vectors { n * n } else { 0 }]);
-                let basis = vectors.then(|| MatMut::from_column_major_slice_mut(&mut u, n, n));
+                let wanted = evd::ComputeEigenvectors::Yes;
+                let (mut s, mut u) = (vec![$zero; n], vec![$zero; n * n]);
+                let basis = Some(MatMut::from_column_major_slice_mut(&mut u, n, n));
                 let mut parameters = <evd::SelfAdjointEvdParams as Auto<Self>>::auto();
                 parameters.recursion_threshold = UNDIVIDED;
                 let parameters = Spec::new(parameters);
@@ -141,7 +191,19 @@ macro_rules! spectral {
                 mut a: Vec<Self>,
                 vectors: Vectors,
             ) -> Result<Svd<Self>, NoConvergence> {
+                if vectors == Vectors::No && m < n {
+                    let turned = (0..m * n).map(|at| a[at % n * m + at / n]).collect();
+                    return Self::svd(n, m, turned, vectors);
+                }
                 let unit = bring_to_size_one!(a, $real, $size);
+                // Long matrices are reduced to square ones first.
+                if vectors == Vectors::No && n > 0 && 2 * m <= 3 * n {
+                    let [d, e] = bidiagonal_of!($t, [m, n], a.clone(), $norm);
+                    if let Ok(values) = values::bidiagonal(d, e) {
+                        let s = values.into_iter().map(|value| value as $real * unit).collect();
+                        return Ok(Svd { u: Vec::new(), s, v: Vec::new() });
+                    }
+                }
                 let a = MatRef::from_column_major_slice(&a, m, n);
                 let least = m.min(n);
                 let (wanted, [left, right]) = match vectors {
@@ -180,7 +242,7 @@ macro_rules! general {
             ) -> Result<Eigen<Complex<f64>, Complex<f64>>, NoConvergence> {
                 let unit = bring_to_size_one!(a, f64, $size);
                 let a = MatRef::from_column_major_slice(&a, n, n);
-                if !vectors {
+                if !vectors && n > 0 {
                     let values = a.eigenvalues().map_err(|_| NoConvergence)?;
                     return Ok((
                         values.into_iter().map(|value| value * unit).collect(),
@@ -195,9 +257,9 @@ macro_rules! general {
     };
 }
 
-spectral!(f32 as f32, f32::abs, |x: f32| x, 0.0);
-spectral!(f64 as f64, f64::abs, |x: f64| x, 0.0);
-spectral!(Complex<f64> as f64, size, |x: Complex<f64>| x.re, Complex::new(0.0, 0.0));
+spectral!(f32 as f32, f32::abs, |x: f32| x, |x: f32| f64::from(x.abs()), 0.0);
+spectral!(f64 as f64, f64::abs, |x: f64| x, f64::abs, 0.0);
+spectral!(Complex<f64> as f64, size, |x: Complex<f64>| x.re, Complex::norm, Complex::new(0.0, 0.0));
 general!(f64, f64::abs);
 general!(Complex<f64>, size);
 
@@ -263,6 +325,36 @@ mod tests {
             for i in 0..n {
                 let product = dot(&column(&symmetric, i), &vector);
                 assert!((product - f64::from(value) * f64::from(vector[i])).abs() < 2e-5);
+            }
+        }
+    }
+
+    #[test]
+    fn values_are_the_same_without_vectors() {
+        for n in [1, 2, 3, 4, 7, 50, 130] {
+            let graded = |(at, x): (usize, f64)| x * 0.8_f64.powi((at % n + at / n) as i32);
+            let low = |at: usize| f64::from((at % n % 3) as u32) * f64::from((at / n % 4) as u32);
+            let matrices = [
+                scattered(n * n),
+                scattered(n * n).into_iter().enumerate().map(graded).collect(),
+                (0..n * n).map(low).collect(),
+                (0..n * n).map(|at| f64::from(u8::from(at % (n + 1) == 0))).collect(),
+                (0..n * n).map(|at| f64::from(u8::from((at % n).abs_diff(at / n) == 1))).collect(),
+                vec![0.0; n * n],
+                vec![1.0; n * n],
+            ];
+            for a in matrices {
+                let symmetric: Vec<_> =
+                    (0..n * n).map(|at| a[at] + a[at % n * n + at / n]).collect();
+                let values = f64::eigh(n, symmetric.clone(), false).unwrap().0;
+                let expected = f64::eigh(n, symmetric, true).unwrap().0;
+                let largest = expected[n - 1].abs().max(expected[0].abs());
+                let near = |(x, y): (&f64, &f64)| (x - y).abs() <= 1e-13 * largest;
+                assert!(values.iter().zip(&expected).all(near), "{n} {values:?} {expected:?}");
+                let values = f64::svd(n, n, a.clone(), Vectors::No).unwrap().s;
+                let expected = f64::svd(n, n, a, Vectors::Full).unwrap().s;
+                let near = |(x, y): (&f64, &f64)| (x - y).abs() <= 1e-13 * expected[0];
+                assert!(values.iter().zip(&expected).all(near), "{n} {values:?} {expected:?}");
             }
         }
     }

@@ -126,7 +126,13 @@ fn log_sum(values: [f64; 3]) -> f64 {
     if most == NONE {
         return NONE;
     }
-    most + values.into_iter().map(|value| (value - most).exp()).sum::<f64>().ln()
+    // The exponentials of the largest and of what is absent need not be computed.
+    let term = |value: f64| match value - most {
+        0.0 => 1.0,
+        NONE => 0.0,
+        difference => difference.exp(),
+    };
+    most + values.into_iter().map(term).sum::<f64>().ln()
 }
 
 macro_rules! match_ctc {

@@ -130,9 +130,8 @@ pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
     let (mut rows, mut left) = (Vec::with_capacity(blocks.len()), 0);
     for block in &blocks {
         let sizes = block.sizes();
-        let zeros = |columns| {
-            op::zeros(&[sizes[0], columns], Some(block.dtype()), None, Some(first.device()), None)
-        };
+        let zero = op::zeros(&[1, 1], Some(block.dtype()), None, Some(first.device()), None)?;
+        let zeros = |columns| op::expand(&zero, &[sizes[0], columns], false);
         let right = width - left - sizes[1];
         rows.push(op::cat(&[zeros(left)?, block.clone(), zeros(right)?], 1)?);
         left += sizes[1];

@@ -3,6 +3,12 @@
 use crate::{Tensor, op};
 use corten_core::{DType, Result, Scalar, bail, ensure};
 
+/// Rows of a factor from this length on are multiplied as they lie.
+const LONG_ROW: i64 = 64;
+
+/// So often at least a row must be used that it pays to write it out as long as those of the product.
+const OFTEN: i64 = 8;
+
 /// The product of every element of one tensor with the whole of another.
 ///
 /// # Errors
@@ -21,8 +27,21 @@ pub fn kron(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         second.extend([1, b]);
         joined.push(a.saturating_mul(b));
     }
-    let product = op::mul_tensor(&op::reshape(self_, &first)?, &op::reshape(other, &second)?)?;
-    op::reshape(&product, &joined)
+    let (mut left, mut right) = (op::reshape(self_, &first)?, op::reshape(other, &second)?);
+    if let (Some((&a, of_a)), Some((&b, of_b))) = (a.split_last(), b.split_last()) {
+        let often = |rows: &[i64]| rows.iter().product::<i64>() >= OFTEN;
+        if a > 1 && (1..LONG_ROW).contains(&b) && often(of_a) && often(of_b) {
+            (left, right) = (spread(&left, [a, b])?, spread(&right, [a, b])?);
+        }
+    }
+    op::reshape(&op::mul_tensor(&left, &right)?, &joined)
+}
+
+/// A tensor expanded to these two last sizes, which become one dimension.
+fn spread(tensor: &Tensor, last: [i64; 2]) -> Result<Tensor> {
+    let sizes = tensor.sizes();
+    let outer = &sizes[..sizes.len() - 2];
+    op::flatten_using_ints(&op::expand(tensor, &[outer, &last].concat(), false)?, -2, -1)
 }
 
 /// The cross product along the first dimension of size 3, or a given one.

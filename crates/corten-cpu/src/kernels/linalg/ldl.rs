@@ -6,6 +6,8 @@ use super::matrices::{
     reading_columns, shape,
 };
 use crate::kernels::support::contiguous;
+use crate::row_loops::{Job, Vectorised, compiled};
+use crate::vec::Lanes;
 use corten_core::{Result, cast, ensure};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
@@ -179,43 +181,52 @@ impl<T: Number> Factor<'_, T> {
     }
 
     fn eliminate_one(&mut self, k: usize) {
-        let pivot = self.at(k, k);
-        for j in k + 1..self.n {
-            let factor = self.turned(self.at(j, k)) / pivot;
-            for i in j..self.n {
-                let value = self.at(i, j) - self.at(i, k) * factor;
-                self.put(i, j, value);
-            }
-            self.make_real(j);
+        let (n, hermitian, pivot) = (self.n, self.hermitian, self.at(k, k));
+        let (done, rest) = self.a.split_at_mut((k + 1) * n);
+        let column = &mut done[k * n + k + 1..];
+        for (j, target) in rest.chunks_exact_mut(n).enumerate() {
+            let of_row = if hermitian { column[j].conj() } else { column[j] };
+            subtract_multiple(&mut target[k + 1 + j..], of_row / pivot, &column[j..]);
         }
-        for i in k + 1..self.n {
-            let value = self.at(i, k) / pivot;
-            self.put(i, k, value);
-        }
+        column.iter_mut().for_each(|value| *value = *value / pivot);
+        (k + 1..n).for_each(|j| self.make_real(j));
     }
 
     /// Eliminates with a block of two.
     fn eliminate_two(&mut self, k: usize) {
-        let below = self.at(k + 1, k);
-        let beside = self.turned(below);
+        let (n, hermitian, below) = (self.n, self.hermitian, self.at(k + 1, k));
+        let turned = |value: T| if hermitian { value.conj() } else { value };
+        let beside = turned(below);
         // Everything is scaled by the element off the diagonal, the largest one.
         let first = self.at(k, k) / beside;
         let second = self.at(k + 1, k + 1) / below;
         let determinant = first * second - T::one();
-        for j in k + 2..self.n {
-            let (x, y) = (self.at(j, k), self.at(j, k + 1));
+        let (done, rest) = self.a.split_at_mut((k + 2) * n);
+        let (of_first, of_second) = done[k * n..].split_at_mut(n);
+        for (j, target) in (k + 2..).zip(rest.chunks_exact_mut(n)) {
+            let (x, y) = (of_first[j], of_second[j]);
             let left = (second * x - y) / determinant / beside;
             let right = (first * y - x) / determinant / below;
-            let (of_left, of_right) = (self.turned(left), self.turned(right));
-            for i in j..self.n {
-                let value = self.at(i, j) - self.at(i, k) * of_left - self.at(i, k + 1) * of_right;
-                self.put(i, j, value);
-            }
-            self.put(j, k, left);
-            self.put(j, k + 1, right);
-            self.make_real(j);
+            let columns = [(&of_first[j..], turned(left)), (&of_second[j..], turned(right))];
+            subtract_multiples(&mut target[j..], columns);
+            (of_first[j], of_second[j]) = (left, right);
         }
+        (k + 2..n).for_each(|j| self.make_real(j));
     }
+}
+
+/// Subtracts multiples of two columns, one after the other.
+fn subtract_multiples<T: Number>(to: &mut [T], [(x, left), (y, right)]: [(&[T], T); 2]) {
+    compiled(|| {
+        for ((to, &x), &y) in to.iter_mut().zip(x).zip(y) {
+            *to = *to - x * left - y * right;
+        }
+    });
+}
+
+/// `to -= factor * from`.
+fn subtract_multiple<T: Number>(to: &mut [T], factor: T, from: &[T]) {
+    compiled(|| to.iter_mut().zip(from).for_each(|(to, &from)| *to = *to - from * factor));
 }
 
 /// Systems with matrices of which the factors are known.
@@ -288,12 +299,13 @@ impl<T: Number> Solver<'_, T> {
         for (place, column) in columns.chunks_exact(n).enumerate() {
             rows.iter_mut().zip(column).for_each(|(row, &x)| row[place] = x);
         }
-        self.solve(n, &mut rows);
+        f32::run(Rows { solver: self, n, rows: &mut rows });
         for (place, column) in columns.chunks_exact_mut(n).enumerate() {
             column.iter_mut().zip(&rows).for_each(|(x, row)| *x = row[place]);
         }
     }
 
+    #[inline(always)]
     fn solve(&self, n: usize, x: &mut [[T; WIDTH]]) {
         for &(k, width, row) in &self.blocks {
             x.swap(k + width - 1, row);
@@ -324,6 +336,7 @@ impl<T: Number> Solver<'_, T> {
         }
     }
 
+    #[inline(always)]
     fn solve_block(&self, n: usize, k: usize, x: &mut [[T; WIDTH]]) {
         let below = self.a[k * n + k + 1];
         let beside = self.turned(below);
@@ -339,10 +352,27 @@ impl<T: Number> Solver<'_, T> {
     }
 }
 
+/// The rows of right-hand sides.
+struct Rows<'a, T> {
+    solver: &'a Solver<'a, T>,
+    n: usize,
+    rows: &'a mut [[T; WIDTH]],
+}
+
+impl<T: Number> Job<f32> for Rows<'_, T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = f32>>(self) {
+        self.solver.solve(self.n, self.rows);
+    }
+}
+
 /// Right-hand sides that are solved for at a time.
 const WIDTH: usize = 8;
 
 /// Subtracts a multiple of a row.
+#[inline(always)]
 fn subtract<T: Number>(row: &mut [T; WIDTH], factor: T, other: [T; WIDTH]) {
     row.iter_mut().zip(other).for_each(|(x, other)| *x = *x - factor * other);
 }

@@ -10,8 +10,8 @@ use corten_spectral::{Eigen, General, NoConvergence, Spectral, Svd, Vectors};
 use num_complex::ComplexFloat;
 
 /// From so many rows and columns on double precision takes noticeably longer. Single precision has its
-/// digits where vectors are wanted, since matrices are divided then; where only values are, the iteration
-/// over the whole matrix loses some.
+/// digits where vectors are wanted, since matrices are divided then; values alone take double precision,
+/// which costs them little.
 const LARGE: usize = 96;
 
 type Real<T> = <T as ComplexFloat>::Real;

@@ -191,16 +191,56 @@ fn random_range(dtype: DType) -> Option<u64> {
 /// From this range on a sample takes 64 random bits.
 const WIDE_RANGE: u64 = 1 << 28;
 
-fn fill_integers(
+/// Fills with whole words, over the range of 64 bits.
+fn fill_wide(
     self_: &Tensor,
     generator: Option<&Generator>,
-    mut sample: impl FnMut(&mut GeneratorGuard<'_>) -> i64,
+    mut sample: impl FnMut(u64) -> i64,
 ) -> Result<Tensor> {
     with_generator(
         generator,
-        |rng| match_dtype!(self_.dtype(), "random_", AllNoComplex, T => fill(self_, || cast::<i64, T>(sample(rng)))),
+        |rng| match_dtype!(self_.dtype(), "random_", AllNoComplex, T => fill(self_, || cast::<i64, T>(sample(rng.random64())))),
     )?;
     Ok(self_.clone())
+}
+
+/// Fills with integers from `from` on, of a range that 32 random bits are enough for.
+fn fill_narrow(
+    self_: &Tensor,
+    generator: Option<&Generator>,
+    from: i64,
+    range: u64,
+) -> Result<Tensor> {
+    with_generator(generator, |rng| {
+        match_dtype!(self_.dtype(), "random_", AllNoComplex, T => fill_with(self_, |out: &mut [T]| {
+            let (mut words, mut offsets) = ([0; WORDS], [0; WORDS]);
+            for chunk in out.chunks_mut(WORDS) {
+                let words = &mut words[..chunk.len()];
+                rng.fill_random(words);
+                compiled(|| remainders(&mut offsets, words, range));
+                for (slot, &offset) in chunk.iter_mut().zip(&offsets) {
+                    *slot = cast::<i64, T>(from.wrapping_add(i64::from(offset)));
+                }
+            }
+        }))
+    })?;
+    Ok(self_.clone())
+}
+
+/// The remainders of words by a number of at most 32 bits, in floating point: words, multiples and
+/// remainders are exact, and a quotient that is off by one shows in the sign.
+#[inline(always)]
+fn remainders(out: &mut [u32; WORDS], words: &[u32], range: u64) {
+    // The low half of such a sum is the integer that was added.
+    const UNIT: f64 = 4_503_599_627_370_496.0;
+    let (range, reciprocal) = (range as f64, 1.0 / range as f64);
+    for (out, &word) in out.iter_mut().zip(words) {
+        let word = f64::from_bits(UNIT.to_bits() | u64::from(word)) - UNIT;
+        let quotient = (word * reciprocal + UNIT) - UNIT;
+        let rest = word - quotient * range;
+        let rest = if rest < 0.0 { rest + range } else { rest };
+        *out = (rest + UNIT).to_bits() as u32;
+    }
 }
 
 /// Fills with integers over the range of the dtype.
@@ -210,16 +250,15 @@ fn fill_integers(
 pub fn random_(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let dtype = self_.dtype();
     if dtype == DType::UInt64 {
-        return fill_integers(self_, generator, |rng| rng.random64() as i64);
+        return fill_wide(self_, generator, |word| word as i64);
     }
     let Some(range) = random_range(dtype) else {
         return not_implemented("random_", dtype);
     };
-    let wide = matches!(dtype, DType::Int64 | DType::Float64);
-    fill_integers(self_, generator, |rng| match wide {
-        true => (rng.random64() % range) as i64,
-        false => (u64::from(rng.random()) % range) as i64,
-    })
+    match matches!(dtype, DType::Int64 | DType::Float64) {
+        true => fill_wide(self_, generator, |word| (word % range) as i64),
+        false => fill_narrow(self_, generator, 0, range),
+    }
 }
 
 /// Fills with integers from `[from, to)`; without `to`, up to the largest of the dtype.
@@ -246,20 +285,19 @@ pub fn random_from_(
             i128::from(to)
         }
         None if from == i64::MIN => {
-            return fill_integers(self_, generator, |rng| rng.random64() as i64);
+            return fill_wide(self_, generator, |word| word as i64);
         }
         None => default_end(dtype, high),
     };
     check_bound("from", i128::from(from), low, high, dtype)?;
     check_bound("to - 1", end - 1, low, high, dtype)?;
     let range = (end - i128::from(from)) as u64;
-    fill_integers(self_, generator, |rng| {
-        let offset = match range >= WIDE_RANGE {
-            true => rng.random64() % range,
-            false => u64::from(rng.random()) % range,
-        };
-        (offset as i64).wrapping_add(from)
-    })
+    if (1..WIDE_RANGE).contains(&range) {
+        return fill_narrow(self_, generator, from, range);
+    }
+    // The range of all words has no number of its own.
+    let offset = |word: u64| word.checked_rem(range).unwrap_or(word) as i64;
+    fill_wide(self_, generator, |word| offset(word).wrapping_add(from))
 }
 
 fn default_end(dtype: DType, high: i128) -> i128 {
@@ -313,12 +351,21 @@ pub fn bernoulli_float_(self_: &Tensor, p: f64, generator: Option<&Generator>) -
 /// Fills with ones of probability `p` and zeros.
 fn flip_coins<T: Element>(out: &mut [T], p: f64, rng: &mut GeneratorGuard<'_>) {
     let [zero, one] = [false, true].map(|side| T::from_scalar(Scalar::Bool(side)));
+    fill_from_uniform(out, rng, |drawn| if drawn < p { one } else { zero });
+}
+
+/// Fills with what is made of uniform numbers over `[0, 1)`, which are drawn many at a time.
+fn fill_from_uniform<T: Element>(
+    out: &mut [T],
+    rng: &mut GeneratorGuard<'_>,
+    make: impl Fn(f64) -> T,
+) {
     let mut drawn = [0.0; WORDS / 2];
     for chunk in out.chunks_mut(drawn.len()) {
         let drawn = &mut drawn[..chunk.len()];
         fill_uniform53(drawn, rng);
         for (slot, &drawn) in chunk.iter_mut().zip(&*drawn) {
-            *slot = if drawn < p { one } else { zero };
+            *slot = make(drawn);
         }
     }
 }
@@ -371,12 +418,13 @@ fn fill_floats(
     self_: &Tensor,
     kernel: &'static str,
     generator: Option<&Generator>,
-    mut sample: impl FnMut(&mut GeneratorGuard<'_>) -> f64,
+    make: impl Fn(f64) -> f64,
 ) -> Result<Tensor> {
-    with_generator(
-        generator,
-        |rng| match_dtype!(self_.dtype(), kernel, Float, T => fill(self_, || cast::<f64, T>(sample(rng)))),
-    )?;
+    with_generator(generator, |rng| {
+        match_dtype!(self_.dtype(), kernel, Float, T => fill_with(self_, |out: &mut [T]| {
+            fill_from_uniform(out, rng, |drawn| cast::<f64, T>(make(drawn)));
+        }))
+    })?;
     Ok(self_.clone())
 }
 
@@ -386,7 +434,7 @@ fn fill_floats(
 /// `Runtime` unless the rate is positive.
 pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<Tensor> {
     ensure!(lambd > 0.0, Runtime, "exponential_ expects lambda > 0.0, but found lambda={lambd}");
-    fill_floats(self_, "exponential_cpu", generator, |rng| -1.0 / lambd * (-uniform53(rng)).ln_1p())
+    fill_floats(self_, "exponential_cpu", generator, |drawn| -1.0 / lambd * (-drawn).ln_1p())
 }
 
 /// Fills with the number of trials until the first success.
@@ -395,9 +443,10 @@ pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -
 /// `Runtime` unless `0 < p < 1`.
 pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
     ensure!(0.0 < p && p < 1.0, Runtime, "geometric_ expects p to be in (0, 1), but got p={p}");
+    let failure = (-p).ln_1p();
     with_generator(generator, |rng| {
-        match_dtype!(self_.dtype(), "geometric_cpu", AllNoComplex, T => fill(self_, || {
-            cast::<f64, T>((uniform53(rng).ln() / (-p).ln_1p()).ceil())
+        match_dtype!(self_.dtype(), "geometric_cpu", AllNoComplex, T => fill_with(self_, |out: &mut [T]| {
+            fill_from_uniform(out, rng, |drawn| cast::<f64, T>((drawn.ln() / failure).ceil()));
         }))
     })?;
     Ok(self_.clone())
@@ -421,8 +470,8 @@ pub fn cauchy_(
          point but you specified {}",
         self_.dtype().type_name()
     );
-    fill_floats(self_, "cauchy_cpu", generator, |rng| {
-        median + sigma * (std::f64::consts::PI * (uniform53(rng) - 0.5)).tan()
+    fill_floats(self_, "cauchy_cpu", generator, |drawn| {
+        median + sigma * (std::f64::consts::PI * (drawn - 0.5)).tan()
     })
 }
 
@@ -437,5 +486,10 @@ pub fn log_normal_(
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
     ensure!(std > 0.0, Runtime, "log_normal_ expects std > 0.0, but found std={std}");
-    fill_floats(self_, "log_normal_cpu", generator, |rng| (normal_pair(rng) * std + mean).exp())
+    with_generator(generator, |rng| {
+        match_dtype!(self_.dtype(), "log_normal_cpu", Float, T => fill(self_, || {
+            cast::<f64, T>((normal_pair(rng) * std + mean).exp())
+        }))
+    })?;
+    Ok(self_.clone())
 }

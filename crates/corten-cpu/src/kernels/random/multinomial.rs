@@ -56,8 +56,9 @@ pub fn multinomial(
         let samples = num_samples as usize;
         let rows = weights.chunks(categories).zip(clocks.chunks(categories));
         if by_race {
+            let mut order = Vec::with_capacity(categories);
             for ((weights, clocks), out) in rows.zip(out.chunks_mut(samples)) {
-                race(weights, clocks, out);
+                race(weights, clocks, &mut order, out);
             }
             return Ok(result.clone());
         }
@@ -130,15 +131,21 @@ fn validate<T: Element>(weights: &[T], categories: usize) -> Result<()> {
     Ok(())
 }
 
-/// The categories with the largest ratio of weight to clock, largest first.
-fn race<T: Element>(weights: &[T], clocks: &[T], out: &mut [i64]) {
-    let ratio = |i: usize| {
-        let rounded: T = cast(cast::<T, f64>(weights[i]) / cast::<T, f64>(clocks[i]));
+/// The categories with the largest ratio of weight to clock, largest first, of equal ones the first.
+fn race<T: Element>(weights: &[T], clocks: &[T], order: &mut Vec<(f64, usize)>, out: &mut [i64]) {
+    let ratio = |(weight, clock): (&T, &T)| {
+        let rounded: T = cast(cast::<T, f64>(*weight) / cast::<T, f64>(*clock));
         cast::<T, f64>(rounded)
     };
-    let mut order: Vec<(f64, usize)> = (0..weights.len()).map(|i| (ratio(i), i)).collect();
-    order.sort_by(|a, b| b.0.total_cmp(&a.0));
-    for (slot, (_, index)) in out.iter_mut().zip(order) {
+    order.clear();
+    order.extend(weights.iter().zip(clocks).map(ratio).enumerate().map(|(i, ratio)| (ratio, i)));
+    let earlier = |a: &(f64, usize), b: &(f64, usize)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
+    if out.len() < order.len() {
+        order.select_nth_unstable_by(out.len(), earlier);
+    }
+    let winners = &mut order[..out.len()];
+    winners.sort_unstable_by(earlier);
+    for (slot, &mut (_, index)) in out.iter_mut().zip(winners) {
         *slot = index as i64;
     }
 }

@@ -4,6 +4,7 @@ use super::match_ranked;
 use super::rank::Ranked;
 use super::select::{FEW, sort_few};
 use crate::kernels::support::{contiguous, empty_as, match_types};
+use crate::row_loops::compiled;
 use corten_core::{DType, Reader, Result, Writer, ensure, err, geometry};
 use corten_ops::{Tensor, op};
 
@@ -280,8 +281,11 @@ pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Res
     let vector = self_.dim() == 1;
     let shape = "bincount only supports 1-d non-negative integral inputs.";
     ensure!(vector, Runtime, "{shape}");
-    let numbers = self_.to_vec::<i64>()?;
-    ensure!(numbers.iter().all(|&number| number >= 0), Runtime, "{shape}");
+    let numbers = contiguous(&op::to_dtype(self_, DType::Int64, false, false, None)?)?;
+    let numbers = Reader::<i64>::new(&numbers)?;
+    let extremes = |(least, most): (i64, i64), &number: &i64| (least.min(number), most.max(number));
+    let (least, most) = compiled(|| numbers.iter().fold((0, 0), extremes));
+    ensure!(least >= 0, Runtime, "{shape}");
     let weights = weights.filter(|weights| weights.defined());
     if let Some(weights) = weights {
         ensure!(
@@ -290,18 +294,17 @@ pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Res
             "weights should be 1-d and have the same length as input"
         );
     }
-    let most = numbers.iter().max().copied().unwrap_or(0);
     let bins = most.checked_add(1).ok_or_else(|| err!(Runtime, "bincount: too many bins"))?;
     let bins = bins.max(minlength);
     match weights {
-        None => count(&numbers, bins, self_, DType::Int64, |_| Ok(1i64)),
+        None => count(&numbers, bins, self_, DType::Int64, |_| 1i64),
         Some(weights) if weights.dtype() == DType::Float32 => {
             let weights = weights.to_vec::<f32>()?;
-            count(&numbers, bins, self_, DType::Float32, |i| Ok(weights[i]))
+            count(&numbers, bins, self_, DType::Float32, |i| weights[i])
         }
         Some(weights) => {
             let weights = weights.to_vec::<f64>()?;
-            count(&numbers, bins, self_, DType::Float64, |i| Ok(weights[i]))
+            count(&numbers, bins, self_, DType::Float64, |i| weights[i])
         }
     }
 }
@@ -317,7 +320,7 @@ fn count<T: corten_core::Element + std::ops::AddAssign + Default>(
     bins: i64,
     like: &Tensor,
     dtype: DType,
-    weight: impl Fn(usize) -> Result<T>,
+    weight: impl Fn(usize) -> T,
 ) -> Result<Tensor> {
     length_of(bins)?;
     let out = empty_as(&[bins], like, dtype)?;
@@ -325,7 +328,7 @@ fn count<T: corten_core::Element + std::ops::AddAssign + Default>(
         let mut out = Writer::<T>::new(&out)?;
         out.fill(T::default());
         for (i, &number) in numbers.iter().enumerate() {
-            out[number as usize] += weight(i)?;
+            out[number as usize] += weight(i);
         }
     }
     Ok(out)

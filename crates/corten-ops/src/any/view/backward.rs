@@ -4,7 +4,7 @@
 use super::select::{diagonal, select, slice};
 use super::with_geometry;
 use crate::{Tensor, op};
-use corten_core::{Device, MemoryFormat, Result, ensure, geometry};
+use corten_core::{MemoryFormat, Result, ensure, geometry};
 
 fn zeros(like: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     op::zeros(sizes, Some(like.dtype()), Some(like.layout()), Some(like.device()), None)
@@ -80,22 +80,17 @@ pub fn unfold_backward(
         op::copy_(&windows, grad_in, false)?;
         return Ok(grad);
     }
-    let dim = corten_core::geometry::wrap_dim(dim, input_sizes.len())?;
-    let positions = op::arange(
-        input_sizes[dim].into(),
-        Some(corten_core::DType::Int64),
-        None,
-        Some(Device::CPU),
-        None,
-    )?;
-    let index = op::reshape(&super::unfold(&positions, 0, size, step)?, &[-1])?;
-    let index =
-        op::to_dtype_layout(&index, None, None, Some(grad_in.device()), None, false, false, None)?;
-    // Windows and the places in them, side by side, then as one dimension in the place of `dim`.
-    let last = grad_in.dim() as i64 - 1;
-    let windows = op::movedim_int(grad_in, last, dim as i64 + 1)?;
-    let flat = op::flatten_using_ints(&windows, dim as i64, dim as i64 + 1)?;
-    op::index_add_(&grad, dim as i64, &index, &flat, 1.into())?;
+    // Places in windows that are less than a step apart belong to different elements. The last places
+    // come first, so that the windows of an element are added in their order.
+    let dim = geometry::wrap_dim(dim, input_sizes.len())? as i64;
+    let (count, last) = (grad_in.size(dim)?, grad_in.dim() as i64 - 1);
+    let parts = if count == 0 { 0 } else { (size + step - 1) / step.max(1) };
+    for first in (0..parts).rev().map(|part| part * step) {
+        let end = (first + step).min(size);
+        let reached = slice(&grad, dim, Some(first), Some((count - 1) * step + end), 1)?;
+        let windows = super::unfold(&reached, dim, end - first, step)?;
+        op::add__tensor(&windows, &slice(grad_in, last, Some(first), Some(end), 1)?, 1.into())?;
+    }
     Ok(grad)
 }
 

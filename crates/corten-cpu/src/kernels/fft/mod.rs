@@ -1,19 +1,29 @@
 //! Fourier transforms, one line at a time: real transforms along the last dimension named, complex
 //! ones in place along the others.
 
+mod real;
+
 use super::support::contiguous;
-use crate::chunks::{for_each_chunk, for_each_column_block, grain_of};
+use crate::chunks::{ColumnBlock, for_each_column_block, for_each_run, grain_of};
 use crate::lines::Lines;
+use crate::scratch::with_buffer;
+use corten_core::cast;
 use corten_core::{Access, AccessSet, Complex, DType, Dims, Element, Result, not_implemented_for};
-use corten_core::{cast, err};
 use corten_ops::meta::fft::{Transform, plan_c2c, plan_c2r, plan_r2c};
 use corten_ops::{Tensor, op};
-use realfft::RealFftPlanner;
+use real::RealPlan;
 use rustfft::{Fft, FftDirection, FftNum, FftPlanner};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Columns that are gathered into lines at a time.
-const COLUMNS: usize = 8;
+const COLUMNS: usize = 16;
+
+/// Rows of which columns are gathered at a time: a line's elements of so many fill a line of the cache.
+const STRIP: usize = 8;
+
+/// Points that are transformed at once: they stay in the first cache.
+const POINTS: usize = 256;
 
 /// More tables than this are not kept.
 const KEPT_PLANS: usize = 128;
@@ -21,13 +31,17 @@ const KEPT_PLANS: usize = 128;
 /// The tables of the lengths seen so far.
 struct Plans<T: FftNum> {
     complex: FftPlanner<T>,
-    real: RealFftPlanner<T>,
+    /// By length, and whether forward.
+    real: HashMap<(usize, bool), Arc<RealPlan<T>>>,
     made: usize,
 }
 
 /// The parts of the complex numbers that are transformed.
 trait Part: FftNum + Element {
     fn plans() -> &'static Mutex<Option<Plans<Self>>>;
+
+    /// Calls `f` with room for so many numbers, whatever they are.
+    fn with_room<R>(count: usize, f: impl FnOnce(&mut [Complex<Self>]) -> R) -> R;
 }
 
 macro_rules! part {
@@ -36,6 +50,10 @@ macro_rules! part {
             fn plans() -> &'static Mutex<Option<Plans<Self>>> {
                 static PLANS: Mutex<Option<Plans<$t>>> = Mutex::new(None);
                 &PLANS
+            }
+
+            fn with_room<R>(count: usize, f: impl FnOnce(&mut [Complex<Self>]) -> R) -> R {
+                with_buffer(count, f)
             }
         }
     )*};
@@ -50,7 +68,7 @@ fn planned<T: Part, P>(make: impl FnOnce(&mut Plans<T>) -> P) -> P {
     }
     let plans = plans.get_or_insert_with(|| Plans {
         complex: FftPlanner::new(),
-        real: RealFftPlanner::new(),
+        real: HashMap::new(),
         made: 0,
     });
     plans.made += 1;
@@ -60,6 +78,13 @@ fn planned<T: Part, P>(make: impl FnOnce(&mut Plans<T>) -> P) -> P {
 fn complex_plan<T: Part>(length: usize, forward: bool) -> Arc<dyn Fft<T>> {
     let direction = if forward { FftDirection::Forward } else { FftDirection::Inverse };
     planned(|plans: &mut Plans<T>| plans.complex.plan_fft(length, direction))
+}
+
+fn real_plan<T: Part>(length: usize, forward: bool) -> Arc<RealPlan<T>> {
+    planned(|plans: &mut Plans<T>| {
+        let make = || Arc::new(RealPlan::new(length, forward, &mut plans.complex));
+        plans.real.entry((length, forward)).or_insert_with(make).clone()
+    })
 }
 
 /// The factor of a normalisation for a number of points.
@@ -131,32 +156,78 @@ fn transform_lines<T: Part>(
 ) -> Result<()> {
     let Lines { outer, len, inner } = lines;
     let plan = complex_plan::<T>(len, forward);
-    let scratch = || vec![Complex::new(T::zero(), T::zero()); plan.get_inplace_scratch_len()];
-    let grain = grain_of(len * 8);
+    let (own, grain) = (plan.get_inplace_scratch_len(), grain_of(len * 8));
     if inner == 1 {
-        return for_each_chunk(data, len, grain, |_, line| {
-            scaled(line, scale);
-            plan.process_with_scratch(line, &mut scratch());
+        return for_each_run(data, len, grain, |_, run| {
+            T::with_room(own, |room| {
+                for lines in run.chunks_mut(at_once(len) * len) {
+                    scaled(lines, scale);
+                    plan.process_with_scratch(lines, room);
+                }
+            });
             Ok(())
         });
     }
     for_each_column_block(data, [outer, len, inner], COLUMNS, grain, |_, columns, block| {
-        let width = columns.len();
-        let mut gathered = vec![Complex::new(T::zero(), T::zero()); len * width];
-        for row in 0..len {
-            for (column, &value) in block.row(row).iter().enumerate() {
-                gathered[column * len + row] = value;
-            }
-        }
-        scaled(&mut gathered, scale);
-        plan.process_with_scratch(&mut gathered, &mut scratch());
-        for row in 0..len {
-            for (column, value) in block.row(row).iter_mut().enumerate() {
-                *value = gathered[column * len + row];
-            }
-        }
+        T::with_room(columns.len() * len + own, |room| {
+            let (lines, room) = room.split_at_mut(columns.len() * len);
+            gather(block, lines, len);
+            scaled(lines, scale);
+            plan.process_with_scratch(lines, room);
+            scatter(lines, block, len);
+        });
         Ok(())
     })
+}
+
+/// How many lines of some points are transformed at once: as many as stay in the first cache.
+fn at_once(points: usize) -> usize {
+    (POINTS / points).max(1)
+}
+
+/// Some elements of the columns of a block.
+type Strip<T> = [[Complex<T>; COLUMNS]; STRIP];
+
+fn empty_strip<T: Part>() -> Strip<T> {
+    [[Complex::new(T::zero(), T::zero()); COLUMNS]; STRIP]
+}
+
+/// The columns of a block as lines of `len` points, a strip of rows at a time: single elements of lines
+/// that lie far apart are slow to write.
+fn gather<T: Part>(block: &mut ColumnBlock<'_, Complex<T>>, lines: &mut [Complex<T>], len: usize) {
+    let mut strip = empty_strip();
+    for first in (0..len).step_by(STRIP) {
+        let rows = STRIP.min(len - first);
+        for (at, kept) in strip[..rows].iter_mut().enumerate() {
+            let row = block.row(first + at);
+            kept[..row.len()].copy_from_slice(row);
+        }
+        for (column, line) in lines.chunks_exact_mut(len).enumerate() {
+            match line[first..].first_chunk_mut::<STRIP>() {
+                Some(part) => *part = std::array::from_fn(|at| strip[at][column]),
+                None => {
+                    let part = line[first..].iter_mut().zip(&strip);
+                    part.for_each(|(value, row)| *value = row[column]);
+                }
+            }
+        }
+    }
+}
+
+/// The opposite of [`gather`].
+fn scatter<T: Part>(lines: &[Complex<T>], block: &mut ColumnBlock<'_, Complex<T>>, len: usize) {
+    let mut strip = empty_strip();
+    for first in (0..len).step_by(STRIP) {
+        let rows = STRIP.min(len - first);
+        for (column, line) in lines.chunks_exact(len).enumerate() {
+            let part = line[first..].iter().zip(&mut strip);
+            part.for_each(|(&value, row)| row[column] = value);
+        }
+        for (at, kept) in strip[..rows].iter().enumerate() {
+            let row = block.row(first + at);
+            row.copy_from_slice(&kept[..row.len()]);
+        }
+    }
 }
 
 fn scaled<T: Part>(line: &mut [Complex<T>], scale: T) {
@@ -205,15 +276,9 @@ where
     if data.is_empty() {
         return Ok(());
     }
-    let plan = planned(|plans: &mut Plans<T>| plans.real.plan_fft_forward(length));
-    for_each_chunk(data, row, grain_of(length * 8), |i, line| {
-        let mut real: Vec<T> = source[i * length..][..length].iter().map(|&x| x * scale).collect();
-        let (half, rest) = line.split_at_mut(length / 2 + 1);
-        plan.process_with_scratch(&mut real, half, &mut plan.make_scratch_vec())
-            .map_err(|error| err!(Internal, "{error}"))?;
-        for (k, value) in rest.iter_mut().enumerate() {
-            *value = half[half.len() - 1 - k - usize::from(length % 2 == 0)].conj();
-        }
+    let plan = real_plan::<T>(length, true);
+    for_each_run(data, row, grain_of(length * 8), |lines, spectra| {
+        plan.forward(&source[lines.start * length..lines.end * length], spectra, row, scale);
         Ok(())
     })?;
     let sizes = view.sizes();
@@ -262,16 +327,9 @@ where
     if data.is_empty() {
         return Ok(());
     }
-    let plan = planned(|plans: &mut Plans<T>| plans.real.plan_fft_inverse(length));
-    for_each_chunk(data, length, grain_of(length * 8), |i, line| {
-        let mut half: Vec<_> =
-            source[i * row..][..length / 2 + 1].iter().map(|&z| z * scale).collect();
-        // What is left of these parts in a spectrum of real numbers is noise.
-        half[0].im = T::zero();
-        if length % 2 == 0 {
-            half[length / 2].im = T::zero();
-        }
-        plan.process_with_scratch(&mut half, line, &mut plan.make_scratch_vec())
-            .map_err(|error| err!(Internal, "{error}"))
+    let plan = real_plan::<T>(length, false);
+    for_each_run(data, length, grain_of(length * 8), |range, lines| {
+        plan.inverse(&source[range.start * row..range.end * row], lines, row, scale);
+        Ok(())
     })
 }
