@@ -23,6 +23,7 @@ pub(crate) const UNCHECKED: &[(&str, &str)] = &[
     ("unique_dim_consecutive", "its gradient is an error"),
     ("bincount", "its gradient is an error"),
     ("_ctc_loss", "its gradient is that of the numbers before log_softmax"),
+    ("_addmm_activation", "its gradient is an error"),
     ("_ctc_loss_backward", "its gradient is an error"),
     ("to_mkldnn", "the layout holds no double precision"),
     ("_embedding_bag", "its second derivative is an error"),
