@@ -233,11 +233,12 @@ pub(crate) fn atan2<V: Single>(y: V, x: V) -> V {
     let (a, b) = (y.abs(), x.abs());
     let (zero, low) = (V::of(0.0), V::of(HALF_PI_LOW));
     let larger = a.max(b);
-    // Both zero or both infinite leave no ratio of their own.
-    let ratio = V::select(a.eq(b), V::of(1.0), a.min(b) / larger);
-    let ratio = V::select(larger.eq(zero), zero, ratio);
+    let ratio = a.min(b) / larger;
     let z = ratio * ratio;
     let angle = (z * ratio).mul_add(z.poly(&c::ATAN_WIDE_32), ratio);
+    // Both zero or both infinite leave no ratio of their own.
+    let angle = V::select(a.eq(b), V::of(consts::FRAC_PI_4), angle);
+    let angle = V::select(larger.eq(zero), zero, angle);
     let angle = V::select(b.lt(a), V::of(consts::FRAC_PI_2) - (angle - low), angle);
     let left = V::of(consts::PI) - (angle - V::of(2.0) * low);
     let angle = V::select(x.sign_bit(), left, angle).copysign(y);
