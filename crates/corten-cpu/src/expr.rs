@@ -130,6 +130,11 @@ pub trait Expr:
         let smaller = Self::select(self.lt(other), self, other);
         Self::select(self.is_nan(), self, smaller)
     }
+    /// The nearest number from `low` to `high`, `high` where that is the smaller; NaN if one of them is.
+    #[inline(always)]
+    fn clamp(self, low: Self, high: Self) -> Self {
+        self.max(low).min(high)
+    }
     /// The larger; a NaN loses.
     #[inline(always)]
     fn fmax(self, other: Self) -> Self {

@@ -2,7 +2,7 @@
 
 use crate::reduce_loops::Fold;
 use crate::reduce_results::COLUMNS;
-use crate::row_loops::{self, RowFold};
+use crate::row_loops::{self, RowFold, Vectorised};
 use crate::vec::Lanes;
 use corten_core::{Complex, Element};
 use std::marker::PhantomData;
@@ -33,10 +33,10 @@ impl Fold for IntSum {
     }
 }
 
-/// The product of elements `I`, each widened to a factor.
-pub(crate) struct Product<T, I = T>(PhantomData<fn(I) -> T>);
+/// The product.
+pub(crate) struct Product<T>(PhantomData<fn(T)>);
 
-impl<T, I> Default for Product<T, I> {
+impl<T> Default for Product<T> {
     fn default() -> Self {
         Self(PhantomData)
     }
@@ -59,28 +59,28 @@ impl Factor for i64 {
     }
 }
 
-impl Factor for f64 {
-    fn one() -> Self {
-        1.0
-    }
-    #[inline(always)]
-    fn times(self, other: Self) -> Self {
-        self * other
-    }
+macro_rules! factors {
+    ($($T:ty: $one:expr;)+) => {$(
+        impl Factor for $T {
+            fn one() -> Self {
+                $one
+            }
+            #[inline(always)]
+            fn times(self, other: Self) -> Self {
+                self * other
+            }
+        }
+    )+};
 }
 
-impl Factor for Complex<f64> {
-    fn one() -> Self {
-        Complex::new(1.0, 0.0)
-    }
-    #[inline(always)]
-    fn times(self, other: Self) -> Self {
-        self * other
-    }
+factors! {
+    f32: 1.0;
+    f64: 1.0;
+    Complex<f64>: Complex::new(1.0, 0.0);
 }
 
-impl<T: Factor, I: Element + Into<T>> Fold for Product<T, I> {
-    type In = I;
+impl<T: Factor> Fold for Product<T> {
+    type In = T;
     type Acc = T;
     type Out = (T,);
 
@@ -89,21 +89,20 @@ impl<T: Factor, I: Element + Into<T>> Fold for Product<T, I> {
         T::one()
     }
     #[inline(always)]
-    fn step(&self, acc: T, x: I, _: i64) -> T {
-        acc.times(x.into())
+    fn step(&self, acc: T, x: T, _: i64) -> T {
+        acc.times(x)
     }
     /// Enough states that no product waits for the one before it.
     #[inline(always)]
-    fn run(&self, acc: T, row: &[I], _: i64) -> T {
+    fn run(&self, acc: T, row: &[T], _: i64) -> T {
         let mut lanes = [T::one(); 16];
-        let chunks = row.chunks_exact(lanes.len());
-        let rest = chunks.remainder();
+        let (chunks, rest) = row.as_chunks::<16>();
         for chunk in chunks {
             for (lane, &x) in lanes.iter_mut().zip(chunk) {
-                *lane = lane.times(x.into());
+                *lane = lane.times(x);
             }
         }
-        lanes.into_iter().chain(rest.iter().map(|&x| x.into())).fold(acc, T::times)
+        lanes.iter().chain(rest).fold(acc, |acc, &x| acc.times(x))
     }
     #[inline(always)]
     fn combine(&self, a: T, b: T) -> T {
@@ -112,6 +111,63 @@ impl<T: Factor, I: Element + Into<T>> Fold for Product<T, I> {
     #[inline(always)]
     fn finish(&self, acc: T, _: i64) -> (T,) {
         (acc,)
+    }
+}
+
+/// The product of floating-point numbers, in their own precision.
+pub(crate) struct FloatProduct<T>(PhantomData<fn(T)>);
+
+impl<T> Default for FloatProduct<T> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T: Vectorised + Factor> Fold for FloatProduct<T> {
+    type In = T;
+    type Acc = T;
+    type Out = (T,);
+
+    #[inline(always)]
+    fn start(&self) -> T {
+        T::one()
+    }
+    #[inline(always)]
+    fn step(&self, acc: T, x: T, _: i64) -> T {
+        acc.times(x)
+    }
+    #[inline(always)]
+    fn run(&self, acc: T, row: &[T], _: i64) -> T {
+        let [parts] = row_loops::fold([row], Factors);
+        acc.times(all_of(parts, T::times))
+    }
+    #[inline(always)]
+    fn step_rows(&self, states: &mut [T], _: &mut [T], rows: &[&[T]], _: i64) {
+        rows_of(states, rows, T::times);
+    }
+    #[inline(always)]
+    fn combine(&self, a: T, b: T) -> T {
+        a.times(b)
+    }
+    #[inline(always)]
+    fn finish(&self, acc: T, _: i64) -> (T,) {
+        (acc,)
+    }
+}
+
+/// The product of a row.
+#[derive(Clone, Copy)]
+struct Factors;
+
+impl<T: Element> RowFold<T, 1, 1> for Factors {
+    const START: f64 = 1.0;
+    #[inline(always)]
+    fn step<V: Lanes<Elem = T>>(self, [product]: [V; 1], [x]: [V; 1]) -> [V; 1] {
+        [product * x]
+    }
+    #[inline(always)]
+    fn combine<V: Lanes<Elem = T>>(self, x: V, y: V) -> V {
+        x * y
     }
 }
 

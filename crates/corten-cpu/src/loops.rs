@@ -32,7 +32,7 @@ pub(crate) trait Body {
 /// Whether an operator is over so soon that the buffers of Note [Staging] would cost more than it
 /// does.
 pub(crate) const fn is_short(name: &str) -> bool {
-    const SHORT: [&str; 14] = [
+    const SHORT: [&str; 15] = [
         "add",
         "sub",
         "rsub",
@@ -47,6 +47,7 @@ pub(crate) const fn is_short(name: &str) -> bool {
         "minimum",
         "lerp",
         "addcmul",
+        "ClampToNumbers",
     ];
     let mut i = 0;
     while i < SHORT.len() {
@@ -136,6 +137,8 @@ unsafe fn splat<L: Lanes>(scalars: &Scalars) -> [L; MOST_SCALARS] {
 /// What a loop does with the value or the truth of an expression.
 trait Sink<L: Lanes> {
     const ARITY: usize;
+    /// Whether there is so little to compute that memory is waited for.
+    const IS_SHORT: bool;
     /// Bytes per result.
     const SIZE: usize;
     /// How the operands lie in memory.
@@ -152,6 +155,7 @@ struct Truths<B>(B);
 
 impl<B: Body, L: Lanes, M: Memory<L>> Sink<L> for Values<B, M> {
     const ARITY: usize = B::ARITY;
+    const IS_SHORT: bool = B::IS_SHORT;
     const SIZE: usize = size_of::<M::Elem>();
     type From = M;
     type Value = L;
@@ -173,6 +177,7 @@ impl<B: Body, L: Lanes, M: Memory<L>> Sink<L> for Values<B, M> {
 
 impl<B: Test, L: Lanes> Sink<L> for Truths<B> {
     const ARITY: usize = B::ARITY;
+    const IS_SHORT: bool = false;
     const SIZE: usize = 1;
     type From = Plain;
     type Value = L::Mask;
@@ -220,14 +225,25 @@ unsafe fn vector_loop<L: Lanes, S: Sink<L>>(
     let a0 = first(0);
     let a1 = if S::ARITY > 1 { first(1) } else { a0 };
     let a2 = if S::ARITY > 2 { first(2) } else { a0 };
+    let ones = [a0, a1, a2];
     let mut i = 0;
-    while i + L::LANES <= n {
-        // SAFETY: `LANES` elements are left at `i`.
+    // Loads side by side: a tenth faster where operands come from a second-level cache.
+    while S::IS_SHORT && i + 2 * L::LANES <= n {
+        let next = i + L::LANES;
+        // SAFETY: two vectors are left at `i`.
         unsafe {
-            let x0 = if fixed[0] { a0 } else { S::From::load(at(0).add(i)) };
-            let x1 = if S::ARITY < 2 || fixed[1] { a1 } else { S::From::load(at(1).add(i)) };
-            let x2 = if S::ARITY < 3 || fixed[2] { a2 } else { S::From::load(at(2).add(i)) };
-            S::put(S::eval([x0, x1, x2], s), to.add(i * S::SIZE), L::LANES);
+            let x = operands_at::<L, S>(from, fixed, ones, i);
+            let y = operands_at::<L, S>(from, fixed, ones, next);
+            S::put(S::eval(x, s), to.add(i * S::SIZE), L::LANES);
+            S::put(S::eval(y, s), to.add(next * S::SIZE), L::LANES);
+        }
+        i = next + L::LANES;
+    }
+    while i + L::LANES <= n {
+        // SAFETY: a vector is left at `i`.
+        unsafe {
+            let x = operands_at::<L, S>(from, fixed, ones, i);
+            S::put(S::eval(x, s), to.add(i * S::SIZE), L::LANES);
         }
         i += L::LANES;
     }
@@ -249,6 +265,28 @@ unsafe fn vector_loop<L: Lanes, S: Sink<L>>(
             S::put(S::eval([x0, x1, x2], s), to.add(i * S::SIZE), rest);
         }
     }
+}
+
+/// The operands at `i`: those that are one element are that in every lane.
+///
+/// # Safety
+/// A vector of each of the others must be left there.
+#[inline(always)]
+unsafe fn operands_at<L: Lanes, S: Sink<L>>(
+    from: &[Source; 3],
+    fixed: [bool; 3],
+    ones: [L; 3],
+    i: usize,
+) -> [L; 3] {
+    let mut x = ones;
+    for k in 0..3 {
+        if k < S::ARITY && !fixed[k] {
+            let at = from[k].from.cast::<<S::From as Memory<L>>::Elem>();
+            // SAFETY: the caller's.
+            x[k] = unsafe { S::From::load(at.add(i)) };
+        }
+    }
+    x
 }
 
 /// Elements per step of a loop over single elements.

@@ -115,6 +115,11 @@ pub(crate) fn map_in_place<T: Vectorised>(row: &mut [T], f: impl Function<T, 1>)
     T::run(Walk::in_place(row, f));
 }
 
+/// `row[i] = f(row[i], other[i])`, as far as both go.
+pub(crate) fn map_over<T: Vectorised>(row: &mut [T], other: &[T], f: impl Function<T, 2>) {
+    T::run(Walk::over(row, other, f));
+}
+
 /// [`map`] within a job.
 #[inline(always)]
 pub(crate) fn map_with<V: Lanes, const N: usize>(
@@ -160,6 +165,15 @@ impl<T, F> Walk<T, F, 1> {
     pub(crate) fn in_place(row: &mut [T], f: F) -> Self {
         let to = row.as_mut_ptr();
         Self { to, from: [to.cast_const()], count: row.len(), f }
+    }
+}
+
+impl<T, F> Walk<T, F, 2> {
+    /// From a row and another one to the row itself.
+    #[inline(always)]
+    pub(crate) fn over(row: &mut [T], other: &[T], f: F) -> Self {
+        let (count, to) = (least(row, [other]), row.as_mut_ptr());
+        Self { to, from: [to.cast_const(), other.as_ptr()], count, f }
     }
 }
 

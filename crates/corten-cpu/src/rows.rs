@@ -2,7 +2,7 @@
 //! are made of. Half precisions are widened into a buffer first; see [`Float`].
 
 use crate::row_loops::{
-    MultiplyAdd, Parts, RowFold, Vectorised, fold, map, map_in_place, map_in_place_and_fold,
+    MultiplyAdd, Parts, RowFold, Vectorised, fold, map, map_in_place, map_in_place_and_fold, map_over,
     row_folds, row_functions,
 };
 use crate::vec::Lanes;
@@ -77,6 +77,16 @@ pub(crate) trait Wide:
         map_in_place(row, Times { factor });
     }
 
+    /// `row += other`.
+    fn add_row(row: &mut [Self], other: &[Self]) {
+        map_over(row, other, Plus);
+    }
+
+    /// `row = (row - shift) * other`.
+    fn shift_and_multiply(row: &mut [Self], shift: Self, other: &[Self]) {
+        map_over(row, other, Shifted { shift });
+    }
+
     /// `out = row * factor + shift`.
     fn affine(out: &mut [Self], row: &[Self], factor: Self, shift: Self) {
         map(out, [row], MultiplyAdd { factor, shift });
@@ -126,6 +136,8 @@ row_functions! {
     /// e to the power of the distance from a number.
     ExpMinus { shift }: 1 |x| (x - shift).exp();
     Times { factor }: 1 |x| x * factor;
+    Plus: 2 |x, y| x + y;
+    Shifted { shift }: 2 |x, y| (x - shift) * y;
 }
 
 /// The largest element; NaN if there is one.

@@ -12,9 +12,15 @@ use corten_core::{Access, AccessSet, DType, Dims, MemoryFormat, Result, Scalar, 
 use corten_ops::{Tensor, op};
 use std::ops::Range;
 
-/// Queries and keys per block: the scores of a block stay in the first-level caches.
-const QUERIES: usize = 64;
+/// Keys per block.
 const KEYS: usize = 256;
+
+/// Queries per block: the scores of a block stay in the caches next to the processor. Products bring a
+/// block's keys and values into the order of their tiles anew, so many queries share that where all see
+/// the same keys.
+fn queries_at_once(queries: usize, is_causal: bool) -> usize {
+    if queries >= 512 && !is_causal { 256 } else { 64 }
+}
 
 /// A number that attention is computed in.
 trait Score: Wide + MatElement {}
@@ -61,7 +67,8 @@ pub fn flash_attention(
                 bias: bias.as_ref().map(|bias| Heads::of(&access, 5, &bias.tensor)).transpose()?,
             };
             let (out, logs) = (access.write::<T>(0)?, access.write::<T>(1)?);
-            let blocks = [shape.batch * shape.heads, shape.queries, QUERIES];
+            let at_once = queries_at_once(shape.queries, is_causal);
+            let blocks = [shape.batch * shape.heads, shape.queries, at_once];
             for_each_row_block2((out, shape.width), (logs, 1), blocks, 1, |head, rows, out, logs| {
                 forward(&operands.head(head, shape.heads), rows, out, logs, &rule)
             })
@@ -286,7 +293,7 @@ impl<T: Score> Head<'_, T> {
         for (row, line) in scores.chunks_exact_mut(cols).take(rows).enumerate() {
             let query = queries.start + row;
             if let Some(bias) = self.bias.and_then(|bias| bias.row_slice(query)) {
-                line.iter_mut().zip(&bias[keys.clone()]).for_each(|(score, &bias)| *score += bias);
+                T::add_row(line, &bias[keys.clone()]);
             }
             if rule.is_causal {
                 let seen = (query + 1).saturating_sub(keys.start).min(cols);
@@ -361,8 +368,9 @@ fn backward<T: Score>(
     let ([queries, width], keys) = (head.query.shape(), head.key.shape()[0]);
     [&mut *dq, &mut *dk, &mut *dv].into_iter().for_each(|grad| grad.fill(T::ZERO));
     let scaled = Factors { alpha: Scalar::from(rule.scale), beta: Scalar::Int(1) };
-    let mut buffers = (vec![T::ZERO; QUERIES * KEYS], vec![T::ZERO; QUERIES * KEYS]);
-    for rows in blocks(queries, QUERIES) {
+    let at_once = queries_at_once(queries, rule.is_causal);
+    let mut buffers = (vec![T::ZERO; at_once * KEYS], vec![T::ZERO; at_once * KEYS]);
+    for rows in blocks(queries, at_once) {
         let grad = given.grad.rows(rows.clone());
         let inner: Vec<T> = rows.clone().map(|row| row_dot(given.grad, given.out, row)).collect();
         for cols in blocks(rule.keys(&rows, keys), KEYS) {
@@ -383,8 +391,9 @@ fn backward<T: Score>(
             gemm(target, Mat::row_major(weights, shape[0], shape[1])?.t(), grad, Factors::ADD)?;
             let target = MatMut::row_major(slopes, shape[0], shape[1])?;
             gemm(target, grad, head.value.rows(cols.clone()).t(), Factors::PRODUCT)?;
-            for (i, (slope, &weight)) in slopes.iter_mut().zip(weights.iter()).enumerate() {
-                *slope = weight * (*slope - inner[i / cols.len()]);
+            let lines = slopes.chunks_exact_mut(cols.len()).zip(weights.chunks_exact(cols.len()));
+            for ((slopes, weights), &inner) in lines.zip(&inner) {
+                T::shift_and_multiply(slopes, inner, weights);
             }
             let slopes = Mat::row_major(slopes, shape[0], shape[1])?;
             let target = &mut dq[rows.start * width..rows.end * width];

@@ -40,7 +40,8 @@ pub(crate) use operators;
 
 operators! {
     /// Between two numbers; where they are in the wrong order, the upper one.
-    Clamp: Pointwise3 OrderedWide |x, low, high; _s| x.max(low).min(high);
+    Clamp: Pointwise3 OrderedWide |x, low, high; _s| x.clamp(low, high);
+    ClampToNumbers: Pointwise3 OrderedWide |x, _low, _high; s| x.clamp(s[0], s[1]);
     /// log(x / (1 - x)).
     Logit: Pointwise1 Float |x; _s| (x / (E::lit(1.0) - x)).log();
     /// As `Logit`, of x between eps and 1 - eps.
@@ -83,7 +84,10 @@ pub fn clamp(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
     if iter.numel() == 0 {
         return Ok(());
     }
-    pointwise3::<Clamp>(iter, &[])
+    match (number(iter, 2)?, number(iter, 3)?) {
+        (Some(low), Some(high)) => pointwise3::<ClampToNumbers>(iter, &[low, high]),
+        _ => pointwise3::<Clamp>(iter, &[]),
+    }
 }
 
 /// `pow`: frequent exponents have loops of their own.
@@ -107,17 +111,24 @@ pub fn pow(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
 
 /// The exponent where all elements share a real one.
 fn fixed_exponent(iter: &mut TensorIterator) -> Result<Option<f64>> {
-    if iter.numel() == 0 || !iter.is_cpu_scalar(2) {
+    if iter.numel() == 0 {
         return Ok(None);
     }
-    let (at, dtype) = (iter.data_ptr(2)?, iter.dtype(2));
-    match_dtype!(dtype, "pow", All, T => {
+    Ok(match number(iter, 2)? {
+        Some(Scalar::Complex(value)) if value.im != 0.0 => None,
+        exponent => exponent.map(|exponent| exponent.to_f64()),
+    })
+}
+
+/// The one element that an operand has, of an iterator that is not empty.
+fn number(iter: &mut TensorIterator, operand: usize) -> Result<Option<Scalar>> {
+    if !iter.is_cpu_scalar(operand) {
+        return Ok(None);
+    }
+    let (at, dtype) = (iter.data_ptr(operand)?, iter.dtype(operand));
+    match_dtype!(dtype, "number", All, T => {
         // SAFETY: the operand is one element of this dtype, and access to it is held.
-        let exponent = unsafe { at.cast::<T>().read() }.to_scalar();
-        Ok(match exponent {
-            Scalar::Complex(value) if value.im != 0.0 => None,
-            exponent => Some(exponent.to_f64()),
-        })
+        Ok(Some(unsafe { at.cast::<T>().read() }.to_scalar()))
     })
 }
 

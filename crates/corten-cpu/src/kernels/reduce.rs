@@ -1,7 +1,7 @@
 //! Reductions.
 
 use crate::cascade;
-use crate::folds::{All, Any, Arg, Extremum, IntSum, Order, Product, Select};
+use crate::folds::{All, Any, Arg, Extremum, FloatProduct, IntSum, Order, Product, Select};
 use crate::moments::{Norm, NormOrder, Variance};
 use crate::reduce_loops::{fold, for_each_output_row};
 use corten_core::{
@@ -143,15 +143,12 @@ fn divide<T: Element>(iter: &mut TensorIterator, quotient: impl Fn(T) -> T) -> R
     })
 }
 
-/// `prod`: in double precision, or in `i64`.
+/// `prod`: floats in their own precision, those of 16 bits in `f32`, integers in `i64`.
 pub fn prod(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
-    let (to, from) = (iter.dtype(0), iter.dtype(1));
-    match (to.is_complex(), to.is_floating_point()) {
-        (true, _) => fold(iter, &Product::<Complex<f64>>::default()),
-        (_, true) if from == DType::Float32 || from.is_reduced_float() => {
-            fold(iter, &Product::<f64, f32>::default())
-        }
-        (_, true) => fold(iter, &Product::<f64>::default()),
+    match iter.dtype(0) {
+        to if to.is_complex() => fold(iter, &Product::<Complex<f64>>::default()),
+        DType::Float64 => fold(iter, &FloatProduct::<f64>::default()),
+        to if to.is_floating_point() => fold(iter, &FloatProduct::<f32>::default()),
         _ => fold(iter, &Product::<i64>::default()),
     }
 }

@@ -80,6 +80,13 @@ macro_rules! vector_expr {
             fn min(self, other: Self) -> Self {
                 Real::select(Real::is_nan(self), self, Real::min(self, other))
             }
+            /// The machine's functions give the second number if one is NaN.
+            #[inline(always)]
+            fn clamp(self, low: Self, high: Self) -> Self {
+                let unbounded = Real::is_nan(low) | Real::is_nan(high);
+                let nearest = Real::min(high, Real::max(low, self));
+                Real::select(unbounded, low + high, nearest)
+            }
             #[inline(always)]
             fn mul_add(self, a: Self, b: Self) -> Self {
                 Real::mul_add(self, a, b)

@@ -40,6 +40,11 @@ fn reduce_exp<V: Single>(x: V) -> (V, V) {
 
 #[inline(always)]
 pub(crate) fn exp<V: Single>(x: V) -> V {
+    // Normal results take one factor.
+    if !V::SCALES && !x.any_beyond(87.0) {
+        let (r, n) = reduce_exp(x);
+        return (V::of(1.0) + r) * V::pow2(n);
+    }
     let (r, n) = reduce_exp(clamp(x, -110.0, 100.0));
     (V::of(1.0) + r).scale2(n)
 }

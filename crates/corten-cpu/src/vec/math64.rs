@@ -37,6 +37,11 @@ pub(crate) fn clamp<V: Real>(x: V, low: f64, high: f64) -> V {
 /// e^x 2^k.
 #[inline(always)]
 fn exp_scaled<V: Real<Elem = f64>>(x: V, k: f64) -> V {
+    // Normal results take one factor.
+    if !V::SCALES && !x.any_beyond(706.0) {
+        let (r, n) = reduce_exp(x);
+        return (V::of(1.0) + r) * V::pow2(n + V::of(k));
+    }
     let (r, n) = reduce_exp(clamp(x, -1000.0, 1000.0));
     (V::of(1.0) + r).scale2(n + V::of(k))
 }

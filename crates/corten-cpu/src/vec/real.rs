@@ -57,6 +57,9 @@ pub(crate) trait Real:
     /// Whether [`mul_add`](Self::mul_add) rounds once.
     const FUSED: bool;
 
+    /// Whether [`scale2`](Self::scale2) is one instruction, as in AVX-512.
+    const SCALES: bool = size_of::<Self>() == 64;
+
     fn splat(value: Self::Elem) -> Self;
     /// All lanes `value`, rounded to the element.
     fn of(value: f64) -> Self;
@@ -155,6 +158,12 @@ pub(crate) trait Real:
         // Adding 1.5 * 2^MANTISSA leaves the integer in the low bits; the shift drops the rest.
         let magic = 1.5 * (1u64 << Self::MANTISSA) as f64 + Self::BIAS;
         (k + Self::of(magic)).bits_to_exponent()
+    }
+
+    /// Whether any lane is larger than `most`, or NaN.
+    #[inline(always)]
+    fn any_beyond(self, most: f64) -> bool {
+        (!self.abs().le(Self::of(most))).any()
     }
 
     /// self * 2^k for integral k, right for results that overflow or are denormal.
