@@ -357,6 +357,31 @@ class Columns(unittest.TestCase):
             self.assertEqual(x.amax(0).isnan().nonzero().tolist(), [[columns - 1]])
 
 
+class Attention(unittest.TestCase):
+    def test_blocks_of_queries_and_keys(self):
+        # More of both than a block has, and numbers of them that leave rests.
+        torch.manual_seed(3)
+        for queries, keys, masked in itertools.product((70, 530), (70, 1100), (None, "causal", "bias")):
+            sizes = (queries, keys, keys)
+            q, k, v = (torch.randn(1, 2, n, 8, dtype=torch.float64).requires_grad_() for n in sizes)
+            bias = torch.zeros(queries, keys, dtype=torch.float64)
+            if masked == "causal":
+                bias.masked_fill_(torch.ones(queries, keys).triu(1) != 0, -torch.inf)
+            elif masked == "bias":
+                bias = torch.randn(queries, keys, dtype=torch.float64)
+            options = {"is_causal": True} if masked == "causal" else {"attn_mask": bias if masked else None}
+            found = F.scaled_dot_product_attention(q, k, v, **options)
+            wanted = (q @ k.mT / 8 ** 0.5 + bias).softmax(-1) @ v
+            torch.testing.assert_close(found, wanted)
+            grad = torch.randn_like(wanted)
+            pairs = zip(*(torch.autograd.grad(out, (q, k, v), grad) for out in (found, wanted)))
+            for one, other in pairs:
+                torch.testing.assert_close(one, other)
+            single = F.scaled_dot_product_attention(*(x.detach().float() for x in (q, k, v)), **{
+                name: value.float() if torch.is_tensor(value) else value for name, value in options.items()})
+            torch.testing.assert_close(single, wanted.detach().float(), rtol=1e-4, atol=1e-5)
+
+
 class Rows(unittest.TestCase):
     """Short rows, of which many are computed side by side, beside the columns of the matrix turned."""
 
@@ -380,9 +405,36 @@ class Rows(unittest.TestCase):
                     if not dtype.is_floating_point:
                         self.assertTrue(torch.equal(matrix.sum(1), turned.sum(0)))
                         self.assertTrue(torch.equal(matrix.prod(1), turned.prod(0)))
+                    else:
+                        near = (matrix / 500 + 1).nan_to_num(1)
+                        found, wanted = near.double().prod(1), near.t().contiguous().double().prod(0)
+                        torch.testing.assert_close(found, wanted, rtol=1e-12, atol=0)
+                        tolerance = 1e-2 if dtype == torch.bfloat16 else length * torch.finfo(dtype).eps
+                        found = near.prod(1).double()
+                        torch.testing.assert_close(found, wanted, rtol=tolerance, atol=0)
         x = torch.full((20, 5), -torch.inf)
         self.assertEqual(x.argmax(1).unique().tolist(), [0])
         self.assertTrue(torch.isneginf(x.amax(1)).all())
+
+    def test_products_have_the_range_of_their_dtype(self):
+        x = torch.tensor([1e30, 1e30])
+        self.assertEqual(x.prod().item(), torch.inf)
+        self.assertEqual(x.repeat(9, 1).prod(1).tolist(), [torch.inf] * 9)
+        self.assertAlmostEqual(x.double().prod().item() / 1e60, 1, places=6)
+        self.assertEqual(torch.full((3,), 300.0, dtype=torch.float16).prod().item(), torch.inf)
+
+    def test_clamped_rows(self):
+        nan, inf = torch.nan, torch.inf
+        x = torch.tensor([nan, -inf, -2.0, -0.0, 0.0, 0.5, 2.0, inf]).repeat(5)[:37]
+        for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+            for count in (1, 3, 8, 9, 16, 37):
+                row = x[:count].to(dtype)
+                wanted = [v if v != v else min(max(v, -1.0), 1.0) for v in row.tolist()]
+                self.assertEqual(str(row.clamp(-1, 1).tolist()), str(wanted))
+                bounds = torch.tensor(-1.0, dtype=dtype), torch.ones(count, dtype=dtype)
+                self.assertEqual(str(row.clamp(*bounds).tolist()), str(wanted))
+                self.assertTrue(row.clamp(-1, nan).isnan().all() and row.clamp(nan, 1).isnan().all())
+        self.assertEqual(torch.arange(-20, 20).clamp(-3, 5).unique().tolist(), list(range(-3, 6)))
 
     def test_softmax(self):
         torch.manual_seed(0)

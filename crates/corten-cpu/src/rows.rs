@@ -2,8 +2,8 @@
 //! are made of. Half precisions are widened into a buffer first; see [`Float`].
 
 use crate::row_loops::{
-    MultiplyAdd, Parts, RowFold, Vectorised, fold, map, map_in_place, map_in_place_and_fold, map_over,
-    row_folds, row_functions,
+    MultiplyAdd, Parts, RowFold, Vectorised, fold, map, map_in_place, map_in_place_and_fold,
+    map_over, row_folds, row_functions,
 };
 use crate::vec::Lanes;
 use crate::vec::convert::convert_row;

@@ -13,13 +13,13 @@ use corten_ops::{Tensor, op};
 use std::ops::Range;
 
 /// Keys per block.
-const KEYS: usize = 256;
+const KEYS: usize = 512;
 
 /// Queries per block: the scores of a block stay in the caches next to the processor. Products bring a
 /// block's keys and values into the order of their tiles anew, so many queries share that where all see
 /// the same keys.
 fn queries_at_once(queries: usize, is_causal: bool) -> usize {
-    if queries >= 512 && !is_causal { 256 } else { 64 }
+    if queries >= 512 && !is_causal { 128 } else { 64 }
 }
 
 /// A number that attention is computed in.
