@@ -15,6 +15,7 @@ use corten_core::{DeviceType, Result, Scalar};
 use corten_ops::Stub;
 use corten_ops::iter::TensorIterator;
 use corten_ops::meta::Domain;
+use std::f64::consts::FRAC_1_SQRT_2;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// What pointwise expressions are written in: numbers, vectors of numbers, or anything else that
@@ -287,6 +288,13 @@ pub trait Expr:
     #[inline(always)]
     fn erfinv(self) -> Self {
         self.each(special::error::erfinv)
+    }
+    /// The normal distribution function, and `exp(-self² / 2)`.
+    #[inline(always)]
+    fn normal(self) -> [Self; 2] {
+        let (half, one) = (Self::lit(0.5), Self::lit(1.0));
+        let distribution = half * (one + (self * Self::lit(FRAC_1_SQRT_2)).erf());
+        [distribution, (self * self * Self::lit(-0.5)).exp()]
     }
     /// The quantile of the normal distribution.
     #[inline(always)]

@@ -16,9 +16,8 @@ def rounded(c, bits):
     return mp.nint(mp.ldexp(c, -e)) * mp.mpf(2) ** e
 
 
-def fit(g, a, b, n, weight, bits):
-    nodes = [(a + b) / 2 + (b - a) / 2 * cos(pi * (2 * k + 1) / (2 * 6 * n)) for k in range(6 * n)]
-    rest = [(x, g(x), weight(x)) for x in nodes]
+def rounded_fit(rest, n, bits):
+    """n coefficients for the rows (x, y, weight), rounded one after the other."""
     done = []
     for i in range(n):
         m = n - i
@@ -32,6 +31,13 @@ def fit(g, a, b, n, weight, bits):
                 for c in range(m):
                     ata[r, c] += row[r] * row[c]
         done.append(rounded(lu_solve(ata, atb)[0], bits))
+    return done
+
+
+def fit(g, a, b, n, weight, bits):
+    nodes = [(a + b) / 2 + (b - a) / 2 * cos(pi * (2 * k + 1) / (2 * 6 * n)) for k in range(6 * n)]
+    rest = [(x, g(x), weight(x)) for x in nodes]
+    done = rounded_fit(rest, n, bits)
     worst = max(abs(w * (sum(c * x**k for k, c in enumerate(done)) - y)) for x, y, w in rest)
     return done, worst
 
@@ -44,6 +50,43 @@ def series(f):
         n, r = 32, mpf(1) / 64
         return sum(f(z + r * mp.expjpi(mpf(2) * k / n)) for k in range(n)).real / n
     return g
+
+
+def fit_ratio(g, b, n, m, bits):
+    """P / Q with n and m coefficients, relative to g on [0, b]: Q linearised, its last values as weights."""
+    nodes = [b * ((1 + cos(pi * (k + mpf(1) / 2) / 160)) / 2) ** 2 for k in range(160)]
+    values, below, weights = [g(x) for x in nodes], [mpf(1)] * 160, [mpf(1)] * 160
+    best = (mpf(1), None, None)
+    for _ in range(16):
+        scales = [w / (y * q) for w, y, q in zip(weights, values, below)]
+        rows = matrix([[s * x**i for i in range(n)] + [-s * y * x**i for i in range(1, m)]
+                       for x, y, s in zip(nodes, values, scales)])
+        right = matrix([s * y for s, y in zip(scales, values)])
+        c = list(lu_solve(rows.T * rows, rows.T * right))
+        q = [mpf(1)] + c[n:]
+        below = [mp.polyval(q[::-1], x) for x in nodes]
+        errors = [abs(mp.polyval(c[:n][::-1], x) / z / y - 1) for x, z, y in zip(nodes, below, values)]
+        # More weight where the error is large, which makes the largest smaller (Lawson 1961).
+        best = min(best, (max(errors), q, weights))
+        weights = [w * sqrt(e / max(errors) + mpf("0.05")) for w, e in zip(weights, errors)]
+    _, q, weights = best
+    q = [rounded(x, bits) for x in q]
+    # The numerator makes up for the rounding of the denominator.
+    wanted = [y * mp.polyval(q[::-1], x) for x, y in zip(nodes, values)]
+    p = rounded_fit([(x, y, w / y) for x, y, w in zip(nodes, wanted, weights)], n, bits)
+    return p, q, max(abs(mp.polyval(p[::-1], x) / y - 1) for x, y in zip(nodes, wanted))
+
+
+def emit_ratio(name, doc, g, b, n, m, bits=24):
+    p, q, worst = fit_ratio(g, mpf(b), n, m, bits)
+    print(f"\n/// {doc[:-1]}, above and below the fraction line. Error {mp.nstr(worst, 2)}.")
+    for half, row in (("ABOVE", p), ("BELOW", q)):
+        print(f"pub(super) const {name}_{half}: [f64; {len(row)}] = [")
+        for x in row:
+            print(f"    {float(x)!r},")
+        print("];")
+        if half == "ABOVE":
+            print("\n/// The other half of the same.")
 
 
 def emit(name, doc, g, a, b, n, weight, bits):
@@ -111,3 +154,5 @@ emit("ERFINV_NEAR", "erf⁻¹(y) / y in w - 3.125, w = -ln(1 - y²), for 0 ≤ w
      mpf(25) / 8, 12, lambda t: 1 / erfinv_slope(t + mpf(25) / 8), 53)
 emit("ERFINV_FAR", "erf⁻¹(y) / y in √w - 3.25 for 2.5 ≤ √w ≤ 4, for f32.", lambda t: erfinv_slope((t + mpf(13) / 4) ** 2), mpf(-3) / 4, mpf(3) / 4, 10,
      lambda t: 1 / erfinv_slope((t + mpf(13) / 4) ** 2), 53)
+
+emit_ratio("NORMAL_TAIL", "e^{x²/2} (1 - Φ(x)) for 0 ≤ x ≤ 13.5.", lambda x: exp(x * x / 2) * erfc(x / sqrt(mpf(2))) / 2, 13.5, 5, 6)

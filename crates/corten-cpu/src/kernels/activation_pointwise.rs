@@ -18,7 +18,8 @@ const KAPPA: f64 = 0.044715;
 operators! {
     /// x Φ(x).
     Gelu: Pointwise1 Float |x; _s| {
-        x * E::lit(0.5) * (E::lit(1.0) + (x * E::lit(FRAC_1_SQRT_2)).erf())
+        let [cdf, _] = x.normal();
+        x * cdf
     };
     GeluTanh: Pointwise1 Float |x; _s| {
         let inner = E::lit(BETA) * (x + E::lit(KAPPA) * x * x * x);
@@ -26,8 +27,8 @@ operators! {
     };
     /// Φ(x) + x φ(x).
     GeluBackward: Pointwise2 Float |grad, x; _s| {
-        let cdf = E::lit(0.5) * (E::lit(1.0) + (x * E::lit(FRAC_1_SQRT_2)).erf());
-        let pdf = (x * x * E::lit(-0.5)).exp() * E::lit(FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5);
+        let [cdf, bell] = x.normal();
+        let pdf = bell * E::lit(FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5);
         grad * (cdf + x * pdf)
     };
     GeluTanhBackward: Pointwise2 Float |grad, x; _s| {

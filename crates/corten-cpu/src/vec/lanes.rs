@@ -101,6 +101,10 @@ macro_rules! vector_expr {
             vector_expr!(@math2 $math pow hypot);
 
             #[inline(always)]
+            fn normal(self) -> [Self; 2] {
+                $math::normal(self)
+            }
+            #[inline(always)]
             fn each(self, function: fn(f64) -> f64) -> Self {
                 self.map(|x| cast(function(cast(x))))
             }

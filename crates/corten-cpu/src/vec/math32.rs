@@ -302,6 +302,26 @@ fn erf_by_pieces<V: Single>(x: V) -> V {
     (sum + base).copysign(x)
 }
 
+/// Beyond it e^(-x²/2) is below the normal numbers, and taken as zero: its power of two is 2^-127,
+/// which has the bits of zero.
+const FAR_FROM_MEAN: f64 = 13.27;
+
+/// The normal distribution function, and e^(-x²/2), which is its slope but for a factor.
+#[inline(always)]
+pub(crate) fn normal<V: Single>(x: V) -> [V; 2] {
+    let one = V::of(1.0);
+    let a = V::of(FAR_FROM_MEAN).min(x.abs());
+    let half = a * V::of(-0.5);
+    let square = half * a;
+    // What rounding took from the square, where `mul_add` rounds once.
+    let lost = half.mul_add(a, -square);
+    let n = (square * V::of(consts::LOG2_E)).round();
+    let r = n.neg_mul_add(V::of(LN2_HIGH), square) + n.neg_mul_add(V::of(LN2_LOW), lost);
+    let bell = (one + (r * r).mul_add(r.poly(&c::EXP_32), r)) * V::pow2(n);
+    let tail = bell * a.poly(&c::NORMAL_TAIL_ABOVE) / a.poly(&c::NORMAL_TAIL_BELOW);
+    [V::select(x.sign_bit(), tail, one - tail), bell]
+}
+
 #[inline(always)]
 pub(crate) fn erfc<V: Single>(x: V) -> V {
     in_double!(for_single::erfc, x)

@@ -222,6 +222,14 @@ pub(crate) fn erfc<V: Real<Elem = f64>>(x: V) -> V {
     V::select(a.lt(V::of(0.5)), V::of(1.0) - erf_near(x), far)
 }
 
+/// The normal distribution function, and e^(-x²/2), which is its slope but for a factor.
+#[inline(always)]
+pub(crate) fn normal<V: Real<Elem = f64>>(x: V) -> [V; 2] {
+    let (half, one) = (V::of(0.5), V::of(1.0));
+    let distribution = half * (one + erf(x * V::of(consts::FRAC_1_SQRT_2)));
+    [distribution, exp(x * x * V::of(-0.5))]
+}
+
 /// √(x² + y²) without overflow on the way.
 #[inline(always)]
 pub(crate) fn hypot<V: Real<Elem = f64>>(x: V, y: V) -> V {
