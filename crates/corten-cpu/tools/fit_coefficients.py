@@ -138,8 +138,6 @@ def erfcx_of(t, c, factor):
     return exp(x * x) * erfc(x) * factor(x)
 
 
-emit("ERFC_32", "e^{x²} erfc(x) (x + 2) in t = (x - 2) / (x + 2) for 0 ≤ x ≤ 14.", lambda t: erfcx_of(t, 2, lambda x: x + 2), -1,
-     mpf(12) / 16, 13, lambda t: 1 / erfcx_of(t, 2, lambda x: x + 2), 53)
 emit("ERFC_64", "e^{x²} erfc(x) (1 + 2x) in t = (x - 3) / (x + 3) for 0 ≤ x ≤ 28.", lambda t: erfcx_of(t, 3, lambda x: 1 + 2 * x), -1,
      mpf(25) / 31, 24, lambda t: 1 / erfcx_of(t, 3, lambda x: 1 + 2 * x), 53)
 
@@ -156,3 +154,5 @@ emit("ERFINV_FAR", "erf⁻¹(y) / y in √w - 3.25 for 2.5 ≤ √w ≤ 4, for f
      lambda t: 1 / erfinv_slope((t + mpf(13) / 4) ** 2), 53)
 
 emit_ratio("NORMAL_TAIL", "e^{x²/2} (1 - Φ(x)) for 0 ≤ x ≤ 13.5.", lambda x: exp(x * x / 2) * erfc(x / sqrt(mpf(2))) / 2, 13.5, 5, 6)
+emit_ratio("ERFC_32", "e^{x²} erfc(x) for 0 ≤ x ≤ 10.1.", lambda x: exp(x * x) * erfc(x), 10.1, 6, 6, 53)
+emit_ratio("TAN_32", "tan x / x in x² for |x| ≤ π/4.", lambda z: mp.tan(sqrt(z)) / sqrt(z) if z > mpf(10) ** -20 else mpf(1), q, 3, 3, 53)

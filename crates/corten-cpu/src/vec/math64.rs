@@ -70,14 +70,6 @@ struct Log<V> {
     low: V,
 }
 
-/// The mantissa in [√½, √2) and its exponent.
-#[inline(always)]
-pub(crate) fn split_around_one<V: Real>(x: V) -> (V, V) {
-    let (m, n) = x.split();
-    let large = m.gt(V::of(consts::SQRT_2));
-    (V::select(large, m * V::of(0.5), m), V::select(large, n + V::of(1.0), n))
-}
-
 /// ln(1 + f) in two parts, for 1 + f from √½ to √2. Follows FDLIBM's e_log.c.
 #[inline(always)]
 fn log_reduced<V: Real<Elem = f64>>(f: V, n: V) -> Log<V> {
@@ -92,7 +84,7 @@ fn log_reduced<V: Real<Elem = f64>>(f: V, n: V) -> Log<V> {
 
 #[inline(always)]
 fn log_parts<V: Real<Elem = f64>>(x: V) -> Log<V> {
-    let (m, n) = split_around_one(x);
+    let (m, n) = x.split_around_one();
     log_reduced(m - V::of(1.0), n)
 }
 
@@ -131,7 +123,7 @@ pub(crate) fn log10<V: Real<Elem = f64>>(x: V) -> V {
 pub(crate) fn log1p<V: Real<Elem = f64>>(x: V) -> V {
     let one = V::of(1.0);
     let u = one + x;
-    let (m, n) = split_around_one(u);
+    let (m, n) = u.split_around_one();
     let direct = n.eq(V::of(0.0));
     // What rounding took from u, relative to u.
     let lost = V::select(n.gt(V::of(0.0)), one - (u - x), x - (u - one)) / u;
