@@ -269,6 +269,11 @@ pub trait Expr:
     fn each2(self, _other: Self, _function: fn(f64, f64) -> f64) -> Self {
         self
     }
+    /// The number next to it on the way to `other`.
+    #[inline(always)]
+    fn nextafter(self, other: Self) -> Self {
+        self.each2(other, libm::nextafter)
+    }
     /// The logarithm of the magnitude of the gamma function.
     #[inline(always)]
     fn lgamma(self) -> Self {
@@ -289,12 +294,15 @@ pub trait Expr:
     fn erfinv(self) -> Self {
         self.each(special::error::erfinv)
     }
+    /// The normal distribution function, with a small absolute error.
+    #[inline(always)]
+    fn normal_cdf(self) -> Self {
+        Self::lit(0.5) * (Self::lit(1.0) + (self * Self::lit(FRAC_1_SQRT_2)).erf())
+    }
     /// The normal distribution function, and `exp(-self² / 2)`.
     #[inline(always)]
     fn normal(self) -> [Self; 2] {
-        let (half, one) = (Self::lit(0.5), Self::lit(1.0));
-        let distribution = half * (one + (self * Self::lit(FRAC_1_SQRT_2)).erf());
-        [distribution, (self * self * Self::lit(-0.5)).exp()]
+        [self.normal_cdf(), (self * self * Self::lit(-0.5)).exp()]
     }
     /// The quantile of the normal distribution.
     #[inline(always)]

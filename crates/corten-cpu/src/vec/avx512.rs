@@ -75,6 +75,7 @@ fn around_one<V: Real>(m: V, n: V) -> (V, V) {
 impl Single for F32 {
     type Double = F64;
     const CHOOSES: bool = true;
+    const CHOOSES_AT_ONCE: bool = true;
 
     #[inline(always)]
     fn chosen(self, from: &[f32; 16]) -> Self {

@@ -58,7 +58,7 @@ fn scaled<V: Real<Elem = f64>, const N: usize, const M: usize, const SINGLE: boo
         false => V::of(1.0),
     };
     let t = a.mul_add(V::of(0.25), V::of(-1.0));
-    let close = factor * if SINGLE { t.poly(near) } else { series(t, near) };
+    let close = factor * if SINGLE { t.long_poly(near) } else { series(t, near) };
     let close = if divided { close * a } else { close };
     let beyond = a.gt(V::of(8.0));
     if !beyond.any() {

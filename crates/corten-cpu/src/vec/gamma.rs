@@ -46,7 +46,7 @@ fn lgamma_of<V: Real<Elem = f64>, const SINGLE: bool>(x: V) -> V {
     let logarithm = if SINGLE { for_single::log(argument) } else { log(argument) };
     let zeros = (z - V::of(1.0)) * (z - V::of(2.0));
     let t = z - V::of(1.5);
-    let near = zeros * if SINGLE { t.poly(&NEAR_SINGLE) } else { series(t, &NEAR) };
+    let near = zeros * if SINGLE { t.long_poly(&NEAR_SINGLE) } else { series(t, &NEAR) };
     let near = V::select(small, near - logarithm, near + logarithm);
     if far.any() { V::select(far, stirling(x, logarithm), near) } else { near }
 }

@@ -105,7 +105,7 @@ fn log_parts<V: Single>(f: V, n: V) -> Log<V> {
     // The cube's own term comes last, where the others have no digits that could be lost.
     let [third, rest @ ..] = c::LOG_32;
     let cube = f * z;
-    let small = (cube * f).mul_add(f.poly(&rest), V::of(-0.5) * lost);
+    let small = (cube * f).mul_add(f.long_poly(&rest), V::of(-0.5) * lost);
     let small = cube.mul_add(V::of(third), small);
     Log { n, high, low: ((f - high) - half) + small }
 }
@@ -363,6 +363,21 @@ fn erf_by_pieces<V: Single>(x: V) -> V {
     (sum + base).copysign(x)
 }
 
+/// The normal distribution function; the left tail has no digits of its own.
+#[inline(always)]
+pub(crate) fn normal_cdf<V: Single>(x: V) -> V {
+    let half = V::of(0.5);
+    if V::CHOOSES_AT_ONCE {
+        // This erf takes less than a division.
+        return half * (V::of(1.0) + erf(x * V::of(consts::FRAC_1_SQRT_2)));
+    }
+    let z = x * x;
+    let slope = z.long_poly(&c::NORMAL_32_ABOVE) / z.long_poly(&c::NORMAL_32_BELOW);
+    // Beyond 5.5 what is left is less than half of the last digit of 1.
+    let beyond = V::select(x.sign_bit(), V::of(0.0), V::of(1.0));
+    V::select(z.ge(V::of(30.25)), beyond, x.mul_add(slope, half))
+}
+
 /// -a²/2 in two parts.
 #[inline(always)]
 fn negative_half_square<V: Single>(a: V) -> (V, V) {
@@ -385,6 +400,9 @@ const FAR_FROM_MEAN: f64 = 13.27;
 #[inline(always)]
 pub(crate) fn normal<V: Single>(x: V) -> [V; 2] {
     let one = V::of(1.0);
+    if V::CHOOSES_AT_ONCE {
+        return [normal_cdf(x), exp(x * x * V::of(-0.5))];
+    }
     let a = V::of(FAR_FROM_MEAN).min(x.abs());
     let (square, lost) = negative_half_square(a);
     let n = (square * V::of(consts::LOG2_E)).round();
@@ -416,7 +434,25 @@ macro_rules! by_double {
 
 by_double! {
     for_single::i0 for_single::i0e for_single::i1 for_single::i1e
-    for_single::lgamma math64::digamma
+    for_single::lgamma math64::digamma for_single::ndtri
+    for_single::j0 for_single::j1 for_single::y0 for_single::y1
+}
+
+/// Functions of two numbers that go through double precision.
+macro_rules! by_double2 {
+    ($module:ident: $($function:ident)+) => {$(
+        #[inline(always)]
+        pub(crate) fn $function<V: Single>(x: V, y: V) -> V {
+            in_double!($module::$function, x, y)
+        }
+    )+};
+}
+
+by_double2! { for_single: zeta }
+
+by_double2! {
+    math64: chebyshev_t chebyshev_u chebyshev_v chebyshev_w shifted_chebyshev_t shifted_chebyshev_u
+    shifted_chebyshev_v shifted_chebyshev_w hermite_h hermite_he laguerre_l legendre_p
 }
 
 #[inline(always)]
@@ -432,16 +468,11 @@ pub(crate) fn hypot<V: Single>(x: V, y: V) -> V {
     V::select(x.abs().eq(infinity) | y.abs().eq(infinity), infinity, result)
 }
 
-#[inline(always)]
-fn positive_power<D: Real<Elem = f64>>(x: D, y: D) -> D {
-    math64::exp2(y * math64::log2(x))
-}
-
 /// x^y with C's special cases.
 #[inline(always)]
 pub(crate) fn pow<V: Single>(x: V, y: V) -> V {
     let a = x.abs();
-    power::signed(x, y, in_double!(positive_power, a, y))
+    power::signed(x, y, in_double!(for_single::positive_power, a, y))
 }
 
 /// The exact remainder of the truncated quotient.

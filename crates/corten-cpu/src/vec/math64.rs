@@ -4,8 +4,10 @@
 pub(crate) use super::bessel::{i0, i0e, i1, i1e};
 use super::coefficients as c;
 pub(crate) use super::gamma::{digamma, lgamma};
+pub(crate) use super::polynomials::*;
 pub(crate) use super::power::pow;
 use super::real::{MaskBits, Real};
+use crate::special;
 use crate::special::error::{CENTRE, FAR, MIDDLE};
 use std::f64::consts;
 
@@ -214,12 +216,16 @@ pub(crate) fn erfc<V: Real<Elem = f64>>(x: V) -> V {
     V::select(a.lt(V::of(0.5)), V::of(1.0) - erf_near(x), far)
 }
 
+/// The normal distribution function; the left tail has no digits of its own.
+#[inline(always)]
+pub(crate) fn normal_cdf<V: Real<Elem = f64>>(x: V) -> V {
+    V::of(0.5) * (V::of(1.0) + erf(x * V::of(consts::FRAC_1_SQRT_2)))
+}
+
 /// The normal distribution function, and e^(-x²/2), which is its slope but for a factor.
 #[inline(always)]
 pub(crate) fn normal<V: Real<Elem = f64>>(x: V) -> [V; 2] {
-    let (half, one) = (V::of(0.5), V::of(1.0));
-    let distribution = half * (one + erf(x * V::of(consts::FRAC_1_SQRT_2)));
-    [distribution, exp(x * x * V::of(-0.5))]
+    [normal_cdf(x), exp(x * x * V::of(-0.5))]
 }
 
 /// √(x² + y²) without overflow on the way.
@@ -267,4 +273,22 @@ pub(crate) fn erfinv<V: Real<Elem = f64>>(y: V) -> V {
         }
     }
     V::select(a.eq(one), V::of(f64::INFINITY), above / below).copysign(y)
+}
+
+/// Functions that have no vectors: one number at a time.
+macro_rules! one_by_one {
+    ($($module:ident::$function:ident)+) => {$(
+        #[inline(always)]
+        pub(crate) fn $function<V: Real<Elem = f64>>(x: V) -> V {
+            x.map(special::$module::$function)
+        }
+    )+};
+}
+
+one_by_one! { error::ndtri bessel::j0 bessel::j1 bessel::y0 bessel::y1 }
+
+/// Hurwitz' ζ(s, q).
+#[inline(always)]
+pub(crate) fn zeta<V: Real<Elem = f64>>(s: V, q: V) -> V {
+    s.zip(q, special::gamma::zeta)
 }

@@ -211,6 +211,26 @@ pub(crate) trait Real:
         }
         sum
     }
+
+    /// [`poly`](Self::poly) of pairs of terms in powers of x²: half as many steps that wait for each
+    /// other, for long polynomials.
+    #[inline(always)]
+    fn long_poly<const N: usize>(self, c: &[f64; N]) -> Self {
+        let square = self * self;
+        let last = (N - 1) / 2;
+        let mut sum = self.pair(c, last);
+        for i in (0..last).rev() {
+            sum = sum.mul_add(square, self.pair(c, i));
+        }
+        sum
+    }
+
+    /// c[2i] + c[2i + 1] x, where the second may be missing.
+    #[inline(always)]
+    fn pair<const N: usize>(self, c: &[f64; N], i: usize) -> Self {
+        let even = Self::of(c[2 * i]);
+        if 2 * i + 1 < N { Self::of(c[2 * i + 1]).mul_add(self, even) } else { even }
+    }
 }
 
 /// `f32` vectors that can be computed with in double precision.
@@ -219,6 +239,8 @@ pub(crate) trait Single: Real<Elem = f32> {
     type Double: Real<Elem = f64>;
     /// Whether [`chosen`](Self::chosen) is a few instructions.
     const CHOOSES: bool = false;
+    /// Whether it is a single one.
+    const CHOOSES_AT_ONCE: bool = false;
 
     fn widen(self) -> [Self::Double; 2];
     fn narrow(halves: [Self::Double; 2]) -> Self;
