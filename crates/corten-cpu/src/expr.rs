@@ -15,6 +15,7 @@ use corten_core::{DeviceType, Result, Scalar};
 use corten_ops::Stub;
 use corten_ops::iter::TensorIterator;
 use corten_ops::meta::Domain;
+use std::f64::consts::FRAC_1_SQRT_2;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// What pointwise expressions are written in: numbers, vectors of numbers, or anything else that
@@ -273,6 +274,11 @@ pub trait Expr:
     fn each2(self, _other: Self, _function: fn(f64, f64) -> f64) -> Self {
         self
     }
+    /// The number next to it on the way to `other`.
+    #[inline(always)]
+    fn nextafter(self, other: Self) -> Self {
+        self.each2(other, libm::nextafter)
+    }
     /// The logarithm of the magnitude of the gamma function.
     #[inline(always)]
     fn lgamma(self) -> Self {
@@ -292,6 +298,16 @@ pub trait Expr:
     #[inline(always)]
     fn erfinv(self) -> Self {
         self.each(special::error::erfinv)
+    }
+    /// The normal distribution function, with a small absolute error.
+    #[inline(always)]
+    fn normal_cdf(self) -> Self {
+        Self::lit(0.5) * (Self::lit(1.0) + (self * Self::lit(FRAC_1_SQRT_2)).erf())
+    }
+    /// The normal distribution function, and `exp(-self² / 2)`.
+    #[inline(always)]
+    fn normal(self) -> [Self; 2] {
+        [self.normal_cdf(), (self * self * Self::lit(-0.5)).exp()]
     }
     /// The quantile of the normal distribution.
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! Activation functions with variants that are chosen by name or have a second result.
 
-use super::pointwise::{finished, operators};
-use crate::expr::{Expr, Pointwise1, Pointwise2, pointwise1, pointwise2};
+use super::pointwise::{computed, finished, operators};
+use crate::expr::{Expr, Pointwise1, Pointwise2, Pointwise3, pointwise1, pointwise2, pointwise3};
 use corten_core::{Result, Scalar};
 use corten_ops::meta::Domain;
 use corten_ops::meta::elementwise::{
@@ -17,17 +17,15 @@ const KAPPA: f64 = 0.044715;
 
 operators! {
     /// x Φ(x).
-    Gelu: Pointwise1 Float |x; _s| {
-        x * E::lit(0.5) * (E::lit(1.0) + (x * E::lit(FRAC_1_SQRT_2)).erf())
-    };
+    Gelu: Pointwise1 Float |x; _s| x * x.normal_cdf();
     GeluTanh: Pointwise1 Float |x; _s| {
         let inner = E::lit(BETA) * (x + E::lit(KAPPA) * x * x * x);
         E::lit(0.5) * x * (E::lit(1.0) + inner.tanh())
     };
     /// Φ(x) + x φ(x).
     GeluBackward: Pointwise2 Float |grad, x; _s| {
-        let cdf = E::lit(0.5) * (E::lit(1.0) + (x * E::lit(FRAC_1_SQRT_2)).erf());
-        let pdf = (x * x * E::lit(-0.5)).exp() * E::lit(FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5);
+        let [cdf, bell] = x.normal();
+        let pdf = bell * E::lit(FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5);
         grad * (cdf + x * pdf)
     };
     GeluTanhBackward: Pointwise2 Float |grad, x; _s| {
@@ -51,6 +49,17 @@ operators! {
     };
     /// 1 - σ(x).
     LogSigmoidBackward: Pointwise2 Float |grad, x; _s| grad / (E::lit(1.0) + x.exp());
+    /// The same from e^-|x|.
+    LogSigmoidBuffered: Pointwise3 Float |grad, x, power; _s| {
+        let smaller = power / (E::lit(1.0) + power);
+        grad * E::select(x.lt(E::lit(0.0)), E::lit(1.0) - smaller, smaller)
+    };
+    PreluToSelf: Pointwise3 Float |grad, x, weight; _s| {
+        E::select(x.gt(E::lit(0.0)), grad, weight * grad)
+    };
+    PreluToWeight: Pointwise2 Float |grad, x; _s| {
+        E::select(x.gt(E::lit(0.0)), E::lit(0.0), x * grad)
+    };
 }
 
 fn softshrink_into(self_: &Tensor, lambd: Scalar, out: Option<&Tensor>) -> Result<Tensor> {
@@ -133,12 +142,31 @@ pub fn log_sigmoid_forward(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     Ok((finished(iter, pointwise1::<LogSigmoid>, &[])?, buffer))
 }
 
-/// `log_sigmoid_backward`.
+/// `log_sigmoid_backward`; e^-|x| is taken from the buffer if it holds something.
 pub fn log_sigmoid_backward(
     grad_output: &Tensor,
     self_: &Tensor,
-    _buffer: &Tensor,
+    buffer: &Tensor,
 ) -> Result<Tensor> {
+    if self_.numel() > 0 && buffer.sizes() == self_.sizes() {
+        let inputs = [grad_output, self_, buffer];
+        let iter = plan_activation("log_sigmoid_backward", &inputs, None)?;
+        return finished(iter, pointwise3::<LogSigmoidBuffered>, &[]);
+    }
     let iter = plan_activation("log_sigmoid_backward", &[grad_output, self_], None)?;
     finished(iter, pointwise2::<LogSigmoidBackward>, &[])
+}
+
+/// The gradients of `_prelu_kernel` with the shape of the result.
+pub fn prelu_kernel_backward(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    weight: &Tensor,
+) -> Result<(Tensor, Tensor)> {
+    let to_self = plan_activation("prelu_backward", &[grad_output, self_, weight], None)?;
+    let to_weight = plan_activation("prelu_backward", &[grad_output, self_], None)?;
+    Ok((
+        computed(to_self, pointwise3::<PreluToSelf>, &[])?,
+        computed(to_weight, pointwise2::<PreluToWeight>, &[])?,
+    ))
 }

@@ -1,12 +1,10 @@
 //! Losses of differences, and their gradients, in one pass over the operands.
 
-use super::pointwise::{finished, operators};
-use super::support::is_shape_only;
+use super::pointwise::{computed, operators};
 use crate::expr::{Expr, Pointwise2, Pointwise3, pointwise2, pointwise3};
 use corten_core::geometry::infer_broadcast;
 use corten_core::{MemoryFormat, Result, Scalar, ensure};
 use corten_ops::composite::support::Reduction;
-use corten_ops::iter::TensorIterator;
 use corten_ops::meta::Domain;
 use corten_ops::meta::elementwise::plan_activation;
 use corten_ops::{IterKernel, Tensor, op};
@@ -37,14 +35,6 @@ fn bounded<E: Expr>(difference: E, bound: E) -> E {
 fn bent<E: Expr>(difference: E, bound: E) -> E {
     let inner = bounded(difference, bound);
     inner * (difference - inner * E::lit(0.5))
-}
-
-/// What a plan computes; on the meta device nothing. See Note [Kernels on the meta device].
-fn computed(plan: TensorIterator, kernel: IterKernel, scalars: &[Scalar]) -> Result<Tensor> {
-    match is_shape_only(plan.tensor(0)) {
-        true => Ok(plan.into_output(0)),
-        false => finished(plan, kernel, scalars),
-    }
 }
 
 fn loss(

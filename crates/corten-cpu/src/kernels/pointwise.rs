@@ -1,5 +1,6 @@
 //! Pointwise operators that are more than an expression of tensors and numbers.
 
+use super::support::is_shape_only;
 use crate::expr::{Expr, Pointwise1, Pointwise2, Pointwise3, pointwise1, pointwise2, pointwise3};
 use corten_core::{DType, Element, Result, Scalar, match_dtype};
 use corten_ops::Tensor;
@@ -19,6 +20,18 @@ pub(crate) fn finished(
     kernel(&mut iter, scalars)?;
     iter.finish()?;
     Ok(iter.into_output(0))
+}
+
+/// What a plan computes; on the meta device nothing. See Note [Kernels on the meta device].
+pub(crate) fn computed(
+    plan: TensorIterator,
+    kernel: IterKernel,
+    scalars: &[Scalar],
+) -> Result<Tensor> {
+    match is_shape_only(plan.tensor(0)) {
+        true => Ok(plan.into_output(0)),
+        false => finished(plan, kernel, scalars),
+    }
 }
 
 /// Defines pointwise operators: a type with the expression.
@@ -58,6 +71,10 @@ operators! {
         E::select(x.eq(E::lit(f64::NEG_INFINITY)), s[2], finite)
     };
     Identity: Pointwise1 Every |x; _s| x;
+    Rounded: Pointwise1 Float |x; _s| x.round();
+    /// To multiples of 1 / s[0], a power of ten, and of s[0].
+    RoundedToPart: Pointwise1 Float |x; s| (x * s[0]).round() / s[0];
+    RoundedToMultiple: Pointwise1 Float |x; s| (x / s[0]).round() * s[0];
     TrueQuotient: Pointwise2 FloatComplex |x, y; _s| x / y;
     FloorQuotient: Pointwise2 Ordered |x, y; _s| x.floor_divide(y);
     TruncQuotient: Pointwise2 Ordered |x, y; _s| x.trunc_divide(y);
@@ -107,6 +124,20 @@ pub fn pow(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
         _ => pointwise2::<Power>,
     };
     kernel(iter, &[])
+}
+
+/// `round.decimals`.
+///
+/// # Errors
+/// Those of [`pointwise1`].
+pub fn round_decimals(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
+    let decimals = scalars[0].to_f64();
+    let power = Scalar::from(10f64.powf(decimals.abs()));
+    match decimals {
+        0.0 => pointwise1::<Rounded>(iter, &[]),
+        _ if decimals < 0.0 => pointwise1::<RoundedToMultiple>(iter, &[power]),
+        _ => pointwise1::<RoundedToPart>(iter, &[power]),
+    }
 }
 
 /// The exponent where all elements share a real one.

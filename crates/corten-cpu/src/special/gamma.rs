@@ -3,7 +3,7 @@
 use std::f64::consts::PI;
 
 /// B₂ₖ for k from 1.
-const BERNOULLI: [f64; 12] = [
+pub(crate) const BERNOULLI: [f64; 12] = [
     1.0 / 6.0,
     -1.0 / 30.0,
     1.0 / 42.0,
@@ -34,15 +34,18 @@ pub(crate) fn digamma(x: f64) -> f64 {
         }
         return digamma(1.0 - x) - PI / (PI * x.fract()).tan();
     }
-    let (mut x, mut sum) = (x, 0.0);
+    // The sum of the inverses, as one fraction.
+    let (mut x, mut above, mut below) = (x, 0.0, 1.0);
     while x < 12.0 {
-        sum -= 1.0 / x;
+        above = above * x + below;
+        below *= x;
         x += 1.0;
     }
-    let (square, mut power) = (x * x, 1.0);
-    sum += x.ln() - 0.5 / x;
+    let inverse = 1.0 / x;
+    let (square, mut power) = (inverse * inverse, 1.0);
+    let mut sum = x.ln() - 0.5 * inverse - above / below;
     for (k, b) in BERNOULLI.iter().enumerate().take(8) {
-        power /= square;
+        power *= square;
         sum -= b / (2.0 * (k + 1) as f64) * power;
     }
     sum
@@ -139,20 +142,41 @@ pub(crate) fn zeta(s: f64, q: f64) -> f64 {
 
 /// The regularised lower incomplete gamma function P(a, x).
 pub(crate) fn igamma(a: f64, x: f64) -> f64 {
+    lower(a, x, f64::EPSILON)
+}
+
+/// [`igamma`] in single precision.
+pub(crate) fn igamma_single(a: f64, x: f64) -> f64 {
+    lower(a, x, SINGLE)
+}
+
+/// What the terms of a series may lack where the sum becomes an `f32`.
+const SINGLE: f64 = 1e-10;
+
+fn lower(a: f64, x: f64, least: f64) -> f64 {
     match at_the_border(a, x) {
         Some(lower) => lower,
-        None if x > a + 1.0 => 1.0 - upper_fraction(a, x),
-        None => lower_series(a, x),
+        None if x > a + 1.0 => 1.0 - upper_fraction(a, x, least),
+        None => lower_series(a, x, least),
     }
 }
 
 /// The regularised upper incomplete gamma function Q(a, x).
 pub(crate) fn igammac(a: f64, x: f64) -> f64 {
+    upper(a, x, f64::EPSILON)
+}
+
+/// [`igammac`] in single precision.
+pub(crate) fn igammac_single(a: f64, x: f64) -> f64 {
+    upper(a, x, SINGLE)
+}
+
+fn upper(a: f64, x: f64, least: f64) -> f64 {
     match at_the_border(a, x) {
         Some(lower) => 1.0 - lower,
-        None if x > a + 1.0 => upper_fraction(a, x),
-        None if x < 1.0 && a < 1.0 => upper_of_small(a, x),
-        None => 1.0 - lower_series(a, x),
+        None if x > a + 1.0 => upper_fraction(a, x, least),
+        None if x < 1.0 && a < 1.0 => upper_of_small(a, x, least),
+        None => 1.0 - lower_series(a, x, least),
     }
 }
 
@@ -214,13 +238,13 @@ fn less_log1p(y: f64) -> f64 {
 /// Steps after which a series or fraction is given up: enough for arguments up to 10⁹.
 const STEPS: usize = 200_000;
 
-fn lower_series(a: f64, x: f64) -> f64 {
+fn lower_series(a: f64, x: f64, least: f64) -> f64 {
     let (mut term, mut sum, mut n) = (1.0, 1.0, a);
     for _ in 0..STEPS {
         n += 1.0;
         term *= x / n;
         sum += term;
-        if term <= sum * (f64::EPSILON / 4.0) {
+        if term <= sum * (least / 4.0) {
             break;
         }
     }
@@ -228,7 +252,7 @@ fn lower_series(a: f64, x: f64) -> f64 {
 }
 
 /// Lentz' evaluation of the continued fraction.
-fn upper_fraction(a: f64, x: f64) -> f64 {
+fn upper_fraction(a: f64, x: f64, least: f64) -> f64 {
     const TINY: f64 = 1e-300;
     let mut b = x + 1.0 - a;
     let (mut c, mut d) = (1.0 / TINY, 1.0 / b);
@@ -243,7 +267,7 @@ fn upper_fraction(a: f64, x: f64) -> f64 {
         c = if c.abs() < TINY { TINY } else { c };
         let step = d * c;
         h *= step;
-        if (step - 1.0).abs() < f64::EPSILON {
+        if (step - 1.0).abs() < least {
             break;
         }
     }
@@ -251,14 +275,18 @@ fn upper_fraction(a: f64, x: f64) -> f64 {
 }
 
 /// Q for arguments below 1, where 1 - P would lose digits.
-fn upper_of_small(a: f64, x: f64) -> f64 {
+fn upper_of_small(a: f64, x: f64, least: f64) -> f64 {
     // Q = 1 - x^a/Γ(1+a) - x^a/Γ(1+a) · a Σ (-x)^k / (k! (a+k)).
     let (mut power, mut sum) = (1.0, 0.0);
     for k in 1..60 {
         let k = f64::from(k);
         power *= -x / k;
-        sum += power / (a + k);
+        let term = power / (a + k);
+        sum += term;
+        if term.abs() <= sum.abs() * (least / 4.0) {
+            break;
+        }
     }
-    let log = a * x.ln() - lgamma(1.0 + a);
-    -log.exp_m1() - log.exp() * a * sum
+    let less = (a * x.ln() - lgamma(1.0 + a)).exp_m1();
+    -less - (less + 1.0) * a * sum
 }

@@ -21,6 +21,8 @@ register! {
     select(m, a, b) -> Select = _mm256_blendv_ps(b, a, m);
     bits_to_exponent(a) -> Vector = _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(a)));
     exponent_to_bits(a) -> Vector = _mm256_castsi256_ps(_mm256_srli_epi32::<23>(_mm256_castps_si256(a)));
+    add_bits(a, b) -> Vector =
+        _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
     sign_bit(a) -> Mask = _mm256_castsi256_ps(_mm256_srai_epi32::<31>(_mm256_castps_si256(a)));
     round(a) -> Vector = _mm256_round_ps::<NEAREST>(a);
     floor(a) -> Vector = _mm256_round_ps::<DOWN>(a);
@@ -43,6 +45,8 @@ register! {
     select(m, a, b) -> Select = _mm256_blendv_pd(b, a, m);
     bits_to_exponent(a) -> Vector = _mm256_castsi256_pd(_mm256_slli_epi64::<52>(_mm256_castpd_si256(a)));
     exponent_to_bits(a) -> Vector = _mm256_castsi256_pd(_mm256_srli_epi64::<52>(_mm256_castpd_si256(a)));
+    add_bits(a, b) -> Vector =
+        _mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(a), _mm256_castpd_si256(b)));
     sign_bit(a) -> Mask =
         _mm256_castsi256_pd(_mm256_cmpgt_epi64(_mm256_setzero_si256(), _mm256_castpd_si256(a)));
     round(a) -> Vector = _mm256_round_pd::<NEAREST>(a);

@@ -21,13 +21,15 @@ register! {
     select(m, a, b) -> Select = _mm512_mask_blend_ps(m, b, a);
     bits_to_exponent(a) -> Vector = _mm512_castsi512_ps(_mm512_slli_epi32::<23>(_mm512_castps_si512(a)));
     exponent_to_bits(a) -> Vector = _mm512_castsi512_ps(_mm512_srli_epi32::<23>(_mm512_castps_si512(a)));
+    add_bits(a, b) -> Vector =
+        _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
     sign_bit(a) -> Mask = _mm512_movepi32_mask(_mm512_castps_si512(a));
     round(a) -> Vector = _mm512_roundscale_ps::<NEAREST>(a);
     floor(a) -> Vector = _mm512_roundscale_ps::<DOWN>(a);
     trunc(a) -> Vector = _mm512_roundscale_ps::<TO_ZERO>(a);
     scale2(a, k) -> Vector = _mm512_scalef_ps(a, k);
-    split(a) -> Pair = (
-        _mm512_getmant_ps::<_MM_MANT_NORM_1_2, _MM_MANT_SIGN_SRC>(a), _mm512_getexp_ps(a)
+    split_around_one(a) -> Pair = around_one(
+        F32(_mm512_getmant_ps::<_MM_MANT_NORM_1_2, _MM_MANT_SIGN_SRC>(a)), F32(_mm512_getexp_ps(a))
     );
     load_partial(from, n) -> LoadPartial = _mm512_maskz_loadu_ps(((1u32 << n) - 1) as u16, from);
     store_partial(value, to, n) -> StorePartial =
@@ -48,22 +50,32 @@ register! {
     select(m, a, b) -> Select = _mm512_mask_blend_pd(m, b, a);
     bits_to_exponent(a) -> Vector = _mm512_castsi512_pd(_mm512_slli_epi64::<52>(_mm512_castpd_si512(a)));
     exponent_to_bits(a) -> Vector = _mm512_castsi512_pd(_mm512_srli_epi64::<52>(_mm512_castpd_si512(a)));
+    add_bits(a, b) -> Vector =
+        _mm512_castsi512_pd(_mm512_add_epi64(_mm512_castpd_si512(a), _mm512_castpd_si512(b)));
     sign_bit(a) -> Mask = _mm512_movepi64_mask(_mm512_castpd_si512(a));
     round(a) -> Vector = _mm512_roundscale_pd::<NEAREST>(a);
     floor(a) -> Vector = _mm512_roundscale_pd::<DOWN>(a);
     trunc(a) -> Vector = _mm512_roundscale_pd::<TO_ZERO>(a);
     scale2(a, k) -> Vector = _mm512_scalef_pd(a, k);
-    split(a) -> Pair = (
-        _mm512_getmant_pd::<_MM_MANT_NORM_1_2, _MM_MANT_SIGN_SRC>(a), _mm512_getexp_pd(a)
+    split_around_one(a) -> Pair = around_one(
+        F64(_mm512_getmant_pd::<_MM_MANT_NORM_1_2, _MM_MANT_SIGN_SRC>(a)), F64(_mm512_getexp_pd(a))
     );
     load_partial(from, n) -> LoadPartial = _mm512_maskz_loadu_pd(((1u32 << n) - 1) as u8, from);
     store_partial(value, to, n) -> StorePartial =
         _mm512_mask_storeu_pd(to, ((1u32 << n) - 1) as u8, value);
 }
 
+/// The mantissa m in [1, 2) and its exponent n, with m moved to where √½ ≤ m < √2.
+#[inline(always)]
+fn around_one<V: Real>(m: V, n: V) -> (V, V) {
+    let large = m.gt(V::of(std::f64::consts::SQRT_2));
+    (V::select(large, m * V::of(0.5), m), V::select(large, n + V::of(1.0), n))
+}
+
 impl Single for F32 {
     type Double = F64;
     const CHOOSES: bool = true;
+    const CHOOSES_AT_ONCE: bool = true;
 
     #[inline(always)]
     fn chosen(self, from: &[f32; 16]) -> Self {

@@ -3,6 +3,7 @@
 //! Chebyshev series of e^-a I₀(a) and e^-a I₁(a) / a up to 8, and beyond of √a e^-a Iν(a) as a
 //! function of 1 / a; the coefficients are interpolations computed with sixty digits.
 
+use super::for_single;
 use super::math64::exp;
 use super::real::{MaskBits, Real};
 
@@ -17,45 +18,81 @@ pub(super) fn series<V: Real<Elem = f64>, const N: usize>(t: V, terms: &[f64; N]
     t.mul_add(next, V::of(terms[0]) - after)
 }
 
+/// The first terms of a series as coefficients of powers, which are half as many operations; only
+/// good for some ten digits, and so for what becomes an `f32`.
+pub(super) const fn powers<const N: usize, const M: usize>(terms: &[f64; M]) -> [f64; N] {
+    let mut sum = [0.0; N];
+    // The polynomials T of two neighbouring degrees.
+    let (mut before, mut now) = ([0.0; N], [0.0; N]);
+    now[0] = 1.0;
+    let mut degree = 0;
+    while degree < N {
+        let mut next = [0.0; N];
+        let mut power = 0;
+        while power < N {
+            sum[power] += terms[degree] * now[power];
+            let raised = if power > 0 { now[power - 1] } else { 0.0 };
+            next[power] = (if degree > 0 { 2.0 } else { 1.0 }) * raised - before[power];
+            power += 1;
+        }
+        (before, now) = (now, next);
+        degree += 1;
+    }
+    sum
+}
+
 /// e^-a Iν(a) of `a >= 0`, divided by `a` below 8 where `divided`; `grown` leaves the factor e^-a
-/// out.
+/// out. The tables are series, or, for `f32`, powers.
 #[inline(always)]
-fn scaled<V: Real<Elem = f64>, const N: usize, const M: usize>(
+fn scaled<V: Real<Elem = f64>, const N: usize, const M: usize, const SINGLE: bool>(
     a: V,
     near: &[f64; N],
     far: &[f64; M],
     divided: bool,
     grown: bool,
 ) -> V {
-    let factor = if grown { exp(a) } else { V::of(1.0) };
-    let close = series(a.mul_add(V::of(0.25), V::of(-1.0)), near) * factor;
+    let factor = match grown {
+        // Beyond 180 the results are too large for `f32`; that of infinity is NaN.
+        true if SINGLE => for_single::exp(V::of(180.0).min(a)) + (a - a),
+        true => exp(a),
+        false => V::of(1.0),
+    };
+    let t = a.mul_add(V::of(0.25), V::of(-1.0));
+    let close = factor * if SINGLE { t.long_poly(near) } else { series(t, near) };
     let close = if divided { close * a } else { close };
     let beyond = a.gt(V::of(8.0));
     if !beyond.any() {
         return close;
     }
-    let distant = series(V::of(16.0) / a - V::of(1.0), far) * factor / a.sqrt();
+    let t = V::of(16.0) / a - V::of(1.0);
+    let distant = factor / a.sqrt() * if SINGLE { t.poly(far) } else { series(t, far) };
     V::select(beyond, distant, close)
 }
 
-#[inline(always)]
-pub(crate) fn i0<V: Real<Elem = f64>>(x: V) -> V {
-    scaled(x.abs(), &NEAR_0, &FAR_0, false, true)
+/// A function of `f64`, and the one for `f32`.
+macro_rules! functions {
+    ($($name:ident $single:ident = $order:literal($near:ident, $far:ident), $grown:literal;)+) => {$(
+        #[inline(always)]
+        pub(crate) fn $name<V: Real<Elem = f64>>(x: V) -> V {
+            let y = scaled::<V, _, _, false>(x.abs(), &$near, &$far, $order == 1, $grown);
+            if $order == 1 { y.copysign(x) } else { y }
+        }
+
+        #[inline(always)]
+        pub(crate) fn $single<V: Real<Elem = f64>>(x: V) -> V {
+            const NEAR: [f64; 20] = powers(&$near);
+            const FAR: [f64; 8] = powers(&$far);
+            let y = scaled::<V, _, _, true>(x.abs(), &NEAR, &FAR, $order == 1, $grown);
+            if $order == 1 { y.copysign(x) } else { y }
+        }
+    )+};
 }
 
-#[inline(always)]
-pub(crate) fn i0e<V: Real<Elem = f64>>(x: V) -> V {
-    scaled(x.abs(), &NEAR_0, &FAR_0, false, false)
-}
-
-#[inline(always)]
-pub(crate) fn i1<V: Real<Elem = f64>>(x: V) -> V {
-    scaled(x.abs(), &NEAR_1, &FAR_1, true, true).copysign(x)
-}
-
-#[inline(always)]
-pub(crate) fn i1e<V: Real<Elem = f64>>(x: V) -> V {
-    scaled(x.abs(), &NEAR_1, &FAR_1, true, false).copysign(x)
+functions! {
+    i0 i0_for_single = 0(NEAR_0, FAR_0), true;
+    i0e i0e_for_single = 0(NEAR_0, FAR_0), false;
+    i1 i1_for_single = 1(NEAR_1, FAR_1), true;
+    i1e i1e_for_single = 1(NEAR_1, FAR_1), false;
 }
 
 const NEAR_0: [f64; 31] = [

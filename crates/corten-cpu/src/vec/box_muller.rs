@@ -73,13 +73,9 @@ pub(crate) const LOG: [f32; 9] = [
 #[inline(always)]
 fn log<V: Real<Elem = f32>>(x: V) -> V {
     let one = c::<V>(1.0);
-    // The numbers are multiples of 2⁻²⁴, so that none is denormal: the mantissa lies in [1, 2).
-    let (mantissa, exponent) = x.split();
-    let (mantissa, exponent) = (mantissa * c(0.5), exponent + one);
-    let low = mantissa.lt(c(std::f32::consts::FRAC_1_SQRT_2));
-    let exponent = V::select(low, exponent - one, exponent);
+    // The numbers are multiples of 2⁻²⁴, so that none is denormal.
+    let (mantissa, exponent) = x.split_normal();
     let m = mantissa - one;
-    let m = V::select(low, m + mantissa, m);
     let z = m * m;
     let mut y = c::<V>(LOG[0]);
     for p in &LOG[1..] {

@@ -4,7 +4,8 @@
 //! coefficients are an interpolation computed with sixty digits. Smaller and larger numbers are led
 //! there by Γ(x + 1) = x Γ(x); from 8 on Stirling's series serves (Abramowitz and Stegun 6.1.40).
 
-use super::bessel::series;
+use super::bessel::{powers, series};
+use super::for_single;
 use super::math64::log;
 use super::real::{MaskBits, Real};
 use crate::special;
@@ -12,6 +13,17 @@ use crate::special;
 /// The logarithm of the magnitude of the gamma function.
 #[inline(always)]
 pub(crate) fn lgamma<V: Real<Elem = f64>>(x: V) -> V {
+    lgamma_of::<V, false>(x)
+}
+
+/// As [`lgamma`], with an error of about 10⁻⁹.
+#[inline(always)]
+pub(crate) fn lgamma_for_single<V: Real<Elem = f64>>(x: V) -> V {
+    lgamma_of::<V, true>(x)
+}
+
+#[inline(always)]
+fn lgamma_of<V: Real<Elem = f64>, const SINGLE: bool>(x: V) -> V {
     let usual = x.gt(V::of(0.0)) & x.le(V::of(f64::MAX));
     if (!usual).any() {
         // Poles, oscillations between them, infinity and NaN.
@@ -30,14 +42,16 @@ pub(crate) fn lgamma<V: Real<Elem = f64>>(x: V) -> V {
         z = V::select(above, lower, z);
         factor = V::select(above, factor * lower, factor);
     }
-    let logarithm = log(V::select(far, x, factor));
+    let argument = V::select(far, x, factor);
+    let logarithm = if SINGLE { for_single::log(argument) } else { log(argument) };
     let zeros = (z - V::of(1.0)) * (z - V::of(2.0));
-    let near = zeros * series(z - V::of(1.5), &NEAR);
+    let t = z - V::of(1.5);
+    let near = zeros * if SINGLE { t.long_poly(&NEAR_SINGLE) } else { series(t, &NEAR) };
     let near = V::select(small, near - logarithm, near + logarithm);
     if far.any() { V::select(far, stirling(x, logarithm), near) } else { near }
 }
 
-/// The logarithmic derivative of the gamma function: Γ'/Γ of `x + 1` is that of `x` and 1 / x; from 12 on
+/// The logarithmic derivative of the gamma function: Γ'/Γ of `x + 1` is that of `x` and 1 / x; from 10 on
 /// there is an asymptotic series (Abramowitz and Stegun 6.3.18).
 #[inline(always)]
 pub(crate) fn digamma<V: Real<Elem = f64>>(x: V) -> V {
@@ -46,21 +60,27 @@ pub(crate) fn digamma<V: Real<Elem = f64>>(x: V) -> V {
         // Poles, reflections, infinity and NaN.
         return x.map(special::gamma::digamma);
     }
-    // The sum of the inverses, as one fraction.
-    let (mut z, mut above, mut below) = (x, V::of(0.0), V::of(1.0));
-    loop {
-        let small = z.lt(V::of(12.0));
-        if !small.any() {
-            break;
-        }
-        above = V::select(small, above.mul_add(z, below), above);
-        below = V::select(small, below * z, below);
-        z = V::select(small, z + V::of(1.0), z);
+    let small = x.lt(V::of(10.0));
+    if !small.any() {
+        return digamma_far(x);
     }
-    let inverse = V::of(1.0) / z;
+    // The sum of ten inverses, as one fraction.
+    let (mut z, mut above, mut below) = (x + V::of(1.0), V::of(1.0), x);
+    for _ in 1..10 {
+        above = above.mul_add(z, below);
+        below = below * z;
+        z = z + V::of(1.0);
+    }
+    let result = digamma_far(V::select(small, z, x));
+    V::select(small, result - above / below, result)
+}
+
+/// The derivative from 10 on.
+#[inline(always)]
+fn digamma_far<V: Real<Elem = f64>>(x: V) -> V {
+    let inverse = V::of(1.0) / x;
     let square = inverse * inverse;
-    let tail = square.poly(&DIGAMMA).mul_add(square, V::of(0.5) * inverse);
-    (log(z) - tail) - above / below
+    log(x) - square.poly(&DIGAMMA).mul_add(square, V::of(0.5) * inverse)
 }
 
 /// ln Γ(x) of `x >= 8`, given ln x.
@@ -102,6 +122,9 @@ const STIRLING: [f64; 9] = [
     -3617.0 / 122_400.0,
     43_867.0 / 244_188.0,
 ];
+
+/// The powers of [`NEAR`], as far as they are more than 10⁻¹⁰.
+const NEAR_SINGLE: [f64; 24] = powers(&NEAR);
 
 /// ln Γ(t + 3/2) / ((t + 1/2)(t - 1/2)).
 const NEAR: [f64; 40] = [

@@ -102,11 +102,19 @@ macro_rules! vector_expr {
             vector_expr!(@compare lt le eq ne);
             vector_expr!(@unary abs floor trunc round sqrt ceil);
             vector_expr!(@math $math exp exp2 expm1 log log2 log10 log1p sinh cosh tanh asinh acosh
-                atanh erf erfc erfinv i0 i0e i1 i1e lgamma digamma);
+                atanh erf erfc erfinv i0 i0e i1 i1e j0 j1 y0 y1
+                lgamma digamma ndtri
+                normal_cdf);
             vector_expr!(@math $inverse sin cos tan asin acos atan);
             vector_expr!(@math2 $inverse atan2);
-            vector_expr!(@math2 $math pow hypot);
+            vector_expr!(@math2 $math pow hypot zeta chebyshev_t chebyshev_u chebyshev_v chebyshev_w
+                shifted_chebyshev_t shifted_chebyshev_u shifted_chebyshev_v shifted_chebyshev_w
+                hermite_h hermite_he laguerre_l legendre_p);
 
+            #[inline(always)]
+            fn normal(self) -> [Self; 2] {
+                $math::normal(self)
+            }
             #[inline(always)]
             fn each(self, function: fn(f64) -> f64) -> Self {
                 self.map(|x| cast(function(cast(x))))
@@ -116,10 +124,11 @@ macro_rules! vector_expr {
                 self.zip(other, |x, y| cast(function(cast(x), cast(y))))
             }
             #[inline(always)]
-            fn polygamma(self, other: Self) -> Self {
-                let single = size_of::<<Self as Real>::Elem>() == 4;
-                self.each2(other, if single { gamma::polygamma_single } else { gamma::polygamma })
+            fn nextafter(self, other: Self) -> Self {
+                nextafter(self, other)
             }
+            vector_expr!(@single polygamma polygamma_single, igamma igamma_single,
+                igammac igammac_single);
             #[inline(always)]
             fn sign_bit(self) -> Self::Mask {
                 Real::sign_bit(self)
@@ -129,6 +138,14 @@ macro_rules! vector_expr {
                 Real::copysign(self, sign)
             }
             no_bits!();
+        }
+    )+};
+    // Functions with a form of their own for single precision.
+    (@single $($method:ident $single:ident),+) => {$(
+        #[inline(always)]
+        fn $method(self, other: Self) -> Self {
+            let single = size_of::<<Self as Real>::Elem>() == 4;
+            self.each2(other, if single { gamma::$single } else { gamma::$method })
         }
     )+};
     (@compare $($method:ident)+) => {$(
@@ -174,6 +191,18 @@ macro_rules! no_bits {
     )+};
 }
 pub(super) use no_bits;
+
+/// The number next to `x` on the way to `y`.
+#[inline(always)]
+fn nextafter<V: Real>(x: V, y: V) -> V {
+    let zero = V::of(0.0);
+    // Numbers of one sign lie in the order of their bits, taken as integers.
+    let away = x.lt(y) ^ x.lt(zero);
+    let stepped = x.add_bits(V::select(away, V::of_bits(1), V::of_bits(u64::MAX)));
+    let result = V::select(x.eq(zero), V::of_bits(1).copysign(y), stepped);
+    let result = V::select(x.eq(y), y, result);
+    V::select(x.is_nan() | y.is_nan(), x + y, result)
+}
 
 /// Python's `//` on floating-point numbers, after CPython's float_divmod.
 #[inline(always)]

@@ -66,13 +66,6 @@ pub(crate) fn expm1<V: Single>(x: V) -> V {
     V::select(n.eq(V::of(0.0)), r, scaled).copysign(x)
 }
 
-#[inline(always)]
-fn split_around_one<V: Single>(x: V) -> (V, V) {
-    let (m, n) = x.split();
-    let large = m.gt(V::of(consts::SQRT_2));
-    (V::select(large, m * V::of(0.5), m), V::select(large, n + V::of(1.0), n))
-}
-
 /// n ln 2 + ln(1 + f) + small, for 1 + f from √½ to √2.
 #[inline(always)]
 fn log_reduced<V: Single>(f: V, n: V, small: V) -> V {
@@ -83,7 +76,7 @@ fn log_reduced<V: Single>(f: V, n: V, small: V) -> V {
 
 #[inline(always)]
 pub(crate) fn log<V: Single>(x: V) -> V {
-    let (m, n) = split_around_one(x);
+    let (m, n) = x.split_around_one();
     log_special(x, log_reduced(m - V::of(1.0), n, V::of(0.0)))
 }
 
@@ -91,7 +84,7 @@ pub(crate) fn log<V: Single>(x: V) -> V {
 pub(crate) fn log1p<V: Single>(x: V) -> V {
     let (zero, one) = (V::of(0.0), V::of(1.0));
     let u = one + x;
-    let (m, n) = split_around_one(u);
+    let (m, n) = u.split_around_one();
     let direct = n.eq(zero);
     // What rounding took from u, relative to u.
     let lost = V::select(n.gt(zero), one - (u - x), x - (u - one)) / u;
@@ -100,14 +93,65 @@ pub(crate) fn log1p<V: Single>(x: V) -> V {
     log_special(u, log_reduced(f, n, lost)).copysign(x)
 }
 
+/// A logarithm in parts: n ln 2 + high + low.
+struct Log<V> {
+    n: V,
+    high: V,
+    low: V,
+}
+
+/// ln(1 + f) in two parts, for 1 + f from √½ to √2.
+#[inline(always)]
+fn log_parts<V: Single>(f: V, n: V) -> Log<V> {
+    let z = f * f;
+    let lost = f.mul_add(f, -z);
+    let half = V::of(0.5) * z;
+    let high = f - half;
+    // The cube's own term comes last, where the others have no digits that could be lost.
+    let [third, rest @ ..] = c::LOG_32;
+    let cube = f * z;
+    let small = (cube * f).mul_add(f.long_poly(&rest), V::of(-0.5) * lost);
+    let small = cube.mul_add(V::of(third), small);
+    Log { n, high, low: ((f - high) - half) + small }
+}
+
+impl<V: Single> Log<V> {
+    /// n `unit` and the logarithm times `factor`; each of the two in two parts, the first of which
+    /// has so few digits, of the unit, that its products with exponents are exact.
+    #[inline(always)]
+    fn times(self, unit: [f64; 2], factor: [f64; 2]) -> V {
+        let high = self.high * V::of(factor[0]);
+        let low = self.high.mul_add(V::of(factor[0]), -high);
+        let low = self.low.mul_add(V::of(factor[0]), self.high.mul_add(V::of(factor[1]), low));
+        let whole = self.n * V::of(unit[0]);
+        // The whole part is larger than the other, or zero.
+        let sum = whole + high;
+        let lost = (whole - sum) + high;
+        sum + (lost + self.n.mul_add(V::of(unit[1]), low))
+    }
+}
+
+/// 1/ln 2, 1/ln 10 and log10 2 in two parts each.
+const LOG2_E: [f64; 2] = [1.442_695_021_629_333_5, 1.925_962_991_126_617_5e-8];
+const LOG10_E: [f64; 2] = [0.434_294_492_006_301_9, -1.010_305_005_223_168_3e-8];
+const LOG10_2: [f64; 2] = [0.301_025_390_625, 4.605_038_981_195_214e-6];
+
 #[inline(always)]
 pub(crate) fn log2<V: Single>(x: V) -> V {
-    in_double!(for_single::log2, x)
+    if !V::FUSED {
+        return in_double!(for_single::log2, x);
+    }
+    let (m, n) = x.split_around_one();
+    log_special(x, log_parts(m - V::of(1.0), n).times([1.0, 0.0], LOG2_E))
 }
 
 #[inline(always)]
 pub(crate) fn log10<V: Single>(x: V) -> V {
-    in_double!(for_single::log10, x)
+    if !V::FUSED {
+        return in_double!(for_single::log10, x);
+    }
+    let (m, n) = x.split_around_one();
+    log_special(x, log_parts(m - V::of(1.0), n).times(LOG10_2, LOG10_E))
 }
 
 #[inline(always)]
@@ -137,7 +181,7 @@ pub(crate) fn asinh<V: Single>(x: V) -> V {
 
 #[inline(always)]
 pub(crate) fn acosh<V: Single>(x: V) -> V {
-    in_double!(math64::acosh, x)
+    in_double!(for_single::acosh, x)
 }
 
 #[inline(always)]
@@ -168,7 +212,7 @@ fn reduce<V: Single>(x: V) -> (V, V) {
 }
 
 #[inline(always)]
-fn reduce_double<D: Real<Elem = f64>>(x: D) -> (D, D) {
+pub(super) fn reduce_double<D: Real<Elem = f64>>(x: D) -> (D, D) {
     // Adding zero makes the n of a negative zero positive, which keeps the sign of x in r.
     let n = (x * D::of(consts::FRAC_2_PI)).round() + D::of(0.0);
     // π/2 in two parts; the first has 31 bits, so that its products with n < 2²² are exact.
@@ -214,7 +258,8 @@ pub(crate) fn cos<V: Single>(x: V) -> V {
 
 #[inline(always)]
 pub(crate) fn tan<V: Single>(x: V) -> V {
-    in_double!(trig::tan, x)
+    let y = in_double!(for_single::tan, x);
+    patch(x, !x.abs().le(V::of(LARGE)), y, |x| f64::from(x).tan() as f32)
 }
 
 #[inline(always)]
@@ -258,7 +303,23 @@ fn asin_near<V: Single>(x: V) -> V {
 
 #[inline(always)]
 pub(crate) fn asin<V: Single>(x: V) -> V {
-    in_double!(trig::asin, x)
+    if !V::FUSED {
+        return in_double!(trig::asin, x);
+    }
+    let a = x.abs();
+    let far = a.gt(V::of(0.5));
+    let square = V::of(0.5) * (V::of(1.0) - a);
+    let root = square.sqrt();
+    let t = V::select(far, root, a);
+    let z = V::select(far, square, a * a);
+    let (cube, curve) = (z * t, z.poly(&c::ASIN_32));
+    // π/2 - 2 asin √z, with what the root lacks, twice, and what the difference does.
+    let lost = root.neg_mul_add(root, square) / root.max(V::of(1e-30));
+    let (half_pi, twice) = (V::of(consts::FRAC_PI_2), root + root);
+    let wide = half_pi - twice;
+    let low = (V::of(HALF_PI_LOW) - lost) + ((half_pi - wide) - twice);
+    let wide = wide + (cube + cube).neg_mul_add(curve, low);
+    V::select(far, wide, cube.mul_add(curve, a)).copysign(x)
 }
 
 #[inline(always)]
@@ -307,6 +368,55 @@ fn erf_by_pieces<V: Single>(x: V) -> V {
     (sum + base).copysign(x)
 }
 
+/// The normal distribution function; the left tail has no digits of its own.
+#[inline(always)]
+pub(crate) fn normal_cdf<V: Single>(x: V) -> V {
+    let half = V::of(0.5);
+    if V::CHOOSES_AT_ONCE {
+        // This erf takes less than a division.
+        return half * (V::of(1.0) + erf(x * V::of(consts::FRAC_1_SQRT_2)));
+    }
+    let z = x * x;
+    let slope = z.long_poly(&c::NORMAL_32_ABOVE) / z.long_poly(&c::NORMAL_32_BELOW);
+    // Beyond 5.5 what is left is less than half of the last digit of 1.
+    let beyond = V::select(x.sign_bit(), V::of(0.0), V::of(1.0));
+    V::select(z.ge(V::of(30.25)), beyond, x.mul_add(slope, half))
+}
+
+/// -a²/2 in two parts.
+#[inline(always)]
+fn negative_half_square<V: Single>(a: V) -> (V, V) {
+    let half = a * V::of(-0.5);
+    if V::FUSED {
+        let square = half * a;
+        return (square, half.mul_add(a, -square));
+    }
+    // The square of the leading twelve bits is exact.
+    let leading = a.bit_and(V::of_bits(0xffff_f000));
+    let rest = (a - leading) * V::of(-0.5);
+    (leading * leading * V::of(-0.5), rest * (a + leading))
+}
+
+/// Beyond it e^(-x²/2) is below the normal numbers, and taken as zero: its power of two is 2^-127,
+/// which has the bits of zero.
+const FAR_FROM_MEAN: f64 = 13.27;
+
+/// The normal distribution function, and e^(-x²/2), which is its slope but for a factor.
+#[inline(always)]
+pub(crate) fn normal<V: Single>(x: V) -> [V; 2] {
+    let one = V::of(1.0);
+    if V::CHOOSES_AT_ONCE {
+        return [normal_cdf(x), exp(x * x * V::of(-0.5))];
+    }
+    let a = V::of(FAR_FROM_MEAN).min(x.abs());
+    let (square, lost) = negative_half_square(a);
+    let n = (square * V::of(consts::LOG2_E)).round();
+    let r = n.neg_mul_add(V::of(LN2_HIGH), square) + n.neg_mul_add(V::of(LN2_LOW), lost);
+    let bell = (one + (r * r).mul_add(r.poly(&c::EXP_32), r)) * V::pow2(n);
+    let tail = bell * a.poly(&c::NORMAL_TAIL_ABOVE) / a.poly(&c::NORMAL_TAIL_BELOW);
+    [V::select(x.sign_bit(), tail, one - tail), bell]
+}
+
 #[inline(always)]
 pub(crate) fn erfc<V: Single>(x: V) -> V {
     in_double!(for_single::erfc, x)
@@ -317,17 +427,38 @@ pub(crate) fn erfinv<V: Single>(x: V) -> V {
     in_double!(for_single::erfinv, x)
 }
 
-/// Functions that go through `math64`.
+/// Functions that go through double precision.
 macro_rules! by_double {
-    ($($function:ident)+) => {$(
+    ($($module:ident::$function:ident)+) => {$(
         #[inline(always)]
         pub(crate) fn $function<V: Single>(x: V) -> V {
-            in_double!(math64::$function, x)
+            in_double!($module::$function, x)
         }
     )+};
 }
 
-by_double! { i0 i0e i1 i1e lgamma digamma }
+by_double! {
+    for_single::i0 for_single::i0e for_single::i1 for_single::i1e
+    for_single::lgamma math64::digamma for_single::ndtri
+    for_single::j0 for_single::j1 for_single::y0 for_single::y1
+}
+
+/// Functions of two numbers that go through double precision.
+macro_rules! by_double2 {
+    ($module:ident: $($function:ident)+) => {$(
+        #[inline(always)]
+        pub(crate) fn $function<V: Single>(x: V, y: V) -> V {
+            in_double!($module::$function, x, y)
+        }
+    )+};
+}
+
+by_double2! { for_single: zeta }
+
+by_double2! {
+    math64: chebyshev_t chebyshev_u chebyshev_v chebyshev_w shifted_chebyshev_t shifted_chebyshev_u
+    shifted_chebyshev_v shifted_chebyshev_w hermite_h hermite_he laguerre_l legendre_p
+}
 
 #[inline(always)]
 fn root_of_squares<D: Real<Elem = f64>>(x: D, y: D) -> D {
@@ -342,16 +473,11 @@ pub(crate) fn hypot<V: Single>(x: V, y: V) -> V {
     V::select(x.abs().eq(infinity) | y.abs().eq(infinity), infinity, result)
 }
 
-#[inline(always)]
-fn positive_power<D: Real<Elem = f64>>(x: D, y: D) -> D {
-    math64::exp2(y * math64::log2(x))
-}
-
 /// x^y with C's special cases.
 #[inline(always)]
 pub(crate) fn pow<V: Single>(x: V, y: V) -> V {
     let a = x.abs();
-    power::signed(x, y, in_double!(positive_power, a, y))
+    power::signed(x, y, in_double!(for_single::positive_power, a, y))
 }
 
 /// The exact remainder of the truncated quotient.

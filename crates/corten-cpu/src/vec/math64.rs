@@ -4,8 +4,10 @@
 pub(crate) use super::bessel::{i0, i0e, i1, i1e};
 use super::coefficients as c;
 pub(crate) use super::gamma::{digamma, lgamma};
+pub(crate) use super::polynomials::*;
 pub(crate) use super::power::pow;
 use super::real::{MaskBits, Real};
+use crate::special;
 use crate::special::error::{CENTRE, FAR, MIDDLE};
 use std::f64::consts;
 
@@ -75,14 +77,6 @@ struct Log<V> {
     low: V,
 }
 
-/// The mantissa in [√½, √2) and its exponent.
-#[inline(always)]
-pub(crate) fn split_around_one<V: Real>(x: V) -> (V, V) {
-    let (m, n) = x.split();
-    let large = m.gt(V::of(consts::SQRT_2));
-    (V::select(large, m * V::of(0.5), m), V::select(large, n + V::of(1.0), n))
-}
-
 /// ln(1 + f) in two parts, for 1 + f from √½ to √2. Follows FDLIBM's e_log.c.
 #[inline(always)]
 fn log_reduced<V: Real<Elem = f64>>(f: V, n: V) -> Log<V> {
@@ -97,7 +91,7 @@ fn log_reduced<V: Real<Elem = f64>>(f: V, n: V) -> Log<V> {
 
 #[inline(always)]
 fn log_parts<V: Real<Elem = f64>>(x: V) -> Log<V> {
-    let (m, n) = split_around_one(x);
+    let (m, n) = x.split_around_one();
     log_reduced(m - V::of(1.0), n)
 }
 
@@ -136,7 +130,7 @@ pub(crate) fn log10<V: Real<Elem = f64>>(x: V) -> V {
 pub(crate) fn log1p<V: Real<Elem = f64>>(x: V) -> V {
     let one = V::of(1.0);
     let u = one + x;
-    let (m, n) = split_around_one(u);
+    let (m, n) = u.split_around_one();
     let direct = n.eq(V::of(0.0));
     // What rounding took from u, relative to u.
     let lost = V::select(n.gt(V::of(0.0)), one - (u - x), x - (u - one)) / u;
@@ -227,6 +221,18 @@ pub(crate) fn erfc<V: Real<Elem = f64>>(x: V) -> V {
     V::select(a.lt(V::of(0.5)), V::of(1.0) - erf_near(x), far)
 }
 
+/// The normal distribution function; the left tail has no digits of its own.
+#[inline(always)]
+pub(crate) fn normal_cdf<V: Real<Elem = f64>>(x: V) -> V {
+    V::of(0.5) * (V::of(1.0) + erf(x * V::of(consts::FRAC_1_SQRT_2)))
+}
+
+/// The normal distribution function, and e^(-x²/2), which is its slope but for a factor.
+#[inline(always)]
+pub(crate) fn normal<V: Real<Elem = f64>>(x: V) -> [V; 2] {
+    [normal_cdf(x), exp(x * x * V::of(-0.5))]
+}
+
 /// √(x² + y²) without overflow on the way.
 #[inline(always)]
 pub(crate) fn hypot<V: Real<Elem = f64>>(x: V, y: V) -> V {
@@ -272,4 +278,22 @@ pub(crate) fn erfinv<V: Real<Elem = f64>>(y: V) -> V {
         }
     }
     V::select(a.eq(one), V::of(f64::INFINITY), above / below).copysign(y)
+}
+
+/// Functions that have no vectors: one number at a time.
+macro_rules! one_by_one {
+    ($($module:ident::$function:ident)+) => {$(
+        #[inline(always)]
+        pub(crate) fn $function<V: Real<Elem = f64>>(x: V) -> V {
+            x.map(special::$module::$function)
+        }
+    )+};
+}
+
+one_by_one! { error::ndtri bessel::j0 bessel::j1 bessel::y0 bessel::y1 }
+
+/// Hurwitz' ζ(s, q).
+#[inline(always)]
+pub(crate) fn zeta<V: Real<Elem = f64>>(s: V, q: V) -> V {
+    s.zip(q, special::gamma::zeta)
 }

@@ -8,6 +8,7 @@
 //! See Note [Vector inlining].
 
 mod bessel;
+mod bessel_jy;
 pub(crate) mod box_muller;
 mod coefficients;
 mod complex;
@@ -17,6 +18,7 @@ mod lanes;
 mod level;
 mod math32;
 mod math64;
+mod polynomials;
 mod power;
 mod real;
 mod scalar;

@@ -4,7 +4,7 @@
 //! ten bits to the left, and those that come after them decide how the result is rounded.
 
 use super::coefficients as c;
-use super::math64::{clamp, log_special, split_around_one};
+use super::math64::{clamp, log_special};
 use super::real::Real;
 use std::f64::consts;
 
@@ -86,7 +86,7 @@ fn positive<V: Real<Elem = f64>>(x: V, y: V) -> V {
 /// log₂ x of `x >= 0`, with some seventy bits.
 #[inline(always)]
 fn log2<V: Real<Elem = f64>>(x: V) -> Twofold<V> {
-    let (m, n) = split_around_one(x);
+    let (m, n) = x.split_around_one();
     let (one, f) = (V::of(1.0), m - V::of(1.0));
     // s = (m - 1) / (m + 1), where m - 1 is exact.
     let below = Twofold::sum(one, m);

@@ -99,6 +99,8 @@ pub(crate) trait Real:
     fn bits_to_exponent(self) -> Self;
     /// Bits shifted right by the mantissa's width.
     fn exponent_to_bits(self) -> Self;
+    /// The sum of the bits as integers, which wraps around.
+    fn add_bits(self, other: Self) -> Self;
     /// Whether the sign bit is set, NaN included.
     fn sign_bit(self) -> Self::Mask;
     /// To the nearest integer, ties to even.
@@ -173,21 +175,40 @@ pub(crate) trait Real:
         self * Self::pow2(half) * Self::pow2(k - half)
     }
 
-    /// The mantissa in [1, 2) and the exponent of positive numbers; infinities and NaN give
-    /// anything.
+    /// The mantissa from √½ to √2 and the exponent of positive numbers that are not denormal;
+    /// infinities and NaN give anything.
     #[inline(always)]
-    fn split(self) -> (Self, Self) {
-        let least = Self::pow2(Self::of(1.0 - Self::BIAS));
-        let tiny = self.lt(least);
+    fn split_normal(self) -> (Self, Self) {
+        // With what is between √½ and 1 added, mantissas from √2 on carry into the exponent.
+        let root = Self::root_half_bits();
+        let one = (Self::BIAS as u64) << Self::MANTISSA;
+        let moved = self.add_bits(Self::of_bits(one - root));
+        let magic = (1u64 << Self::MANTISSA) as f64;
+        let biased = moved.exponent_to_bits().bit_or(Self::of(magic));
+        let fraction = moved.bit_and(Self::of_bits((1u64 << Self::MANTISSA) - 1));
+        (fraction.add_bits(Self::of_bits(root)), biased - Self::of(magic + Self::BIAS))
+    }
+
+    /// As [`split_normal`](Self::split_normal), denormal numbers included.
+    #[inline(always)]
+    fn split_around_one(self) -> (Self, Self) {
+        let tiny = self.lt(Self::of_bits(1 << Self::MANTISSA));
+        if !tiny.any() {
+            return self.split_normal();
+        }
         let shift = Self::MANTISSA as f64 + 2.0;
         let normal = Self::select(tiny, self * Self::pow2(Self::of(shift)), self);
-        let one = Self::of(1.0);
-        let fraction = Self::of_bits((1u64 << Self::MANTISSA) - 1);
-        // An integer below 2^MANTISSA in the mantissa of 2^MANTISSA is that number plus 2^MANTISSA.
-        let magic = Self::of((1u64 << Self::MANTISSA) as f64);
-        let biased = normal.exponent_to_bits().bit_or(magic) - magic;
-        let bias = Self::select(tiny, Self::of(Self::BIAS + shift), Self::of(Self::BIAS));
-        (normal.bit_and(fraction).bit_or(one), biased - bias)
+        let (m, n) = normal.split_normal();
+        (m, n - Self::select(tiny, Self::of(shift), Self::of(0.0)))
+    }
+
+    /// The bits of √½.
+    #[inline(always)]
+    fn root_half_bits() -> u64 {
+        match Self::MANTISSA {
+            23 => std::f32::consts::FRAC_1_SQRT_2.to_bits().into(),
+            _ => std::f64::consts::FRAC_1_SQRT_2.to_bits(),
+        }
     }
 
     /// c[0] + c[1] x + c[2] x² + …, by Horner's rule.
@@ -199,6 +220,26 @@ pub(crate) trait Real:
         }
         sum
     }
+
+    /// [`poly`](Self::poly) of pairs of terms in powers of x²: half as many steps that wait for each
+    /// other, for long polynomials.
+    #[inline(always)]
+    fn long_poly<const N: usize>(self, c: &[f64; N]) -> Self {
+        let square = self * self;
+        let last = (N - 1) / 2;
+        let mut sum = self.pair(c, last);
+        for i in (0..last).rev() {
+            sum = sum.mul_add(square, self.pair(c, i));
+        }
+        sum
+    }
+
+    /// c[2i] + c[2i + 1] x, where the second may be missing.
+    #[inline(always)]
+    fn pair<const N: usize>(self, c: &[f64; N], i: usize) -> Self {
+        let even = Self::of(c[2 * i]);
+        if 2 * i + 1 < N { Self::of(c[2 * i + 1]).mul_add(self, even) } else { even }
+    }
 }
 
 /// `f32` vectors that can be computed with in double precision.
@@ -207,6 +248,8 @@ pub(crate) trait Single: Real<Elem = f32> {
     type Double: Real<Elem = f64>;
     /// Whether [`chosen`](Self::chosen) is a few instructions.
     const CHOOSES: bool = false;
+    /// Whether it is a single one.
+    const CHOOSES_AT_ONCE: bool = false;
 
     fn widen(self) -> [Self::Double; 2];
     fn narrow(halves: [Self::Double; 2]) -> Self;

@@ -117,8 +117,7 @@ macro_rules! register {
         #[inline(always)]
         fn $method(self) -> (Self, Self) {
             let $a = self.0;
-            let (first, second) = isa!($body);
-            (Self(first), Self(second))
+            isa!($body)
         }
     };
     (@method $method:ident($a:ident) -> Mask = $body:expr) => {

@@ -20,6 +20,8 @@ register! {
     select(m, a, b) -> Select = _mm_or_ps(_mm_and_ps(m, a), _mm_andnot_ps(m, b));
     bits_to_exponent(a) -> Vector = _mm_castsi128_ps(_mm_slli_epi32::<23>(_mm_castps_si128(a)));
     exponent_to_bits(a) -> Vector = _mm_castsi128_ps(_mm_srli_epi32::<23>(_mm_castps_si128(a)));
+    add_bits(a, b) -> Vector =
+        _mm_castsi128_ps(_mm_add_epi32(_mm_castps_si128(a), _mm_castps_si128(b)));
     sign_bit(a) -> Mask = _mm_castsi128_ps(_mm_srai_epi32::<31>(_mm_castps_si128(a)));
     round(a) -> Vector = round::<F32>(F32(a)).0;
     floor(a) -> Vector = floor::<F32>(F32(a)).0;
@@ -42,6 +44,8 @@ register! {
     select(m, a, b) -> Select = _mm_or_pd(_mm_and_pd(m, a), _mm_andnot_pd(m, b));
     bits_to_exponent(a) -> Vector = _mm_castsi128_pd(_mm_slli_epi64::<52>(_mm_castpd_si128(a)));
     exponent_to_bits(a) -> Vector = _mm_castsi128_pd(_mm_srli_epi64::<52>(_mm_castpd_si128(a)));
+    add_bits(a, b) -> Vector =
+        _mm_castsi128_pd(_mm_add_epi64(_mm_castpd_si128(a), _mm_castpd_si128(b)));
     sign_bit(a) -> Mask =
         _mm_castsi128_pd(_mm_shuffle_epi32::<0xF5>(_mm_srai_epi32::<31>(_mm_castpd_si128(a))));
     round(a) -> Vector = round::<F64>(F64(a)).0;

@@ -215,7 +215,56 @@ functions! {
     i1e = special::bessel::i1e, -30.0..30.0, (0.6, 64.0);
     lgamma = special::gamma::lgamma, 0.0..40.0, (0.6, 6.0);
     digamma = special::gamma::digamma, 2.0..40.0, (0.6, 64.0);
+    ndtri = special::error::ndtri, 0.0..1.0, (0.6, 0.0);
+    // As many more as there are digits lost next to their zeros.
+    j0 = special::bessel::j0, -40.0..40.0, (2.0, 0.0);
+    j1 = special::bessel::j1, -40.0..40.0, (2.0, 0.0);
+    y0 = special::bessel::y0, 0.0..40.0, (2.0, 0.0);
+    y1 = special::bessel::y1, 0.0..40.0, (2.0, 0.0);
     sigmoid = |x| 1.0 / (1.0 + (-x).exp()), -80.0..80.0, (2.5, 2.5);
+}
+
+#[test]
+fn normal() {
+    struct Distribution;
+    impl Function for Distribution {
+        #[inline(always)]
+        fn of<E: Expr>(x: E, _: E) -> E {
+            x.normal()[0]
+        }
+    }
+    struct Above;
+    impl Function for Above {
+        #[inline(always)]
+        fn of<E: Expr>(x: E, _: E) -> E {
+            E::lit(1.0) + x.normal_cdf()
+        }
+    }
+    fn reference(x: f64) -> f64 {
+        // SAFETY: the C library's functions take any number.
+        0.5 * unsafe { c_library::erfc(-x * std::f64::consts::FRAC_1_SQRT_2) }
+    }
+    check::<Above>("1 + normal", |x| 1.0 + reference(x), (-10.0, 10.0), (2.0, 1.5));
+    // The left tail has digits of its own where it is no difference from one.
+    let x: Vec<f32> = (0..=129).map(|i| -0.1 * i as f32).collect();
+    for level in Level::available().filter(|&level| level != Level::Avx512) {
+        for (&x, got) in x.iter().zip(run32::<Distribution>(level, &x, &x)) {
+            let off = error(got.into(), reference(x.into()), 23, -126);
+            assert!(off <= 8.0, "normal({x}) {level:?}: {off} ulp");
+        }
+    }
+}
+
+#[test]
+fn bell() {
+    struct Tested;
+    impl Function for Tested {
+        #[inline(always)]
+        fn of<E: Expr>(x: E, _: E) -> E {
+            E::lit(1.0) + x.normal()[1]
+        }
+    }
+    check::<Tested>("1 + bell", |x| 1.0 + (-0.5 * x * x).exp(), (-10.0, 10.0), (1.5, 1.5));
 }
 
 /// Checks a function of two arguments at all levels.
@@ -293,6 +342,44 @@ binary_functions! {
     max = |a, b| if a.is_nan() || b.is_nan() { f64::NAN } else if a > b { a } else { b }, (0.0, 0.0);
     copysign = f64::copysign, (0.0, 0.0);
     floor_divide = floor_divide_reference, (1.0, 0.0);
+    zeta = special::gamma::zeta, (1.0, 0.0);
+    chebyshev_t = special::polynomials::chebyshev_t, (1.0, 0.0);
+    chebyshev_u = special::polynomials::chebyshev_u, (1.0, 0.0);
+    chebyshev_v = special::polynomials::chebyshev_v, (1.0, 0.0);
+    shifted_chebyshev_w = special::polynomials::shifted_chebyshev_w, (1.0, 0.0);
+    hermite_h = special::polynomials::hermite_h, (1.0, 0.0);
+    hermite_he = special::polynomials::hermite_he, (1.0, 0.0);
+    laguerre_l = special::polynomials::laguerre_l, (1.0, 0.0);
+    legendre_p = special::polynomials::legendre_p, (1.0, 0.0);
+}
+
+#[test]
+fn nextafter() {
+    struct Tested;
+    impl Function for Tested {
+        #[inline(always)]
+        fn of<E: Expr>(x: E, y: E) -> E {
+            x.nextafter(y)
+        }
+    }
+    let x: Vec<f32> = samples((-2.0, 2.0)).iter().map(|&x| x as f32).collect();
+    let mut y = x.clone();
+    y.rotate_left(7);
+    // Each number is its own neighbour, too.
+    let (x, y) = ([x.clone(), x.clone()].concat(), [y, x].concat());
+    for level in Level::available() {
+        for (i, got) in run32::<Tested>(level, &x, &y).into_iter().enumerate() {
+            let (x, y) = (x[i], y[i]);
+            let want = match x.partial_cmp(&y) {
+                None => f32::NAN,
+                Some(std::cmp::Ordering::Equal) => y,
+                Some(std::cmp::Ordering::Less) => x.next_up(),
+                Some(std::cmp::Ordering::Greater) => x.next_down(),
+            };
+            let same = got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan();
+            assert!(same, "nextafter({x:e}, {y:e}) {level:?}: {got:e}, not {want:e}");
+        }
+    }
 }
 
 #[test]

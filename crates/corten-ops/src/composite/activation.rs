@@ -76,8 +76,7 @@ pub fn glu_backward(grad_output: &Tensor, self_: &Tensor, dim: i64) -> Result<Te
     let (first, second, dim) = halves(self_, dim)?;
     let gate = op::sigmoid(&second)?;
     let to_first = op::mul_tensor(&gate, grad_output)?;
-    let rest = super::support::number_minus(1, &gate)?;
-    let to_second = op::mul_tensor(&op::mul_tensor(&rest, &to_first)?, &first)?;
+    let to_second = op::sigmoid_backward(&op::mul_tensor(&first, grad_output)?, &gate)?;
     op::cat(&[to_first, to_second], dim)
 }
 

@@ -8,8 +8,8 @@ use crate::special::gamma::digamma;
 /// The most terms of a series; concentrations for which they do not suffice have an expansion.
 const TERMS: usize = 20_000;
 
-/// The slope of a gamma sample `x` in its concentration `a`.
-pub(super) fn gamma(a: f64, x: f64) -> f64 {
+/// The slope of a gamma sample `x` in its concentration `a`; `least` is what terms may lack.
+pub(super) fn gamma(a: f64, x: f64, least: f64) -> f64 {
     if !(a > 0.0 && x > 0.0) {
         return if a.is_nan() || x.is_nan() { f64::NAN } else { 0.0 };
     }
@@ -17,22 +17,23 @@ pub(super) fn gamma(a: f64, x: f64) -> f64 {
         return gamma_of_many(a, x);
     }
     match x > 15.0 + 2.0 * a {
-        true => gamma_in_the_tail(a, x),
-        false => gamma_by_series(a, x),
+        true => gamma_in_the_tail(a, x, least),
+        false => gamma_by_series(a, x, least),
     }
 }
 
 /// P(a, x) = x^a e^-x / Γ(a+1) · Σ xⁿ / ((a+1)…(a+n)).
-fn gamma_by_series(a: f64, x: f64) -> f64 {
+fn gamma_by_series(a: f64, x: f64, least: f64) -> f64 {
     let (mut term, mut steps) = (1.0, 0.0);
     let (mut sum, mut slope) = (1.0, 0.0);
     for n in 1..TERMS {
         let next = a + n as f64;
-        term *= x / next;
-        steps -= 1.0 / next;
+        let inverse = 1.0 / next;
+        term *= x * inverse;
+        steps -= inverse;
         sum += term;
         slope += term * steps;
-        if next > x && term * (1.0 - steps) < sum * 1e-17 {
+        if next > x && term * (1.0 - steps) < sum * least {
             break;
         }
     }
@@ -40,7 +41,7 @@ fn gamma_by_series(a: f64, x: f64) -> f64 {
 }
 
 /// Γ(a, x) = x^(a-1) e^-x · (1 + (a-1)/x + (a-1)(a-2)/x² + …), as far as the terms fall.
-fn gamma_in_the_tail(a: f64, x: f64) -> f64 {
+fn gamma_in_the_tail(a: f64, x: f64, least: f64) -> f64 {
     let (mut term, mut term_slope) = (1.0, 0.0);
     let (mut sum, mut slope) = (1.0, 0.0);
     for k in 1..TERMS {
@@ -53,7 +54,7 @@ fn gamma_in_the_tail(a: f64, x: f64) -> f64 {
         term = next;
         sum += term;
         slope += term_slope;
-        if term_slope.abs() + term.abs() < 1e-17 * sum {
+        if term_slope.abs() + term.abs() < least * sum {
             break;
         }
     }
