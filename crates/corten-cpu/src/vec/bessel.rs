@@ -53,7 +53,7 @@ fn scaled<V: Real<Elem = f64>, const N: usize, const M: usize, const SINGLE: boo
 ) -> V {
     let factor = match grown {
         // Beyond 180 the results are too large for `f32`; that of infinity is NaN.
-        true if SINGLE => for_single::exp(V::of(180.0).min(a)) + (a - a),
+        true if SINGLE => a.mul_add(V::of(0.0), for_single::exp(V::of(180.0).min(a))),
         true => exp(a),
         false => V::of(1.0),
     };
