@@ -107,12 +107,16 @@ fn log_parts<V: Single>(f: V, n: V) -> Log<V> {
     let lost = f.mul_add(f, -z);
     let half = V::of(0.5) * z;
     let high = f - half;
-    // The cube's own term comes last, where the others have no digits that could be lost.
+    // The cube's own term comes last, where the others have no digits that could be lost, and with
+    // what rounding took from it.
     let [third, rest @ ..] = c::LOG_32;
+    let third = V::of(third);
     let cube = f * z;
-    let small = (cube * f).mul_add(f.long_poly(&rest), V::of(-0.5) * lost);
-    let small = cube.mul_add(V::of(third), small);
-    Log { n, high, low: ((f - high) - half) + small }
+    let lost = third.mul_add(f.mul_add(z, -cube), f.mul_add(third, V::of(-0.5)) * lost);
+    let small = (cube * f).mul_add(f.long_poly(&rest), lost);
+    let low = cube.mul_add(third, ((f - high) - half) + small);
+    let sum = high + low;
+    Log { n, high: sum, low: low - (sum - high) }
 }
 
 impl<V: Single> Log<V> {

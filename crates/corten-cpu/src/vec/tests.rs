@@ -343,14 +343,40 @@ binary_functions! {
     copysign = f64::copysign, (0.0, 0.0);
     floor_divide = floor_divide_reference, (1.0, 0.0);
     zeta = special::gamma::zeta, (1.0, 0.0);
-    chebyshev_t = special::polynomials::chebyshev_t, (1.0, 0.0);
-    chebyshev_u = special::polynomials::chebyshev_u, (1.0, 0.0);
-    chebyshev_v = special::polynomials::chebyshev_v, (1.0, 0.0);
-    shifted_chebyshev_w = special::polynomials::shifted_chebyshev_w, (1.0, 0.0);
-    hermite_h = special::polynomials::hermite_h, (1.0, 0.0);
-    hermite_he = special::polynomials::hermite_he, (1.0, 0.0);
-    laguerre_l = special::polynomials::laguerre_l, (1.0, 0.0);
-    legendre_p = special::polynomials::legendre_p, (1.0, 0.0);
+}
+
+/// One test per polynomial: as the scalar function, in neighbouring lanes of different degrees.
+macro_rules! polynomials {
+    ($($name:ident)+) => {$(
+        #[test]
+        fn $name() {
+            struct Tested;
+            impl Function for Tested {
+                #[inline(always)]
+                fn of<E: Expr>(x: E, y: E) -> E {
+                    x.$name(y)
+                }
+            }
+            let mut x = samples((-2.0, 2.0));
+            x.truncate(1_000);
+            for most in [3.0, 12.0, 80.0] {
+                let degree = |i: usize| ((i * 7) % 11) as f64 / 10.0 * (most + 2.0) - 2.0;
+                let y: Vec<f64> = (0..x.len()).map(degree).collect();
+                for level in Level::available() {
+                    for (i, got) in run64::<Tested>(level, &x, &y).into_iter().enumerate() {
+                        let want = special::polynomials::$name(x[i], y[i]);
+                        let off = error(got, want, 52, -1022);
+                        assert!(off == 0.0, "{level:?} {}, {}: {got}, not {want}", x[i], y[i]);
+                    }
+                }
+            }
+        }
+    )+};
+}
+
+polynomials! {
+    chebyshev_t chebyshev_u chebyshev_v shifted_chebyshev_w hermite_h hermite_he laguerre_l
+    legendre_p
 }
 
 #[test]
