@@ -49,11 +49,6 @@ operators! {
     };
     /// 1 - σ(x).
     LogSigmoidBackward: Pointwise2 Float |grad, x; _s| grad / (E::lit(1.0) + x.exp());
-    /// The same from e^-|x|.
-    LogSigmoidBuffered: Pointwise3 Float |grad, x, power; _s| {
-        let smaller = power / (E::lit(1.0) + power);
-        grad * E::select(x.lt(E::lit(0.0)), E::lit(1.0) - smaller, smaller)
-    };
     PreluToSelf: Pointwise3 Float |grad, x, weight; _s| {
         E::select(x.gt(E::lit(0.0)), grad, weight * grad)
     };
@@ -142,17 +137,12 @@ pub fn log_sigmoid_forward(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     Ok((finished(iter, pointwise1::<LogSigmoid>, &[])?, buffer))
 }
 
-/// `log_sigmoid_backward`; e^-|x| is taken from the buffer if it holds something.
+/// `log_sigmoid_backward`.
 pub fn log_sigmoid_backward(
     grad_output: &Tensor,
     self_: &Tensor,
-    buffer: &Tensor,
+    _buffer: &Tensor,
 ) -> Result<Tensor> {
-    if self_.numel() > 0 && buffer.sizes() == self_.sizes() {
-        let inputs = [grad_output, self_, buffer];
-        let iter = plan_activation("log_sigmoid_backward", &inputs, None)?;
-        return finished(iter, pointwise3::<LogSigmoidBuffered>, &[]);
-    }
     let iter = plan_activation("log_sigmoid_backward", &[grad_output, self_], None)?;
     finished(iter, pointwise2::<LogSigmoidBackward>, &[])
 }
