@@ -2,7 +2,7 @@
 
 use crate::reduce_loops::Fold;
 use crate::reduce_results::COLUMNS;
-use crate::row_loops::{self, RowFold, Vectorised};
+use crate::row_loops::{self, RowFold};
 use crate::vec::Lanes;
 use corten_core::{Complex, Element};
 use std::marker::PhantomData;
@@ -33,7 +33,7 @@ impl Fold for IntSum {
     }
 }
 
-/// The product.
+/// The product, of floats in their own precision.
 pub(crate) struct Product<T>(PhantomData<fn(T)>);
 
 impl<T> Default for Product<T> {
@@ -44,40 +44,56 @@ impl<T> Default for Product<T> {
 
 /// What a product is made of.
 pub(crate) trait Factor: Element {
-    /// One.
-    fn one() -> Self;
+    const ONE: Self;
     fn times(self, other: Self) -> Self;
+    /// The product of a row. Enough states that no product waits for the one before it.
+    #[inline(always)]
+    fn of_row(row: &[Self]) -> Self {
+        let mut lanes = [Self::ONE; 16];
+        let (chunks, rest) = row.as_chunks::<16>();
+        for chunk in chunks {
+            for (lane, &x) in lanes.iter_mut().zip(chunk) {
+                *lane = lane.times(x);
+            }
+        }
+        lanes.iter().chain(rest).fold(Self::ONE, |product, &x| product.times(x))
+    }
 }
 
 impl Factor for i64 {
-    fn one() -> Self {
-        1
-    }
+    const ONE: Self = 1;
     #[inline(always)]
     fn times(self, other: Self) -> Self {
         self.wrapping_mul(other)
     }
 }
 
-macro_rules! factors {
-    ($($T:ty: $one:expr;)+) => {$(
-        impl Factor for $T {
-            fn one() -> Self {
-                $one
-            }
+impl Factor for Complex<f64> {
+    const ONE: Self = Complex::new(1.0, 0.0);
+    #[inline(always)]
+    fn times(self, other: Self) -> Self {
+        self * other
+    }
+}
+
+macro_rules! float_factors {
+    ($($float:ty)+) => {$(
+        impl Factor for $float {
+            const ONE: Self = 1.0;
             #[inline(always)]
             fn times(self, other: Self) -> Self {
                 self * other
+            }
+            #[inline]
+            fn of_row(row: &[Self]) -> Self {
+                let [parts] = row_loops::fold([row], Factors);
+                all_of(parts, Self::times)
             }
         }
     )+};
 }
 
-factors! {
-    f32: 1.0;
-    f64: 1.0;
-    Complex<f64>: Complex::new(1.0, 0.0);
-}
+float_factors! { f32 f64 }
 
 impl<T: Factor> Fold for Product<T> {
     type In = T;
@@ -86,51 +102,7 @@ impl<T: Factor> Fold for Product<T> {
 
     #[inline(always)]
     fn start(&self) -> T {
-        T::one()
-    }
-    #[inline(always)]
-    fn step(&self, acc: T, x: T, _: i64) -> T {
-        acc.times(x)
-    }
-    /// Enough states that no product waits for the one before it.
-    #[inline(always)]
-    fn run(&self, acc: T, row: &[T], _: i64) -> T {
-        let mut lanes = [T::one(); 16];
-        let (chunks, rest) = row.as_chunks::<16>();
-        for chunk in chunks {
-            for (lane, &x) in lanes.iter_mut().zip(chunk) {
-                *lane = lane.times(x);
-            }
-        }
-        lanes.iter().chain(rest).fold(acc, |acc, &x| acc.times(x))
-    }
-    #[inline(always)]
-    fn combine(&self, a: T, b: T) -> T {
-        a.times(b)
-    }
-    #[inline(always)]
-    fn finish(&self, acc: T, _: i64) -> (T,) {
-        (acc,)
-    }
-}
-
-/// The product of floating-point numbers, in their own precision.
-pub(crate) struct FloatProduct<T>(PhantomData<fn(T)>);
-
-impl<T> Default for FloatProduct<T> {
-    fn default() -> Self {
-        Self(PhantomData)
-    }
-}
-
-impl<T: Vectorised + Factor> Fold for FloatProduct<T> {
-    type In = T;
-    type Acc = T;
-    type Out = (T,);
-
-    #[inline(always)]
-    fn start(&self) -> T {
-        T::one()
+        T::ONE
     }
     #[inline(always)]
     fn step(&self, acc: T, x: T, _: i64) -> T {
@@ -138,8 +110,7 @@ impl<T: Vectorised + Factor> Fold for FloatProduct<T> {
     }
     #[inline(always)]
     fn run(&self, acc: T, row: &[T], _: i64) -> T {
-        let [parts] = row_loops::fold([row], Factors);
-        acc.times(all_of(parts, T::times))
+        acc.times(T::of_row(row))
     }
     #[inline(always)]
     fn step_rows(&self, states: &mut [T], _: &mut [T], rows: &[&[T]], _: i64) {

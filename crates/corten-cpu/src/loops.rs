@@ -232,8 +232,8 @@ unsafe fn vector_loop<L: Lanes, S: Sink<L>>(
         let next = i + L::LANES;
         // SAFETY: two vectors are left at `i`.
         unsafe {
-            let x = operands_at::<L, S>(from, fixed, ones, i);
-            let y = operands_at::<L, S>(from, fixed, ones, next);
+            let x = operands_at::<L, S>(from, fixed, ones, i, L::LANES);
+            let y = operands_at::<L, S>(from, fixed, ones, next, L::LANES);
             S::put(S::eval(x, s), to.add(i * S::SIZE), L::LANES);
             S::put(S::eval(y, s), to.add(next * S::SIZE), L::LANES);
         }
@@ -242,7 +242,7 @@ unsafe fn vector_loop<L: Lanes, S: Sink<L>>(
     while i + L::LANES <= n {
         // SAFETY: a vector is left at `i`.
         unsafe {
-            let x = operands_at::<L, S>(from, fixed, ones, i);
+            let x = operands_at::<L, S>(from, fixed, ones, i, L::LANES);
             S::put(S::eval(x, s), to.add(i * S::SIZE), L::LANES);
         }
         i += L::LANES;
@@ -251,18 +251,8 @@ unsafe fn vector_loop<L: Lanes, S: Sink<L>>(
     if rest > 0 {
         // SAFETY: `rest` elements are left at `i`, fewer than a vector.
         unsafe {
-            let x0 = if fixed[0] { a0 } else { S::From::load_partial(at(0).add(i), rest) };
-            let x1 = if S::ARITY < 2 || fixed[1] {
-                a1
-            } else {
-                S::From::load_partial(at(1).add(i), rest)
-            };
-            let x2 = if S::ARITY < 3 || fixed[2] {
-                a2
-            } else {
-                S::From::load_partial(at(2).add(i), rest)
-            };
-            S::put(S::eval([x0, x1, x2], s), to.add(i * S::SIZE), rest);
+            let x = operands_at::<L, S>(from, fixed, ones, i, rest);
+            S::put(S::eval(x, s), to.add(i * S::SIZE), rest);
         }
     }
 }
@@ -270,20 +260,26 @@ unsafe fn vector_loop<L: Lanes, S: Sink<L>>(
 /// The operands at `i`: those that are one element are that in every lane.
 ///
 /// # Safety
-/// A vector of each of the others must be left there.
+/// `n` elements of each of the others must be left there, at most a vector.
 #[inline(always)]
 unsafe fn operands_at<L: Lanes, S: Sink<L>>(
     from: &[Source; 3],
     fixed: [bool; 3],
     ones: [L; 3],
     i: usize,
+    n: usize,
 ) -> [L; 3] {
     let mut x = ones;
     for k in 0..3 {
         if k < S::ARITY && !fixed[k] {
             let at = from[k].from.cast::<<S::From as Memory<L>>::Elem>();
             // SAFETY: the caller's.
-            x[k] = unsafe { S::From::load(at.add(i)) };
+            x[k] = unsafe {
+                match n == L::LANES {
+                    true => S::From::load(at.add(i)),
+                    false => S::From::load_partial(at.add(i), n),
+                }
+            };
         }
     }
     x

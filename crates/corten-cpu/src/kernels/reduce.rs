@@ -1,7 +1,7 @@
 //! Reductions.
 
 use crate::cascade;
-use crate::folds::{All, Any, Arg, Extremum, FloatProduct, IntSum, Order, Product, Select};
+use crate::folds::{All, Any, Arg, Extremum, IntSum, Order, Product, Select};
 use crate::moments::{Norm, NormOrder, Variance};
 use crate::reduce_loops::{fold, for_each_output_row};
 use corten_core::{
@@ -147,8 +147,8 @@ fn divide<T: Element>(iter: &mut TensorIterator, quotient: impl Fn(T) -> T) -> R
 pub fn prod(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
     match iter.dtype(0) {
         to if to.is_complex() => fold(iter, &Product::<Complex<f64>>::default()),
-        DType::Float64 => fold(iter, &FloatProduct::<f64>::default()),
-        to if to.is_floating_point() => fold(iter, &FloatProduct::<f32>::default()),
+        DType::Float64 => fold(iter, &Product::<f64>::default()),
+        to if to.is_floating_point() => fold(iter, &Product::<f32>::default()),
         _ => fold(iter, &Product::<i64>::default()),
     }
 }

@@ -19,6 +19,19 @@ trait Function {
     fn of<E: Expr>(x: E, y: E) -> E;
 }
 
+/// Names a function of numbers of any type.
+macro_rules! tested {
+    ($name:ident: $number:ident |$x:ident, $y:pat_param| $body:expr) => {
+        struct $name;
+        impl Function for $name {
+            #[inline(always)]
+            fn of<$number: Expr>($x: $number, $y: $number) -> $number {
+                $body
+            }
+        }
+    };
+}
+
 /// Calls a function on arrays, without the surrounding loop: slow, but the same instructions.
 fn apply<L: Lanes, F: Function>(x: &[L::Elem], y: &[L::Elem], out: &mut [L::Elem]) {
     let steps = x.chunks(L::LANES).zip(y.chunks(L::LANES)).zip(out.chunks_mut(L::LANES));
@@ -146,13 +159,7 @@ macro_rules! functions {
     ($($name:ident = $reference:expr, $low:literal..$high:literal, ($single:literal, $double:literal);)+) => {$(
         #[test]
         fn $name() {
-            struct Tested;
-            impl Function for Tested {
-                #[inline(always)]
-                fn of<E: Expr>(x: E, _: E) -> E {
-                    x.$name()
-                }
-            }
+            tested!(Tested: E |x, _| x.$name());
             check::<Tested>(stringify!($name), $reference, ($low, $high), ($single, $double));
         }
     )+};
@@ -226,20 +233,8 @@ functions! {
 
 #[test]
 fn normal() {
-    struct Distribution;
-    impl Function for Distribution {
-        #[inline(always)]
-        fn of<E: Expr>(x: E, _: E) -> E {
-            x.normal()[0]
-        }
-    }
-    struct Above;
-    impl Function for Above {
-        #[inline(always)]
-        fn of<E: Expr>(x: E, _: E) -> E {
-            E::lit(1.0) + x.normal_cdf()
-        }
-    }
+    tested!(Distribution: E |x, _| x.normal()[0]);
+    tested!(Above: E |x, _| E::lit(1.0) + x.normal_cdf());
     fn reference(x: f64) -> f64 {
         // SAFETY: the C library's functions take any number.
         0.5 * unsafe { c_library::erfc(-x * std::f64::consts::FRAC_1_SQRT_2) }
@@ -257,13 +252,7 @@ fn normal() {
 
 #[test]
 fn bell() {
-    struct Tested;
-    impl Function for Tested {
-        #[inline(always)]
-        fn of<E: Expr>(x: E, _: E) -> E {
-            E::lit(1.0) + x.normal()[1]
-        }
-    }
+    tested!(Tested: E |x, _| E::lit(1.0) + x.normal()[1]);
     check::<Tested>("1 + bell", |x| 1.0 + (-0.5 * x * x).exp(), (-10.0, 10.0), (1.5, 1.5));
 }
 
@@ -305,13 +294,7 @@ macro_rules! binary_functions {
     ($($name:ident = $reference:expr, ($single:literal, $double:literal);)+) => {$(
         #[test]
         fn $name() {
-            struct Tested;
-            impl Function for Tested {
-                #[inline(always)]
-                fn of<E: Expr>(x: E, y: E) -> E {
-                    x.$name(y)
-                }
-            }
+            tested!(Tested: E |x, y| x.$name(y));
             check2::<Tested>(stringify!($name), $reference, ($single, $double));
         }
     )+};
@@ -350,13 +333,7 @@ macro_rules! polynomials {
     ($($name:ident)+) => {$(
         #[test]
         fn $name() {
-            struct Tested;
-            impl Function for Tested {
-                #[inline(always)]
-                fn of<E: Expr>(x: E, y: E) -> E {
-                    x.$name(y)
-                }
-            }
+            tested!(Tested: E |x, y| x.$name(y));
             let mut x = samples((-2.0, 2.0));
             x.truncate(1_000);
             for most in [3.0, 12.0, 80.0] {
@@ -381,13 +358,7 @@ polynomials! {
 
 #[test]
 fn nextafter() {
-    struct Tested;
-    impl Function for Tested {
-        #[inline(always)]
-        fn of<E: Expr>(x: E, y: E) -> E {
-            x.nextafter(y)
-        }
-    }
+    tested!(Tested: E |x, y| x.nextafter(y));
     let x: Vec<f32> = samples((-2.0, 2.0)).iter().map(|&x| x as f32).collect();
     let mut y = x.clone();
     y.rotate_left(7);
