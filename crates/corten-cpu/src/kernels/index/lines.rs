@@ -3,6 +3,7 @@
 
 use crate::chunks::{ColumnBlock, for_each_chunk, for_each_column_block, for_each_run, grain_of};
 use crate::row_loops::compiled;
+use crate::vec::fetch_early;
 use corten_core::Result;
 use corten_ops::Tensor;
 use corten_ops::parallel::{GRAIN, num_threads, parallel_for};
@@ -10,6 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Elements of a slice that cost more than to look at indices of slices of other threads.
 const LEAST_SHARED: usize = 16;
+
+/// Picks ahead of the one at work whose slices are fetched into the cache, each up to
+/// [`MOST_FETCHED`] bytes: picks are in no order that a processor could foresee.
+const AHEAD: usize = 8;
+const MOST_FETCHED: usize = 1024;
 
 /// A tensor and an index as batches of matrices, of which the index picks rows.
 pub(super) struct Lines {
@@ -111,10 +117,9 @@ impl Lines {
         for_each_column_block(to, [batches, rows, cols], width, grain, scatter)
     }
 
-    /// Whether [`combine_slices`](Self::combine_slices) gains from several threads.
-    pub(super) fn are_worth_sharing(&self) -> bool {
-        let Self { batches, picks, cols, .. } = *self;
-        num_threads() > 1 && cols >= LEAST_SHARED && batches * picks * cols > GRAIN as usize
+    /// Whether slices are long enough for [`combine_slices`](Self::combine_slices).
+    pub(super) fn are_long(&self) -> bool {
+        self.cols >= LEAST_SHARED
     }
 
     /// Combines slices of `from` with those of `to` that the index names. Threads write to different
@@ -128,11 +133,20 @@ impl Lines {
         combine: impl Fn(&mut T, T) + Sync,
     ) -> Result<()> {
         let Self { batches, rows, picks, cols } = *self;
-        let grain = (batches * rows).div_ceil(num_threads());
+        let threads = if batches * picks * cols > GRAIN as usize { num_threads() } else { 1 };
+        let grain = (batches * rows).div_ceil(threads);
+        let fetched = (cols * size_of::<T>()).min(MOST_FETCHED);
         for_each_run(to, cols, grain, |lines, to| {
             for batch in lines.start / rows..lines.end.div_ceil(rows) {
                 let values = from[batch * picks * cols..].chunks_exact(cols);
-                for (&row, values) in at.iter().zip(values) {
+                for (pick, (&row, values)) in at.iter().zip(values).enumerate() {
+                    if let Some(&later) = at.get(pick + AHEAD) {
+                        let line = batch * rows + later as usize;
+                        if lines.contains(&line) {
+                            let first = (line - lines.start) * cols;
+                            fetch_early(to[first..].as_ptr().cast(), fetched);
+                        }
+                    }
                     let line = batch * rows + row as usize;
                     if lines.contains(&line) {
                         let slots = &mut to[(line - lines.start) * cols..][..cols];

@@ -142,7 +142,7 @@ impl Slices {
             });
         }
         let lines = Lines::of_slices(&self.self_, self.dim, at.len());
-        if let Some(lines) = lines.filter(Lines::are_worth_sharing) {
+        if let Some(lines) = lines.filter(Lines::are_long) {
             return lines.combine_slices(from, at, to, combine);
         }
         self.visit(target, &shape, at, |value, slots| {
@@ -200,24 +200,21 @@ impl Slices {
             return Ok(self);
         }
         let (size, dim) = (self.size(), self.dim);
-        let wrapped: Vec<i64> = {
-            let set = AccessSet::acquire(&[(self.index.base(), Access::Read)])?;
-            let at = set.read::<i64>(0)?;
-            at.iter()
-                .map(|index| {
-                    let low = if wrap { -size } else { 0 };
-                    match (low..size).contains(index) {
-                        true => Ok(if *index < 0 { index + size } else { *index }),
-                        false => Err(corten_core::Error::new(
-                            kind,
-                            format!("{prefix}index {index} is out of bounds for dimension {dim} with size {size}"),
-                        )),
-                    }
-                })
-                .collect::<Result<_>>()?
-        };
-        if wrap {
-            let count = wrapped.len() as i64;
+        let low = if wrap { -size } else { 0 };
+        let index = self.index.clone();
+        let set = AccessSet::acquire(&[(index.base(), Access::Read)])?;
+        let at = set.read::<i64>(0)?;
+        if let Some(index) = at.iter().find(|index| !(low..size).contains(index)) {
+            return Err(corten_core::Error::new(
+                kind,
+                format!(
+                    "{prefix}index {index} is out of bounds for dimension {dim} with size {size}"
+                ),
+            ));
+        }
+        if at.iter().any(|&index| index < 0) {
+            let wrapped = at.iter().map(|&i| if i < 0 { i + size } else { i }).collect();
+            let count = at.len() as i64;
             self.index = corten_ops::any::factory::from_vec(wrapped, &[count])?;
         }
         Ok(self)
