@@ -6,13 +6,16 @@
 //!
 //! Matrices are slices of columns.
 
+mod divide;
+mod secular;
 mod values;
 
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::qr::no_pivoting::factor::recommended_block_size;
-use faer::linalg::{evd, svd};
-use faer::{Auto, Mat, MatMut, MatRef, Par, Spec};
+use faer::linalg::{evd, householder, svd};
+use faer::traits::ComplexField;
+use faer::{Auto, Conj, Mat, MatMut, MatRef, Par, Spec};
 use num_complex::Complex;
 
 /// The iteration found no answer.
@@ -109,25 +112,67 @@ macro_rules! bring_to_size_one {
     }};
 }
 
-/// The diagonal of the tridiagonal matrix with the eigenvalues of a Hermitian one, and what is beside it.
-macro_rules! tridiagonal_of {
-    ($t:ty, $n:expr, $a:expr, $re:expr, $norm:expr) => {{
-        let (n, mut a) = ($n, $a);
-        let parameters = Spec::new(<evd::tridiag::TridiagParams as Auto<$t>>::auto());
-        let stack = evd::tridiag::tridiag_in_place_scratch::<$t>(n, Par::Seq, parameters);
-        let mut stack = MemBuffer::new(stack);
-        let mut reflections =
-            Mat::<$t>::zeros(recommended_block_size::<$t>(n, n), n.saturating_sub(1));
-        evd::tridiag::tridiag_in_place(
-            MatMut::from_column_major_slice_mut(&mut a, n, n),
-            reflections.as_mut(),
-            Par::Seq,
-            MemStack::new(&mut stack),
-            parameters,
-        );
-        let beside = (1..n).map(|k| $norm(a[(k - 1) * n + k]));
-        [(0..n).map(|k| $re(a[k * n + k])).collect::<Vec<f64>>(), beside.collect()]
-    }};
+/// Reduces a Hermitian matrix of at least one row to a tridiagonal one, in its lower triangle, and returns
+/// the factors of the reflections below that.
+fn to_tridiagonal<T: ComplexField>(n: usize, a: &mut [T]) -> Mat<T> {
+    let parameters = Spec::new(<evd::tridiag::TridiagParams as Auto<T>>::auto());
+    let stack = evd::tridiag::tridiag_in_place_scratch::<T>(n, Par::Seq, parameters);
+    let mut stack = MemBuffer::new(stack);
+    let mut reflections = Mat::<T>::zeros(recommended_block_size::<T>(n, n), n - 1);
+    evd::tridiag::tridiag_in_place(
+        MatMut::from_column_major_slice_mut(a, n, n),
+        reflections.as_mut(),
+        Par::Seq,
+        MemStack::new(&mut stack),
+        parameters,
+    );
+    reflections
+}
+
+/// The eigenvalues and eigenvectors of a symmetric matrix of at least one row.
+fn symmetric<T: divide::Number>(n: usize, mut a: Vec<T>) -> Result<Eigen<f64, T>, NoConvergence> {
+    let reflections = to_tridiagonal(n, &mut a);
+    let diagonal = (0..n).map(|k| a[k * n + k].into()).collect();
+    let beside = (1..n).map(|k| a[(k - 1) * n + k].into()).collect();
+    let (values, mut basis) = divide::tridiagonal::<T>(diagonal, beside)?;
+    let stack = householder::apply_block_householder_sequence_on_the_left_in_place_scratch::<T>(
+        n - 1,
+        reflections.nrows(),
+        n,
+    );
+    let mut stack = MemBuffer::new(stack);
+    householder::apply_block_householder_sequence_on_the_left_in_place_with_conj(
+        MatRef::from_column_major_slice(&a, n, n).submatrix(1, 0, n - 1, n - 1),
+        reflections.as_ref(),
+        Conj::No,
+        MatMut::from_column_major_slice_mut(&mut basis, n, n).subrows_mut(1, n - 1),
+        Par::Seq,
+        MemStack::new(&mut stack),
+    );
+    Ok((values, basis))
+}
+
+/// The same of a Hermitian matrix, from `faer`.
+fn hermitian(n: usize, a: &[Complex<f64>]) -> Result<Eigen<f64, Complex<f64>>, NoConvergence> {
+    type Number = Complex<f64>;
+    let zero = Number::new(0.0, 0.0);
+    let (mut s, mut u) = (vec![zero; n], vec![zero; n * n]);
+    let mut parameters = <evd::SelfAdjointEvdParams as Auto<Number>>::auto();
+    parameters.recursion_threshold = UNDIVIDED;
+    let parameters = Spec::new(parameters);
+    let wanted = evd::ComputeEigenvectors::Yes;
+    let stack = evd::self_adjoint_evd_scratch::<Number>(n, wanted, Par::Seq, parameters);
+    let mut stack = MemBuffer::new(stack);
+    evd::self_adjoint_evd(
+        MatRef::from_column_major_slice(a, n, n),
+        DiagMut::from_slice_mut(&mut s),
+        Some(MatMut::from_column_major_slice_mut(&mut u, n, n)),
+        Par::Seq,
+        MemStack::new(&mut stack),
+        parameters,
+    )
+    .map_err(|_| NoConvergence)?;
+    Ok((s.into_iter().map(|value| value.re).collect(), u))
 }
 
 /// The diagonal of the bidiagonal matrix with the singular values of one of `m` rows and at most as many
@@ -154,7 +199,7 @@ macro_rules! bidiagonal_of {
 }
 
 macro_rules! spectral {
-    ($t:ty as $real:ty, $size:expr, $re:expr, $norm:expr, $zero:expr) => {
+    ($t:ty as $real:ty, $size:expr, $re:expr, $norm:expr, $zero:expr, $vectors:expr) => {
         impl Spectral for $t {
             type Real = $real;
 
@@ -164,25 +209,19 @@ macro_rules! spectral {
                 vectors: bool,
             ) -> Result<Eigen<$real, Self>, NoConvergence> {
                 let unit = bring_to_size_one!(a, $real, $size);
-                if !vectors && n > 0 {
-                    let [d, e] = tridiagonal_of!($t, n, a, |x: $t| f64::from($re(x)), $norm);
-                    let values = values::tridiagonal(d, e)?;
-                    let sized = values.into_iter().map(|value| value as $real * unit);
-                    return Ok((sized.collect(), Vec::new()));
+                if n == 0 {
+                    return Ok((Vec::new(), Vec::new()));
                 }
-                let a = MatRef::from_column_major_slice(&a, n, n);
-                let wanted = evd::ComputeEigenvectors::Yes;
-                let (mut s, mut u) = (vec![$zero; n], vec![$zero; n * n]);
-                let basis = Some(MatMut::from_column_major_slice_mut(&mut u, n, n));
-                let mut parameters = <evd::SelfAdjointEvdParams as Auto<Self>>::auto();
-                parameters.recursion_threshold = UNDIVIDED;
-                let parameters = Spec::new(parameters);
-                let stack = evd::self_adjoint_evd_scratch::<Self>(n, wanted, Par::Seq, parameters);
-                let (values, mut stack) = (DiagMut::from_slice_mut(&mut s), MemBuffer::new(stack));
-                let stack = MemStack::new(&mut stack);
-                evd::self_adjoint_evd(a, values, basis, Par::Seq, stack, parameters)
-                    .map_err(|_| NoConvergence)?;
-                Ok((s.into_iter().map(|value| $re(value) * unit).collect(), u))
+                let (values, basis) = if vectors {
+                    $vectors(n, a)?
+                } else {
+                    to_tridiagonal(n, &mut a);
+                    let d = (0..n).map(|k| f64::from($re(a[k * n + k]))).collect();
+                    let e = (1..n).map(|k| $norm(a[(k - 1) * n + k])).collect();
+                    (values::tridiagonal(d, e)?, Vec::new())
+                };
+                let sized = values.into_iter().map(|value| value as $real * unit);
+                Ok((sized.collect(), basis))
             }
 
             fn svd(
@@ -257,9 +296,16 @@ macro_rules! general {
     };
 }
 
-spectral!(f32 as f32, f32::abs, |x: f32| x, |x: f32| f64::from(x.abs()), 0.0);
-spectral!(f64 as f64, f64::abs, |x: f64| x, f64::abs, 0.0);
-spectral!(Complex<f64> as f64, size, |x: Complex<f64>| x.re, Complex::norm, Complex::new(0.0, 0.0));
+spectral!(f32 as f32, f32::abs, |x: f32| x, |x: f32| f64::from(x.abs()), 0.0, symmetric);
+spectral!(f64 as f64, f64::abs, |x: f64| x, f64::abs, 0.0, symmetric);
+spectral!(
+    Complex<f64> as f64,
+    size,
+    |x: Complex<f64>| x.re,
+    Complex::norm,
+    Complex::new(0.0, 0.0),
+    |n, a: Vec<Complex<f64>>| hermitian(n, &a)
+);
 general!(f64, f64::abs);
 general!(Complex<f64>, size);
 
