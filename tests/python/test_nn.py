@@ -352,7 +352,9 @@ class Recurrence(unittest.TestCase):
     def test_sequences_equal_steps(self):
         torch.manual_seed(0)
         for kind, cell in ((nn.LSTM, nn.LSTMCell), (nn.GRU, nn.GRUCell)):
-            for hidden, batch, bias in ((3, 2, True), (20, 50, True), (70, 1, True), (17, 3, False)):
+            # Rows of 128 and 512 units lie at multiples of 4096 bytes.
+            for hidden, batch, bias in ((3, 2, True), (20, 50, True), (70, 1, True), (17, 3, False),
+                                        (128, 50, True), (512, 2, True)):
                 net = kind(2, hidden, bias=bias, bidirectional=True).double()
                 cells = [cell(2, hidden, bias=bias).double() for _ in range(2)]
                 for one, suffix in zip(cells, ("_l0", "_l0_reverse")):

@@ -1,6 +1,6 @@
 //! The gradients of a sequence, from its last step to its first.
 
-use super::{Before, Behind, Cell, Element, Grads, Kept, Shape, groups, multiply};
+use super::{Before, Behind, Cell, Element, Grads, Kept, Rows, Shape, Spread, groups, multiply};
 use crate::chunks::{RunsBlock, for_each_block_of_runs};
 use crate::gemm::{Base, Factors, Mat, MatMut, gemm};
 use crate::row_loops::{Job, load, store};
@@ -47,6 +47,7 @@ pub(super) fn run<C: Cell, T: Element>(
     let (hidden, batch) = (shape.hidden, shape.batch);
     let units = if hidden < UNITS * num_threads() { FEWER_UNITS } else { UNITS };
     let blocks = by_units(given.weight, C::GATES * hidden, hidden, units);
+    let mut spread = Spread::of(batch, C::GATES * hidden);
     for step in (0..shape.length).rev() {
         let (gates, next) = match step + 1 == shape.length {
             true => (&mut results.gates[shape.range(step, C::GATES)], None),
@@ -63,7 +64,7 @@ pub(super) fn run<C: Cell, T: Element>(
             output: &given.output[shape.range(step, 1)],
             kept: &given.kept[shape.range(step, C::KEPT)],
             before: C::before(shape, given.kept, given.state, step),
-            next,
+            next: next.map(|next| spread.rows(next)),
             kind: PhantomData::<C>,
         };
         step.run(shape, [gates, &mut *results.carried, beside], &blocks, units)?;
@@ -99,7 +100,7 @@ struct Step<'a, C, T> {
     kept: &'a [T],
     before: Before<'a, T>,
     /// The gradient of the gates of the step behind.
-    next: Option<&'a [T]>,
+    next: Option<Rows<'a, T>>,
     kind: PhantomData<C>,
 }
 
@@ -115,7 +116,7 @@ impl<C: Cell, T: Element> Step<'_, C, T> {
                     match self.next {
                         None => sums.fill(T::default()),
                         Some(next) => {
-                            multiply(sums, width, (next, depth), &rows, weight, Base::Nothing)?;
+                            multiply(sums, width, next, &rows, weight, Base::Nothing)?;
                         }
                     }
                     let (units, blocks) = (units.clone(), &mut blocks);

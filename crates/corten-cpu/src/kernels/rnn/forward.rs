@@ -1,6 +1,6 @@
 //! The steps of a sequence.
 
-use super::{After, Cell, Element, Gates, Shape, groups, multiply};
+use super::{After, Cell, Element, Gates, Rows, Shape, Spread, groups, multiply};
 use crate::chunks::{RunsBlock, for_each_block_of_runs};
 use crate::gemm::{Base, Mat};
 use crate::row_loops::{Job, load, store};
@@ -42,6 +42,7 @@ pub(super) fn run<C: Cell, T: Element>(
 ) -> Result<()> {
     let Results { output, cell, kept } = results;
     let weight = Weight::of::<C>(&given, shape.hidden);
+    let mut spread = Spread::of(shape.batch, shape.hidden);
     cell.copy_from_slice(given.cell);
     for step in 0..shape.length {
         let (output, before) = match step {
@@ -53,6 +54,7 @@ pub(super) fn run<C: Cell, T: Element>(
             false => &mut kept[shape.range(step, C::KEPT)],
         };
         let gates = &given.gates[shape.range(step, C::GATES)];
+        let before = (before, spread.rows(before));
         one_step::<C, T>(shape, [output, &mut *cell, kept], gates, before, &weight)?;
     }
     Ok(())
@@ -109,7 +111,7 @@ fn one_step<C: Cell, T: Element>(
     shape: &Shape,
     results: [&mut [T]; 3],
     gates: &[T],
-    before: &[T],
+    (before, factor): (&[T], Rows<'_, T>),
     weight: &Weight<T>,
 ) -> Result<()> {
     let (hidden, columns) = (shape.hidden, C::GATES * UNITS);
@@ -118,7 +120,7 @@ fn one_step<C: Cell, T: Element>(
         let (weight, base) = weight.block::<C>(units.start, hidden)?;
         with_buffer(shape.batch.min(super::ROWS) * columns, |sums| {
             for rows in groups(shape.batch) {
-                multiply(sums, columns, (before, hidden), &rows, weight, base)?;
+                multiply(sums, columns, factor, &rows, weight, base)?;
                 let (units, blocks) = (units.clone(), &mut blocks);
                 let kind = PhantomData::<C>;
                 T::run(Cells { sums, gates, before, hidden, rows, units, blocks, kind });

@@ -24,6 +24,12 @@ use std::ops::Range;
 /// Rows of the batch at a time: products of so many read the weight as it was put in order.
 const ROWS: usize = 48;
 
+/// Rows at multiples of so many bytes share their places in the first-level cache.
+const CONFLICT: usize = 4096;
+
+/// Elements between such rows once they are apart.
+const SPACE: usize = 16;
+
 /// Below this many multiplications a second thread costs more than it saves.
 const PARALLEL_WORK: usize = 100_000;
 
@@ -192,16 +198,57 @@ fn groups(batch: usize) -> impl Iterator<Item = Range<usize>> {
     (0..batch).step_by(ROWS).map(move |start| start..(start + ROWS).min(batch))
 }
 
-/// `to = base + from[rows] @ weight`, in rows of `width`; `from` has rows of so many elements.
+/// Rows of a state or of gradients, which a step multiplies for every block of units.
+#[derive(Clone, Copy)]
+struct Rows<'a, T> {
+    elements: &'a [T],
+    width: usize,
+    /// The distance from one to the next.
+    apart: usize,
+}
+
+/// Room for rows that a product would copy for every block otherwise, since their distance is one at
+/// which they share their places in the cache.
+struct Spread<T> {
+    width: usize,
+    apart: usize,
+    /// None where the rows can stay as they lie.
+    copies: Vec<T>,
+}
+
+impl<T: Element> Spread<T> {
+    fn of(count: usize, width: usize) -> Self {
+        let conflict = width > 0 && (width * size_of::<T>()).is_multiple_of(CONFLICT);
+        let apart = if conflict { width + SPACE } else { width };
+        let copied = if conflict { count * apart } else { 0 };
+        Self { width, apart, copies: vec![T::default(); copied] }
+    }
+
+    /// Contiguous rows, as they lie or copied.
+    fn rows<'a>(&'a mut self, elements: &'a [T]) -> Rows<'a, T> {
+        let Self { width, apart, .. } = *self;
+        if self.copies.is_empty() {
+            return Rows { elements, width, apart };
+        }
+        for (to, from) in self.copies.chunks_exact_mut(apart).zip(elements.chunks_exact(width)) {
+            to[..width].copy_from_slice(from);
+        }
+        Rows { elements: &self.copies, width, apart }
+    }
+}
+
+/// `to = base + from[rows] @ weight`, in rows of `width`.
 fn multiply<T: Element>(
     to: &mut [T],
     width: usize,
-    (from, depth): (&[T], usize),
+    from: Rows<'_, T>,
     rows: &Range<usize>,
     weight: Mat<'_, T>,
     base: Base<'_, T>,
 ) -> Result<()> {
-    let from = Mat::row_major(&from[rows.start * depth..], rows.len(), depth)?;
+    let depth = from.width;
+    let elements = &from.elements[rows.start * from.apart..];
+    let from = Mat::strided(elements, [rows.len(), depth], [from.apart, 1])?;
     let to = MatMut::row_major(to, rows.len(), width)?;
     gemm_of_factors(to.into(), depth, [from, weight].map(Factor::Matrix), base)
 }
