@@ -357,6 +357,39 @@ class Columns(unittest.TestCase):
             self.assertEqual(x.amax(0).isnan().nonzero().tolist(), [[columns - 1]])
 
 
+class Picks(unittest.TestCase):
+    def test_index_and_values_in_the_storage_of_the_target(self):
+        calls = {
+            "scatter_": lambda to, at, x: to.scatter_(0, at, x),
+            "scatter_add_": lambda to, at, x: to.scatter_add_(0, at, x),
+            "scatter_reduce_": lambda to, at, x: to.scatter_reduce_(0, at, x, "prod"),
+            "index_add_": lambda to, at, x: to.index_add_(0, at, x),
+            "index_copy_": lambda to, at, x: to.index_copy_(0, at, x),
+            "index_fill_": lambda to, at, x: to.index_fill_(0, at, 9),
+            "put_": lambda to, at, x: to.put_(at, x),
+        }
+        for name, call in calls.items():
+            for parts in ((slice(0, 4), slice(4, 6), slice(6, 8)), (slice(0, 8, 2), slice(1, 4, 2), slice(5, 8, 2))):
+                shared = torch.tensor([5, 1, 7, 3, 2, 3, 6, 4])
+                apart = [shared[part].clone() for part in parts]
+                expected = call(*apart)
+                rest = [shared[part].clone() for part in parts[1:]]
+                call(*(shared[part] for part in parts))
+                self.assertEqual(shared[parts[0]].tolist(), expected.tolist(), name)
+                for part, before in zip(parts[1:], rest):
+                    self.assertEqual(shared[part].tolist(), before.tolist(), name)
+
+    def test_slices_that_are_picked_far_apart_and_again(self):
+        torch.manual_seed(0)
+        for rows, cols in ((40, 15), (40, 16), (3, 300), (1000, 70)):
+            to, values = torch.randn(2, rows, cols), torch.randn(2, 50, cols)
+            at = torch.randint(0, rows, (50,))
+            expected = to.clone()
+            for pick, row in enumerate(at.tolist()):
+                expected[:, row] += values[:, pick]
+            self.assertTrue(torch.equal(to.index_add(1, at, values), expected), (rows, cols))
+
+
 class Attention(unittest.TestCase):
     def test_blocks_of_queries_and_keys(self):
         # More of both than a block has, and numbers of them that leave rests.

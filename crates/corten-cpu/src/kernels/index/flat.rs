@@ -143,6 +143,12 @@ pub(crate) fn contiguous_copy(tensor: &Tensor) -> Result<Tensor> {
     op::clone(tensor, Some(MemoryFormat::Contiguous))
 }
 
+/// What is read while `target` is written: a copy in row-major order where both lie in one storage, beside
+/// each other, since a storage is accessed in one way at a time.
+pub(super) fn apart_from(target: &Tensor, tensor: &Tensor) -> Result<Tensor> {
+    if tensor.is_alias_of(target) { contiguous_copy(tensor) } else { Ok(tensor.clone()) }
+}
+
 /// A fresh copy of a tensor in its own memory order.
 pub(crate) fn fresh_copy(tensor: &Tensor) -> Result<Tensor> {
     op::clone(tensor, Some(MemoryFormat::Preserve))

@@ -2,7 +2,8 @@
 
 use super::arithmetic::{add_to, multiply_by, put_in};
 use super::flat::{
-    Flat, contiguous_copy, flat, flat_bits, for_each_offset, long_index, match_bits, row_major,
+    Flat, apart_from, contiguous_copy, flat, flat_bits, for_each_offset, long_index, match_bits,
+    row_major,
 };
 use super::lines::{Lines, first_outside};
 use crate::kernels::support::is_shape_only;
@@ -214,9 +215,11 @@ impl Scatter {
         if is_shape_only(&self.target) {
             return Ok(());
         }
+        let [values, index] = [values, &self.index].map(|read| apart_from(&target.tensor, read));
+        let (values, index) = (values?, index?);
         let set = AccessSet::acquire(&[
             (values.base(), Access::Read),
-            (self.index.base(), Access::Read),
+            (index.base(), Access::Read),
             (target.tensor.base(), Access::Write),
         ])?;
         let (from, at, to) = (set.read::<T>(0)?, set.read::<i64>(1)?, set.write::<T>(2)?);

@@ -1,7 +1,7 @@
 //! Elements of the flattened tensor by index.
 
 use super::arithmetic::Arithmetic;
-use super::flat::{as_bits, fresh_copy, match_bits};
+use super::flat::{apart_from, as_bits, fresh_copy, match_bits};
 use crate::kernels::support::is_shape_only;
 use corten_core::{
     Access, AccessSet, DType, Element, MemoryFormat, Result, bail, ensure, geometry, match_dtype,
@@ -101,6 +101,7 @@ pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -
     }
     let flat = op::contiguous(self_, MemoryFormat::Contiguous)?;
     let values = op::contiguous(source, MemoryFormat::Contiguous)?;
+    let (values, index) = (apart_from(&flat, &values)?, apart_from(&flat, &index)?);
     match_dtype!(self_.dtype(), "put_", AllNoF8, T => {
         put_flat::<T>(&flat, &index, &values, |slot, value| {
             *slot = if accumulate { slot.plus(value) } else { value };

@@ -2,8 +2,8 @@
 
 use super::arithmetic::Arithmetic;
 use super::flat::{
-    as_bits, contiguous_copy, flat, flat_bits, for_each_offset, fresh_copy, long_index, match_bits,
-    row_major,
+    apart_from, as_bits, contiguous_copy, flat, flat_bits, for_each_offset, fresh_copy, long_index,
+    match_bits, row_major,
 };
 use super::lines::{Lines, copy_rows};
 use crate::chunks::{for_each_run, grain_of};
@@ -130,9 +130,11 @@ impl Slices {
             return Ok(());
         }
         let shape = self.written_shape();
+        let [values, index] = [values, &self.index].map(|read| apart_from(&target.tensor, read));
+        let (values, index) = (values?, index?);
         let set = AccessSet::acquire(&[
             (values.base(), Access::Read),
-            (self.index.base(), Access::Read),
+            (index.base(), Access::Read),
             (target.tensor.base(), Access::Write),
         ])?;
         let (from, at, to) = (set.read::<T>(0)?, set.read::<i64>(1)?, set.write::<T>(2)?);
