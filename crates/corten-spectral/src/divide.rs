@@ -1,23 +1,18 @@
 //! The eigenvectors of symmetric tridiagonal matrices, which are divided, solved and joined again.
 
-use crate::NoConvergence;
 use crate::secular::{Roots, Secular};
+use crate::values::SWEEPS;
+use crate::{NoConvergence, UNDIVIDED};
 use faer::linalg::matmul::matmul;
 use faer::traits::ComplexField;
 use faer::{Accum, MatMut, MatRef, Par};
 use std::ops::Range;
-
-/// Matrices of so many rows are not divided further.
-const UNDIVIDED: usize = 24;
 
 /// What is off the diagonal is nothing below this, beside a matrix of size one.
 const TINY: f64 = 1e-140;
 
 /// Squares below this may have lost digits.
 const SMALL_SQUARE: f64 = 1e-280;
-
-/// Steps for every value of an undivided matrix, at most.
-const SWEEPS: usize = 60;
 
 /// The numbers of eigenvectors. What is not a product of matrices is computed in double precision.
 pub(crate) trait Number: ComplexField + Copy + Into<f64> {
@@ -93,7 +88,7 @@ struct Column {
 impl<T: Number> Division<T> {
     /// Solves the block of these rows and columns.
     fn solve(&mut self, rows: Range<usize>) -> Result<(), NoConvergence> {
-        if rows.len() <= UNDIVIDED {
+        if rows.len() < UNDIVIDED {
             return self.solve_undivided(rows);
         }
         let cut = rows.start + rows.len() / 2;

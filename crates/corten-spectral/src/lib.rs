@@ -1,4 +1,5 @@
-//! Eigenvalues and singular values of dense matrices, by way of `faer`.
+//! Eigenvalues and singular values of dense matrices, by way of `faer` and, for the eigenvectors of real
+//! symmetric matrices, of a divide and conquer of our own (`divide`) between its reductions.
 //!
 //! The algorithms are large once compiled, and slow to compile. They live in a crate of their own,
 //! for `f64`, `Complex<f64>` and, but for general eigenvalues, `f32` alone; other numbers are widened by

@@ -4,7 +4,7 @@
 use crate::NoConvergence;
 
 /// Sweeps for every value, at most.
-const SWEEPS: usize = 60;
+pub(crate) const SWEEPS: usize = 60;
 
 /// Squares are negligible below this, relative to others.
 const NEGLIGIBLE: f64 = f64::EPSILON * f64::EPSILON / 4.0;
