@@ -206,20 +206,16 @@ impl<T: Number> Division<T> {
             let (a, b) = (before.pole, column.pole);
             before.pole = a * cosine * cosine + b * sine * sine;
             column.pole = a * sine * sine + b * cosine * cosine;
-            (before.element, column.element) = (0.0, length);
-            self.turn_columns([before.at, column.at], rows, [cosine, -sine]);
+            column.element = length;
+            let places = [before.at, column.at].map(|at| at * self.n);
+            let places = places.map(|first| first + rows.start..first + rows.end);
+            let Ok([left, right]) = self.basis.get_disjoint_mut(places) else {
+                unreachable!("a column is met once")
+            };
+            turn_columns(left, right, [cosine, -sine]);
             done.push(std::mem::replace(before, column));
         }
         (kept, done)
-    }
-
-    fn turn_columns(&mut self, at: [usize; 2], rows: &Range<usize>, [cosine, sine]: [f64; 2]) {
-        for row in rows.clone() {
-            let [i, j] = at.map(|column| column * self.n + row);
-            let [x, y]: [f64; 2] = [self.basis[i].into(), self.basis[j].into()];
-            self.basis[i] = T::of(cosine * x + sine * y);
-            self.basis[j] = T::of(cosine * y - sine * x);
-        }
     }
 
     /// Writes the columns that take part, combined to eigenvectors, to the first columns of `to`.
@@ -267,6 +263,15 @@ impl<T: Number> Division<T> {
     }
 }
 
+/// Turns two columns in their plane.
+fn turn_columns<T: Number>(left: &mut [T], right: &mut [T], [cosine, sine]: [f64; 2]) {
+    for (left, right) in left.iter_mut().zip(right) {
+        let [x, y]: [f64; 2] = [(*left).into(), (*right).into()];
+        *left = T::of(cosine * x + sine * y);
+        *right = T::of(cosine * y - sine * x);
+    }
+}
+
 /// The length of a vector of no large numbers.
 fn root_of_squares(x: f64, y: f64) -> f64 {
     let squares = x * x + y * y;
@@ -307,9 +312,7 @@ fn turn(d: &mut [f64], e: &mut [f64], vectors: &mut [f64]) -> Result<(), NoConve
                 e[k + 1] *= cosine;
             }
             let (left, right) = vectors[k * size..][..2 * size].split_at_mut(size);
-            for (left, right) in left.iter_mut().zip(right) {
-                (*left, *right) = (cosine * *left + sine * *right, cosine * *right - sine * *left);
-            }
+            turn_columns(left, right, [cosine, sine]);
         }
     }
     Ok(())
@@ -318,23 +321,13 @@ fn turn(d: &mut [f64], e: &mut [f64], vectors: &mut [f64]) -> Result<(), NoConve
 #[cfg(test)]
 mod tests {
     use super::{Number, tridiagonal};
-
-    /// Numbers between -1 and 1 without a pattern.
-    fn scattered(count: usize) -> Vec<f64> {
-        let mut state = 7_u32;
-        (0..count)
-            .map(|_| {
-                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                f64::from(state >> 8) / f64::from(1 << 23) - 1.0
-            })
-            .collect()
-    }
+    use crate::tests::scattered_from;
 
     /// Diagonals of so many rows with what is beside them: random, constant, with gaps, graded, with
     /// eigenvalues in pairs that differ in the last digit, and hardly coupled, down to
     /// the smallest numbers.
     fn matrices(n: usize) -> Vec<(Vec<f64>, Vec<f64>)> {
-        let random = scattered(2 * n);
+        let random = scattered_from(7, 2 * n);
         let (d, e) = (random[..n].to_vec(), random[n + 1..].to_vec());
         let powers = |base: f64, count: usize| -> Vec<f64> {
             (0..count).map(|k| base.powi(k as i32)).collect()

@@ -332,7 +332,11 @@ mod tests {
 
     /// Numbers between -1 and 1 without a pattern.
     fn scattered(count: usize) -> Vec<f64> {
-        let mut state = 1_u32;
+        scattered_from(1, count)
+    }
+
+    /// The same, others for every start.
+    pub(crate) fn scattered_from(mut state: u32, count: usize) -> Vec<f64> {
         (0..count)
             .map(|_| {
                 state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
