@@ -9,8 +9,9 @@ use crate::tile::{Job, MOST_ROWS, Sealed, TileSet};
 use crate::view::Source;
 use std::ops::Range;
 
-/// Lines at multiples of this many bytes share their places in the first-level cache.
-pub(crate) const CONFLICT: usize = 4096;
+/// Lines at multiples of this many bytes share their places in the first-level cache: where many tiles
+/// read them, a product copies them first.
+pub const CONFLICT: usize = 4096;
 
 /// A block that reaches over more bytes than this lies on more pages than a processor remembers.
 pub(crate) const FAR: usize = 256 << 10;

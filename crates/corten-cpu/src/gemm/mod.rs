@@ -7,7 +7,7 @@ mod engine;
 mod matrix;
 mod packed;
 
-pub(crate) use corten_gemm::Way;
+pub(crate) use corten_gemm::{CONFLICT, Way};
 pub(crate) use engine::MatElement;
 use matrix::MatricesMut;
 pub(crate) use matrix::{Batch, BatchMut, Heads, Mat, MatMut, Pieces, SideBySide};

@@ -13,7 +13,7 @@ pub use gru::{gru_sequence, gru_sequence_backward};
 pub use lstm::{lstm_sequence, lstm_sequence_backward};
 
 use super::support::expect_dtype;
-use crate::gemm::{Base, Factor, Mat, MatElement, MatMut, gemm_of_factors};
+use crate::gemm::{Base, CONFLICT, Factor, Mat, MatElement, MatMut, gemm_of_factors};
 use crate::row_loops::Vectorised;
 use crate::scratch::Buffered;
 use crate::vec::Lanes;
@@ -24,10 +24,7 @@ use std::ops::Range;
 /// Rows of the batch at a time: products of so many read the weight as it was put in order.
 const ROWS: usize = 48;
 
-/// Rows at multiples of so many bytes share their places in the first-level cache.
-const CONFLICT: usize = 4096;
-
-/// Elements between such rows once they are apart.
+/// Elements between rows that share their places in the cache once they are apart.
 const SPACE: usize = 16;
 
 /// Below this many multiplications a second thread costs more than it saves.
