@@ -1,12 +1,12 @@
 //! The eigenvectors of symmetric tridiagonal matrices, which are divided, solved and joined again.
 
 use crate::secular::{Roots, Secular};
+use crate::share::{COLUMNS, alone, share};
 use crate::values::SWEEPS;
-use crate::{NoConvergence, UNDIVIDED};
+use crate::{NoConvergence, Run, UNDIVIDED};
 use faer::linalg::matmul::matmul;
 use faer::traits::ComplexField;
 use faer::{Accum, MatMut, MatRef, Par};
-use std::ops::Range;
 
 /// What is off the diagonal is nothing below this, beside a matrix of size one.
 const TINY: f64 = 1e-140;
@@ -48,25 +48,31 @@ impl Number for f64 {
 /// # Errors
 /// Where the iteration does not converge.
 pub(crate) fn tridiagonal<T: Number>(
-    d: Vec<f64>,
-    e: Vec<f64>,
+    mut d: Vec<f64>,
+    mut e: Vec<f64>,
+    run: Run,
 ) -> Result<(Vec<f64>, Vec<T>), NoConvergence> {
     let n = d.len();
-    let zeros = vec![T::of(0.0); n * n];
-    let mut all = Division { n, d, e, basis: zeros.clone(), next: zeros };
-    all.solve(0..n)?;
-    Ok((all.d, all.basis))
+    let mut basis = vec![T::of(0.0); n * n];
+    let mut next = basis.clone();
+    let (basis_all, next) = (&mut basis[..], &mut next[..]);
+    Block { n, first: 0, d: &mut d, e: &mut e, basis: basis_all, next, run }.solve()?;
+    Ok((d, basis))
 }
 
-struct Division<T> {
+/// A block on the diagonal of a matrix of `n` rows.
+struct Block<'a, T> {
     n: usize,
-    /// The diagonal, and the eigenvalues of the blocks that are solved.
-    d: Vec<f64>,
-    e: Vec<f64>,
-    /// Columns: on its diagonal the bases of the blocks that are solved.
-    basis: Vec<T>,
+    /// The row of the matrix where it begins.
+    first: usize,
+    /// The diagonal, and the eigenvalues of the blocks in it that are solved.
+    d: &'a mut [f64],
+    e: &'a mut [f64],
+    /// Its columns, which have `n` rows: on their diagonal the bases of the blocks that are solved.
+    basis: &'a mut [T],
     /// Room for as much.
-    next: Vec<T>,
+    next: &'a mut [T],
+    run: Run,
 }
 
 /// The rows where a column of two bases side by side is not 0.
@@ -85,82 +91,97 @@ struct Column {
     part: Part,
 }
 
-impl<T: Number> Division<T> {
-    /// Solves the block of these rows and columns.
-    fn solve(&mut self, rows: Range<usize>) -> Result<(), NoConvergence> {
-        if rows.len() < UNDIVIDED {
-            return self.solve_undivided(rows);
+impl<T: Number> Block<'_, T> {
+    fn solve(&mut self) -> Result<(), NoConvergence> {
+        let size = self.d.len();
+        if size < UNDIVIDED {
+            return self.solve_undivided();
         }
-        let cut = rows.start + rows.len() / 2;
+        let cut = size / 2;
         let beside = self.e[cut - 1];
         self.d[cut - 1] -= beside.abs();
         self.d[cut] -= beside.abs();
-        self.solve(rows.start..cut)?;
-        self.solve(cut..rows.end)?;
-        self.join(rows, cut, beside);
+        // Threads are worth it for blocks of some size.
+        let run = if size > COLUMNS { self.run } else { alone };
+        let mut found = [Ok(()), Ok(())];
+        share(run, self.halves(cut).into_iter().zip(&mut found), |(mut block, found)| {
+            *found = block.solve();
+        });
+        found.into_iter().collect::<Result<(), _>>()?;
+        self.join(cut, beside);
         Ok(())
     }
 
-    /// The columns of a block that are in rows of it, and their rows.
-    fn column(&mut self, at: usize, rows: &Range<usize>) -> &mut [T] {
-        &mut self.basis[at * self.n..][rows.clone()]
+    fn halves(&mut self, cut: usize) -> [Block<'_, T>; 2] {
+        let (n, first, run) = (self.n, self.first, self.run);
+        let (d, e) = (self.d.split_at_mut(cut), self.e.split_at_mut(cut));
+        let basis = self.basis.split_at_mut(cut * n);
+        let next = self.next.split_at_mut(cut * n);
+        let e_upper = &mut e.0[..cut - 1];
+        [
+            Block { n, first, d: d.0, e: e_upper, basis: basis.0, next: next.0, run },
+            Block { n, first: first + cut, d: d.1, e: e.1, basis: basis.1, next: next.1, run },
+        ]
     }
 
-    fn solve_undivided(&mut self, rows: Range<usize>) -> Result<(), NoConvergence> {
-        let (start, size) = (rows.start, rows.len());
+    /// A column of the block, in its rows.
+    fn column(&mut self, at: usize) -> &mut [T] {
+        &mut self.basis[at * self.n + self.first..][..self.d.len()]
+    }
+
+    fn solve_undivided(&mut self) -> Result<(), NoConvergence> {
+        let size = self.d.len();
         let mut turned = vec![0.0; size * size];
         turned.iter_mut().step_by(size + 1).for_each(|one| *one = 1.0);
-        let d = &mut self.d[rows.clone()];
-        turn(d, &mut self.e[start..][..size.saturating_sub(1)], &mut turned)?;
+        turn(self.d, self.e, &mut turned)?;
         let mut order: Vec<usize> = (0..size).collect();
-        order.sort_unstable_by(|&i, &j| d[i].total_cmp(&d[j]));
-        let values: Vec<f64> = order.iter().map(|&from| d[from]).collect();
-        d.copy_from_slice(&values);
+        order.sort_unstable_by(|&i, &j| self.d[i].total_cmp(&self.d[j]));
+        let values: Vec<f64> = order.iter().map(|&from| self.d[from]).collect();
+        self.d.copy_from_slice(&values);
         for (to, from) in order.into_iter().enumerate() {
             let vector = &turned[from * size..][..size];
-            let column = self.column(start + to, &rows);
-            column.iter_mut().zip(vector).for_each(|(to, &x)| *to = T::of(x));
+            self.column(to).iter_mut().zip(vector).for_each(|(to, &x)| *to = T::of(x));
         }
         Ok(())
     }
 
     /// Makes one solved block of two, with `beside` between them.
-    fn join(&mut self, rows: Range<usize>, cut: usize, beside: f64) {
-        let (mut columns, weight) = self.columns(&rows, cut, beside);
+    fn join(&mut self, cut: usize, beside: f64) {
+        let (mut columns, weight) = self.columns(cut, beside);
         columns.sort_unstable_by(|a, b| a.pole.total_cmp(&b.pole));
-        let (kept, done) = self.deflate(columns, &rows, weight);
+        let (kept, done) = self.deflate(columns, weight);
         let poles: Vec<f64> = kept.iter().map(|column| column.pole).collect();
         let squares: Vec<f64> = kept.iter().map(|column| column.element.powi(2)).collect();
         let secular = Secular { poles: &poles, squares: &squares, weight, tolerance: T::TOLERANCE };
-        let roots = secular.roots();
-        let size = rows.len();
-        let mut next = std::mem::take(&mut self.next);
-        self.multiply(&kept, &roots, &rows, cut, &mut next[..size * size]);
+        let roots = secular.roots(self.run);
+        let size = self.d.len();
+        self.multiply(&kept, &roots, cut);
         // The columns of the product, and those that were left out, by value.
         let of_roots = roots.values.iter().enumerate().map(|(j, &value)| (value, j));
         let left_out = done.iter().enumerate().map(|(j, column)| (column.pole, kept.len() + j));
         let mut found: Vec<(f64, usize)> = of_roots.chain(left_out).collect();
         found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         for (j, column) in done.iter().enumerate() {
-            let to = &mut next[(kept.len() + j) * size..][..size];
-            to.copy_from_slice(self.column(column.at, &rows));
+            let from = &self.basis[column.at * self.n + self.first..][..size];
+            self.next[(kept.len() + j) * size..][..size].copy_from_slice(from);
         }
-        for (to, (value, from)) in rows.clone().zip(found) {
+        for (to, (value, from)) in found.into_iter().enumerate() {
             self.d[to] = value;
-            self.column(to, &rows).copy_from_slice(&next[from * size..][..size]);
+            let column = &mut self.basis[to * self.n + self.first..][..size];
+            column.copy_from_slice(&self.next[from * size..][..size]);
         }
-        self.next = next;
     }
 
     /// The matrix that is left in the basis of both blocks: a diagonal, and a vector of length one times
     /// itself with the weight that is returned.
-    fn columns(&self, rows: &Range<usize>, cut: usize, beside: f64) -> (Vec<Column>, f64) {
+    fn columns(&self, cut: usize, beside: f64) -> (Vec<Column>, f64) {
         let sign = 1.0_f64.copysign(beside);
-        let element = |at: usize| match at < cut {
-            true => self.basis[at * self.n + cut - 1].into(),
-            false => sign * self.basis[at * self.n + cut].into(),
+        let element = |at: usize| {
+            let middle = at * self.n + self.first + cut;
+            if at < cut { self.basis[middle - 1].into() } else { sign * self.basis[middle].into() }
         };
-        let square: f64 = rows.clone().map(|at| element(at).powi(2)).sum();
+        let all = 0..self.d.len();
+        let square: f64 = all.clone().map(|at| element(at).powi(2)).sum();
         let length = square.sqrt();
         let column = |at: usize| Column {
             at,
@@ -168,18 +189,13 @@ impl<T: Number> Division<T> {
             element: element(at) / length,
             part: if at < cut { Part::Upper } else { Part::Lower },
         };
-        (rows.clone().map(column).collect(), beside.abs() * square)
+        (all.map(column).collect(), beside.abs() * square)
     }
 
     /// Takes out the columns that are eigenvectors already, or are when they are turned a little: those
     /// with hardly any part in the vector, and all but one of nearly equal values. J. Dongarra and
     /// D. Sorensen, "A fully parallel algorithm for the symmetric eigenvalue problem", 1987.
-    fn deflate(
-        &mut self,
-        columns: Vec<Column>,
-        rows: &Range<usize>,
-        weight: f64,
-    ) -> (Vec<Column>, Vec<Column>) {
+    fn deflate(&mut self, columns: Vec<Column>, weight: f64) -> (Vec<Column>, Vec<Column>) {
         let largest = columns.iter().fold(0.0_f64, |largest, column| {
             largest.max(column.pole.abs()).max(column.element.abs())
         });
@@ -207,8 +223,8 @@ impl<T: Number> Division<T> {
             before.pole = a * cosine * cosine + b * sine * sine;
             column.pole = a * sine * sine + b * cosine * cosine;
             column.element = length;
-            let places = [before.at, column.at].map(|at| at * self.n);
-            let places = places.map(|first| first + rows.start..first + rows.end);
+            let places = [before.at, column.at].map(|at| at * self.n + self.first);
+            let places = places.map(|first| first..first + self.d.len());
             let Ok([left, right]) = self.basis.get_disjoint_mut(places) else {
                 unreachable!("a column is met once")
             };
@@ -218,16 +234,9 @@ impl<T: Number> Division<T> {
         (kept, done)
     }
 
-    /// Writes the columns that take part, combined to eigenvectors, to the first columns of `to`.
-    fn multiply(
-        &self,
-        kept: &[Column],
-        roots: &Roots,
-        rows: &Range<usize>,
-        cut: usize,
-        to: &mut [T],
-    ) {
-        let (count, size) = (kept.len(), rows.len());
+    /// Writes the columns that take part, combined to eigenvectors, to the first columns of `next`.
+    fn multiply(&mut self, kept: &[Column], roots: &Roots, cut: usize) {
+        let (count, size) = (kept.len(), self.d.len());
         if count == 0 {
             return;
         }
@@ -237,29 +246,35 @@ impl<T: Number> Division<T> {
             [Part::Upper, Part::Both, Part::Lower].into_iter().flat_map(of).collect();
         let uppers = kept.iter().filter(|column| column.part != Part::Lower).count();
         let first_lower = kept.iter().filter(|column| column.part == Part::Upper).count();
-        let mut factors = vec![T::of(0.0); count * count];
-        for (factors, vector) in
-            factors.chunks_exact_mut(count).zip(roots.vectors.chunks_exact(count))
-        {
-            for (factor, &(k, column)) in factors.iter_mut().zip(&order) {
-                *factor = T::of(vector[k] * 1.0_f64.copysign(column.element));
+        let (basis, n, first) = (&*self.basis, self.n, self.first);
+        let gather = |chosen: &[(usize, &Column)], start: usize, height: usize| {
+            let column =
+                |&(_, column): &(usize, &Column)| &basis[column.at * n + start..][..height];
+            chosen.iter().flat_map(column).copied().collect::<Vec<T>>()
+        };
+        let upper = gather(&order[..uppers], first, cut);
+        let lower = gather(&order[first_lower..], first + cut, size - cut);
+        let upper = MatRef::from_column_major_slice(&upper, cut, uppers);
+        let lower = MatRef::from_column_major_slice(&lower, size - cut, count - first_lower);
+        let to = self.next[..count * size].chunks_mut(COLUMNS * size);
+        share(self.run, to.zip(roots.vectors.chunks(COLUMNS * count)), |(to, vectors)| {
+            let mut factors = vec![T::of(0.0); vectors.len()];
+            for (factors, vector) in
+                factors.chunks_exact_mut(count).zip(vectors.chunks_exact(count))
+            {
+                for (factor, &(k, column)) in factors.iter_mut().zip(&order) {
+                    *factor = T::of(vector[k] * 1.0_f64.copysign(column.element));
+                }
             }
-        }
-        let factors = MatRef::from_column_major_slice(&factors, count, count);
-        let to = MatMut::from_column_major_slice_mut(&mut to[..count * size], size, count);
-        let (upper, lower) = to.split_at_row_mut(cut - rows.start);
-        for (to, chosen, rows) in
-            [(upper, 0..uppers, rows.start..cut), (lower, first_lower..count, cut..rows.end)]
-        {
-            let (height, inner) = (rows.len(), chosen.len());
-            let mut gathered = Vec::with_capacity(height * inner);
-            for (_, column) in &order[chosen.clone()] {
-                gathered.extend_from_slice(&self.basis[column.at * self.n..][rows.clone()]);
+            let columns = vectors.len() / count;
+            let factors = MatRef::from_column_major_slice(&factors, count, columns);
+            let to = MatMut::from_column_major_slice_mut(to, size, columns);
+            let (to_upper, to_lower) = to.split_at_row_mut(cut);
+            for (to, gathered, skipped) in [(to_upper, upper, 0), (to_lower, lower, first_lower)] {
+                let factors = factors.subrows(skipped, gathered.ncols());
+                matmul(to, Accum::Replace, gathered, factors, T::of(1.0), Par::Seq);
             }
-            let gathered = MatRef::from_column_major_slice(&gathered, height, inner);
-            let factors = factors.subrows(chosen.start, inner);
-            matmul(to, Accum::Replace, gathered, factors, T::of(1.0), Par::Seq);
-        }
+        });
     }
 }
 
@@ -321,6 +336,7 @@ fn turn(d: &mut [f64], e: &mut [f64], vectors: &mut [f64]) -> Result<(), NoConve
 #[cfg(test)]
 mod tests {
     use super::{Number, tridiagonal};
+    use crate::share::alone;
     use crate::tests::scattered_from;
 
     /// Diagonals of so many rows with what is beside them: random, constant, with gaps, graded, with
@@ -353,7 +369,7 @@ mod tests {
     }
 
     fn holds<T: Number>(n: usize, which: usize, (d, e): (Vec<f64>, Vec<f64>)) {
-        let (values, basis) = tridiagonal::<T>(d.clone(), e.clone()).unwrap();
+        let (values, basis) = tridiagonal::<T>(d.clone(), e.clone(), alone).unwrap();
         let basis: Vec<f64> = basis.into_iter().map(T::into).collect();
         let largest = d.iter().chain(&e).fold(0.0_f64, |most, x| most.max(x.abs()));
         let bound = 4.0 * (n as f64).sqrt() * T::PRECISION;

@@ -9,6 +9,7 @@
 
 mod divide;
 mod secular;
+mod share;
 mod values;
 
 use faer::diag::DiagMut;
@@ -18,6 +19,10 @@ use faer::linalg::{evd, householder, svd};
 use faer::traits::ComplexField;
 use faer::{Auto, Conj, Mat, MatMut, MatRef, Par, Spec};
 use num_complex::Complex;
+use share::{COLUMNS, share};
+
+/// Calls a function with every number below the first argument, on several threads or on one.
+pub type Run = fn(usize, &(dyn Fn(usize) + Sync));
 
 /// The iteration found no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +61,8 @@ pub trait Spectral: Copy + Send + Sync + 'static {
     /// A real number of the same precision.
     type Real;
 
-    /// The eigenvalues of a Hermitian matrix, the smallest first, from its lower triangle.
+    /// The eigenvalues of a Hermitian matrix, the smallest first, from its lower triangle. Their vectors are
+    /// the same, to the last digit, however many threads `run` has.
     ///
     /// # Errors
     /// Where the iteration does not converge.
@@ -64,6 +70,7 @@ pub trait Spectral: Copy + Send + Sync + 'static {
         n: usize,
         a: Vec<Self>,
         vectors: bool,
+        run: Run,
     ) -> Result<Eigen<Self::Real, Self>, NoConvergence>;
 
     /// The singular values of a matrix with `m` rows and `n` columns.
@@ -131,26 +138,45 @@ fn to_tridiagonal<T: ComplexField>(n: usize, a: &mut [T]) -> Mat<T> {
 }
 
 /// The eigenvalues and eigenvectors of a symmetric matrix of at least one row.
-fn symmetric<T: divide::Number>(n: usize, mut a: Vec<T>) -> Result<Eigen<f64, T>, NoConvergence> {
+fn symmetric<T: divide::Number>(
+    n: usize,
+    mut a: Vec<T>,
+    run: Run,
+) -> Result<Eigen<f64, T>, NoConvergence> {
     let reflections = to_tridiagonal(n, &mut a);
     let diagonal = (0..n).map(|k| a[k * n + k].into()).collect();
     let beside = (1..n).map(|k| a[(k - 1) * n + k].into()).collect();
-    let (values, mut basis) = divide::tridiagonal::<T>(diagonal, beside)?;
+    let (values, mut basis) = divide::tridiagonal::<T>(diagonal, beside, run)?;
+    let below = MatRef::from_column_major_slice(&a, n, n).submatrix(1, 0, n - 1, n - 1);
+    share(run, basis.chunks_mut(n * COLUMNS), |columns| {
+        let count = columns.len() / n;
+        let columns = MatMut::from_column_major_slice_mut(columns, n, count);
+        reflect(below, reflections.as_ref(), columns.subrows_mut(1, n - 1));
+    });
+    Ok((values, basis))
+}
+
+/// Applies the reflections of a reduction to columns.
+fn reflect<T: ComplexField>(
+    below: MatRef<'_, T>,
+    reflections: MatRef<'_, T>,
+    columns: MatMut<'_, T>,
+) {
+    let (rows, block) = (columns.nrows(), reflections.nrows());
     let stack = householder::apply_block_householder_sequence_on_the_left_in_place_scratch::<T>(
-        n - 1,
-        reflections.nrows(),
-        n,
+        rows,
+        block,
+        columns.ncols(),
     );
     let mut stack = MemBuffer::new(stack);
     householder::apply_block_householder_sequence_on_the_left_in_place_with_conj(
-        MatRef::from_column_major_slice(&a, n, n).submatrix(1, 0, n - 1, n - 1),
-        reflections.as_ref(),
+        below,
+        reflections,
         Conj::No,
-        MatMut::from_column_major_slice_mut(&mut basis, n, n).subrows_mut(1, n - 1),
+        columns,
         Par::Seq,
         MemStack::new(&mut stack),
     );
-    Ok((values, basis))
 }
 
 /// The same of a Hermitian matrix, from `faer`.
@@ -208,13 +234,14 @@ macro_rules! spectral {
                 n: usize,
                 mut a: Vec<Self>,
                 vectors: bool,
+                run: Run,
             ) -> Result<Eigen<$real, Self>, NoConvergence> {
                 let unit = bring_to_size_one!(a, $real, $size);
                 if n == 0 {
                     return Ok((Vec::new(), Vec::new()));
                 }
                 let (values, basis) = if vectors {
-                    $vectors(n, a)?
+                    $vectors(n, a, run)?
                 } else {
                     to_tridiagonal(n, &mut a);
                     let d = (0..n).map(|k| f64::from($re(a[k * n + k]))).collect();
@@ -305,7 +332,7 @@ spectral!(
     |x: Complex<f64>| x.re,
     Complex::norm,
     Complex::new(0.0, 0.0),
-    |n, a: Vec<Complex<f64>>| hermitian(n, &a)
+    |n, a: Vec<Complex<f64>>, _| hermitian(n, &a)
 );
 general!(f64, f64::abs);
 general!(Complex<f64>, size);
@@ -317,12 +344,31 @@ fn size(x: Complex<f64>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{General, Spectral, Vectors};
+    use super::{General, Run, Spectral, Vectors};
+    use crate::share::alone;
+
+    /// A thread for every part.
+    fn abreast(count: usize, part: &(dyn Fn(usize) + Sync)) {
+        std::thread::scope(|scope| {
+            for k in 0..count {
+                scope.spawn(move || part(k));
+            }
+        });
+    }
+
+    #[test]
+    fn threads_change_no_digit() {
+        for n in [1, 30, 65, 150, 300] {
+            let a = scattered(n * n);
+            let of = |run: Run| f64::eigh(n, a.clone(), true, run).unwrap();
+            assert_eq!(of(alone), of(abreast), "{n}");
+        }
+    }
 
     #[test]
     fn values_of_a_small_matrix() {
         let a = vec![2.0, 1.0, 1.0, 2.0];
-        let (values, vectors) = f64::eigh(2, a.clone(), true).unwrap();
+        let (values, vectors) = f64::eigh(2, a.clone(), true, alone).unwrap();
         assert!((values[0] - 1.0).abs() < 1e-12 && (values[1] - 3.0).abs() < 1e-12);
         assert!((vectors[0].abs() - 0.5_f64.sqrt()).abs() < 1e-12);
         let found = f64::svd(2, 2, a.clone(), Vectors::Full).unwrap();
@@ -369,7 +415,7 @@ mod tests {
         };
         assert!((0..n * n).all(|at| (value(at % n, at / n) - f64::from(a[at])).abs() < 1e-5));
         let symmetric: Vec<f32> = (0..n * n).map(|at| a[at] + a[at % n * n + at / n]).collect();
-        let (values, vectors) = f32::eigh(n, symmetric.clone(), true).unwrap();
+        let (values, vectors) = f32::eigh(n, symmetric.clone(), true, alone).unwrap();
         assert!(is_orthogonal(&vectors) && values.is_sorted());
         for (k, &value) in values.iter().enumerate() {
             let vector = column(&vectors, k);
@@ -397,8 +443,8 @@ mod tests {
             for a in matrices {
                 let symmetric: Vec<_> =
                     (0..n * n).map(|at| a[at] + a[at % n * n + at / n]).collect();
-                let values = f64::eigh(n, symmetric.clone(), false).unwrap().0;
-                let expected = f64::eigh(n, symmetric, true).unwrap().0;
+                let values = f64::eigh(n, symmetric.clone(), false, alone).unwrap().0;
+                let expected = f64::eigh(n, symmetric, true, alone).unwrap().0;
                 let largest = expected[n - 1].abs().max(expected[0].abs());
                 let near = |(x, y): (&f64, &f64)| (x - y).abs() <= 1e-13 * largest;
                 assert!(values.iter().zip(&expected).all(near), "{n} {values:?} {expected:?}");
@@ -414,14 +460,14 @@ mod tests {
     fn the_size_of_a_matrix_changes_no_digit() {
         for n in [5, 200] {
             let a = scattered(n * n);
-            let (values, vectors) = f64::eigh(n, a.clone(), true).unwrap();
+            let (values, vectors) = f64::eigh(n, a.clone(), true, alone).unwrap();
             let found = f64::svd(n, n, a.clone(), Vectors::Full).unwrap();
             let general = f64::eig(n, a.clone(), false).unwrap().0;
             for exponent in [-1000, -500, -70, 70, 500, 1000] {
                 let unit = 2_f64.powi(exponent);
                 let sized: Vec<_> = a.iter().map(|value| value * unit).collect();
                 let back = |values: Vec<f64>| values.iter().map(|v| v / unit).collect::<Vec<_>>();
-                let (again, basis) = f64::eigh(n, sized.clone(), true).unwrap();
+                let (again, basis) = f64::eigh(n, sized.clone(), true, alone).unwrap();
                 assert_eq!((back(again), basis), (values.clone(), vectors.clone()));
                 let again = f64::svd(n, n, sized.clone(), Vectors::Full).unwrap();
                 assert_eq!((back(again.s), &again.u), (found.s.clone(), &found.u));

@@ -1,6 +1,8 @@
 //! The eigenvalues of a diagonal matrix to which a multiple of a vector times itself is added: the roots
 //! of its secular equation, and the vector that has exactly those.
 
+use crate::Run;
+use crate::share::{COLUMNS, share};
 use pulp::{Arch, Simd, WithSimd};
 
 /// Terms of a sum that are computed at once.
@@ -36,8 +38,25 @@ impl Secular<'_> {
     /// The vectors are those of a matrix near by, whose roots are exactly the ones found, so that they are
     /// orthogonal however near the roots are to one another: M. Gu and S. Eisenstat, "A stable and
     /// efficient algorithm for the rank-one modification of the symmetric eigenproblem", 1994.
-    pub(crate) fn roots(&self) -> Roots {
-        Arch::new().dispatch(AllRoots(self))
+    pub(crate) fn roots(&self, run: Run) -> Roots {
+        let count = self.poles.len();
+        let (mut values, mut gaps) = (vec![0.0; count], vec![0.0; count * count]);
+        let mut elements = vec![1.0; count];
+        let (arch, part) = (Arch::new(), count * COLUMNS);
+        if count > 0 {
+            let parts = values.chunks_mut(COLUMNS).zip(gaps.chunks_mut(part));
+            share(run, parts.enumerate(), |(k, (values, gaps))| {
+                arch.dispatch(SomeRoots { secular: self, first: k * COLUMNS, values, gaps });
+            });
+            share(run, elements.chunks_mut(COLUMNS).enumerate(), |(k, elements)| {
+                let (gaps, first) = (&gaps[..], k * COLUMNS);
+                arch.dispatch(SomeElements { secular: self, first, gaps, elements });
+            });
+            share(run, gaps.chunks_mut(part), |gaps| {
+                arch.dispatch(SomeVectors { elements: &elements, gaps });
+            });
+        }
+        Roots { values, vectors: gaps }
     }
 
     /// The root behind the pole `j`. Every difference of a pole and the root goes to `gaps`, with all its
@@ -132,16 +151,20 @@ impl Secular<'_> {
         }
     }
 
-    /// Makes ones the elements of the vector whose matrix has exactly the roots with these differences to
-    /// the poles, up to a factor for all, and without their signs.
+    /// Makes ones the elements, from `first` on, of the vector whose matrix has exactly the roots with these
+    /// differences to the poles, up to a factor for all, and without their signs.
     #[inline(always)]
-    fn exact_elements(&self, gaps: &[f64], products: &mut [f64]) {
-        let (poles, count) = (self.poles, self.poles.len());
-        for (j, gaps) in gaps.chunks_exact(count.max(1)).enumerate() {
-            let pole = poles[j];
-            multiply(&mut products[..j], &gaps[..j], &poles[..j], pole);
-            products[j] *= gaps[j];
-            multiply(&mut products[j + 1..], &gaps[j + 1..], &poles[j + 1..], pole);
+    fn exact_elements(&self, first: usize, gaps: &[f64], products: &mut [f64]) {
+        let (count, end) = (self.poles.len(), first + products.len());
+        let poles = &self.poles[first..end];
+        for (j, gaps) in gaps.chunks_exact(count).enumerate() {
+            let (pole, gaps) = (self.poles[j], &gaps[first..end]);
+            let (before, behind) = (j.clamp(first, end) - first, (j + 1).clamp(first, end) - first);
+            multiply(&mut products[..before], &gaps[..before], &poles[..before], pole);
+            for (product, gap) in products[before..behind].iter_mut().zip(&gaps[before..behind]) {
+                *product *= gap;
+            }
+            multiply(&mut products[behind..], &gaps[behind..], &poles[behind..], pole);
         }
         for product in products {
             *product = product.abs().sqrt();
@@ -215,24 +238,60 @@ fn quadratic(constant: f64, [p, q]: [f64; 2], [r, s]: [f64; 2]) -> (f64, f64, f6
     (a, b, (a * a - 4.0 * constant * b).abs().sqrt())
 }
 
-struct AllRoots<'a, 'b>(&'a Secular<'b>);
+// Loops and no iterators that collect, which would not be compiled for the processor.
 
-impl WithSimd for AllRoots<'_, '_> {
-    type Output = Roots;
+/// Finds the roots from the one at `first` on, and their differences to the poles.
+struct SomeRoots<'a, 'b> {
+    secular: &'a Secular<'b>,
+    first: usize,
+    values: &'a mut [f64],
+    gaps: &'a mut [f64],
+}
+
+impl WithSimd for SomeRoots<'_, '_> {
+    type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> Roots {
-        // Loops and no iterators that collect, which would not be compiled for the processor.
-        let count = self.0.poles.len();
-        let (mut gaps, mut values) = (vec![0.0; count * count], vec![0.0; count]);
-        for (j, gaps) in gaps.chunks_exact_mut(count.max(1)).enumerate() {
-            values[j] = self.0.root(j, gaps);
+    fn with_simd<S: Simd>(self, _: S) {
+        let gaps = self.gaps.chunks_exact_mut(self.secular.poles.len());
+        for (k, (value, gaps)) in self.values.iter_mut().zip(gaps).enumerate() {
+            *value = self.secular.root(self.first + k, gaps);
         }
-        let mut elements = vec![1.0; count];
-        self.0.exact_elements(&gaps, &mut elements);
-        for vector in gaps.chunks_exact_mut(count.max(1)) {
+    }
+}
+
+/// The elements of the vector from the one at `first` on.
+struct SomeElements<'a, 'b> {
+    secular: &'a Secular<'b>,
+    first: usize,
+    gaps: &'a [f64],
+    elements: &'a mut [f64],
+}
+
+impl WithSimd for SomeElements<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        self.secular.exact_elements(self.first, self.gaps, self.elements);
+    }
+}
+
+/// Makes eigenvectors of the differences of their roots to the poles.
+struct SomeVectors<'a> {
+    elements: &'a [f64],
+    gaps: &'a mut [f64],
+}
+
+impl WithSimd for SomeVectors<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        for vector in self.gaps.chunks_exact_mut(self.elements.len()) {
             let mut squares = [0.0; TOGETHER];
-            for (gaps, elements) in vector.chunks_mut(TOGETHER).zip(elements.chunks(TOGETHER)) {
+            for (gaps, elements) in vector.chunks_mut(TOGETHER).zip(self.elements.chunks(TOGETHER))
+            {
                 for (lane, (gap, element)) in gaps.iter_mut().zip(elements).enumerate() {
                     *gap = element / *gap;
                     squares[lane] += *gap * *gap;
@@ -241,6 +300,5 @@ impl WithSimd for AllRoots<'_, '_> {
             let length = squares.iter().sum::<f64>().sqrt();
             vector.iter_mut().for_each(|element| *element /= length);
         }
-        Roots { values, vectors: gaps }
     }
 }

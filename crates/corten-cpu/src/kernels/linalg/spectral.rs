@@ -5,6 +5,7 @@ use super::matrices::{Number, by_columns, match_number, reading_columns, shape};
 use crate::kernels::support::contiguous;
 use corten_core::{Access, AccessSet, Complex, Element, Result, Scalar, bail, cast, ensure};
 use corten_ops::meta::linalg as shapes;
+use corten_ops::parallel::parallel_for;
 use corten_ops::{Tensor, op};
 use corten_spectral::{Eigen, General, NoConvergence, Spectral, Svd, Vectors};
 use num_complex::ComplexFloat;
@@ -40,7 +41,7 @@ fn wide_eigh<T: Widened>(
     vectors: bool,
     turned: bool,
 ) -> Found<Eigen<Real<T>, T>> {
-    let (values, mut basis) = T::Wide::eigh(n, cast_all(a), vectors)?;
+    let (values, mut basis) = T::Wide::eigh(n, cast_all(a), vectors, run)?;
     if turned {
         basis.chunks_exact_mut(n).for_each(turn);
     }
@@ -54,12 +55,21 @@ fn wide_svd<T: Widened>(m: usize, n: usize, a: &[T], vectors: Vectors) -> Found<
 
 type Found<T> = std::result::Result<T, NoConvergence>;
 
+/// Runs the parts of a decomposition in the thread pool.
+fn run(count: usize, part: &(dyn Fn(usize) + Sync)) {
+    let ran = parallel_for(0..count as i64, 1, |parts| {
+        parts.for_each(|k| part(k as usize));
+        Ok(())
+    });
+    debug_assert!(ran.is_ok(), "no part fails");
+}
+
 impl Widened for f32 {
     type Wide = f64;
 
     fn eigh(n: usize, a: Vec<f32>, vectors: bool, turned: bool) -> Found<Eigen<f32, f32>> {
         match n >= LARGE && vectors {
-            true => Spectral::eigh(n, a, vectors),
+            true => Spectral::eigh(n, a, vectors, run),
             false => wide_eigh(n, &a, vectors, turned),
         }
     }
