@@ -5,8 +5,9 @@ use crate::share::{COLUMNS, alone, share};
 use crate::values::SWEEPS;
 use crate::{NoConvergence, Run, UNDIVIDED};
 use faer::linalg::matmul::matmul;
-use faer::traits::ComplexField;
+use faer::traits::RealField;
 use faer::{Accum, MatMut, MatRef, Par};
+use std::ops::{Add, Div, Mul, Sub};
 
 /// What is off the diagonal is nothing below this, beside a matrix of size one.
 const TINY: f64 = 1e-140;
@@ -15,7 +16,15 @@ const TINY: f64 = 1e-140;
 const SMALL_SQUARE: f64 = 1e-280;
 
 /// The numbers of eigenvectors. What is not a product of matrices is computed in double precision.
-pub(crate) trait Number: ComplexField + Copy + Into<f64> {
+pub(crate) trait Number:
+    RealField
+    + Copy
+    + Into<f64>
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+{
     /// The distance from 1 to the next number.
     const PRECISION: f64;
     /// How far a root may be from one, relative to the terms of its equation.

@@ -1,5 +1,5 @@
 //! Eigenvalues and singular values of dense matrices, by way of `faer` and, for the eigenvectors of real
-//! symmetric matrices, of a divide and conquer of our own (`divide`) between its reductions.
+//! symmetric matrices, of a reduction and a divide and conquer of our own (`reduce`, `divide`).
 //!
 //! The algorithms are large once compiled, and slow to compile. They live in a crate of their own,
 //! for `f64`, `Complex<f64>` and, but for general eigenvalues, `f32` alone; other numbers are widened by
@@ -8,6 +8,7 @@
 //! Matrices are slices of columns.
 
 mod divide;
+mod reduce;
 mod secular;
 mod share;
 mod values;
@@ -120,13 +121,14 @@ macro_rules! bring_to_size_one {
     }};
 }
 
-/// Reduces a Hermitian matrix of at least one row to a tridiagonal one, in its lower triangle, and returns
-/// the factors of the reflections below that.
-fn to_tridiagonal<T: ComplexField>(n: usize, a: &mut [T]) -> Mat<T> {
-    let parameters = Spec::new(<evd::tridiag::TridiagParams as Auto<T>>::auto());
-    let stack = evd::tridiag::tridiag_in_place_scratch::<T>(n, Par::Seq, parameters);
+/// The diagonal of the tridiagonal matrix with the eigenvalues of a Hermitian one of at least one row, and
+/// the sizes of what is beside it.
+fn tridiagonal_of(n: usize, a: &mut [Complex<f64>]) -> [Vec<f64>; 2] {
+    type Number = Complex<f64>;
+    let parameters = Spec::new(<evd::tridiag::TridiagParams as Auto<Number>>::auto());
+    let stack = evd::tridiag::tridiag_in_place_scratch::<Number>(n, Par::Seq, parameters);
     let mut stack = MemBuffer::new(stack);
-    let mut reflections = Mat::<T>::zeros(recommended_block_size::<T>(n, n), n - 1);
+    let mut reflections = Mat::<Number>::zeros(recommended_block_size::<Number>(n, n), n - 1);
     evd::tridiag::tridiag_in_place(
         MatMut::from_column_major_slice_mut(a, n, n),
         reflections.as_mut(),
@@ -134,7 +136,14 @@ fn to_tridiagonal<T: ComplexField>(n: usize, a: &mut [T]) -> Mat<T> {
         MemStack::new(&mut stack),
         parameters,
     );
-    reflections
+    let beside = (1..n).map(|k| a[(k - 1) * n + k].norm());
+    [(0..n).map(|k| a[k * n + k].re).collect(), beside.collect()]
+}
+
+/// The same of a symmetric one.
+fn real_tridiagonal_of<T: divide::Number>(n: usize, a: &mut [T]) -> [Vec<f64>; 2] {
+    let reduced = reduce::to_tridiagonal(n, a);
+    [reduced.diagonal, reduced.beside]
 }
 
 /// The eigenvalues and eigenvectors of a symmetric matrix of at least one row.
@@ -143,10 +152,9 @@ fn symmetric<T: divide::Number>(
     mut a: Vec<T>,
     run: Run,
 ) -> Result<Eigen<f64, T>, NoConvergence> {
-    let reflections = to_tridiagonal(n, &mut a);
-    let diagonal = (0..n).map(|k| a[k * n + k].into()).collect();
-    let beside = (1..n).map(|k| a[(k - 1) * n + k].into()).collect();
-    let (values, mut basis) = divide::tridiagonal::<T>(diagonal, beside, run)?;
+    let reduced = reduce::to_tridiagonal(n, &mut a);
+    let reflections = reduced.factors;
+    let (values, mut basis) = divide::tridiagonal::<T>(reduced.diagonal, reduced.beside, run)?;
     let below = MatRef::from_column_major_slice(&a, n, n).submatrix(1, 0, n - 1, n - 1);
     share(run, basis.chunks_mut(n * COLUMNS), |columns| {
         let count = columns.len() / n;
@@ -226,7 +234,8 @@ macro_rules! bidiagonal_of {
 }
 
 macro_rules! spectral {
-    ($t:ty as $real:ty, $size:expr, $re:expr, $norm:expr, $zero:expr, $vectors:expr) => {
+    ($t:ty as $real:ty, $size:expr, $re:expr, $norm:expr, $zero:expr,
+     $tridiagonal_of:expr, $vectors:expr) => {
         impl Spectral for $t {
             type Real = $real;
 
@@ -243,9 +252,7 @@ macro_rules! spectral {
                 let (values, basis) = if vectors {
                     $vectors(n, a, run)?
                 } else {
-                    to_tridiagonal(n, &mut a);
-                    let d = (0..n).map(|k| f64::from($re(a[k * n + k]))).collect();
-                    let e = (1..n).map(|k| $norm(a[(k - 1) * n + k])).collect();
+                    let [d, e] = $tridiagonal_of(n, &mut a);
                     (values::tridiagonal(d, e)?, Vec::new())
                 };
                 let sized = values.into_iter().map(|value| value as $real * unit);
@@ -324,14 +331,23 @@ macro_rules! general {
     };
 }
 
-spectral!(f32 as f32, f32::abs, |x: f32| x, |x: f32| f64::from(x.abs()), 0.0, symmetric);
-spectral!(f64 as f64, f64::abs, |x: f64| x, f64::abs, 0.0, symmetric);
+spectral!(
+    f32 as f32,
+    f32::abs,
+    |x: f32| x,
+    |x: f32| f64::from(x.abs()),
+    0.0,
+    real_tridiagonal_of,
+    symmetric
+);
+spectral!(f64 as f64, f64::abs, |x: f64| x, f64::abs, 0.0, real_tridiagonal_of, symmetric);
 spectral!(
     Complex<f64> as f64,
     size,
     |x: Complex<f64>| x.re,
     Complex::norm,
     Complex::new(0.0, 0.0),
+    tridiagonal_of,
     |n, a: Vec<Complex<f64>>, _| hermitian(n, &a)
 );
 general!(f64, f64::abs);
