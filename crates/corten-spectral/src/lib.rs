@@ -1,5 +1,6 @@
 //! Eigenvalues and singular values of dense matrices, by way of `faer` and, for the eigenvectors of real
-//! symmetric matrices, of a reduction and a divide and conquer of our own (`reduce`, `divide`).
+//! symmetric matrices, of a reduction and a divide and conquer of our own (`reduce`, `divide`); singular values
+//! alone come from sweeps (`bidiagonal`, `values`).
 //!
 //! The algorithms are large once compiled, and slow to compile. They live in a crate of their own,
 //! for `f64`, `Complex<f64>` and, but for general eigenvalues, `f32` alone; other numbers are widened by
@@ -7,6 +8,7 @@
 //!
 //! Matrices are slices of columns.
 
+mod bidiagonal;
 mod divide;
 mod reduce;
 mod secular;
@@ -211,31 +213,29 @@ fn hermitian(n: usize, a: &[Complex<f64>]) -> Result<Eigen<f64, Complex<f64>>, N
 }
 
 /// The diagonal of the bidiagonal matrix with the singular values of one of `m` rows and at most as many
-/// columns `n`, and what is beside it.
-macro_rules! bidiagonal_of {
-    ($t:ty, $shape:expr, $a:expr, $norm:expr) => {{
-        let ([m, n], mut a) = ($shape, $a);
-        let parameters = Spec::new(<svd::bidiag::BidiagParams as Auto<$t>>::auto());
-        let stack = svd::bidiag::bidiag_in_place_scratch::<$t>(m, n, Par::Seq, parameters);
-        let (block, mut stack) = (recommended_block_size::<$t>(m, n), MemBuffer::new(stack));
-        let mut left = Mat::<$t>::zeros(block, n);
-        let mut right = Mat::<$t>::zeros(block, n.saturating_sub(1));
-        svd::bidiag::bidiag_in_place(
-            MatMut::from_column_major_slice_mut(&mut a, m, n),
-            left.as_mut(),
-            right.as_mut(),
-            Par::Seq,
-            MemStack::new(&mut stack),
-            parameters,
-        );
-        let beside = (1..n).map(|k| $norm(a[k * m + k - 1]));
-        [(0..n).map(|k| $norm(a[k * m + k])).collect::<Vec<f64>>(), beside.collect()]
-    }};
+/// columns `n`, and the sizes of what is beside it.
+fn bidiagonal_of([m, n]: [usize; 2], a: &mut [Complex<f64>]) -> [Vec<f64>; 2] {
+    type Number = Complex<f64>;
+    let parameters = Spec::new(<svd::bidiag::BidiagParams as Auto<Number>>::auto());
+    let stack = svd::bidiag::bidiag_in_place_scratch::<Number>(m, n, Par::Seq, parameters);
+    let (block, mut stack) = (recommended_block_size::<Number>(m, n), MemBuffer::new(stack));
+    let mut left = Mat::<Number>::zeros(block, n);
+    let mut right = Mat::<Number>::zeros(block, n.saturating_sub(1));
+    svd::bidiag::bidiag_in_place(
+        MatMut::from_column_major_slice_mut(a, m, n),
+        left.as_mut(),
+        right.as_mut(),
+        Par::Seq,
+        MemStack::new(&mut stack),
+        parameters,
+    );
+    let beside = (1..n).map(|k| a[k * m + k - 1].norm());
+    [(0..n).map(|k| a[k * m + k].norm()).collect(), beside.collect()]
 }
 
 macro_rules! spectral {
-    ($t:ty as $real:ty, $size:expr, $re:expr, $norm:expr, $zero:expr,
-     $tridiagonal_of:expr, $vectors:expr) => {
+    ($t:ty as $real:ty, $size:expr, $re:expr, $zero:expr,
+     [$tridiagonal_of:expr, $bidiagonal_of:expr], $vectors:expr) => {
         impl Spectral for $t {
             type Real = $real;
 
@@ -272,7 +272,7 @@ macro_rules! spectral {
                 let unit = bring_to_size_one!(a, $real, $size);
                 // Long matrices are reduced to square ones first.
                 if vectors == Vectors::No && n > 0 && 2 * m <= 3 * n {
-                    let [d, e] = bidiagonal_of!($t, [m, n], a.clone(), $norm);
+                    let [d, e] = $bidiagonal_of([m, n], &mut a.clone());
                     if let Ok(values) = values::bidiagonal(d, e) {
                         let s = values.into_iter().map(|value| value as $real * unit).collect();
                         return Ok(Svd { u: Vec::new(), s, v: Vec::new() });
@@ -335,19 +335,24 @@ spectral!(
     f32 as f32,
     f32::abs,
     |x: f32| x,
-    |x: f32| f64::from(x.abs()),
     0.0,
-    real_tridiagonal_of,
+    [real_tridiagonal_of, bidiagonal::to_bidiagonal],
     symmetric
 );
-spectral!(f64 as f64, f64::abs, |x: f64| x, f64::abs, 0.0, real_tridiagonal_of, symmetric);
+spectral!(
+    f64 as f64,
+    f64::abs,
+    |x: f64| x,
+    0.0,
+    [real_tridiagonal_of, bidiagonal::to_bidiagonal],
+    symmetric
+);
 spectral!(
     Complex<f64> as f64,
     size,
     |x: Complex<f64>| x.re,
-    Complex::norm,
     Complex::new(0.0, 0.0),
-    tridiagonal_of,
+    [tridiagonal_of, bidiagonal_of],
     |n, a: Vec<Complex<f64>>, _| hermitian(n, &a)
 );
 general!(f64, f64::abs);

@@ -7,7 +7,7 @@ use faer::{ColMut, Mat};
 use pulp::{Arch, Simd, WithSimd};
 
 /// Numbers of a column that are computed at once.
-const TOGETHER: usize = 8;
+pub(crate) const TOGETHER: usize = 8;
 
 /// What is left of a matrix that was reduced.
 pub(crate) struct Reduced<T> {
@@ -79,7 +79,7 @@ impl<T: Number> WithSimd for Reduction<'_, T> {
 
 /// Subtracts both vectors times their factors.
 #[inline(always)]
-fn subtract<T: Number>(column: &mut [T], [v, w]: [&[T]; 2], [of_v, of_w]: [T; 2]) {
+pub(crate) fn subtract<T: Number>(column: &mut [T], [v, w]: [&[T]; 2], [of_v, of_w]: [T; 2]) {
     for ((x, v), w) in column.iter_mut().zip(v).zip(w) {
         *x = *x - *v * of_v - *w * of_w;
     }
@@ -125,7 +125,7 @@ fn pass<T: Number>(j: usize, column: &mut [T], [v, w, x]: [&[T]; 3], y: &mut [T]
 
 /// The sum of the lanes.
 #[inline(always)]
-fn sum<T: Number>(lanes: [T; TOGETHER]) -> T {
+pub(crate) fn sum<T: Number>(lanes: [T; TOGETHER]) -> T {
     let mut total = lanes[0];
     for &lane in &lanes[1..] {
         total += lane;
@@ -134,7 +134,7 @@ fn sum<T: Number>(lanes: [T; TOGETHER]) -> T {
 }
 
 #[inline(always)]
-fn dot<T: Number>(x: &[T], y: &[T]) -> T {
+pub(crate) fn dot<T: Number>(x: &[T], y: &[T]) -> T {
     let ((xs, x_left), (ys, y_left)) = (x.as_chunks::<TOGETHER>(), y.as_chunks::<TOGETHER>());
     let mut sums = [T::of(0.0); TOGETHER];
     for (x, y) in xs.iter().zip(ys) {
