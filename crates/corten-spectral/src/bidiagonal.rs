@@ -1,13 +1,11 @@
 //! The reduction of real matrices to bidiagonal ones by reflections from both sides, column by column.
 
 use crate::divide::Number;
-use crate::reduce::{TOGETHER, dot, subtract, sum};
-use faer::ColMut;
-use faer::linalg::householder;
+use crate::reduce::{TOGETHER, dot, reflection, subtract, sum};
 use pulp::{Arch, Simd, WithSimd};
 
 /// Columns that are added at once.
-const COLUMNS: usize = 4;
+const ABREAST: usize = 4;
 
 /// The diagonal of the bidiagonal matrix with the singular values of one with `m` rows and at most as many
 /// columns `n`, and what is beside it.
@@ -39,9 +37,10 @@ impl<T: Number> WithSimd for Reduction<'_, T> {
         for k in 0..n {
             let column = &mut a[k * m + k..(k + 1) * m];
             subtract(column, [&u[k..], &z[k..]], [w[k], v[k]]);
-            let (factor, value) = reflection(column, &mut next_u[k..]);
+            let (divisor, value) = reflection(column, &mut next_u[k..]);
             diagonal[k] = value.into();
             let Some(last) = beside.get_mut(k) else { break };
+            let factor = T::of(1.0) / divisor;
             for j in k + 1..n {
                 let column = &mut a[j * m + k..(j + 1) * m];
                 next_w[j] = factor * pass(column, [&u[k..], &z[k..], &next_u[k..]], [w[j], v[j]]);
@@ -49,7 +48,8 @@ impl<T: Number> WithSimd for Reduction<'_, T> {
             }
             (u, next_u) = (next_u, u);
             (w, next_w) = (next_w, w);
-            let (factor, value) = reflection(&mut row[k + 1..], &mut v[k + 1..]);
+            let (divisor, value) = reflection(&mut row[k + 1..], &mut v[k + 1..]);
+            let factor = T::of(1.0) / divisor;
             *last = value.into();
             let below = &mut z[k + 1..];
             below.fill(T::of(0.0));
@@ -62,17 +62,6 @@ impl<T: Number> WithSimd for Reduction<'_, T> {
         }
         [diagonal, beside]
     }
-}
-
-/// Writes to `vector` that of the reflection that brings a column to its first number. Returns what the
-/// vector's product with itself is multiplied by then, and the number.
-#[inline(always)]
-fn reflection<T: Number>(column: &mut [T], vector: &mut [T]) -> (T, T) {
-    let (head, tail) = column.split_at_mut(1);
-    let found = householder::make_householder_in_place(&mut head[0], ColMut::from_slice_mut(tail));
-    vector[0] = T::of(1.0);
-    vector[1..].copy_from_slice(tail);
-    (T::of(1.0) / found.tau, head[0])
 }
 
 /// Subtracts `u` and `z` times their factors from a column and returns its product with `x`.
@@ -103,9 +92,9 @@ fn add_columns<'a, T: Number + 'a>(
     mut columns: impl Iterator<Item = &'a [T]>,
     factors: &[T],
 ) {
-    let (groups, left) = factors.as_chunks::<COLUMNS>();
+    let (groups, left) = factors.as_chunks::<ABREAST>();
     for &[f, g, h, i] in groups {
-        let [Some(a), Some(b), Some(c), Some(d)] = [(); COLUMNS].map(|()| columns.next()) else {
+        let [Some(a), Some(b), Some(c), Some(d)] = [(); ABREAST].map(|()| columns.next()) else {
             return;
         };
         for ((((to, a), b), c), d) in to.iter_mut().zip(a).zip(b).zip(c).zip(d) {

@@ -7,7 +7,7 @@ use crate::{NoConvergence, Run, UNDIVIDED};
 use faer::linalg::matmul::matmul;
 use faer::traits::RealField;
 use faer::{Accum, MatMut, MatRef, Par};
-use std::ops::{Add, Div, Mul, Sub};
+use std::ops::{Add, Div, Mul, Range, Sub};
 
 /// What is off the diagonal is nothing below this, beside a matrix of size one.
 const TINY: f64 = 1e-140;
@@ -133,9 +133,10 @@ impl<T: Number> Block<'_, T> {
         ]
     }
 
-    /// A column of the block, in its rows.
-    fn column(&mut self, at: usize) -> &mut [T] {
-        &mut self.basis[at * self.n + self.first..][..self.d.len()]
+    /// Where a column of the block lies in the basis, in its rows.
+    fn place(&self, at: usize) -> Range<usize> {
+        let start = at * self.n + self.first;
+        start..start + self.d.len()
     }
 
     fn solve_undivided(&mut self) -> Result<(), NoConvergence> {
@@ -149,7 +150,8 @@ impl<T: Number> Block<'_, T> {
         self.d.copy_from_slice(&values);
         for (to, from) in order.into_iter().enumerate() {
             let vector = &turned[from * size..][..size];
-            self.column(to).iter_mut().zip(vector).for_each(|(to, &x)| *to = T::of(x));
+            let place = self.place(to);
+            self.basis[place].iter_mut().zip(vector).for_each(|(to, &x)| *to = T::of(x));
         }
         Ok(())
     }
@@ -171,13 +173,13 @@ impl<T: Number> Block<'_, T> {
         let mut found: Vec<(f64, usize)> = of_roots.chain(left_out).collect();
         found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         for (j, column) in done.iter().enumerate() {
-            let from = &self.basis[column.at * self.n + self.first..][..size];
+            let from = &self.basis[self.place(column.at)];
             self.next[(kept.len() + j) * size..][..size].copy_from_slice(from);
         }
         for (to, (value, from)) in found.into_iter().enumerate() {
             self.d[to] = value;
-            let column = &mut self.basis[to * self.n + self.first..][..size];
-            column.copy_from_slice(&self.next[from * size..][..size]);
+            let place = self.place(to);
+            self.basis[place].copy_from_slice(&self.next[from * size..][..size]);
         }
     }
 
@@ -232,8 +234,7 @@ impl<T: Number> Block<'_, T> {
             before.pole = a * cosine * cosine + b * sine * sine;
             column.pole = a * sine * sine + b * cosine * cosine;
             column.element = length;
-            let places = [before.at, column.at].map(|at| at * self.n + self.first);
-            let places = places.map(|first| first..first + self.d.len());
+            let places = [before.at, column.at].map(|at| self.place(at));
             let Ok([left, right]) = self.basis.get_disjoint_mut(places) else {
                 unreachable!("a column is met once")
             };

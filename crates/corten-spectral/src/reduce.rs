@@ -52,12 +52,8 @@ impl<T: Number> WithSimd for Reduction<'_, T> {
             if k + 1 == n {
                 break;
             }
-            let (head, tail) = column[1..].split_at_mut(1);
-            let tail = ColMut::from_slice_mut(tail);
-            let factor = householder::make_householder_in_place(&mut head[0], tail).tau;
-            beside[k] = head[0].into();
-            next_v[k + 1] = T::of(1.0);
-            next_v[k + 2..].copy_from_slice(&column[2..]);
+            let (factor, value) = reflection(&mut column[1..], &mut next_v[k + 1..]);
+            beside[k] = value.into();
             next_w[k + 1..].fill(zero);
             for j in k + 1..n {
                 pass(j, &mut a[j * n..][..n], [&v, &w, &next_v], &mut next_w);
@@ -75,6 +71,17 @@ impl<T: Number> WithSimd for Reduction<'_, T> {
         join_factors(n, a, &mut factors);
         Reduced { diagonal, beside, factors }
     }
+}
+
+/// Writes to `vector` that of the reflection that brings a column to its first number. Returns what the
+/// vector's product with itself is divided by then, and the number.
+#[inline(always)]
+pub(crate) fn reflection<T: Number>(column: &mut [T], vector: &mut [T]) -> (T, T) {
+    let (head, tail) = column.split_at_mut(1);
+    let found = householder::make_householder_in_place(&mut head[0], ColMut::from_slice_mut(tail));
+    vector[0] = T::of(1.0);
+    vector[1..].copy_from_slice(tail);
+    (found.tau, head[0])
 }
 
 /// Subtracts both vectors times their factors.
