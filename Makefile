@@ -5,7 +5,7 @@ PY     := $(VENV)/bin/python
 # `make bench` compares with PyTorch where this Python has it.
 PYTHON_WITH_TORCH ?= $(PY)
 
-.PHONY: demo test test-full test-rust test-loom test-python test-python-modules test-python-semantics bench bench-ops roofline instructions instructions-record order lint docs small stubs wheel clean
+.PHONY: demo test test-full test-rust test-loom test-python bench bench-ops roofline instructions instructions-record order lint docs small stubs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/numpy
@@ -33,14 +33,7 @@ test-loom:
 test-python: $(VENV)/numpy $(VENV)/mypy
 	cargo build --package corten-python
 	rm -f python/corten/_C.abi3.so && cp target/debug/lib_C.so python/corten/_C.abi3.so
-	$(MAKE) --jobs 2 test-python-modules test-python-semantics
-
-# Both at once: one runs on one processor for most of its time.
-test-python-modules:
-	PYTHONPATH=python $(PY) -m unittest discover --quiet --start-directory tests/python
-
-test-python-semantics:
-	PYTHONPATH=python $(PY) -m unittest discover --quiet --start-directory tests/semantics
+	PYTHONPATH=python $(PY) tests/run.py
 
 ## Times Corten beside PyTorch, and its kernels beside their slow twins.
 bench: $(VENV)/bin/python

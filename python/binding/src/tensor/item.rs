@@ -44,20 +44,27 @@ pub(crate) fn to_list(tensor: &Tensor) -> Py<Obj> {
     if tensor.dim() == 0 {
         return Obj::scalar(item(tensor)?);
     }
-    let copy = (!is_plain(tensor)).then(|| super::memory::plain_copy(tensor)).transpose()?;
-    let plain = copy.as_ref().unwrap_or(tensor);
-    let contiguous = || corten_ops::op::contiguous(plain, MemoryFormat::Contiguous);
-    let copy = (!plain.is_contiguous()).then(contiguous).transpose()?;
-    let dense = copy.as_ref().unwrap_or(plain);
-    let sizes = dense.sizes();
-    match_dtype!(dense.dtype(), "tolist", All, T => {
+    match_dtype!(tensor.dtype(), "tolist", All, T => {
         // Copied first: making lists may run any code, which may want to write to the tensor.
         let mut values = SmallVec::<[T; 16]>::new();
-        if !dense.append_block_to(&mut values)? {
-            values.extend_from_slice(&Reader::<T>::new(dense.base())?);
+        if !tensor.append_block_to(&mut values)? {
+            values.extend_from_slice(&Reader::<T>::new(dense(tensor)?.base())?);
         }
-        Ok(nest(&sizes, &mut &values[..]))
+        Ok(match tensor.dim() {
+            1 => Obj::list_of_numbers(values.iter().map(|value| value.to_scalar())),
+            _ => nest(&tensor.sizes(), &mut &values[..]),
+        })
     })?
+}
+
+/// The tensor with its elements as they are to be read, one after the other in host memory.
+fn dense(tensor: &Tensor) -> Py<Tensor> {
+    let copy = (!is_plain(tensor)).then(|| super::memory::plain_copy(tensor)).transpose()?;
+    let plain = copy.unwrap_or_else(|| tensor.clone());
+    match plain.is_contiguous() {
+        true => Ok(plain),
+        false => Ok(corten_ops::op::contiguous(&plain, MemoryFormat::Contiguous)?),
+    }
 }
 
 /// The first of the values as lists of these sizes; they are taken away.

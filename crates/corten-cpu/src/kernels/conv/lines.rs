@@ -1,11 +1,14 @@
 //! Convolutions of images whose channels come last, without patches: what a row of the kernel looks
 //! at is a piece of a row of the image, and the pieces of neighbouring positions are parts of the rows
 //! of a matrix that lies in the image. So there is one product for every row of the output.
+//!
+//! With large kernels that pays also where channels come first: the rows of the image that are
+//! copied, and those of the output that have been computed, are turned.
 
 use super::geometry::Geometry;
 use super::products::Product;
-use crate::chunks::{for_each_chunk, grain_of};
-use crate::gemm::{Base, Factor, Mat, MatMut, Pieces, gemm_of_factors};
+use crate::chunks::grain_of;
+use crate::gemm::{Base, Factor, Mat, MatMut, Pieces, for_each_block, gemm_of_factors};
 use crate::row_loops::MOST_LANES;
 use crate::scratch::with_buffer;
 use corten_core::Result;
@@ -17,6 +20,9 @@ const KERNEL: usize = 256 << 10;
 const PIECE: usize = 8;
 const PIECES: usize = 16;
 
+/// The least columns of a kernel for which images whose channels come first are turned.
+const LARGE: usize = 7;
+
 /// The most rows of an output for which rows of the image are copied at a time: neighbours look at
 /// the same ones.
 const ROWS: usize = 8;
@@ -25,7 +31,7 @@ const ROWS: usize = 8;
 pub(super) fn fits(geometry: &Geometry, size: usize) -> bool {
     let Geometry { kernel, image, output, padding, features, .. } = *geometry;
     let flat = (kernel[0], image[0], output[0], padding[0]) == (1, 1, 1, 0);
-    flat && geometry.channels_last
+    flat && (geometry.channels_last || kernel[2] >= LARGE)
         && geometry.groups == 1
         && geometry.dilation[2] == 1
         && features.is_multiple_of(MOST_LANES)
@@ -53,29 +59,60 @@ pub(super) fn correlate<T: Product>(
     weight: &[T],
     bias: Option<&[T]>,
 ) -> Result<()> {
-    let Geometry { features, kernel, stride, dilation, .. } = *geometry;
-    let [positions, run] = [geometry.output[2], geometry.channels * kernel[2]];
+    let Geometry { features, stride, .. } = *geometry;
+    let (all, positions) = (geometry.positions(), geometry.output[2]);
+    let samples = output.len() / (features * all).max(1);
     let rows = rows_at_once(geometry.output[1]);
-    let (parts, chunk) = (geometry.output[1] / rows, rows * positions * features);
     let bordered = Bordered::of(geometry, rows);
     let size = geometry.pixels() * geometry.channels;
-    for_each_chunk(output, chunk, grain_of(chunk * geometry.patch() / 8), |index, output| {
-        let (sample, first) = (index / parts, index % parts * rows);
+    let (shape, part) = ([features, all], rows * positions);
+    let strides = if geometry.channels_last { [1, features] } else { [all, 1] };
+    let grain = grain_of(part * features * geometry.patch() / 8);
+    for_each_block(output, samples, shape, strides, part, grain, |sample, range, block| {
         let image = &images[sample * size..][..size];
-        bordered.with_rows(image, first * stride[1], |image, pitch| {
-            for (row, output) in output.chunks_exact_mut(positions * features).enumerate() {
-                let from = &image[row * stride[1] * pitch..];
-                let rows = [positions, stride[2] * geometry.channels];
-                let a = Pieces::new(from, rows, [kernel[1], dilation[1] * pitch], run)?;
-                let depth = a.shape()[1];
-                let b = Mat::row_major(weight, depth, features)?;
-                let base = bias.map_or(Base::Nothing, Base::PerColumn);
-                let c = MatMut::row_major(output, positions, features)?;
-                gemm_of_factors(c.into(), depth, [Factor::Pieces(a), Factor::Matrix(b)], base)?;
+        let room = if geometry.channels_last { 0 } else { part * features };
+        bordered.with_rows(image, range.start / positions * stride[1], room, |lines, room| {
+            if geometry.channels_last {
+                return lines.multiply(rows, block.t(), weight, bias);
             }
-            Ok(())
+            let turned = MatMut::row_major(room, part, features)?;
+            lines.multiply(rows, turned, weight, bias)?;
+            block.copy_of(Mat::row_major(room, part, features)?.t())
         })
     })
+}
+
+/// Some rows of an image with its border, one after the other.
+struct Lines<'a, T> {
+    geometry: &'a Geometry,
+    data: &'a [T],
+    pitch: usize,
+}
+
+impl<T: Product> Lines<'_, T> {
+    /// So many rows of the output, which look at these ones.
+    fn multiply(
+        &self,
+        rows: usize,
+        mut output: MatMut<'_, T>,
+        weight: &[T],
+        bias: Option<&[T]>,
+    ) -> Result<()> {
+        let (geometry, pitch) = (self.geometry, self.pitch);
+        let Geometry { channels, features, kernel, stride, dilation, .. } = *geometry;
+        let (positions, depth) = (geometry.output[2], geometry.patch());
+        for row in 0..rows {
+            let from = &self.data[row * stride[1] * pitch..];
+            let pieces = [kernel[1], dilation[1] * pitch];
+            let a = [positions, stride[2] * channels];
+            let a = Pieces::new(from, a, pieces, channels * kernel[2])?;
+            let b = Mat::row_major(weight, depth, features)?;
+            let base = bias.map_or(Base::Nothing, Base::PerColumn);
+            let c = output.row_range(row * positions..(row + 1) * positions);
+            gemm_of_factors(c.into(), depth, [Factor::Pieces(a), Factor::Matrix(b)], base)?;
+        }
+        Ok(())
+    }
 }
 
 /// Some rows of an image with its border.
@@ -97,31 +134,47 @@ impl<'a> Bordered<'a> {
         }
     }
 
-    /// Calls `body` with the rows from `first` on, counted with the border, and what lies between
-    /// them.
+    /// Calls `body` with the rows from `first` on, counted with the border, and room for so many
+    /// elements more.
     fn with_rows<T: Product>(
         &self,
         image: &[T],
         first: usize,
-        body: impl FnOnce(&[T], usize) -> Result<()>,
+        room: usize,
+        body: impl FnOnce(Lines<'_, T>, &mut [T]) -> Result<()>,
     ) -> Result<()> {
-        let Geometry { image: [_, height, width], padding, channels, .. } = *self.geometry;
-        if padding == [0; 3] {
-            return body(&image[first * self.pitch..], self.pitch);
+        let Self { geometry, pitch, .. } = *self;
+        let Geometry { image: [_, height, width], padding, channels, .. } = *geometry;
+        if padding == [0; 3] && geometry.channels_last {
+            let lines = Lines { geometry, data: &image[first * pitch..], pitch };
+            return with_buffer(room, |room| body(lines, room));
         }
         let (line, border) = (width * channels, padding[2] * channels);
-        with_buffer(self.rows * self.pitch, |buffer| {
-            for (to, y) in buffer.chunks_exact_mut(self.pitch).zip(first..) {
+        with_buffer(self.rows * pitch + room, |buffer| {
+            let (buffer, room) = buffer.split_at_mut(self.rows * pitch);
+            for (to, y) in buffer.chunks_exact_mut(pitch).zip(first..) {
                 match y.checked_sub(padding[1]).filter(|&y| y < height) {
                     Some(y) => {
                         to[..border].fill(T::default());
-                        to[border..][..line].copy_from_slice(&image[y * line..][..line]);
+                        self.copy_row(&mut to[border..][..line], image, y);
                         to[border + line..].fill(T::default());
                     }
                     None => to.fill(T::default()),
                 }
             }
-            body(buffer, self.pitch)
+            body(Lines { geometry, data: buffer, pitch }, room)
         })
+    }
+
+    /// Copies a row of an image.
+    fn copy_row<T: Product>(&self, to: &mut [T], image: &[T], y: usize) {
+        let Geometry { image: [_, height, width], channels, .. } = *self.geometry;
+        if self.geometry.channels_last {
+            return to.copy_from_slice(&image[y * to.len()..][..to.len()]);
+        }
+        for (channel, plane) in image.chunks_exact(height * width).enumerate() {
+            let pixels = to[channel..].iter_mut().step_by(channels);
+            pixels.zip(&plane[y * width..]).for_each(|(to, &value)| *to = value);
+        }
     }
 }

@@ -379,24 +379,33 @@ fn by_lines<T: Product>(geometry: &Geometry, kernel: Kernel<'_, T>) -> Vec<T> {
     let (depth, features) = (geometry.patch(), geometry.features);
     let mut lines = vec![T::default(); depth * features + SLACK];
     match kernel {
-        Kernel::Plain(weight) => {
-            // Some features at a time, so that what is written lies side by side.
-            for (block, taps) in weight.chunks(MOST_LANES * depth).enumerate() {
-                for (at, line) in lines.chunks_exact_mut(features).take(depth).enumerate() {
-                    let line = &mut line[block * MOST_LANES..];
-                    for (to, taps) in line.iter_mut().zip(taps.chunks_exact(depth)) {
-                        *to = taps[at];
-                    }
-                }
-            }
-        }
-        Kernel::Turned(weight) => {
+        Kernel::Plain(weight) => fill_lines(geometry, weight, &mut lines),
+        Kernel::Turned(weight) if geometry.channels_last => {
             let turned = TurnedKernel { geometry, weight, group: 0 };
             turned.fill(0..depth, 0..features, &mut lines, features);
         }
+        Kernel::Turned(weight) => fill_lines(geometry, &turned(geometry, weight), &mut lines),
     }
     lines.truncate(depth * features);
     lines
+}
+
+fn fill_lines<T: Product>(geometry: &Geometry, weight: &[T], lines: &mut [T]) {
+    let (depth, features) = (geometry.patch(), geometry.features);
+    let (channels, size) = (geometry.channels, geometry.kernel_size());
+    let place = |line: usize| match geometry.channels_last {
+        true => line,
+        false => line % channels * size + line / channels,
+    };
+    // Some features at a time, so that what is written lies side by side.
+    for (block, taps) in weight.chunks(MOST_LANES * depth).enumerate() {
+        for (at, line) in lines.chunks_exact_mut(features).take(depth).enumerate() {
+            let (line, place) = (&mut line[block * MOST_LANES..], place(at));
+            for (to, taps) in line.iter_mut().zip(taps.chunks_exact(depth)) {
+                *to = taps[place];
+            }
+        }
+    }
 }
 
 /// Positions at a time where patches are made as a product asks for them: few enough that the rows
