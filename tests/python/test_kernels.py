@@ -310,7 +310,8 @@ class Threads(unittest.TestCase):
         # Threads share positions, samples or features, by what each would read twice.
         cases = [(1, 24, 20, 24, 3, 1, 1), (1, 100, 7, 120, 3, 1, 1), (3, 40, 9, 70, 3, 2, 1),
                  (1, 8, 70, 33, 5, 1, 1), (2, 64, 14, 300, 1, 1, 1), (5, 12, 15, 18, 3, 1, 3),
-                 (1, 64, 24, 48, 3, 1, 1), (3, 32, 10, 64, 3, 1, 1), (9, 48, 7, 64, 3, 1, 1)]
+                 (1, 64, 24, 48, 3, 1, 1), (3, 32, 10, 64, 3, 1, 1), (9, 48, 7, 64, 3, 1, 1),
+                 (1, 3, 40, 32, 7, 2, 1), (2, 2, 32, 16, 9, 1, 1), (3, 9, 32, 16, 7, 1, 1)]
         for samples, channels, size, features, kernel, stride, groups in cases:
             x = (torch.arange(samples * channels * size * size) % 7).reshape(samples, channels, size, size).float()
             weight = torch.arange(features * (channels // groups) * kernel**2) % 5 - 2

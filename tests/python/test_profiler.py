@@ -44,6 +44,15 @@ class Profiles(unittest.TestCase):
         self.assertIn("aten::exp", text)
         self.assertIn("# of Calls", text)
 
+    def test_columns(self):
+        averages = self.record(record_shapes=True).key_averages(group_by_input_shape=True)
+        text = averages.table(max_src_column_width=10, max_shapes_column_width=4, time_unit="ms")
+        row = next(line for line in text.splitlines() if "aten::mul" in line)
+        self.assertTrue(row.endswith(" [[2,"), row)
+        self.assertRegex(row, r" \d+\.\d{3}ms ")
+        self.assertRegex(text, r"Self CPU time total: \d+\.\d{3}ms")
+        self.assertRegex(averages.table(time_unit="s"), r"Self CPU time total: \d+\.\d{3}s")
+
     def test_shapes(self):
         prof = self.record(record_shapes=True)
         (mul,) = (e for e in prof.function_events if e.name == "aten::mul" and e.input_shapes[0] == [2, 3]

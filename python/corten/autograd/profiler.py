@@ -110,11 +110,14 @@ class FunctionEventAvg:
         )
 
 
-def _time(microseconds):
-    for limit, unit in ((1e6, "s"), (1e3, "ms")):
-        if microseconds >= limit:
-            return f"{microseconds / limit:.3f}{unit}"
-    return f"{microseconds:.3f}us"
+_UNITS = {"s": 1e6, "ms": 1e3, "us": 1}
+
+
+def _time(microseconds, unit=None):
+    """In the unit asked for, or in the largest of which it is one."""
+    if unit not in _UNITS:
+        unit = next((unit for unit, size in _UNITS.items() if microseconds >= size), "us")
+    return f"{microseconds / _UNITS[unit]:.3f}{unit}"
 
 
 class EventList(list):
@@ -141,9 +144,11 @@ class EventList(list):
         """The time of all events, none counted twice."""
         return sum(event.self_cpu_time_total for event in self)
 
-    def table(self, sort_by=None, row_limit=100, max_name_column_width=55, header=None,
-              top_level_events_only=False):
-        """The events as text, the longest first by a column such as "self_cpu_time_total"."""
+    def table(self, sort_by=None, row_limit=100, max_src_column_width=75, max_name_column_width=55,
+              max_shapes_column_width=80, header=None, top_level_events_only=False, time_unit=None):
+        """The events as text, the longest first by a column such as "self_cpu_time_total"; times in
+        "s", "ms" or "us", or each in the one that suits it. No sources are recorded, so that
+        `max_src_column_width` changes nothing."""
         rows = list(self)
         if top_level_events_only:
             rows = [row for row in rows if getattr(row, "cpu_parent", None) is None]
@@ -160,12 +165,14 @@ class EventList(list):
                 name = name[:max_name_column_width - 3] + "..."
             cell = [
                 name, f"{100 * row.self_cpu_time_total / total:.2f}%",
-                _time(row.self_cpu_time_total), f"{100 * row.cpu_time_total / total:.2f}%",
-                _time(row.cpu_time_total), _time(row.cpu_time_total / row.count), str(row.count),
+                _time(row.self_cpu_time_total, time_unit),
+                f"{100 * row.cpu_time_total / total:.2f}%",
+                _time(row.cpu_time_total, time_unit),
+                _time(row.cpu_time_total / row.count, time_unit), str(row.count),
             ]
-            cells.append(cell + [str(row.input_shapes)] if shaped else cell)
+            cells.append(cell + [str(row.input_shapes)[:max_shapes_column_width]] if shaped else cell)
         titles += ["Input Shapes"] if shaped else []
-        return _text(titles, cells, header, total)
+        return _text(titles, cells, header, _time(total, time_unit))
 
     def export_chrome_trace(self, path):
         """Writes the events for chrome://tracing."""
@@ -195,7 +202,7 @@ def _text(titles, cells, header, total):
 
     lines = [header] if header else []
     lines += [rule, line(titles), rule, *map(line, cells), rule]
-    return "\n".join(lines) + f"\nSelf CPU time total: {_time(total)}\n"
+    return "\n".join(lines) + f"\nSelf CPU time total: {total}\n"
 
 
 class profile:

@@ -156,7 +156,7 @@ impl<'a> Bordered<'a> {
                 match y.checked_sub(padding[1]).filter(|&y| y < height) {
                     Some(y) => {
                         to[..border].fill(T::default());
-                        self.copy_row(&mut to[border..][..line], image, y);
+                        self.copy_row(&mut to[border..][..line], image, y)?;
                         to[border + line..].fill(T::default());
                     }
                     None => to.fill(T::default()),
@@ -167,14 +167,13 @@ impl<'a> Bordered<'a> {
     }
 
     /// Copies a row of an image.
-    fn copy_row<T: Product>(&self, to: &mut [T], image: &[T], y: usize) {
+    fn copy_row<T: Product>(&self, to: &mut [T], image: &[T], y: usize) -> Result<()> {
         let Geometry { image: [_, height, width], channels, .. } = *self.geometry;
         if self.geometry.channels_last {
-            return to.copy_from_slice(&image[y * to.len()..][..to.len()]);
+            to.copy_from_slice(&image[y * to.len()..][..to.len()]);
+            return Ok(());
         }
-        for (channel, plane) in image.chunks_exact(height * width).enumerate() {
-            let pixels = to[channel..].iter_mut().step_by(channels);
-            pixels.zip(&plane[y * width..]).for_each(|(to, &value)| *to = value);
-        }
+        let row = Mat::strided(&image[y * width..], [width, channels], [1, height * width])?;
+        MatMut::row_major(to, width, channels)?.copy_of(row)
     }
 }

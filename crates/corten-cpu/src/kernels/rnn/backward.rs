@@ -1,9 +1,6 @@
 //! The gradients of a sequence, from its last step to its first.
 
-use super::{
-    Before, Behind, Cell, Element, Grads, Kept, Rows, Shape, Spread, fetch, fetch_results, groups,
-    multiply,
-};
+use super::{Before, Behind, Cell, Element, Grads, Kept, Rows, Shape, Spread, groups, multiply};
 use crate::chunks::{RunsBlock, for_each_block_of_runs};
 use crate::gemm::{Base, Factors, Mat, MatMut, gemm};
 use crate::row_loops::{Job, load, store};
@@ -119,8 +116,6 @@ impl<C: Cell, T: Element> Step<'_, C, T> {
                     match self.next {
                         None => sums.fill(T::default()),
                         Some(next) => {
-                            self.fetch(&rows, &units, hidden);
-                            fetch_results(&mut blocks, &rows);
                             multiply(sums, width, next, &rows, weight, Base::Nothing)?;
                         }
                     }
@@ -130,13 +125,6 @@ impl<C: Cell, T: Element> Step<'_, C, T> {
                 Ok(())
             })
         })
-    }
-
-    /// As for [`fetch`], of all that a block reads.
-    fn fetch(&self, rows: &Range<usize>, units: &Range<usize>, hidden: usize) {
-        fetch(self.kept, rows, [C::KEPT * hidden, C::KEPT], units, hidden);
-        fetch(self.before.states, rows, [self.before.row, 1], units, hidden);
-        fetch(self.output, rows, [hidden, 1], units, hidden);
     }
 }
 

@@ -1,8 +1,6 @@
 //! The steps of a sequence.
 
-use super::{
-    After, Cell, Element, Gates, Rows, Shape, Spread, fetch, fetch_results, groups, multiply,
-};
+use super::{After, Cell, Element, Gates, Rows, Shape, Spread, groups, multiply};
 use crate::chunks::{RunsBlock, for_each_block_of_runs};
 use crate::gemm::{Base, Mat};
 use crate::row_loops::{Job, load, store};
@@ -122,8 +120,6 @@ fn one_step<C: Cell, T: Element>(
         let (weight, base) = weight.block::<C>(units.start, hidden)?;
         with_buffer(shape.batch.min(super::ROWS) * columns, |sums| {
             for rows in groups(shape.batch) {
-                fetch(gates, &rows, [C::GATES * hidden, C::GATES], &units, hidden);
-                fetch_results(&mut blocks, &rows);
                 multiply(sums, columns, factor, &rows, weight, base)?;
                 let (units, blocks) = (units.clone(), &mut blocks);
                 let kind = PhantomData::<C>;

@@ -13,11 +13,10 @@ pub use gru::{gru_sequence, gru_sequence_backward};
 pub use lstm::{lstm_sequence, lstm_sequence_backward};
 
 use super::support::expect_dtype;
-use crate::chunks::RunsBlock;
 use crate::gemm::{Base, CONFLICT, Factor, Mat, MatElement, MatMut, gemm_of_factors};
 use crate::row_loops::Vectorised;
 use crate::scratch::Buffered;
-use crate::vec::{Lanes, fetch_early};
+use crate::vec::Lanes;
 use corten_core::{Result, bail, ensure};
 use corten_ops::{Tensor, op};
 use std::ops::Range;
@@ -232,36 +231,6 @@ impl<T: Element> Spread<T> {
             to[..width].copy_from_slice(from);
         }
         Rows { elements: &self.copies, width, apart }
-    }
-}
-
-/// What a block of units reads of some rows, or writes to them, lies in short pieces far apart, which a
-/// processor does not foresee: they are asked for before the product, and come while it is made.
-fn fetch<T>(
-    data: &[T],
-    rows: &Range<usize>,
-    [row, runs]: [usize; 2],
-    units: &Range<usize>,
-    hidden: usize,
-) {
-    for first in rows.clone().map(|index| &data[index * row..]) {
-        for run in 0..runs {
-            fetch_part(&first[run * hidden..][units.clone()]);
-        }
-    }
-}
-
-/// As for [`fetch`], of one piece.
-fn fetch_part<T>(part: &[T]) {
-    fetch_early(part.as_ptr().cast(), size_of_val(part));
-}
-
-/// As for [`fetch`], of what a block writes.
-fn fetch_results<T>(blocks: &mut [RunsBlock<'_, T>; 3], rows: &Range<usize>) {
-    for block in blocks {
-        for row in rows.clone() {
-            (0..block.runs()).for_each(|run| fetch_part(block.part(row, run)));
-        }
     }
 }
 
