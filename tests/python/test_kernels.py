@@ -415,6 +415,22 @@ class Attention(unittest.TestCase):
                 name: value.float() if torch.is_tensor(value) else value for name, value in options.items()})
             torch.testing.assert_close(single, wanted.detach().float(), rtol=1e-4, atol=1e-5)
 
+    def test_threads_and_layouts_change_no_digit(self):
+        self.addCleanup(torch.set_num_threads, torch.get_num_threads())
+        torch.manual_seed(4)
+        for heads, queries, keys, causal in ((1, 650, 700, False), (1, 650, 650, True), (9, 130, 70, False)):
+            apart = [torch.randn(1, n, heads, 24).transpose(1, 2) for n in (queries, keys, keys)]
+            grad = torch.randn(1, heads, queries, 24)
+            results = []
+            for threads, layout in itertools.product((1, 2, 3), (torch.Tensor.clone, torch.Tensor.contiguous)):
+                torch.set_num_threads(threads)
+                q, k, v = (layout(x).requires_grad_() for x in apart)
+                out = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+                results.append([out.detach(), *torch.autograd.grad(out, (q, k, v), grad)])
+            for other in results[1:]:
+                for one, two in zip(results[0], other):
+                    self.assertTrue(torch.equal(one, two), (heads, queries, causal))
+
 
 class Rows(unittest.TestCase):
     """Short rows, of which many are computed side by side, beside the columns of the matrix turned."""

@@ -1,31 +1,40 @@
 //! Attention in one pass over blocks of keys, without storing the weights.
 //!
-//! Per block of queries the running maximum and sum of the softmax are kept, and what was summed
-//! so far is rescaled when the maximum grows. Backward recomputes the weights from the logarithms
-//! of the sums.
+//! For every query the running maximum and sum of the softmax are kept, and what was summed so far is
+//! rescaled when the maximum grows. Backward recomputes the weights from the logarithms of the sums.
+//!
+//! Products read keys, and backward values, across: those of a block are turned once for all queries
+//! of a part. Queries are scaled before, and not the many more scores.
 
 use super::support::{contiguous, defined, empty, empty_as, is_shape_only};
 use crate::chunks::{for_each_chunk3, for_each_row_block2};
 use crate::gemm::{Factors, Heads, Mat, MatElement, MatMut, gemm};
 use crate::rows::{Wide, match_wide};
-use corten_core::{Access, AccessSet, DType, Dims, MemoryFormat, Result, Scalar, ensure};
+use crate::scratch::{Buffered, with_buffer};
+use corten_core::{Access, AccessSet, DType, Dims, MemoryFormat, Result, ensure};
+use corten_ops::parallel::num_threads;
 use corten_ops::{Tensor, op};
 use std::ops::Range;
 
 /// Keys per block.
 const KEYS: usize = 512;
 
-/// Queries per block: the scores of a block stay in the caches next to the processor. Products bring a
-/// block's keys and values into the order of their tiles anew, so many queries share that where all see
-/// the same keys.
+/// Elements between the lines of turned keys, which would share their places in the cache otherwise.
+const SPACE: usize = 16;
+
+/// Parts of all queries for every thread at least.
+const PARTS: usize = 4;
+
+/// Queries per block: the scores of a block stay in the caches next to the processor. Where queries
+/// see keys up to their own, few at a time compute few scores that none of them sees.
 fn queries_at_once(queries: usize, is_causal: bool) -> usize {
     if queries >= 512 && !is_causal { 128 } else { 64 }
 }
 
 /// A number that attention is computed in.
-trait Score: Wide + MatElement {}
+trait Score: Wide + MatElement + Buffered {}
 
-impl<T: Wide + MatElement> Score for T {}
+impl<T: Wide + MatElement + Buffered> Score for T {}
 
 /// Attention of a batch of heads and the logarithms of its softmax sums.
 ///
@@ -48,7 +57,7 @@ pub fn flash_attention(
     let out = empty_as(&shape.output(), query, dtype)?;
     let logs =
         empty_as(&[shape.batch as i64, shape.heads as i64, shape.queries as i64], query, dtype)?;
-    let rule = Rule { scale: shape.scale(scale), is_causal };
+    let rule = shape.rule(scale, is_causal);
     if !is_shape_only(&out) {
         match_wide!(dtype, "flash_attention", T => {
             let absent = Tensor::undefined();
@@ -67,8 +76,7 @@ pub fn flash_attention(
                 bias: bias.as_ref().map(|bias| Heads::of(&access, 5, &bias.tensor)).transpose()?,
             };
             let (out, logs) = (access.write::<T>(0)?, access.write::<T>(1)?);
-            let at_once = queries_at_once(shape.queries, is_causal);
-            let blocks = [shape.batch * shape.heads, shape.queries, at_once];
+            let blocks = [shape.batch * shape.heads, shape.queries, shape.part(&rule)];
             for_each_row_block2((out, shape.width), (logs, 1), blocks, 1, |head, rows, out, logs| {
                 forward(&operands.head(head, shape.heads), rows, out, logs, &rule)
             })
@@ -111,7 +119,7 @@ pub fn flash_attention_backward(
     let logs = contiguous(&converted(logsumexp, dtype)?)?;
     let bias = Bias::of(attn_mask, &shape, dtype)?;
     let (dq, dk, dv) = (empty(&q.sizes(), &q)?, empty(&k.sizes(), &k)?, empty(&v.sizes(), &v)?);
-    let rule = Rule { scale: shape.scale(scale), is_causal };
+    let rule = shape.rule(scale, is_causal);
     if !is_shape_only(&dq) {
         match_wide!(dtype, "flash_attention_backward", T => {
             let absent = Tensor::undefined();
@@ -204,8 +212,15 @@ impl Shape {
         [self.batch, self.heads, self.queries, self.width].map(|size| size as i64)
     }
 
-    fn scale(&self, scale: Option<f64>) -> f64 {
-        scale.unwrap_or_else(|| 1.0 / (self.width as f64).sqrt())
+    fn rule(&self, scale: Option<f64>, is_causal: bool) -> Rule {
+        let scale = scale.unwrap_or_else(|| 1.0 / (self.width as f64).sqrt());
+        Rule { scale, is_causal, at_once: queries_at_once(self.queries, is_causal) }
+    }
+
+    /// Queries of a part: all of a head where the heads keep the threads busy.
+    fn part(&self, rule: &Rule) -> usize {
+        let parts = (PARTS * num_threads()).div_ceil((self.batch * self.heads).max(1));
+        self.queries.div_ceil(parts).next_multiple_of(rule.at_once)
     }
 }
 
@@ -241,6 +256,8 @@ impl Bias {
 struct Rule {
     scale: f64,
     is_causal: bool,
+    /// Queries per block, however many a part has: results do not depend on the threads.
+    at_once: usize,
 }
 
 impl Rule {
@@ -248,6 +265,51 @@ impl Rule {
     fn keys(&self, queries: &Range<usize>, keys: usize) -> usize {
         if self.is_causal { keys.min(queries.end) } else { keys }
     }
+
+    /// Those of them that lie in a block, which may begin behind the last one.
+    fn seen(&self, queries: &Range<usize>, block: &Range<usize>) -> Range<usize> {
+        block.start..self.keys(queries, block.end).max(block.start)
+    }
+}
+
+/// The room that a part works in.
+struct Room<'a, T> {
+    /// The keys and the values of a block, a line per number of a head.
+    keys: &'a mut [T],
+    values: &'a mut [T],
+    /// The scores of a block of queries, and their gradients.
+    scores: &'a mut [T],
+    slopes: &'a mut [T],
+    /// The queries of a block, scaled.
+    queries: &'a mut [T],
+}
+
+impl<T: Score> Room<'_, T> {
+    /// Calls `body` with room for so many queries at a time, of so many numbers; for backward with
+    /// that for values and gradients.
+    fn with<R>(
+        [at_once, keys, width]: [usize; 3],
+        backward: bool,
+        body: impl FnOnce(Room<'_, T>) -> R,
+    ) -> R {
+        let (turned, scores) = (width * (keys + SPACE), at_once * keys);
+        let copies = if backward { 2 } else { 1 };
+        with_buffer((turned + scores) * copies + at_once * width, |buffer| {
+            let (keys, rest) = buffer.split_at_mut(turned);
+            let (values, rest) = rest.split_at_mut(turned * (copies - 1));
+            let (scores, rest) = rest.split_at_mut(scores);
+            let (slopes, queries) = rest.split_at_mut(scores.len() * (copies - 1));
+            body(Room { keys, values, scores, slopes, queries })
+        })
+    }
+}
+
+/// Rows as columns, in some room.
+fn turned<'a, T: Score>(rows: Mat<'_, T>, room: &'a mut [T]) -> Result<Mat<'a, T>> {
+    let [count, width] = rows.shape();
+    let (shape, strides) = ([width, count], [count + SPACE, 1]);
+    MatMut::strided(room, shape, strides)?.copy_of(rows.t())?;
+    Mat::strided(room, shape, strides)
 }
 
 struct Operands<'a, T> {
@@ -278,18 +340,30 @@ impl<'a, T: Score> Operands<'a, T> {
 }
 
 impl<T: Score> Head<'_, T> {
-    /// The scores of some queries and keys, row by row.
+    /// Some queries, scaled.
+    fn scaled<'a>(
+        &self,
+        queries: &Range<usize>,
+        rule: &Rule,
+        room: &'a mut [T],
+    ) -> Result<Mat<'a, T>> {
+        let (count, width) = (queries.len(), self.query.shape()[1]);
+        let room = &mut room[..count * width];
+        MatMut::row_major(room, count, width)?.copy_of(self.query.rows(queries.clone()))?;
+        T::scale(room, T::of(rule.scale));
+        Mat::row_major(room, count, width)
+    }
+
+    /// The scores of some queries, given scaled, and some keys, given as columns; row by row.
     fn scores(
         &self,
         scores: &mut [T],
-        queries: &Range<usize>,
-        keys: &Range<usize>,
+        [queries, keys]: [&Range<usize>; 2],
+        [scaled, turned]: [Mat<'_, T>; 2],
         rule: &Rule,
     ) -> Result<()> {
         let (rows, cols) = (queries.len(), keys.len());
-        let factors = Factors { alpha: Scalar::from(rule.scale), beta: Scalar::Int(0) };
-        let target = MatMut::row_major(scores, rows, cols)?;
-        gemm(target, self.query.rows(queries.clone()), self.key.rows(keys.clone()).t(), factors)?;
+        gemm(MatMut::row_major(scores, rows, cols)?, scaled, turned, Factors::PRODUCT)?;
         for (row, line) in scores.chunks_exact_mut(cols).take(rows).enumerate() {
             let query = queries.start + row;
             if let Some(bias) = self.bias.and_then(|bias| bias.row_slice(query)) {
@@ -304,11 +378,49 @@ impl<T: Score> Head<'_, T> {
     }
 }
 
-fn blocks(end: usize, step: usize) -> impl Iterator<Item = Range<usize>> {
-    (0..end).step_by(step).map(move |start| start..(start + step).min(end))
+fn blocks(range: Range<usize>, step: usize) -> impl Iterator<Item = Range<usize>> {
+    let end = range.end;
+    range.step_by(step).map(move |start| start..(start + step).min(end))
 }
 
-/// One block of queries.
+/// The softmax of some queries under way.
+struct Softmax<T> {
+    largest: Vec<T>,
+    sums: Vec<T>,
+}
+
+impl<T: Score> Softmax<T> {
+    fn of(queries: usize) -> Self {
+        Self { largest: vec![T::NEG_INFINITY; queries], sums: vec![T::ZERO; queries] }
+    }
+
+    /// Makes weights of more scores of a query, and scales what was summed before.
+    fn take(&mut self, query: usize, scores: &mut [T], summed: &mut [T]) {
+        let largest = self.largest[query];
+        let max = T::max_of(scores);
+        let new = if max > largest || max.is_nan() { max } else { largest };
+        if new == T::NEG_INFINITY {
+            // Every key so far is masked out.
+            return scores.fill(T::ZERO);
+        }
+        let factor = (largest - new).exp();
+        self.sums[query] = self.sums[query] * factor + T::exp_minus_in_place(scores, new);
+        if largest != new {
+            T::scale(summed, factor);
+        }
+        self.largest[query] = new;
+    }
+
+    /// Divides what was summed; returns the logarithm of the softmax's sum.
+    fn finish(&self, query: usize, summed: &mut [T]) -> T {
+        let (largest, sum) = (self.largest[query], self.sums[query]);
+        let masked = largest == T::NEG_INFINITY;
+        T::scale(summed, if masked { T::ZERO } else { T::ONE / sum });
+        if masked { T::NEG_INFINITY } else { largest + sum.ln() }
+    }
+}
+
+/// Some queries of a head.
 fn forward<T: Score>(
     head: &Head<'_, T>,
     queries: Range<usize>,
@@ -316,37 +428,36 @@ fn forward<T: Score>(
     logs: &mut [T],
     rule: &Rule,
 ) -> Result<()> {
-    let width = head.value.shape()[1];
-    let (mut largest, mut sums) =
-        (vec![T::NEG_INFINITY; queries.len()], vec![T::ZERO; queries.len()]);
-    let mut buffer = vec![T::ZERO; queries.len() * KEYS];
+    let (keys, width) = (head.key.shape()[0], head.value.shape()[1]);
+    let at_once = rule.at_once;
+    let mut softmax = Softmax::of(queries.len());
     out.fill(T::ZERO);
-    for keys in blocks(rule.keys(&queries, head.key.shape()[0]), KEYS) {
-        let scores = &mut buffer[..queries.len() * keys.len()];
-        head.scores(scores, &queries, &keys, rule)?;
-        for (row, line) in scores.chunks_exact_mut(keys.len()).enumerate() {
-            let max = T::max_of(line);
-            let new = if max > largest[row] || max.is_nan() { max } else { largest[row] };
-            if new == T::NEG_INFINITY {
-                // Every key so far is masked out.
-                line.fill(T::ZERO);
-                continue;
+    Room::with([at_once.min(queries.len()), KEYS.min(keys), width], false, |room: Room<'_, T>| {
+        for block in blocks(0..rule.keys(&queries, keys), KEYS) {
+            let turned = turned(head.key.rows(block.clone()), room.keys)?;
+            for rows in blocks(queries.clone(), at_once) {
+                let seen = rule.seen(&rows, &block);
+                if seen.is_empty() {
+                    continue;
+                }
+                let factors = [head.scaled(&rows, rule, room.queries)?, turned.cols(0..seen.len())];
+                let scores = &mut room.scores[..rows.len() * seen.len()];
+                head.scores(scores, [&rows, &seen], factors, rule)?;
+                let first = rows.start - queries.start;
+                let out = &mut out[first * width..][..rows.len() * width];
+                let lines = scores.chunks_exact_mut(seen.len()).zip(out.chunks_exact_mut(width));
+                for (row, (scores, out)) in lines.enumerate() {
+                    softmax.take(first + row, scores, out);
+                }
+                let weights = Mat::row_major(scores, rows.len(), seen.len())?;
+                let target = MatMut::row_major(out, rows.len(), width)?;
+                gemm(target, weights, head.value.rows(seen), Factors::ADD)?;
             }
-            let factor = (largest[row] - new).exp();
-            sums[row] = sums[row] * factor + T::exp_minus_in_place(line, new);
-            if largest[row] != new {
-                T::scale(&mut out[row * width..][..width], factor);
-            }
-            largest[row] = new;
         }
-        let weights = Mat::row_major(scores, queries.len(), keys.len())?;
-        let target = MatMut::row_major(out, queries.len(), width)?;
-        gemm(target, weights, head.value.rows(keys), Factors::ADD)?;
-    }
-    for (row, line) in out.chunks_exact_mut(width).enumerate() {
-        let masked = largest[row] == T::NEG_INFINITY;
-        T::scale(line, if masked { T::ZERO } else { T::ONE / sums[row] });
-        logs[row] = if masked { T::NEG_INFINITY } else { largest[row] + sums[row].ln() };
+        Ok(())
+    })?;
+    for (row, (line, log)) in out.chunks_exact_mut(width).zip(logs).enumerate() {
+        *log = softmax.finish(row, line);
     }
     Ok(())
 }
@@ -358,6 +469,19 @@ struct Given<'a, T> {
     logs: &'a [T],
 }
 
+impl<T: Score> Given<'_, T> {
+    /// Makes weights of scores, in rows of so many, of the queries from the given one on.
+    fn weights(&self, first: usize, scores: &mut [T], keys: usize) {
+        for (scores, &log) in scores.chunks_exact_mut(keys).zip(&self.logs[first..]) {
+            if log == T::NEG_INFINITY {
+                scores.fill(T::ZERO);
+            } else {
+                T::exp_minus_in_place(scores, log);
+            }
+        }
+    }
+}
+
 /// Gradients of one head.
 fn backward<T: Score>(
     head: &Head<'_, T>,
@@ -367,46 +491,46 @@ fn backward<T: Score>(
 ) -> Result<()> {
     let ([queries, width], keys) = (head.query.shape(), head.key.shape()[0]);
     [&mut *dq, &mut *dk, &mut *dv].into_iter().for_each(|grad| grad.fill(T::ZERO));
-    let scaled = Factors { alpha: Scalar::from(rule.scale), beta: Scalar::Int(1) };
-    let at_once = queries_at_once(queries, rule.is_causal);
-    let mut buffers = (vec![T::ZERO; at_once * KEYS], vec![T::ZERO; at_once * KEYS]);
-    for rows in blocks(queries, at_once) {
-        let grad = given.grad.rows(rows.clone());
-        let inner: Vec<T> = rows.clone().map(|row| row_dot(given.grad, given.out, row)).collect();
-        for cols in blocks(rule.keys(&rows, keys), KEYS) {
-            let size = rows.len() * cols.len();
-            let (weights, slopes) = (&mut buffers.0[..size], &mut buffers.1[..size]);
-            head.scores(weights, &rows, &cols, rule)?;
-            for (row, line) in weights.chunks_exact_mut(cols.len()).enumerate() {
-                let log = given.logs[rows.start + row];
-                if log == T::NEG_INFINITY {
-                    line.fill(T::ZERO);
-                } else {
-                    T::exp_minus_in_place(line, log);
+    let at_once = rule.at_once;
+    let inner: Vec<T> = (0..queries).map(|row| row_dot(given.grad, given.out, row)).collect();
+    Room::with([at_once.min(queries), KEYS.min(keys), width], true, |room: Room<'_, T>| {
+        for block in blocks(0..rule.keys(&(0..queries), keys), KEYS) {
+            let turned_keys = turned(head.key.rows(block.clone()), room.keys)?;
+            let turned_values = turned(head.value.rows(block.clone()), room.values)?;
+            for rows in blocks(0..queries, at_once) {
+                let seen = rule.seen(&rows, &block);
+                if seen.is_empty() {
+                    continue;
                 }
+                let shape = [rows.len(), seen.len()];
+                let scaled = head.scaled(&rows, rule, room.queries)?;
+                let weights = &mut room.scores[..shape[0] * shape[1]];
+                let factors = [scaled, turned_keys.cols(0..shape[1])];
+                head.scores(weights, [&rows, &seen], factors, rule)?;
+                given.weights(rows.start, weights, shape[1]);
+                let weights = Mat::row_major(weights, shape[0], shape[1])?;
+                let part = seen.start * width..seen.end * width;
+                let grad = given.grad.rows(rows.clone());
+                let target = MatMut::row_major(&mut dv[part.clone()], shape[1], width)?;
+                gemm(target, weights.t(), grad, Factors::ADD)?;
+                let slopes = &mut room.slopes[..shape[0] * shape[1]];
+                let target = MatMut::row_major(slopes, shape[0], shape[1])?;
+                gemm(target, grad, turned_values.cols(0..shape[1]), Factors::PRODUCT)?;
+                for (row, slopes) in slopes.chunks_exact_mut(shape[1]).enumerate() {
+                    let weights = weights.row_slice(row).unwrap_or_default();
+                    T::shift_and_multiply(slopes, inner[rows.start + row], weights);
+                }
+                let slopes = Mat::row_major(slopes, shape[0], shape[1])?;
+                let target = MatMut::row_major(&mut dk[part], shape[1], width)?;
+                gemm(target, slopes.t(), scaled, Factors::ADD)?;
+                let target = &mut dq[rows.start * width..rows.end * width];
+                let target = MatMut::row_major(target, shape[0], width)?;
+                gemm(target, slopes, head.key.rows(seen), Factors::ADD)?;
             }
-            let shape = [rows.len(), cols.len()];
-            let part = cols.start * width..cols.end * width;
-            let target = MatMut::row_major(&mut dv[part.clone()], cols.len(), width)?;
-            gemm(target, Mat::row_major(weights, shape[0], shape[1])?.t(), grad, Factors::ADD)?;
-            let target = MatMut::row_major(slopes, shape[0], shape[1])?;
-            gemm(target, grad, head.value.rows(cols.clone()).t(), Factors::PRODUCT)?;
-            let lines = slopes.chunks_exact_mut(cols.len()).zip(weights.chunks_exact(cols.len()));
-            for ((slopes, weights), &inner) in lines.zip(&inner) {
-                T::shift_and_multiply(slopes, inner, weights);
-            }
-            let slopes = Mat::row_major(slopes, shape[0], shape[1])?;
-            let target = &mut dq[rows.start * width..rows.end * width];
-            gemm(
-                MatMut::row_major(target, rows.len(), width)?,
-                slopes,
-                head.key.rows(cols.clone()),
-                scaled,
-            )?;
-            let target = MatMut::row_major(&mut dk[part], cols.len(), width)?;
-            gemm(target, slopes.t(), head.query.rows(rows.clone()), scaled)?;
         }
-    }
+        Ok(())
+    })?;
+    T::scale(dq, T::of(rule.scale));
     Ok(())
 }
 
