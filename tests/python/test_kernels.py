@@ -415,6 +415,16 @@ class Attention(unittest.TestCase):
                 name: value.float() if torch.is_tensor(value) else value for name, value in options.items()})
             torch.testing.assert_close(single, wanted.detach().float(), rtol=1e-4, atol=1e-5)
 
+    def test_nothing_to_attend_to(self):
+        for queries, keys, width in ((3, 0, 4), (0, 3, 4), (0, 0, 4), (3, 3, 0)):
+            q, k = torch.ones(1, 2, queries, width), torch.ones(1, 2, keys, width)
+            out, logs = torch._scaled_dot_product_flash_attention_for_cpu(q, k, k)
+            self.assertTrue(torch.equal(out, torch.zeros_like(q)))
+            self.assertTrue(torch.equal(logs, torch.full((1, 2, queries), 0.0 if keys else -torch.inf)))
+            backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+            for grad, like in zip(backward(q, q, k, k, out, logs, 0.0, False), (q, k, k)):
+                self.assertTrue(torch.equal(grad, torch.zeros_like(like)), (queries, keys, width))
+
     def test_threads_and_layouts_change_no_digit(self):
         self.addCleanup(torch.set_num_threads, torch.get_num_threads())
         torch.manual_seed(4)

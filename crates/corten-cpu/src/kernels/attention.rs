@@ -58,7 +58,9 @@ pub fn flash_attention(
     let logs =
         empty_as(&[shape.batch as i64, shape.heads as i64, shape.queries as i64], query, dtype)?;
     let rule = shape.rule(scale, is_causal);
-    if !is_shape_only(&out) {
+    if out.numel() == 0 {
+        op::zero_(&logs)?;
+    } else if !is_shape_only(&out) {
         match_wide!(dtype, "flash_attention", T => {
             let absent = Tensor::undefined();
             let access = AccessSet::acquire(&[
@@ -120,7 +122,9 @@ pub fn flash_attention_backward(
     let bias = Bias::of(attn_mask, &shape, dtype)?;
     let (dq, dk, dv) = (empty(&q.sizes(), &q)?, empty(&k.sizes(), &k)?, empty(&v.sizes(), &v)?);
     let rule = shape.rule(scale, is_causal);
-    if !is_shape_only(&dq) {
+    if dq.numel() == 0 || dk.numel() == 0 {
+        [&dq, &dk, &dv].into_iter().try_for_each(|grad| op::zero_(grad).map(drop))?;
+    } else if !is_shape_only(&dq) {
         match_wide!(dtype, "flash_attention_backward", T => {
             let absent = Tensor::undefined();
             let access = AccessSet::acquire(&[
