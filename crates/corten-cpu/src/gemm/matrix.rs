@@ -1,7 +1,5 @@
 //! Matrices in memory: a pointer, a shape and two strides, checked once when they are made.
 
-use crate::strided::Rows;
-use crate::tiles::copy_block;
 use corten_core::{AccessSet, Element, Geometry, Result, bug};
 use corten_gemm::View;
 use corten_ops::Tensor;
@@ -463,27 +461,6 @@ impl<'a, T: Element> MatMut<'a, T> {
             col_stride: col as isize,
             memory: PhantomData,
         })
-    }
-
-    /// Takes the values of a matrix of the same shape, which is turned on the way where its columns
-    /// lie side by side and not its rows.
-    ///
-    /// # Errors
-    /// `Internal` when the shapes differ.
-    pub(crate) fn copy_of(self, from: Mat<'_, T>) -> Result<()> {
-        if [self.rows, self.cols] != from.shape() || from.conj {
-            bug!("a matrix of shape {:?} takes the values of another", [self.rows, self.cols]);
-        }
-        let size = size_of::<T>();
-        let bytes = |elements: isize| (elements * size as isize) as i64;
-        let at = from.data.cast_mut().cast();
-        let source = Rows { at, inner: bytes(from.col_stride), outer: bytes(from.row_stride) };
-        let (inner, outer) = (bytes(self.col_stride), bytes(self.row_stride));
-        let target = Rows { at: self.data.cast(), inner, outer };
-        // SAFETY: both matrices have these rows and columns, the result is borrowed as unique, and
-        // the source is not written.
-        unsafe { copy_block(size, source, target, self.cols, self.rows) };
-        Ok(())
     }
 }
 

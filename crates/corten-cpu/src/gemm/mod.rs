@@ -3,6 +3,7 @@
 //! The safe front of the engines: it checks shapes, cuts work over threads and hands the parts to
 //! [`MatElement::product`].
 
+mod copy;
 mod engine;
 mod matrix;
 mod packed;
