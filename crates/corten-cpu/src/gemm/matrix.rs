@@ -183,6 +183,24 @@ impl<'a, T> MatMut<'a, T> {
         }
     }
 
+    /// The elements, row by row.
+    ///
+    /// # Errors
+    /// `Internal` when they do not lie side by side.
+    pub(crate) fn into_elements(self) -> Result<&'a mut [T]> {
+        let [row, col] = [self.row_stride, self.col_stride];
+        if (col != 1 && self.cols > 1) || (row != self.cols as isize && self.rows > 1) {
+            bug!("the rows of a matrix with strides {:?} lie apart", [row, col]);
+        }
+        // SAFETY: the matrix is borrowed as unique, and its rows lie one behind the other.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.data, self.rows * self.cols) })
+    }
+
+    /// The number of rows and of columns.
+    pub(crate) fn shape(&self) -> [usize; 2] {
+        [self.rows, self.cols]
+    }
+
     /// Some of the rows. The range must lie within the matrix.
     pub(crate) fn row_range(&mut self, range: Range<usize>) -> MatMut<'_, T> {
         // SAFETY: the part borrows the whole matrix.

@@ -53,6 +53,11 @@ pub(crate) fn contiguous_in(tensor: &Tensor, format: MemoryFormat) -> Result<Ten
     }
 }
 
+/// The elements of a dense tensor in memory order.
+pub(crate) fn flat(tensor: &Tensor) -> Result<Tensor> {
+    Ok(tensor.as_view_of(&[tensor.numel()], &[1], tensor.storage_offset())?.into())
+}
+
 /// [`contiguous`] for an operand that may be absent; an undefined tensor counts as absent.
 pub(crate) fn contiguous_opt(tensor: Option<&Tensor>) -> Result<Option<Tensor>> {
     defined(tensor).map(contiguous).transpose()

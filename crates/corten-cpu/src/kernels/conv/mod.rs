@@ -5,7 +5,6 @@
 
 mod check;
 mod depthwise;
-mod evenness;
 pub(crate) mod geometry;
 mod lines;
 mod narrow;
@@ -15,7 +14,9 @@ mod weight;
 mod window;
 mod winograd;
 
-use super::support::{contiguous, contiguous_in, empty_as, empty_in, expect_dtype, is_shape_only};
+use super::support::{
+    contiguous, contiguous_in, empty_as, empty_in, expect_dtype, flat, is_shape_only,
+};
 use check::Lists;
 use corten_core::{Access, AccessSet, DType, MemoryFormat, Result, ensure};
 use corten_ops::composite::support::{tensor_type_name, type_id_name};
@@ -269,10 +270,15 @@ fn apply(target: &Tensor, a: &Tensor, b: &Tensor, geometry: &Geometry, role: Rol
     if is_shape_only(target) {
         return Ok(());
     }
-    if matches!(role, Role::Image)
-        && let Some(adjoint) = geometry.adjoint()
-        && winograd::run(target, a, b, None, &adjoint, true)?
-    {
+    let done = match role {
+        Role::Image => match geometry.adjoint() {
+            Some(adjoint) => winograd::run(target, a, b, None, &adjoint, true)?,
+            None => false,
+        },
+        Role::Weight => winograd::weight::run(target, a, b, geometry)?,
+        Role::Output => false,
+    };
+    if done {
         return Ok(());
     }
     let (target, a, b) = (flat(target)?, flat(a)?, flat(b)?);
@@ -381,11 +387,6 @@ fn format_of(input: &Tensor, weight: &Tensor) -> MemoryFormat {
     };
     let suggested = [input, weight].map(|tensor| tensor.suggest_memory_format());
     if suggested.contains(&wanted) { wanted } else { MemoryFormat::Contiguous }
-}
-
-/// The elements of a dense tensor in memory order.
-fn flat(tensor: &Tensor) -> Result<Tensor> {
-    Ok(tensor.as_view_of(&[tensor.numel()], &[1], tensor.storage_offset())?.into())
 }
 
 /// A copy of another dtype in the same format; undefined stays undefined.

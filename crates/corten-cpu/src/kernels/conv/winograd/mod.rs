@@ -3,43 +3,53 @@
 //!
 //! Tiles of 4x4 pixels, the kernel, and tiles of 2x2 outputs are transformed, so that 16 products of
 //! matrices over the channels take the place of 36. Vectors run over the channels, which therefore
-//! come last; other layouts are converted, which costs little beside the products.
+//! come last; rows of images in another layout are turned, and those of outputs, while they are near.
 //!
 //! Errors are relative to the largest pixels of a tile, and not to those that an output looks at; for
-//! pixels of [like size](super::evenness) they are those of sums in order. Where they are not, and
+//! pixels of [like size](evenness) they are those of sums in order. Where they are not, and
 //! where a sum is not finite, so that differences of infinities may have made a NaN of it, the
 //! convolution is refused and computed as it is defined.
+//!
+//! Gradients of weights ([`weight`]) are the adjoint of all that: tiles of pixels and of the output's
+//! gradient are transformed and multiplied, and then the sums over tiles are.
 
 #![allow(clippy::needless_range_loop, reason = "columns of rows of vectors")]
 
-use super::super::support::{contiguous, contiguous_in, empty, empty_in};
-use super::evenness::is_even;
-use super::flat;
+mod evenness;
+mod images;
+mod tiles;
+pub(super) mod weight;
+
+use super::super::support::{contiguous, empty, flat};
 use super::geometry::Geometry;
-use crate::chunks::{RunsBlock, for_each_block_of_runs, for_each_run};
-use crate::gemm::{Base, Factor, Mat, MatMut, gemm_of_factors};
+use super::samples_of;
+use crate::chunks::{RunsBlock, for_each_block_of_runs};
+use crate::gemm::{Base, Factor, Mat, MatMut, for_each_block, gemm_of_factors};
 use crate::row_loops::{Job, MOST_LANES, Vectorised, load, store};
 use crate::scratch::with_buffer;
 use crate::vec::{Lanes, MaskBits};
-use corten_core::{Access, AccessSet, DType, MemoryFormat, Result};
+use corten_core::{Access, AccessSet, DType, Result};
+use corten_ops::parallel::num_threads;
 use corten_ops::{Tensor, op};
+use evenness::Sizes;
+use images::Images;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tiles::{Block, Places, Strip, Tiles};
 
 /// The least multiplications of a position per channel and feature for which the transforms of tiles
 /// cost less than they save. That of the kernel does with as many positions as there are channels.
 const WORTH: usize = 20;
 
-/// The least samples where outputs of odd height do not split into rows of tiles, so that threads do
-/// different samples.
-const SAMPLES: usize = 8;
-
 /// Elements of a transformed tile.
 const PLANES: usize = 16;
 
-/// Tiles at the most at a time: the more there are, the less often the kernel is read, and the fewer,
-/// the nearer are the transformed elements.
+/// Tiles of a block: the more there are, the less often the kernel is read, and the fewer, the nearer
+/// are the transformed elements.
 const TILES: usize = 128;
+
+/// The most elements of pixels and sums of an element of their tiles, so that threads keep the room.
+const ELEMENTS: usize = 48 << 10;
 
 /// Elements of a transformed kernel that a thread makes at a time.
 const WIDTH: usize = 4096;
@@ -57,19 +67,13 @@ pub(super) fn run(
     geometry: &Geometry,
     turned: bool,
 ) -> Result<bool> {
-    let plane = geometry.positions() * geometry.features;
-    let samples = out.numel() as usize / plane.max(1);
-    if !fits(geometry, samples) || out.dtype() != DType::Float32 || weight.dim() != 4 {
+    let samples = samples_of(out, geometry);
+    if !fits(geometry, out, samples) {
         return Ok(false);
     }
-    let last = MemoryFormat::ChannelsLast;
-    let result = match geometry.channels_last {
-        true => out.clone(),
-        false => empty_in(&out.sizes(), out, out.dtype(), last)?,
-    };
     let (order, steps) = taps_order(geometry, turned, weight.is_contiguous());
     let taps = flat(&contiguous(&op::permute(weight, &order)?)?)?;
-    let (to, from) = (flat(&result)?, flat(&contiguous_in(input, last)?)?);
+    let (to, from) = (flat(out)?, flat(input)?);
     let absent = Tensor::undefined();
     let access = AccessSet::acquire(&[
         (&to, Access::Write),
@@ -78,8 +82,9 @@ pub(super) fn run(
         (bias.unwrap_or(&absent), Access::Read),
     ])?;
     let bias = bias.map(|_| access.read::<f32>(3)).transpose()?;
-    let images = access.read::<f32>(1)?;
-    if !is_even(images, geometry)? {
+    let tiles = Tiles { geometry, samples };
+    let images = images_of(geometry, access.read::<f32>(1)?);
+    if !Sizes::of(&images)?.are_even(tiles)? {
         return Ok(false);
     }
     // A tensor's memory comes from the last call: so many new pages would take as long as a product.
@@ -88,18 +93,20 @@ pub(super) fn run(
     let kernel = room.write::<f32>(0)?;
     let taps = Taps { data: access.read::<f32>(2)?, steps, turned };
     transform(taps, geometry, kernel)?;
-    let whole = Whole { geometry, images, kernel, bias };
-    let finite = whole.run(access.write::<f32>(0)?)?;
-    drop(access);
-    if finite && !geometry.channels_last {
-        op::copy_(out, &result, false)?;
-    }
-    Ok(finite)
+    Whole { tiles, images, kernel, bias }.run(access.write::<f32>(0)?)
 }
 
-fn fits(geometry: &Geometry, samples: usize) -> bool {
+/// The images of a convolution.
+fn images_of<'a>(geometry: &Geometry, elements: &'a [f32]) -> Images<'a> {
+    let Geometry { channels, image: [_, height, width], channels_last, .. } = *geometry;
+    Images { elements, channels, height, width, channels_last }
+}
+
+/// Whether a convolution is computed here, given one of its tensors.
+fn fits(geometry: &Geometry, tensor: &Tensor, samples: usize) -> bool {
     let Geometry { channels, features, image, output, padding, .. } = *geometry;
-    geometry.groups == 1
+    (tensor.dtype(), tensor.dim()) == (DType::Float32, 4)
+        && geometry.groups == 1
         && geometry.kernel == [1, 3, 3]
         && geometry.stride == [1; 3]
         && geometry.dilation == [1; 3]
@@ -108,7 +115,6 @@ fn fits(geometry: &Geometry, samples: usize) -> bool {
         && channels * features >= WORTH * (channels + features)
         && channels.is_multiple_of(MOST_LANES)
         && features.is_multiple_of(MOST_LANES)
-        && (samples >= SAMPLES || output[1].is_multiple_of(2))
         && samples * geometry.positions() >= channels.min(features)
 }
 
@@ -194,8 +200,8 @@ fn of_sums<V: Lanes>([a, b, c, d]: [V; 4]) -> [V; 2] {
 
 /// A whole convolution.
 struct Whole<'a> {
-    geometry: &'a Geometry,
-    images: &'a [f32],
+    tiles: Tiles<'a>,
+    images: Images<'a>,
     kernel: &'a [f32],
     bias: Option<&'a [f32]>,
 }
@@ -203,84 +209,129 @@ struct Whole<'a> {
 impl Whole<'_> {
     /// Fills the output, and returns whether all of it is finite.
     fn run(&self, output: &mut [f32]) -> Result<bool> {
-        let Geometry { channels, features, .. } = *self.geometry;
-        let (unit, elements) = self.unit();
+        let geometry = self.tiles.geometry;
+        let (positions, line) = (geometry.positions(), 2 * geometry.output[2]);
+        let (len, sample) = (output.len(), geometry.features * positions);
+        let [samples, rows] = self.cut();
+        let whole = rows == self.tiles.of_sample()[0];
+        let (count, shape, strides, width) = match whole {
+            true => (1, [1, len], [len, 1], samples * sample),
+            false => {
+                let shape = [geometry.features, positions];
+                (self.tiles.samples, shape, geometry.output_strides(), rows * line)
+            }
+        };
         let finite = AtomicBool::new(true);
-        for_each_run(output, elements, TILES.div_ceil(2 * unit), |units, output| {
-            let tiles = units.start * unit..units.end * unit;
-            let count = TILES.min(tiles.len());
-            // Planes do not begin at the same place of a cache.
-            let [pixels, sums] = [channels, features].map(|len| count * len + MOST_LANES);
-            let mut part = Part { first: units.start * elements, output };
-            with_buffer(PLANES * (pixels + sums), |buffer| {
-                let (pixels, sums) = buffer.split_at_mut(PLANES * pixels);
-                for start in tiles.clone().step_by(count) {
-                    let tiles = start..(start + count).min(tiles.end);
-                    if !self.some(tiles, [pixels, sums], &mut part)? {
-                        finite.store(false, Ordering::Relaxed);
-                    }
-                }
-                Ok(())
-            })
+        for_each_block(output, count, shape, strides, width, 1, |matrix, columns, to| {
+            let part = |unit: usize| columns.start / unit..columns.end.div_ceil(unit);
+            let block = match whole {
+                true => Block { samples: part(sample), rows: 0..rows },
+                false => Block { samples: matrix..matrix + 1, rows: part(line) },
+            };
+            if !self.fill(&block, to)? {
+                finite.store(false, Ordering::Relaxed);
+            }
+            Ok(())
         })?;
         Ok(finite.into_inner())
     }
 
-    /// Tiles whose outputs lie side by side and are whole, and these outputs' elements: a row of
-    /// them, or a sample where the last row is cut.
-    fn unit(&self) -> (usize, usize) {
-        let Geometry { features, output: [_, height, width], .. } = *self.geometry;
-        let [rows, cols] = self.tiles();
-        match height.is_multiple_of(2) {
-            true => (cols, 2 * width * features),
-            false => (rows * cols, height * width * features),
+    /// Samples, and rows of tiles of each, of a block: fewer than fit where there are few, so that
+    /// every thread has some.
+    fn cut(&self) -> [usize; 2] {
+        let all = self.tiles.count(&self.tiles.all());
+        self.tiles.cut(at_once(self.tiles.geometry).min(all.div_ceil(num_threads())))
+    }
+
+    /// The outputs of a block: the positions of a sample, or all elements of some samples. Returns
+    /// whether they are finite.
+    fn fill(&self, block: &Block, to: MatMut<'_, f32>) -> Result<bool> {
+        let Geometry { channels, features, channels_last, .. } = *self.tiles.geometry;
+        let rows = self.tiles.image_rows(block);
+        let planes = Planes::of(self.tiles.count(block), [channels, features]);
+        let images = self.images.room(block.samples.len(), rows.len(), channels);
+        let outputs = if channels_last { 0 } else { to.shape().iter().product() };
+        with_buffer(planes.room() + images + outputs, |buffer| {
+            let (room, buffer) = buffer.split_at_mut(planes.room());
+            let (images, outputs) = buffer.split_at_mut(images);
+            let images = self.images.strip(block.samples.clone(), rows, 0..channels, images)?;
+            if channels_last {
+                return self.compute(block, images, planes.split(room), to.t().into_elements()?);
+            }
+            let finite = self.compute(block, images, planes.split(room), outputs)?;
+            self.put(block, outputs, to)?;
+            Ok(finite)
+        })
+    }
+
+    /// Puts outputs with the features last in a place where they come first.
+    fn put(&self, block: &Block, outputs: &[f32], to: MatMut<'_, f32>) -> Result<()> {
+        let features = self.tiles.geometry.features;
+        let positions = outputs.len() / features / block.samples.len();
+        if to.shape()[0] == features {
+            return to.copy_of(Mat::row_major(outputs, positions, features)?.t());
         }
+        let size = features * positions;
+        let samples = to.into_elements()?.chunks_exact_mut(size);
+        samples.zip(outputs.chunks_exact(size)).try_for_each(|(to, from)| {
+            let to = MatMut::row_major(to, features, positions)?;
+            to.copy_of(Mat::row_major(from, positions, features)?.t())
+        })
     }
 
-    /// Rows and columns of tiles of a sample.
-    fn tiles(&self) -> [usize; 2] {
-        [self.geometry.output[1].div_ceil(2), self.geometry.output[2].div_ceil(2)]
-    }
-
-    /// The sample of a tile, and its first output row and column.
-    #[inline(always)]
-    fn place(&self, tile: usize) -> [usize; 3] {
-        let [rows, cols] = self.tiles();
-        [tile / (rows * cols), tile / cols % rows * 2, tile % cols * 2]
-    }
-
-    /// Some tiles, counted through the samples.
-    fn some(
+    /// The outputs of a block, with the features last. Returns whether they are finite.
+    fn compute(
         &self,
-        tiles: Range<usize>,
+        block: &Block,
+        images: Strip<'_>,
         [pixels, sums]: [&mut [f32]; 2],
-        part: &mut Part<'_>,
+        outputs: &mut [f32],
     ) -> Result<bool> {
-        let Geometry { channels, features, .. } = *self.geometry;
-        let planes = [pixels.len() / PLANES, sums.len() / PLANES];
-        f32::run(OfPixels { whole: self, tiles: tiles.clone(), to: pixels });
+        let Geometry { channels, features, .. } = *self.tiles.geometry;
+        let [of_pixels, of_sums] = [&*pixels, &*sums].map(|planes| planes.len() / PLANES);
+        let count = self.tiles.count(block);
+        f32::run(OfPixels { tiles: self.tiles.places(block), images, to: &mut *pixels });
         let kernels = self.kernel.chunks_exact(channels * features);
-        let (from, to) = (pixels.chunks_exact(planes[0]), sums.chunks_exact_mut(planes[1]));
+        let (from, to) = (pixels.chunks_exact(of_pixels), sums.chunks_exact_mut(of_sums));
         for ((from, to), kernel) in from.zip(to).zip(kernels) {
-            let a = Factor::Matrix(Mat::row_major(from, tiles.len(), channels)?);
+            let a = Factor::Matrix(Mat::row_major(from, count, channels)?);
             let b = Factor::Matrix(Mat::row_major(kernel, channels, features)?);
-            let c = MatMut::row_major(to, tiles.len(), features)?;
+            let c = MatMut::row_major(to, count, features)?;
             gemm_of_factors(c.into(), channels, [a, b], Base::Nothing)?;
         }
-        Ok(f32::run(OfSums { whole: self, sums, tiles, part }))
+        Ok(f32::run(OfSums { whole: self, sums, block, outputs }))
     }
 }
 
-/// The elements of the output from the `first` on.
-struct Part<'a> {
-    first: usize,
-    output: &'a mut [f32],
+/// How many tiles a block has at the most.
+fn at_once(geometry: &Geometry) -> usize {
+    TILES.min(ELEMENTS / (geometry.channels + geometry.features)).max(1)
+}
+
+/// Matrices over the tiles of a block: of their pixels and of their outputs, for every element of a
+/// tile.
+struct Planes([usize; 2]);
+
+impl Planes {
+    /// Those of so many tiles, of so many elements of both.
+    fn of(tiles: usize, lens: [usize; 2]) -> Self {
+        // They do not begin at the same place of a cache.
+        Self(lens.map(|len| tiles * len + MOST_LANES))
+    }
+
+    fn room(&self) -> usize {
+        PLANES * (self.0[0] + self.0[1])
+    }
+
+    fn split<'a>(&self, room: &'a mut [f32]) -> [&'a mut [f32]; 2] {
+        room.split_at_mut(PLANES * self.0[0]).into()
+    }
 }
 
 /// Transforms tiles of pixels.
 struct OfPixels<'a> {
-    whole: &'a Whole<'a>,
-    tiles: Range<usize>,
+    tiles: Places<'a>,
+    images: Strip<'a>,
     to: &'a mut [f32],
 }
 
@@ -289,21 +340,11 @@ impl Job<f32> for OfPixels<'_> {
 
     #[inline(always)]
     fn run<V: Lanes<Elem = f32>>(self) {
-        let Self { whole, tiles, to } = self;
-        let Geometry { channels, image: [_, height, width], padding, .. } = *whole.geometry;
-        let border = vec![0.0; channels];
-        let plane = to.len() / PLANES;
+        let Self { tiles, images, to } = self;
+        let channels = images.channels[1];
+        let (border, plane) = (vec![0.0; channels], to.len() / PLANES);
         for (line, tile) in tiles.enumerate() {
-            let [sample, y, x] = whole.place(tile);
-            let mut rows = [border.as_slice(); PLANES];
-            for (i, row) in rows.iter_mut().enumerate() {
-                let y = (y + i / 4).wrapping_sub(padding[1]);
-                let x = (x + i % 4).wrapping_sub(padding[2]);
-                if y < height && x < width {
-                    *row =
-                        &whole.images[((sample * height + y) * width + x) * channels..][..channels];
-                }
-            }
+            let rows = tile.pixels(images, &border);
             for at in (0..channels).step_by(V::LANES) {
                 let mut d = [[V::lit(0.0); 4]; 4];
                 for (pixel, row) in d.as_flattened_mut().iter_mut().zip(&rows) {
@@ -325,25 +366,25 @@ impl Job<f32> for OfPixels<'_> {
 }
 
 /// Transforms sums to outputs.
-struct OfSums<'a, 'b> {
+struct OfSums<'a> {
     whole: &'a Whole<'a>,
     sums: &'a [f32],
-    tiles: Range<usize>,
-    part: &'a mut Part<'b>,
+    block: &'a Block,
+    outputs: &'a mut [f32],
 }
 
-impl Job<f32> for OfSums<'_, '_> {
+impl Job<f32> for OfSums<'_> {
     type Out = bool;
 
     #[inline(always)]
     fn run<V: Lanes<Elem = f32>>(self) -> bool {
-        let Self { whole, sums, tiles, part } = self;
-        let Geometry { features, output: [_, height, width], .. } = *whole.geometry;
-        let plane = sums.len() / PLANES;
+        let Self { whole, sums, block, outputs } = self;
+        let Geometry { features, output: [_, height, width], .. } = *whole.tiles.geometry;
+        let (plane, rows) = (sums.len() / PLANES, whole.tiles.output_rows(block));
         // Zero times every output: NaN if one of them is not finite.
         let mut trace = V::lit(0.0);
-        for (line, tile) in tiles.enumerate() {
-            let [sample, y, x] = whole.place(tile);
+        for (line, tile) in whole.tiles.places(block).enumerate() {
+            let first = (tile.sample - block.samples.start) * rows.len() + tile.y - rows.start;
             for at in (0..features).step_by(V::LANES) {
                 let mut m = [[V::lit(0.0); 4]; 4];
                 for (i, sum) in m.as_flattened_mut().iter_mut().enumerate() {
@@ -359,13 +400,13 @@ impl Job<f32> for OfSums<'_, '_> {
                     Some(bias) => load::<V>(bias, at, V::LANES),
                     None => V::lit(0.0),
                 };
-                for j in 0..(width - x).min(2) {
+                for j in 0..(width - tile.x).min(2) {
                     let column = of_sums([m[0][j], m[1][j], m[2][j], m[3][j]]);
-                    for (i, value) in column.into_iter().enumerate().take(height - y) {
+                    for (i, value) in column.into_iter().enumerate().take(height - tile.y) {
                         let value = value + bias;
                         trace = value.mul_add(V::lit(0.0), trace);
-                        let place = ((sample * height + y + i) * width + x + j) * features + at;
-                        store(value, part.output, place - part.first, V::LANES);
+                        let place = ((first + i) * width + tile.x + j) * features + at;
+                        store(value, outputs, place, V::LANES);
                     }
                 }
             }
