@@ -121,6 +121,90 @@ def rates(make, steps=6):
     return found
 
 
+class Together(unittest.TestCase):
+    """Parameters that are moved in one pass over their memory, beside others moved step by step."""
+
+    CASES = [
+        ("SGD", {}), ("SGD", dict(weight_decay=0.1, maximize=True)),
+        ("SGD", dict(momentum=0.9, dampening=0.3)), ("SGD", dict(momentum=0.9, nesterov=True, weight_decay=0.1)),
+        ("Adam", {}), ("Adam", dict(betas=(0.3, 0.6), weight_decay=0.1)),
+        ("Adam", dict(amsgrad=True, maximize=True)), ("AdamW", dict(weight_decay=0.1, amsgrad=True)),
+        ("Adadelta", {}), ("Adadelta", dict(lr=0.3, rho=0.7, eps=1e-4, weight_decay=0.1, maximize=True)),
+    ]
+
+    @staticmethod
+    def parameters(dtype):
+        torch.manual_seed(0)
+        last = torch.randn(2, 3, 5, 4, dtype=dtype).to(memory_format=torch.channels_last)
+        whole = torch.randn(20, 30, dtype=dtype)
+        tensors = (torch.randn(40000, dtype=dtype), last, whole[::2, 3:], torch.randn((), dtype=dtype),
+                   torch.randn(0, 3, dtype=dtype), torch.randn(7, 5, dtype=dtype).t())
+        return [torch.nn.Parameter(t) for t in tensors]
+
+    def test_digits_are_those_of_the_operators(self):
+        for dtype in (torch.float32, torch.float64, torch.bfloat16):
+            for name, settings in self.CASES:
+                found = []
+                for together in (True, False):
+                    params = self.parameters(dtype)
+                    optimizer = getattr(optim, name)(params, **settings)
+                    if not together:
+                        optimizer._is_fused = lambda group, params: False
+                    torch.manual_seed(1)
+                    for step in range(4):
+                        for p in params:
+                            p.grad = torch.randn_like(p)
+                        if step == 0:
+                            # Its state begins later than that of the others.
+                            params[0].grad = None
+                        versions = [p._version for p in params]
+                        optimizer.step()
+                        moved = [p._version > version for p, version in zip(params, versions)]
+                        self.assertEqual(moved, [step > 0] + [True] * 5)
+                    state = [v for p in params for v in optimizer.state[p].values() if v is not None]
+                    found.append(params + state)
+                for a, b in zip(*found):
+                    self.assertTrue(torch.equal(a, b), (name, settings, dtype, a.shape))
+
+    def test_gradients_of_other_kinds(self):
+        dense = torch.ones(3, 2, requires_grad=True)
+        sparse, halved = torch.ones(3, 2, requires_grad=True), torch.ones(2, dtype=torch.complex64, requires_grad=True)
+        dense.grad = torch.ones(3, 2)
+        sparse.grad = torch.ones(3, 2).to_sparse()
+        halved.grad = torch.ones(2, dtype=torch.complex64)
+        optim.SGD([dense, sparse, halved], lr=0.25).step()
+        self.assertEqual(dense.tolist(), [[0.75, 0.75]] * 3)
+        self.assertEqual(sparse.tolist(), [[0.75, 0.75]] * 3)
+        self.assertEqual(halved.tolist(), [0.75, 0.75])
+        halved.grad = torch.ones(2, dtype=torch.complex64)
+        optim.SGD([halved], lr=0.25, momentum=0.9).step()
+        self.assertEqual(halved.tolist(), [0.5, 0.5])
+
+    def test_lists(self):
+        param, grad, buffer = torch.ones(3), torch.full((3,), 2.0), torch.empty(3)
+        settings = dict(weight_decay=0.0, momentum=0.5, lr=0.25, dampening=0.0, nesterov=False, maximize=False)
+        torch._fused_sgd_([param], [grad], [buffer], **settings, is_first_step=True)
+        self.assertEqual((param.tolist(), buffer.tolist()), ([0.5] * 3, [2.0] * 3))
+        scaled = grad * 4
+        torch._fused_sgd_([param], [scaled], [buffer], **settings, is_first_step=False, grad_scale=torch.tensor(4.0))
+        self.assertEqual((param.tolist(), buffer.tolist(), scaled.tolist()), ([-0.25] * 3, [3.0] * 3, [2.0] * 3))
+        skipped = dict(grad_scale=torch.tensor(4.0), found_inf=torch.tensor(1.0))
+        torch._fused_sgd_([param], [scaled], [buffer], **settings, is_first_step=False, **skipped)
+        self.assertEqual((param.tolist(), scaled.tolist()), ([-0.25] * 3, [2.0] * 3))
+
+    @unittest.skipIf(torch.__name__ == "torch", "PyTorch reads beyond the end")
+    def test_lists_that_do_not_belong_together(self):
+        settings = dict(weight_decay=0.0, lr=1.0, dampening=0.0, nesterov=False, maximize=False, is_first_step=False)
+        for grads, momentum, buffers in (
+            ([torch.ones(2)], 0.0, []), ([], 0.0, []), ([torch.ones(3)], 0.5, []),
+            ([torch.ones(3)], 0.5, [torch.ones(4)]), ([torch.ones(3).double()], 0.0, []),
+        ):
+            param = torch.ones(3)
+            with self.assertRaisesRegex(RuntimeError, "fused step needs as many|same shape and dtype"):
+                torch._fused_sgd_([param], grads, buffers, momentum=momentum, **settings)
+            self.assertEqual(param.tolist(), [1.0] * 3)
+
+
 class Schedules(unittest.TestCase):
     S = optim.lr_scheduler
 

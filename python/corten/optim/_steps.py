@@ -48,11 +48,30 @@ def check_not_negative(what, value):
         raise ValueError(f"Invalid {what} value: {value}")
 
 
+def _is_ordinary(param):
+    """Whether a parameter and its gradient are dense numbers on the CPU, and no wrappers."""
+    grad, dtype = param.grad, param.dtype
+    return (
+        (dtype is corten.float32 or dtype is corten.float64)
+        and grad.dtype is dtype
+        and param.layout is corten.strided
+        and grad.layout is corten.strided
+        and param.is_cpu
+        and grad.is_cpu
+        and type(grad) is corten.Tensor
+        and (type(param) is corten.nn.Parameter or type(param) is corten.Tensor)
+    )
+
+
 class ElementwiseOptimizer(Optimizer):
     """An optimizer that is one function of a parameter, its gradient, its state and the settings.
 
-    A class defines ``_init_state(param, group)`` and ``_update(param, grad, state, group)``.
+    A class defines ``_init_state(param, group)`` and ``_update(param, grad, state, group)``. With
+    ``_step_together(group, params)`` it also says how to move ordinary parameters of a group in one
+    pass over their memory, with the same roundings.
     """
+
+    _step_together = None
 
     _sparse = False
     _no_sparse = "{} does not support sparse gradients"
@@ -83,9 +102,18 @@ class ElementwiseOptimizer(Optimizer):
 
     def _step_group(self, group):
         """Moves the parameters of a group that have a gradient."""
-        for param in group["params"]:
-            if param.grad is not None:
-                self._step_one(param, group)
+        params = [param for param in group["params"] if param.grad is not None]
+        if self._step_together is not None and params and self._is_fused(group, params):
+            self._step_together(group, params)
+            return
+        for param in params:
+            self._step_one(param, group)
+
+    def _is_fused(self, group, params):
+        """Whether the parameters are moved together."""
+        return not (group["differentiable"] or group.get("capturable")) and all(
+            map(_is_ordinary, params)
+        )
 
     def _step_one(self, param, group):
         grad = param.grad

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import corten
+
 from ._steps import (
     ElementwiseOptimizer, as_float, as_real, check_lr, check_not_negative, new_step, zeros_like,
 )
@@ -30,6 +32,16 @@ class Adadelta(ElementwiseOptimizer):
         state["step"] = new_step(param)
         state["square_avg"] = zeros_like(param)
         state["acc_delta"] = zeros_like(param)
+
+    def _step_together(self, group, params):
+        states = [self._state_of(param, group) for param in params]
+        corten._foreach_add_([state["step"] for state in states], 1)
+        corten._fused_adadelta_(
+            params, [param.grad for param in params],
+            [state["square_avg"] for state in states], [state["acc_delta"] for state in states],
+            lr=as_float(group["lr"]), rho=group["rho"], eps=group["eps"],
+            weight_decay=group["weight_decay"], maximize=group["maximize"],
+        )
 
     def _update(self, param, grad, state, group):
         state["step"] += 1

@@ -55,16 +55,14 @@ class Adam(ElementwiseOptimizer):
         if group["amsgrad"]:
             state["max_exp_avg_sq"] = zeros_like(param)
 
-    def _step_group(self, group):
-        if not group["fused"]:
-            return super()._step_group(group)
-        params = [param for param in group["params"] if param.grad is not None]
+    def _is_fused(self, group, params):
+        return group["fused"] or super()._is_fused(group, params)
+
+    def _step_together(self, group, params):
         grads = [param.grad for param in params]
         for grad in grads:
             self._check(grad)
         states = [self._state_of(param, group) for param in params]
-        if not states:
-            return None
         names = ["exp_avg", "exp_avg_sq", "max_exp_avg_sq"][: 3 if group["amsgrad"] else 2]
         kept = [[state[name] for state in states] for name in names] + [[]] * (3 - len(names))
         steps = [state["step"] for state in states]

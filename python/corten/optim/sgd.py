@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import corten
+
 from ._steps import ElementwiseOptimizer, as_float, check_lr, check_not_negative
 
 __all__ = ["SGD"]
@@ -39,6 +41,26 @@ class SGD(ElementwiseOptimizer):
     def _init_state(self, state, param, group):
         if group["momentum"] != 0:
             state["momentum_buffer"] = None
+
+    def _step_together(self, group, params):
+        buffers = []
+        if group["momentum"] != 0:
+            # The first step of a parameter makes its buffer.
+            states = [self._state_of(param, group) for param in params]
+            for param, state in zip(params, states):
+                if state.get("momentum_buffer") is None:
+                    self._step_one(param, group)
+                else:
+                    buffers.append((param, state["momentum_buffer"]))
+            params = [param for param, _ in buffers]
+        if not params:
+            return
+        corten._fused_sgd_(
+            params, [param.grad for param in params], [buffer for _, buffer in buffers],
+            weight_decay=group["weight_decay"], momentum=group["momentum"],
+            lr=as_float(group["lr"]), dampening=group["dampening"], nesterov=group["nesterov"],
+            maximize=group["maximize"], is_first_step=False,
+        )
 
     def _update(self, param, grad, state, group):
         momentum = group["momentum"]

@@ -1,6 +1,6 @@
 //! Adam, and Adam with decoupled weight decay.
 
-use super::Optimizer;
+use super::{Optimizer, is_ordinary};
 use corten_autograd::{Autograd, no_grad};
 use corten_core::{Result, ensure};
 use corten_ops::{Tensor, op};
@@ -104,6 +104,9 @@ fn update(
         None => state.insert(new_state(parameter, amsgrad)?),
     };
     state.step += 1;
+    if is_ordinary(parameter, &grad) {
+        return update_at_once(parameter, grad, state, options, decoupled);
+    }
     if weight_decay != 0.0 {
         if decoupled {
             op::mul__scalar(parameter, (1.0 - lr * weight_decay).into())?;
@@ -123,6 +126,36 @@ fn update(
     let root = op::div_scalar(&op::sqrt(&square)?, correction2.sqrt().into())?;
     let root = op::add__scalar(&root, eps.into(), 1.into())?;
     op::addcdiv_(parameter, &state.mean, &root, (-lr / correction1).into()).map(drop)
+}
+
+fn update_at_once(
+    parameter: &Tensor,
+    grad: Tensor,
+    state: &State,
+    options: &AdamOptions,
+    decoupled: bool,
+) -> Result<()> {
+    let AdamOptions { lr, betas: (beta1, beta2), eps, weight_decay, amsgrad } = *options;
+    let update = if decoupled { op::_fused_adamw_ } else { op::_fused_adam_ };
+    let step = op::scalar_tensor(f64::from(state.step).into(), None, None, None, None)?;
+    let one = std::slice::from_ref;
+    update(
+        one(parameter),
+        &[grad],
+        one(&state.mean),
+        one(&state.square),
+        state.largest.as_slice(),
+        &[step],
+        lr,
+        beta1,
+        beta2,
+        weight_decay,
+        eps,
+        amsgrad,
+        false,
+        None,
+        None,
+    )
 }
 
 /// [`Adam`] whose weight decay shrinks the parameters instead of adding to the gradients.

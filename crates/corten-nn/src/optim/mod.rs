@@ -9,8 +9,19 @@ pub use schedule::{CosineAnnealing, Exponential, OneCycle, Schedule, StepDecay, 
 pub use sgd::{Sgd, SgdOptions};
 
 use corten_autograd::Autograd;
-use corten_core::Result;
+use corten_core::{DType, Layout, Result};
 use corten_ops::Tensor;
+
+/// Whether a parameter is moved in one pass over its memory, with the same roundings as by one operator
+/// after the other: a dense one on the CPU.
+fn is_ordinary(parameter: &Tensor, grad: &Tensor) -> bool {
+    let dtype = parameter.dtype();
+    matches!(dtype, DType::Float32 | DType::Float64)
+        && [parameter, grad].into_iter().all(|tensor| {
+            let is_dense = tensor.layout() == Layout::Strided;
+            is_dense && tensor.dtype() == dtype && tensor.device().is_cpu()
+        })
+}
 
 /// Moves parameters against their gradients.
 pub trait Optimizer {

@@ -1,6 +1,6 @@
 //! Stochastic gradient descent.
 
-use super::Optimizer;
+use super::{Optimizer, is_ordinary};
 use corten_autograd::{Autograd, no_grad};
 use corten_core::{Result, Scalar, ensure};
 use corten_ops::{Tensor, op};
@@ -84,6 +84,9 @@ fn update(
     buffer: &mut Option<Tensor>,
     options: &SgdOptions,
 ) -> Result<()> {
+    if is_ordinary(parameter, &grad) {
+        return update_at_once(parameter, grad, buffer, options);
+    }
     if options.weight_decay != 0.0 {
         grad = op::add_tensor(&grad, parameter, options.weight_decay.into())?;
     }
@@ -104,4 +107,31 @@ fn update(
         *buffer = Some(held);
     }
     op::add__tensor(parameter, &grad, Scalar::Float(-options.lr)).map(drop)
+}
+
+fn update_at_once(
+    parameter: &Tensor,
+    grad: Tensor,
+    buffer: &mut Option<Tensor>,
+    options: &SgdOptions,
+) -> Result<()> {
+    let SgdOptions { lr, momentum, dampening, weight_decay, nesterov } = *options;
+    let is_first = buffer.is_none();
+    if momentum != 0.0 && is_first {
+        *buffer = Some(op::empty_like(&grad, None, None, None, None, None)?);
+    }
+    op::_fused_sgd_(
+        std::slice::from_ref(parameter),
+        &[grad],
+        buffer.as_slice(),
+        weight_decay,
+        momentum,
+        lr,
+        dampening,
+        nesterov,
+        false,
+        is_first,
+        None,
+        None,
+    )
 }
