@@ -395,8 +395,12 @@ compiled! {
 #[cfg(target_arch = "x86_64")]
 compiled! {
     vector_avx2 = vector_loop with "avx2,fma,f16c";
-    vector_avx512 = vector_loop with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c";
     lane_avx2 = lane_loop with "avx2,fma,f16c";
+}
+
+#[cfg(all(target_arch = "x86_64", feature = "avx512"))]
+compiled! {
+    vector_avx512 = vector_loop with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c";
 }
 
 // The choice among them.
@@ -405,7 +409,7 @@ compiled! {
 macro_rules! vectors {
     ($vector:ident, $sink:ty) => {
         match level() {
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
             Level::Avx512 => vector_avx512::<avx512::$vector, $sink>,
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => vector_avx2::<avx2::$vector, $sink>,
@@ -420,7 +424,9 @@ fn halves<B: Body>(dtype: DType) -> Option<Block> {
     #[cfg(target_arch = "x86_64")]
     if const { B::IS_SHORT } {
         return match (level(), dtype) {
+            #[cfg(feature = "avx512")]
             (Level::Avx512, DType::Float16) => Some(vector_avx512::<avx512::F32, Values<B, f16>>),
+            #[cfg(feature = "avx512")]
             (Level::Avx512, DType::BFloat16) => Some(vector_avx512::<avx512::F32, Values<B, bf16>>),
             (Level::Avx2, DType::Float16) => Some(vector_avx2::<avx2::F32, Values<B, f16>>),
             (Level::Avx2, DType::BFloat16) => Some(vector_avx2::<avx2::F32, Values<B, bf16>>),

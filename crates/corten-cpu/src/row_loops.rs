@@ -36,7 +36,7 @@ macro_rules! vectorised {
             #[inline]
             fn run<J: Job<Self>>(job: J) -> J::Out {
                 match level() {
-                    #[cfg(target_arch = "x86_64")]
+                    #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
                     // SAFETY: the level was detected.
                     Level::Avx512 => unsafe { run_avx512::<Self, avx512::$vector, J>(job) },
                     #[cfg(target_arch = "x86_64")]
@@ -61,7 +61,7 @@ vectorised! {
 
 /// # Safety
 /// The processor must have the features.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", feature = "avx512"))]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
 unsafe fn run_avx512<T, V: Lanes<Elem = T>, J: Job<T>>(job: J) -> J::Out {
     job.run::<V>()

@@ -30,6 +30,10 @@ mod register;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
+#[cfg_attr(
+    not(feature = "avx512"),
+    allow(dead_code, reason = "the loops of that level are left out")
+)]
 pub(crate) mod avx512;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod sse2;
