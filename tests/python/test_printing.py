@@ -46,6 +46,8 @@ class Text(unittest.TestCase):
         self.check(
             torch.tensor([1.0, 2.0], dtype=torch.float64), "tensor([1., 2.], dtype=torch.float64)"
         )
+        large = torch.tensor([1e200], dtype=torch.float64)
+        self.check(large, "tensor([1.0000e+200], dtype=torch.float64)")
         self.check(torch.tensor([1.5], dtype=torch.float16), "tensor([1.5000], dtype=torch.float16)")
         self.check(torch.ones(2, requires_grad=True), "tensor([1., 1.], requires_grad=True)")
         self.check(

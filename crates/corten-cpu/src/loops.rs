@@ -7,10 +7,12 @@ pub(crate) use crate::block::{Block, Kernel, Scalars, Source};
 use crate::block::{MOST_SCALARS, take_division_by_zero};
 use crate::expr::Expr;
 use crate::stage::Stage;
+#[cfg(target_arch = "x86_64")]
+use crate::vec::avx2;
+#[cfg(all(target_arch = "x86_64", feature = "avx512"))]
+use crate::vec::avx512;
 use crate::vec::baseline;
 use crate::vec::{Cplx, Int, Lanes, Level, MaskBits, Memory, Plain, Truth, level};
-#[cfg(target_arch = "x86_64")]
-use crate::vec::{avx2, avx512};
 use corten_core::{DType, Result, Scalar, bail, not_implemented_for};
 #[cfg(target_arch = "x86_64")]
 use corten_core::{bf16, f16};

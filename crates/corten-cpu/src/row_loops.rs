@@ -3,9 +3,11 @@
 //! A [`Job`] is written once over vectors; [`Vectorised::run`] runs it with those of the level in
 //! use. The walks here are what keeps their callers free of addresses.
 
-use crate::vec::{Lanes, Level, baseline, level};
 #[cfg(target_arch = "x86_64")]
-use crate::vec::{avx2, avx512};
+use crate::vec::avx2;
+#[cfg(all(target_arch = "x86_64", feature = "avx512"))]
+use crate::vec::avx512;
+use crate::vec::{Lanes, Level, baseline, level};
 use corten_core::Element;
 
 pub(crate) use crate::row_folds::{

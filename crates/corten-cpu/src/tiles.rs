@@ -2,6 +2,7 @@
 
 use crate::row_loops::compiled;
 use crate::strided::{Rows, copy_rows};
+use crate::vec::fetch_early;
 use crate::vec::transpose::{SIDE, Turn, turn};
 use corten_core::Element;
 use std::array::from_fn;
@@ -61,7 +62,11 @@ unsafe fn weave_rows<T: Copy, const N: usize>(from: Rows, to: Rows, n1: usize) {
 }
 
 /// Rows of the target that are written in turn, so that the source is read in runs.
-const BAND: usize = 4 * TILE;
+const BAND: usize = 16 * TILE;
+
+/// Rows ahead of the ones at work whose places in the source are fetched into the cache: so many runs
+/// at a time are more than a processor foresees.
+const AHEAD: usize = 4 * TILE;
 
 /// Copies in tiles, so that the lines of the source that a tile reads stay in the cache.
 ///
@@ -73,6 +78,10 @@ unsafe fn copy_tiles(size: usize, from: Rows, to: Rows, n0: usize, n1: usize) {
         for column in (0..n0).step_by(TILE) {
             for row in (band..n1.min(band + BAND)).step_by(TILE) {
                 let (columns, rows) = (column..n0.min(column + TILE), row..n1.min(row + TILE));
+                for column in columns.clone() {
+                    let later = from.element(column).row((row + AHEAD) as i64);
+                    fetch_early(later.at.cast_const(), TILE * size);
+                }
                 // SAFETY: the tile lies within the block.
                 unsafe {
                     match turn {

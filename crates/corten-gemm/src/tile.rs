@@ -140,6 +140,9 @@ pub trait Sealed: Plain + PartialEq + Add<Output = Self> + Mul<Output = Self> + 
 /// Rows of `a` are reached from every third one: an address may hold once or twice a stride.
 const ROWS_PER_BASE: usize = 3;
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
 /// Steps that are written out one after the other.
 const UNROLLED: usize = 4;
 
@@ -202,10 +205,10 @@ unsafe fn tile<
         for i in 0..job.depth / UNROLLED {
             // The result, and the next panel, are far more often in memory than in a cache.
             if index == 0 && i < ROWS {
-                (0..REGISTERS).for_each(|v| V::prefetch(c.wrapping_add(v * V::LANES)));
+                for_lines::<V, REGISTERS>(c, V::prefetch);
                 c = c.wrapping_offset(job.c_stride);
             } else if index == 0 && i - ROWS < job.later.count {
-                (0..REGISTERS).for_each(|v| V::prefetch_near(later.wrapping_add(v * V::LANES)));
+                for_lines::<V, REGISTERS>(later, V::prefetch_near);
                 later = later.wrapping_offset(job.later.stride);
             }
             // SAFETY: the caller's, for so many steps.
@@ -228,6 +231,20 @@ unsafe fn tile<
     }
     // SAFETY: the caller's.
     unsafe { put_all::<V, ROWS, REGISTERS>(job, &sums) };
+}
+
+/// Asks for every cache line that the elements of a row of a tile lie in. One more where the first
+/// element does not begin a line: stores that wait for their second line hold up all others.
+#[inline(always)]
+fn for_lines<V: Register, const REGISTERS: usize>(
+    first: *const V::Elem,
+    ask: impl Fn(*const V::Elem),
+) {
+    let count = REGISTERS * V::LANES;
+    for place in (0..count).step_by(LINE / size_of::<V::Elem>()) {
+        ask(first.wrapping_add(place));
+    }
+    ask(first.wrapping_add(count - 1));
 }
 
 /// The columns of `b` at a step, and where they are copied to.

@@ -18,9 +18,6 @@ mod shape;
 mod split;
 mod types;
 
-#[cfg(test)]
-mod tests;
-
 pub use config::TensorIteratorConfig;
 pub(crate) use layout::preserved_strides;
 pub use loops::LoopOutcome;

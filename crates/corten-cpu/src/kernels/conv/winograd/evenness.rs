@@ -2,7 +2,7 @@
 //! they are multiplied, errors of outputs are relative to all of them.
 
 use super::images::Images;
-use super::tiles::{Block, Places, Strip, Tiles};
+use super::tiles::{Block, Place, Places, Tiles};
 use crate::chunks::{for_each_run, grain_of};
 use crate::row_loops::{Job, MOST_LANES, load, store};
 use crate::vec::Lanes;
@@ -27,10 +27,39 @@ impl Sizes {
         Ok(Self { sizes: images.sizes()?, height: images.height, width: images.width })
     }
 
-    /// The sizes as images of one channel.
-    fn strip(&self) -> Strip<'_> {
+    /// The sizes of the pixels of a tile.
+    fn of_pixels(&self, place: Place<'_>) -> [f32; 16] {
+        self.square::<4, 16>(place.sample, place.corner())
+    }
+
+    /// The sizes of the outputs of a tile.
+    fn of_outputs(&self, place: Place<'_>) -> [f32; 4] {
+        self.square::<2, 4>(place.sample, [place.y, place.x])
+    }
+
+    /// `SIDE` rows of as many sizes from a place on, 0 outside of the image.
+    fn square<const SIDE: usize, const COUNT: usize>(
+        &self,
+        sample: usize,
+        [y, x]: [usize; 2],
+    ) -> [f32; COUNT] {
         let Self { ref sizes, height, width } = *self;
-        Strip { elements: sizes, channels: [0, 1, 1], width, sample: 0, rows: [0, height] }
+        let image = &sizes[sample * height * width..][..height * width];
+        let mut square = [0.0; COUNT];
+        let is_inside = y.saturating_add(SIDE) <= height && x.saturating_add(SIDE) <= width;
+        for (i, row) in square.chunks_exact_mut(SIDE).enumerate() {
+            if is_inside {
+                row.copy_from_slice(&image[(y + i) * width + x..][..SIDE]);
+                continue;
+            }
+            for (j, size) in row.iter_mut().enumerate() {
+                let (y, x) = (y.wrapping_add(i), x.wrapping_add(j));
+                if y < height && x < width {
+                    *size = image[y * width + x];
+                }
+            }
+        }
+        square
     }
 
     /// Whether no tile of these pixels is much larger than the 3x3 of them that one of its outputs
@@ -39,12 +68,11 @@ impl Sizes {
     /// # Errors
     /// None of its own.
     pub(super) fn are_even(&self, tiles: Tiles<'_>) -> Result<bool> {
-        let strip = self.strip();
         let [_, height, width] = tiles.geometry.output;
         let even = of_samples(tiles, |mut places| {
             places.all(|place| {
                 let cut = [(height - place.y).min(2), (width - place.x).min(2)];
-                is_even(place.pixels(strip, &[0.0]).map(|size| size[0]), cut)
+                is_even(self.of_pixels(place), cut)
             })
         })?;
         Ok(even.into_iter().all(|even| even))
@@ -56,12 +84,10 @@ impl Sizes {
     /// # Errors
     /// None of its own.
     pub(super) fn are_even_with(&self, outputs: &Self, tiles: Tiles<'_>) -> Result<bool> {
-        let (of_pixels, of_outputs) = (self.strip(), outputs.strip());
         let sums = of_samples(tiles, |places| {
             let (mut all, mut seen) = (0.0, [0.0_f32; 9]);
             for place in places {
-                let pixels = place.pixels(of_pixels, &[0.0]).map(|size| size[0]);
-                let outputs = place.outputs(of_outputs, &[0.0]).map(|size| size[0]);
+                let (pixels, outputs) = (self.of_pixels(place), outputs.of_outputs(place));
                 all += largest(&pixels) * largest(&outputs);
                 for (tap, seen) in seen.iter_mut().enumerate() {
                     let at = tap / 3 * 4 + tap % 3;

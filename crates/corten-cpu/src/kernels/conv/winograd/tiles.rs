@@ -119,15 +119,22 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
+    /// The row and the column of its first pixel; none of the image has one of those before the first,
+    /// which wrap around.
+    #[inline(always)]
+    pub(super) fn corner(self) -> [usize; 2] {
+        let padding = self.geometry.padding;
+        [self.y.wrapping_sub(padding[1]), self.x.wrapping_sub(padding[2])]
+    }
+
     /// Its pixels, row by row, of rows that hold all of its image that it looks at; `border` where the
     /// image ends.
     #[inline(always)]
     pub(super) fn pixels<'a>(self, of: Strip<'a>, border: &'a [f32]) -> [&'a [f32]; 16] {
-        let padding = self.geometry.padding;
+        let [y, x] = self.corner();
         let mut pixels = [border; 16];
         for (i, pixel) in pixels.iter_mut().enumerate() {
-            let y = (self.y + i / 4).wrapping_sub(padding[1]);
-            let x = (self.x + i % 4).wrapping_sub(padding[2]);
+            let (y, x) = (y.wrapping_add(i / 4), x.wrapping_add(i % 4));
             if let Some(found) = of.pixel(self.sample, y, x) {
                 *pixel = found;
             }

@@ -1,8 +1,11 @@
 //! The walk against a naive twin.
 
-use super::{TensorIterator, TensorIteratorConfig};
-use crate::Tensor;
-use corten_core::{DType, Device, Reader, TensorBase, TensorOptions};
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+use corten_core::{DType, Device, Reader, Result, TensorBase, TensorOptions};
+use corten_ops::iter::{TensorIterator, TensorIteratorConfig};
+use corten_ops::meta::Reduce;
+use corten_ops::{Tensor, op};
 use proptest::prelude::*;
 
 /// Shape of one operand: for each dimension of the broadcast shape, how it takes part.
@@ -160,7 +163,7 @@ proptest! {
     ) {
         let input: Tensor = TensorBase::empty(&shape, DType::Int64).unwrap().into();
         let dims: Vec<i64> = (0..shape.len()).filter(|d| mask >> d & 1 != 0).map(|d| d as i64).collect();
-        let reduce = crate::meta::Reduce::over(&input, Some(&dims), keepdim).unwrap();
+        let reduce = Reduce::over(&input, Some(&dims), keepdim).unwrap();
         let outputs = [(None, DType::Int64), (None, DType::Bool)];
         let (short, long) = (reduce.plan(&outputs).unwrap(), reduce.plan_broadcast(&outputs).unwrap());
         prop_assert_eq!(short.numel(), long.numel());
@@ -182,7 +185,7 @@ proptest! {
         let input = operand(&shape, &Plan { skip: 0, ..a }, 3);
         let dims: Vec<i64> = (0..shape.len()).filter(|d| mask >> d & 1 != 0).map(|d| d as i64).collect();
         let sizes = input.sizes();
-        let reduce = crate::meta::Reduce::over(&input, Some(&dims), false).unwrap();
+        let reduce = Reduce::over(&input, Some(&dims), false).unwrap();
         let mut iter = reduce.plan(&[(None, DType::Int64)]).unwrap();
         iter.for_each_reduced(|pointers, slice| {
             let mut sum = 0;
@@ -242,7 +245,7 @@ fn parts_take_access_unless_the_whole_has_it() {
 #[test]
 fn a_reduction_split_along_a_reduced_dim_accumulates() {
     let input = meta(&[1 << 17, 1 << 16], &[1 << 16, 1]);
-    let reduce = crate::meta::Reduce::over(&input, None, false).unwrap();
+    let reduce = Reduce::over(&input, None, false).unwrap();
     let iter = reduce.plan(&[(None, DType::Float32)]).unwrap();
     let parts = iter.parts_32bit();
     let last = parts.len() - 1;
@@ -302,4 +305,36 @@ fn a_tensor_that_changed_after_planning_is_refused() {
     x.base().set_data(tensor(10).base()).unwrap();
     let error = run(&mut changed).unwrap_err();
     assert!(error.to_string().contains("another shape or storage"), "{error}");
+}
+
+fn buffer() -> Result<Tensor> {
+    Ok(TensorBase::empty(&[64], DType::Float32)?.into())
+}
+
+fn view(base: &Tensor, sizes: &[i64], strides: &[i64], offset: i64) -> Result<Tensor> {
+    corten_ops::init();
+    op::as_strided(base, sizes, strides, Some(offset))
+}
+
+fn independent(out: &Tensor, input: &Tensor) -> Result<bool> {
+    let config = TensorIteratorConfig::default().resize_outputs(false);
+    let iter = config.add_output(Some(out)).add_input(input).build()?;
+    Ok(iter.parts_are_independent())
+}
+
+#[test]
+fn walks_that_touch_themselves_are_found() -> Result<()> {
+    let (base, other) = (buffer()?, buffer()?);
+    let of = |sizes: &[i64], strides: &[i64], offset| view(&base, sizes, strides, offset);
+    let square = of(&[4, 4], &[4, 1], 0)?;
+    assert!(independent(&square, &view(&other, &[4, 4], &[4, 1], 0)?)?);
+    assert!(independent(&square, &square)?);
+    assert!(independent(&square, &of(&[4, 4], &[4, 1], 16)?)?);
+    let spaced = of(&[4, 4], &[8, 2], 0)?;
+    assert!(independent(&spaced, &of(&[4, 4], &[8, 2], 0)?)?);
+    assert!(!independent(&spaced, &of(&[4, 4], &[2, 8], 0)?)?);
+    assert!(!independent(&spaced, &of(&[4, 4], &[8, 2], 8)?)?);
+    let rows_meet = of(&[4, 4], &[3, 1], 0)?;
+    assert!(!independent(&rows_meet, &view(&other, &[4, 4], &[4, 1], 0)?)?);
+    Ok(())
 }
