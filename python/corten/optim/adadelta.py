@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import corten
+from corten import _C
 
 from ._steps import (
     ElementwiseOptimizer, as_float, as_real, check_lr, check_not_negative, new_step, zeros_like,
@@ -36,7 +37,7 @@ class Adadelta(ElementwiseOptimizer):
     def _step_together(self, group, params):
         states = [self._state_of(param, group) for param in params]
         corten._foreach_add_([state["step"] for state in states], 1)
-        corten._fused_adadelta_(
+        _C._corten.adadelta_step_(
             params, [param.grad for param in params],
             [state["square_avg"] for state in states], [state["acc_delta"] for state in states],
             lr=as_float(group["lr"]), rho=group["rho"], eps=group["eps"],

@@ -10,7 +10,7 @@ use corten_ops::Tensor;
 /// # Errors
 /// `Runtime` where the lists do not belong together; `NotImplemented` for dtypes that are not
 /// floating-point.
-pub fn fused_adadelta_(
+pub fn adadelta_step_(
     self_: &[Tensor],
     grads: &[Tensor],
     square_avgs: &[Tensor],
@@ -31,7 +31,7 @@ pub fn fused_adadelta_(
     let step = Step { lr, rho, eps, weight_decay, maximize };
     for (i, param) in self_.iter().enumerate() {
         let tensors = [param, &grads[i], &square_avgs[i], &acc_deltas[i]];
-        update("fused_adadelta", tensors, step, scale)?;
+        update("adadelta_step", tensors, step, scale)?;
     }
     Ok(())
 }

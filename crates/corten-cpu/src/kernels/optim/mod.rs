@@ -5,11 +5,11 @@ mod adadelta;
 mod adam;
 mod sgd;
 
-pub use adadelta::fused_adadelta_;
+pub use adadelta::adadelta_step_;
 pub use adam::{fused_adam_, fused_adamw_};
 pub use sgd::fused_sgd_;
 
-use super::support::flat;
+use super::support::{flat, is_shape_only};
 use crate::chunks::{for_each_chunk, grain_of};
 use crate::row_loops::{Job, load, store};
 use crate::rows::{Wide, match_wide};
@@ -71,6 +71,9 @@ fn update<const N: usize>(
     rule: impl Rule<N>,
     scale: Option<f64>,
 ) -> Result<()> {
+    if is_shape_only(tensors[0]) {
+        return Ok(());
+    }
     let dtype = tensors[0].dtype();
     if !dtype.is_reduced_float() && lie_alike(&tensors) {
         return match_wide!(dtype, name, T => run::<T, N>(tensors, rule, scale));
