@@ -78,7 +78,8 @@ unsafe fn copy_tiles(size: usize, from: Rows, to: Rows, n0: usize, n1: usize) {
         for column in (0..n0).step_by(TILE) {
             for row in (band..n1.min(band + BAND)).step_by(TILE) {
                 let (columns, rows) = (column..n0.min(column + TILE), row..n1.min(row + TILE));
-                for column in columns.clone() {
+                let ahead = if row + AHEAD < n1 { columns.clone() } else { 0..0 };
+                for column in ahead {
                     let later = from.element(column).row((row + AHEAD) as i64);
                     fetch_early(later.at.cast_const(), TILE * size);
                 }

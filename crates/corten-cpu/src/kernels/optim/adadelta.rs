@@ -1,6 +1,6 @@
 //! Adadelta.
 
-use super::{Rule, Scaling, check, decayed, mean_square, update};
+use super::{Rule, decayed, mean_square, step_all};
 use crate::vec::Lanes;
 use corten_core::Result;
 use corten_ops::Tensor;
@@ -23,17 +23,9 @@ pub fn adadelta_step_(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
-    let Scaling { scale, skipped } = Scaling::of(grad_scale, found_inf)?;
-    if skipped {
-        return Ok(());
-    }
-    check(self_, &[grads, square_avgs, acc_deltas])?;
     let step = Step { lr, rho, eps, weight_decay, maximize };
-    for (i, param) in self_.iter().enumerate() {
-        let tensors = [param, &grads[i], &square_avgs[i], &acc_deltas[i]];
-        update("adadelta_step", tensors, step, scale)?;
-    }
-    Ok(())
+    let lists = [self_, grads, square_avgs, acc_deltas];
+    step_all("adadelta_step", lists, [grad_scale, found_inf], || Ok(vec![step; self_.len()]))
 }
 
 #[derive(Clone, Copy)]

@@ -1,6 +1,6 @@
 //! Adam, and Adam with decoupled weight decay.
 
-use super::{Rule, Scaling, check, decayed, mean_square, update};
+use super::{Rule, decayed, mean_square, step_all};
 use crate::expr::Expr;
 use crate::vec::Lanes;
 use corten_core::{Result, ensure};
@@ -92,29 +92,21 @@ fn step(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
-    let Scaling { scale, skipped } = Scaling::of(grad_scale, found_inf)?;
-    if skipped {
-        return Ok(());
-    }
     let Lists { params, grads, means, squares, largest, steps } = lists;
-    ensure!(
-        steps.len() == params.len(),
-        Runtime,
-        "a fused step needs as many counts of steps as parameters"
-    );
-    check(params, &[grads, means, squares])?;
-    if settings.amsgrad {
-        check(params, &[largest])?;
+    let rules = || {
+        ensure!(
+            steps.len() == params.len(),
+            Runtime,
+            "a fused step needs as many counts of steps as parameters"
+        );
+        let rule = |step| Ok(Step::new(settings, op::item(step)?.to_f64()));
+        steps.iter().map(rule).collect()
+    };
+    let scaling = [grad_scale, found_inf];
+    match settings.amsgrad {
+        true => step_all(NAME, [params, grads, means, squares, largest], scaling, rules),
+        false => step_all(NAME, [params, grads, means, squares], scaling, rules),
     }
-    for (i, param) in params.iter().enumerate() {
-        let step = Step::new(settings, op::item(&steps[i])?.to_f64());
-        let (grad, mean, square) = (&grads[i], &means[i], &squares[i]);
-        match settings.amsgrad {
-            true => update(NAME, [param, grad, mean, square, &largest[i]], step, scale)?,
-            false => update(NAME, [param, grad, mean, square], step, scale)?,
-        }
-    }
-    Ok(())
 }
 
 const NAME: &str = "fused_adam";

@@ -29,19 +29,28 @@ trait Rule<const N: usize>: Copy + Send + Sync {
     fn moved<V: Lanes>(&self, numbers: [V; N]) -> [V; N];
 }
 
-/// The numbers that gradients are scaled by before a step, and whether it takes place.
-struct Scaling {
-    scale: Option<f64>,
-    skipped: bool,
-}
-
-impl Scaling {
-    fn of(grad_scale: Option<&Tensor>, found_inf: Option<&Tensor>) -> Result<Self> {
-        let number = |tensor: Option<&Tensor>| -> Result<Option<f64>> {
-            Ok(tensor.map(op::item).transpose()?.map(|number| number.to_f64()))
-        };
-        Ok(Self { scale: number(grad_scale)?, skipped: number(found_inf)? == Some(1.0) })
+/// A step for every parameter of the first of the lists, which are followed by gradients and states:
+/// each by a rule of its own. Gradients are divided by a scale; where an infinity was found, there is no
+/// step.
+fn step_all<R: Rule<N>, const N: usize>(
+    name: &'static str,
+    lists: [&[Tensor]; N],
+    [grad_scale, found_inf]: [Option<&Tensor>; 2],
+    rules: impl FnOnce() -> Result<Vec<R>>,
+) -> Result<()> {
+    let number = |tensor: Option<&Tensor>| -> Result<Option<f64>> {
+        Ok(tensor.map(op::item).transpose()?.map(|number| number.to_f64()))
+    };
+    let scale = number(grad_scale)?;
+    if number(found_inf)? == Some(1.0) {
+        return Ok(());
     }
+    let rules = rules()?;
+    check(lists[0], &lists[1..])?;
+    for (i, rule) in rules.into_iter().enumerate() {
+        update(name, lists.map(|list| &list[i]), rule, scale)?;
+    }
+    Ok(())
 }
 
 /// Checks that there are as many gradients and states as parameters, and that those of each have its

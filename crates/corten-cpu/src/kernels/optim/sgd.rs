@@ -1,6 +1,6 @@
 //! Stochastic gradient descent.
 
-use super::{Rule, Scaling, check, decayed, update};
+use super::{Rule, decayed, step_all};
 use crate::vec::Lanes;
 use corten_core::Result;
 use corten_ops::Tensor;
@@ -25,26 +25,15 @@ pub fn fused_sgd_(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
-    let Scaling { scale, skipped } = Scaling::of(grad_scale, found_inf)?;
-    if skipped {
-        return Ok(());
-    }
     let step = Step { weight_decay, momentum, lr, dampening, nesterov, maximize, is_first_step };
-    let name = "fused_sgd";
-    if momentum == 0.0 {
-        check(self_, &[grads])?;
-        return self_
-            .iter()
-            .zip(grads)
-            .try_for_each(|(param, grad)| update(name, [param, grad], step, scale));
+    let (scaling, rules) = ([grad_scale, found_inf], || Ok(vec![step; self_.len()]));
+    match momentum == 0.0 {
+        true => step_all(NAME, [self_, grads], scaling, rules),
+        false => step_all(NAME, [self_, grads, momentum_buffer_list], scaling, rules),
     }
-    check(self_, &[grads, momentum_buffer_list])?;
-    self_
-        .iter()
-        .zip(grads)
-        .zip(momentum_buffer_list)
-        .try_for_each(|((param, grad), buffer)| update(name, [param, grad, buffer], step, scale))
 }
+
+const NAME: &str = "fused_sgd";
 
 #[derive(Clone, Copy)]
 struct Step {
