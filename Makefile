@@ -75,7 +75,7 @@ instructions-record: counted
 order: $(VENV)/bin/python
 	$(PY) benches/order.py
 
-# Without loops for AVX-512, which valgrind cannot run.
+# Without what takes long to compile and small calls do not run, loops for AVX2 and AVX-512 among it.
 .PHONY: counted
 counted: $(VENV)/bin/python
 	cargo build --release --no-default-features --package corten-python --package corten-lab
@@ -95,7 +95,7 @@ small:
 	CORTEN_OPERATORS=$(CURDIR)/target/small/operators \
 	RUSTFLAGS="-C target-feature=+crt-static -C relocation-model=static -C force-unwind-tables=no" \
 	cargo build --profile small --target x86_64-unknown-linux-gnu --package corten \
-	    --example digits_cnn --no-default-features
+	    --example digits_cnn --no-default-features --features avx2
 
 ## Type stubs beside the modules, from the registry of a build.
 stubs: $(VENV)/numpy

@@ -325,6 +325,28 @@ class Threads(unittest.TestCase):
                     found = F.conv2d(*own, bias, stride, kernel // 2, 1, groups)
                     self.assertTrue(torch.equal(found, wanted), (samples, channels, threads, layout))
 
+    def test_few_features(self):
+        # Sums in registers: rows of the image in one to three dimensions, in parts and whole.
+        cases = [((2, 5, 300), (7, 5, 3), {"padding": 2}), ((1, 3, 5000), (4, 3, 9), {"stride": 3}),
+                 ((1, 12, 40, 24), (33, 12, 3, 3), {"padding": 1, "dilation": (2, 1)}),
+                 ((3, 3, 31, 26), (18, 3, 3, 5), {"stride": 2, "padding": (1, 0)}),
+                 ((1, 70, 60, 9), (6, 70, 5, 3), {"stride": (3, 1), "dilation": (1, 2)}),
+                 ((2, 4, 9, 12, 10), (8, 4, 3, 3, 3), {"padding": 1}), ((1, 2, 5, 6, 40), (5, 2, 2, 3, 1), {})]
+        for sizes, of_weight, settings in cases:
+            x = (torch.arange(torch.Size(sizes).numel()) * 7919 % 13 - 6).reshape(sizes).float()
+            weight = (torch.arange(torch.Size(of_weight).numel()) * 31 % 9 - 4).reshape(of_weight).float()
+            convolve = (F.conv1d, F.conv2d, F.conv3d)[len(sizes) - 3]
+            turn = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[len(sizes) - 3]
+            turned = weight.transpose(0, 1).contiguous()
+            bias = torch.arange(of_weight[0]).float()
+            wanted = [convolve(x.double(), weight.double(), bias.double(), **settings),
+                      turn(x.double(), turned.double(), **settings)]
+            for threads in (1, 2, 5):
+                torch.set_num_threads(threads)
+                found = [convolve(x, weight, bias, **settings), turn(x, turned, **settings)]
+                for a, b in zip(found, wanted):
+                    self.assertTrue(torch.equal(a, b.float()), (sizes, of_weight, threads))
+
 
 class Special(unittest.TestCase):
     def test_logarithm_of_gamma(self):
@@ -335,6 +357,23 @@ class Special(unittest.TestCase):
                                690.7755278982137, 6.897755278982137e302, inf, inf, 1.265512123484645, float("nan")],
                               dtype=torch.float64)
         torch.testing.assert_close(torch.lgamma(x), wanted, rtol=1e-14, atol=0, equal_nan=True)
+
+
+class Refused(unittest.TestCase):
+    def test_an_index_behind_the_end_leaves_everything_as_it_was(self):
+        for sizes, dim in (((3, 40), 1), ((40, 3), 0), ((2, 30, 5), 1)):
+            x = torch.arange(torch.Size(sizes).numel()).reshape(sizes).float()
+            index = torch.zeros(sizes, dtype=torch.long)
+            index.view(-1)[-1] = sizes[dim]
+            said = f"index {sizes[dim]} is out of bounds for dimension {dim} with size {sizes[dim]}"
+            for form in (lambda x: x.gather(dim, index), lambda x: x.scatter(dim, index, x + 1),
+                         lambda x: x.scatter(dim, index, 2.0), lambda x: x.scatter_add(dim, index, x + 1),
+                         lambda x: x.scatter_(dim, index, x + 1), lambda x: x.scatter_add_(dim, index, x + 1),
+                         lambda x: x.scatter_(dim, index, 2.0)):
+                own = x.clone()
+                with self.assertRaisesRegex(RuntimeError, said):
+                    form(own)
+                self.assertTrue(torch.equal(own, x))
 
 
 class Columns(unittest.TestCase):

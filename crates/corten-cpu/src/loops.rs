@@ -7,14 +7,14 @@ pub(crate) use crate::block::{Block, Kernel, Scalars, Source};
 use crate::block::{MOST_SCALARS, take_division_by_zero};
 use crate::expr::Expr;
 use crate::stage::Stage;
-#[cfg(target_arch = "x86_64")]
-use crate::vec::avx2;
 #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
 use crate::vec::avx512;
 use crate::vec::baseline;
-use crate::vec::{Cplx, Int, Lanes, Level, MaskBits, Memory, Plain, Truth, level};
+use crate::vec::{Cplx, Int, Lanes, MaskBits, Memory, Plain, Truth, level};
+#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
+use crate::vec::{Level, avx2};
 use corten_core::{DType, Result, Scalar, bail, not_implemented_for};
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 use corten_core::{bf16, f16};
 use corten_ops::iter::TensorIterator;
 use corten_ops::meta::Domain;
@@ -394,7 +394,7 @@ compiled! {
     lane_baseline = lane_loop;
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 compiled! {
     vector_avx2 = vector_loop with "avx2,fma,f16c";
     lane_avx2 = lane_loop with "avx2,fma,f16c";
@@ -413,7 +413,7 @@ macro_rules! vectors {
         match level() {
             #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
             Level::Avx512 => vector_avx512::<avx512::$vector, $sink>,
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
             Level::Avx2 => vector_avx2::<avx2::$vector, $sink>,
             _ => vector_baseline::<baseline::$vector, $sink> as Block,
         }
@@ -421,9 +421,9 @@ macro_rules! vectors {
 }
 
 /// The loop of a short operator over elements of a 16-bit dtype, where the processor converts them.
-#[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))]
+#[cfg_attr(not(all(target_arch = "x86_64", feature = "avx2")), expect(unused_variables))]
 fn halves<B: Body>(dtype: DType) -> Option<Block> {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
     if const { B::IS_SHORT } {
         return match (level(), dtype) {
             #[cfg(feature = "avx512")]
@@ -447,7 +447,7 @@ fn no_halves<B: Test>(_: DType) -> Option<Block> {
 macro_rules! lanes {
     ($lane:ty, $sink:ty) => {
         match level() {
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
             Level::Avx2 | Level::Avx512 => lane_avx2::<$lane, $sink>,
             _ => lane_baseline::<$lane, $sink> as Block,
         }

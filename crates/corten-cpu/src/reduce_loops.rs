@@ -8,7 +8,9 @@ use crate::reduce_results::{COLUMNS, Place, Results};
 use crate::reduce_room::{RunRoom, Staging, States, filled};
 use crate::strided::{Rows, gather};
 use crate::vec::convert::Conversion;
-use crate::vec::{Level, fetch_early, level};
+use crate::vec::fetch_early;
+#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
+use crate::vec::{Level, level};
 use corten_core::{DType, Element, Result};
 use corten_ops::iter::TensorIterator;
 use corten_ops::parallel::{self, GRAIN};
@@ -360,7 +362,7 @@ impl Walk {
     /// # Safety
     /// There must be as many slices as states, with these elements.
     unsafe fn slices<F: Fold>(&self, fold: &F, slices: &Slices, states: &mut [F::Acc]) {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
         if level() >= Level::Avx2 {
             // SAFETY: the caller's, and AVX2 was detected.
             return unsafe { self.slices_avx2(fold, slices, states) };
@@ -371,7 +373,7 @@ impl Walk {
 
     /// # Safety
     /// As for [`slices`](Self::slices), and the processor must have AVX2.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
     #[target_feature(enable = "avx2,fma,f16c")]
     unsafe fn slices_avx2<F: Fold>(&self, fold: &F, slices: &Slices, states: &mut [F::Acc]) {
         // SAFETY: the caller's.
@@ -437,7 +439,7 @@ impl Walk {
     /// # Safety
     /// `first` must be the address of the first column of a slice that has as many columns.
     unsafe fn rows<F: Fold>(&self, fold: &F, first: *const u8, states: &mut [F::Acc]) {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
         if level() >= Level::Avx2 {
             // SAFETY: the caller's, and AVX2 was detected.
             return unsafe { self.rows_avx2(fold, first, states) };
@@ -448,7 +450,7 @@ impl Walk {
 
     /// # Safety
     /// As for [`rows`](Self::rows), and the processor must have AVX2.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
     #[target_feature(enable = "avx2,fma,f16c")]
     unsafe fn rows_avx2<F: Fold>(&self, fold: &F, first: *const u8, states: &mut [F::Acc]) {
         // SAFETY: the caller's.

@@ -4,6 +4,7 @@ use crate::reduce_loops::{Dim, Fold, Walk};
 use crate::reduce_results::COLUMNS;
 use crate::reduce_room::{TurnedRoom, filled};
 use crate::strided::Rows;
+#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 use crate::vec::{Level, level};
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -55,7 +56,7 @@ impl Walk {
 
 /// [`Fold::whole`], compiled for the processor.
 fn whole<F: Fold>(fold: &F, states: &mut [F::Acc], next: &mut [F::Acc], matrix: &[F::In]) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
     if level() >= Level::Avx2 {
         // SAFETY: AVX2 was detected.
         return unsafe { whole_avx2(fold, states, next, matrix) };
@@ -65,7 +66,7 @@ fn whole<F: Fold>(fold: &F, states: &mut [F::Acc], next: &mut [F::Acc], matrix: 
 
 /// # Safety
 /// The processor must have AVX2.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn whole_avx2<F: Fold>(
     fold: &F,

@@ -3,7 +3,7 @@
 //! A [`Job`] is written once over vectors; [`Vectorised::run`] runs it with those of the level in
 //! use. The walks here are what keeps their callers free of addresses.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 use crate::vec::avx2;
 #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
 use crate::vec::avx512;
@@ -41,7 +41,7 @@ macro_rules! vectorised {
                     #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
                     // SAFETY: the level was detected.
                     Level::Avx512 => unsafe { run_avx512::<Self, avx512::$vector, J>(job) },
-                    #[cfg(target_arch = "x86_64")]
+                    #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
                     // SAFETY: as above.
                     Level::Avx2 => unsafe { run_avx2::<Self, avx2::$vector, J>(job) },
                     _ => job.run::<baseline::$vector>(),
@@ -71,7 +71,7 @@ unsafe fn run_avx512<T, V: Lanes<Elem = T>, J: Job<T>>(job: J) -> J::Out {
 
 /// # Safety
 /// The processor must have the features.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn run_avx2<T, V: Lanes<Elem = T>, J: Job<T>>(job: J) -> J::Out {
     job.run::<V>()
@@ -224,6 +224,37 @@ pub(crate) fn load_spaced<V: Lanes, const N: usize>(row: &[V::Elem], step: usize
         *vector = unsafe { V::load(row.as_ptr().add(n * step)) };
     }
     vectors
+}
+
+/// Places in a row from which vectors are loaded that lie equally far from each.
+pub(crate) struct Places<'a, V: Lanes, const N: usize> {
+    row: &'a [V::Elem],
+    each: [usize; N],
+    /// How far the vectors may lie from the places.
+    most: usize,
+}
+
+impl<'a, V: Lanes, const N: usize> Places<'a, V, N> {
+    /// Places that whole vectors begin at.
+    #[inline(always)]
+    pub(crate) fn of(row: &'a [V::Elem], each: [usize; N]) -> Self {
+        let last = each.into_iter().max().unwrap_or(0);
+        let ends = row[last..].len();
+        assert!(V::LANES <= ends);
+        Self { row, each, most: ends - V::LANES }
+    }
+
+    /// The vectors that begin so many elements behind the places.
+    #[inline(always)]
+    pub(crate) fn load(&self, shift: usize) -> [V; N] {
+        assert!(shift <= self.most);
+        let mut vectors = [V::lit(0.0); N];
+        for (vector, &at) in vectors.iter_mut().zip(&self.each) {
+            // SAFETY: the vector of the last place ends within the row, and no place is behind it.
+            *vector = unsafe { V::load(self.row.as_ptr().add(at + shift)) };
+        }
+        vectors
+    }
 }
 
 /// Writes the first `count` elements of a vector to a row from place `i` on.

@@ -42,7 +42,8 @@ pub fn level() -> Level {
 
 #[cfg(target_arch = "x86_64")]
 fn highest() -> Level {
-    let avx2 = is_x86_feature_detected!("avx2")
+    let avx2 = cfg!(feature = "avx2")
+        && is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("fma")
         && is_x86_feature_detected!("f16c");
     let avx512 = cfg!(feature = "avx512")

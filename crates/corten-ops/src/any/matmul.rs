@@ -1,7 +1,7 @@
 //! Outer products added to a tensor.
 
 use crate::{Tensor, op};
-use corten_core::{DType, Result, Scalar, ensure, promote_types};
+use corten_core::{Complex, DType, Result, Scalar, ensure, promote_types};
 
 /// `beta * self + alpha * outer(vec1, vec2)`.
 ///
@@ -31,7 +31,14 @@ pub fn addr(
         );
     }
     let expanded = op::expand(self_, &[vec1.sizes()[0], vec2.sizes()[0]], false)?;
-    let product = op::mul_tensor(&op::unsqueeze(vec1, 1)?, vec2)?;
+    let column = op::unsqueeze(vec1, 1)?;
+    let same = [self_, vec1, vec2].iter().all(|tensor| tensor.dtype() == dtype);
+    let rounds = dtype.is_reduced_float();
+    if same && !rounds && dtype != DType::Bool && beta.to_complex() == Complex::new(1.0, 0.0) {
+        // Where products are not rounded before they are added, they need not be stored.
+        return op::addcmul(&expanded, &column, vec2, alpha);
+    }
+    let product = op::mul_tensor(&column, vec2)?;
     if dtype == DType::Bool {
         return booleans(&expanded, &product, beta.to_bool(), alpha.to_bool());
     }

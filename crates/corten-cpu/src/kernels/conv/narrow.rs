@@ -1,45 +1,82 @@
-//! Convolutions with few features, without patches: to make patches for a product would take longer
-//! than to multiply them.
+//! Convolutions without patches: with few features, to make them for a product would take longer than to
+//! multiply them, and with more of them still a part of that.
 //!
 //! The rows of the image with their border are copied once, as for every [`Window`]. Vectors of
 //! neighbouring positions, for a few features at a time, are then summed in registers, in the order
 //! of the channels and of the kernel's elements.
 
 use super::geometry::Geometry;
-use super::products::{WIDE, blocks};
+use super::products::WIDE;
 use super::window::{Layout, Run, Window};
-use crate::chunks::{for_each_chunk, grain_of};
-use crate::row_loops::{Job, Vectorised, load, store};
+use crate::chunks::grain_of;
+use crate::gemm::{MatMut, for_each_block};
+use crate::row_loops::{Job, Places, Vectorised, store};
 use crate::scratch::with_buffer;
-use crate::vec::Lanes;
+use crate::vec::{Lanes, Level, level};
 use corten_core::{DType, Result};
+use corten_ops::parallel::num_threads;
 
 /// The most features: with more of them, patches are used often enough.
 const FEATURES: usize = 32;
 
-/// The least samples: threads do different ones.
-const SAMPLES: usize = 8;
+/// The most elements of the weight with more features than that.
+const WEIGHT: usize = 64 * 1024;
 
-/// Features at a time, the more the fewer reads of the image.
-const TILES: [usize; 3] = [8, 6, 4];
+/// Elements of the image that stay in a second-level cache next to what else is used.
+const NEAR: usize = 64 * 1024;
 
-/// Whether the convolution of so many samples is done here.
-pub(super) fn fits(geometry: &Geometry, dtype: DType, samples: usize) -> bool {
+/// The most elements of the image at a time: products read more of them less often.
+const FAR: usize = 192 * 1024;
+
+/// Features at a time, the more the fewer reads of the image; but with 16 registers eight leave room
+/// for one vector of positions, and every factor would be brought for a single product.
+fn tiles() -> &'static [usize] {
+    if level() == Level::Avx512 { &[8, 6, 4] } else { &[4, 6] }
+}
+
+/// Whether the convolution is done here.
+pub(super) fn fits(geometry: &Geometry, dtype: DType) -> bool {
     dtype == DType::Float32
         && geometry.groups == 1
+        && geometry.positions() > 0
         && !geometry.channels_last
-        && geometry.features <= FEATURES
-        && geometry.stride[2] == 1
+        && (geometry.features <= FEATURES || is_regular(geometry))
         && !geometry.is_pointwise()
         && !geometry.is_unfolded()
-        && samples >= SAMPLES
+        && window_len(geometry, rows_at_once(geometry)) <= FAR
+}
+
+/// Whether vectors of positions are nearly whole, and the weight stays in the caches next to the
+/// processor: it is then read as fast as it is used, with any number of features.
+fn is_regular(geometry: &Geometry) -> bool {
+    let (row, lanes) = (geometry.output[2], if level() == Level::Avx512 { 16 } else { 8 });
+    geometry.stride[2] == 1
+        && geometry.features * geometry.patch() <= WEIGHT
+        && 8 * row >= 7 * row.next_multiple_of(lanes)
+}
+
+/// Rows of positions at a time: few enough that the rows of the image stay near, and many enough that
+/// few of them are copied twice.
+fn rows_at_once(geometry: &Geometry) -> usize {
+    let reach = (geometry.kernel[1] - 1) * geometry.dilation[1];
+    let mut rows = (WIDE / geometry.output[2].max(1)).max(1);
+    while rows > 4 * reach.max(1) && window_len(geometry, rows) > NEAR {
+        rows = rows.div_ceil(2);
+    }
+    rows
+}
+
+/// Elements of the image that are copied for so many rows of positions.
+fn window_len(geometry: &Geometry, rows: usize) -> usize {
+    let positions = (rows * geometry.output[2]).min(geometry.positions());
+    Layout::of(geometry, 0..positions, geometry.channels).buffer_len()
 }
 
 /// `output = weight * image (+ bias)`, for every sample; with `turned`, the weight is that of the
 /// convolution that `geometry` is the [`adjoint`](Geometry::adjoint) of.
 ///
 /// # Errors
-/// None of its own.
+/// `Internal` when the output is too short.
 pub(super) fn correlate(
     geometry: &Geometry,
     output: &mut [f32],
@@ -52,21 +89,20 @@ pub(super) fn correlate(
     let image_size = geometry.channels * geometry.pixels();
     let size = geometry.features * positions;
     let packed = Packed::of(geometry, weight, bias, turned);
+    let (samples, shape) = (output.len() / size.max(1), [geometry.features, positions]);
     let row = geometry.output[2].max(1);
-    let width = (WIDE / row).max(1) * row;
-    let grain = grain_of(size * geometry.patch() / 8);
-    for_each_chunk(output, size, grain, |sample, output| {
+    // Enough parts for all threads.
+    let parts = num_threads().div_ceil(samples.max(1));
+    let width = rows_at_once(geometry).min((positions / row).div_ceil(parts)).max(1) * row;
+    let grain = grain_of(geometry.features * geometry.patch() * width / 8);
+    for_each_block(output, samples, shape, [positions, 1], width, grain, |sample, range, output| {
         let image = &images[sample * image_size..][..image_size];
-        for range in blocks(positions, width) {
-            let layout = Layout::of(geometry, range.clone(), geometry.channels);
-            with_buffer(layout.buffer_len(), |buffer| {
-                let window = Window::new(geometry, layout, image, 0, buffer);
-                let runs = window.runs(0..range.len());
-                let output = &mut output[range.start..];
-                f32::run(Sums { window: &window, runs: &runs, packed: &packed, output, positions });
-            });
-        }
-        Ok(())
+        let layout = Layout::of(geometry, range.clone(), geometry.channels);
+        with_buffer(layout.buffer_len(), |buffer| {
+            let window = Window::new(geometry, layout, image, 0, buffer);
+            let runs = window.runs(0..range.len());
+            f32::run(Sums { window: &window, runs: &runs, packed: &packed, output })
+        })
     })
 }
 
@@ -85,7 +121,7 @@ impl Packed {
         let (features, channels) = (geometry.features, geometry.channels);
         let (kernel, depth) = (geometry.kernel_size(), geometry.patch());
         let padded = |tile: &usize| features.next_multiple_of(*tile);
-        let tile = TILES.into_iter().min_by_key(padded).unwrap_or(TILES[0]);
+        let tile = tiles().iter().copied().min_by_key(padded).unwrap_or(4);
         let mut packed = vec![0.0; padded(&tile) * depth];
         for feature in 0..features {
             for line in 0..depth {
@@ -111,10 +147,8 @@ struct Sums<'a> {
     window: &'a Window<'a, f32>,
     runs: &'a [Run],
     packed: &'a Packed,
-    /// The positions of the first feature, from the first one asked for; those of the next follow
-    /// `positions` later.
-    output: &'a mut [f32],
-    positions: usize,
+    /// A row of positions for every feature.
+    output: MatMut<'a, f32>,
 }
 
 /// Neighbouring positions of one row, as many as a vector has at most.
@@ -126,10 +160,10 @@ struct Piece {
 }
 
 impl Job<f32> for Sums<'_> {
-    type Out = ();
+    type Out = Result<()>;
 
     #[inline(always)]
-    fn run<V: Lanes<Elem = f32>>(mut self) {
+    fn run<V: Lanes<Elem = f32>>(mut self) -> Result<()> {
         let mut pieces = Vec::new();
         for run in self.runs {
             for start in (0..run.len).step_by(V::LANES) {
@@ -142,7 +176,6 @@ impl Job<f32> for Sums<'_> {
             (8, true) => self.tiles::<V, 8, 3>(&pieces),
             (6, true) => self.tiles::<V, 6, 4>(&pieces),
             (_, true) => self.tiles::<V, 4, 6>(&pieces),
-            (8, false) => self.tiles::<V, 8, 1>(&pieces),
             (6, false) => self.tiles::<V, 6, 2>(&pieces),
             (_, false) => self.tiles::<V, 4, 3>(&pieces),
         }
@@ -151,7 +184,10 @@ impl Job<f32> for Sums<'_> {
 
 impl Sums<'_> {
     #[inline(always)]
-    fn tiles<V: Lanes<Elem = f32>, const F: usize, const P: usize>(&mut self, pieces: &[Piece]) {
+    fn tiles<V: Lanes<Elem = f32>, const F: usize, const P: usize>(
+        &mut self,
+        pieces: &[Piece],
+    ) -> Result<()> {
         for group in pieces.chunks(P) {
             // The last one again where there are fewer.
             let last = group.len() - 1;
@@ -159,18 +195,18 @@ impl Sums<'_> {
             for (p, from) in from.iter_mut().enumerate() {
                 *from = group[p.min(last)].from;
             }
+            let from = Places::of(self.window.parts().0, from);
             for first in (0..self.packed.features).step_by(F) {
-                let sums = self.sums::<V, F, P>(first, from);
-                for (f, sums) in sums.iter().enumerate() {
-                    if first + f < self.packed.features {
-                        let row = &mut self.output[(first + f) * self.positions..];
-                        for (piece, &sum) in group.iter().zip(sums) {
-                            store(sum, row, piece.to, piece.count);
-                        }
+                let sums: [[V; P]; F] = self.sums(first, &from);
+                for (feature, sums) in (first..self.packed.features).zip(&sums) {
+                    let row = self.output.row_range(feature..feature + 1).into_elements()?;
+                    for (piece, &sum) in group.iter().zip(sums) {
+                        store(sum, row, piece.to, piece.count);
                     }
                 }
             }
         }
+        Ok(())
     }
 
     /// The sums of a tile of features at pieces that begin at some places.
@@ -178,9 +214,9 @@ impl Sums<'_> {
     fn sums<V: Lanes<Elem = f32>, const F: usize, const P: usize>(
         &self,
         first: usize,
-        from: [usize; P],
+        from: &Places<'_, V, P>,
     ) -> [[V; P]; F] {
-        let (data, taps, channel_size) = self.window.parts();
+        let (_, taps, channel_size) = self.window.parts();
         let weight = &self.packed.weight[first * self.packed.depth..];
         let mut sums = [[V::lit(0.0); P]; F];
         for (f, sums) in sums.iter_mut().enumerate() {
@@ -190,10 +226,7 @@ impl Sums<'_> {
         let mut channel = 0;
         for _ in 0..self.packed.depth / taps.len() {
             for (&tap, weights) in taps.iter().zip(&mut weights) {
-                let mut elements = [V::lit(0.0); P];
-                for p in 0..P {
-                    elements[p] = load(data, from[p] + channel + tap, V::LANES);
-                }
+                let elements = from.load(channel + tap);
                 for f in 0..F {
                     let weight = V::splat(weights[f]);
                     for p in 0..P {

@@ -5,7 +5,7 @@ use super::flat::{
     Flat, apart_from, contiguous_copy, flat, flat_bits, for_each_offset, long_index, match_bits,
     row_major,
 };
-use super::lines::{Lines, first_outside};
+use super::lines::{Lines, check_bounds};
 use crate::kernels::support::is_shape_only;
 use corten_core::{
     Access, AccessSet, DType, Dims, Element, MemoryFormat, Result, Scalar, bail, bug, ensure,
@@ -54,10 +54,12 @@ pub fn gather(self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool) -> R
             (target.tensor.base(), Access::Write),
         ])?;
         let (from, at, to) = (set.read::<T>(0)?, set.read::<i64>(1)?, set.write::<T>(2)?);
-        check_bounds(at, dim, self_.sizes()[dim])?;
         match Lines::of(&self_, dim, &index) {
-            Some(lines) => lines.gather(from, at, to),
-            None => walk(dim, &index, &source, at, |position, offset| to[position] = from[offset]),
+            Some(lines) => lines.unchecked(dim).gather(from, at, to),
+            None => {
+                check_bounds(at, dim, self_.sizes()[dim])?;
+                walk(dim, &index, &source, at, |position, offset| to[position] = from[offset])
+            }
         }
     })?;
     op::view(&out, &out_sizes)
@@ -71,14 +73,6 @@ fn at_least_vector(self_: &Tensor, index: &Tensor) -> Result<(Tensor, Tensor, Di
         _ => Ok(tensor.clone()),
     };
     Ok((lift(self_)?, lift(index)?, shape))
-}
-
-/// Checks all indices before any is used, so that an error leaves the target as it was.
-fn check_bounds(at: &[i64], dim: usize, size: i64) -> Result<()> {
-    if let Some(outside) = first_outside(at, size)? {
-        bail!(Runtime, "index {outside} is out of bounds for dimension {dim} with size {size}");
-    }
-    Ok(())
 }
 
 /// Calls `visit` with the row-major position in `index` and the offset in the flat `target` that
@@ -176,6 +170,8 @@ pub(super) struct Scatter {
     pub(super) dim: usize,
     pub(super) index: Tensor,
     pub(super) target: Tensor,
+    /// Whether the target is a copy that nobody sees if an index is out of bounds.
+    pub(super) is_copy: bool,
 }
 
 pub(super) fn prepare(
@@ -201,10 +197,14 @@ pub(super) fn prepare(
         return Ok(None);
     }
     let (target, index, _) = at_least_vector(self_, &long)?;
-    Ok(Some(Scatter { dim, index, target }))
+    Ok(Some(Scatter { dim, index, target, is_copy: false }))
 }
 
 impl Scatter {
+    fn onto_copy(self) -> Self {
+        Self { is_copy: true, ..self }
+    }
+
     /// Combines the element of `values` at each position of the index into the target.
     pub(super) fn run<T: Element>(
         &self,
@@ -223,8 +223,12 @@ impl Scatter {
             (target.tensor.base(), Access::Write),
         ])?;
         let (from, at, to) = (set.read::<T>(0)?, set.read::<i64>(1)?, set.write::<T>(2)?);
+        let lines = Lines::of(&self.target, self.dim, &self.index);
+        if let Some(lines) = lines.filter(|_| self.is_copy) {
+            return lines.unchecked(self.dim).scatter(from, at, to, combine);
+        }
         check_bounds(at, self.dim, self.target.sizes()[self.dim])?;
-        if let Some(lines) = Lines::of(&self.target, self.dim, &self.index) {
+        if let Some(lines) = lines {
             return lines.scatter(from, at, to, combine);
         }
         let broadcast = from.len() == 1;
@@ -238,6 +242,19 @@ impl Scatter {
         let values = super::flat::as_bits(values)?;
         match_bits!(self.target.itemsize(), T => {
             self.run::<T>(&target, &values, put_in)
+        })
+    }
+
+    fn write_value(&self, value: Scalar) -> Result<()> {
+        let target = &self.target;
+        self.write(&op::full(&[1], value, Some(target.dtype()), None, Some(target.device()), None)?)
+    }
+
+    /// Adds `values` at their places.
+    fn add(&self, values: &Tensor) -> Result<()> {
+        let target = flat(&self.target)?;
+        match_dtype!(self.target.dtype(), "scatter_add_", AllNoF8, T => {
+            self.run::<T>(&target, values, add_to)
         })
     }
 }
@@ -258,7 +275,11 @@ pub fn scatter_src_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> R
 /// # Errors
 /// As [`scatter_src_`].
 pub fn scatter_src(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    scatter_src_(&contiguous_copy(self_)?, dim, index, src)
+    let copy = contiguous_copy(self_)?;
+    if let Some(scatter) = prepare("scatter", &copy, dim, index, Some(src))? {
+        scatter.onto_copy().write(&narrowed(src, index)?)?;
+    }
+    Ok(copy)
 }
 
 /// Writes a number along `dim` where `index` says.
@@ -267,8 +288,7 @@ pub fn scatter_src(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Re
 /// As [`scatter_src_`].
 pub fn scatter_value_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
     if let Some(scatter) = prepare("scatter", self_, dim, index, None)? {
-        let value = op::full(&[1], value, Some(self_.dtype()), None, Some(self_.device()), None)?;
-        scatter.write(&value)?;
+        scatter.write_value(value)?;
     }
     Ok(self_.clone())
 }
@@ -278,7 +298,11 @@ pub fn scatter_value_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -
 /// # Errors
 /// As [`scatter_src_`].
 pub fn scatter_value(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
-    scatter_value_(&contiguous_copy(self_)?, dim, index, value)
+    let copy = contiguous_copy(self_)?;
+    if let Some(scatter) = prepare("scatter", &copy, dim, index, None)? {
+        scatter.onto_copy().write_value(value)?;
+    }
+    Ok(copy)
 }
 
 /// Adds the elements of `src` along `dim` where `index` says.
@@ -286,14 +310,9 @@ pub fn scatter_value(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) ->
 /// # Errors
 /// As [`scatter_src_`].
 pub fn scatter_add_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    let Some(scatter) = prepare("scatter", self_, dim, index, Some(src))? else {
-        return Ok(self_.clone());
-    };
-    let values = narrowed(src, index)?;
-    let target = flat(&scatter.target)?;
-    match_dtype!(self_.dtype(), "scatter_add_", AllNoF8, T => {
-        scatter.run::<T>(&target, &values, add_to)
-    })?;
+    if let Some(scatter) = prepare("scatter", self_, dim, index, Some(src))? {
+        scatter.add(&narrowed(src, index)?)?;
+    }
     Ok(self_.clone())
 }
 
@@ -302,7 +321,11 @@ pub fn scatter_add_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> R
 /// # Errors
 /// As [`scatter_src_`].
 pub fn scatter_add(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    scatter_add_(&contiguous_copy(self_)?, dim, index, src)
+    let copy = contiguous_copy(self_)?;
+    if let Some(scatter) = prepare("scatter", &copy, dim, index, Some(src))? {
+        scatter.onto_copy().add(&narrowed(src, index)?)?;
+    }
+    Ok(copy)
 }
 
 /// Combines the elements of `values`, as many as the index has or one for all, into those at the

@@ -4,7 +4,7 @@
 use crate::chunks::{ColumnBlock, for_each_chunk, for_each_column_block, for_each_run, grain_of};
 use crate::row_loops::compiled;
 use crate::vec::fetch_early;
-use corten_core::Result;
+use corten_core::{Error, Result, err};
 use corten_ops::Tensor;
 use corten_ops::parallel::{GRAIN, num_threads, parallel_for};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +18,7 @@ const AHEAD: usize = 8;
 const MOST_FETCHED: usize = 1024;
 
 /// A tensor and an index as batches of matrices, of which the index picks rows.
+#[derive(Clone, Copy)]
 pub(super) struct Lines {
     batches: usize,
     /// Rows of the tensor.
@@ -25,6 +26,8 @@ pub(super) struct Lines {
     /// Rows of the index.
     picks: usize,
     cols: usize,
+    /// The dimension of the index, if walks are to check it as they go.
+    unchecked: Option<usize>,
 }
 
 impl Lines {
@@ -46,10 +49,31 @@ impl Lines {
             rows: sizes[dim] as usize,
             picks,
             cols: product(&sizes[dim + 1..]),
+            unchecked: None,
         })
     }
 
+    /// The same for an index along `dim` that nobody has checked, where a target that is left half
+    /// written on an error is not seen: every line is checked while it is near.
+    pub(super) fn unchecked(self, dim: usize) -> Self {
+        Self { unchecked: Some(dim), ..self }
+    }
+
+    /// A part of the index.
+    fn part<'a>(&self, at: &'a [i64], start: usize, len: usize) -> Result<&'a [i64]> {
+        let at = &at[start..][..len];
+        if let Some(dim) = self.unchecked
+            && some_outside(at, self.rows as i64)
+        {
+            return Err(outside(at, dim, self.rows as i64));
+        }
+        Ok(at)
+    }
+
     /// Fills `to`, of the index's shape, from the elements that the index names.
+    ///
+    /// # Errors
+    /// `Runtime` for an index out of bounds that has not been checked.
     pub(super) fn gather<T: Copy + Send + Sync>(
         &self,
         from: &[T],
@@ -60,14 +84,14 @@ impl Lines {
         if cols == 1 {
             return for_each_chunk(to, picks, grain_of(picks), |batch, to| {
                 let from = &from[batch * rows..][..rows];
-                let at = &at[batch * picks..][..picks];
+                let at = self.part(at, batch * picks, picks)?;
                 to.iter_mut().zip(at).for_each(|(to, &picked)| *to = from[picked as usize]);
                 Ok(())
             });
         }
         for_each_chunk(to, cols, grain_of(cols), |line, to| {
             let from = &from[line / picks * rows * cols..][..rows * cols];
-            let at = &at[line * cols..][..cols];
+            let at = self.part(at, line * cols, cols)?;
             for (column, (to, &picked)) in to.iter_mut().zip(at).enumerate() {
                 *to = from[picked as usize * cols + column];
             }
@@ -77,6 +101,9 @@ impl Lines {
 
     /// Combines the elements of `from`, of the index's shape or one for all, into those of `to`
     /// that the index names, each in the order of the index.
+    ///
+    /// # Errors
+    /// `Runtime` for an index out of bounds that has not been checked.
     pub(super) fn scatter<T: Copy + Send + Sync>(
         &self,
         from: &[T],
@@ -84,12 +111,12 @@ impl Lines {
         to: &mut [T],
         combine: impl Fn(&mut T, T) + Sync,
     ) -> Result<()> {
-        let Self { batches, rows, picks, cols } = *self;
+        let Self { batches, rows, picks, cols, .. } = *self;
         let single = if let [value] = from { Some(*value) } else { None };
         if cols == 1 {
             return for_each_chunk(to, rows, grain_of(picks), |batch, to| {
                 let line = batch * picks;
-                let at = &at[line..][..picks];
+                let at = self.part(at, line, picks)?;
                 match single {
                     Some(value) => {
                         at.iter().for_each(|&picked| combine(&mut to[picked as usize], value));
@@ -107,7 +134,7 @@ impl Lines {
             |batch: usize, columns: std::ops::Range<usize>, to: &mut ColumnBlock<'_, T>| {
                 for row in batch * picks..(batch + 1) * picks {
                     let line = row * cols + columns.start;
-                    for (i, &picked) in at[line..][..columns.len()].iter().enumerate() {
+                    for (i, &picked) in self.part(at, line, columns.len())?.iter().enumerate() {
                         let value = single.unwrap_or_else(|| from[line + i]);
                         combine(&mut to.row(picked as usize)[i], value);
                     }
@@ -132,7 +159,7 @@ impl Lines {
         to: &mut [T],
         combine: impl Fn(&mut T, T) + Sync,
     ) -> Result<()> {
-        let Self { batches, rows, picks, cols } = *self;
+        let Self { batches, rows, picks, cols, .. } = *self;
         let threads = if batches * picks * cols > GRAIN as usize { num_threads() } else { 1 };
         let grain = (batches * rows).div_ceil(threads);
         let fetched = (cols * size_of::<T>()).min(MOST_FETCHED);
@@ -179,11 +206,11 @@ pub(super) fn columns_per_thread(cols: usize) -> usize {
     cols.div_ceil(num_threads()).next_multiple_of(16)
 }
 
-/// An index that is not within `0..size`, the first of them.
+/// Checks all indices before any is used, so that an error leaves the target as it was.
 ///
 /// # Errors
-/// None but what threads have to report.
-pub(super) fn first_outside(at: &[i64], size: i64) -> Result<Option<i64>> {
+/// `Runtime` for an index along `dim` that is not within `0..size`.
+pub(super) fn check_bounds(at: &[i64], dim: usize, size: i64) -> Result<()> {
     let any = AtomicBool::new(false);
     parallel_for(0..at.len() as i64, GRAIN, |range| {
         if some_outside(&at[range.start as usize..range.end as usize], size) {
@@ -191,10 +218,17 @@ pub(super) fn first_outside(at: &[i64], size: i64) -> Result<Option<i64>> {
         }
         Ok(())
     })?;
-    let outside = |&picked: &i64| picked as u64 >= size as u64;
-    Ok(if any.into_inner() { at.iter().copied().find(outside) } else { None })
+    if any.into_inner() { Err(outside(at, dim, size)) } else { Ok(()) }
 }
 
 fn some_outside(at: &[i64], size: i64) -> bool {
     compiled(|| at.iter().fold(false, |any, &picked| any | (picked as u64 >= size as u64)))
+}
+
+/// The error for the first index that is not within `0..size`.
+#[cold]
+fn outside(at: &[i64], dim: usize, size: i64) -> Error {
+    let first =
+        at.iter().find(|&&picked| picked as u64 >= size as u64).copied().unwrap_or_default();
+    err!(Runtime, "index {first} is out of bounds for dimension {dim} with size {size}")
 }
