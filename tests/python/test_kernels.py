@@ -375,6 +375,14 @@ class Refused(unittest.TestCase):
                     form(own)
                 self.assertTrue(torch.equal(own, x))
 
+    def test_an_index_into_nothing(self):
+        index = torch.zeros(3, 2, dtype=torch.long)
+        for form in (lambda x: x.gather(1, index), lambda x: x.scatter(1, index, 2.0),
+                     lambda x: x.scatter(1, index, torch.ones(3, 2)), lambda x: x.scatter_add(1, index, torch.ones(3, 2)),
+                     lambda x: x.scatter_(1, index, 2.0)):
+            with self.assertRaisesRegex(RuntimeError, "index 0 is out of bounds for dimension 1 with size 0"):
+                form(torch.ones(3, 0))
+
 
 class Columns(unittest.TestCase):
     def test_many_columns_beside_their_rows(self):

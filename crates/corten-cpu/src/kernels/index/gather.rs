@@ -224,7 +224,8 @@ impl Scatter {
         ])?;
         let (from, at, to) = (set.read::<T>(0)?, set.read::<i64>(1)?, set.write::<T>(2)?);
         let lines = Lines::of(&self.target, self.dim, &self.index);
-        if let Some(lines) = lines.filter(|_| self.is_copy) {
+        // A target without elements has no lines that would check their index.
+        if let Some(lines) = lines.filter(|_| self.is_copy && !to.is_empty()) {
             return lines.unchecked(self.dim).scatter(from, at, to, combine);
         }
         check_bounds(at, self.dim, self.target.sizes()[self.dim])?;
