@@ -157,26 +157,40 @@ impl<T: Wide, R: Rule<N>, const N: usize> Job<T> for Update<'_, T, R, N> {
 
     #[inline(always)]
     fn run<V: Lanes<Elem = T>>(self) {
-        let Self { rule, scale, rows } = self;
-        let count = rows[0].len();
-        let mut i = 0;
-        while i < count {
-            let n = V::LANES.min(count - i);
-            let mut numbers = [V::lit(0.0); N];
-            for (number, row) in numbers.iter_mut().zip(&rows) {
-                *number = load(row, i, n);
-            }
-            if let Some(scale) = scale {
-                numbers[GRAD] = numbers[GRAD] / V::lit(scale);
-                store(numbers[GRAD], rows[GRAD], i, n);
-            }
-            let numbers = rule.moved(numbers);
-            for (at, &number) in numbers.iter().enumerate() {
-                if at != GRAD {
-                    store(number, rows[at], i, n);
-                }
-            }
-            i += n;
+        let count = self.rows[0].len();
+        let whole = count / V::LANES * V::LANES;
+        // Rows that are known to be as long need no checks vector by vector.
+        let mut rows = self.rows.map(|row| &mut row[..count]);
+        for i in (0..whole).step_by(V::LANES) {
+            move_at::<T, V, R, N>(self.rule, self.scale, &mut rows, i, V::LANES);
+        }
+        if whole < count {
+            move_at::<T, V, R, N>(self.rule, self.scale, &mut rows, whole, count - whole);
+        }
+    }
+}
+
+/// Moves the numbers from one place of the rows on, as many as a vector has at the most.
+#[inline(always)]
+fn move_at<T: Wide, V: Lanes<Elem = T>, R: Rule<N>, const N: usize>(
+    rule: R,
+    scale: Option<f64>,
+    rows: &mut [&mut [T]; N],
+    i: usize,
+    n: usize,
+) {
+    let mut numbers = [V::lit(0.0); N];
+    for (number, row) in numbers.iter_mut().zip(&*rows) {
+        *number = load(row, i, n);
+    }
+    if let Some(scale) = scale {
+        numbers[GRAD] = numbers[GRAD] / V::lit(scale);
+        store(numbers[GRAD], rows[GRAD], i, n);
+    }
+    let numbers = rule.moved(numbers);
+    for (at, &number) in numbers.iter().enumerate() {
+        if at != GRAD {
+            store(number, rows[at], i, n);
         }
     }
 }
