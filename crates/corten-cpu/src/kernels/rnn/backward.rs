@@ -145,35 +145,45 @@ impl<C: Cell, T: corten_core::Element> Job<T> for Cells<'_, '_, C, T> {
     type Out = ();
 
     #[inline(always)]
-    fn run<V: Lanes<Elem = T>>(self) {
-        let Self { step, sums, width, hidden, rows, units, blocks } = self;
-        let [gates, carried, beside] = blocks;
-        let has_beside = beside.runs() > 0;
-        for (row, sums) in rows.zip(sums.chunks_exact(width)) {
-            let kept_row = &step.kept[row * C::KEPT * hidden + units.start..];
-            let grad_output = &step.output[row * hidden + units.start..];
-            let before = &step.before.states[row * step.before.row + units.start..];
-            for at in (0..units.len()).step_by(V::LANES) {
-                let count = (units.len() - at).min(V::LANES);
-                let mut kept: Kept<V> = [V::lit(0.0); 5];
-                for (run, kept) in kept.iter_mut().enumerate().take(C::KEPT) {
-                    *kept = load::<V>(kept_row, run * hidden + at, count);
-                }
-                let grads: Grads<V> = C::backward(Behind {
-                    kept,
-                    before: load::<V>(before, at, count),
-                    grad: load::<V>(sums, at, count) + load::<V>(grad_output, at, count),
-                    carried: load::<V>(carried.part(row, 0), at, count),
-                });
-                for gate in 0..C::GATES {
-                    store(grads.gates[gate], gates.part(row, gate), at, count);
-                }
-                store(grads.carried, carried.part(row, 0), at, count);
-                if has_beside {
-                    for run in 0..C::BESIDE {
-                        store(grads.beside[run], beside.part(row, run), at, count);
-                    }
-                }
+    fn run<V: Lanes<Elem = T>>(mut self) {
+        let (units, sums) = (self.units.len(), self.sums);
+        let whole = units / V::LANES * V::LANES;
+        for (row, sums) in self.rows.clone().zip(sums.chunks_exact(self.width)) {
+            for at in (0..whole).step_by(V::LANES) {
+                self.some::<V>(row, sums, at, V::LANES);
+            }
+            if whole < units {
+                self.some::<V>(row, sums, whole, units - whole);
+            }
+        }
+    }
+}
+
+impl<C: Cell, T: corten_core::Element> Cells<'_, '_, C, T> {
+    /// The cells of some units of a row, as many as a vector has at the most.
+    #[inline(always)]
+    fn some<V: Lanes<Elem = T>>(&mut self, row: usize, sums: &[T], at: usize, count: usize) {
+        let (step, hidden, first) = (self.step, self.hidden, self.units.start + at);
+        let [gates, carried, beside] = &mut *self.blocks;
+        let mut kept: Kept<V> = [V::lit(0.0); 5];
+        for (run, kept) in kept.iter_mut().enumerate().take(C::KEPT) {
+            *kept = load::<V>(step.kept, (row * C::KEPT + run) * hidden + first, count);
+        }
+        let before = step.before;
+        let grad_output = load::<V>(step.output, row * hidden + first, count);
+        let grads: Grads<V> = C::backward(Behind {
+            kept,
+            before: load::<V>(before.states, row * before.row + first, count),
+            grad: load::<V>(sums, at, count) + grad_output,
+            carried: load::<V>(carried.part(row, 0), at, count),
+        });
+        for gate in 0..C::GATES {
+            store(grads.gates[gate], gates.part(row, gate), at, count);
+        }
+        store(grads.carried, carried.part(row, 0), at, count);
+        if beside.runs() > 0 {
+            for run in 0..C::BESIDE {
+                store(grads.beside[run], beside.part(row, run), at, count);
             }
         }
     }

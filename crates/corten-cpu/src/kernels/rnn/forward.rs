@@ -150,35 +150,44 @@ impl<C: Cell, T: corten_core::Element> Job<T> for Cells<'_, '_, C, T> {
     type Out = ();
 
     #[inline(always)]
-    fn run<V: Lanes<Elem = T>>(self) {
-        let Self { sums, gates, before, hidden, rows, units, blocks, kind: _ } = self;
-        let [output, cell, kept] = blocks;
-        let keeps = kept.runs() > 0;
-        for (row, sums) in rows.zip(sums.chunks_exact(C::GATES * UNITS)) {
-            let gates = &gates[row * C::GATES * hidden + units.start..];
-            let before = &before[row * hidden + units.start..];
-            for at in (0..units.len()).step_by(V::LANES) {
-                let count = (units.len() - at).min(V::LANES);
-                let mut of_state: Gates<V> = [V::lit(0.0); 4];
-                let mut of_input = of_state;
-                for gate in 0..C::GATES {
-                    of_state[gate] = load::<V>(sums, gate * UNITS + at, count);
-                    of_input[gate] = load::<V>(gates, gate * hidden + at, count);
-                }
-                let before = match C::HAS_CELL {
-                    true => load::<V>(cell.part(row, 0), at, count),
-                    false => load::<V>(before, at, count),
-                };
-                let after: After<V> = C::forward(of_state, of_input, before);
-                if C::HAS_CELL {
-                    store(after.cell, cell.part(row, 0), at, count);
-                }
-                store(after.output, output.part(row, 0), at, count);
-                if keeps {
-                    for run in 0..C::KEPT {
-                        store(after.kept[run], kept.part(row, run), at, count);
-                    }
-                }
+    fn run<V: Lanes<Elem = T>>(mut self) {
+        let (units, sums) = (self.units.len(), self.sums);
+        let whole = units / V::LANES * V::LANES;
+        for (row, sums) in self.rows.clone().zip(sums.chunks_exact(C::GATES * UNITS)) {
+            for at in (0..whole).step_by(V::LANES) {
+                self.some::<V>(row, sums, at, V::LANES);
+            }
+            if whole < units {
+                self.some::<V>(row, sums, whole, units - whole);
+            }
+        }
+    }
+}
+
+impl<C: Cell, T: corten_core::Element> Cells<'_, '_, C, T> {
+    /// The cells of some units of a row, as many as a vector has at the most.
+    #[inline(always)]
+    fn some<V: Lanes<Elem = T>>(&mut self, row: usize, sums: &[T], at: usize, count: usize) {
+        let (hidden, first) = (self.hidden, self.units.start + at);
+        let [output, cell, kept] = &mut *self.blocks;
+        let mut of_state: Gates<V> = [V::lit(0.0); 4];
+        let mut of_input = of_state;
+        for gate in 0..C::GATES {
+            of_state[gate] = load::<V>(sums, gate * UNITS + at, count);
+            of_input[gate] = load::<V>(self.gates, (row * C::GATES + gate) * hidden + first, count);
+        }
+        let before = match C::HAS_CELL {
+            true => load::<V>(cell.part(row, 0), at, count),
+            false => load::<V>(self.before, row * hidden + first, count),
+        };
+        let after: After<V> = C::forward(of_state, of_input, before);
+        if C::HAS_CELL {
+            store(after.cell, cell.part(row, 0), at, count);
+        }
+        store(after.output, output.part(row, 0), at, count);
+        if kept.runs() > 0 {
+            for run in 0..C::KEPT {
+                store(after.kept[run], kept.part(row, run), at, count);
             }
         }
     }
