@@ -375,6 +375,19 @@ class Refused(unittest.TestCase):
                     form(own)
                 self.assertTrue(torch.equal(own, x))
 
+    def test_factors_of_outer_products(self):
+        a, u = torch.ones(2, 2), torch.ones(2)
+        for name in ("alpha", "beta"):
+            with self.assertRaisesRegex(RuntimeError, "value cannot be converted to type float without overflow"):
+                torch.addr(a, u, u, **{name: 1j})
+            with self.assertRaisesRegex(RuntimeError, f"Boolean {name} only supported for Boolean results"):
+                torch.addr(a, u, u, **{name: True})
+            with self.assertRaisesRegex(RuntimeError, f"argument {name} must not be a floating point number"):
+                torch.addr(a.long(), u.long(), u.long(), **{name: 2.5})
+        self.assertEqual(torch.addr(a, u, u, alpha=1 + 0j).tolist(), [[2, 2], [2, 2]])
+        self.assertEqual(torch.addr(a.long(), u.long(), u.long(), beta=2, alpha=3).tolist(), [[5, 5], [5, 5]])
+        self.assertEqual(torch.addr(a.bool(), u.bool(), u.bool(), beta=True, alpha=True).tolist(), [[True] * 2] * 2)
+
     def test_an_index_into_nothing(self):
         index = torch.zeros(3, 2, dtype=torch.long)
         for form in (lambda x: x.gather(1, index), lambda x: x.scatter(1, index, 2.0),

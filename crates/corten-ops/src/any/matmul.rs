@@ -25,10 +25,18 @@ pub fn addr(
     let dtype = promote_types(self_.dtype(), promote_types(vec1.dtype(), vec2.dtype())?)?;
     for (factor, name) in [(beta, "beta"), (alpha, "alpha")] {
         ensure!(
+            dtype == DType::Bool || !matches!(factor, Scalar::Bool(_)),
+            Runtime,
+            "Boolean {name} only supported for Boolean results."
+        );
+        ensure!(
             !dtype.is_integral(true) || factor.is_integral(true),
             Runtime,
             "For integral input tensors, argument {name} must not be a floating point number."
         );
+        if dtype != DType::Bool {
+            factor.check_fits(dtype, "addr")?;
+        }
     }
     let expanded = op::expand(self_, &[vec1.sizes()[0], vec2.sizes()[0]], false)?;
     let column = op::unsqueeze(vec1, 1)?;
