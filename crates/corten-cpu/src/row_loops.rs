@@ -14,7 +14,7 @@ pub(crate) use crate::row_folds::{
     MOST_LANES, Parts, RowFold, fold, fold_columns, fold_with, map_and_fold_with,
     map_in_place_and_fold,
 };
-pub(crate) use crate::row_macros::{row_folds, row_functions};
+pub(crate) use crate::row_macros::{for_each_vector, row_folds, row_functions};
 
 /// A computation on rows of `T`.
 pub(crate) trait Job<T> {

@@ -59,3 +59,22 @@ macro_rules! row_parameters {
 }
 
 pub(crate) use {row_folds, row_functions, row_parameters};
+
+/// Runs a body for every vector of so many elements, given its place and how many it has. Whole ones
+/// come apart from the last, so that no count is looked at. The body is no closure, which would be
+/// compiled for another processor than the rest.
+macro_rules! for_each_vector {
+    ($vector:ty, $count:expr, |$at:ident, $n:ident| $body:expr) => {{
+        let count: usize = $count;
+        let whole = count / <$vector>::LANES * <$vector>::LANES;
+        for $at in (0..whole).step_by(<$vector>::LANES) {
+            let $n = <$vector>::LANES;
+            $body;
+        }
+        if whole < count {
+            let ($at, $n) = (whole, count - whole);
+            $body;
+        }
+    }};
+}
+pub(crate) use for_each_vector;

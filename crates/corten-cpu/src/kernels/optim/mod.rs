@@ -11,7 +11,7 @@ pub use sgd::fused_sgd_;
 
 use super::support::{flat, is_shape_only};
 use crate::chunks::{for_each_chunk, grain_of};
-use crate::row_loops::{Job, load, store};
+use crate::row_loops::{Job, for_each_vector, load, store};
 use crate::rows::{Wide, match_wide};
 use crate::vec::Lanes;
 use corten_core::{Access, AccessSet, DType, MemoryFormat, Result, ensure};
@@ -158,15 +158,11 @@ impl<T: Wide, R: Rule<N>, const N: usize> Job<T> for Update<'_, T, R, N> {
     #[inline(always)]
     fn run<V: Lanes<Elem = T>>(self) {
         let count = self.rows[0].len();
-        let whole = count / V::LANES * V::LANES;
         // Rows that are known to be as long need no checks vector by vector.
         let mut rows = self.rows.map(|row| &mut row[..count]);
-        for i in (0..whole).step_by(V::LANES) {
-            move_at::<T, V, R, N>(self.rule, self.scale, &mut rows, i, V::LANES);
-        }
-        if whole < count {
-            move_at::<T, V, R, N>(self.rule, self.scale, &mut rows, whole, count - whole);
-        }
+        for_each_vector!(V, count, |i, n| {
+            move_at::<T, V, R, N>(self.rule, self.scale, &mut rows, i, n)
+        });
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Before, Behind, Cell, Element, Grads, Kept, Rows, Shape, Spread, groups, multiply};
 use crate::chunks::{RunsBlock, for_each_block_of_runs};
 use crate::gemm::{Base, Factors, Mat, MatMut, gemm};
-use crate::row_loops::{Job, load, store};
+use crate::row_loops::{Job, for_each_vector, load, store};
 use crate::scratch::with_buffer;
 use crate::vec::Lanes;
 use corten_core::Result;
@@ -147,14 +147,8 @@ impl<C: Cell, T: corten_core::Element> Job<T> for Cells<'_, '_, C, T> {
     #[inline(always)]
     fn run<V: Lanes<Elem = T>>(mut self) {
         let (units, sums) = (self.units.len(), self.sums);
-        let whole = units / V::LANES * V::LANES;
         for (row, sums) in self.rows.clone().zip(sums.chunks_exact(self.width)) {
-            for at in (0..whole).step_by(V::LANES) {
-                self.some::<V>(row, sums, at, V::LANES);
-            }
-            if whole < units {
-                self.some::<V>(row, sums, whole, units - whole);
-            }
+            for_each_vector!(V, units, |at, n| self.some::<V>(row, sums, at, n));
         }
     }
 }
