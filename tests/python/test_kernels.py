@@ -536,6 +536,23 @@ class Rows(unittest.TestCase):
         self.assertEqual(x.argmax(1).unique().tolist(), [0])
         self.assertTrue(torch.isneginf(x.amax(1)).all())
 
+    def test_both_ends_are_the_least_and_the_greatest(self):
+        torch.manual_seed(0)
+        for shape in ((3, 700), (700, 3), (2, 300, 5), (5, 1), (40, 2100), (30000,)):
+            for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.int32, torch.uint8, torch.bool):
+                x = (torch.rand(shape) * 100).to(dtype)
+                inputs = [x, x.t()] if len(shape) == 2 else [x]
+                if dtype.is_floating_point:
+                    holes = x.clone()
+                    holes[..., -1] = float("nan")
+                    inputs += [holes, -x]
+                for each in inputs:
+                    for dim in [None, *range(each.dim())]:
+                        found = torch.aminmax(each, dim=dim)
+                        wanted = (each.amin(() if dim is None else dim), each.amax(() if dim is None else dim))
+                        for end, other in zip(found, wanted):
+                            torch.testing.assert_close(end, other, rtol=0, atol=0, equal_nan=True)
+
     def test_products_have_the_range_of_their_dtype(self):
         x = torch.tensor([1e30, 1e30])
         self.assertEqual(x.prod().item(), torch.inf)
@@ -650,7 +667,7 @@ class RowsOfImages(unittest.TestCase):
     def test_strides_and_channels_last(self):
         # Rows in pieces, and rows sorted by the stride, beside sums over patches.
         torch.manual_seed(0)
-        cases = [(3, 16, 7, 2, 3), (8, 32, 3, 1, 1), (4, 16, 5, 2, 0), (3, 48, 3, 2, 1), (2, 16, 9, 3, 4)]
+        cases = [(3, 40, 7, 2, 3), (3, 16, 7, 2, 3), (8, 32, 3, 1, 1), (4, 16, 5, 2, 0), (3, 48, 3, 2, 1), (2, 16, 9, 3, 4)]
         for channels, features, kernel, stride, padding in cases:
             x = torch.randn(2, channels, 40, 37)
             w, b = torch.randn(features, channels, kernel, kernel), torch.randn(features)

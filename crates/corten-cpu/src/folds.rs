@@ -1,7 +1,10 @@
 //! What reductions put together, and how.
 
+mod extrema;
+
+pub(crate) use extrema::{Arg, Extrema, Extremum, Order, Ordered, Select, larger, smaller};
+
 use crate::reduce_loops::Fold;
-use crate::reduce_results::COLUMNS;
 use crate::row_loops::{self, RowFold};
 use crate::vec::Lanes;
 use corten_core::{Complex, Element};
@@ -131,189 +134,15 @@ impl<T: Factor> Fold for Product<T> {
 struct Factors;
 
 impl<T: Element> RowFold<T, 1, 1> for Factors {
-    const START: f64 = 1.0;
+    const START: [f64; 1] = [1.0];
     #[inline(always)]
     fn step<V: Lanes<Elem = T>>(self, [product]: [V; 1], [x]: [V; 1]) -> [V; 1] {
         [product * x]
     }
     #[inline(always)]
-    fn combine<V: Lanes<Elem = T>>(self, x: V, y: V) -> V {
-        x * y
+    fn combine<V: Lanes<Elem = T>>(self, [x]: [V; 1], [y]: [V; 1]) -> [V; 1] {
+        [x * y]
     }
-}
-
-/// Which end of the order is looked for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
-    Max,
-    Min,
-}
-
-/// Numbers with an order in which NaN comes first at either end.
-pub(crate) trait Ordered: Element + PartialOrd {
-    const LEAST: Self;
-    const GREATEST: Self;
-    fn is_nan(self) -> bool;
-    /// The first in order of `acc` and a row.
-    fn extreme(acc: Self, row: &[Self], order: Order) -> Self;
-}
-
-macro_rules! ordered_integers {
-    ($($int:ty)+) => {$(
-        impl Ordered for $int {
-            const LEAST: Self = <$int>::MIN;
-            const GREATEST: Self = <$int>::MAX;
-            #[inline(always)]
-            fn is_nan(self) -> bool {
-                false
-            }
-            #[inline(always)]
-            fn extreme(acc: Self, row: &[Self], order: Order) -> Self {
-                match order {
-                    Order::Max => run_of(acc, row, larger),
-                    Order::Min => run_of(acc, row, smaller),
-                }
-            }
-        }
-    )+};
-}
-
-ordered_integers! { u8 i8 i16 i32 i64 }
-
-macro_rules! ordered_floats {
-    ($($float:ty)+) => {$(
-        impl Ordered for $float {
-            const LEAST: Self = <$float>::NEG_INFINITY;
-            const GREATEST: Self = <$float>::INFINITY;
-            #[inline(always)]
-            fn is_nan(self) -> bool {
-                self.is_nan()
-            }
-            #[inline]
-            fn extreme(acc: Self, row: &[Self], order: Order) -> Self {
-                match order {
-                    Order::Max => {
-                        let [parts] = row_loops::fold([row], Greatest);
-                        larger(acc, all_of(parts, larger))
-                    }
-                    Order::Min => {
-                        let [parts] = row_loops::fold([row], Least);
-                        smaller(acc, all_of(parts, smaller))
-                    }
-                }
-            }
-        }
-    )+};
-}
-
-ordered_floats! { f32 f64 }
-
-/// The larger; NaN if one is.
-#[inline(always)]
-pub(crate) fn larger<T: Ordered>(a: T, b: T) -> T {
-    if a > b || a.is_nan() { a } else { b }
-}
-
-/// The smaller; NaN if one is.
-#[inline(always)]
-pub(crate) fn smaller<T: Ordered>(a: T, b: T) -> T {
-    if a < b || a.is_nan() { a } else { b }
-}
-
-/// The greatest or the least element.
-pub(crate) struct Extremum<T> {
-    order: Order,
-    of: PhantomData<fn(T)>,
-}
-
-impl<T: Ordered> Extremum<T> {
-    pub(crate) fn new(order: Order) -> Self {
-        Self { order, of: PhantomData }
-    }
-
-    /// Whether `x` comes before what was found so far.
-    #[inline(always)]
-    fn before(&self, x: T, found: T) -> bool {
-        let better = match self.order {
-            Order::Max => x > found,
-            Order::Min => x < found,
-        };
-        better || (x.is_nan() && !found.is_nan())
-    }
-}
-
-impl<T: Ordered> Fold for Extremum<T> {
-    type In = T;
-    type Acc = T;
-    type Out = (T,);
-
-    #[inline(always)]
-    fn start(&self) -> T {
-        match self.order {
-            Order::Max => T::LEAST,
-            Order::Min => T::GREATEST,
-        }
-    }
-    #[inline(always)]
-    fn step(&self, acc: T, x: T, _: i64) -> T {
-        match self.order {
-            Order::Max => larger(acc, x),
-            Order::Min => smaller(acc, x),
-        }
-    }
-    #[inline(always)]
-    fn combine(&self, a: T, b: T) -> T {
-        self.step(a, b, 0)
-    }
-    #[inline(always)]
-    fn finish(&self, acc: T, _: i64) -> (T,) {
-        (acc,)
-    }
-    /// The order is looked at once per row.
-    #[inline(always)]
-    fn step_each(&self, states: &[T], next: &mut [T], row: &[T], _: i64) {
-        let all = next.iter_mut().zip(states).zip(row);
-        match self.order {
-            Order::Max => all.for_each(|((next, &acc), &x)| *next = larger(acc, x)),
-            Order::Min => all.for_each(|((next, &acc), &x)| *next = smaller(acc, x)),
-        }
-    }
-    #[inline(always)]
-    fn step_rows(&self, states: &mut [T], _: &mut [T], rows: &[&[T]], _: i64) {
-        match self.order {
-            Order::Max => rows_of(states, rows, larger),
-            Order::Min => rows_of(states, rows, smaller),
-        }
-    }
-    #[inline(always)]
-    fn run(&self, acc: T, row: &[T], _: i64) -> T {
-        T::extreme(acc, row, self.order)
-    }
-}
-
-/// Defines the extremum of a row of floating-point numbers, in which a NaN stays.
-macro_rules! row_extrema {
-    ($($name:ident from $start:ident by $choose:ident;)+) => {$(
-        #[derive(Clone, Copy)]
-        struct $name;
-
-        impl<T: Element> RowFold<T, 1, 1> for $name {
-            const START: f64 = f64::$start;
-            #[inline(always)]
-            fn step<V: Lanes<Elem = T>>(self, [found]: [V; 1], [x]: [V; 1]) -> [V; 1] {
-                [x.$choose(found)]
-            }
-            #[inline(always)]
-            fn combine<V: Lanes<Elem = T>>(self, x: V, y: V) -> V {
-                x.$choose(y)
-            }
-        }
-    )+};
-}
-
-row_extrema! {
-    Greatest from NEG_INFINITY by max;
-    Least from INFINITY by min;
 }
 
 /// The states of some columns, which stay in registers over all rows.
@@ -352,20 +181,6 @@ fn few_of<const N: usize, T: Copy>(
     *states = now;
 }
 
-/// Thirty-two states in turn, so that a step waits for none before it.
-#[inline(always)]
-fn run_of<T: Copy>(acc: T, row: &[T], choose: impl Fn(T, T) -> T) -> T {
-    let mut lanes = [acc; 32];
-    let (chunks, rest) = row.as_chunks::<32>();
-    for chunk in chunks {
-        for (lane, &x) in lanes.iter_mut().zip(chunk) {
-            *lane = choose(*lane, x);
-        }
-    }
-    let acc = choose(acc, all_of(lanes, &choose));
-    rest.iter().fold(acc, |acc, &x| choose(acc, x))
-}
-
 /// Halves are put together, so that few steps wait for each other.
 #[inline(always)]
 fn all_of<T: Copy, const N: usize>(mut lanes: [T; N], choose: impl Fn(T, T) -> T) -> T {
@@ -379,109 +194,6 @@ fn all_of<T: Copy, const N: usize>(mut lanes: [T; N], choose: impl Fn(T, T) -> T
         half /= 2;
     }
     lanes[0]
-}
-
-/// The greatest or the least element and the index of the first such.
-pub(crate) struct Select<T>(Extremum<T>);
-
-/// The index of an element that has not been found.
-const NONE: i64 = -1;
-
-impl<T: Ordered> Select<T> {
-    pub(crate) fn new(order: Order) -> Self {
-        Self(Extremum::new(order))
-    }
-}
-
-impl<T: Ordered> Fold for Select<T> {
-    type In = T;
-    type Acc = (T, i64);
-    type Out = (T, i64);
-
-    #[inline(always)]
-    fn start(&self) -> (T, i64) {
-        (self.0.start(), NONE)
-    }
-    #[inline(always)]
-    fn step(&self, acc: (T, i64), x: T, index: i64) -> (T, i64) {
-        if acc.1 == NONE || self.0.before(x, acc.0) { (x, index) } else { acc }
-    }
-    #[inline(always)]
-    fn combine(&self, a: (T, i64), b: (T, i64)) -> (T, i64) {
-        if a.1 == NONE || (b.1 != NONE && self.0.before(b.0, a.0)) { b } else { a }
-    }
-    #[inline(always)]
-    fn finish(&self, acc: (T, i64), _: i64) -> (T, i64) {
-        acc
-    }
-    /// Finds the values first, then where they are.
-    #[inline(always)]
-    fn whole(&self, states: &mut [(T, i64)], _: &mut [(T, i64)], matrix: &[T]) {
-        let width = states.len();
-        let [mut now, mut next] = [[self.0.start(); COLUMNS]; 2];
-        self.0.whole(&mut now[..width], &mut next[..width], matrix);
-        let mut places = [0i32; COLUMNS];
-        for (index, row) in matrix.chunks_exact(width).enumerate().rev() {
-            for ((place, &best), &x) in places.iter_mut().zip(&now).zip(row) {
-                let same = (x == best) | (best.is_nan() & x.is_nan());
-                *place = if same { index as i32 } else { *place };
-            }
-        }
-        for ((state, &best), &place) in states.iter_mut().zip(&now).zip(&places) {
-            *state = (best, i64::from(place));
-        }
-    }
-    /// Finds the value first, then where it is.
-    #[inline(always)]
-    fn run(&self, acc: (T, i64), row: &[T], index: i64) -> (T, i64) {
-        let best = self.0.run(self.0.start(), row, index);
-        if row.is_empty() || (acc.1 != NONE && !self.0.before(best, acc.0)) {
-            return acc;
-        }
-        let same = |x: &T| *x == best || (best.is_nan() && x.is_nan());
-        let position = row.iter().position(same).unwrap_or(0);
-        (best, index + position as i64)
-    }
-}
-
-/// As `Select`, with the index alone as the result.
-pub(crate) struct Arg<T>(Select<T>);
-
-impl<T: Ordered> Arg<T> {
-    pub(crate) fn new(order: Order) -> Self {
-        Self(Select::new(order))
-    }
-}
-
-impl<T: Ordered> Fold for Arg<T> {
-    type In = T;
-    type Acc = (T, i64);
-    type Out = (i64,);
-
-    #[inline(always)]
-    fn start(&self) -> (T, i64) {
-        self.0.start()
-    }
-    #[inline(always)]
-    fn step(&self, acc: (T, i64), x: T, index: i64) -> (T, i64) {
-        self.0.step(acc, x, index)
-    }
-    #[inline(always)]
-    fn combine(&self, a: (T, i64), b: (T, i64)) -> (T, i64) {
-        self.0.combine(a, b)
-    }
-    #[inline(always)]
-    fn finish(&self, acc: (T, i64), _: i64) -> (i64,) {
-        (acc.1,)
-    }
-    #[inline(always)]
-    fn whole(&self, states: &mut [(T, i64)], next: &mut [(T, i64)], matrix: &[T]) {
-        self.0.whole(states, next, matrix);
-    }
-    #[inline(always)]
-    fn run(&self, acc: (T, i64), row: &[T], index: i64) -> (T, i64) {
-        self.0.run(acc, row, index)
-    }
 }
 
 /// Whether any element is true.

@@ -306,18 +306,21 @@ impl<'a> Job<'a> {
         threads: usize,
         body: &'a (dyn Fn(Range<i64>) -> Result<()> + Sync),
     ) -> Self {
-        let mut part = ((range.end - range.start) as u64).div_ceil(parts as u64) as i64;
+        let threads = threads as i64;
+        let parts_of_share = (parts / threads).max(1);
+        let cut = |length: i64, parts: i64| (length as u64).div_ceil(parts as u64) as i64;
+        let mut share = cut(range.end - range.start, threads);
+        let mut part = cut(share, parts_of_share);
         if part > PART_ALIGNMENT {
             part = (part + PART_ALIGNMENT - 1) / PART_ALIGNMENT * PART_ALIGNMENT;
+            share = part.saturating_mul(parts_of_share);
         }
-        let border = |thread: i64| {
-            let parts = parts * thread / threads as i64;
-            range.end.min(range.start.saturating_add(parts.saturating_mul(part)))
-        };
+        let border =
+            |thread: i64| range.end.min(range.start.saturating_add(share.saturating_mul(thread)));
         let share =
             |thread: i64| Share { next: AtomicI64::new(border(thread)), end: border(thread + 1) };
         Self {
-            shares: (0..threads as i64).map(share).collect(),
+            shares: (0..threads).map(share).collect(),
             part,
             body,
             busy: AtomicUsize::new(0),
@@ -398,6 +401,19 @@ mod tests {
         for (length, grain) in [(0, 1), (1, 1), (7, 1), (100, 3), (100_000, 100), (100_001, 1)] {
             assert_eq!(sum(5..5 + length, grain), (5..5 + length).sum::<i64>());
         }
+    }
+
+    #[test]
+    fn threads_have_equal_shares() {
+        let shares = |length: i64, parts: i64, threads: usize| -> Vec<(i64, i64)> {
+            let job = Job::new(0..length, parts, threads, &|_| Ok(()));
+            job.shares.iter().map(|share| (share.next.load(Ordering::Relaxed), share.end)).collect()
+        };
+        assert_eq!(shares(14, 8, 2), [(0, 7), (7, 14)]);
+        assert_eq!(shares(9, 8, 2), [(0, 5), (5, 9)]);
+        assert_eq!(shares(3, 3, 2), [(0, 2), (2, 3)]);
+        assert_eq!(shares(1000, 8, 2), [(0, 512), (512, 1000)]);
+        assert_eq!(shares(5, 5, 4), [(0, 2), (2, 4), (4, 5), (5, 5)]);
     }
 
     #[test]

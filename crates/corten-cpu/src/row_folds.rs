@@ -7,13 +7,13 @@ use corten_core::{Element, cast};
 /// A way to put the elements of `N` rows together into `M` values, sums or others.
 pub(crate) trait RowFold<T, const N: usize, const M: usize>: Copy {
     /// What the values are of no elements.
-    const START: f64 = 0.0;
+    const START: [f64; M] = [0.0; M];
     /// The values with one more element of each row; `#[inline(always)]`.
     fn step<V: Lanes<Elem = T>>(self, state: [V; M], x: [V; N]) -> [V; M];
     /// Values of different elements together.
     #[inline(always)]
-    fn combine<V: Lanes<Elem = T>>(self, x: V, y: V) -> V {
-        x + y
+    fn combine<V: Lanes<Elem = T>>(self, x: [V; M], y: [V; M]) -> [V; M] {
+        std::array::from_fn(|m| x[m] + y[m])
     }
 }
 
@@ -116,7 +116,7 @@ unsafe fn fold_all<V: Lanes, const N: usize, const M: usize>(
     fold: impl RowFold<V::Elem, N, M>,
 ) -> [Parts<V::Elem>; M] {
     let start = start_of(&fold);
-    let mut states = [[V::splat(start); M]; STATES];
+    let mut states = [start.map(V::splat); STATES];
     let mut i = 0;
     while i + STATES * V::LANES <= count {
         for state in &mut states {
@@ -148,12 +148,12 @@ fn parts_of<V: Lanes, const N: usize, const M: usize>(
     fold: &impl RowFold<V::Elem, N, M>,
 ) -> [Parts<V::Elem>; M] {
     const { assert!(V::LANES <= MOST_LANES) };
-    let mut parts = [[start_of(fold); MOST_LANES]; M];
-    for (m, parts) in parts.iter_mut().enumerate() {
-        let first = fold.combine(states[0][m], states[1][m]);
-        let second = fold.combine(states[2][m], states[3][m]);
+    let mut parts = start_of(fold).map(|start| [start; MOST_LANES]);
+    let [first, second, third, fourth] = states;
+    let all = fold.combine(fold.combine(first, second), fold.combine(third, fourth));
+    for (parts, all) in parts.iter_mut().zip(all) {
         // SAFETY: the array has room for the widest vector.
-        unsafe { fold.combine(first, second).store(parts.as_mut_ptr()) };
+        unsafe { all.store(parts.as_mut_ptr()) };
     }
     parts
 }
@@ -252,8 +252,8 @@ impl<T, F: RowFold<T, N, M>, const N: usize, const M: usize> Job<T> for Columns<
 }
 
 #[inline(always)]
-fn start_of<T: Element, const N: usize, const M: usize, F: RowFold<T, N, M>>(_: &F) -> T {
-    cast(F::START)
+fn start_of<T: Element, const N: usize, const M: usize, F: RowFold<T, N, M>>(_: &F) -> [T; M] {
+    F::START.map(cast)
 }
 
 /// The first `count` lanes of a vector, fewer than all, and the others of another one.

@@ -145,15 +145,15 @@ row_functions! {
 pub(crate) struct Largest;
 
 impl<T: Wide> RowFold<T, 1, 1> for Largest {
-    const START: f64 = f64::NEG_INFINITY;
+    const START: [f64; 1] = [f64::NEG_INFINITY];
 
     #[inline(always)]
     fn step<V: Lanes<Elem = T>>(self, [best]: [V; 1], [x]: [V; 1]) -> [V; 1] {
-        [best.max(x)]
+        [x.max(best)]
     }
     #[inline(always)]
-    fn combine<V: Lanes<Elem = T>>(self, x: V, y: V) -> V {
-        x.max(y)
+    fn combine<V: Lanes<Elem = T>>(self, [x]: [V; 1], [y]: [V; 1]) -> [V; 1] {
+        [x.max(y)]
     }
 }
 

@@ -101,8 +101,8 @@ impl<T: Element> RowFold<T, 2, 1> for Largest {
         [most.max((x - y).abs())]
     }
     #[inline(always)]
-    fn combine<V: Lanes<Elem = T>>(self, x: V, y: V) -> V {
-        x.max(y)
+    fn combine<V: Lanes<Elem = T>>(self, [x]: [V; 1], [y]: [V; 1]) -> [V; 1] {
+        [x.max(y)]
     }
 }
 

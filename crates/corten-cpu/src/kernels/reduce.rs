@@ -1,7 +1,7 @@
 //! Reductions.
 
 use crate::cascade;
-use crate::folds::{All, Any, Arg, Extremum, IntSum, Order, Product, Select};
+use crate::folds::{All, Any, Arg, Extrema, Extremum, IntSum, Order, Product, Select};
 use crate::moments::{Norm, NormOrder, Variance};
 use crate::reduce_loops::{fold, for_each_output_row};
 use corten_core::{
@@ -204,8 +204,12 @@ pub fn argmin(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
     ordered!(iter, "argmin_cpu", T => Arg::<T>::new(Order::Min))
 }
 
-/// `aminmax`.
+/// `aminmax`: of everything in one pass; of slices in two, each of which takes the states of many
+/// columns at a time.
 pub fn aminmax(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
+    if iter.output(0).numel() == 1 {
+        return ordered!(iter, "aminmax_cpu", T => Extrema::<T>::default());
+    }
     iter.acquire()?;
     for (output, order) in [Order::Min, Order::Max].into_iter().enumerate() {
         let one = &mut iter.with_output(output);

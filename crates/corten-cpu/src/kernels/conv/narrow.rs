@@ -6,7 +6,7 @@
 //! of the channels and of the kernel's elements.
 
 use super::geometry::Geometry;
-use super::products::WIDE;
+use super::products::{WIDE, even_parts};
 use super::window::{Layout, Run, Window};
 use crate::chunks::grain_of;
 use crate::gemm::{MatMut, for_each_block};
@@ -14,7 +14,6 @@ use crate::row_loops::{Job, Places, Vectorised, store};
 use crate::scratch::with_buffer;
 use crate::vec::{Lanes, Level, level};
 use corten_core::{DType, Result};
-use corten_ops::parallel::num_threads;
 
 /// The most features: with more of them, patches are used often enough.
 const FEATURES: usize = 32;
@@ -47,11 +46,11 @@ pub(super) fn fits(geometry: &Geometry, dtype: DType) -> bool {
 }
 
 /// Whether vectors of positions are nearly whole, and the weight stays in the caches next to the
-/// processor: it is then read as fast as it is used, with any number of features.
+/// processor: it is then read as fast as it is used, with any number of features. Of an image with
+/// strides, as many more elements lie beside it.
 fn is_regular(geometry: &Geometry) -> bool {
     let (row, lanes) = (geometry.output[2], if level() == Level::Avx512 { 16 } else { 8 });
-    geometry.stride[2] == 1
-        && geometry.features * geometry.patch() <= WEIGHT
+    geometry.features * geometry.patch() <= WEIGHT / (geometry.stride[1] * geometry.stride[2])
         && 8 * row >= 7 * row.next_multiple_of(lanes)
 }
 
@@ -91,9 +90,9 @@ pub(super) fn correlate(
     let packed = Packed::of(geometry, weight, bias, turned);
     let (samples, shape) = (output.len() / size.max(1), [geometry.features, positions]);
     let row = geometry.output[2].max(1);
-    // Enough parts for all threads.
-    let parts = num_threads().div_ceil(samples.max(1));
-    let width = rows_at_once(geometry).min((positions / row).div_ceil(parts)).max(1) * row;
+    let rows = positions / row;
+    let parts = even_parts(rows.div_ceil(rows_at_once(geometry)), samples);
+    let width = rows.div_ceil(parts).max(1) * row;
     let grain = grain_of(geometry.features * geometry.patch() * width / 8);
     for_each_block(output, samples, shape, [positions, 1], width, grain, |sample, range, output| {
         let image = &images[sample * image_size..][..image_size];
@@ -118,20 +117,21 @@ struct Packed {
 
 impl Packed {
     fn of(geometry: &Geometry, weight: &[f32], bias: Option<&[f32]>, turned: bool) -> Self {
-        let (features, channels) = (geometry.features, geometry.channels);
-        let (kernel, depth) = (geometry.kernel_size(), geometry.patch());
+        let (features, depth) = (geometry.features, geometry.patch());
         let padded = |tile: &usize| features.next_multiple_of(*tile);
         let tile = tiles().iter().copied().min_by_key(padded).unwrap_or(4);
         let mut packed = vec![0.0; padded(&tile) * depth];
         for feature in 0..features {
-            for line in 0..depth {
-                let (channel, tap) = (line / kernel, line % kernel);
-                let from = match turned {
-                    false => (feature * channels + channel) * kernel + tap,
-                    true => (channel * features + feature) * kernel + kernel - 1 - tap,
-                };
-                let first = feature / tile * tile * depth;
-                packed[first + line * tile + feature % tile] = weight[from];
+            let first = feature / tile * tile * depth;
+            let lines = packed[first + feature % tile..].iter_mut().step_by(tile);
+            if turned {
+                let channels = weight.chunks_exact(geometry.kernel_size());
+                let taps =
+                    channels.skip(feature).step_by(features).flat_map(|taps| taps.iter().rev());
+                lines.zip(taps).for_each(|(to, &value)| *to = value);
+            } else {
+                let taps = &weight[feature * depth..][..depth];
+                lines.zip(taps).for_each(|(to, &value)| *to = value);
             }
         }
         let mut shifts = vec![0.0; padded(&tile)];

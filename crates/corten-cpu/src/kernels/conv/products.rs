@@ -413,14 +413,17 @@ fn fill_lines<T: Product>(geometry: &Geometry, weight: &[T], lines: &mut [T]) {
 fn wide(geometry: &Geometry, samples: usize) -> usize {
     let (positions, row) = (geometry.positions(), geometry.output[2].max(1));
     let most = if row < WIDE { WIDE / row * row } else { WIDE };
-    let threads = num_threads();
-    let least = positions.div_ceil(most).max(1);
-    let parts = (least..least + threads)
-        .find(|parts| (samples * parts).is_multiple_of(threads))
-        .unwrap_or(least);
+    let parts = even_parts(positions.div_ceil(most), samples);
     // Whole tiles where that leaves no thread with less to do.
-    let unit = if threads < 2 || in_parallel_region() { TILE } else { MOST_LANES };
+    let unit = if num_threads() < 2 || in_parallel_region() { TILE } else { MOST_LANES };
     positions.div_ceil(parts).next_multiple_of(unit).max(1)
+}
+
+/// Parts of every sample, a few more than asked for where all threads then have as many of them.
+pub(super) fn even_parts(least: usize, samples: usize) -> usize {
+    let (threads, least) = (num_threads(), least.max(1));
+    let even = |parts: &usize| (samples * parts).is_multiple_of(threads);
+    (least..least + threads).find(even).unwrap_or(least)
 }
 
 /// Whether every thread makes all patches for some of the features, rather than reading the whole
