@@ -5,8 +5,9 @@
 The roof of a kernel is the time that its bytes or its operations take at least, whichever is
 longer. The machine's figures come from `cargo run --release -p corten-gemm --example roof machine`:
 operations in registers, and bytes of the sum of two arrays for every size of what is touched. They
-are taken between several passes over the kernels, since a machine that is shared has slow minutes; each
-kernel and each roof counts by its best sample, on one thread. Written are `docs/roofline.md`, `docs/roofline.svg` and `docs/linear.svg`.
+are taken between several passes over the kernels, since a machine that is shared has slow minutes;
+each kernel and each roof counts by its best sample, on one thread. Written are `docs/roofline.md`,
+`docs/roofline.svg` and `docs/linear.svg`.
 """
 
 import argparse
@@ -235,12 +236,13 @@ def main():
     out = parser.parse_args().out
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    roofs, passes = machine(), []
+    roofs, measured, grown = machine(), [], []
     for _ in range(PASSES):
-        passes.append((list(rows()), list(growth())))
+        measured.append(list(rows()))
+        grown.append(list(growth()))
         roofs = machine(roofs)
-    measured = [min(samples, key=lambda row: row[2]) for samples in zip(*(rows for rows, _ in passes))]
-    grown = [best_points(samples) for samples in zip(*(grown for _, grown in passes))]
+    measured = [min(samples, key=lambda row: row[2]) for samples in zip(*measured)]
+    grown = [best_points(samples) for samples in zip(*grown)]
     (out / "roofline.svg").write_text(bars(measured, roofs))
     (out / "linear.svg").write_text(curves(grown))
     (out / "roofline.md").write_text(page(measured, grown, roofs))

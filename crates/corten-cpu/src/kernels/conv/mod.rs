@@ -229,7 +229,7 @@ fn forward_kernel(
     if narrow::fits(geometry, out.dtype()) {
         let bias = bias.map(|_| access.read::<f32>(3)).transpose()?;
         let (input, weight) = (access.read::<f32>(1)?, access.read::<f32>(2)?);
-        return narrow::correlate(geometry, access.write(0)?, input, weight, bias, false);
+        return narrow::correlate(geometry, access.write(0)?, input, weight, bias);
     }
     match_product!(out.dtype(), "slow_conv2d_cpu", T => {
         let bias = bias.map(|_| access.read::<T>(3)).transpose()?;
@@ -303,7 +303,8 @@ fn apply(target: &Tensor, a: &Tensor, b: &Tensor, geometry: &Geometry, role: Rol
         && narrow::fits(&adjoint, target.dtype())
     {
         let (output, weight) = (access.read::<f32>(1)?, access.read::<f32>(2)?);
-        return narrow::correlate(&adjoint, access.write(0)?, output, weight, None, true);
+        let weight = products::turned(&adjoint, weight);
+        return narrow::correlate(&adjoint, access.write(0)?, output, &weight, None);
     }
     match_product!(target.dtype(), "slow_conv2d_backward_cpu", T => {
         apply_as::<T>(access.write::<T>(0)?, access.read::<T>(1)?, access.read::<T>(2)?, geometry, role)

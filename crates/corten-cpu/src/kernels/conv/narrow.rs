@@ -71,8 +71,7 @@ fn window_len(geometry: &Geometry, rows: usize) -> usize {
     Layout::of(geometry, 0..positions, geometry.channels).buffer_len()
 }
 
-/// `output = weight * image (+ bias)`, for every sample; with `turned`, the weight is that of the
-/// convolution that `geometry` is the [`adjoint`](Geometry::adjoint) of.
+/// `output = weight * image (+ bias)`, for every sample.
 ///
 /// # Errors
 /// `Internal` when the output is too short.
@@ -82,12 +81,11 @@ pub(super) fn correlate(
     images: &[f32],
     weight: &[f32],
     bias: Option<&[f32]>,
-    turned: bool,
 ) -> Result<()> {
     let positions = geometry.positions();
     let image_size = geometry.channels * geometry.pixels();
     let size = geometry.features * positions;
-    let packed = Packed::of(geometry, weight, bias, turned);
+    let packed = Packed::of(geometry, weight, bias);
     let (samples, shape) = (output.len() / size.max(1), [geometry.features, positions]);
     let row = geometry.output[2].max(1);
     let rows = positions / row;
@@ -116,7 +114,7 @@ struct Packed {
 }
 
 impl Packed {
-    fn of(geometry: &Geometry, weight: &[f32], bias: Option<&[f32]>, turned: bool) -> Self {
+    fn of(geometry: &Geometry, weight: &[f32], bias: Option<&[f32]>) -> Self {
         let (features, depth) = (geometry.features, geometry.patch());
         let padded = |tile: &usize| features.next_multiple_of(*tile);
         let tile = tiles().iter().copied().min_by_key(padded).unwrap_or(4);
@@ -124,15 +122,8 @@ impl Packed {
         for feature in 0..features {
             let first = feature / tile * tile * depth;
             let lines = packed[first + feature % tile..].iter_mut().step_by(tile);
-            if turned {
-                let channels = weight.chunks_exact(geometry.kernel_size());
-                let taps =
-                    channels.skip(feature).step_by(features).flat_map(|taps| taps.iter().rev());
-                lines.zip(taps).for_each(|(to, &value)| *to = value);
-            } else {
-                let taps = &weight[feature * depth..][..depth];
-                lines.zip(taps).for_each(|(to, &value)| *to = value);
-            }
+            let taps = &weight[feature * depth..][..depth];
+            lines.zip(taps).for_each(|(to, &value)| *to = value);
         }
         let mut shifts = vec![0.0; padded(&tile)];
         if let Some(bias) = bias {

@@ -359,7 +359,7 @@ pub(super) fn adjoint<T: Product>(
 
 /// The weight of a convolution from that of the one of which it is the adjoint: channels and features
 /// change places in every group, and the kernel is turned around.
-fn turned<T: Product>(geometry: &Geometry, weight: &[T]) -> Vec<T> {
+pub(super) fn turned<T: Product>(geometry: &Geometry, weight: &[T]) -> Vec<T> {
     let (channels, features) = (geometry.group_features(), geometry.group_channels());
     let kernel = geometry.kernel_size();
     let mut turned = Vec::with_capacity(weight.len());
