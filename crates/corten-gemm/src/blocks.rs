@@ -19,17 +19,39 @@ use std::ops::Range;
 /// comes as fast as it is used.
 pub(crate) const DEPTH: usize = 512;
 
-/// Bytes of a block of `a`, which is used with one panel of `b` after the other: it stays in the
-/// second-level cache.
-const BYTES_OF_A: usize = 384 << 10;
+/// The blocks of a product.
+struct Blocks {
+    /// Bytes of a block of `a`, which is used with one panel of `b` after the other: it stays in the
+    /// second-level cache, beside a panel.
+    bytes_of_a: usize,
+    /// Bytes of a block of `b` that more than one block of `a` uses: it stays in the last cache, and
+    /// `a` is copied for fewer of them.
+    bytes_of_b: usize,
+    /// Blocks of `a` that all of the depth is done for before the next ones: the more there are, the
+    /// less often `b` is copied, and the fewer, the nearer are the sums.
+    together: usize,
+}
 
-/// Bytes of a block of `b` that more than one block of `a` uses: it stays in the last cache, and `a`
-/// is copied for fewer of them.
-const BYTES_OF_B: usize = 4 << 20;
+impl Blocks {
+    /// Those of processors with 64-byte registers, whose second-level caches have 1 MiB and more.
+    const WIDE: Self = Self { bytes_of_a: MOST_BYTES_OF_A, bytes_of_b: 4 << 20, together: 8 };
 
-/// Blocks of `a` that all of the depth is done for before the next ones: the more there are, the less
-/// often `b` is copied, and the fewer, the nearer are the sums.
-const BLOCKS_TOGETHER: usize = 8;
+    /// Those of others, which may have as little as 256 KiB.
+    const NARROW: Self = Self { bytes_of_a: 128 << 10, bytes_of_b: 2 << 20, together: 24 };
+
+    /// How many rows of so many bytes are a block. All of them are one where that is not much: then
+    /// every panel of `b` is used at once and only once, and needs no place of its own.
+    fn rows(&self, rows: usize, bytes: usize) -> usize {
+        let most = if rows * bytes <= MOST_BYTES_OF_A { MOST_BYTES_OF_A } else { self.bytes_of_a };
+        most.div_ceil(bytes)
+    }
+}
+
+/// Bytes of `a` that are one block on any processor.
+const MOST_BYTES_OF_A: usize = 384 << 10;
+
+/// Bytes of a wide register.
+const WIDE: usize = 64;
 
 /// Strips whose sums go to a place apart at a time, if they do: when they are turned, enough of them
 /// for whole cache lines of the result.
@@ -239,14 +261,15 @@ impl<E: Sealed> Walk<'_, E> {
         // Pieces are not divided.
         let most = if let Factor::Pieces(_) = self.a { depth } else { DEPTH };
         let at_once = most.min(depth) * size_of::<E>();
-        let rows_at_once = BYTES_OF_A.div_ceil(at_once).next_multiple_of(self.set.rows());
-        // With one block of `a`, every panel is used at once and only once.
+        let wide = self.set.lanes * size_of::<E>() >= WIDE;
+        let sizes = if wide { &Blocks::WIDE } else { &Blocks::NARROW };
+        let rows_at_once = sizes.rows(rows, at_once).next_multiple_of(self.set.rows());
         let kept = rows > rows_at_once;
-        let cols_at_once =
-            if kept { (BYTES_OF_B / at_once).next_multiple_of(self.set.cols()) } else { cols };
+        let most_cols = (sizes.bytes_of_b / at_once).next_multiple_of(self.set.cols());
+        let cols_at_once = if kept { most_cols } else { cols };
         let depths = Groups::of(depth, most);
         // Rows whose sums stay near from one block of the depth to the next.
-        let blocks = if depths.count > 1 { BLOCKS_TOGETHER } else { usize::MAX };
+        let blocks = if depths.count > 1 { sizes.together } else { usize::MAX };
         let groups = Groups::of(rows.div_ceil(rows_at_once), blocks);
         for cols in steps(cols, cols_at_once) {
             for group in groups.all() {

@@ -158,7 +158,7 @@ fn products_equal_the_naive_ones_in_every_arrangement() {
 
 #[test]
 fn products_of_many_blocks_equal_the_naive_ones() {
-    for shape in [[2, 1500, 5], [130, 40, 700], [250, 12, 12], [29, 65, 1000]] {
+    for shape in [[2, 1500, 5], [130, 40, 700], [250, 12, 12], [29, 65, 1000], [900, 24, 600]] {
         for (a, b) in [(Order::Rows, Order::Rows), (Order::Columns, Order::FarRows)] {
             check(shape, [a, b, Order::Rows], 2.0, Some(-1.0));
             check(shape, [b, Order::Columns, Order::Columns], 1.0, Some(1.0));
