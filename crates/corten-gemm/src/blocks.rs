@@ -6,7 +6,7 @@
 
 use crate::few::{Few, Form, Little, Rows};
 use crate::output::{Apart, Output, Start};
-use crate::pack::{CONFLICT, FAR, FEW_PANELS, Factor, Groups, Panels, Strips, Sums};
+use crate::pack::{Ahead, CONFLICT, FAR, FEW_PANELS, Factor, Groups, Panel, Panels, Strips, Sums};
 use crate::packed::Packed;
 use crate::scratch::{Room, Scratch};
 use crate::tile::{Instructions, Number, Sealed, TileSet};
@@ -312,49 +312,76 @@ impl<E: Sealed> Walk<'_, E> {
         room: &mut Room,
     ) {
         for index in 0..panels.count() {
-            let mut panel = panels.get(index, first_time, strips.by_rows());
-            let width = panel.registers * self.set.lanes;
-            let later = |strip| panels.later(index + 1, first_time, strip, strips.count());
+            let panel = panels.get(index, first_time, strips.by_rows());
+            let ahead = panels.ahead(index + 1, first_time, strips.count());
             // Whether tiles write to the result itself.
             let direct = self.output.strides()[1] == 1
-                && panel.cols.len() == width
+                && panel.cols.len() == panel.registers * self.set.lanes
                 && self.output.is_together(&panel.cols)
                 && self.output.alpha == E::ONE
                 && !(first && matches!(self.output.start, Start::Scaled(beta) if beta != E::ONE));
-            for group in steps(strips.count(), if direct { 1 } else { STRIPS_APART }) {
-                let rows = strips.rows(group.start).start..strips.rows(group.end - 1).end;
-                let place = [start[0] + rows.start, panel.cols.start];
-                let size = [rows.len(), panel.cols.len()];
-                let base = match first {
-                    true => self.output.start.at(place),
-                    false => Start::Scaled(E::ONE),
-                };
-                if direct {
-                    let (c, c_stride) = (self.output.place(place), self.output.strides()[0]);
-                    let sums = Sums { c, c_stride, start: base, later: later(group.start) };
-                    // SAFETY: the place has the rows and columns of the strip and the panel, and
-                    // values for them.
-                    unsafe { strips.tile(group.start, &mut panel, sums) };
-                    continue;
-                }
-                // Tiles add values per row whatever columns they have.
-                let by_tiles = matches!(base, Start::PerRow(_)) && self.output.alpha == E::ONE;
-                let beta = match first {
-                    true if by_tiles => None,
-                    true => self.output.begin(place, size),
-                    false => Some(E::ONE),
-                };
-                let sums = room.elements::<E>(rows.len() * width);
-                for strip in group {
-                    let above = strips.rows(strip).start - rows.start;
-                    let (c, c_stride) = (sums[above * width..].as_mut_ptr(), width as isize);
-                    let start = if by_tiles { base.at([above, 0]) } else { Start::Nothing };
-                    let sums = Sums { c, c_stride, start, later: later(strip) };
-                    // SAFETY: there is room for all rows and all columns of the panel.
-                    unsafe { strips.tile(strip, &mut panel, sums) };
-                }
-                self.output.put(sums, width, place, size, beta);
-            }
+            let step = Step { strips, panel, ahead, row: start[0], first };
+            if direct { self.to_result(step) } else { self.by_way_of(room, step) }
         }
     }
+
+    /// A panel with every strip, whose sums go to the result.
+    fn to_result(&self, Step { strips, mut panel, mut ahead, row, first }: Step<'_, '_, E>) {
+        let place = [row, panel.cols.start];
+        let start = if first { self.output.start.at(place) } else { Start::Scaled(E::ONE) };
+        let (c, c_stride) = (self.output.place(place), self.output.strides()[0]);
+        for index in 0..strips.count() {
+            let strip = strips.get(index);
+            let above = strip.rows.start;
+            let c = c.wrapping_offset(above as isize * c_stride);
+            let sums = Sums { c, c_stride, start: start.at([above, 0]), later: ahead.part() };
+            // SAFETY: the result has the rows of the block and the columns of the panel, all of them
+            // in one matrix, and there are values for them.
+            unsafe { strips.tile(&strip, &mut panel, sums) };
+        }
+    }
+
+    /// A panel with every strip, whose sums go to the room and from there to the result.
+    fn by_way_of(
+        &self,
+        room: &mut Room,
+        Step { strips, mut panel, mut ahead, row, first }: Step<'_, '_, E>,
+    ) {
+        let width = panel.registers * self.set.lanes;
+        for group in steps(strips.count(), STRIPS_APART) {
+            let rows = strips.get(group.start).rows.start..strips.get(group.end - 1).rows.end;
+            let place = [row + rows.start, panel.cols.start];
+            let size = [rows.len(), panel.cols.len()];
+            let base = if first { self.output.start.at(place) } else { Start::Scaled(E::ONE) };
+            // Tiles add values per row whatever columns they have.
+            let by_tiles = matches!(base, Start::PerRow(_)) && self.output.alpha == E::ONE;
+            let beta = match first {
+                true if by_tiles => None,
+                true => self.output.begin(place, size),
+                false => Some(E::ONE),
+            };
+            let sums = room.elements::<E>(rows.len() * width);
+            for index in group {
+                let strip = strips.get(index);
+                let above = strip.rows.start - rows.start;
+                let (c, c_stride) = (sums[above * width..].as_mut_ptr(), width as isize);
+                let start = if by_tiles { base.at([above, 0]) } else { Start::Nothing };
+                let sums = Sums { c, c_stride, start, later: ahead.part() };
+                // SAFETY: there is room for all rows and all columns of the panel.
+                unsafe { strips.tile(&strip, &mut panel, sums) };
+            }
+            self.output.put(sums, width, place, size, beta);
+        }
+    }
+}
+
+/// A panel that is multiplied with every strip of a block.
+struct Step<'a, 'b, E: 'static> {
+    strips: &'a Strips<'b, E>,
+    panel: Panel<E>,
+    ahead: Ahead<E>,
+    /// The first row of the block.
+    row: usize,
+    /// Whether this is the first block that adds to its sums.
+    first: bool,
 }

@@ -20,6 +20,7 @@ pub enum Start<E> {
 
 impl<E> Start<E> {
     /// That of the part of a result from a place on.
+    #[inline]
     pub(crate) fn at(self, [row, col]: [usize; 2]) -> Self {
         match self {
             Self::PerRow(values) => Self::PerRow(values.wrapping_add(row)),

@@ -151,16 +151,8 @@ impl<'a, E: Sealed> Panels<'a, E> {
         (self.cols.start + registers.start * lanes..self.cols.start + end, registers)
     }
 
-    /// A part of what the next panel is copied from, which is to be brought near while this one is
-    /// used.
-    pub(crate) fn later(
-        &self,
-        next: usize,
-        first_time: bool,
-        part: usize,
-        parts: usize,
-    ) -> Lines<*const E> {
-        let nothing = Lines { first: std::ptr::null(), stride: 0, count: 0, len: 0 };
+    /// What the next panel is copied from, to be brought near in so many parts while this one is used.
+    pub(crate) fn ahead(&self, next: usize, first_time: bool, parts: usize) -> Ahead<E> {
         match self.right {
             Factor::Matrix(b)
                 if (first_time || !self.kept)
@@ -168,14 +160,15 @@ impl<'a, E: Sealed> Panels<'a, E> {
                     && b.strides()[1] == 1
                     && next < self.count() =>
             {
-                let depth = self.depth.len();
-                let rows = self.depth.start + depth * part / parts
-                    ..self.depth.start + depth * (part + 1) / parts;
-                let [count, stride] = [rows.len() as isize, b.strides()[0]];
-                let first = b.part(rows, self.cols(next).0).first();
-                Lines { first, stride, count: count as usize, len: 0 }
+                let first = b.part(self.depth.clone(), self.cols(next).0).first();
+                let steps = self.depth.len();
+                let lines = Lines { first, stride: b.strides()[0], count: steps, len: 0 };
+                Ahead { lines, at_once: steps.div_ceil(parts) }
             }
-            _ => nothing,
+            _ => Ahead {
+                lines: Lines { first: std::ptr::null(), stride: 0, count: 0, len: 0 },
+                at_once: 0,
+            },
         }
     }
 
@@ -247,6 +240,24 @@ pub(crate) fn copy_panel<E: Sealed>(
     }
 }
 
+/// Lines that are brought near, some with every tile.
+pub(crate) struct Ahead<E> {
+    lines: Lines<*const E>,
+    at_once: usize,
+}
+
+impl<E> Ahead<E> {
+    /// The next of them.
+    #[inline]
+    pub(crate) fn part(&mut self) -> Lines<*const E> {
+        let Lines { first, stride, count, len } = self.lines;
+        let now = self.at_once.min(count);
+        self.lines.first = first.wrapping_offset(now as isize * stride);
+        self.lines.count -= now;
+        Lines { first, stride, count: now, len }
+    }
+}
+
 /// Some things in groups.
 #[derive(Clone, Copy)]
 pub(crate) struct Groups {
@@ -270,6 +281,7 @@ impl Groups {
     }
 
     /// The things of a group.
+    #[inline]
     pub(crate) fn get(self, index: usize) -> Range<usize> {
         let start = |i: usize| (i * self.size + i.min(self.longer)).min(self.length);
         start(index)..start(index + 1)
@@ -296,12 +308,19 @@ pub(crate) struct Strips<'a, E: 'static> {
     first: *const E,
     strides: [isize; 2],
     depth: usize,
-    /// How many pieces the depth consists of, and how far a piece lies from the next.
-    pieces: (usize, isize),
+    /// How many pieces the depth consists of, how many steps a piece has, and how far it lies from the
+    /// next.
+    pieces: (usize, usize, isize),
     set: &'static TileSet<E>,
     groups: Groups,
     order: Order,
     copied: &'a [E],
+}
+
+/// Some rows of a block, as many as a tile has.
+pub(crate) struct Strip {
+    index: usize,
+    pub rows: Range<usize>,
 }
 
 /// What lies side by side in a strip.
@@ -334,7 +353,7 @@ impl<'a, E: Sealed> Strips<'a, E> {
                     first: first.first(),
                     strides: first.strides(),
                     depth: depth.len(),
-                    pieces: (count, distance),
+                    pieces: (count, first.shape()[1], distance),
                     set,
                     groups: Groups::of(first.shape()[0], set.rows()),
                     order: Order::Steps(first.strides()[0]),
@@ -349,7 +368,7 @@ impl<'a, E: Sealed> Strips<'a, E> {
                     first: std::ptr::null(),
                     strides: [0, 0],
                     depth: depth.len(),
-                    pieces: (1, 0),
+                    pieces: (1, depth.len(), 0),
                     set,
                     groups: Groups::of(rows.len(), set.rows()),
                     order: Order::CopiedSteps(width),
@@ -393,7 +412,7 @@ impl<'a, E: Sealed> Strips<'a, E> {
                 room
             }
         };
-        Self { first: a.first(), strides, depth, pieces: (1, 0), set, groups, order, copied }
+        Self { first: a.first(), strides, depth, pieces: (1, depth, 0), set, groups, order, copied }
     }
 
     /// How many strips there are.
@@ -401,9 +420,10 @@ impl<'a, E: Sealed> Strips<'a, E> {
         self.groups.count
     }
 
-    /// The rows of a strip.
-    pub(crate) fn rows(&self, index: usize) -> Range<usize> {
-        self.groups.get(index)
+    /// A strip.
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> Strip {
+        Strip { index, rows: self.groups.get(index) }
     }
 
     /// Whether the steps of a row lie side by side.
@@ -416,12 +436,14 @@ impl<'a, E: Sealed> Strips<'a, E> {
     /// # Safety
     /// The result must be writable, and what is added to readable, for the rows and all columns of the
     /// panel's registers.
-    pub(crate) unsafe fn tile(&self, index: usize, panel: &mut Panel<E>, sums: Sums<E>) {
-        let (a, a_stride) = self.get(index);
+    #[inline]
+    pub(crate) unsafe fn tile(&self, strip: &Strip, panel: &mut Panel<E>, sums: Sums<E>) {
+        let (a, a_stride) = self.place(strip);
+        let (pieces, depth, piece_distance) = self.pieces;
         let job = Job {
-            depth: self.depth / self.pieces.0,
-            pieces: self.pieces.0,
-            piece_distance: self.pieces.1,
+            depth,
+            pieces,
+            piece_distance,
             a,
             a_stride,
             b: panel.first,
@@ -439,13 +461,13 @@ impl<'a, E: Sealed> Strips<'a, E> {
         };
         // SAFETY: strips and panels are whole, the caller owes the result, and the tile is of the
         // level in use.
-        unsafe { tiles[self.rows(index).len() - 1](&job) };
+        unsafe { tiles[strip.rows.len() - 1](&job) };
         panel.copied(panel.registers * self.set.lanes);
     }
 
     /// The first element of a strip, and the distance of its rows or of its steps.
-    fn get(&self, index: usize) -> (*const E, isize) {
-        let rows = self.rows(index);
+    #[inline]
+    fn place(&self, Strip { index, rows }: &Strip) -> (*const E, isize) {
         match self.order {
             Order::Steps(stride) | Order::Rows(stride) => {
                 (self.first.wrapping_offset(rows.start as isize * self.strides[0]), stride)

@@ -1,5 +1,6 @@
 //! Outer products added to a tensor.
 
+use crate::meta::elementwise::check_category;
 use crate::{Tensor, op};
 use corten_core::{Complex, DType, Result, Scalar, ensure, promote_types};
 
@@ -24,16 +25,7 @@ pub fn addr(
     }
     let dtype = promote_types(self_.dtype(), promote_types(vec1.dtype(), vec2.dtype())?)?;
     for (factor, name) in [(beta, "beta"), (alpha, "alpha")] {
-        ensure!(
-            dtype == DType::Bool || !matches!(factor, Scalar::Bool(_)),
-            Runtime,
-            "Boolean {name} only supported for Boolean results."
-        );
-        ensure!(
-            !dtype.is_integral(true) || factor.is_integral(true),
-            Runtime,
-            "For integral input tensors, argument {name} must not be a floating point number."
-        );
+        check_category(dtype, name, factor)?;
         if dtype != DType::Bool {
             factor.check_fits(dtype, "addr")?;
         }

@@ -54,19 +54,27 @@ pub(super) fn refusal(name: &str, dtype: DType) -> Option<Error> {
     })
 }
 
+/// A factor of a result of this dtype must be of no higher category, and no bool beside numbers.
+///
+/// # Errors
+/// `Runtime` otherwise, with the name of the factor.
+pub(crate) fn check_category(dtype: DType, name: &str, factor: Scalar) -> Result<()> {
+    ensure!(
+        dtype == DType::Bool || !matches!(factor, Scalar::Bool(_)),
+        Runtime,
+        "Boolean {name} only supported for Boolean results."
+    );
+    ensure!(
+        !dtype.is_integral(true) || factor.is_integral(true),
+        Runtime,
+        "For integral input tensors, argument {name} must not be a floating point number."
+    );
+    Ok(())
+}
+
 /// `add`, `addcmul`: a factor must fit the dtype that is computed in.
 fn check_factor(dtype: DType, alpha: Scalar) -> Result<()> {
-    let boolean = matches!(alpha, Scalar::Bool(_));
-    ensure!(
-        !boolean || dtype == DType::Bool,
-        Runtime,
-        "Boolean alpha only supported for Boolean results."
-    );
-    ensure!(
-        !dtype.is_integral(true) || alpha.is_integral(true),
-        Runtime,
-        "For integral input tensors, argument alpha must not be a floating point number."
-    );
+    check_category(dtype, "alpha", alpha)?;
     ensure!(
         dtype.is_complex() || !alpha.is_complex(),
         Runtime,
