@@ -265,7 +265,7 @@ impl<E: Sealed> Walk<'_, E> {
         let sizes = if wide { &Blocks::WIDE } else { &Blocks::NARROW };
         let rows_at_once = sizes.rows(rows, at_once).next_multiple_of(self.set.rows());
         let kept = rows > rows_at_once;
-        let most_cols = (sizes.bytes_of_b / at_once).next_multiple_of(self.set.cols());
+        let most_cols = sizes.bytes_of_b.div_ceil(at_once).next_multiple_of(self.set.cols());
         let cols_at_once = if kept { most_cols } else { cols };
         let depths = Groups::of(depth, most);
         // Rows whose sums stay near from one block of the depth to the next.

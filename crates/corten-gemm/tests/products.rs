@@ -461,6 +461,7 @@ fn factors_in_pieces_are_those_that_are_put_together() {
         [50, 2, 3, 120, 4, 70],
         [31, 40, 3, 1300, 333, 17],
         [9, 0, 2, 0, 5, 33],
+        [8, 3, 2, 280_000, 280_000, 2],
     ];
     for [m, apart, count, distance, len, n] in cases {
         let data: Vec<f64> = (0..(m - 1) * apart + (count - 1) * distance + len)
