@@ -39,6 +39,11 @@ impl Blocks {
     /// Those of others, which may have as little as 256 KiB.
     const NARROW: Self = Self { bytes_of_a: 128 << 10, bytes_of_b: 2 << 20, together: 24 };
 
+    /// Those of the level that a set of tiles is of.
+    fn of<E>(set: &TileSet<E>) -> &'static Self {
+        if set.lanes * size_of::<E>() >= 64 { &Self::WIDE } else { &Self::NARROW }
+    }
+
     /// How many rows of so many bytes are a block. All of them are one where that is not much: then
     /// every panel of `b` is used at once and only once, and needs no place of its own.
     fn rows(&self, rows: usize, bytes: usize) -> usize {
@@ -49,9 +54,6 @@ impl Blocks {
 
 /// Bytes of `a` that are one block on any processor.
 const MOST_BYTES_OF_A: usize = 384 << 10;
-
-/// Bytes of a wide register.
-const WIDE: usize = 64;
 
 /// Strips whose sums go to a place apart at a time, if they do: when they are turned, enough of them
 /// for whole cache lines of the result.
@@ -261,8 +263,7 @@ impl<E: Sealed> Walk<'_, E> {
         // Pieces are not divided.
         let most = if let Factor::Pieces(_) = self.a { depth } else { DEPTH };
         let at_once = most.min(depth) * size_of::<E>();
-        let wide = self.set.lanes * size_of::<E>() >= WIDE;
-        let sizes = if wide { &Blocks::WIDE } else { &Blocks::NARROW };
+        let sizes = Blocks::of(self.set);
         let rows_at_once = sizes.rows(rows, at_once).next_multiple_of(self.set.rows());
         let kept = rows > rows_at_once;
         let most_cols = sizes.bytes_of_b.div_ceil(at_once).next_multiple_of(self.set.cols());
@@ -320,16 +321,23 @@ impl<E: Sealed> Walk<'_, E> {
                 && self.output.is_together(&panel.cols)
                 && self.output.alpha == E::ONE
                 && !(first && matches!(self.output.start, Start::Scaled(beta) if beta != E::ONE));
-            let step = Step { strips, panel, ahead, row: start[0], first };
-            if direct { self.to_result(step) } else { self.by_way_of(room, step) }
+            let pass = Pass { strips, panel, ahead, row: start[0], first };
+            if direct { self.to_result(pass) } else { self.by_way_of(room, pass) }
         }
     }
 
+    /// What the sums from a place on are added to: by the first block of the depth what the product
+    /// starts from, by the others what is there.
+    fn start(&self, place: [usize; 2], first: bool) -> Start<E> {
+        if first { self.output.start.at(place) } else { Start::Scaled(E::ONE) }
+    }
+
     /// A panel with every strip, whose sums go to the result.
-    fn to_result(&self, Step { strips, mut panel, mut ahead, row, first }: Step<'_, '_, E>) {
+    fn to_result(&self, Pass { strips, mut panel, mut ahead, row, first }: Pass<'_, '_, E>) {
         let place = [row, panel.cols.start];
-        let start = if first { self.output.start.at(place) } else { Start::Scaled(E::ONE) };
+        let start = self.start(place, first);
         let (c, c_stride) = (self.output.place(place), self.output.strides()[0]);
+        assert!(row + strips.height() <= self.output.shape()[0], "the block lies in the result");
         for index in 0..strips.count() {
             let strip = strips.get(index);
             let above = strip.rows.start;
@@ -345,14 +353,14 @@ impl<E: Sealed> Walk<'_, E> {
     fn by_way_of(
         &self,
         room: &mut Room,
-        Step { strips, mut panel, mut ahead, row, first }: Step<'_, '_, E>,
+        Pass { strips, mut panel, mut ahead, row, first }: Pass<'_, '_, E>,
     ) {
         let width = panel.registers * self.set.lanes;
         for group in steps(strips.count(), STRIPS_APART) {
             let rows = strips.get(group.start).rows.start..strips.get(group.end - 1).rows.end;
             let place = [row + rows.start, panel.cols.start];
             let size = [rows.len(), panel.cols.len()];
-            let base = if first { self.output.start.at(place) } else { Start::Scaled(E::ONE) };
+            let base = self.start(place, first);
             // Tiles add values per row whatever columns they have.
             let by_tiles = matches!(base, Start::PerRow(_)) && self.output.alpha == E::ONE;
             let beta = match first {
@@ -376,7 +384,7 @@ impl<E: Sealed> Walk<'_, E> {
 }
 
 /// A panel that is multiplied with every strip of a block.
-struct Step<'a, 'b, E: 'static> {
+struct Pass<'a, 'b, E: 'static> {
     strips: &'a Strips<'b, E>,
     panel: Panel<E>,
     ahead: Ahead<E>,

@@ -420,6 +420,11 @@ impl<'a, E: Sealed> Strips<'a, E> {
         self.groups.count
     }
 
+    /// The rows of all strips.
+    pub(crate) fn height(&self) -> usize {
+        self.groups.length
+    }
+
     /// A strip.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> Strip {
