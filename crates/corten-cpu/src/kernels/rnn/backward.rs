@@ -1,6 +1,8 @@
 //! The gradients of a sequence, from its last step to its first.
 
-use super::{Before, Behind, Cell, Element, Grads, Kept, Rows, Shape, Spread, groups, multiply};
+use super::{
+    Before, Behind, Cell, Element, Grads, Kept, Rows, Shape, Spread, fetch, groups, multiply,
+};
 use crate::chunks::{RunsBlock, for_each_block_of_runs};
 use crate::gemm::{Base, Factors, Mat, MatMut, gemm};
 use crate::row_loops::{Job, for_each_vector, load, store};
@@ -147,7 +149,10 @@ impl<C: Cell, T: corten_core::Element> Job<T> for Cells<'_, '_, C, T> {
     #[inline(always)]
     fn run<V: Lanes<Elem = T>>(mut self) {
         let (units, sums) = (self.units.len(), self.sums);
+        let (step, hidden) = (self.step, self.hidden);
         for (row, sums) in self.rows.clone().zip(sums.chunks_exact(self.width)) {
+            fetch(step.kept, [row + 1, C::KEPT], hidden, &self.units);
+            fetch(step.output, [row + 1, 1], hidden, &self.units);
             for_each_vector!(V, units, |at, n| self.some::<V>(row, sums, at, n));
         }
     }

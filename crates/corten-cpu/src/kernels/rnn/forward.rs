@@ -1,6 +1,6 @@
 //! The steps of a sequence.
 
-use super::{After, Cell, Element, Gates, Rows, Shape, Spread, groups, multiply};
+use super::{After, Cell, Element, Gates, Rows, Shape, Spread, fetch, groups, multiply};
 use crate::chunks::{RunsBlock, for_each_block_of_runs};
 use crate::gemm::{Base, Mat};
 use crate::row_loops::{Job, for_each_vector, load, store};
@@ -153,7 +153,18 @@ impl<C: Cell, T: corten_core::Element> Job<T> for Cells<'_, '_, C, T> {
     fn run<V: Lanes<Elem = T>>(mut self) {
         let (units, sums) = (self.units.len(), self.sums);
         for (row, sums) in self.rows.clone().zip(sums.chunks_exact(C::GATES * UNITS)) {
+            fetch(self.gates, [row + 1, C::GATES], self.hidden, &self.units);
             for_each_vector!(V, units, |at, n| self.some::<V>(row, sums, at, n));
+        }
+        if C::HAS_CELL {
+            let [output, cell, _] = self.blocks;
+            for row in self.rows {
+                let (output, cell) = (output.part(row, 0), cell.part(row, 0));
+                for_each_vector!(V, units, |at, n| {
+                    let after = load::<V>(output, at, n);
+                    store(C::output(after, load::<V>(cell, at, n)), output, at, n);
+                });
+            }
         }
     }
 }

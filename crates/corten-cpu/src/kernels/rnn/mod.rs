@@ -16,7 +16,7 @@ use super::support::expect_dtype;
 use crate::gemm::{Base, CONFLICT, Factor, Mat, MatElement, MatMut, gemm_of_factors};
 use crate::row_loops::Vectorised;
 use crate::scratch::Buffered;
-use crate::vec::Lanes;
+use crate::vec::{Lanes, fetch_early};
 use corten_core::{Result, bail, ensure};
 use corten_ops::{Tensor, op};
 use std::ops::Range;
@@ -43,6 +43,7 @@ type Kept<V> = [V; 5];
 
 /// What a step leaves.
 struct After<V> {
+    /// What [`Cell::output`] makes the output of.
     output: V,
     /// The state beside the output.
     cell: V,
@@ -84,6 +85,10 @@ trait Cell: Sync {
 
     /// A step, given what the state and the input contribute to the gates; `#[inline(always)]`.
     fn forward<V: Lanes>(of_state: Gates<V>, of_input: Gates<V>, before: V) -> After<V>;
+
+    /// The output, made of [`After::output`] and the state beside it once all units of a block have
+    /// theirs, so that none waits for its own; `#[inline(always)]`.
+    fn output<V: Lanes>(after: V, cell: V) -> V;
 
     /// The gradients of a step; `#[inline(always)]`.
     fn backward<V: Lanes>(behind: Behind<V>) -> Grads<V>;
@@ -231,6 +236,18 @@ impl<T: Element> Spread<T> {
             to[..width].copy_from_slice(from);
         }
         Rows { elements: &self.copies, width, apart }
+    }
+}
+
+/// Brings some units of a row of `runs` numbers per hidden unit near, if there is such a row: its runs are
+/// too far apart for the processor to foresee them.
+#[inline(always)]
+fn fetch<T>(from: &[T], [row, runs]: [usize; 2], hidden: usize, units: &Range<usize>) {
+    for run in row * runs..(row + 1) * runs {
+        let start = run * hidden;
+        if let Some(part) = from.get(start + units.start..start + units.end) {
+            fetch_early(part.as_ptr().cast(), size_of_val(part));
+        }
     }
 }
 
