@@ -227,8 +227,7 @@ fn cost<E: Sealed>(
     let apart = a.strides[1].unsigned_abs() * size_of::<E>();
     let quarters = match panels.count {
         _ if a.strides[1] == 1 => 0,
-        // Strips are copied, in pieces of a few elements or one by one.
-        count if count > FEW_PANELS && a.strides[0] == 1 => 2,
+        // Strips are copied in pieces of a few elements.
         count if count > FEW_PANELS => 12,
         _ if apart.is_multiple_of(CONFLICT) => 4,
         _ => usize::from(apart * depth.min(DEPTH) > FAR),
