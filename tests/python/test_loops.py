@@ -100,6 +100,29 @@ class Broadcasts(unittest.TestCase):
         self.assertEqual(out.tolist(), rows)
 
 
+class ShortFloats(unittest.TestCase):
+    def same(self, got, expected):
+        own = expected.isnan()
+        self.assertTrue(torch.equal(got.isnan(), own))
+        zeros = torch.zeros_like(got)
+        got, expected = (torch.where(own, zeros, x).view(torch.int16) for x in (got, expected))
+        self.assertTrue(torch.equal(got, expected))
+
+    def test_every_number_is_computed_with_as_a_single_and_rounded(self):
+        bits = torch.arange(-(1 << 15), 1 << 15).to(torch.int16)
+        others = bits.view(256, 256).t().reshape(-1)
+        for dtype in (torch.float16, torch.bfloat16):
+            for start, stop in ((0, 1 << 16), (3, 1 << 16), (1, 40_000), (7, 23), (9, 40)):
+                a, b = (x.view(dtype)[start:stop] for x in (bits, others))
+                for f in (torch.add, torch.sub, torch.mul, torch.maximum):
+                    self.same(f(a, b), f(a.float(), b.float()).to(dtype))
+                    self.same(f(a, b[-1:]), f(a.float(), b[-1:].float()).to(dtype))
+                    own = a.clone()
+                    self.same(f(own, b, out=own), f(a, b))
+                self.same(a.relu(), a.float().relu().to(dtype))
+                self.same(torch.lerp(a, b, b), torch.lerp(a.float(), b.float(), b.float()).to(dtype))
+
+
 class Windows(unittest.TestCase):
     def test_largest_and_where(self):
         for length in (9, 40, 600):

@@ -13,6 +13,27 @@ pub(crate) trait Memory<L: Lanes> {
     /// # Safety
     /// `to` must be writable for `LANES` elements.
     unsafe fn store(value: L, to: *mut Self::Elem);
+    /// Two vectors of the elements from there on, in the order that suits the level:
+    /// [`store_two`](Self::store_two) brings them back to where they were.
+    ///
+    /// # Safety
+    /// `from` must be readable for `2 * LANES` elements.
+    #[inline(always)]
+    unsafe fn load_two(from: *const Self::Elem) -> [L; 2] {
+        // SAFETY: the caller's.
+        unsafe { [Self::load(from), Self::load(from.add(L::LANES))] }
+    }
+    /// # Safety
+    /// `to` must be writable for `2 * LANES` elements.
+    #[inline(always)]
+    unsafe fn store_two(values: [L; 2], to: *mut Self::Elem) {
+        let [first, second] = values;
+        // SAFETY: the caller's.
+        unsafe {
+            Self::store(first, to);
+            Self::store(second, to.add(L::LANES));
+        }
+    }
     /// # Safety
     /// `from` must be readable for `n < LANES` elements.
     unsafe fn load_partial(from: *const Self::Elem, n: usize) -> L;
@@ -63,7 +84,8 @@ impl<L: Lanes> Memory<L> for Plain {
 /// one into a register of the other. `$memory` has the register's own loads and stores.
 #[cfg(target_arch = "x86_64")]
 macro_rules! halves {
-    ($($half:ty => $vector:ty: widen $widen:path, narrow $narrow:path, $memory:ident;)+) => {$(
+    ($($half:ty => $vector:ty: widen $widen:path, narrow $narrow:path, $memory:ident
+        $(, two $widen_two:path, $narrow_two:path)?;)+) => {$(
         impl Memory<$vector> for $half {
             type Elem = $half;
 
@@ -77,6 +99,18 @@ macro_rules! halves {
                 // SAFETY: as above.
                 unsafe { $memory::store(to.cast(), $narrow(value)) }
             }
+            $(
+                #[inline(always)]
+                unsafe fn load_two(from: *const $half) -> [$vector; 2] {
+                    // SAFETY: as above.
+                    unsafe { $widen_two(from.cast()) }
+                }
+                #[inline(always)]
+                unsafe fn store_two(values: [$vector; 2], to: *mut $half) {
+                    // SAFETY: as above.
+                    unsafe { $narrow_two(values, to.cast()) }
+                }
+            )?
             #[inline(always)]
             unsafe fn load_partial(from: *const $half, n: usize) -> $vector {
                 // SAFETY: as above.
@@ -105,7 +139,8 @@ halves! {
     corten_core::f16 => super::avx2::F32: widen narrow::single_of_half,
         narrow narrow::half_of_single, narrow;
     corten_core::bf16 => super::avx2::F32: widen narrow::single_of_bfloat,
-        narrow narrow::bfloat_of_single, narrow;
+        narrow narrow::bfloat_of_single, narrow,
+        two narrow::singles_of_bfloats, narrow::bfloats_of_singles;
 }
 
 /// Sixteen 16-bit floats at a time. The processor must have AVX-512; see Note [Vector inlining].
@@ -277,17 +312,56 @@ pub(super) mod narrow {
     pub(crate) unsafe fn bfloat_of_single(value: F32) -> __m128i {
         // SAFETY: the caller's.
         unsafe {
-            let bits = _mm256_castps_si256(value.0);
-            let is_nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(value.0, value.0));
-            let high = _mm256_srli_epi32::<16>(bits);
-            let half = _mm256_and_si256(high, _mm256_set1_epi32(1));
-            let half = _mm256_add_epi32(half, _mm256_set1_epi32(0x7fff));
-            let rounded = _mm256_srli_epi32::<16>(_mm256_add_epi32(bits, half));
-            let quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
-            let value = _mm256_blendv_epi8(rounded, quiet, is_nan);
+            let value = _mm256_srli_epi32::<16>(rounded(value));
             // Each half of the register is packed into each half of the result.
             let packed = _mm256_permute4x64_epi64::<0b1000>(_mm256_packus_epi32(value, value));
             _mm256_castsi256_si128(packed)
+        }
+    }
+
+    /// The bits of every element rounded to bfloat16, with anything in the low halves.
+    ///
+    /// # Safety
+    /// The processor must have AVX2.
+    #[inline(always)]
+    unsafe fn rounded(value: F32) -> __m256i {
+        // SAFETY: the caller's.
+        unsafe {
+            let bits = _mm256_castps_si256(value.0);
+            let is_nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(value.0, value.0));
+            let last = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+            let half = _mm256_add_epi32(last, _mm256_set1_epi32(0x7fff));
+            let quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x40_0000));
+            _mm256_blendv_epi8(_mm256_add_epi32(bits, half), quiet, is_nan)
+        }
+    }
+
+    /// Sixteen elements: those at even places, and those at odd ones. So none changes its lane.
+    ///
+    /// # Safety
+    /// `from` must be readable for 16 elements, and the processor must have AVX2.
+    #[inline(always)]
+    pub(super) unsafe fn singles_of_bfloats(from: *const i16) -> [F32; 2] {
+        // SAFETY: the caller's.
+        unsafe {
+            let pairs = _mm256_loadu_si256(from.cast());
+            let even = _mm256_slli_epi32::<16>(pairs);
+            let odd = _mm256_and_si256(pairs, _mm256_set1_epi32(-0x1_0000));
+            [F32(_mm256_castsi256_ps(even)), F32(_mm256_castsi256_ps(odd))]
+        }
+    }
+
+    /// What [`singles_of_bfloats`] takes apart, rounded as [`bfloat_of_single`] does.
+    ///
+    /// # Safety
+    /// `to` must be writable for 16 elements, and the processor must have AVX2.
+    #[inline(always)]
+    pub(super) unsafe fn bfloats_of_singles([even, odd]: [F32; 2], to: *mut i16) {
+        // SAFETY: the caller's.
+        unsafe {
+            let even = _mm256_srli_epi32::<16>(rounded(even));
+            let pairs = _mm256_blend_epi16::<0b1010_1010>(even, rounded(odd));
+            _mm256_storeu_si256(to.cast(), pairs);
         }
     }
 }
