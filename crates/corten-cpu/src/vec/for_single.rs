@@ -18,9 +18,9 @@ use std::f64::consts;
 /// e^x for results that `f32` can tell from zero and infinity.
 #[inline(always)]
 pub(super) fn exp<V: Real<Elem = f64>>(x: V) -> V {
-    let n = (x * V::of(consts::LOG2_E)).round();
+    let (n, power) = x.round_to_power(consts::LOG2_E, 0.0);
     let r = n.neg_mul_add(V::of(consts::LN_2), x);
-    (V::of(1.0) + (r * r).mul_add(r.poly(&c::EXP_32), r)) * V::pow2(n)
+    power.mul_add((r * r).mul_add(r.poly(&c::EXP_32), r), power)
 }
 
 /// ln x = n ln 2 + ln(1 + f): n and the second term.

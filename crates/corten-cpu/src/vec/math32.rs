@@ -30,22 +30,22 @@ fn clamp<V: Single>(x: V, low: f64, high: f64) -> V {
     V::of(low).max(V::of(high).min(x))
 }
 
-/// e^r - 1 of the reduced argument, and the power of two.
+/// As `math64` does: e^x 2^k = (1 + first) 2^(second + k), and that power where it is normal.
 #[inline(always)]
-fn reduce_exp<V: Single>(x: V) -> (V, V) {
-    let n = (x * V::of(consts::LOG2_E)).round();
+fn reduce_exp<V: Single>(x: V, k: f64) -> (V, V, V) {
+    let (n, power) = x.round_to_power(consts::LOG2_E, k);
     let r = n.neg_mul_add(V::of(LN2_LOW), n.neg_mul_add(V::of(LN2_HIGH), x));
-    ((r * r).mul_add(r.poly(&c::EXP_32), r), n)
+    ((r * r).mul_add(r.poly(&c::EXP_32), r), n, power)
 }
 
 #[inline(always)]
 pub(crate) fn exp<V: Single>(x: V) -> V {
     // Normal results take one factor.
     if !V::SCALES && !x.any_beyond(87.0) {
-        let (r, n) = reduce_exp(x);
-        return (V::of(1.0) + r) * V::pow2(n);
+        let (r, _, power) = reduce_exp(x, 0.0);
+        return power.mul_add(r, power);
     }
-    let (r, n) = reduce_exp(clamp(x, -110.0, 100.0));
+    let (r, n, _) = reduce_exp(clamp(x, -110.0, 100.0), 0.0);
     (V::of(1.0) + r).scale2(n)
 }
 
@@ -59,9 +59,8 @@ pub(crate) fn exp2<V: Single>(x: V) -> V {
 
 #[inline(always)]
 pub(crate) fn expm1<V: Single>(x: V) -> V {
-    let (r, n) = reduce_exp(clamp(x, -25.0, 89.0));
     // Half of the power, since 2^128 is out of range where the result is not.
-    let half = V::pow2(n - V::of(1.0));
+    let (r, n, half) = reduce_exp(clamp(x, -25.0, 89.0), -1.0);
     let scaled = half.mul_add(r, half - V::of(0.5)) * V::of(2.0);
     V::select(n.eq(V::of(0.0)), r, scaled).copysign(x)
 }
@@ -161,9 +160,8 @@ pub(crate) fn log10<V: Single>(x: V) -> V {
 #[inline(always)]
 pub(crate) fn tanh<V: Single>(x: V) -> V {
     let a = x.abs();
-    let (r, n) = reduce_exp(V::of(20.0).min(a + a));
     // e^2a - 1, which keeps its digits where a is small.
-    let power = V::pow2(n);
+    let (r, _, power) = reduce_exp(V::of(20.0).min(a + a), 0.0);
     let e = power.mul_add(r, power - V::of(1.0));
     (e / (e + V::of(2.0))).copysign(x)
 }

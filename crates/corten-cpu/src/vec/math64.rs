@@ -22,12 +22,13 @@ const LOG10_E_LOW: f64 = 1.098_319_650_216_765e-17;
 const LOG10_2_HIGH: f64 = 3.010_299_956_636_117_7e-1;
 const LOG10_2_LOW: f64 = 3.694_239_077_158_931e-13;
 
-/// e^r - 1 of the reduced argument, and the power of two: e^x = (1 + first) 2^second.
+/// e^r - 1 of the reduced argument, its exponent, and a power of two, right where it is a normal
+/// number: e^x 2^k = (1 + first) 2^(second + k) = (1 + first) third.
 #[inline(always)]
-fn reduce_exp<V: Real<Elem = f64>>(x: V) -> (V, V) {
-    let n = (x * V::of(consts::LOG2_E)).round();
+fn reduce_exp<V: Real<Elem = f64>>(x: V, k: f64) -> (V, V, V) {
+    let (n, power) = x.round_to_power(consts::LOG2_E, k);
     let r = n.neg_mul_add(V::of(LN2_LOW), n.neg_mul_add(V::of(LN2_HIGH), x));
-    ((r * r).mul_add(r.poly(&c::EXP_64), r), n)
+    ((r * r).mul_add(r.poly(&c::EXP_64), r), n, power)
 }
 
 /// `x` kept where the exponent stays in reach; NaN stays NaN.
@@ -41,10 +42,10 @@ pub(crate) fn clamp<V: Real>(x: V, low: f64, high: f64) -> V {
 fn exp_scaled<V: Real<Elem = f64>>(x: V, k: f64) -> V {
     // Normal results take one factor.
     if !V::SCALES && !x.any_beyond(706.0) {
-        let (r, n) = reduce_exp(x);
-        return (V::of(1.0) + r) * V::pow2(n + V::of(k));
+        let (r, _, power) = reduce_exp(x, k);
+        return power.mul_add(r, power);
     }
-    let (r, n) = reduce_exp(clamp(x, -1000.0, 1000.0));
+    let (r, n, _) = reduce_exp(clamp(x, -1000.0, 1000.0), 0.0);
     (V::of(1.0) + r).scale2(n + V::of(k))
 }
 
@@ -63,9 +64,8 @@ pub(crate) fn exp2<V: Real<Elem = f64>>(x: V) -> V {
 
 #[inline(always)]
 pub(crate) fn expm1<V: Real<Elem = f64>>(x: V) -> V {
-    let (r, n) = reduce_exp(clamp(x, -50.0, 710.0));
     // Half of the power, since 2^1024 is out of range where the result is not.
-    let half = V::pow2(n - V::of(1.0));
+    let (r, n, half) = reduce_exp(clamp(x, -50.0, 710.0), -1.0);
     let scaled = half.mul_add(r, half - V::of(0.5)) * V::of(2.0);
     V::select(n.eq(V::of(0.0)), r, scaled).copysign(x)
 }
@@ -194,23 +194,35 @@ fn erf_near<V: Real<Elem = f64>>(x: V) -> V {
     z.mul_add(z.poly(&c::ERF_64), slope).mul_add(x, x)
 }
 
-/// erfc for x ≥ 0: e^{-x²} times a polynomial in t = (x - 3) / (x + 3).
+/// e^{x²} erfc(x) for x ≥ 0: a polynomial in t = (x - 3) / (x + 3), over 1 + 2x.
+#[inline(always)]
+fn erfc_scaled<V: Real<Elem = f64>>(x: V) -> V {
+    let t = (x - V::of(3.0)) / (x + V::of(3.0));
+    t.poly(&c::ERFC_64) / (V::of(1.0) + V::of(2.0) * x)
+}
+
+/// erfc for x ≥ 0.
 #[inline(always)]
 fn erfc_far<V: Real<Elem = f64>>(x: V) -> V {
     let x = V::of(28.0).min(x);
-    let t = (x - V::of(3.0)) / (x + V::of(3.0));
     // The square in two parts: that of the leading 26 bits is exact.
     let leading = x.bit_and(V::of_bits(0xffff_ffff_f800_0000));
     let rest = (leading - x) * (leading + x);
     let correction = rest.poly(&[1.0, 1.0, 0.5, 1.0 / 6.0]);
-    exp(-(leading * leading)) * (correction * t.poly(&c::ERFC_64) / (V::of(1.0) + V::of(2.0) * x))
+    exp(-(leading * leading)) * (correction * erfc_scaled(x))
 }
 
 #[inline(always)]
 pub(crate) fn erf<V: Real<Elem = f64>>(x: V) -> V {
-    let a = x.abs();
-    let far = (V::of(1.0) - erfc_far(a)).copysign(x);
-    V::select(a.lt(V::of(1.0)), erf_near(x), far)
+    let (a, near) = (x.abs(), erf_near(x));
+    let outside = !a.lt(V::of(1.0));
+    if !outside.any() {
+        return near;
+    }
+    // From 6 on it is 1. Beside 1 the digits that the square loses do not count.
+    let a = V::of(6.0).min(a);
+    let far = (V::of(1.0) - exp(-(a * a)) * erfc_scaled(a)).copysign(x);
+    V::select(outside, far, near)
 }
 
 #[inline(always)]

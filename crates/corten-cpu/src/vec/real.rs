@@ -154,18 +154,37 @@ pub(crate) trait Real:
         -(-self).floor()
     }
 
+    /// What leaves a number's integer and the bias of exponents in the low bits when it is added.
+    #[inline(always)]
+    fn magic() -> f64 {
+        1.5 * (1u64 << Self::MANTISSA) as f64 + Self::BIAS
+    }
+
     /// 2^k for integral k in the normal range.
     #[inline(always)]
     fn pow2(k: Self) -> Self {
-        // Adding 1.5 * 2^MANTISSA leaves the integer in the low bits; the shift drops the rest.
-        let magic = 1.5 * (1u64 << Self::MANTISSA) as f64 + Self::BIAS;
-        (k + Self::of(magic)).bits_to_exponent()
+        // The shift drops the rest of the sum.
+        (k + Self::of(Self::magic())).bits_to_exponent()
     }
 
-    /// Whether any lane is larger than `most`, or NaN.
+    /// n, the integer next to `self * factor`, and 2^(n + k) for integral k, which must be in the
+    /// normal range.
+    #[inline(always)]
+    fn round_to_power(self, factor: f64, k: f64) -> (Self, Self) {
+        let magic = Self::of(Self::magic() + k);
+        // Its last digit is 1, so that the sum is rounded to an integer.
+        let sum = self.mul_add(Self::of(factor), magic);
+        (sum - magic, sum.bits_to_exponent())
+    }
+
+    /// Whether any lane is larger than `most`, or NaN; taken for unlikely.
     #[inline(always)]
     fn any_beyond(self, most: f64) -> bool {
-        (!self.abs().le(Self::of(most))).any()
+        let beyond = (!self.abs().le(Self::of(most))).any();
+        if beyond {
+            unlikely();
+        }
+        beyond
     }
 
     /// self * 2^k for integral k, right for results that overflow or are denormal.
@@ -260,3 +279,8 @@ pub(crate) trait Single: Real<Elem = f32> {
         self.map(|lane| from[lane.to_bits() as usize % from.len()])
     }
 }
+
+/// Tells the compiler that what calls it is seldom reached.
+#[cold]
+#[inline(always)]
+fn unlikely() {}
