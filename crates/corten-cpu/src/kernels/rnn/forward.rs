@@ -156,16 +156,6 @@ impl<C: Cell, T: corten_core::Element> Job<T> for Cells<'_, '_, C, T> {
             fetch(self.gates, [row + 1, C::GATES], self.hidden, &self.units);
             for_each_vector!(V, units, |at, n| self.some::<V>(row, sums, at, n));
         }
-        if C::HAS_CELL {
-            let [output, cell, _] = self.blocks;
-            for row in self.rows {
-                let (output, cell) = (output.part(row, 0), cell.part(row, 0));
-                for_each_vector!(V, units, |at, n| {
-                    let after = load::<V>(output, at, n);
-                    store(C::output(after, load::<V>(cell, at, n)), output, at, n);
-                });
-            }
-        }
     }
 }
 

@@ -36,11 +36,6 @@ impl Cell for Gru {
     }
 
     #[inline(always)]
-    fn output<V: Lanes>(after: V, _: V) -> V {
-        after
-    }
-
-    #[inline(always)]
     fn backward<V: Lanes>(behind: Behind<V>) -> Grads<V> {
         let Behind { kept: [reset, update, new, of_new, _], before, grad, carried } = behind;
         let (one, grad) = (V::lit(1.0), grad + carried);

@@ -31,12 +31,7 @@ impl Cell for Lstm {
         let [input, forget] = [(input + of_input).sigmoid(), (forget + of_forget).sigmoid()];
         let [new, out] = [(new + of_new).tanh(), (out + of_out).sigmoid()];
         let cell = forget.mul_add(before, input * new);
-        After { output: out, cell, kept: [input, forget, new, out, cell] }
-    }
-
-    #[inline(always)]
-    fn output<V: Lanes>(out: V, cell: V) -> V {
-        out * cell.tanh()
+        After { output: out * cell.tanh(), cell, kept: [input, forget, new, out, cell] }
     }
 
     #[inline(always)]

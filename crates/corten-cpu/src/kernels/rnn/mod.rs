@@ -43,7 +43,6 @@ type Kept<V> = [V; 5];
 
 /// What a step leaves.
 struct After<V> {
-    /// What [`Cell::output`] makes the output of.
     output: V,
     /// The state beside the output.
     cell: V,
@@ -85,10 +84,6 @@ trait Cell: Sync {
 
     /// A step, given what the state and the input contribute to the gates; `#[inline(always)]`.
     fn forward<V: Lanes>(of_state: Gates<V>, of_input: Gates<V>, before: V) -> After<V>;
-
-    /// The output, made of [`After::output`] and the state beside it once all units of a block have
-    /// theirs, so that none waits for its own; `#[inline(always)]`.
-    fn output<V: Lanes>(after: V, cell: V) -> V;
 
     /// The gradients of a step; `#[inline(always)]`.
     fn backward<V: Lanes>(behind: Behind<V>) -> Grads<V>;
