@@ -123,6 +123,66 @@ class ShortFloats(unittest.TestCase):
                 self.same(torch.lerp(a, b, b), torch.lerp(a.float(), b.float(), b.float()).to(dtype))
 
 
+class LargeResults(unittest.TestCase):
+    """Results that a cache of 32 MiB does not hold, at addresses that no line of memory begins at."""
+
+    LENGTH = 9_000_011
+
+    def same(self, result, part):
+        for start in range(0, len(result), 1_000_001):
+            stop = min(start + 1_000_001, len(result))
+            self.assertTrue(torch.equal(result[start:stop], part(slice(start, stop))))
+
+    def test_equal_small_ones(self):
+        x = counted(self.LENGTH)
+        y = x.flip(0) + 0.5
+        for start in (0, 3, 16):
+            a, b = x[start:], y[start:]
+            room = torch.empty(len(x))
+            out = room[start:]
+            for f in (torch.add, torch.mul, torch.maximum):
+                f(a, b, out=out)
+                self.same(out, lambda part: f(a[part], b[part]))
+            torch.mul(a, 3.0, out=out)
+            self.same(out, lambda part: a[part] * 3.0)
+            for f in (torch.exp, torch.sqrt, torch.neg, torch.abs):
+                f(a, out=out)
+                # NaN has no place in it that is equal.
+                self.same(out.nan_to_num(-1.0), lambda part: f(a[part]).nan_to_num(-1.0))
+            torch.addcmul(a, b, b, value=0.5, out=out)
+            self.same(out, lambda part: torch.addcmul(a[part], b[part], b[part], value=0.5))
+            out.copy_(a)
+            self.same(out, lambda part: a[part])
+            out.fill_(2.5)
+            self.assertTrue((out == 2.5).all())
+            room[start + 5: -3].zero_()
+            self.assertEqual((out != 0).sum(), 8)
+
+    def test_of_other_dtypes(self):
+        x = counted(self.LENGTH)[1:]
+        for dtype in (torch.float64, torch.int64, torch.int32):
+            self.same(x.to(dtype), lambda part: x[part].to(dtype))
+        for dtype in (torch.uint8, torch.bfloat16, torch.float16):
+            y = x.abs().to(dtype)
+            self.same(y.float(), lambda part: y[part].float())
+        z = x.double()
+        self.same(z + z, lambda part: z[part] + z[part])
+
+    def test_of_rows(self):
+        x = counted(self.LENGTH)[2:]
+        for width in (100, 257, 4_001):
+            rows = x[: len(x) // width * width].view(-1, width)
+            for other in (rows[:1], rows[:, :1]):
+                total = rows + other
+                for row in (0, 1, len(rows) // 2, len(rows) - 1):
+                    self.assertTrue(torch.equal(total[row], rows[row] + other[row % len(other)]))
+        joined = torch.cat([x, x[:77], x])
+        self.assertTrue(torch.equal(joined[: len(x)], x))
+        self.assertTrue(torch.equal(joined[len(x): -len(x)], x[:77]))
+        self.assertTrue(torch.equal(joined[-len(x):], x))
+
+
+
 class Windows(unittest.TestCase):
     def test_largest_and_where(self):
         for length in (9, 40, 600):

@@ -41,6 +41,9 @@ pub(crate) struct Kernel {
     pub(crate) compute: DType,
     /// The loop over operands of the 16-bit dtype that the kernel was chosen for, if it has one.
     pub(crate) halves: Option<Block>,
+    /// The loop whose results go past the caches, if it has one: it takes whole lines of memory, and
+    /// nothing may access them before a [`Stream`](crate::vec::stream::Stream) is dropped.
+    pub(crate) past: Option<Block>,
     /// How many operands it reads.
     pub(crate) arity: usize,
     /// Whether results are bool whatever the dtype of the operands.

@@ -555,7 +555,8 @@ macro_rules! runners {
         impl<P: $operator> Body for Adapter<P> {
             const ARITY: usize = $arity;
             const DOMAIN: Domain = P::DOMAIN;
-            const IS_SHORT: bool = loops::is_short(P::NAME);
+            const IS_SHORT: bool = loops::is_among(P::NAME, loops::SHORT);
+            const GOES_PAST: bool = Self::IS_SHORT || loops::is_among(P::NAME, loops::MIDDLING);
             #[inline(always)]
             fn eval<E: Expr>(x: [E; 3], s: &[E]) -> E {
                 let [$($x,)+ ..] = x;

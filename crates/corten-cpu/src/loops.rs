@@ -12,7 +12,7 @@ use crate::vec::avx512;
 use crate::vec::baseline;
 use crate::vec::{Cplx, Int, Lanes, MaskBits, Memory, Plain, Truth, level};
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
-use crate::vec::{Level, avx2};
+use crate::vec::{Level, Past, avx2};
 use corten_core::{DType, Result, Scalar, bail, not_implemented_for};
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 use corten_core::{bf16, f16};
@@ -28,32 +28,38 @@ pub(crate) trait Body {
     const DOMAIN: Domain;
     /// Whether 16-bit floats have a loop of their own.
     const IS_SHORT: bool;
+    /// Whether results that no cache holds have one.
+    const GOES_PAST: bool;
     fn eval<E: Expr>(x: [E; 3], s: &[E]) -> E;
 }
 
-/// Whether an operator is over so soon that the buffers of Note [Staging] would cost more than it
-/// does.
-pub(crate) const fn is_short(name: &str) -> bool {
-    const SHORT: [&str; 15] = [
-        "add",
-        "sub",
-        "rsub",
-        "mul",
-        "div",
-        "TrueQuotient",
-        "neg",
-        "abs",
-        "relu",
-        "threshold_backward",
-        "maximum",
-        "minimum",
-        "lerp",
-        "addcmul",
-        "ClampToNumbers",
-    ];
+/// Operators that are over so soon that the buffers of Note [Staging] would cost more than they do.
+pub(crate) const SHORT: &[&str] = &[
+    "add",
+    "sub",
+    "rsub",
+    "mul",
+    "div",
+    "TrueQuotient",
+    "neg",
+    "abs",
+    "relu",
+    "threshold_backward",
+    "maximum",
+    "minimum",
+    "lerp",
+    "addcmul",
+    "ClampToNumbers",
+];
+
+/// Others that wait for memory where no cache holds their results.
+pub(crate) const MIDDLING: &[&str] = &["exp", "sqrt", "rsqrt", "reciprocal"];
+
+/// Whether an operator is among some.
+pub(crate) const fn is_among(name: &str, others: &[&str]) -> bool {
     let mut i = 0;
-    while i < SHORT.len() {
-        if is_same(name.as_bytes(), SHORT[i].as_bytes()) {
+    while i < others.len() {
+        if is_same(name.as_bytes(), others[i].as_bytes()) {
             return true;
         }
         i += 1;
@@ -456,8 +462,26 @@ fn halves<B: Body>(dtype: DType) -> Option<Block> {
     None
 }
 
-/// The loop over elements of a 16-bit dtype of a predicate: there is none.
-fn no_halves<B: Test>(_: DType) -> Option<Block> {
+/// The loop of an operator whose results go past the caches: see Note [Streaming].
+fn past<B: Body>(dtype: DType) -> Option<Block> {
+    if const { B::GOES_PAST } {
+        return match dtype {
+            #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
+            DType::Float32 if level() == Level::Avx2 => {
+                Some(vector_avx2::<avx2::F32, Values<B, Past>>)
+            }
+            #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
+            DType::Float64 if level() == Level::Avx2 => {
+                Some(vector_avx2::<avx2::F64, Values<B, Past>>)
+            }
+            _ => None,
+        };
+    }
+    None
+}
+
+/// The special loops of a predicate: there are none.
+fn no_loop<B: Test>(_: DType) -> Option<Block> {
     None
 }
 
@@ -475,7 +499,7 @@ macro_rules! lanes {
 /// The kernel of an operator for a dtype, or `None` outside its domain. What the domain excludes
 /// is not instantiated.
 macro_rules! pick {
-    ($name:ident, $operator:ident, $sink:ident, $halves:ident, $test:literal) => {
+    ($name:ident, $operator:ident, $sink:ident, $halves:ident, $past:ident, $test:literal) => {
         pub(crate) fn $name<B: $operator>(dtype: DType) -> Option<Kernel> {
             use DType::*;
             let (block, compute) = match dtype {
@@ -501,6 +525,7 @@ macro_rules! pick {
                 block,
                 compute,
                 halves: $halves::<B>(dtype),
+                past: $past::<B>(dtype),
                 arity: B::ARITY,
                 test: $test,
             })
@@ -511,8 +536,8 @@ macro_rules! pick {
     };
 }
 
-pick!(body, Body, Values, halves, false);
-pick!(test, Test, Truths, no_halves, true);
+pick!(body, Body, Values, halves, past, false);
+pick!(test, Test, Truths, no_loop, no_loop, true);
 
 const fn has_float(domain: Domain) -> bool {
     use Domain::{Integral, IntegralBool, IntegralBoolWide};

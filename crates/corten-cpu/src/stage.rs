@@ -1,6 +1,6 @@
 //! Bringing rows of an iterator to the contiguous form that the loops take.
 
-use crate::loops::{Kernel, Scalars, Source};
+use crate::loops::{Block, Kernel, Scalars, Source};
 use crate::strided::{Rows, gather, scatter};
 use crate::tiles::TILE;
 use crate::vec::convert::Conversion;
@@ -172,24 +172,50 @@ impl Stage {
             return unsafe { self.ordered(at, strides, n0, n1, block) };
         }
         let in_place = at[1..count].contains(&at[0]);
-        let stream = if in_place { None } else { Stream::of(self.written) };
-        if regular && stream.is_none() && (n0 >= SHORT || n1 <= FEW_ROWS) {
+        let computed = if in_place { None } else { Stream::of_computed(self.written) };
+        if regular && computed.is_none() && (n0 >= SHORT || n1 <= FEW_ROWS) {
+            let is_long = n0 * self.operands[0].size >= SHORTEST_RUN && !in_place;
+            let past = self.kernel.past.filter(|_| is_long);
+            let past = past.and_then(|past| Some((Stream::of(self.written)?, past)));
             for row in 0..n1 {
                 let moved = |i: usize| at[i].wrapping_offset((outer[i] * row as i64) as isize);
                 let source = |i: usize| {
                     let i = i.min(count - 1);
                     Source { from: moved(i), fixed: inner[i] == 0 || n0 == 1 }
                 };
-                // SAFETY: the row is dense, or one element; the loop fits the dtypes.
+                let from = [source(1), source(2), source(3)];
+                // SAFETY: the row is dense, or one element; the loops fit the dtypes, and what is
+                // written past the caches is no operand.
                 unsafe {
-                    let from = [source(1), source(2), source(3)];
-                    (self.kernel.block)(moved(0), &from, &self.scalars, n0);
+                    match past {
+                        Some((_, past)) => self.row_past_caches(past, moved(0), &from, n0),
+                        None => (self.kernel.block)(moved(0), &from, &self.scalars, n0),
+                    }
                 }
             }
             return;
         }
         // SAFETY: the caller's.
-        unsafe { self.staged(at, strides, n0, n1, stream) }
+        unsafe { self.staged(at, strides, n0, n1, computed) }
+    }
+
+    /// A row whose whole lines of memory are written past the caches.
+    ///
+    /// # Safety
+    /// As for [`Block`], and as [`Kernel::past`] says.
+    unsafe fn row_past_caches(&self, past: Block, to: *mut u8, from: &[Source; 3], n: usize) {
+        let size = self.operands[0].size;
+        let [head, whole, rest] = Stream::cut(to, size, n);
+        for (block, part) in [(self.kernel.block, head), (past, whole), (self.kernel.block, rest)] {
+            let source = |source: Source| match source.fixed {
+                true => source,
+                false => Source { from: source.from.wrapping_add(part.start * size), ..source },
+            };
+            // SAFETY: the caller's, of a part of the row.
+            unsafe {
+                block(to.add(part.start * size), &from.map(source), &self.scalars, part.len())
+            };
+        }
     }
 
     /// # Safety

@@ -11,7 +11,7 @@ pub(crate) trait Memory<L: Lanes> {
     /// `from` must be readable for `LANES` elements.
     unsafe fn load(from: *const Self::Elem) -> L;
     /// # Safety
-    /// `to` must be writable for `LANES` elements.
+    /// `to` must be writable for `LANES` elements, and aligned as the implementor says.
     unsafe fn store(value: L, to: *mut Self::Elem);
     /// Two vectors of the elements from there on, in the order that suits the level:
     /// [`store_two`](Self::store_two) brings them back to where they were.
@@ -24,7 +24,7 @@ pub(crate) trait Memory<L: Lanes> {
         unsafe { [Self::load(from), Self::load(from.add(L::LANES))] }
     }
     /// # Safety
-    /// `to` must be writable for `2 * LANES` elements.
+    /// As for [`store`](Self::store), for `2 * LANES` elements.
     #[inline(always)]
     unsafe fn store_two(values: [L; 2], to: *mut Self::Elem) {
         let [first, second] = values;
@@ -78,6 +78,53 @@ impl<L: Lanes> Memory<L> for Plain {
         // SAFETY: the caller's.
         L::splat(unsafe { from.read() })
     }
+}
+
+/// The vectors' own elements, written past the caches: see Note [Streaming]. [`Memory::store`] takes
+/// addresses that the size of a register divides. Before anything else accesses what was written, a
+/// [`Stream`](super::stream::Stream) must be dropped.
+#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
+pub(crate) struct Past;
+
+#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
+macro_rules! past {
+    ($($vector:ty: $store:ident;)+) => {$(
+        impl Memory<$vector> for Past {
+            type Elem = <$vector as Lanes>::Elem;
+
+            #[inline(always)]
+            unsafe fn load(from: *const Self::Elem) -> $vector {
+                // SAFETY: the caller's.
+                unsafe { Plain::load(from) }
+            }
+            #[inline(always)]
+            unsafe fn store(value: $vector, to: *mut Self::Elem) {
+                // SAFETY: the caller's; the features as everywhere in this folder.
+                unsafe { core::arch::x86_64::$store(to, value.0) }
+            }
+            #[inline(always)]
+            unsafe fn load_partial(from: *const Self::Elem, n: usize) -> $vector {
+                // SAFETY: the caller's.
+                unsafe { Plain::load_partial(from, n) }
+            }
+            #[inline(always)]
+            unsafe fn store_partial(value: $vector, to: *mut Self::Elem, n: usize) {
+                // SAFETY: the caller's.
+                unsafe { Plain::store_partial(value, to, n) }
+            }
+            #[inline(always)]
+            unsafe fn load_one(from: *const Self::Elem) -> $vector {
+                // SAFETY: the caller's.
+                unsafe { Plain::load_one(from) }
+            }
+        }
+    )+};
+}
+
+#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
+past! {
+    super::avx2::F32: _mm256_stream_ps;
+    super::avx2::F64: _mm256_stream_pd;
 }
 
 /// `Memory` of a vector of `f32` that a 16-bit type widens to, from what turns a register of the

@@ -49,6 +49,8 @@ mod tests;
 pub(crate) use complex::Cplx;
 pub(crate) use lanes::Lanes;
 pub use level::{Level, level};
+#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
+pub(crate) use memory::Past;
 pub(crate) use memory::{Memory, Plain, fetch_early};
 pub use real::MaskBits;
 pub(crate) use scalar::{Int, Truth};

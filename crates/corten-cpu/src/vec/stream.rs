@@ -8,11 +8,17 @@ use std::sync::OnceLock;
 // Note [Streaming]
 // A store brings its line of memory into the cache before it changes it, so that a sum of two
 // tensors moves four tensors' worth of memory and not three. A result that the last cache cannot
-// hold gains nothing by lying there. It is computed a few lines at a time into a buffer, from where
-// stores of whole lines write it without reading it first: a sum then takes 0.8 of the time. Halves
-// of a line, the widest stores of AVX2, gain nothing. Nor do results that take the place of an
-// operand, whose lines have been read anyway. Rejected: such stores in the loops themselves, each
-// of which would be there twice, for a twentieth of the time.
+// hold gains nothing by lying there. Stores of whole lines write it without reading it first.
+// Results that take the place of an operand gain nothing: their lines have been read anyway.
+//
+// With AVX-512 a result is computed a few lines at a time into a buffer and copied from there: a sum
+// takes 0.8 of the time. Rejected: such stores in the loops themselves, each of which would be there
+// twice, for a twentieth of the time.
+//
+// With AVX2 a line takes two stores, copies and conversions two thirds of the time, and buffers cost
+// what they save: broadcast sums took half as long again. There operators that are over soon have a
+// second loop for such results, whose stores are these (a sum takes four fifths of the time); others,
+// which compute for as long as memory takes, stay in the caches.
 
 /// The bytes that are written to memory at once.
 const LINE: usize = 64;
@@ -23,12 +29,12 @@ const USUAL: usize = 32 << 20;
 /// Results smaller than this lie in any last cache.
 const SMALL: usize = if cfg!(test) { 1 << 12 } else { 1 << 20 };
 
-/// Whether a result of so many bytes is better written past the caches.
+/// Whether a result of so many bytes is better written past the caches, once it is there.
 pub(crate) fn streams(nbytes: usize) -> bool {
     static LEAST: OnceLock<usize> = OnceLock::new();
     // Tests have a small cache.
     let least = || if cfg!(test) { SMALL } else { last_cache() / 4 * 3 };
-    nbytes >= SMALL && level() == Level::Avx512 && nbytes >= *LEAST.get_or_init(least)
+    nbytes >= SMALL && level() >= Level::Avx2 && nbytes >= *LEAST.get_or_init(least)
 }
 
 /// The size in bytes of the last cache that a processor has to itself or shares. The C library's
@@ -53,7 +59,7 @@ pub(crate) fn fill<T: Element>(
     unit: usize,
     mut body: impl FnMut(Range<usize>, &mut [T]),
 ) {
-    let Some(stream) = Stream::of(written) else { return body(0..out.len(), out) };
+    let Some(stream) = Stream::of_computed(written) else { return body(0..out.len(), out) };
     let unit = unit.max(1);
     let length = (PART / size_of::<T>()).max(unit) / unit * unit;
     let mut buffer = vec![T::from_scalar(Scalar::Int(0)); length.min(out.len())];
@@ -76,24 +82,38 @@ impl Stream {
         streams(nbytes).then_some(Self(()))
     }
 
+    /// As [`of`](Self::of), for results that are computed into a buffer in order to be copied.
+    pub(crate) fn of_computed(nbytes: usize) -> Option<Self> {
+        Self::of(nbytes).filter(|_| level() == Level::Avx512)
+    }
+
+    /// Cuts `n` elements of `size` bytes in those before the first whole line, those of whole lines,
+    /// and the rest.
+    pub(crate) fn cut(to: *const u8, size: usize, n: usize) -> [Range<usize>; 3] {
+        let head = (to.align_offset(LINE) / size).min(n);
+        let whole = head + (n - head) / (LINE / size) * (LINE / size);
+        [0..head, head..whole, whole..n]
+    }
+
     /// Copies `n` bytes.
     ///
     /// # Safety
     /// `from` must be readable and `to` writable for `n` bytes, and they must not overlap. Nothing
     /// may access the target before this is dropped.
     pub(crate) unsafe fn copy(&self, from: *const u8, to: *mut u8, n: usize) {
-        let head = to.align_offset(LINE).min(n);
-        let whole = (n - head) / LINE * LINE;
-        let rest = n - head - whole;
-        // SAFETY: the three parts are the caller's `n` bytes, and `of` found AVX-512.
+        let [head, whole, rest] = Self::cut(to, 1, n);
+        // SAFETY: the three parts are the caller's `n` bytes, and `of` found AVX2 at least.
         unsafe {
-            std::ptr::copy_nonoverlapping(from, to, head);
+            std::ptr::copy_nonoverlapping(from, to, head.len());
+            let (lines, place) = (from.add(whole.start), to.add(whole.start));
             #[cfg(target_arch = "x86_64")]
-            copy_lines(from.add(head), to.add(head), whole);
+            match level() {
+                Level::Avx512 => copy_lines(lines, place, whole.len()),
+                _ => copy_half_lines(lines, place, whole.len()),
+            }
             #[cfg(not(target_arch = "x86_64"))]
-            std::ptr::copy_nonoverlapping(from.add(head), to.add(head), whole);
-            let done = head + whole;
-            std::ptr::copy_nonoverlapping(from.add(done), to.add(done), rest);
+            std::ptr::copy_nonoverlapping(lines, place, whole.len());
+            std::ptr::copy_nonoverlapping(from.add(rest.start), to.add(rest.start), rest.len());
         }
     }
 }
@@ -117,6 +137,24 @@ unsafe fn copy_lines(from: *const u8, to: *mut u8, n: usize) {
     for at in (0..n).step_by(LINE) {
         // SAFETY: the caller's.
         unsafe { _mm512_stream_si512(to.add(at).cast(), _mm512_loadu_si512(from.add(at).cast())) };
+    }
+}
+
+/// # Safety
+/// As for [`Stream::copy`], for whole lines of the target, with AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn copy_half_lines(from: *const u8, to: *mut u8, n: usize) {
+    use core::arch::x86_64::{_mm256_loadu_si256, _mm256_stream_si256};
+    for at in (0..n).step_by(LINE) {
+        // SAFETY: the caller's.
+        unsafe {
+            let (from, to) = (from.add(at), to.add(at));
+            let first = _mm256_loadu_si256(from.cast());
+            let second = _mm256_loadu_si256(from.add(LINE / 2).cast());
+            _mm256_stream_si256(to.cast(), first);
+            _mm256_stream_si256(to.add(LINE / 2).cast(), second);
+        }
     }
 }
 
