@@ -3,7 +3,7 @@
 use crate::strided::{Rows, gather, scatter};
 use crate::tiles::copy_block;
 use crate::vec::convert::Conversion;
-use crate::vec::stream::{SHORTEST_RUN, Stream, streams};
+use crate::vec::stream::{OnLines, SHORTEST_RUN, Stream, streams};
 use corten_core::{Result, Scalar};
 use corten_ops::iter::TensorIterator;
 use corten_ops::parallel::GRAIN;
@@ -98,8 +98,8 @@ impl Converted {
             // SAFETY: the caller's; tensors of two dtypes do not overlap.
             return unsafe { self.conversion.run(from.at, to.at, n) };
         }
-        let (mut source, mut target) = ([[0u64; 2]; STEP], [[0u64; 2]; STEP]);
-        let (source, target) = (source.as_mut_ptr().cast::<u8>(), target.as_mut_ptr().cast::<u8>());
+        let mut room = [const { OnLines([[0u64; 2]; STEP]) }; 2];
+        let [source, target] = room.each_mut().map(|room| room.0.as_mut_ptr().cast::<u8>());
         for start in (0..n).step_by(STEP) {
             let length = STEP.min(n - start);
             let (from, to) = (from.element(start), to.element(start));

@@ -1,7 +1,7 @@
 //! One number everywhere.
 
 use crate::row_loops::compiled;
-use crate::vec::stream::Stream;
+use crate::vec::stream::{OnLines, Stream};
 use corten_core::{Element, Result, Scalar, bug, match_dtype};
 use corten_ops::iter::TensorIterator;
 use corten_ops::parallel::GRAIN;
@@ -42,7 +42,7 @@ const PATTERN: usize = 256;
 /// # Safety
 /// The row must be writable for `n` elements.
 unsafe fn fill_past_caches<T: Element>(stream: &Stream, first: *mut T, n: usize, value: T) {
-    let pattern = [value; PATTERN];
+    let OnLines(pattern) = &OnLines([value; PATTERN]);
     for start in (0..n).step_by(PATTERN) {
         let bytes = PATTERN.min(n - start) * size_of::<T>();
         // SAFETY: the caller's, of as many elements as are left.

@@ -23,6 +23,11 @@ use std::sync::OnceLock;
 /// The bytes that are written to memory at once.
 const LINE: usize = 64;
 
+/// What is copied past the caches right after it was written: vectors that lie in two lines each would
+/// wait for their stores.
+#[repr(align(64))]
+pub(crate) struct OnLines<T>(pub(crate) T);
+
 /// The size of the last cache where the system does not tell.
 const USUAL: usize = 32 << 20;
 
