@@ -93,6 +93,28 @@ class Buffers(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "must not be 0"):
             torch.frombuffer(bytearray(), dtype=torch.int16)
 
+    def test_elements_between_the_places_of_their_dtype(self):
+        for length in (1, 5, 300):
+            for dtype in (torch.float32, torch.int32, torch.bfloat16, torch.float64):
+                data = bytearray(length * dtype.itemsize + 1)
+                x = torch.frombuffer(data, dtype=dtype, offset=1)
+                y = torch.arange(length).to(dtype)
+                self.assertTrue(torch.equal(x.fill_(3).clone(), torch.full_like(y, 3)))
+                self.assertTrue(torch.equal(torch.add(y, y, out=x).clone(), y + y))
+                self.assertTrue(torch.equal(x + y, y + y + y))
+                self.assertTrue(torch.equal(x.copy_(y).clone(), y))
+                self.assertTrue(torch.equal(-x, -y))
+                self.assertTrue(torch.equal(x.to(torch.float64), y.to(torch.float64)))
+                self.assertTrue(torch.equal(x.copy_(y.long()).clone(), y))
+                self.assertTrue(torch.equal(x * x[0], y * y[0]))
+                for f in (torch.sum, torch.max, torch.argmax):
+                    self.assertTrue(torch.equal(f(x), f(y)))
+        ones = torch.ones(7_000_001)
+        x = torch.frombuffer(bytearray(ones.nbytes + 1), dtype=torch.float32, offset=1)
+        self.assertTrue(torch.equal(torch.add(ones, ones, out=x), ones * 2))
+        self.assertTrue(torch.equal(x.fill_(1), ones))
+        self.assertTrue(torch.equal(x.zero_().copy_(ones), ones))
+
     def test_asarray(self):
         x = torch.ones(2)
         self.assertIs(torch.asarray(x), x)

@@ -315,7 +315,8 @@ unsafe fn operands_at<L: Lanes, S: Sink<L>>(
 const CHUNK: usize = 256;
 
 /// The loop over lanes of one element, a step at a time. What shares memory with the results is
-/// copied first, and what is one element is repeated: so nothing aliases, and LLVM vectorises.
+/// copied first, as is what a buffer of the user's holds between places of its dtype; what is one
+/// element is repeated: so nothing aliases, and LLVM vectorises.
 ///
 /// # Safety
 /// As for [`Block`].
@@ -338,10 +339,11 @@ unsafe fn lane_loop<L: Lanes, S: Sink<L>>(
         let at = source.from.cast::<L::Elem>();
         if source.fixed {
             // SAFETY: every operand has at least one element.
-            rooms[k][..n.min(CHUNK)].fill(MaybeUninit::new(unsafe { at.read() }));
+            rooms[k][..n.min(CHUNK)].fill(MaybeUninit::new(unsafe { at.read_unaligned() }));
         } else {
             let (first, last) = (at.addr(), at.addr() + n * size_of::<L::Elem>());
-            shared[k] = first < to.addr() + n * S::SIZE && to.addr() < last;
+            let overlaps = first < to.addr() + n * S::SIZE && to.addr() < last;
+            shared[k] = overlaps || !at.is_aligned();
         }
     }
     for start in (0..n).step_by(CHUNK) {
@@ -350,9 +352,13 @@ unsafe fn lane_loop<L: Lanes, S: Sink<L>>(
         // read have been written; the results lie apart from all of them.
         unsafe {
             for k in (0..S::ARITY).filter(|&k| shared[k]) {
-                let room = rooms[k].as_mut_ptr().cast::<L::Elem>();
-                let elements = from[k].from.cast::<L::Elem>().add(start);
-                std::ptr::copy_nonoverlapping(elements, room, length);
+                let size = size_of::<L::Elem>();
+                let elements = from[k].from.add(start * size);
+                std::ptr::copy_nonoverlapping(
+                    elements,
+                    rooms[k].as_mut_ptr().cast(),
+                    length * size,
+                );
             }
             let x: [&[L::Elem]; 3] = std::array::from_fn(|k| {
                 let k = if k < S::ARITY { k } else { 0 };

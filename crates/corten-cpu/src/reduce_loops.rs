@@ -412,7 +412,9 @@ impl Walk {
         length: i64,
         index: i64,
     ) -> F::Acc {
-        let dense = stride == self.size as i64 || length == 1;
+        // A buffer of the user's may hold elements between the places of their dtype.
+        let aligned = at.cast::<F::In>().is_aligned() || self.conversion.is_some();
+        let dense = aligned && (stride == self.size as i64 || length == 1);
         if dense && self.conversion.is_none() {
             // SAFETY: the elements are dense and of the fold's type.
             let row = unsafe { std::slice::from_raw_parts(at.cast::<F::In>(), length as usize) };

@@ -210,7 +210,7 @@ impl<'a> AccessSet<'a> {
         Ok(unsafe { slice::from_raw_parts_mut(data, len) })
     }
 
-    /// A pointer to the first element of operand `index`, of dtype `T`; null if it has no data.
+    /// An aligned pointer to the first element of operand `index`, of dtype `T`; null if it has no data.
     ///
     /// Dereferencing it is sound within the bounds of [`extent`](Self::extent), until the set is
     /// dropped.
@@ -218,7 +218,7 @@ impl<'a> AccessSet<'a> {
     pub fn read_ptr<T: Element>(&self, index: usize) -> Result<*const T> {
         let operand = self.operand(index)?;
         operand.check_dtype::<T>()?;
-        Ok(operand.byte_ptr().cast_const().cast())
+        aligned(operand.byte_ptr()).map(<*mut T>::cast_const)
     }
 
     /// As [`read_ptr`](Self::read_ptr), for writing: the operand must be declared written.
@@ -227,7 +227,7 @@ impl<'a> AccessSet<'a> {
         let operand = self.operand(index)?;
         operand.check_writable(index)?;
         operand.check_dtype::<T>()?;
-        Ok(operand.byte_ptr().cast())
+        aligned(operand.byte_ptr())
     }
 
     /// As [`read_ptr`](Self::read_ptr), without a dtype.
@@ -256,6 +256,14 @@ impl<'a> AccessSet<'a> {
             .iter()
             .filter(move |other| !storage.is_null() && ptr::eq(other.storage_ptr(), storage))
     }
+}
+
+/// The address as that of elements, between whose places a buffer of the user's may hold them.
+#[inline]
+fn aligned<T: Element>(at: *mut u8) -> Result<*mut T> {
+    let data: *mut T = at.cast();
+    ensure!(data.is_aligned(), Runtime, "the data is not aligned for {}", T::DTYPE);
+    Ok(data)
 }
 
 impl<'a> Operand<'a> {
@@ -338,7 +346,7 @@ impl<'a> Operand<'a> {
         let within = end.is_some_and(|end| end <= nbytes);
         ensure!(within, Runtime, "the tensor reaches beyond its storage of {nbytes} bytes");
         let data: *mut T = base.cast::<T>().wrapping_add(offset as usize);
-        ensure!(data.is_aligned(), Runtime, "the data is not aligned for {}", T::DTYPE);
+        aligned::<T>(data.cast())?;
         if T::DTYPE == DType::Bool && self.storage.get().addr() & WRITTEN != 0 {
             // SAFETY: the range was checked above; the storage is entered for writing.
             let bytes: &mut [u8] = unsafe { slice::from_raw_parts_mut(data.cast(), len) };

@@ -53,7 +53,7 @@ unsafe fn fill_past_caches<T: Element>(stream: &Stream, first: *mut T, n: usize,
 /// # Safety
 /// The row must be writable for `n` elements of type `T`.
 unsafe fn fill_row<T: Element>(first: *mut u8, stride: i64, n: i64, value: T) {
-    if stride == size_of::<T>() as i64 {
+    if stride == size_of::<T>() as i64 && first.cast::<T>().is_aligned() {
         // SAFETY: the caller's; elements of plain old data need no initialised memory.
         let row = unsafe {
             std::slice::from_raw_parts_mut(first.cast::<std::mem::MaybeUninit<T>>(), n as usize)
@@ -64,6 +64,6 @@ unsafe fn fill_row<T: Element>(first: *mut u8, stride: i64, n: i64, value: T) {
     for i in 0..n {
         let place = first.wrapping_offset((stride * i) as isize).cast::<T>();
         // SAFETY: the caller's.
-        unsafe { place.write(value) };
+        unsafe { place.write_unaligned(value) };
     }
 }

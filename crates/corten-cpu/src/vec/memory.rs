@@ -76,7 +76,7 @@ impl<L: Lanes> Memory<L> for Plain {
     #[inline(always)]
     unsafe fn load_one(from: *const L::Elem) -> L {
         // SAFETY: the caller's.
-        L::splat(unsafe { from.read() })
+        L::splat(unsafe { from.read_unaligned() })
     }
 }
 
@@ -171,7 +171,7 @@ macro_rules! halves {
             #[inline(always)]
             unsafe fn load_one(from: *const $half) -> $vector {
                 // SAFETY: the caller's.
-                <$vector as Lanes>::splat(unsafe { from.read() }.to_f32())
+                <$vector as Lanes>::splat(unsafe { from.read_unaligned() }.to_f32())
             }
         }
     )+};
@@ -307,7 +307,7 @@ pub(super) mod narrow {
         let mut elements = [0; 8];
         // SAFETY: the caller's; `n` is less than 8.
         unsafe {
-            std::ptr::copy_nonoverlapping(from, elements.as_mut_ptr(), n);
+            std::ptr::copy_nonoverlapping(from.cast::<u8>(), elements.as_mut_ptr().cast(), 2 * n);
             load(elements.as_ptr())
         }
     }
@@ -320,7 +320,7 @@ pub(super) mod narrow {
         // SAFETY: the caller's; `n` is less than 8.
         unsafe {
             store(elements.as_mut_ptr(), value);
-            std::ptr::copy_nonoverlapping(elements.as_ptr(), to, n);
+            std::ptr::copy_nonoverlapping(elements.as_ptr().cast(), to.cast::<u8>(), 2 * n);
         }
     }
 

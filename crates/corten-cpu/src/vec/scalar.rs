@@ -30,12 +30,12 @@ macro_rules! one_lane {
             #[inline(always)]
             unsafe fn load(from: *const $elem) -> Self {
                 // SAFETY: the caller vouches for one element.
-                $make(unsafe { from.read() })
+                $make(unsafe { from.read_unaligned() })
             }
             #[inline(always)]
             unsafe fn store(self, to: *mut $elem) {
                 // SAFETY: the caller vouches for one element.
-                unsafe { to.write(self.0) }
+                unsafe { to.write_unaligned(self.0) }
             }
             #[inline(always)]
             unsafe fn load_partial(from: *const $elem, _: usize) -> Self {

@@ -93,9 +93,10 @@ impl Stream {
     }
 
     /// Cuts `n` elements of `size` bytes in those before the first whole line, those of whole lines,
-    /// and the rest.
+    /// and the rest. Elements that are not aligned to their size fill no line.
     pub(crate) fn cut(to: *const u8, size: usize, n: usize) -> [Range<usize>; 3] {
-        let head = (to.align_offset(LINE) / size).min(n);
+        let before = to.align_offset(LINE);
+        let head = if before.is_multiple_of(size) { (before / size).min(n) } else { n };
         let whole = head + (n - head) / (LINE / size) * (LINE / size);
         [0..head, head..whole, whole..n]
     }

@@ -18,7 +18,7 @@ use std::mem::MaybeUninit;
 ///
 /// # Safety
 /// `from` must be readable and `to` writable for `n` elements of the dtypes the function was
-/// chosen for, both aligned for them, and they must not overlap.
+/// chosen for, and they must not overlap.
 type Convert = unsafe fn(from: *const u8, to: *mut u8, n: usize);
 
 /// Elements per step of a conversion in two steps.
@@ -59,8 +59,8 @@ impl Conversion {
     /// Converts `n` elements.
     ///
     /// # Safety
-    /// `from` must be readable and `to` writable for `n` elements of the two dtypes, both aligned
-    /// for them, and they must not overlap.
+    /// `from` must be readable and `to` writable for `n` elements of the two dtypes, and they
+    /// must not overlap.
     pub(crate) unsafe fn run(&self, from: *const u8, to: *mut u8, n: usize) {
         match *self {
             // SAFETY: the caller's.
@@ -153,7 +153,7 @@ unsafe fn convert<A: Element, B: Element>(from: *const u8, to: *mut u8, n: usize
     let (from, to) = (from.cast::<A>(), to.cast::<B>());
     for i in 0..n {
         // SAFETY: the caller vouches for `n` elements.
-        unsafe { to.add(i).write(cast(from.add(i).read())) };
+        unsafe { to.add(i).write_unaligned(cast(from.add(i).read_unaligned())) };
     }
 }
 

@@ -63,8 +63,8 @@ macro_rules! conversions {
             for i in whole..n {
                 // SAFETY: `i < n`.
                 unsafe {
-                    let $x = from.add(i).read();
-                    to.add(i).write($one);
+                    let $x = from.add(i).read_unaligned();
+                    to.add(i).write_unaligned($one);
                 }
             }
         }
@@ -156,7 +156,7 @@ conversions! {
                 _mm256_storeu_si256(to.cast(), low);
                 _mm256_storeu_si256(to.add(4).cast(), high);
             } else {
-                (0..8).for_each(|k| to.add(k).write(super::super::cast(from.add(k).read())));
+                (0..8).for_each(|k| to.add(k).write_unaligned(super::super::cast(from.add(k).read_unaligned())));
             }
         },
         16 => {
@@ -199,7 +199,7 @@ conversions! {
                 _mm256_storeu_si256(to.cast(), _mm256_cvtepi32_epi64(low));
                 _mm256_storeu_si256(to.add(4).cast(), _mm256_cvtepi32_epi64(high));
             } else {
-                (0..8).for_each(|k| to.add(k).write(super::super::cast(from.add(k).read())));
+                (0..8).for_each(|k| to.add(k).write_unaligned(super::super::cast(from.add(k).read_unaligned())));
             }
         },
         16 => {
