@@ -211,7 +211,8 @@ impl Stage {
                 true => source,
                 false => Source { from: source.from.wrapping_add(part.start * size), ..source },
             };
-            // SAFETY: the caller's, of a part of the row.
+            // SAFETY: the caller's, of a part of the row; the second one is whole lines, as `past`
+            // takes them.
             unsafe {
                 block(to.add(part.start * size), &from.map(source), &self.scalars, part.len())
             };

@@ -345,8 +345,7 @@ impl<'a> Operand<'a> {
         let end = start.and_then(|start| start.checked_add(len)?.checked_mul(size_of::<T>()));
         let within = end.is_some_and(|end| end <= nbytes);
         ensure!(within, Runtime, "the tensor reaches beyond its storage of {nbytes} bytes");
-        let data: *mut T = base.cast::<T>().wrapping_add(offset as usize);
-        aligned::<T>(data.cast())?;
+        let data = aligned::<T>(base.wrapping_add(offset as usize * size_of::<T>()))?;
         if T::DTYPE == DType::Bool && self.storage.get().addr() & WRITTEN != 0 {
             // SAFETY: the range was checked above; the storage is entered for writing.
             let bytes: &mut [u8] = unsafe { slice::from_raw_parts_mut(data.cast(), len) };
