@@ -128,27 +128,32 @@ class LargeResults(unittest.TestCase):
 
     LENGTH = 9_000_011
 
+    @classmethod
+    def setUpClass(cls):
+        some = counted(100_003)
+        cls.x = some.repeat(cls.LENGTH // len(some) + 1)[: cls.LENGTH]
+
+    @classmethod
+    def tearDownClass(cls):
+        del cls.x
+
     def same(self, result, part):
         for start in range(0, len(result), 1_000_001):
             stop = min(start + 1_000_001, len(result))
             self.assertTrue(torch.equal(result[start:stop], part(slice(start, stop))))
 
     def test_equal_small_ones(self):
-        x = counted(self.LENGTH)
-        y = x.flip(0) + 0.5
-        for start in (0, 3, 16):
+        x, y = self.x, self.x.roll(50_000) + 0.5
+        for start in (0, 3):
             a, b = x[start:], y[start:]
             room = torch.empty(len(x))
             out = room[start:]
-            for f in (torch.add, torch.mul, torch.maximum):
-                f(a, b, out=out)
-                self.same(out, lambda part: f(a[part], b[part]))
+            torch.add(a, b, out=out)
+            self.same(out, lambda part: a[part] + b[part])
             torch.mul(a, 3.0, out=out)
             self.same(out, lambda part: a[part] * 3.0)
-            for f in (torch.exp, torch.sqrt, torch.neg, torch.abs):
-                f(a, out=out)
-                # NaN has no place in it that is equal.
-                self.same(out.nan_to_num(-1.0), lambda part: f(a[part]).nan_to_num(-1.0))
+            torch.exp(a, out=out)
+            self.same(out, lambda part: a[part].exp())
             torch.addcmul(a, b, b, value=0.5, out=out)
             self.same(out, lambda part: torch.addcmul(a[part], b[part], b[part], value=0.5))
             out.copy_(a)
@@ -159,18 +164,18 @@ class LargeResults(unittest.TestCase):
             self.assertEqual((out != 0).sum(), 8)
 
     def test_of_other_dtypes(self):
-        x = counted(self.LENGTH)[1:]
-        for dtype in (torch.float64, torch.int64, torch.int32):
+        x = self.x[1:]
+        for dtype in (torch.float64, torch.int32):
             self.same(x.to(dtype), lambda part: x[part].to(dtype))
-        for dtype in (torch.uint8, torch.bfloat16, torch.float16):
+        for dtype in (torch.uint8, torch.bfloat16):
             y = x.abs().to(dtype)
             self.same(y.float(), lambda part: y[part].float())
         z = x.double()
         self.same(z + z, lambda part: z[part] + z[part])
 
     def test_of_rows(self):
-        x = counted(self.LENGTH)[2:]
-        for width in (100, 257, 4_001):
+        x = self.x[2:]
+        for width in (100, 4_001):
             rows = x[: len(x) // width * width].view(-1, width)
             for other in (rows[:1], rows[:, :1]):
                 total = rows + other
@@ -180,7 +185,6 @@ class LargeResults(unittest.TestCase):
         self.assertTrue(torch.equal(joined[: len(x)], x))
         self.assertTrue(torch.equal(joined[len(x): -len(x)], x[:77]))
         self.assertTrue(torch.equal(joined[-len(x):], x))
-
 
 
 class Windows(unittest.TestCase):

@@ -1,7 +1,7 @@
 //! One number everywhere.
 
 use crate::row_loops::compiled;
-use crate::vec::stream::{OnLines, Stream};
+use crate::vec::stream::{OnLines, SHORTEST_RUN, Stream};
 use corten_core::{Element, Result, Scalar, bug, match_dtype};
 use corten_ops::iter::TensorIterator;
 use corten_ops::parallel::GRAIN;
@@ -19,14 +19,16 @@ fn fill_with<T: Element>(iter: &mut TensorIterator, value: T) -> Result<()> {
     let written = iter.numel() as usize * size_of::<T>();
     iter.for_each(
         |at, strides, n0, n1| {
-            let is_long = strides[0] == size_of::<T>() as i64 && n0 as usize >= PATTERN;
+            let size = size_of::<T>();
+            let is_long = strides[0] == size as i64 && n0 as usize * size >= SHORTEST_RUN;
             let stream = Stream::of(written).filter(|_| is_long);
+            let past = stream.map(|stream| (stream, OnLines([value; PATTERN])));
             for row in 0..n1 {
                 let first = at[0].wrapping_offset((strides[1] * row) as isize);
                 // SAFETY: the iterator vouches for `n0` elements of this dtype in the row.
                 unsafe {
-                    match &stream {
-                        Some(stream) => fill_past_caches(stream, first.cast(), n0 as usize, value),
+                    match &past {
+                        Some((stream, own)) => repeat(stream, own, first.cast(), n0 as usize),
                         None => fill_row(first, strides[0], n0, value),
                     }
                 }
@@ -37,16 +39,17 @@ fn fill_with<T: Element>(iter: &mut TensorIterator, value: T) -> Result<()> {
 }
 
 /// Elements that are written past the caches at once.
-const PATTERN: usize = 256;
+const PATTERN: usize = 1 << 10;
 
+/// Writes the pattern past the caches, as often as it takes.
+///
 /// # Safety
 /// The row must be writable for `n` elements.
-unsafe fn fill_past_caches<T: Element>(stream: &Stream, first: *mut T, n: usize, value: T) {
-    let OnLines(pattern) = &OnLines([value; PATTERN]);
+unsafe fn repeat<T>(stream: &Stream, pattern: &OnLines<[T; PATTERN]>, first: *mut T, n: usize) {
     for start in (0..n).step_by(PATTERN) {
         let bytes = PATTERN.min(n - start) * size_of::<T>();
         // SAFETY: the caller's, of as many elements as are left.
-        unsafe { stream.copy(pattern.as_ptr().cast(), first.add(start).cast(), bytes) };
+        unsafe { stream.copy(pattern.0.as_ptr().cast(), first.add(start).cast(), bytes) };
     }
 }
 
