@@ -26,13 +26,43 @@ class Reductions(unittest.TestCase):
 
     def test_first_of_equal_extremes(self):
         for width in SIZES:
-            for rows in (1, 2, 5):
+            for rows in (1, 2, 5, 17, 40):
                 x = counted(rows, width) // 4
                 values, indices = x.max(0)
+                least, at = (-x).double().min(0)
+                self.assertTrue(torch.equal(least, -values.double()) and torch.equal(at, indices))
                 for column in range(width):
                     own = x[:, column].tolist()
                     self.assertEqual(values[column], max(own))
                     self.assertEqual(indices[column], own.index(max(own)))
+
+    def test_first_not_a_number_is_the_extreme(self):
+        for rows in (3, 20):
+            x = counted(rows, 300)
+            x[1, ::3] = math.nan
+            x[-1] = math.nan
+            for reduce in (torch.max, torch.min):
+                values, indices = reduce(x, 0)
+                self.assertTrue(values.isnan().all())
+                self.assertEqual(indices.tolist(), [1 if i % 3 == 0 else rows - 1 for i in range(300)])
+            x = torch.full((rows, 300), -math.inf)
+            self.assertEqual(x.max(0).indices.tolist(), [0] * 300)
+
+    def test_slices_side_by_side_add_up_as_alone(self):
+        for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+            for length in (1, 3, 8, 9, 17, 30, 31, 64, 100, 150, 600):
+                x = (counted(21, length) * 1.1 + 0.37).exp().to(dtype)
+                x[3, 0] = -0.0
+                sums = x.sum(1)
+                means = x.mean(1)
+                for row, alone in enumerate(x):
+                    self.assertEqual(sums[row].item(), alone.sum().item())
+                    self.assertEqual(means[row].item(), alone.mean().item())
+                x[::2, length // 2] = math.nan
+                for row, alone in enumerate(x):
+                    self.assertEqual(x.nansum(1)[row].item(), alone.nansum().item())
+                    self.assertEqual(alone.nansum().item(), alone.nan_to_num(0.0).sum().item())
+        self.assertEqual(str(torch.full((9, 4), -0.0).sum(1)[0].item()), "0.0")
 
     def test_variance_of_infinity(self):
         for width in SIZES:
@@ -59,6 +89,40 @@ class Reductions(unittest.TestCase):
                 sums = x.cumsum(1).tolist()
                 for line, own in zip(sums, x.tolist()):
                     self.assertEqual(line, [sum(own[: i + 1]) for i in range(length)])
+
+
+class Sorting(unittest.TestCase):
+    def test_short_lines(self):
+        for length in (1, 2, 7, 8, 9, 16, 17, 31, 32, 33):
+            for dtype in (torch.float32, torch.int64, torch.float64, torch.uint8):
+                x = (counted(5, length) % 7).to(dtype)
+                for descending in (False, True):
+                    values, indices = x.sort(dim=1, descending=descending, stable=True)
+                    for row, own in enumerate(x.tolist()):
+                        sign = -1 if descending else 1
+                        order = sorted(range(length), key=lambda i: sign * own[i])
+                        self.assertEqual(indices[row].tolist(), order)
+                        self.assertEqual(values[row].tolist(), [own[i] for i in order])
+
+    def test_not_a_number_is_last(self):
+        for dtype in (torch.float32, torch.float64):
+            x = counted(3, 12).to(dtype)
+            x[1, 4] = math.nan
+            values, indices = x.sort(1)
+            self.assertEqual(indices[1, -1], 4)
+            self.assertTrue(values[1, -1].isnan())
+            self.assertEqual(x.topk(2).indices[1, 0], 4)
+
+    def test_few_of_different_elements(self):
+        for length in (1, 5, 8, 13, 30, 60, 200):
+            x = torch.stack([(torch.arange(length) * step % 211 - 40).double() for step in (1, 3, 50)])
+            for dtype in (torch.float32, torch.float64, torch.int64):
+                for k in {1, min(length, 3), min(length, 20)}:
+                    for largest in (False, True):
+                        values, indices = x.to(dtype).topk(k, largest=largest)
+                        expected = x.sort(1, descending=largest)
+                        self.assertEqual(values.tolist(), expected.values[:, :k].tolist())
+                        self.assertEqual(indices.tolist(), expected.indices[:, :k].tolist())
 
 
 class Slices(unittest.TestCase):

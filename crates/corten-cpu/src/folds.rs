@@ -87,7 +87,7 @@ macro_rules! float_factors {
             fn times(self, other: Self) -> Self {
                 self * other
             }
-            #[inline]
+            #[inline(always)]
             fn of_row(row: &[Self]) -> Self {
                 let [parts] = row_loops::fold([row], Factors);
                 all_of(parts, Self::times)
@@ -115,9 +115,15 @@ impl<T: Factor> Fold for Product<T> {
     fn run(&self, acc: T, row: &[T], _: i64) -> T {
         acc.times(T::of_row(row))
     }
+    const IN_TURN: bool = false;
     #[inline(always)]
     fn step_rows(&self, states: &mut [T], _: &mut [T], rows: &[&[T]], _: i64) {
-        rows_of(states, rows, T::times);
+        rows_of(states, rows.iter().copied(), T::times);
+    }
+    #[inline(always)]
+    fn whole(&self, states: &mut [T], _: &mut [T], matrix: &[T]) {
+        let width = states.len();
+        rows_of(states, matrix.chunks_exact(width), T::times);
     }
     #[inline(always)]
     fn combine(&self, a: T, b: T) -> T {
@@ -147,26 +153,30 @@ impl<T: Element> RowFold<T, 1, 1> for Factors {
 
 /// The states of some columns, which stay in registers over all rows.
 #[inline(always)]
-fn rows_of<T: Copy>(states: &mut [T], rows: &[&[T]], step: impl Fn(T, T) -> T) {
+fn rows_of<'a, T: Copy + 'a>(
+    states: &mut [T],
+    rows: impl Iterator<Item = &'a [T]> + Clone,
+    step: impl Fn(T, T) -> T,
+) {
     let mut first = 0;
     while first + 32 <= states.len() {
-        few_of::<32, T>(&mut states[first..], rows, first, &step);
+        few_of::<32, T>(&mut states[first..], rows.clone(), first, &step);
         first += 32;
     }
     while first + 8 <= states.len() {
-        few_of::<8, T>(&mut states[first..], rows, first, &step);
+        few_of::<8, T>(&mut states[first..], rows.clone(), first, &step);
         first += 8;
     }
     while first < states.len() {
-        few_of::<1, T>(&mut states[first..], rows, first, &step);
+        few_of::<1, T>(&mut states[first..], rows.clone(), first, &step);
         first += 1;
     }
 }
 
 #[inline(always)]
-fn few_of<const N: usize, T: Copy>(
+fn few_of<'a, const N: usize, T: Copy + 'a>(
     states: &mut [T],
-    rows: &[&[T]],
+    rows: impl Iterator<Item = &'a [T]>,
     first: usize,
     step: &impl Fn(T, T) -> T,
 ) {

@@ -27,6 +27,8 @@ pub(crate) trait Fold: Sync {
     type Acc: Copy + Send;
     /// The results.
     type Out: Results;
+    /// Whether rows of columns need other states to work with.
+    const IN_TURN: bool = true;
 
     /// The state before the first element.
     fn start(&self) -> Self::Acc;
@@ -107,8 +109,9 @@ fn in_turn<'a, F: Fold + ?Sized>(
 }
 
 /// Rows that are read side by side: processors foresee what follows in some places at once, but not in
-/// as many as a column of long rows has.
+/// as many as a column of long rows has. More of them where states stay in registers meanwhile.
 const ROWS_TOGETHER: usize = 8;
+const ROWS_IN_REGISTERS: usize = 16;
 
 /// Bytes of one row before the next one is looked at.
 const BYTES_TOGETHER: usize = 256;
@@ -175,7 +178,7 @@ pub(crate) struct Walk {
     pub(crate) size: usize,
     pub(crate) wide: usize,
     pub(crate) conversion: Option<Conversion>,
-    conversions: SmallVec<[Conversion; 2]>,
+    conversions: SmallVec<[Option<Conversion>; 2]>,
 }
 
 // SAFETY: the addresses are used for disjoint outputs per thread, and the iterator holds access.
@@ -195,7 +198,8 @@ impl Walk {
         let conversion = (dtype != wide).then(|| Conversion::new(dtype, wide));
         let mut conversions = SmallVec::new_const();
         for (i, &out) in outs.iter().enumerate() {
-            conversions.push(Conversion::new(out, iter.dtype(i)));
+            let to = iter.dtype(i);
+            conversions.push((out != to).then(|| Conversion::new(out, to)));
         }
         Self {
             from: places[outputs],
@@ -464,26 +468,28 @@ impl Walk {
     #[inline(always)]
     unsafe fn rows_here<F: Fold>(&self, fold: &F, first: *const u8, states: &mut [F::Acc]) {
         let mut room = States::new();
-        let others = room.filled(states.len(), fold.start());
+        let others = room.filled(if F::IN_TURN { states.len() } else { 0 }, fold.start());
         let length = self.length();
         let stride = self.reduced.first().map_or(0, |dim| dim.from.unsigned_abs());
         let row_at = |index: i64| {
             first.wrapping_offset(offset(&self.reduced, index, |dim| dim.from) as isize)
         };
-        let far = stride >= FAR && stride.saturating_mul(length as u64) > NEAR;
-        let together = if far { BYTES_TOGETHER / self.size } else { states.len().max(1) };
-        for start in (0..length).step_by(ROWS_TOGETHER) {
-            let (mut now, mut later) = ([first; ROWS_TOGETHER], [first; ROWS_TOGETHER]);
-            let here = now.iter_mut().zip(start..length);
+        let far = F::IN_TURN && stride >= FAR && stride.saturating_mul(length as u64) > NEAR;
+        let columns = if far { BYTES_TOGETHER / self.size } else { states.len().max(1) };
+        let rows = if F::IN_TURN { ROWS_TOGETHER } else { ROWS_IN_REGISTERS };
+        for start in (0..length).step_by(rows) {
+            let [mut now, mut later] = [[first; ROWS_IN_REGISTERS]; 2];
+            let here = now[..rows].iter_mut().zip(start..length);
             let here = here.map(|(row, index)| *row = row_at(index)).count();
-            let coming = later.iter_mut().zip(start + ROWS_AHEAD..if far { length } else { 0 });
+            let coming = start + ROWS_AHEAD..if far { length } else { 0 };
+            let coming = later[..rows].iter_mut().zip(coming);
             let coming = coming.map(|(row, index)| *row = row_at(index)).count();
-            let states = states.chunks_mut(together);
-            for (i, (states, others)) in states.zip(others.chunks_mut(together)).enumerate() {
-                let skipped = i * together * self.size;
+            for (i, states) in states.chunks_mut(columns).enumerate() {
+                let skipped = i * columns * self.size;
                 for row in &later[..coming] {
-                    fetch_early(row.wrapping_add(skipped), together * self.size);
+                    fetch_early(row.wrapping_add(skipped), columns * self.size);
                 }
+                let others = others.chunks_mut(columns).nth(i).unwrap_or_default();
                 let (rows, columns) = ((&now[..here], skipped), (states, others));
                 // SAFETY: the rows have those columns.
                 unsafe { self.few_rows(fold, columns, rows, start) };
@@ -505,7 +511,7 @@ impl Walk {
         index: i64,
     ) {
         if self.conversion.is_none() {
-            let mut parts: [&[F::In]; ROWS_TOGETHER] = [&[]; ROWS_TOGETHER];
+            let mut parts: [&[F::In]; ROWS_IN_REGISTERS] = [&[]; ROWS_IN_REGISTERS];
             for (part, row) in parts.iter_mut().zip(rows) {
                 let row = row.wrapping_add(skipped).cast();
                 // SAFETY: the caller's; the elements are of the fold's type.

@@ -14,11 +14,11 @@ pub(crate) trait Results {
     /// Stores some, the first of them at the places and the others behind it at the strides.
     ///
     /// # Safety
-    /// Each place must be writable for as many elements of its tensor, which the conversions lead to.
+    /// Each place must be writable for as many elements of its tensor, which the conversions, where there is one, lead to.
     unsafe fn store_row(
         row: impl ExactSizeIterator<Item = Self> + Clone,
         places: &[Place],
-        conversions: &[Conversion],
+        conversions: &[Option<Conversion>],
     ) where
         Self: Sized;
 }
@@ -35,21 +35,30 @@ pub(crate) struct Place {
 unsafe fn store_run<T: Element>(
     values: impl ExactSizeIterator<Item = T>,
     place: &Place,
-    conversion: Conversion,
+    conversion: Option<Conversion>,
 ) {
-    let count = values.len();
+    let dense = place.stride == place.size as i64;
+    let at = |i: usize| place.first.wrapping_offset((place.stride * i as i64) as isize);
+    let Some(conversion) = conversion else {
+        for (i, value) in values.enumerate() {
+            let to = if dense { place.first.cast::<T>().wrapping_add(i) } else { at(i).cast() };
+            // SAFETY: the caller's.
+            unsafe { to.write_unaligned(value) };
+        }
+        return;
+    };
+    let count = values.len().min(COLUMNS);
     let mut run = [MaybeUninit::<T>::uninit(); COLUMNS];
     for (slot, value) in run.iter_mut().zip(values) {
         slot.write(value);
     }
-    if place.stride == place.size as i64 {
+    if dense {
         // SAFETY: that many were written; the caller's.
-        return unsafe { conversion.run(run.as_ptr().cast(), place.first, count.min(COLUMNS)) };
+        return unsafe { conversion.run(run.as_ptr().cast(), place.first, count) };
     }
     for (i, value) in run[..count].iter().enumerate() {
-        let to = place.first.wrapping_offset((place.stride * i as i64) as isize);
         // SAFETY: the value was written; the caller's.
-        unsafe { conversion.run(value.as_ptr().cast(), to, 1) };
+        unsafe { conversion.run(value.as_ptr().cast(), at(i), 1) };
     }
 }
 
@@ -58,7 +67,7 @@ impl<A: Element> Results for (A,) {
     unsafe fn store_row(
         row: impl ExactSizeIterator<Item = Self> + Clone,
         places: &[Place],
-        conversions: &[Conversion],
+        conversions: &[Option<Conversion>],
     ) {
         // SAFETY: the caller's.
         unsafe { store_run(row.map(|results| results.0), &places[0], conversions[0]) };
@@ -70,7 +79,7 @@ impl<A: Element, B: Element> Results for (A, B) {
     unsafe fn store_row(
         row: impl ExactSizeIterator<Item = Self> + Clone,
         places: &[Place],
-        conversions: &[Conversion],
+        conversions: &[Option<Conversion>],
     ) {
         // SAFETY: the caller's.
         unsafe {

@@ -10,7 +10,7 @@ use crate::vec::{Level, level};
 use corten_core::{Complex, DType, Result, bf16, f16};
 use corten_ops::iter::TensorIterator;
 use std::ops::Range;
-use summand::{Present, Summand, Term};
+use summand::{MOST_LANES, Parts, Present, Summand, Term};
 
 // Note [Cascade sum]
 // `n` rows are added to an accumulator of level 0. After every 2^p rows, with p growing with n, it
@@ -180,21 +180,39 @@ impl Block {
     /// As for [`run`](Self::run), with dense slices.
     #[inline(always)]
     unsafe fn dense_slices<T: Summand>(self) {
-        let vectors = self.length / T::INNER as i64;
-        for j in 0..self.count {
-            // SAFETY: there are that many vectors in the slice, and elements behind them.
-            unsafe {
-                let load = |i: i64| T::load_inner(self.source::<T>(i * T::INNER as i64, j));
-                let lanes = row_sum(vectors, load);
-                let mut sum = T::Wide::zero();
-                for k in vectors * T::INNER as i64..self.length {
-                    sum = sum.add(self.source::<T>(k, j).read().widen());
+        let lanes = T::LANES as i64;
+        let mut j = 0;
+        // SAFETY: the caller's; so many slices are left at `j`.
+        unsafe {
+            while j + lanes <= self.count {
+                let mut parts = [Parts::zero(); MOST_LANES];
+                for (parts, j) in parts.iter_mut().zip(j..j + lanes) {
+                    *parts = self.parts_of::<T>(j);
                 }
-                for lane in 0..T::LANES {
-                    sum = sum.add(T::lane(&lanes, lane));
-                }
-                self.add_to::<T>(j, sum);
+                self.add_lanes::<T>(j, &T::totals(&parts));
+                j += lanes;
             }
+            while j < self.count {
+                self.add_to::<T>(j, T::total(&self.parts_of::<T>(j)));
+                j += 1;
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`run`](Self::run), with dense slices.
+    #[inline(always)]
+    unsafe fn parts_of<T: Summand>(&self, slice: i64) -> Parts<T::Wide, T::Vector> {
+        let vectors = self.length / T::INNER as i64;
+        // SAFETY: there are that many vectors in the slice, and elements behind them.
+        unsafe {
+            let load = |i: i64| T::load_inner(self.source::<T>(i * T::INNER as i64, slice));
+            let lanes = row_sum(vectors, load);
+            let mut rest = T::Wide::zero();
+            for k in vectors * T::INNER as i64..self.length {
+                rest = rest.add(self.source::<T>(k, slice).read().widen());
+            }
+            Parts { rest, lanes }
         }
     }
 
@@ -291,6 +309,10 @@ fn row_sum<V: Term>(n: i64, load: impl Fn(i64) -> V) -> V {
 #[inline(always)]
 fn cascade<V: Term>(n: i64, load: impl Fn(i64, i64) -> V) -> [V; 4] {
     let levels = Levels::of(n);
+    if n < levels.step() {
+        // Sums begin with a zero that has no sign, so that other zeros would not change them.
+        return rows(0..n, &load);
+    }
     let mut higher = Higher::zero();
     let mut i = 0;
     while i + levels.step() <= n {

@@ -1,6 +1,8 @@
 //! What dtypes add up, and in which vectors.
 
 #[cfg(target_arch = "x86_64")]
+use crate::expr::Expr;
+#[cfg(target_arch = "x86_64")]
 use crate::vec::{Lanes, avx2};
 use corten_core::{Complex, bf16, f16};
 
@@ -39,6 +41,13 @@ pub(super) trait Summand: Copy + 'static {
     /// `from` must be readable for `LANES` elements.
     unsafe fn load_outer(from: *const Self) -> Self::Vector;
     fn lane(vector: &Self::Vector, i: usize) -> Self::Wide;
+    /// What a slice comes to.
+    #[inline(always)]
+    fn total(slice: &Parts<Self::Wide, Self::Vector>) -> Self::Wide {
+        (0..Self::LANES).fold(slice.rest, |sum, i| sum.add(Self::lane(&slice.lanes, i)))
+    }
+    /// What the first slices come to, as many of them as there are lanes.
+    fn totals(slices: &[Parts<Self::Wide, Self::Vector>; MOST_LANES]) -> Self::Vector;
     /// Adds the lanes to dense elements of the output.
     ///
     /// # Safety
@@ -52,6 +61,23 @@ pub(super) trait Summand: Copy + 'static {
                 to.add(i).write(Self::narrow(sum));
             }
         }
+    }
+}
+
+/// Lanes of the widest vector.
+pub(super) const MOST_LANES: usize = 8;
+
+/// The elements of a dense slice that fill no vector, and the lanes of the others, summed.
+#[derive(Clone, Copy)]
+pub(super) struct Parts<W, V> {
+    pub(super) rest: W,
+    pub(super) lanes: V,
+}
+
+impl<W: Term, V: Term> Parts<W, V> {
+    #[inline(always)]
+    pub(super) fn zero() -> Self {
+        Self { rest: W::zero(), lanes: V::zero() }
     }
 }
 
@@ -123,6 +149,12 @@ macro_rules! plain_summands {
             fn lane(vector: &Self::Vector, i: usize) -> Self {
                 vector[i]
             }
+            #[inline(always)]
+            fn totals(slices: &[Parts<Self, Self::Vector>; MOST_LANES]) -> Self::Vector {
+                let mut totals = Self::Vector::zero();
+                totals.iter_mut().zip(slices).for_each(|(to, slice)| *to = Self::total(slice));
+                totals
+            }
         }
     )+};
 }
@@ -192,6 +224,20 @@ macro_rules! register_summands {
                 lanes[i]
             }
             #[inline(always)]
+            fn totals(slices: &[Parts<$number, $vector>; MOST_LANES]) -> $vector {
+                let mut rests = [0.0; <$vector as Lanes>::LANES];
+                let mut rows = [<$vector>::zero(); <$vector as Lanes>::LANES];
+                for ((rest, row), slice) in rests.iter_mut().zip(&mut rows).zip(slices) {
+                    (*rest, *row) = (slice.rest, slice.lanes);
+                }
+                // SAFETY: there are as many lanes.
+                let mut sum = unsafe { <$vector as Lanes>::load(rests.as_ptr()) };
+                for lanes in <$vector>::turned(rows) {
+                    sum = sum + lanes;
+                }
+                sum
+            }
+            #[inline(always)]
             unsafe fn add_to(to: *mut Self, vector: &$vector) {
                 // SAFETY: the caller's.
                 unsafe {
@@ -247,6 +293,10 @@ macro_rules! register_halves {
             fn lane(vector: &avx2::F32, i: usize) -> f32 {
                 InRegisters::<f32>::lane(vector, i)
             }
+            #[inline(always)]
+            fn totals(slices: &[Parts<f32, avx2::F32>; MOST_LANES]) -> avx2::F32 {
+                InRegisters::<f32>::totals(slices)
+            }
         }
     )+};
 }
@@ -290,57 +340,104 @@ macro_rules! half_summands {
             fn lane(vector: &[f32; 8], i: usize) -> f32 {
                 vector[i]
             }
+            #[inline(always)]
+            fn totals(slices: &[Parts<f32, [f32; 8]>; MOST_LANES]) -> [f32; 8] {
+                f32::totals(slices)
+            }
         }
     )+};
 }
 
 half_summands! { f16 bf16 }
 
-/// A number that counts as zero where it is NaN. Sums may be NaN nonetheless.
+/// A summand that counts as zero where it is NaN. Sums may be NaN nonetheless.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct Present<T>(T);
 
-macro_rules! present_summands {
-    ($($number:ty, $lanes:literal;)+) => {$(
-        impl Summand for Present<$number> {
-            type InRegisters = Self;
-            type Wide = $number;
-            type Vector = [$number; $lanes];
-            const INNER: usize = $lanes;
-            const LANES: usize = $lanes;
+/// Summands that may be NaN.
+pub(super) trait Absent: Summand {
+    /// As [`Summand::InRegisters`].
+    type Fast: Absent;
+    /// Zero where a number is NaN.
+    fn present(wide: Self::Wide) -> Self::Wide;
+    /// Zero in the lanes that are NaN.
+    fn present_lanes(vector: Self::Vector) -> Self::Vector;
+}
+
+impl<T: Absent> Summand for Present<T> {
+    type InRegisters = Present<T::Fast>;
+    type Wide = T::Wide;
+    type Vector = T::Vector;
+    const INNER: usize = T::INNER;
+    const LANES: usize = T::LANES;
+
+    #[inline(always)]
+    fn widen(self) -> T::Wide {
+        T::present(self.0.widen())
+    }
+    #[inline(always)]
+    fn so_far(self) -> T::Wide {
+        self.0.so_far()
+    }
+    #[inline(always)]
+    fn narrow(wide: T::Wide) -> Self {
+        Self(T::narrow(wide))
+    }
+    #[inline(always)]
+    unsafe fn load_inner(from: *const Self) -> T::Vector {
+        // SAFETY: the caller's.
+        T::present_lanes(unsafe { T::load_inner(from.cast()) })
+    }
+    #[inline(always)]
+    unsafe fn load_outer(from: *const Self) -> T::Vector {
+        // SAFETY: the caller's.
+        T::present_lanes(unsafe { T::load_outer(from.cast()) })
+    }
+    #[inline(always)]
+    fn lane(vector: &T::Vector, i: usize) -> T::Wide {
+        T::lane(vector, i)
+    }
+    #[inline(always)]
+    fn totals(slices: &[Parts<T::Wide, T::Vector>; MOST_LANES]) -> T::Vector {
+        T::totals(slices)
+    }
+    #[inline(always)]
+    unsafe fn add_to(to: *mut Self, vector: &T::Vector) {
+        // SAFETY: the caller's.
+        unsafe { T::add_to(to.cast(), vector) }
+    }
+}
+
+macro_rules! absent_numbers {
+    ($($number:ty)+) => {$(
+        impl Absent for $number {
+            type Fast = Registers<$number>;
 
             #[inline(always)]
-            fn widen(self) -> $number {
-                if self.0.is_nan() { 0.0 } else { self.0 }
+            fn present(wide: $number) -> $number {
+                if wide.is_nan() { 0.0 } else { wide }
             }
             #[inline(always)]
-            fn so_far(self) -> $number {
-                self.0
+            fn present_lanes(vector: Self::Vector) -> Self::Vector {
+                vector.map(Self::present)
+            }
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        impl Absent for InRegisters<$number> {
+            type Fast = Self;
+
+            #[inline(always)]
+            fn present(wide: $number) -> $number {
+                <$number>::present(wide)
             }
             #[inline(always)]
-            fn narrow(wide: $number) -> Self {
-                Self(wide)
-            }
-            #[inline(always)]
-            unsafe fn load_inner(from: *const Self) -> Self::Vector {
-                // SAFETY: the caller vouches for that many elements.
-                unsafe { from.cast::<[Self; $lanes]>().read_unaligned() }.map(Self::widen)
-            }
-            #[inline(always)]
-            unsafe fn load_outer(from: *const Self) -> Self::Vector {
-                // SAFETY: as above.
-                unsafe { Self::load_inner(from) }
-            }
-            #[inline(always)]
-            fn lane(vector: &Self::Vector, i: usize) -> $number {
-                vector[i]
+            fn present_lanes(vector: Self::Vector) -> Self::Vector {
+                Expr::select(Expr::is_nan(vector), Lanes::splat(0.0), vector)
             }
         }
     )+};
 }
 
-present_summands! {
-    f32, 8;
-    f64, 4;
-}
+absent_numbers! { f32 f64 }

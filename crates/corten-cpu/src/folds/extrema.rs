@@ -66,7 +66,7 @@ macro_rules! ordered_floats {
             fn is_nan(self) -> bool {
                 self.is_nan()
             }
-            #[inline]
+            #[inline(always)]
             fn extreme(acc: Self, row: &[Self], order: Order) -> Self {
                 match order {
                     Order::Max => {
@@ -79,7 +79,7 @@ macro_rules! ordered_floats {
                     }
                 }
             }
-            #[inline]
+            #[inline(always)]
             fn extremes((least, greatest): (Self, Self), row: &[Self]) -> (Self, Self) {
                 let [low, high] = row_loops::fold([row], Ends);
                 (smaller(least, all_of(low, smaller)), larger(greatest, all_of(high, larger)))
@@ -122,6 +122,14 @@ impl<T: Ordered> Extremum<T> {
         };
         better || (x.is_nan() && !found.is_nan())
     }
+
+    #[inline(always)]
+    fn rows<'a>(&self, states: &mut [T], rows: impl Iterator<Item = &'a [T]> + Clone) {
+        match self.order {
+            Order::Max => rows_of(states, rows, larger),
+            Order::Min => rows_of(states, rows, smaller),
+        }
+    }
 }
 
 impl<T: Ordered> Fold for Extremum<T> {
@@ -160,12 +168,15 @@ impl<T: Ordered> Fold for Extremum<T> {
             Order::Min => all.for_each(|((next, &acc), &x)| *next = smaller(acc, x)),
         }
     }
+    const IN_TURN: bool = false;
     #[inline(always)]
     fn step_rows(&self, states: &mut [T], _: &mut [T], rows: &[&[T]], _: i64) {
-        match self.order {
-            Order::Max => rows_of(states, rows, larger),
-            Order::Min => rows_of(states, rows, smaller),
-        }
+        self.rows(states, rows.iter().copied());
+    }
+    #[inline(always)]
+    fn whole(&self, states: &mut [T], _: &mut [T], matrix: &[T]) {
+        let width = states.len();
+        self.rows(states, matrix.chunks_exact(width));
     }
     #[inline(always)]
     fn run(&self, acc: T, row: &[T], _: i64) -> T {
@@ -274,6 +285,25 @@ impl<T: Ordered> Select<T> {
     pub(crate) fn new(order: Order) -> Self {
         Self(Extremum::new(order))
     }
+
+    /// The first in order of some columns, at most [`COLUMNS`], and in which of the rows each is:
+    /// finds the values first, then where they are.
+    #[inline(always)]
+    fn found<'a>(
+        &self,
+        rows: impl DoubleEndedIterator<Item = &'a [T]> + ExactSizeIterator + Clone,
+        columns: usize,
+    ) -> ([T; COLUMNS], [i32; COLUMNS]) {
+        let (mut best, mut places) = ([self.0.start(); COLUMNS], [0; COLUMNS]);
+        self.0.rows(&mut best[..columns], rows.clone());
+        for (index, row) in rows.enumerate().rev() {
+            for ((place, &best), &x) in places.iter_mut().zip(&best).zip(row) {
+                let same = (x == best) | (best.is_nan() & x.is_nan());
+                *place = if same { index as i32 } else { *place };
+            }
+        }
+        (best, places)
+    }
 }
 
 impl<T: Ordered> Fold for Select<T> {
@@ -297,20 +327,23 @@ impl<T: Ordered> Fold for Select<T> {
     fn finish(&self, acc: (T, i64), _: i64) -> (T, i64) {
         acc
     }
-    /// Finds the values first, then where they are.
+    const IN_TURN: bool = false;
+    #[inline(always)]
+    fn step_rows(&self, states: &mut [(T, i64)], _: &mut [(T, i64)], rows: &[&[T]], index: i64) {
+        for (i, states) in states.chunks_mut(COLUMNS).enumerate() {
+            let [first, count] = [i * COLUMNS, states.len()];
+            let found = self.found(rows.iter().map(|row| &row[first..][..count]), count);
+            for ((state, best), place) in states.iter_mut().zip(found.0).zip(found.1) {
+                let better = state.1 == NONE || self.0.before(best, state.0);
+                *state = if better { (best, index + i64::from(place)) } else { *state };
+            }
+        }
+    }
     #[inline(always)]
     fn whole(&self, states: &mut [(T, i64)], _: &mut [(T, i64)], matrix: &[T]) {
         let width = states.len();
-        let [mut now, mut next] = [[self.0.start(); COLUMNS]; 2];
-        self.0.whole(&mut now[..width], &mut next[..width], matrix);
-        let mut places = [0i32; COLUMNS];
-        for (index, row) in matrix.chunks_exact(width).enumerate().rev() {
-            for ((place, &best), &x) in places.iter_mut().zip(&now).zip(row) {
-                let same = (x == best) | (best.is_nan() & x.is_nan());
-                *place = if same { index as i32 } else { *place };
-            }
-        }
-        for ((state, &best), &place) in states.iter_mut().zip(&now).zip(&places) {
+        let found = self.found(matrix.chunks_exact(width), width);
+        for ((state, best), place) in states.iter_mut().zip(found.0).zip(found.1) {
             *state = (best, i64::from(place));
         }
     }
@@ -356,6 +389,11 @@ impl<T: Ordered> Fold for Arg<T> {
     #[inline(always)]
     fn finish(&self, acc: (T, i64), _: i64) -> (i64,) {
         (acc.1,)
+    }
+    const IN_TURN: bool = false;
+    #[inline(always)]
+    fn step_rows(&self, states: &mut [(T, i64)], next: &mut [(T, i64)], rows: &[&[T]], index: i64) {
+        self.0.step_rows(states, next, rows, index);
     }
     #[inline(always)]
     fn whole(&self, states: &mut [(T, i64)], next: &mut [(T, i64)], matrix: &[T]) {

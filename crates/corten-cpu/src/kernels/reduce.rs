@@ -4,6 +4,7 @@ use crate::cascade;
 use crate::folds::{All, Any, Arg, Extrema, Extremum, IntSum, Order, Product, Select};
 use crate::moments::{Norm, NormOrder, Variance};
 use crate::reduce_loops::{fold, for_each_output_row};
+use crate::row_loops::compiled;
 use corten_core::{
     Complex, DType, Element, Result, Scalar, bug, can_cast, ensure, not_implemented_for,
 };
@@ -135,10 +136,15 @@ pub fn mean(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
 
 fn divide<T: Element>(iter: &mut TensorIterator, quotient: impl Fn(T) -> T) -> Result<()> {
     for_each_output_row(iter, 0, |first, stride, count| {
+        if stride == size_of::<T>() as i64 && first.cast::<T>().is_aligned() {
+            // SAFETY: the iterator vouches for the elements of its output, which are side by side.
+            let row = unsafe { std::slice::from_raw_parts_mut(first.cast::<T>(), count as usize) };
+            return compiled(|| row.iter_mut().for_each(|x| *x = quotient(*x)));
+        }
         for i in 0..count {
             let place = first.wrapping_offset((stride * i) as isize).cast::<T>();
             // SAFETY: the iterator vouches for the elements of its output, of this type.
-            unsafe { place.write(quotient(place.read())) };
+            unsafe { place.write_unaligned(quotient(place.read_unaligned())) };
         }
     })
 }

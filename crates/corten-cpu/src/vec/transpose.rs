@@ -1,6 +1,8 @@
 //! Tiles of matrices, turned in registers.
 
 #[cfg(target_arch = "x86_64")]
+use super::avx2::{F32, F64};
+#[cfg(target_arch = "x86_64")]
 use super::level::{Level, level};
 
 /// Rows and columns of a tile.
@@ -26,32 +28,68 @@ pub(crate) fn turn() -> Option<Turn> {
 #[target_feature(enable = "avx2")]
 unsafe fn turn_avx2(from: *const u8, apart: i64, to: *mut u8, to_apart: i64) {
     use core::arch::x86_64::*;
-    // SAFETY: the caller vouches for the rows.
-    let row =
-        |i: i64| unsafe { _mm256_loadu_ps(from.wrapping_offset((apart * i) as isize).cast()) };
-    // Pairs of rows, then fours, then all eight.
-    let pair = |i: i64| {
-        let (a, b) = (row(i), row(i + 1));
-        [_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b)]
-    };
-    let four = |i: i64| {
-        let ([a, c], [b, d]) = (pair(i), pair(i + 2));
-        [
-            _mm256_shuffle_ps::<0x44>(a, b),
-            _mm256_shuffle_ps::<0xee>(a, b),
-            _mm256_shuffle_ps::<0x44>(c, d),
-            _mm256_shuffle_ps::<0xee>(c, d),
-        ]
-    };
-    let (low, high) = (four(0), four(4));
-    for i in 0..4 {
-        let place = |i: usize| to.wrapping_offset((to_apart * i as i64) as isize).cast();
-        let first = _mm256_permute2f128_ps::<0x20>(low[i], high[i]);
-        let second = _mm256_permute2f128_ps::<0x31>(low[i], high[i]);
+    let row = |i: i64| from.wrapping_offset((apart * i) as isize).cast();
+    let mut rows = [F32(_mm256_setzero_ps()); SIDE];
+    for (slot, i) in rows.iter_mut().zip(0..) {
+        // SAFETY: the caller vouches for the rows.
+        *slot = F32(unsafe { _mm256_loadu_ps(row(i)) });
+    }
+    for (column, i) in F32::turned(rows).iter().zip(0..) {
+        let place = to.wrapping_offset((to_apart * i) as isize);
         // SAFETY: the caller's.
+        unsafe { _mm256_storeu_ps(place.cast(), column.0) };
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl F32 {
+    /// The columns of a matrix of rows. Without closures, into which no instruction is inlined.
+    #[inline(always)]
+    pub(crate) fn turned(rows: [Self; 8]) -> [Self; 8] {
+        use core::arch::x86_64::*;
+        // SAFETY: AVX2 is there where its vectors are.
         unsafe {
-            _mm256_storeu_ps(place(i), first);
-            _mm256_storeu_ps(place(i + 4), second);
+            // Pairs of rows, then fours, then all eight.
+            let mut pairs = rows;
+            for i in [0, 2, 4, 6] {
+                let (a, b) = (rows[i].0, rows[i + 1].0);
+                pairs[i] = Self(_mm256_unpacklo_ps(a, b));
+                pairs[i + 1] = Self(_mm256_unpackhi_ps(a, b));
+            }
+            let mut fours = pairs;
+            for i in [0, 1, 4, 5] {
+                let (a, b) = (pairs[i].0, pairs[i + 2].0);
+                let at = i / 4 * 4 + i % 2 * 2;
+                fours[at] = Self(_mm256_shuffle_ps::<0x44>(a, b));
+                fours[at + 1] = Self(_mm256_shuffle_ps::<0xee>(a, b));
+            }
+            let mut columns = fours;
+            for i in 0..4 {
+                let (a, b) = (fours[i].0, fours[i + 4].0);
+                columns[i] = Self(_mm256_permute2f128_ps::<0x20>(a, b));
+                columns[i + 4] = Self(_mm256_permute2f128_ps::<0x31>(a, b));
+            }
+            columns
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl F64 {
+    /// The columns of a matrix of rows.
+    #[inline(always)]
+    pub(crate) fn turned([a, b, c, d]: [Self; 4]) -> [Self; 4] {
+        use core::arch::x86_64::*;
+        // SAFETY: AVX2 is there where its vectors are.
+        unsafe {
+            let low = [_mm256_unpacklo_pd(a.0, b.0), _mm256_unpackhi_pd(a.0, b.0)];
+            let high = [_mm256_unpacklo_pd(c.0, d.0), _mm256_unpackhi_pd(c.0, d.0)];
+            [
+                Self(_mm256_permute2f128_pd::<0x20>(low[0], high[0])),
+                Self(_mm256_permute2f128_pd::<0x20>(low[1], high[1])),
+                Self(_mm256_permute2f128_pd::<0x31>(low[0], high[0])),
+                Self(_mm256_permute2f128_pd::<0x31>(low[1], high[1])),
+            ]
         }
     }
 }

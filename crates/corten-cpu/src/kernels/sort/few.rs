@@ -1,5 +1,6 @@
 //! The first few places of a line in one pass, without ranks for all of it.
 
+use super::network::{NETWORK_8, NETWORK_16, NETWORK_32, Network};
 use super::rank::Ranked;
 use crate::row_loops::{Job, Vectorised};
 use crate::vec::Lanes;
@@ -11,8 +12,12 @@ const MOST: usize = 32;
 /// wanted, that many of the groups' first elements bound the elements wanted.
 const GROUPS: usize = 64;
 
-/// Lines so short are sorted whole, each element going where as many are before it.
+/// Lines so short are sorted whole.
 const SHORT: usize = 32;
+
+/// Of lines up to this length so many places, with one more to compare with, are found by insertion.
+const MIDDLING: usize = 512;
+const INSERTED: usize = 9;
 
 /// Room for the keys of elements within the bound.
 const ROOM: usize = 8 * GROUPS;
@@ -27,23 +32,45 @@ pub(super) fn few_first_places<T: Ranked>(
     distinct: bool,
     out: &mut [i64],
 ) -> bool {
-    // One more shows whether the last one has an equal.
-    let kept = (out.len() + usize::from(distinct)).min(line.len());
-    let few = 0 < kept && out.len() <= MOST && u32::try_from(line.len()).is_ok();
-    if T::WIDE || !few {
+    if out.is_empty() || out.len() > MOST {
         return false;
     }
+    match line.len() {
+        0..=8 => short_first_places(line, descending, distinct, out, NETWORK_8),
+        9..=MIDDLING if out.len() < INSERTED.min(line.len() / 2) => {
+            let (kept, flip) = (looked_at(line, out, distinct), flip_of(descending));
+            let order = f32::run(Inserted { line, flip, kept });
+            take(line, &order[..kept], distinct, out)
+        }
+        9..=16 => short_first_places(line, descending, distinct, out, NETWORK_16),
+        17..=SHORT => short_first_places(line, descending, distinct, out, NETWORK_32),
+        _ => long_first_places(line, descending, distinct, out),
+    }
+}
+
+/// How many of the first ones show whether those wanted, or one of them and the next, are equal.
+fn looked_at<T>(line: &[T], out: &[i64], distinct: bool) -> usize {
+    (out.len() + usize::from(distinct)).min(line.len())
+}
+
+/// [`few_first_places`] of a line of more than [`SHORT`] elements. Its room is not for others to pay.
+#[inline(never)]
+fn long_first_places<T: Ranked>(
+    line: &[T],
+    descending: bool,
+    distinct: bool,
+    out: &mut [i64],
+) -> bool {
+    if T::WIDE || u32::try_from(line.len()).is_err() {
+        return false;
+    }
+    let kept = looked_at(line, out, distinct);
     let mut room = [0; ROOM];
     let flip = if descending { u32::MAX } else { 0 };
-    let first = if line.len() <= SHORT {
-        f32::run(Sorted { line, flip, room: &mut room });
-        &room[..line.len()]
-    } else {
-        let within = Within { line, flip, kept, room: &mut room };
-        let Some(found) = f32::run(within) else { return false };
-        room[..found].sort_unstable();
-        &room[..found]
-    };
+    let within = Within { line, flip, kept, room: &mut room };
+    let Some(found) = f32::run(within) else { return false };
+    let first = &mut room[..found];
+    first.sort_unstable();
     let rank = |key: u64| key >> u32::BITS;
     if distinct && first[..kept].windows(2).any(|pair| rank(pair[0]) == rank(pair[1])) {
         return false;
@@ -52,33 +79,94 @@ pub(super) fn few_first_places<T: Ranked>(
     true
 }
 
-/// Fills the room with the keys of a short line, in their order: ranks with the places below them,
-/// which compare as the pairs do.
-struct Sorted<'a, T> {
-    line: &'a [T],
-    flip: u32,
-    room: &'a mut [u64; ROOM],
+/// [`few_first_places`] of a line of at most `N` elements, which are sorted whole.
+fn short_first_places<T: Ranked, const N: usize, const STEPS: usize>(
+    line: &[T],
+    descending: bool,
+    distinct: bool,
+    out: &mut [i64],
+    network: Network<N, STEPS>,
+) -> bool {
+    let flip = flip_of(descending);
+    let mut order = [0; N];
+    // A rank with the place below it compares as the pair does.
+    if T::WIDE {
+        let mut keys = [u128::MAX; N];
+        for ((key, x), place) in keys.iter_mut().zip(line).zip(0u128..) {
+            *key = u128::from(x.rank() ^ flip) << u64::BITS | place;
+        }
+        network.sort(&mut keys);
+        order.iter_mut().zip(keys).for_each(|(place, key)| *place = key as u32);
+    } else {
+        let mut keys = [u64::MAX; N];
+        for ((key, x), place) in keys.iter_mut().zip(line).zip(0u64..) {
+            *key = (x.rank() ^ flip) << u32::BITS | place;
+        }
+        network.sort(&mut keys);
+        order.iter_mut().zip(keys).for_each(|(place, key)| *place = key as u32);
+    }
+    take(line, &order[..looked_at(line, out, distinct)], distinct, out)
 }
 
-impl<T: Ranked> Job<f32> for Sorted<'_, T> {
-    type Out = ();
+/// What turns the order of ranks around.
+fn flip_of(descending: bool) -> u64 {
+    if descending { u64::MAX } else { 0 }
+}
+
+/// Writes the first places, unless some that must be distinct are not.
+fn take<T: Ranked>(line: &[T], first: &[u32], distinct: bool, out: &mut [i64]) -> bool {
+    let rank = |place: u32| line[place as usize].rank();
+    if distinct && first.windows(2).any(|pair| rank(pair[0]) == rank(pair[1])) {
+        return false;
+    }
+    out.iter_mut().zip(first).for_each(|(out, &place)| *out = i64::from(place));
+    true
+}
+
+/// The first `kept` places of a line, at most [`INSERTED`] and no more than it has, each put among
+/// those before it.
+struct Inserted<'a, T> {
+    line: &'a [T],
+    flip: u64,
+    kept: usize,
+}
+
+impl<T: Ranked> Job<f32> for Inserted<'_, T> {
+    type Out = [u32; INSERTED];
 
     #[inline(always)]
-    fn run<V: Lanes<Elem = f32>>(self) {
-        let mut keys = [u64::MAX; SHORT];
-        for ((key, x), place) in keys.iter_mut().zip(self.line).zip(0u64..) {
-            *key = u64::from(x.rank() as u32 ^ self.flip) << u32::BITS | place;
+    fn run<V: Lanes<Elem = f32>>(self) -> [u32; INSERTED] {
+        const BLOCK: usize = 16;
+        let Self { line, flip, kept } = self;
+        let (mut ranks, mut places) = ([0; INSERTED], [0; INSERTED]);
+        let mut insert = |count: usize, rank: u64, place: usize| {
+            let mut i = count - 1;
+            while i > 0 && rank < ranks[i - 1] {
+                (ranks[i], places[i]) = (ranks[i - 1], places[i - 1]);
+                i -= 1;
+            }
+            (ranks[i], places[i]) = (rank, place as u32);
+            ranks[count - 1]
+        };
+        let mut bound = 0;
+        for (place, x) in line[..kept].iter().enumerate() {
+            bound = insert(place + 1, x.rank() ^ flip, place);
         }
-        let whole = self.line.len().next_multiple_of(8).min(SHORT);
-        let mut before = [0u64; SHORT];
-        for &other in &keys[..self.line.len()] {
-            for (before, &key) in before[..whole].iter_mut().zip(&keys) {
-                *before += u64::from(other < key);
+        for (block, first) in line[kept..].chunks(BLOCK).zip((kept..).step_by(BLOCK)) {
+            let (mut here, mut any) = ([u64::MAX; BLOCK], false);
+            for (slot, x) in here.iter_mut().zip(block) {
+                *slot = x.rank() ^ flip;
+                any |= *slot < bound;
+            }
+            if any {
+                for (&rank, place) in here.iter().zip(first..first + block.len()) {
+                    if rank < bound {
+                        bound = insert(kept, rank, place);
+                    }
+                }
             }
         }
-        for (&key, before) in keys.iter().zip(before).take(self.line.len()) {
-            self.room[before as usize] = key;
-        }
+        places
     }
 }
 
@@ -180,7 +268,9 @@ mod tests {
         assert!(!few_first_places(&line, true, true, &mut out[..2]), "7 is there once more");
         assert!(few_first_places(&line, true, true, &mut out[..1]));
         assert!(!few_first_places(&line, true, false, &mut []));
-        assert!(!few_first_places(&[1i64, 2], true, false, &mut out[..1]), "ranks are wide");
+        assert!(!few_first_places(&[1i64; 40], true, false, &mut [0; 9]), "ranks are wide");
+        assert!(few_first_places(&[5i64, 7, 5, 9, 7, 5], true, false, &mut out));
+        assert_eq!(out, [3, 1, 4]);
         assert!(!few_first_places(&[1u8; 40], true, false, &mut [0; 33]), "they are many");
     }
 }

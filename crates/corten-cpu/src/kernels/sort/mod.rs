@@ -1,6 +1,7 @@
 //! Sorting along a dimension, and the elements that sorting would put at some place.
 
 mod few;
+mod network;
 mod rank;
 mod search;
 mod select;
@@ -30,6 +31,8 @@ const STEPS: usize = 8;
 enum Choose<'a> {
     /// Those that its order begins with.
     First { descending: bool },
+    /// All, equal elements by place or not.
+    All { descending: bool, by_place: bool },
     /// As many, by the steps of PyTorch's algorithm.
     Top { largest: bool, sorted: bool },
     /// Others.
@@ -91,6 +94,9 @@ fn choose_from_lines<T: Ranked>(
                 if !few_first_places(line, descending, false, indices) {
                     first_places(line, descending, indices);
                 }
+            }
+            Choose::All { descending, by_place } => {
+                all_places(line, descending, by_place, indices);
             }
             // Where no elements are equal, every algorithm finds the same.
             Choose::Top { largest, sorted: true }
@@ -164,17 +170,24 @@ pub fn sort_stable(
     let dim = geometry::wrap_dim(dim, self_.dim())?;
     let name = "sorting_kernel_method_name";
     let by_place = stable == Some(true) || (!descending && sorts_by_digits(self_));
-    let choose = |line: &Line, out: &mut [i64]| {
-        line.first_places(descending, out);
-        if !by_place && out.len() > FEW && line.has_ties(out) {
-            match u32::try_from(out.len()) {
-                Ok(_) => order_ties(&line.ranks, out),
-                Err(_) => sorted_places(line, descending, out),
-            }
-        }
-    };
-    choose_places(self_, dim, (&values, &indices), name, Choose::By(&choose))?;
+    choose_places(self_, dim, (&values, &indices), name, Choose::All { descending, by_place })?;
     Ok((values, indices))
+}
+
+/// All places in order, equal elements by place or as PyTorch's unstable algorithm leaves them.
+fn all_places<T: Ranked>(line: &[T], descending: bool, by_place: bool, out: &mut [i64]) {
+    let by_place = by_place || out.len() <= FEW;
+    if few_first_places(line, descending, !by_place, out) {
+        return;
+    }
+    let line = &Line::of(line);
+    line.first_places(descending, out);
+    if !by_place && line.has_ties(out) {
+        match u32::try_from(out.len()) {
+            Ok(_) => order_ties(&line.ranks, out),
+            Err(_) => sorted_places(line, descending, out),
+        }
+    }
 }
 
 /// Vectors of so many integers are sorted digit by digit in PyTorch, which is stable.
