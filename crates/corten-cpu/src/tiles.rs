@@ -73,7 +73,7 @@ const AHEAD: usize = 4 * TILE;
 /// # Safety
 /// As for [`copy_block`].
 unsafe fn copy_tiles(size: usize, from: Rows, to: Rows, n0: usize, n1: usize) {
-    let turn = turn().filter(|_| size == 4 && n0 >= SIDE && n1 >= SIDE);
+    let turn = turn(size).filter(|_| n0 >= SIDE && n1 >= SIDE);
     for band in (0..n1).step_by(BAND) {
         for column in (0..n0).step_by(TILE) {
             for row in (band..n1.min(band + BAND)).step_by(TILE) {
@@ -102,8 +102,8 @@ unsafe fn copy_tiles(size: usize, from: Rows, to: Rows, n0: usize, n1: usize) {
 /// twice.
 ///
 /// # Safety
-/// As for [`copy_block`], with `n0` and `n1` not smaller than `SIDE`, elements of 32 bits, and the
-/// columns and rows of the tile within the block.
+/// As for [`copy_block`], with `n0` and `n1` not smaller than `SIDE`, elements of the function's size,
+/// and the columns and rows of the tile within the block.
 unsafe fn turn_tile(
     turn: Turn,
     from: Rows,

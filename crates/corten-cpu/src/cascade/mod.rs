@@ -22,11 +22,13 @@ use summand::{MOST_LANES, Parts, Present, Summand, Term};
 // Rows to be added to each other are summed in blocks of four vectors, one cascade each. Any
 // change of these numbers changes the last bits of sums.
 
-/// As [`sum`], of numbers that are not NaN, in single and double precision.
+/// As [`sum`], of numbers that are not NaN and not complex.
 pub(crate) fn sum_present(iter: &mut TensorIterator) -> Result<bool> {
     match iter.dtype(0) {
         DType::Float32 => sum_into::<Present<f32>>(iter)?,
         DType::Float64 => sum_into::<Present<f64>>(iter)?,
+        DType::Float16 => sum_into::<Present<f16>>(iter)?,
+        DType::BFloat16 => sum_into::<Present<bf16>>(iter)?,
         _ => return Ok(false),
     }
     Ok(true)

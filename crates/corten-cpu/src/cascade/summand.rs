@@ -387,7 +387,13 @@ impl<T: Absent> Summand for Present<T> {
     #[inline(always)]
     unsafe fn load_inner(from: *const Self) -> T::Vector {
         // SAFETY: the caller's.
-        T::present_lanes(unsafe { T::load_inner(from.cast()) })
+        unsafe {
+            let first = Self::load_outer(from);
+            match T::INNER > T::LANES {
+                true => first.add(Self::load_outer(from.add(T::LANES))),
+                false => first,
+            }
+        }
     }
     #[inline(always)]
     unsafe fn load_outer(from: *const Self) -> T::Vector {
@@ -410,12 +416,12 @@ impl<T: Absent> Summand for Present<T> {
 }
 
 macro_rules! absent_numbers {
-    ($($number:ty)+) => {$(
+    ($($number:ty: $wide:ty;)+) => {$(
         impl Absent for $number {
             type Fast = Registers<$number>;
 
             #[inline(always)]
-            fn present(wide: $number) -> $number {
+            fn present(wide: $wide) -> $wide {
                 if wide.is_nan() { 0.0 } else { wide }
             }
             #[inline(always)]
@@ -429,7 +435,7 @@ macro_rules! absent_numbers {
             type Fast = Self;
 
             #[inline(always)]
-            fn present(wide: $number) -> $number {
+            fn present(wide: $wide) -> $wide {
                 <$number>::present(wide)
             }
             #[inline(always)]
@@ -440,4 +446,9 @@ macro_rules! absent_numbers {
     )+};
 }
 
-absent_numbers! { f32 f64 }
+absent_numbers! {
+    f32: f32;
+    f64: f64;
+    f16: f32;
+    bf16: f32;
+}

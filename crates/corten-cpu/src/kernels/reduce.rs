@@ -94,7 +94,7 @@ pub fn nansum(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
     if !iter.dtype(1).is_floating_point() {
         return sum_plain(iter);
     }
-    if iter.dtype(0) == iter.dtype(1) && !iter.dtype(0).is_reduced_float() {
+    if iter.dtype(0) == iter.dtype(1) {
         clear(iter)?;
         return known(cascade::sum_present(iter)?, iter.dtype(0));
     }

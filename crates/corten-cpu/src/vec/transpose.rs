@@ -8,15 +8,20 @@ use super::level::{Level, level};
 /// Rows and columns of a tile.
 pub(crate) const SIDE: usize = 8;
 
-/// Turns a tile of elements of 32 bits: from one address to another, whose rows lie so many bytes
-/// apart.
+/// Turns a tile: from one address to another, whose rows lie so many bytes apart.
 pub(crate) type Turn = unsafe fn(from: *const u8, apart: i64, to: *mut u8, to_apart: i64);
 
-/// The function for this processor, if it is faster than one element after the other.
-pub(crate) fn turn() -> Option<Turn> {
+/// The function for elements of so many bytes on this processor, if it is faster than one element after
+/// the other.
+pub(crate) fn turn(size: usize) -> Option<Turn> {
     #[cfg(target_arch = "x86_64")]
     if level() >= Level::Avx2 {
-        return Some(turn_avx2);
+        return match size {
+            2 => Some(turn_16_bits),
+            4 => Some(turn_32_bits),
+            8 => Some(turn_64_bits),
+            _ => None,
+        };
     }
     None
 }
@@ -26,7 +31,42 @@ pub(crate) fn turn() -> Option<Turn> {
 /// overlap, and the processor must have AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn turn_avx2(from: *const u8, apart: i64, to: *mut u8, to_apart: i64) {
+unsafe fn turn_16_bits(from: *const u8, apart: i64, to: *mut u8, to_apart: i64) {
+    use core::arch::x86_64::*;
+    let row = |i: i64| from.wrapping_offset((apart * i) as isize).cast();
+    let mut rows = [_mm_setzero_si128(); SIDE];
+    for (slot, i) in rows.iter_mut().zip(0..) {
+        // SAFETY: the caller vouches for the rows.
+        *slot = unsafe { _mm_loadu_si128(row(i)) };
+    }
+    // Pairs of rows, then fours, then all eight.
+    let (mut pairs, mut fours) = (rows, rows);
+    for i in [0, 2, 4, 6] {
+        pairs[i] = _mm_unpacklo_epi16(rows[i], rows[i + 1]);
+        pairs[i + 1] = _mm_unpackhi_epi16(rows[i], rows[i + 1]);
+    }
+    for i in [0, 1, 4, 5] {
+        let at = i / 4 * 4 + i % 2 * 2;
+        fours[at] = _mm_unpacklo_epi32(pairs[i], pairs[i + 2]);
+        fours[at + 1] = _mm_unpackhi_epi32(pairs[i], pairs[i + 2]);
+    }
+    for i in 0..SIDE / 2 {
+        let first = _mm_unpacklo_epi64(fours[i], fours[i + 4]);
+        let second = _mm_unpackhi_epi64(fours[i], fours[i + 4]);
+        let place = to.wrapping_offset((to_apart * 2 * i as i64) as isize);
+        // SAFETY: the caller's.
+        unsafe {
+            _mm_storeu_si128(place.cast(), first);
+            _mm_storeu_si128(place.wrapping_offset(to_apart as isize).cast(), second);
+        }
+    }
+}
+
+/// # Safety
+/// As for [`turn_16_bits`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn turn_32_bits(from: *const u8, apart: i64, to: *mut u8, to_apart: i64) {
     use core::arch::x86_64::*;
     let row = |i: i64| from.wrapping_offset((apart * i) as isize).cast();
     let mut rows = [F32(_mm256_setzero_ps()); SIDE];
@@ -38,6 +78,28 @@ unsafe fn turn_avx2(from: *const u8, apart: i64, to: *mut u8, to_apart: i64) {
         let place = to.wrapping_offset((to_apart * i) as isize);
         // SAFETY: the caller's.
         unsafe { _mm256_storeu_ps(place.cast(), column.0) };
+    }
+}
+
+/// # Safety
+/// As for [`turn_16_bits`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn turn_64_bits(from: *const u8, apart: i64, to: *mut u8, to_apart: i64) {
+    use core::arch::x86_64::*;
+    // A quarter of the tile at a time.
+    for (row, column) in [(0, 0), (0, 4), (4, 0), (4, 4)] {
+        let mut rows = [F64(_mm256_setzero_pd()); 4];
+        for (slot, i) in rows.iter_mut().zip(row..) {
+            let place = from.wrapping_offset((apart * i + 8 * column) as isize);
+            // SAFETY: the caller vouches for the rows.
+            *slot = F64(unsafe { _mm256_loadu_pd(place.cast()) });
+        }
+        for (turned, i) in F64::turned(rows).iter().zip(column..) {
+            let place = to.wrapping_offset((to_apart * i + 8 * row) as isize);
+            // SAFETY: the caller's.
+            unsafe { _mm256_storeu_pd(place.cast(), turned.0) };
+        }
     }
 }
 

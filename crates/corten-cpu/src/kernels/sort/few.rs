@@ -1,6 +1,5 @@
 //! The first few places of a line in one pass, without ranks for all of it.
 
-use super::network::{NETWORK_8, NETWORK_16, NETWORK_32, Network};
 use super::rank::Ranked;
 use crate::row_loops::{Job, Vectorised};
 use crate::vec::Lanes;
@@ -36,14 +35,15 @@ pub(super) fn few_first_places<T: Ranked>(
         return false;
     }
     match line.len() {
-        0..=8 => short_first_places(line, descending, distinct, out, NETWORK_8),
         9..=MIDDLING if out.len() < INSERTED.min(line.len() / 2) => {
             let (kept, flip) = (looked_at(line, out, distinct), flip_of(descending));
             let order = f32::run(Inserted { line, flip, kept });
             take(line, &order[..kept], distinct, out)
         }
-        9..=16 => short_first_places(line, descending, distinct, out, NETWORK_16),
-        17..=SHORT => short_first_places(line, descending, distinct, out, NETWORK_32),
+        ..=SHORT => {
+            let order = order_of(line, flip_of(descending));
+            take(line, &order[..looked_at(line, out, distinct)], distinct, out)
+        }
         _ => long_first_places(line, descending, distinct, out),
     }
 }
@@ -79,33 +79,49 @@ fn long_first_places<T: Ranked>(
     true
 }
 
-/// [`few_first_places`] of a line of at most `N` elements, which are sorted whole.
-fn short_first_places<T: Ranked, const N: usize, const STEPS: usize>(
-    line: &[T],
-    descending: bool,
-    distinct: bool,
-    out: &mut [i64],
-    network: Network<N, STEPS>,
-) -> bool {
-    let flip = flip_of(descending);
-    let mut order = [0; N];
+/// The places of a line of at most [`SHORT`] elements in their order, equal ones by place.
+fn order_of<T: Ranked>(line: &[T], flip: u64) -> [u32; SHORT] {
+    let (mut order, count) = ([0; SHORT], line.len().min(SHORT));
     // A rank with the place below it compares as the pair does.
     if T::WIDE {
-        let mut keys = [u128::MAX; N];
+        let mut keys = [u128::MAX; SHORT];
         for ((key, x), place) in keys.iter_mut().zip(line).zip(0u128..) {
             *key = u128::from(x.rank() ^ flip) << u64::BITS | place;
         }
-        network.sort(&mut keys);
-        order.iter_mut().zip(keys).for_each(|(place, key)| *place = key as u32);
+        sort_short(&mut keys, count);
+        order.iter_mut().zip(&keys[..count]).for_each(|(place, &key)| *place = key as u32);
     } else {
-        let mut keys = [u64::MAX; N];
+        let mut keys = [u64::MAX; SHORT];
         for ((key, x), place) in keys.iter_mut().zip(line).zip(0u64..) {
             *key = (x.rank() ^ flip) << u32::BITS | place;
         }
-        network.sort(&mut keys);
-        order.iter_mut().zip(keys).for_each(|(place, key)| *place = key as u32);
+        sort_short(&mut keys, count);
+        order.iter_mut().zip(&keys[..count]).for_each(|(place, &key)| *place = key as u32);
     }
-    take(line, &order[..looked_at(line, out, distinct)], distinct, out)
+    order
+}
+
+/// Sorts the first `count` keys, behind which are others that no key is behind. Up to eight are sorted
+/// without branches, by K. E. Batcher's odd-even merge sort ("Sorting networks and their applications",
+/// 1968).
+fn sort_short<K: Ord + Copy>(keys: &mut [K; SHORT], count: usize) {
+    macro_rules! in_order {
+        ($keys:ident: $($low:literal $high:literal),+) => {$(
+            let (a, b) = ($keys[$low], $keys[$high]);
+            // Both are written whether they change places or not: no processor foresees which do.
+            ($keys[$low], $keys[$high]) = if b < a { (b, a) } else { (a, b) };
+        )+};
+    }
+    match count {
+        0..=4 => {
+            in_order!(keys: 0 1, 2 3, 0 2, 1 3, 1 2);
+        }
+        5..=8 => {
+            in_order!(keys: 0 1, 2 3, 4 5, 6 7, 0 2, 1 3, 4 6, 5 7, 1 2, 5 6);
+            in_order!(keys: 0 4, 1 5, 2 6, 3 7, 2 4, 3 5, 1 2, 3 4, 5 6);
+        }
+        _ => keys[..count.min(SHORT)].sort_unstable(),
+    }
 }
 
 /// What turns the order of ranks around.
@@ -256,6 +272,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn short_lines_are_sorted_in_every_order() {
+        // What sorts all zeros and ones sorts everything.
+        for (length, bits) in
+            (0..=8).flat_map(|length| (0..1u32 << length).map(move |x| (length, x)))
+        {
+            let line: Vec<u8> = (0..length).map(|i| (bits >> i & 1) as u8).collect();
+            let wide: Vec<i64> = line.iter().map(|&x| -i64::from(x)).collect();
+            let mut expected: Vec<u32> = (0..length).collect();
+            expected.sort_by_key(|&place| line[place as usize]);
+            assert_eq!(order_of(&line, 0)[..length as usize], expected);
+            assert_eq!(order_of(&wide, u64::MAX)[..length as usize], expected);
+        }
+        let line: Vec<i64> = (0..32).map(|i| i * 7 % 13).collect();
+        let mut expected: Vec<u32> = (0..32).collect();
+        expected.sort_by_key(|&place| line[place as usize]);
+        assert_eq!(order_of(&line, 0)[..], expected);
     }
 
     #[test]

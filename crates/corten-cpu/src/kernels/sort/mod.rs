@@ -1,7 +1,6 @@
 //! Sorting along a dimension, and the elements that sorting would put at some place.
 
 mod few;
-mod network;
 mod rank;
 mod search;
 mod select;
