@@ -26,6 +26,16 @@ impl Fold for IntSum {
     fn step(&self, acc: i64, x: i64, _: i64) -> i64 {
         acc.wrapping_add(x)
     }
+    const IN_TURN: bool = false;
+    #[inline(always)]
+    fn step_rows(&self, states: &mut [i64], _: &mut [i64], rows: &[&[i64]], _: i64) {
+        rows_of(states, rows.iter().copied(), i64::wrapping_add);
+    }
+    #[inline(always)]
+    fn whole(&self, states: &mut [i64], _: &mut [i64], matrix: &[i64]) {
+        let width = states.len();
+        rows_of(states, matrix.chunks_exact(width), i64::wrapping_add);
+    }
     #[inline(always)]
     fn combine(&self, a: i64, b: i64) -> i64 {
         a.wrapping_add(b)
