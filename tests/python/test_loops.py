@@ -236,6 +236,12 @@ class LargeResults(unittest.TestCase):
             self.same(y.float(), lambda part: y[part].float())
         z = x.double()
         self.same(z + z, lambda part: z[part] + z[part])
+        h = torch.cat([x, x]).bfloat16()[3:]
+        out = torch.empty_like(torch.cat([h, h[:5]]))[5:]
+        torch.mul(h, h, out=out)
+        self.same(out, lambda part: h[part] * h[part])
+        self.same(h.relu(), lambda part: h[part].relu())
+        self.same(h + 1.5, lambda part: h[part] + 1.5)
 
     def test_of_rows(self):
         x = self.x[2:]

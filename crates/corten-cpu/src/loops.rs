@@ -12,7 +12,7 @@ use crate::vec::avx512;
 use crate::vec::baseline;
 use crate::vec::{Cplx, Int, Lanes, MaskBits, Memory, Plain, Truth, level};
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
-use crate::vec::{Level, Past, avx2};
+use crate::vec::{Level, Past, PastBfloat, avx2};
 use corten_core::{DType, Result, Scalar, bail, not_implemented_for};
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 use corten_core::{bf16, f16};
@@ -498,6 +498,10 @@ fn past<B: Body>(dtype: DType) -> Option<Block> {
             #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
             DType::Float64 if level() == Level::Avx2 => {
                 Some(vector_avx2::<avx2::F64, Values<B, Past>>)
+            }
+            #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
+            DType::BFloat16 if level() == Level::Avx2 && const { B::IS_SHORT } => {
+                Some(vector_avx2::<avx2::F32, Values<B, PastBfloat>>)
             }
             _ => None,
         };

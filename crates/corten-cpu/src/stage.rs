@@ -127,11 +127,13 @@ impl Stage {
         if let Some(halves) = kernel.halves.filter(|_| alike && !one_by_one) {
             kernel.block = halves;
             operands.iter_mut().for_each(|operand| operand.conversion = None);
+        } else if dtype.is_reduced_float() {
+            kernel.past = None;
         }
         let capacity = BUFFER / widest;
-        // Loops over numbers of 16 bits compute for as long as memory takes, so that what streams save
-        // goes into their copies.
-        let streamed = operands[0].size != 2;
+        // Other loops over numbers of 16 bits compute for as long as memory takes, so that what streams
+        // save goes into their copies.
+        let streamed = operands[0].size != 2 || kernel.past.is_some();
         let written = if streamed { iter.numel() as usize * operands[0].size } else { 0 };
         Self { kernel, scalars, number, operands, capacity, one_by_one, written }
     }

@@ -127,6 +127,51 @@ past! {
     super::avx2::F64: _mm256_stream_pd;
 }
 
+/// As [`Past`], of `bfloat16`: pairs of vectors go past the caches.
+#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
+pub(crate) struct PastBfloat;
+
+#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
+impl Memory<super::avx2::F32> for PastBfloat {
+    type Elem = corten_core::bf16;
+
+    #[inline(always)]
+    unsafe fn load(from: *const Self::Elem) -> super::avx2::F32 {
+        // SAFETY: the caller's.
+        unsafe { Self::Elem::load(from) }
+    }
+    #[inline(always)]
+    unsafe fn store(value: super::avx2::F32, to: *mut Self::Elem) {
+        // SAFETY: the caller's.
+        unsafe { Self::Elem::store(value, to) }
+    }
+    #[inline(always)]
+    unsafe fn load_two(from: *const Self::Elem) -> [super::avx2::F32; 2] {
+        // SAFETY: the caller's.
+        unsafe { Self::Elem::load_two(from) }
+    }
+    #[inline(always)]
+    unsafe fn store_two(values: [super::avx2::F32; 2], to: *mut Self::Elem) {
+        // SAFETY: the caller's; the features as everywhere in this folder.
+        unsafe { narrow::bfloats_past_caches(values, to.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn load_partial(from: *const Self::Elem, n: usize) -> super::avx2::F32 {
+        // SAFETY: the caller's.
+        unsafe { Self::Elem::load_partial(from, n) }
+    }
+    #[inline(always)]
+    unsafe fn store_partial(value: super::avx2::F32, to: *mut Self::Elem, n: usize) {
+        // SAFETY: the caller's.
+        unsafe { Self::Elem::store_partial(value, to, n) }
+    }
+    #[inline(always)]
+    unsafe fn load_one(from: *const Self::Elem) -> super::avx2::F32 {
+        // SAFETY: the caller's.
+        unsafe { Self::Elem::load_one(from) }
+    }
+}
+
 /// `Memory` of a vector of `f32` that a 16-bit type widens to, from what turns a register of the
 /// one into a register of the other. `$memory` has the register's own loads and stores.
 #[cfg(target_arch = "x86_64")]
@@ -401,15 +446,33 @@ pub(super) mod narrow {
     /// What [`singles_of_bfloats`] takes apart, rounded as [`bfloat_of_single`] does.
     ///
     /// # Safety
-    /// `to` must be writable for 16 elements, and the processor must have AVX2.
+    /// The processor must have AVX2.
     #[inline(always)]
-    pub(super) unsafe fn bfloats_of_singles([even, odd]: [F32; 2], to: *mut i16) {
+    unsafe fn pairs_of_singles([even, odd]: [F32; 2]) -> __m256i {
         // SAFETY: the caller's.
         unsafe {
             let even = _mm256_srli_epi32::<16>(rounded(even));
-            let pairs = _mm256_blend_epi16::<0b1010_1010>(even, rounded(odd));
-            _mm256_storeu_si256(to.cast(), pairs);
+            _mm256_blend_epi16::<0b1010_1010>(even, rounded(odd))
         }
+    }
+
+    /// # Safety
+    /// As for [`pairs_of_singles`], and `to` must be writable for 16 elements.
+    #[inline(always)]
+    pub(super) unsafe fn bfloats_of_singles(values: [F32; 2], to: *mut i16) {
+        // SAFETY: the caller's.
+        unsafe { _mm256_storeu_si256(to.cast(), pairs_of_singles(values)) }
+    }
+
+    /// As [`bfloats_of_singles`], past the caches.
+    ///
+    /// # Safety
+    /// As there, with an address that 32 divides.
+    #[cfg(feature = "avx2")]
+    #[inline(always)]
+    pub(super) unsafe fn bfloats_past_caches(values: [F32; 2], to: *mut i16) {
+        // SAFETY: the caller's.
+        unsafe { _mm256_stream_si256(to.cast(), pairs_of_singles(values)) }
     }
 }
 

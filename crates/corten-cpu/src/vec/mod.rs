@@ -49,9 +49,9 @@ mod tests;
 pub(crate) use complex::Cplx;
 pub(crate) use lanes::Lanes;
 pub use level::{Level, level};
-#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
-pub(crate) use memory::Past;
 pub(crate) use memory::{Memory, Plain, fetch_early};
+#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
+pub(crate) use memory::{Past, PastBfloat};
 pub use real::MaskBits;
 pub(crate) use scalar::{Int, Truth};
 
