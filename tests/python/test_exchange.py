@@ -109,6 +109,14 @@ class Buffers(unittest.TestCase):
                 self.assertTrue(torch.equal(x * x[0], y * y[0]))
                 for f in (torch.sum, torch.max, torch.argmax):
                     self.assertTrue(torch.equal(f(x), f(y)))
+        for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.int64):
+            y = torch.arange(12_000).to(dtype) % 97 - 48
+            x = torch.frombuffer(bytearray(y.nbytes + 1), dtype=dtype, offset=1).copy_(y)
+            for width in (4, 10, 300):
+                for dim in (0, 1):
+                    for f in (torch.sum, torch.amax, torch.argmin, torch.any):
+                        own, other = f(x.view(-1, width), dim), f(y.view(-1, width), dim)
+                        self.assertTrue(torch.equal(own, other), (f, dtype, width, dim))
         ones = torch.ones(7_000_001)
         x = torch.frombuffer(bytearray(ones.nbytes + 1), dtype=torch.float32, offset=1)
         self.assertTrue(torch.equal(torch.add(ones, ones, out=x), ones * 2))

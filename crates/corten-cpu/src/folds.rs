@@ -17,6 +17,7 @@ impl Fold for IntSum {
     type In = i64;
     type Acc = i64;
     type Out = (i64,);
+    const IN_TURN: bool = false;
 
     #[inline(always)]
     fn start(&self) -> i64 {
@@ -26,7 +27,6 @@ impl Fold for IntSum {
     fn step(&self, acc: i64, x: i64, _: i64) -> i64 {
         acc.wrapping_add(x)
     }
-    const IN_TURN: bool = false;
     #[inline(always)]
     fn step_rows(&self, states: &mut [i64], _: &mut [i64], rows: &[&[i64]], _: i64) {
         rows_of(states, rows.iter().copied(), i64::wrapping_add);
@@ -112,6 +112,7 @@ impl<T: Factor> Fold for Product<T> {
     type In = T;
     type Acc = T;
     type Out = (T,);
+    const IN_TURN: bool = false;
 
     #[inline(always)]
     fn start(&self) -> T {
@@ -125,7 +126,6 @@ impl<T: Factor> Fold for Product<T> {
     fn run(&self, acc: T, row: &[T], _: i64) -> T {
         acc.times(T::of_row(row))
     }
-    const IN_TURN: bool = false;
     #[inline(always)]
     fn step_rows(&self, states: &mut [T], _: &mut [T], rows: &[&[T]], _: i64) {
         rows_of(states, rows.iter().copied(), T::times);

@@ -27,7 +27,7 @@ const NEAR: u64 = 512 << 10;
 const ROWS_AHEAD: i64 = 2 * ROWS_TOGETHER as i64;
 
 impl Walk {
-    /// Folds rows of dense columns into one state per column.
+    /// Folds rows of dense columns into one state per column. What is not converted is aligned.
     pub(crate) fn fold_columns<F: Fold>(&self, fold: &F) -> Result<()> {
         let (width, length) = (self.kept[0].size, self.length());
         let at_once = self.columns_at_once::<F>(width);
@@ -67,7 +67,8 @@ impl Walk {
     /// Folds rows into states of their columns.
     ///
     /// # Safety
-    /// `first` must be the address of the first column of a slice that has as many columns.
+    /// `first` must be the address of the first column of a slice that has as many columns, in the
+    /// places of their dtype if they are not converted.
     unsafe fn rows<F: Fold>(&self, fold: &F, first: *const u8, states: &mut [F::Acc]) {
         #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
         if level() >= Level::Avx2 {
@@ -125,7 +126,8 @@ impl Walk {
     /// The first row has the given index.
     ///
     /// # Safety
-    /// Of every row there must be as many elements as there are states.
+    /// Of every row there must be as many elements as there are states, in the places of their dtype if
+    /// they are not converted.
     #[inline(always)]
     unsafe fn few_rows<F: Fold>(
         &self,

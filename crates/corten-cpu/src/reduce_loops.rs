@@ -209,8 +209,11 @@ impl Walk {
         if count == 0 {
             return Ok(());
         }
+        // A buffer of the user's may hold elements between the places of their dtype.
+        let aligned = self.conversion.is_some() || self.from.cast::<F::In>().is_aligned();
         let columns = self.kept.first().is_some_and(|dim| {
-            dim.from == self.size as i64
+            aligned
+                && dim.from == self.size as i64
                 && dim.size >= 8
                 && self.reduced.iter().all(|r| r.from != dim.from)
         });
@@ -361,7 +364,6 @@ impl Walk {
         length: i64,
         index: i64,
     ) -> F::Acc {
-        // A buffer of the user's may hold elements between the places of their dtype.
         let aligned = at.cast::<F::In>().is_aligned() || self.conversion.is_some();
         let dense = aligned && (stride == self.size as i64 || length == 1);
         if dense && self.conversion.is_none() {

@@ -14,7 +14,8 @@ pub(crate) trait Results {
     /// Stores some, the first of them at the places and the others behind it at the strides.
     ///
     /// # Safety
-    /// Each place must be writable for as many elements of its tensor, which the conversions, where there is one, lead to.
+    /// Each place must be writable for as many elements of its tensor: those of the result's dtype, or
+    /// what its conversion makes of them.
     unsafe fn store_row(
         row: impl ExactSizeIterator<Item = Self> + Clone,
         places: &[Place],

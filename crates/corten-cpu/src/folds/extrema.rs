@@ -136,6 +136,7 @@ impl<T: Ordered> Fold for Extremum<T> {
     type In = T;
     type Acc = T;
     type Out = (T,);
+    const IN_TURN: bool = false;
 
     #[inline(always)]
     fn start(&self) -> T {
@@ -168,7 +169,6 @@ impl<T: Ordered> Fold for Extremum<T> {
             Order::Min => all.for_each(|((next, &acc), &x)| *next = smaller(acc, x)),
         }
     }
-    const IN_TURN: bool = false;
     #[inline(always)]
     fn step_rows(&self, states: &mut [T], _: &mut [T], rows: &[&[T]], _: i64) {
         self.rows(states, rows.iter().copied());
@@ -310,6 +310,7 @@ impl<T: Ordered> Fold for Select<T> {
     type In = T;
     type Acc = (T, i64);
     type Out = (T, i64);
+    const IN_TURN: bool = false;
 
     #[inline(always)]
     fn start(&self) -> (T, i64) {
@@ -327,7 +328,6 @@ impl<T: Ordered> Fold for Select<T> {
     fn finish(&self, acc: (T, i64), _: i64) -> (T, i64) {
         acc
     }
-    const IN_TURN: bool = false;
     #[inline(always)]
     fn step_rows(&self, states: &mut [(T, i64)], _: &mut [(T, i64)], rows: &[&[T]], index: i64) {
         for (i, states) in states.chunks_mut(COLUMNS).enumerate() {
@@ -373,6 +373,7 @@ impl<T: Ordered> Fold for Arg<T> {
     type In = T;
     type Acc = (T, i64);
     type Out = (i64,);
+    const IN_TURN: bool = false;
 
     #[inline(always)]
     fn start(&self) -> (T, i64) {
@@ -390,7 +391,6 @@ impl<T: Ordered> Fold for Arg<T> {
     fn finish(&self, acc: (T, i64), _: i64) -> (i64,) {
         (acc.1,)
     }
-    const IN_TURN: bool = false;
     #[inline(always)]
     fn step_rows(&self, states: &mut [(T, i64)], next: &mut [(T, i64)], rows: &[&[T]], index: i64) {
         self.0.step_rows(states, next, rows, index);
