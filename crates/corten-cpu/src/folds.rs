@@ -28,13 +28,14 @@ impl Fold for IntSum {
         acc.wrapping_add(x)
     }
     #[inline(always)]
-    fn step_rows(&self, states: &mut [i64], _: &mut [i64], rows: &[&[i64]], _: i64) {
-        rows_of(states, rows.iter().copied(), i64::wrapping_add);
-    }
-    #[inline(always)]
-    fn whole(&self, states: &mut [i64], _: &mut [i64], matrix: &[i64]) {
-        let width = states.len();
-        rows_of(states, matrix.chunks_exact(width), i64::wrapping_add);
+    fn step_rows<'a>(
+        &self,
+        states: &mut [i64],
+        _: &mut [i64],
+        rows: impl DoubleEndedIterator<Item = &'a [i64]> + ExactSizeIterator + Clone,
+        _: i64,
+    ) {
+        rows_of(states, rows, i64::wrapping_add);
     }
     #[inline(always)]
     fn combine(&self, a: i64, b: i64) -> i64 {
@@ -127,13 +128,14 @@ impl<T: Factor> Fold for Product<T> {
         acc.times(T::of_row(row))
     }
     #[inline(always)]
-    fn step_rows(&self, states: &mut [T], _: &mut [T], rows: &[&[T]], _: i64) {
-        rows_of(states, rows.iter().copied(), T::times);
-    }
-    #[inline(always)]
-    fn whole(&self, states: &mut [T], _: &mut [T], matrix: &[T]) {
-        let width = states.len();
-        rows_of(states, matrix.chunks_exact(width), T::times);
+    fn step_rows<'a>(
+        &self,
+        states: &mut [T],
+        _: &mut [T],
+        rows: impl DoubleEndedIterator<Item = &'a [T]> + ExactSizeIterator + Clone,
+        _: i64,
+    ) {
+        rows_of(states, rows, T::times);
     }
     #[inline(always)]
     fn combine(&self, a: T, b: T) -> T {

@@ -144,7 +144,7 @@ impl Walk {
                 // SAFETY: the caller's; the elements are of the fold's type.
                 *part = unsafe { std::slice::from_raw_parts(row, width) };
             }
-            return fold.step_rows(states, others, &parts[..rows.len()], index);
+            return fold.step_rows(states, others, parts[..rows.len()].iter().copied(), index);
         };
         let mut room = TurnedRoom::new();
         let first = room.wide.as_mut_ptr().cast::<F::In>();
@@ -158,7 +158,7 @@ impl Walk {
                     *part = std::slice::from_raw_parts(to, width);
                 }
             }
-            fold.step_rows(states, others, &parts[..rows.len()], index);
+            fold.step_rows(states, others, parts[..rows.len()].iter().copied(), index);
         }
     }
 }

@@ -50,23 +50,16 @@ pub(crate) trait Fold: Sync {
         }
     }
     /// With the elements of some rows for each state, the first row of them at `index`; `next` has room
-    /// for as many states.
+    /// for as many states if rows are taken [in turn](Self::IN_TURN).
     #[inline(always)]
-    fn step_rows(
+    fn step_rows<'a>(
         &self,
         states: &mut [Self::Acc],
         next: &mut [Self::Acc],
-        rows: &[&[Self::In]],
+        rows: impl DoubleEndedIterator<Item = &'a [Self::In]> + ExactSizeIterator + Clone,
         index: i64,
     ) {
-        in_turn(self, [states, next], rows.iter().copied(), index);
-    }
-    /// The states of whole slices, which are the columns of a matrix, each of the slices that `states`
-    /// has; `next` has room for as many.
-    #[inline(always)]
-    fn whole(&self, states: &mut [Self::Acc], next: &mut [Self::Acc], matrix: &[Self::In]) {
-        let width = states.len();
-        in_turn(self, [states, next], matrix.chunks_exact(width), 0);
+        in_turn(self, [states, next], rows, index);
     }
     /// The results of `count` elements.
     fn finish(&self, acc: Self::Acc, count: i64) -> Self::Out;

@@ -54,14 +54,15 @@ impl Walk {
     }
 }
 
-/// [`Fold::whole`], compiled for the processor.
+/// The states of whole slices, which are the columns of a matrix; compiled for the processor.
 fn whole<F: Fold>(fold: &F, states: &mut [F::Acc], next: &mut [F::Acc], matrix: &[F::In]) {
     #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
     if level() >= Level::Avx2 {
         // SAFETY: AVX2 was detected.
         return unsafe { whole_avx2(fold, states, next, matrix) };
     }
-    fold.whole(states, next, matrix);
+    let width = states.len();
+    fold.step_rows(states, next, matrix.chunks_exact(width), 0);
 }
 
 /// # Safety
@@ -74,5 +75,6 @@ unsafe fn whole_avx2<F: Fold>(
     next: &mut [F::Acc],
     matrix: &[F::In],
 ) {
-    fold.whole(states, next, matrix);
+    let width = states.len();
+    fold.step_rows(states, next, matrix.chunks_exact(width), 0);
 }

@@ -122,14 +122,6 @@ impl<T: Ordered> Extremum<T> {
         };
         better || (x.is_nan() && !found.is_nan())
     }
-
-    #[inline(always)]
-    fn rows<'a>(&self, states: &mut [T], rows: impl Iterator<Item = &'a [T]> + Clone) {
-        match self.order {
-            Order::Max => rows_of(states, rows, larger),
-            Order::Min => rows_of(states, rows, smaller),
-        }
-    }
 }
 
 impl<T: Ordered> Fold for Extremum<T> {
@@ -160,23 +152,18 @@ impl<T: Ordered> Fold for Extremum<T> {
     fn finish(&self, acc: T, _: i64) -> (T,) {
         (acc,)
     }
-    /// The order is looked at once per row.
     #[inline(always)]
-    fn step_each(&self, states: &[T], next: &mut [T], row: &[T], _: i64) {
-        let all = next.iter_mut().zip(states).zip(row);
+    fn step_rows<'a>(
+        &self,
+        states: &mut [T],
+        _: &mut [T],
+        rows: impl DoubleEndedIterator<Item = &'a [T]> + ExactSizeIterator + Clone,
+        _: i64,
+    ) {
         match self.order {
-            Order::Max => all.for_each(|((next, &acc), &x)| *next = larger(acc, x)),
-            Order::Min => all.for_each(|((next, &acc), &x)| *next = smaller(acc, x)),
+            Order::Max => rows_of(states, rows, larger),
+            Order::Min => rows_of(states, rows, smaller),
         }
-    }
-    #[inline(always)]
-    fn step_rows(&self, states: &mut [T], _: &mut [T], rows: &[&[T]], _: i64) {
-        self.rows(states, rows.iter().copied());
-    }
-    #[inline(always)]
-    fn whole(&self, states: &mut [T], _: &mut [T], matrix: &[T]) {
-        let width = states.len();
-        self.rows(states, matrix.chunks_exact(width));
     }
     #[inline(always)]
     fn run(&self, acc: T, row: &[T], _: i64) -> T {
@@ -295,7 +282,7 @@ impl<T: Ordered> Select<T> {
         columns: usize,
     ) -> ([T; COLUMNS], [i32; COLUMNS]) {
         let (mut best, mut places) = ([self.0.start(); COLUMNS], [0; COLUMNS]);
-        self.0.rows(&mut best[..columns], rows.clone());
+        self.0.step_rows(&mut best[..columns], &mut [], rows.clone(), 0);
         for (index, row) in rows.enumerate().rev() {
             for ((place, &best), &x) in places.iter_mut().zip(&best).zip(row) {
                 let same = (x == best) | (best.is_nan() & x.is_nan());
@@ -329,22 +316,21 @@ impl<T: Ordered> Fold for Select<T> {
         acc
     }
     #[inline(always)]
-    fn step_rows(&self, states: &mut [(T, i64)], _: &mut [(T, i64)], rows: &[&[T]], index: i64) {
+    fn step_rows<'a>(
+        &self,
+        states: &mut [(T, i64)],
+        _: &mut [(T, i64)],
+        rows: impl DoubleEndedIterator<Item = &'a [T]> + ExactSizeIterator + Clone,
+        index: i64,
+    ) {
         for (i, states) in states.chunks_mut(COLUMNS).enumerate() {
             let [first, count] = [i * COLUMNS, states.len()];
-            let found = self.found(rows.iter().map(|row| &row[first..][..count]), count);
+            let parts = rows.clone().map(|row| &row[first..][..count]);
+            let found = self.found(parts, count);
             for ((state, best), place) in states.iter_mut().zip(found.0).zip(found.1) {
                 let better = state.1 == NONE || self.0.before(best, state.0);
                 *state = if better { (best, index + i64::from(place)) } else { *state };
             }
-        }
-    }
-    #[inline(always)]
-    fn whole(&self, states: &mut [(T, i64)], _: &mut [(T, i64)], matrix: &[T]) {
-        let width = states.len();
-        let found = self.found(matrix.chunks_exact(width), width);
-        for ((state, best), place) in states.iter_mut().zip(found.0).zip(found.1) {
-            *state = (best, i64::from(place));
         }
     }
     /// Finds the value first, then where it is.
@@ -392,12 +378,14 @@ impl<T: Ordered> Fold for Arg<T> {
         (acc.1,)
     }
     #[inline(always)]
-    fn step_rows(&self, states: &mut [(T, i64)], next: &mut [(T, i64)], rows: &[&[T]], index: i64) {
+    fn step_rows<'a>(
+        &self,
+        states: &mut [(T, i64)],
+        next: &mut [(T, i64)],
+        rows: impl DoubleEndedIterator<Item = &'a [T]> + ExactSizeIterator + Clone,
+        index: i64,
+    ) {
         self.0.step_rows(states, next, rows, index);
-    }
-    #[inline(always)]
-    fn whole(&self, states: &mut [(T, i64)], next: &mut [(T, i64)], matrix: &[T]) {
-        self.0.whole(states, next, matrix);
     }
     #[inline(always)]
     fn run(&self, acc: (T, i64), row: &[T], index: i64) -> (T, i64) {

@@ -86,36 +86,54 @@ impl<L: Lanes> Memory<L> for Plain {
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 pub(crate) struct Past;
 
+/// As [`Past`], of `bfloat16`: pairs of vectors go past the caches.
+#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
+pub(crate) struct PastBfloat;
+
+/// What reads, and writes less than a vector, as another memory does.
+#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
+macro_rules! rest_as {
+    ($memory:ty, $vector:ty) => {
+        type Elem = <$memory as Memory<$vector>>::Elem;
+
+        #[inline(always)]
+        unsafe fn load(from: *const Self::Elem) -> $vector {
+            // SAFETY: the caller's.
+            unsafe { <$memory>::load(from) }
+        }
+        #[inline(always)]
+        unsafe fn load_two(from: *const Self::Elem) -> [$vector; 2] {
+            // SAFETY: the caller's.
+            unsafe { <$memory>::load_two(from) }
+        }
+        #[inline(always)]
+        unsafe fn load_partial(from: *const Self::Elem, n: usize) -> $vector {
+            // SAFETY: the caller's.
+            unsafe { <$memory>::load_partial(from, n) }
+        }
+        #[inline(always)]
+        unsafe fn store_partial(value: $vector, to: *mut Self::Elem, n: usize) {
+            // SAFETY: the caller's.
+            unsafe { <$memory>::store_partial(value, to, n) }
+        }
+        #[inline(always)]
+        unsafe fn load_one(from: *const Self::Elem) -> $vector {
+            // SAFETY: the caller's.
+            unsafe { <$memory>::load_one(from) }
+        }
+    };
+}
+
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 macro_rules! past {
     ($($vector:ty: $store:ident;)+) => {$(
         impl Memory<$vector> for Past {
-            type Elem = <$vector as Lanes>::Elem;
+            rest_as!(Plain, $vector);
 
-            #[inline(always)]
-            unsafe fn load(from: *const Self::Elem) -> $vector {
-                // SAFETY: the caller's.
-                unsafe { Plain::load(from) }
-            }
             #[inline(always)]
             unsafe fn store(value: $vector, to: *mut Self::Elem) {
                 // SAFETY: the caller's; the features as everywhere in this folder.
                 unsafe { core::arch::x86_64::$store(to, value.0) }
-            }
-            #[inline(always)]
-            unsafe fn load_partial(from: *const Self::Elem, n: usize) -> $vector {
-                // SAFETY: the caller's.
-                unsafe { Plain::load_partial(from, n) }
-            }
-            #[inline(always)]
-            unsafe fn store_partial(value: $vector, to: *mut Self::Elem, n: usize) {
-                // SAFETY: the caller's.
-                unsafe { Plain::store_partial(value, to, n) }
-            }
-            #[inline(always)]
-            unsafe fn load_one(from: *const Self::Elem) -> $vector {
-                // SAFETY: the caller's.
-                unsafe { Plain::load_one(from) }
             }
         }
     )+};
@@ -127,48 +145,19 @@ past! {
     super::avx2::F64: _mm256_stream_pd;
 }
 
-/// As [`Past`], of `bfloat16`: pairs of vectors go past the caches.
-#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
-pub(crate) struct PastBfloat;
-
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 impl Memory<super::avx2::F32> for PastBfloat {
-    type Elem = corten_core::bf16;
+    rest_as!(corten_core::bf16, super::avx2::F32);
 
-    #[inline(always)]
-    unsafe fn load(from: *const Self::Elem) -> super::avx2::F32 {
-        // SAFETY: the caller's.
-        unsafe { Self::Elem::load(from) }
-    }
     #[inline(always)]
     unsafe fn store(value: super::avx2::F32, to: *mut Self::Elem) {
         // SAFETY: the caller's.
         unsafe { Self::Elem::store(value, to) }
     }
     #[inline(always)]
-    unsafe fn load_two(from: *const Self::Elem) -> [super::avx2::F32; 2] {
-        // SAFETY: the caller's.
-        unsafe { Self::Elem::load_two(from) }
-    }
-    #[inline(always)]
     unsafe fn store_two(values: [super::avx2::F32; 2], to: *mut Self::Elem) {
         // SAFETY: the caller's; the features as everywhere in this folder.
         unsafe { narrow::bfloats_past_caches(values, to.cast()) }
-    }
-    #[inline(always)]
-    unsafe fn load_partial(from: *const Self::Elem, n: usize) -> super::avx2::F32 {
-        // SAFETY: the caller's.
-        unsafe { Self::Elem::load_partial(from, n) }
-    }
-    #[inline(always)]
-    unsafe fn store_partial(value: super::avx2::F32, to: *mut Self::Elem, n: usize) {
-        // SAFETY: the caller's.
-        unsafe { Self::Elem::store_partial(value, to, n) }
-    }
-    #[inline(always)]
-    unsafe fn load_one(from: *const Self::Elem) -> super::avx2::F32 {
-        // SAFETY: the caller's.
-        unsafe { Self::Elem::load_one(from) }
     }
 }
 
