@@ -141,9 +141,7 @@ fn add(level: Instructions, c: &mut [f32], a: &[f32], b: &[f32]) -> usize {
     match level {
         // SAFETY: the level was detected.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512 | Instructions::Avx512Vnni | Instructions::Avx512Bf16 => unsafe {
-            x86::add_avx512(c, a, b)
-        },
+        _ if level >= Instructions::Avx512 => unsafe { x86::add_avx512(c, a, b) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx2 => unsafe { x86::add_avx2(c, a, b) },
@@ -284,9 +282,7 @@ fn read<E>(level: Instructions, from: &[E]) -> usize {
     match level {
         // SAFETY: the level was detected.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512 | Instructions::Avx512Vnni | Instructions::Avx512Bf16 => unsafe {
-            x86::read_avx512(words)
-        },
+        _ if level >= Instructions::Avx512 => unsafe { x86::read_avx512(words) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx2 => unsafe { x86::read_avx2(words) },
@@ -313,6 +309,7 @@ fn level() -> Instructions {
             let pairs = is_x86_feature_detected!("avx512bf16");
             let quads = is_x86_feature_detected!("avx512vnni");
             return match (quads, pairs) {
+                (true, true) if corten_gemm::has_amx() => Instructions::Amx,
                 (true, true) => Instructions::Avx512Bf16,
                 (true, false) => Instructions::Avx512Vnni,
                 _ => Instructions::Avx512,
@@ -331,7 +328,7 @@ fn multiply(level: Instructions, steps: usize) -> usize {
     match level {
         // SAFETY: the level was detected.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512Bf16 => unsafe { x86::pairs(steps) },
+        Instructions::Avx512Bf16 | Instructions::Amx => unsafe { x86::pairs(steps) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx512 | Instructions::Avx512Vnni => unsafe { x86::avx512(steps) },
@@ -347,7 +344,9 @@ fn multiply_bytes(level: Instructions, steps: usize) -> usize {
     match level {
         // SAFETY: the level was detected.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512Vnni | Instructions::Avx512Bf16 => unsafe { x86::quads(steps) },
+        Instructions::Avx512Vnni | Instructions::Avx512Bf16 | Instructions::Amx => unsafe {
+            x86::quads(steps)
+        },
         _ => multiply(level, steps),
     }
 }

@@ -482,7 +482,7 @@ macro_rules! few {
         fn few(instructions: Instructions) -> &'static FewSet<$sum, $stored> {
             match instructions {
                 #[cfg(target_arch = "x86_64")]
-                Instructions::Avx512 | Instructions::Avx512Vnni | Instructions::Avx512Bf16 => {
+                _ if instructions >= Instructions::Avx512 => {
                     few_set!(on_avx512, $avx512, $stored,
                         [1: 8, 2: 8, 3: 6, 4: 6, 5: 4, 6: 4, 7: 3, 8: 3])
                 }

@@ -8,6 +8,8 @@
 //! Results do not depend on how a caller cuts a product into parts that it computes in the same
 //! [`Way`]: the order in which the terms of an element are added up is that of the way.
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 mod blocks;
 mod bytes;
 mod few;
@@ -31,6 +33,8 @@ mod view;
 mod way;
 mod widen;
 
+#[cfg(target_arch = "x86_64")]
+pub use amx::has_amx;
 pub use blocks::{product, product_of_factors, product_of_packed};
 pub use bytes::{Byte, product_of_bytes};
 pub use narrow::{Bf16, F16, Narrow};

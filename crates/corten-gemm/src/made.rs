@@ -230,7 +230,7 @@ macro_rules! narrow_moves {
         pub(crate) fn $function(instructions: Instructions) -> &'static NarrowMoves<$narrow> {
             match instructions {
                 #[cfg(target_arch = "x86_64")]
-                Instructions::Avx512 | Instructions::Avx512Vnni | Instructions::Avx512Bf16 => {
+                _ if instructions >= Instructions::Avx512 => {
                     &const { on_avx512::moves::<$avx512, $narrow>() }
                 }
                 #[cfg(target_arch = "x86_64")]

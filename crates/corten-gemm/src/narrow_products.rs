@@ -1,6 +1,8 @@
 //! Products of narrow elements. Sums are wide: those of floats are rounded once, and of those of
 //! integers the low bits are kept.
 
+#[cfg(target_arch = "x86_64")]
+use crate::amx::TileRegisters;
 use crate::blocks::{steps, walk};
 use crate::bytes::{self, Byte};
 use crate::few::{Bring, Few, Form, Rows, StoredInBoth};
@@ -27,11 +29,22 @@ use std::ops::Range;
 /// Rows and columns of a part of the result whose sums are kept.
 const PART: usize = 1024;
 
+/// The columns of a part, or the rows, of which panels are made, where tiles are so fast that sums must
+/// be near.
+#[cfg(target_arch = "x86_64")]
+const PART_OF_PANELS: usize = 128;
+
 /// [`Bf16`], [`F16`], and integers of 8 and 16 bits.
 pub trait NarrowFactor: Narrow + StoredInBoth<Sum = Self::Wide> {
     /// The moves of these instructions.
     #[doc(hidden)]
     fn moves(instructions: Instructions) -> &'static NarrowMoves<Self>;
+
+    /// The rows and columns of a part of the result, given its size and the second factor.
+    #[doc(hidden)]
+    fn part(_: Instructions, _: [usize; 2], _: Source<'_, Self>) -> [usize; 2] {
+        [PART; 2]
+    }
 
     /// Brings the sums of a product of parts to their places.
     ///
@@ -117,18 +130,7 @@ impl<H: Byte> FewNarrow<'_, H> {
 impl FewNarrow<'_, Bf16> {
     /// Both factors as pairs where they lie, if they are.
     fn as_pairs(&self) -> Option<[Source<'_, Pair>; 2]> {
-        let is_even = |&stride: &isize| stride % 2 == 0;
-        let ([row, 1], [1, col]) = (self.a.strides(), self.b.strides()) else { return None };
-        let ([rows, depth], cols) = (self.a.shape(), self.b.shape()[1]);
-        if !depth.is_multiple_of(2) || ![row, col].iter().all(is_even) {
-            return None;
-        }
-        let a =
-            View { data: self.a.first().cast(), shape: [rows, depth / 2], strides: [row / 2, 1] };
-        let b =
-            View { data: self.b.first().cast(), shape: [depth / 2, cols], strides: [1, col / 2] };
-        // SAFETY: the same memory, for as long.
-        Some(unsafe { [Source::new(a), Source::new(b)] })
+        Some([pairs_of(self.a)?, pairs_of(self.b.t())?.t()])
     }
 
     fn run_pairs(&self, [a, b]: [Source<'_, Pair>; 2], scratch: &mut Scratch) {
@@ -139,6 +141,45 @@ impl FewNarrow<'_, Bf16> {
         };
         let (instructions, form) = (self.instructions, self.form);
         Few { a: &a, b, instructions, form, bring: &bring }.run(scratch);
+    }
+}
+
+/// A first factor as pairs where they lie, if they do.
+#[cfg(target_arch = "x86_64")]
+fn pairs_of(a: Source<'_, Bf16>) -> Option<Source<'_, Pair>> {
+    let ([rows, depth], [row, step]) = (a.shape(), a.strides());
+    let apart = row % 2 == 0 || rows == 1;
+    if step != 1 || depth % 2 != 0 || !apart || !a.first().cast::<Pair>().is_aligned() {
+        return None;
+    }
+    let view = View { data: a.first().cast(), shape: [rows, depth / 2], strides: [row / 2, 1] };
+    // SAFETY: the same memory, for as long.
+    Some(unsafe { Source::new(view) })
+}
+
+/// Whether tiles in registers of their own are those of the transposes: a first factor whose pairs lie
+/// side by side is not copied, so it should be the larger one.
+#[cfg(target_arch = "x86_64")]
+fn is_turned([rows, cols]: [usize; 2], b: Source<'_, Bf16>) -> bool {
+    rows < cols && pairs_of(b.t()).is_some()
+}
+
+/// Has pairs multiplied, the first factor as it lies where tiles read it so.
+///
+/// # Safety
+/// The processor must have the instructions.
+#[cfg(target_arch = "x86_64")]
+unsafe fn with_pairs(
+    instructions: Instructions,
+    a: Source<'_, Bf16>,
+    multiply: impl FnOnce(Factor<'_, Pair>),
+) {
+    let lying = pairs_of(a).filter(|_| instructions >= Instructions::Amx);
+    let _registers = (instructions >= Instructions::Amx).then(TileRegisters::take);
+    match lying {
+        Some(pairs) => multiply(Factor::Matrix(pairs)),
+        // SAFETY: the caller's.
+        None => multiply(Factor::Made(&unsafe { Grouped::<Pairs>::new(a, false) })),
     }
 }
 
@@ -191,6 +232,15 @@ impl NarrowFactor for Bf16 {
     }
 
     #[cfg(target_arch = "x86_64")]
+    fn part(instructions: Instructions, shape: [usize; 2], b: Source<'_, Self>) -> [usize; 2] {
+        match instructions >= Instructions::Amx {
+            true if is_turned(shape, b) => [PART_OF_PANELS, PART],
+            true => [PART, PART_OF_PANELS],
+            false => [PART; 2],
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
     unsafe fn sum(
         instructions: Instructions,
         sums: View<*mut f32>,
@@ -202,12 +252,16 @@ impl NarrowFactor for Bf16 {
             // SAFETY: the caller's.
             return unsafe { sum_of_widened(instructions, sums, a, b, scratch) };
         }
-        let set = tiles_of_pairs();
+        let turned = instructions >= Instructions::Amx && is_turned(sums.shape, b);
+        let (sums, a, b) = if turned { (sums.t(), b.t(), a.t()) } else { (sums, a, b) };
+        let set = tiles_of_pairs(instructions);
         let depth = a.shape()[1].div_ceil(2);
-        // SAFETY: the caller's: these are the instructions in use.
-        let (a, b) = unsafe { (Grouped::<Pairs>::new(a, false), Grouped::<Pairs>::new(b, true)) };
         let output = Output::of(sums.cast(), Pair::ONE, Start::Nothing, &set.moves);
-        walk(set, output, depth, Factor::Made(&a), Factor::Made(&b), scratch);
+        // SAFETY: the caller's: these are the instructions in use.
+        unsafe {
+            let b = Grouped::<Pairs>::new(b, true);
+            with_pairs(instructions, a, |a| walk(set, output, depth, a, Factor::Made(&b), scratch));
+        }
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -262,7 +316,8 @@ pub unsafe fn product_of_narrow<H: NarrowFactor>(
         unsafe { H::few_rows(few, &mut scratch) };
         return scratch.give_back();
     }
-    output.in_parts(scratch, |view, rows, cols, scratch| {
+    let part = H::part(instructions, c.shape, b);
+    output.in_parts(part, scratch, |view, rows, cols, scratch| {
         let (a, b) = (a.rows(rows), b.part(0..a.shape()[1], cols));
         // SAFETY: the caller's.
         unsafe { H::sum(instructions, view, a, b, scratch) };
@@ -295,12 +350,16 @@ pub unsafe fn product_of_packed_pairs(
     let a = unsafe { Source::new(a) };
     let scale = Scale { alpha: 1.0, beta };
     let output = Rounded { c, scale, moves: Bf16::moves(Instructions::Avx512Bf16) };
-    output.in_parts(Scratch::take(), |sums, rows, part, scratch| {
+    let cols_at_once = if b.instructions < Instructions::Amx { PART } else { PART_OF_PANELS };
+    output.in_parts([PART, cols_at_once], Scratch::take(), |sums, rows, part, scratch| {
         let sums = Output::of(sums.cast(), Pair::ONE, Start::Nothing, &set.moves);
+        let packed = Factor::Packed(&b.pairs, cols.start + part.start);
         // SAFETY: pairs were packed, so the processor has the instructions.
-        let a = unsafe { Grouped::<Pairs>::new(a.rows(rows), false) };
-        let b = Factor::Packed(&b.pairs, cols.start + part.start);
-        walk(set, sums, depth, Factor::Made(&a), b, scratch);
+        unsafe {
+            with_pairs(b.instructions, a.rows(rows), |a| {
+                walk(set, sums, depth, a, packed, scratch);
+            });
+        }
     });
 }
 
@@ -316,12 +375,13 @@ impl<H: Narrow> Rounded<H> {
     /// them to the result.
     fn in_parts(
         &self,
+        part: [usize; 2],
         mut scratch: Scratch,
         sum: impl Fn(View<*mut H::Wide>, Range<usize>, Range<usize>, &mut Scratch),
     ) {
         let mut room = std::mem::take(&mut scratch.sums);
-        for rows in steps(self.c.shape[0], PART) {
-            for cols in steps(self.c.shape[1], PART) {
+        for rows in steps(self.c.shape[0], part[0]) {
+            for cols in steps(self.c.shape[1], part[1]) {
                 let shape = [rows.len(), cols.len()];
                 let sums = room.elements::<H::Wide>(shape[0] * shape[1]);
                 let view = View { data: sums.as_mut_ptr(), shape, strides: [shape[1] as isize, 1] };

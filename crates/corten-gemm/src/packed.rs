@@ -1,5 +1,7 @@
 //! Second factors in the order in which tiles read them, made once for many products.
 
+#[cfg(target_arch = "x86_64")]
+use crate::amx::has_amx;
 use crate::blocks::DEPTH;
 #[cfg(target_arch = "x86_64")]
 use crate::grouped::{Grouped, Pairs};
@@ -125,6 +127,8 @@ impl<E> Packed<E> {
 pub struct PackedPairs {
     pub(crate) pairs: Packed<Pair>,
     depth: usize,
+    /// Those whose tiles it is for.
+    pub(crate) instructions: Instructions,
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -132,15 +136,17 @@ impl PackedPairs {
     /// The panels of a matrix, where the instructions multiply pairs.
     #[must_use]
     pub fn of(b: Source<'_, Bf16>, instructions: Instructions) -> Option<Self> {
-        if instructions < Instructions::Avx512Bf16 || !is_x86_feature_detected!("avx512bf16") {
+        let has_pairs = is_x86_feature_detected!("avx512bf16");
+        let has_tiles = instructions < Instructions::Amx || has_amx();
+        if instructions < Instructions::Avx512Bf16 || !has_pairs || !has_tiles {
             return None;
         }
         let [depth, cols] = b.shape();
         // SAFETY: the processor has the instructions.
         let columns = unsafe { Grouped::<Pairs>::new(b, true) };
         let shape = [depth.div_ceil(2), cols];
-        let pairs = Packed::of_factor(Factor::Made(&columns), shape, tiles_of_pairs());
-        Some(Self { pairs, depth })
+        let pairs = Packed::of_factor(Factor::Made(&columns), shape, tiles_of_pairs(instructions));
+        Some(Self { pairs, depth, instructions })
     }
 
     /// The number of rows and of columns.

@@ -9,6 +9,8 @@
 //! multiplications: six rows by four registers are 24 multiplications and 10 loads, 14 rows by two
 //! registers are 28 and 16.
 
+#[cfg(target_arch = "x86_64")]
+use crate::amx::tiles_of_amx;
 use crate::few::StoredInBoth;
 use crate::moves::{self, Lines, Moves};
 use crate::output::Start;
@@ -75,9 +77,11 @@ pub struct TileSet<E: 'static> {
     /// The tiles of one, two, three ... registers of columns, and of these those of 1, 2, 3 ...
     /// rows, where the steps of a row of `a` lie side by side.
     pub(crate) by_rows: &'static [&'static [Tile<E>]],
-    /// Those where the rows of a step lie side by side.
+    /// Those where the rows of a step lie side by side; none of AMX,
+    /// whose strips never lie so.
     pub(crate) by_steps: &'static [&'static [Tile<E>]],
-    /// As the widest of [`Self::by_rows`]; they copy `b` as they read it.
+    /// As the widest of [`Self::by_rows`]; they copy `b` as they read it. None of AMX, whose panels are
+    /// always made before.
     pub(crate) copying: &'static [Tile<E>],
     /// What brings the panels of `b` into order, and results.
     pub(crate) moves: Moves<E>,
@@ -115,6 +119,8 @@ pub enum Instructions {
     Avx512Vnni,
     /// AVX-512 BF16: dot products of [`Bf16`](crate::Bf16).
     Avx512Bf16,
+    /// AMX: products of tiles of [`Bf16`](crate::Bf16); see [`has_amx`](crate::has_amx).
+    Amx,
 }
 
 /// What products are made of: `f32`, `f64`, and integers of 32 and 64 bits that wrap around.
@@ -394,7 +400,10 @@ macro_rules! tile_set {
 /// The tiles of pairs. The processor must have AVX-512 BF16.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
-pub(crate) fn tiles_of_pairs() -> &'static TileSet<Pair> {
+pub(crate) fn tiles_of_pairs(instructions: Instructions) -> &'static TileSet<Pair> {
+    if instructions >= Instructions::Amx {
+        return tiles_of_amx();
+    }
     tile_set!(on_avx512_bf16, Avx512Pairs, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
         on_avx512_bf16: Avx512Pairs)
 }
@@ -449,7 +458,7 @@ macro_rules! number {
                     // The sums, a row of `b`, and an element of `a` fit 32 registers, and there are
                     // fewer than one load for two multiplications.
                     #[cfg(target_arch = "x86_64")]
-                    Instructions::Avx512 | Instructions::Avx512Vnni | Instructions::Avx512Bf16 => {
+                    _ if instructions >= Instructions::Avx512 => {
                         tile_set!(on_avx512, $avx512,
                             [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6], $strips: $strip)
                     }

@@ -6,7 +6,7 @@ use corten_gemm::{Bf16, F16, Instructions, Narrow, NarrowFactor, View, Way, prod
 use std::fmt::Debug;
 
 fn levels() -> Vec<Instructions> {
-    common::levels_to(Instructions::Avx512Bf16)
+    common::levels_to(Instructions::Amx)
 }
 
 /// How the elements of a matrix lie.
@@ -142,6 +142,19 @@ fn products_of_many_blocks_equal_the_naive_ones() {
             check::<Bf16>(shape, [a, b, Order::Rows], 2.0, Some(-1.0));
             check::<Bf16>(shape, [b, Order::Columns, Order::Columns], 1.0, None);
             check::<F16>(shape, [a, b, Order::Columns], 1.0, Some(1.0));
+        }
+    }
+}
+
+#[test]
+fn products_on_both_sides_of_whole_tiles_equal_the_naive_ones() {
+    for m in [1, 16, 17, 32, 33, 63] {
+        for n in [1, 16, 31, 32, 49, 80] {
+            for k in [1, 2, 31, 32, 33, 66, 514] {
+                check::<Bf16>([m, n, k], [Order::Rows; 3], 1.0, None);
+                let orders = [Order::Rows, Order::Columns, Order::Rows];
+                check::<Bf16>([m, n, k], orders, 1.0, Some(1.0));
+            }
         }
     }
 }

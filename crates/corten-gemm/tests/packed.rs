@@ -89,13 +89,13 @@ fn columns_begin_with_a_panel() {
 #[test]
 fn products_with_panels_of_pairs_equal_the_naive_ones() {
     let half = |x: f64| Bf16::rounded(x as f32);
-    for level in common::levels_to(Instructions::Avx512Bf16) {
+    for level in common::levels_to(Instructions::Amx) {
         for [m, n, k] in SHAPES {
             let (a, turned) = (rows([m, k], half), rows([n, k], half));
             // SAFETY: the matrix lies in its memory.
             let b = unsafe { Source::new(by_rows(turned.as_ptr(), [n, k]).t()) };
             let packed = PackedPairs::of(b, level);
-            assert_eq!(packed.is_some(), level == Instructions::Avx512Bf16);
+            assert_eq!(packed.is_some(), level >= Instructions::Avx512Bf16);
             let Some(b) = packed else { continue };
             assert_eq!(b.shape(), [k, n]);
             assert!(b.elements().all(|(step, col, element)| element == half(number(col, step))));

@@ -103,6 +103,7 @@ pub(super) fn instructions() -> Instructions {
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 if is_x86_feature_detected!("avx512vnni") => {
             match is_x86_feature_detected!("avx512bf16") {
+                true if corten_gemm::has_amx() => Instructions::Amx,
                 true => Instructions::Avx512Bf16,
                 false => Instructions::Avx512Vnni,
             }

@@ -22,9 +22,12 @@ use std::ops::Range;
 /// Below this many multiplications a second thread costs more than it saves.
 const PARALLEL_WORK: usize = 200_000;
 
-/// From this many multiplications on there are two parts per thread, so that a thread that is slowed
-/// down does less of them.
-const BALANCED_WORK: usize = 32_000_000;
+/// There are two parts per thread where a part has so many multiplications, so that a thread that is
+/// slowed down does less of them.
+const BALANCED_WORK: usize = 8_000_000;
+
+/// Multiplications that take as long as it does to bring an element of a factor into a tile's order.
+const ORDERING: usize = 16;
 
 /// Parts are cut at multiples of this many rows or columns, so that tiles stay whole.
 const PART_ALIGNMENT: usize = 16;
@@ -97,26 +100,42 @@ fn in_parts<T: Send>(
 ) -> Result<()> {
     let (m, n) = (c.rows, c.cols);
     let (work, threads) = (m * n * depth, num_threads());
-    let by_rows = m >= n;
-    let length = m.max(n);
     if threads < 2 || work < PARALLEL_WORK || in_parallel_region() {
         // SAFETY: the only part.
         body(0..m, 0..n, unsafe { c.part(0..m, 0..n) });
         return Ok(());
     }
-    let parts = if work < BALANCED_WORK { threads } else { 2 * threads };
-    let part = length.div_ceil(parts).next_multiple_of(alignment);
-    parallel_for(0..length.div_ceil(part) as i64, 1, |parts| {
+    let twice = work / (2 * threads) >= BALANCED_WORK;
+    let [height, width] = part_of([m, n], threads, if twice { 2 } else { 1 }, alignment);
+    let across = n.div_ceil(width);
+    parallel_for(0..(m.div_ceil(height) * across) as i64, 1, |parts| {
         for index in parts {
-            let start = index as usize * part;
-            let range = start..(start + part).min(length);
-            let (rows, cols) = if by_rows { (range, 0..n) } else { (0..m, range) };
+            let (row, col) = (index as usize / across * height, index as usize % across * width);
+            let (rows, cols) = (row..(row + height).min(m), col..(col + width).min(n));
             // SAFETY: the parts of different indices share no rows or no columns.
             let c = unsafe { c.part(rows.clone(), cols.clone()) };
             body(rows, cols, c);
         }
         Ok(())
     })
+}
+
+/// The rows and columns of a part of a result, of which every thread gets so many at most: those that
+/// take the least time, as every part has its rows of one factor and its columns of the other brought
+/// into order.
+fn part_of([m, n]: [usize; 2], threads: usize, each: usize, alignment: usize) -> [usize; 2] {
+    let part = |down: usize| {
+        let across = each * threads / down;
+        [m.div_ceil(down), n.div_ceil(across)].map(|length| length.next_multiple_of(alignment))
+    };
+    let time = |&[height, width]: &[usize; 2]| {
+        let parts = m.div_ceil(height) * n.div_ceil(width);
+        let (height, width) = (height.min(m), width.min(n));
+        parts.div_ceil(threads) * (height * width + ORDERING * (height + width))
+    };
+    // Of equals those with longer rows.
+    let shapes = (1..=each * threads).map(part);
+    shapes.min_by_key(|part| (time(part), part[0])).unwrap_or([m, n])
 }
 
 /// `c = base + a @ b`, on several threads where it pays; in the way of the factors unless one is

@@ -66,6 +66,26 @@ fn check<T: MatElement>(shape: [usize; 3], alpha: i64, beta: i64) {
 }
 
 #[test]
+fn parts_are_as_square_as_the_threads_allow() {
+    assert_eq!(part_of([1024, 1024], 2, 1, 16), [512, 1024]);
+    assert_eq!(part_of([1024, 1024], 2, 2, 16), [512, 512]);
+    assert_eq!(part_of([1024, 1024], 16, 1, 16), [256, 256]);
+    assert_eq!(part_of([1, 4096], 16, 1, 16), [16, 256]);
+    assert_eq!(part_of([4096, 1], 3, 1, 16), [1376, 16]);
+    assert_eq!(part_of([2048, 64], 2, 1, 16), [1024, 64]);
+    for threads in [1, 2, 3, 7, 16, 61] {
+        for each in [1, 2] {
+            for [m, n] in [[1, 1], [17, 5], [49, 512], [300, 700], [4096, 33]] {
+                let [height, width] = part_of([m, n], threads, each, 16);
+                let parts = m.div_ceil(height) * n.div_ceil(width);
+                assert!(parts <= each * threads, "{parts} parts of {m}x{n} for {threads}");
+                assert!(height % 16 == 0 && width % 16 == 0);
+            }
+        }
+    }
+}
+
+#[test]
 fn equals_the_naive_product() {
     for shape in [
         [1, 1, 1],
@@ -119,7 +139,7 @@ fn a_beta_of_zero_ignores_nan() {
 #[test]
 fn results_do_not_depend_on_the_number_of_parts() {
     let fractions = |count: usize| (0..count).map(|i| 1.0 / (i % 977 + 1) as f32).collect();
-    for [m, n, k] in [[1, 1000, 400], [3, 900, 300], [900, 2, 300], [40, 90, 300]] {
+    for [m, n, k] in [[1, 1000, 400], [3, 900, 300], [900, 2, 300], [40, 90, 300], [190, 330, 70]] {
         let (a, b): (Vec<f32>, Vec<f32>) = (fractions(m * k), fractions(k * n));
         for turned in [false, true] {
             let a = Mat::row_major(&a, m, k).unwrap();
@@ -127,13 +147,17 @@ fn results_do_not_depend_on_the_number_of_parts() {
                 true => Mat::row_major(&b, n, k).unwrap().t(),
                 false => Mat::row_major(&b, k, n).unwrap(),
             };
-            let mut parts = vec![0.0; m * n];
-            gemm(MatMut::row_major(&mut parts, m, n).unwrap(), a, b, Factors::PRODUCT).unwrap();
             let mut whole = vec![0.0; m * n];
             let way = Way::of(a.view(), b.view());
             let c = MatMut::row_major(&mut whole, m, n).unwrap();
             serial(c, a, b, Factors::PRODUCT, way);
-            assert_eq!(parts, whole, "{m}x{n}x{k} {turned}");
+            for threads in [2, 3, 16] {
+                crate::parallel::set_num_threads(threads);
+                let mut parts = vec![0.0; m * n];
+                let c = MatMut::row_major(&mut parts, m, n).unwrap();
+                gemm(c, a, b, Factors::PRODUCT).unwrap();
+                assert_eq!(parts, whole, "{m}x{n}x{k} {turned} {threads}");
+            }
         }
     }
 }

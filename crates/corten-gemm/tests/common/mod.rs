@@ -15,12 +15,14 @@ pub(crate) fn levels_to(most: Instructions) -> Vec<Instructions> {
             wide && more,
             is_x86_feature_detected!("avx512vnni"),
             is_x86_feature_detected!("avx512bf16"),
+            corten_gemm::has_amx(),
         ];
         let all = [
             Instructions::Avx2,
             Instructions::Avx512,
             Instructions::Avx512Vnni,
             Instructions::Avx512Bf16,
+            Instructions::Amx,
         ];
         levels.extend(all.into_iter().zip(has).take_while(|&(_, has)| has).map(|(level, _)| level));
     }
