@@ -201,7 +201,7 @@ pub unsafe fn product_of_packed<E: Number>(
 /// Tile by tile.
 pub(crate) fn walk<E: Sealed>(
     set: &'static TileSet<E>,
-    output: Output<E>,
+    output: Output<'_, E>,
     depth: usize,
     a: Factor<'_, E>,
     b: Factor<'_, E>,
@@ -250,7 +250,7 @@ struct Times {
 
 /// A product under way.
 struct Walk<'a, E: 'static> {
-    output: Output<E>,
+    output: Output<'a, E>,
     a: Factor<'a, E>,
     b: Factor<'a, E>,
     depth: usize,
@@ -269,6 +269,7 @@ impl<E: Sealed> Walk<'_, E> {
         let most_cols = sizes.bytes_of_b.div_ceil(at_once).next_multiple_of(self.set.cols());
         let cols_at_once = if kept { most_cols } else { cols };
         let depths = Groups::of(depth, most);
+        assert!(self.output.is_here() || depths.count == 1, "sums are taken elsewhere once");
         // Rows whose sums stay near from one block of the depth to the next.
         let blocks = if depths.count > 1 { sizes.together } else { usize::MAX };
         let groups = Groups::of(rows.div_ceil(rows_at_once), blocks);
@@ -316,7 +317,8 @@ impl<E: Sealed> Walk<'_, E> {
             let panel = panels.get(index, first_time, strips.by_rows());
             let ahead = panels.ahead(index + 1, first_time, strips.count());
             // Whether tiles write to the result itself.
-            let direct = self.output.strides()[1] == 1
+            let direct = self.output.is_here()
+                && self.output.strides()[1] == 1
                 && panel.cols.len() == panel.registers * self.set.lanes
                 && self.output.is_together(&panel.cols)
                 && self.output.alpha == E::ONE

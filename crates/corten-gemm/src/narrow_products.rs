@@ -3,7 +3,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use crate::amx::TileRegisters;
-use crate::blocks::{steps, walk};
+use crate::blocks::{DEPTH, steps, walk};
 use crate::bytes::{self, Byte};
 use crate::few::{Bring, Few, Form, Rows, StoredInBoth};
 #[cfg(target_arch = "x86_64")]
@@ -29,10 +29,14 @@ use std::ops::Range;
 /// Rows and columns of a part of the result whose sums are kept.
 const PART: usize = 1024;
 
-/// The columns of a part, or the rows, of which panels are made, where tiles are so fast that sums must
-/// be near.
+/// The same where tiles are those of the transposes: the columns are their rows.
 #[cfg(target_arch = "x86_64")]
-const PART_OF_PANELS: usize = 128;
+const TURNED_PART: [usize; 2] = [128, 1024];
+
+/// How many times as many columns as rows a result has whose tiles are those of the transposes: sums
+/// are turned for that.
+#[cfg(target_arch = "x86_64")]
+const TURNED: usize = 4;
 
 /// [`Bf16`], [`F16`], and integers of 8 and 16 bits.
 pub trait NarrowFactor: Narrow + StoredInBoth<Sum = Self::Wide> {
@@ -40,10 +44,11 @@ pub trait NarrowFactor: Narrow + StoredInBoth<Sum = Self::Wide> {
     #[doc(hidden)]
     fn moves(instructions: Instructions) -> &'static NarrowMoves<Self>;
 
-    /// The rows and columns of a part of the result, given its size and the second factor.
+    /// The rows and columns of a part of the result, given its size and the second factor, if sums need
+    /// places of their own.
     #[doc(hidden)]
-    fn part(_: Instructions, _: [usize; 2], _: Source<'_, Self>) -> [usize; 2] {
-        [PART; 2]
+    fn part(_: Instructions, _: [usize; 2], _: Source<'_, Self>) -> Option<[usize; 2]> {
+        Some([PART; 2])
     }
 
     /// Brings the sums of a product of parts to their places.
@@ -53,7 +58,7 @@ pub trait NarrowFactor: Narrow + StoredInBoth<Sum = Self::Wide> {
     #[doc(hidden)]
     unsafe fn sum(
         instructions: Instructions,
-        sums: View<*mut Self::Wide>,
+        sums: Place<'_, Self::Wide>,
         a: Source<'_, Self>,
         b: Source<'_, Self>,
         scratch: &mut Scratch,
@@ -72,13 +77,21 @@ pub trait NarrowFactor: Narrow + StoredInBoth<Sum = Self::Wide> {
     }
 }
 
+/// Where sums go.
+pub enum Place<'a, W: 'static> {
+    /// To a place of their own.
+    Here(View<*mut W>),
+    /// To a result of this shape, when all of the depth is summed at once.
+    Elsewhere([usize; 2], &'a Bring<'a, W>),
+}
+
 /// The sums of what becomes wide where tiles need it.
 ///
 /// # Safety
 /// As for [`NarrowFactor::sum`].
 unsafe fn sum_of_widened<H: NarrowFactor>(
     instructions: Instructions,
-    sums: View<*mut H::Wide>,
+    sums: Place<'_, H::Wide>,
     a: Source<'_, H>,
     b: Source<'_, H>,
     scratch: &mut Scratch,
@@ -86,7 +99,10 @@ unsafe fn sum_of_widened<H: NarrowFactor>(
     let set = H::Wide::tiles(instructions);
     let (depth, moves) = (a.shape()[1], H::moves(instructions));
     let (a, b) = (Widened { source: a, moves }, Widened { source: b, moves });
-    let output = Output::of(sums, H::Wide::ONE, Start::Nothing, &set.moves);
+    let output = match sums {
+        Place::Here(view) => Output::of(view, H::Wide::ONE, Start::Nothing, &set.moves),
+        Place::Elsewhere(shape, bring) => Output::elsewhere(shape, bring, &set.moves),
+    };
     walk(set, output, depth, Factor::Made(&a), Factor::Made(&b), scratch);
 }
 
@@ -134,13 +150,19 @@ impl FewNarrow<'_, Bf16> {
     }
 
     fn run_pairs(&self, [a, b]: [Source<'_, Pair>; 2], scratch: &mut Scratch) {
-        let bring = |sums: &[Pair], width, place, size| {
-            // SAFETY: a sum is an `f32`, by its bits.
-            let sums = unsafe { std::slice::from_raw_parts(sums.as_ptr().cast(), sums.len()) };
-            (self.bring)(sums, width, place, size);
-        };
+        let bring = of_pairs(self.bring);
         let (instructions, form) = (self.instructions, self.form);
         Few { a: &a, b, instructions, form, bring: &bring }.run(scratch);
+    }
+}
+
+/// What takes sums by their bits to where floats are taken.
+#[cfg(target_arch = "x86_64")]
+fn of_pairs(bring: &Bring<'_, f32>) -> impl Fn(&[Pair], usize, [usize; 2], [usize; 2]) {
+    move |sums, width, place, size| {
+        // SAFETY: a sum is an `f32`, by its bits.
+        let sums = unsafe { std::slice::from_raw_parts(sums.as_ptr().cast(), sums.len()) };
+        bring(sums, width, place, size);
     }
 }
 
@@ -161,7 +183,7 @@ fn pairs_of(a: Source<'_, Bf16>) -> Option<Source<'_, Pair>> {
 /// side by side is not copied, so it should be the larger one.
 #[cfg(target_arch = "x86_64")]
 fn is_turned([rows, cols]: [usize; 2], b: Source<'_, Bf16>) -> bool {
-    rows < cols && pairs_of(b.t()).is_some()
+    TURNED * rows <= cols && pairs_of(b.t()).is_some()
 }
 
 /// Has pairs multiplied, the first factor as it lies where tiles read it so.
@@ -187,6 +209,10 @@ impl NarrowFactor for F16 {
     fn moves(instructions: Instructions) -> &'static NarrowMoves<Self> {
         made::of_f16(instructions)
     }
+
+    fn part(_: Instructions, _: [usize; 2], b: Source<'_, Self>) -> Option<[usize; 2]> {
+        (b.shape()[0] > DEPTH).then_some([PART; 2])
+    }
 }
 
 impl NarrowFactor for i16 {
@@ -204,11 +230,14 @@ macro_rules! bytes {
 
             unsafe fn sum(
                 instructions: Instructions,
-                sums: View<*mut Wrapping<i32>>,
+                sums: Place<'_, Wrapping<i32>>,
                 a: Source<'_, Self>,
                 b: Source<'_, Self>,
                 scratch: &mut Scratch,
             ) {
+                let Place::Here(sums) = sums else {
+                    unreachable!("sums of bytes have places of their own")
+                };
                 // SAFETY: the caller's.
                 unsafe { bytes::sums(instructions, None, sums, a, b, scratch) }
             }
@@ -231,19 +260,26 @@ impl NarrowFactor for Bf16 {
         made::of_bf16(instructions)
     }
 
-    #[cfg(target_arch = "x86_64")]
-    fn part(instructions: Instructions, shape: [usize; 2], b: Source<'_, Self>) -> [usize; 2] {
-        match instructions >= Instructions::Amx {
-            true if is_turned(shape, b) => [PART_OF_PANELS, PART],
-            true => [PART, PART_OF_PANELS],
-            false => [PART; 2],
+    fn part(
+        instructions: Instructions,
+        shape: [usize; 2],
+        b: Source<'_, Self>,
+    ) -> Option<[usize; 2]> {
+        let depth = b.shape()[0];
+        match instructions {
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Amx if is_turned(shape, b) => Some(TURNED_PART),
+            Instructions::Amx | Instructions::Avx512Bf16 => {
+                (depth > 2 * DEPTH).then_some([PART; 2])
+            }
+            _ => (depth > DEPTH).then_some([PART; 2]),
         }
     }
 
     #[cfg(target_arch = "x86_64")]
     unsafe fn sum(
         instructions: Instructions,
-        sums: View<*mut f32>,
+        sums: Place<'_, f32>,
         a: Source<'_, Self>,
         b: Source<'_, Self>,
         scratch: &mut Scratch,
@@ -252,15 +288,27 @@ impl NarrowFactor for Bf16 {
             // SAFETY: the caller's.
             return unsafe { sum_of_widened(instructions, sums, a, b, scratch) };
         }
-        let turned = instructions >= Instructions::Amx && is_turned(sums.shape, b);
-        let (sums, a, b) = if turned { (sums.t(), b.t(), a.t()) } else { (sums, a, b) };
         let set = tiles_of_pairs(instructions);
         let depth = a.shape()[1].div_ceil(2);
-        let output = Output::of(sums.cast(), Pair::ONE, Start::Nothing, &set.moves);
-        // SAFETY: the caller's: these are the instructions in use.
-        unsafe {
-            let b = Grouped::<Pairs>::new(b, true);
-            with_pairs(instructions, a, |a| walk(set, output, depth, a, Factor::Made(&b), scratch));
+        let multiply = |output, a, b, scratch: &mut Scratch| {
+            // SAFETY: the caller's: these are the instructions in use.
+            unsafe {
+                let b = Grouped::<Pairs>::new(b, true);
+                let b = Factor::Made(&b);
+                with_pairs(instructions, a, |a| walk(set, output, depth, a, b, scratch));
+            }
+        };
+        match sums {
+            Place::Here(sums) => {
+                let turned = instructions >= Instructions::Amx && is_turned(sums.shape, b);
+                let (sums, a, b) = if turned { (sums.t(), b.t(), a.t()) } else { (sums, a, b) };
+                let output = Output::of(sums.cast(), Pair::ONE, Start::Nothing, &set.moves);
+                multiply(output, a, b, scratch);
+            }
+            Place::Elsewhere(shape, bring) => {
+                let bring = of_pairs(bring);
+                multiply(Output::elsewhere(shape, &bring, &set.moves), a, b, scratch);
+            }
         }
     }
 
@@ -316,11 +364,15 @@ pub unsafe fn product_of_narrow<H: NarrowFactor>(
         unsafe { H::few_rows(few, &mut scratch) };
         return scratch.give_back();
     }
-    let part = H::part(instructions, c.shape, b);
-    output.in_parts(part, scratch, |view, rows, cols, scratch| {
+    let Some(part) = H::part(instructions, c.shape, b) else {
+        // SAFETY: the caller's.
+        unsafe { H::sum(instructions, Place::Elsewhere(c.shape, &bring), a, b, &mut scratch) };
+        return scratch.give_back();
+    };
+    output.in_parts(part, scratch, |sums, rows, cols, scratch| {
         let (a, b) = (a.rows(rows), b.part(0..a.shape()[1], cols));
         // SAFETY: the caller's.
-        unsafe { H::sum(instructions, view, a, b, scratch) };
+        unsafe { H::sum(instructions, Place::Here(sums), a, b, scratch) };
     });
 }
 
@@ -350,16 +402,26 @@ pub unsafe fn product_of_packed_pairs(
     let a = unsafe { Source::new(a) };
     let scale = Scale { alpha: 1.0, beta };
     let output = Rounded { c, scale, moves: Bf16::moves(Instructions::Avx512Bf16) };
-    let cols_at_once = if b.instructions < Instructions::Amx { PART } else { PART_OF_PANELS };
-    output.in_parts([PART, cols_at_once], Scratch::take(), |sums, rows, part, scratch| {
-        let sums = Output::of(sums.cast(), Pair::ONE, Start::Nothing, &set.moves);
-        let packed = Factor::Packed(&b.pairs, cols.start + part.start);
+    let multiply = |sums, rows, first, scratch: &mut Scratch| {
+        let packed = Factor::Packed(&b.pairs, first);
         // SAFETY: pairs were packed, so the processor has the instructions.
         unsafe {
             with_pairs(b.instructions, a.rows(rows), |a| {
                 walk(set, sums, depth, a, packed, scratch);
             });
         }
+    };
+    let mut scratch = Scratch::take();
+    if depth <= DEPTH {
+        let bring = |sums: &[f32], width, place, size| output.bring(sums, width, place, size);
+        let bring = of_pairs(&bring);
+        let sums = Output::elsewhere(c.shape, &bring, &set.moves);
+        multiply(sums, 0..c.shape[0], cols.start, &mut scratch);
+        return scratch.give_back();
+    }
+    output.in_parts([PART; 2], scratch, |sums, rows, part, scratch| {
+        let sums = Output::of(sums.cast(), Pair::ONE, Start::Nothing, &set.moves);
+        multiply(sums, rows, cols.start + part.start, scratch);
     });
 }
 

@@ -1,5 +1,6 @@
 //! Where sums go: the result, and what it starts from.
 
+use crate::few::Bring;
 use crate::moves::{Lines, Moves, Scale};
 use crate::tile::Sealed;
 use crate::view::View;
@@ -79,17 +80,35 @@ pub struct Apart {
 }
 
 /// The result of a product.
-pub(crate) struct Output<E: 'static> {
+pub(crate) struct Output<'a, E: 'static> {
     c: View<*mut E>,
     pub alpha: E,
     pub start: Start<E>,
     apart: Option<Apart>,
     moves: &'static Moves<E>,
+    /// What takes the sums elsewhere, once, and not to the view.
+    bring: Option<&'a Bring<'a, E>>,
 }
 
-impl<E: Sealed> Output<E> {
+impl<'a, E: Sealed> Output<'a, E> {
     pub(crate) fn of(c: View<*mut E>, alpha: E, start: Start<E>, moves: &'static Moves<E>) -> Self {
-        Self { c, alpha, start, apart: None, moves }
+        Self { c, alpha, start, apart: None, moves, bring: None }
+    }
+
+    /// One of this shape that has finished sums taken to their place. All of the depth must be summed at
+    /// once.
+    pub(crate) fn elsewhere(
+        shape: [usize; 2],
+        bring: &'a Bring<'a, E>,
+        moves: &'static Moves<E>,
+    ) -> Self {
+        let c = View { data: std::ptr::null_mut(), shape, strides: [0, 0] };
+        Self { bring: Some(bring), ..Self::of(c, E::ONE, Start::Nothing, moves) }
+    }
+
+    /// Whether tiles may write to the view.
+    pub(crate) fn is_here(&self) -> bool {
+        self.bring.is_none()
     }
 
     /// The same with its columns in several matrices.
@@ -150,6 +169,9 @@ impl<E: Sealed> Output<E> {
         [rows, cols]: [usize; 2],
         beta: Option<E>,
     ) {
+        if let Some(bring) = self.bring {
+            return bring(sums, width, [row, col], [rows, cols]);
+        }
         let scale = Scale { alpha: self.alpha, beta };
         for piece in self.pieces(col..col + cols) {
             let sums = &sums[piece.start - col..];

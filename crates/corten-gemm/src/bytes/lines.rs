@@ -27,7 +27,7 @@ const LEAST: usize = 512;
 pub(super) struct FewOfLines<'a> {
     pub a: &'a dyn Small<Quad>,
     pub b: Source<'a, u8>,
-    pub output: &'a Output<Quad>,
+    pub output: &'a Output<'a, Quad>,
 }
 
 /// Some lines, and the sums that their multiples are added to.
