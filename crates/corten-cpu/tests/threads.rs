@@ -1,10 +1,31 @@
-//! Operators that are split over threads give what one thread gives.
+//! Operators that are split over threads give what one thread gives, and what is right.
 
-use corten_core::{DType, Result};
+use corten_core::{DType, Element, Result};
 use corten_ops::{Tensor, op, parallel};
+use std::sync::{Mutex, PoisonError};
 
 /// More than one thread's share.
 const ELEMENTS: i64 = 200_000;
+
+/// Numbers of threads, most of them more than there are processors.
+const THREADS: [usize; 5] = [1, 2, 3, 5, 16];
+
+/// The elements of what a function gives with one thread, which it must give with any number of them.
+fn with_any_number<T: Element>(function: impl Fn() -> Result<Tensor>) -> Result<Vec<T>> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    corten_cpu::init()?;
+    let mut wanted: Option<Vec<T>> = None;
+    for threads in THREADS {
+        parallel::set_num_threads(threads);
+        let found = function()?.to_vec::<T>()?;
+        match &wanted {
+            Some(wanted) => assert!(*wanted == found, "with {threads} threads"),
+            None => wanted = Some(found),
+        }
+    }
+    Ok(wanted.unwrap_or_default())
+}
 
 #[test]
 fn reductions_to_one_element() -> Result<()> {
@@ -20,11 +41,32 @@ fn reductions_to_one_element() -> Result<()> {
         op::min,
     ];
     for function in functions {
-        let [one, four] = [1, 4].map(|threads| -> Result<f32> {
-            parallel::set_num_threads(threads);
-            function(&x)?.to_element::<f32>()
-        });
-        assert_eq!(one?, four?);
+        with_any_number::<f32>(|| function(&x))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn triangles() -> Result<()> {
+    corten_cpu::init()?;
+    for [batch, rows, cols] in [[1, 1, 1], [2, 3, 5], [3, 300, 257], [1, 4, 40_000], [40_000, 2, 3]]
+    {
+        let values: Vec<i16> = (0..batch * rows * cols).map(|i| (i % 9973 + 1) as i16).collect();
+        let x = Tensor::from_vec(values.clone(), &[batch, rows, cols])?;
+        for diagonal in [-2, 0, 1, i64::MAX, i64::MIN] {
+            let expected = |keep: fn(i64, i64) -> bool| -> Vec<i16> {
+                let at = |i: i64| (i / cols % rows, i % cols);
+                let kept = |i: i64| {
+                    let (row, col) = at(i);
+                    keep(col, row.saturating_add(diagonal))
+                };
+                (0..).zip(&values).map(|(i, &x)| if kept(i) { x } else { 0 }).collect()
+            };
+            let found = with_any_number::<i16>(|| op::tril(&x, diagonal))?;
+            assert!(found == expected(|col, last| col <= last), "tril {rows} {cols} {diagonal}");
+            let found = with_any_number::<i16>(|| op::triu(&x, diagonal))?;
+            assert!(found == expected(|col, first| col >= first), "triu {rows} {cols} {diagonal}");
+        }
     }
     Ok(())
 }

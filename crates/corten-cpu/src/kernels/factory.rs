@@ -1,5 +1,6 @@
 //! Factories that compute their elements from the position, and triangles of matrices.
 
+use crate::chunks::{for_each_run, grain_of};
 use crate::kernels::index::{as_bits, match_bits};
 use crate::row_loops::{Job, Vectorised};
 use crate::vec::Lanes;
@@ -353,26 +354,36 @@ pub fn triu(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
 fn triangle(
     name: &'static str,
     self_: &Tensor,
-    kept: impl Fn(i64, i64) -> std::ops::Range<i64>,
+    kept: impl Fn(i64, i64) -> std::ops::Range<i64> + Sync,
 ) -> Result<Tensor> {
     ensure!(self_.dim() >= 2, Runtime, "{name}: input tensor must have at least 2 dimensions");
     let source = op::contiguous(self_, MemoryFormat::Contiguous)?;
-    let result = op::zeros(&self_.sizes(), Some(self_.dtype()), None, Some(self_.device()), None)?;
-    let (rows, columns) = (self_.size(-2)?, self_.size(-1)?);
+    let (dtype, device) = (Some(self_.dtype()), Some(self_.device()));
+    let result = op::empty_memory_format(&self_.sizes(), dtype, None, device, None, None)?;
     if self_.numel() == 0 {
         return Ok(result);
     }
+    let (rows, columns) = (self_.size(-2)?, self_.size(-1)?);
     let (from, to) = (as_bits(&source)?, as_bits(&result)?);
     match_bits!(self_.itemsize(), T => {
         let set = AccessSet::acquire(&[(from.base(), Access::Read), (to.base(), Access::Write)])?;
+        let (from, to) = (set.read::<T>(0)?, set.write::<T>(1)?);
         let width = columns as usize;
-        let lines = set.read::<T>(0)?.chunks_exact(width);
-        for (i, (to, from)) in set.write::<T>(1)?.chunks_exact_mut(width).zip(lines).enumerate() {
-            let part = kept(i as i64 % rows, columns);
-            let part = part.start as usize..part.end as usize;
-            to[part.clone()].copy_from_slice(&from[part]);
-        }
-        Ok(())
+        for_each_run(to, width, grain_of(width), |lines, to| {
+            let from = from[lines.start * width..].chunks_exact(width);
+            for ((line, to), from) in lines.zip(to.chunks_exact_mut(width)).zip(from) {
+                let part = kept(line as i64 % rows, columns);
+                keep_part(from, to, part.start as usize..part.end as usize);
+            }
+            Ok(())
+        })
     })?;
     Ok(result)
+}
+
+/// Copies a part of a line; the rest of the other one becomes zero.
+fn keep_part<T: Element + Default>(from: &[T], to: &mut [T], part: std::ops::Range<usize>) {
+    to[..part.start].fill(T::default());
+    to[part.clone()].copy_from_slice(&from[part.clone()]);
+    to[part.end..].fill(T::default());
 }
