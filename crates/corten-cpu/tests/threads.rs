@@ -27,6 +27,17 @@ fn with_any_number<T: Element>(function: impl Fn() -> Result<Tensor>) -> Result<
     Ok(wanted.unwrap_or_default())
 }
 
+/// Numbers between -1 and 1 in no order.
+fn scattered(count: usize) -> Vec<f64> {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut next = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f64 / f64::from(1 << 23) - 1.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
 #[test]
 fn reductions_to_one_element() -> Result<()> {
     corten_cpu::init()?;
@@ -66,6 +77,46 @@ fn triangles() -> Result<()> {
             assert!(found == expected(|col, last| col <= last), "tril {rows} {cols} {diagonal}");
             let found = with_any_number::<i16>(|| op::triu(&x, diagonal))?;
             assert!(found == expected(|col, first| col >= first), "triu {rows} {cols} {diagonal}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn places_and_elements_of_masks() -> Result<()> {
+    corten_cpu::init()?;
+    let shapes: [&[i64]; 9] = [
+        &[],
+        &[0],
+        &[7],
+        &[16_384],
+        &[16_385],
+        &[100_003],
+        &[317, 321],
+        &[50_000, 2],
+        &[3, 1, 41, 701],
+    ];
+    for shape in shapes {
+        let count = shape.iter().product::<i64>() as usize;
+        for rare in [0.0, 0.99, 2.0] {
+            let chosen: Vec<bool> = scattered(count).iter().map(|&x| x >= rare).collect();
+            let mask = Tensor::from_vec(chosen.clone(), shape)?;
+            let places: Vec<usize> = (0..count).filter(|&place| chosen[place]).collect();
+            let position = |place: usize| {
+                let mut position = vec![0; shape.len()];
+                shape.iter().enumerate().rev().fold(place, |rest, (dim, &size)| {
+                    position[dim] = (rest % size as usize) as i64;
+                    rest / size as usize
+                });
+                position
+            };
+            let expected: Vec<i64> = places.iter().flat_map(|&place| position(place)).collect();
+            assert!(with_any_number::<i64>(|| op::nonzero(&mask))? == expected, "{shape:?} {rare}");
+            let values: Vec<i32> = (0..count as i32).map(|i| i * 3 - 1).collect();
+            let x = Tensor::from_vec(values.clone(), shape)?;
+            let expected: Vec<i32> = places.iter().map(|&place| values[place]).collect();
+            let found = with_any_number::<i32>(|| op::masked_select(&x, &mask))?;
+            assert!(found == expected, "{shape:?} {rare}");
         }
     }
     Ok(())

@@ -1,11 +1,14 @@
 //! Elements by a mask, and the positions of a mask.
 
 use super::flat::{as_bits, match_bits};
+use crate::chunks::for_each_chunk;
 use crate::kernels::support::is_shape_only;
 use corten_core::{
     Access, AccessSet, DType, Dims, MemoryFormat, Reader, Result, Writer, ensure, geometry,
 };
 use corten_ops::{Tensor, op};
+use smallvec::SmallVec;
+use std::ops::Range;
 
 fn broadcast(tensors: [&Tensor; 2]) -> Result<[Tensor; 2]> {
     let shape = geometry::infer_broadcast(&tensors[0].sizes(), &tensors[1].sizes())?;
@@ -23,9 +26,10 @@ pub fn masked_select(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     ensure!(mask.dtype() == DType::Bool, Runtime, "masked_select: expected BoolTensor for mask");
     let [source, mask] = broadcast([&as_bits(self_)?, mask])?;
     let mask = Reader::<bool>::new(&mask)?;
-    let count = count_true(&mask) as i64;
+    let mask = &mask[..];
+    let counts = Counts::of(mask)?;
     let out = op::empty_memory_format(
-        &[count],
+        &[counts.total() as i64],
         Some(self_.dtype()),
         None,
         Some(self_.device()),
@@ -39,10 +43,59 @@ pub fn masked_select(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
             (target.base(), Access::Write),
         ])?;
         let (from, to) = (set.read::<T>(0)?, set.write::<T>(1)?);
-        pick_where(&mask, to, |place| from[place]);
-    });
+        for_each_chunk(&mut counts.cut(to), 1, 1, |piece, to| {
+            let places = counts.places(piece);
+            pick_where(&mask[places.clone()], to[0], |place| from[places.start + place]);
+            Ok(())
+        })
+    })?;
     Ok(out)
 }
+
+/// Places of a mask whose results one thread writes: so many that it does not matter where they are cut.
+const PIECE: usize = 1 << 14;
+
+/// A mask in pieces, and how many places are true in each: from that follows where its results begin, so
+/// that threads write different pieces.
+struct Counts {
+    /// All places.
+    places: usize,
+    /// The places of a piece.
+    piece: usize,
+    counts: SmallVec<[usize; 4]>,
+}
+
+impl Counts {
+    fn of(mask: &[bool]) -> Result<Self> {
+        let pieces = mask.len().div_ceil(PIECE).max(1);
+        let piece = mask.len().div_ceil(pieces).next_multiple_of(PART);
+        let mut counts = SmallVec::from_elem(0, mask.len().div_ceil(piece.max(1)));
+        for_each_chunk(&mut counts, 1, COUNTED_AT_ONCE, |index, count| {
+            let places = index * piece..((index + 1) * piece).min(mask.len());
+            count[0] = count_true(&mask[places]);
+            Ok(())
+        })?;
+        Ok(Self { places: mask.len(), piece, counts })
+    }
+
+    fn total(&self) -> usize {
+        self.counts.iter().sum()
+    }
+
+    /// The places of a piece.
+    fn places(&self, piece: usize) -> Range<usize> {
+        piece * self.piece..((piece + 1) * self.piece).min(self.places)
+    }
+
+    /// The results of all pieces, one after the other.
+    fn cut<'a, T>(&self, mut to: &'a mut [T]) -> SmallVec<[&'a mut [T]; 4]> {
+        let mut next = |&count: &usize| to.split_off_mut(..count).unwrap_or_default();
+        self.counts.iter().map(&mut next).collect()
+    }
+}
+
+/// Pieces of a mask whose true places take as long to count as a thread takes to start.
+const COUNTED_AT_ONCE: usize = 8;
 
 /// How many are true.
 fn count_true(mask: &[bool]) -> usize {
@@ -140,8 +193,9 @@ pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
     let mask = op::to_dtype(self_, DType::Bool, false, false, None)?;
     let mask = op::contiguous(&mask, MemoryFormat::Contiguous)?;
     let mask = Reader::<bool>::new(&mask)?;
-    let (count, sizes) = (count_true(&mask), self_.sizes());
-    let rank = sizes.len();
+    let mask = &mask[..];
+    let (counts, sizes) = (Counts::of(mask)?, self_.sizes());
+    let (count, rank) = (counts.total(), sizes.len());
     // The result is column-major, as each dimension's positions are used together.
     let out = op::empty_memory_format(
         &[rank as i64, count as i64],
@@ -152,34 +206,66 @@ pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
         None,
     )?;
     if count > 0 && rank > 0 {
-        write_places(&mask, &sizes, &mut Writer::<i64>::new(&out)?);
+        let mut out = Writer::<i64>::new(&out)?;
+        let mut pieces: SmallVec<[Columns<'_>; 4]> =
+            counts.counts.iter().map(|_| Columns::new()).collect();
+        for column in out.chunks_exact_mut(count) {
+            pieces.iter_mut().zip(counts.cut(column)).for_each(|(piece, part)| piece.push(part));
+        }
+        for_each_chunk(&mut pieces, 1, 1, |piece, columns| {
+            let places = counts.places(piece);
+            write_places(&mask[places.clone()], places.start, &sizes, &mut columns[0]);
+            Ok(())
+        })?;
     }
     let count = count as i64;
     Ok(out.as_view_of(&[count, rank as i64], &[1, count], 0)?.into())
 }
 
-/// Writes the positions that are true, each dimension's in a row of its own.
-fn write_places(mask: &[bool], sizes: &[i64], out: &mut [i64]) {
-    let Some((&inner, outer)) = sizes.split_last() else { return };
-    let count = out.len() / sizes.len();
-    let (outside, last) = out.split_at_mut(count * outer.len());
-    let mut position = Dims::from_elem(0, outer.len());
-    let mut done = 0;
-    for row in mask.chunks_exact(inner as usize) {
+/// The results of a piece, those of each dimension in a slice of their own.
+type Columns<'a> = SmallVec<[&'a mut [i64]; 4]>;
+
+/// Writes the positions that are true in a piece of a mask of some sizes, from place `first` on.
+fn write_places(mask: &[bool], first: usize, sizes: &[i64], out: &mut Columns<'_>) {
+    let (Some((&inner, outer)), Some((last, outside))) = (sizes.split_last(), out.split_last_mut())
+    else {
+        return;
+    };
+    let mut position = position_of(first / inner as usize, outer);
+    let mut start = first % inner as usize;
+    let (mut rest, mut done) = (mask, 0);
+    while !rest.is_empty() {
+        let (row, later) = rest.split_at((inner as usize - start).min(rest.len()));
         let found = count_true(row);
         if found > 0 {
-            pick_where(row, &mut last[done..done + found], |place| place as i64);
-            for (column, &at) in outside.chunks_exact_mut(count).zip(&position) {
+            pick_where(row, &mut last[done..done + found], |place| (start + place) as i64);
+            for (column, &at) in outside.iter_mut().zip(&position) {
                 column[done..done + found].fill(at);
             }
             done += found;
         }
-        for (at, &size) in position.iter_mut().zip(outer).rev() {
-            *at += 1;
-            if *at < size {
-                break;
-            }
-            *at = 0;
+        step(&mut position, outer);
+        (rest, start) = (later, 0);
+    }
+}
+
+/// The position of a row in some dimensions.
+fn position_of(mut row: usize, sizes: &[i64]) -> Dims {
+    let mut position = Dims::from_elem(0, sizes.len());
+    for (at, &size) in position.iter_mut().zip(sizes).rev() {
+        *at = (row % size as usize) as i64;
+        row /= size as usize;
+    }
+    position
+}
+
+/// The position of the next row.
+fn step(position: &mut [i64], sizes: &[i64]) {
+    for (at, &size) in position.iter_mut().zip(sizes).rev() {
+        *at += 1;
+        if *at < size {
+            break;
         }
+        *at = 0;
     }
 }
