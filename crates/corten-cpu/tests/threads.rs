@@ -121,3 +121,56 @@ fn places_and_elements_of_masks() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn rows_that_are_written_by_index() -> Result<()> {
+    corten_cpu::init()?;
+    for [rows, cols, picks] in
+        [[5, 9, 4], [3000, 64, 3000], [40, 16, 9000], [4, 20_000, 9], [1, 8, 5]]
+    {
+        let (size, count) = (rows * cols, picks * cols);
+        let index: Vec<i64> = (0..picks).map(|i| (i * i * 7 + i) % rows - i % 2 * rows).collect();
+        let values: Vec<i64> = (0..count).map(|i| i * 5 % 4093).collect();
+        let before: Vec<i64> = (0..size).map(|i| -i).collect();
+        for accumulate in [false, true] {
+            for single in [false, true] {
+                let mut expected = before.clone();
+                for (pick, &row) in index.iter().enumerate() {
+                    for col in 0..cols as usize {
+                        let slot =
+                            &mut expected[row.rem_euclid(rows) as usize * cols as usize + col];
+                        let value = if single { 9 } else { values[pick * cols as usize + col] };
+                        *slot = if accumulate { *slot + value } else { value };
+                    }
+                }
+                let x = Tensor::from_vec(before.clone(), &[rows, cols])?;
+                let indices = [Some(Tensor::from_vec(index.clone(), &[picks])?)];
+                let values = match single {
+                    true => Tensor::from_vec(vec![9_i64], &[1])?,
+                    false => Tensor::from_vec(values.clone(), &[picks, cols])?,
+                };
+                let found =
+                    with_any_number::<i64>(|| op::index_put(&x, &indices, &values, accumulate))?;
+                assert!(found == expected, "{rows} {cols} {picks} {accumulate} {single}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_first_index_outside_is_named() -> Result<()> {
+    corten_cpu::init()?;
+    let x = Tensor::from_vec(vec![0_i64; 80], &[10, 8])?;
+    let mut index = vec![-10_i64; ELEMENTS as usize];
+    (index[77_777], index[150_000]) = (10, -11);
+    let values = Tensor::from_vec(vec![1_i64], &[1])?;
+    let indices = [Some(Tensor::from_vec(index, &[ELEMENTS])?)];
+    let expected = "index 10 is out of bounds for dimension 0 with size 10";
+    for threads in THREADS {
+        parallel::set_num_threads(threads);
+        assert_eq!(op::index_put(&x, &indices, &values, false).unwrap_err().message(), expected);
+        assert_eq!(op::index_tensor(&x, &indices).unwrap_err().message(), expected);
+    }
+    Ok(())
+}

@@ -8,18 +8,22 @@ use super::arithmetic::{add_to, put_in};
 use super::flat::{
     Flat, as_bits, flat, flat_bits, for_each_offset, fresh_copy, match_bits, row_major,
 };
-use super::lines::{columns_per_thread, copy_rows};
+use super::lines::{AHEAD, MOST_FETCHED, columns_per_thread, copy_rows};
 use super::masked::masked_select;
 use crate::chunks::{for_each_column_block, for_each_run, grain_of};
 use crate::kernels::support::is_shape_only;
+use crate::row_loops::compiled;
+use crate::vec::fetch_early;
 use corten_core::geometry::Overlap;
 use corten_core::{
-    Access, AccessSet, DType, Device, Dims, Element, MemoryFormat, Reader, Result, bail, ensure,
-    geometry, match_dtype, warn,
+    Access, AccessSet, DType, Device, Dims, Element, Error, MemoryFormat, Reader, Result, bail,
+    ensure, err, geometry, match_dtype, warn,
 };
 use corten_ops::index::only_mask;
 use corten_ops::iter::TensorIteratorConfig;
+use corten_ops::parallel::{GRAIN, num_threads};
 use corten_ops::{Tensor, op};
+use std::ops::Range;
 
 /// The elements that index tensors select.
 ///
@@ -149,7 +153,7 @@ struct Plan {
     /// The shape of the result.
     shape: Dims,
     /// The dimensions of the result that the index replaced.
-    replaced: std::ops::Range<usize>,
+    replaced: Range<usize>,
     /// The index tensors, one for each indexed dimension from `replaced.start` on, broadcast.
     indices: Vec<Tensor>,
     /// The offset that each position of the broadcast index adds, in elements.
@@ -359,24 +363,69 @@ impl Plan {
         cols: usize,
         combine: impl Fn(&mut T, T) + Sync,
     ) -> Result<()> {
-        let matrix = [1, to.len() / cols, cols];
-        let width = columns_per_thread(cols);
+        let (rows, width) = (to.len() / cols, columns_per_thread(cols));
+        if width < MOST_SHARED && rows >= num_threads() {
+            return self.write_own_rows(from, to, cols, combine);
+        }
+        let matrix = [1, rows, cols];
         let grain = grain_of(self.offsets.len() * width);
         for_each_column_block(to, matrix, width, grain, |_, columns, to| {
             for (i, &start) in self.offsets.iter().enumerate() {
-                let row = to.row(start as usize / cols).iter_mut();
-                match *from {
-                    [value] => row.for_each(|slot| combine(slot, value)),
-                    _ => {
-                        let values = &from[i * cols + columns.start..][..columns.len()];
-                        row.zip(values).for_each(|(slot, &value)| combine(slot, value));
-                    }
+                let row = to.row(start as usize / cols);
+                combine_row(row, values_of_row(from, i * cols + columns.start), &combine);
+            }
+            Ok(())
+        })
+    }
+
+    /// [`write_rows`](Self::write_rows) where each thread looks at every index and takes the rows that
+    /// are its own, so that a row is written in the order of the index.
+    fn write_own_rows<T: Element>(
+        &self,
+        from: &[T],
+        to: &mut [T],
+        cols: usize,
+        combine: impl Fn(&mut T, T) + Sync,
+    ) -> Result<()> {
+        let rows = to.len() / cols;
+        let threads = if self.offsets.len() * cols > GRAIN as usize { num_threads() } else { 1 };
+        let fetched = (cols * size_of::<T>()).min(MOST_FETCHED);
+        for_each_run(to, cols, rows.div_ceil(threads), |own, to| {
+            let (first, len) = (own.start * cols, to.len());
+            let place = |start: i64| {
+                let place = (start as usize).wrapping_sub(first);
+                (place < len).then_some(place)
+            };
+            for (i, &start) in self.offsets.iter().enumerate() {
+                let later = self.offsets.get(i + AHEAD);
+                if let Some(place) = later.and_then(|&later| place(later)) {
+                    fetch_early(to[place..].as_ptr().cast(), fetched);
+                }
+                if let Some(place) = place(start) {
+                    combine_row(&mut to[place..][..cols], values_of_row(from, i * cols), &combine);
                 }
             }
             Ok(())
         })
     }
 }
+
+/// The values of a row from a place on; a single one serves all rows.
+fn values_of_row<T>(from: &[T], start: usize) -> &[T] {
+    if from.len() == 1 { from } else { &from[start..] }
+}
+
+/// Combines as many values as a row has elements, or a single one with all of them.
+#[inline(always)]
+fn combine_row<T: Copy>(row: &mut [T], values: &[T], combine: impl Fn(&mut T, T)) {
+    match *values {
+        [value] => row.iter_mut().for_each(|slot| combine(slot, value)),
+        _ => row.iter_mut().zip(values).for_each(|(slot, &value)| combine(slot, value)),
+    }
+}
+
+/// Columns of a thread from which on it has some of every row and does not look for its own rows.
+const MOST_SHARED: usize = 1024;
 
 /// Elements of a row that are worth a loop of their own.
 const WIDE: usize = 8;
@@ -488,15 +537,41 @@ fn offsets(indices: &[Tensor], sizes: &[i64], strides: &[i64]) -> Result<Vec<i64
     for (which, ((index, size), stride)) in indices.iter().zip(sizes).zip(strides).enumerate() {
         let index = op::contiguous(index, MemoryFormat::Contiguous)?;
         let at = Reader::<i64>::new(&index)?;
-        for (offset, picked) in offsets.iter_mut().zip(at.iter()) {
-            if *picked < -size || picked >= size {
-                bail!(
-                    Index,
-                    "index {picked} is out of bounds for dimension {which} with size {size}"
-                );
-            }
-            *offset += stride * if *picked < 0 { picked + size } else { *picked };
-        }
+        let (at, &size, &stride) = (&at[..], size, stride);
+        for_each_run(&mut offsets, 1, GRAIN as usize, |places, offsets| {
+            add_offsets(at, places, offsets, [size, stride]).ok_or_else(|| outside(at, which, size))
+        })?;
     }
     Ok(offsets)
+}
+
+/// Adds what an index along a dimension of some size and stride adds at some places; nothing if one of
+/// them lies outside.
+fn add_offsets(
+    at: &[i64],
+    places: Range<usize>,
+    offsets: &mut [i64],
+    [size, stride]: [i64; 2],
+) -> Option<()> {
+    let at = &at[places];
+    if !compiled(|| at.iter().fold(true, |fits, &picked| fits & is_within(picked, size))) {
+        return None;
+    }
+    compiled(|| {
+        for (offset, &picked) in offsets.iter_mut().zip(at) {
+            *offset += stride * if picked < 0 { picked + size } else { picked };
+        }
+    });
+    Some(())
+}
+
+fn is_within(picked: i64, size: i64) -> bool {
+    -size <= picked && picked < size
+}
+
+/// The error for the first index that lies outside.
+#[cold]
+fn outside(at: &[i64], which: usize, size: i64) -> Error {
+    let first = at.iter().copied().find(|&picked| !is_within(picked, size)).unwrap_or_default();
+    err!(Index, "index {first} is out of bounds for dimension {which} with size {size}")
 }

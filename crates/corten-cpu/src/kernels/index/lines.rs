@@ -14,8 +14,8 @@ const LEAST_SHARED: usize = 16;
 
 /// Picks ahead of the one at work whose slices are fetched into the cache, each up to
 /// [`MOST_FETCHED`] bytes: picks are in no order that a processor could foresee.
-const AHEAD: usize = 8;
-const MOST_FETCHED: usize = 1024;
+pub(super) const AHEAD: usize = 8;
+pub(super) const MOST_FETCHED: usize = 1024;
 
 /// A tensor and an index as batches of matrices, of which the index picks rows.
 #[derive(Clone, Copy)]
