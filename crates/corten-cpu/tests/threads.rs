@@ -1,6 +1,6 @@
 //! Operators that are split over threads give what one thread gives, and what is right.
 
-use corten_core::{DType, Element, Result};
+use corten_core::{Complex, DType, Element, Result};
 use corten_ops::{Tensor, op, parallel};
 use std::sync::{Mutex, PoisonError};
 
@@ -171,6 +171,77 @@ fn the_first_index_outside_is_named() -> Result<()> {
         parallel::set_num_threads(threads);
         assert_eq!(op::index_put(&x, &indices, &values, false).unwrap_err().message(), expected);
         assert_eq!(op::index_tensor(&x, &indices).unwrap_err().message(), expected);
+    }
+    Ok(())
+}
+
+/// `A X` for matrices by rows.
+fn product(a: &[f64], x: &[f64], [rows, depth, cols]: [usize; 3]) -> Vec<f64> {
+    let mut out = vec![0.0; rows * cols];
+    for (row, out) in out.chunks_exact_mut(cols).enumerate() {
+        for (k, x) in x.chunks_exact(cols).enumerate() {
+            let factor = a[row * depth + k];
+            out.iter_mut().zip(x).for_each(|(out, x)| *out += factor * x);
+        }
+    }
+    out
+}
+
+fn assert_near(found: &[f64], expected: &[f64], tolerance: f64) {
+    assert_eq!(found.len(), expected.len());
+    for (place, (x, y)) in found.iter().zip(expected).enumerate() {
+        assert!((x - y).abs() <= tolerance, "{x} instead of {y} at {place}");
+    }
+}
+
+#[test]
+fn systems() -> Result<()> {
+    corten_cpu::init()?;
+    for [n, cols] in [[1, 1], [33, 17], [100, 49], [100, 3], [257, 200], [160, 65]] {
+        let (size, right) = ([n as i64, n as i64], [n as i64, cols as i64]);
+        let values = scattered(n * n);
+        let a = Tensor::from_vec(values.clone(), &size)?;
+        let wanted = scattered(n * cols);
+        let b = Tensor::from_vec(wanted.clone(), &right)?;
+        let x = with_any_number::<f64>(|| op::linalg_solve(&a, &b, true))?;
+        assert_near(&product(&values, &x, [n, n, cols]), &wanted, 1e-8);
+        let turned = op::transpose_int(&b, 0, 1)?;
+        let x = with_any_number::<f64>(|| op::linalg_solve(&a, &turned, false))?;
+        let wanted_turned = turned.to_vec::<f64>()?;
+        assert_near(&product(&x, &values, [cols, n, n]), &wanted_turned, 1e-8);
+        let inverse = with_any_number::<f64>(|| op::linalg_inv(&a))?;
+        let one: Vec<f64> = (0..n * n).map(|i| f64::from(u8::from(i / n == i % n))).collect();
+        assert_near(&product(&values, &inverse, [n, n, n]), &one, 1e-8);
+        let triangle = (op::triu(&a, 0)?
+            + &op::mul_scalar(
+                &op::eye(n as i64, Some(DType::Float64), None, None, None)?,
+                20.into(),
+            )?)?;
+        let x = with_any_number::<f64>(|| {
+            op::linalg_solve_triangular(&triangle, &b, true, true, false)
+        })?;
+        assert_near(&product(&triangle.to_vec::<f64>()?, &x, [n, n, cols]), &wanted, 1e-9);
+    }
+    Ok(())
+}
+
+#[test]
+fn complex_systems_and_batches() -> Result<()> {
+    corten_cpu::init()?;
+    for sizes in [[1, 150, 150], [3, 90, 90]] {
+        let count = sizes.iter().product::<i64>() as usize;
+        let values = scattered(2 * count);
+        let values: Vec<_> =
+            values.as_chunks().0.iter().map(|&[re, im]| Complex::new(re, im)).collect();
+        let a = Tensor::from_vec(values, &sizes)?;
+        let inverse = || op::linalg_inv(&a);
+        with_any_number::<Complex<f64>>(inverse)?;
+        let found = op::matmul(&a, &inverse()?)?.to_vec::<Complex<f64>>()?;
+        let n = sizes[1] as usize;
+        for (place, value) in found.iter().enumerate() {
+            let one = f64::from(u8::from(place / n % n == place % n));
+            assert!((value - one).norm() < 1e-8, "{value} at {place}");
+        }
     }
     Ok(())
 }

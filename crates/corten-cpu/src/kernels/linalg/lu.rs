@@ -1,8 +1,8 @@
 //! Factors of square and rectangular matrices by rows exchanged, and systems solved with them.
 
 use super::matrices::{
-    Number, each, each_with_two, fitted, fitted_vectors, in_columns, match_number, reading,
-    reading_columns, shape,
+    Number, each, each_with_two, fitted, fitted_vectors, in_columns, match_number, over_columns,
+    reading, reading_columns, shape,
 };
 use super::triangular::{SUBTRACT, Triangle};
 use crate::gemm::{Mat, MatMut, gemm};
@@ -17,6 +17,9 @@ use std::ops::Range;
 /// Columns that are factored one by one: with the rows of a matrix of middle size they fit a
 /// first-level cache.
 const BLOCK: usize = 16;
+
+/// Multiplications that take as long as an exchange of two numbers.
+const EXCHANGE: usize = 16;
 
 /// Numbers that are compared side by side.
 const LANES: usize = 16;
@@ -81,8 +84,10 @@ fn factor_columns<T: Number>(
     factor_columns(rows, range.start..middle, left, left_pivots, info)?;
     take_out(rows, range.start..middle, left, left_pivots, right)?;
     factor_columns(rows, middle..range.end, right, right_pivots, info)?;
-    exchange(left, rows, middle, right_pivots);
-    Ok(())
+    over_columns([(left, rows)], half, right_pivots.len() * EXCHANGE, |_, [left]| {
+        exchange(left, rows, middle, right_pivots);
+        Ok(())
+    })
 }
 
 fn factor_panel<T: Number>(
@@ -116,14 +121,20 @@ fn take_out<T: Number>(
     right: &mut [T],
 ) -> Result<()> {
     let (width, count) = (right.len() / rows, done.len());
-    exchange(right, rows, done.start, pivots);
     let triangle = lower(&left[done.start..], count, rows, false, false);
-    triangle.solve(&mut right[done.start..], width, rows)?;
+    let mut top = vec![T::zero(); width * count];
+    let matrices = [(&mut *right, rows), (&mut top[..], count)];
+    over_columns(matrices, width, triangle.work() + count * EXCHANGE, |columns, [right, top]| {
+        exchange(right, rows, done.start, pivots);
+        triangle.solve(&mut right[done.start..], columns.len(), rows)?;
+        for (column, top) in right.chunks_exact(rows).zip(top.chunks_exact_mut(count)) {
+            top.copy_from_slice(&column[done.clone()]);
+        }
+        Ok(())
+    })?;
     if done.end == rows {
         return Ok(());
     }
-    let top = right.chunks_exact(rows).flat_map(|column| column[done.clone()].iter().copied());
-    let top: Vec<T> = top.collect();
     let top = Mat::strided(&top, [count, width], [1, count])?;
     let factors = Mat::strided(&left[done.end..], [rows - done.end, count], [1, rows])?;
     let shape = [rows - done.end, width];
@@ -280,16 +291,18 @@ fn solve_with<T: Number>(
 ) -> Result<()> {
     let lower = lower(factors, n, n, transposed, conjugated);
     let upper = Triangle { upper: true, unit: false, ..lower };
-    if transposed {
-        upper.solve(x, cols, n)?;
-        lower.solve(x, cols, n)?;
-        exchange_back(x, n, pivots);
-    } else {
-        exchange(x, n, 0, pivots);
-        lower.solve(x, cols, n)?;
-        upper.solve(x, cols, n)?;
-    }
-    Ok(())
+    over_columns([(x, n)], cols, lower.work() + upper.work(), |columns, [x]| {
+        if transposed {
+            upper.solve(x, columns.len(), n)?;
+            lower.solve(x, columns.len(), n)?;
+            exchange_back(x, n, pivots);
+        } else {
+            exchange(x, n, 0, pivots);
+            lower.solve(x, columns.len(), n)?;
+            upper.solve(x, columns.len(), n)?;
+        }
+        Ok(())
+    })
 }
 
 /// The three factors of `A = P L U`, from those in one matrix.

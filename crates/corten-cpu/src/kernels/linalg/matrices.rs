@@ -4,11 +4,24 @@ use crate::chunks::{for_each_chunk, for_each_chunk2, for_each_chunk3};
 use crate::gemm::MatElement;
 use corten_core::{Access, AccessSet, Element, Result, cast};
 use corten_ops::meta::linalg as shapes;
+use corten_ops::parallel::{in_parallel_region, num_threads};
 use corten_ops::{Tensor, op};
 use num_complex::ComplexFloat;
+use smallvec::SmallVec;
+use std::ops::Range;
 
 /// Below this many multiplications a second thread costs more than it saves.
 const PARALLEL_WORK: usize = 200_000;
+
+/// What a thread has to do at least, where a matrix is cut.
+const LEAST_WORK: usize = PARALLEL_WORK / 2;
+
+/// Parts of a matrix are cut at multiples of this many columns, so that tiles stay whole.
+const SIDE: usize = 32;
+
+/// A product of this many columns or fewer may add its terms up in another order, so that results would
+/// depend on the number of threads if a part had no more.
+const FEW: usize = 16;
 
 /// A number of a matrix.
 pub(super) trait Number: MatElement + ComplexFloat<Real: Element> {
@@ -90,6 +103,45 @@ pub(super) fn fitted(tensor: &Tensor, batch: &[i64]) -> Result<Tensor> {
 /// [`fitted`] for vectors.
 pub(super) fn fitted_vectors(tensor: &Tensor, batch: &[i64]) -> Result<Tensor> {
     op::squeeze_dim(&fitted(&op::unsqueeze(tensor, -1)?, batch)?, -1)
+}
+
+/// Calls `body(columns, parts)` for parts of matrices of `cols` columns, each given with the distance
+/// between its columns, on several threads where a column costs enough multiplications. A part has
+/// more than [`FEW`] columns, unless it is the only one.
+///
+/// # Errors
+/// The first error of `body`.
+pub(super) fn over_columns<T: Send, const N: usize>(
+    mut matrices: [(&mut [T], usize); N],
+    cols: usize,
+    work: usize,
+    body: impl Fn(Range<usize>, [&mut [T]; N]) -> Result<()> + Sync,
+) -> Result<()> {
+    let width = part_width(cols, work);
+    let count = ((cols + width).saturating_sub(FEW + 1) / width).max(1);
+    if count == 1 {
+        return body(0..cols, matrices.map(|(matrix, _)| matrix));
+    }
+    let mut parts: SmallVec<[_; 4]> = SmallVec::new();
+    for part in 0..count {
+        let columns = part * width..if part + 1 < count { (part + 1) * width } else { cols };
+        let own = matrices.each_mut().map(|(rest, stride)| {
+            let length = if part + 1 < count { width * *stride } else { rest.len() };
+            rest.split_off_mut(..length).unwrap_or_default()
+        });
+        parts.push((columns, own));
+    }
+    for_each_chunk(&mut parts, 1, 1, |_, part| {
+        let (columns, own) = &mut part[0];
+        body(columns.clone(), own.each_mut().map(|matrix| &mut **matrix))
+    })
+}
+
+/// Columns of a part.
+fn part_width(cols: usize, work: usize) -> usize {
+    let threads = if in_parallel_region() { 1 } else { num_threads() };
+    let parts = threads.min(cols.saturating_mul(work) / LEAST_WORK);
+    cols.div_ceil(parts.max(1)).next_multiple_of(SIDE).max(SIDE)
 }
 
 fn grain(rows: usize, cols: usize) -> usize {

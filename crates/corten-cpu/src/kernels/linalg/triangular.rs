@@ -1,7 +1,8 @@
 //! Triangular systems.
 
 use super::matrices::{
-    Number, by_columns, each, fitted, in_columns, match_number, reading_columns, shape,
+    Number, by_columns, each, fitted, in_columns, match_number, over_columns, reading_columns,
+    shape,
 };
 use crate::gemm::{Factors, Mat, MatMut, gemm};
 use crate::row_loops::compiled;
@@ -45,6 +46,11 @@ impl<T: Number> Triangle<'_, T> {
         let found = Mat::strided(data, [first.len(), second.len()], [1, self.stride])?;
         let found = if self.transposed { found.t() } else { found };
         Ok(if self.conjugated { found.conj() } else { found })
+    }
+
+    /// Multiplications for every column that is solved for.
+    pub(super) fn work(&self) -> usize {
+        self.size * self.size / 2
     }
 
     /// Replaces every column of `b`, at distances of `stride`, by the solution.
@@ -164,7 +170,9 @@ pub fn linalg_solve_triangular(
                     transposed: !left,
                     conjugated: false,
                 };
-                triangle.solve(x, cols, size)
+                over_columns([(x, size)], cols, triangle.work(), |columns, [x]| {
+                    triangle.solve(x, columns.len(), size)
+                })
             })
         })
     })?;
