@@ -245,3 +245,31 @@ fn complex_systems_and_batches() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn factors_of_symmetric_matrices() -> Result<()> {
+    corten_cpu::init()?;
+    for n in [1, 15, 17, 63, 65, 100, 200, 330] {
+        // The factor is known: small numbers, so that all products are exact.
+        let numbers = scattered(n * n);
+        let factor = |row: usize, col: usize| match row.cmp(&col) {
+            std::cmp::Ordering::Less => 0.0,
+            std::cmp::Ordering::Equal => 2.0 + (row % 5) as f64,
+            std::cmp::Ordering::Greater => (numbers[row * n + col] * 3.0).round() / 4.0,
+        };
+        let lower: Vec<f64> = (0..n * n).map(|i| factor(i / n, i % n)).collect();
+        let upper: Vec<f64> = (0..n * n).map(|i| factor(i % n, i / n)).collect();
+        let mut values = product(&lower, &upper, [n, n, n]);
+        // What lies above the diagonal is not read.
+        (0..n).for_each(|row| values[row * n + row + 1..(row + 1) * n].fill(f64::NAN));
+        let a = Tensor::from_vec(values.clone(), &[n as i64, n as i64])?;
+        let found = with_any_number::<f64>(|| op::linalg_cholesky(&a, false))?;
+        assert_near(&found, &lower, 1e-6);
+        let failing = n * 2 / 3;
+        values[failing * n + failing] = -1.0;
+        let a = Tensor::from_vec(values, &[n as i64, n as i64])?;
+        let info = with_any_number::<i32>(|| Ok(op::linalg_cholesky_ex(&a, false, false)?.1))?;
+        assert_eq!(info, [failing as i32 + 1]);
+    }
+    Ok(())
+}

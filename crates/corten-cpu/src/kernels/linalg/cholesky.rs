@@ -9,9 +9,13 @@ use corten_core::Result;
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
 use num_complex::ComplexFloat;
+use std::ops::Range;
 
 /// Columns that are factored at a time; what is left of them is a matrix product.
 const BLOCK: usize = 64;
+
+/// Columns that are factored one by one.
+const NARROW: usize = 16;
 
 /// `A = L Lᴴ` or `Uᴴ U`, and the order of the first minor that is not positive.
 ///
@@ -50,13 +54,10 @@ fn lower_factor<T: Number>(n: usize, a: &mut [T]) -> Result<i32> {
         let (left, rest) = a.split_at_mut(start * n);
         let panel = &mut rest[..width * n];
         if start > 0 {
-            let rows = Mat::strided(&left[start..], [n - start, start], [1, n])?;
-            let top = Mat::strided(&left[start..], [width, start], [1, n])?;
-            let target = MatMut::strided(&mut panel[start..], [n - start, width], [1, n])?;
-            gemm(target, rows, top.t().conj(), SUBTRACT)?;
+            subtract(n, start, left, panel)?;
         }
-        if let Some(failed) = f32::run(Panel { n, start, width, panel }) {
-            info = failed as i32 + 1;
+        info = factor_columns(n, start..start + width, panel)?;
+        if info != 0 {
             break;
         }
     }
@@ -64,6 +65,35 @@ fn lower_factor<T: Number>(n: usize, a: &mut [T]) -> Result<i32> {
         a[col * n..][..col].fill(T::zero());
     }
     Ok(info)
+}
+
+/// Factors some columns from which the earlier ones are subtracted: the left half, then the right half,
+/// from which the left one is subtracted. Gives the order of the minor that fails, or 0.
+fn factor_columns<T: Number>(n: usize, range: Range<usize>, columns: &mut [T]) -> Result<i32> {
+    let (start, width) = (range.start, range.len());
+    if width <= NARROW {
+        let failed = f32::run(Panel { n, start, width, panel: columns });
+        return Ok(failed.map_or(0, |failed| failed as i32 + 1));
+    }
+    let half = (width / 2).next_multiple_of(NARROW);
+    let middle = start + half;
+    let (left, right) = columns.split_at_mut(half * n);
+    let info = factor_columns(n, start..middle, left)?;
+    if info != 0 {
+        return Ok(info);
+    }
+    subtract(n, middle, left, right)?;
+    factor_columns(n, middle..range.end, right)
+}
+
+/// Subtracts what columns have of the earlier ones, from the row on that their first one has on the
+/// diagonal.
+fn subtract<T: Number>(n: usize, row: usize, earlier: &[T], columns: &mut [T]) -> Result<()> {
+    let (depth, width) = (earlier.len() / n, columns.len() / n);
+    let rows = Mat::strided(&earlier[row..], [n - row, depth], [1, n])?;
+    let top = Mat::strided(&earlier[row..], [width, depth], [1, n])?;
+    let target = MatMut::strided(&mut columns[row..], [n - row, width], [1, n])?;
+    gemm(target, rows, top.t().conj(), SUBTRACT)
 }
 
 /// Factors columns from which the earlier ones are subtracted; gives the column that fails.
