@@ -27,7 +27,7 @@ macro_rules! buffered {
 buffered!(u8, i8, i16, i32, i64, f32, f64, Complex<f32>, Complex<f64>);
 
 /// Larger buffers go back to the allocator.
-const MOST_BYTES: usize = 4 << 20;
+pub(crate) const MOST_BYTES: usize = 4 << 20;
 
 /// Calls `f` with `count` elements, whatever they hold.
 pub(crate) fn with_buffer<T: Buffered, R>(count: usize, f: impl FnOnce(&mut [T]) -> R) -> R {

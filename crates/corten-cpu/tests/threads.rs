@@ -273,3 +273,50 @@ fn factors_of_symmetric_matrices() -> Result<()> {
     }
     Ok(())
 }
+
+/// Point `k` of the spectrum of a line, by its definition.
+fn point(line: &[Complex<f64>], k: usize, sign: f64) -> Complex<f64> {
+    let turn = |i: usize| (i as u128 * k as u128 % line.len() as u128) as f64 / line.len() as f64;
+    let term = |(i, &x): (usize, &Complex<f64>)| {
+        x * Complex::from_polar(1.0, sign * std::f64::consts::TAU * turn(i))
+    };
+    line.iter().enumerate().map(term).sum()
+}
+
+#[test]
+fn spectra_of_long_lines() -> Result<()> {
+    corten_cpu::init()?;
+    let n = 300_000;
+    let numbers = scattered(2 * n);
+    let line: Vec<_> = numbers.as_chunks().0.iter().map(|&[re, im]| Complex::new(re, im)).collect();
+    let x = Tensor::from_vec(line.clone(), &[n as i64])?;
+    for (forward, sign) in [(true, -1.0), (false, 1.0)] {
+        let found = with_any_number::<Complex<f64>>(|| op::_fft_c2c(&x, &[0], 2, forward))?;
+        for k in [0, 1, n / 3] {
+            assert!((found[k] - point(&line, k, sign) / n as f64).norm() < 1e-13, "{k}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn spectra_of_long_lines_of_real_numbers() -> Result<()> {
+    corten_cpu::init()?;
+    for n in [1 << 16, 2 * 181 * 191, 30_001] {
+        let numbers = scattered(n);
+        let line: Vec<_> = numbers.iter().map(|&x| Complex::new(x, 0.0)).collect();
+        let x = Tensor::from_vec(numbers.clone(), &[n as i64])?;
+        let whole = with_any_number::<Complex<f64>>(|| op::_fft_r2c(&x, &[0], 2, false))?;
+        let half = with_any_number::<Complex<f64>>(|| op::_fft_r2c(&x, &[0], 2, true))?;
+        assert_eq!((whole.len(), half.len()), (n, n / 2 + 1));
+        assert!(whole[..half.len()] == half);
+        for k in [0, 5, n / 2 + 1] {
+            assert!((whole[k] - point(&line, k, -1.0) / n as f64).norm() < 1e-13, "{n} {k}");
+        }
+        assert!((1..n).all(|k| whole[k] == whole[n - k].conj()));
+        let spectrum = Tensor::from_vec(half, &[n as i64 / 2 + 1])?;
+        let again = with_any_number::<f64>(|| op::_fft_c2r(&spectrum, &[0], 0, n as i64))?;
+        assert_near(&again, &numbers, 1e-12);
+    }
+    Ok(())
+}

@@ -6,10 +6,11 @@ mod real;
 use super::support::contiguous;
 use crate::chunks::{ColumnBlock, for_each_column_block, for_each_run, grain_of};
 use crate::lines::Lines;
-use crate::scratch::with_buffer;
+use crate::scratch::{MOST_BYTES, with_buffer};
 use corten_core::cast;
 use corten_core::{Access, AccessSet, Complex, DType, Dims, Element, Result, not_implemented_for};
 use corten_ops::meta::fft::{Transform, plan_c2c, plan_c2r, plan_r2c};
+use corten_ops::parallel::GRAIN;
 use corten_ops::{Tensor, op};
 use real::RealPlan;
 use rustfft::{Fft, FftDirection, FftNum, FftPlanner};
@@ -87,6 +88,21 @@ fn real_plan<T: Part>(length: usize, forward: bool) -> Arc<RealPlan<T>> {
     })
 }
 
+/// Calls `body` with room for the points of a long line, whatever they are: a buffer that a thread keeps
+/// would be cleared each time.
+fn with_points<T: Part, R>(
+    count: usize,
+    body: impl FnOnce(&mut [Complex<T>]) -> Result<R>,
+) -> Result<R>
+where
+    Complex<T>: Element,
+{
+    let dtype = Some(<Complex<T> as Element>::DTYPE);
+    let points = op::empty_memory_format(&[count as i64], dtype, None, None, None, None)?;
+    let set = AccessSet::acquire(&[(points.base(), Access::Write)])?;
+    body(set.write(0)?)
+}
+
 /// The factor of a normalisation for a number of points.
 fn factor<T: Element>(normalization: i64, points: f64) -> T {
     cast(match normalization {
@@ -153,10 +169,25 @@ fn transform_lines<T: Part>(
     lines: Lines,
     forward: bool,
     scale: T,
-) -> Result<()> {
+) -> Result<()>
+where
+    Complex<T>: Element,
+{
     let Lines { outer, len, inner } = lines;
     let plan = complex_plan::<T>(len, forward);
     let (own, grain) = (plan.get_inplace_scratch_len(), grain_of(len * 8));
+    if outer * inner == 1 && own * size_of::<Complex<T>>() > MOST_BYTES {
+        return with_points(own, |room| {
+            if scale != T::one() {
+                for_each_run(data, 1, GRAIN as usize, |_, part| {
+                    scaled(part, scale);
+                    Ok(())
+                })?;
+            }
+            plan.process_with_scratch(data, room);
+            Ok(())
+        });
+    }
     if inner == 1 {
         return for_each_run(data, len, grain, |_, run| {
             T::with_room(own, |room| {
@@ -277,6 +308,9 @@ where
         return Ok(());
     }
     let plan = real_plan::<T>(length, true);
+    if plan.is_long() && data.len() == row {
+        return plan.forward_long(source, data, scale);
+    }
     for_each_run(data, row, grain_of(length * 8), |lines, spectra| {
         plan.forward(&source[lines.start * length..lines.end * length], spectra, row, scale);
         Ok(())
@@ -328,6 +362,9 @@ where
         return Ok(());
     }
     let plan = real_plan::<T>(length, false);
+    if plan.is_long() && data.len() == length && row > length / 2 {
+        return plan.inverse_long(source, data, scale);
+    }
     for_each_run(data, length, grain_of(length * 8), |range, lines| {
         plan.inverse(&source[range.start * row..range.end * row], lines, row, scale);
         Ok(())

@@ -1,10 +1,12 @@
 //! Transforms of lines of real numbers. An even number of them is taken for half as many complex
 //! numbers: one pass over pairs of points tells the two spectra apart, or puts them together.
 
-use super::{Part, at_once};
+use super::{Part, at_once, with_points};
+use crate::chunks::{for_each_chunk, for_each_run};
 use crate::row_loops::{Job, Vectorised, compiled};
 use crate::vec::Lanes;
-use corten_core::{Complex, cast};
+use corten_core::{Complex, Element, Result, cast};
+use corten_ops::parallel::GRAIN;
 use rustfft::{Fft, FftNum, FftPlanner};
 use std::array::from_fn;
 use std::ops::Range;
@@ -12,6 +14,12 @@ use std::sync::Arc;
 
 /// Pairs of points that are computed together.
 const PAIRS: usize = 8;
+
+/// Pairs that a thread computes at least.
+const PIECE: usize = 1 << 13;
+
+/// Points of a single line from which on threads share what is done before and after its transform.
+const LONG: usize = 1 << 15;
 
 /// The tables for lines of one length and one direction.
 pub(super) struct RealPlan<T: FftNum> {
@@ -115,10 +123,131 @@ impl<T: Part> RealPlan<T> {
 
     /// The spectrum of a line from that of its pairs.
     fn part(&self, found: &[Complex<T>], spectrum: &mut [Complex<T>]) {
-        let points = found.len();
+        self.part_ends(found, spectrum);
+        self.exchange(found, &mut spectrum[..found.len()]);
+    }
+
+    /// The first point of such a spectrum, and the last one of its first half.
+    fn part_ends(&self, found: &[Complex<T>], spectrum: &mut [Complex<T>]) {
         spectrum[0] = Complex::new(found[0].re + found[0].im, T::zero());
-        spectrum[points] = Complex::new(found[0].re - found[0].im, T::zero());
-        f32::run(Exchange { plan: self, from: found, to: &mut spectrum[..points] });
+        spectrum[found.len()] = Complex::new(found[0].re - found[0].im, T::zero());
+    }
+
+    /// Computes all points but the first from pairs of points that lie equally far from both ends.
+    fn exchange(&self, from: &[Complex<T>], to: &mut [Complex<T>]) {
+        let (left, right) = self.sides(from, to);
+        f32::run(Exchange { plan: self, from, pairs: 0..self.turns.len(), left, right });
+    }
+
+    /// The points on both sides of the middle one, which is computed.
+    fn sides<'a>(
+        &self,
+        from: &[Complex<T>],
+        to: &'a mut [Complex<T>],
+    ) -> (&'a mut [Complex<T>], &'a mut [Complex<T>]) {
+        let points = from.len();
+        if points.is_multiple_of(2) {
+            let twice = self.weight + self.weight;
+            to[points / 2] = (from[points / 2] * twice).conj();
+        }
+        let (left, right) = to.split_at_mut(points - self.turns.len());
+        (&mut left[1..=self.turns.len()], right)
+    }
+
+    /// [`exchange`](Self::exchange) on several threads.
+    fn exchange_long(&self, from: &[Complex<T>], to: &mut [Complex<T>]) -> Result<()> {
+        let (left, right) = self.sides(from, to);
+        let sides = left.chunks_mut(PIECE).zip(right.rchunks_mut(PIECE));
+        let mut sides: Vec<_> = sides.collect();
+        for_each_chunk(&mut sides, 1, 1, |piece, sides| {
+            let (left, right) = &mut sides[0];
+            let pairs = piece * PIECE..piece * PIECE + left.len();
+            f32::run(Exchange { plan: self, from, pairs, left, right });
+            Ok(())
+        })
+    }
+
+    /// Whether all but the transform itself is worth several threads where there is a single line.
+    pub(super) fn is_long(&self) -> bool {
+        self.is_even() && self.fft.len() >= LONG
+    }
+
+    /// [`forward`](Self::forward) for one long line.
+    ///
+    /// # Errors
+    /// Those of memory.
+    pub(super) fn forward_long(
+        &self,
+        line: &[T],
+        spectrum: &mut [Complex<T>],
+        scale: T,
+    ) -> Result<()>
+    where
+        Complex<T>: Element,
+    {
+        let points = self.fft.len();
+        let (first, mirrored) = spectrum.split_at_mut(points + 1);
+        self.with_long_room(|[found, room]| {
+            // The spectrum is room enough for the points.
+            for_each_run(&mut first[..points], 1, GRAIN as usize, |places, part| {
+                compiled(|| self.load(&line[2 * places.start..2 * places.end], part, scale));
+                Ok(())
+            })?;
+            self.transform(&mut first[..points], found, room);
+            self.part_ends(found, first);
+            self.exchange_long(found, &mut first[..points])
+        })?;
+        for_each_run(mirrored, 1, GRAIN as usize, |places, part| {
+            mirror(&first[..=points - places.start], part, true);
+            Ok(())
+        })
+    }
+
+    /// [`inverse`](Self::inverse) for one long line.
+    ///
+    /// # Errors
+    /// Those of memory.
+    pub(super) fn inverse_long(
+        &self,
+        spectrum: &[Complex<T>],
+        line: &mut [T],
+        scale: T,
+    ) -> Result<()>
+    where
+        Complex<T>: Element,
+    {
+        let points = self.fft.len();
+        let (start, end) = (spectrum[0].re * scale, spectrum[points].re * scale);
+        self.with_long_room(|[first, room]| {
+            with_points(points, |second| {
+                for_each_run(first, 1, GRAIN as usize, |places, part| {
+                    compiled(|| {
+                        let values = part.iter_mut().zip(&spectrum[places]);
+                        values.for_each(|(to, &value)| *to = value * scale);
+                    });
+                    Ok(())
+                })?;
+                self.exchange_long(first, second)?;
+                second[0] = Complex::new(start + end, start - end);
+                let found = self.transform(second, first, room);
+                for_each_run(line, 2, GRAIN as usize, |pairs, part| {
+                    compiled(|| self.store(&found[pairs], part));
+                    Ok(())
+                })
+            })
+        })
+    }
+
+    /// Calls `body` with room for the points of a long line, and with what the transform needs.
+    fn with_long_room(&self, body: impl FnOnce([&mut [Complex<T>]; 2]) -> Result<()>) -> Result<()>
+    where
+        Complex<T>: Element,
+    {
+        let points = self.fft.len();
+        with_points(points + self.fft.get_outofplace_scratch_len(), |buffer| {
+            let (found, room) = buffer.split_at_mut(points);
+            body([found, room])
+        })
     }
 
     /// The lines of spectra that are multiplied by `scale`, of each the first `length / 2 + 1` points of
@@ -154,7 +283,7 @@ impl<T: Part> RealPlan<T> {
         }
         let (first, last) = (spectrum[0].re, spectrum[points.len()].re);
         points[0] = Complex::new(first + last, first - last);
-        f32::run(Exchange { plan: self, from: &spectrum[..points.len()], to: points });
+        self.exchange(&spectrum[..points.len()], points);
     }
 
     #[inline(always)]
@@ -169,11 +298,13 @@ impl<T: Part> RealPlan<T> {
     }
 }
 
-/// Computes all points but the first from pairs of points that lie equally far from both ends.
+/// Computes both points of some pairs, which lie in order on the left, backwards on the right.
 struct Exchange<'a, T: FftNum> {
     plan: &'a RealPlan<T>,
     from: &'a [Complex<T>],
-    to: &'a mut [Complex<T>],
+    pairs: Range<usize>,
+    left: &'a mut [Complex<T>],
+    right: &'a mut [Complex<T>],
 }
 
 impl<T: Part> Job<f32> for Exchange<'_, T> {
@@ -181,30 +312,25 @@ impl<T: Part> Job<f32> for Exchange<'_, T> {
 
     #[inline(always)]
     fn run<V: Lanes<Elem = f32>>(mut self) {
-        let (points, pairs) = (self.from.len(), self.plan.turns.len());
-        if points.is_multiple_of(2) {
-            let twice = self.plan.weight + self.plan.weight;
-            self.to[points / 2] = (self.from[points / 2] * twice).conj();
-        }
-        let whole = pairs / PAIRS * PAIRS;
-        self.pairs::<PAIRS, { 2 * PAIRS }>(0..whole);
-        self.pairs::<1, 2>(whole..pairs);
+        let Range { start, end } = self.pairs;
+        let whole = start + (end - start) / PAIRS * PAIRS;
+        self.some::<PAIRS, { 2 * PAIRS }>(start..whole);
+        self.some::<1, 2>(whole..end);
     }
 }
 
 impl<T: Part> Exchange<'_, T> {
     /// A range of pairs, `N` at a time.
     #[inline(always)]
-    fn pairs<const N: usize, const LANES: usize>(&mut self, range: Range<usize>) {
-        let points = self.from.len();
-        let (first, last) =
-            (range.start + 1..range.end + 1, points - range.end..points - range.start);
+    fn some<const N: usize, const LANES: usize>(&mut self, range: Range<usize>) {
+        let (points, Range { start, end }) = (self.from.len(), self.pairs.clone());
+        let first = range.start + 1..range.end + 1;
+        let last = points - range.end..points - range.start;
+        let lefts = self.from[first].as_chunks::<N>().0;
+        let rights = self.from[last].as_chunks::<N>().0;
+        let to_lefts = self.left[range.start - start..range.end - start].as_chunks_mut::<N>().0;
+        let to_rights = self.right[end - range.end..end - range.start].as_chunks_mut::<N>().0;
         let turns = self.plan.turns[range].as_chunks::<N>().0;
-        let lefts = self.from[first.clone()].as_chunks::<N>().0;
-        let rights = self.from[last.clone()].as_chunks::<N>().0;
-        let (front, back) = self.to.split_at_mut(last.start);
-        let to_lefts = front[first].as_chunks_mut::<N>().0;
-        let to_rights = back[..last.len()].as_chunks_mut::<N>().0;
         let inputs = turns.iter().zip(lefts).zip(rights.iter().rev());
         let outputs = to_lefts.iter_mut().zip(to_rights.iter_mut().rev());
         for (((turns, left), right), output) in inputs.zip(outputs) {
