@@ -364,7 +364,10 @@ impl Plan {
         combine: impl Fn(&mut T, T) + Sync,
     ) -> Result<()> {
         let (rows, width) = (to.len() / cols, columns_per_thread(cols));
-        if width < MOST_SHARED && rows >= num_threads() {
+        let threads = num_threads();
+        // A few threads that each look for their rows would guess wrong at every other one.
+        let few = threads > 1 && threads <= cols.div_ceil(width);
+        if !few && width < MOST_SHARED && rows >= threads {
             return self.write_own_rows(from, to, cols, combine);
         }
         let matrix = [1, rows, cols];
