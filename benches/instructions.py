@@ -35,6 +35,9 @@ import corten as torch
 torch.set_num_threads(1)
 a, b, g = torch.ones(1), torch.ones(1), torch.ones(1, requires_grad=True)
 m, row = torch.nn.Linear(16, 16), torch.ones(1, 16)
+"""
+
+REPEAT = """
 def repeat():
     for _ in range({count}):
         {statement}
@@ -65,33 +68,43 @@ def instructions(path, ours):
     return total
 
 
-def profile(command, ours, folder):
-    path = pathlib.Path(folder) / "profile"
-    subprocess.run(
-        ["valgrind", "--tool=callgrind", f"--callgrind-out-file={path}", *command],
-        check=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=os.environ | {"PYTHONHASHSEED": "0", "PYTHONPATH": str(ROOT / "python")},
-    )
-    return instructions(path, ours)
-
-
-def per_call(command_for, ours):
+def profile(command, ours):
     with tempfile.TemporaryDirectory() as folder:
-        short, long = (profile(command_for(count), ours, folder) for count in (SHORT, LONG))
-    return round((long - short) / (LONG - SHORT))
+        path = pathlib.Path(folder) / "profile"
+        subprocess.run(
+            ["valgrind", "--tool=callgrind", f"--callgrind-out-file={path}", *command],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | {"PYTHONHASHSEED": "0", "PYTHONPATH": str(ROOT / "python")},
+        )
+        return instructions(path, ours)
 
 
-def rust(case):
-    return per_call(lambda count: [str(ROOT / "target/release/calls"), case, str(count)], "/calls")
+def rust(case, count):
+    return profile([str(ROOT / "target/release/calls"), case, str(count)], "/calls")
 
 
-def python(statement):
-    def command(count):
-        return [sys.executable, "-S", "-c", SETTING.format(count=count, statement=statement)]
+def python(longer):
+    """All statements, one of them more often. To start takes far longer than to run all of them."""
+    parts = (REPEAT.format(count=LONG if statement == longer else SHORT, statement=statement)
+             for statement in PYTHON)
+    return profile([sys.executable, "-S", "-c", SETTING + "".join(parts)], "_C.abi3.so")
 
-    return per_call(command, "_C.abi3.so")
+
+def per_call():
+    """The counts of all cases."""
+    runs = [(f"Python {case}", lambda case=case: python(case)) for case in (None, *PYTHON)]
+    for case in RUST:
+        runs += [((case, count), lambda case=case, count=count: rust(case, count))
+                 for count in (SHORT, LONG)]
+    # Counts do not depend on what else runs.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        totals = dict(pool.map(lambda run: (run[0], run[1]()), runs))
+    pairs = {f"Rust {case}": (totals[case, SHORT], totals[case, LONG]) for case in RUST}
+    for case in PYTHON:
+        pairs[f"Python {case}"] = (totals["Python None"], totals[f"Python {case}"])
+    return {case: round((long - short) / (LONG - SHORT)) for case, (short, long) in pairs.items()}
 
 
 def compiler():
@@ -120,11 +133,7 @@ def main():
     if not arguments.record and record["compiler"] != compiler():
         print(f"counts on record are of {record['compiler']}: not compared with {compiler()}")
         return 0
-    cases = [(f"Rust {case}", rust, case) for case in RUST]
-    cases += [(f"Python {case}", python, case) for case in PYTHON]
-    # Counts do not depend on what else runs.
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        counts = dict(pool.map(lambda case: (case[0], case[1](case[2])), cases))
+    counts = per_call()
     worse = compare(counts, record)
     if arguments.record:
         RECORD.write_text(json.dumps({"compiler": compiler(), "counts": counts}, indent=4) + "\n")

@@ -19,7 +19,8 @@ use corten_gemm::{Byte, Columns, Start};
 use corten_ops::parallel::{in_parallel_region, num_threads, parallel_for};
 use std::ops::Range;
 
-/// Below this many multiplications a second thread costs more than it saves.
+/// Below this many multiplications a second thread costs more than it saves, and so does another one for
+/// less than half of it.
 const PARALLEL_WORK: usize = 200_000;
 
 /// There are two parts per thread where a part has so many multiplications, so that a thread that is
@@ -99,8 +100,9 @@ fn in_parts<T: Send>(
     body: impl Fn(Range<usize>, Range<usize>, MatMut<'_, T>) + Sync,
 ) -> Result<()> {
     let (m, n) = (c.rows, c.cols);
-    let (work, threads) = (m * n * depth, num_threads());
-    if threads < 2 || work < PARALLEL_WORK || in_parallel_region() {
+    let work = m * n * depth;
+    let threads = num_threads().min(2 * work / PARALLEL_WORK);
+    if threads < 2 || in_parallel_region() {
         // SAFETY: the only part.
         body(0..m, 0..n, unsafe { c.part(0..m, 0..n) });
         return Ok(());
