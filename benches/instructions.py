@@ -94,17 +94,14 @@ def python(longer):
 
 def per_call():
     """The counts of all cases."""
-    runs = [(f"Python {case}", lambda case=case: python(case)) for case in (None, *PYTHON)]
-    for case in RUST:
-        runs += [((case, count), lambda case=case, count=count: rust(case, count))
-                 for count in (SHORT, LONG)]
     # Counts do not depend on what else runs.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        totals = dict(pool.map(lambda run: (run[0], run[1]()), runs))
-    pairs = {f"Rust {case}": (totals[case, SHORT], totals[case, LONG]) for case in RUST}
-    for case in PYTHON:
-        pairs[f"Python {case}"] = (totals["Python None"], totals[f"Python {case}"])
-    return {case: round((long - short) / (LONG - SHORT)) for case, (short, long) in pairs.items()}
+        short = pool.submit(python, None)
+        pairs = {f"Rust {case}": [pool.submit(rust, case, count) for count in (SHORT, LONG)]
+                 for case in RUST}
+        pairs |= {f"Python {case}": [short, pool.submit(python, case)] for case in PYTHON}
+    return {case: round((long.result() - short.result()) / (LONG - SHORT))
+            for case, (short, long) in pairs.items()}
 
 
 def compiler():

@@ -328,7 +328,7 @@ fn multiply(level: Instructions, steps: usize) -> usize {
     match level {
         // SAFETY: the level was detected.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512Bf16 | Instructions::Amx => unsafe { x86::pairs(steps) },
+        _ if level >= Instructions::Avx512Bf16 => unsafe { x86::pairs(steps) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx512 | Instructions::Avx512Vnni => unsafe { x86::avx512(steps) },
@@ -344,9 +344,7 @@ fn multiply_bytes(level: Instructions, steps: usize) -> usize {
     match level {
         // SAFETY: the level was detected.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512Vnni | Instructions::Avx512Bf16 | Instructions::Amx => unsafe {
-            x86::quads(steps)
-        },
+        _ if level >= Instructions::Avx512Vnni => unsafe { x86::quads(steps) },
         _ => multiply(level, steps),
     }
 }

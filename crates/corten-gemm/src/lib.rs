@@ -48,4 +48,4 @@ pub use packed::Packed;
 pub use packed::PackedPairs;
 pub use tile::{Instructions, Number};
 pub use view::{Source, View};
-pub use way::Way;
+pub use way::{FEW, Way};

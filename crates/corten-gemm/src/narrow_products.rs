@@ -77,6 +77,11 @@ pub trait NarrowFactor: Narrow + StoredInBoth<Sum = Self::Wide> {
     }
 }
 
+/// The rows and columns of a part of a result of so many steps; none where they are summed at once.
+fn part_of(steps: usize) -> Option<[usize; 2]> {
+    (steps > DEPTH).then_some([PART; 2])
+}
+
 /// Where sums go.
 pub enum Place<'a, W: 'static> {
     /// To a place of their own.
@@ -211,7 +216,7 @@ impl NarrowFactor for F16 {
     }
 
     fn part(_: Instructions, _: [usize; 2], b: Source<'_, Self>) -> Option<[usize; 2]> {
-        (b.shape()[0] > DEPTH).then_some([PART; 2])
+        part_of(b.shape()[0])
     }
 }
 
@@ -269,10 +274,8 @@ impl NarrowFactor for Bf16 {
         match instructions {
             #[cfg(target_arch = "x86_64")]
             Instructions::Amx if is_turned(shape, b) => Some(TURNED_PART),
-            Instructions::Amx | Instructions::Avx512Bf16 => {
-                (depth > 2 * DEPTH).then_some([PART; 2])
-            }
-            _ => (depth > DEPTH).then_some([PART; 2]),
+            Instructions::Amx | Instructions::Avx512Bf16 => part_of(depth.div_ceil(2)),
+            _ => part_of(depth),
         }
     }
 
@@ -412,16 +415,16 @@ pub unsafe fn product_of_packed_pairs(
         }
     };
     let mut scratch = Scratch::take();
-    if depth <= DEPTH {
+    let Some(part) = part_of(depth) else {
         let bring = |sums: &[f32], width, place, size| output.bring(sums, width, place, size);
         let bring = of_pairs(&bring);
         let sums = Output::elsewhere(c.shape, &bring, &set.moves);
         multiply(sums, 0..c.shape[0], cols.start, &mut scratch);
         return scratch.give_back();
-    }
-    output.in_parts([PART; 2], scratch, |sums, rows, part, scratch| {
+    };
+    output.in_parts(part, scratch, |sums, rows, columns, scratch| {
         let sums = Output::of(sums.cast(), Pair::ONE, Start::Nothing, &set.moves);
-        multiply(sums, rows, cols.start + part.start, scratch);
+        multiply(sums, rows, cols.start + columns.start, scratch);
     });
 }
 

@@ -28,7 +28,7 @@ use crate::scratch::Plain;
 use std::num::Wrapping;
 use std::ops::{Add, Mul};
 
-/// The rows of the largest tile of any level.
+/// The rows of the largest tile in vector registers.
 pub(crate) const MOST_ROWS: usize = 6;
 
 /// What a tile is made of, and where its sums go.
@@ -77,8 +77,7 @@ pub struct TileSet<E: 'static> {
     /// The tiles of one, two, three ... registers of columns, and of these those of 1, 2, 3 ...
     /// rows, where the steps of a row of `a` lie side by side.
     pub(crate) by_rows: &'static [&'static [Tile<E>]],
-    /// Those where the rows of a step lie side by side; none of AMX,
-    /// whose strips never lie so.
+    /// Those where the rows of a step lie side by side. None of AMX, whose strips never lie so.
     pub(crate) by_steps: &'static [&'static [Tile<E>]],
     /// As the widest of [`Self::by_rows`]; they copy `b` as they read it. None of AMX, whose panels are
     /// always made before.

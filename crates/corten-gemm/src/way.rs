@@ -4,7 +4,7 @@ use crate::few::Form;
 use crate::view::View;
 
 /// The most rows, or columns, of a product whose large factor is read as it lies.
-const FEW: usize = 16;
+pub const FEW: usize = 16;
 
 /// The most rows where columns of the large factor lie side by side, unless it lies in memory: tiles
 /// of more rows read what is in a cache as fast, and keep their sums in registers.

@@ -19,9 +19,11 @@ use corten_gemm::{Byte, Columns, Start};
 use corten_ops::parallel::{in_parallel_region, num_threads, parallel_for};
 use std::ops::Range;
 
-/// Below this many multiplications a second thread costs more than it saves, and so does another one for
-/// less than half of it.
-const PARALLEL_WORK: usize = 200_000;
+/// The multiplications that a thread has to do at least: for fewer, another one costs more than it saves.
+const LEAST_WORK: usize = 100_000;
+
+/// Below this many multiplications a second thread costs more than it saves.
+pub(crate) const PARALLEL_WORK: usize = 2 * LEAST_WORK;
 
 /// There are two parts per thread where a part has so many multiplications, so that a thread that is
 /// slowed down does less of them.
@@ -101,8 +103,8 @@ fn in_parts<T: Send>(
 ) -> Result<()> {
     let (m, n) = (c.rows, c.cols);
     let work = m * n * depth;
-    let threads = num_threads().min(2 * work / PARALLEL_WORK);
-    if threads < 2 || in_parallel_region() {
+    let threads = threads_for(work);
+    if threads < 2 {
         // SAFETY: the only part.
         body(0..m, 0..n, unsafe { c.part(0..m, 0..n) });
         return Ok(());
@@ -120,6 +122,12 @@ fn in_parts<T: Send>(
         }
         Ok(())
     })
+}
+
+/// How many threads so many multiplications are worth.
+pub(crate) fn threads_for(work: usize) -> usize {
+    let threads = if in_parallel_region() { 1 } else { num_threads() };
+    threads.min(work / LEAST_WORK).max(1)
 }
 
 /// The rows and columns of a part of a result, of which every thread gets so many at most: those that

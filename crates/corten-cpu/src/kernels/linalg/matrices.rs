@@ -1,27 +1,17 @@
 //! Numbers of matrices, and batches of matrices that lie by columns.
 
 use crate::chunks::{for_each_chunk, for_each_chunk2, for_each_chunk3};
-use crate::gemm::MatElement;
+use crate::gemm::{MatElement, PARALLEL_WORK, threads_for};
 use corten_core::{Access, AccessSet, Element, Result, cast};
+use corten_gemm::FEW;
 use corten_ops::meta::linalg as shapes;
-use corten_ops::parallel::{in_parallel_region, num_threads};
 use corten_ops::{Tensor, op};
 use num_complex::ComplexFloat;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// Below this many multiplications a second thread costs more than it saves.
-const PARALLEL_WORK: usize = 200_000;
-
-/// What a thread has to do at least, where a matrix is cut.
-const LEAST_WORK: usize = PARALLEL_WORK / 2;
-
 /// Parts of a matrix are cut at multiples of this many columns, so that tiles stay whole.
 const SIDE: usize = 32;
-
-/// A product of this many columns or fewer may add its terms up in another order, so that results would
-/// depend on the number of threads if a part had no more.
-const FEW: usize = 16;
 
 /// A number of a matrix.
 pub(super) trait Number: MatElement + ComplexFloat<Real: Element> {
@@ -107,7 +97,8 @@ pub(super) fn fitted_vectors(tensor: &Tensor, batch: &[i64]) -> Result<Tensor> {
 
 /// Calls `body(columns, parts)` for parts of matrices of `cols` columns, each given with the distance
 /// between its columns, on several threads where a column costs enough multiplications. A part has
-/// more than [`FEW`] columns, unless it is the only one.
+/// more than [`FEW`] columns, unless it is the only one: products of fewer may add their terms up in
+/// another order, and results would depend on the number of threads.
 ///
 /// # Errors
 /// The first error of `body`.
@@ -139,9 +130,8 @@ pub(super) fn over_columns<T: Send, const N: usize>(
 
 /// Columns of a part.
 fn part_width(cols: usize, work: usize) -> usize {
-    let threads = if in_parallel_region() { 1 } else { num_threads() };
-    let parts = threads.min(cols.saturating_mul(work) / LEAST_WORK);
-    cols.div_ceil(parts.max(1)).next_multiple_of(SIDE).max(SIDE)
+    let parts = threads_for(cols.saturating_mul(work));
+    cols.div_ceil(parts).next_multiple_of(SIDE).max(SIDE)
 }
 
 fn grain(rows: usize, cols: usize) -> usize {
