@@ -5,6 +5,7 @@
 //! rest.
 
 use crate::few::{Few, Form, Little, Rows};
+use crate::moves::PAGE;
 use crate::output::{Apart, Output, Start};
 use crate::pack::{Ahead, CONFLICT, FAR, FEW_PANELS, Factor, Groups, Panel, Panels, Strips, Sums};
 use crate::packed::Packed;
@@ -228,12 +229,16 @@ fn cost<E: Sealed>(
     let quarters = match panels.count {
         _ if a.strides[1] == 1 => 0,
         // Strips are copied in pieces of a few elements.
-        count if count > FEW_PANELS => 12,
+        count if count > FEW_PANELS => 4,
         _ if apart.is_multiple_of(CONFLICT) => 4,
         _ => usize::from(apart * depth.min(DEPTH) > FAR),
     };
     let of_a = rows * depth * quarters / 4;
-    let of_b = if b.strides[1] == 1 { depth * cols / 8 } else { depth * cols / 4 };
+    let of_b = match b.strides {
+        [row, 1] if row.unsigned_abs() * size_of::<E>() >= PAGE => depth * cols,
+        [_, 1] => depth * cols / 8,
+        _ => depth * cols / 4,
+    };
     let of_c = if c.strides[1] == 1 { 0 } else { rows * cols * depth.div_ceil(DEPTH) / 2 };
     of_tiles + of_a + of_b + of_c
 }

@@ -1,8 +1,9 @@
 //! Copying parts of factors into the order in which tiles read them, and tiles of a turned result
 //! to where they belong.
 
+use crate::pack::{FAR, Groups};
 use crate::register::{MOST_LANES, Register};
-use crate::tile::Sealed;
+use crate::tile::{LINE, Sealed};
 
 /// Lines of elements that lie side by side.
 #[derive(Clone, Copy)]
@@ -27,6 +28,12 @@ pub(crate) struct Moves<E> {
     /// The lines must be readable, `to` writable for as many lines of `width`, a multiple of the
     /// lanes that no line is longer than, and the processor must have the instructions.
     pub copy: unsafe fn(Lines<*const E>, to: *mut E, width: usize),
+    /// Copies lines in groups of elements side by side, each to a place of its own, the lines of a group
+    /// to lines `width` apart. What is left of them holds anything.
+    ///
+    /// # Safety
+    /// As for `copy`, for every group; the places are one after the other.
+    pub strips: unsafe fn(Lines<*const E>, Groups, to: *mut E, width: usize),
     /// Writes element `j` of line `i` to place `i` of line `j`; the lines written are `width`
     /// apart. What is left of them holds copies of other elements.
     ///
@@ -73,6 +80,85 @@ unsafe fn copy<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width
             line = line.wrapping_offset(from.stride);
             to = to.wrapping_add(width);
         }
+    }
+}
+
+/// Lines that groups are copied of before the next ones: what a group leaves of their cache lines is
+/// still near when the next one needs it, at whatever distance they lie.
+const LINES_AT_ONCE: usize = 4;
+
+/// How many lines before they are copied they are brought near, where they lie on pages of their own.
+const LINES_AHEAD: usize = 16;
+
+/// Bytes of a page, at whose end processors cease to foresee what comes.
+pub(crate) const PAGE: usize = 4096;
+
+/// # Safety
+/// As for [`Moves::strips`].
+#[inline(always)]
+unsafe fn strips<V: Register>(
+    from: Lines<*const V::Elem>,
+    groups: Groups,
+    to: *mut V::Elem,
+    width: usize,
+) {
+    let apart = from.stride.unsigned_abs() * size_of::<V::Elem>();
+    let at_once = if apart * from.count > FAR { LINES_AT_ONCE } else { from.count };
+    for start in (0..from.count).step_by(at_once) {
+        let first = from.first.wrapping_offset(start as isize * from.stride);
+        let lines = Lines { first, count: (from.count - start).min(at_once), ..from };
+        if apart >= PAGE {
+            bring::<V>(lines);
+        }
+        for group in 0..groups.count {
+            let elements = groups.get(group);
+            let first = first.wrapping_add(elements.start);
+            let to = to.wrapping_add((group * from.count + start) * width);
+            let part = Lines { first, len: elements.len(), ..lines };
+            // SAFETY: the caller's; a line goes on behind the group where whole registers are read.
+            unsafe {
+                if elements.start + width > from.len {
+                    copy::<V>(part, to, width);
+                } else if width == V::LANES {
+                    copy_whole::<V, 1>(part, to);
+                } else if width == 2 * V::LANES {
+                    copy_whole::<V, 2>(part, to);
+                } else {
+                    copy::<V>(part, to, width);
+                }
+            }
+        }
+    }
+}
+
+/// Brings lines near that are to be copied later.
+#[inline(always)]
+fn bring<V: Register>(lines: Lines<*const V::Elem>) {
+    for line in LINES_AHEAD..LINES_AHEAD + lines.count {
+        let line = lines.first.wrapping_offset(line as isize * lines.stride);
+        for at in (0..lines.len).step_by(LINE / size_of::<V::Elem>()) {
+            V::prefetch(line.wrapping_add(at));
+        }
+    }
+}
+
+/// Copies lines of so many registers to lines one after the other.
+///
+/// # Safety
+/// The lines must be readable, and `to` writable, for all lanes of the registers.
+#[inline(always)]
+unsafe fn copy_whole<V: Register, const REGISTERS: usize>(
+    from: Lines<*const V::Elem>,
+    to: *mut V::Elem,
+) {
+    let (mut line, mut to) = (from.first, to);
+    for _ in 0..from.count {
+        for v in 0..REGISTERS {
+            // SAFETY: the caller's.
+            unsafe { V::load(line.add(v * V::LANES)).store(to.add(v * V::LANES)) };
+        }
+        line = line.wrapping_offset(from.stride);
+        to = to.wrapping_add(REGISTERS * V::LANES);
     }
 }
 
@@ -193,6 +279,7 @@ macro_rules! compiled {
     ($($name:ident $(with $features:literal)?;)+) => {$(
         pub(crate) mod $name {
             use super::{Lines, Moves, Scale};
+            use crate::pack::Groups;
             use crate::register::Register;
 
             /// # Safety
@@ -201,6 +288,19 @@ macro_rules! compiled {
             unsafe fn copy<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width: usize) {
                 // SAFETY: the caller's.
                 unsafe { super::copy::<V>(from, to, width) }
+            }
+
+            /// # Safety
+            /// As for [`Moves::strips`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn strips<V: Register>(
+                from: Lines<*const V::Elem>,
+                groups: Groups,
+                to: *mut V::Elem,
+                width: usize,
+            ) {
+                // SAFETY: the caller's.
+                unsafe { super::strips::<V>(from, groups, to, width) }
             }
 
             /// # Safety
@@ -240,6 +340,7 @@ macro_rules! compiled {
                 Moves {
                     lanes: V::LANES,
                     copy: copy::<V>,
+                    strips: strips::<V>,
                     turn: turn::<V>,
                     put: put::<V>,
                     put_turned: put_turned::<V>,

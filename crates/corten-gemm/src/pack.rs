@@ -240,6 +240,30 @@ pub(crate) fn copy_panel<E: Sealed>(
     }
 }
 
+/// Copies groups of rows to places one after the other, the rows of a step side by side and steps `width`
+/// apart.
+fn copy_strips<E: Sealed>(
+    moves: &Moves<E>,
+    to: &mut [E],
+    from: Source<'_, E>,
+    groups: Groups,
+    width: usize,
+) {
+    let ([rows, depth], [row, step]) = (from.shape(), from.strides());
+    let place = width * depth;
+    assert!(groups.length == rows && groups.get(0).len() <= width, "groups of the rows");
+    assert!(width.is_multiple_of(moves.lanes) && to.len() == groups.count * place);
+    if row == 1 {
+        let lines = Lines { first: from.first(), stride: step, count: depth, len: rows };
+        // SAFETY: the matrix is readable, `to` holds all lines of every group, and the moves are of
+        // the level in use.
+        return unsafe { (moves.strips)(lines, groups, to.as_mut_ptr(), width) };
+    }
+    for (to, rows) in to.chunks_exact_mut(place).zip(groups.all()) {
+        copy_panel(moves, to, from.rows(rows).t(), width);
+    }
+}
+
 /// Lines that are brought near, some with every tile.
 pub(crate) struct Ahead<E> {
     lines: Lines<*const E>,
@@ -405,10 +429,7 @@ impl<'a, E: Sealed> Strips<'a, E> {
             }
             Order::CopiedRows(width) => {
                 let room = room.elements::<E>(groups.count * width * depth);
-                let places = room.chunks_exact_mut(width * depth);
-                for (to, rows) in places.zip(groups.all()) {
-                    copy_panel(&set.strip_moves, to, a.rows(rows).t(), width);
-                }
+                copy_strips(&set.strip_moves, room, a, groups, width);
                 room
             }
         };

@@ -146,7 +146,7 @@ pub trait Sealed: Plain + PartialEq + Add<Output = Self> + Mul<Output = Self> + 
 const ROWS_PER_BASE: usize = 3;
 
 /// Bytes of a cache line.
-const LINE: usize = 64;
+pub(crate) const LINE: usize = 64;
 
 /// Steps that are written out one after the other.
 const UNROLLED: usize = 4;

@@ -27,6 +27,8 @@ enum Order {
     Columns,
     /// Rows at a distance that makes their lines share places in a cache.
     FarRows,
+    /// Columns at such a distance.
+    FarColumns,
     /// Nothing side by side.
     Spread,
     /// Rows one after the other, the last one first.
@@ -43,6 +45,7 @@ impl Matrix {
             Order::Rows => [c, 1],
             Order::Columns => [1, r],
             Order::FarRows => [cols.max(1).next_multiple_of(512) as isize, 1],
+            Order::FarColumns => [1, rows.max(1).next_multiple_of(512) as isize],
             Order::Spread => [3 * c + 1, 3],
             Order::Backwards => [-c, 1],
         };
@@ -163,6 +166,7 @@ fn products_of_many_blocks_equal_the_naive_ones() {
             check(shape, [a, b, Order::Rows], 2.0, Some(-1.0));
             check(shape, [b, Order::Columns, Order::Columns], 1.0, Some(1.0));
         }
+        check(shape, [Order::FarColumns, Order::Rows, Order::Rows], 1.0, None);
     }
 }
 
