@@ -55,6 +55,41 @@ class ShortRoads(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "refers to a single memory location"):
             line.expand(3, 4).copy_(torch.zeros(3, 4))
 
+    def test_fills(self):
+        x = torch.arange(24.0).view(2, 3, 4)
+        part = x[1, 0]
+        self.assertIs(part.fill_(7), part)
+        self.assertEqual(x[1].flatten().tolist(), [7.0] * 4 + [float(i) for i in range(16, 24)])
+        x[0, 2, 3] = -1
+        self.assertEqual((x[0, 2].tolist(), x._version), ([8.0, 9.0, 10.0, -1.0], 2))
+        x[:, 1, ::2].fill_(0.5)
+        self.assertEqual(x[:, 1].tolist(), [[0.5, 5.0, 0.5, 7.0], [0.5, 17.0, 0.5, 19.0]])
+        row = torch.zeros(3)
+        row.expand(2, 3).fill_(2)
+        self.assertEqual(row.tolist(), [2.0] * 3)
+        self.assertEqual(torch.empty(0, 2).fill_(1).shape, (0, 2))
+        self.assertEqual(torch.full((), 3).fill_(4).item(), 4)
+        number = torch.zeros(2, dtype=torch.complex64)
+        number.conj().fill_(1 + 2j)
+        self.assertEqual(number.tolist(), [1 - 2j] * 2)
+        with self.assertRaisesRegex(RuntimeError, "cannot be converted to type uint8_t"):
+            torch.zeros(2, dtype=torch.uint8).fill_(300)
+
+    def test_conversions_keep_strides(self):
+        shapes = {(2, 3): (3, 1), (3, 2): (1, 3), (1, 3): (7, 1), (0, 3): (7, 1), (): ()}
+        for sizes, strides in shapes.items():
+            x = torch.empty_strided(sizes, strides).fill_(1.5)
+            for to in (torch.float64, torch.float16, torch.int64):
+                y = x.to(to)
+                self.assertEqual((y.dtype, y.stride(), y.shape), (to, strides, sizes))
+                self.assertTrue((y == (1 if to == torch.int64 else 1.5)).all())
+        x = torch.ones(2, 3, requires_grad=True)
+        x.double().sum().backward()
+        self.assertEqual((x.grad.dtype, x.grad.tolist()), (torch.float32, [[1.0] * 3] * 2))
+        z = torch.ones(2, dtype=torch.complex64).mul_(1j).conj().to(torch.complex128)
+        self.assertEqual((z.is_conj(), z.tolist()), (False, [-1j, -1j]))
+        self.assertEqual(torch.ones(2).to("meta", torch.float64).device.type, "meta")
+
     def test_tensors_that_share_memory(self):
         line = torch.arange(5.0)
         line[1:].add_(line[:-1].clone())

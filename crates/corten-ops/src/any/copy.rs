@@ -60,18 +60,35 @@ pub fn to_copy(
         self_.layout(),
         layout.unwrap_or(self_.layout())
     );
-    let strides = strides_for(self_, memory_format.unwrap_or(MemoryFormat::Preserve))?;
-    let copy = super::factory::empty_strided(
-        &self_.sizes(),
-        &strides,
-        Some(dtype.unwrap_or(self_.dtype())),
-        layout,
-        Some(device.unwrap_or(self_.device())),
-        pin_memory,
-    )?;
+    let format = memory_format.unwrap_or(MemoryFormat::Preserve);
+    let dtype = dtype.unwrap_or(self_.dtype());
+    let stays = device.is_none_or(|device| device == self_.device()) && pin_memory != Some(true);
+    let usual = match stays && format == MemoryFormat::Preserve {
+        true => as_usual(self_, dtype)?,
+        false => None,
+    };
+    let copy = match usual {
+        Some(copy) => copy,
+        None => {
+            let device = device.unwrap_or(self_.device());
+            let (sizes, strides) = (self_.sizes(), strides_for(self_, format)?);
+            let (dtype, device) = (Some(dtype), Some(device));
+            super::factory::empty_strided(&sizes, &strides, dtype, layout, device, pin_memory)?
+        }
+    };
     let _below = BelowADInplaceOrViewGuard::new();
     op::copy_(&copy, self_, non_blocking)?;
     Ok(copy)
+}
+
+/// A fresh tensor of these sizes and strides, if they are those of most tensors.
+fn as_usual(tensor: &Tensor, dtype: DType) -> Result<Option<Tensor>> {
+    if !tensor.is_plain() {
+        return Ok(None);
+    }
+    let (copy, _) = tensor.empty_as_plain(dtype)?;
+    // Dimensions of size 1 may have any stride.
+    Ok((copy.strides() == tensor.strides()).then(|| copy.into()))
 }
 
 /// The only element as a number.

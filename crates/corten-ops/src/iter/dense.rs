@@ -60,18 +60,24 @@ impl TensorIterator {
     /// The walk of a copy between [plain](corten_core::TensorImpl::is_plain) tensors of the same
     /// sizes that share no memory.
     pub(crate) fn in_order(output: &Tensor, input: &Tensor) -> Self {
-        Self::along_one(output, input, input.numel())
+        Self::along_one(&[output, input], input.numel())
     }
 
     /// A walk of no steps over a copy's operands.
     pub(crate) fn nothing(output: &Tensor, input: &Tensor) -> Self {
-        Self::along_one(output, input, 0)
+        Self::along_one(&[output, input], 0)
     }
 
-    fn along_one(output: &Tensor, input: &Tensor, numel: i64) -> Self {
-        let mut operands = Vec::with_capacity(2);
-        for (tensor, is_output) in [(output, true), (input, false)] {
-            let dtype = tensor.dtype();
+    /// The walk of a [plain](corten_core::TensorImpl::is_plain) tensor that is written alone.
+    pub(crate) fn over(output: &Tensor) -> Self {
+        Self::along_one(&[output], output.numel())
+    }
+
+    /// A walk of one dimension over tensors of which the first is the output.
+    fn along_one(tensors: &[&Tensor], numel: i64) -> Self {
+        let mut operands = Vec::with_capacity(tensors.len());
+        for &tensor in tensors {
+            let (dtype, is_output) = (tensor.dtype(), operands.is_empty());
             let mut strides = Dims::new_const();
             strides.push(dtype.itemsize() as i64);
             operands.push(Operand::walked(tensor.clone(), dtype, is_output, strides));
@@ -84,8 +90,8 @@ impl TensorIterator {
             shape,
             perm: Dims::new_const(),
             numel,
-            common_dtype: input.dtype(),
-            device: output.device(),
+            common_dtype: tensors[tensors.len() - 1].dtype(),
+            device: tensors[0].device(),
             is_reduction: false,
             all_same_shape: true,
             coalesced: true,

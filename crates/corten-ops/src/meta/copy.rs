@@ -82,6 +82,9 @@ pub fn fill(self_: &Tensor, value: Scalar, out: Option<&Tensor>) -> Result<Tenso
             allocate(&self_.sizes(), Some(&strides), self_.dtype(), self_.device())?
         }
     };
+    if target.is_plain() {
+        return Ok(TensorIterator::over(&target));
+    }
     TensorIteratorConfig::nullary().check_mem_overlap(false).add_output(Some(&target)).build()
 }
 
