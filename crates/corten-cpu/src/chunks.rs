@@ -155,10 +155,30 @@ impl<'a, A> RunsBlock<'a, A> {
     /// The block's part of a run of a row.
     #[inline(always)]
     pub(crate) fn part(&mut self, row: usize, run: usize) -> &mut [A] {
-        assert!(row < self.rows && run < self.runs);
+        assert!(run < self.runs);
+        // SAFETY: the borrow of the block keeps a second part from living at the same time.
+        unsafe { self.taken(row, run) }
+    }
+
+    /// The block's parts of the first runs of a row; empty ones where there are fewer.
+    #[inline(always)]
+    pub(crate) fn parts<const N: usize>(&mut self, row: usize) -> [&mut [A]; N] {
+        std::array::from_fn(|run| match run < self.runs {
+            // SAFETY: runs do not meet, and the borrow of the block keeps other parts from living at
+            // the same time.
+            true => unsafe { self.taken(row, run) },
+            false => Default::default(),
+        })
+    }
+
+    /// # Safety
+    /// The run must be one of the row, and no other part of it may live at the same time.
+    #[allow(clippy::mut_from_ref)]
+    #[inline(always)]
+    unsafe fn taken(&self, row: usize, run: usize) -> &mut [A] {
+        assert!(row < self.rows);
         let start = (row * self.runs + run) * self.cols;
-        // SAFETY: the columns belong to this block only, and the borrow of the block keeps a second
-        // part from living at the same time.
+        // SAFETY: the columns belong to this block only; the caller owes the rest.
         unsafe { self.out.run(start + self.columns.start..start + self.columns.end) }
     }
 }
@@ -294,6 +314,9 @@ mod tests {
         let matrices: [&mut [usize]; 3] = [&mut one, &mut two, &mut []];
         for_each_block_of_runs(matrices, [2, 5], 2, 1, |columns, mut blocks| {
             assert_eq!(blocks.each_ref().map(|block| block.runs()), [1, 3, 0]);
+            let lengths = blocks.each_mut().map(|block| block.parts::<3>(1).map(|part| part.len()));
+            let len = columns.len();
+            assert_eq!(lengths, [[len, 0, 0], [len; 3], [0; 3]]);
             for (row, run) in [(0, 0), (1, 0), (0, 2), (1, 1)] {
                 let index = usize::from(run > 0);
                 let part = blocks[index].part(row, run);

@@ -1,7 +1,7 @@
 //! The gradients of a sequence, from its last step to its first.
 
 use super::{
-    Before, Behind, Cell, Element, Grads, Kept, Rows, Shape, Spread, fetch, groups, multiply,
+    Before, Behind, Cell, Element, Grads, Kept, Rows, Shape, Spread, fetch, groups, multiply, parts,
 };
 use crate::chunks::{RunsBlock, for_each_block_of_runs};
 use crate::gemm::{Base, Factors, Mat, MatMut, gemm};
@@ -118,7 +118,7 @@ impl<C: Cell, T: Element> Step<'_, C, T> {
                     match self.next {
                         None => sums.fill(T::default()),
                         Some(next) => {
-                            multiply(sums, width, next, &rows, weight, Base::Nothing)?;
+                            multiply(sums, [width; 2], next, &rows, weight, Base::Nothing)?;
                         }
                     }
                     let (units, blocks) = (units.clone(), &mut blocks);
@@ -147,42 +147,57 @@ impl<C: Cell, T: corten_core::Element> Job<T> for Cells<'_, '_, C, T> {
     type Out = ();
 
     #[inline(always)]
-    fn run<V: Lanes<Elem = T>>(mut self) {
-        let (units, sums) = (self.units.len(), self.sums);
-        let (step, hidden) = (self.step, self.hidden);
-        for (row, sums) in self.rows.clone().zip(sums.chunks_exact(self.width)) {
-            fetch(step.kept, [row + 1, C::KEPT], hidden, &self.units);
-            fetch(step.output, [row + 1, 1], hidden, &self.units);
-            for_each_vector!(V, units, |at, n| self.some::<V>(row, sums, at, n));
+    fn run<V: Lanes<Elem = T>>(self) {
+        let Self { step, hidden, units, .. } = self;
+        let [gates, carried, beside] = self.blocks;
+        for (row, sums) in self.rows.zip(self.sums.chunks_exact(self.width)) {
+            fetch(step.kept, [row + 1, C::KEPT], hidden, &units);
+            fetch(step.output, [row + 1, 1], hidden, &units);
+            let [output] = parts(step.output, [row, 1], hidden, &units);
+            let before = &step.before.states[row * step.before.row..][units.clone()];
+            let kept = parts(step.kept, [row, C::KEPT], hidden, &units);
+            let ([carried], gates) = (carried.parts(row), gates.parts(row));
+            let beside = beside.parts(row);
+            let mut cells = Row { kept, before, sums, output, gates, carried, beside };
+            for_each_vector!(V, units.len(), |at, n| cells.some::<C, V>(at, n));
         }
     }
 }
 
-impl<C: Cell, T: corten_core::Element> Cells<'_, '_, C, T> {
-    /// The cells of some units of a row, as many as a vector has at the most.
+/// Some cells of a row.
+struct Row<'a, T> {
+    kept: [&'a [T]; 5],
+    /// The states before.
+    before: &'a [T],
+    /// The gradient of the output that comes from the step behind, and that from outside.
+    sums: &'a [T],
+    output: &'a [T],
+    gates: [&'a mut [T]; 4],
+    carried: &'a mut [T],
+    beside: [&'a mut [T]; 4],
+}
+
+impl<T: corten_core::Element> Row<'_, T> {
+    /// The cells of some units, as many as a vector has at the most.
     #[inline(always)]
-    fn some<V: Lanes<Elem = T>>(&mut self, row: usize, sums: &[T], at: usize, count: usize) {
-        let (step, hidden, first) = (self.step, self.hidden, self.units.start + at);
-        let [gates, carried, beside] = &mut *self.blocks;
+    fn some<C: Cell, V: Lanes<Elem = T>>(&mut self, at: usize, count: usize) {
         let mut kept: Kept<V> = [V::lit(0.0); 5];
-        for (run, kept) in kept.iter_mut().enumerate().take(C::KEPT) {
-            *kept = load::<V>(step.kept, (row * C::KEPT + run) * hidden + first, count);
+        for (kept, from) in kept.iter_mut().zip(self.kept).take(C::KEPT) {
+            *kept = load::<V>(from, at, count);
         }
-        let before = step.before;
-        let grad_output = load::<V>(step.output, row * hidden + first, count);
         let grads: Grads<V> = C::backward(Behind {
             kept,
-            before: load::<V>(before.states, row * before.row + first, count),
-            grad: load::<V>(sums, at, count) + grad_output,
-            carried: load::<V>(carried.part(row, 0), at, count),
+            before: load::<V>(self.before, at, count),
+            grad: load::<V>(self.sums, at, count) + load::<V>(self.output, at, count),
+            carried: load::<V>(self.carried, at, count),
         });
         for gate in 0..C::GATES {
-            store(grads.gates[gate], gates.part(row, gate), at, count);
+            store(grads.gates[gate], self.gates[gate], at, count);
         }
-        store(grads.carried, carried.part(row, 0), at, count);
-        if beside.runs() > 0 {
+        store(grads.carried, self.carried, at, count);
+        if !self.beside[0].is_empty() {
             for run in 0..C::BESIDE {
-                store(grads.beside[run], beside.part(row, run), at, count);
+                store(grads.beside[run], self.beside[run], at, count);
             }
         }
     }

@@ -13,6 +13,9 @@ use std::ops::Range;
 /// Hidden units of a block.
 const UNITS: usize = 16;
 
+/// Places of a row of a block for all that its cells need.
+const PLACES: usize = 4 * UNITS;
+
 /// What a sequence computes.
 pub(super) struct Results<'a, T> {
     pub output: &'a mut [T],
@@ -118,10 +121,11 @@ fn one_step<C: Cell, T: Element>(
     let (size, grain) = ([shape.batch, hidden], shape.grain(columns));
     for_each_block_of_runs(results, size, UNITS, grain, |units, mut blocks| {
         let (weight, base) = weight.block::<C>(units.start, hidden)?;
-        with_buffer(shape.batch.min(super::ROWS) * columns, |sums| {
+        with_buffer(shape.batch.min(super::ROWS) * PLACES, |sums| {
             for rows in groups(shape.batch) {
-                multiply(sums, columns, factor, &rows, weight, base)?;
+                multiply(sums, [columns, PLACES], factor, &rows, weight, base)?;
                 let (units, blocks) = (units.clone(), &mut blocks);
+                let sums = &mut *sums;
                 let kind = PhantomData::<C>;
                 T::run(Cells { sums, gates, before, hidden, rows, units, blocks, kind });
             }
@@ -132,8 +136,9 @@ fn one_step<C: Cell, T: Element>(
 
 /// The cells of some rows and units.
 struct Cells<'a, 'b, C, T> {
-    /// What the states contribute to the gates.
-    sums: &'a [T],
+    /// What the states contribute to the gates, and then what the cells need of it, in rows of
+    /// [`PLACES`].
+    sums: &'a mut [T],
     /// What the inputs do.
     gates: &'a [T],
     /// The outputs before.
@@ -149,33 +154,52 @@ struct Cells<'a, 'b, C, T> {
 impl<C: Cell, T: corten_core::Element> Job<T> for Cells<'_, '_, C, T> {
     type Out = ();
 
+    /// In two rounds: the cells of one vector wait for each other less than for their gates.
     #[inline(always)]
     fn run<V: Lanes<Elem = T>>(mut self) {
-        let (units, sums) = (self.units.len(), self.sums);
-        for (row, sums) in self.rows.clone().zip(sums.chunks_exact(C::GATES * UNITS)) {
+        let (rows, units) = (self.rows.clone(), self.units.len());
+        for (line, row) in rows.clone().enumerate() {
             fetch(self.gates, [row + 1, C::GATES], self.hidden, &self.units);
-            for_each_vector!(V, units, |at, n| self.some::<V>(row, sums, at, n));
+            for_each_vector!(V, units, |at, n| self.activate::<V>(line, row, at, n));
+        }
+        for (line, row) in rows.enumerate() {
+            for_each_vector!(V, units, |at, n| self.finish::<V>(line, row, at, n));
         }
     }
 }
 
 impl<C: Cell, T: corten_core::Element> Cells<'_, '_, C, T> {
-    /// The cells of some units of a row, as many as a vector has at the most.
+    /// What the cells of some units of a row need, as many as a vector has at the most.
     #[inline(always)]
-    fn some<V: Lanes<Elem = T>>(&mut self, row: usize, sums: &[T], at: usize, count: usize) {
-        let (hidden, first) = (self.hidden, self.units.start + at);
-        let [output, cell, kept] = &mut *self.blocks;
+    fn activate<V: Lanes<Elem = T>>(&mut self, line: usize, row: usize, at: usize, count: usize) {
+        let first = self.units.start + at;
+        let sums = &mut self.sums[line * PLACES..(line + 1) * PLACES];
         let mut of_state: Gates<V> = [V::lit(0.0); 4];
         let mut of_input = of_state;
         for gate in 0..C::GATES {
+            let place = (row * C::GATES + gate) * self.hidden + first;
             of_state[gate] = load::<V>(sums, gate * UNITS + at, count);
-            of_input[gate] = load::<V>(self.gates, (row * C::GATES + gate) * hidden + first, count);
+            of_input[gate] = load::<V>(self.gates, place, count);
+        }
+        for (i, activated) in C::activate(of_state, of_input).into_iter().enumerate() {
+            store(activated, sums, i * UNITS + at, count);
+        }
+    }
+
+    /// The cells of some units of a row.
+    #[inline(always)]
+    fn finish<V: Lanes<Elem = T>>(&mut self, line: usize, row: usize, at: usize, count: usize) {
+        let sums = &self.sums[line * PLACES..(line + 1) * PLACES];
+        let [output, cell, kept] = &mut *self.blocks;
+        let mut activated: Gates<V> = [V::lit(0.0); 4];
+        for (i, activated) in activated.iter_mut().enumerate() {
+            *activated = load::<V>(sums, i * UNITS + at, count);
         }
         let before = match C::HAS_CELL {
             true => load::<V>(cell.part(row, 0), at, count),
-            false => load::<V>(self.before, row * hidden + first, count),
+            false => load::<V>(self.before, row * self.hidden + self.units.start + at, count),
         };
-        let after: After<V> = C::forward(of_state, of_input, before);
+        let after: After<V> = C::forward(activated, before);
         if C::HAS_CELL {
             store(after.cell, cell.part(row, 0), at, count);
         }

@@ -26,13 +26,17 @@ impl Cell for Gru {
     const BESIDE: usize = GATES;
 
     #[inline(always)]
-    fn forward<V: Lanes>(of_state: Gates<V>, of_input: Gates<V>, before: V) -> After<V> {
+    fn activate<V: Lanes>(of_state: Gates<V>, of_input: Gates<V>) -> Gates<V> {
         let [reset, update, of_new, _] = of_state;
-        let [of_reset, of_update, new, unused] = of_input;
-        let [reset, update] = [(reset + of_reset).sigmoid(), (update + of_update).sigmoid()];
+        let [of_reset, of_update, new, _] = of_input;
+        [(reset + of_reset).sigmoid(), (update + of_update).sigmoid(), of_new, new]
+    }
+
+    #[inline(always)]
+    fn forward<V: Lanes>([reset, update, of_new, new]: Gates<V>, before: V) -> After<V> {
         let new = of_new.mul_add(reset, new).tanh();
         let output = (before - new).mul_add(update, new);
-        After { output, cell: unused, kept: [reset, update, new, of_new, before] }
+        After { output, cell: output, kept: [reset, update, new, of_new, before] }
     }
 
     #[inline(always)]

@@ -25,11 +25,15 @@ impl Cell for Lstm {
     const BESIDE: usize = 1;
 
     #[inline(always)]
-    fn forward<V: Lanes>(of_state: Gates<V>, of_input: Gates<V>, before: V) -> After<V> {
+    fn activate<V: Lanes>(of_state: Gates<V>, of_input: Gates<V>) -> Gates<V> {
         let [input, forget, new, out] = of_state;
         let [of_input, of_forget, of_new, of_out] = of_input;
         let [input, forget] = [(input + of_input).sigmoid(), (forget + of_forget).sigmoid()];
-        let [new, out] = [(new + of_new).tanh(), (out + of_out).sigmoid()];
+        [input, forget, (new + of_new).tanh(), (out + of_out).sigmoid()]
+    }
+
+    #[inline(always)]
+    fn forward<V: Lanes>([input, forget, new, out]: Gates<V>, before: V) -> After<V> {
         let cell = forget.mul_add(before, input * new);
         After { output: out * cell.tanh(), cell, kept: [input, forget, new, out, cell] }
     }

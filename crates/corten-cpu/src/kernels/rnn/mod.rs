@@ -82,8 +82,11 @@ trait Cell: Sync {
     /// Numbers per hidden unit in [`Grads::beside`].
     const BESIDE: usize;
 
-    /// A step, given what the state and the input contribute to the gates; `#[inline(always)]`.
-    fn forward<V: Lanes>(of_state: Gates<V>, of_input: Gates<V>, before: V) -> After<V>;
+    /// What a step needs of what the state and the input contribute to the gates; `#[inline(always)]`.
+    fn activate<V: Lanes>(of_state: Gates<V>, of_input: Gates<V>) -> Gates<V>;
+
+    /// A step, given that; `#[inline(always)]`.
+    fn forward<V: Lanes>(activated: Gates<V>, before: V) -> After<V>;
 
     /// The gradients of a step; `#[inline(always)]`.
     fn backward<V: Lanes>(behind: Behind<V>) -> Grads<V>;
@@ -234,6 +237,21 @@ impl<T: Element> Spread<T> {
     }
 }
 
+/// Some units of every run of a row of `runs` numbers per hidden unit; nothing of runs that it does not
+/// have.
+#[inline(always)]
+fn parts<'a, T, const N: usize>(
+    from: &'a [T],
+    [row, runs]: [usize; 2],
+    hidden: usize,
+    units: &Range<usize>,
+) -> [&'a [T]; N] {
+    std::array::from_fn(|run| match run < runs {
+        true => &from[(row * runs + run) * hidden..][units.clone()],
+        false => Default::default(),
+    })
+}
+
 /// Brings some units of a row of `runs` numbers per hidden unit near, if there is such a row: its runs are
 /// too far apart for the processor to foresee them.
 #[inline(always)]
@@ -246,10 +264,10 @@ fn fetch<T>(from: &[T], [row, runs]: [usize; 2], hidden: usize, units: &Range<us
     }
 }
 
-/// `to = base + from[rows] @ weight`, in rows of `width`.
+/// `to = base + from[rows] @ weight`, in rows of `width` that lie `apart`.
 fn multiply<T: Element>(
     to: &mut [T],
-    width: usize,
+    [width, apart]: [usize; 2],
     from: Rows<'_, T>,
     rows: &Range<usize>,
     weight: Mat<'_, T>,
@@ -258,7 +276,7 @@ fn multiply<T: Element>(
     let depth = from.width;
     let elements = &from.elements[rows.start * from.apart..];
     let from = Mat::strided(elements, [rows.len(), depth], [from.apart, 1])?;
-    let to = MatMut::row_major(to, rows.len(), width)?;
+    let to = MatMut::strided(to, [rows.len(), width], [apart, 1])?;
     gemm_of_factors(to.into(), depth, [from, weight].map(Factor::Matrix), base)
 }
 
