@@ -11,7 +11,7 @@ use crate::pack::{Ahead, CONFLICT, FAR, FEW_PANELS, Factor, Groups, Panel, Panel
 use crate::packed::Packed;
 use crate::scratch::{Room, Scratch};
 use crate::tile::{Instructions, Number, Sealed, TileSet};
-use crate::view::{Source, View};
+use crate::view::{Source, View, bytes_apart};
 use crate::way::{Kind, Way};
 use std::ops::Range;
 
@@ -225,17 +225,17 @@ fn cost<E: Sealed>(
     let panels = Groups::of(cols.div_ceil(set.lanes), set.registers());
     let width = panels.get(0).len();
     let of_tiles = rows * depth * panels.count * (3 * width).max(6 + width) / 6;
-    let apart = a.strides[1].unsigned_abs() * size_of::<E>();
+    let apart = bytes_apart::<E>(a.strides[1]);
     let quarters = match panels.count {
         _ if a.strides[1] == 1 => 0,
         // Strips are copied in pieces of a few elements.
         count if count > FEW_PANELS => 4,
         _ if apart.is_multiple_of(CONFLICT) => 4,
-        _ => usize::from(apart * depth.min(DEPTH) > FAR),
+        _ => usize::from(apart.saturating_mul(depth.min(DEPTH)) > FAR),
     };
     let of_a = rows * depth * quarters / 4;
     let of_b = match b.strides {
-        [row, 1] if row.unsigned_abs() * size_of::<E>() >= PAGE => depth * cols,
+        [row, 1] if bytes_apart::<E>(row) >= PAGE => depth * cols,
         [_, 1] => depth * cols / 8,
         _ => depth * cols / 4,
     };

@@ -4,6 +4,7 @@
 use crate::pack::{FAR, Groups};
 use crate::register::{MOST_LANES, Register};
 use crate::tile::{LINE, Sealed};
+use crate::view::bytes_apart;
 
 /// Lines of elements that lie side by side.
 #[derive(Clone, Copy)]
@@ -102,8 +103,9 @@ unsafe fn strips<V: Register>(
     to: *mut V::Elem,
     width: usize,
 ) {
-    let apart = from.stride.unsigned_abs() * size_of::<V::Elem>();
-    let at_once = if apart * from.count > FAR { LINES_AT_ONCE } else { from.count };
+    let apart = bytes_apart::<V::Elem>(from.stride);
+    let far = apart.saturating_mul(from.count) > FAR;
+    let at_once = if far { LINES_AT_ONCE } else { from.count };
     for start in (0..from.count).step_by(at_once) {
         let first = from.first.wrapping_offset(start as isize * from.stride);
         let lines = Lines { first, count: (from.count - start).min(at_once), ..from };
@@ -135,7 +137,7 @@ unsafe fn strips<V: Register>(
 #[inline(always)]
 fn bring<V: Register>(lines: Lines<*const V::Elem>) {
     for line in LINES_AHEAD..LINES_AHEAD + lines.count {
-        let line = lines.first.wrapping_offset(line as isize * lines.stride);
+        let line = lines.first.wrapping_offset((line as isize).wrapping_mul(lines.stride));
         for at in (0..lines.len).step_by(LINE / size_of::<V::Elem>()) {
             V::prefetch(line.wrapping_add(at));
         }
@@ -145,7 +147,7 @@ fn bring<V: Register>(lines: Lines<*const V::Elem>) {
 /// Copies lines of so many registers to lines one after the other.
 ///
 /// # Safety
-/// The lines must be readable, and `to` writable, for all lanes of the registers.
+/// The lines must be readable for all lanes of the registers, and `to` writable for as many of them.
 #[inline(always)]
 unsafe fn copy_whole<V: Register, const REGISTERS: usize>(
     from: Lines<*const V::Elem>,

@@ -6,7 +6,7 @@ use crate::output::Start;
 use crate::packed::Packed;
 use crate::scratch::Room;
 use crate::tile::{Job, MOST_ROWS, Sealed, TileSet};
-use crate::view::Source;
+use crate::view::{Source, bytes_apart};
 use std::ops::Range;
 
 /// Lines at multiples of this many bytes share their places in the first-level cache: where many tiles
@@ -210,8 +210,8 @@ impl<'a, E: Sealed> Panels<'a, E> {
 }
 
 fn is_used_often<E: Sealed>(b: &Source<'_, E>, depth: usize, rows: usize) -> bool {
-    let apart = b.strides()[0].unsigned_abs() * size_of::<E>();
-    let far = apart.is_multiple_of(CONFLICT) || apart * depth > FAR;
+    let apart = bytes_apart::<E>(b.strides()[0]);
+    let far = apart.is_multiple_of(CONFLICT) || apart.saturating_mul(depth) > FAR;
     rows > if far { 2 * MOST_ROWS } else { 8 * MOST_ROWS }
 }
 
@@ -413,7 +413,7 @@ impl<'a, E: Sealed> Strips<'a, E> {
         let (strides, [rows, depth]) = (a.strides(), a.shape());
         let groups = Groups::of(rows, set.rows());
         let seldom = panels <= FEW_PANELS;
-        let apart = strides[0].unsigned_abs() * size_of::<E>();
+        let apart = bytes_apart::<E>(strides[0]);
         let order = match strides {
             [row, 1] if seldom || !apart.is_multiple_of(CONFLICT) => Order::Steps(row),
             [_, 1] => Order::CopiedSteps(depth.next_multiple_of(set.lanes)),

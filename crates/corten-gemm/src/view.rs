@@ -122,3 +122,8 @@ impl<'a, E: Copy> Source<'a, E> {
         unsafe { *self.view.data.wrapping_offset(self.view.offset(place)) }
     }
 }
+
+/// The distance in bytes of lines that lie so many elements apart: of a single line it may be any number.
+pub(crate) fn bytes_apart<E>(stride: isize) -> usize {
+    stride.unsigned_abs().saturating_mul(size_of::<E>())
+}

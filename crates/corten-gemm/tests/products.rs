@@ -493,3 +493,17 @@ fn factors_in_pieces_are_those_that_are_put_together() {
         }
     }
 }
+
+#[test]
+fn the_distance_of_a_single_line_may_be_any_number() {
+    for level in levels() {
+        let (a, b) = ([2.0; 3], [3.0; 40]);
+        let mut c = [0.0; 3 * 40];
+        let one_step = View { data: a.as_ptr(), shape: [3, 1], strides: [1, isize::MAX] };
+        let b = View { data: b.as_ptr(), shape: [1, 40], strides: [isize::MAX, 1] };
+        let to = View { data: c.as_mut_ptr(), shape: [3, 40], strides: [40, 1] };
+        // SAFETY: there is one step, so that its distance to another leads nowhere.
+        unsafe { product(Way::TILES, level, to, one_step, b, 1.0, Start::Nothing) };
+        assert_eq!(c, [6.0; 3 * 40], "{level:?}");
+    }
+}
