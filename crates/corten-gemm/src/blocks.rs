@@ -212,8 +212,9 @@ pub(crate) fn walk<E: Sealed>(
 }
 
 /// About how many cycles a product takes: multiplications; what it takes to read `a` where the steps of
-/// its rows do not lie side by side; copies of `b`, which are slower where its columns do not; and those
-/// of the result where its columns do not, for every block of the depth.
+/// its rows do not lie side by side; copies of `b`, which are slower where its columns do not, or where
+/// every row lies on a page of its own; and those of the result where its columns do not, for every block
+/// of the depth.
 fn cost<E: Sealed>(
     set: &TileSet<E>,
     c: View<*mut E>,

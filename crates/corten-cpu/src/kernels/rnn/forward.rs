@@ -154,7 +154,8 @@ struct Cells<'a, 'b, C, T> {
 impl<C: Cell, T: corten_core::Element> Job<T> for Cells<'_, '_, C, T> {
     type Out = ();
 
-    /// In two rounds: the cells of one vector wait for each other less than for their gates.
+    /// In two rounds: a vector that waits for its gates and then for its cell state, two long chains
+    /// one after the other, leaves no room to begin the next.
     #[inline(always)]
     fn run<V: Lanes<Elem = T>>(mut self) {
         let (rows, units) = (self.rows.clone(), self.units.len());

@@ -82,7 +82,7 @@ trait Cell: Sync {
     /// Numbers per hidden unit in [`Grads::beside`].
     const BESIDE: usize;
 
-    /// What a step needs of what the state and the input contribute to the gates; `#[inline(always)]`.
+    /// Of what the state and the input contribute to the gates, what a step needs; `#[inline(always)]`.
     fn activate<V: Lanes>(of_state: Gates<V>, of_input: Gates<V>) -> Gates<V>;
 
     /// A step, given that; `#[inline(always)]`.
