@@ -320,3 +320,68 @@ fn spectra_of_long_lines_of_real_numbers() -> Result<()> {
     }
     Ok(())
 }
+
+/// The outputs of long short-term memory, step by step and unit by unit.
+fn outputs(gates: &[f64], weight: &[f64], [length, batch, hidden]: [usize; 3]) -> Vec<f64> {
+    let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
+    let mut all = Vec::new();
+    let (mut state, mut cell) = (vec![0.25; batch * hidden], vec![-0.5; batch * hidden]);
+    for step in 0..length {
+        let before = state.clone();
+        for place in 0..batch * hidden {
+            let (row, unit) = (place / hidden, place % hidden);
+            let gate = |gate: usize| {
+                let line = &weight[(gate * hidden + unit) * hidden..][..hidden];
+                let state = &before[row * hidden..][..hidden];
+                let sum: f64 = line.iter().zip(state).map(|(w, h)| w * h).sum();
+                gates[((step * batch + row) * 4 + gate) * hidden + unit] + sum
+            };
+            cell[place] = sigmoid(gate(1)) * cell[place] + sigmoid(gate(0)) * gate(2).tanh();
+            state[place] = sigmoid(gate(3)) * cell[place].tanh();
+        }
+        all.extend_from_slice(&state);
+    }
+    all
+}
+
+#[test]
+fn sequences_of_recurrent_cells() -> Result<()> {
+    corten_cpu::init()?;
+    let joined = |parts: &[&Tensor]| -> Result<Tensor> {
+        let parts: Result<Vec<Tensor>> = parts.iter().map(|x| op::reshape(x, &[-1])).collect();
+        op::cat(&parts?, 0)
+    };
+    for (batch, hidden) in [(1, 5), (25, 20), (40, 16), (70, 33)] {
+        let length = 3;
+        let [state, all] = [batch * hidden, length * batch * hidden];
+        let tensor = |count: usize, sizes: &[i64]| Tensor::from_vec(scattered(count), sizes);
+        let [l, b, h] = [length, batch, hidden].map(|size| size as i64);
+        let weight = tensor(4 * hidden * hidden, &[4 * h, h])?;
+        let gates = tensor(4 * all, &[l, b, 4 * h])?;
+        let hx = Tensor::from_vec(vec![0.25; state], &[b, h])?;
+        let cx = Tensor::from_vec(vec![-0.5; state], &[b, h])?;
+        let grad = tensor(all, &[l, b, h])?;
+        for reverse in [false, true] {
+            let forward = || op::lstm_sequence(&gates, &hx, &cx, &weight, reverse, true);
+            let found = with_any_number::<f64>(|| {
+                let (output, cell, kept) = forward()?;
+                let (g, x, c, w) =
+                    op::lstm_sequence_backward(&grad, &hx, &hx, &cx, &weight, &kept, reverse)?;
+                joined(&[&output, &cell, &kept, &g, &x, &c, &w])
+            })?;
+            if !reverse {
+                let sizes = [length, batch, hidden];
+                let expected = outputs(&gates.to_vec()?, &weight.to_vec()?, sizes);
+                assert_near(&found[..all], &expected, 1e-12);
+            }
+            let [gates, weight] =
+                [op::narrow(&gates, 2, 0, 3 * h)?, op::narrow(&weight, 0, 0, 3 * h)?];
+            with_any_number::<f64>(|| {
+                let (output, kept) = op::gru_sequence(&gates, &hx, &weight, None, reverse, true)?;
+                let (g, x, s, n) = op::gru_sequence_backward(&grad, &hx, &weight, &kept, reverse)?;
+                joined(&[&output, &kept, &g, &x, &s, &n])
+            })?;
+        }
+    }
+    Ok(())
+}
