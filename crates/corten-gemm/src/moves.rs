@@ -117,16 +117,14 @@ unsafe fn strips<V: Register>(
             let first = first.wrapping_add(elements.start);
             let to = to.wrapping_add((group * from.count + start) * width);
             let part = Lines { first, len: elements.len(), ..lines };
-            // SAFETY: the caller's; a line goes on behind the group where whole registers are read.
+            // Whole registers may be read where lines go on that far behind the group.
+            let whole = elements.start + width <= from.len;
+            // SAFETY: the caller's.
             unsafe {
-                if elements.start + width > from.len {
-                    copy::<V>(part, to, width);
-                } else if width == V::LANES {
-                    copy_whole::<V, 1>(part, to);
-                } else if width == 2 * V::LANES {
-                    copy_whole::<V, 2>(part, to);
-                } else {
-                    copy::<V>(part, to, width);
+                match width / V::LANES {
+                    1 if whole => copy_whole::<V, 1>(part, to),
+                    2 if whole => copy_whole::<V, 2>(part, to),
+                    _ => copy::<V>(part, to, width),
                 }
             }
         }

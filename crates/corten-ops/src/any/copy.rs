@@ -2,7 +2,7 @@
 
 use super::factory::fill_grown;
 use super::view;
-use crate::iter::{allocate, copy_plain, preserved_strides, read_scalar};
+use crate::iter::{allocate, allocate_like, copy_plain, preserved_strides, read_scalar};
 use crate::{Tensor, op};
 use corten_core::{
     BelowADInplaceOrViewGuard, DType, Device, Layout, MemoryFormat, Result, Scalar, Storage, bail,
@@ -15,9 +15,13 @@ use corten_core::{
 /// # Errors
 /// `Runtime` for a memory format that the rank does not allow.
 pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
-    let sizes = self_.sizes();
-    let strides = strides_for(self_, memory_format.unwrap_or(MemoryFormat::Preserve))?;
-    let copy = allocate(&sizes, Some(&strides), self_.dtype(), self_.device())?;
+    let copy = match memory_format.unwrap_or(MemoryFormat::Preserve) {
+        MemoryFormat::Preserve => allocate_like(self_, self_.dtype())?,
+        format => {
+            let (sizes, strides) = (self_.sizes(), strides_for(self_, format)?);
+            allocate(&sizes, Some(&strides), self_.dtype(), self_.device())?
+        }
+    };
     if !(self_.is_conj() || self_.is_neg()) {
         copy_plain(&copy, self_)?;
         return Ok(copy);
@@ -63,32 +67,17 @@ pub fn to_copy(
     let format = memory_format.unwrap_or(MemoryFormat::Preserve);
     let dtype = dtype.unwrap_or(self_.dtype());
     let stays = device.is_none_or(|device| device == self_.device()) && pin_memory != Some(true);
-    let usual = match stays && format == MemoryFormat::Preserve {
-        true => as_usual(self_, dtype)?,
-        false => None,
-    };
-    let copy = match usual {
-        Some(copy) => copy,
-        None => {
-            let device = device.unwrap_or(self_.device());
-            let (sizes, strides) = (self_.sizes(), strides_for(self_, format)?);
-            let (dtype, device) = (Some(dtype), Some(device));
-            super::factory::empty_strided(&sizes, &strides, dtype, layout, device, pin_memory)?
-        }
+    let copy = if stays && format == MemoryFormat::Preserve && self_.is_plain() {
+        allocate_like(self_, dtype)?
+    } else {
+        let device = device.unwrap_or(self_.device());
+        let (sizes, strides) = (self_.sizes(), strides_for(self_, format)?);
+        let (dtype, device) = (Some(dtype), Some(device));
+        super::factory::empty_strided(&sizes, &strides, dtype, layout, device, pin_memory)?
     };
     let _below = BelowADInplaceOrViewGuard::new();
     op::copy_(&copy, self_, non_blocking)?;
     Ok(copy)
-}
-
-/// A fresh tensor of these sizes and strides, if they are those of most tensors.
-fn as_usual(tensor: &Tensor, dtype: DType) -> Result<Option<Tensor>> {
-    if !tensor.is_plain() {
-        return Ok(None);
-    }
-    let (copy, _) = tensor.empty_as_plain(dtype)?;
-    // Dimensions of size 1 may have any stride.
-    Ok((copy.strides() == tensor.strides()).then(|| copy.into()))
 }
 
 /// The only element as a number.

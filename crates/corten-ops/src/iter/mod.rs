@@ -24,7 +24,7 @@ pub use loops::LoopOutcome;
 pub use reduce::ReducedSlice;
 pub use resize::{resize_output, resize_to};
 pub use types::read_scalar;
-pub(crate) use types::{allocate, copy_plain, write_elements};
+pub(crate) use types::{allocate, allocate_like, copy_plain, write_elements};
 
 use crate::Tensor;
 use corten_core::access::{HeldPlace, Holds};

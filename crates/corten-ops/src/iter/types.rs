@@ -307,10 +307,22 @@ pub(crate) fn allocate(
     .into())
 }
 
+/// A new tensor of a dtype, with the sizes of another one and the strides of a copy that keeps its layout.
+pub(crate) fn allocate_like(tensor: &Tensor, dtype: DType) -> Result<Tensor> {
+    if tensor.is_plain() {
+        let (fresh, _) = tensor.empty_as_plain(dtype)?;
+        // Dimensions of size 1 may have any stride.
+        if fresh.strides() == tensor.strides() {
+            return Ok(fresh.into());
+        }
+    }
+    let strides = super::layout::preserved_strides(tensor);
+    allocate(&tensor.sizes(), Some(&strides), dtype, tensor.device())
+}
+
 /// A copy in another dtype, with the same order of dimensions.
 fn converted(tensor: &Tensor, dtype: DType) -> Result<Tensor> {
-    let strides = super::layout::preserved_strides(tensor);
-    let copy = allocate(&tensor.sizes(), Some(&strides), dtype, tensor.device())?;
+    let copy = allocate_like(tensor, dtype)?;
     copy_plain(&copy, tensor)?;
     Ok(copy)
 }

@@ -2,7 +2,7 @@
 
 use super::check::check_out_dtype;
 use crate::Tensor;
-use crate::iter::{TensorIterator, TensorIteratorConfig, allocate, preserved_strides};
+use crate::iter::{TensorIterator, TensorIteratorConfig, allocate, allocate_like};
 use corten_core::{DType, Result, Scalar, ensure, geometry, warn_once};
 use std::sync::atomic::AtomicBool;
 
@@ -77,10 +77,7 @@ pub fn fill(self_: &Tensor, value: Scalar, out: Option<&Tensor>) -> Result<Tenso
             crate::iter::resize_output(out, &self_.sizes())?;
             out.clone()
         }
-        None => {
-            let strides = preserved_strides(self_);
-            allocate(&self_.sizes(), Some(&strides), self_.dtype(), self_.device())?
-        }
+        None => allocate_like(self_, self_.dtype())?,
     };
     if target.is_plain() {
         return Ok(TensorIterator::over(&target));

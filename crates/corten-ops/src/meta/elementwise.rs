@@ -3,7 +3,7 @@
 
 use super::{Domain, Promote, pointwise};
 use crate::Tensor;
-use crate::iter::{TensorIterator, TensorIteratorConfig, allocate, preserved_strides};
+use crate::iter::{TensorIterator, TensorIteratorConfig, allocate_like};
 use corten_core::{DType, Error, Result, Scalar, bail, can_cast, ensure, err};
 
 /// torch's words where an operator refuses a dtype for a reason of its own.
@@ -341,8 +341,7 @@ pub fn plan_nan_to_num(self_: &Tensor, out: Option<&Tensor>) -> Result<TensorIte
     if out.is_some() {
         return pointwise("nan_to_num", Promote::Same, Domain::Every, &[self_], out);
     }
-    let strides = preserved_strides(self_);
-    let result = allocate(&self_.sizes(), Some(&strides), self_.dtype(), self_.device())?;
+    let result = allocate_like(self_, self_.dtype())?;
     pointwise("nan_to_num", Promote::Same, Domain::Every, &[self_], Some(&result))
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Domain, Promote, pointwise};
 use crate::Tensor;
-use crate::iter::{TensorIterator, allocate, preserved_strides};
+use crate::iter::{TensorIterator, allocate_like};
 use corten_core::{DType, Result, ensure};
 
 /// `polygamma`.
@@ -21,7 +21,5 @@ pub fn polygamma(n: i64, self_: &Tensor, out: Option<&Tensor>) -> Result<TensorI
 pub fn frexp(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     let floating = self_.dtype().is_floating_point();
     ensure!(floating, Runtime, "torch.frexp() only supports floating-point dtypes");
-    let (sizes, strides) = (self_.sizes(), preserved_strides(self_));
-    let new = |dtype| allocate(&sizes, Some(&strides), dtype, self_.device());
-    Ok((new(self_.dtype())?, new(DType::Int32)?))
+    Ok((allocate_like(self_, self_.dtype())?, allocate_like(self_, DType::Int32)?))
 }

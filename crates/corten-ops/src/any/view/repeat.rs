@@ -3,7 +3,7 @@
 use super::inplace::transpose_;
 use super::shape::dim_mask;
 use super::{geometry_of, with_geometry};
-use crate::iter::{allocate, preserved_strides};
+use crate::iter::{allocate, allocate_like};
 use crate::{Tensor, op};
 use corten_core::{Dims, MemoryFormat, Result, ensure, geometry};
 
@@ -47,8 +47,7 @@ pub fn repeat(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
 pub fn flip(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let (sizes, mut strides) = geometry_of(self_);
     let mask = dim_mask(dims, sizes.len())?;
-    let layout = preserved_strides(self_);
-    let out = allocate(&sizes, Some(&layout), self_.dtype(), self_.device())?;
+    let out = allocate_like(self_, self_.dtype())?;
     if self_.numel() == 0 {
         return Ok(out);
     }
