@@ -42,7 +42,7 @@ impl Blocks {
 
     /// Those of the level that a set of tiles is of.
     fn of<E>(set: &TileSet<E>) -> &'static Self {
-        if set.lanes * size_of::<E>() >= 64 { &Self::WIDE } else { &Self::NARROW }
+        if is_wide(set) { &Self::WIDE } else { &Self::NARROW }
     }
 
     /// How many rows of so many bytes are a block. All of them are one where that is not much: then
@@ -51,6 +51,11 @@ impl Blocks {
         let most = if rows * bytes <= MOST_BYTES_OF_A { MOST_BYTES_OF_A } else { self.bytes_of_a };
         most.div_ceil(bytes)
     }
+}
+
+/// Whether tiles are those of 64-byte registers.
+fn is_wide<E>(set: &TileSet<E>) -> bool {
+    set.lanes * size_of::<E>() >= 64
 }
 
 /// Bytes of `a` that are one block on any processor.
@@ -214,7 +219,8 @@ pub(crate) fn walk<E: Sealed>(
 /// About how many cycles a product takes: multiplications; what it takes to read `a` where the steps of
 /// its rows do not lie side by side; copies of `b`, which are slower where its columns do not, or where
 /// every row lies on a page of its own; and those of the result where its columns do not, for every block
-/// of the depth.
+/// of the depth. Where a step takes half the cycles, what is waited for weighs more; but pages less, as
+/// panels are wider and brought near while the ones before are used.
 fn cost<E: Sealed>(
     set: &TileSet<E>,
     c: View<*mut E>,
@@ -222,25 +228,27 @@ fn cost<E: Sealed>(
     b: View<*const E>,
 ) -> usize {
     let ([rows, cols], depth) = (c.shape, a.shape[1]);
+    let (of_far, of_pages, of_turned) = if is_wide(set) { (2, 2, 4) } else { (1, 4, 2) };
     // A step multiplies twice in a cycle, and loads one row of `b` and an element of `a` per row.
     let panels = Groups::of(cols.div_ceil(set.lanes), set.registers());
-    let width = panels.get(0).len();
-    let of_tiles = rows * depth * panels.count * (3 * width).max(6 + width) / 6;
+    let of_step: usize = panels.widths().map(|(count, w)| count * (3 * w).max(6 + w)).sum();
+    let of_tiles = rows * depth * of_step / 6;
     let apart = bytes_apart::<E>(a.strides[1]);
     let quarters = match panels.count {
         _ if a.strides[1] == 1 => 0,
         // Strips are copied in pieces of a few elements.
         count if count > FEW_PANELS => 4,
         _ if apart.is_multiple_of(CONFLICT) => 4,
-        _ => usize::from(apart.saturating_mul(depth.min(DEPTH)) > FAR),
+        _ => usize::from(apart.saturating_mul(depth.min(DEPTH)) > FAR) * of_far,
     };
     let of_a = rows * depth * quarters / 4;
     let of_b = match b.strides {
-        [row, 1] if bytes_apart::<E>(row) >= PAGE => depth * cols,
+        [row, 1] if bytes_apart::<E>(row) >= PAGE => depth * cols * of_pages / 4,
         [_, 1] => depth * cols / 8,
         _ => depth * cols / 4,
     };
-    let of_c = if c.strides[1] == 1 { 0 } else { rows * cols * depth.div_ceil(DEPTH) / 2 };
+    let of_turning = rows * cols * depth.div_ceil(DEPTH) * of_turned / 4;
+    let of_c = if c.strides[1] == 1 { 0 } else { of_turning };
     of_tiles + of_a + of_b + of_c
 }
 

@@ -16,6 +16,10 @@ pub const CONFLICT: usize = 4096;
 /// A block that reaches over more bytes than this lies on more pages than a processor remembers.
 pub(crate) const FAR: usize = 256 << 10;
 
+/// Copies of panels that take no more bytes than this stay in the second-level cache of a processor with
+/// AVX-512, or come from the next one soon enough.
+const NEAR: usize = 1 << 20;
+
 /// A strip that up to so many panels use is read as it lies.
 pub(crate) const FEW_PANELS: usize = 2;
 
@@ -151,24 +155,37 @@ impl<'a, E: Sealed> Panels<'a, E> {
         (self.cols.start + registers.start * lanes..self.cols.start + end, registers)
     }
 
-    /// What the next panel is copied from, to be brought near in so many parts while this one is used.
+    /// What the next panel is copied from, or its copy, to be brought near in so many parts while this
+    /// one is used.
     pub(crate) fn ahead(&self, next: usize, first_time: bool, parts: usize) -> Ahead<E> {
-        match self.right {
-            Factor::Matrix(b)
-                if (first_time || !self.kept)
-                    && !self.in_place
-                    && b.strides()[1] == 1
-                    && next < self.count() =>
-            {
-                let first = b.part(self.depth.clone(), self.cols(next).0).first();
-                let steps = self.depth.len();
-                let lines = Lines { first, stride: b.strides()[0], count: steps, len: 0 };
-                Ahead { lines, at_once: steps.div_ceil(parts) }
+        let none = Lines { first: std::ptr::null(), stride: 0, count: 0, len: 0 };
+        let lines = (next < self.count()).then(|| self.lines(next, first_time)).flatten();
+        let lines = lines.unwrap_or(none);
+        Ahead { lines, at_once: lines.count.div_ceil(parts) }
+    }
+
+    /// What a panel is copied from, or its copy where that may be far.
+    fn lines(&self, index: usize, first_time: bool) -> Option<Lines<*const E>> {
+        let (cols, registers) = self.cols(index);
+        let steps = self.depth.len();
+        if self.in_place {
+            return None;
+        }
+        if self.kept && !first_time {
+            if size_of_val(&*self.room) <= NEAR {
+                return None;
             }
-            _ => Ahead {
-                lines: Lines { first: std::ptr::null(), stride: 0, count: 0, len: 0 },
-                at_once: 0,
-            },
+            let width = self.set.lanes;
+            let first = self.room[registers.start * width * steps..].as_ptr();
+            let stride = (registers.len() * width) as isize;
+            return Some(Lines { first, stride, count: steps, len: 0 });
+        }
+        match self.right {
+            Factor::Matrix(b) if b.strides()[1] == 1 => {
+                let b = b.part(self.depth.clone(), cols);
+                Some(Lines { first: b.first(), stride: b.strides()[0], count: steps, len: 0 })
+            }
+            _ => None,
         }
     }
 
@@ -276,7 +293,7 @@ impl<E> Ahead<E> {
     pub(crate) fn part(&mut self) -> Lines<*const E> {
         let Lines { first, stride, count, len } = self.lines;
         let now = self.at_once.min(count);
-        self.lines.first = first.wrapping_offset(now as isize * stride);
+        self.lines.first = first.wrapping_offset(stride.wrapping_mul(now as isize));
         self.lines.count -= now;
         Lines { first, stride, count: now, len }
     }
@@ -309,6 +326,11 @@ impl Groups {
     pub(crate) fn get(self, index: usize) -> Range<usize> {
         let start = |i: usize| (i * self.size + i.min(self.longer)).min(self.length);
         start(index)..start(index + 1)
+    }
+
+    /// How many groups there are of each of the two sizes.
+    pub(crate) fn widths(self) -> impl Iterator<Item = (usize, usize)> {
+        [(self.longer, self.size + 1), (self.count - self.longer, self.size)].into_iter()
     }
 
     /// The things of all groups.

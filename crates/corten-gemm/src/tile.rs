@@ -166,14 +166,15 @@ struct Rows<E, const SIDE_BY_SIDE: bool> {
 impl<E, const SIDE_BY_SIDE: bool> Rows<E, SIDE_BY_SIDE> {
     #[inline(always)]
     fn of(first: *const E, stride: isize) -> Self {
-        let second = first.wrapping_offset(ROWS_PER_BASE as isize * stride);
+        let second = first.wrapping_offset(stride.wrapping_mul(ROWS_PER_BASE as isize));
         Self { first, second, stride }
     }
 
     /// So many steps later.
     #[inline(always)]
     fn after(self, steps: usize) -> Self {
-        let distance = if SIDE_BY_SIDE { self.stride * steps as isize } else { steps as isize };
+        let distance =
+            if SIDE_BY_SIDE { self.stride.wrapping_mul(steps as isize) } else { steps as isize };
         let [first, second] = [self.first, self.second].map(|base| base.wrapping_offset(distance));
         Self { first, second, ..self }
     }
@@ -184,7 +185,7 @@ impl<E, const SIDE_BY_SIDE: bool> Rows<E, SIDE_BY_SIDE> {
             return self.first.wrapping_add(row);
         }
         let base = if row < ROWS_PER_BASE { self.first } else { self.second };
-        base.wrapping_offset((row % ROWS_PER_BASE) as isize * self.stride)
+        base.wrapping_offset(self.stride.wrapping_mul((row % ROWS_PER_BASE) as isize))
     }
 }
 
@@ -264,7 +265,7 @@ impl<E, const COPYING: bool> Columns<E, COPYING> {
     /// So many steps later.
     #[inline(always)]
     fn after<V: Register, const REGISTERS: usize>(self, steps: usize) -> Self {
-        let first = self.first.wrapping_offset(self.stride * steps as isize);
+        let first = self.first.wrapping_offset(self.stride.wrapping_mul(steps as isize));
         Self { first, copy: self.copy.wrapping_add(steps * REGISTERS * V::LANES), ..self }
     }
 }
