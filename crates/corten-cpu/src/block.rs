@@ -41,6 +41,8 @@ pub(crate) struct Kernel {
     pub(crate) compute: DType,
     /// The loop over operands of the 16-bit dtype that the kernel was chosen for, if it has one.
     pub(crate) halves: Option<Block>,
+    /// The loop for [`FAR`](crate::vector_loop::FAR) bytes of results and more, if it has one of its own.
+    pub(crate) far: Option<Block>,
     /// The loop whose results go past the caches, if it has one: it takes whole lines of memory, and
     /// nothing may access them before a [`Stream`](crate::vec::stream::Stream) is dropped.
     pub(crate) past: Option<Block>,

@@ -1,13 +1,18 @@
 //! Elementwise operators on dense operands of one dtype, without an iterator: the shortcut that
 //! [`corten_ops::dense`] describes.
 
-use crate::block::{Kernel, PickLoop, Scalars, Source, Value, element, take_division_by_zero};
+use crate::block::{
+    Block, Kernel, PickLoop, Scalars, Source, Value, element, take_division_by_zero,
+};
+use crate::vec::stream::streams;
+use crate::vector_loop::FAR;
 use corten_core::{Access, Blocks, DType, Layout, Result, Scalar, TensorBase, bail, geometry};
 use corten_ops::Tensor;
 use corten_ops::dense::{Call, Rule};
 use corten_ops::meta::Promote;
-use corten_ops::parallel::GRAIN;
+use corten_ops::parallel::{GRAIN, parallel_for};
 use std::num::NonZeroUsize;
+use std::ops::Range;
 
 /// Runs the operator if the operands are dense; `None` leaves it to the iterator.
 ///
@@ -30,8 +35,11 @@ fn run_on<const N: usize>(
 ) -> Result<Option<Tensor>> {
     let Some((leader, kinds, row)) = kinds(&inputs) else { return Ok(None) };
     let dtype = leader.dtype();
+    let of = if is_test(rule) { DType::Bool } else { dtype };
+    let numel = leader.numel();
     if !serves(rule, dtype)
-        || !(1..=GRAIN).contains(&leader.numel())
+        || numel < 1
+        || (numel > GRAIN && streams(numel as usize * of.itemsize()))
         || !given.scalars.iter().all(|scalar| suits(scalar, dtype))
     {
         return Ok(None);
@@ -42,7 +50,6 @@ fn run_on<const N: usize>(
     };
     let mut scalars = Scalars::none();
     scalars.wrap(given.scalars, dtype)?;
-    let of = if is_test(rule) { DType::Bool } else { dtype };
     let step = Step { looped: &looped, scalars: &scalars, dtype, row };
     let Some(out) = given.out else {
         let (result, memory) = leader.empty_as_plain(of)?;
@@ -247,38 +254,92 @@ impl Step<'_> {
                 source.from = (&raw const *number).cast();
             }
         }
-        let Some(row) = self.row else {
-            // SAFETY: the addresses are those of `numel` elements, or single ones, inside of storages
-            // that are held or belong to the fresh result, or of numbers; the loop is one for this
-            // processor and reads no more than `N` operands, and each bit pattern is an element of
-            // its dtypes.
+        // SAFETY, of both: the addresses are those of `numel` elements, or of a row, or single ones,
+        // inside of storages that are held or belong to the fresh result, or of numbers; the loops are
+        // for this processor and read no more than `N` operands, and each bit pattern is an element of
+        // their dtypes.
+        if self.row.is_none() && written < FAR {
+            // SAFETY: as just said.
             unsafe { (self.looped.block)(to, &from, self.scalars, numel) };
-            return self.checked();
-        };
-        if numel % row != 0 {
+            self.checked()?;
+            return Ok(true);
+        }
+        let row = self.row.map_or(1, NonZeroUsize::get);
+        if !numel.is_multiple_of(row) {
             // Another thread has just changed what was looked at.
             return Ok(false);
         }
-        let mut to = to;
-        for _ in 0..numel / row {
-            // SAFETY: as above; each turn takes the next elements, as many as the rows have.
-            unsafe { (self.looped.block)(to, &from, self.scalars, row.get()) };
-            to = to.wrapping_add(row.get() * result.itemsize());
-            for (source, _) in from.iter_mut().zip(kinds).filter(|(_, kind)| **kind == Kind::Dense)
-            {
-                source.from = source.from.wrapping_add(row.get() * itemsize);
-            }
+        let mut steps = [0; 3];
+        for (step, _) in steps.iter_mut().zip(kinds).filter(|(_, kind)| **kind == Kind::Dense) {
+            *step = row * itemsize;
         }
-        self.checked()
+        let walk = Walk { step: self, to, written: row * result.itemsize(), from, steps };
+        // SAFETY: as just said.
+        unsafe { walk.run_all(numel / row) }?;
+        Ok(true)
     }
 
     /// What the loop reports when it has run.
     #[inline(always)]
-    fn checked(&self) -> Result<bool> {
+    fn checked(&self) -> Result<()> {
         if self.dtype == DType::Int64 && take_division_by_zero() {
             bail!(Runtime, "ZeroDivisionError")
         }
-        Ok(true)
+        Ok(())
+    }
+}
+
+/// Where a loop runs: over rows of the result, which are elements where no operand is a row.
+struct Walk<'a> {
+    step: &'a Step<'a>,
+    to: *mut u8,
+    /// The bytes of a row of the result.
+    written: usize,
+    from: [Source; 3],
+    /// The bytes from an operand's part in one row to that in the next.
+    steps: [usize; 3],
+}
+
+// SAFETY: whoever runs a walk promises that operands are only read meanwhile, and that no other
+// thread writes the same results.
+unsafe impl Sync for Walk<'_> {}
+
+impl Walk<'_> {
+    /// Runs the loop over so many rows, by as many threads as they are worth.
+    ///
+    /// # Safety
+    /// As for [`run`](Self::run).
+    #[inline(never)]
+    unsafe fn run_all(&self, rows: usize) -> Result<()> {
+        let looped = self.step.looped;
+        let block = match looped.far {
+            Some(far) if rows * self.written >= FAR => far,
+            _ => looped.block,
+        };
+        let row = self.step.row.map_or(1, NonZeroUsize::get) as i64;
+        parallel_for(0..rows as i64, (GRAIN / row).max(1), |part| {
+            // SAFETY: the caller's, of a part: they do not meet.
+            unsafe { self.run(block, part.start as usize..part.end as usize) };
+            self.step.checked()
+        })
+    }
+
+    /// # Safety
+    /// The operands must be readable and the results writable there, as for [`Block`], and nobody else
+    /// may write either meanwhile.
+    unsafe fn run(&self, block: Block, rows: Range<usize>) {
+        let run_at = |row: usize, n| {
+            let mut from = self.from;
+            for (source, step) in from.iter_mut().zip(self.steps) {
+                source.from = source.from.wrapping_add(row * step);
+            }
+            // SAFETY: the caller's.
+            unsafe { block(self.to.wrapping_add(row * self.written), &from, self.step.scalars, n) };
+        };
+        match self.step.row {
+            None => run_at(rows.start, rows.len()),
+            Some(row) => rows.into_iter().for_each(|i| run_at(i, row.get())),
+        }
     }
 }
 

@@ -32,6 +32,7 @@ mod stage;
 mod strided;
 mod tiles;
 pub mod vec;
+mod vector_loop;
 
 #[allow(
     missing_docs,

@@ -13,6 +13,7 @@ use crate::vec::baseline;
 use crate::vec::{Cplx, Int, Lanes, MaskBits, Memory, Plain, Truth, level};
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 use crate::vec::{Level, Past, PastBfloat, avx2};
+use crate::vector_loop::vector_loop;
 use corten_core::{DType, Result, Scalar, bail, not_implemented_for};
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 use corten_core::{bf16, f16};
@@ -131,7 +132,7 @@ const WRAPPING: [&str; 3] = ["add", "sub", "rsub"];
 /// # Safety
 /// They must have been made for the dtype of `L::Elem`.
 #[inline(always)]
-unsafe fn splat<L: Lanes>(scalars: &Scalars) -> [L; MOST_SCALARS] {
+pub(crate) unsafe fn splat<L: Lanes>(scalars: &Scalars) -> [L; MOST_SCALARS] {
     let mut lanes = [L::lit(0.0); MOST_SCALARS];
     for (lane, value) in lanes.iter_mut().zip(scalars.values()) {
         // SAFETY: `Scalars::new` wrote elements of this type.
@@ -143,7 +144,7 @@ unsafe fn splat<L: Lanes>(scalars: &Scalars) -> [L; MOST_SCALARS] {
 // The loops.
 
 /// What a loop does with the value or the truth of an expression.
-trait Sink<L: Lanes> {
+pub(crate) trait Sink<L: Lanes> {
     const ARITY: usize;
     /// Whether there is so little to compute that memory is waited for.
     const IS_SHORT: bool;
@@ -230,104 +231,6 @@ fn spread(bits: u32) -> u64 {
     let each = u64::from(bits as u8).wrapping_mul(0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
     let high = (each & 0x7f7f_7f7f_7f7f_7f7f).wrapping_add(0x7f7f_7f7f_7f7f_7f7f) | each;
     ((high >> 7) & 0x0101_0101_0101_0101).to_le()
-}
-
-/// # Safety
-/// As for [`Block`].
-#[inline(always)]
-unsafe fn vector_loop<L: Lanes, S: Sink<L>>(
-    to: *mut u8,
-    from: &[Source; 3],
-    scalars: &Scalars,
-    n: usize,
-) {
-    // SAFETY: the loop was chosen for this element type.
-    let splat = unsafe { splat::<L>(scalars) };
-    let s = &splat[..scalars.values().len()];
-    let at = |k: usize| from[k].from.cast::<<S::From as Memory<L>>::Elem>();
-    let fixed = [from[0].fixed, S::ARITY > 1 && from[1].fixed, S::ARITY > 2 && from[2].fixed];
-    // SAFETY: every operand has at least one element where `n > 0`.
-    let first = |k: usize| if n > 0 { unsafe { S::From::load_one(at(k)) } } else { L::lit(0.0) };
-    let a0 = first(0);
-    let a1 = if S::ARITY > 1 { first(1) } else { a0 };
-    let a2 = if S::ARITY > 2 { first(2) } else { a0 };
-    let ones = [a0, a1, a2];
-    let mut i = 0;
-    // Loads side by side: a tenth faster where operands come from a second-level cache.
-    while S::IS_SHORT && i + 2 * L::LANES <= n {
-        // SAFETY: two vectors are left at `i`.
-        unsafe {
-            let [x, y] = pairs_at::<L, S>(from, fixed, ones, i);
-            S::put_two([S::eval(x, s), S::eval(y, s)], to.add(i * S::SIZE));
-        }
-        i += 2 * L::LANES;
-    }
-    while i + L::LANES <= n {
-        // SAFETY: a vector is left at `i`.
-        unsafe {
-            let x = operands_at::<L, S>(from, fixed, ones, i, L::LANES);
-            S::put(S::eval(x, s), to.add(i * S::SIZE), L::LANES);
-        }
-        i += L::LANES;
-    }
-    let rest = n - i;
-    if rest > 0 {
-        // SAFETY: `rest` elements are left at `i`, fewer than a vector.
-        unsafe {
-            let x = operands_at::<L, S>(from, fixed, ones, i, rest);
-            S::put(S::eval(x, s), to.add(i * S::SIZE), rest);
-        }
-    }
-}
-
-/// The operands at `i`: those that are one element are that in every lane.
-///
-/// # Safety
-/// `n` elements of each of the others must be left there, at most a vector.
-#[inline(always)]
-unsafe fn operands_at<L: Lanes, S: Sink<L>>(
-    from: &[Source; 3],
-    fixed: [bool; 3],
-    ones: [L; 3],
-    i: usize,
-    n: usize,
-) -> [L; 3] {
-    let mut x = ones;
-    for k in 0..3 {
-        if k < S::ARITY && !fixed[k] {
-            let at = from[k].from.cast::<<S::From as Memory<L>>::Elem>();
-            // SAFETY: the caller's.
-            x[k] = unsafe {
-                match n == L::LANES {
-                    true => S::From::load(at.add(i)),
-                    false => S::From::load_partial(at.add(i), n),
-                }
-            };
-        }
-    }
-    x
-}
-
-/// As [`operands_at`] for two vectors that [`Memory::load_two`] gives.
-///
-/// # Safety
-/// Two vectors of each of the others must be left there.
-#[inline(always)]
-unsafe fn pairs_at<L: Lanes, S: Sink<L>>(
-    from: &[Source; 3],
-    fixed: [bool; 3],
-    ones: [L; 3],
-    i: usize,
-) -> [[L; 3]; 2] {
-    let (mut x, mut y) = (ones, ones);
-    for k in 0..3 {
-        if k < S::ARITY && !fixed[k] {
-            let at = from[k].from.cast::<<S::From as Memory<L>>::Elem>();
-            // SAFETY: the caller's.
-            [x[k], y[k]] = unsafe { S::From::load_two(at.add(i)) };
-        }
-    }
-    [x, y]
 }
 
 /// Elements per step of a loop over single elements.
@@ -422,7 +325,7 @@ unsafe fn lane_step<L: Lanes, S: Sink<L>>(
 
 /// The loops for each level: the same text, compiled with the level's instructions.
 macro_rules! compiled {
-    ($($name:ident = $loop:ident $(with $features:literal)?;)+) => {$(
+    ($($name:ident = $loop:ident $(on $lines:literal)? $(with $features:literal)?;)+) => {$(
         /// # Safety
         /// As for [`Block`].
         $(#[target_feature(enable = $features)])?
@@ -433,25 +336,26 @@ macro_rules! compiled {
             n: usize,
         ) {
             // SAFETY: the caller's.
-            unsafe { $loop::<L, S>(to, from, scalars, n) }
+            unsafe { $loop::<L, S $(, $lines)?>(to, from, scalars, n) }
         }
     )+};
 }
 
 compiled! {
-    vector_baseline = vector_loop;
+    vector_baseline = vector_loop on false;
     lane_baseline = lane_loop;
 }
 
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 compiled! {
-    vector_avx2 = vector_loop with "avx2,fma,f16c";
+    vector_avx2 = vector_loop on false with "avx2,fma,f16c";
     lane_avx2 = lane_loop with "avx2,fma,f16c";
 }
 
 #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
 compiled! {
-    vector_avx512 = vector_loop with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c";
+    vector_avx512 = vector_loop on false with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c";
+    far_avx512 = vector_loop on true with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c";
 }
 
 // The choice among them.
@@ -484,6 +388,20 @@ fn halves<B: Body>(dtype: DType) -> Option<Block> {
             _ => None,
         };
     }
+    None
+}
+
+/// The loop of a short operator over more than the first-level cache holds: see Note [Results on lines].
+fn far<B: Body>(dtype: DType) -> Option<Block> {
+    #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
+    if const { B::IS_SHORT } && level() == Level::Avx512 {
+        return match dtype {
+            DType::Float32 => Some(far_avx512::<avx2::F32, Values<B>>),
+            DType::Float64 => Some(far_avx512::<avx2::F64, Values<B>>),
+            _ => None,
+        };
+    }
+    let _ = dtype;
     None
 }
 
@@ -528,7 +446,7 @@ macro_rules! lanes {
 /// The kernel of an operator for a dtype, or `None` outside its domain. What the domain excludes
 /// is not instantiated.
 macro_rules! pick {
-    ($name:ident, $operator:ident, $sink:ident, $halves:ident, $past:ident, $test:literal) => {
+    ($name:ident, $operator:ident, $sink:ident, $halves:ident, $far:ident, $past:ident, $test:literal) => {
         pub(crate) fn $name<B: $operator>(dtype: DType) -> Option<Kernel> {
             use DType::*;
             let (block, compute) = match dtype {
@@ -554,6 +472,7 @@ macro_rules! pick {
                 block,
                 compute,
                 halves: $halves::<B>(dtype),
+                far: $far::<B>(dtype),
                 past: $past::<B>(dtype),
                 arity: B::ARITY,
                 test: $test,
@@ -565,8 +484,8 @@ macro_rules! pick {
     };
 }
 
-pick!(body, Body, Values, halves, past, false);
-pick!(test, Test, Truths, no_loop, no_loop, true);
+pick!(body, Body, Values, halves, far, past, false);
+pick!(test, Test, Truths, no_loop, no_loop, no_loop, true);
 
 const fn has_float(domain: Domain) -> bool {
     use Domain::{Integral, IntegralBool, IntegralBoolWide};

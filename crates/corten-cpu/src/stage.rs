@@ -5,6 +5,7 @@ use crate::strided::{Rows, gather, scatter};
 use crate::tiles::TILE;
 use crate::vec::convert::Conversion;
 use crate::vec::stream::{SHORTEST_RUN, Stream};
+use crate::vector_loop::FAR;
 use corten_core::DType;
 use corten_ops::iter::TensorIterator;
 use std::mem::MaybeUninit;
@@ -129,6 +130,10 @@ impl Stage {
             operands.iter_mut().for_each(|operand| operand.conversion = None);
         } else if dtype.is_reduced_float() {
             kernel.past = None;
+        } else if let Some(far) = kernel.far
+            && iter.numel() as usize * operands[0].size >= FAR
+        {
+            kernel.block = far;
         }
         let capacity = BUFFER / widest;
         // Other loops over numbers of 16 bits compute for as long as memory takes, so that what streams

@@ -10,7 +10,7 @@ const TO_ZERO: i32 = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
 register! {
     F32(__m512): [f32; 16] as u32, mask Mask16, mantissa 23, bias 127.0, fused true;
     splat _mm512_set1_ps, load _mm512_loadu_ps, store _mm512_storeu_ps,
-    add _mm512_add_ps, sub _mm512_sub_ps, mul _mm512_mul_ps, div _mm512_div_ps, sqrt _mm512_sqrt_ps,
+    add _mm512_add_ps, sub _mm512_sub_ps, mul _mm512_mul_ps, div _mm512_div_ps, sqrt square_roots,
     min _mm512_min_ps, max _mm512_max_ps, and _mm512_and_ps, or _mm512_or_ps, xor _mm512_xor_ps;
     mul_add(a, b, c) -> Vector = _mm512_fmadd_ps(a, b, c);
     neg_mul_add(a, b, c) -> Vector = _mm512_fnmadd_ps(a, b, c);
@@ -65,6 +65,28 @@ register! {
         _mm512_mask_storeu_pd(to, ((1u32 << n) - 1) as u8, value);
 }
 
+/// Square roots, in half the time of the instruction where all numbers are ordinary: one step of
+/// Newton's method for √x and for 1 / 2√x, and a last one with the exact remainder (P. Markstein,
+/// "Computation of elementary functions on the IBM RISC System/6000 processor", 1990). They are
+/// rounded correctly for any first estimate of 1/√x that is within 2⁻¹³: tried for all mantissas.
+#[inline(always)]
+unsafe fn square_roots(x: __m512) -> __m512 {
+    let (least, most) = (isa!(_mm512_set1_epi32(27 << 23)), isa!(_mm512_set1_epi32(226 << 23)));
+    let above = isa!(_mm512_sub_epi32(_mm512_castps_si512(x), least));
+    if isa!(_mm512_cmp_epu32_mask::<_MM_CMPINT_LE>(above, most)) != __mmask16::MAX {
+        return isa!(_mm512_sqrt_ps(x));
+    }
+    let half = isa!(_mm512_set1_ps(0.5));
+    let estimate = isa!(_mm512_rsqrt14_ps(x));
+    let root = isa!(_mm512_mul_ps(x, estimate));
+    let inverse = isa!(_mm512_mul_ps(estimate, half));
+    let error = isa!(_mm512_fnmadd_ps(root, inverse, half));
+    let root = isa!(_mm512_fmadd_ps(root, error, root));
+    let inverse = isa!(_mm512_fmadd_ps(inverse, error, inverse));
+    let remainder = isa!(_mm512_fnmadd_ps(root, root, x));
+    isa!(_mm512_fmadd_ps(remainder, inverse, root))
+}
+
 /// The mantissa m in [1, 2) and its exponent n, with m moved to where √½ ≤ m < √2.
 #[inline(always)]
 fn around_one<V: Real>(m: V, n: V) -> (V, V) {
@@ -81,6 +103,18 @@ impl Single for F32 {
     fn chosen(self, from: &[f32; 16]) -> Self {
         let from = isa!(_mm512_loadu_ps(from.as_ptr()));
         Self(isa!(_mm512_permutexvar_ps(_mm512_castps_si512(self.0), from)))
+    }
+
+    #[inline(always)]
+    fn split(self) -> (Self, Self) {
+        let m = isa!(_mm512_getmant_ps::<_MM_MANT_NORM_1_2, _MM_MANT_SIGN_SRC>(self.0));
+        (Self(m), Self(isa!(_mm512_getexp_ps(self.0))))
+    }
+
+    #[inline(always)]
+    fn sixteenth(self) -> Self {
+        let bits = isa!(_mm512_castps_si512(self.0));
+        Self(isa!(_mm512_castsi512_ps(_mm512_srli_epi32::<19>(bits))))
     }
 
     #[inline(always)]

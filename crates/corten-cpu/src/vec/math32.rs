@@ -45,8 +45,10 @@ pub(crate) fn exp<V: Single>(x: V) -> V {
         let (r, _, power) = reduce_exp(x, 0.0);
         return power.mul_add(r, power);
     }
-    let (r, n, _) = reduce_exp(clamp(x, -110.0, 100.0), 0.0);
-    (V::of(1.0) + r).scale2(n)
+    // See Note [Results that underflow].
+    let zero = x.lt(V::of(-104.0));
+    let (r, n, _) = reduce_exp(V::select(zero, V::of(0.0), V::of(100.0).min(x)), 0.0);
+    V::select(zero, V::of(0.0), (V::of(1.0) + r).scale2(n))
 }
 
 #[inline(always)]
@@ -73,8 +75,27 @@ fn log_reduced<V: Single>(f: V, n: V, small: V) -> V {
     n.mul_add(V::of(LN2_HIGH), f + z.neg_mul_add(V::of(0.5), low))
 }
 
+/// n ln 2 + ln c + ln(m / c) with a c for each sixteenth of the mantissas m, such that ln c has few
+/// digits: its sum with n ln 2 is exact. From 23/16 on m is halved, so that the logarithms around 1
+/// have no sum to be lost in.
+#[inline(always)]
+fn log_by_table<V: Single>(x: V) -> V {
+    let one = V::of(1.0);
+    let (m, n) = x.split();
+    let piece = m.sixteenth();
+    let n = V::select(m.lt(V::of(1.4375)), n, n + one);
+    let r = m.mul_add(piece.chosen(&c::LOG_INVERSES), -one);
+    let low = (r * r).mul_add(r.poly(&c::LOG_SHORT_32), n * V::of(LN2_LOW));
+    n.mul_add(V::of(LN2_HIGH), piece.chosen(&c::LOG_CENTRES)) + (r + low)
+}
+
 #[inline(always)]
 pub(crate) fn log<V: Single>(x: V) -> V {
+    if V::CHOOSES_AT_ONCE {
+        let result = log_by_table(x);
+        let ordinary = x.gt(V::of(0.0)) & x.lt(V::of(f64::INFINITY));
+        return if (!ordinary).any() { log_special(x, result) } else { result };
+    }
     let (m, n) = x.split_around_one();
     log_special(x, log_reduced(m - V::of(1.0), n, V::of(0.0)))
 }

@@ -270,6 +270,23 @@ pub(crate) trait Single: Real<Elem = f32> {
     /// Whether it is a single one.
     const CHOOSES_AT_ONCE: bool = false;
 
+    /// The mantissa m in [1, 2) and its exponent.
+    #[inline(always)]
+    fn split(self) -> (Self, Self) {
+        let (m, n) = self.split_around_one();
+        let one = Self::of(1.0);
+        let small = m.lt(one);
+        (Self::select(small, m + m, m), Self::select(small, n - one, n))
+    }
+
+    /// For each mantissa in [1, 2) the sixteenth of that range that it lies in, as [`chosen`] takes it.
+    ///
+    /// [`chosen`]: Self::chosen
+    #[inline(always)]
+    fn sixteenth(self) -> Self {
+        self.map(|mantissa| f32::from_bits(mantissa.to_bits() >> 19))
+    }
+
     fn widen(self) -> [Self::Double; 2];
     fn narrow(halves: [Self::Double; 2]) -> Self;
 
