@@ -24,7 +24,7 @@ const LONG: usize = 256;
 /// Bytes of results that the first-level cache does not hold beside the operands.
 pub(crate) const FAR: usize = 10 << 10;
 
-/// With `LINES`, results are written as Note [Results on lines] says.
+/// With `LINES`, results are written line by line: see Note [Results on lines].
 ///
 /// # Safety
 /// As for [`Block`](crate::block::Block), with the instructions of `L`.
