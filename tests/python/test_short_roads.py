@@ -24,6 +24,48 @@ class ShortRoads(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "At least one of 'min' or 'max' must not be None"):
             x.clamp()
 
+    def test_long_operands_are_computed_as_their_parts(self):
+        """Beyond what one thread takes at once, at every distance from a line of memory."""
+        count, at_once = 70_000, 500
+        numbers = ((torch.arange(4 * count + 64) * 7919) % 1013 - 506).to(torch.float64) / 64
+        for dtype in (torch.float32, torch.float64):
+            all_numbers = numbers.to(dtype)
+            for shift in (0, 1, 5, 15):
+                x = all_numbers[shift : shift + count]
+                y = all_numbers[count + 2 * shift :][:count]
+                row = all_numbers[3 * count + shift :][:1000]
+                out = torch.empty(count + 16, dtype=dtype)[shift:][:count]
+                whole = torch.empty(count + 16, dtype=dtype)[shift:][:count].copy_(x)
+                calls = {
+                    "add": lambda x, y: x + y,
+                    "of a number": lambda x, y: 1.5 - x,
+                    "of one element": lambda x, y: x * all_numbers[7],
+                    "relu": lambda x, y: torch.relu(x),
+                    "addcmul": lambda x, y: torch.addcmul(x, y, y),
+                    "greater": lambda x, y: x > y,
+                }
+                for name, call in calls.items():
+                    with self.subTest(name, dtype=dtype, shift=shift):
+                        parts = zip(x.split(at_once), y.split(at_once))
+                        expected = torch.cat([call(*part) for part in parts])
+                        self.assertTrue(torch.equal(call(x, y), expected))
+                expected = torch.cat([a - b for a, b in zip(x.split(at_once), y.split(at_once))])
+                self.assertTrue(torch.equal(torch.sub(x, y, out=out), expected))
+                self.assertTrue(torch.equal(whole.sub_(y), expected))
+                rows = x.view(70, 1000)
+                self.assertTrue(torch.equal(rows + row, torch.stack([r + row for r in rows])))
+                self.assertTrue(torch.equal(row - rows, torch.stack([row - r for r in rows])))
+
+    def test_long_division_by_zero(self):
+        x, y = torch.arange(80_000), torch.ones(80_000, dtype=torch.int64)
+        self.assertTrue(torch.equal(x // y, x))
+        for place in (0, 40_001, 79_999):
+            y[place] = 0
+            with self.assertRaisesRegex(RuntimeError, "ZeroDivisionError"):
+                x // y
+            y[place] = 1
+        self.assertTrue(torch.equal(x // y, x))
+
     def test_clamp_in_place_and_beside_others(self):
         x = torch.tensor([[-3.0, 0.5], [2.0, -1.0]])
         whole = x.clone()

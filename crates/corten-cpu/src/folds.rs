@@ -100,8 +100,8 @@ macro_rules! float_factors {
             }
             #[inline(always)]
             fn of_row(row: &[Self]) -> Self {
-                let [parts] = row_loops::fold([row], Factors);
-                all_of(parts, Self::times)
+                let [product] = row_loops::folded([row], Factors);
+                product
             }
         }
     )+};

@@ -46,16 +46,52 @@ impl<T: Element, F: RowFold<T, N, M>, const N: usize, const M: usize> Job<T>
 
     #[inline(always)]
     fn run<V: Lanes<Elem = T>>(self) -> [Parts<T>; M] {
-        fold_with::<V, N, M>(self.rows, self.fold)
+        parts_of::<V, N, M>(vectors_of(self.rows, self.fold), &self.fold)
     }
 }
 
-/// [`fold`] within a job.
+// Note [Lanes in registers]
+// Parts leave a loop through memory, and what reads them one by one waits for that as long as for sixty
+// elements. Where nothing else is asked for, lanes are put together before.
+
+/// Puts rows together, as far as all go, into one value of each kind.
+pub(crate) fn folded<T: Vectorised, const N: usize, const M: usize>(
+    rows: [&[T]; N],
+    fold: impl RowFold<T, N, M>,
+) -> [T; M] {
+    T::run(FoldedToOne { rows, fold })
+}
+
+struct FoldedToOne<'a, T, F, const N: usize, const M: usize> {
+    rows: [&'a [T]; N],
+    fold: F,
+}
+
+impl<T: Element, F: RowFold<T, N, M>, const N: usize, const M: usize> Job<T>
+    for FoldedToOne<'_, T, F, N, M>
+{
+    type Out = [T; M];
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = T>>(self) -> [T; M] {
+        folded_with::<V, N, M>(self.rows, self.fold)
+    }
+}
+
+/// [`folded`] within a job.
 #[inline(always)]
-pub(crate) fn fold_with<V: Lanes, const N: usize, const M: usize>(
+pub(crate) fn folded_with<V: Lanes, const N: usize, const M: usize>(
     rows: [&[V::Elem]; N],
     fold: impl RowFold<V::Elem, N, M>,
-) -> [Parts<V::Elem>; M] {
+) -> [V::Elem; M] {
+    one_of::<V, N, M>(vectors_of(rows, fold), fold)
+}
+
+#[inline(always)]
+fn vectors_of<V: Lanes, const N: usize, const M: usize>(
+    rows: [&[V::Elem]; N],
+    fold: impl RowFold<V::Elem, N, M>,
+) -> [V; M] {
     // SAFETY: all rows have so many elements.
     unsafe { fold_all::<V, N, M>(&rows.map(<[V::Elem]>::as_ptr), least(rows[0], rows), fold) }
 }
@@ -114,7 +150,7 @@ unsafe fn fold_all<V: Lanes, const N: usize, const M: usize>(
     rows: &impl Columnwise<V, N>,
     count: usize,
     fold: impl RowFold<V::Elem, N, M>,
-) -> [Parts<V::Elem>; M] {
+) -> [V; M] {
     let start = start_of(&fold);
     let mut states = [start.map(V::splat); STATES];
     let mut i = 0;
@@ -138,19 +174,18 @@ unsafe fn fold_all<V: Lanes, const N: usize, const M: usize>(
             *state = first_lanes(stepped, rest, *state);
         }
     }
-    parts_of(states, &fold)
+    let [first, second, third, fourth] = states;
+    fold.combine(fold.combine(first, second), fold.combine(third, fourth))
 }
 
-/// The states of every value together.
+/// The lanes of every vector.
 #[inline(always)]
 fn parts_of<V: Lanes, const N: usize, const M: usize>(
-    states: [[V; M]; STATES],
+    all: [V; M],
     fold: &impl RowFold<V::Elem, N, M>,
 ) -> [Parts<V::Elem>; M] {
     const { assert!(V::LANES <= MOST_LANES) };
     let mut parts = start_of(fold).map(|start| [start; MOST_LANES]);
-    let [first, second, third, fourth] = states;
-    let all = fold.combine(fold.combine(first, second), fold.combine(third, fourth));
     for (parts, all) in parts.iter_mut().zip(all) {
         // SAFETY: the array has room for the widest vector.
         unsafe { all.store(parts.as_mut_ptr()) };
@@ -158,23 +193,49 @@ fn parts_of<V: Lanes, const N: usize, const M: usize>(
     parts
 }
 
-/// As [`map_in_place`], and puts what it writes together as [`fold`] would.
+/// The lanes of every vector put together, a half of them with the other; see Note [Lanes in registers].
+#[inline(always)]
+fn one_of<V: Lanes, const N: usize, const M: usize>(
+    mut all: [V; M],
+    fold: impl RowFold<V::Elem, N, M>,
+) -> [V::Elem; M] {
+    const { assert!(V::LANES <= MOST_LANES) };
+    for distance in [8, 4, 2, 1] {
+        if distance < V::LANES {
+            let mut others = all;
+            for other in &mut others {
+                *other = other.exchanged(distance);
+            }
+            all = fold.combine(all, others);
+        }
+    }
+    let mut ones = start_of(&fold);
+    for (one, all) in ones.iter_mut().zip(all) {
+        let mut lanes = [*one; MOST_LANES];
+        // SAFETY: the array has room for the widest vector.
+        unsafe { all.store(lanes.as_mut_ptr()) };
+        *one = lanes[0];
+    }
+    ones
+}
+
+/// As [`map_in_place`], and puts what it writes together as [`folded`] would.
 pub(crate) fn map_in_place_and_fold<T: Vectorised>(
     row: &mut [T],
     f: impl Function<T, 1>,
     fold: impl RowFold<T, 1, 1>,
-) -> Parts<T> {
+) -> T {
     T::run(FoldedWalk { walk: Walk::in_place(row, f), fold })
 }
 
-/// As [`map_with`], and puts what it writes together as [`fold_with`] would.
+/// As [`map_with`], and puts what it writes together as [`folded_with`] would.
 #[inline(always)]
 pub(crate) fn map_and_fold_with<V: Lanes, const N: usize>(
     out: &mut [V::Elem],
     rows: [&[V::Elem]; N],
     f: impl Function<V::Elem, N>,
     fold: impl RowFold<V::Elem, 1, 1>,
-) -> Parts<V::Elem> {
+) -> V::Elem {
     FoldedWalk { walk: Walk::of(out, rows, f), fold }.run::<V>()
 }
 
@@ -187,14 +248,14 @@ struct FoldedWalk<T, F, G, const N: usize> {
 impl<T: Element, F: Function<T, N>, G: RowFold<T, 1, 1>, const N: usize> Job<T>
     for FoldedWalk<T, F, G, N>
 {
-    type Out = Parts<T>;
+    type Out = T;
 
     #[inline(always)]
-    fn run<V: Lanes<Elem = T>>(self) -> Parts<T> {
+    fn run<V: Lanes<Elem = T>>(self) -> T {
         let Self { walk, fold } = self;
         // SAFETY: the walk's rows are as long as it says.
-        let [parts] = unsafe { fold_all::<V, 1, 1>(&walk, walk.count, fold) };
-        parts
+        let [one] = one_of::<V, 1, 1>(unsafe { fold_all(&walk, walk.count, fold) }, fold);
+        one
     }
 }
 

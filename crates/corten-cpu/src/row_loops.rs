@@ -11,7 +11,7 @@ use crate::vec::{Lanes, Level, baseline, level};
 use corten_core::Element;
 
 pub(crate) use crate::row_folds::{
-    MOST_LANES, Parts, RowFold, fold, fold_columns, fold_with, map_and_fold_with,
+    MOST_LANES, Parts, RowFold, fold, fold_columns, folded, folded_with, map_and_fold_with,
     map_in_place_and_fold,
 };
 pub(crate) use crate::row_macros::{for_each_vector, row_folds, row_functions};

@@ -2,8 +2,8 @@
 //! are made of. Half precisions are widened into a buffer first; see [`Float`].
 
 use crate::row_loops::{
-    MultiplyAdd, Parts, RowFold, Vectorised, fold, map, map_in_place, map_in_place_and_fold,
-    map_over, row_folds, row_functions,
+    MultiplyAdd, RowFold, Vectorised, folded, map, map_in_place, map_in_place_and_fold, map_over,
+    row_folds, row_functions,
 };
 use crate::vec::Lanes;
 use crate::vec::convert::convert_row;
@@ -45,31 +45,31 @@ pub(crate) trait Wide:
 
     /// The largest element, NaN if there is one; minus infinity for an empty row.
     fn max_of(row: &[Self]) -> Self {
-        let [parts] = fold([row], Largest);
-        largest(parts)
+        let [most] = folded([row], Largest);
+        most
     }
 
     /// The sum of the elements.
     fn sum_of(row: &[Self]) -> Self {
-        let [sum] = fold([row], Sum);
-        total(sum)
+        let [sum] = folded([row], Sum);
+        sum
     }
 
     /// The sum of the products of two rows of the same length.
     fn dot(a: &[Self], b: &[Self]) -> Self {
-        let [sum] = fold([a, b], Products);
-        total(sum)
+        let [sum] = folded([a, b], Products);
+        sum
     }
 
     /// `row = exp(row - shift)`; returns the sum of `row`.
     fn exp_minus_in_place(row: &mut [Self], shift: Self) -> Self {
-        total(map_in_place_and_fold(row, ExpMinus { shift }, Sum))
+        map_in_place_and_fold(row, ExpMinus { shift }, Sum)
     }
 
     /// The sum of `exp(row - shift)`.
     fn sum_exp_minus(row: &[Self], shift: Self) -> Self {
-        let [sum] = fold([row], Powers { shift });
-        total(sum)
+        let [sum] = folded([row], Powers { shift });
+        sum
     }
 
     /// `row *= factor`.
@@ -103,7 +103,7 @@ pub(crate) trait Wide:
     /// made.
     fn gradient_sums(grad: &[Self], row: &[Self], mean: Self) -> (f64, f64) {
         let blocks = grad.chunks(BLOCK).zip(row.chunks(BLOCK));
-        sums_of_blocks(blocks, |(grad, row)| fold([grad, row], GradientSums { mean }))
+        sums_of_blocks(blocks, |(grad, row)| folded([grad, row], GradientSums { mean }))
     }
 
     /// [`gradient_sums`](Self::gradient_sums) with `grad` times `weight`.
@@ -115,7 +115,7 @@ pub(crate) trait Wide:
     ) -> (f64, f64) {
         let blocks = grad.chunks(BLOCK).zip(weight.chunks(BLOCK)).zip(row.chunks(BLOCK));
         sums_of_blocks(blocks, |((grad, weight), row)| {
-            fold([grad, weight, row], WeightedGradientSums { mean })
+            folded([grad, weight, row], WeightedGradientSums { mean })
         })
     }
 }
@@ -197,45 +197,19 @@ impl Moments {
 fn block_moments<W: Wide>(row: &[W]) -> Moments {
     let count = row.len() as f64;
     let mean = W::of(W::sum_of(row).as_f64() / count);
-    let [squares, errors] = fold([row], Distances { mean });
-    let error = total(errors).as_f64();
-    let squares = total(squares).as_f64() - error * error / count;
+    let [squares, error] = folded([row], Distances { mean }).map(W::as_f64);
+    let squares = squares - error * error / count;
     Moments { count, mean: mean.as_f64() + error / count, squares: squares.max(0.0) }
 }
 
 /// Two sums over blocks, put together in `f64`.
 fn sums_of_blocks<W: Wide, B>(
     blocks: impl Iterator<Item = B>,
-    sums_of: impl Fn(B) -> [Parts<W>; 2],
+    sums_of: impl Fn(B) -> [W; 2],
 ) -> (f64, f64) {
     blocks.map(sums_of).fold((0.0, 0.0), |sums, [first, second]| {
-        (sums.0 + total(first).as_f64(), sums.1 + total(second).as_f64())
+        (sums.0 + first.as_f64(), sums.1 + second.as_f64())
     })
-}
-
-/// The largest of some parts; NaN if one is.
-#[inline(always)]
-pub(crate) fn largest<W: Wide>(parts: Parts<W>) -> W {
-    halved(parts, |a, b| if a.is_nan() || a > b { a } else { b })
-}
-
-/// The sum of partial sums.
-#[inline(always)]
-pub(crate) fn total<T: Copy + Add<Output = T>>(parts: Parts<T>) -> T {
-    halved(parts, T::add)
-}
-
-/// Parts put together, a half of them with the other.
-#[inline(always)]
-fn halved<T: Copy>(mut parts: Parts<T>, combine: impl Fn(T, T) -> T) -> T {
-    let mut width = parts.len() / 2;
-    while width > 0 {
-        for part in 0..width {
-            parts[part] = combine(parts[part], parts[part + width]);
-        }
-        width /= 2;
-    }
-    parts[0]
 }
 
 macro_rules! wide {

@@ -228,7 +228,8 @@ fn cost<E: Sealed>(
     b: View<*const E>,
 ) -> usize {
     let ([rows, cols], depth) = (c.shape, a.shape[1]);
-    let (of_far, of_pages, of_turned) = if is_wide(set) { (2, 2, 4) } else { (1, 4, 2) };
+    let wide = is_wide(set);
+    let pages = if wide { 5 } else { 8 };
     // A step multiplies twice in a cycle, and loads one row of `b` and an element of `a` per row.
     let panels = Groups::of(cols.div_ceil(set.lanes), set.registers());
     let of_step: usize = panels.widths().map(|(count, w)| count * (3 * w).max(6 + w)).sum();
@@ -239,16 +240,17 @@ fn cost<E: Sealed>(
         // Strips are copied in pieces of a few elements.
         count if count > FEW_PANELS => 4,
         _ if apart.is_multiple_of(CONFLICT) => 4,
-        _ => usize::from(apart.saturating_mul(depth.min(DEPTH)) > FAR) * of_far,
+        _ if apart.saturating_mul(depth.min(DEPTH)) <= FAR => 0,
+        _ if wide && apart >= PAGE => 3,
+        _ => 1,
     };
     let of_a = rows * depth * quarters / 4;
     let of_b = match b.strides {
-        [row, 1] if bytes_apart::<E>(row) >= PAGE => depth * cols * of_pages / 4,
+        [row, 1] if bytes_apart::<E>(row) >= PAGE => depth * cols * pages / 8,
         [_, 1] => depth * cols / 8,
         _ => depth * cols / 4,
     };
-    let of_turning = rows * cols * depth.div_ceil(DEPTH) * of_turned / 4;
-    let of_c = if c.strides[1] == 1 { 0 } else { of_turning };
+    let of_c = if c.strides[1] == 1 { 0 } else { rows * cols * depth.div_ceil(DEPTH) / 2 };
     of_tiles + of_a + of_b + of_c
 }
 

@@ -70,19 +70,19 @@ macro_rules! ordered_floats {
             fn extreme(acc: Self, row: &[Self], order: Order) -> Self {
                 match order {
                     Order::Max => {
-                        let [parts] = row_loops::fold([row], Greatest);
-                        larger(acc, all_of(parts, larger))
+                        let [most] = row_loops::folded([row], Greatest);
+                        larger(acc, most)
                     }
                     Order::Min => {
-                        let [parts] = row_loops::fold([row], Least);
-                        smaller(acc, all_of(parts, smaller))
+                        let [least] = row_loops::folded([row], Least);
+                        smaller(acc, least)
                     }
                 }
             }
             #[inline(always)]
             fn extremes((least, greatest): (Self, Self), row: &[Self]) -> (Self, Self) {
-                let [low, high] = row_loops::fold([row], Ends);
-                (smaller(least, all_of(low, smaller)), larger(greatest, all_of(high, larger)))
+                let [low, high] = row_loops::folded([row], Ends);
+                (smaller(least, low), larger(greatest, high))
             }
         }
     )+};

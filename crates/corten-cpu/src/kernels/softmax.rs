@@ -4,12 +4,10 @@ use super::support::{contiguous, empty, expect_dtype, is_shape_only};
 use crate::chunks::{for_each_chunk, grain_of};
 use crate::lines::{Columns, Lines, OfLines};
 use crate::row_loops::{
-    Job, fold_columns, fold_with, map, map_and_fold_with, map_in_place, map_in_place_with,
+    Job, fold_columns, folded_with, map, map_and_fold_with, map_in_place, map_in_place_with,
     map_with, row_folds, row_functions,
 };
-use crate::rows::{
-    ExpMinus, Float, Largest, Powers, Products, Sum, Times, Wide, largest, match_float, total,
-};
+use crate::rows::{ExpMinus, Float, Largest, Powers, Products, Sum, Times, Wide, match_float};
 use crate::vec::Lanes;
 use corten_core::geometry::wrap_dim;
 use corten_core::{Access, AccessSet, DType, Result, ensure};
@@ -181,16 +179,15 @@ impl<W: Wide> Job<W> for Row<'_, W> {
     #[inline(always)]
     fn run<V: Lanes<Elem = W>>(self) {
         let Self { out, row, kind } = self;
-        let [max] = fold_with::<V, 1, 1>([row], Largest);
-        let shift = largest(max);
+        let [shift] = folded_with::<V, 1, 1>([row], Largest);
         match kind {
             Kind::Softmax => {
-                let sum = total(map_and_fold_with::<V, 1>(out, [row], ExpMinus { shift }, Sum));
+                let sum = map_and_fold_with::<V, 1>(out, [row], ExpMinus { shift }, Sum);
                 map_in_place_with::<V>(out, Times { factor: W::ONE / sum });
             }
             Kind::LogSoftmax => {
-                let [sum] = fold_with::<V, 1, 1>([row], Powers { shift });
-                let log_sum = total(sum).ln();
+                let [sum] = folded_with::<V, 1, 1>([row], Powers { shift });
+                let log_sum = sum.ln();
                 map_with::<V, 1>(out, [row], LogOfShare { max: shift, log_sum });
             }
         }

@@ -27,6 +27,11 @@ register! {
     round(a) -> Vector = _mm256_round_ps::<NEAREST>(a);
     floor(a) -> Vector = _mm256_round_ps::<DOWN>(a);
     trunc(a) -> Vector = _mm256_round_ps::<TO_ZERO>(a);
+    exchanged(a, distance) -> Exchange = match distance {
+        4 => _mm256_permute2f128_ps::<1>(a, a),
+        2 => _mm256_permute_ps::<0b01_00_11_10>(a),
+        _ => _mm256_permute_ps::<0b10_11_00_01>(a),
+    };
     load_partial(from, n) -> LoadPartial = _mm256_maskload_ps(from, first32(n));
     store_partial(value, to, n) -> StorePartial = _mm256_maskstore_ps(to, first32(n), value);
 }
@@ -52,6 +57,10 @@ register! {
     round(a) -> Vector = _mm256_round_pd::<NEAREST>(a);
     floor(a) -> Vector = _mm256_round_pd::<DOWN>(a);
     trunc(a) -> Vector = _mm256_round_pd::<TO_ZERO>(a);
+    exchanged(a, distance) -> Exchange = match distance {
+        2 => _mm256_permute2f128_pd::<1>(a, a),
+        _ => _mm256_permute_pd::<0b0101>(a),
+    };
     load_partial(from, n) -> LoadPartial = _mm256_maskload_pd(from, first64(n));
     store_partial(value, to, n) -> StorePartial = _mm256_maskstore_pd(to, first64(n), value);
 }

@@ -31,6 +31,12 @@ register! {
     split_around_one(a) -> Pair = around_one(
         F32(_mm512_getmant_ps::<_MM_MANT_NORM_1_2, _MM_MANT_SIGN_SRC>(a)), F32(_mm512_getexp_ps(a))
     );
+    exchanged(a, distance) -> Exchange = match distance {
+        8 => _mm512_shuffle_f32x4::<0b01_00_11_10>(a, a),
+        4 => _mm512_shuffle_f32x4::<0b10_11_00_01>(a, a),
+        2 => _mm512_permute_ps::<0b01_00_11_10>(a),
+        _ => _mm512_permute_ps::<0b10_11_00_01>(a),
+    };
     load_partial(from, n) -> LoadPartial = _mm512_maskz_loadu_ps(((1u32 << n) - 1) as u16, from);
     store_partial(value, to, n) -> StorePartial =
         _mm512_mask_storeu_ps(to, ((1u32 << n) - 1) as u16, value);
@@ -60,6 +66,11 @@ register! {
     split_around_one(a) -> Pair = around_one(
         F64(_mm512_getmant_pd::<_MM_MANT_NORM_1_2, _MM_MANT_SIGN_SRC>(a)), F64(_mm512_getexp_pd(a))
     );
+    exchanged(a, distance) -> Exchange = match distance {
+        4 => _mm512_shuffle_f64x2::<0b01_00_11_10>(a, a),
+        2 => _mm512_shuffle_f64x2::<0b10_11_00_01>(a, a),
+        _ => _mm512_permute_pd::<0b0101_0101>(a),
+    };
     load_partial(from, n) -> LoadPartial = _mm512_maskz_loadu_pd(((1u32 << n) - 1) as u8, from);
     store_partial(value, to, n) -> StorePartial =
         _mm512_mask_storeu_pd(to, ((1u32 << n) - 1) as u8, value);

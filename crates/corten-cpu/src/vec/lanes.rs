@@ -26,6 +26,9 @@ pub(crate) trait Lanes: Expr {
     /// # Safety
     /// `to` must be writable for `n < LANES` elements.
     unsafe fn store_partial(self, to: *mut Self::Elem, n: usize);
+    /// Each lane from the one `distance` away: pairs of blocks of so many lanes, a power of two, change
+    /// their places. A single lane has no other.
+    fn exchanged(self, distance: usize) -> Self;
 }
 
 /// `Expr` and `Lanes` for a vector of floating-point numbers.
@@ -58,6 +61,10 @@ macro_rules! vector_expr {
             unsafe fn store_partial(self, to: *mut Self::Elem, n: usize) {
                 // SAFETY: the caller's.
                 unsafe { Real::store_partial(self, to, n) }
+            }
+            #[inline(always)]
+            fn exchanged(self, distance: usize) -> Self {
+                Real::exchanged(self, distance)
             }
         }
 

@@ -107,6 +107,8 @@ pub(crate) trait Real:
     fn round(self) -> Self;
     fn floor(self) -> Self;
     fn trunc(self) -> Self;
+    /// As [`Lanes::exchanged`](crate::vec::Lanes::exchanged).
+    fn exchanged(self, distance: usize) -> Self;
     /// `f` of each lane.
     fn map(self, f: impl Fn(Self::Elem) -> Self::Elem) -> Self;
     /// `f` of each pair of lanes.

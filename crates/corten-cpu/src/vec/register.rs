@@ -155,6 +155,13 @@ macro_rules! register {
             Self(isa!($body))
         }
     };
+    (@method $method:ident($a:ident, $distance:ident) -> Exchange = $body:expr) => {
+        #[inline(always)]
+        fn $method(self, $distance: usize) -> Self {
+            let $a = self.0;
+            Self(isa!($body))
+        }
+    };
     (@method $method:ident($from:ident, $n:ident) -> LoadPartial = $body:expr) => {
         #[inline(always)]
         unsafe fn $method($from: *const Self::Elem, $n: usize) -> Self {

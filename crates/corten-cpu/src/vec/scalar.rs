@@ -47,6 +47,10 @@ macro_rules! one_lane {
                 // SAFETY: the caller vouches for one element.
                 unsafe { self.store(to) }
             }
+            #[inline(always)]
+            fn exchanged(self, _: usize) -> Self {
+                self
+            }
         }
     };
 }

@@ -26,6 +26,10 @@ register! {
     round(a) -> Vector = round::<F32>(F32(a)).0;
     floor(a) -> Vector = floor::<F32>(F32(a)).0;
     trunc(a) -> Vector = trunc::<F32>(F32(a)).0;
+    exchanged(a, distance) -> Exchange = match distance {
+        2 => _mm_shuffle_ps::<0b01_00_11_10>(a, a),
+        _ => _mm_shuffle_ps::<0b10_11_00_01>(a, a),
+    };
     load_partial(from, n) -> LoadPartial = load_partial::<F32, 4>(from, n).0;
     store_partial(value, to, n) -> StorePartial = store_partial::<F32, 4>(F32(value), to, n);
 }
@@ -51,6 +55,7 @@ register! {
     round(a) -> Vector = round::<F64>(F64(a)).0;
     floor(a) -> Vector = floor::<F64>(F64(a)).0;
     trunc(a) -> Vector = trunc::<F64>(F64(a)).0;
+    exchanged(a, _distance) -> Exchange = _mm_shuffle_pd::<0b01>(a, a);
     load_partial(from, n) -> LoadPartial = load_partial::<F64, 2>(from, n).0;
     store_partial(value, to, n) -> StorePartial = store_partial::<F64, 2>(F64(value), to, n);
 }

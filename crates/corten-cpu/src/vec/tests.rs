@@ -154,6 +154,43 @@ fn check<F: Function>(name: &str, reference: fn(f64) -> f64, range: (f64, f64), 
     }
 }
 
+/// At all distances a lane gets what the one so far away had.
+fn exchange<V: Lanes>(number: impl Fn(usize) -> V::Elem) {
+    let from: Vec<V::Elem> = (0..V::LANES).map(&number).collect();
+    for distance in [8, 4, 2, 1].into_iter().filter(|&distance| distance < V::LANES) {
+        let mut to = vec![number(0); V::LANES];
+        // SAFETY: both have as many elements as the vector, and the level is one of the processor.
+        unsafe { V::load(from.as_ptr()).exchanged(distance).store(to.as_mut_ptr()) };
+        let expected: Vec<V::Elem> = (0..V::LANES).map(|lane| number(lane ^ distance)).collect();
+        assert!(to == expected, "{distance} of {}", V::LANES);
+    }
+}
+
+#[test]
+fn lanes_are_exchanged_at_every_level() {
+    let (single, double) = (|lane: usize| lane as f32 + 0.5, |lane: usize| lane as f64 + 0.5);
+    for level in Level::available() {
+        match level {
+            Level::Baseline => {
+                exchange::<baseline::F32>(single);
+                exchange::<baseline::F64>(double);
+            }
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => {
+                exchange::<avx2::F32>(single);
+                exchange::<avx2::F64>(double);
+            }
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => {
+                exchange::<avx512::F32>(single);
+                exchange::<avx512::F64>(double);
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => unreachable!(),
+        }
+    }
+}
+
 /// One test per function: its reference, a range, and the allowed errors.
 macro_rules! functions {
     ($($name:ident = $reference:expr, $low:literal..$high:literal, ($single:literal, $double:literal);)+) => {$(
