@@ -5,20 +5,19 @@ use crate::loops::{Sink, splat};
 use crate::vec::{Lanes, Memory};
 
 // Note [Results on lines]
-// A vector that lies across two lines of memory takes as long as two. Registers of AVX-512 are lines
-// where the results begin on one, and all of them lie across two where they do not: rows of a
-// thousand numbers, which every second time do not, took two fifths longer for it. There a partial
-// vector comes first.
+// A vector that lies across two lines of memory takes as long as two. Where results do not begin at a
+// multiple of a vector's length, as every second row of a thousand numbers, every second vector or every
+// one does: sums of such rows took two fifths longer for it. There a partial vector comes first.
 //
 // Processors fetch ahead what is read; stores to a second-level cache wait. Short operators have
-// the next lines of the results brought to the first-level cache, which gains a tenth; further ahead
-// is no faster. Beyond the first-level cache registers of half the width are another tenth faster
-// (Intel, Granite Rapids).
+// the next line of the results brought to the first-level cache, which gains a tenth; further ahead
+// is no faster. And there registers of half the width are another tenth faster than those of AVX-512
+// (measured on Intel's Granite Rapids alone).
 
 /// The bytes of a line of memory.
 const LINE: usize = 64;
 
-/// Results for which it is worth a partial vector to have the others on lines.
+/// Results for which it is worth a partial vector to have none of the others in two lines.
 const LONG: usize = 256;
 
 /// Bytes of results that the first-level cache does not hold beside the operands.
@@ -46,7 +45,7 @@ pub(crate) unsafe fn vector_loop<L: Lanes, S: Sink<L>, const LINES: bool>(
     let a1 = if S::ARITY > 1 { first(1) } else { a0 };
     let a2 = if S::ARITY > 2 { first(2) } else { a0 };
     let ones = [a0, a1, a2];
-    let mut i = if LINES { before_line::<L, S>(to, n) } else { 0 };
+    let mut i = if LINES { before_vector::<L, S>(to, n) } else { 0 };
     if i > 0 {
         // SAFETY: `i` elements are there, fewer than a vector.
         unsafe {
@@ -86,12 +85,12 @@ pub(crate) unsafe fn vector_loop<L: Lanes, S: Sink<L>, const LINES: bool>(
     }
 }
 
-/// The elements before the first whole line of many results; fewer than a vector.
+/// The elements before the first multiple of a vector's length, where there are many; fewer than a
+/// vector.
 #[inline(always)]
-fn before_line<L: Lanes, S: Sink<L>>(to: *const u8, n: usize) -> usize {
-    let bytes = to.addr().wrapping_neg() % LINE;
-    let fills = bytes.is_multiple_of(S::SIZE) && bytes / S::SIZE < L::LANES;
-    if n >= LONG && fills { bytes / S::SIZE } else { 0 }
+fn before_vector<L: Lanes, S: Sink<L>>(to: *const u8, n: usize) -> usize {
+    let bytes = to.addr().wrapping_neg() % (L::LANES * S::SIZE);
+    if n >= LONG && bytes.is_multiple_of(S::SIZE) { bytes / S::SIZE } else { 0 }
 }
 
 /// Has a line of memory brought into the first-level cache.
