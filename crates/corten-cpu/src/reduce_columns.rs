@@ -70,11 +70,26 @@ impl Walk {
     /// `first` must be the address of the first column of a slice that has as many columns, in the
     /// places of their dtype if they are not converted.
     unsafe fn rows<F: Fold>(&self, fold: &F, first: *const u8, states: &mut [F::Acc]) {
+        // Choosing between two vectors takes three steps with AVX2, and one with masks.
+        #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
+        if const { !F::IN_TURN } && level() == Level::Avx512 {
+            // SAFETY: the caller's, and AVX-512 was detected.
+            return unsafe { self.rows_avx512(fold, first, states) };
+        }
         #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
         if level() >= Level::Avx2 {
             // SAFETY: the caller's, and AVX2 was detected.
             return unsafe { self.rows_avx2(fold, first, states) };
         }
+        // SAFETY: the caller's.
+        unsafe { self.rows_here(fold, first, states) }
+    }
+
+    /// # Safety
+    /// As for [`rows`](Self::rows), and the processor must have AVX-512.
+    #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+    unsafe fn rows_avx512<F: Fold>(&self, fold: &F, first: *const u8, states: &mut [F::Acc]) {
         // SAFETY: the caller's.
         unsafe { self.rows_here(fold, first, states) }
     }
