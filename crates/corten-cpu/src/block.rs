@@ -1,5 +1,6 @@
 //! What loops over contiguous memory have in common.
 
+use crate::vector_loop::FAR;
 use corten_core::{DType, Element, Result, Scalar, match_dtype};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -41,7 +42,7 @@ pub(crate) struct Kernel {
     pub(crate) compute: DType,
     /// The loop over operands of the 16-bit dtype that the kernel was chosen for, if it has one.
     pub(crate) halves: Option<Block>,
-    /// The loop for [`FAR`](crate::vector_loop::FAR) bytes of results and more, if it has one of its own.
+    /// The loop for [`FAR`] bytes of results and more, if it has one of its own.
     pub(crate) far: Option<Block>,
     /// The loop whose results go past the caches, if it has one: it takes whole lines of memory, and
     /// nothing may access them before a [`Stream`](crate::vec::stream::Stream) is dropped.
@@ -50,6 +51,13 @@ pub(crate) struct Kernel {
     pub(crate) arity: usize,
     /// Whether results are bool whatever the dtype of the operands.
     pub(crate) test: bool,
+}
+
+impl Kernel {
+    /// The loop for so many bytes of results.
+    pub(crate) fn block_for(&self, written: usize) -> Block {
+        self.far.filter(|_| written >= FAR).unwrap_or(self.block)
+    }
 }
 
 /// Chooses the loop of an operator for a dtype.

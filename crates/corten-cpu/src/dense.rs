@@ -311,11 +311,7 @@ impl Walk<'_> {
     /// As for [`run`](Self::run).
     #[inline(never)]
     unsafe fn run_all(&self, rows: usize) -> Result<()> {
-        let looped = self.step.looped;
-        let block = match looped.far {
-            Some(far) if rows * self.written >= FAR => far,
-            _ => looped.block,
-        };
+        let block = self.step.looped.block_for(rows * self.written);
         let row = self.step.row.map_or(1, NonZeroUsize::get) as i64;
         parallel_for(0..rows as i64, (GRAIN / row).max(1), |part| {
             // SAFETY: the caller's, of a part: they do not meet.

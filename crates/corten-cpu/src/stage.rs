@@ -5,7 +5,6 @@ use crate::strided::{Rows, gather, scatter};
 use crate::tiles::TILE;
 use crate::vec::convert::Conversion;
 use crate::vec::stream::{SHORTEST_RUN, Stream};
-use crate::vector_loop::FAR;
 use corten_core::DType;
 use corten_ops::iter::TensorIterator;
 use std::mem::MaybeUninit;
@@ -125,21 +124,19 @@ impl Stage {
         let one_by_one = !iter.parts_are_independent();
         let dtype = iter.input_dtype();
         let alike = number.is_none() && (0..=kernel.arity).all(|i| iter.dtype(i) == dtype);
+        let nbytes = iter.numel() as usize * operands[0].size;
+        kernel.block = kernel.block_for(nbytes);
         if let Some(halves) = kernel.halves.filter(|_| alike && !one_by_one) {
             kernel.block = halves;
             operands.iter_mut().for_each(|operand| operand.conversion = None);
         } else if dtype.is_reduced_float() {
             kernel.past = None;
-        } else if let Some(far) = kernel.far
-            && iter.numel() as usize * operands[0].size >= FAR
-        {
-            kernel.block = far;
         }
         let capacity = BUFFER / widest;
         // Other loops over numbers of 16 bits compute for as long as memory takes, so that what streams
         // save goes into their copies.
         let streamed = operands[0].size != 2 || kernel.past.is_some();
-        let written = if streamed { iter.numel() as usize * operands[0].size } else { 0 };
+        let written = if streamed { nbytes } else { 0 };
         Self { kernel, scalars, number, operands, capacity, one_by_one, written }
     }
 

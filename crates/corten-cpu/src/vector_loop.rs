@@ -14,16 +14,13 @@ use crate::vec::{Lanes, Memory};
 // is no faster. And there registers of half the width are another tenth faster than those of AVX-512
 // (measured on Intel's Granite Rapids alone).
 
-/// The bytes of a line of memory.
-const LINE: usize = 64;
-
 /// Results for which it is worth a partial vector to have none of the others in two lines.
 const LONG: usize = 256;
 
 /// Bytes of results that the first-level cache does not hold beside the operands.
 pub(crate) const FAR: usize = 10 << 10;
 
-/// With `LINES`, results are written line by line: see Note [Results on lines].
+/// With `LINES`, results are written line by line, which two vectors are: see Note [Results on lines].
 ///
 /// # Safety
 /// As for [`Block`](crate::block::Block), with the instructions of `L`.
@@ -57,8 +54,7 @@ pub(crate) unsafe fn vector_loop<L: Lanes, S: Sink<L>, const LINES: bool>(
     let pair = 2 * L::LANES * S::SIZE;
     while S::IS_SHORT && i + 2 * L::LANES <= n {
         if LINES {
-            let next = to.wrapping_add(i * S::SIZE + pair);
-            (0..pair / LINE).for_each(|line| fetch(next.wrapping_add(line * LINE)));
+            fetch(to.wrapping_add(i * S::SIZE + pair));
         }
         // SAFETY: two vectors are left at `i`.
         unsafe {

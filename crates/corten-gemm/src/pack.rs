@@ -155,6 +155,11 @@ impl<'a, E: Sealed> Panels<'a, E> {
         (self.cols.start + registers.start * lanes..self.cols.start + end, registers)
     }
 
+    /// Where the copy of a panel begins, given its registers.
+    fn place(&self, registers: &Range<usize>) -> usize {
+        if self.kept { registers.start * self.set.lanes * self.depth.len() } else { 0 }
+    }
+
     /// What the next panel is copied from, or its copy, to be brought near in so many parts while this
     /// one is used.
     pub(crate) fn ahead(&self, next: usize, first_time: bool, parts: usize) -> Ahead<E> {
@@ -175,9 +180,8 @@ impl<'a, E: Sealed> Panels<'a, E> {
             if size_of_val(&*self.room) <= NEAR {
                 return None;
             }
-            let width = self.set.lanes;
-            let first = self.room[registers.start * width * steps..].as_ptr();
-            let stride = (registers.len() * width) as isize;
+            let first = self.room[self.place(&registers)..].as_ptr();
+            let stride = (registers.len() * self.set.lanes) as isize;
             return Some(Lines { first, stride, count: steps, len: 0 });
         }
         match self.right {
@@ -199,7 +203,7 @@ impl<'a, E: Sealed> Panels<'a, E> {
             let first = packed.panel(&self.depth, start + cols.start);
             return Panel { first, stride: width as isize, cols, registers, copy: None };
         }
-        let place = if self.kept { range.start * lanes * self.depth.len() } else { 0 };
+        let place = self.place(&range);
         let to = &mut self.room[place..][..width * self.depth.len() + SLACK];
         let copy = first_time || !self.kept;
         let mut panel =

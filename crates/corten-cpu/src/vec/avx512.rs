@@ -79,7 +79,8 @@ register! {
 /// Square roots, in half the time of the instruction where all numbers are ordinary: one step of
 /// Newton's method for √x and for 1 / 2√x, and a last one with the exact remainder (P. Markstein,
 /// "Computation of elementary functions on the IBM RISC System/6000 processor", 1990). They are
-/// rounded correctly for any first estimate of 1/√x that is within 2⁻¹³: tried for all mantissas.
+/// rounded correctly for any first estimate of 1/√x that is within 2⁻¹³: tried for all
+/// mantissas, with nine such errors.
 #[inline(always)]
 unsafe fn square_roots(x: __m512) -> __m512 {
     let (least, most) = (isa!(_mm512_set1_epi32(27 << 23)), isa!(_mm512_set1_epi32(226 << 23)));
