@@ -7,7 +7,7 @@
 use crate::moves;
 use crate::output::Start;
 use crate::pair::Pair;
-use crate::register::{Avx512Pairs, Register};
+use crate::register::Avx512Pairs;
 use crate::tile::{Job, TileSet};
 use std::arch::asm;
 use std::cell::Cell;
@@ -84,7 +84,8 @@ pub(crate) fn tiles_of_amx() -> &'static TileSet<Pair> {
 }
 
 /// # Safety
-/// As for [`Tile`](crate::tile::Tile), of pairs whose steps lie side by side.
+/// As for [`Tile`](crate::tile::Tile), of pairs whose steps lie side by side, in one piece, and of sums that
+/// start from nothing or what the result holds.
 unsafe fn tile<const HEIGHT: usize, const REGISTERS: usize>(job: &Job<Pair>) {
     // SAFETY: the caller's.
     unsafe { multiply(job, HEIGHT, REGISTERS) }
@@ -95,55 +96,30 @@ unsafe fn tile<const HEIGHT: usize, const REGISTERS: usize>(job: &Job<Pair>) {
 /// # Safety
 /// As for [`tile`].
 unsafe fn multiply(job: &Job<Pair>, height: usize, registers: usize) {
-    // SAFETY: the caller's.
-    let mut adds = unsafe { begin(job, height, registers) };
-    let mut b = job.b;
-    for piece in 0..job.pieces as isize {
-        let mut a = job.a.wrapping_offset(piece * job.piece_distance);
-        for (pairs, times) in [(PAIRS, job.depth / PAIRS), (job.depth % PAIRS, 1)] {
-            if pairs == 0 || times == 0 {
-                continue;
-            }
-            let part = Part { a, b, pairs, times, adds };
-            // SAFETY: the caller's, for these steps.
-            unsafe {
-                match (height > ROWS, registers > 1) {
-                    (false, false) => part.add::<false, false>(job, height),
-                    (false, true) => part.add::<false, true>(job, height),
-                    (true, false) => part.add::<true, false>(job, height),
-                    (true, true) => part.add::<true, true>(job, height),
-                }
-            }
-            adds = true;
-            a = a.wrapping_add(pairs * times);
-            b = b.wrapping_offset((pairs * times) as isize * job.b_stride);
+    let mut adds = match job.start {
+        Start::Nothing => false,
+        Start::Scaled(_) => true,
+        Start::PerRow(_) | Start::PerColumn(_) => unreachable!("sums of pairs start from sums"),
+    };
+    let (mut a, mut b) = (job.a, job.b);
+    for (pairs, times) in [(PAIRS, job.depth / PAIRS), (job.depth % PAIRS, 1)] {
+        if pairs == 0 || times == 0 {
+            continue;
         }
-    }
-}
-
-/// Puts what the sums are added to into the result, and says whether there is anything.
-///
-/// # Safety
-/// As for [`tile`].
-unsafe fn begin(job: &Job<Pair>, height: usize, registers: usize) -> bool {
-    if let Start::Nothing = job.start {
-        return false;
-    }
-    for row in 0..height {
-        let line = job.c.wrapping_offset(row as isize * job.c_stride);
-        for v in 0..registers {
-            // SAFETY: the caller's: the result has these places, and the values are readable.
-            unsafe {
-                let values = match job.start {
-                    Start::Nothing | Start::Scaled(_) => return true,
-                    Start::PerRow(values) => Avx512Pairs::splat(*values.add(row)),
-                    Start::PerColumn(values) => Avx512Pairs::load(values.add(v * PAIRS)),
-                };
-                values.store(line.wrapping_add(v * PAIRS));
+        let part = Part { a, b, pairs, times, adds };
+        // SAFETY: the caller's, for these steps.
+        unsafe {
+            match (height > ROWS, registers > 1) {
+                (false, false) => part.add::<false, false>(job, height),
+                (false, true) => part.add::<false, true>(job, height),
+                (true, false) => part.add::<true, false>(job, height),
+                (true, true) => part.add::<true, true>(job, height),
             }
         }
+        adds = true;
+        a = a.wrapping_add(pairs * times);
+        b = b.wrapping_offset((pairs * times) as isize * job.b_stride);
     }
-    true
 }
 
 thread_local! {

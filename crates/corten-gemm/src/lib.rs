@@ -10,6 +10,8 @@
 
 #[cfg(target_arch = "x86_64")]
 mod amx;
+#[cfg(target_arch = "x86_64")]
+mod amx_blocks;
 mod blocks;
 mod bytes;
 mod few;

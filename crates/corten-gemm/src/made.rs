@@ -223,6 +223,45 @@ compiled! {
     on_avx512 with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c";
 }
 
+/// [`NarrowMoves::put`] of sums as they are by the instruction that rounds them. What is smaller than the
+/// smallest normal `f32` counts as zero.
+///
+/// # Safety
+/// As for [`NarrowMoves::put`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")]
+unsafe fn put_bf16(from: Lines<*const f32>, to: Lines<*mut Bf16>, scale: Scale<f32>) {
+    use std::arch::x86_64::*;
+    const BOTH: usize = 32;
+    if scale.alpha != 1.0 || scale.beta.is_some() {
+        // SAFETY: the caller's.
+        return unsafe { put::<Avx512F32, Bf16>(from, to, scale) };
+    }
+    let mask = |count: usize| (1u32 << count.min(16)).wrapping_sub(1) as u16;
+    for i in 0..from.count as isize {
+        let sums = from.first.wrapping_offset(i * from.stride);
+        let line = to.first.wrapping_offset(i * to.stride);
+        for at in (0..from.len).step_by(BOTH) {
+            let left = from.len - at;
+            // SAFETY: the caller's: the line has whole registers, or masks have what is left of it.
+            unsafe {
+                let (sums, line) = (sums.add(at), line.add(at));
+                if left >= BOTH {
+                    let (low, high) = (_mm512_loadu_ps(sums), _mm512_loadu_ps(sums.add(16)));
+                    let both: __m512i = std::mem::transmute(_mm512_cvtne2ps_pbh(high, low));
+                    _mm512_storeu_si512(line.cast(), both);
+                    continue;
+                }
+                let low = _mm512_maskz_loadu_ps(mask(left), sums);
+                let rest = mask(left.saturating_sub(16));
+                let high = _mm512_maskz_loadu_ps(rest, sums.wrapping_add(16));
+                let both: __m512i = std::mem::transmute(_mm512_cvtne2ps_pbh(high, low));
+                _mm512_mask_storeu_epi16(line.cast(), (1u32 << left) - 1, both);
+            }
+        }
+    }
+}
+
 macro_rules! narrow_moves {
     ($($function:ident of $narrow:ty: $avx2:ident, $avx512:ident;)+) => {$(
         // Not inlined, so that the moves are compiled with this crate and not with its users.
@@ -242,9 +281,20 @@ macro_rules! narrow_moves {
 }
 
 narrow_moves! {
-    of_bf16 of Bf16: Avx2F32, Avx512F32;
+    of_bf16_by_bits of Bf16: Avx2F32, Avx512F32;
     of_f16 of F16: Avx2F32, Avx512F32;
     of_i8 of i8: Avx2I32, Avx512I32;
     of_u8 of u8: Avx2I32, Avx512I32;
     of_i16 of i16: Avx2I32, Avx512I32;
+}
+
+/// Moves of what the processor may have an instruction for.
+pub(crate) fn of_bf16(instructions: Instructions) -> &'static NarrowMoves<Bf16> {
+    match instructions {
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx512Bf16 | Instructions::Amx => {
+            &const { NarrowMoves { put: put_bf16, ..on_avx512::moves::<Avx512F32, Bf16>() } }
+        }
+        _ => of_bf16_by_bits(instructions),
+    }
 }

@@ -2,7 +2,7 @@
 //! integers the low bits are kept.
 
 #[cfg(target_arch = "x86_64")]
-use crate::amx::TileRegisters;
+use crate::amx_blocks::{BLOCKS, InTiles, Second};
 use crate::blocks::{DEPTH, steps, walk};
 use crate::bytes::{self, Byte};
 use crate::few::{Bring, Few, Form, Rows, StoredInBoth};
@@ -20,7 +20,7 @@ use crate::pair::Pair;
 use crate::scratch::Scratch;
 #[cfg(target_arch = "x86_64")]
 use crate::tile::tiles_of_pairs;
-use crate::tile::{Instructions, Number, Sealed};
+use crate::tile::{Instructions, Number, Sealed, TileSet};
 use crate::view::{Source, View};
 use crate::way::{Kind, Way};
 use std::num::Wrapping;
@@ -29,14 +29,9 @@ use std::ops::Range;
 /// Rows and columns of a part of the result whose sums are kept.
 const PART: usize = 1024;
 
-/// The same where tiles are those of the transposes: the columns are their rows.
+/// Elements of a factor that are brought into order in the time in which a sum is turned.
 #[cfg(target_arch = "x86_64")]
-const TURNED_PART: [usize; 2] = [128, 1024];
-
-/// How many times as many columns as rows a result has whose tiles are those of the transposes: sums
-/// are turned for that.
-#[cfg(target_arch = "x86_64")]
-const TURNED: usize = 4;
+const SUM: usize = 4;
 
 /// [`Bf16`], [`F16`], and integers of 8 and 16 bits.
 pub trait NarrowFactor: Narrow + StoredInBoth<Sum = Self::Wide> {
@@ -44,10 +39,9 @@ pub trait NarrowFactor: Narrow + StoredInBoth<Sum = Self::Wide> {
     #[doc(hidden)]
     fn moves(instructions: Instructions) -> &'static NarrowMoves<Self>;
 
-    /// The rows and columns of a part of the result, given its size and the second factor, if sums need
-    /// places of their own.
+    /// The rows and columns of a part of the result, given the depth, if sums need places of their own.
     #[doc(hidden)]
-    fn part(_: Instructions, _: [usize; 2], _: Source<'_, Self>) -> Option<[usize; 2]> {
+    fn part(_: Instructions, _depth: usize) -> Option<[usize; 2]> {
         Some([PART; 2])
     }
 
@@ -163,7 +157,7 @@ impl FewNarrow<'_, Bf16> {
 
 /// What takes sums by their bits to where floats are taken.
 #[cfg(target_arch = "x86_64")]
-fn of_pairs(bring: &Bring<'_, f32>) -> impl Fn(&[Pair], usize, [usize; 2], [usize; 2]) {
+pub(crate) fn of_pairs(bring: &Bring<'_, f32>) -> impl Fn(&[Pair], usize, [usize; 2], [usize; 2]) {
     move |sums, width, place, size| {
         // SAFETY: a sum is an `f32`, by its bits.
         let sums = unsafe { std::slice::from_raw_parts(sums.as_ptr().cast(), sums.len()) };
@@ -173,7 +167,7 @@ fn of_pairs(bring: &Bring<'_, f32>) -> impl Fn(&[Pair], usize, [usize; 2], [usiz
 
 /// A first factor as pairs where they lie, if they do.
 #[cfg(target_arch = "x86_64")]
-fn pairs_of(a: Source<'_, Bf16>) -> Option<Source<'_, Pair>> {
+pub(crate) fn pairs_of(a: Source<'_, Bf16>) -> Option<Source<'_, Pair>> {
     let ([rows, depth], [row, step]) = (a.shape(), a.strides());
     let apart = row % 2 == 0 || rows == 1;
     if step != 1 || depth % 2 != 0 || !apart || !a.first().cast::<Pair>().is_aligned() {
@@ -184,29 +178,45 @@ fn pairs_of(a: Source<'_, Bf16>) -> Option<Source<'_, Pair>> {
     Some(unsafe { Source::new(view) })
 }
 
-/// Whether tiles in registers of their own are those of the transposes: a first factor whose pairs lie
-/// side by side is not copied, so it should be the larger one.
+/// [`part_of`] so many steps where tiles have registers of their own.
 #[cfg(target_arch = "x86_64")]
-fn is_turned([rows, cols]: [usize; 2], b: Source<'_, Bf16>) -> bool {
-    TURNED * rows <= cols && pairs_of(b.t()).is_some()
+fn part_in_tiles(steps: usize) -> Option<[usize; 2]> {
+    (steps.div_ceil(2) > BLOCKS * DEPTH).then_some([PART; 2])
 }
 
-/// Has pairs multiplied, the first factor as it lies where tiles read it so.
+/// Whether the transposes are multiplied: the second factor then is the first one, and where its pairs lie
+/// side by side it is not brought into order. The first one is instead, and the sums.
+#[cfg(target_arch = "x86_64")]
+fn is_turned(a: Source<'_, Bf16>, b: Source<'_, Bf16>) -> bool {
+    let ([rows, depth], cols) = (a.shape(), b.shape()[1]);
+    pairs_of(b.t()).is_some() && rows * depth + SUM * rows * cols < cols * depth
+}
+
+/// The sums of pairs in vector registers.
 ///
 /// # Safety
-/// The processor must have the instructions.
+/// As for [`NarrowFactor::sum`].
 #[cfg(target_arch = "x86_64")]
-unsafe fn with_pairs(
-    instructions: Instructions,
+unsafe fn sum_of_pairs(
+    set: &'static TileSet<Pair>,
+    sums: Place<'_, f32>,
     a: Source<'_, Bf16>,
-    multiply: impl FnOnce(Factor<'_, Pair>),
+    b: Factor<'_, Pair>,
+    scratch: &mut Scratch,
 ) {
-    let lying = pairs_of(a).filter(|_| instructions >= Instructions::Amx);
-    let _registers = (instructions >= Instructions::Amx).then(TileRegisters::take);
-    match lying {
-        Some(pairs) => multiply(Factor::Matrix(pairs)),
-        // SAFETY: the caller's.
-        None => multiply(Factor::Made(&unsafe { Grouped::<Pairs>::new(a, false) })),
+    let depth = a.shape()[1].div_ceil(2);
+    // SAFETY: the caller's.
+    let a = unsafe { Grouped::<Pairs>::new(a, false) };
+    let a = Factor::Made(&a);
+    match sums {
+        Place::Here(sums) => {
+            let output = Output::of(sums.cast(), Pair::ONE, Start::Nothing, &set.moves);
+            walk(set, output, depth, a, b, scratch);
+        }
+        Place::Elsewhere(shape, bring) => {
+            let bring = of_pairs(bring);
+            walk(set, Output::elsewhere(shape, &bring, &set.moves), depth, a, b, scratch);
+        }
     }
 }
 
@@ -215,8 +225,8 @@ impl NarrowFactor for F16 {
         made::of_f16(instructions)
     }
 
-    fn part(_: Instructions, _: [usize; 2], b: Source<'_, Self>) -> Option<[usize; 2]> {
-        part_of(b.shape()[0])
+    fn part(_: Instructions, depth: usize) -> Option<[usize; 2]> {
+        part_of(depth)
     }
 }
 
@@ -265,16 +275,11 @@ impl NarrowFactor for Bf16 {
         made::of_bf16(instructions)
     }
 
-    fn part(
-        instructions: Instructions,
-        shape: [usize; 2],
-        b: Source<'_, Self>,
-    ) -> Option<[usize; 2]> {
-        let depth = b.shape()[0];
+    fn part(instructions: Instructions, depth: usize) -> Option<[usize; 2]> {
         match instructions {
             #[cfg(target_arch = "x86_64")]
-            Instructions::Amx if is_turned(shape, b) => Some(TURNED_PART),
-            Instructions::Amx | Instructions::Avx512Bf16 => part_of(depth.div_ceil(2)),
+            Instructions::Amx => part_in_tiles(depth),
+            Instructions::Avx512Bf16 => part_of(depth.div_ceil(2)),
             _ => part_of(depth),
         }
     }
@@ -291,27 +296,19 @@ impl NarrowFactor for Bf16 {
             // SAFETY: the caller's.
             return unsafe { sum_of_widened(instructions, sums, a, b, scratch) };
         }
-        let set = tiles_of_pairs(instructions);
-        let depth = a.shape()[1].div_ceil(2);
-        let multiply = |output, a, b, scratch: &mut Scratch| {
+        if instructions >= Instructions::Amx {
+            let turned = is_turned(a, b);
+            let (a, b) = if turned { (b.t(), a.t()) } else { (a, b) };
             // SAFETY: the caller's: these are the instructions in use.
-            unsafe {
-                let b = Grouped::<Pairs>::new(b, true);
-                let b = Factor::Made(&b);
-                with_pairs(instructions, a, |a| walk(set, output, depth, a, b, scratch));
-            }
-        };
-        match sums {
-            Place::Here(sums) => {
-                let turned = instructions >= Instructions::Amx && is_turned(sums.shape, b);
-                let (sums, a, b) = if turned { (sums.t(), b.t(), a.t()) } else { (sums, a, b) };
-                let output = Output::of(sums.cast(), Pair::ONE, Start::Nothing, &set.moves);
-                multiply(output, a, b, scratch);
-            }
-            Place::Elsewhere(shape, bring) => {
-                let bring = of_pairs(bring);
-                multiply(Output::elsewhere(shape, &bring, &set.moves), a, b, scratch);
-            }
+            return unsafe {
+                let (cols, b) = (b.shape()[1], Grouped::<Pairs>::new(b, true));
+                InTiles { a, b: Second::Made(&b), cols, turned }.run(sums, scratch);
+            };
+        }
+        // SAFETY: the caller's: these are the instructions in use.
+        unsafe {
+            let b = Grouped::<Pairs>::new(b, true);
+            sum_of_pairs(tiles_of_pairs(instructions), sums, a, Factor::Made(&b), scratch);
         }
     }
 
@@ -367,7 +364,7 @@ pub unsafe fn product_of_narrow<H: NarrowFactor>(
         unsafe { H::few_rows(few, &mut scratch) };
         return scratch.give_back();
     }
-    let Some(part) = H::part(instructions, c.shape, b) else {
+    let Some(part) = H::part(instructions, a.shape()[1]) else {
         // SAFETY: the caller's.
         unsafe { H::sum(instructions, Place::Elsewhere(c.shape, &bring), a, b, &mut scratch) };
         return scratch.give_back();
@@ -400,31 +397,31 @@ pub unsafe fn product_of_packed_pairs(
     if c.shape.contains(&0) {
         return;
     }
-    let (set, [depth, _]) = (b.pairs.set(), b.pairs.shape());
     // SAFETY: the caller's.
     let a = unsafe { Source::new(a) };
     let scale = Scale { alpha: 1.0, beta };
     let output = Rounded { c, scale, moves: Bf16::moves(Instructions::Avx512Bf16) };
-    let multiply = |sums, rows, first, scratch: &mut Scratch| {
-        let packed = Factor::Packed(&b.pairs, first);
+    let multiply = |sums: Place<'_, f32>, rows, columns: Range<usize>, scratch: &mut Scratch| {
+        let (a, first, cols) = (a.rows(rows), cols.start + columns.start, columns.len());
         // SAFETY: pairs were packed, so the processor has the instructions.
         unsafe {
-            with_pairs(b.instructions, a.rows(rows), |a| {
-                walk(set, sums, depth, a, packed, scratch);
-            });
+            if b.instructions >= Instructions::Amx {
+                let b = Second::Packed(&b.pairs, first);
+                InTiles { a, b, cols, turned: false }.run(sums, scratch);
+            } else {
+                sum_of_pairs(b.pairs.set(), sums, a, Factor::Packed(&b.pairs, first), scratch);
+            }
         }
     };
     let mut scratch = Scratch::take();
-    let Some(part) = part_of(depth) else {
+    let Some(part) = Bf16::part(b.instructions, a.shape()[1]) else {
         let bring = |sums: &[f32], width, place, size| output.bring(sums, width, place, size);
-        let bring = of_pairs(&bring);
-        let sums = Output::elsewhere(c.shape, &bring, &set.moves);
-        multiply(sums, 0..c.shape[0], cols.start, &mut scratch);
+        let sums = Place::Elsewhere(c.shape, &bring);
+        multiply(sums, 0..c.shape[0], 0..c.shape[1], &mut scratch);
         return scratch.give_back();
     };
     output.in_parts(part, scratch, |sums, rows, columns, scratch| {
-        let sums = Output::of(sums.cast(), Pair::ONE, Start::Nothing, &set.moves);
-        multiply(sums, rows, cols.start + columns.start, scratch);
+        multiply(Place::Here(sums), rows, columns, scratch);
     });
 }
 

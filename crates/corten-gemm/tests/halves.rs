@@ -137,7 +137,7 @@ fn products_with_few_rows_or_columns_equal_the_naive_ones() {
 
 #[test]
 fn products_of_many_blocks_equal_the_naive_ones() {
-    for shape in [[2, 1500, 5], [130, 40, 701], [1030, 12, 12], [29, 1065, 400]] {
+    for shape in [[2, 1500, 5], [130, 40, 701], [1030, 12, 12], [29, 1065, 400], [18, 70, 2100]] {
         for [a, b] in [[Order::Rows, Order::Rows], [Order::Columns, Order::Rows]] {
             check::<Bf16>(shape, [a, b, Order::Rows], 2.0, Some(-1.0));
             check::<Bf16>(shape, [b, Order::Columns, Order::Columns], 1.0, None);
@@ -211,10 +211,10 @@ fn numbers_of_every_kind_are_rounded_once() {
 #[test]
 fn products_do_not_depend_on_how_they_are_cut() {
     let fraction = |row: usize, col: usize| 1.0 / (1 + row * 31 + col) as f32;
-    for rows in [3, 61] {
+    for (rows, depth) in [(3, 500), (61, 500), (20, 2100)] {
         for order in [Order::Rows, Order::Columns] {
-            let a = Matrix::<Bf16>::new([rows, 500], Order::Rows, fraction);
-            let b = Matrix::<Bf16>::new([500, 147], order, fraction);
+            let a = Matrix::<Bf16>::new([rows, depth], Order::Rows, fraction);
+            let b = Matrix::<Bf16>::new([depth, 147], order, fraction);
             let way = Way::of(a.view(), b.view());
             for level in levels() {
                 let mut whole = Matrix::<Bf16>::new([rows, 147], Order::Rows, |_, _| 0.0);
@@ -225,7 +225,7 @@ fn products_do_not_depend_on_how_they_are_cut() {
                 for cols in [0..5, 5..69, 69..147] {
                     let shape = |rows| [rows, cols.len()];
                     let data = from.data.wrapping_offset(cols.start as isize * from.strides[1]);
-                    let from = View { data, shape: shape(500), ..from };
+                    let from = View { data, shape: shape(depth), ..from };
                     let to = cut.view_mut();
                     let data = to.data.wrapping_offset(cols.start as isize);
                     let to = View { data, shape: shape(rows), ..to };
