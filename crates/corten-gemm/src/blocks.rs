@@ -5,6 +5,7 @@
 //! rest.
 
 use crate::few::{Few, Form, Little, Rows};
+use crate::lying::Lying;
 use crate::moves::PAGE;
 use crate::output::{Apart, Output, Start};
 use crate::pack::{Ahead, CONFLICT, FAR, FEW_PANELS, Factor, Groups, Panel, Panels, Strips, Sums};
@@ -91,15 +92,25 @@ pub unsafe fn product<E: Number>(
         return;
     }
     let set = E::tiles(instructions);
+    // SAFETY: the caller's.
+    let (left, right) = unsafe { (Source::new(a), Source::new(b)) };
+    if way.0 == Kind::Tiles
+        && alpha == E::ONE
+        && let Some(lying) = Lying::of(set, c, left, right, start)
+    {
+        // SAFETY: the caller's: the result and the values of `start` have its shape.
+        return unsafe { lying.run() };
+    }
     // The transpose of the product is the product of the transposes, in the other order.
     let turned = match way.0 {
         Kind::Tiles => cost(set, c.t(), b.t(), a.t()) < cost(set, c, a, b),
         Kind::Few { turned, .. } => turned,
         Kind::Tiny => false,
     };
-    let (c, a, b, start) = if turned { (c.t(), b.t(), a.t(), start.t()) } else { (c, a, b, start) };
-    // SAFETY: the caller's.
-    let (a, b) = unsafe { (Source::new(a), Source::new(b)) };
+    let (c, a, b, start) = match turned {
+        true => (c.t(), right.t(), left.t(), start.t()),
+        false => (c, left, right, start),
+    };
     if let Kind::Few { form: Form::Steps, .. } = way.0
         && alpha == E::ONE
         && let Some(little) = Little::of(a, b, instructions, start)

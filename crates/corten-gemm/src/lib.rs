@@ -17,6 +17,7 @@ mod bytes;
 mod few;
 #[cfg(target_arch = "x86_64")]
 mod grouped;
+mod lying;
 mod made;
 mod moves;
 mod narrow;

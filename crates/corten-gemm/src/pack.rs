@@ -230,7 +230,8 @@ impl<'a, E: Sealed> Panels<'a, E> {
     }
 }
 
-fn is_used_often<E: Sealed>(b: &Source<'_, E>, depth: usize, rows: usize) -> bool {
+/// Whether a second factor with columns side by side is copied for so many rows.
+pub(crate) fn is_used_often<E: Sealed>(b: &Source<'_, E>, depth: usize, rows: usize) -> bool {
     let apart = bytes_apart::<E>(b.strides()[0]);
     let far = apart.is_multiple_of(CONFLICT) || apart.saturating_mul(depth) > FAR;
     rows > if far { 2 * MOST_ROWS } else { 8 * MOST_ROWS }
@@ -316,8 +317,11 @@ pub(crate) struct Groups {
 impl Groups {
     /// Groups of at most `most`, as equal as can be.
     pub(crate) fn of(length: usize, most: usize) -> Self {
+        if length <= most {
+            return Self { count: length.min(1), size: length, longer: 0, length };
+        }
         let count = length.div_ceil(most);
-        Self { count, size: length / count.max(1), longer: length % count.max(1), length }
+        Self { count, size: length / count, longer: length % count, length }
     }
 
     /// Groups of `size`; the last one has what is left.

@@ -17,6 +17,11 @@ const CACHE: usize = 2 << 20;
 /// lines nearly in the order in which they lie.
 const LONG: usize = 256;
 
+/// Where few columns, that nearly fill registers of so many lanes, meet rows of fewer steps than so many times
+/// their number, tiles take less time than it takes to add up the lanes of every sum.
+const LANES: usize = 8;
+const SHORT: usize = 8;
+
 /// The most multiplications of a product for which tiles are too much ado.
 const TINY: usize = 64;
 
@@ -52,9 +57,11 @@ impl Way {
         let few_for_lines =
             if depth * length * size_of::<E>() <= CACHE { FEW_IN_CACHE } else { FEW };
         let work = rows * cols * depth;
+        let whole = few >= LANES && few.next_multiple_of(LANES) - few <= few / 3;
+        let short = turned && rows > FEW && whole && depth < SHORT * few;
         Self(match large.strides {
             _ if work <= LEAST => Kind::Tiny,
-            [1, _] if few <= FEW => Kind::Few { turned, form: Form::Steps },
+            [1, _] if few <= FEW && !short => Kind::Few { turned, form: Form::Steps },
             [_, 1] if few <= few_for_lines && length >= LONG => {
                 Kind::Few { turned, form: Form::Columns }
             }

@@ -379,6 +379,47 @@ fn products_with_columns_that_are_made_equal_those_of_matrices_and_start_with_va
     }
 }
 
+/// Factors that tiles read as they lie, up to where the second one is copied.
+#[test]
+fn small_products_of_whole_registers_equal_the_naive_ones_from_every_start() {
+    let values: Vec<f64> = (0..128).map(|i| f64::from(i % 7)).collect();
+    for m in [1, 2, 6, 7, 32, 48, 49, 70] {
+        for [n, k] in [[4, 3], [16, 16], [24, 40], [32, 33], [64, 64], [128, 30], [96, 520]] {
+            let a = Matrix::new([m, k], Order::Rows, number);
+            let b = Matrix::new([k, n], Order::Rows, |row, col| number(col, row));
+            let before = Matrix::new([m, n], Order::Rows, |row, col| number(col, row));
+            for level in levels() {
+                let (per_row, per_column) = (values.as_ptr(), values.as_ptr());
+                for (index, start) in [
+                    Start::Nothing,
+                    Start::Scaled(1.0),
+                    Start::Scaled(-2.0),
+                    Start::PerRow(per_row),
+                    Start::PerColumn(per_column),
+                ]
+                .into_iter()
+                .enumerate()
+                {
+                    let mut c = before.clone();
+                    // SAFETY: as in `check`; there is a value for every row and column.
+                    unsafe {
+                        product(Way::TILES, level, c.view_mut(), a.view(), b.view(), 1.0, start);
+                    }
+                    for i in 0..m {
+                        for j in 0..n {
+                            let old = before.at(i, j);
+                            let base = [0.0, old, -2.0 * old, values[i], values[j]][index];
+                            let sum: f64 = (0..k).map(|step| a.at(i, step) * b.at(step, j)).sum();
+                            let case = format!("{level:?} {m}x{n}x{k}, start {index} at {i}, {j}");
+                            assert_eq!(c.at(i, j), base + sum, "{case}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn the_columns_of_a_result_may_lie_in_several_matrices() {
     let values: Vec<f64> = (0..400).map(f64::from).collect();
