@@ -179,6 +179,12 @@ pub unsafe fn product_of_factors<E: Number>(
         return;
     }
     let set = E::tiles(instructions);
+    if let (Factor::Matrix(a), Factor::Matrix(b), None) = (a, b, apart)
+        && let Some(lying) = Lying::of(set, c, a, b, start)
+    {
+        // SAFETY: the caller's, for all that there is.
+        return unsafe { lying.run() };
+    }
     let output = Output::of(c, E::ONE, start, &set.moves).apart(apart);
     let mut scratch = Scratch::take();
     walk(set, output, depth, a, b, &mut scratch);

@@ -11,8 +11,14 @@ const MOST: usize = 32;
 /// wanted, that many of the groups' first elements bound the elements wanted.
 const GROUPS: usize = 64;
 
-/// Lines so short are sorted whole.
+/// Of longer lines up to this length so many places, with one more to compare with, are found one after the
+/// other, if ranks are narrow.
+const NEAR: usize = 128;
+const SUCCESSIVE: usize = 17;
+
+/// Lines so short are sorted whole; still shorter ones by a network.
 const SHORT: usize = 32;
+const NETWORK: usize = 8;
 
 /// Of lines up to this length so many places, with one more to compare with, are found by insertion.
 const MIDDLING: usize = 512;
@@ -35,6 +41,10 @@ pub(super) fn few_first_places<T: Ranked>(
         return false;
     }
     match line.len() {
+        length if length > SHORT && length <= NEAR && out.len() < SUCCESSIVE && !T::WIDE => {
+            let kept = looked_at(line, out, distinct);
+            f32::run(Successive { line, flip: flip_of(descending) as u32, kept, distinct, out })
+        }
         9..=MIDDLING if out.len() < INSERTED.min(line.len() / 2) => {
             let (kept, flip) = (looked_at(line, out, distinct), flip_of(descending));
             let order = f32::run(Inserted { line, flip, kept });
@@ -81,6 +91,9 @@ fn long_first_places<T: Ranked>(
 
 /// The places of a line of at most [`SHORT`] elements in their order, equal ones by place.
 fn order_of<T: Ranked>(line: &[T], flip: u64) -> [u32; SHORT] {
+    if !T::WIDE && line.len() > NETWORK {
+        return f32::run(Counted { line, flip: flip as u32 });
+    }
     let (mut order, count) = ([0; SHORT], line.len().min(SHORT));
     // A rank with the place below it compares as the pair does.
     if T::WIDE {
@@ -116,7 +129,7 @@ fn sort_short<K: Ord + Copy>(keys: &mut [K; SHORT], count: usize) {
         0..=4 => {
             in_order!(keys: 0 1, 2 3, 0 2, 1 3, 1 2);
         }
-        5..=8 => {
+        5..=NETWORK => {
             in_order!(keys: 0 1, 2 3, 4 5, 6 7, 0 2, 1 3, 4 6, 5 7, 1 2, 5 6);
             in_order!(keys: 0 4, 1 5, 2 6, 3 7, 2 4, 3 5, 1 2, 3 4, 5 6);
         }
@@ -137,6 +150,86 @@ fn take<T: Ranked>(line: &[T], first: &[u32], distinct: bool, out: &mut [i64]) -
     }
     out.iter_mut().zip(first).for_each(|(out, &place)| *out = i64::from(place));
     true
+}
+
+/// Ranks as signed numbers, which more processors compare, with the place below them: from one on, so that
+/// every key is greater than the least number. Those behind the line are greater than all.
+#[inline(always)]
+fn signed_keys<T: Ranked, const COUNT: usize>(line: &[T], flip: u32) -> [i64; COUNT] {
+    let mut keys = [i64::MAX; COUNT];
+    for ((key, x), place) in keys.iter_mut().zip(line).zip(1i64..) {
+        let rank = x.rank() as u32 ^ flip ^ 1 << (u32::BITS - 1);
+        *key = i64::from(rank as i32) << u32::BITS | place;
+    }
+    keys
+}
+
+/// The places of a line of at most [`SHORT`] elements of narrow ranks in their order: each stands behind as
+/// many as are less.
+struct Counted<'a, T> {
+    line: &'a [T],
+    flip: u32,
+}
+
+impl<T: Ranked> Job<f32> for Counted<'_, T> {
+    type Out = [u32; SHORT];
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = f32>>(self) -> [u32; SHORT] {
+        let keys = signed_keys::<T, SHORT>(self.line, self.flip);
+        let mut less = [0i64; SHORT];
+        for &key in &keys[..self.line.len().min(SHORT)] {
+            for (less, &other) in less.iter_mut().zip(&keys) {
+                *less += i64::from(key < other);
+            }
+        }
+        let mut order = [0; SHORT];
+        for (place, &less) in (0..).zip(&less[..self.line.len().min(SHORT)]) {
+            order[less as usize] = place;
+        }
+        order
+    }
+}
+
+/// Writes the first places of a line of at most [`NEAR`] elements, of which it looks at `kept`, one after the
+/// other: each time the least of what is greater than the last one. Returns whether it did: if they are to be
+/// distinct, not where one equals the next.
+struct Successive<'a, T> {
+    line: &'a [T],
+    flip: u32,
+    kept: usize,
+    distinct: bool,
+    out: &'a mut [i64],
+}
+
+impl<T: Ranked> Job<f32> for Successive<'_, T> {
+    type Out = bool;
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = f32>>(self) -> bool {
+        const LANES: usize = 16;
+        let Self { line, flip, kept, distinct, out } = self;
+        let keys = signed_keys::<T, NEAR>(line, flip);
+        let keys = &keys[..line.len().next_multiple_of(LANES)];
+        let mut last = i64::MIN;
+        for i in 0..kept {
+            let mut least = [i64::MAX; LANES];
+            for block in keys.chunks_exact(LANES) {
+                for (least, &key) in least.iter_mut().zip(block) {
+                    *least = (*least).min(if key > last { key } else { i64::MAX });
+                }
+            }
+            let next = least.into_iter().fold(i64::MAX, i64::min);
+            if distinct && i > 0 && next >> u32::BITS == last >> u32::BITS {
+                return false;
+            }
+            if let Some(out) = out.get_mut(i) {
+                *out = i64::from(next as u32) - 1;
+            }
+            last = next;
+        }
+        true
+    }
 }
 
 /// The first `kept` places of a line, at most [`INSERTED`] and no more than it has, each put among
@@ -307,5 +400,14 @@ mod tests {
         assert!(few_first_places(&[5i64, 7, 5, 9, 7, 5], true, false, &mut out));
         assert_eq!(out, [3, 1, 4]);
         assert!(!few_first_places(&[1u8; 40], true, false, &mut [0; 33]), "they are many");
+        for length in [20, 40, 128] {
+            let line: Vec<u8> = (0..length).map(|i| (i * 7 % 13) as u8).collect();
+            let mut wanted: Vec<i64> = (0..length).collect();
+            wanted.sort_by_key(|&place| line[place as usize]);
+            let mut found = [0; 16];
+            assert!(few_first_places(&line, false, false, &mut found));
+            assert_eq!(found, wanted[..16]);
+            assert!(!few_first_places(&line, false, true, &mut found));
+        }
     }
 }
