@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use corten_core::{DType, Scalar};
+use corten_core::{DType, MemoryFormat, Scalar};
 use corten_ops::{Tensor, op};
 
 /// Numbers without a pattern, from -1 to 1.
@@ -39,6 +39,85 @@ fn reflections_in_blocks_make_an_orthogonal_factor() {
             let unit = op::eye(steps, Some(a.dtype()), None, None, None).unwrap();
             let adjoint = op::conj_physical(&op::t(&q).unwrap()).unwrap();
             assert_near(&op::matmul(&adjoint, &q).unwrap(), &unit, 1e-13);
+        }
+    }
+}
+
+/// The identity of a size and dtype.
+fn one(n: i64, dtype: DType) -> Tensor {
+    op::eye(n, Some(dtype), None, None, None).unwrap()
+}
+
+/// Sizes around those of panels, substitutions and their columns.
+const SIZES: [i64; 18] = [1, 2, 3, 5, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 81, 127, 130, 257];
+
+#[test]
+fn inverses_and_solutions_in_blocks() {
+    corten_cpu::init().unwrap();
+    for n in SIZES {
+        let real = noise(&[n, n]);
+        let complex = op::complex(&real, &op::t(&real).unwrap()).unwrap();
+        for a in [op::t(&real).unwrap(), complex, real] {
+            let a = op::add_tensor(&a, &one(n, a.dtype()), Scalar::Float(2.0)).unwrap();
+            let inverse = op::linalg_inv(&a).unwrap();
+            assert_near(&op::matmul(&a, &inverse).unwrap(), &one(n, a.dtype()), 1e-10);
+            for cols in [1, 3, 4, 5, 16, 17, 40] {
+                let b = op::to_dtype(&noise(&[n, cols]), a.dtype(), false, false, None).unwrap();
+                let x = op::linalg_solve(&a, &b, true).unwrap();
+                assert_near(&op::matmul(&a, &x).unwrap(), &b, 1e-10);
+                let b = op::t(&b).unwrap();
+                let x = op::linalg_solve(&a, &b, false).unwrap();
+                assert_near(&op::matmul(&x, &a).unwrap(), &b, 1e-10);
+            }
+        }
+    }
+}
+
+#[test]
+fn factors_of_all_shapes_in_blocks() {
+    corten_cpu::init().unwrap();
+    for (rows, cols) in [(100, 31), (31, 100), (64, 65), (65, 33), (257, 40), (3, 40), (40, 3)] {
+        let real = noise(&[2, rows, cols]);
+        let complex = op::complex(&real, &noise(&[2, rows, cols])).unwrap();
+        for a in [real, complex] {
+            let (factors, pivots, _) = op::linalg_lu_factor_ex(&a, true, false).unwrap();
+            let (p, l, u) = op::lu_unpack(&factors, &pivots, true, true).unwrap();
+            let product = op::matmul(&p, &op::matmul(&l, &u).unwrap()).unwrap();
+            assert_near(&product, &a, 1e-12);
+            // Exact but for complex numbers, whose largest parts are compared.
+            let most = op::max(&op::abs(&l).unwrap()).unwrap().to_element::<f64>().unwrap();
+            assert!(most <= if a.dtype() == DType::Float64 { 1.0 } else { 1.5 }, "{most}");
+        }
+    }
+}
+
+#[test]
+fn triangles_are_solved_whatever_lies_beside_them() {
+    corten_cpu::init().unwrap();
+    for n in SIZES {
+        let one = one(n, DType::Float64);
+        let small = op::mul_scalar(&noise(&[n, n]), Scalar::Float(0.25)).unwrap();
+        let nan =
+            op::full_like(&one, Scalar::Float(f64::NAN), None, None, None, None, None).unwrap();
+        for (cols, upper) in [(1, true), (1, false), (4, false), (5, true), (70, false), (70, true)]
+        {
+            let triangle = |x: &Tensor| match upper {
+                true => op::triu(x, 1).unwrap(),
+                false => op::tril(x, -1).unwrap(),
+            };
+            // The diagonal is taken as ones.
+            let given = op::where_self(&op::isnan(&triangle(&nan)).unwrap(), &small, &nan).unwrap();
+            let whole = op::add_tensor(&triangle(&small), &one, Scalar::Int(1)).unwrap();
+            // By rows, and by columns.
+            let turned = op::contiguous(&op::t(&given).unwrap(), MemoryFormat::Contiguous).unwrap();
+            for given in [given, op::t(&turned).unwrap()] {
+                let b = noise(&[n, cols]);
+                let x = op::linalg_solve_triangular(&given, &b, upper, true, true).unwrap();
+                assert_near(&op::matmul(&whole, &x).unwrap(), &b, 1e-9);
+                let b = op::t(&b).unwrap();
+                let x = op::linalg_solve_triangular(&given, &b, upper, false, true).unwrap();
+                assert_near(&op::matmul(&x, &whole).unwrap(), &b, 1e-9);
+            }
         }
     }
 }

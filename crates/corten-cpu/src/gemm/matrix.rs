@@ -15,7 +15,7 @@ pub(crate) struct Mat<'a, T> {
     pub(super) row_stride: isize,
     pub(super) col_stride: isize,
     pub(super) conj: bool,
-    memory: PhantomData<&'a [T]>,
+    pub(super) memory: PhantomData<&'a [T]>,
 }
 
 /// A matrix that is written. No two of its elements share memory.
@@ -217,7 +217,7 @@ impl<'a, T> MatMut<'a, T> {
     }
 
     /// The same matrix for a shorter time.
-    pub(super) fn reborrow(&mut self) -> MatMut<'_, T> {
+    pub(crate) fn reborrow(&mut self) -> MatMut<'_, T> {
         MatMut { memory: PhantomData, ..*self }
     }
 

@@ -7,6 +7,7 @@ mod copy;
 mod engine;
 mod matrix;
 mod packed;
+mod split;
 
 pub(crate) use corten_gemm::{CONFLICT, Way};
 pub(crate) use engine::MatElement;
@@ -15,7 +16,7 @@ pub(crate) use matrix::{Batch, BatchMut, Heads, Mat, MatMut, Pieces, SideBySide}
 pub(crate) use packed::{Packable, PackedWeight};
 
 use corten_core::{Result, Scalar, bug, ensure};
-use corten_gemm::{Byte, Columns, Start};
+use corten_gemm::{Byte, Columns, FEW, Start};
 use corten_ops::parallel::{in_parallel_region, num_threads, parallel_for};
 use std::ops::Range;
 
@@ -61,9 +62,23 @@ pub(crate) fn gemm<T: MatElement>(
     b: Mat<'_, T>,
     factors: Factors,
 ) -> Result<()> {
-    check_shapes([c.rows, c.cols], a.shape(), b.shape())?;
     // Chosen for the whole, so that results do not depend on the number of threads.
     let way = Way::of(a.view(), b.view());
+    gemm_in(way, c, a, b, factors)
+}
+
+/// [`gemm`] in a given way, for a product that is part of a larger one.
+///
+/// # Errors
+/// As for [`gemm`].
+pub(crate) fn gemm_in<T: MatElement>(
+    way: Way,
+    c: MatMut<'_, T>,
+    a: Mat<'_, T>,
+    b: Mat<'_, T>,
+    factors: Factors,
+) -> Result<()> {
+    check_shapes([c.rows, c.cols], a.shape(), b.shape())?;
     in_parts(&c, a.cols, PART_ALIGNMENT, |rows, cols, c| {
         serial(c, a.rows(rows), b.cols(cols), factors, way);
     })
@@ -333,6 +348,35 @@ pub(crate) fn for_each_block<T: Send>(
             body(matrix, columns, part)
         })
     })
+}
+
+/// Calls `body(columns, part)` for parts of a matrix of `width` columns, on several threads. A part has
+/// more than [`FEW`] columns, unless it is the only one: for fewer there are other ways to multiply.
+///
+/// # Errors
+/// The first error of `body`.
+pub(crate) fn for_each_part<T: Send>(
+    matrix: MatMut<'_, T>,
+    width: usize,
+    body: impl Fn(Range<usize>, MatMut<'_, T>) -> Result<()> + Sync,
+) -> Result<()> {
+    let [rows, cols] = matrix.shape();
+    let count = parts_of(cols, width);
+    parallel_for(0..count as i64, 1, |range| {
+        range.into_iter().try_for_each(|part| {
+            let part = part as usize;
+            let columns = part * width..if part + 1 < count { (part + 1) * width } else { cols };
+            // SAFETY: every part is visited once, and parts share no column.
+            let own = unsafe { matrix.part(0..rows, columns.clone()) };
+            body(columns, own)
+        })
+    })
+}
+
+/// The number of parts of `width` columns, the last of which has those that are left: more than
+/// [`FEW`], unless it is the only one.
+pub(crate) fn parts_of(cols: usize, width: usize) -> usize {
+    ((cols + width).saturating_sub(FEW + 1) / width).max(1)
 }
 
 /// Shapes are known to fit.

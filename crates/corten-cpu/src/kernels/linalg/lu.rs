@@ -1,28 +1,16 @@
 //! Factors of square and rectangular matrices by rows exchanged, and systems solved with them.
 
+use super::elimination::{exchange_rows, exchange_rows_back, factor_by_columns};
 use super::matrices::{
-    Number, each, each_with_two, fitted, fitted_vectors, in_columns, match_number, over_columns,
-    reading, reading_columns, shape,
+    Number, each, each_with_two, fitted, fitted_vectors, in_columns, in_rows, match_number,
+    over_columns, reading, reading_columns, shape,
 };
-use super::triangular::{SUBTRACT, Triangle};
-use crate::gemm::{Mat, MatMut, gemm};
+use super::triangular::{Triangle, turned};
+use crate::gemm::{Mat, MatMut};
 use crate::kernels::support::contiguous;
-use crate::row_loops::{Job, Vectorised};
-use crate::vec::Lanes;
 use corten_core::{Access, AccessSet, DType, Result, Scalar, ensure};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
-use std::ops::Range;
-
-/// Columns that are factored one by one: with the rows of a matrix of middle size they fit a
-/// first-level cache.
-const BLOCK: usize = 16;
-
-/// Multiplications that take as long as an exchange of two numbers.
-const EXCHANGE: usize = 16;
-
-/// Numbers that are compared side by side.
-const LANES: usize = 16;
 
 /// `P A = L U` in one matrix, the rows exchanged, counted from 1, and the first zero of the
 /// diagonal of `U`, counted from 1.
@@ -36,197 +24,20 @@ pub fn linalg_lu_factor_ex(
     check_errors: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let (out, pivots, info) = shapes::linalg_lu_factor_ex(a, pivot, check_errors)?;
-    op::copy_(&out, a, false)?;
     op::zero_(&info)?;
     let [rows, cols] = shape(a)?;
-    match_number!(a.dtype(), "lu_cpu", T => {
+    let source = in_rows(a)?;
+    match_number!(a.dtype(), "lu_cpu", T => reading::<T, _>(&source, rows * cols, |source| {
         let vectors = (&pivots, rows.min(cols));
-        each_with_two::<T, i32, i32>(&out, vectors, (&info, 1), |_, a, pivots, info| {
-            info[0] = factor(rows, cols, a, pivots)?;
+        each_with_two::<T, i32, i32>(&out, vectors, (&info, 1), |i, out, pivots, info| {
+            info[0] = factor_by_columns(source.get(i), [rows, cols], out, pivots)?;
             Ok(())
         })
-    })?;
+    }))?;
     if check_errors {
         shapes::check_info(&info, "torch.linalg.lu_factor_ex")?;
     }
     Ok((out, pivots, info))
-}
-
-fn factor<T: Number>(rows: usize, cols: usize, a: &mut [T], pivots: &mut [i32]) -> Result<i32> {
-    let steps = rows.min(cols);
-    let (factored, rest) = a.split_at_mut(steps * rows);
-    let mut info = 0;
-    factor_columns(rows, 0..steps, factored, pivots, &mut info)?;
-    if !rest.is_empty() {
-        take_out(rows, 0..steps, factored, pivots, rest)?;
-    }
-    Ok(info)
-}
-
-/// Factors some columns, whose rows above them are done: the left half, then the right half, from
-/// which the left one has been taken out. So most of the work is products of large matrices (Toledo,
-/// "Locality of Reference in LU Decomposition with Partial Pivoting", 1997).
-fn factor_columns<T: Number>(
-    rows: usize,
-    range: Range<usize>,
-    columns: &mut [T],
-    pivots: &mut [i32],
-    info: &mut i32,
-) -> Result<()> {
-    if range.len() <= BLOCK {
-        factor_panel(rows, range.start, columns, pivots, info);
-        return Ok(());
-    }
-    let half = (range.len() / 2).next_multiple_of(BLOCK);
-    let middle = range.start + half;
-    let (left, right) = columns.split_at_mut(half * rows);
-    let (left_pivots, right_pivots) = pivots.split_at_mut(half);
-    factor_columns(rows, range.start..middle, left, left_pivots, info)?;
-    take_out(rows, range.start..middle, left, left_pivots, right)?;
-    factor_columns(rows, middle..range.end, right, right_pivots, info)?;
-    over_columns([(left, rows)], half, right_pivots.len() * EXCHANGE, |_, [left]| {
-        exchange(left, rows, middle, right_pivots);
-        Ok(())
-    })
-}
-
-fn factor_panel<T: Number>(
-    rows: usize,
-    start: usize,
-    panel: &mut [T],
-    pivots: &mut [i32],
-    info: &mut i32,
-) {
-    for (own, pivot) in pivots.iter_mut().enumerate() {
-        let j = start + own;
-        let column = &panel[own * rows..][..rows];
-        let found = j + f32::run(Largest { column: &column[j..] });
-        *pivot = found as i32 + 1;
-        if found != j {
-            panel.chunks_exact_mut(rows).for_each(|column| column.swap(j, found));
-        }
-        if !f32::run(Elimination { panel: &mut *panel, rows, j, own }) && *info == 0 {
-            *info = j as i32 + 1;
-        }
-    }
-}
-
-/// Exchanges the rows of the columns on the right as those on the left, which are factored, solves for
-/// the rows that are done with that, and subtracts what the others have of them.
-fn take_out<T: Number>(
-    rows: usize,
-    done: Range<usize>,
-    left: &[T],
-    pivots: &[i32],
-    right: &mut [T],
-) -> Result<()> {
-    let (width, count) = (right.len() / rows, done.len());
-    let triangle = lower(&left[done.start..], count, rows, false, false);
-    let mut top = vec![T::zero(); width * count];
-    let matrices = [(&mut *right, rows), (&mut top[..], count)];
-    over_columns(matrices, width, triangle.work() + count * EXCHANGE, |columns, [right, top]| {
-        exchange(right, rows, done.start, pivots);
-        triangle.solve(&mut right[done.start..], columns.len(), rows)?;
-        for (column, top) in right.chunks_exact(rows).zip(top.chunks_exact_mut(count)) {
-            top.copy_from_slice(&column[done.clone()]);
-        }
-        Ok(())
-    })?;
-    if done.end == rows {
-        return Ok(());
-    }
-    let top = Mat::strided(&top, [count, width], [1, count])?;
-    let factors = Mat::strided(&left[done.end..], [rows - done.end, count], [1, rows])?;
-    let shape = [rows - done.end, width];
-    gemm(MatMut::strided(&mut right[done.end..], shape, [1, rows])?, factors, top, SUBTRACT)
-}
-
-/// The place of the largest number, the first of them; the first place where there is no number.
-struct Largest<'a, T> {
-    column: &'a [T],
-}
-
-impl<T: Number> Job<f32> for Largest<'_, T> {
-    type Out = usize;
-
-    #[inline(always)]
-    fn run<V: Lanes<Elem = f32>>(self) -> usize {
-        let first = self.column[0].size();
-        let mut most = [first; LANES];
-        let chunks = self.column.chunks_exact(LANES);
-        let rest = chunks.remainder();
-        for chunk in chunks {
-            for (most, value) in most.iter_mut().zip(chunk) {
-                *most = if value.size() > *most { value.size() } else { *most };
-            }
-        }
-        let mut largest = first;
-        for size in most.into_iter().chain(rest.iter().map(|value| value.size())) {
-            largest = if size > largest { size } else { largest };
-        }
-        self.column.iter().position(|value| value.size() == largest).unwrap_or(0)
-    }
-}
-
-/// One step of elimination within a panel; whether the pivot is not zero.
-struct Elimination<'a, T> {
-    panel: &'a mut [T],
-    rows: usize,
-    j: usize,
-    own: usize,
-}
-
-impl<T: Number> Job<f32> for Elimination<'_, T> {
-    type Out = bool;
-
-    #[inline(always)]
-    fn run<V: Lanes<Elem = f32>>(self) -> bool {
-        let Self { panel, rows, j, own } = self;
-        let (before, after) = panel.split_at_mut((own + 1) * rows);
-        let column = &mut before[own * rows..];
-        let pivot = column[j];
-        let fine = pivot != T::zero();
-        if fine {
-            column[j + 1..].iter_mut().for_each(|x| *x = *x / pivot);
-        }
-        for other in after.chunks_exact_mut(rows) {
-            let factor = other[j];
-            if factor == T::zero() {
-                continue;
-            }
-            for (x, &l) in other[j + 1..].iter_mut().zip(&column[j + 1..]) {
-                *x = *x - l * factor;
-            }
-        }
-        fine
-    }
-}
-
-/// Exchanges rows from the `first` on by their pivots.
-fn exchange<T>(columns: &mut [T], rows: usize, first: usize, pivots: &[i32]) {
-    for column in columns.chunks_exact_mut(rows) {
-        for (i, &pivot) in (first..).zip(pivots) {
-            column.swap(i, pivot as usize - 1);
-        }
-    }
-}
-
-fn exchange_back<T>(columns: &mut [T], rows: usize, pivots: &[i32]) {
-    for column in columns.chunks_exact_mut(rows) {
-        for (i, &pivot) in pivots.iter().enumerate().rev() {
-            column.swap(i, pivot as usize - 1);
-        }
-    }
-}
-
-fn lower<T>(
-    data: &[T],
-    size: usize,
-    stride: usize,
-    transposed: bool,
-    conjugated: bool,
-) -> Triangle<'_, T> {
-    Triangle { data, size, stride, upper: false, unit: true, transposed, conjugated }
 }
 
 /// Systems with matrices of which the factors are known.
@@ -289,19 +100,29 @@ fn solve_with<T: Number>(
     transposed: bool,
     conjugated: bool,
 ) -> Result<()> {
-    let lower = lower(factors, n, n, transposed, conjugated);
-    let upper = Triangle { upper: true, unit: false, ..lower };
+    let factors = Mat::strided(factors, [n, n], [1, n])?;
+    let factors = if transposed { factors.t() } else { factors };
+    let lower = Triangle { factors, upper: transposed, unit: true, conjugated };
+    let upper = Triangle { factors, upper: !transposed, unit: false, conjugated };
     over_columns([(x, n)], cols, lower.work() + upper.work(), |columns, [x]| {
-        if transposed {
-            upper.solve(x, columns.len(), n)?;
-            lower.solve(x, columns.len(), n)?;
-            exchange_back(x, n, pivots);
-        } else {
-            exchange(x, n, 0, pivots);
-            lower.solve(x, columns.len(), n)?;
-            upper.solve(x, columns.len(), n)?;
+        let width = columns.len();
+        if !transposed && lower.takes_columns(width) {
+            x.chunks_exact_mut(n).for_each(|x| exchange_rows(x, 1, pivots));
+            lower.solve_columns(x);
+            upper.solve_columns(x);
+            return Ok(());
         }
-        Ok(())
+        turned(x, n, |x| {
+            if !transposed {
+                exchange_rows(x, width, pivots);
+                lower.solve(MatMut::row_major(x, n, width)?)?;
+                return upper.solve(MatMut::row_major(x, n, width)?);
+            }
+            upper.solve(MatMut::row_major(x, n, width)?)?;
+            lower.solve(MatMut::row_major(x, n, width)?)?;
+            exchange_rows_back(x, width, pivots);
+            Ok(())
+        })
     })
 }
 

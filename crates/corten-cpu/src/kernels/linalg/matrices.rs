@@ -1,9 +1,10 @@
 //! Numbers of matrices, and batches of matrices that lie by columns.
 
 use crate::chunks::{for_each_chunk, for_each_chunk2, for_each_chunk3};
-use crate::gemm::{MatElement, PARALLEL_WORK, threads_for};
+use crate::gemm::{MatElement, PARALLEL_WORK, parts_of, threads_for};
+use crate::kernels::support::contiguous;
+use crate::scratch::Buffered;
 use corten_core::{Access, AccessSet, Element, Result, cast};
-use corten_gemm::FEW;
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
 use num_complex::ComplexFloat;
@@ -14,7 +15,7 @@ use std::ops::Range;
 const SIDE: usize = 32;
 
 /// A number of a matrix.
-pub(super) trait Number: MatElement + ComplexFloat<Real: Element> {
+pub(super) trait Number: MatElement + Buffered + ComplexFloat<Real: Element> {
     /// `|re| + |im|`, by which pivots are compared.
     fn size(self) -> Self::Real {
         num_complex::ComplexFloat::abs(self.re()) + num_complex::ComplexFloat::abs(self.im())
@@ -54,6 +55,11 @@ pub(super) fn in_columns(tensor: &Tensor) -> Result<Tensor> {
         true => Ok(tensor.clone()),
         false => by_columns(tensor),
     }
+}
+
+/// The tensor, or a copy of it whose matrices lie by rows.
+pub(super) fn in_rows(tensor: &Tensor) -> Result<Tensor> {
+    contiguous(&op::resolve_conj(tensor)?)
 }
 
 /// The two sizes of every matrix.
@@ -96,9 +102,9 @@ pub(super) fn fitted_vectors(tensor: &Tensor, batch: &[i64]) -> Result<Tensor> {
 }
 
 /// Calls `body(columns, parts)` for parts of matrices of `cols` columns, each given with the distance
-/// between its columns, on several threads where a column costs enough multiplications. A part has
-/// more than [`FEW`] columns, unless it is the only one: products of fewer may add their terms up in
-/// another order, and results would depend on the number of threads.
+/// between its columns, on several threads where a column costs enough multiplications. The parts are
+/// those of [`parts_of`]: products of few columns may add their terms up in another order, and results
+/// would depend on the number of threads.
 ///
 /// # Errors
 /// The first error of `body`.
@@ -109,7 +115,7 @@ pub(super) fn over_columns<T: Send, const N: usize>(
     body: impl Fn(Range<usize>, [&mut [T]; N]) -> Result<()> + Sync,
 ) -> Result<()> {
     let width = part_width(cols, work);
-    let count = ((cols + width).saturating_sub(FEW + 1) / width).max(1);
+    let count = parts_of(cols, width);
     if count == 1 {
         return body(0..cols, matrices.map(|(matrix, _)| matrix));
     }
@@ -128,8 +134,8 @@ pub(super) fn over_columns<T: Send, const N: usize>(
     })
 }
 
-/// Columns of a part.
-fn part_width(cols: usize, work: usize) -> usize {
+/// Columns of a part, each of which costs so many multiplications.
+pub(super) fn part_width(cols: usize, work: usize) -> usize {
     let parts = threads_for(cols.saturating_mul(work));
     cols.div_ceil(parts).next_multiple_of(SIDE).max(SIDE)
 }

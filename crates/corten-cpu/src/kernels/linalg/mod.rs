@@ -1,13 +1,16 @@
 //! Factorisations of matrices and what is solved with them.
 //!
 //! A kernel copies its matrices by columns, as LAPACK wants them and PyTorch returns them, and
-//! works on one after the other in place.
+//! works on one after the other in place. Systems are solved, and matrices eliminated, by rows: there
+//! vectors are rows, whole ones are exchanged, and products read them as they lie.
 
 mod cholesky;
+mod elimination;
 mod householder;
 mod ldl;
 mod lu;
 mod matrices;
+mod multiples;
 #[cfg(feature = "linalg")]
 mod spectral;
 mod triangular;

@@ -4,136 +4,222 @@ use super::matrices::{
     Number, by_columns, each, fitted, in_columns, match_number, over_columns, reading_columns,
     shape,
 };
-use crate::gemm::{Factors, Mat, MatMut, gemm};
-use crate::row_loops::compiled;
+use super::multiples::{AT_ONCE, subtract_multiples};
+use crate::gemm::{Factors, Mat, MatMut, Way, gemm, gemm_in};
+use crate::row_loops::{Job, Vectorised};
+use crate::scratch::with_buffer;
+use crate::vec::Lanes;
 use corten_core::{Result, Scalar};
+use corten_gemm::FEW;
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
+use num_complex::ComplexFloat;
 use std::ops::Range;
 
 /// Rows that are solved for by substitution; the rest is matrix products.
-const BLOCK: usize = 32;
-/// Columns that are solved for side by side.
-const SIDE: usize = 32;
+const BLOCK: usize = 16;
+
+/// Bytes of a row that are solved for at a time: with those of a block they fit a first-level cache.
+const CHUNK: usize = 2 << 10;
+
+/// Right-hand sides that are solved for one after the other, as they lie.
+const VECTORS: usize = 4;
 
 /// `c -= a b`.
 pub(super) const SUBTRACT: Factors = Factors { alpha: Scalar::Int(-1), beta: Scalar::Int(1) };
 
-/// A triangular matrix in columns of `stride` numbers, possibly seen transposed and conjugated.
+/// A triangular matrix.
 #[derive(Clone, Copy)]
 pub(super) struct Triangle<'a, T> {
-    pub(super) data: &'a [T],
-    pub(super) size: usize,
-    pub(super) stride: usize,
-    /// Whether it is the upper triangle of `data`.
+    /// The matrix that holds it, what else that holds is not looked at.
+    pub(super) factors: Mat<'a, T>,
     pub(super) upper: bool,
     pub(super) unit: bool,
-    pub(super) transposed: bool,
     pub(super) conjugated: bool,
 }
 
-impl<T: Number> Triangle<'_, T> {
+impl<'a, T: Number> Triangle<'a, T> {
     fn at(&self, row: usize, col: usize) -> T {
-        let (row, col) = if self.transposed { (col, row) } else { (row, col) };
-        let value = self.data[col * self.stride + row];
-        if self.conjugated { num_complex::ComplexFloat::conj(value) } else { value }
+        let value = self.factors.get(row, col);
+        if self.conjugated { ComplexFloat::conj(value) } else { value }
     }
 
-    fn block(&self, rows: Range<usize>, cols: Range<usize>) -> Result<Mat<'_, T>> {
-        let (first, second) = if self.transposed { (cols, rows) } else { (rows, cols) };
-        let start = second.start * self.stride + first.start;
-        let data = self.data.get(start..).unwrap_or_default();
-        let found = Mat::strided(data, [first.len(), second.len()], [1, self.stride])?;
-        let found = if self.transposed { found.t() } else { found };
-        Ok(if self.conjugated { found.conj() } else { found })
+    fn block(&self, rows: Range<usize>, cols: Range<usize>) -> Mat<'a, T> {
+        let found = self.factors.rows(rows).cols(cols);
+        if self.conjugated { found.conj() } else { found }
+    }
+
+    /// The part that some rows and the columns of the same numbers have.
+    pub(super) fn part(&self, range: Range<usize>) -> Self {
+        Self { factors: self.factors.rows(range.clone()).cols(range), ..*self }
+    }
+
+    fn size(&self) -> usize {
+        self.factors.shape()[0]
     }
 
     /// Multiplications for every column that is solved for.
     pub(super) fn work(&self) -> usize {
-        self.size * self.size / 2
+        self.size() * self.size() / 2
     }
 
-    /// Replaces every column of `b`, at distances of `stride`, by the solution.
-    pub(super) fn solve(&self, b: &mut [T], cols: usize, stride: usize) -> Result<()> {
-        if self.size == 0 || cols == 0 {
+    /// Replaces a matrix, whose rows are rows of numbers side by side, by the solution: for one half
+    /// of the rows, whose part in the other half is a matrix product, then for the other half.
+    pub(super) fn solve(&self, x: MatMut<'_, T>) -> Result<()> {
+        let [n, cols] = x.shape();
+        if n == 0 || cols == 0 {
             return Ok(());
         }
-        self.solve_rows(0..self.size, b, cols, stride)
+        if n <= BLOCK {
+            return self.substitute(x);
+        }
+        let half = (n / 2).next_multiple_of(BLOCK);
+        let (first, last) = (0..half, half..n);
+        let [mut top, mut bottom] = x.split_rows(half);
+        // Many columns may be a part of more, which may not be told from results.
+        let take_out =
+            |from: MatMut<'_, T>, factors: Mat<'_, T>, solved: Mat<'_, T>| match cols > FEW {
+                true => gemm_in(Way::TILES, from, factors, solved, SUBTRACT),
+                false => gemm(from, factors, solved, SUBTRACT),
+            };
+        if self.upper {
+            self.part(last.clone()).solve(bottom.reborrow())?;
+            take_out(top.reborrow(), self.block(first.clone(), last), bottom.read())?;
+            self.part(first).solve(top)
+        } else {
+            self.part(first.clone()).solve(top.reborrow())?;
+            take_out(bottom.reborrow(), self.block(last.clone(), first), top.read())?;
+            self.part(last).solve(bottom)
+        }
     }
 
-    /// Solves for some rows, given that the others have no part in them any more: for one half,
-    /// whose part in the other half is a matrix product, then for the other half.
-    fn solve_rows(
-        &self,
-        rows: Range<usize>,
-        b: &mut [T],
-        cols: usize,
-        stride: usize,
-    ) -> Result<()> {
-        let backward = self.upper != self.transposed;
-        if rows.len() <= BLOCK {
-            compiled(|| self.solve_block(rows, backward, b, cols, stride));
-            return Ok(());
+    /// Solves for at most [`BLOCK`] rows.
+    fn substitute(&self, x: MatMut<'_, T>) -> Result<()> {
+        let n = self.size();
+        let mut factors = [T::zero(); BLOCK * BLOCK];
+        for (row, values) in factors.chunks_exact_mut(BLOCK).enumerate().take(n) {
+            let known = if self.upper { row..n } else { 0..row + 1 };
+            known.for_each(|col| values[col] = self.at(row, col));
         }
-        let middle = rows.start + rows.len().div_ceil(2).next_multiple_of(BLOCK);
-        let (mut first, mut second) = (rows.start..middle, middle..rows.end);
-        if backward {
-            std::mem::swap(&mut first, &mut second);
+        let mut rows: [&mut [T]; BLOCK] = Default::default();
+        let mut rest = x;
+        for slot in rows.iter_mut().take(n) {
+            let [row, others] = rest.split_rows(1);
+            (*slot, rest) = (row.into_elements()?, others);
         }
-        self.solve_rows(first.clone(), b, cols, stride)?;
-        let mut solved = Vec::with_capacity(first.len() * cols);
-        for col in 0..cols {
-            solved.extend_from_slice(&b[col * stride..][first.clone()]);
-        }
-        let solved = Mat::strided(&solved, [first.len(), cols], [1, first.len()])?;
-        let shape = [second.len(), cols];
-        let target = MatMut::strided(&mut b[second.start..], shape, [1, stride])?;
-        gemm(target, self.block(second.clone(), first)?, solved, SUBTRACT)?;
-        self.solve_rows(second, b, cols, stride)
+        let (upper, unit) = (self.upper, self.unit);
+        f32::run(Substitution { factors: &factors, rows: &mut rows[..n], upper, unit });
+        Ok(())
     }
 
-    /// Solves for a few rows by substitution, for several columns side by side.
+    /// Whether columns can be solved for as they lie, by [`Self::solve_columns`].
+    pub(super) fn takes_columns(&self, count: usize) -> bool {
+        count <= VECTORS && !self.conjugated && self.factors.t().row_slice(0).is_some()
+    }
+
+    /// Replaces columns, each as long as the matrix, by the solution. See [`Self::takes_columns`].
+    pub(super) fn solve_columns(&self, columns: &mut [T]) {
+        let (n, by_columns) = (self.size(), self.factors.t());
+        let factors = |col: usize| by_columns.row_slice(col).unwrap_or_default();
+        for x in columns.chunks_exact_mut(n) {
+            f32::run(Column { factors, x, upper: self.upper, unit: self.unit });
+        }
+    }
+}
+
+/// Solves for rows, given the triangle's, which are [`BLOCK`] apart.
+struct Substitution<'a, 'b, T> {
+    factors: &'a [T],
+    rows: &'a mut [&'b mut [T]],
+    upper: bool,
+    unit: bool,
+}
+
+impl<T: Number> Job<f32> for Substitution<'_, '_, T> {
+    type Out = ();
+
     #[inline(always)]
-    fn solve_block(
-        &self,
-        rows: Range<usize>,
-        backward: bool,
-        b: &mut [T],
-        cols: usize,
-        stride: usize,
-    ) {
-        let width = rows.len();
-        let mut own = [T::zero(); BLOCK * BLOCK];
-        for (col, values) in rows.clone().zip(own.chunks_exact_mut(width)) {
-            for (row, value) in rows.clone().zip(values) {
-                *value = self.at(row, col);
-            }
-        }
-        let mut tile = [[T::zero(); SIDE]; BLOCK];
-        for first in (0..cols).step_by(SIDE) {
-            let count = SIDE.min(cols - first);
-            for col in 0..count {
-                let column = &b[(first + col) * stride..][rows.clone()];
-                column.iter().zip(&mut tile).for_each(|(&value, row)| row[col] = value);
-            }
-            for step in 0..width {
-                let j = if backward { width - 1 - step } else { step };
-                let factors = &own[j * width..][..width];
-                if !self.unit {
-                    tile[j].iter_mut().for_each(|x| *x = *x / factors[j]);
+    fn run<V: Lanes<Elem = f32>>(self) {
+        let Self { factors, rows, upper, unit } = self;
+        let (n, length, chunk) = (rows.len(), rows[0].len(), (CHUNK / size_of::<T>()).max(1));
+        for start in (0..length).step_by(chunk) {
+            let part = start..(start + chunk).min(length);
+            for step in 0..n {
+                let i = if upper { n - 1 - step } else { step };
+                let own = &factors[i * BLOCK..][..n];
+                let (before, rest) = rows.split_at_mut(i);
+                let Some((row, after)) = rest.split_first_mut() else { return };
+                let row = &mut row[part.clone()];
+                let (solved, factors) =
+                    if upper { (&*after, &own[i + 1..]) } else { (&*before, &own[..i]) };
+                for (rows, factors) in solved.chunks(AT_ONCE).zip(factors.chunks(AT_ONCE)) {
+                    subtract_multiples(row, |k| &rows[k][part.clone()], factors);
                 }
-                let known = tile[j];
-                let rest = if backward { 0..j } else { j + 1..width };
-                for (row, &factor) in tile[rest.clone()].iter_mut().zip(&factors[rest]) {
-                    row.iter_mut().zip(&known).for_each(|(x, &value)| *x = *x - factor * value);
+                if !unit {
+                    row.iter_mut().for_each(|x| *x = *x / own[i]);
                 }
-            }
-            for col in 0..count {
-                let column = &mut b[(first + col) * stride..][rows.clone()];
-                column.iter_mut().zip(&tile).for_each(|(value, row)| *value = row[col]);
             }
         }
     }
+}
+
+/// Solves for a column, given those of the triangle.
+struct Column<'a, T, F> {
+    factors: F,
+    x: &'a mut [T],
+    upper: bool,
+    unit: bool,
+}
+
+impl<'f, T: Number, F: Fn(usize) -> &'f [T]> Job<f32> for Column<'_, T, F> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = f32>>(self) {
+        let Self { factors, x, upper, unit } = self;
+        let n = x.len();
+        let mut done = 0;
+        while done < n {
+            let count = AT_ONCE.min(n - done);
+            let group = if upper { n - done - count..n - done } else { done..done + count };
+            let mut known = [T::zero(); AT_ONCE];
+            for step in 0..count {
+                let j = if upper { group.end - 1 - step } else { group.start + step };
+                let column = factors(j);
+                if !unit {
+                    x[j] = x[j] / column[j];
+                }
+                known[j - group.start] = x[j];
+                for i in if upper { group.start..j } else { j + 1..group.end } {
+                    x[i] = x[i] - column[i] * x[j];
+                }
+            }
+            let rest = if upper { 0..group.start } else { group.end..n };
+            let column = |k: usize| &factors(group.start + k)[rest.clone()];
+            subtract_multiples(&mut x[rest.clone()], column, &known[..count]);
+            done += count;
+        }
+    }
+}
+
+/// Calls `body` with columns of `height` numbers turned, so that numbers of a row lie side by side, and
+/// brings back what becomes of them.
+///
+/// # Errors
+/// Those of `body`.
+pub(super) fn turned<T: Number>(
+    columns: &mut [T],
+    height: usize,
+    body: impl FnOnce(&mut [T]) -> Result<()>,
+) -> Result<()> {
+    let width = columns.len() / height;
+    with_buffer(columns.len(), |rows| {
+        let as_rows = Mat::row_major(columns, width, height)?.t();
+        MatMut::row_major(rows, height, width)?.copy_of(as_rows)?;
+        body(rows)?;
+        let as_columns = Mat::row_major(rows, height, width)?.t();
+        MatMut::row_major(columns, width, height)?.copy_of(as_columns)
+    })
 }
 
 /// `A X = B` for a triangular `A`, or `X A = B`.
@@ -155,23 +241,27 @@ pub fn linalg_solve_triangular(
     // `X A = B` is solved as `Aᵀ Xᵀ = Bᵀ`.
     let work = if left { out.clone() } else { by_columns(&op::transpose_int(&out, -2, -1)?)? };
     let sizes = out.sizes();
-    let a = in_columns(&fitted(self_, &sizes[..sizes.len() - 2])?)?;
+    let a = fitted(self_, &sizes[..sizes.len() - 2])?;
+    let by_rows = a.is_contiguous() && !a.is_conj();
+    let a = if by_rows { op::transpose_int(&a, -2, -1)? } else { in_columns(&a)? };
     let [size, _] = shape(&a)?;
     let cols = shape(&work)?[1];
     match_number!(out.dtype(), "triangular_solve_cpu", T => {
         reading_columns::<T, _>(&a, |matrices| {
             each::<T>(&work, |i, x| {
-                let triangle = Triangle {
-                    data: matrices.get(i),
-                    size,
-                    stride: size,
-                    upper,
-                    unit: unitriangular,
-                    transposed: !left,
-                    conjugated: false,
-                };
+                let factors = Mat::strided(matrices.get(i), [size, size], [1, size])?;
+                let factors = if by_rows == left { factors.t() } else { factors };
+                let upper = upper == left;
+                let unit = unitriangular;
+                let triangle = Triangle { factors, upper, unit, conjugated: false };
                 over_columns([(x, size)], cols, triangle.work(), |columns, [x]| {
-                    triangle.solve(x, columns.len(), size)
+                    if triangle.takes_columns(columns.len()) {
+                        triangle.solve_columns(x);
+                        return Ok(());
+                    }
+                    turned(x, size, |x| {
+                        triangle.solve(MatMut::row_major(x, size, columns.len())?)
+                    })
                 })
             })
         })
