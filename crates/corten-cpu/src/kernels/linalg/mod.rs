@@ -7,6 +7,7 @@
 mod cholesky;
 mod elimination;
 mod householder;
+mod inverse;
 mod ldl;
 mod lu;
 mod matrices;
@@ -17,6 +18,7 @@ mod triangular;
 
 pub use cholesky::linalg_cholesky_ex;
 pub use householder::{geqrf, linalg_householder_product, ormqr};
+pub use inverse::linalg_inv_ex;
 pub use ldl::{linalg_ldl_factor_ex, linalg_ldl_solve};
 pub use lu::{linalg_lu_factor_ex, linalg_lu_solve, lu_unpack};
 #[cfg(feature = "linalg")]

@@ -10,7 +10,7 @@ pub use exponential::linalg_matrix_exp;
 pub use factors::{cholesky_inverse, linalg_lu, linalg_qr};
 pub use least_squares::{linalg_lstsq, linalg_pinv_tensors};
 pub use roots::{linalg_matrix_sqrth, linalg_polar};
-pub use systems::{_linalg_det, _linalg_slogdet, _linalg_solve_ex, cholesky_solve, linalg_inv_ex};
+pub use systems::{_linalg_det, _linalg_slogdet, _linalg_solve_ex, cholesky_solve};
 
 pub(crate) use least_squares::tolerances;
 

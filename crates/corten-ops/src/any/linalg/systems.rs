@@ -1,6 +1,6 @@
 //! Linear systems and determinants.
 
-use super::{adjoint, identity};
+use super::adjoint;
 use crate::meta::linalg::{
     batch_of, check_dtypes, check_info, check_kernel, check_matrix, check_numbers,
     check_solve_inputs, check_square, check_system, columns,
@@ -70,22 +70,6 @@ pub fn _linalg_solve_ex(
         check_info(&info, "torch.linalg.solve_ex")?;
     }
     Ok((result, factors, pivots, info))
-}
-
-/// The inverses of matrices, and the first zero pivot.
-///
-/// # Errors
-/// `Runtime` for other than square matrices, `NotImplemented` for half precision and integers;
-/// `LinAlg` for a singular matrix, if that is checked.
-pub fn linalg_inv_ex(a: &Tensor, check_errors: bool) -> Result<(Tensor, Tensor)> {
-    check_square(a, "linalg.inv")?;
-    check_numbers(a, "linalg.inv", false)?;
-    let (factors, pivots, info) = op::linalg_lu_factor_ex(a, true, false)?;
-    let inverse = op::linalg_lu_solve(&factors, &pivots, &identity(a)?, true, false)?;
-    if check_errors {
-        check_info(&info, "linalg.inv_ex")?;
-    }
-    Ok((inverse, info))
 }
 
 /// 1 or -1 for every matrix: the sign of the exchanges.

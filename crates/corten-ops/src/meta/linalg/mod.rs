@@ -103,6 +103,17 @@ pub fn linalg_lu_factor_ex(
     Ok((like(a, &a.sizes())?, pivots, info))
 }
 
+/// The shapes of `linalg_inv_ex`.
+///
+/// # Errors
+/// See [`linalg_cholesky_ex`]; `NotImplemented` for half precision as well.
+pub fn linalg_inv_ex(a: &Tensor, _check_errors: bool) -> Result<(Tensor, Tensor)> {
+    check_square(a, "linalg.inv")?;
+    check_numbers(a, "linalg.inv", false)?;
+    let info = plain(&with(a, 2, &[]), DType::Int32, a.device())?;
+    Ok((like(a, &a.sizes())?, info))
+}
+
 /// The shape of `linalg_lu_solve`.
 ///
 /// # Errors
