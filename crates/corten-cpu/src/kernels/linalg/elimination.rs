@@ -13,6 +13,9 @@ use std::ops::Range;
 /// Columns that are factored one by one: fewer make products of too few steps.
 const PANEL: usize = 32;
 
+/// The most rows of a panel that is no work for vectors.
+const SHORT: usize = 16;
+
 /// Numbers that are compared side by side, and that columns of a panel are filled up to.
 const LANES: usize = 16;
 
@@ -223,6 +226,35 @@ impl<'a, T: Number> Panel<'a, T> {
         f32::run(Factoring { panel: self, start, pivots })
     }
 
+    /// A step of elimination where all of a column is short. Gives the pivot's row.
+    #[inline(always)]
+    fn step(&mut self, j: usize) -> usize {
+        let Self { rows, height, .. } = *self;
+        let column = &self.columns[j * height..][..rows];
+        let (mut found, mut most) = (j, column[j].size());
+        for (row, value) in column.iter().enumerate().skip(j + 1) {
+            if value.size() > most {
+                (found, most) = (row, value.size());
+            }
+        }
+        if found != j {
+            self.columns.chunks_exact_mut(height).for_each(|column| column.swap(j, found));
+        }
+        let (before, after) = self.columns.split_at_mut((j + 1) * height);
+        let column = &mut before[j * height..][..rows];
+        let pivot = column[j];
+        if pivot != T::zero() {
+            column[j + 1..].iter_mut().for_each(|x| *x = *x / pivot);
+        }
+        for other in after.chunks_exact_mut(height) {
+            let factor = other[j];
+            for (x, &below) in other[j + 1..].iter_mut().zip(&column[j + 1..]) {
+                *x = *x - below * factor;
+            }
+        }
+        found
+    }
+
     /// Subtracts from a column what it has of the earlier ones. Nothing is written between vectors: to
     /// read a vector over a number that was just written takes long.
     #[inline(always)]
@@ -279,6 +311,16 @@ impl<T: Number> Job<f32> for Factoring<'_, '_, T> {
         let Self { panel, start, pivots } = self;
         let (height, width) = (panel.height, panel.width);
         let mut zero = 0;
+        if panel.rows <= SHORT {
+            for (j, pivot) in pivots.iter_mut().enumerate().take(width) {
+                let found = panel.step(j);
+                *pivot = (start + found) as i32 + 1;
+                if panel.columns[j * height + j] == T::zero() && zero == 0 {
+                    zero = (start + j) as i32 + 1;
+                }
+            }
+            return zero;
+        }
         for (j, pivot) in pivots.iter_mut().enumerate().take(width) {
             panel.take_earlier(j);
             let found = largest(&panel.columns[j * height..][..height], j);

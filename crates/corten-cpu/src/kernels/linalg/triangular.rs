@@ -1,11 +1,11 @@
 //! Triangular systems.
 
 use super::matrices::{
-    Number, by_columns, each, fitted, in_columns, match_number, over_columns, reading_columns,
+    Number, each, fitted, in_columns, match_number, over_columns, part_width, reading_columns,
     shape,
 };
 use super::multiples::{AT_ONCE, subtract_multiples};
-use crate::gemm::{Factors, Mat, MatMut, Way, gemm, gemm_in};
+use crate::gemm::{Factors, Mat, MatMut, Way, for_each_part, gemm, gemm_in};
 use crate::row_loops::{Job, Vectorised};
 use crate::scratch::with_buffer;
 use crate::vec::Lanes;
@@ -238,33 +238,45 @@ pub fn linalg_solve_triangular(
         return Ok(out);
     }
     op::copy_(&out, b, false)?;
-    // `X A = B` is solved as `Aᵀ Xᵀ = Bᵀ`.
-    let work = if left { out.clone() } else { by_columns(&op::transpose_int(&out, -2, -1)?)? };
     let sizes = out.sizes();
     let a = fitted(self_, &sizes[..sizes.len() - 2])?;
     let by_rows = a.is_contiguous() && !a.is_conj();
     let a = if by_rows { op::transpose_int(&a, -2, -1)? } else { in_columns(&a)? };
     let [size, _] = shape(&a)?;
-    let cols = shape(&work)?[1];
+    let [rows, cols] = shape(&out)?;
     match_number!(out.dtype(), "triangular_solve_cpu", T => {
         reading_columns::<T, _>(&a, |matrices| {
-            each::<T>(&work, |i, x| {
+            each::<T>(&out, |i, x| {
                 let factors = Mat::strided(matrices.get(i), [size, size], [1, size])?;
+                // `X A = B` is solved as `Aᵀ Xᵀ = Bᵀ`.
                 let factors = if by_rows == left { factors.t() } else { factors };
-                let upper = upper == left;
-                let unit = unitriangular;
+                let (upper, unit) = (upper == left, unitriangular);
                 let triangle = Triangle { factors, upper, unit, conjugated: false };
-                over_columns([(x, size)], cols, triangle.work(), |columns, [x]| {
-                    if triangle.takes_columns(columns.len()) {
-                        triangle.solve_columns(x);
-                        return Ok(());
-                    }
-                    turned(x, size, |x| {
-                        triangle.solve(MatMut::row_major(x, size, columns.len())?)
-                    })
-                })
+                if left { by_columns(&triangle, x, cols) } else { in_place(&triangle, x, rows) }
             })
         })
     })?;
-    if left { Ok(out) } else { op::copy_(&out, &op::transpose_int(&work, -2, -1)?, false) }
+    Ok(out)
+}
+
+/// Replaces columns by the solution.
+fn by_columns<T: Number>(triangle: &Triangle<'_, T>, x: &mut [T], cols: usize) -> Result<()> {
+    let size = triangle.size();
+    over_columns([(x, size)], cols, triangle.work(), |columns, [x]| {
+        if triangle.takes_columns(columns.len()) {
+            triangle.solve_columns(x);
+            return Ok(());
+        }
+        turned(x, size, |x| triangle.solve(MatMut::row_major(x, size, columns.len())?))
+    })
+}
+
+/// Replaces a matrix by rows, which is one of other columns turned, by the solution.
+fn in_place<T: Number>(triangle: &Triangle<'_, T>, x: &mut [T], cols: usize) -> Result<()> {
+    if cols == 1 && triangle.takes_columns(1) {
+        triangle.solve_columns(x);
+        return Ok(());
+    }
+    let x = MatMut::row_major(x, triangle.size(), cols)?;
+    for_each_part(x, part_width(cols, triangle.work()), |_, part| triangle.solve(part))
 }
