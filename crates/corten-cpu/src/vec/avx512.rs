@@ -108,7 +108,6 @@ fn around_one<V: Real>(m: V, n: V) -> (V, V) {
 
 impl Single for F32 {
     type Double = F64;
-    const ESTIMATES: bool = true;
     const CHOOSES: bool = true;
     const CHOOSES_AT_ONCE: bool = true;
 
@@ -128,17 +127,6 @@ impl Single for F32 {
     fn sixteenth(self) -> Self {
         let bits = isa!(_mm512_castps_si512(self.0));
         Self(isa!(_mm512_castsi512_ps(_mm512_srli_epi32::<19>(bits))))
-    }
-
-    /// In a third of the time of the instruction: a step of Newton's method for the reciprocal, and one for
-    /// the quotient with its exact remainder.
-    #[inline(always)]
-    fn ratio(self, other: Self) -> Self {
-        let estimate = Self(isa!(_mm512_rcp14_ps(other.0)));
-        let error = estimate.neg_mul_add(other, Self::of(1.0));
-        let inverse = estimate.mul_add(error, estimate);
-        let ratio = self * inverse;
-        ratio.neg_mul_add(other, self).mul_add(inverse, ratio)
     }
 
     #[inline(always)]

@@ -108,7 +108,7 @@ macro_rules! vector_expr {
             }
             vector_expr!(@compare lt le eq ne);
             vector_expr!(@unary abs floor trunc round sqrt ceil);
-            vector_expr!(@math $math exp exp2 expm1 log log2 log10 log1p sigmoid sinh cosh tanh asinh acosh
+            vector_expr!(@math $math exp exp2 expm1 log log2 log10 log1p sinh cosh tanh asinh acosh
                 atanh erf erfc erfinv i0 i0e i1 i1e j0 j1 y0 y1
                 lgamma digamma ndtri
                 normal_cdf);

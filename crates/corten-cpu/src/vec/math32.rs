@@ -184,16 +184,7 @@ pub(crate) fn tanh<V: Single>(x: V) -> V {
     // e^2a - 1, which keeps its digits where a is small.
     let (r, _, power) = reduce_exp(V::of(20.0).min(a + a), 0.0);
     let e = power.mul_add(r, power - V::of(1.0));
-    e.ratio(e + V::of(2.0)).copysign(x)
-}
-
-#[inline(always)]
-pub(crate) fn sigmoid<V: Single>(x: V) -> V {
-    let one = V::of(1.0);
-    let sum = one + exp(-x);
-    // 2¹²⁶, up to which the reciprocal is an ordinary number.
-    let far = !sum.le(V::of(8.507_059_173_023_462e37));
-    if !V::ESTIMATES || far.any() { one / sum } else { one.ratio(sum) }
+    (e / (e + V::of(2.0))).copysign(x)
 }
 
 #[inline(always)]

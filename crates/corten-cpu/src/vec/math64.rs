@@ -163,12 +163,6 @@ pub(crate) fn cosh<V: Real<Elem = f64>>(x: V) -> V {
 }
 
 #[inline(always)]
-pub(crate) fn sigmoid<V: Real<Elem = f64>>(x: V) -> V {
-    let one = V::of(1.0);
-    one / (one + exp(-x))
-}
-
-#[inline(always)]
 pub(crate) fn tanh<V: Real<Elem = f64>>(x: V) -> V {
     let e = expm1(V::of(44.0).min(V::of(2.0) * x.abs()));
     (e / (e + V::of(2.0))).copysign(x)

@@ -267,8 +267,6 @@ pub(crate) trait Real:
 pub(crate) trait Single: Real<Elem = f32> {
     /// Vectors of half as many `f64`.
     type Double: Real<Elem = f64>;
-    /// Whether [`ratio`](Self::ratio) takes less time than a division.
-    const ESTIMATES: bool = false;
     /// Whether [`chosen`](Self::chosen) is a few instructions.
     const CHOOSES: bool = false;
     /// Whether it is a single one.
@@ -289,12 +287,6 @@ pub(crate) trait Single: Real<Elem = f32> {
     #[inline(always)]
     fn sixteenth(self) -> Self {
         self.map(|mantissa| f32::from_bits(mantissa.to_bits() >> 19))
-    }
-
-    /// `self / other` of finite numbers, the second one from 2⁻¹²⁶ to 2¹²⁶, within an ulp.
-    #[inline(always)]
-    fn ratio(self, other: Self) -> Self {
-        self / other
     }
 
     fn widen(self) -> [Self::Double; 2];
