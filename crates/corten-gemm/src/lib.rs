@@ -45,7 +45,7 @@ pub use narrow::{Bf16, F16, Narrow};
 pub use narrow_products::product_of_packed_pairs;
 pub use narrow_products::{NarrowFactor, product_of_narrow};
 pub use output::{Apart, Start};
-pub use pack::{CONFLICT, Columns, Factor, Pieces, SLACK};
+pub use pack::{CONFLICT, Columns, Factor, Pieces, SLACK, copies_rows_in_conflict};
 pub use packed::Packed;
 #[cfg(target_arch = "x86_64")]
 pub use packed::PackedPairs;

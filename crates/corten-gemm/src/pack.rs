@@ -5,7 +5,7 @@ use crate::moves::{Lines, Moves};
 use crate::output::Start;
 use crate::packed::Packed;
 use crate::scratch::Room;
-use crate::tile::{Job, MOST_ROWS, Sealed, TileSet};
+use crate::tile::{Instructions, Job, MOST_ROWS, Number, Sealed, TileSet};
 use crate::view::{Source, bytes_apart};
 use std::ops::Range;
 
@@ -22,6 +22,13 @@ const NEAR: usize = 1 << 20;
 
 /// A strip that up to so many panels use is read as it lies.
 pub(crate) const FEW_PANELS: usize = 2;
+
+/// Whether a product with so many columns copies rows of its first factor that lie at a multiple of
+/// [`CONFLICT`].
+#[must_use]
+pub fn copies_rows_in_conflict<E: Number>(instructions: Instructions, cols: usize) -> bool {
+    cols.div_ceil(E::tiles(instructions).cols()) > FEW_PANELS
+}
 
 /// Elements that [`Columns::fill`] may write behind its last line.
 pub const SLACK: usize = 16;

@@ -64,6 +64,12 @@ pub(crate) trait MatElement: Element + Default {
         }
     }
 
+    /// Whether a product with so many columns copies rows that lie at a multiple of
+    /// [`CONFLICT`](super::CONFLICT).
+    fn copies_rows_in_conflict(_cols: usize) -> bool {
+        true
+    }
+
     /// `c = beta * c`, without reading `c` when `beta` is zero.
     fn rescale(mut c: MatMut<'_, Self>, beta: Scalar) {
         let zero = is_zero(beta);
@@ -194,6 +200,10 @@ macro_rules! through_real_tiles {
                     let result = (view, (c.count > 1).then_some(apart));
                     corten_gemm::product_of_factors(instructions(), result, depth, factors, start);
                 }
+            }
+
+            fn copies_rows_in_conflict(cols: usize) -> bool {
+                corten_gemm::copies_rows_in_conflict::<Self>(instructions(), cols)
             }
 
             fn times(self, factor: Scalar) -> Self {

@@ -49,7 +49,7 @@ pub(super) fn run<C: Cell, T: Element>(
     let (hidden, batch) = (shape.hidden, shape.batch);
     let units = if hidden < UNITS * num_threads() { FEWER_UNITS } else { UNITS };
     let blocks = by_units(given.weight, C::GATES * hidden, hidden, units);
-    let mut spread = Spread::of(batch, C::GATES * hidden);
+    let mut spread = Spread::of([batch, C::GATES * hidden], units);
     for step in (0..shape.length).rev() {
         let (gates, next) = match step + 1 == shape.length {
             true => (&mut results.gates[shape.range(step, C::GATES)], None),

@@ -45,7 +45,7 @@ pub(super) fn run<C: Cell, T: Element>(
 ) -> Result<()> {
     let Results { output, cell, kept } = results;
     let weight = Weight::of::<C>(&given, shape.hidden);
-    let mut spread = Spread::of(shape.batch, shape.hidden);
+    let mut spread = Spread::of([shape.batch, shape.hidden], C::GATES * UNITS);
     cell.copy_from_slice(given.cell);
     for step in 0..shape.length {
         let (output, before) = match step {

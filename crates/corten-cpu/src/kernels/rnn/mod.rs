@@ -217,8 +217,11 @@ struct Spread<T> {
 }
 
 impl<T: Element> Spread<T> {
-    fn of(count: usize, width: usize) -> Self {
-        let conflict = width > 0 && (width * size_of::<T>()).is_multiple_of(CONFLICT);
+    /// For products with so many columns.
+    fn of([count, width]: [usize; 2], cols: usize) -> Self {
+        let conflict = width > 0
+            && (width * size_of::<T>()).is_multiple_of(CONFLICT)
+            && T::copies_rows_in_conflict(cols);
         let apart = if conflict { width + SPACE } else { width };
         let copied = if conflict { count * apart } else { 0 };
         Self { width, apart, copies: vec![T::default(); copied] }

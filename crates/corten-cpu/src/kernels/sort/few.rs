@@ -16,9 +16,8 @@ const GROUPS: usize = 64;
 const NEAR: usize = 128;
 const SUCCESSIVE: usize = 17;
 
-/// Lines so short are sorted whole; still shorter ones by a network.
+/// Lines so short are sorted whole.
 const SHORT: usize = 32;
-const NETWORK: usize = 8;
 
 /// Of lines up to this length so many places, with one more to compare with, are found by insertion.
 const MIDDLING: usize = 512;
@@ -91,9 +90,6 @@ fn long_first_places<T: Ranked>(
 
 /// The places of a line of at most [`SHORT`] elements in their order, equal ones by place.
 fn order_of<T: Ranked>(line: &[T], flip: u64) -> [u32; SHORT] {
-    if !T::WIDE && line.len() > NETWORK {
-        return f32::run(Counted { line, flip: flip as u32 });
-    }
     let (mut order, count) = ([0; SHORT], line.len().min(SHORT));
     // A rank with the place below it compares as the pair does.
     if T::WIDE {
@@ -129,7 +125,7 @@ fn sort_short<K: Ord + Copy>(keys: &mut [K; SHORT], count: usize) {
         0..=4 => {
             in_order!(keys: 0 1, 2 3, 0 2, 1 3, 1 2);
         }
-        5..=NETWORK => {
+        5..=8 => {
             in_order!(keys: 0 1, 2 3, 4 5, 6 7, 0 2, 1 3, 4 6, 5 7, 1 2, 5 6);
             in_order!(keys: 0 4, 1 5, 2 6, 3 7, 2 4, 3 5, 1 2, 3 4, 5 6);
         }
@@ -152,45 +148,6 @@ fn take<T: Ranked>(line: &[T], first: &[u32], distinct: bool, out: &mut [i64]) -
     true
 }
 
-/// Ranks as signed numbers, which more processors compare, with the place below them: from one on, so that
-/// every key is greater than the least number. Those behind the line are greater than all.
-#[inline(always)]
-fn signed_keys<T: Ranked, const COUNT: usize>(line: &[T], flip: u32) -> [i64; COUNT] {
-    let mut keys = [i64::MAX; COUNT];
-    for ((key, x), place) in keys.iter_mut().zip(line).zip(1i64..) {
-        let rank = x.rank() as u32 ^ flip ^ 1 << (u32::BITS - 1);
-        *key = i64::from(rank as i32) << u32::BITS | place;
-    }
-    keys
-}
-
-/// The places of a line of at most [`SHORT`] elements of narrow ranks in their order: each stands behind as
-/// many as are less.
-struct Counted<'a, T> {
-    line: &'a [T],
-    flip: u32,
-}
-
-impl<T: Ranked> Job<f32> for Counted<'_, T> {
-    type Out = [u32; SHORT];
-
-    #[inline(always)]
-    fn run<V: Lanes<Elem = f32>>(self) -> [u32; SHORT] {
-        let keys = signed_keys::<T, SHORT>(self.line, self.flip);
-        let mut less = [0i64; SHORT];
-        for &key in &keys[..self.line.len().min(SHORT)] {
-            for (less, &other) in less.iter_mut().zip(&keys) {
-                *less += i64::from(key < other);
-            }
-        }
-        let mut order = [0; SHORT];
-        for (place, &less) in (0..).zip(&less[..self.line.len().min(SHORT)]) {
-            order[less as usize] = place;
-        }
-        order
-    }
-}
-
 /// Writes the first places of a line of at most [`NEAR`] elements, of which it looks at `kept`, one after the
 /// other: each time the least of what is greater than the last one. Returns whether it did: if they are to be
 /// distinct, not where one equals the next.
@@ -209,7 +166,13 @@ impl<T: Ranked> Job<f32> for Successive<'_, T> {
     fn run<V: Lanes<Elem = f32>>(self) -> bool {
         const LANES: usize = 16;
         let Self { line, flip, kept, distinct, out } = self;
-        let keys = signed_keys::<T, NEAR>(line, flip);
+        // Ranks as signed numbers, which more processors compare, with the place below them: from one on, so
+        // that every key is greater than the least number.
+        let mut keys = [i64::MAX; NEAR];
+        for ((key, x), place) in keys.iter_mut().zip(line).zip(1i64..) {
+            let rank = x.rank() as u32 ^ flip ^ 1 << (u32::BITS - 1);
+            *key = i64::from(rank as i32) << u32::BITS | place;
+        }
         let keys = &keys[..line.len().next_multiple_of(LANES)];
         let mut last = i64::MIN;
         for i in 0..kept {
