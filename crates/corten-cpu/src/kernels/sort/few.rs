@@ -2,7 +2,7 @@
 
 use super::rank::Ranked;
 use crate::row_loops::{Job, Vectorised};
-use crate::vec::Lanes;
+use crate::vec::{Lanes, Level, level};
 
 /// Most places that are found in this way.
 const MOST: usize = 32;
@@ -40,7 +40,7 @@ pub(super) fn few_first_places<T: Ranked>(
         return false;
     }
     match line.len() {
-        length if length > SHORT && length <= NEAR && out.len() < SUCCESSIVE && !T::WIDE => {
+        length if length > SHORT && length <= NEAR && successive::<T>(out.len()) => {
             let kept = looked_at(line, out, distinct);
             f32::run(Successive { line, flip: flip_of(descending) as u32, kept, distinct, out })
         }
@@ -55,6 +55,13 @@ pub(super) fn few_first_places<T: Ranked>(
         }
         _ => long_first_places(line, descending, distinct, out),
     }
+}
+
+/// Whether so many places are found one after the other; very few by insertion, unless vectors are so long
+/// that they hold a line in a few.
+fn successive<T: Ranked>(count: usize) -> bool {
+    let counts = if level() == Level::Avx512 { 1..SUCCESSIVE } else { INSERTED..SUCCESSIVE };
+    !T::WIDE && counts.contains(&count)
 }
 
 /// How many of the first ones show whether those wanted, or one of them and the next, are equal.
