@@ -18,9 +18,9 @@ use crate::packed::PackedPairs;
 #[cfg(target_arch = "x86_64")]
 use crate::pair::Pair;
 use crate::scratch::Scratch;
+use crate::tile::{Instructions, Number, Sealed};
 #[cfg(target_arch = "x86_64")]
-use crate::tile::tiles_of_pairs;
-use crate::tile::{Instructions, Number, Sealed, TileSet};
+use crate::tile::{TileSet, tiles_of_pairs};
 use crate::view::{Source, View};
 use crate::way::{Kind, Way};
 use std::num::Wrapping;
