@@ -12,7 +12,7 @@ use crate::moves::{Lines, Scale};
 use crate::narrow::Bf16;
 use crate::narrow_products::{Place, of_pairs, pairs_of};
 use crate::output::{Output, Start};
-use crate::pack::{Columns, FEW_PANELS, Groups, copy_panel};
+use crate::pack::{Columns, FEW_PANELS, Groups};
 use crate::packed::Packed;
 use crate::pair::Pair;
 use crate::scratch::{Room, Scratch};
@@ -38,15 +38,6 @@ const STEPS: usize = 32;
 
 /// Blocks of the depth whose sums are taken together: of more, panels would have too few columns.
 pub(crate) const BLOCKS: usize = 2;
-
-/// A first factor.
-#[derive(Clone, Copy)]
-enum First<'a> {
-    /// Pairs where they lie, those of a row side by side.
-    Lying(Source<'a, Pair>),
-    /// What pairs are made of.
-    Made(&'a Grouped<'a, Pairs>),
-}
 
 /// A second factor.
 #[derive(Clone, Copy)]
@@ -106,7 +97,7 @@ impl InTiles<'_> {
     unsafe fn some(&self, blocks: Range<usize>, bring: &Bring<'_, Pair>, scratch: &mut Scratch) {
         // SAFETY: where there is AMX there is AVX-512.
         let made = unsafe { Grouped::<Pairs>::new(self.a, false) };
-        let a = pairs_of(self.a).map_or(First::Made(&made), First::Lying);
+        let a = First { lying: pairs_of(self.a), made };
         let all = self.blocks();
         let depth = all.get(blocks.start).start..all.get(blocks.end - 1).end;
         let most = BYTES_OF_PANELS / (depth.len() * size_of::<Pair>());
@@ -117,7 +108,7 @@ impl InTiles<'_> {
             let panels = Panels::of(self, cols.clone(), blocks.clone(), &mut scratch.b);
             for rows in steps(self.a.shape()[0], ROWS) {
                 let part = [rows.clone(), depth.clone()];
-                let strips = Strips::of(a, part, panels.groups.count, &mut scratch.a);
+                let strips = Strips::of(&a, part, panels.groups.count, &mut scratch.a);
                 for index in 0..panels.groups.count {
                     let (some, width) = panels.cols(index);
                     let sums = &mut sums[..rows.len() * width];
@@ -158,6 +149,13 @@ fn bring_turned(
     bring(room, ROWS, [col, row], [cols, rows]);
 }
 
+/// A first factor.
+struct First<'a> {
+    /// Its pairs where they lie, if those of a row lie side by side.
+    lying: Option<Source<'a, Pair>>,
+    made: Grouped<'a, Pairs>,
+}
+
 /// Rows of a first factor.
 struct Strips {
     first: *const Pair,
@@ -168,21 +166,15 @@ struct Strips {
 impl Strips {
     /// Rows that are not read as they lie are copied to lines which are no even number of cache lines
     /// apart: those of a tile have different places in the first-level cache.
-    fn of(a: First<'_>, [rows, depth]: [Range<usize>; 2], panels: usize, room: &mut Room) -> Self {
+    fn of(a: &First<'_>, [rows, depth]: [Range<usize>; 2], panels: usize, room: &mut Room) -> Self {
         let groups = Groups::of(rows.len(), set().rows());
-        let width = depth.len().next_multiple_of(set().lanes) | set().lanes;
-        let lying = match a {
-            First::Lying(a) => Some(a.part(rows.clone(), depth.clone())),
-            First::Made(_) => None,
-        };
+        let lying = a.lying.map(|a| a.part(rows.clone(), depth.clone()));
         if let Some(a) = lying.filter(|a| panels <= FEW_PANELS || lies_well(a)) {
             return Self { first: a.first(), stride: a.strides()[0], groups };
         }
+        let width = depth.len().next_multiple_of(set().lanes) | set().lanes;
         let to = room.elements(rows.len() * width);
-        match a {
-            First::Lying(a) => copy_panel(&set().moves, to, a.part(rows, depth), width),
-            First::Made(made) => made.fill(rows, depth, to, width),
-        }
+        a.made.fill(rows, depth, to, width);
         Self { first: to.as_ptr(), stride: width as isize, groups }
     }
 }
@@ -281,7 +273,7 @@ impl<'a> Panels<'a> {
     /// There must be leave to use AMX, and the strips must have steps for all blocks.
     unsafe fn multiply(&self, index: usize, strips: &Strips, sums: &mut [Pair]) {
         let (_, width) = self.cols(index);
-        assert!(sums.len() == strips.groups.all().map(|strip| strip.len()).sum::<usize>() * width);
+        assert!(sums.len() == strips.groups.length * width);
         let tiles = set().by_rows[width / set().lanes - 1];
         let mut start = Start::Nothing;
         for block in self.blocks.clone() {

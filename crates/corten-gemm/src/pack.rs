@@ -318,7 +318,7 @@ pub(crate) struct Groups {
     /// The things in a group; in so many of the first groups there is one more.
     size: usize,
     longer: usize,
-    length: usize,
+    pub length: usize,
 }
 
 impl Groups {
