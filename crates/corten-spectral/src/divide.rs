@@ -1,19 +1,15 @@
 //! The eigenvectors of symmetric tridiagonal matrices, which are divided, solved and joined again.
 
-use crate::secular::{Roots, Secular};
+use crate::join::{Basis, Column, Part, by_part, deflate, ordered, root_of_squares, turn_columns};
+use crate::secular::Secular;
 use crate::share::{COLUMNS, alone, share};
 use crate::values::SWEEPS;
 use crate::{NoConvergence, Run, UNDIVIDED};
-use faer::linalg::matmul::matmul;
 use faer::traits::RealField;
-use faer::{Accum, MatMut, MatRef, Par};
-use std::ops::{Add, Div, Mul, Range, Sub};
+use std::ops::{Add, Div, Mul, Sub};
 
 /// What is off the diagonal is nothing below this, beside a matrix of size one.
 const TINY: f64 = 1e-140;
-
-/// Squares below this may have lost digits.
-const SMALL_SQUARE: f64 = 1e-280;
 
 /// The numbers of eigenvectors. What is not a product of matrices is computed in double precision.
 pub(crate) trait Number:
@@ -37,6 +33,7 @@ impl Number for f32 {
     const PRECISION: f64 = f32::EPSILON as f64;
     const TOLERANCE: f64 = 1e-3 * Self::PRECISION;
 
+    #[inline(always)]
     fn of(x: f64) -> Self {
         x as f32
     }
@@ -46,6 +43,7 @@ impl Number for f64 {
     const PRECISION: f64 = f64::EPSILON;
     const TOLERANCE: f64 = f64::EPSILON;
 
+    #[inline(always)]
     fn of(x: f64) -> Self {
         x
     }
@@ -62,42 +60,22 @@ pub(crate) fn tridiagonal<T: Number>(
     run: Run,
 ) -> Result<(Vec<f64>, Vec<T>), NoConvergence> {
     let n = d.len();
-    let mut basis = vec![T::of(0.0); n * n];
-    let mut next = basis.clone();
-    let (basis_all, next) = (&mut basis[..], &mut next[..]);
-    Block { n, first: 0, d: &mut d, e: &mut e, basis: basis_all, next, run }.solve()?;
-    Ok((d, basis))
+    let mut columns = vec![T::of(0.0); n * n];
+    let mut next = columns.clone();
+    let basis = Basis::new(n, &mut columns);
+    Block { d: &mut d, e: &mut e, basis, next: &mut next, run }.solve()?;
+    Ok((d, columns))
 }
 
-/// A block on the diagonal of a matrix of `n` rows.
+/// A block on the diagonal of a matrix.
 struct Block<'a, T> {
-    n: usize,
-    /// The row of the matrix where it begins.
-    first: usize,
     /// The diagonal, and the eigenvalues of the blocks in it that are solved.
     d: &'a mut [f64],
     e: &'a mut [f64],
-    /// Its columns, which have `n` rows: on their diagonal the bases of the blocks that are solved.
-    basis: &'a mut [T],
-    /// Room for as much.
+    basis: Basis<'a, T>,
+    /// Room for as many columns.
     next: &'a mut [T],
     run: Run,
-}
-
-/// The rows where a column of two bases side by side is not 0.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Upper,
-    Both,
-    Lower,
-}
-
-/// A column that takes part in a join.
-struct Column {
-    at: usize,
-    pole: f64,
-    element: f64,
-    part: Part,
 }
 
 impl<T: Number> Block<'_, T> {
@@ -122,21 +100,14 @@ impl<T: Number> Block<'_, T> {
     }
 
     fn halves(&mut self, cut: usize) -> [Block<'_, T>; 2] {
-        let (n, first, run) = (self.n, self.first, self.run);
         let (d, e) = (self.d.split_at_mut(cut), self.e.split_at_mut(cut));
-        let basis = self.basis.split_at_mut(cut * n);
-        let next = self.next.split_at_mut(cut * n);
-        let e_upper = &mut e.0[..cut - 1];
+        let next = self.next.split_at_mut(self.next.len() / self.basis.size() * cut);
+        let [upper, lower] = self.basis.reborrow().split(cut);
+        let (run, e_upper) = (self.run, &mut e.0[..cut - 1]);
         [
-            Block { n, first, d: d.0, e: e_upper, basis: basis.0, next: next.0, run },
-            Block { n, first: first + cut, d: d.1, e: e.1, basis: basis.1, next: next.1, run },
+            Block { d: d.0, e: e_upper, basis: upper, next: next.0, run },
+            Block { d: d.1, e: e.1, basis: lower, next: next.1, run },
         ]
-    }
-
-    /// Where a column of the block lies in the basis, in its rows.
-    fn place(&self, at: usize) -> Range<usize> {
-        let start = at * self.n + self.first;
-        start..start + self.d.len()
     }
 
     fn solve_undivided(&mut self) -> Result<(), NoConvergence> {
@@ -150,8 +121,7 @@ impl<T: Number> Block<'_, T> {
         self.d.copy_from_slice(&values);
         for (to, from) in order.into_iter().enumerate() {
             let vector = &turned[from * size..][..size];
-            let place = self.place(to);
-            self.basis[place].iter_mut().zip(vector).for_each(|(to, &x)| *to = T::of(x));
+            self.basis.column_mut(to).iter_mut().zip(vector).for_each(|(to, &x)| *to = T::of(x));
         }
         Ok(())
     }
@@ -161,26 +131,14 @@ impl<T: Number> Block<'_, T> {
         let (mut columns, weight) = self.columns(cut, beside);
         columns.sort_unstable_by(|a, b| a.pole.total_cmp(&b.pole));
         let (kept, done) = self.deflate(columns, weight);
-        let poles: Vec<f64> = kept.iter().map(|column| column.pole).collect();
-        let squares: Vec<f64> = kept.iter().map(|column| column.element.powi(2)).collect();
-        let secular = Secular { poles: &poles, squares: &squares, weight, tolerance: T::TOLERANCE };
-        let roots = secular.roots(self.run);
-        let size = self.d.len();
-        self.multiply(&kept, &roots, cut);
-        // The columns of the product, and those that were left out, by value.
-        let of_roots = roots.values.iter().enumerate().map(|(j, &value)| (value, j));
-        let left_out = done.iter().enumerate().map(|(j, column)| (column.pole, kept.len() + j));
-        let mut found: Vec<(f64, usize)> = of_roots.chain(left_out).collect();
-        found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        for (j, column) in done.iter().enumerate() {
-            let from = &self.basis[self.place(column.at)];
-            self.next[(kept.len() + j) * size..][..size].copy_from_slice(from);
-        }
-        for (to, (value, from)) in found.into_iter().enumerate() {
-            self.d[to] = value;
-            let place = self.place(to);
-            self.basis[place].copy_from_slice(&self.next[from * size..][..size]);
-        }
+        let order = by_part(&kept);
+        let roots = Secular::<false>::new::<T>(&kept, &order, weight).roots(&kept, self.run);
+        let chosen: Vec<&Column> = order.iter().map(|&k| &kept[k]).collect();
+        let factors = |first, to: &mut [T]| roots.vectors(first, to);
+        self.basis.combine(&chosen, cut, self.next, factors, self.run);
+        let (values, order) = ordered(&roots.values, &done, f64::total_cmp);
+        self.d.copy_from_slice(&values);
+        self.basis.arrange(&order, &done, self.next);
     }
 
     /// The matrix that is left in the basis of both blocks: a diagonal, and a vector of length one times
@@ -188,8 +146,8 @@ impl<T: Number> Block<'_, T> {
     fn columns(&self, cut: usize, beside: f64) -> (Vec<Column>, f64) {
         let sign = 1.0_f64.copysign(beside);
         let element = |at: usize| {
-            let middle = at * self.n + self.first + cut;
-            if at < cut { self.basis[middle - 1].into() } else { sign * self.basis[middle].into() }
+            let column = self.basis.column(at);
+            if at < cut { column[cut - 1].into() } else { sign * column[cut].into() }
         };
         let all = 0..self.d.len();
         let square: f64 = all.clone().map(|at| element(at).powi(2)).sum();
@@ -204,103 +162,18 @@ impl<T: Number> Block<'_, T> {
     }
 
     /// Takes out the columns that are eigenvectors already, or are when they are turned a little: those
-    /// with hardly any part in the vector, and all but one of nearly equal values. J. Dongarra and
-    /// D. Sorensen, "A fully parallel algorithm for the symmetric eigenvalue problem", 1987.
+    /// with hardly any part in the vector, and all but one of nearly equal values.
     fn deflate(&mut self, columns: Vec<Column>, weight: f64) -> (Vec<Column>, Vec<Column>) {
         let largest = columns.iter().fold(0.0_f64, |largest, column| {
             largest.max(column.pole.abs()).max(column.element.abs())
         });
         let tolerance = 8.0 * T::PRECISION * largest;
-        let (mut kept, mut done) = (Vec::<Column>::with_capacity(columns.len()), Vec::new());
-        for mut column in columns {
-            if weight * column.element.abs() <= tolerance {
-                done.push(column);
-                continue;
-            }
-            let Some(before) = kept.last_mut() else {
-                kept.push(column);
-                continue;
-            };
-            let length = root_of_squares(column.element, before.element);
-            let (cosine, sine) = (column.element / length, before.element / length);
-            if ((column.pole - before.pole) * cosine * sine).abs() > tolerance {
-                kept.push(column);
-                continue;
-            }
-            if before.part != column.part {
-                (before.part, column.part) = (Part::Both, Part::Both);
-            }
-            let (a, b) = (before.pole, column.pole);
-            before.pole = a * cosine * cosine + b * sine * sine;
-            column.pole = a * sine * sine + b * cosine * cosine;
-            column.element = length;
-            let places = [before.at, column.at].map(|at| self.place(at));
-            let Ok([left, right]) = self.basis.get_disjoint_mut(places) else {
-                unreachable!("a column is met once")
-            };
-            turn_columns(left, right, [cosine, -sine]);
-            done.push(std::mem::replace(before, column));
-        }
-        (kept, done)
+        let negligible = |element: f64| weight * element.abs() <= tolerance;
+        deflate(Vec::new(), columns, negligible, |before, column| {
+            let turn = before.merge(column, tolerance);
+            turn.map(|turn| self.basis.turn([before.at, column.at], turn)).is_some()
+        })
     }
-
-    /// Writes the columns that take part, combined to eigenvectors, to the first columns of `next`.
-    fn multiply(&mut self, kept: &[Column], roots: &Roots, cut: usize) {
-        let (count, size) = (kept.len(), self.d.len());
-        if count == 0 {
-            return;
-        }
-        // Without the zeros: upper parts of one kind beside those of both, lower parts likewise.
-        let of = |part| kept.iter().enumerate().filter(move |(_, column)| column.part == part);
-        let order: Vec<_> =
-            [Part::Upper, Part::Both, Part::Lower].into_iter().flat_map(of).collect();
-        let uppers = kept.iter().filter(|column| column.part != Part::Lower).count();
-        let first_lower = kept.iter().filter(|column| column.part == Part::Upper).count();
-        let (basis, n, first) = (&*self.basis, self.n, self.first);
-        let gather = |chosen: &[(usize, &Column)], start: usize, height: usize| {
-            let column =
-                |&(_, column): &(usize, &Column)| &basis[column.at * n + start..][..height];
-            chosen.iter().flat_map(column).copied().collect::<Vec<T>>()
-        };
-        let upper = gather(&order[..uppers], first, cut);
-        let lower = gather(&order[first_lower..], first + cut, size - cut);
-        let upper = MatRef::from_column_major_slice(&upper, cut, uppers);
-        let lower = MatRef::from_column_major_slice(&lower, size - cut, count - first_lower);
-        let to = self.next[..count * size].chunks_mut(COLUMNS * size);
-        share(self.run, to.zip(roots.vectors.chunks(COLUMNS * count)), |(to, vectors)| {
-            let mut factors = vec![T::of(0.0); vectors.len()];
-            for (factors, vector) in
-                factors.chunks_exact_mut(count).zip(vectors.chunks_exact(count))
-            {
-                for (factor, &(k, column)) in factors.iter_mut().zip(&order) {
-                    *factor = T::of(vector[k] * 1.0_f64.copysign(column.element));
-                }
-            }
-            let columns = vectors.len() / count;
-            let factors = MatRef::from_column_major_slice(&factors, count, columns);
-            let to = MatMut::from_column_major_slice_mut(to, size, columns);
-            let (to_upper, to_lower) = to.split_at_row_mut(cut);
-            for (to, gathered, skipped) in [(to_upper, upper, 0), (to_lower, lower, first_lower)] {
-                let factors = factors.subrows(skipped, gathered.ncols());
-                matmul(to, Accum::Replace, gathered, factors, T::of(1.0), Par::Seq);
-            }
-        });
-    }
-}
-
-/// Turns two columns in their plane.
-fn turn_columns<T: Number>(left: &mut [T], right: &mut [T], [cosine, sine]: [f64; 2]) {
-    for (left, right) in left.iter_mut().zip(right) {
-        let [x, y]: [f64; 2] = [(*left).into(), (*right).into()];
-        *left = T::of(cosine * x + sine * y);
-        *right = T::of(cosine * y - sine * x);
-    }
-}
-
-/// The length of a vector of no large numbers.
-fn root_of_squares(x: f64, y: f64) -> f64 {
-    let squares = x * x + y * y;
-    if squares > SMALL_SQUARE { squares.sqrt() } else { x.hypot(y) }
 }
 
 /// Turns a matrix to a diagonal one: implicit QR steps with the shifts of J. Wilkinson. The turns are put

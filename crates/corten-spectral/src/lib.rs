@@ -10,9 +10,12 @@
 
 mod bidiagonal;
 mod divide;
+mod divide_bidiagonal;
+mod join;
 mod reduce;
 mod secular;
 mod share;
+mod undivided;
 mod values;
 
 use faer::diag::DiagMut;
@@ -369,7 +372,7 @@ mod tests {
     use crate::share::alone;
 
     /// A thread for every part.
-    fn abreast(count: usize, part: &(dyn Fn(usize) + Sync)) {
+    pub(crate) fn abreast(count: usize, part: &(dyn Fn(usize) + Sync)) {
         std::thread::scope(|scope| {
             for k in 0..count {
                 scope.spawn(move || part(k));
