@@ -15,9 +15,10 @@ use crate::output::{Output, Start};
 use crate::pack::{Columns, FEW_PANELS, Groups};
 use crate::packed::Packed;
 use crate::pair::Pair;
+use crate::register::{Avx512Pairs, Register};
 use crate::scratch::{Room, Scratch};
 use crate::tile::{Instructions, Job, LINE, Sealed, TileSet, tiles_of_pairs};
-use crate::view::{Source, bytes_apart};
+use crate::view::{Source, View, bytes_apart};
 use std::ops::Range;
 
 /// Steps of a panel at a time: 16 KiB.
@@ -62,7 +63,7 @@ impl InTiles<'_> {
     ///
     /// # Safety
     /// There must be leave to use AMX. A place of their own must be readable and writable for them.
-    pub(crate) unsafe fn run(&self, sums: Place<'_, f32>, scratch: &mut Scratch) {
+    pub(crate) unsafe fn run(&self, sums: Place<'_, Bf16>, scratch: &mut Scratch) {
         let _registers = TileRegisters::take();
         let count = self.blocks().count;
         match sums {
@@ -74,13 +75,14 @@ impl InTiles<'_> {
                     let bring =
                         |sums: &[Pair], width, place, size| output.bring(sums, width, place, size);
                     // SAFETY: the caller's.
-                    unsafe { self.some(blocks, &bring, scratch) };
+                    unsafe { self.some(blocks, &bring, None, scratch) };
                 }
             }
-            Place::Elsewhere(_, bring) => {
+            Place::Elsewhere(c, bring) => {
                 assert!(count <= BLOCKS, "sums are taken elsewhere once");
+                let c = if self.turned { c.t() } else { c };
                 // SAFETY: the caller's.
-                unsafe { self.some(0..count, &of_pairs(bring), scratch) };
+                unsafe { self.some(0..count, &of_pairs(bring), Some(c), scratch) };
             }
         }
     }
@@ -94,7 +96,13 @@ impl InTiles<'_> {
     ///
     /// # Safety
     /// There must be leave to use AMX.
-    unsafe fn some(&self, blocks: Range<usize>, bring: &Bring<'_, Pair>, scratch: &mut Scratch) {
+    unsafe fn some(
+        &self,
+        blocks: Range<usize>,
+        bring: &Bring<'_, Pair>,
+        c: Option<View<*mut Bf16>>,
+        scratch: &mut Scratch,
+    ) {
         // SAFETY: where there is AMX there is AVX-512.
         let made = unsafe { Grouped::<Pairs>::new(self.a, false) };
         let a = First { lying: pairs_of(self.a), made };
@@ -112,10 +120,11 @@ impl InTiles<'_> {
                 for index in 0..panels.groups.count {
                     let (some, width) = panels.cols(index);
                     let sums = &mut sums[..rows.len() * width];
-                    // SAFETY: the caller's.
-                    unsafe { panels.multiply(index, &strips, sums) };
                     let place = [rows.start, cols.start + some.start];
                     let size = [rows.len(), some.len()];
+                    let ahead = c.map_or(NO_LINES, |c| lines_of(c, place, size));
+                    // SAFETY: the caller's.
+                    unsafe { panels.multiply(index, &strips, ahead, sums) };
                     match self.turned {
                         true => bring_turned(bring, sums, width, place, size, room),
                         false => bring(sums, width, place, size),
@@ -123,6 +132,18 @@ impl InTiles<'_> {
                 }
             }
         }
+    }
+}
+
+const NO_LINES: Lines<*const Bf16> = Lines { first: std::ptr::null(), stride: 0, count: 0, len: 0 };
+
+/// The lines of a part of a result whose elements lie side by side.
+fn lines_of(c: View<*mut Bf16>, place: [usize; 2], [rows, cols]: [usize; 2]) -> Lines<*const Bf16> {
+    let first = c.place(place).cast_const();
+    match c.strides {
+        [stride, 1] => Lines { first, stride, count: rows, len: cols },
+        [1, stride] => Lines { first, stride, count: cols, len: rows },
+        _ => NO_LINES,
     }
 }
 
@@ -226,6 +247,10 @@ impl<'a> Panels<'a> {
                     let to = self.place(&block, index) + some.start * width;
                     let rows = block.start + some.start..block.start + some.end;
                     let cols = self.cols.start + cols.start..self.cols.start + cols.end;
+                    let next = rows.end..(rows.end + STEPS).min(block.end);
+                    if !next.is_empty() {
+                        ask_for_columns(made.part(next, cols.clone()));
+                    }
                     made.fill(rows, cols, &mut room[to..][..some.len() * width], width);
                 }
             }
@@ -271,11 +296,19 @@ impl<'a> Panels<'a> {
     ///
     /// # Safety
     /// There must be leave to use AMX, and the strips must have steps for all blocks.
-    unsafe fn multiply(&self, index: usize, strips: &Strips, sums: &mut [Pair]) {
+    unsafe fn multiply(
+        &self,
+        index: usize,
+        strips: &Strips,
+        ahead: Lines<*const Bf16>,
+        sums: &mut [Pair],
+    ) {
         let (_, width) = self.cols(index);
         assert!(sums.len() == strips.groups.length * width);
         let tiles = set().by_rows[width / set().lanes - 1];
         let mut start = Start::Nothing;
+        let pieces = self.blocks.clone().map(|block| self.steps(block).len().div_ceil(PIECE));
+        let mut ahead = Ahead::of(ahead, pieces.sum::<usize>() * strips.groups.count);
         for block in self.blocks.clone() {
             let block = self.steps(block);
             let panel = self.panel(&block, index);
@@ -297,11 +330,45 @@ impl<'a> Panels<'a> {
                         c_stride: width as isize,
                         start,
                     };
+                    ahead.ask();
                     // SAFETY: strips and panels are whole, and so are the sums; the caller's.
                     unsafe { tiles[strip.len() - 1](&job) };
                 }
                 start = Start::Scaled(Pair::ONE);
             }
         }
+    }
+}
+
+/// Asks for what is brought into order next. Where rows lie side by side the processor foresees it.
+fn ask_for_columns(next: Source<'_, Bf16>) {
+    let ([rows, cols], [row, col]) = (next.shape(), next.strides());
+    if row == 1 {
+        Ahead::of(Lines { first: next.first(), stride: col, count: cols, len: rows }, 1).ask();
+    }
+}
+
+/// Lines that are asked for before they are needed, a part at a time: few results, and few weights, are
+/// in the cache.
+struct Ahead {
+    left: Lines<*const Bf16>,
+    at_once: usize,
+}
+
+impl Ahead {
+    /// All lines, in so many times.
+    fn of(left: Lines<*const Bf16>, times: usize) -> Self {
+        Self { left, at_once: left.count.div_ceil(times) }
+    }
+
+    fn ask(&mut self) {
+        let count = self.at_once.min(self.left.count);
+        for _ in 0..count {
+            for at in (0..self.left.len).step_by(LINE / size_of::<Bf16>()) {
+                Avx512Pairs::prefetch(self.left.first.wrapping_add(at).cast());
+            }
+            self.left.first = self.left.first.wrapping_offset(self.left.stride);
+        }
+        self.left.count -= count;
     }
 }

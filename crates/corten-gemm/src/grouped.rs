@@ -137,6 +137,18 @@ impl<'a, G: Grouping> Grouped<'a, G> {
         if self.by_rows { [rows.div_ceil(G::SIZE), cols] } else { [rows, cols.div_ceil(G::SIZE)] }
     }
 
+    /// What groups of some rows and columns are made of.
+    pub(crate) fn part(&self, rows: Range<usize>, cols: Range<usize>) -> Source<'a, G::Single> {
+        let all = self.source.shape();
+        let singles = |groups: Range<usize>, all: usize| {
+            G::SIZE * groups.start..(G::SIZE * groups.end).min(all)
+        };
+        match self.by_rows {
+            true => self.source.part(singles(rows, all[0]), cols),
+            false => self.source.part(rows, singles(cols, all[1])),
+        }
+    }
+
     fn group(&self, from: &Source<'_, G::Single>, [i, j]: [usize; 2]) -> Group<G> {
         let [rows, cols] = from.shape();
         let mut singles = [G::ZERO; MOST];
@@ -155,14 +167,7 @@ impl<G: Grouping> Columns<Group<G>> for Grouped<'_, G> {
         let size = [rows.len(), cols.len()];
         assert!(size[1] <= width && width.is_multiple_of(G::Register::LANES));
         assert!(size[0] * width <= to.len());
-        let all = self.source.shape();
-        let singles = |groups: Range<usize>, all: usize| {
-            G::SIZE * groups.start..(G::SIZE * groups.end).min(all)
-        };
-        let from = match self.by_rows {
-            true => self.source.part(singles(rows, all[0]), cols),
-            false => self.source.part(rows, singles(cols, all[1])),
-        };
+        let from = self.part(rows, cols);
         let ([rows, cols], [row, col]) = (from.shape(), from.strides());
         let lines = |stride, count, len| Lines { first: from.first(), stride, count, len };
         let place = to.as_mut_ptr();

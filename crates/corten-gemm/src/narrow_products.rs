@@ -52,7 +52,7 @@ pub trait NarrowFactor: Narrow + StoredInBoth<Sum = Self::Wide> {
     #[doc(hidden)]
     unsafe fn sum(
         instructions: Instructions,
-        sums: Place<'_, Self::Wide>,
+        sums: Place<'_, Self>,
         a: Source<'_, Self>,
         b: Source<'_, Self>,
         scratch: &mut Scratch,
@@ -77,11 +77,11 @@ fn part_of(steps: usize) -> Option<[usize; 2]> {
 }
 
 /// Where sums go.
-pub enum Place<'a, W: 'static> {
+pub enum Place<'a, H: Narrow> {
     /// To a place of their own.
-    Here(View<*mut W>),
-    /// To a result of this shape, when all of the depth is summed at once.
-    Elsewhere([usize; 2], &'a Bring<'a, W>),
+    Here(View<*mut H::Wide>),
+    /// To this result, which they are brought to when all of the depth is summed at once.
+    Elsewhere(View<*mut H>, &'a Bring<'a, H::Wide>),
 }
 
 /// The sums of what becomes wide where tiles need it.
@@ -90,7 +90,7 @@ pub enum Place<'a, W: 'static> {
 /// As for [`NarrowFactor::sum`].
 unsafe fn sum_of_widened<H: NarrowFactor>(
     instructions: Instructions,
-    sums: Place<'_, H::Wide>,
+    sums: Place<'_, H>,
     a: Source<'_, H>,
     b: Source<'_, H>,
     scratch: &mut Scratch,
@@ -100,7 +100,7 @@ unsafe fn sum_of_widened<H: NarrowFactor>(
     let (a, b) = (Widened { source: a, moves }, Widened { source: b, moves });
     let output = match sums {
         Place::Here(view) => Output::of(view, H::Wide::ONE, Start::Nothing, &set.moves),
-        Place::Elsewhere(shape, bring) => Output::elsewhere(shape, bring, &set.moves),
+        Place::Elsewhere(c, bring) => Output::elsewhere(c.shape, bring, &set.moves),
     };
     walk(set, output, depth, Factor::Made(&a), Factor::Made(&b), scratch);
 }
@@ -199,7 +199,7 @@ fn is_turned(a: Source<'_, Bf16>, b: Source<'_, Bf16>) -> bool {
 #[cfg(target_arch = "x86_64")]
 unsafe fn sum_of_pairs(
     set: &'static TileSet<Pair>,
-    sums: Place<'_, f32>,
+    sums: Place<'_, Bf16>,
     a: Source<'_, Bf16>,
     b: Factor<'_, Pair>,
     scratch: &mut Scratch,
@@ -213,9 +213,9 @@ unsafe fn sum_of_pairs(
             let output = Output::of(sums.cast(), Pair::ONE, Start::Nothing, &set.moves);
             walk(set, output, depth, a, b, scratch);
         }
-        Place::Elsewhere(shape, bring) => {
+        Place::Elsewhere(c, bring) => {
             let bring = of_pairs(bring);
-            walk(set, Output::elsewhere(shape, &bring, &set.moves), depth, a, b, scratch);
+            walk(set, Output::elsewhere(c.shape, &bring, &set.moves), depth, a, b, scratch);
         }
     }
 }
@@ -245,7 +245,7 @@ macro_rules! bytes {
 
             unsafe fn sum(
                 instructions: Instructions,
-                sums: Place<'_, Wrapping<i32>>,
+                sums: Place<'_, Self>,
                 a: Source<'_, Self>,
                 b: Source<'_, Self>,
                 scratch: &mut Scratch,
@@ -287,7 +287,7 @@ impl NarrowFactor for Bf16 {
     #[cfg(target_arch = "x86_64")]
     unsafe fn sum(
         instructions: Instructions,
-        sums: Place<'_, f32>,
+        sums: Place<'_, Bf16>,
         a: Source<'_, Self>,
         b: Source<'_, Self>,
         scratch: &mut Scratch,
@@ -366,7 +366,7 @@ pub unsafe fn product_of_narrow<H: NarrowFactor>(
     }
     let Some(part) = H::part(instructions, a.shape()[1]) else {
         // SAFETY: the caller's.
-        unsafe { H::sum(instructions, Place::Elsewhere(c.shape, &bring), a, b, &mut scratch) };
+        unsafe { H::sum(instructions, Place::Elsewhere(c, &bring), a, b, &mut scratch) };
         return scratch.give_back();
     };
     output.in_parts(part, scratch, |sums, rows, cols, scratch| {
@@ -401,7 +401,7 @@ pub unsafe fn product_of_packed_pairs(
     let a = unsafe { Source::new(a) };
     let scale = Scale { alpha: 1.0, beta };
     let output = Rounded { c, scale, moves: Bf16::moves(Instructions::Avx512Bf16) };
-    let multiply = |sums: Place<'_, f32>, rows, columns: Range<usize>, scratch: &mut Scratch| {
+    let multiply = |sums: Place<'_, Bf16>, rows, columns: Range<usize>, scratch: &mut Scratch| {
         let (a, first, cols) = (a.rows(rows), cols.start + columns.start, columns.len());
         // SAFETY: pairs were packed, so the processor has the instructions.
         unsafe {
@@ -416,7 +416,7 @@ pub unsafe fn product_of_packed_pairs(
     let mut scratch = Scratch::take();
     let Some(part) = Bf16::part(b.instructions, a.shape()[1]) else {
         let bring = |sums: &[f32], width, place, size| output.bring(sums, width, place, size);
-        let sums = Place::Elsewhere(c.shape, &bring);
+        let sums = Place::Elsewhere(c, &bring);
         multiply(sums, 0..c.shape[0], 0..c.shape[1], &mut scratch);
         return scratch.give_back();
     };
