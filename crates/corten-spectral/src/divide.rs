@@ -132,7 +132,7 @@ impl<T: Number> Block<'_, T> {
         columns.sort_unstable_by(|a, b| a.pole.total_cmp(&b.pole));
         let (kept, done) = self.deflate(columns, weight);
         let order = by_part(&kept);
-        let roots = Secular::<false>::new::<T>(&kept, &order, weight).roots(&kept, self.run);
+        let roots = Secular::<false>::new::<T>(&kept, &order, weight).roots(self.run);
         let chosen: Vec<&Column> = order.iter().map(|&k| &kept[k]).collect();
         let factors = |first, to: &mut [T]| roots.vectors(first, to);
         self.basis.combine(&chosen, cut, self.next, factors, self.run);

@@ -78,7 +78,7 @@ impl<T: Number> Block<'_, T> {
     }
 
     fn solve_undivided(&mut self) -> Result<(), NoConvergence> {
-        let solved = Undivided::new(self.d, self.e)?;
+        let solved = Undivided::new(self.d, self.e, T::TOLERANCE)?;
         let (values, mut order) = ordered(&solved.d, &[], largest_first);
         self.d.copy_from_slice(&values);
         write(&mut self.u, &order, &solved.u);
@@ -99,7 +99,7 @@ impl<T: Number> Block<'_, T> {
         }
         let (kept, done) = self.deflate(columns, cut);
         let order = by_part(&kept);
-        let roots = Secular::<true>::new::<T>(&kept, &order, 1.0).roots(&kept, self.run);
+        let roots = Secular::<true>::new::<T>(&kept, &order, 1.0).roots(self.run);
         let chosen: Vec<&Column> = order.iter().map(|&k| &kept[k]).collect();
         let corner = order.iter().position(|&k| k == 0).unwrap_or(0);
         let (values, order) = ordered(&roots.values, &done, largest_first);

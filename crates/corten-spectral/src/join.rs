@@ -207,6 +207,7 @@ pub(crate) fn ordered(
 }
 
 /// Turns two columns in their plane.
+#[inline(always)]
 pub(crate) fn turn_columns<T: Number>(left: &mut [T], right: &mut [T], [cosine, sine]: [f64; 2]) {
     for (left, right) in left.iter_mut().zip(right) {
         let [x, y]: [f64; 2] = [(*left).into(), (*right).into()];
@@ -216,6 +217,7 @@ pub(crate) fn turn_columns<T: Number>(left: &mut [T], right: &mut [T], [cosine, 
 }
 
 /// The length of a vector of no large numbers.
+#[inline(always)]
 pub(crate) fn root_of_squares(x: f64, y: f64) -> f64 {
     let squares = x * x + y * y;
     if squares > SMALL_SQUARE { squares.sqrt() } else { x.hypot(y) }

@@ -8,8 +8,14 @@ use crate::join::Column;
 use crate::share::{COLUMNS, share};
 use pulp::{Arch, Simd, WithSimd};
 
-/// Terms of a sum that are computed at once.
-const TOGETHER: usize = 8;
+/// Two of the widest vectors: rows are filled up to a multiple of so many.
+const TOGETHER: usize = 16;
+
+/// How much smaller than the tolerance the square of the last step is, relative to the shift.
+const NEAR: f64 = 1e-2;
+
+/// Roots whose quotients are divided at once.
+const QUOTIENTS: usize = 4;
 
 /// Steps towards a root, at most. They are a handful.
 const STEPS: usize = 100;
@@ -19,25 +25,27 @@ const STEPS: usize = 100;
 /// Where `SQUARED`, the diagonal is one of squares, and known by their roots, so that what two of them
 /// differ by keeps its digits.
 pub(crate) struct Secular<const SQUARED: bool> {
-    /// The diagonal, in ascending order without repetitions.
+    /// The diagonal, in ascending order without repetitions, filled up with what is beyond every root.
     poles: Vec<f64>,
-    /// The squares of the vector's elements, none of which is 0.
+    /// The squares of the vector's elements, none of which is 0, filled up with zeros.
     squares: Vec<f64>,
+    /// Their number.
+    count: usize,
     /// Positive.
     weight: f64,
     /// How far the sums at a root may be from 0, relative to their terms.
     tolerance: f64,
     /// The poles in the order of the eigenvectors' rows.
     row_poles: Vec<f64>,
-    /// The rows of the poles.
-    rows: Vec<usize>,
+    /// The elements in that order, but for their sizes.
+    signs: Vec<f64>,
 }
 
 /// The eigenvalues and eigenvectors, or the singular values and the right singular vectors.
 pub(crate) struct Roots {
     /// The values, the smallest first.
     pub values: Vec<f64>,
-    /// The vectors as columns.
+    /// The vectors as columns, filled up with zeros.
     vectors: Vec<f64>,
     /// The vector that has exactly these values, in the order of their rows.
     elements: Vec<f64>,
@@ -47,19 +55,25 @@ pub(crate) struct Roots {
 
 impl<const SQUARED: bool> Secular<SQUARED> {
     /// The equation of columns with ascending poles; `order` are those that belong to the rows of the
-    /// eigenvectors. The length of their elements' vector is at most of size one.
+    /// eigenvectors. Neither poles nor elements are large.
     pub(crate) fn new<T: Number>(columns: &[Column], order: &[usize], weight: f64) -> Self {
-        let mut rows = vec![0; order.len()];
-        for (row, &column) in order.iter().enumerate() {
-            rows[column] = row;
-        }
+        let count = columns.len();
+        let mut squares: Vec<_> = columns.iter().map(|column| column.element.powi(2)).collect();
+        let last = columns.last().map_or(0.0, |column| column.pole);
+        let beyond = last + weight * squares.iter().sum::<f64>() + 1.0;
+        let filled = count.next_multiple_of(TOGETHER);
+        squares.resize(filled, 0.0);
+        let fill = |poles: &mut dyn Iterator<Item = f64>| {
+            poles.chain(std::iter::repeat(beyond)).take(filled).collect()
+        };
         Self {
-            poles: columns.iter().map(|column| column.pole).collect(),
-            squares: columns.iter().map(|column| column.element.powi(2)).collect(),
+            poles: fill(&mut columns.iter().map(|column| column.pole)),
+            squares,
+            count,
             weight,
             tolerance: T::TOLERANCE,
-            row_poles: order.iter().map(|&column| columns[column].pole).collect(),
-            rows,
+            row_poles: fill(&mut order.iter().map(|&k| columns[k].pole)),
+            signs: order.iter().map(|&k| columns[k].element).collect(),
         }
     }
 
@@ -68,12 +82,12 @@ impl<const SQUARED: bool> Secular<SQUARED> {
     /// The vectors are those of a matrix near by, whose roots are exactly the ones found, so that they are
     /// orthogonal however near the roots are to one another: M. Gu and S. Eisenstat, "A stable and
     /// efficient algorithm for the rank-one modification of the symmetric eigenproblem", 1994. The
-    /// elements of its vector have the signs of the `columns`.
-    pub(crate) fn roots(self, columns: &[Column], run: Run) -> Roots {
-        let count = self.poles.len();
-        let (mut values, mut gaps) = (vec![0.0; count], vec![0.0; count * count]);
-        let mut elements = vec![1.0; count];
-        let (arch, part) = (Arch::new(), count * COLUMNS);
+    /// elements of its vector have the signs of the columns'.
+    pub(crate) fn roots(self, run: Run) -> Roots {
+        let (count, filled) = (self.count, self.poles.len());
+        let (mut values, mut gaps) = (vec![0.0; count], vec![0.0; count * filled]);
+        let mut elements = vec![1.0; filled];
+        let (arch, part) = (Arch::new(), filled * COLUMNS);
         if count > 0 {
             let parts = values.chunks_mut(COLUMNS).zip(gaps.chunks_mut(part));
             share(run, parts.enumerate(), |(k, (values, gaps))| {
@@ -83,9 +97,10 @@ impl<const SQUARED: bool> Secular<SQUARED> {
                 let (gaps, first) = (&gaps[..], k * COLUMNS);
                 arch.dispatch(SomeElements { secular: &self, first, gaps, elements });
             });
-            for (column, &row) in columns.iter().zip(&self.rows) {
-                elements[row] = elements[row].copysign(column.element);
+            for (element, sign) in elements.iter_mut().zip(&self.signs) {
+                *element = element.abs().sqrt().copysign(*sign);
             }
+            elements[count..].fill(0.0);
             share(run, gaps.chunks_mut(part), |gaps| {
                 arch.dispatch(SomeVectors { elements: &elements, gaps });
             });
@@ -96,112 +111,147 @@ impl<const SQUARED: bool> Secular<SQUARED> {
     /// The root behind the pole `j`. Every difference of a pole and the root goes to `gaps`, with all its
     /// digits.
     #[inline(always)]
-    fn root(&self, j: usize, gaps: &mut [f64]) -> f64 {
-        let last = self.poles.len() - 1;
-        let place = match j == last {
-            true => self.last_root(),
-            false => self.inner_root(j),
+    fn root<S: Simd>(&self, simd: S, j: usize, gaps: &mut [f64]) -> f64 {
+        let place = match j + 1 == self.count {
+            true => self.last_root(simd),
+            false => self.inner_root(simd, j),
         };
-        for (gap, &pole) in gaps.iter_mut().zip(&self.row_poles) {
-            *gap = apart::<SQUARED>(pole, place.origin) - place.shift;
+        let distance = Distance::<S, SQUARED>::new(simd, place);
+        let (gaps, poles) = (S::as_mut_simd_f64s(gaps).0, S::as_simd_f64s(&self.row_poles).0);
+        for (gap, &pole) in gaps.iter_mut().zip(poles) {
+            *gap = distance.of(pole);
         }
         place.value::<SQUARED>()
     }
 
     #[inline(always)]
-    fn inner_root(&self, j: usize) -> Place {
+    fn inner_root<S: Simd>(&self, simd: S, j: usize) -> Place {
         let (below, above) = (self.poles[j], self.poles[j + 1]);
         let gap = apart::<SQUARED>(above, below);
-        let middle = self.sums(j + 1, Place { origin: below, shift: 0.5 * gap });
+        let middle = self.sums(simd, j + 1, Place { origin: below, shift: 0.5 * gap });
         let left = middle.total > 0.0;
         let (origin, ends) = if left { (below, [0.0, gap]) } else { (above, [-gap, 0.0]) };
         // What is neither of the two poles is taken for constant at first.
         let [first, second] = [self.squares[j], self.squares[j + 1]];
         let constant = middle.total + 2.0 * (first - second) / gap;
         let bracket = if left { [0.0, 0.5 * gap] } else { [-0.5 * gap, 0.0] };
-        let guess = between(constant, ends, [first, second]);
-        self.search(j + 1, origin, ends, bracket, guess)
+        let a = constant * (ends[0] + ends[1]) + first + second;
+        let b = ends[1] * first + ends[0] * second;
+        let guess = between(constant, a, b);
+        self.search(simd, j + 1, origin, ends, bracket, guess)
     }
 
     #[inline(always)]
-    fn last_root(&self) -> Place {
-        let last = self.poles.len() - 1;
+    fn last_root<S: Simd>(&self, simd: S) -> Place {
+        let last = self.count - 1;
         let origin = self.poles[last];
         if last == 0 {
             return Place { origin, shift: self.weight * self.squares[0] };
         }
         let reach = self.weight * self.squares.iter().sum::<f64>();
         let ends = [apart::<SQUARED>(self.poles[last - 1], origin), 0.0];
-        self.search(last, origin, ends, [0.0, reach], 0.5 * reach)
+        self.search(simd, last, origin, ends, [0.0, reach], 0.5 * reach)
     }
 
     /// The root within the bracket, of the function with one fraction at each end for the poles before
     /// `cut` and those from there on: R.-C. Li, "Solving secular equations stably and efficiently", 1993.
     #[inline(always)]
-    fn search(
+    fn search<S: Simd>(
         &self,
+        simd: S,
         cut: usize,
         origin: f64,
         ends: [f64; 2],
         mut bracket: [f64; 2],
         guess: f64,
     ) -> Place {
-        let mut shift = guess;
+        let (mut shift, mut is_near) = (guess, false);
         for _ in 0..STEPS {
-            if !(shift > bracket[0] && shift < bracket[1]) {
-                shift = 0.5 * (bracket[0] + bracket[1]);
-                if !(shift > bracket[0] && shift < bracket[1]) {
-                    break;
-                }
+            let is_inside = |shift: f64| shift > bracket[0] && shift < bracket[1];
+            match is_inside(shift) {
+                true if is_near => break,
+                true => {}
+                false => shift = 0.5 * (bracket[0] + bracket[1]),
             }
-            let sums = self.sums(cut, Place { origin, shift });
+            if !is_inside(shift) {
+                break;
+            }
+            let sums = self.sums(simd, cut, Place { origin, shift });
             let [before, behind] = sums.slopes;
-            if sums.total.abs() <= self.tolerance * (sums.size + shift.abs() * (before + behind)) {
+            let slope = before + behind;
+            if sums.total.abs() <= self.tolerance * (sums.size + shift.abs() * slope) {
                 break;
             }
             bracket[usize::from(sums.total > 0.0)] = shift;
             let gaps = [ends[0] - shift, ends[1] - shift];
             let constant = sums.total - gaps[0] * before - gaps[1] * behind;
-            let residues = [gaps[0] * gaps[0] * before, gaps[1] * gaps[1] * behind];
-            shift += match gaps[1] > 0.0 {
-                true => between(constant, gaps, residues),
-                false => beyond(constant, gaps, residues),
+            let a = sums.total * (gaps[0] + gaps[1]) - gaps[0] * gaps[1] * slope;
+            let b = sums.total * gaps[0] * gaps[1];
+            let step = match gaps[1] > 0.0 {
+                true => between(constant, a, b),
+                false => beyond(constant, a, b),
             };
+            // What a step leaves is like its square.
+            is_near = step * step <= NEAR * self.tolerance * shift * shift;
+            shift += step;
         }
         Place { origin, shift }
     }
 
     /// The secular function and its slope at a place, apart for the poles before `cut` and those behind.
     #[inline(always)]
-    fn sums(&self, cut: usize, place: Place) -> Sums {
-        let (poles, squares) = (self.poles.split_at(cut), self.squares.split_at(cut));
-        let (before, slope_before) = fractions::<SQUARED>(poles.0, squares.0, place);
-        let (behind, slope_behind) = fractions::<SQUARED>(poles.1, squares.1, place);
+    fn sums<S: Simd>(&self, simd: S, cut: usize, place: Place) -> Sums {
+        let distance = Distance::<S, SQUARED>::new(simd, place);
+        let [zero, one, behind] = [0.0, 1.0, self.poles[cut]].map(|x| simd.splat_f64s(x));
+        let (mut sums, mut slopes) = ([zero; 2], [zero; 2]);
+        let mut add = |pole, square, reciprocal| {
+            let term = simd.mul_f64s(square, reciprocal);
+            let slope = simd.mul_f64s(term, reciprocal);
+            let is_before = simd.less_than_f64s(pole, behind);
+            for (sums, x) in [(&mut sums, term), (&mut slopes, slope)] {
+                sums[0] = simd.add_f64s(sums[0], simd.select_f64s(is_before, x, zero));
+                sums[1] = simd.add_f64s(sums[1], simd.select_f64s(is_before, zero, x));
+            }
+        };
+        let (poles, squares) = (S::as_simd_f64s(&self.poles).0, S::as_simd_f64s(&self.squares).0);
+        // Divisions take long: one does for two terms.
+        for (pole, square) in poles.as_chunks::<2>().0.iter().zip(squares.as_chunks::<2>().0) {
+            let gaps = [distance.of(pole[0]), distance.of(pole[1])];
+            let both = simd.div_f64s(one, simd.mul_f64s(gaps[0], gaps[1]));
+            add(pole[0], square[0], simd.mul_f64s(both, gaps[1]));
+            add(pole[1], square[1], simd.mul_f64s(both, gaps[0]));
+        }
+        let [before, behind] = sums.map(|sum| simd.reduce_sum_f64s(sum));
         let base = 1.0 / self.weight;
         Sums {
             total: base + before + behind,
             size: base + 8.0 * (before.abs() + behind.abs()),
-            slopes: [slope_before, slope_behind],
+            slopes: slopes.map(|slope| simd.reduce_sum_f64s(slope)),
         }
     }
 
-    /// Makes ones the elements, from `first` on, of the vector whose matrix has exactly the roots with these
-    /// differences to the poles, up to a factor for all, and without their signs.
+    /// Multiplies the squares of the elements, from `first` on, of the vector whose matrix has exactly the
+    /// roots with these differences to the poles, up to a factor for all, to ones.
     #[inline(always)]
-    fn exact_elements(&self, first: usize, gaps: &[f64], products: &mut [f64]) {
-        let (count, end) = (self.poles.len(), first + products.len());
-        let poles = &self.row_poles[first..end];
-        for (j, gaps) in gaps.chunks_exact(count).enumerate() {
-            let (pole, row, gaps) = (self.poles[j], self.rows[j], &gaps[first..end]);
-            let [before, behind] = [row, row + 1].map(|row| row.clamp(first, end) - first);
-            multiply::<SQUARED>(&mut products[..before], &gaps[..before], &poles[..before], pole);
-            for (product, gap) in products[before..behind].iter_mut().zip(&gaps[before..behind]) {
-                *product *= gap;
+    fn exact_squares<S: Simd>(&self, simd: S, first: usize, gaps: &[f64], products: &mut [f64]) {
+        let rows = first..first + products.len();
+        let own = S::as_simd_f64s(&self.row_poles[rows.clone()]).0;
+        let products = S::as_mut_simd_f64s(products).0;
+        let [zero, one] = [0.0, 1.0].map(|x| simd.splat_f64s(x));
+        let poles = self.poles[..self.count].chunks(QUOTIENTS);
+        for (poles, gaps) in poles.zip(gaps.chunks(QUOTIENTS * self.poles.len())) {
+            for (k, (product, &own)) in products.iter_mut().zip(own).enumerate() {
+                let (mut above, mut below) = (*product, one);
+                for (&pole, gaps) in poles.iter().zip(gaps.chunks_exact(self.poles.len())) {
+                    let gap = S::as_simd_f64s(&gaps[rows.clone()]).0[k];
+                    let place = Place { origin: pole, shift: 0.0 };
+                    let apart = Distance::<S, SQUARED>::new(simd, place).of(own);
+                    let is_own = simd.equal_f64s(apart, zero);
+                    above = simd.mul_f64s(above, gap);
+                    below = simd.mul_f64s(below, simd.select_f64s(is_own, one, apart));
+                }
+                *product = simd.div_f64s(above, below);
             }
-            multiply::<SQUARED>(&mut products[behind..], &gaps[behind..], &poles[behind..], pole);
-        }
-        for product in products {
-            *product = product.abs().sqrt();
         }
     }
 }
@@ -209,9 +259,10 @@ impl<const SQUARED: bool> Secular<SQUARED> {
 impl Roots {
     /// Writes vectors, from the one at `first` on.
     pub(crate) fn vectors<T: Number>(&self, first: usize, to: &mut [T]) {
-        let vectors = &self.vectors[first * self.poles.len()..];
-        for (to, &element) in to.iter_mut().zip(vectors) {
-            *to = T::of(element);
+        let count = self.values.len();
+        let vectors = self.vectors.chunks_exact(self.poles.len()).skip(first);
+        for (to, vector) in to.chunks_exact_mut(count).zip(vectors) {
+            to.iter_mut().zip(vector).for_each(|(to, &element)| *to = T::of(element));
         }
     }
 
@@ -219,14 +270,6 @@ impl Roots {
     /// diagonal but for the elements in the row of the pole 0, which `corner` has in the vectors.
     pub(crate) fn left_vectors<T: Number>(&self, first: usize, corner: usize, to: &mut [T]) {
         Arch::new().dispatch(SomeLeftVectors { roots: self, first, corner, to });
-    }
-}
-
-/// Multiplies each with `gap` by what `pole` is apart from the other one.
-#[inline(always)]
-fn multiply<const SQUARED: bool>(products: &mut [f64], gaps: &[f64], poles: &[f64], other: f64) {
-    for ((product, gap), pole) in products.iter_mut().zip(gaps).zip(poles) {
-        *product *= gap / apart::<SQUARED>(*pole, other);
     }
 }
 
@@ -261,48 +304,42 @@ struct Sums {
     slopes: [f64; 2],
 }
 
-/// The sum of `square / (pole - place)`, and its slope.
-#[inline(always)]
-fn fractions<const SQUARED: bool>(poles: &[f64], squares: &[f64], place: Place) -> (f64, f64) {
-    let (mut sums, mut slopes) = ([0.0; TOGETHER], [0.0; TOGETHER]);
-    let (poles, poles_left) = poles.as_chunks::<TOGETHER>();
-    let (squares, squares_left) = squares.as_chunks::<TOGETHER>();
-    for (poles, squares) in poles.iter().zip(squares) {
-        for lane in 0..TOGETHER {
-            let one = 1.0 / (apart::<SQUARED>(poles[lane], place.origin) - place.shift);
-            let term = squares[lane] * one;
-            sums[lane] += term;
-            slopes[lane] += term * one;
-        }
-    }
-    for (lane, (pole, square)) in poles_left.iter().zip(squares_left).enumerate() {
-        let one = 1.0 / (apart::<SQUARED>(*pole, place.origin) - place.shift);
-        sums[lane] += square * one;
-        slopes[lane] += square * one * one;
-    }
-    (sums.iter().sum(), slopes.iter().sum())
+/// What takes a place from poles.
+struct Distance<S: Simd, const SQUARED: bool> {
+    simd: S,
+    origin: S::f64s,
+    shift: S::f64s,
 }
 
-/// The root of `constant + residues[0] / (poles[0] - x) + residues[1] / (poles[1] - x)` between the poles.
+impl<S: Simd, const SQUARED: bool> Distance<S, SQUARED> {
+    #[inline(always)]
+    fn new(simd: S, place: Place) -> Self {
+        Self { simd, origin: simd.splat_f64s(place.origin), shift: simd.splat_f64s(place.shift) }
+    }
+
+    #[inline(always)]
+    fn of(&self, pole: S::f64s) -> S::f64s {
+        let mut apart = self.simd.sub_f64s(pole, self.origin);
+        if SQUARED {
+            apart = self.simd.mul_f64s(apart, self.simd.add_f64s(pole, self.origin));
+        }
+        self.simd.sub_f64s(apart, self.shift)
+    }
+}
+
+/// The root of `constant + residues[0] / (poles[0] - x) + residues[1] / (poles[1] - x)` between the poles,
+/// which is one of `constant * x² - a * x + b`.
 #[inline(always)]
-fn between(constant: f64, poles: [f64; 2], residues: [f64; 2]) -> f64 {
-    let (a, b, root) = quadratic(constant, poles, residues);
+fn between(constant: f64, a: f64, b: f64) -> f64 {
+    let root = (a * a - 4.0 * constant * b).abs().sqrt();
     if a <= 0.0 { (a - root) / (2.0 * constant) } else { 2.0 * b / (a + root) }
 }
 
 /// The root of the same beyond the second pole.
 #[inline(always)]
-fn beyond(constant: f64, poles: [f64; 2], residues: [f64; 2]) -> f64 {
-    let (a, b, root) = quadratic(constant, poles, residues);
+fn beyond(constant: f64, a: f64, b: f64) -> f64 {
+    let root = (a * a - 4.0 * constant * b).abs().sqrt();
     if a >= 0.0 { (a + root) / (2.0 * constant) } else { 2.0 * b / (a - root) }
-}
-
-/// The factors of `constant * x² - a * x + b`, which has the same roots, and the root of its discriminant.
-#[inline(always)]
-fn quadratic(constant: f64, [p, q]: [f64; 2], [r, s]: [f64; 2]) -> (f64, f64, f64) {
-    let a = constant * (p + q) + r + s;
-    let b = constant * p * q + r * q + s * p;
-    (a, b, (a * a - 4.0 * constant * b).abs().sqrt())
 }
 
 // Loops and no iterators that collect, which would not be compiled for the processor.
@@ -319,15 +356,15 @@ impl<const SQUARED: bool> WithSimd for SomeRoots<'_, SQUARED> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
+    fn with_simd<S: Simd>(self, simd: S) {
         let gaps = self.gaps.chunks_exact_mut(self.secular.poles.len());
         for (k, (value, gaps)) in self.values.iter_mut().zip(gaps).enumerate() {
-            *value = self.secular.root(self.first + k, gaps);
+            *value = self.secular.root(simd, self.first + k, gaps);
         }
     }
 }
 
-/// The elements of the vector from the one at `first` on.
+/// The squares of the vector's elements from the one at `first` on.
 struct SomeElements<'a, const SQUARED: bool> {
     secular: &'a Secular<SQUARED>,
     first: usize,
@@ -339,8 +376,8 @@ impl<const SQUARED: bool> WithSimd for SomeElements<'_, SQUARED> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        self.secular.exact_elements(self.first, self.gaps, self.elements);
+    fn with_simd<S: Simd>(self, simd: S) {
+        self.secular.exact_squares(simd, self.first, self.gaps, self.elements);
     }
 }
 
@@ -354,18 +391,17 @@ impl WithSimd for SomeVectors<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
+    fn with_simd<S: Simd>(self, simd: S) {
+        let elements = S::as_simd_f64s(self.elements).0;
         for vector in self.gaps.chunks_exact_mut(self.elements.len()) {
-            let mut squares = [0.0; TOGETHER];
-            for (gaps, elements) in vector.chunks_mut(TOGETHER).zip(self.elements.chunks(TOGETHER))
-            {
-                for (lane, (gap, element)) in gaps.iter_mut().zip(elements).enumerate() {
-                    *gap = element / *gap;
-                    squares[lane] += *gap * *gap;
-                }
+            let vector = S::as_mut_simd_f64s(vector).0;
+            let mut squares = simd.splat_f64s(0.0);
+            for (gap, &element) in vector.iter_mut().zip(elements) {
+                *gap = simd.div_f64s(element, *gap);
+                squares = simd.add_f64s(squares, simd.mul_f64s(*gap, *gap));
             }
-            let length = squares.iter().sum::<f64>().sqrt();
-            vector.iter_mut().for_each(|element| *element /= length);
+            let factor = simd.splat_f64s(1.0 / simd.reduce_sum_f64s(squares).sqrt());
+            vector.iter_mut().for_each(|element| *element = simd.mul_f64s(*element, factor));
         }
     }
 }
@@ -382,20 +418,19 @@ impl<T: Number> WithSimd for SomeLeftVectors<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
+    fn with_simd<S: Simd>(self, simd: S) {
         let Roots { values, vectors, elements, poles } = self.roots;
-        let count = poles.len();
-        let vectors = vectors.chunks_exact(count).zip(values).skip(self.first);
-        for (to, (vector, value)) in self.to.chunks_exact_mut(count).zip(vectors) {
-            let mut squares = [0.0; TOGETHER];
-            for (vector, poles) in vector.chunks(TOGETHER).zip(poles.chunks(TOGETHER)) {
-                for (lane, (x, pole)) in vector.iter().zip(poles).enumerate() {
-                    squares[lane] += (x * pole) * (x * pole);
-                }
+        let vectors = vectors.chunks_exact(poles.len()).zip(values).skip(self.first);
+        for (to, (vector, value)) in self.to.chunks_exact_mut(values.len()).zip(vectors) {
+            let mut squares = simd.splat_f64s(0.0);
+            let terms = S::as_simd_f64s(vector).0.iter().zip(S::as_simd_f64s(poles).0);
+            for (&x, &pole) in terms {
+                let term = simd.mul_f64s(x, pole);
+                squares = simd.add_f64s(squares, simd.mul_f64s(term, term));
             }
             // Minus one, divided by what the right vector was.
             let one = vector[self.corner] * (value * value / elements[self.corner]);
-            let factor = 1.0 / (squares.iter().sum::<f64>() + one * one).sqrt();
+            let factor = 1.0 / (simd.reduce_sum_f64s(squares) + one * one).sqrt();
             for ((to, x), pole) in to.iter_mut().zip(vector).zip(poles) {
                 *to = T::of(x * pole * factor);
             }
