@@ -31,7 +31,7 @@ pub(crate) trait Number:
 
 impl Number for f32 {
     const PRECISION: f64 = f32::EPSILON as f64;
-    const TOLERANCE: f64 = 1e-3 * Self::PRECISION;
+    const TOLERANCE: f64 = 1e-2 * Self::PRECISION;
 
     #[inline(always)]
     fn of(x: f64) -> Self {

@@ -11,9 +11,6 @@ use pulp::{Arch, Simd, WithSimd};
 /// Two of the widest vectors: rows are filled up to a multiple of so many.
 const TOGETHER: usize = 16;
 
-/// How much smaller than the tolerance the square of the last step is, relative to the shift.
-const NEAR: f64 = 1e-2;
-
 /// Roots whose quotients are divided at once.
 const QUOTIENTS: usize = 4;
 
@@ -131,8 +128,10 @@ impl<const SQUARED: bool> Secular<SQUARED> {
         let middle = self.sums(simd, j + 1, Place { origin: below, shift: 0.5 * gap });
         let left = middle.total > 0.0;
         let (origin, ends) = if left { (below, [0.0, gap]) } else { (above, [-gap, 0.0]) };
-        // What is neither of the two poles is taken for constant at first.
-        let [first, second] = [self.squares[j], self.squares[j + 1]];
+        // All other poles are taken for more of the farther one, by the slope in the middle.
+        let both = 0.25 * gap * gap * (middle.slopes[0] + middle.slopes[1]);
+        let near = self.squares[if left { j } else { j + 1 }];
+        let [first, second] = if left { [near, both - near] } else { [both - near, near] };
         let constant = middle.total + 2.0 * (first - second) / gap;
         let bracket = if left { [0.0, 0.5 * gap] } else { [-0.5 * gap, 0.0] };
         let a = constant * (ends[0] + ends[1]) + first + second;
@@ -192,7 +191,7 @@ impl<const SQUARED: bool> Secular<SQUARED> {
                 false => beyond(constant, a, b),
             };
             // What a step leaves is like its square.
-            is_near = step * step <= NEAR * self.tolerance * shift * shift;
+            is_near = step * step <= self.tolerance * shift * shift;
             shift += step;
         }
         Place { origin, shift }
