@@ -201,31 +201,33 @@ impl<const SQUARED: bool> Secular<SQUARED> {
     #[inline(always)]
     fn sums<S: Simd>(&self, simd: S, cut: usize, place: Place) -> Sums {
         let distance = Distance::<S, SQUARED>::new(simd, place);
-        let [zero, one, behind] = [0.0, 1.0, self.poles[cut]].map(|x| simd.splat_f64s(x));
-        let (mut sums, mut slopes) = ([zero; 2], [zero; 2]);
-        let mut add = |pole, square, reciprocal| {
-            let term = simd.mul_f64s(square, reciprocal);
-            let slope = simd.mul_f64s(term, reciprocal);
-            let is_before = simd.less_than_f64s(pole, behind);
-            for (sums, x) in [(&mut sums, term), (&mut slopes, slope)] {
-                sums[0] = simd.add_f64s(sums[0], simd.select_f64s(is_before, x, zero));
-                sums[1] = simd.add_f64s(sums[1], simd.select_f64s(is_before, zero, x));
-            }
-        };
         let (poles, squares) = (S::as_simd_f64s(&self.poles).0, S::as_simd_f64s(&self.squares).0);
-        // Divisions take long: one does for two terms.
-        for (pole, square) in poles.as_chunks::<2>().0.iter().zip(squares.as_chunks::<2>().0) {
-            let gaps = [distance.of(pole[0]), distance.of(pole[1])];
-            let both = simd.div_f64s(one, simd.mul_f64s(gaps[0], gaps[1]));
-            add(pole[0], square[0], simd.mul_f64s(both, gaps[1]));
-            add(pole[1], square[1], simd.mul_f64s(both, gaps[0]));
+        let (poles, squares) = (poles.as_chunks::<2>().0, squares.as_chunks::<2>().0);
+        let middle = cut * poles.len() / self.poles.len();
+        let (mut before, mut behind) = (Sum::none(simd), Sum::none(simd));
+        for (poles, squares) in poles[..middle].iter().zip(squares) {
+            let [one, other] = distance.terms(poles, squares);
+            before.add(one);
+            before.add(other);
         }
-        let [before, behind] = sums.map(|sum| simd.reduce_sum_f64s(sum));
+        for (poles, squares) in poles[middle + 1..].iter().zip(&squares[middle + 1..]) {
+            let [one, other] = distance.terms(poles, squares);
+            behind.add(one);
+            behind.add(other);
+        }
+        let terms = distance.terms(&poles[middle], &squares[middle]);
+        let first_behind = simd.splat_f64s(self.poles[cut]);
+        for (&pole, term) in poles[middle].iter().zip(terms) {
+            let is_before = simd.less_than_f64s(pole, first_behind);
+            before.add_some(is_before, term, true);
+            behind.add_some(is_before, term, false);
+        }
+        let ([before, slope_before], [behind, slope_behind]) = (before.total(), behind.total());
         let base = 1.0 / self.weight;
         Sums {
             total: base + before + behind,
             size: base + 8.0 * (before.abs() + behind.abs()),
-            slopes: slopes.map(|slope| simd.reduce_sum_f64s(slope)),
+            slopes: [slope_before, slope_behind],
         }
     }
 
@@ -233,24 +235,41 @@ impl<const SQUARED: bool> Secular<SQUARED> {
     /// roots with these differences to the poles, up to a factor for all, to ones.
     #[inline(always)]
     fn exact_squares<S: Simd>(&self, simd: S, first: usize, gaps: &[f64], products: &mut [f64]) {
+        let (groups, left) = self.poles[..self.count].as_chunks::<QUOTIENTS>();
+        let (grouped, gaps_left) = gaps.split_at(groups.as_flattened().len() * self.poles.len());
+        for (poles, gaps) in groups.iter().zip(grouped.chunks(QUOTIENTS * self.poles.len())) {
+            self.multiply(simd, poles, gaps, first, products);
+        }
+        for (&pole, gaps) in left.iter().zip(gaps_left.chunks(self.poles.len())) {
+            self.multiply(simd, &[pole], gaps, first, products);
+        }
+    }
+
+    /// Multiplies them with the quotients of some roots.
+    #[inline(always)]
+    fn multiply<S: Simd, const COUNT: usize>(
+        &self,
+        simd: S,
+        poles: &[f64; COUNT],
+        gaps: &[f64],
+        first: usize,
+        products: &mut [f64],
+    ) {
         let rows = first..first + products.len();
         let own = S::as_simd_f64s(&self.row_poles[rows.clone()]).0;
+        let (zero, one) = (simd.splat_f64s(0.0), simd.splat_f64s(1.0));
         let products = S::as_mut_simd_f64s(products).0;
-        let [zero, one] = [0.0, 1.0].map(|x| simd.splat_f64s(x));
-        let poles = self.poles[..self.count].chunks(QUOTIENTS);
-        for (poles, gaps) in poles.zip(gaps.chunks(QUOTIENTS * self.poles.len())) {
-            for (k, (product, &own)) in products.iter_mut().zip(own).enumerate() {
-                let (mut above, mut below) = (*product, one);
-                for (&pole, gaps) in poles.iter().zip(gaps.chunks_exact(self.poles.len())) {
-                    let gap = S::as_simd_f64s(&gaps[rows.clone()]).0[k];
-                    let place = Place { origin: pole, shift: 0.0 };
-                    let apart = Distance::<S, SQUARED>::new(simd, place).of(own);
-                    let is_own = simd.equal_f64s(apart, zero);
-                    above = simd.mul_f64s(above, gap);
-                    below = simd.mul_f64s(below, simd.select_f64s(is_own, one, apart));
-                }
-                *product = simd.div_f64s(above, below);
+        for (k, (product, &own)) in products.iter_mut().zip(own).enumerate() {
+            let (mut above, mut below) = (*product, one);
+            for (&origin, gaps) in poles.iter().zip(gaps.chunks_exact(self.poles.len())) {
+                let gap = S::as_simd_f64s(&gaps[rows.clone()]).0[k];
+                let place = Place { origin, shift: 0.0 };
+                let apart = Distance::<S, SQUARED>::new(simd, place).of(own);
+                let is_own = simd.equal_f64s(apart, zero);
+                above = simd.mul_f64s(above, gap);
+                below = simd.mul_f64s(below, simd.select_f64s(is_own, one, apart));
             }
+            *product = simd.div_f64s(above, below);
         }
     }
 }
@@ -258,17 +277,28 @@ impl<const SQUARED: bool> Secular<SQUARED> {
 impl Roots {
     /// Writes vectors, from the one at `first` on.
     pub(crate) fn vectors<T: Number>(&self, first: usize, to: &mut [T]) {
-        let count = self.values.len();
-        let vectors = self.vectors.chunks_exact(self.poles.len()).skip(first);
-        for (to, vector) in to.chunks_exact_mut(count).zip(vectors) {
-            to.iter_mut().zip(vector).for_each(|(to, &element)| *to = T::of(element));
-        }
+        Arch::new().dispatch(SomeFactors { roots: self, first, corner: None, to });
     }
 
     /// Writes left singular vectors, from the one at `first` on, of the matrix with the poles on the
     /// diagonal but for the elements in the row of the pole 0, which `corner` has in the vectors.
     pub(crate) fn left_vectors<T: Number>(&self, first: usize, corner: usize, to: &mut [T]) {
-        Arch::new().dispatch(SomeLeftVectors { roots: self, first, corner, to });
+        Arch::new().dispatch(SomeFactors { roots: self, first, corner: Some(corner), to });
+    }
+
+    /// What the products of poles and elements of a right vector are multiplied by in the left one, and the
+    /// element in the row of the pole 0.
+    #[inline(always)]
+    fn left_factor<S: Simd>(&self, simd: S, vector: &[f64], value: f64, corner: usize) -> [f64; 2] {
+        let mut squares = simd.splat_f64s(0.0);
+        for (&x, &pole) in S::as_simd_f64s(vector).0.iter().zip(S::as_simd_f64s(&self.poles).0) {
+            let term = simd.mul_f64s(x, pole);
+            squares = simd.add_f64s(squares, simd.mul_f64s(term, term));
+        }
+        // Minus one, divided by what the right vector was.
+        let one = vector[corner] * (value * value / self.elements[corner]);
+        let factor = 1.0 / (simd.reduce_sum_f64s(squares) + one * one).sqrt();
+        [factor, one * factor]
     }
 }
 
@@ -323,6 +353,53 @@ impl<S: Simd, const SQUARED: bool> Distance<S, SQUARED> {
             apart = self.simd.mul_f64s(apart, self.simd.add_f64s(pole, self.origin));
         }
         self.simd.sub_f64s(apart, self.shift)
+    }
+
+    /// The terms `square / distance` of the secular function, and their slopes.
+    #[inline(always)]
+    fn terms(&self, poles: &[S::f64s; 2], squares: &[S::f64s; 2]) -> [[S::f64s; 2]; 2] {
+        let simd = self.simd;
+        let (one, other) = (self.of(poles[0]), self.of(poles[1]));
+        // Divisions take long: one does for two terms.
+        let both = simd.div_f64s(simd.splat_f64s(1.0), simd.mul_f64s(one, other));
+        let (one, other) = (simd.mul_f64s(both, other), simd.mul_f64s(both, one));
+        let terms = [simd.mul_f64s(squares[0], one), simd.mul_f64s(squares[1], other)];
+        [[terms[0], simd.mul_f64s(terms[0], one)], [terms[1], simd.mul_f64s(terms[1], other)]]
+    }
+}
+
+/// A sum of terms, and that of their slopes.
+struct Sum<S: Simd> {
+    simd: S,
+    terms: S::f64s,
+    slopes: S::f64s,
+}
+
+impl<S: Simd> Sum<S> {
+    #[inline(always)]
+    fn none(simd: S) -> Self {
+        Self { simd, terms: simd.splat_f64s(0.0), slopes: simd.splat_f64s(0.0) }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, [term, slope]: [S::f64s; 2]) {
+        self.terms = self.simd.add_f64s(self.terms, term);
+        self.slopes = self.simd.add_f64s(self.slopes, slope);
+    }
+
+    /// Adds those where `choice` is as it is `wanted`.
+    #[inline(always)]
+    fn add_some(&mut self, choice: S::m64s, [term, slope]: [S::f64s; 2], wanted: bool) {
+        let (simd, zero) = (self.simd, self.simd.splat_f64s(0.0));
+        self.add(match wanted {
+            true => [simd.select_f64s(choice, term, zero), simd.select_f64s(choice, slope, zero)],
+            false => [simd.select_f64s(choice, zero, term), simd.select_f64s(choice, zero, slope)],
+        });
+    }
+
+    #[inline(always)]
+    fn total(self) -> [f64; 2] {
+        [self.simd.reduce_sum_f64s(self.terms), self.simd.reduce_sum_f64s(self.slopes)]
     }
 }
 
@@ -405,35 +482,31 @@ impl WithSimd for SomeVectors<'_> {
     }
 }
 
-/// The left vectors that belong to right ones.
-struct SomeLeftVectors<'a, T> {
+/// Writes vectors, or the left ones that belong to them.
+struct SomeFactors<'a, T> {
     roots: &'a Roots,
     first: usize,
-    corner: usize,
+    corner: Option<usize>,
     to: &'a mut [T],
 }
 
-impl<T: Number> WithSimd for SomeLeftVectors<'_, T> {
+impl<T: Number> WithSimd for SomeFactors<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Roots { values, vectors, elements, poles } = self.roots;
+        let Roots { values, vectors, poles, .. } = self.roots;
         let vectors = vectors.chunks_exact(poles.len()).zip(values).skip(self.first);
-        for (to, (vector, value)) in self.to.chunks_exact_mut(values.len()).zip(vectors) {
-            let mut squares = simd.splat_f64s(0.0);
-            let terms = S::as_simd_f64s(vector).0.iter().zip(S::as_simd_f64s(poles).0);
-            for (&x, &pole) in terms {
-                let term = simd.mul_f64s(x, pole);
-                squares = simd.add_f64s(squares, simd.mul_f64s(term, term));
-            }
-            // Minus one, divided by what the right vector was.
-            let one = vector[self.corner] * (value * value / elements[self.corner]);
-            let factor = 1.0 / (simd.reduce_sum_f64s(squares) + one * one).sqrt();
+        for (to, (vector, &value)) in self.to.chunks_exact_mut(values.len()).zip(vectors) {
+            let Some(corner) = self.corner else {
+                to.iter_mut().zip(vector).for_each(|(to, &element)| *to = T::of(element));
+                continue;
+            };
+            let [factor, own] = self.roots.left_factor(simd, vector, value, corner);
             for ((to, x), pole) in to.iter_mut().zip(vector).zip(poles) {
                 *to = T::of(x * pole * factor);
             }
-            to[self.corner] = T::of(one * factor);
+            to[corner] = T::of(own);
         }
     }
 }
