@@ -8,6 +8,9 @@ use crate::share::{COLUMNS, alone, share};
 use crate::undivided::Undivided;
 use crate::{NoConvergence, Run, UNDIVIDED};
 
+/// Singular values, and the left and right singular vectors as columns.
+pub(crate) type Singular<T> = (Vec<f64>, Vec<T>, Vec<T>);
+
 /// The singular values of an upper bidiagonal matrix, the largest first, and the left and right singular
 /// vectors as columns, from its diagonal and what is above that; of size one or so.
 ///
@@ -17,7 +20,7 @@ pub(crate) fn bidiagonal<T: Number>(
     mut d: Vec<f64>,
     mut e: Vec<f64>,
     run: Run,
-) -> Result<(Vec<f64>, Vec<T>, Vec<T>), NoConvergence> {
+) -> Result<Singular<T>, NoConvergence> {
     let n = d.len();
     let [mut u, mut v, mut next] = [(); 3].map(|()| vec![T::of(0.0); n * n]);
     if n > 0 {
