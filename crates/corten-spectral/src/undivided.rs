@@ -168,11 +168,12 @@ fn unit(size: usize) -> Vec<f64> {
     columns
 }
 
-/// The length of a vector, and the turn that takes it to the first axis.
+/// The length of a vector, and the turn that takes it to the first axis, but for the smallest vectors, whose
+/// quotients are no cosines.
 #[inline(always)]
 fn turn_of(x: f64, y: f64) -> (f64, [f64; 2]) {
     let length = root_of_squares(x, y);
-    (length, if length > 0.0 { [x / length, y / length] } else { [1.0, 0.0] })
+    (length, if length > f64::MIN_POSITIVE { [x / length, y / length] } else { [1.0, 0.0] })
 }
 
 /// Turns two columns, the first of which comes first, in their plane.
