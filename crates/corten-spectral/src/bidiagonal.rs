@@ -1,109 +1,92 @@
 //! The reduction of real matrices to bidiagonal ones by reflections from both sides, column by column.
 
 use crate::divide::Number;
-use crate::reduce::{TOGETHER, dot, reflection, subtract, sum};
+use crate::reflections::{Reflections, dot, reflection, subtract};
+use crate::vectors::{ABREAST, Columns, Lines, add, group, subtract_and_multiply};
 use pulp::{Arch, Simd, WithSimd};
 
-/// Columns that are added at once.
-const ABREAST: usize = 4;
+/// What is left of a matrix that was reduced.
+pub(crate) struct Bidiagonal<T> {
+    pub diagonal: Vec<f64>,
+    /// What is above the diagonal.
+    pub above: Vec<f64>,
+    /// Those from the left.
+    pub left: Reflections<T>,
+    /// Those from the right, from the second column on.
+    pub right: Reflections<T>,
+}
 
-/// The diagonal of the bidiagonal matrix with the singular values of one with `m` rows and at most as many
-/// columns `n`, and what is beside it.
+/// Reduces a matrix with `m` rows and at most as many columns `n`, but at least one.
 ///
 /// A column and the row that follow one another are eliminated in two passes over what is left of
 /// the matrix: G. Howell, J. Demmel, C. Fulton, S. Hammarling and K. Marmol, "Cache efficient
 /// bidiagonalization using BLAS 2.5 operators", 2008.
-pub(crate) fn to_bidiagonal<T: Number>([m, n]: [usize; 2], a: &mut [T]) -> [Vec<f64>; 2] {
-    Arch::new().dispatch(Reduction { m, n, a })
+pub(crate) fn to_bidiagonal<T: Number>([m, n]: [usize; 2], a: &[T]) -> Bidiagonal<T> {
+    let mut columns = Columns::zeros(m, n);
+    for (j, column) in a.chunks_exact(m).enumerate() {
+        columns.column(j)[..m].copy_from_slice(column);
+    }
+    Arch::new().dispatch(Reduction { m, n, a: columns })
 }
 
-struct Reduction<'a, T> {
+struct Reduction<T> {
     m: usize,
     n: usize,
-    a: &'a mut [T],
+    a: Columns<T>,
 }
 
-impl<T: Number> WithSimd for Reduction<'_, T> {
-    type Output = [Vec<f64>; 2];
+impl<T: Number> WithSimd for Reduction<T> {
+    type Output = Bidiagonal<T>;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> [Vec<f64>; 2] {
-        let Reduction { m, n, a } = self;
-        let (rows, cols) = (vec![T::of(0.0); m], vec![T::of(0.0); n]);
-        let (mut diagonal, mut beside) = (vec![0.0; n], vec![0.0; n.saturating_sub(1)]);
-        // What is left is yet to be reflected: `u * w' + z * v'` is to be subtracted.
-        let (mut u, mut z, mut v, mut w) = (rows.clone(), rows.clone(), cols.clone(), cols.clone());
-        let (mut next_u, mut next_w, mut row) = (rows, cols.clone(), cols);
+    fn with_simd<S: Simd>(self, simd: S) -> Bidiagonal<T> {
+        let Reduction { m, n, mut a } = self;
+        let (mut diagonal, mut above) = (vec![0.0; n], vec![0.0; n - 1]);
+        let (mut left, mut right) = (vec![T::ZERO; n], vec![T::ZERO; n - 1]);
+        let mut rows = Columns::zeros(n, n - 1);
+        // What is left is yet to be reflected: `u * w' + z * v'` is to be subtracted. All are 0 where the
+        // matrix is done.
+        let [mut u, mut z, mut next_u] = [(); 3].map(|()| Lines::zeros(m));
+        let [mut v, mut w, mut next_w] = [(); 3].map(|()| Lines::zeros(n + ABREAST));
         for k in 0..n {
-            let column = &mut a[k * m + k..(k + 1) * m];
+            let column = &mut a.column(k)[k..m];
             subtract(column, [&u[k..], &z[k..]], [w[k], v[k]]);
-            let (divisor, value) = reflection(column, &mut next_u[k..]);
-            diagonal[k] = value.into();
-            let Some(last) = beside.get_mut(k) else { break };
-            let factor = T::of(1.0) / divisor;
+            let (factor, value) = reflection(column, &mut next_u[k..m]);
+            (left[k], diagonal[k]) = (factor, value.into());
+            let Some(next) = above.get_mut(k) else { break };
+            (w[k], v[k]) = (T::ZERO, T::ZERO);
+            next_u[..k].fill(T::ZERO);
+            let (one, first) = (T::of(1.0) / factor, k + 1 - (k + 1) % ABREAST);
+            let (line, row) = (k - k % T::LINE, &mut rows.column(k)[..n]);
+            for first in (first..n).step_by(ABREAST) {
+                let vectors = [&u[line..], &z[line..], &next_u[line..]];
+                let factors = [group(&w, first), group(&v, first)];
+                let columns = a.group(first, line);
+                let products = subtract_and_multiply(simd, columns, vectors, factors);
+                next_w[first..][..ABREAST].copy_from_slice(&products);
+            }
+            next_w[..=k].fill(T::ZERO);
             for j in k + 1..n {
-                let column = &mut a[j * m + k..(j + 1) * m];
-                next_w[j] = factor * pass(column, [&u[k..], &z[k..], &next_u[k..]], [w[j], v[j]]);
-                row[j] = column[0] - next_w[j];
+                next_w[j] *= one;
+                row[j] = a.column(j)[k] - next_w[j];
             }
             (u, next_u) = (next_u, u);
             (w, next_w) = (next_w, w);
-            let (divisor, value) = reflection(&mut row[k + 1..], &mut v[k + 1..]);
-            let factor = T::of(1.0) / divisor;
-            *last = value.into();
-            let below = &mut z[k + 1..];
-            below.fill(T::of(0.0));
-            let columns = a[(k + 1) * m..].chunks_exact(m).map(|column| &column[k + 1..]);
-            add_columns(below, columns, &v[k + 1..]);
-            let along = dot(&w[k + 1..], &v[k + 1..]);
-            for (z, u) in below.iter_mut().zip(&u[k + 1..]) {
-                *z = factor * (*z - along * *u);
+            let (factor, value) = reflection(&mut row[k + 1..], &mut v[k + 1..n]);
+            (right[k], *next) = (factor, value.into());
+            let (one, line) = (T::of(1.0) / factor, k + 1 - (k + 1) % T::LINE);
+            z[line..].fill(T::ZERO);
+            for first in (first..n).step_by(ABREAST) {
+                add(simd, &mut z[line..], a.group(first, line), group(&v, first));
             }
+            let along = dot(&w[k + 1..n], &v[k + 1..n]);
+            for (z, u) in z[k + 1..m].iter_mut().zip(&u[k + 1..m]) {
+                *z = one * (*z - along * *u);
+            }
+            z[..=k].fill(T::ZERO);
         }
-        [diagonal, beside]
-    }
-}
-
-/// Subtracts `u` and `z` times their factors from a column and returns its product with `x`.
-#[inline(always)]
-fn pass<T: Number>(column: &mut [T], [u, z, x]: [&[T]; 3], [of_u, of_z]: [T; 2]) -> T {
-    let (columns, left) = column.as_chunks_mut::<TOGETHER>();
-    let [(us, u), (zs, z), (xs, x)] = [u, z, x].map(|all| all.as_chunks::<TOGETHER>());
-    let mut sums = [T::of(0.0); TOGETHER];
-    for (((column, u), z), x) in columns.iter_mut().zip(us).zip(zs).zip(xs) {
-        // Written when all is read: the compiler does not see that the slices lie apart.
-        let mut values = *column;
-        for lane in 0..TOGETHER {
-            values[lane] = values[lane] - u[lane] * of_u - z[lane] * of_z;
-        }
-        for lane in 0..TOGETHER {
-            sums[lane] += values[lane] * x[lane];
-        }
-        *column = values;
-    }
-    subtract(left, [u, z], [of_u, of_z]);
-    sum(sums) + dot(left, x)
-}
-
-/// Adds columns times their factors, some at a time.
-#[inline(always)]
-fn add_columns<'a, T: Number + 'a>(
-    to: &mut [T],
-    mut columns: impl Iterator<Item = &'a [T]>,
-    factors: &[T],
-) {
-    let (groups, left) = factors.as_chunks::<ABREAST>();
-    for &[f, g, h, i] in groups {
-        let [Some(a), Some(b), Some(c), Some(d)] = [(); ABREAST].map(|()| columns.next()) else {
-            return;
-        };
-        for ((((to, a), b), c), d) in to.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-            *to += *a * f + *b * g + *c * h + *d * i;
-        }
-    }
-    for (&factor, column) in left.iter().zip(columns) {
-        for (to, x) in to.iter_mut().zip(column) {
-            *to += *x * factor;
-        }
+        let left = Reflections { vectors: a, rows: m, first: 0, factors: left };
+        let right = Reflections { vectors: rows, rows: n, first: 1, factors: right };
+        Bidiagonal { diagonal, above, left, right }
     }
 }

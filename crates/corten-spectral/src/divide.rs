@@ -4,6 +4,7 @@ use crate::join::{Basis, Column, Part, by_part, deflate, ordered, root_of_square
 use crate::secular::Secular;
 use crate::share::{COLUMNS, alone, share};
 use crate::values::SWEEPS;
+use crate::vectors::Lanes;
 use crate::{NoConvergence, Run, UNDIVIDED};
 use faer::traits::RealField;
 use std::ops::{Add, Div, Mul, Sub};
@@ -14,7 +15,7 @@ const TINY: f64 = 1e-140;
 /// The numbers of eigenvectors. What is not a product of matrices is computed in double precision.
 pub(crate) trait Number:
     RealField
-    + Copy
+    + Lanes
     + Into<f64>
     + Add<Output = Self>
     + Sub<Output = Self>

@@ -6,10 +6,7 @@ use crate::join::{Basis, Column, Part, by_part, deflate, ordered, root_of_square
 use crate::secular::Secular;
 use crate::share::{COLUMNS, alone, share};
 use crate::undivided::Undivided;
-use crate::{NoConvergence, Run, UNDIVIDED};
-
-/// Singular values, and the left and right singular vectors as columns.
-pub(crate) type Singular<T> = (Vec<f64>, Vec<T>, Vec<T>);
+use crate::{NoConvergence, Parts, Run, UNDIVIDED};
 
 /// The singular values of an upper bidiagonal matrix, the largest first, and the left and right singular
 /// vectors as columns, from its diagonal and what is above that; of size one or so.
@@ -20,14 +17,14 @@ pub(crate) fn bidiagonal<T: Number>(
     mut d: Vec<f64>,
     mut e: Vec<f64>,
     run: Run,
-) -> Result<Singular<T>, NoConvergence> {
+) -> Result<Parts<T>, NoConvergence> {
     let n = d.len();
     let [mut u, mut v, mut next] = [(); 3].map(|()| vec![T::of(0.0); n * n]);
     if n > 0 {
         let (u, v) = (Basis::new(n, &mut u), Basis::new(n, &mut v));
         Block { n, d: &mut d, e: &mut e, u, v, next: &mut next, run }.solve()?;
     }
-    Ok((d, u, v))
+    Ok((d, [u, v]))
 }
 
 /// A block on the diagonal of a matrix of `n` rows. Where others follow it, it has one column more than
@@ -291,9 +288,10 @@ mod tests {
     }
 
     fn holds<T: Number>(n: usize, which: usize, (d, e): (Vec<f64>, Vec<f64>)) {
-        let (s, u, v) = bidiagonal::<T>(d.clone(), e.clone(), alone).unwrap();
+        let (s, [u, v]) = bidiagonal::<T>(d.clone(), e.clone(), alone).unwrap();
         assert!(
-            (s.clone(), u.clone(), v.clone()) == bidiagonal(d.clone(), e.clone(), abreast).unwrap()
+            (s.clone(), [u.clone(), v.clone()])
+                == bidiagonal(d.clone(), e.clone(), abreast).unwrap()
         );
         let [u, v] = [u, v].map(|basis| basis.into_iter().map(T::into).collect::<Vec<f64>>());
         let largest = d.iter().chain(&e).fold(0.0_f64, |most, x| most.max(x.abs()));

@@ -13,19 +13,19 @@ mod divide;
 mod divide_bidiagonal;
 mod join;
 mod reduce;
+mod reflections;
 mod secular;
 mod share;
 mod undivided;
 mod values;
+mod vectors;
 
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::qr::no_pivoting::factor::recommended_block_size;
-use faer::linalg::{evd, householder, svd};
-use faer::traits::ComplexField;
-use faer::{Auto, Conj, Mat, MatMut, MatRef, Par, Spec};
+use faer::linalg::{evd, svd};
+use faer::{Auto, Mat, MatMut, MatRef, Par, Spec};
 use num_complex::Complex;
-use share::{COLUMNS, share};
 
 /// Calls a function with every number below the first argument, on several threads or on one.
 pub type Run = fn(usize, &(dyn Fn(usize) + Sync));
@@ -36,6 +36,9 @@ pub struct NoConvergence;
 
 /// Eigenvalues, and the eigenvectors as columns; none where they were not wanted.
 pub type Eigen<V, T> = (Vec<V>, Vec<T>);
+
+/// Singular values, the largest first, and the left and the right singular vectors.
+type Parts<T> = (Vec<f64>, [Vec<T>; 2]);
 
 /// Matrices of fewer rows are not divided further. What is done with them undivided costs more digits
 /// and more time than dividing them: with `faer`'s own 128, a matrix of 256 rows loses five times as much.
@@ -83,7 +86,13 @@ pub trait Spectral: Copy + Send + Sync + 'static {
     ///
     /// # Errors
     /// Where the iteration does not converge.
-    fn svd(m: usize, n: usize, a: Vec<Self>, vectors: Vectors) -> Result<Svd<Self>, NoConvergence>;
+    fn svd(
+        m: usize,
+        n: usize,
+        a: Vec<Self>,
+        vectors: Vectors,
+        run: Run,
+    ) -> Result<Svd<Self>, NoConvergence>;
 }
 
 /// Numbers of double precision.
@@ -154,42 +163,13 @@ fn real_tridiagonal_of<T: divide::Number>(n: usize, a: &mut [T]) -> [Vec<f64>; 2
 /// The eigenvalues and eigenvectors of a symmetric matrix of at least one row.
 fn symmetric<T: divide::Number>(
     n: usize,
-    mut a: Vec<T>,
+    a: &[T],
     run: Run,
 ) -> Result<Eigen<f64, T>, NoConvergence> {
-    let reduced = reduce::to_tridiagonal(n, &mut a);
-    let reflections = reduced.factors;
+    let reduced = reduce::to_tridiagonal(n, a);
     let (values, mut basis) = divide::tridiagonal::<T>(reduced.diagonal, reduced.beside, run)?;
-    let below = MatRef::from_column_major_slice(&a, n, n).submatrix(1, 0, n - 1, n - 1);
-    share(run, basis.chunks_mut(n * COLUMNS), |columns| {
-        let count = columns.len() / n;
-        let columns = MatMut::from_column_major_slice_mut(columns, n, count);
-        reflect(below, reflections.as_ref(), columns.subrows_mut(1, n - 1));
-    });
+    reduced.reflections.apply(&mut basis, run);
     Ok((values, basis))
-}
-
-/// Applies the reflections of a reduction to columns.
-fn reflect<T: ComplexField>(
-    below: MatRef<'_, T>,
-    reflections: MatRef<'_, T>,
-    columns: MatMut<'_, T>,
-) {
-    let (rows, block) = (columns.nrows(), reflections.nrows());
-    let stack = householder::apply_block_householder_sequence_on_the_left_in_place_scratch::<T>(
-        rows,
-        block,
-        columns.ncols(),
-    );
-    let mut stack = MemBuffer::new(stack);
-    householder::apply_block_householder_sequence_on_the_left_in_place_with_conj(
-        below,
-        reflections,
-        Conj::No,
-        columns,
-        Par::Seq,
-        MemStack::new(&mut stack),
-    );
 }
 
 /// The same of a Hermitian matrix, from `faer`.
@@ -236,9 +216,47 @@ fn bidiagonal_of([m, n]: [usize; 2], a: &mut [Complex<f64>]) -> [Vec<f64>; 2] {
     [(0..n).map(|k| a[k * m + k].norm()).collect(), beside.collect()]
 }
 
+/// The same of a real one.
+fn real_bidiagonal_of<T: divide::Number>(sizes: [usize; 2], a: &mut [T]) -> [Vec<f64>; 2] {
+    let reduced = bidiagonal::to_bidiagonal(sizes, a);
+    [reduced.diagonal, reduced.above]
+}
+
+/// The decomposition of a real matrix with `m` rows and `n` columns, at least one of each.
+fn real_svd<T: divide::Number>(
+    [m, n]: [usize; 2],
+    a: &[T],
+    vectors: Vectors,
+    run: Run,
+) -> Result<Parts<T>, NoConvergence> {
+    if m < n {
+        let (s, [v, u]) = real_svd([n, m], &transpose([m, n], a), vectors, run)?;
+        return Ok((s, [u, v]));
+    }
+    let reduced = bidiagonal::to_bidiagonal([m, n], a);
+    let (s, [left, mut v]) =
+        divide_bidiagonal::bidiagonal::<T>(reduced.diagonal, reduced.above, run)?;
+    let count = if vectors == Vectors::Full { m } else { n };
+    let mut u = vec![T::of(0.0); m * count];
+    for (column, left) in u.chunks_exact_mut(m).zip(left.chunks_exact(n)) {
+        column[..n].copy_from_slice(left);
+    }
+    for (k, column) in u.chunks_exact_mut(m).enumerate().skip(n) {
+        column[k] = T::of(1.0);
+    }
+    reduced.left.apply(&mut u, run);
+    reduced.right.apply(&mut v, run);
+    Ok((s, [u, v]))
+}
+
+/// The columns of the transpose of a matrix with `m` rows and `n` columns.
+fn transpose<T: Copy>([m, n]: [usize; 2], a: &[T]) -> Vec<T> {
+    (0..m * n).map(|at| a[at % n * m + at / n]).collect()
+}
+
 macro_rules! spectral {
     ($t:ty as $real:ty, $size:expr, $re:expr, $zero:expr,
-     [$tridiagonal_of:expr, $bidiagonal_of:expr], $vectors:expr) => {
+     [$tridiagonal_of:expr, $bidiagonal_of:expr], [$eigh:expr, $svd:expr]) => {
         impl Spectral for $t {
             type Real = $real;
 
@@ -253,7 +271,7 @@ macro_rules! spectral {
                     return Ok((Vec::new(), Vec::new()));
                 }
                 let (values, basis) = if vectors {
-                    $vectors(n, a, run)?
+                    $eigh(n, &a, run)?
                 } else {
                     let [d, e] = $tridiagonal_of(n, &mut a);
                     (values::tridiagonal(d, e)?, Vec::new())
@@ -267,22 +285,27 @@ macro_rules! spectral {
                 n: usize,
                 mut a: Vec<Self>,
                 vectors: Vectors,
+                run: Run,
             ) -> Result<Svd<Self>, NoConvergence> {
                 if vectors == Vectors::No && m < n {
-                    let turned = (0..m * n).map(|at| a[at % n * m + at / n]).collect();
-                    return Self::svd(n, m, turned, vectors);
+                    return Self::svd(n, m, transpose([m, n], &a), vectors, run);
                 }
                 let unit = bring_to_size_one!(a, $real, $size);
+                let least = m.min(n);
                 // Long matrices are reduced to square ones first.
-                if vectors == Vectors::No && n > 0 && 2 * m <= 3 * n {
-                    let [d, e] = $bidiagonal_of([m, n], &mut a.clone());
-                    if let Ok(values) = values::bidiagonal(d, e) {
-                        let s = values.into_iter().map(|value| value as $real * unit).collect();
-                        return Ok(Svd { u: Vec::new(), s, v: Vec::new() });
+                let found = match vectors {
+                    _ if least == 0 || 2 * m.max(n) > 3 * least => None,
+                    Vectors::No => {
+                        let [d, e] = $bidiagonal_of([m, n], &mut a.clone());
+                        values::bidiagonal(d, e).ok().map(|s| (s, [(); 2].map(|()| Vec::new())))
                     }
+                    _ => $svd([m, n], &a, vectors, run),
+                };
+                if let Some((s, [u, v])) = found {
+                    let s = s.into_iter().map(|value| value as $real * unit).collect();
+                    return Ok(Svd { u, s, v });
                 }
                 let a = MatRef::from_column_major_slice(&a, m, n);
-                let least = m.min(n);
                 let (wanted, [left, right]) = match vectors {
                     Vectors::No => (svd::ComputeSvdVectors::No, [0, 0]),
                     Vectors::Thin => (svd::ComputeSvdVectors::Thin, [least; 2]),
@@ -334,29 +357,28 @@ macro_rules! general {
     };
 }
 
-spectral!(
-    f32 as f32,
-    f32::abs,
-    |x: f32| x,
-    0.0,
-    [real_tridiagonal_of, bidiagonal::to_bidiagonal],
-    symmetric
-);
-spectral!(
-    f64 as f64,
-    f64::abs,
-    |x: f64| x,
-    0.0,
-    [real_tridiagonal_of, bidiagonal::to_bidiagonal],
-    symmetric
-);
+macro_rules! real {
+    ($t:ty, $size:expr) => {
+        spectral!(
+            $t as $t,
+            $size,
+            |x: $t| x,
+            0.0,
+            [real_tridiagonal_of, real_bidiagonal_of],
+            [symmetric, |sizes, a: &[$t], vectors, run| real_svd(sizes, a, vectors, run).ok()]
+        );
+    };
+}
+
+real!(f32, f32::abs);
+real!(f64, f64::abs);
 spectral!(
     Complex<f64> as f64,
     size,
     |x: Complex<f64>| x.re,
     Complex::new(0.0, 0.0),
     [tridiagonal_of, bidiagonal_of],
-    |n, a: Vec<Complex<f64>>, _| hermitian(n, &a)
+    [|n, a: &[Complex<f64>], _| hermitian(n, a), |_, _: &[Complex<f64>], _, _| None]
 );
 general!(f64, f64::abs);
 general!(Complex<f64>, size);
@@ -395,7 +417,7 @@ mod tests {
         let (values, vectors) = f64::eigh(2, a.clone(), true, alone).unwrap();
         assert!((values[0] - 1.0).abs() < 1e-12 && (values[1] - 3.0).abs() < 1e-12);
         assert!((vectors[0].abs() - 0.5_f64.sqrt()).abs() < 1e-12);
-        let found = f64::svd(2, 2, a.clone(), Vectors::Full).unwrap();
+        let found = f64::svd(2, 2, a.clone(), Vectors::Full, alone).unwrap();
         assert!((found.s[0] - 3.0).abs() < 1e-12);
         assert_eq!(f64::eig(2, a, false).unwrap().0.len(), 2);
     }
@@ -431,7 +453,7 @@ mod tests {
                 })
             })
         };
-        let found = f32::svd(n, n, a.clone(), Vectors::Full).unwrap();
+        let found = f32::svd(n, n, a.clone(), Vectors::Full, alone).unwrap();
         assert!(is_orthogonal(&found.u) && is_orthogonal(&found.v));
         let value = |i: usize, j: usize| -> f64 {
             let term = |k: usize| f64::from(found.u[k * n + i]) * f64::from(found.v[k * n + j]);
@@ -472,8 +494,8 @@ mod tests {
                 let largest = expected[n - 1].abs().max(expected[0].abs());
                 let near = |(x, y): (&f64, &f64)| (x - y).abs() <= 1e-13 * largest;
                 assert!(values.iter().zip(&expected).all(near), "{n} {values:?} {expected:?}");
-                let values = f64::svd(n, n, a.clone(), Vectors::No).unwrap().s;
-                let expected = f64::svd(n, n, a, Vectors::Full).unwrap().s;
+                let values = f64::svd(n, n, a.clone(), Vectors::No, alone).unwrap().s;
+                let expected = f64::svd(n, n, a, Vectors::Full, alone).unwrap().s;
                 let near = |(x, y): (&f64, &f64)| (x - y).abs() <= 1e-13 * expected[0];
                 assert!(values.iter().zip(&expected).all(near), "{n} {values:?} {expected:?}");
             }
@@ -485,7 +507,7 @@ mod tests {
         for n in [5, 200] {
             let a = scattered(n * n);
             let (values, vectors) = f64::eigh(n, a.clone(), true, alone).unwrap();
-            let found = f64::svd(n, n, a.clone(), Vectors::Full).unwrap();
+            let found = f64::svd(n, n, a.clone(), Vectors::Full, alone).unwrap();
             let general = f64::eig(n, a.clone(), false).unwrap().0;
             for exponent in [-1000, -500, -70, 70, 500, 1000] {
                 let unit = 2_f64.powi(exponent);
@@ -493,7 +515,7 @@ mod tests {
                 let back = |values: Vec<f64>| values.iter().map(|v| v / unit).collect::<Vec<_>>();
                 let (again, basis) = f64::eigh(n, sized.clone(), true, alone).unwrap();
                 assert_eq!((back(again), basis), (values.clone(), vectors.clone()));
-                let again = f64::svd(n, n, sized.clone(), Vectors::Full).unwrap();
+                let again = f64::svd(n, n, sized.clone(), Vectors::Full, alone).unwrap();
                 assert_eq!((back(again.s), &again.u), (found.s.clone(), &found.u));
                 let again = f64::eig(n, sized, false).unwrap().0;
                 assert!(again.iter().zip(&general).all(|(a, b)| a / unit == *b));

@@ -3,7 +3,7 @@
 use crate::Run;
 use crate::divide::Number;
 use crate::share::{COLUMNS, share};
-use crate::vectors::{Columns, Lanes};
+use crate::vectors::Columns;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::householder;
 use faer::linalg::qr::no_pivoting::factor::recommended_block_size;
@@ -24,7 +24,7 @@ pub(crate) struct Reflections<T> {
     pub factors: Vec<T>,
 }
 
-impl<T: Number + Lanes> Reflections<T> {
+impl<T: Number> Reflections<T> {
     /// Applies them, the last one first, to the columns of a basis.
     pub(crate) fn apply(&self, basis: &mut [T], run: Run) {
         let (rows, count) = (self.rows - self.first, self.factors.len());
@@ -55,7 +55,7 @@ impl<T: Number + Lanes> Reflections<T> {
 /// diagonal.
 struct Joined<'a, T>(&'a Reflections<T>);
 
-impl<T: Number + Lanes> WithSimd for Joined<'_, T> {
+impl<T: Number> WithSimd for Joined<'_, T> {
     type Output = Mat<T>;
 
     #[inline(always)]
@@ -79,7 +79,7 @@ impl<T: Number + Lanes> WithSimd for Joined<'_, T> {
 /// Writes to `vector` that of the reflection that brings a column to its first number, and what is not a 1 of
 /// it to the column. Returns what the vector's product with itself is divided by then, and the number.
 #[inline(always)]
-pub(crate) fn reflection<T: Number + Lanes>(column: &mut [T], vector: &mut [T]) -> (T, T) {
+pub(crate) fn reflection<T: Number>(column: &mut [T], vector: &mut [T]) -> (T, T) {
     let (head, tail) = column.split_at_mut(1);
     let square = dot(tail, tail);
     let found = if square.into() > T::SMALL_SQUARE {

@@ -49,7 +49,7 @@ fn wide_eigh<T: Widened>(
 }
 
 fn wide_svd<T: Widened>(m: usize, n: usize, a: &[T], vectors: Vectors) -> Found<Parts<T>> {
-    let Svd { u, s, v } = T::Wide::svd(m, n, cast_all(a), vectors)?;
+    let Svd { u, s, v } = T::Wide::svd(m, n, cast_all(a), vectors, run)?;
     Ok((cast_all(&u), cast_all(&s), cast_all(&v)))
 }
 
@@ -80,7 +80,7 @@ impl Widened for f32 {
         if short < LARGE || 2 * long > 3 * short || vectors == Vectors::No {
             return wide_svd(m, n, a, vectors);
         }
-        let Svd { u, s, v } = Spectral::svd(m, n, a.to_vec(), vectors)?;
+        let Svd { u, s, v } = Spectral::svd(m, n, a.to_vec(), vectors, run)?;
         Ok((u, s, v))
     }
 }
