@@ -437,6 +437,39 @@ mod tests {
             .collect()
     }
 
+    /// Whether the columns have length one and are orthogonal.
+    fn is_orthogonal(rows: usize, basis: &[f64]) -> bool {
+        let columns: Vec<_> = basis.chunks_exact(rows).collect();
+        let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
+        columns.iter().enumerate().all(|(i, x)| {
+            let near =
+                |(j, y): (usize, &&[f64])| (dot(x, y) - f64::from(u8::from(i == j))).abs() < 1e-13;
+            columns.iter().enumerate().all(near)
+        })
+    }
+
+    #[test]
+    fn matrices_of_every_shape() {
+        let shapes =
+            [[1, 1], [3, 2], [2, 3], [5, 4], [17, 16], [16, 17], [30, 25], [48, 64], [75, 50]];
+        for [m, n] in shapes.into_iter().chain([[50, 75], [40, 8], [8, 40]]) {
+            for a in [scattered(m * n), vec![1.0; m * n], vec![0.0; m * n]] {
+                for vectors in [Vectors::Thin, Vectors::Full] {
+                    let found = f64::svd(m, n, a.clone(), vectors, alone).unwrap();
+                    let count = |all| if vectors == Vectors::Full { all } else { m.min(n) };
+                    assert_eq!((found.u.len(), found.v.len()), (m * count(m), n * count(n)));
+                    assert!(is_orthogonal(m, &found.u) && is_orthogonal(n, &found.v), "{m} {n}");
+                    let value = |i: usize, j: usize| -> f64 {
+                        let of = |k: usize| found.s[k] * found.u[k * m + i] * found.v[k * n + j];
+                        (0..m.min(n)).map(of).sum()
+                    };
+                    let near = |at: usize| (value(at % m, at / m) - a[at]).abs() < 1e-12;
+                    assert!((0..m * n).all(near), "{m} {n}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn single_precision_keeps_its_digits() {
         let n = 130;
