@@ -1,9 +1,10 @@
 //! The gradients of a sequence, from its last step to its first.
 
+use super::batches::{Steps, states_of};
 use super::{
     Before, Behind, Cell, Element, Grads, Kept, Rows, Shape, Spread, fetch, groups, multiply, parts,
 };
-use crate::chunks::{RunsBlock, for_each_block_of_runs};
+use crate::chunks::{RunsBlock, for_each_block_of_runs, for_each_chunk};
 use crate::gemm::{Base, Factors, Mat, MatMut, gemm};
 use crate::row_loops::{Job, for_each_vector, load, store};
 use crate::scratch::with_buffer;
@@ -47,41 +48,68 @@ pub(super) fn run<C: Cell, T: Element>(
     given: Given<'_, T>,
 ) -> Result<()> {
     let (hidden, batch) = (shape.hidden, shape.batch);
-    let units = if hidden < UNITS * num_threads() { FEWER_UNITS } else { UNITS };
+    let Results { gates, output, carried, beside } = results;
+    let shapes = shape.parts(C::GATES);
+    let few = shapes.len() == 1 && hidden < UNITS * num_threads();
+    let units = if few { FEWER_UNITS } else { UNITS };
     let blocks = by_units(given.weight, C::GATES * hidden, hidden, units);
-    let mut spread = Spread::of([batch, C::GATES * hidden], units);
-    for step in (0..shape.length).rev() {
-        let (gates, next) = match step + 1 == shape.length {
-            true => (&mut results.gates[shape.range(step, C::GATES)], None),
-            false => {
-                let (now, next) = shape.two(results.gates, [step, step + 1], C::GATES);
-                (now, Some(next))
-            }
-        };
-        let beside: &mut [T] = match C::beside_of(step, shape.length) {
-            None => &mut [],
-            Some(of) => &mut results.beside[shape.range(of, C::BESIDE)],
-        };
-        let step = Step {
-            output: &given.output[shape.range(step, 1)],
-            kept: &given.kept[shape.range(step, C::KEPT)],
-            before: C::before(shape, given.kept, given.state, step),
-            next: next.map(|next| spread.rows(next)),
-            kind: PhantomData::<C>,
-        };
-        step.run(shape, [gates, &mut *results.carried, beside], &blocks, units)?;
-    }
+    let all = Steps::of(&shapes, gates, C::GATES).into_iter();
+    let all = all.zip(states_of(&shapes, carried, 1)).zip(Steps::of(&shapes, beside, C::BESIDE));
+    let mut parts: Vec<_> = shapes
+        .iter()
+        .zip(all)
+        .map(|(shape, ((gates, carried), beside))| Part { shape, gates, carried, beside })
+        .collect();
+    for_each_chunk(&mut parts, 1, 1, |_, parts| {
+        parts.iter_mut().try_for_each(|part| part.run::<C>(&given, &blocks, units))
+    })?;
     match C::HAS_CELL {
-        true => results.output.fill(T::default()),
-        false => results.output.copy_from_slice(results.carried),
+        true => output.fill(T::default()),
+        false => output.copy_from_slice(carried),
     }
     if shape.length == 0 {
         return Ok(());
     }
-    let first = &results.gates[shape.range(0, C::GATES)];
-    let first = Mat::row_major(first, batch, C::GATES * hidden)?;
+    let first = Mat::row_major(&gates[shape.range(0, C::GATES)], batch, C::GATES * hidden)?;
     let weight = Mat::row_major(given.weight, C::GATES * hidden, hidden)?;
-    gemm(MatMut::row_major(results.output, batch, hidden)?, first, weight, Factors::ADD)
+    gemm(MatMut::row_major(output, batch, hidden)?, first, weight, Factors::ADD)
+}
+
+/// Some rows of the batch, and the gradients of them.
+struct Part<'a, T> {
+    shape: &'a Shape,
+    gates: Steps<'a, T>,
+    carried: &'a mut [T],
+    beside: Steps<'a, T>,
+}
+
+impl<T: Element> Part<'_, T> {
+    fn run<C: Cell>(&mut self, given: &Given<'_, T>, weight: &[T], units: usize) -> Result<()> {
+        let shape = self.shape;
+        let mut spread = Spread::of([shape.batch, C::GATES * shape.hidden], units);
+        for step in (0..shape.length).rev() {
+            let (gates, next) = match step + 1 == shape.length {
+                true => (self.gates.step(shape, step), None),
+                false => {
+                    let (now, next) = self.gates.two(shape, [step, step + 1]);
+                    (now, Some(next))
+                }
+            };
+            let beside: &mut [T] = match C::beside_of(step, shape.length) {
+                None => &mut [],
+                Some(of) => self.beside.step(shape, of),
+            };
+            let step = Step {
+                output: &given.output[shape.range(step, 1)],
+                kept: &given.kept[shape.range(step, C::KEPT)],
+                before: C::before(shape, given.kept, given.state, step),
+                next: next.map(|next| spread.rows(next)),
+                kind: PhantomData::<C>,
+            };
+            step.run(shape, [gates, &mut *self.carried, beside], weight, units)?;
+        }
+        Ok(())
+    }
 }
 
 /// The weight in blocks of columns, filled up with zeros.

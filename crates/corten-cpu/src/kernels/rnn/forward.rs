@@ -1,7 +1,8 @@
 //! The steps of a sequence.
 
+use super::batches::{Steps, states_of};
 use super::{After, Cell, Element, Gates, Rows, Shape, Spread, fetch, groups, multiply};
-use crate::chunks::{RunsBlock, for_each_block_of_runs};
+use crate::chunks::{RunsBlock, for_each_block_of_runs, for_each_chunk};
 use crate::gemm::{Base, Mat};
 use crate::row_loops::{Job, for_each_vector, load, store};
 use crate::scratch::with_buffer;
@@ -12,6 +13,9 @@ use std::ops::Range;
 
 /// Hidden units of a block.
 const UNITS: usize = 16;
+
+/// Elements whose order is worth a thread.
+const PARALLEL_COPY: usize = 32_768;
 
 /// Places of a row of a block for all that its cells need.
 const PLACES: usize = 4 * UNITS;
@@ -44,23 +48,48 @@ pub(super) fn run<C: Cell, T: Element>(
     given: Given<'_, T>,
 ) -> Result<()> {
     let Results { output, cell, kept } = results;
-    let weight = Weight::of::<C>(&given, shape.hidden);
-    let mut spread = Spread::of([shape.batch, shape.hidden], C::GATES * UNITS);
+    let weight = Weight::of::<C>(&given, shape.hidden)?;
     cell.copy_from_slice(given.cell);
-    for step in 0..shape.length {
-        let (output, before) = match step {
-            0 => (&mut output[shape.range(0, 1)], given.output),
-            _ => shape.two(output, [step, step - 1], 1),
-        };
-        let kept: &mut [T] = match kept.is_empty() {
-            true => &mut [],
-            false => &mut kept[shape.range(step, C::KEPT)],
-        };
-        let gates = &given.gates[shape.range(step, C::GATES)];
-        let before = (before, spread.rows(before));
-        one_step::<C, T>(shape, [output, &mut *cell, kept], gates, before, &weight)?;
+    let shapes = shape.parts(C::GATES);
+    let outputs = Steps::of(&shapes, output, 1);
+    let kept = Steps::of(&shapes, kept, C::KEPT);
+    let cells = states_of(&shapes, cell, 1);
+    let steps = outputs.into_iter().zip(cells).zip(kept);
+    let mut parts: Vec<_> = shapes
+        .iter()
+        .zip(steps)
+        .map(|(shape, ((output, cell), kept))| Part { shape, output, cell, kept })
+        .collect();
+    for_each_chunk(&mut parts, 1, 1, |_, parts| {
+        parts.iter_mut().try_for_each(|part| part.run::<C>(&given, &weight))
+    })
+}
+
+/// Some rows of the batch, and what is computed of them.
+struct Part<'a, T> {
+    shape: &'a Shape,
+    output: Steps<'a, T>,
+    /// The state beside the output, or nothing.
+    cell: &'a mut [T],
+    kept: Steps<'a, T>,
+}
+
+impl<T: Element> Part<'_, T> {
+    fn run<C: Cell>(&mut self, given: &Given<'_, T>, weight: &Weight<T>) -> Result<()> {
+        let shape = self.shape;
+        let mut spread = Spread::of([shape.batch, shape.hidden], C::GATES * UNITS);
+        for step in 0..shape.length {
+            let (output, before) = match step {
+                0 => (self.output.step(shape, 0), &given.output[shape.states()]),
+                _ => self.output.two(shape, [step, step - 1]),
+            };
+            let results = [output, &mut *self.cell, self.kept.step(shape, step)];
+            let gates = &given.gates[shape.range(step, C::GATES)];
+            let before = (before, spread.rows(before));
+            one_step::<C, T>(shape, results, gates, before, weight)?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// The weight of a state and its bias block by block: for every element of the state a row with the
@@ -71,10 +100,11 @@ struct Weight<T> {
 }
 
 impl<T: Element> Weight<T> {
-    fn of<C: Cell>(given: &Given<'_, T>, hidden: usize) -> Self {
+    fn of<C: Cell>(given: &Given<'_, T>, hidden: usize) -> Result<Self> {
         let (columns, count) = (C::GATES * UNITS, hidden.div_ceil(UNITS));
         let mut blocks = vec![T::default(); count * hidden * columns];
-        for (index, block) in blocks.chunks_exact_mut((hidden * columns).max(1)).enumerate() {
+        let size = (hidden * columns).max(1);
+        for_each_chunk(&mut blocks, size, PARALLEL_COPY.div_ceil(size), |index, block| {
             let units = index * UNITS..((index + 1) * UNITS).min(hidden);
             // A few rows of the block at a time, which stay near.
             for (part, rows) in block.chunks_mut(UNITS * columns).enumerate() {
@@ -88,14 +118,15 @@ impl<T: Element> Weight<T> {
                     }
                 }
             }
-        }
+            Ok(())
+        })?;
         let mut bias = vec![T::default(); if given.bias.is_empty() { 0 } else { count * columns }];
         for (gate, values) in given.bias.chunks_exact(hidden.max(1)).enumerate() {
             for (block, values) in bias.chunks_exact_mut(columns).zip(values.chunks(UNITS)) {
                 block[gate * UNITS..][..values.len()].copy_from_slice(values);
             }
         }
-        Self { blocks, bias }
+        Ok(Self { blocks, bias })
     }
 
     /// The part of the units from the given one on.

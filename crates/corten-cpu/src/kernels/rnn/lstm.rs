@@ -59,7 +59,7 @@ impl Cell for Lstm {
 
     fn before<'a, T>(shape: &Shape, kept: &'a [T], first: &'a [T], step: usize) -> Before<'a, T> {
         match step {
-            0 => Before { states: first, row: shape.hidden },
+            0 => Before { states: &first[shape.states()], row: shape.hidden },
             _ => shape.kept_states(&kept[shape.range(step - 1, KEPT)], KEPT),
         }
     }

@@ -5,6 +5,7 @@
 //! by side, so that what a block's product gives is used while it is near.
 
 mod backward;
+mod batches;
 mod forward;
 mod gru;
 mod lstm;
@@ -105,9 +106,14 @@ struct Before<'a, T> {
     row: usize,
 }
 
-/// The shape of a sequence, and the order of its steps.
+/// The shape of a sequence, or of some rows of its batch, and the order of its steps.
+#[derive(Clone)]
 struct Shape {
     length: usize,
+    /// The batch in memory.
+    whole: usize,
+    /// The first of the rows.
+    first: usize,
     batch: usize,
     hidden: usize,
     reverse: bool,
@@ -141,14 +147,14 @@ impl Shape {
             expect_dtype(tensor, hx.dtype())?;
         }
         let [length, batch, hidden] = [length, batch, hidden].map(|size| size as usize);
-        Ok(Self { length, batch, hidden, reverse })
+        Ok(Self { length, whole: batch, first: 0, batch, hidden, reverse })
     }
 
     fn sizes(&self) -> [i64; 3] {
         [self.length, self.batch, self.hidden].map(|size| size as i64)
     }
 
-    /// The elements of a state of the whole batch.
+    /// The elements of a state of all rows.
     fn state(&self) -> usize {
         self.batch * self.hidden
     }
@@ -160,25 +166,14 @@ impl Shape {
 
     /// What is kept of a step, of `runs` numbers per hidden unit.
     fn range(&self, step: usize, runs: usize) -> Range<usize> {
-        let len = self.state() * runs;
-        let start = self.place(step) * len;
-        start..start + len
+        let start = (self.place(step) * self.whole + self.first) * self.hidden * runs;
+        start..start + self.state() * runs
     }
 
-    /// One step to be written and another to be read, of `runs` numbers per hidden unit.
-    fn two<'a, T>(
-        &self,
-        data: &'a mut [T],
-        [write, read]: [usize; 2],
-        runs: usize,
-    ) -> (&'a mut [T], &'a [T]) {
-        let [write, read] = [write, read].map(|step| self.range(step, runs));
-        if write.start < read.start {
-            let (first, second) = data.split_at_mut(read.start);
-            return (&mut first[write], &second[..read.len()]);
-        }
-        let (first, second) = data.split_at_mut(write.start);
-        (&mut second[..write.len()], &first[read])
+    /// A state.
+    fn states(&self) -> Range<usize> {
+        let start = self.first * self.hidden;
+        start..start + self.state()
     }
 
     /// The last of `runs` numbers per hidden unit that are kept of a step.
