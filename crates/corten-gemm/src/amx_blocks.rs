@@ -8,14 +8,14 @@ use crate::amx::TileRegisters;
 use crate::blocks::{DEPTH, steps};
 use crate::few::Bring;
 use crate::grouped::{Grouped, Pairs};
-use crate::moves::{Lines, Scale};
+use crate::moves::{Lines, Scale, ask_for};
 use crate::narrow::Bf16;
 use crate::narrow_products::{Place, of_pairs, pairs_of};
 use crate::output::{Output, Start};
 use crate::pack::{Columns, FEW_PANELS, Groups};
 use crate::packed::Packed;
 use crate::pair::Pair;
-use crate::register::{Avx512Pairs, Register};
+use crate::register::Avx512Pairs;
 use crate::scratch::{Room, Scratch};
 use crate::tile::{Instructions, Job, LINE, Sealed, TileSet, tiles_of_pairs};
 use crate::view::{Source, View, bytes_apart};
@@ -122,7 +122,7 @@ impl InTiles<'_> {
                     let sums = &mut sums[..rows.len() * width];
                     let place = [rows.start, cols.start + some.start];
                     let size = [rows.len(), some.len()];
-                    let ahead = c.map_or(NO_LINES, |c| lines_of(c, place, size));
+                    let ahead = c.map_or(Lines::NONE, |c| lines_of(c, place, size));
                     // SAFETY: the caller's.
                     unsafe { panels.multiply(index, &strips, ahead, sums) };
                     match self.turned {
@@ -135,15 +135,13 @@ impl InTiles<'_> {
     }
 }
 
-const NO_LINES: Lines<*const Bf16> = Lines { first: std::ptr::null(), stride: 0, count: 0, len: 0 };
-
 /// The lines of a part of a result whose elements lie side by side.
 fn lines_of(c: View<*mut Bf16>, place: [usize; 2], [rows, cols]: [usize; 2]) -> Lines<*const Bf16> {
     let first = c.place(place).cast_const();
     match c.strides {
         [stride, 1] => Lines { first, stride, count: rows, len: cols },
         [1, stride] => Lines { first, stride, count: cols, len: rows },
-        _ => NO_LINES,
+        _ => Lines::NONE,
     }
 }
 
@@ -325,7 +323,7 @@ impl<'a> Panels<'a> {
                         b: panel.wrapping_add(piece.start * width),
                         b_stride: width as isize,
                         b_copy: std::ptr::null_mut(),
-                        later: Lines { first: std::ptr::null(), stride: 0, count: 0, len: 0 },
+                        later: Lines::NONE,
                         c: sums[strip.start * width..].as_mut_ptr(),
                         c_stride: width as isize,
                         start,
@@ -344,7 +342,8 @@ impl<'a> Panels<'a> {
 fn ask_for_columns(next: Source<'_, Bf16>) {
     let ([rows, cols], [row, col]) = (next.shape(), next.strides());
     if row == 1 {
-        Ahead::of(Lines { first: next.first(), stride: col, count: cols, len: rows }, 1).ask();
+        let lines = Lines { first: next.first(), stride: col, count: cols, len: rows };
+        ask_for::<Avx512Pairs, _>(lines);
     }
 }
 
@@ -363,12 +362,9 @@ impl Ahead {
 
     fn ask(&mut self) {
         let count = self.at_once.min(self.left.count);
-        for _ in 0..count {
-            for at in (0..self.left.len).step_by(LINE / size_of::<Bf16>()) {
-                Avx512Pairs::prefetch(self.left.first.wrapping_add(at).cast());
-            }
-            self.left.first = self.left.first.wrapping_offset(self.left.stride);
-        }
+        ask_for::<Avx512Pairs, _>(Lines { count, ..self.left });
+        let taken = (count as isize).wrapping_mul(self.left.stride);
+        self.left.first = self.left.first.wrapping_offset(taken);
         self.left.count -= count;
     }
 }

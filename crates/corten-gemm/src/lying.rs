@@ -70,7 +70,7 @@ impl<'a, E: Sealed> Lying<'a, E> {
                     b: self.b.first().wrapping_add(col),
                     b_stride: b_row,
                     b_copy: std::ptr::null_mut(),
-                    later: Lines { first: std::ptr::null(), stride: 0, count: 0, len: 0 },
+                    later: Lines::NONE,
                     c: self.c.data.wrapping_offset(row * c_row).wrapping_add(col),
                     c_stride: c_row,
                     start: self.start.at([strip.start, col]),

@@ -19,6 +19,11 @@ pub(crate) struct Lines<P> {
     pub len: usize,
 }
 
+impl<E> Lines<*const E> {
+    /// No lines.
+    pub(crate) const NONE: Self = Self { first: std::ptr::null(), stride: 0, count: 0, len: 0 };
+}
+
 /// The moves of an instruction set.
 pub(crate) struct Moves<E> {
     /// The elements that the lines of the other moves are filled up to are a multiple of this.
@@ -134,10 +139,17 @@ unsafe fn strips<V: Register>(
 /// Brings lines near that are to be copied later.
 #[inline(always)]
 fn bring<V: Register>(lines: Lines<*const V::Elem>) {
-    for line in LINES_AHEAD..LINES_AHEAD + lines.count {
-        let line = lines.first.wrapping_offset((line as isize).wrapping_mul(lines.stride));
-        for at in (0..lines.len).step_by(LINE / size_of::<V::Elem>()) {
-            V::prefetch(line.wrapping_add(at));
+    let ahead = (LINES_AHEAD as isize).wrapping_mul(lines.stride);
+    ask_for::<V, _>(Lines { first: lines.first.wrapping_offset(ahead), ..lines });
+}
+
+/// Asks the processor to bring lines of elements of any type near.
+#[inline(always)]
+pub(crate) fn ask_for<V: Register, E>(lines: Lines<*const E>) {
+    for line in 0..lines.count as isize {
+        let line = lines.first.wrapping_offset(line.wrapping_mul(lines.stride));
+        for at in (0..lines.len).step_by(LINE / size_of::<E>()) {
+            V::prefetch(line.wrapping_add(at).cast());
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The eigenvectors of symmetric tridiagonal matrices, which are divided, solved and joined again.
 
-use crate::join::{Basis, Column, Part, by_part, deflate, ordered, root_of_squares, turn_columns};
+use crate::join::{
+    Basis, Column, Part, by_part, deflate, ordered, root_of_squares, turn_columns, unit,
+};
 use crate::secular::Secular;
 use crate::share::{COLUMNS, alone, share};
 use crate::values::SWEEPS;
@@ -113,17 +115,11 @@ impl<T: Number> Block<'_, T> {
 
     fn solve_undivided(&mut self) -> Result<(), NoConvergence> {
         let size = self.d.len();
-        let mut turned = vec![0.0; size * size];
-        turned.iter_mut().step_by(size + 1).for_each(|one| *one = 1.0);
+        let mut turned = unit(size);
         turn(self.d, self.e, &mut turned)?;
-        let mut order: Vec<usize> = (0..size).collect();
-        order.sort_unstable_by(|&i, &j| self.d[i].total_cmp(&self.d[j]));
-        let values: Vec<f64> = order.iter().map(|&from| self.d[from]).collect();
+        let (values, order) = ordered(self.d, &[], f64::total_cmp);
         self.d.copy_from_slice(&values);
-        for (to, from) in order.into_iter().enumerate() {
-            let vector = &turned[from * size..][..size];
-            self.basis.column_mut(to).iter_mut().zip(vector).for_each(|(to, &x)| *to = T::of(x));
-        }
+        self.basis.write(&order, &turned);
         Ok(())
     }
 
@@ -220,37 +216,8 @@ fn turn(d: &mut [f64], e: &mut [f64], vectors: &mut [f64]) -> Result<(), NoConve
 #[cfg(test)]
 mod tests {
     use super::{Number, tridiagonal};
+    use crate::samples::{bands, farthest_from_orthogonal};
     use crate::share::alone;
-    use crate::tests::scattered_from;
-
-    /// Diagonals of so many rows with what is beside them: random, constant, with gaps, graded, with
-    /// eigenvalues in pairs that differ in the last digit, and hardly coupled, down to
-    /// the smallest numbers.
-    fn matrices(n: usize) -> Vec<(Vec<f64>, Vec<f64>)> {
-        let random = scattered_from(7, 2 * n);
-        let (d, e) = (random[..n].to_vec(), random[n + 1..].to_vec());
-        let powers = |base: f64, count: usize| -> Vec<f64> {
-            (0..count).map(|k| base.powi(k as i32)).collect()
-        };
-        let middle = |k: usize| (k as f64 - 0.5 * (n - 1) as f64).abs() / n as f64;
-        let every =
-            |step: usize| (0..n - 1).map(move |k| f64::from(u8::from(k % step != step - 1)));
-        vec![
-            (d.clone(), e.clone()),
-            (vec![0.5; n], vec![0.25; n - 1]),
-            (vec![0.0; n], vec![1.0; n - 1]),
-            (vec![1.0; n], vec![0.0; n - 1]),
-            (d.clone(), vec![0.0; n - 1]),
-            (d.clone(), every(5).collect()),
-            (powers(0.7, n), powers(0.7, n - 1)),
-            ((0..n).map(middle).collect(), vec![1.0 / n as f64; n - 1]),
-            ((0..n).map(|k| middle(k % 21) * 4.0).collect(), every(21).map(|x| x + 1e-8).collect()),
-            (d.clone(), e.iter().map(|x| x * 1e-9).collect()),
-            (vec![1.0; n], e.iter().map(|x| x * 1e-15).collect()),
-            (vec![0.0; n], e.iter().map(|x| x * x.abs().powi(400)).collect()),
-            (d.iter().map(|x| (x * 4.0).round()).collect(), e.iter().map(|x| x * 1e-4).collect()),
-        ]
-    }
 
     fn holds<T: Number>(n: usize, which: usize, (d, e): (Vec<f64>, Vec<f64>)) {
         let (values, basis) = tridiagonal::<T>(d.clone(), e.clone(), alone).unwrap();
@@ -258,14 +225,10 @@ mod tests {
         let largest = d.iter().chain(&e).fold(0.0_f64, |most, x| most.max(x.abs()));
         let bound = 4.0 * (n as f64).sqrt() * T::PRECISION;
         assert!(values.is_sorted(), "{which} of {n}");
+        let off = farthest_from_orthogonal(n, &basis);
+        assert!(off <= bound, "{which} of {n}: {off:e}");
         for j in 0..n {
             let vector = &basis[j * n..][..n];
-            for i in 0..=j {
-                let other = &basis[i * n..][..n];
-                let product: f64 = vector.iter().zip(other).map(|(x, y)| x * y).sum();
-                let off = product - f64::from(u8::from(i == j));
-                assert!(off.abs() <= bound, "{which} of {n}: {i} and {j} {off:e}");
-            }
             for i in 0..n {
                 let below = if i > 0 { e[i - 1] * vector[i - 1] } else { 0.0 };
                 let above = if i + 1 < n { e[i] * vector[i + 1] } else { 0.0 };
@@ -278,7 +241,7 @@ mod tests {
     #[test]
     fn vectors_of_tridiagonal_matrices() {
         for n in [1, 2, 3, 24, 25, 26, 49, 63, 130, 257] {
-            for (which, matrix) in matrices(n).into_iter().enumerate() {
+            for (which, matrix) in bands(n).into_iter().enumerate() {
                 holds::<f64>(n, which, matrix.clone());
                 holds::<f32>(n, which, matrix);
             }

@@ -4,12 +4,10 @@
 use crate::Run;
 use crate::divide::Number;
 use crate::share::{COLUMNS, share};
+use crate::vectors::Lanes;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use std::ops::Range;
-
-/// Squares below this may have lost digits.
-const SMALL_SQUARE: f64 = 1e-280;
 
 /// The rows where a column of two bases side by side is not 0.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -126,6 +124,15 @@ impl<'a, T: Number> Basis<'a, T> {
         &mut self.columns[place]
     }
 
+    /// Replaces the first columns by vectors in some order.
+    pub(crate) fn write(&mut self, order: &[usize], vectors: &[f64]) {
+        let size = self.size();
+        for (to, from) in order.iter().enumerate() {
+            let vector = &vectors[from * size..][..size];
+            self.column_mut(to).iter_mut().zip(vector).for_each(|(to, &x)| *to = T::of(x));
+        }
+    }
+
     /// Turns two columns in their plane.
     pub(crate) fn turn(&mut self, pair: [usize; 2], turn: [f64; 2]) {
         let places = pair.map(|at| self.place(at));
@@ -220,5 +227,12 @@ pub(crate) fn turn_columns<T: Number>(left: &mut [T], right: &mut [T], [cosine, 
 #[inline(always)]
 pub(crate) fn root_of_squares(x: f64, y: f64) -> f64 {
     let squares = x * x + y * y;
-    if squares > SMALL_SQUARE { squares.sqrt() } else { x.hypot(y) }
+    if squares > f64::SMALL_SQUARE { squares.sqrt() } else { x.hypot(y) }
+}
+
+/// The columns of a unit matrix.
+pub(crate) fn unit(size: usize) -> Vec<f64> {
+    let mut columns = vec![0.0; size * size];
+    columns.iter_mut().step_by(size + 1).for_each(|one| *one = 1.0);
+    columns
 }

@@ -14,6 +14,8 @@ mod divide_bidiagonal;
 mod join;
 mod reduce;
 mod reflections;
+#[cfg(test)]
+mod samples;
 mod secular;
 mod share;
 mod undivided;
@@ -197,15 +199,16 @@ fn hermitian(n: usize, a: &[Complex<f64>]) -> Result<Eigen<f64, Complex<f64>>, N
 
 /// The diagonal of the bidiagonal matrix with the singular values of one of `m` rows and at most as many
 /// columns `n`, and the sizes of what is beside it.
-fn bidiagonal_of([m, n]: [usize; 2], a: &mut [Complex<f64>]) -> [Vec<f64>; 2] {
+fn bidiagonal_of([m, n]: [usize; 2], a: &[Complex<f64>]) -> [Vec<f64>; 2] {
     type Number = Complex<f64>;
+    let mut a = a.to_vec();
     let parameters = Spec::new(<svd::bidiag::BidiagParams as Auto<Number>>::auto());
     let stack = svd::bidiag::bidiag_in_place_scratch::<Number>(m, n, Par::Seq, parameters);
     let (block, mut stack) = (recommended_block_size::<Number>(m, n), MemBuffer::new(stack));
     let mut left = Mat::<Number>::zeros(block, n);
     let mut right = Mat::<Number>::zeros(block, n.saturating_sub(1));
     svd::bidiag::bidiag_in_place(
-        MatMut::from_column_major_slice_mut(a, m, n),
+        MatMut::from_column_major_slice_mut(&mut a, m, n),
         left.as_mut(),
         right.as_mut(),
         Par::Seq,
@@ -217,7 +220,7 @@ fn bidiagonal_of([m, n]: [usize; 2], a: &mut [Complex<f64>]) -> [Vec<f64>; 2] {
 }
 
 /// The same of a real one.
-fn real_bidiagonal_of<T: divide::Number>(sizes: [usize; 2], a: &mut [T]) -> [Vec<f64>; 2] {
+fn real_bidiagonal_of<T: divide::Number>(sizes: [usize; 2], a: &[T]) -> [Vec<f64>; 2] {
     let reduced = bidiagonal::to_bidiagonal(sizes, a);
     [reduced.diagonal, reduced.above]
 }
@@ -296,7 +299,7 @@ macro_rules! spectral {
                 let found = match vectors {
                     _ if least == 0 || 2 * m.max(n) > 3 * least => None,
                     Vectors::No => {
-                        let [d, e] = $bidiagonal_of([m, n], &mut a.clone());
+                        let [d, e] = $bidiagonal_of([m, n], &a);
                         values::bidiagonal(d, e).ok().map(|s| (s, [(); 2].map(|()| Vec::new())))
                     }
                     _ => $svd([m, n], &a, vectors, run),
@@ -391,16 +394,8 @@ fn size(x: Complex<f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{General, Run, Spectral, Vectors};
+    use crate::samples::{abreast, farthest_from_orthogonal, scattered_from};
     use crate::share::alone;
-
-    /// A thread for every part.
-    pub(crate) fn abreast(count: usize, part: &(dyn Fn(usize) + Sync)) {
-        std::thread::scope(|scope| {
-            for k in 0..count {
-                scope.spawn(move || part(k));
-            }
-        });
-    }
 
     #[test]
     fn threads_change_no_digit() {
@@ -427,27 +422,6 @@ mod tests {
         scattered_from(1, count)
     }
 
-    /// The same, others for every start.
-    pub(crate) fn scattered_from(mut state: u32, count: usize) -> Vec<f64> {
-        (0..count)
-            .map(|_| {
-                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                f64::from(state >> 8) / f64::from(1 << 23) - 1.0
-            })
-            .collect()
-    }
-
-    /// Whether the columns have length one and are orthogonal.
-    fn is_orthogonal(rows: usize, basis: &[f64]) -> bool {
-        let columns: Vec<_> = basis.chunks_exact(rows).collect();
-        let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
-        columns.iter().enumerate().all(|(i, x)| {
-            let near =
-                |(j, y): (usize, &&[f64])| (dot(x, y) - f64::from(u8::from(i == j))).abs() < 1e-13;
-            columns.iter().enumerate().all(near)
-        })
-    }
-
     #[test]
     fn matrices_of_every_shape() {
         let shapes =
@@ -458,7 +432,8 @@ mod tests {
                     let found = f64::svd(m, n, a.clone(), vectors, alone).unwrap();
                     let count = |all| if vectors == Vectors::Full { all } else { m.min(n) };
                     assert_eq!((found.u.len(), found.v.len()), (m * count(m), n * count(n)));
-                    assert!(is_orthogonal(m, &found.u) && is_orthogonal(n, &found.v), "{m} {n}");
+                    assert!(farthest_from_orthogonal(m, &found.u) < 1e-13, "{m} {n}");
+                    assert!(farthest_from_orthogonal(n, &found.v) < 1e-13, "{m} {n}");
                     let value = |i: usize, j: usize| -> f64 {
                         let of = |k: usize| found.s[k] * found.u[k * m + i] * found.v[k * n + j];
                         (0..m.min(n)).map(of).sum()
@@ -479,12 +454,8 @@ mod tests {
         };
         let column = |data: &[f32], j: usize| data[j * n..][..n].to_vec();
         let is_orthogonal = |basis: &[f32]| {
-            (0..n).all(|i| {
-                (0..n).all(|j| {
-                    let wanted = f64::from(u8::from(i == j));
-                    (dot(&column(basis, i), &column(basis, j)) - wanted).abs() < 5e-6
-                })
-            })
+            let basis: Vec<_> = basis.iter().copied().map(f64::from).collect();
+            farthest_from_orthogonal(n, &basis) < 5e-6
         };
         let found = f32::svd(n, n, a.clone(), Vectors::Full, alone).unwrap();
         assert!(is_orthogonal(&found.u) && is_orthogonal(&found.v));

@@ -2,7 +2,7 @@
 //! W. Kahan, "Calculating the singular values and pseudo-inverse of a matrix", 1965.
 
 use crate::NoConvergence;
-use crate::join::{root_of_squares, turn_columns};
+use crate::join::{root_of_squares, turn_columns, unit};
 use crate::values::SWEEPS;
 use pulp::{Arch, Simd, WithSimd};
 
@@ -23,8 +23,8 @@ pub(crate) struct Undivided {
 
 impl Undivided {
     /// Takes apart the upper bidiagonal matrix with a diagonal and what is above that, of as many columns
-    /// as rows or one more. The singular values are in no order, and
-    /// as far from the true ones as what is negligible beside the largest element.
+    /// as rows or one more. The singular values are in no order, and as far from the true ones as what is
+    /// negligible beside the largest element.
     pub(crate) fn new(d: &[f64], e: &[f64], negligible: f64) -> Result<Self, NoConvergence> {
         let largest = d.iter().chain(e).fold(0.0_f64, |most, x| most.max(x.abs()));
         let size = largest.max(f64::MIN_POSITIVE);
@@ -159,13 +159,6 @@ impl WithSimd for Turns<'_> {
     fn with_simd<S: Simd>(self, _: S) -> Self::Output {
         self.0.turn_to_diagonal()
     }
-}
-
-/// The columns of a unit matrix.
-fn unit(size: usize) -> Vec<f64> {
-    let mut columns = vec![0.0; size * size];
-    columns.iter_mut().step_by(size + 1).for_each(|one| *one = 1.0);
-    columns
 }
 
 /// The length of a vector, and the turn that takes it to the first axis, but for the smallest vectors, whose

@@ -1,10 +1,10 @@
 //! The gradients of a sequence, from its last step to its first.
 
-use super::batches::{Steps, states_of};
+use super::batches::{Steps, for_each_part, states_of};
 use super::{
     Before, Behind, Cell, Element, Grads, Kept, Rows, Shape, Spread, fetch, groups, multiply, parts,
 };
-use crate::chunks::{RunsBlock, for_each_block_of_runs, for_each_chunk};
+use crate::chunks::{RunsBlock, for_each_block_of_runs};
 use crate::gemm::{Base, Factors, Mat, MatMut, gemm};
 use crate::row_loops::{Job, for_each_vector, load, store};
 use crate::scratch::with_buffer;
@@ -55,14 +55,13 @@ pub(super) fn run<C: Cell, T: Element>(
     let blocks = by_units(given.weight, C::GATES * hidden, hidden, units);
     let all = Steps::of(&shapes, gates, C::GATES).into_iter();
     let all = all.zip(states_of(&shapes, carried, 1)).zip(Steps::of(&shapes, beside, C::BESIDE));
-    let mut parts: Vec<_> = shapes
-        .iter()
-        .zip(all)
-        .map(|(shape, ((gates, carried), beside))| Part { shape, gates, carried, beside })
-        .collect();
-    for_each_chunk(&mut parts, 1, 1, |_, parts| {
-        parts.iter_mut().try_for_each(|part| part.run::<C>(&given, &blocks, units))
-    })?;
+    let parts = shapes.iter().zip(all).map(|(shape, ((gates, carried), beside))| Part {
+        shape,
+        gates,
+        carried,
+        beside,
+    });
+    for_each_part(parts, |part| part.run::<C>(&given, &blocks, units))?;
     match C::HAS_CELL {
         true => output.fill(T::default()),
         false => output.copy_from_slice(carried),

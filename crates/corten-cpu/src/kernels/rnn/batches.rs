@@ -1,6 +1,8 @@
 //! Sequences in parts of the batch.
 
 use super::{Element, Shape};
+use crate::chunks::for_each_chunk;
+use corten_core::Result;
 use corten_ops::parallel::{in_parallel_region, num_threads};
 
 /// Rows of the batch that are worth a thread of their own. A product of fewer takes longer to read the
@@ -64,4 +66,16 @@ pub(super) fn states_of<'a, T>(
         let len = (part.state() * runs).min(data.len());
         data.split_off_mut(..len).unwrap_or_default()
     })
+}
+
+/// Calls `run` with every part, each on a thread of its own.
+///
+/// # Errors
+/// The first error of `run`.
+pub(super) fn for_each_part<P: Send>(
+    parts: impl Iterator<Item = P>,
+    run: impl Fn(&mut P) -> Result<()> + Sync,
+) -> Result<()> {
+    let mut parts: Vec<P> = parts.collect();
+    for_each_chunk(&mut parts, 1, 1, |_, part| part.iter_mut().try_for_each(&run))
 }

@@ -1,6 +1,6 @@
 //! The steps of a sequence.
 
-use super::batches::{Steps, states_of};
+use super::batches::{Steps, for_each_part, states_of};
 use super::{After, Cell, Element, Gates, Rows, Shape, Spread, fetch, groups, multiply};
 use crate::chunks::{RunsBlock, for_each_block_of_runs, for_each_chunk};
 use crate::gemm::{Base, Mat};
@@ -55,14 +55,13 @@ pub(super) fn run<C: Cell, T: Element>(
     let kept = Steps::of(&shapes, kept, C::KEPT);
     let cells = states_of(&shapes, cell, 1);
     let steps = outputs.into_iter().zip(cells).zip(kept);
-    let mut parts: Vec<_> = shapes
-        .iter()
-        .zip(steps)
-        .map(|(shape, ((output, cell), kept))| Part { shape, output, cell, kept })
-        .collect();
-    for_each_chunk(&mut parts, 1, 1, |_, parts| {
-        parts.iter_mut().try_for_each(|part| part.run::<C>(&given, &weight))
-    })
+    let parts = shapes.iter().zip(steps).map(|(shape, ((output, cell), kept))| Part {
+        shape,
+        output,
+        cell,
+        kept,
+    });
+    for_each_part(parts, |part| part.run::<C>(&given, &weight))
 }
 
 /// Some rows of the batch, and what is computed of them.
