@@ -43,7 +43,7 @@ impl Blocks {
 
     /// Those of the level that a set of tiles is of.
     fn of<E>(set: &TileSet<E>) -> &'static Self {
-        if is_wide(set) { &Self::WIDE } else { &Self::NARROW }
+        if set.is_wide() { &Self::WIDE } else { &Self::NARROW }
     }
 
     /// How many rows of so many bytes are a block. All of them are one where that is not much: then
@@ -52,11 +52,6 @@ impl Blocks {
         let most = if rows * bytes <= MOST_BYTES_OF_A { MOST_BYTES_OF_A } else { self.bytes_of_a };
         most.div_ceil(bytes)
     }
-}
-
-/// Whether tiles are those of 64-byte registers.
-fn is_wide<E>(set: &TileSet<E>) -> bool {
-    set.lanes * size_of::<E>() >= 64
 }
 
 /// Bytes of `a` that are one block on any processor.
@@ -245,7 +240,7 @@ fn cost<E: Sealed>(
     b: View<*const E>,
 ) -> usize {
     let ([rows, cols], depth) = (c.shape, a.shape[1]);
-    let wide = is_wide(set);
+    let wide = set.is_wide();
     let pages = if wide { 5 } else { 8 };
     // A step multiplies twice in a cycle, and loads one row of `b` and an element of `a` per row.
     let panels = Groups::of(cols.div_ceil(set.lanes), set.registers());
@@ -309,25 +304,28 @@ impl<E: Sealed> Walk<'_, E> {
         for cols in steps(cols, cols_at_once) {
             for group in groups.all() {
                 let rows = group.start * rows_at_once..(group.end * rows_at_once).min(rows);
-                for depth in depths.all() {
+                for index in 0..depths.count {
                     let place = [rows.clone(), cols.clone()];
-                    self.depth(place, depth, rows_at_once, kept, scratch);
+                    // Panels that are kept are used for other rows first.
+                    let then = (!kept && index + 1 < depths.count).then(|| depths.get(index + 1));
+                    self.depth(place, (depths.get(index), then), rows_at_once, kept, scratch);
                 }
             }
         }
     }
 
-    /// A block of the depth for a part of the result.
+    /// A block of the depth for a part of the result, and the block that follows if it uses the next panels.
     fn depth(
         &self,
         [rows, cols]: [Range<usize>; 2],
-        depth: Range<usize>,
+        (depth, then): (Range<usize>, Option<Range<usize>>),
         rows_at_once: usize,
         kept: bool,
         scratch: &mut Scratch,
     ) {
         let part = [depth.clone(), cols.clone()];
-        let mut panels = Panels::of(self.b, part, rows.len(), kept, self.set, &mut scratch.b);
+        let panels = Panels::of(self.b, part, rows.len(), kept, self.set, &mut scratch.b);
+        let mut panels = panels.then(then);
         for start in rows.clone().step_by(rows_at_once) {
             let part = [start..(start + rows_at_once).min(rows.end), depth.clone()];
             let strips = Strips::of(self.a, part, panels.count(), self.set, &mut scratch.a);

@@ -23,11 +23,22 @@ const NEAR: usize = 1 << 20;
 /// A strip that up to so many panels use is read as it lies.
 pub(crate) const FEW_PANELS: usize = 2;
 
+/// Up to so many panels use rows at a multiple of [`CONFLICT`] as they lie, on processors with 64-byte
+/// registers: the lines of as many rows as a tile has find room in most of their first-level caches,
+/// where no copy is worth while for a few panels.
+const FEW_WIDE_PANELS: usize = 8;
+
 /// Whether a product with so many columns copies rows of its first factor that lie at a multiple of
 /// [`CONFLICT`].
 #[must_use]
 pub fn copies_rows_in_conflict<E: Number>(instructions: Instructions, cols: usize) -> bool {
-    cols.div_ceil(E::tiles(instructions).cols()) > FEW_PANELS
+    let set = E::tiles(instructions);
+    panels_copy_rows_in_conflict(set, cols.div_ceil(set.cols()))
+}
+
+/// As [`copies_rows_in_conflict`], of so many panels.
+pub(crate) fn panels_copy_rows_in_conflict<E>(set: &TileSet<E>, panels: usize) -> bool {
+    panels > if set.is_wide() { FEW_WIDE_PANELS } else { FEW_PANELS }
 }
 
 /// Elements that [`Columns::fill`] may write behind its last line.
@@ -97,6 +108,8 @@ impl<E: Copy> Factor<'_, E> {
 pub(crate) struct Panels<'a, E: 'static> {
     right: Factor<'a, E>,
     depth: Range<usize>,
+    /// The steps of the block that follows, if its panels are the next ones.
+    then: Option<Range<usize>>,
     cols: Range<usize>,
     set: &'static TileSet<E>,
     groups: Groups,
@@ -148,7 +161,12 @@ impl<'a, E: Sealed> Panels<'a, E> {
             Factor::Packed(..) => Groups::whole(cols.len().div_ceil(set.lanes), set.registers()),
             _ => Groups::of(cols.len().div_ceil(set.lanes), set.registers()),
         };
-        Self { right, depth, cols, set, groups, in_place, kept, room }
+        Self { right, depth, then: None, cols, set, groups, in_place, kept, room }
+    }
+
+    /// With steps whose panels are used after these.
+    pub(crate) fn then(self, then: Option<Range<usize>>) -> Self {
+        Self { then, ..self }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -170,9 +188,12 @@ impl<'a, E: Sealed> Panels<'a, E> {
     /// What the next panel is copied from, or its copy, to be brought near in so many parts while this
     /// one is used.
     pub(crate) fn ahead(&self, next: usize, first_time: bool, parts: usize) -> Ahead<E> {
-        let none = Lines { first: std::ptr::null(), stride: 0, count: 0, len: 0 };
-        let lines = (next < self.count()).then(|| self.lines(next, first_time)).flatten();
-        let lines = lines.unwrap_or(none);
+        let lines = match self.then.clone() {
+            _ if next < self.count() => self.lines(next, first_time),
+            Some(depth) if !self.in_place => self.lying(depth, self.cols(0).0),
+            _ => None,
+        };
+        let lines = lines.unwrap_or(Lines::NONE);
         Ahead { lines, at_once: lines.count.div_ceil(parts) }
     }
 
@@ -191,10 +212,15 @@ impl<'a, E: Sealed> Panels<'a, E> {
             let stride = (registers.len() * self.set.lanes) as isize;
             return Some(Lines { first, stride, count: steps, len: 0 });
         }
+        self.lying(self.depth.clone(), cols)
+    }
+
+    /// Part of the factor, if its columns lie side by side.
+    fn lying(&self, depth: Range<usize>, cols: Range<usize>) -> Option<Lines<*const E>> {
         match self.right {
             Factor::Matrix(b) if b.strides()[1] == 1 => {
-                let b = b.part(self.depth.clone(), cols);
-                Some(Lines { first: b.first(), stride: b.strides()[0], count: steps, len: 0 })
+                let (count, b) = (depth.len(), b.part(depth, cols));
+                Some(Lines { first: b.first(), stride: b.strides()[0], count, len: 0 })
             }
             _ => None,
         }
@@ -450,9 +476,11 @@ impl<'a, E: Sealed> Strips<'a, E> {
         let (strides, [rows, depth]) = (a.strides(), a.shape());
         let groups = Groups::of(rows, set.rows());
         let seldom = panels <= FEW_PANELS;
-        let apart = bytes_apart::<E>(strides[0]);
+        let in_conflict = bytes_apart::<E>(strides[0]).is_multiple_of(CONFLICT);
         let order = match strides {
-            [row, 1] if seldom || !apart.is_multiple_of(CONFLICT) => Order::Steps(row),
+            [row, 1] if !in_conflict || !panels_copy_rows_in_conflict(set, panels) => {
+                Order::Steps(row)
+            }
             [_, 1] => Order::CopiedSteps(depth.next_multiple_of(set.lanes)),
             [1, step] if seldom => Order::Rows(step),
             _ => Order::CopiedRows(set.rows().next_multiple_of(set.strip_moves.lanes)),

@@ -103,6 +103,11 @@ impl<E> TileSet<E> {
     pub(crate) fn rows(&self) -> usize {
         self.by_rows[0].len()
     }
+
+    /// Whether its registers have 64 bytes.
+    pub(crate) fn is_wide(&self) -> bool {
+        self.lanes * size_of::<E>() >= 64
+    }
 }
 
 /// Which instructions a product may use; more of them include the fewer.
@@ -204,19 +209,13 @@ unsafe fn tile<
     job: &Job<V::Elem>,
 ) {
     let mut b = Columns::<_, COPYING> { first: job.b, stride: job.b_stride, copy: job.b_copy };
-    let (mut piece, mut c, mut later) = (job.a, job.c, job.later.first);
+    let mut piece = job.a;
     let mut sums = [[V::splat(V::Elem::ZERO); REGISTERS]; ROWS];
-    for index in 0..job.pieces {
+    let mut asks = Asks::<V, ROWS, REGISTERS>::of(job);
+    for _ in 0..job.pieces {
         let mut a = Rows::<_, SIDE_BY_SIDE>::of(piece, job.a_stride);
-        for i in 0..job.depth / UNROLLED {
-            // The result, and the next panel, are far more often in memory than in a cache.
-            if index == 0 && i < ROWS {
-                for_lines::<V, REGISTERS>(c, V::prefetch);
-                c = c.wrapping_offset(job.c_stride);
-            } else if index == 0 && i - ROWS < job.later.count {
-                for_lines::<V, REGISTERS>(later, V::prefetch_near);
-                later = later.wrapping_offset(job.later.stride);
-            }
+        for _ in 0..job.depth / UNROLLED {
+            asks.go_on();
             // SAFETY: the caller's, for so many steps.
             unsafe {
                 add_step(a, b, &mut sums);
@@ -237,6 +236,48 @@ unsafe fn tile<
     }
     // SAFETY: the caller's.
     unsafe { put_all::<V, ROWS, REGISTERS>(job, &sums) };
+}
+
+/// What is asked for while a tile is made: its rows of the result, and lines for later, which are both far
+/// more often in memory than in a cache. They are spread over the tile, since a processor waits for few
+/// lines at once, and what comes from the second-level cache meanwhile needs room, too.
+struct Asks<V: Register, const ROWS: usize, const REGISTERS: usize> {
+    c: *const V::Elem,
+    c_stride: isize,
+    later: Lines<*const V::Elem>,
+    /// Rows of the result and lines that are left.
+    left: usize,
+    /// Turns from one ask to the next, and those that are left until then.
+    every: usize,
+    until: usize,
+}
+
+impl<V: Register, const ROWS: usize, const REGISTERS: usize> Asks<V, ROWS, REGISTERS> {
+    #[inline(always)]
+    fn of(job: &Job<V::Elem>) -> Self {
+        let left = ROWS + job.later.count;
+        let every = job.pieces * (job.depth / UNROLLED) / left;
+        Self { c: job.c, c_stride: job.c_stride, later: job.later, left, every, until: 0 }
+    }
+
+    /// A turn.
+    #[inline(always)]
+    fn go_on(&mut self) {
+        if self.until > 0 {
+            self.until -= 1;
+            return;
+        }
+        if self.left > self.later.count {
+            for_lines::<V, REGISTERS>(self.c, V::prefetch);
+            self.c = self.c.wrapping_offset(self.c_stride);
+        } else {
+            for_lines::<V, REGISTERS>(self.later.first, V::prefetch_near);
+            self.later.first = self.later.first.wrapping_offset(self.later.stride);
+            self.later.count -= 1;
+        }
+        self.left -= 1;
+        self.until = if self.left > 0 { self.every.max(1) - 1 } else { usize::MAX };
+    }
 }
 
 /// Asks for every cache line that the elements of a row of a tile lie in. One more where the first
