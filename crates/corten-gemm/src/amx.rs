@@ -8,7 +8,7 @@ use crate::moves;
 use crate::output::Start;
 use crate::pair::Pair;
 use crate::register::Avx512Pairs;
-use crate::tile::{Job, Tile, TileSet};
+use crate::tile::{Job, TileSet};
 use std::arch::asm;
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -61,11 +61,9 @@ fn system_saves() -> bool {
 }
 
 macro_rules! heights {
-    ($registers:literal, $passing:literal: $($rows:literal),+) => {
-        &[$(tile::<$rows, $registers, $passing>),+]
-    };
-    ($registers:literal, $passing:literal) => {
-        heights!($registers, $passing: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+    ($registers:literal: $($rows:literal),+) => { &[$(tile::<$rows, $registers>),+] };
+    ($registers:literal) => {
+        heights!($registers: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
             17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32)
     };
 }
@@ -76,7 +74,7 @@ pub(crate) fn tiles_of_amx() -> &'static TileSet<Pair> {
     &const {
         TileSet {
             lanes: PAIRS,
-            by_rows: &[heights!(1, false), heights!(2, false)],
+            by_rows: &[heights!(1), heights!(2)],
             by_steps: &[],
             copying: &[],
             moves: moves::on_avx512_bf16::moves::<Avx512Pairs>(),
@@ -85,23 +83,19 @@ pub(crate) fn tiles_of_amx() -> &'static TileSet<Pair> {
     }
 }
 
-/// As [`TileSet::by_rows`] of these tiles, for rows that pass a panel: what is read of them leaves the panel
-/// its place in the first-level cache.
-pub(crate) static PASSING: [&[Tile<Pair>]; 2] = [heights!(1, true), heights!(2, true)];
-
 /// # Safety
-/// As for [`Tile`], of pairs whose steps lie side by side, in one piece, and of sums that
+/// As for [`Tile`](crate::tile::Tile), of pairs whose steps lie side by side, in one piece, and of sums that
 /// start from nothing or what the result holds.
-unsafe fn tile<const HEIGHT: usize, const REGISTERS: usize, const PASSING: bool>(job: &Job<Pair>) {
+unsafe fn tile<const HEIGHT: usize, const REGISTERS: usize>(job: &Job<Pair>) {
     // SAFETY: the caller's.
-    unsafe { multiply(job, HEIGHT, REGISTERS, PASSING) }
+    unsafe { multiply(job, HEIGHT, REGISTERS) }
 }
 
-/// The sums of so many rows and registers of columns. Rows pass where there are two registers of each.
+/// The sums of so many rows and registers of columns.
 ///
 /// # Safety
 /// As for [`tile`].
-unsafe fn multiply(job: &Job<Pair>, height: usize, registers: usize, passing: bool) {
+unsafe fn multiply(job: &Job<Pair>, height: usize, registers: usize) {
     let mut adds = match job.start {
         Start::Nothing => false,
         Start::Scaled(_) => true,
@@ -116,11 +110,10 @@ unsafe fn multiply(job: &Job<Pair>, height: usize, registers: usize, passing: bo
         // SAFETY: the caller's, for these steps.
         unsafe {
             match (height > ROWS, registers > 1) {
-                (false, false) => part.add::<false, false, false>(job, height),
-                (false, true) => part.add::<false, true, false>(job, height),
-                (true, false) => part.add::<true, false, false>(job, height),
-                (true, true) if passing => part.add::<true, true, true>(job, height),
-                (true, true) => part.add::<true, true, false>(job, height),
+                (false, false) => part.add::<false, false>(job, height),
+                (false, true) => part.add::<false, true>(job, height),
+                (true, false) => part.add::<true, false>(job, height),
+                (true, true) => part.add::<true, true>(job, height),
             }
         }
         adds = true;
@@ -214,7 +207,7 @@ impl Configuration {
 /// the operands of the rows below the first register's, if there are any.
 macro_rules! assembly {
     ($part:ident, $job:ident, [$($clear:literal)+] [$($load:literal)+]
-        [$($step:expr),+] [$($store:literal)+] $(, $below:ident = $operand:tt ($($value:tt)+))*) => {
+        [$($step:literal)+] [$($store:literal)+] $(, $below:ident = $operand:tt ($($value:tt)+))*) => {
         asm!(
             "test {adds:e}, {adds:e}",
             "jnz 2f",
@@ -246,42 +239,12 @@ macro_rules! assembly {
     };
 }
 
-/// [`assembly`] of two registers of rows and two of columns, given what loads the rows.
-macro_rules! whole {
-    ($part:ident, $job:ident, $a_below:ident, $c_below:ident, $rows:literal) => {
-        assembly!($part, $job,
-            ["tilezero tmm0" "tilezero tmm1" "tilezero tmm2" "tilezero tmm3"]
-            ["tileloadd tmm0, [{c} + {c_row}*1]"
-             "tileloadd tmm1, [{c} + {c_row}*1 + 64]"
-             "tileloadd tmm2, [{c_below} + {c_row}*1]"
-             "tileloadd tmm3, [{c_below} + {c_row}*1 + 64]"]
-            ["tileloadd tmm6, [{b} + {b_row}*1]",
-             concat!($rows, " tmm4, [{a} + {a_row}*1]"),
-             "tdpbf16ps tmm0, tmm4, tmm6",
-             "tileloadd tmm7, [{b} + {b_row}*1 + 64]",
-             "tdpbf16ps tmm1, tmm4, tmm7",
-             concat!($rows, " tmm5, [{a_below} + {a_row}*1]"),
-             "tdpbf16ps tmm2, tmm5, tmm6",
-             "tdpbf16ps tmm3, tmm5, tmm7",
-             "add {a_below}, 64"]
-            ["tilestored [{c} + {c_row}*1], tmm0"
-             "tilestored [{c} + {c_row}*1 + 64], tmm1"
-             "tilestored [{c_below} + {c_row}*1], tmm2"
-             "tilestored [{c_below} + {c_row}*1 + 64], tmm3"],
-            a_below = inout($a_below => _), c_below = in($c_below))
-    };
-}
-
 impl Part {
     /// Adds the products of these steps to the sums.
     ///
     /// # Safety
     /// As for [`tile`], for these steps of these rows and columns.
-    unsafe fn add<const BELOW: bool, const BESIDE: bool, const PASSING: bool>(
-        &self,
-        job: &Job<Pair>,
-        height: usize,
-    ) {
+    unsafe fn add<const BELOW: bool, const BESIDE: bool>(&self, job: &Job<Pair>, height: usize) {
         let a_below = self.a.wrapping_offset(ROWS as isize * job.a_stride);
         let c_below = job.c.wrapping_offset(ROWS as isize * job.c_stride);
         // SAFETY: the caller's. The registers are as large as the rows, columns and steps that there
@@ -290,23 +253,21 @@ impl Part {
         unsafe {
             TileRegisters::set_up(height, self.pairs);
             match (BELOW, BESIDE) {
-                (true, true) if PASSING => whole!(self, job, a_below, c_below, "tileloaddt1"),
-                (true, true) => whole!(self, job, a_below, c_below, "tileloadd"),
                 (false, false) => assembly!(self, job,
                     ["tilezero tmm0"]
                     ["tileloadd tmm0, [{c} + {c_row}*1]"]
-                    ["tileloadd tmm6, [{b} + {b_row}*1]",
-                     "tileloadd tmm4, [{a} + {a_row}*1]",
+                    ["tileloadd tmm6, [{b} + {b_row}*1]"
+                     "tileloadd tmm4, [{a} + {a_row}*1]"
                      "tdpbf16ps tmm0, tmm4, tmm6"]
                     ["tilestored [{c} + {c_row}*1], tmm0"]),
                 (false, true) => assembly!(self, job,
                     ["tilezero tmm0" "tilezero tmm1"]
                     ["tileloadd tmm0, [{c} + {c_row}*1]"
                      "tileloadd tmm1, [{c} + {c_row}*1 + 64]"]
-                    ["tileloadd tmm6, [{b} + {b_row}*1]",
-                     "tileloadd tmm4, [{a} + {a_row}*1]",
-                     "tdpbf16ps tmm0, tmm4, tmm6",
-                     "tileloadd tmm7, [{b} + {b_row}*1 + 64]",
+                    ["tileloadd tmm6, [{b} + {b_row}*1]"
+                     "tileloadd tmm4, [{a} + {a_row}*1]"
+                     "tdpbf16ps tmm0, tmm4, tmm6"
+                     "tileloadd tmm7, [{b} + {b_row}*1 + 64]"
                      "tdpbf16ps tmm1, tmm4, tmm7"]
                     ["tilestored [{c} + {c_row}*1], tmm0"
                      "tilestored [{c} + {c_row}*1 + 64], tmm1"]),
@@ -314,14 +275,34 @@ impl Part {
                     ["tilezero tmm0" "tilezero tmm2"]
                     ["tileloadd tmm0, [{c} + {c_row}*1]"
                      "tileloadd tmm2, [{c_below} + {c_row}*1]"]
-                    ["tileloadd tmm6, [{b} + {b_row}*1]",
-                     "tileloadd tmm4, [{a} + {a_row}*1]",
-                     "tdpbf16ps tmm0, tmm4, tmm6",
-                     "tileloadd tmm5, [{a_below} + {a_row}*1]",
-                     "tdpbf16ps tmm2, tmm5, tmm6",
+                    ["tileloadd tmm6, [{b} + {b_row}*1]"
+                     "tileloadd tmm4, [{a} + {a_row}*1]"
+                     "tdpbf16ps tmm0, tmm4, tmm6"
+                     "tileloadd tmm5, [{a_below} + {a_row}*1]"
+                     "tdpbf16ps tmm2, tmm5, tmm6"
                      "add {a_below}, 64"]
                     ["tilestored [{c} + {c_row}*1], tmm0"
                      "tilestored [{c_below} + {c_row}*1], tmm2"],
+                    a_below = inout(a_below => _), c_below = in(c_below)),
+                (true, true) => assembly!(self, job,
+                    ["tilezero tmm0" "tilezero tmm1" "tilezero tmm2" "tilezero tmm3"]
+                    ["tileloadd tmm0, [{c} + {c_row}*1]"
+                     "tileloadd tmm1, [{c} + {c_row}*1 + 64]"
+                     "tileloadd tmm2, [{c_below} + {c_row}*1]"
+                     "tileloadd tmm3, [{c_below} + {c_row}*1 + 64]"]
+                    ["tileloadd tmm6, [{b} + {b_row}*1]"
+                     "tileloadd tmm4, [{a} + {a_row}*1]"
+                     "tdpbf16ps tmm0, tmm4, tmm6"
+                     "tileloadd tmm7, [{b} + {b_row}*1 + 64]"
+                     "tdpbf16ps tmm1, tmm4, tmm7"
+                     "tileloadd tmm5, [{a_below} + {a_row}*1]"
+                     "tdpbf16ps tmm2, tmm5, tmm6"
+                     "tdpbf16ps tmm3, tmm5, tmm7"
+                     "add {a_below}, 64"]
+                    ["tilestored [{c} + {c_row}*1], tmm0"
+                     "tilestored [{c} + {c_row}*1 + 64], tmm1"
+                     "tilestored [{c_below} + {c_row}*1], tmm2"
+                     "tilestored [{c_below} + {c_row}*1 + 64], tmm3"],
                     a_below = inout(a_below => _), c_below = in(c_below)),
             }
         }

@@ -1,12 +1,10 @@
 //! Products in AMX's tile registers, block by block.
 //!
 //! A step of a tile reads 64 cache lines and multiplies for 64 cycles, in which the second-level cache
-//! gives some 44 lines. So a piece of a panel stays in the first-level cache while strips pass it, which
-//! take no places there where there are many, and the sums of these are near until all of the depth is
-//! done. Pieces are short: a store from a tile register that comes a microsecond after the last one takes
-//! some 1000 cycles.
+//! gives some 44 lines. So a piece of a panel stays in the first-level cache while strips pass it, and so
+//! do the sums of these, until all of the depth is done.
 
-use crate::amx::{PASSING, TileRegisters};
+use crate::amx::TileRegisters;
 use crate::blocks::{DEPTH, steps};
 use crate::few::Bring;
 use crate::grouped::{Grouped, Pairs};
@@ -25,16 +23,6 @@ use std::ops::Range;
 
 /// Steps of a panel at a time: 16 KiB.
 const PIECE: usize = 128;
-
-/// Steps of a panel at a time that rows pass: 32 KiB.
-const PASSED_PIECE: usize = 256;
-
-/// Bytes of rows that do not stay in the first-level cache beside a piece of a panel.
-const PASSING_BYTES: usize = 24 << 10;
-
-/// Panels whose rows come from the second-level cache more often than from farther away, where what is read
-/// to pass comes slower.
-const MANY_PANELS: usize = 5;
 
 /// Rows that a panel meets at a time: their sums are 8 KiB.
 const ROWS: usize = 64;
@@ -302,13 +290,6 @@ impl<'a> Panels<'a> {
         }
     }
 
-    /// Whether strips pass a panel that is in the first-level cache.
-    fn passes(&self, strips: &Strips) -> bool {
-        let depth = self.steps(self.blocks.end - 1).end - self.start();
-        let bytes = strips.groups.length * depth * size_of::<Pair>();
-        strips.groups.count > 1 && self.groups.count >= MANY_PANELS && bytes > PASSING_BYTES
-    }
-
     /// The sums of a panel and all strips, in lines as long as the panel's.
     ///
     /// # Safety
@@ -322,18 +303,14 @@ impl<'a> Panels<'a> {
     ) {
         let (_, width) = self.cols(index);
         assert!(sums.len() == strips.groups.length * width);
-        let kind = width / set().lanes - 1;
-        let (tiles, most) = match self.passes(strips) {
-            true => (PASSING[kind], PASSED_PIECE),
-            false => (set().by_rows[kind], PIECE),
-        };
+        let tiles = set().by_rows[width / set().lanes - 1];
         let mut start = Start::Nothing;
-        let pieces = self.blocks.clone().map(|block| self.steps(block).len().div_ceil(most));
+        let pieces = self.blocks.clone().map(|block| self.steps(block).len().div_ceil(PIECE));
         let mut ahead = Ahead::of(ahead, pieces.sum::<usize>() * strips.groups.count);
         for block in self.blocks.clone() {
             let block = self.steps(block);
             let panel = self.panel(&block, index);
-            for piece in steps(block.len(), most) {
+            for piece in steps(block.len(), PIECE) {
                 let step = (block.start - self.start() + piece.start) as isize;
                 for strip in strips.groups.all() {
                     let row = strip.start as isize * strips.stride;
