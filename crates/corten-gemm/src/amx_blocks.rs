@@ -12,7 +12,7 @@ use crate::moves::{Lines, Scale, ask_for};
 use crate::narrow::Bf16;
 use crate::narrow_products::{Place, of_pairs, pairs_of};
 use crate::output::{Output, Start};
-use crate::pack::{Columns, FEW_PANELS, Groups};
+use crate::pack::{Ahead, Columns, FEW_PANELS, Groups};
 use crate::packed::Packed;
 use crate::pair::Pair;
 use crate::register::Avx512Pairs;
@@ -328,7 +328,8 @@ impl<'a> Panels<'a> {
                         c_stride: width as isize,
                         start,
                     };
-                    ahead.ask();
+                    // Few results are in the cache.
+                    ask_for::<Avx512Pairs, _>(ahead.part());
                     // SAFETY: strips and panels are whole, and so are the sums; the caller's.
                     unsafe { tiles[strip.len() - 1](&job) };
                 }
@@ -338,33 +339,11 @@ impl<'a> Panels<'a> {
     }
 }
 
-/// Asks for what is brought into order next. Where rows lie side by side the processor foresees it.
+/// Asks for what is brought into order next: few weights are in the cache. Where rows lie side by side the processor foresees it.
 fn ask_for_columns(next: Source<'_, Bf16>) {
     let ([rows, cols], [row, col]) = (next.shape(), next.strides());
     if row == 1 {
         let lines = Lines { first: next.first(), stride: col, count: cols, len: rows };
         ask_for::<Avx512Pairs, _>(lines);
-    }
-}
-
-/// Lines that are asked for before they are needed, a part at a time: few results, and few weights, are
-/// in the cache.
-struct Ahead {
-    left: Lines<*const Bf16>,
-    at_once: usize,
-}
-
-impl Ahead {
-    /// All lines, in so many times.
-    fn of(left: Lines<*const Bf16>, times: usize) -> Self {
-        Self { left, at_once: left.count.div_ceil(times) }
-    }
-
-    fn ask(&mut self) {
-        let count = self.at_once.min(self.left.count);
-        ask_for::<Avx512Pairs, _>(Lines { count, ..self.left });
-        let taken = (count as isize).wrapping_mul(self.left.stride);
-        self.left.first = self.left.first.wrapping_offset(taken);
-        self.left.count -= count;
     }
 }

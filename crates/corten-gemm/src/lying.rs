@@ -4,7 +4,7 @@
 use crate::blocks::DEPTH;
 use crate::moves::Lines;
 use crate::output::Start;
-use crate::pack::{CONFLICT, Groups, is_used_often, panels_copy_rows_in_conflict};
+use crate::pack::{Groups, copies_rows, is_used_often};
 use crate::tile::{Job, Sealed, TileSet};
 use crate::view::{Source, View, bytes_apart};
 
@@ -44,9 +44,7 @@ impl<'a, E: Sealed> Lying<'a, E> {
             return None;
         }
         let panels = Groups::of(cols / set.lanes, set.registers());
-        let in_conflict = bytes_apart::<E>(a.strides()[0]).is_multiple_of(CONFLICT);
-        let copies = in_conflict && panels_copy_rows_in_conflict(set, panels.count);
-        (!copies).then_some(Self { c, a, b, start, set, panels })
+        (!copies_rows(set, &a, panels.count)).then_some(Self { c, a, b, start, set, panels })
     }
 
     /// # Safety

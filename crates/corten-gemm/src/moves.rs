@@ -22,6 +22,16 @@ pub(crate) struct Lines<P> {
 impl<E> Lines<*const E> {
     /// No lines.
     pub(crate) const NONE: Self = Self { first: std::ptr::null(), stride: 0, count: 0, len: 0 };
+
+    /// Takes the first lines, as many of them as there are.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, most: usize) -> Self {
+        let count = most.min(self.count);
+        let taken = Self { count, ..*self };
+        self.first = self.first.wrapping_offset(self.stride.wrapping_mul(count as isize));
+        self.count -= count;
+        taken
+    }
 }
 
 /// The moves of an instruction set.

@@ -23,8 +23,7 @@ const NEAR: usize = 1 << 20;
 /// A strip that up to so many panels use is read as it lies.
 pub(crate) const FEW_PANELS: usize = 2;
 
-/// Up to so many panels use rows at a multiple of [`CONFLICT`] as they lie, on processors with 64-byte
-/// registers: the lines of as many rows as a tile has find room in most of their first-level caches,
+/// [`FEW_PANELS`] of rows at a multiple of [`CONFLICT`] on processors with 64-byte registers: the lines of as many rows as a tile has find room in most of their first-level caches,
 /// where no copy is worth while for a few panels.
 const FEW_WIDE_PANELS: usize = 8;
 
@@ -33,12 +32,17 @@ const FEW_WIDE_PANELS: usize = 8;
 #[must_use]
 pub fn copies_rows_in_conflict<E: Number>(instructions: Instructions, cols: usize) -> bool {
     let set = E::tiles(instructions);
-    panels_copy_rows_in_conflict(set, cols.div_ceil(set.cols()))
+    cols.div_ceil(set.cols()) > panels_in_conflict(set)
 }
 
-/// As [`copies_rows_in_conflict`], of so many panels.
-pub(crate) fn panels_copy_rows_in_conflict<E>(set: &TileSet<E>, panels: usize) -> bool {
-    panels > if set.is_wide() { FEW_WIDE_PANELS } else { FEW_PANELS }
+/// Up to so many panels use rows at a multiple of [`CONFLICT`] as they lie.
+fn panels_in_conflict<E>(set: &TileSet<E>) -> usize {
+    if set.is_wide() { FEW_WIDE_PANELS } else { FEW_PANELS }
+}
+
+/// Whether rows whose steps lie side by side are copied for so many panels.
+pub(crate) fn copies_rows<E: Copy>(set: &TileSet<E>, a: &Source<'_, E>, panels: usize) -> bool {
+    panels > panels_in_conflict(set) && bytes_apart::<E>(a.strides()[0]).is_multiple_of(CONFLICT)
 }
 
 /// Elements that [`Columns::fill`] may write behind its last line.
@@ -193,8 +197,7 @@ impl<'a, E: Sealed> Panels<'a, E> {
             Some(depth) if !self.in_place => self.lying(depth, self.cols(0).0),
             _ => None,
         };
-        let lines = lines.unwrap_or(Lines::NONE);
-        Ahead { lines, at_once: lines.count.div_ceil(parts) }
+        Ahead::of(lines.unwrap_or(Lines::NONE), parts)
     }
 
     /// What a panel is copied from, or its copy where that may be far.
@@ -319,21 +322,22 @@ fn copy_strips<E: Sealed>(
     }
 }
 
-/// Lines that are brought near, some with every tile.
+/// Lines that are brought near before they are needed, some with every tile.
 pub(crate) struct Ahead<E> {
     lines: Lines<*const E>,
     at_once: usize,
 }
 
 impl<E> Ahead<E> {
+    /// All lines, in so many parts.
+    pub(crate) fn of(lines: Lines<*const E>, parts: usize) -> Self {
+        Self { lines, at_once: lines.count.div_ceil(parts) }
+    }
+
     /// The next of them.
     #[inline]
     pub(crate) fn part(&mut self) -> Lines<*const E> {
-        let Lines { first, stride, count, len } = self.lines;
-        let now = self.at_once.min(count);
-        self.lines.first = first.wrapping_offset(stride.wrapping_mul(now as isize));
-        self.lines.count -= now;
-        Lines { first, stride, count: now, len }
+        self.lines.take(self.at_once)
     }
 }
 
@@ -476,11 +480,8 @@ impl<'a, E: Sealed> Strips<'a, E> {
         let (strides, [rows, depth]) = (a.strides(), a.shape());
         let groups = Groups::of(rows, set.rows());
         let seldom = panels <= FEW_PANELS;
-        let in_conflict = bytes_apart::<E>(strides[0]).is_multiple_of(CONFLICT);
         let order = match strides {
-            [row, 1] if !in_conflict || !panels_copy_rows_in_conflict(set, panels) => {
-                Order::Steps(row)
-            }
+            [row, 1] if !copies_rows(set, &a, panels) => Order::Steps(row),
             [_, 1] => Order::CopiedSteps(depth.next_multiple_of(set.lanes)),
             [1, step] if seldom => Order::Rows(step),
             _ => Order::CopiedRows(set.rows().next_multiple_of(set.strip_moves.lanes)),

@@ -242,41 +242,37 @@ unsafe fn tile<
 /// more often in memory than in a cache. They are spread over the tile, since a processor waits for few
 /// lines at once, and what comes from the second-level cache meanwhile needs room, too.
 struct Asks<V: Register, const ROWS: usize, const REGISTERS: usize> {
-    c: *const V::Elem,
-    c_stride: isize,
+    /// Rows of the result that are left, and lines for later.
+    rows: Lines<*const V::Elem>,
     later: Lines<*const V::Elem>,
-    /// Rows of the result and lines that are left.
-    left: usize,
-    /// Turns from one ask to the next, and those that are left until then.
-    every: usize,
-    until: usize,
+    /// Turns between two asks, and those that are left of them.
+    between: usize,
+    wait: usize,
 }
 
 impl<V: Register, const ROWS: usize, const REGISTERS: usize> Asks<V, ROWS, REGISTERS> {
     #[inline(always)]
     fn of(job: &Job<V::Elem>) -> Self {
-        let left = ROWS + job.later.count;
-        let every = job.pieces * (job.depth / UNROLLED) / left;
-        Self { c: job.c, c_stride: job.c_stride, later: job.later, left, every, until: 0 }
+        let len = REGISTERS * V::LANES;
+        let rows = Lines { first: job.c.cast_const(), stride: job.c_stride, count: ROWS, len };
+        let turns = job.pieces * (job.depth / UNROLLED);
+        let between = (turns / (ROWS + job.later.count)).saturating_sub(1);
+        Self { rows, later: job.later, between, wait: 0 }
     }
 
     /// A turn.
     #[inline(always)]
     fn go_on(&mut self) {
-        if self.until > 0 {
-            self.until -= 1;
+        if self.wait > 0 {
+            self.wait -= 1;
             return;
         }
-        if self.left > self.later.count {
-            for_lines::<V, REGISTERS>(self.c, V::prefetch);
-            self.c = self.c.wrapping_offset(self.c_stride);
-        } else {
-            for_lines::<V, REGISTERS>(self.later.first, V::prefetch_near);
-            self.later.first = self.later.first.wrapping_offset(self.later.stride);
-            self.later.count -= 1;
+        self.wait = self.between;
+        if self.rows.count > 0 {
+            for_lines::<V, REGISTERS>(self.rows.take(1).first, V::prefetch);
+        } else if self.later.count > 0 {
+            for_lines::<V, REGISTERS>(self.later.take(1).first, V::prefetch_near);
         }
-        self.left -= 1;
-        self.until = if self.left > 0 { self.every.max(1) - 1 } else { usize::MAX };
     }
 }
 
