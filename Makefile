@@ -5,7 +5,7 @@ PY     := $(VENV)/bin/python
 # `make bench` compares with PyTorch where this Python has it.
 PYTHON_WITH_TORCH ?= $(PY)
 
-.PHONY: demo test test-full test-rust test-loom test-python bench bench-ops roofline instructions instructions-record order lint docs small stubs wheel clean
+.PHONY: demo test test-full test-rust test-loom test-python bench bench-ops roofline accuracy instructions instructions-record order lint docs small stubs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/numpy
@@ -48,6 +48,12 @@ roofline: $(VENV)/bin/python
 	cargo build --release --package corten-python
 	rm -f python/corten/_C.abi3.so && cp target/release/lib_C.so python/corten/_C.abi3.so
 	PYTHONPATH=python $(PY) benches/roofline.py
+
+## Writes docs/accuracy.md: how far the vector math is from the exact results.
+accuracy: $(VENV)/mpmath
+	cargo build --release --package corten-python
+	rm -f python/corten/_C.abi3.so && cp target/release/lib_C.so python/corten/_C.abi3.so
+	PYTHONPATH=python $(PY) benches/accuracy.py
 
 ## Times every operator of the registry beside PyTorch at one large size, and lists the slowest.
 bench-ops: $(VENV)/bin/python
@@ -110,7 +116,7 @@ wheel: stubs
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/numpy $(VENV)/mypy: $(VENV)/bin/python
+$(VENV)/numpy $(VENV)/mypy $(VENV)/mpmath: $(VENV)/bin/python
 	$(PY) -m pip --disable-pip-version-check install --quiet $(notdir $@)
 	touch $@
 

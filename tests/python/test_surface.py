@@ -1,5 +1,7 @@
-"""Every name that a module lists is there."""
+"""Every name that a module lists is there, and every native one that a module uses."""
 
+import pathlib
+import re
 import types
 import unittest
 
@@ -27,6 +29,16 @@ def absent(module, seen):
 class Surface(unittest.TestCase):
     def test_what_is_listed_is_there(self):
         self.assertEqual(absent(corten, set()), [])
+
+    def test_what_modules_use_of_the_native_part_is_there(self):
+        used = set()
+        for file in pathlib.Path(corten.__file__).parent.rglob("*.py"):
+            used.update(re.findall(r"\b_C\.(\w+)", file.read_text()))
+        self.assertGreater(len(used), 100)
+        self.assertEqual([name for name in sorted(used) if not hasattr(corten._C, name)], [])
+
+    def test_cpu_capability(self):
+        self.assertIn(corten.backends.cpu.get_cpu_capability(), ["DEFAULT", "AVX2", "AVX512"])
 
 
 if __name__ == "__main__":

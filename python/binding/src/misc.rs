@@ -129,6 +129,9 @@ fn thread_functions() -> Vec<ffi::PyMethodDef> {
             parallel::set_num_threads(count as usize);
             Ok(Obj::none())
         }),
+        method!("_cpu_capability", |_m: &Obj, _a: Args<'_>| Obj::str_from(
+            &corten::cpu::vec::level().name().to_uppercase()
+        )),
         method!("get_num_interop_threads", |_m: &Obj, _a: Args<'_>| Obj::int(1)),
         method!("set_num_interop_threads", |_m: &Obj, args: Args<'_>| {
             let bound = parser!("set_num_interop_threads(int nthreads)").parse(None, args)?;

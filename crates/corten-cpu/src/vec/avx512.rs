@@ -15,6 +15,7 @@ register! {
     mul_add(a, b, c) -> Vector = _mm512_fmadd_ps(a, b, c);
     neg_mul_add(a, b, c) -> Vector = _mm512_fnmadd_ps(a, b, c);
     lt(a, b) -> Mask = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b);
+    not_lt(a, b) -> Mask = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(a, b);
     le(a, b) -> Mask = _mm512_cmp_ps_mask::<_CMP_LE_OQ>(a, b);
     eq(a, b) -> Mask = _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(a, b);
     ne(a, b) -> Mask = _mm512_cmp_ps_mask::<_CMP_NEQ_UQ>(a, b);
@@ -50,6 +51,7 @@ register! {
     mul_add(a, b, c) -> Vector = _mm512_fmadd_pd(a, b, c);
     neg_mul_add(a, b, c) -> Vector = _mm512_fnmadd_pd(a, b, c);
     lt(a, b) -> Mask = _mm512_cmp_pd_mask::<_CMP_LT_OQ>(a, b);
+    not_lt(a, b) -> Mask = _mm512_cmp_pd_mask::<_CMP_NLT_UQ>(a, b);
     le(a, b) -> Mask = _mm512_cmp_pd_mask::<_CMP_LE_OQ>(a, b);
     eq(a, b) -> Mask = _mm512_cmp_pd_mask::<_CMP_EQ_OQ>(a, b);
     ne(a, b) -> Mask = _mm512_cmp_pd_mask::<_CMP_NEQ_UQ>(a, b);

@@ -30,12 +30,29 @@ fn clamp<V: Single>(x: V, low: f64, high: f64) -> V {
     V::of(low).max(V::of(high).min(x))
 }
 
-/// As `math64` does: e^x 2^k = (1 + first) 2^(second + k), and that power where it is normal.
+/// As `math64` does: e^x 2^k = e^first 2^(second + k), and that power where it is normal.
 #[inline(always)]
 fn reduce_exp<V: Single>(x: V, k: f64) -> (V, V, V) {
     let (n, power) = x.round_to_power(consts::LOG2_E, k);
     let r = n.neg_mul_add(V::of(LN2_LOW), n.neg_mul_add(V::of(LN2_HIGH), x));
-    ((r * r).mul_add(r.poly(&c::EXP_32), r), n, power)
+    (r, n, power)
+}
+
+/// e^r of a reduced argument.
+#[inline(always)]
+fn exp_near<V: Single>(r: V) -> V {
+    let one = V::of(1.0);
+    // Two products that are rounded would cost half a unit more.
+    if !V::FUSED {
+        return one + expm1_near(r);
+    }
+    r.poly(&c::EXP_32).mul_add(r, one).mul_add(r, one)
+}
+
+/// e^r - 1 of a reduced argument, with the digits of a small one.
+#[inline(always)]
+fn expm1_near<V: Single>(r: V) -> V {
+    (r * r).mul_add(r.poly(&c::EXP_32), r)
 }
 
 #[inline(always)]
@@ -43,12 +60,12 @@ pub(crate) fn exp<V: Single>(x: V) -> V {
     // Normal results take one factor.
     if !V::SCALES && !x.any_beyond(87.0) {
         let (r, _, power) = reduce_exp(x, 0.0);
-        return power.mul_add(r, power);
+        return exp_near(r) * power;
     }
     // See Note [Results that underflow].
-    let zero = x.lt(V::of(-104.0));
-    let (r, n, _) = reduce_exp(V::select(zero, V::of(0.0), V::of(100.0).min(x)), 0.0);
-    V::select(zero, V::of(0.0), (V::of(1.0) + r).scale2(n))
+    let seen = x.not_lt(V::of(-104.0));
+    let (r, n, _) = reduce_exp(V::select(seen, V::of(100.0).min(x), V::of(0.0)), 0.0);
+    V::select(seen, exp_near(r).scale2(n), V::of(0.0))
 }
 
 #[inline(always)]
@@ -56,13 +73,14 @@ pub(crate) fn exp2<V: Single>(x: V) -> V {
     let x = clamp(x, -160.0, 140.0);
     let n = x.round();
     let r = (x - n) * V::of(consts::LN_2);
-    (V::of(1.0) + (r * r).mul_add(r.poly(&c::EXP_32), r)).scale2(n)
+    exp_near(r).scale2(n)
 }
 
 #[inline(always)]
 pub(crate) fn expm1<V: Single>(x: V) -> V {
     // Half of the power, since 2^128 is out of range where the result is not.
     let (r, n, half) = reduce_exp(clamp(x, -25.0, 89.0), -1.0);
+    let r = expm1_near(r);
     let scaled = half.mul_add(r, half - V::of(0.5)) * V::of(2.0);
     V::select(n.eq(V::of(0.0)), r, scaled).copysign(x)
 }
@@ -183,7 +201,7 @@ pub(crate) fn tanh<V: Single>(x: V) -> V {
     let a = x.abs();
     // e^2a - 1, which keeps its digits where a is small.
     let (r, _, power) = reduce_exp(V::of(20.0).min(a + a), 0.0);
-    let e = power.mul_add(r, power - V::of(1.0));
+    let e = power.mul_add(expm1_near(r), power - V::of(1.0));
     (e / (e + V::of(2.0))).copysign(x)
 }
 
@@ -435,7 +453,7 @@ pub(crate) fn normal<V: Single>(x: V) -> [V; 2] {
     let (square, lost) = negative_half_square(a);
     let n = (square * V::of(consts::LOG2_E)).round();
     let r = n.neg_mul_add(V::of(LN2_HIGH), square) + n.neg_mul_add(V::of(LN2_LOW), lost);
-    let bell = (one + (r * r).mul_add(r.poly(&c::EXP_32), r)) * V::pow2(n);
+    let bell = exp_near(r) * V::pow2(n);
     let tail = bell * a.poly(&c::NORMAL_TAIL_ABOVE) / a.poly(&c::NORMAL_TAIL_BELOW);
     [V::select(x.sign_bit(), tail, one - tail), bell]
 }

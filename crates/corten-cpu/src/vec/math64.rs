@@ -22,13 +22,30 @@ const LOG10_E_LOW: f64 = 1.098_319_650_216_765e-17;
 const LOG10_2_HIGH: f64 = 3.010_299_956_636_117_7e-1;
 const LOG10_2_LOW: f64 = 3.694_239_077_158_931e-13;
 
-/// e^r - 1 of the reduced argument, its exponent, and a power of two, right where it is a normal
-/// number: e^x 2^k = (1 + first) 2^(second + k) = (1 + first) third.
+/// The reduced argument, its exponent, and a power of two, right where it is a normal number:
+/// e^x 2^k = e^first 2^(second + k) = e^first third.
 #[inline(always)]
 fn reduce_exp<V: Real<Elem = f64>>(x: V, k: f64) -> (V, V, V) {
     let (n, power) = x.round_to_power(consts::LOG2_E, k);
     let r = n.neg_mul_add(V::of(LN2_LOW), n.neg_mul_add(V::of(LN2_HIGH), x));
-    ((r * r).mul_add(r.poly(&c::EXP_64), r), n, power)
+    (r, n, power)
+}
+
+/// e^r of a reduced argument.
+#[inline(always)]
+fn exp_near<V: Real<Elem = f64>>(r: V) -> V {
+    let one = V::of(1.0);
+    // Two products that are rounded would cost half a unit more.
+    if !V::FUSED {
+        return one + expm1_near(r);
+    }
+    r.poly(&c::EXP_64).mul_add(r, one).mul_add(r, one)
+}
+
+/// e^r - 1 of a reduced argument, with the digits of a small one.
+#[inline(always)]
+fn expm1_near<V: Real<Elem = f64>>(r: V) -> V {
+    (r * r).mul_add(r.poly(&c::EXP_64), r)
 }
 
 /// `x` kept where the exponent stays in reach; NaN stays NaN.
@@ -48,13 +65,13 @@ fn exp_scaled<V: Real<Elem = f64>>(x: V, k: f64) -> V {
     // Normal results take one factor.
     if !V::SCALES && !x.any_beyond(706.0) {
         let (r, _, power) = reduce_exp(x, k);
-        return power.mul_add(r, power);
+        return exp_near(r) * power;
     }
     // See Note [Results that underflow].
-    let zero = x.lt(V::of(-746.0 - k * consts::LN_2));
-    let x = V::select(zero, V::of(0.0), V::of(1000.0).min(x));
+    let seen = x.not_lt(V::of(-746.0 - k * consts::LN_2));
+    let x = V::select(seen, V::of(1000.0).min(x), V::of(0.0));
     let (r, n, _) = reduce_exp(x, 0.0);
-    V::select(zero, V::of(0.0), (V::of(1.0) + r).scale2(n + V::of(k)))
+    V::select(seen, exp_near(r).scale2(n + V::of(k)), V::of(0.0))
 }
 
 #[inline(always)]
@@ -67,13 +84,14 @@ pub(crate) fn exp2<V: Real<Elem = f64>>(x: V) -> V {
     let x = clamp(x, -1500.0, 1500.0);
     let n = x.round();
     let r = (x - n) * V::of(consts::LN_2);
-    (V::of(1.0) + (r * r).mul_add(r.poly(&c::EXP_64), r)).scale2(n)
+    exp_near(r).scale2(n)
 }
 
 #[inline(always)]
 pub(crate) fn expm1<V: Real<Elem = f64>>(x: V) -> V {
     // Half of the power, since 2^1024 is out of range where the result is not.
     let (r, n, half) = reduce_exp(clamp(x, -50.0, 710.0), -1.0);
+    let r = expm1_near(r);
     let scaled = half.mul_add(r, half - V::of(0.5)) * V::of(2.0);
     V::select(n.eq(V::of(0.0)), r, scaled).copysign(x)
 }

@@ -87,6 +87,11 @@ pub(crate) trait Real:
     /// `b - self * a`.
     fn neg_mul_add(self, a: Self, b: Self) -> Self;
     fn lt(self, other: Self) -> Self::Mask;
+    /// Not less, or NaN.
+    #[inline(always)]
+    fn not_lt(self, other: Self) -> Self::Mask {
+        !self.lt(other)
+    }
     fn le(self, other: Self) -> Self::Mask;
     fn eq(self, other: Self) -> Self::Mask;
     fn ne(self, other: Self) -> Self::Mask;

@@ -313,18 +313,21 @@ class Module(HookMixin, StateMixin, _C._ModuleBase):
 
     def _descendants(self):
         """The modules of ``named_modules``, in its order, without their paths."""
+        usual = Module.named_modules
         memo = set()
         ahead = [self]
         while ahead:
             module = ahead.pop()
-            if type(module).named_modules is not Module.named_modules:
+            if module is None:
+                continue
+            if type(module).named_modules is not usual:
                 for _, found in module.named_modules(memo):
                     yield found
             elif module not in memo:
                 memo.add(module)
                 yield module
                 if children := module._modules:
-                    ahead.extend(child for child in reversed(children.values()) if child is not None)
+                    ahead += reversed(children.values())
 
     def get_submodule(self, target):
         """The descendant at the dotted path ``target``."""
