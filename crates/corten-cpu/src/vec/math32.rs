@@ -124,8 +124,8 @@ pub(crate) fn log1p<V: Single>(x: V) -> V {
     let u = one + x;
     let (m, n) = u.split_around_one();
     let direct = n.eq(zero);
-    // What rounding took from u, relative to u.
-    let lost = V::select(n.gt(zero), one - (u - x), x - (u - one)) / u;
+    // What rounding took from u, relative to u: the smaller one of the two shows it.
+    let lost = V::select(x.gt(one), one - (u - x), x - (u - one)) / u;
     let f = V::select(direct, x, m - one);
     let lost = V::select(direct, zero, lost);
     log_special(u, log_reduced(f, n, lost)).copysign(x)

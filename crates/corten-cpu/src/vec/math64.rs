@@ -158,8 +158,8 @@ pub(crate) fn log1p<V: Real<Elem = f64>>(x: V) -> V {
     let u = one + x;
     let (m, n) = u.split_around_one();
     let direct = n.eq(V::of(0.0));
-    // What rounding took from u, relative to u.
-    let lost = V::select(n.gt(V::of(0.0)), one - (u - x), x - (u - one)) / u;
+    // What rounding took from u, relative to u: the smaller one of the two shows it.
+    let lost = V::select(x.gt(one), one - (u - x), x - (u - one)) / u;
     let p = log_reduced(V::select(direct, x, m - one), n);
     let lost = V::select(direct, V::of(0.0), lost);
     let low = n.mul_add(V::of(LN2_LOW), p.low + lost);
@@ -207,9 +207,19 @@ pub(crate) fn acosh<V: Real<Elem = f64>>(x: V) -> V {
 
 #[inline(always)]
 pub(crate) fn atanh<V: Real<Elem = f64>>(x: V) -> V {
-    let a = x.abs();
-    let one = V::of(1.0);
-    (V::of(0.5) * log1p(V::of(2.0) * a / (one - a))).copysign(x)
+    let (a, one) = (x.abs(), V::of(1.0));
+    let twice = a + a;
+    let below = one - a;
+    let quotient = twice / below;
+    let logarithm = log1p(quotient);
+    if !V::FUSED {
+        return (V::of(0.5) * logarithm).copysign(x);
+    }
+    // What rounding took from 1 - a and from the quotient, whose logarithm has the slope (1 - a) / (1 + a).
+    let lost = (one - below) - a;
+    let rest = quotient.neg_mul_add(lost, quotient.neg_mul_add(below, twice)) / (one + a);
+    let exact = V::of(0.5) * (logarithm + rest);
+    V::select(a.lt(one), exact, logarithm).copysign(x)
 }
 
 /// erf for |x| below 1.
@@ -220,11 +230,11 @@ fn erf_near<V: Real<Elem = f64>>(x: V) -> V {
     z.mul_add(z.poly(&c::ERF_64), slope).mul_add(x, x)
 }
 
-/// e^{x²} erfc(x) for x ≥ 0: a polynomial in t = (x - 3) / (x + 3), over 1 + 2x.
+/// e^{x²} erfc(x) for x ≥ 0: a polynomial in t = (x - 3) / (x + 3), and 1 + 2x, which divides it.
 #[inline(always)]
-fn erfc_scaled<V: Real<Elem = f64>>(x: V) -> V {
+fn erfc_scaled<V: Real<Elem = f64>>(x: V) -> (V, V) {
     let t = (x - V::of(3.0)) / (x + V::of(3.0));
-    t.poly(&c::ERFC_64) / (V::of(1.0) + V::of(2.0) * x)
+    (t.poly(&c::ERFC_64), V::of(1.0) + V::of(2.0) * x)
 }
 
 /// erfc for x ≥ 0.
@@ -234,8 +244,17 @@ fn erfc_far<V: Real<Elem = f64>>(x: V) -> V {
     // The square in two parts: that of the leading 26 bits is exact.
     let leading = x.bit_and(V::of_bits(0xffff_ffff_f800_0000));
     let rest = (leading - x) * (leading + x);
-    let correction = rest.poly(&[1.0, 1.0, 0.5, 1.0 / 6.0]);
-    exp(-(leading * leading)) * (correction * erfc_scaled(x))
+    let small = rest * rest.poly(&[1.0, 0.5, 1.0 / 6.0]);
+    let (above, below) = erfc_scaled(x);
+    let inverse = V::of(1.0) / below;
+    let quotient = above * inverse;
+    // What rounding took from the divisor, where 2x is at least 1, and from the quotient.
+    let lost = V::of(2.0) * x - (below - V::of(1.0));
+    let apart = match V::FUSED {
+        true => quotient.neg_mul_add(lost, quotient.neg_mul_add(below, above)) * inverse,
+        false => V::of(0.0),
+    };
+    exp(-(leading * leading)) * (quotient + quotient.mul_add(small, apart))
 }
 
 #[inline(always)]
@@ -247,7 +266,8 @@ pub(crate) fn erf<V: Real<Elem = f64>>(x: V) -> V {
     }
     // From 6 on it is 1. Beside 1 the digits that the square loses do not count.
     let a = V::of(6.0).min(a);
-    let far = (V::of(1.0) - exp(-(a * a)) * erfc_scaled(a)).copysign(x);
+    let (above, below) = erfc_scaled(a);
+    let far = (V::of(1.0) - exp(-(a * a)) * (above / below)).copysign(x);
     V::select(outside, far, near)
 }
 

@@ -1,4 +1,4 @@
-//! Trigonometric functions of `f64` vectors and their inverses, within about 2 units in the last
+//! Trigonometric functions of `f64` vectors and their inverses, within 2 units in the last
 //! place.
 
 use super::coefficients as c;
@@ -14,14 +14,31 @@ const HALF_PI_LOW: f64 = 6.123_233_995_736_766e-17;
 /// Beyond this the reduction in three parts is not exact.
 const LARGE: f64 = 1.0e6;
 
+/// n, and x - n π/2 but for the third part.
+#[inline(always)]
+fn reduce_twice<V: Real<Elem = f64>>(x: V) -> (V, V, V) {
+    // Adding zero makes the n of a negative zero positive, which keeps the sign of x in r.
+    let n = (x * V::of(consts::FRAC_2_PI)).round() + V::of(0.0);
+    let first = n.neg_mul_add(V::of(HALF_PI[0]), x);
+    (n, first, n.neg_mul_add(V::of(HALF_PI[1]), first))
+}
+
 /// x - n π/2 with the nearest n.
 #[inline(always)]
 fn reduce<V: Real<Elem = f64>>(x: V) -> (V, V) {
-    // Adding zero makes the n of a negative zero positive, which keeps the sign of x in r.
-    let n = (x * V::of(consts::FRAC_2_PI)).round() + V::of(0.0);
-    let r = n.neg_mul_add(V::of(HALF_PI[0]), x);
-    let r = n.neg_mul_add(V::of(HALF_PI[1]), r);
+    let (n, _, r) = reduce_twice(x);
     (n.neg_mul_add(V::of(HALF_PI[2]), r), n)
+}
+
+/// The same, and what rounding took from the remainder.
+#[inline(always)]
+fn reduce_with_rest<V: Real<Elem = f64>>(x: V) -> (V, V, V) {
+    let (n, first, second) = reduce_twice(x);
+    let added = n.mul_add(V::of(HALF_PI[1]), second - first);
+    let small = n.mul_add(V::of(HALF_PI[2]), added);
+    // A difference keeps the sign of a negative zero.
+    let r = second - small;
+    (r, (second - r) - small, n)
 }
 
 /// Which polynomial serves quadrant n, and with which sign: (n odd, n in the lower half).
@@ -33,21 +50,28 @@ pub(crate) fn quadrant<V: Real>(n: V) -> (V::Mask, V::Mask) {
     (whole.ne(half), quarter.floor().ne(quarter))
 }
 
+/// The sine of r, and of the rest that rounding took from it.
 #[inline(always)]
-fn sin_near<V: Real<Elem = f64>>(r: V) -> V {
+fn sin_near<V: Real<Elem = f64>>(r: V, rest: Option<V>) -> V {
     let z = r * r;
-    let y = (z * r).mul_add(z.poly(&c::SIN_64), r);
+    let (cube, slope) = (z * r, z.poly(&c::SIN_64));
+    let y = match rest {
+        Some(rest) => cube.mul_add(slope, rest) + r,
+        None => cube.mul_add(slope, r),
+    };
     // The sum would lose the sign of a negative zero.
     V::select(r.eq(V::of(0.0)), r, y)
 }
 
+/// The cosine of both.
 #[inline(always)]
-fn cos_near<V: Real<Elem = f64>>(r: V) -> V {
+fn cos_near<V: Real<Elem = f64>>(r: V, rest: Option<V>) -> V {
     let z = r * r;
     let half = V::of(0.5) * z;
     let lead = V::of(1.0) - half;
     // What rounding took from 1 - z/2 goes to the small terms.
     let lost = (V::of(1.0) - lead) - half;
+    let lost = rest.map_or(lost, |rest| r.neg_mul_add(rest, lost));
     lead + (z * z).mul_add(z.poly(&c::COS_64), lost)
 }
 
@@ -55,7 +79,7 @@ fn cos_near<V: Real<Elem = f64>>(r: V) -> V {
 pub(crate) fn sin<V: Real<Elem = f64>>(x: V) -> V {
     let (r, n) = reduce(x);
     let (odd, lower) = quadrant(n);
-    let y = V::select(odd, cos_near(r), sin_near(r));
+    let y = V::select(odd, cos_near(r, None), sin_near(r, None));
     patch(x, x.abs().gt(V::of(LARGE)), V::select(lower, -y, y), f64::sin)
 }
 
@@ -64,15 +88,15 @@ pub(crate) fn cos<V: Real<Elem = f64>>(x: V) -> V {
     let (r, n) = reduce(x);
     let (odd, _) = quadrant(n);
     let (_, lower) = quadrant(n + V::of(1.0));
-    let y = V::select(odd, sin_near(r), cos_near(r));
+    let y = V::select(odd, sin_near(r, None), cos_near(r, None));
     patch(x, x.abs().gt(V::of(LARGE)), V::select(lower, -y, y), f64::cos)
 }
 
 #[inline(always)]
 pub(crate) fn tan<V: Real<Elem = f64>>(x: V) -> V {
-    let (r, n) = reduce(x);
+    let (r, rest, n) = reduce_with_rest(x);
     let (odd, _) = quadrant(n);
-    let (s, c) = (sin_near(r), cos_near(r));
+    let (s, c) = (sin_near(r, Some(rest)), cos_near(r, Some(rest)));
     let y = V::select(odd, -c, s) / V::select(odd, s, c);
     patch(x, x.abs().gt(V::of(LARGE)), y, f64::tan)
 }
