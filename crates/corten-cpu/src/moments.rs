@@ -3,7 +3,7 @@
 use crate::folds::{larger, smaller};
 use crate::reduce_loops::Fold;
 use crate::row_loops::{Job, Vectorised, map_in_place, row_functions};
-use crate::vec::Lanes;
+use crate::vec::{Lanes, fetch_early};
 use corten_core::{Complex, Element};
 use std::marker::PhantomData;
 
@@ -45,6 +45,13 @@ impl Magnitude for f32 {
     }
 }
 
+/// Squares that are summed side by side.
+const SQUARES: usize = 32;
+
+/// Elements that are asked for before they are squared: the sums are faster than what the processor
+/// foresees by itself.
+const AHEAD: usize = 1024;
+
 /// The sum of the squares of a run.
 struct Squares<'a> {
     run: &'a [f32],
@@ -61,7 +68,16 @@ impl Job<f32> for Squares<'_> {
             return sum_of(self.run, f32::square);
         }
         let fused = |sum: f64, x: f32| f64::from(x).mul_add(f64::from(x), sum);
-        lanes::<32, _, _>(self.run, 0.0, fused, |a, b| a + b)
+        let mut sums = [0.0; SQUARES];
+        let chunks = self.run.chunks_exact(SQUARES);
+        let rest = chunks.remainder();
+        for chunk in chunks {
+            fetch_early(chunk.as_ptr().wrapping_add(AHEAD).cast(), size_of_val(chunk));
+            for (sum, &x) in sums.iter_mut().zip(chunk) {
+                *sum = fused(*sum, x);
+            }
+        }
+        rest.iter().fold(sums.into_iter().sum(), |sum, &x| fused(sum, x))
     }
 }
 
