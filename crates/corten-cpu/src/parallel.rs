@@ -82,6 +82,21 @@ pub fn in_parallel_region() -> bool {
     INSIDE.with(Cell::get)
 }
 
+/// Runs `body` on the calling thread alone.
+pub(crate) fn alone<R>(body: impl FnOnce() -> R) -> R {
+    let _before = Before(INSIDE.replace(true));
+    body()
+}
+
+/// What [`in_parallel_region`] is again afterwards, a panic included.
+struct Before(bool);
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        INSIDE.set(self.0);
+    }
+}
+
 /// The number of threads in use; 0 means not decided yet.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 

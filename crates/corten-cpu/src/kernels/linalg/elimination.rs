@@ -4,6 +4,7 @@ use super::matrices::{Number, part_width};
 use super::multiples::{AT_ONCE, subtract_multiples};
 use super::triangular::{SUBTRACT, Triangle};
 use crate::gemm::{Mat, MatMut, for_each_part, gemm};
+use crate::parallel::alone;
 use crate::row_loops::{Job, Vectorised};
 use crate::scratch::with_buffer;
 use crate::vec::Lanes;
@@ -18,6 +19,10 @@ const SHORT: usize = 16;
 
 /// Numbers that are compared side by side, and that columns of a panel are filled up to.
 const LANES: usize = 16;
+
+/// Multiplications of an elimination that is faster on one thread: another one would wait for what the
+/// first has in its cache at every step.
+const ALONE: usize = 1 << 27;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -68,14 +73,22 @@ pub(super) fn factor_by_columns<T: Number>(
             Ok(zero)
         });
     }
-    with_copy(source, shape, |mut matrix| {
-        let info = factor(&mut matrix, pivots)?;
-        let (matrix, out) = (matrix.matrix()?, MatMut::row_major(out, cols, rows)?.t());
-        for_each_part(out, part_width(cols, rows), |columns, part| {
-            part.t().copy_of(matrix.read().cols(columns).t())
-        })?;
-        Ok(info)
+    alone_where_small(shape, || {
+        with_copy(source, shape, |mut matrix| {
+            let info = factor(&mut matrix, pivots)?;
+            let (matrix, out) = (matrix.matrix()?, MatMut::row_major(out, cols, rows)?.t());
+            for_each_part(out, part_width(cols, rows), |columns, part| {
+                part.t().copy_of(matrix.read().cols(columns).t())
+            })?;
+            Ok(info)
+        })
     })
+}
+
+/// Runs what eliminates a matrix of this shape, on the calling thread alone if it is small.
+fn alone_where_small<R>([rows, cols]: [usize; 2], body: impl FnOnce() -> R) -> R {
+    let work = rows.saturating_mul(cols).saturating_mul(rows.min(cols));
+    if work <= ALONE { alone(body) } else { body() }
 }
 
 /// Calls `body` with a copy of a matrix. Its rows are an odd number of lines apart: they do not get in
@@ -134,6 +147,17 @@ fn factor_columns<T: Number>(
         *info = if *info == 0 { zero } else { *info };
         return Ok(());
     }
+    let rows = matrix.shape[0] - range.start;
+    alone_where_small([rows, range.len()], || factor_halves(matrix, range, pivots, info))
+}
+
+/// [`factor_columns`] of more than a panel has.
+fn factor_halves<T: Number>(
+    matrix: &mut Rows<'_, T>,
+    range: Range<usize>,
+    pivots: &mut [i32],
+    info: &mut i32,
+) -> Result<()> {
     let middle = range.start + (range.len() / 2).next_multiple_of(PANEL);
     factor_columns(matrix, range.start..middle, pivots, info)?;
     take_out(matrix.matrix()?, range.start..middle, range.end)?;
