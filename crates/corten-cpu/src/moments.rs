@@ -45,9 +45,6 @@ impl Magnitude for f32 {
     }
 }
 
-/// Squares that are summed side by side.
-const SQUARES: usize = 32;
-
 /// Elements that are asked for before they are squared: the sums are faster than what the processor
 /// foresees by itself.
 const AHEAD: usize = 1024;
@@ -68,16 +65,10 @@ impl Job<f32> for Squares<'_> {
             return sum_of(self.run, f32::square);
         }
         let fused = |sum: f64, x: f32| f64::from(x).mul_add(f64::from(x), sum);
-        let mut sums = [0.0; SQUARES];
-        let chunks = self.run.chunks_exact(SQUARES);
-        let rest = chunks.remainder();
-        for chunk in chunks {
+        let ask = |chunk: &[f32]| {
             fetch_early(chunk.as_ptr().wrapping_add(AHEAD).cast(), size_of_val(chunk));
-            for (sum, &x) in sums.iter_mut().zip(chunk) {
-                *sum = fused(*sum, x);
-            }
-        }
-        rest.iter().fold(sums.into_iter().sum(), |sum, &x| fused(sum, x))
+        };
+        lanes_asking::<32, _, _>(self.run, 0.0, ask, fused, |a, b| a + b)
     }
 }
 
@@ -327,10 +318,23 @@ fn lanes<const LANES: usize, T: Copy, A: Copy>(
     step: impl Fn(A, T) -> A,
     combine: impl Fn(A, A) -> A,
 ) -> A {
+    lanes_asking::<LANES, T, A>(run, start, |_| (), step, combine)
+}
+
+/// [`lanes`], where every part of the run is shown to `ask` before it is put in.
+#[inline(always)]
+fn lanes_asking<const LANES: usize, T: Copy, A: Copy>(
+    run: &[T],
+    start: A,
+    ask: impl Fn(&[T]),
+    step: impl Fn(A, T) -> A,
+    combine: impl Fn(A, A) -> A,
+) -> A {
     let mut lanes = [start; LANES];
     let chunks = run.chunks_exact(LANES);
     let rest = chunks.remainder();
     for chunk in chunks {
+        ask(chunk);
         for (lane, &x) in lanes.iter_mut().zip(chunk) {
             *lane = step(*lane, x);
         }

@@ -280,9 +280,7 @@ fn lead(workers: &[Arc<Worker>], job: &Job<'_>) -> Result<()> {
     job.busy.store(workers.len(), Ordering::Relaxed);
     let mut taken = Taken::here();
     workers.iter().for_each(|worker| worker.post(job, &mut taken));
-    INSIDE.with(|inside| inside.set(true));
-    job.work(0);
-    INSIDE.with(|inside| inside.set(false));
+    alone(|| job.work(0));
     let taken_back = workers.iter().filter(|worker| !worker.take_order().is_null()).count();
     job.busy.fetch_sub(taken_back, Ordering::Relaxed);
     job.wait();

@@ -339,7 +339,8 @@ impl<'a> Panels<'a> {
     }
 }
 
-/// Asks for what is brought into order next: few weights are in the cache. Where rows lie side by side the processor foresees it.
+/// Asks for what is brought into order next: few weights are in the cache. Where rows lie side by side
+/// the processor foresees it.
 fn ask_for_columns(next: Source<'_, Bf16>) {
     let ([rows, cols], [row, col]) = (next.shape(), next.strides());
     if row == 1 {

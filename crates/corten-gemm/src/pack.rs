@@ -23,8 +23,9 @@ const NEAR: usize = 1 << 20;
 /// A strip that up to so many panels use is read as it lies.
 pub(crate) const FEW_PANELS: usize = 2;
 
-/// [`FEW_PANELS`] of rows at a multiple of [`CONFLICT`] on processors with 64-byte registers: the lines of as many rows as a tile has find room in most of their first-level caches,
-/// where no copy is worth while for a few panels.
+/// [`FEW_PANELS`] of rows at a multiple of [`CONFLICT`] on processors with 64-byte registers: the lines of
+/// as many rows as a tile has find room in most of their first-level caches, where no copy is worth while
+/// for a few panels.
 const FEW_WIDE_PANELS: usize = 8;
 
 /// Whether a product with so many columns copies rows of its first factor that lie at a multiple of

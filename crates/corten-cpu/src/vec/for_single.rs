@@ -7,7 +7,7 @@ pub(crate) use super::bessel::{
 pub(crate) use super::bessel_jy::{j0, j1, y0, y1};
 use super::coefficients as c;
 pub(crate) use super::gamma::lgamma_for_single as lgamma;
-use super::math32::reduce_double;
+use super::math32::{expm1_near, reduce_double};
 use super::math64::{clamp, log_special};
 use super::real::{MaskBits, Real};
 use super::trig::quadrant;
@@ -20,7 +20,7 @@ use std::f64::consts;
 pub(super) fn exp<V: Real<Elem = f64>>(x: V) -> V {
     let (n, power) = x.round_to_power(consts::LOG2_E, 0.0);
     let r = n.neg_mul_add(V::of(consts::LN_2), x);
-    power.mul_add((r * r).mul_add(r.poly(&c::EXP_32), r), power)
+    power.mul_add(expm1_near(r), power)
 }
 
 /// ln x = n ln 2 + ln(1 + f): n and the second term.
@@ -42,7 +42,7 @@ pub(crate) fn positive_power<V: Real<Elem = f64>>(x: V, y: V) -> V {
     let power = clamp(y * logarithm, -200.0, 200.0);
     let n = power.round();
     let r = (power - n) * V::of(consts::LN_2);
-    (V::of(1.0) + (r * r).mul_add(r.poly(&c::EXP_32), r)) * V::pow2(n)
+    (V::of(1.0) + expm1_near(r)) * V::pow2(n)
 }
 
 /// ln x of positive numbers.

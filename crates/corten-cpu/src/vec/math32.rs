@@ -51,7 +51,7 @@ fn exp_near<V: Single>(r: V) -> V {
 
 /// e^r - 1 of a reduced argument, with the digits of a small one.
 #[inline(always)]
-fn expm1_near<V: Single>(r: V) -> V {
+pub(super) fn expm1_near<V: Real>(r: V) -> V {
     (r * r).mul_add(r.poly(&c::EXP_32), r)
 }
 

@@ -1,4 +1,4 @@
-//! Trigonometric functions of `f64` vectors and their inverses, within 2 units in the last
+//! Trigonometric functions of `f64` vectors and their inverses, within about 2 units in the last
 //! place.
 
 use super::coefficients as c;
