@@ -1,5 +1,6 @@
 //! The first few places of a line in one pass, without ranks for all of it.
 
+use super::keys::{flip_of, narrow};
 use super::rank::Ranked;
 use crate::row_loops::{Job, Vectorised};
 use crate::vec::{Lanes, Level, level};
@@ -77,7 +78,7 @@ fn long_first_places<T: Ranked>(
     distinct: bool,
     out: &mut [i64],
 ) -> bool {
-    if T::WIDE || u32::try_from(line.len()).is_err() {
+    if !narrow::<T>(line.len()) {
         return false;
     }
     let kept = looked_at(line, out, distinct);
@@ -138,11 +139,6 @@ fn sort_short<K: Ord + Copy>(keys: &mut [K; SHORT], count: usize) {
         }
         _ => keys[..count.min(SHORT)].sort_unstable(),
     }
-}
-
-/// What turns the order of ranks around.
-fn flip_of(descending: bool) -> u64 {
-    if descending { u64::MAX } else { 0 }
 }
 
 /// Writes the first places, unless some that must be distinct are not.

@@ -1,13 +1,15 @@
 //! Sorting along a dimension, and the elements that sorting would put at some place.
 
 mod few;
+mod keys;
 mod rank;
 mod search;
 mod select;
+mod split;
 mod ties;
 mod unique;
 
-use crate::chunks::{for_each_chunk2, grain_of};
+use crate::chunks::{for_each_chunk2, for_each_run, grain_of};
 use crate::kernels::support::{contiguous, empty, is_shape_only, match_types};
 use corten_core::{
     Access, AccessSet, DType, Result, Scalar, ensure, geometry, not_implemented_for,
@@ -16,10 +18,11 @@ use corten_ops::composite::support::tensor_type_name;
 use corten_ops::meta::sort as shapes;
 use corten_ops::{Tensor, derived, op};
 use few::few_first_places;
+use keys::{Key, flip_of, keys_of, narrow};
 use rank::{Line, Ranked, first_places};
 pub use search::*;
 use select::{FEW, nth_element, quick_select, sort_few, sort_unstably};
-use ties::order_ties;
+use ties::{Piece, Rooms};
 pub use unique::*;
 
 /// Work per element of a line, in simple steps.
@@ -95,7 +98,10 @@ fn choose_from_lines<T: Ranked>(
                 }
             }
             Choose::All { descending, by_place } => {
-                all_places(line, descending, by_place, indices);
+                let by_place = by_place || line.len() <= FEW;
+                if !few_first_places(line, descending, !by_place, indices) {
+                    return sort_line(line, (descending, by_place), values, indices);
+                }
             }
             // Where no elements are equal, every algorithm finds the same.
             Choose::Top { largest, sorted: true }
@@ -173,20 +179,42 @@ pub fn sort_stable(
     Ok((values, indices))
 }
 
-/// All places in order, equal elements by place or as PyTorch's unstable algorithm leaves them.
-fn all_places<T: Ranked>(line: &[T], descending: bool, by_place: bool, out: &mut [i64]) {
-    let by_place = by_place || out.len() <= FEW;
-    if few_first_places(line, descending, !by_place, out) {
-        return;
+/// Sorts a line, equal elements by place or as PyTorch's unstable algorithm leaves them.
+fn sort_line<T: Ranked>(
+    line: &[T],
+    (descending, by_place): (bool, bool),
+    values: &mut [T],
+    indices: &mut [i64],
+) -> Result<()> {
+    match narrow::<T>(line.len()) {
+        true => sort_by_keys::<T, u64>(line, (descending, by_place), values, indices),
+        false => sort_by_keys::<T, u128>(line, (descending, by_place), values, indices),
     }
-    let line = &Line::of(line);
-    line.first_places(descending, out);
-    if !by_place && line.has_ties(out) {
-        match u32::try_from(out.len()) {
-            Ok(_) => order_ties(&line.ranks, out),
-            Err(_) => sorted_places(line, descending, out),
-        }
-    }
+}
+
+/// From so many elements on it is faster to compute an element from its rank than to look for it.
+const FAR: usize = 1 << 14;
+
+fn sort_by_keys<T: Ranked, K: Key>(
+    line: &[T],
+    (descending, by_place): (bool, bool),
+    values: &mut [T],
+    indices: &mut [i64],
+) -> Result<()> {
+    let flip = flip_of(descending);
+    let mut keys: Vec<K> = keys_of(line.iter().map(|x| x.rank()), flip);
+    let flip = flip >> (u64::BITS - K::RANK_BITS);
+    let value = |key: K| match line.len() < FAR {
+        true => line[key.place()],
+        false => T::of_rank(key.rank_part() ^ flip).unwrap_or_else(|| line[key.place()]),
+    };
+    let mut pieces = Vec::new();
+    Piece::of_line(&mut keys, values, indices, by_place).cut(&mut pieces);
+    for_each_run(&mut pieces, 1, 1, |_, pieces| {
+        let mut rooms = Rooms::default();
+        pieces.iter_mut().for_each(|piece| piece.finish(&mut rooms, value));
+        Ok(())
+    })
 }
 
 /// Vectors of so many integers are sorted digit by digit in PyTorch, which is stable.
@@ -195,14 +223,6 @@ const MANY_INTEGERS: i64 = 32_768;
 fn sorts_by_digits(tensor: &Tensor) -> bool {
     let integers = tensor.dtype().is_integral(false) && !tensor.dtype().is_barebones_unsigned();
     integers && tensor.dim() == 1 && tensor.numel() >= MANY_INTEGERS
-}
-
-/// The places in the order that the steps of an unstable algorithm give.
-fn sorted_places(line: &Line, descending: bool, out: &mut [i64]) {
-    let before = |a: &(u64, i64), b: &(u64, i64)| if descending { a.0 > b.0 } else { a.0 < b.0 };
-    let mut items: Vec<(u64, i64)> = line.ranks.iter().copied().zip(0..).collect();
-    sort_unstably(&mut items, before);
-    out.iter_mut().zip(items).for_each(|(out, item)| *out = item.1);
 }
 
 /// The dtypes of the operators that select.
@@ -494,4 +514,37 @@ pub fn mode_out(
         );
     }
     into((values, indices), mode(self_, dim, keepdim)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_keep_every_bit_of_their_elements() {
+        let mut state = 11u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state
+        };
+        // NaN of many kinds, numbers of both signs, zeros of both, equal ones.
+        let zeros = [0.0f32, -0.0];
+        let line: Vec<f32> = (0..2 * FAR)
+            .map(|i| if i % 5 == 0 { zeros[i % 2] } else { f32::from_bits(next() & 0xffff_0003) })
+            .collect();
+        for (descending, by_place) in [(false, false), (true, false), (false, true), (true, true)] {
+            let (mut values, mut indices) = (vec![0.0; line.len()], vec![0; line.len()]);
+            sort_line(&line, (descending, by_place), &mut values, &mut indices).unwrap();
+            let rank = |place: i64| line[place as usize].rank() ^ flip_of(descending);
+            assert!(indices.windows(2).all(|pair| match rank(pair[0]) == rank(pair[1]) {
+                true => !by_place || pair[0] < pair[1],
+                false => rank(pair[0]) < rank(pair[1]),
+            }));
+            for (value, &place) in values.iter().zip(&indices) {
+                assert_eq!(value.to_bits(), line[place as usize].to_bits());
+            }
+            indices.sort_unstable();
+            assert!(indices.iter().copied().eq(0..line.len() as i64));
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Elements as numbers that are ordered as the elements are.
 
+use super::keys::{Key, flip_of, keys_of, narrow};
 use crate::row_loops::{Job, Vectorised};
 use crate::vec::Lanes;
 use corten_core::{Element, bf16, f16};
@@ -13,6 +14,9 @@ pub(super) trait Ranked: Element {
 
     /// A number that is ordered as the elements are.
     fn rank(self) -> u64;
+
+    /// The element of a rank, if there is but one.
+    fn of_rank(rank: u64) -> Option<Self>;
 }
 
 /// The elements of a line as ranks.
@@ -28,65 +32,35 @@ impl Line {
         Self { ranks, nan: T::NAN, wide: T::WIDE }
     }
 
-    /// Where the elements are in their order, equal ones by place: the first `out.len()` of them.
-    pub(super) fn first_places(&self, descending: bool, out: &mut [i64]) {
-        let count = out.len();
-        if self.narrow() {
-            let digits = |key: u64, low| (key >> (32 + low)) as usize;
-            let front = front_by_digits(self.narrow_keys(descending), count, (LONG, 32), digits);
-            front.into_iter().zip(out).for_each(|(key, out)| *out = i64::from(key as u32));
-        } else {
-            let digits = |key: u128, low| (key >> (64 + low)) as usize;
-            let keys = self.wide_keys(descending);
-            let front = front_by_digits(keys, count, (LONG_WIDE, 64), digits);
-            front.into_iter().zip(out).for_each(|(key, out)| *out = key as i64);
-        }
-    }
-
-    /// Whether neighbours among sorted places have equal elements.
-    pub(super) fn has_ties(&self, places: &[i64]) -> bool {
-        places.windows(2).any(|pair| self.ranks[pair[0] as usize] == self.ranks[pair[1] as usize])
-    }
-
     /// Where the element of rank `k` is, equal ones ranked by place.
     pub(super) fn place_of(&self, k: usize) -> usize {
-        match self.narrow() {
-            true => *self.narrow_keys(false).select_nth_unstable(k).1 as u32 as usize,
-            false => *self.wide_keys(false).select_nth_unstable(k).1 as u64 as usize,
+        match !self.wide && u32::try_from(self.ranks.len()).is_ok() {
+            true => self.place_among::<u64>(k),
+            false => self.place_among::<u128>(k),
         }
     }
 
-    fn narrow(&self) -> bool {
-        !self.wide && u32::try_from(self.ranks.len()).is_ok()
-    }
-
-    /// A rank and a place in one word, which compares as the pair does.
-    fn narrow_keys(&self, descending: bool) -> Vec<u64> {
-        let flip = if descending { u64::from(u32::MAX) } else { 0 };
-        let pairs = self.ranks.iter().zip(0u64..);
-        pairs.map(|(rank, place)| (rank ^ flip) << 32 | place).collect()
-    }
-
-    fn wide_keys(&self, descending: bool) -> Vec<u128> {
-        let flip = if descending { u64::MAX } else { 0 };
-        let pairs = self.ranks.iter().zip(0u128..);
-        pairs.map(|(rank, place)| u128::from(rank ^ flip) << 64 | place).collect()
+    fn place_among<K: Key>(&self, k: usize) -> usize {
+        let mut keys: Vec<K> = keys_of(self.ranks.iter().copied(), 0);
+        keys.select_nth_unstable(k).1.place()
     }
 }
 
-/// [`Line::first_places`] of a few places of a line, without ranks for all of it.
+/// Where the elements are that come first, equal ones by place, without ranks for the whole line.
 pub(super) fn first_places<T: Ranked>(line: &[T], descending: bool, out: &mut [i64]) {
-    if T::WIDE || u32::try_from(line.len()).is_err() {
-        let flip = if descending { u64::MAX } else { 0 };
-        let key = |x: T, place: usize| u128::from(x.rank() ^ flip) << 64 | place as u128;
-        let front = sorted_front(early_keys(line, out.len(), key), out.len());
-        front.into_iter().zip(out).for_each(|(key, out)| *out = key as i64);
-    } else {
-        let flip = if descending { u64::from(u32::MAX) } else { 0 };
-        let key = |x: T, place: usize| (x.rank() ^ flip) << 32 | place as u64;
-        let front = sorted_front(early_keys(line, out.len(), key), out.len());
-        front.into_iter().zip(out).for_each(|(key, out)| *out = i64::from(key as u32));
+    match narrow::<T>(line.len()) {
+        true => first_among::<T, u64>(line, flip_of(descending), out),
+        false => first_among::<T, u128>(line, flip_of(descending), out),
     }
+}
+
+fn first_among<T: Ranked, K: Key>(line: &[T], flip: u64, out: &mut [i64]) {
+    let mut front = early_keys(line, out.len(), |x, place| K::new(x.rank() ^ flip, place));
+    if !out.is_empty() && out.len() < front.len() {
+        keep_first(&mut front, out.len());
+    }
+    front.sort_unstable();
+    front.into_iter().zip(out).for_each(|(key, out)| *out = key.place() as i64);
 }
 
 /// Elements that are compared with the last one so far at a time.
@@ -151,85 +125,6 @@ fn keep_first<K: Ord + Copy>(keys: &mut Vec<K>, count: usize) -> K {
     last
 }
 
-/// From these lengths on digits are sorted by, which does not compare.
-const LONG: usize = 512;
-const LONG_WIDE: usize = 4096;
-
-/// Bits of a digit, and how many values it has.
-const DIGIT: u32 = 8;
-const DIGITS: usize = 1 << DIGIT;
-
-/// Sorts keys by so many `bits` of theirs, digit by digit from the lowest; as the keys come in the
-/// order of the rest, that is the order of the whole keys. `from` gives the bits from one on.
-fn sort_by_digits<K: Copy + Default>(keys: &mut Vec<K>, bits: u32, from: impl Fn(K, u32) -> usize) {
-    let passes: Vec<u32> = (0..bits).step_by(DIGIT as usize).collect();
-    let mut counts = vec![[0usize; DIGITS]; passes.len()];
-    for &key in &*keys {
-        for (counts, &low) in counts.iter_mut().zip(&passes) {
-            counts[from(key, low) % DIGITS] += 1;
-        }
-    }
-    let mut sorted = vec![K::default(); keys.len()];
-    for (counts, &low) in counts.iter_mut().zip(&passes) {
-        // A digit that all keys share orders nothing.
-        if counts.contains(&keys.len()) {
-            continue;
-        }
-        let mut start = 0;
-        for count in counts.iter_mut() {
-            (*count, start) = (start, start + *count);
-        }
-        for &key in &*keys {
-            let place = &mut counts[from(key, low) % DIGITS];
-            sorted[*place] = key;
-            *place += 1;
-        }
-        std::mem::swap(keys, &mut sorted);
-    }
-}
-
-/// [`sorted_front`], by digits if all keys are wanted and they are at least so many.
-fn front_by_digits<K: Ord + Copy + Default>(
-    mut keys: Vec<K>,
-    count: usize,
-    (long, bits): (usize, u32),
-    from: impl Fn(K, u32) -> usize,
-) -> Vec<K> {
-    if count < keys.len() || keys.len() < long {
-        return sorted_front(keys, count);
-    }
-    sort_by_digits(&mut keys, bits, from);
-    keys
-}
-
-/// The first `count` keys in order.
-fn sorted_front<K: Ord + Copy>(mut keys: Vec<K>, count: usize) -> Vec<K> {
-    drop_late(&mut keys, count);
-    if 0 < count && count < keys.len() {
-        keys.select_nth_unstable(count - 1);
-        keys.truncate(count);
-    }
-    keys.sort_unstable();
-    keys
-}
-
-/// Drops most of the keys behind the first `count`: those behind as many of a sample.
-fn drop_late<K: Ord + Copy>(keys: &mut Vec<K>, count: usize) {
-    let sample = 4 * count.max(16);
-    if count == 0 || keys.len() < 2 * sample {
-        return;
-    }
-    let limit = *keys[..sample].select_nth_unstable(count - 1).1;
-    let mut kept = count;
-    for i in sample..keys.len() {
-        let key = keys[i];
-        // Written whether it stays or not, as no processor foresees which do.
-        keys[kept] = key;
-        kept += usize::from(key < limit);
-    }
-    keys.truncate(kept);
-}
-
 macro_rules! ranked_integers {
     ($($t:ty: $wide:literal, $flip:expr;)*) => {$(
         impl Ranked for $t {
@@ -241,12 +136,17 @@ macro_rules! ranked_integers {
                 // Negative numbers come first once the sign is turned around.
                 if $wide { self as u64 ^ flip } else { u64::from(self as u32) ^ flip }
             }
+
+            #[inline]
+            fn of_rank(rank: u64) -> Option<Self> {
+                let flip: u64 = $flip;
+                Some((rank ^ flip) as $t)
+            }
         }
     )*};
 }
 
 ranked_integers! {
-    bool: false, 0;
     u8: false, 0;
     u16: false, 0;
     u32: false, 0;
@@ -257,49 +157,57 @@ ranked_integers! {
     i64: true, 1 << 63;
 }
 
-impl Ranked for f64 {
-    const WIDE: bool = true;
-    const NAN: Option<u64> = Some(u64::MAX);
-
+impl Ranked for bool {
     #[inline]
     fn rank(self) -> u64 {
-        let bits = (self + 0.0).to_bits();
-        match (self.is_nan(), bits >> 63) {
-            (true, _) => u64::MAX,
-            (_, 1) => !bits,
-            _ => bits | 1 << 63,
-        }
+        u64::from(self)
+    }
+
+    #[inline]
+    fn of_rank(rank: u64) -> Option<Self> {
+        Some(rank != 0)
     }
 }
 
-impl Ranked for f32 {
-    const NAN: Option<u64> = Some(u32::MAX as u64);
-
-    #[inline]
-    fn rank(self) -> u64 {
-        let bits = (self + 0.0).to_bits();
-        u64::from(match (self.is_nan(), bits >> 31) {
-            (true, _) => u32::MAX,
-            (_, 1) => !bits,
-            _ => bits | 1 << 31,
-        })
-    }
-}
-
-macro_rules! ranked_halves {
-    ($($t:ty)*) => {$(
+macro_rules! ranked_floats {
+    ($($t:ty: $bits:ty, $wide:literal;)+) => {$(
         impl Ranked for $t {
-            const NAN: Option<u64> = <f32 as Ranked>::NAN;
+            const WIDE: bool = $wide;
+            const NAN: Option<u64> = Some(<$bits>::MAX as u64);
 
             #[inline]
             fn rank(self) -> u64 {
-                self.to_f32().rank()
+                const SIGN: $bits = 1 << (<$bits>::BITS - 1);
+                // Chosen without branches, so that loops become vectors.
+                let bits = self.to_bits();
+                let bits = if bits == SIGN { 0 } else { bits };
+                let negative = (bits & SIGN != 0) as $bits;
+                let rank = bits ^ (negative.wrapping_neg() | SIGN);
+                let nan = bits & !SIGN > Self::INFINITY.to_bits();
+                u64::from(if nan { <$bits>::MAX } else { rank })
+            }
+
+            #[inline]
+            fn of_rank(rank: u64) -> Option<Self> {
+                const SIGN: $bits = 1 << (<$bits>::BITS - 1);
+                let bits = match rank as $bits {
+                    // NaN of any kind, and zero of any sign.
+                    <$bits>::MAX | SIGN => return None,
+                    rank if rank & SIGN != 0 => rank ^ SIGN,
+                    rank => !rank,
+                };
+                Some(Self::from_bits(bits))
             }
         }
-    )*};
+    )+};
 }
 
-ranked_halves! { f16 bf16 }
+ranked_floats! {
+    f16: u16, false;
+    bf16: u16, false;
+    f32: u32, false;
+    f64: u64, true;
+}
 
 #[cfg(test)]
 mod tests {
@@ -307,7 +215,7 @@ mod tests {
 
     fn places<T: Ranked>(line: &[T], descending: bool) -> Vec<i64> {
         let mut out = vec![0; line.len()];
-        Line::of(line).first_places(descending, &mut out);
+        first_places(line, descending, &mut out);
         out
     }
 
@@ -317,9 +225,39 @@ mod tests {
         assert_eq!(places(&line, false), [4, 2, 3, 1, 5, 0, 6]);
         assert_eq!(places(&line, true), [0, 6, 5, 1, 2, 3, 4]);
         assert_eq!(places(&line.map(|x| x as f32), true), [0, 6, 5, 1, 2, 3, 4]);
+        assert_eq!(places(&line.map(f16::from_f64), true), [0, 6, 5, 1, 2, 3, 4]);
+        assert_eq!(places(&line.map(bf16::from_f64), false), [4, 2, 3, 1, 5, 0, 6]);
         assert_eq!(places(&[3i8, -128, 127, -1], false), [1, 3, 0, 2]);
         assert_eq!(places(&[3i64, i64::MIN, i64::MAX, -1], true), [2, 0, 3, 1]);
         assert_eq!(places(&[u64::MAX, 0, 7], false), [1, 2, 0]);
+        assert_eq!(places(&[true, false, true], false), [1, 0, 2]);
+    }
+
+    fn back<T: Ranked + PartialEq + std::fmt::Debug>(elements: &[T]) {
+        for &x in elements {
+            assert_eq!(T::of_rank(x.rank()), Some(x));
+        }
+    }
+
+    #[test]
+    fn ranks_lead_back_to_what_they_are_of() {
+        back(&[i8::MIN, -1, 0, i8::MAX]);
+        back(&[i16::MIN, -1, 0, i16::MAX]);
+        back(&[i32::MIN, -1, 0, i32::MAX]);
+        back(&[i64::MIN, -1, 0, i64::MAX]);
+        back(&[0, u8::MAX]);
+        back(&[0, u16::MAX]);
+        back(&[0, u32::MAX]);
+        back(&[0, u64::MAX]);
+        back(&[false, true]);
+        let floats = [f64::NEG_INFINITY, -1.5, -5e-324, 5e-324, 2.0, f64::INFINITY];
+        back(&floats);
+        back(&[-f32::MAX, -f32::from_bits(1), f32::from_bits(1), f32::INFINITY]);
+        back(&[f16::MIN, -f16::MIN_POSITIVE_SUBNORMAL, f16::ONE, f16::INFINITY]);
+        back(&[bf16::MIN, -bf16::MIN_POSITIVE_SUBNORMAL, bf16::ONE, bf16::INFINITY]);
+        for several in [0.0, -0.0, f64::NAN, -f64::NAN] {
+            assert_eq!(f64::of_rank(several.rank()), None);
+        }
     }
 
     #[test]
@@ -329,40 +267,10 @@ mod tests {
         let falling: Vec<u32> = (0..2000).rev().collect();
         for line in [shuffled, falling] {
             let (mut all, mut front) = (vec![0; line.len()], vec![0; 400]);
-            Line::of(&line).first_places(true, &mut all);
+            first_places(&line, true, &mut all);
             for count in [0, 1, 2, 15, 16, 17, 100, 249, 250, 251, 400] {
-                Line::of(&line).first_places(true, &mut front[..count]);
-                assert_eq!(front[..count], all[..count]);
                 first_places(&line, true, &mut front[..count]);
                 assert_eq!(front[..count], all[..count]);
-            }
-        }
-    }
-
-    #[test]
-    fn long_lines_are_sorted_as_short_ones_are() {
-        let mut state = 7u32;
-        let mut next = || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            // Few values, so that many elements are equal.
-            (state >> 24) as f32 - 100.0
-        };
-        for length in [LONG - 1, LONG, 3 * LONG + 5, LONG_WIDE] {
-            let mut values: Vec<f32> = (0..length).map(|_| next()).collect();
-            (values[1], values[5], values[9]) = (f32::NAN, -0.0, f32::INFINITY);
-            for descending in [false, true] {
-                let line = Line::of(&values);
-                let mut places = vec![0; length];
-                line.first_places(descending, &mut places);
-                let mut wanted: Vec<i64> = (0..length as i64).collect();
-                wanted.sort_by_key(|&place| {
-                    let rank = line.ranks[place as usize] as u32;
-                    if descending { !rank } else { rank }
-                });
-                assert_eq!(places, wanted);
-                let wide: Vec<f64> = values.iter().copied().map(f64::from).collect();
-                Line::of(&wide).first_places(descending, &mut places);
-                assert_eq!(places, wanted);
             }
         }
     }

@@ -3,9 +3,11 @@
 //! Which of several equal elements is found follows from the steps of the algorithm. They are those
 //! of PyTorch, so that gradients flow to the same elements.
 
+use super::split::split;
+
 /// Puts the element of rank `k` at place `k`, with no greater ones before it, by the algorithm of
 /// libstdc++'s `std::nth_element`; `before` is the order.
-pub(super) fn nth_element<T>(items: &mut [T], k: usize, before: impl Fn(&T, &T) -> bool) {
+pub(super) fn nth_element<T: Copy>(items: &mut [T], k: usize, before: impl Fn(&T, &T) -> bool) {
     let (mut first, mut last) = (0, items.len());
     if k >= last {
         return;
@@ -19,7 +21,7 @@ pub(super) fn nth_element<T>(items: &mut [T], k: usize, before: impl Fn(&T, &T) 
             return;
         }
         depth -= 1;
-        let cut = partition_around_median(items, first, last, &before);
+        let cut = first + split(&mut items[first..last], |a, b| before(&a, &b));
         if cut <= k {
             first = cut;
         } else {
@@ -55,7 +57,7 @@ pub(super) fn sort_few<T>(items: &mut [T], before: impl Fn(&T, &T) -> bool) {
 }
 
 /// Sorts by the algorithm of libstdc++'s `std::sort`.
-pub(super) fn sort_unstably<T>(items: &mut [T], before: impl Fn(&T, &T) -> bool) {
+pub(super) fn sort_unstably<T: Copy>(items: &mut [T], before: impl Fn(&T, &T) -> bool) {
     let depth = 2 * items.len().checked_ilog2().unwrap_or(0);
     sort_coarsely(items, (0, items.len()), depth, &before);
     // No element is more than a piece away from its place.
@@ -69,7 +71,7 @@ pub(super) fn sort_unstably<T>(items: &mut [T], before: impl Fn(&T, &T) -> bool)
 }
 
 /// Sorts down to pieces of 16, whose elements keep their order where they are equal.
-fn sort_coarsely<T>(
+fn sort_coarsely<T: Copy>(
     items: &mut [T],
     (first, mut last): (usize, usize),
     mut depth: u32,
@@ -82,60 +84,9 @@ fn sort_coarsely<T>(
             return;
         }
         depth -= 1;
-        let cut = partition_around_median(items, first, last, before);
+        let cut = first + split(&mut items[first..last], |a, b| before(&a, &b));
         sort_coarsely(items, (cut, last), depth, before);
         last = cut;
-    }
-}
-
-/// Splits `first..last` around the median of three of its elements, and returns where.
-fn partition_around_median<T>(
-    items: &mut [T],
-    first: usize,
-    last: usize,
-    before: &impl Fn(&T, &T) -> bool,
-) -> usize {
-    median_first(items, first, last, before);
-    partition(items, first, (first + 1, last), before)
-}
-
-/// Puts the median of three elements of `first..last` in front.
-pub(super) fn median_first<T>(
-    items: &mut [T],
-    first: usize,
-    last: usize,
-    before: &impl Fn(&T, &T) -> bool,
-) {
-    let [a, b, c] = [first + 1, first + (last - first) / 2, last - 1];
-    let less = |i: usize, j: usize| before(&items[i], &items[j]);
-    let median = match (less(a, b), less(b, c), less(a, c)) {
-        (true, true, _) | (false, false, false) => b,
-        (true, false, true) | (false, true, false) => c,
-        (true, false, false) | (false, _, true) => a,
-    };
-    items.swap(first, median);
-}
-
-/// Splits what is left of a part around the element at `pivot`, and returns where.
-pub(super) fn partition<T>(
-    items: &mut [T],
-    pivot: usize,
-    (mut low, mut high): (usize, usize),
-    before: &impl Fn(&T, &T) -> bool,
-) -> usize {
-    loop {
-        while before(&items[low], &items[pivot]) {
-            low += 1;
-        }
-        high -= 1;
-        while before(&items[pivot], &items[high]) {
-            high -= 1;
-        }
-        if low >= high {
-            return low;
-        }
-        items.swap(low, high);
-        low += 1;
     }
 }
 

@@ -1,157 +1,190 @@
-//! The order in which an unstable algorithm leaves equal elements, of a line whose order is known.
+//! The order in which an unstable algorithm leaves equal elements.
 //!
-//! The steps are those of libstdc++'s `std::sort`, as in [`super::select`]. Parts of the line without
-//! equal elements are not followed: what they end as is known. Elements are compared many at a time,
-//! for no processor foresees how a comparison with a pivot ends.
+//! The steps are those of libstdc++'s `std::sort`, as in [`super::select`]. They are followed to where
+//! a part of the line fits a cache. There the order but for equal elements is found by digits, and only
+//! parts with equal elements are followed further.
 
-use super::select::{FEW, median_first, partition};
+use super::keys::{Key, sort_stably};
+use super::select::FEW;
+use super::split::split;
 
-/// Elements that are compared with a pivot at a time.
-const BLOCK: usize = 128;
-
-/// Brings equal elements of a sorted line, given by their places, from the order of their places into
-/// that in which the algorithm leaves them. Places fit 32 bits.
-pub(super) fn order_ties(ranks: &[u64], sorted: &mut [i64]) {
-    let mut walk = Walk::of(ranks, sorted);
-    let depth = 2 * sorted.len().checked_ilog2().unwrap_or(0);
-    walk.sort((0, sorted.len()), depth, sorted);
+/// A part of a line that is sorted by itself, and where its elements go.
+pub(super) struct Piece<'a, T, K> {
+    pub(super) keys: &'a mut [K],
+    pub(super) values: &'a mut [T],
+    pub(super) indices: &'a mut [i64],
+    /// How often the algorithm may split it; then it takes to one that this one does not follow. 0 for a
+    /// stable order.
+    depth: u32,
+    /// Whether it is a whole line, whose keys come in the order of their places.
+    whole: bool,
 }
 
-/// The line as the algorithm has ordered it so far.
+/// Pieces of at most so many elements are sorted by themselves: what [`Rooms`] holds of them is half
+/// of a second-level cache at most.
+const PIECE: usize = 1 << 13;
+
+impl<'a, T, K: Key> Piece<'a, T, K> {
+    /// A whole line, whose equal elements are sorted by place or as the algorithm does.
+    pub(super) fn of_line(
+        keys: &'a mut [K],
+        values: &'a mut [T],
+        indices: &'a mut [i64],
+        by_place: bool,
+    ) -> Self {
+        let splits = 2 * keys.len().checked_ilog2().unwrap_or(0);
+        let depth = if by_place { 0 } else { splits };
+        Self { keys, values, indices, depth, whole: true }
+    }
+
+    /// Splits it into pieces that are small, or stable.
+    pub(super) fn cut(mut self, pieces: &mut Vec<Self>) {
+        while self.keys.len() > PIECE && self.depth > 0 {
+            let depth = self.depth - 1;
+            let cut = split(self.keys, |a, b| a.rank_part() < b.rank_part());
+            let (low, high) = self.keys.split_at_mut(cut);
+            let (low_values, high_values) = self.values.split_at_mut(cut);
+            let (low_indices, high_indices) = self.indices.split_at_mut(cut);
+            let part = |keys, values, indices| Piece { keys, values, indices, depth, whole: false };
+            part(high, high_values, high_indices).cut(pieces);
+            self = part(low, low_values, low_indices);
+        }
+        pieces.push(self);
+    }
+
+    /// Sorts it, and writes its elements; `value` gives that of a key.
+    pub(super) fn finish(&mut self, rooms: &mut Rooms<K>, value: impl Fn(K) -> T) {
+        let Self { keys, values, indices, depth, whole } = self;
+        let places = values.iter_mut().zip(&mut **indices);
+        let write = |((out, index), key): ((&mut T, &mut i64), K)| {
+            (*out, *index) = (value(key), key.place() as i64);
+        };
+        if *whole {
+            rooms.sort(keys, *depth);
+            places.zip(keys.iter().copied()).for_each(write);
+        } else {
+            let order = rooms.order(keys, *depth);
+            places.zip(order.iter().map(|key| keys[key.place()])).for_each(write);
+            rooms.order = order;
+        }
+    }
+}
+
+/// What sorting a piece takes, kept from one to the next.
+#[derive(Default)]
+pub(super) struct Rooms<K> {
+    order: Vec<K>,
+    other: Vec<K>,
+    walk: Walk,
+}
+
+impl<K: Key> Rooms<K> {
+    /// The order of a piece, as keys of the places in it.
+    fn order(&mut self, keys: &[K], depth: u32) -> Vec<K> {
+        let mut order = std::mem::take(&mut self.order);
+        order.clear();
+        order.extend(keys.iter().enumerate().map(|(i, key)| K::new(key.rank_part(), i)));
+        self.sort(&mut order, depth);
+        order
+    }
+
+    /// Sorts keys that come in the order of their places, which count from 0.
+    fn sort(&mut self, keys: &mut [K], depth: u32) {
+        sort_stably(keys, &mut self.other);
+        let tie = |pair: &[K]| pair[0].rank_part() == pair[1].rank_part();
+        if depth > 0 && keys.len() > FEW && keys.windows(2).any(tie) {
+            self.walk.order_ties(keys, depth);
+        }
+    }
+}
+
+/// A sorted piece, whose equal elements are brought into the order in which the algorithm leaves them.
+#[derive(Default)]
 struct Walk {
-    /// Where the first equal element stands in the sorted line, and the place, in a word each.
-    items: Vec<u64>,
-    /// How many of the elements before each one of the sorted line equal the element before them.
-    ties: Vec<u32>,
-}
-
-/// By which items are compared.
-fn key(item: u64) -> u64 {
-    item >> u32::BITS
+    /// The elements as the algorithm has ordered them so far: where the first equal one stands in the
+    /// sorted piece, and the place, in a word each.
+    items: Vec<u32>,
+    /// How many of the elements before each one of the sorted piece equal the element before them.
+    ties: Vec<u16>,
+    /// Where the next one of equal elements goes, by where the first one does.
+    next: Vec<u16>,
+    /// The places in their order.
+    places: Vec<u16>,
 }
 
 impl Walk {
-    fn of(ranks: &[u64], sorted: &[i64]) -> Self {
-        let mut items = vec![0; ranks.len()];
-        let mut ties = Vec::with_capacity(sorted.len() + 2);
+    fn order_ties<K: Key>(&mut self, sorted: &mut [K], depth: u32) {
+        self.start(sorted);
+        let mut items = std::mem::take(&mut self.items);
+        self.sort(&mut items, 0, depth);
+        self.items = items;
+        for (key, &place) in sorted.iter_mut().zip(&self.places) {
+            *key = K::new(key.rank_part(), usize::from(place));
+        }
+    }
+
+    fn start<K: Key>(&mut self, sorted: &[K]) {
+        self.items.resize(sorted.len(), 0);
+        self.ties.clear();
         let (mut first, mut count, mut last) = (0, 0, None);
-        for (i, &place) in (0u64..).zip(sorted) {
-            let rank = Some(ranks[place as usize]);
-            ties.push(count);
-            match rank == last {
+        for (i, key) in (0u64..).zip(sorted) {
+            self.ties.push(count);
+            match Some(key.rank_part()) == last {
                 true => count += 1,
-                false => (first, last) = (i, rank),
+                false => (first, last) = (i, Some(key.rank_part())),
             }
-            items[place as usize] = first << u32::BITS | place as u64;
+            self.items[key.place()] = Key::new(first, key.place());
         }
         // No element follows the last one, so none equals it.
-        ties.extend([count, count]);
-        Self { items, ties }
+        self.ties.extend([count, count]);
+        self.next.clear();
+        self.next.extend((0..=u16::MAX).take(sorted.len()));
+        self.places.clear();
+        self.places.extend(sorted.iter().map(|key| key.place() as u16));
     }
 
-    /// Whether the elements that belong to `first..last` equal none but themselves.
-    fn settled(&self, first: usize, last: usize) -> bool {
-        self.ties[first] == self.ties[last + 1]
-    }
-
-    fn sort(&mut self, (first, mut last): (usize, usize), mut depth: u32, sorted: &mut [i64]) {
-        while last - first > FEW && depth > 0 {
-            if self.settled(first, last) {
+    /// Sorts the items that belong at `first` and behind.
+    fn sort(&mut self, mut items: &mut [u32], first: usize, mut depth: u32) {
+        while items.len() > FEW && depth > 0 {
+            if self.settled(first, items.len()) {
                 return;
             }
             depth -= 1;
-            let cut = self.split(first, last);
-            self.sort((cut, last), depth, sorted);
-            last = cut;
+            let cut = split(items, |a, b| a.rank_part() < b.rank_part());
+            let (low, high) = items.split_at_mut(cut);
+            self.sort(high, first + cut, depth);
+            items = low;
         }
-        if !self.settled(first, last) {
-            let items = &mut self.items[first..last];
-            items.sort_by_key(|&item| key(item));
-            let sorted = &mut sorted[first..last];
-            sorted.iter_mut().zip(items).for_each(|(out, item)| *out = i64::from(*item as u32));
-        }
-    }
-
-    /// Splits `first..last` around the median of three of its elements, and returns where.
-    fn split(&mut self, first: usize, last: usize) -> usize {
-        let before = |a: &u64, b: &u64| key(*a) < key(*b);
-        median_first(&mut self.items, first, last, &before);
-        let pivot = key(self.items[first]);
-        let left = swap_blocks(&mut self.items, pivot, (first + 1, last));
-        partition(&mut self.items, first, left, &before)
-    }
-}
-
-/// Swaps elements that are on the wrong side of a pivot, the first of the one side with the first of
-/// the other, as long as both sides have a block; returns what is left to look at.
-fn swap_blocks(
-    items: &mut [u64],
-    pivot: u64,
-    (mut low, mut high): (usize, usize),
-) -> (usize, usize) {
-    let (mut left, mut right) = (Wrong::default(), Wrong::default());
-    while high - low >= 2 * BLOCK {
-        if left.done() {
-            left.look(|i| key(items[low + i]) >= pivot);
-        }
-        if right.done() {
-            right.look(|i| key(items[high - 1 - i]) <= pivot);
-        }
-        let count = (left.count - left.next).min(right.count - right.next);
-        for i in 0..count {
-            let from = low + usize::from(left.offsets[left.next + i]);
-            items.swap(from, high - 1 - usize::from(right.offsets[right.next + i]));
-        }
-        left.next += count;
-        right.next += count;
-        if left.done() {
-            low += BLOCK;
-        }
-        if right.done() {
-            high -= BLOCK;
+        if !self.settled(first, items.len()) {
+            // Equal elements keep their order from here on.
+            for item in items {
+                let next = &mut self.next[(item.rank_part() as usize).max(first)];
+                self.places[usize::from(*next)] = item.place() as u16;
+                *next += 1;
+            }
         }
     }
-    // What was looked at and not swapped is looked at again.
-    let rest = |wrong: &Wrong| match wrong.done() {
-        true => 0,
-        false => usize::from(wrong.offsets[wrong.next]),
-    };
-    (low + rest(&left), high - rest(&right))
-}
 
-/// Elements of a block that are on the wrong side.
-struct Wrong {
-    offsets: [u8; BLOCK],
-    count: usize,
-    /// Those before are swapped.
-    next: usize,
-}
-
-impl Default for Wrong {
-    fn default() -> Self {
-        Self { offsets: [0; BLOCK], count: 0, next: 0 }
-    }
-}
-
-impl Wrong {
-    fn done(&self) -> bool {
-        self.next == self.count
-    }
-
-    #[inline(always)]
-    fn look(&mut self, wrong: impl Fn(usize) -> bool) {
-        (self.count, self.next) = (0, 0);
-        for i in 0..BLOCK {
-            self.offsets[self.count] = i as u8;
-            self.count += usize::from(wrong(i));
-        }
+    /// Whether so many elements that belong at `first` and behind equal none but themselves.
+    fn settled(&self, first: usize, count: usize) -> bool {
+        self.ties[first] == self.ties[first + count + 1]
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::keys::keys_of;
     use super::super::select::sort_unstably;
     use super::*;
+
+    fn order<K: Key>(ranks: &[u64]) -> Vec<i64> {
+        let mut keys: Vec<K> = keys_of(ranks.iter().copied(), 0);
+        let (mut values, mut indices) = (vec![(); ranks.len()], vec![0; ranks.len()]);
+        let (mut rooms, mut pieces) = (Rooms::default(), Vec::new());
+        Piece::of_line(&mut keys, &mut values, &mut indices, false).cut(&mut pieces);
+        pieces.iter_mut().for_each(|piece| piece.finish(&mut rooms, |_| ()));
+        indices
+    }
 
     #[test]
     fn equal_elements_are_left_where_all_steps_leave_them() {
@@ -167,11 +200,10 @@ mod tests {
                 lines.push((0..length).map(|i| (length - i) * values / length).collect());
                 for ranks in lines {
                     let mut items: Vec<(u64, i64)> = ranks.iter().copied().zip(0..).collect();
-                    let mut sorted: Vec<i64> = (0..length as i64).collect();
-                    sorted.sort_by_key(|&place| ranks[place as usize]);
                     sort_unstably(&mut items, |a, b| a.0 < b.0);
-                    order_ties(&ranks, &mut sorted);
-                    assert!(items.iter().map(|item| item.1).eq(sorted));
+                    let places: Vec<i64> = items.iter().map(|item| item.1).collect();
+                    assert_eq!(order::<u64>(&ranks), places);
+                    assert_eq!(order::<u128>(&ranks), places);
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! Different elements and slices.
 
+use super::keys::{Key, keys_of, narrow, sort_stably};
 use super::match_ranked;
 use super::rank::Ranked;
 use super::select::{FEW, sort_few};
@@ -72,27 +73,54 @@ fn elements(
         return Ok((different(&flat, name)?, absent.clone(), absent));
     }
     let runs = match_ranked!(self_.dtype(), name, T => {
-        let ranks: Vec<u64> = Reader::<T>::new(&flat)?.iter().map(|x| x.rank()).collect();
-        // No NaN equals another.
-        let same = |a: usize, b: usize| ranks[a] == ranks[b] && Some(ranks[a]) != <T as Ranked>::NAN;
-        let mut order: Vec<usize> = (0..ranks.len()).collect();
-        order.sort_by_key(|&place| ranks[place]);
-        Ok(Runs::of(order.into_iter(), same))
+        let line = Reader::<T>::new(&flat)?;
+        Ok(match narrow::<T>(line.len()) {
+            true => runs_of_equals::<T, u64>(&line),
+            false => runs_of_equals::<T, u128>(&line),
+        })
     })?;
     let (firsts, inverse, counts) = runs.finish(&flat, &self_.sizes(), inverse, counts)?;
     Ok((op::index_select(&flat, 0, &firsts)?, inverse, counts))
 }
 
+/// The keys of a line, sorted.
+fn sorted_keys<T: Ranked, K: Key>(line: &[T]) -> Vec<K> {
+    let mut keys = keys_of(line.iter().map(|x| x.rank()), 0);
+    sort_stably(&mut keys, &mut Vec::new());
+    keys
+}
+
+/// Whether elements of one rank equal each other: no NaN equals another.
+fn equals_itself<T: Ranked>(rank: u64) -> bool {
+    Some(rank) != T::NAN
+}
+
+fn runs_of_equals<T: Ranked, K: Key>(line: &[T]) -> Runs {
+    let keys = sorted_keys::<T, K>(line);
+    let rank = |place: usize| line[place].rank();
+    let same = |a: usize, b: usize| rank(a) == rank(b) && equals_itself::<T>(rank(a));
+    Runs::of(keys.iter().map(|key| key.place()), same)
+}
+
 /// The different elements of a vector, of equal ones the first.
 fn different(flat: &Tensor, name: &str) -> Result<Tensor> {
     match_ranked!(flat.dtype(), name, T => {
-        let mut found = Reader::<T>::new(flat)?.to_vec();
-        found.sort_by_key(|x| x.rank());
-        // No NaN equals another.
-        found.dedup_by(|next, x| x.rank() == next.rank() && Some(x.rank()) != <T as Ranked>::NAN);
+        let line = Reader::<T>::new(flat)?;
+        let found = match narrow::<T>(line.len()) {
+            true => different_elements::<T, u64>(&line),
+            false => different_elements::<T, u128>(&line),
+        };
         let count = found.len() as i64;
         Tensor::from_vec(found, &[count])
     })
+}
+
+fn different_elements<T: Ranked, K: Key>(line: &[T]) -> Vec<T> {
+    let mut keys = sorted_keys::<T, K>(line);
+    keys.dedup_by(|next, key| {
+        next.rank_part() == key.rank_part() && equals_itself::<T>(key.rank_part())
+    });
+    keys.into_iter().map(|key| line[key.place()]).collect()
 }
 
 /// `_unique2`: always in ascending order.
