@@ -40,8 +40,9 @@ pub(crate) struct Kernel {
     pub(crate) block: Block,
     /// The dtype of its operands.
     pub(crate) compute: DType,
-    /// The loop over operands of the 16-bit dtype that the kernel was chosen for, if it has one.
-    pub(crate) halves: Option<Block>,
+    /// The loops over operands of the 16-bit dtype that the kernel was chosen for, if it has any: one
+    /// for less than [`FAR`] bytes of results, one for the others.
+    pub(crate) halves: Option<[Block; 2]>,
     /// The loop for [`FAR`] bytes of results and more, if it has one of its own.
     pub(crate) far: Option<Block>,
     /// The loop whose results go past the caches, if it has one: it takes whole lines of memory, and

@@ -373,18 +373,25 @@ macro_rules! vectors {
     };
 }
 
-/// The loop of a short operator over elements of a 16-bit dtype, where the processor converts them.
+/// The loops of a short operator over elements of a 16-bit dtype, where the processor converts them:
+/// the second one over more than the first-level cache holds.
 #[cfg_attr(not(all(target_arch = "x86_64", feature = "avx2")), expect(unused_variables))]
-fn halves<B: Body>(dtype: DType) -> Option<Block> {
+fn halves<B: Body>(dtype: DType) -> Option<[Block; 2]> {
     #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
     if const { B::IS_SHORT } {
         return match (level(), dtype) {
             #[cfg(feature = "avx512")]
-            (Level::Avx512, DType::Float16) => Some(vector_avx512::<avx512::F32, Values<B, f16>>),
+            (Level::Avx512, DType::Float16) => Some([
+                vector_avx512::<avx512::F32, Values<B, f16>>,
+                far_avx512::<avx512::F32, Values<B, f16>>,
+            ]),
             #[cfg(feature = "avx512")]
-            (Level::Avx512, DType::BFloat16) => Some(vector_avx512::<avx512::F32, Values<B, bf16>>),
-            (Level::Avx2, DType::Float16) => Some(vector_avx2::<avx2::F32, Values<B, f16>>),
-            (Level::Avx2, DType::BFloat16) => Some(vector_avx2::<avx2::F32, Values<B, bf16>>),
+            (Level::Avx512, DType::BFloat16) => Some([
+                vector_avx512::<avx512::F32, Values<B, bf16>>,
+                far_avx512::<avx512::F32, Values<B, bf16>>,
+            ]),
+            (Level::Avx2, DType::Float16) => Some([vector_avx2::<avx2::F32, Values<B, f16>>; 2]),
+            (Level::Avx2, DType::BFloat16) => Some([vector_avx2::<avx2::F32, Values<B, bf16>>; 2]),
             _ => None,
         };
     }
@@ -429,6 +436,10 @@ fn past<B: Body>(dtype: DType) -> Option<Block> {
 
 /// The special loops of a predicate: there are none.
 fn no_loop<B: Test>(_: DType) -> Option<Block> {
+    None
+}
+
+fn no_halves<B: Test>(_: DType) -> Option<[Block; 2]> {
     None
 }
 
@@ -485,7 +496,7 @@ macro_rules! pick {
 }
 
 pick!(body, Body, Values, halves, far, past, false);
-pick!(test, Test, Truths, no_loop, no_loop, no_loop, true);
+pick!(test, Test, Truths, no_halves, no_loop, no_loop, true);
 
 const fn has_float(domain: Domain) -> bool {
     use Domain::{Integral, IntegralBool, IntegralBoolWide};

@@ -5,6 +5,7 @@ use crate::strided::{Rows, gather, scatter};
 use crate::tiles::TILE;
 use crate::vec::convert::Conversion;
 use crate::vec::stream::{SHORTEST_RUN, Stream};
+use crate::vector_loop::FAR;
 use corten_core::DType;
 use corten_ops::iter::TensorIterator;
 use std::mem::MaybeUninit;
@@ -126,8 +127,8 @@ impl Stage {
         let alike = number.is_none() && (0..=kernel.arity).all(|i| iter.dtype(i) == dtype);
         let nbytes = iter.numel() as usize * operands[0].size;
         kernel.block = kernel.block_for(nbytes);
-        if let Some(halves) = kernel.halves.filter(|_| alike && !one_by_one) {
-            kernel.block = halves;
+        if let Some([near, far]) = kernel.halves.filter(|_| alike && !one_by_one) {
+            kernel.block = if nbytes < FAR { near } else { far };
             operands.iter_mut().for_each(|operand| operand.conversion = None);
         } else if dtype.is_reduced_float() {
             kernel.past = None;
