@@ -26,6 +26,9 @@ pub(crate) const FAR: usize = 10 << 10;
 /// How many bytes ahead operands are asked for.
 const AHEAD: usize = 2 << 10;
 
+/// So many elements are not in a first-level cache.
+const MANY: usize = 1 << 16;
+
 /// With `LINES`, results are written line by line, which two vectors are: see Note [Results on lines].
 ///
 /// # Safety
@@ -76,7 +79,16 @@ pub(crate) unsafe fn vector_loop<L: Lanes, S: Sink<L>, const LINES: bool>(
         }
         i += 2 * L::LANES;
     }
+    let waits = !S::IS_SHORT && n >= MANY;
     while i + L::LANES <= n {
+        if waits {
+            fetch(to.wrapping_add(i * S::SIZE + AHEAD));
+            for (operand, fixed) in operands.iter().zip(fixed).take(S::ARITY) {
+                if !fixed {
+                    fetch(operand.wrapping_add(i).cast::<u8>().wrapping_add(AHEAD));
+                }
+            }
+        }
         // SAFETY: a vector is left at `i`.
         unsafe {
             let x = operands_at::<L, S>(from, fixed, ones, i, L::LANES);
