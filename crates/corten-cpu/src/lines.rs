@@ -5,11 +5,22 @@ use crate::row_loops::MOST_LANES;
 use crate::rows::{Float, Wide};
 use crate::scratch::{Buffered, with_buffer};
 use crate::tiles::turn_matrix;
+use crate::vec::fetch_early;
 use crate::vec::transpose::SIDE;
 use corten_core::Result;
+use corten_ops::parallel::num_threads;
 
 /// Lines that are taken together where they are columns.
 const COLUMNS: usize = 256;
+
+/// As many are taken where they do not stay in a second-level cache from one pass to the next: rows of
+/// more elements are read faster.
+const WIDE: usize = 2048;
+const FAR: usize = 1 << 20;
+
+/// How many rows ahead columns ask for, and the bytes that stay in a first-level cache.
+const ROWS_AHEAD: usize = 4;
+const NEAR: usize = 32 << 10;
 
 /// Elements of rows that are turned together.
 const TURNED: usize = 4096;
@@ -167,8 +178,11 @@ impl Lines {
         of_lines: &impl OfLines<N>,
     ) -> Result<()> {
         let Self { outer, len, inner } = self;
-        let grain = grain_of(len * COLUMNS);
-        for_each_column_block(out, [outer, len, inner], COLUMNS, grain, |batch, columns, out| {
+        let far = len * COLUMNS * size_of::<T>() > FAR;
+        let wide = (inner / num_threads()).clamp(COLUMNS, WIDE);
+        let columns = if far { wide } else { COLUMNS };
+        let grain = grain_of(len * columns);
+        for_each_column_block(out, [outer, len, inner], columns, grain, |batch, columns, out| {
             let (first, width) = (batch * len * inner + columns.start, columns.len());
             of_lines.columns(Columns { out, inputs, first, width, len, step: inner });
             Ok(())
@@ -203,7 +217,16 @@ impl<T: Float, const N: usize> Columns<'_, '_, T, N> {
         let (mut buffers, mut buffer) = ([const { Vec::new() }; N], Vec::new());
         for row in 0..self.len {
             let rows = self.row(row, &mut buffers);
-            T::fill(self.out.row(row), &mut buffer, |out| f(out, rows));
+            let out = self.out.row(row);
+            T::fill(out, &mut buffer, |out| f(out, rows));
+        }
+    }
+
+    /// Asks for a later row, where all do not stay in a first-level cache.
+    fn ask(&self, rows: &[T], row: usize) {
+        let bytes = self.width * size_of::<T>();
+        if row + ROWS_AHEAD < self.len && self.len * bytes > NEAR {
+            fetch_early(rows.as_ptr().wrapping_add(self.step * ROWS_AHEAD).cast(), bytes);
         }
     }
 
@@ -213,7 +236,9 @@ impl<T: Float, const N: usize> Columns<'_, '_, T, N> {
     {
         let mut rows = [&[] as &[T::Wide]; N];
         for ((row_of, input), buffer) in rows.iter_mut().zip(self.inputs).zip(buffers) {
-            *row_of = T::wide_row(&input[self.first + row * self.step..][..self.width], buffer);
+            let elements = &input[self.first + row * self.step..][..self.width];
+            self.ask(elements, row);
+            *row_of = T::wide_row(elements, buffer);
         }
         rows
     }

@@ -1,7 +1,7 @@
 //! Rows put together: sums, extrema and others, with the vectors of the machine.
 
-use crate::row_loops::{Function, Job, Vectorised, Walk, least, load_at, load_rest};
-use crate::vec::Lanes;
+use crate::row_loops::{Function, Job, LONG, Vectorised, Walk, least, load_at, load_rest};
+use crate::vec::{AHEAD, Lanes, fetch};
 use corten_core::{Element, cast};
 
 /// A way to put the elements of `N` rows together into `M` values, sums or others.
@@ -104,6 +104,8 @@ trait Columnwise<V: Lanes, const N: usize> {
     /// # Safety
     /// `rest` elements must be left at `i`, fewer than a vector.
     unsafe fn rest_at(&self, i: usize, rest: usize) -> [V; N];
+    /// Asks for what will be read, or written, some way behind `i`.
+    fn ask(&self, i: usize);
 }
 
 impl<V: Lanes, const N: usize> Columnwise<V, N> for [*const V::Elem; N] {
@@ -117,6 +119,11 @@ impl<V: Lanes, const N: usize> Columnwise<V, N> for [*const V::Elem; N] {
     unsafe fn rest_at(&self, i: usize, rest: usize) -> [V; N] {
         // SAFETY: the caller's.
         unsafe { load_rest(*self, i, rest) }
+    }
+
+    #[inline(always)]
+    fn ask(&self, i: usize) {
+        self.iter().for_each(|row| fetch(row.wrapping_add(i).cast::<u8>().wrapping_add(AHEAD)));
     }
 }
 
@@ -141,6 +148,11 @@ impl<V: Lanes, F: Function<V::Elem, N>, const N: usize> Columnwise<V, 1> for Wal
             [value]
         }
     }
+
+    #[inline(always)]
+    fn ask(&self, i: usize) {
+        fetch(self.to.wrapping_add(i).cast::<u8>().wrapping_add(AHEAD));
+    }
 }
 
 /// # Safety
@@ -153,9 +165,12 @@ unsafe fn fold_all<V: Lanes, const N: usize, const M: usize>(
 ) -> [V; M] {
     let start = start_of(&fold);
     let mut states = [start.map(V::splat); STATES];
-    let mut i = 0;
+    let (mut i, asks) = (0, count >= LONG);
     while i + STATES * V::LANES <= count {
         for state in &mut states {
+            if asks {
+                rows.ask(i);
+            }
             // SAFETY: a vector is left at `i` for every state.
             *state = fold.step(*state, unsafe { rows.at(i) });
             i += V::LANES;

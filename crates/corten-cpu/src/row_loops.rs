@@ -7,7 +7,7 @@
 use crate::vec::avx2;
 #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
 use crate::vec::avx512;
-use crate::vec::{Lanes, Level, baseline, level};
+use crate::vec::{AHEAD, Lanes, Level, baseline, fetch, level};
 use corten_core::Element;
 
 pub(crate) use crate::row_folds::{
@@ -144,6 +144,10 @@ pub(crate) fn least<T, const N: usize>(out: &[T], rows: [&[T]; N]) -> usize {
     rows.into_iter().fold(out.len(), |least, row| least.min(row.len()))
 }
 
+/// Rows of so many elements ask for memory ahead: usually that of the next row. What they read is asked
+/// for by the fold that comes before, if one does; what they write, by the rows themselves.
+pub(crate) const LONG: usize = 512;
+
 /// Rows on their way through a function: `to` is writable and `from` readable for `count` elements,
 /// and they are the same place or do not overlap.
 pub(crate) struct Walk<T, F, const N: usize> {
@@ -186,8 +190,11 @@ impl<T, F: Function<T, N>, const N: usize> Job<T> for Walk<T, F, N> {
     fn run<V: Lanes<Elem = T>>(self) {
         let Self { to, from, count, f } = self;
         let whole = count - count % V::LANES;
-        let mut i = 0;
+        let (mut i, asks) = (0, count >= LONG);
         while i < whole {
+            if asks {
+                fetch(to.wrapping_add(i).cast::<u8>().wrapping_add(AHEAD));
+            }
             // SAFETY: `LANES` elements are left at `i`.
             unsafe { f.of(load_at::<V, N>(from, i)).store(to.add(i)) };
             i += V::LANES;

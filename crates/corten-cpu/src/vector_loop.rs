@@ -2,7 +2,7 @@
 
 use crate::block::{Scalars, Source};
 use crate::loops::{Sink, splat};
-use crate::vec::{Lanes, Memory};
+use crate::vec::{AHEAD, Lanes, Memory, fetch};
 
 // Note [Results on lines]
 // A vector that lies across two lines of memory takes as long as two. Where results do not begin at a
@@ -22,9 +22,6 @@ const LONG: usize = 256;
 
 /// Bytes of results that the first-level cache does not hold beside the operands.
 pub(crate) const FAR: usize = 10 << 10;
-
-/// How many bytes ahead operands are asked for.
-const AHEAD: usize = 2 << 10;
 
 /// So many elements are not in a first-level cache.
 const MANY: usize = 1 << 16;
@@ -112,17 +109,6 @@ pub(crate) unsafe fn vector_loop<L: Lanes, S: Sink<L>, const LINES: bool>(
 fn before_vector<L: Lanes, S: Sink<L>>(to: *const u8, n: usize) -> usize {
     let bytes = to.addr().wrapping_neg() % (L::LANES * S::SIZE);
     if n >= LONG && bytes.is_multiple_of(S::SIZE) { bytes / S::SIZE } else { 0 }
-}
-
-/// Has a line of memory brought into the first-level cache.
-#[inline(always)]
-fn fetch(line: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: every processor of this kind has the instruction, and it reads no memory as far as a
-    // program can tell.
-    unsafe {
-        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(line.cast());
-    }
 }
 
 /// The operands at `i`: those that are one element are that in every lane.

@@ -465,6 +465,21 @@ pub(super) mod narrow {
     }
 }
 
+/// How many bytes ahead loops ask for memory.
+pub(crate) const AHEAD: usize = 2 << 10;
+
+/// Brings a line of memory into the first-level cache. Any address will do.
+#[inline(always)]
+pub(crate) fn fetch(line: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every processor of this kind has the instruction, which accesses nothing.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(line.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
+}
+
 /// Brings memory that will be read soon into the second-level cache. Any address will do.
 #[inline(always)]
 pub(crate) fn fetch_early(first: *const u8, bytes: usize) {
