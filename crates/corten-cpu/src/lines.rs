@@ -217,8 +217,7 @@ impl<T: Float, const N: usize> Columns<'_, '_, T, N> {
         let (mut buffers, mut buffer) = ([const { Vec::new() }; N], Vec::new());
         for row in 0..self.len {
             let rows = self.row(row, &mut buffers);
-            let out = self.out.row(row);
-            T::fill(out, &mut buffer, |out| f(out, rows));
+            T::fill(self.out.row(row), &mut buffer, |out| f(out, rows));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Rows put together: sums, extrema and others, with the vectors of the machine.
 
 use crate::row_loops::{Function, Job, LONG, Vectorised, Walk, least, load_at, load_rest};
-use crate::vec::{AHEAD, Lanes, fetch};
+use crate::vec::{Lanes, fetch_ahead};
 use corten_core::{Element, cast};
 
 /// A way to put the elements of `N` rows together into `M` values, sums or others.
@@ -123,7 +123,7 @@ impl<V: Lanes, const N: usize> Columnwise<V, N> for [*const V::Elem; N] {
 
     #[inline(always)]
     fn ask(&self, i: usize) {
-        self.iter().for_each(|row| fetch(row.wrapping_add(i).cast::<u8>().wrapping_add(AHEAD)));
+        self.iter().for_each(|row| fetch_ahead(row.wrapping_add(i)));
     }
 }
 
@@ -151,7 +151,7 @@ impl<V: Lanes, F: Function<V::Elem, N>, const N: usize> Columnwise<V, 1> for Wal
 
     #[inline(always)]
     fn ask(&self, i: usize) {
-        fetch(self.to.wrapping_add(i).cast::<u8>().wrapping_add(AHEAD));
+        fetch_ahead(self.to.wrapping_add(i));
     }
 }
 

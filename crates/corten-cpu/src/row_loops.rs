@@ -7,7 +7,7 @@
 use crate::vec::avx2;
 #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
 use crate::vec::avx512;
-use crate::vec::{AHEAD, Lanes, Level, baseline, fetch, level};
+use crate::vec::{Lanes, Level, baseline, fetch_ahead, level};
 use corten_core::Element;
 
 pub(crate) use crate::row_folds::{
@@ -144,8 +144,8 @@ pub(crate) fn least<T, const N: usize>(out: &[T], rows: [&[T]; N]) -> usize {
     rows.into_iter().fold(out.len(), |least, row| least.min(row.len()))
 }
 
-/// Rows of so many elements ask for memory ahead: usually that of the next row. What they read is asked
-/// for by the fold that comes before, if one does; what they write, by the rows themselves.
+/// Rows of so many elements ask for memory, usually that of the next row: folds for what they read, walks
+/// for what they write, as a fold has mostly read the row before. See Note [Asking ahead].
 pub(crate) const LONG: usize = 512;
 
 /// Rows on their way through a function: `to` is writable and `from` readable for `count` elements,
@@ -193,7 +193,7 @@ impl<T, F: Function<T, N>, const N: usize> Job<T> for Walk<T, F, N> {
         let (mut i, asks) = (0, count >= LONG);
         while i < whole {
             if asks {
-                fetch(to.wrapping_add(i).cast::<u8>().wrapping_add(AHEAD));
+                fetch_ahead(to.wrapping_add(i));
             }
             // SAFETY: `LANES` elements are left at `i`.
             unsafe { f.of(load_at::<V, N>(from, i)).store(to.add(i)) };

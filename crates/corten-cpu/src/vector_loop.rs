@@ -2,7 +2,7 @@
 
 use crate::block::{Scalars, Source};
 use crate::loops::{Sink, splat};
-use crate::vec::{AHEAD, Lanes, Memory, fetch};
+use crate::vec::{Lanes, Memory, fetch, fetch_ahead};
 
 // Note [Results on lines]
 // A vector that lies across two lines of memory takes as long as two. Where results do not begin at a
@@ -13,9 +13,8 @@ use crate::vec::{AHEAD, Lanes, Memory, fetch};
 // first-level cache, which gains a tenth; further ahead is no faster. And there registers of half the
 // width are another tenth faster than those of AVX-512 (measured on Intel's Granite Rapids alone).
 //
-// Processors fetch ahead what is read, but from memory not far enough: asked for [`AHEAD`], operands
-// there come up to a tenth faster, 16-bit ones a sixth. Where results take the place of an operand that
-// is slower by as much.
+// Operands are asked for, see Note [Asking ahead], which gains a tenth where they come from memory, a
+// sixth where they have 16 bits. Where results take the place of an operand it would lose as much.
 
 /// Results for which it is worth a partial vector to have none of the others in two lines.
 const LONG: usize = 256;
@@ -65,7 +64,7 @@ pub(crate) unsafe fn vector_loop<L: Lanes, S: Sink<L>, const LINES: bool>(
             fetch(to.wrapping_add(i * S::SIZE + pair));
             for (operand, fixed) in operands.iter().zip(fixed).take(S::ARITY) {
                 if asks && !fixed {
-                    fetch(operand.wrapping_add(i).cast::<u8>().wrapping_add(AHEAD));
+                    fetch_ahead(operand.wrapping_add(i));
                 }
             }
         }
@@ -79,10 +78,10 @@ pub(crate) unsafe fn vector_loop<L: Lanes, S: Sink<L>, const LINES: bool>(
     let waits = !S::IS_SHORT && n >= MANY;
     while i + L::LANES <= n {
         if waits {
-            fetch(to.wrapping_add(i * S::SIZE + AHEAD));
+            fetch_ahead(to.wrapping_add(i * S::SIZE));
             for (operand, fixed) in operands.iter().zip(fixed).take(S::ARITY) {
                 if !fixed {
-                    fetch(operand.wrapping_add(i).cast::<u8>().wrapping_add(AHEAD));
+                    fetch_ahead(operand.wrapping_add(i));
                 }
             }
         }

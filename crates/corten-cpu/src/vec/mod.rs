@@ -49,7 +49,7 @@ mod tests;
 pub(crate) use complex::Cplx;
 pub(crate) use lanes::Lanes;
 pub use level::{Level, level};
-pub(crate) use memory::{AHEAD, Memory, Plain, fetch, fetch_early};
+pub(crate) use memory::{Memory, Plain, fetch, fetch_ahead, fetch_early};
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 pub(crate) use memory::{Past, PastBfloat};
 pub use real::MaskBits;

@@ -10,8 +10,11 @@ pub(super) trait Key: Copy + Ord + Default + Send {
     /// What moving one by a digit takes, in comparisons of two.
     const MOVE: usize;
 
+    /// The key of a rank and a place, which must fit.
     fn new(rank: u64, place: usize) -> Self;
+    /// The rank.
     fn rank_part(self) -> u64;
+    /// The place.
     fn place(self) -> usize;
 }
 

@@ -13,16 +13,18 @@ pub(super) struct Piece<'a, T, K> {
     pub(super) keys: &'a mut [K],
     pub(super) values: &'a mut [T],
     pub(super) indices: &'a mut [i64],
-    /// How often the algorithm may split it; then it takes to one that this one does not follow. 0 for a
-    /// stable order.
+    /// How often the algorithm may split it before it takes to another one, which is not followed; 0 for
+    /// a stable order.
     depth: u32,
     /// Whether it is a whole line, whose keys come in the order of their places.
     whole: bool,
 }
 
-/// Pieces of at most so many elements are sorted by themselves: what [`Rooms`] holds of them is half
-/// of a second-level cache at most.
+/// Pieces of at most so many elements are sorted by themselves: a second-level cache holds what
+/// [`Rooms`] have of them.
 const PIECE: usize = 1 << 13;
+
+const _: () = assert!(PIECE <= 1 << u16::BITS, "places in a piece have 16 bits");
 
 impl<'a, T, K: Key> Piece<'a, T, K> {
     /// A whole line, whose equal elements are sorted by place or as the algorithm does.
