@@ -63,8 +63,10 @@ pub fn init() -> corten_core::Result<()> {
         // A list without tensors names no backend.
         op::CAT.implement(DispatchKey::Undefined, kernels::combine::cat);
         op::MKLDNN_LINEAR.implement(DispatchKey::MkldnnCPU, kernels::opaque::linear);
-        // Everywhere else it is made of other operators.
+        // Everywhere else these are made of other operators.
         op::LOGSUMEXP.implement(DispatchKey::CPU, kernels::softmax::logsumexp);
+        op::BINARY_CROSS_ENTROPY_WITH_LOGITS
+            .implement(DispatchKey::CPU, kernels::loss_pointwise::binary_cross_entropy_with_logits);
     });
     result
 }

@@ -1,6 +1,7 @@
 //! Losses of differences, and their gradients, in one pass over the operands.
 
 use super::pointwise::{computed, operators};
+use super::support::defined;
 use crate::expr::{Expr, Pointwise2, Pointwise3, pointwise2, pointwise3};
 use corten_core::geometry::infer_broadcast;
 use corten_core::{MemoryFormat, Result, Scalar, ensure};
@@ -18,6 +19,11 @@ operators! {
     /// Half a square within the bound, which goes on as a straight line.
     Huber: Pointwise2 Float |x, t; s| bent(x - t, s[0]);
     SmoothL1: Pointwise2 Float |x, t; s| bent(x - t, s[0]) / s[0];
+    /// (1 - t) x + ln(1 + e^-|x|) + max(-x, 0).
+    CrossEntropyOfLogits: Pointwise2 Float |x, t; _s| {
+        let tail = (-x.abs()).exp().log1p() + (-x).max(E::lit(0.0));
+        (E::lit(1.0) - t) * x + tail
+    };
     SquaredDifferenceGrad: Pointwise3 Float |grad, x, t; s| (x - t) * s[0] * grad;
     AbsoluteDifferenceGrad: Pointwise3 Float |grad, x, t; s| (x - t).sign() * s[0] * grad;
     /// The difference within the bound, times a factor.
@@ -85,6 +91,29 @@ pub fn mse_loss_backward(
     let operands = [grad_output, self_, target];
     let kernel = pointwise3::<SquaredDifferenceGrad>;
     gradient("mse_backward", operands, reduction, kernel, (2.0, 0.0))
+}
+
+/// Binary cross entropy of the sigmoid of `self`: without weights in one pass, otherwise as on other
+/// devices.
+///
+/// # Errors
+/// `Runtime` when shapes do not broadcast.
+pub fn binary_cross_entropy_with_logits(
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    pos_weight: Option<&Tensor>,
+    reduction: i64,
+) -> Result<Tensor> {
+    let plain = defined(weight).is_none() && defined(pos_weight).is_none();
+    if !plain || self_.dtype() != target.dtype() || !self_.dtype().is_floating_point() {
+        let (weight, pos_weight) = (defined(weight), defined(pos_weight));
+        let elsewhere = corten_ops::any::loss::binary_cross_entropy_with_logits;
+        return elsewhere(self_, target, weight, pos_weight, reduction);
+    }
+    let operands = [self_, target];
+    let kernel = pointwise2::<CrossEntropyOfLogits>;
+    loss("binary_cross_entropy_with_logits", operands, reduction, kernel, &[])
 }
 
 /// Squares of small differences, absolute values of large ones.
