@@ -65,8 +65,10 @@ pub fn init() -> corten_core::Result<()> {
         op::MKLDNN_LINEAR.implement(DispatchKey::MkldnnCPU, kernels::opaque::linear);
         // Everywhere else these are made of other operators.
         op::LOGSUMEXP.implement(DispatchKey::CPU, kernels::softmax::logsumexp);
-        op::BINARY_CROSS_ENTROPY_WITH_LOGITS
-            .implement(DispatchKey::CPU, kernels::loss_pointwise::binary_cross_entropy_with_logits);
+        let with_logits = kernels::loss_pointwise::binary_cross_entropy_with_logits;
+        op::BINARY_CROSS_ENTROPY_WITH_LOGITS.implement(DispatchKey::CPU, with_logits);
+        let backward = kernels::loss_pointwise::binary_cross_entropy_backward;
+        op::BINARY_CROSS_ENTROPY_BACKWARD.implement(DispatchKey::CPU, backward);
     });
     result
 }

@@ -24,6 +24,11 @@ operators! {
         let tail = (-x.abs()).exp().log1p() + (-x).max(E::lit(0.0));
         (E::lit(1.0) - t) * x + tail
     };
+    /// Finite at 0 and 1.
+    CrossEntropyGrad: Pointwise3 Float |grad, x, t; s| {
+        let variance = ((E::lit(1.0) - x) * x).max(E::lit(1e-12));
+        (x - t) / variance * s[0] * grad
+    };
     SquaredDifferenceGrad: Pointwise3 Float |grad, x, t; s| (x - t) * s[0] * grad;
     AbsoluteDifferenceGrad: Pointwise3 Float |grad, x, t; s| (x - t).sign() * s[0] * grad;
     /// The difference within the bound, times a factor.
@@ -105,15 +110,42 @@ pub fn binary_cross_entropy_with_logits(
     pos_weight: Option<&Tensor>,
     reduction: i64,
 ) -> Result<Tensor> {
-    let plain = defined(weight).is_none() && defined(pos_weight).is_none();
-    if !plain || self_.dtype() != target.dtype() || !self_.dtype().is_floating_point() {
-        let (weight, pos_weight) = (defined(weight), defined(pos_weight));
+    let (weight, pos_weight) = (defined(weight), defined(pos_weight));
+    if weight.is_some() || pos_weight.is_some() || !are_floats(&[self_, target]) {
         let elsewhere = corten_ops::any::loss::binary_cross_entropy_with_logits;
         return elsewhere(self_, target, weight, pos_weight, reduction);
     }
     let operands = [self_, target];
     let kernel = pointwise2::<CrossEntropyOfLogits>;
     loss("binary_cross_entropy_with_logits", operands, reduction, kernel, &[])
+}
+
+/// The gradient of binary cross entropy with respect to the probabilities: without weights in one
+/// pass, otherwise as on other devices.
+///
+/// # Errors
+/// `Runtime` when shapes do not broadcast.
+pub fn binary_cross_entropy_backward(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+) -> Result<Tensor> {
+    let (operands, weight) = ([grad_output, self_, target], defined(weight));
+    if weight.is_some() || !are_floats(&operands) || self_.sizes() != target.sizes() {
+        let elsewhere = corten_ops::any::loss::binary_cross_entropy_backward;
+        return elsewhere(grad_output, self_, target, weight, reduction);
+    }
+    let share = Reduction::of(reduction).share(self_.numel());
+    let plan = plan_activation("binary_cross_entropy_backward", &operands, None)?;
+    computed(plan, pointwise3::<CrossEntropyGrad>, &[Scalar::from(share)])
+}
+
+/// Whether tensors are of one floating-point dtype.
+fn are_floats(tensors: &[&Tensor]) -> bool {
+    let dtype = tensors[0].dtype();
+    dtype.is_floating_point() && tensors.iter().all(|tensor| tensor.dtype() == dtype)
 }
 
 /// Squares of small differences, absolute values of large ones.
