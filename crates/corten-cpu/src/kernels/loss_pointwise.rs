@@ -133,12 +133,17 @@ pub fn binary_cross_entropy_backward(
     reduction: i64,
 ) -> Result<Tensor> {
     let (operands, weight) = ([grad_output, self_, target], defined(weight));
-    if weight.is_some() || !are_floats(&operands) || self_.sizes() != target.sizes() {
+    let sizes = self_.sizes();
+    let fits =
+        |other: &Tensor| matches!(infer_broadcast(&other.sizes(), &sizes), Ok(all) if all == sizes);
+    if weight.is_some() || !are_floats(&operands) || !fits(grad_output) || !fits(target) {
         let elsewhere = corten_ops::any::loss::binary_cross_entropy_backward;
         return elsewhere(grad_output, self_, target, weight, reduction);
     }
     let share = Reduction::of(reduction).share(self_.numel());
-    let plan = plan_activation("binary_cross_entropy_backward", &operands, None)?;
+    // Laid out as the probabilities are.
+    let out = op::empty_like(self_, None, None, None, None, None)?;
+    let plan = plan_activation("binary_cross_entropy_backward", &operands, Some(&out))?;
     computed(plan, pointwise3::<CrossEntropyGrad>, &[Scalar::from(share)])
 }
 
