@@ -211,8 +211,8 @@ its bytes or its operations take at least. Roofs of this run: {roofs['f32'] / 1e
 `f32`, {roofs['bf16'] / 1e9:.0f} on `bf16`; sums of two arrays that touch {', '.join(touched)}.
 Parts above 100 % read more than they write, or write past the caches or ask for memory ahead, which
 the plain loop of that sum does not; products of `bf16` use tile registers (AMX) where there are any,
-which the roof, that of plain vectors, knows nothing of. Streams are named by their elements, products by the side of their matrices or by
-their channels, attention by its positions.
+which the roof, that of plain vectors, knows nothing of. Streams are named by their elements, products
+by the side of their matrices or by their channels, attention by its positions.
 
 ![parts of the roof](roofline.svg)
 
