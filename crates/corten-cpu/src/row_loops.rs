@@ -146,7 +146,7 @@ pub(crate) fn least<T, const N: usize>(out: &[T], rows: [&[T]; N]) -> usize {
 
 /// Rows of so many elements ask for memory, usually that of the next row: folds for what they read, walks
 /// for what they write, as a fold has mostly read the row before. See Note [Asking ahead].
-pub(crate) const LONG: usize = 512;
+pub(crate) const LONG: usize = 64;
 
 /// Rows on their way through a function: `to` is writable and `from` readable for `count` elements,
 /// and they are the same place or do not overlap.
