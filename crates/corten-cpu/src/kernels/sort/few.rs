@@ -1,6 +1,6 @@
 //! The first few places of a line in one pass, without ranks for all of it.
 
-use super::keys::{flip_of, narrow};
+use super::keys::{Key, flip_of, narrow};
 use super::rank::Ranked;
 use crate::row_loops::{Job, Vectorised};
 use crate::vec::{Lanes, Level, level};
@@ -83,7 +83,7 @@ fn long_first_places<T: Ranked>(
     }
     let kept = looked_at(line, out, distinct);
     let mut room = [0; ROOM];
-    let flip = if descending { u32::MAX } else { 0 };
+    let flip = flip_of(descending) as u32;
     let within = Within { line, flip, kept, room: &mut room };
     let Some(found) = f32::run(within) else { return false };
     let first = &mut room[..found];
@@ -98,23 +98,17 @@ fn long_first_places<T: Ranked>(
 
 /// The places of a line of at most [`SHORT`] elements in their order, equal ones by place.
 fn order_of<T: Ranked>(line: &[T], flip: u64) -> [u32; SHORT] {
+    if T::WIDE { order_by::<T, u128>(line, flip) } else { order_by::<T, u64>(line, flip) }
+}
+
+fn order_by<T: Ranked, K: Key>(line: &[T], flip: u64) -> [u32; SHORT] {
     let (mut order, count) = ([0; SHORT], line.len().min(SHORT));
-    // A rank with the place below it compares as the pair does.
-    if T::WIDE {
-        let mut keys = [u128::MAX; SHORT];
-        for ((key, x), place) in keys.iter_mut().zip(line).zip(0u128..) {
-            *key = u128::from(x.rank() ^ flip) << u64::BITS | place;
-        }
-        sort_short(&mut keys, count);
-        order.iter_mut().zip(&keys[..count]).for_each(|(place, &key)| *place = key as u32);
-    } else {
-        let mut keys = [u64::MAX; SHORT];
-        for ((key, x), place) in keys.iter_mut().zip(line).zip(0u64..) {
-            *key = (x.rank() ^ flip) << u32::BITS | place;
-        }
-        sort_short(&mut keys, count);
-        order.iter_mut().zip(&keys[..count]).for_each(|(place, &key)| *place = key as u32);
+    let mut keys = [K::new(u64::MAX, usize::MAX); SHORT];
+    for (place, (key, x)) in keys.iter_mut().zip(line).enumerate() {
+        *key = K::new(x.rank() ^ flip, place);
     }
+    sort_short(&mut keys, count);
+    order.iter_mut().zip(&keys[..count]).for_each(|(place, key)| *place = key.place() as u32);
     order
 }
 

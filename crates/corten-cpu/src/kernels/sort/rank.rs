@@ -23,18 +23,18 @@ pub(super) trait Ranked: Element {
 pub(super) struct Line {
     pub(super) ranks: Vec<u64>,
     pub(super) nan: Option<u64>,
-    wide: bool,
+    narrow: bool,
 }
 
 impl Line {
     pub(super) fn of<T: Ranked>(line: &[T]) -> Self {
         let ranks = line.iter().map(|x| x.rank()).collect();
-        Self { ranks, nan: T::NAN, wide: T::WIDE }
+        Self { ranks, nan: T::NAN, narrow: narrow::<T>(line.len()) }
     }
 
     /// Where the element of rank `k` is, equal ones ranked by place.
     pub(super) fn place_of(&self, k: usize) -> usize {
-        match !self.wide && u32::try_from(self.ranks.len()).is_ok() {
+        match self.narrow {
             true => self.place_among::<u64>(k),
             false => self.place_among::<u128>(k),
         }

@@ -10,9 +10,9 @@ use super::split::split;
 
 /// A part of a line that is sorted by itself, and where its elements go.
 pub(super) struct Piece<'a, T, K> {
-    pub(super) keys: &'a mut [K],
-    pub(super) values: &'a mut [T],
-    pub(super) indices: &'a mut [i64],
+    keys: &'a mut [K],
+    values: &'a mut [T],
+    indices: &'a mut [i64],
     /// How often the algorithm may split it before it takes to another one, which is not followed; 0 for
     /// a stable order.
     depth: u32,
