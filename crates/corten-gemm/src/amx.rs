@@ -205,6 +205,8 @@ impl Configuration {
 
 /// One block of assembly: what clears the sums, or loads them, a step, and what stores the sums; and
 /// the operands of the rows below the first register's, if there are any.
+///
+/// Rows of `a` pass the first-level cache by, which has no room for them beside a piece of a panel.
 macro_rules! assembly {
     ($part:ident, $job:ident, [$($clear:literal)+] [$($load:literal)+]
         [$($step:literal)+] [$($store:literal)+] $(, $below:ident = $operand:tt ($($value:tt)+))*) => {
@@ -257,7 +259,7 @@ impl Part {
                     ["tilezero tmm0"]
                     ["tileloadd tmm0, [{c} + {c_row}*1]"]
                     ["tileloadd tmm6, [{b} + {b_row}*1]"
-                     "tileloadd tmm4, [{a} + {a_row}*1]"
+                     "tileloaddt1 tmm4, [{a} + {a_row}*1]"
                      "tdpbf16ps tmm0, tmm4, tmm6"]
                     ["tilestored [{c} + {c_row}*1], tmm0"]),
                 (false, true) => assembly!(self, job,
@@ -265,7 +267,7 @@ impl Part {
                     ["tileloadd tmm0, [{c} + {c_row}*1]"
                      "tileloadd tmm1, [{c} + {c_row}*1 + 64]"]
                     ["tileloadd tmm6, [{b} + {b_row}*1]"
-                     "tileloadd tmm4, [{a} + {a_row}*1]"
+                     "tileloaddt1 tmm4, [{a} + {a_row}*1]"
                      "tdpbf16ps tmm0, tmm4, tmm6"
                      "tileloadd tmm7, [{b} + {b_row}*1 + 64]"
                      "tdpbf16ps tmm1, tmm4, tmm7"]
@@ -276,9 +278,9 @@ impl Part {
                     ["tileloadd tmm0, [{c} + {c_row}*1]"
                      "tileloadd tmm2, [{c_below} + {c_row}*1]"]
                     ["tileloadd tmm6, [{b} + {b_row}*1]"
-                     "tileloadd tmm4, [{a} + {a_row}*1]"
+                     "tileloaddt1 tmm4, [{a} + {a_row}*1]"
                      "tdpbf16ps tmm0, tmm4, tmm6"
-                     "tileloadd tmm5, [{a_below} + {a_row}*1]"
+                     "tileloaddt1 tmm5, [{a_below} + {a_row}*1]"
                      "tdpbf16ps tmm2, tmm5, tmm6"
                      "add {a_below}, 64"]
                     ["tilestored [{c} + {c_row}*1], tmm0"
@@ -291,11 +293,11 @@ impl Part {
                      "tileloadd tmm2, [{c_below} + {c_row}*1]"
                      "tileloadd tmm3, [{c_below} + {c_row}*1 + 64]"]
                     ["tileloadd tmm6, [{b} + {b_row}*1]"
-                     "tileloadd tmm4, [{a} + {a_row}*1]"
+                     "tileloaddt1 tmm4, [{a} + {a_row}*1]"
                      "tdpbf16ps tmm0, tmm4, tmm6"
                      "tileloadd tmm7, [{b} + {b_row}*1 + 64]"
                      "tdpbf16ps tmm1, tmm4, tmm7"
-                     "tileloadd tmm5, [{a_below} + {a_row}*1]"
+                     "tileloaddt1 tmm5, [{a_below} + {a_row}*1]"
                      "tdpbf16ps tmm2, tmm5, tmm6"
                      "tdpbf16ps tmm3, tmm5, tmm7"
                      "add {a_below}, 64"]
