@@ -1,17 +1,20 @@
 //! Counting elements by bins.
 
 use crate::kernels::support::{contiguous, contiguous_opt, empty, is_shape_only, match_types};
+use crate::row_loops::{Job, Vectorised};
+use crate::rows::{Float, Wide, match_float};
+use crate::vec::Lanes;
 use corten_core::{DType, Element, Reader, Result, Scalar, Writer, cast, ensure};
 use corten_ops::composite::histogram::{self as rules, Range};
+use corten_ops::parallel::{GRAIN, parallel_for};
 use corten_ops::{Tensor, derived, op};
+use std::sync::{Mutex, PoisonError};
 
 /// How the bin of an element is found.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Find {
-    /// By its distance from the first edge.
-    Linear,
-    /// By its distance, then among the neighbouring edges.
-    LinearThenLocal,
+    /// By its distance from the first edge, then among the neighbouring edges.
+    Local,
     /// By bisection.
     Bisect,
 }
@@ -25,8 +28,85 @@ pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tens
     rules::check_bins(bins, 0)?;
     let range = Range::of_histc(self_, min, max)?;
     let edges = range.edges(bins, self_)?;
-    let column = op::reshape(self_, &[self_.numel(), 1])?;
-    counted(&column, &[edges], None, Find::Linear, "histogram_cpu", true)
+    let hist = empty(&[bins], self_)?;
+    if is_shape_only(&hist) {
+        return Ok(hist);
+    }
+    let values = contiguous(self_)?;
+    match_float!(values.dtype(), "histogram_cpu", T => fill_counts::<T>(&hist, &values, &edges))?;
+    Ok(hist)
+}
+
+/// Fills the numbers of values between one edge and the next.
+fn fill_counts<T: Float>(hist: &Tensor, values: &Tensor, edges: &Tensor) -> Result<()> {
+    let (values, edges) = (Reader::<T>::new(values)?, Reader::<T>::new(edges)?);
+    let bins = edges.len() - 1;
+    let counts = counts_of(&values, [edges[0], edges[bins]], bins)?;
+    let most = most_of::<T>();
+    for (hist, count) in Writer::<T>::new(hist)?.iter_mut().zip(counts) {
+        *hist = T::narrow(T::Wide::of(count.min(most) as f64));
+    }
+    Ok(())
+}
+
+/// The largest number that counting up one by one reaches: one more rounds to it.
+fn most_of<T: Float>() -> u64 {
+    match T::DTYPE {
+        DType::BFloat16 => 1 << 8,
+        DType::Float16 => 1 << 11,
+        DType::Float32 => 1 << 24,
+        _ => 1 << 53,
+    }
+}
+
+/// How many values lie in each of some bins of equal width, which reach from one edge to the other.
+fn counts_of<T: Float>(values: &[T], edges: [T; 2], bins: usize) -> Result<Vec<u64>> {
+    let edges = edges.map(T::widen);
+    let all = Mutex::new(vec![0; bins]);
+    let grain = GRAIN.max(bins as i64);
+    parallel_for(0..values.len() as i64, grain, |part| {
+        let values = &values[part.start as usize..part.end as usize];
+        let mut counts = vec![0; bins + 1];
+        f32::run(Count { values, edges, counts: &mut counts });
+        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter_mut().zip(counts).for_each(|(all, count)| *all += count);
+        Ok(())
+    })?;
+    Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Values on the way to the counts of their bins. One more counts those that lie in none.
+struct Count<'a, T: Float> {
+    values: &'a [T],
+    edges: [T::Wide; 2],
+    counts: &'a mut [u64],
+}
+
+/// Values whose places are found together.
+const TOGETHER: usize = 256;
+
+impl<T: Float> Job<f32> for Count<'_, T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes<Elem = f32>>(self) {
+        let Self { values, edges: [first, last], counts } = self;
+        let outside = counts.len() - 1;
+        let round = |x| T::narrow(x).widen();
+        let (bins, span) = (T::Wide::of(outside as f64), round(last - first));
+        let mut places = [0; TOGETHER];
+        for values in values.chunks(TOGETHER) {
+            for (place, value) in places.iter_mut().zip(values) {
+                let x = value.widen();
+                let share = round(round(round(x - first) * bins) / span);
+                let bin = (share.as_f64() as usize).min(outside - 1);
+                *place = if (first <= x) & (x <= last) { bin } else { outside };
+            }
+            for &place in &places[..values.len()] {
+                counts[place] += 1;
+            }
+        }
+    }
 }
 
 /// As [`histc`], into `out`.
@@ -64,7 +144,7 @@ pub fn from_bin_tensors(
     density: bool,
 ) -> Result<Tensor> {
     rules::check_points(self_, bins, weight)?;
-    let hist = counted(self_, bins, weight, Find::Bisect, "histogramdd", false)?;
+    let hist = counted(self_, bins, weight, Find::Bisect)?;
     if density { rules::density(&hist, bins) } else { Ok(hist) }
 }
 
@@ -81,7 +161,7 @@ pub fn from_bin_counts(
 ) -> Result<Tensor> {
     let edges = rules::bin_edges(self_, bins, range)?;
     rules::check_points(self_, &edges, weight)?;
-    let hist = counted(self_, &edges, weight, Find::LinearThenLocal, "histogramdd", false)?;
+    let hist = counted(self_, &edges, weight, Find::Local)?;
     if density { rules::density(&hist, &edges) } else { Ok(hist) }
 }
 
@@ -91,8 +171,6 @@ fn counted(
     edges: &[Tensor],
     weight: Option<&Tensor>,
     find: Find,
-    name: &str,
-    halves: bool,
 ) -> Result<Tensor> {
     let shape: Vec<i64> = edges.iter().map(|edges| edges.numel() - 1).collect();
     let hist = empty(&shape, points)?;
@@ -103,10 +181,7 @@ fn counted(
     let points = contiguous(&op::reshape(points, &[-1, dims.max(1) as i64])?)?;
     let weight = contiguous_opt(weight)?;
     let edges: Vec<Vec<f64>> = edges.iter().map(Tensor::to_vec::<f64>).collect::<Result<_>>()?;
-    if !halves && points.dtype().is_reduced_float() {
-        return Err(corten_core::not_implemented_for(name, points.dtype()));
-    }
-    match_types!(points.dtype(), name, T => {
+    match_types!(points.dtype(), "histogramdd", T => {
         let points = Reader::<T>::new(&points)?;
         let weight = weight.as_ref().map(|weight| Reader::<T>::new(weight)).transpose()?;
         let mut sums = vec![0f64; shape.iter().product::<i64>().max(0) as usize];
@@ -119,9 +194,7 @@ fn counted(
         let mut hist = Writer::<T>::new(&hist)?;
         hist.iter_mut().zip(sums).for_each(|(hist, sum)| *hist = cast(sum));
         Ok(())
-    }, [
-        Float16 ::corten_core::f16, BFloat16 ::corten_core::bf16, Float32 f32, Float64 f64,
-    ])?;
+    }, [Float32 f32, Float64 f64,])?;
     Ok(hist)
 }
 
@@ -143,17 +216,12 @@ fn bin_of<T: Element>(point: &[T], edges: &[Vec<f64>], find: Find) -> Option<usi
         let upper = |part: &[f64]| part.partition_point(|&edge| edge <= x);
         let place = match find {
             Find::Bisect => upper(edges).saturating_sub(1),
-            _ => {
+            Find::Local => {
                 let part = rounded::<T>(rounded::<T>(x - first) * bins as f64);
                 let guess = rounded::<T>(rounded::<T>(part) / rounded::<T>(last - first)) as usize;
-                match find {
-                    Find::Linear => guess,
-                    _ => {
-                        let start = guess.min(bins).saturating_sub(1);
-                        let end = (guess + 2).min(bins + 1);
-                        (start + upper(&edges[start..end])).saturating_sub(1)
-                    }
-                }
+                let start = guess.min(bins).saturating_sub(1);
+                let end = (guess + 2).min(bins + 1);
+                (start + upper(&edges[start..end])).saturating_sub(1)
             }
         };
         bin = bin * bins + place.min(bins.checked_sub(1)?);

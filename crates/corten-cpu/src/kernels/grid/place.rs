@@ -1,32 +1,107 @@
 //! Where the points of a grid lie in their image.
 
+use crate::rows::Wide;
+
+/// A number that coordinates and weights are computed in.
+pub(super) trait Coordinate: Wide {
+    fn abs(self) -> Self;
+    fn floor(self) -> Self;
+    fn is_finite(self) -> bool;
+    /// `self * factor + term`, rounded once.
+    fn mul_add(self, factor: Self, term: Self) -> Self;
+    /// The rest of a division, with the sign of the dividend.
+    fn rest(self, divisor: Self) -> Self;
+    fn round_ties_even(self) -> Self;
+    /// The integer that this is, of 32 bits: to those there are conversions of vectors.
+    fn whole(self) -> u32;
+}
+
+macro_rules! coordinate {
+    ($t:ident) => {
+        impl Coordinate for $t {
+            #[inline(always)]
+            fn abs(self) -> Self {
+                self.abs()
+            }
+            #[inline(always)]
+            fn floor(self) -> Self {
+                self.floor()
+            }
+            #[inline(always)]
+            fn is_finite(self) -> bool {
+                self.is_finite()
+            }
+            #[inline(always)]
+            fn mul_add(self, factor: Self, term: Self) -> Self {
+                self.mul_add(factor, term)
+            }
+            #[inline(always)]
+            fn rest(self, divisor: Self) -> Self {
+                self % divisor
+            }
+            #[inline(always)]
+            fn round_ties_even(self) -> Self {
+                self.round_ties_even()
+            }
+            #[inline(always)]
+            fn whole(self) -> u32 {
+                self as u32
+            }
+        }
+    };
+}
+
+coordinate!(f32);
+coordinate!(f64);
+
 /// The points of one dimension of an image that take part in the values at some points of a grid:
 /// those with number 0 for each of these, then those with number 1, and so on.
-pub(super) struct Taps {
+pub(super) struct Taps<C> {
     /// How many points of the grid there are.
     points: usize,
     /// Where they lie; those outside are [`OUTSIDE`].
     places: Vec<usize>,
-    weights: Vec<f64>,
+    weights: Vec<C>,
     /// The slopes of the weights, where they are asked for.
-    slopes: Vec<f64>,
+    slopes: Vec<C>,
 }
 
 /// The place of what lies outside of an image and stands for nothing.
 pub(super) const OUTSIDE: usize = usize::MAX;
 
-impl Taps {
+impl<C: Coordinate> Taps<C> {
+    /// So many with every number, not found yet.
+    #[inline(always)]
+    fn of(points: usize, numbers: usize, slopes: bool) -> Self {
+        let count = points * numbers;
+        Self {
+            points,
+            places: vec![0; count],
+            weights: vec![C::ZERO; count],
+            slopes: vec![C::ZERO; if slopes { count } else { 0 }],
+        }
+    }
+
     /// Those with one number.
     #[inline(always)]
-    pub(super) fn numbered(&self, k: usize) -> (&[usize], &[f64]) {
+    pub(super) fn numbered(&self, k: usize) -> (&[usize], &[C]) {
         let range = k * self.points..(k + 1) * self.points;
         (&self.places[range.clone()], &self.weights[range])
     }
 
     /// The slopes of the weights of those with one number.
     #[inline(always)]
-    pub(super) fn slopes(&self, k: usize) -> &[f64] {
+    pub(super) fn slopes(&self, k: usize) -> &[C] {
         &self.slopes[k * self.points..][..self.points]
+    }
+
+    /// The places, weights and slopes of those with one number, to be found.
+    #[inline(always)]
+    fn numbered_mut(&mut self, k: usize) -> (&mut [usize], &mut [C], &mut [C]) {
+        let range = k * self.points..(k + 1) * self.points;
+        let slopes = if self.slopes.is_empty() { 0..0 } else { range.clone() };
+        let Self { places, weights, slopes: all, .. } = self;
+        (&mut places[range.clone()], &mut weights[range], &mut all[slopes])
     }
 }
 
@@ -59,107 +134,163 @@ impl Mode {
 
 /// One dimension of an image.
 #[derive(Clone, Copy)]
-pub(super) struct Axis {
+pub(super) struct Axis<C> {
     pub(super) size: usize,
     pub(super) align: bool,
     pub(super) padding: Padding,
     /// To a number that a half precision can hold: coordinates are computed in it.
-    pub(super) round: Option<fn(f64) -> f64>,
+    pub(super) round: Option<fn(C) -> C>,
+    /// Whether coordinates are scaled and moved at once, rounded once, as PyTorch does in two dimensions:
+    /// the nearest point depends on it.
+    pub(super) fused: bool,
 }
 
 /// The steps go through all points before the next one does, so that each is a loop over vectors.
-impl Axis {
+/// They are loops and no closures that the standard library calls: it has no vectors as long.
+impl<C: Coordinate> Axis<C> {
     /// The points that take part in the values at coordinates between -1 and 1, which are
     /// overwritten.
     #[inline(always)]
-    pub(super) fn taps(self, at: &mut [f64], mode: Mode, slopes: bool) -> Taps {
-        let points = at.len();
-        let room = |wanted| Vec::with_capacity(if wanted { points * mode.taps() } else { 0 });
-        let (mut places, mut weights, mut along) = (Vec::new(), room(true), room(slopes));
-        places.reserve_exact(points * mode.taps());
-        match self.round {
-            None => at.iter_mut().for_each(|x| *x = self.scaled(*x, |x| x)),
-            Some(round) => at.iter_mut().for_each(|x| *x = self.scaled(*x, round)),
-        }
-        let size = self.size as f64;
-        let scale = if self.align { (size - 1.0) / 2.0 } else { size / 2.0 };
-        let mut signs = vec![1.0; points];
+    pub(super) fn taps(self, at: &mut [C], mode: Mode, slopes: bool) -> Taps<C> {
+        let mut taps = Taps::of(at.len(), mode.taps(), slopes);
+        self.scale(at);
         if mode == Mode::Cubic {
-            self.cubic(at, scale, [&mut weights, &mut along], slopes);
-            for k in 0..4 {
-                let mut moved: Vec<f64> = at.iter().map(|at| at.floor() - 1.0 + k as f64).collect();
-                self.pad(&mut moved, &mut signs);
-                places.extend(moved.iter().map(|&at| self.inside(in_range(at))));
-            }
-            return Taps { points, places, weights, slopes: along };
+            self.cubic(at, &mut taps);
+            return taps;
         }
+        let mut signs = vec![C::ONE; at.len()];
         self.pad(at, &mut signs);
-        at.iter_mut().for_each(|at| *at = in_range(*at));
-        if mode == Mode::Nearest {
-            places.extend(at.iter().map(|at| self.inside(at.round_ties_even())));
-            weights.resize(points, 1.0);
-            along.resize(if slopes { points } else { 0 }, 0.0);
-            return Taps { points, places, weights, slopes: along };
+        match mode {
+            Mode::Nearest => self.nearest(at, &mut taps),
+            _ => self.linear(at, &signs, &mut taps),
         }
-        for (k, scale) in [-scale, scale].into_iter().enumerate() {
-            places.extend(at.iter().map(|at| self.inside(at.floor() + k as f64)));
-            weights.extend(at.iter().map(|at| match k {
-                0 => at.floor() + 1.0 - at,
-                _ => at - at.floor(),
-            }));
-            if slopes {
-                along.extend(signs.iter().map(|sign| scale * sign));
+        taps
+    }
+
+    /// From coordinates between -1 and 1 to those in the image.
+    #[inline(always)]
+    fn scale(self, at: &mut [C]) {
+        let (growth, half) = (self.growth(), C::of(0.5));
+        match self.round {
+            None if self.fused && !self.align => {
+                for x in at {
+                    *x = (*x + C::ONE).mul_add(growth, -half);
+                }
+            }
+            None => {
+                for x in at {
+                    *x = self.scaled(*x, |x| x);
+                }
+            }
+            Some(round) => {
+                for x in at {
+                    *x = self.scaled(*x, round);
+                }
             }
         }
-        Taps { points, places, weights, slopes: along }
     }
 
     /// The coordinate in the image for one between -1 and 1.
     #[inline(always)]
-    fn scaled(self, x: f64, round: impl Fn(f64) -> f64) -> f64 {
-        let size = self.size as f64;
-        let moved = round(x + 1.0);
+    fn scaled(self, x: C, round: impl Fn(C) -> C) -> C {
+        let (size, half) = (self.size(), C::of(0.5));
+        let moved = round(x + C::ONE);
         match self.align {
-            true => round(round(moved / 2.0) * (size - 1.0)),
-            false => round(round(round(moved * size) - 1.0) / 2.0),
+            true => round(round(moved * half) * (size - C::ONE)),
+            false => round(round(round(moved * size) - C::ONE) * half),
         }
     }
 
-    /// The weights of the cubic mode, and their slopes.
     #[inline(always)]
-    fn cubic(self, at: &[f64], scale: f64, [weights, along]: [&mut Vec<f64>; 2], slopes: bool) {
+    fn size(self) -> C {
+        C::of(self.size as f64)
+    }
+
+    /// How fast coordinates in the image grow with those between -1 and 1.
+    #[inline(always)]
+    fn growth(self) -> C {
+        let size = self.size();
+        C::of(0.5) * if self.align { size - C::ONE } else { size }
+    }
+
+    #[inline(always)]
+    fn nearest(self, at: &[C], taps: &mut Taps<C>) {
+        let (places, weights, _) = taps.numbered_mut(0);
+        for (place, &at) in places.iter_mut().zip(at) {
+            *place = self.inside(in_range(at).round_ties_even());
+        }
+        weights.fill(C::ONE);
+    }
+
+    #[inline(always)]
+    fn linear(self, at: &[C], signs: &[C], taps: &mut Taps<C>) {
+        let growth = self.growth();
+        let (places, weights, slopes) = taps.numbered_mut(0);
+        for ((place, weight), &at) in places.iter_mut().zip(weights).zip(at) {
+            let (at, low) = (in_range(at), in_range(at).floor());
+            (*place, *weight) = (self.inside(low), low + C::ONE - at);
+        }
+        for (slope, &sign) in slopes.iter_mut().zip(signs) {
+            *slope = -growth * sign;
+        }
+        let (places, weights, slopes) = taps.numbered_mut(1);
+        for ((place, weight), &at) in places.iter_mut().zip(weights).zip(at) {
+            let (at, low) = (in_range(at), in_range(at).floor());
+            (*place, *weight) = (self.inside(low + C::ONE), at - low);
+        }
+        for (slope, &sign) in slopes.iter_mut().zip(signs) {
+            *slope = growth * sign;
+        }
+    }
+
+    #[inline(always)]
+    fn cubic(self, at: &[C], taps: &mut Taps<C>) {
+        let (growth, two) = (self.growth(), C::of(2.0));
+        let (mut moved, mut signs) = (vec![C::ZERO; at.len()], vec![C::ONE; at.len()]);
         for k in 0..4 {
-            let distance = |at: &f64| {
+            let (places, weights, slopes) = taps.numbered_mut(k);
+            let distance = |at: C| {
                 let t = at - at.floor();
                 match k {
-                    0 => t + 1.0,
+                    0 => t + C::ONE,
                     1 => t,
-                    2 => 1.0 - t,
-                    _ => 2.0 - t,
+                    2 => C::ONE - t,
+                    _ => two - t,
                 }
             };
-            weights.extend(at.iter().map(|at| keys(distance(at)).0));
-            if slopes {
-                let sign = if k < 2 { 1.0 } else { -1.0 };
-                along.extend(at.iter().map(|at| keys(distance(at)).1 * sign * scale));
+            for (weight, &at) in weights.iter_mut().zip(at) {
+                *weight = keys(distance(at)).0;
+            }
+            let sign = if k < 2 { growth } else { -growth };
+            for (slope, &at) in slopes.iter_mut().zip(at) {
+                *slope = keys(distance(at)).1 * sign;
+            }
+            for (moved, &at) in moved.iter_mut().zip(at) {
+                *moved = at.floor() + C::of(k as f64 - 1.0);
+            }
+            self.pad(&mut moved, &mut signs);
+            for (place, &at) in places.iter_mut().zip(&moved) {
+                *place = self.inside(in_range(at));
             }
         }
     }
 
     #[inline(always)]
-    fn inside(self, place: f64) -> usize {
-        // Coordinates in range fit 32 bits, from which there are conversions of vectors.
-        let inside = (0.0 <= place) & (place < self.size as f64);
-        if inside { place as u32 as usize } else { OUTSIDE }
+    fn inside(self, place: C) -> usize {
+        let inside = (C::ZERO <= place) & (place < self.size());
+        if inside { place.whole() as usize } else { OUTSIDE }
     }
 
     /// Moves coordinates into the image; `signs` are multiplied by the slopes of that.
     #[inline(always)]
-    fn pad(self, at: &mut [f64], signs: &mut [f64]) {
-        let last = self.size as f64 - 1.0;
+    fn pad(self, at: &mut [C], signs: &mut [C]) {
+        let last = self.size() - C::ONE;
         if self.padding == Padding::Reflection {
-            let twice = 2.0 * self.size as f64;
-            let (low, high) = if self.align { (0.0, twice - 2.0) } else { (-1.0, twice - 1.0) };
+            let twice = C::of(2.0) * self.size();
+            let (low, high) = match self.align {
+                true => (C::ZERO, twice - C::of(2.0)),
+                false => (-C::ONE, twice - C::ONE),
+            };
             for (at, sign) in at.iter_mut().zip(&mut *signs) {
                 let (moved, turned) = reflected(*at, low, high);
                 (*at, *sign) = (moved, *sign * turned);
@@ -176,41 +307,44 @@ impl Axis {
 
 /// A coordinate moved between 0 and `last`, and the slope of that.
 #[inline(always)]
-fn clipped(at: f64, last: f64) -> (f64, f64) {
-    match at {
-        _ if at > 0.0 && at < last => (at, 1.0),
-        _ if at >= last => (last, 0.0),
-        _ => (0.0, 0.0),
-    }
+fn clipped<C: Coordinate>(at: C, last: C) -> (C, C) {
+    let within = (at > C::ZERO) & (at < last);
+    let border = if at >= last { last } else { C::ZERO };
+    if within { (at, C::ONE) } else { (border, C::ZERO) }
 }
 
 /// Reflection at both borders, given as twice their coordinates, as often as needed.
 #[inline(always)]
-fn reflected(at: f64, low: f64, high: f64) -> (f64, f64) {
+fn reflected<C: Coordinate>(at: C, low: C, high: C) -> (C, C) {
     if low == high {
-        return (0.0, 0.0);
+        return (C::ZERO, C::ZERO);
     }
-    let (start, span) = (low / 2.0, (high - low) / 2.0);
-    let (distance, sign) = ((at - start).abs(), if at < start { -1.0 } else { 1.0 });
-    let (rest, flips) = (distance % span, (distance / span).floor());
-    if flips % 2.0 == 0.0 { (rest + start, sign) } else { (span - rest + start, -sign) }
+    let (start, span) = (C::of(0.5) * low, C::of(0.5) * (high - low));
+    let (distance, sign) = ((at - start).abs(), if at < start { -C::ONE } else { C::ONE });
+    let (rest, flips) = (distance.rest(span), (distance / span).floor());
+    let even = flips.rest(C::of(2.0)) == C::ZERO;
+    if even { (rest + start, sign) } else { (span - rest + start, -sign) }
 }
 
 /// A coordinate that no integer can hold lies outside.
 #[inline(always)]
-fn in_range(at: f64) -> f64 {
-    let limit = f64::from(i32::MAX - 1);
-    if at.is_finite() && at.abs() <= limit { at } else { -100.0 }
+fn in_range<C: Coordinate>(at: C) -> C {
+    let limit = C::of(f64::from(i32::MAX - 1));
+    if at.is_finite() & (at.abs() <= limit) { at } else { C::of(-100.0) }
 }
 
 /// Keys' cubic with slope -3/4 at 1, at a distance, and its slope there.
 #[inline(always)]
-fn keys(x: f64) -> (f64, f64) {
-    const A: f64 = -0.75;
-    if x <= 1.0 {
-        let value = ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0;
-        return (value, (3.0 * (A + 2.0) * x - 2.0 * (A + 3.0)) * x);
-    }
-    let value = ((x - 5.0) * A * x + 8.0 * A) * x - 4.0 * A;
-    (value, (3.0 * A * x - 10.0 * A) * x + 8.0 * A)
+fn keys<C: Coordinate>(x: C) -> (C, C) {
+    let of = C::of;
+    let a = of(-0.75);
+    let near = (
+        ((a + of(2.0)) * x - (a + of(3.0))) * x * x + C::ONE,
+        (of(3.0) * (a + of(2.0)) * x - of(2.0) * (a + of(3.0))) * x,
+    );
+    let far = (
+        ((x - of(5.0)) * a * x + of(8.0) * a) * x - of(4.0) * a,
+        (of(3.0) * a * x - of(10.0) * a) * x + of(8.0) * a,
+    );
+    if x <= C::ONE { near } else { far }
 }
