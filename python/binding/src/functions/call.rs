@@ -12,6 +12,7 @@ use crate::tensor;
 use crate::types::structseq;
 use corten_core::Result;
 use corten_ops::{AnyOp, IValue, OpKind, Stack, Tensor, registry};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Calls a group with Python's arguments; `this` is the tensor of a method.
@@ -285,20 +286,13 @@ pub(crate) use op1;
 
 /// Calls one overload with Python's arguments.
 pub(crate) fn call_overload(op: &'static dyn AnyOp, args: Args<'_>) -> Py<Obj> {
-    static GROUPS: Mutex<Vec<(&'static str, &'static str, &'static str, &'static Group)>> =
-        Mutex::new(Vec::new());
-    let def = op.def();
-    let key = (def.namespace, def.name, def.overload);
-    let mut groups = GROUPS.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = groups.iter().find(|known| (known.0, known.1, known.2) == key);
-    let group = match known {
-        Some(known) => known.3,
-        None => {
-            let group: &'static Group = Box::leak(Box::new(Group::single(op)));
-            groups.push((key.0, key.1, key.2, group));
-            group
-        }
-    };
-    drop(groups);
+    // By the address of the declaration: a name would have to be compared with many.
+    static GROUPS: Mutex<BTreeMap<usize, &'static Group>> = Mutex::new(BTreeMap::new());
+    let key = std::ptr::from_ref(op.def()).addr();
+    let group = *GROUPS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .entry(key)
+        .or_insert_with(|| Box::leak(Box::new(Group::single(op))));
     call_group(group, None, args)
 }

@@ -12,8 +12,13 @@ pub(super) trait Coordinate: Wide {
     /// The rest of a division, with the sign of the dividend.
     fn rest(self, divisor: Self) -> Self;
     fn round_ties_even(self) -> Self;
-    /// The integer that this is, of 32 bits: to those there are conversions of vectors.
-    fn whole(self) -> u32;
+    /// The integer that this is, of 32 bits; anything for other numbers.
+    #[inline(always)]
+    fn whole(self) -> usize {
+        // A sum from 2^52 on has its integer for bits: a conversion would ask about every lane.
+        const FAR: f64 = (1u64 << f64::MANTISSA_DIGITS - 1) as f64;
+        (self.as_f64() + FAR).to_bits() as u32 as usize
+    }
 }
 
 macro_rules! coordinate {
@@ -42,10 +47,6 @@ macro_rules! coordinate {
             #[inline(always)]
             fn round_ties_even(self) -> Self {
                 self.round_ties_even()
-            }
-            #[inline(always)]
-            fn whole(self) -> u32 {
-                self as u32
             }
         }
     };
@@ -278,7 +279,7 @@ impl<C: Coordinate> Axis<C> {
     #[inline(always)]
     fn inside(self, place: C) -> usize {
         let inside = (C::ZERO <= place) & (place < self.size());
-        if inside { place.whole() as usize } else { OUTSIDE }
+        if inside { place.whole() } else { OUTSIDE }
     }
 
     /// Moves coordinates into the image; `signs` are multiplied by the slopes of that.
