@@ -117,12 +117,9 @@ fn main() -> corten_core::Result<()> {
 /// Billions per second: operations on `f32` and `bf16`, and bytes of sums of two arrays written to a
 /// third, by the bytes of all three. The arrays lie where tensors do, on huge pages.
 fn machine(level: Instructions) -> corten_core::Result<()> {
-    let best = |mut work: &mut dyn FnMut() -> usize, times: usize| {
-        (0..20).map(|_| sample(times, &mut work)).fold(0.0, f64::max) / 1e9
-    };
     let singles = level.min(Instructions::Avx512);
-    println!("f32 {:.1}", best(&mut || multiply(singles, STEPS), 20));
-    println!("bf16 {:.1}", best(&mut || multiply(level, STEPS), 20));
+    println!("f32 {:.1}", best_rate(|| multiply(singles, STEPS)));
+    println!("bf16 {:.1}", best_rate(|| multiply(level, STEPS)));
     for exponent in 14..=29 {
         let bytes = 1usize << exponent;
         let [a, b, c] = [(); 3].map(|()| TensorBase::empty(&[bytes as i64 / 12], DType::Float32));
@@ -130,10 +127,20 @@ fn machine(level: Instructions) -> corten_core::Result<()> {
         Writer::<f32>::new(&a)?.fill(1.0);
         Writer::<f32>::new(&b)?.fill(2.0);
         let (a, b, mut c) = (Reader::new(&a)?, Reader::new(&b)?, Writer::new(&c)?);
-        let times = (1usize << 26 >> exponent).max(1);
-        println!("{bytes} {:.2}", best(&mut || add(level, &mut c, &a, &b), times));
+        println!("{bytes} {:.2}", best_rate(|| add(level, &mut c, &a, &b)));
     }
     Ok(())
+}
+
+/// How many billions are done per second, the best of some samples. These are a hundredth of a second
+/// long, as those of kernels are: the clock changes meanwhile.
+fn best_rate(mut work: impl FnMut() -> usize) -> f64 {
+    work();
+    let start = Instant::now();
+    work();
+    let times = 0.01 / start.elapsed().as_secs_f64().max(1e-9);
+    let rates = (0..20).map(|_| sample((times as usize).max(1), &mut work));
+    rates.fold(0.0, f64::max) / 1e9
 }
 
 /// Adds two arrays, and returns how many bytes that reads and writes.
