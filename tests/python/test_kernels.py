@@ -42,6 +42,36 @@ class Points(unittest.TestCase):
         found = F.grid_sample(image, grid, padding_mode="zeros", align_corners=False)
         self.assertEqual(found.abs().sum().item(), 0.0)
 
+    def test_coordinates_that_are_no_numbers(self):
+        # Values of PyTorch: NaN stays NaN in two dimensions, unless padding moves it to a border.
+        nan, inf = float("nan"), float("inf")
+        for dtype in (torch.float32, torch.float64):
+            image = torch.arange(1, 10, dtype=dtype).reshape(1, 1, 3, 3)
+            grid = torch.zeros(1, 1, 20, 2, dtype=dtype)
+            cube = torch.arange(1, 28, dtype=dtype).reshape(1, 1, 3, 3, 3)
+            places = torch.zeros(1, 1, 1, 20, 3, dtype=dtype)
+            for x, zeros, border, reflected, far in (
+                (nan, nan, 4.0, 4.0, 15.0), (inf, nan, 6.0, 4.0, 15.0), (-inf, nan, 4.0, 4.0, 13.0),
+                (1e20, 0.0, 6.0, None, 15.0), (1.25, 0.75, 6.0, 6.0, 15.0),
+            ):
+                grid[..., 0] = places[..., 0] = x
+                for padding, wanted in (("zeros", zeros), ("border", border), ("reflection", reflected)):
+                    found = F.grid_sample(image, grid, padding_mode=padding, align_corners=False)
+                    if wanted is not None:
+                        wanted = torch.full_like(found, wanted)
+                        torch.testing.assert_close(found, wanted, equal_nan=True, msg=f"{x} {padding}")
+                found = F.grid_sample(cube, places, padding_mode="border", align_corners=False)
+                self.assertTrue((found == far).all(), f"{x} in three dimensions")
+
+    def test_counts_of_bins(self):
+        values = torch.cat([torch.arange(0, 700.0).repeat(3), torch.tensor([float("nan"), 700.0, -1.0, 701.0])])
+        for dtype in (torch.float32, torch.float64):
+            found = torch.histc(values.to(dtype), bins=7, min=0, max=700)
+            self.assertEqual(found.tolist(), [300.0] * 6 + [301.0])
+            self.assertEqual(found.dtype, dtype)
+        # Counting on by one ends where one more is rounded away.
+        self.assertEqual(torch.histc(torch.ones(1000, dtype=torch.bfloat16), 1, 0, 2).item(), 256.0)
+
 
 class Ranges(unittest.TestCase):
     def test_parts_of_ranges(self):

@@ -58,7 +58,7 @@ impl<C: Coordinate> Sampler<C> {
         let Settings { mode, padding, align } = settings;
         let axis = |&size: &i64| {
             let size = size as usize;
-            Axis { size, align, padding, round, fused: rank == 2 }
+            Axis { size, align, padding, round, flat: rank == 2 }
         };
         Self {
             samples: sizes[0] as usize,
@@ -137,7 +137,7 @@ impl<C: Coordinate> BlockTaps<C> {
                 let outside = (*place == OUTSIDE) | (at == OUTSIDE);
                 let inside = place.wrapping_mul(axis.size).wrapping_add(at);
                 *place = if outside { OUTSIDE } else { inside };
-                *weight = if outside { C::ZERO } else { *weight * share };
+                *weight = if outside & !axis.flat { C::ZERO } else { *weight * share };
             }
         }
     }

@@ -16,7 +16,7 @@ pub(super) trait Coordinate: Wide {
     #[inline(always)]
     fn whole(self) -> usize {
         // A sum from 2^52 on has its integer for bits: a conversion would ask about every lane.
-        const FAR: f64 = (1u64 << f64::MANTISSA_DIGITS - 1) as f64;
+        const FAR: f64 = (1u64 << (f64::MANTISSA_DIGITS - 1)) as f64;
         (self.as_f64() + FAR).to_bits() as u32 as usize
     }
 }
@@ -141,9 +141,9 @@ pub(super) struct Axis<C> {
     pub(super) padding: Padding,
     /// To a number that a half precision can hold: coordinates are computed in it.
     pub(super) round: Option<fn(C) -> C>,
-    /// Whether coordinates are scaled and moved at once, rounded once, as PyTorch does in two dimensions:
-    /// the nearest point depends on it.
-    pub(super) fused: bool,
+    /// Whether this is one of two dimensions, which PyTorch computes otherwise than three: see
+    /// [`Axis::scale`], [`Axis::linear`], [`Axis::reflected`] and [`Axis::clipped`].
+    pub(super) flat: bool,
 }
 
 /// The steps go through all points before the next one does, so that each is a loop over vectors.
@@ -168,12 +168,13 @@ impl<C: Coordinate> Axis<C> {
         taps
     }
 
-    /// From coordinates between -1 and 1 to those in the image.
+    /// From coordinates between -1 and 1 to those in the image: in two dimensions scaled and moved at
+    /// once, rounded once, which the nearest point depends on.
     #[inline(always)]
     fn scale(self, at: &mut [C]) {
         let (growth, half) = (self.growth(), C::of(0.5));
         match self.round {
-            None if self.fused && !self.align => {
+            None if self.flat && !self.align => {
                 for x in at {
                     *x = (*x + C::ONE).mul_add(growth, -half);
                 }
@@ -223,24 +224,22 @@ impl<C: Coordinate> Axis<C> {
         weights.fill(C::ONE);
     }
 
+    /// The weights of what has no place are those of its coordinate in two dimensions: NaN for one that
+    /// is no finite number.
     #[inline(always)]
     fn linear(self, at: &[C], signs: &[C], taps: &mut Taps<C>) {
         let growth = self.growth();
-        let (places, weights, slopes) = taps.numbered_mut(0);
-        for ((place, weight), &at) in places.iter_mut().zip(weights).zip(at) {
-            let (at, low) = (in_range(at), in_range(at).floor());
-            (*place, *weight) = (self.inside(low), low + C::ONE - at);
-        }
-        for (slope, &sign) in slopes.iter_mut().zip(signs) {
-            *slope = -growth * sign;
-        }
-        let (places, weights, slopes) = taps.numbered_mut(1);
-        for ((place, weight), &at) in places.iter_mut().zip(weights).zip(at) {
-            let (at, low) = (in_range(at), in_range(at).floor());
-            (*place, *weight) = (self.inside(low + C::ONE), at - low);
-        }
-        for (slope, &sign) in slopes.iter_mut().zip(signs) {
-            *slope = growth * sign;
+        for (k, growth) in [-growth, growth].into_iter().enumerate() {
+            let (places, weights, slopes) = taps.numbered_mut(k);
+            for ((place, weight), &at) in places.iter_mut().zip(weights).zip(at) {
+                let low = in_range(at).floor();
+                let (at, below) = if self.flat { (at, at.floor()) } else { (in_range(at), low) };
+                *place = self.inside(low + C::of(k as f64));
+                *weight = if k == 0 { below + C::ONE - at } else { at - below };
+            }
+            for (slope, &sign) in slopes.iter_mut().zip(signs) {
+                *slope = growth * sign;
+            }
         }
     }
 
@@ -293,38 +292,48 @@ impl<C: Coordinate> Axis<C> {
                 false => (-C::ONE, twice - C::ONE),
             };
             for (at, sign) in at.iter_mut().zip(&mut *signs) {
-                let (moved, turned) = reflected(*at, low, high);
+                let (moved, turned) = self.reflected(*at, low, high);
                 (*at, *sign) = (moved, *sign * turned);
             }
         }
         if self.padding != Padding::Zeros {
             for (at, sign) in at.iter_mut().zip(signs) {
-                let (moved, kept) = clipped(*at, last);
+                let (moved, kept) = self.clipped(*at, last);
                 (*at, *sign) = (moved, *sign * kept);
             }
         }
     }
-}
 
-/// A coordinate moved between 0 and `last`, and the slope of that.
-#[inline(always)]
-fn clipped<C: Coordinate>(at: C, last: C) -> (C, C) {
-    let within = (at > C::ZERO) & (at < last);
-    let border = if at >= last { last } else { C::ZERO };
-    if within { (at, C::ONE) } else { (border, C::ZERO) }
-}
-
-/// Reflection at both borders, given as twice their coordinates, as often as needed.
-#[inline(always)]
-fn reflected<C: Coordinate>(at: C, low: C, high: C) -> (C, C) {
-    if low == high {
-        return (C::ZERO, C::ZERO);
+    /// Reflection at both borders, given as twice their coordinates, as often as needed, and the slope of
+    /// that. In two dimensions the way there and back is taken away, in three the way there.
+    #[inline(always)]
+    fn reflected(self, at: C, low: C, high: C) -> (C, C) {
+        if low == high {
+            return (C::ZERO, C::ZERO);
+        }
+        let (start, span) = (C::of(0.5) * low, C::of(0.5) * (high - low));
+        let (distance, sign) = ((at - start).abs(), if at < start { -C::ONE } else { C::ONE });
+        let (rest, turns) = if self.flat {
+            let twice = high - low;
+            let rest = distance - (distance / twice).floor() * twice;
+            (if rest > span { twice - rest } else { rest }, rest > span)
+        } else {
+            let (rest, flips) = (distance.rest(span), (distance / span).floor());
+            let odd = flips.rest(C::of(2.0)) != C::ZERO;
+            (if odd { span - rest } else { rest }, odd)
+        };
+        (rest + start, if turns { -sign } else { sign })
     }
-    let (start, span) = (C::of(0.5) * low, C::of(0.5) * (high - low));
-    let (distance, sign) = ((at - start).abs(), if at < start { -C::ONE } else { C::ONE });
-    let (rest, flips) = (distance.rest(span), (distance / span).floor());
-    let even = flips.rest(C::of(2.0)) == C::ZERO;
-    if even { (rest + start, sign) } else { (span - rest + start, -sign) }
+
+    /// A coordinate moved between 0 and `last`, and the slope of that. NaN goes to 0 in two dimensions,
+    /// and to `last` in three.
+    #[inline(always)]
+    fn clipped(self, at: C, last: C) -> (C, C) {
+        let within = (at > C::ZERO) & (at < last);
+        let beyond = if self.flat { at >= last } else { (at > C::ZERO) | at.is_nan() };
+        let border = if beyond { last } else { C::ZERO };
+        if within { (at, C::ONE) } else { (border, C::ZERO) }
+    }
 }
 
 /// A coordinate that no integer can hold lies outside.
