@@ -3,9 +3,9 @@
 mod place;
 
 use crate::chunks::{ColumnBlock, for_each_chunk2, for_each_column_block, grain_of};
-use crate::kernels::support::{contiguous, empty, is_shape_only, match_types};
+use crate::kernels::support::{contiguous, empty, is_shape_only};
 use crate::row_loops::{Job, Vectorised};
-use crate::rows::{Float, Wide};
+use crate::rows::{Float, Wide, match_float};
 use crate::vec::Lanes;
 use corten_core::{Access, AccessSet, DType, Result, bf16, ensure, f16};
 use corten_ops::Tensor;
@@ -242,14 +242,6 @@ fn value_at<T: Float>(channel: &[T], place: usize) -> T::Wide {
     if place == OUTSIDE { T::Wide::ZERO } else { value }
 }
 
-macro_rules! match_grid {
-    ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
-        match_types!($dtype, $name, $t => $body, [
-            Float16 ::corten_core::f16, BFloat16 ::corten_core::bf16, Float32 f32, Float64 f64,
-        ])
-    };
-}
-
 /// The values of all channels of an image at the points of a block, given by their coordinates.
 struct Block<'a, 'b, T: Float> {
     sampler: &'a Sampler<T::Wide>,
@@ -281,7 +273,7 @@ fn forward(input: &Tensor, grid: &Tensor, settings: Settings, name: &str) -> Res
     if is_shape_only(&out) {
         return Ok(out);
     }
-    match_grid!(input.dtype(), name, T => fill_values::<T>(&out, input, grid, settings))?;
+    match_float!(input.dtype(), name, T => fill_values::<T>(&out, input, grid, settings))?;
     Ok(out)
 }
 
@@ -382,7 +374,7 @@ fn backward(
     if !is_shape_only(&to_input) {
         let tensors =
             [&to_input, &to_grid, &contiguous(input)?, &contiguous(grid)?, &contiguous(grad)?];
-        match_grid!(input.dtype(), name, T => fill_gradients::<T>(tensors, settings, wanted))?;
+        match_float!(input.dtype(), name, T => fill_gradients::<T>(tensors, settings, wanted))?;
     }
     let chosen = |wanted, tensor| if wanted { tensor } else { Tensor::undefined() };
     Ok((chosen(wanted[0], to_input), chosen(wanted[1], to_grid)))
