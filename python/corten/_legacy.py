@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from corten import _C
 from corten._C import Tensor
-from corten.storage import TypedStorage
+from corten.storage import _LegacyStorage
 
 _KINDS = {
     "Double": "float64", "Float": "float32", "Half": "float16", "BFloat16": "bfloat16",
@@ -41,8 +41,8 @@ def _make():
         members = {"dtype": dtype, "layout": _C.strided, "is_cuda": False, "__module__": "corten"}
         if not kind.startswith("Complex"):
             made[f"{kind}Tensor"] = _TensorType(f"{kind}Tensor", (), members)
-        storage = {"dtype": dtype, "__module__": "corten", "__doc__": f"A storage of {name}."}
-        made[f"{kind}Storage"] = type(f"{kind}Storage", (TypedStorage,), storage)
+        storage = {"_dtype": dtype, "__module__": "corten", "__doc__": f"A storage of {name}."}
+        made[f"{kind}Storage"] = type(_LegacyStorage)(f"{kind}Storage", (_LegacyStorage,), storage)
     return made
 
 

@@ -14,7 +14,7 @@ from ._archive import Archive, read_into
 from ._saving import LEGACY_MAGIC, LEGACY_PROTOCOL
 from ._serialization_settings import assumed_byte_order, get_default_mmap_options, skips_data
 from ._weights_only import StorageClass
-from .storage import TypedStorage, _bytes_tensor
+from .storage import TypedStorage, _bytes_tensor, untyped
 
 #: Mapped data of elements must begin at a multiple of this; others are copied.
 _MAPPED_ALIGNMENT = 16
@@ -198,9 +198,9 @@ class _Reserved:
             raise pickle.UnpicklingError("a view of a storage has parts of wrong types")
         key, offset, count = metadata
         itemsize = storage.dtype.itemsize
-        _utils.check_bounds(storage.untyped(), itemsize, offset, (count,), (1,))
+        _utils.check_bounds(untyped(storage), itemsize, offset, (count,), (1,))
         if key not in self.views:
-            part = storage.untyped()[offset * itemsize:(offset + count) * itemsize]
+            part = untyped(storage)[offset * itemsize:(offset + count) * itemsize]
             self.views[key] = TypedStorage(wrap_storage=part, dtype=storage.dtype, _internal=True)
         return self.views[key]
 

@@ -12,7 +12,7 @@ import corten
 from . import _utils
 from ._serialization_settings import skips_data
 from ._weights_only import StorageClass
-from .storage import TypedStorage, UntypedStorage
+from .storage import TypedStorage, UntypedStorage, untyped
 
 _ALIGNMENT = 64
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
@@ -34,10 +34,10 @@ class _Pickler(pickle._Pickler):
     def persistent_id(self, obj):
         if not isinstance(obj, (TypedStorage, UntypedStorage)):
             return None
-        storage = obj.untyped()
+        storage = untyped(obj)
         name, itemsize = "UntypedStorage", 1
         if isinstance(obj, TypedStorage):
-            name, itemsize = obj.pickle_storage_type(), obj.dtype.itemsize
+            name, itemsize = obj._pickle_storage_type(), obj.dtype.itemsize
             address = storage.data_ptr()
             if address and self._dtypes.setdefault(address, obj.dtype) != obj.dtype:
                 raise RuntimeError(

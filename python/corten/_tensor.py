@@ -141,8 +141,9 @@ def __setstate__(self, state):
         self.__dict__.update(state)
     elif len(state) == 4:
         from corten import _utils
+        from corten.storage import untyped
 
-        _utils.check_bounds(state[0].untyped(), self.element_size(), *state[1:])
+        _utils.check_bounds(untyped(state[0]), self.element_size(), *state[1:])
         self.set_(*state)
     else:
         self.requires_grad, _, self._backward_hooks = state[-3:]
@@ -243,7 +244,7 @@ def _typed_storage(self):
 @_attach
 def storage_type(self):
     """The class of ``storage()``."""
-    return type(self.storage())
+    return type(self._typed_storage())
 
 
 @_attach

@@ -8,16 +8,9 @@ from collections import OrderedDict
 
 import corten
 
-from .storage import TypedStorage, is_storage
+from ._typed_storage import STORAGE_NAMES
+from .storage import TypedStorage, is_storage, only_truths, untyped
 
-#: Names that files use for the classes of storages, by dtype.
-STORAGE_NAMES = {
-    "DoubleStorage": "float64", "FloatStorage": "float32", "HalfStorage": "float16",
-    "BFloat16Storage": "bfloat16", "LongStorage": "int64", "IntStorage": "int32",
-    "ShortStorage": "int16", "CharStorage": "int8", "ByteStorage": "uint8",
-    "BoolStorage": "bool", "ComplexDoubleStorage": "complex128",
-    "ComplexFloatStorage": "complex64",
-}
 NAME_OF_DTYPE = {dtype: name for name, dtype in STORAGE_NAMES.items()}
 
 #: Names of storages of quantised tensors, which are recognised to be refused.
@@ -44,13 +37,6 @@ def storage_bytes(storage):
     if storage.device.type != "cpu":
         storage = storage.cpu()
     return bytes(byte_view(storage))
-
-
-def only_truths(storage, dtype):
-    """Makes bytes of booleans that were read 0 or 1: other bytes mean true."""
-    if dtype == corten.bool:
-        values = corten.empty((0,), dtype=corten.uint8).set_(storage)
-        values.copy_(values != 0)
 
 
 def short_dtype(dtype):
@@ -145,10 +131,10 @@ def _number(value):
 def _over(storage, dtype, offset, size, stride):
     if not is_storage(storage):
         raise TypeError(f"a storage is expected, not {type(storage).__name__}")
-    untyped = storage.untyped()
-    check_bounds(untyped, dtype.itemsize, offset, size, stride)
-    tensor = corten.empty((0,), dtype=dtype, device=untyped.device)
-    return tensor.set_(untyped, offset, size, stride)
+    source = untyped(storage)
+    check_bounds(source, dtype.itemsize, offset, size, stride)
+    tensor = corten.empty((0,), dtype=dtype, device=source.device)
+    return tensor.set_(source, offset, size, stride)
 
 
 def _finished(tensor, requires_grad, hooks, metadata):

@@ -19,6 +19,7 @@ from ._serialization_settings import (
     validate_hpu_device,
 )
 from ._weights_only import add_safe_globals
+from .storage import untyped
 
 __all__ = [
     "LoadEndianness", "SourceChangeWarning", "StorageType", "add_safe_globals",
@@ -302,7 +303,7 @@ def _placer(map_location):
         elif map_location is not None:
             moved = map_location(storage, location)
             if moved is not None:
-                return moved.untyped()
+                return untyped(moved)
         return default_restore_location(storage, location)
 
     return place

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
+import sys
 
 from corten import _C
+
+from ._typed_storage import (  # noqa: F401
+    CONVERSIONS,
+    TypedStorage,
+    _dtype_to_storage_type_map,
+    _get_always_warn_typed_storage_removal,
+    _get_dtype_from_pickle_storage_type,
+    _LegacyStorage,
+    _LegacyStorageMeta,
+    _reset_warn_typed_storage_removal,
+    _set_always_warn_typed_storage_removal,
+    _storage_type_to_dtype_map,
+    _warn_typed_storage_removal,
+    is_storage,
+    untyped,
+)
 
 __all__ = ["TypedStorage", "UntypedStorage", "is_storage"]
 
@@ -84,21 +100,45 @@ class UntypedStorage(_C.StorageBase):
 
         return multiprocessing._share_storage(self)
 
+    @classmethod
+    def _new_shared(cls, size, *, device="cpu"):
+        """A storage of ``size`` bytes in shared memory."""
+        return cls(size, device=device).share_memory_()
+
+    @property
+    def filename(self):
+        """The file that is mapped, where the storage was made from one."""
+        return getattr(self, "_filename", None)
+
     def byteswap(self, dtype):
         """Swaps the bytes of every element of a dtype."""
-        size = dtype.itemsize // (2 if dtype.is_complex else 1)
-        data = bytearray(self._to_bytes())
-        for start in range(0, len(data), size):
-            data[start:start + size] = data[start:start + size][::-1]
-        self._copy_bytes(0, bytes(data))
+        self._copy_bytes(0, _byteswapped(self._to_bytes(), dtype))
         return self
 
     @classmethod
-    def from_buffer(cls, buffer, byte_order="native", offset=0, count=-1, dtype=None):
-        """A storage with a copy of a buffer's bytes."""
-        data = bytes(memoryview(buffer).cast("B"))[offset:]
-        itemsize = 1 if dtype is None else dtype.itemsize
-        return _from_bytes(data[:count * itemsize] if count >= 0 else data)
+    def from_buffer(cls, buffer, byte_order=None, count=-1, offset=0, dtype=None, device=None):
+        """A storage with a copy of a buffer's bytes, from ``offset`` on.
+
+        Args:
+            byte_order: ``"native"``, ``"little"`` or ``"big"``: that of the buffer's elements.
+            count: How many elements of ``dtype`` are read; all of them without it.
+
+        Raises:
+            ValueError: The buffer does not hold them, or there is no such byte order.
+        """
+        if device is not None and _C.device(device).type != "cpu":
+            raise RuntimeError(f"from_buffer: 'device' must be 'cpu', but got {device}")
+        dtype = _C.uint8 if dtype is None else dtype
+        data = memoryview(buffer).cast("B")
+        size = dtype.itemsize
+        _check_buffer(len(data), byte_order, count, offset, size)
+        end = len(data) if count < 0 else offset + count * size
+        data = bytes(data[offset:end])
+        if byte_order not in (None, "native", sys.byteorder):
+            data = _byteswapped(data, dtype)
+        made = _from_bytes(data)
+        only_truths(made, dtype)
+        return made
 
     @classmethod
     def from_file(cls, filename, shared=False, nbytes=0):
@@ -112,27 +152,22 @@ class UntypedStorage(_C.StorageBase):
             return _C._storage_from_buffer(mmap.mmap(file.fileno(), nbytes, access=access))
 
 
-def _convert_methods():
+def _conversion_methods():
     """``storage.float()`` and the like: the bytes as elements of that dtype."""
-    names = ("double", "float", "half", "long", "int", "short", "char", "byte", "bool", "bfloat16",
-             "complex_double", "complex_float")
-    dtypes = {"char": "int8", "byte": "uint8", "complex_double": "complex128",
-              "complex_float": "complex64"}
 
-    def method(name):
+    def method(name, dtype):
         def convert(self):
-            dtype = getattr(_C, dtypes.get(name, name))
-            return _bytes_tensor(self).to(dtype)._typed_storage()
+            return _bytes_tensor(self).to(getattr(_C, dtype))._typed_storage()
 
         convert.__name__ = name
-        convert.__doc__ = f"The bytes converted to {name}."
+        convert.__doc__ = f"The bytes converted to {dtype}."
         return convert
 
-    for name in names:
-        setattr(UntypedStorage, name, method(name))
+    for name, dtype in CONVERSIONS.items():
+        setattr(UntypedStorage, name, method(name, dtype))
 
 
-_convert_methods()
+_conversion_methods()
 _C._set_storage_class(UntypedStorage)
 
 
@@ -146,173 +181,56 @@ def _from_bytes(data):
     return storage
 
 
-def is_storage(obj, /):
-    """Whether an object is a storage, typed or not."""
-    return isinstance(obj, (UntypedStorage, TypedStorage))
+def _load_from_bytes(data):
+    """What pickles of storages written by PyTorch call: the storage in a file's bytes."""
+    import io
+
+    from corten.serialization import load
+
+    return load(io.BytesIO(data), weights_only=False)
 
 
-def _warn_typed_storage_removal(stacklevel=2):
-    if _warn_typed_storage_removal.done:
-        return
-    _warn_typed_storage_removal.done = True
-    warnings.warn(
-        "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be "
-        "the only storage class. This should only matter to you if you are using storages "
-        "directly.  To access UntypedStorage directly, use tensor.untyped_storage() instead of "
-        "tensor.storage()",
-        UserWarning,
-        stacklevel=stacklevel + 1,
-    )
+def _byteswapped(data, dtype):
+    """Bytes with those of every element of a dtype reversed; a rest stays."""
+    size = dtype.itemsize // (2 if dtype.is_complex else 1)
+    swapped = bytearray(data)
+    whole = len(data) // size * size
+    for place in range(size):
+        swapped[place:whole:size] = data[size - 1 - place:whole:size]
+    return bytes(swapped)
 
 
-_warn_typed_storage_removal.done = False
+def _check_buffer(length, byte_order, count, offset, size):
+    """That a buffer holds elements of ``size`` bytes as they are asked for.
+
+    Raises:
+        ValueError: It does not, or there is no such byte order.
+    """
+    if byte_order not in (None, "native", "little", "big"):
+        raise ValueError(
+            f"invalid byte_order '{byte_order}' (expected 'big', 'little', or 'native')"
+        )
+    if not 0 <= offset < max(length, 1):
+        raise ValueError(
+            f"offset must be non-negative and no greater than buffer length ({length}), but got "
+            f"{offset}"
+        )
+    if count < 0 and (length - offset) % size:
+        raise ValueError(
+            f"buffer size ({length}) must be a multiple of element size ({size})"
+        )
+    if count >= 0 and offset + count * size > length:
+        raise ValueError(
+            f"buffer has only {length - offset} elements after offset {offset}, but specified a "
+            f"size of {count}"
+        )
 
 
-class TypedStorage:
-    """A storage seen as elements of one dtype. Deprecated in favour of ``UntypedStorage``."""
-
-    dtype = None
-
-    def __init__(self, *args, device=None, dtype=None, wrap_storage=None, _internal=False):
-        if wrap_storage is not None:
-            self._untyped_storage = wrap_storage
-            self.dtype = dtype if dtype is not None else type(self).dtype
-            return
-        self.dtype = dtype or type(self).dtype or _C.get_default_dtype()
-        if not args:
-            self._untyped_storage = UntypedStorage(device=device)
-        elif isinstance(args[0], int):
-            self._untyped_storage = UntypedStorage(args[0] * self.dtype.itemsize, device=device)
-        else:
-            data = _C.tensor(list(args[0]), dtype=self.dtype, device=device)
-            self._untyped_storage = data.untyped_storage()
-
-    def _tensor(self):
-        made = _C._functions.empty((0,), dtype=self.dtype, device=self.device)
-        return made.set_(self._untyped_storage, 0, (self._size(),), (1,))
-
-    def _size(self):
-        return self._untyped_storage.nbytes() // self.dtype.itemsize
-
-    def __len__(self):
-        return self._size()
-
-    size = __len__
-
-    def __getitem__(self, index):
-        if isinstance(index, slice):
-            raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
-        return self._tensor()[index].item()
-
-    def __setitem__(self, index, value):
-        self._tensor()[index] = value
-
-    def __iter__(self):
-        return iter(self.tolist())
-
-    def __repr__(self):
-        lines = "".join(f" {element}\n" for element in self.tolist())
-        name = "torch.storage.TypedStorage"
-        return f"{lines}[{name}(dtype={self.dtype}, device={self.device}) of size {len(self)}]"
-
-    def __eq__(self, other):
-        return isinstance(other, TypedStorage) and self._untyped_storage == other._untyped_storage
-
-    __hash__ = object.__hash__
-
-    def __deepcopy__(self, memo):
-        return self._new(self._untyped_storage.__deepcopy__(memo))
-
-    def __reduce__(self):
-        return _rebuild_typed, (self._untyped_storage, self.dtype)
-
-    def _new(self, untyped):
-        return TypedStorage(wrap_storage=untyped, dtype=self.dtype, _internal=True)
-
-    @property
-    def device(self):
-        """Where the memory is."""
-        return self._untyped_storage.device
-
-    @property
-    def _cdata(self):
-        return self._untyped_storage._cdata
-
-    @property
-    def is_cuda(self):
-        """Whether the memory is on a GPU."""
-        return self.device.type == "cuda"
-
-    is_sparse = False
-
-    def untyped(self):
-        """The bytes."""
-        return self._untyped_storage
-
-    def tolist(self):
-        """The elements."""
-        return self._tensor().tolist()
-
-    def clone(self):
-        """A copy."""
-        return self._new(self._untyped_storage.clone())
-
-    def copy_(self, source, non_blocking=None):
-        """Copies elements, converting them."""
-        self._tensor().copy_(source._tensor())
-        return self
-
-    def fill_(self, value):
-        """Sets every element."""
-        self._tensor().fill_(value)
-        return self
-
-    def resize_(self, size):
-        """Changes the number of elements."""
-        self._untyped_storage.resize_(size * self.dtype.itemsize)
-        return self
-
-    def element_size(self):
-        """Bytes per element."""
-        return self.dtype.itemsize
-
-    def nbytes(self):
-        """Bytes in all."""
-        return self._untyped_storage.nbytes()
-
-    def data_ptr(self):
-        """The address of the first element."""
-        return self._untyped_storage.data_ptr()
-
-    def is_shared(self):
-        """Whether other processes may see the memory."""
-        return self._untyped_storage.is_shared()
-
-    def is_pinned(self, device=None):
-        """Whether the memory is pinned."""
-        return self._untyped_storage.is_pinned()
-
-    def share_memory_(self):
-        """Moves the memory to where other processes can map it."""
-        self._untyped_storage = self._untyped_storage.share_memory_()
-        return self
-
-    _share_memory_ = share_memory_
-
-    def cpu(self):
-        """A copy on the host, or this storage."""
-        return self._new(self._untyped_storage.cpu())
-
-    def type(self, dtype=None):
-        """The name of the class that this storage had before storages lost their dtype."""
-        return self.pickle_storage_type()
-
-    def pickle_storage_type(self):
-        """The name by which files know this kind of storage."""
-        from corten import _utils
-
-        return _utils.NAME_OF_DTYPE[_utils.short_dtype(self.dtype)]
+def only_truths(storage, dtype):
+    """Makes bytes of booleans 0 or 1: other bytes mean true."""
+    if dtype == _C.bool:
+        values = _bytes_tensor(storage)
+        values.copy_(values != 0)
 
 
-def _rebuild_typed(untyped, dtype):
-    return TypedStorage(wrap_storage=untyped, dtype=dtype, _internal=True)
+TypedStorage.__module__ = _LegacyStorage.__module__ = __name__
