@@ -12,6 +12,11 @@ def show():
     return f"Corten {corten.__version__}: CPU kernels in Rust, instruction sets chosen at run time\n"
 
 
+def _cxx_flags():
+    """The flags of a C++ compiler: there are none, since no C++ is compiled."""
+    return ""
+
+
 def parallel_info():
     """A text about threads."""
     import corten

@@ -69,9 +69,9 @@ for _key in ("SparseCPU", "SparseCsrCPU"):
     _C._library_impl("aten::zeros", _key, _sparse_factory("zeros"))
 
 _SUBMODULES = frozenset((
-    "__config__", "__future__", "_VF", "_dynamo", "_inductor", "accelerator", "amp", "autograd", "backends",
-    "compiler", "cpu", "cuda", "distributed", "distributions", "fft", "foreach", "func", "functional", "fx",
-    "futures", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "ops",
+    "__config__", "__future__", "_VF", "_dynamo", "_inductor", "_utils", "accelerator", "amp", "ao",
+    "autograd", "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "fft", "foreach", "func",
+    "functional", "fx", "futures", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "ops",
     "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "return_types", "safetensors", "serialization",
     "signal", "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version",
     "xpu",
@@ -110,6 +110,11 @@ _LAZY = {
         "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_coo_tensor",
         "sparse_csc_tensor", "sparse_csr_tensor",
     ), "sparse"),
+    **dict.fromkeys((
+        "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all",
+        "_check_tensor_all_with", "_check_type", "_check_value", "_check_with",
+    ), "_checks"),
+    "_storage_classes": "_legacy", "_tensor_classes": "_legacy",
     "Tag": "_tags", "dequantize": "_further", "sym_constrain_range": "_further",
     "sym_constrain_range_for_size": "_further", "spmm": "_further", "smm": "_further", "lobpcg": "_lobpcg",
     "conv_tbc": "nn.functional.grouped",
@@ -142,6 +147,8 @@ def __getattr__(name):
         value = getattr(_importlib.import_module(f"corten.{_LAZY[name]}"), name)
         globals()[name] = value
         return value
+    elif name == "Storage":
+        return __getattr__(_C._functions.empty(0).type().split(".")[-1].replace("Tensor", "Storage"))
     elif name.endswith("Tensor") or name.endswith("Storage"):
         from corten import _legacy
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from corten import _C
 from corten._C import Tensor
-from corten.storage import _LegacyStorage
+from corten.storage import TypedStorage, UntypedStorage, _LegacyStorage
 
 _KINDS = {
     "Double": "float64", "Float": "float32", "Half": "float16", "BFloat16": "bfloat16",
@@ -38,7 +38,7 @@ def _make():
     made = {}
     for kind, name in _KINDS.items():
         dtype = getattr(_C, name)
-        members = {"dtype": dtype, "layout": _C.strided, "is_cuda": False, "__module__": "corten"}
+        members = {"dtype": dtype, "layout": _C.strided, "is_cuda": False, "is_sparse": False, "__module__": "corten"}
         if not kind.startswith("Complex"):
             made[f"{kind}Tensor"] = _TensorType(f"{kind}Tensor", (), members)
         storage = {"_dtype": dtype, "__module__": "corten", "__doc__": f"A storage of {name}."}
@@ -49,3 +49,5 @@ def _make():
 _MADE = _make()
 globals().update(_MADE)
 __all__ = list(_MADE)
+_tensor_classes = {made for name, made in _MADE.items() if name.endswith("Tensor")}
+_storage_classes = {UntypedStorage, TypedStorage, *_MADE.values()} - _tensor_classes

@@ -39,6 +39,17 @@ def storage_bytes(storage):
     return bytes(byte_view(storage))
 
 
+def _element_size(dtype):
+    """The bytes of an element.
+
+    Raises:
+        RuntimeError: ``dtype`` is no dtype.
+    """
+    if not isinstance(dtype, corten.dtype):
+        raise RuntimeError(f"expected torch.dtype, but got {type(dtype)}")
+    return dtype.itemsize
+
+
 def short_dtype(dtype):
     """``float32`` for ``torch.float32``."""
     return str(dtype).split(".")[-1]

@@ -7,7 +7,8 @@ use crate::py::errors::{index_error, runtime_error, type_error};
 use crate::py::gil::Shared;
 use crate::py::{Args, Obj, Py, TypeCell, ffi, getter, method, slot};
 use crate::types;
-use corten_core::{DataPtr, Device, Storage};
+use corten_core::{DType, DataPtr, Device, Storage, TensorBase, TensorOptions};
+use corten_ops::Tensor;
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -300,6 +301,41 @@ pub(crate) fn from_object(object: &Obj) -> Py<Storage> {
         .ok_or_else(|| {
             type_error(format!("expected a torch.Storage, but got {}", object.type_name()))
         })
+}
+
+/// The dtype of a typed storage's elements.
+fn element_dtype(object: &Obj) -> Py<Option<DType>> {
+    if untyped(object).is_none() {
+        return Ok(None);
+    }
+    object.attr(crate::py::name!("_dtype")).and_then(|dtype| crate::args::dtype_arg(&dtype)).map(Some)
+}
+
+/// A tensor over all elements of a storage argument, of `dtype` where it is given.
+///
+/// # Errors
+///
+/// The storage is typed, and its elements are of another dtype.
+pub(crate) fn tensor_over(object: &Obj, dtype: Option<DType>) -> Py<Tensor> {
+    let own = element_dtype(object)?;
+    if let (Some(own), Some(wanted)) = (own, dtype)
+        && own != wanted
+    {
+        return Err(runtime_error(format!(
+            "Expected a Storage of type {} or an UntypedStorage, but got type {} for argument 1 \
+             'storage'",
+            wanted.type_name(),
+            own.type_name()
+        )));
+    }
+    // PyTorch reads bytes without a dtype as its first integers.
+    let dtype = dtype.or(own).unwrap_or(DType::Int64);
+    let storage = from_object(object)?;
+    let count = (storage.nbytes() / dtype.itemsize()) as i64;
+    let options = TensorOptions::new().dtype(dtype).device(storage.device());
+    let made = TensorBase::empty(&[0], options)?;
+    made.set_storage_and_geometry(storage, 0, &[count], &[1])?;
+    Ok(made.into())
 }
 
 /// The functions of the module.

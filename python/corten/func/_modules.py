@@ -2,84 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import corten
 from corten import nn
-
-
-def _owner(module, path):
-    """The submodule that holds a parameter or buffer, and its name there."""
-    prefix, _, name = path.rpartition(".")
-    return module.get_submodule(prefix), name
-
-
-def _tied_names(module):
-    """For every name all names of the same tensor."""
-    groups = {}
-    for name, tensor in (
-        *module.named_parameters(remove_duplicate=False),
-        *module.named_buffers(remove_duplicate=False),
-    ):
-        groups.setdefault(id(tensor), []).append(name)
-    return {name: names for names in groups.values() for name in names}
-
-
-def _with_tied(module, tensors):
-    """The tensors, also under the other names of what they replace."""
-    tied = _tied_names(module)
-    result = {}
-    for name, tensor in tensors.items():
-        for other in tied.get(name, [name]):
-            if other in tensors and tensors[other] is not tensor:
-                raise ValueError(
-                    f"functional_call got multiple values for keys {sorted((name, other))}, which "
-                    "are tied. Consider using tie_weights=False"
-                )
-            result[other] = tensor
-    return result
-
-
-def _check_names(module, names, strict):
-    if not strict:
-        return
-    own = set(dict(module.named_parameters(remove_duplicate=False)))
-    own |= set(dict(module.named_buffers(remove_duplicate=False)))
-    unexpected = [name for name in names if name not in own]
-    missing = [name for name in own if name not in names]
-    lines = []
-    if unexpected:
-        keys = ", ".join(repr(name) for name in unexpected)
-        lines.append(f"Unexpected key(s): {keys}.")
-    if missing:
-        keys = ", ".join(repr(name) for name in sorted(missing))
-        lines.append(f"Missing key(s): {keys}.")
-    if lines:
-        kind = type(module).__name__
-        raise RuntimeError(
-            f"Error(s) in reparametrizing for {kind}:\n\t" + "\n\t".join(lines)
-        )
-
-
-@contextlib.contextmanager
-def _replaced(module, tensors, tie_weights, strict):
-    """The module with other parameters and buffers, which it forgets at the end."""
-    if tie_weights:
-        tensors = _with_tied(module, tensors)
-    _check_names(module, tensors, strict)
-    before = []
-    try:
-        for path, tensor in tensors.items():
-            owner, name = _owner(module, path)
-            for table in (owner._parameters, owner._buffers):
-                if name in table:
-                    before.append((table, name, table[name]))
-                    table[name] = tensor
-                    break
-        yield
-    finally:
-        for table, name, tensor in reversed(before):
-            table[name] = tensor
+from corten.nn.utils.stateless import _functional_call
 
 
 def functional_call(
@@ -88,7 +13,7 @@ def functional_call(
     """Calls a module with other tensors in place of some of its parameters and buffers."""
     dicts = parameter_and_buffer_dicts
     if isinstance(dicts, dict):
-        tensors = dict(dicts)
+        tensors = dicts
     elif isinstance(dicts, (list, tuple)):
         if not all(isinstance(one, dict) for one in dicts):
             raise ValueError(
@@ -107,12 +32,9 @@ def functional_call(
             "Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got "
             f"{type(dicts)}"
         )
-    if args is None:
-        args = ()
-    elif not isinstance(args, tuple):
-        args = (args,)
-    with _replaced(module, tensors, tie_weights, strict):
-        return module(*args, **(kwargs or {}))
+    return _functional_call(
+        module, tensors, args, kwargs, tie_weights=tie_weights, strict=strict
+    )
 
 
 def stack_module_state(models):

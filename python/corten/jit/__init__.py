@@ -3,6 +3,7 @@ tracing return what they were given. Archives of TorchScript are neither read no
 
 from __future__ import annotations
 
+import builtins
 import collections
 import contextlib
 import typing
@@ -58,8 +59,24 @@ def _refuse(what):
 
 
 def script(obj=None, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
-    """The function, class or module itself."""
+    """The function, class or module itself.
+
+    Raises:
+        RuntimeError: A module's parameters have no shape yet.
+    """
+    _refuse_uninitialized(obj)
     return obj
+
+
+def _refuse_uninitialized(obj):
+    if not builtins.isinstance(obj, corten.nn.Module):
+        return
+    for module in obj.modules():
+        if getattr(module, "has_uninitialized_params", bool)():
+            raise RuntimeError(
+                f"{type(module).__name__}: modules with uninitialized parameters can't be compiled; "
+                "run a forward pass with a dummy batch first to initialize them"
+            )
 
 
 def trace(
@@ -142,7 +159,6 @@ def is_tracing():
 
 def isinstance(obj, target_type):
     """Whether an object, with what it contains, is of a type such as ``List[int]``."""
-    import builtins
 
     if builtins.isinstance(target_type, (tuple, list)):
         return any(isinstance(obj, one) for one in target_type)

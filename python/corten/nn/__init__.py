@@ -34,9 +34,8 @@ def factory_kwargs(kwargs):
 def __getattr__(name):
     if name == "DataParallel":
         return importlib.import_module(f"{__name__}.parallel").DataParallel
-    if name in ("attention", "common_types", "grad", "parallel"):
-        try:
-            return importlib.import_module(f"{__name__}.{name}")
-        except ModuleNotFoundError:
-            pass
+    if name in (
+        "attention", "common_types", "grad", "intrinsic", "parallel", "qat", "quantizable", "quantized",
+    ):
+        return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -116,6 +116,12 @@ def _copied_attributes(tensor, memo):
 class UninitializedTensorMixin:
     """A tensor of a lazy module whose shape is not known yet; only ``materialize`` gives it one."""
 
+    _allowed_methods = (
+        Tensor.__hash__, Tensor.size, Tensor.copy_, Tensor.is_complex, Tensor.is_floating_point,
+        Tensor.half, Tensor.float, Tensor.double, Tensor.char, Tensor.short, Tensor.int,
+        Tensor.long, Tensor.cuda, Tensor.cpu, Tensor.to, Tensor.get_device, Tensor.detach,
+        Tensor.requires_grad_, Tensor.bfloat16,
+    )
 
     def materialize(self, shape, device=None, dtype=None):
         """Gives the tensor memory for ``shape`` and its final class."""
@@ -135,8 +141,26 @@ class UninitializedTensorMixin:
             "attributes."
         )
 
+    def share_memory_(self):
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to "
+            "initialize the parameters before calling `module.share_memory()`."
+        )
+
     def __repr__(self):
         return f"<{type(self).__name__}>"
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        # Reading and writing attributes, such as `data`, is allowed.
+        if func in cls._allowed_methods or type(func).__name__ == "method-wrapper":
+            return _plain_torch_function(func, types, args, kwargs or {})
+        raise ValueError(
+            f"Attempted to use an uninitialized parameter in {func}. This error happens when you "
+            "are using a `LazyModule` or explicitly manipulating "
+            f"`torch.nn.parameter.{cls.__name__}` objects. When using LazyModules Call `forward` "
+            "with a dummy batch to initialize the parameters before calling torch functions"
+        )
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
@@ -167,6 +191,16 @@ class UninitializedBuffer(UninitializedTensorMixin, Buffer):
         result = Tensor._make_subclass(cls, data, requires_grad)
         result.persistent = persistent
         return result
+
+    def __deepcopy__(self, memo):
+        if id(self) not in memo:
+            function, arguments = self.__reduce_ex__(2)
+            memo[id(self)] = function(*arguments)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, proto):
+        arguments = (self.requires_grad, self.data.device, self.data.dtype, self.persistent)
+        return UninitializedBuffer, arguments
 
 
 def is_lazy(param):

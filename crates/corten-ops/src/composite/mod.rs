@@ -4,6 +4,7 @@
 pub mod activation;
 pub mod attention;
 pub mod calculus;
+pub mod checks;
 pub mod combine;
 pub mod conv;
 pub mod copy;

@@ -164,3 +164,19 @@ pub fn cummaxmin_backward(
     let zeros = op::zeros_like(grad, None, None, None, None, None)?;
     op::scatter_add(&zeros, dim, indices, grad)
 }
+
+/// The least and the greatest element.
+///
+/// # Errors
+/// Those of `aminmax`.
+pub fn aminmax_all(self_: &Tensor) -> Result<(Tensor, Tensor)> {
+    op::aminmax(self_, None, false)
+}
+
+/// The least and the greatest elements along a dimension.
+///
+/// # Errors
+/// Those of `aminmax`.
+pub fn aminmax_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    op::aminmax(self_, Some(dim), keepdim)
+}

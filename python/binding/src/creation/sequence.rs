@@ -25,6 +25,9 @@ pub(crate) fn tensor_from(data: &Obj, dtype: Option<DType>) -> Py<Tensor> {
     if numpy::is_scalar(data) && dtype.is_none() {
         return copy_of(&numpy::from_array(&numpy::scalar_to_array(data)?, false)?, dtype);
     }
+    if crate::storage::is_storage(data) {
+        return copy_of(&crate::storage::tensor_over(data, dtype)?, dtype);
+    }
     let sizes = shape_of(data)?;
     let mut reader =
         Reader { numbers: Vec::new(), dtype: None, infer: dtype.is_none(), in_array: false };

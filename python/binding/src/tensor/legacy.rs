@@ -44,13 +44,7 @@ fn build(args: Args<'_>, dtype: DType) -> Py<Tensor> {
     let bound = parser.parse(None, args)?;
     match bound.index {
         0 => Ok(empty(&[0], dtype)?),
-        1 => {
-            let storage = crate::storage::from_object(bound.object(0)?)?;
-            let made = empty(&[0], dtype)?;
-            let count = (storage.nbytes() / dtype.itemsize()) as i64;
-            made.base().set_storage_and_geometry(storage, 0, &[count], &[1])?;
-            Ok(made)
-        }
+        1 => crate::storage::tensor_over(bound.object(0)?, Some(dtype)),
         2 => {
             let other = bound.tensor(0)?;
             if other.dtype() != dtype {

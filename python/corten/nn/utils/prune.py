@@ -172,7 +172,7 @@ class _Amount(BasePruningMethod):
         self.amount = amount
 
     def _count(self, size):
-        return size_of(self.amount, size)
+        return _compute_nparams_toprune(self.amount, size)
 
 
 class RandomUnstructured(_Amount):
@@ -263,9 +263,9 @@ class CustomFromMask(BasePruningMethod):
         return default_mask * self.mask.to(dtype=default_mask.dtype)
 
 
-def size_of(amount, size):
+def _compute_nparams_toprune(amount, tensor_size):
     """A share of a size, or the number itself."""
-    return amount if isinstance(amount, numbers.Integral) else round(amount * size)
+    return amount if isinstance(amount, numbers.Integral) else round(amount * tensor_size)
 
 
 def _method_of(module, name):

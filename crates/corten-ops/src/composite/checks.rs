@@ -1,0 +1,77 @@
+//! Conditions on tensors that raise where they do not hold.
+
+use crate::{Tensor, op};
+use corten_core::geometry::{Overlap, has_internal_overlap};
+use corten_core::{DType, Result, Scalar, ensure};
+
+/// Raises where the only element of a tensor is zero.
+///
+/// # Errors
+/// It is, or there is not one element.
+pub fn assert_async(self_: &Tensor) -> Result<()> {
+    assert_async_msg(self_, "Expected Tensor with single nonzero value, but got zero")
+}
+
+/// Raises with `assert_msg` where the only element of a tensor is zero.
+///
+/// # Errors
+/// It is, or there is not one element.
+pub fn assert_async_msg(self_: &Tensor, assert_msg: &str) -> Result<()> {
+    ensure!(op::is_nonzero(self_)?, Runtime, "{assert_msg}");
+    Ok(())
+}
+
+/// `assert_async_msg`, and a copy of `dep_token`.
+///
+/// # Errors
+/// Those of `assert_async_msg`.
+pub fn functional_assert_async_msg(
+    self_: &Tensor,
+    assert_msg: &str,
+    dep_token: &Tensor,
+) -> Result<Tensor> {
+    assert_async_msg(self_, assert_msg)?;
+    op::clone(dep_token, None)
+}
+
+/// Raises with `assert_msg` where a number is zero.
+///
+/// # Errors
+/// It is.
+pub fn assert_scalar(self_: Scalar, assert_msg: &str) -> Result<()> {
+    ensure!(self_.to_bool(), Runtime, "{assert_msg}");
+    Ok(())
+}
+
+/// Whether all elements of a tensor of bools are true.
+///
+/// # Errors
+/// The tensor has another dtype.
+pub fn is_all_true(self_: &Tensor) -> Result<Tensor> {
+    check_bool("_is_all_true", self_)?;
+    op::all(self_)
+}
+
+/// Whether any element of a tensor of bools is true.
+///
+/// # Errors
+/// The tensor has another dtype.
+pub fn is_any_true(self_: &Tensor) -> Result<Tensor> {
+    check_bool("_is_any_true", self_)?;
+    op::any(self_)
+}
+
+fn check_bool(name: &str, tensor: &Tensor) -> Result<()> {
+    let dtype = tensor.dtype();
+    ensure!(dtype == DType::Bool, Runtime, "{name}: expected a tensor of bools, but got {dtype}");
+    Ok(())
+}
+
+/// Whether indices share an element: 0 for no, 1 for yes, 2 where finding out is too hard.
+pub fn debug_has_internal_overlap(self_: &Tensor) -> Result<i64> {
+    Ok(match has_internal_overlap(self_) {
+        Overlap::No => 0,
+        Overlap::Yes => 1,
+        Overlap::TooHard => 2,
+    })
+}
