@@ -10,14 +10,13 @@ import sys
 import corten
 
 from . import _utils
+from ._records import RecordWriter, write_start
 from ._serialization_settings import skips_data
 from ._weights_only import StorageClass
 from .storage import TypedStorage, UntypedStorage, untyped
 
-_ALIGNMENT = 64
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 LEGACY_PROTOCOL = 1001
-_LARGE = 2**31 - 1
 
 
 class _Pickler(pickle._Pickler):
@@ -109,49 +108,18 @@ def pickled(obj, protocol, tag, legacy=False):
     return buffer.getvalue(), pickler
 
 
-def _cpu_bytes(storage):
-    return _utils.byte_view(storage if storage.device.type == "cpu" else storage.cpu())
-
-
-def write_zip(file, root, data, pickler):
+def write_zip(file, root, data, pickler, with_byte_order=True):
     """Writes the zip format: records in the folder ``root``."""
-    import zipfile
-
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        checks = []
-
-        def record(name, content):
-            info = zipfile.ZipInfo(f"{root}/{name}", date_time=(1980, 1, 1, 0, 0, 0))
-            info.extra = _padding(archive.fp.tell(), info.filename, len(content))
-            archive.writestr(info, content)
-            checks.append(info.CRC)
-
-        record("data.pkl", data)
-        record(".format_version", b"1")
-        record(".storage_alignment", str(_ALIGNMENT).encode())
-        record("byteorder", sys.byteorder.encode())
-        for key, storage in pickler.storages.values():
-            if storage.device.type == "meta":
-                continue
-            content = bytes(storage.nbytes()) if skips_data() else _cpu_bytes(storage)
-            record(f"data/{key}", content)
-        record("version", b"3\n")
-        record(".data/serialization_id", _serialization_id(checks))
-
-
-def _padding(position, name, size):
-    """An extra field that makes a record's data begin at a multiple of the alignment."""
-    wide = 20 if size * 1.05 > _LARGE else 0  # zipfile adds a 64-bit field to long records
-    start = position + 30 + len(name.encode()) + wide + 4
-    count = -start % _ALIGNMENT
-    return b"FB" + struct.pack("<H", count) + b"Z" * count
-
-
-def _serialization_id(checks):
-    import zlib
-
-    joined = struct.pack(f"<{len(checks)}I", *checks)
-    return f"{len(checks):020d}{zlib.crc32(joined):020d}".encode()
+    writer = RecordWriter(file, root)
+    write_start(writer, data, with_byte_order)
+    for key, storage in pickler.storages.values():
+        if storage.device.type == "meta":
+            continue
+        if skips_data():
+            writer.write_record_metadata(f"data/{key}", storage.nbytes())
+        else:
+            writer.write_record(f"data/{key}", storage)
+    writer.write_end_of_file()
 
 
 def write_legacy(file, data, pickler, protocol):
@@ -168,4 +136,4 @@ def write_legacy(file, data, pickler, protocol):
     pickle.dump([key for key, _ in storages], file, protocol=protocol)
     for key, storage in storages:
         file.write(struct.pack("<q", pickler.counts[key]))
-        file.write(_cpu_bytes(storage))
+        file.write(_utils.cpu_bytes(storage))

@@ -32,11 +32,14 @@ def byte_view(storage):
     return memoryview((ctypes.c_ubyte * size).from_address(storage.data_ptr())).cast("B")
 
 
+def cpu_bytes(storage):
+    """The bytes of a storage, or of its copy on the CPU."""
+    return byte_view(storage if storage.device.type == "cpu" else storage.cpu())
+
+
 def storage_bytes(storage):
     """A copy of a storage's bytes, from any device."""
-    if storage.device.type != "cpu":
-        storage = storage.cpu()
-    return bytes(byte_view(storage))
+    return bytes(cpu_bytes(storage))
 
 
 def _element_size(dtype):

@@ -10,6 +10,9 @@ from contextlib import contextmanager
 import corten
 
 from . import _loading, _saving, _weights_only
+from ._records import (  # noqa: F401
+    _is_zipfile, _open_file_like, _open_zipfile_reader, _open_zipfile_writer,
+)
 from ._serialization_settings import (
     LoadEndianness, SourceChangeWarning, StorageType,
     check_module_version_greater_or_equal, get_crc32_options,
@@ -144,7 +147,7 @@ def save(
         if legacy:
             _saving.write_legacy(file, data, pickler, pickle_protocol)
         else:
-            _saving.write_zip(file, root, data, pickler)
+            _saving.write_zip(file, root, data, pickler, not _disable_byteorder_record)
 
 
 @contextmanager

@@ -10,6 +10,10 @@ _SUBMODULES = (
 
 
 def __getattr__(name):
+    if name == "swap_tensors":
+        from corten.utils._swap import swap_tensors
+
+        return swap_tensors
     if name in _SUBMODULES:
         try:
             return importlib.import_module(f"{__name__}.{name}")

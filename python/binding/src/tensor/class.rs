@@ -73,5 +73,6 @@ fn init(_object: &Obj, _args: &Obj, _kwargs: Option<&Obj>) -> Py<()> {
 pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     let mut rows = methods::functions();
     rows.push(method!("_legacy_new", legacy::new_of_dtype));
+    rows.push(method!("_swap_tensor_impl", super::object::swap));
     rows
 }

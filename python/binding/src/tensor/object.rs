@@ -8,8 +8,8 @@
 
 use super::spare;
 use crate::py::class::TypeCell;
-use crate::py::errors::type_error;
-use crate::py::{Obj, Py, ffi, gil, name};
+use crate::py::errors::{runtime_error, type_error};
+use crate::py::{Args, Obj, Py, ffi, gil, name};
 use corten_core::PyHooks;
 use corten_ops::Tensor;
 use std::ffi::{c_int, c_void};
@@ -144,6 +144,41 @@ pub(crate) fn wrap_as(class: *mut ffi::PyTypeObject, tensor: Tensor) -> Py<Obj> 
             Err(other) => Ok(Obj::borrowed(other.as_ptr().cast())),
         }
     }
+}
+
+/// `_swap_tensor_impl(a, b)`: each object gets the tensor of the other and stays what it is otherwise.
+///
+/// # Errors
+///
+/// Something besides its object holds one of the tensors.
+pub(crate) fn swap(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let [a, b] = args.positional else { return Err(type_error("two tensors expected")) };
+    for (object, name) in [(a, "a"), (b, "b")] {
+        let count = expect(object)?.use_count();
+        if count != 1 {
+            return Err(runtime_error(format!(
+                "Expected single reference to {name}'s Tensor object but got {count}"
+            )));
+        }
+    }
+    if a.as_ptr() == b.as_ptr() {
+        return Ok(Obj::none());
+    }
+    let (a, b) = (a.as_ptr().cast::<TensorObject>(), b.as_ptr().cast::<TensorObject>());
+    // SAFETY: both are live tensor objects, not the same, and the interpreter lock is held; neither
+    // tensor has another owner, so nobody reads the slot of its object meanwhile.
+    unsafe {
+        for head in [a, b] {
+            (*head).tensor.base_mut().clear_pyobject();
+        }
+        std::mem::swap(&mut (*a).tensor, &mut (*b).tensor);
+        for head in [a, b] {
+            let pointer = NonNull::new_unchecked(head.cast::<c_void>());
+            let kept = (*head).tensor.base_mut().set_pyobject(pointer);
+            debug_assert!(kept.is_ok(), "the slot was cleared");
+        }
+    }
+    Ok(Obj::none())
 }
 
 /// Frees a tensor object.

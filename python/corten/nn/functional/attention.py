@@ -180,6 +180,7 @@ def multi_head_attention_forward(
     attn_mask = _mask_with_batch(attn_mask, target, key.shape[0], batch, num_heads)
     keys = _Keys(k, v, attn_mask, key_padding_mask)
     if bias_k is not None and bias_v is not None:
+        _refuse_static(static_k, static_v)
         keys.append(bias_k.repeat(1, batch, 1), bias_v.repeat(1, batch, 1), 0)
     q = _heads_first(q, batch, num_heads, head_width)
     keys.k = _given_or(static_k, keys.k, batch, num_heads, head_width)
@@ -211,6 +212,12 @@ def _head_width(width, expected, heads):
 def _check_lengths(fit, key, value):
     if not fit:
         raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
+
+
+def _refuse_static(static_k, static_v):
+    for static, name in ((static_k, "key"), (static_v, "value")):
+        if static is not None:
+            raise AssertionError(f"bias cannot be added to static {name}.")
 
 
 def _given_or(static, x, batch, heads, width):

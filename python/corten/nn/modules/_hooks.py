@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 
 import corten
@@ -16,6 +17,9 @@ _global_forward_pre_hooks = OrderedDict()
 _global_parameter_registration_hooks = OrderedDict()
 _global_buffer_registration_hooks = OrderedDict()
 _global_module_registration_hooks = OrderedDict()
+
+#: Whether the global backward hooks get the gradients of a module's inputs; None before the first.
+_global_is_full = None
 
 _CALL_HOOKS = (
     _global_backward_pre_hooks, _global_backward_hooks, _global_forward_hooks,
@@ -46,9 +50,20 @@ def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False):
     return _register(_global_forward_hooks, hook, marks=marks)
 
 
+def _register_global_backward(hook, full):
+    global _global_is_full
+    if _global_backward_hooks and _global_is_full is not None and _global_is_full is not full:
+        raise RuntimeError(
+            "Cannot use both regular backward hooks and full backward hooks as a global Module "
+            "hook. Please use only one of them."
+        )
+    _global_is_full = full
+    return _register(_global_backward_hooks, hook)
+
+
 def register_module_full_backward_hook(hook):
     """Calls ``hook(module, grad_input, grad_output)`` when a module's input gradients are known."""
-    return _register(_global_backward_hooks, hook)
+    return _register_global_backward(hook, full=True)
 
 
 def register_module_full_backward_pre_hook(hook):
@@ -56,7 +71,9 @@ def register_module_full_backward_pre_hook(hook):
     return _register(_global_backward_pre_hooks, hook)
 
 
-register_module_backward_hook = register_module_full_backward_hook
+def register_module_backward_hook(hook):
+    """Older form of :func:`register_module_full_backward_hook`, on the last operation only."""
+    return _register_global_backward(hook, full=False)
 
 
 def register_module_parameter_registration_hook(hook):
@@ -135,9 +152,19 @@ class HookMixin:
         result = self._run_forward_hooks(args, kwargs, result, ran)
         if wiring is not None:
             result = wiring.wrap_outputs(result)
-        if self._backward_hooks and self._is_full_backward_hook is False:
-            _attach_old_hooks(self, result)
+        hooks = self._chosen_backward_hooks(full=False)
+        if hooks:
+            _attach_non_full_hooks(self, hooks, args, result)
         return result
+
+    def _chosen_backward_hooks(self, full):
+        """The backward hooks of one kind, global ones first."""
+        chosen = []
+        if _global_is_full is full:
+            chosen += _global_backward_hooks.values()
+        if self._is_full_backward_hook is full:
+            chosen += self._backward_hooks.values()
+        return chosen
 
     def _run_pre_hooks(self, args, kwargs):
         chain = [(hook, False) for hook in _global_forward_pre_hooks.values()]
@@ -184,8 +211,6 @@ class HookMixin:
 
     def _run_always_called(self, args, kwargs, ran):
         """After a failure: the hooks that asked to run regardless and have not run."""
-        import warnings
-
         for key, hook, with_kwargs, always in self._forward_hook_chain():
             if not always or key in ran:
                 continue
@@ -200,9 +225,7 @@ class HookMixin:
 
     def _backward_wiring(self):
         pre = [*_global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
-        full = list(_global_backward_hooks.values())
-        if self._is_full_backward_hook is not False:
-            full += self._backward_hooks.values()
+        full = self._chosen_backward_hooks(full=True)
         return _BackwardWiring(self, full, pre) if pre or full else None
 
 
@@ -229,12 +252,22 @@ class _BackwardWiring:
         return args
 
     def wrap_outputs(self, result):
+        if not isinstance(result, (corten.Tensor, tuple)):
+            warnings.warn(
+                "For backward hooks to be called, module output should be a Tensor or a tuple of "
+                f"Tensors but received {type(result)}",
+                stacklevel=5,
+            )
+            return result
         outputs = result if isinstance(result, tuple) else (result,)
         outputs, self.output_places, node = _through_identity(outputs)
         self.n_outputs = len(outputs)
         if node is not None:
             node.register_prehook(self._outputs_known)
-        return outputs if isinstance(result, tuple) else outputs[0]
+        if not isinstance(result, tuple):
+            return outputs[0]
+        # A named tuple stays one.
+        return type(result)(*outputs) if hasattr(result, "_fields") else outputs
 
     def _outputs_known(self, grads):
         grads = _spread(grads, self.output_places, self.n_outputs)
@@ -326,12 +359,56 @@ def _identity_function():
     return _Identity
 
 
-def _attach_old_hooks(module, result):
+def _attach_non_full_hooks(module, hooks, inputs, result):
     value = result
     while not isinstance(value, corten.Tensor):
         value = next(iter(value.values())) if isinstance(value, dict) else value[0]
     node = value.grad_fn
     if node is None:
         return
-    for hook in module._backward_hooks.values():
+    for hook in hooks:
         node.register_hook(lambda grad_in, grad_out, hook=hook: hook(module, grad_in, grad_out))
+    _warn_of_non_full_hooks(inputs, result, node)
+
+
+def _warn_of_non_full_hooks(inputs, result, node):
+    """Says where hooks on the last operation do not see the gradients of a module's inputs."""
+
+    def warn(text):
+        warnings.warn(
+            f"Using a non-full backward hook when {text}. Please use register_full_backward_hook "
+            "to get the documented behavior.",
+            FutureWarning,
+            stacklevel=6,
+        )
+
+    if not isinstance(result, corten.Tensor) and not (
+        isinstance(result, tuple) and all(isinstance(one, corten.Tensor) for one in result)
+    ):
+        warn(
+            "the forward returns outputs that are not a single Tensor or a tuple of Tensors is "
+            "deprecated and will be removed in future versions. This hook will be missing some "
+            "of the grad_output"
+        )
+    elif not all(isinstance(one, corten.Tensor) for one in inputs):
+        warn(
+            "the forward takes as input argument that are not a single Tensor or a tuple of "
+            "Tensors is deprecated and will be removed in future versions. This hook will be "
+            "missing some of the grad_input"
+        )
+    elif isinstance(result, tuple) and len({one.grad_fn for one in result}) > 1:
+        warn(
+            "outputs are generated by different autograd Nodes is deprecated and will be removed "
+            "in future versions. This hook will be missing some of the grad_output"
+        )
+    elif not _starts_at(node, inputs):
+        warn(
+            "the forward contains multiple autograd Nodes is deprecated and will be removed in "
+            "future versions. This hook will be missing some grad_input"
+        )
+
+
+def _starts_at(node, inputs):
+    """Whether the inputs' nodes are those before a module's last operation."""
+    before = {previous for previous, _ in node.next_functions}
+    return {one.grad_fn for one in inputs if one.grad_fn is not None} <= before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict, namedtuple
 
 import corten
@@ -64,7 +65,9 @@ class StateMixin:
     def register_state_dict_post_hook(self, hook):
         """Calls ``hook(module, state_dict, prefix, local_metadata)`` after saving."""
         hook._from_public_api = True
-        return self._register_state_dict_hook(hook)
+        handle = RemovableHandle(self._state_dict_hooks)
+        self._state_dict_hooks[handle.id] = hook
+        return handle
 
     def register_state_dict_pre_hook(self, hook):
         """Calls ``hook(module, prefix, keep_vars)`` before saving."""
@@ -73,6 +76,11 @@ class StateMixin:
         return handle
 
     def _register_state_dict_hook(self, hook):
+        if getattr(hook, "_from_public_api", False):
+            raise RuntimeError(
+                "Cannot register the same function as the state dict post hook that was "
+                "previously registered via register_state_dict_post_hook"
+            )
         handle = RemovableHandle(self._state_dict_hooks)
         self._state_dict_hooks[handle.id] = hook
         return handle
@@ -179,12 +187,7 @@ class StateMixin:
                 )
         try:
             with corten.no_grad():
-                if assign:
-                    if isinstance(own, Parameter) and not isinstance(value, Parameter):
-                        value = Parameter(value, requires_grad=own.requires_grad)
-                    setattr(self, name, value)
-                else:
-                    own.copy_(value)
+                self._put_loaded(name, own, key, value, assign)
         except Exception as error:
             shapes = "" if is_lazy(own) else (
                 f"whose dimensions in the model are {own.size()} and whose dimensions in the "
@@ -195,6 +198,32 @@ class StateMixin:
                 f"{error.args}."
             )
         return None
+
+    def _put_loaded(self, name, own, key, value, assign):
+        if own.is_meta and not value.is_meta and not assign:
+            warnings.warn(
+                f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter "
+                "in the current model, which is a no-op. (Did you mean to pass `assign=True` to "
+                "assign items in the state dictionary to their corresponding key in the module "
+                "instead of copying them in place?)",
+                stacklevel=5,
+            )
+        if assign and isinstance(own, Parameter):
+            value = _like_parameter(value, own)
+        if corten.__future__.get_swap_module_params_on_conversion():
+            loaded = own.module_load(value, assign=assign)
+            if loaded is value or loaded is own:
+                raise RuntimeError(
+                    "module_load returned one of self or other, please .detach() the result if "
+                    "returning one of the inputs in module_load"
+                )
+            if isinstance(own, Parameter):
+                loaded = _like_parameter(loaded, own)
+            corten.utils.swap_tensors(own, loaded)
+        elif assign:
+            setattr(self, name, value)
+        else:
+            own.copy_(value)
 
     def _load_extra_state(self, state_dict, prefix, strict, missing_keys, unexpected_keys):
         key = prefix + _EXTRA_STATE_KEY_SUFFIX
@@ -233,8 +262,8 @@ class StateMixin:
         state_dict = OrderedDict(state_dict)
         if metadata is not None:
             state_dict._metadata = metadata
-        load = _Load(state_dict, metadata or {}, strict, assign)
-        load.module(self, "")
+        load = _Load(metadata or {}, strict, assign)
+        load.module(self, "", state_dict)
         if strict:
             load.note("Unexpected", load.unexpected)
             load.note("Missing", load.missing)
@@ -246,24 +275,34 @@ class StateMixin:
         return _IncompatibleKeys(load.missing, load.unexpected)
 
 
+def _like_parameter(tensor, own):
+    """A parameter of a tensor's data that requires gradients as a module's own one does."""
+    if not isinstance(tensor, Parameter):
+        return Parameter(tensor, requires_grad=own.requires_grad)
+    return tensor.requires_grad_(own.requires_grad)
+
+
 class _Load:
     """One walk of load_state_dict over a tree of modules."""
 
-    def __init__(self, state_dict, metadata, strict, assign):
-        self.state_dict, self.metadata = state_dict, metadata
+    def __init__(self, metadata, strict, assign):
+        self.metadata = metadata
         self.strict, self.assign = strict, assign
         self.missing, self.unexpected, self.errors = [], [], []
 
-    def module(self, module, prefix):
+    def module(self, module, prefix, state_dict):
         local = dict(self.metadata.get(prefix[:-1], {}))
         if self.assign:
             local["assign_to_params_buffers"] = True
         module._load_from_state_dict(
-            self.state_dict, prefix, local, True, self.missing, self.unexpected, self.errors
+            state_dict, prefix, local, True, self.missing, self.unexpected, self.errors
         )
         for name, child in module._modules.items():
             if child is not None:
-                self.module(child, f"{prefix}{name}.")
+                path = f"{prefix}{name}."
+                # Hooks of a child see its own part, as in PyTorch.
+                part = {key: value for key, value in state_dict.items() if key.startswith(path)}
+                self.module(child, path, part)
         keys = _IncompatibleKeys(self.missing, self.unexpected)
         for hook in module._load_state_dict_post_hooks.values():
             if hook(module, keys) is not None:
