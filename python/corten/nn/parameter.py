@@ -203,6 +203,19 @@ class UninitializedBuffer(UninitializedTensorMixin, Buffer):
         return UninitializedBuffer, arguments
 
 
+def refuse_uninitialized(param, name, kind):
+    """That a parameter has a shape, before ``name`` normalizes it.
+
+    Raises:
+        ValueError: It has none yet.
+    """
+    if is_lazy(param):
+        raise ValueError(
+            f"The module passed to `{name}` can't have uninitialized parameters. Make sure to run "
+            f"the dummy forward before applying {kind} normalization"
+        )
+
+
 def is_lazy(param):
     """Whether ``param`` waits for its shape."""
     return isinstance(param, UninitializedTensorMixin)

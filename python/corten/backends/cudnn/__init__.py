@@ -1,5 +1,7 @@
 """cuDNN: absent; its settings are kept, since programs set them before they look."""
 
+from corten.backends._flags import flags_of
+
 enabled = True
 benchmark = False
 deterministic = False
@@ -23,21 +25,7 @@ def is_acceptable(tensor):
     return False
 
 
-class flags:
-    """Sets the settings for a ``with`` block."""
-
-    def __init__(self, enabled=False, benchmark=False, benchmark_limit=10, deterministic=False,
-                 allow_tf32=True, fp32_precision="none"):
-        self.values = {
-            "enabled": enabled, "benchmark": benchmark, "benchmark_limit": benchmark_limit,
-            "deterministic": deterministic, "allow_tf32": allow_tf32,
-            "fp32_precision": fp32_precision,
-        }
-
-    def __enter__(self):
-        names = globals()
-        self.before = {name: names[name] for name in self.values}
-        names.update(self.values)
-
-    def __exit__(self, kind, value, traceback):
-        globals().update(self.before)
+flags = flags_of(
+    globals(), enabled=False, benchmark=False, benchmark_limit=10, deterministic=False,
+    allow_tf32=True, fp32_precision="none",
+)

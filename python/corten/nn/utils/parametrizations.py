@@ -117,63 +117,94 @@ def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=No
 
 
 class _Orthogonal(Module):
-    """An orthogonal (or semi-orthogonal) matrix from any matrix, times a fixed base."""
+    """An orthogonal (unitary) matrix from any matrix, or its first columns; times a base, if any."""
 
     def __init__(self, weight, kind, use_trivialization):
         super().__init__()
+        if kind == "householder" and weight.is_complex():
+            raise ValueError("The householder parametrization does not support complex tensors.")
         self.kind = kind
         self.shape = weight.shape
-        self.register_buffer("base", None)
         if use_trivialization:
-            with corten.no_grad():
-                self.base = _orthogonal_columns(weight)
+            self.register_buffer("base", None)
 
     def forward(self, x):
         transposed = x.size(-2) < x.size(-1)
         x = x.mT if transposed else x
-        rows, cols = x.size(-2), x.size(-1)
-        if self.kind == "householder":
-            q = corten.linalg.householder_product(x.tril(-1) + corten.eye(rows, cols, dtype=x.dtype),
-                                                  _taus(x))
-        else:
-            skew = x.tril(-1)
-            if rows != cols:
-                skew = corten.cat([skew, skew.new_zeros(*x.shape[:-1], rows - cols)], dim=-1)
-            skew = skew - skew.mH
-            if self.kind == "matrix_exp":
-                q = corten.linalg.matrix_exp(skew)
-            else:
-                eye = corten.eye(rows, dtype=x.dtype, device=x.device)
-                q = corten.linalg.solve(eye - skew / 2, eye + skew / 2)
-            q = q[..., :cols]
-        if self.base is not None:
-            q = self.base @ q if q.size(-2) == self.base.size(-1) else q
+        q = _of_reflections(x) if self.kind == "householder" else self._of_skew(x)
+        if hasattr(self, "base"):
+            q = self.base @ q
         return q.mT if transposed else q
+
+    def _of_skew(self, x):
+        """The exponential, or the Cayley transform, of the skew-Hermitian part below the diagonal."""
+        rows, columns = x.shape[-2:]
+        lower = x.tril()
+        if rows != columns:
+            rest = lower.new_zeros(rows, rows - columns).expand(*x.shape[:-2], -1, -1)
+            lower = corten.cat([lower, rest], dim=-1)
+        skew = lower - lower.mH
+        if self.kind == "matrix_exp":
+            q = corten.linalg.matrix_exp(skew)
+        else:
+            eye = corten.eye(rows, dtype=x.dtype, device=x.device)
+            q = corten.linalg.solve(eye - skew / 2, eye + skew / 2)
+        return q if rows == columns else q[..., :columns]
 
     @corten.no_grad()
     def right_inverse(self, q):
-        if self.base is None:
-            raise NotImplementedError(
-                "It is not possible to assign to the matrix exponential or the Cayley "
-                "parametrizations when use_trivialization=False."
+        if q.shape != self.shape:
+            raise ValueError(
+                f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of "
+                f"shape {q.shape}."
             )
-        self.base = _orthogonal_columns(q)
-        return corten.zeros_like(q)
+        transposed = q.size(-2) < q.size(-1)
+        tall = q.mT if transposed else q
+        if not hasattr(self, "base"):
+            if self.kind != "householder":
+                raise NotImplementedError(
+                    "It is not possible to assign to the matrix exponential or the Cayley "
+                    "parametrizations when use_trivialization=False."
+                )
+            reflections = _reflections(tall)
+            return reflections.mT if transposed else reflections
+        self.base = _square_orthogonal(tall)
+        # The reflections of minus the identity are the identity: the base alone is left.
+        inverse = corten.zeros_like(q)
+        inverse.diagonal(dim1=-2, dim2=-1).fill_(-1.0)
+        return inverse
 
 
-def _taus(x):
-    """The factors that make columns below the diagonal into reflections."""
+def _of_reflections(x):
+    """The product of the Householder reflections below the diagonal, with the diagonal's signs."""
     below = x.tril(-1)
-    return 2.0 / (1.0 + (below * below).sum(-2))
+    tau = 2.0 / (1.0 + (below * below).sum(dim=-2))
+    q = corten.linalg.householder_product(below, tau)
+    return q * x.diagonal(dim1=-2, dim2=-1).int().unsqueeze(-2)
 
 
-def _orthogonal_columns(weight):
-    tall = weight.mT if weight.size(-2) < weight.size(-1) else weight
-    q, r = corten.linalg.qr(tall, mode="complete")
-    signs = corten.ones(q.size(-1), dtype=q.dtype, device=q.device)
-    diagonal = r.diagonal(dim1=-2, dim2=-1).sign()
-    signs[: diagonal.size(-1)] = diagonal
-    return q * signs
+def _reflections(q):
+    """The Householder reflections of a QR decomposition whose R has a positive diagonal."""
+    packed, tau = corten.geqrf(q)
+    diagonal = packed.diagonal(dim1=-2, dim2=-1)
+    diagonal.sign_()
+    diagonal[tau == 0.0] *= -1
+    return packed
+
+
+def _square_orthogonal(q):
+    """An orthogonal matrix whose first columns are those of ``q``, as far as they are orthogonal."""
+    rows, columns = q.shape[-2:]
+    if rows == columns:
+        eye = corten.eye(columns, dtype=q.dtype, device=q.device)
+        if corten.allclose(q.mH @ q, eye, atol=10 * rows * corten.finfo(q.dtype).eps):
+            return q.clone()
+    else:
+        size = (*q.shape[:-2], rows, rows - columns)
+        q = corten.cat([q, corten.randn(size, dtype=q.dtype, device=q.device)], dim=-1)
+    packed, tau = corten.geqrf(q)
+    signs = packed.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
+    return corten.linalg.householder_product(packed, tau) * signs
 
 
 def orthogonal(module, name="weight", orthogonal_map=None, *, use_trivialization=True):

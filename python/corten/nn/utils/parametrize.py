@@ -62,7 +62,7 @@ class ParametrizationList(ModuleList):
         super().__init__(modules)
         self.unsafe = unsafe
         given_shape, given_dtype = original.shape, original.dtype
-        start = self._inverted(original)
+        start = self._inverted(original, registering=True)
         self.is_tensor = isinstance(start, corten.Tensor)
         self.ntensors = 1 if self.is_tensor else len(start)
         if self.is_tensor:
@@ -90,7 +90,7 @@ class ParametrizationList(ModuleList):
         if not unsafe:
             self._check_result(given_shape, given_dtype)
 
-    def _inverted(self, tensor):
+    def _inverted(self, tensor, registering=False):
         value = tensor
         with corten.no_grad():
             for module in reversed(self):
@@ -98,7 +98,9 @@ class ParametrizationList(ModuleList):
                     try:
                         value = module.right_inverse(value)
                     except NotImplementedError:
-                        pass
+                        # What is registered starts from the tensor itself where it has no inverse.
+                        if not registering:
+                            raise
         if not isinstance(value, (corten.Tensor, Sequence)):
             raise ValueError(
                 "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). "

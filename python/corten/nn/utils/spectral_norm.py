@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import corten
 from corten.nn import functional as F
-from corten.nn.parameter import Parameter
+from corten.nn.parameter import Parameter, refuse_uninitialized
 
 __all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
 
@@ -49,6 +49,7 @@ class SpectralNorm:
         weight = module._parameters[name]
         if weight is None:
             raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
+        refuse_uninitialized(weight, cls.__name__, "spectral")
         with corten.no_grad():
             rows, cols = fn._matrix(weight).size()
             u = F.normalize(weight.new_empty(rows).normal_(0, 1), dim=0, eps=eps)

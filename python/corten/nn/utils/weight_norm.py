@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from corten.nn.parameter import Parameter
+from corten.nn.parameter import Parameter, refuse_uninitialized
 
 from .parametrizations import _norm_except
 
@@ -30,6 +30,7 @@ class WeightNorm:
             raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
         fn = cls(name, dim)
         weight = getattr(module, name)
+        refuse_uninitialized(weight, cls.__name__, "weight")
         del module._parameters[name]
         norm = _norm_except(weight, fn.dim).data
         module.register_parameter(name + "_g", Parameter(norm))
