@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib as _importlib
+import sys as _sys
 
 from corten import _C
 from corten._C import Tensor
@@ -21,12 +22,34 @@ __all__ = [
 
 _SUBMODULES = (
     "anomaly_mode", "forward_ad", "function", "functional", "grad_mode", "gradcheck", "graph",
-    "profiler", "variable",
+    "profiler",
 )
 _LAZY = {
     "detect_anomaly": "anomaly_mode", "set_detect_anomaly": "anomaly_mode",
     "gradcheck": "gradcheck", "gradgradcheck": "gradcheck",
 }
+
+
+class _Package(type(_sys)):
+    """Keeps functions whose modules have the same name: importing a submodule binds it here."""
+
+    def __setattr__(self, name, value):
+        if name not in ("gradcheck", "variable") or not isinstance(value, type(_sys)):
+            super().__setattr__(name, value)
+
+
+_sys.modules[__name__].__class__ = _Package
+
+
+def variable(*args, **kwargs):
+    """Deprecated: raises.
+
+    Raises:
+        RuntimeError: Always.
+    """
+    raise RuntimeError(
+        "torch.autograd.variable(...) is deprecated, use torch.tensor(...) instead"
+    )
 
 
 def _tuple(tensors):

@@ -1,6 +1,6 @@
 """Schedules of learning rates."""
 
-from .base import LRScheduler
+from .base import EPOCH_DEPRECATION_WARNING, LRScheduler  # noqa: F401
 from .chains import ChainedScheduler, SequentialLR
 from .cyclic import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
 from .plateau import ReduceLROnPlateau

@@ -42,6 +42,13 @@ def check_optimizer(optimizer):
         raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
 
 
+EPOCH_DEPRECATION_WARNING = (
+    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where "
+    "possible. Please use `scheduler.step()` to step the scheduler. The closed form of the schedule "
+    "is used where an epoch is given."
+)
+
+
 class LRScheduler:
     """Sets the learning rates of all groups after each call of :meth:`step`.
 
@@ -107,12 +114,7 @@ class LRScheduler:
                 self.last_epoch += 1
                 values = self.get_lr()
             else:
-                warnings.warn(
-                    "The epoch parameter in `scheduler.step()` was not necessary and is being "
-                    "deprecated where possible. Please use `scheduler.step()` to step the "
-                    "scheduler.",
-                    stacklevel=2,
-                )
+                warnings.warn(EPOCH_DEPRECATION_WARNING, stacklevel=2)
                 self.last_epoch = epoch
                 closed = getattr(self, "_get_closed_form_lr", None)
                 values = self.get_lr() if closed is None else closed()
