@@ -37,16 +37,17 @@ def _element_steps(tensor, eps):
 
 def _numerical(function, inputs, tensor, output_index, eps):
     """The rows of a Jacobian, one per element of ``tensor``, by central differences."""
-    from corten import no_grad, zeros
+    from corten import enable_grad, zeros
 
     rows = []
-    with no_grad():
+    # What the function returns may depend on what requires gradients.
+    with enable_grad():
         for place, data, step, direction in _element_steps(tensor, eps):
             before = data[place].item()
             data[place] = before + step
-            upper = _outputs(function(*inputs))[output_index].clone()
+            upper = _outputs(function(*inputs))[output_index].detach().clone()
             data[place] = before - step
-            lower = _outputs(function(*inputs))[output_index].clone()
+            lower = _outputs(function(*inputs))[output_index].detach().clone()
             data[place] = before
             row = ((upper - lower) / (2 * eps)).reshape(-1)
             if direction == 1j:

@@ -12,6 +12,41 @@ def as_float(value):
     return value.item() if isinstance(value, corten.Tensor) else value
 
 
+def as_setting(value):
+    """A setting as a number, or as the tensor that it is where gradients are recorded for it."""
+    if isinstance(value, corten.Tensor) and value.requires_grad and corten.is_grad_enabled():
+        return value
+    return as_float(value)
+
+
+def add_scaled_(target, source, scale):
+    """``target += scale * source``, where the scale may be a tensor."""
+    if isinstance(scale, corten.Tensor):
+        return target.add_(source * scale)
+    return target.add_(source, alpha=scale)
+
+
+def addcmul_scaled_(target, a, b, scale):
+    """``target += scale * a * b``, where the scale may be a tensor."""
+    if isinstance(scale, corten.Tensor):
+        return target.add_(a * b * scale)
+    return target.addcmul_(a, b, value=scale)
+
+
+def addcdiv_scaled_(target, a, b, scale):
+    """``target += scale * a / b``, where the scale may be a tensor."""
+    if isinstance(scale, corten.Tensor):
+        return target.add_(a / b * scale)
+    return target.addcdiv_(a, b, value=scale)
+
+
+def decayed(grad, param, decay):
+    """A gradient with that of the weight decay, which may be a tensor."""
+    if isinstance(decay, corten.Tensor):
+        return grad + param.clone() * as_setting(decay)
+    return grad.add(param, alpha=decay) if decay != 0 else grad
+
+
 def as_real(*tensors):
     """Complex tensors seen as pairs of reals; others as they are."""
     return tuple(

@@ -6,7 +6,7 @@ import corten
 from corten import _C
 
 from ._steps import (
-    ElementwiseOptimizer, as_float, as_real, check_lr, check_not_negative, new_step, zeros_like,
+    ElementwiseOptimizer, add_scaled_, as_float, as_real, as_setting, check_lr, decayed, check_not_negative, new_step, zeros_like,
 )
 
 __all__ = ["Adadelta"]
@@ -47,8 +47,7 @@ class Adadelta(ElementwiseOptimizer):
     def _update(self, param, grad, state, group):
         state["step"] += 1
         rho, eps = group["rho"], group["eps"]
-        if group["weight_decay"] != 0:
-            grad = grad.add(param, alpha=group["weight_decay"])
+        grad = decayed(grad, param, group["weight_decay"])
         param, grad, square, moved = as_real(param, grad, state["square_avg"], state["acc_delta"])
         square.mul_(rho).addcmul_(grad, grad, value=1 - rho)
         root = square.add(eps).sqrt_()
@@ -57,4 +56,4 @@ class Adadelta(ElementwiseOptimizer):
             delta = delta.clone()
         delta.div_(root).mul_(grad)
         moved.mul_(rho).addcmul_(delta, delta, value=1 - rho)
-        param.add_(delta, alpha=-as_float(group["lr"]))
+        add_scaled_(param, delta, -as_setting(group["lr"]))

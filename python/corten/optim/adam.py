@@ -5,7 +5,8 @@ from __future__ import annotations
 import corten
 
 from ._steps import (
-    ElementwiseOptimizer, as_float, as_real, check_betas, check_lr, check_not_negative, new_step,
+    ElementwiseOptimizer, addcdiv_scaled_, addcmul_scaled_, as_float, as_real, as_setting,
+    check_betas, check_lr, check_not_negative, decayed, new_step,
     zeros_like,
 )
 
@@ -78,26 +79,26 @@ class Adam(ElementwiseOptimizer):
         )
 
     def _update(self, param, grad, state, group):
-        lr, (beta1, beta2) = as_float(group["lr"]), map(as_float, group["betas"])
+        lr, (beta1, beta2) = as_setting(group["lr"]), map(as_setting, group["betas"])
         state["step"] += 1
         step = state["step"].item()
-        if group["weight_decay"] != 0:
-            if group["decoupled_weight_decay"]:
-                param.mul_(1 - lr * group["weight_decay"])
-            else:
-                grad = grad.add(param, alpha=group["weight_decay"])
+        if group["decoupled_weight_decay"] and group["weight_decay"] != 0:
+            param.mul_(1 - lr * as_setting(group["weight_decay"]))
+        else:
+            grad = decayed(grad, param, group["weight_decay"])
         param, grad, mean, square, largest = as_real(
             param, grad, state["exp_avg"], state["exp_avg_sq"], state.get("max_exp_avg_sq")
         )
         mean.lerp_(grad, 1 - beta1)
-        square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        addcmul_scaled_(square.mul_(beta2), grad, grad, 1 - beta2)
         if largest is not None:
-            largest.copy_(corten.maximum(largest, square))
+            before = largest.clone() if group["differentiable"] else largest
+            largest.copy_(corten.maximum(before, square))
             square = largest
         if group["differentiable"]:
-            square = square.clone()
+            mean, square = mean.clone(), square.clone()
         root = square.sqrt() / (1 - beta2**step) ** 0.5
-        param.addcdiv_(mean, root.add_(group["eps"]), value=-lr / (1 - beta1**step))
+        addcdiv_scaled_(param, mean, root.add(group["eps"]), -lr / (1 - beta1**step))
 
 
 def _check_beta_kinds(betas, foreach, capturable):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import corten
 
 from ._steps import (
-    ElementwiseOptimizer, as_float, as_real, check_betas, check_lr, check_not_negative, new_step,
+    ElementwiseOptimizer, addcdiv_scaled_, as_real, as_setting, check_betas, decayed, check_lr, check_not_negative, new_step,
     zeros_like,
 )
 
@@ -37,10 +37,10 @@ class Adamax(ElementwiseOptimizer):
     def _update(self, param, grad, state, group):
         state["step"] += 1
         beta1, beta2 = group["betas"]
-        if group["weight_decay"] != 0:
-            grad = grad.add(param, alpha=group["weight_decay"])
+        grad = decayed(grad, param, group["weight_decay"])
         param, grad, mean, largest = as_real(param, grad, state["exp_avg"], state["exp_inf"])
         mean.lerp_(grad, 1 - beta1)
         largest.copy_(corten.maximum(largest.mul(beta2), grad.abs().add(group["eps"])))
-        rate = as_float(group["lr"]) / (1 - beta1 ** state["step"].item())
-        param.addcdiv_(mean, largest.clone() if group["differentiable"] else largest, value=-rate)
+        rate = as_setting(group["lr"]) / (1 - beta1 ** state["step"].item())
+        divisor = largest.clone() if group["differentiable"] else largest
+        addcdiv_scaled_(param, mean, divisor, -rate)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import corten
 
 from ._steps import (
-    ElementwiseOptimizer, as_float, as_real, check_betas, check_lr, check_not_negative, new_step,
+    ElementwiseOptimizer, addcdiv_scaled_, addcmul_scaled_, as_real, as_setting, check_betas, decayed, check_lr, check_not_negative, new_step,
     zeros_like,
 )
 
@@ -39,23 +39,22 @@ class NAdam(ElementwiseOptimizer):
         state["exp_avg_sq"] = zeros_like(param)
 
     def _update(self, param, grad, state, group):
-        lr, (beta1, beta2) = as_float(group["lr"]), group["betas"]
+        lr, (beta1, beta2) = as_setting(group["lr"]), map(as_setting, group["betas"])
         state["step"] += 1
         step = state["step"].item()
-        if group["weight_decay"] != 0:
-            if group["decoupled_weight_decay"]:
-                param.mul_(1 - lr * group["weight_decay"])
-            else:
-                grad = grad.add(param, alpha=group["weight_decay"])
+        if group["decoupled_weight_decay"] and group["weight_decay"] != 0:
+            param.mul_(1 - lr * as_setting(group["weight_decay"]))
+        else:
+            grad = decayed(grad, param, group["weight_decay"])
         param, grad, mean, square = as_real(param, grad, state["exp_avg"], state["exp_avg_sq"])
         decay = group["momentum_decay"]
         mu = beta1 * (1.0 - 0.5 * 0.96 ** (step * decay))
         mu_next = beta1 * (1.0 - 0.5 * 0.96 ** ((step + 1) * decay))
         state["mu_product"] *= mu
-        product = state["mu_product"].item()
+        product = as_setting(state["mu_product"])
         mean.lerp_(grad, 1 - beta1)
-        square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        addcmul_scaled_(square.mul_(beta2), grad, grad, 1 - beta2)
         root = square.div(1 - beta2**step).sqrt()
         root = root.add(group["eps"]) if group["differentiable"] else root.add_(group["eps"])
-        param.addcdiv_(grad, root, value=-lr * (1.0 - mu) / (1.0 - product))
-        param.addcdiv_(mean, root, value=-lr * mu_next / (1.0 - product * mu_next))
+        addcdiv_scaled_(param, grad, root, -lr * (1.0 - mu) / (1.0 - product))
+        addcdiv_scaled_(param, mean, root, -lr * mu_next / (1.0 - product * mu_next))

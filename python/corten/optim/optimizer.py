@@ -192,7 +192,7 @@ class Optimizer:
                 raise ValueError(
                     f"parameter group didn't specify a value of required optimization parameter {name}"
                 )
-            param_group.setdefault(name, deepcopy(default))
+            param_group.setdefault(name, default)
         self.param_groups.append(param_group)
 
     def _check_params(self, group):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ._steps import (
-    ElementwiseOptimizer, as_float, as_real, check_betas, check_lr, check_not_negative, new_step,
+    ElementwiseOptimizer, add_scaled_, as_real, as_setting, check_betas, decayed, check_lr, check_not_negative, new_step,
     zeros_like,
 )
 
@@ -34,14 +34,13 @@ class RAdam(ElementwiseOptimizer):
         state["exp_avg_sq"] = zeros_like(param)
 
     def _update(self, param, grad, state, group):
-        lr, (beta1, beta2) = as_float(group["lr"]), group["betas"]
+        lr, (beta1, beta2) = as_setting(group["lr"]), group["betas"]
         state["step"] += 1
         step = state["step"].item()
-        if group["weight_decay"] != 0:
-            if group["decoupled_weight_decay"]:
-                param.mul_(1 - lr * group["weight_decay"])
-            else:
-                grad = grad.add(param, alpha=group["weight_decay"])
+        if group["decoupled_weight_decay"] and group["weight_decay"] != 0:
+            param.mul_(1 - lr * as_setting(group["weight_decay"]))
+        else:
+            grad = decayed(grad, param, group["weight_decay"])
         param, grad, mean, square = as_real(param, grad, state["exp_avg"], state["exp_avg_sq"])
         mean.lerp_(grad, 1 - beta1)
         square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
@@ -50,11 +49,11 @@ class RAdam(ElementwiseOptimizer):
         longest = 2 / (1 - beta2) - 1
         length = longest - 2 * step * beta2**step / correction2
         if length <= 5.0:
-            param.add_(corrected, alpha=-lr)
+            add_scaled_(param, corrected, -lr)
             return
         rectified = (
             (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
         ) ** 0.5
         root = square.sqrt()
         root = root.add(group["eps"]) if group["differentiable"] else root.add_(group["eps"])
-        param.add_(corrected * (correction2**0.5 / root) * rectified, alpha=-lr)
+        add_scaled_(param, corrected * (correction2**0.5 / root) * rectified, -lr)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ._steps import (
-    ElementwiseOptimizer, as_float, as_real, check_lr, check_not_negative, new_step, zeros_like,
+    ElementwiseOptimizer, add_scaled_, addcdiv_scaled_, as_real, as_setting, check_lr, decayed, check_not_negative, new_step, zeros_like,
 )
 
 __all__ = ["RMSprop"]
@@ -43,9 +43,8 @@ class RMSprop(ElementwiseOptimizer):
 
     def _update(self, param, grad, state, group):
         state["step"] += 1
-        alpha, lr = group["alpha"], as_float(group["lr"])
-        if group["weight_decay"] != 0:
-            grad = grad.add(param, alpha=group["weight_decay"])
+        alpha, lr = group["alpha"], as_setting(group["lr"])
+        grad = decayed(grad, param, group["weight_decay"])
         param, grad, square, mean, buffer = as_real(
             param, grad, state["square_avg"], state.get("grad_avg"), state.get("momentum_buffer")
         )
@@ -58,6 +57,6 @@ class RMSprop(ElementwiseOptimizer):
         root = root.add(group["eps"]) if group["differentiable"] else root.add_(group["eps"])
         if buffer is not None:
             buffer.mul_(group["momentum"]).addcdiv_(grad, root)
-            param.add_(buffer, alpha=-lr)
+            add_scaled_(param, buffer, -lr)
         else:
-            param.addcdiv_(grad, root, value=-lr)
+            addcdiv_scaled_(param, grad, root, -lr)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import corten
 
-from ._steps import ElementwiseOptimizer, as_float, check_lr, check_not_negative
+from ._steps import ElementwiseOptimizer, add_scaled_, as_float, as_setting, check_lr, check_not_negative, decayed
 
 __all__ = ["SGD"]
 
@@ -64,8 +64,7 @@ class SGD(ElementwiseOptimizer):
 
     def _update(self, param, grad, state, group):
         momentum = group["momentum"]
-        if group["weight_decay"] != 0:
-            grad = grad.add(param, alpha=group["weight_decay"])
+        grad = decayed(grad, param, group["weight_decay"])
         if momentum != 0:
             buffer = state.get("momentum_buffer")
             if buffer is None:
@@ -75,4 +74,4 @@ class SGD(ElementwiseOptimizer):
             else:
                 buffer.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
             grad = grad.add(buffer, alpha=momentum) if group["nesterov"] else buffer
-        param.add_(grad, alpha=-as_float(group["lr"]))
+        add_scaled_(param, grad, -as_setting(group["lr"]))
