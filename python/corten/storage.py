@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from corten import _C
+from corten import _C, _storage_sources
 
 __all__ = ["TypedStorage", "UntypedStorage", "is_storage"]
 
@@ -94,22 +94,22 @@ class UntypedStorage(_C.StorageBase):
         return self
 
     @classmethod
-    def from_buffer(cls, buffer, byte_order="native", offset=0, count=-1, dtype=None):
-        """A storage with a copy of a buffer's bytes."""
-        data = bytes(memoryview(buffer).cast("B"))[offset:]
-        itemsize = 1 if dtype is None else dtype.itemsize
-        return _from_bytes(data[:count * itemsize] if count >= 0 else data)
+    def from_buffer(cls, buffer, byte_order=None, count=-1, offset=0, dtype=None):
+        """A storage with a copy of a buffer's elements."""
+        return _from_bytes(
+            _storage_sources.bytes_of_buffer(buffer, byte_order, count, offset, dtype)
+        )
 
     @classmethod
     def from_file(cls, filename, shared=False, nbytes=0):
-        """A storage over a file's bytes."""
-        import mmap
+        """A storage over the first bytes of a file; with ``shared`` writes reach the file, which is made
+        where it is missing."""
+        return _storage_sources.storage_of_file(filename, shared, nbytes)
 
-        with open(filename, "r+b" if shared else "rb") as file:
-            if shared and file.seek(0, 2) < nbytes:
-                file.truncate(nbytes)
-            access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
-            return _C._storage_from_buffer(mmap.mmap(file.fileno(), nbytes, access=access))
+    @property
+    def filename(self):
+        """The file that the bytes are shared with, or None."""
+        return _C._storage_filename(self)
 
 
 def _convert_methods():
@@ -186,6 +186,38 @@ class TypedStorage:
         else:
             data = _C.tensor(list(args[0]), dtype=self.dtype, device=device)
             self._untyped_storage = data.untyped_storage()
+
+    @classmethod
+    def from_buffer(cls, *args, dtype=None, device=None, **kwargs):
+        """A storage with a copy of a buffer's elements."""
+        if cls.dtype is not None:
+            for name, value in (("dtype", dtype), ("device", device)):
+                if value is not None:
+                    raise RuntimeError(
+                        f"from_buffer: '{name}' can only be specified in UntypedStorage.from_buffer "
+                        "and TypedStorage.from_buffer"
+                    )
+        elif device is not None and _C.device(device).type != "cpu":
+            raise RuntimeError(
+                f"TypedStorage.from_buffer: Not available for device {_C.device(device).type}"
+            )
+        dtype = cls.dtype or dtype or _C.get_default_dtype()
+        untyped = UntypedStorage.from_buffer(*args, dtype=dtype, **kwargs)
+        return TypedStorage(wrap_storage=untyped, dtype=dtype, _internal=True)
+
+    @classmethod
+    def from_file(cls, filename, shared=False, size=0):
+        """A storage over the first elements of a file; with ``shared`` writes reach the file, which is
+        made where it is missing."""
+        if cls.dtype is None:
+            raise RuntimeError("from_file can only be called on derived classes")
+        untyped = UntypedStorage.from_file(filename, shared, size * cls.dtype.itemsize)
+        return cls(wrap_storage=untyped)
+
+    @property
+    def filename(self):
+        """The file that the elements are shared with, or None."""
+        return self._untyped_storage.filename
 
     def _tensor(self):
         made = _C._functions.empty((0,), dtype=self.dtype, device=self.device)
