@@ -201,14 +201,28 @@ def range(start=0, end=None, step=1, *, out=None, dtype=None, layout=None, devic
 
 def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None,
               pin_memory=False, requires_grad=False):
-    """A tensor over a file that is mapped; with ``shared`` writes reach the file, which is made as
-    large as it must be.
+    """A tensor over a file that is mapped. With ``shared`` writes reach the file, which is made where it
+    is missing, and made as large as it must be.
 
     Raises:
-        RuntimeError: The file is too small.
+        RuntimeError: The file cannot be opened or mapped, or is too small.
     """
+    if isinstance(size, bool) or not isinstance(size, int):
+        kind = type(size).__name__
+        raise TypeError(f"from_file(): argument 'size' (position 3) must be int, not {kind}")
     dtype = corten.get_default_dtype() if dtype is None else dtype
+    if layout not in (None, corten.strided):
+        raise NotImplementedError(f"from_file: files have no tensors of layout {layout}")
+    device = corten.empty(0, device=device).device
+    if device.type != "cpu":
+        raise NotImplementedError(f"from_file: files have no tensors on {device}")
+    if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError(
+            "Only Tensors of floating point and complex dtype can require gradients"
+        )
     nbytes = size * dtype.itemsize
+    if nbytes >= 2**63:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes=[{size}]")
     storage = corten.UntypedStorage.from_file(filename, bool(shared), nbytes)
     made = corten.empty((0,), dtype=dtype).set_(storage, 0, (size,), (1,))
     return made.requires_grad_(requires_grad)

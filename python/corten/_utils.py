@@ -23,13 +23,9 @@ loading = threading.local()
 
 
 def byte_view(storage):
-    """The bytes of a storage on the CPU, writable; valid while the storage lives."""
-    import ctypes
-
-    size = storage.nbytes()
-    if size == 0:
-        return memoryview(b"")
-    return memoryview((ctypes.c_ubyte * size).from_address(storage.data_ptr())).cast("B")
+    """The bytes of a storage on the CPU. The memory stays as long as the view, whatever becomes of the
+    storage."""
+    return memoryview(corten._C._lend_storage(storage))
 
 
 def cpu_bytes(storage):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
-from corten import _C
+from corten import _C, _storage_sources
 
 from ._typed_storage import (  # noqa: F401
     CONVERSIONS,
@@ -105,51 +103,28 @@ class UntypedStorage(_C.StorageBase):
         """A storage of ``size`` bytes in shared memory."""
         return cls(size, device=device).share_memory_()
 
-    @property
-    def filename(self):
-        """The file that is mapped, where the storage was made from one."""
-        return getattr(self, "_filename", None)
-
     def byteswap(self, dtype):
         """Swaps the bytes of every element of a dtype."""
-        self._copy_bytes(0, _byteswapped(self._to_bytes(), dtype))
+        self._copy_bytes(0, _storage_sources.byteswapped(self._to_bytes(), dtype))
         return self
 
     @classmethod
-    def from_buffer(cls, buffer, byte_order=None, count=-1, offset=0, dtype=None, device=None):
-        """A storage with a copy of a buffer's bytes, from ``offset`` on.
-
-        Args:
-            byte_order: ``"native"``, ``"little"`` or ``"big"``: that of the buffer's elements.
-            count: How many elements of ``dtype`` are read; all of them without it.
-
-        Raises:
-            ValueError: The buffer does not hold them, or there is no such byte order.
-        """
-        if device is not None and _C.device(device).type != "cpu":
-            raise RuntimeError(f"from_buffer: 'device' must be 'cpu', but got {device}")
-        dtype = _C.uint8 if dtype is None else dtype
-        data = memoryview(buffer).cast("B")
-        size = dtype.itemsize
-        _check_buffer(len(data), byte_order, count, offset, size)
-        end = len(data) if count < 0 else offset + count * size
-        data = bytes(data[offset:end])
-        if byte_order not in (None, "native", sys.byteorder):
-            data = _byteswapped(data, dtype)
-        made = _from_bytes(data)
-        only_truths(made, dtype)
-        return made
+    def from_buffer(cls, buffer, byte_order=None, count=-1, offset=0, dtype=None):
+        """A storage with a copy of a buffer's elements."""
+        return _from_bytes(
+            _storage_sources.bytes_of_buffer(buffer, byte_order, count, offset, dtype)
+        )
 
     @classmethod
     def from_file(cls, filename, shared=False, nbytes=0):
-        """A storage over a file's bytes."""
-        import mmap
+        """A storage over the first bytes of a file; with ``shared`` writes reach the file, which is made
+        where it is missing."""
+        return _storage_sources.storage_of_file(filename, shared, nbytes)
 
-        with open(filename, "r+b" if shared else "rb") as file:
-            if shared and file.seek(0, 2) < nbytes:
-                file.truncate(nbytes)
-            access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
-            return _C._storage_from_buffer(mmap.mmap(file.fileno(), nbytes, access=access))
+    @property
+    def filename(self):
+        """The file that the bytes are shared with, or None."""
+        return _C._storage_filename(self)
 
 
 def _conversion_methods():
@@ -188,42 +163,6 @@ def _load_from_bytes(data):
     from corten.serialization import load
 
     return load(io.BytesIO(data), weights_only=False)
-
-
-def _byteswapped(data, dtype):
-    """Bytes with those of every element of a dtype reversed; a rest stays."""
-    size = dtype.itemsize // (2 if dtype.is_complex else 1)
-    swapped = bytearray(data)
-    whole = len(data) // size * size
-    for place in range(size):
-        swapped[place:whole:size] = data[size - 1 - place:whole:size]
-    return bytes(swapped)
-
-
-def _check_buffer(length, byte_order, count, offset, size):
-    """That a buffer holds elements of ``size`` bytes as they are asked for.
-
-    Raises:
-        ValueError: It does not, or there is no such byte order.
-    """
-    if byte_order not in (None, "native", "little", "big"):
-        raise ValueError(
-            f"invalid byte_order '{byte_order}' (expected 'big', 'little', or 'native')"
-        )
-    if not 0 <= offset < max(length, 1):
-        raise ValueError(
-            f"offset must be non-negative and no greater than buffer length ({length}), but got "
-            f"{offset}"
-        )
-    if count < 0 and (length - offset) % size:
-        raise ValueError(
-            f"buffer size ({length}) must be a multiple of element size ({size})"
-        )
-    if count >= 0 and offset + count * size > length:
-        raise ValueError(
-            f"buffer has only {length - offset} elements after offset {offset}, but specified a "
-            f"size of {count}"
-        )
 
 
 def only_truths(storage, dtype):

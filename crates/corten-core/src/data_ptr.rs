@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr;
+use std::sync::Arc;
 
 use crate::Device;
 
@@ -35,6 +36,11 @@ unsafe fn delete_nothing(_: *mut c_void) {}
 unsafe fn delete_owner(context: *mut c_void) {
     // SAFETY: `with_owner` made the context from exactly such a box.
     drop(unsafe { Box::from_raw(context.cast::<Box<dyn Any + Send + Sync>>()) });
+}
+
+unsafe fn delete_share(context: *mut c_void) {
+    // SAFETY: `share_parts` made the context from such a reference, for one release.
+    drop(unsafe { Arc::from_raw(context.cast::<DataPtr>().cast_const()) });
 }
 
 impl DataPtr {
@@ -81,9 +87,46 @@ impl DataPtr {
         context: *mut c_void,
         deleter: Deleter,
     ) -> Option<&'a (dyn Any + Send + Sync)> {
-        let owned = !context.is_null() && ptr::fn_addr_eq(deleter, delete_owner as Deleter);
+        if context.is_null() {
+            return None;
+        }
+        if ptr::fn_addr_eq(deleter, delete_share as Deleter) {
+            // SAFETY: this deleter goes with contexts of `share_parts` only.
+            return unsafe { &*context.cast::<Self>() }.owner();
+        }
+        let owned = ptr::fn_addr_eq(deleter, delete_owner as Deleter);
         // SAFETY: this deleter goes with contexts of `with_owner` only.
         owned.then(|| unsafe { &**context.cast::<Box<dyn Any + Send + Sync>>() })
+    }
+
+    /// One more reference to the memory of a context and its deleter, which are replaced by a
+    /// reference where they own the memory alone.
+    ///
+    /// # Safety
+    /// The three must come from one `DataPtr`, to which the caller has exclusive access.
+    pub(crate) unsafe fn share_parts(
+        data: *mut u8,
+        context: &mut *mut c_void,
+        deleter: &mut Deleter,
+        device: Device,
+    ) -> Arc<Self> {
+        if context.is_null() {
+            return Arc::new(Self::borrowed(data, device));
+        }
+        if ptr::fn_addr_eq(*deleter, delete_share as Deleter) {
+            let shared = context.cast::<Self>().cast_const();
+            // SAFETY: this deleter goes with references made below; the count goes up by one for
+            // the reference that is returned.
+            return unsafe {
+                Arc::increment_strong_count(shared);
+                Arc::from_raw(shared)
+            };
+        }
+        // SAFETY: by contract these are the parts of one `DataPtr`, which the new one replaces.
+        let shared = Arc::new(unsafe { Self::new(data, *context, *deleter, device) });
+        *context = Arc::into_raw(Arc::clone(&shared)).cast_mut().cast();
+        *deleter = delete_share;
+        shared
     }
 
     /// Memory that is freed by running `free` with the data pointer.

@@ -6,7 +6,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::sync::Once;
 
-use crate::{access, allocator};
+use crate::{access, allocator, storage};
 
 thread_local! {
     static HELD: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
@@ -28,6 +28,7 @@ unsafe extern "C" fn before() {
     let mut guards = Vec::new();
     allocator::lock_for_fork(&mut guards);
     access::lock_for_fork(&mut guards);
+    storage::lock_for_fork(&mut guards);
     let _ = HELD.try_with(|held| held.replace(guards));
 }
 

@@ -55,7 +55,7 @@ pub use refcount::{
     WeakShared, make_boxed, set_py_hooks,
 };
 pub use scalar::Scalar;
-pub use storage::{Materialise, Storage, StorageImpl, WeakStorage};
+pub use storage::{LentMemory, Materialise, Storage, StorageImpl, WeakStorage};
 pub use tensor::{
     AutogradMeta, AutogradMetaFactory, BackendMeta, ExtraMeta, FullView, Geometry, Lazy,
     ShapePolicy, SymbolicShape, TensorBase, TensorImpl, VersionCounter, ViewMetaFactory,

@@ -2,7 +2,8 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::path::Path;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::ptr;
 
 use crate::{DataPtr, Device, Error, Result, Storage, ensure, err};
@@ -23,6 +24,7 @@ pub struct Mapping {
     nbytes: usize,
     sharing: Sharing,
     descriptor: Option<OwnedFd>,
+    path: Option<PathBuf>,
 }
 
 // SAFETY: the mapping belongs to the object, and unmapping works from any thread.
@@ -31,44 +33,68 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `nbytes` bytes of a file; 0 means all of it. A shared mapping makes a file
-    /// that is too small larger.
+    /// Maps the first `nbytes` bytes of a file; 0 means all of it. For a shared mapping the file is made
+    /// where it is missing, readable and writable by its owner only, and made larger, with zeros, where
+    /// it is too small.
+    ///
+    /// # Errors
+    /// `Runtime` with the reason of the system, or for a file that is too small.
     pub fn of_file(path: &Path, sharing: Sharing, nbytes: usize) -> Result<Self> {
         let shared = sharing == Sharing::Shared;
-        let context = |error| os_error("unable to open file", &path.to_string_lossy(), error);
+        let name = path.display();
+        let mode = if shared { "read-write" } else { "read-only" };
+        // Opening a pipe would wait for its other end.
         let file = OpenOptions::new()
             .read(true)
             .write(shared)
             .create(shared)
             .truncate(false)
+            .mode(0o600)
+            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
             .open(path)
-            .map_err(context)?;
-        Self::of_descriptor(file.into(), sharing, nbytes, false)
+            .map_err(|error| os_error(format!("unable to open file <{name}> in {mode} mode"), error))?;
+        let mut made = Self::of_open_file(file, sharing, nbytes, shared, &format!(" <{name}>"))?;
+        made.path = Some(path.to_path_buf());
+        Ok(made)
     }
 
     /// Maps the first `nbytes` bytes behind a descriptor; 0 means all of it.
+    ///
+    /// # Errors
+    /// As for [`of_file`](Self::of_file).
     pub fn of_descriptor(
         descriptor: OwnedFd,
         sharing: Sharing,
         nbytes: usize,
         keep_descriptor: bool,
     ) -> Result<Self> {
-        let file = File::from(descriptor);
-        let present = file.metadata().map_err(|error| os_error("unable to stat", "file", error))?;
-        let present = usize::try_from(present.len()).unwrap_or(usize::MAX);
+        Self::of_open_file(File::from(descriptor), sharing, nbytes, keep_descriptor, "")
+    }
+
+    fn of_open_file(
+        file: File,
+        sharing: Sharing,
+        nbytes: usize,
+        keep_descriptor: bool,
+        name: &str,
+    ) -> Result<Self> {
+        let found = file.metadata();
+        let found = found.map_err(|error| os_error(format!("unable to stat file{name}"), error))?;
+        let present = usize::try_from(found.len()).unwrap_or(usize::MAX);
         let nbytes = if nbytes == 0 { present } else { nbytes };
         if nbytes > present {
             ensure!(
                 sharing == Sharing::Shared,
                 Runtime,
-                "file is too small to be mapped: it has {present} bytes, but {nbytes} are needed"
+                "file{name} size <{present}> is smaller than the required mapping size <{nbytes}>"
             );
-            file.set_len(nbytes as u64)
-                .map_err(|error| os_error("unable to resize", "file", error))?;
+            file.set_len(nbytes as u64).map_err(|error| {
+                os_error(format!("unable to resize file{name} to the right size"), error)
+            })?;
         }
-        let start = map(&file, sharing, nbytes)?;
+        let start = map(&file, sharing, nbytes, name)?;
         let descriptor = keep_descriptor.then(|| file.into());
-        Ok(Self { start, nbytes, sharing, descriptor })
+        Ok(Self { start, nbytes, sharing, descriptor, path: None })
     }
 
     /// Fresh memory that other processes can map through its descriptor. The pages are reserved now,
@@ -78,7 +104,7 @@ impl Mapping {
         // SAFETY: the name is a C string, and the result is checked.
         let raw = unsafe { libc::memfd_create(c"corten".as_ptr(), libc::MFD_CLOEXEC) };
         if raw < 0 {
-            return Err(os_error("unable to create", "shared memory", last_error()));
+            return Err(os_error("unable to create shared memory".into(), last_error()));
         }
         // SAFETY: the descriptor is fresh and belongs to nobody else.
         let descriptor = unsafe { OwnedFd::from_raw_fd(raw) };
@@ -89,7 +115,7 @@ impl Mapping {
             let code = unsafe { libc::posix_fallocate(raw, 0, length) };
             if code != 0 {
                 let error = std::io::Error::from_raw_os_error(code);
-                return Err(os_error("unable to reserve", "shared memory", error));
+                return Err(os_error("unable to reserve shared memory".into(), error));
             }
         }
         Self::of_descriptor(descriptor, Sharing::Shared, nbytes, true)
@@ -103,6 +129,11 @@ impl Mapping {
     /// Who sees writes.
     pub fn sharing(&self) -> Sharing {
         self.sharing
+    }
+
+    /// The file, where it has a name.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
     /// The descriptor, if it was kept.
@@ -120,7 +151,7 @@ impl Drop for Mapping {
     }
 }
 
-fn map(file: &File, sharing: Sharing, nbytes: usize) -> Result<*mut u8> {
+fn map(file: &File, sharing: Sharing, nbytes: usize, name: &str) -> Result<*mut u8> {
     use std::os::fd::AsRawFd;
     if nbytes == 0 {
         return Ok(ptr::null_mut());
@@ -135,7 +166,10 @@ fn map(file: &File, sharing: Sharing, nbytes: usize) -> Result<*mut u8> {
         libc::mmap(ptr::null_mut(), nbytes, protection, flags, file.as_raw_fd(), 0)
     };
     if start == libc::MAP_FAILED {
-        return Err(os_error("unable to mmap", &format!("{nbytes} bytes"), last_error()));
+        return Err(os_error(
+            format!("unable to mmap {nbytes} bytes from file{name}"),
+            last_error(),
+        ));
     }
     Ok(start.cast())
 }
@@ -145,9 +179,34 @@ fn last_error() -> std::io::Error {
 }
 
 #[cold]
-fn os_error(what: &str, object: &str, error: std::io::Error) -> Error {
-    let code = error.raw_os_error().unwrap_or(0);
-    err!(Runtime, "{what} <{object}>: {error} ({code})")
+fn os_error(what: String, error: std::io::Error) -> Error {
+    let text = error.to_string();
+    // The standard library ends the text of a system error with its number.
+    match (error.raw_os_error(), text.split_once(" (os error")) {
+        (Some(code), Some((reason, _))) => err!(Runtime, "{what}: {reason} ({code})"),
+        _ => err!(Runtime, "{what}: {text}"),
+    }
+}
+
+/// Whether memory of this process may be written: libraries mark memory as read-only for reasons of
+/// their own, but writing to pages that the system protects ends the process. Unknown is taken for yes.
+pub fn is_memory_writable(start: *const u8, nbytes: usize) -> bool {
+    if nbytes == 0 {
+        return true;
+    }
+    let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return true };
+    let (first, end) = (start.addr(), start.addr().saturating_add(nbytes));
+    !maps.lines().filter_map(parse_mapping).any(|(from, to, writable)| {
+        !writable && from < end && first < to
+    })
+}
+
+/// Start, end and whether it may be written, from a line of `/proc/self/maps`.
+fn parse_mapping(line: &str) -> Option<(usize, usize, bool)> {
+    let mut words = line.split_ascii_whitespace();
+    let (from, to) = words.next()?.split_once('-')?;
+    let address = |text: &str| usize::from_str_radix(text, 16).ok();
+    Some((address(from)?, address(to)?, words.next()?.as_bytes().get(1) == Some(&b'w')))
 }
 
 impl Storage {
@@ -158,7 +217,10 @@ impl Storage {
         Self::from_data_ptr(DataPtr::with_owner(start, Box::new(mapping), Device::CPU), nbytes)
     }
 
-    /// The first `nbytes` bytes of a file; 0 means all of it.
+    /// The first `nbytes` bytes of a file; 0 means all of it. See [`Mapping::of_file`].
+    ///
+    /// # Errors
+    /// As for [`Mapping::of_file`].
     pub fn from_file(path: &Path, sharing: Sharing, nbytes: usize) -> Result<Self> {
         Mapping::of_file(path, sharing, nbytes).map(Self::from_mapping)
     }
@@ -199,7 +261,7 @@ impl Storage {
         });
         match copy.flatten() {
             Some(Ok(descriptor)) => Ok(descriptor),
-            Some(Err(error)) => Err(os_error("unable to duplicate", "descriptor", error)),
+            Some(Err(error)) => Err(os_error("unable to duplicate a descriptor".into(), error)),
             None => Err(err!(Runtime, "the storage's descriptor was not kept")),
         }
     }

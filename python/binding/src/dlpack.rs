@@ -2,10 +2,13 @@
 //! form.
 
 use crate::args::parser;
-use crate::py::errors::{Raised, buffer_error, runtime_error, type_error};
+use crate::py::errors::{Raised, assertion_error, buffer_error, runtime_error, type_error};
 use crate::py::{Args, Obj, Py, ffi, method, name};
 use crate::tensor;
-use corten_core::{DType, Device, DeviceType, Dims};
+use corten_core::geometry::{
+    ForeignGeometry, ForeignMemory, ForeignStrides, MAX_FOREIGN_DIMS,
+};
+use corten_core::{DType, Device, DeviceType, Dims, LentMemory};
 use corten_ops::Tensor;
 use std::ffi::{CStr, c_void};
 
@@ -59,9 +62,9 @@ struct ManagedVersioned {
     tensor: DlTensor,
 }
 
-/// What an exported structure keeps alive: the tensor and its geometry.
+/// What an exported structure keeps alive: the memory and its geometry.
 struct Context {
-    _tensor: Tensor,
+    _memory: LentMemory,
     sizes: Vec<i64>,
     strides: Vec<i64>,
 }
@@ -155,7 +158,7 @@ pub(crate) fn export(object: &Obj, args: Args<'_>) -> Py<Obj> {
         }),
         None => false,
     };
-    if versioned { versioned_capsule(shared, copied) } else { legacy_capsule(shared) }
+    if versioned { versioned_capsule(&shared, copied) } else { legacy_capsule(&shared) }
 }
 
 fn check_exportable(tensor: &Tensor) -> Py<()> {
@@ -167,13 +170,17 @@ fn check_exportable(tensor: &Tensor) -> Py<()> {
     if tensor.is_conj() {
         return Err(buffer_error("Can't export tensors with the conjugate bit set"));
     }
+    if tensor.is_neg() {
+        return Err(buffer_error("Can't export tensors with the negative bit set"));
+    }
     if tensor.layout() != corten_core::Layout::Strided {
         return Err(buffer_error("Can't export tensors with layout other than torch.strided"));
     }
     Ok(())
 }
 
-fn describe(tensor: &Tensor, context: &mut Context) -> Py<DlTensor> {
+/// A tensor as DLPack describes it, and whether it may be written.
+fn describe(tensor: &Tensor) -> Py<(DlTensor, *mut c_void, bool)> {
     let dtype = tensor.dtype();
     let Some(&(_, code, bits)) = DTYPES.iter().find(|(known, _, _)| *known == dtype) else {
         return Err(buffer_error(format!("{} type is not supported by dlpack", dtype.type_name())));
@@ -181,50 +188,45 @@ fn describe(tensor: &Tensor, context: &mut Context) -> Py<DlTensor> {
     let Some(device) = device_code(tensor.device()) else {
         return Err(buffer_error(format!("Cannot pack tensors on {}", tensor.device())));
     };
-    Ok(DlTensor {
-        data: crate::tensor::data_within(tensor)?.cast(),
+    let lent = tensor::lend(tensor)?;
+    let sizes = lent.geometry.sizes.to_vec();
+    // The stride of a dimension of size 1 means nothing; 1 is what consumers expect.
+    let strides = lent.geometry.strides.iter().zip(&sizes);
+    let strides = strides.map(|(&stride, &size)| if size < 2 { 1 } else { stride }).collect();
+    let mut context = Box::new(Context { _memory: lent.memory, sizes, strides });
+    let described = DlTensor {
+        data: lent.first.cast(),
         device,
         ndim: context.sizes.len() as i32,
         dtype: DlDataType { code, bits, lanes: 1 },
         shape: context.sizes.as_mut_ptr(),
         strides: context.strides.as_mut_ptr(),
         byte_offset: 0,
-    })
+    };
+    Ok((described, Box::into_raw(context).cast(), lent.writable))
 }
 
-fn context_of(tensor: &Tensor) -> Box<Context> {
-    let sizes = tensor.sizes().to_vec();
-    // The stride of a dimension of size 1 means nothing; 1 is what consumers expect.
-    let strides = tensor
-        .strides()
-        .iter()
-        .zip(&sizes)
-        .map(|(&stride, &size)| if size < 2 { 1 } else { stride })
-        .collect();
-    Box::new(Context { _tensor: tensor.clone(), sizes, strides })
+fn legacy_capsule(tensor: &Tensor) -> Py<Obj> {
+    let (tensor, context, writable) = describe(tensor)?;
+    let managed = Box::new(Managed { tensor, context, deleter: Some(delete_legacy) });
+    let made = capsule(Box::into_raw(managed).cast(), LEGACY, drop_legacy)?;
+    if !writable {
+        return Err(buffer_error(
+            "Can't export read-only memory without a version of DLPack that has a flag for it",
+        ));
+    }
+    Ok(made)
 }
 
-fn legacy_capsule(tensor: Tensor) -> Py<Obj> {
-    let mut context = context_of(&tensor);
-    let described = describe(&tensor, &mut context)?;
-    let managed = Box::new(Managed {
-        tensor: described,
-        context: Box::into_raw(context).cast(),
-        deleter: Some(delete_legacy),
-    });
-    capsule(Box::into_raw(managed).cast(), LEGACY, drop_legacy)
-}
-
-fn versioned_capsule(tensor: Tensor, copied: bool) -> Py<Obj> {
-    let mut context = context_of(&tensor);
-    let described = describe(&tensor, &mut context)?;
+fn versioned_capsule(tensor: &Tensor, copied: bool) -> Py<Obj> {
+    let (tensor, context, writable) = describe(tensor)?;
     let managed = Box::new(ManagedVersioned {
         major: 1,
         minor: 3,
-        context: Box::into_raw(context).cast(),
+        context,
         deleter: Some(delete_versioned),
-        flags: if copied { IS_COPIED } else { 0 },
-        tensor: described,
+        flags: if copied { IS_COPIED } else { 0 } | if writable { 0 } else { READ_ONLY },
+        tensor,
     });
     capsule(Box::into_raw(managed).cast(), VERSIONED, drop_versioned)
 }
@@ -310,9 +312,26 @@ impl Drop for Foreign {
 
 /// A tensor over the memory of an object with `__dlpack__`.
 pub(crate) fn import(object: &Obj) -> Py<Tensor> {
+    import_with(object, None, None)
+}
+
+/// As [`import`], from a given device, and with a wish whether the library makes a copy.
+fn import_with(object: &Obj, device: Option<Device>, copy: Option<bool>) -> Py<Tensor> {
     let method = object.attr(name!("__dlpack__"))?;
-    let version = Obj::tuple([Obj::int(1), Obj::int(0)])?;
-    let capsule = method.call_with(&[], &[(name!("max_version"), &version)]).or_else(|raised| {
+    let mut options = vec![(name!("max_version"), Obj::tuple([Obj::int(1), Obj::int(0)])?)];
+    if let Some(copy) = copy {
+        options.push((name!("copy"), Obj::bool(copy)));
+    }
+    if let Some(device) = device {
+        let Some(DlDevice { device_type, device_id }) = device_code(device) else {
+            return Err(buffer_error(format!("Cannot pack tensors on {device}")));
+        };
+        let [kind, id] = [device_type, device_id].map(|number| Obj::int(i64::from(number)));
+        options.push((name!("dl_device"), Obj::tuple([kind, id])?));
+    }
+    let given: Vec<_> = options.iter().map(|(name, value)| (*name, value)).collect();
+    let capsule = method.call_with(&[], &given).or_else(|raised| {
+        // Libraries from before version 1 of DLPack do not know the arguments.
         // SAFETY: reads a static of the interpreter.
         if raised.matches(unsafe { ffi::PyExc_TypeError }) {
             raised.clear();
@@ -320,36 +339,51 @@ pub(crate) fn import(object: &Obj) -> Py<Tensor> {
         }
         Err(raised)
     })?;
-    import_capsule(&capsule)
+    let (made, is_copy) = import_capsule(&capsule)?;
+    if copy == Some(true) && !is_copy {
+        let format = None::<corten_core::MemoryFormat>;
+        return Ok(crate::functions::op1!("aten::clone", &made, format)?);
+    }
+    Ok(made)
 }
 
-/// A tensor over the memory a capsule describes; the capsule is used up.
-fn import_capsule(capsule: &Obj) -> Py<Tensor> {
-    // SAFETY: the capsule's name says which structure it holds; renaming it takes it over.
-    unsafe {
-        if ffi::PyCapsule_IsValid(capsule.as_ptr(), VERSIONED.as_ptr()) != 0 {
-            let managed = ffi::PyCapsule_GetPointer(capsule.as_ptr(), VERSIONED.as_ptr())
-                .cast::<ManagedVersioned>();
-            if (*managed).major > 1 {
-                return Err(buffer_error(format!(
-                    "unsupported DLPack version {}.{}",
-                    (*managed).major,
-                    (*managed).minor
-                )));
-            }
-            crate::py::obj::check(ffi::PyCapsule_SetName(
-                capsule.as_ptr(),
-                VERSIONED_USED.as_ptr(),
-            ))?;
-            let _read_only = (*managed).flags & READ_ONLY;
-            return adopt(&(*managed).tensor, Foreign::Versioned(managed));
+/// A tensor over the memory a capsule describes, and whether its library says that it is a copy; the
+/// capsule is used up, unless there is an error.
+fn import_capsule(capsule: &Obj) -> Py<(Tensor, bool)> {
+    let is_named = |name: &CStr| {
+        // SAFETY: the object is live and the name a C string.
+        unsafe { ffi::PyCapsule_IsValid(capsule.as_ptr(), name.as_ptr()) != 0 }
+    };
+    let content = |name: &CStr| {
+        // SAFETY: as above.
+        unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), name.as_ptr()) }
+    };
+    // Once a capsule is renamed, what it holds belongs to whoever did that.
+    let rename = |name: &'static CStr| {
+        // SAFETY: as above; the name lives as long as the program.
+        crate::py::obj::check(unsafe { ffi::PyCapsule_SetName(capsule.as_ptr(), name.as_ptr()) })
+    };
+    if is_named(VERSIONED) {
+        let managed = content(VERSIONED).cast::<ManagedVersioned>();
+        // SAFETY: the capsule's name says which structure it holds.
+        let managed_ref = unsafe { &*managed };
+        if managed_ref.major > 1 {
+            let (major, minor) = (managed_ref.major, managed_ref.minor);
+            return Err(buffer_error(format!("unsupported DLPack version {major}.{minor}")));
         }
-        if ffi::PyCapsule_IsValid(capsule.as_ptr(), LEGACY.as_ptr()) != 0 {
-            let managed =
-                ffi::PyCapsule_GetPointer(capsule.as_ptr(), LEGACY.as_ptr()).cast::<Managed>();
-            crate::py::obj::check(ffi::PyCapsule_SetName(capsule.as_ptr(), LEGACY_USED.as_ptr()))?;
-            return adopt(&(*managed).tensor, Foreign::Legacy(managed));
-        }
+        // SAFETY: a structure of this version has a tensor, which stays while the capsule does.
+        let found = unsafe { Described::check(&managed_ref.tensor)? };
+        let flags = managed_ref.flags;
+        rename(VERSIONED_USED)?;
+        let made = found.adopt(Foreign::Versioned(managed), flags & READ_ONLY != 0)?;
+        return Ok((made, flags & IS_COPIED != 0));
+    }
+    if is_named(LEGACY) {
+        let managed = content(LEGACY).cast::<Managed>();
+        // SAFETY: the capsule's name says which structure it holds, and that it has a tensor.
+        let found = unsafe { Described::check(&(*managed).tensor)? };
+        rename(LEGACY_USED)?;
+        return Ok((found.adopt(Foreign::Legacy(managed), false)?, false));
     }
     Err(runtime_error(
         "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only \
@@ -357,39 +391,105 @@ fn import_capsule(capsule: &Obj) -> Py<Tensor> {
     ))
 }
 
-/// # Safety
-/// `described` belongs to `foreign` and is valid.
-unsafe fn adopt(described: &DlTensor, foreign: Foreign) -> Py<Tensor> {
-    if described.device.device_type != 1 {
-        return Err(buffer_error(format!(
-            "DLPack device type {} is not supported",
-            described.device.device_type
-        )));
-    }
-    let DlDataType { code, bits, lanes } = described.dtype;
-    let found = DTYPES.iter().find(|&&(_, c, b)| c == code && b == bits && lanes == 1);
-    let Some(&(dtype, ..)) = found else {
-        return Err(buffer_error(format!("Unsupported kBits {bits} of type code {code}")));
-    };
-    let rank = described.ndim as usize;
-    let list = |pointer: *mut i64| -> Dims {
-        if rank == 0 {
-            Dims::new()
-        } else {
-            // SAFETY: both arrays have `ndim` entries.
-            unsafe { std::slice::from_raw_parts(pointer, rank) }.into()
+/// What a foreign structure says, found to be sound.
+struct Described {
+    data: *mut u8,
+    dtype: DType,
+    geometry: ForeignGeometry,
+}
+
+impl Described {
+    /// # Safety
+    /// The lists of the tensor have as many numbers as it has dimensions, if that many are allowed.
+    unsafe fn check(tensor: &DlTensor) -> Py<Self> {
+        if tensor.device.device_type != 1 {
+            return Err(other_device(tensor.device.device_type));
         }
-    };
-    let sizes = list(described.shape);
-    let strides = if described.strides.is_null() {
-        corten_core::geometry::contiguous_strides(&sizes)?
-    } else {
-        list(described.strides)
-    };
-    let reach: i64 = sizes.iter().zip(&strides).map(|(&size, &stride)| (size - 1) * stride).sum();
-    let nbytes = if sizes.contains(&0) { 0 } else { (reach + 1) as usize * dtype.itemsize() };
-    let data = described.data.cast::<u8>().wrapping_add(described.byte_offset as usize);
-    tensor::from_owner(Box::new(foreign), data, nbytes, dtype, Device::CPU, &sizes, &strides)
+        let dtype = dtype_of(tensor.dtype)?;
+        let rank = match usize::try_from(tensor.ndim) {
+            Ok(rank) if rank <= MAX_FOREIGN_DIMS => rank,
+            _ => {
+                return Err(buffer_error(format!(
+                    "a DLPack tensor cannot have {} dimensions, of at most {MAX_FOREIGN_DIMS}",
+                    tensor.ndim
+                )));
+            }
+        };
+        if tensor.shape.is_null() && rank > 0 {
+            return Err(buffer_error("a DLPack tensor with dimensions has no shape"));
+        }
+        let list = |numbers: *mut i64| -> Dims {
+            // SAFETY: the list has `rank` numbers, which may lie anywhere.
+            (0..rank).map(|place| unsafe { numbers.add(place).read_unaligned() }).collect()
+        };
+        let sizes = list(tensor.shape);
+        let strides = (!tensor.strides.is_null()).then(|| list(tensor.strides));
+        let memory = ForeignMemory {
+            address: tensor.data.addr(),
+            byte_offset: tensor.byte_offset,
+            sizes: &sizes,
+            strides: match &strides {
+                Some(strides) => ForeignStrides::Elements(strides),
+                None => ForeignStrides::Contiguous,
+            },
+            itemsize: dtype.itemsize(),
+            available: None,
+        };
+        let geometry = memory.check().map_err(|error| memory.explain(error))?;
+        Ok(Self { data: tensor.data.cast(), dtype, geometry })
+    }
+
+    fn adopt(self, foreign: Foreign, read_only: bool) -> Py<Tensor> {
+        tensor::over_foreign(Box::new(foreign), self.data, &self.geometry, self.dtype, read_only)
+    }
+}
+
+/// There is memory on a device that no allocator is registered for, or that cannot be imported.
+#[cold]
+fn other_device(device_type: i32) -> Raised {
+    const CUDA: i32 = 2;
+    match (device_type, corten_core::get_allocator(DeviceType::Cuda)) {
+        (CUDA, Err(error)) => error.into(),
+        _ => buffer_error(format!("Unsupported device_type: {device_type}")),
+    }
+}
+
+fn dtype_of(described: DlDataType) -> Py<DType> {
+    const NAMES: [&str; 7] =
+        ["kInt", "kUInt", "kFloat", "kOpaqueHandle", "kBfloat", "kComplex", "kBool"];
+    let DlDataType { code, bits, lanes } = described;
+    if lanes != 1 {
+        return Err(buffer_error(format!("lanes != 1 are not supported for dtype code {code}")));
+    }
+    if let Some(&(dtype, ..)) = DTYPES.iter().find(|&&(_, c, b)| c == code && b == bits) {
+        return Ok(dtype);
+    }
+    Err(match (DTYPES.iter().any(|&(_, c, _)| c == code), NAMES.get(usize::from(code))) {
+        (true, Some(name)) => buffer_error(format!("Unsupported {name} bits {bits}")),
+        (true, None) => buffer_error(format!("Unsupported bits {bits} of code {code}")),
+        _ => buffer_error(format!("Unsupported code {code}")),
+    })
+}
+
+/// `from_dlpack(ext_tensor, *, device=None, copy=None)`.
+fn from_dlpack(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let parser = parser!("from_dlpack(any ext_tensor, *, Device? device=None, bool? copy=None)");
+    let bound = parser.parse(None, args)?;
+    let source = bound.object(0)?;
+    let (device, copy) = (bound.device_opt(1)?, bound.bool_opt(2)?);
+    let has_method = source.attr_opt(name!("__dlpack__"))?.is_some();
+    if !has_method {
+        if device.is_some() || copy.is_some() {
+            return Err(assertion_error(
+                "device and copy kwargs not supported when ext_tensor is already a DLPack capsule.",
+            ));
+        }
+        return tensor::wrap(&import_capsule(source)?.0);
+    }
+    if let Some(device) = device.filter(|device| device.is_cuda()) {
+        corten_core::get_allocator(device.device_type)?;
+    }
+    tensor::wrap(&import_with(source, device, copy)?)
 }
 
 /// The functions of the module.
@@ -397,36 +497,14 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     vec![
         method!("_from_dlpack", |_m: &Obj, args: Args<'_>| {
             let [capsule] = args.positional else { return Err(type_error("one capsule expected")) };
-            tensor::wrap(&import_capsule(capsule)?)
+            tensor::wrap(&import_capsule(capsule)?.0)
         }),
         method!("to_dlpack", |_m: &Obj, args: Args<'_>| {
             let bound = parser!("to_dlpack(Tensor tensor)").parse(None, args)?;
             let tensor = bound.tensor(0)?;
             check_exportable(&tensor)?;
-            legacy_capsule(tensor)
+            legacy_capsule(&tensor)
         }),
-        method!("from_dlpack", |_m: &Obj, args: Args<'_>| {
-            let parser =
-                parser!("from_dlpack(any ext_tensor, *, Device? device=None, bool? copy=None)");
-            let bound = parser.parse(None, args)?;
-            let source = bound.object(0)?;
-            // SAFETY: the object is live.
-            let made = if unsafe { ffi::PyCapsule_IsValid(source.as_ptr(), std::ptr::null()) } != 0
-                || source.type_name() == "PyCapsule"
-            {
-                import_capsule(source)?
-            } else {
-                import(source)?
-            };
-            if bound.bool_opt(2)? == Some(true) {
-                let copy = crate::functions::op1!(
-                    "aten::clone",
-                    &made,
-                    None::<corten_core::MemoryFormat>
-                )?;
-                return tensor::wrap(&copy);
-            }
-            tensor::wrap(&made)
-        }),
+        method!("from_dlpack", from_dlpack),
     ]
 }

@@ -13,6 +13,7 @@ mod autograd;
 mod creation;
 mod dlpack;
 mod functions;
+mod lent;
 mod library;
 mod misc;
 mod modes;
@@ -75,6 +76,7 @@ fn module_functions() -> Vec<ffi::PyMethodDef> {
     rows.extend(autograd::functions());
     rows.extend(creation::functions());
     rows.extend(dlpack::functions());
+    rows.extend(lent::functions());
     rows.extend(library::functions());
     rows.extend(misc::functions());
     rows.extend(modes::functions());
@@ -101,6 +103,7 @@ fn fill(module: &Obj) -> Py<()> {
     types::finfo::add_to(module)?;
     types::generator::add_to(module)?;
     storage::add_to(module)?;
+    lent::add_to(module)?;
     module::add_to(module)?;
     autograd::add_to(module)?;
     tensor::add_to(module)?;

@@ -5,11 +5,14 @@ use crate::py::errors::runtime_error;
 use crate::py::{Args, Obj, Py, ffi, method};
 use crate::storage;
 use corten_core::mapped::{Mapping, Sharing};
-use corten_core::{Storage, WeakStorage};
+use corten_core::{Device, Storage, WeakStorage};
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 /// Storages of this process by device and inode of their memory, so that what comes back from
@@ -18,7 +21,12 @@ static KNOWN: Mutex<Option<HashMap<(u64, u64), WeakStorage>>> = Mutex::new(None)
 
 /// The functions of the module.
 pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
-    vec![method!("_share_storage", share), method!("_storage_from_descriptor", from_descriptor)]
+    vec![
+        method!("_share_storage", share),
+        method!("_storage_from_descriptor", from_descriptor),
+        method!("_storage_from_file", from_file),
+        method!("_storage_filename", filename),
+    ]
 }
 
 /// A number that Python says is a descriptor that nobody else closes.
@@ -56,13 +64,48 @@ fn from_descriptor(_module: &Obj, args: Args<'_>) -> Py<Obj> {
         .metadata()
         .map_err(|error| runtime_error(format!("unable to stat shared memory: {error}")))?;
     let identity = (metadata.dev(), metadata.ino());
-    if let Some(found) = recall(identity) {
+    // A file can be known with another size: then the same memory gets a second storage.
+    if let Some(found) = recall(identity).filter(|found| found.nbytes() == nbytes) {
         return storage::wrap(&found);
     }
     let mapping = Mapping::of_descriptor(file.into(), Sharing::Shared, nbytes, true)?;
     let made = Storage::from_mapping(mapping);
     remember(identity, &made);
     storage::wrap(&made)
+}
+
+/// `_storage_from_file(filename, shared, nbytes)`: a storage over the first bytes of a file. No bytes
+/// need no file.
+fn from_file(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let parser = parser!("_storage_from_file(any filename, bool shared, int nbytes)");
+    let bound = parser.parse(None, args)?;
+    let (shared, nbytes) = (bound.bool(1)?, bound.int(2)?);
+    let path = Path::new(OsStr::from_bytes(bound.object(0)?.as_bytes()?));
+    let Ok(nbytes) = usize::try_from(nbytes) else {
+        return Err(runtime_error(format!(
+            "unable to mmap {nbytes} bytes from file <{}>: it is no size",
+            path.display()
+        )));
+    };
+    if nbytes == 0 {
+        return storage::wrap(&Storage::new(0, Device::CPU)?);
+    }
+    let sharing = if shared { Sharing::Shared } else { Sharing::Private };
+    storage::wrap(&Storage::from_file(path, sharing, nbytes)?)
+}
+
+/// `_storage_filename(storage)`: the file that a storage shares its bytes with, if it has a name.
+fn filename(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let bound = parser!("_storage_filename(any storage)").parse(None, args)?;
+    let storage = storage::from_object(bound.object(0)?)?;
+    let name = |mapping: &Mapping| match mapping.sharing() {
+        Sharing::Shared => mapping.path().map(|path| path.to_string_lossy().into_owned()),
+        Sharing::Private => None,
+    };
+    match storage.with_owner(name).flatten() {
+        Some(name) => Obj::str_from(&name),
+        None => Ok(Obj::none()),
+    }
 }
 
 fn recall(identity: (u64, u64)) -> Option<Storage> {

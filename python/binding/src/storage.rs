@@ -7,7 +7,8 @@ use crate::py::errors::{index_error, runtime_error, type_error};
 use crate::py::gil::Shared;
 use crate::py::{Args, Obj, Py, TypeCell, ffi, getter, method, slot};
 use crate::types;
-use corten_core::{DType, DataPtr, Device, Storage, TensorBase, TensorOptions};
+use corten_core::mapped::is_memory_writable;
+use corten_core::{DType, DataPtr, Device, LentMemory, Storage, TensorBase, TensorOptions};
 use corten_ops::Tensor;
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -61,13 +62,13 @@ impl Class for PyStorage {
                     instance_of(s.type_ptr(), PyStorage(Storage::new(0, get_this(s).device())?))
                 }),
                 method!("tolist", |s: &Obj, _a: Args<'_>| {
-                    let bytes = to_vec(get_this(s));
+                    let bytes = to_vec(get_this(s))?;
                     Obj::list(bytes.into_iter().map(|byte| Obj::int(i64::from(byte))))
                 }),
                 method!("_use_count", |s: &Obj, _a: Args<'_>| Obj::int(
                     get_this(s).use_count() as i64
                 )),
-                method!("_to_bytes", |s: &Obj, _a: Args<'_>| Obj::bytes(&to_vec(get_this(s)))),
+                method!("_to_bytes", |s: &Obj, _a: Args<'_>| Obj::bytes(&to_vec(get_this(s))?)),
                 method!("_copy_bytes", copy_bytes),
             ])
     }
@@ -108,43 +109,13 @@ fn new(class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
 
 fn from_slice(bytes: &[u8]) -> Py<Storage> {
     let made = Storage::new(bytes.len(), Device::CPU)?;
-    write(&made, 0, bytes)?;
+    made.write_bytes(0, bytes)?;
     Ok(made)
 }
 
-/// Memory of the host that may be read and written here.
-fn host_memory(storage: &Storage) -> Py<(*mut u8, usize)> {
-    if !storage.device().is_cpu() {
-        return Err(runtime_error("the bytes of this storage are not in host memory"));
-    }
-    Ok((storage.data_ptr(), storage.nbytes()))
-}
-
-fn write(storage: &Storage, at: usize, bytes: &[u8]) -> Py<()> {
-    let (data, length) = host_memory(storage)?;
-    if at + bytes.len() > length {
-        return Err(index_error("index out of range"));
-    }
-    if !bytes.is_empty() {
-        // SAFETY: the range lies within the storage, and `bytes` is memory of our own.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), data.add(at), bytes.len()) };
-    }
-    Ok(())
-}
-
-/// A copy of the bytes.
-fn to_vec(storage: &Storage) -> Vec<u8> {
-    match host_memory(storage) {
-        Ok((data, length)) if length > 0 => {
-            // SAFETY: the storage holds that many bytes and is kept alive by its object.
-            unsafe { std::slice::from_raw_parts(data, length) }.to_vec()
-        }
-        Ok(_) => Vec::new(),
-        Err(raised) => {
-            raised.clear();
-            Vec::new()
-        }
-    }
+/// A copy of the bytes; none of a storage without data in host memory.
+fn to_vec(storage: &Storage) -> Py<Vec<u8>> {
+    if storage.device().is_cpu() { Ok(storage.read_bytes()?) } else { Ok(Vec::new()) }
 }
 
 fn position(storage: &Storage, key: &Obj) -> Py<usize> {
@@ -183,27 +154,32 @@ fn get_item(object: &Obj, key: &Obj) -> Py<Obj> {
     let storage = get_this(object);
     if !key.is_slice() {
         let at = position(storage, key)?;
-        let (data, _) = host_memory(storage)?;
-        // SAFETY: the position is within the storage.
-        return Obj::int(i64::from(unsafe { data.add(at).read() }));
+        // SAFETY: the place is within the memory, which is kept while it is read.
+        let byte = unsafe { host_memory(storage)?.start().add(at).read() };
+        return Obj::int(i64::from(byte));
     }
     let (start, length) = range(storage, key)?;
-    let (data, _) = host_memory(storage)?;
-    // A part of a storage shares its memory and keeps the whole alive.
-    let owner = Box::new(storage.clone());
-    let pointer = DataPtr::with_owner(data.wrapping_add(start), owner, storage.device());
-    instance_of(object.type_ptr(), PyStorage(Storage::from_data_ptr(pointer, length)))
+    // A part shares the memory and keeps it, whatever becomes of the whole.
+    let part = host_memory(storage)?.slice(start, length)?;
+    instance_of(object.type_ptr(), PyStorage(part))
+}
+
+/// Memory of the host that may be read and written here.
+fn host_memory(storage: &Storage) -> Py<LentMemory> {
+    let memory = storage.lend()?;
+    if !memory.device().is_cpu() || memory.start().is_null() && memory.nbytes() > 0 {
+        return Err(runtime_error("the bytes of this storage are not in host memory"));
+    }
+    Ok(memory)
 }
 
 fn set_item(object: &Obj, key: &Obj, value: Option<&Obj>) -> Py<()> {
     let Some(value) = value else { return Err(type_error("storages do not support deletion")) };
     let storage = get_this(object);
     let byte = value.to_i64()? as u8;
-    if key.is_slice() {
-        let (start, length) = range(storage, key)?;
-        return write(storage, start, &vec![byte; length]);
-    }
-    write(storage, position(storage, key)?, &[byte])
+    let (start, length) =
+        if key.is_slice() { range(storage, key)? } else { (position(storage, key)?, 1) };
+    Ok(storage.write_bytes(start, &vec![byte; length])?)
 }
 
 fn compare(a: &Obj, b: &Obj, op: c_int) -> Py<Obj> {
@@ -227,7 +203,7 @@ fn resize(object: &Obj, args: Args<'_>) -> Py<Obj> {
 fn fill(object: &Obj, args: Args<'_>) -> Py<Obj> {
     let bound = parser!("fill_(int value)").parse(None, args)?;
     let storage = get_this(object);
-    write(storage, 0, &vec![bound.int(0)? as u8; storage.nbytes()])?;
+    storage.write_bytes(0, &vec![bound.int(0)? as u8; storage.nbytes()])?;
     Ok(object.clone())
 }
 
@@ -238,19 +214,19 @@ fn copy(object: &Obj, args: Args<'_>) -> Py<Obj> {
     if source.nbytes() != target.nbytes() {
         return Err(runtime_error("size does not match"));
     }
-    write(target, 0, &to_vec(&source))?;
+    target.write_bytes(0, &to_vec(&source)?)?;
     Ok(object.clone())
 }
 
 fn clone(object: &Obj, _args: Args<'_>) -> Py<Obj> {
-    let made = from_slice(&to_vec(get_this(object)))?;
+    let made = from_slice(&to_vec(get_this(object))?)?;
     instance_of(object.type_ptr(), PyStorage(made))
 }
 
 /// `_copy_bytes(offset, bytes)`: what the file readers fill a storage with.
 fn copy_bytes(object: &Obj, args: Args<'_>) -> Py<Obj> {
     let [at, bytes] = args.positional else { return Err(type_error("offset and bytes expected")) };
-    write(get_this(object), at.to_i64()?.max(0) as usize, bytes.as_bytes()?)?;
+    get_this(object).write_bytes(at.to_i64()?.max(0) as usize, bytes.as_bytes()?)?;
     Ok(Obj::none())
 }
 
@@ -355,16 +331,20 @@ fn from_buffer(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     let parser = parser!("_storage_from_buffer(any buffer, int offset=0, int nbytes=-1)");
     let bound = parser.parse(None, args)?;
     let view = crate::creation::Buffer::new(bound.object(0)?)?;
-    let (data, total, _) = view.memory();
+    let (data, total, read_only) = view.memory();
     let offset = bound.int(1)?.max(0) as usize;
     let nbytes = match bound.int(2)? {
         count if count < 0 => total.saturating_sub(offset),
         count => count as usize,
     };
-    if offset + nbytes > total {
+    if offset.checked_add(nbytes).is_none_or(|end| end > total) {
         return Err(runtime_error("the buffer is too small"));
     }
     let keep = Box::new((view, Shared::new(bound.object(0)?.clone())));
-    let pointer = DataPtr::with_owner(data.wrapping_add(offset), keep, Device::CPU);
-    wrap(&Storage::from_data_ptr(pointer, nbytes))
+    let start = data.wrapping_add(offset);
+    let made = Storage::from_data_ptr(DataPtr::with_owner(start, keep, Device::CPU), nbytes);
+    if read_only && !is_memory_writable(start, nbytes) {
+        made.set_write_error(Some(crate::tensor::PROTECTED.to_owned()));
+    }
+    wrap(&made)
 }

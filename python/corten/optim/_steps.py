@@ -98,6 +98,20 @@ def _is_ordinary(param):
     )
 
 
+def _check_fused(params):
+    """That parameters can be moved by a fused kernel.
+
+    Raises:
+        RuntimeError: Some have no data, or no floating point numbers.
+    """
+    for param in params:
+        if not param.is_floating_point() or param.device.type not in ("cpu", "cuda"):
+            raise RuntimeError(
+                "`fused=True` requires all the params to be floating point Tensors of supported "
+                f"devices: ['cpu', 'cuda'], but got one of {param.dtype} on {param.device}"
+            )
+
+
 class ElementwiseOptimizer(Optimizer):
     """An optimizer that is one function of a parameter, its gradient, its state and the settings.
 
@@ -138,6 +152,8 @@ class ElementwiseOptimizer(Optimizer):
     def _step_group(self, group):
         """Moves the parameters of a group that have a gradient."""
         params = [param for param in group["params"] if param.grad is not None]
+        if group.get("fused"):
+            _check_fused(params)
         if self._step_together is not None and params and self._is_fused(group, params):
             self._step_together(group, params)
             return

@@ -86,6 +86,14 @@ class Optimizer:
         self._optimizer_load_state_dict_pre_hooks = OrderedDict()
         self._optimizer_load_state_dict_post_hooks = OrderedDict()
         self._patch_step_function()
+        if isinstance(params, (set, frozenset)):
+            warnings.warn(
+                "optimizer parameters need to be organized in ordered collections, since the order "
+                "of tensors in sets changes between runs: use a list",
+                FutureWarning,
+                stacklevel=3,
+            )
+            params = list(params)
         if isinstance(params, Tensor):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, "

@@ -106,7 +106,7 @@ pub fn storage_bytes_needed(
     itemsize: usize,
     offset: i64,
 ) -> Result<usize> {
-    if sizes.contains(&0) {
+    if sizes.contains(&0) && sizes.iter().all(|&size| size >= 0) {
         return Ok(0);
     }
     let bytes = || -> Option<i64> {

@@ -6,7 +6,7 @@ use crate::iter::{allocate, allocate_like, copy_plain, preserved_strides, read_s
 use crate::{Tensor, op};
 use corten_core::{
     BelowADInplaceOrViewGuard, DType, Device, Layout, MemoryFormat, Result, Scalar, Storage, bail,
-    ensure, geometry,
+    ensure, err, geometry,
 };
 
 /// A copy; by default with the same layout in memory. Lazy conjugation and negation are carried
@@ -239,6 +239,8 @@ pub fn set_source_storage_offset_(
         [] => geometry::contiguous_strides(size)?,
         given => given.into(),
     };
+    // Nothing may fail once the storage has grown.
+    geometry::checked_numel(size)?;
     let itemsize = self_.itemsize();
     let needed = geometry::storage_bytes_needed(size, &strides, itemsize, storage_offset)?;
     if needed > source.nbytes() {
@@ -290,6 +292,9 @@ pub fn set_source_tensor_offset_(
         Runtime,
         "passed in tensor to be used as storage must be contiguous"
     );
-    let offset = source.storage_offset() + storage_offset;
+    let offset = source.storage_offset().checked_add(storage_offset);
+    let offset = offset.ok_or_else(|| {
+        err!(Runtime, "Storage size calculation overflowed with sizes={size:?} and strides={stride:?}")
+    })?;
     set_source_storage_offset_(self_, &source.storage()?, offset, size, stride)
 }

@@ -219,16 +219,7 @@ fn memory_of(data: &Obj, dtype: Option<DType>) -> Py<Option<Tensor>> {
     // SAFETY: the object is live.
     let is_buffer = unsafe { ffi::PyObject_CheckBuffer(data.as_ptr()) != 0 };
     if is_buffer && !numpy::is_scalar(data) {
-        let dtype = dtype.unwrap_or_else(corten_core::default_dtype);
-        let buffer = super::Buffer::new(data)?;
-        let (start, length, _) = buffer.memory();
-        if length == 0 || length % dtype.itemsize() != 0 {
-            return Ok(None);
-        }
-        let count = (length / dtype.itemsize()) as i64;
-        let owner = Box::new(buffer);
-        let made = tensor::from_owner(owner, start, length, dtype, Device::CPU, &[count], &[1])?;
-        return Ok(Some(made));
+        return super::buffer::asarray_buffer(data, dtype).map(Some);
     }
     Ok(None)
 }

@@ -179,6 +179,12 @@ fn no_number(object: &Obj) -> Raised {
     if object.is_str() {
         return type_error(format!("new(): invalid data type '{}'", object.type_name()));
     }
+    // Memory of a GPU, which says without one what is missing.
+    if let Ok(Some(_)) = object.attr_opt(crate::py::name!("__cuda_array_interface__"))
+        && let Err(error) = corten_core::get_allocator(corten_core::DeviceType::Cuda)
+    {
+        return error.into();
+    }
     runtime_error(format!("Could not infer dtype of {}", object.type_name()))
 }
 

@@ -6,7 +6,8 @@ use crate::py::errors::{runtime_error, type_error, value_error};
 use crate::py::gil::Shared;
 use crate::py::{Args, Obj, Py, ffi, method, name};
 use crate::tensor;
-use corten_core::{DType, Device, Dims};
+use corten_core::geometry::{ForeignError, ForeignMemory, ForeignStrides};
+use corten_core::{DType, Dims};
 use corten_ops::Tensor;
 use std::sync::atomic::AtomicBool;
 
@@ -63,32 +64,32 @@ pub(crate) fn from_array(object: &Obj, warn_read_only: bool) -> Py<Tensor> {
              between byte orders is currently not supported.",
         ));
     }
-    let itemsize = dtype.itemsize() as isize;
-    let mut extent = itemsize;
-    for (&size, &stride) in sizes.iter().zip(strides) {
-        if stride < 0 {
-            return Err(value_error(
-                "At least one stride in the given numpy array is negative, and tensors with \
-                 negative strides are not currently supported. (You can probably work around this \
-                 by making a copy of your array  with array.copy().) ",
-            ));
-        }
-        if stride % itemsize != 0 && size > 1 {
-            return Err(value_error(
-                "given numpy array strides not a multiple of the element byte size. Copy the \
-                 numpy array to reallocate the memory.",
-            ));
-        }
-        extent += (size - 1) * stride;
-    }
-    if sizes.contains(&0) {
-        extent = 0;
-    }
     let sizes: Dims = sizes.iter().map(|&size| size as i64).collect();
-    let strides: Dims = strides.iter().map(|&stride| (stride / itemsize) as i64).collect();
+    let strides: Dims = strides.iter().map(|&stride| stride as i64).collect();
+    if strides.iter().any(|&stride| stride < 0) {
+        return Err(value_error(NEGATIVE_STRIDES));
+    }
+    let memory = ForeignMemory {
+        address: array.data.addr(),
+        byte_offset: 0,
+        sizes: &sizes,
+        strides: ForeignStrides::Bytes(&strides),
+        itemsize: dtype.itemsize(),
+        available: None,
+    };
+    let geometry = memory.check().map_err(|error| match error {
+        ForeignError::OddStride => value_error(ODD_STRIDES),
+        other => memory.explain(other).into(),
+    })?;
     let owner = Box::new(Shared::new(object.clone()));
-    tensor::from_owner(owner, array.data, extent as usize, dtype, Device::CPU, &sizes, &strides)
+    tensor::over_foreign(owner, array.data, &geometry, dtype, array.flags & WRITEABLE == 0)
 }
+
+const NEGATIVE_STRIDES: &str = "At least one stride in the given numpy array is negative, and tensors \
+    with negative strides are not currently supported. (You can probably work around this by making a \
+    copy of your array  with array.copy().) ";
+const ODD_STRIDES: &str = "given numpy array strides not a multiple of the element byte size. Copy the \
+    numpy array to reallocate the memory.";
 
 /// Warns once per process.
 fn warn_about_read_only() -> Py<()> {
@@ -104,7 +105,7 @@ fn warn_about_read_only() -> Py<()> {
     )
 }
 
-/// An array over a tensor's memory; `owner` is the tensor's object, or a fresh one.
+/// An array over the memory that a tensor has now, which it keeps alive.
 pub(crate) fn to_array(object: &Obj, force: bool) -> Py<Obj> {
     let value = tensor::expect(object)?;
     if !value.device().is_cpu() && !force {
@@ -147,18 +148,21 @@ pub(crate) fn to_array(object: &Obj, force: bool) -> Py<Obj> {
             value.dtype().type_name()
         )));
     };
-    let itemsize = value.itemsize() as isize;
-    let sizes: Vec<isize> = value.sizes().iter().map(|&size| size as isize).collect();
-    let strides: Vec<isize> =
-        value.strides().iter().map(|&stride| stride as isize * itemsize).collect();
     tensor::forbid_resizing(value);
+    let lent = tensor::lend(value)?;
+    let itemsize = value.itemsize() as isize;
+    let sizes: Vec<isize> = lent.geometry.sizes.iter().map(|&size| size as isize).collect();
+    let strides = lent.geometry.strides.iter();
+    let strides: Vec<isize> =
+        strides.map(|&stride| (stride as isize).wrapping_mul(itemsize)).collect();
     // An empty tensor may have no memory at all, which NumPy would take as a wish to allocate.
-    let mut data = tensor::data_within(value)?;
+    let mut data = lent.first;
     if data.is_null() {
         data = std::ptr::dangling_mut::<u128>().cast();
     }
-    // SAFETY: the geometry lies within the storage, which the tensor object keeps alive.
-    unsafe { api::new_array(type_num, &sizes, &strides, data, true, object) }
+    let owner = crate::lent::wrap(lent.memory, lent.writable)?;
+    // SAFETY: the geometry lies within the memory, which its object keeps alive.
+    unsafe { api::new_array(type_num, &sizes, &strides, data, lent.writable, &owner) }
 }
 
 /// The functions of the module.

@@ -158,6 +158,7 @@ raisers! {
     not_implemented_error, PyExc_NotImplementedError;
     attribute_error, PyExc_AttributeError;
     buffer_error, PyExc_BufferError;
+    assertion_error, PyExc_AssertionError;
     overflow_error, PyExc_OverflowError;
 }
 

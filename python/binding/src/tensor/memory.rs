@@ -3,8 +3,10 @@
 use crate::functions::op1;
 use crate::py::Py;
 use crate::py::errors::runtime_error;
+use corten_core::geometry::{ForeignGeometry, check_in_bounds};
+use corten_core::mapped::is_memory_writable;
 use corten_core::{
-    Access, AccessSet, DType, Device, DispatchKey, KeySet, Layout, Result, Storage, TensorBase,
+    DType, Device, Geometry, KeySet, Layout, LentMemory, Result, Storage, TensorBase,
     TensorOptions,
 };
 use corten_ops::Tensor;
@@ -59,21 +61,59 @@ pub(crate) fn to_bytes(tensor: &Tensor) -> Py<Vec<u8>> {
     Ok(unsafe { std::slice::from_raw_parts(dense.data_ptr(), length) }.to_vec())
 }
 
-/// A tensor over foreign memory that lives as long as `owner`.
-pub(crate) fn from_owner(
+/// A tensor over foreign memory at `data` that lives as long as `owner`, with a geometry that was
+/// checked. Memory that its library calls read-only is written all the same, as in PyTorch, unless the
+/// system protects it.
+pub(crate) fn over_foreign(
     owner: Box<dyn Any + Send + Sync>,
     data: *mut u8,
-    nbytes: usize,
+    geometry: &ForeignGeometry,
     dtype: DType,
-    device: Device,
-    sizes: &[i64],
-    strides: &[i64],
+    read_only: bool,
 ) -> Py<Tensor> {
-    let pointer = corten_core::DataPtr::with_owner(data, owner, device);
+    let (start, nbytes) = (data.wrapping_add(geometry.start), geometry.nbytes);
+    let pointer = corten_core::DataPtr::with_owner(start, owner, Device::CPU);
     let storage = Storage::from_data_ptr(pointer, nbytes);
-    let keys = KeySet::for_tensor(device.device_type, Layout::Strided, dtype);
-    debug_assert!(!keys.has(DispatchKey::AutogradOther));
+    if read_only && !is_memory_writable(start, nbytes) {
+        storage.set_write_error(Some(PROTECTED.to_owned()));
+    }
+    let keys = KeySet::for_tensor(Device::CPU.device_type, Layout::Strided, dtype);
+    let (sizes, strides) = (&geometry.sizes, &geometry.strides);
     Ok(TensorBase::new_with_storage(storage, dtype, keys, sizes, strides, 0)?.into())
+}
+
+/// Why some imported memory cannot be written.
+pub(crate) const PROTECTED: &str = "the memory of this tensor is read-only: it was imported from memory that is \
+    protected against writes, such as a file that is mapped for reading. Write to a clone() of it.";
+
+/// A tensor's memory for objects of other libraries, which may outlive the tensor and see none of what
+/// is done to it.
+pub(crate) struct Lent {
+    pub(crate) memory: LentMemory,
+    /// The element with all indices zero; null if there are no elements.
+    pub(crate) first: *mut u8,
+    pub(crate) geometry: Geometry,
+    pub(crate) writable: bool,
+}
+
+/// Lends the memory of a tensor, all elements of which lie in it.
+pub(crate) fn lend(tensor: &Tensor) -> Py<Lent> {
+    tensor.checked_data_ptr()?;
+    let storage = tensor.storage()?;
+    let (memory, geometry) = (storage.lend()?, tensor.geometry());
+    let mut first = std::ptr::null_mut();
+    if geometry.numel > 0 {
+        if memory.start().is_null() {
+            return Err(runtime_error(
+                "Cannot access data pointer of Tensor that doesn't have storage",
+            ));
+        }
+        let (offset, itemsize) = (geometry.storage_offset, tensor.itemsize());
+        let (sizes, strides) = (&geometry.sizes, &geometry.strides);
+        check_in_bounds(sizes, strides, offset, itemsize, memory.nbytes())?;
+        first = memory.start().wrapping_add(offset as usize * itemsize);
+    }
+    Ok(Lent { memory, first, geometry, writable: storage.is_writable() })
 }
 
 /// The same values without history and without lazy conjugation or negation, on the host.
@@ -97,19 +137,6 @@ pub(crate) fn plain_copy(tensor: &Tensor) -> Result<Tensor> {
         plain = op1!("aten::resolve_neg", &plain)?;
     }
     Ok(plain)
-}
-
-/// The first element, for others to read and write: all elements are in the storage.
-pub(crate) fn data_within(tensor: &Tensor) -> Py<*mut u8> {
-    // The storage is entered to find that out, and left at once: the others know no accesses.
-    let held = AccessSet::acquire(&[(tensor.base(), Access::Read)])?;
-    let first = held.byte_ptr(0);
-    if first.is_null() && tensor.numel() > 0 {
-        return Err(runtime_error(
-            "Cannot access data pointer of Tensor that doesn't have storage",
-        ));
-    }
-    Ok(first)
 }
 
 /// Memory that others see must not move.

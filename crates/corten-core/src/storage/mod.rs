@@ -1,11 +1,18 @@
 //! The memory behind tensors: reference counted, without a dtype, guarded by an access state.
 
+mod bytes;
+mod lent;
+
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::fmt;
 use std::ptr;
+use std::sync::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+
+pub use lent::LentMemory;
+pub(crate) use lent::lock_for_fork;
 
 use crate::access::{AccessState, Hold, slots};
 use crate::allocator::{Allocator, get_allocator};
@@ -41,17 +48,17 @@ const FROM_OTHER_PROCESS: u8 = 8;
 /// Rare properties, kept out of line.
 #[derive(Default)]
 struct Extra {
-    materialise: std::sync::Mutex<Option<Materialise>>,
-    access_error: std::sync::Mutex<Option<String>>,
-    write_error: std::sync::Mutex<Option<String>>,
+    materialise: Mutex<Option<Materialise>>,
+    access_error: Mutex<Option<String>>,
+    write_error: Mutex<Option<String>>,
 }
 
 /// Runs once before the first write to a storage, for instance to make copy-on-write memory its
 /// own. Gets the present memory and returns what replaces it.
 pub type Materialise = Box<dyn FnOnce(DataPtr, usize) -> Result<DataPtr> + Send>;
 
-// SAFETY: the cells are read and written only by whoever is inside for writing, or by the last
-// owner; everything else is atomic.
+// SAFETY: the cells are read and written only by whoever is inside for writing, by whoever is inside
+// for reading and holds `LENDING`, or by the last owner; everything else is atomic.
 unsafe impl Send for StorageImpl {}
 // SAFETY: as above.
 unsafe impl Sync for StorageImpl {}
@@ -205,8 +212,18 @@ impl StorageImpl {
         if let Some(message) = lock(&extra.write_error).clone() {
             bail!(Runtime, "{message}");
         }
-        let Some(materialise) = lock(&extra.materialise).take() else { return Ok(()) };
         // SAFETY: with `write` the caller is inside for writing.
+        unsafe { self.materialise() }
+    }
+
+    /// Runs the hook that is pending, if there is one.
+    ///
+    /// # Safety
+    /// The caller must be inside for writing.
+    #[cold]
+    unsafe fn materialise(&self) -> Result<()> {
+        let Some(materialise) = lock(&self.extra().materialise).take() else { return Ok(()) };
+        // SAFETY: the caller is inside for writing.
         let old = unsafe { self.replace_data_ptr(DataPtr::null(self.device)) };
         let new = materialise(old, self.nbytes())?;
         // SAFETY: as above.
@@ -215,7 +232,7 @@ impl StorageImpl {
     }
 }
 
-fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
@@ -436,16 +453,6 @@ impl Storage {
         Ok(())
     }
 
-    /// Shows the owner of the memory to `look`, if the memory is owned by a `T`.
-    pub fn with_owner<T: Any, R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
-        let _hold = Hold::new(&self.0, Access::Read).ok()?;
-        // SAFETY: the cells change only while somebody is inside for writing.
-        let (context, deleter) = unsafe { (*self.0.context.get(), *self.0.deleter.get()) };
-        // SAFETY: context and deleter came from one `DataPtr`, which stays.
-        let owner = unsafe { DataPtr::owner_of(context, deleter?) }?;
-        owner.downcast_ref().map(look)
-    }
-
     /// Frees the memory and sets the size to zero.
     pub fn reset(&self) -> Result<()> {
         drop(self.set_data_ptr(DataPtr::null(self.device()), 0)?);
@@ -460,6 +467,11 @@ impl Storage {
         *slot = Some(materialise);
         self.0.flags.fetch_or(CHECK_WRITE, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Whether the contents may be changed.
+    pub fn is_writable(&self) -> bool {
+        !self.0.has(CHECK_WRITE) || lock(&self.0.extra().write_error).is_none()
     }
 
     /// Makes every later write fail with `message`; `None` allows writes again.
