@@ -414,11 +414,12 @@ class TypedStorage:
     @classmethod
     def _from_buffer(cls, *args, dtype=None, device=None, **kwargs):
         if cls is not TypedStorage:
-            if dtype is not None or device is not None:
-                raise RuntimeError(
-                    "from_buffer: 'dtype' and 'device' can only be specified in "
-                    f"UntypedStorage.from_buffer and TypedStorage.from_buffer, not in {cls.__name__}"
-                )
+            for name, value in (("dtype", dtype), ("device", device)):
+                if value is not None:
+                    raise RuntimeError(
+                        f"from_buffer: '{name}' can only be specified in UntypedStorage.from_buffer "
+                        "and TypedStorage.from_buffer"
+                    )
             dtype = cls._dtype
         elif not isinstance(dtype, _C.dtype):
             raise TypeError(f"Argument 'dtype' must be torch.dtype, not {type(dtype)}")

@@ -12,6 +12,7 @@ use corten_ops::Tensor;
 /// `Runtime` for geometry that does not fit.
 pub fn adaptive_avg_pool2d(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
     let shape = average_shape(self_, output_size, "adaptive_avg_pool2d", 2)?;
+    ensure_float(self_, "adaptive_avg_pool2d")?;
     average::forward(self_, &shape, Divisor::Inside, "adaptive_avg_pool2d")
 }
 
@@ -21,6 +22,7 @@ pub fn adaptive_avg_pool2d(self_: &Tensor, output_size: &[i64]) -> Result<Tensor
 /// `Runtime` for geometry that does not fit.
 pub fn adaptive_avg_pool3d(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
     let shape = average_shape(self_, output_size, "adaptive_avg_pool3d", 3)?.contiguous();
+    ensure_float(self_, "adaptive_avg_pool3d_cpu")?;
     average::forward(self_, &shape, Divisor::Inside, "adaptive_avg_pool3d_cpu")
 }
 

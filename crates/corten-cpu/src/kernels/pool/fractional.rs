@@ -85,7 +85,7 @@ impl Windows {
                 kernel[i],
                 sizes[lead + i]
             );
-            ensure!(kernel[i] > 0 && output[i] > 0, Runtime, "{label}: sizes must be positive");
+            ensure!(kernel[i] > 0 && output[i] >= 0, Runtime, "{label}: sizes must be positive");
         }
         let counts = |list: &[i64]| list.iter().map(|&size| size as usize).collect::<Vec<_>>();
         Ok(Self {
