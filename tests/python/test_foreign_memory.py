@@ -342,6 +342,12 @@ class Cases(unittest.TestCase):
         a[:] = range(5)
         for made in (torch.from_numpy(a), torch.from_dlpack(a)):
             self.assertEqual((made.data_ptr() % 8, made.sum().item()), (a.ctypes.data % 8, 10))
+            self.assertTrue(torch.equal(made, made.clone()))
+            self.assertEqual(made[1:4].exp().tolist(), made[1:4].clone().exp().tolist())
+        index = np.frombuffer(bytearray(17), dtype="i8", offset=1)
+        index[:] = 2, 0
+        added = torch.zeros(3).index_add(0, torch.from_numpy(index), torch.tensor([1.0, 2.0]))
+        self.assertEqual(added.tolist(), [2, 0, 1])
 
     def test_formats_of_buffers(self):
         """The format says the dtype, unless one is given, which takes the bytes as they are."""
