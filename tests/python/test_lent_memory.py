@@ -18,7 +18,7 @@ except ImportError:
 
 CORTEN = torch.__name__ == "corten"
 #: Elements of tensors in blocks of two classes and in one that is mapped.
-SIZES = (24, 3000, 800_000)
+SIZES = (24, 400, 800_000)
 
 
 def dlpack_later(make):

@@ -52,7 +52,9 @@ impl Mapping {
             .mode(0o600)
             .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
             .open(path)
-            .map_err(|error| os_error(format!("unable to open file <{name}> in {mode} mode"), error))?;
+            .map_err(|error| {
+                os_error(format!("unable to open file <{name}> in {mode} mode"), error)
+            })?;
         let mut made = Self::of_open_file(file, sharing, nbytes, shared, &format!(" <{name}>"))?;
         made.path = Some(path.to_path_buf());
         Ok(made)
@@ -196,9 +198,10 @@ pub fn is_memory_writable(start: *const u8, nbytes: usize) -> bool {
     }
     let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return true };
     let (first, end) = (start.addr(), start.addr().saturating_add(nbytes));
-    !maps.lines().filter_map(parse_mapping).any(|(from, to, writable)| {
-        !writable && from < end && first < to
-    })
+    !maps
+        .lines()
+        .filter_map(parse_mapping)
+        .any(|(from, to, writable)| !writable && from < end && first < to)
 }
 
 /// Start, end and whether it may be written, from a line of `/proc/self/maps`.

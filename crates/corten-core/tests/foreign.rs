@@ -23,9 +23,20 @@ impl Random {
 
     /// Mostly small numbers, and some at the borders of their type.
     fn number(&mut self) -> i64 {
-        const BORDERS: [i64; 12] =
-            [i64::MIN, i64::MIN + 1, i64::MAX, i64::MAX - 1, 1 << 62, -(1 << 62), 1 << 32, 1 << 31,
-             -(1 << 31), (1 << 61) + 1, i64::MAX / 8, i64::MAX / 16 + 1];
+        const BORDERS: [i64; 12] = [
+            i64::MIN,
+            i64::MIN + 1,
+            i64::MAX,
+            i64::MAX - 1,
+            1 << 62,
+            -(1 << 62),
+            1 << 32,
+            1 << 31,
+            -(1 << 31),
+            (1 << 61) + 1,
+            i64::MAX / 8,
+            i64::MAX / 16 + 1,
+        ];
         match self.below(16) {
             0 => BORDERS[self.below(12) as usize],
             1 => self.word() as i64,
@@ -68,7 +79,8 @@ impl Case {
         let unit = [Unit::None, Unit::Elements, Unit::Bytes][random.below(3) as usize];
         let itemsize = 1_usize << random.below(5);
         let sizes = random.list(rank);
-        let mut strides = random.list(if random.below(99) == 0 { rank + 1 } else { rank });
+        let further = usize::from(random.below(99) == 0);
+        let mut strides = random.list(rank + further);
         if unit == Unit::Bytes && random.below(2) == 0 {
             strides.iter_mut().for_each(|s| *s = s.wrapping_mul(itemsize as i64));
         }
@@ -199,8 +211,7 @@ fn random_descriptions_stay_within_their_memory() {
 #[test]
 fn errors_say_what_is_wrong() {
     let text = |sizes: &[i64], strides: ForeignStrides<'_>, address, byte_offset, available| {
-        let memory =
-            ForeignMemory { address, byte_offset, sizes, strides, itemsize: 8, available };
+        let memory = ForeignMemory { address, byte_offset, sizes, strides, itemsize: 8, available };
         memory.explain(memory.check().unwrap_err()).to_string()
     };
     use ForeignStrides::{Bytes, Contiguous, Elements};

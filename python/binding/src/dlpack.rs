@@ -5,9 +5,7 @@ use crate::args::parser;
 use crate::py::errors::{Raised, assertion_error, buffer_error, runtime_error, type_error};
 use crate::py::{Args, Obj, Py, ffi, method, name};
 use crate::tensor;
-use corten_core::geometry::{
-    ForeignGeometry, ForeignMemory, ForeignStrides, MAX_FOREIGN_DIMS,
-};
+use corten_core::geometry::{ForeignGeometry, ForeignMemory, ForeignStrides, MAX_FOREIGN_DIMS};
 use corten_core::{DType, Device, DeviceType, Dims, LentMemory};
 use corten_ops::Tensor;
 use std::ffi::{CStr, c_void};

@@ -262,7 +262,13 @@ impl<'a> AccessSet<'a> {
 #[inline]
 fn aligned<T: Element>(at: *mut u8) -> Result<*mut T> {
     let data: *mut T = at.cast();
-    ensure!(data.is_aligned(), Runtime, "the data is not aligned for {}", T::DTYPE);
+    ensure!(
+        data.is_aligned(),
+        Runtime,
+        "the data is not aligned for {}: it lies between the places of its dtype, where this operator \
+         cannot read or write it; clone() the tensor first",
+        T::DTYPE
+    );
     Ok(data)
 }
 

@@ -1,6 +1,8 @@
 //! Memory as other libraries describe it, checked before a storage is made of it.
 
-use super::{Dims, checked_numel, contiguous_strides_wrapping};
+use smallvec::smallvec;
+
+use super::{Dims, checked_numel};
 use crate::{Error, err};
 
 /// Lists of more dimensions than this are taken for damage.
@@ -111,7 +113,9 @@ impl ForeignMemory<'_> {
     /// The strides in elements. Those of dimensions without a second index can be anything and are
     /// replaced where other code could not calculate with them.
     fn element_strides(&self, numel: i64) -> Result<Dims, ForeignError> {
-        let dense = contiguous_strides_wrapping(self.sizes);
+        // Strides in bytes can be calculated with up to here.
+        let limit = isize::MAX as i64 / self.itemsize.max(1) as i64;
+        let dense = dense_strides(self.sizes, limit);
         let (given, unit) = match self.strides {
             ForeignStrides::Contiguous => return Ok(dense),
             ForeignStrides::Elements(given) => (given, 1),
@@ -120,7 +124,6 @@ impl ForeignMemory<'_> {
         if given.len() != self.sizes.len() {
             return Err(ForeignError::Rank);
         }
-        let limit = isize::MAX as i64 / self.itemsize.max(1) as i64;
         let mut strides = Dims::new();
         for ((&stride, &size), &dense) in given.iter().zip(self.sizes).zip(&dense) {
             let counts = numel > 0 && size > 1;
@@ -155,7 +158,9 @@ impl ForeignMemory<'_> {
             ForeignStrides::Contiguous => &[],
         };
         let overflowed = || {
-            format!("Storage size calculation overflowed with sizes={sizes:?} and strides={given:?}")
+            format!(
+                "Storage size calculation overflowed with sizes={sizes:?} and strides={given:?}"
+            )
         };
         match error {
             ForeignError::Rank => err!(
@@ -200,4 +205,14 @@ impl ForeignMemory<'_> {
             ),
         }
     }
+}
+
+/// The strides of a tensor without gaps, none above `limit`: of empty tensors, or of those that are too
+/// large anyway.
+fn dense_strides(sizes: &[i64], limit: i64) -> Dims {
+    let mut strides: Dims = smallvec![1; sizes.len()];
+    for d in (1..sizes.len()).rev() {
+        strides[d - 1] = strides[d].saturating_mul(sizes[d].max(1)).min(limit);
+    }
+    strides
 }

@@ -8,9 +8,7 @@ mod shape;
 use smallvec::SmallVec;
 
 pub(crate) use flags::{ContiguityFlags, is_contiguous};
-pub use foreign::{
-    ForeignError, ForeignGeometry, ForeignMemory, ForeignStrides, MAX_FOREIGN_DIMS,
-};
+pub use foreign::{ForeignError, ForeignGeometry, ForeignMemory, ForeignStrides, MAX_FOREIGN_DIMS};
 pub use overlap::{
     Overlap, OverlapBetween, assert_no_internal_overlap, assert_no_overlap,
     assert_no_partial_overlap, get_overlap_status, has_internal_overlap,

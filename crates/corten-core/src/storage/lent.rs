@@ -71,7 +71,8 @@ impl Storage {
         self.0.before_access(false)?;
         let _lending = lock(&LENDING);
         // SAFETY: `_hold` keeps writers out and `_lending` those who read or lend.
-        let (context, deleter) = unsafe { (&mut *self.0.context.get(), &mut *self.0.deleter.get()) };
+        let (context, deleter) =
+            unsafe { (&mut *self.0.context.get(), &mut *self.0.deleter.get()) };
         let memory = match deleter {
             // SAFETY: these are the parts of the storage's `DataPtr`.
             Some(deleter) => unsafe {

@@ -8,8 +8,8 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::fmt;
 use std::ptr;
-use std::sync::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 pub use lent::LentMemory;
 pub(crate) use lent::lock_for_fork;

@@ -167,9 +167,10 @@ impl TensorImpl {
         self.dtype().itemsize()
     }
 
-    /// Bytes of all elements, each counted once.
+    /// Bytes of all elements, each counted once; the largest number if there are more, as elements that
+    /// share their memory can be.
     pub fn nbytes(&self) -> usize {
-        self.numel() as usize * self.itemsize()
+        (self.numel() as usize).saturating_mul(self.itemsize())
     }
 
     /// The device; of the undefined tensor, the host.

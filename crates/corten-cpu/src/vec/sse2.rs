@@ -86,7 +86,9 @@ unsafe fn load_partial<V: Real, const LANES: usize>(from: *const V::Elem, n: usi
     let mut lanes = [std::mem::MaybeUninit::<V::Elem>::zeroed(); LANES];
     // SAFETY: the caller vouches for `from`; the array is longer than `n` and zero is a number.
     unsafe {
-        std::ptr::copy_nonoverlapping(from, lanes.as_mut_ptr().cast(), n);
+        // Bytes, which lie anywhere.
+        let (from, nbytes) = (from.cast::<u8>(), n * size_of::<V::Elem>());
+        std::ptr::copy_nonoverlapping(from, lanes.as_mut_ptr().cast(), nbytes);
         V::load(lanes.as_ptr().cast())
     }
 }
@@ -99,7 +101,8 @@ unsafe fn store_partial<V: Real, const LANES: usize>(value: V, to: *mut V::Elem,
     // SAFETY: the array holds a whole vector; the caller vouches for `to`.
     unsafe {
         value.store(lanes.as_mut_ptr().cast());
-        std::ptr::copy_nonoverlapping(lanes.as_ptr().cast(), to, n);
+        let nbytes = n * size_of::<V::Elem>();
+        std::ptr::copy_nonoverlapping(lanes.as_ptr().cast(), to.cast::<u8>(), nbytes);
     }
 }
 

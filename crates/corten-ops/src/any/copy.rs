@@ -294,7 +294,10 @@ pub fn set_source_tensor_offset_(
     );
     let offset = source.storage_offset().checked_add(storage_offset);
     let offset = offset.ok_or_else(|| {
-        err!(Runtime, "Storage size calculation overflowed with sizes={size:?} and strides={stride:?}")
+        err!(
+            Runtime,
+            "Storage size calculation overflowed with sizes={size:?} and strides={stride:?}"
+        )
     })?;
     set_source_storage_offset_(self_, &source.storage()?, offset, size, stride)
 }

@@ -27,7 +27,11 @@ fn geometry_rows() -> Vec<ffi::PyGetSetDef> {
         getter!("layout", |s: &Obj| Ok(types::layout::layout_object(this(s).layout()))),
         getter!("ndim", |s: &Obj| Obj::int(this(s).dim() as i64)),
         getter!("itemsize", |s: &Obj| Obj::int(this(s).itemsize() as i64)),
-        getter!("nbytes", |s: &Obj| Obj::int(this(s).nbytes() as i64)),
+        getter!("nbytes", |s: &Obj| match this(s).nbytes() {
+            usize::MAX => Obj::int(this(s).numel())?
+                .call_method(crate::py::name!("__mul__"), &[&Obj::int(this(s).itemsize() as i64)?]),
+            nbytes => Obj::int(nbytes as i64),
+        }),
         getter!("_cdata", |s: &Obj| Obj::int(this(s).impl_ptr() as i64)),
         getter!("_version", |s: &Obj| Obj::int(i64::from(this(s).version()?))),
         // SAFETY: both live as long as the type.

@@ -6,8 +6,7 @@ use crate::py::errors::runtime_error;
 use corten_core::geometry::{ForeignGeometry, check_in_bounds};
 use corten_core::mapped::is_memory_writable;
 use corten_core::{
-    DType, Device, Geometry, KeySet, Layout, LentMemory, Result, Storage, TensorBase,
-    TensorOptions,
+    DType, Device, Geometry, KeySet, Layout, LentMemory, Result, Storage, TensorBase, TensorOptions,
 };
 use corten_ops::Tensor;
 use std::any::Any;

@@ -16,7 +16,7 @@ mod subclass;
 pub(crate) use class::{add_to, functions};
 pub(crate) use item::{index_object, item};
 pub(crate) use memory::{
-    PROTECTED,     empty, forbid_resizing, from_bytes, lend, over_foreign, plain_copy, requires_grad,
+    PROTECTED, empty, forbid_resizing, from_bytes, lend, over_foreign, plain_copy, requires_grad,
     set_requires_grad, to_bytes,
 };
 pub(crate) use object::{

@@ -105,6 +105,11 @@ impl Slices {
     fn new(self_: &Tensor, dim: i64, index: Tensor) -> Result<Self> {
         let dim = geometry::wrap_dim(dim, self_.dim())?;
         let self_ = if self_.dim() == 0 { op::unsqueeze(self_, 0)? } else { self_.clone() };
+        // Imported memory may hold the indices between the places of their dtype.
+        let index = match index.data_ptr().addr().is_multiple_of(index.itemsize()) {
+            true => index,
+            false => op::clone(&index, None)?,
+        };
         Ok(Self { self_, dim, index })
     }
 
