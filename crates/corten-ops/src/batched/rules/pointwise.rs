@@ -23,7 +23,7 @@ fn aligned(batch: &Batch, stack: &mut Stack, but_last: bool) -> Result<()> {
             // An item without dimensions decides less on the result's dtype than others do; its
             // batch would decide as much.
             let value = match wide {
-                Some(wide) if tensor.dim() == 0 && category(value.dtype()) <= category(wide) => {
+                Some(wide) if tensor.dim() == 0 && category(value.dtype()) == category(wide) => {
                     op::to_dtype(&value, wide, false, false, None)?
                 }
                 _ => value,
