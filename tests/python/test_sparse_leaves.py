@@ -317,6 +317,8 @@ class Engine(unittest.TestCase):
             self.assertEqual(module.weight.grad.tolist(), [[3.0, 7.0, 11.0]] * 2)
             module.zero_grad()
             self.assertIsNone(module.weight.grad)
+            if not CORTEN and layout == "csr":
+                continue  # which PyTorch does not copy
             twin = copy.deepcopy(module)
             (twin.weight @ X).sum().backward()
             self.assertIsInstance(twin.weight, torch.nn.Parameter)
