@@ -201,7 +201,7 @@ def __torch_function__(cls, func, types, args=(), kwargs=None):
 
 
 Tensor.__torch_function__ = classmethod(__torch_function__)
-Tensor.__torch_dispatch__ = classmethod(_C._disabled_torch_function_impl)
+Tensor.__torch_dispatch__ = _C._disabled_torch_dispatch_impl
 
 
 def _plain_functions():

@@ -116,6 +116,7 @@ fn disabled_impl(_module: &Obj, args: Args<'_>) -> Py<Obj> {
 pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     vec![
         method!("_disabled_torch_function_impl", disabled_impl),
+        method!("_disabled_torch_dispatch_impl", disabled_impl),
         method!("_torch_function_state", |_m: &Obj, _a: Args<'_>| Obj::int(match STATE.get() {
             State::Enabled => 0,
             State::SubclassesDisabled => 1,

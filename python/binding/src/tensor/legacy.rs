@@ -2,6 +2,7 @@
 
 use super::memory::empty;
 use super::object::{TENSOR, this, wrap_as, wrap_owned};
+use super::subclass::refuse_dispatch;
 use crate::args::parser;
 use crate::creation;
 use crate::functions::op1;
@@ -18,6 +19,7 @@ pub(crate) fn new(class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
     if class.as_ptr() == TENSOR.get().cast() {
         return wrap_owned(made);
     }
+    refuse_dispatch(class)?;
     wrap_as(class.as_ptr().cast(), alias(&made)?)
 }
 

@@ -4,8 +4,8 @@ use super::memory::set_requires_grad;
 use super::object::{TENSOR, expect, this, wrap_as};
 use crate::args::parser;
 use crate::functions::op1;
-use crate::py::errors::type_error;
-use crate::py::{Args, Obj, Py, ffi, method};
+use crate::py::errors::{not_implemented_error, type_error};
+use crate::py::{Args, Obj, Py, ffi, method, name};
 use crate::types;
 use corten_core::{KeySet, TensorBase};
 
@@ -15,6 +15,7 @@ pub(crate) fn rows() -> Vec<ffi::PyMethodDef> {
         method!("_make_subclass", make_subclass, ffi::METH_STATIC),
         method!("as_subclass", as_subclass),
         method!("_make_shell", make_shell, ffi::METH_STATIC),
+        method!("_make_wrapper_subclass", refuse_wrapper, ffi::METH_STATIC),
     ]
 }
 
@@ -27,6 +28,40 @@ fn subclass_type(class: &Obj) -> Py<*mut ffi::PyTypeObject> {
     Err(type_error(format!("cls must be a subclass of Tensor, not {}", class.display())))
 }
 
+/// Fails for a class with a `__torch_dispatch__` of its own: operators would not ask it.
+///
+/// Not for `Tensor` and not for classes that opt out by `_disabled_torch_dispatch_impl`.
+pub(super) fn refuse_dispatch(class: &Obj) -> Py<()> {
+    let base = TENSOR.obj();
+    if class.as_ptr() == base.as_ptr() {
+        return Ok(());
+    }
+    let name = name!("__torch_dispatch__");
+    let default = base.attr(name)?;
+    if class.attr(name)?.as_ptr() == default.as_ptr() {
+        return Ok(());
+    }
+    Err(not_implemented_error(format!(
+        "{} defines __torch_dispatch__, which is not supported for subclasses of Tensor: operators \
+         would not call it. Please use __torch_function__, or a \
+         torch.utils._python_dispatch.TorchDispatchMode; a class that inherits a __torch_dispatch__ \
+         and does not need it sets it to torch._C._disabled_torch_dispatch_impl",
+        class.display()
+    )))
+}
+
+/// `_make_wrapper_subclass(cls, size, …)`: its classes are those with a `__torch_dispatch__`.
+fn refuse_wrapper(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    if let Some(class) = args.positional.first() {
+        subclass_type(class)?;
+        refuse_dispatch(class)?;
+    }
+    Err(not_implemented_error(
+        "Tensor._make_wrapper_subclass() is not supported: it makes tensors whose operators are \
+         those of __torch_dispatch__, which is not supported for subclasses of Tensor",
+    ))
+}
+
 /// `_make_subclass(cls, data, require_grad=False)`: the data under another class, as a leaf.
 fn make_subclass(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     let parser = parser!(
@@ -34,6 +69,7 @@ fn make_subclass(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     );
     let bound = parser.parse(None, args)?;
     let class = subclass_type(bound.object(0)?)?;
+    refuse_dispatch(bound.object(0)?)?;
     let source = expect(bound.object(1)?)?;
     let wanted = bound.bool(2)?;
     let counter = corten_core::VersionCounter::Own;
@@ -46,6 +82,7 @@ fn make_subclass(_module: &Obj, args: Args<'_>) -> Py<Obj> {
 fn as_subclass(object: &Obj, args: Args<'_>) -> Py<Obj> {
     let bound = parser!("as_subclass(any cls)").parse(None, args)?;
     let class = subclass_type(bound.object(0)?)?;
+    refuse_dispatch(bound.object(0)?)?;
     let tensor = this(object);
     let made = op1!("aten::alias", tensor)?;
     wrap_as(class, made)
