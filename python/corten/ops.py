@@ -64,6 +64,15 @@ class Overload:
         """``aten::add.Tensor``."""
         return self._qualified
 
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        return Overload, (self._qualified,)
+
     def __str__(self):
         packet = self.__name__.partition(".")[0]
         return f"{self.namespace}.{packet}.{self._overloadname}"
@@ -102,6 +111,15 @@ class Packet:
             except TypeError as refused:
                 error = error or refused
         raise error
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        return Packet, (self._qualified_op_name,)
 
     def __str__(self):
         return self._qualified_op_name.replace("::", ".")

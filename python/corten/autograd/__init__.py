@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib as _importlib
+import sys as _sys
+import types as _types
 
 from corten import _C
 from corten._C import Tensor
@@ -132,6 +134,19 @@ def _batched_grad(outputs, inputs, grad_outputs, retain_graph, create_graph, all
         None if any(grad is None for grad in column) else stack(list(column))
         for column in zip(*rows)
     )
+
+
+class _Package(_types.ModuleType):
+    """The package. Whoever imports the module ``gradcheck`` puts it in place of the function of
+    the same name; here the function stays."""
+
+    def __setattr__(self, name, value):
+        if name in _LAZY and isinstance(value, _types.ModuleType):
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+_sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name):
