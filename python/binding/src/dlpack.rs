@@ -1,7 +1,7 @@
 //! DLPack: tensors to and from other libraries without copies, in the legacy and the versioned
 //! form.
 
-use crate::args::parser;
+use crate::args::{number_kind, parser};
 use crate::py::errors::{Raised, buffer_error, runtime_error, type_error};
 use crate::py::{Args, Obj, Py, ffi, method, name};
 use crate::tensor;
@@ -323,8 +323,22 @@ pub(crate) fn import(object: &Obj) -> Py<Tensor> {
     import_capsule(&capsule)
 }
 
+/// Whether the object is a capsule, which [`import_capsule`] takes.
+pub(crate) fn is_capsule(object: &Obj) -> bool {
+    // SAFETY: the object is live.
+    unsafe { ffi::PyCapsule_CheckExact(object.as_ptr()) != 0 }
+}
+
+/// Whether the object lends its memory by `__dlpack__`. Numbers and sequences of Python do not.
+pub(crate) fn is_exporter(object: &Obj) -> Py<bool> {
+    if object.is_list() || object.is_tuple() || object.is_str() || number_kind(object).is_some() {
+        return Ok(false);
+    }
+    Ok(object.attr_opt(name!("__dlpack__"))?.is_some())
+}
+
 /// A tensor over the memory a capsule describes; the capsule is used up.
-fn import_capsule(capsule: &Obj) -> Py<Tensor> {
+pub(crate) fn import_capsule(capsule: &Obj) -> Py<Tensor> {
     // SAFETY: the capsule's name says which structure it holds; renaming it takes it over.
     unsafe {
         if ffi::PyCapsule_IsValid(capsule.as_ptr(), VERSIONED.as_ptr()) != 0 {
