@@ -6,6 +6,7 @@ use corten_core::{
     DispatchKey, GradModeGuard, KeySet, MemoryFormat, Result, WeakTensor, bail,
     default_cpu_generator, ensure, grad_mode_enabled,
 };
+use corten_ops::batched::{self, Batched};
 use corten_ops::dispatch::set_fallback;
 use corten_ops::{BoxedCall, IValue, OpKind, Stack, Tensor, op};
 use std::cell::RefCell;
@@ -104,12 +105,19 @@ pub fn is_open() -> bool {
 /// The tangent of a tensor at the open level.
 pub fn tangent(tensor: &Tensor) -> Option<Tensor> {
     let level = current()?;
+    if let Some(batch) = batched::of(tensor) {
+        // Kept with the value, so that it stays where dimensions are hidden and shown.
+        return batched::enclose(&tangent(&batch.value)?, batch.dim, batch.level).ok();
+    }
     let tangent = meta::known(tensor)?.tangent()?;
     (tangent.level == level).then_some(tangent.tensor)
 }
 
 fn set_tangent(tensor: &Tensor, value: Tensor) -> Result<()> {
     let Some(level) = current() else { return Ok(()) };
+    if let Some(batch) = batched::of(tensor) {
+        return set_tangent(&batch.value, below(&batch, &value)?);
+    }
     meta::get_or_init(tensor)?.set_tangent(Some(Tangent { level, tensor: value }));
     OPEN.with_borrow_mut(|open| {
         if let Some(open) = open {
@@ -117,6 +125,19 @@ fn set_tangent(tensor: &Tensor, value: Tensor) -> Result<()> {
         }
     });
     Ok(())
+}
+
+/// A tangent of a batched tensor as one of its value.
+fn below(batch: &Batched, found: &Tensor) -> Result<Tensor> {
+    let dim = batch.dim as i64;
+    match batched::expose(found, batch.level)? {
+        (value, Some(place)) if place == batch.dim => Ok(value),
+        (value, Some(place)) => op::movedim_int(&value, place as i64, dim),
+        (value, None) => {
+            let sizes = batch.value.sizes();
+            op::clone(&op::expand(&op::unsqueeze(&value, dim)?, &sizes, false)?, None)
+        }
+    }
 }
 
 /// A view of `primal` that carries a tangent.
@@ -246,6 +267,9 @@ fn along_view(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
 /// # Errors
 /// As [`graph::grad_fn`].
 pub fn attach(result: &Tensor, found: Tensor) -> Result<()> {
+    if let Some(batch) = batched::of(result) {
+        return attach(&batch.value, below(&batch, &found)?);
+    }
     if let Some(node) = graph::grad_fn(result)? {
         let level = current().unwrap_or_default();
         node.set_tangent(graph::output_nr(result), Tangent { level, tensor: found.clone() });
@@ -292,6 +316,18 @@ fn overwrite(tensor: &Tensor, found: &Tensor) -> Result<()> {
     set_tangent(tensor, part)
 }
 
+/// Whether a tensor among the arguments or one of their tangents is batched.
+fn has_batch(stack: &Stack) -> bool {
+    let mut found = false;
+    stack.iter().for_each(|value| {
+        value.for_each_tensor(&mut |tensor| {
+            let given = tangent(tensor);
+            found |= batched::is_batched(tensor) || given.is_some_and(|t| batched::is_batched(&t));
+        });
+    });
+    found
+}
+
 fn written(call: &BoxedCall, stack: &Stack) -> Vec<Tensor> {
     let mut written = Vec::new();
     for (argument, value) in call.op().schema().arguments.iter().zip(stack.iter()) {
@@ -315,6 +351,7 @@ impl Shadow {
     fn new(call: &BoxedCall, stack: &Stack, written: &[Tensor]) -> Result<Self> {
         let mut inputs = Vec::new();
         let mut create_graph = false;
+        let batch = has_batch(stack);
         let recording = grad_mode_enabled();
         let _mode = GradModeGuard::new(true);
         let mut arguments = stack.clone();
@@ -328,10 +365,12 @@ impl Shadow {
                 };
                 create_graph |=
                     recording && (graph::requires_grad(tensor) || graph::requires_grad(&found));
+                // Every item of a batch has a gradient of its own.
+                let items = if batch { batched::everywhere(tensor)? } else { tensor.clone() };
                 let own = match graph::requires_grad(tensor) && recording {
-                    true => op::alias(tensor)?,
+                    true => op::alias(&items)?,
                     false => {
-                        let own = op::detach(tensor)?;
+                        let own = op::detach(&items)?;
                         own.requires_grad_(true)?;
                         own
                     }

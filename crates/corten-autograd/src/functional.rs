@@ -2,9 +2,9 @@
 
 use crate::api::{self, BackwardOptions};
 use crate::graph;
-use crate::modes::enable_grad;
+use crate::transform;
 use crate::tensor_ext::Autograd;
-use corten_core::{Result, Scalar, ensure};
+use corten_core::{InferenceModeGuard, Result, Scalar, ensure};
 use corten_ops::{Tensor, op};
 
 /// A function of one tensor.
@@ -14,10 +14,17 @@ impl<F: Fn(&Tensor) -> Result<Tensor>> Map for F {}
 
 const CREATE: BackwardOptions = BackwardOptions { retain_graph: None, create_graph: true };
 
+/// Runs `body` recorded, in inference mode too.
+fn recorded<R>(body: impl FnOnce() -> Result<R>) -> Result<R> {
+    let _mode = InferenceModeGuard::new(false);
+    let _transform = transform::Active::new();
+    body()
+}
+
 /// A fresh leaf with the value of `input`, and the value of `function` there.
 fn evaluate(function: &impl Map, input: &Tensor) -> Result<(Tensor, Tensor)> {
-    let leaf = graph::detached_alias(input)?.requires_grad_(true)?;
-    let output = enable_grad(|| function(&leaf))?;
+    let leaf = graph::detached_alias(&transform::recordable(input)?)?.requires_grad_(true)?;
+    let output = function(&leaf)?;
     Ok((leaf, output))
 }
 
@@ -38,9 +45,11 @@ fn pull(output: &Tensor, input: &Tensor, cotangent: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// Those of `function` and of its gradient.
 pub fn vjp(function: impl Map, input: &Tensor, cotangent: &Tensor) -> Result<(Tensor, Tensor)> {
-    let (leaf, output) = evaluate(&function, input)?;
-    let product = pull(&output, &leaf, cotangent)?;
-    Ok((op::detach(&output)?, op::detach(&product)?))
+    recorded(|| {
+        let (leaf, output) = evaluate(&function, input)?;
+        let product = pull(&output, &leaf, cotangent)?;
+        Ok((op::detach(&output)?, op::detach(&product)?))
+    })
 }
 
 /// The value of `function` at `input`, and the product of its Jacobian with `tangent`.
@@ -58,11 +67,13 @@ pub fn jvp(function: impl Map, input: &Tensor, tangent: &Tensor) -> Result<(Tens
         input.sizes(),
         tangent.sizes()
     );
-    let (leaf, output) = evaluate(&function, input)?;
-    let cotangent = crate::formulas::any::zeros_like(&output)?.requires_grad_(true)?;
-    let gradient = enable_grad(|| pull(&output, &leaf, &cotangent))?;
-    let product = pull(&gradient, &cotangent, tangent)?;
-    Ok((op::detach(&output)?, op::detach(&product)?))
+    recorded(|| {
+        let (leaf, output) = evaluate(&function, input)?;
+        let cotangent = crate::formulas::any::zeros_like(&output)?.requires_grad_(true)?;
+        let gradient = pull(&output, &leaf, &cotangent)?;
+        let product = pull(&gradient, &cotangent, tangent)?;
+        Ok((op::detach(&output)?, op::detach(&product)?))
+    })
 }
 
 /// The Jacobian of `function` at `input`: the sizes of the output, then those of the input.
@@ -70,8 +81,10 @@ pub fn jvp(function: impl Map, input: &Tensor, tangent: &Tensor) -> Result<(Tens
 /// # Errors
 /// Those of `function` and of its gradient.
 pub fn jacobian(function: impl Map, input: &Tensor) -> Result<Tensor> {
-    let (leaf, output) = evaluate(&function, input)?;
-    op::detach(&jacobian_of(&output, &leaf)?)
+    recorded(|| {
+        let (leaf, output) = evaluate(&function, input)?;
+        op::detach(&jacobian_of(&output, &leaf)?)
+    })
 }
 
 fn jacobian_of(output: &Tensor, input: &Tensor) -> Result<Tensor> {

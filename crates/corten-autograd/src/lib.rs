@@ -42,6 +42,7 @@ pub mod saved;
 pub mod saved_hooks;
 mod slots;
 mod tensor_ext;
+pub mod transform;
 pub mod view;
 
 pub use api::{BackwardOptions, backward, grad};

@@ -100,7 +100,11 @@ impl SavedVariable {
     /// Takes everything but the alias of an output. Returns whether that is to be kept.
     #[inline(always)]
     fn save(&mut self, tensor: &Tensor, output_nr: Option<u32>) -> Result<bool> {
-        let Some(version) = tensor.counted_version() else { return refuse(tensor) };
+        let version = match tensor.counted_version() {
+            Some(version) => version,
+            None if !tensor.defined() => return Ok(false),
+            None => uncounted()?,
+        };
         let differentiable = graph::is_differentiable_type(tensor.dtype());
         let (own_nr, is_leaf) = graph::place_of(tensor);
         self.version = version;
@@ -190,7 +194,7 @@ impl SavedVariable {
                 _ => Ok(Tensor::undefined()),
             };
         };
-        if data.version()? != self.version {
+        if data.counted_version().unwrap_or_default() != self.version {
             // A view that may no longer be used has no `grad_fn`; the version is the better error.
             let grad_fn = self.grad_fn(data, saved_for).ok().flatten();
             return Err(self.modified(data, grad_fn.as_deref()));
@@ -286,11 +290,11 @@ impl SavedVariable {
     }
 }
 
-/// Only undefined tensors among those without a version can be saved, as nothing.
+/// The version of an inference tensor, which counts none. Only transforms of functions save them.
 #[cold]
-fn refuse(tensor: &Tensor) -> Result<bool> {
-    if !tensor.defined() {
-        return Ok(false);
+fn uncounted<V: Default>() -> Result<V> {
+    if crate::transform::is_active() {
+        return Ok(V::default());
     }
     bail!(
         Runtime,

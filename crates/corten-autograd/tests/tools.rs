@@ -7,7 +7,7 @@ mod common;
 use common::*;
 use corten_autograd::functional::{hessian, hvp, jacobian, jvp, vjp};
 use corten_autograd::node::Node;
-use corten_autograd::{Autograd, GradDType, anomaly, checkpoint};
+use corten_autograd::{Autograd, GradDType, anomaly, checkpoint, inference_mode};
 use corten_core::{DType, Result, bail};
 use corten_ops::{Tensor, op};
 use std::sync::Arc;
@@ -83,6 +83,20 @@ fn products_with_jacobians() {
     assert_eq!(list(&h), [6., 0., 0., 0., 12., 0., 0., 0., 18.]);
     assert_eq!(list(&hvp(cube_sum, &x, &v).unwrap()), [6.0, 0.0, -18.0]);
     assert_eq!(list(&jvp(|_| Ok(scalar(1.0)), &x, &v).unwrap().1), [0.0]);
+}
+
+#[test]
+fn products_in_inference_mode() {
+    inference_mode(|| {
+        let (x, v) = (vector(&[1.0, 2.0, 3.0]), vector(&[1.0, 0.0, -1.0]));
+        assert!(x.is_inference());
+        let scaled = |y: &Tensor| (y * y)? * &x;
+        let products = [vjp(scaled, &x, &v).unwrap().1, jvp(scaled, &x, &v).unwrap().1];
+        products.iter().for_each(|product| assert_eq!(list(product), [2.0, 0.0, -18.0]));
+        let h = hessian(cube_sum, &x).unwrap();
+        assert_eq!(list(&h), [6., 0., 0., 0., 12., 0., 0., 0., 18.]);
+        assert!((&x.requires_grad_(true).unwrap() * &v).unwrap().is_inference());
+    });
 }
 
 /// One test for all of it: the mode is global.

@@ -1,5 +1,6 @@
 //! Rust data in and out of tensors.
 
+use crate::batched::check_decidable;
 use crate::{Tensor, op};
 use corten_core::{
     DType, Device, Element, KeySet, Layout, MemoryFormat, Reader, Result, Storage, TensorBase,
@@ -78,6 +79,7 @@ impl Tensor {
     /// # Errors
     /// `Runtime` when the tensor is on another device and cannot be copied to the CPU.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        check_decidable(self)?;
         let plain = op::resolve_neg(&op::resolve_conj(&op::detach(self)?)?)?;
         let cast = op::to_device(&plain, Device::CPU, T::DTYPE, false, false, None)?;
         let dense = op::contiguous(&cast, MemoryFormat::Contiguous)?;

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import corten
+from corten import _C
+from corten.autograd._recording import recorded
 
 __all__ = ["vjp", "jvp", "jacobian", "hessian", "hvp", "vhp"]
 
@@ -33,6 +35,8 @@ def _untupled(values, is_tuple):
 
 def _prepared(tensors, create_graph, requires_grad=True):
     """Inputs of their own: part of the caller's graph only if one is to be created."""
+    if _C._is_transform_active():
+        tensors = tuple(_C._recordable(tensor) for tensor in tensors)
     return tuple(
         # The identity, so that gradients with respect to the copy can be asked for.
         tensor.view_as(tensor) if create_graph and tensor.requires_grad
@@ -172,6 +176,7 @@ def _single_output(output, function):
     return outputs
 
 
+@recorded
 def vjp(func, inputs, v=None, create_graph=False, strict=False):
     """The outputs of ``func`` and the product of ``v`` with its Jacobian."""
     with corten.enable_grad():
@@ -195,6 +200,7 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
     return _untupled(outputs, outputs_tuple), _untupled(product, is_tuple)
 
 
+@recorded
 def jvp(func, inputs, v=None, create_graph=False, strict=False):
     """The outputs of ``func`` and the product of its Jacobian with ``v``.
 
@@ -252,7 +258,7 @@ def _rows(output, inputs, create_graph, strict, number):
     )
 
 
-def _columns(func, inputs, is_tuple):
+def _columns(func, inputs, is_tuple, create_graph):
     """The Jacobian one column at a time, as products with unit vectors."""
     columns = [[] for _ in inputs]
     outputs_tuple = False
@@ -260,7 +266,9 @@ def _columns(func, inputs, is_tuple):
         for element in range(tensor.nelement()):
             unit = [corten.zeros_like(other) for other in inputs]
             unit[place].view(-1)[element] = 1
-            _, product = jvp(func, _untupled(inputs, is_tuple), _untupled(tuple(unit), is_tuple))
+            _, product = jvp(
+                func, _untupled(inputs, is_tuple), _untupled(tuple(unit), is_tuple), create_graph,
+            )
             product, outputs_tuple = _tensors(product, _OUTPUTS, "jacobian")
             columns[place].append(product)
     count = len(columns[0][0])
@@ -276,6 +284,7 @@ def _columns(func, inputs, is_tuple):
     return result, outputs_tuple
 
 
+@recorded
 def jacobian(
     func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"
 ):
@@ -309,7 +318,8 @@ def jacobian(
                 'Computing Jacobian using forward-AD or forward-over-reverse Hessian is only '
                 "implemented for `vectorize=True`."
             )
-        rows, outputs_tuple = _columns(func, inputs, is_tuple)
+        create_graph = corten.is_grad_enabled() and any(t.requires_grad for t in inputs)
+        rows, outputs_tuple = _columns(func, inputs, is_tuple, create_graph)
     else:
         if vectorize and strict:
             raise RuntimeError(
@@ -329,6 +339,7 @@ def jacobian(
     return _untupled(rows, outputs_tuple)
 
 
+@recorded
 def hessian(
     func, inputs, create_graph=False, strict=False, vectorize=False,
     outer_jacobian_strategy="reverse-mode",
@@ -370,6 +381,7 @@ def _vector_for(v, inputs, is_tuple, name, create_graph):
     return v
 
 
+@recorded
 def vhp(func, inputs, v=None, create_graph=False, strict=False):
     """The output of ``func`` and the product of ``v`` with its Hessian."""
     with corten.enable_grad():
@@ -387,6 +399,7 @@ def vhp(func, inputs, v=None, create_graph=False, strict=False):
     return outputs[0], _untupled(product, is_tuple)
 
 
+@recorded
 def hvp(func, inputs, v=None, create_graph=False, strict=False):
     """The output of ``func`` and the product of its Hessian with ``v``."""
     with corten.enable_grad():

@@ -10,6 +10,8 @@ import functools
 
 import corten
 from corten import _C
+from corten.autograd import forward_ad
+from corten.autograd._recording import recording
 from corten.func._vmap import vmap
 from corten.utils._pytree import (
     tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten,
@@ -21,10 +23,17 @@ _Tensor = corten.Tensor
 def _own(tensor):
     """An input that gradients can be asked for with respect to."""
     # Every item of a batch around has a gradient of its own.
-    tensor = _C._vmap_everywhere(tensor)
+    tensor = _C._recordable(_C._vmap_everywhere(tensor))
     if tensor.requires_grad:
         return tensor.view_as(tensor)
-    return tensor.detach().requires_grad_()
+    return _detached(tensor).requires_grad_()
+
+
+def _detached(tensor):
+    """The tensor without its graph. Its tangent, which belongs to a derivative around, stays."""
+    primal, tangent = forward_ad.unpack_dual(tensor)
+    primal = primal.detach()
+    return primal if tangent is None else forward_ad.make_dual(primal, tangent)
 
 
 def _own_tree(tree):
@@ -46,7 +55,7 @@ def _outside(tree, tracked):
     """Results as they are returned: without a graph unless the inputs were part of one."""
     if tracked:
         return tree
-    return tree_map(lambda leaf: leaf.detach() if isinstance(leaf, _Tensor) else leaf, tree)
+    return tree_map(lambda leaf: _detached(leaf) if isinstance(leaf, _Tensor) else leaf, tree)
 
 
 def _gradients(outputs, inputs, vectors=None):
@@ -106,7 +115,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
         tracked = corten.is_grad_enabled() and _is_tracked((args, kwargs))
-        with corten.enable_grad():
+        with recording():
             places = _places(argnums, len(args))
             args = list(args)
             for place in places:
@@ -159,7 +168,7 @@ def vjp(func, *primals, has_aux=False):
     """The value of ``func``, and a function from a tree like that value to its product with the
     Jacobian."""
     tracked = corten.is_grad_enabled() and _is_tracked(primals)
-    with corten.enable_grad():
+    with recording():
         own = _own_tree(primals)
         result, aux = _split_aux(func(*own), has_aux, "vjp(f, *primals)")
         outputs, spec = _tensor_leaves(result, "vjp(f, *primals)")
@@ -175,13 +184,75 @@ def vjp(func, *primals, has_aux=False):
                 f"outputs to the function. cotangents: {given_spec}, primal output: {spec}"
             )
         keeps = tracked or (corten.is_grad_enabled() and _is_tracked(given))
-        with corten.enable_grad():
+        with recording():
             found = _gradients(outputs, inputs, vectors)
         found = _outside(tree_unflatten(found, inputs_spec), keeps)
         return found
 
     result, aux = _outside((result, aux), tracked)
     return (result, product, aux) if has_aux else (result, product)
+
+
+class _Call:
+    """A function that is called again with the same random numbers, and whether recording was
+    turned off while it ran.
+
+    Derivatives in forward mode pass through what runs then, and those of a recorded graph do not.
+    """
+
+    def __init__(self, func):
+        self.func = func
+        self.turned_off = False
+        self._state = corten.random.get_rng_state()
+
+    def __call__(self, *args):
+        before = _C._times_turned_off()
+        result = self.func(*args)
+        self.turned_off = _C._times_turned_off() != before
+        return result
+
+    def again(self, *args):
+        """The result for other arguments."""
+        after = corten.random.get_rng_state()
+        corten.random.set_rng_state(self._state)
+        try:
+            return self.func(*args)
+        finally:
+            corten.random.set_rng_state(after)
+
+
+def _forward(call, primals, tangents, has_aux):
+    """What `jvp` returns, in forward mode."""
+    def moved(leaf):
+        if not isinstance(leaf, _Tensor):
+            return leaf, None
+        primal, tangent = forward_ad.unpack_dual(leaf)
+        return primal, corten.zeros_like(primal) if tangent is None else tangent
+
+    leaves, spec = tree_flatten(primals)
+    with recording(), forward_ad.dual_level():
+        duals = [forward_ad.make_dual(*pair) for pair in zip(leaves, tree_leaves(tangents))]
+        result, aux = _split_aux(call.again(*tree_unflatten(duals, spec)), has_aux, "jvp")
+        outputs, result_spec = tree_flatten(result)
+        pairs = [moved(output) for output in outputs]
+        aux = tree_map(lambda leaf: moved(leaf)[0], aux)
+    values, products = zip(*pairs) if pairs else ((), ())
+    return tree_unflatten(values, result_spec), tree_unflatten(products, result_spec), aux
+
+
+def _forward_columns(call, inputs, spec, place, has_aux):
+    """The columns that belong to one input, in forward mode: one call of the function for each."""
+    zeros = [corten.zeros_like(tensor) for tensor in inputs]
+    columns = []
+    for element in range(inputs[place].numel()):
+        unit = zeros[place].clone()
+        unit.view(-1)[element] = 1
+        tangents = zeros[:place] + [unit] + zeros[place + 1:]
+        product = _forward(
+            call, (tree_unflatten(inputs, spec),), (tree_unflatten(tangents, spec),), has_aux,
+        )[1]
+        columns.append(tree_leaves(product))
+    return [corten.stack(column, -1) for column in zip(*columns)] if columns else None
 
 
 def jvp(func, primals, tangents, *, strict=False, has_aux=False):
@@ -204,11 +275,16 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
             f"{tree_structure(tangents)}"
         )
     tracked = corten.is_grad_enabled() and _is_tracked((primals, tangents))
-    with corten.enable_grad():
+    with recording():
         own = _own_tree(primals)
-        result, aux = _split_aux(func(*own), has_aux, "jvp(f, primals, tangents)")
+        call = _Call(func)
+        result, aux = _split_aux(call(*own), has_aux, "jvp(f, primals, tangents)")
         outputs, spec = _tensor_leaves(result, "jvp(f, primals, tangents)")
         inputs, directions = tree_leaves(own), tree_leaves(tangents)
+    if call.turned_off:
+        found = _outside(_forward(call, own, tangents, has_aux), tracked)
+        return found if has_aux else found[:2]
+    with recording():
         weights = [_own(corten.ones_like(output)) for output in outputs]
         back = _gradients(outputs, inputs, weights)
         moved = _gradients(back, weights, directions)
@@ -220,9 +296,11 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
 def linearize(func, *primals):
     """The value of ``func``, and the linear function from tangents to their product with its
     Jacobian at ``primals``."""
-    with corten.enable_grad():
+    tracked = corten.is_grad_enabled() and _is_tracked(primals)
+    with recording():
         own = _own_tree(primals)
-        result = func(*own)
+        call = _Call(func)
+        result = call(*own)
         outputs, spec = _tensor_leaves(result, "linearize")
         inputs = tree_leaves(own)
         weights = [_own(corten.ones_like(output)) for output in outputs]
@@ -235,11 +313,14 @@ def linearize(func, *primals):
                 "Expected the tangents to linearize's function to have the structure of the "
                 "primals."
             )
-        with corten.enable_grad():
+        keeps = tracked or (corten.is_grad_enabled() and _is_tracked(tangents))
+        if call.turned_off:
+            return _outside(_forward(call, own, tangents, False)[1], keeps)
+        with recording():
             moved = _gradients(back, weights, tree_leaves(tangents))
-        return _outside(tree_unflatten(moved, spec), False)
+        return _outside(tree_unflatten(moved, spec), keeps)
 
-    return _outside(result, False), product
+    return _outside(result, tracked), product
 
 
 def _chosen_arguments(func, argnums, args, has_aux, kwargs):
@@ -265,7 +346,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
         tracked = corten.is_grad_enabled() and _is_tracked((args, kwargs))
-        with corten.enable_grad():
+        with recording():
             chosen, partial = _chosen_arguments(func, argnums, args, has_aux, kwargs)
             own = _own_tree(chosen)
             result, aux = _split_aux(partial(own), has_aux, "jacrev")
@@ -303,17 +384,14 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
         tracked = corten.is_grad_enabled() and _is_tracked((args, kwargs))
-        with corten.enable_grad():
+        with recording():
             chosen, partial = _chosen_arguments(func, argnums, args, has_aux, kwargs)
             own = _own_tree(chosen)
-            result, aux = _split_aux(partial(own), has_aux, "jacfwd")
+            call = _Call(partial)
+            result, aux = _split_aux(call(own), has_aux, "jacfwd")
             outputs, spec = _tensor_leaves(result, "jacfwd")
             inputs, inputs_spec = tree_flatten(own)
-            weights = [_own(corten.ones_like(output)) for output in outputs]
-            back = _gradients(outputs, inputs, weights)
-            columns = [
-                _columns(back[place], tensor, weights) for place, tensor in enumerate(inputs)
-            ]
+            columns = _all_columns(call, own, outputs, has_aux)
             blocks = [
                 tree_unflatten(
                     [_side_by_side(columns[place], number, output, tensor)
@@ -327,6 +405,16 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
         return (jacobian, aux) if has_aux else jacobian
 
     return wrapper
+
+
+def _all_columns(call, own, outputs, has_aux):
+    """The Jacobian of every output with respect to each input."""
+    inputs, spec = tree_flatten(own)
+    if call.turned_off:
+        return [_forward_columns(call, inputs, spec, place, has_aux) for place in range(len(inputs))]
+    weights = [_own(corten.ones_like(output)) for output in outputs]
+    back = _gradients(outputs, inputs, weights)
+    return [_columns(back[place], tensor, weights) for place, tensor in enumerate(inputs)]
 
 
 def _columns(back, tensor, weights):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import corten
 from corten.sparse._compressed import CompressedTensor
 from corten.sparse._compressed_products import mm_reduced as _mm_reduced
+from corten.sparse._compressed_products import masked_product as _masked_product
 from corten.sparse._compressed_products import sampled_addmm
-from corten.sparse._coordinate import SparseTensor, sparse_coo_tensor, to_sparse  # noqa: F401
+from corten.sparse._coordinate import SparseTensor, _masked_mm
+from corten.sparse._coordinate import sparse_coo_tensor, to_sparse  # noqa: F401
 from corten.sparse._gradients import register as _register
 from corten.sparse._invariants import (  # noqa: F401
     sparse_bsc_tensor, sparse_bsr_tensor, sparse_compressed_tensor, sparse_csc_tensor,
@@ -28,14 +30,20 @@ def mm(sparse, dense, reduce=None):
     for a matrix in the layout ``sparse_csr``, the sum, mean, greatest or least product of each row."""
     if reduce is not None:
         return _mm_reduced(sparse, dense, reduce)
+    if isinstance(sparse, SparseTensor) or isinstance(dense, SparseTensor):
+        return _masked_mm(sparse, dense)
+    if isinstance(sparse, CompressedTensor) and sparse.layout == corten.sparse_csr:
+        return _masked_product(sparse, dense)
     return corten.mm(sparse, dense)
 
 
 def addmm(mat, mat1, mat2, *, beta=1.0, alpha=1.0):
     """``beta * mat + alpha * (mat1 @ mat2)`` with a sparse ``mat1``."""
     if isinstance(mat1, CompressedTensor):
-        return corten.addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
-    return beta * mat + alpha * corten.mm(mat1, mat2)
+        if mat1.layout != corten.sparse_csr or isinstance(mat, CompressedTensor):
+            return corten.addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
+        return beta * mat + alpha * _masked_product(mat1, mat2)
+    return beta * mat + alpha * _masked_mm(mat1, mat2)
 
 
 def sum(input, dim=None, dtype=None):
@@ -43,6 +51,6 @@ def sum(input, dim=None, dtype=None):
     if isinstance(input, CompressedTensor):
         return input.sum(dtype=dtype) if dim is None else input.sum(dim, dtype=dtype)
     if dim is None:
-        return input._values().sum() if dtype is None else input._values().sum(dtype=dtype)
+        return input._parts[1].sum(dtype=dtype)
     dense = input.to_dense().sum(dim, dtype=dtype)
     return to_sparse(dense) if dense.dim() else dense

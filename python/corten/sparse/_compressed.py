@@ -7,14 +7,13 @@ places of the entries in them, and the entries. Two functions with derivatives, 
 
 from __future__ import annotations
 
-import functools
 import math
 
 import corten
 from corten import _C
 from corten._C import Tensor
 
-from ._coordinate import _C_plain
+from ._entries import _C_plain, enabled
 
 CSR, CSC, BSR, BSC = _C.sparse_csr, _C.sparse_csc, _C.sparse_bsr, _C.sparse_bsc
 LAYOUTS = (CSR, CSC, BSR, BSC)
@@ -116,6 +115,8 @@ class CompressedTensor(Tensor):
         if id(self) not in memo:
             copied = self.detach().clone()
             memo[id(self)] = copied.requires_grad_() if self.requires_grad else copied
+            if "_is_param" in self.__dict__:
+                copied._is_param = True
         return memo[id(self)]
 
     def __len__(self):
@@ -152,21 +153,6 @@ def shell(compressed, plain, values, size, layout):
     values = values.detach() if values.requires_grad else values
     made._parts, made._kind = (compressed, plain, values), layout
     return made
-
-
-def enabled(backward):
-    """A backward function in which operators ask ``__torch_function__``, wherever it is called."""
-
-    @functools.wraps(backward)
-    def function(*args):
-        before = _C._torch_function_state()
-        _C._set_torch_function_state(0)
-        try:
-            return backward(*args)
-        finally:
-            _C._set_torch_function_state(before)
-
-    return function
 
 
 class SparseCompressedTensor(corten.autograd.Function):

@@ -183,7 +183,7 @@ def _product(a, b, *, out=None):
     if not isinstance(a, CompressedTensor):
         a, b = b, a
     if _is_number(b):
-        made = like(a, values_of(a) * b)
+        made = _times(a, b)
     else:
         if a.shape != b.shape:
             raise RuntimeError(
@@ -220,7 +220,46 @@ def _flat_places(x):
 def _quotient(a, b, *, rounding_mode=None):
     if not isinstance(a, CompressedTensor) or not _is_number(b):
         raise RuntimeError("unsupported tensor layout: SparseCsr")
+    if rounding_mode is None:
+        return _divided(a, b)
     return like(a, values_of(a).div(b, rounding_mode=rounding_mode))
+
+
+def _for_number(grad, x, number):
+    """The gradient of a number that all entries are multiplied with."""
+    if not isinstance(number, Tensor) or not number.requires_grad:
+        return None
+    return (entries_at(grad, x) * values_of(x).conj()).sum().to(number.dtype)
+
+
+def _divisor_gradient(grad, x, number):
+    found = _for_number(grad, x, number)
+    return None if found is None else -found / _coordinate._conjugated(number * number)
+
+
+# Gradients of these may be dense, and stay so.
+_times = _coordinate.recorded(
+    "Mul", lambda x, number: like(x, values_of(x) * number),
+    lambda grad, x, number: (
+        corten.mul(grad, _coordinate._conjugated(number)), _for_number(grad, x, number)
+    ),
+)
+_divided = _coordinate.recorded(
+    "Div", lambda x, number: like(x, values_of(x) / number),
+    lambda grad, x, number: (
+        corten.div(grad, _coordinate._conjugated(number)), _divisor_gradient(grad, x, number)
+    ),
+)
+_negative = _coordinate.recorded(
+    "Neg", lambda x: like(x, -values_of(x)), lambda grad, x: (corten.neg(grad),)
+)
+
+
+# The gradient of the compressed tensor is dense: it says what new entries would change, too.
+_sum_with_dense = _coordinate.recorded(
+    "Add", lambda dense, x, alpha: corten.add(dense, dense_of(x), alpha=alpha),
+    lambda grad, dense, x, alpha: (grad, grad * _coordinate._conjugated(alpha), None),
+)
 
 
 def _sum_of_two(a, b, *, alpha=1, out=None):
@@ -233,7 +272,7 @@ def _sum_of_two(a, b, *, alpha=1, out=None):
             "currently support broadcasting)"
         )
     if not isinstance(a, CompressedTensor):
-        made = corten.add(a, dense_of(b), alpha=alpha)
+        made = _sum_with_dense(a, b, alpha)
         return made if out is None else out.copy_(made)
     if b.layout == _C.strided:
         made = corten.add(dense_of(a), b, alpha=alpha)
@@ -257,6 +296,8 @@ def _add_in_place(a, b, *, alpha=1):
         if not isinstance(made, CompressedTensor):
             raise RuntimeError("add_: a dense tensor cannot be added to a sparse compressed one")
         return _become(a, made)
+    if corten.is_grad_enabled() and b.requires_grad:
+        return a.add_(_sum_with_dense(corten.zeros_like(a), b, alpha))
     return a.add_(dense_of(b), alpha=alpha)
 
 
@@ -438,7 +479,7 @@ OPERATORS.update({
     "conj": lambda x: like(x, values_of(x).conj().resolve_conj()) if x.is_complex() else x,
     "mul": _product, "rmul": _product, "multiply": _product, "add": _sum_of_two, "sub": _difference,
     "radd": lambda a, b: _sum_of_two(a, b), "subtract": _difference, "div": _quotient,
-    "rsub": lambda a, b: _sum_of_two(_of_entries("neg")(a), b),
+    "rsub": lambda a, b: _sum_of_two(_negative(a), b), "neg": _negative, "negative": _negative,
     "truediv": _quotient, "divide": _quotient, "true_divide": _quotient,
     "add_": _add_in_place, "iadd": _add_in_place, "copy_": _copy, "zero_": lambda x: _filled(x, 0),
     "fill_": _filled, "sum": _reduced, "select": _select, "getitem": _get_item,

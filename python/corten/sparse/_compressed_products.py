@@ -85,6 +85,16 @@ def _mm(a, b, *, out=None):
     return made if out is None else out.copy_(made)
 
 
+def masked_product(a, b):
+    """The product of a CSR matrix and another; gradients reach the entries of the first only."""
+    if isinstance(b, CompressedTensor) or not (a.requires_grad and corten.is_grad_enabled()):
+        return _mm(a, b)
+    _checked(a, b)
+    _, row, column = coordinates(a)
+    made = b.new_zeros((a.shape[0], b.shape[1]))
+    return made.index_add(0, row, values_of(a)[:, None] * b[column])
+
+
 def _compressed_product(a, b):
     """Every entry of ``a`` meets the entries of one row of ``b``."""
     if in_blocks(a._kind):

@@ -1,7 +1,10 @@
 """``SparseTensor``: indices and values of the entries that are not zero.
 
 It is a tensor without memory of its own, of which the operators below are defined by the dense
-operators on its two parts, so that gradients reach the values. Other operators are refused.
+operators on its two parts. Its history is its own: :class:`Values` and :class:`SparseCooTensor` lead
+from the whole to the entries and back, so that gradients reach both. Operators after which a gradient
+may be dense, since new entries would change their results, are recorded as a whole
+(:func:`recorded`). Other operators are refused.
 """
 
 from __future__ import annotations
@@ -9,96 +12,12 @@ from __future__ import annotations
 import corten
 from corten import _C
 from corten._C import Tensor
+from corten._utils import wrap_dim
 
-
-class SparseTensor(Tensor):
-    """A tensor in coordinate format: ``indices`` of shape (sparse dimensions, entries), ``values``
-    of shape (entries, dense dimensions…). The same place may come up several times until
-    :meth:`coalesce`."""
-
-    @property
-    def requires_grad(self):
-        """Whether the values require a gradient."""
-        return self._parts[1].requires_grad
-
-    def __repr__(self, *, tensor_contents=None):
-        indices, values = self._parts
-        return (
-            f"tensor(indices={_indented(indices, 15)},\n       values={_indented(values, 14)},\n"
-            f"       size={tuple(self.shape)}, nnz={indices.size(1)}{_suffixes(self)})"
-        )
-
-    __hash__ = Tensor.__hash__
-
-    def _nnz(self):
-        """How many entries there are."""
-        return self._parts[0].size(1)
-
-    def _indices(self):
-        """The places of the entries, whether they differ or not."""
-        return self._parts[0]
-
-    def _values(self):
-        """The entries."""
-        return self._parts[1]
-
-    def __reduce_ex__(self, protocol):
-        from corten import _utils
-
-        return _utils.reduce_tensor(self)
-
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        name = getattr(func, "__name__", str(func))
-        kwargs = kwargs or {}
-        if name == "__get__":
-            name = getattr(getattr(func, "__self__", None), "__name__", name)
-            if name in ("shape", "dtype", "ndim", "grad_fn", "is_leaf", "grad", "is_quantized"):
-                with _C_plain():
-                    return func(*args, **kwargs)
-        found = _OPERATORS.get(name.strip("_") if name.startswith("__") else name)
-        if found is None:
-            raise NotImplementedError(f"{name} is not implemented for sparse tensors")
-        return found(*args, **kwargs)
-
-
-class _C_plain:
-    """A block in which the methods of dense tensors are meant."""
-
-    def __enter__(self):
-        self._before = _C._torch_function_state()
-        _C._set_torch_function_state(2)
-
-    def __exit__(self, kind, value, traceback):
-        _C._set_torch_function_state(self._before)
-
-
-def _indented(tensor, width):
-    """A part as it is printed, without its dtype and history: the whole says those."""
-    text = repr(tensor.detach())
-    for suffix in (f", dtype={tensor.dtype}", f", device='{tensor.device}'"):
-        text = text.replace(suffix, "")
-    return text.replace("\n", "\n" + " " * width)
-
-
-def _suffixes(x):
-    values = x._parts[1]
-    text = "" if x.device.type == "cpu" else f", device='{x.device}'"
-    if x.dtype not in (corten.get_default_dtype(), corten.int64, corten.bool):
-        text += f", dtype={x.dtype}"
-    text += f", layout={x.layout}"
-    if values.grad_fn is not None:
-        return f"{text}, grad_fn=<{values.grad_fn.name()}>"
-    return f"{text}, requires_grad=True" if values.requires_grad else text
-
-
-def _made(indices, values, size, coalesced):
-    made = Tensor._make_shell(
-        SparseTensor, tuple(size), dtype=values.dtype, layout=_C.sparse_coo, device=values.device
-    )
-    made._parts = indices, values
-    made._coalesced = coalesced
-    return made
+from ._entries import (
+    OPERATORS as _OPERATORS, SparseTensor, _added_up, _at, _C_plain, _coalesce, _flat, _made, _shell,
+    enabled, recorded,
+)
 
 
 def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=None, pin_memory=False,
@@ -121,7 +40,7 @@ def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=Non
     size = tuple(size)
     _check_size(indices, values, size)
     if requires_grad:
-        values = values.detach().requires_grad_()
+        return _shell(indices, values, size, bool(is_coalesced)).requires_grad_()
     return _made(indices, values, size, bool(is_coalesced))
 
 
@@ -191,15 +110,31 @@ def to_sparse(dense, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=
         return to_layout(dense, layout, blocksize, dense_dim)
     if isinstance(dense, SparseTensor) or layout == _C.strided:
         return dense
-    count = dense.dim() if sparse_dim is None else sparse_dim
+    return _from_dense(dense, dense.dim() if sparse_dim is None else sparse_dim)
+
+
+def _entries_of(dense, count):
     rest = tuple(range(count, dense.dim()))
     filled = (dense != 0).any(rest) if rest else dense != 0
     indices = filled.nonzero().t().contiguous()
     values = dense[tuple(indices)] if count else dense.expand(indices.size(1), *dense.shape)
-    return _made(indices, values, dense.shape, True)
+    return _shell(indices, values, dense.shape, True)
+
+
+def _dense(grad):
+    return grad if grad.layout == _C.strided else grad.to_dense()
+
+
+_from_dense = recorded("ToSparse", _entries_of, lambda grad, dense, count: (_dense(grad), None))
+_all_places = recorded(
+    "ToDense", lambda x: _to_dense(x), lambda grad, x: (to_sparse(grad, x._held[0].size(0)),)
+)
 
 
 def _to_dense(x, dtype=None, *, masked_grad=None):
+    if masked_grad is False and x.requires_grad and corten.is_grad_enabled():
+        dense = _all_places(x)
+        return dense if dtype is None else dense.to(dtype)
     indices, values = x._parts
     if indices.size(0) == 0:
         dense = values.sum(0, dtype=values.dtype)
@@ -207,24 +142,6 @@ def _to_dense(x, dtype=None, *, masked_grad=None):
     dense = values.new_zeros(tuple(x.shape))
     dense = dense.index_put(tuple(indices), values, accumulate=True)
     return dense if dtype is None else dense.to(dtype)
-
-
-def _coalesce(x):
-    if x._coalesced:
-        return x
-    indices, values = x._parts
-    flat = corten.zeros(indices.size(1), dtype=corten.int64, device=indices.device)
-    for row, size in zip(indices, x.shape):
-        flat = flat * size + row
-    places, inverse = corten.unique(flat, return_inverse=True)
-    summed = values.new_zeros((places.numel(), *values.shape[1:])).index_add(0, inverse, values)
-    if indices.size(0) == 0:
-        return _made(indices[:, :places.numel()], summed, x.shape, True)
-    rows = []
-    for size in reversed(tuple(x.shape)[:indices.size(0)]):
-        rows.append(places % size)
-        places = places.div(size, rounding_mode="floor")
-    return _made(corten.stack(rows[::-1]), summed, x.shape, True)
 
 
 def _of_coalesced(place, name):
@@ -238,12 +155,40 @@ def _of_coalesced(place, name):
     return part
 
 
+def _turned(x):
+    """The transposed matrix, conjugated: what gradients of products are multiplied with."""
+    if isinstance(x, SparseTensor):
+        x = _transposed(x, 0, 1)
+        return _with_values(lambda values: values.conj())(x) if x.is_complex() else x
+    return x.mH
+
+
+# The gradient of the sparse matrix is dense: it says what new entries would change, too.
+_product = recorded(
+    "Mm", lambda a, b: _masked_mm(a, b),
+    lambda grad, a, b: (
+        corten.mm(_dense(grad), _turned(b)) if a.requires_grad else None,
+        _mm(_turned(a), _dense(grad)) if b.requires_grad else None,
+    ),
+)
+
+
 def _mm(a, b, *, out=None):
-    """Rows of ``b`` times the values, added up by the rows of ``a``."""
+    """The product of two matrices, at least one of them sparse."""
     if isinstance(b, SparseTensor):
         if isinstance(a, SparseTensor):
-            return to_sparse(_mm(a, _to_dense(b)))
+            return _masked_mm(a, b)
         return _mm(_transposed(b), a.t()).t()
+    return _product(a, b)
+
+
+def _masked_mm(a, b):
+    """Rows of ``b`` times the values, added up by the rows of ``a``. Gradients reach the entries of
+    sparse matrices only."""
+    if isinstance(b, SparseTensor):
+        if isinstance(a, SparseTensor):
+            return to_sparse(_masked_mm(a, _to_dense(b)))
+        return _masked_mm(_transposed(b), a.t()).t()
     if a.dim() != 2 or b.dim() != 2:
         raise RuntimeError("matrices expected, got "
                            f"{a.dim()}D, {b.dim()}D tensors")
@@ -264,11 +209,31 @@ def _matmul(a, b, *, out=None):
 
 
 def _transposed(x, dim0=0, dim1=1):
-    indices, values = x._parts
+    """Two sparse dimensions, or two dense ones, exchanged."""
+    count = x._held[0].size(0)
+    dim0, dim1 = (wrap_dim(dim, x.dim()) for dim in (dim0, dim1))
+    if (dim0 < count) != (dim1 < count):
+        raise NotImplementedError("transpose of a sparse and a dense dimension")
+    return x if dim0 == dim1 else _exchanged(x, dim0, dim1)
+
+
+def _swapped(x, dim0, dim1):
+    indices, values = x._held
+    count = indices.size(0)
+    if dim0 >= count:
+        size = list(x.shape)
+        size[dim0], size[dim1] = size[dim1], size[dim0]
+        values = values.transpose(dim0 - count + 1, dim1 - count + 1)
+        return _shell(indices, values, size, x._coalesced)
     order = list(range(indices.size(0)))
     order[dim0], order[dim1] = order[dim1], order[dim0]
     size = [x.shape[d] for d in order] + list(x.shape[len(order):])
-    return _made(indices[order], values, size, False)
+    return _shell(indices[order], values, size, False)
+
+
+_exchanged = recorded(
+    "Transpose", _swapped, lambda grad, x, dim0, dim1: (grad.transpose(dim0, dim1), None, None)
+)
 
 
 def _matrix_transposed(x):
@@ -289,19 +254,74 @@ def _with_values(change):
     return operator
 
 
+def _conjugated(number):
+    return number.conj() if isinstance(number, Tensor) else number.conjugate()
+
+
+def _for_number(grad, x, number):
+    """The gradient of a number that all entries are multiplied with."""
+    if not isinstance(number, Tensor) or not number.requires_grad:
+        return None
+    return (_at(grad, x._held[0]) * x._parts[1].conj()).sum().to(number.dtype)
+
+
+_times = recorded(
+    "Mul", lambda x, number: _with_values(lambda values: values * number)(x),
+    lambda grad, x, number: (grad * _conjugated(number), _for_number(grad, x, number)),
+)
+
+
 def _scaled(a, b):
     """A product with a number."""
     if not isinstance(a, SparseTensor):
         a, b = b, a
     if isinstance(b, Tensor) and b.dim():
         raise NotImplementedError("products of elements are not implemented for sparse tensors")
-    return _with_values(lambda values: values * b)(a)
+    return _times(a, b)
+
+
+def _quotient(x, number, *, rounding_mode=None):
+    """Entries divided by a number."""
+    if isinstance(number, Tensor) and (number.dim() or isinstance(number, SparseTensor)):
+        raise RuntimeError("Sparse division requires a scalar or zero-dim dense tensor divisor")
+    if not isinstance(x, SparseTensor):
+        raise NotImplementedError("division by a sparse tensor")
+    if rounding_mode is not None:
+        if x.requires_grad and corten.is_grad_enabled():
+            raise NotImplementedError("the derivative of a rounded quotient of a sparse tensor")
+        return _with_values(lambda v: v.div(number, rounding_mode=rounding_mode))(_coalesce(x))
+    return _divided(x, number)
+
+
+def _divisor_gradient(grad, x, number):
+    found = _for_number(grad, x, number)
+    return None if found is None else -found / _conjugated(number * number)
+
+
+_divided = recorded(
+    "Div", lambda x, number: _with_values(lambda values: values / number)(x),
+    lambda grad, x, number: (
+        grad / _conjugated(number), _divisor_gradient(grad, x, number)
+    ),
+)
+_negative = recorded("Neg", lambda x: _with_values(lambda v: -v)(x), lambda grad, x: (-grad,))
+_plus = recorded(
+    "Add", lambda a, b, alpha: _concatenated(a, b, alpha),
+    lambda grad, a, b, alpha: (grad, grad * _conjugated(alpha), None),
+)
+_plus_dense = recorded(
+    "Add", lambda a, b, alpha: a + alpha * _to_dense(b),
+    lambda grad, a, b, alpha: (
+        grad.sum_to_size(a.shape) if a.requires_grad else None,
+        (grad * _conjugated(alpha)).sum_to_size(b.shape), None,
+    ),
+)
 
 
 def _added(a, b, *, alpha=1):
     """A sum of two sparse tensors is sparse, of a dense and a sparse one dense."""
     if not isinstance(a, SparseTensor):
-        return a + alpha * _to_dense(b)
+        return _plus_dense(corten.as_tensor(a), b, alpha)
     if not isinstance(b, SparseTensor):
         raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
     if a.shape != b.shape:
@@ -309,8 +329,16 @@ def _added(a, b, *, alpha=1):
             f"add: expected sizes of 'self' and 'other' to match, but {list(a.shape)} != "
             f"{list(b.shape)}"
         )
-    indices = corten.cat([a._parts[0], b._parts[0]], 1)
-    return _made(indices, corten.cat([a._parts[1], alpha * b._parts[1]]), a.shape, False)
+    return _plus(a, b, alpha)
+
+
+def _concatenated(a, b, alpha):
+    (indices, values), (others, more) = a._held, b._held
+    if indices is others:
+        return _shell(indices, values + alpha * more, a.shape, a._coalesced and b._coalesced)
+    indices = corten.cat([indices, others], 1)
+    joined = _shell(indices, corten.cat([values, alpha * more]), a.shape, False)
+    return _added_up(joined) if a._coalesced and b._coalesced else joined
 
 
 def _add_in_place(a, b, *, alpha=1):
@@ -323,6 +351,8 @@ def _add_in_place(a, b, *, alpha=1):
             f"{list(a.shape)} while other has size {list(b.shape)} (FYI: dense-sparse addition "
             "does not currently support broadcasting)"
         )
+    if a.requires_grad or b.requires_grad:
+        return a.add_(_added(corten.zeros_like(a), b, alpha=alpha))
     indices, values = b._parts
     if indices.size(0) == 0:
         return a.add_(values.sum(0), alpha=alpha)
@@ -339,8 +369,19 @@ def _in_place(name):
 
 
 def _become(x, other):
-    """Makes a sparse tensor hold the parts of another one."""
-    x._parts, x._coalesced = other._parts, other._coalesced
+    """Makes a sparse tensor hold the parts of another one.
+
+    Raises:
+        RuntimeError: The tensor is a leaf that requires a gradient.
+        NotImplementedError: There is a history, which would be lost.
+    """
+    if corten.is_grad_enabled() and (x.requires_grad or other.requires_grad):
+        if x.requires_grad and x.is_leaf:
+            raise RuntimeError(
+                "a leaf Variable that requires grad is being used in an in-place operation."
+            )
+        raise NotImplementedError("sparse tensors with history are not written to")
+    x._held, x._coalesced = other._held, other._coalesced
     return x
 
 
@@ -389,10 +430,49 @@ def _power(x, exponent):
     return _of_entries("pow")(x, exponent)
 
 
-def _to(x, *args, **kwargs):
-    indices, values = x._parts
+def _moved(x, args, kwargs):
+    indices, values = x._held
     values = values.to(*args, **kwargs)
-    return _made(indices.to(values.device), values, x.shape, x._coalesced)
+    return _shell(indices.to(values.device), values, x.shape, x._coalesced)
+
+
+_converted = recorded(
+    "ToCopy", _moved, lambda grad, x, args, kwargs: (grad.to(x.device, x.dtype), None, None)
+)
+_copied = recorded(
+    "Clone", lambda x: _shell(*(part.clone() for part in x._held), x.shape, x._coalesced),
+    lambda grad, x: (grad,),
+)
+
+
+def _to(x, *args, **kwargs):
+    """The entries with another dtype or on another device."""
+    values = x._held[1]
+    if values.to(*args, **kwargs) is values:
+        return x
+    return _converted(x, args, kwargs)
+
+
+def _with_dtype(dtype):
+    return lambda x, *args, **kwargs: _to(x, dtype)
+
+
+_total = recorded(
+    "Sum", lambda x: x._held[1].sum(), lambda grad, x: (grad.expand(x.shape),)
+)
+
+
+def _sum(x, dim=None, keepdim=False, *, dtype=None, axis=None):
+    """The sum of all entries, dense, or over dimensions, sparse."""
+    dim = axis if dim is None else dim
+    if dtype is not None:
+        x = _to(x, dtype)
+    elif not (x.is_floating_point() or x.is_complex()):
+        x = _to(x, corten.int64)
+    if dim is None or dim == ():
+        return _total(x)
+    dense = _to_dense(x).sum(dim, keepdim)
+    return to_sparse(dense) if dense.dim() else dense
 
 
 def _plain(name):
@@ -405,47 +485,56 @@ def _plain(name):
     return operator
 
 
-_OPERATORS = {
+#: Methods that are casts.
+_CASTS = {
+    "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16",
+    "long": "int64", "int": "int32", "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool",
+}
+
+
+def _conj(x):
+    return _conjugate(x) if x.is_complex() else x
+
+
+_conjugate = recorded(
+    "Conj", lambda x: _with_values(lambda v: v.conj())(x), lambda grad, x: (grad.conj(),)
+)
+_OPERATORS.update({
     "to_dense": _to_dense, "coalesce": _coalesce, "is_coalesced": lambda x: x._coalesced,
     "indices": _of_coalesced(0, "indices"), "values": _of_coalesced(1, "values"),
-    "sparse_dim": lambda x: x._parts[0].size(0),
-    "dense_dim": lambda x: x._parts[1].dim() - 1, "to_sparse": to_sparse,
+    "sparse_dim": lambda x: x._held[0].size(0),
+    "dense_dim": lambda x: x._held[1].dim() - 1, "to_sparse": to_sparse,
     "to_sparse_coo": lambda x: x,
     "mm": _mm, "spmm": _mm, "smm": _mm, "matmul": _matmul, "mv": _matmul,
     "rmatmul": lambda a, b: _mm(b, a), "t": _matrix_transposed, "transpose": _transposed,
-    "mul": _scaled, "rmul": _scaled, "div": _with_values(lambda v, other: v / other),
-    "truediv": _with_values(lambda v, other: v / other), "neg": _with_values(lambda v: -v),
+    "mul": _scaled, "rmul": _scaled, "div": _quotient, "truediv": _quotient, "true_divide": _quotient,
+    "neg": _negative, "negative": _negative,
     "add": _added, "radd": _added, "sub": lambda a, b: _added(a, b, alpha=-1),
     "add_": _add_in_place, "iadd": _add_in_place,
     "sub_": lambda a, b, *, alpha=1: _add_in_place(a, b, alpha=-alpha),
     "isub": lambda a, b: _add_in_place(a, b, alpha=-1), "zero_": _zero,
     "sparse_mask": _sparse_mask, "pow": _power, "square": lambda x: _power(x, 2),
     **{name: _in_place(name.strip("i_")) for name in ("mul_", "div_", "neg_", "imul")},
-    "itruediv": _in_place("div"), "detach_": lambda x: _become(x, _with_values(lambda v: v.detach())(x)),
+    "itruediv": _in_place("div"), "detach_": _plain("detach_"),
     "norm": lambda x, *a, **k: _coalesce(x)._parts[1].norm(*a, **k),
     "linalg_vector_norm": lambda x, *a, **k: corten.linalg.vector_norm(_coalesce(x)._parts[1], *a, **k),
     **{name: _of_entries(name) for name in ("sqrt", "abs", "sin", "tanh", "sign", "relu", "expm1",
                                             "log1p", "floor", "ceil", "round", "trunc")},
-    "to": _to, "clone": _with_values(lambda v, **k: v.clone()),
-    "detach": _with_values(lambda v: v.detach()), "cpu": _with_values(lambda v: v.cpu()),
-    "float": _with_values(lambda v: v.float()), "double": _with_values(lambda v: v.double()),
+    "to": _to, "clone": lambda x, *, memory_format=None: _copied(x),
+    "detach": lambda x: _shell(*x._held, x.shape, x._coalesced), "cpu": lambda x: _to(x, "cpu"),
+    **{name: _with_dtype(getattr(_C, kind)) for name, kind in _CASTS.items()},
     "type": lambda x, dtype=None: "torch.sparse.FloatTensor" if dtype is None else _to(x, dtype),
-    "sum": lambda x, *a, **k: corten.sparse.sum(x, *a, **k),
-    "cuda": lambda x, *a, **k: _to(x, "cuda"), "requires_grad_": lambda x, flag=True: _grad(x, flag),
+    "sum": _sum, "cuda": lambda x, *a, **k: _to(x, "cuda"), "conj": _conj,
     **{name: _plain(name) for name in ("size", "dim", "numel", "nelement", "is_floating_point",
-                                       "is_complex", "len", "stride")},
-}
-
-
-def _grad(x, flag):
-    x._parts[1].requires_grad_(flag)
-    return x
+                                       "is_complex", "len", "stride", "requires_grad_",
+                                       "register_hook", "retain_grad", "backward")},
+})
 
 
 def _attach():
     """Methods that do not ask ``__torch_function__``: those written in Python, and ``to``."""
     for name in ("to_dense", "coalesce", "is_coalesced", "indices", "values", "sparse_dim",
-                 "dense_dim", "to_sparse", "smm", "to", "cpu", "cuda", "float", "double", "clone",
+                 "dense_dim", "to_sparse", "smm", "to", "cpu", "cuda", *_CASTS, "clone",
                  "detach", "detach_", "type", "requires_grad_", "zero_", "sparse_mask",
                  "norm", "to_sparse_coo"):
         setattr(SparseTensor, name, _OPERATORS[name])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+
 from corten import _C
+from corten._C import no_grad
 
 from ._compressed import OPERATORS, CompressedTensor
 from ._coordinate import _OPERATORS, SparseTensor, _added, _made
@@ -49,8 +52,19 @@ _KERNELS = {
 }
 
 
+def _below(kernel):
+    """A kernel below autograd: what calls it has recorded the call."""
+
+    @functools.wraps(kernel)
+    def below(*args, **kwargs):
+        with no_grad():
+            return kernel(*args, **kwargs)
+
+    return below
+
+
 def register():
     """Gives the operators that the engine calls kernels for sparse tensors."""
     for key, kernels in _KERNELS.items():
         for name, kernel in kernels.items():
-            _C._library_impl(f"aten::{name}", key, kernel)
+            _C._library_impl(f"aten::{name}", key, _below(kernel))

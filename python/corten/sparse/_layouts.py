@@ -265,7 +265,17 @@ def to_dense(x, dtype=None, *, masked_grad=None):
     """``Tensor.to_dense`` of compressed tensors."""
     if dtype is not None:
         raise RuntimeError(f"dtype argument is not supported by {word(x._kind)}_to_dense")
+    if masked_grad is False and x.requires_grad and corten.is_grad_enabled():
+        return _with_all_places(x)
     return dense_of(x)
+
+
+def _of_all_places(grad, x):
+    blocksize = block(x) if in_blocks(x._kind) else None
+    return (to_layout(grad, x._kind, blocksize, x.dense_dim()),)
+
+
+_with_all_places = _coordinate.recorded("ToDense", lambda x: dense_of(x), _of_all_places)
 
 
 def _conversion(layout):

@@ -7,16 +7,10 @@ from corten._C import Tensor
 from corten._utils import wrap_dim
 
 from ._coordinate import (
-    _OPERATORS, SparseTensor, _coalesce, _made, _mm, _scaled, sparse_coo_tensor,
+    _OPERATORS, SparseTensor, _coalesce, _conj, _dense, _made, _mm, _scaled, _shell, recorded,
+    sparse_coo_tensor,
 )
-
-
-def _places(indices, size):
-    """One number for every place."""
-    flat = corten.zeros(indices.size(1), dtype=corten.int64, device=indices.device)
-    for row, length in zip(indices, size):
-        flat = flat * length + row
-    return flat
+from ._coordinate import _flat as _places
 
 
 def _product(a, b):
@@ -30,18 +24,37 @@ def _product(a, b):
             f"mul(sparse, sparse): the sizes must be the same, but are {list(a.shape)} and "
             f"{list(b.shape)}"
         )
-    indices, values = (a := _coalesce(a))._parts
+    return _of_both(a, b)
+
+
+def _met(a, b):
+    """The products of the elements where both have entries."""
+    indices, values = _coalesce(a)._held
     if not isinstance(b, SparseTensor):
-        return _made(indices, values * b[tuple(indices)], a.shape, True)
-    others, factors = _coalesce(b)._parts
+        return _shell(indices, values * b[tuple(indices)], a.shape, True)
+    others, factors = _coalesce(b)._held
     if others.size(0) != indices.size(0):
         raise RuntimeError("mul(sparse, sparse): the numbers of sparse dimensions must be the same")
     mine, theirs = _places(indices, a.shape), _places(others, a.shape)
     at = corten.searchsorted(theirs, mine).clamp(max=max(theirs.numel() - 1, 0))
     if theirs.numel() == 0:
-        return _made(indices[:, :0], values[:0] * factors.sum(), a.shape, True)
+        return _shell(indices[:, :0], values[:0] * factors.sum(), a.shape, True)
     both = theirs[at] == mine
-    return _made(indices[:, both], values[both] * factors[at[both]], a.shape, True)
+    return _shell(indices[:, both], values[both] * factors[at[both]], a.shape, True)
+
+
+def _times(grad, factor):
+    """A gradient, dense or sparse, times a factor, dense or sparse."""
+    return corten.mul(grad, factor.conj() if factor.is_complex() else factor)
+
+
+_of_both = recorded(
+    "Mul", _met,
+    lambda grad, a, b: (
+        _times(grad, b) if a.requires_grad else None,
+        _times(grad, a) if b.requires_grad else None,
+    ),
+)
 
 
 def _cat(tensors, dim=0, *, out=None):
@@ -56,26 +69,65 @@ def _cat(tensors, dim=0, *, out=None):
             raise RuntimeError("cat: sizes must match except in the dimension of joining")
     if dim >= count:
         raise NotImplementedError("cat of sparse tensors along a dense dimension")
+    return _joined(dim, *tensors)
+
+
+def _behind(dim, *tensors):
     indices, start = [], 0
     for tensor in tensors:
-        moved = tensor._parts[0].clone()
+        moved = tensor._held[0].clone()
         moved[dim] += start
         indices.append(moved)
         start += tensor.shape[dim]
-    size = list(first.shape)
+    size = list(tensors[0].shape)
     size[dim] = start
-    values = corten.cat([tensor._parts[1] for tensor in tensors])
-    return _made(corten.cat(indices, 1), values, size, False)
+    values = corten.cat([tensor._held[1] for tensor in tensors])
+    return _shell(corten.cat(indices, 1), values, size, False)
+
+
+def _narrow(x, dim, start, length):
+    """A range of a dense or sparse tensor along a sparse dimension."""
+    if not isinstance(x, SparseTensor):
+        return x.narrow(dim, start, length)
+    indices, values = x._parts
+    kept = (indices[dim] >= start) & (indices[dim] < start + length)
+    moved = indices[:, kept]
+    moved[dim] -= start
+    size = list(x.shape)
+    size[dim] = length
+    return _made(moved, values[kept], size, x._coalesced)
+
+
+def _apart(grad, dim, *tensors):
+    ends = [0]
+    for tensor in tensors:
+        ends.append(ends[-1] + tensor.shape[dim])
+    return None, *(
+        _narrow(grad, dim, start, tensor.shape[dim]) for start, tensor in zip(ends, tensors)
+    )
+
+
+_joined = recorded("Cat", _behind, _apart)
 
 
 def _unsqueeze(x, dim):
-    indices, values = x._parts
-    dim, count = wrap_dim(dim, x.dim() + 1), indices.size(0)
+    """A new dimension of size 1."""
+    return _widened(x, wrap_dim(dim, x.dim() + 1))
+
+
+def _with_dimension(x, dim):
+    indices, values = x._held
+    count = indices.size(0)
     size = [*x.shape[:dim], 1, *x.shape[dim:]]
     if dim > count:
-        return _made(indices, values.unsqueeze(dim - count + 1), size, x._coalesced)
+        return _shell(indices, values.unsqueeze(dim - count + 1), size, x._coalesced)
     new = corten.zeros(1, indices.size(1), dtype=indices.dtype, device=indices.device)
-    return _made(corten.cat([indices[:dim], new, indices[dim:]]), values, size, x._coalesced)
+    return _shell(corten.cat([indices[:dim], new, indices[dim:]]), values, size, x._coalesced)
+
+
+_widened = recorded(
+    "Unsqueeze", _with_dimension, lambda grad, x, dim: (grad.select(dim, 0), None)
+)
 
 
 def _stack(tensors, dim=0, *, out=None):
@@ -85,22 +137,45 @@ def _stack(tensors, dim=0, *, out=None):
 
 def _select(x, dim, index):
     """One slice along a dimension; dense where no sparse dimension is left."""
-    indices, values = x._parts
-    dim, count = wrap_dim(dim, x.dim()), indices.size(0)
-    size = [*x.shape[:dim], *x.shape[dim + 1:]]
+    dim = wrap_dim(dim, x.dim())
     if not -x.shape[dim] <= index < x.shape[dim]:
         raise IndexError(
             f"select(): index {index} out of range for tensor of size {list(x.shape)} at dimension "
             f"{dim}"
         )
-    index %= x.shape[dim]
+    return _slice(x, dim, int(index) % x.shape[dim])
+
+
+def _chosen(x, dim, index):
+    indices, values = x._held
+    count, size = indices.size(0), [*x.shape[:dim], *x.shape[dim + 1:]]
     if dim >= count:
-        return _made(indices, values.select(dim - count + 1, index), size, x._coalesced)
+        return _shell(indices, values.select(dim - count + 1, index), size, x._coalesced)
     kept = indices[dim] == index
     if count == 1:
         return values[kept].sum(0, dtype=values.dtype)
     rest = corten.cat([indices[:dim], indices[dim + 1:]])[:, kept]
-    return _made(rest, values[kept], size, x._coalesced)
+    return _shell(rest, values[kept], size, x._coalesced)
+
+
+def _put_back(grad, x, dim, index):
+    """The gradient of a slice, with zeros around it."""
+    if not isinstance(grad, SparseTensor):
+        return grad.new_zeros(x.shape).select_scatter(grad, dim, index), None, None
+    indices, values = grad._parts
+    count = x._held[0].size(0)
+    if dim >= count:
+        wide = values.new_zeros((values.size(0), *x.shape[count:]))
+        values = wide.select_scatter(values, dim - count + 1, index)
+    else:
+        row = corten.full_like(indices[:1], index) if indices.size(0) else indices.new_full(
+            (1, indices.size(1)), index
+        )
+        indices = corten.cat([indices[:dim], row, indices[dim:]])
+    return _made(indices, values, x.shape, grad._coalesced), None, None
+
+
+_slice = recorded("Select", _chosen, _put_back)
 
 
 def _get_item(x, index):
@@ -113,15 +188,18 @@ def _get_item(x, index):
 
 def _index_select(x, dim, index):
     """The slices of some indices along a dimension, which may come up several times."""
-    indices, values = x._parts
-    dim, count = wrap_dim(dim, x.dim()), indices.size(0)
-    size = list(x.shape)
+    dim, size = wrap_dim(dim, x.dim()), list(x.shape)
     if index.numel() and (index.lt(-size[dim]).any() or index.ge(size[dim]).any()):
         raise IndexError("index_select(): index contains an element that is out of range")
-    index = index.remainder(max(size[dim], 1))
+    return _slices(x, dim, index.remainder(max(size[dim], 1)))
+
+
+def _picked(x, dim, index):
+    indices, values = x._held
+    count, size = indices.size(0), list(x.shape)
     size[dim] = index.numel()
     if dim >= count:
-        return _made(indices, values.index_select(dim - count + 1, index), size, x._coalesced)
+        return _shell(indices, values.index_select(dim - count + 1, index), size, x._coalesced)
     order = indices[dim].argsort(stable=True)
     held = indices[dim][order]
     first = corten.searchsorted(held, index)
@@ -131,7 +209,25 @@ def _index_select(x, dim, index):
     entry = order[first.repeat_interleave(counts) + corten.arange(target.numel()) - before]
     chosen = indices[:, entry]
     chosen[dim] = target
-    return _made(chosen, values[entry], size, False)
+    return _shell(chosen, values[entry], size, False)
+
+
+def _scattered(grad, x, dim, index):
+    """The gradient of slices: each adds to where it came from."""
+    count = x._held[0].size(0)
+    if not isinstance(grad, SparseTensor):
+        return grad.new_zeros(x.shape).index_add(dim, index, grad), None, None
+    indices, values = grad._parts
+    if dim >= count:
+        wide = values.new_zeros((values.size(0), *x.shape[count:]))
+        values = wide.index_add(dim - count + 1, index, values)
+    else:
+        indices = indices.clone()
+        indices[dim] = index[indices[dim]]
+    return _made(indices, values, x.shape, False), None, None
+
+
+_slices = recorded("IndexSelect", _picked, _scattered)
 
 
 def _softmax_values(x, dim, dtype, log):
@@ -168,6 +264,34 @@ def _addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
     return beta * input + alpha * _mm(mat1, mat2)
 
 
+def _permute(x, *dims):
+    """The dimensions in another order."""
+    dims = dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims
+    wanted = [wrap_dim(dim, x.dim()) for dim in dims]
+    if sorted(wanted) != list(range(x.dim())):
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length "
+            f"of the desired ordering of dimensions i.e. input.dim() = {x.dim()} is not equal to "
+            f"len(dims) = {len(wanted)}"
+        )
+    now = list(range(x.dim()))
+    for place, dim in enumerate(wanted):
+        other = now.index(dim)
+        if other != place:
+            now[place], now[other] = now[other], now[place]
+            x = x.transpose(place, other)
+    return x
+
+
+def _linear(input, weight, bias=None):
+    if isinstance(input, SparseTensor):
+        made = _mm(input, weight.t())
+    else:
+        rows = input.reshape(-1, input.shape[-1])
+        made = _mm(rows, weight.t()).reshape(*input.shape[:-1], weight.shape[0])
+    return made if bias is None else made + bias
+
+
 def _bmm(a, b, *, out=None):
     """Products of the matrices of a sparse and a dense tensor."""
     if not isinstance(a, SparseTensor) or isinstance(b, SparseTensor):
@@ -176,15 +300,28 @@ def _bmm(a, b, *, out=None):
         raise RuntimeError("batch1 must be a 3D tensor")
     if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
         raise RuntimeError(f"bmm: the sizes {list(a.shape)} and {list(b.shape)} do not fit")
-    (batch, rows, columns), values = a._parts
+    return _matrices(a, b)
+
+
+def _by_matrices(a, b):
+    (batch, rows, columns), values = a._held
     result = b.new_zeros(a.shape[0] * a.shape[1], b.shape[2])
     result = result.index_add(0, batch * a.shape[1] + rows, values[:, None] * b[batch, columns])
     return result.view(a.shape[0], a.shape[1], b.shape[2])
 
 
+_matrices = recorded(
+    "Bmm", _by_matrices,
+    lambda grad, a, b: (
+        corten.bmm(_dense(grad), b.mH) if a.requires_grad else None,
+        _matrices(_conj(a.transpose(1, 2)), _dense(grad)) if b.requires_grad else None,
+    ),
+)
+
+
 def _zeros_like(x, *, dtype=None, **kwargs):
-    indices, values = x._parts
-    return _made(indices[:, :0], values.detach()[:0].to(values.dtype if dtype is None else dtype), x.shape, True)
+    indices, values = x._held
+    return _shell(indices[:, :0], values[:0].to(values.dtype if dtype is None else dtype), x.shape, True)
 
 
 def _numpy(x, *args, **kwargs):
@@ -194,7 +331,7 @@ def _numpy(x, *args, **kwargs):
 _OPERATORS.update({
     "mul": _product, "rmul": _product, "multiply": _product, "cat": _cat, "concat": _cat,
     "stack": _stack, "unsqueeze": _unsqueeze, "select": _select, "getitem": _get_item,
-    "index_select": _index_select, "addmm": _addmm, "bmm": _bmm, "zeros_like": _zeros_like,
+    "index_select": _index_select, "permute": _permute, "linear": _linear, "addmm": _addmm, "bmm": _bmm, "zeros_like": _zeros_like,
     "is_same_size": lambda a, b: a.shape == b.shape, })
 SparseTensor.numpy = _numpy  # a method that does not ask ``__torch_function__``
 

@@ -1,7 +1,7 @@
 //! Formulas of no particular family.
 
 use corten_core::{Error, MemoryFormat, Result, Scalar, bail, err};
-use corten_ops::{Tensor, op};
+use corten_ops::{Tensor, batched, op};
 
 /// The gradient that nobody has derived: of an operator, or with a colon, of one argument.
 ///
@@ -69,5 +69,5 @@ pub fn scaled(grad: &Tensor, factor: Scalar) -> Result<Tensor> {
 
 /// Whether any of these is true; without data none is.
 pub(crate) fn has_any(these: &Tensor) -> Result<bool> {
-    Ok(!these.device().is_meta() && op::item(&op::any(these)?)?.to_bool())
+    Ok(!these.device().is_meta() && op::item(&op::any(&batched::all_items(these))?)?.to_bool())
 }

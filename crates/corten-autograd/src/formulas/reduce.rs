@@ -2,7 +2,7 @@
 
 use crate::formulas::any::{has_any, zero_where, zeros_like};
 use corten_core::{Dims, Result, Scalar, geometry};
-use corten_ops::{Tensor, op};
+use corten_ops::{Tensor, batched, op};
 
 /// The reduced dimensions of a tensor of rank `rank`, wrapped. No dimension means all.
 fn reduced(dim: Option<&[i64]>, rank: usize) -> Result<Dims> {
@@ -97,7 +97,9 @@ pub fn prod_backward(grad: &Tensor, self_: &Tensor, result: &Tensor) -> Result<T
     if !has_any(&is_zero)? {
         return grad * (result / self_)?.conj()?;
     }
-    if !corten_core::grad_mode_enabled() && op::item(&is_zero.sum()?)?.to_i64() > 1 {
+    // Each item has a number of zeros of its own.
+    let one = !corten_core::grad_mode_enabled() && !batched::is_batched(self_);
+    if one && op::item(&is_zero.sum()?)?.to_i64() > 1 {
         return zeros_like(self_);
     }
     let flat = op::reshape(self_, &[-1])?;

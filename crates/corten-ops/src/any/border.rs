@@ -1,6 +1,6 @@
 //! Borders of mirrored and repeated elements.
 
-use crate::{Tensor, op};
+use crate::{Tensor, batched, op};
 use corten_core::{DType, Device, MemoryFormat, Result, Scalar, ensure};
 use std::ops::Range;
 
@@ -24,7 +24,8 @@ impl Border {
             _ => self_.suggest_memory_format(),
         };
         let indices = self.indices(self_, pad)?;
-        if pad.iter().any(|&side| side < 0) {
+        // There is no memory for a batch yet that could be written to.
+        if pad.iter().any(|&side| side < 0) || batched::is_batched(self_) {
             let mut padded = self_.clone();
             for side in &indices {
                 padded = op::index_select(&padded, side.dim, &side.whole()?)?;

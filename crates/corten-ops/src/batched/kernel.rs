@@ -120,12 +120,12 @@ pub(super) fn map(
     match value {
         IValue::Tensor(tensor) if tensor.defined() => *tensor = replace(tensor)?,
         IValue::TensorList(list) => {
-            for tensor in list.iter_mut() {
+            for tensor in list.iter_mut().filter(|tensor| tensor.defined()) {
                 *tensor = replace(tensor)?;
             }
         }
         IValue::OptionalTensorList(list) => {
-            for tensor in list.iter_mut().flatten() {
+            for tensor in list.iter_mut().flatten().filter(|tensor| tensor.defined()) {
                 *tensor = replace(tensor)?;
             }
         }
@@ -158,7 +158,10 @@ fn batched(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
     let _hidden = Hidden::new(level);
     let batch = Batch { op, level, size };
     batch.check_written(stack)?;
-    refuse(op.def())?;
+    if CHANGES_SHAPE.contains(&op.def().name) {
+        return rules::reshaped(&batch, stack);
+    }
+    refuse(&batch, stack)?;
     match op.def().batch {
         Some(rule) => rule(&batch, stack),
         None => rules::items(&batch, stack),
@@ -166,23 +169,12 @@ fn batched(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
 }
 
 /// Operators in place on sizes, strides or storage.
-const CHANGES_SHAPE: [&str; 12] = [
-    "transpose_",
-    "t_",
-    "squeeze_",
-    "unsqueeze_",
-    "as_strided_",
-    "resize_",
-    "resize_as_",
-    "set_",
-    "swapaxes_",
-    "swapdims_",
-    "detach_",
-    "rename_",
-];
+const CHANGES_SHAPE: [&str; 7] =
+    ["transpose_", "t_", "squeeze_", "unsqueeze_", "as_strided_", "resize_", "resize_as_"];
 
 /// Fails for operators that have no meaning for items.
-fn refuse(def: &OpDef) -> Result<()> {
+fn refuse(batch: &Batch, stack: &Stack) -> Result<()> {
+    let def = batch.op.def();
     if def.kind == OpKind::Out {
         bail!(
             Runtime,
@@ -192,13 +184,15 @@ fn refuse(def: &OpDef) -> Result<()> {
         );
     }
     ensure!(
-        !CHANGES_SHAPE.contains(&def.name),
+        !["set_", "detach_", "rename_"].contains(&def.name),
         NotImplemented,
-        "vmap: {} changes the shape of its tensor in place, which is not supported for items. \
-         Please use the variant that returns a view",
+        "vmap: {} changes its tensor in place, which is not supported for items. Please use the \
+         variant that returns a result",
         def.name
     );
     match def.name {
+        // With one mask for all items their results have the same shape.
+        "masked_select" if stack[1].get::<&Tensor>().is_ok_and(|mask| !batch.has(mask)) => Ok(()),
         "_local_scalar_dense" | "item" => bail!(
             Runtime,
             "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over \

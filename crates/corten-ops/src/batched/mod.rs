@@ -23,7 +23,7 @@ pub use nest::{enclose, everywhere, expose};
 
 use crate::Tensor;
 use corten_core::BackendMeta;
-use corten_core::{DispatchKey, KeySet, Result, TensorBase};
+use corten_core::{DispatchKey, KeySet, Result, TensorBase, bail};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -73,6 +73,11 @@ pub fn innermost(tensor: &TensorBase) -> Option<Tensor> {
     if is_batched(tensor) { below(tensor) } else { None }
 }
 
+/// The elements of all items, for checks of what is given: a batched tensor's innermost value.
+pub fn all_items(tensor: &Tensor) -> Tensor {
+    innermost(tensor).unwrap_or_else(|| tensor.clone())
+}
+
 #[cold]
 fn below(tensor: &TensorBase) -> Option<Tensor> {
     let mut value = of(tensor)?.value;
@@ -80,6 +85,17 @@ fn below(tensor: &TensorBase) -> Option<Tensor> {
         value = inner.value;
     }
     Some(value)
+}
+
+/// Makes one batched tensor stand for what another of its level stands for.
+///
+/// # Errors
+/// Those of setting sizes.
+pub(crate) fn assign(tensor: &Tensor, other: &Tensor) -> Result<()> {
+    let Some(found) = of(other) else { bail!(Internal, "vmap: a result without items") };
+    tensor.set_sizes_and_strides(&other.sizes(), &other.strides(), None)?;
+    tensor.update_extra_meta(|extra| extra.backend = Some(Arc::new(found)));
+    Ok(())
 }
 
 /// The tensor of the items along `dim` of `value`.

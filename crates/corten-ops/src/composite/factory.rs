@@ -1,6 +1,6 @@
 //! Tensors made from others by simple rules.
 
-use crate::{Tensor, op};
+use crate::{Tensor, batched, op};
 use corten_core::{DType, MemoryFormat, Result, Scalar, bail, ensure};
 
 /// The tensor's classes as rows of zeros with a single one.
@@ -24,17 +24,24 @@ pub fn one_hot(self_: &Tensor, num_classes: i64) -> Result<Tensor> {
         return op::zeros(&shape, Some(DType::Int64), None, Some(self_.device()), None);
     }
     if !self_.device().is_meta() {
-        let least = op::item(&op::min(self_)?)?.to_i64();
+        let least = op::item(&op::min(&batched::all_items(self_))?)?.to_i64();
         ensure!(least >= 0, Runtime, "Class values must be non-negative.");
     }
     let classes = match num_classes {
         -1 => op::item(&op::max(self_)?)?.to_i64() + 1,
         given => {
-            let fits = self_.device().is_meta() || op::item(&op::max(self_)?)?.to_i64() < given;
+            let most = || Ok(op::item(&op::max(&batched::all_items(self_))?)?.to_i64());
+            let fits = self_.device().is_meta() || most()? < given;
             ensure!(fits, Runtime, "Class values must be smaller than num_classes.");
             given
         }
     };
+    if batched::is_batched(self_) {
+        let device = Some(self_.device());
+        let all = op::arange(Scalar::Int(classes), Some(DType::Int64), None, device, None)?;
+        let ones = op::eq_tensor(&op::unsqueeze(self_, -1)?, &all)?;
+        return op::to_dtype(&ones, DType::Int64, false, false, None);
+    }
     let mut shape = self_.sizes();
     shape.push(classes);
     let rows = op::zeros(&shape, Some(DType::Int64), None, Some(self_.device()), None)?;

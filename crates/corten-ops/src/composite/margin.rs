@@ -1,7 +1,7 @@
 //! Margin losses over classes.
 
 use super::support::{Reduction, defined};
-use crate::{Tensor, op};
+use crate::{Tensor, batched, op};
 use corten_core::{DType, Result, Scalar, ensure, not_implemented_for};
 
 const ONE: Scalar = Scalar::Int(1);
@@ -85,7 +85,7 @@ pub fn multi_margin_loss(
     }
     check_dtypes(self_, target, "multi_margin_loss_cpu_kernel")?;
     if target.device().is_cpu() {
-        let labels = target.to_vec::<i64>()?;
+        let labels = batched::all_items(target).to_vec::<i64>()?;
         let inside = labels.iter().all(|&label| 0 <= label && label < classes);
         ensure!(inside, Runtime, "target out of range");
     }

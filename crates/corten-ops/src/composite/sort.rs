@@ -1,7 +1,7 @@
 //! Sorting made of `sort`.
 
 use super::support::requires_grad;
-use crate::{Tensor, op};
+use crate::{Tensor, batched, op};
 use corten_core::{DType, Dims, Result, Scalar, bail, ensure, geometry};
 
 /// Where the sorted elements are.
@@ -94,7 +94,7 @@ fn quantiles(
             &op::ge_scalar(q, Scalar::Int(0))?,
             &op::le_scalar(q, Scalar::Int(1))?,
         )?;
-        let all = op::all(&inside)?.to_element::<bool>()?;
+        let all = op::all(&batched::all_items(&inside))?.to_element::<bool>()?;
         ensure!(all, Runtime, "quantile() q values must be in the range [0, 1]");
     }
     let lines = match dim {

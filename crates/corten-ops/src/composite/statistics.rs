@@ -1,7 +1,7 @@
 //! Covariances and combinations of observations.
 
 use super::support::defined;
-use crate::{Tensor, op};
+use crate::{Tensor, batched, op};
 use corten_core::{DType, Result, Scalar, ensure};
 
 const ONE: Scalar = Scalar::Int(1);
@@ -30,7 +30,7 @@ fn check_weights(weights: &Tensor, name: &str, observations: i64) -> Result<()> 
         weights.numel()
     );
     if weights.device().is_cpu() && observations > 0 {
-        let least = op::min(weights)?.to_element::<f64>()?;
+        let least = op::min(&batched::all_items(weights))?.to_element::<f64>()?;
         ensure!(least >= 0.0 || least.is_nan(), Runtime, "cov(): {name} cannot be negative");
     }
     Ok(())
@@ -73,7 +73,7 @@ pub fn cov(
     let usable = weights.is_none()
         || observations == 0
         || !total.device().is_cpu()
-        || total.to_element::<f64>()? != 0.0;
+        || op::all(&op::ne_scalar(&batched::all_items(&total), Scalar::Int(0))?)?.to_element()?;
     ensure!(usable, Runtime, "cov(): weights sum to zero, can't be normalized");
     let weighted = |values: &Tensor| match &weights {
         Some(weights) => op::mul_tensor(values, weights),
@@ -102,7 +102,8 @@ fn freedom(
         }
         _ => op::sub_scalar(total, Scalar::Int(correction), ONE)?,
     };
-    if freedom.device().is_cpu() && freedom.to_element::<f64>()? <= 0.0 {
+    let least = || op::min(&batched::all_items(&freedom))?.to_element::<f64>();
+    if freedom.device().is_cpu() && least()? <= 0.0 {
         corten_core::warn(
             "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number \
              of observations.",

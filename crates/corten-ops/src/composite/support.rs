@@ -102,6 +102,9 @@ impl Reduction {
 
 /// Whether gradients of this tensor are recorded.
 pub(crate) fn requires_grad(tensor: &Tensor) -> bool {
+    if let Some(value) = crate::batched::innermost(tensor) {
+        return requires_grad(&value);
+    }
     tensor.autograd_meta().is_some_and(|meta| meta.requires_grad())
 }
 

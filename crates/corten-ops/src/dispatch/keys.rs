@@ -1,7 +1,9 @@
 //! The key set of a call.
 
 use crate::Tensor;
-use corten_core::{DType, Device, Generator, KeySet, Layout, tls};
+use corten_core::{DType, Device, DispatchKey, Generator, KeySet, Layout, tls};
+
+const BATCHED: KeySet = KeySet::of(&[DispatchKey::FuncTorchBatched]);
 
 /// Collects the keys of a call's arguments.
 ///
@@ -69,7 +71,8 @@ impl KeyBuilder {
         }
         let layout = layout.unwrap_or(Layout::Strided);
         match device {
-            Some(device) => Self(of_device(device, layout)),
+            // What is made of items is made for each of them, on any device.
+            Some(device) => Self(of_device(device, layout) | (self.0 & BATCHED)),
             None if self.0.is_empty() => Self(of_device(Device::CPU, layout)),
             None => self,
         }

@@ -343,7 +343,7 @@ impl OpTable {
         if let Some(entry) = last(Target::CompositeImplicitAutograd) {
             let has_kernel = |key| last(key).is_some();
             let shadowed = explicit.is_some() || backend_of_autograd(key).is_some_and(has_kernel);
-            let batched = key == DispatchKey::FuncTorchBatched;
+            let batched = key == DispatchKey::FuncTorchBatched && self.def.batch.is_none();
             if backend || batched || (is_autograd(key) && !shadowed) {
                 return Some(entry);
             }

@@ -7,6 +7,7 @@ use crate::py::class::{Class, TypeBuilder, instance_of, make, this};
 use crate::py::errors::type_error;
 use crate::py::{Args, Obj, Py, TypeCell, ffi, getter, method, name, slot};
 use corten_core::tls::{self, ThreadState, ThreadStateGuard};
+use corten_autograd::transform;
 use corten_core::{InferenceModeGuard, grad_mode_enabled, inference_mode_enabled, set_grad_mode};
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
@@ -88,7 +89,7 @@ fn new_set_grad(class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
     let mode = parser!("set_grad_enabled(bool mode)").parse(None, owned.as_args())?.bool(0)?;
     let made = instance(class, Kind::SetGrad, mode)?;
     this::<PyMode>(&made).previous.set(Some(present()));
-    set_grad_mode(mode);
+    set_recording(mode);
     Ok(made)
 }
 
@@ -108,19 +109,29 @@ fn enter(object: &Obj, _args: Args<'_>) -> Py<Obj> {
     let mode = this::<PyMode>(object);
     match mode.kind {
         Kind::SetGrad => {
-            set_grad_mode(mode.mode);
+            set_recording(mode.mode);
         }
         Kind::Inference => {
+            if mode.mode {
+                transform::note_turned_off();
+            }
             mode.previous.set(Some(present()));
             // Left by `__exit__`, which puts the saved state back.
             std::mem::forget(InferenceModeGuard::new(mode.mode));
         }
         Kind::NoGrad | Kind::EnableGrad => {
             mode.previous.set(Some(present()));
-            set_grad_mode(mode.mode);
+            set_recording(mode.mode);
         }
     }
     Ok(Obj::none())
+}
+
+fn set_recording(enabled: bool) {
+    if !enabled {
+        transform::note_turned_off();
+    }
+    set_grad_mode(enabled);
 }
 
 fn exit(object: &Obj, _args: Args<'_>) -> Py<Obj> {
@@ -190,7 +201,7 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
         ))),
         method!("_set_grad_enabled", |_m: &Obj, args: Args<'_>| {
             let bound = parser!("_set_grad_enabled(bool enabled)").parse(None, args)?;
-            set_grad_mode(bound.bool(0)?);
+            set_recording(bound.bool(0)?);
             Ok(Obj::none())
         }),
         method!("is_anomaly_enabled", |_m: &Obj, _a: Args<'_>| Ok(Obj::bool(

@@ -3,6 +3,7 @@
 use crate::args::parser;
 use crate::py::{Args, Obj, Py, ffi, method};
 use crate::tensor;
+use corten_autograd::transform;
 use corten_core::Result;
 use corten_core::geometry::wrap_dim;
 use corten_ops::batched::{self, Randomness};
@@ -39,6 +40,24 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
         method!("_vmap_everywhere", |_m: &Obj, args: Args<'_>| {
             let bound = parser!("_vmap_everywhere(Tensor tensor)").parse(None, args)?;
             everywhere(&bound.tensor(0)?)
+        }),
+        method!("_transform_enter", |_m: &Obj, _a: Args<'_>| {
+            transform::enter();
+            Ok(Obj::none())
+        }),
+        method!("_transform_exit", |_m: &Obj, _a: Args<'_>| {
+            transform::exit()?;
+            Ok(Obj::none())
+        }),
+        method!("_is_transform_active", |_m: &Obj, _a: Args<'_>| Ok(Obj::bool(
+            transform::is_active()
+        ))),
+        method!("_times_turned_off", |_m: &Obj, _a: Args<'_>| Obj::int(
+            transform::times_turned_off() as i64
+        )),
+        method!("_recordable", |_m: &Obj, args: Args<'_>| {
+            let bound = parser!("_recordable(Tensor tensor)").parse(None, args)?;
+            tensor::wrap(&transform::recordable(&bound.tensor(0)?)?)
         }),
     ]
 }

@@ -20,6 +20,11 @@ pub(crate) fn leading(batch: &Batch, stack: &mut Stack) -> Result<()> {
 /// Dimensions are counted among those of an item.
 pub(crate) fn dims(batch: &Batch, stack: &mut Stack) -> Result<()> {
     let rank = first(stack)?.dim();
+    let flat = tensors(stack).iter().filter(|tensor| tensor.dim() == 0).count();
+    // One without dimensions beside one that has some, such as a source or indices of rank 0.
+    if flat > 0 && flat < tensors(stack).len() {
+        return items(batch, stack);
+    }
     along(batch, stack, rank)
 }
 

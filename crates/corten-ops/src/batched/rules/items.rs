@@ -86,12 +86,17 @@ fn item(batch: &Batch, tensor: &Tensor, number: i64) -> Result<Tensor> {
 
 fn stacked(batch: &Batch, results: &[Stack]) -> Result<Stack> {
     let count = results.first().map_or(0, |one| one.len());
+    // Gradients that nobody asked for are undefined for every item.
+    let joined = |column: &[Tensor]| match column.iter().any(|tensor| tensor.defined()) {
+        true => batch.wrap(op::stack(column, 0)?),
+        false => Ok(Tensor::undefined()),
+    };
     let column = |place: usize| -> Result<IValue> {
         match &results[0][place] {
             IValue::Tensor(_) => {
                 let column: Result<Vec<Tensor>> =
                     results.iter().map(|one| one[place].get::<&Tensor>().cloned()).collect();
-                Ok(batch.wrap(op::stack(&column?, 0)?)?.into())
+                Ok(joined(&column?)?.into())
             }
             IValue::TensorList(list) => {
                 let one = |number: usize| -> Result<Tensor> {
@@ -99,7 +104,7 @@ fn stacked(batch: &Batch, results: &[Stack]) -> Result<Stack> {
                         .iter()
                         .map(|one| Ok(one[place].get::<&[Tensor]>()?[number].clone()))
                         .collect();
-                    batch.wrap(op::stack(&column?, 0)?)
+                    joined(&column?)
                 };
                 Ok((0..list.len()).map(one).collect::<Result<Vec<_>>>()?.into())
             }

@@ -7,6 +7,7 @@ mod matmul;
 mod nn;
 mod pointwise;
 mod reduce;
+mod reshaped;
 mod shape;
 
 pub(crate) use dims::{dims, dims_of_result, indexed, leading, view_backward};
@@ -16,6 +17,7 @@ pub(crate) use matmul::matmul;
 pub(crate) use nn::{batch_norm, convolution, fold, layer_norm, loss, loss_backward, nll_loss};
 pub(crate) use pointwise::{filled, like, pointwise};
 pub(crate) use reduce::{full, reduce};
+pub(crate) use reshaped::reshaped;
 pub(crate) use shape::{
     as_strided, cat, expand, permute, repeat, reshape_alias, size, squeeze, stack, t,
 };

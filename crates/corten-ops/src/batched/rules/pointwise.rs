@@ -7,6 +7,12 @@ use corten_core::{DType, MemoryFormat, Result, promote_types};
 
 /// Arguments are aligned from the right, behind the hidden dimension.
 pub(crate) fn pointwise(batch: &Batch, stack: &mut Stack) -> Result<()> {
+    aligned(batch, stack, false)
+}
+
+/// [`pointwise`], or with the last argument as it is.
+fn aligned(batch: &Batch, stack: &mut Stack, but_last: bool) -> Result<()> {
+    let last = stack.last().filter(|_| but_last).cloned();
     let originals = stack.clone();
     let all = tensors(stack);
     let rank = all.iter().map(|tensor| tensor.dim()).max().unwrap_or(0);
@@ -17,7 +23,7 @@ pub(crate) fn pointwise(batch: &Batch, stack: &mut Stack) -> Result<()> {
             // An item without dimensions decides less on the result's dtype than others do; its
             // batch would decide as much.
             let value = match wide {
-                Some(wide) if tensor.dim() == 0 && category(value.dtype()) <= category(wide) => {
+                Some(wide) if tensor.dim() == 0 && category(value.dtype()) == category(wide) => {
                     op::to_dtype(&value, wide, false, false, None)?
                 }
                 _ => value,
@@ -27,6 +33,9 @@ pub(crate) fn pointwise(batch: &Batch, stack: &mut Stack) -> Result<()> {
         let alike = rank == 0 && !tensor.is_wrapped_number();
         if alike { op::unsqueeze(tensor, 0) } else { Ok(tensor.clone()) }
     })?;
+    if let (Some(last), Some(place)) = (last, stack.last_mut()) {
+        *place = last;
+    }
     batch.call(stack, &originals)
 }
 
@@ -63,5 +72,8 @@ pub(crate) fn filled(batch: &Batch, stack: &mut Stack) -> Result<()> {
         value.for_each_tensor(&mut |tensor| own |= batch.has(tensor));
         own
     });
-    if own { items(batch, stack) } else { pointwise(batch, stack) }
+    if own {
+        return items(batch, stack);
+    }
+    aligned(batch, stack, true)
 }

@@ -84,7 +84,7 @@ pub(crate) fn t(batch: &Batch, stack: &mut Stack) -> Result<()> {
     batch.wrap_results(stack)
 }
 
-/// `as_strided`: of the memory of every item.
+/// `as_strided`: the first item's offset is the given one, the others follow at its distance.
 pub(crate) fn as_strided(batch: &Batch, stack: &mut Stack) -> Result<()> {
     let value = batch.front(first(stack)?)?;
     let mut sizes = vec![batch.size];
@@ -92,7 +92,7 @@ pub(crate) fn as_strided(batch: &Batch, stack: &mut Stack) -> Result<()> {
     let mut strides = vec![value.stride(0)?];
     strides.extend_from_slice(stack[2].get()?);
     let offset = stack.get(3).map_or(Ok(None), |given| given.get::<Option<i64>>())?;
-    let offset = value.storage_offset() + offset.unwrap_or(0);
+    let offset = offset.unwrap_or(value.storage_offset());
     stack.replace(op::as_strided(&value, &sizes, &strides, Some(offset))?);
     batch.wrap_results(stack)
 }

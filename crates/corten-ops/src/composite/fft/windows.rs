@@ -1,7 +1,7 @@
 //! Transforms of the windows of a signal, and the signal back from them.
 
 use crate::composite::support::{defined, tensor_type_name};
-use crate::{Tensor, op};
+use crate::{Tensor, batched, op};
 use corten_core::{Result, Scalar, bail, ensure, err, warn};
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -441,7 +441,7 @@ impl Part {
         let range = (Some(self.start()), Some(self.end(whole.length)));
         let signal = op::slice_tensor(&whole.signal, 1, range.0, range.1, 1)?;
         let envelope = op::slice_tensor(&whole.envelope, 1, range.0, range.1, 1)?;
-        let lowest = op::min(&op::abs(&envelope)?)?;
+        let lowest = op::min(&op::abs(&batched::all_items(&envelope))?)?;
         let low = lowest.device().is_cpu() && op::item(&lowest)?.to_f64() < 1e-11;
         ensure!(!low, Runtime, "{}window overlap add min: 1\n[ CPUBoolType{{}} ]", named());
         op::div_tensor(&signal, &envelope)

@@ -1,7 +1,7 @@
 //! The checks that PyTorch makes before it factors or solves, in its words.
 
 use super::with;
-use crate::{Tensor, op};
+use crate::{Tensor, batched, op};
 use corten_core::{DType, Dims, Result, bail, ensure, geometry, not_implemented_for};
 
 /// Matrices at least.
@@ -78,6 +78,7 @@ pub fn check_info(info: &Tensor, name: &str) -> Result<()> {
     if !info.device().is_cpu() || info.numel() == 0 {
         return Ok(());
     }
+    let info = &batched::all_items(info);
     let flat = op::reshape(info, &[-1])?;
     for index in 0..flat.numel() {
         let code = op::item(&op::select_int(&flat, 0, index)?)?.to_i64();

@@ -1,0 +1,261 @@
+"""``SparseTensor``: the tensor, its history, and its entries."""
+
+from __future__ import annotations
+
+import functools
+
+import corten
+from corten import _C
+from corten._C import Tensor
+
+#: The operators of sparse tensors by name, filled by the modules that define them.
+OPERATORS = {}
+_ASKED_OF_SHELL = frozenset((
+    "shape", "dtype", "ndim", "grad_fn", "is_leaf", "grad", "is_quantized", "requires_grad",
+    "_version", "output_nr", "retains_grad", "_grad", "_base", "retain_grad",
+))
+
+
+class SparseTensor(Tensor):
+    """A tensor in coordinate format: ``indices`` of shape (sparse dimensions, entries), ``values``
+    of shape (entries, dense dimensions…). The same place may come up several times until
+    :meth:`coalesce`."""
+
+    @property
+    def _parts(self):
+        """Indices and values; gradients flow through the values."""
+        if self.requires_grad and corten.is_grad_enabled():
+            return self._held[0], Values.apply(self)
+        return self._held
+
+    @property
+    def data(self):
+        """The same entries without history."""
+        return self.detach()
+
+    @data.setter
+    def data(self, other):
+        if not isinstance(other, SparseTensor) or other.shape != self.shape:
+            raise RuntimeError(
+                "Attempted to set the data of a sparse tensor to a tensor of an incompatible type or "
+                "size"
+            )
+        self._held, self._coalesced = other._held, other._coalesced
+
+    def __deepcopy__(self, memo):
+        if not self.is_leaf:
+            return Tensor.__deepcopy__(self, memo)  # refuses
+        if id(self) not in memo:
+            copied = self.detach().clone()
+            memo[id(self)] = copied.requires_grad_() if self.requires_grad else copied
+            if "_is_param" in self.__dict__:
+                copied._is_param = True
+        return memo[id(self)]
+
+    def __repr__(self, *, tensor_contents=None):
+        indices, values = self._held
+        return (
+            f"tensor(indices={_indented(indices, 15)},\n       values={_indented(values, 14)},\n"
+            f"       size={tuple(self.shape)}, nnz={indices.size(1)}{_suffixes(self)})"
+        )
+
+    __hash__ = Tensor.__hash__
+
+    def _nnz(self):
+        """How many entries there are."""
+        return self._held[0].size(1)
+
+    def _indices(self):
+        """The places of the entries, whether they differ or not."""
+        return self._held[0]
+
+    def _values(self):
+        """The entries, without history."""
+        return self._held[1]
+
+    def __reduce_ex__(self, protocol):
+        from corten import _utils
+
+        return _utils.reduce_tensor(self)
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        name = getattr(func, "__name__", str(func))
+        kwargs = kwargs or {}
+        if name in ("__get__", "__set__", "grad"):
+            name = getattr(getattr(func, "__self__", None), "__name__", name)
+            if name in _ASKED_OF_SHELL:
+                with _C_plain():
+                    return func(*args, **kwargs)
+        found = OPERATORS.get(name.strip("_") if name.startswith("__") else name)
+        if found is None:
+            raise NotImplementedError(f"{name} is not implemented for sparse tensors")
+        return found(*args, **kwargs)
+
+
+class _C_plain:
+    """A block in which the methods of dense tensors are meant."""
+
+    def __enter__(self):
+        self._before = _C._torch_function_state()
+        _C._set_torch_function_state(2)
+
+    def __exit__(self, kind, value, traceback):
+        _C._set_torch_function_state(self._before)
+
+
+def _indented(tensor, width):
+    """A part as it is printed, without its dtype and history: the whole says those."""
+    text = repr(tensor.detach())
+    for suffix in (f", dtype={tensor.dtype}", f", device='{tensor.device}'"):
+        text = text.replace(suffix, "")
+    return text.replace("\n", "\n" + " " * width)
+
+
+def _suffixes(x):
+    text = "" if x.device.type == "cpu" else f", device='{x.device}'"
+    if x.dtype not in (corten.get_default_dtype(), corten.int64, corten.bool):
+        text += f", dtype={x.dtype}"
+    text += f", layout={x.layout}"
+    if x.grad_fn is not None:
+        return f"{text}, grad_fn=<{x.grad_fn.name()}>"
+    return f"{text}, requires_grad=True" if x.requires_grad else text
+
+
+def _shell(indices, values, size, coalesced):
+    """A tensor of these parts, without history and without checks."""
+    with _C_plain():
+        made = Tensor._make_shell(
+            SparseTensor, tuple(size), dtype=values.dtype, layout=_C.sparse_coo, device=values.device
+        )
+    made._held = indices, values.detach() if values.requires_grad else values
+    made._coalesced = coalesced
+    return made
+
+
+def _made(indices, values, size, coalesced):
+    """A tensor of its parts, through which gradients reach the values."""
+    if values.requires_grad and corten.is_grad_enabled():
+        return SparseCooTensor.apply(values, indices, tuple(size), coalesced)
+    return _shell(indices, values, size, coalesced)
+
+
+def enabled(backward):
+    """A backward function in which operators ask ``__torch_function__``, wherever it is called."""
+
+    @functools.wraps(backward)
+    def function(*args):
+        before = _C._torch_function_state()
+        _C._set_torch_function_state(0)
+        try:
+            return backward(*args)
+        finally:
+            _C._set_torch_function_state(before)
+
+    return function
+
+
+class SparseCooTensor(corten.autograd.Function):
+    """The values put together to a tensor."""
+
+    @staticmethod
+    def forward(ctx, values, indices, size, coalesced):
+        ctx.indices = indices
+        return _shell(indices, values, size, coalesced)
+
+    @staticmethod
+    @enabled
+    def backward(ctx, grad):
+        return _at(grad, ctx.indices), None, None, None
+
+
+class Values(corten.autograd.Function):
+    """The values of a tensor."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.place = x._held[0], tuple(x.shape), x._coalesced
+        return x._held[1].detach()
+
+    @staticmethod
+    @enabled
+    def backward(ctx, grad):
+        indices, size, coalesced = ctx.place
+        made = _made(indices, grad, size, coalesced)
+        if coalesced:
+            return made
+        # Entries at the same place are one element: what arrives for each of them is its gradient.
+        counts = _coalesce(_shell(indices, corten.ones_like(grad), size, False))._held[1]
+        summed = _coalesce(made)
+        return _made(summed._held[0], summed._parts[1] / counts, size, True)
+
+
+def recorded(name, forward, backward):
+    """An operator whose gradients may be dense or sparse: ``backward`` takes both, and the operands,
+    and returns one gradient for each operand."""
+
+    def run(ctx, *args):
+        ctx.args = args
+        return forward(*args)
+
+    @enabled
+    def backwards(ctx, grad):
+        return backward(grad, *ctx.args)
+
+    members = {"forward": staticmethod(run), "backward": staticmethod(backwards)}
+    function = type(corten.autograd.Function)(name, (corten.autograd.Function,), members)
+
+    @functools.wraps(forward)
+    def operator(*args):
+        if corten.is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in args):
+            return function.apply(*args)
+        return forward(*args)
+
+    return operator
+
+
+def _at(x, indices):
+    """The elements of a dense or sparse tensor at some places."""
+    if not isinstance(x, SparseTensor):
+        x = x if x.layout == _C.strided else x.to_dense()
+        count = indices.size(0)
+        return x[tuple(indices)] if count else x.expand(indices.size(1), *x.shape)
+    held = x._held[0]
+    if held is indices or held.shape == indices.shape and bool((held == indices).all()):
+        return x._parts[1]
+    held, values = _coalesce(x)._parts
+    wanted, there = _flat(indices, x.shape), _flat(held, x.shape)
+    if there.numel() == 0:
+        return values.new_zeros((wanted.numel(), *values.shape[1:]))
+    at = corten.searchsorted(there, wanted).clamp(max=there.numel() - 1)
+    missing = there[at] != wanted
+    return values[at].masked_fill(missing.reshape(-1, *(1,) * (values.dim() - 1)), 0)
+
+
+def _flat(indices, size):
+    """One number for every place."""
+    flat = corten.zeros(indices.size(1), dtype=corten.int64, device=indices.device)
+    for row, length in zip(indices, size):
+        flat = flat * length + row
+    return flat
+
+
+def _coalesce(x):
+    return x if x._coalesced else _summed(x)
+
+
+def _added_up(x):
+    indices, values = x._held
+    flat = _flat(indices, x.shape)
+    places, inverse = corten.unique(flat, return_inverse=True)
+    summed = values.new_zeros((places.numel(), *values.shape[1:])).index_add(0, inverse, values)
+    if indices.size(0) == 0:
+        return _shell(indices[:, :places.numel()], summed, x.shape, True)
+    rows = []
+    for size in reversed(tuple(x.shape)[:indices.size(0)]):
+        rows.append(places % size)
+        places = places.div(size, rounding_mode="floor")
+    return _shell(corten.stack(rows[::-1]), summed, x.shape, True)
+
+
+_summed = recorded("Coalesce", _added_up, lambda grad, x: (grad,))
