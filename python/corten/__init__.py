@@ -26,7 +26,7 @@ def _bind():
     names = globals()
     for space in (vars(_C), vars(_C._functions)):
         for name, value in space.items():
-            if not name.startswith("_") and name not in _FUNCTIONAL:
+            if not name.startswith("_") and name not in _FUNCTIONAL and name != "unique_dim":
                 names.setdefault(name, value)
 
 

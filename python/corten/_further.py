@@ -195,7 +195,9 @@ def range(start=0, end=None, step=1, *, out=None, dtype=None, layout=None, devic
     steps = corten.arange(count, dtype=corten.float64, device=device)
     made = (start + steps * step).to(dtype)
     if out is not None:
-        return out.resize_(made.shape).copy_(made)
+        if out.numel() != count:
+            out.resize_(made.shape)
+        return out.copy_(made.view(out.shape))
     return made.requires_grad_(requires_grad)
 
 

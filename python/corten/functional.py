@@ -35,11 +35,17 @@ def broadcast_shapes(*shapes):
     """The shape that tensors of these shapes broadcast to."""
     result = []
     for index, shape in enumerate(shapes):
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        if any(size < 0 for size in shape):
+        if shape is None:
+            continue
+        if isinstance(shape, int):
+            shape = (shape,)
+        elif not isinstance(shape, (tuple, list)):
             raise RuntimeError(
-                f"Trying to create tensor with negative dimension ({min(shape)}): ({min(shape)})"
+                f"Input shapes should be of type ints, a tuple of ints, or a list of ints, got {shape}"
             )
+        shape = tuple(shape)
+        if any(size < 0 for size in shape):
+            raise ValueError("Attempting to broadcast a dimension with negative length!")
         result[:0] = [1] * (len(shape) - len(result))
         for place, size in enumerate(reversed(shape), start=1):
             if size != 1 and size != result[-place]:
@@ -58,7 +64,7 @@ def nonzero(input, *, out=None, as_tuple=False):
     if not as_tuple:
         return _ops.nonzero(input) if out is None else _ops.nonzero(input, out=out)
     if out is not None:
-        raise TypeError("nonzero does not support the out kwarg when as_tuple is True")
+        raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
     return tuple(input.nonzero_numpy())
 
 
@@ -270,9 +276,17 @@ def unravel_index(indices, shape):
     """The coordinates of flat indices into a tensor of ``shape``, one tensor per dimension."""
     if isinstance(shape, Tensor):
         shape = shape.tolist()
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
     if indices.is_complex() or indices.is_floating_point() or indices.dtype == _C.bool:
-        raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    if isinstance(shape, int):
+        shape = (shape,)
+    elif not isinstance(shape, (tuple, list)):
+        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
+    for size in shape:
+        if not isinstance(size, int):
+            raise TypeError(
+                f"expected 'shape' sequence to only contain ints, but got {type(size)}"
+            )
     if any(size < 0 for size in shape):
         raise ValueError(f"'shape' cannot have negative values, but got {tuple(shape)}")
     steps = [math.prod(shape[dim + 1 :]) for dim in range(len(shape))]

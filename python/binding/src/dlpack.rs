@@ -1,7 +1,7 @@
 //! DLPack: tensors to and from other libraries without copies, in the legacy and the versioned
 //! form.
 
-use crate::args::parser;
+use crate::args::{number_kind, parser};
 use crate::py::errors::{Raised, assertion_error, buffer_error, runtime_error, type_error};
 use crate::py::{Args, Obj, Py, ffi, method, name};
 use crate::tensor;
@@ -345,9 +345,23 @@ fn import_with(object: &Obj, device: Option<Device>, copy: Option<bool>) -> Py<T
     Ok(made)
 }
 
+/// Whether the object is a capsule, which [`import_capsule`] takes.
+pub(crate) fn is_capsule(object: &Obj) -> bool {
+    // SAFETY: the object is live.
+    unsafe { ffi::PyCapsule_CheckExact(object.as_ptr()) != 0 }
+}
+
+/// Whether the object lends its memory by `__dlpack__`. Numbers and sequences of Python do not.
+pub(crate) fn is_exporter(object: &Obj) -> Py<bool> {
+    if object.is_list() || object.is_tuple() || object.is_str() || number_kind(object).is_some() {
+        return Ok(false);
+    }
+    Ok(object.attr_opt(name!("__dlpack__"))?.is_some())
+}
+
 /// A tensor over the memory a capsule describes, and whether its library says that it is a copy; the
 /// capsule is used up, unless there is an error.
-fn import_capsule(capsule: &Obj) -> Py<(Tensor, bool)> {
+pub(crate) fn import_capsule(capsule: &Obj) -> Py<(Tensor, bool)> {
     let is_named = |name: &CStr| {
         // SAFETY: the object is live and the name a C string.
         unsafe { ffi::PyCapsule_IsValid(capsule.as_ptr(), name.as_ptr()) != 0 }

@@ -92,7 +92,9 @@ def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Products of the elements that the mask keeps; 1 where there is none."""
     result = _left("prod", input, mask).to(_summed_dtype(dtype, input))
-    for one in reversed(_dims(dim, input.ndim)):
+    # Unlike sums, products over no dimensions are the elements.
+    nothing = isinstance(dim, (tuple, list)) and not dim
+    for one in () if nothing else reversed(_dims(dim, input.ndim)):
         result = result.prod(one, keepdim=bool(keepdim))
     return result
 

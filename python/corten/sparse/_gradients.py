@@ -17,12 +17,15 @@ def embedding_sparse_backward(grad, indices, num_weights, padding_idx, scale_gra
         raise RuntimeError(
             "embedding_backward: scale_grad_by_freq not supported with sparse gradients"
         )
-    values = grad.reshape(-1, grad.size(-1))
+    features = grad.size(-1)
+    if not grad.numel():
+        indices = indices.new_empty((0,))
+    values = grad.reshape(indices.numel(), features)
     indices = indices.reshape(-1).to(_C.int64)
     if padding_idx != -1:
         kept = indices != padding_idx
         indices, values = indices[kept], values[kept]
-    return _made(indices[None], values, (num_weights, grad.size(-1)), False)
+    return _made(indices[None], values, (num_weights, features), False)
 
 
 def _sum(self, other, *, alpha=1):

@@ -48,19 +48,20 @@ pub fn embedding_bag(
     let len = weight.sizes()[1];
     let new = |sizes: &[i64]| empty_as(sizes, weight, index);
     let out = empty(&[bags, len], weight)?;
-    // Plain sums need no record of the bags.
-    let plain = mode == Mode::Sum
-        && weight.dtype() != DType::Float64
+    let dense = weight.dtype() != DType::Float64
         && weight.strides()[1] == 1
         && factors.is_none_or(|factors| factors.strides()[0] == 1)
         && padding_idx < 0;
+    // Plain sums need no record of the bags.
+    let plain = mode == Mode::Sum && dense;
     let bag_of = new(&[if plain { 0 } else { indices.numel() }])?;
     let counts = new(&[bags])?;
     let places = if mode == Mode::Max { new(&[bags, len])? } else { new(&[bags])? };
     if is_shape_only(&out) {
         return Ok((out, bag_of, counts, places));
     }
-    let bags = Bags::of(weight, indices, offsets, bags as usize, padding_idx)?;
+    let given = Bags::of(indices, offsets, bags as usize, padding_idx)?;
+    let bags = given.within(weight.sizes()[0], mode != Mode::Max && dense)?;
     let rows = if mode == Mode::Max { bags.maxima(weight, &out)? } else { Vec::new() };
     if mode != Mode::Max {
         bags.sums(weight, &out, factors, mode == Mode::Mean)?;
@@ -102,10 +103,16 @@ fn check(
     let floats = [DType::Float16, DType::BFloat16, DType::Float32, DType::Float64];
     one_of(1, "weight", weight.dtype(), &floats, "Half, BFloat16, Float, Double")?;
     ensure!(
-        indices.dim() == 1 && offsets.dim() == 1,
+        matches!(indices.dim(), 1 | 2),
         Runtime,
         "input has to be a 1D or 2D Tensor, but got Tensor of dimension {}",
         indices.dim()
+    );
+    ensure!(
+        offsets.dim() == 1,
+        Runtime,
+        "offsets has to be a 1D Tensor, but got Tensor of dimension {}",
+        offsets.dim()
     );
     if let Some(factors) = factors {
         check_factors(weight, indices, mode, factors)?;
@@ -153,7 +160,6 @@ struct Bags {
 
 impl Bags {
     fn of(
-        weight: &Tensor,
         indices: &Tensor,
         offsets: &Tensor,
         count: usize,
@@ -175,16 +181,28 @@ impl Bags {
                 indices.len()
             );
         }
-        let rows = weight.sizes()[0];
-        for (place, index) in indices.iter().enumerate() {
+        Self::between(indices, &given, count, padding)
+    }
+
+    /// The bags, of indices that name rows. PyTorch words the error by the kernel that finds it,
+    /// and programs look for either.
+    fn within(self, rows: i64, dense: bool) -> Result<Self> {
+        for (place, index) in self.indices.iter().enumerate() {
+            let inside = (0..rows).contains(index);
             ensure!(
-                (0..rows).contains(index),
+                inside || !dense,
                 Runtime,
                 "Index {place} of input takes value {index} which is not in the valid range [0, \
                  {rows})"
             );
+            ensure!(
+                inside,
+                Runtime,
+                "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be \
+                 {index}"
+            );
         }
-        Self::between(indices, &given, count, padding)
+        Ok(self)
     }
 
     fn between(indices: Vec<i64>, given: &[i64], count: usize, padding: i64) -> Result<Self> {

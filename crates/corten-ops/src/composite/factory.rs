@@ -74,5 +74,14 @@ pub fn diagflat(self_: &Tensor, offset: i64) -> Result<Tensor> {
 /// # Errors
 /// Those of `complex`.
 pub fn polar(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
+    crate::any::factory::check_parts(abs, angle)?;
     op::complex(&op::mul_tensor(abs, &op::cos(angle)?)?, &op::mul_tensor(abs, &op::sin(angle)?)?)
+}
+
+/// [`polar`] into an output of its dtype.
+///
+/// # Errors
+/// As there; `Runtime` for an output of another dtype.
+pub fn polar_out(abs: &Tensor, angle: &Tensor, out: &Tensor) -> Result<Tensor> {
+    crate::any::factory::write_complex_out(out, &polar(abs, angle)?)
 }

@@ -1,7 +1,7 @@
 //! Reductions under their older signatures.
 
 use crate::{Tensor, batched, op};
-use corten_core::{DType, Result, Scalar};
+use corten_core::{DType, Result, Scalar, ensure};
 
 fn correction(unbiased: bool) -> Option<Scalar> {
     Some(Scalar::Int(i64::from(unbiased)))
@@ -73,13 +73,20 @@ pub fn std_mean_dim(
 /// The mean of the elements that are not NaN.
 ///
 /// # Errors
-/// Those of `nansum`.
+/// `NotImplemented` for integers, and those of `nansum`.
 pub fn nanmean(
     self_: &Tensor,
     dim: Option<&[i64]>,
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
+    let given = self_.dtype();
+    ensure!(
+        given.is_floating_point() || given.is_complex(),
+        NotImplemented,
+        "nanmean(): expected input to have floating point or complex dtype but got {}",
+        given.type_name()
+    );
     let real = op::logical_not(&op::isnan(self_)?)?;
     let count = op::sum_dim_intlist(&real, dim, keepdim, None)?;
     op::div_tensor(&op::nansum(self_, dim, keepdim, dtype)?, &count)

@@ -45,7 +45,7 @@ pub fn cpp_name(dtype: DType) -> &'static str {
     match dtype {
         DType::UInt8 => "unsigned char",
         DType::Int8 => "signed char",
-        DType::Int16 => "short",
+        DType::Int16 => "short int",
         DType::Int32 => "int",
         DType::Int64 => "long int",
         DType::UInt16 => "short unsigned int",

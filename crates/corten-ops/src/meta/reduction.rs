@@ -316,54 +316,63 @@ pub fn reduction_arg(
 }
 
 /// The dtype of `any` and `all`: bool, but `u8` for `u8`.
-fn bool_dtype(self_: &Tensor, out: Option<&Tensor>) -> Result<DType> {
+fn bool_dtype(name: &str, self_: &Tensor, out: Option<&Tensor>) -> Result<DType> {
     let dtype = if self_.dtype() == DType::UInt8 { DType::UInt8 } else { DType::Bool };
     let Some(out) = out.filter(|out| out.defined()) else { return Ok(dtype) };
     ensure!(
         matches!(out.dtype(), DType::Bool | DType::UInt8),
         Runtime,
-        "any only supports bool tensor for result, got: {}",
+        "{name} only supports bool tensor for result, got: {}",
         out.dtype().type_name()
     );
     Ok(out.dtype())
 }
 
-/// `any`, `all`: over everything.
-///
-/// # Errors
-/// Those of [`Reduce::plan`].
-pub fn reduction_bool(self_: &Tensor, out: Option<&Tensor>) -> Result<TensorIterator> {
-    let dtype = bool_dtype(self_, out)?;
-    Reduce::over(self_, None, false)?.plan(&[(out, dtype)])
+/// The shape rules of an operator that tests truth: over everything, over one dimension, and over
+/// some, of which an empty list reduces nothing.
+macro_rules! reductions_to_bool {
+    ($name:literal, $all:ident, $dim:ident, $dims:ident) => {
+        #[doc = concat!("`", $name, "`: over everything.")]
+        ///
+        /// # Errors
+        /// Those of [`Reduce::plan`].
+        pub fn $all(self_: &Tensor, out: Option<&Tensor>) -> Result<TensorIterator> {
+            let dtype = bool_dtype($name, self_, out)?;
+            Reduce::over(self_, None, false)?.plan(&[(out, dtype)])
+        }
+
+        #[doc = concat!("`", $name, ".dim`: over one dimension.")]
+        ///
+        /// # Errors
+        /// Those of [`Reduce::plan`].
+        pub fn $dim(
+            self_: &Tensor,
+            dim: i64,
+            keepdim: bool,
+            out: Option<&Tensor>,
+        ) -> Result<TensorIterator> {
+            let dtype = bool_dtype($name, self_, out)?;
+            Reduce::over(self_, Some(&[dim]), keepdim)?.plan(&[(out, dtype)])
+        }
+
+        #[doc = concat!("`", $name, ".dims`: an empty list of dimensions reduces nothing.")]
+        ///
+        /// # Errors
+        /// Those of [`Reduce::plan`].
+        pub fn $dims(
+            self_: &Tensor,
+            dim: Option<&[i64]>,
+            keepdim: bool,
+            out: Option<&Tensor>,
+        ) -> Result<TensorIterator> {
+            let dtype = bool_dtype($name, self_, out)?;
+            Reduce::over(self_, dim, keepdim)?.plan(&[(out, dtype)])
+        }
+    };
 }
 
-/// `any.dim`, `all.dim`: over one dimension.
-///
-/// # Errors
-/// Those of [`Reduce::plan`].
-pub fn reduction_bool_dim(
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    out: Option<&Tensor>,
-) -> Result<TensorIterator> {
-    let dtype = bool_dtype(self_, out)?;
-    Reduce::over(self_, Some(&[dim]), keepdim)?.plan(&[(out, dtype)])
-}
-
-/// `any.dims`, `all.dims`: an empty list of dimensions reduces nothing.
-///
-/// # Errors
-/// Those of [`Reduce::plan`].
-pub fn reduction_bool_dims(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    out: Option<&Tensor>,
-) -> Result<TensorIterator> {
-    let dtype = bool_dtype(self_, out)?;
-    Reduce::over(self_, dim, keepdim)?.plan(&[(out, dtype)])
-}
+reductions_to_bool!("any", reduction_any, reduction_any_dim, reduction_any_dims);
+reductions_to_bool!("all", reduction_all, reduction_all_dim, reduction_all_dims);
 
 /// `var.correction`, `std.correction`: for floating-point and complex inputs; the result is real.
 ///

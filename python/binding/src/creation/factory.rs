@@ -6,7 +6,7 @@ use crate::args::{Bound, parser};
 use crate::dlpack;
 use crate::functions::op1;
 use crate::numpy;
-use crate::py::errors::{value_error, warn};
+use crate::py::errors::{Raised, runtime_error, value_error, warn};
 use crate::py::{Args, Obj, Py, ffi, method, name};
 use crate::tensor;
 use corten_core::{DType, Device, Layout, MemoryFormat};
@@ -97,6 +97,8 @@ fn shared(data: &Obj, dtype: Option<DType>, device: Option<Device>) -> Py<Tensor
         source.clone()
     } else if numpy::is_array(data) {
         numpy::from_array(data, true)?
+    } else if dlpack::is_exporter(data)? {
+        dlpack::import(data)?
     } else {
         return tensor_from(data, dtype);
     };
@@ -143,10 +145,7 @@ fn asarray(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     let copy = bound.bool_opt(3)?;
     let Some(source) = memory_of(data, dtype)? else {
         if copy == Some(false) {
-            return Err(value_error(format!(
-                "can't alias arbitrary sequence into a tensor. {}",
-                data.type_name()
-            )));
+            return Err(no_memory(data));
         }
         let made = if numpy::is_scalar(data) {
             tensor_from(&numpy::scalar_to_array(data)?, dtype)?
@@ -156,6 +155,17 @@ fn asarray(_module: &Obj, args: Args<'_>) -> Py<Obj> {
         return place(made, device, bound.bool(4)?);
     };
     finish_asarray(&bound, source, dtype, device, copy)
+}
+
+/// The error for data that a tensor shall share and cannot.
+#[cold]
+fn no_memory(data: &Obj) -> Raised {
+    if numpy::is_scalar(data) {
+        return runtime_error(
+            "can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray. ",
+        );
+    }
+    value_error("can't alias arbitrary sequence into a tensor.")
 }
 
 fn finish_asarray(
@@ -211,6 +221,9 @@ fn memory_of(data: &Obj, dtype: Option<DType>) -> Py<Option<Tensor>> {
     }
     if numpy::is_array(data) {
         return numpy::from_array(data, true).map(Some);
+    }
+    if dlpack::is_capsule(data) {
+        return dlpack::import_capsule(data).map(|(made, _)| Some(made));
     }
     let lacks = |name| data.attr_opt(name).map(|found| found.is_none());
     if !data.is_list() && !data.is_tuple() && !lacks(name!("__dlpack__"))? {

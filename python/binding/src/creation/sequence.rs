@@ -2,11 +2,12 @@
 
 use crate::args::{NumberKind, number_kind};
 use crate::numpy;
-use crate::py::errors::{Raised, runtime_error, type_error, value_error};
+use crate::py::errors::{Raised, runtime_error, type_error, value_error, warn};
 use crate::py::{Obj, Py, ffi};
 use crate::tensor;
 use corten_core::{DType, Dims, Element, Scalar, Writer, cast, match_dtype, promote_types};
 use corten_ops::Tensor;
+use std::sync::atomic::AtomicBool;
 
 /// Deeper nesting than this has no meaning as a shape.
 const MAX_DIMS: usize = 128;
@@ -28,13 +29,42 @@ pub(crate) fn tensor_from(data: &Obj, dtype: Option<DType>) -> Py<Tensor> {
     if crate::storage::is_storage(data) {
         return copy_of(&crate::storage::tensor_over(data, dtype)?, dtype);
     }
+    if crate::dlpack::is_exporter(data)? {
+        return copy_of(&crate::dlpack::import(data)?, dtype);
+    }
+    warn_about_arrays(data)?;
     let sizes = shape_of(data)?;
-    let mut reader =
-        Reader { numbers: Vec::new(), dtype: None, infer: dtype.is_none(), in_array: false };
+    let mut reader = Reader {
+        numbers: Vec::new(),
+        dtype: None,
+        infer: dtype.is_none(),
+        in_array: false,
+        too_large: false,
+    };
     reader.numbers.reserve(sizes.iter().product::<i64>().clamp(0, 1 << 20) as usize);
     reader.read(data, &sizes, 0)?;
     let dtype = dtype.or(reader.dtype).unwrap_or_else(corten_core::default_dtype);
+    if reader.too_large && dtype.is_integral(false) {
+        return Err(value_error("Overflow when unpacking long long"));
+    }
     store(&reader.numbers, &sizes, dtype)
+}
+
+/// Says once that a list of arrays is read element by element.
+fn warn_about_arrays(data: &Obj) -> Py<()> {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    let arrays = data.is_list()
+        && data.sequence_len() > 0
+        && numpy::is_array(&data.sequence_item(0)?)
+        && corten_core::is_first_warning(&SAID);
+    if !arrays {
+        return Ok(());
+    }
+    warn(
+        "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider \
+         converting the list to a single numpy.ndarray with numpy.array() before converting to a \
+         tensor.",
+    )
 }
 
 fn copy_of(source: &Tensor, dtype: Option<DType>) -> Py<Tensor> {
@@ -100,6 +130,8 @@ struct Reader {
     infer: bool,
     /// The elements belong to an array, whose dtype is known.
     in_array: bool,
+    /// There is an integer of more than 64 bits, which only floats, complex numbers and bools take.
+    too_large: bool,
 }
 
 impl Reader {
@@ -149,6 +181,9 @@ impl Reader {
             self.numbers.push(crate::args::scalar_from(&number)?);
             return Ok(());
         }
+        if object.is_list() || object.is_tuple() {
+            return Err(deeper(object, self.dtype));
+        }
         let Some(kind) = number_kind(object) else { return Err(no_number(object)) };
         if self.infer && !self.in_array {
             let dtype = match kind {
@@ -160,8 +195,25 @@ impl Reader {
             };
             self.meet(dtype)?;
         }
-        self.numbers.push(crate::args::scalar_from(object).map_err(reword_overflow)?);
+        let number = match crate::args::scalar_from(object) {
+            Err(raised) if kind == NumberKind::Int => self.large_integer(object, raised)?,
+            number => number.map_err(reword_overflow)?,
+        };
+        self.numbers.push(number);
         Ok(())
+    }
+
+    /// An integer of more than 64 bits, as a float.
+    #[cold]
+    fn large_integer(&mut self, object: &Obj, raised: Raised) -> Py<Scalar> {
+        // SAFETY: reads statics of the interpreter.
+        let (overflow, value) = unsafe { (ffi::PyExc_OverflowError, ffi::PyExc_ValueError) };
+        if !raised.matches(overflow) && !raised.matches(value) {
+            return Err(raised);
+        }
+        raised.clear();
+        self.too_large = true;
+        Ok(Scalar::Float(object.to_f64().map_err(reword_overflow)?))
     }
 
     fn meet(&mut self, dtype: DType) -> Py<()> {
@@ -172,6 +224,16 @@ impl Reader {
         });
         Ok(())
     }
+}
+
+/// A sequence where the others of its level are numbers.
+#[cold]
+fn deeper(object: &Obj, dtype: Option<DType>) -> Raised {
+    let kind = object.type_name();
+    if dtype.is_some_and(|dtype| dtype.is_floating_point() || dtype.is_complex()) {
+        return type_error(format!("must be real number, not {kind}"));
+    }
+    type_error(format!("'{kind}' object cannot be interpreted as an integer"))
 }
 
 #[cold]

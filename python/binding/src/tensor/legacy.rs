@@ -7,9 +7,9 @@ use crate::args::parser;
 use crate::creation;
 use crate::functions::op1;
 use crate::py::call::OwnedArgs;
-use crate::py::errors::type_error;
+use crate::py::errors::{runtime_error, type_error};
 use crate::py::{Args, Obj, Py};
-use corten_core::DType;
+use corten_core::{DType, Device, DeviceType};
 use corten_ops::{Tensor, op};
 
 /// `tp_new`.
@@ -44,6 +44,9 @@ fn build(args: Args<'_>, dtype: DType) -> Py<Tensor> {
         "new(any data, *, Device? device=None)",
     );
     let bound = parser.parse(None, args)?;
+    if matches!(bound.index, 0 | 3 | 4) {
+        check_device(bound.device_opt(usize::from(bound.index != 0))?)?;
+    }
     match bound.index {
         0 => Ok(empty(&[0], dtype)?),
         1 => crate::storage::tensor_over(bound.object(0)?, Some(dtype)),
@@ -76,6 +79,17 @@ fn build(args: Args<'_>, dtype: DType) -> Py<Tensor> {
             }
             creation::tensor_from(data, Some(dtype))
         }
+    }
+}
+
+/// Fails for another device than the constructor's.
+fn check_device(device: Option<Device>) -> Py<()> {
+    match device.map(|device| device.device_type) {
+        None | Some(DeviceType::Cpu) => Ok(()),
+        Some(other) => Err(runtime_error(format!(
+            "legacy constructor expects device type: cpu but device type: {} was passed",
+            other.name()
+        ))),
     }
 }
 

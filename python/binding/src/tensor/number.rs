@@ -226,7 +226,13 @@ fn compare(a: &Obj, b: &Obj, op: c_int) -> Py<Obj> {
 }
 
 #[cold]
+///
+/// As in PyTorch, `==` alone takes arrays of NumPy, element by element.
 fn compare_with(name: &str, a: &Obj, b: &Obj) -> Py<Obj> {
+    if name == "eq" && crate::numpy::is_array(b) {
+        let other = wrap_owned(crate::numpy::from_array(b, true)?)?;
+        return call_method(name, a, std::slice::from_ref(&other));
+    }
     call_method(name, a, std::slice::from_ref(b)).or_else(not_implemented)
 }
 

@@ -23,7 +23,7 @@ def _row(padding_idx, rows):
     if padding_idx is None:
         return -1
     if not -rows <= padding_idx < rows:
-        raise AssertionError("padding_idx must be within num_embeddings")
+        raise AssertionError("Padding_idx must be within num_embeddings")
     return padding_idx % rows
 
 
@@ -65,8 +65,8 @@ def embedding_bag(
         input = input.reshape(-1)
         if per_sample_weights is not None:
             per_sample_weights = per_sample_weights.reshape(-1)
-    if padding_idx is not None:
-        padding_idx = _row(padding_idx, weight.size(0))
+    if weight.dim() != 2:
+        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.dim()}")
     if max_norm is not None:
         _renorm_rows(weight, input, max_norm, norm_type)
     return ops.embedding_bag(

@@ -15,12 +15,15 @@ __all__ = ["Embedding", "EmbeddingBag"]
 class _Table(Module):
     """A weight of one row per index, some row perhaps for padding."""
 
+    #: What errors call the row for padding.
+    _padding = "Padding_idx"
+
     def _set_up(self, num_embeddings, embedding_dim, padding_idx, weight, freeze, made):
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
-                raise AssertionError("Padding_idx must be within num_embeddings")
+                raise AssertionError(f"{self._padding} must be within num_embeddings")
             padding_idx %= num_embeddings
         self.padding_idx = padding_idx
         if weight is None:
@@ -102,6 +105,8 @@ class Embedding(_Table):
 
 class EmbeddingBag(_Table):
     """Sums, means or maxima of the vectors of bags of indices."""
+
+    _padding = "padding_idx"
 
     __constants__ = [
         "num_embeddings", "embedding_dim", "max_norm", "norm_type", "scale_grad_by_freq", "mode",

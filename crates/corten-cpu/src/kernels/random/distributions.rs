@@ -8,6 +8,7 @@ use corten_core::{
     Access, AccessSet, DType, Element, Generator, GeneratorGuard, Result, Scalar, bail, bf16, cast,
     ensure, f16, match_dtype,
 };
+use corten_ops::meta::cpp_name;
 use corten_ops::{Tensor, op};
 
 /// A uniform number over `[0, 1)` with 24 random bits.
@@ -312,9 +313,29 @@ fn check_bound(name: &str, value: i128, low: i128, high: i128, dtype: DType) -> 
         (low..=high).contains(&value),
         Runtime,
         "{name} is out of bounds for {}",
-        dtype.type_name()
+        cpp_name(dtype)
     );
+    let Some(exact) = exact_bits(dtype).filter(|bits| value.unsigned_abs() > 1 << bits) else {
+        return Ok(());
+    };
+    corten_core::warn(format!(
+        "{name} is out of bounds [-(2^{exact}), 2^{exact}]. Due to precision limitations {} can \
+         support discrete uniform distribution only within this range. This warning will become \
+         an error in version 1.7 release, please fix the code in advance",
+        cpp_name(dtype)
+    ));
     Ok(())
+}
+
+/// Up to which power of two the dtype has all integers.
+fn exact_bits(dtype: DType) -> Option<u32> {
+    match dtype {
+        DType::Float16 => Some(11),
+        DType::BFloat16 => Some(8),
+        DType::Float32 => Some(24),
+        DType::Float64 => Some(53),
+        _ => None,
+    }
 }
 
 /// Fills with integers from `[0, to)`.

@@ -5,6 +5,7 @@ use crate::kernels::support::{contiguous, contiguous_opt, empty_as, match_types}
 use corten_core::{DType, Element, Reader, Result, ResultTypeState, Scalar, Writer, ensure};
 use corten_ops::meta::sort as shapes;
 use corten_ops::{Tensor, derived, op};
+use std::sync::atomic::AtomicBool;
 
 /// Runs the expression with `T` as a type that sequences may have.
 macro_rules! match_searched {
@@ -42,9 +43,32 @@ pub fn searchsorted(
     if self_.numel() == 0 {
         return Ok(out);
     }
+    warn_about_copies(sorted_sequence, self_, sorter);
     let right = right || side == Some("right");
     find_places(sorted_sequence, self_, sorter, right, &out)?;
     Ok(out)
+}
+
+/// Says once of each argument that it is copied since it is not contiguous.
+fn warn_about_copies(sequence: &Tensor, values: &Tensor, sorter: Option<&Tensor>) {
+    static SAID: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
+    let copied = |tensor: &Tensor| !tensor.is_contiguous();
+    let given = [
+        ("input value", copied(values)),
+        ("boundary", copied(sequence)),
+        ("sorter", sorter.is_some_and(copied)),
+    ];
+    for (said, (name, _)) in SAID.iter().zip(given).filter(|(_, (_, copied))| *copied) {
+        corten_core::warn_once(
+            said,
+            format!(
+                "torch.searchsorted(): {name} tensor is non-contiguous, this will lower the \
+                 performance due to extra data copy when converting non-contiguous tensor to \
+                 contiguous, please use contiguous {name} tensor if possible. This message will only \
+                 appear once per program."
+            ),
+        );
+    }
 }
 
 fn find_places(

@@ -62,6 +62,8 @@ pub fn ones_out(size: &[i64], out: &Tensor) -> Result<Tensor> {
 fn dtype_of(value: Scalar) -> DType {
     match value {
         Scalar::Float(_) => default_dtype(),
+        // Half of the precision is for numbers that a dtype asks it of.
+        Scalar::Complex(_) if default_dtype() == DType::Float16 => DType::Complex64,
         Scalar::Complex(_) => default_complex_dtype(),
         // No dtype is widened for a number: beyond 63 bits it does not fit.
         Scalar::UInt(_) => DType::Int64,

@@ -21,6 +21,7 @@ pub use range::{
     linspace_tensor_tensor, logspace, logspace_scalar_tensor, logspace_tensor_scalar,
     logspace_tensor_tensor,
 };
+pub(crate) use special::{check_parts, write_complex_out};
 pub use special::{
     complex, complex_out, diag_embed, eye, eye_m, eye_m_out, eye_out, tril_indices, triu_indices,
 };

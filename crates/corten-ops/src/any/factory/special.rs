@@ -145,11 +145,11 @@ pub fn diag_embed(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<T
     Ok(result)
 }
 
-/// Complex numbers from real and imaginary parts.
+/// Fails unless complex numbers can be made of the two parts.
 ///
 /// # Errors
 /// `NotImplemented` for other dtypes than half, float and double, `Runtime` when they differ.
-pub fn complex(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
+pub(crate) fn check_parts(real: &Tensor, imag: &Tensor) -> Result<()> {
     let (a, b) = (real.dtype(), imag.dtype());
     let fits = |dtype| matches!(dtype, DType::Float16 | DType::Float32 | DType::Float64);
     ensure!(
@@ -166,10 +166,19 @@ pub fn complex(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
         a.type_name(),
         b.type_name()
     );
+    Ok(())
+}
+
+/// Complex numbers from real and imaginary parts.
+///
+/// # Errors
+/// Those of [`check_parts`].
+pub fn complex(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
+    check_parts(real, imag)?;
     // The iterator decides the layout; the parts are then copied one after the other.
     let result = TensorIteratorConfig::new()
         .check_all_same_dtype(false)
-        .declare_static_dtype(a.to_complex())
+        .declare_static_dtype(real.dtype().to_complex())
         .add_output(None)
         .add_input(real)
         .add_input(imag)
@@ -190,6 +199,14 @@ pub fn complex(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
 /// As for [`complex`]; `Runtime` when `out` has another dtype.
 pub fn complex_out(real: &Tensor, imag: &Tensor, out: &Tensor) -> Result<Tensor> {
     let result = complex(real, imag)?;
+    write_complex_out(out, &result)
+}
+
+/// Writes complex numbers where exactly their dtype is wanted.
+///
+/// # Errors
+/// `Runtime` for another dtype.
+pub(crate) fn write_complex_out(out: &Tensor, result: &Tensor) -> Result<Tensor> {
     let (wanted, given) = (result.dtype(), out.dtype());
     ensure!(
         wanted == given,
@@ -198,5 +215,5 @@ pub fn complex_out(real: &Tensor, imag: &Tensor, out: &Tensor) -> Result<Tensor>
         wanted.type_name(),
         given.type_name()
     );
-    derived::write_out(out, &result)
+    derived::write_out(out, result)
 }

@@ -3,7 +3,7 @@
 use super::{geometry_of, with_geometry};
 use crate::Tensor;
 use corten_core::{Dims, Result, bail, ensure, geometry};
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 
 /// The tensor under another handle.
 ///
@@ -131,11 +131,11 @@ pub fn permute(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
         dims.len()
     );
     let (mut sizes, mut strides): (Dims, Dims) = (Dims::new(), Dims::new());
-    let mut seen = 0_u64;
+    let mut seen: SmallVec<[bool; 8]> = smallvec![false; rank];
     for &dim in dims {
         let dim = geometry::wrap_dim(dim, rank)?;
-        ensure!(seen & (1 << dim) == 0, Runtime, "permute(): duplicate dims are not allowed.");
-        seen |= 1 << dim;
+        let repeated = std::mem::replace(&mut seen[dim], true);
+        ensure!(!repeated, Runtime, "permute(): duplicate dims are not allowed.");
         sizes.push(old_sizes[dim]);
         strides.push(old_strides[dim]);
     }
@@ -248,6 +248,11 @@ pub(super) fn squeezed(self_: &Tensor, asked: impl Fn(usize) -> bool) -> (Dims, 
 
 /// The dimensions as a set of bits.
 pub(super) fn dim_mask(dims: &[i64], rank: usize) -> Result<u64> {
+    ensure!(
+        rank <= u64::BITS as usize,
+        Runtime,
+        "only tensors with up to 64 dims are supported"
+    );
     let mut mask = 0_u64;
     for &dim in dims {
         let dim = geometry::wrap_dim(dim, rank)?;
