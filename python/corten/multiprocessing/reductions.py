@@ -9,6 +9,7 @@ it in /dev/shm, which the receiver removes.
 from __future__ import annotations
 
 import os
+import threading
 import uuid
 import weakref
 from multiprocessing import reduction
@@ -26,6 +27,13 @@ _strategy = "file_descriptor"
 #: Storages of fewer bytes that nobody shares yet are sent as copies. Workers of loaders set it: what
 #: they send belongs to nobody else, and handing a descriptor over costs more than a small copy.
 _copied_below = 0
+
+#: What is said when no descriptor is left.
+TOO_MANY_FILES = (
+    "Too many open files. Communication with the workers is no longer possible. Please increase the "
+    "limit using `ulimit -n` in the shell or change the sharing strategy by calling "
+    "`torch.multiprocessing.set_sharing_strategy('file_system')` at the beginning of your code"
+)
 
 
 def get_sharing_strategy():
@@ -79,6 +87,9 @@ def reduce_storage(storage):
     if storage.nbytes() < _copied_below and not storage.is_shared():
         return storage.__reduce__()
     descriptor = _descriptor_of(storage)
+    if _passing.outgoing is not None:
+        _passing.outgoing.append(descriptor)
+        return rebuild_storage_passed, (len(_passing.outgoing) - 1, storage.nbytes())
     try:
         if _strategy == "file_system":
             name = f"{_FOLDER}/torch_{os.getpid()}_{uuid.uuid4().hex}"
@@ -169,6 +180,49 @@ def rebuild_tensor(cls, storage, dtype, geometry, requires_grad, flags, attribut
         made.requires_grad_(requires_grad)
     made.__dict__.update(attributes)
     return made
+
+
+class _Passing(threading.local):
+    """The descriptors of the message that this thread writes or reads."""
+
+    outgoing = incoming = None
+
+
+_passing = _Passing()
+
+
+def dump_passing(value):
+    """Pickles a value for a channel that hands descriptors over with the bytes; returns both. The descriptors
+    belong to the caller."""
+    outgoing = _passing.outgoing = []
+    try:
+        return ForkingPickler.dumps(value), outgoing
+    except BaseException:
+        _close_all(outgoing)
+        raise
+    finally:
+        _passing.outgoing = None
+
+
+def load_passed(data, descriptors):
+    """The value in a message that came with descriptors, which it takes over."""
+    incoming = _passing.incoming = list(descriptors)
+    try:
+        return ForkingPickler.loads(data)
+    finally:
+        _passing.incoming = None
+        _close_all(descriptor for descriptor in incoming if descriptor is not None)
+
+
+def _close_all(descriptors):
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def rebuild_storage_passed(place, nbytes):
+    """The storage behind a descriptor that came with the message."""
+    descriptor, _passing.incoming[place] = _passing.incoming[place], None
+    return _C._storage_from_descriptor(descriptor, nbytes)
 
 
 def copy_below(nbytes):
