@@ -268,8 +268,9 @@ class Programs(unittest.TestCase):
             if kill is not None:
                 time.sleep(0.1)
                 program.send_signal(kill)
-            program.wait(30)
-        self.assertTrue(gone(pids), last)
+            program.wait(60)
+            self.assertTrue(gone(pids), last)
+            return [int(program.stdout.readline())] if "fork" in last else []
 
     def test_workers_end_with_the_program(self):
         self.check("for batch in iterator: pass", signal.SIGKILL)
@@ -282,7 +283,15 @@ class Programs(unittest.TestCase):
         self.check("for batch in iterator: pass", signal.SIGINT, nbytes=3_000_000)
 
     def test_a_forked_process_does_not_keep_workers(self):
-        self.check("if os.fork() == 0: signal.alarm(60); signal.pause()\nos.kill(os.getpid(), 9)")
+        last = """
+child = os.fork()
+if child == 0:
+    signal.pause()
+print(child, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)"""
+        (child,) = self.check(last)
+        self.assertTrue(exists(child))
+        os.kill(child, signal.SIGKILL)
 
 
 class Draws(data.Dataset):
