@@ -9,6 +9,8 @@ import select
 import time
 import weakref
 
+from corten.multiprocessing import _segments
+
 from . import channel
 
 #: Seconds in which workers end by themselves before they are ended, when a pass is left, when a worker
@@ -197,6 +199,8 @@ class WorkerPool:
             for process in _alive(self.processes):
                 process.kill()
             _join(self.processes, _GRACE)
+            # Nobody reads any more what the workers sent under names.
+            _segments.sweep({str(process.pid) for process in self.processes})
 
 
 def _alive(processes):
