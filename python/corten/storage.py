@@ -100,8 +100,66 @@ class UntypedStorage(_C.StorageBase):
 
     @classmethod
     def _new_shared(cls, size, *, device="cpu"):
-        """A storage of ``size`` bytes in shared memory."""
+        """A storage of `size` bytes in shared memory."""
         return cls(size, device=device).share_memory_()
+
+    @classmethod
+    def _new_using_fd_cpu(cls, size):
+        made = cls(size)
+        made._share_fd_cpu_()
+        return made
+
+    @classmethod
+    def _new_using_filename_cpu(cls, size):
+        made = cls(size)
+        made._share_filename_cpu_()
+        return made
+
+    def _share_fd_cpu_(self):
+        """Moves the bytes to shared memory; returns its descriptor, which the storage keeps, and its size."""
+        from corten.multiprocessing import reductions
+
+        reductions.close_all([reductions.descriptor_of(self)])
+        return _C._descriptor_of_storage(self), self.nbytes()
+
+    @classmethod
+    def _new_shared_fd_cpu(cls, descriptor, size):
+        """The storage over shared memory, of which a descriptor is given."""
+        import os
+
+        return _C._storage_from_descriptor(os.dup(descriptor), size)
+
+    def _share_filename_cpu_(self):
+        """Moves the bytes to shared memory with a name; returns a manager's address, which is empty as names need
+        none, the name and the size."""
+        from corten.multiprocessing import reductions
+
+        name = reductions.name_of(self)
+        if name is None:
+            raise RuntimeError("the storage is in shared memory without a name already")
+        return b"", name.encode(), self.nbytes()
+
+    @classmethod
+    def _new_shared_filename_cpu(cls, manager, handle, size):
+        """The storage over shared memory with a name."""
+        from corten.multiprocessing import reductions
+
+        made = reductions.rebuild_storage_segment(bytes(handle).decode(), "")
+        if made.nbytes() < size:
+            raise RuntimeError(f"shared memory of {made.nbytes()} bytes is too small for {size}")
+        return made
+
+    def _shared_incref(self):
+        """Keeps the name of shared memory for a process that is about to be told of it."""
+        from corten.multiprocessing import reductions
+
+        reductions.announce(self)
+        return self
+
+    def _shared_decref(self):
+        """Undoes :meth:`_shared_incref`, once the other process has the memory."""
+        name = _C._share_storage_as(self)
+        return self if name is None else _C._storage_from_segment(name, "queue")
 
     def byteswap(self, dtype):
         """Swaps the bytes of every element of a dtype."""

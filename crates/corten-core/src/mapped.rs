@@ -7,6 +7,10 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 
 use crate::{DataPtr, Device, Error, Result, Storage, ensure, err};
+pub use segment::{Road, Segment, hold_after_fork, release_all};
+use std::sync::Arc;
+
+mod segment;
 
 /// Who sees writes to a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub struct Mapping {
     sharing: Sharing,
     descriptor: Option<OwnedFd>,
     path: Option<PathBuf>,
+    /// The hold on a segment with a name, whose first page lies before `start`.
+    segment: Option<Arc<Segment>>,
 }
 
 // SAFETY: the mapping belongs to the object, and unmapping works from any thread.
@@ -96,7 +102,7 @@ impl Mapping {
         }
         let start = map(&file, sharing, nbytes, name)?;
         let descriptor = keep_descriptor.then(|| file.into());
-        Ok(Self { start, nbytes, sharing, descriptor, path: None })
+        Ok(Self { start, nbytes, sharing, descriptor, path: None, segment: None })
     }
 
     /// Fresh memory that other processes can map through its descriptor. The pages are reserved now,
@@ -110,17 +116,49 @@ impl Mapping {
         }
         // SAFETY: the descriptor is fresh and belongs to nobody else.
         let descriptor = unsafe { OwnedFd::from_raw_fd(raw) };
+        let file = File::from(descriptor);
         if nbytes > 0 {
-            let length = libc::off_t::try_from(nbytes)
-                .map_err(|_| err!(Runtime, "shared memory of {nbytes} bytes is too large"))?;
-            // SAFETY: the descriptor is open.
-            let code = unsafe { libc::posix_fallocate(raw, 0, length) };
-            if code != 0 {
-                let error = std::io::Error::from_raw_os_error(code);
-                return Err(os_error("unable to reserve shared memory".into(), error));
-            }
+            reserve(&file, nbytes)
+                .map_err(|error| os_error("unable to reserve shared memory".into(), error))?;
         }
+        let descriptor = OwnedFd::from(file);
         Self::of_descriptor(descriptor, Sharing::Shared, nbytes, true)
+    }
+
+    /// Fresh memory that other processes can map by its name, the path of a file in shared memory.
+    pub fn new_segment(path: &Path, nbytes: usize) -> Result<Self> {
+        let context = |error| os_error(format!("unable to create {}", path.display()), error);
+        let (segment, file) = Segment::create(path, nbytes).map_err(context)?;
+        Self::of_segment(segment, &file, nbytes)
+    }
+
+    /// The memory with a name. `message` says how the name came here, if a message was counted.
+    pub fn open_segment(path: &Path, message: Option<Road>) -> Result<Self> {
+        let context =
+            |error| os_error(format!("unable to open shared memory {}", path.display()), error);
+        let (segment, file, nbytes) = Segment::open(path, message).map_err(context)?;
+        Self::of_segment(segment, &file, nbytes)
+    }
+
+    fn of_segment(segment: Arc<Segment>, file: &File, nbytes: usize) -> Result<Self> {
+        let present =
+            file.metadata().map_err(|error| os_error("unable to stat file".into(), error))?;
+        let total = nbytes.checked_add(segment::HEADER);
+        let total = total.filter(|total| *total as u64 <= present.len());
+        let total = total.ok_or_else(|| {
+            segment.release();
+            err!(Runtime, "shared memory is smaller than the {nbytes} bytes that it should have")
+        })?;
+        let first = map(file, Sharing::Shared, total, "").inspect_err(|_| segment.release())?;
+        // SAFETY: the mapping has `total` bytes, which are more than its first page.
+        let start = unsafe { first.add(segment::HEADER) };
+        let (sharing, segment) = (Sharing::Shared, Some(segment));
+        Ok(Self { start, nbytes, sharing, descriptor: None, path: None, segment })
+    }
+
+    /// The hold on the segment, if the memory has a name.
+    pub fn segment(&self) -> Option<&Arc<Segment>> {
+        self.segment.as_ref()
     }
 
     /// Size in bytes.
@@ -146,9 +184,16 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        if self.nbytes > 0 {
-            // SAFETY: the mapping belongs to this object and nobody uses it any more.
-            unsafe { libc::munmap(self.start.cast(), self.nbytes) };
+        let before = if let Some(segment) = &self.segment {
+            segment.release();
+            segment::HEADER
+        } else {
+            0
+        };
+        if self.nbytes + before > 0 {
+            // SAFETY: the mapping, with the page before it, belongs to this object and nobody uses it
+            // any more.
+            unsafe { libc::munmap(self.start.sub(before).cast(), self.nbytes + before) };
         }
     }
 }
@@ -174,6 +219,27 @@ fn map(file: &File, sharing: Sharing, nbytes: usize, name: &str) -> Result<*mut 
         ));
     }
     Ok(start.cast())
+}
+
+/// Gives a file of shared memory its pages, so that lack of memory is an error now and not a signal later.
+#[cfg(target_os = "linux")]
+fn reserve(file: &File, nbytes: usize) -> std::io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let length = libc::off_t::try_from(nbytes)
+        .map_err(|_| std::io::Error::from(std::io::ErrorKind::InvalidInput))?;
+    loop {
+        // SAFETY: the descriptor is open.
+        match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) } {
+            0 => return Ok(()),
+            libc::EINTR => {}
+            code => return Err(std::io::Error::from_raw_os_error(code)),
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn reserve(file: &File, nbytes: usize) -> std::io::Result<()> {
+    file.set_len(nbytes as u64)
 }
 
 fn last_error() -> std::io::Error {
@@ -243,15 +309,17 @@ impl Storage {
         self.shared_descriptor()
     }
 
-    /// As [`Self::share`], moving the contents to the file behind `descriptor`.
-    pub fn share_through(&self, descriptor: OwnedFd) -> Result<OwnedFd> {
+    /// Moves the contents to memory with a name. Does nothing if they are in shared memory already.
+    pub fn share_as(&self, path: &Path) -> Result<()> {
         if !self.is_shared() {
-            let nbytes = self.nbytes();
-            ensure!(nbytes > 0, Runtime, "a storage without bytes needs no file");
-            let mapping = Mapping::of_descriptor(descriptor, Sharing::Shared, nbytes, true)?;
-            self.move_to_mapping(mapping)?;
+            self.move_to_mapping(Mapping::new_segment(path, self.nbytes())?)?;
         }
-        self.shared_descriptor()
+        Ok(())
+    }
+
+    /// The hold on the segment, if the memory has a name.
+    pub fn segment(&self) -> Option<Arc<Segment>> {
+        self.with_owner(|mapping: &Mapping| mapping.segment.clone()).flatten()
     }
 
     fn move_to_mapping(&self, mapping: Mapping) -> Result<()> {

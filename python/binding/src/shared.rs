@@ -4,12 +4,12 @@ use crate::args::parser;
 use crate::py::errors::runtime_error;
 use crate::py::{Args, Obj, Py, ffi, method};
 use crate::storage;
-use corten_core::mapped::{Mapping, Sharing};
+use corten_core::mapped::{self, Mapping, Road, Sharing};
 use corten_core::{Device, Storage, WeakStorage};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -23,9 +23,21 @@ static KNOWN: Mutex<Option<HashMap<(u64, u64), WeakStorage>>> = Mutex::new(None)
 pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
     vec![
         method!("_share_storage", share),
-        method!("_storage_from_descriptor", from_descriptor),
         method!("_storage_from_file", from_file),
         method!("_storage_filename", filename),
+        method!("_descriptor_of_storage", descriptor_of),
+        method!("_storage_from_descriptor", from_descriptor),
+        method!("_share_storage_as", share_as),
+        method!("_announce_segment", announce),
+        method!("_storage_from_segment", from_segment),
+        method!("_hold_segments_after_fork", |_module: &Obj, _args: Args<'_>| {
+            mapped::hold_after_fork();
+            Ok(Obj::none())
+        }),
+        method!("_release_segments", |_module: &Obj, _args: Args<'_>| {
+            mapped::release_all();
+            Ok(Obj::none())
+        }),
     ]
 }
 
@@ -38,20 +50,90 @@ fn owned(descriptor: i64) -> Py<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// `_share_storage(storage, descriptor=-1)`: moves a storage to shared memory, of which the file may
-/// be given, and returns a descriptor that belongs to the caller.
+/// `_share_storage(storage)`: moves a storage to shared memory and returns a descriptor that belongs to
+/// the caller.
 fn share(_module: &Obj, args: Args<'_>) -> Py<Obj> {
-    let bound = parser!("_share_storage(any storage, int descriptor=-1)").parse(None, args)?;
+    let bound = parser!("_share_storage(any storage)").parse(None, args)?;
     let storage = storage::from_object(bound.object(0)?)?;
-    let copy = match bound.int(1)? {
-        none if none < 0 => storage.share()?,
-        descriptor => storage.share_through(owned(descriptor)?)?,
-    };
-    let file = File::from(copy);
+    let file = File::from(storage.share()?);
     if let Ok(metadata) = file.metadata() {
         remember((metadata.dev(), metadata.ino()), &storage);
     }
     Obj::int(file.into_raw_fd().into())
+}
+
+/// `_descriptor_of_storage(storage)`: the descriptor that a storage in shared memory keeps, or -1.
+fn descriptor_of(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let bound = parser!("_descriptor_of_storage(any storage)").parse(None, args)?;
+    let storage = storage::from_object(bound.object(0)?)?;
+    let kept = storage.with_owner(|mapping: &Mapping| {
+        mapping.descriptor().map(|descriptor| descriptor.as_raw_fd())
+    });
+    Obj::int(kept.flatten().unwrap_or(-1).into())
+}
+
+/// `_share_storage_as(storage, path=None)`: moves a storage that is not shared to memory with a name, the
+/// path of a file; returns the path of the memory that it is in, or None if that has no name.
+fn share_as(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let bound = parser!("_share_storage_as(any storage, str? path=None)").parse(None, args)?;
+    let storage = storage::from_object(bound.object(0)?)?;
+    if let Some(path) = bound.str_opt(1)? {
+        storage.share_as(Path::new(path))?;
+    }
+    let Some(segment) = storage.segment() else { return Ok(Obj::none()) };
+    if let Ok(metadata) = segment.path().metadata() {
+        remember((metadata.dev(), metadata.ino()), &storage);
+    }
+    Obj::str_from(&segment.path().to_string_lossy())
+}
+
+/// The way of a message, from the word for it.
+fn road(word: &str) -> Option<Road> {
+    match word {
+        "queue" => Some(Road::Queue),
+        "channel" => Some(Road::Channel),
+        _ => None,
+    }
+}
+
+/// `_announce_segment(storage, road, readers)`: counts a message with the name of a storage's memory, which
+/// the processes `readers` may read.
+fn announce(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let parser = parser!("_announce_segment(any storage, str road, int[] readers)");
+    let bound = parser.parse(None, args)?;
+    let storage = storage::from_object(bound.object(0)?)?;
+    let readers: Vec<u32> =
+        bound.ints(2)?.iter().filter_map(|pid| u32::try_from(*pid).ok()).collect();
+    let (Some(segment), Some(road)) = (storage.segment(), road(bound.str(1)?)) else {
+        return Err(runtime_error("the storage is not in shared memory with a name"));
+    };
+    segment.announce(road, &readers).map_err(|error| {
+        let path = segment.path().display();
+        runtime_error(format!("unable to send shared memory <{path}>: {error}"))
+    })?;
+    Ok(Obj::none())
+}
+
+/// `_storage_from_segment(path, road)`: the storage over the memory with a name, which came by that road
+/// or, with an empty word, by none that was counted.
+fn from_segment(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let parser = parser!("_storage_from_segment(str path, str road)");
+    let bound = parser.parse(None, args)?;
+    let (path, road) = (Path::new(bound.str(0)?), road(bound.str(1)?));
+    let known = path.metadata().ok();
+    let known = known.and_then(|metadata| recall((metadata.dev(), metadata.ino())));
+    if let Some(found) = known {
+        if let (Some(segment), Some(road)) = (found.segment(), road) {
+            // Where the name is gone there is no count either.
+            let _ = segment.received(road);
+        }
+        return storage::wrap(&found);
+    }
+    let made = Storage::from_mapping(Mapping::open_segment(path, road)?);
+    if let Ok(metadata) = path.metadata() {
+        remember((metadata.dev(), metadata.ino()), &made);
+    }
+    storage::wrap(&made)
 }
 
 /// `_storage_from_descriptor(descriptor, nbytes)`: the storage over shared memory; takes the

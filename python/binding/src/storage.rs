@@ -284,7 +284,10 @@ fn element_dtype(object: &Obj) -> Py<Option<DType>> {
     if untyped(object).is_none() {
         return Ok(None);
     }
-    object.attr(crate::py::name!("_dtype")).and_then(|dtype| crate::args::dtype_arg(&dtype)).map(Some)
+    object
+        .attr(crate::py::name!("_dtype"))
+        .and_then(|dtype| crate::args::dtype_arg(&dtype))
+        .map(Some)
 }
 
 /// A tensor over all elements of a storage argument, of `dtype` where it is given.

@@ -2,30 +2,39 @@
 
 The bytes of a storage are moved, once, to memory that processes can map. Under the strategy
 ``file_descriptor`` that memory has no name, and its descriptor is handed over when the receiver
-asks for it, so the sender must live until then. Under ``file_system`` each message makes a name for
-it in /dev/shm, which the receiver removes.
+asks for it, so the sender must live until then. Under ``file_system`` it has a name in /dev/shm, which
+lives until the last process that uses the memory, or may still receive its name, has ended.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import threading
 import uuid
 import weakref
-from multiprocessing import reduction
+from multiprocessing import reduction, util
 from multiprocessing.context import get_spawning_popen
 from multiprocessing.reduction import ForkingPickler
 
 import corten
 from corten import _C, _utils
+from corten.multiprocessing import _segments
 
 __all__ = ["get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy"]
 
 _ALL = {"file_descriptor", "file_system"}
-_FOLDER = "/dev/shm"
 _strategy = "file_descriptor"
 #: Storages of fewer bytes that nobody shares yet are sent as copies. Workers of loaders set it: what
 #: they send belongs to nobody else, and handing a descriptor over costs more than a small copy.
 _copied_below = 0
+
+#: What is said when no descriptor is left.
+TOO_MANY_FILES = (
+    "Too many open files. Communication with the workers is no longer possible. Please increase the "
+    "limit using `ulimit -n` in the shell or change the sharing strategy by calling "
+    "`torch.multiprocessing.set_sharing_strategy('file_system')` at the beginning of your code"
+)
 
 
 def get_sharing_strategy():
@@ -52,41 +61,64 @@ def set_sharing_strategy(new_strategy):
     _strategy = new_strategy
 
 
-def _descriptor_of(storage):
+def descriptor_of(storage):
     """A descriptor, to be closed by the caller, of the memory that the storage is moved to."""
-    if _strategy == "file_system" and not storage.is_shared():
-        file = os.open(_FOLDER, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        os.posix_fallocate(file, 0, storage.nbytes())
-        return _C._share_storage(storage, file)
-    return _C._share_storage(storage)
+    try:
+        return _C._share_storage(storage)
+    except RuntimeError as error:
+        if f"({errno.EMFILE})" in str(error):
+            raise RuntimeError(f"{TOO_MANY_FILES} ({error})") from None
+        raise
+
+
+def name_of(storage, share=True):
+    """The name of the memory that the storage is in, or is moved to; None for memory without a name."""
+    name = _C._share_storage_as(storage)
+    if name is not None or storage.is_shared() or not share:
+        return name
+    _segments.watch()
+    unique = f"{_segments.prefix()}{os.getpid()}_{uuid.uuid4().hex}"
+    return _C._share_storage_as(storage, f"{_segments.FOLDER}/{unique}")
 
 
 def _share_storage(storage):
     """Moves a storage to shared memory; one without bytes or off the CPU has nothing to move."""
-    if storage.device.type == "cpu" and storage.nbytes():
-        os.close(_descriptor_of(storage))
+    if storage.device.type == "cpu" and storage.nbytes() and not storage.is_shared():
+        if _strategy == "file_system":
+            name_of(storage)
+        else:
+            os.close(descriptor_of(storage))
     return storage
+
+
+def announce(storage):
+    """Counts a message with the storage's name that is about to be sent; returns the word for its road."""
+    _segments.watch()
+    road = "queue" if _passing.outgoing is None else "channel"
+    _C._announce_segment(storage, road, _segments.readers())
+    return road
 
 
 def reduce_storage(storage):
     """The function and arguments that make the storage again in another process."""
     if storage.device.type == "meta":
-        raise RuntimeError("storages without memory cannot be sent")
+        raise RuntimeError("Cannot pickle meta storage; try pickling a meta tensor instead")
     if storage.device.type != "cpu":
         raise RuntimeError(f"storages on {storage.device} cannot be sent to other processes")
     if storage.nbytes() == 0:
         return rebuild_storage_empty, (type(storage),)
     if storage.nbytes() < _copied_below and not storage.is_shared():
         return storage.__reduce__()
-    descriptor = _descriptor_of(storage)
+    # Memory that has a name is sent by it, and memory that was shared without one by its descriptor,
+    # whatever the strategy is now: all who have it must see the same bytes.
+    name = name_of(storage, share=_strategy == "file_system")
+    if name is not None:
+        return rebuild_storage_segment, (name, announce(storage))
+    descriptor = descriptor_of(storage)
+    if _passing.outgoing is not None:
+        _passing.outgoing.append(descriptor)
+        return rebuild_storage_passed, (len(_passing.outgoing) - 1, storage.nbytes())
     try:
-        if _strategy == "file_system":
-            name = f"{_FOLDER}/torch_{os.getpid()}_{uuid.uuid4().hex}"
-            try:
-                os.link(f"/proc/self/fd/{descriptor}", name, follow_symlinks=True)
-                return rebuild_storage_filename, (name, storage.nbytes())
-            except OSError:
-                pass  # memory that was shared without a name before the strategy was set
         starting = get_spawning_popen()
         if starting is not None:
             # A process that is being started inherits the very descriptor.
@@ -94,6 +126,10 @@ def reduce_storage(storage):
             weakref.finalize(starting, os.close, kept)
             return rebuild_storage_fd, (reduction.DupFd(kept), storage.nbytes())
         return rebuild_storage_fd, (reduction.DupFd(descriptor), storage.nbytes())
+    except OSError as error:
+        if error.errno == errno.EMFILE:
+            raise RuntimeError(f"{TOO_MANY_FILES} ({error})") from None
+        raise
     finally:
         os.close(descriptor)
 
@@ -105,14 +141,32 @@ def rebuild_storage_empty(cls):
 
 def rebuild_storage_fd(duplicate, nbytes):
     """The storage behind a descriptor that another process hands over."""
-    return _C._storage_from_descriptor(duplicate.detach(), nbytes)
-
-
-def rebuild_storage_filename(name, nbytes):
-    """The storage behind a name, which is removed."""
-    descriptor = os.open(name, os.O_RDWR | os.O_CLOEXEC)
-    os.unlink(name)
+    try:
+        descriptor = duplicate.detach()
+    except (ConnectionError, FileNotFoundError, EOFError) as error:
+        kind = ConnectionError if isinstance(error, EOFError) else type(error)
+        raise kind(
+            "the process that sent a tensor ended before its memory was received. Keep it alive until then, or "
+            f"call torch.multiprocessing.set_sharing_strategy('file_system') in it ({error!r})"
+        ) from None
+    except (OSError, RuntimeError) as error:
+        # The standard library says only how many items of control data came.
+        if getattr(error, "errno", errno.EMFILE) == errno.EMFILE:
+            raise RuntimeError(f"{TOO_MANY_FILES} ({error})") from None
+        raise
     return _C._storage_from_descriptor(descriptor, nbytes)
+
+
+def rebuild_storage_segment(name, road):
+    """The storage behind a name."""
+    _segments.watch()
+    return _C._storage_from_segment(name, road)
+
+
+def rebuild_storage_filename(cls, manager, handle, size, dtype=None):
+    """The storage of `size` elements behind a name that ``_share_filename_cpu_`` gave."""
+    storage = cls._new_shared_filename_cpu(manager, handle, size)
+    return storage if dtype is None else rebuild_typed_storage(storage, dtype)
 
 
 def reduce_typed_storage(storage):
@@ -171,15 +225,70 @@ def rebuild_tensor(cls, storage, dtype, geometry, requires_grad, flags, attribut
     return made
 
 
+class _Passing(threading.local):
+    """The descriptors of the message that this thread writes or reads."""
+
+    outgoing = incoming = None
+
+
+_passing = _Passing()
+
+
+def dump_passing(value):
+    """Pickles a value for a channel that hands descriptors over with the bytes; returns both. The descriptors
+    belong to the caller."""
+    outgoing = _passing.outgoing = []
+    try:
+        return ForkingPickler.dumps(value), outgoing
+    except BaseException:
+        close_all(outgoing)
+        raise
+    finally:
+        _passing.outgoing = None
+
+
+def load_passed(data, descriptors):
+    """The value in a message that came with descriptors, which it takes over."""
+    incoming = _passing.incoming = list(descriptors)
+    try:
+        return ForkingPickler.loads(data)
+    finally:
+        _passing.incoming = None
+        close_all(descriptor for descriptor in incoming if descriptor is not None)
+
+
+def close_all(descriptors):
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def rebuild_storage_passed(place, nbytes):
+    """The storage behind a descriptor that came with the message."""
+    descriptor, _passing.incoming[place] = _passing.incoming[place], None
+    return _C._storage_from_descriptor(descriptor, nbytes)
+
+
 def copy_below(nbytes):
     """Sends storages of fewer bytes, unless they are shared already, as copies."""
     global _copied_below
     _copied_below = nbytes
 
 
+def _release_at_end():
+    # Children of the standard library end without running what `atexit` holds, but run its finalizers.
+    util.Finalize(None, _C._release_segments, exitpriority=-100)
+
+
 def init_reductions():
     """Teaches the standard library's pickler for processes about tensors and storages."""
     from corten.storage import TypedStorage, UntypedStorage
+
+    _release_at_end()
+    os.register_at_fork(
+        before=_segments.before_fork, after_in_parent=_segments.after_fork_in_parent,
+        after_in_child=_segments.after_fork_in_child,
+    )
+    util.register_after_fork(_segments, lambda _: _release_at_end())
 
     ForkingPickler.register(UntypedStorage, reduce_storage)
     ForkingPickler.register(TypedStorage, reduce_typed_storage)

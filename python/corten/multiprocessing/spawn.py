@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import traceback
+import weakref
 
 __all__ = [
     "ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException",
@@ -58,6 +59,9 @@ class ProcessExitedException(ProcessException):
 def _wrap(fn, i, args, error_file):
     """Runs the function; an exception is left in a file for the parent."""
     _die_with_parent()
+    parent = multiprocessing.parent_process()
+    if parent is not None and not parent.is_alive():
+        return  # it ended before the system was asked
     try:
         fn(i, *args)
     except KeyboardInterrupt:
@@ -127,21 +131,36 @@ class ProcessContext:
             process.join()
 
     def _raise(self, index):
-        process, file = self.processes[index], self.error_files[index]
-        if os.path.getsize(file) == 0:
+        process = self.processes[index]
+        original = _error_in(self.error_files[index])
+        if original is None:
             code = process.exitcode
             if code < 0:
-                name = signal.Signals(-code).name
+                name = _signal_name(-code)
                 raise ProcessExitedException(
                     f"process {index} terminated with signal {name}", index, process.pid, code, name
                 )
             raise ProcessExitedException(
                 f"process {index} terminated with exit code {code}", index, process.pid, code
             )
-        with open(file, "rb") as opened:
-            original = pickle.load(opened)  # written by this program's own process
         message = f"\n\n-- Process {index} terminated with the following error:\n{original}"
         raise ProcessRaisedException(message, index, process.pid)
+
+
+def _error_in(path):
+    """The traceback that a process left; None if it left none, or was ended while it wrote."""
+    try:
+        with open(path, "rb") as file:
+            return pickle.load(file)  # written by this program's own process
+    except (OSError, EOFError, pickle.UnpicklingError):
+        return None
+
+
+def _signal_name(number):
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"<Unknown signal {number}>"
 
 
 class SpawnContext(ProcessContext):
@@ -153,15 +172,19 @@ def start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method
     context = multiprocessing.get_context(start_method)
     processes, error_files = [], []
     folder = tempfile.TemporaryDirectory(prefix="torch-processes-")
-    for i in range(nprocs):
-        path = os.path.join(folder.name, f"{i}.pickle")
-        open(path, "wb").close()
-        process = context.Process(target=_wrap, args=(fn, i, args, path), daemon=daemon)
-        process.start()
-        processes.append(process)
-        error_files.append(path)
+    try:
+        for i in range(nprocs):
+            path = os.path.join(folder.name, f"{i}.pickle")
+            process = context.Process(target=_wrap, args=(fn, i, args, path), daemon=daemon)
+            process.start()
+            processes.append(process)
+            error_files.append(path)
+    except BaseException:
+        ProcessContext(processes, error_files)._end_others(None)
+        raise
     started = ProcessContext(processes, error_files)
-    started._folder = folder
+    # The folder lives as long as the context; a finalizer removes it without a warning.
+    weakref.finalize(started, folder.cleanup)
     if not join:
         return started
     while not started.join():

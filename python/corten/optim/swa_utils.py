@@ -173,3 +173,13 @@ class SWALR(LRScheduler):
             start = target if before == 1 else (lr - before * target) / (1 - before)
             rates.append(target * now + start * (1 - now))
         return rates
+
+    def _rates_of_epoch(self):
+        done = self._done(max(1, self.last_epoch) if self.anneal_epochs == 0 else self.last_epoch)
+        swa = [group["swa_lr"] for group in self.optimizer.param_groups]
+        return [target * done + base * (1 - done) for target, base in zip(swa, self.base_lrs)]
+
+    def _resume(self):
+        resumed = super()._resume()
+        self._step_count = self.last_epoch + 1
+        return resumed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 import weakref
 
@@ -35,6 +36,10 @@ def spread(name, value, optimizer):
             )
         return list(value)
     return [value] * len(optimizer.param_groups)
+
+
+def _close(a, b):
+    return math.isclose(float(a), float(b), rel_tol=1e-6)
 
 
 def check_optimizer(optimizer):
@@ -81,9 +86,41 @@ class LRScheduler:
         self._step_count = 0
         self._is_initial = True
         try:
-            self.step()
+            if self.last_epoch < 0 or not self._resume():
+                self.step()
         finally:
             self._is_initial = False
+
+    def _rates_of_epoch(self):
+        """The rates of ``self.last_epoch`` from the base rates alone; None where no formula is known."""
+        owner = next(kind for kind in type(self).__mro__ if "get_lr" in vars(kind))
+        return self._get_closed_form_lr() if "_get_closed_form_lr" in vars(owner) else None
+
+    def _resume(self):
+        """Goes on behind ``last_epoch``, wherever the optimizer's rates are from; false without a formula.
+
+        The rates may be the initial ones, or those of this or of the next epoch from a file. Rates that are
+        neither belong to several schedules together, and are taken to be the next epoch's.
+        """
+        before = self._rates_of_epoch()
+        if before is None:
+            return False
+        self._step_count += 1
+        self.last_epoch += 1
+        now, rates = self._rates_of_epoch(), self._rates()
+        # Another schedule may have begun behind the same epoch, from the initial rates.
+        started = self.optimizer.__dict__.setdefault("_rates_begun_anew", {})
+        for i, (rate, base) in enumerate(zip(self._rates(), self.base_lrs)):
+            if i in started and _close(rate, started[i]):
+                rates[i] = rate * (now[i] / base) if float(base) else now[i]
+            elif any(_close(rate, known) for known in (base, before[i], now[i])):
+                rates[i] = now[i]
+            else:
+                continue
+            if i in started or _close(rate, base):
+                started[i] = copied(rates[i])
+        self._apply(rates)
+        return True
 
     def state_dict(self):
         """All fields but the optimizer."""

@@ -43,20 +43,32 @@ class SequentialLR(LRScheduler):
             )
         self._schedulers = schedulers
         self._milestones = milestones
-        self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
         for group in optimizer.param_groups:
             set_setting(group, "lr", group["initial_lr"])
-        for scheduler in schedulers:
-            scheduler.last_epoch -= 1
-        schedulers[0]._initial_step()
-        self._last_lr = schedulers[0].get_last_lr()
+        if last_epoch == -1:
+            self.recursive_undo()
+        else:
+            _rewind(self)
+        self._initial_step()
+        # Which schedule has come how far follows from the epochs alone.
+        for _ in range(last_epoch + 1):
+            self.step()
+
+    def _initial_step(self):
+        self.last_epoch = 0
+        first = self._schedulers[bisect_right(self._milestones, 0)]
+        first._initial_step()
+        self._last_lr = first.get_last_lr()
 
     def recursive_undo(self, sched=None):
-        """Takes back the epoch of a schedule and of those within it."""
-        for scheduler in getattr(self if sched is None else sched, "_schedulers", ()):
-            self.recursive_undo(scheduler)
+        """Takes back the epoch that each schedule began with."""
+        scheduler = self if sched is None else sched
+        if not hasattr(scheduler, "_schedulers"):
             scheduler.last_epoch -= 1
+            return
+        for part in scheduler._schedulers:
+            self.recursive_undo(part)
 
     def step(self):
         """Goes on by one epoch in the schedule whose turn it is."""
@@ -80,9 +92,22 @@ class SequentialLR(LRScheduler):
 
 def _restart(scheduler):
     """Epoch 0 of a schedule, set without the warning about epochs."""
+    if hasattr(scheduler, "_schedulers"):
+        for group in scheduler.optimizer.param_groups:
+            set_setting(group, "lr", group["initial_lr"])
+        _rewind(scheduler)
+        scheduler._initial_step()
+        return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         scheduler.step(0)
+
+
+def _rewind(scheduler):
+    """Takes back all epochs."""
+    scheduler.last_epoch = -1
+    for part in getattr(scheduler, "_schedulers", ()):
+        _rewind(part)
 
 
 def _nested_state(chain):
@@ -127,6 +152,11 @@ class ChainedScheduler(LRScheduler):
                 )
         self._schedulers = schedulers
         self.optimizer = optimizer
+        self._last_lr = self._rates()
+
+    def _initial_step(self):
+        for scheduler in self._schedulers:
+            scheduler._initial_step()
         self._last_lr = self._rates()
 
     def step(self):

@@ -32,9 +32,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def step(self, epoch=None):
         """Goes on by one epoch, or to ``epoch``, which may be a fraction."""
-        if epoch is None and self.last_epoch < 0:
-            epoch = 0
-        if epoch is None:
+        if epoch is None and (self.last_epoch < 0 or self._is_initial):
+            epoch = max(self.last_epoch + 1, 0)
+            self._locate(epoch)
+        elif epoch is None:
             epoch = self.last_epoch + 1
             self.T_cur += 1
             if self.T_cur >= self.T_i:
@@ -54,14 +55,13 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         """The period that `epoch` is in, and how far."""
         if epoch < 0:
             raise ValueError(f"Expected non-negative epoch, but got {epoch}")
-        if epoch < self.T_0:
-            self.T_i, self.T_cur = self.T_0, epoch
-        elif self.T_mult == 1:
-            self.T_cur = epoch % self.T_0
-        else:
-            n = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
-            self.T_cur = epoch - self.T_0 * (self.T_mult**n - 1) / (self.T_mult - 1)
-            self.T_i = self.T_0 * self.T_mult**n
+        if self.T_mult == 1:
+            self.T_i, self.T_cur = self.T_0, epoch % self.T_0
+            return
+        self.T_i, self.T_cur = self.T_0, epoch
+        while self.T_cur >= self.T_i:
+            self.T_cur -= self.T_i
+            self.T_i *= self.T_mult
 
 
 class CyclicLR(LRScheduler):
@@ -93,8 +93,13 @@ class CyclicLR(LRScheduler):
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             self._set_up_momentum(base_momentum, max_momentum, last_epoch)
+        self._bases = bases
         super().__init__(optimizer, last_epoch)
-        self.base_lrs = bases
+        del self._bases
+
+    def _initial_step(self):
+        self.base_lrs = getattr(self, "_bases", self.base_lrs)
+        super()._initial_step()
 
     def _set_up_momentum(self, base, largest, last_epoch):
         optimizer = self.optimizer
@@ -179,11 +184,14 @@ class OneCycleLR(LRScheduler):
             )
         self._anneal_func_type = anneal_strategy
         self._schedule_phases = self._phases(float(pct_start * self.total_steps), three_phase)
-        if last_epoch == -1:
-            for group, high in zip(optimizer.param_groups, spread("max_lr", max_lr, optimizer)):
+        for group, high in zip(optimizer.param_groups, spread("max_lr", max_lr, optimizer)):
+            if last_epoch == -1:
                 group["initial_lr"] = high / div_factor
                 group["max_lr"] = high
                 group["min_lr"] = group["initial_lr"] / final_div_factor
+            elif "initial_lr" in group:
+                group.setdefault("max_lr", high)
+                group.setdefault("min_lr", group["initial_lr"] / final_div_factor)
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             self._set_up_momentum(base_momentum, max_momentum, last_epoch)
@@ -231,10 +239,12 @@ class OneCycleLR(LRScheduler):
         self.use_beta1 = "betas" in optimizer.defaults
         lows = spread("base_momentum", base, optimizer)
         highs = spread("max_momentum", largest, optimizer)
-        if last_epoch == -1:
-            for group, low, high in zip(optimizer.param_groups, lows, highs):
+        for group, low, high in zip(optimizer.param_groups, lows, highs):
+            if last_epoch == -1:
                 _set_momentum(group, high, self.use_beta1)
                 group["max_momentum"], group["base_momentum"] = high, low
+            group.setdefault("max_momentum", high)
+            group.setdefault("base_momentum", low)
 
     def _anneal_func(self, start, end, done):
         if self._anneal_func_type == "cos":
@@ -254,7 +264,8 @@ class OneCycleLR(LRScheduler):
             for i, phase in enumerate(self._schedule_phases):
                 end = phase["end_step"]
                 if step <= end or i == len(self._schedule_phases) - 1:
-                    done = (step - start) / (end - start)
+                    # A phase may have no step but its last.
+                    done = (step - start) / (end - start) if end != start else 1.0
                     break
                 start = end
             rates.append(self._anneal_func(group[phase["start_lr"]], group[phase["end_lr"]], done))

@@ -49,6 +49,10 @@ class MultiplicativeLR(LambdaLR):
             return self._rates()
         return [lr * fn(self.last_epoch) for fn, lr in zip(self.lr_lambdas, self._rates())]
 
+    def _rates_of_epoch(self):
+        epochs = range(1, math.floor(self.last_epoch) + 1)
+        return [base * math.prod(map(fn, epochs)) for fn, base in zip(self.lr_lambdas, self.base_lrs)]
+
 
 class StepLR(LRScheduler):
     """``lr * gamma`` every ``step_size`` epochs."""
@@ -99,6 +103,8 @@ class ConstantLR(LRScheduler):
             return [lr * self.factor for lr in self._rates()]
         if self.last_epoch != self.total_iters:
             return self._rates()
+        if self.factor == 0:
+            return self._get_closed_form_lr()
         return [lr * (1.0 / self.factor) for lr in self._rates()]
 
     def _get_closed_form_lr(self):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
-import os
 import warnings
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
@@ -13,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import corten
 
 from . import _pipes
-from ._utils import collate, fetch, pin_memory, worker
+from ._utils import collate, fetch, pin_memory, pool, worker
 from .dataset import Dataset, IterableDataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
@@ -132,7 +131,8 @@ class DataLoader(Generic[_Item]):
     def __iter__(self) -> Iterator[Any]:
         if not (self.persistent_workers and self.num_workers > 0):
             return self._get_iterator()
-        if self._iterator is None:
+        if self._iterator is None or self._iterator._pool.closed:
+            self._iterator = None
             self._iterator = self._get_iterator()
         else:
             self._iterator._reset(self)
@@ -265,6 +265,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     open per worker. Batches that arrive before their turn wait in `_arrived`.
     """
 
+    _pool = None
+
     def __init__(self, loader):
         from corten import multiprocessing
 
@@ -272,24 +274,16 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         context = loader.multiprocessing_context
         if context is None or isinstance(context, str):
             context = multiprocessing.get_context(context)
-        self._done = context.Event()
-        self._results = context.Queue()
-        self._tasks, self._workers, self._pid = [], [], os.getpid()
         make_fetcher = functools.partial(
             _make_fetcher, loader._dataset_kind, loader._auto_collation, loader.collate_fn,
             loader.drop_last,
         )
         init = _pipes.worker_start(loader.dataset, self._shared_seed, loader.worker_init_fn)
-        for i in range(loader.num_workers):
-            tasks = context.Queue()
-            tasks.cancel_join_thread()
-            process = context.Process(target=worker.run, daemon=True, args=(
-                loader.dataset, make_fetcher, tasks, self._results, self._done, self._base_seed,
-                init, i, loader.num_workers,
-            ))
-            process.start()
-            self._tasks.append(tasks)
-            self._workers.append(process)
+        self._pool = pool.WorkerPool(context, worker.run, [
+            (loader.dataset, make_fetcher, self._base_seed, init, i, loader.num_workers)
+            for i in range(loader.num_workers)
+        ])
+        self._workers = self._pool.processes
         self._shared_seed = _pipes.draw_seed(loader.dataset, loader.generator)
         self._start_pass()
 
@@ -304,17 +298,18 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
     def _reset(self, loader):
         """Begins another pass with the same workers."""
-        while self._owner:
-            number, _ = self._receive()
-            self._owner.pop(number, None)
+        self._pool.check()
+        while len(self._arrived) < len(self._owner):
+            self._receive()
         self._begin()
         self._shared_seed = _pipes.draw_seed(loader.dataset, loader.generator)
-        for tasks in self._tasks:
-            tasks.put(worker.Resumed(self._shared_seed))
-        waiting = len(self._workers)
+        for place in range(len(self._workers)):
+            self._pool.send(place, worker.RESUME, self._shared_seed)
+        waiting = set(range(len(self._workers)))
         while waiting:
-            number, _ = self._receive()
-            waiting -= isinstance(number, worker.Resumed)
+            place, number, _, _ = self._pool.receive(self._loader.timeout or None)
+            if number == worker.RESUME:
+                waiting.discard(place)
         self._start_pass()
 
     def _send(self, to=None):
@@ -327,42 +322,32 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             indices = next(self._sampler_iter)
         except StopIteration:
             return
-        self._tasks[to].put((self._sent, indices))
+        self._pool.send(to, self._sent, indices)
         self._owner[self._sent] = to
         self._sent += 1
 
     def _receive(self):
         """Waits for an answer; raises if a worker died or the time is over."""
-        from multiprocessing.connection import wait
-
-        limit = self._loader.timeout or None
-        working = {p.sentinel: p for p, alive in zip(self._workers, self._alive) if alive}
-        reader = self._results._reader
-        ready = wait([reader, *working], limit)
-        if not ready:
-            raise RuntimeError(f"DataLoader timed out after {limit} seconds")
-        # An answer that was given before a worker died counts.
-        if reader in ready or reader.poll(worker._GRACE):
-            try:
-                return self._results.get()
-            except (OSError, EOFError):  # the worker that was to hand its memory over is gone
-                dead = [p for p in working.values() if wait([p.sentinel], worker._GRACE)]
-                if not dead:
-                    raise
-                raise RuntimeError(worker.reason_of_death(dead[0])) from None
-        raise RuntimeError(worker.reason_of_death(working[ready[0]]))
+        place, number, data, descriptors = self._pool.receive(self._loader.timeout or None)
+        if number == pool.GONE:
+            left = [n for n, owner in self._owner.items() if owner == place and n not in self._arrived]
+            for number in left:
+                del self._owner[number]
+            return
+        self._arrived[number] = worker.loaded(place, data, descriptors)
 
     def _next_batch(self):
+        self._pool.check()
         while True:
-            if self._loader.in_order:
-                while self._next < self._sent and self._next not in self._owner:
-                    self._next += 1  # its worker ended before it
-            if not self._owner:
-                if not self._loader.persistent_workers:
-                    self._shutdown()
-                raise StopIteration
-            number, answer = self._take()
-            owner = self._owner.pop(number)
+            number = self._ready_number()
+            if number is None:
+                if not self._owner:
+                    if not self._loader.persistent_workers:
+                        self._shutdown_workers()
+                    raise StopIteration
+                self._receive()
+                continue
+            answer, owner = self._arrived.pop(number), self._owner.pop(number)
             if isinstance(answer, worker.Ended):
                 self._retire(answer.worker_id)
                 self._send()
@@ -372,37 +357,24 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 answer.reraise()
             return answer
 
-    def _take(self):
-        """The answer whose turn it is."""
+    def _ready_number(self):
+        """The number of an answer whose turn it is."""
         if not self._loader.in_order:
-            return self._receive()
-        while self._next not in self._arrived:
-            number, answer = self._receive()
-            self._arrived[number] = answer
-        return self._next, self._arrived.pop(self._next)
+            return next(iter(self._arrived), None)
+        while self._next < self._sent and self._next not in self._owner:
+            self._next += 1  # returned already, or its worker ended before it
+        return self._next if self._next in self._arrived else None
 
     def _retire(self, worker_id):
         """Gives no more tasks to a worker whose part of the data ended."""
         if self._alive[worker_id]:
             self._alive[worker_id] = False
             if not self._loader.persistent_workers:
-                self._tasks[worker_id].put(None)
+                self._pool.retire(worker_id)
 
-    def _shutdown(self):
-        if self._done.is_set():
-            return
-        self._done.set()
-        for tasks in self._tasks:
-            tasks.put(None)
-        self._results.cancel_join_thread()
-        for process in self._workers:
-            process.join(timeout=worker._POLL)
-            if process.is_alive():
-                process.terminate()
-        for tasks in (*self._tasks, self._results):
-            tasks.close()
+    def _shutdown_workers(self):
+        if self._pool is not None:
+            self._pool.close()
 
     def __del__(self):
-        # A forked worker inherits this object but must leave its siblings alone.
-        if self.__dict__.get("_pid") == os.getpid():
-            self._shutdown()
+        self._shutdown_workers()

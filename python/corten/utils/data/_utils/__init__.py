@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from . import collate, fetch, pin_memory, worker  # noqa: F401
+from . import channel, collate, fetch, pin_memory, pool, worker  # noqa: F401

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
-import queue
+import random
+import signal
+import sys
+import threading
+import time
 import traceback
 
 from .._pipes import apply_seed
+from . import channel, pool
 
 _worker_info = None
 
-#: Seconds after which a worker looks whether the loader is still alive.
-_POLL = 5.0
-#: Seconds that an answer may still be on its way when its worker has ended.
-_GRACE = 0.1
+#: Seconds in which a worker ends by itself when the loader's process has ended.
+_GRACE = 1.0
 #: Bytes from which a batch's tensors are handed over as shared memory.
 _SMALL = 1 << 16
+#: Number of the order to begin a new pass, and of the answer to it. Its value is the seed of pipes.
+RESUME = -3
 
 
 class WorkerInfo:
@@ -45,10 +50,16 @@ class Failure:
         self.kind = type(error)
         self.where = where
         self.text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        self.name = self.kind.__name__
+
+    def without_class(self):
+        """The failure as a `RuntimeError`, for classes that cannot be sent."""
+        self.kind = RuntimeError
+        return self
 
     def reraise(self):
         """Raises an exception of the same class with the worker's traceback."""
-        message = f"Caught {self.kind.__name__} {self.where}.\nOriginal {self.text}"
+        message = f"Caught {self.name} {self.where}.\nOriginal {self.text}"
         if self.kind is KeyError:
             message = _Lines(message)
         try:
@@ -65,27 +76,6 @@ class _Lines(str):
         return str(self)
 
 
-def reason_of_death(process):
-    """What is known about a worker that ended by itself."""
-    import signal
-
-    process.join(_GRACE)
-    code = process.exitcode
-    if code is not None and code < 0:
-        hint = ""
-        if -code == signal.SIGBUS:
-            hint = (
-                "It is possible that dataloader's workers are out of shared memory. Please try to "
-                "raise your shared memory limit."
-            )
-        name = signal.strsignal(-code)
-        return f"DataLoader worker (pid {process.pid}) is killed by signal: {name}. {hint}"
-    return (
-        f"DataLoader worker (pid {process.pid}) exited unexpectedly with exit code {code}. Details "
-        "are lost due to multiprocessing. Rerunning with num_workers=0 may give better error trace."
-    )
-
-
 class Ended:
     """Says that an iterable data set has no more samples."""
 
@@ -93,26 +83,35 @@ class Ended:
         self.worker_id = worker_id
 
 
-class Resumed:
-    """The order to begin a new pass, and the answer to it. Pipes get another seed."""
-
-    def __init__(self, seed=None):
-        self.seed = seed
-
-
-def run(dataset, make_fetcher, tasks, results, done, base_seed, init, worker_id, num_workers):
-    """The life of a worker: takes (number, indices), answers (number, batch)."""
-    import random
-
-    import corten
+def loaded(place, data, descriptors):
+    """The answer in a message, or the failure to read it."""
     from corten.multiprocessing import reductions
 
-    global _worker_info
+    try:
+        return reductions.load_passed(data, descriptors)
+    except Exception as error:
+        return Failure(error, f"in the loader, reading a batch of DataLoader worker process {place}")
+
+
+def run(end, dataset, make_fetcher, base_seed, init, worker_id, num_workers):
+    """The life of a worker: takes (number, indices), answers (number, batch)."""
+    from corten.multiprocessing import reductions
+
+    channel.keep_only(end)
+    _behave_as_worker()
     reductions.copy_below(_SMALL)
-    corten.set_num_threads(1)
-    seed = base_seed + worker_id
-    random.seed(seed)
-    corten.manual_seed(seed)
+    try:
+        _work(end, dataset, make_fetcher, base_seed, init, worker_id, num_workers)
+    except KeyboardInterrupt:
+        # Ended quietly, but by the signal, so that a loader that goes on can say why.
+        sys.stdout.flush()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def _work(end, dataset, make_fetcher, base_seed, init, worker_id, num_workers):
+    global _worker_info
+    seed = _seed(base_seed, worker_id)
     _worker_info = WorkerInfo(id=worker_id, num_workers=num_workers, seed=seed, dataset=dataset)
     failure, fetcher = None, None
     try:
@@ -121,32 +120,132 @@ def run(dataset, make_fetcher, tasks, results, done, base_seed, init, worker_id,
         fetcher = make_fetcher(dataset)
     except Exception as error:
         failure = Failure(error, f"in DataLoader worker process {worker_id}")
-    _serve(dataset, make_fetcher, tasks, results, done, worker_id, fetcher, failure)
-    if done.is_set():
-        results.cancel_join_thread()  # nobody reads any more: what is in the pipe may be lost
+    outbox = channel.Outbox(end)
+    _serve(end, outbox, dataset, make_fetcher, worker_id, fetcher, failure)
+    outbox.flush()
 
 
-def _serve(dataset, make_fetcher, tasks, results, done, worker_id, fetcher, failure):
-    """Answers tasks until told to stop, or until the loader's process is gone."""
-    parent = os.getppid()
-    while not done.is_set():
-        try:
-            task = tasks.get(timeout=_POLL)
-        except queue.Empty:
-            if os.getppid() != parent:
-                return
-            continue
-        if task is None:
+def _behave_as_worker():
+    """Undoes what a forked process inherits and a worker must not have, and watches the loader's process."""
+    import multiprocessing
+
+    import corten
+
+    # A handler of the program would keep the loader from ending this process.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.set_wakeup_fd(-1)
+    corten.set_num_threads(1)
+    loader = multiprocessing.parent_process()
+    if loader is not None:
+        threading.Thread(target=_end_after, args=(loader.pid,), daemon=True).start()
+
+
+def _end_after(pid):
+    """Ends this process when another has ended, in the midst of a sample too."""
+    import select
+
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        handle = None
+    except (AttributeError, OSError):
+        while _exists(pid):
+            time.sleep(_GRACE)
+    else:
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        while not poll.poll():
+            pass
+    time.sleep(_GRACE)
+    os._exit(1)
+
+
+def _exists(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass  # it belongs to another user
+    return True
+
+
+def _seed(base_seed, worker_id):
+    """Seeds Python's, Corten's and, where it is installed, NumPy's generator."""
+    import corten
+
+    seed = base_seed + worker_id
+    random.seed(seed)
+    corten.manual_seed(seed)
+    try:
+        import numpy
+    except ImportError:
+        return seed
+    numpy.random.seed(_numpy_words(base_seed, worker_id))
+    return seed
+
+
+def _numpy_words(base_seed, worker_id):
+    """Four words of 32 bits for NumPy's generator, mixed as NumPy's ``SeedSequence`` mixes its entropy (O'Neill,
+    "Developing a seed_seq Alternative"), so that its stream has nothing in common with Python's."""
+    mask, shift = 0xFFFFFFFF, 16
+    multiplier = 0x43B0D7E5
+
+    def mixed_in(word):
+        nonlocal multiplier
+        word ^= multiplier
+        multiplier = multiplier * 0x931E8875 & mask
+        word = word * multiplier & mask
+        return word ^ word >> shift
+
+    words = [mixed_in(word & mask) for word in (worker_id, base_seed, base_seed >> 32, 0)]
+    for source in range(4):
+        for place in range(4):
+            if place != source:
+                word = 0xCA01F9DD * words[place] - 0x4973F715 * mixed_in(words[source]) & mask
+                words[place] = word ^ word >> shift
+    multiplier = 0x8B51F9DD
+    for place, word in enumerate(words):
+        word ^= multiplier
+        multiplier = multiplier * 0x58F38DED & mask
+        word = word * multiplier & mask
+        words[place] = word ^ word >> shift
+    return words
+
+
+def _serve(end, outbox, dataset, make_fetcher, worker_id, fetcher, failure):
+    """Answers tasks until told to end, or until the loader closes the stream."""
+    from corten.multiprocessing import reductions
+
+    for number, data, descriptors in channel.Inbox(end, wait=True):
+        if number == pool.STOP:
             return
-        if isinstance(task, Resumed):
-            results.put((task, None))
-            apply_seed(dataset, task.seed)
-            failure, fetcher = None, make_fetcher(dataset)
+        value = reductions.load_passed(data, descriptors)
+        if number == RESUME:
+            outbox.put(RESUME)
+            failure = None
+            try:
+                apply_seed(dataset, value)
+                fetcher = make_fetcher(dataset)
+            except Exception as error:
+                failure = Failure(error, f"in DataLoader worker process {worker_id}")
             continue
-        number, indices = task
-        answer = failure if failure is not None else _fetched(fetcher, indices, worker_id)
+        answer = failure if failure is not None else _fetched(fetcher, value, worker_id)
         failure = None
-        results.put((number, answer))
+        _answer(outbox, number, answer, worker_id)
+        del answer, value  # the memory is the loader's now
+
+
+def _answer(outbox, number, answer, worker_id):
+    """Sends an answer, or the reason why it cannot be sent."""
+    try:
+        outbox.put(number, answer)
+    except Exception as error:
+        if isinstance(answer, Failure):
+            outbox.put(number, answer.without_class())
+            return
+        reason = Failure(error, f"sending a batch of DataLoader worker process {worker_id}")
+        outbox.put(number, reason.without_class())
 
 
 def _fetched(fetcher, indices, worker_id):
