@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import itertools
 
+from corten import _C
 from corten._C import Tensor
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
+
+
+#: Layouts whose elements are changed one by one.
+_DENSE = (_C.strided, _C._mkldnn)
 
 
 class GradcheckError(RuntimeError):
@@ -107,6 +112,13 @@ def gradcheck(
 ):
     """Compares gradients with finite differences; inputs should be of double precision."""
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    if any(isinstance(value, Tensor) and value.layout not in _DENSE for value in inputs):
+        from corten.sparse import as_sparse_gradcheck
+
+        return as_sparse_gradcheck(gradcheck)(
+            func, inputs, eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
+            nondet_tol=nondet_tol, check_backward_ad=check_backward_ad, masked=bool(masked),
+        )
     options = {"eps": eps, "atol": atol, "rtol": rtol}
     try:
         if not _tensors(inputs):

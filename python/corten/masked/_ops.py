@@ -16,6 +16,11 @@ __all__ = [
     "mean", "median", "norm", "normalize", "prod", "softmax", "softmin", "std", "sum", "var",
 ]
 
+#: Functions whose results have the shape of the input.
+_NORMALISING = frozenset(
+    ("cumprod", "cumsum", "log_softmax", "logaddexp", "normalize", "softmax", "softmin")
+)
+
 #: Integers that are summed and multiplied as int64.
 _NARROW = (corten.uint8, corten.bool, corten.int8, corten.int16, corten.int32)
 
@@ -39,14 +44,48 @@ def _fill_value(name, input, ord=2):
     raise NotImplementedError(f"identity of {name} on {dtype} input")
 
 
+def _reduction_identity(name, input, *args):
+    """The number that changes nothing in a reduction, as a tensor; None where there is none."""
+    name = name.rsplit(".", 1)[-1].removeprefix("cum")
+    if name in ("mean", "std", "var"):
+        return None
+    value = _fill_value(name, input, args[0] if args else 2)
+    return corten.tensor(value, dtype=input.dtype, device=input.device)
+
+
 def _dense(name, *tensors):
     if any(tensor.layout != corten.strided for tensor in tensors):
         shown = ", ".join(f"{tensor.layout} tensor" for tensor in tensors)
         raise ValueError(f"masked {name} expects strided tensor (got {shown})")
 
 
+def _input_mask(input, *args, mask=None, **kwargs):
+    """The mask in the shape and the layout of the input."""
+    if mask is None:
+        raise ValueError("_input_mask requires explicit mask")
+    if input.layout != corten.strided:
+        from ._sparse import mask_like
+
+        return mask_like(input, _whole(input, mask))
+    return _whole(input, mask)
+
+
+def _output_mask(op, input, *args, mask=None, **kwargs):
+    """Where a reduction has had an element, or a normalisation has one."""
+    name = op.__name__
+    whole = corten.ones(input.shape, dtype=corten.bool) if mask is None else _whole(input, mask)
+    if name in _NORMALISING:
+        return whole
+    place = 1 if name == "norm" else 0
+    dim = args[place] if len(args) > place else kwargs.get("dim", -1 if name == "median" else None)
+    dims = _dims(dim, input.ndim)
+    return corten.any(whole, dims, bool(kwargs.get("keepdim", False))) if dims else whole
+
+
 def _whole(input, mask):
     """The mask in the shape of the input."""
+    if mask.layout != corten.strided:
+        mask = mask.to_dense()
     if mask.ndim > input.ndim:
         raise IndexError(
             "_input_mask expected broadcastable mask (got mask dimensionality higher than of the "
@@ -76,6 +115,28 @@ def _dims(dim, ndim):
     return tuple(sorted(dims))
 
 
+_canonical_dim = _dims
+
+
+def _where(mask, input, fill_value):
+    """The input where the mask is true, the value elsewhere, in the layout of the mask: nothing is
+    stored where a sparse mask is false."""
+    if mask.layout == corten.strided:
+        return corten.where(mask, input, fill_value)
+    from ._sparse import where
+
+    return where(mask, input, fill_value)
+
+
+def _sparse_reduction(name, input, dim, keepdim, dtype, mask):
+    """A reduction of a sparse tensor, sparse; None for others."""
+    if input.layout == corten.strided:
+        return None
+    from ._sparse import reduced
+
+    return reduced(name, input, _dims(dim, input.ndim), bool(keepdim), dtype, mask)
+
+
 def _summed_dtype(dtype, input):
     if dtype is not None:
         return dtype
@@ -84,6 +145,9 @@ def _summed_dtype(dtype, input):
 
 def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Sums of the elements that the mask keeps; 0 where there is none."""
+    sparse = _sparse_reduction("sum", input, dim, keepdim, _summed_dtype(dtype, input), mask)
+    if sparse is not None:
+        return sparse
     left = _left("sum", input, mask)
     dims = _dims(dim, input.ndim)
     return corten.sum(left, dims, bool(keepdim), dtype=_summed_dtype(dtype, input))
@@ -91,6 +155,9 @@ def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 
 def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Products of the elements that the mask keeps; 1 where there is none."""
+    sparse = _sparse_reduction("prod", input, dim, keepdim, _summed_dtype(dtype, input), mask)
+    if sparse is not None:
+        return sparse
     result = _left("prod", input, mask).to(_summed_dtype(dtype, input))
     # Unlike sums, products over no dimensions are the elements.
     nothing = isinstance(dim, (tuple, list)) and not dim
@@ -117,6 +184,9 @@ def cumprod(input, dim, *, dtype=None, mask=None):
 
 
 def _extreme(name, input, dim, keepdim, dtype, mask):
+    sparse = _sparse_reduction(name, input, dim, keepdim, dtype, mask)
+    if sparse is not None:
+        return sparse
     left = _left(name, input, mask)
     result = getattr(corten, name)(left, _dims(dim, input.ndim), bool(keepdim))
     return result.to(input.dtype if dtype is None else dtype)
@@ -165,7 +235,9 @@ def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
             f"mean(): Could not infer output dtype. {source} dtype must be either a floating point "
             f"or complex dtype. Got: {dtype}"
         )
-    _dense("mean", input)
+    sparse = _sparse_reduction("mean", input, dim, keepdim, dtype, mask)
+    if sparse is not None:
+        return sparse
     keepdim = bool(keepdim)
     total = sum(input, dim, keepdim=keepdim, dtype=dtype, mask=mask)
     return total / _counted(input, dim, keepdim, mask)

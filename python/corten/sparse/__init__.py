@@ -16,12 +16,14 @@ from corten.sparse._invariants import (  # noqa: F401
 )
 from corten.sparse._operators import CLASSES as _CLASSES
 from corten.sparse._operators import check_sparse_tensor_invariants, log_softmax, softmax
+from corten.sparse._forms import spdiags  # isort: skip
+from corten.sparse._gradcheck import as_sparse_gradcheck
 
 globals().update(_CLASSES)
 _register()
 __all__ = [
-    "addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax", "sum",
-    *_CLASSES,
+    "addmm", "as_sparse_gradcheck", "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax",
+    "spdiags", "sum", *_CLASSES,
 ]
 
 

@@ -9,6 +9,8 @@ may be dense, since new entries would change their results, are recorded as a wh
 
 from __future__ import annotations
 
+import math
+
 import corten
 from corten import _C
 from corten._C import Tensor
@@ -20,28 +22,45 @@ from ._entries import (
 )
 
 
-def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=None, pin_memory=False,
+def sparse_coo_tensor(indices=None, values=None, size=None, *, dtype=None, device=None, pin_memory=False,
                       requires_grad=False, check_invariants=None, is_coalesced=None):
     """A tensor of the entries ``values`` at ``indices``, of shape (dimensions, entries).
 
     Raises:
         RuntimeError: The parts do not fit together, or an index lies outside.
     """
+    if indices is None and size is None:
+        raise TypeError('sparse_coo_tensor() missing 1 required positional arguments: "size"')
     if values is None:  # a tensor of zeros, of the size that is given alone
         size = tuple(indices) if size is None else tuple(size)
         indices = corten.empty((len(size), 0), dtype=corten.int64, device=device)
         values = corten.empty((0,), dtype=dtype, device=device)
     indices = corten.as_tensor(indices, device=device).to(corten.int64)
     values = corten.as_tensor(values, dtype=dtype, device=device)
+    values = values[None] if values.dim() == 0 else values
     _check_entries(indices, values)
     if size is None:
         reach = indices.max(1).values + 1 if indices.size(1) else indices.new_zeros(indices.size(0))
         size = (*reach.tolist(), *values.shape[1:])
     size = tuple(size)
+    if len(size) != indices.size(0) + values.dim() - 1 and not _asks_for_checks(check_invariants):
+        raise RuntimeError(
+            f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, "
+            f"sparse_dim = {indices.size(0)}, dense_dim = {values.dim() - 1}"
+        )
     _check_size(indices, values, size)
+    coalesced = indices.size(1) < 2 if is_coalesced is None else bool(is_coalesced)
     if requires_grad:
-        return _shell(indices, values, size, bool(is_coalesced)).requires_grad_()
-    return _made(indices, values, size, bool(is_coalesced))
+        return _shell(indices, values, size, coalesced).requires_grad_()
+    return _made(indices, values, size, coalesced)
+
+
+def _asks_for_checks(check_invariants):
+    from ._operators import check_sparse_tensor_invariants
+
+    if check_invariants is None:
+        return check_sparse_tensor_invariants.is_enabled()
+    return check_invariants
 
 
 def check(indices, values, size, coalesced):
@@ -109,7 +128,21 @@ def to_sparse(dense, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=
             raise TypeError("to_sparse() takes 0 positional arguments but 1 was given")
         return to_layout(dense, layout, blocksize, dense_dim)
     if isinstance(dense, SparseTensor) or layout == _C.strided:
+        if isinstance(dense, SparseTensor) and sparse_dim not in (None, dense.sparse_dim()):
+            raise RuntimeError(
+                "to_sparse: conversion from Sparse to Sparse with sparse_dim argument "
+                "!=self.sparse_dim() is not supported"
+            )
         return dense
+    if sparse_dim is not None and not 0 <= sparse_dim <= dense.dim():
+        raise RuntimeError(
+            f"dense_to_sparse: sparse_dim argument must be in [0,{dense.dim()}] range, but "
+            f"{sparse_dim} is given"
+        )
+    if sparse_dim == 0 and dense.dim():
+        raise RuntimeError(
+            "dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0"
+        )
     return _from_dense(dense, dense.dim() if sparse_dim is None else sparse_dim)
 
 
@@ -321,6 +354,8 @@ _plus_dense = recorded(
 def _added(a, b, *, alpha=1):
     """A sum of two sparse tensors is sparse, of a dense and a sparse one dense."""
     if not isinstance(a, SparseTensor):
+        if isinstance(a, Tensor) and a.dim():
+            _check_same_size(a, b)
         return _plus_dense(corten.as_tensor(a), b, alpha)
     if not isinstance(b, SparseTensor):
         raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
@@ -329,7 +364,31 @@ def _added(a, b, *, alpha=1):
             f"add: expected sizes of 'self' and 'other' to match, but {list(a.shape)} != "
             f"{list(b.shape)}"
         )
+    if a.sparse_dim() != b.sparse_dim():
+        if not a._nnz() or not b._nnz():
+            return _with_other_density(a, b, alpha)
+        raise RuntimeError(
+            "add: expected 'self' and 'other' to have same density, but 'self' has "
+            f"{a.sparse_dim()} sparse dimensions while 'other' has {b.sparse_dim()} sparse dimensions"
+        )
     return _plus(a, b, alpha)
+
+
+def _with_other_density(a, b, alpha):
+    """The sum of a tensor without entries and one of other sparse dimensions."""
+    kept, factor, empty = (b, alpha, a) if not a._nnz() else (a, 1, b)
+    indices = kept._held[0]
+    values = empty._held[1].new_zeros((0, *kept.shape[indices.size(0):]))
+    return _plus(_shell(indices[:, :0], values, kept.shape, True), kept, factor)
+
+
+def _check_same_size(a, b):
+    if a.shape != b.shape:
+        raise RuntimeError(
+            f"add: expected 'self' and 'other' to have same size, but self has size "
+            f"{list(a.shape)} while other has size {list(b.shape)} (FYI: dense-sparse addition "
+            "does not currently support broadcasting)"
+        )
 
 
 def _concatenated(a, b, alpha):
@@ -338,25 +397,36 @@ def _concatenated(a, b, alpha):
         return _shell(indices, values + alpha * more, a.shape, a._coalesced and b._coalesced)
     indices = corten.cat([indices, others], 1)
     joined = _shell(indices, corten.cat([values, alpha * more]), a.shape, False)
-    return _added_up(joined) if a._coalesced and b._coalesced else joined
+    # Sums into the same tensor over and over keep no more entries than there are elements.
+    many = indices.size(1) > math.prod(a.shape)
+    return _added_up(joined) if many or a._coalesced and b._coalesced else joined
 
 
 def _add_in_place(a, b, *, alpha=1):
     """Adds a sparse tensor to a dense one, or to a sparse one."""
     if isinstance(a, SparseTensor):
-        return _become(a, _added(a, b, alpha=alpha))
-    if a.shape != b.shape:
-        raise RuntimeError(
-            f"add: expected 'self' and 'other' to have same size, but self has size "
-            f"{list(a.shape)} while other has size {list(b.shape)} (FYI: dense-sparse addition "
-            "does not currently support broadcasting)"
-        )
+        made = _added(a, b, alpha=alpha)
+        if not corten.can_cast(made.dtype, a.dtype):
+            raise RuntimeError(
+                f"Can't convert result type {_kind(made.dtype)} to output {_kind(a.dtype)} in add "
+                "operation"
+            )
+        return _become(a, made.to(a.dtype))
+    _check_same_size(a, b)
     if a.requires_grad or b.requires_grad:
         return a.add_(_added(corten.zeros_like(a), b, alpha=alpha))
     indices, values = b._parts
     if indices.size(0) == 0:
         return a.add_(values.sum(0), alpha=alpha)
     return a.index_put_(tuple(indices), (values * alpha).to(a.dtype), accumulate=True)
+
+
+def _kind(dtype):
+    """The name that messages call a dtype by."""
+    from corten._legacy import _KINDS
+
+    kinds = {getattr(corten, name): kind for kind, name in _KINDS.items()}
+    return kinds.get(dtype, str(dtype))
 
 
 def _in_place(name):
@@ -475,6 +545,18 @@ def _sum(x, dim=None, keepdim=False, *, dtype=None, axis=None):
     return to_sparse(dense) if dense.dim() else dense
 
 
+def _norm(x, p=2, dim=None, keepdim=False, dtype=None):
+    """The norm of all elements."""
+    dims = [dim] if isinstance(dim, int) else dim
+    if dims and sorted(wrap_dim(one, x.dim()) for one in dims) != list(range(x.dim())):
+        raise RuntimeError(
+            "norm_sparse currently only supports full reductions, so 'dim' must either be empty or "
+            "contain all dimensions of the input"
+        )
+    found = _coalesce(x)._parts[1].norm(2 if p == "fro" else p, dtype=dtype)
+    return found.reshape((1,) * x.dim()) if keepdim else found
+
+
 def _plain(name):
     """A question about the shape, answered by the shell."""
 
@@ -516,7 +598,7 @@ _OPERATORS.update({
     "sparse_mask": _sparse_mask, "pow": _power, "square": lambda x: _power(x, 2),
     **{name: _in_place(name.strip("i_")) for name in ("mul_", "div_", "neg_", "imul")},
     "itruediv": _in_place("div"), "detach_": _plain("detach_"),
-    "norm": lambda x, *a, **k: _coalesce(x)._parts[1].norm(*a, **k),
+    "norm": _norm,
     "linalg_vector_norm": lambda x, *a, **k: corten.linalg.vector_norm(_coalesce(x)._parts[1], *a, **k),
     **{name: _of_entries(name) for name in ("sqrt", "abs", "sin", "tanh", "sign", "relu", "expm1",
                                             "log1p", "floor", "ceil", "round", "trunc")},

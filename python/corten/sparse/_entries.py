@@ -106,6 +106,8 @@ class _C_plain:
 
 def _indented(tensor, width):
     """A part as it is printed, without its dtype and history: the whole says those."""
+    if tensor.numel() == 0 and tensor.device.type != "meta":
+        return f"tensor([], size={tuple(tensor.shape)})"
     text = repr(tensor.detach())
     for suffix in (f", dtype={tensor.dtype}", f", device='{tensor.device}'"):
         text = text.replace(suffix, "")
@@ -114,7 +116,8 @@ def _indented(tensor, width):
 
 def _suffixes(x):
     text = "" if x.device.type == "cpu" else f", device='{x.device}'"
-    if x.dtype not in (corten.get_default_dtype(), corten.int64, corten.bool):
+    default = corten.get_default_dtype()
+    if x.dtype not in (default, default.to_complex(), corten.int64, corten.bool):
         text += f", dtype={x.dtype}"
     text += f", layout={x.layout}"
     if x.grad_fn is not None:

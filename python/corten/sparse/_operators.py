@@ -190,7 +190,11 @@ def _index_select(x, dim, index):
     """The slices of some indices along a dimension, which may come up several times."""
     dim, size = wrap_dim(dim, x.dim()), list(x.shape)
     if index.numel() and (index.lt(-size[dim]).any() or index.ge(size[dim]).any()):
-        raise IndexError("index_select(): index contains an element that is out of range")
+        beyond = index[index.lt(-size[dim]) | index.ge(size[dim])][0].item()
+        raise IndexError(
+            f"index_select(): index contains {beyond} that is out of range for tensor of size {size} at "
+            f"dimension {dim}"
+        )
     return _slices(x, dim, index.remainder(max(size[dim], 1)))
 
 
@@ -383,11 +387,27 @@ class check_sparse_tensor_invariants:  # noqa: N801
         return checked
 
 
+def _warn_about_class(args):
+    import warnings
+
+    given, instead = "()", "(0,), dtype="
+    if len(args) >= 2 and isinstance(args[0], Tensor):
+        given = "(indices, values, shape, *, device=)"
+        instead = "indices, values, shape, dtype=, device="
+    elif args:
+        given, instead = "(shape, *, device=)", "shape, dtype=, device="
+    warnings.warn(
+        f"torch.sparse.SparseTensor{given} is deprecated.  Please use "
+        f"torch.sparse_coo_tensor({instead}).", stacklevel=3,
+    )
+
+
 class _SparseType(type):
     """The class of ``torch.sparse.FloatTensor`` and its like."""
 
     def __call__(cls, *args, **kwargs):
         dtype = cls.dtype
+        _warn_about_class(args)
         if len(args) >= 2 and isinstance(args[0], Tensor):
             if args[1].dtype != dtype:
                 raise TypeError(f"expected {dtype} (got {args[1].dtype})")

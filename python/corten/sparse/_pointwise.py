@@ -1,0 +1,158 @@
+"""Operators on the entries of sparse tensors: functions that keep zero zero, their in-place forms and
+outputs, powers, quotients."""
+
+from __future__ import annotations
+
+import corten
+from corten._C import Tensor
+
+from ._coordinate import _become, _kind, _quotient
+from ._entries import OPERATORS, SparseTensor, _C_plain, _coalesce, _made, _shell
+
+#: Functions that are 0 (or false) at 0, by all their names.
+KEEP_ZERO = (
+    "abs", "absolute", "angle", "arcsin", "arcsinh", "arctan", "arctanh", "asin", "asinh", "atan",
+    "atanh", "ceil", "conj_physical", "deg2rad", "erf", "erfinv", "expm1", "fix", "floor", "frac",
+    "isinf", "isnan", "isneginf", "isposinf", "log1p", "nan_to_num", "neg", "negative", "positive",
+    "rad2deg", "relu", "round", "sgn", "sign", "signbit", "sin", "sinh", "sqrt", "square", "tan",
+    "tanh", "trunc",
+)
+#: Those of them that have no in-place form.
+_NEW_ONLY = frozenset(("angle", "isinf", "isnan", "isneginf", "isposinf", "positive", "signbit"))
+
+
+def replaced(x, other):
+    """Gives a tensor the shape, the dtype and the parts of another."""
+    with _C_plain():
+        Tensor.data.__set__(x, other)
+    return _become(x, other)
+
+
+def _cast_into(values, dtype):
+    """Values in the dtype of an output."""
+    if not corten.can_cast(values.dtype, dtype):
+        raise RuntimeError(
+            f"result type {_kind(values.dtype)} can't be cast to the desired output type {_kind(dtype)}"
+        )
+    return values.to(dtype)
+
+
+def written(out, made):
+    """Writes a sparse result where the caller wants it.
+
+    Raises:
+        RuntimeError: The output is no sparse tensor, or its dtype does not take the result.
+    """
+    if out is None:
+        return made
+    if not isinstance(out, SparseTensor):
+        raise RuntimeError(
+            "Expected self.is_sparse() && result.is_sparse() to be true, but got false.  (Could this "
+            "error message be improved?  If so, please report an enhancement request to PyTorch.)"
+        )
+    indices, values = made._held
+    values = _cast_into(values, out.dtype)
+    return replaced(out, _shell(indices, values, made.shape, made._coalesced))
+
+
+def _function(name):
+    dense = getattr(corten, name)
+
+    def operator(input, *args, out=None, **kwargs):
+        input = _coalesce(input)
+        indices, values = input._parts
+        return written(out, _made(indices, dense(values, *args, **kwargs), input.shape, True))
+
+    return operator
+
+
+def _in_place(name):
+    dense = getattr(corten, name)
+
+    def operator(input, *args, **kwargs):
+        if not input._coalesced:
+            raise RuntimeError(f"{name}_ requires coalesced input")
+        indices, values = input._held
+        values = _cast_into(dense(values, *args, **kwargs), values.dtype)
+        return _become(input, _shell(indices, values, input.shape, True))
+
+    return operator
+
+
+def _power(input, exponent, *, out=None):
+    """Powers of the entries: with exponent 0 the others would be 1."""
+    if isinstance(exponent, Tensor):
+        if isinstance(exponent, SparseTensor) or exponent.dim() or not isinstance(input, SparseTensor):
+            raise NotImplementedError("powers of sparse tensors have a number as exponent")
+        exponent = exponent.item()
+    if exponent == 0:
+        raise RuntimeError(
+            "pow: cannot raise to zeroth power on sparse tensor; it would make the result tensor dense"
+        )
+    input = _coalesce(input)
+    indices, values = input._parts
+    return written(out, _made(indices, values.pow(exponent), input.shape, True))
+
+
+def _check_divisor(other):
+    if isinstance(other, Tensor) and other.dim():
+        raise RuntimeError(
+            "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape "
+            f"{list(other.shape)} for divisor)"
+        )
+
+
+def _divided(input, other, *, rounding_mode=None, out=None):
+    _check_divisor(other)
+    return written(out, _quotient(input, other, rounding_mode=rounding_mode))
+
+
+def _floor_divided(input, other, *, out=None):
+    return _divided(input, other, rounding_mode="floor", out=out)
+
+
+def _with_dtype_of_self(name):
+    """An in-place form that refuses a result its tensor's dtype does not take."""
+
+    def operator(input, *args, **kwargs):
+        made = OPERATORS[name](input, *args, **kwargs)
+        if made.shape != input.shape:
+            raise RuntimeError(
+                f"{name}_: the result has the shape {list(made.shape)}, which is not the shape "
+                f"{list(input.shape)} of the sparse tensor"
+            )
+        _cast_into(made._held[1], input.dtype)
+        return _become(input, made.to(input.dtype))
+
+    return operator
+
+
+def _any(input, *args, **kwargs):
+    if args or kwargs:
+        raise NotImplementedError("any along a dimension is not implemented for sparse tensors")
+    return _coalesce(input)._held[1].any()
+
+
+def _negated(input, *, out=None):
+    return written(out, _keeping_order(input))
+
+
+_keeping_order = OPERATORS["neg"]
+OPERATORS.update({name: _function(name) for name in KEEP_ZERO if name not in ("neg", "negative")})
+OPERATORS.update({
+    f"{name}_": _in_place(name) for name in KEEP_ZERO if name not in _NEW_ONLY
+})
+_divided_in_place = _with_dtype_of_self("div")
+OPERATORS.update({
+    "neg": _negated, "negative": _negated, "any": _any,
+    "pow": _power, "pow_": _with_dtype_of_self("pow"), "ipow": _with_dtype_of_self("pow"),
+    **{name: _divided for name in ("div", "divide", "true_divide", "truediv")},
+    **{f"{name}_": _divided_in_place for name in ("div", "divide", "true_divide")},
+    "itruediv": _divided_in_place, "floor_divide": _floor_divided, "floordiv": _floor_divided,
+    "floor_divide_": _with_dtype_of_self("floor_divide"),
+    "ifloordiv": _with_dtype_of_self("floor_divide"),
+    "mul_": _with_dtype_of_self("mul"), "multiply_": _with_dtype_of_self("mul"),
+    "imul": _with_dtype_of_self("mul"), "isnan": _function("isnan"),
+    "is_conj": lambda x: False, "is_neg": lambda x: False, "resolve_conj": lambda x: x,
+    "resolve_neg": lambda x: x,
+})
