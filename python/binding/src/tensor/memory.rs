@@ -102,14 +102,14 @@ pub(crate) fn lend(tensor: &Tensor) -> Py<Lent> {
     let (memory, geometry) = (storage.lend()?, tensor.geometry());
     let mut first = std::ptr::null_mut();
     if geometry.numel > 0 {
+        let (offset, itemsize) = (geometry.storage_offset, tensor.itemsize());
+        let (sizes, strides) = (&geometry.sizes, &geometry.strides);
+        check_in_bounds(sizes, strides, offset, itemsize, memory.nbytes())?;
         if memory.start().is_null() {
             return Err(runtime_error(
                 "Cannot access data pointer of Tensor that doesn't have storage",
             ));
         }
-        let (offset, itemsize) = (geometry.storage_offset, tensor.itemsize());
-        let (sizes, strides) = (&geometry.sizes, &geometry.strides);
-        check_in_bounds(sizes, strides, offset, itemsize, memory.nbytes())?;
         first = memory.start().wrapping_add(offset as usize * itemsize);
     }
     Ok(Lent { memory, first, geometry, writable: storage.is_writable() })
