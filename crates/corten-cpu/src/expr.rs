@@ -229,6 +229,13 @@ pub trait Expr:
     fn pow(self, exponent: Self) -> Self;
     /// `√(self² + other²)`.
     fn hypot(self, other: Self) -> Self;
+    /// The logarithm of the sum of the exponentials, of which the larger one alone is not computed.
+    #[inline(always)]
+    fn log_add_exp(self, other: Self) -> Self {
+        let (low, high) = (self.min(other), self.max(other));
+        let sum = high + (low - high).exp().log1p();
+        Self::select(self.is_inf() & self.eq(other), self, sum)
+    }
     /// The error function.
     fn erf(self) -> Self;
     /// `1 - erf(self)`, accurate far out.

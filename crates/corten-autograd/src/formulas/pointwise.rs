@@ -19,7 +19,7 @@ pub fn sgn_backward(self_: &Tensor, grad: &Tensor, sgn: &Tensor) -> Result<Tenso
     }
     let abs = self_.abs()?;
     let along = ((grad / sgn)?.real()? * sgn)?;
-    let scaled = ((grad / &abs)? - (along / &abs)?)?;
+    let scaled = ((grad - along)? / &abs)?;
     zero_where(&scaled, &abs.eq_scalar(0)?)
 }
 

@@ -67,8 +67,20 @@ const CONSTANTS: &[(&str, &str)] = &[
 
 /// Functions that take many times as long as an arithmetic operation.
 const SLOW: &[&str] = &[
-    "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "tanh", "erf",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "sin",
+    "cos",
+    "tan",
+    "tanh",
+    "erf",
     "pow",
+    "log_add_exp",
 ];
 
 /// A pointwise loop as the CPU crate needs it.

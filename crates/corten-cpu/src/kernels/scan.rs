@@ -1,6 +1,7 @@
 //! Running sums, products and extrema along a dimension.
 
 use crate::folds::Ordered;
+use crate::vec;
 use corten_core::{
     Access, AccessSet, Complex, DType, Element, MemoryFormat, Result, bf16, cast, f16, geometry,
     not_implemented_for,
@@ -243,14 +244,6 @@ fn log_add_exp(a: f64, b: f64) -> f64 {
     if low == high && low.is_infinite() { low } else { high + (low - high).exp().ln_1p() }
 }
 
-fn log_add_exp_complex(a: Complex<f64>, b: Complex<f64>) -> Complex<f64> {
-    let (low, high) = if a.re < b.re { (a, b) } else { (b, a) };
-    if low.re == f64::NEG_INFINITY {
-        return high;
-    }
-    high + (Complex::new(1.0, 0.0) + (low - high).exp()).ln()
-}
-
 /// `logcumsumexp`.
 pub fn logcumsumexp(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let out = shapes::logcumsumexp(self_, dim)?;
@@ -263,10 +256,10 @@ pub fn logcumsumexp(self_: &Tensor, dim: i64) -> Result<Tensor> {
         DType::Float16 => accumulate::<f16, f64>(&input, &out, dim, least, log_add_exp),
         DType::BFloat16 => accumulate::<bf16, f64>(&input, &out, dim, least, log_add_exp),
         DType::Complex64 => {
-            accumulate::<Complex<f32>, _>(&input, &out, dim, none, log_add_exp_complex)
+            accumulate::<Complex<f32>, _>(&input, &out, dim, none, vec::log_add_exp)
         }
         DType::Complex128 => {
-            accumulate::<Complex<f64>, _>(&input, &out, dim, none, log_add_exp_complex)
+            accumulate::<Complex<f64>, _>(&input, &out, dim, none, vec::log_add_exp)
         }
         other => Err(not_implemented_for("logcumsumexp_out_cpu", other)),
     }?;

@@ -46,7 +46,7 @@ pub(crate) mod transpose;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use complex::Cplx;
+pub(crate) use complex::{Cplx, log_add_exp};
 pub(crate) use lanes::Lanes;
 pub use level::{Level, level};
 pub(crate) use memory::{Memory, Plain, fetch, fetch_ahead, fetch_early};

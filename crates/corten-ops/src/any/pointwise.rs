@@ -73,7 +73,15 @@ pub fn pow_tensor_scalar_out(self_: &Tensor, exponent: Scalar, out: &Tensor) -> 
 /// # Errors
 /// Those of the operator on tensors.
 pub fn pow_scalar(self_: Scalar, exponent: &Tensor) -> Result<Tensor> {
-    op::pow_tensor_tensor(&derived::wrapped(self_)?, exponent)
+    one_to_the_power(self_, op::pow_tensor_tensor(&derived::wrapped(self_)?, exponent)?)
+}
+
+/// The complex powers of the number 1 are 1 whatever the exponent, as PyTorch's are.
+fn one_to_the_power(base: Scalar, result: Tensor) -> Result<Tensor> {
+    if result.dtype().is_complex() && base.to_complex() == Complex::new(1.0, 0.0) {
+        op::fill__scalar(&result, Scalar::Int(1))?;
+    }
+    Ok(result)
 }
 
 /// As [`pow_scalar`], into `out`.
@@ -81,7 +89,7 @@ pub fn pow_scalar(self_: Scalar, exponent: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// Those of the operator on tensors.
 pub fn pow_scalar_out(self_: Scalar, exponent: &Tensor, out: &Tensor) -> Result<Tensor> {
-    op::pow_tensor_tensor_out(&derived::wrapped(self_)?, exponent, out)
+    one_to_the_power(self_, op::pow_tensor_tensor_out(&derived::wrapped(self_)?, exponent, out)?)
 }
 
 /// The larger of each element and a number.

@@ -32,7 +32,7 @@ fn times_exp2(mut x: f64, mut factor: f64) -> f64 {
     x.exp2() * factor
 }
 
-/// A magnitude that `times` multiplies by a factor, turned by an angle that is not finite.
+/// A power whose angle is not finite.
 fn without_angle(z: C) -> C {
     match z.re {
         f64::NEG_INFINITY => Complex::new(0.0, 0f64.copysign(z.im)),
@@ -55,7 +55,8 @@ pub(super) fn exp(z: C) -> C {
 /// `e^x (cos + i sin)`.
 pub(super) fn polar_exp(x: f64, sin: f64, cos: f64) -> C {
     if x > LARGE {
-        return Complex::new(times_exp(x, cos), times_exp(x, sin));
+        let part = |factor: f64| if factor == 0.0 { factor } else { times_exp(x, factor) };
+        return Complex::new(part(cos), part(sin));
     }
     let r = x.exp();
     Complex::new(r * cos, r * sin)

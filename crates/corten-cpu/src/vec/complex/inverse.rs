@@ -2,6 +2,7 @@
 //! those of annex G of the C standard.
 
 use super::C;
+use super::exponential::exp;
 use super::pairs::{Pair, two_product};
 use corten_core::Complex;
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, LN_2, LN_10, LOG2_E, PI};
@@ -85,6 +86,20 @@ pub(super) fn log1p(z: C) -> C {
     }
     let (r, power) = radius(Complex::new(1.0 + x, y));
     Complex::new(r.ln() + power * LN_2, angle)
+}
+
+/// The logarithm of the sum of two exponentials, with PyTorch's special values; `sum` is the one of
+/// those before.
+pub(crate) fn log_add_exp(sum: C, next: C) -> C {
+    if [sum.re, sum.im, next.re, next.im].iter().any(|part| part.is_nan()) {
+        return Complex::new(f64::NAN, f64::NAN);
+    }
+    let (low, high) = if next.re < sum.re { (next, sum) } else { (sum, next) };
+    match low.re == high.re && low.re.is_infinite() {
+        false => log1p(exp(low - high)) + high,
+        true if low.re < 0.0 => low,
+        true => log(exp(low) + exp(high)),
+    }
 }
 
 // The inverse sine and cosine after T. E. Hull, T. F. Fairgrieve and P. T. P. Tang, "Implementing the

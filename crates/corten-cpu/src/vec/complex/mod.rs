@@ -18,6 +18,7 @@ use super::scalar::one_lane;
 use crate::expr::Expr;
 use corten_core::Complex;
 use exponential::{cosh, exp, exp2, expm1, sigmoid, sin, sinh, tanh};
+pub(crate) use inverse::log_add_exp;
 use inverse::{acos, acosh, asin, atanh, log, log1p, log2, log10};
 use power::pow;
 use quotient::{divide, divide_single, reciprocal, sqrt};
@@ -159,6 +160,10 @@ macro_rules! complex {
                 sinh = sinh; cosh = cosh; tanh = tanh;
                 asinh = |z| unturn(asin(turn(z))); acosh = acosh; atanh = atanh;
                 sigmoid = sigmoid;
+            }
+            #[inline(always)]
+            fn log_add_exp(self, other: Self) -> Self {
+                Self::narrow(log_add_exp(other.wide(), self.wide()))
             }
             #[inline(always)]
             fn pow(self, exponent: Self) -> Self {

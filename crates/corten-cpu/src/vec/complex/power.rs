@@ -4,6 +4,7 @@ use super::C;
 use super::exponential::{exp, polar_exp};
 use super::inverse::log;
 use super::pairs::{self, Pair, two_sum};
+use super::quotient::reciprocal;
 use corten_core::Complex;
 use std::f64::consts::LN_2;
 
@@ -13,17 +14,18 @@ pub(super) fn pow(base: C, exponent: C, exact: f64) -> C {
     if exponent.re == 0.0 && exponent.im == 0.0 {
         return Complex::new(1.0, 0.0);
     }
-    if exponent == Complex::new(1.0, 0.0) && base.re.is_finite() && base.im.is_finite() {
-        return base;
+    let finite = base.re.is_finite() && base.im.is_finite();
+    if exponent.im == 0.0 && exponent.re.abs() == 1.0 && finite && base != Complex::new(0.0, 0.0) {
+        let result = if exponent.re > 0.0 { base } else { reciprocal(base) };
+        // An overflow is that of the exponential, which leaves the other part finite.
+        if result.re.is_finite() && result.im.is_finite() {
+            return result;
+        }
     }
     let logarithm = log(base);
     let product = multiply(exponent, logarithm);
     let size = exponent.l1_norm() * logarithm.l1_norm();
-    // Where a part of the product is zero, so is the part of the precise one, whose sign is not kept.
-    if size >= exact && size < 1e5 && product.im != 0.0 {
-        return precise(base, exponent);
-    }
-    exp(product)
+    if size >= exact && size < 1e5 { precise(base, exponent, product.im) } else { exp(product) }
 }
 
 /// The product of annex G: what is infinite stays so, even where a part is NaN.
@@ -50,11 +52,15 @@ fn multiply(a: C, b: C) -> C {
     (a * b).scale(f64::INFINITY)
 }
 
-/// The power with a logarithm of twice the precision: its errors grow with the exponent.
-fn precise(base: C, exponent: C) -> C {
+/// The power with a logarithm of twice the precision: its errors grow with the exponent. An angle of
+/// zero has the sign of `zero`.
+fn precise(base: C, exponent: C, zero: f64) -> C {
     let (re, im) = log_pair(base);
     let (x, y) = (Pair::of(exponent.re), Pair::of(exponent.im));
-    let (magnitude, angle) = (x * re + -(y * im), x * im + y * re);
+    let (magnitude, mut angle) = (x * re + -(y * im), x * im + y * re);
+    if angle.high == 0.0 && zero == 0.0 {
+        angle = Pair::of(zero);
+    }
     let (sin, cos) = angle.high.sin_cos();
     let (sin, cos) = (sin + cos * angle.low, cos - sin * angle.low);
     let grown = 1.0 + magnitude.low;
