@@ -123,6 +123,8 @@ def limit(name, point):
         return sign * 0.0 if point[0] > 0 else None if math.isinf(point[0]) else sign * INF
     if name.startswith("mvlgamma"):
         return None
+    if name in ("i1", "i1e", "modified_bessel_i1") and point[0] == 0:
+        return point[0]
     if "polynomial" in name:
         if not math.isinf(point[0]) or point[1] < 1 or name.startswith("shifted"):
             return None

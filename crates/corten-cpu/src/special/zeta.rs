@@ -32,6 +32,7 @@ fn magnitude(n: f64, x: f64) -> f64 {
     const MOST: f64 = 170.0;
     match n {
         _ if x.is_nan() => f64::NAN,
+        _ if x == f64::INFINITY => 0.0,
         _ if x <= 0.0 && x == x.floor() => f64::INFINITY,
         _ if n <= MOST => {
             let factorial = (2..=n as u32).map(f64::from).product();
