@@ -5,7 +5,7 @@ PY     := $(VENV)/bin/python
 # `make bench` compares with PyTorch where this Python has it.
 PYTHON_WITH_TORCH ?= $(PY)
 
-.PHONY: demo test test-full test-rust test-loom test-python bench bench-ops roofline accuracy instructions instructions-record order lint docs small stubs wheel clean
+.PHONY: demo test test-full test-rust test-loom test-python bench bench-ops bench-dtypes roofline accuracy instructions instructions-record order lint docs small stubs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/numpy
@@ -60,6 +60,12 @@ bench-ops: $(VENV)/bin/python
 	cargo build --release --package corten-python
 	rm -f python/corten/_C.abi3.so && cp target/release/lib_C.so python/corten/_C.abi3.so
 	PYTHONPATH=python $(PYTHON_WITH_TORCH) benches/operators.py
+
+## Times operators on every dtype beside the memory roof and PyTorch, and lists the slow pairs.
+bench-dtypes: $(VENV)/bin/python
+	cargo build --release --package corten-python
+	rm -f python/corten/_C.abi3.so && cp target/release/lib_C.so python/corten/_C.abi3.so
+	PYTHONPATH=python $(PYTHON_WITH_TORCH) benches/dtypes.py
 
 ## Formatting, lints, and the rules of docs/STYLE.md that a program can check.
 lint:

@@ -201,6 +201,11 @@ pub trait Expr:
     fn log1p(self) -> Self;
     /// Sine.
     fn sin(self) -> Self;
+    /// Sine of `self` times π.
+    #[inline(always)]
+    fn sinpi(self) -> Self {
+        (self * Self::lit(std::f64::consts::PI)).sin()
+    }
     /// Cosine.
     fn cos(self) -> Self;
     /// Tangent.
@@ -316,6 +321,11 @@ pub trait Expr:
     fn normal(self) -> [Self; 2] {
         [self.normal_cdf(), (self * self * Self::lit(-0.5)).exp()]
     }
+    /// The normal distribution function, accurate far out.
+    #[inline(always)]
+    fn ndtr(self) -> Self {
+        Self::lit(0.5) * (self * Self::lit(-FRAC_1_SQRT_2)).erfc()
+    }
     /// The quantile of the normal distribution.
     #[inline(always)]
     fn ndtri(self) -> Self {
@@ -394,27 +404,27 @@ pub trait Expr:
     /// Airy's function Ai.
     #[inline(always)]
     fn airy(self) -> Self {
-        self.each(special::bessel::airy)
+        self.each(special::airy::airy)
     }
     /// The derivative of order `self` of [`digamma`](Self::digamma).
     #[inline(always)]
     fn polygamma(self, other: Self) -> Self {
-        self.each2(other, special::gamma::polygamma)
+        self.each2(other, special::zeta::polygamma)
     }
     /// Hurwitz' zeta function.
     #[inline(always)]
     fn zeta(self, other: Self) -> Self {
-        self.each2(other, special::gamma::zeta)
+        self.each2(other, special::zeta::zeta)
     }
     /// The regularised lower incomplete gamma function.
     #[inline(always)]
     fn igamma(self, other: Self) -> Self {
-        self.each2(other, special::gamma::igamma)
+        self.each2(other, special::incomplete::igamma)
     }
     /// The regularised upper incomplete gamma function.
     #[inline(always)]
     fn igammac(self, other: Self) -> Self {
-        self.each2(other, special::gamma::igammac)
+        self.each2(other, special::incomplete::igammac)
     }
     /// Chebyshev's polynomial T of degree `other`.
     #[inline(always)]

@@ -3,7 +3,7 @@
 
 use crate::meta::check_out_dtype;
 use crate::{Tensor, iter, op};
-use corten_core::{MemoryFormat, Result, Scalar, TensorBase, bail, can_cast};
+use corten_core::{DType, MemoryFormat, Result, Scalar, TensorBase, bail, can_cast};
 
 /// A rank-0 tensor made from a number: lowest in type promotion.
 ///
@@ -19,6 +19,18 @@ pub fn wrapped(number: Scalar) -> Result<Tensor> {
     }?);
     tensor.set_wrapped_number(true);
     Ok(tensor)
+}
+
+/// As [`wrapped`], of a number that a tensor is compared with: truth values are compared with 0 and 1 as
+/// they are, and not as integers of eight times the size.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn compared(tensor: &Tensor, number: Scalar) -> Result<Tensor> {
+    wrapped(match number {
+        Scalar::Int(value @ (0 | 1)) if tensor.dtype() == DType::Bool => Scalar::Bool(value == 1),
+        _ => number,
+    })
 }
 
 /// A contiguous copy of a view.

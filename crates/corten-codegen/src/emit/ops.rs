@@ -360,11 +360,16 @@ fn wrapping(
         return Err(format!("wrap_scalar: {} lacks this form", base.schema.full_name()));
     };
     flags.resize(signature.parameters.len(), false);
+    let names: Vec<String> = signature.parameters.iter().map(|p| p.name.clone()).collect();
+    let compares = matches!(
+        &base.body,
+        Body::Pointwise { meta: MetaRule::Pointwise { promote: "comparison", .. }, .. }
+    );
     let pass = |(name, wrapped): (&String, bool)| match wrapped {
+        true if compares => format!("&derived::compared({}, {name})?", names[0]),
         true => format!("&derived::wrapped({name})?"),
         false => name.clone(),
     };
-    let names: Vec<String> = signature.parameters.iter().map(|p| p.name.clone()).collect();
     let passed: Vec<String> = names.iter().zip(flags).map(pass).collect();
     Ok(format!("op::{}({})", function_name(target), passed.join(", ")))
 }

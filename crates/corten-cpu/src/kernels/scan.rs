@@ -2,6 +2,7 @@
 
 use crate::folds::Ordered;
 use crate::vec;
+use crate::kernels::support::empty_as;
 use corten_core::{
     Access, AccessSet, Complex, DType, Element, MemoryFormat, Result, bf16, cast, f16, geometry,
     not_implemented_for,
@@ -166,6 +167,20 @@ fn accumulate<T: Element, A: Element>(
     scan_one::<T, A>(self_, out, dim, start, step, cast)
 }
 
+/// A scan of numbers of 16 bits as one of `f32`, through which they are rounded anyway: rows are
+/// converted by vectors, single numbers slowly.
+fn in_single(
+    input: &Tensor,
+    out: &Tensor,
+    scan: impl FnOnce(&Tensor, &Tensor) -> Result<()>,
+) -> Result<()> {
+    let wide = op::to_dtype(input, DType::Float32, false, false, None)?;
+    let results = empty_as(&wide.sizes(), &wide, DType::Float32)?;
+    scan(&wide, &results)?;
+    op::copy_(out, &results, false)?;
+    Ok(())
+}
+
 /// Calls `accumulate` in the precision that belongs to a dtype.
 macro_rules! accumulated {
     ($name:literal, $self_:ident, $dim:ident, $dtype:ident, $one:literal, $op:tt, $wrapping:ident) => {{
@@ -178,7 +193,7 @@ macro_rules! accumulated {
         match out.dtype() {
             DType::Float32 => accumulate::<f32, f64>(&input, &out, $dim, d, double),
             DType::Float64 => accumulate::<f64, f64>(&input, &out, $dim, d, double),
-            DType::Float16 => accumulate::<f16, f64>(&input, &out, $dim, d, double),
+            DType::Float16 => in_single(&input, &out, |x, to| accumulate::<f32, f64>(x, to, $dim, d, double)),
             DType::BFloat16 => accumulate::<bf16, f64>(&input, &out, $dim, d, double),
             DType::Complex64 => accumulate::<Complex<f32>, _>(&input, &out, $dim, c, complex),
             DType::Complex128 => accumulate::<Complex<f64>, _>(&input, &out, $dim, c, complex),
@@ -253,7 +268,10 @@ pub fn logcumsumexp(self_: &Tensor, dim: i64) -> Result<Tensor> {
     match out.dtype() {
         DType::Float32 => accumulate::<f32, f64>(&input, &out, dim, least, log_add_exp),
         DType::Float64 => accumulate::<f64, f64>(&input, &out, dim, least, log_add_exp),
-        DType::Float16 => accumulate::<f16, f64>(&input, &out, dim, least, log_add_exp),
+        DType::Float16 => {
+            let scan = |x: &_, to: &_| accumulate::<f32, f64>(x, to, dim, least, log_add_exp);
+            in_single(&input, &out, scan)
+        }
         DType::BFloat16 => accumulate::<bf16, f64>(&input, &out, dim, least, log_add_exp),
         DType::Complex64 => {
             accumulate::<Complex<f32>, _>(&input, &out, dim, none, vec::log_add_exp)

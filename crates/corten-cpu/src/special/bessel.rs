@@ -1,6 +1,6 @@
-//! Bessel functions and Airy's.
+//! Bessel functions.
 
-use std::f64::consts::{FRAC_PI_4, PI};
+use std::f64::consts::{LN_2, PI};
 
 const EULER: f64 = 0.577_215_664_901_532_9;
 
@@ -42,10 +42,9 @@ fn y0_near(x: f64) -> f64 {
         }
         series
     };
-    const EULER: f64 = 0.577_215_664_901_532_9;
     let t = -0.25 * x * x;
     let [j0, rest] = SERIES.map(|terms| terms.iter().rev().fold(0.0, |sum, term| sum * t + term));
-    std::f64::consts::FRAC_2_PI * (((0.5 * x).ln() + EULER) * j0 - rest)
+    std::f64::consts::FRAC_2_PI * ((x.ln() - LN_2 + EULER) * j0 - rest)
 }
 
 fn second_kind(x: f64, function: fn(f64) -> f64) -> f64 {
@@ -83,13 +82,19 @@ pub(crate) fn i1e(x: f64) -> f64 {
 /// I₀.
 pub(crate) fn i0(x: f64) -> f64 {
     let r = x.abs();
-    if r <= FAR { first_kind(r, 0) } else { r.exp() * i0e(x) }
+    if r <= FAR { first_kind(r, 0) } else { grown(r, i0e(x)) }
 }
 
 /// I₁.
 pub(crate) fn i1(x: f64) -> f64 {
     let r = x.abs();
-    if r <= FAR { first_kind(r, 1).copysign(x) } else { r.exp() * i1e(x) }
+    if r <= FAR { first_kind(r, 1).copysign(x) } else { grown(r, i1e(x)) }
+}
+
+/// e^x times `scaled`, which may be a number where the power is none.
+fn grown(x: f64, scaled: f64) -> f64 {
+    let root = (0.5 * x).exp();
+    if root.is_infinite() { root.copysign(scaled) } else { root * scaled * root }
 }
 
 /// Σ (x/2)^(2k+n) / (k! (k+n)!).
@@ -163,7 +168,7 @@ fn k0_near(x: f64) -> f64 {
         harmonic += 1.0 / k;
         sum += term * harmonic;
     }
-    sum - ((x / 2.0).ln() + EULER) * first_kind(x, 0)
+    sum - (x.ln() - LN_2 + EULER) * first_kind(x, 0)
 }
 
 fn k1_near(x: f64) -> f64 {
@@ -176,73 +181,19 @@ fn k1_near(x: f64) -> f64 {
         term *= quarter / ((k + 1.0) * (k + 2.0));
         digammas += 1.0 / (k + 1.0) + 1.0 / (k + 2.0);
     }
-    1.0 / x + (x / 2.0).ln() * first_kind(x, 1) - x / 4.0 * sum
+    1.0 / x + (x.ln() - LN_2) * first_kind(x, 1) - x / 4.0 * sum
 }
 
 /// e^x K_ν(x) as ∫ exp(-x (cosh t - 1)) cosh(νt) dt: the trapezoidal rule converges exponentially.
-fn scaled_second(x: f64, order: f64) -> f64 {
+pub(super) fn scaled_second(x: f64, order: f64) -> f64 {
     const POINTS: u32 = 48;
-    // Beyond the end the integrand is below e^-40 of its start.
-    let step = (1.0 + 40.0 / x).acosh() / f64::from(POINTS);
+    // Beyond the end, where cosh t - 1 = 2 sinh²(t/2) is 40 / x, the integrand is below e^-40 of its
+    // start.
+    let step = 2.0 * (20.0 / x).sqrt().asinh() / f64::from(POINTS);
     let value = |k: u32| {
         let t = step * f64::from(k);
         let half = (t / 2.0).sinh();
-        (-2.0 * x * half * half).exp() * (order * t).cosh()
+        (-2.0 * (x * half) * half).exp() * (order * t).cosh()
     };
     step * (0.5 + (1..=POINTS).map(value).sum::<f64>())
-}
-
-/// Ai.
-pub(crate) fn airy(x: f64) -> f64 {
-    if x.is_infinite() || x.is_nan() {
-        return f64::NAN;
-    }
-    if x > 103.892 {
-        return 0.0;
-    }
-    if x > 2.0 {
-        let zeta = 2.0 / 3.0 * x * x.sqrt();
-        return (x / 3.0).sqrt() / PI * (-zeta).exp() * scaled_second(zeta, 1.0 / 3.0);
-    }
-    if x > -8.0 { airy_near(x) } else { airy_far(-x) }
-}
-
-/// The power series c₁ f(x) - c₂ g(x).
-fn airy_near(x: f64) -> f64 {
-    const C1: f64 = 0.355_028_053_887_817_2;
-    const C2: f64 = 0.258_819_403_792_806_8;
-    let cube = x * x * x;
-    let (mut f, mut g) = (1.0, x);
-    let (mut even, mut odd) = (f, g);
-    for k in 1..60 {
-        let k = 3.0 * f64::from(k);
-        f *= cube / (k * (k - 1.0));
-        g *= cube / (k * (k + 1.0));
-        let before = (even, odd);
-        even += f;
-        odd += g;
-        if (even, odd) == before {
-            break;
-        }
-    }
-    C1 * even - C2 * odd
-}
-
-/// The oscillating asymptotic series of Ai(-x).
-fn airy_far(x: f64) -> f64 {
-    let zeta = 2.0 / 3.0 * x * x.sqrt();
-    let (mut term, mut sums) = (1.0, [0.0f64; 2]);
-    for k in 0..20u32 {
-        let sign = if k % 4 < 2 { 1.0 } else { -1.0 };
-        sums[(k % 2) as usize] += sign * term;
-        let k = f64::from(k);
-        let next = term * (6.0 * k + 5.0) * (6.0 * k + 1.0) / (72.0 * (k + 1.0) * zeta);
-        // An asymptotic series is best cut where its terms start to grow.
-        if next > term {
-            break;
-        }
-        term = next;
-    }
-    let angle = zeta - FRAC_PI_4;
-    (angle.cos() * sums[0] + angle.sin() * sums[1]) / (PI.sqrt() * x.sqrt().sqrt())
 }

@@ -2,13 +2,21 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2, SQRT_2};
 
+/// e^(x²), with what rounding takes from the square.
+fn exp_of_square(x: f64) -> f64 {
+    let square = x * x;
+    let lost = libm::fma(x, x, -square);
+    let power = square.exp();
+    if power.is_infinite() { power } else { power + power * lost }
+}
+
 /// e^(x²) erfc(x).
 pub(crate) fn erfcx(x: f64) -> f64 {
     if x < 0.0 {
-        return if x < -26.7 { f64::INFINITY } else { 2.0 * (x * x).exp() - erfcx(-x) };
+        return if x < -26.7 { f64::INFINITY } else { 2.0 * exp_of_square(x) - erfcx(-x) };
     }
     if x < 5.0 {
-        return (x * x).exp() * libm::erfc(x);
+        return exp_of_square(x) * libm::erfc(x);
     }
     if x.is_infinite() {
         return 0.0;
@@ -151,5 +159,18 @@ pub(crate) fn ndtri(p: f64) -> f64 {
 /// The logarithm of the normal distribution function.
 pub(crate) fn log_ndtr(x: f64) -> f64 {
     let t = x * FRAC_1_SQRT_2;
-    if x < -1.0 { (erfcx(-t) / 2.0).ln() - t * t } else { (-libm::erfc(t) / 2.0).ln_1p() }
+    if x < -1.0 {
+        return (erfcx(-t) / 2.0).ln() - t * t;
+    }
+    if x > 5.0 {
+        // Half of e^(-t²) erfcx(t); the logarithm of what is left of one is that of a small number.
+        let square = x * x;
+        let lost = libm::fma(x, x, -square);
+        let density = (-0.5 * square).exp();
+        if density == 0.0 {
+            return -0.0;
+        }
+        return (-0.5 * erfcx(t) * (density - 0.5 * density * lost)).ln_1p();
+    }
+    (-libm::erfc(t) / 2.0).ln_1p()
 }

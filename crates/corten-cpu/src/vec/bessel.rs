@@ -54,18 +54,20 @@ fn scaled<V: Real<Elem = f64>, const N: usize, const M: usize, const SINGLE: boo
     let factor = match grown {
         // Beyond 180 the results are too large for `f32`; that of infinity is NaN.
         true if SINGLE => a.mul_add(V::of(0.0), for_single::exp(V::of(180.0).min(a))),
-        true => exp(a),
+        // Half of the power, twice: the product may be a number where the power is none.
+        true => exp(a * V::of(0.5)),
         false => V::of(1.0),
     };
+    let again = if grown && !SINGLE { factor } else { V::of(1.0) };
     let t = a.mul_add(V::of(0.25), V::of(-1.0));
     let close = factor * if SINGLE { t.long_poly(near) } else { series(t, near) };
-    let close = if divided { close * a } else { close };
+    let close = again * if divided { close * a } else { close };
     let beyond = a.gt(V::of(8.0));
     if !beyond.any() {
         return close;
     }
     let t = V::of(16.0) / a - V::of(1.0);
-    let distant = factor / a.sqrt() * if SINGLE { t.poly(far) } else { series(t, far) };
+    let distant = factor / a.sqrt() * if SINGLE { t.poly(far) } else { series(t, far) } * again;
     V::select(beyond, distant, close)
 }
 

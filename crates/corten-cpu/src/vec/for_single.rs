@@ -99,6 +99,12 @@ pub(crate) fn erfc<V: Real<Elem = f64>>(x: V) -> V {
     V::select(x.lt(V::of(0.0)), V::of(2.0) - right, right)
 }
 
+/// The normal distribution function.
+#[inline(always)]
+pub(crate) fn ndtr<V: Real<Elem = f64>>(x: V) -> V {
+    V::of(0.5) * erfc(x * V::of(-consts::FRAC_1_SQRT_2))
+}
+
 /// erf⁻¹ of `y`, given 1 - y².
 #[inline(always)]
 fn erfinv_of<V: Real<Elem = f64>>(y: V, rest: V) -> V {
@@ -158,7 +164,7 @@ pub(crate) fn zeta<V: Real<Elem = f64>>(s: V, q: V) -> V {
     // Where the powers neither vanish nor leave the range of `f32` on one side only.
     let usual = s.gt(one) & s.lt(V::of(100.0)) & q.gt(zero) & q.lt(V::of(1e4));
     if (!usual).any() {
-        return s.zip(q, special::gamma::zeta);
+        return s.zip(q, special::zeta::zeta);
     }
     let (mut sum, mut a) = (positive_power(q, -s), q);
     for _ in 0..8 {

@@ -6,7 +6,7 @@
 
 use super::bessel::{powers, series};
 use super::for_single;
-use super::math64::log;
+use super::math64::{log, patch};
 use super::real::{MaskBits, Real};
 use crate::special;
 
@@ -24,11 +24,15 @@ pub(crate) fn lgamma_for_single<V: Real<Elem = f64>>(x: V) -> V {
 
 #[inline(always)]
 fn lgamma_of<V: Real<Elem = f64>, const SINGLE: bool>(x: V) -> V {
-    let usual = x.gt(V::of(0.0)) & x.le(V::of(f64::MAX));
-    if (!usual).any() {
-        // Poles, oscillations between them, infinity and NaN.
-        return x.map(special::gamma::lgamma);
-    }
+    let unusual = !(x.gt(V::of(0.0)) & x.le(V::of(f64::MAX)));
+    let usual = lgamma_right::<V, SINGLE>(x);
+    // Poles, oscillations between them, infinity and NaN.
+    patch(x, unusual, usual, special::gamma::lgamma)
+}
+
+/// The logarithm for positive numbers.
+#[inline(always)]
+fn lgamma_right<V: Real<Elem = f64>, const SINGLE: bool>(x: V) -> V {
     let far = x.ge(V::of(8.0));
     let small = x.lt(V::of(0.5));
     let mut z = V::select(small, x + V::of(1.0), x);
@@ -55,11 +59,14 @@ fn lgamma_of<V: Real<Elem = f64>, const SINGLE: bool>(x: V) -> V {
 /// there is an asymptotic series (Abramowitz and Stegun 6.3.18).
 #[inline(always)]
 pub(crate) fn digamma<V: Real<Elem = f64>>(x: V) -> V {
-    let usual = x.gt(V::of(0.0)) & x.le(V::of(f64::MAX));
-    if (!usual).any() {
-        // Poles, reflections, infinity and NaN.
-        return x.map(special::gamma::digamma);
-    }
+    let unusual = !(x.gt(V::of(0.0)) & x.le(V::of(f64::MAX)));
+    // Poles, reflections, infinity and NaN.
+    patch(x, unusual, digamma_right(x), special::gamma::digamma)
+}
+
+/// The derivative for positive numbers.
+#[inline(always)]
+fn digamma_right<V: Real<Elem = f64>>(x: V) -> V {
     let small = x.lt(V::of(10.0));
     if !small.any() {
         return digamma_far(x);

@@ -3,7 +3,7 @@
 use super::real::Real;
 use super::{math32, math64, trig};
 use crate::expr::Expr;
-use crate::special::gamma;
+use crate::special::incomplete;
 use corten_core::{Element, cast};
 
 /// An expression type that is read from and written to memory: a vector, or a single element.
@@ -110,9 +110,8 @@ macro_rules! vector_expr {
             vector_expr!(@unary abs floor trunc round sqrt ceil);
             vector_expr!(@math $math exp exp2 expm1 log log2 log10 log1p sinh cosh tanh asinh acosh
                 atanh erf erfc erfinv i0 i0e i1 i1e j0 j1 y0 y1
-                lgamma digamma ndtri
-                normal_cdf);
-            vector_expr!(@math $inverse sin cos tan asin acos atan);
+                lgamma digamma ndtr ndtri normal_cdf);
+            vector_expr!(@math $inverse sin cos tan sinpi asin acos atan);
             vector_expr!(@math2 $inverse atan2);
             vector_expr!(@math2 $math pow hypot zeta chebyshev_t chebyshev_u chebyshev_v chebyshev_w
                 shifted_chebyshev_t shifted_chebyshev_u shifted_chebyshev_v shifted_chebyshev_w
@@ -134,8 +133,7 @@ macro_rules! vector_expr {
             fn nextafter(self, other: Self) -> Self {
                 nextafter(self, other)
             }
-            vector_expr!(@single polygamma polygamma_single, igamma igamma_single,
-                igammac igammac_single);
+            vector_expr!(@single igamma igamma_single, igammac igammac_single);
             #[inline(always)]
             fn sign_bit(self) -> Self::Mask {
                 Real::sign_bit(self)
@@ -152,7 +150,7 @@ macro_rules! vector_expr {
         #[inline(always)]
         fn $method(self, other: Self) -> Self {
             let single = size_of::<<Self as Real>::Elem>() == 4;
-            self.each2(other, if single { gamma::$single } else { gamma::$method })
+            self.each2(other, if single { incomplete::$single } else { incomplete::$method })
         }
     )+};
     (@compare $($method:ident)+) => {$(

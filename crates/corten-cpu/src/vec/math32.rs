@@ -287,6 +287,15 @@ pub(crate) fn sin<V: Single>(x: V) -> V {
     patch(x, !x.abs().le(V::of(LARGE)), y, |x| f64::from(x).sin() as f32)
 }
 
+/// sin πx: of the difference from the nearest integer, which is exact.
+#[inline(always)]
+pub(crate) fn sinpi<V: Single>(x: V) -> V {
+    let n = x.round();
+    let (odd, _) = quadrant(n);
+    let y = sin((x - n) * V::of(consts::PI));
+    V::select(odd, -y, y)
+}
+
 #[inline(always)]
 pub(crate) fn cos<V: Single>(x: V) -> V {
     let (r, n) = reduce(x);
@@ -330,9 +339,10 @@ pub(crate) fn atan2<V: Single>(y: V, x: V) -> V {
     // Both zero or both infinite leave no ratio of their own.
     let angle = V::select(a.eq(b), V::of(consts::FRAC_PI_4), angle);
     let angle = V::select(larger.eq(zero), zero, angle);
-    let angle = V::select(b.lt(a), V::of(consts::FRAC_PI_2) - (angle - low), angle);
     let left = V::of(consts::PI) - (angle - V::of(2.0) * low);
-    let angle = V::select(x.sign_bit(), left, angle).copysign(y);
+    let steep = V::of(consts::FRAC_PI_2) - (angle.flip(x) - low);
+    let flat = V::select(x.sign_bit(), left, angle);
+    let angle = V::select(b.lt(a), steep, flat).copysign(y);
     V::select(x.is_nan() | y.is_nan(), x + y, angle)
 }
 
@@ -407,6 +417,12 @@ fn erf_by_pieces<V: Single>(x: V) -> V {
     }
     let base = V::select(index.lt(V::of(3.5)), a, V::of(1.0));
     (sum + base).copysign(x)
+}
+
+/// The normal distribution function, accurate far out.
+#[inline(always)]
+pub(crate) fn ndtr<V: Single>(x: V) -> V {
+    in_double!(for_single::ndtr, x)
 }
 
 /// The normal distribution function; the left tail has no digits of its own.

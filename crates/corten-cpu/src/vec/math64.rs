@@ -291,6 +291,20 @@ pub(crate) fn normal<V: Real<Elem = f64>>(x: V) -> [V; 2] {
     [normal_cdf(x), exp(x * x * V::of(-0.5))]
 }
 
+/// The normal distribution function, accurate far out.
+#[inline(always)]
+pub(crate) fn ndtr<V: Real<Elem = f64>>(x: V) -> V {
+    /// What the rounded 1/√2 lacks.
+    const LOW: f64 = -4.833_646_656_726_457e-17;
+    let t = x * V::of(-consts::FRAC_1_SQRT_2);
+    let half = V::of(0.5) * erfc(t);
+    // What rounding took from t, times the slope of the logarithm, which is nearly -2t far out.
+    let exact = x.mul_add(V::of(-consts::FRAC_1_SQRT_2), -t);
+    let lost = x.neg_mul_add(V::of(LOW), exact);
+    let corrected = (t + t).mul_add(-lost * half, half);
+    V::select(t.gt(V::of(1.0)) & t.lt(V::of(40.0)), corrected, half)
+}
+
 /// √(x² + y²) without overflow on the way.
 #[inline(always)]
 pub(crate) fn hypot<V: Real<Elem = f64>>(x: V, y: V) -> V {
@@ -313,7 +327,15 @@ pub(crate) fn patch<V: Real>(x: V, slow: V::Mask, fast: V, f: impl Fn(V::Elem) -
 /// The exact remainder of the truncated quotient.
 #[inline(always)]
 pub(crate) fn fmod<V: Real<Elem = f64>>(x: V, y: V) -> V {
-    x.zip(y, |x, y| x % y)
+    let (a, b) = (x.abs(), y.abs());
+    let quotient = a / b;
+    let usual = quotient.lt(V::of((1u64 << 52) as f64)) & b.lt(V::of(f64::INFINITY));
+    if !V::FUSED || (!usual).any() {
+        return x.zip(y, |x, y| x % y);
+    }
+    // The quotient may have been rounded up to the next integer; the remainder is exact all the same.
+    let rest = quotient.trunc().neg_mul_add(b, a);
+    V::select(rest.lt(V::of(0.0)), rest + b, rest).copysign(x)
 }
 
 /// The inverse of the error function, as `special::error::erfinv`.
@@ -353,5 +375,5 @@ one_by_one! { error::ndtri bessel::j0 bessel::j1 bessel::y0 bessel::y1 }
 /// Hurwitz' ζ(s, q).
 #[inline(always)]
 pub(crate) fn zeta<V: Real<Elem = f64>>(s: V, q: V) -> V {
-    s.zip(q, special::gamma::zeta)
+    s.zip(q, special::zeta::zeta)
 }

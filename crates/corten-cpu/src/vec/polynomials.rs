@@ -30,6 +30,10 @@ macro_rules! polynomials {
                 result = V::select(more, $q, result);
                 $k = $k + one;
             }
+            if result.is_nan().any() {
+                // A difference of infinities; the scalar functions scale.
+                return $x.zip(n, scalar::$name);
+            }
             V::select(n.lt(V::of(0.0)), V::of(0.0), result)
         }
     )+};

@@ -80,7 +80,16 @@ pub(crate) fn sin<V: Real<Elem = f64>>(x: V) -> V {
     let (r, n) = reduce(x);
     let (odd, lower) = quadrant(n);
     let y = V::select(odd, cos_near(r, None), sin_near(r, None));
-    patch(x, x.abs().gt(V::of(LARGE)), V::select(lower, -y, y), f64::sin)
+    patch(x, x.abs().gt(V::of(LARGE)), V::select(lower, -y, y), libm::sin)
+}
+
+/// sin πx: of the difference from the nearest integer, which is exact.
+#[inline(always)]
+pub(crate) fn sinpi<V: Real<Elem = f64>>(x: V) -> V {
+    let n = x.round();
+    let (odd, _) = quadrant(n);
+    let y = sin((x - n) * V::of(consts::PI));
+    V::select(odd, -y, y)
 }
 
 #[inline(always)]
@@ -89,7 +98,7 @@ pub(crate) fn cos<V: Real<Elem = f64>>(x: V) -> V {
     let (odd, _) = quadrant(n);
     let (_, lower) = quadrant(n + V::of(1.0));
     let y = V::select(odd, sin_near(r, None), cos_near(r, None));
-    patch(x, x.abs().gt(V::of(LARGE)), V::select(lower, -y, y), f64::cos)
+    patch(x, x.abs().gt(V::of(LARGE)), V::select(lower, -y, y), libm::cos)
 }
 
 #[inline(always)]
@@ -98,7 +107,7 @@ pub(crate) fn tan<V: Real<Elem = f64>>(x: V) -> V {
     let (odd, _) = quadrant(n);
     let (s, c) = (sin_near(r, Some(rest)), cos_near(r, Some(rest)));
     let y = V::select(odd, -c, s) / V::select(odd, s, c);
-    patch(x, x.abs().gt(V::of(LARGE)), y, f64::tan)
+    patch(x, x.abs().gt(V::of(LARGE)), y, libm::tan)
 }
 
 #[inline(always)]
@@ -124,8 +133,10 @@ pub(crate) fn atan2<V: Real<Elem = f64>>(y: V, x: V) -> V {
     // Both zero or both infinite leave no ratio of their own.
     let ratio = V::select(a.eq(b), V::of(1.0), a / b);
     let ratio = V::select(a.eq(zero), zero, ratio);
+    let upright = ratio.eq(V::of(f64::INFINITY));
     let angle = atan(ratio);
     let left = (V::of(consts::PI) - angle) + V::of(2.0 * HALF_PI_LOW);
+    let left = V::select(upright, angle, left);
     let angle = V::select(x.sign_bit(), left, angle).copysign(y);
     V::select(x.is_nan() | y.is_nan(), x + y, angle)
 }

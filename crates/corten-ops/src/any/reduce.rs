@@ -45,7 +45,10 @@ fn squeezed(tensor: &Tensor, dim: &[i64]) -> Result<Tensor> {
 /// # Errors
 /// Those of the operators.
 pub fn count_nonzero_dims(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
-    let nonzero = op::ne_scalar(self_, Scalar::Int(0))?;
+    let nonzero = match self_.dtype() {
+        DType::Bool => self_.clone(),
+        _ => op::ne_scalar(self_, Scalar::Int(0))?,
+    };
     op::sum_dim_intlist(&nonzero, Some(dim), false, Some(DType::Int64))
 }
 

@@ -3,16 +3,6 @@
 use crate::{Tensor, op};
 use corten_core::{DType, Result, Scalar, default_dtype, ensure};
 
-/// The normal distribution function.
-///
-/// # Errors
-/// Those of `erf`.
-pub fn ndtr(self_: &Tensor) -> Result<Tensor> {
-    let scaled = op::div_scalar(self_, Scalar::Float(std::f64::consts::SQRT_2))?;
-    let shifted = op::add_scalar(&op::erf(&scaled)?, Scalar::Int(1), Scalar::Int(1))?;
-    op::mul_scalar(&shifted, Scalar::Float(0.5))
-}
-
 /// `self + (1 - i) / 2` for the terms i of a multivariate function, along a new last dimension.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! Choosing between two operands by a condition.
 
 use super::flat::match_bits;
-use corten_core::{Result, Scalar};
+use corten_core::{Complex, Result, Scalar};
 use corten_ops::TensorIterator;
 use corten_ops::parallel::GRAIN;
 
@@ -30,7 +30,7 @@ pub fn where_self(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> 
 /// The four operands must have `n` elements at the given strides in bytes: the first writable,
 /// the second of one byte each.
 #[inline(always)]
-unsafe fn choose_row<T: Copy>(at: [*mut u8; 4], steps: [i64; 4], n: i64) {
+unsafe fn choose_row<T: Choice>(at: [*mut u8; 4], steps: [i64; 4], n: i64) {
     let size = size_of::<T>() as i64;
     let dense = |step: i64| step == size;
     // Constant strides let the loop be vectorised.
@@ -50,15 +50,42 @@ unsafe fn choose_row<T: Copy>(at: [*mut u8; 4], steps: [i64; 4], n: i64) {
 /// # Safety
 /// As for [`choose_row`].
 #[inline(always)]
-unsafe fn choose<T: Copy>(at: [*mut u8; 4], steps: [i64; 4], n: i64) {
+unsafe fn choose<T: Choice>(at: [*mut u8; 4], steps: [i64; 4], n: i64) {
     for i in 0..n {
         let element = |k: usize| at[k].wrapping_offset((steps[k] * i) as isize);
         // SAFETY: the caller's. Both choices are read, so that no branch is needed.
         unsafe {
             let (a, b) =
                 (element(2).cast::<T>().read_unaligned(), element(3).cast::<T>().read_unaligned());
-            let chosen = if element(1).read() != 0 { a } else { b };
-            element(0).cast::<T>().write_unaligned(chosen);
+            element(0).cast::<T>().write_unaligned(T::choose(element(1).read() != 0, a, b));
         }
+    }
+}
+
+/// Elements of which one of two is taken.
+trait Choice: Copy {
+    /// The first where the condition holds.
+    fn choose(condition: bool, first: Self, second: Self) -> Self;
+}
+
+/// By masks: of small integers the compiler makes branches otherwise, which random conditions mislead.
+macro_rules! choices {
+    ($($int:ty)+) => {$(
+        impl Choice for $int {
+            #[inline(always)]
+            fn choose(condition: bool, first: Self, second: Self) -> Self {
+                let mask = Self::from(condition).wrapping_neg();
+                (first & mask) | (second & !mask)
+            }
+        }
+    )+};
+}
+
+choices! { u8 i16 i32 i64 }
+
+impl Choice for Complex<f64> {
+    #[inline(always)]
+    fn choose(condition: bool, first: Self, second: Self) -> Self {
+        if condition { first } else { second }
     }
 }

@@ -197,18 +197,21 @@ fn direct(from: DType, to: DType) -> Option<Convert> {
         DType::Int16 => short::<i16>(to),
         DType::Int32 => short::<i32>(to),
         DType::Int64 => short::<i64>(to),
+        DType::UInt16 => short::<u16>(to),
+        DType::UInt32 => short::<u32>(to),
         _ => None,
     }
 }
 
-/// One loop from an integer to the dtypes that programs use most.
+/// One loop from an integer to the dtypes that programs use most; of integers of one size the bits are
+/// the same.
 fn short<A: Element>(to: DType) -> Option<Convert> {
     Some(match to {
         DType::Bool => loop_of::<A, bool>(),
         DType::UInt8 => loop_of::<A, u8>(),
         DType::Int8 => loop_of::<A, i8>(),
-        DType::Int16 => loop_of::<A, i16>(),
-        DType::Int32 => loop_of::<A, i32>(),
+        DType::Int16 | DType::UInt16 => loop_of::<A, i16>(),
+        DType::Int32 | DType::UInt32 => loop_of::<A, i32>(),
         DType::Int64 => loop_of::<A, i64>(),
         DType::Float32 => loop_of::<A, f32>(),
         DType::Float64 => loop_of::<A, f64>(),
@@ -220,7 +223,7 @@ fn short<A: Element>(to: DType) -> Option<Convert> {
 /// (see Note [Casts]) goes through it, or keeps the low bits of what does.
 fn middle(from: DType, to: DType) -> DType {
     let narrow_float = to.is_floating_point() && to.itemsize() < 4;
-    let narrow_int = matches!(to, DType::Int16 | DType::Int8 | DType::UInt8);
+    let narrow_int = matches!(to, DType::Int16 | DType::UInt16 | DType::Int8 | DType::UInt8);
     match from {
         _ if narrow_float => DType::Float32,
         DType::Float64 if narrow_int => DType::Int32,
