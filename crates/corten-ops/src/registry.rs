@@ -98,7 +98,10 @@ impl OpDef {
                 _ => {}
             }
         }
-        let is_factory = schema.arguments.iter().any(|argument| argument.name == "device");
+        // Tensors decide by themselves, and have keys that no option has: of autograd, of batches.
+        let of_options = keys.is_empty();
+        let is_factory =
+            of_options && schema.arguments.iter().any(|argument| argument.name == "device");
         if is_factory { KeyBuilder::with(keys).options(layout, device).keys() } else { keys }
     }
 }

@@ -1,9 +1,7 @@
 //! The key set of a call.
 
 use crate::Tensor;
-use corten_core::{DType, Device, DispatchKey, Generator, KeySet, Layout, tls};
-
-const BATCHED: KeySet = KeySet::of(&[DispatchKey::FuncTorchBatched]);
+use corten_core::{DType, Device, Generator, KeySet, Layout, tls};
 
 /// Collects the keys of a call's arguments.
 ///
@@ -71,8 +69,7 @@ impl KeyBuilder {
         }
         let layout = layout.unwrap_or(Layout::Strided);
         match device {
-            // What is made of items is made for each of them, on any device.
-            Some(device) => Self(of_device(device, layout) | (self.0 & BATCHED)),
+            Some(device) => Self(of_device(device, layout)),
             None if self.0.is_empty() => Self(of_device(Device::CPU, layout)),
             None => self,
         }
