@@ -55,7 +55,8 @@ pub(crate) fn float_from(object: &Obj) -> Py<f64> {
 /// A list of integers; a single integer stands for as many as the parameter has.
 pub(crate) fn int_list(function: &str, param: &Param, object: &Obj) -> Py<Dims> {
     if !object.is_tuple() && !object.is_list() {
-        let value = int_from(object, param.symbolic)?;
+        // Here PyTorch takes tensors of truth values, other than for sizes.
+        let value = int_from(object, false)?;
         return Ok(std::iter::repeat_n(value, usize::from(param.count.max(1))).collect());
     }
     let length = object.sequence_len();
