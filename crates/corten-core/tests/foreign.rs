@@ -141,8 +141,10 @@ impl Case {
             if size > 1 && stride % itemsize != 0 {
                 return None;
             }
-            low += (stride * (size - 1)).min(0);
-            high += (stride * (size - 1)).max(0);
+            // What saturates is far beyond all memory.
+            let reach = stride.saturating_mul(size - 1);
+            low = low.saturating_add(reach.min(0));
+            high = high.saturating_add(reach.max(0));
         }
         Some((low, high))
     }
@@ -154,7 +156,7 @@ impl Case {
         let numel = self.sizes.iter().try_fold(1_i64, |numel, &size| numel.checked_mul(size));
         let negative = self.unit != Unit::None
             && self.sizes.iter().zip(&self.strides).any(|(&n, &s)| n > 1 && s < 0 && !empty);
-        let end = self.address as i128 + high;
+        let end = high.saturating_add(self.address as i128);
         let inside = if empty { end <= usize::MAX as i128 } else { end < isize::MAX as i128 };
         (empty || numel.is_some())
             && low == i128::from(self.byte_offset)
