@@ -2,8 +2,8 @@
 
 use crate::api::{self, BackwardOptions};
 use crate::graph;
-use crate::transform;
 use crate::tensor_ext::Autograd;
+use crate::transform;
 use corten_core::{InferenceModeGuard, Result, Scalar, ensure};
 use corten_ops::{Tensor, op};
 
