@@ -8,9 +8,22 @@ import corten
 from corten import _C
 from corten._infer_schema import infer_schema
 from corten.autograd import Function
+from corten.sparse import _entries as _sparse
 from corten.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 _Tensor = corten.Tensor
+
+
+def implement(name, key, function):
+    """Makes a function the kernel of an operator for a dispatch key.
+
+    Raises:
+        NotImplementedError: The kernel would never be called there.
+    """
+    number = _C._library_impl(name, key, _sparse.kernel(function))
+    if key.startswith("Sparse"):
+        _sparse.replaced(name, 1)
+    return number
 
 
 def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None, tags=None):
@@ -66,7 +79,7 @@ class CustomOpDef:
             kernel = _checked(self, function)
             for device in types:
                 key = "CompositeExplicitAutograd" if device is None else device.upper()
-                _C._library_impl(self._qualname, "Meta" if device == "meta" else key, kernel)
+                implement(self._qualname, "Meta" if device == "meta" else key, kernel)
             return function
 
         return register if fn is None else register(fn)

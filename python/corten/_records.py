@@ -68,6 +68,21 @@ class RecordWriter:
         self._zip.close()
 
 
+    def abandon(self):
+        """Forgets the file, which is left as it is."""
+        # Otherwise the archive would be ended when it is collected, in a file that may be closed.
+        self._zip.fp = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        if kind is None:
+            self.write_end_of_file()
+        else:
+            self.abandon()
+
+
 def _content(data, size):
     from .storage import is_storage, untyped
 
@@ -132,9 +147,8 @@ def _open_zipfile_writer(name_or_buffer):
     if isinstance(name_or_buffer, (str, os.PathLike)):
         root = os.path.splitext(os.path.basename(os.fspath(name_or_buffer)))[0]
     with _open_file_like(name_or_buffer, "wb") as file:
-        writer = RecordWriter(file, root)
-        yield writer
-        writer.write_end_of_file()
+        with RecordWriter(file, root) as writer:
+            yield writer
 
 
 @contextmanager

@@ -110,16 +110,15 @@ def pickled(obj, protocol, tag, legacy=False):
 
 def write_zip(file, root, data, pickler, with_byte_order=True):
     """Writes the zip format: records in the folder ``root``."""
-    writer = RecordWriter(file, root)
-    write_start(writer, data, with_byte_order)
-    for key, storage in pickler.storages.values():
-        if storage.device.type == "meta":
-            continue
-        if skips_data():
-            writer.write_record_metadata(f"data/{key}", storage.nbytes())
-        else:
-            writer.write_record(f"data/{key}", storage)
-    writer.write_end_of_file()
+    with RecordWriter(file, root) as writer:
+        write_start(writer, data, with_byte_order)
+        for key, storage in pickler.storages.values():
+            if storage.device.type == "meta":
+                continue
+            if skips_data():
+                writer.write_record_metadata(f"data/{key}", storage.nbytes())
+            else:
+                writer.write_record(f"data/{key}", storage)
 
 
 def write_legacy(file, data, pickler, protocol):

@@ -10,10 +10,11 @@ from __future__ import annotations
 import corten
 from corten import _C
 from corten._custom_op import (
-    CustomOpDef, autocast_kernel, autograd_kernel, check_autocast, custom_op, take_over,
+    CustomOpDef, autocast_kernel, autograd_kernel, check_autocast, custom_op, implement, take_over,
     vmap_kernel,
 )
 from corten._infer_schema import infer_schema
+from corten.sparse import _entries as _sparse
 
 __all__ = [
     "CustomOpDef", "Library", "custom_op", "define", "fallthrough_kernel", "impl",
@@ -50,7 +51,7 @@ class Library:
     """
 
     def __init__(self, ns, kind, dispatch_key=""):
-        self._kernels = []
+        self._kernels, self._sparse = [], []
         if kind not in ("IMPL", "DEF", "FRAGMENT"):
             raise ValueError(f"Unsupported library type: {kind}")
         if ns in ("prim", "aten") and kind == "DEF":
@@ -80,12 +81,17 @@ class Library:
         if fn is fallthrough_kernel:
             self._kernels.append(_C._library_fallthrough(name, key))
         else:
-            self._kernels.append(_C._library_impl(name, key, fn))
+            self._kernels.append(implement(name, key, fn))
+            if key.startswith("Sparse"):
+                self._sparse.append(name)
 
     def _destroy(self):
         for kernel in self._kernels:
             _C._library_remove(kernel)
         self._kernels.clear()
+        for name in self._sparse:
+            _sparse.replaced(name, -1)
+        self._sparse.clear()
 
     def __del__(self):
         if _C is not None:
@@ -119,7 +125,7 @@ def impl(qualname, types, func=None, *, lib=None):
     def register(function):
         for one in (types,) if isinstance(types, str) else types:
             key = _DEVICE_KEYS.get(one, one)
-            _C._library_impl(_qualified(qualname), key, function)
+            implement(_qualified(qualname), key, function)
         return function
 
     return register if func is None else register(func) and None
@@ -138,7 +144,7 @@ def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=F
         return op.register_fake if func is None else op.register_fake(func)
 
     def register(function):
-        _C._library_impl(_qualified(op), "Meta", function)
+        implement(_qualified(op), "Meta", function)
         return function
 
     return register if func is None else register(func)

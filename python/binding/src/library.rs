@@ -2,7 +2,7 @@
 
 use crate::args::{parser, scalar_from};
 use crate::functions::{call_overload, wrap_value};
-use crate::py::errors::{runtime_error, type_error};
+use crate::py::errors::{not_implemented_error, runtime_error, type_error};
 use crate::py::gil::{Shared, call_python};
 use crate::py::{Args, Obj, Py, ffi, method};
 use crate::tensor;
@@ -73,6 +73,63 @@ fn key(name: &str) -> Py<Target> {
         .ok_or_else(|| runtime_error(format!("could not parse dispatch key: {name}")))
 }
 
+/// A key at which a kernel would be called.
+///
+/// Devices are taken as they are named, whether there is one or not: programs register kernels for
+/// all of them. Other keys without a tensor or a mode that has them are refused.
+fn reachable(op: &str, name: &str) -> Py<Target> {
+    const OTHERS: [&str; 14] = [
+        "Undefined",
+        "BackendSelect",
+        "Python",
+        "Conjugate",
+        "Negative",
+        "ADInplaceOrView",
+        "AutogradOther",
+        "Autograd",
+        "FuncTorchBatched",
+        "FuncTorchVmapMode",
+        "FuncTorchDynamicLayerFrontMode",
+        "MkldnnCPU",
+        "CompositeImplicitAutograd",
+        "CompositeExplicitAutograd",
+    ];
+    let target = key(name)?;
+    let per_device = ["Autograd", "Autocast", "SparseCsr", "Sparse", ""]
+        .iter()
+        .filter_map(|kind| name.strip_prefix(kind))
+        .any(|device| DEVICES.contains(&device));
+    if per_device || OTHERS.contains(&name) {
+        return Ok(target);
+    }
+    Err(not_implemented_error(format!(
+        "{op}: a kernel at the dispatch key {name} would never be called, since no tensor and no mode \
+         has that key here. Kernels can be registered for devices, such as CPU, SparseCPU, \
+         AutogradCPU and AutocastCPU, and at {}",
+        OTHERS.join(", ")
+    )))
+}
+
+/// The devices of dispatch keys.
+const DEVICES: [&str; 16] = [
+    "CPU",
+    "CUDA",
+    "HIP",
+    "XLA",
+    "MPS",
+    "IPU",
+    "XPU",
+    "HPU",
+    "VE",
+    "Lazy",
+    "MTIA",
+    "MAIA",
+    "PrivateUse1",
+    "PrivateUse2",
+    "PrivateUse3",
+    "Meta",
+];
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -93,7 +150,8 @@ fn implement(_module: &Obj, args: Args<'_>) -> Py<Obj> {
         run(call, present, stack, false)
     };
     let op = find(bound.str(0)?)?;
-    keep(op.implement_boxed(key(bound.str(1)?)?, Arc::new(kernel)), Some(function))
+    let target = reachable(bound.str(0)?, bound.str(1)?)?;
+    keep(op.implement_boxed(target, Arc::new(kernel)), Some(function))
 }
 
 /// Calls the function, which is asked for with the interpreter lock held, with the arguments of the

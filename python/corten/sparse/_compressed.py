@@ -13,7 +13,7 @@ import corten
 from corten import _C
 from corten._C import Tensor
 
-from ._entries import _C_plain, enabled
+from ._entries import _C_plain, dispatched, enabled
 
 CSR, CSC, BSR, BSC = _C.sparse_csr, _C.sparse_csc, _C.sparse_bsr, _C.sparse_bsc
 LAYOUTS = (CSR, CSC, BSR, BSC)
@@ -136,6 +136,9 @@ class CompressedTensor(Tensor):
         if name == "grad":
             with _C_plain():
                 return func(*args, **kwargs)
+        made = dispatched(func, name, args, kwargs)
+        if made is not NotImplemented:
+            return made
         found = OPERATORS.get(name)
         if found is None:
             raise NotImplementedError(

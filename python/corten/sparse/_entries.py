@@ -87,7 +87,11 @@ class SparseTensor(Tensor):
             if name in _ASKED_OF_SHELL:
                 with _C_plain():
                     return func(*args, **kwargs)
-        found = OPERATORS.get(name.strip("_") if name.startswith("__") else name)
+        name = name.strip("_") if name.startswith("__") else name
+        made = dispatched(func, name, args, kwargs)
+        if made is not NotImplemented:
+            return made
+        found = OPERATORS.get(name)
         if found is None:
             raise NotImplementedError(f"{name} is not implemented for sparse tensors")
         return found(*args, **kwargs)
@@ -102,6 +106,52 @@ class _C_plain:
 
     def __exit__(self, kind, value, traceback):
         _C._set_torch_function_state(self._before)
+
+
+#: Operators of `aten` that programs gave kernels for sparse tensors, with how many.
+REPLACED = {}
+
+
+def replaced(qualified, count):
+    """Notes that a kernel of an operator for sparse tensors was registered, or removed."""
+    namespace, _, name = qualified.partition("::")
+    if namespace == "aten":
+        name = name.partition(".")[0]
+        REPLACED[name] = REPLACED.get(name, 0) + count
+
+
+def kernel(function):
+    """A program's kernel, in which operators on sparse tensors are those of their classes."""
+
+    @functools.wraps(function)
+    def asking(*args, **kwargs):
+        before = _C._torch_function_state()
+        if before == 0:
+            return function(*args, **kwargs)
+        if not any(isinstance(a, Tensor) and a.layout != _C.strided for a in (*args, *kwargs.values())):
+            return function(*args, **kwargs)
+        _C._set_torch_function_state(0)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _C._set_torch_function_state(before)
+
+    return asking
+
+
+def dispatched(func, name, args, kwargs):
+    """What the dispatcher finds for a sparse tensor: of operators of other namespaces, and of those
+    that programs gave kernels. ``NotImplemented`` for all others."""
+    operator = getattr(func, "__self__", None)
+    if not REPLACED.get(name) and getattr(operator, "_namespace", "aten") == "aten":
+        return NotImplemented
+    with _C_plain():
+        try:
+            return func(*args, **kwargs)
+        except NotImplementedError as error:
+            if not str(error).startswith(f"Could not run 'aten::{name}"):
+                raise
+    return NotImplemented
 
 
 def _indented(tensor, width):

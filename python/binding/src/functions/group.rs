@@ -25,6 +25,13 @@ pub(crate) struct Group {
     pub(crate) fast: Option<Fast>,
 }
 
+impl Group {
+    /// The namespace of the operators.
+    pub(crate) fn namespace(&self) -> Option<&'static str> {
+        self.ops.first().or(self.outs.first()).map(|op| op.def().namespace)
+    }
+}
+
 /// The parsed form of a group.
 pub(crate) struct Table {
     pub(crate) parser: Parser,

@@ -227,6 +227,9 @@ impl Class for PyOperator {
 fn get_attribute(object: &Obj, wanted: &Obj) -> Py<Obj> {
     object.attr_or(wanted, |wanted| {
         let operator = this::<PyOperator>(object);
+        if wanted == "_namespace" {
+            return operator.group.namespace().map(Obj::str_from).transpose();
+        }
         match wanted == operator.group.name {
             true => function_object(operator.home, operator.group).map(Some),
             false => Ok(None),
