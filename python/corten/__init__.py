@@ -123,6 +123,7 @@ _LAZY = {
         "indices_copy", "resize_as_sparse_", "row_indices_copy", "saddmm", "sspaddmm", "values_copy",
     ), "sparse._further"),
     "_sparse_broadcast_to": "sparse._forms",
+    "_validate_sparse_coo_tensor_args": "sparse._coordinate",
     "JITException": "_further", "ScriptModule": "jit", "ScriptFunction": "jit", "fork": "jit",
     "wait": "jit", "CompilationUnit": "jit", "Future": "futures", "FileCheck": "testing",
     "autocast": "amp", "GradScaler": "amp", "Stream": "_streams", "Event": "_streams",

@@ -274,8 +274,6 @@ def _checked(function, input):
 
 def unravel_index(indices, shape):
     """The coordinates of flat indices into a tensor of ``shape``, one tensor per dimension."""
-    if isinstance(shape, Tensor):
-        shape = shape.tolist()
     if indices.is_complex() or indices.is_floating_point() or indices.dtype == _C.bool:
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
     if isinstance(shape, int):

@@ -78,6 +78,8 @@ def _analytical(output, tensor, index, create_graph=False):
 def _compare(function, inputs, output_index, output, tensor_index, tensor, options):
     from corten import stack
 
+    if not tensor.numel():
+        return
     numerical = _numerical(function, inputs, tensor, output_index, options["eps"])
     for index in range(output.numel()):
         analytical = _analytical(output, tensor, index).reshape(-1)

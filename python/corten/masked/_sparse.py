@@ -45,10 +45,12 @@ def _grouped(indices, values, size, kept, padding):
     shape (groups, most entries, dense dimensions…)."""
     flat = _flat(indices[kept], [size[dim] for dim in kept])
     groups, group, counts = corten.unique(flat, return_inverse=True, return_counts=True)
+    if not kept and not groups.numel():  # without entries everything that counts is the padding
+        groups, counts = groups.new_zeros(1), counts.new_zeros(1)
     order = group.argsort(stable=True)
     rank = corten.empty_like(order)
     rank[order] = corten.arange(order.numel()) - (counts.cumsum(0) - counts)[group[order]]
-    shape = (groups.numel(), int(counts.max()) if counts.numel() else 1, *values.shape[1:])
+    shape = (groups.numel(), max(int(counts.max()), 1) if counts.numel() else 1, *values.shape[1:])
     padded = values.new_full(shape, padding).index_put((group, rank), values)
     rows = []
     for dim in reversed(kept):
@@ -87,7 +89,14 @@ def reduced(name, input, dims, keepdim, dtype, mask):
             f"masked {name}: reductions of {layout} tensors need keepdim=True, since the result is a "
             "matrix"
         )
+    if layout == corten.sparse_coo and name == "mean":
+        raise ValueError(
+            f"masked mean expects strided or sparse_csr tensor (got {layout} tensor)"
+        )
+    if name not in ("sum", "mean") and mask is None:
+        raise ValueError(f"masked {name} expects explicit mask for {str(layout)[6:]} tensor input")
     input = _by_coordinates(input)
+    dims = dims if input.dim() else ()
     if name == "mean":
         return _mean(input, dims, keepdim, dtype, mask, layout)
     (indices, values), padding = _entries(name, input, mask)
@@ -106,6 +115,9 @@ def _reduce(name, indices, values, input, dims, keepdim, padding, dtype):
     else:
         places, values = indices, _along(name, values, inner)
     values = values if dtype is None else values.to(dtype)
+    if len(dims) == len(size):  # one number, of which 0 is not stored
+        stored = values.detach() != 0
+        places, values = places[:, stored], values[stored]
     if not keepdim:
         return _made(places, values, tuple(s for d, s in enumerate(size) if d not in dims), True)
     whole = iter(places)

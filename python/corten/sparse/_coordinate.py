@@ -17,7 +17,7 @@ from corten._C import Tensor
 from corten._utils import wrap_dim
 
 from ._entries import (
-    OPERATORS as _OPERATORS, SparseTensor, _added_up, _at, _C_plain, _coalesce, _flat, _made, _shell,
+    OPERATORS as _OPERATORS, SparseTensor, _added_up, _at, _for_sums, _C_plain, _coalesce, _flat, _made, _shell,
     enabled, recorded,
 )
 
@@ -49,10 +49,18 @@ def sparse_coo_tensor(indices=None, values=None, size=None, *, dtype=None, devic
             f"sparse_dim = {indices.size(0)}, dense_dim = {values.dim() - 1}"
         )
     _check_size(indices, values, size)
+    if is_coalesced and _asks_for_checks(check_invariants):
+        check(indices, values, size, True)
+    # Objects of their own over the same memory: the caller's may be given another shape.
+    indices, values = indices.detach(), values if values.requires_grad else values.detach()
     coalesced = indices.size(1) < 2 if is_coalesced is None else bool(is_coalesced)
     if requires_grad:
         return _shell(indices, values, size, coalesced).requires_grad_()
     return _made(indices, values, size, coalesced)
+
+
+def _validate_sparse_coo_tensor_args(indices, values, size, is_coalesced=None):
+    check(indices, values, tuple(size), bool(is_coalesced))
 
 
 def _asks_for_checks(check_invariants):
@@ -111,9 +119,16 @@ def _check_size(indices, values, size):
         raise RuntimeError(
             f"values has incorrect size, expected {expected}, got {list(values.shape)}"
         )
-    limits = corten.tensor(size[:indices.size(0)], dtype=corten.int64, device=indices.device)
-    if indices.numel() and (indices.lt(0).any() or indices.ge(limits[:, None]).any()):
-        raise RuntimeError(f"an index lies outside of the size {list(size)}")
+    if not indices.numel():
+        return
+    for dim, (least, greatest) in enumerate(zip(indices.amin(1).tolist(), indices.amax(1).tolist())):
+        if least < 0:
+            raise RuntimeError(f"found negative index {least} for dim {dim}")
+        if greatest >= size[dim]:
+            raise RuntimeError(
+                f"size is inconsistent with indices: for dim {dim}, size is {size[dim]} but found "
+                f"index {greatest}"
+            )
 
 
 def to_sparse(dense, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
@@ -176,9 +191,10 @@ def _to_dense(x, dtype=None, *, masked_grad=None):
     if indices.size(0) == 0:
         dense = values.sum(0, dtype=values.dtype)
         return dense if dtype is None else dense.to(dtype)
+    kind, values = values.dtype, _for_sums(values)
     dense = values.new_zeros(tuple(x.shape))
     dense = dense.index_put(tuple(indices), values, accumulate=True)
-    return dense if dtype is None else dense.to(dtype)
+    return dense.to(kind if dtype is None else dtype)
 
 
 def _of_coalesced(place, name):
@@ -265,7 +281,7 @@ def _swapped(x, dim0, dim1):
     order = list(range(indices.size(0)))
     order[dim0], order[dim1] = order[dim1], order[dim0]
     size = [x.shape[d] for d in order] + list(x.shape[len(order):])
-    return _shell(indices[order], values, size, False)
+    return _shell(indices[order], values, size, indices.size(1) == 0)
 
 
 _exchanged = recorded(
@@ -358,9 +374,9 @@ _plus_dense = recorded(
 def _added(a, b, *, alpha=1):
     """A sum of two sparse tensors is sparse, of a dense and a sparse one dense."""
     if not isinstance(a, SparseTensor):
-        if isinstance(a, Tensor) and a.dim():
-            _check_same_size(a, b)
-        return _plus_dense(corten.as_tensor(a), b, alpha)
+        a = corten.as_tensor(a)
+        _check_same_size(a, b)
+        return _plus_dense(a, b, alpha)
     if not isinstance(b, SparseTensor):
         raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
     if a.shape != b.shape:
@@ -368,6 +384,8 @@ def _added(a, b, *, alpha=1):
             f"add: expected sizes of 'self' and 'other' to match, but {list(a.shape)} != "
             f"{list(b.shape)}"
         )
+    if a.dtype == b.dtype == corten.bool:
+        raise NotImplementedError("\"cadd_sparse\" not implemented for 'Bool'")
     if a.sparse_dim() != b.sparse_dim():
         if not a._nnz() or not b._nnz():
             return _with_other_density(a, b, alpha)
@@ -376,6 +394,15 @@ def _added(a, b, *, alpha=1):
             f"{a.sparse_dim()} sparse dimensions while 'other' has {b.sparse_dim()} sparse dimensions"
         )
     return _plus(a, b, alpha)
+
+
+def _subtracted(a, b, *, alpha=1):
+    if all(isinstance(x, Tensor) and x.dtype == corten.bool for x in (a, b)):
+        raise NotImplementedError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+            "`logical_xor()` operator instead."
+        )
+    return _added(a, b, alpha=-alpha)
 
 
 def _with_other_density(a, b, alpha):
@@ -410,19 +437,23 @@ def _add_in_place(a, b, *, alpha=1):
     """Adds a sparse tensor to a dense one, or to a sparse one."""
     if isinstance(a, SparseTensor):
         made = _added(a, b, alpha=alpha)
-        if not corten.can_cast(made.dtype, a.dtype):
-            raise RuntimeError(
-                f"Can't convert result type {_kind(made.dtype)} to output {_kind(a.dtype)} in add "
-                "operation"
-            )
+        _check_sum_fits(made.dtype, a.dtype)
         return _become(a, made.to(a.dtype))
     _check_same_size(a, b)
+    _check_sum_fits(corten.result_type(a, b), a.dtype)
     if a.requires_grad or b.requires_grad:
         return a.add_(_added(corten.zeros_like(a), b, alpha=alpha))
     indices, values = b._parts
     if indices.size(0) == 0:
         return a.add_(values.sum(0), alpha=alpha)
     return a.index_put_(tuple(indices), (values * alpha).to(a.dtype), accumulate=True)
+
+
+def _check_sum_fits(dtype, given):
+    if not corten.can_cast(dtype, given):
+        raise RuntimeError(
+            f"Can't convert result type {_kind(dtype)} to output {_kind(given)} in add operation"
+        )
 
 
 def _kind(dtype):
@@ -595,7 +626,7 @@ _OPERATORS.update({
     "rmatmul": lambda a, b: _mm(b, a), "t": _matrix_transposed, "transpose": _transposed,
     "mul": _scaled, "rmul": _scaled, "div": _quotient, "truediv": _quotient, "true_divide": _quotient,
     "neg": _negative, "negative": _negative,
-    "add": _added, "radd": _added, "sub": lambda a, b: _added(a, b, alpha=-1),
+    "add": _added, "radd": _added, "sub": _subtracted, "subtract": _subtracted,
     "add_": _add_in_place, "iadd": _add_in_place,
     "sub_": lambda a, b, *, alpha=1: _add_in_place(a, b, alpha=-alpha),
     "isub": lambda a, b: _add_in_place(a, b, alpha=-1), "zero_": _zero,

@@ -297,11 +297,18 @@ def _coalesce(x):
     return x if x._coalesced else _summed(x)
 
 
+def _for_sums(values):
+    """Values in a dtype in which many of them add up: sums of half precision soon stop growing."""
+    return values.float() if values.dtype in (corten.float16, corten.bfloat16) else values
+
+
 def _added_up(x):
     indices, values = x._held
     flat = _flat(indices, x.shape)
     places, inverse = corten.unique(flat, return_inverse=True)
+    kind, values = values.dtype, _for_sums(values)
     summed = values.new_zeros((places.numel(), *values.shape[1:])).index_add(0, inverse, values)
+    summed = summed.to(kind)
     if indices.size(0) == 0:
         return _shell(indices[:, :places.numel()], summed, x.shape, True)
     rows = []

@@ -24,7 +24,7 @@ def _copy(self, src, non_blocking=False):
     if self is src:
         return self
     if self.requires_grad or src.requires_grad and corten.is_grad_enabled():
-        raise NotImplementedError("sparse tensors with history are not written to")
+        raise NotImplementedError("copy_: sparse tensors with history are not written to")
     resize_as_sparse_(self, src)
     indices, values = src._held
     copy = _shell(indices.clone(), values.to(self.dtype, copy=True), src.shape, src._coalesced)
@@ -172,7 +172,7 @@ def _like(x, size, dtype, device, layout):
 
 def _like_factory(x, *, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False,
                   memory_format=None):
-    if memory_format not in (None, corten.preserve_format):
+    if memory_format not in (None, corten.preserve_format) and layout != _C.strided:
         raise RuntimeError("memory format option is only supported by strided tensors")
     return _like(x, tuple(x.shape), dtype, device, layout).requires_grad_(requires_grad)
 
@@ -212,7 +212,7 @@ def _legacy_new(x, *args, device=None):
 def _emptied(*size, out=None, **options):
     """``empty`` and ``zeros`` whose output is sparse."""
     size = _sizes(size)
-    return replaced(out, _new(out, size))
+    return replaced(out, _new(out, size)).requires_grad_(options.get("requires_grad", False))
 
 
 def _refuses_full(*args, **options):

@@ -21,7 +21,8 @@ def embedding_sparse_backward(grad, indices, num_weights, padding_idx, scale_gra
     if not grad.numel():
         indices = indices.new_empty((0,))
     values = grad.reshape(indices.numel(), features)
-    indices = indices.reshape(-1).to(_C.int64)
+    # The gradient outlives the call, after which the indices may be written to.
+    indices = indices.reshape(-1).to(_C.int64, copy=True)
     if padding_idx != -1:
         kept = indices != padding_idx
         indices, values = indices[kept], values[kept]

@@ -17,6 +17,11 @@ KEEP_ZERO = (
     "rad2deg", "relu", "round", "sgn", "sign", "signbit", "sin", "sinh", "sqrt", "square", "tan",
     "tanh", "trunc",
 )
+#: What errors call functions of several names.
+_KNOWN_AS = {
+    "absolute": "abs", "fix": "trunc", "negative": "neg",
+    **{f"arc{name}": f"a{name}" for name in ("sin", "sinh", "tan", "tanh")},
+}
 #: Those of them that have no in-place form.
 _NEW_ONLY = frozenset(("angle", "isinf", "isnan", "isneginf", "isposinf", "positive", "signbit"))
 
@@ -67,11 +72,11 @@ def _function(name):
 
 
 def _in_place(name):
-    dense = getattr(corten, name)
+    dense, known = getattr(corten, name), _KNOWN_AS.get(name, name)
 
     def operator(input, *args, **kwargs):
         if not input._coalesced:
-            raise RuntimeError(f"{name}_ requires coalesced input")
+            raise RuntimeError(f"{known}_ requires coalesced input")
         indices, values = input._held
         values = _cast_into(dense(values, *args, **kwargs), values.dtype)
         return _become(input, _shell(indices, values, input.shape, True))
@@ -94,10 +99,10 @@ def _power(input, exponent, *, out=None):
     return written(out, _made(indices, values.pow(exponent), input.shape, True))
 
 
-def _check_divisor(other):
+def _check_divisor(other, name="division"):
     if isinstance(other, Tensor) and other.dim():
         raise RuntimeError(
-            "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape "
+            f"Sparse {name} requires a scalar or zero-dim dense tensor divisor (got shape "
             f"{list(other.shape)} for divisor)"
         )
 
@@ -108,6 +113,7 @@ def _divided(input, other, *, rounding_mode=None, out=None):
 
 
 def _floor_divided(input, other, *, out=None):
+    _check_divisor(other, "floor division")
     return _divided(input, other, rounding_mode="floor", out=out)
 
 
@@ -116,6 +122,9 @@ def _with_dtype_of_self(name):
 
     def operator(input, *args, **kwargs):
         made = OPERATORS[name](input, *args, **kwargs)
+        if not isinstance(input, SparseTensor):
+            _cast_into(made._held[1][:0], input.dtype)
+            return input.copy_(made.to_dense())
         if made.shape != input.shape:
             raise RuntimeError(
                 f"{name}_: the result has the shape {list(made.shape)}, which is not the shape "

@@ -158,7 +158,11 @@ impl Reader {
             )));
         }
         for index in 0..length {
-            self.read(&item_at(object, index)?, sizes, dim + 1)?;
+            let item = item_at(object, index)?;
+            if item.as_ptr() == object.as_ptr() {
+                return Err(type_error("new(): self-referential lists are incompatible"));
+            }
+            self.read(&item, sizes, dim + 1)?;
         }
         self.in_array = outer;
         Ok(())

@@ -1,7 +1,7 @@
 //! `Tensor(…)`, the constructor that predates the factory functions, and `new`.
 
 use super::memory::empty;
-use super::object::{TENSOR, this, wrap_as, wrap_owned};
+use super::object::{TENSOR, get, this, wrap_as, wrap_owned};
 use super::subclass::refuse_dispatch;
 use crate::args::parser;
 use crate::creation;
@@ -44,6 +44,12 @@ fn build(args: Args<'_>, dtype: DType) -> Py<Tensor> {
         "new(any data, *, Device? device=None)",
     );
     let bound = parser.parse(None, args)?;
+    if bound.index == 4 && bound.device_opt(1)?.is_some() && get(bound.object(0)?).is_some() {
+        return Err(runtime_error(
+            "Legacy tensor constructor of the form torch.Tensor(tensor, device=device) is not \
+             supported.  Use torch.tensor(...) or torch.as_tensor(...) instead.",
+        ));
+    }
     if matches!(bound.index, 0 | 3 | 4) {
         check_device(bound.device_opt(usize::from(bound.index != 0))?)?;
     }
