@@ -101,5 +101,67 @@ class Profiles(unittest.TestCase):
         self.assertIn("aten::exp", [event.name for event in prof.function_events])
 
 
+class Memory(unittest.TestCase):
+    def record(self, **options):
+        older = torch.ones(5000)  # given back unseen
+        with profiler.profile(activities=[profiler.ProfilerActivity.CPU], profile_memory=True, **options) as prof:
+            x = torch.ones(256)
+            with profiler.record_function("part"):
+                y = torch.ones(100).exp()  # two blocks, of which one is given back
+            del x, older
+        self.assertEqual(y.numel(), 100)
+        return prof
+
+    def test_bytes_of_operators(self):
+        found = {row.key: row for row in self.record().key_averages()}
+        self.assertEqual(found["aten::ones"].cpu_memory_usage, 1024 + 400)
+        self.assertEqual(found["aten::exp"].self_cpu_memory_usage, 400)
+        self.assertEqual(found["part"].cpu_memory_usage, 400)
+        self.assertEqual(found["[memory]"].self_cpu_memory_usage, -1024)
+
+    def test_nothing_is_reported_unasked(self):
+        with profiler.profile() as prof:
+            torch.ones(256)
+        self.assertEqual({row.self_cpu_memory_usage for row in prof.key_averages()}, {0})
+        self.assertNotIn("Self CPU Mem", prof.key_averages().table())
+
+    def test_table(self):
+        averages = self.record().key_averages()
+        text = averages.table(sort_by="self_cpu_memory_usage")
+        for words in ("Self CPU Mem", "CPU Mem", "400 B", "1.39 KB"):
+            self.assertIn(words, text)
+
+    def test_trace(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "trace.json")
+            self.record().export_chrome_trace(path)
+            with open(path) as file:
+                events = json.load(file)["traceEvents"]
+        changes = [event for event in events if event["name"] == "[memory]"]
+        self.assertEqual({event["ph"] for event in changes}, {"i"})
+        self.assertIn(1024, [event["args"]["Bytes"] for event in changes])
+        self.assertIn(-1024, [event["args"]["Bytes"] for event in changes])
+        keys = {"Bytes", "Total Allocated", "Total Reserved", "Device Type", "Device Id", "Addr"}
+        for event in changes:
+            self.assertLessEqual(keys, event["args"].keys())
+
+    def test_of_backward_and_threads(self):
+        weight = torch.ones(1000, requires_grad=True)
+        (weight * 2).sum().backward()  # what is kept for threads is there now
+        weight.grad = None
+        with profiler.profile(profile_memory=True) as prof:
+            (weight * 2).sum().backward()
+        self.assertGreaterEqual(sum(e.self_cpu_memory_usage for e in prof.events()), 4000)
+        self.assertEqual(weight.grad.numel(), 1000)
+
+    @unittest.skipIf(torch.__name__ == "torch", "records them")
+    def test_options_that_record_nothing_say_so(self):
+        for option in ("with_flops", "with_stack", "with_modules"):
+            with self.assertWarnsRegex(UserWarning, f"{option} is not supported"):
+                profiler.profile(**{option: True})
+        with self.assertWarnsRegex(UserWarning, "CUDA is not available"):
+            profiler.profile(activities=[profiler.ProfilerActivity.CUDA])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -5,11 +5,13 @@
 
 use crate::boxed::Stack;
 use crate::dispatch::{BoxedCall, set_fallback};
+use corten_core::allocator::{MemoryReport, set_memory_reporter};
 use corten_core::tls::IncludeGuard;
 use corten_core::{Dims, DispatchKey, KeySet, Result, bail, ensure};
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 const KEY: DispatchKey = DispatchKey::PreDispatch;
@@ -23,6 +25,8 @@ pub enum Kind {
     Node,
     /// A range of the program.
     Range,
+    /// Memory that was taken or given back outside of all others.
+    Memory,
 }
 
 /// One span of time on one thread.
@@ -42,11 +46,51 @@ pub struct Event {
     pub shapes: Vec<Dims>,
     /// The thread that recorded it, from 1.
     pub thread: u64,
+    /// Bytes that were taken, less those given back, in it and not in those inside of it.
+    pub memory: i64,
+}
+
+/// A block of memory that was taken or given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Nanoseconds from the start of recording.
+    pub time: u64,
+    /// The event that it happened in: its place among the events.
+    pub event: usize,
+    /// The block.
+    pub address: usize,
+    /// The bytes that were asked for; negative when they are given back.
+    pub nbytes: i64,
+    /// Bytes in use by all threads, this change included.
+    pub total_allocated: u64,
+    /// Bytes taken from the system.
+    pub total_reserved: u64,
+}
+
+/// What is recorded besides names and times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The sizes of the arguments that are tensors.
+    pub shapes: bool,
+    /// The memory that is taken and given back.
+    pub memory: bool,
+}
+
+/// What [`stop`] gives.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// The events, in the order of their starts.
+    pub events: Vec<Event>,
+    /// The changes of memory, in their order.
+    pub changes: Vec<Change>,
 }
 
 struct Recording {
     begin: Instant,
-    shapes: bool,
+    options: Options,
+    changes: Vec<Change>,
+    /// How many bytes were asked for, of the blocks that were taken meanwhile.
+    requested: HashMap<usize, i64>,
     thread: u64,
     events: Vec<Event>,
     /// The places of the events that have not ended.
@@ -63,7 +107,8 @@ impl Recording {
         let (place, parent) = (self.events.len(), self.open.last().copied());
         let start = self.now();
         let thread = self.thread;
-        self.events.push(Event { name, kind, start, end: start, parent, shapes, thread });
+        let memory = 0;
+        self.events.push(Event { name, kind, start, end: start, parent, shapes, thread, memory });
         self.open.push(place);
         place
     }
@@ -75,6 +120,66 @@ impl Recording {
             self.events[open].end = now;
         }
     }
+
+    fn change(&mut self, report: &MemoryReport) {
+        let nbytes = if report.nbytes < 0 {
+            // As in PyTorch, a block that is older than the recording is not seen to go.
+            match self.requested.remove(&report.address) {
+                Some(nbytes) => -nbytes,
+                None => return,
+            }
+        } else {
+            let nbytes = i64::try_from(report.requested).unwrap_or(i64::MAX);
+            self.requested.insert(report.address, nbytes);
+            nbytes
+        };
+        let event = match self.open.last() {
+            Some(place) => *place,
+            None => {
+                let place = self.enter("[memory]".to_owned(), Kind::Memory, Vec::new());
+                self.exit(place);
+                place
+            }
+        };
+        self.events[event].memory += nbytes;
+        self.changes.push(Change {
+            time: self.now(),
+            event,
+            address: report.address,
+            nbytes,
+            total_allocated: report.total_allocated,
+            total_reserved: report.total_reserved,
+        });
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        if self.options.memory {
+            watch_memory(-1);
+        }
+    }
+}
+
+/// Counts the recordings that want to know of memory.
+fn watch_memory(change: isize) {
+    static WATCHING: Mutex<isize> = Mutex::new(0);
+    let mut watching = WATCHING.lock().unwrap_or_else(PoisonError::into_inner);
+    *watching += change;
+    set_memory_reporter((*watching > 0).then_some(remember as fn(&MemoryReport)));
+}
+
+/// Notes a change of memory by this thread, if it is recorded.
+fn remember(report: &MemoryReport) {
+    // A thread that ends frees memory after its recording is gone.
+    let _ = RECORDING.try_with(|recording| {
+        if let Ok(mut recording) = recording.try_borrow_mut() {
+            let wanted = recording.as_mut().filter(|recording| recording.options.memory);
+            if let (Some(recording), false) = (wanted, report.out_of_memory) {
+                recording.change(report);
+            }
+        }
+    });
 }
 
 static THREADS: AtomicU64 = AtomicU64::new(0);
@@ -92,11 +197,16 @@ pub(crate) fn register() {
 ///
 /// # Errors
 /// `Runtime` when it is recorded already.
-pub fn start(shapes: bool) -> Result<()> {
+pub fn start(options: Options) -> Result<()> {
     ensure!(!is_recording(), Runtime, "the profiler is recording this thread already");
+    if options.memory {
+        watch_memory(1);
+    }
     RECORDING.set(Some(Recording {
         begin: Instant::now(),
-        shapes,
+        options,
+        changes: Vec::new(),
+        requested: HashMap::new(),
         thread: THREADS.fetch_add(1, Ordering::Relaxed) + 1,
         events: Vec::new(),
         open: Vec::new(),
@@ -105,15 +215,17 @@ pub fn start(shapes: bool) -> Result<()> {
     Ok(())
 }
 
-/// Ends recording and gives what was recorded, in the order of the starts.
+/// Ends recording and gives what was recorded.
 ///
 /// # Errors
 /// `Runtime` when nothing is recorded.
-pub fn stop() -> Result<Vec<Event>> {
+pub fn stop() -> Result<Trace> {
     match RECORDING.take() {
         Some(mut recording) => {
             recording.exit(0);
-            Ok(recording.events)
+            let events = std::mem::take(&mut recording.events);
+            let changes = std::mem::take(&mut recording.changes);
+            Ok(Trace { events, changes })
         }
         None => bail!(Runtime, "the profiler is not recording this thread"),
     }
@@ -168,7 +280,7 @@ fn observe(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
             return None;
         }
         let mut shapes = Vec::new();
-        if recording.shapes {
+        if recording.options.shapes {
             for value in stack.iter() {
                 value.for_each_tensor(&mut |tensor| shapes.push(tensor.sizes()));
             }

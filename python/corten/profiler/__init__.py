@@ -5,8 +5,11 @@ from __future__ import annotations
 import enum
 import os
 import time
+import warnings
 
-from corten.autograd.profiler import EventList, profile as _Recorder, record_function
+from corten.autograd.profiler import (
+    EventList, _warn_of_missing, profile as _Recorder, record_function,
+)
 
 __all__ = [
     "DeviceType", "ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "record_function",
@@ -110,7 +113,8 @@ def tensorboard_trace_handler(dir_name, worker_name=None, use_gzip=False):
 
 
 class profile:
-    """Records the steps that a schedule chooses; without one, everything."""
+    """Records the steps that a schedule chooses; without one, everything. ``record_shapes`` keeps the sizes of
+    arguments, ``profile_memory`` the bytes that this thread takes and gives back."""
 
     def __init__(self, *, activities=None, schedule=None, on_trace_ready=None, record_shapes=False,
                  profile_memory=False, with_stack=False, with_flops=False, with_modules=False,
@@ -118,6 +122,10 @@ class profile:
         self._schedule = schedule or (lambda _step: ProfilerAction.RECORD)
         self._scheduled = schedule is not None
         self.on_trace_ready, self.record_shapes = on_trace_ready, record_shapes
+        self.profile_memory = profile_memory
+        for activity in set(activities or ()) - supported_activities():
+            warnings.warn(f"{activity.name} is not available, disabling its profiling", stacklevel=2)
+        _warn_of_missing(with_flops=with_flops, with_stack=with_stack, with_modules=with_modules)
         self.step_num, self._recorder, self._events = 0, None, None
         self._range = None
 
@@ -136,7 +144,9 @@ class profile:
     def _begin(self):
         if self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
             if self._recorder is None:
-                self._recorder = _Recorder(record_shapes=self.record_shapes)
+                self._recorder = _Recorder(
+                    record_shapes=self.record_shapes, profile_memory=self.profile_memory
+                )
                 self._recorder.__enter__()
         if self._scheduled and self._recorder is not None:
             self._range = record_function(f"ProfilerStep#{self.step_num}")

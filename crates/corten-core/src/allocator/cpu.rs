@@ -58,7 +58,7 @@ unsafe impl Allocator for CpuAllocator {
             None => retry_small(class, nbytes)?,
         };
         if MODE.load(Ordering::Relaxed) != 0 {
-            apply_mode(block, classes::size(class));
+            apply_mode(block, classes::size(class), nbytes);
         }
         Ok(data_ptr(block, class))
     }
@@ -85,7 +85,7 @@ unsafe fn free(context: *mut c_void) {
     let Some(block) = NonNull::new(block) else { return };
     if MODE.load(Ordering::Relaxed) & REPORTING != 0 {
         let nbytes = block_size(block, class);
-        report::report(block.as_ptr().addr(), -(nbytes as i64), false);
+        report::report(block.as_ptr().addr(), -(nbytes as i64), 0, false);
     }
     // SAFETY: the context names the block and its class.
     unsafe { if class == LARGE { large::free(block) } else { local::free(block, class) } }
@@ -107,7 +107,7 @@ fn allocate_unusual(nbytes: usize) -> Result<DataPtr> {
     };
     let block = block.ok_or_else(|| out_of_memory(nbytes))?;
     if MODE.load(Ordering::Relaxed) != 0 {
-        apply_mode(block, block_size(block, LARGE));
+        apply_mode(block, block_size(block, LARGE), nbytes);
     }
     Ok(data_ptr(block, LARGE))
 }
@@ -119,7 +119,7 @@ fn retry_small(class: usize, nbytes: usize) -> Result<NonNull<u8>> {
 }
 
 #[cold]
-fn apply_mode(block: NonNull<u8>, nbytes: usize) {
+fn apply_mode(block: NonNull<u8>, nbytes: usize, requested: usize) {
     if MODE.load(Ordering::Relaxed) & UNREAD != 0 {
         read_settings();
     }
@@ -139,7 +139,7 @@ fn apply_mode(block: NonNull<u8>, nbytes: usize) {
         }
     }
     if mode & REPORTING != 0 {
-        report::report(block.as_ptr().addr(), nbytes as i64, false);
+        report::report(block.as_ptr().addr(), nbytes as i64, requested, false);
     }
 }
 
@@ -200,7 +200,7 @@ pub fn empty_cache() {
 fn out_of_memory(nbytes: usize) -> Error {
     stats::count_oom();
     if MODE.load(Ordering::Relaxed) & REPORTING != 0 {
-        report::report(0, nbytes as i64, true);
+        report::report(0, nbytes as i64, nbytes, true);
     }
     err!(
         Runtime,

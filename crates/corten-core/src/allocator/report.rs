@@ -12,6 +12,8 @@ pub struct MemoryReport {
     pub address: usize,
     /// The size of the block; negative when it is freed.
     pub nbytes: i64,
+    /// The bytes that were asked for; 0 when the block is freed.
+    pub requested: usize,
     /// Bytes in use, this event included.
     pub total_allocated: u64,
     /// Bytes taken from the system.
@@ -34,7 +36,7 @@ pub fn set_memory_reporter(reporter: Option<MemoryReporter>) {
 }
 
 #[cold]
-pub(super) fn report(address: usize, nbytes: i64, out_of_memory: bool) {
+pub(super) fn report(address: usize, nbytes: i64, requested: usize, out_of_memory: bool) {
     let reporter = *REPORTER.read().unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some(reporter) = reporter {
         let (total_allocated, total_reserved) = stats::totals();
@@ -42,6 +44,7 @@ pub(super) fn report(address: usize, nbytes: i64, out_of_memory: bool) {
         reporter(&MemoryReport {
             address,
             nbytes,
+            requested,
             total_allocated,
             total_reserved,
             device,

@@ -2,18 +2,21 @@
 
 use crate::args::parser;
 use crate::py::{Args, Obj, Py, ffi, method};
-use corten_ops::profiler::{self, Event, Kind};
+use corten_ops::profiler::{self, Change, Event, Kind, Options};
 
 /// The functions of the module.
 pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
     vec![
         method!("_profiler_start", |_m: &Obj, args: Args<'_>| {
-            let bound = parser!("_profiler_start(bool record_shapes)").parse(None, args)?;
-            profiler::start(bound.bool(0)?)?;
+            let parser = parser!("_profiler_start(bool record_shapes, bool profile_memory)");
+            let bound = parser.parse(None, args)?;
+            profiler::start(Options { shapes: bound.bool(0)?, memory: bound.bool(1)? })?;
             Ok(Obj::none())
         }),
         method!("_profiler_stop", |_m: &Obj, _a: Args<'_>| {
-            Obj::list(profiler::stop()?.iter().map(describe))
+            let trace = profiler::stop()?;
+            let events = Obj::list(trace.events.iter().map(describe))?;
+            Obj::tuple([Ok(events), Obj::list(trace.changes.iter().map(describe_change))])
         }),
         method!("_profiler_enter", |_m: &Obj, args: Args<'_>| {
             let bound = parser!("_profiler_enter(str name)").parse(None, args)?;
@@ -30,12 +33,13 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
     ]
 }
 
-/// Name, kind, start and end in nanoseconds, the place of the event around, shapes, thread.
+/// Name, kind, start and end in nanoseconds, the place of the event around, shapes, thread, bytes.
 fn describe(event: &Event) -> Py<Obj> {
     let kind = match event.kind {
         Kind::Operator => "operator",
         Kind::Node => "node",
         Kind::Range => "range",
+        Kind::Memory => "memory",
     };
     let parent = event.parent.map_or_else(|| Ok(Obj::none()), |place| Obj::int(place as i64));
     Obj::tuple([
@@ -46,5 +50,18 @@ fn describe(event: &Event) -> Py<Obj> {
         parent,
         Obj::tuple(event.shapes.iter().map(|sizes| Obj::int_tuple(sizes))),
         Obj::int(event.thread as i64),
+        Obj::int(event.memory),
+    ])
+}
+
+/// Time in nanoseconds, the place of the event, address, bytes, bytes in use, bytes taken from the system.
+fn describe_change(change: &Change) -> Py<Obj> {
+    Obj::tuple([
+        Obj::int(change.time as i64),
+        Obj::int(change.event as i64),
+        Obj::int(change.address as i64),
+        Obj::int(change.nbytes),
+        Obj::int(change.total_allocated as i64),
+        Obj::int(change.total_reserved as i64),
     ])
 }
