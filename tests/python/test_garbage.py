@@ -23,13 +23,23 @@ else:
     from corten.overrides import TorchFunctionMode
     from corten.utils._python_dispatch import TorchDispatchMode
 
-nn, F, Function = torch.nn, torch.nn.functional, torch.autograd.Function
+nn, Function = torch.nn, torch.autograd.Function
 once_differentiable = torch.autograd.function.once_differentiable
 checkpoint = torch.utils.checkpoint.checkpoint
 
 SIZE = 1 << 13
 REPEATS = 200
 PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def setUpModule():
+    """What there is already is not looked through at every collection."""
+    gc.collect()
+    gc.freeze()
+
+
+def tearDownModule():
+    gc.unfreeze()
 
 
 def leaf():
