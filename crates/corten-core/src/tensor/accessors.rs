@@ -169,7 +169,8 @@ impl TensorImpl {
 
     /// Bytes of all elements, each counted once.
     pub fn nbytes(&self) -> usize {
-        self.numel() as usize * self.itemsize()
+        // Expanded tensors have more elements than there are bytes.
+        (self.numel() as usize).saturating_mul(self.itemsize())
     }
 
     /// The device; of the undefined tensor, the host.
