@@ -382,6 +382,7 @@ impl Shadow {
             }
         }
         let moved = match paths.is_empty() {
+            // Bounded: results.
             true => vec![None; weights.len()],
             false => gradients(&paths, &weights, &directions, self.create_graph)?,
         };

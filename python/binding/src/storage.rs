@@ -7,7 +7,7 @@ use crate::py::errors::{index_error, runtime_error, type_error};
 use crate::py::gil::Shared;
 use crate::py::{Args, Obj, Py, TypeCell, ffi, getter, method, slot};
 use crate::types;
-use corten_core::{DataPtr, Device, Storage};
+use corten_core::{DataPtr, Device, Storage, try_vec, unwinding};
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -136,7 +136,7 @@ fn to_vec(storage: &Storage) -> Vec<u8> {
     match host_memory(storage) {
         Ok((data, length)) if length > 0 => {
             // SAFETY: the storage holds that many bytes and is kept alive by its object.
-            unsafe { std::slice::from_raw_parts(data, length) }.to_vec()
+            unwinding::to_vec(unsafe { std::slice::from_raw_parts(data, length) })
         }
         Ok(_) => Vec::new(),
         Err(raised) => {
@@ -200,7 +200,7 @@ fn set_item(object: &Obj, key: &Obj, value: Option<&Obj>) -> Py<()> {
     let byte = value.to_i64()? as u8;
     if key.is_slice() {
         let (start, length) = range(storage, key)?;
-        return write(storage, start, &vec![byte; length]);
+        return write(storage, start, &try_vec(byte, length)?);
     }
     write(storage, position(storage, key)?, &[byte])
 }
@@ -226,7 +226,7 @@ fn resize(object: &Obj, args: Args<'_>) -> Py<Obj> {
 fn fill(object: &Obj, args: Args<'_>) -> Py<Obj> {
     let bound = parser!("fill_(int value)").parse(None, args)?;
     let storage = get_this(object);
-    write(storage, 0, &vec![bound.int(0)? as u8; storage.nbytes()])?;
+    write(storage, 0, &try_vec(bound.int(0)? as u8, storage.nbytes())?)?;
     Ok(object.clone())
 }
 

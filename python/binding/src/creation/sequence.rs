@@ -5,7 +5,9 @@ use crate::numpy;
 use crate::py::errors::{Raised, runtime_error, type_error, value_error};
 use crate::py::{Obj, Py, ffi};
 use crate::tensor;
-use corten_core::{DType, Dims, Element, Scalar, Writer, cast, match_dtype, promote_types};
+use corten_core::{
+    DType, Dims, Element, Scalar, Writer, cast, match_dtype, promote_types, try_push, try_reserve,
+};
 use corten_ops::Tensor;
 
 /// Deeper nesting than this has no meaning as a shape.
@@ -28,7 +30,8 @@ pub(crate) fn tensor_from(data: &Obj, dtype: Option<DType>) -> Py<Tensor> {
     let sizes = shape_of(data)?;
     let mut reader =
         Reader { numbers: Vec::new(), dtype: None, infer: dtype.is_none(), in_array: false };
-    reader.numbers.reserve(sizes.iter().product::<i64>().clamp(0, 1 << 20) as usize);
+    let count = sizes.iter().fold(1i64, |all, &size| all.saturating_mul(size));
+    try_reserve(&mut reader.numbers, count.max(0) as usize)?;
     reader.read(data, &sizes, 0)?;
     let dtype = dtype.or(reader.dtype).unwrap_or_else(corten_core::default_dtype);
     store(&reader.numbers, &sizes, dtype)
@@ -137,13 +140,13 @@ impl Reader {
                 ));
             }
             self.meet(source.dtype())?;
-            self.numbers.push(tensor::item(source)?);
+            try_push(&mut self.numbers, tensor::item(source)?)?;
             return Ok(());
         }
         if numpy::is_array(object) {
             self.meet(numpy::dtype_of(object)?)?;
             let number = object.call_method(crate::py::name!("item"), &[])?;
-            self.numbers.push(crate::args::scalar_from(&number)?);
+            try_push(&mut self.numbers, crate::args::scalar_from(&number)?)?;
             return Ok(());
         }
         let Some(kind) = number_kind(object) else { return Err(no_number(object)) };
@@ -157,7 +160,7 @@ impl Reader {
             };
             self.meet(dtype)?;
         }
-        self.numbers.push(crate::args::scalar_from(object).map_err(reword_overflow)?);
+        try_push(&mut self.numbers, crate::args::scalar_from(object).map_err(reword_overflow)?)?;
         Ok(())
     }
 

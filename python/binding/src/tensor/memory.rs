@@ -5,7 +5,7 @@ use crate::py::Py;
 use crate::py::errors::runtime_error;
 use corten_core::{
     Access, AccessSet, DType, Device, DispatchKey, KeySet, Layout, Result, Storage, TensorBase,
-    TensorOptions,
+    TensorOptions, try_to_vec,
 };
 use corten_ops::Tensor;
 use std::any::Any;
@@ -56,7 +56,7 @@ pub(crate) fn to_bytes(tensor: &Tensor) -> Py<Vec<u8>> {
         return Ok(Vec::new());
     }
     // SAFETY: the tensor is contiguous and holds that many bytes; it lives until they are copied.
-    Ok(unsafe { std::slice::from_raw_parts(dense.data_ptr(), length) }.to_vec())
+    Ok(try_to_vec(unsafe { std::slice::from_raw_parts(dense.data_ptr(), length) })?)
 }
 
 /// A tensor over foreign memory that lives as long as `owner`.
