@@ -5,7 +5,7 @@ PY     := $(VENV)/bin/python
 # `make bench` compares with PyTorch where this Python has it.
 PYTHON_WITH_TORCH ?= $(PY)
 
-.PHONY: demo test test-full test-rust test-loom test-python bench bench-ops bench-dtypes roofline accuracy instructions instructions-record order lint docs small stubs wheel clean
+.PHONY: demo test test-full test-rust test-loom test-python test-asan fuzz bench bench-ops bench-dtypes roofline accuracy instructions instructions-record order lint docs small stubs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/numpy
@@ -66,6 +66,32 @@ bench-dtypes: $(VENV)/bin/python
 	cargo build --release --package corten-python
 	rm -f python/corten/_C.abi3.so && cp target/release/lib_C.so python/corten/_C.abi3.so
 	PYTHONPATH=python $(PYTHON_WITH_TORCH) benches/dtypes.py
+
+## The Python tests on a build with the address sanitizer, which sees where every block ends. It takes
+## a C compiler with its own runtime of the sanitizer, and some memory: TESTS=test_views.py runs one file.
+SANITIZED := target/asan/x86_64-unknown-linux-gnu/debug/lib_C.so
+ASAN = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libstdc++.so)" \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:abort_on_error=0:handle_segv=1
+test-asan: $(VENV)/numpy
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address --cfg corten_sanitize" cargo build \
+	    --package corten-python --target x86_64-unknown-linux-gnu --target-dir target/asan
+	rm -rf target/asan/python && cp -r python target/asan/python
+	rm -f target/asan/python/corten/_C.abi3.so && cp $(SANITIZED) target/asan/python/corten/_C.abi3.so
+	$(ASAN) PYTHONPATH=target/asan/python $(PY) tests/run.py $(TESTS)
+
+## Fuzzes a reader of foreign data for a minute: make fuzz TARGET=safetensors (schema, indexing).
+TARGET  ?= safetensors
+SECONDS ?= 60
+FUZZED  := target/fuzz/x86_64-unknown-linux-gnu/debug
+fuzz:
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address --cfg fuzzing --cfg corten_sanitize \
+	    -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+	    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+	    -Cllvm-args=-sanitizer-coverage-trace-compares" cargo build --manifest-path fuzz/Cargo.toml \
+	    --target x86_64-unknown-linux-gnu --target-dir target/fuzz --bin $(TARGET)
+	mkdir -p target/fuzz/corpus/$(TARGET) fuzz/seeds/$(TARGET)
+	ASAN_OPTIONS=detect_leaks=0 $(FUZZED)/$(TARGET) -max_total_time=$(SECONDS) -timeout=20 -rss_limit_mb=4096 \
+	    -artifact_prefix=target/fuzz/ target/fuzz/corpus/$(TARGET) fuzz/seeds/$(TARGET)
 
 ## Formatting, lints, and the rules of docs/STYLE.md that a program can check.
 lint:

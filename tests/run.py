@@ -1,4 +1,7 @@
-"""Runs the Python tests, every file in a process of its own, as many at once as there are processors."""
+"""Runs the Python tests, every file in a process of its own, as many at once as there are processors.
+
+Names of files run only these.
+"""
 
 import os
 import subprocess
@@ -10,9 +13,10 @@ TESTS = Path(__file__).parent
 FOLDERS = ["python", "semantics"]
 
 
-def files():
-    """All of them, the longest texts first: what takes long should not begin last."""
-    found = [file for folder in FOLDERS for file in (TESTS / folder).glob("test_*.py")]
+def files(names):
+    """Those named, or all, the longest texts first: what takes long should not begin last."""
+    found = [file for folder in FOLDERS for file in (TESTS / folder).glob("test_*.py")
+             if not names or file.name in names]
     return sorted(found, key=lambda file: file.stat().st_size, reverse=True)
 
 
@@ -27,7 +31,7 @@ def run(file):
 def main():
     failed = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for file, text, passed in pool.map(run, files()):
+        for file, text, passed in pool.map(run, files(sys.argv[1:])):
             print(f"{file.parent.name}/{file.name}: {text.strip()}", flush=True)
             if not passed:
                 failed.append(f"{file.parent.name}/{file.name}")

@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "a program that talks to its user")]
 
+mod allocation;
 mod check;
 mod goldens;
 mod ops;

@@ -1,6 +1,6 @@
 //! `tidy`: the rules of style that a program can check.
 
-use crate::{Outcome, root};
+use crate::{Outcome, allocation, root};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -67,6 +67,7 @@ fn file(shown: &str, text: &str, lines: usize) -> Vec<String> {
             complaints.push(format!("{shown}:{}: {complaint}", i + 1));
         }
     }
+    complaints.extend(allocation::complaints(shown, text));
     if source && !text.is_empty() && !text.ends_with('\n') {
         complaints.push(format!("{shown}: no line break at the end"));
     }

@@ -429,6 +429,7 @@ impl Shadow {
             }
         }
         let moved = match paths.is_empty() {
+            // Bounded: results.
             true => vec![None; weights.len()],
             false => gradients(&paths, &weights, &directions, self.create_graph)?,
         };

@@ -4,7 +4,7 @@ use crate::api::{self, BackwardOptions};
 use crate::graph;
 use crate::tensor_ext::Autograd;
 use crate::transform;
-use corten_core::{InferenceModeGuard, Result, Scalar, ensure};
+use corten_core::{InferenceModeGuard, Result, Scalar, ensure, try_with_capacity};
 use corten_ops::{Tensor, op};
 
 /// A function of one tensor.
@@ -89,7 +89,7 @@ pub fn jacobian(function: impl Map, input: &Tensor) -> Result<Tensor> {
 
 fn jacobian_of(output: &Tensor, input: &Tensor) -> Result<Tensor> {
     let count = output.numel();
-    let mut rows = Vec::with_capacity(count as usize);
+    let mut rows = try_with_capacity(count as usize)?;
     for row in 0..count {
         let zeros = op::new_zeros(output, &[count], None, None, None, None)?;
         let place = op::narrow(&zeros, 0, row, 1)?;

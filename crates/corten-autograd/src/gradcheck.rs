@@ -6,6 +6,7 @@ use crate::modes::no_grad;
 use crate::tensor_ext::Autograd;
 use corten_core::{
     Complex, DType, GradModeGuard, Reader, Result, TensorOptions, Writer, bail, ensure,
+    try_collect, try_to_vec, try_vec,
 };
 use corten_ops::{Tensor, op};
 
@@ -125,7 +126,7 @@ fn values(tensor: &Tensor) -> Result<Values> {
         let tensor = op::resolve_neg(&op::resolve_conj(&graph::detached_alias(tensor)?)?)?;
         let complex = op::to_dtype(&tensor, DType::Complex128, false, false, None)?;
         let complex = op::contiguous(&complex, corten_core::MemoryFormat::Contiguous)?;
-        Ok(Reader::<Complex<f64>>::new(&complex)?.to_vec())
+        try_to_vec(&Reader::<Complex<f64>>::new(&complex)?)
     })
 }
 
@@ -146,7 +147,7 @@ fn pattern_like(like: &Tensor) -> Result<Tensor> {
     let number = |i: usize| ((i * 7919 + 13) % 29) as f64 / 17.0 - 0.7;
     let count = like.numel() as usize;
     let imaginary = |i| if like.dtype().is_complex() { number(3 * i + 1) } else { 0.0 };
-    let values: Values = (0..count).map(|i| Complex::new(number(i), imaginary(i))).collect();
+    let values: Values = try_collect((0..count).map(|i| Complex::new(number(i), imaginary(i))))?;
     with_values(like, &values)
 }
 
@@ -222,7 +223,7 @@ impl Check<'_> {
     }
 
     fn analytical(&self, row: usize, weight: Complex<f64>) -> Result<Values> {
-        let mut one_hot = vec![Complex::new(0.0, 0.0); self.output.numel() as usize];
+        let mut one_hot = try_vec(Complex::new(0.0, 0.0), self.output.numel() as usize)?;
         one_hot[row] = weight;
         let seed = with_values(self.output, &one_hot)?;
         let options = BackwardOptions { retain_graph: Some(true), create_graph: false };
@@ -239,7 +240,7 @@ impl Check<'_> {
                 self.check_metadata(&grad)?;
                 values(&grad)
             }
-            None => Ok(vec![Complex::new(0.0, 0.0); self.input.numel() as usize]),
+            None => try_vec(Complex::new(0.0, 0.0), self.input.numel() as usize),
         }
     }
 

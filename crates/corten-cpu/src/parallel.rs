@@ -8,7 +8,7 @@
 
 mod processors;
 
-use corten_core::{Error, Result};
+use corten_core::{Error, Result, unwinding};
 use corten_ops::parallel::Pool;
 use processors::{NOWHERE, Taken};
 use smallvec::SmallVec;
@@ -388,7 +388,10 @@ impl<'a> Job<'a> {
         match self.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
             None => Ok(()),
             Some(Failure::Error(error)) => Err(error),
-            Some(Failure::Panic(payload)) => resume_unwind(payload),
+            Some(Failure::Panic(payload)) => match unwinding::error_of(payload) {
+                Ok(error) => Err(error),
+                Err(payload) => resume_unwind(payload),
+            },
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::strided::{Rows, gather};
 use crate::vec::convert::Conversion;
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 use crate::vec::{Level, level};
-use corten_core::{DType, Element, Result};
+use corten_core::{DType, Element, Result, try_vec};
 use corten_ops::iter::TensorIterator;
 use corten_ops::parallel::{self, GRAIN};
 use smallvec::SmallVec;
@@ -250,7 +250,7 @@ impl Walk {
     fn fold_in_parts<F: Fold>(&self, fold: &F, parts: i64) -> Result<()> {
         let length = self.length();
         for output in 0..self.count() {
-            let states: Mutex<Vec<Option<F::Acc>>> = Mutex::new(vec![None; parts as usize]);
+            let states: Mutex<Vec<Option<F::Acc>>> = Mutex::new(try_vec(None, parts as usize)?);
             parallel::parallel_for(0..parts, 1, |range| {
                 for part in range {
                     let elements = length * part / parts..length * (part + 1) / parts;
@@ -284,6 +284,7 @@ impl Walk {
             stride: self.kept.first().map_or(0, |dim| dim.to[i]),
             size: self.out_sizes[i],
         };
+        // Bounded: results of a reduction.
         let places: SmallVec<[Place; 2]> = self.to.iter().enumerate().map(place).collect();
         let length = self.length();
         let results = states.iter().map(|&acc| fold.finish(acc, length));

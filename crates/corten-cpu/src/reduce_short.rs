@@ -17,7 +17,7 @@ impl Walk {
     /// wait for each other.
     pub(crate) fn are_short(&self, length: i64) -> bool {
         let dense = |dim: &Dim, size: i64| dim.from == size;
-        let slice = length * self.size as i64;
+        let slice = length.saturating_mul(self.size as i64);
         matches!(&self.reduced[..], [dim] if dense(dim, self.size as i64))
             && self.kept.first().is_some_and(|dim| dense(dim, slice) && dim.size >= 8)
             && (2..=SHORT).contains(&length)

@@ -7,7 +7,7 @@ use crate::row_loops::{
 };
 use crate::vec::Lanes;
 use crate::vec::convert::convert_row;
-use corten_core::{Element, bf16, cast, f16};
+use corten_core::{Element, bf16, cast, f16, unwinding};
 use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
@@ -299,7 +299,7 @@ macro_rules! half {
                 Self::from_f32(value)
             }
             fn wide_row<'a>(row: &'a [Self], buffer: &'a mut Vec<f32>) -> &'a [f32] {
-                buffer.resize(row.len(), 0.0);
+                unwinding::resize(buffer, row.len(), 0.0);
                 convert_row(row, buffer);
                 buffer
             }
@@ -308,7 +308,7 @@ macro_rules! half {
                 buffer: &mut Vec<f32>,
                 compute: impl FnOnce(&mut [f32]),
             ) {
-                buffer.resize(out.len(), 0.0);
+                unwinding::resize(buffer, out.len(), 0.0);
                 compute(buffer);
                 convert_row(buffer, out);
             }

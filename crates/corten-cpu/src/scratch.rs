@@ -1,7 +1,7 @@
 //! Buffers that threads keep: a kernel that needs room for a block, again and again, neither asks
 //! the allocator for it nor clears it each time.
 
-use corten_core::Complex;
+use corten_core::{Complex, unwinding};
 use std::cell::Cell;
 use std::thread::LocalKey;
 
@@ -33,7 +33,7 @@ pub(crate) const MOST_BYTES: usize = 4 << 20;
 pub(crate) fn with_buffer<T: Buffered, R>(count: usize, f: impl FnOnce(&mut [T]) -> R) -> R {
     let mut buffer = T::kept().take();
     if buffer.len() < count {
-        buffer.resize(count, T::default());
+        unwinding::resize(&mut buffer, count, T::default());
     }
     let result = f(&mut buffer[..count]);
     if buffer.len() * size_of::<T>() <= MOST_BYTES {

@@ -76,6 +76,7 @@ pub(crate) fn copy_blocks(sources: &[(&Tensor, Blocks)], target: &Tensor) -> Res
         let (first, bytes) = held.extent(index);
         bytes.saturating_sub(held.byte_ptr(index).addr().wrapping_sub(first.addr()))
     };
+    // Bounded: tensors.
     let mut ends: SmallVec<[_; FEW]> = SmallVec::with_capacity(sources.len());
     for (index, &(source, blocks)) in sources.iter().enumerate() {
         let Blocks { count, length, pitch, start, step } = blocks;

@@ -1,6 +1,6 @@
 //! Data sets: samples by index.
 
-use corten_core::{Generator, Result, default_cpu_generator, ensure};
+use corten_core::{Generator, Result, default_cpu_generator, ensure, try_collect};
 use corten_ops::{Tensor, op};
 use std::sync::Arc;
 
@@ -164,5 +164,5 @@ pub fn random_split<D: Dataset>(
 /// 0 to `count` − 1 in random order.
 pub(crate) fn permutation(count: usize, generator: &Generator) -> Result<Vec<usize>> {
     let order = op::randperm_generator(count as i64, Some(generator), None, None, None, None)?;
-    Ok(order.to_vec::<i64>()?.into_iter().map(|index| index as usize).collect())
+    try_collect(order.to_vec::<i64>()?.into_iter().map(|index| index as usize))
 }

@@ -1,7 +1,7 @@
 //! The order in which samples are taken.
 
 use crate::dataset::permutation;
-use corten_core::{DType, Generator, Result, default_cpu_generator, ensure};
+use corten_core::{DType, Generator, Result, default_cpu_generator, ensure, try_collect};
 use corten_ops::{Tensor, op};
 
 /// Gives the indices of one pass.
@@ -37,7 +37,7 @@ pub struct SequentialSampler(pub usize);
 
 impl Sampler for SequentialSampler {
     fn indices(&self) -> Result<Vec<usize>> {
-        Ok((0..self.0).collect())
+        try_collect(0..self.0)
     }
 
     fn len(&self) -> usize {
@@ -105,7 +105,7 @@ impl WeightedSampler {
 impl Sampler for WeightedSampler {
     fn indices(&self) -> Result<Vec<usize>> {
         let drawn = op::multinomial(&self.weights, self.count as i64, self.replacement, None)?;
-        Ok(drawn.to_vec::<i64>()?.into_iter().map(|index| index as usize).collect())
+        try_collect(drawn.to_vec::<i64>()?.into_iter().map(|index| index as usize))
     }
 
     fn len(&self) -> usize {

@@ -245,7 +245,9 @@ fn cost<E: Sealed>(
     // A step multiplies twice in a cycle, and loads one row of `b` and an element of `a` per row.
     let panels = Groups::of(cols.div_ceil(set.lanes), set.registers());
     let of_step: usize = panels.widths().map(|(count, w)| count * (3 * w).max(6 + w)).sum();
-    let of_tiles = rows * depth * of_step / 6;
+    // Saturated: expanded factors have more elements than there are bytes.
+    let times = |a: usize, b: usize| a.saturating_mul(b);
+    let of_tiles = times(times(rows, depth), of_step) / 6;
     let apart = bytes_apart::<E>(a.strides[1]);
     let quarters = match panels.count {
         _ if a.strides[1] == 1 => 0,
@@ -256,14 +258,15 @@ fn cost<E: Sealed>(
         _ if wide && apart >= PAGE => 3,
         _ => 1,
     };
-    let of_a = rows * depth * quarters / 4;
+    let of_a = times(times(rows, depth), quarters) / 4;
     let of_b = match b.strides {
-        [row, 1] if bytes_apart::<E>(row) >= PAGE => depth * cols * pages / 8,
-        [_, 1] => depth * cols / 8,
-        _ => depth * cols / 4,
+        [row, 1] if bytes_apart::<E>(row) >= PAGE => times(times(depth, cols), pages) / 8,
+        [_, 1] => times(depth, cols) / 8,
+        _ => times(depth, cols) / 4,
     };
-    let of_c = if c.strides[1] == 1 { 0 } else { rows * cols * depth.div_ceil(DEPTH) / 2 };
-    of_tiles + of_a + of_b + of_c
+    let of_c =
+        if c.strides[1] == 1 { 0 } else { times(times(rows, cols), depth.div_ceil(DEPTH)) / 2 };
+    of_tiles.saturating_add(of_a).saturating_add(of_b).saturating_add(of_c)
 }
 
 pub(crate) fn steps(length: usize, step: usize) -> impl Iterator<Item = Range<usize>> {

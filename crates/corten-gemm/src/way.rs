@@ -54,11 +54,15 @@ impl Way {
         let turned = cols < rows;
         let (few, large) = if turned { (cols, a.t()) } else { (rows, b) };
         let [depth, length] = large.shape;
-        let few_for_lines =
-            if depth * length * size_of::<E>() <= CACHE { FEW_IN_CACHE } else { FEW };
-        let work = rows * cols * depth;
+        let few_for_lines = if depth.saturating_mul(length).saturating_mul(size_of::<E>()) <= CACHE
+        {
+            FEW_IN_CACHE
+        } else {
+            FEW
+        };
+        let work = rows.saturating_mul(cols).saturating_mul(depth);
         let whole = few >= LANES && few.next_multiple_of(LANES) - few <= few / 3;
-        let short = turned && rows > FEW && whole && depth < SHORT * few;
+        let short = turned && rows > FEW && whole && depth < few.saturating_mul(SHORT);
         Self(match large.strides {
             _ if work <= LEAST => Kind::Tiny,
             [1, _] if few <= FEW && !short => Kind::Few { turned, form: Form::Steps },

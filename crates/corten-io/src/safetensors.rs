@@ -3,7 +3,7 @@
 //! A file is mapped, not read: its tensors share pages with the file until they are written to,
 //! and writing to them does not change the file.
 
-use corten_core::{DType, Device, Error, ErrorKind, Result, Storage, bail, ensure};
+use corten_core::{DType, Device, Error, ErrorKind, Result, Storage, bail, ensure, try_to_vec};
 use corten_ops::{Tensor, op};
 use memmap2::{MmapMut, MmapOptions};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
@@ -231,7 +231,7 @@ impl Opened {
 }
 
 fn copied(view: &TensorView<'_>, empty: &Tensor, sizes: &[i64], strides: &[i64]) -> Result<Tensor> {
-    let storage = Storage::from_vec(view.data().to_vec());
+    let storage = Storage::from_vec(try_to_vec(view.data())?);
     ensure!(storage.nbytes() == view.data().len(), Internal, "a copied storage has another size");
     op::set__source_storage_storage_offset(empty, &storage, 0, sizes, strides)
 }

@@ -144,6 +144,7 @@ impl Stack {
         if count <= IN_PLACE {
             return Self(SmallVec::from_buf_and_len(NONE, count));
         }
+        // Bounded: arguments.
         Self(SmallVec::from_elem(IValue::None, count))
     }
 

@@ -4,7 +4,7 @@ use crate::batched::check_decidable;
 use crate::{Tensor, op};
 use corten_core::{
     DType, Device, Element, KeySet, Layout, MemoryFormat, Reader, Result, Storage, TensorBase,
-    ensure,
+    ensure, try_to_vec,
 };
 
 impl Tensor {
@@ -28,7 +28,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::from_vec`].
     pub fn from_slice<T: Element>(elements: &[T], sizes: &[i64]) -> Result<Self> {
-        Self::from_vec(elements.to_vec(), sizes)
+        Self::from_vec(try_to_vec(elements)?, sizes)
     }
 
     /// A tensor over a storage: elements of `dtype` with these strides from an offset on, both in
@@ -83,7 +83,7 @@ impl Tensor {
         let plain = op::resolve_neg(&op::resolve_conj(&op::detach(self)?)?)?;
         let cast = op::to_device(&plain, Device::CPU, T::DTYPE, false, false, None)?;
         let dense = op::contiguous(&cast, MemoryFormat::Contiguous)?;
-        Ok(Reader::<T>::new(&dense)?.to_vec())
+        try_to_vec(&Reader::<T>::new(&dense)?)
     }
 
     /// The only element, converted to `T`.

@@ -6,6 +6,7 @@
 #![allow(missing_docs, reason = "the only public item is the module's entry point")]
 #![allow(non_snake_case, reason = "Python looks for this name")]
 
+#[cfg(not(corten_sanitize))]
 mod allocator;
 mod args;
 mod autocast;
@@ -31,6 +32,8 @@ mod warnings;
 
 use py::{Obj, Py, ffi, method};
 
+// A sanitizer must see every block, and mimalloc has an allocator of its own.
+#[cfg(not(corten_sanitize))]
 #[global_allocator]
 static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 

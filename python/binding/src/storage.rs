@@ -8,7 +8,9 @@ use crate::py::gil::Shared;
 use crate::py::{Args, Obj, Py, TypeCell, ffi, getter, method, slot};
 use crate::types;
 use corten_core::mapped::is_memory_writable;
-use corten_core::{DType, DataPtr, Device, LentMemory, Storage, TensorBase, TensorOptions};
+use corten_core::{
+    DType, DataPtr, Device, LentMemory, Storage, TensorBase, TensorOptions, try_vec,
+};
 use corten_ops::Tensor;
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -179,7 +181,7 @@ fn set_item(object: &Obj, key: &Obj, value: Option<&Obj>) -> Py<()> {
     let byte = value.to_i64()? as u8;
     let (start, length) =
         if key.is_slice() { range(storage, key)? } else { (position(storage, key)?, 1) };
-    Ok(storage.write_bytes(start, &vec![byte; length])?)
+    Ok(storage.write_bytes(start, &try_vec(byte, length)?)?)
 }
 
 fn compare(a: &Obj, b: &Obj, op: c_int) -> Py<Obj> {
@@ -203,7 +205,7 @@ fn resize(object: &Obj, args: Args<'_>) -> Py<Obj> {
 fn fill(object: &Obj, args: Args<'_>) -> Py<Obj> {
     let bound = parser!("fill_(int value)").parse(None, args)?;
     let storage = get_this(object);
-    storage.write_bytes(0, &vec![bound.int(0)? as u8; storage.nbytes()])?;
+    storage.write_bytes(0, &try_vec(bound.int(0)? as u8, storage.nbytes())?)?;
     Ok(object.clone())
 }
 

@@ -16,6 +16,7 @@ impl InputBuffer {
     pub(super) fn add(&mut self, nr: u32, grad: Tensor) -> Result<()> {
         let nr = nr as usize;
         if nr >= self.0.len() {
+            // Bounded: results of a node.
             self.0.resize_with(nr + 1, Tensor::undefined);
         }
         if !grad.defined() {

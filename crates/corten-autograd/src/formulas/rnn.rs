@@ -72,6 +72,7 @@ fn by_operators(
         (h, c) = (output, after);
     }
     let (mut grad_h, mut grad_c) = (zeros_like(hx)?, grad_cy.clone());
+    // Bounded: as many as steps, which were tensors each.
     let mut of_gates = vec![Tensor::undefined(); steps.len()];
     let mut grad_w = zeros_like(w_hh)?;
     for (index, step) in steps.iter().enumerate().rev() {
@@ -169,6 +170,7 @@ fn gru_by_operators(
         h = output;
     }
     let mut grad_h = zeros_like(hx)?;
+    // Bounded: as many as steps, which were tensors each.
     let mut of_gates = vec![Tensor::undefined(); steps.len()];
     let mut grad_w = zeros_like(w_hh)?;
     let mut grad_b = b_hh.map_or_else(|| Ok(Tensor::undefined()), zeros_like)?;

@@ -1,7 +1,7 @@
 //! Gradients of cumulative operators.
 
 use crate::formulas::any::{has_any, keep_where};
-use corten_core::{Dims, Result, Scalar, geometry};
+use corten_core::{Dims, Result, Scalar, geometry, try_with_capacity};
 use corten_ops::{Tensor, op};
 
 fn reversed_cumsum(tensor: &Tensor, dim: i64) -> Result<Tensor> {
@@ -76,7 +76,7 @@ fn cumprod_around_zeros(
 /// For every element the products that omit it: quadratic work, but differentiable at zeros.
 fn cumprod_by_omission(grad: &Tensor, input: &Tensor, dim: i64) -> Result<Tensor> {
     let length = input.size(dim)?;
-    let mut slices = Vec::with_capacity(length as usize);
+    let mut slices = try_with_capacity(length as usize)?;
     for k in 0..length {
         let ahead = op::prod_dim_int(&op::narrow(input, dim, 0, k)?, dim, true, None)?;
         let behind = op::narrow(input, dim, k + 1, length - k - 1)?;

@@ -98,7 +98,9 @@ impl TensorBase {
             return Ok(count == 0);
         }
         let length = values.len();
-        values.reserve(count);
+        if values.try_reserve(count).is_err() {
+            return Err(crate::allocator::out_of_memory(nbytes));
+        }
         // SAFETY: so many bytes are held for reading, there is room for them, and every pattern is
         // a value of the type.
         unsafe {

@@ -152,6 +152,7 @@ impl<'a> AccessSet<'a> {
     ) -> Result<Self> {
         let mut operands = SmallVec::new();
         if wanted.len() > FEW {
+            // Bounded: operands.
             operands.reserve(wanted.len());
         }
         check_all(wanted, found)?;

@@ -48,6 +48,10 @@ const CLASS_BITS: usize = ALIGNMENT - 1;
 unsafe impl Allocator for CpuAllocator {
     #[inline]
     fn allocate(&self, nbytes: usize) -> Result<DataPtr> {
+        // Every block by itself, so that a sanitizer sees where it ends.
+        if cfg!(corten_sanitize) {
+            return allocate_exactly(nbytes);
+        }
         // Zero wraps around to the largest number.
         if nbytes.wrapping_sub(1) >= classes::LARGEST {
             return allocate_unusual(nbytes);
@@ -70,6 +74,21 @@ unsafe impl Allocator for CpuAllocator {
     }
 }
 
+/// A block of the C library's, as large as asked for.
+#[cold]
+fn allocate_exactly(nbytes: usize) -> Result<DataPtr> {
+    if nbytes == 0 {
+        return Ok(DataPtr::null(Device::CPU));
+    }
+    let block = isize::try_from(nbytes).ok().and_then(|_| system::allocate_exactly(nbytes));
+    let block = block.ok_or_else(|| out_of_memory(nbytes))?;
+    stats::count_shared_allocation(nbytes);
+    if MODE.load(Ordering::Relaxed) != 0 {
+        apply_mode(block, nbytes, nbytes);
+    }
+    Ok(data_ptr(block, LARGE))
+}
+
 #[inline(always)]
 fn data_ptr(block: NonNull<u8>, class: usize) -> DataPtr {
     let context = block.as_ptr().map_addr(|address| address | class).cast();
@@ -83,12 +102,29 @@ unsafe fn free(context: *mut c_void) {
     let class = context.addr() & CLASS_BITS;
     let block = context.map_addr(|address| address & !CLASS_BITS).cast();
     let Some(block) = NonNull::new(block) else { return };
+    if cfg!(corten_sanitize) {
+        // SAFETY: every block comes from `allocate_exactly` then, and the caller gives it back.
+        return unsafe { free_exactly(block) };
+    }
     if MODE.load(Ordering::Relaxed) & REPORTING != 0 {
         let nbytes = block_size(block, class);
         report::report(block.as_ptr().addr(), -(nbytes as i64), 0, false);
     }
     // SAFETY: the context names the block and its class.
     unsafe { if class == LARGE { large::free(block) } else { local::free(block, class) } }
+}
+
+/// # Safety
+/// `block` must come from `allocate_exactly`, each time used once.
+#[cold]
+unsafe fn free_exactly(block: NonNull<u8>) {
+    let nbytes = system::size_of_exact(block);
+    stats::count_shared_free(nbytes);
+    if MODE.load(Ordering::Relaxed) & REPORTING != 0 {
+        report::report(block.as_ptr().addr(), -(nbytes as i64), 0, false);
+    }
+    // SAFETY: the caller vouches for the block.
+    unsafe { system::free_exact(block) };
 }
 
 fn block_size(block: NonNull<u8>, class: usize) -> usize {
@@ -197,7 +233,7 @@ pub fn empty_cache() {
 
 #[cold]
 #[track_caller]
-fn out_of_memory(nbytes: usize) -> Error {
+pub(crate) fn out_of_memory(nbytes: usize) -> Error {
     stats::count_oom();
     if MODE.load(Ordering::Relaxed) & REPORTING != 0 {
         report::report(0, nbytes as i64, nbytes, true);

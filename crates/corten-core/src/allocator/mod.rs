@@ -9,15 +9,21 @@ mod numa;
 mod report;
 mod stats;
 mod system;
+mod vectors;
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+pub(crate) use cpu::out_of_memory;
 pub use cpu::{ALIGNMENT, CpuAllocator, Fill, empty_cache, set_cache_limit, set_fill};
 #[cfg(feature = "numa")]
 pub use numa::set_numa_enabled;
 pub use report::{MemoryReport, MemoryReporter, set_memory_reporter};
 pub use stats::{MemoryStats, Stat, memory_stats, reset_peak_memory_stats};
+pub use vectors::{
+    check_memory, try_collect, try_extend, try_push, try_reserve, try_resize, try_to_vec, try_vec,
+    try_with_capacity, unwinding,
+};
 
 use crate::{DataPtr, Deleter, Device, DeviceType, Error, Result, err};
 

@@ -29,6 +29,51 @@ pub(super) unsafe fn free_small(block: NonNull<u8>, nbytes: usize) {
     }
 }
 
+/// A block of the C library's, aligned to 64 bytes and no longer than asked for.
+#[cfg(target_os = "linux")]
+pub(super) fn allocate_exactly(nbytes: usize) -> Option<NonNull<u8>> {
+    let mut block = std::ptr::null_mut();
+    // SAFETY: the alignment is a power of two and a multiple of a pointer's size.
+    let failed = unsafe { libc::posix_memalign(&mut block, ALIGNMENT, nbytes) } != 0;
+    NonNull::new(block.cast()).filter(|_| !failed)
+}
+
+/// The size of a block of [`allocate_exactly`].
+#[cfg(target_os = "linux")]
+pub(super) fn size_of_exact(block: NonNull<u8>) -> usize {
+    // SAFETY: the block is live and of the C library.
+    unsafe { libc::malloc_usable_size(block.as_ptr().cast()) }
+}
+
+/// Gives a block back.
+///
+/// # Safety
+/// `block` must come from [`allocate_exactly`], each time used once.
+#[cfg(target_os = "linux")]
+pub(super) unsafe fn free_exact(block: NonNull<u8>) {
+    // SAFETY: the caller vouches for the block.
+    unsafe { libc::free(block.as_ptr().cast()) };
+}
+
+/// There are no sanitizers elsewhere.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn allocate_exactly(_: usize) -> Option<NonNull<u8>> {
+    None
+}
+
+/// The size of a block of [`allocate_exactly`].
+#[cfg(not(target_os = "linux"))]
+pub(super) fn size_of_exact(_: NonNull<u8>) -> usize {
+    0
+}
+
+/// Gives a block back.
+///
+/// # Safety
+/// None: there is none.
+#[cfg(not(target_os = "linux"))]
+pub(super) unsafe fn free_exact(_: NonNull<u8>) {}
+
 /// A large block, aligned to a huge page; `nbytes` is a multiple of 4096.
 #[cfg(all(unix, not(miri)))]
 pub(super) fn allocate_large(nbytes: usize) -> Option<NonNull<u8>> {

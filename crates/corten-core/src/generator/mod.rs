@@ -205,6 +205,7 @@ const F32_VALID_AT: usize = 5052;
 
 fn encode(state: &State) -> Vec<u8> {
     let engine = &state.engine;
+    // Bounded: a constant.
     let mut bytes = vec![0; STATE_BYTES];
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
     put(0, &engine.seed().to_le_bytes());

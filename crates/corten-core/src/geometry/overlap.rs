@@ -68,8 +68,8 @@ pub fn get_overlap_status(a: &TensorBase, b: &TensorBase) -> OverlapBetween {
     }
     let range = |tensor: &TensorBase| {
         let itemsize = tensor.itemsize() as i64;
-        let begin = tensor.storage_offset() * itemsize;
-        (begin, begin + tensor.numel() * itemsize)
+        let begin = tensor.storage_offset().saturating_mul(itemsize);
+        (begin, begin.saturating_add(tensor.numel().saturating_mul(itemsize)))
     };
     let ((a_begin, a_end), (b_begin, b_end)) = (range(a), range(b));
     if (a_begin, a_end) == (b_begin, b_end) {

@@ -3,7 +3,7 @@
 
 use super::{Base, Factor, Factors, Mat, MatMut, SideBySide};
 use crate::vec::{Level, level};
-use corten_core::{Complex, Element, Scalar, bf16, f16};
+use corten_core::{Complex, Element, Scalar, bf16, f16, unwinding};
 use corten_gemm::{
     Apart, Bf16, Byte, F16, Instructions, SLACK, Source, Start, View, Way, product_of_bytes,
     product_of_narrow,
@@ -89,13 +89,13 @@ fn made<'a, T: MatElement>(
     match factor {
         Factor::Matrix(matrix) => Some(matrix),
         Factor::Made(columns) => {
-            room.resize(lines * len + SLACK, T::default());
+            unwinding::resize(room, lines * len + SLACK, T::default());
             columns.fill(0..lines, 0..len, room, len);
             Mat::row_major(room, lines, len).ok()
         }
         Factor::Pieces(pieces) => {
             let places = (0..lines).flat_map(|line| (0..len).map(move |place| (line, place)));
-            room.extend(places.map(|(line, place)| pieces.at(line, place)));
+            unwinding::extend(room, places.map(|(line, place)| pieces.at(line, place)));
             Mat::row_major(room, lines, len).ok()
         }
     }
@@ -226,7 +226,7 @@ macro_rules! through_real_products {
                 factors: Factors,
             ) {
                 let (m, n) = (c.rows, c.cols);
-                let mut parts = [vec![0 as $t; m * n], vec![0 as $t; m * n]];
+                let mut parts = [unwinding::vec(0 as $t, m * n), unwinding::vec(0 as $t, m * n)];
                 let part = |matrix: &Mat<'_, Self>, imaginary: bool| View {
                     data: matrix.data.cast::<$t>().wrapping_add(usize::from(imaginary)),
                     shape: matrix.shape(),

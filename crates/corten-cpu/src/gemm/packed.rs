@@ -4,7 +4,7 @@ use super::engine::instructions;
 use super::{Base, Mat, MatElement, MatMut, PART_ALIGNMENT, check_shapes, in_parts};
 #[cfg(target_arch = "x86_64")]
 use corten_core::bf16;
-use corten_core::{Element, Result, bug};
+use corten_core::{Element, Result, bug, check_memory, try_vec};
 use corten_gemm::{Packed, Source};
 #[cfg(target_arch = "x86_64")]
 use corten_gemm::{PackedPairs, product_of_packed_pairs};
@@ -20,18 +20,20 @@ pub(crate) enum PackedWeight {
 
 impl PackedWeight {
     /// A weight of `f32`, which has rows and columns.
-    pub(crate) fn of_single(weight: Mat<'_, f32>) -> Self {
+    pub(crate) fn of_single(weight: Mat<'_, f32>) -> Result<Self> {
+        check_memory(2 * size_of::<f32>() * weight.rows * weight.cols)?;
         // SAFETY: the matrix is borrowed for longer.
         let turned = unsafe { Source::new(weight.t().view()) };
-        Self::Single(Packed::of(turned, instructions()))
+        Ok(Self::Single(Packed::of(turned, instructions())))
     }
 
     /// A weight of `bf16`, where the processor multiplies pairs of them.
     #[cfg(target_arch = "x86_64")]
-    pub(crate) fn of_half(weight: Mat<'_, bf16>) -> Option<Self> {
+    pub(crate) fn of_half(weight: Mat<'_, bf16>) -> Result<Option<Self>> {
+        check_memory(2 * size_of::<bf16>() * weight.rows * weight.cols)?;
         // SAFETY: the matrix is borrowed for longer; either type is its 16 bits.
         let turned = unsafe { Source::new(weight.t().view().cast()) };
-        PackedPairs::of(turned, instructions()).map(Self::Half)
+        Ok(PackedPairs::of(turned, instructions()).map(Self::Half))
     }
 
     /// The numbers of input and of output features.
@@ -49,7 +51,7 @@ impl PackedWeight {
         elements: impl Iterator<Item = (usize, usize, T)>,
     ) -> Result<Tensor> {
         let [inputs, outputs] = self.shape();
-        let mut rows = vec![T::default(); inputs * outputs];
+        let mut rows = try_vec(T::default(), inputs * outputs)?;
         elements.for_each(|(step, col, element)| rows[col * inputs + step] = element);
         Tensor::from_vec(rows, &[outputs as i64, inputs as i64])
     }

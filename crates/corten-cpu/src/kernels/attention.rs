@@ -11,7 +11,9 @@ use crate::chunks::{for_each_chunk3, for_each_row_block2};
 use crate::gemm::{Factors, Heads, Mat, MatElement, MatMut, gemm};
 use crate::rows::{Wide, match_wide};
 use crate::scratch::{Buffered, with_buffer};
-use corten_core::{Access, AccessSet, DType, Dims, MemoryFormat, Result, ensure};
+use corten_core::{
+    Access, AccessSet, DType, Dims, MemoryFormat, Result, ensure, try_collect, unwinding,
+};
 use corten_ops::parallel::num_threads;
 use corten_ops::{Tensor, op};
 use std::ops::Range;
@@ -395,7 +397,10 @@ struct Softmax<T> {
 
 impl<T: Score> Softmax<T> {
     fn of(queries: usize) -> Self {
-        Self { largest: vec![T::NEG_INFINITY; queries], sums: vec![T::ZERO; queries] }
+        Self {
+            largest: unwinding::vec(T::NEG_INFINITY, queries),
+            sums: unwinding::vec(T::ZERO, queries),
+        }
     }
 
     /// Makes weights of more scores of a query, and scales what was summed before.
@@ -496,7 +501,7 @@ fn backward<T: Score>(
     let ([queries, width], keys) = (head.query.shape(), head.key.shape()[0]);
     [&mut *dq, &mut *dk, &mut *dv].into_iter().for_each(|grad| grad.fill(T::ZERO));
     let at_once = rule.at_once;
-    let inner: Vec<T> = (0..queries).map(|row| row_dot(given.grad, given.out, row)).collect();
+    let inner: Vec<T> = try_collect((0..queries).map(|row| row_dot(given.grad, given.out, row)))?;
     Room::with([at_once.min(queries), KEYS.min(keys), width], true, |room: Room<'_, T>| {
         for block in blocks(0..rule.keys(&(0..queries), keys), KEYS) {
             let turned_keys = turned(head.key.rows(block.clone()), room.keys)?;

@@ -107,7 +107,10 @@ impl<'a> Plan<'a> {
             }
             tensor.copy_sizes_to(&mut sizes);
             check_sizes(&shape, &sizes, dim, position)?;
-            shape[dim] += sizes[dim];
+            let Some(size) = shape[dim].checked_add(sizes[dim]) else {
+                bail!(Runtime, "cat: the sizes along dimension {dim} are too large to be added")
+            };
+            shape[dim] = size;
             parts.push((tensor, sizes[dim]));
         }
         Ok(Self { format: common_format(tensors), parts, shape, dim, dtype })

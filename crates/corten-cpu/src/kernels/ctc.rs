@@ -2,7 +2,7 @@
 
 use crate::chunks::for_each_chunk;
 use crate::kernels::support::{contiguous, empty, is_shape_only, match_types};
-use corten_core::{Element, Reader, Result, Writer, cast, ensure};
+use corten_core::{Element, Reader, Result, Writer, cast, ensure, try_collect, unwinding};
 use corten_ops::Tensor;
 
 const NONE: f64 = f64::NEG_INFINITY;
@@ -69,7 +69,7 @@ impl Problem {
             samples: samples as usize,
             classes: classes as usize,
             labels,
-            input_lengths: input_lengths.iter().map(|&length| length as usize).collect(),
+            input_lengths: try_collect(input_lengths.iter().map(|&length| length as usize))?,
             states: 2 * target_lengths.iter().max().map_or(0, |&longest| longest as usize) + 1,
             blank: blank as usize,
         })
@@ -115,7 +115,7 @@ fn labels(targets: &Tensor, lengths: &[i64], classes: i64, whole: &str) -> Resul
         // A label that is no class has no probability to be read.
         let inside = row.iter().all(|&label| 0 <= label && label < classes);
         ensure!(inside, Runtime, "targets must be in label range");
-        rows.push(row.iter().map(|&label| label as usize).collect());
+        rows.push(try_collect(row.iter().map(|&label| label as usize))?);
         start += length as usize;
     }
     Ok(rows)
@@ -270,7 +270,7 @@ fn slopes<T: Element>(
 ) {
     let states = 2 * problem.labels[sample].len() + 1;
     let steps = problem.input_lengths[sample];
-    let mut beta = vec![NONE; states];
+    let mut beta = unwinding::vec(NONE, states);
     for t in (0..steps).rev() {
         let start = (t * problem.samples + sample) * problem.classes;
         let row = &log_probs[start..start + problem.classes];
@@ -287,7 +287,7 @@ fn slopes<T: Element>(
             };
             *beta = sum + cast::<T, f64>(row[problem.class(sample, s)]);
         }
-        let mut sums = vec![NONE; problem.classes];
+        let mut sums = unwinding::vec(NONE, problem.classes);
         for (s, beta) in beta.iter().enumerate() {
             let class = problem.class(sample, s);
             let both = cast::<T, f64>(alpha[t * problem.states + s]) + beta;

@@ -4,7 +4,7 @@ use crate::chunks::{for_each_chunk, grain_of};
 use crate::kernels::support::{contiguous, empty, expect_dtype, is_shape_only, match_types};
 use crate::row_loops::{Parts, RowFold, Vectorised, fold};
 use crate::vec::Lanes;
-use corten_core::{Access, AccessSet, Element, Result, Scalar, cast, ensure, geometry};
+use corten_core::{Access, AccessSet, Element, Result, Scalar, cast, ensure, geometry, try_vec};
 use corten_ops::{Tensor, op};
 
 /// The distances that have a cheaper form than powers.
@@ -145,6 +145,13 @@ struct Batches {
 impl Batches {
     fn of(x1: &Tensor, x2: &Tensor) -> Result<Self> {
         let (a, b) = (x1.sizes(), x2.sizes());
+        ensure!(
+            a.len() >= 2 && b.len() >= 2 && a[a.len() - 1] == b[b.len() - 1],
+            Runtime,
+            "cdist: expected batches of rows of equal length, but got tensors of sizes {:?} and {:?}",
+            a.as_slice(),
+            b.as_slice()
+        );
         let (lead_a, lead_b) = (&a[..a.len() - 2], &b[..b.len() - 2]);
         let lead = geometry::infer_broadcast(lead_a, lead_b)?;
         let (p, r, m) = (a[a.len() - 2], b[b.len() - 2], a[a.len() - 1]);
@@ -324,7 +331,7 @@ pub fn pdist_backward(
             (out.base(), Access::Write),
         ])?;
         let (input, grad, distances) = (set.read::<T>(0)?, set.read::<T>(1)?, set.read::<T>(2)?);
-        let mut sums = vec![0f64; rows * columns];
+        let mut sums = try_vec(0f64, rows * columns)?;
         for (n, (i, j)) in pairs(rows).enumerate().take(grad.len()) {
             for k in 0..columns {
                 let d = difference(input[i * columns + k], input[j * columns + k]);

@@ -3,7 +3,9 @@
 use super::support::{Summed, contiguous, empty, is_shape_only, match_summed};
 use crate::chunks::{for_each_chunk, grain_of};
 use crate::rows::{Float, Wide, match_float};
-use corten_core::{Access, AccessSet, DType, Result, ensure, match_dtype};
+use corten_core::{
+    Access, AccessSet, DType, Result, ensure, match_dtype, try_collect, try_to_vec, try_vec,
+};
 use corten_ops::{Tensor, op};
 
 /// The rows of `weight` that `indices` name.
@@ -64,7 +66,7 @@ pub fn embedding_dense_backward(
     }
     let rows = rows_of(indices)?;
     let grad = contiguous(grad_output)?;
-    let places = Places::of(&rows, num_weights as usize, padding_idx);
+    let places = Places::of(&rows, num_weights as usize, padding_idx)?;
     match_summed!(grad.dtype(), "embedding_backward", T => {
         let access = AccessSet::acquire(&[(&out, Access::Write), (&grad, Access::Read)])?;
         let (out, grad) = (access.write::<T>(0)?, access.read::<T>(1)?);
@@ -82,7 +84,7 @@ fn scatter<T: Summed>(
 ) -> Result<()> {
     for_each_chunk(out, len, grain_of(len), |row, out| {
         let places = places.of_row(row);
-        let mut sums = vec![T::Sum::default(); len];
+        let mut sums = try_vec(T::Sum::default(), len)?;
         for &place in places {
             let grad = &grad[place * len..][..len];
             sums.iter_mut().zip(grad).for_each(|(sum, &value)| T::add(sum, value));
@@ -106,25 +108,25 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn of(rows: &[i64], count: usize, skipped: i64) -> Self {
+    pub(super) fn of(rows: &[i64], count: usize, skipped: i64) -> Result<Self> {
         let named = |row: i64| {
             let inside = row != skipped && row >= 0 && (row as usize) < count;
             inside.then_some(row as usize)
         };
-        let mut starts = vec![0; count + 1];
+        let mut starts = try_vec(0, count.saturating_add(1))?;
         rows.iter().filter_map(|&row| named(row)).for_each(|row| starts[row + 1] += 1);
         for row in 0..count {
             starts[row + 1] += starts[row];
         }
-        let mut next = starts.clone();
-        let mut places = vec![0; starts[count]];
+        let mut next = try_to_vec(&starts)?;
+        let mut places = try_vec(0, starts[count])?;
         for (place, &row) in rows.iter().enumerate() {
             if let Some(row) = named(row) {
                 places[next[row]] = place;
                 next[row] += 1;
             }
         }
-        Self { starts, places }
+        Ok(Self { starts, places })
     }
 
     pub(super) fn of_row(&self, row: usize) -> &[usize] {
@@ -210,7 +212,7 @@ fn rows_of(indices: &Tensor) -> Result<Vec<i64>> {
     let indices = contiguous(indices)?;
     let access = AccessSet::acquire(&[(&indices, Access::Read)])?;
     Ok(match indices.dtype() {
-        DType::Int32 => access.read::<i32>(0)?.iter().map(|&row| row.into()).collect(),
-        _ => access.read::<i64>(0)?.to_vec(),
+        DType::Int32 => try_collect(access.read::<i32>(0)?.iter().map(|&row| row.into()))?,
+        _ => try_to_vec(access.read::<i64>(0)?)?,
     })
 }

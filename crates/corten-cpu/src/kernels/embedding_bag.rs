@@ -4,7 +4,9 @@ use super::embedding::Places;
 use super::support::{contiguous, contiguous_opt, defined, empty, empty_as, is_shape_only};
 use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
 use crate::rows::{Float, Wide, match_float};
-use corten_core::{Access, AccessSet, DType, Result, bail, ensure};
+use corten_core::{
+    Access, AccessSet, DType, Result, bail, ensure, try_collect, try_resize, try_to_vec, try_vec,
+};
 use corten_ops::{Tensor, op};
 
 /// What is made of the rows of a bag.
@@ -67,10 +69,10 @@ pub fn embedding_bag(
         bags.sums(weight, &out, factors, mode == Mode::Mean)?;
     }
     let sizes: Vec<i64> = match mode {
-        Mode::Sum => vec![0; bags.count()],
-        _ => (0..bags.count()).map(|bag| bags.rows_in(bag).count() as i64).collect(),
+        Mode::Sum => try_vec(0, bags.count())?,
+        _ => try_collect((0..bags.count()).map(|bag| bags.rows_in(bag).count() as i64))?,
     };
-    write(&bag_of, &if plain { Vec::new() } else { bags.bag_of_each() })?;
+    write(&bag_of, &if plain { Vec::new() } else { bags.bag_of_each()? })?;
     write(&counts, &sizes)?;
     write(&places, if mode == Mode::Max { &rows } else { &sizes })?;
     Ok((out, bag_of, counts, places))
@@ -202,15 +204,17 @@ impl Bags {
 
     fn between(indices: Vec<i64>, given: &[i64], count: usize, padding: i64) -> Result<Self> {
         let ends = indices.len() as i64;
-        let mut starts: Vec<i64> = given.to_vec();
-        starts.resize(count + 1, ends);
+        let mut starts: Vec<i64> = try_to_vec(given)?;
+        try_resize(&mut starts, count.saturating_add(1), ends)?;
         ensure!(
-            starts.windows(2).all(|pair| pair[0] <= pair[1]) && starts[count] <= ends,
+            starts[0] >= 0
+                && starts.windows(2).all(|pair| pair[0] <= pair[1])
+                && starts[count] <= ends,
             Runtime,
             "Expected i < index_size to be true, but got false.  (Could this error message be \
              improved?  If so, please report an enhancement request to PyTorch.)"
         );
-        let starts = starts.into_iter().map(|start| start as usize).collect();
+        let starts = try_collect(starts.into_iter().map(|start| start as usize))?;
         Ok(Self { indices, starts, padding })
     }
 
@@ -225,12 +229,12 @@ impl Bags {
         rows.filter(|(_, row)| *row != self.padding).map(|(place, row)| (place, row as usize))
     }
 
-    fn bag_of_each(&self) -> Vec<i64> {
-        let mut each = vec![0; self.indices.len()];
+    fn bag_of_each(&self) -> Result<Vec<i64>> {
+        let mut each = try_vec(0, self.indices.len())?;
         for bag in 0..self.count() {
             each[self.starts[bag]..self.starts[bag + 1]].fill(bag as i64);
         }
-        each
+        Ok(each)
     }
 
     fn sums(
@@ -278,7 +282,7 @@ impl Bags {
     fn maxima(&self, weight: &Tensor, out: &Tensor) -> Result<Vec<i64>> {
         let table = contiguous(weight)?;
         let len = weight.sizes()[1] as usize;
-        let mut found = vec![0; self.count() * len];
+        let mut found = try_vec(0, self.count() * len)?;
         match_float!(weight.dtype(), "embedding_bag", T => {
             let access = AccessSet::acquire(&[(out, Access::Write), (&table, Access::Read)])?;
             let (out, table) = (access.write::<T>(0)?, access.read::<T>(1)?);
@@ -318,7 +322,7 @@ fn recorded(indices: &Tensor, offsets: &Tensor, bag_of: &Tensor, count: usize) -
         return bag_of.to_vec();
     }
     let bags = Bags::between(indices.to_vec()?, &offsets.to_vec::<i64>()?, count, -1)?;
-    Ok(bags.bag_of_each())
+    bags.bag_of_each()
 }
 
 /// `_embedding_bag_backward`: the gradient of the table.
@@ -388,7 +392,7 @@ pub fn embedding_bag_dense_backward(
     }
     let spread = Spread {
         bags: offset2bag.to_vec()?,
-        places: Places::of(&indices.to_vec::<i64>()?, num_weights as usize, padding_idx),
+        places: Places::of(&indices.to_vec::<i64>()?, num_weights as usize, padding_idx)?,
         sizes: if mode == Mode::Mean { Some(bag_size.to_vec()?) } else { None },
         by_frequency: scale_grad_by_freq,
     };

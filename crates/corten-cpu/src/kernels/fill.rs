@@ -16,7 +16,7 @@ pub fn fill(iter: &mut TensorIterator, scalars: &[Scalar]) -> Result<()> {
 }
 
 fn fill_with<T: Element>(iter: &mut TensorIterator, value: T) -> Result<()> {
-    let written = iter.numel() as usize * size_of::<T>();
+    let written = (iter.numel() as usize).saturating_mul(size_of::<T>());
     iter.for_each(
         |at, strides, n0, n1| {
             let size = size_of::<T>();

@@ -4,7 +4,7 @@ use crate::kernels::support::{contiguous, contiguous_opt, empty, is_shape_only, 
 use crate::row_loops::{Job, Vectorised};
 use crate::rows::{Float, Wide, match_float};
 use crate::vec::Lanes;
-use corten_core::{DType, Element, Reader, Result, Scalar, Writer, cast, ensure};
+use corten_core::{DType, Element, Reader, Result, Scalar, Writer, cast, ensure, try_vec};
 use corten_ops::composite::histogram::{self as rules, Range};
 use corten_ops::parallel::{GRAIN, parallel_for};
 use corten_ops::{Tensor, derived, op};
@@ -62,11 +62,11 @@ fn most_of<T: Float>() -> u64 {
 /// How many values lie in each of some bins of equal width, which reach from one edge to the other.
 fn counts_of<T: Float>(values: &[T], edges: [T; 2], bins: usize) -> Result<Vec<u64>> {
     let edges = edges.map(T::widen);
-    let all = Mutex::new(vec![0; bins]);
+    let all = Mutex::new(try_vec(0, bins)?);
     let grain = GRAIN.max(bins as i64);
     parallel_for(0..values.len() as i64, grain, |part| {
         let values = &values[part.start as usize..part.end as usize];
-        let mut counts = vec![0; bins + 1];
+        let mut counts = try_vec(0, bins + 1)?;
         f32::run(Count { values, edges, counts: &mut counts });
         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter_mut().zip(counts).for_each(|(all, count)| *all += count);
@@ -184,7 +184,7 @@ fn counted(
     match_types!(points.dtype(), "histogramdd", T => {
         let points = Reader::<T>::new(&points)?;
         let weight = weight.as_ref().map(|weight| Reader::<T>::new(weight)).transpose()?;
-        let mut sums = vec![0f64; shape.iter().product::<i64>().max(0) as usize];
+        let mut sums = try_vec(0f64, shape.iter().product::<i64>().max(0) as usize)?;
         for (i, point) in points.chunks(dims.max(1)).enumerate() {
             if let Some(bin) = bin_of::<T>(point, &edges, find) {
                 let share = weight.as_ref().map_or(1.0, |weight| cast::<T, f64>(weight[i]));

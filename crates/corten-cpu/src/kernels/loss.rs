@@ -4,7 +4,7 @@ use super::support::{contiguous, contiguous_opt, empty, expect_dtype, is_shape_o
 use crate::chunks::{for_each_chunk, for_each_run, grain_of};
 use crate::rows::{Float, Wide, match_float};
 use corten_core::geometry::infer_broadcast;
-use corten_core::{Access, AccessSet, DType, Result, ensure};
+use corten_core::{Access, AccessSet, DType, Result, ensure, try_collect, try_vec};
 use corten_ops::{Tensor, op};
 
 /// The loss and the sum of the weights of the targets, for inputs (N, C) or (C).
@@ -218,9 +218,9 @@ impl Problem {
     }
 
     fn weights<T: Float>(&self) -> Result<Vec<T::Wide>> {
-        let Some(weight) = &self.weight else { return Ok(vec![T::Wide::ONE; self.classes]) };
+        let Some(weight) = &self.weight else { return try_vec(T::Wide::ONE, self.classes) };
         let access = AccessSet::acquire(&[(weight, Access::Read)])?;
-        Ok(access.read::<T>(0)?.iter().map(|value| value.widen()).collect())
+        try_collect(access.read::<T>(0)?.iter().map(|value| value.widen()))
     }
 }
 

@@ -4,7 +4,7 @@ use super::loss::check_single_grad;
 use super::support::{contiguous, empty, expect_dtype, is_shape_only, match_types};
 use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
 use crate::rows::Wide;
-use corten_core::{Access, AccessSet, Result, ensure};
+use corten_core::{Access, AccessSet, Result, ensure, try_collect, try_vec, unwinding};
 
 use corten_ops::composite::margin::{check_dtypes, shape_of};
 use corten_ops::{Tensor, op};
@@ -109,7 +109,7 @@ fn losses<T: Wide>(
     marks: &mut [T],
 ) -> Result<Vec<f64>> {
     let classes = problem.classes;
-    let mut losses = vec![0f64; problem.samples];
+    let mut losses = try_vec(0f64, problem.samples)?;
     let grain = grain_of(classes * classes);
     for_each_chunk2((&mut losses, 1), (marks, classes), grain, |sample, loss, marks| {
         let range = sample * classes..(sample + 1) * classes;
@@ -117,7 +117,7 @@ fn losses<T: Wide>(
         marks.fill(T::ZERO);
         labels_of(labels).for_each(|label| marks[label] = T::ONE);
         let others = values.iter().zip(&*marks).filter(|&(_, &mark)| mark == T::ZERO);
-        let others: Vec<T> = others.map(|(&value, _)| value).collect();
+        let others: Vec<T> = try_collect(others.map(|(&value, _)| value))?;
         let sum: f64 = labels_of(labels).map(|label| shortfall(values[label], &others)).sum();
         loss[0] = sum / problem.divisor as f64;
         Ok(())
@@ -197,7 +197,7 @@ pub fn multilabel_margin_loss_backward(
 
 /// How often every class is in a pair that adds to the loss; targets count down.
 fn counts<T: Wide>(values: &[T], labels: &[i64], marks: &[T]) -> Vec<i64> {
-    let mut counts = vec![0i64; values.len()];
+    let mut counts = unwinding::vec(0i64, values.len());
     for label in labels_of(labels) {
         let room = T::ONE - values[label];
         let mut pairs = 0;

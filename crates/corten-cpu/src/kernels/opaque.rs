@@ -87,9 +87,9 @@ fn rows_for(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Op
 fn prepare(weight: &Tensor) -> Result<Option<Arc<dyn Prepared>>> {
     let access = AccessSet::acquire(&[(weight, Access::Read)])?;
     let packed = match weight.dtype() {
-        DType::Float32 => Some(PackedWeight::of_single(Mat::of(&access, 0, weight)?)),
+        DType::Float32 => Some(PackedWeight::of_single(Mat::of(&access, 0, weight)?)?),
         #[cfg(target_arch = "x86_64")]
-        DType::BFloat16 => PackedWeight::of_half(Mat::of(&access, 0, weight)?),
+        DType::BFloat16 => PackedWeight::of_half(Mat::of(&access, 0, weight)?)?,
         _ => None,
     };
     Ok(packed.map(|packed| Arc::new(packed) as Arc<dyn Prepared>))

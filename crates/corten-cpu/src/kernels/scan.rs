@@ -1,11 +1,11 @@
 //! Running sums, products and extrema along a dimension.
 
 use crate::folds::Ordered;
-use crate::vec;
 use crate::kernels::support::empty_as;
+use crate::vec;
 use corten_core::{
     Access, AccessSet, Complex, DType, Element, MemoryFormat, Result, bf16, cast, f16, geometry,
-    not_implemented_for,
+    not_implemented_for, try_vec, unwinding,
 };
 use corten_ops::meta::{check_out_dtype, reduce as shapes};
 use corten_ops::parallel::{self, GRAIN};
@@ -127,7 +127,7 @@ fn across<T: Element, A: Copy, O, P>(
     step: &impl Fn(A, T, i64) -> A,
     result: &impl Fn(A) -> (O, P),
 ) {
-    let (mut states, width) = (vec![start; inner], inner.max(1));
+    let (mut states, width) = (unwinding::vec(start, inner), inner.max(1));
     let outputs = values.chunks_exact_mut(width).zip(extras.chunks_exact_mut(width));
     for ((i, row), (values, extras)) in (0i64..).zip(input.chunks_exact(width)).zip(outputs) {
         let outputs = values.iter_mut().zip(extras);
@@ -151,7 +151,7 @@ fn scan_one<T: Element, A: Copy + Send + Sync>(
     let set = AccessSet::acquire(&[(self_.base(), Access::Read), (out.base(), Access::Write)])?;
     let (input, output) = (set.read::<T>(0)?, set.write::<T>(1)?);
     // Nothing, once for every element.
-    let mut nothing = vec![(); output.len()];
+    let mut nothing = try_vec((), output.len())?;
     scan(input, (output, &mut nothing), lines, start, step, |state| (result(state), ()))
 }
 

@@ -3,7 +3,9 @@
 use super::support::{contiguous, defined, empty, expect_dtype, is_shape_only};
 use crate::chunks::{for_each_chunk, grain_of};
 use crate::rows::{Float, Wide, match_float};
-use corten_core::{Access, AccessSet, DType, Result, Scalar, bail, ensure, geometry};
+use corten_core::{
+    Access, AccessSet, DType, Result, Scalar, bail, ensure, geometry, try_with_capacity,
+};
 use corten_ops::{Tensor, op};
 use std::ops::Range;
 
@@ -145,18 +147,31 @@ impl Segments {
             );
             Ok(start as usize..end as usize)
         };
-        let row = |numbers: &[i64]| match ends {
-            true => numbers.windows(2).map(|pair| range(pair[0], pair[1])).collect(),
-            false => {
-                let mut start = 0i64;
-                let next = |&length: &i64| {
-                    let end = start.saturating_add(length);
-                    range(std::mem::replace(&mut start, end), end)
-                };
-                numbers.iter().map(next).collect::<Result<Vec<_>>>()
+        let row = |numbers: &[i64]| -> Result<Vec<Range<usize>>> {
+            match ends {
+                true => {
+                    let mut ranges = try_with_capacity(numbers.len())?;
+                    for pair in numbers.windows(2) {
+                        ranges.push(range(pair[0], pair[1])?);
+                    }
+                    Ok(ranges)
+                }
+                false => {
+                    let mut start = 0i64;
+                    let mut ranges = try_with_capacity(numbers.len())?;
+                    for &length in numbers {
+                        let end = start.saturating_add(length);
+                        ranges.push(range(std::mem::replace(&mut start, end), end)?);
+                    }
+                    Ok(ranges)
+                }
             }
         };
-        (0..rows).map(|i| row(&numbers[i * per_row..][..per_row])).collect()
+        let mut all = try_with_capacity(rows)?;
+        for i in 0..rows {
+            all.push(row(&numbers[i * per_row..][..per_row])?);
+        }
+        Ok(all)
     }
 
     fn check_sums(&self) -> Result<()> {

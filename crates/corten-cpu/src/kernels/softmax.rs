@@ -10,7 +10,7 @@ use crate::row_loops::{
 use crate::rows::{ExpMinus, Float, Largest, Powers, Products, Sum, Times, Wide, match_float};
 use crate::vec::Lanes;
 use corten_core::geometry::wrap_dim;
-use corten_core::{Access, AccessSet, DType, Result, ensure};
+use corten_core::{Access, AccessSet, DType, Result, ensure, unwinding};
 use corten_ops::Tensor;
 
 /// Exponentials divided by their sum along `dim`.
@@ -76,13 +76,13 @@ fn log_sum_exp<W: Wide>(row: &[W]) -> W {
 
 /// The same for the columns of a matrix, as many as `out` has elements.
 fn log_sum_exp_columns<W: Wide>(out: &mut [W], matrix: &[W]) {
-    let mut max = vec![W::NEG_INFINITY; out.len()];
+    let mut max = unwinding::vec(W::NEG_INFINITY, out.len());
     let rows = matrix.chunks_exact(out.len());
     rows.clone().for_each(|row| fold_columns([&mut max], [row], Largest));
     for max in &mut max {
         *max = if max.as_f64().is_infinite() { W::ZERO } else { *max };
     }
-    let mut sum = vec![W::ZERO; out.len()];
+    let mut sum = unwinding::vec(W::ZERO, out.len());
     rows.for_each(|row| fold_columns([&mut sum], [row, &max], PowersOfDistances));
     map(out, [&sum, &max], LogAndSum);
 }
@@ -196,8 +196,8 @@ impl<W: Wide> Job<W> for Row<'_, W> {
 
 /// The same for lines that are columns, all of them step by step.
 fn forward_columns<T: Float>(mut block: Columns<'_, '_, T, 1>, kind: Kind) {
-    let mut max = vec![T::Wide::NEG_INFINITY; block.width];
-    let mut sum = vec![T::Wide::ZERO; block.width];
+    let mut max = unwinding::vec(T::Wide::NEG_INFINITY, block.width);
+    let mut sum = unwinding::vec(T::Wide::ZERO, block.width);
     block.read(|[row]| fold_columns([&mut max], [row], Largest));
     block.read(|[row]| fold_columns([&mut sum], [row, &max], PowersOfDistances));
     match kind {
@@ -213,7 +213,7 @@ fn forward_columns<T: Float>(mut block: Columns<'_, '_, T, 1>, kind: Kind) {
 }
 
 fn backward_columns<T: Float>(mut block: Columns<'_, '_, T, 2>, kind: Kind) {
-    let mut sum = vec![T::Wide::ZERO; block.width];
+    let mut sum = unwinding::vec(T::Wide::ZERO, block.width);
     match kind {
         Kind::Softmax => {
             block.read(|[g, y]| fold_columns([&mut sum], [g, y], Products));

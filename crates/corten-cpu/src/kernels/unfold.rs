@@ -3,7 +3,9 @@
 use super::conv::geometry::Geometry;
 use super::support::{Summed, contiguous, empty, is_shape_only};
 use crate::chunks::{for_each_chunk, grain_of};
-use corten_core::{Access, AccessSet, DType, Result, bf16, cast, ensure, f16};
+use corten_core::{
+    Access, AccessSet, DType, Result, bf16, cast, ensure, f16, try_collect, try_vec,
+};
 use corten_ops::{Tensor, op};
 use std::ops::AddAssign;
 
@@ -148,8 +150,8 @@ fn fold<T: Summed<Sum: AddAssign>>(
     let patch_size = geometry.patch() * geometry.positions();
     for_each_chunk(out, image_size, grain_of(patch_size), |sample, image| {
         let patches = &patches[sample * patch_size..][..patch_size];
-        let patches: Vec<T::Sum> = patches.iter().map(|&value| cast(value)).collect();
-        let mut sums = vec![T::Sum::default(); image_size];
+        let patches: Vec<T::Sum> = try_collect(patches.iter().map(|&value| cast(value)))?;
+        let mut sums = try_vec(T::Sum::default(), image_size)?;
         geometry.fold_add(&patches, 0, 0..geometry.positions(), &mut sums);
         image.iter_mut().zip(sums).for_each(|(value, sum)| *value = T::of(sum));
         Ok(())

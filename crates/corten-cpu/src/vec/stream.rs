@@ -1,7 +1,7 @@
 //! Results that are written past the caches.
 
 use super::level::{Level, level};
-use corten_core::{Element, Scalar};
+use corten_core::{Element, Scalar, unwinding};
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -67,7 +67,7 @@ pub(crate) fn fill<T: Element>(
     let Some(stream) = Stream::of_computed(written) else { return body(0..out.len(), out) };
     let unit = unit.max(1);
     let length = (PART / size_of::<T>()).max(unit) / unit * unit;
-    let mut buffer = vec![T::from_scalar(Scalar::Int(0)); length.min(out.len())];
+    let mut buffer = unwinding::vec(T::from_scalar(Scalar::Int(0)), length.min(out.len()));
     let mut start = 0;
     for part in out.chunks_mut(length) {
         let buffer = &mut buffer[..part.len()];

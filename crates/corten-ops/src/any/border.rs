@@ -1,7 +1,7 @@
 //! Borders of mirrored and repeated elements.
 
 use crate::{Tensor, batched, op};
-use corten_core::{DType, Device, MemoryFormat, Result, Scalar, ensure};
+use corten_core::{DType, Device, MemoryFormat, Result, Scalar, ensure, try_collect};
 use std::ops::Range;
 
 /// Where the elements of a border come from.
@@ -217,11 +217,7 @@ impl Side {
 
 /// `count` numbers by position.
 fn numbers(count: i64, of: impl Fn(i64) -> i64) -> Result<Vec<i64>> {
-    let mut numbers = Vec::new();
-    let room = usize::try_from(count).ok().filter(|&room| numbers.try_reserve_exact(room).is_ok());
-    ensure!(room.is_some(), OutOfMemory, "no memory for a border of {count} elements");
-    numbers.extend((0..count).map(of));
-    Ok(numbers)
+    try_collect((0..count).map(of))
 }
 
 /// Defines the operators for one to three dimensions.

@@ -1,7 +1,7 @@
 //! Stacking.
 
 use crate::{Tensor, op};
-use corten_core::{DType, Result, bail, ensure, geometry};
+use corten_core::{DType, Result, bail, ensure, geometry, try_with_capacity};
 
 /// Tensors of one shape along a new dimension.
 ///
@@ -55,16 +55,18 @@ pub fn repeat_interleave_tensor(repeats: &Tensor, output_size: Option<i64>) -> R
     }
     let counts = repeats.to_vec::<i64>()?;
     ensure!(counts.iter().all(|&count| count >= 0), Runtime, "repeats can not be negative");
-    let total: i64 = counts.iter().sum();
+    let total = counts.iter().try_fold(0i64, |sum, &count| sum.checked_add(count));
+    ensure!(total.is_some(), Runtime, "repeats are too many: their sum is larger than an int64_t");
+    let total = total.unwrap_or(0);
     ensure!(
         output_size.is_none_or(|given| given == total),
         Runtime,
         "allocated size does not match required size"
     );
-    let each = counts.iter().enumerate();
-    let indices: Vec<i64> = each
-        .flat_map(|(index, &count)| std::iter::repeat_n(index as i64, count as usize))
-        .collect();
+    let mut indices = try_with_capacity(total as usize)?;
+    for (index, &count) in counts.iter().enumerate() {
+        indices.extend(std::iter::repeat_n(index as i64, count as usize));
+    }
     let indices = Tensor::from_vec(indices, &[total])?;
     op::to_dtype_layout(
         &indices,

@@ -1,7 +1,9 @@
 //! Random factories: an empty tensor and the sampler that fills it.
 
 use crate::{Tensor, iter, op};
-use corten_core::{DType, Device, Generator, Layout, MemoryFormat, Result, bail, ensure};
+use corten_core::{
+    DType, Device, Generator, Layout, MemoryFormat, Result, bail, ensure, try_collect,
+};
 
 /// Numbers from the uniform distribution over `[0, 1)`.
 pub fn rand(
@@ -130,13 +132,7 @@ pub fn randperm_generator(
     ensure!(n >= 0, Runtime, "n must be non-negative, got {n}");
     let dtype = dtype.unwrap_or(DType::Int64);
     check_representable(n, dtype)?;
-    let mut order: Vec<i64> = Vec::new();
-    ensure!(
-        order.try_reserve_exact(n as usize).is_ok(),
-        OutOfMemory,
-        "randperm: no memory for {n} numbers"
-    );
-    order.extend(0..n);
+    let mut order: Vec<i64> = try_collect(0..n)?;
     let default = corten_core::default_cpu_generator();
     let mut rng = generator.unwrap_or(default).lock();
     for i in 0..n.saturating_sub(1) {

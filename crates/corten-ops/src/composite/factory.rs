@@ -28,7 +28,7 @@ pub fn one_hot(self_: &Tensor, num_classes: i64) -> Result<Tensor> {
         ensure!(least >= 0, Runtime, "Class values must be non-negative.");
     }
     let classes = match num_classes {
-        -1 => op::item(&op::max(self_)?)?.to_i64() + 1,
+        -1 => op::item(&op::max(self_)?)?.to_i64().saturating_add(1),
         given => {
             let most = || Ok(op::item(&op::max(&batched::all_items(self_))?)?.to_i64());
             let fits = self_.device().is_meta() || most()? < given;

@@ -68,6 +68,7 @@ pub fn meshgrid_indexing(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tenso
         vectors.swap(0, 1);
     }
     let shape: Dims = vectors.iter().map(|vector| vector.numel()).collect();
+    // Bounded: tensors.
     let mut grids = Vec::with_capacity(vectors.len());
     for (dim, vector) in vectors.iter().enumerate() {
         let mut sizes: Dims = shape.iter().map(|_| 1).collect();
@@ -126,7 +127,8 @@ pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
     let Some(first) = blocks.first() else {
         return op::empty_memory_format(&[1, 0], None, None, None, None, None);
     };
-    let width: i64 = blocks.iter().map(|block| block.sizes()[1]).sum();
+    let width = blocks.iter().fold(0i64, |sum, block| sum.saturating_add(block.sizes()[1]));
+    // Bounded: tensors.
     let (mut rows, mut left) = (Vec::with_capacity(blocks.len()), 0);
     for block in &blocks {
         let sizes = block.sizes();

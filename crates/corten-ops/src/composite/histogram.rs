@@ -1,7 +1,7 @@
 //! Edges of histograms, and histograms made of counts.
 
 use crate::{Tensor, op};
-use corten_core::{Result, Scalar, ensure};
+use corten_core::{Result, Scalar, ensure, try_collect, try_vec, try_with_capacity};
 
 /// The first and last edge of one dimension.
 #[derive(Clone, Copy, Debug)]
@@ -152,11 +152,15 @@ pub fn bin_edges(self_: &Tensor, bins: &[i64], range: Option<&[f64]>) -> Result<
         check_bins(bins, dim)?;
     }
     let ranges = ranges(self_, dims as usize, range)?;
-    ranges.into_iter().zip(bins).map(|(range, &bins)| range.edges(bins, self_)).collect()
+    let mut edges = try_with_capacity(ranges.len())?;
+    for (range, &bins) in ranges.into_iter().zip(bins) {
+        edges.push(range.edges(bins, self_)?);
+    }
+    Ok(edges)
 }
 
 fn ranges(self_: &Tensor, dims: usize, given: Option<&[f64]>) -> Result<Vec<Range>> {
-    let mut ranges = vec![Range { low: 0.0, high: 1.0 }; dims];
+    let mut ranges = try_vec(Range { low: 0.0, high: 1.0 }, dims)?;
     if let Some(given) = given {
         ensure!(
             given.len() == 2 * dims,
@@ -173,7 +177,7 @@ fn ranges(self_: &Tensor, dims: usize, given: Option<&[f64]>) -> Result<Vec<Rang
         let points = op::reshape(self_, &[-1, dims as i64])?;
         let (low, high) = op::aminmax(&points, Some(0), false)?;
         let limits = low.to_vec::<f64>()?.into_iter().zip(high.to_vec::<f64>()?);
-        ranges = limits.map(|(low, high)| Range { low, high }).collect();
+        ranges = try_collect(limits.map(|(low, high)| Range { low, high }))?;
     }
     for (dim, range) in ranges.iter_mut().enumerate() {
         let Range { low, high } = *range;
@@ -294,7 +298,7 @@ pub fn histogramdd_int_bins(
     density: bool,
 ) -> Result<(Tensor, Vec<Tensor>)> {
     let dims = self_.sizes().last().copied().unwrap_or(0);
-    let bins = vec![bins; dims as usize];
+    let bins = try_vec(bins, dims as usize)?;
     histogramdd(self_, &bins, range, weight, density)
 }
 

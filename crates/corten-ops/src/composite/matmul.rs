@@ -433,7 +433,9 @@ fn cheapest_order(chain: &[Tensor]) -> Vec<Vec<usize>> {
     let count = chain.len();
     let mut sizes: Vec<i64> = chain.iter().map(|matrix| matrix.sizes()[0]).collect();
     sizes.push(chain[count - 1].sizes()[1]);
+    // Bounded: pairs of matrices.
     let mut costs = vec![vec![0i64; count]; count];
+    // Bounded: pairs of matrices.
     let mut splits = vec![vec![0; count]; count];
     for span in 1..count {
         for first in 0..count - span {

@@ -2,7 +2,7 @@
 
 use super::support::defined;
 use crate::{Tensor, batched, op};
-use corten_core::{DType, Result, Scalar, ensure};
+use corten_core::{DType, Result, Scalar, ensure, try_collect, try_with_capacity};
 
 const ONE: Scalar = Scalar::Int(1);
 
@@ -161,25 +161,42 @@ pub fn combinations(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Te
         return op::new_empty(self_, &[0], None, None, None, None);
     }
     let count = self_.numel();
-    let mut rows = Vec::new();
-    if r <= count || with_replacement {
-        extend(count, r, i64::from(!with_replacement), &mut Vec::new(), &mut rows);
-    }
+    let rows = choices(count, r, with_replacement)?;
     let height = rows.len() as i64 / r;
     let index = Tensor::from_vec(rows, &[height * r])?;
     op::view(&op::index_select(self_, 0, &index)?, &[height, r])
 }
 
-/// Adds every choice that begins with `row`, in ascending order.
-fn extend(count: i64, r: i64, gap: i64, row: &mut Vec<i64>, rows: &mut Vec<i64>) {
-    if row.len() as i64 == r {
-        rows.extend_from_slice(row);
-        return;
+/// Every choice of `r` of so many numbers, in ascending order, one after the other.
+fn choices(count: i64, r: i64, with_replacement: bool) -> Result<Vec<i64>> {
+    if count == 0 || (r > count && !with_replacement) {
+        return Ok(Vec::new());
     }
-    let first = row.last().map_or(0, |&last| last + gap);
-    for next in first..count {
-        row.push(next);
-        extend(count, r, gap, row, rows);
-        row.pop();
+    let wide = if with_replacement { count.saturating_add(r - 1) } else { count };
+    let all = binomial(wide, r).and_then(|all| all.checked_mul(r as usize));
+    let mut rows: Vec<i64> = try_with_capacity(all.unwrap_or(usize::MAX))?;
+    let gap = i64::from(!with_replacement);
+    let mut row: Vec<i64> = try_collect((0..r).map(|place| place * gap))?;
+    loop {
+        rows.extend_from_slice(&row);
+        // The last place that is not at its end moves on, and those behind follow it.
+        let end = |place: i64| count - 1 - (r - 1 - place) * gap;
+        let Some(place) = (0..r).rev().find(|&place| row[place as usize] < end(place)) else {
+            return Ok(rows);
+        };
+        let first = row[place as usize] + 1;
+        for (number, behind) in (0..).zip(&mut row[place as usize..]) {
+            *behind = first + number * gap;
+        }
     }
+}
+
+/// How many choices of `r` of so many there are, if that can be said.
+fn binomial(count: i64, r: i64) -> Option<usize> {
+    let mut all = 1u128;
+    for step in 0..r.min(count - r) as u128 {
+        all = all.checked_mul(count as u128 - step)? / (step + 1);
+        usize::try_from(all).ok()?;
+    }
+    usize::try_from(all).ok()
 }

@@ -110,14 +110,15 @@ impl TensorIterator {
         reduced: &[bool],
     ) -> Self {
         let (runs, outputs) = (Runs::of(sizes, reduced), results.len());
+        // Bounded: operands.
         let mut operands = Vec::with_capacity(outputs + 1);
         for result in results {
             let dtype = result.dtype();
-            let strides = runs.list(|run| run.to * dtype.itemsize() as i64);
+            let strides = runs.list(|run| run.to.wrapping_mul(dtype.itemsize() as i64));
             operands.push(Operand::walked(result, dtype, true, strides));
         }
         let dtype = input.dtype();
-        let strides = runs.list(|run| run.from * dtype.itemsize() as i64);
+        let strides = runs.list(|run| run.from.wrapping_mul(dtype.itemsize() as i64));
         operands.push(Operand::walked(input.clone(), dtype, false, strides));
         Self {
             operands,

@@ -82,7 +82,7 @@ impl TensorIterator {
             let mut strides: Dims = smallvec![0; shape.len()];
             for (i, (&size, &stride)) in operand.sizes.iter().zip(&operand.strides).enumerate() {
                 if size != 1 || shape[missing + i] == 1 {
-                    strides[missing + i] = stride * itemsize;
+                    strides[missing + i] = stride.wrapping_mul(itemsize);
                 }
             }
             operand.strides = strides;
@@ -135,8 +135,9 @@ impl TensorIterator {
             for (&size, &dim) in self.shape.iter().zip(&self.perm) {
                 sizes[dim as usize] = size;
                 strides[dim as usize] = step;
-                walked.push(step * itemsize);
-                step *= size;
+                // What is too large is refused where it is allocated.
+                walked.push(step.wrapping_mul(itemsize));
+                step = step.wrapping_mul(size);
             }
             let plain = self.perm.iter().rev().enumerate().all(|(k, &dim)| k as i64 == dim);
             self.operands[i].provide(&sizes, (!plain).then_some(&strides))?;

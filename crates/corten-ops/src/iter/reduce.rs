@@ -153,12 +153,12 @@ impl TensorIterator {
         // The copies are made by an operator, which takes access to the output by itself.
         self.hold = Hold::Free;
         let threads = parallel::num_threads() as i64;
-        let chunks = threads.min((self.numel + GRAIN - 1) / GRAIN).max(1);
+        let chunks = threads.min(self.numel.saturating_add(GRAIN - 1) / GRAIN).max(1);
         let (partial, itemsize) = self.copies_of_output(chunks)?;
         let pointers = Addresses(self.pointers()?);
         let _hold = AccessSet::acquire(&[(partial.base(), Access::Write)])?;
         let base = Addresses(smallvec![partial.data_ptr()]);
-        let (numel, length) = (self.numel, (self.numel + chunks - 1) / chunks);
+        let (numel, length) = (self.numel, self.numel.saturating_add(chunks - 1) / chunks);
         let walk = Walk::of(self);
         parallel::parallel_for(0..chunks, 1, |range| {
             for chunk in range {

@@ -32,7 +32,8 @@ impl Notation {
         let none = max == 0.0;
         let whole = counted().all(|value| value == value.ceil());
         let wide = !none && (max / min > 1000.0 || max > 1e8 || (!whole && min < 1e-4));
-        let precision = options.precision;
+        // More digits than the standard library pads to are zeros in any case.
+        let precision = options.precision.min(1 << 15);
         let kind = match (!none && options.sci_mode.unwrap_or(wide), whole) {
             (true, _) => Kind::Scientific(precision),
             (false, true) => Kind::Whole,

@@ -4,7 +4,9 @@ use super::format::Notation;
 use super::{Options, options};
 use crate::batched::{self, Batched};
 use crate::{Tensor, op, opaque};
-use corten_core::{Complex, DType, Device, DeviceType, Layout, Result, default_dtype};
+use corten_core::{
+    Complex, DType, Device, DeviceType, Layout, Result, check_memory, default_dtype,
+};
 
 /// The text of a tensor, starting with `tensor(`.
 ///
@@ -98,6 +100,7 @@ fn with_suffixes(text: String, suffixes: &[String], indent: usize, options: &Opt
     for suffix in suffixes {
         let own = suffix.chars().count();
         if length + own + 2 > options.linewidth {
+            // Bounded: what check_room asked for.
             result.push_str(&format!(",\n{}{suffix}", " ".repeat(indent)));
             length = indent + own;
         } else {
@@ -120,6 +123,15 @@ struct Body<'a> {
     options: &'a Options,
 }
 
+/// Fails where there is no memory for the texts of so many elements.
+fn check_room(count: i64) -> Result<()> {
+    /// Fewer are not worth a question.
+    const MANY: i64 = 1 << 16;
+    /// The text of an element, its allocation, and its share of the lines made of it, generously.
+    const BYTES: usize = 128;
+    if count > MANY { check_memory((count as usize).saturating_mul(BYTES)) } else { Ok(()) }
+}
+
 impl<'a> Body<'a> {
     fn read(tensor: &Tensor, options: &'a Options) -> Result<Self> {
         let summarise = tensor.numel() as f64 > options.threshold;
@@ -132,13 +144,14 @@ impl<'a> Body<'a> {
         let edge = options.edgeitems as i64;
         for (dim, gap) in gaps.iter_mut().enumerate() {
             let size = shown.sizes()[dim];
-            if summarise && size > 2 * edge {
+            if summarise && size > edge.saturating_mul(2) {
                 let first = op::narrow(&shown, dim as i64, 0, edge)?;
                 let last = op::narrow(&shown, dim as i64, size - edge, edge)?;
                 shown = op::cat(&[first, last], dim as i64)?;
                 *gap = true;
             }
         }
+        check_room(shown.numel())?;
         let sizes = shown.sizes().iter().map(|size| *size as usize).collect();
         let (cells, cell_width) = cells(&shown, options)?;
         Ok(Self { cells, cell_width, sizes, gaps, options })
@@ -151,6 +164,7 @@ impl<'a> Body<'a> {
             1 => self.row(dim, next, indent),
             rest => {
                 let edge = self.options.edgeitems;
+                // Bounded: what check_room asked for.
                 let mut slices = Vec::with_capacity(self.sizes[dim] + 1);
                 for position in 0..self.sizes[dim] {
                     if self.gaps[dim] && position == edge {
@@ -161,6 +175,7 @@ impl<'a> Body<'a> {
                 if self.gaps[dim] && edge == 0 {
                     slices.push("...".to_owned());
                 }
+                // Bounded: what check_room asked for.
                 let separator = format!(",{}{}", "\n".repeat(rest - 1), " ".repeat(indent + 1));
                 format!("[{}]", slices.join(&separator))
             }
@@ -169,6 +184,7 @@ impl<'a> Body<'a> {
 
     fn row(&self, dim: usize, next: &mut usize, indent: usize) -> String {
         let edge = self.options.edgeitems;
+        // Bounded: what check_room asked for.
         let mut cells: Vec<&str> = Vec::with_capacity(self.sizes[dim] + 1);
         for position in 0..self.sizes[dim] {
             if self.gaps[dim] && position == edge {
@@ -182,6 +198,7 @@ impl<'a> Body<'a> {
         }
         let per_line = (self.options.linewidth.saturating_sub(indent) / self.cell_width).max(1);
         let lines: Vec<String> = cells.chunks(per_line).map(|line| line.join(", ")).collect();
+        // Bounded: what check_room asked for.
         format!("[{}]", lines.join(&format!(",\n{}", " ".repeat(indent + 1))))
     }
 }

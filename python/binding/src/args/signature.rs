@@ -331,6 +331,7 @@ pub(crate) fn default_value(kind: Kind, count: u8, text: &str) -> IValue {
             .collect::<Vec<_>>()
     };
     let repeated = |items: Vec<String>| {
+        // Bounded: what the schema says.
         if items.len() == 1 && count > 1 { vec![items[0].clone(); count as usize] } else { items }
     };
     match kind {

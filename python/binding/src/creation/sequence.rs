@@ -5,7 +5,9 @@ use crate::numpy;
 use crate::py::errors::{Raised, runtime_error, type_error, value_error, warn};
 use crate::py::{Obj, Py, ffi};
 use crate::tensor;
-use corten_core::{DType, Dims, Element, Scalar, Writer, cast, match_dtype, promote_types};
+use corten_core::{
+    DType, Dims, Element, Scalar, Writer, cast, match_dtype, promote_types, try_push, try_reserve,
+};
 use corten_ops::Tensor;
 use std::sync::atomic::AtomicBool;
 
@@ -41,7 +43,8 @@ pub(crate) fn tensor_from(data: &Obj, dtype: Option<DType>) -> Py<Tensor> {
         in_array: false,
         too_large: false,
     };
-    reader.numbers.reserve(sizes.iter().product::<i64>().clamp(0, 1 << 20) as usize);
+    let count = sizes.iter().fold(1i64, |all, &size| all.saturating_mul(size));
+    try_reserve(&mut reader.numbers, count.max(0) as usize)?;
     reader.read(data, &sizes, 0)?;
     let dtype = dtype.or(reader.dtype).unwrap_or_else(corten_core::default_dtype);
     if reader.too_large && dtype.is_integral(false) {
@@ -176,13 +179,13 @@ impl Reader {
                 ));
             }
             self.meet(source.dtype())?;
-            self.numbers.push(tensor::item(source)?);
+            try_push(&mut self.numbers, tensor::item(source)?)?;
             return Ok(());
         }
         if numpy::is_array(object) {
             self.meet(numpy::dtype_of(object)?)?;
             let number = object.call_method(crate::py::name!("item"), &[])?;
-            self.numbers.push(crate::args::scalar_from(&number)?);
+            try_push(&mut self.numbers, crate::args::scalar_from(&number)?)?;
             return Ok(());
         }
         if object.is_list() || object.is_tuple() {
@@ -203,7 +206,7 @@ impl Reader {
             Err(raised) if kind == NumberKind::Int => self.large_integer(object, raised)?,
             number => number.map_err(reword_overflow)?,
         };
-        self.numbers.push(number);
+        try_push(&mut self.numbers, number)?;
         Ok(())
     }
 

@@ -167,6 +167,7 @@ fn wrap_results(name: &str, overload: &Overload, is_out: bool, mut stack: Stack)
     if stack.is_empty() {
         return Ok(Obj::none());
     }
+    // Bounded: results.
     let mut values = Vec::with_capacity(stack.len());
     while let Some(value) = stack.pop() {
         values.push(wrap_value(value)?);

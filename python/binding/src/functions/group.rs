@@ -128,9 +128,11 @@ fn build(name: &str, mode: Mode, ops: &[&'static dyn AnyOp], outs: &[&'static dy
         made.push(Overload::new(name, mode, op, out, numbers));
     }
     if mode == Mode::Function {
+        // Asked for by itself, it is all there is.
+        let alone = ops.is_empty() && outs.len() == 1;
         for op in free {
             let base = op.def().overload;
-            let is_scalar_twin = numbers && base.contains("Scalar");
+            let is_scalar_twin = numbers && !alone && base.contains("Scalar");
             if !is_scalar_twin {
                 made.push(Overload::new(name, mode, op, None, numbers));
             }

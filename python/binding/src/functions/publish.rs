@@ -51,7 +51,9 @@ fn collect() -> Published {
     let mut found = Published {
         functions: BTreeMap::new(),
         methods: BTreeMap::new(),
+        // Bounded: modules.
         method_list: Vec::with_capacity(buckets.len()),
+        // Bounded: modules.
         homes: Vec::with_capacity(buckets.len()),
     };
     for (name, bucket) in buckets {

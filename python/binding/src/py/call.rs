@@ -157,7 +157,7 @@ pub(crate) fn guard<T: Outcome>(body: impl FnOnce() -> Py<T>) -> T::Raw {
         Ok(Ok(value)) => value.raw(),
         Ok(Err(_raised)) => T::FAILED,
         Err(panic) => {
-            raise_panic(&*panic);
+            raise_panic(panic);
             T::FAILED
         }
     }
@@ -176,7 +176,14 @@ pub(crate) fn install_panic_hook() {
 }
 
 #[cold]
-fn raise_panic(panic: &(dyn Any + Send)) {
+fn raise_panic(panic: Box<dyn Any + Send>) {
+    let panic = match corten_core::unwinding::error_of(panic) {
+        Ok(error) => {
+            let _raised = crate::py::errors::Raised::from(error);
+            return;
+        }
+        Err(panic) => panic,
+    };
     let text = panic
         .downcast_ref::<&str>()
         .copied()

@@ -6,7 +6,8 @@ use crate::py::errors::runtime_error;
 use corten_core::geometry::{ForeignGeometry, check_in_bounds};
 use corten_core::mapped::is_memory_writable;
 use corten_core::{
-    DType, Device, Geometry, KeySet, Layout, LentMemory, Result, Storage, TensorBase, TensorOptions,
+    DType, Device, Geometry, KeySet, Layout, LentMemory, Result, Storage, TensorBase,
+    TensorOptions, try_to_vec,
 };
 use corten_ops::Tensor;
 use std::any::Any;
@@ -57,7 +58,7 @@ pub(crate) fn to_bytes(tensor: &Tensor) -> Py<Vec<u8>> {
         return Ok(Vec::new());
     }
     // SAFETY: the tensor is contiguous and holds that many bytes; it lives until they are copied.
-    Ok(unsafe { std::slice::from_raw_parts(dense.data_ptr(), length) }.to_vec())
+    Ok(try_to_vec(unsafe { std::slice::from_raw_parts(dense.data_ptr(), length) })?)
 }
 
 /// A tensor over foreign memory at `data` that lives as long as `owner`, with a geometry that was

@@ -4,6 +4,7 @@ use crate::py::class::TypeBuilder;
 use crate::py::errors::type_error;
 use crate::py::obj::check;
 use crate::py::{Args, Obj, Py, TypeCell, ffi, method, name, slot};
+use corten_core::try_with_capacity;
 use std::ptr;
 use std::sync::atomic::{AtomicI64, AtomicPtr, Ordering};
 
@@ -111,6 +112,7 @@ fn new(class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
     if items.iter().all(|item| item.is_int() && !item.is_bool()) {
         return Ok(made);
     }
+    // Bounded: items of a sequence.
     let mut numbers = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
         let number = match crate::args::number_kind(item) {
@@ -182,8 +184,9 @@ fn multiply(left: &Obj, right: &Obj) -> Py<Obj> {
     }
     let items = size.items()?;
     let times = times.to_i64()?.max(0) as usize;
-    let repeated: Vec<Py<Obj>> =
-        items.iter().cycle().take(items.len() * times).map(|item| Ok(item.clone())).collect();
+    let count = items.len().saturating_mul(times);
+    let mut repeated: Vec<Py<Obj>> = try_with_capacity(count)?;
+    repeated.extend(items.iter().cycle().take(count).map(|item| Ok(item.clone())));
     from_tuple(&Obj::tuple(repeated)?)
 }
 

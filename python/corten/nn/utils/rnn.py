@@ -171,8 +171,10 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
             fill = piece.new_full((missing, *rest), padding_value)
             piece = corten.cat([piece, fill])
         rows.append(piece)
-    rows += [sequence.data.new_full((batch, *rest), padding_value)] * (length - steps)
     padded = corten.stack(rows)
+    if length > steps:
+        fill = padded.new_full((length - steps, batch, *rest), padding_value)
+        padded = corten.cat([padded, fill])
     lengths = corten.tensor([sum(size > i for size in sizes) for i in range(batch)])
     if batch_first:
         padded = padded.transpose(0, 1)

@@ -61,6 +61,7 @@ fn chain(
         inputs.push(reflect(&all.vectors[step], &all.factors[step], &before)?);
     }
     let mut grad = grad.clone();
+    // Bounded: the columns of a matrix, each a tensor by then.
     let mut of_vectors = vec![Tensor::undefined(); count];
     let mut of_factors = of_vectors.clone();
     for (step, x) in (0..count).zip(inputs.iter().rev()) {

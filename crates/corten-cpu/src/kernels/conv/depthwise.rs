@@ -5,7 +5,7 @@ use crate::chunks::{for_each_run, grain_of};
 use crate::row_loops::{Job, MOST_LANES, compiled, load, load_spaced, store};
 use crate::rows::Wide;
 use crate::vec::Lanes;
-use corten_core::Result;
+use corten_core::{Result, try_collect, try_to_vec, try_vec, unwinding};
 use std::ops::Range;
 
 /// Whether this path is for the geometry.
@@ -28,7 +28,7 @@ pub(super) fn correlate<W: Wide>(
     let size = geometry.kernel_size();
     let padded = Padded::of(geometry);
     for_each_run(output, positions, grain_of(positions * size), |planes, output| {
-        let mut room = vec![W::ZERO; padded.room()];
+        let mut room = try_vec(W::ZERO, padded.room())?;
         for (plane, output) in planes.zip(output.chunks_exact_mut(positions.max(1))) {
             let feature = plane % geometry.features;
             let channel =
@@ -68,8 +68,8 @@ pub(super) fn adjoint<W: Wide>(
     weight: &[W],
 ) -> Result<()> {
     let size = geometry.kernel_size();
-    let turned: Vec<W> =
-        weight.chunks_exact(size.max(1)).flat_map(|kernel| kernel.iter().rev().copied()).collect();
+    let kernels = weight.chunks_exact(size.max(1));
+    let turned: Vec<W> = try_collect(kernels.flat_map(|kernel| kernel.iter().rev().copied()))?;
     let back = Geometry {
         image: geometry.output,
         output: geometry.image,
@@ -96,7 +96,7 @@ pub(super) fn weight_gradient<W: Wide>(
     let samples = output.len() / (positions * features).max(1);
     let padded = Padded::of(geometry);
     for_each_run(weight, size, grain_of(samples * positions * size), |range, weight| {
-        let (mut room, mut sums) = (vec![W::ZERO; padded.room()], vec![0.0; size]);
+        let (mut room, mut sums) = (try_vec(W::ZERO, padded.room())?, try_vec(0.0, size)?);
         for (feature, weight) in range.zip(weight.chunks_exact_mut(size.max(1))) {
             sums.fill(0.0);
             for sample in 0..samples {
@@ -150,7 +150,7 @@ impl<'a> Padded<'a> {
             let [z, y, x] = [kernel / (kh * kw), kernel / kw % kh, kernel % kw];
             (z * rows + y * dy) * row + x * dx % sx * segment + x * dx / sx
         };
-        let taps = (0..geometry.kernel_size()).map(tap).collect();
+        let taps = unwinding::collect((0..geometry.kernel_size()).map(tap));
         Self { geometry, segment, row, height, rows, taps }
     }
 
@@ -361,8 +361,8 @@ fn pixels<W: Wide>(
     let per_channel = geometry.group_features();
     // One row per kernel element, so that a pixel is done in runs of features.
     let turned: Vec<W> =
-        (0..size * features).map(|i| weight[i % features * size + i / features]).collect();
-    let bias = bias.map_or_else(|| vec![W::ZERO; features], <[W]>::to_vec);
+        try_collect((0..size * features).map(|i| weight[i % features * size + i / features]))?;
+    let bias = bias.map_or_else(|| try_vec(W::ZERO, features), try_to_vec)?;
     let sample_size = geometry.channels * geometry.pixels();
     let (widths, rows) = (geometry.output[2], geometry.output[0] * geometry.output[1]);
     for_each_run(output, widths * features, grain_of(widths * features * size), |range, output| {

@@ -13,7 +13,7 @@ use crate::gemm::{MatMut, for_each_block};
 use crate::row_loops::{Job, Places, Vectorised, store};
 use crate::scratch::with_buffer;
 use crate::vec::{Lanes, Level, level};
-use corten_core::{DType, Result};
+use corten_core::{DType, Result, unwinding};
 
 /// The most features: with more of them, patches are used often enough.
 const FEATURES: usize = 32;
@@ -118,14 +118,14 @@ impl Packed {
         let (features, depth) = (geometry.features, geometry.patch());
         let padded = |tile: &usize| features.next_multiple_of(*tile);
         let tile = tiles().iter().copied().min_by_key(padded).unwrap_or(4);
-        let mut packed = vec![0.0; padded(&tile) * depth];
+        let mut packed = unwinding::vec(0.0, padded(&tile) * depth);
         for feature in 0..features {
             let first = feature / tile * tile * depth;
             let lines = packed[first + feature % tile..].iter_mut().step_by(tile);
             let taps = &weight[feature * depth..][..depth];
             lines.zip(taps).for_each(|(to, &value)| *to = value);
         }
-        let mut shifts = vec![0.0; padded(&tile)];
+        let mut shifts = unwinding::vec(0.0, padded(&tile));
         if let Some(bias) = bias {
             shifts[..features].copy_from_slice(bias);
         }

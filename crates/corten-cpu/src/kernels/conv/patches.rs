@@ -5,7 +5,7 @@ use super::geometry::Geometry;
 use super::window::copy_run;
 use crate::row_loops::{Job, Vectorised};
 use crate::vec::Lanes;
-use corten_core::Element;
+use corten_core::{Element, unwinding};
 use corten_gemm::Columns;
 use std::ops::Range;
 
@@ -36,7 +36,7 @@ impl<T> Patches<'_, T> {
         // Where nothing lies between the pixels of a kernel's row, it is one piece.
         let whole_rows = groups == 1 && dilation[2] == 1;
         let (unit, per_row) = if whole_rows { (run * kw, 1) } else { (run, kw) };
-        let mut pieces = Vec::with_capacity(places.len() / unit.max(1) + 2);
+        let mut pieces = unwinding::with_capacity(places.len() / unit.max(1) + 2);
         let mut place = places.start;
         while place < places.end {
             let (index, start) = (place / unit, place % unit);

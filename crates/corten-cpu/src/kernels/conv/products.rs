@@ -12,7 +12,7 @@ use crate::gemm::{
 };
 use crate::row_loops::MOST_LANES;
 use crate::scratch::{Buffered, with_buffer};
-use corten_core::Result;
+use corten_core::{Result, unwinding};
 use corten_gemm::{Columns, SLACK};
 use corten_ops::parallel::{in_parallel_region, num_threads};
 use std::ops::{AddAssign, Range};
@@ -362,7 +362,7 @@ pub(super) fn adjoint<T: Product>(
 pub(super) fn turned<T: Product>(geometry: &Geometry, weight: &[T]) -> Vec<T> {
     let (channels, features) = (geometry.group_features(), geometry.group_channels());
     let kernel = geometry.kernel_size();
-    let mut turned = Vec::with_capacity(weight.len());
+    let mut turned = unwinding::with_capacity(weight.len());
     for group in weight.chunks_exact((features * channels * kernel).max(1)) {
         for channel in 0..channels {
             for feature in 0..features {
@@ -377,7 +377,7 @@ pub(super) fn turned<T: Product>(geometry: &Geometry, weight: &[T]) -> Vec<T> {
 /// The weight of one group as the second factor of a product: a line per (kernel position, channel).
 fn by_lines<T: Product>(geometry: &Geometry, kernel: Kernel<'_, T>) -> Vec<T> {
     let (depth, features) = (geometry.patch(), geometry.features);
-    let mut lines = vec![T::default(); depth * features + SLACK];
+    let mut lines = unwinding::vec(T::default(), depth * features + SLACK);
     match kernel {
         Kernel::Plain(weight) => fill_lines(geometry, weight, &mut lines),
         Kernel::Turned(weight) if geometry.channels_last => {

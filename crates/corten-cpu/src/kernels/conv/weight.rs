@@ -7,7 +7,7 @@ use super::window::{Layout, Window};
 use crate::chunks::for_each_chunk;
 use crate::gemm::{Base, Factor, Factors, Mat, MatMut, for_each_block, gemm, gemm_of_factors};
 use crate::scratch::with_buffer;
-use corten_core::Result;
+use corten_core::{Result, try_vec};
 use corten_ops::parallel::num_threads;
 use std::ops::Range;
 
@@ -175,7 +175,7 @@ fn of_unfolded<T: Product>(
     let sample_size = geometry.channels * geometry.pixels();
     let samples = output.len() / output_size;
     let parts = samples.min(PARTS).min((PART_ELEMENTS / weight.len()).max(1));
-    let mut sums = vec![T::default(); weight.len() * parts];
+    let mut sums = try_vec(T::default(), weight.len() * parts)?;
     for_each_chunk(&mut sums, weight.len(), 1, |part, sums| {
         let width = block_width(geometry);
         with_buffer(patch * width, |buffer| {

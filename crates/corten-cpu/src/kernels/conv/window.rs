@@ -7,7 +7,7 @@
 use super::geometry::Geometry;
 use crate::row_loops::{Job, Vectorised};
 use crate::vec::Lanes;
-use corten_core::Element;
+use corten_core::{Element, unwinding};
 use corten_gemm::{Columns, SLACK};
 use std::ops::Range;
 
@@ -68,12 +68,12 @@ impl Layout {
             let (phase, shift) = (x * dilation[2] % stride[2], x * dilation[2] / stride[2]);
             let slot = phases.iter().position(|&known| known == phase).unwrap_or(phases.len());
             if slot == phases.len() {
-                phases.push(phase);
+                unwinding::push(&mut phases, phase);
             }
-            columns.push((slot, shift));
+            unwinding::push(&mut columns, (slot, shift));
         }
         let row = phases.len() * len;
-        let mut taps = Vec::with_capacity(geometry.kernel_size());
+        let mut taps = unwinding::with_capacity(geometry.kernel_size());
         for z in 0..kernel[0] {
             for y in 0..kernel[1] {
                 let line = (z * dilation[0] * count[1] + y * dilation[1]) * row;
@@ -268,7 +268,8 @@ impl<T> Window<'_, T> {
         let [row, plane, _, sample_size] = self.layout.sizes();
         let end = self.layout.positions.start + cols.end;
         let mut position = self.layout.positions.start + cols.start;
-        let (start, mut runs) = (position, Vec::with_capacity(cols.len() / self.output[2] + 2));
+        let (start, mut runs) =
+            (position, unwinding::with_capacity(cols.len() / self.output[2] + 2));
         while position < end {
             let (line, x) = (position / self.output[2], position % self.output[2]);
             let (depth, sample) = (line / self.output[1], line / self.output[1] / self.output[0]);

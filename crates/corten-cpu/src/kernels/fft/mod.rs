@@ -8,7 +8,9 @@ use crate::chunks::{ColumnBlock, for_each_column_block, for_each_run, grain_of};
 use crate::lines::Lines;
 use crate::scratch::{MOST_BYTES, with_buffer};
 use corten_core::cast;
-use corten_core::{Access, AccessSet, Complex, DType, Dims, Element, Result, not_implemented_for};
+use corten_core::{
+    Access, AccessSet, Complex, DType, Dims, Element, Result, check_memory, not_implemented_for,
+};
 use corten_ops::meta::fft::{Transform, plan_c2c, plan_c2r, plan_r2c};
 use corten_ops::parallel::GRAIN;
 use corten_ops::{Tensor, op};
@@ -76,16 +78,28 @@ fn planned<T: Part, P>(make: impl FnOnce(&mut Plans<T>) -> P) -> P {
     make(plans)
 }
 
-fn complex_plan<T: Part>(length: usize, forward: bool) -> Arc<dyn Fft<T>> {
+fn complex_plan<T: Part>(length: usize, forward: bool) -> Result<Arc<dyn Fft<T>>> {
+    check_plan::<T>(length)?;
     let direction = if forward { FftDirection::Forward } else { FftDirection::Inverse };
-    planned(|plans: &mut Plans<T>| plans.complex.plan_fft(length, direction))
+    Ok(planned(|plans: &mut Plans<T>| plans.complex.plan_fft(length, direction)))
 }
 
-fn real_plan<T: Part>(length: usize, forward: bool) -> Arc<RealPlan<T>> {
-    planned(|plans: &mut Plans<T>| {
+fn real_plan<T: Part>(length: usize, forward: bool) -> Result<Arc<RealPlan<T>>> {
+    check_plan::<T>(length)?;
+    Ok(planned(|plans: &mut Plans<T>| {
         let make = || Arc::new(RealPlan::new(length, forward, &mut plans.complex));
         plans.real.entry((length, forward)).or_insert_with(make).clone()
-    })
+    }))
+}
+
+/// Long plans are refused where there is no memory for them, as they are made without asking: lengths
+/// with large factors take several times as many numbers as points.
+fn check_plan<T>(length: usize) -> Result<()> {
+    const LONG: usize = 1 << 16;
+    if length <= LONG {
+        return Ok(());
+    }
+    check_memory(length.saturating_mul(8 * size_of::<Complex<T>>()))
 }
 
 /// Calls `body` with room for the points of a long line, whatever they are: a buffer that a thread keeps
@@ -174,7 +188,7 @@ where
     Complex<T>: Element,
 {
     let Lines { outer, len, inner } = lines;
-    let plan = complex_plan::<T>(len, forward);
+    let plan = complex_plan::<T>(len, forward)?;
     let (own, grain) = (plan.get_inplace_scratch_len(), grain_of(len * 8));
     if outer * inner == 1 && own * size_of::<Complex<T>>() > MOST_BYTES {
         return with_points(own, |room| {
@@ -307,7 +321,7 @@ where
     if data.is_empty() {
         return Ok(());
     }
-    let plan = real_plan::<T>(length, true);
+    let plan = real_plan::<T>(length, true)?;
     if plan.is_long() && data.len() == row {
         return plan.forward_long(source, data, scale);
     }
@@ -361,7 +375,7 @@ where
     if data.is_empty() {
         return Ok(());
     }
-    let plan = real_plan::<T>(length, false);
+    let plan = real_plan::<T>(length, false)?;
     if plan.is_long() && data.len() == length && row > length / 2 {
         return plan.inverse_long(source, data, scale);
     }

@@ -5,7 +5,7 @@ use super::{Part, at_once, with_points};
 use crate::chunks::{for_each_chunk, for_each_run};
 use crate::row_loops::{Job, Vectorised, compiled};
 use crate::vec::Lanes;
-use corten_core::{Complex, Element, Result, cast};
+use corten_core::{Complex, Element, Result, cast, unwinding};
 use corten_ops::parallel::GRAIN;
 use rustfft::{Fft, FftNum, FftPlanner};
 use std::array::from_fn;
@@ -46,7 +46,7 @@ impl<T: Part> RealPlan<T> {
             Complex::new(cast(angle.cos() * weight * sign), cast(angle.sin() * weight))
         };
         let turns = if even { 1..points.div_ceil(2) } else { 0..0 };
-        Self { length, fft, turns: turns.map(turn).collect(), weight: cast(weight) }
+        Self { length, fft, turns: unwinding::collect(turns.map(turn)), weight: cast(weight) }
     }
 
     fn is_even(&self) -> bool {
@@ -158,6 +158,7 @@ impl<T: Part> RealPlan<T> {
     fn exchange_long(&self, from: &[Complex<T>], to: &mut [Complex<T>]) -> Result<()> {
         let (left, right) = self.sides(from, to);
         let sides = left.chunks_mut(PIECE).zip(right.rchunks_mut(PIECE));
+        // Bounded: parts of a line, a few.
         let mut sides: Vec<_> = sides.collect();
         for_each_chunk(&mut sides, 1, 1, |piece, sides| {
             let (left, right) = &mut sides[0];
@@ -254,7 +255,7 @@ impl<T: Part> RealPlan<T> {
     /// `row`.
     pub(super) fn inverse(&self, spectra: &[Complex<T>], lines: &mut [T], row: usize, scale: T) {
         let (points, half) = (self.fft.len(), self.length / 2 + 1);
-        let mut scaled = vec![Complex::new(T::zero(), T::zero()); half];
+        let mut scaled = unwinding::vec(Complex::new(T::zero(), T::zero()), half);
         self.with_room(|count, buffer, other, room| {
             let blocks = spectra.chunks(count * row).zip(lines.chunks_mut(count * self.length));
             for (spectra, lines) in blocks {

@@ -7,7 +7,7 @@ use crate::kernels::support::{contiguous, empty, is_shape_only};
 use crate::row_loops::{Job, Vectorised};
 use crate::rows::{Float, Wide, match_float};
 use crate::vec::Lanes;
-use corten_core::{Access, AccessSet, DType, Result, bf16, ensure, f16};
+use corten_core::{Access, AccessSet, DType, Result, bf16, ensure, f16, unwinding};
 use corten_ops::Tensor;
 use place::{Axis, Coordinate, Mode, OUTSIDE, Padding, Taps};
 use std::array::from_fn;
@@ -102,8 +102,8 @@ impl<C: Coordinate> BlockTaps<C> {
     fn of<T: Float<Wide = C>>(sampler: &Sampler<C>, at: &[T], slopes: bool) -> Self {
         let rank = sampler.axes.len();
         let points = at.len() / rank;
-        let mut own = vec![C::ZERO; points];
-        let mut axes = Vec::with_capacity(rank);
+        let mut own = unwinding::vec(C::ZERO, points);
+        let mut axes = unwinding::with_capacity(rank);
         for (dim, axis) in sampler.axes.iter().enumerate() {
             // The grid's coordinates are in the reverse order of the dimensions.
             for (to, at) in own.iter_mut().zip(at.chunks_exact(rank)) {
@@ -112,7 +112,8 @@ impl<C: Coordinate> BlockTaps<C> {
             axes.push(axis.taps(&mut own, sampler.mode, slopes));
         }
         let count = sampler.mode.taps().pow(rank as u32);
-        let (places, weights) = (vec![0; count * points], vec![C::ZERO; count * points]);
+        let (places, weights) =
+            (unwinding::vec(0, count * points), unwinding::vec(C::ZERO, count * points));
         let mut found = Self { points, places, weights, axes };
         for k in 0..count {
             found.combine(sampler, k);
@@ -319,14 +320,14 @@ impl<T: Float<Wide: Coordinate>> Job<f32> for Gradients<'_, T> {
     fn run<V: Lanes<Elem = f32>>(self) {
         let Self { sampler, grad, image, at, to_image, to_at, wanted } = self;
         let (rank, volume, points) = (sampler.axes.len(), sampler.volume(), sampler.points);
-        let mut sums = vec![T::Wide::ZERO; if wanted[0] { image.len() } else { 0 }];
+        let mut sums = unwinding::vec(T::Wide::ZERO, if wanted[0] { image.len() } else { 0 });
         let mut own = [T::Wide::ZERO; BLOCK];
         let blocks = at.chunks(BLOCK * rank).zip(to_at.chunks_mut(BLOCK * rank));
         for (block, (at, to_at)) in blocks.enumerate() {
             let taps = BlockTaps::of(sampler, at, wanted[1]);
             let own = &mut own[..taps.points];
             let count = if wanted[1] { taps.places.len() } else { 0 };
-            let mut products = vec![T::Wide::ZERO; count];
+            let mut products = unwinding::vec(T::Wide::ZERO, count);
             for (c, channel) in image.chunks_exact(volume).enumerate() {
                 let grad = &grad[c * points + block * BLOCK..];
                 for (to, &grad) in own.iter_mut().zip(grad) {

@@ -1,6 +1,7 @@
 //! Where the points of a grid lie in their image.
 
 use crate::rows::Wide;
+use corten_core::unwinding;
 
 /// A number that coordinates and weights are computed in.
 pub(super) trait Coordinate: Wide {
@@ -77,9 +78,9 @@ impl<C: Coordinate> Taps<C> {
         let count = points * numbers;
         Self {
             points,
-            places: vec![0; count],
-            weights: vec![C::ZERO; count],
-            slopes: vec![C::ZERO; if slopes { count } else { 0 }],
+            places: unwinding::vec(0, count),
+            weights: unwinding::vec(C::ZERO, count),
+            slopes: unwinding::vec(C::ZERO, if slopes { count } else { 0 }),
         }
     }
 
@@ -159,7 +160,7 @@ impl<C: Coordinate> Axis<C> {
             self.cubic(at, &mut taps);
             return taps;
         }
-        let mut signs = vec![C::ONE; at.len()];
+        let mut signs = unwinding::vec(C::ONE, at.len());
         self.pad(at, &mut signs);
         match mode {
             Mode::Nearest => self.nearest(at, &mut taps),
@@ -246,7 +247,8 @@ impl<C: Coordinate> Axis<C> {
     #[inline(always)]
     fn cubic(self, at: &[C], taps: &mut Taps<C>) {
         let (growth, two) = (self.growth(), C::of(2.0));
-        let (mut moved, mut signs) = (vec![C::ZERO; at.len()], vec![C::ONE; at.len()]);
+        let (mut moved, mut signs) =
+            (unwinding::vec(C::ZERO, at.len()), unwinding::vec(C::ONE, at.len()));
         for k in 0..4 {
             let (places, weights, slopes) = taps.numbered_mut(k);
             let distance = |at: C| {

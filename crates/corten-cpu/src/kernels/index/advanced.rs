@@ -17,7 +17,7 @@ use crate::vec::fetch_early;
 use corten_core::geometry::Overlap;
 use corten_core::{
     Access, AccessSet, DType, Device, Dims, Element, Error, MemoryFormat, Reader, Result, bail,
-    ensure, err, geometry, match_dtype, warn,
+    ensure, err, geometry, match_dtype, try_vec, warn,
 };
 use corten_ops::index::only_mask;
 use corten_ops::iter::TensorIteratorConfig;
@@ -174,6 +174,7 @@ impl Plan {
         broadcast_together(&mut expanded)?;
         let (source, expanded) = bring_together(self_, expanded)?;
         let first = expanded.iter().position(Option::is_some).unwrap_or(0);
+        // Bounded: dimensions.
         let present: Vec<Tensor> = expanded.into_iter().flatten().collect();
         let index_shape = present.first().map_or_else(Dims::new, |index| index.sizes());
         let sizes = source.sizes();
@@ -189,7 +190,7 @@ impl Plan {
         let offsets = match shape.contains(&0) {
             _ if is_shape_only(self_) => Vec::new(),
             // As in PyTorch, indices are not looked at where there is nothing to select.
-            true => vec![0; index_shape.iter().product::<i64>() as usize],
+            true => try_vec(0, index_shape.iter().product::<i64>() as usize)?,
             false => offsets(&present, indexed_sizes, &source.strides()[first..])?,
         };
         let replaced = first..first + index_shape.len();
@@ -522,11 +523,13 @@ fn bring_together(
     self_: &Tensor,
     indices: Vec<Option<Tensor>>,
 ) -> Result<(Tensor, Vec<Option<Tensor>>)> {
+    // Bounded: dimensions.
     let places: Vec<usize> = (0..indices.len()).filter(|d| indices[*d].is_some()).collect();
     if places.windows(2).all(|pair| pair[1] == pair[0] + 1) {
         return Ok((self_.clone(), indices));
     }
     let others = (0..indices.len()).filter(|d| indices[*d].is_none());
+    // Bounded: dimensions.
     let order: Vec<usize> = places.iter().copied().chain(others).collect();
     let permutation: Dims = order.iter().map(|dim| *dim as i64).collect();
     let moved = order.iter().map(|dim| indices[*dim].clone()).collect();
@@ -536,7 +539,7 @@ fn bring_together(
 /// The sum over the index tensors of index times stride, each index checked and wrapped.
 fn offsets(indices: &[Tensor], sizes: &[i64], strides: &[i64]) -> Result<Vec<i64>> {
     let count = indices.first().map_or(1, |index| index.numel());
-    let mut offsets = vec![0; count as usize];
+    let mut offsets = try_vec(0, count as usize)?;
     for (which, ((index, size), stride)) in indices.iter().zip(sizes).zip(strides).enumerate() {
         let index = op::contiguous(index, MemoryFormat::Contiguous)?;
         let at = Reader::<i64>::new(&index)?;

@@ -92,6 +92,7 @@ pub(crate) fn for_each_offset<const N: usize>(
         return visit(base);
     };
     let step = strides.map(|strides| strides[outer.len()]);
+    // Bounded: dimensions.
     let mut position: Dims = Dims::from_elem(0, outer.len());
     let mut start = base;
     loop {

@@ -69,6 +69,7 @@ impl Counts {
     fn of(mask: &[bool]) -> Result<Self> {
         let pieces = mask.len().div_ceil(PIECE).max(1);
         let piece = mask.len().div_ceil(pieces).next_multiple_of(PART);
+        // Bounded: one for many thousand places of the mask.
         let mut counts = SmallVec::from_elem(0, mask.len().div_ceil(piece.max(1)));
         for_each_chunk(&mut counts, 1, COUNTED_AT_ONCE, |index, count| {
             let places = index * piece..((index + 1) * piece).min(mask.len());

@@ -11,7 +11,7 @@ use crate::kernels::support::is_shape_only;
 use corten_core::geometry::Overlap;
 use corten_core::{
     Access, AccessSet, DType, Dims, Element, ErrorKind, MemoryFormat, Result, Scalar, bail, ensure,
-    geometry, match_dtype, warn,
+    geometry, match_dtype, try_collect, warn,
 };
 use corten_ops::{Tensor, op};
 use std::ops::Range;
@@ -220,7 +220,7 @@ impl Slices {
             ));
         }
         if at.iter().any(|&index| index < 0) {
-            let wrapped = at.iter().map(|&i| if i < 0 { i + size } else { i }).collect();
+            let wrapped = try_collect(at.iter().map(|&i| if i < 0 { i + size } else { i }))?;
             let count = at.len() as i64;
             self.index = corten_ops::any::factory::from_vec(wrapped, &[count])?;
         }
@@ -429,6 +429,7 @@ pub fn index_copy_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) ->
 fn slice_shape(tensor: &Tensor, dim: usize) -> String {
     let sizes = tensor.sizes();
     let others = sizes.iter().enumerate().filter(|(d, _)| *d != dim);
+    // Bounded: dimensions.
     others.map(|(_, size)| size.to_string()).collect::<Vec<_>>().join(" ")
 }
 

@@ -9,7 +9,7 @@ use crate::gemm::{Factors, Mat, MatMut, gemm};
 use crate::kernels::support::contiguous;
 use crate::row_loops::{Job, Vectorised};
 use crate::vec::Lanes;
-use corten_core::{Result, Scalar};
+use corten_core::{Result, Scalar, try_vec, unwinding};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
 use num_complex::ComplexFloat;
@@ -92,14 +92,14 @@ impl<T: Number> Block<'_, T> {
         let vectors = self.vectors(height);
         let v = Mat::strided(&vectors, [height, count], [1, height])?;
         // W = Vᴴ X, then op(T) W, then X -= V W.
-        let mut w = vec![T::zero(); count * columns];
+        let mut w = try_vec(T::zero(), count * columns)?;
         let target = MatMut::strided(&mut w, [count, columns], [1, count])?;
         let seen = Mat::strided(&x[first..], [height, columns], [1, rows])?;
         gemm(target, v.t().conj(), seen, Factors::PRODUCT)?;
         let triangle = self.triangle(v)?;
         let triangle = Mat::strided(&triangle, [count, count], [1, count])?;
         let triangle = if adjoint { triangle.t().conj() } else { triangle };
-        let mut turned = vec![T::zero(); count * columns];
+        let mut turned = try_vec(T::zero(), count * columns)?;
         let target = MatMut::strided(&mut turned, [count, columns], [1, count])?;
         let w = Mat::strided(&w, [count, columns], [1, count])?;
         gemm(target, triangle, w, Factors::PRODUCT)?;
@@ -110,7 +110,7 @@ impl<T: Number> Block<'_, T> {
 
     /// The vectors from row `first` on, with their ones and zeros.
     fn vectors(&self, height: usize) -> Vec<T> {
-        let mut vectors = vec![T::zero(); height * self.tau.len()];
+        let mut vectors = unwinding::vec(T::zero(), height * self.tau.len());
         for (j, vector) in vectors.chunks_exact_mut(height).enumerate() {
             vector[j] = T::one();
             let column = &self.columns[j * self.rows..][..self.rows];
@@ -122,10 +122,10 @@ impl<T: Number> Block<'_, T> {
     /// `T`, by columns: `T[..j, j] = -τ T[..j, ..j] V[.., ..j]ᴴ v`.
     fn triangle(&self, v: Mat<'_, T>) -> Result<Vec<T>> {
         let count = self.tau.len();
-        let mut products = vec![T::zero(); count * count];
+        let mut products = try_vec(T::zero(), count * count)?;
         let target = MatMut::strided(&mut products, [count, count], [1, count])?;
         gemm(target, v.t().conj(), v, Factors::PRODUCT)?;
-        let mut triangle = vec![T::zero(); count * count];
+        let mut triangle = try_vec(T::zero(), count * count)?;
         for (j, &tau) in self.tau.iter().enumerate() {
             for row in 0..j {
                 let mut sum = T::zero();

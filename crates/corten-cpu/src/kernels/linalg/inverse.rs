@@ -4,7 +4,7 @@ use super::elimination::{Rows, exchange_rows_back, factor, with_copy};
 use super::matrices::{Number, each_with, in_rows, match_number, part_width, reading, shape};
 use super::triangular::Triangle;
 use crate::gemm::{Mat, MatMut, for_each_part};
-use corten_core::Result;
+use corten_core::{Result, try_vec};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
 
@@ -24,7 +24,7 @@ pub fn linalg_inv_ex(a: &Tensor, check_errors: bool) -> Result<(Tensor, Tensor)>
     let source = in_rows(a)?;
     match_number!(a.dtype(), "lu_cpu", T => reading::<T, _>(&source, n * n, |source| {
         each_with::<T, i32>(&out, (&info, 1), |i, out, info| {
-            let mut pivots = vec![0; n];
+            let mut pivots = try_vec(0, n)?;
             with_copy(source.get(i), [n, n], |mut matrix| {
                 info[0] = factor(&mut matrix, &mut pivots)?;
                 invert(&matrix, &pivots, out)

@@ -8,7 +8,7 @@ use super::matrices::{
 use crate::kernels::support::contiguous;
 use crate::row_loops::{Job, Vectorised, compiled};
 use crate::vec::Lanes;
-use corten_core::{Result, cast, ensure};
+use corten_core::{Result, cast, ensure, unwinding};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
 use num_complex::ComplexFloat;
@@ -295,7 +295,7 @@ impl<T: Number> Solver<'_, T> {
 
     /// Solves for up to `WIDTH` columns of `n` elements, row by row of all of them.
     fn solve_columns(&self, n: usize, columns: &mut [T]) {
-        let mut rows = vec![[T::zero(); WIDTH]; n];
+        let mut rows = unwinding::vec([T::zero(); WIDTH], n);
         for (place, column) in columns.chunks_exact(n).enumerate() {
             rows.iter_mut().zip(column).for_each(|(row, &x)| row[place] = x);
         }

@@ -3,7 +3,10 @@
 
 use super::matrices::{Number, by_columns, match_number, reading_columns, shape};
 use crate::kernels::support::contiguous;
-use corten_core::{Access, AccessSet, Complex, Element, Result, Scalar, bail, cast, ensure};
+use corten_core::{
+    Access, AccessSet, Complex, Element, Result, Scalar, bail, cast, check_memory, ensure,
+    try_to_vec, unwinding,
+};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::parallel::parallel_for;
 use corten_ops::{Tensor, op};
@@ -80,7 +83,7 @@ impl Widened for f32 {
         if short < LARGE || 2 * long > 3 * short || vectors == Vectors::No {
             return wide_svd(m, n, a, vectors);
         }
-        let Svd { u, s, v } = Spectral::svd(m, n, a.to_vec(), vectors, run)?;
+        let Svd { u, s, v } = Spectral::svd(m, n, unwinding::to_vec(a), vectors, run)?;
         Ok((u, s, v))
     }
 }
@@ -94,8 +97,17 @@ impl Widened for Complex<f64> {
     type Wide = Complex<f64>;
 }
 
+/// Fails where a decomposition finds no memory to work in: the libraries allocate without asking.
+fn check_room<T: Widened>(m: usize, n: usize, vectors: Vectors) -> Result<()> {
+    /// Copies, reflections and bases, each of the size of a matrix or of a square one.
+    const MATRICES: usize = 8;
+    let wide = if vectors == Vectors::Full { m.max(n) } else { m.min(n) };
+    let numbers = m.max(n).saturating_mul(wide).saturating_mul(MATRICES);
+    check_memory(numbers.saturating_mul(size_of::<T::Wide>()))
+}
+
 fn cast_all<A: Element, B: Element>(values: &[A]) -> Vec<B> {
-    values.iter().map(|&value| cast(value)).collect()
+    unwinding::collect(values.iter().map(|&value| cast(value)))
 }
 
 /// Writes one part of a batch.
@@ -139,8 +151,9 @@ pub fn _linalg_eigh(a: &Tensor, uplo: &str, compute_v: bool) -> Result<(Tensor, 
     let flat = if compute_v { op::transpose_int(&vectors, -2, -1)? } else { vectors.clone() };
     match_number!(a.dtype(), "linalg_eigh_cpu", T => {
         reading_columns::<T, _>(&work, |matrices| {
+            check_room::<T>(n, n, Vectors::Thin)?;
             for i in 0..count(a) {
-                let mut matrix = matrices.get(i).to_vec();
+                let mut matrix = try_to_vec(matrices.get(i))?;
                 // The diagonal of a Hermitian matrix is real, whatever stands there.
                 matrix.iter_mut().step_by(n + 1).for_each(|value| *value = cast(value.re()));
                 let found = match all_finite(matrices.get(i)) {
@@ -206,6 +219,7 @@ pub fn _linalg_svd(
     let flat = if compute_uv { op::transpose_int(&u, -2, -1)? } else { u.clone() };
     match_number!(a.dtype(), "linalg_svd_cpu", T => {
         reading_columns::<T, _>(&work, |matrices| {
+            check_room::<T>(m, n, wanted)?;
             for i in 0..count(a) {
                 let fine = all_finite(matrices.get(i));
                 ensure!(fine, LinAlg, "{}", diverged(a, i, fine, m.min(n)));
@@ -277,6 +291,7 @@ fn eig(a: &Tensor, values: &Tensor, vectors: Option<&Tensor>) -> Result<()> {
                 Runtime,
                 "torch.linalg.eig: input tensor should not contain infs or NaNs."
             );
+            check_room::<T>(n, n, Vectors::Full)?;
             for i in 0..count(a) {
                 let matrix = cast_all(matrices.get(i));
                 let Ok((found, mut basis)) = <T as Widened>::Wide::eig(n, matrix, flat.is_some())

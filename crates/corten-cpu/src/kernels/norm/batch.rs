@@ -10,7 +10,10 @@ use crate::chunks::{for_each_chunk, grain_of};
 use crate::row_loops::{row_folds, row_functions};
 use crate::rows::{Float, Moments, Wide, match_float};
 use crate::vec::stream;
-use corten_core::{Access, AccessSet, MemoryFormat, Result, ensure};
+use corten_core::{
+    Access, AccessSet, MemoryFormat, Result, ensure, try_collect, try_vec, try_with_capacity,
+    unwinding,
+};
 use corten_ops::{Tensor, op};
 
 /// The normalised input, and the mean and inverse standard deviation of every channel (empty
@@ -39,6 +42,13 @@ pub fn native_batch_norm(
         return Err(corten_core::not_implemented_for("batch_norm", input.dtype()));
     }
     let dtype = parameter_dtype(input, &[weight, bias, running_mean, running_var])?;
+    let parameters = [
+        ("running_mean", running_mean),
+        ("running_var", running_var),
+        ("weight", weight),
+        ("bias", bias),
+    ];
+    layout.check_lengths(&parameters)?;
     let values = contiguous_in(input, layout.format)?;
     let out = empty_in(&input.sizes(), input, input.dtype(), layout.format)?;
     if is_shape_only(&out) {
@@ -90,6 +100,13 @@ pub fn native_batch_norm_backward(
     );
     let parameters = [weight, running_mean, running_var, save_mean, save_invstd];
     let dtype = parameters.iter().find_map(|p| defined(*p)).map_or(input.dtype(), |p| p.dtype());
+    layout.check_lengths(&[
+        ("running_mean", running_mean),
+        ("running_var", running_var),
+        ("weight", weight),
+        ("save_mean", save_mean.filter(|_| train)),
+        ("save_invstd", save_invstd.filter(|_| train)),
+    ])?;
     let sizes = [layout.channels as i64];
     let new = || empty_in(&input.sizes(), input, input.dtype(), layout.format);
     if is_shape_only(input) {
@@ -112,10 +129,10 @@ pub fn native_batch_norm_backward(
         })?;
         let grad_weight = if_asked(output_mask[1], || {
             let scaled = sums.iter().zip(&statistics.rstd).map(|(sum, rstd)| sum.1 * rstd);
-            tensor_of(&scaled.collect::<Vec<f64>>(), &sizes, input, dtype)
+            tensor_of(&try_collect(scaled)?, &sizes, input, dtype)
         })?;
         let grad_bias = if_asked(output_mask[2], || {
-            let plain: Vec<f64> = sums.iter().map(|sum| sum.0).collect();
+            let plain: Vec<f64> = try_collect(sums.iter().map(|sum| sum.0))?;
             tensor_of(&plain, &sizes, input, dtype)
         })?;
         Ok((grad_input, grad_weight, grad_bias))
@@ -134,6 +151,21 @@ struct Layout {
 }
 
 impl Layout {
+    /// Parameters have an element for every channel.
+    fn check_lengths(&self, parameters: &[(&str, Option<&Tensor>)]) -> Result<()> {
+        for (name, parameter) in parameters {
+            let count = defined(*parameter).map(|parameter| parameter.numel());
+            ensure!(
+                count.is_none_or(|count| count == self.channels as i64),
+                Runtime,
+                "{name} should contain {} elements not {}",
+                self.channels,
+                count.unwrap_or(0)
+            );
+        }
+        Ok(())
+    }
+
     fn of(input: &Tensor) -> Result<Self> {
         input.size(1)?;
         let sizes = input.sizes();
@@ -168,8 +200,8 @@ struct Statistics {
 impl Statistics {
     fn of_batch(moments: &[Moments], eps: f64) -> Self {
         Self {
-            mean: moments.iter().map(|channel| channel.mean).collect(),
-            rstd: moments.iter().map(|c| 1.0 / (c.variance() + eps).sqrt()).collect(),
+            mean: unwinding::collect(moments.iter().map(|channel| channel.mean)),
+            rstd: unwinding::collect(moments.iter().map(|c| 1.0 / (c.variance() + eps).sqrt())),
         }
     }
 
@@ -178,7 +210,8 @@ impl Statistics {
         let (Some(mean), Some(var)) = (mean, var) else {
             corten_core::bail!(Runtime, "running_mean must be defined in evaluation mode")
         };
-        Ok(Self { mean, rstd: var.iter().map(|var| 1.0 / (var + eps).sqrt()).collect() })
+        let rstd = try_collect(var.iter().map(|var| 1.0 / (var + eps).sqrt()))?;
+        Ok(Self { mean, rstd })
     }
 }
 
@@ -191,7 +224,7 @@ fn batch_moments<T: Float>(values: &Tensor, layout: &Layout) -> Result<Vec<Momen
         let add = |block: Block, moments: &mut [Moments]| block_moments(&block, values, moments);
         return columns::over_rows(rows, layout.channels, add, Moments::merge);
     }
-    let mut moments = vec![Moments::default(); layout.channels];
+    let mut moments = try_vec(Moments::default(), layout.channels)?;
     let grain = grain_of(layout.batch * layout.plane);
     for_each_chunk(&mut moments, 1, grain, |channel, moments| {
         let mut buffer = Vec::new();
@@ -225,7 +258,7 @@ row_functions! {
 fn block_moments<T: Float>(block: &Block, values: &[T], moments: &mut [Moments]) {
     let count = block.rows.len() as f64;
     let [sums] = block.fold([values], &[], Sums);
-    let means: Vec<T::Wide> = sums.iter().map(|sum| T::Wide::of(sum / count)).collect();
+    let means: Vec<T::Wide> = unwinding::collect(sums.iter().map(|sum| T::Wide::of(sum / count)));
     let [squares, errors] = block.fold([values], &[&means], Distances);
     for (i, all) in moments.iter_mut().enumerate() {
         let error = errors[i];
@@ -247,11 +280,10 @@ fn update_running(
     let update = |running: Option<&Tensor>, value: &dyn Fn(&Moments) -> f64| {
         let Some(running) = defined(running) else { return Ok(()) };
         let old: Vec<f64> = values_of(Some(running))?.unwrap_or_default();
-        let new: Vec<f64> = old
-            .iter()
-            .zip(moments)
-            .map(|(old, channel)| (1.0 - momentum) * old + momentum * value(channel))
-            .collect();
+        let new = old.iter().zip(moments);
+        let new: Vec<f64> = try_collect(
+            new.map(|(old, channel)| (1.0 - momentum) * old + momentum * value(channel)),
+        )?;
         let new = tensor_of(&new, &[moments.len() as i64], running, running.dtype())?;
         op::copy_(running, &new, false).map(drop)
     };
@@ -276,13 +308,13 @@ fn normalise<T: Float>(
     let of = |list: &Option<Vec<f64>>, channel: usize, default: f64| {
         list.as_ref().map_or(default, |list| list[channel])
     };
-    let (factors, shifts): (Vec<T::Wide>, Vec<T::Wide>) = (0..layout.channels)
-        .map(|c| {
-            let factor = statistics.rstd[c] * of(weight, c, 1.0);
-            let shift = of(bias, c, 0.0) - statistics.mean[c] * factor;
-            (T::Wide::of(factor), T::Wide::of(shift))
-        })
-        .unzip();
+    let mut factors: Vec<T::Wide> = try_with_capacity(layout.channels)?;
+    let mut shifts: Vec<T::Wide> = try_with_capacity(layout.channels)?;
+    for c in 0..layout.channels {
+        let factor = statistics.rstd[c] * of(weight, c, 1.0);
+        factors.push(T::Wide::of(factor));
+        shifts.push(T::Wide::of(of(bias, c, 0.0) - statistics.mean[c] * factor));
+    }
     let (out, values) = (in_memory_order(out)?, in_memory_order(values)?);
     let access = AccessSet::acquire(&[(&out, Access::Write), (&values, Access::Read)])?;
     let (out, values) = (access.write::<T>(0)?, access.read::<T>(1)?);
@@ -310,7 +342,7 @@ fn gradient_sums<T: Float>(
     layout: &Layout,
     statistics: &Statistics,
 ) -> Result<Vec<(f64, f64)>> {
-    let means: Vec<T::Wide> = statistics.mean.iter().map(|&mean| T::Wide::of(mean)).collect();
+    let means: Vec<T::Wide> = try_collect(statistics.mean.iter().map(|&mean| T::Wide::of(mean)))?;
     let (grad, values) = (in_memory_order(grad)?, in_memory_order(values)?);
     let access = AccessSet::acquire(&[(&grad, Access::Read), (&values, Access::Read)])?;
     let (grad, values) = (access.read::<T>(0)?, access.read::<T>(1)?);
@@ -328,7 +360,7 @@ fn gradient_sums<T: Float>(
         };
         return columns::over_rows(layout.batch * layout.pixels, layout.channels, add, merge);
     }
-    let mut sums = vec![(0.0, 0.0); layout.channels];
+    let mut sums = try_vec((0.0, 0.0), layout.channels)?;
     let grain = grain_of(layout.batch * layout.plane);
     for_each_chunk(&mut sums, 1, grain, |channel, sums| {
         let mut buffers = (Vec::new(), Vec::new());
@@ -359,8 +391,9 @@ impl<W: Wide> Parts<W> {
         count: f64,
         train: bool,
     ) -> Self {
-        let each =
-            |value: &dyn Fn(usize) -> f64| (0..sums.len()).map(|c| W::of(value(c))).collect();
+        let each = |value: &dyn Fn(usize) -> f64| {
+            unwinding::collect((0..sums.len()).map(|c| W::of(value(c))))
+        };
         // The running statistics do not depend on the input.
         let share = if train { 1.0 / count } else { 0.0 };
         let rstd = &statistics.rstd;

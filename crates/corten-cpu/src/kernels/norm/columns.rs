@@ -5,7 +5,7 @@ use crate::chunks::{for_each_column_block, for_each_run, grain_of};
 use crate::row_loops::{Function, RowFold, fold_columns, map};
 use crate::rows::{Float, Wide};
 use crate::vec::stream;
-use corten_core::Result;
+use corten_core::{Result, try_vec, unwinding};
 use std::ops::Range;
 
 /// Rows that are summed before the sum goes into the total, so that long sums stay exact.
@@ -43,9 +43,10 @@ impl Block {
         fold: impl RowFold<T::Wide, N, M>,
     ) -> [Vec<f64>; M] {
         let (width, repeats) = (self.columns.len(), self.side_by_side());
-        let tables: Vec<Vec<T::Wide>> = tables.iter().map(|table| table.repeat(repeats)).collect();
+        let tables: Vec<Vec<T::Wide>> =
+            tables.iter().map(|table| side_by_side(table, repeats)).collect();
         let mut states = [const { Vec::new() }; M];
-        states.iter_mut().for_each(|state| *state = vec![T::Wide::ZERO; width * repeats]);
+        states.iter_mut().for_each(|state| *state = unwinding::vec(T::Wide::ZERO, width * repeats));
         let mut buffers = [const { Vec::new() }; K];
         for row in self.rows.clone().step_by(repeats) {
             let start = row * self.cols + self.columns.start;
@@ -60,9 +61,14 @@ impl Block {
         }
         states.map(|state| {
             let column = |c| state[c..].iter().step_by(width).map(|sum| sum.as_f64()).sum();
-            (0..width).map(column).collect()
+            unwinding::collect((0..width).map(column))
         })
     }
+}
+
+/// A table as often as rows lie side by side.
+fn side_by_side<W: Copy>(table: &[W], repeats: usize) -> Vec<W> {
+    unwinding::collect((0..repeats).flat_map(|_| table.iter().copied()))
 }
 
 fn rows_per_line(cols: usize) -> usize {
@@ -81,7 +87,7 @@ pub(super) fn over_rows<R: Copy + Default + Send>(
 ) -> Result<Vec<R>> {
     let height = rows.div_ceil(PARTS).next_multiple_of(BLOCK);
     let parts = rows.div_ceil(height.max(1));
-    let mut results = vec![R::default(); parts * cols];
+    let mut results = try_vec(R::default(), parts * cols)?;
     let grain = grain_of(height * cols.min(WIDTH));
     for_each_column_block(
         &mut results,
@@ -96,7 +102,7 @@ pub(super) fn over_rows<R: Copy + Default + Send>(
             Ok(())
         },
     )?;
-    let mut totals = vec![R::default(); cols];
+    let mut totals = try_vec(R::default(), cols)?;
     for part in results.chunks_exact(cols.max(1)) {
         totals.iter_mut().zip(part).for_each(|(total, &part)| merge(total, part));
     }
@@ -115,7 +121,8 @@ pub(super) fn map_columns<T: Float, const K: usize, const N: usize>(
 ) -> Result<()> {
     let cols = tables.first().map_or(0, |table| table.len());
     let repeats = rows_per_line(cols);
-    let tables: Vec<Vec<T::Wide>> = tables.iter().map(|table| table.repeat(repeats)).collect();
+    let tables: Vec<Vec<T::Wide>> =
+        tables.iter().map(|table| side_by_side(table, repeats)).collect();
     let (written, unit) = (size_of_val(out), cols * repeats);
     for_each_run(out, cols, grain_of(cols), |range, out| {
         let (mut buffers, mut narrow) = ([const { Vec::new() }; K], Vec::new());

@@ -7,7 +7,7 @@ use super::{InputGradient, Moments, if_asked, map_pair, parameter_dtype, tensor_
 use super::{unfilled_gradients, values_of};
 use crate::chunks::{for_each_chunk, for_each_chunk3, grain_of};
 use crate::rows::{Float, Wide, match_float};
-use corten_core::{Access, AccessSet, MemoryFormat, Result, ensure};
+use corten_core::{Access, AccessSet, MemoryFormat, Result, ensure, try_collect, try_vec};
 use corten_ops::Tensor;
 
 /// The normalised input, and the mean and inverse standard deviation of every group.
@@ -67,7 +67,7 @@ fn forward<T: Float>(
     eps: f64,
 ) -> Result<Moments<T>> {
     let groups = shape.samples * shape.groups;
-    let (mut means, mut rstds) = (vec![T::Wide::ZERO; groups], vec![T::Wide::ZERO; groups]);
+    let (mut means, mut rstds) = (try_vec(T::Wide::ZERO, groups)?, try_vec(T::Wide::ZERO, groups)?);
     let len = shape.channels_per_group() * shape.plane;
     let grain = grain_of(len);
     for_each_chunk3((out, len), (&mut means, 1), (&mut rstds, 1), grain, |i, out, mean, rstd| {
@@ -137,18 +137,18 @@ pub fn native_group_norm_backward(
         // Over the samples: (sum of g * (x - mean)) * rstd, and the sum of g.
         let over_samples = |value: &dyn Fn(usize, usize) -> f64| {
             let sum = |channel| (0..shape.samples).map(|sample| value(sample, channel)).sum();
-            (0..shape.channels).map(sum).collect::<Vec<f64>>()
+            try_collect::<f64>((0..shape.channels).map(sum))
         };
         let plane = |sample: usize, channel: usize| sample * shape.channels + channel;
         let grad_weight = if_asked(output_mask[1], || {
-            let values = over_samples(&|sample, channel| {
+            let values = over_samples(&|sample: usize, channel: usize| {
                 let group = sample * shape.groups + channel / shape.channels_per_group();
                 sums[plane(sample, channel)].1 * rstds[group]
-            });
+            })?;
             tensor_of(&values, &[c], input, dtype)
         })?;
         let grad_bias = if_asked(output_mask[2], || {
-            let values = over_samples(&|sample, channel| sums[plane(sample, channel)].0);
+            let values = over_samples(&|sample, channel| sums[plane(sample, channel)].0)?;
             tensor_of(&values, &[c], input, dtype)
         })?;
         Ok((grad_input, grad_weight, grad_bias))
@@ -162,7 +162,7 @@ fn plane_sums<T: Float>(
     shape: &Shape,
     means: &[f64],
 ) -> Result<Vec<(f64, f64)>> {
-    let mut sums = vec![(0.0, 0.0); shape.samples * shape.channels];
+    let mut sums = try_vec((0.0, 0.0), shape.samples * shape.channels)?;
     let access = AccessSet::acquire(&[(grad, Access::Read), (values, Access::Read)])?;
     let (grad, values) = (access.read::<T>(0)?, access.read::<T>(1)?);
     for_each_chunk(&mut sums, 1, grain_of(shape.plane), |i, sum| {

@@ -5,7 +5,7 @@ use super::{Moments, if_asked, parameter_dtype, tensor_of, unfilled_gradients, v
 use crate::chunks::{for_each_chunk, for_each_chunk3, for_each_row_block2, grain_of};
 use crate::row_loops::{fold_columns, map, row_folds, row_functions};
 use crate::rows::{Float, Wide, match_float};
-use corten_core::{Access, AccessSet, Dims, Result, ensure};
+use corten_core::{Access, AccessSet, Dims, Result, ensure, try_vec};
 use corten_ops::Tensor;
 use corten_ops::parallel::num_threads;
 
@@ -41,8 +41,8 @@ pub fn native_layer_norm(
     }
     match_float!(input.dtype(), "LayerNormKernelImpl", T => {
         // Neutral parameters change nothing; in a sum that is -0.
-        let weight = values_of(weight)?.unwrap_or_else(|| vec![<T as Float>::Wide::ONE; len]);
-        let bias = values_of(bias)?.unwrap_or_else(|| vec![-<T as Float>::Wide::ZERO; len]);
+        let weight = values_of(weight)?.map_or_else(|| try_vec(<T as Float>::Wide::ONE, len), Ok)?;
+        let bias = values_of(bias)?.map_or_else(|| try_vec(-<T as Float>::Wide::ZERO, len), Ok)?;
         let statistics = {
             let access = AccessSet::acquire(&[(&out, Access::Write), (&values, Access::Read)])?;
             let (out, values) = (access.write::<T>(0)?, access.read::<T>(1)?);
@@ -64,9 +64,9 @@ fn forward<T: Float>(
 ) -> Result<Moments<T>> {
     let len = weight.len();
     if len == 0 {
-        return Ok((vec![T::Wide::ZERO; rows], vec![T::Wide::of(f64::NAN); rows]));
+        return Ok((try_vec(T::Wide::ZERO, rows)?, try_vec(T::Wide::of(f64::NAN), rows)?));
     }
-    let (mut means, mut rstds) = (vec![T::Wide::ZERO; rows], vec![T::Wide::ZERO; rows]);
+    let (mut means, mut rstds) = (try_vec(T::Wide::ZERO, rows)?, try_vec(T::Wide::ZERO, rows)?);
     let grain = grain_of(len);
     for_each_chunk3((out, len), (&mut means, 1), (&mut rstds, 1), grain, |i, out, mean, rstd| {
         let mut buffer = Vec::new();
@@ -124,7 +124,7 @@ pub fn native_layer_norm_backward(
     }
     let (grad, values) = (contiguous(grad_out)?, contiguous(input)?);
     match_float!(input.dtype(), "LayerNormBackwardKernelImpl", T => {
-        let weights = values_of(weight)?.unwrap_or_else(|| vec![<T as Float>::Wide::ONE; len]);
+        let weights = values_of(weight)?.map_or_else(|| try_vec(<T as Float>::Wide::ONE, len), Ok)?;
         let statistics = Statistics {
             mean: values_of(Some(mean))?.unwrap_or_default(),
             rstd: values_of(Some(rstd))?.unwrap_or_default(),
@@ -188,7 +188,7 @@ fn parameter_gradients<T: Float>(
     statistics: &Statistics<T::Wide>,
     asked: bool,
 ) -> Result<(Vec<f64>, Vec<f64>)> {
-    let (mut weights, mut biases) = (vec![0.0f64; len], vec![0.0f64; len]);
+    let (mut weights, mut biases) = (try_vec(0.0f64, len)?, try_vec(0.0f64, len)?);
     if !asked || len == 0 {
         return Ok((weights, biases));
     }
@@ -197,7 +197,7 @@ fn parameter_gradients<T: Float>(
     let (blocks, grain) = ([1, len, width], grain_of(rows * width));
     let totals = ((&mut weights[..], 1), (&mut biases[..], 1));
     for_each_row_block2(totals.0, totals.1, blocks, grain, |_, columns, weights, biases| {
-        let mut sums = (vec![T::Wide::ZERO; width], vec![T::Wide::ZERO; width]);
+        let mut sums = (try_vec(T::Wide::ZERO, width)?, try_vec(T::Wide::ZERO, width)?);
         let mut buffers = (Vec::new(), Vec::new());
         for row in 0..rows {
             let line = row * len + columns.start..row * len + columns.end;

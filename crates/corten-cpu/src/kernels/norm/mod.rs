@@ -12,7 +12,7 @@ pub use layer::{native_layer_norm, native_layer_norm_backward};
 use super::support::{contiguous, defined, empty_as, is_shape_only};
 use crate::row_loops::{Function, map, row_functions};
 use crate::rows::{Float, Wide, match_float};
-use corten_core::{Access, AccessSet, DType, Result, ensure};
+use corten_core::{Access, AccessSet, DType, Result, ensure, try_collect};
 use corten_ops::Tensor;
 
 /// Means and reciprocal standard deviations.
@@ -56,7 +56,7 @@ fn values_of<W: Wide>(tensor: Option<&Tensor>) -> Result<Option<Vec<W>>> {
     match_float!(tensor.dtype(), "norm", T => {
         let access = AccessSet::acquire(&[(&tensor, Access::Read)])?;
         let values = access.read::<T>(0)?;
-        Ok(Some(values.iter().map(|&value| corten_core::cast(value)).collect()))
+        Ok(Some(try_collect(values.iter().map(|&value| corten_core::cast(value)))?))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Rule, decayed, mean_square, step_all};
 use crate::vec::Lanes;
-use corten_core::Result;
+use corten_core::{Result, try_vec};
 use corten_ops::Tensor;
 
 /// A step of Adadelta (Zeiler, "ADADELTA: An Adaptive Learning Rate Method", 2012).
@@ -25,7 +25,7 @@ pub fn adadelta_step_(
 ) -> Result<()> {
     let step = Step { lr, rho, eps, weight_decay, maximize };
     let lists = [self_, grads, square_avgs, acc_deltas];
-    step_all("adadelta_step", lists, [grad_scale, found_inf], || Ok(vec![step; self_.len()]))
+    step_all("adadelta_step", lists, [grad_scale, found_inf], || try_vec(step, self_.len()))
 }
 
 #[derive(Clone, Copy)]

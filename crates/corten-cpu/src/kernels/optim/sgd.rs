@@ -2,7 +2,7 @@
 
 use super::{Rule, decayed, step_all};
 use crate::vec::Lanes;
-use corten_core::Result;
+use corten_core::{Result, try_vec};
 use corten_ops::Tensor;
 
 /// A step of stochastic gradient descent, which begins the momentum with the gradient if it is the
@@ -26,7 +26,7 @@ pub fn fused_sgd_(
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
     let step = Step { weight_decay, momentum, lr, dampening, nesterov, maximize, is_first_step };
-    let (scaling, rules) = ([grad_scale, found_inf], || Ok(vec![step; self_.len()]));
+    let (scaling, rules) = ([grad_scale, found_inf], || try_vec(step, self_.len()));
     match momentum == 0.0 {
         true => step_all(NAME, [self_, grads], scaling, rules),
         false => step_all(NAME, [self_, grads, momentum_buffer_list], scaling, rules),

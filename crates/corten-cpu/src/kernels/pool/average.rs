@@ -8,7 +8,7 @@ use crate::chunks::{for_each_chunk, grain_of};
 use crate::row_loops::{Job, Vectorised};
 use crate::rows::{Float, Wide, match_float};
 use crate::vec::Lanes;
-use corten_core::{Access, AccessSet, DType, Result};
+use corten_core::{Access, AccessSet, DType, Result, unwinding};
 use corten_ops::Tensor;
 use std::ops::Range;
 
@@ -132,7 +132,7 @@ impl<W: Wide> Divisors<W> {
                 let window = [depth, height, width];
                 W::of(self.divisor.value(window).max_one_if_empty(window) as f64)
             };
-            self.known = widths.iter().map(of).collect();
+            self.known = unwinding::collect(widths.iter().map(of));
             self.lengths = lengths;
         }
         &self.known
@@ -274,7 +274,7 @@ impl<T: Float> Job<f32> for Shares<'_, T> {
     #[inline(always)]
     fn run<V: Lanes<Elem = f32>>(self) {
         let Self { out, grad, shape, divisor, width } = self;
-        let mut shares = vec![T::Wide::ZERO; width];
+        let mut shares = unwinding::vec(T::Wide::ZERO, width);
         shape.for_each_window(|position, window| {
             let divisor = T::Wide::of(divisor.value(window) as f64);
             let grad = &grad[position * width..][..width];
@@ -296,7 +296,7 @@ fn spread_plane<T: Float>(
     steps: &Steps,
 ) {
     let [deep, high, wide] = &shape.axes;
-    let mut shares = vec![T::Wide::ZERO; wide.windows.len()];
+    let mut shares = unwinding::vec(T::Wide::ZERO, wide.windows.len());
     let mut divisors = Divisors::new(divisor);
     let mut lines = grad.chunks_exact(wide.windows.len().max(1));
     for &depth in &deep.windows {

@@ -5,7 +5,9 @@ use crate::chunks::{for_each_chunk2, grain_of};
 use crate::kernels::support::{contiguous, empty, empty_as, is_shape_only, match_types};
 use crate::row_loops::{Job, Vectorised};
 use crate::vec::Lanes;
-use corten_core::{Access, AccessSet, DType, Element, Reader, Result, Writer, cast, ensure};
+use corten_core::{
+    Access, AccessSet, DType, Element, Reader, Result, Writer, cast, ensure, try_collect, try_vec,
+};
 use corten_ops::Tensor;
 
 /// Maxima of windows of images, and their positions.
@@ -98,10 +100,11 @@ impl Windows {
     }
 
     /// The places of a window's elements, counted from its corner.
-    fn taps(&self) -> Vec<usize> {
-        let everywhere: Vec<Vec<usize>> =
-            self.kernel.iter().map(|&size| (0..size).collect()).collect();
-        (0..self.kernel.iter().product()).map(|k| self.place(&everywhere, k)).collect()
+    fn taps(&self) -> Result<Vec<usize>> {
+        let everywhere =
+            self.kernel.iter().map(|&size| try_collect(0..size)).collect::<Result<Vec<_>>>()?;
+        let count = self.kernel.iter().try_fold(1usize, |count, &size| count.checked_mul(size));
+        try_collect((0..count.unwrap_or(usize::MAX)).map(|k| self.place(&everywhere, k)))
     }
 
     /// The place of number `index` of the points that have the given coordinates in each of the
@@ -117,7 +120,7 @@ impl Windows {
     }
 
     /// Where the windows of one dimension begin.
-    fn starts<T: Element>(&self, dim: usize, sample: T) -> Vec<usize> {
+    fn starts<T: Element>(&self, dim: usize, sample: T) -> Result<Vec<usize>> {
         let (input, kernel, output) = (self.input[dim], self.kernel[dim], self.output[dim]);
         let round = |x: f64| cast::<T, f64>(cast(x));
         let sample: f64 = cast(sample);
@@ -130,7 +133,7 @@ impl Windows {
             true => input - kernel,
             false => ((round(round(i as f64 + sample) * alpha)).trunc() - first).max(0.0) as usize,
         };
-        (0..output).map(|i| place(i).min(input - kernel)).collect()
+        try_collect((0..output).map(|i| place(i).min(input - kernel)))
     }
 }
 
@@ -192,7 +195,7 @@ fn forward(
         let volume: usize = windows.input.iter().product();
         let count: usize = windows.output.iter().product();
         let rank = windows.input.len();
-        let taps = windows.taps();
+        let taps = windows.taps()?;
         let grain = grain_of(count * taps.len());
         let (out, places) = (access.write::<T>(0)?, access.write::<i64>(1)?);
         for_each_chunk2((out, count), (places, count), grain, |plane, out, places| {
@@ -201,7 +204,8 @@ fn forward(
                 let place = if rank == 2 { 1 - dim } else { dim };
                 samples[plane * rank + place]
             };
-            let starts: Vec<_> = (0..rank).map(|dim| windows.starts(dim, sample(dim))).collect();
+            let starts =
+            (0..rank).map(|dim| windows.starts(dim, sample(dim))).collect::<Result<Vec<_>>>()?;
             let values = &input[plane * volume..][..volume];
             f32::run(Plane { windows: &windows, values, starts: &starts, taps: &taps, out, places });
             Ok(())
@@ -274,7 +278,7 @@ fn backward(grad: &Tensor, self_: &Tensor, indices: &Tensor, rank: usize) -> Res
     let count = grad.sizes()[lead..].iter().product::<i64>() as usize;
     match_types!(self_.dtype(), "fractional_max_pool_backward", T => {
         let (grad, places) = (Reader::<T>::new(&grad)?, Reader::<i64>::new(&indices)?);
-        let mut sums = vec![0f64; self_.numel() as usize];
+        let mut sums = try_vec(0f64, self_.numel() as usize)?;
         for (i, (&grad, &place)) in grad.iter().zip(&*places).enumerate() {
             let inside = 0 <= place && (place as usize) < volume;
             ensure!(inside, Runtime, "Found an invalid max index: {place}");

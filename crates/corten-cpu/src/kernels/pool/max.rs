@@ -8,7 +8,7 @@ use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
 use crate::row_loops::{Job, Vectorised, compiled};
 use crate::rows::match_float;
 use crate::vec::Lanes;
-use corten_core::{Access, AccessSet, DType, Element, Result, bf16, ensure, f16};
+use corten_core::{Access, AccessSet, DType, Element, Result, bf16, ensure, f16, unwinding};
 use corten_ops::Tensor;
 use std::ops::Range;
 
@@ -235,7 +235,7 @@ impl<T: Ordered> Job<f32> for SideBySide<'_, T> {
         let stride = even.stride;
         let segment = row.len().div_ceil(stride);
         if stride > 1 {
-            apart.resize(segment * stride, T::LOWEST);
+            unwinding::resize(apart, segment * stride, T::LOWEST);
             match stride {
                 2 => deal::<T, 2>(row, apart, segment),
                 3 => deal::<T, 3>(row, apart, segment),
@@ -447,10 +447,11 @@ impl Offsets {
         }
         self.columns = window[2].len();
         self.pixels.clear();
-        shape.for_each_element(window, |pixel| self.pixels.push(pixel - first));
+        shape.for_each_element(window, |pixel| unwinding::push(&mut self.pixels, pixel - first));
         self.too_far = self.pixels.last().is_some_and(|&last| u32::try_from(last).is_err());
         let marks = self.pixels.iter().enumerate();
-        self.marks = marks.map(|(k, &at)| if self.too_far { k } else { at } as u32).collect();
+        let too_far = self.too_far;
+        self.marks = unwinding::collect(marks.map(|(k, &at)| if too_far { k } else { at } as u32));
     }
 
     /// Where the pixels with these marks lie, in a window whose first one is given.

@@ -1,7 +1,7 @@
 //! Which input elements every output element of a pooling looks at.
 
 use super::super::support::nth;
-use corten_core::{Result, bail, ensure};
+use corten_core::{Result, bail, ensure, try_collect};
 
 /// The windows of one axis, one per output position.
 pub(super) struct Axis {
@@ -100,7 +100,8 @@ impl Sliding<'_> {
         let (padding, dilation) = (nth(self.padding, axis), nth(self.dilation, axis));
         ensure!(stride != 0, Runtime, "stride should not be zero");
         ensure!(padding >= 0, Runtime, "pad must be non-negative, but got pad: {padding}");
-        let reach = (kernel - 1).checked_mul(dilation).and_then(|reach| reach.checked_add(1));
+        let reach = kernel.checked_sub(1).and_then(|gaps| gaps.checked_mul(dilation));
+        let reach = reach.and_then(|reach| reach.checked_add(1));
         let Some(reach) = reach else {
             bail!(
                 Runtime,
@@ -114,17 +115,17 @@ impl Sliding<'_> {
             "pad should be at most half of effective kernel size, but got pad={padding}, \
              kernel_size={kernel} and dilation={dilation}"
         );
-        let extra = if self.ceil_mode { stride - 1 } else { 0 };
-        let room = size.saturating_add(2 * padding) - reach;
-        let count = floor_div(room.saturating_add(extra), stride) + 1;
+        let extra = if self.ceil_mode { stride.saturating_sub(1) } else { 0 };
+        let room = size.saturating_add(padding.saturating_mul(2)).saturating_sub(reach);
+        let count = floor_div(room.saturating_add(extra), stride).saturating_add(1);
         // A last window that would lie in the right padding only is left out.
-        let beyond =
-            self.ceil_mode && (count - 1).saturating_mul(stride) >= size.saturating_add(padding);
+        let beyond = self.ceil_mode
+            && count.saturating_sub(1).saturating_mul(stride) >= size.saturating_add(padding);
         Ok(if beyond { count - 1 } else { count })
     }
 
     /// The windows of one axis; the numbers are checked.
-    fn axis(&self, axis: usize, size: i64, count: i64) -> Axis {
+    fn axis(&self, axis: usize, size: i64, count: i64) -> Result<Axis> {
         let (kernel, stride) = (nth(self.kernel, axis), self.stride(axis));
         let (padding, dilation) = (nth(self.padding, axis), nth(self.dilation, axis));
         let reach = (kernel - 1) * dilation + 1;
@@ -139,7 +140,7 @@ impl Sliding<'_> {
                 padded: (end - first) as usize,
             }
         };
-        Axis { windows: (0..count).map(window).collect(), input: size as usize }
+        Ok(Axis { windows: try_collect((0..count).map(window))?, input: size as usize })
     }
 
     /// The windows of every spatial axis, checked in PyTorch's order.
@@ -167,7 +168,7 @@ impl Sliding<'_> {
             listed(spatial),
             listed(&counts)
         );
-        Ok((0..rank).map(|axis| self.axis(axis, spatial[axis], counts[axis])).collect())
+        (0..rank).map(|axis| self.axis(axis, spatial[axis], counts[axis])).collect()
     }
 
     fn check_positive(&self, rank: usize) -> Result<()> {
@@ -189,6 +190,7 @@ impl Sliding<'_> {
     }
 
     fn check_kernel_fits(&self, spatial: &[i64]) -> Result<()> {
+        // Bounded: dimensions.
         let kernel: Vec<i64> = (0..spatial.len()).map(|axis| nth(self.kernel, axis)).collect();
         ensure!(
             spatial.iter().zip(&kernel).all(|(size, kernel)| size >= kernel),
@@ -220,19 +222,14 @@ fn floor_div(a: i64, b: i64) -> i64 {
 /// # Errors
 /// `OutOfMemory` for more windows than there is memory for.
 pub(super) fn adaptive_axis(input: i64, output: i64) -> Result<Axis> {
-    let mut windows = Vec::new();
-    let room = usize::try_from(output).ok().filter(|&room| {
-        output.checked_add(1).and_then(|most| most.checked_mul(input.max(1))).is_some()
-            && windows.try_reserve_exact(room).is_ok()
-    });
-    ensure!(room.is_some(), OutOfMemory, "no memory for an output of {output} windows");
+    let most = output.checked_add(1).and_then(|most| most.checked_mul(input.max(1)));
+    ensure!(most.is_some(), OutOfMemory, "no memory for an output of {output} windows");
     let window = |position: i64| {
         let start = position * input / output;
         let end = ((position + 1) * input + output - 1) / output;
         Window { start: start as usize, end: end as usize, step: 1, padded: (end - start) as usize }
     };
-    windows.extend((0..output).map(window));
-    Ok(Axis { windows, input: input as usize })
+    Ok(Axis { windows: try_collect((0..output).map(window))?, input: input as usize })
 }
 
 /// One window over one element: the axis of a dimension that is not pooled.

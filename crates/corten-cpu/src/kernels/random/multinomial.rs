@@ -5,7 +5,7 @@ use super::fill::with_generator;
 use crate::kernels::support::is_shape_only;
 use corten_core::{
     Access, AccessSet, DType, Element, Generator, MemoryFormat, Result, Writer, bail, cast, ensure,
-    match_dtype,
+    match_dtype, try_with_capacity, unwinding,
 };
 use corten_ops::{Tensor, derived, op};
 
@@ -56,7 +56,7 @@ pub fn multinomial(
         let samples = num_samples as usize;
         let rows = weights.chunks(categories).zip(clocks.chunks(categories));
         if by_race {
-            let mut order = Vec::with_capacity(categories);
+            let mut order = try_with_capacity(categories)?;
             for ((weights, clocks), out) in rows.zip(out.chunks_mut(samples)) {
                 race(weights, clocks, &mut order, out);
             }
@@ -154,12 +154,12 @@ fn race<T: Element>(weights: &[T], clocks: &[T], order: &mut Vec<(f64, usize)>, 
 fn cumulative<T: Element>(weights: &[T]) -> Vec<T> {
     let round = |value: f64| cast::<T, f64>(cast::<f64, T>(value));
     let mut sum = 0.0;
-    let mut partial: Vec<f64> = Vec::with_capacity(weights.len());
+    let mut partial: Vec<f64> = unwinding::with_capacity(weights.len());
     for weight in weights {
         sum = round(sum + cast::<T, f64>(*weight));
         partial.push(sum);
     }
-    let mut result: Vec<T> = partial.iter().map(|value| cast(value / sum)).collect();
+    let mut result: Vec<T> = unwinding::collect(partial.iter().map(|value| cast(value / sum)));
     if let Some(last) = result.last_mut() {
         *last = cast(1.0f64);
     }

@@ -7,7 +7,7 @@ use super::slopes;
 use crate::kernels::support::{contiguous, empty, expect_dtype};
 use corten_core::{
     DType, Element, Generator, GeneratorGuard, Reader, Result, Writer, bail, cast, ensure,
-    match_dtype,
+    match_dtype, try_vec,
 };
 use corten_ops::{Tensor, op};
 
@@ -20,7 +20,7 @@ fn sample_each<T: Element>(
     let dense = parameters.iter().map(|tensor| contiguous(tensor)).collect::<Result<Vec<_>>>()?;
     let readers =
         dense.iter().map(|tensor| Reader::<T>::new(tensor)).collect::<Result<Vec<_>>>()?;
-    let mut values = vec![0.0; parameters.len()];
+    let mut values = try_vec(0.0, parameters.len())?;
     for (place, slot) in Writer::<T>::new(&result)?.iter_mut().enumerate() {
         for (value, reader) in values.iter_mut().zip(&readers) {
             *value = cast(reader[place]);

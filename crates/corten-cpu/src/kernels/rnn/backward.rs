@@ -9,7 +9,7 @@ use crate::gemm::{Base, Factors, Mat, MatMut, gemm};
 use crate::row_loops::{Job, for_each_vector, load, store};
 use crate::scratch::with_buffer;
 use crate::vec::Lanes;
-use corten_core::Result;
+use corten_core::{Result, unwinding};
 use corten_ops::parallel::num_threads;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -113,7 +113,7 @@ impl<T: Element> Part<'_, T> {
 
 /// The weight in blocks of columns, filled up with zeros.
 fn by_units<T: Element>(weight: &[T], depth: usize, hidden: usize, units: usize) -> Vec<T> {
-    let mut blocks = vec![T::default(); hidden.div_ceil(units) * depth * units];
+    let mut blocks = unwinding::vec(T::default(), hidden.div_ceil(units) * depth * units);
     for (index, block) in blocks.chunks_exact_mut((depth * units).max(1)).enumerate() {
         let columns = index * units..((index + 1) * units).min(hidden);
         for (to, line) in block.chunks_exact_mut(units).zip(weight.chunks_exact(hidden)) {

@@ -33,6 +33,7 @@ pub(super) struct Steps<'a, T>(Vec<&'a mut [T]>);
 impl<'a, T: Element> Steps<'a, T> {
     /// Those of parts of the batch, of `runs` numbers per hidden unit.
     pub(super) fn of(parts: &[Shape], data: &'a mut [T], runs: usize) -> Vec<Self> {
+        // Bounded: threads.
         let mut all: Vec<_> = parts.iter().map(|_| Self(Vec::new())).collect();
         let states = parts.iter().map(Shape::state).sum::<usize>();
         for step in data.chunks_exact_mut((states * runs).max(1)) {
@@ -76,6 +77,7 @@ pub(super) fn for_each_part<P: Send>(
     parts: impl Iterator<Item = P>,
     run: impl Fn(&mut P) -> Result<()> + Sync,
 ) -> Result<()> {
+    // Bounded: threads.
     let mut parts: Vec<P> = parts.collect();
     for_each_chunk(&mut parts, 1, 1, |_, part| part.iter_mut().try_for_each(&run))
 }

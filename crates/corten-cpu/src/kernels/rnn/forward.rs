@@ -7,7 +7,7 @@ use crate::gemm::{Base, Mat};
 use crate::row_loops::{Job, for_each_vector, load, store};
 use crate::scratch::with_buffer;
 use crate::vec::Lanes;
-use corten_core::Result;
+use corten_core::{Result, try_vec};
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -101,7 +101,7 @@ struct Weight<T> {
 impl<T: Element> Weight<T> {
     fn of<C: Cell>(given: &Given<'_, T>, hidden: usize) -> Result<Self> {
         let (columns, count) = (C::GATES * UNITS, hidden.div_ceil(UNITS));
-        let mut blocks = vec![T::default(); count * hidden * columns];
+        let mut blocks = try_vec(T::default(), count * hidden * columns)?;
         let size = (hidden * columns).max(1);
         for_each_chunk(&mut blocks, size, PARALLEL_COPY.div_ceil(size), |index, block| {
             let units = index * UNITS..((index + 1) * UNITS).min(hidden);
@@ -119,7 +119,8 @@ impl<T: Element> Weight<T> {
             }
             Ok(())
         })?;
-        let mut bias = vec![T::default(); if given.bias.is_empty() { 0 } else { count * columns }];
+        let mut bias =
+            try_vec(T::default(), if given.bias.is_empty() { 0 } else { count * columns })?;
         for (gate, values) in given.bias.chunks_exact(hidden.max(1)).enumerate() {
             for (block, values) in bias.chunks_exact_mut(columns).zip(values.chunks(UNITS)) {
                 block[gate * UNITS..][..values.len()].copy_from_slice(values);

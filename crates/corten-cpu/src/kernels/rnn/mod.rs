@@ -18,7 +18,7 @@ use crate::gemm::{Base, CONFLICT, Factor, Mat, MatElement, MatMut, gemm_of_facto
 use crate::row_loops::Vectorised;
 use crate::scratch::Buffered;
 use crate::vec::{Lanes, fetch_early};
-use corten_core::{Result, bail, ensure};
+use corten_core::{Result, bail, ensure, unwinding};
 use corten_ops::{Tensor, op};
 use std::ops::Range;
 
@@ -219,7 +219,7 @@ impl<T: Element> Spread<T> {
             && T::copies_rows_in_conflict(cols);
         let apart = if conflict { width + SPACE } else { width };
         let copied = if conflict { count * apart } else { 0 };
-        Self { width, apart, copies: vec![T::default(); copied] }
+        Self { width, apart, copies: unwinding::vec(T::default(), copied) }
     }
 
     /// Contiguous rows, as they lie or copied.

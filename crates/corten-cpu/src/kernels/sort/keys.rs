@@ -2,6 +2,7 @@
 
 use super::rank::Ranked;
 use crate::row_loops::compiled;
+use corten_core::unwinding;
 
 /// A rank above a place: a word that compares as the pair does.
 pub(super) trait Key: Copy + Ord + Default + Send {
@@ -60,7 +61,7 @@ pub(super) fn flip_of(descending: bool) -> u64 {
 
 /// The keys of some elements by their ranks; `flip` is that of [`flip_of`].
 pub(super) fn keys_of<K: Key>(ranks: impl Iterator<Item = u64>, flip: u64) -> Vec<K> {
-    ranks.enumerate().map(|(place, rank)| K::new(rank ^ flip, place)).collect()
+    unwinding::collect(ranks.enumerate().map(|(place, rank)| K::new(rank ^ flip, place)))
 }
 
 /// Sorts keys that come in the order of their places by rank, equal ones by place.
@@ -91,7 +92,7 @@ fn sort_by_digits<K: Key, const BITS: u32>(keys: &mut [K], room: &mut Vec<K>) {
         keys.sort_unstable();
         return;
     }
-    room.resize(keys.len(), K::default());
+    unwinding::resize(room, keys.len(), K::default());
     match passes {
         0 => {}
         1 => sort_by::<K, BITS, 1>(keys, room, least),
@@ -116,7 +117,7 @@ fn sort_by<K: Key, const BITS: u32, const PASSES: usize>(
     let digit = |key: K, pass: usize| {
         (key.rank_part() - least).unbounded_shr(pass as u32 * BITS) as usize % values
     };
-    let mut counts = vec![0u32; PASSES * values];
+    let mut counts = unwinding::vec(0u32, PASSES * values);
     for &key in &*keys {
         for pass in 0..PASSES {
             counts[pass * values + digit(key, pass)] += 1;

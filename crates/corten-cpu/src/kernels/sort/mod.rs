@@ -12,7 +12,8 @@ mod unique;
 use crate::chunks::{for_each_chunk2, for_each_run, grain_of};
 use crate::kernels::support::{contiguous, empty, is_shape_only, match_types};
 use corten_core::{
-    Access, AccessSet, DType, Result, Scalar, ensure, geometry, not_implemented_for,
+    Access, AccessSet, DType, Result, Scalar, ensure, geometry, not_implemented_for, try_collect,
+    unwinding,
 };
 use corten_ops::composite::support::tensor_type_name;
 use corten_ops::meta::sort as shapes;
@@ -108,7 +109,7 @@ fn choose_from_lines<T: Ranked>(
                 if few_first_places(line, largest, true, indices) => {}
             Choose::Top { largest, sorted } => {
                 let ranks = line.iter().map(|x| x.rank());
-                top_places(ranks.zip(0..).collect(), largest, sorted, indices);
+                top_places(try_collect(ranks.zip(0..))?, largest, sorted, indices);
             }
             Choose::By(choose) => choose(&Line::of(line), indices),
         }
@@ -401,7 +402,7 @@ pub fn mode(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)>
 }
 
 fn mode_place(line: &Line) -> usize {
-    let mut items: Vec<(u64, usize)> = line.ranks.iter().copied().zip(0..).collect();
+    let mut items: Vec<(u64, usize)> = unwinding::collect(line.ranks.iter().copied().zip(0..));
     let nan = |item: &(u64, usize)| Some(item.0) == line.nan;
     match items.len() <= FEW {
         true => sort_few(&mut items, |a, b| a.0 < b.0 && !nan(a) && !nan(b)),

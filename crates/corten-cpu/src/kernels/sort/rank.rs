@@ -3,7 +3,7 @@
 use super::keys::{Key, flip_of, keys_of, narrow};
 use crate::row_loops::{Job, Vectorised};
 use crate::vec::Lanes;
-use corten_core::{Element, bf16, f16};
+use corten_core::{Element, bf16, f16, unwinding};
 
 /// An element type with an order in which NaN is the greatest and both zeros are equal.
 pub(super) trait Ranked: Element {
@@ -28,7 +28,7 @@ pub(super) struct Line {
 
 impl Line {
     pub(super) fn of<T: Ranked>(line: &[T]) -> Self {
-        let ranks = line.iter().map(|x| x.rank()).collect();
+        let ranks = unwinding::collect(line.iter().map(|x| x.rank()));
         Self { ranks, nan: T::NAN, narrow: narrow::<T>(line.len()) }
     }
 
@@ -74,7 +74,7 @@ fn early_keys<T: Ranked, K: Ord + Copy>(
     key: impl Fn(T, usize) -> K,
 ) -> Vec<K> {
     let (sample, rest) = line.split_at(line.len().min(4 * count.max(16)));
-    let mut early = Vec::with_capacity(sample.len() + rest.len().min(BLOCK));
+    let mut early = unwinding::with_capacity(sample.len() + rest.len().min(BLOCK));
     early.extend(sample.iter().enumerate().map(|(place, &x)| key(x, place)));
     if count == 0 || rest.is_empty() {
         return early;
@@ -88,7 +88,7 @@ fn early_keys<T: Ranked, K: Ord + Copy>(
             continue;
         }
         let mut kept = early.len();
-        early.resize(kept + block.len(), limit);
+        unwinding::resize(&mut early, kept + block.len(), limit);
         for (place, &x) in (first..).zip(block) {
             let key = key(x, place);
             // Written whether it stays or not, as no processor foresees which do.

@@ -2,7 +2,9 @@
 
 use super::rank::Ranked;
 use crate::kernels::support::{contiguous, contiguous_opt, empty_as, match_types};
-use corten_core::{DType, Element, Reader, Result, ResultTypeState, Scalar, Writer, ensure};
+use corten_core::{
+    DType, Element, Reader, Result, ResultTypeState, Scalar, Writer, ensure, try_collect,
+};
 use corten_ops::meta::sort as shapes;
 use corten_ops::{Tensor, derived, op};
 use std::sync::atomic::AtomicBool;
@@ -274,7 +276,7 @@ pub fn isin(
     match_searched!(dtype, "isin_default_cpu", T => {
         let (elements, tests) = (Reader::<T>::new(&elements)?, Reader::<T>::new(&tests)?);
         // No NaN equals another.
-        let mut known: Vec<u64> = tests.iter().map(|test| test.rank()).collect();
+        let mut known: Vec<u64> = try_collect(tests.iter().map(|test| test.rank()))?;
         known.retain(|&rank| Some(rank) != <T as Ranked>::NAN);
         known.sort_unstable();
         fill(&out, |i| known.binary_search(&elements[i].rank()).is_ok() != invert)

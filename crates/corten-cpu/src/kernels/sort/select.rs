@@ -4,6 +4,7 @@
 //! of PyTorch, so that gradients flow to the same elements.
 
 use super::split::split;
+use corten_core::unwinding;
 
 /// Puts the element of rank `k` at place `k`, with no greater ones before it, by the algorithm of
 /// libstdc++'s `std::nth_element`; `before` is the order.
@@ -92,7 +93,7 @@ fn sort_coarsely<T: Copy>(
 
 /// The place in `ranks` of the element of rank `k`, by PyTorch's quickselect.
 pub(super) fn quick_select(ranks: &[u64], k: usize) -> usize {
-    let mut items: Vec<(u64, usize)> = ranks.iter().copied().zip(0..).collect();
+    let mut items: Vec<(u64, usize)> = unwinding::collect(ranks.iter().copied().zip(0..));
     let (mut left, mut right) = (0, items.len() as isize - 1);
     while right > left {
         let (l, r) = (left as usize, right as usize);

@@ -7,6 +7,7 @@
 use super::keys::{Key, sort_stably};
 use super::select::FEW;
 use super::split::split;
+use corten_core::unwinding;
 
 /// A part of a line that is sorted by itself, and where its elements go.
 pub(super) struct Piece<'a, T, K> {
@@ -85,7 +86,10 @@ impl<K: Key> Rooms<K> {
     fn order(&mut self, keys: &[K], depth: u32) -> Vec<K> {
         let mut order = std::mem::take(&mut self.order);
         order.clear();
-        order.extend(keys.iter().enumerate().map(|(i, key)| K::new(key.rank_part(), i)));
+        unwinding::extend(
+            &mut order,
+            keys.iter().enumerate().map(|(i, key)| K::new(key.rank_part(), i)),
+        );
         self.sort(&mut order, depth);
         order
     }

@@ -6,7 +6,9 @@ use super::rank::Ranked;
 use super::select::{FEW, sort_few};
 use crate::kernels::support::{contiguous, empty_as, match_types};
 use crate::row_loops::compiled;
-use corten_core::{DType, Reader, Result, Writer, ensure, err, geometry};
+use corten_core::{
+    DType, Reader, Result, Writer, ensure, err, geometry, try_collect, try_vec, unwinding,
+};
 use corten_ops::{Tensor, op};
 
 /// Runs of equal items in some order of them.
@@ -24,15 +26,18 @@ impl Runs {
         order: impl ExactSizeIterator<Item = usize>,
         same: impl Fn(usize, usize) -> bool,
     ) -> Self {
-        let mut runs =
-            Self { firsts: Vec::new(), inverse: vec![0; order.len()], counts: Vec::new() };
+        let mut runs = Self {
+            firsts: Vec::new(),
+            inverse: unwinding::vec(0, order.len()),
+            counts: Vec::new(),
+        };
         let mut before = None;
         for item in order {
             match runs.counts.last_mut() {
                 Some(count) if before.is_some_and(|before| same(before, item)) => *count += 1,
                 _ => {
-                    runs.firsts.push(item as i64);
-                    runs.counts.push(1);
+                    unwinding::push(&mut runs.firsts, item as i64);
+                    unwinding::push(&mut runs.counts, 1);
                 }
             }
             runs.inverse[item] = runs.counts.len() as i64 - 1;
@@ -120,7 +125,7 @@ fn different_elements<T: Ranked, K: Key>(line: &[T]) -> Vec<T> {
     keys.dedup_by(|next, key| {
         next.rank_part() == key.rank_part() && equals_itself::<T>(key.rank_part())
     });
-    keys.into_iter().map(|key| line[key.place()]).collect()
+    unwinding::collect(keys.into_iter().map(|key| line[key.place()]))
 }
 
 /// `_unique2`: always in ascending order.
@@ -189,17 +194,17 @@ fn runs_of_elements(
         let inverse = match inverse {
             true => {
                 let mut run = -1;
-                let numbers = (0..items.len()).map(|i| {
+                let numbers = try_collect((0..items.len()).map(|i| {
                     run += i64::from(starts(i));
                     run
-                });
-                Tensor::from_vec(numbers.collect::<Vec<i64>>(), &self_.sizes())?
+                }))?;
+                Tensor::from_vec(numbers, &self_.sizes())?
             }
             false => absent()?,
         };
         let counts = match counts {
             true => {
-                let mut lengths = vec![0i64; runs];
+                let mut lengths = try_vec(0i64, runs)?;
                 let mut run = 0;
                 for i in 0..items.len() {
                     run += usize::from(starts(i));
@@ -268,11 +273,11 @@ fn slices(
     let moved = contiguous(&op::movedim_int(self_, axis as i64, 0)?)?;
     let count = sizes[axis] as usize;
     let runs = match_ranked!(self_.dtype(), "unique_dim", T => {
-        let ranks: Vec<u64> = Reader::<T>::new(&moved)?.iter().map(|x| x.rank()).collect();
+        let ranks: Vec<u64> = try_collect(Reader::<T>::new(&moved)?.iter().map(|x| x.rank()))?;
         let length = ranks.len() / count;
         let row = |i: usize| &ranks[i * length..][..length];
         let nan = |i: usize| <T as Ranked>::NAN.is_some_and(|nan| row(i).contains(&nan));
-        let mut order: Vec<usize> = (0..count).collect();
+        let mut order: Vec<usize> = try_collect(0..count)?;
         if sorted {
             match count <= FEW {
                 true => sort_few(&mut order, |&a, &b| before(row(a), row(b), <T as Ranked>::NAN)),
@@ -304,7 +309,7 @@ pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Res
         UInt8 u8, Int8 i8, Int16 i16, Int32 i32, Int64 i64,
     ])?;
     if self_.dim() == 1 && self_.numel() == 0 {
-        return Tensor::from_vec(vec![0i64; length_of(minlength)?], &[minlength]);
+        return Tensor::from_vec(try_vec(0i64, length_of(minlength)?)?, &[minlength]);
     }
     let vector = self_.dim() == 1;
     let shape = "bincount only supports 1-d non-negative integral inputs.";

@@ -7,7 +7,9 @@ use crate::kernels::support::{contiguous, match_types};
 use crate::row_loops::{Job, Vectorised};
 use crate::tiles::turn_matrix;
 use crate::vec::Lanes;
-use corten_core::{DType, Element, MemoryFormat, Reader, Result, Writer, cast};
+use corten_core::{
+    DType, Element, MemoryFormat, Reader, Result, Writer, cast, try_collect, try_vec,
+};
 use corten_ops::meta::upsample as shapes;
 use corten_ops::{Tensor, op};
 use taps::{Mode, Taps};
@@ -140,11 +142,11 @@ fn pick<T: Element>(data: &[T], out: &mut [T], taps: &[Taps]) -> Result<()> {
     for taps in leading {
         let along = |line: &usize| {
             let base = line * taps.source;
-            (0..taps.count()).map(move |o| base + taps.place(o)).collect::<Vec<_>>()
+            (0..taps.count()).map(move |o| base + taps.place(o))
         };
-        lines = lines.iter().flat_map(along).collect();
+        lines = try_collect(lines.iter().flat_map(along))?;
     }
-    let places: Vec<usize> = (0..last.count()).map(|o| last.place(o)).collect();
+    let places: Vec<usize> = try_collect((0..last.count()).map(|o| last.place(o)))?;
     let (from, length) = (sources * last.source, places.len());
     for_each_chunk(out, lines.len() * length, grain_of(lines.len() * length), |i, out| {
         let data = &data[i * from..][..from];
@@ -184,8 +186,8 @@ fn pass<S: Sum>(data: &[S], out: &mut [S], taps: &Taps, inner: usize) -> Result<
     }
     for_each_run(out, to, grain_of(to * 4), |range, out| {
         let data = &data[range.start * from..range.end * from];
-        let mut turned = vec![S::default(); data.len().min(from * LINES)];
-        let mut sums = vec![S::default(); out.len().min(to * LINES)];
+        let mut turned = try_vec(S::default(), data.len().min(from * LINES))?;
+        let mut sums = try_vec(S::default(), out.len().min(to * LINES))?;
         for (data, out) in data.chunks(from * LINES).zip(out.chunks_mut(to * LINES)) {
             // Lines side by side are vectors, whichever points their taps are.
             let lines = out.len() / to;

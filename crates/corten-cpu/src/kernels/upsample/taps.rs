@@ -1,6 +1,6 @@
 //! Which points of the source a point of the result is made of.
 
-use corten_core::{Element, cast};
+use corten_core::{Element, cast, unwinding};
 use std::f64::consts::PI;
 
 /// How points between those of the source are found.
@@ -37,7 +37,13 @@ impl Taps {
         (source, count): (usize, usize),
         double: bool,
     ) -> Self {
-        let mut taps = Self { source, starts: vec![0], places: Vec::new(), weights: Vec::new() };
+        let mut taps = Self {
+            source,
+            starts: unwinding::with_capacity(count.saturating_add(1)),
+            places: Vec::new(),
+            weights: Vec::new(),
+        };
+        taps.starts.push(0);
         let nearest = matches!(mode, Mode::Nearest | Mode::Exact);
         let double = double && !nearest;
         let step = match align {
@@ -62,7 +68,7 @@ impl Taps {
                 }
                 _ => taps.wide(mode, step, step * (o as f64 + 0.5)),
             }
-            taps.starts.push(taps.places.len());
+            unwinding::push(&mut taps.starts, taps.places.len());
         }
         taps
     }
@@ -83,7 +89,8 @@ impl Taps {
     /// Makes one tap of those that the border led to one place, so that they are rounded together.
     fn merge(&mut self) {
         let (starts, places) = (std::mem::replace(&mut self.starts, vec![0]), &self.places);
-        let (mut merged, mut weights) = (Vec::with_capacity(places.len()), Vec::new());
+        let (mut merged, mut weights) =
+            (unwinding::with_capacity(places.len()), unwinding::with_capacity(self.weights.len()));
         for ends in starts.windows(2) {
             let first = merged.len();
             let own = ends[0]..ends[1];
@@ -96,7 +103,7 @@ impl Taps {
                     }
                 }
             }
-            self.starts.push(merged.len());
+            unwinding::push(&mut self.starts, merged.len());
         }
         (self.places, self.weights) = (merged, weights);
     }
@@ -113,11 +120,12 @@ impl Taps {
 
     /// What a point of the source takes part in, with the same weights: the taps of the gradient.
     pub(super) fn transposed(&self) -> Self {
-        let mut starts = vec![0; self.source + 1];
+        let mut starts = unwinding::vec(0, self.source + 1);
         self.places.iter().for_each(|&place| starts[place + 1] += 1);
         (0..self.source).for_each(|place| starts[place + 1] += starts[place]);
-        let mut next = starts.clone();
-        let (mut places, mut weights) = (vec![0; self.places.len()], self.weights.clone());
+        let mut next = unwinding::to_vec(&starts);
+        let mut places = unwinding::vec(0, self.places.len());
+        let mut weights = unwinding::to_vec(&self.weights);
         for (o, (own, shares)) in self.of_points(&self.weights).enumerate() {
             for (&place, &share) in own.iter().zip(shares) {
                 (places[next[place]], weights[next[place]]) = (o, share);
@@ -129,7 +137,7 @@ impl Taps {
 
     /// The weights of all places, as numbers of the type that sums are made of.
     pub(super) fn weights<S: Element>(&self) -> Vec<S> {
-        self.weights.iter().map(|&weight| cast(weight)).collect()
+        unwinding::collect(self.weights.iter().map(|&weight| cast(weight)))
     }
 
     /// Places and weights for every point of the result; `weights` are those of [`Self::weights`].
@@ -144,8 +152,8 @@ impl Taps {
     }
 
     fn push(&mut self, place: usize, weight: f64) {
-        self.places.push(place);
-        self.weights.push(weight);
+        unwinding::push(&mut self.places, place);
+        unwinding::push(&mut self.weights, weight);
     }
 
     fn clamped(&self, place: f64) -> usize {

@@ -5,7 +5,10 @@ use super::{construct, fresh};
 use crate::any::view::{diagonal, view_as_real_physical, with_geometry};
 use crate::iter::TensorIteratorConfig;
 use crate::{Tensor, derived, op};
-use corten_core::{DType, Device, Layout, Result, Scalar, bail, ensure, geometry};
+use corten_core::{
+    DType, Device, Layout, Result, Scalar, bail, ensure, geometry, try_with_capacity,
+};
+use std::ops::Range;
 
 /// The identity matrix.
 ///
@@ -67,27 +70,73 @@ pub fn eye_m_out(n: i64, m: i64, out: &Tensor) -> Result<Tensor> {
     Ok(out.clone())
 }
 
+/// The triangle of a matrix with `row` rows and `col` columns: row `i` has the columns up to
+/// `i + offset`, or those from it on.
+struct Triangle {
+    row: i64,
+    col: i64,
+    offset: i64,
+    upper: bool,
+}
+
+impl Triangle {
+    /// The rows that have elements, so that others cost nothing.
+    fn rows(&self) -> Range<i64> {
+        if self.col == 0 {
+            return 0..0;
+        }
+        match self.upper {
+            true => 0..self.col.saturating_sub(self.offset).clamp(0, self.row),
+            false => self.offset.saturating_neg().clamp(0, self.row)..self.row,
+        }
+    }
+
+    fn columns(&self, i: i64) -> Range<i64> {
+        let border = i.saturating_add(self.offset).saturating_add(i64::from(!self.upper));
+        let border = border.clamp(0, self.col);
+        if self.upper { border..self.col } else { 0..border }
+    }
+
+    /// How many elements it has, in closed form.
+    fn count(&self) -> i128 {
+        let [row, col, offset] = [self.row, self.col, self.offset].map(i128::from);
+        // The sum of min(j, col) over 0 <= j < end.
+        let sum = |end: i128| {
+            let slope = end.clamp(0, col);
+            slope * (slope - 1).max(0) / 2 + (end - col).max(0).saturating_mul(col)
+        };
+        let below = |first: i128| sum(row + first).saturating_sub(sum(first));
+        if self.upper { (row * col).saturating_sub(below(offset)) } else { below(offset + 1) }
+    }
+
+    /// Row numbers, then column numbers.
+    fn indices(&self) -> Result<Tensor> {
+        let count = self.count();
+        let length = usize::try_from(count.saturating_mul(2)).unwrap_or(usize::MAX);
+        let mut indices = try_with_capacity(length)?;
+        for i in self.rows() {
+            let columns = self.columns(i);
+            indices.extend(std::iter::repeat_n(i, (columns.end - columns.start) as usize));
+        }
+        self.rows().for_each(|i| indices.extend(self.columns(i)));
+        construct::from_vec(indices, &[2, count as i64])
+    }
+}
+
 fn triangle_indices(
     name: &str,
-    (row, col): (i64, i64),
-    columns_of: impl Fn(i64) -> std::ops::Range<i64>,
+    triangle: &Triangle,
     dtype: Option<DType>,
     device: Option<Device>,
 ) -> Result<Tensor> {
-    ensure!(row >= 0, Runtime, "row must be non-negative, got{row}");
-    ensure!(col >= 0, Runtime, "col must be non-negative, got{col}");
+    let Triangle { row, col, .. } = triangle;
+    ensure!(*row >= 0, Runtime, "row must be non-negative, got{row}");
+    ensure!(*col >= 0, Runtime, "col must be non-negative, got{col}");
     let dtype = dtype.unwrap_or(DType::Int64);
     if !dtype.is_integral(false) {
         bail!(NotImplemented, "\"{name}\" not implemented for '{}'", dtype.type_name());
     }
-    let length_of = |i: i64| columns_of(i).count();
-    let count: usize = (0..row).map(length_of).sum();
-    let mut indices = Vec::with_capacity(2 * count);
-    for i in 0..row {
-        indices.extend(std::iter::repeat_n(i, length_of(i)));
-    }
-    (0..row).for_each(|i| indices.extend(columns_of(i)));
-    let indices = construct::from_vec(indices, &[2, count as i64])?;
+    let indices = triangle.indices()?;
     op::to_dtype_layout(&indices, Some(dtype), None, device, None, false, false, None)
 }
 
@@ -104,8 +153,8 @@ pub fn tril_indices(
     device: Option<Device>,
     _pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    let columns_of = |i: i64| 0..(i.saturating_add(offset).saturating_add(1)).clamp(0, col.max(0));
-    triangle_indices("tril_indices", (row, col), columns_of, dtype, device)
+    let triangle = Triangle { row, col, offset, upper: false };
+    triangle_indices("tril_indices", &triangle, dtype, device)
 }
 
 /// Row and column numbers of the upper triangle, in row-major order.
@@ -121,8 +170,8 @@ pub fn triu_indices(
     device: Option<Device>,
     _pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    let columns_of = |i: i64| i.saturating_add(offset).clamp(0, col.max(0))..col;
-    triangle_indices("triu_indices", (row, col), columns_of, dtype, device)
+    let triangle = Triangle { row, col, offset, upper: true };
+    triangle_indices("triu_indices", &triangle, dtype, device)
 }
 
 /// Zeros with the last dimension on a diagonal of two new dimensions.

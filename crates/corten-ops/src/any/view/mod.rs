@@ -18,6 +18,7 @@ pub(crate) use bits::{stored, view_as_real_physical};
 pub use inplace::{
     as_strided_, detach_, squeeze_, squeeze_dim_, squeeze_dims_, t_, transpose_, unsqueeze_,
 };
+pub(crate) use pieces::room_for_pieces;
 pub use pieces::{
     split, split_copy_out, split_with_sizes, split_with_sizes_copy_out, unbind, unbind_copy_out,
 };

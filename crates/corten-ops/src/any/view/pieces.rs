@@ -3,7 +3,7 @@
 use super::select::select;
 use super::{geometry_of, with_geometry};
 use crate::{Tensor, op};
-use corten_core::{Dims, Result, ensure, geometry};
+use corten_core::{Dims, Result, ensure, geometry, try_with_capacity};
 
 /// All positions of a dimension, one view each.
 ///
@@ -17,7 +17,11 @@ pub fn unbind(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
         "Dimension specified as {wrapped} but tensor has no dimensions"
     );
     let size = self_.size(dim)?;
-    (0..size).map(|index| select(self_, dim, index)).collect()
+    let mut pieces = room_for_pieces(size as usize)?;
+    for index in 0..size {
+        pieces.push(select(self_, dim, index)?);
+    }
+    Ok(pieces)
 }
 
 /// Pieces of `split_size` positions; the last one may be shorter.
@@ -67,16 +71,32 @@ pub fn split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result
 }
 
 fn pieces(self_: &Tensor, dim: i64, lengths: impl Iterator<Item = i64>) -> Result<Vec<Tensor>> {
+    let mut pieces = room_for_pieces(lengths.size_hint().0)?;
     let (mut sizes, strides): (Dims, Dims) = geometry_of(self_);
     let dim = geometry::wrap_dim(dim, sizes.len())?;
     let mut offset = self_.storage_offset();
-    let piece = |length| {
+    for length in lengths {
         sizes[dim] = length;
-        let view = with_geometry(self_, &sizes, &strides, offset);
-        offset += length * strides[dim];
-        view
-    };
-    lengths.map(piece).collect()
+        pieces.push(with_geometry(self_, &sizes, &strides, offset)?);
+        offset = offset.wrapping_add(length.wrapping_mul(strides[dim]));
+    }
+    Ok(pieces)
+}
+
+/// Room for a list of pieces. Many of them are an error rather than the end of the process where there
+/// is no memory for the tensors either.
+///
+/// # Errors
+/// `Runtime` when there is not as much memory.
+pub(crate) fn room_for_pieces(count: usize) -> Result<Vec<Tensor>> {
+    /// More than a list of this length is rare.
+    const MANY: usize = 1 << 12;
+    /// What a view and its handle take, generously.
+    const BYTES: usize = 512;
+    if count > MANY {
+        drop(try_with_capacity::<[u8; BYTES]>(count)?);
+    }
+    try_with_capacity(count)
 }
 
 /// Writes copies of views into as many tensors; another dtype is refused where `exact` says so.

@@ -145,7 +145,8 @@ pub fn unfold(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Te
     ensure!(step > 0, Runtime, "step is {step} but must be > 0");
     if rank > 0 {
         sizes[dim] = (whole - size) / step + 1;
-        strides[dim] = stride * step;
+        // A step beyond the storage leaves one window, whose stride no element needs.
+        strides[dim] = stride.wrapping_mul(step);
     }
     sizes.push(size);
     strides.push(stride);

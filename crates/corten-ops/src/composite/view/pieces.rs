@@ -1,7 +1,8 @@
 //! Tensors taken apart.
 
+use crate::any::view::room_for_pieces;
 use crate::{Tensor, op};
-use corten_core::{DType, Result, ensure};
+use corten_core::{DType, Result, ensure, try_vec};
 
 /// At most `chunks` pieces of equal size; the last one may be shorter.
 ///
@@ -11,10 +12,10 @@ pub fn chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
     ensure!(self_.dim() > 0, Runtime, "chunk expects at least a 1-dimensional tensor");
     ensure!(chunks > 0, Runtime, "chunk expects `chunks` to be greater than 0, got: {chunks}");
     let size = self_.size(dim)?;
-    let piece = (size + chunks - 1) / chunks;
+    let piece = size / chunks + i64::from(size % chunks != 0);
     if piece == 0 && size == 0 {
         // As many empty pieces as asked for.
-        let sizes = vec![0; chunks as usize];
+        let sizes = try_vec(0, chunks as usize)?;
         return op::split_with_sizes(self_, &sizes, dim);
     }
     op::split_tensor(self_, piece, dim)
@@ -28,9 +29,9 @@ pub fn unsafe_chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>
     ensure!(self_.dim() > 0, Runtime, "chunk expects at least a 1-dimensional tensor");
     ensure!(chunks > 0, Runtime, "chunk expects `chunks` to be greater than 0, got: {chunks}");
     let size = self_.size(dim)?;
-    let piece = (size + chunks - 1) / chunks;
+    let piece = size / chunks + i64::from(size % chunks != 0);
     if piece == 0 && size == 0 {
-        let sizes = vec![0; chunks as usize];
+        let sizes = try_vec(0, chunks as usize)?;
         return op::unsafe_split_with_sizes(self_, &sizes, dim);
     }
     op::unsafe_split_tensor(self_, piece, dim)
@@ -63,14 +64,18 @@ pub fn tensor_split_sections(self_: &Tensor, sections: i64, dim: i64) -> Result<
     let size = self_.size(dim)?;
     ensure!(sections > 0, Runtime, "number of sections must be larger than 0, got {sections}");
     let (least, longer) = (size / sections, size % sections);
+    let mut pieces = room_for_pieces(sections as usize)?;
     let mut start = 0;
-    let piece = |index| {
+    let mut piece = |index| {
         let length = least + i64::from(index < longer);
         let piece = op::slice_tensor(self_, dim, Some(start), Some(start + length), 1);
         start += length;
         piece
     };
-    (0..sections).map(piece).collect()
+    for index in 0..sections {
+        pieces.push(piece(index)?);
+    }
+    Ok(pieces)
 }
 
 /// Pieces that end at the given positions, and the rest.
@@ -80,7 +85,7 @@ pub fn tensor_split_sections(self_: &Tensor, sections: i64, dim: i64) -> Result<
 pub fn tensor_split_indices(self_: &Tensor, indices: &[i64], dim: i64) -> Result<Vec<Tensor>> {
     check_rank(self_)?;
     let size = self_.size(dim)?;
-    let mut pieces = Vec::with_capacity(indices.len() + 1);
+    let mut pieces = room_for_pieces(indices.len() + 1)?;
     let mut start = 0;
     for &end in indices.iter().chain([&size]) {
         pieces.push(op::slice_tensor(self_, dim, Some(start), Some(end), 1)?);

@@ -6,7 +6,7 @@ use super::tiles::{Block, Place, Places, Tiles};
 use crate::chunks::{for_each_run, grain_of};
 use crate::row_loops::{Job, MOST_LANES, load, store};
 use crate::vec::Lanes;
-use corten_core::Result;
+use corten_core::{Result, try_vec};
 
 /// How much larger than what an output looks at the pixels of its tile may be. Errors grow as much.
 const UNEVEN: f32 = 16.0;
@@ -110,7 +110,7 @@ fn of_samples<'a, T: Clone + Default + Send>(
 ) -> Result<Vec<T>> {
     let block = |samples| Block { samples, ..tiles.all() };
     let count = tiles.count(&block(0..1));
-    let mut found = vec![T::default(); tiles.samples];
+    let mut found = try_vec(T::default(), tiles.samples)?;
     for_each_run(&mut found, 1, grain_of(16 * count), |samples, found| {
         for (sample, found) in samples.zip(found) {
             *found = f(tiles.places(&block(sample..sample + 1)));

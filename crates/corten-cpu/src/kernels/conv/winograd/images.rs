@@ -5,7 +5,7 @@ use super::tiles::Strip;
 use crate::chunks::{for_each_run, grain_of};
 use crate::gemm::{Mat, MatMut};
 use crate::row_loops::Vectorised;
-use corten_core::Result;
+use corten_core::{Result, try_vec};
 use std::ops::Range;
 
 /// Dense images of so many channels.
@@ -62,7 +62,7 @@ impl<'a> Images<'a> {
     /// None of its own.
     pub(super) fn sizes(&self) -> Result<Vec<f32>> {
         let Self { channels, channels_last, .. } = *self;
-        let mut sizes = vec![0.0; self.elements.len() / channels];
+        let mut sizes = try_vec(0.0, self.elements.len() / channels)?;
         let run = if channels_last { 1 } else { self.height * self.width };
         for_each_run(&mut sizes, run, grain_of(run * channels), |range, sizes| {
             let images = &self.elements[range.start * run * channels..range.end * run * channels];

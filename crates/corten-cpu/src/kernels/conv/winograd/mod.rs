@@ -28,7 +28,7 @@ use crate::gemm::{Base, Factor, Mat, MatMut, for_each_block, gemm_of_factors};
 use crate::row_loops::{Job, MOST_LANES, Vectorised, load, store};
 use crate::scratch::with_buffer;
 use crate::vec::{Lanes, MaskBits};
-use corten_core::{Access, AccessSet, DType, Result};
+use corten_core::{Access, AccessSet, DType, Result, unwinding};
 use corten_ops::parallel::num_threads;
 use corten_ops::{Tensor, op};
 use evenness::Sizes;
@@ -342,7 +342,7 @@ impl Job<f32> for OfPixels<'_> {
     fn run<V: Lanes<Elem = f32>>(self) {
         let Self { tiles, images, to } = self;
         let channels = images.channels[1];
-        let (border, plane) = (vec![0.0; channels], to.len() / PLANES);
+        let (border, plane) = (unwinding::vec(0.0, channels), to.len() / PLANES);
         for (line, tile) in tiles.enumerate() {
             let rows = tile.pixels(images, &border);
             for at in (0..channels).step_by(V::LANES) {

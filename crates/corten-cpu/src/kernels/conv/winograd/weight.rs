@@ -13,7 +13,7 @@ use crate::kernels::support::{empty, flat};
 use crate::row_loops::{Job, MOST_LANES, Vectorised, load, store};
 use crate::scratch::with_buffer;
 use crate::vec::{Lanes, MaskBits};
-use corten_core::{Access, AccessSet, Result};
+use corten_core::{Access, AccessSet, Result, try_collect, unwinding};
 use corten_ops::Tensor;
 use corten_ops::parallel::num_threads;
 use std::ops::Range;
@@ -54,7 +54,7 @@ pub(in super::super) fn run(
         return Ok(false);
     }
     let len = PLANES * features * channels;
-    let blocks: Vec<_> = tiles.blocks(tiles.cut(at_once(geometry))).collect();
+    let blocks: Vec<_> = try_collect(tiles.blocks(tiles.cut(at_once(geometry))))?;
     let parts = (PART_ELEMENTS / len).clamp(1, PARTS.min(blocks.len()));
     let planes = empty(&[(parts * len) as i64], weight)?;
     let room = AccessSet::acquire(&[(&planes, Access::Write)])?;
@@ -148,7 +148,7 @@ impl Job<f32> for OfOutputs<'_> {
     fn run<V: Lanes<Elem = f32>>(self) {
         let Self { tiles, output, to } = self;
         let features = output.channels[1];
-        let (border, plane) = (vec![0.0; features], to.len() / PLANES);
+        let (border, plane) = (unwinding::vec(0.0, features), to.len() / PLANES);
         for (line, tile) in tiles.enumerate() {
             let [a, b, c, d] = tile.outputs(output, &border);
             for at in (0..features).step_by(V::LANES) {
