@@ -18,8 +18,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 type Removable = Arc<Mutex<Option<Shared>>>;
 
 /// Kernels that can be taken back, by the number that Python was given.
-static REGISTRATIONS: Mutex<Vec<Option<(Registration, Option<Removable>)>>> =
-    Mutex::new(Vec::new());
+static REGISTRATIONS: Mutex<Vec<Option<Kept>>> = Mutex::new(Vec::new());
+
+/// A kernel in the table, and its function where it has one.
+type Kept = (Registration, Option<Removable>);
 
 /// The functions of the module.
 pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {

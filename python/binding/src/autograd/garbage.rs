@@ -1,7 +1,7 @@
 //! What tensors, nodes and contexts show the garbage collector.
 //!
-//! Note [Cycles through graphs]: an object of a tensor shows what the tensor owns, found by a walk
-//! (Note [Walks over owners]). The rule says which walk shows what, so that everything is shown
+//! Note [Cycles through graphs]: an object of a tensor shows what the tensor owns, found by a walk;
+//! see Note [Walks over owners]. The rule says which walk shows what, so that everything is shown
 //! once: an object that somebody besides its tensor owns, or whose tensor nobody else owns, shows
 //! what the tensor owns; else the walk that comes to the tensor from all its owners does. Contexts
 //! follow the same rule with their nodes. While any call runs without the interpreter lock nothing
