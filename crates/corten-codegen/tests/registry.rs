@@ -5,7 +5,7 @@
 
 mod common;
 
-use corten_codegen::registry::{Registry, inplace_of, out_of};
+use corten_codegen::registry::{Body, Cost, Registry, inplace_of, out_of};
 use corten_codegen::schema::Schema;
 use corten_codegen::{Sources, emit};
 use std::collections::{BTreeMap, BTreeSet};
@@ -145,4 +145,63 @@ fn derivation_rules_match_pytorch() {
     println!("out {out_hits} of {outs}, in-place {inplace_hits} of {inplace}");
     assert!(out_hits * 100 >= outs * 90, "out: {out_hits} of {outs}");
     assert!(inplace_hits * 100 >= inplace * 80, "in-place: {inplace_hits} of {inplace}");
+}
+
+/// Operators of the families of products whose work is that of reading their arguments.
+const STREAMING: [&str; 6] = ["dot", "vdot", "linalg_vecdot", "im2col", "col2im", "lu_unpack"];
+
+#[test]
+fn the_cost_of_products_is_declared() {
+    const PRODUCTS: [&str; 6] = ["matmul", "conv", "attention", "linalg", "rnn", "spectral"];
+    for op in registry().ops {
+        let name = op.schema.name.as_str();
+        let product = op.cost == Cost::Product;
+        if PRODUCTS.contains(&op.family.as_str()) {
+            assert_eq!(product, !STREAMING.contains(&name), "{name}");
+        }
+        assert!(!product || !matches!(op.body, Body::Pointwise { .. }), "{name}");
+        // Products outside of these families are those that multiply what they are given in pairs.
+        let elsewhere =
+            ["cdist", "pdist", "cov", "corrcoef", "kron", "mkldnn_linear", "foreach_mm"];
+        let paired = elsewhere.iter().any(|word| name.contains(word));
+        assert!(!product || paired || PRODUCTS.contains(&op.family.as_str()), "{name}");
+    }
+}
+
+#[test]
+fn names_say_nothing_of_costs() {
+    let cost = |name: &str| {
+        let registry = registry();
+        let found = registry.ops.iter().find(|op| op.schema.name == name);
+        found.unwrap_or_else(|| panic!("no operator {name}")).cost
+    };
+    for name in [
+        "lgamma",
+        "digamma",
+        "cummax",
+        "hamming_window",
+        "upsample_bilinear2d",
+        "polygamma",
+        "linalg_vector_norm",
+        "linalg_cross",
+        "_standard_gamma",
+    ] {
+        assert_eq!(cost(name), Cost::Stream, "{name}");
+    }
+    for name in [
+        "mm",
+        "baddbmm",
+        "conv2d",
+        "gru_sequence",
+        "lstm_sequence",
+        "bilinear",
+        "einsum",
+        "scaled_dot_product_attention",
+        "cdist",
+        "inverse",
+        "svd",
+        "tensordot",
+    ] {
+        assert_eq!(cost(name), Cost::Product, "{name}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::boxed::Stack;
 use crate::dispatch::{BoxedCall, BoxedKernel, OpTable, Registration, Target, set_fallback};
-use crate::registry::{self, AnyOp, Gradient, OpDef, OpKind};
+use crate::registry::{self, AnyOp, Cost, Gradient, OpDef, OpKind};
 use crate::schema::Schema;
 use corten_core::{DispatchKey, Result, bail, bug};
 use std::sync::Arc;
@@ -57,6 +57,7 @@ impl Library {
             implementation: "library",
             gradient: Gradient::Unknown,
             batch: None,
+            cost: Cost::Stream,
         };
         let name = def.qualified_name();
         if registry::find(&name).is_some() {

@@ -63,6 +63,18 @@ pub struct OpDef {
     pub gradient: Gradient,
     /// How a call on batches becomes one on their values; without it, item by item.
     pub batch: Option<BatchRule>,
+    /// How the work of a call grows with its arguments.
+    pub cost: Cost,
+}
+
+/// How the work of an operator grows with the elements of its arguments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cost {
+    /// With their number.
+    #[default]
+    Stream,
+    /// Faster: each element of one argument meets many of another, as in products of matrices.
+    Product,
 }
 
 /// Runs an operator on the values of batched tensors; see [`crate::batched`].

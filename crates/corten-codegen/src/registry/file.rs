@@ -1,5 +1,6 @@
 //! The TOML of one family, as written.
 
+use super::Cost;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -9,6 +10,8 @@ use toml::Spanned;
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
     pub(super) feature: Option<String>,
+    /// The class of its operators, where their blocks name no other.
+    pub(super) cost: Option<Cost>,
     #[serde(default)]
     pub(super) op: Vec<Block>,
 }
@@ -48,6 +51,7 @@ pub(super) struct Block {
     #[serde(default)]
     pub(super) exact_out: bool,
     pub(super) batch: Option<String>,
+    pub(super) cost: Option<Cost>,
     pub(super) rust: Option<String>,
     #[serde(default)]
     pub(super) doc: String,

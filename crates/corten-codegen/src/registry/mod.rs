@@ -14,6 +14,7 @@ pub use missing::{Missing, missing};
 use crate::formula::Formula;
 use crate::rust::camel;
 use crate::schema::Schema;
+use serde::Deserialize;
 use std::fmt;
 use std::path::Path;
 
@@ -37,6 +38,17 @@ impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
     }
+}
+
+/// How the work of an operator grows with the elements of its arguments; `corten_ops` has the same.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Cost {
+    /// With their number.
+    #[default]
+    Stream,
+    /// Faster, as in products of matrices.
+    Product,
 }
 
 /// A mistake in a declaration.
@@ -111,6 +123,8 @@ pub struct Op {
     /// How it runs on batches: a function of `corten_ops::batched::rules`. Without one, item by
     /// item, or as other pointwise operators.
     pub batch: Option<String>,
+    /// How its work grows with its arguments.
+    pub cost: Cost,
     /// The Rust method's name where it is not derived.
     pub rust: Option<String>,
     /// What it does.

@@ -2,7 +2,8 @@
 
 use super::file::{self, Block, Formula as RawFormula};
 use super::{
-    Body, Grad, Location, MetaKernel, MetaRule, Mistake, Op, Paths, Registry, Variants, derive,
+    Body, Cost, Grad, Location, MetaKernel, MetaRule, Mistake, Op, Paths, Registry, Variants,
+    derive,
 };
 use crate::formula::Formula;
 use crate::schema::Schema;
@@ -76,9 +77,11 @@ pub(super) fn file(name: &str, text: &str, registry: &mut Registry, mistakes: &m
     for block in parsed.op {
         let location = at(block.schema.span().start);
         let schema = block.schema.get_ref().clone();
+        let cost = block.cost.or(parsed.cost).unwrap_or_default();
         match operator(block, stem, location.clone()) {
             Ok(mut op) => {
                 op.feature = parsed.feature.clone();
+                op.cost = cost;
                 let copy = op.variants.copy.then(|| copy_of(&op)).transpose();
                 registry.ops.push(op);
                 match copy {
@@ -116,6 +119,7 @@ fn operator(block: Block, family: &str, location: Location) -> Result<Op, String
         node_inplace: block.node_inplace,
         exact_out: block.exact_out,
         batch: block.batch,
+        cost: Cost::default(),
         rust: block.rust,
         doc: block.doc,
         location,
@@ -152,6 +156,7 @@ fn copy_of(view: &Op) -> Result<Op, String> {
         node_inplace: None,
         exact_out: true,
         batch: view.batch.clone(),
+        cost: view.cost,
         rust: None,
         doc: format!("The view that `{}` makes, copied.", view.schema.name),
     })

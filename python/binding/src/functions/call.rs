@@ -79,7 +79,7 @@ fn run(
         check_options(bound, options, out)?;
     }
     let mut stack = fill(plan, this, bound, &outputs)?;
-    let long = is_long(group.name, &stack);
+    let long = is_long(plan.op.def().cost, &stack);
     detach_if(long, || plan.op.call_boxed(&mut stack))?;
     if let Some(index) = overload.requires_grad
         && bound.bool(index)?

@@ -2,6 +2,7 @@
 //! See Note [Keeping the interpreter lock].
 
 use crate::py::gil::DETACH_ABOVE_NS;
+use corten_ops::registry::Cost;
 use corten_ops::{IValue, Tensor};
 
 /// Nanoseconds per element of a memory-bound operator, times 16.
@@ -28,7 +29,7 @@ pub(crate) fn is_long_work(a: &Tensor, columns: Option<&i64>) -> bool {
 }
 
 /// Whether a call is expected to outlast a hand-over of the lock.
-pub(crate) fn is_long(name: &str, stack: &[IValue]) -> bool {
+pub(crate) fn is_long(cost: Cost, stack: &[IValue]) -> bool {
     let mut total = 0_i64;
     let mut count = 0;
     let mut largest_row = 1_i64;
@@ -48,10 +49,9 @@ pub(crate) fn is_long(name: &str, stack: &[IValue]) -> bool {
     if total < 2048 {
         return false;
     }
-    let nanoseconds = if is_product(name) {
-        total.saturating_mul(largest_row) / 32
-    } else {
-        total.saturating_mul(STREAM_PER_16) / 16
+    let nanoseconds = match cost {
+        Cost::Product => total.saturating_mul(largest_row) / 32,
+        Cost::Stream => total.saturating_mul(STREAM_PER_16) / 16,
     };
     nanoseconds as u64 >= DETACH_ABOVE_NS
 }
@@ -62,21 +62,4 @@ fn size_argument(value: &IValue) -> i64 {
         IValue::IntList(sizes) => sizes.iter().fold(1, |product, &n| product.saturating_mul(n)),
         _ => 0,
     }
-}
-
-/// Whether the work grows faster than the operands.
-fn is_product(name: &str) -> bool {
-    const MARKS: [&str; 10] = [
-        "mm",
-        "matmul",
-        "linear",
-        "conv",
-        "linalg",
-        "bilinear",
-        "attention",
-        "einsum",
-        "mv",
-        "lstm",
-    ];
-    MARKS.iter().any(|mark| name.contains(mark))
 }
