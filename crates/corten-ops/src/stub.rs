@@ -3,7 +3,7 @@
 use crate::Tensor;
 use crate::dense::Shortcut;
 use crate::iter::TensorIterator;
-use corten_core::{Backend, DeviceType, Result, Scalar, bail};
+use corten_core::{Backend, DType, DeviceType, Result, Scalar, bail};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -65,6 +65,9 @@ impl Stub {
         if device_type == DeviceType::Meta {
             return Ok(());
         }
+        if scalars.iter().any(|number| number.is_complex()) {
+            self.check_complex(iter.common_dtype(), scalars)?;
+        }
         match self.kernel(device_type) {
             Some(kernel) => kernel(iter, scalars),
             None => bail!(
@@ -73,6 +76,15 @@ impl Stub {
                 self.name
             ),
         }
+    }
+
+    /// Fails for complex numbers where the loop computes with real ones and would drop their
+    /// imaginary parts.
+    #[cold]
+    fn check_complex(&self, dtype: DType, scalars: &[Scalar]) -> Result<()> {
+        let real = dtype.is_floating_point() || dtype.is_integral(true);
+        let complex = scalars.iter().filter(|number| real && number.is_complex());
+        complex.copied().try_for_each(|number| number.check_fits(dtype, self.name))
     }
 
     /// Whether a device type has a loop.

@@ -116,7 +116,7 @@ fn thread_functions() -> Vec<ffi::PyMethodDef> {
         method!("set_num_threads", |_m: &Obj, args: Args<'_>| {
             let bound = parser!("set_num_threads(any nthreads)").parse(None, args)?;
             let count = bound.object(0)?;
-            if !crate::args::is_int(count) {
+            if !crate::args::is_int(count, false) {
                 return Err(type_error(format!(
                     "set_num_threads expects an int, but got {}",
                     count.type_name()

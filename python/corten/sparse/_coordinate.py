@@ -183,6 +183,10 @@ def to_sparse(dense, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=
 
     With ``layout`` in another sparse layout.
     """
+    if layout is not None and not isinstance(layout, type(_C.strided)):
+        raise TypeError(
+            f"to_sparse(): argument 'layout' must be torch.layout, not {type(layout).__name__}"
+        )
     if layout not in (None, _C.sparse_coo, _C.strided):
         from ._layouts import to_layout
 

@@ -1,7 +1,7 @@
 //! Arguments bound to a signature, and their values.
 
 use super::check::Overloaded;
-use super::scalar::{dtype_arg, float_from, int_from, int_item, int_list, scalar_from};
+use super::scalar::{dtype_arg, float_from, int_from, int_item, int_list, scalar_from, text_from};
 use super::signature::{Kind, Param, Signature};
 use crate::py::errors::type_error;
 use crate::py::{Obj, Py, ffi};
@@ -63,7 +63,7 @@ impl<'a> Bound<'a> {
     /// An integer, or its default.
     pub(crate) fn int(&self, index: usize) -> Py<i64> {
         match (self.get(index), &self.param(index).default) {
-            (Some(object), _) => int_from(object),
+            (Some(object), _) => int_from(object, self.param(index).symbolic),
             (None, IValue::Int(value)) => Ok(*value),
             _ => Ok(0),
         }
@@ -71,7 +71,8 @@ impl<'a> Bound<'a> {
 
     /// An optional integer.
     pub(crate) fn int_opt(&self, index: usize) -> Py<Option<i64>> {
-        self.get(index).map(int_from).transpose()
+        let symbolic = self.param(index).symbolic;
+        self.get(index).map(|object| int_from(object, symbolic)).transpose()
     }
 
     /// A truth value, or its default.
@@ -90,12 +91,12 @@ impl<'a> Bound<'a> {
 
     /// A string.
     pub(crate) fn str(&self, index: usize) -> Py<&str> {
-        self.object(index)?.as_str()
+        text_from(self.object(index)?)
     }
 
     /// An optional string.
     pub(crate) fn str_opt(&self, index: usize) -> Py<Option<&str>> {
-        self.get(index).map(Obj::as_str).transpose()
+        self.get(index).map(text_from).transpose()
     }
 
     /// An optional dtype.
@@ -121,11 +122,11 @@ impl<'a> Bound<'a> {
             return args
                 .iter()
                 .enumerate()
-                .map(|(at, item)| int_item(function, &param.name, at, item))
+                .map(|(at, item)| int_item(function, param, at, item))
                 .collect();
         }
         match (self.get(index), &param.default) {
-            (Some(object), _) => int_list(function, &param.name, param.count, object),
+            (Some(object), _) => int_list(function, param, object),
             (None, IValue::IntList(values)) => Ok(values.clone()),
             _ => Ok(Dims::new()),
         }
@@ -156,6 +157,12 @@ pub(crate) fn tensor_from(object: &Obj) -> Py<Tensor> {
     }
 }
 
+/// The device that tensors are put on: there is one host, which has no index.
+fn place_of(object: &Obj) -> Py<Device> {
+    let device = types::device::from_object(object)?;
+    Ok(if device.is_cpu() { Device::CPU } else { device })
+}
+
 /// Stores an argument as the dispatcher takes it.
 fn boxed(function: &str, param: &Param, object: &Obj, place: &mut IValue) -> Py<()> {
     match param.kind {
@@ -176,10 +183,8 @@ fn boxed(function: &str, param: &Param, object: &Obj, place: &mut IValue) -> Py<
         Kind::ScalarList => {
             *place = IValue::ScalarList(object.items()?.iter().map(scalar_from).collect::<Py<_>>()?)
         }
-        Kind::Int => *place = IValue::Int(int_from(object)?),
-        Kind::IntList => {
-            *place = IValue::IntList(int_list(function, &param.name, param.count, object)?)
-        }
+        Kind::Int => *place = IValue::Int(int_from(object, param.symbolic)?),
+        Kind::IntList => *place = IValue::IntList(int_list(function, param, object)?),
         Kind::Float => *place = IValue::Double(float_from(object)?),
         Kind::FloatList => {
             *place = IValue::DoubleList(object.items()?.iter().map(float_from).collect::<Py<_>>()?)
@@ -188,13 +193,13 @@ fn boxed(function: &str, param: &Param, object: &Obj, place: &mut IValue) -> Py<
         Kind::BoolList => {
             *place = IValue::BoolList(object.items()?.iter().map(Obj::is_true).collect::<Py<_>>()?)
         }
-        Kind::Str => *place = IValue::String(object.as_str()?.into()),
+        Kind::Str => *place = IValue::String(text_from(object)?.into()),
         Kind::DType => *place = IValue::DType(dtype_arg(object)?),
         Kind::Layout => *place = IValue::Layout(types::layout::layout_from(object)?),
         Kind::MemoryFormat => {
             *place = IValue::MemoryFormat(types::layout::memory_format_from(object)?)
         }
-        Kind::Device => *place = IValue::Device(types::device::from_object(object)?),
+        Kind::Device => *place = IValue::Device(place_of(object)?),
         Kind::Generator => *place = IValue::Generator(types::generator::from_object(object)?),
         Kind::Storage => *place = IValue::Storage(storage::from_object(object)?),
         Kind::Stream | Kind::Object => *place = IValue::None,

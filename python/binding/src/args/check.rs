@@ -152,22 +152,14 @@ pub(crate) fn check(
         Kind::Scalar | Kind::Complex => {
             (number_kind(object).is_some() || is_plain_scalar_tensor(object)).into()
         }
-        Kind::Float => (matches!(number_kind(object), Some(NumberKind::Float | NumberKind::Int))
-            || is_plain_scalar_tensor(object))
-        .into(),
-        Kind::Int => is_int(object).into(),
+        Kind::Float => (is_real(object) || is_plain_scalar_tensor(object)).into(),
+        Kind::Int => is_int(object, param.symbolic).into(),
         Kind::Bool => (object.is_bool() || number_kind(object) == Some(NumberKind::Bool)).into(),
         Kind::IntList => return Ok(int_list(param.count, object)),
-        Kind::FloatList => first_item(object, |item| {
-            matches!(
-                number_kind(item),
-                Some(NumberKind::Float | NumberKind::Int | NumberKind::Complex)
-            )
-        })?
-        .into(),
+        Kind::FloatList => first_item(object, |item| number_kind(item).is_some())?.into(),
         Kind::BoolList => first_item(object, Obj::is_bool)?.into(),
         Kind::ScalarList => first_item(object, |item| number_kind(item).is_some())?.into(),
-        Kind::Str => object.is_str().into(),
+        Kind::Str => (object.is_str() || object.is_bytes()).into(),
         Kind::DType => types::dtype::accepts(object).into(),
         Kind::Layout => types::layout::is_layout(object).into(),
         Kind::MemoryFormat => types::layout::is_memory_format(object).into(),
@@ -178,18 +170,27 @@ pub(crate) fn check(
     })
 }
 
-/// Whether the object can be used as an integer: bool cannot, an integral tensor of rank 0 can.
-pub(crate) fn is_int(object: &Obj) -> bool {
+/// Whether the object is a number that can be used as a float: truth values are, and NumPy's complex
+/// numbers, of which NumPy gives the real part with a warning.
+fn is_real(object: &Obj) -> bool {
     match number_kind(object) {
-        Some(kind) => kind == NumberKind::Int,
-        None => match tensor::get(object) {
-            Some(value) => {
-                value.dtype().is_integral(false)
-                    && value.dim() == 0
-                    && !tensor::requires_grad(value)
-            }
-            None => has_index(object),
-        },
+        Some(NumberKind::Complex) => numpy::scalar_kind(object).is_some(),
+        kind => kind.is_some(),
+    }
+}
+
+/// Whether the object can be used as an integer: bool cannot, an integral tensor of rank 0 can. Those
+/// of sizes (`symbolic`) may be whatever `operator.index` takes, tensors of one element among them.
+pub(crate) fn is_int(object: &Obj, symbolic: bool) -> bool {
+    if let Some(kind) = number_kind(object) {
+        return kind == NumberKind::Int;
+    }
+    match tensor::get(object) {
+        Some(value) if symbolic => value.dtype().is_integral(true) && value.numel() == 1,
+        Some(value) => {
+            value.dtype().is_integral(false) && value.dim() == 0 && !tensor::requires_grad(value)
+        }
+        None => symbolic && has_index(object),
     }
 }
 
@@ -234,7 +235,7 @@ fn int_list(count: u8, object: &Obj) -> Verdict {
             return Verdict::Accepted;
         }
         return match object.sequence_item(0) {
-            Ok(item) if is_int(&item) => Verdict::Accepted,
+            Ok(item) if is_int(&item, true) => Verdict::Accepted,
             Ok(_) => Verdict::RefusedAt(0),
             Err(raised) => {
                 raised.clear();
@@ -242,13 +243,13 @@ fn int_list(count: u8, object: &Obj) -> Verdict {
             }
         };
     }
-    (count > 0 && is_int(object)).into()
+    (count > 0 && is_int(object, true)).into()
 }
 
 /// Whether positional arguments may be taken together as one list of integers.
 pub(crate) fn varargs_ints(args: &[Obj]) -> Verdict {
     match args.first() {
-        Some(first) if !is_int(first) => Verdict::RefusedAt(0),
+        Some(first) if !is_int(first, true) => Verdict::RefusedAt(0),
         _ => Verdict::Accepted,
     }
 }

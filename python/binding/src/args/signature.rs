@@ -140,6 +140,8 @@ pub(crate) struct Param {
     pub(crate) kind: Kind,
     /// The fixed length of a list; a single number stands for that many.
     pub(crate) count: u8,
+    /// Integers that PyTorch calls symbolic: whatever `operator.index` takes.
+    pub(crate) symbolic: bool,
     /// There is a default, so the argument may be left out.
     pub(crate) optional: bool,
     /// `None` may be given: the default.
@@ -162,7 +164,9 @@ impl Param {
         };
         let (ty, name) = declaration.trim().rsplit_once(' ')?;
         let (kind, count, nullable) = Kind::from_schema(ty.trim())?;
-        Some(Self::new(name, kind, count, nullable, keyword_only, default))
+        let mut param = Self::new(name, kind, count, nullable, keyword_only, default);
+        param.symbolic = ty.contains("SymInt");
+        Some(param)
     }
 
     /// A parameter from its parts.
@@ -187,6 +191,7 @@ impl Param {
             aliases: aliases.iter().map(|alias| Interned::new(alias)).collect(),
             kind,
             count,
+            symbolic: false,
             optional: default.is_some(),
             // An empty list stands for what `None` says, and PyTorch takes that, too.
             nullable: nullable || matches!(default, Some("None" | "[]")),

@@ -182,7 +182,7 @@ impl Overload {
             let place = |name: &str| params.iter().position(|param| param.name == name);
             options = place("dtype").zip(place("layout")).zip(place("device"));
             requires_grad = Some(params.len());
-            params.push(Param::new("requires_grad", Kind::Bool, 0, false, true, Some("False")));
+            params.push(Param::new("requires_grad", Kind::Bool, 0, true, true, Some("False")));
         }
         let sort_text = sort_text(&declared);
         let signature = Signature::new(function, params);
@@ -327,6 +327,7 @@ fn visible(
                 (_, default) => default,
             };
             let mut param = Param::new(name, kind, count, nullable, argument.keyword_only, default);
+            param.symbolic = argument.ty.contains("SymInt");
             param.numbers = numbers && kind == Kind::Tensor;
             Some(param)
         })

@@ -168,6 +168,11 @@ impl Obj {
         self.has_flag(ffi::Py_TPFLAGS_UNICODE_SUBCLASS)
     }
 
+    /// Whether this is a bytes object.
+    pub(crate) fn is_bytes(&self) -> bool {
+        self.has_flag(ffi::Py_TPFLAGS_BYTES_SUBCLASS)
+    }
+
     /// Whether this is an integer, bool included.
     pub(crate) fn is_int(&self) -> bool {
         self.has_flag(ffi::Py_TPFLAGS_LONG_SUBCLASS)

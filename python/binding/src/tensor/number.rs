@@ -11,7 +11,7 @@ use crate::functions::{call_function, call_method, is_long_product, is_long_stre
 use crate::overrides::modes_active;
 use crate::py::errors::type_error;
 use crate::py::gil::detach_if;
-use crate::py::{Obj, Py, ffi, slot};
+use crate::py::{Obj, Py, ffi, name, slot};
 use corten_core::{Result, Scalar};
 use corten_ops::derived::wrapped;
 use corten_ops::{Tensor, op};
@@ -227,6 +227,15 @@ fn compare(a: &Obj, b: &Obj, op: c_int) -> Py<Obj> {
 
 #[cold]
 fn compare_with(name: &str, a: &Obj, b: &Obj) -> Py<Obj> {
+    if name == "eq" && crate::numpy::is_array(b) {
+        // NumPy would compare identities; PyTorch takes the array for data, with `==` only.
+        return match crate::py::convert::import(name!("corten"))?
+            .call_method(name!("as_tensor"), &[b])
+        {
+            Ok(data) => call_method(name, a, &[data]),
+            Err(raised) => not_implemented(raised),
+        };
+    }
     call_method(name, a, std::slice::from_ref(b)).or_else(not_implemented)
 }
 

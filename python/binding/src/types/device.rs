@@ -155,7 +155,10 @@ pub(crate) fn object(device: Device) -> Py<Obj> {
 
 /// Whether a device parameter accepts the object.
 pub(crate) fn accepts(object: &Obj) -> bool {
-    TYPE.is_exact(object) || object.is_str() || (object.is_int() && !object.is_bool())
+    TYPE.is_exact(object)
+        || object.is_str()
+        || object.is_bytes()
+        || (object.is_int() && !object.is_bool())
 }
 
 /// The device of an argument: a device, its text, or the index of an accelerator.
@@ -163,8 +166,8 @@ pub(crate) fn from_object(object: &Obj) -> Py<Device> {
     if let Some(device) = value::<PyDevice>(object) {
         return Ok(device.0);
     }
-    if object.is_str() {
-        return Ok(object.as_str()?.parse::<Device>()?);
+    if object.is_str() || object.is_bytes() {
+        return Ok(crate::args::text_from(object)?.parse::<Device>()?);
     }
     if object.is_int() {
         let index = object.to_i64()?;

@@ -88,7 +88,7 @@ fn seed_from(object: &Obj) -> Py<u64> {
 fn manual_seed(this_: &Obj, args: Args<'_>) -> Py<Obj> {
     let bound = parser!("manual_seed(any seed)").parse(None, args)?;
     let seed = bound.object(0)?;
-    if !crate::args::is_int(seed) {
+    if !crate::args::is_int(seed, false) {
         return Err(type_error(format!(
             "manual_seed expected a long, but got {}",
             seed.type_name()

@@ -114,6 +114,7 @@ fn new(class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
     let mut numbers = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
         let number = match crate::args::number_kind(item) {
+            Some(_) if item.is_bool() => item.is_true().and_then(|one| Obj::int(i64::from(one))),
             Some(_) if item.is_int() => Ok(item.clone()),
             _ => crate::tensor::index_object(item),
         };

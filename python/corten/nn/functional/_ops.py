@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import corten
 from corten import _C
 
@@ -61,4 +63,4 @@ def direct(namespace, names):
 
 def pair_of(value, n):
     """`value` repeated to a list of `n`, if it is one number."""
-    return [value] * n if isinstance(value, int) else list(value)
+    return list(value) if isinstance(value, Iterable) else [value] * n
