@@ -71,9 +71,7 @@ impl NodeBody for AccumulateGrad {
         let holders = 1 + usize::from(ctx.node().has_post_hooks());
         accumulate(&self.variable, meta, grad, holders)?;
         if let Some(hooks) = meta.post_accumulate() {
-            for hook in hooks.snapshot() {
-                hook(&self.variable)?;
-            }
+            hooks.for_each(|hook| hook(&self.variable))?;
         }
         Ok(Grads::new())
     }

@@ -1,5 +1,6 @@
 //! Forward mode: tangents that travel along with the values.
 
+use crate::ownership::Walk;
 use crate::{Autograd, BackwardOptions, WeakNode, graph, meta};
 use corten_core::tls::{ExcludeGuard, IncludeGuard};
 use corten_core::{
@@ -57,6 +58,13 @@ impl Drop for Open {
 pub(crate) struct Tangent {
     level: u64,
     tensor: Tensor,
+}
+
+impl Tangent {
+    /// Its owner was reached from all of its own.
+    pub(crate) fn reach(&self, walk: &mut Walk<'_>) {
+        walk.tensor(&self.tensor);
+    }
 }
 
 /// Registers the kernel that computes tangents.

@@ -7,6 +7,7 @@
 use crate::forward::Tangent;
 use crate::meta;
 use crate::node::Grads;
+use crate::ownership::Walk;
 use corten_core::{Result, TensorBase, WeakTensor};
 use corten_ops::Tensor;
 use std::any::Any;
@@ -25,8 +26,20 @@ pub type PostAccumulateHook = Arc<dyn Fn(&Tensor) -> Result<()> + Send + Sync>;
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
+/// What a hook of another language calls. The hook owns it too, and nobody else does.
+pub type HookOwner = Arc<dyn Any + Send + Sync>;
+
+/// A registered hook.
+#[derive(Clone)]
+struct Registered<H> {
+    id: u64,
+    hook: H,
+    /// Cloned with the hook, so that its count tells whether the hook is running.
+    owner: Option<HookOwner>,
+}
+
 /// Hooks of one kind in order of registration, shared with the handles that remove them.
-pub(crate) struct HookList<H>(Arc<Mutex<Vec<(u64, H)>>>);
+pub(crate) struct HookList<H>(Arc<Mutex<Vec<Registered<H>>>>);
 
 impl<H> Clone for HookList<H> {
     fn clone(&self) -> Self {
@@ -42,14 +55,40 @@ impl<H> Default for HookList<H> {
 
 impl<H: Clone + Send + 'static> HookList<H> {
     pub(crate) fn add(&self, hook: H) -> HookHandle {
+        self.add_owning(hook, None)
+    }
+
+    /// [`add`](Self::add) with what the hook calls.
+    pub(crate) fn add_owning(&self, hook: H, owner: Option<HookOwner>) -> HookHandle {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        lock(&self.0).push((id, hook));
+        lock(&self.0).push(Registered { id, hook, owner });
         HookHandle { list: Arc::downgrade(&self.0) as Weak<dyn Removable>, id }
     }
 
-    /// A copy, so that a hook may add and remove hooks.
-    pub(crate) fn snapshot(&self) -> Vec<H> {
-        lock(&self.0).iter().map(|(_, hook)| hook.clone()).collect()
+    /// Runs each hook. It works on a copy, so that a hook may add and remove hooks.
+    pub(crate) fn for_each(&self, mut run: impl FnMut(&H) -> Result<()>) -> Result<()> {
+        let registered = lock(&self.0).clone();
+        registered.iter().try_for_each(|registered| run(&registered.hook))
+    }
+
+    /// Removes all hooks.
+    pub(crate) fn clear(&self) {
+        let old = std::mem::take(&mut *lock(&self.0));
+        drop(old);
+    }
+
+    /// One owner of the list was reached.
+    pub(crate) fn reach(&self, walk: &mut Walk<'_>) {
+        if !walk.is_last(Arc::as_ptr(&self.0).addr(), Arc::strong_count(&self.0)) {
+            return;
+        }
+        let Ok(registered) = self.0.try_lock() else { return };
+        for owner in registered.iter().filter_map(|registered| registered.owner.as_ref()) {
+            // The hook and its place in the list own it.
+            if Arc::strong_count(owner) == 2 {
+                walk.foreign(&**owner);
+            }
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -65,10 +104,10 @@ trait Removable: Send + Sync {
     fn remove(&self, id: u64);
 }
 
-impl<H: Send> Removable for Mutex<Vec<(u64, H)>> {
+impl<H: Send> Removable for Mutex<Vec<Registered<H>>> {
     fn remove(&self, id: u64) {
         let mut hooks = lock(self);
-        let found = hooks.iter().position(|(other, _)| *other == id);
+        let found = hooks.iter().position(|registered| registered.id == id);
         let removed = found.map(|position| hooks.remove(position));
         // Dropped without the lock: a hook may own anything.
         drop(hooks);
@@ -111,6 +150,32 @@ pub(crate) struct NodeHooks {
 }
 
 impl NodeHooks {
+    /// The node was reached from all its owners.
+    pub(crate) fn reach(&self, walk: &mut Walk<'_>) {
+        if let Ok(lists) = self.tensor.try_lock() {
+            lists.iter().for_each(|(_, hooks)| hooks.reach(walk));
+        }
+        self.pre.reach(walk);
+        self.post.reach(walk);
+        if let Ok(tangents) = self.tangents.try_lock() {
+            tangents.iter().for_each(|(_, tangent)| tangent.reach(walk));
+        }
+        if let Ok(foreign) = self.foreign.try_lock()
+            && let Some(foreign) = &*foreign
+        {
+            walk.foreign(&**foreign);
+        }
+    }
+
+    /// Removes all hooks.
+    pub(crate) fn clear(&self) {
+        let lists = std::mem::take(&mut *lock(&self.tensor));
+        lists.iter().for_each(|(_, hooks)| hooks.clear());
+        self.pre.clear();
+        self.post.clear();
+        self.clear_tangents();
+    }
+
     pub(crate) fn set_tangent(&self, nr: u32, tangent: Tangent) {
         let mut tangents = lock(&self.tangents);
         tangents.retain(|(other, _)| *other != nr);
@@ -178,21 +243,21 @@ impl NodeHooks {
     }
 
     pub(crate) fn run_pre_hooks(&self, grads: &mut Grads) -> Result<()> {
-        for hook in self.pre.snapshot() {
+        self.pre.for_each(|hook| {
             if let Some(replaced) = hook(grads)? {
                 *grads = replaced.into();
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     pub(crate) fn run_post_hooks(&self, outputs: &mut Grads, inputs: &Grads) -> Result<()> {
-        for hook in self.post.snapshot() {
+        self.post.for_each(|hook| {
             if let Some(replaced) = hook(outputs, inputs)? {
                 *outputs = replaced.into();
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 
@@ -201,13 +266,13 @@ pub(crate) fn run_hook_list(hooks: &HookList<TensorHook>, grad: &mut Tensor) -> 
     if !grad.defined() {
         return Ok(());
     }
-    for hook in hooks.snapshot() {
+    hooks.for_each(|hook| {
         if let Some(replaced) = hook(grad)? {
             check_replacement(&replaced, grad)?;
             *grad = replaced;
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 fn check_replacement(new: &Tensor, old: &Tensor) -> Result<()> {

@@ -4,6 +4,7 @@ use crate::backward::Backward;
 use crate::graph::{self, In};
 use crate::meta::{self, Meta};
 use crate::node::{Grads, InputMetadata, Node, NodeBody, NodeRef, undefined_grads};
+use crate::ownership::Walk;
 use crate::view::{self, CreationMeta, ViewFn, ViewMeta};
 use corten_core::{DType, Dims, MemoryFormat, Result, bail, bug};
 use corten_ops::{Tensor, op};
@@ -193,6 +194,10 @@ impl NodeBody for CopySlices {
 
     fn release(&self) {
         self.function.release_variables();
+    }
+
+    fn reach(&self, walk: &mut Walk<'_>) {
+        walk.node(&self.function);
     }
 
     fn as_any(&self) -> &dyn Any {

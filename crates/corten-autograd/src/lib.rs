@@ -36,6 +36,7 @@ pub mod manual;
 mod meta;
 mod modes;
 pub mod node;
+pub mod ownership;
 pub mod record;
 mod release;
 pub mod saved;

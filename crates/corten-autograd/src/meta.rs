@@ -3,6 +3,7 @@
 use crate::forward::Tangent;
 use crate::hooks::{HookList, PostAccumulateHook, TensorHook};
 use crate::node::{Edge, Node, NodeRef, WeakNode};
+use crate::ownership::Walk;
 use crate::view::ViewMeta;
 use corten_core::{
     AutogradMeta, BriefCell, DType, Make, Result, TensorBase, Unshared, bug, make_boxed,
@@ -251,6 +252,48 @@ impl Meta {
 
     pub(crate) fn set_retains_grad(&self, retains: bool) {
         self.retains_grad.store(retains, Ordering::Relaxed);
+    }
+
+    /// The tensor was reached from all its owners.
+    pub(crate) fn reach(&self, walk: &mut Walk<'_>) {
+        self.state.try_with(|state| {
+            if let Some(grad) = &state.grad
+                && walk.is_last(Arc::as_ptr(grad).addr(), Arc::strong_count(grad))
+            {
+                walk.tensor(grad);
+            }
+            if let Some(node) = &state.grad_fn {
+                walk.node(node);
+            }
+        });
+        if let Some(view) = self.view() {
+            walk.tensor(view.base());
+        }
+        let Some(rare) = self.rare.get() else { return };
+        if let Ok(hooks) = rare.hooks.try_lock()
+            && let Some(hooks) = &*hooks
+        {
+            hooks.reach(walk);
+        }
+        rare.post_accumulate.reach(walk);
+        if let Ok(tangent) = rare.tangent.try_lock()
+            && let Some(tangent) = &*tangent
+        {
+            tangent.reach(walk);
+        }
+    }
+
+    /// Forgets gradient, history and hooks.
+    pub(crate) fn clear(&self) {
+        self.replace_grad(None);
+        self.set_edge(Edge::default());
+        if let Some(rare) = self.rare.get() {
+            if let Some(hooks) = self.hooks() {
+                hooks.clear();
+            }
+            rare.post_accumulate.clear();
+            self.set_tangent(None);
+        }
     }
 
     fn rare(&self) -> &Rare {

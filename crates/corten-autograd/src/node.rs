@@ -8,7 +8,8 @@ use crate::accumulate::AccumulateGrad;
 use crate::backward::{Backward, Gradients};
 use crate::few::{Few, Sizes};
 use crate::forward::Tangent;
-use crate::hooks::{HookHandle, NodeHooks, NodePostHook, NodePreHook};
+use crate::hooks::{HookHandle, HookOwner, NodeHooks, NodePostHook, NodePreHook};
+use crate::ownership::Walk;
 use crate::saved::{Saved, SavedVariable};
 use crate::slots::{ONE, Place, Places, SavedState};
 use corten_core::tls::next_sequence_number;
@@ -60,6 +61,11 @@ pub trait NodeBody: Any + Send + Sync {
     /// Whether [`apply`](Self::apply) is also called when every incoming gradient is undefined.
     fn wants_undefined(&self) -> bool {
         false
+    }
+
+    /// Tells a walk what the body owns: the node was reached from all its owners.
+    fn reach(&self, walk: &mut Walk<'_>) {
+        let _ = walk;
     }
 
     /// For downcasts to the concrete body.
@@ -363,6 +369,44 @@ impl Node {
     /// Calls `hook` with the gradients that leave and those that entered.
     pub fn register_hook(&self, hook: NodePostHook) -> HookHandle {
         self.hooks().post.add(hook)
+    }
+
+    /// [`register_prehook`](Self::register_prehook) with what the hook calls.
+    pub fn register_owning_prehook(&self, hook: NodePreHook, owner: HookOwner) -> HookHandle {
+        self.hooks().pre.add_owning(hook, Some(owner))
+    }
+
+    /// [`register_hook`](Self::register_hook) with what the hook calls.
+    pub fn register_owning_hook(&self, hook: NodePostHook, owner: HookOwner) -> HookHandle {
+        self.hooks().post.add_owning(hook, Some(owner))
+    }
+
+    /// Tells a walk what the node owns.
+    pub(crate) fn reach_contents(&self, walk: &mut Walk<'_>) {
+        for edge in &*self.edges {
+            if let Some(next) = &edge.node {
+                walk.node(next);
+            }
+        }
+        if let Some(slots) = self.saved.try_read() {
+            slots.iter().for_each(|slot| slot.reach(walk));
+        }
+        match &self.body {
+            Body::Generated(_) => {}
+            Body::Leaf(leaf) => walk.tensor(leaf.variable()),
+            Body::Custom(body) => body.reach(walk),
+        }
+        if let Some(hooks) = self.hooks.get() {
+            hooks.reach(walk);
+        }
+    }
+
+    /// Frees what was saved and removes all hooks.
+    pub fn clear(&self) {
+        self.release_variables();
+        if let Some(hooks) = self.hooks.get() {
+            hooks.clear();
+        }
     }
 
     /// An object that a front end attached, such as its wrapper of this node.

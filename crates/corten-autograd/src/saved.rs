@@ -7,6 +7,7 @@
 
 use crate::graph;
 use crate::node::{Node, NodeRef, WeakNode};
+use crate::ownership::Walk;
 use crate::saved_hooks::{self, Packed, SavedTensorHooks};
 use corten_core::{DType, Error, Result, bail, bug, err};
 use corten_ops::Tensor;
@@ -17,6 +18,16 @@ use std::sync::Arc;
 pub(crate) enum Saved {
     One(SavedVariable),
     List(Vec<SavedVariable>),
+}
+
+impl Saved {
+    /// Its node was reached from all its owners.
+    pub(crate) fn reach(&self, walk: &mut Walk<'_>) {
+        match self {
+            Self::One(variable) => variable.reach(walk),
+            Self::List(list) => list.iter().for_each(|variable| variable.reach(walk)),
+        }
+    }
 }
 
 impl Default for Saved {
@@ -132,6 +143,28 @@ impl SavedVariable {
         rare.hooks = Some(hooks);
         self.rare = Some(Arc::new(rare));
         Ok(())
+    }
+
+    /// Its owner was reached from all of its own.
+    pub(crate) fn reach(&self, walk: &mut Walk<'_>) {
+        if let Some(data) = &self.data {
+            walk.tensor(data);
+        }
+        let Some(rare) = &self.rare else { return };
+        if !walk.is_last(Arc::as_ptr(rare).addr(), Arc::strong_count(rare)) {
+            return;
+        }
+        if let Some(hooks) = &rare.hooks {
+            hooks.reach(walk);
+        }
+        if let Some(packed) = &rare.packed
+            && walk.is_last(Arc::as_ptr(packed).addr(), Arc::strong_count(packed))
+        {
+            walk.foreign(&**packed);
+        }
+        if let Some(node) = &rare.grad_fn {
+            walk.node(node);
+        }
     }
 
     /// Whether the variable is an output of the node that keeps it.

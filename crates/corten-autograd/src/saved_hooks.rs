@@ -1,6 +1,7 @@
 //! Hooks that decide how tensors are kept for the backward pass: offloading, compression,
 //! recomputation.
 
+use crate::ownership::Walk;
 use corten_core::{GradModeGuard, Result, bail};
 use corten_ops::Tensor;
 use std::any::Any;
@@ -19,6 +20,8 @@ type Unpack = dyn Fn(&Packed) -> Result<Tensor> + Send + Sync;
 pub struct SavedTensorHooks {
     pack: Arc<Pack>,
     unpack: Arc<Unpack>,
+    /// What the pair calls, where that is of another language.
+    owner: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl SavedTensorHooks {
@@ -27,7 +30,24 @@ impl SavedTensorHooks {
         pack: impl Fn(&Tensor) -> Result<Packed> + Send + Sync + 'static,
         unpack: impl Fn(&Packed) -> Result<Tensor> + Send + Sync + 'static,
     ) -> Self {
-        Self { pack: Arc::new(pack), unpack: Arc::new(unpack) }
+        Self { pack: Arc::new(pack), unpack: Arc::new(unpack), owner: None }
+    }
+
+    /// The pair with what it calls, of which it is the only owner.
+    #[must_use]
+    pub fn owning(mut self, owner: Arc<dyn Any + Send + Sync>) -> Self {
+        self.owner = Some(owner);
+        self
+    }
+
+    /// One owner of the pair was reached.
+    pub(crate) fn reach(&self, walk: &mut Walk<'_>) {
+        let address = Arc::as_ptr(&self.unpack).addr();
+        if let Some(owner) = &self.owner
+            && walk.is_last(address, Arc::strong_count(&self.unpack))
+        {
+            walk.foreign(&**owner);
+        }
     }
 
     pub(crate) fn pack_tensor(&self, tensor: &Tensor, detach: bool) -> Result<Packed> {

@@ -36,6 +36,11 @@ impl SavedState {
         self.slots.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The slots, unless somebody changes them.
+    pub(crate) fn try_read(&self) -> Option<RwLockReadGuard<'_, SavedSlots>> {
+        self.slots.try_read().ok()
+    }
+
     /// Changes the slots of a node that is still being recorded.
     pub(crate) fn patch(&self, change: impl FnOnce(&mut SavedSlots)) {
         change(&mut self.slots.write().unwrap_or_else(PoisonError::into_inner));

@@ -2,7 +2,7 @@
 
 use crate::api::{self, BackwardOptions};
 use crate::graph;
-use crate::hooks::{HookHandle, PostAccumulateHook, TensorHook};
+use crate::hooks::{HookHandle, HookOwner, PostAccumulateHook, TensorHook};
 use crate::meta::{self, GradDType};
 use crate::node::NodeRef;
 use crate::view::{self, CreationMeta};
@@ -182,14 +182,14 @@ impl Autograd for Tensor {
         &self,
         hook: impl Fn(&Tensor) -> Result<Option<Tensor>> + Send + Sync + 'static,
     ) -> Result<HookHandle> {
-        register_hook(self, Arc::new(hook))
+        register_hook(self, Arc::new(hook), None)
     }
 
     fn register_post_accumulate_grad_hook(
         &self,
         hook: impl Fn(&Tensor) -> Result<()> + Send + Sync + 'static,
     ) -> Result<HookHandle> {
-        register_post_accumulate_grad_hook(self, Arc::new(hook))
+        register_post_accumulate_grad_hook(self, Arc::new(hook), None)
     }
 
     fn grad_fn(&self) -> Result<Option<NodeRef>> {
@@ -363,7 +363,11 @@ pub fn retain_grad(tensor: &Tensor) -> Result<()> {
 ///
 /// # Errors
 /// When the tensor requires no gradient.
-pub fn register_hook(tensor: &Tensor, hook: TensorHook) -> Result<HookHandle> {
+pub fn register_hook(
+    tensor: &Tensor,
+    hook: TensorHook,
+    owner: Option<HookOwner>,
+) -> Result<HookHandle> {
     ensure!(
         graph::requires_grad(tensor),
         Runtime,
@@ -375,7 +379,7 @@ pub fn register_hook(tensor: &Tensor, hook: TensorHook) -> Result<HookHandle> {
     if let (true, Some(node)) = (is_new, grad_fn) {
         node.hooks().add_tensor_hooks(meta.output_nr(), hooks.clone());
     }
-    Ok(hooks.add(hook))
+    Ok(hooks.add_owning(hook, owner))
 }
 
 /// Registers a shared hook on a leaf; see [`Autograd::register_post_accumulate_grad_hook`].
@@ -385,6 +389,7 @@ pub fn register_hook(tensor: &Tensor, hook: TensorHook) -> Result<HookHandle> {
 pub fn register_post_accumulate_grad_hook(
     tensor: &Tensor,
     hook: PostAccumulateHook,
+    owner: Option<HookOwner>,
 ) -> Result<HookHandle> {
     ensure!(
         graph::requires_grad(tensor),
@@ -396,7 +401,7 @@ pub fn register_post_accumulate_grad_hook(
         Runtime,
         "post accumulate grad hooks cannot be registered on non-leaf tensors"
     );
-    Ok(meta::get_or_init(tensor)?.post_accumulate_or_new().add(hook))
+    Ok(meta::get_or_init(tensor)?.post_accumulate_or_new().add_owning(hook, owner))
 }
 
 /// Makes a leaf of a tensor: it forgets its history. Views cannot.

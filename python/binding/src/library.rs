@@ -11,10 +11,17 @@ use corten_ops::schema::{BaseType, Return, Type};
 use corten_ops::{
     AnyOp, BoxedCall, IValue, Library, Registration, Stack, Target, Tensor, registry,
 };
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The function behind a kernel, until the kernel is removed. Tables of kernels are read without a
+/// lock and so keep what they ever held, which the function must not share.
+type Removable = Arc<Mutex<Option<Shared>>>;
 
 /// Kernels that can be taken back, by the number that Python was given.
-static REGISTRATIONS: Mutex<Vec<Option<Registration>>> = Mutex::new(Vec::new());
+static REGISTRATIONS: Mutex<Vec<Option<Kept>>> = Mutex::new(Vec::new());
+
+/// A kernel in the table, and its function where it has one.
+type Kept = (Registration, Option<Removable>);
 
 /// The functions of the module.
 pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
@@ -27,15 +34,19 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
         method!("_library_impl", implement),
         method!("_library_fallthrough", |_m: &Obj, args: Args<'_>| {
             let bound = parser!("_library_fallthrough(str name, str key)").parse(None, args)?;
-            keep(find(bound.str(0)?)?.pass_through(key(bound.str(1)?)?))
+            keep(find(bound.str(0)?)?.pass_through(key(bound.str(1)?)?), None)
         }),
         method!("_library_remove", |_m: &Obj, args: Args<'_>| {
             let bound = parser!("_library_remove(int number)").parse(None, args)?;
             let number = bound.int(0)? as usize;
-            let mut all = REGISTRATIONS.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = lock(&REGISTRATIONS);
             let found = all.get_mut(number).and_then(Option::take);
             drop(all);
-            found.into_iter().for_each(Registration::remove);
+            if let Some((registration, function)) = found {
+                registration.remove();
+                let function = function.and_then(|function| lock(&function).take());
+                drop(function);
+            }
             Ok(Obj::none())
         }),
         method!("_op_call_below_autograd", |_m: &Obj, args: Args<'_>| {
@@ -64,26 +75,34 @@ fn key(name: &str) -> Py<Target> {
         .ok_or_else(|| runtime_error(format!("could not parse dispatch key: {name}")))
 }
 
-fn keep(registration: Registration) -> Py<Obj> {
-    let mut all = REGISTRATIONS.lock().unwrap_or_else(PoisonError::into_inner);
-    all.push(Some(registration));
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn keep(registration: Registration, function: Option<Removable>) -> Py<Obj> {
+    let mut all = lock(&REGISTRATIONS);
+    all.push(Some((registration, function)));
     Obj::int(all.len() as i64 - 1)
 }
 
 /// `_library_impl(name, key, function)`: the kernel of an operator for a key is a Python function.
 fn implement(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     let bound = parser!("_library_impl(str name, str key, any function)").parse(None, args)?;
-    let function = Shared::new(bound.object(2)?.clone());
-    let kernel = move |call: &BoxedCall, stack: &mut Stack| run(call, &function, stack, false);
+    let function = Arc::new(Mutex::new(Some(Shared::new(bound.object(2)?.clone()))));
+    let called = function.clone();
+    let kernel = move |call: &BoxedCall, stack: &mut Stack| {
+        let present = || lock(&called).as_ref().map(Shared::get);
+        run(call, present, stack, false)
+    };
     let op = find(bound.str(0)?)?;
-    keep(op.implement_boxed(key(bound.str(1)?)?, std::sync::Arc::new(kernel)))
+    keep(op.implement_boxed(key(bound.str(1)?)?, Arc::new(kernel)), Some(function))
 }
 
-/// Calls the function with the arguments of the stack, and the operator's name before them where it
-/// is asked for, and puts its results there.
+/// Calls the function, which is asked for with the interpreter lock held, with the arguments of the
+/// stack, and the operator's name before them where it is wanted, and puts its results there.
 pub(crate) fn run(
     call: &BoxedCall,
-    function: &Shared,
+    function: impl FnOnce() -> Option<Obj>,
     stack: &mut Stack,
     with_name: bool,
 ) -> Result<()> {
@@ -91,6 +110,9 @@ pub(crate) fn run(
     let name = call.op().def().qualified_name();
     let arguments = std::mem::take(stack);
     *stack = call_python(|| {
+        let Some(function) = function() else {
+            return Err(runtime_error(format!("{name}: the kernel was removed")));
+        };
         let dict = Obj::dict()?;
         let mut positional = Vec::new();
         if with_name {
@@ -104,7 +126,7 @@ pub(crate) fn run(
             }
         }
         let positional = Obj::tuple(positional.into_iter().map(Ok))?;
-        let result = function.get().call_tuple(&positional, Some(&dict))?;
+        let result = function.call_tuple(&positional, Some(&dict))?;
         results(&name, &schema.returns, &result)
     })?;
     Ok(())

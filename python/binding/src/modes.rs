@@ -36,5 +36,5 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
 
 fn handle(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
     let handler = HANDLER.get().ok_or_else(|| err!(Runtime, "no dispatch mode is active"))?;
-    run(call, handler, stack, true)
+    run(call, || Some(handler.get()), stack, true)
 }

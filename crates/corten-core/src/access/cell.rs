@@ -36,6 +36,16 @@ impl<T> BriefCell<T> {
         work(unsafe { &mut *self.value.get() })
     }
 
+    /// [`with`](Self::with), unless somebody is inside.
+    pub fn try_with<R>(&self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
+        if !self.turn.try_enter() {
+            return None;
+        }
+        let _leave = Leave(&self.turn);
+        // SAFETY: this thread is inside until `_leave` is dropped.
+        Some(work(unsafe { &mut *self.value.get() }))
+    }
+
     #[cold]
     fn wait(&self) {
         let mut tries = 0_u32;

@@ -120,6 +120,11 @@ impl<T> WeakShared<T> {
     pub fn upgrade(&self) -> Option<Shared<T>> {
         Some(Shared(self.0.upgrade()?, PhantomData))
     }
+
+    /// Whether the value is gone.
+    pub fn expired(&self) -> bool {
+        self.0.expired()
+    }
 }
 
 impl<T> Clone for WeakShared<T> {

@@ -53,9 +53,13 @@ impl TensorImpl {
     /// What `ask` makes of the base of a [brief view](Self::is_brief_view).
     #[inline]
     pub fn of_brief_base<R>(&self, ask: impl FnOnce(&TensorBase) -> R) -> Option<R> {
-        if !self.is_brief_view() {
-            return None;
-        }
+        if self.is_brief_view() { self.of_kept_base(ask) } else { None }
+    }
+
+    /// What `ask` makes of the tensor that this one owns because it was made as a brief view of it;
+    /// the full autograd state that it may have by now owns the base once more.
+    #[inline]
+    pub fn of_kept_base<R>(&self, ask: impl FnOnce(&TensorBase) -> R) -> Option<R> {
         let base = self.version.strong_keeper()?;
         // SAFETY: the slot holds a strong reference as long as the tensor lives; this handle is not
         // dropped.

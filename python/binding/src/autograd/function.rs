@@ -3,16 +3,19 @@
 //! The context object that `forward` sees is the Python side of the graph's node: the node's body
 //! owns the context, the context knows the node weakly.
 
-use super::hooks::{grads_tuple, handle, post_hook, pre_hook};
+use super::garbage::Found;
+use super::hooks::{register_post_hook, register_pre_hook};
 use super::node::next_functions;
 use crate::py::class::{Class, TypeBuilder, instance_of, make, this, value};
+use crate::py::collect::{Referents, has_one_owner};
 use crate::py::errors::{runtime_error, type_error};
-use crate::py::gil::{Shared, call_python};
+use crate::py::gil::{self, Shared, call_python};
 use crate::py::{Args, Obj, Py, TypeCell, ffi, getter, method, name, setter, slot};
 use crate::tensor;
 use corten_autograd::backward::Backward;
 use corten_autograd::function::{Effects, PendingNode, check_gradient_count, wrap_outputs};
 use corten_autograd::node::{Grads, InputMetadata, NodeBody};
+use corten_autograd::ownership::Walk;
 use corten_autograd::saved::SavedVariable;
 use corten_autograd::{Node, NodeRef, WeakNode, forward, graph};
 use corten_core::{GradModeGuard, Result, grad_mode_enabled};
@@ -39,17 +42,42 @@ struct Common {
     saved: Mutex<SavedState>,
 }
 
+impl Common {
+    /// Drops what was saved.
+    fn free(&self) {
+        let mut saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        let variables = std::mem::take(&mut saved.variables);
+        saved.freed = true;
+        drop(saved);
+        drop(variables);
+    }
+}
+
 /// The context of one call.
 struct Context {
     common: Arc<Common>,
-    to_save: RefCell<Vec<Option<Tensor>>>,
+    /// What `forward` wants to be saved, until it was: an output that the context kept as it is
+    /// would keep its own node.
+    to_save: RefCell<Option<Obj>>,
     /// What `jvp` sees as the saved tensors, while it runs.
-    for_forward: RefCell<Vec<Option<Tensor>>>,
+    for_forward: RefCell<Option<Obj>>,
     in_jvp: Cell<bool>,
-    dirty: RefCell<Vec<Tensor>>,
-    non_differentiable: RefCell<Vec<Tensor>>,
+    dirty: RefCell<Option<Obj>>,
+    non_differentiable: RefCell<Option<Obj>>,
     materialize: Cell<bool>,
     needs: RefCell<Option<Obj>>,
+}
+
+impl Context {
+    fn tuples(&self) -> [&RefCell<Option<Obj>>; 5] {
+        [&self.to_save, &self.for_forward, &self.dirty, &self.non_differentiable, &self.needs]
+    }
+
+    /// Whether the context shows the collector what it saved: see Note [Cycles through graphs].
+    fn shows_saved(&self, object: *mut ffi::PyObject) -> bool {
+        let has_node = self.common.node.get().is_some_and(|node| !node.expired());
+        gil::all_attached() && !(has_node && has_one_owner(object))
+    }
 }
 
 impl Class for Context {
@@ -67,17 +95,19 @@ impl Class for Context {
             .getset([
                 getter!("saved_tensors", saved_tensors),
                 getter!("saved_variables", saved_tensors),
-                getter!("to_save", |s: &Obj| {
-                    optional_tuple(&this::<Context>(s).to_save.borrow())
-                }),
-                getter!("dirty_tensors", |s: &Obj| grads_tuple(&this::<Context>(s).dirty.borrow())),
+                getter!("to_save", |s: &Obj| tuple_in(&this::<Context>(s).to_save)),
+                getter!("dirty_tensors", |s: &Obj| tuple_in(&this::<Context>(s).dirty)),
                 getter!("non_differentiable", |s: &Obj| {
-                    grads_tuple(&this::<Context>(s).non_differentiable.borrow())
+                    tuple_in(&this::<Context>(s).non_differentiable)
                 }),
-                setter!("needs_input_grad", needs, |s: &Obj, value: Option<&Obj>| {
-                    *this::<Context>(s).needs.borrow_mut() = value.cloned();
-                    Ok(())
-                }),
+                setter!(
+                    "needs_input_grad",
+                    |s: &Obj| tuple_in(&this::<Context>(s).needs),
+                    |s: &Obj, value: Option<&Obj>| {
+                        put(&this::<Context>(s).needs, value.cloned());
+                        Ok(())
+                    }
+                ),
                 setter!(
                     "materialize_grads",
                     |s: &Obj| Ok(Obj::bool(this::<Context>(s).materialize.get())),
@@ -95,29 +125,31 @@ impl Class for Context {
             ])
             .methods([
                 method!("save_for_backward", |s: &Obj, args: Args<'_>| {
-                    let saved = args.positional.iter().map(optional_tensor).collect::<Py<_>>()?;
-                    *this::<Context>(s).to_save.borrow_mut() = saved;
-                    Ok(Obj::none())
+                    keep(&this::<Context>(s).to_save, args, |item| optional_tensor(item).map(drop))
                 }),
                 method!("save_for_forward", |s: &Obj, args: Args<'_>| {
-                    let saved = args.positional.iter().map(optional_tensor).collect::<Py<_>>()?;
-                    *this::<Context>(s).for_forward.borrow_mut() = saved;
-                    Ok(Obj::none())
+                    keep(&this::<Context>(s).for_forward, args, |item| {
+                        optional_tensor(item).map(drop)
+                    })
                 }),
                 method!("_set_in_jvp", |s: &Obj, args: Args<'_>| {
                     let [inside] = args.positional else {
                         return Err(type_error("one value expected"));
                     };
-                    this::<Context>(s).in_jvp.set(inside.is_true()?);
+                    let inside = inside.is_true()?;
+                    this::<Context>(s).in_jvp.set(inside);
+                    if !inside {
+                        put(&this::<Context>(s).for_forward, None);
+                    }
                     Ok(Obj::none())
                 }),
                 method!("mark_dirty", |s: &Obj, args: Args<'_>| {
-                    *this::<Context>(s).dirty.borrow_mut() = expect_all(args)?;
-                    Ok(Obj::none())
+                    keep(&this::<Context>(s).dirty, args, |item| tensor::expect(item).map(drop))
                 }),
                 method!("mark_non_differentiable", |s: &Obj, args: Args<'_>| {
-                    *this::<Context>(s).non_differentiable.borrow_mut() = expect_all(args)?;
-                    Ok(Obj::none())
+                    keep(&this::<Context>(s).non_differentiable, args, |item| {
+                        tensor::expect(item).map(drop)
+                    })
                 }),
                 method!("mark_shared_storage", |_s: &Obj, _a: Args<'_>| Ok(Obj::none())),
                 method!("set_materialize_grads", |s: &Obj, args: Args<'_>| {
@@ -129,12 +161,61 @@ impl Class for Context {
                 }),
                 method!("name", |s: &Obj, _a: Args<'_>| Obj::str_from(&s.type_name())),
                 method!("register_hook", |s: &Obj, args: Args<'_>| {
-                    handle(expect_node(s)?.register_hook(post_hook(args)?))
+                    register_post_hook(&*expect_node(s)?, args)
                 }),
                 method!("register_prehook", |s: &Obj, args: Args<'_>| {
-                    handle(expect_node(s)?.register_prehook(pre_hook(args)?))
+                    register_pre_hook(&*expect_node(s)?, args)
                 }),
             ])
+    }
+
+    const COLLECTED: bool = true;
+
+    fn traverse(&self, object: *mut ffi::PyObject, referents: &mut Referents) {
+        for tuple in self.tuples() {
+            if let Ok(tuple) = tuple.try_borrow()
+                && let Some(tuple) = &*tuple
+            {
+                referents.object(tuple);
+            }
+        }
+        if self.shows_saved(object)
+            && let Ok(saved) = self.common.saved.try_lock()
+        {
+            Walk::new(&mut Found(referents)).from_saved(saved.variables.iter().flatten());
+        }
+    }
+
+    fn clear(&self) {
+        self.tuples().into_iter().for_each(|tuple| put(tuple, None));
+        self.common.free();
+    }
+}
+
+/// Keeps an object or nothing. What was there is dropped afterwards: that may run any code.
+fn put(place: &RefCell<Option<Obj>>, object: Option<Obj>) {
+    let old = place.replace(object);
+    drop(old);
+}
+
+/// The tuple in a place, or an empty one.
+fn tuple_in(place: &RefCell<Option<Obj>>) -> Py<Obj> {
+    let known = place.borrow().clone();
+    known.map_or_else(|| Obj::tuple([]), Ok)
+}
+
+/// Keeps the arguments as a tuple, each of which has to pass `check`.
+fn keep(place: &RefCell<Option<Obj>>, args: Args<'_>, check: impl Fn(&Obj) -> Py<()>) -> Py<Obj> {
+    args.positional.iter().try_for_each(check)?;
+    put(place, Some(Obj::tuple(args.positional.iter().map(|item| Ok(item.clone())))?));
+    Ok(Obj::none())
+}
+
+/// The tensors of the tuple in a place, which is left empty.
+fn take_tensors(place: &RefCell<Option<Obj>>) -> Py<Vec<Option<Tensor>>> {
+    match place.take() {
+        Some(tuple) => tuple.items()?.iter().map(optional_tensor).collect(),
+        None => Ok(Vec::new()),
     }
 }
 
@@ -149,14 +230,9 @@ fn new(class: &Obj, _args: &Obj, _kwargs: Option<&Obj>) -> Py<Obj> {
             dirty: RefCell::default(),
             non_differentiable: RefCell::default(),
             materialize: Cell::new(true),
-            needs: RefCell::new(None),
+            needs: RefCell::default(),
         },
     )
-}
-
-fn needs(object: &Obj) -> Py<Obj> {
-    let needs = this::<Context>(object).needs.borrow().clone();
-    needs.map_or_else(|| Obj::tuple([]), Ok)
 }
 
 fn optional_tensor(object: &Obj) -> Py<Option<Tensor>> {
@@ -170,14 +246,6 @@ fn optional_tensor(object: &Obj) -> Py<Option<Tensor>> {
             object.type_name()
         ))),
     }
-}
-
-fn expect_all(args: Args<'_>) -> Py<Vec<Tensor>> {
-    args.positional.iter().map(|item| tensor::expect(item).cloned()).collect()
-}
-
-fn optional_tuple(tensors: &[Option<Tensor>]) -> Py<Obj> {
-    Obj::tuple(tensors.iter().map(|t| t.as_ref().map_or_else(|| Ok(Obj::none()), tensor::wrap)))
 }
 
 fn expect_node(object: &Obj) -> Py<NodeRef> {
@@ -202,7 +270,7 @@ pub(super) fn context_of(node: &Node) -> Option<Obj> {
 
 fn saved_tensors(object: &Obj) -> Py<Obj> {
     if this::<Context>(object).in_jvp.get() {
-        return optional_tuple(&this::<Context>(object).for_forward.borrow());
+        return tuple_in(&this::<Context>(object).for_forward);
     }
     let common = &this::<Context>(object).common;
     let variables = {
@@ -250,11 +318,16 @@ impl NodeBody for PyFunction {
     }
 
     fn release(&self) {
-        let mut saved = self.common.saved.lock().unwrap_or_else(PoisonError::into_inner);
-        let variables = std::mem::take(&mut saved.variables);
-        saved.freed = true;
-        drop(saved);
-        drop(variables);
+        self.common.free();
+    }
+
+    fn reach(&self, walk: &mut Walk<'_>) {
+        walk.foreign(&self.context);
+        if has_one_owner(self.context.as_ptr())
+            && let Ok(saved) = self.common.saved.try_lock()
+        {
+            walk.from_saved(saved.variables.iter().flatten());
+        }
     }
 
     fn wants_undefined(&self) -> bool {
@@ -358,7 +431,9 @@ fn apply(_module: &Obj, args: Args<'_>) -> Py<Obj> {
         return class.call_method(name!("_transformed"), &args);
     }
     let context = class.attr(name!("_backward_cls"))?.call(&[])?;
-    call_with(class, &context, given)
+    let result = call_with(class, &context, given);
+    put(&this::<Context>(&context).for_forward, None);
+    result
 }
 
 /// Whether a transform has to take a tensor apart before a function sees it.
@@ -382,7 +457,7 @@ fn call_with(class: &Obj, context: &Obj, given: &[Obj]) -> Py<Obj> {
         let wanted = tensor::get(item).is_some_and(tensor::requires_grad);
         Ok(Obj::bool(wanted && recorded))
     }))?;
-    *this::<Context>(context).needs.borrow_mut() = Some(needs);
+    put(&this::<Context>(context).needs, Some(needs));
     let pending = if recorded { Some(PendingNode::new(&inputs)?) } else { None };
     let output = {
         let _mode = GradModeGuard::new(false);
@@ -427,9 +502,14 @@ fn finish(
     {
         return Ok(outputs.to_vec());
     }
-    let effects =
-        Effects { dirty: state.dirty.take(), non_differentiable: state.non_differentiable.take() };
-    let to_save = state.to_save.borrow().clone();
+    let effects = Effects {
+        dirty: take_tensors(&state.dirty)?.into_iter().flatten().collect(),
+        non_differentiable: take_tensors(&state.non_differentiable)?
+            .into_iter()
+            .flatten()
+            .collect(),
+    };
+    let to_save = take_tensors(&state.to_save)?;
     let is_recorded = pending.is_some();
     let recorded = pending.map(|pending| {
         let body: Box<dyn NodeBody> = Box::new(PyFunction {

@@ -5,8 +5,8 @@ use crate::py::errors::type_error;
 use crate::py::gil::{Shared, call_python};
 use crate::py::{Args, Obj, Py, TypeCell, ffi, getter, method};
 use crate::tensor;
-use corten_autograd::HookHandle;
-use corten_autograd::hooks::{NodePostHook, NodePreHook, TensorHook};
+use corten_autograd::hooks::{HookOwner, NodePostHook, NodePreHook, TensorHook};
+use corten_autograd::{HookHandle, Node};
 use corten_ops::Tensor;
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Class for PyHandle {
 }
 
 /// The object that removes a hook.
-pub(super) fn handle(handle: HookHandle) -> Py<Obj> {
+fn handle(handle: HookHandle) -> Py<Obj> {
     instance(PyHandle(handle))
 }
 
@@ -57,6 +57,12 @@ fn callable<'a>(args: Args<'a>) -> Py<&'a Obj> {
         [other] => Err(type_error(format!("a hook must be callable, not {}", other.type_name()))),
         _ => Err(type_error("one hook expected")),
     }
+}
+
+/// The function that a hook calls, for the hook and for its place in the list.
+fn function_of(args: Args<'_>) -> Py<(Arc<Shared>, HookOwner)> {
+    let function = Arc::new(Shared::new(callable(args)?.clone()));
+    Ok((function.clone(), function))
 }
 
 /// What a hook returned: a tensor, or nothing.
@@ -75,19 +81,19 @@ fn replacement(result: &Obj) -> Py<Option<Tensor>> {
 
 /// `tensor._register_hook(function)`.
 pub(crate) fn register_hook(object: &Obj, args: Args<'_>) -> Py<Obj> {
-    let function = Shared::new(callable(args)?.clone());
+    let (function, owner) = function_of(args)?;
     let hook: TensorHook = Arc::new(move |grad| {
         call_python(|| {
             let result = function.get().call(&[&tensor::wrap(grad)?])?;
             replacement(&result)
         })
     });
-    handle(corten_autograd::register_hook(tensor::expect(object)?, hook)?)
+    handle(corten_autograd::register_hook(tensor::expect(object)?, hook, Some(owner))?)
 }
 
 /// `tensor._register_post_accumulate_grad_hook(function)`.
 pub(crate) fn register_post_accumulate_hook(object: &Obj, args: Args<'_>) -> Py<Obj> {
-    let function = Shared::new(callable(args)?.clone());
+    let (function, owner) = function_of(args)?;
     let hook = Arc::new(move |leaf: &Tensor| {
         call_python(|| -> Py<()> {
             let result = function.get().call(&[&tensor::wrap(leaf)?])?;
@@ -100,7 +106,7 @@ pub(crate) fn register_post_accumulate_hook(object: &Obj, args: Args<'_>) -> Py<
         })
     });
     let leaf = tensor::expect(object)?;
-    handle(corten_autograd::register_post_accumulate_grad_hook(leaf, hook)?)
+    handle(corten_autograd::register_post_accumulate_grad_hook(leaf, hook, Some(owner))?)
 }
 
 /// A tuple of gradients; absent ones are `None`.
@@ -125,24 +131,26 @@ fn replaced_grads(result: &Obj, expected: usize) -> Py<Option<Vec<Tensor>>> {
     items.iter().map(one).collect::<Py<Vec<Tensor>>>().map(Some)
 }
 
-/// A Python function as a hook before a node.
-pub(super) fn pre_hook(args: Args<'_>) -> Py<NodePreHook> {
-    let function = Shared::new(callable(args)?.clone());
-    Ok(Arc::new(move |grads| {
+/// Registers a Python function as a hook before a node.
+pub(super) fn register_pre_hook(node: &Node, args: Args<'_>) -> Py<Obj> {
+    let (function, owner) = function_of(args)?;
+    let hook: NodePreHook = Arc::new(move |grads| {
         call_python(|| {
             let result = function.get().call(&[&grads_tuple(grads)?])?;
             replaced_grads(&result, grads.len())
         })
-    }))
+    });
+    handle(node.register_owning_prehook(hook, owner))
 }
 
-/// A Python function as a hook after a node.
-pub(super) fn post_hook(args: Args<'_>) -> Py<NodePostHook> {
-    let function = Shared::new(callable(args)?.clone());
-    Ok(Arc::new(move |outputs, inputs| {
+/// Registers a Python function as a hook after a node.
+pub(super) fn register_post_hook(node: &Node, args: Args<'_>) -> Py<Obj> {
+    let (function, owner) = function_of(args)?;
+    let hook: NodePostHook = Arc::new(move |outputs, inputs| {
         call_python(|| {
             let result = function.get().call(&[&grads_tuple(outputs)?, &grads_tuple(inputs)?])?;
             replaced_grads(&result, outputs.len())
         })
-    }))
+    });
+    handle(node.register_owning_hook(hook, owner))
 }

@@ -3,6 +3,7 @@
 mod engine;
 mod forward;
 mod function;
+mod garbage;
 mod hooks;
 mod modes;
 mod node;
@@ -14,9 +15,9 @@ use crate::py::{Obj, Py, ffi};
 use corten_autograd::{graph, view};
 use corten_core::Result;
 use corten_ops::Tensor;
-use std::ffi::{c_int, c_void};
 
 pub(crate) use engine::backward_method;
+pub(crate) use garbage::{clear, traverse};
 pub(crate) use hooks::{register_hook, register_post_accumulate_hook};
 
 /// The Python object of the node that a tensor is a result of.
@@ -54,21 +55,6 @@ pub(crate) fn retains_grad(tensor: &Tensor) -> bool {
 pub(crate) fn retain_grad(tensor: &Tensor) -> Result<()> {
     corten_autograd::retain_grad(tensor)
 }
-
-/// Shows the garbage collector the Python objects that only this tensor's graph keeps alive.
-///
-/// # Safety
-/// Called from a `tp_traverse` with its own arguments.
-pub(crate) unsafe fn traverse(
-    _tensor: &Tensor,
-    _visit: ffi::visitproc,
-    _arg: *mut c_void,
-) -> c_int {
-    0
-}
-
-/// Drops what `traverse` showed.
-pub(crate) fn clear(_tensor: &Tensor) {}
 
 /// Makes the classes.
 pub(crate) fn add_to(module: &Obj) -> Py<()> {

@@ -1,32 +1,63 @@
 //! Nodes of the backward graph as Python objects: one class per name, one object per node.
 
 use super::function;
-use super::hooks::{handle, post_hook, pre_hook};
+use super::garbage::Found;
+use super::hooks::{register_post_hook, register_pre_hook};
 use crate::functions::wrap_value;
 use crate::py::class::{Class, TypeBuilder, instance_of, make, this};
+use crate::py::collect::Referents;
+use crate::py::gil::{self, Shared};
 use crate::py::{Args, Obj, Py, TypeCell, ffi, getter, method, name, slot};
+use corten_autograd::ownership::Walk;
 use corten_autograd::{Edge, Node, NodeRef};
 use std::any::Any;
-use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 static TYPE: TypeCell = TypeCell::new();
 
-/// What a node remembers of its object: where it is, while it lives.
-struct Backlink(AtomicPtr<ffi::PyObject>);
+/// What a node owns for Python: its dictionary, and where its object is while that lives.
+pub(super) struct Backlink {
+    object: AtomicPtr<ffi::PyObject>,
+    metadata: Mutex<Option<Shared>>,
+}
 
+impl Backlink {
+    fn lock(&self) -> MutexGuard<'_, Option<Shared>> {
+        self.metadata.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The dictionary, made when it is first asked for.
+    fn metadata(&self) -> Py<Obj> {
+        if let Some(known) = &*self.lock() {
+            return Ok(known.get());
+        }
+        // Made without the lock: that may run the garbage collector.
+        let made = Obj::dict()?;
+        Ok(self.lock().get_or_insert_with(|| Shared::new(made)).get())
+    }
+
+    /// Shows the collector the dictionary.
+    pub(super) fn traverse(&self, referents: &mut Referents) {
+        if let Ok(metadata) = self.metadata.try_lock()
+            && let Some(metadata) = &*metadata
+        {
+            referents.shared(metadata);
+        }
+    }
+}
+
+/// The object of a node, which owns it; the node does not own its object.
 pub(super) struct PyNode {
     node: NodeRef,
     backlink: Arc<Backlink>,
-    metadata: OnceCell<Obj>,
 }
 
 impl Drop for PyNode {
     fn drop(&mut self) {
-        self.backlink.0.store(std::ptr::null_mut(), Ordering::Release);
+        self.backlink.object.store(std::ptr::null_mut(), Ordering::Release);
     }
 }
 
@@ -44,29 +75,42 @@ impl Class for PyNode {
             .slot(ffi::Py_tp_getattro, slot!(binary get_attribute))
             .getset([
                 getter!("next_functions", |s: &Obj| next_functions(get_this(s))),
-                getter!("metadata", |s: &Obj| {
-                    let cell = &this::<PyNode>(s).metadata;
-                    if cell.get().is_none() {
-                        let _ = cell.set(Obj::dict()?);
-                    }
-                    Ok(cell.get().cloned().unwrap_or_else(Obj::none))
-                }),
+                getter!("metadata", |s: &Obj| this::<PyNode>(s).backlink.metadata()),
                 getter!("requires_grad", |_s: &Obj| Ok(Obj::bool(true))),
                 getter!("_input_metadata", |s: &Obj| input_metadata(get_this(s))),
             ])
             .methods([
                 method!("name", |s: &Obj, _a: Args<'_>| Obj::str_from(&get_this(s).full_name())),
                 method!("register_hook", |s: &Obj, args: Args<'_>| {
-                    handle(get_this(s).register_hook(post_hook(args)?))
+                    register_post_hook(get_this(s), args)
                 }),
                 method!("register_prehook", |s: &Obj, args: Args<'_>| {
-                    handle(get_this(s).register_prehook(pre_hook(args)?))
+                    register_pre_hook(get_this(s), args)
                 }),
                 method!("_sequence_nr", |s: &Obj, _a: Args<'_>| Obj::uint(
                     get_this(s).sequence_nr()
                 )),
             ])
     }
+
+    const COLLECTED: bool = true;
+
+    fn traverse(&self, _object: *mut ffi::PyObject, referents: &mut Referents) {
+        if is_sole_owner(&self.node) {
+            Walk::new(&mut Found(referents)).from_node(&self.node);
+        }
+    }
+
+    fn clear(&self) {
+        if is_sole_owner(&self.node) {
+            self.node.clear();
+            drop(self.backlink.lock().take());
+        }
+    }
+}
+
+fn is_sole_owner(node: &NodeRef) -> bool {
+    node.use_count() == 1 && gil::all_attached()
 }
 
 fn get_this(object: &Obj) -> &NodeRef {
@@ -118,19 +162,25 @@ pub(super) fn wrap(node: &NodeRef) -> Py<Obj> {
     if let Some(foreign) = node.foreign_object()
         && let Ok(link) = foreign.downcast::<Backlink>()
     {
-        let object = link.0.load(Ordering::Acquire);
+        let object = link.object.load(Ordering::Acquire);
         if !object.is_null() {
             // SAFETY: the object clears the link when it dies, which happens with the lock held.
             return Ok(unsafe { Obj::borrowed(object) });
         }
+        return wrap_anew(node, link);
     }
-    let backlink = Arc::new(Backlink(AtomicPtr::new(std::ptr::null_mut())));
-    let made = instance_of(
-        class_of(&node.name())?,
-        PyNode { node: node.clone(), backlink: backlink.clone(), metadata: OnceCell::new() },
-    )?;
-    backlink.0.store(made.as_ptr(), Ordering::Release);
-    node.set_foreign_object(Some(backlink as Arc<dyn Any + Send + Sync>));
+    let backlink = Arc::new(Backlink {
+        object: AtomicPtr::new(std::ptr::null_mut()),
+        metadata: Mutex::new(None),
+    });
+    node.set_foreign_object(Some(backlink.clone() as Arc<dyn Any + Send + Sync>));
+    wrap_anew(node, backlink)
+}
+
+fn wrap_anew(node: &NodeRef, backlink: Arc<Backlink>) -> Py<Obj> {
+    let class = class_of(&node.name())?;
+    let made = instance_of(class, PyNode { node: node.clone(), backlink: backlink.clone() })?;
+    backlink.object.store(made.as_ptr(), Ordering::Release);
     Ok(made)
 }
 

@@ -8,15 +8,22 @@ use corten_autograd::saved_hooks::{self, Packed, SavedTensorHooks};
 use corten_ops::Tensor;
 use std::sync::Arc;
 
+/// The functions of a pair of hooks.
+pub(super) struct Pair {
+    pub(super) pack: Shared,
+    pub(super) unpack: Shared,
+}
+
 /// `_push_saved_tensors_hooks(pack, unpack)`.
 fn push(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     let [pack, unpack] = args.positional else { return Err(type_error("two hooks expected")) };
-    let pack = Shared::new(pack.clone());
-    let unpack = Shared::new(unpack.clone());
+    let pair =
+        Arc::new(Pair { pack: Shared::new(pack.clone()), unpack: Shared::new(unpack.clone()) });
+    let (packing, unpacking) = (pair.clone(), pair.clone());
     let hooks = SavedTensorHooks::new(
         move |saved: &Tensor| {
             call_python(|| -> Py<Packed> {
-                let packed = pack.get().call(&[&tensor::wrap(saved)?])?;
+                let packed = packing.pack.get().call(&[&tensor::wrap(saved)?])?;
                 Ok(Arc::new(Shared::new(packed)))
             })
         },
@@ -25,7 +32,7 @@ fn push(_module: &Obj, args: Args<'_>) -> Py<Obj> {
                 let Some(object) = packed.downcast_ref::<Shared>() else {
                     return Err(type_error("a packed tensor of another language"));
                 };
-                let result = unpack.get().call(&[&object.get()])?;
+                let result = unpacking.unpack.get().call(&[&object.get()])?;
                 match tensor::get(&result) {
                     Some(unpacked) => Ok(unpacked.clone()),
                     None => Err(type_error(format!(
@@ -37,7 +44,7 @@ fn push(_module: &Obj, args: Args<'_>) -> Py<Obj> {
             })
         },
     );
-    saved_hooks::push(hooks)?;
+    saved_hooks::push(hooks.owning(pair))?;
     Ok(Obj::none())
 }
 

@@ -1,5 +1,6 @@
 //! Heap types: a builder, and cells that hold one Rust value.
 
+use super::collect::Referents;
 use super::errors::Py;
 use super::obj::Obj;
 use pyo3::ffi;
@@ -159,6 +160,14 @@ pub(crate) trait Class: Sized + 'static {
     fn cell() -> &'static TypeCell;
     /// Adds slots, methods and attributes.
     fn describe(builder: TypeBuilder) -> TypeBuilder;
+    /// Whether values own objects, through which cycles can go.
+    const COLLECTED: bool = false;
+    /// Shows the garbage collector what the value of `object` owns.
+    fn traverse(&self, object: *mut ffi::PyObject, referents: &mut Referents) {
+        let _ = (object, referents);
+    }
+    /// Drops what `traverse` shows.
+    fn clear(&self) {}
 }
 
 /// The memory of an instance.
@@ -170,8 +179,14 @@ struct Instance<T> {
 
 /// Makes the type of a class.
 pub(crate) fn make<T: Class>() -> Py<Obj> {
-    let builder = TypeBuilder::new(T::NAME, size_of::<Instance<T>>())
+    let mut builder = TypeBuilder::new(T::NAME, size_of::<Instance<T>>())
         .slot(ffi::Py_tp_dealloc, dealloc::<T> as *mut c_void);
+    if T::COLLECTED {
+        builder = builder
+            .flags(ffi::Py_TPFLAGS_HAVE_GC)
+            .slot(ffi::Py_tp_traverse, traverse::<T> as *mut c_void)
+            .slot(ffi::Py_tp_clear, clear::<T> as *mut c_void);
+    }
     let ty = T::describe(builder).build()?;
     T::cell().set(&ty);
     Ok(ty)
@@ -211,9 +226,33 @@ unsafe extern "C" fn dealloc<T: Class>(object: *mut ffi::PyObject) {
     // owns a reference to the type.
     unsafe {
         let ty = ffi::Py_TYPE(object);
+        if T::COLLECTED {
+            ffi::PyObject_GC_UnTrack(object.cast());
+        }
         std::ptr::drop_in_place(&raw mut (*object.cast::<Instance<T>>()).value);
         let free: ffi::freefunc = std::mem::transmute(ffi::PyType_GetSlot(ty, ffi::Py_tp_free));
         free(object.cast());
         ffi::Py_DECREF(ty.cast());
     }
+}
+
+unsafe extern "C" fn traverse<T: Class>(
+    object: *mut ffi::PyObject,
+    visit: ffi::visitproc,
+    arg: *mut c_void,
+) -> c_int {
+    // SAFETY: the collector passes a live object, whose value was written right after it was made,
+    // and its own callback.
+    unsafe {
+        let mut referents = Referents::new(visit, arg);
+        referents.add(ffi::Py_TYPE(object).cast());
+        (*object.cast::<Instance<T>>()).value.traverse(object, &mut referents);
+        referents.status()
+    }
+}
+
+unsafe extern "C" fn clear<T: Class>(object: *mut ffi::PyObject) -> c_int {
+    // SAFETY: the collector passes a live object.
+    unsafe { (*object.cast::<Instance<T>>()).value.clear() };
+    0
 }

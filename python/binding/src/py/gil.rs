@@ -2,7 +2,7 @@
 
 use pyo3::ffi;
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// Work below this many nanoseconds keeps the lock.
 ///
@@ -11,6 +11,14 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// against 0.3 µs. So only work that takes longer than such a wait is worth the hand-over.
 pub(crate) const DETACH_ABOVE_NS: u64 = 50_000;
 
+/// How many calls run without the interpreter lock. Only changed with the lock held.
+static DETACHED: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether no call runs without the lock. While a thread holds the lock that does not change.
+pub(crate) fn all_attached() -> bool {
+    DETACHED.load(Ordering::Relaxed) == 0
+}
+
 /// Runs `work` without the interpreter lock.
 pub(crate) fn detach<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     struct Restore(*mut ffi::PyThreadState);
@@ -18,8 +26,10 @@ pub(crate) fn detach<T: Send>(work: impl FnOnce() -> T + Send) -> T {
         fn drop(&mut self) {
             // SAFETY: the state saved by this thread, restored once.
             unsafe { ffi::PyEval_RestoreThread(self.0) };
+            DETACHED.store(DETACHED.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
         }
     }
+    DETACHED.store(DETACHED.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     // SAFETY: the lock is held by whoever calls into the binding.
     let restore = Restore(unsafe { ffi::PyEval_SaveThread() });
     let result = work();
@@ -135,6 +145,11 @@ impl Shared {
     /// Keeps a reference.
     pub(crate) fn new(object: super::Obj) -> Self {
         Self(object.into_ptr())
+    }
+
+    /// The address of the object.
+    pub(crate) fn as_ptr(&self) -> *mut ffi::PyObject {
+        self.0
     }
 
     /// The object; the caller holds the lock.

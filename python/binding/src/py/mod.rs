@@ -8,6 +8,7 @@
 
 pub(crate) mod call;
 pub(crate) mod class;
+pub(crate) mod collect;
 pub(crate) mod convert;
 pub(crate) mod errors;
 pub(crate) mod gil;

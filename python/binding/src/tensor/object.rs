@@ -8,6 +8,7 @@
 
 use super::spare;
 use crate::py::class::TypeCell;
+use crate::py::collect::Referents;
 use crate::py::errors::type_error;
 use crate::py::{Obj, Py, ffi, gil, name};
 use corten_core::PyHooks;
@@ -214,19 +215,14 @@ pub(crate) unsafe extern "C" fn traverse(
     // SAFETY: the collector passes a live object; the callback is its own.
     unsafe {
         let head = object.cast::<TensorObject>();
-        for owned in [(*head).dict, ffi::Py_TYPE(object).cast()] {
-            if !owned.is_null() {
-                let status = visit(owned, arg);
-                if status != 0 {
-                    return status;
-                }
-            }
-        }
+        let mut referents = Referents::new(visit, arg);
+        referents.add((*head).dict);
+        referents.add(ffi::Py_TYPE(object).cast());
         let tensor = &(*head).tensor;
-        if is_null(tensor) || !tensor.defined() || tensor.use_count() != 1 {
-            return 0;
+        if !is_null(tensor) && tensor.defined() && is_wrapper(tensor, head) {
+            crate::autograd::traverse(object, tensor, &mut referents);
         }
-        crate::autograd::traverse(tensor, visit, arg)
+        referents.status()
     }
 }
 
@@ -238,9 +234,11 @@ pub(crate) unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
         let head = object.cast::<TensorObject>();
         let dict = std::mem::replace(&mut (*head).dict, std::ptr::null_mut());
         let tensor = &(*head).tensor;
-        if !is_null(tensor) && tensor.defined() && tensor.use_count() == 1 {
+        if !is_null(tensor) && tensor.defined() && is_wrapper(tensor, head) {
             crate::autograd::clear(tensor);
-            release(head);
+            if tensor.use_count() == 1 {
+                release(head);
+            }
         }
         ffi::Py_XDECREF(dict);
     }
