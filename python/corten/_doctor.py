@@ -18,12 +18,51 @@ def _first_line(path):
         return None
 
 
+#: Instruction sets as the system names them, in families.
+_SETS = {
+    "SSE4.2": ("sse4_2",), "AVX": ("avx",), "AVX2": ("avx2",), "FMA": ("fma",), "F16C": ("f16c",),
+    "AVX-512": ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "avx512_bf16", "avx512_fp16"),
+    "AMX": ("amx_tile", "amx_bf16", "amx_int8", "amx_fp16"),
+    "AVX-VNNI": ("avx_vnni",), "NEON": ("asimd",), "dot products": ("asimddp",), "I8MM": ("i8mm",), "BF16": ("bf16",),
+    "SVE": ("sve", "sve2"), "SME": ("sme",),
+}
+
+
 def _cpu():
     from corten import cpu
 
-    wanted = ("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512_bf16", "amx_tile", "asimd")
     has = cpu.get_capabilities()
-    yield "processor", f"{platform.machine()}: {' '.join(n for n in wanted if has.get(n)) or 'plain'}"
+    yield "processor", f"{platform.machine()}, {_model()}"
+    found = []
+    for family, names in _SETS.items():
+        there = [name for name in names if has.get(name)]
+        if there:
+            found.append(family if len(names) == 1 else f"{family} ({', '.join(there)})")
+    yield "instruction sets that were found", ", ".join(found) or "none beyond those of every processor"
+    level, products = corten.backends.cpu.get_cpu_capability(), corten._C._product_instructions()
+    yield "instruction sets that are used", f"{level} for elements, {products} for products of matrices"
+    if platform.machine() in ("x86_64", "AMD64"):
+        yield "AMX", _amx(has, products)
+
+
+def _model():
+    try:
+        with open("/proc/cpuinfo") as file:
+            for line in file:
+                key, _, value = line.partition(":")
+                if key.strip() in ("model name", "Processor", "CPU part"):
+                    return value.strip()
+    except OSError:
+        pass
+    return platform.processor() or "of an unknown model"
+
+
+def _amx(has, products):
+    if products == "AMX":
+        return "used for products of bfloat16"
+    if has.get("amx_tile"):
+        return "found but not used: the system does not save its registers, or a setting forbids it"
+    return "not found"
 
 
 def _threads():

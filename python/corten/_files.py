@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 
 import corten
 
-from . import _atomic
+from . import _atomic, _weights_only
+
+
+#: In how many places the same container is looked into.
+_MOST_PLACES = 64
+_PICKLED = (".pt", ".pth", ".bin", ".ckpt")
 
 
 def read(path):
@@ -25,18 +31,29 @@ def read(path):
         from corten import _npy
 
         return {"array": _npy.load_npy(path)} if kind == ".npy" else _npy.load_npz(path)
-    if kind in (".pt", ".pth", ".bin", ".ckpt"):
-        return corten.load(path, weights_only=True)
+    if kind in _PICKLED or os.path.exists(path) and _looks_pickled(path):
+        # Wherever the tensors were when they were saved: this machine may lack that device. Objects
+        # of other classes are not made; only the tensors in them are of interest.
+        with _weights_only.stand_ins():
+            return corten.load(path, map_location="cpu", weights_only=True)
     raise ValueError(f"{path}: the ending {kind!r} says no format that is known")
+
+
+def _looks_pickled(path):
+    """Whether a file without a known ending begins as files of ``save`` do."""
+    with open(path, "rb") as file:
+        return file.read(2) in (b"PK", b"\x80\x02")
 
 
 def write(value, path):
     """Writes tensors to a file, in the format that its ending says."""
     kind = os.path.splitext(path)[1].lower()
-    if kind in (".pt", ".pth", ".bin", ".ckpt"):
-        corten.save(value, path)
-        return
     found = dict(tensors(value))
+    if kind in _PICKLED:
+        # What stands for an object of an unknown class is no such object.
+        unknown = any(isinstance(item, _weights_only.StandIn) for _, item in _walk(value))
+        corten.save(found if unknown else value, path)
+        return
     if kind == ".safetensors":
         from corten import safetensors
 
@@ -65,16 +82,37 @@ def _array(tensor):
     return tensor.resolve_conj().resolve_neg().numpy()
 
 
-def tensors(value, name=""):
+def _inside(value):
+    """What a container holds, each with its name in it; the parts of an unknown object have none."""
+    if isinstance(value, dict):
+        return [(str(key), item) for key, item in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [(str(place), item) for place, item in enumerate(value)]
+    if isinstance(value, _weights_only.StandIn):
+        return [("", part) for part in value.parts]
+    return []
+
+
+def _walk(value):
+    """All that nested containers hold, with its place. A container that holds itself is entered once, and
+    one that is held in many places in the first few."""
+    todo, entered = [("", value, frozenset())], Counter()
+    while todo:
+        name, item, around = todo.pop()
+        yield name, item
+        inside = _inside(item)
+        if inside and id(item) not in around and entered[id(item)] < _MOST_PLACES:
+            entered[id(item)] += 1
+            around |= {id(item)}
+            parts = ((".".join(filter(None, (name, key))), part, around) for key, part in inside)
+            todo += reversed(list(parts))
+
+
+def tensors(value):
     """The tensors in nested containers, with their places as names."""
-    if isinstance(value, corten.Tensor):
-        yield name or "tensor", value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from tensors(item, f"{name}.{key}" if name else str(key))
-    elif isinstance(value, (list, tuple)):
-        for place, item in enumerate(value):
-            yield from tensors(item, f"{name}.{place}" if name else str(place))
+    for name, item in _walk(value):
+        if isinstance(item, corten.Tensor):
+            yield name or "tensor", item
 
 
 def describe(path):
@@ -115,7 +153,7 @@ def inspect_main(arguments):
         try:
             for line in describe(path):
                 print(line)
-        except (OSError, ValueError, RuntimeError) as error:
+        except Exception as error:  # of a file that can hold anything
             sys.exit(f"corten inspect: {error}")
 
 
@@ -126,5 +164,5 @@ def convert_main(arguments):
     source, target = arguments
     try:
         write(read(source), target)
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:  # of a file that can hold anything
         sys.exit(f"corten convert: {error}")

@@ -122,12 +122,12 @@ def dequantize(self):
 
 def xpu(self, device=None, non_blocking=False, memory_format=None):
     """A copy on an Intel GPU."""
-    raise AssertionError("Torch not compiled with XPU enabled")
+    raise _C._DeviceError("Torch not compiled with XPU enabled")
 
 
 def mtia(self, device=None, non_blocking=False, memory_format=None):
     """A copy on an MTIA device."""
-    raise AssertionError("Torch not compiled with MTIA enabled")
+    raise _C._DeviceError("Torch not compiled with MTIA enabled")
 
 
 def ipu(self, device=None, non_blocking=False, memory_format=None):

@@ -34,6 +34,13 @@ def fork_rng(devices=None, enabled=True, _caller="fork_rng", _devices_kw="device
     if not enabled:
         yield
         return
+    if devices:
+        import corten
+
+        module = getattr(corten, corten.device(device_type).type)
+        for device in devices:
+            # Raises what says that there is no such device.
+            module.get_rng_state(device) if hasattr(module, "get_rng_state") else module.init()
     before = get_rng_state()
     try:
         yield

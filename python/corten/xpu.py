@@ -31,7 +31,7 @@ def is_bf16_supported(including_emulation=True):
 
 def init():
     """Starts the driver."""
-    raise AssertionError("Torch not compiled with XPU enabled")
+    raise _C._DeviceError("Torch not compiled with XPU enabled")
 
 
 def manual_seed(seed):

@@ -1,7 +1,9 @@
 """The programs that come with the package."""
 
+import argparse
 import json
 import pathlib
+import platform
 import subprocess
 import sys
 import tempfile
@@ -43,10 +45,44 @@ class Commands(unittest.TestCase):
         self.assertIn("says no format", wrong.stderr)
         self.assertEqual(wrong.returncode, 1)
 
+    def test_files_of_a_gpu(self):
+        from test_absent_devices import saved_on
+
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (folder / "gpu.pth").write_bytes(saved_on("cuda:0"))
+        lines = self.output("corten", "inspect", str(folder / "gpu.pth")).splitlines()
+        self.assertEqual(lines, ["a  float32  (4,)  16 B", "b.c  float32  (2, 2)  16 B", "2 tensors, 32 B"])
+        for name in ("x.safetensors", "x.npz", "x.pt"):
+            self.output("corten", "convert", str(folder / "gpu.pth"), str(folder / name))
+            self.assertIn("b.c  float32", self.output("corten", "inspect", str(folder / name)))
+
+    def test_files_of_any_kind(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        model = torch.nn.Sequential(torch.nn.Linear(2, 1))
+        torch.save({"model": model, "args": argparse.Namespace(rate=0.1)}, folder / "whole.pth.tar")
+        lines = self.output("corten", "inspect", str(folder / "whole.pth.tar")).splitlines()
+        self.assertIn("model._modules.0._parameters.weight  float32  (1, 2)  8 B", lines)
+        self.output("corten", "convert", str(folder / "whole.pth.tar"), str(folder / "x.pt"))
+        self.assertEqual(len(torch.load(folder / "x.pt")), 2)
+        held = [torch.ones(1)]
+        held.append(held)
+        torch.save([held, held], folder / "held.pt")
+        lines = self.output("corten", "inspect", str(folder / "held.pt")).splitlines()
+        self.assertEqual(len(lines), 3)
+        (folder / "broken.pt").write_bytes(b"PK nothing")
+        wrong = subprocess.run(
+            [sys.executable, "-m", "corten", "inspect", str(folder / "broken.pt")], capture_output=True, text=True
+        )
+        self.assertTrue(wrong.stderr.startswith("corten inspect: "))
+
     def test_doctor(self):
         found = self.output("corten", "doctor")
         self.assertIn("a product of matrices: right", found)
         self.assertIn("CUDA: not used", found)
+        self.assertRegex(found, "instruction sets that were found: \\w")
+        self.assertRegex(found, "instruction sets that are used: [A-Z0-9]+ for elements, .* for products")
+        if platform.machine() == "x86_64":
+            self.assertRegex(found, "AMX: (used for products|found but not used|not found)")
 
     def test_operators_as_data(self):
         listed = json.loads(self.output("corten.ops", "--json"))

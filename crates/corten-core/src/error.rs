@@ -43,6 +43,9 @@ pub enum ErrorKind {
     Buffer,
     /// `LinAlgError`, a `RuntimeError`.
     LinAlg,
+    /// `_DeviceError`: PyTorch raises `AssertionError`, `RuntimeError` or `NotImplementedError` for a device
+    /// that is absent, depending on how it was built; this is all of them.
+    NoDevice,
     /// A contradiction inside Corten: a defect, never the caller's fault.
     Internal,
     /// An error of another language that travels through Corten unchanged.

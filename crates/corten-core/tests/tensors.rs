@@ -594,3 +594,27 @@ fn mapped_files() {
     assert_eq!(Reader::<u8>::new(&bytes(&other, 16)).unwrap()[..4], 5.0_f32.to_le_bytes());
     assert!(storage.share().is_ok(), "a second time changes nothing");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn segments_with_names() {
+    use corten_core::mapped::{Mapping, Road};
+    let path = std::path::PathBuf::from(format!("/dev/shm/corten-core-test-{}", std::process::id()));
+    let t = counting(&[4]);
+    let storage = t.storage().unwrap();
+    storage.share_as(&path).unwrap();
+    assert!(storage.is_shared() && !storage.is_resizable() && path.exists());
+    assert_eq!(Reader::<f32>::new(&t).unwrap()[3], 3.0);
+    assert!(Mapping::new_segment(&path, 4).is_err(), "the name is taken");
+
+    let segment = storage.segment().unwrap();
+    segment.announce(Road::Queue, &[std::process::id()]).unwrap();
+    drop((t, storage));
+    assert!(path.exists(), "a message with the name is on its way");
+    drop(segment);
+    let other = Storage::from_mapping(Mapping::open_segment(&path, Some(Road::Queue)).unwrap());
+    assert_eq!(other.nbytes(), 16);
+    drop(other);
+    assert!(!path.exists(), "the last user removes the name");
+    assert!(Mapping::open_segment(&path, None).is_err());
+}

@@ -72,3 +72,9 @@ pub fn init() -> corten_core::Result<()> {
     });
     result
 }
+
+/// The instructions that products of matrices use at the level in use, by the name that processors' makers
+/// give them.
+pub fn product_instructions() -> &'static str {
+    gemm::instructions_in_use()
+}

@@ -120,12 +120,21 @@ fn add_exceptions(module: &Obj) -> Py<()> {
         &py::errors::OUT_OF_MEMORY,
         c"corten.OutOfMemoryError",
         c"Memory could not be allocated.",
+        None,
     )?;
     module.set_attr_str(c"OutOfMemoryError", &memory)?;
     let linalg = py::errors::new_exception(
         &py::errors::LINALG,
         c"corten._C._LinAlgError",
         c"A matrix for which a function of linear algebra has no result.",
+        None,
     )?;
-    module.set_attr_str(c"_LinAlgError", &linalg)
+    module.set_attr_str(c"_LinAlgError", &linalg)?;
+    let device = py::errors::new_exception(
+        &py::errors::NO_DEVICE,
+        c"corten._C._DeviceError",
+        c"A device that this build or this machine does not have.",
+        Some(&py::errors::device_error_bases()?),
+    )?;
+    module.set_attr_str(c"_DeviceError", &device)
 }

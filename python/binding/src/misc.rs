@@ -132,6 +132,9 @@ fn thread_functions() -> Vec<ffi::PyMethodDef> {
         method!("_cpu_capability", |_m: &Obj, _a: Args<'_>| Obj::str_from(
             &corten::cpu::vec::level().name().to_uppercase()
         )),
+        method!("_product_instructions", |_m: &Obj, _a: Args<'_>| Obj::str_from(
+            corten::cpu::product_instructions()
+        )),
         method!("get_num_interop_threads", |_m: &Obj, _a: Args<'_>| Obj::int(1)),
         method!("set_num_interop_threads", |_m: &Obj, args: Args<'_>| {
             let bound = parser!("set_num_interop_threads(int nthreads)").parse(None, args)?;

@@ -35,7 +35,7 @@ def get_arch_list():
 
 def init():
     """Starts the driver."""
-    raise AssertionError("Torch not compiled with CUDA enabled")
+    raise _C._DeviceError("Torch not compiled with CUDA enabled")
 
 
 def _needs_gpu(name, doc):

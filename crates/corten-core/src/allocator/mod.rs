@@ -113,7 +113,21 @@ fn entry(device_type: DeviceType) -> Option<&'static Entry> {
 
 #[cold]
 fn not_set(device_type: DeviceType) -> Error {
-    err!(Runtime, "Allocator for {device_type} is not set.")
+    match device_type {
+        DeviceType::Cuda | DeviceType::Xpu | DeviceType::Mtia => {
+            let name = device_type.to_string().to_uppercase();
+            err!(
+                NoDevice,
+                "Torch not compiled with {name} enabled: this build computes on the CPU and cannot use \
+                 the device '{device_type}'"
+            )
+        }
+        DeviceType::PrivateUse1 => err!(Runtime, "Allocator for {device_type} is not set."),
+        _ => err!(
+            NoDevice,
+            "PyTorch is not linked with support for {device_type} devices: this build computes on the CPU"
+        ),
+    }
 }
 
 /// Takes every lock of the CPU allocator.

@@ -118,6 +118,18 @@ pub(super) fn instructions() -> Instructions {
     }
 }
 
+/// The name of those instructions.
+pub(crate) fn instructions_in_use() -> &'static str {
+    match instructions() {
+        Instructions::Portable => "baseline instructions",
+        Instructions::Avx2 => "AVX2",
+        Instructions::Avx512 => "AVX-512",
+        Instructions::Avx512Vnni => "AVX-512 VNNI",
+        Instructions::Avx512Bf16 => "AVX-512 BF16",
+        Instructions::Amx => "AMX",
+    }
+}
+
 /// `c = a @ b` of bytes on this thread. The shapes fit and no dimension is 0.
 pub(super) fn multiply_bytes<A: Byte, B: Byte>(
     way: Way,

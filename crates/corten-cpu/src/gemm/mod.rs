@@ -10,7 +10,7 @@ mod packed;
 mod split;
 
 pub(crate) use corten_gemm::{CONFLICT, Way};
-pub(crate) use engine::MatElement;
+pub(crate) use engine::{MatElement, instructions_in_use};
 use matrix::MatricesMut;
 pub(crate) use matrix::{Batch, BatchMut, Heads, Mat, MatMut, Pieces, SideBySide};
 pub(crate) use packed::{Packable, PackedWeight};

@@ -16,6 +16,7 @@ pub(crate) struct Raised(());
 /// The exception classes that Corten adds, filled in when the module is made.
 pub(crate) static OUT_OF_MEMORY: ExceptionCell = ExceptionCell::new();
 pub(crate) static LINALG: ExceptionCell = ExceptionCell::new();
+pub(crate) static NO_DEVICE: ExceptionCell = ExceptionCell::new();
 
 /// A place for an exception class.
 pub(crate) struct ExceptionCell(AtomicPtr<ffi::PyObject>);
@@ -176,6 +177,7 @@ impl From<Error> for Raised {
                 ErrorKind::Buffer => ffi::PyExc_BufferError,
                 ErrorKind::OutOfMemory => OUT_OF_MEMORY.get(),
                 ErrorKind::LinAlg => LINALG.get(),
+                ErrorKind::NoDevice => NO_DEVICE.get(),
                 ErrorKind::External => return raise_external(error),
             }
         };
@@ -209,18 +211,33 @@ pub(crate) fn warn(message: &str) -> Py<()> {
     warn_as(unsafe { ffi::PyExc_UserWarning }, message)
 }
 
+/// `(AssertionError, NotImplementedError)`, of which the second is a `RuntimeError`.
+pub(crate) fn device_error_bases() -> Py<Obj> {
+    // SAFETY: reads statics of the interpreter, which are live.
+    let bases = unsafe { [ffi::PyExc_AssertionError, ffi::PyExc_NotImplementedError] };
+    Obj::tuple(bases.map(|class| {
+        // SAFETY: the class is live; the tuple owns a reference to it.
+        unsafe {
+            ffi::Py_INCREF(class);
+            Obj::owned(class)
+        }
+    }))
+}
+
 /// Makes an exception class `module.name` deriving from `base` and keeps it in `cell`.
 pub(crate) fn new_exception(
     cell: &ExceptionCell,
     qualified: &'static std::ffi::CStr,
     doc: &'static std::ffi::CStr,
+    bases: Option<&Obj>,
 ) -> Py<Obj> {
-    // SAFETY: all strings are terminated; the base class is live.
+    // SAFETY: all strings are terminated; the base classes are live.
     let class = unsafe {
+        let bases = bases.map_or(ffi::PyExc_RuntimeError, Obj::as_ptr);
         Obj::owned(ffi::PyErr_NewExceptionWithDoc(
             qualified.as_ptr(),
             doc.as_ptr(),
-            ffi::PyExc_RuntimeError,
+            bases,
             std::ptr::null_mut(),
         ))?
     };

@@ -493,6 +493,18 @@ class Module(HookMixin, StateMixin, _C._ModuleBase):
         """Moves every tensor to a GPU."""
         return self._apply(lambda t: t.cuda(device))
 
+    def xpu(self, device=None):
+        """Moves every tensor to an Intel GPU."""
+        return self._apply(lambda t: t.xpu(device))
+
+    def mtia(self, device=None):
+        """Moves every tensor to an MTIA device."""
+        return self._apply(lambda t: t.mtia(device))
+
+    def ipu(self, device=None):
+        """Moves every tensor to an IPU."""
+        return self._apply(lambda t: t.to("ipu"))
+
     def share_memory(self):
         """Moves every tensor to shared memory."""
         return self._apply(lambda t: t.share_memory_())
