@@ -255,6 +255,23 @@ _negative = _coordinate.recorded(
 )
 
 
+def _negated(x, *, out=None):
+    made = _negative(x)
+    return made if out is None else _become(out, made)
+
+
+def _random_like(name):
+    """Random entries at the places of a tensor."""
+
+    def operator(x, *, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False,
+                 memory_format=None, generator=None):
+        values = getattr(corten, name)(values_of(x).detach(), dtype=dtype, device=device)
+        return like(x, values).requires_grad_(requires_grad)
+
+    return operator
+
+
+
 # The gradient of the compressed tensor is dense: it says what new entries would change, too.
 _sum_with_dense = _coordinate.recorded(
     "Add", lambda dense, x, alpha: corten.add(dense, dense_of(x), alpha=alpha),
@@ -479,7 +496,8 @@ OPERATORS.update({
     "conj": lambda x: like(x, values_of(x).conj().resolve_conj()) if x.is_complex() else x,
     "mul": _product, "rmul": _product, "multiply": _product, "add": _sum_of_two, "sub": _difference,
     "radd": lambda a, b: _sum_of_two(a, b), "subtract": _difference, "div": _quotient,
-    "rsub": lambda a, b: _sum_of_two(_negative(a), b), "neg": _negative, "negative": _negative,
+    "rsub": lambda a, b: _sum_of_two(_negative(a), b), "neg": _negated, "negative": _negated,
+    **{name: _random_like(name) for name in ("rand_like", "randn_like")},
     "truediv": _quotient, "divide": _quotient, "true_divide": _quotient,
     "add_": _add_in_place, "iadd": _add_in_place, "copy_": _copy, "zero_": lambda x: _filled(x, 0),
     "fill_": _filled, "sum": _reduced, "select": _select, "getitem": _get_item,
