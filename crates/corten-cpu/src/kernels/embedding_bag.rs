@@ -159,12 +159,7 @@ struct Bags {
 }
 
 impl Bags {
-    fn of(
-        indices: &Tensor,
-        offsets: &Tensor,
-        count: usize,
-        padding: i64,
-    ) -> Result<Self> {
+    fn of(indices: &Tensor, offsets: &Tensor, count: usize, padding: i64) -> Result<Self> {
         let (indices, given) = (indices.to_vec::<i64>()?, offsets.to_vec::<i64>()?);
         if let (Some(&first), Some(&last)) = (given.first(), given.last()) {
             ensure!(

@@ -69,7 +69,8 @@ pub fn bin_ct_out(
 }
 
 fn check_outputs(self_: &Tensor, hist: &Tensor, bin_edges: &Tensor) -> Result<()> {
-    for (name, output, place) in [("hist", hist, ""), ("bin_edges", bin_edges, " for dimension 0")] {
+    for (name, output, place) in [("hist", hist, ""), ("bin_edges", bin_edges, " for dimension 0")]
+    {
         ensure!(
             output.dtype() == self_.dtype(),
             Runtime,

@@ -248,11 +248,7 @@ pub(super) fn squeezed(self_: &Tensor, asked: impl Fn(usize) -> bool) -> (Dims, 
 
 /// The dimensions as a set of bits.
 pub(super) fn dim_mask(dims: &[i64], rank: usize) -> Result<u64> {
-    ensure!(
-        rank <= u64::BITS as usize,
-        Runtime,
-        "only tensors with up to 64 dims are supported"
-    );
+    ensure!(rank <= u64::BITS as usize, Runtime, "only tensors with up to 64 dims are supported");
     let mut mask = 0_u64;
     for &dim in dims {
         let dim = geometry::wrap_dim(dim, rank)?;
