@@ -122,6 +122,12 @@ _LAZY = {
         "ccol_indices_copy", "col_indices_copy", "crow_indices_copy", "dsmm", "hsmm", "hspmm",
         "indices_copy", "resize_as_sparse_", "row_indices_copy", "saddmm", "sspaddmm", "values_copy",
     ), "sparse._further"),
+    **dict.fromkeys((
+        "_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo",
+        "_validate_sparse_bsc_tensor_args", "_validate_sparse_bsr_tensor_args",
+        "_validate_sparse_compressed_tensor_args", "_validate_sparse_csc_tensor_args",
+        "_validate_sparse_csr_tensor_args",
+    ), "sparse._compressed_forms"),
     "_sparse_broadcast_to": "sparse._forms",
     "_validate_sparse_coo_tensor_args": "sparse._coordinate",
     "JITException": "_further", "ScriptModule": "jit", "ScriptFunction": "jit", "fork": "jit",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from corten import _C
 from corten._C import Tensor
 
@@ -192,12 +194,28 @@ _REMOVED = {
 }
 
 
+def _of_layout(name, method):
+    """The method of dense tensors; for one of another layout, that of its class, which a call as
+    ``Tensor.values(x)`` would miss."""
+
+    @functools.wraps(method)
+    def chosen(self, *args, **kwargs):
+        if self.layout is not _C.strided:
+            own = getattr(type(self), name, chosen)
+            if own is not chosen:
+                return own(self, *args, **kwargs)
+        return method(self, *args, **kwargs)
+
+    return chosen
+
+
 def _attach():
     methods = {function.__name__: function for function in _FUNCTIONS}
     methods.update((name, _sparse_only(name, kind)) for name, kind in _SPARSE.items())
     methods.update((name, _removed(name, instead)) for name, instead in _REMOVED.items())
     for name, method in methods.items():
         if not hasattr(Tensor, name):
+            method = _of_layout(name, method)
             method.__name__ = name
             method.__qualname__ = f"Tensor.{name}"
             setattr(Tensor, name, method)

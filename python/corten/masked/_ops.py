@@ -159,8 +159,8 @@ def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     if sparse is not None:
         return sparse
     result = _left("prod", input, mask).to(_summed_dtype(dtype, input))
-    # Unlike sums, products over no dimensions are the elements.
-    nothing = isinstance(dim, (tuple, list)) and not dim
+    # Unlike sums, products over an empty list of dimensions are the elements.
+    nothing = isinstance(dim, list) and not dim
     for one in () if nothing else reversed(_dims(dim, input.ndim)):
         result = result.prod(one, keepdim=bool(keepdim))
     return result

@@ -16,6 +16,7 @@ from corten.sparse._invariants import (  # noqa: F401
 )
 from corten.sparse._operators import CLASSES as _CLASSES
 from corten.sparse._operators import check_sparse_tensor_invariants, log_softmax, softmax
+from corten.sparse import _compressed_forms  # noqa: F401  # isort: skip
 from corten.sparse._forms import spdiags  # isort: skip
 from corten.sparse._gradcheck import as_sparse_gradcheck
 

@@ -150,25 +150,6 @@ def _in_place(name):
     return lambda x, *args, **kwargs: _become(x, OPERATORS[name](x, *args, **kwargs))
 
 
-def _copy(x, other, non_blocking=False):
-    if not isinstance(x, CompressedTensor):
-        raise RuntimeError("copy_sparse_compressed_ expected sparse compressed tensor layout but got "
-                           f"{NAMES[x.layout]}")
-    if x._kind != other.layout:
-        raise RuntimeError(
-            "torch.copy_: copy of sparse compressed tensors having different layouts is not "
-            f"supported. self layout is {NAMES[x._kind]} and src layout is {NAMES[other.layout]}"
-        )
-    if x._nnz() != other._nnz():
-        raise RuntimeError(
-            "torch.copy_: only sparse compressed tensors with the same number of specified elements "
-            "are supported."
-        )
-    if x.shape != other.shape:
-        raise RuntimeError("torch.copy_: only same size tensors are supported.")
-    return _become(x, other)
-
-
 def _filled(x, value):
     x._parts[2].fill_(value)
     return x
@@ -255,6 +236,23 @@ _negative = _coordinate.recorded(
 )
 
 
+def _negated(x, *, out=None):
+    made = _negative(x)
+    return made if out is None else _become(out, made)
+
+
+def _random_like(name):
+    """Random entries at the places of a tensor."""
+
+    def operator(x, *, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False,
+                 memory_format=None, generator=None):
+        values = getattr(corten, name)(values_of(x).detach(), dtype=dtype, device=device)
+        return like(x, values).requires_grad_(requires_grad)
+
+    return operator
+
+
+
 # The gradient of the compressed tensor is dense: it says what new entries would change, too.
 _sum_with_dense = _coordinate.recorded(
     "Add", lambda dense, x, alpha: corten.add(dense, dense_of(x), alpha=alpha),
@@ -264,6 +262,11 @@ _sum_with_dense = _coordinate.recorded(
 
 def _sum_of_two(a, b, *, alpha=1, out=None):
     """Compressed for two compressed tensors of one layout, dense with a dense one."""
+    if isinstance(a, CompressedTensor) and isinstance(b, CompressedTensor) and a.shape != b.shape:
+        raise RuntimeError(
+            "torch.add: Expected input tensors to have the same shape, but got tensor `self` with shape "
+            f"{list(a.shape)} and tensor `other` with shape {list(b.shape)}"
+        )
     if not isinstance(b, Tensor) or a.shape != b.shape:
         sizes = [list(x.shape) if isinstance(x, Tensor) else [] for x in (b, a)]
         raise RuntimeError(
@@ -479,9 +482,10 @@ OPERATORS.update({
     "conj": lambda x: like(x, values_of(x).conj().resolve_conj()) if x.is_complex() else x,
     "mul": _product, "rmul": _product, "multiply": _product, "add": _sum_of_two, "sub": _difference,
     "radd": lambda a, b: _sum_of_two(a, b), "subtract": _difference, "div": _quotient,
-    "rsub": lambda a, b: _sum_of_two(_negative(a), b), "neg": _negative, "negative": _negative,
+    "rsub": lambda a, b: _sum_of_two(_negative(a), b), "neg": _negated, "negative": _negated,
+    **{name: _random_like(name) for name in ("rand_like", "randn_like")},
     "truediv": _quotient, "divide": _quotient, "true_divide": _quotient,
-    "add_": _add_in_place, "iadd": _add_in_place, "copy_": _copy, "zero_": lambda x: _filled(x, 0),
+    "add_": _add_in_place, "iadd": _add_in_place, "zero_": lambda x: _filled(x, 0),
     "fill_": _filled, "sum": _reduced, "select": _select, "getitem": _get_item,
     "transpose": transposed, "swapaxes": transposed, "swapdims": transposed, "t": _matrix_transposed,
     "mT": lambda x: transposed(x, -2, -1), "mH": lambda x: transposed(x, -2, -1).conj(),
@@ -525,7 +529,7 @@ def _attach():
     OPERATORS.update(_METHODS)
     for name in (*_METHODS, "to_dense", "to_sparse", "to", "clone", "detach", "detach_", "cpu", "type",
                  "requires_grad_", "sparse_mask", "zero_", "numpy", "tolist", "data_ptr", "storage",
-                 "untyped_storage", "stride", "is_contiguous", "contiguous", "copy_", *_DTYPES):
+                 "untyped_storage", "stride", "is_contiguous", "contiguous", *_DTYPES):
         setattr(CompressedTensor, name, OPERATORS[name])
 
 

@@ -240,6 +240,10 @@ def _masked_mm(a, b):
     sparse matrices only."""
     if isinstance(b, SparseTensor):
         if isinstance(a, SparseTensor):
+            if a.dtype != b.dtype:
+                raise RuntimeError(
+                    f"mat1 dtype {_kind(a.dtype)} does not match mat2 dtype {_kind(b.dtype)}"
+                )
             return to_sparse(_masked_mm(a, _to_dense(b)))
         return _masked_mm(_transposed(b), a.t()).t()
     if a.dim() != 2 or b.dim() != 2:
@@ -250,6 +254,8 @@ def _masked_mm(a, b):
             f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and "
             f"{b.shape[0]}x{b.shape[1]})"
         )
+    if a.dtype != b.dtype:
+        raise RuntimeError(f"expected scalar type {_kind(a.dtype)} but found {_kind(b.dtype)}")
     (rows, columns), values = a._parts
     result = b.new_zeros(a.shape[0], b.shape[1])
     return result.index_add(0, rows, values[:, None] * b[columns])

@@ -37,7 +37,8 @@ def _resize_as(self, the_template, *, memory_format=None):
 
 def _narrow_copy(x, dim, start, length):
     """A range along a sparse or a dense dimension."""
-    dim = wrap_dim(dim, x.dim())
+    if not 0 <= dim < x.dim():
+        raise RuntimeError(f"Dimension {dim} out of range. Expecting 0 <= dim < {x.dim()}.")
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     if start < 0 or start + length > x.shape[dim]:
@@ -79,8 +80,9 @@ def _turn_in_place(x):
     return _transpose_in_place(x, 0, 1) if sparse == 2 else x
 
 
-def _permuted(x, *dims):
+def _permuted(x, *given, dims=None):
     """The dimensions in another order, sparse and dense ones among themselves."""
+    dims = given if dims is None else (dims,)
     dims = dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims
     if len(dims) != x.dim():
         raise RuntimeError(
@@ -254,6 +256,10 @@ def _product(a, b, *, out=None):
         if a.dim() == 0 or b.dim() == 0:
             a, b = (a, b) if b.dim() == 0 else (b, a)
             return written(out, OPERATORS["mul"](a, b.to_dense()))
+        if a.shape != b.shape and a.dim() == b.dim() and a.sparse_dim() == b.sparse_dim():
+            size = corten.broadcast_shapes(a.shape, b.shape)
+            if size[:a.sparse_dim()] == a.shape[:a.sparse_dim()] == b.shape[:a.sparse_dim()]:
+                a, b = _spread(a, size), _spread(b, size)
     elif isinstance(a, Tensor) and isinstance(b, Tensor) and a.dim() and b.dim():
         x, dense = (a, b) if isinstance(a, SparseTensor) else (b, a)
         size = corten.broadcast_shapes(x.shape, dense.shape)
@@ -281,6 +287,8 @@ def spdiags(diagonals, offsets, shape, layout=None):
         columns.append(place)
         rows.append(place - offset)
         values.append(line[place])
+    if not rows:
+        return corten.zeros((height, width), dtype=diagonals.dtype, layout=layout or _C.sparse_coo)
     indices = corten.stack([corten.cat(rows), corten.cat(columns)])
     made = _made(indices, corten.cat(values), (height, width), len(offsets) == 1)
     return made if layout in (None, _C.sparse_coo) else made.to_sparse(layout=layout)

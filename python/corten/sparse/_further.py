@@ -5,6 +5,7 @@ from __future__ import annotations
 import corten
 from corten._C import Tensor
 
+from ._compressed import CompressedTensor
 from ._coordinate import SparseTensor, _become, _C_plain, _coalesce, _made
 
 _OPTIONS = """
@@ -132,6 +133,8 @@ def sparse_resize_and_clear_(self, size, sparse_dim, dense_dim):
 
 def resize_as_sparse_(input, the_template):
     """The size of another sparse tensor; see :func:`sparse_resize_`."""
+    if isinstance(input, CompressedTensor):
+        return input.resize_as_sparse_(the_template)
     if not isinstance(the_template, SparseTensor) or not isinstance(input, SparseTensor):
         raise RuntimeError("resize_as_sparse_: expected sparse tensors")
     indices, values = the_template._parts

@@ -238,6 +238,8 @@ def _softmax_values(x, dim, dtype, log):
     """The entries of a softmax over those that are there."""
     indices, values = (x := _coalesce(x))._parts
     values = values if dtype is None else values.to(dtype)
+    if not values.size(0):
+        return _made(indices, values, x.shape, True)
     dim, count = wrap_dim(dim, x.dim()), indices.size(0)
     if dim >= count:
         function = corten.log_softmax if log else corten.softmax

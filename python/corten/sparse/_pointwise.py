@@ -153,7 +153,8 @@ OPERATORS.update({
 })
 _divided_in_place = _with_dtype_of_self("div")
 OPERATORS.update({
-    "neg": _negated, "negative": _negated, "any": _any,
+    "neg": _negated, "negative": _negated, "neg_": lambda x: _become(x, _negated(x)),
+    "negative_": lambda x: _become(x, _negated(x)), "any": _any,
     "pow": _power, "pow_": _with_dtype_of_self("pow"), "ipow": _with_dtype_of_self("pow"),
     **{name: _divided for name in ("div", "divide", "true_divide", "truediv")},
     **{f"{name}_": _divided_in_place for name in ("div", "divide", "true_divide")},
