@@ -65,7 +65,7 @@ fn sum_left(factor: f64, s: f64, q: f64) -> f64 {
 /// `factor` ζ(s, q) of q > 0.
 fn sum(factor: f64, s: f64, q: f64) -> f64 {
     if q.is_infinite() {
-        return 0.0;
+        return if s.is_infinite() { f64::NAN } else { 0.0 };
     }
     let sum = relative_sum(s, q);
     let power = q.powf(-s);
