@@ -599,7 +599,8 @@ fn mapped_files() {
 #[test]
 fn segments_with_names() {
     use corten_core::mapped::{Mapping, Road};
-    let path = std::path::PathBuf::from(format!("/dev/shm/corten-core-test-{}", std::process::id()));
+    let path =
+        std::path::PathBuf::from(format!("/dev/shm/corten-core-test-{}", std::process::id()));
     let t = counting(&[4]);
     let storage = t.storage().unwrap();
     storage.share_as(&path).unwrap();

@@ -16,6 +16,7 @@ mod lines;
 mod loops;
 mod moments;
 pub mod parallel;
+pub mod pointwise;
 mod reduce_columns;
 mod reduce_loops;
 mod reduce_results;

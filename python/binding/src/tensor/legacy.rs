@@ -44,7 +44,8 @@ fn build(args: Args<'_>, dtype: DType) -> Py<Tensor> {
         "new(any data, *, Device? device=None)",
     );
     let bound = parser.parse(None, args)?;
-    if bound.index == 4 && bound.device_opt(1)?.is_some() && get(bound.object(0)?).is_some() {
+    let is_tensor = matches!(args.positional, [one] if get(one).is_some());
+    if bound.index > 2 && is_tensor && bound.device_opt(1)?.is_some() {
         return Err(runtime_error(
             "Legacy tensor constructor of the form torch.Tensor(tensor, device=device) is not \
              supported.  Use torch.tensor(...) or torch.as_tensor(...) instead.",
