@@ -363,7 +363,7 @@ binary_functions! {
     max = |a, b| if a.is_nan() || b.is_nan() { f64::NAN } else if a > b { a } else { b }, (0.0, 0.0);
     copysign = f64::copysign, (0.0, 0.0);
     floor_divide = floor_divide_reference, (1.0, 0.0);
-    zeta = special::gamma::zeta, (1.0, 0.0);
+    zeta = special::zeta::zeta, (1.0, 0.0);
 }
 
 /// One test per polynomial: as the scalar function, in neighbouring lanes of different degrees.

@@ -258,6 +258,7 @@ mod tests {
         };
         sliding
             .axis(0, input, sliding.count(0, input).unwrap())
+            .unwrap()
             .windows
             .iter()
             .map(|w| (w.start, w.end, w.padded))
