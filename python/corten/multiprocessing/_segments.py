@@ -1,6 +1,6 @@
 """Shared memory with names: who uses it, and what becomes of it when its users have ended.
 
-See Note [Segments with names] in the crate `corten-core` describes the first page of a segment. Processes
+The first page of a segment is described in the crate `corten-core`: see Note [Segments with names]. Processes
 remove names themselves; what a process that was killed leaves behind is removed by a janitor, a
 small process that this module is the whole program of. Each process that has segments holds a
 connection to it, whose end tells the janitor to look. It ends when there is nobody left to watch.

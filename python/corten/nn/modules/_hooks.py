@@ -404,3 +404,26 @@ def _starts_at(node, inputs):
     """Whether the inputs' nodes are those before a module's last operation."""
     before = {previous for previous, _ in node.next_functions}
     return {one.grad_fn for one in inputs if one.grad_fn is not None} <= before
+
+
+_GLOBAL_HOOKS = [
+    name for name, value in globals().items()
+    if name.startswith("_global_") and isinstance(value, OrderedDict)
+]
+
+
+class HookNames(type(warnings)):
+    """The class of a module that has the global hooks too: assigning a dictionary to one of their names
+    replaces what the hooks' own holds, as calls of modules ask that one."""
+
+    def __getattr__(self, name):
+        if name in _GLOBAL_HOOKS:
+            return globals()[name]
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+
+    def __setattr__(self, name, value):
+        if name not in _GLOBAL_HOOKS:
+            return super().__setattr__(name, value)
+        hooks, value = globals()[name], dict(value)
+        hooks.clear()
+        hooks.update(value)

@@ -534,29 +534,7 @@ class Module(HookMixin, StateMixin, _C._ModuleBase):
 
 _C._set_module_rules(_hooks._CALL_HOOKS, Module._call_impl)
 
-_GLOBAL_HOOKS = [
-    name for name, value in vars(_hooks).items()
-    if name.startswith("_global_") and isinstance(value, OrderedDict)
-]
-
-
-class _HookNames(type(_hooks)):
-    """Global hooks by PyTorch's names: assigning a dictionary replaces what the hooks' own holds."""
-
-    def __getattr__(self, name):
-        if name in _GLOBAL_HOOKS:
-            return getattr(_hooks, name)
-        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-
-    def __setattr__(self, name, value):
-        if name not in _GLOBAL_HOOKS:
-            return super().__setattr__(name, value)
-        hooks, value = getattr(_hooks, name), dict(value)
-        hooks.clear()
-        hooks.update(value)
-
-
-sys.modules[__name__].__class__ = _HookNames
+sys.modules[__name__].__class__ = _hooks.HookNames
 
 
 def _applied_parameter(param, fn):
