@@ -21,9 +21,8 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 /// What pointwise expressions are written in: numbers, vectors of numbers, or anything else that
 /// can stand for a number.
 ///
-/// On integers arithmetic wraps and `/` truncates; a division by zero is reported by the loop. On
-/// bool `+` is "or" and `*` is "and". Functions that integers or complex numbers do not have give
-/// zero or NaN there; the operator's domain keeps them from being asked.
+/// On integers arithmetic wraps and `/` truncates; loops report divisions by zero. On bool `+` is
+/// "or", `*` is "and". Functions that numbers do not have give zero or NaN, outside of domains.
 pub trait Expr:
     Copy
     + Add<Output = Self>
