@@ -69,7 +69,7 @@ fn sum(factor: f64, s: f64, q: f64) -> f64 {
     }
     let sum = relative_sum(s, q);
     let power = q.powf(-s);
-    if power >= f64::MIN_POSITIVE && power < f64::INFINITY {
+    if (f64::MIN_POSITIVE..f64::INFINITY).contains(&power) {
         return factor * power * sum;
     }
     // The product may lie in the range of numbers although the power does not.
