@@ -113,6 +113,10 @@ def leading(point):
     return INF if x > 0 or n % 2 == 0 else -INF
 
 
+#: e^x over a root of x: PyTorch divides the infinities.
+GROWN = ("i0", "i1", "modified_bessel_i0", "modified_bessel_i1")
+
+
 # Where PyTorch has no limit, another one, or takes for ever. None leaves the point out.
 def limit(name, point):
     """The limit of a function at a point where there is one to choose."""
@@ -125,6 +129,8 @@ def limit(name, point):
         return None
     if name in ("i1", "i1e", "modified_bessel_i1") and point[0] == 0:
         return point[0]
+    if name in GROWN and math.isinf(point[0]):
+        return point[0] if name.endswith("1") else INF
     if "polynomial" in name:
         if not math.isinf(point[0]) or point[1] < 1 or name.startswith("shifted"):
             return None

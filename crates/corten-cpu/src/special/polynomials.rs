@@ -20,8 +20,10 @@ fn parity(n: f64) -> f64 {
 /// the leading term for large arguments; `next(k, q, p)` is degree k + 1 from k and k - 1.
 fn recurrence(n: f64, first: f64, next: impl Fn(f64, f64, f64) -> f64) -> f64 {
     match n {
-        _ if first.is_nan() || n.is_nan() => f64::NAN,
+        _ if n.is_nan() => f64::NAN,
+        // Also of what is no number, as in PyTorch.
         _ if n < 1.0 => 1.0,
+        _ if first.is_nan() => f64::NAN,
         _ if n < 2.0 => first,
         _ if first.is_infinite() || (n >= 4.0 && first.abs() >= HUGE) => {
             if first < 0.0 {

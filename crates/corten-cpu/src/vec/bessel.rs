@@ -52,7 +52,7 @@ fn scaled<V: Real<Elem = f64>, const N: usize, const M: usize, const SINGLE: boo
     grown: bool,
 ) -> V {
     let factor = match grown {
-        // Beyond 180 the results are too large for `f32`; that of infinity is NaN.
+        // Beyond 180 the results are too large for `f32`.
         true if SINGLE => a.mul_add(V::of(0.0), for_single::exp(V::of(180.0).min(a))),
         // Half of the power, twice: the product may be a number where the power is none.
         true => exp(a * V::of(0.5)),
@@ -68,6 +68,8 @@ fn scaled<V: Real<Elem = f64>, const N: usize, const M: usize, const SINGLE: boo
     }
     let t = V::of(16.0) / a - V::of(1.0);
     let distant = factor / a.sqrt() * if SINGLE { t.poly(far) } else { series(t, far) } * again;
+    // The power grows faster than its divisor: the quotient of the infinities is one.
+    let distant = if grown { V::select(a.gt(V::of(f64::MAX)), a, distant) } else { distant };
     V::select(beyond, distant, close)
 }
 
