@@ -97,8 +97,9 @@ class Copies(unittest.TestCase):
         self.assertEqual((tuple(x.shape), x._nnz()), ((4, 5), 3))
 
     def test_items_are_not_assigned(self):
-        with self.assertRaisesRegex(TypeError, "Cannot assign to a sparse tensor"):
-            matrix()[0] = 1
+        for x in (matrix(), matrix().to_sparse_csr()):
+            with self.assertRaisesRegex(TypeError, "Cannot assign to a sparse tensor"):
+                x[0] = 1
 
 
 class Shapes(unittest.TestCase):

@@ -120,8 +120,12 @@ def _select_copy(x, dim, index, *, out=None):
     return made if out is None else out.copy_(made)
 
 
+def _set_item(x, index, value):
+    raise TypeError("Cannot assign to a sparse tensor")
+
+
 OPERATORS.update({
-    "copy_": _copy, "resize_": _resize, "resize_as_sparse_": _resize_as, "empty_like": _empty_like,
+    "setitem": _set_item, "copy_": _copy, "resize_": _resize, "resize_as_sparse_": _resize_as, "empty_like": _empty_like,
     "select_copy": _select_copy,
 })
 for _name in ("copy_", "resize_", "resize_as_sparse_"):
