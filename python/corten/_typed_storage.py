@@ -469,24 +469,28 @@ def _deprecated_methods():
         setattr(TypedStorage, public, method(public, private))
 
 
-def _conversion_methods():
-    """``storage.float()`` and the like: the elements converted to that dtype."""
+def add_conversions(storage_class, convert):
+    """``storage.float()`` and the like, which are ``convert(storage, dtype)``."""
 
     def method(name, dtype):
-        def convert(self):
-            _warn_typed_storage_removal()
-            return self._to(getattr(_C, dtype))
+        def conversion(self):
+            return convert(self, getattr(_C, dtype))
 
-        convert.__name__ = name
-        convert.__doc__ = f"The elements converted to {dtype}."
-        return convert
+        conversion.__name__ = name
+        conversion.__doc__ = f"A typed storage of {dtype}, of the values that this one holds."
+        return conversion
 
     for name, dtype in CONVERSIONS.items():
-        setattr(TypedStorage, name, method(name, dtype))
+        setattr(storage_class, name, method(name, dtype))
+
+
+def _converted(storage, dtype):
+    _warn_typed_storage_removal(stacklevel=3)
+    return storage._to(dtype)
 
 
 _deprecated_methods()
-_conversion_methods()
+add_conversions(TypedStorage, _converted)
 
 
 class _LegacyStorageMeta(type):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from corten import _C, _storage_sources
 
 from ._typed_storage import (  # noqa: F401
-    CONVERSIONS,
     TypedStorage,
     _dtype_to_storage_type_map,
     _get_always_warn_typed_storage_removal,
@@ -16,6 +15,7 @@ from ._typed_storage import (  # noqa: F401
     _set_always_warn_typed_storage_removal,
     _storage_type_to_dtype_map,
     _warn_typed_storage_removal,
+    add_conversions,
     is_storage,
     untyped,
 )
@@ -185,22 +185,10 @@ class UntypedStorage(_C.StorageBase):
         return _C._storage_filename(self)
 
 
-def _conversion_methods():
-    """``storage.float()`` and the like: the bytes as elements of that dtype."""
-
-    def method(name, dtype):
-        def convert(self):
-            return _bytes_tensor(self).to(getattr(_C, dtype))._typed_storage()
-
-        convert.__name__ = name
-        convert.__doc__ = f"The bytes converted to {dtype}."
-        return convert
-
-    for name, dtype in CONVERSIONS.items():
-        setattr(UntypedStorage, name, method(name, dtype))
-
-
-_conversion_methods()
+# The bytes count as elements of one byte.
+add_conversions(
+    UntypedStorage, lambda storage, dtype: _bytes_tensor(storage).to(dtype)._typed_storage()
+)
 _C._set_storage_class(UntypedStorage)
 
 
