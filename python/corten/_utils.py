@@ -208,11 +208,11 @@ def set_state(target, state):
 
 def _rebuild_sparse_tensor(layout, data):
     """A sparse tensor of its parts."""
-    from .sparse import _compressed, _coordinate, _invariants
+    from .sparse import _compressed, _coordinate, _entries, _invariants
 
     if layout == corten.sparse_coo:
         indices, values, size, *coalesced = data
-        tensors, check, make = (indices, values), _coordinate.check, _coordinate._made
+        tensors, check, make = (indices, values), _coordinate.check, _entries._made
         rest = corten.Size(size), bool(coalesced and coalesced[0])
     elif layout in _compressed.LAYOUTS:
         *tensors, size = data

@@ -7,7 +7,7 @@ from corten import _C
 from corten._C import Tensor
 from corten._utils import wrap_dim
 
-from . import _coordinate
+from . import _arithmetic, _entries
 from ._compressed import (
     BSC, BSR, CSC, CSR, NAMES, OPERATORS, CompressedTensor, _C_plain, assembled, batches, by_rows,
     coordinates, dense_of, enabled, entries_at, in_blocks, like, same_places, shell, values_of, word,
@@ -215,23 +215,23 @@ def _for_number(grad, x, number):
 
 def _divisor_gradient(grad, x, number):
     found = _for_number(grad, x, number)
-    return None if found is None else -found / _coordinate._conjugated(number * number)
+    return None if found is None else -found / _arithmetic._conjugated(number * number)
 
 
 # Gradients of these may be dense, and stay so.
-_times = _coordinate.recorded(
+_times = _entries.recorded(
     "Mul", lambda x, number: like(x, values_of(x) * number),
     lambda grad, x, number: (
-        corten.mul(grad, _coordinate._conjugated(number)), _for_number(grad, x, number)
+        corten.mul(grad, _arithmetic._conjugated(number)), _for_number(grad, x, number)
     ),
 )
-_divided = _coordinate.recorded(
+_divided = _entries.recorded(
     "Div", lambda x, number: like(x, values_of(x) / number),
     lambda grad, x, number: (
-        corten.div(grad, _coordinate._conjugated(number)), _divisor_gradient(grad, x, number)
+        corten.div(grad, _arithmetic._conjugated(number)), _divisor_gradient(grad, x, number)
     ),
 )
-_negative = _coordinate.recorded(
+_negative = _entries.recorded(
     "Neg", lambda x: like(x, -values_of(x)), lambda grad, x: (corten.neg(grad),)
 )
 
@@ -254,9 +254,9 @@ def _random_like(name):
 
 
 # The gradient of the compressed tensor is dense: it says what new entries would change, too.
-_sum_with_dense = _coordinate.recorded(
+_sum_with_dense = _entries.recorded(
     "Add", lambda dense, x, alpha: corten.add(dense, dense_of(x), alpha=alpha),
-    lambda grad, dense, x, alpha: (grad, grad * _coordinate._conjugated(alpha), None),
+    lambda grad, dense, x, alpha: (grad, grad * _arithmetic._conjugated(alpha), None),
 )
 
 
@@ -353,7 +353,7 @@ def _select(x, dim, index):
         raise RuntimeError(f"select(): not supported for dimension {dim} of a batch or dense dimension")
     (_, row, column), values = entries(x)
     kept, other = (row == index, column) if dim == 0 else (column == index, row)
-    return _coordinate._made(other[kept][None], values[kept], size, True)
+    return _entries._made(other[kept][None], values[kept], size, True)
 
 
 def _get_item(x, index):

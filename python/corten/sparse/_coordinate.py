@@ -14,13 +14,11 @@ from corten import _C
 from corten._C import Tensor
 from corten._utils import wrap_dim
 
-from ._arithmetic import (  # noqa: F401
-    _add_in_place, _added, _become, _conjugated, _divisor_gradient, _for_number, _kind, _negative, _quotient,
-    _scaled, _subtracted, _with_values, _zero,
+from ._arithmetic import (
+    _add_in_place, _added, _become, _kind, _negative, _quotient, _scaled, _subtracted, _with_values, _zero,
 )
-from ._entries import (  # noqa: F401
-    OPERATORS as _OPERATORS, SparseTensor, _added_up, _at, _C_plain, _coalesce, _flat, _for_sums, _made, _shell,
-    enabled, recorded,
+from ._entries import (
+    OPERATORS as _OPERATORS, SparseTensor, _C_plain, _coalesce, _for_sums, _made, _shell, recorded,
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import corten
 from corten import _C
 
-from . import _coordinate
+from . import _entries
 from ._compressed import LAYOUTS, NAMES, by_rows, in_blocks, shell
 
 
@@ -24,7 +24,7 @@ def without_entries(name, size, dtype, layout, device):
         )
     if layout == _C.sparse_coo:
         indices = corten.zeros((len(size), 0), dtype=corten.int64, device=device)
-        return _coordinate._made(indices, corten.zeros((0,), dtype=dtype, device=device), size, True)
+        return _entries._made(indices, corten.zeros((0,), dtype=dtype, device=device), size, True)
     if layout not in LAYOUTS:
         raise RuntimeError(f"torch.{name}: the layout {layout} has no kernel on the CPU")
     if len(size) < 2:

@@ -7,8 +7,9 @@ from corten import _C
 from corten._C import Tensor
 from corten._utils import wrap_dim
 
-from ._coordinate import _kind, _transposed, sparse_coo_tensor
-from ._entries import OPERATORS, SparseTensor, _coalesce, _made, _shell
+from ._arithmetic import _kind
+from ._coordinate import _transposed, sparse_coo_tensor
+from ._entries import OPERATORS, SparseTensor, _made, _shell
 from ._further import resize_as_sparse_
 from ._operators import _narrow, _unsqueeze
 from ._pointwise import replaced, written

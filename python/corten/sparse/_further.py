@@ -6,7 +6,8 @@ import corten
 from corten._C import Tensor
 
 from ._compressed import CompressedTensor
-from ._coordinate import SparseTensor, _become, _C_plain, _coalesce, _made
+from ._arithmetic import _become
+from ._entries import SparseTensor, _C_plain, _coalesce, _made
 
 _OPTIONS = """
 You could try the following options:

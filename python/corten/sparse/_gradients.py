@@ -8,7 +8,8 @@ from corten import _C
 from corten._C import no_grad
 
 from ._compressed import OPERATORS, CompressedTensor
-from ._coordinate import _OPERATORS, SparseTensor, _added, _made
+from ._arithmetic import _added
+from ._entries import OPERATORS as _OPERATORS, SparseTensor, _made
 
 
 def embedding_sparse_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq):

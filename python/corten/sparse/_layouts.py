@@ -7,7 +7,7 @@ import math
 import corten
 from corten import _C
 
-from . import _coordinate
+from . import _entries
 from ._compressed import (
     BSC, BSR, CSC, CSR, LAYOUTS, NAMES, CompressedTensor, assembled, batches, block, by_rows,
     coordinates, dense_of, enabled, in_blocks, shell, tiles, values_of, word,
@@ -189,7 +189,7 @@ def to_coordinates(x):
         where.append(number % size)
         number = number.div(size, rounding_mode="floor")
     indices = corten.stack([*where[::-1], row, column])
-    return _coordinate._made(indices, values, x.shape, x._kind == CSR)
+    return _entries._made(indices, values, x.shape, x._kind == CSR)
 
 
 def converted(x, layout, blocksize=None, dense_dim=None):
@@ -244,7 +244,7 @@ def to_layout(x, layout, blocksize=None, dense_dim=None):
     """A tensor of any layout in one of the compressed layouts."""
     if isinstance(x, CompressedTensor):
         return converted(x, layout, blocksize, dense_dim)
-    if isinstance(x, _coordinate.SparseTensor):
+    if isinstance(x, _entries.SparseTensor):
         return _from_coordinates(x, layout, blocksize, dense_dim)
     return from_dense(x, layout, blocksize, dense_dim)
 
@@ -275,7 +275,7 @@ def _of_all_places(grad, x):
     return (to_layout(grad, x._kind, blocksize, x.dense_dim()),)
 
 
-_with_all_places = _coordinate.recorded("ToDense", lambda x: dense_of(x), _of_all_places)
+_with_all_places = _entries.recorded("ToDense", lambda x: dense_of(x), _of_all_places)
 
 
 def _conversion(layout):

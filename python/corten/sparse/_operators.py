@@ -6,11 +6,10 @@ import corten
 from corten._C import Tensor
 from corten._utils import wrap_dim
 
-from ._coordinate import (
-    _OPERATORS, SparseTensor, _coalesce, _conj, _dense, _made, _mm, _scaled, _shell, recorded,
-    sparse_coo_tensor,
-)
-from ._coordinate import _flat as _places
+from ._arithmetic import _scaled
+from ._coordinate import _conj, _dense, _mm, sparse_coo_tensor
+from ._entries import OPERATORS as _OPERATORS, SparseTensor, _coalesce, _made, _shell, recorded
+from ._entries import _flat as _places
 
 
 def _product(a, b):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import corten
 from corten._C import Tensor
 
-from ._coordinate import _become, _kind, _quotient
+from ._arithmetic import _become, _kind, _quotient
 from ._entries import OPERATORS, SparseTensor, _C_plain, _coalesce, _made, _shell
 
 #: Functions that are 0 (or false) at 0, by all their names.
