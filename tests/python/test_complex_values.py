@@ -22,6 +22,8 @@ UNARY = SIGNED + (
 # Units in the last place of each part, beside exact values.
 ULPS = {"complex64": 1, "complex128": 4}
 LOOSER = {"expm1": 3}
+# Beside the magnitude. The logarithm of a power in double precision is rounded where it is small.
+POWER_ULPS = {"complex64": 3, "complex128": 24}
 CORTEN = torch.__name__ == "corten"
 
 
@@ -95,7 +97,8 @@ class Values(unittest.TestCase):
             result, expected = call("pow", a, b), GOLDENS[f"pow/{dtype}"]
             # A part that is small beside the other one has the error of that.
             size = np.abs(expected)[:, None]
-            close = np.abs(parts(result) - parts(expected)) <= 3 * np.spacing(size).repeat(2, 1).ravel()
+            limit = POWER_ULPS[dtype] * np.spacing(size).repeat(2, 1).ravel()
+            close = np.abs(parts(result) - parts(expected)) <= limit
             kinds = (distance(result, expected) == 0) | np.isfinite(parts(expected))
             exact = np.isfinite(expected).repeat(2)
             with self.subTest(dtype):

@@ -59,7 +59,7 @@ macro_rules! undefined {
 }
 
 macro_rules! complex {
-    ($($part:ty: $divide:ident, $exact:expr;)+) => {$(
+    ($($part:ty: $divide:ident, $radius:ident, $exact:expr;)+) => {$(
         one_lane!(Cplx<$part>, Complex<$part>, Cplx);
 
         impl Cplx<$part> {
@@ -144,14 +144,14 @@ macro_rules! complex {
             #[inline(always)]
             fn sign(self) -> Self {
                 let z = self.wide();
-                let r = z.re.hypot(z.im);
+                let r = $radius(z);
                 if r == 0.0 { Self::lit(0.0) } else { Self::narrow(z / r) }
             }
             functions! { $part:
-                abs = |z| Complex::new(z.re.hypot(z.im), 0.0);
+                abs = |z| Complex::new($radius(z), 0.0);
                 sqrt = sqrt; exp = exp; log = log;
                 rsqrt = |z| reciprocal(sqrt(z));
-                reciprocal = reciprocal;
+                reciprocal = |z| $divide(Complex::new(1.0, 0.0), z);
                 exp2 = exp2; expm1 = expm1; log1p = log1p; log2 = log2; log10 = log10;
                 sin = sin;
                 cos = |z| cosh(turn(z));
@@ -186,8 +186,20 @@ macro_rules! complex {
 }
 
 complex! {
-    f32: divide_single, 1e4;
-    f64: divide, 0.0;
+    f32: divide_single, radius_single, 1e4;
+    f64: divide, radius, 16.0;
+}
+
+fn radius(z: C) -> f64 {
+    z.re.hypot(z.im)
+}
+
+/// The magnitude of a number of single precision, whose squares are exact and within the range.
+#[inline(always)]
+fn radius_single(z: C) -> f64 {
+    let r = (z.re * z.re + z.im * z.im).sqrt();
+    // An infinite part outweighs one that is NaN.
+    if r.is_nan() { radius(z) } else { r }
 }
 
 /// i z.

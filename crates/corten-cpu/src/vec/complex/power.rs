@@ -9,7 +9,8 @@ use corten_core::Complex;
 use std::f64::consts::LN_2;
 
 /// e to the product of the exponent and the logarithm, of which the C standard defines special
-/// values; one where the exponent is zero. Below `exact`, the product is rounded to `f64`.
+/// values; one where the exponent is zero. Where the magnitudes of the product are below `exact`, it
+/// is rounded to `f64`: the relative error of the power is at most about `exact` roundings.
 pub(super) fn pow(base: C, exponent: C, exact: f64) -> C {
     if exponent.re == 0.0 && exponent.im == 0.0 {
         return Complex::new(1.0, 0.0);
