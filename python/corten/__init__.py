@@ -34,6 +34,8 @@ _bind()
 __version__ = _C.__version__
 _mkldnn = _C._mkldnn
 _segment_reduce = _C._functions.segment_reduce
+# What pickles of PyTorch's functions name.
+_C._VariableFunctionsClass = _C._VariableFunctions = _C._functions
 
 from corten import _tensor as _tensor  # noqa: E402
 from corten import _tensor_further as _tensor_further  # noqa: E402

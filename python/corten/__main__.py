@@ -4,6 +4,7 @@ corten [run] script.py args…, corten [run] -m module args…   runs a program 
 corten ops [--json]                                          lists the operators
 corten inspect FILE…                                         lists the tensors of files
 corten convert FROM TO                                       writes tensors in another format
+corten as-torch install|remove|status                        makes this the package torch of an environment
 corten doctor                                                says what this machine offers
 """
 
@@ -22,6 +23,8 @@ def main():
         from corten._files import inspect_main as run
     elif command == "convert":
         from corten._files import convert_main as run
+    elif command == "as-torch":
+        from corten._torch_distribution import main as run
     elif command == "doctor":
         from corten._doctor import main as run
     else:

@@ -1,4 +1,10 @@
-"""``import torch`` means this package: the same module objects under PyTorch's names."""
+"""``import torch`` means this package: one set of modules, which have PyTorch's names from then on.
+
+Note [One set of modules]: programs compare classes by identity and look at ``__module__``, so each
+module exists once, under both names. After :func:`install_as_torch` modules are executed with their
+names of PyTorch, from which classes and functions take their ``__module__``; what was loaded before
+is renamed.
+"""
 
 from __future__ import annotations
 
@@ -6,44 +12,75 @@ import functools
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import sys
+import types
 
 _OURS, _THEIRS = "corten", "torch"
 _SPAWN = "multiprocessing.spawn"
 
+#: The version of PyTorch whose semantics this package has.
+TORCH_VERSION = "2.15.0"
 
-class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds ``torch.x`` as ``corten.x``."""
 
-    def find_spec(self, fullname, path=None, target=None):
-        if fullname == _SPAWN:
-            return _spec_of_spawn(path)
-        if fullname != _THEIRS and not fullname.startswith(_THEIRS + "."):
-            return None
-        ours = _OURS + fullname[len(_THEIRS):]
+def _theirs(name):
+    """PyTorch's name of one of our modules."""
+    return _THEIRS + name[len(_OURS):]
+
+
+def _is_ours(name):
+    return isinstance(name, str) and (name == _OURS or name.startswith(_OURS + "."))
+
+
+class _Source(importlib.machinery.SourceFileLoader):
+    """Executes a module of this package that both names have."""
+
+    def exec_module(self, module):
+        ours = _OURS + module.__name__[len(_THEIRS):]
+        sys.modules[ours] = module
         try:
-            found = ours in sys.modules or importlib.util.find_spec(ours) is not None
-        except ModuleNotFoundError:
-            found = False
-        if not found:
-            return None
-        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+            super().exec_module(module)
+        except BaseException:
+            sys.modules.pop(ours, None)
+            raise
+
+
+class _Same(importlib.abc.Loader):
+    """Loads ``corten.x`` as the module ``torch.x``."""
 
     def create_module(self, spec):
-        module = importlib.import_module(_OURS + spec.name[len(_THEIRS):])
-        # The import system is about to put its own attributes on the module.
-        self._kept = {
-            name: getattr(module, name, None)
-            for name in ("__spec__", "__loader__", "__package__", "__path__", "__name__")
-        }
+        module = importlib.import_module(_theirs(spec.name))
+        # The import system is about to put another one there.
+        self.kept = module.__spec__
         return module
 
     def exec_module(self, module):
-        for name, value in self._kept.items():
-            if value is not None:
-                setattr(module, name, value)
-            elif hasattr(module, name):
-                delattr(module, name)
+        module.__spec__ = self.kept
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds ``torch.x`` in the files of this package, and ``corten.x`` as ``torch.x``."""
+
+    def __init__(self, tell_new_processes):
+        self.tell = tell_new_processes
+
+    def find_spec(self, fullname, path=None, target=None):
+        if self.tell and fullname == _SPAWN:
+            return _spec_of_spawn(path)
+        if fullname.startswith(_THEIRS + "."):
+            spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+            if spec is not None and type(spec.loader) is importlib.machinery.SourceFileLoader:
+                spec.loader = _Source(fullname, spec.loader.path)
+            return spec
+        if fullname.startswith(_OURS + "."):
+            try:
+                found = importlib.util.find_spec(_theirs(fullname))
+            except ModuleNotFoundError:
+                found = None
+            if found is not None:
+                inside = found.submodule_search_locations is not None
+                return importlib.machinery.ModuleSpec(fullname, _Same(), is_package=inside)
+        return None
 
 
 class _AsHere:
@@ -77,24 +114,73 @@ def _spec_of_spawn(path):
     return spec
 
 
-def install_as_torch():
+def _rename(value):
+    """Gives a class or function PyTorch's name of its module."""
+    if not _is_ours(getattr(value, "__module__", None)):
+        return
+    try:
+        value.__module__ = _theirs(value.__module__)
+    except (AttributeError, TypeError):
+        # Objects of classes without such an attribute of their own.
+        return
+    if isinstance(value, type):
+        for member in list(vars(value).values()):
+            if isinstance(member, (type, types.FunctionType)):
+                _rename(member)
+
+
+def _rename_module(name, module):
+    """Gives a module that was executed before PyTorch's name, and what it defines."""
+    theirs = _theirs(name)
+    module.__name__ = theirs
+    spec = module.__spec__
+    if spec is not None:
+        inside = spec.submodule_search_locations
+        loader = spec.loader
+        if type(loader) is importlib.machinery.SourceFileLoader:
+            loader = module.__loader__ = _Source(theirs, loader.path)
+        named = importlib.machinery.ModuleSpec(
+            theirs, loader, origin=spec.origin, is_package=inside is not None
+        )
+        named.submodule_search_locations = inside
+        named.has_location, named.cached = spec.has_location, spec.cached
+        module.__spec__, module.__package__ = named, named.parent
+    for value in list(vars(module).values()):
+        if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
+            _rename(value)
+        elif isinstance(value, types.ModuleType) and value.__name__.startswith("corten._C."):
+            # The operators of a namespace.
+            for function in vars(value).values():
+                _rename(function)
+    sys.modules[theirs] = module
+
+
+def install_as_torch(instead_of=None):
     """From now on ``import torch`` gives this package.
+
+    Args:
+        instead_of: The module of this name whose place the package takes.
 
     Raises:
         ImportError: The real PyTorch is loaded already.
     """
-    import importlib.util  # noqa: F401
-
     loaded = sys.modules.get(_THEIRS)
     package = sys.modules[_OURS]
     if loaded is package:
         return
-    if loaded is not None:
+    if loaded is not None and loaded is not instead_of:
         raise ImportError("PyTorch is already imported in this process")
-    sys.meta_path.insert(0, _Finder())
-    if _SPAWN in sys.modules:
+    # Processes of an environment with such a module find it themselves.
+    finder = _Finder(tell_new_processes=instead_of is None)
+    sys.meta_path.insert(0, finder)
+    if finder.tell and _SPAWN in sys.modules:
         _tell_new_processes(sys.modules[_SPAWN])
-    sys.modules[_THEIRS] = package
     for name, module in list(sys.modules.items()):
-        if name.startswith(_OURS + "."):
-            sys.modules[_THEIRS + name[len(_OURS):]] = module
+        if _is_ours(name):
+            _rename_module(name, module)
+    # New processes find this function before they know the other name.
+    install_as_torch.__module__ = _OURS + "._as_torch"
+    version = importlib.import_module("torch.torch_version")
+    package.__version__ = version.__version__ = version.TorchVersion(TORCH_VERSION)
+    if "torch.version" in sys.modules:
+        sys.modules["torch.version"].__version__ = TORCH_VERSION

@@ -319,3 +319,7 @@ _ALIASES = {
 for _alias, _method in _ALIASES.items():
     setattr(Tensor, _alias, getattr(Tensor, _method))
 del _alias, _method
+
+
+# As a name of the module it would list the module's names.
+del __dir__

@@ -313,7 +313,9 @@ class TypedStorage:
         return super().__sizeof__() + self._nbytes()
 
     def __reduce__(self):
-        return _rebuild_typed, (self._untyped_storage, self.dtype)
+        from corten.storage import _file_of, _load_from_bytes
+
+        return _load_from_bytes, (_file_of(self),)
 
     def _new_wrapped_storage(self, untyped):
         return TypedStorage(wrap_storage=untyped, dtype=self.dtype, _internal=True)

@@ -11,6 +11,9 @@ import corten
 from ._typed_storage import STORAGE_NAMES
 from .storage import TypedStorage, is_storage, only_truths, untyped
 
+#: PyTorch pickles memory formats as ``torch._utils.torch.contiguous_format``.
+torch = corten
+
 NAME_OF_DTYPE = {dtype: name for name, dtype in STORAGE_NAMES.items()}
 
 #: Names of storages of quantised tensors, which are recognised to be refused.

@@ -200,6 +200,12 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
             raise
 
 
+def _load_of_pickle(file):
+    """What a file holds that is part of a pickle, which runs already what it names."""
+    options = _loading.Options(_placer(None), False, pickle, {})
+    return _read(file, file, options, None, None)
+
+
 def _decided(weights_only, pickle_module):
     """Whether only weights are loaded: by the argument, unless an environment variable says so."""
     forced, freed = (

@@ -202,13 +202,24 @@ def _from_bytes(data):
     return storage
 
 
-def _load_from_bytes(data):
-    """What pickles of storages written by PyTorch call: the storage in a file's bytes."""
+def _file_of(storage):
+    """The bytes of a file that holds a storage alone, as pickles of PyTorch have them."""
     import io
 
-    from corten.serialization import load
+    from corten.serialization import save
 
-    return load(io.BytesIO(data), weights_only=False)
+    file = io.BytesIO()
+    save(storage, file, _use_new_zipfile_serialization=False)
+    return file.getvalue()
+
+
+def _load_from_bytes(data):
+    """What pickles of storages call: the storage in a file's bytes."""
+    import io
+
+    from corten.serialization import _load_of_pickle
+
+    return _load_of_pickle(io.BytesIO(data))
 
 
 def only_truths(storage, dtype):

@@ -1,9 +1,11 @@
 """Which version this is."""
 
-from corten._C import __version__
+import corten
+
 
 __all__ = ["__version__", "cuda", "debug", "git_version", "hip", "rocm", "xpu"]
 
+__version__ = str(corten.__version__)
 cuda = None
 hip = None
 rocm = None

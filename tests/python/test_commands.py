@@ -98,7 +98,7 @@ class Commands(unittest.TestCase):
             "print(torch.__name__, F.relu(torch.tensor([-1.0, 2.0])).tolist(), sys.argv[1:])\n"
         )
         for command in (["corten.run"], ["corten"], ["corten", "run"]):
-            self.assertEqual(self.output(*command, script, "-x"), "corten [0.0, 2.0] ['-x']\n")
+            self.assertEqual(self.output(*command, script, "-x"), "torch [0.0, 2.0] ['-x']\n")
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ impl Class for PyGenerator {
                 method!("graphsafe_get_state", clone_state),
                 method!("graphsafe_set_state", graphsafe_set_state),
                 method!("__reduce__", reduce),
+                method!("__setstate__", set_pickled_state),
             ])
     }
 }
@@ -127,11 +128,24 @@ fn graphsafe_set_state(this_: &Obj, args: Args<'_>) -> Py<Obj> {
     Ok(this_.clone())
 }
 
+/// The type, the device, and the seed, the offset and the state, as PyTorch pickles generators.
 fn reduce(this_: &Obj, _args: Args<'_>) -> Py<Obj> {
-    let rebuild = crate::py::convert::import(crate::py::name!("corten._utils"))?
-        .attr(crate::py::name!("_rebuild_generator"))?;
     let state = get_state(this_, Args { positional: &[], keywords: &[], names: None })?;
-    Obj::tuple([Ok(rebuild), Obj::tuple([Ok(state)])])
+    let seed = Obj::uint(get_this(this_).initial_seed())?;
+    let device = Obj::tuple([crate::types::device::object(Device::CPU)]);
+    let state = Obj::tuple([Ok(seed), Ok(Obj::none()), Ok(state)]);
+    Obj::tuple([Ok(TYPE.obj()), device, state])
+}
+
+/// The offset is that of devices which have one.
+fn set_pickled_state(this_: &Obj, args: Args<'_>) -> Py<Obj> {
+    let bound = parser!("__setstate__(any state)").parse(None, args)?;
+    let parts = bound.object(0)?.items()?;
+    let Some(state) = parts.get(2) else {
+        return Err(value_error("a generator's state has a seed, an offset and a tensor"));
+    };
+    get_this(this_).set_state(&state_bytes(state)?)?;
+    Ok(Obj::none())
 }
 
 /// Makes the type and the default generator.

@@ -17,7 +17,9 @@ _HOMES = (activation, _linear, _dropout, normalization, pooling, vision, loss, a
 __all__ = []
 for _home in _HOMES:
     for _name in _home.__all__:
-        globals()[_name] = getattr(_home, _name)
+        _function = globals()[_name] = getattr(_home, _name)
+        if getattr(_function, "__module__", None) == _home.__name__:
+            _function.__module__ = __name__
         __all__.append(_name)
 
 _threshold = activation._threshold
