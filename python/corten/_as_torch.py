@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
@@ -45,7 +44,7 @@ class _Source(importlib.machinery.SourceFileLoader):
             raise
 
 
-class _Same(importlib.abc.Loader):
+class _Same:
     """Loads ``corten.x`` as the module ``torch.x``."""
 
     def create_module(self, spec):
@@ -58,7 +57,7 @@ class _Same(importlib.abc.Loader):
         module.__spec__ = self.kept
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _Finder:
     """Finds ``torch.x`` in the files of this package, and ``corten.x`` as ``torch.x``."""
 
     def __init__(self, tell_new_processes):
