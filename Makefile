@@ -5,6 +5,12 @@ PY     := $(VENV)/bin/python
 # `make bench` compares with PyTorch where this Python has it.
 PYTHON_WITH_TORCH ?= $(PY)
 
+# $(call packaged,NAME,BUILD): the package of a build that is not for users, in target/NAME/python, so that it
+# does not take the place of a release build; BUILD is the library's folder in target, NAME unless given.
+packaged = rm -rf target/$(1)/python && mkdir -p target/$(1)/python && cp -r python/corten target/$(1)/python/ && \
+	rm -f target/$(1)/python/corten/_C.abi3.so && \
+	cp target/$(or $(2),$(1))/lib_C.so target/$(1)/python/corten/_C.abi3.so
+
 .PHONY: demo test test-full test-rust test-loom test-python test-asan fuzz bench bench-ops bench-dtypes roofline accuracy instructions instructions-record order lint docs small stubs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
@@ -32,8 +38,8 @@ test-loom:
 
 test-python: $(VENV)/numpy $(VENV)/mypy
 	cargo build --package corten-python
-	rm -f python/corten/_C.abi3.so && cp target/debug/lib_C.so python/corten/_C.abi3.so
-	PYTHONPATH=python $(PY) tests/run.py
+	$(call packaged,debug)
+	PYTHONPATH=target/debug/python $(PY) tests/run.py
 
 ## Times Corten beside PyTorch, and its kernels beside their slow twins.
 bench: $(VENV)/bin/python
@@ -69,14 +75,12 @@ bench-dtypes: $(VENV)/bin/python
 
 ## The Python tests on a build with the address sanitizer, which sees where every block ends. It takes
 ## a C compiler with its own runtime of the sanitizer, and some memory: TESTS=test_views.py runs one file.
-SANITIZED := target/asan/x86_64-unknown-linux-gnu/debug/lib_C.so
 ASAN = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:abort_on_error=0:handle_segv=1
 test-asan: $(VENV)/numpy
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address --cfg corten_sanitize" cargo build \
 	    --package corten-python --target x86_64-unknown-linux-gnu --target-dir target/asan
-	rm -rf target/asan/python && cp -r python target/asan/python
-	rm -f target/asan/python/corten/_C.abi3.so && cp $(SANITIZED) target/asan/python/corten/_C.abi3.so
+	$(call packaged,asan,asan/x86_64-unknown-linux-gnu/debug)
 	$(ASAN) PYTHONPATH=target/asan/python $(PY) tests/run.py $(TESTS)
 
 ## Fuzzes a reader of foreign data for a minute: make fuzz TARGET=safetensors (schema, indexing).
@@ -117,14 +121,14 @@ order: $(VENV)/bin/python
 .PHONY: counted
 counted: $(VENV)/bin/python
 	cargo build --release --no-default-features --package corten-python --package corten-lab
-	rm -f python/corten/_C.abi3.so && cp target/release/lib_C.so python/corten/_C.abi3.so
+	$(call packaged,counted,release)
 
 ## The Rust documentation in target/doc, and in out/docs a page per operator and per module.
 docs: $(VENV)/numpy
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps
 	cargo build --package corten-python
-	rm -f python/corten/_C.abi3.so && cp target/debug/lib_C.so python/corten/_C.abi3.so
-	PYTHONPATH=python $(PY) python/tools/make_docs.py out/docs
+	$(call packaged,debug)
+	PYTHONPATH=target/debug/python $(PY) python/tools/make_docs.py out/docs
 
 ## The digits trainer as one static file, as small as it gets.
 small:

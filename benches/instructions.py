@@ -76,7 +76,7 @@ def profile(command, ours):
             check=True,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env=os.environ | {"PYTHONHASHSEED": "0", "PYTHONPATH": str(ROOT / "python")},
+            env=os.environ | {"PYTHONHASHSEED": "0", "PYTHONPATH": str(ROOT / "target/counted/python")},
         )
         return instructions(path, ours)
 

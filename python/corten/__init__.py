@@ -32,6 +32,10 @@ def _bind():
 
 _bind()
 __version__ = _C.__version__
+if _C._is_debug:
+    from corten._doctor import tell_of_debug_build as _tell_of_debug_build
+
+    _tell_of_debug_build()
 _mkldnn = _C._mkldnn
 _segment_reduce = _C._functions.segment_reduce
 # What pickles of PyTorch's functions name.

@@ -113,9 +113,19 @@ def _gpu():
     yield "CUDA", "not used: this build computes on the CPU"
 
 
+def tell_of_debug_build():
+    """Says on stderr that this is a debug build, unless ``CORTEN_QUIET`` is set."""
+    if not os.environ.get("CORTEN_QUIET"):
+        print(
+            f"corten: {corten._C.__file__} is a debug build, 10 to 100 times slower than a release build",
+            file=sys.stderr,
+        )
+
+
 def report():
     """Pairs of a subject and what was found."""
     yield "corten", f"{corten.__version__} at {os.path.dirname(corten.__file__)}"
+    yield "build", "debug: 10 to 100 times slower" if corten._C._is_debug else "release"
     yield "Python", f"{sys.version.split()[0]} on {platform.platform()}"
     for part in (_cpu, _threads, _memory, _limits, _gpu):
         yield from part()

@@ -37,7 +37,7 @@ class Stubs(unittest.TestCase):
         ignored = shutil.ignore_patterns("*.so", "__pycache__", "*.pyi")
         shutil.copytree(ROOT / "python" / "corten", cls.package, ignore=ignored)
         tool = ROOT / "python" / "tools" / "make_stubs.py"
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+        environment = {**os.environ, "PYTHONPATH": str(Path(torch.__file__).parent.parent)}
         subprocess.run([sys.executable, "-W", "ignore", tool, cls.package], check=True, env=environment)
 
     @classmethod

@@ -112,6 +112,7 @@ fn fill(module: &Obj) -> Py<()> {
     tensor::add_to(module)?;
     functions::add_to(module)?;
     add_exceptions(module)?;
+    module.set_attr_str(c"_is_debug", &Obj::bool(cfg!(debug_assertions)))?;
     module.set_attr_str(c"__version__", &Obj::str_from(env!("CARGO_PKG_VERSION"))?)
 }
 
