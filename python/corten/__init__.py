@@ -64,7 +64,7 @@ def _sparse_factory(name):
     return kernel
 
 
-for _key in ("SparseCPU", "SparseCsrCPU"):
+for _key in ("SparseCPU", "SparseCsrCPU", "SparseMeta", "SparseCsrMeta"):
     _C._library_impl("aten::empty.memory_format", _key, _sparse_factory("empty"))
     _C._library_impl("aten::zeros", _key, _sparse_factory("zeros"))
 
@@ -126,7 +126,7 @@ _LAZY = {
         "_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo",
         "_validate_sparse_bsc_tensor_args", "_validate_sparse_bsr_tensor_args",
         "_validate_sparse_compressed_tensor_args", "_validate_sparse_csc_tensor_args",
-        "_validate_sparse_csr_tensor_args",
+        "_validate_sparse_csr_tensor_args", "_validate_compressed_sparse_indices",
     ), "sparse._compressed_forms"),
     "_sparse_broadcast_to": "sparse._forms",
     "_validate_sparse_coo_tensor_args": "sparse._coordinate",

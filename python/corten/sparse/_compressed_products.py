@@ -8,11 +8,13 @@ import corten
 from corten import _C
 from corten._utils import scalar_type
 
+from . import _entries
 from ._compressed import (
-    CSR, NAMES, OPERATORS, CompressedTensor, batches, block, coordinates, enabled,
+    CSR, NAMES, OPERATORS, CompressedTensor, assembled, batches, block, coordinates, enabled,
     in_blocks, like, values_of,
 )
-from ._compressed_operators import _become, transposed
+from ._compressed_operators import _become, _written
+from ._compressed_views import transposed
 from ._layouts import arranged, converted
 
 
@@ -39,14 +41,15 @@ class MatrixProduct(corten.autograd.Function):
 
 def _product(a, b):
     """Entries times the rows of ``b`` they meet, added up by the rows of ``a``."""
-    (_, row, column), values = coordinates(a), a._parts[2]
+    (_, row, column), values = coordinates(a), _entries._for_sums(a._parts[2])
+    kind, b = b.dtype, _entries._for_sums(b)
     if not in_blocks(a._kind):
         made = b.new_zeros((a.shape[0], b.shape[1]))
-        return made.index_add(0, row, values[:, None] * b[column])
+        return made.index_add(0, row, values[:, None] * b[column]).to(kind)
     height, width = block(a)
     made = b.new_zeros((a.shape[0] // max(height, 1), height, b.shape[1]))
     right = b.reshape(b.shape[0] // max(width, 1), width, b.shape[1])[column]
-    return made.index_add(0, row, values @ right).reshape(a.shape[0], b.shape[1])
+    return made.index_add(0, row, values @ right).reshape(a.shape[0], b.shape[1]).to(kind)
 
 
 def _checked(a, b):
@@ -91,8 +94,9 @@ def masked_product(a, b):
         return _mm(a, b)
     _checked(a, b)
     _, row, column = coordinates(a)
+    values, kind, b = _entries._for_sums(values_of(a)), b.dtype, _entries._for_sums(b)
     made = b.new_zeros((a.shape[0], b.shape[1]))
-    return made.index_add(0, row, values_of(a)[:, None] * b[column])
+    return made.index_add(0, row, values[:, None] * b[column]).to(kind)
 
 
 def _compressed_product(a, b):
@@ -173,6 +177,8 @@ def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
     Raises:
         RuntimeError: Layouts, shapes or dtypes do not fit.
     """
+    if isinstance(input, CompressedTensor) and not batches(input) and mat1.dim() > 2:
+        input = _repeated(input, tuple(mat1.shape[:-2]))
     _check_sampled(input, mat1, mat2)
     number, row, column = coordinates(input)
     count = math.prod(batches(input))
@@ -183,7 +189,16 @@ def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
     if beta != 0:
         values = values + (values_of(input) if beta == 1 else values_of(input) * beta)
     made = like(input, values)
-    return made if out is None else _become(out, made)
+    return made if out is None else _written(out, made)
+
+
+def _repeated(x, batch):
+    """A matrix as each of a batch of matrices."""
+    parts = (*x._parts[:2], values_of(x))
+    ends, plain, values = (
+        part.expand(*batch, *part.shape).reshape(*batch, *part.shape) for part in parts
+    )
+    return assembled(values, ends, plain, (*batch, *x.shape), x._kind)
 
 
 def _check_sampled(input, mat1, mat2):
@@ -229,11 +244,13 @@ def mm_reduced(sparse, dense, reduce):
     """
     _check_reduced(sparse, dense, reduce)
     _, row, column = coordinates(sparse)
-    products = values_of(sparse)[:, None] * dense[column]
     if reduce in ("sum", "mean"):
-        made = dense.new_zeros((sparse.shape[0], dense.shape[1])).index_add(0, row, products)
+        products = _entries._for_sums(values_of(sparse))[:, None] * _entries._for_sums(dense)[column]
+        made = products.new_zeros((sparse.shape[0], dense.shape[1])).index_add(0, row, products)
         counts = sparse._parts[0].diff().clamp(min=1)
-        return made if reduce == "sum" else made / counts[:, None].to(made.dtype)
+        made = made if reduce == "sum" else made / counts[:, None].to(made.dtype)
+        return made.to(dense.dtype)
+    products = values_of(sparse)[:, None] * dense[column]
     return _extremes(products, row, sparse.shape[0], reduce)
 
 

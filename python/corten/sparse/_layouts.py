@@ -199,6 +199,7 @@ def converted(x, layout, blocksize=None, dense_dim=None):
         RuntimeError: There is no way from blocks to numbers or to other blocks.
     """
     old, name = x._kind, f"to_{word(layout)}"
+    caller = "to_sparse" if old == layout else "sparse_compressed_to_sparse"
     if dense_dim is not None and dense_dim != x.dense_dim():
         raise RuntimeError(
             f"{name}: conversion from {NAMES[old]} to {NAMES[layout]} with dense_dim argument given "
@@ -213,7 +214,7 @@ def converted(x, layout, blocksize=None, dense_dim=None):
         blocksize = (blocksize, blocksize) if isinstance(blocksize, int) else tuple(blocksize)
         if blocksize != block(x):
             raise RuntimeError(
-                f"{name}: conversion from {NAMES[old]} to {NAMES[layout]} with blocksize changed from "
+                f"{caller}: conversion from {NAMES[old]} to {NAMES[layout]} with blocksize changed from "
                 f"{list(block(x))} to {list(blocksize)} is not supported"
             )
     if old == layout:
@@ -221,6 +222,11 @@ def converted(x, layout, blocksize=None, dense_dim=None):
     start, dtype = len(batches(x)), x._parts[0].dtype
     if in_blocks(old) or not in_blocks(layout):
         return arranged(coordinates(x), flat_values(x), x.shape, layout, start, dtype)
+    if start:
+        raise RuntimeError(
+            f"{caller}: conversion from {NAMES[old]} to {NAMES[layout]} for batched inputs is not "
+            "supported"
+        )
     blocksize = _blocks(name, layout, blocksize, x.shape[start:start + 2])
     return blocks_of(*entries(x), x.shape, layout, start, blocksize, dtype)
 
