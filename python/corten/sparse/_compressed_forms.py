@@ -11,6 +11,7 @@ from ._compressed import (
     BSC, BSR, CSC, CSR, NAMES, OPERATORS, CompressedTensor, batches, by_rows, in_blocks, shell,
 )
 from ._compressed_operators import _become, _given_form
+from ._factories import compressed_with_dims, sparse_without_entries
 from ._invariants import check, check_indices
 
 
@@ -127,13 +128,34 @@ def _empty_like(x, *, layout=None, **options):
 _same_places = OPERATORS["empty_like"]
 
 
+def _zeros_like(x, *, layout=None, dtype=None, device=None, requires_grad=False, **options):
+    """A tensor without entries in any sparse layout."""
+    if layout in (None, x._kind):
+        return _without_entries(x, dtype=dtype, device=device, requires_grad=requires_grad)
+    if layout == corten.strided:
+        return _empty_like(x, layout=layout)  # refuses
+    dtype, device = dtype or x.dtype, x.device if device is None else device
+    if layout == corten.sparse_coo:
+        made = sparse_without_entries(x.shape, x.dense_dim(), dtype, device)
+    else:
+        blocksize = x.block() if in_blocks(x._kind) else ()
+        made = compressed_with_dims(
+            0, x.dense_dim(), x.shape, blocksize, x._parts[0].dtype, dtype=dtype, layout=layout,
+            device=device,
+        )
+    return made.requires_grad_(requires_grad)
+
+
+_without_entries = OPERATORS["zeros_like"]
+
+
 def _set_item(x, index, value):
     raise TypeError("Cannot assign to a sparse tensor")
 
 
 OPERATORS.update({
     "setitem": _set_item, "copy_": _copy, "resize_": _resize, "resize_as_sparse_": _resize_as,
-    "empty_like": _empty_like,
+    "empty_like": _empty_like, "zeros_like": _zeros_like,
 })
 for _name in ("copy_", "resize_", "resize_as_sparse_"):
     setattr(CompressedTensor, _name, OPERATORS[_name])

@@ -331,11 +331,25 @@ def _reduced(x, dim=None, keepdim=False, *, dtype=None, axis=None):
         )
     if x.dim() != 2:
         raise RuntimeError("sums of CSR tensors are for matrices")
-    dims = {d % 2 for d in ((dim,) if isinstance(dim, int) else dim)}
+    return _summed(x, (dim,) if isinstance(dim, int) else tuple(dim))
+
+
+def _over_lines(x, given):
+    """The sums of rows or columns, or of both, compressed by rows again."""
+    dims = {d % 2 for d in given}
     places = [place * 0 if d in dims else place for d, place in zip((0, 1), coordinates(x)[1:])]
     size = [1 if d in dims else x.shape[d] for d in (0, 1)]
     number = corten.zeros_like(places[0])
-    return arranged((number, *places), values_of(x), size, CSR, 0, x._parts[0].dtype, True)
+    return arranged((number, *places), x._parts[2], size, CSR, 0, x._parts[0].dtype, True)
+
+
+def _spread_sums(grad, x, given):
+    dense = grad if grad.layout == _C.strided else grad.to_dense()
+    return dense.expand(x.shape), None
+
+
+# The gradient is dense: it says what new entries would change, too.
+_summed = _entries.recorded("Sum", _over_lines, _spread_sums)
 
 
 def _empty_like(x, *, dtype=None, device=None, requires_grad=False, **kwargs):

@@ -141,6 +141,7 @@ def to_sparse(dense, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=
         raise TypeError(
             f"to_sparse(): argument 'layout' must be torch.layout, not {type(layout).__name__}"
         )
+    _check_blocksize(dense, layout, blocksize)
     if layout not in (None, _C.sparse_coo, _C.strided):
         from ._layouts import to_layout
 
@@ -164,6 +165,23 @@ def to_sparse(dense, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=
             "dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0"
         )
     return _from_dense(dense, dense.dim() if sparse_dim is None else sparse_dim)
+
+
+def _check_blocksize(x, layout, blocksize):
+    if blocksize is None or isinstance(blocksize, int):
+        return
+    name = "sparse_coo_to_sparse" if isinstance(x, SparseTensor) else "dense_to_sparse"
+    if len(blocksize) != 2:
+        raise RuntimeError(
+            f"{name}: blocksize needs to be a tuple of size 2, but got {len(blocksize)}"
+        )
+    if min(blocksize) <= 0:
+        raise RuntimeError(f"{name}: blocksize needs to be positive, but got {list(blocksize)}")
+    if layout in (None, _C.sparse_coo):
+        kind = "Sparse" if isinstance(x, SparseTensor) else "Strided"
+        raise RuntimeError(
+            f"{name}: conversion from {kind} to Sparse with blocksize argument given is not supported"
+        )
 
 
 def _entries_of(dense, count):

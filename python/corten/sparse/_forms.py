@@ -10,6 +10,7 @@ from corten._utils import wrap_dim
 from ._arithmetic import _kind
 from ._coordinate import _transposed, sparse_coo_tensor
 from ._entries import OPERATORS, SparseTensor, _coalesce, _made, _shell, before
+from ._factories import compressed_with_dims
 from ._further import check_growth, resize_as_sparse_
 from ._operators import _narrow, _unsqueeze
 from ._pointwise import replaced, written
@@ -186,6 +187,11 @@ def _zeros_like(x, *, layout=None, **options):
     if layout == _C.strided:
         dtype, device = options.get("dtype") or x.dtype, options.get("device")
         return corten.zeros(tuple(x.shape), dtype=dtype, device=device)
+    if layout not in (None, _C.sparse_coo):
+        return compressed_with_dims(
+            0, x.dense_dim(), tuple(x.shape), (), corten.int64, dtype=options.get("dtype") or x.dtype,
+            layout=layout, device=options.get("device") or x.device,
+        ).requires_grad_(options.get("requires_grad", False))
     return _like_factory(x, layout=layout, **options)
 
 

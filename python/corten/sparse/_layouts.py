@@ -122,8 +122,9 @@ def arranged(places, values, size, layout, start, dtype=corten.int64, summed=Fal
     flat = (number * groups + group) * width + plain
     if summed:
         flat, inverse = corten.unique(flat, return_inverse=True)
+        kind, values = values.dtype, _entries._for_sums(values)
         total = values.new_zeros((flat.numel(), *values.shape[1:]))
-        values = total.index_add(0, inverse, values)
+        values = total.index_add(0, inverse, values).to(kind)
     else:
         flat, order = flat.sort(stable=True)
         values = values[order]
@@ -236,8 +237,8 @@ def _from_coordinates(x, layout, blocksize, dense_dim):
     indices, values = x._parts
     if indices.size(0) != 2:
         raise RuntimeError(
-            f"coo_to_{word(layout)}: conversion from Sparse to {NAMES[layout]} for "
-            f"tensors of {indices.size(0)} sparse dimensions is not supported"
+            f"coo_to_{word(layout)}: conversion from Sparse to {NAMES[layout]} for input tensors with "
+            "sparse_dim()!=2 is not supported"
         )
     places = corten.zeros_like(indices[0]), indices[0], indices[1]
     if not in_blocks(layout):
