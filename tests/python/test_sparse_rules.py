@@ -118,6 +118,44 @@ class Compressed(unittest.TestCase):
         expected = 2 * (a @ b) * (DENSE != 0) + 3 * DENSE
         self.assertTrue(torch.allclose(made.to_dense(), expected))
 
+    def test_sums_with_products_take_the_layout_of_the_first_operand(self):
+        a, b, start = DENSE, DENSE.t().contiguous(), torch.ones(2, 2)
+        expected = (2 * start + 3 * a @ b).tolist()
+        for layout in (torch.sparse_csr, torch.sparse_csc):
+            x, y = (t.to_sparse(layout=layout) for t in (a, b))
+            self.assertEqual(torch.addmm(start, x, y, beta=2, alpha=3).tolist(), expected)
+            made = torch.addmm(start.to_sparse(layout=layout), x, y, beta=2, alpha=3)
+            self.assertEqual((made.layout, made.to_dense().tolist()), (layout, expected))
+            self.assertEqual(torch.mm(x, y, out=torch.empty(2, 2)).tolist(), (a @ b).tolist())
+        x = a.to_sparse_csr()
+        for function, words in (
+            (lambda: torch.mm(x, torch.ones(2, 3, 2)), "mat2 must be a matrix, got 3-D tensor"),
+            (lambda: torch.addmm(start, torch.ones(2), x), "self must be a matrix, got 1-D tensor"),
+            (lambda: torch.addmm(start.to_sparse_csr(), a, b), r"SparseCsr \+ Strided @ Strided"),
+        ):
+            with self.assertRaisesRegex(RuntimeError, words):
+                function()
+
+    def test_triangular_solutions(self):
+        matrix, b = torch.tensor([[1.0, 2.0], [0.0, 4.0]]), torch.tensor([[1.0], [8.0]])
+        for x in (matrix.to_sparse_csr(), matrix.to_sparse_bsr((1, 1))):
+            for options, expected in (
+                ({}, [[-3.0], [2.0]]), ({"upper": False}, [[1.0], [2.0]]),
+                ({"transpose": True}, [[1.0], [1.5]]), ({"unitriangular": True}, [[-15.0], [8.0]]),
+            ):
+                if options.get("unitriangular") and x.layout == torch.sparse_bsr:
+                    continue
+                found = torch.triangular_solve(b, x, **options)
+                self.assertEqual(found.solution.tolist(), expected)
+                self.assertEqual(found.cloned_coefficient.numel(), 0)
+        out = torch.empty(2, 1)
+        torch.triangular_solve(b, matrix.to_sparse_csr(), out=(out, torch.empty(0)))
+        self.assertEqual(out.tolist(), [[-3.0], [2.0]])
+        nothing = torch.zeros(2, 2).to_sparse_csr()
+        self.assertTrue(torch.triangular_solve(b, nothing).solution.isnan().all())
+        with self.assertRaisesRegex(ValueError, "unsupported sparse layout"):
+            torch.triangular_solve(b, matrix.to_sparse_csc())
+
     def test_dense_operands_of_sparse_functions(self):
         a, b = torch.ones(2, 3), torch.ones(3, 2)
         self.assertEqual(torch.sparse.addmm(torch.ones(2), a, b).tolist(), [[4.0, 4.0]] * 2)

@@ -198,6 +198,10 @@ def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=Fal
 
 
 def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False):
-    counts = corten.bincount(input, minlength=size)
+    if input.dim() > 1:
+        raise RuntimeError(
+            f"Input is supposed to be a vector, but got {input.dim()} dimensional tensor."
+        )
+    counts = corten.bincount(input.reshape(-1), minlength=size)
     ends = corten.cat([counts.new_zeros(1), counts.cumsum(0)])
     return ends.to(corten.int32 if out_int32 else corten.int64)

@@ -10,8 +10,8 @@ from corten._utils import scalar_type
 
 from . import _entries
 from ._compressed import (
-    CSR, NAMES, OPERATORS, CompressedTensor, assembled, batches, block, coordinates, enabled,
-    in_blocks, like, values_of,
+    CSR, NAMES, OPERATORS, CompressedTensor, assembled, batches, block, by_rows, coordinates, dense_of,
+    enabled, in_blocks, like, values_of,
 )
 from ._compressed_operators import _become, _written
 from ._compressed_views import transposed
@@ -53,10 +53,9 @@ def _product(a, b):
 
 
 def _checked(a, b):
-    if a.dim() != 2 or b.dim() != 2:
-        if isinstance(a, CompressedTensor) and b.dim() > 2:
-            raise RuntimeError(f"expand is unsupported for {NAMES[a._kind]} tensors")
-        raise RuntimeError(f"matrices expected, got {a.dim()}D, {b.dim()}D tensors")
+    for name, x in (("self", a), ("mat2", b)):
+        if x.dim() != 2:
+            raise RuntimeError(f"addmm: {name} must be a matrix, got {x.dim()}-D tensor")
     if a.shape[1] != b.shape[0]:
         raise RuntimeError(
             f"addmm: mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and "
@@ -78,7 +77,9 @@ def _mm(a, b, *, out=None):
     _checked(a, b)
     if isinstance(a, CompressedTensor) and isinstance(b, CompressedTensor):
         made = _compressed_product(a, b)
-        return made if out is None else _become(out, made)
+        if out is None:
+            return made
+        return out.copy_(dense_of(made)) if out.layout == _C.strided else _become(out, made)
     if not isinstance(a, CompressedTensor):
         made = _mm(transposed(b, 0, 1), a.t()).t()
     elif corten.is_grad_enabled() and (a.requires_grad or b.requires_grad):
@@ -133,18 +134,19 @@ def _matmul(a, b, *, out=None):
         return _mv(a, b, out=out)
     if a.dim() == 1:
         return _mm(a[None], b)[0]
+    if isinstance(a, CompressedTensor) and b.dim() > 2:
+        raise RuntimeError(f"expand is unsupported for {NAMES[a._kind]} tensors")
     return _mm(a, b, out=out)
 
 
 def _plus(start, made, beta, alpha, out):
     if isinstance(made, CompressedTensor):
         made = made if alpha == 1 else like(made, values_of(made) * alpha)
-        if not isinstance(start, CompressedTensor):
-            raise RuntimeError(
-                "addmm: computation on CPU is not implemented for Strided + SparseCsr @ SparseCsr"
-            )
-        made = made if beta == 0 else corten.add(made, start, alpha=beta)
-        return made if out is None else _become(out, made)
+        if isinstance(start, CompressedTensor):
+            made = converted(made, start._kind)
+            made = made if beta == 0 else corten.add(made, start, alpha=beta)
+            return made if out is None else _become(out, made)
+        made, alpha = dense_of(made), 1
     if isinstance(start, CompressedTensor):
         raise RuntimeError(
             f"addmm: computation on CPU is not implemented for {NAMES[start._kind]} + "
@@ -157,11 +159,26 @@ def _plus(start, made, beta, alpha, out):
 
 
 def _addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
+    if mat1.layout == mat2.layout == _C.strided:
+        raise RuntimeError(
+            f"addmm: computation on CPU is not implemented for {NAMES[input.layout]} + Strided @ Strided"
+        )
     return _plus(input, _mm(mat1, mat2), beta, alpha, out)
 
 
 def _addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
     return _plus(input, _mv(mat, vec), beta, alpha, out)
+
+
+def _triangular_solve(b, A, upper=True, transpose=False, unitriangular=False, *, out=None):  # noqa: N803
+    """The solution for a triangular matrix in the layouts of rows; not a number without entries."""
+    if not isinstance(A, CompressedTensor) or isinstance(b, CompressedTensor) or not by_rows(A._kind):
+        raise ValueError("triangular_solve: unsupported sparse layout.")
+    found = corten.triangular_solve(b, dense_of(A), upper, transpose, unitriangular)
+    solution = found.solution if A._nnz() else corten.full_like(found.solution, float("nan"))
+    if out is not None:
+        solution = out[0].resize_(solution.shape).copy_(solution)
+    return type(found)((solution, b.new_empty((0,))))
 
 
 def _linear(input, weight, bias=None):
@@ -307,6 +324,7 @@ def _check_reduced(sparse, dense, reduce):
 
 OPERATORS.update({
     "mm": _mm, "spmm": _mm, "dsmm": _mm, "smm": _mm, "matmul": _matmul, "mv": _mv, "addmm": _addmm,
-    "addmv": _addmv, "linear": _linear, "rmatmul": lambda a, b: _matmul(b, a),
+    "addmv": _addmv, "triangular_solve": _triangular_solve,
+    "linear": _linear, "rmatmul": lambda a, b: _matmul(b, a),
 })
 CompressedTensor.smm = _mm
