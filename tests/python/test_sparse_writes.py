@@ -7,6 +7,7 @@ import weakref
 
 from module_under_test import torch
 
+CORTEN = torch.__name__ == "corten"
 DENSE = [[1.0, 2.0, 0.0], [0.0, 5.0, 6.0]]
 #: Operators in place, with the function of dense tensors that they are.
 IN_PLACE = {
@@ -22,6 +23,8 @@ IN_PLACE = {
     "t": (lambda x, o: x.t_(), lambda x, o: x.t()),
     "transpose": (lambda x, o: x.transpose_(0, 1), lambda x, o: x.transpose(0, 1)),
 }
+if not CORTEN:
+    del IN_PLACE["copy"]  # which has no gradient of what is overwritten
 
 
 def sparse(layout, numbers=DENSE, **options):
@@ -97,17 +100,54 @@ class InPlace(unittest.TestCase):
                 leaf.mul_(2)
             self.assertEqual(leaf.detach().to_dense()[1, 2], 12)
 
-    def test_operands_of_earlier_operators(self):
-        """A factor that is written to later is what it was, or the gradient is refused."""
-        leaf, factor = sparse("coo").requires_grad_(), sparse("coo", [[2.0, 3, 0], [0, 4, 7]])
-        product = leaf * factor
-        factor.mul_(10)
+    def check_gradient(self, function, expected):
+        """The gradient is right, or is refused since an operand was written to."""
         try:
-            product.to_dense().sum().backward()
+            found = function()
         except RuntimeError as error:
             self.assertIn("modified by an inplace operation", str(error))
             return
-        self.assertEqual(leaf.grad.to_dense().tolist(), [[2, 3, 0], [0, 4, 7]])
+        self.assertEqual(found.to_dense().tolist() if found.layout != torch.strided else found.tolist(), expected)
+
+    def test_operands_of_earlier_operators(self):
+        for layout in ("coo", "csr"):
+            def of_leaf(operator, write, layout=layout):
+                leaf, other = sparse(layout).requires_grad_(), sparse(layout)
+                made = operator(leaf, other)
+                write(other)
+                made.to_dense().sum().backward()
+                return leaf.grad
+
+            number = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
+            for write in (lambda x: x.mul_(10), lambda x: x.mul_(number), lambda x: x.zero_()):
+                self.check_gradient(lambda: of_leaf(lambda a, b: a * b, write), DENSE)
+
+            def of_dense(layout=layout):
+                x, y = sparse(layout), torch.ones(3, 2, dtype=torch.float64, requires_grad=True)
+                made = x @ y
+                x.mul_(10)
+                made.sum().backward()
+                return y.grad
+
+            self.check_gradient(of_dense, [[1.0, 1.0], [7.0, 7.0], [6.0, 6.0]])
+
+            def of_matrix(layout=layout):
+                x, y = sparse(layout).requires_grad_(), torch.ones(3, 2, dtype=torch.float64)
+                made = x @ y
+                y.mul_(10)
+                made.sum().backward()
+                return x.grad
+
+            self.check_gradient(of_matrix, [[2.0] * 3] * 2)
+
+    def test_operands_whose_elements_no_gradient_asks_for(self):
+        for layout in ("coo", "csr"):
+            x, y = sparse(layout), torch.ones(2, 3, dtype=torch.float64, requires_grad=True)
+            made = y + x
+            x.mul_(10)
+            made.add_(1)
+            made.sum().backward()
+            self.assertEqual(y.grad.tolist(), [[1.0] * 3] * 2)
 
     def test_no_cycle_is_left(self):
         leaf = sparse("coo").requires_grad_()
@@ -135,7 +175,7 @@ class Casts(unittest.TestCase):
             for name in ("sin", "sqrt", "tanh", "expm1", "erf"):
                 with self.assertRaisesRegex(RuntimeError, "result type Float can't be cast"):
                     getattr(x, f"{name}_")()
-            with self.assertRaisesRegex(RuntimeError, "can't be cast"):
+            with self.assertRaisesRegex(RuntimeError, "can't be cast|must match dtype"):
                 x.mul_(2.5)
             x.neg_()
             self.assertEqual(x.to_dense()[1, 2], -6)
@@ -145,6 +185,7 @@ class Casts(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "not supported"):
             x.abs_()
 
+    @unittest.skipUnless(CORTEN, "PyTorch copies the entries of outputs only")
     def test_outputs_take_the_shape(self):
         out = torch.ones(1, 3, dtype=torch.float64).to_sparse_csr()
         torch.sin(sparse("csr"), out=out)

@@ -11,32 +11,11 @@ from corten._utils import scalar_type
 from . import _entries
 from ._compressed import (
     CSR, NAMES, OPERATORS, CompressedTensor, assembled, batches, block, by_rows, coordinates, dense_of,
-    enabled, in_blocks, like, values_of,
+    in_blocks, like, values_of,
 )
 from ._compressed_operators import _become, _written
 from ._compressed_views import transposed
 from ._layouts import arranged, converted
-
-
-class MatrixProduct(corten.autograd.Function):
-    """Of a compressed and a dense matrix. The gradient of the compressed one is dense: it says what
-    new entries would change, too."""
-
-    @staticmethod
-    def forward(ctx, a, b):
-        ctx.save_for_backward(a, b)
-        return _product(a.detach(), b.detach())
-
-    @staticmethod
-    @enabled
-    def backward(ctx, grad):
-        a, b = ctx.saved_tensors
-        of_a = of_b = None
-        if ctx.needs_input_grad[0]:
-            of_a = corten.mm(grad, b.mH)
-        if ctx.needs_input_grad[1]:
-            of_b = _mm(transposed(a, 0, 1).conj(), grad)
-        return of_a, of_b
 
 
 def _product(a, b):
@@ -50,6 +29,16 @@ def _product(a, b):
     made = b.new_zeros((a.shape[0] // max(height, 1), height, b.shape[1]))
     right = b.reshape(b.shape[0] // max(width, 1), width, b.shape[1])[column]
     return made.index_add(0, row, values @ right).reshape(a.shape[0], b.shape[1]).to(kind)
+
+
+# The gradient of the compressed matrix is dense: it says what new entries would change, too.
+_recorded_product = _entries.recorded(
+    "Mm", lambda a, b: _product(a.detach(), b.detach()),
+    lambda grad, a, b: (
+        corten.mm(grad, b.mH) if a.requires_grad else None,
+        _mm(transposed(a, 0, 1).conj(), grad) if b.requires_grad else None,
+    ),
+)
 
 
 def _checked(a, b):
@@ -83,7 +72,7 @@ def _mm(a, b, *, out=None):
     if not isinstance(a, CompressedTensor):
         made = _mm(transposed(b, 0, 1), a.t()).t()
     elif corten.is_grad_enabled() and (a.requires_grad or b.requires_grad):
-        made = MatrixProduct.apply(a, b)
+        made = _recorded_product(a, b)
     else:
         made = _product(a, b)
     return made if out is None else out.copy_(made)

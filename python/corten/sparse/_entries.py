@@ -16,6 +16,21 @@ _ASKED_OF_SHELL = frozenset((
 ))
 
 
+class State:
+    """The parts of a tensor, and how often their values were written to: equal to that of the same
+    parts only, unwritten."""
+
+    def __init__(self, parts):
+        self.parts, self.version = parts, None if parts[-1].is_inference() else parts[-1]._version
+
+    def __eq__(self, other):
+        return self.parts is other.parts and self.version == other.version
+
+    def unwritten(self):
+        """Whether the values are what they were."""
+        return self.version is None or self.parts[-1]._version == self.version
+
+
 class SparseTensor(Tensor):
     """A tensor in coordinate format: ``indices`` of shape (sparse dimensions, entries), ``values``
     of shape (entries, dense dimensions…). The same place may come up several times until
@@ -70,6 +85,13 @@ class SparseTensor(Tensor):
     def _values(self):
         """The entries, without history."""
         return self._held[1]
+
+    def _state(self):
+        return State(self._held), tuple(self.shape), self._coalesced
+
+    def _as_it_was(self, state):
+        (indices, values), size, coalesced = state[0].parts, *state[1:]
+        return _shell(indices, values, size, coalesced) if state[0].unwritten() else None
 
     def __reduce_ex__(self, protocol):
         from corten import _utils
@@ -220,27 +242,56 @@ class Values(corten.autograd.Function):
         return _made(summed._held[0], summed._parts[1] / counts, size, True)
 
 
-def _state(x):
-    """What writing to a sparse operand replaces; ``None`` for all others."""
-    return (x._held, tuple(x.shape), x._coalesced) if isinstance(x, SparseTensor) else None
+class Modified(Tensor):
+    """Stands for an operand that was written to after an operator had been recorded: its gradient may
+    ask for the shape, not for the elements."""
 
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        name = getattr(func, "__name__", str(func))
+        if name in ("__get__", "size", "dim"):
+            asked = getattr(getattr(func, "__self__", None), "__name__", name)
+            if name != "__get__" or asked in _ASKED_OF_SHELL or asked == "device":
+                with _C_plain():
+                    return func(*args, **(kwargs or {}))
+        cls._refused()
 
-def _as_recorded(x, state):
-    """An operand as it was when the operator was recorded: it may have been written to since.
-
-    Raises:
-        RuntimeError: It was, and the history of the old entries is asked for.
-    """
-    if state is None or x._held is state[0]:
-        return x
-    if corten.is_grad_enabled():
+    @staticmethod
+    def _refused(*args):
         raise RuntimeError(
             "one of the variables needed for gradient computation has been modified by an inplace "
             "operation"
         )
-    (indices, values), size, coalesced = state
-    made = _shell(indices, values, size, coalesced)
-    return made.requires_grad_() if x.requires_grad else made
+
+    _held = _parts = _kind = _coalesced = T = H = mT = mH = property(_refused.__func__)
+
+
+def _stand_in(x):
+    with _C_plain():
+        made = Tensor._make_shell(
+            Modified, tuple(x.shape), dtype=x.dtype, layout=_C.sparse_coo, device=x.device
+        )
+        return made.requires_grad_(x.requires_grad)
+
+
+def _state(x):
+    """What writing to an operand changes; ``None`` for all that are no tensors."""
+    if not isinstance(x, Tensor):
+        return None
+    if hasattr(type(x), "_as_it_was"):
+        return x._state()
+    return None if x.is_inference() else x._version
+
+
+def _as_recorded(x, state):
+    """An operand as it was when the operator was recorded."""
+    if state is None or state == _state(x):
+        return x
+    if hasattr(type(x), "_as_it_was") and not corten.is_grad_enabled():
+        made = x._as_it_was(state)
+        if made is not None:
+            return made.requires_grad_() if x.requires_grad else made
+    return _stand_in(x)
 
 
 class Same(corten.autograd.Function):
