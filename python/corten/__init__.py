@@ -49,8 +49,18 @@ def _embedding_sparse_backward(*args):
     return embedding_sparse_backward(*args)
 
 
+def _compressed_with_dims(*args, **kwargs):
+    """The kernel of ``_sparse_compressed_tensor_with_dims``, loaded when it is first called."""
+    from corten.sparse._factories import compressed_with_dims
+
+    return compressed_with_dims(*args, **kwargs)
+
+
 _C._library_impl(
     "aten::embedding_sparse_backward", "CompositeImplicitAutograd", _embedding_sparse_backward
+)
+_C._library_impl(
+    "aten::_sparse_compressed_tensor_with_dims", "CompositeImplicitAutograd", _compressed_with_dims
 )
 
 def _sparse_factory(name):

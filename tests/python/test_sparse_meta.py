@@ -80,6 +80,27 @@ class LikeOthers(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "empty_like with different sparse layout"):
             torch.zeros_like(sparse("csr"), layout=torch.strided)
 
+    def test_room_for_entries(self):
+        make = torch.ops.aten._sparse_compressed_tensor_with_dims
+        for layout, ends in ((torch.sparse_bsr, 4), (torch.sparse_bsc, 3)):
+            x = make(2, 1, (3, 6, 4, 5), (2, 2), torch.int32, dtype=torch.float64, layout=layout)
+            self.assertEqual((x.layout, x.shape, x._nnz(), x.dense_dim()), (layout, (3, 6, 4, 5), 2, 1))
+            rows = layout == torch.sparse_bsr
+            first = x.crow_indices() if rows else x.ccol_indices()
+            self.assertEqual((first.dtype, tuple(first.shape)), (torch.int32, (3, ends)))
+            self.assertEqual((x.dtype, tuple(x.values().shape)), (torch.float64, (3, 2, 2, 2, 5)))
+        csr = {"layout": torch.sparse_csr}
+        for args, options, words in (
+            ((0, 0, (4, 4), (1, 1), torch.int64), csr, "blocksize cannot be specified"),
+            ((0, 3, (4, 4), (), torch.int64), csr, "dimensionality must be at least"),
+            ((-1, 0, (4, 4), (), torch.int64), csr, "nnz must be non-negative"),
+            ((0, 0, (4, 4), (), torch.int16), csr, "indices dtype must be Int or Long"),
+            ((0, 0, (4, 4), (), torch.int64), {}, "expected sparse compressed tensor layout"),
+            ((0, 0, (4, 4), (3, 2), torch.int64), {"layout": torch.sparse_bsr}, "must be multiple of"),
+        ):
+            with self.assertRaisesRegex(RuntimeError, words):
+                make(*args, **options)
+
     def test_like_dense_tensors(self):
         for layout in (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc):
             made = torch.zeros_like(DENSE, layout=layout, dtype=torch.float64)
