@@ -55,8 +55,18 @@ def _embedding_sparse_backward(*args):
     return embedding_sparse_backward(*args)
 
 
+def _compressed_with_dims(*args, **kwargs):
+    """The kernel of ``_sparse_compressed_tensor_with_dims``, loaded when it is first called."""
+    from corten.sparse._factories import compressed_with_dims
+
+    return compressed_with_dims(*args, **kwargs)
+
+
 _C._library_impl(
     "aten::embedding_sparse_backward", "CompositeImplicitAutograd", _embedding_sparse_backward
+)
+_C._library_impl(
+    "aten::_sparse_compressed_tensor_with_dims", "CompositeImplicitAutograd", _compressed_with_dims
 )
 
 def _sparse_factory(name):
@@ -70,7 +80,7 @@ def _sparse_factory(name):
     return kernel
 
 
-for _key in ("SparseCPU", "SparseCsrCPU"):
+for _key in ("SparseCPU", "SparseCsrCPU", "SparseMeta", "SparseCsrMeta"):
     _C._library_impl("aten::empty.memory_format", _key, _sparse_factory("empty"))
     _C._library_impl("aten::zeros", _key, _sparse_factory("zeros"))
 
@@ -132,7 +142,7 @@ _LAZY = {
         "_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo",
         "_validate_sparse_bsc_tensor_args", "_validate_sparse_bsr_tensor_args",
         "_validate_sparse_compressed_tensor_args", "_validate_sparse_csc_tensor_args",
-        "_validate_sparse_csr_tensor_args",
+        "_validate_sparse_csr_tensor_args", "_validate_compressed_sparse_indices",
     ), "sparse._compressed_forms"),
     "_sparse_broadcast_to": "sparse._forms",
     "_validate_sparse_coo_tensor_args": "sparse._coordinate",

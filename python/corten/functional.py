@@ -183,6 +183,8 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
 
 def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
     """A vector or matrix norm; ``corten.linalg`` has the functions to prefer."""
+    if type(input) is not _C.Tensor and input.layout == _C.sparse_coo:
+        return input.norm(p, dim, keepdim, dtype)
     linalg = _C._linalg
     extra = {"dtype": dtype}
     if out is not None:

@@ -109,7 +109,7 @@ def _reduce(name, indices, values, input, dims, keepdim, padding, dtype):
     count, size = indices.size(0), tuple(input.shape)
     kept = [dim for dim in range(count) if dim not in dims]
     inner = [dim - count + 1 for dim in dims if dim >= count]
-    if len(kept) < count:
+    if len(kept) < count or count == 0:
         places, padded = _grouped(indices, values, size, kept, padding)
         values = _along(name, padded, [1, *(dim + 1 for dim in inner)])
     else:

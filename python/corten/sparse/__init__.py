@@ -46,6 +46,8 @@ def addmm(mat, mat1, mat2, *, beta=1.0, alpha=1.0):
         if mat1.layout != corten.sparse_csr or isinstance(mat, CompressedTensor):
             return corten.addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
         return beta * mat + alpha * _masked_product(mat1, mat2)
+    if not any(isinstance(x, SparseTensor) for x in (mat1, mat2)):
+        return corten.addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
     return beta * mat + alpha * _masked_mm(mat1, mat2)
 
 
@@ -53,6 +55,8 @@ def sum(input, dim=None, dtype=None):
     """The sum of all the values, or over dimensions: then sparse, unless none is left."""
     if isinstance(input, CompressedTensor):
         return input.sum(dtype=dtype) if dim is None else input.sum(dim, dtype=dtype)
+    if not isinstance(input, SparseTensor):
+        raise RuntimeError("coalesce expected sparse coordinate tensor layout but got Strided")
     if dim is None:
         return input._parts[1].sum(dtype=dtype)
     dense = input.to_dense().sum(dim, dtype=dtype)

@@ -7,7 +7,9 @@ import math
 import corten
 from corten._C import Tensor
 
-from ._entries import SparseTensor, _added_up, _at, _coalesce, _made, _shell, recorded
+from ._entries import (
+    SparseTensor, _added_up, _at, _coalesce, _made, _shell, before, recorded, write,
+)
 
 
 def _with_values(change):
@@ -137,6 +139,11 @@ def _concatenated(a, b, alpha):
     (indices, values), (others, more) = a._held, b._held
     if indices is others:
         return _shell(indices, values + alpha * more, a.shape, a._coalesced and b._coalesced)
+    if not indices.size(1) or not others.size(1):  # nothing to add: the entries stay as they are
+        dtype = corten.result_type(values, more)
+        if others.size(1):
+            return _shell(others, (alpha * more).to(dtype), a.shape, b._coalesced)
+        return _shell(indices, values.to(dtype, copy=True), a.shape, a._coalesced)
     indices = corten.cat([indices, others], 1)
     joined = _shell(indices, corten.cat([values, alpha * more]), a.shape, False)
     # Sums into the same tensor over and over keep no more entries than there are elements.
@@ -147,7 +154,7 @@ def _concatenated(a, b, alpha):
 def _add_in_place(a, b, *, alpha=1):
     """Adds a sparse tensor to a dense one, or to a sparse one."""
     if isinstance(a, SparseTensor):
-        made = _added(a, b, alpha=alpha)
+        made = _added(before(a), b, alpha=alpha)
         _check_sum_fits(made.dtype, a.dtype)
         return _become(a, made.to(a.dtype))
     _check_same_size(a, b)
@@ -176,22 +183,14 @@ def _kind(dtype):
 
 
 def _become(x, other):
-    """Makes a sparse tensor hold the parts of another one.
+    """Makes a sparse tensor hold the parts, and have the history, of another one."""
+    return write(x, other, _put)
 
-    Raises:
-        RuntimeError: The tensor is a leaf that requires a gradient.
-        NotImplementedError: There is a history, which would be lost.
-    """
-    if corten.is_grad_enabled() and (x.requires_grad or other.requires_grad):
-        if x.requires_grad and x.is_leaf:
-            raise RuntimeError(
-                "a leaf Variable that requires grad is being used in an in-place operation."
-            )
-        raise NotImplementedError("sparse tensors with history are not written to")
+
+def _put(x, other):
     x._held, x._coalesced = other._held, other._coalesced
-    return x
 
 
 def _zero(x):
-    indices, values = x._parts
-    return _become(x, _made(indices[:, :0], values[:0], x.shape, True))
+    indices, values = before(x)._held
+    return _become(x, _shell(indices[:, :0], values[:0], x.shape, True))

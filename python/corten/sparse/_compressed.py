@@ -13,7 +13,7 @@ import corten
 from corten import _C
 from corten._C import Tensor
 
-from ._entries import _C_plain, dispatched, enabled
+from ._entries import State, _C_plain, dispatched, enabled
 
 CSR, CSC, BSR, BSC = _C.sparse_csr, _C.sparse_csc, _C.sparse_bsr, _C.sparse_bsc
 LAYOUTS = (CSR, CSC, BSR, BSC)
@@ -103,6 +103,12 @@ class CompressedTensor(Tensor):
         return described(self)
 
     __hash__ = Tensor.__hash__
+
+    def _state(self):
+        return State(self._parts), tuple(self.shape), self._kind
+
+    def _as_it_was(self, state):
+        return shell(*state[0].parts, *state[1:]) if state[0].unwritten() else None
 
     def __reduce_ex__(self, protocol):
         from corten import _utils
@@ -222,7 +228,7 @@ def entries_at(x, pattern):
 def same_places(a, b):
     """Whether the entries of two tensors are at the same places."""
     return all(
-        mine is theirs or mine.shape == theirs.shape and bool((mine == theirs).all())
+        mine is theirs or mine.shape == theirs.shape and (mine.is_meta or bool((mine == theirs).all()))
         for mine, theirs in zip(a._parts[:2], b._parts[:2])
     )
 

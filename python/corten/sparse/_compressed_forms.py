@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import corten
-from corten import _C
-from corten._C import Tensor
+import math
 
+import corten
+
+from . import _entries
 from ._compressed import (
-    BSC, BSR, CSC, CSR, NAMES, OPERATORS, CompressedTensor, _C_plain, batches, by_rows, in_blocks, shell,
+    BSC, BSR, CSC, CSR, NAMES, OPERATORS, CompressedTensor, batches, by_rows, in_blocks, shell,
 )
-from ._compressed_operators import _become
-from ._invariants import check
+from ._compressed_operators import _become, _given_form
+from ._factories import compressed_with_dims, sparse_without_entries
+from ._invariants import check, check_indices
 
 
 def _copy(x, other, non_blocking=False):
@@ -43,43 +45,54 @@ def _copy(x, other, non_blocking=False):
         )
     if x.shape != other.shape:
         raise RuntimeError("torch.copy_: only same size tensors are supported.")
-    return _become(x, other)
+    _entries.before(x)  # refuses leaves
+    return _become(x, other.to(x.device, x.dtype))
 
 
-def _given_form(x, parts, size):
-    """Gives a tensor other parts and another size."""
+def _check_resized(x, size):
+    """That a tensor may be given another size; whether its rows, not its columns, change in number."""
     if x.requires_grad:
-        raise RuntimeError("a sparse tensor that requires a gradient cannot be resized")
-    made = shell(*parts, size, x._kind)
-    with _C_plain():
-        Tensor.data.__set__(x, made)
-    return _become(x, made)
-
-
-def _resize(x, *size, memory_format=None):
-    """More or fewer rows, which are empty, or more columns; for columns as rows likewise."""
-    size = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
-    if in_blocks(x._kind) or batches(x) or x.dense_dim():
-        raise NotImplementedError(f"resize_ of a {NAMES[x._kind]} tensor with blocks, batches or dense "
-                                  "dimensions")
-    if len(size) != 2:
+        raise RuntimeError("cannot resize variables that require grad")
+    if in_blocks(x._kind) or x.dense_dim():
+        raise NotImplementedError(f"resize_ of a {NAMES[x._kind]} tensor with blocks or dense dimensions")
+    if len(size) < 2:
         raise RuntimeError(
             f"torch.resize_: Only batched sparse CSR matrices are supported, but got size {list(size)}"
         )
-    rows = by_rows(x._kind)
-    (lines, width), (_, before) = (size, x.shape) if rows else (size[::-1], tuple(x.shape)[::-1])
-    if width < before:
+    name, kind = ("columns", "CSR") if by_rows(x._kind) else ("rows", "CSC")
+    place = -1 if by_rows(x._kind) else -2
+    if size[place] < x.shape[place]:
         raise RuntimeError(
-            f"torch.resize_: Resizing {'columns' if rows else 'rows'} of sparse {'CSR' if rows else 'CSC'} "
-            f"tensors to a smaller value is not supported. The original number of "
-            f"{'columns' if rows else 'rows'} is {before} while the requested new number of "
-            f"{'columns' if rows else 'rows'} is {width}."
+            f"torch.resize_: Resizing {name} of sparse {kind} tensors to a smaller value is not "
+            f"supported. The original number of {name} is {x.shape[place]} while the requested new number "
+            f"of {name} is {size[place]}."
         )
+
+
+def _resize(x, *size, memory_format=None):
+    """More or fewer rows, which are empty, or more columns; for columns as rows likewise. Further
+    batches have the places of the first one, and zeros there."""
+    size = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    _check_resized(x, size)
     compressed, plain, values = x._parts
-    ends = compressed[:lines + 1]
-    more = ends[-1].expand(lines + 1 - ends.numel())
-    kept = int(ends[-1])
-    return _given_form(x, (corten.cat([ends, more]), plain[:kept], values[:kept]), size)
+    batch, lines = size[:-2], size[-2] if by_rows(x._kind) else size[-1]
+    ends = compressed.reshape(-1, compressed.shape[-1])[:, :lines + 1]
+    kept = ends[:, -1]
+    if (kept != kept[:1]).any():
+        raise RuntimeError("torch.resize_: the batches would have different numbers of entries")
+    more = lines + 1 - ends.shape[1]
+    ends = corten.cat([ends, kept[:, None].expand(len(kept), more)], 1)
+    each = int(kept[0]) if len(kept) else 0
+    plain = plain.reshape(len(kept), -1)[:, :each]
+    values = values.reshape(len(kept), -1)[:, :each]
+    count = math.prod(batch)
+    missing = max(count - len(kept), 0)
+    parts = [
+        corten.cat([part[:count], part[:1].expand(missing, part.shape[1])]) for part in (ends, plain)
+    ]
+    parts.append(corten.cat([values[:count], values.new_zeros((missing, each))]))
+    parts = [part.reshape(*batch, part.shape[1]) for part in parts]
+    return _given_form(x, shell(*parts, size, x._kind))
 
 
 def _resize_as(x, template):
@@ -94,11 +107,13 @@ def _resize_as(x, template):
             "resize_as_sparse_compressed_tensor_: self and src must have the same layout, but got: self "
             f"({NAMES[x._kind]}) and source ({NAMES[template._kind]})"
         )
-    compressed, plain, values = template._parts
+    _entries.before(x)  # refuses leaves
+    (compressed, plain, values), dtype = template._parts, x._parts[0].dtype
     new = values.new_zeros(values.shape, dtype=x.dtype)
     shared = min(new.numel(), x._parts[2].numel())
     new.view(-1)[:shared] = x._parts[2].reshape(-1)[:shared]
-    return _given_form(x, (compressed.clone(), plain.clone(), new), tuple(template.shape))
+    parts = compressed.to(dtype, copy=True), plain.to(dtype, copy=True), new
+    return _given_form(x, shell(*parts, tuple(template.shape), x._kind))
 
 
 def _empty_like(x, *, layout=None, **options):
@@ -113,11 +128,25 @@ def _empty_like(x, *, layout=None, **options):
 _same_places = OPERATORS["empty_like"]
 
 
-def _select_copy(x, dim, index, *, out=None):
-    """A copy of one slice, which is not compressed."""
-    made = OPERATORS["select"](x, dim, index)
-    made = made.clone() if made.layout == _C.strided else made.to_sparse()
-    return made if out is None else out.copy_(made)
+def _zeros_like(x, *, layout=None, dtype=None, device=None, requires_grad=False, **options):
+    """A tensor without entries in any sparse layout."""
+    if layout in (None, x._kind):
+        return _without_entries(x, dtype=dtype, device=device, requires_grad=requires_grad)
+    if layout == corten.strided:
+        return _empty_like(x, layout=layout)  # refuses
+    dtype, device = dtype or x.dtype, x.device if device is None else device
+    if layout == corten.sparse_coo:
+        made = sparse_without_entries(x.shape, x.dense_dim(), dtype, device)
+    else:
+        blocksize = x.block() if in_blocks(x._kind) else ()
+        made = compressed_with_dims(
+            0, x.dense_dim(), x.shape, blocksize, x._parts[0].dtype, dtype=dtype, layout=layout,
+            device=device,
+        )
+    return made.requires_grad_(requires_grad)
+
+
+_without_entries = OPERATORS["zeros_like"]
 
 
 def _set_item(x, index, value):
@@ -125,8 +154,8 @@ def _set_item(x, index, value):
 
 
 OPERATORS.update({
-    "setitem": _set_item, "copy_": _copy, "resize_": _resize, "resize_as_sparse_": _resize_as, "empty_like": _empty_like,
-    "select_copy": _select_copy,
+    "setitem": _set_item, "copy_": _copy, "resize_": _resize, "resize_as_sparse_": _resize_as,
+    "empty_like": _empty_like, "zeros_like": _zeros_like,
 })
 for _name in ("copy_", "resize_", "resize_as_sparse_"):
     setattr(CompressedTensor, _name, OPERATORS[_name])
@@ -144,6 +173,7 @@ def _validator(layout):
     return validate
 
 
+_validate_compressed_sparse_indices = check_indices
 _validate_sparse_csr_tensor_args = _validator(CSR)
 _validate_sparse_csc_tensor_args = _validator(CSC)
 _validate_sparse_bsr_tensor_args = _validator(BSR)
@@ -168,6 +198,10 @@ def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=Fal
 
 
 def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False):
-    counts = corten.bincount(input, minlength=size)
+    if input.dim() > 1:
+        raise RuntimeError(
+            f"Input is supposed to be a vector, but got {input.dim()} dimensional tensor."
+        )
+    counts = corten.bincount(input.reshape(-1), minlength=size)
     ends = corten.cat([counts.new_zeros(1), counts.cumsum(0)])
     return ends.to(corten.int32 if out_int32 else corten.int64)

@@ -5,80 +5,15 @@ from __future__ import annotations
 import corten
 from corten import _C
 from corten._C import Tensor
-from corten._utils import wrap_dim
+from corten._utils import scalar_type
 
-from . import _arithmetic, _entries
+from . import _arithmetic, _entries, _compressed_views as _views
 from ._compressed import (
-    BSC, BSR, CSC, CSR, NAMES, OPERATORS, CompressedTensor, _C_plain, assembled, batches, by_rows,
-    coordinates, dense_of, enabled, entries_at, in_blocks, like, same_places, shell, values_of, word,
+    CSR, NAMES, OPERATORS, CompressedTensor, _C_plain, batches, by_rows, coordinates, dense_of,
+    entries_at, in_blocks, like, same_places, shell, values_of, word,
 )
-from ._layouts import METHODS, arranged, entries, flat_values, to_dense, to_sparse
-
-_TRANSPOSED = {CSR: CSC, CSC: CSR, BSR: BSC, BSC: BSR}
-
-
-def _linear(name, forward, backward):
-    """An operator whose gradient may be dense or compressed; ``backward`` takes both."""
-
-    def recorded(ctx, x, *args):
-        ctx.args = args
-        ctx.source = x.detach()
-        return forward(x.detach(), *args)
-
-    @enabled
-    def backwards(ctx, grad):
-        return backward(grad, ctx.source, *ctx.args), *(None for _ in ctx.args)
-
-    members = {"forward": staticmethod(recorded), "backward": staticmethod(backwards)}
-    function = type(corten.autograd.Function)(name, (corten.autograd.Function,), members)
-
-    def operator(x, *args):
-        if x.requires_grad and corten.is_grad_enabled():
-            return function.apply(x, *args)
-        return forward(x, *args)
-
-    return operator
-
-
-def _swapped(x, dim0, dim1):
-    compressed, plain, values = x._parts
-    size, start = list(x.shape), len(batches(x))
-    size[dim0], size[dim1] = size[dim1], size[dim0]
-    if dim0 < start:
-        parts = (part.transpose(dim0, dim1) for part in x._parts)
-        return shell(*parts, size, x._kind)
-    if dim0 >= start + 2:
-        # The entries have one dimension for rows and columns, and two more for blocks.
-        shift = 1 if in_blocks(x._kind) else -1
-        return shell(compressed, plain, values.transpose(dim0 + shift, dim1 + shift), size, x._kind)
-    if in_blocks(x._kind):
-        values = values.transpose(start + 1, start + 2)
-    return shell(compressed, plain, values, size, _TRANSPOSED[x._kind])
-
-
-_swap = _linear("Transpose", _swapped, lambda grad, x, dim0, dim1: grad.transpose(dim0, dim1))
-
-
-def transposed(x, dim0, dim1):
-    """Two dimensions of the same kind exchanged; rows for columns is a change of layout."""
-    count, start = x.dim(), len(batches(x))
-    dim0, dim1 = sorted((wrap_dim(dim0, count), wrap_dim(dim1, count)))
-    if dim0 == dim1:
-        return x
-    kinds = ["Batch" if d < start else "Sparse" if d < start + 2 else "Dense" for d in (dim0, dim1)]
-    if kinds[0] != kinds[1]:
-        raise RuntimeError(
-            "transpose(): can only transpose dimensions of the same type (Batch, Sparse, Dense), got "
-            f"{dim0}({kinds[0]}) and {dim1}({kinds[1]})"
-        )
-    return _swap(x, dim0, dim1)
-
-
-def _matrix_transposed(x):
-    if x.dim() > 2:
-        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {x.dim()}D")
-    return transposed(x, 0, 1)
-
+from ._compressed_views import linear as _linear, transposed
+from ._layouts import METHODS, arranged, flat_values, to_dense, to_sparse
 
 _copied = _linear(
     "Clone",
@@ -88,7 +23,7 @@ _moved = _linear(
     "ToCopy",
     lambda x, dtype, device: shell(
         *(part.to(device) for part in x._parts[:2]), x._parts[2].to(device, dtype), x.shape, x._kind
-    ),
+    ) if device.type != "meta" else _zeros_like(x, dtype=dtype, device=device),
     lambda grad, x, dtype, device: grad.to(x.device, x.dtype),
 )
 _total = _linear("Sum", lambda x: x._parts[2].sum(), lambda grad, x: grad.expand(x.shape))
@@ -116,43 +51,90 @@ def _detached(x):
     return shell(*x._parts, x.shape, x._kind)
 
 
+def _check_cast(dtype, wanted):
+    """That numbers of a dtype may be written into a tensor of another one."""
+    if not corten.can_cast(dtype, wanted):
+        raise RuntimeError(
+            f"result type {scalar_type(dtype)} can't be cast to the desired output type "
+            f"{scalar_type(wanted)}"
+        )
+
+
 def _of_entries(name):
     """An operator that keeps zero zero, on the entries."""
 
     def operator(x, *args, out=None, **kwargs):
         made = like(x, getattr(values_of(x), name)(*args, **kwargs))
-        return made if out is None else _become(out, made)
+        return made if out is None else _written(out, made)
 
     return operator
 
 
+def _written(out, made):
+    """Writes a result where the caller wants it: the output is given its shape."""
+    if corten.is_grad_enabled() and (made.requires_grad or out.requires_grad):
+        raise RuntimeError(
+            "functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    _check_cast(made.dtype, out.dtype)
+    if isinstance(out, CompressedTensor) and out._kind == made._kind and out.shape != made.shape:
+        return _given_form(out, _moved(made, out.dtype, out.device))
+    return _become(out, made)
+
+
+def _given_form(x, made):
+    """Gives a tensor the parts and the shape of another."""
+    with _C_plain():
+        Tensor.data.__set__(x, made)
+    x._parts = made._parts
+    return x
+
+
 def _become(x, other):
-    """Writes another tensor into one; entries stay where they are if the places are the same."""
-    if x.requires_grad and corten.is_grad_enabled():
-        if x.is_leaf:
-            raise RuntimeError(
-                "a leaf Variable that requires grad is being used in an in-place operation."
-            )
-        raise NotImplementedError("sparse compressed tensors with history are not written to")
+    """Writes another tensor, and its history, into one; without history entries stay where they are if
+    the places are the same."""
     if not isinstance(x, CompressedTensor) or x._kind != other._kind or x.shape != other.shape:
         raise RuntimeError(
             f"Expected out tensor to have the layout {NAMES[other._kind]} and the shape "
             f"{list(other.shape)}"
         )
-    if same_places(x, other):
-        x._parts[2].copy_(other._parts[2])
-    else:
-        x._parts = *other._parts[:2], other._parts[2].to(x.dtype)
-    return x
+    history = corten.is_grad_enabled() and (x.requires_grad or other.requires_grad)
+    return _entries.write(x, other, _put if history or not same_places(x, other) else _overwrite)
+
+
+def _put(x, other):
+    x._parts = *other._parts[:2], other._parts[2].to(x.dtype)
+
+
+def _overwrite(x, other):
+    x._parts[2].copy_(other._parts[2])
 
 
 def _in_place(name):
-    return lambda x, *args, **kwargs: _become(x, OPERATORS[name](x, *args, **kwargs))
+    def operator(x, *args, **kwargs):
+        made = OPERATORS[name](_entries.before(x), *args, **kwargs)
+        if name == "abs" and x.is_complex():
+            raise RuntimeError("In-place abs is not supported for complex tensors.")
+        if made.layout == _C.strided:
+            raise RuntimeError(f"{name}_: a dense result cannot be written into a {NAMES[x._kind]} tensor")
+        _check_cast(made.dtype, x.dtype)
+        return _become(x, made)
+
+    return operator
 
 
 def _filled(x, value):
+    if x.requires_grad and corten.is_grad_enabled():
+        x_now = _entries.before(x).detach()
+        return _become(x, like(x_now, corten.full_like(x_now._parts[2], value)))
     x._parts[2].fill_(value)
     return x
+
+
+def _zeroed(x):
+    """Zeros: no entries are left."""
+    return _become(x, _zeros_like(_entries.before(x).detach()))
 
 
 def _is_number(x):
@@ -171,16 +153,20 @@ def _product(a, b, *, out=None):
                 "sparse_mask(): operands have incompatible sizes; self has size "
                 f"{list(b.shape)} but mask has size {list(a.shape)}"
             )
-        made = _common(a, b) if isinstance(b, CompressedTensor) else like(
-            a, values_of(a) * entries_at(b, a)
+        made = like(a, values_of(a) * entries_at(b, a)) if not isinstance(b, CompressedTensor) else (
+            _of_both(a, _in_layout_of(a, b))
         )
     return made if out is None else _become(out, made)
 
 
+def _in_layout_of(a, b):
+    if b._kind == a._kind:
+        return b
+    return METHODS[f"to_{word(a._kind)}"](b, *([a.block()] if in_blocks(a._kind) else []))
+
+
 def _common(a, b):
     """The product where both have an entry."""
-    if b._kind != a._kind:
-        b = METHODS[f"to_{word(a._kind)}"](b, *([a.block()] if in_blocks(a._kind) else []))
     if same_places(a, b):
         return like(a, values_of(a) * values_of(b))
     mine, theirs = _flat_places(a), _flat_places(b)
@@ -190,6 +176,20 @@ def _common(a, b):
     values = flat_values(a)[both] * flat_values(b)[order[at[both]]]
     places = tuple(place[both] for place in coordinates(a))
     return arranged(places, values, a.shape, a._kind, len(batches(a)), a._parts[0].dtype)
+
+
+def _times_conjugated(grad, factor):
+    return corten.mul(grad, factor.conj() if factor.is_complex() else factor)
+
+
+# A gradient has elements wherever the other factor has some.
+_of_both = _entries.recorded(
+    "Mul", _common,
+    lambda grad, a, b: (
+        _times_conjugated(grad, b) if a.requires_grad else None,
+        _times_conjugated(grad, a) if b.requires_grad else None,
+    ),
+)
 
 
 def _flat_places(x):
@@ -277,8 +277,8 @@ def _sum_of_two(a, b, *, alpha=1, out=None):
     if not isinstance(a, CompressedTensor):
         made = _sum_with_dense(a, b, alpha)
         return made if out is None else out.copy_(made)
-    if b.layout == _C.strided:
-        made = corten.add(dense_of(a), b, alpha=alpha)
+    if b.layout == _C.strided:  # the factor is that of the sparse operand, whichever comes second
+        made = corten.add(b, dense_of(a), alpha=alpha)
         return made if out is None else out.copy_(made)
     if b.layout != a._kind or a.block() != b.block():
         raise RuntimeError(
@@ -295,9 +295,10 @@ def _sum_of_two(a, b, *, alpha=1, out=None):
 
 def _add_in_place(a, b, *, alpha=1):
     if isinstance(a, CompressedTensor):
-        made = _sum_of_two(a, b, alpha=alpha)
+        made = _sum_of_two(_entries.before(a), b, alpha=alpha)
         if not isinstance(made, CompressedTensor):
             raise RuntimeError("add_: a dense tensor cannot be added to a sparse compressed one")
+        _check_cast(made.dtype, a.dtype)
         return _become(a, made)
     if corten.is_grad_enabled() and b.requires_grad:
         return a.add_(_sum_with_dense(corten.zeros_like(a), b, alpha))
@@ -305,6 +306,8 @@ def _add_in_place(a, b, *, alpha=1):
 
 
 def _difference(a, b, *, alpha=1):
+    if isinstance(b, Tensor) and b.layout == _C.strided and a.shape == b.shape:
+        return corten.sub(dense_of(a), b, alpha=alpha)
     return _sum_of_two(a, b, alpha=-alpha)
 
 
@@ -328,62 +331,46 @@ def _reduced(x, dim=None, keepdim=False, *, dtype=None, axis=None):
         )
     if x.dim() != 2:
         raise RuntimeError("sums of CSR tensors are for matrices")
-    dims = {d % 2 for d in ((dim,) if isinstance(dim, int) else dim)}
+    return _summed(x, (dim,) if isinstance(dim, int) else tuple(dim))
+
+
+def _over_lines(x, given):
+    """The sums of rows or columns, or of both, compressed by rows again."""
+    dims = {d % 2 for d in given}
     places = [place * 0 if d in dims else place for d, place in zip((0, 1), coordinates(x)[1:])]
     size = [1 if d in dims else x.shape[d] for d in (0, 1)]
     number = corten.zeros_like(places[0])
-    return arranged((number, *places), values_of(x), size, CSR, 0, x._parts[0].dtype, True)
+    return arranged((number, *places), x._parts[2], size, CSR, 0, x._parts[0].dtype, True)
 
 
-def _select(x, dim, index):
-    """One slice: of a batch compressed, of rows or columns in coordinates."""
-    start = len(batches(x))
-    dim = wrap_dim(dim, x.dim())
-    if not -x.shape[dim] <= index < x.shape[dim]:
-        raise IndexError(
-            f"select(): index {index} out of range for tensor of size {list(x.shape)} at dimension {dim}"
-        )
-    index %= x.shape[dim]
-    size = [*x.shape[:dim], *x.shape[dim + 1:]]
-    if dim < start:
-        compressed, plain, _ = x._parts
-        values = values_of(x).select(dim, index)
-        return assembled(values, compressed.select(dim, index), plain.select(dim, index), size, x._kind)
-    if start or dim >= start + 2:
-        raise RuntimeError(f"select(): not supported for dimension {dim} of a batch or dense dimension")
-    (_, row, column), values = entries(x)
-    kept, other = (row == index, column) if dim == 0 else (column == index, row)
-    return _entries._made(other[kept][None], values[kept], size, True)
+def _spread_sums(grad, x, given):
+    dense = grad if grad.layout == _C.strided else grad.to_dense()
+    return dense.expand(x.shape), None
 
 
-def _get_item(x, index):
-    dim = 0
-    for one in index if isinstance(index, tuple) else (index,):
-        if one == slice(None):
-            dim += 1
-        elif isinstance(one, int) and not isinstance(one, bool):
-            x = x.select(dim, one)
-        else:
-            raise RuntimeError(f"Sparse {NAMES[x.layout][6:].upper()} tensors do not have strides")
-    return x
+# The gradient is dense: it says what new entries would change, too.
+_summed = _entries.recorded("Sum", _over_lines, _spread_sums)
 
 
-def _empty_like(x, *, dtype=None, **kwargs):
-    values = x._parts[2].detach()
-    return shell(*x._parts[:2], values.new_zeros(values.shape, dtype=dtype), x.shape, x._kind)
-
-
-def _zeros_like(x, *, dtype=None, **kwargs):
+def _empty_like(x, *, dtype=None, device=None, requires_grad=False, **kwargs):
     compressed, plain, values = x._parts
-    start = len(batches(x))
-    return shell(
-        corten.zeros_like(compressed), plain[..., :0],
-        values.detach().narrow(start, 0, 0).to(x.dtype if dtype is None else dtype), x.shape, x._kind,
+    values = values.detach().new_zeros(values.shape, dtype=dtype, device=device)
+    made = shell(compressed.to(values.device), plain.to(values.device), values, x.shape, x._kind)
+    return made.requires_grad_(requires_grad)
+
+
+def _zeros_like(x, *, dtype=None, device=None, requires_grad=False, **kwargs):
+    compressed, plain, values = x._parts
+    values = values.detach().narrow(len(batches(x)), 0, 0).to(device or x.device, dtype or x.dtype)
+    made = shell(
+        corten.zeros_like(compressed, device=values.device), plain[..., :0].to(values.device), values,
+        x.shape, x._kind,
     )
+    return made.requires_grad_(requires_grad)
 
 
-def _ones_like(x, *, dtype=None, **kwargs):
-    return _filled(_empty_like(x, dtype=dtype), 1)
+def _ones_like(x, *, requires_grad=False, **kwargs):
+    return _filled(_empty_like(x, **kwargs), 1).requires_grad_(requires_grad)
 
 
 def sparse_mask(dense, mask):
@@ -445,6 +432,19 @@ def _plain(name):
     return operator
 
 
+def _item(x):
+    if x.numel() != 1:
+        raise RuntimeError(f"a Tensor with {x.numel()} elements cannot be converted to Scalar")
+    return dense_of(x).item()
+
+
+def _is_nonzero(x):
+    if x.numel() != 1:
+        kind = "no values" if x.numel() == 0 else "more than one value"
+        raise RuntimeError(f"Boolean value of Tensor with {kind} is ambiguous")
+    return bool(_item(x))
+
+
 def _numpy(x, *args, **kwargs):
     raise TypeError(
         f"can't convert {NAMES[x._kind]} layout tensor to numpy. Use Tensor.to_dense() first."
@@ -485,9 +485,10 @@ OPERATORS.update({
     "rsub": lambda a, b: _sum_of_two(_negative(a), b), "neg": _negated, "negative": _negated,
     **{name: _random_like(name) for name in ("rand_like", "randn_like")},
     "truediv": _quotient, "divide": _quotient, "true_divide": _quotient,
-    "add_": _add_in_place, "iadd": _add_in_place, "zero_": lambda x: _filled(x, 0),
-    "fill_": _filled, "sum": _reduced, "select": _select, "getitem": _get_item,
-    "transpose": transposed, "swapaxes": transposed, "swapdims": transposed, "t": _matrix_transposed,
+    "add_": _add_in_place, "iadd": _add_in_place, "zero_": _zeroed,
+    "fill_": _filled, "sum": _reduced, "select": _views.select, "getitem": _views.get_item,
+    "transpose": transposed, "swapaxes": transposed, "swapdims": transposed,
+    "t": _views.matrix_transposed, "select_copy": _views.select_copy,
     "mT": lambda x: transposed(x, -2, -1), "mH": lambda x: transposed(x, -2, -1).conj(),
     "adjoint": lambda x: transposed(x, -2, -1).conj(),
     "to": _converted, "clone": lambda x, *, memory_format=None: _copied(x), "detach": _detached,
@@ -495,7 +496,8 @@ OPERATORS.update({
     "empty_like": _empty_like, "zeros_like": _zeros_like, "ones_like": _ones_like,
     "sparse_mask": sparse_mask, "to_dense": to_dense, "to_sparse": to_sparse,
     "is_same_size": lambda a, b: a.shape == b.shape, "requires_grad_": _grad,
-    "detach_": _detach_in_place, "numpy": _numpy, "tolist": _no_pointer, "data_ptr": _no_pointer,
+    "item": _item, "is_nonzero": _is_nonzero, "detach_": _detach_in_place, "numpy": _numpy,
+    "tolist": _no_pointer, "data_ptr": _no_pointer,
     "storage": _no_storage, "untyped_storage": _no_storage,
     "stride": _without("strides"), "is_contiguous": _without("is_contiguous"),
     "contiguous": _without("is_contiguous"),
@@ -515,7 +517,8 @@ _METHODS = {
     "crow_indices": _indices(0, True, "crow_indices"), "col_indices": _indices(1, True, "col_indices"),
     "ccol_indices": _indices(0, False, "ccol_indices"),
     "row_indices": _indices(1, False, "row_indices"),
-    "values": values_of, "_nnz": lambda x: x._parts[1].size(-1), "sparse_dim": lambda x: 2,
+    "values": _views.values, "_is_view": _views.is_view, "_nnz": lambda x: x._parts[1].size(-1),
+    "sparse_dim": lambda x: 2,
     "dense_dim": lambda x: x.dim() - 2 - len(batches(x)),
     "to_sparse_coo": lambda x: to_sparse(x), **METHODS,
     **{name: _for_coordinates(name) for name in (

@@ -8,52 +8,43 @@ import corten
 from corten import _C
 from corten._utils import scalar_type
 
+from . import _entries
 from ._compressed import (
-    CSR, NAMES, OPERATORS, CompressedTensor, batches, block, coordinates, enabled,
+    CSR, NAMES, OPERATORS, CompressedTensor, assembled, batches, block, by_rows, coordinates, dense_of,
     in_blocks, like, values_of,
 )
-from ._compressed_operators import _become, transposed
+from ._compressed_operators import _become, _written
+from ._compressed_views import transposed
 from ._layouts import arranged, converted
-
-
-class MatrixProduct(corten.autograd.Function):
-    """Of a compressed and a dense matrix. The gradient of the compressed one is dense: it says what
-    new entries would change, too."""
-
-    @staticmethod
-    def forward(ctx, a, b):
-        ctx.save_for_backward(a, b)
-        return _product(a.detach(), b.detach())
-
-    @staticmethod
-    @enabled
-    def backward(ctx, grad):
-        a, b = ctx.saved_tensors
-        of_a = of_b = None
-        if ctx.needs_input_grad[0]:
-            of_a = corten.mm(grad, b.mH)
-        if ctx.needs_input_grad[1]:
-            of_b = _mm(transposed(a, 0, 1).conj(), grad)
-        return of_a, of_b
 
 
 def _product(a, b):
     """Entries times the rows of ``b`` they meet, added up by the rows of ``a``."""
-    (_, row, column), values = coordinates(a), a._parts[2]
+    (_, row, column), values = coordinates(a), _entries._for_sums(a._parts[2])
+    kind, b = b.dtype, _entries._for_sums(b)
     if not in_blocks(a._kind):
         made = b.new_zeros((a.shape[0], b.shape[1]))
-        return made.index_add(0, row, values[:, None] * b[column])
+        return made.index_add(0, row, values[:, None] * b[column]).to(kind)
     height, width = block(a)
     made = b.new_zeros((a.shape[0] // max(height, 1), height, b.shape[1]))
     right = b.reshape(b.shape[0] // max(width, 1), width, b.shape[1])[column]
-    return made.index_add(0, row, values @ right).reshape(a.shape[0], b.shape[1])
+    return made.index_add(0, row, values @ right).reshape(a.shape[0], b.shape[1]).to(kind)
+
+
+# The gradient of the compressed matrix is dense: it says what new entries would change, too.
+_recorded_product = _entries.recorded(
+    "Mm", lambda a, b: _product(a.detach(), b.detach()),
+    lambda grad, a, b: (
+        corten.mm(grad, b.mH) if a.requires_grad else None,
+        _mm(transposed(a, 0, 1).conj(), grad) if b.requires_grad else None,
+    ),
+)
 
 
 def _checked(a, b):
-    if a.dim() != 2 or b.dim() != 2:
-        if isinstance(a, CompressedTensor) and b.dim() > 2:
-            raise RuntimeError(f"expand is unsupported for {NAMES[a._kind]} tensors")
-        raise RuntimeError(f"matrices expected, got {a.dim()}D, {b.dim()}D tensors")
+    for name, x in (("self", a), ("mat2", b)):
+        if x.dim() != 2:
+            raise RuntimeError(f"addmm: {name} must be a matrix, got {x.dim()}-D tensor")
     if a.shape[1] != b.shape[0]:
         raise RuntimeError(
             f"addmm: mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and "
@@ -75,11 +66,13 @@ def _mm(a, b, *, out=None):
     _checked(a, b)
     if isinstance(a, CompressedTensor) and isinstance(b, CompressedTensor):
         made = _compressed_product(a, b)
-        return made if out is None else _become(out, made)
+        if out is None:
+            return made
+        return out.copy_(dense_of(made)) if out.layout == _C.strided else _become(out, made)
     if not isinstance(a, CompressedTensor):
         made = _mm(transposed(b, 0, 1), a.t()).t()
     elif corten.is_grad_enabled() and (a.requires_grad or b.requires_grad):
-        made = MatrixProduct.apply(a, b)
+        made = _recorded_product(a, b)
     else:
         made = _product(a, b)
     return made if out is None else out.copy_(made)
@@ -91,8 +84,9 @@ def masked_product(a, b):
         return _mm(a, b)
     _checked(a, b)
     _, row, column = coordinates(a)
+    values, kind, b = _entries._for_sums(values_of(a)), b.dtype, _entries._for_sums(b)
     made = b.new_zeros((a.shape[0], b.shape[1]))
-    return made.index_add(0, row, values_of(a)[:, None] * b[column])
+    return made.index_add(0, row, values[:, None] * b[column]).to(kind)
 
 
 def _compressed_product(a, b):
@@ -129,18 +123,19 @@ def _matmul(a, b, *, out=None):
         return _mv(a, b, out=out)
     if a.dim() == 1:
         return _mm(a[None], b)[0]
+    if isinstance(a, CompressedTensor) and b.dim() > 2:
+        raise RuntimeError(f"expand is unsupported for {NAMES[a._kind]} tensors")
     return _mm(a, b, out=out)
 
 
 def _plus(start, made, beta, alpha, out):
     if isinstance(made, CompressedTensor):
         made = made if alpha == 1 else like(made, values_of(made) * alpha)
-        if not isinstance(start, CompressedTensor):
-            raise RuntimeError(
-                "addmm: computation on CPU is not implemented for Strided + SparseCsr @ SparseCsr"
-            )
-        made = made if beta == 0 else corten.add(made, start, alpha=beta)
-        return made if out is None else _become(out, made)
+        if isinstance(start, CompressedTensor):
+            made = converted(made, start._kind)
+            made = made if beta == 0 else corten.add(made, start, alpha=beta)
+            return made if out is None else _become(out, made)
+        made, alpha = dense_of(made), 1
     if isinstance(start, CompressedTensor):
         raise RuntimeError(
             f"addmm: computation on CPU is not implemented for {NAMES[start._kind]} + "
@@ -153,11 +148,26 @@ def _plus(start, made, beta, alpha, out):
 
 
 def _addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
+    if mat1.layout == mat2.layout == _C.strided:
+        raise RuntimeError(
+            f"addmm: computation on CPU is not implemented for {NAMES[input.layout]} + Strided @ Strided"
+        )
     return _plus(input, _mm(mat1, mat2), beta, alpha, out)
 
 
 def _addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
     return _plus(input, _mv(mat, vec), beta, alpha, out)
+
+
+def _triangular_solve(b, A, upper=True, transpose=False, unitriangular=False, *, out=None):  # noqa: N803
+    """The solution for a triangular matrix in the layouts of rows; not a number without entries."""
+    if not isinstance(A, CompressedTensor) or isinstance(b, CompressedTensor) or not by_rows(A._kind):
+        raise ValueError("triangular_solve: unsupported sparse layout.")
+    found = corten.triangular_solve(b, dense_of(A), upper, transpose, unitriangular)
+    solution = found.solution if A._nnz() else corten.full_like(found.solution, float("nan"))
+    if out is not None:
+        solution = out[0].resize_(solution.shape).copy_(solution)
+    return type(found)((solution, b.new_empty((0,))))
 
 
 def _linear(input, weight, bias=None):
@@ -173,6 +183,8 @@ def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
     Raises:
         RuntimeError: Layouts, shapes or dtypes do not fit.
     """
+    if isinstance(input, CompressedTensor) and not batches(input) and mat1.dim() > 2:
+        input = _repeated(input, tuple(mat1.shape[:-2]))
     _check_sampled(input, mat1, mat2)
     number, row, column = coordinates(input)
     count = math.prod(batches(input))
@@ -183,7 +195,16 @@ def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
     if beta != 0:
         values = values + (values_of(input) if beta == 1 else values_of(input) * beta)
     made = like(input, values)
-    return made if out is None else _become(out, made)
+    return made if out is None else _written(out, made)
+
+
+def _repeated(x, batch):
+    """A matrix as each of a batch of matrices."""
+    parts = (*x._parts[:2], values_of(x))
+    ends, plain, values = (
+        part.expand(*batch, *part.shape).reshape(*batch, *part.shape) for part in parts
+    )
+    return assembled(values, ends, plain, (*batch, *x.shape), x._kind)
 
 
 def _check_sampled(input, mat1, mat2):
@@ -229,11 +250,13 @@ def mm_reduced(sparse, dense, reduce):
     """
     _check_reduced(sparse, dense, reduce)
     _, row, column = coordinates(sparse)
-    products = values_of(sparse)[:, None] * dense[column]
     if reduce in ("sum", "mean"):
-        made = dense.new_zeros((sparse.shape[0], dense.shape[1])).index_add(0, row, products)
+        products = _entries._for_sums(values_of(sparse))[:, None] * _entries._for_sums(dense)[column]
+        made = products.new_zeros((sparse.shape[0], dense.shape[1])).index_add(0, row, products)
         counts = sparse._parts[0].diff().clamp(min=1)
-        return made if reduce == "sum" else made / counts[:, None].to(made.dtype)
+        made = made if reduce == "sum" else made / counts[:, None].to(made.dtype)
+        return made.to(dense.dtype)
+    products = values_of(sparse)[:, None] * dense[column]
     return _extremes(products, row, sparse.shape[0], reduce)
 
 
@@ -290,6 +313,7 @@ def _check_reduced(sparse, dense, reduce):
 
 OPERATORS.update({
     "mm": _mm, "spmm": _mm, "dsmm": _mm, "smm": _mm, "matmul": _matmul, "mv": _mv, "addmm": _addmm,
-    "addmv": _addmv, "linear": _linear, "rmatmul": lambda a, b: _matmul(b, a),
+    "addmv": _addmv, "triangular_solve": _triangular_solve,
+    "linear": _linear, "rmatmul": lambda a, b: _matmul(b, a),
 })
 CompressedTensor.smm = _mm

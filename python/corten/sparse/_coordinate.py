@@ -18,7 +18,8 @@ from ._arithmetic import (
     _add_in_place, _added, _become, _kind, _negative, _quotient, _scaled, _subtracted, _with_values, _zero,
 )
 from ._entries import (
-    OPERATORS as _OPERATORS, SparseTensor, _C_plain, _coalesce, _for_sums, _made, _shell, recorded,
+    OPERATORS as _OPERATORS, SparseTensor, _C_plain, _coalesce, _for_sums, _made, _shell, before,
+    recorded,
 )
 
 
@@ -140,6 +141,7 @@ def to_sparse(dense, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=
         raise TypeError(
             f"to_sparse(): argument 'layout' must be torch.layout, not {type(layout).__name__}"
         )
+    _check_blocksize(dense, layout, blocksize)
     if layout not in (None, _C.sparse_coo, _C.strided):
         from ._layouts import to_layout
 
@@ -163,6 +165,23 @@ def to_sparse(dense, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=
             "dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0"
         )
     return _from_dense(dense, dense.dim() if sparse_dim is None else sparse_dim)
+
+
+def _check_blocksize(x, layout, blocksize):
+    if blocksize is None or isinstance(blocksize, int):
+        return
+    name = "sparse_coo_to_sparse" if isinstance(x, SparseTensor) else "dense_to_sparse"
+    if len(blocksize) != 2:
+        raise RuntimeError(
+            f"{name}: blocksize needs to be a tuple of size 2, but got {len(blocksize)}"
+        )
+    if min(blocksize) <= 0:
+        raise RuntimeError(f"{name}: blocksize needs to be positive, but got {list(blocksize)}")
+    if layout in (None, _C.sparse_coo):
+        kind = "Sparse" if isinstance(x, SparseTensor) else "Strided"
+        raise RuntimeError(
+            f"{name}: conversion from {kind} to Sparse with blocksize argument given is not supported"
+        )
 
 
 def _entries_of(dense, count):
@@ -257,14 +276,28 @@ def _masked_mm(a, b):
     if a.dtype != b.dtype:
         raise RuntimeError(f"expected scalar type {_kind(a.dtype)} but found {_kind(b.dtype)}")
     (rows, columns), values = a._parts
+    values, kind, b = _for_sums(values), b.dtype, _for_sums(b)
     result = b.new_zeros(a.shape[0], b.shape[1])
-    return result.index_add(0, rows, values[:, None] * b[columns])
+    return result.index_add(0, rows, values[:, None] * b[columns]).to(kind)
 
 
 def _matmul(a, b, *, out=None):
-    if b.dim() == 1:
-        return _mm(a, b[:, None])[:, 0]
+    if b.dim() == 1 and a.dim() == 2:
+        return _mv(a, b)
     return _mm(a, b)
+
+
+def _mv(a, b, *, out=None):
+    """The product of a matrix and a vector, at least one of them sparse."""
+    if a.dim() != 2 or b.dim() != 1:
+        raise RuntimeError(
+            f"mv: two tensor dim should be 2 and 1, but got SparseTensor Dim: {a.dim()}Tensor Dim: "
+            f"{b.dim()}"
+        )
+    if a.shape[1] != b.shape[0]:
+        raise RuntimeError("mv: expected self.size(-1) == vec.size(-1)")
+    b = _to_dense(b) if isinstance(b, SparseTensor) else b
+    return _mm(a, b[:, None])[:, 0] if isinstance(a, SparseTensor) else corten.mv(a, b)
 
 
 def _transposed(x, dim0=0, dim1=1):
@@ -309,7 +342,7 @@ def _in_place(name):
     """An operator whose result takes the place of its first operand."""
 
     def operator(x, *args, **kwargs):
-        return _become(x, _OPERATORS[name](x, *args, **kwargs))
+        return _become(x, _OPERATORS[name](before(x), *args, **kwargs))
 
     return operator
 
@@ -329,12 +362,14 @@ def _sparse_mask(dense, mask):
             f"sparse_mask(): operands have incompatible sizes; self has size {list(dense.shape)} "
             f"but mask has size {list(mask.shape)}"
         )
+    # The mask of a sparse tensor says whether the result is coalesced; its places differ in any case.
+    coalesced = mask._coalesced or not isinstance(dense, SparseTensor)
     mask = _coalesce(mask)
     if isinstance(dense, SparseTensor):
         dense = _to_dense(dense)
     indices = mask._parts[0]
     values = dense[tuple(indices)] if indices.size(0) else dense.expand(indices.size(1), *dense.shape)
-    return _made(indices, values.clone(), mask.shape, True)
+    return _made(indices, values.clone(), mask.shape, coalesced)
 
 
 def _of_entries(name):
@@ -356,8 +391,10 @@ def _power(x, exponent):
 
 def _moved(x, args, kwargs):
     indices, values = x._held
+    if not values.is_meta and values[:0].to(*args, **kwargs).is_meta:
+        indices, values = indices[:, :0], values[:0]  # no data, so no entries
     values = values.to(*args, **kwargs)
-    return _shell(indices.to(values.device), values, x.shape, x._coalesced)
+    return _shell(indices.to(values.device), values, x.shape, x._coalesced or not indices.size(1))
 
 
 _converted = recorded(
@@ -399,16 +436,25 @@ def _sum(x, dim=None, keepdim=False, *, dtype=None, axis=None):
     return to_sparse(dense) if dense.dim() else dense
 
 
-def _norm(x, p=2, dim=None, keepdim=False, dtype=None):
+def _norm(x, p="fro", dim=None, keepdim=False, dtype=None):
     """The norm of all elements."""
     dims = [dim] if isinstance(dim, int) else dim
+    if p == "nuc":
+        raise NotImplementedError(
+            "Could not run 'aten::_linalg_svd' with arguments from the 'SparseCPU' backend."
+        )
+    if dtype is not None:
+        raise ValueError("dtype argument is not supported in frobenius norm") if p == "fro" else RuntimeError(
+            "norm_sparse currently does not support 'dtype' argument"
+        )
+    if keepdim:
+        raise RuntimeError("norm_sparse currently does not support keepdim=True")
     if dims and sorted(wrap_dim(one, x.dim()) for one in dims) != list(range(x.dim())):
         raise RuntimeError(
             "norm_sparse currently only supports full reductions, so 'dim' must either be empty or "
             "contain all dimensions of the input"
         )
-    found = _coalesce(x)._parts[1].norm(2 if p == "fro" else p, dtype=dtype)
-    return found.reshape((1,) * x.dim()) if keepdim else found
+    return _coalesce(x)._parts[1].norm(2 if p == "fro" else p)
 
 
 def _plain(name):
@@ -441,7 +487,7 @@ _OPERATORS.update({
     "sparse_dim": lambda x: x._held[0].size(0),
     "dense_dim": lambda x: x._held[1].dim() - 1, "to_sparse": to_sparse,
     "to_sparse_coo": lambda x: x,
-    "mm": _mm, "spmm": _mm, "smm": _mm, "matmul": _matmul, "mv": _matmul,
+    "mm": _mm, "spmm": _mm, "smm": _mm, "matmul": _matmul, "mv": _mv,
     "rmatmul": lambda a, b: _mm(b, a), "t": _matrix_transposed, "transpose": _transposed,
     "mul": _scaled, "rmul": _scaled, "div": _quotient, "truediv": _quotient, "true_divide": _quotient,
     "neg": _negative, "negative": _negative,

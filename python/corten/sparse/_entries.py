@@ -16,6 +16,21 @@ _ASKED_OF_SHELL = frozenset((
 ))
 
 
+class State:
+    """The parts of a tensor, and how often their values were written to: equal to that of the same
+    parts only, unwritten."""
+
+    def __init__(self, parts):
+        self.parts, self.version = parts, None if parts[-1].is_inference() else parts[-1]._version
+
+    def __eq__(self, other):
+        return self.parts is other.parts and self.version == other.version
+
+    def unwritten(self):
+        """Whether the values are what they were."""
+        return self.version is None or self.parts[-1]._version == self.version
+
+
 class SparseTensor(Tensor):
     """A tensor in coordinate format: ``indices`` of shape (sparse dimensions, entries), ``values``
     of shape (entries, dense dimensions…). The same place may come up several times until
@@ -53,11 +68,9 @@ class SparseTensor(Tensor):
         return memo[id(self)]
 
     def __repr__(self, *, tensor_contents=None):
-        indices, values = self._held
-        return (
-            f"tensor(indices={_indented(indices, 15)},\n       values={_indented(values, 14)},\n"
-            f"       size={tuple(self.shape)}, nnz={indices.size(1)}{_suffixes(self)})"
-        )
+        from ._printing import described_by_coordinates
+
+        return described_by_coordinates(self)
 
     __hash__ = Tensor.__hash__
 
@@ -72,6 +85,13 @@ class SparseTensor(Tensor):
     def _values(self):
         """The entries, without history."""
         return self._held[1]
+
+    def _state(self):
+        return State(self._held), tuple(self.shape), self._coalesced
+
+    def _as_it_was(self, state):
+        (indices, values), size, coalesced = state[0].parts, *state[1:]
+        return _shell(indices, values, size, coalesced) if state[0].unwritten() else None
 
     def __reduce_ex__(self, protocol):
         from corten import _utils
@@ -154,27 +174,6 @@ def dispatched(func, name, args, kwargs):
     return NotImplemented
 
 
-def _indented(tensor, width):
-    """A part as it is printed, without its dtype and history: the whole says those."""
-    if tensor.numel() == 0 and tensor.device.type != "meta":
-        return f"tensor([], size={tuple(tensor.shape)})"
-    text = repr(tensor.detach())
-    for suffix in (f", dtype={tensor.dtype}", f", device='{tensor.device}'"):
-        text = text.replace(suffix, "")
-    return text.replace("\n", "\n" + " " * width)
-
-
-def _suffixes(x):
-    text = "" if x.device.type == "cpu" else f", device='{x.device}'"
-    default = corten.get_default_dtype()
-    if x.dtype not in (default, default.to_complex(), corten.int64, corten.bool):
-        text += f", dtype={x.dtype}"
-    text += f", layout={x.layout}"
-    if x.grad_fn is not None:
-        return f"{text}, grad_fn=<{x.grad_fn.name()}>"
-    return f"{text}, requires_grad=True" if x.requires_grad else text
-
-
 def _shell(indices, values, size, coalesced):
     """A tensor of these parts, without history and without checks."""
     with _C_plain():
@@ -243,17 +242,120 @@ class Values(corten.autograd.Function):
         return _made(summed._held[0], summed._parts[1] / counts, size, True)
 
 
+class Modified(Tensor):
+    """Stands for an operand that was written to after an operator had been recorded: its gradient may
+    ask for the shape, not for the elements."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        name = getattr(func, "__name__", str(func))
+        if name in ("__get__", "size", "dim"):
+            asked = getattr(getattr(func, "__self__", None), "__name__", name)
+            if name != "__get__" or asked in _ASKED_OF_SHELL or asked == "device":
+                with _C_plain():
+                    return func(*args, **(kwargs or {}))
+        cls._refused()
+
+    @staticmethod
+    def _refused(*args):
+        raise RuntimeError(
+            "one of the variables needed for gradient computation has been modified by an inplace "
+            "operation"
+        )
+
+    _held = _parts = _kind = _coalesced = T = H = mT = mH = property(_refused.__func__)
+
+
+def _stand_in(x):
+    with _C_plain():
+        made = Tensor._make_shell(
+            Modified, tuple(x.shape), dtype=x.dtype, layout=_C.sparse_coo, device=x.device
+        )
+        return made.requires_grad_(x.requires_grad)
+
+
+def _state(x):
+    """What writing to an operand changes; ``None`` for all that are no tensors."""
+    if not isinstance(x, Tensor):
+        return None
+    if hasattr(type(x), "_as_it_was"):
+        return x._state()
+    return None if x.is_inference() else x._version
+
+
+def _as_recorded(x, state):
+    """An operand as it was when the operator was recorded."""
+    if state is None or state == _state(x):
+        return x
+    if hasattr(type(x), "_as_it_was") and not corten.is_grad_enabled():
+        made = x._as_it_was(state)
+        if made is not None:
+            return made.requires_grad_() if x.requires_grad else made
+    return _stand_in(x)
+
+
+class Same(corten.autograd.Function):
+    """A sparse tensor as it is now, with its history."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.detach()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+class Written(corten.autograd.Function):
+    """A sparse tensor that takes over the parts of another one and its history."""
+
+    @staticmethod
+    def forward(ctx, x, made, put):
+        put(x, made)
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return None, grad, None
+
+
+def before(x):
+    """A tensor as it is before an operator writes to it, so that no node of the history that the
+    operator makes holds the tensor itself.
+
+    Raises:
+        RuntimeError: The tensor is a leaf that requires a gradient.
+    """
+    if not (x.requires_grad and corten.is_grad_enabled()):
+        return x
+    if x.is_leaf:
+        raise RuntimeError(
+            "a leaf Variable that requires grad is being used in an in-place operation."
+        )
+    return Same.apply(x)
+
+
+def write(x, made, put):
+    """Writes a tensor, by ``put``, and its history into another one, of which :func:`before` gave the
+    operand that it was made of."""
+    if corten.is_grad_enabled() and (x.requires_grad or made.requires_grad):
+        return Written.apply(x, made, put)
+    put(x, made)
+    return x
+
+
 def recorded(name, forward, backward):
     """An operator whose gradients may be dense or sparse: ``backward`` takes both, and the operands,
     and returns one gradient for each operand."""
 
     def run(ctx, *args):
-        ctx.args = args
+        ctx.args, ctx.states = args, [_state(arg) for arg in args]
         return forward(*args)
 
     @enabled
     def backwards(ctx, grad):
-        return backward(grad, *ctx.args)
+        return backward(grad, *map(_as_recorded, ctx.args, ctx.states))
 
     members = {"forward": staticmethod(run), "backward": staticmethod(backwards)}
     function = type(corten.autograd.Function)(name, (corten.autograd.Function,), members)
@@ -304,6 +406,8 @@ def _for_sums(values):
 
 def _added_up(x):
     indices, values = x._held
+    if not indices.size(1):
+        return _shell(indices, values, x.shape, True)
     flat = _flat(indices, x.shape)
     places, inverse = corten.unique(flat, return_inverse=True)
     kind, values = values.dtype, _for_sums(values)

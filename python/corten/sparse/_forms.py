@@ -9,8 +9,9 @@ from corten._utils import wrap_dim
 
 from ._arithmetic import _kind
 from ._coordinate import _transposed, sparse_coo_tensor
-from ._entries import OPERATORS, SparseTensor, _made, _shell
-from ._further import resize_as_sparse_
+from ._entries import OPERATORS, SparseTensor, _coalesce, _made, _shell, before
+from ._factories import compressed_with_dims
+from ._further import check_growth, resize_as_sparse_
 from ._operators import _narrow, _unsqueeze
 from ._pointwise import replaced, written
 
@@ -24,12 +25,11 @@ def _copy(self, src, non_blocking=False):
         )
     if self is src:
         return self
-    if self.requires_grad or src.requires_grad and corten.is_grad_enabled():
-        raise NotImplementedError("copy_: sparse tensors with history are not written to")
-    resize_as_sparse_(self, src)
-    indices, values = src._held
-    copy = _shell(indices.clone(), values.to(self.dtype, copy=True), src.shape, src._coalesced)
-    return replaced(self, copy)
+    before(self)  # refuses leaves
+    if self._nnz():
+        check_growth(self, tuple(src.shape), src.sparse_dim(), src.dense_dim())
+    same = src.dtype == self.dtype and src.device == self.device
+    return replaced(self, src.clone() if same else src.to(self.device, self.dtype))
 
 
 def _resize_as(self, the_template, *, memory_format=None):
@@ -68,7 +68,7 @@ def _transposed_sparse(x, dim0, dim1):
 
 
 def _transpose_in_place(x, dim0, dim1):
-    return replaced(x, _transposed_sparse(x, dim0, dim1))
+    return replaced(x, _transposed_sparse(before(x), dim0, dim1))
 
 
 def _turn_in_place(x):
@@ -99,12 +99,15 @@ def _permuted(x, *given, dims=None):
             "permute(sparse_coo): transpositions between sparse and dense dimensions are not allowed."
             "Only transpositions within sparse and dense dimensions are supported."
         )
-    if wanted == list(range(x.dim())):
-        return x
     indices, values = x._parts
     values = values.permute(0, *(dim - count + 1 for dim in wanted[count:]))
-    kept = x._coalesced and wanted[:count] == list(range(count))
-    return _made(indices[wanted[:count]], values, [x.shape[dim] for dim in wanted], kept)
+    # Entries stay coalesced where the caller names the first dimension 0: then they are ordered anew.
+    coalesced, ordered = x._coalesced and tuple(dims[:1]) == (0,), wanted[:count] == list(range(count))
+    made = _made(
+        indices if ordered else indices[wanted[:count]], values, [x.shape[dim] for dim in wanted],
+        coalesced and ordered,
+    )
+    return _coalesce(made) if coalesced else made
 
 
 def _check_joined(tensors, dim):
@@ -175,7 +178,7 @@ def _like(x, size, dtype, device, layout):
 
 def _like_factory(x, *, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False,
                   memory_format=None):
-    if memory_format not in (None, corten.preserve_format) and layout != _C.strided:
+    if memory_format is not None and layout != _C.strided:
         raise RuntimeError("memory format option is only supported by strided tensors")
     return _like(x, tuple(x.shape), dtype, device, layout).requires_grad_(requires_grad)
 
@@ -184,6 +187,11 @@ def _zeros_like(x, *, layout=None, **options):
     if layout == _C.strided:
         dtype, device = options.get("dtype") or x.dtype, options.get("device")
         return corten.zeros(tuple(x.shape), dtype=dtype, device=device)
+    if layout not in (None, _C.sparse_coo):
+        return compressed_with_dims(
+            0, x.dense_dim(), tuple(x.shape), (), corten.int64, dtype=options.get("dtype") or x.dtype,
+            layout=layout, device=options.get("device") or x.device,
+        ).requires_grad_(options.get("requires_grad", False))
     return _like_factory(x, layout=layout, **options)
 
 
@@ -202,6 +210,11 @@ def _new(x, *size, dtype=None, layout=None, device=None, pin_memory=None, requir
 
 def _legacy_new(x, *args, device=None):
     """``tensor.new(indices, values, size)`` and ``tensor.new(sizes…)``."""
+    if device is not None and corten.device(device).type != x.device.type:
+        raise RuntimeError(
+            f"legacy constructor expects device type: {x.device.type} but device type: "
+            f"{corten.device(device).type} was passed"
+        )
     if len(args) >= 2 and isinstance(args[0], Tensor):
         return sparse_coo_tensor(*args, dtype=x.dtype)
     if args and not isinstance(args[0], (int, _C.Size)):
@@ -225,11 +238,14 @@ def _refuses_full(*args, **options):
 def _spread(x, size):
     """A sparse tensor broadcast to a larger size: an entry for each place that shows it."""
     size, lead = tuple(size), len(size) - x.dim()
-    if lead < 0 or any(b not in (1, a) for a, b in zip(size[lead:], x.shape)):
-        raise RuntimeError(
-            f"The expanded size of the tensor ({list(size)}) must match the existing size "
-            f"({list(x.shape)})"
-        )
+    if lead < 0:
+        raise RuntimeError("the requested broadcast shape has fewer dimensions than the input")
+    for dim, (length, wanted) in enumerate(zip(x.shape, size[lead:])):
+        if length not in (1, wanted):
+            raise RuntimeError(
+                f"The input's length {length} at dimension {dim} does not broadcast over the requested "
+                f"shape of length {wanted} at dimension {dim + lead}"
+            )
     if size == tuple(x.shape):
         return x
     indices, values = x._parts
@@ -255,13 +271,16 @@ def _product(a, b, *, out=None):
     """The product of the elements; a dense factor broadcasts."""
     if isinstance(a, SparseTensor) and isinstance(b, SparseTensor):
         if a.dim() == 0 or b.dim() == 0:
-            a, b = (a, b) if b.dim() == 0 else (b, a)
+            # Of two numbers the one with fewer entries is the factor.
+            if b.dim() or a.dim() == 0 and a._nnz() < b._nnz():
+                a, b = b, a
+            a = a.to(corten.promote_types(a.dtype, b.dtype)) if a.dim() == 0 else a
             return written(out, OPERATORS["mul"](a, b.to_dense()))
         if a.shape != b.shape and a.dim() == b.dim() and a.sparse_dim() == b.sparse_dim():
             size = corten.broadcast_shapes(a.shape, b.shape)
             if size[:a.sparse_dim()] == a.shape[:a.sparse_dim()] == b.shape[:a.sparse_dim()]:
                 a, b = _spread(a, size), _spread(b, size)
-    elif isinstance(a, Tensor) and isinstance(b, Tensor) and a.dim() and b.dim():
+    elif isinstance(a, Tensor) and isinstance(b, Tensor) and (b if isinstance(a, SparseTensor) else a).dim():
         x, dense = (a, b) if isinstance(a, SparseTensor) else (b, a)
         size = corten.broadcast_shapes(x.shape, dense.shape)
         a, b = _spread(x, size), dense.expand(size)
@@ -358,8 +377,9 @@ def _item(x):
 
 
 def _is_nonzero(x):
-    if x.numel() > 1:
-        raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+    if x.numel() != 1:
+        kind = "no values" if x.numel() == 0 else "more than one value"
+        raise RuntimeError(f"Boolean value of Tensor with {kind} is ambiguous")
     return bool(_item(x))
 
 

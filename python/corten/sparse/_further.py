@@ -5,7 +5,7 @@ from __future__ import annotations
 import corten
 from corten._C import Tensor
 
-from ._compressed import CompressedTensor
+from ._compressed import NAMES, CompressedTensor
 from ._arithmetic import _become
 from ._entries import SparseTensor, _C_plain, _coalesce, _made
 
@@ -95,13 +95,13 @@ def _replaced(x, other):
     return _become(x, other)
 
 
-def sparse_resize_(self, size, sparse_dim, dense_dim):
-    """Another size, which must not be smaller where there are entries; new values are 0."""
-    size = tuple(size)
-    _check_size(self, size, sparse_dim, dense_dim)
-    indices, values = self._parts
-    if indices.size(1) == 0:
-        return sparse_resize_and_clear_(self, size, sparse_dim, dense_dim)
+def check_growth(x, size, sparse_dim, dense_dim):
+    """That a tensor with entries may be given another size.
+
+    Raises:
+        RuntimeError: A dimension would get smaller, or there would be other numbers of dimensions.
+    """
+    indices, values = x._held
     counts = {"dense": (values.dim() - 1, dense_dim), "sparse": (indices.size(0), sparse_dim)}
     for kind in ("sparse", "dense"):
         old, new = counts[kind]
@@ -111,14 +111,25 @@ def sparse_resize_(self, size, sparse_dim, dense_dim):
                 f"sparse tensor is not supported.{_OPTIONS}"
             )
     for kind, part in (("sparse", slice(sparse_dim)), ("dense", slice(sparse_dim, None))):
-        old, new = list(self.shape[part]), list(size[part])
+        old, new = list(x.shape[part]), list(size[part])
         if any(b < a for a, b in zip(old, new)):
             raise RuntimeError(
                 f"shrinking the size of {kind} dimensions (from {old} to {new}) on a non-empty "
                 f"sparse tensor is not supported.{_OPTIONS}"
             )
+
+
+def sparse_resize_(self, size, sparse_dim, dense_dim):
+    """Another size, which must not be smaller where there are entries. As of a dense tensor the
+    values stay where they are in memory; new ones are 0."""
+    size = tuple(size)
+    _check_size(self, size, sparse_dim, dense_dim)
+    indices, values = self._held
+    if indices.size(1) == 0:
+        return sparse_resize_and_clear_(self, size, sparse_dim, dense_dim)
+    check_growth(self, size, sparse_dim, dense_dim)
     larger = values.new_zeros((values.size(0), *size[sparse_dim:]))
-    larger[tuple(slice(n) for n in values.shape)] = values
+    larger.view(-1)[:values.numel()] = values.reshape(-1)
     return _replaced(self, _made(indices, larger, size, self._coalesced))
 
 
@@ -136,6 +147,11 @@ def resize_as_sparse_(input, the_template):
     """The size of another sparse tensor; see :func:`sparse_resize_`."""
     if isinstance(input, CompressedTensor):
         return input.resize_as_sparse_(the_template)
+    if isinstance(the_template, CompressedTensor):
+        raise RuntimeError(
+            "resize_as_sparse_compressed_: self  expected sparse compressed tensor layout but got "
+            f"{NAMES[input.layout]}"
+        )
     if not isinstance(the_template, SparseTensor) or not isinstance(input, SparseTensor):
         raise RuntimeError("resize_as_sparse_: expected sparse tensors")
     indices, values = the_template._parts

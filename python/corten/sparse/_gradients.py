@@ -41,7 +41,13 @@ def _kernels(kind, operators, added):
     def copy(self, *, memory_format=None):
         return operators["clone"](self) if isinstance(self, kind) else self.clone()
 
+    def converted(self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False,
+                  memory_format=None):
+        target = {"dtype": dtype or self.dtype, "device": self.device if device is None else device}
+        return operators["to"](self, **target, copy=True)
+
     return {
+        "_to_copy": converted,
         "add.Tensor": added, "add_.Tensor": operators["add_"], "clone": copy,
         "detach": operators["detach"], "alias": operators["detach"],
         "mul.Tensor": operators["mul"], "neg": operators["neg"],
@@ -49,8 +55,10 @@ def _kernels(kind, operators, added):
 
 
 _KERNELS = {
-    "SparseCPU": _kernels(SparseTensor, _OPERATORS, _sum),
-    "SparseCsrCPU": _kernels(CompressedTensor, OPERATORS, OPERATORS["add"]),
+    **dict.fromkeys(("SparseCPU", "SparseMeta"), _kernels(SparseTensor, _OPERATORS, _sum)),
+    **dict.fromkeys(
+        ("SparseCsrCPU", "SparseCsrMeta"), _kernels(CompressedTensor, OPERATORS, OPERATORS["add"])
+    ),
 }
 
 

@@ -22,7 +22,7 @@ def check(compressed, plain, values, size, layout):
         RuntimeError: They do not.
     """
     rows = by_rows(layout)
-    first, second = ("crow_indices", "col_indices") if rows else ("ccol_indices", "row_indices")
+    first, second = _names(rows)
     start = _check_dimensions(first, second, compressed, plain, values, size, layout)
     blocks = tuple(values.shape[start + 1:start + 3]) if in_blocks(layout) else (1, 1)
     grid = _check_shapes(first, second, (compressed, plain, values), size, layout, blocks)
@@ -40,11 +40,52 @@ def check(compressed, plain, values, size, layout):
         f"device of {first} (={compressed.device}) must match device of values (={values.device})",
     )
     if compressed.device.type != "meta":
-        _check_places(first, second, compressed, plain, *(grid if rows else grid[::-1]), layout)
+        _check_places(compressed, plain, *(grid if rows else grid[::-1]), rows)
+
+
+def _names(rows):
+    """What messages call the parts."""
+    return ("crow_indices", "col_indices") if rows else ("ccol_indices", "row_indices")
+
+
+def check_indices(is_crow, compressed_idx, plain_idx, cdim, dim, nnz):
+    """That the indices of ``nnz`` entries are those of ``cdim`` rows (columns) of width ``dim``.
+
+    Raises:
+        RuntimeError: They are not.
+    """
+    first, second = _names(is_crow)
+    _require(
+        compressed_idx.shape[-1] == cdim + 1,
+        f"{first} have wrong shape: {first}.shape[-1] = {compressed_idx.shape[-1]} is not equal to "
+        f"{'nrows' if is_crow else 'ncols'} + 1 = {cdim + 1}",
+    )
+    _require(
+        plain_idx.shape[-1] == nnz,
+        f"{second} have wrong shape: {second}.shape[-1] = {plain_idx.shape[-1]} is not equal to nnz = "
+        f"{nnz}",
+    )
+    _require(
+        compressed_idx.dtype == plain_idx.dtype,
+        f"Found dtype {scalar_type(compressed_idx.dtype)} but expected {scalar_type(plain_idx.dtype)}",
+    )
+    _check_places(compressed_idx, plain_idx, cdim, dim, is_crow)
+
+
+def _require_entries(values, start, inner):
+    _require(
+        values.dim() > start + inner,
+        f"values must have dimensionality > sum of batch and block dimensionalities (={start} + "
+        f"{inner}) but got {values.dim()}",
+    )
 
 
 def _check_dimensions(first, second, compressed, plain, values, size, layout):
     """That numbers of dimensions fit together; gives the number of batch dimensions."""
+    for name, part in ((first, compressed), (second, plain)):
+        _require(
+            part.dim() == 0 or part.stride(-1) == 1, f"expected {name} to be a contiguous tensor per batch"
+        )
     _require(
         compressed.dim() >= 1, f"{first} must have dimensionality >= 1 but got {compressed.dim()}"
     )
@@ -54,11 +95,7 @@ def _check_dimensions(first, second, compressed, plain, values, size, layout):
         f"{plain.dim()}, respectively",
     )
     start, inner = compressed.dim() - 1, 2 if in_blocks(layout) else 0
-    _require(
-        values.dim() > start + inner,
-        f"values must have dimensionality > sum of batch and block dimensionalities (={start} + "
-        f"{inner}) but got {values.dim()}",
-    )
+    _require_entries(values, start, inner)
     dense = values.dim() - start - inner - 1
     _require(
         len(size) == start + 2 + dense,
@@ -73,18 +110,18 @@ def _check_shapes(first, second, parts, size, layout, blocks):
     compressed, plain, values = parts
     start, rows = compressed.dim() - 1, by_rows(layout)
     _require(min(size) >= 0, f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
+    for part in parts:
+        _require(
+            tuple(part.shape[:start]) == tuple(size[:start]),
+            f"all batch dimensions of {first} (={list(compressed.shape[:start])}), {second} "
+            f"(={list(plain.shape[:start])}), and values (={list(values.shape[:start])}) must be equal "
+            f"to tensor batch dimensions (={list(size[:start])})",
+        )
     for place in (0, 1):
         _require(
             blocks[place] >= 0 and size[start + place] % max(blocks[place], 1) == 0,
             f"tensor shape[{start + place}] (={size[start + place]}) must be divisible with "
             f"blocksize[{place}] (={blocks[place]}) as defined by values shape",
-        )
-    for name, part in ((first, compressed), (second, plain), ("values", values)):
-        _require(
-            tuple(part.shape[:start]) == tuple(size[:start]),
-            f"all batch dimensions of {first} (={list(compressed.shape[:start])}), {second} "
-            f"(={list(plain.shape[:start])}), values (={list(values.shape[:start])}) and size "
-            f"(={list(size[:start])}) must be equal.",
         )
     inner = 2 if in_blocks(layout) else 0
     _require(
@@ -108,9 +145,9 @@ def _check_shapes(first, second, parts, size, layout, blocks):
     return grid
 
 
-def _check_places(first, second, compressed, plain, groups, width, layout):
+def _check_places(compressed, plain, groups, width, rows):
     """That the numbers in the parts are in order."""
-    rows = by_rows(layout)
+    first, second = _names(rows)
     counted, other = ("nrows", "ncols") if rows else ("ncols", "nrows")
     ends, steps = compressed.to(corten.int64), compressed.diff(dim=-1)
     _require(not ends[..., 0].any(), f"`{first}[..., 0] == 0` is not satisfied.")
@@ -137,8 +174,14 @@ def _check_places(first, second, compressed, plain, groups, width, layout):
 
 def _estimated(compressed, plain, values, layout):
     """The least size that these parts fit in."""
-    start = compressed.dim() - 1
-    inner = 2 if in_blocks(layout) else 0
+    first, second = _names(by_rows(layout))
+    _require(
+        compressed.dim() == plain.dim(),
+        f"{first} and {second} dimensionalities must be equal but got {compressed.dim()} and "
+        f"{plain.dim()}, respectively",
+    )
+    start, inner = compressed.dim() - 1, 2 if in_blocks(layout) else 0
+    _require_entries(values, start, inner)
     blocks = tuple(values.shape[start + 1:start + 3]) if inner else (1, 1)
     groups = compressed.shape[-1] - 1
     width = int(plain.max()) + 1 if plain.numel() else 0

@@ -122,8 +122,9 @@ def arranged(places, values, size, layout, start, dtype=corten.int64, summed=Fal
     flat = (number * groups + group) * width + plain
     if summed:
         flat, inverse = corten.unique(flat, return_inverse=True)
+        kind, values = values.dtype, _entries._for_sums(values)
         total = values.new_zeros((flat.numel(), *values.shape[1:]))
-        values = total.index_add(0, inverse, values)
+        values = total.index_add(0, inverse, values).to(kind)
     else:
         flat, order = flat.sort(stable=True)
         values = values[order]
@@ -199,6 +200,7 @@ def converted(x, layout, blocksize=None, dense_dim=None):
         RuntimeError: There is no way from blocks to numbers or to other blocks.
     """
     old, name = x._kind, f"to_{word(layout)}"
+    caller = "to_sparse" if old == layout else "sparse_compressed_to_sparse"
     if dense_dim is not None and dense_dim != x.dense_dim():
         raise RuntimeError(
             f"{name}: conversion from {NAMES[old]} to {NAMES[layout]} with dense_dim argument given "
@@ -213,7 +215,7 @@ def converted(x, layout, blocksize=None, dense_dim=None):
         blocksize = (blocksize, blocksize) if isinstance(blocksize, int) else tuple(blocksize)
         if blocksize != block(x):
             raise RuntimeError(
-                f"{name}: conversion from {NAMES[old]} to {NAMES[layout]} with blocksize changed from "
+                f"{caller}: conversion from {NAMES[old]} to {NAMES[layout]} with blocksize changed from "
                 f"{list(block(x))} to {list(blocksize)} is not supported"
             )
     if old == layout:
@@ -221,6 +223,11 @@ def converted(x, layout, blocksize=None, dense_dim=None):
     start, dtype = len(batches(x)), x._parts[0].dtype
     if in_blocks(old) or not in_blocks(layout):
         return arranged(coordinates(x), flat_values(x), x.shape, layout, start, dtype)
+    if start:
+        raise RuntimeError(
+            f"{caller}: conversion from {NAMES[old]} to {NAMES[layout]} for batched inputs is not "
+            "supported"
+        )
     blocksize = _blocks(name, layout, blocksize, x.shape[start:start + 2])
     return blocks_of(*entries(x), x.shape, layout, start, blocksize, dtype)
 
@@ -230,8 +237,8 @@ def _from_coordinates(x, layout, blocksize, dense_dim):
     indices, values = x._parts
     if indices.size(0) != 2:
         raise RuntimeError(
-            f"coo_to_{word(layout)}: conversion from Sparse to {NAMES[layout]} for "
-            f"tensors of {indices.size(0)} sparse dimensions is not supported"
+            f"coo_to_{word(layout)}: conversion from Sparse to {NAMES[layout]} for input tensors with "
+            "sparse_dim()!=2 is not supported"
         )
     places = corten.zeros_like(indices[0]), indices[0], indices[1]
     if not in_blocks(layout):

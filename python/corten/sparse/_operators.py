@@ -8,7 +8,7 @@ from corten._utils import wrap_dim
 
 from ._arithmetic import _scaled
 from ._coordinate import _conj, _dense, _mm, sparse_coo_tensor
-from ._entries import OPERATORS as _OPERATORS, SparseTensor, _coalesce, _made, _shell, recorded
+from ._entries import OPERATORS as _OPERATORS, SparseTensor, _coalesce, _for_sums, _made, _shell, recorded
 from ._entries import _flat as _places
 
 
@@ -37,7 +37,7 @@ def _met(a, b):
     mine, theirs = _places(indices, a.shape), _places(others, a.shape)
     at = corten.searchsorted(theirs, mine).clamp(max=max(theirs.numel() - 1, 0))
     if theirs.numel() == 0:
-        return _shell(indices[:, :0], values[:0] * factors.sum(), a.shape, True)
+        return _shell(indices[:, :0], values[:0] * factors.new_ones(()), a.shape, True)
     both = theirs[at] == mine
     return _shell(indices[:, both], values[both] * factors[at[both]], a.shape, True)
 
@@ -310,9 +310,10 @@ def _bmm(a, b, *, out=None):
 
 def _by_matrices(a, b):
     (batch, rows, columns), values = a._held
+    values, kind, b = _for_sums(values), b.dtype, _for_sums(b)
     result = b.new_zeros(a.shape[0] * a.shape[1], b.shape[2])
     result = result.index_add(0, batch * a.shape[1] + rows, values[:, None] * b[batch, columns])
-    return result.view(a.shape[0], a.shape[1], b.shape[2])
+    return result.view(a.shape[0], a.shape[1], b.shape[2]).to(kind)
 
 
 _matrices = recorded(
@@ -388,15 +389,22 @@ class check_sparse_tensor_invariants:  # noqa: N801
         return checked
 
 
+_WARNED = set()  # what calls of the classes warn of, once for each way to call them
+
+
 def _warn_about_class(args):
     import warnings
 
     given, instead = "()", "(0,), dtype="
     if len(args) >= 2 and isinstance(args[0], Tensor):
-        given = "(indices, values, shape, *, device=)"
-        instead = "indices, values, shape, dtype=, device="
+        shape = ", shape" if len(args) > 2 else ""
+        given = f"(indices, values{shape}, *, device=)"
+        instead = f"indices, values{shape}, dtype=, device="
     elif args:
         given, instead = "(shape, *, device=)", "shape, dtype=, device="
+    if given in _WARNED and not corten.is_warn_always_enabled():
+        return
+    _WARNED.add(given)
     warnings.warn(
         f"torch.sparse.SparseTensor{given} is deprecated.  Please use "
         f"torch.sparse_coo_tensor({instead}).", stacklevel=3,

@@ -6,8 +6,10 @@ from __future__ import annotations
 import corten
 from corten._C import Tensor
 
-from ._arithmetic import _become, _kind, _quotient
-from ._entries import OPERATORS, SparseTensor, _C_plain, _coalesce, _made, _shell
+from ._arithmetic import _become, _kind, _put, _quotient
+from ._entries import (
+    OPERATORS, SparseTensor, _C_plain, _coalesce, _made, _shell, before, write,
+)
 
 #: Functions that are 0 (or false) at 0, by all their names.
 KEEP_ZERO = (
@@ -26,11 +28,15 @@ _KNOWN_AS = {
 _NEW_ONLY = frozenset(("angle", "isinf", "isnan", "isneginf", "isposinf", "positive", "signbit"))
 
 
-def replaced(x, other):
-    """Gives a tensor the shape, the dtype and the parts of another."""
+def _put_with_shape(x, other):
     with _C_plain():
-        Tensor.data.__set__(x, other)
-    return _become(x, other)
+        Tensor.data.__set__(x, other.detach())
+    _put(x, other)
+
+
+def replaced(x, other):
+    """Gives a tensor the shape, the dtype and the parts, and the history, of another."""
+    return write(x, other, _put_with_shape)
 
 
 def _cast_into(values, dtype):
@@ -55,6 +61,11 @@ def written(out, made):
             "Expected self.is_sparse() && result.is_sparse() to be true, but got false.  (Could this "
             "error message be improved?  If so, please report an enhancement request to PyTorch.)"
         )
+    if corten.is_grad_enabled() and (made.requires_grad or out.requires_grad):
+        raise RuntimeError(
+            "functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
     indices, values = made._held
     values = _cast_into(values, out.dtype)
     return replaced(out, _shell(indices, values, made.shape, made._coalesced))
@@ -77,9 +88,9 @@ def _in_place(name):
     def operator(input, *args, **kwargs):
         if not input._coalesced:
             raise RuntimeError(f"{known}_ requires coalesced input")
-        indices, values = input._held
+        indices, values = before(input)._parts
         values = _cast_into(dense(values, *args, **kwargs), values.dtype)
-        return _become(input, _shell(indices, values, input.shape, True))
+        return _become(input, _made(indices, values, input.shape, True))
 
     return operator
 
@@ -100,7 +111,7 @@ def _power(input, exponent, *, out=None):
 
 
 def _check_divisor(other, name="division"):
-    if isinstance(other, Tensor) and other.dim():
+    if isinstance(other, Tensor) and (other.dim() or isinstance(other, SparseTensor)):
         raise RuntimeError(
             f"Sparse {name} requires a scalar or zero-dim dense tensor divisor (got shape "
             f"{list(other.shape)} for divisor)"
@@ -121,7 +132,7 @@ def _with_dtype_of_self(name):
     """An in-place form that refuses a result its tensor's dtype does not take."""
 
     def operator(input, *args, **kwargs):
-        made = OPERATORS[name](input, *args, **kwargs)
+        made = OPERATORS[name](before(input), *args, **kwargs)
         if not isinstance(input, SparseTensor):
             _cast_into(made._held[1][:0], input.dtype)
             return input.copy_(made.to_dense())
@@ -153,8 +164,8 @@ OPERATORS.update({
 })
 _divided_in_place = _with_dtype_of_self("div")
 OPERATORS.update({
-    "neg": _negated, "negative": _negated, "neg_": lambda x: _become(x, _negated(x)),
-    "negative_": lambda x: _become(x, _negated(x)), "any": _any,
+    "neg": _negated, "negative": _negated, "neg_": lambda x: _become(x, _negated(before(x))),
+    "negative_": lambda x: _become(x, _negated(before(x))), "any": _any,
     "pow": _power, "pow_": _with_dtype_of_self("pow"), "ipow": _with_dtype_of_self("pow"),
     **{name: _divided for name in ("div", "divide", "true_divide", "truediv")},
     **{f"{name}_": _divided_in_place for name in ("div", "divide", "true_divide")},

@@ -1,4 +1,4 @@
-"""How compressed tensors are printed."""
+"""How sparse tensors are printed."""
 
 from __future__ import annotations
 
@@ -11,21 +11,33 @@ _INDENT = 7
 
 
 def described(x):
-    """The parts of a tensor, its size, and what else there is to say."""
+    """The parts of a compressed tensor, its size, and what else there is to say."""
     names = ("crow_indices", "col_indices") if by_rows(x._kind) else ("ccol_indices", "row_indices")
-    lines = [f"{name}={_part(part, name)}" for name, part in zip((*names, "values"), x._parts)]
+    return _whole(x, (*names, "values"), x._parts, False)
+
+
+def described_by_coordinates(x):
+    """The same of a tensor in coordinate format, whose size starts a line."""
+    return _whole(x, ("indices", "values"), x._held, True)
+
+
+def _whole(x, names, parts, new_line):
+    lines = [f"{name}={_part(part, name)}" for name, part in zip(names, parts)]
     text = "tensor(" + (",\n" + " " * _INDENT).join(lines)
     width = _C._get_printoptions()["linewidth"]
+    # Two more than the line has: lines break where PyTorch breaks them.
+    last = len(text) - text.rfind("\n") + 1
     for suffix in _suffixes(x):
-        # Two more than the line has: lines break where PyTorch breaks them.
-        last = len(text) - text.rfind("\n") + 1
-        text += (",\n" + " " * _INDENT if last + len(suffix) + 2 > width else ", ") + suffix
+        if new_line or last + len(suffix) + 2 > width:
+            text, last, new_line = f"{text},\n{' ' * _INDENT}{suffix}", _INDENT + len(suffix), False
+        else:
+            text, last = f"{text}, {suffix}", last + len(suffix) + 2
     return text + ")"
 
 
 def _part(tensor, name):
-    """A part as it is printed, without its dtype: the whole says that."""
-    if tensor.numel() == 0:
+    """A part as it is printed, without its dtype and history: the whole says that."""
+    if tensor.numel() == 0 and not tensor.is_meta:
         return f"tensor([], size={tuple(tensor.shape)})"
     indent = _INDENT + len(name) + 1
     width = _C._get_printoptions()["linewidth"]
@@ -41,14 +53,25 @@ def _part(tensor, name):
 
 
 def _suffixes(x):
-    found = [f"size={tuple(x.shape)}", f"nnz={x._nnz()}"]
-    if x.device.type != "cpu":
-        found.append(f"device='{x.device}'")
-    if x.dtype not in (corten.get_default_dtype(), corten.int64, corten.bool):
+    found = [] if x.device.type == "cpu" else [f"device='{x.device}'"]
+    found.append(f"size={tuple(x.shape)}")
+    if not x.is_meta:
+        found.append(f"nnz={x._nnz()}")
+    default = corten.get_default_dtype()
+    if x.dtype not in (default, default.to_complex(), corten.int64, corten.bool):
         found.append(f"dtype={x.dtype}")
     found.append(f"layout={x.layout}")
     if x.grad_fn is not None:
-        found.append(f"grad_fn=<{x.grad_fn.name()}>")
+        found.append(f"grad_fn=<{_name(x.grad_fn)}>")
     elif x.requires_grad:
         found.append("requires_grad=True")
     return found
+
+
+def _name(node):
+    """What PyTorch calls a node: of an operator that writes, what the operator is."""
+    if type(node).__name__ == "WrittenBackward" and node.next_functions[1][0] is not None:
+        node = node.next_functions[1][0]
+    name = node.name()
+    ours = type(node).__module__.startswith("corten.sparse")
+    return f"{name}0" if ours and name.endswith("Backward") else name

@@ -141,10 +141,13 @@ pub(super) fn check_not_negative(sizes: &[i64]) -> Result<()> {
 
 fn check_makeable(dtype: DType, layout: Layout, device: Device) -> Result<()> {
     ensure!(dtype != DType::Undefined, Runtime, "cannot create a tensor of undefined dtype");
-    ensure!(
-        layout == Layout::Strided,
-        Runtime,
-        "a tensor of layout {layout} has no strided storage on {device}"
-    );
+    if layout != Layout::Strided {
+        let key = KeySet::for_tensor(device.device_type, layout, dtype).highest_key();
+        bail!(
+            NotImplemented,
+            "Could not run 'aten::empty_strided' with arguments from the '{key}' backend: a tensor of \
+             layout {layout} has no strided storage on {device}"
+        );
+    }
     Ok(())
 }

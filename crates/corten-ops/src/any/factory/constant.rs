@@ -108,6 +108,10 @@ pub fn zeros_like(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if let Some(layout) = layout.filter(|&layout| layout != Layout::Strided) {
+        let (dtype, device) = (dtype.unwrap_or(self_.dtype()), device.unwrap_or(self_.device()));
+        return op::zeros(&self_.sizes(), Some(dtype), Some(layout), Some(device), pin_memory);
+    }
     let result = empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
     filled(result, Scalar::Int(0))
 }
