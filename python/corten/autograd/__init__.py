@@ -22,11 +22,12 @@ __all__ = [
 
 _SUBMODULES = (
     "anomaly_mode", "forward_ad", "function", "functional", "grad_mode", "gradcheck", "graph",
-    "profiler",
+    "profiler", "profiler_util",
 )
 _LAZY = {
     "detect_anomaly": "anomaly_mode", "set_detect_anomaly": "anomaly_mode",
     "gradcheck": "gradcheck", "gradgradcheck": "gradcheck",
+    "kineto_available": "profiler",
 }
 
 
