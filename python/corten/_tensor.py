@@ -243,8 +243,11 @@ def _typed_storage(self):
 
 @_attach
 def storage_type(self):
-    """The class of ``storage()``."""
-    return type(self._typed_storage())
+    """The class of storages from before these lost their dtype."""
+    from corten import _legacy
+    from corten.storage import TypedStorage, _dtype_to_storage_type_map
+
+    return getattr(_legacy, _dtype_to_storage_type_map().get(self.dtype, ""), TypedStorage)
 
 
 @_attach
