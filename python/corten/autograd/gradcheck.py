@@ -191,17 +191,14 @@ class _Check:
         from corten.autograd import grad
 
         outputs = [_without_gradient(value) for value in outputs_of(self.function(*self.inputs)) if value.requires_grad]
-        warnings.warn(
-            "Backwards compatibility: New undefined gradient support checking feature is enabled by default, but "
-            "it may break existing callers of this function. If this is true for you, you can call this function "
-            'with "check_undefined_grad=False" to disable the feature', stacklevel=4,
-        )
         message = "Expected backward function to handle undefined output grads."
         try:
             found = grad(outputs, self.tensors, [zeros_like(output) for output in outputs], allow_unused=True)
         except RuntimeError as raised:
+            _warn_of_undefined()
             raise GradcheckError(f"{message} {raised}") from raised
         if any(one is not None and not bool((one == 0).all()) for one in found):
+            _warn_of_undefined()
             raise GradcheckError(f"{message} Expected all input grads to be undefined or zero.")
 
     def batched_backward(self):
@@ -303,6 +300,14 @@ def _column(table, o, index, part):
         return one.imag if part == "imaginary" else one.real if one.is_complex() else one
 
     return stack([value(row) if other is None else value(row) + 1j * value(other) for row, other in table])
+
+
+def _warn_of_undefined():
+    warnings.warn(
+        "Backwards compatibility: New undefined gradient support checking feature is enabled by default, but "
+        "it may break existing callers of this function. If this is true for you, you can call this function "
+        'with "check_undefined_grad=False" to disable the feature', stacklevel=4,
+    )
 
 
 def _without_gradient(tensor):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import sys
 import warnings
@@ -12,6 +13,7 @@ from typing import Any
 import corten
 from corten import Tensor, _C
 from corten.nn.modules import _hooks
+from corten.nn.modules._conversion import _applied_parameter, _parse_to
 from corten.nn.modules._hooks import (  # noqa: F401
     HookMixin, register_module_backward_hook, register_module_buffer_registration_hook,
     register_module_forward_hook, register_module_forward_pre_hook,
@@ -210,10 +212,20 @@ class Module(HookMixin, StateMixin, _C._ModuleBase):
             )
         if isinstance(value, Buffer):
             persistent = value.persistent
-            self._forget(name, "_buffers", "buffer")
+            for members in ("_parameters", "_modules"):
+                self.__dict__[members].pop(name, None)
         else:
             persistent = name not in self._non_persistent_buffers_set
-        self.register_buffer(name, value, persistent)
+        if "persistent" in inspect.signature(self.register_buffer).parameters:
+            self.register_buffer(name, value, persistent)
+            return
+        # Classes may have methods from before there were other buffers.
+        if not persistent:
+            raise RuntimeError(
+                "Registering a non-persistent buffer on a Module subclass that implements register_buffer() "
+                "without the persistent argument is not allowed."
+            )
+        self.register_buffer(name, value)
 
     def __delattr__(self, name):
         for members in (self._parameters, self._buffers, self._modules):
@@ -458,6 +470,16 @@ class Module(HookMixin, StateMixin, _C._ModuleBase):
 
         return self._apply(convert)
 
+    def _replicate_for_data_parallel(self):
+        """A module with the same members, whose parameters can be replaced by copies on a device."""
+        replica = self.__new__(type(self))
+        replica.__dict__ = self.__dict__.copy()
+        replica._parameters = {}
+        replica._buffers = replica._buffers.copy()
+        replica._modules = replica._modules.copy()
+        replica._is_replica = True
+        return replica
+
     def to_empty(self, *, device, recurse=True):
         """Moves to a device without keeping the values."""
         return self._apply(lambda t: corten.empty_like(t, device=device), recurse=recurse)
@@ -535,46 +557,3 @@ class Module(HookMixin, StateMixin, _C._ModuleBase):
 _C._set_module_rules(_hooks._CALL_HOOKS, Module._call_impl)
 
 sys.modules[__name__].__class__ = _hooks.HookNames
-
-
-def _applied_parameter(param, fn):
-    """`param` with `fn` applied to value and gradient: the same object where the device allows."""
-    with corten.no_grad():
-        value = fn(param)
-        grad = None if param.grad is None else fn(param.grad)
-    if _same_kind(param, value):
-        param.data = value
-        if grad is not None:
-            param.grad.data = grad
-        return param
-    moved = Parameter(value, param.requires_grad)
-    if grad is not None:
-        moved.grad = grad.requires_grad_(param.grad.requires_grad)
-    return moved
-
-
-def _same_kind(a, b):
-    """Whether `a.data = b` keeps the object: not between real and meta tensors."""
-    return (a.device.type == "meta") == (b.device.type == "meta") and a.layout == b.layout
-
-
-def _parse_to(*args, non_blocking=False, memory_format=None, device=None, dtype=None, tensor=None):
-    """The arguments of `to`: (device, dtype), (dtype), or (tensor), then non_blocking."""
-    args = list(args)
-    if args and isinstance(args[0], Tensor):
-        tensor = args.pop(0)
-    elif args and isinstance(args[0], corten.dtype):
-        dtype = args.pop(0)
-    elif args:
-        device = args.pop(0)
-        if args and (args[0] is None or isinstance(args[0], corten.dtype)):
-            dtype = args.pop(0)
-    if tensor is not None:
-        device, dtype = tensor.device, tensor.dtype
-    if args:
-        non_blocking = args.pop(0)
-    if args:
-        args.pop(0)  # copy
-    if args:
-        raise TypeError("to() received an invalid combination of arguments")
-    return None if device is None else corten.device(device), dtype, non_blocking, memory_format
