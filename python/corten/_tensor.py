@@ -241,6 +241,28 @@ def _typed_storage(self):
     return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype, _internal=True)
 
 
+def _element_name(dtype):
+    from corten.storage import _dtype_to_storage_type_map
+
+    return _dtype_to_storage_type_map().get(dtype, str(dtype)).removesuffix("Storage")
+
+
+_set = Tensor.set_
+
+
+@_attach
+def set_(self, *args, **kwargs):
+    """Makes the tensor look at another storage, of its own dtype where that is typed."""
+    source = args[0] if args else kwargs.get("source")
+    dtype = getattr(source, "_dtype", None)
+    if dtype is not None and dtype != self.dtype:
+        raise RuntimeError(
+            f"Expected a Storage of type {_element_name(self.dtype)} or an UntypedStorage, but got type "
+            f"{_element_name(dtype)} for argument 1 'storage'"
+        )
+    return _set(self, *args, **kwargs)
+
+
 @_attach
 def storage_type(self):
     """The class of storages from before these lost their dtype."""

@@ -25,3 +25,16 @@ def flags_of(namespace, **defaults):
             namespace.update(self.before.pop())
 
     return flags
+
+
+class Precision:
+    """The precision of 32-bit products of a kind of operators: kept, and without effect, since they are always
+    computed as they are defined."""
+
+    def __init__(self):
+        self.fp32_precision = "none"
+
+    def __setattr__(self, name, value):
+        if name != "fp32_precision":
+            raise AttributeError(f"Unknown attribute {name}")
+        super().__setattr__(name, value)
