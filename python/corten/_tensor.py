@@ -97,13 +97,12 @@ def _copy_of_data(tensor, memo):
         copied = tensor.detach().clone()
     else:
         storage = tensor.untyped_storage()
-        key = ("storage", storage.data_ptr() or id(storage))
-        if key not in memo:
-            memo[key] = storage.clone()
-            memo[("keep", key)] = storage
+        # Storages in the same structure are copied once, too.
+        shared = storage.__deepcopy__(memo)
+        memo["corten", storage._cdata] = storage
         flagged = tensor.is_conj(), tensor.is_neg()
         copied = _C._functions.empty((0,), dtype=tensor.dtype, device=tensor.device)
-        copied.set_(memo[key], tensor.storage_offset(), tuple(tensor.size()), tensor.stride())
+        copied.set_(shared, tensor.storage_offset(), tuple(tensor.size()), tensor.stride())
         if flagged[0]:
             copied = copied.conj()
         if flagged[1]:

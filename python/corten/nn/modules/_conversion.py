@@ -7,8 +7,11 @@ from corten import Tensor
 from corten.nn.parameter import Parameter
 
 
-def _applied_parameter(param, fn):
-    """`param` with `fn` applied to value and gradient: the same object where the device allows."""
+def _applied_parameter(param, fn, name):
+    """`param` with `fn` applied to value and gradient: the same object where the device allows, or where programs
+    ask for tensors to be exchanged."""
+    if corten.__future__.get_swap_module_params_on_conversion():
+        return _swapped_parameter(param, fn, name)
     with corten.no_grad():
         value = fn(param)
         grad = None if param.grad is None else fn(param.grad)
@@ -21,6 +24,25 @@ def _applied_parameter(param, fn):
     if grad is not None:
         moved.grad = grad.requires_grad_(param.grad.requires_grad)
     return moved
+
+
+def _swapped_parameter(param, fn, name):
+    grad, param.grad = param.grad, None
+    with corten.no_grad():
+        try:
+            corten.utils.swap_tensors(param, Parameter(fn(param), param.requires_grad))
+        except Exception as error:
+            param.grad = grad
+            raise RuntimeError(f"_apply(): Couldn't swap {name}") from error
+        if grad is None:
+            return param
+        moved = fn(grad).requires_grad_(grad.requires_grad)
+    try:
+        corten.utils.swap_tensors(grad, moved)
+    except Exception as error:
+        raise RuntimeError(f"_apply(): Couldn't swap {name}.grad") from error
+    param.grad = grad
+    return param
 
 
 def _same_kind(a, b):

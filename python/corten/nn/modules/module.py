@@ -43,6 +43,18 @@ def _addindent(text, spaces):
     return "\n".join([first, *(" " * spaces + line for line in rest)])
 
 
+class _CallSignature:
+    """The signature of modules as functions, which `inspect` asks instances for: classes have their own."""
+
+    def __get__(self, instance, owner):
+        if instance is None:
+            raise AttributeError("__signature__")
+        kinds = inspect.Parameter
+        return inspect.Signature([
+            kinds("args", kinds.VAR_POSITIONAL), kinds("kwargs", kinds.VAR_KEYWORD),
+        ])
+
+
 # A class of Python comes first, as it does for any class beside a module: so instances have the same
 # layout whatever the order of bases, and their class can be changed.
 class Module(HookMixin, StateMixin, _C._ModuleBase):
@@ -52,6 +64,7 @@ class Module(HookMixin, StateMixin, _C._ModuleBase):
     """
 
     dump_patches = False
+    __signature__ = _CallSignature()
     _version = 1
     call_super_init = False
     training: bool
@@ -436,7 +449,7 @@ class Module(HookMixin, StateMixin, _C._ModuleBase):
                 module._apply(fn)
         for name, param in self._parameters.items():
             if param is not None:
-                self._parameters[name] = _applied_parameter(param, fn)
+                self._parameters[name] = _applied_parameter(param, fn, f"{self._get_name()}.{name}")
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)

@@ -340,7 +340,7 @@ class RNNCellBase(Module):
                 f"input has inconsistent input_size: got {x.size(1)} expected {self.input_size}"
             )
         prepared = []
-        for state in states:
+        for place, state in enumerate(states):
             if state is None:
                 state = corten.zeros(x.size(0), self.hidden_size, dtype=x.dtype, device=x.device)
             elif not batched:
@@ -351,7 +351,7 @@ class RNNCellBase(Module):
                 )
             if state.size(1) != self.hidden_size:
                 raise RuntimeError(
-                    f"hidden has inconsistent hidden_size: got {state.size(1)}, expected "
+                    f"hidden{place} has inconsistent hidden_size: got {state.size(1)}, expected "
                     f"{self.hidden_size}"
                 )
             prepared.append(state)
