@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib as _importlib
+import operator
 import sys as _sys
 
 from corten import _C
@@ -130,9 +131,7 @@ def grad(
             "allow_unused=False."
         )
     outputs, inputs = _nodes_to_tensors(_tuple(outputs)), _tuple(inputs)
-    if materialize_grads and not all(isinstance(one, Tensor) for one in inputs if not _C.has_torch_function((one,))):
-        raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
-    inputs = _nodes_to_tensors(inputs)
+    given, inputs = inputs, _nodes_to_tensors(inputs)
     if grad_outputs is not None:
         grad_outputs = _tuple(grad_outputs)
     if is_grads_batched:
@@ -148,9 +147,18 @@ def grad(
             allow_unused=allow_unused, is_grads_batched=is_grads_batched,
             materialize_grads=materialize_grads,
         )
-    return _C._autograd_grad(
-        outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads
+    found = _C._autograd_grad(
+        outputs, inputs, grad_outputs, retain_graph, create_graph, materialize_grads or allow_unused,
+        materialize_grads and all(map(operator.is_, given, inputs)),
     )
+    return tuple(map(_materialized, found, given)) if materialize_grads else found
+
+
+def _materialized(found, given):
+    """A gradient, or zeros like the tensor it is of."""
+    if found is None and not isinstance(given, Tensor):
+        raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
+    return _C._functions.zeros_like(given).requires_grad_() if found is None else found
 
 
 def _batched_grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, zeros):

@@ -30,6 +30,9 @@ class WeakIdRef(weakref.ref):
         mine, its = self(), other()
         return self is other if mine is None or its is None else mine is its
 
+    def __ne__(self, other):
+        return not self == other
+
 
 class _WeakHashRef(weakref.ref):
     """A weak reference with the hash of its object, compared as the objects are."""

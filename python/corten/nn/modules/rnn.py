@@ -188,6 +188,12 @@ class RNNBase(Module):
                 "input.size(-1) must be equal to input_size. "
                 f"Expected {self.input_size}, got {x.size(-1)}"
             )
+        weight = getattr(self, self._flat_weights_names[0])
+        if x.dtype != weight.dtype and not corten.is_autocast_enabled(x.device.type):
+            raise ValueError(
+                f"RNN input dtype ({x.dtype}) does not match weight dtype ({weight.dtype}). Convert input: "
+                f"input.to({weight.dtype}), or convert model: model.to({x.dtype})"
+            )
         count = self.num_layers * self._directions
         for i, (state, width) in enumerate(zip(states, self._state_widths())):
             expected = (count, batch, width)
@@ -347,7 +353,7 @@ class RNNCellBase(Module):
                 state = state.unsqueeze(0)
             if state.size(0) != x.size(0):
                 raise RuntimeError(
-                    f"Input batch size {x.size(0)} doesn't match hidden batch size {state.size(0)}"
+                    f"Input batch size {x.size(0)} doesn't match hidden{place} batch size {state.size(0)}"
                 )
             if state.size(1) != self.hidden_size:
                 raise RuntimeError(
