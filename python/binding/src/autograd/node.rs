@@ -220,21 +220,21 @@ fn edge_tensor(_module: &Obj, args: Args<'_>) -> Py<Obj> {
     let object = bound.object(0)?;
     let node = match value::<PyNode>(object) {
         Some(found) => found.node.clone(),
-        None => function::node_of(object)
-            .ok_or_else(|| type_error(format!("expected a node, but got {}", object.type_name())))?,
+        None => function::node_of(object).ok_or_else(|| {
+            type_error(format!("expected a node, but got {}", object.type_name()))
+        })?,
     };
     let number = bound.int(1)?;
     let metadata = u32::try_from(number)
         .ok()
         .and_then(|nr| Some((nr, node.input_metadata().get(nr as usize)?)))
-        .ok_or_else(|| {
-            runtime_error(format!("{} has no output {number}", node.full_name()))
-        })?;
+        .ok_or_else(|| runtime_error(format!("{} has no output {number}", node.full_name())))?;
     let (nr, metadata) = metadata;
     let options = TensorOptions::new().dtype(metadata.dtype).device(metadata.device);
     // Nobody reads its elements: only its sizes, dtype and device count.
     let memory = TensorBase::empty(&[1], options)?;
     let made = TensorBase::empty(&[0], options)?;
+    // Bounded: as many as a tensor has dimensions.
     let strides = vec![0; metadata.sizes().len()];
     made.set_storage_and_geometry(memory.storage()?, 0, metadata.sizes(), &strides)?;
     let made: Tensor = made.into();
