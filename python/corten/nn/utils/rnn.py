@@ -115,12 +115,12 @@ class PackedSequence(_Fields):
 def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True):
     """Packs a padded (length, batch, …) tensor whose columns have ``lengths``."""
     lengths = corten.as_tensor(lengths, dtype=corten.int64, device="cpu")
+    if not input.numel():
+        raise RuntimeError("Cannot pack empty tensors.")
     if lengths.dim() != 1:
         raise RuntimeError(
             f"'lengths' argument should be a 1D CPU int64 tensor, but got {lengths.dim()}D cpu Long tensor"
         )
-    if not input.numel():
-        raise RuntimeError("Cannot pack empty tensors.")
     order = None
     if not enforce_sorted:
         lengths, order = corten.sort(lengths, descending=True)
