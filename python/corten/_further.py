@@ -241,7 +241,7 @@ def smm(input, mat):
 
 
 def _map(tensor, callable, others, name):
-    if tensor.requires_grad:
+    if any(one.requires_grad for one in (tensor, *others)):
         raise RuntimeError(
             f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead."
         )

@@ -38,7 +38,7 @@ def _make():
     made = {}
     for kind, name in _KINDS.items():
         dtype = getattr(_C, name)
-        members = {"dtype": dtype, "layout": _C.strided, "is_cuda": False, "is_sparse": False, "__module__": "corten"}
+        members = {"dtype": dtype, "layout": _C.strided, "is_cuda": False, "is_xpu": False, "is_sparse": False, "__module__": "corten"}
         if not kind.startswith("Complex"):
             made[f"{kind}Tensor"] = _TensorType(f"{kind}Tensor", (), members)
         storage = {"_dtype": dtype, "__module__": "corten", "__doc__": f"A storage of {name}."}

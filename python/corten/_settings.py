@@ -24,8 +24,13 @@ def use_deterministic_algorithms(mode, *, warn_only=False):
     The kernels of the CPU give them anyway; new memory is filled, unless
     ``utils.deterministic.fill_uninitialized_memory`` says otherwise.
     """
-    _C._set_deterministic_algorithms(bool(mode))
-    _state["warn_only"] = bool(warn_only)
+    for name, value, place in (("mode", mode, " (position 1)"), ("warn_only", warn_only, "")):
+        if not isinstance(value, bool):
+            raise TypeError(
+                f"_set_deterministic_algorithms(): argument '{name}'{place} must be bool, not {type(value).__name__}"
+            )
+    _C._set_deterministic_algorithms(mode)
+    _state["warn_only"] = warn_only
 
 
 def are_deterministic_algorithms_enabled():

@@ -97,13 +97,12 @@ def _copy_of_data(tensor, memo):
         copied = tensor.detach().clone()
     else:
         storage = tensor.untyped_storage()
-        key = ("storage", storage.data_ptr() or id(storage))
-        if key not in memo:
-            memo[key] = storage.clone()
-            memo[("keep", key)] = storage
+        # Storages in the same structure are copied once, too.
+        shared = storage.__deepcopy__(memo)
+        memo["corten", storage._cdata] = storage
         flagged = tensor.is_conj(), tensor.is_neg()
         copied = _C._functions.empty((0,), dtype=tensor.dtype, device=tensor.device)
-        copied.set_(memo[key], tensor.storage_offset(), tuple(tensor.size()), tensor.stride())
+        copied.set_(shared, tensor.storage_offset(), tuple(tensor.size()), tensor.stride())
         if flagged[0]:
             copied = copied.conj()
         if flagged[1]:
@@ -241,10 +240,35 @@ def _typed_storage(self):
     return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype, _internal=True)
 
 
+def _element_name(dtype):
+    from corten.storage import _dtype_to_storage_type_map
+
+    return _dtype_to_storage_type_map().get(dtype, str(dtype)).removesuffix("Storage")
+
+
+_set = Tensor.set_
+
+
+@_attach
+def set_(self, *args, **kwargs):
+    """Makes the tensor look at another storage, of its own dtype where that is typed."""
+    source = args[0] if args else kwargs.get("source")
+    dtype = getattr(source, "_dtype", None)
+    if dtype is not None and dtype != self.dtype:
+        raise RuntimeError(
+            f"Expected a Storage of type {_element_name(self.dtype)} or an UntypedStorage, but got type "
+            f"{_element_name(dtype)} for argument 1 'storage'"
+        )
+    return _set(self, *args, **kwargs)
+
+
 @_attach
 def storage_type(self):
-    """The class of ``storage()``."""
-    return type(self._typed_storage())
+    """The class of storages from before these lost their dtype."""
+    from corten import _legacy
+    from corten.storage import TypedStorage, _dtype_to_storage_type_map
+
+    return getattr(_legacy, _dtype_to_storage_type_map().get(self.dtype, ""), TypedStorage)
 
 
 @_attach

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 
 from corten import _C
 from corten._C import Tensor
@@ -23,6 +24,20 @@ def _lazy(name):
 
 for _name in ("apply_", "map_", "map2_"):
     setattr(Tensor, _name, _lazy(_name))
+
+
+class _WeakTensorRef:
+    """A weak reference to a tensor, which tells whether that is gone."""
+
+    def __init__(self, tensor):
+        self._reference = weakref.ref(tensor)
+
+    def expired(self):
+        """Whether the tensor is gone."""
+        return self._reference() is None
+
+
+_C._WeakTensorRef = _WeakTensorRef
 
 
 def polygamma(self, n):

@@ -329,11 +329,20 @@ class TypedStorage:
     def copy_(self, source, non_blocking=None):
         """Copies the bytes of a storage of the same number of bytes, or converts elements."""
         _warn_typed_storage_removal()
-        if isinstance(source, TypedStorage):
+        if isinstance(source, TypedStorage) and source._untyped_storage.device.type != "meta":
             self._tensor().copy_(source._tensor())
         else:
-            self._untyped_storage.copy_(source, non_blocking)
+            self._untyped_storage.copy_(untyped(source), non_blocking)
         return self
+
+    def _write_file(self, *args, **kwargs):
+        return self._untyped_storage._write_file(*args, **kwargs)
+
+    def _share_fd_cpu_(self):
+        return self._untyped_storage._share_fd_cpu_()
+
+    def _share_filename_cpu_(self):
+        return self._untyped_storage._share_filename_cpu_()
 
     def untyped(self):
         """The bytes."""
@@ -343,6 +352,7 @@ class TypedStorage:
     def tolist(self):
         """The elements."""
         _warn_typed_storage_removal()
+        self._refuse_meta()
         return self._tensor().tolist()
 
     def clone(self):

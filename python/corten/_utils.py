@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
+import traceback
 from collections import OrderedDict
 
 import corten
@@ -315,3 +317,38 @@ def _rebuild_wrapper_subclass(cls, dtype, size, stride, storage_offset, layout, 
     )
     made.__dict__["_requires_grad_as_saved"] = requires_grad
     return made
+
+
+def _rebuild_generator(state):
+    """A generator in a state."""
+    generator = corten.Generator()
+    generator.set_state(state)
+    return generator
+
+
+class KeyErrorMessage(str):
+    """A message whose lines are kept: `KeyError` prints its argument's representation."""
+
+    def __repr__(self):
+        return str(self)
+
+
+class ExceptionWrapper:
+    """An exception on its way to another thread or process, with its traceback as text."""
+
+    def __init__(self, exc_info=None, where="in background"):
+        kind, error, trace = exc_info if exc_info is not None else sys.exc_info()
+        self.exc_type, self.where = kind, where
+        self.exc_msg = "".join(traceback.format_exception(kind, error, trace))
+        self.name = kind.__name__
+
+    def reraise(self):
+        """Raises an exception of the same class with the first one's traceback as text."""
+        message = f"Caught {self.name} {self.where}.\nOriginal {self.exc_msg}"
+        if self.exc_type is KeyError:
+            message = KeyErrorMessage(message)
+        try:
+            error = self.exc_type(message)
+        except Exception:
+            raise RuntimeError(message) from None
+        raise error

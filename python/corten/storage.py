@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from corten import _C, _storage_sources
 
 from ._typed_storage import (  # noqa: F401
@@ -32,6 +34,35 @@ class UntypedStorage(_C.StorageBase):
         return f"{lines}[torch.storage.UntypedStorage(device={self.device}) of size {size}]"
 
     __str__ = __repr__
+
+    def _check_memory(self):
+        if self.device.type == "meta":
+            raise NotImplementedError("Not available for 'meta' device type")
+
+    def __getitem__(self, index):
+        self._check_memory()
+        return super().__getitem__(index)
+
+    def __setitem__(self, index, value):
+        self._check_memory()
+        super().__setitem__(index, value)
+
+    def tolist(self):
+        """The bytes."""
+        self._check_memory()
+        return super().tolist()
+
+    def copy_(self, source, non_blocking=None):
+        """Copies the bytes of another storage."""
+        _check_source(untyped(source))
+        return super().copy_(source, non_blocking)
+
+    def _write_file(self, f, is_real_file, save_size, element_size):
+        """Writes the bytes to a file, after the number of elements where `save_size`."""
+        _check_source(self)
+        if save_size:
+            f.write((self.nbytes() // element_size).to_bytes(8, sys.byteorder))
+        f.write(self._to_bytes())
 
     def __iter__(self):
         return (self[index] for index in range(len(self)))
@@ -78,6 +109,7 @@ class UntypedStorage(_C.StorageBase):
         device = _C.device(device)
         if device.type == self.device.type:
             return self
+        _check_source(self)
         return _bytes_tensor(self).to(device).untyped_storage()
 
     def cpu(self):
@@ -92,10 +124,15 @@ class UntypedStorage(_C.StorageBase):
         """A copy in pinned memory; without an accelerator there is none."""
         raise RuntimeError("pinned memory needs an accelerator")
 
+    def _check_sharing(self, function):
+        if self.device.type != "cpu":
+            raise RuntimeError(f"{function}: only available on CPU")
+
     def share_memory_(self):
         """Moves the bytes to memory that other processes can map."""
         from corten import multiprocessing
 
+        self._check_sharing("share_memory_")
         return multiprocessing._share_storage(self)
 
     @classmethod
@@ -119,6 +156,7 @@ class UntypedStorage(_C.StorageBase):
         """Moves the bytes to shared memory; returns its descriptor, which the storage keeps, and its size."""
         from corten.multiprocessing import reductions
 
+        self._check_sharing("_share_fd_")
         reductions.close_all([reductions.descriptor_of(self)])
         return _C._descriptor_of_storage(self), self.nbytes()
 
@@ -134,6 +172,7 @@ class UntypedStorage(_C.StorageBase):
         none, the name and the size."""
         from corten.multiprocessing import reductions
 
+        self._check_sharing("_share_filename_")
         name = reductions.name_of(self)
         if name is None:
             raise RuntimeError("the storage is in shared memory without a name already")
@@ -190,6 +229,16 @@ add_conversions(
     UntypedStorage, lambda storage, dtype: _bytes_tensor(storage).to(dtype)._typed_storage()
 )
 _C._set_storage_class(UntypedStorage)
+
+
+def _check_source(storage):
+    """That a storage has bytes to be copied.
+
+    Raises:
+        NotImplementedError: It is a meta storage.
+    """
+    if storage.device.type == "meta":
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
 
 
 def _bytes_tensor(storage):

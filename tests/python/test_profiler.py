@@ -163,5 +163,29 @@ class Memory(unittest.TestCase):
             profiler.profile(activities=[profiler.ProfilerActivity.CUDA])
 
 
+class Events(unittest.TestCase):
+    def setUp(self):
+        self.util = importlib.import_module(torch.__name__ + ".autograd.profiler_util")
+
+    def test_nesting(self):
+        events = self.util.EventList()
+        for number, (start, end) in enumerate([(0, 10), (1, 4), (2, 3), (5, 9)]):
+            events.append(self.util.FunctionEvent(id=number, name="", thread=0, start_us=start, end_us=end))
+        events._populate_cpu_children()
+        self.assertEqual([[child.id for child in event.cpu_children] for event in events], [[1, 3], [2], [], []])
+
+    def test_averages(self):
+        average = self.util.FunctionEventAvg()
+        average.add(self.util.FunctionEvent(id=0, name="foo", thread=0, start_us=10, end_us=15))
+        average.add(self.util.FunctionEvent(id=1, name="foo", thread=0, start_us=20, end_us=30))
+        average.add(average)
+        self.assertEqual((average.key, average.count, average.cpu_time_total, average.cpu_time), ("foo", 4, 30, 7.5))
+
+    def test_text(self):
+        with autograd_profiler.profile() as prof:
+            torch.ones(2) + 1
+        self.assertEqual(str(prof), prof.table())
+
+
 if __name__ == "__main__":
     unittest.main()

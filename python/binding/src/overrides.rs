@@ -3,6 +3,7 @@
 use crate::functions::{Group, Mode, public_object};
 use crate::py::errors::{runtime_error, type_error};
 use crate::py::gil::Shared;
+use crate::py::names::Name;
 use crate::py::{Args, Obj, Py, ffi, method, name};
 use std::cell::{Cell, RefCell};
 
@@ -52,6 +53,19 @@ pub(crate) fn handle(
     let positional = this.into_iter().chain(args.positional).cloned().collect::<Vec<_>>();
     let tuple = Obj::tuple(positional.into_iter().map(Ok))?;
     dispatch(&function, overloaded, &tuple, &args.keyword_dict()?)
+}
+
+/// What the modes make of a call of one of the module's functions; nothing where none is active.
+pub(crate) fn through_modes(module: &Obj, name: &Name, args: Args<'_>) -> Option<Py<Obj>> {
+    if !modes_active() || !enabled() {
+        return None;
+    }
+    let call = || {
+        let function = module.attr(name)?;
+        let tuple = Obj::tuple(args.positional.iter().cloned().map(Ok))?;
+        dispatch(&function, &[], &tuple, &args.keyword_dict()?)
+    };
+    Some(call())
 }
 
 /// Calls the overrides of a public function.

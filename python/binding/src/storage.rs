@@ -88,6 +88,11 @@ fn new(class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
         "UntypedStorage(int size, *, Device? device=None)",
         "UntypedStorage(any sequence, *, Device? device=None)",
     );
+    if class.as_ptr().cast() == TYPE.get() {
+        return Err(runtime_error(
+            "Cannot directly construct StorageBase; subclass it and then construct that",
+        ));
+    }
     let bound = parser.parse(None, owned.as_args())?;
     let device = |place| -> Py<Device> { Ok(bound.device_opt(place)?.unwrap_or(Device::CPU)) };
     let made = match bound.index {
@@ -103,7 +108,10 @@ fn new(class: &Obj, args: &Obj, kwargs: Option<&Obj>) -> Py<Obj> {
             let items = bound.object(0)?.items()?;
             let bytes: Vec<u8> =
                 items.iter().map(|item| item.to_i64().map(|byte| byte as u8)).collect::<Py<_>>()?;
-            from_slice(&bytes)?
+            match device(1)? {
+                place if place.is_cpu() => from_slice(&bytes)?,
+                place => Storage::new(bytes.len(), place)?,
+            }
         }
     };
     instance_of(class.as_ptr().cast(), PyStorage(made))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib as _importlib
+import operator
 import sys as _sys
 
 from corten import _C
@@ -22,11 +23,13 @@ __all__ = [
 
 _SUBMODULES = (
     "anomaly_mode", "forward_ad", "function", "functional", "grad_mode", "gradcheck", "graph",
-    "profiler",
+    "profiler", "profiler_util",
 )
 _LAZY = {
     "detect_anomaly": "anomaly_mode", "set_detect_anomaly": "anomaly_mode",
     "gradcheck": "gradcheck", "gradgradcheck": "gradcheck",
+    "kineto_available": "profiler", "is_multithreading_enabled": "grad_mode",
+    "_force_original_view_tracking": "grad_mode",
 }
 
 
@@ -53,17 +56,23 @@ def variable(*args, **kwargs):
 
 
 def _tuple(tensors):
-    return (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+    # A gradient edge is a tuple itself.
+    single = isinstance(tensors, Tensor) or hasattr(tensors, "output_nr") or not hasattr(tensors, "__iter__")
+    return (tensors,) if single else tuple(tensors)
 
 
 def _nodes_to_tensors(tensors):
-    """Gradient edges are not tensors; they name one output of a node."""
-    from corten.autograd.graph import GradientEdge
+    """Tensors, and for gradient edges and nodes stand-ins that have the edge."""
+    from corten.autograd.graph import GradientEdge, Node
 
-    for tensor in tensors:
-        if isinstance(tensor, GradientEdge):
-            raise NotImplementedError("gradient edges as roots of a backward pass")
-    return tensors
+    def tensor(one):
+        if isinstance(one, Node):
+            one = GradientEdge(one, 0)
+        if not isinstance(one, GradientEdge):
+            return one
+        return _C._edge_tensor(one.node, one.output_nr)
+
+    return tuple(map(tensor, tensors))
 
 
 def backward(
@@ -91,7 +100,9 @@ def backward(
     if grad_tensors is not None:
         grad_tensors = _tuple(grad_tensors)
     if inputs is not None:
-        inputs = _tuple(inputs)
+        # Gradients are accumulated into leaves, not into what stands for them.
+        inputs = [getattr(getattr(one, "node", one), "variable", one) for one in _tuple(inputs)]
+        inputs = _nodes_to_tensors(inputs)
     if _C.has_torch_function(tensors):
         from corten._parts_tensor import recorded
 
@@ -119,7 +130,8 @@ def grad(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
             "allow_unused=False."
         )
-    outputs, inputs = _nodes_to_tensors(_tuple(outputs)), _nodes_to_tensors(_tuple(inputs))
+    outputs, inputs = _nodes_to_tensors(_tuple(outputs)), _tuple(inputs)
+    given, inputs = inputs, _nodes_to_tensors(inputs)
     if grad_outputs is not None:
         grad_outputs = _tuple(grad_outputs)
     if is_grads_batched:
@@ -135,13 +147,31 @@ def grad(
             allow_unused=allow_unused, is_grads_batched=is_grads_batched,
             materialize_grads=materialize_grads,
         )
-    return _C._autograd_grad(
-        outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads
+    found = _C._autograd_grad(
+        outputs, inputs, grad_outputs, retain_graph, create_graph, materialize_grads or allow_unused,
+        materialize_grads and all(map(operator.is_, given, inputs)),
     )
+    return tuple(map(_materialized, found, given)) if materialize_grads else found
+
+
+def _materialized(found, given):
+    """A gradient, or zeros like the tensor it is of."""
+    if found is None and not isinstance(given, Tensor):
+        raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
+    return _C._functions.zeros_like(given).requires_grad_() if found is None else found
 
 
 def _batched_grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, zeros):
     """One pass per row of the gradients; the results are stacked."""
+    for place, (output, gradient) in enumerate(zip(outputs, grad_outputs)):
+        if gradient is not None and gradient.shape[1:] != output.shape:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+                f"dimension. The sizes of the remaining dimensions are expected to match the shape of corresponding "
+                f"output, but a mismatch was detected: grad_output[{place}] has a shape of {gradient.shape} and "
+                f"output[{place}] has a shape of {output.shape}. If you only want some tensors in `grad_output` to be "
+                "considered batched, consider using vmap."
+            )
     count = next(grad.size(0) for grad in grad_outputs if grad is not None)
     rows = []
     for row in range(count):

@@ -13,16 +13,21 @@ __all__ = [
 ]
 
 _open = []
+#: The number of the innermost level that is open, -1 if none is.
+_current_level = -1
 
 
 def enter_dual_level():
     """Opens a level, at which tensors can have tangents. Use :class:`dual_level` instead."""
+    global _current_level
     _open.append(_C._enter_dual_level())
-    return len(_open) - 1
+    _current_level = len(_open) - 1
+    return _current_level
 
 
 def exit_dual_level(*, level=None):
     """Closes the level; all its tangents are gone."""
+    global _current_level
     if level is not None and level != len(_open) - 1:
         raise RuntimeError(
             "Trying to exit a forward AD level that was not the last one that was created. This is "
@@ -31,6 +36,7 @@ def exit_dual_level(*, level=None):
     if not _open:
         raise RuntimeError("Trying to exit a forward AD level but none is open.")
     _C._exit_dual_level(_open.pop())
+    _current_level = len(_open) - 1
 
 
 class dual_level:

@@ -31,6 +31,13 @@ class set_multithreading_enabled:
         return type(self)(self.mode)
 
 
+def is_multithreading_enabled():
+    """Whether backward passes may use several threads."""
+    enabled = _C._set_multithreading_enabled(True)
+    _C._set_multithreading_enabled(enabled)
+    return enabled
+
+
 class _LayoutPolicy(threading.local):
     enforced = True
 

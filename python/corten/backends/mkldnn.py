@@ -1,11 +1,12 @@
 """mkldnn: the layout ``torch._mkldnn``, whose kernels are this library's own."""
 
-from corten.backends._flags import flags_of
+from corten.backends._flags import Precision, flags_of
 
 enabled = True
 deterministic = False
 allow_tf32 = True
 fp32_precision = "none"
+matmul, conv, rnn = Precision(), Precision(), Precision()
 
 
 def is_available():

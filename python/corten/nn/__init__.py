@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from . import functional, init, parameter, utils  # noqa: F401
+from . import functional, grad, init, parameter, utils  # noqa: F401
 from .modules import *  # noqa: F401, F403
 from .modules import __all__ as _modules
 from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
@@ -13,6 +13,9 @@ __all__ = [
     *_modules, "Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter",
     "factory_kwargs",
 ]
+
+# Programs reach these by both names.
+functional.grad = grad
 
 
 def factory_kwargs(kwargs):
@@ -35,7 +38,7 @@ def __getattr__(name):
     if name == "DataParallel":
         return importlib.import_module(f"{__name__}.parallel").DataParallel
     if name in (
-        "attention", "common_types", "grad", "intrinsic", "parallel", "qat", "quantizable", "quantized",
+        "attention", "common_types", "intrinsic", "parallel", "qat", "quantizable", "quantized",
     ):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

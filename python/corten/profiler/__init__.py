@@ -7,13 +7,14 @@ import os
 import time
 import warnings
 
+from corten.profiler import itt
 from corten.autograd.profiler import (
-    EventList, _warn_of_missing, profile as _Recorder, record_function,
+    EventList, _warn_of_missing, kineto_available, profile as _Recorder, record_function,
 )
 
 __all__ = [
-    "DeviceType", "ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "record_function",
-    "schedule", "tensorboard_trace_handler",
+    "DeviceType", "ProfilerAction", "ProfilerActivity", "itt", "kineto_available", "profile",
+    "record_function", "schedule", "tensorboard_trace_handler",
 ]
 
 
@@ -52,11 +53,6 @@ class DeviceType(enum.IntEnum):
     IPU = 18
     MTIA = 19
     PrivateUse1 = 20
-
-
-def kineto_available():
-    """Whether the library Kineto records: it is not part of this build."""
-    return False
 
 
 class ProfilerAction(enum.Enum):

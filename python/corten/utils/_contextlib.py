@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 
 
 def context_decorator(context, function):
     """``function`` with a fresh ``context`` around each call."""
     if inspect.isclass(function):
+        warnings.warn(
+            "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
+            "functions or methods. To preserve the current behavior of class decoration, you can directly decorate "
+            "the `__init__` method and nothing else.", FutureWarning, stacklevel=2,
+        )
         function.__init__ = context_decorator(context, function.__init__)
         return function
     if inspect.isgeneratorfunction(function):

@@ -33,11 +33,22 @@ class DeviceContext(TorchFunctionMode):
     def __init__(self, device):
         self.device = _C.device(device)
 
+    def clone(self):
+        """Another context for the device."""
+        return DeviceContext(self.device)
+
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if func in _device_constructors() and kwargs.get("device") is None:
             kwargs["device"] = self.device
         return func(*args, **kwargs)
+
+
+def set_device(device):
+    """A decorator: in the function, factories use a device. Generators use it whenever they run."""
+    from ._contextlib import context_decorator
+
+    return functools.partial(context_decorator, DeviceContext(device))
 
 
 def set_default_device(device):

@@ -233,7 +233,26 @@ impl Numbers {
         );
         let wanted = blocks[0].saturating_mul(blocks[1]);
         ensure!(
-            wanted == columns && blocks.iter().all(|&count| count >= 1),
+            blocks.iter().all(|&count| count >= 1),
+            Runtime,
+            "Given output_size=({}, {}), kernel_size=({}, {}), dilation=({}, {}), padding=({}, \
+             {}), stride=({}, {}), calculated shape of the array of sliding blocks as ({}, {}), \
+             which is too small (non-positive)",
+            output_size[0],
+            output_size[1],
+            self.kernel[0],
+            self.kernel[1],
+            self.dilation[0],
+            self.dilation[1],
+            self.padding[0],
+            self.padding[1],
+            self.stride[0],
+            self.stride[1],
+            blocks[0],
+            blocks[1]
+        );
+        ensure!(
+            wanted == columns,
             Runtime,
             "Given output_size=({}, {}), kernel_size=({}, {}), dilation=({}, {}), padding=({}, \
              {}), stride=({}, {}), expected size of input's dimension 2 to match the calculated \

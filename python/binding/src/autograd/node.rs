@@ -4,12 +4,15 @@ use super::function;
 use super::garbage::Found;
 use super::hooks::{register_post_hook, register_pre_hook};
 use crate::functions::wrap_value;
-use crate::py::class::{Class, TypeBuilder, instance_of, make, this};
+use crate::py::class::{Class, TypeBuilder, instance_of, make, this, value};
 use crate::py::collect::Referents;
+use crate::py::errors::{runtime_error, type_error};
 use crate::py::gil::{self, Shared};
 use crate::py::{Args, Obj, Py, TypeCell, ffi, getter, method, name, slot};
 use corten_autograd::ownership::Walk;
 use corten_autograd::{Edge, Node, NodeRef};
+use corten_core::{TensorBase, TensorOptions};
+use corten_ops::Tensor;
 use std::any::Any;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
@@ -210,6 +213,35 @@ pub(super) fn add_to(module: &Obj) -> Py<()> {
     module.set_attr_str(c"_Node", &make::<PyNode>()?)
 }
 
+/// `_edge_tensor(node, output_nr)`: a tensor that stands for an output of a node, as backward passes
+/// ask tensors for their edges.
+fn edge_tensor(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+    let bound = crate::args::parser!("_edge_tensor(any node, int output_nr)").parse(None, args)?;
+    let object = bound.object(0)?;
+    let node = match value::<PyNode>(object) {
+        Some(found) => found.node.clone(),
+        None => function::node_of(object).ok_or_else(|| {
+            type_error(format!("expected a node, but got {}", object.type_name()))
+        })?,
+    };
+    let number = bound.int(1)?;
+    let metadata = u32::try_from(number)
+        .ok()
+        .and_then(|nr| Some((nr, node.input_metadata().get(nr as usize)?)))
+        .ok_or_else(|| runtime_error(format!("{} has no output {number}", node.full_name())))?;
+    let (nr, metadata) = metadata;
+    let options = TensorOptions::new().dtype(metadata.dtype).device(metadata.device);
+    // Nobody reads its elements: only its sizes, dtype and device count.
+    let memory = TensorBase::empty(&[1], options)?;
+    let made = TensorBase::empty(&[0], options)?;
+    // Bounded: as many as a tensor has dimensions.
+    let strides = vec![0; metadata.sizes().len()];
+    made.set_storage_and_geometry(memory.storage()?, 0, metadata.sizes(), &strides)?;
+    let made: Tensor = made.into();
+    corten_autograd::graph::set_gradient_edge(&made, node.clone(), nr)?;
+    crate::tensor::wrap(&made)
+}
+
 /// The functions of the module.
 pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
     vec![
@@ -218,6 +250,7 @@ pub(super) fn functions() -> Vec<ffi::PyMethodDef> {
             parser.parse(None, args)?.tensor(0)?.bump_version();
             Ok(Obj::none())
         }),
+        method!("_edge_tensor", edge_tensor),
         method!("_grad_accumulator", |_m: &Obj, args: Args<'_>| {
             let bound = crate::args::parser!("_grad_accumulator(Tensor leaf)").parse(None, args)?;
             match corten_autograd::graph::grad_accumulator(&bound.tensor(0)?)? {

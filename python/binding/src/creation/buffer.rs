@@ -3,7 +3,7 @@
 use crate::args::parser;
 use crate::py::errors::{Raised, runtime_error, value_error};
 use crate::py::obj::check;
-use crate::py::{Args, Obj, Py, ffi, gil};
+use crate::py::{Args, Obj, Py, ffi, gil, name};
 use crate::tensor;
 use corten_core::DType;
 use corten_core::geometry::{ForeignMemory, ForeignStrides};
@@ -146,7 +146,10 @@ impl Drop for Buffer {
 }
 
 /// `frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False)`.
-pub(super) fn frombuffer(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+pub(super) fn frombuffer(module: &Obj, args: Args<'_>) -> Py<Obj> {
+    if let Some(done) = crate::overrides::through_modes(module, name!("frombuffer"), args) {
+        return done;
+    }
     let parser = parser!(
         "frombuffer(any buffer, *, ScalarType dtype, int count=-1, int offset=0, bool requires_grad=False)"
     );

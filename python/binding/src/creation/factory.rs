@@ -6,6 +6,7 @@ use crate::args::{Bound, parser};
 use crate::dlpack;
 use crate::functions::op1;
 use crate::numpy;
+use crate::overrides::through_modes;
 use crate::py::errors::{Raised, runtime_error, value_error, warn};
 use crate::py::{Args, Obj, Py, ffi, method, name};
 use crate::tensor;
@@ -49,7 +50,10 @@ fn place(made: Tensor, device: Option<Device>, requires_grad: bool) -> Py<Obj> {
     tensor::wrap(&made)
 }
 
-fn new_tensor(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+fn new_tensor(module: &Obj, args: Args<'_>) -> Py<Obj> {
+    if let Some(done) = through_modes(module, name!("tensor"), args) {
+        return done;
+    }
     let parser = parser!(
         "tensor(any data, *, ScalarType dtype=None, Device? device=None, bool pin_memory=False, bool requires_grad=False)"
     );
@@ -120,7 +124,10 @@ fn shared(data: &Obj, dtype: Option<DType>, device: Option<Device>) -> Py<Tensor
     )?)
 }
 
-fn as_tensor(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+fn as_tensor(module: &Obj, args: Args<'_>) -> Py<Obj> {
+    if let Some(done) = through_modes(module, name!("as_tensor"), args) {
+        return done;
+    }
     let parser = parser!("as_tensor(any data, ScalarType dtype=None, Device? device=None)");
     let bound = parser.parse(None, args)?;
     let (dtype, device) = (bound.dtype_opt(1)?, bound.device_opt(2)?);
@@ -135,7 +142,10 @@ fn as_tensor(_module: &Obj, args: Args<'_>) -> Py<Obj> {
 }
 
 /// `asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False)`.
-fn asarray(_module: &Obj, args: Args<'_>) -> Py<Obj> {
+fn asarray(module: &Obj, args: Args<'_>) -> Py<Obj> {
+    if let Some(done) = through_modes(module, name!("asarray"), args) {
+        return done;
+    }
     let parser = parser!(
         "asarray(any obj, *, ScalarType? dtype=None, Device? device=None, bool? copy=None, bool requires_grad=False)"
     );

@@ -1,6 +1,6 @@
 """cuDNN: absent; its settings are kept, since programs set them before they look."""
 
-from corten.backends._flags import flags_of
+from corten.backends._flags import Precision, flags_of
 
 enabled = True
 benchmark = False
@@ -8,6 +8,7 @@ deterministic = False
 allow_tf32 = True
 benchmark_limit = 10
 fp32_precision = "none"
+conv, rnn = Precision(), Precision()
 
 
 def is_available():

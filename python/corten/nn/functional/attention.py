@@ -192,7 +192,7 @@ def multi_head_attention_forward(
     p = dropout_p if training else 0.0
     attend = _attend_with_weights if need_weights else _attend
     out, attention = attend(q, keys.k, keys.v, mask, p, is_causal, batch, num_heads)
-    out = ops.linear(out, out_proj_weight, out_proj_bias).view(target, batch, -1)
+    out = ops.linear(out, out_proj_weight, out_proj_bias).view(target, batch, out_proj_weight.size(0))
     if need_weights and average_attn_weights:
         attention = attention.mean(dim=1)
     if not batched:

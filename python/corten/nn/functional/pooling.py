@@ -107,7 +107,9 @@ def _fractional_max_pool(n):
         if output_size is None and output_ratio is None:
             raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
         if output_size is None:
-            ratios = [output_ratio] * n if isinstance(output_ratio, float) else output_ratio
+            ratios = [output_ratio] * n if isinstance(output_ratio, (int, float)) else output_ratio
+            if len(ratios) != n:
+                raise ValueError(f"{name} requires output_ratio to either be a single Int or tuple of Ints.")
             output_size = [int(s * r) for s, r in zip(input.shape[-n:], ratios)]
         if _random_samples is None:
             batch = 1 if input.dim() == n + 1 else input.size(0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 
+import corten
+
 from ._ops import available, direct, needs, ops, pair_of
 
 direct(globals(), {name: name for name in (
@@ -58,6 +60,11 @@ def _sizes_and_scales(input, size, scale_factor, recompute):
                     f"{size}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and "
                     "output size in (o1, o2, ...,oK) format."
                 )
+            if not all(corten.overrides.is_tensor_like(one) or hasattr(one, "__index__") for one in size):
+                raise TypeError(
+                    "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but "
+                    f"got size with types {[type(one) for one in size]}"
+                )
             return list(size), None
         return [size] * n, None
     if scale_factor is None:
@@ -74,6 +81,8 @@ def _sizes_and_scales(input, size, scale_factor, recompute):
     else:
         scales = [scale_factor] * n
     sizes = [math.floor(float(input.size(i + 2)) * scales[i]) for i in range(n)]
+    if any(abs(one) >= 1 << 63 for one in sizes):
+        raise RuntimeError("Overflow when unpacking long long")
     return sizes, None if recompute else scales
 
 
@@ -184,7 +193,7 @@ def affine_grid(theta, size, align_corners=None):
         warnings.warn(
             "Default grid_sample and affine_grid behavior has changed to align_corners=False since "
             "1.3.0. Please specify align_corners=True if the old behavior is desired. See the "
-            "documentation of grid_sample for details.",
+            "documentation of affine_grid for details.",
             stacklevel=2,
         )
         align_corners = False

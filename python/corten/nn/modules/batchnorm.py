@@ -44,7 +44,7 @@ class _NormBase(Module):
         if track_running_stats:
             self.register_buffer("running_mean", corten.zeros(num_features, **made))
             self.register_buffer("running_var", corten.ones(num_features, **made))
-            count = corten.tensor(0, dtype=corten.long, device=device)
+            count = corten.tensor(0, dtype=corten.long, device=self.running_mean.device)
             self.register_buffer("num_batches_tracked", count)
         else:
             for name in ("running_mean", "running_var", "num_batches_tracked"):

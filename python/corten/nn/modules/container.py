@@ -429,7 +429,7 @@ class ParameterDict(Module):
 
     def update(self, parameters):
         """Adds values from a mapping or from pairs."""
-        if not isinstance(parameters, Iterable) or isinstance(parameters, corten.Tensor):
+        if not isinstance(parameters, Iterable):
             raise TypeError(
                 "ParametersDict.update should be called with an iterable of key/value pairs, but "
                 f"got {type(parameters).__name__}"

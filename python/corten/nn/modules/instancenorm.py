@@ -25,7 +25,7 @@ class _InstanceNorm(_NormBase):
             num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
         )
 
-    def _no_batch_dim(self):
+    def _get_no_batch_dim(self):
         return self._rank + 1
 
     def _check_input_dim(self, input):
@@ -35,7 +35,7 @@ class _InstanceNorm(_NormBase):
 
     def forward(self, input):
         self._check_input_dim(input)
-        batched = input.dim() != self._no_batch_dim()
+        batched = input.dim() != self._get_no_batch_dim()
         channels = input.size(1 if batched else 0)
         if channels != self.num_features:
             if self.affine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import sys
 import warnings
@@ -12,6 +13,7 @@ from typing import Any
 import corten
 from corten import Tensor, _C
 from corten.nn.modules import _hooks
+from corten.nn.modules._conversion import _applied_parameter, _parse_to
 from corten.nn.modules._hooks import (  # noqa: F401
     HookMixin, register_module_backward_hook, register_module_buffer_registration_hook,
     register_module_forward_hook, register_module_forward_pre_hook,
@@ -41,6 +43,18 @@ def _addindent(text, spaces):
     return "\n".join([first, *(" " * spaces + line for line in rest)])
 
 
+class _CallSignature:
+    """The signature of modules as functions, which `inspect` asks instances for: classes have their own."""
+
+    def __get__(self, instance, owner):
+        if instance is None:
+            raise AttributeError("__signature__")
+        kinds = inspect.Parameter
+        return inspect.Signature([
+            kinds("args", kinds.VAR_POSITIONAL), kinds("kwargs", kinds.VAR_KEYWORD),
+        ])
+
+
 # A class of Python comes first, as it does for any class beside a module: so instances have the same
 # layout whatever the order of bases, and their class can be changed.
 class Module(HookMixin, StateMixin, _C._ModuleBase):
@@ -50,6 +64,7 @@ class Module(HookMixin, StateMixin, _C._ModuleBase):
     """
 
     dump_patches = False
+    __signature__ = _CallSignature()
     _version = 1
     call_super_init = False
     training: bool
@@ -210,10 +225,20 @@ class Module(HookMixin, StateMixin, _C._ModuleBase):
             )
         if isinstance(value, Buffer):
             persistent = value.persistent
-            self._forget(name, "_buffers", "buffer")
+            for members in ("_parameters", "_modules"):
+                self.__dict__[members].pop(name, None)
         else:
             persistent = name not in self._non_persistent_buffers_set
-        self.register_buffer(name, value, persistent)
+        if "persistent" in inspect.signature(self.register_buffer).parameters:
+            self.register_buffer(name, value, persistent)
+            return
+        # Classes may have methods from before there were other buffers.
+        if not persistent:
+            raise RuntimeError(
+                "Registering a non-persistent buffer on a Module subclass that implements register_buffer() "
+                "without the persistent argument is not allowed."
+            )
+        self.register_buffer(name, value)
 
     def __delattr__(self, name):
         for members in (self._parameters, self._buffers, self._modules):
@@ -424,7 +449,7 @@ class Module(HookMixin, StateMixin, _C._ModuleBase):
                 module._apply(fn)
         for name, param in self._parameters.items():
             if param is not None:
-                self._parameters[name] = _applied_parameter(param, fn)
+                self._parameters[name] = _applied_parameter(param, fn, f"{self._get_name()}.{name}")
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
@@ -457,6 +482,16 @@ class Module(HookMixin, StateMixin, _C._ModuleBase):
                 ) from None
 
         return self._apply(convert)
+
+    def _replicate_for_data_parallel(self):
+        """A module with the same members, whose parameters can be replaced by copies on a device."""
+        replica = self.__new__(type(self))
+        replica.__dict__ = self.__dict__.copy()
+        replica._parameters = {}
+        replica._buffers = replica._buffers.copy()
+        replica._modules = replica._modules.copy()
+        replica._is_replica = True
+        return replica
 
     def to_empty(self, *, device, recurse=True):
         """Moves to a device without keeping the values."""
@@ -535,46 +570,3 @@ class Module(HookMixin, StateMixin, _C._ModuleBase):
 _C._set_module_rules(_hooks._CALL_HOOKS, Module._call_impl)
 
 sys.modules[__name__].__class__ = _hooks.HookNames
-
-
-def _applied_parameter(param, fn):
-    """`param` with `fn` applied to value and gradient: the same object where the device allows."""
-    with corten.no_grad():
-        value = fn(param)
-        grad = None if param.grad is None else fn(param.grad)
-    if _same_kind(param, value):
-        param.data = value
-        if grad is not None:
-            param.grad.data = grad
-        return param
-    moved = Parameter(value, param.requires_grad)
-    if grad is not None:
-        moved.grad = grad.requires_grad_(param.grad.requires_grad)
-    return moved
-
-
-def _same_kind(a, b):
-    """Whether `a.data = b` keeps the object: not between real and meta tensors."""
-    return (a.device.type == "meta") == (b.device.type == "meta") and a.layout == b.layout
-
-
-def _parse_to(*args, non_blocking=False, memory_format=None, device=None, dtype=None, tensor=None):
-    """The arguments of `to`: (device, dtype), (dtype), or (tensor), then non_blocking."""
-    args = list(args)
-    if args and isinstance(args[0], Tensor):
-        tensor = args.pop(0)
-    elif args and isinstance(args[0], corten.dtype):
-        dtype = args.pop(0)
-    elif args:
-        device = args.pop(0)
-        if args and (args[0] is None or isinstance(args[0], corten.dtype)):
-            dtype = args.pop(0)
-    if tensor is not None:
-        device, dtype = tensor.device, tensor.dtype
-    if args:
-        non_blocking = args.pop(0)
-    if args:
-        args.pop(0)  # copy
-    if args:
-        raise TypeError("to() received an invalid combination of arguments")
-    return None if device is None else corten.device(device), dtype, non_blocking, memory_format

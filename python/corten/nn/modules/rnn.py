@@ -188,6 +188,12 @@ class RNNBase(Module):
                 "input.size(-1) must be equal to input_size. "
                 f"Expected {self.input_size}, got {x.size(-1)}"
             )
+        weight = getattr(self, self._flat_weights_names[0])
+        if x.dtype != weight.dtype and not corten.is_autocast_enabled(x.device.type):
+            raise ValueError(
+                f"RNN input dtype ({x.dtype}) does not match weight dtype ({weight.dtype}). Convert input: "
+                f"input.to({weight.dtype}), or convert model: model.to({x.dtype})"
+            )
         count = self.num_layers * self._directions
         for i, (state, width) in enumerate(zip(states, self._state_widths())):
             expected = (count, batch, width)
@@ -340,18 +346,18 @@ class RNNCellBase(Module):
                 f"input has inconsistent input_size: got {x.size(1)} expected {self.input_size}"
             )
         prepared = []
-        for state in states:
+        for place, state in enumerate(states):
             if state is None:
                 state = corten.zeros(x.size(0), self.hidden_size, dtype=x.dtype, device=x.device)
             elif not batched:
                 state = state.unsqueeze(0)
             if state.size(0) != x.size(0):
                 raise RuntimeError(
-                    f"Input batch size {x.size(0)} doesn't match hidden batch size {state.size(0)}"
+                    f"Input batch size {x.size(0)} doesn't match hidden{place} batch size {state.size(0)}"
                 )
             if state.size(1) != self.hidden_size:
                 raise RuntimeError(
-                    f"hidden has inconsistent hidden_size: got {state.size(1)}, expected "
+                    f"hidden{place} has inconsistent hidden_size: got {state.size(1)}, expected "
                     f"{self.hidden_size}"
                 )
             prepared.append(state)

@@ -85,7 +85,7 @@ class _SpectralNorm(Module):
     def _iterate(self, matrix, times):
         for _ in range(times):
             self._u = F.normalize(corten.mv(matrix, self._v), dim=0, eps=self.eps)
-            self._v = F.normalize(corten.mv(matrix.t(), self._u), dim=0, eps=self.eps)
+            self._v = F.normalize(corten.mv(matrix.mH, self._u), dim=0, eps=self.eps)
 
     def forward(self, weight):
         if weight.ndim == 1:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import corten
 from corten.nn.modules.container import ModuleDict, ModuleList
-from corten.nn.parameter import Parameter
+from corten.nn.parameter import Buffer, Parameter
 
 __all__ = [
     "ParametrizationList", "cached", "is_parametrized", "register_parametrization",
@@ -216,13 +216,7 @@ def register_parametrization(module, tensor_name, parametrization, *, unsafe=Fal
         steps = module.parametrizations[tensor_name]
         if not unsafe:
             _check_added(module, tensor_name, parametrization)
-        start = steps._originals()[0] if steps.is_tensor else None
-        if start is not None and hasattr(parametrization, "right_inverse"):
-            value = getattr(module, tensor_name).detach()
-            steps.append(parametrization)
-            steps.right_inverse(value)
-        else:
-            steps.append(parametrization)
+        steps.append(parametrization)
         steps.unsafe |= unsafe
     elif tensor_name in module._buffers or tensor_name in module._parameters:
         original = getattr(module, tensor_name)
@@ -249,7 +243,26 @@ def _check_added(module, tensor_name, parametrization):
         if getattr(after, what) != getattr(before, what):
             raise ValueError(
                 f"Registering a parametrization may not change the {what} of the tensor, unless "
-                f"the `unsafe` flag is enabled."
+                f"the `unsafe` flag is enabled.\nmodule.{tensor_name}.{what}: {getattr(before, what)}\n"
+                f"parametrization(module.{tensor_name}).{what}: {getattr(after, what)}"
+            )
+    if not hasattr(parametrization, "right_inverse"):
+        return
+    try:
+        back = parametrization.right_inverse(after)
+    except NotImplementedError:
+        return
+    if not isinstance(back, corten.Tensor):
+        raise ValueError(
+            f"parametrization.right_inverse must return a tensor. Got: {type(back).__name__}"
+        )
+    for what in ("dtype", "shape"):
+        if getattr(back, what) != getattr(before, what):
+            raise ValueError(
+                f"The tensor returned by parametrization.right_inverse must have the same {what} as "
+                f"module.{tensor_name}, unless the `unsafe` flag is enabled.\n"
+                f"module.{tensor_name}.{what}: {getattr(before, what)}\n"
+                f"returned {what}: {getattr(back, what)}"
             )
 
 
@@ -265,7 +278,7 @@ def remove_parametrizations(module, tensor_name, leave_parametrized=True):
         trained = any(isinstance(t, Parameter) for t in originals)
         if steps.is_tensor:
             original = originals[0]
-            if type(original) in (corten.Tensor, Parameter):
+            if type(original) in (corten.Tensor, Parameter, Buffer):
                 _set_value(original, value)
         elif trained:
             original = Parameter(value.detach(), requires_grad=originals[0].requires_grad)

@@ -84,6 +84,18 @@ class PackedSequence(_Fields):
         """``to(int32)``."""
         return self.to(dtype=corten.int32)
 
+    def short(self):
+        """``to(int16)``."""
+        return self.to(dtype=corten.int16)
+
+    def char(self):
+        """``to(int8)``."""
+        return self.to(dtype=corten.int8)
+
+    def byte(self):
+        """``to(uint8)``."""
+        return self.to(dtype=corten.uint8)
+
     def pin_memory(self):
         """The sequence with data in pinned memory."""
         return type(self)(
@@ -103,6 +115,12 @@ class PackedSequence(_Fields):
 def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True):
     """Packs a padded (length, batch, …) tensor whose columns have ``lengths``."""
     lengths = corten.as_tensor(lengths, dtype=corten.int64, device="cpu")
+    if not input.numel():
+        raise RuntimeError("Cannot pack empty tensors.")
+    if lengths.dim() != 1:
+        raise RuntimeError(
+            f"'lengths' argument should be a 1D CPU int64 tensor, but got {lengths.dim()}D cpu Long tensor"
+        )
     order = None
     if not enforce_sorted:
         lengths, order = corten.sort(lengths, descending=True)

@@ -37,6 +37,15 @@ class SpectralNorm:
             u, v = u.clone(), v.clone()
         return weight / corten.dot(u, corten.mv(matrix, v))
 
+    #: States of this version have both vectors.
+    _version = 1
+
+    @staticmethod
+    def _solved_v(matrix, u, sigma):
+        """The vector ``v`` with ``u @ matrix @ v == sigma``."""
+        v = corten.linalg.multi_dot([corten.linalg.pinv(matrix.t() @ matrix), matrix.t(), u.unsqueeze(1)]).squeeze(1)
+        return v * (sigma / corten.dot(u, corten.mv(matrix, v)))
+
     @classmethod
     def apply(cls, module, name, n_power_iterations, dim, eps):
         """Renames the weight of ``module`` and hooks the computation in."""
@@ -60,6 +69,8 @@ class SpectralNorm:
         module.register_buffer(name + "_u", u)
         module.register_buffer(name + "_v", v)
         module.register_forward_pre_hook(fn)
+        module._register_state_dict_hook(_VersionHook(fn))
+        module._register_load_state_dict_pre_hook(_OlderVersions(fn))
         return fn
 
     def remove(self, module):
@@ -72,6 +83,47 @@ class SpectralNorm:
 
     def __call__(self, module, inputs):
         setattr(module, self.name, self.compute_weight(module, module.training))
+
+
+class _VersionHook:
+    """Notes in a state how it was made."""
+
+    def __init__(self, fn):
+        self.fn = fn
+
+    def __call__(self, module, state_dict, prefix, local_metadata):
+        versions = local_metadata.setdefault("spectral_norm", {})
+        key = self.fn.name + ".version"
+        if key in versions:
+            raise RuntimeError(f"Unexpected key in metadata['spectral_norm']: {key}")
+        versions[key] = self.fn._version
+
+
+class _OlderVersions:
+    """Completes states from before there was a vector ``v``: it is the one for which ``u`` and the weight that was
+    saved give the norm by which that was divided."""
+
+    def __init__(self, fn):
+        self.fn = fn
+
+    def __call__(
+        self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+    ):
+        fn, version = self.fn, local_metadata.get("spectral_norm", {}).get(self.fn.name + ".version")
+        if version is not None and version >= 1:
+            return
+        key = prefix + fn.name
+        original, u = state_dict.get(key + "_orig"), state_dict.get(key + "_u")
+        if version is None and key not in state_dict and key + "_v" in state_dict and original is not None:
+            return
+        absent = [key + end for end in ("_orig", "", "_u") if key + end not in state_dict]
+        if absent:
+            missing_keys.extend(absent if strict else ())
+            return
+        with corten.no_grad():
+            weight, matrix = state_dict.pop(key), fn._matrix(original)
+            sigma = (original / weight).mean()
+            state_dict[key + "_v"] = fn._solved_v(matrix, u, sigma)
 
 
 def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=None):

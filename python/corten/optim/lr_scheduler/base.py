@@ -27,15 +27,15 @@ def set_setting(group, name, value):
 
 
 def spread(name, value, optimizer):
-    """One value per group."""
+    """One value per group; tensors are copied, as their owner may change them."""
     if isinstance(value, (list, tuple)):
         if len(value) != len(optimizer.param_groups):
             raise ValueError(
                 f"{name} must have the same length as optimizer.param_groups. {name} has "
                 f"{len(value)} values, param_groups has {len(optimizer.param_groups)}."
             )
-        return list(value)
-    return [value] * len(optimizer.param_groups)
+        return [copied(one) for one in value]
+    return [copied(value) for _ in optimizer.param_groups]
 
 
 def _close(a, b):
@@ -167,14 +167,23 @@ class LRScheduler:
     def _warn_of_order(self):
         if self._step_count != 2:
             return
-        if not getattr(self.optimizer, "_opt_called", True):
-            warnings.warn(
+        if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
+            message = (
+                "Seems like `optimizer.step()` has been overridden after learning rate scheduler "
+                "initialization. Please, make sure to call `optimizer.step()` before "
+                "`lr_scheduler.step()`."
+            )
+        elif not getattr(self.optimizer, "_opt_called", True):
+            message = (
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch "
                 "1.1.0 and later, you should call them in the opposite order: `optimizer.step()` "
                 "before `lr_scheduler.step()`.  Failure to do this will result in PyTorch skipping "
-                "the first value of the learning rate schedule.",
-                stacklevel=3,
+                "the first value of the learning rate schedule."
             )
+        else:
+            return
+        where = "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
+        warnings.warn(f"{message} See more details at {where}", UserWarning, stacklevel=3)
 
     def _warn_outside_step(self):
         if not self._get_lr_called_within_step:

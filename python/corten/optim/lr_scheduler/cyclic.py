@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import types
 
-from .base import LRScheduler, check_optimizer, set_setting, spread
+from .base import LRScheduler, check_optimizer, copied, set_setting, spread
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -64,6 +64,22 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             self.T_i *= self.T_mult
 
 
+def _keep(_gamma, _x):
+    return 1.0
+
+
+def _halve(_gamma, x):
+    return 1 / (2.0 ** (x - 1))
+
+
+def _decay(gamma, x):
+    return gamma**x
+
+
+#: The heights of cycles, by mode.
+_SCALES = {"triangular": _keep, "triangular2": _halve, "exp_range": _decay}
+
+
 class CyclicLR(LRScheduler):
     """Triangles between ``base_lr`` and ``max_lr`` (Smith)."""
 
@@ -83,10 +99,11 @@ class CyclicLR(LRScheduler):
         down = float(step_size_down) if step_size_down is not None else up
         self.total_size = up + down
         self.step_ratio = up / self.total_size
-        if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
+        if mode not in _SCALES and scale_fn is None:
             raise ValueError("mode is invalid and scale_fn is None")
         self.mode, self.gamma = mode, gamma
-        self._scale_fn_custom = scale_fn
+        self._scale_fn_custom, self._scale_fn_ref = scale_fn, None
+        self._choose_scale()
         self.scale_mode = scale_mode
         if scale_fn is None:
             self.scale_mode = "iterations" if mode == "exp_range" else "cycle"
@@ -114,16 +131,18 @@ class CyclicLR(LRScheduler):
             for group, high, low in zip(
                 optimizer.param_groups, self.max_momentums, self.base_momentums
             ):
-                _set_momentum(group, high, self.use_beta1)
+                _set_momentum(group, copied(high), self.use_beta1)
                 group["max_momentum"], group["base_momentum"] = high, low
 
     def scale_fn(self, x):
         """How far towards the maximum a cycle or iteration goes."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
-        if self.mode == "triangular":
-            return 1.0
-        return 1 / (2.0 ** (x - 1)) if self.mode == "triangular2" else self.gamma**x
+        return self._scale_fn_ref(self.gamma, x)
+
+    def _choose_scale(self):
+        if self._scale_fn_custom is None:
+            self._scale_fn_ref = _SCALES[self.mode]
 
     def get_lr(self):
         self._warn_outside_step()
@@ -143,7 +162,10 @@ class CyclicLR(LRScheduler):
     def state_dict(self):
         """All fields but the optimizer; of a custom scale only the state of callable objects."""
         state = super().state_dict()
+        # Follows from the mode.
+        state.pop("_scale_fn_ref")
         fn = state.pop("_scale_fn_custom")
+        state["_scale_fn_custom"] = None
         if fn is not None and not isinstance(fn, types.FunctionType):
             state["_scale_fn_custom"] = fn.__dict__.copy()
         return state
@@ -155,6 +177,7 @@ class CyclicLR(LRScheduler):
         super().load_state_dict(state)
         if saved is not None:
             self._scale_fn_custom.__dict__.update(saved)
+        self._choose_scale()
 
 
 def _set_momentum(group, value, use_beta1):
@@ -241,15 +264,25 @@ class OneCycleLR(LRScheduler):
         highs = spread("max_momentum", largest, optimizer)
         for group, low, high in zip(optimizer.param_groups, lows, highs):
             if last_epoch == -1:
-                _set_momentum(group, high, self.use_beta1)
+                _set_momentum(group, copied(high), self.use_beta1)
                 group["max_momentum"], group["base_momentum"] = high, low
             group.setdefault("max_momentum", high)
             group.setdefault("base_momentum", low)
 
+    @staticmethod
+    def _annealing_cos(start, end, pct):
+        return end + (start - end) / 2.0 * (math.cos(math.pi * pct) + 1)
+
+    @staticmethod
+    def _annealing_linear(start, end, pct):
+        return (end - start) * pct + start
+
     def _anneal_func(self, start, end, done):
-        if self._anneal_func_type == "cos":
-            return end + (start - end) / 2.0 * (math.cos(math.pi * done) + 1)
-        return (end - start) * done + start
+        kind = getattr(self, "_anneal_func_type", None)
+        if kind is None:
+            # Older versions saved the function.
+            return self.anneal_func(start, end, done)
+        return (self._annealing_cos if kind == "cos" else self._annealing_linear)(start, end, done)
 
     def get_lr(self):
         self._warn_outside_step()

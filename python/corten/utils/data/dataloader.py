@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
+import multiprocessing
+import os
 import warnings
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
@@ -68,7 +70,7 @@ class DataLoader(Generic[_Item]):
         self.pin_memory_device = pin_memory_device
         self.timeout = timeout
         self.worker_init_fn = worker_init_fn
-        self.multiprocessing_context = multiprocessing_context
+        self.multiprocessing_context = _checked_context(multiprocessing_context, num_workers)
         self.in_order = in_order
         iterable = isinstance(dataset, IterableDataset)
         self._dataset_kind = _DatasetKind.Iterable if iterable else _DatasetKind.Map
@@ -109,6 +111,7 @@ class DataLoader(Generic[_Item]):
         self._iterator = None
         self._IterableDataset_len_called = None
         self.__initialized = True
+        self.check_worker_number_rationality()
 
     def __setattr__(self, name, value):
         if self.__dict__.get("_DataLoader__initialized") and name in self._fixed:
@@ -148,7 +151,50 @@ class DataLoader(Generic[_Item]):
         return full + (rest > 0 and not self.drop_last)
 
     def check_worker_number_rationality(self):
-        """For programs that call it."""
+        """Warns of more workers than there are processors for this process."""
+        if not self.num_workers:
+            return
+        try:
+            usable = len(os.sched_getaffinity(0))
+        except (AttributeError, OSError):
+            usable = os.cpu_count()
+        if usable is not None and self.num_workers <= usable:
+            return
+        suggestion = (
+            "DataLoader is not able to compute a suggested max number of worker in current system." if usable is None
+            else f"Our suggested max number of worker in current system is {usable}, which is smaller than what this "
+            "DataLoader is going to create."
+        )
+        warnings.warn(
+            f"This DataLoader will create {self.num_workers} worker processes in total. {suggestion} Please be aware "
+            "that excessive worker creation might get DataLoader running slow or even freeze, lower the worker number "
+            "to avoid potential slowness/freeze if necessary.", stacklevel=3,
+        )
+
+
+def _checked_context(context, num_workers):
+    """The context of a start method's name, or the context given."""
+    if context is None:
+        return None
+    if not num_workers:
+        raise ValueError(
+            "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
+            f"num_workers={num_workers}"
+        )
+    if isinstance(context, str):
+        names = multiprocessing.get_all_start_methods()
+        if context not in names:
+            raise ValueError(
+                f"multiprocessing_context option should specify a valid start method in {names!r}, but got "
+                f"multiprocessing_context={context!r}"
+            )
+        return multiprocessing.get_context(context)
+    if not isinstance(context, multiprocessing.context.BaseContext):
+        raise TypeError(
+            "multiprocessing_context option should be a valid context object or a string specifying the start method, "
+            f"but got multiprocessing_context={context}"
+        )
+    return context
 
 
 def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers):
@@ -222,12 +268,18 @@ class _BaseDataLoaderIter:
         claimed = self._loader._IterableDataset_len_called
         if self._loader._dataset_kind == _DatasetKind.Map or claimed is None:
             return
-        if self._loader.batch_size is None and self._yielded > claimed:
-            warnings.warn(
+        if self._yielded > claimed:
+            message = (
                 f"Length of IterableDataset {self._loader.dataset} was reported to be {claimed} "
-                f"(when accessing len(dataloader)), but {self._yielded} samples have been fetched.",
-                stacklevel=3,
+                f"(when accessing len(dataloader)), but {self._yielded} samples have been fetched. "
             )
+            if self._loader.num_workers > 0:
+                message += (
+                    "For multiprocessing data-loading, this could be caused by not properly configuring the "
+                    "IterableDataset replica at each worker. Please see "
+                    "https://pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset for examples."
+                )
+            warnings.warn(message, stacklevel=3)
 
     def __len__(self):
         return len(self._loader._index_sampler)

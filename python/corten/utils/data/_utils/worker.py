@@ -8,7 +8,8 @@ import signal
 import sys
 import threading
 import time
-import traceback
+
+from corten._utils import ExceptionWrapper
 
 from .._pipes import apply_seed
 from . import channel, pool
@@ -43,37 +44,16 @@ def get_worker_info():
     return _worker_info
 
 
-class Failure:
+class Failure(ExceptionWrapper):
     """An exception on its way to the loader, with its traceback as text."""
 
     def __init__(self, error, where):
-        self.kind = type(error)
-        self.where = where
-        self.text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        self.name = self.kind.__name__
+        super().__init__((type(error), error, error.__traceback__), where)
 
     def without_class(self):
         """The failure as a `RuntimeError`, for classes that cannot be sent."""
-        self.kind = RuntimeError
+        self.exc_type = RuntimeError
         return self
-
-    def reraise(self):
-        """Raises an exception of the same class with the worker's traceback."""
-        message = f"Caught {self.name} {self.where}.\nOriginal {self.text}"
-        if self.kind is KeyError:
-            message = _Lines(message)
-        try:
-            error = self.kind(message)
-        except Exception:
-            raise RuntimeError(message) from None
-        raise error
-
-
-class _Lines(str):
-    """KeyError prints its argument's repr; this one keeps the lines."""
-
-    def __repr__(self):
-        return str(self)
 
 
 class Ended:
