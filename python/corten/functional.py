@@ -84,6 +84,11 @@ def einsum(*args):
         equation, operands = _equation_of(args)
     else:
         equation, operands = args[0], _listed(args[1:])
+    if not operands:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one "
+            "operand and its subscripts list"
+        )
     return _ops.einsum(equation, operands)
 
 
