@@ -134,8 +134,8 @@ def chain_matmul(*matrices, out=None):
     """The product of several matrices, in the order that costs least."""
     matrices = _listed(matrices)
     if out is None:
-        return _C._linalg.linalg_multi_dot(matrices)
-    return _C._linalg.linalg_multi_dot(matrices, out=out)
+        return _ops.chain_matmul(matrices)
+    return _ops.chain_matmul(matrices, out=out)
 
 
 def _atleast(name):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import corten
 
@@ -49,12 +50,18 @@ def make_tensor(
     return result.requires_grad_(requires_grad) if requires_grad else result
 
 
-def _bounds(low, high, default, lowest, highest):
+def _bounds(low, high, default, lowest, highest, floating=False):
     low = default[0] if low is None else low
     high = default[1] if high is None else high
     if any(isinstance(bound, float) and math.isnan(bound) for bound in (low, high)):
         raise ValueError(f"`low` and `high` cannot be NaN, but got {low=} and {high=}")
-    if not low < high:
+    if floating and low == high:
+        warnings.warn(
+            "Passing `low==high` to `torch.testing.make_tensor` for floating or complex types is "
+            "deprecated since 2.1 and will be removed in 2.3. Use `torch.full(...)` instead.",
+            FutureWarning, stacklevel=4,
+        )
+    elif not low < high:
         raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")
     clamped = max(low, lowest), min(high, highest)
     return clamped
@@ -70,7 +77,7 @@ def _uniform(shape, dtype, device, low, high):
         low, high = _bounds(low, high, default, limits.min, limits.max + (dtype is not corten.int64))
         return corten.randint(math.ceil(low), math.ceil(high), shape, device=device, dtype=dtype)
     limits = corten.finfo(dtype)
-    low, high = _bounds(low, high, (-9, 9), limits.min, limits.max)
+    low, high = _bounds(low, high, (-9, 9), limits.min, limits.max, True)
     short = str(dtype).split(".")[-1] in _SHORT_FLOATS
     result = corten.empty(shape, device=device, dtype=corten.float32 if short else dtype)
     real = corten.view_as_real(result) if dtype.is_complex else result
