@@ -373,8 +373,8 @@ pub fn chain_matmul(matrices: &[Tensor]) -> Result<Tensor> {
         ensure!(
             matrix.dim() == 2,
             Runtime,
-            "Tensor with sizes {:?} is not a matrix",
-            matrix.sizes().as_slice()
+            "Tensor dimension is {}, expected 2 instead.",
+            matrix.dim()
         );
     }
     match matrices {
