@@ -135,6 +135,9 @@ _LAZY = {
     "sym_constrain_range_for_size": "_further", "spmm": "_further", "smm": "_further", "lobpcg": "_lobpcg",
     "conv_tbc": "nn.functional.grouped",
     **dict.fromkeys((
+        "cholesky", "eig", "lstsq", "matrix_rank", "qr", "solve", "symeig",
+    ), "_removed"),
+    **dict.fromkeys((
         "ccol_indices_copy", "col_indices_copy", "crow_indices_copy", "dsmm", "hsmm", "hspmm",
         "indices_copy", "resize_as_sparse_", "row_indices_copy", "saddmm", "sspaddmm", "values_copy",
     ), "sparse._further"),

@@ -32,7 +32,7 @@ def svd_lowrank(A, q=6, niter=2, M=None):
     if wide:
         A, M = A.mH, None if M is None else M.mH
     Q = _basis(A, q, niter, M)
-    B = Q.mH @ A
+    B = (A.mH @ Q).mH if A.is_sparse else Q.mH @ A
     if M is not None:
         B = B - Q.mH @ M
     U, S, Vh = corten.linalg.svd(B, full_matrices=False)
@@ -51,4 +51,9 @@ def pca_lowrank(A, q=None, center=True, niter=2):
         )
     if niter < 0:
         raise ValueError(f"niter(={niter}) must be non-negative integer")
+    if center and A.is_sparse:
+        if A.dim() != 2:
+            raise ValueError("pca_lowrank input is expected to be 2-dimensional tensor")
+        means = corten.sparse.sum(A, dim=0).to_dense() / A.shape[0]
+        return svd_lowrank(A, q, niter=niter, M=means.expand(A.shape))
     return svd_lowrank(A - A.mean(dim=-2, keepdim=True) if center else A, q, niter=niter)

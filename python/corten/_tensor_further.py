@@ -7,6 +7,7 @@ import weakref
 
 from corten import _C
 from corten._C import Tensor
+from corten._removed import _removed
 
 
 def _lazy(name):
@@ -176,17 +177,6 @@ def _sparse_only(name, expected):
     return method
 
 
-def _removed(name, instead):
-    def method(self, *args, **kwargs):
-        raise RuntimeError(
-            "This function was deprecated since version 1.9 and is now removed. "
-            f"`torch.{name}` is deprecated in favor of {instead}."
-        )
-
-    method.__doc__ = f"Removed in favour of {instead}."
-    return method
-
-
 _FUNCTIONS = (
     polygamma, polygamma_, pin_memory, const_data_ptr, is_distributed, record_stream, dense_dim,
     sparse_dim, to_sparse, to_sparse_coo, sparse_mask, smm, dequantize, xpu,
@@ -202,11 +192,7 @@ _SPARSE = {
     "crow_indices": "sparse row compressed", "col_indices": "sparse row compressed",
     "ccol_indices": "sparse column compressed", "row_indices": "sparse column compressed",
 }
-_REMOVED = {
-    "cholesky": "`torch.linalg.cholesky`", "eig": "`torch.linalg.eig`",
-    "lstsq": "`torch.linalg.lstsq`", "qr": "`torch.linalg.qr`", "solve": "`torch.linalg.solve`",
-    "symeig": "`torch.linalg.eigh`",
-}
+_REMOVED = ("cholesky", "eig", "lstsq", "qr", "solve", "symeig")
 
 
 def _of_layout(name, method):
@@ -227,7 +213,7 @@ def _of_layout(name, method):
 def _attach():
     methods = {function.__name__: function for function in _FUNCTIONS}
     methods.update((name, _sparse_only(name, kind)) for name, kind in _SPARSE.items())
-    methods.update((name, _removed(name, instead)) for name, instead in _REMOVED.items())
+    methods.update((name, _removed(name)) for name in _REMOVED)
     for name, method in methods.items():
         if not hasattr(Tensor, name):
             method = _of_layout(name, method)

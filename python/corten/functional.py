@@ -84,6 +84,11 @@ def einsum(*args):
         equation, operands = _equation_of(args)
     else:
         equation, operands = args[0], _listed(args[1:])
+    if not operands:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one "
+            "operand and its subscripts list"
+        )
     return _ops.einsum(equation, operands)
 
 
@@ -129,8 +134,8 @@ def chain_matmul(*matrices, out=None):
     """The product of several matrices, in the order that costs least."""
     matrices = _listed(matrices)
     if out is None:
-        return _C._linalg.linalg_multi_dot(matrices)
-    return _C._linalg.linalg_multi_dot(matrices, out=out)
+        return _ops.chain_matmul(matrices)
+    return _ops.chain_matmul(matrices, out=out)
 
 
 def _atleast(name):

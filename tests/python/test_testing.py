@@ -66,6 +66,15 @@ class Close(unittest.TestCase):
                    "but got no atol.", ValueError, rtol=1)
         self.fails(T([1.0]), T([2.0]), "mine", msg="mine")
 
+    def test_make_tensor_of_one_value(self):
+        for dtype in (torch.float32, torch.float16, torch.complex64):
+            with self.assertWarnsRegex(FutureWarning, "low==high"):
+                made = testing.make_tensor(2, dtype=dtype, device="cpu", low=-9, high=-9)
+            self.assertEqual(made[0].real.item(), -9)
+        for dtype in (torch.int64, torch.bool):
+            with self.assertRaisesRegex(ValueError, "must be less than"):
+                testing.make_tensor(2, dtype=dtype, device="cpu", low=1, high=1)
+
     def test_make_tensor(self):
         torch.manual_seed(0)
         made = testing.make_tensor(3, dtype=torch.float32, device="cpu")

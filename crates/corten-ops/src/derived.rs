@@ -1,9 +1,12 @@
 //! Variants that follow from the functional one: `out=` and in-place by computing and writing
 //! back, and numbers as tensors.
 
-use crate::meta::check_out_dtype;
+use crate::composite::support::requires_grad;
+use crate::meta::{check_out_dtype, cpp_name};
 use crate::{Tensor, iter, op};
-use corten_core::{DType, MemoryFormat, Result, Scalar, TensorBase, bail, can_cast};
+use corten_core::{
+    DType, MemoryFormat, Result, Scalar, TensorBase, bail, can_cast, ensure, grad_mode_enabled,
+};
 
 /// A rank-0 tensor made from a number: lowest in type promotion.
 ///
@@ -73,6 +76,55 @@ pub fn write_out(out: &Tensor, result: &Tensor) -> Result<Tensor> {
     iter::resize_output(out, &result.sizes())?;
     op::copy_(out, result, false)?;
     Ok(out.clone())
+}
+
+/// How the derived `out=` form of an operator writes one of its results.
+pub struct OutRule {
+    /// The operator's name.
+    pub operator: &'static str,
+    /// The result's name.
+    pub result: &'static str,
+    /// Whether the output must have the result's dtype.
+    pub exact: bool,
+    /// Whether the output gets the result's history.
+    pub history: bool,
+    /// The operator's own words for an output whose dtype does not fit.
+    pub words: Option<&'static str>,
+}
+
+impl OutRule {
+    /// The rule where nothing is said of it.
+    #[must_use]
+    pub const fn of(operator: &'static str) -> Self {
+        Self { operator, result: "result", exact: false, history: false, words: None }
+    }
+
+    /// Writes a computed result into `out`, resizing it where its shape differs, and returns `out`.
+    ///
+    /// # Errors
+    /// `Runtime` for a result that is recorded, and when dtypes or devices do not fit.
+    pub fn write(&self, out: &Tensor, result: &Tensor) -> Result<Tensor> {
+        // Results are recorded only where the operator is made of others; kernels run below autograd.
+        if !self.history && grad_mode_enabled() {
+            ensure!(
+                !requires_grad(result) && !requires_grad(out),
+                Runtime,
+                "{}(): functions with out=... arguments don't support automatic differentiation, \
+                 but one of the arguments requires grad.",
+                self.operator
+            );
+        }
+        let (expected, got) = (result.dtype(), out.dtype());
+        let fits = if self.exact { expected == got } else { can_cast(expected, got) };
+        if let Some(words) = self.words.filter(|_| !fits) {
+            let words = words.replace("{result}", self.result);
+            let words = words.replace("{expected}", expected.type_name());
+            let words = words.replace("{expected in C++}", cpp_name(expected));
+            let words = words.replace("{got in C++}", cpp_name(got));
+            bail!(Runtime, "{}", words.replace("{got}", got.type_name()));
+        }
+        if self.exact { write_exact_out(out, result) } else { write_out(out, result) }
+    }
 }
 
 /// As [`write_out`], for operators whose output must have the result's dtype.

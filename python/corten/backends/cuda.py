@@ -1,8 +1,9 @@
 """Settings of GPU kernels; kept, and without effect on the host."""
 
 import contextlib
+import enum
 
-__all__ = ["is_built", "matmul", "sdp_kernel"]
+__all__ = ["is_built", "matmul", "preferred_blas_library", "preferred_linalg_library", "sdp_kernel"]
 
 
 def is_built():
@@ -15,6 +16,47 @@ class _Matmul:
     allow_fp16_reduced_precision_reduction = True
     allow_bf16_reduced_precision_reduction = True
     fp32_precision = "none"
+
+
+class _Library(enum.Enum):
+    """Libraries of linear algebra on GPUs."""
+
+    Default = 0
+    Cusolver = 1
+    Magma = 2
+    Cublas = 3
+    Cublaslt = 4
+    Ck = 5
+
+
+_preferred = {"linalg": _Library.Default, "blas": _Library.Cublas}
+
+
+def _prefer(kind, backend, names):
+    if isinstance(backend, str):
+        if backend not in names:
+            raise RuntimeError(f"Unknown input value. Choose from: {', '.join(names)}.")
+        backend = names[backend]
+    if backend is not None:
+        if not isinstance(backend, _Library):
+            raise RuntimeError("Unknown input value type.")
+        _preferred[kind] = backend
+    return _preferred[kind]
+
+
+def preferred_linalg_library(backend=None):
+    """The library of decompositions on GPUs: ``default``, ``cusolver`` or ``magma``."""
+    return _prefer("linalg", backend, {
+        "default": _Library.Default, "cusolver": _Library.Cusolver, "magma": _Library.Magma,
+    })
+
+
+def preferred_blas_library(backend=None):
+    """The library of matrix products on GPUs: ``cublas``, ``cublaslt`` or ``ck``."""
+    return _prefer("blas", backend, {
+        "default": _Library.Default, "cublas": _Library.Cublas, "hipblas": _Library.Cublas,
+        "cublaslt": _Library.Cublaslt, "hipblaslt": _Library.Cublaslt, "ck": _Library.Ck,
+    })
 
 
 matmul = _Matmul()

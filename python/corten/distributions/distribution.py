@@ -8,7 +8,7 @@ import corten
 from corten import Size
 
 from . import constraints
-from .utils import lazy_property
+from .utils import _LazyPropertyOfClass, lazy_property
 
 __all__ = ["Distribution"]
 
@@ -57,7 +57,8 @@ class Distribution:
         for param, constraint in expected.items():
             if constraints.is_dependent(constraint):
                 continue
-            if param not in self.__dict__ and isinstance(getattr(type(self), param), property):
+            shown = getattr(type(self), param, None)
+            if param not in self.__dict__ and isinstance(shown, _LazyPropertyOfClass):
                 continue  # not computed yet
             value = getattr(self, param)
             valid = constraint.check(value)

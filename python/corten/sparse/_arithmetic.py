@@ -76,7 +76,7 @@ _plus = recorded(
     lambda grad, a, b, alpha: (grad, grad * _conjugated(alpha), None),
 )
 _plus_dense = recorded(
-    "Add", lambda a, b, alpha: a + alpha * b.to_dense(),
+    "Add", lambda a, b, alpha: corten.add(a, b.to_dense(), alpha=alpha),
     lambda grad, a, b, alpha: (
         grad.sum_to_size(a.shape) if a.requires_grad else None,
         (grad * _conjugated(alpha)).sum_to_size(b.shape), None,
@@ -115,6 +115,11 @@ def _subtracted(a, b, *, alpha=1):
             "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
             "`logical_xor()` operator instead."
         )
+    if any(isinstance(x, Tensor) and x.dtype == corten.bool for x in (a, b)):
+        raise NotImplementedError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
+            "invert a mask, use the `~` or `logical_not()` operator instead."
+        )
     return _added(a, b, alpha=-alpha)
 
 
@@ -137,6 +142,9 @@ def _check_same_size(a, b):
 
 def _concatenated(a, b, alpha):
     (indices, values), (others, more) = a._held, b._held
+    # Factors and sums are of the common dtype: -1 times a byte without a sign is none.
+    common = corten.promote_types(values.dtype, more.dtype)
+    values, more = values.to(common), more.to(common)
     if indices is others:
         return _shell(indices, values + alpha * more, a.shape, a._coalesced and b._coalesced)
     if not indices.size(1) or not others.size(1):  # nothing to add: the entries stay as they are
@@ -164,7 +172,8 @@ def _add_in_place(a, b, *, alpha=1):
     indices, values = b._parts
     if indices.size(0) == 0:
         return a.add_(values.sum(0), alpha=alpha)
-    return a.index_put_(tuple(indices), (values * alpha).to(a.dtype), accumulate=True)
+    values = values.to(corten.promote_types(values.dtype, a.dtype)) * alpha
+    return a.index_put_(tuple(indices), values.to(a.dtype), accumulate=True)
 
 
 def _check_sum_fits(dtype, given):

@@ -67,6 +67,38 @@ def _transposed_sparse(x, dim0, dim1):
     return _transposed(x, a, b)
 
 
+def _turned(x):
+    """All dimensions in reverse order."""
+    return x.permute(*reversed(range(x.dim())))
+
+
+def _matrix_turned(x):
+    """The last two dimensions exchanged."""
+    if x.dim() < 2:
+        raise RuntimeError(
+            f"tensor.mT is only supported on matrices or batches of matrices. Got {x.dim()}-D tensor."
+        )
+    return x.transpose(-2, -1)
+
+
+def _adjoint(x):
+    """The conjugate with the last two dimensions exchanged."""
+    if x.dim() < 2:
+        raise RuntimeError(
+            "tensor.adjoint() is only supported on matrices or batches of matrices. Got "
+            f"{x.dim()}-D tensor."
+        )
+    return _matrix_turned(x).conj() if x.is_complex() else _matrix_turned(x)
+
+
+def _matrix_adjoint(x):
+    if x.dim() not in (0, 2):
+        raise RuntimeError(
+            f"tensor.H is only supported on matrices (2-D tensors). Got {x.dim()}-D tensor."
+        )
+    return _adjoint(x) if x.dim() else x
+
+
 def _transpose_in_place(x, dim0, dim1):
     return replaced(x, _transposed_sparse(before(x), dim0, dim1))
 
@@ -393,6 +425,7 @@ def _refuses(text):
 _sparse_broadcast_to = _spread
 OPERATORS.update({
     "copy_": _copy, "resize_as_": _resize_as, "resize_as_sparse_": resize_as_sparse_,
+    "T": _turned, "mT": _matrix_turned, "mH": _adjoint, "adjoint": _adjoint, "H": _matrix_adjoint,
     "narrow_copy": _narrow_copy, "transpose": _transposed_sparse, "swapaxes": _transposed_sparse,
     "swapdims": _transposed_sparse, "transpose_": _transpose_in_place, "t_": _turn_in_place,
     "permute": _permuted, "cat": _joined, "concat": _joined, "concatenate": _joined,
@@ -418,3 +451,5 @@ for _name in ("copy_", "resize_as_", "new_empty", "new_zeros", "new", "contiguou
     setattr(SparseTensor, _name, OPERATORS[_name])
 del _name
 SparseTensor.real = property(_real)
+SparseTensor.T, SparseTensor.mT = property(_turned), property(_matrix_turned)
+SparseTensor.H, SparseTensor.mH = property(_matrix_adjoint), property(_adjoint)

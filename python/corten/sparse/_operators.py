@@ -6,7 +6,7 @@ import corten
 from corten._C import Tensor
 from corten._utils import wrap_dim
 
-from ._arithmetic import _scaled
+from ._arithmetic import _scaled, _with_values
 from ._coordinate import _conj, _dense, _mm, sparse_coo_tensor
 from ._entries import OPERATORS as _OPERATORS, SparseTensor, _coalesce, _for_sums, _made, _shell, recorded
 from ._entries import _flat as _places
@@ -28,10 +28,12 @@ def _product(a, b):
 
 def _met(a, b):
     """The products of the elements where both have entries."""
-    indices, values = _coalesce(a)._held
+    # Entries of one place are added up in the dtype of the product.
+    common = corten.promote_types(a.dtype, b.dtype)
+    indices, values = _coalesce(_with_values(lambda held: held.to(common))(a))._held
     if not isinstance(b, SparseTensor):
         return _shell(indices, values * b[tuple(indices)], a.shape, True)
-    others, factors = _coalesce(b)._held
+    others, factors = _coalesce(_with_values(lambda held: held.to(common))(b))._held
     if others.size(0) != indices.size(0):
         raise RuntimeError("mul(sparse, sparse): the numbers of sparse dimensions must be the same")
     mine, theirs = _places(indices, a.shape), _places(others, a.shape)

@@ -317,17 +317,30 @@ fn derived(op: &Op, form: Form, schema: &Schema) -> Result<String, String> {
         };
     let passed: Vec<String> = declared.parameters.iter().map(|p| given(&p.name, p.ty)).collect();
     let call = format!("op::{}({})?", function_name(&op.schema), passed.join(", "));
-    let write_out = if op.exact_out { "write_exact_out" } else { "write_out" };
     Ok(match (form, &outs[..]) {
-        (Form::Out, [out]) => format!("derived::{write_out}({out}, &{call})"),
+        (Form::Out, [out]) => format!("{}.write({out}, &{call})", out_rule(op, 0)),
         (Form::Out, several) => {
-            let write =
-                |(i, out): (usize, &String)| format!("derived::{write_out}({out}, &results.{i})?");
+            let write = |(i, out): (usize, &String)| {
+                format!("{}.write({out}, &results.{i})?", out_rule(op, i))
+            };
             let writes: Vec<String> = several.iter().enumerate().map(write).collect();
             format!("let results = {call}; Ok(({}))", writes.join(", "))
         }
         _ => format!("derived::write_inplace(self_, &{call})"),
     })
+}
+
+/// What the derived out form asks of the output that result `nr` is written into.
+fn out_rule(op: &Op, nr: usize) -> String {
+    let result = op.schema.returns.get(nr).and_then(|result| result.name.as_deref());
+    format!(
+        "derived::OutRule {{ operator: {:?}, result: {:?}, exact: {}, history: {}, words: {:?} }}",
+        op.schema.name,
+        result.unwrap_or("result"),
+        op.exact_out,
+        op.out_history,
+        op.out_error
+    )
 }
 
 /// Copies the results of a view operator.

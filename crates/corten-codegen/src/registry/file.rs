@@ -50,6 +50,9 @@ pub(super) struct Block {
     pub(super) node_inplace: Option<String>,
     #[serde(default)]
     pub(super) exact_out: bool,
+    pub(super) out_error: Option<String>,
+    #[serde(default)]
+    pub(super) out_history: bool,
     pub(super) batch: Option<String>,
     pub(super) cost: Option<Cost>,
     pub(super) rust: Option<String>,

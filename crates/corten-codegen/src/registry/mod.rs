@@ -120,6 +120,12 @@ pub struct Op {
     pub node_inplace: Option<String>,
     /// Whether the derived out form takes only an output of the result's dtype.
     pub exact_out: bool,
+    /// The operator's own words where an output has a dtype that the derived out form does not take:
+    /// `{expected}` and `{got}` stand for the dtypes, `{result}` for the result's name.
+    pub out_error: Option<String>,
+    /// Whether the derived out form of a composite operator leaves the result's history in the output,
+    /// where the others refuse arguments that require gradients.
+    pub out_history: bool,
     /// How it runs on batches: a function of `corten_ops::batched::rules`. Without one, item by
     /// item, or as other pointwise operators.
     pub batch: Option<String>,

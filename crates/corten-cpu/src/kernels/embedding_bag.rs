@@ -62,7 +62,9 @@ pub fn embedding_bag(
     if is_shape_only(&out) {
         return Ok((out, bag_of, counts, places));
     }
-    let given = Bags::of(indices, offsets, bags as usize, padding_idx)?;
+    // The dense kernel ends the last bag at the last offset; the others at the end of the indices.
+    let to_end = include_last_offset && (mode == Mode::Max || !dense);
+    let given = Bags::of(indices, offsets, bags as usize, padding_idx, to_end)?;
     let bags = given.within(weight.sizes()[0], mode != Mode::Max && dense)?;
     let rows = if mode == Mode::Max { bags.maxima(weight, &out)? } else { Vec::new() };
     if mode != Mode::Max {
@@ -152,6 +154,9 @@ fn check_factors(weight: &Tensor, indices: &Tensor, mode: Mode, factors: &Tensor
     Ok(())
 }
 
+/// Stands for the bag of an index that is in none.
+const NO_BAG: i64 = -1;
+
 /// Which indices belong to which bag.
 struct Bags {
     indices: Vec<i64>,
@@ -161,8 +166,14 @@ struct Bags {
 }
 
 impl Bags {
-    fn of(indices: &Tensor, offsets: &Tensor, count: usize, padding: i64) -> Result<Self> {
-        let (indices, given) = (indices.to_vec::<i64>()?, offsets.to_vec::<i64>()?);
+    fn of(
+        indices: &Tensor,
+        offsets: &Tensor,
+        count: usize,
+        padding: i64,
+        to_end: bool,
+    ) -> Result<Self> {
+        let (indices, mut given) = (indices.to_vec::<i64>()?, offsets.to_vec::<i64>()?);
         if let (Some(&first), Some(&last)) = (given.first(), given.last()) {
             ensure!(
                 first == 0,
@@ -177,6 +188,9 @@ impl Bags {
                 "offsets[-1] can not be greater than input's length {} but got offsets[-1] of {last}",
                 indices.len()
             );
+        }
+        if to_end {
+            given.truncate(count);
         }
         Self::between(indices, &given, count, padding)
     }
@@ -229,8 +243,9 @@ impl Bags {
         rows.filter(|(_, row)| *row != self.padding).map(|(place, row)| (place, row as usize))
     }
 
+    /// The bag of each index, and -1 for those behind the last.
     fn bag_of_each(&self) -> Result<Vec<i64>> {
-        let mut each = try_vec(0, self.indices.len())?;
+        let mut each = try_vec(NO_BAG, self.indices.len())?;
         for bag in 0..self.count() {
             each[self.starts[bag]..self.starts[bag + 1]].fill(bag as i64);
         }
@@ -397,7 +412,7 @@ pub fn embedding_bag_dense_backward(
         by_frequency: scale_grad_by_freq,
     };
     ensure!(
-        spread.bags.iter().all(|bag| (0..bags).contains(bag)),
+        spread.bags.iter().all(|bag| (NO_BAG..bags).contains(bag)),
         Runtime,
         "embedding_bag: a bag is out of range"
     );
@@ -437,7 +452,7 @@ impl Spread {
             let places = self.places.of_row(row);
             T::fill(out, &mut Vec::new(), |out| {
                 out.fill(<T as Float>::Wide::ZERO);
-                for &place in places {
+                for &place in places.iter().filter(|place| self.bags[**place] != NO_BAG) {
                     let bag = self.bags[place] as usize;
                     let factor = factors.map_or(of(1.0), |factors| factors[place].widen());
                     let size = self.sizes.as_ref().map_or(1, |sizes| sizes[bag]);
@@ -487,9 +502,15 @@ pub fn per_sample_weights_backward(
         return Ok(out);
     }
     let bags = recorded(indices, offsets, offset2bag, grad.size(0)? as usize)?;
+    if grad.size(0)? == 0 {
+        return op::zero_(&out);
+    }
     let bags = Tensor::from_slice(&bags, &[bags.len() as i64])?;
+    let outside = op::eq_scalar(&bags, NO_BAG.into())?;
+    let bags = op::clamp_min(&bags, 0.into())?;
     let (grads, rows) = (op::index_select(grad, 0, &bags)?, op::index_select(weight, 0, indices)?);
     let sums = op::sum_dim_intlist(&op::mul_tensor(&grads, &rows)?, Some(&[1]), false, None)?;
     let padding = op::eq_scalar(indices, padding_idx.into())?;
-    op::masked_fill_scalar(&sums, &padding, 0.into())
+    let without = op::logical_or(&padding, &outside)?;
+    op::masked_fill_scalar(&sums, &without, 0.into())
 }

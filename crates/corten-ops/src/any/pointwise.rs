@@ -97,7 +97,7 @@ pub fn pow_scalar_out(self_: Scalar, exponent: &Tensor, out: &Tensor) -> Result<
 /// # Errors
 /// Those of the operator on tensors.
 pub fn clamp_min(self_: &Tensor, min: Scalar) -> Result<Tensor> {
-    op::clamp_min_tensor(self_, &derived::wrapped(min)?)
+    op::clamp_min_tensor(self_, &bound(self_, min)?)
 }
 
 /// As [`clamp_min`], in place.
@@ -105,7 +105,7 @@ pub fn clamp_min(self_: &Tensor, min: Scalar) -> Result<Tensor> {
 /// # Errors
 /// Those of the operator on tensors.
 pub fn clamp_min_(self_: &Tensor, min: Scalar) -> Result<Tensor> {
-    op::clamp_min__tensor(self_, &derived::wrapped(min)?)
+    op::clamp_min__tensor(self_, &bound(self_, min)?)
 }
 
 /// As [`clamp_min`], into `out`.
@@ -113,7 +113,7 @@ pub fn clamp_min_(self_: &Tensor, min: Scalar) -> Result<Tensor> {
 /// # Errors
 /// Those of the operator on tensors.
 pub fn clamp_min_out(self_: &Tensor, min: Scalar, out: &Tensor) -> Result<Tensor> {
-    op::clamp_min_tensor_out(self_, &derived::wrapped(min)?, out)
+    op::clamp_min_tensor_out(self_, &bound(self_, min)?, out)
 }
 
 /// The smaller of each element and a number.
@@ -121,7 +121,7 @@ pub fn clamp_min_out(self_: &Tensor, min: Scalar, out: &Tensor) -> Result<Tensor
 /// # Errors
 /// Those of the operator on tensors.
 pub fn clamp_max(self_: &Tensor, max: Scalar) -> Result<Tensor> {
-    op::clamp_max_tensor(self_, &derived::wrapped(max)?)
+    op::clamp_max_tensor(self_, &bound(self_, max)?)
 }
 
 /// As [`clamp_max`], in place.
@@ -129,7 +129,7 @@ pub fn clamp_max(self_: &Tensor, max: Scalar) -> Result<Tensor> {
 /// # Errors
 /// Those of the operator on tensors.
 pub fn clamp_max_(self_: &Tensor, max: Scalar) -> Result<Tensor> {
-    op::clamp_max__tensor(self_, &derived::wrapped(max)?)
+    op::clamp_max__tensor(self_, &bound(self_, max)?)
 }
 
 /// As [`clamp_max`], into `out`.
@@ -137,7 +137,17 @@ pub fn clamp_max_(self_: &Tensor, max: Scalar) -> Result<Tensor> {
 /// # Errors
 /// Those of the operator on tensors.
 pub fn clamp_max_out(self_: &Tensor, max: Scalar, out: &Tensor) -> Result<Tensor> {
-    op::clamp_max_tensor_out(self_, &derived::wrapped(max)?, out)
+    op::clamp_max_tensor_out(self_, &bound(self_, max)?, out)
+}
+
+/// A bound of [`clamp_min`] or [`clamp_max`] as a tensor.
+fn bound(self_: &Tensor, number: Scalar) -> Result<Tensor> {
+    ensure!(
+        !self_.dtype().is_complex() && !matches!(number, Scalar::Complex(_)),
+        NotImplemented,
+        "clamp is not supported for complex types"
+    );
+    derived::wrapped(number)
 }
 
 /// Two to the power of each element, as `pow(2.0, other)` promotes it; for integers in the

@@ -1,6 +1,7 @@
 //! Products of tensors of any rank, from products of matrices and vectors.
 
 use super::support::requires_grad;
+use crate::meta::cpp_name;
 use crate::{Tensor, op, opaque};
 use corten_core::geometry::{infer_broadcast, wrap_dim};
 use corten_core::{Dims, Result, Scalar, bail, ensure};
@@ -372,8 +373,8 @@ pub fn chain_matmul(matrices: &[Tensor]) -> Result<Tensor> {
         ensure!(
             matrix.dim() == 2,
             Runtime,
-            "Tensor with sizes {:?} is not a matrix",
-            matrix.sizes().as_slice()
+            "Tensor dimension is {}, expected 2 instead.",
+            matrix.dim()
         );
     }
     match matrices {
@@ -412,6 +413,7 @@ pub fn linalg_multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
             "multi_dot(): tensor {place} must be 2D but got {}D",
             matrix.dim()
         );
+        check_alike(&chain[0], matrix, place)?;
     }
     for (place, pair) in chain.windows(2).enumerate() {
         let (a, b) = (pair[0].sizes(), pair[1].sizes());
@@ -426,6 +428,27 @@ pub fn linalg_multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
     }
     let product = multiply_chain(&chain, &cheapest_order(&chain), 0, count - 1)?;
     op::view(&product, &shape)
+}
+
+/// The matrices of a chain have one dtype and one device.
+fn check_alike(first: &Tensor, matrix: &Tensor, place: usize) -> Result<()> {
+    ensure!(
+        first.device() == matrix.device(),
+        Runtime,
+        "multi_dot(): all tensors must be on the same device but tensor 0 is on {} and tensor \
+         {place} on {}",
+        first.device(),
+        matrix.device()
+    );
+    ensure!(
+        first.dtype() == matrix.dtype(),
+        Runtime,
+        "multi_dot(): all tensors must have be the same dtype but tensor 0 is {} and tensor {place} \
+         {}",
+        cpp_name(first.dtype()),
+        cpp_name(matrix.dtype())
+    );
+    Ok(())
 }
 
 /// For every span of the chain the place of its last product (dynamic programming).

@@ -7,7 +7,7 @@ mod item;
 
 use crate::batched::is_batched;
 use crate::{Tensor, op};
-use corten_core::{DType, Device, Dims, Layout, Result, Scalar, bail, ensure, warn};
+use corten_core::{DType, Device, Dims, Layout, Result, Scalar, bail, ensure};
 pub use item::{Ellipsis, IndexItem, IntoIndex, NewAxis, Slice};
 
 impl Tensor {
@@ -266,12 +266,6 @@ impl Walk<'_> {
             Index,
             "tensors used as indices must be long, int, byte or bool tensors"
         );
-        if dtype == DType::UInt8 {
-            warn(
-                "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool \
-                 instead.",
-            );
-        }
         let device = self.view().device();
         let index = match tensor.device() == device || device == Device::META {
             true => tensor.clone(),

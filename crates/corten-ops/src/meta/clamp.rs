@@ -29,7 +29,14 @@ pub fn clamp(
             );
             Ok(value.clamp(low, high))
         })?;
-        crate::derived::wrapped(within).map(Some)
+        if !matches!(within, Scalar::Int(_)) || !is_wide_unsigned(dtype) {
+            return crate::derived::wrapped(within).map(Some);
+        }
+        // No other integers are promoted with these dtypes.
+        let device = Some(self_.device());
+        let bound = op::scalar_tensor(within, Some(dtype), None, device, None)?;
+        bound.set_wrapped_number(true);
+        Ok(Some(bound))
     };
     // The result takes its order of dimensions from all strides, also those of dimensions of size 1.
     let ordered = self_.sizes().iter().all(|&size| size >= 2);
@@ -106,6 +113,10 @@ fn within_range(
         (Scalar::Int(value), (Scalar::Int(low), Scalar::Int(high))) => {
             Ok(Scalar::Int(limit(value, low, high)?))
         }
+        // Signed integers are never beyond the end of 64 bits without a sign.
+        (Scalar::Int(value), (Scalar::Int(low), _)) => {
+            Ok(Scalar::Int(limit(value, low, i64::MAX)?))
+        }
         _ => Ok(bound),
     }
 }
@@ -145,6 +156,10 @@ pub fn clamp_tensor(
     };
     let (min, max) = (bound(min, low)?, bound(max, high)?);
     pointwise("clamp", Promote::Ternary, Domain::OrderedWide, &[self_, &min, &max], out)
+}
+
+fn is_wide_unsigned(dtype: DType) -> bool {
+    matches!(dtype, DType::UInt16 | DType::UInt32 | DType::UInt64)
 }
 
 /// The least and the greatest value of a dtype.

@@ -29,7 +29,7 @@ pub(super) fn refusal(name: &str, dtype: DType) -> Option<Error> {
         "hardtanh" if dtype == DType::Bool => {
             err!(NotImplemented, "Bool inputs not supported for hardtanh")
         }
-        "clamp" | "clamp_min" | "clamp_max" | "relu" | "hardtanh" if complex => {
+        "clamp" | "relu" | "hardtanh" if complex => {
             err!(NotImplemented, "clamp is not supported for complex types")
         }
         "maximum" | "minimum" | "fmax" | "fmin" if complex => {

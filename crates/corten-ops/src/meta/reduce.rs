@@ -331,6 +331,11 @@ pub fn vector_norm(
         "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}",
         own.type_name()
     );
+    ensure!(
+        !ord.is_complex(),
+        Runtime,
+        "linalg.vector_norm: Expected a non-complex scalar as the order of norm."
+    );
     let dtype = dtype.unwrap_or(own).to_real();
     check_out_dtype(out, dtype)?;
     let reduce = Reduce::over_or_all(self_, dim, keepdim)?;

@@ -458,6 +458,12 @@ fn expand_masks(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Vec<Option
                 expanded.push(Some(op::to_dtype(index, DType::Int64, false, false, None)?));
             }
             _ if is_mask(index) => {
+                if index.dtype() == DType::UInt8 {
+                    warn(
+                        "indexing with dtype torch.uint8 is now deprecated, please use a dtype \
+                         torch.bool instead.",
+                    );
+                }
                 check_mask(self_, index, expanded.len())?;
                 let places = op::nonzero(index)?;
                 for dim in 0..index.dim() as i64 {

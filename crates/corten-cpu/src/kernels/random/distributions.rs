@@ -1,6 +1,6 @@
 //! Samplers without a fast path.
 
-use super::fill::{fill, fill_with, memory_order, with_generator};
+use super::fill::{draws_nothing, fill, fill_with, memory_order, with_generator};
 use super::normal::normal_pair;
 use crate::kernels::support::is_shape_only;
 use crate::row_loops::{compiled, multiply_add};
@@ -250,6 +250,9 @@ fn remainders(out: &mut [u32; WORDS], words: &[u32], range: u64) {
 /// `NotImplemented` for a dtype without integers.
 pub fn random_(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let dtype = self_.dtype();
+    if draws_nothing(self_) {
+        return Ok(self_.clone());
+    }
     if dtype == DType::UInt64 {
         return fill_wide(self_, generator, |word| word as i64);
     }
@@ -361,6 +364,9 @@ fn check_probability(operator: &str, p: f64) -> Result<()> {
 /// `Runtime` when `p` is no probability.
 pub fn bernoulli_float_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
     check_probability("bernoulli_", p)?;
+    if draws_nothing(self_) {
+        return Ok(self_.clone());
+    }
     with_generator(generator, |rng| {
         match_dtype!(self_.dtype(), "bernoulli_scalar_cpu_", AllNoComplex, T => {
             fill_with(self_, |out: &mut [T]| flip_coins(out, p, rng))
@@ -400,6 +406,10 @@ pub fn bernoulli_tensor_(
     p: &Tensor,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
+    if draws_nothing(self_) {
+        op::expand(p, &self_.sizes(), false)?;
+        return Ok(self_.clone());
+    }
     ensure!(
         p.dtype().is_floating_point(),
         Runtime,
@@ -412,8 +422,10 @@ pub fn bernoulli_tensor_(
     }
     let probabilities = op::permute(&expanded, &memory_order(self_))?;
     let double = p.dtype() == DType::Float64;
+    // Probabilities that lie where the results go are read from a copy.
+    let copied = self_.is_alias_of(p);
     let wide = op::contiguous(
-        &op::to_dtype(&probabilities, DType::Float64, false, false, None)?,
+        &op::to_dtype(&probabilities, DType::Float64, false, copied, None)?,
         corten_core::MemoryFormat::Contiguous,
     )?;
     let set = AccessSet::acquire(&[(&wide, Access::Read)])?;
@@ -441,6 +453,9 @@ fn fill_floats(
     generator: Option<&Generator>,
     make: impl Fn(f64) -> f64,
 ) -> Result<Tensor> {
+    if draws_nothing(self_) {
+        return Ok(self_.clone());
+    }
     with_generator(generator, |rng| {
         match_dtype!(self_.dtype(), kernel, Float, T => fill_with(self_, |out: &mut [T]| {
             fill_from_uniform(out, rng, |drawn| cast::<f64, T>(make(drawn)));
@@ -455,6 +470,13 @@ fn fill_floats(
 /// `Runtime` unless the rate is positive.
 pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<Tensor> {
     ensure!(lambd > 0.0, Runtime, "exponential_ expects lambda > 0.0, but found lambda={lambd}");
+    ensure!(
+        draws_nothing(self_) || self_.dtype().is_floating_point(),
+        Runtime,
+        "Exponential distribution is a continuous probability distribution. dtype must be a \
+         floating point but you specified {}",
+        self_.dtype().type_name()
+    );
     fill_floats(self_, "exponential_cpu", generator, |drawn| -1.0 / lambd * (-drawn).ln_1p())
 }
 
@@ -464,6 +486,12 @@ pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -
 /// `Runtime` unless `0 < p < 1`.
 pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
     ensure!(0.0 < p && p < 1.0, Runtime, "geometric_ expects p to be in (0, 1), but got p={p}");
+    if draws_nothing(self_) {
+        return Ok(self_.clone());
+    }
+    if self_.dtype() == DType::Bool {
+        return not_implemented("geometric_cpu", DType::Bool);
+    }
     let failure = (-p).ln_1p();
     with_generator(generator, |rng| {
         match_dtype!(self_.dtype(), "geometric_cpu", AllNoComplex, T => fill_with(self_, |out: &mut [T]| {
@@ -489,7 +517,7 @@ pub fn cauchy_(
         Runtime,
         "Cauchy distribution is a continuous probability distribution. dtype must be a floating \
          point but you specified {}",
-        self_.dtype().type_name()
+        cpp_name(self_.dtype())
     );
     fill_floats(self_, "cauchy_cpu", generator, |drawn| {
         median + sigma * (std::f64::consts::PI * (drawn - 0.5)).tan()
@@ -507,6 +535,9 @@ pub fn log_normal_(
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
     ensure!(std > 0.0, Runtime, "log_normal_ expects std > 0.0, but found std={std}");
+    if draws_nothing(self_) {
+        return Ok(self_.clone());
+    }
     with_generator(generator, |rng| {
         match_dtype!(self_.dtype(), "log_normal_cpu", Float, T => fill(self_, || {
             cast::<f64, T>((normal_pair(rng) * std + mean).exp())

@@ -17,6 +17,12 @@ pub(super) fn with_generator<R>(
     }
 }
 
+/// Whether a call draws no numbers, so that PyTorch's takes every dtype: no loop is chosen for an
+/// empty tensor.
+pub(super) fn draws_nothing(target: &Tensor) -> bool {
+    target.numel() == 0 && !is_shape_only(target)
+}
+
 /// Fills `target` with samples, the fastest-varying dimension in memory first.
 pub(super) fn fill<T: Element>(target: &Tensor, mut sample: impl FnMut() -> T) -> Result<()> {
     fill_with(target, |out: &mut [T]| out.iter_mut().for_each(|slot| *slot = sample()))

@@ -6,7 +6,7 @@
 //! machine does; the last 16 elements are drawn anew where the length is not a multiple of 16.
 
 use super::distributions::{fill_uniform24, fill_uniform53, uniform53};
-use super::fill::{fill, with_generator};
+use super::fill::{draws_nothing, fill, with_generator};
 use crate::vec::box_muller::{self, BLOCK};
 use corten_core::{
     DType, Element, Generator, GeneratorGuard, Result, Writer, bail, bf16, cast, ensure, f16,
@@ -27,6 +27,9 @@ pub fn normal_(
     if self_.dtype().is_complex() {
         // Real and imaginary part each have half of the variance.
         normal_(&op::view_as_real(self_)?, mean, std / std::f64::consts::SQRT_2, generator)?;
+        return Ok(self_.clone());
+    }
+    if draws_nothing(self_) {
         return Ok(self_.clone());
     }
     with_generator(generator, |rng| match self_.dtype() {

@@ -17,9 +17,9 @@ pub use constant::{
 pub use construct::{from_scalars, from_vec, infer_dtype};
 pub use empty::{empty, empty_like, empty_out, empty_strided, new_empty, new_empty_strided};
 pub use range::{
-    arange, arange_end, arange_start, linspace, linspace_scalar_tensor, linspace_tensor_scalar,
-    linspace_tensor_tensor, logspace, logspace_scalar_tensor, logspace_tensor_scalar,
-    logspace_tensor_tensor,
+    arange, arange_end, arange_end_out, arange_start, linspace, linspace_scalar_tensor,
+    linspace_tensor_scalar, linspace_tensor_tensor, logspace, logspace_scalar_tensor,
+    logspace_tensor_scalar, logspace_tensor_tensor,
 };
 pub(crate) use special::{check_parts, write_complex_out};
 pub use special::{

@@ -61,6 +61,14 @@ pub fn arange_end(
     arange(Scalar::Int(0), end, Scalar::Int(1), dtype, layout, device, pin_memory)
 }
 
+/// [`arange_end`] into `out`.
+///
+/// # Errors
+/// Those of [`arange`].
+pub fn arange_end_out(end: Scalar, out: &Tensor) -> Result<Tensor> {
+    op::arange_start_out(Scalar::Int(0), end, Scalar::Int(1), out)
+}
+
 /// The dtype of numbers between two bounds.
 fn spaced_dtype(name: &str, bounds: [Scalar; 2], dtype: Option<DType>) -> Result<DType> {
     let complex = bounds.iter().any(|bound| bound.is_complex());

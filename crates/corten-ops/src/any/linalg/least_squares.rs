@@ -12,8 +12,8 @@ use corten_core::{DType, Dims, Result, Scalar, bail, ensure};
 enum Driver {
     Gels,
     Gelsy,
-    /// `gelsd` and `gelss`.
-    Singular,
+    Gelsd,
+    Gelss,
 }
 
 impl Driver {
@@ -21,13 +21,29 @@ impl Driver {
         Ok(match name {
             None | Some("gelsy") => Self::Gelsy,
             Some("gels") => Self::Gels,
-            Some("gelsd" | "gelss") => Self::Singular,
+            Some("gelsd") => Self::Gelsd,
+            Some("gelss") => Self::Gelss,
             Some(_) => bail!(
                 Runtime,
                 "torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, \
                  gelss)"
             ),
         })
+    }
+}
+
+impl Driver {
+    /// Below which part of the largest singular value others count as zero: LAPACK takes the
+    /// precision of the dtype for what is no tolerance to each driver.
+    fn tolerance(self, rcond: f64, precision: f64) -> f64 {
+        match self {
+            Self::Gels => 0.0,
+            // The rank is at least one.
+            Self::Gelsy => rcond.min(1.0 - precision),
+            Self::Gelsd if rcond <= 0.0 || rcond >= 1.0 => precision,
+            Self::Gelss if rcond < 0.0 => precision,
+            Self::Gelsd | Self::Gelss => rcond,
+        }
     }
 }
 
@@ -61,7 +77,8 @@ pub fn linalg_lstsq(
     ensure!(
         self_.size(-2)? == right.size(-2)?,
         Runtime,
-        "torch.linalg.lstsq: input.size(-2) should match other.size(-2)"
+        "torch.linalg.lstsq: input.size(-2) should match other.size({})",
+        if vector { -1 } else { -2 }
     );
     let driver = Driver::named(driver)?;
     let [m, n] = [self_.size(-2)?, self_.size(-1)?];
@@ -71,7 +88,7 @@ pub fn linalg_lstsq(
     };
     let batch = broadcast_batch(self_, &right)?;
     let direct = match driver {
-        Driver::Singular => None,
+        Driver::Gelsd | Driver::Gelss => None,
         Driver::Gels | Driver::Gelsy => by_orthogonal_factors(self_, &right, rcond)?,
     };
     let Found { solution, rank, full, values } = match direct {
@@ -88,7 +105,7 @@ pub fn linalg_lstsq(
         false => nothing(self_, self_.dtype().to_real())?,
     };
     let rank = if driver == Driver::Gels { nothing(self_, DType::Int64)? } else { rank };
-    let values = match values.filter(|_| driver == Driver::Singular) {
+    let values = match values.filter(|_| matches!(driver, Driver::Gelsd | Driver::Gelss)) {
         Some(values) => values,
         None => nothing(self_, self_.dtype().to_real())?,
     };
@@ -108,7 +125,7 @@ struct Found {
 fn by_singular_values(a: &Tensor, b: &Tensor, driver: Driver, rcond: f64) -> Result<Found> {
     let most = a.size(-2)?.min(a.size(-1)?);
     let (u, s, vh) = op::_linalg_svd(a, false, true, None)?;
-    let kept = kept(&s, if driver == Driver::Gels { 0.0 } else { rcond })?;
+    let kept = kept(&s, driver.tolerance(rcond, epsilon(a.dtype())?))?;
     let rank = op::sum_dim_intlist(&kept, Some(&[-1]), false, None)?;
     let full = !a.device().is_cpu() || has_rank(&rank, most)?;
     ensure!(

@@ -1,6 +1,5 @@
 //! The frequencies that belong to the points of a transform, and shifts of them.
 
-use crate::iter::resize_output;
 use crate::{Tensor, op};
 use corten_core::{DType, Device, Layout, Result, Scalar, default_dtype, ensure, geometry};
 
@@ -36,7 +35,6 @@ pub fn fft_fftfreq(
 /// As there.
 pub fn fft_fftfreq_out(n: i64, d: f64, out: &Tensor) -> Result<Tensor> {
     check_dtype("fftfreq", out.dtype())?;
-    resize_output(out, &[n])?;
     op::arange_out(Scalar::Int(n), out)?;
     let positive = n / 2 + n % 2;
     let negative = op::slice_tensor(out, 0, Some(positive), None, 1)?;
@@ -69,7 +67,6 @@ pub fn fft_rfftfreq(
 /// As there.
 pub fn fft_rfftfreq_out(n: i64, d: f64, out: &Tensor) -> Result<Tensor> {
     check_dtype("rfftfreq", out.dtype())?;
-    resize_output(out, &[n / 2 + 1])?;
     op::arange_out(Scalar::Int(n / 2 + 1), out)?;
     op::mul__scalar(out, Scalar::Float(1.0 / (n as f64 * d)))
 }

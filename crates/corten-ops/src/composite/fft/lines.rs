@@ -2,7 +2,7 @@
 
 use super::shapes::{check_out, check_points, normalization, promoted, resized};
 use super::spaces::*;
-use crate::derived::write_out;
+use crate::derived::OutRule;
 use crate::{Tensor, op};
 use corten_core::{Result, ensure, geometry};
 
@@ -122,7 +122,7 @@ macro_rules! along_a_line {
             if !$complex || !self_.dtype().is_complex() || matches!($kind, Kind::Complex { .. }) {
                 check_out($text, out, $complex)?;
             }
-            write_out(out, &$name(self_, n, dim, norm)?)
+            OutRule::of(stringify!($name)).write(out, &$name(self_, n, dim, norm)?)
         }
     )*};
 }

@@ -1,7 +1,7 @@
 //! Transforms over several dimensions.
 
 use super::shapes::{check_out, half_space, normalization, promoted, resized, space};
-use crate::derived::write_out;
+use crate::derived::OutRule;
 use crate::{Tensor, op};
 use corten_core::{Result, bail, ensure};
 
@@ -130,7 +130,7 @@ macro_rules! into {
         ) -> Result<Tensor> {
             let result = $name(self_, s, dim, norm)?;
             check_out($text, out, $complex)?;
-            write_out(out, &result)
+            OutRule::of(stringify!($name)).write(out, &result)
         }
     )*};
 }

@@ -2,9 +2,9 @@
 
 use crate::composite::support::{defined, tensor_type_name};
 use crate::{Tensor, batched, op};
-use corten_core::{Result, Scalar, bail, ensure, err, warn};
+use corten_core::{Result, Scalar, bail, ensure, err, warn_once};
 use std::fmt::Display;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 /// The shape of a short-time transform.
 struct Windows {
@@ -23,12 +23,6 @@ impl Windows {
         let left = (self.n_fft - self.length) / 2;
         let right = self.n_fft - self.length - left;
         op::constant_pad_nd(window, &[left, right], Scalar::Int(0))
-    }
-}
-
-fn warn_once(said: &AtomicBool, message: &str) {
-    if !said.swap(true, Ordering::Relaxed) {
-        warn(message);
     }
 }
 

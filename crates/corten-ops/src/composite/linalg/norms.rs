@@ -87,6 +87,11 @@ pub fn linalg_matrix_norm(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
+    ensure!(
+        !ord.is_complex(),
+        Runtime,
+        "linalg.matrix_norm: Expected a non-complex scalar as the order of norm."
+    );
     let order = ord.to_f64();
     let size = order.abs();
     ensure!(
@@ -226,6 +231,12 @@ fn inverse(a: &Tensor) -> Result<Tensor> {
     op::masked_fill_scalar(&inverse, &failed, Scalar::Float(f64::INFINITY))
 }
 
+/// Condition numbers, infinite where the norm of a matrix is 0 and that of its inverse infinite.
+fn infinite_where_nan(numbers: Tensor) -> Result<Tensor> {
+    let undefined = op::isnan(&numbers)?;
+    op::masked_fill_scalar(&numbers, &undefined, Scalar::Float(f64::INFINITY))
+}
+
 /// The condition number of matrices with respect to the norm of an order.
 ///
 /// # Errors
@@ -255,7 +266,7 @@ pub fn linalg_cond(self_: &Tensor, p: Option<Scalar>) -> Result<Tensor> {
     }
     check_square(self_, &format!("linalg.cond(ord={})", shown(ord)))?;
     let norm = |a: &Tensor| op::linalg_matrix_norm(a, ord, &[-2, -1], false, None);
-    op::mul_tensor(&norm(self_)?, &norm(&inverse(self_)?)?)
+    infinite_where_nan(op::mul_tensor(&norm(self_)?, &norm(&inverse(self_)?)?)?)
 }
 
 /// The condition number of matrices with respect to the Frobenius or the nuclear norm.
@@ -277,5 +288,5 @@ pub fn linalg_cond_name(self_: &Tensor, p: &str) -> Result<Tensor> {
         return op::mul_tensor(&sum(&values)?, &sum(&op::reciprocal(&values)?)?);
     }
     let norm = |a: &Tensor| op::linalg_matrix_norm_str_ord(a, p, &[-2, -1], false, None);
-    op::mul_tensor(&norm(self_)?, &norm(&inverse(self_)?)?)
+    infinite_where_nan(op::mul_tensor(&norm(self_)?, &norm(&inverse(self_)?)?)?)
 }
