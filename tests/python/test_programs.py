@@ -53,7 +53,7 @@ class Programs(unittest.TestCase):
             printed = run("-m", "inside.main", "--x", "1", cwd=folder, env={
                 **os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
             })
-            self.assertIn("corten ['--x', '1'] Linear(in_features=1, out_features=2", printed)
+            self.assertIn("torch ['--x', '1'] Linear(in_features=1, out_features=2", printed)
 
     def test_new_processes(self):
         """A process that is started afresh runs the program with the same ``torch``."""

@@ -48,6 +48,7 @@ pub mod view;
 
 pub use api::{BackwardOptions, backward, grad};
 pub use checkpoint::checkpoint;
+pub use engine::continues_elsewhere;
 pub use gradcheck::{gradcheck, gradgradcheck};
 pub use hooks::HookHandle;
 pub use meta::GradDType;

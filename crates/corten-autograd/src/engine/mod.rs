@@ -66,10 +66,15 @@ struct Current {
 pub fn execute(mut request: Request<'_>) -> Result<Vec<Tensor>> {
     validate_outputs(&request.roots, &mut request.grads, "")?;
     let depth = DEPTH.get();
-    if depth > 0 && depth.is_multiple_of(MAX_DEPTH) {
-        return execute_elsewhere(request, depth);
-    }
-    execute_at(request, depth)
+    if continues_elsewhere() { execute_elsewhere(request, depth) } else { execute_at(request, depth) }
+}
+
+/// Whether a backward pass that this thread starts runs on another thread, for which this one waits:
+/// it must not hold what gradient functions need.
+#[must_use]
+pub fn continues_elsewhere() -> bool {
+    let depth = DEPTH.get();
+    depth > 0 && depth.is_multiple_of(MAX_DEPTH)
 }
 
 /// Continues a deep recursion on the stack of another thread, while this one waits.

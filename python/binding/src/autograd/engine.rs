@@ -22,7 +22,9 @@ const LONG: Duration = Duration::from_millis(1);
 
 fn run<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Py<T> {
     let start = Instant::now();
-    let result = detach_if(LAST.get() >= LONG, work);
+    // Gradient functions in Python take the lock on the thread that runs the pass.
+    let elsewhere = corten_autograd::continues_elsewhere();
+    let result = detach_if(elsewhere || LAST.get() >= LONG, work);
     LAST.set(start.elapsed());
     Ok(result?)
 }
