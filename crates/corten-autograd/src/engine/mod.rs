@@ -66,7 +66,11 @@ struct Current {
 pub fn execute(mut request: Request<'_>) -> Result<Vec<Tensor>> {
     validate_outputs(&request.roots, &mut request.grads, "")?;
     let depth = DEPTH.get();
-    if continues_elsewhere() { execute_elsewhere(request, depth) } else { execute_at(request, depth) }
+    if continues_elsewhere() {
+        execute_elsewhere(request, depth)
+    } else {
+        execute_at(request, depth)
+    }
 }
 
 /// Whether a backward pass that this thread starts runs on another thread, for which this one waits:
