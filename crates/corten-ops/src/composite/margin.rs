@@ -80,8 +80,11 @@ pub fn multi_margin_loss(
         );
     }
     if self_.numel() == 0 {
-        let sizes: &[i64] = if reduction == 0 { &[samples] } else { &[] };
-        return op::new_zeros(self_, sizes, None, None, None, None);
+        // Sums of nothing, which have the input's history.
+        return match reduction {
+            0 => op::sum_dim_intlist(&input, Some(&[1]), false, None),
+            _ => op::sum(&input, None),
+        };
     }
     check_dtypes(self_, target, "multi_margin_loss_cpu_kernel")?;
     if target.device().is_cpu() {
