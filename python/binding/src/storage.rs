@@ -268,6 +268,9 @@ pub(crate) fn is_storage(object: &Obj) -> bool {
 
 /// The untyped storage inside a typed one.
 fn untyped(object: &Obj) -> Option<Obj> {
+    if crate::dlpack::is_plain_data(object) {
+        return None;
+    }
     match object.attr_opt(crate::py::name!("_untyped_storage")) {
         Ok(found) => found.filter(|inner| TYPE.is_instance(inner)),
         Err(raised) => {

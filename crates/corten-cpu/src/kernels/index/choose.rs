@@ -69,7 +69,7 @@ trait Choice: Copy {
 }
 
 /// By masks: of small integers the compiler makes branches otherwise, which random conditions mislead.
-macro_rules! choices {
+macro_rules! masked {
     ($($int:ty)+) => {$(
         impl Choice for $int {
             #[inline(always)]
@@ -81,11 +81,17 @@ macro_rules! choices {
     )+};
 }
 
-choices! { u8 i16 i32 i64 }
-
-impl Choice for Complex<f64> {
-    #[inline(always)]
-    fn choose(condition: bool, first: Self, second: Self) -> Self {
-        if condition { first } else { second }
-    }
+/// As blends of vectors, which the compiler makes of wider elements.
+macro_rules! blended {
+    ($($element:ty)+) => {$(
+        impl Choice for $element {
+            #[inline(always)]
+            fn choose(condition: bool, first: Self, second: Self) -> Self {
+                if condition { first } else { second }
+            }
+        }
+    )+};
 }
+
+masked! { u8 i16 }
+blended! { i32 i64 Complex<f64> }

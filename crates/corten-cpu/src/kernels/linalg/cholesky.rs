@@ -127,7 +127,7 @@ impl<T: Number> Job<f32> for Panel<'_, T> {
             let root = ComplexFloat::sqrt(T::real(pivot));
             column[row] = root;
             for x in &mut column[row + 1..] {
-                *x = *x / root;
+                *x = x.over(root);
             }
         }
         None

@@ -268,7 +268,7 @@ impl<'a, T: Number> Panel<'a, T> {
         let column = &mut before[j * height..][..rows];
         let pivot = column[j];
         if pivot != T::zero() {
-            column[j + 1..].iter_mut().for_each(|x| *x = *x / pivot);
+            column[j + 1..].iter_mut().for_each(|x| *x = x.over(pivot));
         }
         for other in after.chunks_exact_mut(height) {
             let factor = other[j];
@@ -311,7 +311,7 @@ impl<'a, T: Number> Panel<'a, T> {
         let pivot = column[found];
         self.upper[j * self.width + j] = pivot;
         if pivot != T::zero() {
-            column[j / LANES * LANES..].iter_mut().for_each(|x| *x = *x / pivot);
+            column[j / LANES * LANES..].iter_mut().for_each(|x| *x = x.over(pivot));
         }
         if found != j {
             self.columns.chunks_exact_mut(self.height).for_each(|column| column.swap(j, found));

@@ -179,12 +179,12 @@ fn reflect<T: Number>(x: &mut [T]) -> T {
         return T::zero();
     }
     // Scaled, so that no square leaves the range.
-    let scaled = x.iter().map(|&value| ComplexFloat::abs(value / T::real(largest)));
+    let scaled = x.iter().map(|&value| ComplexFloat::abs(value.over(T::real(largest))));
     let norm = ComplexFloat::sqrt(scaled.fold(zero, |sum, size| sum + size * size)) * largest;
     let beta = T::real(if alpha.re() >= zero { -norm } else { norm });
-    let tau = (beta - alpha) / beta;
+    let tau = (beta - alpha).over(beta);
     let divisor = alpha - beta;
-    x[1..].iter_mut().for_each(|value| *value = *value / divisor);
+    x[1..].iter_mut().for_each(|value| *value = value.over(divisor));
     x[0] = beta;
     tau
 }

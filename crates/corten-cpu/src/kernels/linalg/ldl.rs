@@ -186,9 +186,9 @@ impl<T: Number> Factor<'_, T> {
         let column = &mut done[k * n + k + 1..];
         for (j, target) in rest.chunks_exact_mut(n).enumerate() {
             let of_row = if hermitian { column[j].conj() } else { column[j] };
-            subtract_multiple(&mut target[k + 1 + j..], of_row / pivot, &column[j..]);
+            subtract_multiple(&mut target[k + 1 + j..], of_row.over(pivot), &column[j..]);
         }
-        column.iter_mut().for_each(|value| *value = *value / pivot);
+        column.iter_mut().for_each(|value| *value = value.over(pivot));
         (k + 1..n).for_each(|j| self.make_real(j));
     }
 
@@ -198,15 +198,15 @@ impl<T: Number> Factor<'_, T> {
         let turned = |value: T| if hermitian { value.conj() } else { value };
         let beside = turned(below);
         // Everything is scaled by the element off the diagonal, the largest one.
-        let first = self.at(k, k) / beside;
-        let second = self.at(k + 1, k + 1) / below;
+        let first = self.at(k, k).over(beside);
+        let second = self.at(k + 1, k + 1).over(below);
         let determinant = first * second - T::one();
         let (done, rest) = self.a.split_at_mut((k + 2) * n);
         let (of_first, of_second) = done[k * n..].split_at_mut(n);
         for (j, target) in (k + 2..).zip(rest.chunks_exact_mut(n)) {
             let (x, y) = (of_first[j], of_second[j]);
-            let left = (second * x - y) / determinant / beside;
-            let right = (first * y - x) / determinant / below;
+            let left = (second * x - y).over(determinant).over(beside);
+            let right = (first * y - x).over(determinant).over(below);
             let columns = [(&of_first[j..], turned(left)), (&of_second[j..], turned(right))];
             subtract_multiples(&mut target[j..], columns);
             (of_first[j], of_second[j]) = (left, right);
@@ -318,7 +318,7 @@ impl<T: Number> Solver<'_, T> {
             }
             if width == 1 {
                 let diagonal = self.a[k * n + k];
-                x[k] = x[k].map(|x| x / diagonal);
+                x[k] = x[k].map(|x| x.over(diagonal));
             } else {
                 self.solve_block(n, k, x);
             }
@@ -340,14 +340,14 @@ impl<T: Number> Solver<'_, T> {
     fn solve_block(&self, n: usize, k: usize, x: &mut [[T; WIDTH]]) {
         let below = self.a[k * n + k + 1];
         let beside = self.turned(below);
-        let first = self.a[k * n + k] / beside;
-        let second = self.a[(k + 1) * n + k + 1] / below;
+        let first = self.a[k * n + k].over(beside);
+        let second = self.a[(k + 1) * n + k + 1].over(below);
         let determinant = first * second - T::one();
         let [upper, lower] = &mut x[k..k + 2] else { return };
         for (upper, lower) in upper.iter_mut().zip(lower) {
-            let (top, bottom) = (*upper / beside, *lower / below);
-            *upper = (second * top - bottom) / determinant;
-            *lower = (first * bottom - top) / determinant;
+            let (top, bottom) = (upper.over(beside), lower.over(below));
+            *upper = (second * top - bottom).over(determinant);
+            *lower = (first * bottom - top).over(determinant);
         }
     }
 }

@@ -25,12 +25,40 @@ pub(super) trait Number: MatElement + Buffered + ComplexFloat<Real: Element> {
     fn real(value: Self::Real) -> Self {
         cast(value)
     }
+
+    /// The quotient, without squares of the divisor's parts, which may leave the range.
+    fn over(self, divisor: Self) -> Self;
 }
 
-impl Number for f32 {}
-impl Number for f64 {}
-impl Number for corten_core::Complex<f32> {}
-impl Number for corten_core::Complex<f64> {}
+macro_rules! numbers {
+    ($($part:ty)+) => {$(
+        impl Number for $part {
+            #[inline(always)]
+            fn over(self, divisor: Self) -> Self {
+                self / divisor
+            }
+        }
+
+        impl Number for corten_core::Complex<$part> {
+            /// After R. L. Smith, "Algorithm 116: complex division" (1962).
+            #[inline(always)]
+            fn over(self, divisor: Self) -> Self {
+                let (c, d) = (divisor.re, divisor.im);
+                if c.abs() >= d.abs() {
+                    let ratio = d / c;
+                    let scale = c + d * ratio;
+                    Self::new((self.re + self.im * ratio) / scale, (self.im - self.re * ratio) / scale)
+                } else {
+                    let ratio = c / d;
+                    let scale = c * ratio + d;
+                    Self::new((self.re * ratio + self.im) / scale, (self.im * ratio - self.re) / scale)
+                }
+            }
+        }
+    )+};
+}
+
+numbers! { f32 f64 }
 
 /// Runs the expression with `T` as the number type of a dtype.
 macro_rules! match_number {

@@ -156,7 +156,7 @@ impl<T: Number> Job<f32> for Substitution<'_, '_, T> {
                     subtract_multiples(row, |k| &rows[k][part.clone()], factors);
                 }
                 if !unit {
-                    row.iter_mut().for_each(|x| *x = *x / own[i]);
+                    row.iter_mut().for_each(|x| *x = x.over(own[i]));
                 }
             }
         }
@@ -187,7 +187,7 @@ impl<'f, T: Number, F: Fn(usize) -> &'f [T]> Job<f32> for Column<'_, T, F> {
                 let j = if upper { group.end - 1 - step } else { group.start + step };
                 let column = factors(j);
                 if !unit {
-                    x[j] = x[j] / column[j];
+                    x[j] = x[j].over(column[j]);
                 }
                 known[j - group.start] = x[j];
                 for i in if upper { group.start..j } else { j + 1..group.end } {
