@@ -6,6 +6,7 @@ use super::flat::{
     row_major,
 };
 use super::lines::{Lines, check_bounds};
+use super::select::Slices;
 use crate::kernels::support::is_shape_only;
 use corten_core::{
     Access, AccessSet, DType, Dims, Element, MemoryFormat, Result, Scalar, bail, bug, ensure,
@@ -41,6 +42,9 @@ pub fn gather(self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool) -> R
             self_.sizes().as_slice()
         );
     }
+    if let Some(picked) = slice_index(&self_, dim, &index)? {
+        return op::view(&op::index_select(&self_, dim as i64, &picked)?, &out_sizes);
+    }
     let out = op::empty_like(&self_, None, None, None, None, Some(MemoryFormat::Contiguous))?;
     let out = op::resize_(&out, &index.sizes(), None)?;
     if is_shape_only(&out) {
@@ -63,6 +67,30 @@ pub fn gather(self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool) -> R
         }
     })?;
     op::view(&out, &out_sizes)
+}
+
+/// The numbers of the slices along `dim` that an expanded index stands for: it reads one number again
+/// for all elements of a slice, so that whole slices are moved. Checked against the bounds.
+pub(super) fn slice_index(self_: &Tensor, dim: usize, index: &Tensor) -> Result<Option<Tensor>> {
+    /// Shorter slices are not worth the walk over them.
+    const LEAST: i64 = 4;
+
+    let (sizes, strides) = (index.sizes(), index.strides());
+    let others = (0..sizes.len()).filter(|&d| d != dim);
+    let whole =
+        others.clone().all(|d| sizes[d] == self_.sizes()[d] && (strides[d] == 0 || sizes[d] == 1));
+    if !whole || is_shape_only(index) || index.numel() < LEAST * sizes[dim].max(1) {
+        return Ok(None);
+    }
+    let mut picked = index.clone();
+    for d in others.rev() {
+        picked = op::select_int(&picked, d as i64, 0)?;
+    }
+    let picked = op::contiguous(&picked, MemoryFormat::Contiguous)?;
+    let set = AccessSet::acquire(&[(picked.base(), Access::Read)])?;
+    check_bounds(set.read::<i64>(0)?, dim, self_.sizes()[dim])?;
+    drop(set);
+    Ok(Some(picked))
 }
 
 /// A scalar counts as a vector of one element; the third result is the shape to return.
@@ -214,6 +242,10 @@ impl Scatter {
     ) -> Result<()> {
         if is_shape_only(&self.target) {
             return Ok(());
+        }
+        if let Some(picked) = slice_index(&self.target, self.dim, &self.index)? {
+            let slices = Slices::new(&self.target, self.dim as i64, picked)?;
+            return slices.run::<T>(target, values, combine);
         }
         let [values, index] = [values, &self.index].map(|read| apart_from(&target.tensor, read));
         let (values, index) = (values?, index?);

@@ -102,7 +102,7 @@ pub(super) struct Slices {
 
 impl Slices {
     /// Lifts a scalar to a vector, so that there is a dimension.
-    fn new(self_: &Tensor, dim: i64, index: Tensor) -> Result<Self> {
+    pub(super) fn new(self_: &Tensor, dim: i64, index: Tensor) -> Result<Self> {
         let dim = geometry::wrap_dim(dim, self_.dim())?;
         let self_ = if self_.dim() == 0 { op::unsqueeze(self_, 0)? } else { self_.clone() };
         // Imported memory may hold the indices between the places of their dtype.

@@ -7,9 +7,7 @@ use crate::kernels::support::{contiguous, match_types};
 use crate::row_loops::{Job, Vectorised};
 use crate::tiles::turn_matrix;
 use crate::vec::Lanes;
-use corten_core::{
-    DType, Element, MemoryFormat, Reader, Result, Writer, cast, try_collect, try_vec,
-};
+use corten_core::{DType, Element, MemoryFormat, Reader, Result, Writer, try_collect, try_vec};
 use corten_ops::meta::upsample as shapes;
 use corten_ops::{Tensor, op};
 use taps::{Mode, Taps};
@@ -33,14 +31,13 @@ impl Plan<'_> {
     }
 }
 
-/// The numbers that are summed: single precision is enough for all but doubles.
+/// The numbers between two passes: single precision is enough for all but doubles.
 macro_rules! match_resampled {
-    ($dtype:expr, $name:expr, $t:ident $sum:ident => $body:expr) => {
+    ($dtype:expr, $name:expr, $t:ident $between:ident => $body:expr) => {
         match $dtype {
-            DType::Float64 => { type $sum = f64; match_types!($dtype, $name, $t => $body, [Float64 f64,]) }
-            // Bytes are summed by integer weights, exactly.
-            DType::UInt8 => { type $sum = f64; match_types!($dtype, $name, $t => $body, [UInt8 u8,]) }
-            _ => { type $sum = f32; match_types!($dtype, $name, $t => $body, [
+            DType::Float64 => { type $between = f64; match_types!($dtype, $name, $t => $body, [Float64 f64,]) }
+            DType::UInt8 => { type $between = u8; match_types!($dtype, $name, $t => $body, [UInt8 u8,]) }
+            _ => { type $between = f32; match_types!($dtype, $name, $t => $body, [
                 Float16 ::corten_core::f16, BFloat16 ::corten_core::bf16, Float32 f32,
             ]) }
         }
@@ -64,16 +61,12 @@ fn forward(input: &Tensor, output_size: &[i64], plan: &Plan<'_>, name: &str) -> 
         let mut shape = sizes.to_vec();
         for axis in (0..taps.len()).rev() {
             let taps = &mut taps[axis];
-            let unit: S = cast(if bytes { taps.make_integers() } else { 1.0 });
+            let digits = if bytes { taps.make_integers() } else { 0 };
             let inner = shape[axis + 3..].iter().product::<i64>() as usize;
             shape[axis + 2] = taps.count() as i64;
             let next = if axis == 0 { dense_like::<S>(&out)? } else { empty_of::<S>(&shape, &out)? };
-            let mut sums = Writer::<S>::new(&next)?;
-            pass::<S>(&Reader::<S>::new(&data)?, &mut sums, taps, inner)?;
-            if bytes {
-                sums.iter_mut().for_each(|x| *x = (*x / unit + 0.5).floor().clamp(0.0, 255.0));
-            }
-            drop(sums);
+            let shape = PassShape { inner, digits };
+            pass::<S>(&Reader::<S>::new(&data)?, &mut Writer::<S>::new(&next)?, taps, shape)?;
             data = next;
         }
         as_result(out, data)
@@ -99,7 +92,8 @@ fn backward(
             shape[axis + 2] = taps.count() as i64;
             let last = axis + 1 == plan.scales.len();
             let next = if last { dense_like::<S>(&out)? } else { empty_of::<S>(&shape, &out)? };
-            pass::<S>(&Reader::<S>::new(&data)?, &mut Writer::<S>::new(&next)?, &taps, inner)?;
+            let shape = PassShape { inner, digits: 0 };
+            pass::<S>(&Reader::<S>::new(&data)?, &mut Writer::<S>::new(&next)?, &taps, shape)?;
             data = next;
         }
         as_result(out, data)
@@ -166,34 +160,82 @@ fn pick<T: Element>(data: &[T], out: &mut [T], taps: &[Taps]) -> Result<()> {
     })
 }
 
-/// What sums are made of.
-trait Sum: Element + Default + std::ops::AddAssign + std::ops::Mul<Output = Self> {}
-impl Sum for f32 {}
-impl Sum for f64 {}
+/// Elements between two passes.
+trait Between: Element + Default {
+    /// What is summed, and the weights.
+    type Sum: Element + Default + std::ops::AddAssign + std::ops::Mul<Output = Self::Sum>;
+
+    fn widen(self) -> Self::Sum;
+
+    /// The element of a sum whose weights have so many binary digits behind the point.
+    fn narrow(sum: Self::Sum, digits: u32) -> Self;
+}
+
+macro_rules! between_floats {
+    ($($float:ty)+) => {$(
+        impl Between for $float {
+            type Sum = Self;
+
+            #[inline(always)]
+            fn widen(self) -> Self {
+                self
+            }
+            #[inline(always)]
+            fn narrow(sum: Self, _digits: u32) -> Self {
+                sum
+            }
+        }
+    )+};
+}
+
+between_floats! { f32 f64 }
+
+/// Bytes are summed by integer weights of 16 bits, exactly, and rounded after each pass.
+impl Between for u8 {
+    type Sum = i32;
+
+    #[inline(always)]
+    fn widen(self) -> i32 {
+        i32::from(self)
+    }
+    #[inline(always)]
+    fn narrow(sum: i32, digits: u32) -> Self {
+        ((sum + (1 << digits >> 1)) >> digits).clamp(0, 255) as Self
+    }
+}
 
 /// Lines of the last dimension that are resampled together.
 const LINES: usize = 16;
 
+/// What a pass goes over beside its taps: how many elements lie in one place of the dimension, and the
+/// binary digits of its weights.
+#[derive(Clone, Copy)]
+struct PassShape {
+    inner: usize,
+    digits: u32,
+}
+
 /// Resamples the middle dimension of `[outer, source, inner]`.
-fn pass<S: Sum>(data: &[S], out: &mut [S], taps: &Taps, inner: usize) -> Result<()> {
-    let (from, to) = (taps.source * inner, taps.count() * inner);
-    let weights = &taps.weights::<S>();
-    if inner > 1 {
+fn pass<D: Between>(data: &[D], out: &mut [D], taps: &Taps, shape: PassShape) -> Result<()> {
+    let (from, to) = (taps.source * shape.inner, taps.count() * shape.inner);
+    let weights = &taps.weights::<D::Sum>();
+    if shape.inner > 1 {
         return for_each_chunk(out, to, grain_of(to * 4), |i, out| {
-            f32::run(Pass { data: &data[i * from..][..from], out, taps, weights, inner });
+            f32::run(Pass { data: &data[i * from..][..from], out, taps, weights, shape });
             Ok(())
         });
     }
     for_each_run(out, to, grain_of(to * 4), |range, out| {
         let data = &data[range.start * from..range.end * from];
-        let mut turned = try_vec(S::default(), data.len().min(from * LINES))?;
-        let mut sums = try_vec(S::default(), out.len().min(to * LINES))?;
+        let mut turned = try_vec(D::default(), data.len().min(from * LINES))?;
+        let mut sums = try_vec(D::default(), out.len().min(to * LINES))?;
         for (data, out) in data.chunks(from * LINES).zip(out.chunks_mut(to * LINES)) {
             // Lines side by side are vectors, whichever points their taps are.
             let lines = out.len() / to;
             let (turned, sums) = (&mut turned[..data.len()], &mut sums[..out.len()]);
             turn_matrix(data, from, turned);
-            f32::run(Pass { data: turned, out: &mut *sums, taps, weights, inner: lines });
+            let shape = PassShape { inner: lines, ..shape };
+            f32::run(Pass { data: turned, out: &mut *sums, taps, weights, shape });
             turn_matrix(sums, lines, out);
         }
         Ok(())
@@ -201,22 +243,23 @@ fn pass<S: Sum>(data: &[S], out: &mut [S], taps: &Taps, inner: usize) -> Result<
 }
 
 /// The first dimension of `[source, inner]` on its way to `[count, inner]`.
-struct Pass<'a, S> {
-    data: &'a [S],
-    out: &'a mut [S],
+struct Pass<'a, D: Between> {
+    data: &'a [D],
+    out: &'a mut [D],
     taps: &'a Taps,
-    weights: &'a [S],
-    inner: usize,
+    weights: &'a [D::Sum],
+    shape: PassShape,
 }
 
-impl<S: Sum> Job<f32> for Pass<'_, S> {
+impl<D: Between> Job<f32> for Pass<'_, D> {
     type Out = ();
 
     #[inline(always)]
     fn run<V: Lanes<Elem = f32>>(self) {
-        let Self { data, out, taps, weights, inner } = self;
+        let Self { data, out, taps, weights, shape } = self;
+        let inner = shape.inner;
         for ((places, weights), out) in taps.of_points(weights).zip(out.chunks_exact_mut(inner)) {
-            let point = Point { data, inner, places, weights };
+            let point = Point { data, shape, places, weights };
             let mut from = 0;
             while from + 32 <= inner {
                 point.sum::<32>(from, out);
@@ -234,23 +277,24 @@ impl<S: Sum> Job<f32> for Pass<'_, S> {
 }
 
 /// What the results of one place, side by side, are made of.
-struct Point<'a, S> {
-    data: &'a [S],
-    inner: usize,
+struct Point<'a, D: Between> {
+    data: &'a [D],
+    shape: PassShape,
     places: &'a [usize],
-    weights: &'a [S],
+    weights: &'a [D::Sum],
 }
 
-impl<S: Sum> Point<'_, S> {
+impl<D: Between> Point<'_, D> {
     /// The results of `N` neighbours from `from` on, which stay in registers meanwhile.
     #[inline(always)]
-    fn sum<const N: usize>(&self, from: usize, out: &mut [S]) {
-        let mut sums = [S::default(); N];
+    fn sum<const N: usize>(&self, from: usize, out: &mut [D]) {
+        let mut sums = [D::Sum::default(); N];
         for (&place, &weight) in self.places.iter().zip(self.weights) {
-            let values = &self.data[place * self.inner + from..][..N];
-            sums.iter_mut().zip(values).for_each(|(sum, &x)| *sum += weight * x);
+            let values = &self.data[place * self.shape.inner + from..][..N];
+            sums.iter_mut().zip(values).for_each(|(sum, &x)| *sum += weight * x.widen());
         }
-        out[from..][..N].copy_from_slice(&sums);
+        let out = &mut out[from..][..N];
+        out.iter_mut().zip(sums).for_each(|(out, sum)| *out = D::narrow(sum, self.shape.digits));
     }
 }
 

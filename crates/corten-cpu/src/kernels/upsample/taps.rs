@@ -73,17 +73,18 @@ impl Taps {
         taps
     }
 
-    /// Makes the weights integers of 16 bits, with as many binary digits as fit, and returns what
-    /// stands for 1.
-    pub(super) fn make_integers(&mut self) -> f64 {
+    /// Makes the weights integers of 16 bits, with as many binary digits behind the point as fit: sums of
+    /// bytes fit into 32 bits then. Returns the number of these digits.
+    pub(super) fn make_integers(&mut self) -> u32 {
         self.merge();
         let most = self.weights.iter().copied().fold(0.0, f64::max);
-        let mut unit = 1.0;
-        while unit < f64::from(1 << 22) && (0.5 + most * unit * 2.0).trunc() < f64::from(1 << 15) {
+        let (mut unit, mut digits) = (1.0, 0);
+        while digits < 22 && (0.5 + most * unit * 2.0).trunc() < f64::from(1 << 15) {
             unit *= 2.0;
+            digits += 1;
         }
         self.weights.iter_mut().for_each(|weight| *weight = (*weight * unit).round());
-        unit
+        digits
     }
 
     /// Makes one tap of those that the border led to one place, so that they are rounded together.
