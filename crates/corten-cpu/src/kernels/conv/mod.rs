@@ -114,13 +114,13 @@ pub fn convolution_backward(
     );
     let mut dims: Vec<i64> = (0..grad_output.dim() as i64).collect();
     dims.remove(1);
-    let grad_bias = match (output_mask[2], bias_sizes) {
-        // The output of an empty input does not have the channels of the bias.
-        (true, Some(sizes)) if input.numel() == 0 => {
-            op::new_zeros(grad_output, sizes, None, None, None, None)?
+    let grad_bias = match output_mask[2] {
+        // The output of an input without channels has none either.
+        true if input.numel() == 0 => {
+            op::new_zeros(grad_output, &sizes[1..2], None, None, None, None)?
         }
-        (true, _) => op::sum_dim_intlist(grad_output, Some(&dims), false, None)?,
-        (false, _) => Tensor::undefined(),
+        true => op::sum_dim_intlist(grad_output, Some(&dims), false, None)?,
+        false => Tensor::undefined(),
     };
     ensure!(
         bias_sizes.is_none_or(|sizes| !output_mask[2] || sizes == grad_bias.sizes().as_slice()),

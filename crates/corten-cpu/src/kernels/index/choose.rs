@@ -40,8 +40,18 @@ unsafe fn choose_row<T: Choice>(at: [*mut u8; 4], steps: [i64; 4], n: i64) {
             [to, 1, a, b] if dense(to) && dense(a) && dense(b) => {
                 choose::<T>(at, [size, 1, size, size], n);
             }
-            [to, 1, 0, b] if dense(to) && dense(b) => choose::<T>(at, [size, 1, 0, size], n),
-            [to, 1, a, 0] if dense(to) && dense(a) => choose::<T>(at, [size, 1, size, 0], n),
+            [to, 1, 0, b] if dense(to) && dense(b) && n > 0 => {
+                let first = at[2].cast::<T>().read_unaligned();
+                choose_beside::<T>([at[0], at[1], at[3]], n, |condition, x| {
+                    T::choose(condition, first, x)
+                });
+            }
+            [to, 1, a, 0] if dense(to) && dense(a) && n > 0 => {
+                let second = at[3].cast::<T>().read_unaligned();
+                choose_beside::<T>([at[0], at[1], at[2]], n, |condition, x| {
+                    T::choose(condition, x, second)
+                });
+            }
             _ => choose::<T>(at, steps, n),
         }
     }
@@ -58,6 +68,22 @@ unsafe fn choose<T: Choice>(at: [*mut u8; 4], steps: [i64; 4], n: i64) {
             let (a, b) =
                 (element(2).cast::<T>().read_unaligned(), element(3).cast::<T>().read_unaligned());
             element(0).cast::<T>().write_unaligned(T::choose(element(1).read() != 0, a, b));
+        }
+    }
+}
+
+/// [`choose`] between dense elements and one number, which stays in a register: the compiler cannot
+/// know that no result is written over it.
+///
+/// # Safety
+/// Three operands of `n` dense elements: the first writable, the second of one byte each.
+#[inline(always)]
+unsafe fn choose_beside<T: Choice>(at: [*mut u8; 3], n: i64, pick: impl Fn(bool, T) -> T) {
+    for i in 0..n as usize {
+        // SAFETY: the caller's.
+        unsafe {
+            let x = at[2].cast::<T>().add(i).read_unaligned();
+            at[0].cast::<T>().add(i).write_unaligned(pick(at[1].add(i).read() != 0, x));
         }
     }
 }
