@@ -94,7 +94,7 @@ trait Choice: Copy {
     fn choose(condition: bool, first: Self, second: Self) -> Self;
 }
 
-/// By masks: of small integers the compiler makes branches otherwise, which random conditions mislead.
+/// By masks: the compiler makes branches otherwise, which random conditions mislead.
 macro_rules! masked {
     ($($int:ty)+) => {$(
         impl Choice for $int {
@@ -107,17 +107,11 @@ macro_rules! masked {
     )+};
 }
 
-/// As blends of vectors, which the compiler makes of wider elements.
-macro_rules! blended {
-    ($($element:ty)+) => {$(
-        impl Choice for $element {
-            #[inline(always)]
-            fn choose(condition: bool, first: Self, second: Self) -> Self {
-                if condition { first } else { second }
-            }
-        }
-    )+};
-}
+masked! { u8 i16 i32 i64 }
 
-masked! { u8 i16 }
-blended! { i32 i64 Complex<f64> }
+impl Choice for Complex<f64> {
+    #[inline(always)]
+    fn choose(condition: bool, first: Self, second: Self) -> Self {
+        if condition { first } else { second }
+    }
+}

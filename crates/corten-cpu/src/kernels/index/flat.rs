@@ -122,12 +122,16 @@ pub(crate) fn for_each_offset<const N: usize>(
 /// # Errors
 /// `Runtime` for another dtype than i32 and i64, in the words given.
 pub(crate) fn long_index(index: &Tensor, message: &str) -> Result<Tensor> {
+    op::contiguous(&strided_long_index(index, message)?, MemoryFormat::Contiguous)
+}
+
+/// The index with 64 bits, at its own strides.
+pub(super) fn strided_long_index(index: &Tensor, message: &str) -> Result<Tensor> {
     ensure!(matches!(index.dtype(), DType::Int32 | DType::Int64), Runtime, "{message}");
-    let long = match index.dtype() {
-        DType::Int64 => index.clone(),
-        _ => op::to_dtype(index, DType::Int64, false, false, None)?,
-    };
-    op::contiguous(&long, MemoryFormat::Contiguous)
+    match index.dtype() {
+        DType::Int64 => Ok(index.clone()),
+        _ => op::to_dtype(index, DType::Int64, false, false, None),
+    }
 }
 
 /// Row-major strides of a shape that is known not to overflow.

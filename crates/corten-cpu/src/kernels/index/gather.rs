@@ -2,8 +2,8 @@
 
 use super::arithmetic::{add_to, multiply_by, put_in};
 use super::flat::{
-    Flat, apart_from, contiguous_copy, flat, flat_bits, for_each_offset, long_index, match_bits,
-    row_major,
+    Flat, apart_from, contiguous_copy, flat, flat_bits, for_each_offset, match_bits, row_major,
+    strided_long_index,
 };
 use super::lines::{Lines, check_bounds};
 use super::select::Slices;
@@ -25,7 +25,7 @@ pub fn gather(self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool) -> R
         let (dtype, device) = (Some(self_.dtype()), Some(self_.device()));
         return op::empty_memory_format(&index.sizes(), dtype, None, device, None, None);
     }
-    let index = long_index(index, "gather(): Expected dtype int32/int64 for index")?;
+    let index = strided_long_index(index, "gather(): Expected dtype int32/int64 for index")?;
     let (self_, index, out_sizes) = at_least_vector(self_, &index)?;
     ensure!(
         self_.dim() == index.dim(),
@@ -45,6 +45,7 @@ pub fn gather(self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool) -> R
     if let Some(picked) = slice_index(&self_, dim, &index)? {
         return op::view(&op::index_select(&self_, dim as i64, &picked)?, &out_sizes);
     }
+    let index = op::contiguous(&index, MemoryFormat::Contiguous)?;
     let out = op::empty_like(&self_, None, None, None, None, Some(MemoryFormat::Contiguous))?;
     let out = op::resize_(&out, &index.sizes(), None)?;
     if is_shape_only(&out) {
@@ -213,7 +214,10 @@ pub(super) fn prepare(
     // Without elements the index may have any dtype.
     let long = match index.numel() {
         0 => op::to_dtype(index, DType::Int64, false, false, None)?,
-        _ => long_index(index, &format!("{operator}(): Expected dtype int32/int64 for index"))?,
+        _ => {
+            let message = format!("{operator}(): Expected dtype int32/int64 for index");
+            strided_long_index(index, &message)?
+        }
     };
     check_scatter(operator, self_, dim, &long, src)?;
     geometry::assert_no_internal_overlap(self_)?;
@@ -247,7 +251,8 @@ impl Scatter {
             let slices = Slices::new(&self.target, self.dim as i64, picked)?;
             return slices.run::<T>(target, values, combine);
         }
-        let [values, index] = [values, &self.index].map(|read| apart_from(&target.tensor, read));
+        let index = op::contiguous(&self.index, MemoryFormat::Contiguous)?;
+        let [values, index] = [values, &index].map(|read| apart_from(&target.tensor, read));
         let (values, index) = (values?, index?);
         let set = AccessSet::acquire(&[
             (values.base(), Access::Read),
@@ -255,7 +260,7 @@ impl Scatter {
             (target.tensor.base(), Access::Write),
         ])?;
         let (from, at, to) = (set.read::<T>(0)?, set.read::<i64>(1)?, set.write::<T>(2)?);
-        let lines = Lines::of(&self.target, self.dim, &self.index);
+        let lines = Lines::of(&self.target, self.dim, &index);
         // A target without elements has no lines that would check their index.
         if let Some(lines) = lines.filter(|_| self.is_copy && !to.is_empty()) {
             return lines.unchecked(self.dim).scatter(from, at, to, combine);
@@ -265,7 +270,7 @@ impl Scatter {
             return lines.scatter(from, at, to, combine);
         }
         let broadcast = from.len() == 1;
-        walk(self.dim, &self.index, target, at, |position, offset| {
+        walk(self.dim, &index, target, at, |position, offset| {
             combine(&mut to[offset], from[if broadcast { 0 } else { position }]);
         })
     }
