@@ -135,7 +135,7 @@ pub fn stft_center(
 fn warn_about_window(said: &AtomicBool, what: &str) {
     warn_once(
         said,
-        &format!(
+        format!(
             "A window was not provided. {what}To suppress this warning and use a rectangular \
              window, explicitly set `window=torch.ones(n_fft, device=<device>)`."
         ),
