@@ -58,6 +58,8 @@ class Array(Tensor):
         return wrapped(Tensor.to_device(self, device, stream=stream))
 
     def __getitem__(self, key, /):
+        if isinstance(key, Tensor) and key.dtype == _C.bool and 0 in key.shape:
+            key = _empty_mask(self, key)
         flipped, key, _ = _with_positive_steps(self, key)
         tensor = self.flip(flipped) if flipped else self
         return wrapped(Tensor.__getitem__(tensor, _indices(key)))
@@ -127,6 +129,17 @@ def _indices(key):
     if isinstance(key, Tensor) and key.dtype not in (_C.int64, _C.bool) and not key.is_floating_point():
         return key.to(_C.int64)
     return key
+
+
+def _empty_mask(tensor, mask):
+    """A mask that chooses nothing, of the shape of what it is for.
+
+    One without elements may have no element along any axis, as in NumPy.
+    """
+    shape = tensor.shape[:mask.ndim]
+    if len(shape) == mask.ndim and all(size in (0, whole) for size, whole in zip(mask.shape, shape)):
+        return _C._functions.zeros(shape, dtype=_C.bool, device=mask.device)
+    return mask
 
 
 def _with_positive_steps(tensor, key, in_place=False):

@@ -8,7 +8,7 @@ import corten
 from corten import _C
 
 from corten.array_api._array import wrapped
-from corten.array_api._dtypes import KIND_OF, WIDE_UNSIGNED, from_signed
+from corten.array_api._dtypes import KIND_OF, WIDE_UNSIGNED, from_signed, result_type
 
 _functions = _C._functions
 
@@ -41,39 +41,45 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
             raise ValueError("asarray(): another data type or device needs a copy")
         if obj.is_conj() or obj.is_neg():
             raise ValueError("asarray(): what conj() gives needs a copy")
-    if isinstance(obj, (int, float, complex)):
+    if type(obj) in (bool, int, float, complex):
         return full((), obj, dtype=dtype, device=device)
     if isinstance(obj, (list, tuple)):
-        obj = _with_numbers(obj)
-        if dtype is corten.uint64 or (dtype is None and _is_large(obj)):
-            return wrapped(corten.tensor(obj, dtype=corten.uint64, device=device))
-        return wrapped(corten.tensor(obj, dtype=dtype, device=device))
+        return wrapped(_of_sequence(obj, dtype, device))
+    if copy is not False and any(stride < 0 for stride in getattr(obj, "strides", None) or ()):
+        # Tensors have no negative strides; those of a copy are positive.
+        obj = obj.copy()
     return wrapped(corten.asarray(obj, dtype=dtype, device=device, copy=copy))
 
 
-def _with_numbers(sequence):
-    """Nested sequences with the numbers of the arrays within."""
-    if isinstance(sequence, (list, tuple)):
-        return [_with_numbers(one) for one in sequence]
-    return sequence.tolist() if isinstance(sequence, corten.Tensor) else sequence
-
-
-def _is_large(sequence):
-    """Whether nested sequences hold an integer that only unsigned ones can be."""
-    if isinstance(sequence, list):
-        return any(_is_large(one) for one in sequence)
-    return isinstance(sequence, int) and sequence >= 1 << 63
+def _of_sequence(sequence, dtype, device):
+    """A tensor of nested sequences of numbers and arrays."""
+    try:
+        return corten.tensor(sequence, dtype=dtype, device=device)
+    except ValueError:
+        if any(isinstance(one, (corten.Tensor, list, tuple)) for one in sequence):
+            parts = [asarray(one, dtype=dtype, device=device) for one in sequence]
+            if len({part.shape for part in parts}) > 1:
+                raise
+            dtype = result_type(*parts)
+            return _functions.stack([part.to(dtype) for part in parts])
+        if dtype is not None or not any(isinstance(one, int) and one >= 1 << 63 for one in sequence):
+            raise
+        return corten.tensor(sequence, dtype=corten.uint64, device=device)
 
 
 def from_dlpack(x, /, *, device=None, copy=None):
     """An array over the memory of another object, on the device asked for.
 
     Raises:
+        BufferError: The memory is not laid out as a tensor's can be.
         ValueError: ``copy`` is ``False`` and a copy is needed.
     """
     if isinstance(x, corten.Tensor):
         return asarray(x, device=device, copy=copy)
-    tensor = corten.from_dlpack(x)
+    try:
+        tensor = corten.from_dlpack(x)
+    except RuntimeError as error:
+        raise BufferError(str(error)) from error
     if device is not None and corten.device(device) != tensor.device:
         if copy is False:
             raise ValueError("from_dlpack(): another device needs a copy")
@@ -145,9 +151,6 @@ def full(shape, fill_value, *, dtype=None, device=None):
     if isinstance(fill_value, corten.Tensor):
         dtype, fill_value = dtype or fill_value.dtype, fill_value.item()
     dtype = _dtype_of(fill_value) if dtype is None else dtype
-    if isinstance(fill_value, int) and fill_value >= 1 << 63 and dtype == corten.uint64:
-        made = _functions.full(_shape_of(shape), _as_int64(fill_value), dtype=corten.int64, device=device)
-        return wrapped(made.view(dtype))
     return wrapped(_functions.full(_shape_of(shape), fill_value, dtype=dtype, device=device))
 
 

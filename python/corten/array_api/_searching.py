@@ -17,12 +17,13 @@ _functions = _C._functions
 
 def _in_order(x):
     """Numbers that are ordered as the elements are, of a data type that all can be done with."""
-    return as_ordered(x) if x.dtype in WIDE_UNSIGNED else x
+    if x.dtype in WIDE_UNSIGNED:
+        return as_ordered(x)
+    return x.to(corten.uint8) if x.dtype == corten.bool else x
 
 
 def _extremum(compute, x, axis, keepdims):
     x = _in_order(x)
-    x = x.to(corten.uint8) if x.dtype == corten.bool else x
     if axis is not None:
         return wrapped(compute(x, axis_of(axis, x.ndim), keepdims))
     found = compute(x.reshape(-1), 0)
@@ -119,7 +120,6 @@ def argsort(x, /, *, axis=-1, descending=False, stable=True):
     if x.ndim == 0:
         return wrapped(_functions.zeros_like(x, dtype=corten.int64))
     x = _in_order(x)
-    x = x.to(corten.uint8) if x.dtype == corten.bool else x
     order = _functions.argsort(x, dim=axis_of(axis, x.ndim), descending=descending, stable=True)
     return wrapped(order)
 
