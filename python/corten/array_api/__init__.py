@@ -17,7 +17,7 @@ from corten import (  # noqa: F401
 from corten.array_api import (
     _creation, _dtypes, _elementwise, _manipulation, _searching, _statistics, fft, linalg,
 )
-from corten.array_api._array import Array as Array
+from corten.array_api._array import Array as Array, attach_operators as _attach_operators
 from corten.array_api._creation import *  # noqa: F403
 from corten.array_api._dtypes import *  # noqa: F403
 from corten.array_api._elementwise import *  # noqa: F403
@@ -39,3 +39,5 @@ __all__ = [
     *_creation.__all__, *_dtypes.__all__, *_elementwise.__all__, *_manipulation.__all__,
     *_searching.__all__, *_statistics.__all__,
 ]
+
+_attach_operators(globals())

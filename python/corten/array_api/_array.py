@@ -193,36 +193,35 @@ def _from_below(part, size, in_place):
     return slice(size - 1 - chosen[0], size - chosen[-1], -chosen.step)
 
 
-def _attach_operators():
+_BINARY = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide",
+    "floordiv": "floor_divide", "mod": "remainder", "pow": "pow", "matmul": "matmul",
+    "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
+}
+_COMPARED = {
+    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
+    "ge": "greater_equal",
+}
+_UNARY = {"abs": "abs", "neg": "negative", "pos": "positive", "invert": "bitwise_invert"}
+
+
+def attach_operators(functions):
     """Gives arrays the operators, which compute by the functions of the standard."""
-    binary = {
-        "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide",
-        "floordiv": "floor_divide", "mod": "remainder", "pow": "pow", "matmul": "matmul",
-        "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
-        "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
-    }
-    for name, function in binary.items():
-        _attach(f"__{name}__", _operator(f"__{name}__", function))
-        _attach(f"__r{name}__", _reflected(f"__r{name}__", function))
-        _attach(f"__i{name}__", _in_place(f"__i{name}__", function))
-    compared = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal",
-                "gt": "greater", "ge": "greater_equal"}
-    for name, function in compared.items():
-        _attach(f"__{name}__", _operator(f"__{name}__", function))
-    unary = {"abs": "abs", "neg": "negative", "pos": "positive", "invert": "bitwise_invert"}
-    for name, function in unary.items():
-        _attach(f"__{name}__", _unary_operator(function))
+    for name, function in _BINARY.items():
+        _attach(f"__{name}__", _operator(f"__{name}__", functions[function]))
+        _attach(f"__r{name}__", _reflected(f"__r{name}__", functions[function]))
+        _attach(f"__i{name}__", _in_place(f"__i{name}__", functions[function]))
+    for name, function in _COMPARED.items():
+        _attach(f"__{name}__", _operator(f"__{name}__", functions[function]))
+    for name, function in _UNARY.items():
+        _attach(f"__{name}__", _unary_operator(functions[function]))
 
 
-def _attach(name, function):
-    function.__name__ = name
-    function.__qualname__ = f"Array.{name}"
-    setattr(Array, name, function)
-
-
-def _function(name):
-    """A function of the namespace, which is loaded by then."""
-    return getattr(importlib.import_module("corten.array_api"), name)
+def _attach(name, method):
+    method.__name__ = name
+    method.__qualname__ = f"Array.{name}"
+    setattr(Array, name, method)
 
 
 def _takes(other):
@@ -230,34 +229,32 @@ def _takes(other):
 
 
 def _operator(name, function):
-    tensors = getattr(Tensor, name)
+    of_tensors = getattr(Tensor, name)
 
     def method(self, other, /):
-        if not _takes(other):
-            return tensors(self, other)
-        return _function(function)(self, other)
+        return function(self, other) if _takes(other) else of_tensors(self, other)
 
     return method
 
 
 def _reflected(name, function):
-    tensors = getattr(Tensor, name, None)
+    of_tensors = getattr(Tensor, name, None)
 
     def method(self, other, /):
-        if not _takes(other):
-            return NotImplemented if tensors is None else tensors(self, other)
-        return _function(function)(other, self)
+        if _takes(other):
+            return function(other, self)
+        return NotImplemented if of_tensors is None else of_tensors(self, other)
 
     return method
 
 
 def _in_place(name, function):
-    tensors = getattr(Tensor, name, None)
+    of_tensors = getattr(Tensor, name, None)
 
     def method(self, other, /):
         if not _takes(other):
-            return NotImplemented if tensors is None else tensors(self, other)
-        result = _function(function)(self, other)
+            return NotImplemented if of_tensors is None else of_tensors(self, other)
+        result = function(self, other)
         if result.shape != self.shape:
             raise ValueError(
                 f"{name}: the result has shape {tuple(result.shape)}, the array {tuple(self.shape)}"
@@ -271,10 +268,6 @@ def _in_place(name, function):
 
 def _unary_operator(function):
     def method(self, /):
-        return _function(function)(self)
+        return function(self)
 
     return method
-
-
-_attach_operators()
-
