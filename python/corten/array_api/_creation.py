@@ -36,11 +36,8 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
     """
     if copy is False and isinstance(obj, (bool, int, float, complex, list, tuple)):
         raise ValueError("asarray(): numbers and sequences cannot be made an array without a copy")
-    if copy is False and isinstance(obj, corten.Tensor):
-        if dtype not in (None, obj.dtype) or (device is not None and corten.device(device) != obj.device):
-            raise ValueError("asarray(): another data type or device needs a copy")
-        if obj.is_conj() or obj.is_neg():
-            raise ValueError("asarray(): what conj() gives needs a copy")
+    if isinstance(obj, corten.Tensor):
+        return _of_tensor(obj, dtype, device, copy)
     if type(obj) in (bool, int, float, complex):
         return full((), obj, dtype=dtype, device=device)
     if isinstance(obj, (list, tuple)):
@@ -49,6 +46,18 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
         # Tensors have no negative strides; those of a copy are positive.
         obj = obj.copy()
     return wrapped(corten.asarray(obj, dtype=dtype, device=device, copy=copy))
+
+
+def _of_tensor(tensor, dtype, device, copy):
+    """An array over the memory of a tensor, with its history, or a copy."""
+    dtype = tensor.dtype if dtype is None else dtype
+    device = tensor.device if device is None else corten.device(device)
+    if copy is False:
+        if (dtype, device) != (tensor.dtype, tensor.device):
+            raise ValueError("asarray(): another data type or device needs a copy")
+        if tensor.is_conj() or tensor.is_neg():
+            raise ValueError("asarray(): what conj() gives needs a copy")
+    return wrapped(tensor.to(device=device, dtype=dtype, copy=bool(copy)))
 
 
 def _of_sequence(sequence, dtype, device):
