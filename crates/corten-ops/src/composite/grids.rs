@@ -171,7 +171,9 @@ pub fn repeat_interleave_self_tensor(
     );
     // Positions need not fit in the type of short integers.
     let repeats = match repeats.dtype() {
-        DType::Int8 | DType::Int16 | DType::UInt8 => op::to_dtype(&repeats, DType::Int64, false, false, None)?,
+        DType::Int8 | DType::Int16 | DType::UInt8 => {
+            op::to_dtype(&repeats, DType::Int64, false, false, None)?
+        }
         _ => repeats,
     };
     op::index_select(&input, dim, &op::repeat_interleave_tensor(&repeats, output_size)?)
