@@ -511,6 +511,20 @@ class Elementwise(Case):
         # Tensors keep PyTorch's.
         self.assertTrue(math.isnan((torch.tensor(inf) // 2).item()))
 
+    def test_powers_of_a_half(self):
+        """They are no square roots, whatever the shapes; those by a number are, in PyTorch."""
+        expected = {(-math.inf, 0.5): math.inf, (-0.0, 0.5): 0.0, (-math.inf, -0.5): 0.0, (-0.0, -0.5): math.inf}
+        for (x, y), value in expected.items():
+            for shapes in itertools.product(((), (1,), (40,)), repeat=2):
+                for one in REALS:
+                    base, exponent = (xp.full(shape, v, dtype=dtype(one)) for shape, v in zip(shapes, (x, y)))
+                    found = xp.pow(base, exponent), base**exponent, base**y, x**exponent, xp.pow(base, y), (
+                        torch.pow(torch.full(shapes[0], x), torch.full(shapes[1], y))
+                    )
+                    self.assertEqual({repr(one.reshape(-1)[-1].item()) for one in found}, {repr(value)})
+        roots = torch.tensor([-math.inf, -0.0]) ** 0.5
+        self.assertTrue(math.isnan(roots[0]) and math.copysign(1, roots[1]) < 0)
+
     def test_sign_of_nan(self):
         self.check(xp.sign(xp.asarray([math.nan, -0.0, 3.0])), np.array([math.nan, 0, 1], dtype="float32"))
 
@@ -709,6 +723,23 @@ class Creation(Case):
         for value, name in ((True, "bool"), (1, "int64"), (1.5, "float32"), (1j, "complex64")):
             self.assertEqual(xp.full(2, value).dtype, dtype(name))
         self.assertEqual(xp.zeros(2).dtype, xp.float32)
+
+    def test_numbers_beyond_the_type_are_infinite(self):
+        for value in (1e300, -1e300):
+            infinite = np.array([value, value]).astype("float32")
+            self.check(xp.full(2, value), infinite)
+            self.check(xp.asarray(value), infinite[0])
+            self.check(xp.asarray([value, value]), infinite)
+            self.check(xp.ones(2) * value, infinite)
+            self.assertEqual((xp.ones(2) < value).tolist(), [value > 0] * 2)
+        with self.assertRaises(RuntimeError):
+            xp.ones(2, dtype=xp.int8) + 300
+
+    def test_default_device(self):
+        with torch.device("meta"):
+            made = xp.full(2, 1.5), xp.zeros(2), xp.arange(3), xp.linspace(0, 1, 3), xp.asarray([1]), xp.asarray(1)
+            self.assertEqual({one.device.type for one in made}, {"meta"})
+        self.assertEqual(xp.add(xp.ones(2, device="meta"), 1).device.type, "meta")
 
     def test_matrices(self):
         for k in (-10**20, -9, -1, 0, 1, 2, 9, 10**20):

@@ -9,6 +9,7 @@ from corten import _C
 
 from corten.array_api._array import wrapped
 from corten.array_api._dtypes import KIND_OF, WIDE_UNSIGNED, from_signed, result_type
+from corten.array_api._elementwise import tensor_of
 
 _functions = _C._functions
 
@@ -39,7 +40,7 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
     if isinstance(obj, corten.Tensor):
         return _of_tensor(obj, dtype, device, copy)
     if type(obj) in (bool, int, float, complex):
-        return full((), obj, dtype=dtype, device=device)
+        return wrapped(tensor_of(obj, _dtype_of(obj) if dtype is None else dtype, device))
     if isinstance(obj, (list, tuple)):
         return wrapped(_of_sequence(obj, dtype, device))
     if copy is not False and any(stride < 0 for stride in getattr(obj, "strides", None) or ()):
@@ -160,6 +161,8 @@ def full(shape, fill_value, *, dtype=None, device=None):
     if isinstance(fill_value, corten.Tensor):
         dtype, fill_value = dtype or fill_value.dtype, fill_value.item()
     dtype = _dtype_of(fill_value) if dtype is None else dtype
+    if isinstance(fill_value, (float, complex)):
+        fill_value = tensor_of(fill_value, dtype, "cpu").item()
     return wrapped(_functions.full(_shape_of(shape), fill_value, dtype=dtype, device=device))
 
 

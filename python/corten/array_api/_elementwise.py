@@ -14,8 +14,8 @@ _functions = _C._functions
 
 
 def tensor_of(value, dtype, device):
-    """A number as a tensor without dimensions."""
-    return _functions.full((), value, dtype=dtype, device=device)
+    """A number as a tensor without dimensions, infinite where the data type has no number that large."""
+    return corten.tensor(value, dtype=dtype, device=device)
 
 
 def operands(name, x1, x2):
