@@ -1056,6 +1056,8 @@ class Linear(Case):
             for ord in (2, 1, 0, -1, 3, np.inf, -np.inf):
                 options = {"axis": axis, "keepdims": keepdims, "ord": ord}
                 self.same("linalg.vector_norm", x, tolerance=1e-4, **options)
+        for ord in (2, 1, 0, -1, -2):
+            self.same("linalg.vector_norm", np.zeros((2, 0), "complex64"), axis=1, ord=ord)
         self.check(xp.linalg.vector_norm(xp.asarray([3.0, -4.0]), axis=()), np.array([3, 4], "float32"))
         self.check(xp.linalg.vector_norm(xp.asarray(-2.0)), np.array(2, "float32"))
 

@@ -225,7 +225,14 @@ def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
     if not axes:
         size = _functions.abs(x)
         return wrapped((size != 0).to(size.dtype) if ord == 0 else size)
-    result = _linalg.vector_norm(together(x, axes), ord, dim=-1)
+    vectors = together(x, axes)
+    if vectors.shape[-1] == 0 and (-math.inf < ord < 0 or ord == math.inf):
+        # The power of a sum that is zero, and the greatest of no sizes.
+        real = vectors.real.dtype if vectors.is_complex() else vectors.dtype
+        value = math.inf if ord < 0 else 0.0
+        result = _functions.full(vectors.shape[:-1], value, dtype=real, device=x.device)
+    else:
+        result = _linalg.vector_norm(vectors, ord, dim=-1)
     return wrapped(result.reshape(kept_shape(x.shape, axes)) if keepdims else result)
 
 
