@@ -161,6 +161,20 @@ def reinforce(self, reward):
     )
 
 
+def __array_namespace__(self, /, *, api_version=None):
+    """The namespace of the array API standard; see :mod:`corten.array_api`."""
+    from corten.array_api._array import namespace
+
+    return namespace(api_version)
+
+
+def to_device(self, device, /, *, stream=None):
+    """The tensor on another device, or itself where it is there already."""
+    if stream is not None:
+        raise ValueError("to_device(): stream is for devices that have them, and must be None")
+    return self.to(device)
+
+
 def _cuda_interface(self):
     raise AttributeError(
         "Can't get __cuda_array_interface__ on non-CUDA tensor type: "
@@ -180,7 +194,7 @@ def _sparse_only(name, expected):
 _FUNCTIONS = (
     polygamma, polygamma_, pin_memory, const_data_ptr, is_distributed, record_stream, dense_dim,
     sparse_dim, to_sparse, to_sparse_coo, sparse_mask, smm, dequantize, xpu,
-    mtia, ipu, reinforce, to_padded_tensor,
+    mtia, ipu, reinforce, to_padded_tensor, to_device, __array_namespace__,
     *map(_to_compressed, ("csr", "csc", "bsr", "bsc")),
     *map(_sparse_method, (
         "sspaddmm", "sparse_resize_", "sparse_resize_and_clear_", "resize_as_sparse_",

@@ -107,18 +107,20 @@ pub fn clamp(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
     }
 }
 
-/// `pow`: frequent exponents have loops of their own.
+/// `pow`: frequent exponents have loops of their own. Square roots differ from powers for negative zeros
+/// and infinities, so that only numbers stand for them.
 ///
 /// # Errors
 /// Those of [`pointwise2`].
 pub fn pow(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
     let dtype = iter.input_dtype();
     let fractional = dtype.is_floating_point() || dtype.is_complex();
+    let root = fractional && iter.is_wrapped_number(2);
     let kernel: IterKernel = match fixed_exponent(iter)? {
         Some(2.0) => pointwise2::<Square>,
         Some(3.0) => pointwise2::<Cube>,
-        Some(0.5) if fractional => pointwise2::<SquareRoot>,
-        Some(-0.5) if fractional => pointwise2::<ReciprocalRoot>,
+        Some(0.5) if root => pointwise2::<SquareRoot>,
+        Some(-0.5) if root => pointwise2::<ReciprocalRoot>,
         Some(-1.0) if fractional => pointwise2::<Reciprocal>,
         Some(-2.0) if fractional => pointwise2::<ReciprocalSquare>,
         _ => pointwise2::<Power>,

@@ -36,13 +36,13 @@ pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
 /// Each index as often as `repeats` says.
 ///
 /// # Errors
-/// `Runtime` for repeats that are negative or no vector; `NotImplemented` unless they are i32 or
-/// i64.
+/// `Runtime` for repeats that are negative or no vector; `NotImplemented` unless they are signed
+/// integers or bytes.
 pub fn repeat_interleave_tensor(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
     ensure!(repeats.dim() == 1, Runtime, "repeat_interleave only accept 1D vector as repeat");
     let dtype = repeats.dtype();
     ensure!(
-        matches!(dtype, DType::Int32 | DType::Int64),
+        dtype.is_integral(false) && (dtype.is_signed() || dtype == DType::UInt8),
         NotImplemented,
         "\"repeat_interleave_cpu\" not implemented for '{}'",
         dtype.type_name()

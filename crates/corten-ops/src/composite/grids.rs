@@ -1,7 +1,7 @@
 //! Grids, products and repetitions of vectors.
 
 use crate::{Tensor, op};
-use corten_core::{Dims, MemoryFormat, Result, bail, ensure, geometry, warn_once};
+use corten_core::{DType, Dims, MemoryFormat, Result, bail, ensure, geometry, warn_once};
 use std::sync::atomic::AtomicBool;
 
 /// Views of the tensors in the shape that they broadcast to.
@@ -169,6 +169,13 @@ pub fn repeat_interleave_self_tensor(
          input.size({dim}) = {length}",
         repeats.numel()
     );
+    // Positions need not fit in the type of short integers.
+    let repeats = match repeats.dtype() {
+        DType::Int8 | DType::Int16 | DType::UInt8 => {
+            op::to_dtype(&repeats, DType::Int64, false, false, None)?
+        }
+        _ => repeats,
+    };
     op::index_select(&input, dim, &op::repeat_interleave_tensor(&repeats, output_size)?)
 }
 

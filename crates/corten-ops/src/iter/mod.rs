@@ -202,6 +202,12 @@ impl TensorIterator {
         &self.operands[i].tensor
     }
 
+    /// Whether operand `i` was given as a number, not as a tensor.
+    pub fn is_wrapped_number(&self, i: usize) -> bool {
+        let operand = &self.operands[i];
+        operand.original.as_ref().unwrap_or(&operand.tensor).is_wrapped_number()
+    }
+
     /// Input `i` as the loop reads it.
     pub fn input(&self, i: usize) -> &Tensor {
         &self.operands[self.outputs + i].tensor
