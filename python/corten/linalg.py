@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from corten import _C
+from corten._overriding import overridable
 
 _PREFIX = "linalg_"
 
@@ -19,6 +20,7 @@ __all__ = _publish(globals())
 LinAlgError = _C._LinAlgError
 
 
+@overridable
 def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
     """The diagonals of the matrices in the last two dimensions, or in two others."""
     return _C._functions.diagonal(A, offset, dim1, dim2)

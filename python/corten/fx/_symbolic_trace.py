@@ -21,12 +21,6 @@ __all__ = ["ProxyableClassMeta", "Tracer", "symbolic_trace", "wrap"]
 #: The dictionaries and names of functions that are not looked into.
 _wrapped = {}
 _tracing = 0
-_DISPATCHED = {
-    f"{kind}max_pool{dims}d": f"{kind}max_pool{dims}d_with_indices"
-    for kind in ("", "adaptive_") for dims in (1, 2, 3)
-}
-# As methods of the input they are recorded when their bodies run.
-_LOOKED_INTO = frozenset(("sigmoid", "tanh"))
 
 
 def is_fx_tracing():
@@ -75,51 +69,6 @@ def _recorded(function):
         return made
 
     return call
-
-
-def _recorded_operator(function):
-    """As :func:`_recorded`, with all parameters that have defaults by name."""
-    signature = inspect.signature(function)
-    required = inspect.Parameter.empty
-
-    @functools.wraps(function)
-    def call(*args, **kwargs):
-        proxy = _first_proxy(args, kwargs)
-        if proxy is None:
-            return function(*args, **kwargs)
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        positional, named = [], {}
-        for name, parameter in signature.parameters.items():
-            if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-                positional.extend(bound.arguments[name])
-            elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
-                named.update(bound.arguments[name])
-            elif parameter.default is required and parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
-                positional.append(bound.arguments[name])
-            else:
-                named[name] = bound.arguments[name]
-        target = function
-        if function.__name__ in _DISPATCHED and named.get("return_indices"):
-            target = getattr(nn.functional, _DISPATCHED[function.__name__], function)
-        return proxy.tracer.create_proxy("call_function", target, tuple(positional), named)
-
-    return call
-
-
-@functools.cache
-def _operators():
-    """The functions written in Python that graphs show as they are: of ``nn.functional`` and
-    ``functional``, and what stands for them while a program is traced."""
-    from corten import functional
-
-    found = []
-    for home, spaces in ((nn.functional, [vars(nn.functional)]), (functional, [vars(functional), vars(corten)])):
-        for name in dict.fromkeys((*home.__all__, *_DISPATCHED.values())):
-            function = vars(home).get(name)
-            if isinstance(function, types.FunctionType) and name not in _LOOKED_INTO:
-                found.append((name, function, _recorded_operator(function), spaces))
-    return found
 
 
 class _Patches:
@@ -334,9 +283,6 @@ class Tracer(TracerBase):
 
         patches.attribute(nn.Module, "__getattr__", read)
         patches.attribute(nn.Module, "__call__", call)
-        for name, _, recorded, spaces in _operators():
-            for space in spaces:
-                patches.item(space, name, recorded)
         for (_, name), space in _wrapped.items():
             function = space[name] if name in space else getattr(builtins, name)
             patches.item(space, name, _recorded(function))
@@ -349,14 +295,11 @@ class Tracer(TracerBase):
         if id(names) in self._seen:
             return
         self._seen.add(id(names))
-        recorded = {id(function): made for _, function, made, _ in _operators()}
         for name, value in list(names.items()):
             if name.startswith("_"):
                 continue
             if id(value) in self._autowrap:
                 patches.item(names, name, _recorded(value))
-            elif id(value) in recorded and names is not vars(corten):
-                patches.item(names, name, recorded[id(value)])
 
 
 class ProxyableClassMeta(type):
