@@ -1,7 +1,7 @@
 //! Operators from outside the registry that have kernels but no derivative.
 //!
 //! Their kernels run with recording on, so that what they call may lead gradients further. Where it
-//! does not, a results' gradient ends at a node that says so when it is reached.
+//! does not, a result's gradient ends at a node that says so when it is reached.
 
 use crate::backward::Backward;
 use crate::graph;
@@ -70,11 +70,13 @@ fn call(call: &BoxedCall, stack: &mut Stack, written: &[Tensor]) -> Result<()> {
     let (mut fresh, mut recorded) = (Vec::new(), Vec::new());
     for value in stack.iter() {
         value.for_each_tensor(&mut |result| {
-            let differentiable = result.defined() && graph::is_differentiable_type(result.dtype());
-            match differentiable && !written.iter().any(|tensor| tensor.is_same(result)) {
-                true if graph::requires_grad(result) => recorded.push(result.clone()),
-                true => fresh.push(result.clone()),
-                false => {}
+            if !result.defined() || !graph::is_differentiable_type(result.dtype()) {
+                return;
+            }
+            if graph::requires_grad(result) {
+                recorded.push(result.clone());
+            } else if !written.iter().any(|tensor| tensor.is_same(result)) {
+                fresh.push(result.clone());
             }
         });
     }

@@ -122,7 +122,7 @@ def _check_size(indices, values, size):
         raise RuntimeError(
             f"values has incorrect size, expected {expected}, got {list(values.shape)}"
         )
-    if not indices.numel():
+    if not indices.numel() or indices.is_meta:
         return
     for dim, (least, greatest) in enumerate(zip(indices.amin(1).tolist(), indices.amax(1).tolist())):
         if least < 0:
