@@ -7,6 +7,7 @@ from __future__ import annotations
 import builtins
 import collections
 import contextlib
+import sys
 import typing
 import warnings
 
@@ -147,8 +148,21 @@ def is_scripting():
 
 
 def is_tracing():
-    """Whether this is being traced."""
-    return False
+    """Whether a graph of this is being recorded."""
+    graphs = sys.modules.get(f"{__name__}._graphs")
+    return graphs is not None and graphs.tracing_state() is not None
+
+
+def _get_trace_graph(
+    f, args=(), kwargs=None, strict=True, _force_outplace=False, return_inputs=False,
+    _return_inputs_states=False,
+):
+    """The graph of the operators that a call of a function or module makes, and its result; also the
+    inputs, if ``return_inputs``."""
+    from corten.jit._graphs import get_trace_graph
+
+    graph, result = get_trace_graph(f, args, kwargs)
+    return (graph, result, args) if return_inputs else (graph, result)
 
 
 def isinstance(obj, target_type):
