@@ -197,7 +197,7 @@ def range(start=0, end=None, step=1, *, out=None, dtype=None, layout=None, devic
         "torch.range is deprecated and will be removed in a future release because its behavior is "
         "inconsistent with Python's range builtin. Instead, use torch.arange, which produces values "
         "in [start, end).",
-        stacklevel=2,
+        stacklevel=3,
     )
     if step == 0:
         raise RuntimeError("step must be nonzero")
