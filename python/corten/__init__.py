@@ -51,6 +51,13 @@ class _NativePart(type(_C)):
         return getattr(native, name)
 
 
+def _tracing_state():
+    """The graph that is being recorded, with where in the model; nothing where none is."""
+    graphs = _sys.modules.get("corten.jit._graphs")
+    return None if graphs is None else graphs.tracing_state()
+
+
+_C._get_tracing_state = _tracing_state
 _C._functorch = _sys.modules["corten._C._functorch"] = _NativePart("corten._C._functorch")
 # What pickles of PyTorch's functions name.
 _C._VariableFunctionsClass = _C._VariableFunctions = _C._functions

@@ -211,7 +211,6 @@ def tracing_state():
 def get_trace_graph(f, args=(), kwargs=None):
     """The graph of the operators that a call makes, and its result."""
     global _state
-    _C._get_tracing_state = tracing_state
     _C._set_trace_handler(_record)
     args = args if isinstance(args, tuple) else (args,)
     graph, before = Graph(), _state
