@@ -7,6 +7,7 @@ the less common functions follow when they are first used.
 from __future__ import annotations
 
 import importlib as _importlib
+import sys as _sys
 
 from corten import _C
 
@@ -38,6 +39,26 @@ if _C._is_debug:
     _tell_of_debug_build()
 _mkldnn = _C._mkldnn
 _segment_reduce = _C._functions.segment_reduce
+
+
+class _NativePart(type(_C)):
+    """A part of the native module whose functions are loaded when they are first asked for."""
+
+    def __getattr__(self, name):
+        native = _importlib.import_module("corten._functorch._native")
+        if name.startswith("__") or not hasattr(native, name):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return getattr(native, name)
+
+
+def _tracing_state():
+    """The graph that is being recorded, with where in the model; nothing where none is."""
+    graphs = _sys.modules.get("corten.jit._graphs")
+    return None if graphs is None else graphs.tracing_state()
+
+
+_C._get_tracing_state = _tracing_state
+_C._functorch = _sys.modules["corten._C._functorch"] = _NativePart("corten._C._functorch")
 # What pickles of PyTorch's functions name.
 _C._VariableFunctionsClass = _C._VariableFunctions = _C._functions
 

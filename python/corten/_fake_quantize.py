@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import corten
+from corten._overriding import as_operator
 from corten._utils import scalar_type, short_dtype, wrap_dim
 
 _NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16"}
@@ -41,6 +42,7 @@ def _check(input, quant_min, quant_max):
         )
 
 
+@as_operator
 def fake_quantize_per_tensor_affine(input, scale, zero_point, quant_min, quant_max):
     """``input`` quantised and back: ``(clamp(round(input / scale) + zero_point) - zero_point) * scale``.
 
@@ -59,6 +61,7 @@ def fake_quantize_per_tensor_affine(input, scale, zero_point, quant_min, quant_m
     return FakeQuantize.apply(input, scale, zero_point, quant_min, quant_max, False)
 
 
+@as_operator
 def fake_quantize_per_channel_affine(input, scale, zero_point, axis, quant_min, quant_max):
     """As :func:`fake_quantize_per_tensor_affine`, with a scale and a zero for every slice along an
     axis.

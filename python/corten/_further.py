@@ -6,6 +6,7 @@ import math
 
 import corten
 from corten import _C
+from corten._overriding import as_operator, overridable
 
 has_lapack = has_spectral = has_openmp = True
 has_mkl = False
@@ -62,43 +63,51 @@ class DisableTorchFunction(DisableTorchFunctionSubclass):
     _state = 2
 
 
+@overridable
 def sym_not(a):
     """The negation."""
     return not a
 
 
+@overridable
 def sym_float(a):
     """The number as a float."""
     return float(a)
 
 
+@overridable
 def sym_int(a):
     """The number rounded towards zero."""
     return math.floor(a) if a >= 0 else math.ceil(a)
 
 
+@overridable
 def sym_max(a, b):
     """The greater one, as a float if one is a float."""
     both = type(a) is float or type(b) is float
     return float(max(a, b)) if both else max(a, b)
 
 
+@overridable
 def sym_min(a, b):
     """The lesser one, as a float if one is a float."""
     both = type(a) is float or type(b) is float
     return float(min(a, b)) if both else min(a, b)
 
 
+@overridable
 def sym_sqrt(a):
     """The square root."""
     return math.sqrt(a)
 
 
+@overridable
 def sym_sum(args):
     """The sum."""
     return sum(args)
 
 
+@overridable
 def sym_ite(b, t, f):
     """One of two values of one type."""
     if not isinstance(b, bool):
@@ -130,6 +139,7 @@ def sym_constrain_range_for_size(size, *, min=None, max=None):
     sym_constrain_range(size, min=0 if min is None else min, max=max)
 
 
+@as_operator
 def dequantize(tensor):
     """Floating-point numbers; unquantised tensors become ``float32``."""
     return tensor.dequantize()
@@ -152,16 +162,19 @@ def _assert(condition, message):
         raise AssertionError(message)
 
 
+@as_operator
 def is_distributed(input):
     """Whether a tensor's parts are in several processes."""
     return False
 
 
+@as_operator
 def cudnn_is_acceptable(tensor):
     """Whether cuDNN takes a tensor."""
     return False
 
 
+@as_operator
 def norm_except_dim(v, pow=2, dim=0):
     """Norms over all dimensions but one, of a shape that broadcasts; ``dim=-1``: over all."""
     if dim == -1:
@@ -172,6 +185,7 @@ def norm_except_dim(v, pow=2, dim=0):
 builtin_range = range
 
 
+@as_operator
 def range(start=0, end=None, step=1, *, out=None, dtype=None, layout=None, device=None,
           requires_grad=False):
     """Deprecated: numbers from ``start`` to ``end``, which is included."""
@@ -183,7 +197,7 @@ def range(start=0, end=None, step=1, *, out=None, dtype=None, layout=None, devic
         "torch.range is deprecated and will be removed in a future release because its behavior is "
         "inconsistent with Python's range builtin. Instead, use torch.arange, which produces values "
         "in [start, end).",
-        stacklevel=2,
+        stacklevel=3,
     )
     if step == 0:
         raise RuntimeError("step must be nonzero")
@@ -201,6 +215,7 @@ def range(start=0, end=None, step=1, *, out=None, dtype=None, layout=None, devic
     return made.requires_grad_(requires_grad)
 
 
+@as_operator
 def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None,
               pin_memory=False, requires_grad=False):
     """A tensor over a file that is mapped. With ``shared`` writes reach the file, which is made where it
@@ -230,11 +245,10 @@ def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=
     return made.requires_grad_(requires_grad)
 
 
-def spmm(input, mat2):
-    """The product of two matrices, the first of which may be sparse."""
-    return corten.mm(input, mat2)
+spmm = corten.mm
 
 
+@as_operator
 def smm(input, mat):
     """The product of a sparse matrix and another one."""
     return corten.mm(input, mat)

@@ -8,6 +8,7 @@ the last step. The basis of that span is kept orthonormal, as in J. Duersch et a
 from __future__ import annotations
 
 import corten
+from corten._overriding import dispatch, overridden
 
 __all__ = ["lobpcg"]
 
@@ -25,6 +26,8 @@ def lobpcg(A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, lar
     Raises:
         ValueError: The matrix has fewer than ``3 n`` rows.
     """
+    if overridden(A, B, X, iK):
+        return dispatch(lobpcg, (A, B, X, iK), locals())
     if A.shape[-2] != A.shape[-1]:
         raise AssertionError(f"A must be square, got shape {A.shape}")
     if B is not None and A.shape != B.shape:

@@ -4,6 +4,7 @@ structure with randomness", 2009, algorithm 5.1)."""
 from __future__ import annotations
 
 import corten
+from corten._overriding import dispatch, overridden
 
 
 def _basis(A, q, niter, M):
@@ -24,6 +25,8 @@ def _basis(A, q, niter, M):
 
 def svd_lowrank(A, q=6, niter=2, M=None):
     """The ``q`` largest singular values of ``A - M``, approximately, with their vectors."""
+    if overridden(A, M):
+        return dispatch(svd_lowrank, (A, M), locals())
     q = 6 if q is None else q
     rows, columns = A.shape[-2:]
     if M is not None:
@@ -42,6 +45,8 @@ def svd_lowrank(A, q=6, niter=2, M=None):
 
 def pca_lowrank(A, q=None, center=True, niter=2):
     """The ``q`` principal components of the rows of ``A``, approximately."""
+    if overridden(A):
+        return dispatch(pca_lowrank, (A,), locals())
     smallest = min(A.shape[-2:])
     if q is None:
         q = min(6, smallest)

@@ -23,6 +23,9 @@ class PartsTensor(Tensor):
     """The base of such classes. They define ``_recorded``, the dense tensor that carries the
     history, and ``_call``, which is asked for every operator by its name."""
 
+    #: Functions that are written in Python run; the operators in them are asked for.
+    _of_parts = True
+
     @property
     def _recorded(self):
         raise NotImplementedError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from corten import Tensor
+from corten._overriding import as_operator
 from corten.nn.modules import _recurrence
 
 __all__ = [
@@ -32,41 +33,49 @@ def _run(mode, args):
     return (output.transpose(0, 1) if batch_first else output, *finals)
 
 
+@as_operator
 def lstm(*args):
     """Long short-term memory of several layers: the outputs and the two final states."""
     return _run("LSTM", args)
 
 
+@as_operator
 def gru(*args):
     """Gated recurrent units of several layers: the outputs and the final state."""
     return _run("GRU", args)
 
 
+@as_operator
 def rnn_tanh(*args):
     """Elman networks of several layers: the outputs and the final state."""
     return _run("RNN_TANH", args)
 
 
+@as_operator
 def rnn_relu(*args):
     """Elman networks with rectifiers, of several layers: the outputs and the final state."""
     return _run("RNN_RELU", args)
 
 
+@as_operator
 def lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of long short-term memory: the two states."""
     return _recurrence.lstm_cell(input, hx, w_ih, w_hh, b_ih, b_hh)
 
 
+@as_operator
 def gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of a gated recurrent unit: the state."""
     return _recurrence.gru_cell(input, hx, w_ih, w_hh, b_ih, b_hh)
 
 
+@as_operator
 def rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of an Elman network: the state."""
     return _recurrence.tanh_cell(input, hx, w_ih, w_hh, b_ih, b_hh)
 
 
+@as_operator
 def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of an Elman network with a rectifier: the state."""
     return _recurrence.relu_cell(input, hx, w_ih, w_hh, b_ih, b_hh)

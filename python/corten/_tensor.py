@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from corten import _C
 from corten._C import Tensor
+from corten._overriding import dispatch, hand_over, overridden
 
 
 def _attach(function):
@@ -24,22 +25,14 @@ def typename(obj):
     return name if module in ("builtins", "", None) else f"{module}.{name}"
 
 
-def _overridden(tensor):
-    return type(tensor) is not Tensor and _C.has_torch_function_unary(tensor)
-
-
-def _handle(function, tensor, *args, **kwargs):
-    return _C._dispatch_torch_function(function, [tensor], (tensor, *args), kwargs)
-
-
 @_attach
 def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
     """Accumulates the gradients of this tensor into the leaves it depends on.
 
     A tensor with more than one element needs ``gradient``, the gradient with respect to itself.
     """
-    if _overridden(self):
-        return _handle(Tensor.backward, self, gradient, retain_graph, create_graph, inputs)
+    if overridden(self):
+        return dispatch(Tensor.backward, (self,), locals())
     if inputs is not None and isinstance(inputs, (list, tuple)) and not inputs:
         raise RuntimeError("'inputs' argument to backward() cannot be empty.")
     self._backward(gradient, retain_graph, create_graph, inputs)
@@ -49,8 +42,8 @@ def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=
 @_attach
 def register_hook(self, hook):
     """Calls ``hook`` with every gradient computed for this tensor; it may return a replacement."""
-    if _overridden(self):
-        return _handle(Tensor.register_hook, self, hook)
+    if overridden(self):
+        return dispatch(Tensor.register_hook, (self,), locals())
     if not self.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     return self._register_hook(hook)
@@ -59,6 +52,8 @@ def register_hook(self, hook):
 @_attach
 def register_post_accumulate_grad_hook(self, hook):
     """Calls ``hook`` with this leaf whenever its gradient has been accumulated."""
+    if overridden(self):
+        return dispatch(Tensor.register_post_accumulate_grad_hook, (self,), locals())
     if not self.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if self.grad_fn is not None:
@@ -68,6 +63,8 @@ def register_post_accumulate_grad_hook(self, hook):
 
 @_attach
 def __deepcopy__(self, memo):
+    if overridden(self):
+        return dispatch(Tensor.__deepcopy__, (self,), locals())
     if not self.is_leaf:
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
@@ -112,6 +109,8 @@ def _copy_of_data(tensor, memo):
 
 @_attach
 def __reduce_ex__(self, proto):
+    if overridden(self):
+        return dispatch(Tensor.__reduce_ex__, (self,), locals())
     from corten import _utils
 
     if type(self) is Tensor and not self.__dict__:
@@ -136,6 +135,8 @@ def _rebuild_from_type_v2(func, new_type, args, state):
 
 @_attach
 def __setstate__(self, state):
+    if overridden(self):
+        return dispatch(Tensor.__setstate__, (self,), locals())
     if isinstance(state, dict):
         self.__dict__.update(state)
     elif len(state) == 4:
@@ -150,8 +151,8 @@ def __setstate__(self, state):
 
 @_attach
 def __array__(self, dtype=None, copy=None):
-    if _overridden(self):
-        return _handle(Tensor.__array__, self, dtype=dtype, copy=copy)
+    if overridden(self):
+        return hand_over(Tensor.__array__, (self,), self, dtype=dtype)
     array = self.numpy()
     if dtype is not None and array.dtype != dtype:
         if copy is False:
@@ -162,6 +163,8 @@ def __array__(self, dtype=None, copy=None):
 
 @_attach
 def __array_wrap__(self, array, context=None, return_scalar=False):
+    if overridden(self):
+        return hand_over(Tensor.__array_wrap__, (self,), self, array=array)
     if array.dtype == bool:
         # NumPy's comparisons give what this library's old comparisons gave.
         array = array.astype("uint8")
@@ -169,16 +172,34 @@ def __array_wrap__(self, array, context=None, return_scalar=False):
 
 
 Tensor.__array_priority__ = 1000
+_written = Tensor.__repr__
+
+
+@_attach
+def __repr__(self, *, tensor_contents=None):
+    """The elements, with dtype and history where these do not follow from them."""
+    if overridden(self):
+        return dispatch(Tensor.__repr__, (self,), locals())
+    if tensor_contents is None:
+        return _written(self)
+    suffix = ", requires_grad=True" if self.requires_grad else ""
+    if self.grad_fn is not None:
+        suffix = f", grad_fn=<{self.grad_fn.name()}>"
+    return f"{type(self).__name__.replace('Tensor', 'tensor')}({tensor_contents}{suffix})"
 
 
 @_attach
 def __reversed__(self):
     """This tensor with the first dimension reversed."""
+    if overridden(self):
+        return dispatch(Tensor.__reversed__, (self,), locals())
     return self if self.dim() == 0 else self.flip(0)
 
 
 @_attach
 def __dir__(self):
+    if overridden(self):
+        return dispatch(Tensor.__dir__, (self,), locals())
     names = dir(type(self))
     for name in ("volatile", "__cuda_array_interface__"):
         if name in names:
@@ -227,6 +248,8 @@ def _converted(result, cls):
 @_attach
 def storage(self):
     """The storage with the dtype of this tensor; ``untyped_storage`` is what new code uses."""
+    if overridden(self):
+        return dispatch(Tensor.storage, (self,), locals())
     from corten.storage import _warn_typed_storage_removal
 
     _warn_typed_storage_removal(stacklevel=2)
@@ -252,6 +275,8 @@ _set = Tensor.set_
 @_attach
 def set_(self, *args, **kwargs):
     """Makes the tensor look at another storage, of its own dtype where that is typed."""
+    if overridden(self):
+        return hand_over(Tensor.set_, (self,), self, *args, **kwargs)
     source = args[0] if args else kwargs.get("source")
     dtype = getattr(source, "_dtype", None)
     if dtype is not None and dtype != self.dtype:
@@ -265,6 +290,8 @@ def set_(self, *args, **kwargs):
 @_attach
 def storage_type(self):
     """The class of storages from before these lost their dtype."""
+    if overridden(self):
+        return dispatch(Tensor.storage_type, (self,), locals())
     from corten import _legacy
     from corten.storage import TypedStorage, _dtype_to_storage_type_map
 
@@ -274,6 +301,8 @@ def storage_type(self):
 @_attach
 def share_memory_(self):
     """Moves the storage to memory that other processes can map."""
+    if overridden(self):
+        return dispatch(Tensor.share_memory_, (self,), locals())
     self._typed_storage()._share_memory_()
     return self
 
@@ -281,12 +310,16 @@ def share_memory_(self):
 @_attach
 def module_load(self, other, assign=False):
     """How ``load_state_dict`` puts ``other`` in the place of this tensor."""
+    if overridden(self, other):
+        return dispatch(Tensor.module_load, (self, other), locals())
     return other.detach() if assign else self.copy_(other).detach()
 
 
 @_attach
 def resize(self, *sizes):
     """Deprecated: a reshaped tensor."""
+    if overridden(self):
+        return hand_over(Tensor.resize, (self,), self, *sizes)
     from warnings import warn
 
     warn("non-inplace resize is deprecated", stacklevel=2)
@@ -307,10 +340,27 @@ def _resized(self, sizes):
 @_attach
 def resize_as(self, tensor):
     """Deprecated: this tensor reshaped like another."""
+    if overridden(self, tensor):
+        return dispatch(Tensor.resize_as, (self, tensor), locals())
     from warnings import warn
 
     warn("non-inplace resize_as is deprecated", stacklevel=2)
     return _resized(self, tensor.size())
+
+
+def _hand_over_method(method, function, *args):
+    """Parameters with defaults of a method are handed over by name, as those of the function are."""
+    self, args, kwargs = args
+    if function.__name__ == "nonzero":  # one of the operators in PyTorch
+        return hand_over(method, (self,), self, *args, **kwargs)
+    function = getattr(function, "__wrapped__", function)
+    code, defaults = function.__code__, function.__defaults__ or ()
+    names = code.co_varnames[:code.co_argcount]
+    first = len(names) - len(defaults)
+    values = {**dict(zip(names[first:], defaults)), **dict(zip(names[1:], args)), **kwargs}
+    values.pop("out", None)
+    given = [values.pop(name) for name in names[1:first] if name in values]
+    return hand_over(method, (self,), self, *given, **values)
 
 
 def _from_functional(name):
@@ -319,6 +369,8 @@ def _from_functional(name):
     def method(self, *args, **kwargs):
         from corten import functional
 
+        if overridden(self):
+            return _hand_over_method(method, getattr(functional, name), self, args, kwargs)
         return getattr(functional, name)(self, *args, **kwargs)
 
     method.__name__ = name

@@ -7,6 +7,7 @@ import weakref
 
 from corten import _C
 from corten._C import Tensor
+from corten._overriding import hand_over, overridden
 from corten._removed import _removed
 
 
@@ -16,6 +17,8 @@ def _lazy(name):
     def method(self, *args, **kwargs):
         from corten import _further
 
+        if overridden(self):
+            return hand_over(method, (self,), self, *args, **kwargs)
         return getattr(_further, name)(self, *args, **kwargs)
 
     method.__name__ = name
@@ -176,6 +179,8 @@ def to_device(self, device, /, *, stream=None):
 
 
 def _cuda_interface(self):
+    if overridden(self):
+        return hand_over(Tensor.__cuda_array_interface__.__get__, (self,), self)
     raise AttributeError(
         "Can't get __cuda_array_interface__ on non-CUDA tensor type: "
         f"{self.type()} If CUDA data is required use tensor.cuda() to copy tensor to device memory."
@@ -215,6 +220,8 @@ def _of_layout(name, method):
 
     @functools.wraps(method)
     def chosen(self, *args, **kwargs):
+        if overridden(self):
+            return hand_over(chosen, (self,), self, *args, **kwargs)
         if self.layout is not _C.strided:
             own = getattr(type(self), name, chosen)
             if own is not chosen:

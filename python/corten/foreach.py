@@ -6,6 +6,7 @@ Lists go with lists of the same length, with one number for all, or with a numbe
 from __future__ import annotations
 
 import corten
+from corten._overriding import overridable
 
 _UNARY = (
     "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor",
@@ -25,6 +26,7 @@ __all__ = sorted([
 def _public(name):
     operator = getattr(corten, f"_foreach_{name}")
 
+    @overridable
     def function(*args, **kwargs):
         if name.startswith("addc") and "value" in kwargs:
             # One factor or one for each: told apart by place, not by name.

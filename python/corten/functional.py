@@ -7,6 +7,7 @@ import math
 
 from corten import _C
 from corten._C import Tensor
+from corten._overriding import as_operator, dispatch, hand_over, of_package, overridden
 
 _ops = _C._functions
 
@@ -18,16 +19,10 @@ def _listed(tensors):
     return list(tensors)
 
 
-def _overridden(function, tensors, *args, **kwargs):
-    """What a subclass or mode makes of a call; nothing where none takes part."""
-    if not _C.has_torch_function(tensors):
-        return None
-    overloaded = _C._overloaded_args(tensors)
-    return _C._dispatch_torch_function(function, overloaded, args, kwargs)
-
-
 def broadcast_tensors(*tensors):
     """The tensors expanded to their common shape."""
+    if overridden(*tensors):
+        return hand_over(broadcast_tensors, tensors, *tensors)
     return _ops.broadcast_tensors(_listed(tensors))
 
 
@@ -59,6 +54,7 @@ def broadcast_shapes(*shapes):
     return _C.Size(result)
 
 
+@as_operator
 def nonzero(input, *, out=None, as_tuple=False):
     """The places of the elements that are not zero: one row each, or one tensor per dimension."""
     if not as_tuple:
@@ -70,6 +66,8 @@ def nonzero(input, *, out=None, as_tuple=False):
 
 def split(tensor, split_size_or_sections, dim=0):
     """The tensor in pieces along a dimension: of one size, or of the given sizes."""
+    if overridden(tensor):
+        return dispatch(split, (tensor,), locals())
     return tensor.split(split_size_or_sections, dim)
 
 
@@ -84,6 +82,8 @@ def einsum(*args):
         equation, operands = _equation_of(args)
     else:
         equation, operands = args[0], _listed(args[1:])
+    if overridden(*operands):
+        return hand_over(einsum, operands, equation, *operands)
     if not operands:
         raise ValueError(
             "einsum(): must specify the equation string and at least one operand, or at least one "
@@ -114,6 +114,8 @@ def _equation_of(args):
 
 def meshgrid(*tensors, indexing=None):
     """Grids of coordinates from vectors of them."""
+    if overridden(*_listed(tensors)):
+        return hand_over(meshgrid, _listed(tensors), *tensors, indexing=indexing)
     tensors = _listed(tensors)
     if indexing is None:
         return _ops.meshgrid(tensors)
@@ -122,17 +124,23 @@ def meshgrid(*tensors, indexing=None):
 
 def cartesian_prod(*tensors):
     """Every combination of elements of vectors, one per row."""
+    if overridden(*_listed(tensors)):
+        return hand_over(cartesian_prod, _listed(tensors), *tensors)
     return _ops.cartesian_prod(_listed(tensors))
 
 
 def block_diag(*tensors):
     """A matrix with the given ones along its diagonal."""
+    if overridden(*_listed(tensors)):
+        return hand_over(block_diag, _listed(tensors), *tensors)
     return _ops.block_diag(_listed(tensors))
 
 
 def chain_matmul(*matrices, out=None):
     """The product of several matrices, in the order that costs least."""
     matrices = _listed(matrices)
+    if overridden(*matrices):
+        return hand_over(chain_matmul, matrices, *matrices)
     if out is None:
         return _ops.chain_matmul(matrices)
     return _ops.chain_matmul(matrices, out=out)
@@ -141,6 +149,8 @@ def chain_matmul(*matrices, out=None):
 def _atleast(name):
     def function(*tensors):
         given = _listed(tensors)
+        if overridden(*given):
+            return hand_over(function, given, *tensors)
         operator = getattr(_ops, name)
         if len(tensors) == 1 and isinstance(tensors[0], Tensor):
             return operator(tensors[0])
@@ -156,6 +166,8 @@ atleast_1d, atleast_2d, atleast_3d = map(_atleast, ("atleast_1d", "atleast_2d", 
 
 def tensordot(a, b, dims=2, out=None):
     """A product summed over pairs of dimensions, or over the last and first few."""
+    if overridden(a, b):
+        return dispatch(tensordot, (a, b), locals())
     if isinstance(dims, (tuple, list)):
         dims_a, dims_b = ([d] if isinstance(d, int) else list(d) for d in dims)
     elif isinstance(dims, Tensor) and dims.numel() > 1:
@@ -177,6 +189,8 @@ def tensordot(a, b, dims=2, out=None):
 
 def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
     """Distances between the rows of two batches of matrices."""
+    if overridden(x1, x2):
+        return dispatch(cdist, (x1, x2), locals())
     modes = {
         "use_mm_for_euclid_dist_if_necessary": None, "use_mm_for_euclid_dist": 1,
         "donot_use_mm_for_euclid_dist": 2,
@@ -188,6 +202,8 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
 
 def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
     """A vector or matrix norm; ``corten.linalg`` has the functions to prefer."""
+    if overridden(input):
+        return dispatch(norm, (input,), locals())
     if type(input) is not _C.Tensor and input.layout == _C.sparse_coo:
         return input.norm(p, dim, keepdim, dtype)
     linalg = _C._linalg
@@ -211,6 +227,8 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
 
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
     """The different elements, or slices along ``dim``, in ascending order."""
+    if overridden(input):
+        return dispatch(unique, (input,), locals())
     if dim is None:
         found, inverse, counts = _ops._unique2(input, sorted, return_inverse, return_counts)
     else:
@@ -222,6 +240,8 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
 
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
     """The elements, or slices along ``dim``, without repetitions of the one before."""
+    if overridden(input):
+        return dispatch(unique_consecutive, (input,), locals())
     found, inverse, counts = _ops.unique_consecutive(input, return_inverse, return_counts, dim)
     return _chosen(found, inverse, counts, return_inverse, return_counts)
 
@@ -232,43 +252,67 @@ def _chosen(found, inverse, counts, return_inverse, return_counts):
     return (found, *([inverse] if return_inverse else []), *([counts] if return_counts else []))
 
 
+@of_package
 def is_complex(input):
     """Whether a tensor has a complex dtype."""
+    if overridden(input):
+        return hand_over(is_complex, (input,), input)
     return _checked("is_complex", input).is_complex()
 
 
+@of_package
 def is_floating_point(input):
     """Whether a tensor has a floating-point dtype."""
+    if overridden(input):
+        return hand_over(is_floating_point, (input,), input)
     return _checked("is_floating_point", input).is_floating_point()
 
 
+@of_package
 def is_conj(input):
     """Whether a tensor is to be conjugated when it is read."""
+    if overridden(input):
+        return hand_over(is_conj, (input,), input)
     return _checked("is_conj", input).is_conj()
 
 
+@of_package
 def is_neg(input):
     """Whether a tensor is to be negated when it is read."""
+    if overridden(input):
+        return hand_over(is_neg, (input,), input)
     return _checked("is_neg", input).is_neg()
 
 
+@of_package
 def is_inference(input):
     """Whether a tensor was made in inference mode."""
+    if overridden(input):
+        return hand_over(is_inference, (input,), input)
     return _checked("is_inference", input).is_inference()
 
 
+@of_package
 def is_signed(input):
     """Whether a tensor has a signed dtype."""
+    if overridden(input):
+        return hand_over(is_signed, (input,), input)
     return _checked("is_signed", input).is_signed()
 
 
+@of_package
 def is_same_size(input, other):
     """Whether two tensors have the same shape."""
+    if overridden(input, other):
+        return hand_over(is_same_size, (input, other), input, other)
     return _checked("is_same_size", input).is_same_size(other)
 
 
+@of_package
 def get_device(input):
     """The index of a tensor's device, -1 for the CPU."""
+    if overridden(input):
+        return hand_over(get_device, (input,), input)
     return _checked("get_device", input).get_device()
 
 
@@ -281,6 +325,8 @@ def _checked(function, input):
 
 def unravel_index(indices, shape):
     """The coordinates of flat indices into a tensor of ``shape``, one tensor per dimension."""
+    if overridden(indices):
+        return hand_over(unravel_index, (indices,), indices, shape=shape)
     if indices.is_complex() or indices.is_floating_point() or indices.dtype == _C.bool:
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
     if isinstance(shape, int):
@@ -306,6 +352,8 @@ def stft(
     normalized=False, onesided=None, return_complex=None, align_to_window=None,
 ):
     """The Fourier transforms of short overlapping pieces of a signal."""
+    if overridden(input):
+        return dispatch(stft, (input,), locals())
     if center:
         from corten.nn.functional import pad
 
@@ -319,6 +367,7 @@ def stft(
     )
 
 
+@as_operator
 def istft(
     input, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False,
     onesided=None, length=None, return_complex=False,
@@ -332,6 +381,8 @@ def istft(
 
 def lu(A, pivot=True, get_infos=False, out=None):
     """The LU factors of a matrix in one tensor, with pivots; see ``corten.linalg.lu_factor``."""
+    if overridden(A):
+        return dispatch(lu, (A,), locals())
     result = _ops._lu_with_info(A, pivot=pivot, check_errors=not get_infos)
     factors, pivots, infos = result
     if out is not None:

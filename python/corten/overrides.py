@@ -60,70 +60,35 @@ def get_default_nowrap_functions():
 
 @functools.cache
 def get_ignored_functions():
-    """Functions that cannot be overridden: they take no tensors."""
-    import corten
+    """Functions that cannot be overridden: they take no tensors, or make some."""
+    from corten._overridable import ignored
 
-    names = (
-        "typename", "is_tensor", "is_storage", "set_default_dtype", "get_rng_state",
-        "set_rng_state", "manual_seed", "seed", "initial_seed", "save", "load",
-        "set_printoptions", "tensor", "as_tensor", "asarray", "arange", "empty", "zeros", "ones",
-        "full", "eye", "linspace", "logspace", "rand", "randn", "randint", "randperm",
-        "from_numpy", "frombuffer", "from_dlpack", "promote_types", "can_cast", "no_grad",
-        "enable_grad", "inference_mode", "is_grad_enabled", "set_grad_enabled",
-    )
-    found = {getattr(corten, name) for name in names if hasattr(corten, name)}
-    return found | {Tensor.__new__, Tensor.__init__, Tensor.__subclasshook__}
+    return ignored()
 
 
-@functools.cache
 def get_overridable_functions():
     """The functions that can be overridden, by namespace."""
-    import corten
-    from corten.nn import functional
+    from corten._overridable import overridable
 
-    ignored = get_ignored_functions()
-    spaces = {corten: _C._functions, functional: functional, corten.linalg: _C._linalg, Tensor: Tensor}
-    found = {}
-    for space, source in spaces.items():
-        functions = []
-        for name, value in list(vars(source).items()):
-            if name.startswith("_") or not callable(value) or isinstance(value, type):
-                continue
-            try:
-                if value not in ignored:
-                    functions.append(value)
-            except TypeError:
-                continue
-        found[space] = functions
-    return found
+    return overridable()[0]
 
 
 @functools.cache
 def get_testing_overrides():
-    """A dummy override for each function."""
-    overrides = {}
-    for functions in get_overridable_functions().values():
-        for function in functions:
-            overrides[function] = lambda *args, **kwargs: -1
-    return overrides
+    """A function for each that can be overridden, with its parameters: it returns −1."""
+    from corten._overridable import dummy
 
-
-@functools.cache
-def _names():
-    import corten
-
-    found = {}
-    for space, functions in get_overridable_functions().items():
-        prefix = "torch.Tensor" if space is Tensor else space.__name__.replace("corten", "torch", 1)
-        for function in functions:
-            found.setdefault(function, f"{prefix}.{getattr(function, '__name__', function)}")
-    del corten
-    return found
+    return {
+        function: dummy(function)
+        for functions in get_overridable_functions().values() for function in functions
+    }
 
 
 def resolve_name(f):
     """The public name of an overridable function."""
-    return _names().get(f)
+    from corten._overridable import overridable
+
+    return overridable()[1].get(f)
 
 
 def is_tensor_method_or_property(func):

@@ -36,6 +36,7 @@ pub mod manual;
 mod meta;
 mod modes;
 pub mod node;
+mod outside;
 pub mod ownership;
 pub mod record;
 mod release;
@@ -69,6 +70,7 @@ pub fn init() -> Result<()> {
     let done = DONE.get_or_init(|| {
         corten_core::set_autograd_meta_factories(meta::Meta::boxed, view::full_state);
         forward::register();
+        outside::register();
         generated::register()
     });
     match done {

@@ -1,10 +1,12 @@
 //! `__torch_function__`: subclasses and modes that take over calls.
 
+use crate::args::Overloaded;
 use crate::functions::{Group, Mode, public_object};
 use crate::py::errors::{runtime_error, type_error};
 use crate::py::gil::Shared;
 use crate::py::names::Name;
 use crate::py::{Args, Obj, Py, ffi, method, name};
+use crate::tensor::TENSOR;
 use std::cell::{Cell, RefCell};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,6 +41,133 @@ pub(crate) fn enabled() -> bool {
 /// Whether subclasses override.
 pub(crate) fn subclasses_enabled() -> bool {
     STATE.get() == State::Enabled
+}
+
+/// Whether a tensor's methods and attributes are asked for elsewhere first: by a mode, or by its
+/// class. Tensors of parts are not: their classes ask the tensor itself for what they do not change.
+#[inline]
+pub(crate) fn taken_over(object: &Obj) -> bool {
+    (!crate::tensor::is_plain(object) || modes_active()) && is_foreign(object)
+}
+
+#[cold]
+fn is_foreign(object: &Obj) -> bool {
+    enabled() && (modes_active() || !foreign([object]).is_empty())
+}
+
+/// The objects whose classes take calls over of methods and of functions that are written in Python.
+pub(crate) fn foreign<'a>(objects: impl IntoIterator<Item = &'a Obj>) -> Overloaded {
+    let mut found = Overloaded::new();
+    for object in objects {
+        crate::args::is_tensor_like(object, &mut found);
+    }
+    found.retain(|object| !is_of_parts(object));
+    found
+}
+
+/// Whether the class holds its data in parts, and answers for them by `__torch_function__`.
+fn is_of_parts(object: &Obj) -> bool {
+    match object.type_obj().attr_opt(name!("_of_parts")) {
+        Ok(found) => found.is_some(),
+        Err(raised) => {
+            raised.clear();
+            false
+        }
+    }
+}
+
+/// A method of `Tensor` that is no operator: what takes it over, else `own`.
+#[inline]
+pub(crate) fn method_or(
+    object: &Obj,
+    name: &'static Name,
+    args: Args<'_>,
+    own: impl FnOnce(&Obj, Args<'_>) -> Py<Obj>,
+) -> Py<Obj> {
+    if taken_over(object) {
+        return hand_over(object, name, args);
+    }
+    own(object, args)
+}
+
+#[cold]
+fn hand_over(object: &Obj, name: &'static Name, args: Args<'_>) -> Py<Obj> {
+    let function = TENSOR.obj().attr(name)?;
+    let given: Vec<Obj> = std::iter::once(object).chain(args.positional).cloned().collect();
+    let found = foreign(given.iter().chain(args.keywords));
+    dispatch(&function, &found, &Obj::tuple(given.into_iter().map(Ok))?, &args.keyword_dict()?)
+}
+
+/// A slot of `Tensor`: what takes the method of this name over; nothing where nobody does.
+#[inline]
+pub(crate) fn slot(object: &Obj, name: &'static Name, others: &[Obj]) -> Option<Py<Obj>> {
+    taken_over(object)
+        .then(|| hand_over(object, name, Args { positional: others, keywords: &[], names: None }))
+}
+
+/// What takes the method of this name of `this` over, where `other` may do so too.
+pub(crate) fn binary(this: &Obj, name: &'static Name, other: &Obj) -> Option<Py<Obj>> {
+    if !enabled() || (!modes_active() && foreign([this, other]).is_empty()) {
+        return None;
+    }
+    let others = std::slice::from_ref(other);
+    Some(hand_over(this, name, Args { positional: others, keywords: &[], names: None }))
+}
+
+/// An attribute of `Tensor` that is read: what takes it over, else `own`.
+#[inline]
+pub(crate) fn get_or(
+    object: &Obj,
+    name: &'static Name,
+    own: impl FnOnce(&Obj) -> Py<Obj>,
+) -> Py<Obj> {
+    if taken_over(object) {
+        return access(object, name, name!("__get__"), &[]);
+    }
+    own(object)
+}
+
+/// An attribute of `Tensor` that is written or deleted: what takes it over, else `own`.
+pub(crate) fn set_or(
+    object: &Obj,
+    name: &'static Name,
+    value: Option<&Obj>,
+    own: impl FnOnce(&Obj, Option<&Obj>) -> Py<()>,
+) -> Py<()> {
+    if !taken_over(object) {
+        return own(object, value);
+    }
+    match value {
+        Some(value) => access(object, name, name!("__set__"), std::slice::from_ref(value))?,
+        None => access(object, name, name!("__delete__"), &[])?,
+    };
+    Ok(())
+}
+
+#[cold]
+fn access(object: &Obj, name: &'static Name, how: &'static Name, rest: &[Obj]) -> Py<Obj> {
+    let function = TENSOR.obj().attr(name)?.attr(how)?;
+    let given: Vec<Obj> = std::iter::once(object).chain(rest).cloned().collect();
+    let tuple = Obj::tuple(given.into_iter().map(Ok))?;
+    dispatch(&function, &foreign([object]), &tuple, &Obj::dict()?)
+}
+
+/// A function of the module, whose arguments were bound: what takes it over, else nothing.
+pub(crate) fn of_module(
+    module: &Obj,
+    name: &'static Name,
+    bound: &[Obj],
+    args: Args<'_>,
+) -> Option<Py<Obj>> {
+    if (bound.is_empty() && !modes_active()) || !enabled() {
+        return None;
+    }
+    let call = || {
+        let function = module.attr(name)?;
+        let tuple = Obj::tuple(args.positional.iter().cloned().map(Ok))?;
+        dispatch(&function, bound, &tuple, &args.keyword_dict()?)
+    };
+    Some(call())
 }
 
 /// Hands a call over: to the innermost mode, then to the overriding arguments in their order.
@@ -180,6 +309,11 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
         method!("has_torch_function_variadic", |_m: &Obj, args: Args<'_>| any_overrides(
             args.positional
         )),
+        method!("_overridden", |_m: &Obj, args: Args<'_>| {
+            let asked = |object: &Obj| !crate::tensor::is_plain(object) && !object.is_none();
+            let foreign_among = || args.positional.iter().any(|o| asked(o) && is_foreign(o));
+            Ok(Obj::bool(modes_active() && enabled() || foreign_among()))
+        }),
         method!("_overloaded_args", |_m: &Obj, args: Args<'_>| {
             let [list] = args.positional else { return Err(type_error("one sequence expected")) };
             let mut found = Default::default();

@@ -320,9 +320,12 @@ pub(crate) fn tensor_over(object: &Obj, dtype: Option<DType>) -> Py<Tensor> {
             own.type_name()
         )));
     }
-    // PyTorch reads bytes without a dtype as its first integers.
-    let dtype = dtype.or(own).unwrap_or(DType::Int64);
     let storage = from_object(object)?;
+    // PyTorch reads bytes without a dtype as its first integers, and none as no numbers at all.
+    let dtype = dtype.or(own).unwrap_or_else(|| match storage.nbytes() {
+        0 => corten_core::default_dtype(),
+        _ => DType::Int64,
+    });
     let count = (storage.nbytes() / dtype.itemsize()) as i64;
     let options = TensorOptions::new().dtype(dtype).device(storage.device());
     let made = TensorBase::empty(&[0], options)?;

@@ -23,14 +23,15 @@ _KL_MEMOIZE = {}
 
 
 def register_kl(type_p, type_q):
-    """Decorates the function of two distributions of these classes, or derived ones.
+    """Decorates the function of two distributions of these classes, or derived ones. The classes may be
+    of other libraries.
 
     Raises:
-        TypeError: A class is none of distributions.
+        TypeError: A class is none.
     """
     for given, name in ((type_p, "type_p"), (type_q, "type_q")):
-        if not issubclass(given, Distribution):
-            raise TypeError(f"Expected {name} to be a Distribution subclass but got {given}")
+        if not isinstance(given, type):
+            raise TypeError(f"Expected {name} to be a class but got {given!r}")
 
     def decorator(fun):
         _KL_REGISTRY[type_p, type_q] = fun

@@ -8,7 +8,7 @@ from corten.func._modules import (
     functional_call, replace_all_batch_norm_modules_, stack_module_state,
 )
 from corten.func._rearrange import functionalize, rearrange
-from corten.func._vmap import vmap
+from corten._functorch.vmap import vmap
 
 __all__ = [
     "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev",

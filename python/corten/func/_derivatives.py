@@ -12,7 +12,7 @@ import corten
 from corten import _C
 from corten.autograd import forward_ad
 from corten.autograd._recording import recording
-from corten.func._vmap import vmap
+from corten._functorch.vmap import vmap
 from corten.utils._pytree import (
     tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten,
 )

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import threading
+import typing
 
 __all__ = ["Future", "collect_all", "wait_all"]
 
 
-class Future:
+T = typing.TypeVar("T")
+
+
+class Future(typing.Generic[T]):
     """A value, or an error, that is set once and may be waited for from any thread."""
 
     def __init__(self, *, devices=None):

@@ -2,31 +2,51 @@
 
 from __future__ import annotations
 
-import builtins
 import functools
 import inspect
 import math
-import types
+from types import FunctionType
 
 import corten
 from corten import nn
 
 from .graph import Graph
 from .graph_module import GraphModule
-from .node import map_aggregate
-from .proxy import Proxy, TracerBase
+from ._compatibility import compatibility as compatibility
+from ._patching import (  # noqa: F401
+    Patcher as _Patcher, autowrap_check as _autowrap_check, create_wrapped_func as _create_wrapped_func,
+    create_wrapped_method as _create_wrapped_method, first_proxy as _find_proxy_among,
+    patch_wrapped_functions as _patch_wrapped_functions, wrapped_functions as _wrapped_fns_to_patch,
+    wrapped_methods as _wrapped_methods_to_patch,
+)
+from .proxy import Proxy, Scope, ScopeContextManager, TracerBase
 
 __all__ = ["ProxyableClassMeta", "Tracer", "symbolic_trace", "wrap"]
 
-#: The dictionaries and names of functions that are not looked into.
-_wrapped = {}
 _tracing = 0
-_DISPATCHED = {
-    f"{kind}max_pool{dims}d": f"{kind}max_pool{dims}d_with_indices"
-    for kind in ("", "adaptive_") for dims in (1, 2, 3)
-}
-# As methods of the input they are recorded when their bodies run.
-_LOOKED_INTO = frozenset(("sigmoid", "tanh"))
+_orig_module_call, _orig_module_getattr = nn.Module.__call__, nn.Module.__getattr__
+HAS_VARSTUFF = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+
+
+class ScriptObject:
+    """An object of TorchScript, of which there are none."""
+
+
+class PHBase:
+    """Stands for an input in ``concrete_args``."""
+
+    def __repr__(self):
+        return "PH"
+
+
+PH = PHBase()
+
+
+class PHWithMeta(PHBase):
+    """An input in ``concrete_args``, with a key and attributes for its node."""
+
+    def __init__(self, ph_key=None):
+        self.ph_key = ph_key
 
 
 def is_fx_tracing():
@@ -34,15 +54,12 @@ def is_fx_tracing():
     return _tracing > 0
 
 
+is_fx_symbolic_tracing = is_fx_tracing
+
+
 def _assert_is_none(value, msg):
     if value is not None:
         raise AssertionError(msg)
-
-
-def _first_proxy(args, kwargs):
-    found = []
-    map_aggregate((args, kwargs), lambda leaf: found.append(leaf) if isinstance(leaf, Proxy) else None)
-    return found[0] if found else None
 
 
 def wrap(fn_or_name):
@@ -58,96 +75,8 @@ def wrap(fn_or_name):
     frame = inspect.currentframe().f_back
     if frame.f_code.co_name != "<module>":
         raise NotImplementedError("wrap must be called at the top level of a module")
-    _wrapped[id(frame.f_globals), name] = frame.f_globals
+    _wrapped_fns_to_patch[id(frame.f_globals), name] = frame.f_globals
     return fn_or_name
-
-
-def _recorded(function):
-    """A function whose calls with unknown values become nodes."""
-
-    @functools.wraps(function)
-    def call(*args, **kwargs):
-        proxy = _first_proxy(args, kwargs)
-        if proxy is None:
-            return function(*args, **kwargs)
-        made = proxy.tracer.create_proxy("call_function", function, args, kwargs)
-        made.node.meta["is_wrapped"] = True
-        return made
-
-    return call
-
-
-def _recorded_operator(function):
-    """As :func:`_recorded`, with all parameters that have defaults by name."""
-    signature = inspect.signature(function)
-    required = inspect.Parameter.empty
-
-    @functools.wraps(function)
-    def call(*args, **kwargs):
-        proxy = _first_proxy(args, kwargs)
-        if proxy is None:
-            return function(*args, **kwargs)
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        positional, named = [], {}
-        for name, parameter in signature.parameters.items():
-            if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-                positional.extend(bound.arguments[name])
-            elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
-                named.update(bound.arguments[name])
-            elif parameter.default is required and parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
-                positional.append(bound.arguments[name])
-            else:
-                named[name] = bound.arguments[name]
-        target = function
-        if function.__name__ in _DISPATCHED and named.get("return_indices"):
-            target = getattr(nn.functional, _DISPATCHED[function.__name__], function)
-        return proxy.tracer.create_proxy("call_function", target, tuple(positional), named)
-
-    return call
-
-
-@functools.cache
-def _operators():
-    """The functions written in Python that graphs show as they are: of ``nn.functional`` and
-    ``functional``, and what stands for them while a program is traced."""
-    from corten import functional
-
-    found = []
-    for home, spaces in ((nn.functional, [vars(nn.functional)]), (functional, [vars(functional), vars(corten)])):
-        for name in dict.fromkeys((*home.__all__, *_DISPATCHED.values())):
-            function = vars(home).get(name)
-            if isinstance(function, types.FunctionType) and name not in _LOOKED_INTO:
-                found.append((name, function, _recorded_operator(function), spaces))
-    return found
-
-
-class _Patches:
-    """Changes of modules and classes that are undone at the end."""
-
-    _missing = object()
-
-    def __init__(self):
-        self._undo = []
-
-    def item(self, space, name, value):
-        """Sets an entry of a dictionary."""
-        old = space.get(name, self._missing)
-        self._undo.append(lambda: space.pop(name, None) if old is self._missing else space.update({name: old}))
-        space[name] = value
-
-    def attribute(self, owner, name, value):
-        """Sets an attribute of a class."""
-        old = vars(owner).get(name, self._missing)
-        self._undo.append(
-            lambda: delattr(owner, name) if old is self._missing else setattr(owner, name, old)
-        )
-        setattr(owner, name, value)
-
-    def undo(self):
-        """Sets everything as it was."""
-        for step in reversed(self._undo):
-            step()
 
 
 class Tracer(TracerBase):
@@ -155,14 +84,16 @@ class Tracer(TracerBase):
     how calls and values are recorded."""
 
     def __init__(self, autowrap_modules=(math,), autowrap_functions=(), param_shapes_constant=False):
-        self._autowrap_modules = tuple(autowrap_modules)
-        self._autowrap = {
-            id(value): value for module in autowrap_modules for value in vars(module).values()
-            if callable(value)
+        super().__init__()
+        self._autowrap_search = list(autowrap_modules)
+        self._autowrap_function_ids = {
+            id(value) for module in autowrap_modules for name, value in vars(module).items()
+            if not name.startswith("_") and callable(value)
         }
-        self._autowrap.update((id(function), function) for function in autowrap_functions)
+        self._autowrap_function_ids.update(map(id, autowrap_functions))
         self.param_shapes_constant = param_shapes_constant
         self.root, self.graph, self.tensor_attrs = None, None, {}
+        self.submodule_paths = None
         self._parameter_proxies = {}
 
     def create_arg(self, a):
@@ -199,6 +130,8 @@ class Tracer(TracerBase):
 
     def path_of_module(self, mod):
         """The name of a module below the root."""
+        if self.submodule_paths and mod in self.submodule_paths:
+            return self.submodule_paths[mod]
         for name, module in self.root.named_modules():
             if module is mod:
                 return name
@@ -207,9 +140,16 @@ class Tracer(TracerBase):
     def call_module(self, m, forward, args, kwargs):
         """What a call of a module gives: ``forward(*args, **kwargs)``, or the value of a node."""
         name = self.path_of_module(m)
-        if not self.is_leaf_module(m, name):
-            return forward(*args, **kwargs)
-        return self.create_proxy("call_module", name, args, kwargs)
+        with ScopeContextManager(self.scope, Scope(name, type(m))):
+            count = self.num_calls.get(name, 0)
+            self.num_calls[name] = count + 1
+            self.module_stack[f"{name}@{count}" if count else name] = name, type(m)
+            try:
+                if not self.is_leaf_module(m, name):
+                    return forward(*args, **kwargs)
+                return self.create_proxy("call_module", name, args, kwargs)
+            finally:
+                self.module_stack.popitem()
 
     def getattr(self, attr, attr_val, parameter_proxy_cache):
         """What a read of an attribute of a module gives."""
@@ -226,37 +166,31 @@ class Tracer(TracerBase):
         return attr_val
 
     def create_args_for_root(self, root_fn, is_module, concrete_args=None):
-        """Placeholders for the parameters of a function, and the arguments to call it with."""
-        code = inspect.unwrap(root_fn).__code__
+        """What to call, and the values to call it with: placeholders for the parameters of a function.
+
+        ``*args`` and ``**kwargs`` are one value each; what is called takes them as such."""
+        plain = inspect.unwrap(root_fn)
+        code, hints = plain.__code__, getattr(plain, "__annotations__", {})
         signature = inspect.signature(root_fn)
-        hints = getattr(inspect.unwrap(root_fn), "__annotations__", {})
         count = code.co_argcount + code.co_kwonlyargcount
         names, args = list(code.co_varnames), [self.root] if is_module else []
         if count == 0 and is_module and not code.co_flags & inspect.CO_VARARGS:
             raise RuntimeError("``self`` argument cannot be part of *args expansion!")
-        place = 1 if is_module else 0
-        named = {}
-        for number, name in enumerate(names[place:count], place):
-            value = self._placeholder(name, signature.parameters.get(name), hints, concrete_args)
-            if number < code.co_argcount:
-                args.append(value)
-            else:
-                named[name] = value
+        for name in names[len(args):count]:
+            args.append(self._placeholder(name, signature.parameters.get(name), hints, concrete_args))
+        if not code.co_kwonlyargcount and not code.co_flags & HAS_VARSTUFF:
+            return root_fn, args
         rest = iter(names[count:])
         for flag, stars in ((inspect.CO_VARARGS, "*"), (inspect.CO_VARKEYWORDS, "**")):
             if code.co_flags & flag:
-                value = self.create_proxy("placeholder", stars + next(rest), (), {})
-                if stars == "*":
-                    args.append(value)
-                else:
-                    named["**"] = value
-        return args, named
+                args.append(self.create_proxy("placeholder", stars + next(rest), (), {}))
+        return _patch_function(plain, len(args)), args
 
     def _placeholder(self, name, parameter, hints, concrete_args):
         default = () if parameter is None or parameter.default is inspect.Parameter.empty else (
             parameter.default,
         )
-        if concrete_args is None or name not in concrete_args:
+        if isinstance((concrete_args or {}).get(name, PH), PHBase):
             return self.create_proxy("placeholder", name, default, {}, type_expr=hints.get(name))
         value, kind = concrete_args[name], hints.get(name)
         made = self.create_proxy("placeholder", f"{name}_1", default, {}, type_expr=kind)
@@ -275,39 +209,24 @@ class Tracer(TracerBase):
             self.root, function = root, type(root).forward
             if "forward" in vars(root):
                 function = vars(root)["forward"].__func__
+            self.submodule_paths = {module: name for name, module in root.named_modules()}
         else:
             self.root, function = nn.Module(), root
         self.graph = Graph(tracer_cls=type(self))
         self.tensor_attrs, self._parameter_proxies = self._tensors_of(self.root), {}
-        args, named = self.create_args_for_root(function, isinstance(root, nn.Module), concrete_args)
-        patches = _Patches()
+        names = getattr(inspect.unwrap(function), "__globals__", {})
+        called, args = self.create_args_for_root(function, isinstance(root, nn.Module), concrete_args)
+        hints = getattr(inspect.unwrap(function), "__annotations__", {})
         _tracing += 1
         try:
-            self._patch(patches, getattr(inspect.unwrap(function), "__globals__", {}))
-            result = self._call(function, args, named)
-            hints = getattr(inspect.unwrap(function), "__annotations__", {})
-            self.create_node("output", "output", (self.create_arg(result),), {}, type_expr=hints.get("return"))
+            with _Patcher() as patcher:
+                self._patch(patcher, names)
+                result = self.create_arg(called(*args))
+            self.create_node("output", "output", (result,), {}, type_expr=hints.get("return"))
         finally:
-            patches.undo()
             _tracing -= 1
+            self.submodule_paths = None
         return self.graph
-
-    def _call(self, function, args, named):
-        """Values of ``*args`` and ``**kwargs`` are handed over as they are: nothing can be unpacked."""
-        code = inspect.unwrap(function).__code__
-        if not code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
-            return function(*args, **named)
-        flat = types.FunctionType(
-            code.replace(
-                co_flags=code.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS),
-                co_argcount=code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4)
-                + bool(code.co_flags & 8), co_kwonlyargcount=0,
-            ),
-            inspect.unwrap(function).__globals__, function.__name__, None, inspect.unwrap(function).__closure__,
-        )
-        stars = [named.pop("**")] if "**" in named else []
-        first, rest = args[:code.co_argcount], args[code.co_argcount:]
-        return flat(*first, *named.values(), *rest, *stars)
 
     def _tensors_of(self, module):
         """The plain tensors among the attributes of modules, by name."""
@@ -318,45 +237,36 @@ class Tracer(TracerBase):
                     found[value] = f"{path}.{name}" if path else name
         return found
 
-    def _patch(self, patches, names):
+    def _patch(self, patcher, names):
+        # What is there now: a tracer may run in a module that another one looks into.
         original_call, original_getattr = nn.Module.__call__, nn.Module.__getattr__
 
         def call(module, *args, **kwargs):
             def forward(*args, **kwargs):
-                self._autowrap_names(patches, getattr(getattr(type(module), "forward", None), "__globals__", {}))
                 return original_call(module, *args, **kwargs)
 
+            forwards = getattr(getattr(type(module), "forward", None), "__globals__", {})
+            _autowrap_check(patcher, forwards, self._autowrap_function_ids)
             return self.call_module(module, forward, args, kwargs)
 
         def read(module, name):
             value = original_getattr(module, name)
             return self.getattr(name, value, self._parameter_proxies)
 
-        patches.attribute(nn.Module, "__getattr__", read)
-        patches.attribute(nn.Module, "__call__", call)
-        for name, _, recorded, spaces in _operators():
-            for space in spaces:
-                patches.item(space, name, recorded)
-        for (_, name), space in _wrapped.items():
-            function = space[name] if name in space else getattr(builtins, name)
-            patches.item(space, name, _recorded(function))
-        self._seen = set()
-        for space in (names, *map(vars, self._autowrap_modules)):
-            self._autowrap_names(patches, space)
+        patcher.patch_method(nn.Module, "__getattr__", read, deduplicate=False)
+        patcher.patch_method(nn.Module, "__call__", call, deduplicate=False)
+        _patch_wrapped_functions(patcher)
+        for space in (names, *map(vars, self._autowrap_search)):
+            _autowrap_check(patcher, space, self._autowrap_function_ids)
 
-    def _autowrap_names(self, patches, names):
-        """Also what a module imported by name is recorded."""
-        if id(names) in self._seen:
-            return
-        self._seen.add(id(names))
-        recorded = {id(function): made for _, function, made, _ in _operators()}
-        for name, value in list(names.items()):
-            if name.startswith("_"):
-                continue
-            if id(value) in self._autowrap:
-                patches.item(names, name, _recorded(value))
-            elif id(value) in recorded and names is not vars(corten):
-                patches.item(names, name, recorded[id(value)])
+
+def _patch_function(fn, nargs):
+    """A function that takes values of ``*args`` and ``**kwargs`` as they are: nothing can be unpacked."""
+    code = fn.__code__.replace(
+        co_flags=fn.__code__.co_flags & ~HAS_VARSTUFF, co_argcount=nargs, co_posonlyargcount=0,
+        co_kwonlyargcount=0,
+    )
+    return FunctionType(code, fn.__globals__, fn.__name__, None, fn.__closure__)
 
 
 class ProxyableClassMeta(type):
@@ -366,7 +276,7 @@ class ProxyableClassMeta(type):
         super().__init__(name, bases, attrs)
 
     def __call__(cls, *args, **kwargs):
-        proxy = _first_proxy(args, kwargs)
+        proxy = _find_proxy_among(args, kwargs)
         if proxy is None:
             return super().__call__(*args, **kwargs)
         return proxy.tracer.create_proxy("call_function", cls, args, kwargs)

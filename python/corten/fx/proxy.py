@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dis
 import enum
 import inspect
@@ -25,6 +26,27 @@ class TraceError(ValueError):
     """A program that cannot be recorded."""
 
 
+class Scope:
+    """Which module a node belongs to: its path and its class."""
+
+    def __init__(self, module_path, module_type):
+        self.module_path, self.module_type = module_path, module_type
+
+
+class ScopeContextManager:
+    """A block in which a scope is another one."""
+
+    def __init__(self, scope, current_scope):
+        self._scope, self._before = scope, vars(scope).copy()
+        vars(scope).update(vars(current_scope))
+
+    def __enter__(self):
+        return self._scope
+
+    def __exit__(self, kind, value, traceback):
+        vars(self._scope).update(self._before)
+
+
 class TracerBase:
     """What records nodes: values become arguments by :meth:`create_arg`."""
 
@@ -34,9 +56,19 @@ class TracerBase:
     proxy_buffer_attributes = False
     check_mutable_operations = False
 
+    def __init__(self):
+        self.scope, self.module_stack = Scope("", None), collections.OrderedDict()
+        self.num_calls, self.node_name_to_scope = {}, {}
+
     def create_node(self, kind, target, args, kwargs, name=None, type_expr=None):
         """Adds a node to the graph."""
-        return self.graph.create_node(kind, target, args, kwargs, name, type_expr)
+        node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
+        # A tracer of a class that does not call this one's has none.
+        if (scope := vars(self).get("scope")) is not None:
+            self.node_name_to_scope[node.name] = scope.module_path, scope.module_type
+            if self.module_stack:
+                node.meta["nn_module_stack"] = self.module_stack.copy()
+        return node
 
     def proxy(self, node):
         """The value of a node."""
@@ -100,6 +132,7 @@ class GraphAppendingTracer(TracerBase):
     """Records in a graph that exists."""
 
     def __init__(self, graph):
+        super().__init__()
         self.graph = graph
 
 

@@ -1,16 +1,22 @@
 """The names of TorchScript. Functions and modules run as the Python that they are: decorating and
-tracing return what they were given. Archives of TorchScript are neither read nor written."""
+tracing return functions as they are, and modules with the same parameters (:class:`ScriptModule`).
+Archives of TorchScript are neither read nor written."""
 
 from __future__ import annotations
 
 import builtins
 import collections
 import contextlib
+import sys
 import typing
 import warnings
 
 import corten
 from corten.futures import Future
+from corten.jit._scripted import (
+    RecursiveScriptModule as RecursiveScriptModule, ScriptFunction, ScriptModule,
+    TopLevelTracedModule as TopLevelTracedModule, mark as _marked, scripted as _scripted,
+)
 
 __all__ = [
     "Attribute", "CompilationUnit", "Error", "Future", "ScriptFunction", "ScriptModule", "annotate",
@@ -32,20 +38,6 @@ class TracingCheckError(Exception):
     """A trace that did not repeat."""
 
 
-class ScriptModule(corten.nn.Module):
-    """A module; nothing is compiled."""
-
-
-RecursiveScriptModule = ScriptModule
-
-
-class ScriptFunction:
-    """The class of compiled functions, of which there are none."""
-
-    def __new__(cls, *args, **kwargs):
-        _refuse("compiled functions")
-
-
 class CompilationUnit:
     """Functions from source in TorchScript, which is not compiled here."""
 
@@ -59,13 +51,13 @@ def _refuse(what):
 
 
 def script(obj=None, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
-    """The function, class or module itself.
+    """The function or class itself; a module with the parameters of the one that is given.
 
     Raises:
         RuntimeError: A module's parameters have no shape yet.
     """
     _refuse_uninitialized(obj)
-    return obj
+    return _scripted(obj) if builtins.isinstance(obj, corten.nn.Module) else _marked(obj)
 
 
 def _refuse_uninitialized(obj):
@@ -84,7 +76,8 @@ def trace(
     check_tolerance=1e-05, strict=True, _force_outplace=False, _module_class=None,
     _compilation_unit=None, example_kwarg_inputs=None, _store_inputs=True,
 ):
-    """The function or module itself, after it was called with the examples once."""
+    """The function itself, or a module with the parameters of the one that is given, after it was called
+    with the examples once."""
     if func is None:
         return lambda function: trace(function, example_inputs)
     if example_kwarg_inputs is not None:
@@ -92,7 +85,9 @@ def trace(
     elif example_inputs is not None:
         given = isinstance_of_tensor(example_inputs)
         func(*((example_inputs,) if given else tuple(example_inputs)))
-    return func
+    if builtins.isinstance(func, corten.nn.Module):
+        return _scripted(func, TopLevelTracedModule)
+    return _marked(func)
 
 
 def isinstance_of_tensor(value):
@@ -105,11 +100,11 @@ def trace_module(
     strict=True, _force_outplace=False, _module_class=None, _compilation_unit=None,
     example_inputs_is_kwarg=False, _store_inputs=True,
 ):
-    """The module itself, after its methods were called with their examples once."""
+    """A module with the same parameters, after its methods were called with their examples once."""
     for name, example in inputs.items():
         arguments = (example,) if isinstance_of_tensor(example) else example
         getattr(mod, name)(*arguments)
-    return mod
+    return _scripted(mod, TopLevelTracedModule)
 
 
 def script_if_tracing(fn):
@@ -153,8 +148,21 @@ def is_scripting():
 
 
 def is_tracing():
-    """Whether this is being traced."""
-    return False
+    """Whether a graph of this is being recorded."""
+    graphs = sys.modules.get(f"{__name__}._graphs")
+    return graphs is not None and graphs.tracing_state() is not None
+
+
+def _get_trace_graph(
+    f, args=(), kwargs=None, strict=True, _force_outplace=False, return_inputs=False,
+    _return_inputs_states=False,
+):
+    """The graph of the operators that a call of a function or module makes, and its result; also the
+    inputs, if ``return_inputs``."""
+    from corten.jit._graphs import get_trace_graph
+
+    graph, result = get_trace_graph(f, args, kwargs)
+    return (graph, result, args) if return_inputs else (graph, result)
 
 
 def isinstance(obj, target_type):

@@ -6,6 +6,7 @@ import math
 import warnings
 
 import corten
+from corten._overriding import dispatch, overridden
 
 __all__ = [
     "calculate_gain", "uniform_", "normal_", "trunc_normal_", "constant_", "ones_", "zeros_",
@@ -43,12 +44,16 @@ def calculate_gain(nonlinearity, param=None):
 
 def uniform_(tensor, a=0.0, b=1.0, generator=None):
     """Fills with ``U(a, b)``."""
+    if overridden(tensor):
+        return dispatch(uniform_, (tensor,), locals(), positional=0)
     with corten.no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor, mean=0.0, std=1.0, generator=None):
     """Fills with the normal distribution."""
+    if overridden(tensor):
+        return dispatch(normal_, (tensor,), locals(), positional=0)
     with corten.no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
@@ -104,6 +109,8 @@ def _normal_far_out(tensor, mean, std, a, b, generator):
 
 def constant_(tensor, val):
     """Fills with one value."""
+    if overridden(tensor):
+        return dispatch(constant_, (tensor,), locals(), positional=0)
     with corten.no_grad():
         return tensor.fill_(val)
 
@@ -189,6 +196,8 @@ def _kaiming_std(tensor, a, mode, nonlinearity):
 
 def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
     """Fills uniformly so that variances pass a rectifier unchanged (He)."""
+    if overridden(tensor):
+        return dispatch(kaiming_uniform_, (tensor,), locals(), positional=0)
     std = _kaiming_std(tensor, a, mode, nonlinearity)
     if std is None:
         return tensor

@@ -54,6 +54,8 @@ class CompressedTensor(Tensor):
     of shape ``(*batches, entries, *block, *dense dimensions)``.
     """
 
+    _of_parts = True
+
     @property
     def layout(self):
         """Which of the four layouts it has."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import corten
+from corten._overriding import as_operator
 
 from . import _entries
 from ._compressed import (
@@ -180,6 +181,7 @@ _validate_sparse_bsr_tensor_args = _validator(BSR)
 _validate_sparse_bsc_tensor_args = _validator(BSC)
 
 
+@as_operator
 def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=False, transpose=False):
     counts = crow_indices.diff(dim=-1)
     rows = corten.arange(counts.numel(), device=counts.device).repeat_interleave(counts.reshape(-1))
@@ -197,6 +199,7 @@ def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=Fal
     return corten.stack([place.to(corten.int32 if out_int32 else corten.int64) for place in places])
 
 
+@as_operator
 def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False):
     if input.dim() > 1:
         raise RuntimeError(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import corten
 from corten import _C
 from corten._C import Tensor
+from corten._overriding import as_operator
 from corten._utils import wrap_dim
 
 from ._arithmetic import (
@@ -23,6 +24,7 @@ from ._entries import (
 )
 
 
+@as_operator
 def sparse_coo_tensor(indices=None, values=None, size=None, *, dtype=None, device=None, pin_memory=False,
                       requires_grad=False, check_invariants=None, is_coalesced=None):
     """A tensor of the entries ``values`` at ``indices``, of shape (dimensions, entries).
@@ -120,7 +122,7 @@ def _check_size(indices, values, size):
         raise RuntimeError(
             f"values has incorrect size, expected {expected}, got {list(values.shape)}"
         )
-    if not indices.numel():
+    if not indices.numel() or indices.is_meta:
         return
     for dim, (least, greatest) in enumerate(zip(indices.amin(1).tolist(), indices.amax(1).tolist())):
         if least < 0:

@@ -36,6 +36,8 @@ class SparseTensor(Tensor):
     of shape (entries, dense dimensions…). The same place may come up several times until
     :meth:`coalesce`."""
 
+    _of_parts = True
+
     @property
     def _parts(self):
         """Indices and values; gradients flow through the values."""
@@ -245,6 +247,8 @@ class Values(corten.autograd.Function):
 class Modified(Tensor):
     """Stands for an operand that was written to after an operator had been recorded: its gradient may
     ask for the shape, not for the elements."""
+
+    _of_parts = True
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import corten
 from corten._C import Tensor
+from corten._overriding import as_operator
 
 from ._compressed import NAMES, CompressedTensor
 from ._arithmetic import _become
@@ -29,22 +30,26 @@ def _filled_rows(mat):
     return corten.unique(_coalesce(mat)._parts[0][0])
 
 
+@as_operator
 def hspmm(mat1, mat2):
     """The product of a sparse matrix and a dense one, sparse with dense rows."""
     dense, rows = _product("hspmm", mat1, mat2), _filled_rows(mat1)
     return _made(rows[None], dense[rows], dense.shape, True)
 
 
+@as_operator
 def hsmm(mat1, mat2):
     """See :func:`hspmm`."""
     return hspmm(mat1, mat2)
 
 
+@as_operator
 def dsmm(mat1, mat2):
     """The product of a sparse matrix, or a dense one, and a dense one."""
     return corten.mm(mat1, mat2)
 
 
+@as_operator
 def sspaddmm(input, mat1, mat2, *, beta=1, alpha=1):
     """``beta * input + alpha * (mat1 @ mat2)`` of sparse ``input`` and ``mat1``, sparse: the entries
     of both."""
@@ -71,6 +76,7 @@ def sspaddmm(input, mat1, mat2, *, beta=1, alpha=1):
     )
 
 
+@as_operator
 def saddmm(input, mat1, mat2, *, beta=1, alpha=1):
     """See :func:`sspaddmm`."""
     return sspaddmm(input, mat1, mat2, beta=beta, alpha=alpha)
@@ -143,6 +149,7 @@ def sparse_resize_and_clear_(self, size, sparse_dim, dense_dim):
     ))
 
 
+@as_operator
 def resize_as_sparse_(input, the_template):
     """The size of another sparse tensor; see :func:`sparse_resize_`."""
     if isinstance(input, CompressedTensor):
@@ -167,7 +174,7 @@ def _copy_of(part):
 
     copied.__name__ = copied.__qualname__ = f"{part}_copy"
     copied.__doc__ = f"A copy of ``input.{part}()``."
-    return copied
+    return as_operator(copied)
 
 
 indices_copy, values_copy = _copy_of("indices"), _copy_of("values")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import corten
+from corten._overriding import as_operator
 from corten._utils import scalar_type
 
 from ._compressed import (
@@ -190,6 +191,7 @@ def _estimated(compressed, plain, values, layout):
     return (*compressed.shape[:-1], rows * blocks[0], columns * blocks[1], *dense)
 
 
+@as_operator
 def sparse_compressed_tensor(
     compressed_indices, plain_indices, values, size=None, *, dtype=None, layout=None, device=None,
     pin_memory=False, requires_grad=False, check_invariants=None,
@@ -273,7 +275,7 @@ def _with_names(make, name, first, second):
         f"{name.removesuffix('_tensor')}.\n\nRaises:\n    RuntimeError: Checks are asked for, and "
         "the parts do not fit together."
     )
-    return function
+    return as_operator(function)
 
 
 sparse_csr_tensor = _maker(CSR, "crow_indices", "col_indices")

@@ -220,7 +220,14 @@ pub fn instance_norm(
         defined(tensor).map(|tensor| op::repeat(tensor, &[samples])).transpose()
     };
     let (weight, bias) = (repeated(weight)?, repeated(bias)?);
-    let (means, vars) = (repeated(running_mean)?, repeated(running_var)?);
+    // Statistics of another precision are those of the input meanwhile.
+    let statistics = |tensor: Option<&Tensor>| match tensor {
+        Some(one) if input.dtype() == DType::Float32 && one.dtype() == DType::Float64 => {
+            repeated(Some(&op::to_dtype(one, DType::Float32, false, false, None)?))
+        }
+        _ => repeated(tensor),
+    };
+    let (means, vars) = (statistics(running_mean)?, statistics(running_var)?);
     let view = op::view(&op::contiguous(input, MemoryFormat::Contiguous)?, &sizes)?;
     let out = batch_norm(
         &view,

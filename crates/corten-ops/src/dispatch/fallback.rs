@@ -6,7 +6,7 @@ use crate::Tensor;
 use crate::boxed::{IValue, Stack};
 use crate::registry::{self, Gradient, OpDef};
 use corten_core::{DispatchKey, Result, bail, bug, grad_mode_enabled};
-use std::sync::{Arc, Once, PoisonError, RwLock};
+use std::sync::{Arc, Once, OnceLock, PoisonError, RwLock};
 
 /// The fallback of a key.
 #[derive(Clone)]
@@ -73,20 +73,34 @@ pub fn install_default_fallbacks() {
     });
 }
 
+/// Calls an operator whose derivative nobody knows, given the tensors that it writes to.
+pub type Unrecorded = fn(&BoxedCall, &mut Stack, &[Tensor]) -> Result<()>;
+
+static UNRECORDED: OnceLock<Unrecorded> = OnceLock::new();
+
+/// Says how operators from outside without a derivative are called with tensors that require a
+/// gradient. Only the first call has an effect; without one such calls are errors.
+pub fn set_unrecorded(function: Unrecorded) {
+    let _first = UNRECORDED.set(function);
+}
+
 /// An operator from outside without a derivative must not drop a gradient silently.
 fn autograd_not_implemented(call: &BoxedCall, stack: &mut Stack) -> Result<()> {
     let mut requires_grad = false;
     for value in stack.iter() {
         value.for_each_tensor(&mut |tensor| requires_grad |= requires_gradient(tensor));
     }
-    if grad_mode_enabled() && requires_grad {
-        bail!(
-            NotImplemented,
-            "derivative for {} is not implemented",
-            call.op().def().qualified_name()
-        );
-    }
     let written = written_tensors(call, stack);
+    if grad_mode_enabled() && requires_grad {
+        let Some(function) = UNRECORDED.get() else {
+            bail!(
+                NotImplemented,
+                "derivative for {} is not implemented",
+                call.op().def().qualified_name()
+            );
+        };
+        return function(call, stack, &written);
+    }
     call.redispatch(stack)?;
     written.iter().for_each(|tensor| tensor.bump_version());
     Ok(())

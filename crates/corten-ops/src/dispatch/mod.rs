@@ -10,7 +10,9 @@ mod groups;
 mod keys;
 mod table;
 
-pub use fallback::{install_default_fallbacks, set_fallback, set_fallthrough_fallback};
+pub use fallback::{
+    Unrecorded, install_default_fallbacks, set_fallback, set_fallthrough_fallback, set_unrecorded,
+};
 pub(crate) use fallback::{replace_arguments, replace_tensors, restore};
 pub use keys::KeyBuilder;
 pub(crate) use table::OpTable;

@@ -14,7 +14,7 @@ mod scalar;
 mod signature;
 
 pub(crate) use bound::Bound;
-pub(crate) use check::{NumberKind, is_int, is_tensor_like, number_kind, stand_ins};
+pub(crate) use check::{NumberKind, Overloaded, is_int, is_tensor_like, number_kind, stand_ins};
 pub(crate) use operand::{Operand, operand};
 pub(crate) use parse::Parser;
 pub(crate) use scalar::{dtype_arg, scalar_from, text_from};

@@ -103,6 +103,8 @@ fn shared(data: &Obj, dtype: Option<DType>, device: Option<Device>) -> Py<Tensor
         numpy::from_array(data, true)?
     } else if dlpack::is_exporter(data)? {
         dlpack::import(data)?
+    } else if crate::storage::is_storage(data) {
+        crate::storage::tensor_over(data, dtype)?
     } else {
         return tensor_from(data, dtype);
     };
@@ -153,7 +155,11 @@ fn asarray(module: &Obj, args: Args<'_>) -> Py<Obj> {
     let data = bound.object(0)?;
     let (dtype, device) = (bound.dtype_opt(1)?, bound.device_opt(2)?);
     let copy = bound.bool_opt(3)?;
-    let Some(source) = memory_of(data, dtype)? else {
+    let source = match crate::storage::is_storage(data) && copy != Some(false) {
+        true => Some(crate::storage::tensor_over(data, dtype)?),
+        false => memory_of(data, dtype)?,
+    };
+    let Some(source) = source else {
         if copy == Some(false) {
             return Err(no_memory(data));
         }

@@ -7,7 +7,7 @@ use super::trampoline;
 use crate::py::class::{Class, TypeBuilder, TypeCell, instance, this};
 use crate::py::{Args, Obj, Py, ffi, method, name, slot};
 use corten_ops::{AnyOp, OpKind, registry};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::{CStr, CString};
 use std::sync::{OnceLock, PoisonError, RwLock};
 
@@ -59,7 +59,7 @@ fn collect() -> Published {
     for (name, bucket) in buckets {
         let all = || bucket.plain.iter().chain(&bucket.outs);
         let is_function = all().any(|op| op.def().function);
-        let homes: HashSet<&'static str> =
+        let homes: BTreeSet<&'static str> =
             all().flat_map(|op| op.def().python.iter().copied()).collect();
         if is_function || !homes.is_empty() {
             let visible = |list: &[&'static dyn AnyOp]| -> Vec<&'static dyn AnyOp> {
@@ -282,8 +282,9 @@ pub(crate) fn public_object(group: &'static Group) -> Py<Obj> {
         let name = leak_text(group.name);
         return crate::tensor::TENSOR.obj().attr_str(name);
     }
-    let home = published().homes.iter().find(|(_, other)| std::ptr::eq(*other, group));
-    function_object(home.map_or("", |(home, _)| home), group)
+    // The last home's object is the one that its namespace has, and a home goes before the package.
+    let own = published().homes.iter().filter(|(_, other)| std::ptr::eq(*other, group));
+    function_object(own.map(|(home, _)| *home).max().unwrap_or(""), group)
 }
 
 /// The attribute of `_C` that holds a home's functions.

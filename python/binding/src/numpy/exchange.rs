@@ -121,7 +121,7 @@ pub(crate) fn to_array(object: &Obj, force: bool) -> Py<Obj> {
             value.layout()
         )));
     }
-    if tensor::requires_grad(value) && !force {
+    if tensor::requires_grad(value) && corten_core::grad_mode_enabled() && !force {
         return Err(runtime_error(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
         ));

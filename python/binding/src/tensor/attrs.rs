@@ -1,11 +1,13 @@
 //! Attributes of `Tensor`.
 
+use super::attribute;
 use super::memory::{requires_grad, set_requires_grad};
 use super::object::{expect, this, wrap_owned};
 use crate::autograd;
 use crate::functions::{op, op1};
+use crate::overrides::{get_or, set_or};
 use crate::py::errors::{runtime_error, type_error, warn};
-use crate::py::{Obj, Py, ffi, getter, setter};
+use crate::py::{Obj, Py, ffi, getter, name, setter};
 use crate::types;
 use corten_core::{DType, DeviceType, Layout};
 use corten_ops::Tensor;
@@ -21,19 +23,19 @@ pub(crate) fn rows() -> Vec<ffi::PyGetSetDef> {
 
 fn geometry_rows() -> Vec<ffi::PyGetSetDef> {
     vec![
-        getter!("shape", |s: &Obj| types::size::size(&this(s).sizes())),
-        getter!("dtype", |s: &Obj| Ok(types::dtype::object(this(s).dtype()))),
-        getter!("device", |s: &Obj| types::device::object(this(s).device())),
-        getter!("layout", |s: &Obj| Ok(types::layout::layout_object(this(s).layout()))),
-        getter!("ndim", |s: &Obj| Obj::int(this(s).dim() as i64)),
-        getter!("itemsize", |s: &Obj| Obj::int(this(s).itemsize() as i64)),
-        getter!("nbytes", |s: &Obj| match this(s).nbytes() {
+        attribute!("shape", |s: &Obj| types::size::size(&this(s).sizes())),
+        attribute!("dtype", |s: &Obj| Ok(types::dtype::object(this(s).dtype()))),
+        attribute!("device", |s: &Obj| types::device::object(this(s).device())),
+        attribute!("layout", |s: &Obj| Ok(types::layout::layout_object(this(s).layout()))),
+        attribute!("ndim", |s: &Obj| Obj::int(this(s).dim() as i64)),
+        attribute!("itemsize", |s: &Obj| Obj::int(this(s).itemsize() as i64)),
+        attribute!("nbytes", |s: &Obj| match this(s).nbytes() {
             usize::MAX => Obj::int(this(s).numel())?
                 .call_method(crate::py::name!("__mul__"), &[&Obj::int(this(s).itemsize() as i64)?]),
             nbytes => Obj::int(nbytes as i64),
         }),
-        getter!("_cdata", |s: &Obj| Obj::int(this(s).impl_ptr() as i64)),
-        getter!("_version", |s: &Obj| Obj::int(i64::from(this(s).version()?))),
+        attribute!("_cdata", |s: &Obj| Obj::int(this(s).impl_ptr() as i64)),
+        attribute!("_version", |s: &Obj| Obj::int(i64::from(this(s).version()?))),
         // SAFETY: both live as long as the type.
         crate::py::call::getset_def(
             c"__dict__",
@@ -45,24 +47,32 @@ fn geometry_rows() -> Vec<ffi::PyGetSetDef> {
 
 fn autograd_rows() -> Vec<ffi::PyGetSetDef> {
     vec![
-        setter!("requires_grad", |s: &Obj| Ok(Obj::bool(requires_grad(this(s)))), set_flag),
-        setter!("grad", |s: &Obj| grad(this(s)), set_grad),
-        setter!("_grad", |s: &Obj| grad(this(s)), set_grad),
-        setter!("data", data, set_data),
-        getter!("is_leaf", |s: &Obj| {
+        attribute!("requires_grad", |s: &Obj| Ok(Obj::bool(requires_grad(this(s)))), set_flag),
+        attribute!("grad", |s: &Obj| grad(this(s)), set_grad),
+        setter!("_grad", |s: &Obj| get_or(s, name!("grad"), |s| grad(this(s))), |s: &Obj,
+                                                                                 value: Option<
+            &Obj,
+        >| set_or(
+            s,
+            name!("grad"),
+            value,
+            set_grad
+        )),
+        attribute!("data", data, set_data),
+        attribute!("is_leaf", |s: &Obj| {
             // Asking for the history renews it, or says why a view has none.
             Ok(Obj::bool(corten_autograd::graph::grad_fn(this(s))?.is_none()))
         }),
-        setter!("grad_fn", |s: &Obj| autograd::grad_fn(this(s)), set_grad_fn),
-        getter!("_grad_fn", |s: &Obj| autograd::grad_fn(this(s))),
-        getter!("_base", |s: &Obj| autograd::base(this(s))),
-        getter!("output_nr", |s: &Obj| Obj::int(autograd::output_nr(this(s)))),
-        getter!("retains_grad", |s: &Obj| Ok(Obj::bool(autograd::retains_grad(this(s))))),
-        getter!("name", |_s: &Obj| Ok(Obj::none())),
-        getter!("grad_dtype", |s: &Obj| Ok(types::dtype::object(this(s).dtype()))),
-        getter!("_backward_hooks", |_s: &Obj| Ok(Obj::none())),
-        getter!("_post_accumulate_grad_hooks", |_s: &Obj| Ok(Obj::none())),
-        getter!("volatile", |_s: &Obj| {
+        attribute!("grad_fn", |s: &Obj| autograd::grad_fn(this(s)), set_grad_fn),
+        getter!("_grad_fn", |s: &Obj| get_or(s, name!("grad_fn"), |s| autograd::grad_fn(this(s)))),
+        attribute!("_base", |s: &Obj| autograd::base(this(s))),
+        attribute!("output_nr", |s: &Obj| Obj::int(autograd::output_nr(this(s)))),
+        attribute!("retains_grad", |s: &Obj| Ok(Obj::bool(autograd::retains_grad(this(s))))),
+        attribute!("name", |_s: &Obj| Ok(Obj::none())),
+        attribute!("grad_dtype", |s: &Obj| Ok(types::dtype::object(this(s).dtype()))),
+        attribute!("_backward_hooks", |_s: &Obj| Ok(Obj::none())),
+        attribute!("_post_accumulate_grad_hooks", |_s: &Obj| Ok(Obj::none())),
+        attribute!("volatile", |_s: &Obj| {
             warn("volatile was removed (Variable.volatile is always False)")?;
             Ok(Obj::bool(false))
         }),
@@ -71,18 +81,18 @@ fn autograd_rows() -> Vec<ffi::PyGetSetDef> {
 
 fn view_rows() -> Vec<ffi::PyGetSetDef> {
     vec![
-        getter!("T", |s: &Obj| wrap_owned(corten_ops::op::numpy_t(this(s))?)),
-        getter!("H", |s: &Obj| wrap_owned(op1!("aten::matrix_H", this(s))?)),
-        getter!("mT", |s: &Obj| wrap_owned(corten_ops::op::mt(this(s))?)),
-        getter!("mH", |s: &Obj| wrap_owned(op1!("aten::mH", this(s))?)),
-        setter!("real", |s: &Obj| wrap_owned(op1!("aten::real", this(s))?), set_real),
-        setter!("imag", imag, set_imag),
+        attribute!("T", |s: &Obj| wrap_owned(corten_ops::op::numpy_t(this(s))?)),
+        attribute!("H", |s: &Obj| wrap_owned(op1!("aten::matrix_H", this(s))?)),
+        attribute!("mT", |s: &Obj| wrap_owned(corten_ops::op::mt(this(s))?)),
+        attribute!("mH", |s: &Obj| wrap_owned(op1!("aten::mH", this(s))?)),
+        attribute!("real", |s: &Obj| wrap_owned(op1!("aten::real", this(s))?), set_real),
+        attribute!("imag", imag, set_imag),
     ]
 }
 
 macro_rules! device_kind {
     ($($name:literal, $device:ident;)+) => {
-        vec![$(getter!($name, |s: &Obj| {
+        vec![$(attribute!($name, |s: &Obj| {
             Ok(Obj::bool(this(s).device().device_type == DeviceType::$device))
         })),+]
     };
@@ -103,11 +113,11 @@ fn kind_rows() -> Vec<ffi::PyGetSetDef> {
         "is_vulkan", Vulkan;
     };
     rows.extend([
-        getter!("is_sparse", |s: &Obj| Ok(Obj::bool(this(s).layout() == Layout::Sparse))),
-        getter!("is_sparse_csr", |s: &Obj| Ok(Obj::bool(this(s).layout() == Layout::SparseCsr))),
-        getter!("is_mkldnn", |s: &Obj| Ok(Obj::bool(this(s).layout() == Layout::Mkldnn))),
-        getter!("is_nested", |s: &Obj| Ok(Obj::bool(this(s).layout() == Layout::Jagged))),
-        getter!("is_quantized", |_s: &Obj| Ok(Obj::bool(false))),
+        attribute!("is_sparse", |s: &Obj| Ok(Obj::bool(this(s).layout() == Layout::Sparse))),
+        attribute!("is_sparse_csr", |s: &Obj| Ok(Obj::bool(this(s).layout() == Layout::SparseCsr))),
+        attribute!("is_mkldnn", |s: &Obj| Ok(Obj::bool(this(s).layout() == Layout::Mkldnn))),
+        attribute!("is_nested", |s: &Obj| Ok(Obj::bool(this(s).layout() == Layout::Jagged))),
+        attribute!("is_quantized", |_s: &Obj| Ok(Obj::bool(false))),
     ]);
     rows
 }

@@ -1,9 +1,10 @@
 //! `to` and its short forms, `type`.
 
 use super::object::{TENSOR, this, wrap_owned};
+use super::overridable;
 use crate::args::parser;
 use crate::py::errors::value_error;
-use crate::py::{Args, Obj, Py, ffi, method};
+use crate::py::{Args, Obj, Py, ffi};
 use crate::types;
 use corten_core::{DType, Device, DeviceType, MemoryFormat, Result};
 use corten_ops::{Tensor, op};
@@ -11,13 +12,13 @@ use corten_ops::{Tensor, op};
 /// The rows of the method table.
 pub(crate) fn rows() -> Vec<ffi::PyMethodDef> {
     let mut rows = vec![
-        method!("to", to),
-        method!("type", type_),
-        method!("cpu", |s: &Obj, a: Args<'_>| {
+        overridable!("to", to),
+        overridable!("type", type_),
+        overridable!("cpu", |s: &Obj, a: Args<'_>| {
             let bound = parser!("cpu(*, MemoryFormat? memory_format=None)").parse(None, a)?;
             short(s, None, Some(Device::CPU), bound.memory_format_opt(0)?)
         }),
-        method!("cuda", |s: &Obj, a: Args<'_>| {
+        overridable!("cuda", |s: &Obj, a: Args<'_>| {
             let parser = parser!(
                 "cuda(Device? device=None, bool non_blocking=False, *, MemoryFormat? memory_format=None)"
             );
@@ -32,7 +33,7 @@ pub(crate) fn rows() -> Vec<ffi::PyMethodDef> {
 
 macro_rules! to_dtype {
     ($($name:literal, $dtype:ident;)+) => {
-        vec![$(method!($name, |s: &Obj, a: Args<'_>| {
+        vec![$(overridable!($name, |s: &Obj, a: Args<'_>| {
             if a.positional.is_empty() && a.keywords.is_empty() {
                 return short(s, Some(DType::$dtype), None, None);
             }

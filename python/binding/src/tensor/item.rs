@@ -3,6 +3,7 @@
 use super::object::{is_tensor, this};
 use crate::args::number_kind;
 use crate::functions::{call_method, op};
+use crate::overrides;
 use crate::py::errors::{runtime_error, type_error, value_error};
 use crate::py::{Obj, Py, ffi, name, slot};
 use corten_core::{Element, MemoryFormat, Reader, Result, Scalar, match_dtype};
@@ -91,6 +92,9 @@ fn single(object: &Obj) -> Py<Scalar> {
 }
 
 fn to_int(object: &Obj) -> Py<Obj> {
+    if let Some(done) = overrides::slot(object, name!("__int__"), &[]) {
+        return done;
+    }
     let number = single(object)?;
     if matches!(number, Scalar::Complex(value) if value.im != 0.0) {
         return Err(overflow("int64_t"));
@@ -101,6 +105,9 @@ fn to_int(object: &Obj) -> Py<Obj> {
 }
 
 fn to_float(object: &Obj) -> Py<Obj> {
+    if let Some(done) = overrides::slot(object, name!("__float__"), &[]) {
+        return done;
+    }
     let number = single(object)?;
     if let Scalar::Complex(value) = number {
         if value.im != 0.0 {
@@ -130,6 +137,9 @@ pub(crate) fn index_object(object: &Obj) -> Py<Obj> {
 }
 
 fn index(object: &Obj) -> Py<Obj> {
+    if let Some(done) = overrides::slot(object, name!("__index__"), &[]) {
+        return done;
+    }
     let tensor = this(object);
     if tensor.numel() != 1 || !tensor.dtype().is_integral(true) {
         return Err(type_error(
@@ -143,6 +153,9 @@ fn index(object: &Obj) -> Py<Obj> {
 }
 
 fn truth(object: &Obj) -> Py<bool> {
+    if let Some(done) = overrides::slot(object, name!("__bool__"), &[]) {
+        return done?.is_true();
+    }
     let tensor = this(object);
     corten_ops::batched::check_decidable(tensor)?;
     match tensor.numel() {
@@ -153,6 +166,10 @@ fn truth(object: &Obj) -> Py<bool> {
 }
 
 fn length(object: &Obj) -> Py<usize> {
+    if let Some(done) = overrides::slot(object, name!("__len__"), &[]) {
+        let length = done?.to_i64()?;
+        return usize::try_from(length).map_err(|_| value_error("__len__() should return >= 0"));
+    }
     match this(object).sizes().first() {
         Some(&size) => Ok(size as usize),
         None => Err(type_error("len() of a 0-d tensor")),
@@ -169,6 +186,10 @@ fn iter(object: &Obj) -> Py<Obj> {
 }
 
 fn contains(object: &Obj, element: &Obj) -> Py<bool> {
+    let others = std::slice::from_ref(element);
+    if let Some(done) = overrides::slot(object, name!("__contains__"), others) {
+        return done?.is_true();
+    }
     if !is_tensor(element) && number_kind(element).is_none() {
         return Err(runtime_error(format!(
             "Tensor.__contains__ only supports Tensor or scalar, but you passed in a {}.",

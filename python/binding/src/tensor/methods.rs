@@ -2,9 +2,11 @@
 
 use super::item::{format, item, to_complex, to_list};
 use super::object::{is_tensor, this};
+use super::overridable;
 use crate::args::parser;
+use crate::overrides::{method_or, of_module};
 use crate::py::errors::{runtime_error, type_error};
-use crate::py::{Args, Obj, Py, ffi, method};
+use crate::py::{Args, Obj, Py, ffi, method, name};
 use crate::{autograd, dlpack, numpy, types};
 use corten_core::{DeviceType, MemoryFormat};
 
@@ -32,7 +34,7 @@ fn no_args(function: &str, args: Args<'_>) -> Py<()> {
 
 macro_rules! simple {
     ($($name:literal, |$this:ident| $body:expr;)+) => {
-        vec![$(method!($name, |object: &Obj, args: Args<'_>| -> Py<Obj> {
+        vec![$(overridable!($name, |object: &Obj, args: Args<'_>| -> Py<Obj> {
             no_args($name, args)?;
             let $this = this(object);
             $body
@@ -43,9 +45,7 @@ macro_rules! simple {
 fn geometry_rows() -> Vec<ffi::PyMethodDef> {
     let mut rows = simple! {
         "dim", |t| Obj::int(t.dim() as i64);
-        "ndimension", |t| Obj::int(t.dim() as i64);
         "numel", |t| Obj::int(t.numel());
-        "nelement", |t| Obj::int(t.numel());
         "element_size", |t| Obj::int(t.itemsize() as i64);
         "storage_offset", |t| Obj::int(t.storage_offset());
         "is_floating_point", |t| Ok(Obj::bool(t.dtype().is_floating_point()));
@@ -65,12 +65,24 @@ fn geometry_rows() -> Vec<ffi::PyMethodDef> {
         "tolist", |t| to_list(t);
     };
     rows.extend([
-        method!("size", size),
-        method!("stride", stride),
-        method!("is_contiguous", is_contiguous),
-        method!("dim_order", dim_order),
-        method!("__complex__", |object: &Obj, _args: Args<'_>| to_complex(object)),
-        method!("__format__", |object: &Obj, args: Args<'_>| match args.positional {
+        method!("ndimension", |object: &Obj, args: Args<'_>| {
+            method_or(object, name!("dim"), args, |object, args| {
+                no_args("ndimension", args)?;
+                Obj::int(this(object).dim() as i64)
+            })
+        }),
+        method!("nelement", |object: &Obj, args: Args<'_>| {
+            method_or(object, name!("numel"), args, |object, args| {
+                no_args("nelement", args)?;
+                Obj::int(this(object).numel())
+            })
+        }),
+        overridable!("size", size),
+        overridable!("stride", stride),
+        overridable!("is_contiguous", is_contiguous),
+        overridable!("dim_order", dim_order),
+        overridable!("__complex__", |object: &Obj, _args: Args<'_>| to_complex(object)),
+        overridable!("__format__", |object: &Obj, args: Args<'_>| match args.positional {
             [spec] => format(object, spec),
             _ => Err(type_error("__format__() takes exactly one argument")),
         }),
@@ -87,16 +99,16 @@ fn memory_rows() -> Vec<ffi::PyMethodDef> {
         "is_shared", |t| Ok(Obj::bool(t.storage_opt().is_some_and(|s| crate::storage::is_shared(&s))));
     };
     rows.extend([
-        method!("item", |object: &Obj, args: Args<'_>| {
+        overridable!("item", |object: &Obj, args: Args<'_>| {
             no_args("item", args)?;
             Obj::scalar(item(this(object))?)
         }),
-        method!("is_pinned", |_object: &Obj, _args: Args<'_>| Ok(Obj::bool(false))),
-        method!("is_same_size", |object: &Obj, args: Args<'_>| {
+        overridable!("is_pinned", |_object: &Obj, _args: Args<'_>| Ok(Obj::bool(false))),
+        overridable!("is_same_size", |object: &Obj, args: Args<'_>| {
             let bound = parser!("is_same_size(Tensor other)").parse(None, args)?;
             Ok(Obj::bool(this(object).sizes() == bound.tensor(0)?.sizes()))
         }),
-        method!("is_set_to", |object: &Obj, args: Args<'_>| {
+        overridable!("is_set_to", |object: &Obj, args: Args<'_>| {
             let bound = parser!("is_set_to(Tensor tensor)").parse(None, args)?;
             let (a, b) = (this(object), bound.tensor(0)?);
             let same = a.is_alias_of(b.base())
@@ -111,19 +123,19 @@ fn memory_rows() -> Vec<ffi::PyMethodDef> {
 
 fn exchange_rows() -> Vec<ffi::PyMethodDef> {
     vec![
-        method!("numpy", |object: &Obj, args: Args<'_>| {
+        overridable!("numpy", |object: &Obj, args: Args<'_>| {
             let bound = parser!("numpy(*, bool force=False)").parse(None, args)?;
             numpy::to_array(object, bound.bool(0)?)
         }),
-        method!("__dlpack__", dlpack::export),
-        method!("__dlpack_device__", dlpack::device),
+        overridable!("__dlpack__", dlpack::export),
+        overridable!("__dlpack_device__", dlpack::device),
     ]
 }
 
 fn autograd_rows() -> Vec<ffi::PyMethodDef> {
     vec![
-        method!("requires_grad_", requires_grad_),
-        method!("retain_grad", |object: &Obj, args: Args<'_>| {
+        overridable!("requires_grad_", requires_grad_),
+        overridable!("retain_grad", |object: &Obj, args: Args<'_>| {
             no_args("retain_grad", args)?;
             autograd::retain_grad(this(object))?;
             Ok(Obj::none())
@@ -229,12 +241,18 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
             };
             Ok(Obj::bool(is_tensor(object)))
         }),
-        method!("numel", |_m: &Obj, args: Args<'_>| {
+        method!("numel", |m: &Obj, args: Args<'_>| {
             let bound = parser!("numel(Tensor input)").parse(None, args)?;
+            if let Some(done) = of_module(m, name!("numel"), &bound.overloaded, args) {
+                return done;
+            }
             Obj::int(bound.tensor(0)?.numel())
         }),
-        method!("is_nonzero", |_m: &Obj, args: Args<'_>| {
+        method!("is_nonzero", |m: &Obj, args: Args<'_>| {
             let bound = parser!("is_nonzero(Tensor input)").parse(None, args)?;
+            if let Some(done) = of_module(m, name!("is_nonzero"), &bound.overloaded, args) {
+                return done;
+            }
             let tensor = bound.tensor(0)?;
             let truth = match tensor.numel() {
                 1 => item(&tensor)?.to_bool(),

@@ -13,6 +13,37 @@ mod object;
 mod spare;
 mod subclass;
 
+/// A row of the method table whose method subclasses and modes may take over.
+macro_rules! overridable {
+    ($name:literal, $function:expr) => {
+        $crate::py::method!($name, |object: &$crate::py::Obj, args: $crate::py::Args<'_>| {
+            $crate::overrides::method_or(object, $crate::py::name!($name), args, $function)
+        })
+    };
+}
+use overridable;
+
+/// A row of the attribute table whose attribute subclasses and modes may take over.
+macro_rules! attribute {
+    ($name:literal, $get:expr) => {
+        $crate::py::getter!($name, |object: &$crate::py::Obj| {
+            $crate::overrides::get_or(object, $crate::py::name!($name), $get)
+        })
+    };
+    ($name:literal, $get:expr, $set:expr) => {
+        $crate::py::setter!(
+            $name,
+            |object: &$crate::py::Obj| {
+                $crate::overrides::get_or(object, $crate::py::name!($name), $get)
+            },
+            |object: &$crate::py::Obj, value: Option<&$crate::py::Obj>| {
+                $crate::overrides::set_or(object, $crate::py::name!($name), value, $set)
+            }
+        )
+    };
+}
+use attribute;
+
 pub(crate) use class::{add_to, functions};
 pub(crate) use item::{index_object, item};
 pub(crate) use memory::{

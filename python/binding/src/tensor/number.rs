@@ -8,9 +8,10 @@
 use super::object::{get, is_plain, is_tensor, this, wrap_owned};
 use crate::args::{Operand, number_kind, operand};
 use crate::functions::{call_function, call_method, is_long_product, is_long_stream};
-use crate::overrides::modes_active;
+use crate::overrides::{self, modes_active};
 use crate::py::errors::type_error;
 use crate::py::gil::detach_if;
+use crate::py::names::Name;
 use crate::py::{Obj, Py, ffi, name, slot};
 use corten_core::{Result, Scalar};
 use corten_ops::derived::wrapped;
@@ -19,7 +20,7 @@ use std::ffi::{c_int, c_void};
 
 /// The long road of a binary operator.
 #[cold]
-fn slow(name: &str, a: &Obj, b: &Obj) -> Py<Obj> {
+fn slow(name: &str, methods: &[&'static Name; 2], a: &Obj, b: &Obj) -> Py<Obj> {
     let is_ours = |object: &Obj| {
         is_tensor(object) || number_kind(object).is_some() || crate::numpy::is_array(object)
     };
@@ -30,6 +31,14 @@ fn slow(name: &str, a: &Obj, b: &Obj) -> Py<Obj> {
     };
     if !(is_ours(a) || has_override(a)) || !(is_ours(b) || has_override(b)) {
         return Ok(Obj::not_implemented());
+    }
+    // Overrides see the method of the operand that is a tensor.
+    let (this, method, other) = match is_tensor(a) {
+        true => (a, methods[0], b),
+        false => (b, methods[1], a),
+    };
+    if let Some(done) = overrides::binary(this, method, other) {
+        return done.or_else(not_implemented);
     }
     call_function(name, &[a.clone(), b.clone()]).or_else(not_implemented)
 }
@@ -46,11 +55,12 @@ fn not_implemented(raised: crate::py::Raised) -> Py<Obj> {
 
 /// A binary slot: what to do with two tensors, a tensor and a number, a number and a tensor.
 macro_rules! arithmetic {
-    ($($function:ident, $name:literal, |$x:ident, $y:ident| $tensors:expr,
+    ($($function:ident, $name:literal, $method:literal, $reflected:literal,
+       |$x:ident, $y:ident| $tensors:expr,
        |$t:ident, $s:ident| $right:expr, |$n:ident, $u:ident| $left:expr;)+) => {$(
         fn $function(a: &Obj, b: &Obj) -> Py<Obj> {
             if modes_active() {
-                return slow($name, a, b);
+                return slow($name, &[name!($method), name!($reflected)], a, b);
             }
             let result: Result<Tensor> = match (operand(a), operand(b)) {
                 (Operand::Tensor($x), Operand::Tensor($y)) => {
@@ -62,7 +72,7 @@ macro_rules! arithmetic {
                 (Operand::Number($n), Operand::Tensor($u)) => {
                     detach_if(is_long_stream($u.numel()), || $left)
                 }
-                _ => return slow($name, a, b),
+                _ => return slow($name, &[name!($method), name!($reflected)], a, b),
             };
             wrap_owned(result?)
         }
@@ -72,29 +82,29 @@ macro_rules! arithmetic {
 const ONE: Scalar = Scalar::Int(1);
 
 arithmetic! {
-    add, "add", |x, y| op::add_tensor(x, y, ONE), |t, s| op::add_scalar(t, s, ONE),
+    add, "add", "add", "add", |x, y| op::add_tensor(x, y, ONE), |t, s| op::add_scalar(t, s, ONE),
         |n, u| op::add_scalar(u, n, ONE);
-    sub, "sub", |x, y| op::sub_tensor(x, y, ONE), |t, s| op::sub_scalar(t, s, ONE),
+    sub, "sub", "sub", "__rsub__", |x, y| op::sub_tensor(x, y, ONE), |t, s| op::sub_scalar(t, s, ONE),
         |n, u| op::rsub_scalar(u, n, ONE);
-    mul, "mul", |x, y| op::mul_tensor(x, y), |t, s| op::mul_scalar(t, s),
+    mul, "mul", "mul", "mul", |x, y| op::mul_tensor(x, y), |t, s| op::mul_scalar(t, s),
         |n, u| op::mul_scalar(u, n);
-    div, "div", |x, y| op::div_tensor(x, y), |t, s| op::div_scalar(t, s),
+    div, "div", "div", "__rtruediv__", |x, y| op::div_tensor(x, y), |t, s| op::div_scalar(t, s),
         |n, u| op::mul_scalar(&op::reciprocal(u)?, n);
-    floor_divide, "floor_divide", |x, y| op::floor_divide(x, y),
+    floor_divide, "floor_divide", "__floordiv__", "__rfloordiv__", |x, y| op::floor_divide(x, y),
         |t, s| op::floor_divide_scalar(t, s), |n, u| op::floor_divide(&wrapped(n)?, u);
-    remainder, "remainder", |x, y| op::remainder_tensor(x, y),
+    remainder, "remainder", "remainder", "__rmod__", |x, y| op::remainder_tensor(x, y),
         |t, s| op::remainder_scalar(t, s), |n, u| op::remainder_scalar_tensor(n, u);
-    pow, "pow", |x, y| op::pow_tensor_tensor(x, y), |t, s| op::pow_tensor_scalar(t, s),
+    pow, "pow", "__pow__", "__rpow__", |x, y| op::pow_tensor_tensor(x, y), |t, s| op::pow_tensor_scalar(t, s),
         |n, u| op::pow_scalar(n, u);
-    and, "bitwise_and", |x, y| op::bitwise_and_tensor(x, y),
+    and, "bitwise_and", "__and__", "bitwise_and", |x, y| op::bitwise_and_tensor(x, y),
         |t, s| op::bitwise_and_scalar(t, s), |n, u| op::bitwise_and_scalar(u, n);
-    or, "bitwise_or", |x, y| op::bitwise_or_tensor(x, y),
+    or, "bitwise_or", "__or__", "bitwise_or", |x, y| op::bitwise_or_tensor(x, y),
         |t, s| op::bitwise_or_scalar(t, s), |n, u| op::bitwise_or_scalar(u, n);
-    xor, "bitwise_xor", |x, y| op::bitwise_xor_tensor(x, y),
+    xor, "bitwise_xor", "__xor__", "bitwise_xor", |x, y| op::bitwise_xor_tensor(x, y),
         |t, s| op::bitwise_xor_scalar(t, s), |n, u| op::bitwise_xor_scalar(u, n);
-    lshift, "bitwise_left_shift", |x, y| op::__lshift___tensor(x, y),
+    lshift, "bitwise_left_shift", "__lshift__", "__rlshift__", |x, y| op::__lshift___tensor(x, y),
         |t, s| op::__lshift___scalar(t, s), |n, u| op::bitwise_left_shift_scalar_tensor(n, u);
-    rshift, "bitwise_right_shift", |x, y| op::__rshift___tensor(x, y),
+    rshift, "bitwise_right_shift", "__rshift__", "__rrshift__", |x, y| op::__rshift___tensor(x, y),
         |t, s| op::__rshift___scalar(t, s), |n, u| op::bitwise_right_shift_scalar_tensor(n, u);
 }
 
@@ -106,12 +116,12 @@ fn matmul(a: &Obj, b: &Obj) -> Py<Obj> {
     if number_kind(a).is_some() || number_kind(b).is_some() {
         return Ok(Obj::not_implemented());
     }
-    slow("matmul", a, b)
+    slow("matmul", &[name!("matmul"), name!("__rmatmul__")], a, b)
 }
 
 /// An in-place slot: the method with the trailing underscore.
 macro_rules! inplace {
-    ($($function:ident, $method:literal, |$x:ident, $y:ident| $tensors:expr,
+    ($($function:ident, $method:literal, $seen:literal, |$x:ident, $y:ident| $tensors:expr,
        |$t:ident, $s:ident| $number:expr;)+) => {$(
         fn $function(a: &Obj, b: &Obj) -> Py<Obj> {
             if !modes_active() && is_plain(a) {
@@ -129,30 +139,33 @@ macro_rules! inplace {
                 result?;
                 return Ok(a.clone());
             }
+            if let Some(done) = overrides::binary(a, name!($seen), b) {
+                return done.or_else(not_implemented);
+            }
             call_method($method, a, std::slice::from_ref(b)).or_else(not_implemented)
         }
     )+};
 }
 
 inplace! {
-    iadd, "add_", |x, y| op::add__tensor(x, y, ONE), |t, s| op::add__scalar(t, s, ONE);
-    isub, "sub_", |x, y| op::sub__tensor(x, y, ONE), |t, s| op::sub__scalar(t, s, ONE);
-    imul, "mul_", |x, y| op::mul__tensor(x, y), |t, s| op::mul__scalar(t, s);
-    idiv, "div_", |x, y| op::div__tensor(x, y), |t, s| op::div__scalar(t, s);
-    ifloor_divide, "floor_divide_", |x, y| op::floor_divide__tensor(x, y),
+    iadd, "add_", "add_", |x, y| op::add__tensor(x, y, ONE), |t, s| op::add__scalar(t, s, ONE);
+    isub, "sub_", "sub_", |x, y| op::sub__tensor(x, y, ONE), |t, s| op::sub__scalar(t, s, ONE);
+    imul, "mul_", "mul_", |x, y| op::mul__tensor(x, y), |t, s| op::mul__scalar(t, s);
+    idiv, "div_", "div_", |x, y| op::div__tensor(x, y), |t, s| op::div__scalar(t, s);
+    ifloor_divide, "floor_divide_", "floor_divide_", |x, y| op::floor_divide__tensor(x, y),
         |t, s| op::floor_divide__scalar(t, s);
-    iremainder, "remainder_", |x, y| op::remainder__tensor(x, y),
+    iremainder, "remainder_", "remainder_", |x, y| op::remainder__tensor(x, y),
         |t, s| op::remainder__scalar(t, s);
-    ipow, "pow_", |x, y| op::pow__tensor(x, y), |t, s| op::pow__scalar(t, s);
-    iand, "bitwise_and_", |x, y| op::bitwise_and__tensor(x, y),
+    ipow, "pow_", "__ipow__", |x, y| op::pow__tensor(x, y), |t, s| op::pow__scalar(t, s);
+    iand, "bitwise_and_", "__iand__", |x, y| op::bitwise_and__tensor(x, y),
         |t, s| op::bitwise_and__scalar(t, s);
-    ior, "bitwise_or_", |x, y| op::bitwise_or__tensor(x, y),
+    ior, "bitwise_or_", "__ior__", |x, y| op::bitwise_or__tensor(x, y),
         |t, s| op::bitwise_or__scalar(t, s);
-    ixor, "bitwise_xor_", |x, y| op::bitwise_xor__tensor(x, y),
+    ixor, "bitwise_xor_", "__ixor__", |x, y| op::bitwise_xor__tensor(x, y),
         |t, s| op::bitwise_xor__scalar(t, s);
-    ilshift, "bitwise_left_shift_", |x, y| op::__ilshift___tensor(x, y),
+    ilshift, "bitwise_left_shift_", "__ilshift__", |x, y| op::__ilshift___tensor(x, y),
         |t, s| op::__ilshift___scalar(t, s);
-    irshift, "bitwise_right_shift_", |x, y| op::__irshift___tensor(x, y),
+    irshift, "bitwise_right_shift_", "__irshift__", |x, y| op::__irshift___tensor(x, y),
         |t, s| op::__irshift___scalar(t, s);
 }
 
@@ -169,6 +182,9 @@ fn abs(a: &Obj) -> Py<Obj> {
 }
 
 fn invert(a: &Obj) -> Py<Obj> {
+    if let Some(done) = overrides::slot(a, name!("__invert__"), &[]) {
+        return done;
+    }
     if !this(a).dtype().is_integral(true) {
         return Err(type_error(
             "~ (operator.invert) is only implemented on integer and Boolean-type tensors",
@@ -227,6 +243,11 @@ fn compare(a: &Obj, b: &Obj, op: c_int) -> Py<Obj> {
 
 #[cold]
 fn compare_with(name: &str, a: &Obj, b: &Obj) -> Py<Obj> {
+    if name == "eq"
+        && let Some(done) = overrides::binary(a, name!("__eq__"), b)
+    {
+        return done.or_else(not_implemented);
+    }
     if name == "eq" && crate::numpy::is_array(b) {
         // NumPy would compare identities; PyTorch takes the array for data, with `==` only.
         return match crate::py::convert::import(name!("corten"))?

@@ -6,6 +6,7 @@ import math
 import warnings
 
 import corten
+from corten._overriding import dispatch, overridden
 from ._ops import available, direct, needs, ops
 from .dropout import dropout
 
@@ -157,6 +158,12 @@ def multi_head_attention_forward(
 
     Returns the output and, if ``need_weights``, the attention weights.
     """
+    relevant = (
+        query, key, value, in_proj_weight, in_proj_bias,
+        bias_k, bias_v, out_proj_weight, out_proj_bias,
+    )
+    if overridden(*relevant):
+        return dispatch(multi_head_attention_forward, relevant, locals())
     batched = _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:
         same = query is key, key is value

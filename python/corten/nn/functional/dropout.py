@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from corten._overriding import dispatch, overridden
 from ._ops import available, needs, ops
 
 
@@ -15,6 +16,8 @@ def _check(p):
 @needs("dropout")
 def dropout(input, p=0.5, training=True, inplace=False):
     """Zeroes elements with probability ``p`` and scales the others by ``1 / (1 - p)``."""
+    if overridden(input):
+        return dispatch(dropout, (input,), locals())
     _check(p)
     return ops.dropout_(input, p, training) if inplace else ops.dropout(input, p, training)
 
@@ -22,6 +25,8 @@ def dropout(input, p=0.5, training=True, inplace=False):
 @needs("alpha_dropout")
 def alpha_dropout(input, p=0.5, training=False, inplace=False):
     """Dropout that keeps mean and variance for SELU networks."""
+    if overridden(input):
+        return dispatch(alpha_dropout, (input,), locals())
     _check(p)
     op = ops.alpha_dropout_ if inplace else ops.alpha_dropout
     return op(input, p, training)
@@ -30,6 +35,8 @@ def alpha_dropout(input, p=0.5, training=False, inplace=False):
 @needs("feature_alpha_dropout")
 def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
     """Alpha dropout of whole channels."""
+    if overridden(input):
+        return dispatch(feature_alpha_dropout, (input,), locals())
     _check(p)
     op = ops.feature_alpha_dropout_ if inplace else ops.feature_alpha_dropout
     return op(input, p, training)
@@ -43,6 +50,8 @@ def _feature_dropout(input, p, training, inplace):
 @needs("feature_dropout")
 def dropout1d(input, p=0.5, training=True, inplace=False):
     """Zeroes whole channels of a (C, L) or (N, C, L) input."""
+    if overridden(input):
+        return dispatch(dropout1d, (input,), locals())
     _check(p)
     if input.dim() not in (2, 3):
         raise RuntimeError(
@@ -62,6 +71,8 @@ def dropout1d(input, p=0.5, training=True, inplace=False):
 @needs("feature_dropout")
 def dropout2d(input, p=0.5, training=True, inplace=False):
     """Zeroes whole channels of an (N, C, H, W) input."""
+    if overridden(input):
+        return dispatch(dropout2d, (input,), locals())
     _check(p)
     if input.dim() not in (3, 4):
         warnings.warn(
@@ -87,6 +98,8 @@ def dropout2d(input, p=0.5, training=True, inplace=False):
 @needs("feature_dropout")
 def dropout3d(input, p=0.5, training=True, inplace=False):
     """Zeroes whole channels of a (C, D, H, W) or (N, C, D, H, W) input."""
+    if overridden(input):
+        return dispatch(dropout3d, (input,), locals())
     _check(p)
     if input.dim() not in (4, 5):
         warnings.warn(

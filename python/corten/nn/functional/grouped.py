@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 import corten
+from corten._overriding import as_operator
 
 __all__ = ["ScalingType", "SwizzleType", "conv_tbc", "grouped_mm", "scaled_mm"]
 
@@ -28,6 +29,7 @@ class SwizzleType(Enum):
     SWIZZLE_32_8 = 2
 
 
+@as_operator
 def conv_tbc(input, weight, bias, pad=0):
     """A convolution over the first dimension.
 

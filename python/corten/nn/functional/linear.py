@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import corten
+from corten._overriding import dispatch, overridden
 from ._ops import available, direct, needs, ops
 
 direct(globals(), {
@@ -33,6 +34,8 @@ def embedding(
     sparse=False,
 ):
     """The rows of ``weight`` that ``input`` names; row ``padding_idx`` gets no gradient."""
+    if overridden(input, weight):
+        return dispatch(embedding, (input, weight), locals())
     padding_idx = -1 if padding_idx is None else _row(padding_idx, weight.size(0))
     if max_norm is not None:
         input = input.contiguous()
@@ -49,6 +52,9 @@ def embedding_bag(
     sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None,
 ):
     """Sums, means or maxima of the rows of ``weight`` in each bag of indices."""
+    relevant = input, weight, offsets, per_sample_weights
+    if overridden(*relevant):
+        return dispatch(embedding_bag, relevant, locals())
     if weight.dtype == corten.long and input.is_floating_point():
         warnings.warn(
             "Argument order of nn.functional.embedding_bag was changed. Usage "
@@ -109,6 +115,8 @@ def _check_bag_arguments(input, offsets, mode, sparse, scale_grad_by_freq, per_s
 
 def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
     """``input`` divided by its ``p``-norm along ``dim``."""
+    if overridden(input, out):
+        return dispatch(normalize, (input, out), locals())
     length = input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
     if out is None:
         return input / length

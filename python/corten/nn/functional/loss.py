@@ -6,6 +6,7 @@ import math
 import warnings
 
 import corten
+from corten._overriding import dispatch, hand_over, overridden
 from ._ops import available, needs, ops
 from ._reduction import get_enum, number, reduce as _reduce_as
 
@@ -35,6 +36,12 @@ def _weighted(losses, weight, kind):
 @needs("l1_loss")
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """``|input - target|``."""
+    if overridden(input, target, weight):
+        given = {} if weight is None else {"weight": weight}
+        return hand_over(
+            l1_loss, (input, target, weight), input, target, size_average=size_average,
+            reduce=reduce, reduction=reduction, **given,
+        )
     kind = number(reduction, size_average, reduce)
     input, target = _broadcast(input, target)
     if weight is not None:
@@ -45,6 +52,8 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
 @needs("mse_loss")
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """``(input - target) ** 2``."""
+    if overridden(input, target, weight):
+        return dispatch(mse_loss, (input, target, weight), locals())
     kind = number(reduction, size_average, reduce)
     input, target = _broadcast(input, target)
     if weight is not None:
@@ -57,6 +66,8 @@ def smooth_l1_loss(
     input, target, size_average=None, reduce=None, reduction="mean", beta=1.0
 ):
     """Squared below ``beta``, absolute above."""
+    if overridden(input, target):
+        return dispatch(smooth_l1_loss, (input, target), locals())
     kind = number(reduction, size_average, reduce)
     input, target = _broadcast(input, target)
     if beta == 0.0:
@@ -67,6 +78,8 @@ def smooth_l1_loss(
 @needs("huber_loss")
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     """``delta`` times :func:`smooth_l1_loss` with ``beta=delta``."""
+    if overridden(input, target, weight):
+        return dispatch(huber_loss, (input, target, weight), locals())
     kind = get_enum(reduction)
     input, target = _broadcast(input, target)
     if weight is not None:
@@ -80,6 +93,8 @@ def nll_loss(
     reduction="mean",
 ):
     """Minus the log-probability of each target class."""
+    if overridden(input, target, weight):
+        return dispatch(nll_loss, (input, target, weight), locals())
     kind = number(reduction, size_average, reduce)
     return ops.nll_loss_nd(input, target, weight, kind, ignore_index)
 
@@ -90,6 +105,8 @@ def cross_entropy(
     reduction="mean", label_smoothing=0.0,
 ):
     """:func:`nll_loss` of ``log_softmax(input)``; targets are classes or probabilities."""
+    if overridden(input, target, weight):
+        return dispatch(cross_entropy, (input, target, weight), locals())
     kind = number(reduction, size_average, reduce)
     return ops.cross_entropy_loss(input, target, weight, kind, ignore_index, label_smoothing)
 
@@ -100,6 +117,8 @@ def poisson_nll_loss(
     reduction="mean",
 ):
     """Negative log-likelihood of a Poisson distribution with mean ``exp(input)``."""
+    if overridden(input, target):
+        return dispatch(poisson_nll_loss, (input, target), locals())
     return ops.poisson_nll_loss(
         input, target, log_input, full, eps, number(reduction, size_average, reduce)
     )
@@ -107,6 +126,8 @@ def poisson_nll_loss(
 
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
     """Negative log-likelihood of a normal distribution with mean ``input`` and variance ``var``."""
+    if overridden(input, target, var):
+        return dispatch(gaussian_nll_loss, (input, target, var), locals())
     if isinstance(var, float):
         if var < 0:
             raise ValueError("var has negative entry/entries")
@@ -134,6 +155,8 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
 @needs("kl_div")
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
     """Kullback–Leibler divergence from log-probabilities ``input`` to ``target``."""
+    if overridden(input, target):
+        return dispatch(kl_div, (input, target), locals())
     if size_average is None and reduce is None and reduction == "batchmean":
         total = ops.kl_div(input, target, 2, log_target=log_target)
         return total / input.size()[0] if input.dim() != 0 else total
@@ -154,6 +177,8 @@ def binary_cross_entropy(
     input, target, weight=None, size_average=None, reduce=None, reduction="mean"
 ):
     """Cross entropy of probabilities ``input`` with ``target`` in [0, 1]."""
+    if overridden(input, target, weight):
+        return dispatch(binary_cross_entropy, (input, target, weight), locals())
     kind = number(reduction, size_average, reduce)
     if target.size() != input.size():
         raise ValueError(
@@ -170,6 +195,9 @@ def binary_cross_entropy_with_logits(
     input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None
 ):
     """:func:`binary_cross_entropy` of ``sigmoid(input)``, computed stably."""
+    relevant = input, target, weight, pos_weight
+    if overridden(*relevant):
+        return dispatch(binary_cross_entropy_with_logits, relevant, locals())
     kind = number(reduction, size_average, reduce)
     if target.size() != input.size():
         raise ValueError(
@@ -183,6 +211,8 @@ def hinge_embedding_loss(
     input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"
 ):
     """``input`` where the target is 1, ``max(0, margin - input)`` where it is −1."""
+    if overridden(input, target):
+        return dispatch(hinge_embedding_loss, (input, target), locals())
     kind = number(reduction, size_average, reduce)
     return ops.hinge_embedding_loss(input, target, margin, kind)
 
@@ -192,6 +222,8 @@ def cosine_embedding_loss(
     input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"
 ):
     """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is −1."""
+    if overridden(input1, input2, target):
+        return dispatch(cosine_embedding_loss, (input1, input2, target), locals())
     kind = number(reduction, size_average, reduce)
     return ops.cosine_embedding_loss(input1, input2, target, margin, kind)
 
@@ -201,6 +233,8 @@ def margin_ranking_loss(
     input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"
 ):
     """``max(0, -target * (input1 - input2) + margin)``."""
+    if overridden(input1, input2, target):
+        return dispatch(margin_ranking_loss, (input1, input2, target), locals())
     kind = number(reduction, size_average, reduce)
     if not input1.dim() == input2.dim() == target.dim():
         raise RuntimeError(
@@ -213,12 +247,16 @@ def margin_ranking_loss(
 @needs("soft_margin_loss")
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """``log(1 + exp(-target * input))``."""
+    if overridden(input, target):
+        return dispatch(soft_margin_loss, (input, target), locals())
     return ops.soft_margin_loss(input, target, number(reduction, size_average, reduce))
 
 
 @needs("multilabel_margin_loss")
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """Margin of each wrong class behind each right one; targets are lists ended by −1."""
+    if overridden(input, target):
+        return dispatch(multilabel_margin_loss, (input, target), locals())
     return ops.multilabel_margin_loss(input, target, number(reduction, size_average, reduce))
 
 
@@ -227,6 +265,8 @@ def multilabel_soft_margin_loss(
     input, target, weight=None, size_average=None, reduce=None, reduction="mean"
 ):
     """Mean over the classes of the logistic loss of each."""
+    if overridden(input, target, weight):
+        return dispatch(multilabel_soft_margin_loss, (input, target, weight), locals())
     kind = number(reduction, size_average, reduce)
     loss = -(target * ops.log_sigmoid(input) + (1 - target) * ops.log_sigmoid(-input))
     if weight is not None:
@@ -240,6 +280,8 @@ def multi_margin_loss(
     input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"
 ):
     """``max(0, margin - input[y] + input[i]) ** p`` over the wrong classes ``i``."""
+    if overridden(input, target, weight):
+        return dispatch(multi_margin_loss, (input, target, weight), locals())
     kind = number(reduction, size_average, reduce)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
@@ -254,6 +296,8 @@ def triplet_margin_loss(
     reduce=None, reduction="mean",
 ):
     """``max(0, d(anchor, positive) - d(anchor, negative) + margin)``."""
+    if overridden(anchor, positive, negative):
+        return dispatch(triplet_margin_loss, (anchor, positive, negative), locals())
     kind = number(reduction, size_average, reduce)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
@@ -266,6 +310,8 @@ def triplet_margin_with_distance_loss(
     reduction="mean",
 ):
     """:func:`triplet_margin_loss` with any distance."""
+    if overridden(anchor, positive, negative):
+        return dispatch(triplet_margin_with_distance_loss, (anchor, positive, negative), locals())
     distance = ops.pairwise_distance if distance_function is None else distance_function
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
@@ -289,6 +335,9 @@ def ctc_loss(
     zero_infinity=False,
 ):
     """Connectionist temporal classification: minus the log-probability of all alignments."""
+    relevant = log_probs, targets, input_lengths, target_lengths
+    if overridden(*relevant):
+        return dispatch(ctc_loss, relevant, locals())
     return ops.ctc_loss(
         log_probs, targets, input_lengths, target_lengths, blank, get_enum(reduction),
         zero_infinity,
@@ -305,6 +354,9 @@ def linear_cross_entropy(
     ``linear_weight`` is (classes, …, features); the dimensions between make a loss for each of
     their positions. ``options``, how to save memory, changes no value.
     """
+    relevant = input, linear_weight, target, linear_bias, weight
+    if overridden(*relevant):
+        return dispatch(linear_cross_entropy, relevant, locals())
     shape = linear_weight.shape[:-1]
     if len(shape) > 1 and input.dim() == 1:
         raise RuntimeError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from corten._overriding import dispatch, overridden
 from ._ops import available, needs, ops
 
 
@@ -27,6 +28,9 @@ def batch_norm(
     eps=1e-5,
 ):
     """Normalises each channel over the batch (``training``) or by the running statistics."""
+    relevant = input, running_mean, running_var, weight, bias
+    if overridden(*relevant):
+        return dispatch(batch_norm, relevant, locals())
     if training:
         _verify_batch_size(input.size())
         if eps <= 0.0:
@@ -42,6 +46,9 @@ def instance_norm(
     momentum=0.1, eps=1e-5,
 ):
     """Normalises each channel of each sample by itself."""
+    relevant = input, running_mean, running_var, weight, bias
+    if overridden(*relevant):
+        return dispatch(instance_norm, relevant, locals())
     if use_input_stats:
         _verify_spatial_size(input.size())
     return ops.instance_norm(
@@ -52,18 +59,24 @@ def instance_norm(
 @needs("layer_norm")
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     """Normalises over the last dimensions, of shape ``normalized_shape``."""
+    if overridden(input, weight, bias):
+        return dispatch(layer_norm, (input, weight, bias), locals())
     return ops.layer_norm(input, normalized_shape, weight, bias, eps, True)
 
 
 @needs("rms_norm")
 def rms_norm(input, normalized_shape, weight=None, eps=None):
     """Divides by the root of the mean square over the last dimensions."""
+    if overridden(input, weight):
+        return dispatch(rms_norm, (input, weight), locals())
     return ops.rms_norm(input, normalized_shape, weight, eps)
 
 
 @needs("group_norm")
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     """Normalises each of ``num_groups`` groups of channels of each sample."""
+    if overridden(input, weight, bias):
+        return dispatch(group_norm, (input, weight, bias), locals())
     if input.dim() < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.dim()}")
     size = input.size()
@@ -74,6 +87,8 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
 @needs("avg_pool2d", "avg_pool3d", "pad")
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     """Divides each channel by a power of the mean square over ``size`` neighbouring channels."""
+    if overridden(input):
+        return dispatch(local_response_norm, (input,), locals())
     rank = input.dim()
     if rank < 3:
         raise ValueError(f"Expected 3D or higher dimensionality input (got {rank} dimensions)")

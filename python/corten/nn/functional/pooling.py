@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import corten
+from corten._overriding import dispatch, overridden
 from ._ops import available, direct, needs, ops, pair_of
 
 direct(globals(), {name: name for name in (
@@ -28,6 +29,8 @@ def _max_pool(n):
         return_indices=False,
     ):
         """Maxima of windows, and their flat positions."""
+        if overridden(input):
+            return dispatch(pool_with_indices, (input,), locals())
         op = getattr(ops, with_indices)
         return op(input, kernel_size, _or_empty(stride), padding, dilation, ceil_mode)
 
@@ -37,6 +40,9 @@ def _max_pool(n):
         return_indices=False,
     ):
         """Maxima of windows; also their flat positions if ``return_indices``."""
+        if overridden(input):
+            chosen = pool_with_indices if return_indices else pool
+            return dispatch(chosen, (input,), locals())
         name = with_indices if return_indices else plain
         op = getattr(ops, name)
         return op(input, kernel_size, _or_empty(stride), padding, dilation, ceil_mode)
@@ -59,12 +65,16 @@ def _full_sizes(output_size, input):
 @needs("adaptive_avg_pool2d")
 def adaptive_avg_pool2d(input, output_size):
     """Means of windows chosen so that the output has ``output_size``."""
+    if overridden(input):
+        return dispatch(adaptive_avg_pool2d, (input,), locals())
     return ops.adaptive_avg_pool2d(input, _full_sizes(output_size, input))
 
 
 @needs("adaptive_avg_pool3d")
 def adaptive_avg_pool3d(input, output_size):
     """Means of windows chosen so that the output has ``output_size``."""
+    if overridden(input):
+        return dispatch(adaptive_avg_pool3d, (input,), locals())
     return ops.adaptive_avg_pool3d(input, _full_sizes(output_size, input))
 
 
@@ -74,11 +84,16 @@ def _adaptive_max_pool(n):
     @needs(name)
     def pool_with_indices(input, output_size, return_indices=False):
         """Maxima of windows chosen so that the output has ``output_size``, and their positions."""
+        if overridden(input):
+            return dispatch(pool_with_indices, (input,), locals())
         return getattr(ops, name)(input, _full_sizes(output_size, input))
 
     @needs(name)
     def pool(input, output_size, return_indices=False):
         """Maxima of windows chosen so that the output has ``output_size``."""
+        if overridden(input):
+            chosen = pool_with_indices if return_indices else pool
+            return dispatch(chosen, (input,), locals())
         result = pool_with_indices(input, output_size)
         return result if return_indices else result[0]
 
@@ -104,6 +119,8 @@ def _fractional_max_pool(n):
         _random_samples=None,
     ):
         """Maxima of windows at random places, and their flat positions."""
+        if overridden(input, _random_samples):
+            return dispatch(pool_with_indices, (input, _random_samples), locals())
         if output_size is None and output_ratio is None:
             raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
         if output_size is None:
@@ -126,6 +143,9 @@ def _fractional_max_pool(n):
         _random_samples=None,
     ):
         """Maxima of windows at random places."""
+        if overridden(input, _random_samples):
+            chosen = pool_with_indices if return_indices else pool
+            return dispatch(chosen, (input, _random_samples), locals())
         result = pool_with_indices(
             input, kernel_size, output_size, output_ratio, return_indices, _random_samples
         )
@@ -175,6 +195,8 @@ def _unpool_arguments(input, kernel_size, stride, padding, output_size, n):
 @needs("max_unpool2d")
 def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Puts maxima back at their places; zero elsewhere."""
+    if overridden(input):
+        return dispatch(max_unpool1d, (input,), locals())
     size, _, _ = _unpool_arguments(input, kernel_size, stride, padding, output_size, 1)
     spread = ops.max_unpool2d(input.unsqueeze(-1), indices.unsqueeze(-1), [*size, 1])
     return spread.squeeze(-1)
@@ -183,6 +205,8 @@ def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_siz
 @needs("max_unpool2d")
 def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Puts maxima back at their places; zero elsewhere."""
+    if overridden(input):
+        return dispatch(max_unpool2d, (input,), locals())
     size, _, _ = _unpool_arguments(input, kernel_size, stride, padding, output_size, 2)
     return ops.max_unpool2d(input, indices, size)
 
@@ -190,6 +214,8 @@ def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_siz
 @needs("max_unpool3d")
 def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Puts maxima back at their places; zero elsewhere."""
+    if overridden(input):
+        return dispatch(max_unpool3d, (input,), locals())
     size, stride, padding = _unpool_arguments(input, kernel_size, stride, padding, output_size, 3)
     return ops.max_unpool3d(input, indices, size, stride, padding)
 
@@ -206,18 +232,24 @@ def _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, n):
 @needs("avg_pool1d", "relu")
 def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
     """The ``norm_type``-norm of each window."""
+    if overridden(input):
+        return dispatch(lp_pool1d, (input,), locals())
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 1)
 
 
 @needs("avg_pool2d", "relu")
 def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
     """The ``norm_type``-norm of each window."""
+    if overridden(input):
+        return dispatch(lp_pool2d, (input,), locals())
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 2)
 
 
 @needs("avg_pool3d", "relu")
 def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
     """The ``norm_type``-norm of each window."""
+    if overridden(input):
+        return dispatch(lp_pool3d, (input,), locals())
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 3)
 
 

@@ -7,6 +7,7 @@ import warnings
 
 import corten
 
+from corten._overriding import dispatch, overridden
 from ._ops import available, direct, needs, ops, pair_of
 
 direct(globals(), {name: name for name in (
@@ -17,12 +18,19 @@ direct(globals(), {name: name for name in (
 @needs("pad")
 def pad(input, pad, mode="constant", value=None):
     """Pads the last dimensions: (left, right) of the last one first."""
+    if overridden(input):
+        return dispatch(_pad, (input,), locals())
     return ops.pad(input, pad, mode, value)
+
+
+_pad = pad
 
 
 @needs("im2col")
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     """Sliding windows of an image as columns."""
+    if overridden(input):
+        return dispatch(unfold, (input,), locals())
     arguments = (pair_of(a, 2) for a in (kernel_size, dilation, padding, stride))
     return ops.im2col(input, *arguments)
 
@@ -30,6 +38,8 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
 @needs("col2im")
 def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     """Sums columns back into an image; the adjoint of :func:`unfold`."""
+    if overridden(input):
+        return dispatch(fold, (input,), locals())
     arguments = (pair_of(a, 2) for a in (output_size, kernel_size, dilation, padding, stride))
     return ops.col2im(input, *arguments)
 
@@ -92,6 +102,8 @@ def interpolate(
     recompute_scale_factor=None, antialias=False,
 ):
     """Resizes an (N, C, ...) input to ``size`` or by ``scale_factor``."""
+    if overridden(input):
+        return dispatch(interpolate, (input,), locals())
     rank = input.dim()
     if mode in _ALIGNABLE:
         align_corners = False if align_corners is None else align_corners
@@ -165,6 +177,8 @@ _PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
 @needs("grid_sampler")
 def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
     """The values of ``input`` at the points of ``grid``, in [-1, 1]."""
+    if overridden(input, grid):
+        return dispatch(grid_sample, (input, grid), locals())
     if mode not in _SAMPLERS:
         raise ValueError(
             "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', "
@@ -189,6 +203,8 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
 @needs("affine_grid_generator")
 def affine_grid(theta, size, align_corners=None):
     """The sampling grid of the affine maps ``theta``, for an output of ``size``."""
+    if overridden(theta):
+        return dispatch(affine_grid, (theta,), locals())
     if align_corners is None:
         warnings.warn(
             "Default grid_sample and affine_grid behavior has changed to align_corners=False since "

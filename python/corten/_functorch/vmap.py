@@ -1,33 +1,37 @@
-"""`vmap`: a function of single items as a function of batches."""
+"""`vmap`: a function of single items as a function of batches.
+
+Libraries with trees of tensors of their own put functions in the places of
+:func:`_process_batched_inputs`, :func:`_create_batched_inputs` and :func:`_unwrap_batched`.
+"""
 
 from __future__ import annotations
 
 import functools
 
 import corten
-from corten import _C
+from corten import Tensor, _C
+from corten._C import _add_batch_dim, _remove_batch_dim
 from corten.utils._pytree import (
     _broadcast_to_and_flatten, tree_flatten, tree_unflatten,
 )
 
-_Tensor = corten.Tensor
 
-
-def _name(func):
+def _get_name(func):
     return getattr(func, "__name__", repr(func))
 
 
-def _batch_dims(in_dims, args, func):
-    """The leaves of the arguments with the dimension that each is split along."""
+def _process_batched_inputs(in_dims, args, func):
+    """How many items there are, the dimension that each leaf of the arguments is split along, the
+    leaves and their structure."""
     if not isinstance(in_dims, (int, tuple, list)):
         raise ValueError(
-            f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int "
+            f"vmap({_get_name(func)}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int "
             f"or a (potentially nested) tuple matching the structure of inputs, got: "
             f"{type(in_dims)}."
         )
     if not args:
         raise ValueError(
-            f"vmap({_name(func)})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you "
+            f"vmap({_get_name(func)})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you "
             "are trying to vmap over a function with no inputs. The latter is unsupported."
         )
     leaves, spec = tree_flatten(args)
@@ -35,17 +39,17 @@ def _batch_dims(in_dims, args, func):
     dims = _broadcast_to_and_flatten(given, spec)
     if dims is None:
         raise ValueError(
-            f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible "
+            f"vmap({_get_name(func)}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible "
             f"with the structure of `inputs`. in_dims has structure {tree_flatten(in_dims)[1]} but "
             f"inputs has structure {spec}."
         )
     for place, (leaf, dim) in enumerate(zip(leaves, dims)):
         dims[place] = _checked_dim(leaf, dim, in_dims, func)
-    return leaves, dims, spec
+    return _validate_and_get_batch_size(dims, leaves), dims, leaves, spec
 
 
 def _checked_dim(leaf, dim, in_dims, func):
-    where = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
+    where = f"vmap({_get_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
     if dim is None:
         return None
     if not isinstance(dim, int):
@@ -53,7 +57,7 @@ def _checked_dim(leaf, dim, in_dims, func):
             f"{where}: Got in_dim={dim} for an input but in_dim must be either an integer "
             "dimension or None."
         )
-    if not isinstance(leaf, _Tensor):
+    if not isinstance(leaf, Tensor):
         raise ValueError(
             f"{where}: Got in_dim={dim} for an input but the input is of type {type(leaf)}. We "
             "cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
@@ -67,7 +71,7 @@ def _checked_dim(leaf, dim, in_dims, func):
     return dim % leaf.dim()
 
 
-def _batch_size(leaves, dims):
+def _validate_and_get_batch_size(dims, leaves):
     sizes = [leaf.size(dim) for leaf, dim in zip(leaves, dims) if dim is not None]
     if not sizes:
         raise ValueError(
@@ -98,8 +102,7 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
 
     @functools.wraps(func)
     def wrapped(*args, **kwargs):
-        leaves, dims, spec = _batch_dims(in_dims, args, func)
-        size = _batch_size(leaves, dims)
+        size, dims, leaves, spec = _process_batched_inputs(in_dims, args, func)
 
         def batch(part, part_size):
             return _call(func, part, dims, spec, kwargs, part_size, out_dims, randomness)
@@ -123,29 +126,41 @@ def _call(func, leaves, dims, spec, kwargs, size, out_dims, randomness):
     """One call of the function, on tensors that hide the mapped dimension."""
     level = _C._vmap_increment_nesting(size, randomness)
     try:
-        items = [
-            leaf if dim is None else _C._add_batch_dim(leaf, dim, level)
-            for leaf, dim in zip(leaves, dims)
-        ]
-        outputs, result_spec = tree_flatten(func(*tree_unflatten(items, spec), **kwargs))
-        out = _out_dims(out_dims, result_spec, func)
-        results = [
-            _result(output, dim, level, size, func) for output, dim in zip(outputs, out)
-        ]
+        items = _create_batched_inputs(dims, leaves, level, spec)
+        return _unwrap_batched(func(*items, **kwargs), out_dims, level, size, func)
     finally:
         _C._vmap_decrement_nesting(level)
-    return tree_unflatten(results, result_spec)
 
 
-def _result(output, dim, level, size, func):
-    if dim is None:
-        return output
-    if not isinstance(output, _Tensor):
+def _create_batched_inputs(flat_in_dims, flat_args, vmap_level, args_spec):
+    """The arguments, whose tensors hide the mapped dimension."""
+    items = [
+        leaf if dim is None else _add_batch_dim(leaf, dim, vmap_level)
+        for leaf, dim in zip(flat_args, flat_in_dims)
+    ]
+    return tree_unflatten(items, args_spec)
+
+
+def _unwrap_batched(batched_outputs, out_dims, vmap_level, batch_size, func):
+    """The results for all items, which come along ``out_dims``."""
+    outputs, spec = tree_flatten(batched_outputs)
+    dims = _out_dims(out_dims, spec, func)
+    results = [
+        _maybe_remove_batch_dim(_get_name(func), output, vmap_level, batch_size, dim)
+        for output, dim in zip(outputs, dims)
+    ]
+    return tree_unflatten(results, spec)
+
+
+def _maybe_remove_batch_dim(name, batched_output, vmap_level, batch_size, out_dim):
+    if out_dim is None:
+        return batched_output
+    if not isinstance(batched_output, Tensor):
         raise ValueError(
-            f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type "
-            f"{type(output)}. Did you mean to set out_dims= to None for output?"
+            f"vmap({name}, ...): `{name}` must only return Tensors, got type "
+            f"{type(batched_output)}. Did you mean to set out_dims= to None for output?"
         )
-    return _C._remove_batch_dim(output, level, size, dim)
+    return _remove_batch_dim(batched_output, vmap_level, batch_size, out_dim)
 
 
 def _out_dims(out_dims, spec, func):
@@ -156,7 +171,7 @@ def _out_dims(out_dims, spec, func):
         dims = [given[0]]
     if dims is None:
         raise ValueError(
-            f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible "
+            f"vmap({_get_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible "
             f"with the structure of `outputs`. out_dims has structure {tree_flatten(out_dims)[1]} "
             f"but outputs has structure {spec}."
         )

@@ -1,0 +1,1 @@
+"""Where programs that take parts of ``vmap`` over find them."""
