@@ -7,9 +7,13 @@ the less common functions follow when they are first used.
 from __future__ import annotations
 
 import importlib as _importlib
+import sys as _sys
 
-from corten import _C
+from corten import _absent
 
+_absent.install()
+
+from corten import _C  # noqa: E402
 
 #: Functions of ``corten.functional``: operators with more freedom in their arguments.
 _FUNCTIONAL = frozenset((
@@ -197,3 +201,7 @@ def __dir__():
     from corten import functional
 
     return sorted({*globals(), *_SUBMODULES, *_LAZY, *_FUNCTIONAL.intersection(functional.__all__)})
+
+
+_absent.complete_native(_C)
+_absent.complete(_sys.modules[__name__])
