@@ -23,7 +23,7 @@ import corten
 from corten import _absent
 from corten._absent import _declarations
 
-FOLDER = Path(_declarations.__file__).parent / "names"
+FOLDER = _declarations.FOLDER
 #: Parts of PyTorch that programs do not import: generators of kernels, tests, examples, transports.
 SKIPPED = (
     "_C_flatbuffer", "_awaits", "_dynamo.polyfills", "_dynamo.repro", "_dynamo.variables", "_export.db",
@@ -64,6 +64,8 @@ testing._internal.common_device_type testing._internal.common_utils
 """.split())
 #: First names with a file of their own; all other sections are in ``others.txt``.
 AREAS = ("_C", "_dynamo", "_inductor", "ao", "distributed", "export", "fx", "nn", "onnx", "quantization", "utils")
+#: Namespaces of operators.
+SPACES = ("_c10d_functional", "_quantized", "aten", "c10d", "mkldnn", "prims", "quantized", "quantized_decomposed")
 BASES = (BaseException, dict, list)
 #: Private modules whose private names programs use, too.
 OPEN = ("_C", "_jit_internal", "_ops", "_tensor_str", "_utils", "utils._")
@@ -145,11 +147,23 @@ def attribute(value, name):
     return found if isinstance(found, str) else None
 
 
+def is_public(key):
+    """Whether the private names of a module are declared, too."""
+    return key.startswith(OPEN) or not any(part.startswith("_") for part in key.split("."))
+
+
+def settings_of(module):
+    """The settings of a module of settings, which are no attributes of it."""
+    found = vars(module).get("_config", {})
+    return found if type(module).__name__.startswith("ConfigModule") else ()
+
+
 def literal(value, depth=0):
     """Whether a value can be written down."""
     kind = type(value)
     if value is None or kind in (bool, int, str, bytes):
-        return len(repr(value)) < 300
+        text = repr(value)
+        return len(text) < 300 and str(Path(torch.__file__).parent.parent) not in text
     if kind is float:
         return value - value == 0
     if depth < 2 and kind in (tuple, list, set):
@@ -175,13 +189,20 @@ class Writer:
                     if self.ours[key] is not None and is_there(self.ours[key], name):
                         self.places.setdefault(id(value), (key, name))
 
-    def home(self, value):
+    def is_hidden(self, home):
+        """Whether a name is a private one of a private module, which is not declared there."""
+        key = self.keys.get(home[0])
+        if key is None or not home[1].startswith("_") or is_public(key):
+            return False
+        return self.ours[key] is None or not is_there(self.ours[key], home[1])
+
+    def home(self, value, given=None):
         """Where a name that is not a module's own comes from, as a module and a name, or None."""
         if id(value) in self.places:
             key, name = self.places[id(value)]
             return f"torch.{key}".rstrip("."), name
         module, name = attribute(value, "__module__"), attribute(value, "__qualname__")
-        name = name or attribute(value, "__name__")
+        name = name or attribute(value, "__name__") or given
         if module is None or name is None or "<" in name:
             return None
         for there in (module, f"{module}.{name.rpartition('.')[0]}"):
@@ -194,13 +215,14 @@ class Writer:
     def section(self, key):
         """The lines that declare what the package does not have of a module."""
         module, mine = self.modules[key], self.ours[key]
-        public = key.startswith(OPEN) or not any(part.startswith("_") for part in key.split("."))
+        public = is_public(key)
         self.inner = hasattr(module, "__path__")
         lines, groups = [], {}
-        for name in sorted(vars(module)):
+        for name in sorted(set(vars(module)) | set(settings_of(module))):
             if name.startswith("_" if not public else "__") or (mine is not None and is_there(mine, name)):
                 continue
-            declared = self.declare(key, name, vars(module)[name], public)
+            settings = key.rpartition(".")[2] in ("config", "_config")
+            declared = self.declare(key, name, getattr(module, name, None), public or settings)
             if declared is None:
                 continue
             head, rest = declared
@@ -220,6 +242,9 @@ class Writer:
         if isinstance(value, enum.Enum):
             home = self.home(type(value))
             return home and (f"from {home[0]}.{home[1]} import", f"{name}={value.name}")
+        if isinstance(value, torch.dtype) and not is_there(corten, str(value).split(".")[-1]):
+            signed = name.startswith("int")
+            return (f"dtype {name} {value.itemsize} {signed}", None) if not key else None
         if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
             there = str(value).split(".")[-1]
             return ("from torch import", f"{name}={there}") if is_there(corten, there) else None
@@ -227,9 +252,9 @@ class Writer:
             return ("typevar", name) if public else None
         if literal(value):
             return (f"value {name} {value!r}", None) if public else None
-        home = self.home(value)
+        home = self.home(value, name)
         here = f"torch.{key}".rstrip(".")
-        if home is not None and home != (here, name):
+        if home is not None and home != (here, name) and not self.is_hidden(home):
             defined_here = attribute(value, "__module__") == here
             return self.reference(name, home, public or defined_here)
         if type(value).__module__ in ("typing", "types", "typing_extensions") and not callable_only(value):
@@ -308,6 +333,21 @@ def write(writer):
         (FOLDER / f"{area}.txt").write_text("\n".join(lines) + "\n")
 
 
+def operators():
+    """The operators of PyTorch, with their overloads, that the package does not have."""
+    found = {}
+    for full in sorted(torch._C._dispatch_get_all_op_names()):
+        space, _, rest = full.partition("::")
+        name, _, overload = rest.partition(".")
+        if space in SPACES and overload not in corten._C._op_overloads(f"{space}::{name}"):
+            found.setdefault(space, {}).setdefault(name, []).append(overload or "default")
+    lines = []
+    for space, packets in found.items():
+        lines.append(f"[{space}]")
+        lines += [f"{name} {' '.join(overloads)}" for name, overloads in packets.items()]
+    (FOLDER / "operators.txt").write_text("\n".join(lines) + "\n")
+
+
 def without_absent_names():
     """Takes the declarations that there are out of force."""
 
@@ -323,6 +363,8 @@ def main():
     warnings.simplefilter("ignore")
     without_absent_names()
     write(Writer(load()))
+    importlib.import_module("torch.ao.quantization.fx._decomposed")
+    operators()
 
 
 if __name__ == "__main__":

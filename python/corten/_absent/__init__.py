@@ -57,7 +57,17 @@ def complete(module):
 
 def complete_native(module):
     """Completes the native module and its parts."""
+
+    def further(name):
+        from corten import _native_further
+
+        if name.startswith("__") or name not in vars(_native_further):
+            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+        return getattr(_native_further, name)
+
+    vars(module)["__getattr__"] = further
     complete(module)
+    vars(module._nn)["__getattr__"] = further
     for name in ("_fft", "_linalg", "_nested", "_nn", "_sparse", "_special"):
         part = vars(module).get(name)
         if part is not None:
@@ -82,6 +92,10 @@ class _SectionLoader:
         vars(module)["__doc__"] = f"Names of PyTorch's ``{_torch_name(module.__name__)}`` without behaviour."
         vars(module)["__all__"] = _table().public_names(module.__name__)
         complete(module)
+        if module.__name__.rpartition(".")[2] == "config":
+            from corten.utils._config_module import install_config_module
+
+            install_config_module(module)
 
 
 def _torch_name(name):

@@ -13,9 +13,7 @@ from pathlib import Path
 
 from corten._absent import AbsentError
 
-_FOLDER = Path(__file__).parent / "names"
-#: Files that hold the sections of modules below several names.
-_AREA_OF = {}
+FOLDER = Path(__file__).parent / "names"
 
 
 class Section:
@@ -28,14 +26,14 @@ class Section:
 def _area(key):
     """The file with a module's section: that of its first name below ``torch``."""
     first = key.partition(".")[0]
-    return first if (_FOLDER / f"{first}.txt").exists() else "others"
+    return first if (FOLDER / f"{first}.txt").exists() else "others"
 
 
 @functools.cache
 def _sections(area):
     """All sections of one file, by the name of their module below ``torch``."""
     found, current = {}, None
-    for line in (_FOLDER / f"{area}.txt").read_text().splitlines():
+    for line in (FOLDER / f"{area}.txt").read_text().splitlines():
         kind, _, rest = line.partition(" ")
         if line.startswith("["):
             key = line.strip("[]*")
@@ -208,6 +206,21 @@ def _value(module, name, rest):
     return set() if rest == "set()" else _literal(rest)
 
 
+def _dtype(module, name, rest):
+    """A value with the attributes of a dtype, which no operator takes."""
+    import corten
+
+    itemsize, signed = rest.split()
+    full = _full(module, name)
+    members = {
+        "__slots__": (), "__class__": property(lambda self: corten.dtype), "itemsize": int(itemsize),
+        "is_floating_point": False, "is_complex": False, "is_signed": signed == "True",
+        "__repr__": lambda self: full, "is_absent": True,
+        "__doc__": f"Not available: {_sentence(full)}.",
+    }
+    return type(f"{full}, a dtype that Corten does not have", (), members)()
+
+
 def _logger(module, name, _):
     import logging
 
@@ -225,4 +238,5 @@ _MAKERS = {
     "type": lambda module, name, _: typing.Any,
     "typevar": lambda module, name, _: typing.TypeVar(name),
     "logger": _logger,
+    "dtype": _dtype,
 }
