@@ -109,7 +109,9 @@ def load():
     for key in sorted(names_of_modules()):
         name = f"torch.{key}".rstrip(".")
         try:
-            found[key] = importlib.import_module(name)
+            module = importlib.import_module(name)
+            # Modules with properties stand before the ones that have the names.
+            found[key] = vars(module).get("m", module) if type(module) is not types.ModuleType else module
         except Exception as error:
             sys.stderr.write(f"{name}: {error}\n")
     found["_C"] = torch._C
@@ -218,8 +220,10 @@ class Writer:
                 continue
             if getattr(sys.modules.get(there), name.rpartition(".")[2], None) is value:
                 inside = there == "torch" or there.startswith("torch.")
-                if not inside or there in self.keys:
+                if not inside:
                     return there, name.rpartition(".")[2]
+                if there in self.keys:
+                    return f"torch.{self.keys[there]}".rstrip("."), name.rpartition(".")[2]
         return None
 
     def section(self, key):

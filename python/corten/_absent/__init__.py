@@ -23,9 +23,10 @@ class AbsentError(NotImplementedError, AttributeError):
 
 #: Modules of one file here that are packages in PyTorch.
 _PACKAGES = frozenset((
-    "_C", "accelerator", "ao.nn.intrinsic.quantized.dynamic", "ao.nn.qat.dynamic",
+    "_C", "_custom_op", "accelerator", "ao.nn.intrinsic.quantized.dynamic", "ao.nn.qat.dynamic",
     "ao.nn.quantized.dynamic", "ao.nn.quantized.reference", "autograd._functions", "mps", "mtia",
-    "nn.intrinsic", "nn.qat", "nn.quantizable", "nn.quantized", "xpu",
+    "nn.intrinsic", "nn.intrinsic.quantized.dynamic", "nn.qat", "nn.qat.dynamic", "nn.quantizable",
+    "nn.quantized", "nn.quantized.dynamic", "nn.quantized.reference", "xpu",
 ))
 
 

@@ -87,7 +87,7 @@ def value(module, name):
     if section is None:
         raise KeyError(name)
     if name not in section.names and section_of(f"{module.__name__}.{name}") is not None:
-        return _module(module.__name__, f"{module.__name__}.{name}")
+        return importlib.import_module(f"{module.__name__}.{name}")
     kind, rest = section.names[name]
     made = vars(module)[name] = _MAKERS[kind](module.__name__, name, rest)
     return made
