@@ -82,7 +82,12 @@ def _get_default_device():
 
 def _are_functorch_transforms_active():
     """Whether a transform of functions is running."""
-    return _C._is_transform_active()
+    if _C._is_transform_active():
+        return True
+    # The level of the next batch says whether there are batches.
+    level = _C._vmap_increment_nesting(1, "error")
+    _C._vmap_decrement_nesting(level)
+    return level > 1
 
 
 def _is_torch_function_mode_enabled():

@@ -89,7 +89,11 @@ def value(module, name):
     if name not in section.names and section_of(f"{module.__name__}.{name}") is not None:
         return importlib.import_module(f"{module.__name__}.{name}")
     kind, rest = section.names[name]
-    made = vars(module)[name] = _MAKERS[kind](module.__name__, name, rest)
+    try:
+        made = vars(module)[name] = _MAKERS[kind](module.__name__, name, rest)
+    except ModuleNotFoundError as error:
+        # What PyTorch takes from a package that is not installed.
+        raise KeyError(name) from error
     return made
 
 
