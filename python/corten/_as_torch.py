@@ -41,7 +41,7 @@ class _Source(importlib.machinery.SourceFileLoader):
         sys.modules[ours] = module
         try:
             super().exec_module(module)
-            _absent.complete(module)
+            _absent.complete_where_needed(module)
         except BaseException:
             sys.modules.pop(ours, None)
             raise

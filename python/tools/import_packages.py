@@ -70,7 +70,7 @@ def modules(package):
     return names
 
 
-def attempt(names, timeout, alias):
+def attempt(names, timeout, alias, log):
     """Imports modules in one process; those after a crash in another one."""
     rows = []
     paths = os.pathsep.join(filter(None, (alias, os.environ.get("PYTHONPATH"))))
@@ -85,6 +85,9 @@ def attempt(names, timeout, alias):
             text, why = (error.stdout or b"").decode(errors="replace"), "timeout"
         got = [json.loads(line) for line in text.splitlines() if line.startswith("[")]
         rows += got
+        if log is not None:
+            log.write("".join(json.dumps(row) + "\n" for row in got))
+            log.flush()
         names = names[len(got):]
         if names:
             rows.append([names[0], "Crash", why, None])
@@ -102,6 +105,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--timeout", type=float, default=300)
+    parser.add_argument("--log", type=argparse.FileType("w"), help="a file for all rows as they come")
     parser.add_argument("--all", action="store_true", help="also failures over other things than PyTorch")
     parser.add_argument("packages", nargs="*")
     chosen = parser.parse_args()
@@ -110,7 +114,7 @@ def main():
     with tempfile.TemporaryDirectory() as alias, concurrent.futures.ThreadPoolExecutor(chosen.jobs) as pool:
         command = [sys.executable, "-m", "corten", "as-torch", "install", "--target", alias]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        done = pool.map(lambda part: attempt(part, chosen.timeout, alias), parts)
+        done = pool.map(lambda part: attempt(part, chosen.timeout, alias, chosen.log), parts)
         rows = [row for part in done for row in part]
     failed = [row for row in rows if row[1] is not None]
     groups = collections.defaultdict(list)

@@ -13,6 +13,7 @@ import importlib
 import inspect
 import logging
 import sys
+import textwrap
 import types
 import typing
 import warnings
@@ -65,6 +66,20 @@ testing._internal.common_device_type testing._internal.common_utils
 """.split())
 #: First names with a file of their own; all other sections are in ``others.txt``.
 AREAS = ("_C", "_dynamo", "_inductor", "ao", "distributed", "export", "fx", "nn", "onnx", "quantization", "utils")
+#: The interpreter remembers where names are in modules without ``__getattr__`` only.
+HOT = {"nn.functional", "linalg", "special", "fft"}
+COMPLETED = '''"""Modules of the package that answer for names of PyTorch that they do not have. Written by
+python/tools/make_absent_names.py (tidy: table)."""
+
+COMPLETED = frozenset("""
+{names}
+""".split())
+
+#: Those of one file here that are packages in PyTorch.
+PACKAGES = frozenset("""
+{packages}
+""".split())
+'''
 #: Namespaces of operators.
 SPACES = ("_c10d_functional", "_quantized", "aten", "c10d", "mkldnn", "prims", "quantized", "quantized_decomposed")
 BASES = (BaseException, dict, list)
@@ -232,7 +247,7 @@ class Writer:
         public = is_public(key)
         self.inner = hasattr(module, "__path__")
         lines, groups = [], {}
-        for name in sorted(set(vars(module)) | set(settings_of(module))):
+        for name in sorted(set(dir(module)) | set(settings_of(module)) | set(getattr(module, "__all__", ()))):
             if name.startswith("_" if not public else "__") or (mine is not None and is_there(mine, name)):
                 continue
             settings = key.rpartition(".")[2] in ("config", "_config")
@@ -340,11 +355,31 @@ def callable_only(value):
     return isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.MethodType, type))
 
 
+def completed(writer):
+    """The package's modules that answer for absent names, but for those of which names are read all the time."""
+    found = {key for key in writer.modules if writer.ours[key] is not None and writer.section(key)}
+    return sorted((found | set(packages(writer))) - HOT - {""})
+
+
+def packages(writer):
+    """Modules of one file here that are packages in PyTorch."""
+    parents = {key.rpartition(".")[0] for key in writer.modules} - {""}
+    return sorted(
+        key for key in parents
+        if writer.ours.get(key) is not None and "__path__" not in vars(writer.ours[key])
+    )
+
+
 def write(writer):
     """Writes the files."""
+    names, inside = (
+        textwrap.fill(" ".join(keys), 100, break_long_words=False, break_on_hyphens=False)
+        for keys in (completed(writer), packages(writer))
+    )
+    (FOLDER.parent / "_completed.py").write_text(COMPLETED.format(names=names, packages=inside))
     texts = {}
     for key in sorted(writer.modules):
-        lines = writer.section(key)
+        lines = [] if key in HOT else writer.section(key)
         inside = any(other.startswith(key + ".") for other in writer.modules)
         if not lines and not inside and writer.ours[key] is not None:
             continue

@@ -13,21 +13,14 @@ import importlib.machinery
 import sys
 import types
 
+from corten._absent._completed import COMPLETED, PACKAGES
+
 __all__ = ["AbsentError"]
 
 
 class AbsentError(NotImplementedError, AttributeError):
     """Something of PyTorch that this package does not have was used. It is an ``AttributeError`` too, so
     that ``hasattr`` answers for members of absent classes."""
-
-
-#: Modules of one file here that are packages in PyTorch.
-_PACKAGES = frozenset((
-    "_C", "_custom_op", "accelerator", "ao.nn.intrinsic.quantized.dynamic", "ao.nn.qat.dynamic",
-    "ao.nn.quantized.dynamic", "ao.nn.quantized.reference", "autograd._functions", "mps", "mtia",
-    "nn.intrinsic", "nn.intrinsic.quantized.dynamic", "nn.qat", "nn.qat.dynamic", "nn.quantizable",
-    "nn.quantized", "nn.quantized.dynamic", "nn.quantized.reference", "xpu",
-))
 
 
 def _table():
@@ -51,7 +44,7 @@ def complete(module):
                 return own(name)
             except AttributeError as missing:
                 error = missing
-        if name == "__path__" and module.__name__.partition(".")[2] in _PACKAGES:
+        if name == "__path__" and module.__name__.partition(".")[2] in PACKAGES:
             return []
         if not name.startswith("__"):
             try:
@@ -62,6 +55,13 @@ def complete(module):
 
     __getattr__.answers_for_absent = True
     space["__getattr__"] = __getattr__
+
+
+def complete_where_needed(module):
+    """Completes a module that lacks names. In all others the interpreter remembers where the names of
+    a module are, which it does only where there is no ``__getattr__``."""
+    if module.__name__.partition(".")[2] in COMPLETED:
+        complete(module)
 
 
 def complete_native(module):
@@ -88,7 +88,7 @@ class SourceLoader(importlib.machinery.SourceFileLoader):
 
     def exec_module(self, module):
         super().exec_module(module)
-        complete(module)
+        complete_where_needed(module)
 
 
 class _SectionLoader:
