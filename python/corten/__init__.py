@@ -167,6 +167,9 @@ _LAZY = {
     ), "amp._state"),
 }
 
+#: Those of them whose functions say that they are from this module.
+_PRIVATE = frozenset(("_checks", "_further", "_recurrent", "_settings", "amp._state"))
+
 
 def __getattr__(name):
     if name in _SUBMODULES:
@@ -177,6 +180,8 @@ def __getattr__(name):
                 raise
     elif name in _LAZY:
         value = getattr(_importlib.import_module(f"corten.{_LAZY[name]}"), name)
+        if _LAZY[name] in _PRIVATE and hasattr(value, "__module__"):
+            value.__module__ = __name__
         globals()[name] = value
         return value
     elif name == "Storage":
