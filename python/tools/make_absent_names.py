@@ -1,4 +1,4 @@
-"""Writes the declarations of PyTorch's names that have no behaviour here (Note [Absent names]).
+"""Writes the declarations of PyTorch's names that have no behaviour here (see Note [Absent names]).
 
     PYTHONPATH=python python python/tools/make_absent_names.py
 
