@@ -219,7 +219,9 @@ class Writer:
         key = self.keys.get(home[0])
         if key is None or not home[1].startswith("_") or is_public(key):
             return False
-        return self.ours[key] is None or not is_there(self.ours[key], home[1])
+        value = getattr(self.modules[key], home[1], None)
+        there = self.ours[key] is not None and is_there(self.ours[key], home[1])
+        return not there and not self.is_defined_in(key, value)
 
     def home(self, value, given=None):
         """Where a name that is not a module's own comes from, as a module and a name, or None."""
@@ -248,7 +250,9 @@ class Writer:
         self.inner = hasattr(module, "__path__")
         lines, groups = [], {}
         for name in sorted(set(dir(module)) | set(settings_of(module)) | set(getattr(module, "__all__", ()))):
-            if name.startswith("_" if not public else "__") or (mine is not None and is_there(mine, name)):
+            if name.startswith("__") or (mine is not None and is_there(mine, name)):
+                continue
+            if name.startswith("_") and not public and not self.is_defined_in(key, getattr(module, name, None)):
                 continue
             settings = key.rpartition(".")[2] in ("config", "_config")
             declared = self.declare(key, name, getattr(module, name, None), public or settings)
@@ -261,6 +265,11 @@ class Writer:
                 groups.setdefault(head, []).append(rest)
         lines += [f"{head} {' '.join(rest)}" for head, rest in sorted(groups.items())]
         return lines
+
+    def is_defined_in(self, key, value):
+        """Whether a function or class is a module's own."""
+        own = isinstance(value, (type, types.FunctionType))
+        return own and attribute(value, "__module__") == f"torch.{key}".rstrip(".")
 
     def declare(self, key, name, value, public):
         """A whole line and None, or the beginning of one and what is added to it."""
