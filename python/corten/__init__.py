@@ -89,7 +89,7 @@ for _key in ("SparseCPU", "SparseCsrCPU", "SparseMeta", "SparseCsrMeta"):
     _C._library_impl("aten::zeros", _key, _sparse_factory("zeros"))
 
 _SUBMODULES = frozenset((
-    "__config__", "__future__", "_VF", "_dynamo", "_inductor", "_jit_internal", "_utils", "accelerator", "amp", "ao",
+    "__config__", "__future__", "_VF", "_dynamo", "_guards", "_inductor", "_jit_internal", "_subclasses", "_utils", "accelerator", "amp", "ao",
     "autograd", "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "fft", "foreach", "func",
     "functional", "fx", "futures", "hub", "jit", "library", "linalg", "masked", "mps", "mtia", "multiprocessing", "nested", "nn", "ops",
     "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "return_types", "safetensors", "serialization",

@@ -84,7 +84,7 @@ PACKAGES = frozenset("""
 SPACES = ("_c10d_functional", "_quantized", "aten", "c10d", "mkldnn", "prims", "quantized", "quantized_decomposed")
 BASES = (BaseException, dict, list)
 #: Private modules whose private names programs use, too.
-OPEN = ("_C", "_jit_internal", "_ops", "_tensor_str", "_utils", "utils._")
+OPEN = ("_C", "_functorch", "_guards", "_jit_internal", "_ops", "_tensor_str", "_utils", "utils._")
 
 
 def is_skipped(key):

@@ -413,6 +413,33 @@ class Behaviours(unittest.TestCase):
         with self.assertRaises(AssertionError):
             flex.BlockMask.from_kv_blocks(mask.kv_num_blocks, mask.kv_indices, mask.kv_num_blocks)
 
+    def test_questions_about_traces(self):
+        self.assertIsNone(module("_guards").active_fake_mode())
+        self.assertIsNone(module("_guards").TracingContext.try_get())
+        shapes = module("fx.experimental.symbolic_shapes")
+        self.assertEqual((shapes.guard_or_false(3 > 2), shapes.statically_known_true(False)), (True, False))
+        self.assertFalse(shapes.has_free_symbols(3))
+        self.assertIsNone(module("fx.experimental.proxy_tensor").get_proxy_mode())
+        self.assertFalse(module("_subclasses.fake_tensor").is_fake(torch.ones(2)))
+        batches = module("_C._functorch")
+        self.assertFalse(batches.is_batchedtensor(torch.ones(2)))
+        self.assertEqual(batches.maybe_get_level(torch.ones(2)), -1)
+        seen = []
+        torch.func.vmap(lambda x: seen.append(batches.is_batchedtensor(x)) or x)(torch.ones(2))
+        self.assertEqual(seen, [True])
+
+    @unittest.skipUnless(OURS, "no calls of other processes")
+    def test_functions_that_need_other_processes(self):
+        rpc = module("distributed.rpc")
+        self.assertFalse(rpc.is_available())
+
+        @rpc.api._require_initialized
+        def function():
+            return 1
+
+        with self.assertRaisesRegex(RuntimeError, "RPC has not been initialized"):
+            function()
+
     @unittest.skipUnless(OURS, "accelerators of this build")
     def test_devices_that_are_not_there(self):
         for there in (torch.xpu, torch.mtia):

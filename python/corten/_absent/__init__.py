@@ -105,6 +105,12 @@ class _SectionLoader:
             return
         vars(module)["__doc__"] = f"Names of PyTorch's ``{_torch_name(module.__name__)}`` without behaviour."
         vars(module)["__all__"] = _table().public_names(module.__name__)
+        if _torch_name(module.__name__) == "torch._C._functorch":
+            from corten import _native_functorch
+
+            vars(module).update(
+                (name, value) for name, value in vars(_native_functorch).items() if not name.startswith("__")
+            )
         complete(module)
         if module.__name__.rpartition(".")[2] == "config":
             from corten.utils._config_module import install_config_module
