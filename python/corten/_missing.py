@@ -188,6 +188,14 @@ def _look_up(name, _known={}):  # noqa: B006
     return _known[name]
 
 
+def _is_absent(value):
+    try:
+        return getattr(value, "is_absent", False) is True
+    except RuntimeError:
+        # Namespaces that refuse whatever they are asked for.
+        return False
+
+
 def _looked_up(parts):
     found = importlib.import_module("corten")
     for count, part in enumerate(parts[1:], 2):
@@ -200,7 +208,9 @@ def _looked_up(parts):
                 found = importlib.import_module(".".join(["corten", *parts[1:count]]))
             except ImportError:
                 return "missing", ".".join(["torch", *parts[1:count]])
-        if getattr(found, "is_absent", False) is True:
+        except RuntimeError:
+            return "raises", ".".join(["torch", *parts[1:count]])
+        if _is_absent(found):
             return "raises", ".".join(["torch", *parts[1:count]])
     return "ok", None
 

@@ -84,7 +84,7 @@ PACKAGES = frozenset("""
 SPACES = ("_c10d_functional", "_quantized", "aten", "c10d", "mkldnn", "prims", "quantized", "quantized_decomposed")
 BASES = (BaseException, dict, list)
 #: Private modules whose private names programs use, too.
-OPEN = ("_C", "_functorch", "_guards", "_jit_internal", "_ops", "_tensor_str", "_utils", "utils._")
+OPEN = ("_C", "_custom_ops", "_functorch", "_guards", "_jit_internal", "_ops", "_subclasses", "_tensor_str", "_utils", "utils._")
 
 
 def is_skipped(key):
@@ -307,7 +307,8 @@ class Writer:
 
     def member(self, name, value):
         home = self.home(type(value))
-        return home and (f"from {home[0]}.{home[1]} import", f"{name}={value.name}")
+        known = value.name in type(value).__members__
+        return (f"from {home[0]}.{home[1]} import", f"{name}={value.name}") if home and known else None
 
     def submodule(self, key, name, value, public):
         there = value.__name__
