@@ -11,7 +11,7 @@ packaged = rm -rf target/$(1)/python && mkdir -p target/$(1)/python && cp -r pyt
 	rm -f target/$(1)/python/corten/_C.abi3.so && \
 	cp target/$(or $(2),$(1))/lib_C.so target/$(1)/python/corten/_C.abi3.so
 
-.PHONY: demo test test-full test-rust test-loom test-python test-asan fuzz bench bench-ops bench-dtypes roofline accuracy instructions instructions-record order lint docs small stubs wheel clean
+.PHONY: demo test test-full test-rust test-loom test-python test-asan fuzz bench bench-ops bench-dtypes roofline accuracy ecosystem instructions instructions-record order lint docs small stubs wheel clean
 
 ## Trains the handwritten-digits network in Rust and in Python.
 demo: $(VENV)/numpy
@@ -54,6 +54,10 @@ roofline: $(VENV)/bin/python
 	cargo build --release --package corten-python
 	rm -f python/corten/_C.abi3.so && cp target/release/lib_C.so python/corten/_C.abi3.so
 	PYTHONPATH=python $(PY) benches/roofline.py
+
+## Writes docs/ecosystem.md from RESULTS, what PROGRAMS printed with Corten and with PyTorch; ECO_PYTHON has the packages.
+ecosystem:
+	$(or $(ECO_PYTHON),$(PY)) benches/ecosystem.py --results $(RESULTS) --programs $(PROGRAMS) $(if $(IMPORTS),--imports $(IMPORTS))
 
 ## Writes docs/accuracy.md: how far the vector math is from the exact results.
 accuracy: $(VENV)/mpmath

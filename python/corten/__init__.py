@@ -9,8 +9,11 @@ from __future__ import annotations
 import importlib as _importlib
 import sys as _sys
 
-from corten import _C
+from corten import _absent
 
+_absent.install()
+
+from corten import _C  # noqa: E402
 
 #: Functions of ``corten.functional``: operators with more freedom in their arguments.
 _FUNCTIONAL = frozenset((
@@ -106,10 +109,9 @@ for _key in ("SparseCPU", "SparseCsrCPU", "SparseMeta", "SparseCsrMeta"):
     _C._library_impl("aten::zeros", _key, _sparse_factory("zeros"))
 
 _SUBMODULES = frozenset((
-    "__config__", "__future__", "_VF", "_dynamo", "_inductor", "_utils", "accelerator", "amp", "ao",
-    "array_api",
+    "__config__", "__future__", "_VF", "_dynamo", "_guards", "_inductor", "_jit_internal", "_subclasses", "_utils", "accelerator", "amp", "ao", "array_api",
     "autograd", "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "fft", "foreach", "func",
-    "functional", "fx", "futures", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "ops",
+    "functional", "fx", "futures", "hub", "jit", "library", "linalg", "masked", "mps", "mtia", "multiprocessing", "nested", "nn", "ops",
     "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "return_types", "safetensors", "serialization",
     "signal", "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version",
     "xpu",
@@ -138,7 +140,8 @@ _LAZY = {
         "sym_sqrt", "sym_sum", "SymBool", "SymFloat", "SymInt", "DisableTorchFunction",
         "DisableTorchFunctionSubclass", "AcceleratorError", "FatalError", "cudnn_is_acceptable",
         "from_file", "has_lapack", "has_mkl", "has_openmp", "has_spectral", "init_num_threads",
-        "_assert", "is_distributed", "is_vulkan_available", "norm_except_dim", "range",
+        "_assert", "_cast_Byte", "_cast_Char", "_cast_Double", "_cast_Float", "_cast_Half", "_cast_Int",
+        "_cast_Long", "_cast_Short", "_grouped_mm", "_shape_as_tensor", "while_loop", "is_distributed", "is_vulkan_available", "norm_except_dim", "range",
     ), "_further"),
     **dict.fromkeys((
         "gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh",
@@ -152,7 +155,7 @@ _LAZY = {
         "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all",
         "_check_tensor_all_with", "_check_type", "_check_value", "_check_with",
     ), "_checks"),
-    "_storage_classes": "_legacy", "_tensor_classes": "_legacy",
+    "classes": "_classes", "_storage_classes": "_legacy", "_tensor_classes": "_legacy",
     "Tag": "_tags", "dequantize": "_further", "sym_constrain_range": "_further",
     "sym_constrain_range_for_size": "_further", "spmm": "_further", "smm": "_further", "lobpcg": "_lobpcg",
     "conv_tbc": "nn.functional.grouped",
@@ -184,6 +187,9 @@ _LAZY = {
     ), "amp._state"),
 }
 
+#: Those of them whose functions say that they are from this module.
+_PRIVATE = frozenset(("_checks", "_further", "_recurrent", "_settings", "amp._state"))
+
 
 def __getattr__(name):
     if name in _SUBMODULES:
@@ -194,6 +200,8 @@ def __getattr__(name):
                 raise
     elif name in _LAZY:
         value = getattr(_importlib.import_module(f"corten.{_LAZY[name]}"), name)
+        if _LAZY[name] in _PRIVATE and hasattr(value, "__module__"):
+            value.__module__ = __name__
         globals()[name] = value
         return value
     elif name == "Storage":
@@ -219,3 +227,7 @@ def __dir__():
     from corten import functional
 
     return sorted({*globals(), *_SUBMODULES, *_LAZY, *_FUNCTIONAL.intersection(functional.__all__)})
+
+
+_absent.complete_native(_C)
+_absent.complete(_sys.modules[__name__])

@@ -42,6 +42,22 @@ _FUNCTORCH = '''"""The transforms of functions, under the name of the package th
 from torch.func import *  # noqa: F403
 from torch.func import functional_call, stack_module_state, vmap  # noqa: F401
 from torch import __version__  # noqa: F401
+
+_LAZY = {
+    "FunctionalModule": "make_functional", "FunctionalModuleWithBuffers": "make_functional",
+    "combine_state_for_ensemble": "deprecated", "make_functional": "deprecated",
+    "make_functional_with_buffers": "deprecated",
+}
+
+
+def __getattr__(name):
+    import importlib
+
+    if name == "make_fx":
+        return importlib.import_module("torch.fx.experimental.proxy_tensor").make_fx
+    if name in _LAZY:
+        return getattr(importlib.import_module(f"torch._functorch.{_LAZY[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 '''
 
 _METADATA = """\

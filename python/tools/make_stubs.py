@@ -245,7 +245,11 @@ def namespace(module, ops, names=None, without=(), only=None):
         if isinstance(value, types.ModuleType):
             if value.__name__.startswith("corten"):
                 yield f"from {value.__name__.rpartition('.')[0]} import {value.__name__.rpartition('.')[2]} as {name}"
+            elif value.__name__.startswith("torch."):
+                yield f"{name}: Any"
         elif isinstance(value, type):
+            if home == "corten" and name in corten._LAZY:
+                home = f"corten.{corten._LAZY[name]}"
             if home.startswith("corten"):
                 home = "corten._C" if vars(_C).get(name) is value else home
                 yield f"from {home} import {value.__name__} as {name}"

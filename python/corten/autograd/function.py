@@ -6,6 +6,7 @@ import functools
 import itertools
 
 from corten import _C
+from corten._C import _function_apply
 
 __all__ = [
     "BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction",
@@ -123,7 +124,7 @@ class Function(_C._FunctionBase, metaclass=FunctionMeta):
         """Calls the function and records the call."""
         if kwargs:
             args = _bound(cls, args, kwargs)
-        return _C._function_apply(cls, *args)
+        return _function_apply(cls, *args)
 
     @classmethod
     def _transformed(cls, *args):

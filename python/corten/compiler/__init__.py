@@ -52,3 +52,8 @@ def reset():
 
 def cudagraph_mark_step_begin():
     """Marks the beginning of a step."""
+
+
+from corten._homes import adopt as _adopt  # noqa: E402
+
+_adopt(__name__, set(__all__) - {"config"})

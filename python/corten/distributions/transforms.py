@@ -399,3 +399,7 @@ from ._transforms_of_vectors import (  # noqa: E402
     CatTransform, CorrCholeskyTransform, CumulativeDistributionTransform, LowerCholeskyTransform,
     PositiveDefiniteTransform, SoftmaxTransform, StackTransform, StickBreakingTransform,
 )
+
+from corten._homes import adopt as _adopt  # noqa: E402
+
+_adopt(__name__, __all__)

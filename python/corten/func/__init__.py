@@ -14,3 +14,7 @@ __all__ = [
     "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev",
     "jvp", "linearize", "rearrange", "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
 ]
+
+from corten._homes import adopt as _adopt  # noqa: E402
+
+_adopt(__name__, __all__)

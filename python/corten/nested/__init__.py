@@ -32,3 +32,7 @@ def to_padded_tensor(input, padding, output_size=None, out=None):
 
 
 del corten
+
+from corten._homes import adopt as _adopt  # noqa: E402
+
+_adopt(__name__, __all__)
