@@ -7,9 +7,13 @@ the less common functions follow when they are first used.
 from __future__ import annotations
 
 import importlib as _importlib
+import sys as _sys
 
-from corten import _C
+from corten import _absent
 
+_absent.install()
+
+from corten import _C  # noqa: E402
 
 #: Functions of ``corten.functional``: operators with more freedom in their arguments.
 _FUNCTIONAL = frozenset((
@@ -85,9 +89,9 @@ for _key in ("SparseCPU", "SparseCsrCPU", "SparseMeta", "SparseCsrMeta"):
     _C._library_impl("aten::zeros", _key, _sparse_factory("zeros"))
 
 _SUBMODULES = frozenset((
-    "__config__", "__future__", "_VF", "_dynamo", "_inductor", "_utils", "accelerator", "amp", "ao",
+    "__config__", "__future__", "_VF", "_dynamo", "_inductor", "_jit_internal", "_utils", "accelerator", "amp", "ao",
     "autograd", "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "fft", "foreach", "func",
-    "functional", "fx", "futures", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "ops",
+    "functional", "fx", "futures", "hub", "jit", "library", "linalg", "masked", "mps", "mtia", "multiprocessing", "nested", "nn", "ops",
     "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "return_types", "safetensors", "serialization",
     "signal", "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version",
     "xpu",
@@ -116,7 +120,8 @@ _LAZY = {
         "sym_sqrt", "sym_sum", "SymBool", "SymFloat", "SymInt", "DisableTorchFunction",
         "DisableTorchFunctionSubclass", "AcceleratorError", "FatalError", "cudnn_is_acceptable",
         "from_file", "has_lapack", "has_mkl", "has_openmp", "has_spectral", "init_num_threads",
-        "_assert", "is_distributed", "is_vulkan_available", "norm_except_dim", "range",
+        "_assert", "_cast_Byte", "_cast_Char", "_cast_Double", "_cast_Float", "_cast_Half", "_cast_Int",
+        "_cast_Long", "_cast_Short", "_grouped_mm", "_shape_as_tensor", "while_loop", "is_distributed", "is_vulkan_available", "norm_except_dim", "range",
     ), "_further"),
     **dict.fromkeys((
         "gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh",
@@ -197,3 +202,7 @@ def __dir__():
     from corten import functional
 
     return sorted({*globals(), *_SUBMODULES, *_LAZY, *_FUNCTIONAL.intersection(functional.__all__)})
+
+
+_absent.complete_native(_C)
+_absent.complete(_sys.modules[__name__])

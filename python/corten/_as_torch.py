@@ -15,6 +15,8 @@ import importlib.util
 import sys
 import types
 
+from corten import _absent
+
 _OURS, _THEIRS = "corten", "torch"
 _SPAWN = "multiprocessing.spawn"
 
@@ -39,6 +41,7 @@ class _Source(importlib.machinery.SourceFileLoader):
         sys.modules[ours] = module
         try:
             super().exec_module(module)
+            _absent.complete(module)
         except BaseException:
             sys.modules.pop(ours, None)
             raise
@@ -68,7 +71,9 @@ class _Finder:
             return _spec_of_spawn(path)
         if fullname.startswith(_THEIRS + "."):
             spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
-            if spec is not None and type(spec.loader) is importlib.machinery.SourceFileLoader:
+            if spec is None:
+                return _absent.find_section(fullname)
+            if type(spec.loader) is importlib.machinery.SourceFileLoader:
                 spec.loader = _Source(fullname, spec.loader.path)
             return spec
         if fullname.startswith(_OURS + "."):
@@ -136,7 +141,7 @@ def _rename_module(name, module):
     if spec is not None:
         inside = spec.submodule_search_locations
         loader = spec.loader
-        if type(loader) is importlib.machinery.SourceFileLoader:
+        if isinstance(loader, importlib.machinery.SourceFileLoader):
             loader = module.__loader__ = _Source(theirs, loader.path)
         named = importlib.machinery.ModuleSpec(
             theirs, loader, origin=spec.origin, is_package=inside is not None

@@ -276,3 +276,52 @@ def map_(self, tensor, callable):
 def map2_(self, x, y, callable):
     """Replaces every element by a Python function of it and two other tensors'."""
     return _map(self, callable, (x, y), "map2_")
+
+
+def _shape_as_tensor(input):
+    """The sizes of a tensor, as a tensor."""
+    return corten.tensor(list(input.shape), dtype=corten.int64)
+
+
+def while_loop(cond_fn, body_fn, carried_inputs):
+    """Replaces values by ``body_fn(*values)`` as long as ``cond_fn(*values)`` is true.
+
+    Raises:
+        RuntimeError: An argument is not what it should be, or the body changes the structure.
+    """
+    if not callable(cond_fn) or not callable(body_fn):
+        raise RuntimeError("Expect cond_fn and body_fn to be callable.")
+    if not isinstance(carried_inputs, (tuple, list)):
+        raise RuntimeError(
+            f"Expect carried_inputs to be a tuple or a list of tensors, got {type(carried_inputs)}"
+        )
+    values = tuple(carried_inputs)
+    while cond_fn(*values):
+        made = body_fn(*values)
+        if not isinstance(made, (tuple, list)) or len(made) != len(values):
+            raise RuntimeError(
+                f"body_fn should return a tuple or a list of {len(values)} values, as carried_inputs has"
+            )
+        values = tuple(made)
+    return values
+
+
+def _cast(dtype):
+    def cast(input, non_blocking=False):
+        return input.to(getattr(corten, dtype))
+
+    cast.__doc__ = f"The elements as {dtype}."
+    return cast
+
+
+for _name, _dtype in (
+    ("Byte", "uint8"), ("Char", "int8"), ("Double", "float64"), ("Float", "float32"),
+    ("Half", "float16"), ("Int", "int32"), ("Long", "int64"), ("Short", "int16"),
+):
+    globals()[f"_cast_{_name}"] = _made = _cast(_dtype)
+    _made.__name__ = _made.__qualname__ = f"_cast_{_name}"
+
+
+def _grouped_mm(self, mat2, offs=None, bias=None, out_dtype=None):
+    """:func:`torch.nn.functional.grouped_mm`."""
+    return corten.nn.functional.grouped_mm(self, mat2, offs=offs, bias=bias, out_dtype=out_dtype)

@@ -352,3 +352,82 @@ class ExceptionWrapper:
         except Exception:
             raise RuntimeError(message) from None
         raise error
+
+
+def _get_available_device_type():
+    """The type of a device other than the CPU, or None."""
+    found = corten.accelerator.current_accelerator()
+    return None if found is None else found.type
+
+
+def _get_device_module(device_type):
+    """The module of a type of devices.
+
+    Raises:
+        RuntimeError: There is none.
+    """
+    module = getattr(corten, device_type, None)
+    if module is None:
+        raise RuntimeError(
+            f"Device '{device_type}' does not have a corresponding module registered as "
+            f"'torch.{device_type}'."
+        )
+    return module
+
+
+def _get_all_device_indices():
+    """The numbers of all GPUs."""
+    return list(range(corten.accelerator.device_count()))
+
+
+def _get_device_index(device, optional=False, allow_cpu=False):
+    """The number of a device.
+
+    Raises:
+        ValueError: It is no GPU, or its number is not known.
+    """
+    if isinstance(device, str):
+        device = corten.device(device)
+    found = device if isinstance(device, int) else None
+    if isinstance(device, corten.device):
+        if not allow_cpu and device.type == "cpu":
+            raise ValueError(f"Expected a non cpu device, but got: {device}")
+        found = -1 if device.type == "cpu" else device.index
+    if found is None and not optional:
+        raise ValueError(
+            f"Expected a torch.device with a specified index or an integer, but got:{device}"
+        )
+    return found
+
+
+def _import_dotted_name(name):
+    """What a dotted name means."""
+    import importlib
+
+    module, *names = name.split(".")
+    found = importlib.import_module(module)
+    for part in names:
+        found = getattr(found, part)
+    return found
+
+
+def classproperty(func):
+    """A property of a class."""
+
+    class Property:
+        def __get__(self, instance, owner):
+            return func(owner)
+
+    return Property()
+
+
+def is_compiling():
+    """Whether the calling code is being compiled."""
+    return False
+
+
+def render_call(fn, args, kwargs):
+    """A call as text."""
+    name = corten.overrides.resolve_name(fn) or str(fn)
+    parts = [repr(value) for value in args] + [f"{key}={value!r}" for key, value in kwargs.items()]
+    return f"{name}({', '.join(parts)})"

@@ -18,7 +18,7 @@ __all__ = [
     "download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir",
 ]
 
-_HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 _folder = None
 
 
@@ -26,9 +26,13 @@ def get_dir():
     """The folder that downloads go to: set by :func:`set_dir`, else ``$TORCH_HOME/hub``."""
     if _folder is not None:
         return _folder
+    return os.path.join(_get_torch_home(), "hub")
+
+
+def _get_torch_home():
+    """The folder of everything that is downloaded: ``$TORCH_HOME``, or ``torch`` among the caches."""
     cache = os.getenv("XDG_CACHE_HOME", "~/.cache")
-    home = os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(cache, "torch")))
-    return os.path.join(home, "hub")
+    return os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(cache, "torch")))
 
 
 def set_dir(d):
@@ -204,6 +208,52 @@ def load_state_dict_from_url(
     path = os.path.join(model_dir, name)
     if not os.path.exists(path):
         sys.stderr.write(f'Downloading: "{url}" to {path}\n')
-        found = _HASH_REGEX.search(name) if check_hash else None
+        found = HASH_REGEX.search(name) if check_hash else None
         download_url_to_file(url, path, found.group(1) if found else None, progress=progress)
     return corten.load(path, map_location=map_location, weights_only=weights_only)
+
+
+class _Progress:
+    """Shows how much of a download has come, where the package ``tqdm`` is not installed."""
+
+    def __init__(self, iterable=None, total=None, *, disable=False, unit=None, **settings):
+        self.iterable, self.total, self.disable, self.n = iterable, total, disable, 0
+
+    def __iter__(self):
+        for value in self.iterable:
+            yield value
+            self.update(1)
+        self.close()
+
+    def update(self, n):
+        """Shows that ``n`` more came."""
+        self.n += n
+        if not self.disable:
+            share = f"{self.n} bytes" if self.total is None else f"{100 * self.n / self.total:.1f}%"
+            sys.stderr.write(f"\r{share}")
+            sys.stderr.flush()
+
+    def set_description(self, *args, **kwargs):
+        """Descriptions are not shown."""
+
+    def close(self):
+        """Ends the line."""
+        if not self.disable:
+            sys.stderr.write("\n")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        self.close()
+
+
+def __getattr__(name):
+    if name == "tqdm":
+        try:
+            from tqdm.auto import tqdm as found
+        except ImportError:
+            found = _Progress
+        globals()[name] = found
+        return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -97,7 +97,7 @@ class Packet:
     def __getattr__(self, overload):
         name = "" if overload == "default" else overload
         if overload.startswith("__") or name not in self._overloads:
-            raise AttributeError(f"{self._qualified_op_name} has no overload {overload!r}")
+            return _absent("overload", *self._qualified_op_name.split("::"), overload)
         qualified = f"{self._qualified_op_name}.{name}" if name else self._qualified_op_name
         found = Overload(qualified)
         setattr(self, overload, found)
@@ -128,6 +128,24 @@ class Packet:
         return f"<OpOverloadPacket(op='{self._qualified_op_name.replace('::', '.')}')>"
 
 
+def _absent(kind, space, name, *overload):
+    """An operator of PyTorch that is not here.
+
+    Raises:
+        AttributeError: PyTorch has none of this name either.
+    """
+    from corten._absent import _operators
+
+    found = None
+    if not (name.startswith("__") or overload and overload[0].startswith("__")):
+        found = getattr(_operators, kind)(space, name, *overload)
+    if found is not None:
+        return found
+    if overload:
+        raise AttributeError(f"{space}::{name} has no overload {overload[0]!r}")
+    raise AttributeError(f"'_OpNamespace' '{space}' object has no attribute '{name}'")
+
+
 class Namespace:
     """The operators of one namespace."""
 
@@ -138,9 +156,10 @@ class Namespace:
         qualified = f"{self._name}::{operator}"
         if operator.startswith("__") and operator.endswith("__") and not _C._op_overloads(qualified):
             raise AttributeError(operator)
-        if not _C._op_overloads(qualified):
-            raise AttributeError(f"'_OpNamespace' '{self._name}' object has no attribute '{operator}'")
-        found = Packet(qualified)
+        if _C._op_overloads(qualified):
+            found = Packet(qualified)
+        else:
+            found = _absent("packet", self._name, operator)
         setattr(self, operator, found)
         return found
 

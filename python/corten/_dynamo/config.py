@@ -1,5 +1,7 @@
 """Settings of the tracer: kept, and without effect."""
 
+from corten.utils._config_module import install_config_module as _install
+
 cache_size_limit = recompile_limit = 8
 accumulated_cache_size_limit = accumulated_recompile_limit = 256
 suppress_errors = False
@@ -9,3 +11,5 @@ automatic_dynamic_shapes = True
 capture_scalar_outputs = False
 capture_dynamic_output_shape_ops = False
 optimize_ddp = True
+
+_install(__name__)

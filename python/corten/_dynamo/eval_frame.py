@@ -55,3 +55,11 @@ class OptimizedModule(Module):
 
     def __contains__(self, item):
         return item in self._orig_mod
+
+
+def is_dynamo_supported():
+    """Whether functions can be compiled: they run as they are."""
+    return False
+
+
+is_inductor_supported = is_dynamo_supported

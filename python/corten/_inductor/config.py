@@ -2,6 +2,8 @@
 
 from types import SimpleNamespace
 
+from corten.utils._config_module import install_config_module as _install
+
 fx_graph_cache = True
 max_autotune = False
 coordinate_descent_tuning = False
@@ -9,3 +11,5 @@ epilogue_fusion = False
 freezing = False
 triton = SimpleNamespace(unique_kernel_names=True, cudagraphs=False, cudagraph_trees=True)
 cpp = SimpleNamespace(threads=-1, simdlen=None)
+
+_install(__name__)

@@ -28,7 +28,7 @@ _SUBMODULES = (
 _LAZY = {
     "detect_anomaly": "anomaly_mode", "set_detect_anomaly": "anomaly_mode",
     "gradcheck": "gradcheck", "gradgradcheck": "gradcheck",
-    "kineto_available": "profiler", "is_multithreading_enabled": "grad_mode",
+    "kineto_available": "profiler", "_profiler_enabled": "profiler", "is_multithreading_enabled": "grad_mode",
     "_force_original_view_tracking": "grad_mode",
 }
 

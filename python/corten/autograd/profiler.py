@@ -55,6 +55,10 @@ def _warn_of_missing(**options):
             warnings.warn(f"{name} is not supported by this profiler: nothing is recorded for it", stacklevel=3)
 
 
+#: The blocks in which operators are being timed.
+_running = []
+
+
 class profile:
     """Records what this thread runs between entering and leaving. ``record_shapes`` keeps the sizes of
     arguments, ``profile_memory`` the bytes that this thread takes and gives back."""
@@ -73,10 +77,12 @@ class profile:
     def __enter__(self):
         if self.enabled:
             _C._profiler_start(bool(self.record_shapes), bool(self.profile_memory))
+            _running.append(self)
         return self
 
     def __exit__(self, *_error):
         if self.enabled:
+            _running.remove(self)
             self.function_events = _events(*_C._profiler_stop(), self.profile_memory)
 
     def __str__(self):
@@ -157,3 +163,8 @@ def _events(rows, changes, profile_memory):
             event.cpu_parent = events[row[4]]
             event.cpu_parent.cpu_children.append(event)
     return events
+
+
+def _profiler_enabled():
+    """Whether operators are being timed."""
+    return bool(_running)

@@ -118,3 +118,29 @@ def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, e
         yield {}
     finally:
         _sdp.update(before)
+
+
+class SDPAParams:
+    """The arguments of attention, for which a kernel is chosen."""
+
+    def __init__(
+        self, query, key, value, attn_mask=None, dropout=0.0, is_causal=False, enable_gqa=False
+    ):
+        self.query, self.key, self.value, self.attn_mask = query, key, value, attn_mask
+        self.dropout, self.is_causal, self.enable_gqa = dropout, is_causal, enable_gqa
+
+
+def can_use_flash_attention(params, debug=False):
+    """Whether a GPU's kernel of fused attention takes the arguments: there is none."""
+    return False
+
+
+can_use_efficient_attention = can_use_cudnn_attention = can_use_flash_attention
+
+
+def is_flash_attention_available():
+    """Whether GPUs have a kernel of fused attention."""
+    return False
+
+
+is_ck_sdpa_available = is_flash_attention_available

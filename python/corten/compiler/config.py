@@ -1,5 +1,7 @@
 """Settings of compilation: kept, and without effect."""
 
+from corten.utils._config_module import install_config_module as _install
+
 job_id = None
 pgo_extra_read_key = None
 pgo_extra_write_key = None
@@ -10,3 +12,5 @@ dynamic_sources = ""
 dynamic_values = ""
 unbacked_sources = ""
 static_sources = ""
+
+_install(__name__)

@@ -32,6 +32,15 @@ class TracingCheckError(Exception):
     """A trace that did not repeat."""
 
 
+class TracerWarning(Warning):
+    """A warning about something that a trace does not record."""
+
+    @staticmethod
+    def ignore_lib_warnings():
+        """Silences warnings of the library itself about its own functions."""
+        warnings.filterwarnings("ignore", category=TracerWarning, module="torch.(?!jit)")
+
+
 class ScriptModule(corten.nn.Module):
     """A module; nothing is compiled."""
 
@@ -117,24 +126,39 @@ def script_if_tracing(fn):
     return fn
 
 
+_script_if_tracing = script_if_tracing
+
+
 def script_method(fn):
     """The method itself."""
     return fn
 
 
-def export(fn):
-    """The method itself."""
+def _mark(fn, mark):
+    from corten._jit_internal import FunctionModifiers
+
+    if builtins.isinstance(fn, property):
+        _mark(fn.fget, mark)
+    else:
+        fn._torchscript_modifier = getattr(FunctionModifiers, mark)
     return fn
+
+
+def export(fn):
+    """The method itself, marked to be compiled though nothing calls it."""
+    return _mark(fn, "EXPORT")
 
 
 def unused(fn):
-    """The method itself."""
-    return fn
+    """The method itself, marked to be left out."""
+    return _mark(fn, "UNUSED")
 
 
 def ignore(drop=False, **kwargs):
-    """The function itself; also with arguments."""
-    return drop if callable(drop) else lambda fn: fn
+    """The function itself, marked to be left out; also with arguments."""
+    if callable(drop):
+        return _mark(drop, "IGNORE")
+    return lambda fn: _mark(fn, "UNUSED" if drop else "IGNORE")
 
 
 def interface(obj):
@@ -264,3 +288,7 @@ def _overload(func):
 
 def _overload_method(func):
     return func
+
+
+# The name is that of a submodule.
+del annotations

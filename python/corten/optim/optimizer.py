@@ -156,6 +156,13 @@ class Optimizer:
         """Calls ``hook(optimizer)`` after loading."""
         return _added(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
+    @staticmethod
+    def _group_tensors_by_device_and_dtype(tensorlistlist, with_indices=False):
+        """Lists of tensors that belong together, apart for each device and dtype of the first list."""
+        from ._helpers import group_tensors
+
+        return group_tensors(tensorlistlist, with_indices)
+
     def zero_grad(self, set_to_none=True):
         """Drops the gradients of all parameters, or fills them with zeros."""
         for group in self.param_groups:
@@ -301,3 +308,11 @@ def _cast_like(param, value, key=None):
     if isinstance(value, (list, tuple)):
         return type(value)(_cast_like(param, item) for item in value)
     return value
+
+
+def __getattr__(name):
+    from . import _helpers
+
+    if name.startswith("__") or name not in _helpers.NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(_helpers, name)

@@ -7,3 +7,8 @@ from corten.profiler import (  # noqa: F401
 __all__ = [
     "ProfilerAction", "profile", "schedule", "supported_activities", "tensorboard_trace_handler",
 ]
+
+
+def _default_schedule_fn(_):
+    """Records every step."""
+    return ProfilerAction.RECORD

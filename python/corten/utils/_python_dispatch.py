@@ -112,3 +112,27 @@ def _get_current_dispatch_mode():
 def _get_current_dispatch_mode_stack():
     """All modes, the innermost last."""
     return list(_active.modes)
+
+
+def is_traceable_wrapper_subclass(t):
+    """Whether a tensor is of a class that says which tensors it is made of."""
+    return isinstance(t, _C.Tensor) and is_traceable_wrapper_subclass_type(type(t))
+
+
+def is_traceable_wrapper_subclass_type(t):
+    """Whether a class of tensors says which tensors its instances are made of."""
+    return (
+        issubclass(t, _C.Tensor) and t is not _C.Tensor
+        and hasattr(t, "__tensor_flatten__") and hasattr(t, "__tensor_unflatten__")
+    )
+
+
+def is_in_torch_dispatch_mode(include_infra_modes=True):
+    """Whether a mode is in force."""
+    modes = _active.modes
+    return bool(modes) if include_infra_modes else not all(mode.is_infra_mode() for mode in modes)
+
+
+def any_torch_dispatch_mode_on_stack(*, include_infra_modes=False):
+    """Whether a mode is in force that does not belong to the library."""
+    return is_in_torch_dispatch_mode(include_infra_modes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from corten.nested._jagged import NestedTensor, rebuilt
+from corten.utils.weak import WeakTensorKeyDictionary
 
 __all__ = ["NestedTensor", "jagged_from_list"]
 
@@ -22,3 +23,6 @@ def jagged_from_list(tensors, offsets, dtype=None, device=None):
     if offsets is not None:
         made = nested_tensor_from_jagged(made._values, offsets, jagged_dim=made._ragged_idx)
     return made, made.offsets()
+
+#: Symbols of ragged sizes by their offsets: none, as sizes are numbers.
+_tensor_symint_registry = WeakTensorKeyDictionary()

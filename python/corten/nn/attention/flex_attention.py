@@ -81,8 +81,38 @@ class BlockMask:
             setattr(self, name, part)
         self.BLOCK_SIZE, self.mask_mod, self.seq_lengths = BLOCK_SIZE, mask_mod, seq_lengths
 
+    @classmethod
+    def from_kv_blocks(
+        cls, kv_num_blocks, kv_indices, full_kv_num_blocks=None, full_kv_indices=None,
+        BLOCK_SIZE=128, mask_mod=None, seq_lengths=None, compute_q_blocks=True, *,
+        dq_write_order=None, dq_write_order_full=None, dq_kv_order=None,
+    ):
+        """A mask of the blocks of each row that it keeps in part, and of those that it keeps as a whole.
+
+        Raises:
+            RuntimeError: The indices have no rows.
+            AssertionError: Only one of the tensors of whole blocks is given.
+        """
+        if kv_indices.dim() < 2:
+            raise RuntimeError("BlockMask must have at least 2 dimensions")
+        if (full_kv_num_blocks is None) != (full_kv_indices is None):
+            raise AssertionError(
+                "full_kv_num_blocks and full_kv_indices must be both provided or omitted"
+            )
+        rows, columns = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
+        if seq_lengths is None:
+            seq_lengths = kv_indices.size(-2) * rows, kv_indices.size(-1) * columns
+        parts = [kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices]
+        for counts, places in ((kv_num_blocks, kv_indices), (full_kv_num_blocks, full_kv_indices)):
+            if counts is None or not compute_q_blocks:
+                parts += None, None
+            else:
+                parts += _listed(_kept(counts, places).mT)
+        return cls(parts, (rows, columns), noop_mask if mask_mod is None else mask_mod, seq_lengths)
+
     def _changed(self, change):
-        parts = [change(getattr(self, name)) for name in self._PARTS]
+        parts = (getattr(self, name) for name in self._PARTS)
+        parts = [None if part is None else change(part) for part in parts]
         return BlockMask(parts, self.BLOCK_SIZE, self.mask_mod, self.seq_lengths)
 
     @property
@@ -108,8 +138,8 @@ class BlockMask:
         dense = corten.zeros_like(self.kv_indices)
         for count, places in ((self.kv_num_blocks, self.kv_indices),
                               (self.full_kv_num_blocks, self.full_kv_indices)):
-            listed = corten.arange(places.size(-1), device=places.device) < count[..., None]
-            dense = dense + corten.zeros_like(dense).scatter(-1, places.long(), listed.to(dense.dtype))
+            if count is not None:
+                dense = dense + _kept(count, places)
         return dense
 
     def sparsity(self):
@@ -118,10 +148,17 @@ class BlockMask:
         return 100 * (1 - dense.sum().item() / dense.numel())
 
     def __repr__(self):
-        parts = "".join(f"    {name}={getattr(self, name).shape},\n" for name in self._PARTS)
+        given = {name: getattr(self, name) for name in self._PARTS}
+        parts = "".join(f"    {n}={x if x is None else x.shape},\n" for n, x in given.items())
         name = getattr(self.mask_mod, "__name__", self.mask_mod)
         return (f"BlockMask(\n{parts}    BLOCK_SIZE={self.BLOCK_SIZE},\n    shape={self.shape},\n"
                 f"    sparsity={self.sparsity():.2f}%,\n    mask_mod={name}\n)")
+
+
+def _kept(count, places):
+    """1 for each block that is listed."""
+    listed = corten.arange(places.size(-1), device=places.device) < count[..., None]
+    return corten.zeros_like(places).scatter(-1, places.long(), listed.to(places.dtype))
 
 
 def _listed(blocks):

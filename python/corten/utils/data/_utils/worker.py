@@ -235,3 +235,11 @@ def _fetched(fetcher, indices, worker_id):
         return Ended(worker_id)
     except Exception as error:
         return Failure(error, f"in DataLoader worker process {worker_id}")
+
+
+def _generate_state(base_seed, worker_id):
+    """Four numbers of 32 bits from which a worker seeds NumPy: those of ``numpy.random.SeedSequence``."""
+    import numpy
+
+    low, high = base_seed & 0xFFFFFFFF, base_seed >> 32
+    return numpy.random.SeedSequence([worker_id, low, high, 0]).generate_state(4).tolist()
