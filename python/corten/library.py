@@ -22,6 +22,9 @@ __all__ = [
     "register_kernel", "register_torch_dispatch", "register_vmap",
 ]
 
+#: Namespaces of the registry beside ``aten``.
+_NATIVE = ("torchvision", "image")
+
 _DEVICE_KEYS = {
     "cpu": "CPU", "cuda": "CUDA", "meta": "Meta", "xpu": "XPU", "mps": "MPS", "hpu": "HPU",
     "default": "CompositeExplicitAutograd", "CompositeExplicitAutograd": "CompositeExplicitAutograd",
@@ -157,12 +160,15 @@ def register_autograd(op, backward, /, *, setup_context=None, lib=None):
     """Registers the derivative of an operator.
 
     ``backward(ctx, *grads)`` gives one gradient per input; ``setup_context(ctx, inputs, output)``
-    keeps what it needs.
+    keeps what it needs. Operators of torchvision keep the derivative that they have in the registry: what
+    the package registers for them is the same by way of Python, and has no second derivative.
     """
     if isinstance(op, CustomOpDef):
         op.register_autograd(backward, setup_context=setup_context)
         return
     name = _qualified(op)
+    if name.partition("::")[0] in _NATIVE:
+        return
     _C._library_impl(name, "Autograd", autograd_kernel(name, lambda: (backward, setup_context)))
 
 

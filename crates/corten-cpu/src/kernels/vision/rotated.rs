@@ -1,12 +1,12 @@
 //! How much rotated boxes overlap.
 
 use crate::chunks::{for_each_chunk, grain_of};
-use crate::kernels::support::{contiguous, empty, is_shape_only};
+use crate::kernels::support::{contiguous, empty_as, is_shape_only};
 use crate::rows::{Float, Wide, match_float};
-use corten_core::{Access, AccessSet, Result, ensure, unwinding};
+use corten_core::{Access, AccessSet, DType, Result, ensure, unwinding};
 use corten_ops::Tensor;
 
-/// The intersection over union of every two boxes.
+/// The intersection over union of every two boxes, in single precision.
 ///
 /// # Errors
 /// `Runtime` for shapes and dtypes that do not fit, `NotImplemented` for other than floating point.
@@ -28,7 +28,8 @@ pub fn box_iou_rotated(boxes1: &Tensor, boxes2: &Tensor) -> Result<Tensor> {
         boxes1.dtype(),
         boxes2.dtype()
     );
-    let out = empty(&[boxes1.sizes()[0], boxes2.sizes()[0]], boxes1)?;
+    let sizes = [boxes1.sizes()[0], boxes2.sizes()[0]];
+    let out = empty_as(&sizes, boxes1, DType::Float32)?;
     if is_shape_only(&out) || (out.numel() == 0 && boxes1.dtype().is_floating_point()) {
         return Ok(out);
     }
@@ -37,17 +38,17 @@ pub fn box_iou_rotated(boxes1: &Tensor, boxes2: &Tensor) -> Result<Tensor> {
         let access = AccessSet::acquire(&[
             (&out, Access::Write), (&first, Access::Read), (&second, Access::Read),
         ])?;
-        fill(access.read::<T>(1)?, access.read::<T>(2)?, access.write::<T>(0)?)
+        fill(access.read::<T>(1)?, access.read::<T>(2)?, access.write::<f32>(0)?)
     })?;
     Ok(out)
 }
 
-fn fill<T: Float>(first: &[T], second: &[T], out: &mut [T]) -> Result<()> {
+fn fill<T: Float>(first: &[T], second: &[T], out: &mut [f32]) -> Result<()> {
     let columns = second.len() / 5;
     for_each_chunk(out, columns, grain_of(columns * 500), |row, out| {
         let own = numbers(&first[row * 5..][..5]);
         for (out, other) in out.iter_mut().zip(second.chunks_exact(5)) {
-            *out = T::narrow(T::Wide::of(overlap(own, numbers(other))));
+            *out = overlap(own, numbers(other)) as f32;
         }
         Ok(())
     })

@@ -69,7 +69,8 @@ impl Canvas {
         let bytes = height * width * 3;
         let first = self.images.len();
         try_reserve(&mut self.images, bytes)?;
-        if self.count > 0 && frame.dispose == DisposalMethod::Keep {
+        let keeps = matches!(frame.dispose, DisposalMethod::Keep | DisposalMethod::Any);
+        if self.count > 0 && keeps {
             self.images.extend_from_within(first - bytes..);
         } else {
             let pixels = std::iter::repeat_n(self.background, height * width);

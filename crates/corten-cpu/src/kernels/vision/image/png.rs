@@ -1,7 +1,13 @@
 //! PNG files, read by the crate `png` and written by way of `miniz_oxide`.
 
 use super::{Mode, Picture};
-use corten_core::{Error, Result, ensure, err, try_collect, try_extend, try_vec};
+use corten_core::{
+    Error, Result, bail, ensure, err, try_collect, try_extend, try_resize, try_vec,
+};
+use miniz_oxide::deflate::core::{
+    CompressionStrategy, CompressorOxide, TDEFLFlush, TDEFLStatus, compress,
+    create_comp_flags_from_zip_params,
+};
 use png::{BitDepth, ColorType, Decoder, DecodingError, Info, Limits, Transformations};
 use std::io::{Cursor, ErrorKind};
 
@@ -221,13 +227,45 @@ pub(super) fn encode(
     let lines = filtered(pixels, [height, width * channels], channels)?;
     let mut stream = Vec::new();
     try_extend(&mut stream, stream_header(lines.len(), level))?;
-    try_extend(&mut stream, miniz_oxide::deflate::compress_to_vec(&lines, level))?;
+    try_extend(&mut stream, deflated(&lines, level)?)?;
     try_extend(&mut stream, adler(&lines).to_be_bytes())?;
     for part in stream.chunks(8192) {
         chunk(&mut out, b"IDAT", part)?;
     }
     chunk(&mut out, b"IEND", &[])?;
     Ok(out)
+}
+
+/// The compressed data, by the codes of the standard where they are shorter: a table of codes is longer
+/// than a small image.
+fn deflated(data: &[u8], level: u8) -> Result<Vec<u8>> {
+    let own = compressed(data, level, CompressionStrategy::Default)?;
+    if level == 0 || data.len() > 1 << 12 {
+        return Ok(own);
+    }
+    let fixed = compressed(data, level, CompressionStrategy::Fixed)?;
+    Ok(if fixed.len() < own.len() { fixed } else { own })
+}
+
+fn compressed(data: &[u8], level: u8, strategy: CompressionStrategy) -> Result<Vec<u8>> {
+    let flags = create_comp_flags_from_zip_params(i32::from(level), -15, strategy as i32);
+    let mut compressor = CompressorOxide::new(flags);
+    let (mut out, mut read, mut written) = (Vec::new(), 0, 0);
+    loop {
+        try_resize(&mut out, written + data.len() / 4 + 256, 0u8)?;
+        let room = &mut out[written..];
+        let (status, taken, given) =
+            compress(&mut compressor, &data[read..], room, TDEFLFlush::Finish);
+        (read, written) = (read + taken, written + given);
+        match status {
+            TDEFLStatus::Okay => {}
+            TDEFLStatus::Done => {
+                out.truncate(written);
+                return Ok(out);
+            }
+            other => bail!(Runtime, "encode_png: the pixels cannot be compressed: {other:?}"),
+        }
+    }
 }
 
 /// The first bytes of a stream: a window no larger than the data, as libpng has it, and the level.
