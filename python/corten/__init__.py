@@ -135,7 +135,7 @@ _LAZY = {
         "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all",
         "_check_tensor_all_with", "_check_type", "_check_value", "_check_with",
     ), "_checks"),
-    "_storage_classes": "_legacy", "_tensor_classes": "_legacy",
+    "classes": "_classes", "_storage_classes": "_legacy", "_tensor_classes": "_legacy",
     "Tag": "_tags", "dequantize": "_further", "sym_constrain_range": "_further",
     "sym_constrain_range_for_size": "_further", "spmm": "_further", "smm": "_further", "lobpcg": "_lobpcg",
     "conv_tbc": "nn.functional.grouped",

@@ -2,6 +2,7 @@
 
 corten [run] script.py args…, corten [run] -m module args…   runs a program written for PyTorch
 corten ops [--json]                                          lists the operators
+corten ops --missing PACKAGE…                                lists what packages use and this one lacks
 corten inspect FILE…                                         lists the tensors of files
 corten convert FROM TO                                       writes tensors in another format
 corten as-torch install|remove|status                        makes this the package torch of an environment

@@ -1,6 +1,7 @@
 """The operator registry: ``corten.ops.aten.add.Tensor`` calls one overload.
 
-``python -m corten.ops`` lists the operators; ``--json`` prints everything known about them.
+``python -m corten.ops`` lists the operators; ``--json`` prints everything known about them;
+``--missing PACKAGE`` lists the names of PyTorch that a package uses and that are not here.
 """
 
 from __future__ import annotations
@@ -204,6 +205,10 @@ def __getattr__(name):
 def _main(arguments):
     import sys
 
+    if "--missing" in arguments:
+        from corten._missing import main
+
+        return main(arguments)
     if "--json" in arguments:
         import json
 

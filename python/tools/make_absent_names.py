@@ -7,6 +7,7 @@ It needs PyTorch, whose modules it walks; what the package has itself is left ou
 
 from __future__ import annotations
 
+import datetime
 import enum
 import importlib
 import inspect
@@ -108,7 +109,9 @@ def load():
     for key in sorted(names_of_modules()):
         name = f"torch.{key}".rstrip(".")
         try:
-            found[key] = importlib.import_module(name)
+            module = importlib.import_module(name)
+            # Modules with properties stand before the ones that have the names.
+            found[key] = vars(module).get("m", module) if type(module) is not types.ModuleType else module
         except Exception as error:
             sys.stderr.write(f"{name}: {error}\n")
     found["_C"] = torch._C
@@ -152,6 +155,13 @@ def is_public(key):
     return key.startswith(OPEN) or not any(part.startswith("_") for part in key.split("."))
 
 
+def is_one_of_torch(value):
+    """Whether a value is a function, class or object that PyTorch made once."""
+    if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
+        return (attribute(value, "__module__") or "").partition(".")[0] == "torch"
+    return isinstance(value, (datetime.timedelta, datetime.datetime))
+
+
 def settings_of(module):
     """The settings of a module of settings, which are no attributes of it."""
     found = vars(module).get("_config", {})
@@ -180,12 +190,12 @@ class Writer:
         self.modules = modules
         self.ours = {key: ours(key) for key in modules}
         self.keys = {module.__name__: key for key, module in modules.items()}
+        self.keys.update((f"torch.{key}".rstrip("."), key) for key in modules)
+        self.by_identity = {id(module): key for key, module in modules.items()}
         self.places = {}
         for key, module in sorted(modules.items(), key=lambda pair: (pair[0].count("."), pair[0])):
             for name, value in list(vars(module).items()):
-                if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)) and (
-                    attribute(value, "__module__") or ""
-                ).partition(".")[0] == "torch":
+                if is_one_of_torch(value):
                     if self.ours[key] is not None and is_there(self.ours[key], name):
                         self.places.setdefault(id(value), (key, name))
 
@@ -206,10 +216,14 @@ class Writer:
         if module is None or name is None or "<" in name:
             return None
         for there in (module, f"{module}.{name.rpartition('.')[0]}"):
+            if there not in self.keys and there.startswith("torch."):
+                continue
             if getattr(sys.modules.get(there), name.rpartition(".")[2], None) is value:
                 inside = there == "torch" or there.startswith("torch.")
-                if not inside or there in self.keys:
+                if not inside:
                     return there, name.rpartition(".")[2]
+                if there in self.keys:
+                    return f"torch.{self.keys[there]}".rstrip("."), name.rpartition(".")[2]
         return None
 
     def section(self, key):
@@ -240,8 +254,9 @@ class Writer:
         if isinstance(value, logging.Logger):
             return (f"logger {name}", None) if public else None
         if isinstance(value, enum.Enum):
-            home = self.home(type(value))
-            return home and (f"from {home[0]}.{home[1]} import", f"{name}={value.name}")
+            return self.member(name, value)
+        if isinstance(getattr(type(value), "__members__", None), dict):
+            return self.member(name, value)
         if isinstance(value, torch.dtype) and not is_there(corten, str(value).split(".")[-1]):
             signed = name.startswith("int")
             return (f"dtype {name} {value.itemsize} {signed}", None) if not key else None
@@ -261,10 +276,19 @@ class Writer:
             return ("type", name) if public else None
         if isinstance(value, type):
             return self.classes(name, value)
-        return ("def", name) if callable(value) and not hasattr(value, "_schema") else None
+        if callable(value):
+            return None if hasattr(value, "_schema") else ("def", name)
+        made_by = type(value).__module__
+        return ("object", name) if made_by == here or made_by.startswith("torch.ao") else None
+
+    def member(self, name, value):
+        home = self.home(type(value))
+        return home and (f"from {home[0]}.{home[1]} import", f"{name}={value.name}")
 
     def submodule(self, key, name, value, public):
         there = value.__name__
+        if id(value) in self.by_identity:
+            there = f"torch.{self.by_identity[id(value)]}".rstrip(".")
         if there in self.keys:
             # Sections are found by their names.
             section = there == f"torch.{key}.{name}".replace("..", ".") and self.ours[self.keys[there]] is None
@@ -308,7 +332,7 @@ class Writer:
         home = self.home(base)
         if home is None or not (home[0] == "torch" or home[0].startswith("torch.")):
             return None
-        return ".".join(home)
+        return None if self.is_hidden(home) else ".".join(home)
 
 
 def callable_only(value):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import sys
+import types
 
 __all__ = ["AbsentError"]
 
@@ -18,6 +19,15 @@ __all__ = ["AbsentError"]
 class AbsentError(NotImplementedError, AttributeError):
     """Something of PyTorch that this package does not have was used. It is an ``AttributeError`` too, so
     that ``hasattr`` answers for members of absent classes."""
+
+
+#: Modules of one file here that are packages in PyTorch.
+_PACKAGES = frozenset((
+    "_C", "_custom_op", "accelerator", "ao.nn.intrinsic.quantized.dynamic", "ao.nn.qat.dynamic",
+    "ao.nn.quantized.dynamic", "ao.nn.quantized.reference", "autograd._functions", "mps", "mtia",
+    "nn.intrinsic", "nn.intrinsic.quantized.dynamic", "nn.qat", "nn.qat.dynamic", "nn.quantizable",
+    "nn.quantized", "nn.quantized.dynamic", "nn.quantized.reference", "xpu",
+))
 
 
 def _table():
@@ -41,8 +51,7 @@ def complete(module):
                 return own(name)
             except AttributeError as missing:
                 error = missing
-        if name == "__path__" and _table().kind_of_section(module.__name__) == "package":
-            # A module of one file here that is a package in PyTorch.
+        if name == "__path__" and module.__name__.partition(".")[2] in _PACKAGES:
             return []
         if not name.startswith("__"):
             try:
@@ -68,7 +77,7 @@ def complete_native(module):
     vars(module)["__getattr__"] = further
     complete(module)
     vars(module._nn)["__getattr__"] = further
-    for name in ("_fft", "_linalg", "_nested", "_nn", "_sparse", "_special"):
+    for name in ("_fft", "_functions", "_linalg", "_nested", "_nn", "_sparse", "_special"):
         part = vars(module).get(name)
         if part is not None:
             complete(part)
@@ -86,9 +95,14 @@ class _SectionLoader:
     """Makes a module of a section."""
 
     def create_module(self, spec):
-        return None
+        # Parts of the native module are there before anyone imports them.
+        parent, _, name = spec.name.rpartition(".")
+        self.there = vars(sys.modules[parent]).get(name)
+        return self.there if isinstance(self.there, types.ModuleType) else None
 
     def exec_module(self, module):
+        if module is self.there:
+            return
         vars(module)["__doc__"] = f"Names of PyTorch's ``{_torch_name(module.__name__)}`` without behaviour."
         vars(module)["__all__"] = _table().public_names(module.__name__)
         complete(module)

@@ -38,7 +38,7 @@ def _sections(area):
         if line.startswith("["):
             key = line.strip("[]*")
             current = found[key] = Section(line.endswith("*]"))
-        elif kind in ("def", "type", "typevar"):
+        elif kind in ("def", "object", "type", "typevar"):
             current.names.update((name, (kind, "")) for name in rest.split())
         elif kind == "class":
             for entry in re.findall(r"[^\s(]+(?:\([^)]*\))?", rest):
@@ -87,7 +87,7 @@ def value(module, name):
     if section is None:
         raise KeyError(name)
     if name not in section.names and section_of(f"{module.__name__}.{name}") is not None:
-        return _module(module.__name__, f"{module.__name__}.{name}")
+        return importlib.import_module(f"{module.__name__}.{name}")
     kind, rest = section.names[name]
     made = vars(module)[name] = _MAKERS[kind](module.__name__, name, rest)
     return made
@@ -114,6 +114,23 @@ def _function(module, name, _):
     return absent
 
 
+class _Object:
+    """An object of PyTorch that is not here."""
+
+    is_absent = True
+
+    def __init__(self, full):
+        self._full = full
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AbsentError(_sentence(f"{self._full}.{name}"))
+
+    def __repr__(self):
+        return f"<{self._full}, not available>"
+
+
 class _Absent(type):
     """The class of absent classes, whose members are not there either."""
 
@@ -126,8 +143,9 @@ class _Absent(type):
 @functools.cache
 def _metaclass(*kinds):
     """A metaclass of absent classes that goes with those of the bases."""
-    kinds = [kind for kind in kinds if kind is not type and not issubclass(_Absent, kind)]
-    return type("_Absent", (_Absent, *kinds), {}) if kinds else _Absent
+    kinds = {_Absent, *kinds}
+    needed = [kind for kind in kinds if not any(other is not kind and issubclass(other, kind) for other in kinds)]
+    return needed[0] if len(needed) == 1 else type("_Absent", tuple(needed), {})
 
 
 def _class(module, name, rest):
@@ -146,7 +164,12 @@ def _class(module, name, rest):
 
     members = {"__module__": module, "__doc__": f"Not available: {message}.", "__new__": __new__,
                "__class_getitem__": classmethod(lambda cls, item: cls), "is_absent": True}
-    made = _metaclass(*dict.fromkeys(map(type, bases)))(name, bases, members)
+    metaclass = _metaclass(*dict.fromkeys(map(type, bases)))
+    try:
+        made = metaclass(name, bases, members)
+    except TypeError:
+        # Bases whose own bases are left out may have no common order.
+        made = metaclass(name, bases[:1], members)
     return made
 
 
@@ -235,6 +258,7 @@ _MAKERS = {
     "enum": _enumeration,
     "tuple": _named_tuple,
     "value": _value,
+    "object": lambda module, name, _: _Object(_full(module, name)),
     "type": lambda module, name, _: typing.Any,
     "typevar": lambda module, name, _: typing.TypeVar(name),
     "logger": _logger,
