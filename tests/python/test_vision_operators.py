@@ -48,7 +48,7 @@ class Values(unittest.TestCase):
         with self.subTest(name=name, nr=nr, others=others):
             for own, expected in zip(given, results, strict=True):
                 torch.testing.assert_close(own.detach(), expected, rtol=rtol, atol=atol, equal_nan=True)
-            if grad is not None:
+            if gradients:
                 given[0].backward(grad)
             for place, expected in gradients.items():
                 torch.testing.assert_close(tensors[place].grad, expected, rtol=rtol, atol=atol, equal_nan=True)

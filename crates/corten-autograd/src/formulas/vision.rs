@@ -16,19 +16,7 @@ pub fn roi_align_grad(
     aligned: bool,
 ) -> Result<Tensor> {
     let ([n, c, h, w], [ph, pw]) = shapes(sizes, grad);
-    op::_roi_align_backward(
-        grad,
-        rois,
-        spatial_scale,
-        ph,
-        pw,
-        n,
-        c,
-        h,
-        w,
-        sampling_ratio,
-        aligned,
-    )
+    op::_roi_align_backward(grad, rois, spatial_scale, ph, pw, n, c, h, w, sampling_ratio, aligned)
 }
 
 /// The gradient of `roi_pool`.
@@ -91,7 +79,8 @@ fn shapes(sizes: &[i64], grad: &Tensor) -> ([i64; 4], [i64; 2]) {
 pub fn roi_pool_grad_again(grad: &Tensor, rois: &Tensor, argmax: &Tensor) -> Result<Tensor> {
     let image = op::to_dtype(&op::select_int(rois, 1, 0)?, DType::Int64, false, false, None)?;
     let planes = op::flatten_using_ints(&op::index_select(grad, 0, &image)?, 2, 3)?;
-    let places = op::to_dtype(&op::flatten_using_ints(argmax, 2, 3)?, DType::Int64, false, false, None)?;
+    let places =
+        op::to_dtype(&op::flatten_using_ints(argmax, 2, 3)?, DType::Int64, false, false, None)?;
     let found = op::gather(&planes, 2, &op::clamp_min(&places, Scalar::Int(0))?, false)?;
     let empty = op::lt_scalar(&places, Scalar::Int(0))?;
     op::view(&op::masked_fill_scalar(&found, &empty, Scalar::Int(0))?, &argmax.sizes())

@@ -64,13 +64,11 @@ impl<C: Real> Sorted<C> {
             b.is_nan().cmp(&a.is_nan()).then(by_value)
         };
         order.sort_by(descending);
-        let column = |corner: usize| {
-            try_collect(order.iter().map(|&nr| boxes[nr * 4 + corner].widen()))
-        };
+        let column =
+            |corner: usize| try_collect(order.iter().map(|&nr| boxes[nr * 4 + corner].widen()));
         let corners = [column(0)?, column(1)?, column(2)?, column(3)?];
-        let area = |nr: usize| {
-            (corners[2][nr] - corners[0][nr]) * (corners[3][nr] - corners[1][nr])
-        };
+        let area =
+            |nr: usize| (corners[2][nr] - corners[0][nr]) * (corners[3][nr] - corners[1][nr]);
         let areas = try_collect((0..order.len()).map(area))?;
         Ok(Self { order, corners, areas })
     }

@@ -253,8 +253,7 @@ impl<C: Real> Sample<C> {
         let (top, left) = (y.floor(), x.floor());
         let (row, column) = (top.as_f64() as i64, left.as_f64() as i64);
         let pixel = |row: i64, column: i64| {
-            let inside =
-                row >= 0 && column >= 0 && row < height as i64 && column < width as i64;
+            let inside = row >= 0 && column >= 0 && row < height as i64 && column < width as i64;
             if inside { (row as usize * width + column as usize) as u32 } else { OUTSIDE }
         };
         let (below, beside) = (row.saturating_add(1), column.saturating_add(1));
@@ -380,10 +379,8 @@ fn forward<T: Real>(operands: &Operands, geometry: &Geometry, shape: &[i64]) -> 
     let out = empty(shape, &operands.input)?;
     let (places, taps) = (geometry.places() as i64, geometry.taps() as i64);
     let groups = geometry.groups as i64;
-    let (rows, features) = (
-        geometry.channels as i64 / groups * taps,
-        geometry.features as i64 / groups,
-    );
+    let (rows, features) =
+        (geometry.channels as i64 / groups * taps, geometry.features as i64 / groups);
     let columns = empty(&[groups, rows, places], &operands.input)?;
     let weight = op::view(&operands.weight, &[groups, features, rows])?;
     for nr in 0..geometry.images {
@@ -406,8 +403,7 @@ fn columns_of<T: Real>(
     let count = geometry.offset_groups * geometry.taps() * geometry.places();
     let samples = samples(geometry, &offset[nr * 2 * count..][..2 * count])?;
     let image = geometry.channels * geometry.plane();
-    let access =
-        AccessSet::acquire(&[(columns, Access::Write), (&operands.mask, Access::Read)])?;
+    let access = AccessSet::acquire(&[(columns, Access::Write), (&operands.mask, Access::Read)])?;
     let mask = match geometry.use_mask {
         true => &access.read::<T>(1)?[nr * count..][..count],
         false => &[],

@@ -1,8 +1,6 @@
 //! Gradients of convolutions whose taps are moved by offsets.
 
-use super::deform::{
-    Geometry, Operands, Sample, as_dtype, fill_columns, image_as, samples, wide,
-};
+use super::deform::{Geometry, Operands, Sample, as_dtype, fill_columns, image_as, samples, wide};
 use super::region::Real;
 use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
 use crate::kernels::support::{contiguous, empty, is_shape_only};
@@ -73,11 +71,7 @@ pub fn deform_conv2d_backward(
     ))
 }
 
-fn backward<T: Real>(
-    grad: &Tensor,
-    operands: &Operands,
-    geometry: &Geometry,
-) -> Result<Gradients> {
+fn backward<T: Real>(grad: &Tensor, operands: &Operands, geometry: &Geometry) -> Result<Gradients> {
     let zeros = |like: &Tensor| op::zeros_like(like, None, None, None, None, None);
     let Operands { input, weight, offset, mask, .. } = operands;
     let (of_input, of_offset, of_mask) = (zeros(input)?, zeros(offset)?, zeros(mask)?);

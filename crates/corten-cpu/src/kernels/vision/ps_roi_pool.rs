@@ -28,9 +28,7 @@ impl<C: Real> Edges<C> {
     /// The pixels of a bin: never the last of the axis, as in the original.
     fn bin(&self, bin: usize) -> Range<usize> {
         let most = self.size.saturating_sub(1) as i64;
-        let edge = |at: C| {
-            self.start.saturating_add(at.as_f64() as i64).clamp(0, most) as usize
-        };
+        let edge = |at: C| self.start.saturating_add(at.as_f64() as i64).clamp(0, most) as usize;
         let low = edge((C::of(bin as f64) * self.length).floor());
         let high = edge((C::of(bin as f64 + 1.0) * self.length).ceil());
         low..high

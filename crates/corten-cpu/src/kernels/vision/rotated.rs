@@ -90,9 +90,8 @@ fn clipped(polygon: [Point; 4], window: [Point; 4]) -> Vec<Point> {
     kept.extend(polygon);
     for (i, &from) in window.iter().enumerate() {
         let to = window[(i + 1) % 4];
-        let side = |p: Point| {
-            (to[0] - from[0]) * (p[1] - from[1]) - (to[1] - from[1]) * (p[0] - from[0])
-        };
+        let side =
+            |p: Point| (to[0] - from[0]) * (p[1] - from[1]) - (to[1] - from[1]) * (p[0] - from[0]);
         let before = std::mem::replace(&mut kept, unwinding::with_capacity(8));
         for (k, &point) in before.iter().enumerate() {
             let last = before[(k + before.len() - 1) % before.len()];

@@ -59,7 +59,8 @@ struct Canvas {
 }
 
 impl Canvas {
-    /// Draws a frame on the image before, or on the background.
+    /// Draws a frame on the image before, or on the background if it says so. What it says of the time
+    /// after it is taken for the time before, as in torchvision.
     fn add(&mut self, frame: &Frame<'_>, indices: &[u8], palette: &[u8]) -> Result<()> {
         let [across, down] = [frame.width, frame.height].map(usize::from);
         if self.count == 0 {
@@ -69,7 +70,7 @@ impl Canvas {
         let bytes = height * width * 3;
         let first = self.images.len();
         try_reserve(&mut self.images, bytes)?;
-        let keeps = matches!(frame.dispose, DisposalMethod::Keep | DisposalMethod::Any);
+        let keeps = frame.dispose != DisposalMethod::Background;
         if self.count > 0 && keeps {
             self.images.extend_from_within(first - bytes..);
         } else {

@@ -142,9 +142,8 @@ pub fn decode_image(data: &Tensor, mode: i64, apply_exif_orientation: bool) -> R
         "Expected a non empty 1-dimensional tensor"
     );
     let data = contiguous(data)?;
-    let begins = |with: &[u8]| Ok::<bool, corten_core::Error>(
-        Reader::<u8>::new(&data)?.starts_with(with)
-    );
+    let begins =
+        |with: &[u8]| Ok::<bool, corten_core::Error>(Reader::<u8>::new(&data)?.starts_with(with));
     if begins(&[0xff, 0xd8, 0xff])? {
         return decode_jpeg(&data, mode, apply_exif_orientation);
     }

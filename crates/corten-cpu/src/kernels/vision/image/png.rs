@@ -1,9 +1,7 @@
 //! PNG files, read by the crate `png` and written by way of `miniz_oxide`.
 
 use super::{Mode, Picture};
-use corten_core::{
-    Error, Result, bail, ensure, err, try_collect, try_extend, try_resize, try_vec,
-};
+use corten_core::{Error, Result, bail, ensure, err, try_collect, try_extend, try_resize, try_vec};
 use miniz_oxide::deflate::core::{
     CompressionStrategy, CompressorOxide, TDEFLFlush, TDEFLStatus, compress,
     create_comp_flags_from_zip_params,
@@ -61,8 +59,7 @@ pub(super) fn decode(data: &[u8], mode: i64) -> Result<Decoded> {
     Ok(Decoded::Bytes(Picture { width, height, channels, samples, exif }))
 }
 
-const TRUNCATED: &str =
-    "Out of bound read in decode_png. Probably, the input image is corrupted";
+const TRUNCATED: &str = "Out of bound read in decode_png. Probably, the input image is corrupted";
 
 fn failed(error: DecodingError) -> Error {
     match error {
@@ -135,11 +132,7 @@ impl Sample for u16 {
 }
 
 /// The samples in the channels that are asked for, and their number.
-fn converted<T: Sample>(
-    samples: Vec<T>,
-    info: &Info<'_>,
-    mode: Mode,
-) -> Result<(Vec<T>, usize)>
+fn converted<T: Sample>(samples: Vec<T>, info: &Info<'_>, mode: Mode) -> Result<(Vec<T>, usize)>
 where
     usize: TryFrom<T>,
 {

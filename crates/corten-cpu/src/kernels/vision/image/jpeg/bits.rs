@@ -96,10 +96,9 @@ impl<'a> Bits<'a> {
                 self.at += 2;
                 Ok(())
             }
-            Some(&[_, code]) => bail!(
-                Runtime,
-                "Corrupt JPEG data: found marker 0x{code:02x} instead of RST{nr}"
-            ),
+            Some(&[_, code]) => {
+                bail!(Runtime, "Corrupt JPEG data: found marker 0x{code:02x} instead of RST{nr}")
+            }
             _ => bail!(Runtime, "Image is incomplete or truncated"),
         }
     }

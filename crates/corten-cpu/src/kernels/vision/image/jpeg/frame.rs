@@ -190,18 +190,18 @@ impl Reader {
 
     /// The sizes of the image and its components.
     fn frame(&mut self, segment: &[u8], length: usize) -> Result<()> {
-        ensure!(self.components.is_empty(), Runtime, "Invalid JPEG file structure: two SOF markers");
+        ensure!(
+            self.components.is_empty(),
+            Runtime,
+            "Invalid JPEG file structure: two SOF markers"
+        );
         let Some((head, parts)) = segment.split_first_chunk::<6>() else {
             bail!(Runtime, "Bogus marker length");
         };
         ensure!(head[0] == 8, Runtime, "Unsupported JPEG data precision {}", head[0]);
         let two = |i: usize| usize::from(head[i]) << 8 | usize::from(head[i + 1]);
         (self.height, self.width) = (two(1), two(3));
-        ensure!(
-            self.height > 0 && self.width > 0,
-            Runtime,
-            "Empty JPEG image (DNL not supported)"
-        );
+        ensure!(self.height > 0 && self.width > 0, Runtime, "Empty JPEG image (DNL not supported)");
         let count = usize::from(head[5]);
         ensure!(
             (1..=4).contains(&count) && parts.len() == 3 * count,
@@ -240,18 +240,18 @@ impl Reader {
         let used = size.map(|size| size.div_ceil(8));
         let blocks = [0, 1].map(|i| image[i].div_ceil(8 * most[i]) * sampling[i]);
         // Every block takes a bit at least, so that a small file has no large image.
-        ensure!(
-            used[0] * used[1] / 8 <= length,
-            Runtime,
-            "Image is incomplete or truncated"
-        );
+        ensure!(used[0] * used[1] / 8 <= length, Runtime, "Image is incomplete or truncated");
         let coefficients = try_vec(0i16, blocks[0] * blocks[1] * 64)?;
         Ok(Component { id, sampling, table, size, used, blocks, coefficients, steps: None })
     }
 
     /// Reads one scan; where the next marker is.
     fn scan(&mut self, segment: &[u8], data: &[u8], at: usize) -> Result<usize> {
-        ensure!(!self.components.is_empty(), Runtime, "Invalid JPEG file structure: SOS before SOF");
+        ensure!(
+            !self.components.is_empty(),
+            Runtime,
+            "Invalid JPEG file structure: SOS before SOF"
+        );
         let count = usize::from(segment.first().copied().unwrap_or(0));
         ensure!(
             (1..=self.components.len()).contains(&count) && segment.len() == 2 * count + 4,

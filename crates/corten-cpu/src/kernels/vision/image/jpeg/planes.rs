@@ -65,10 +65,12 @@ impl Plane {
     fn wider(&self, size: [usize; 2]) -> Result<Self> {
         Self::filled(size[0] * 2, size[1], |row, out| {
             let own = &self.row(row)[..size[0]];
-            stretch(own.len(), out, |i| u32::from(own[i]) * 4, |near, far| [
-                (near * 3 + far + 4) >> 4,
-                (near * 3 + far + 8) >> 4,
-            ]);
+            stretch(
+                own.len(),
+                out,
+                |i| u32::from(own[i]) * 4,
+                |near, far| [(near * 3 + far + 4) >> 4, (near * 3 + far + 8) >> 4],
+            );
             Ok(())
         })
     }
@@ -90,10 +92,9 @@ impl Plane {
         Self::filled(size[0] * 2, size[1] * 2, |row, out| {
             let (near, far) = self.nearer(row, size[1]);
             let column = |i: usize| u32::from(near[i]) * 3 + u32::from(far[i]);
-            stretch(size[0], out, column, |near, far| [
-                (near * 3 + far + 8) >> 4,
-                (near * 3 + far + 7) >> 4,
-            ]);
+            stretch(size[0], out, column, |near, far| {
+                [(near * 3 + far + 8) >> 4, (near * 3 + far + 7) >> 4]
+            });
             Ok(())
         })
     }
