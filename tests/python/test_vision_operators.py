@@ -209,6 +209,40 @@ class Errors(unittest.TestCase):
         refused("dilation_h: 0 dilation_w: 1", (1, 1, 0, 0, 0, 1, 1, 1, True))
         refused("groups", (1, 1, 0, 0, 1, 1, 0, 1, True))
 
+    def test_absurd_numbers(self):
+        numbers = (2**62, -(2**62), 2**31, 2**33 + 1, -1, 0, 3)
+        image, rois = torch.rand(1, 4, 5, 6), torch.tensor([[0, 1.0, 1, 3, 3]])
+        places = torch.zeros(1, 4, 2, 2, dtype=torch.int32)
+        calls = [
+            (OPS.roi_align, (image, rois, 1.0), [2, 2, 2], (True,)),
+            (OPS._roi_align_backward, (image[:, :, :2, :2], rois, 1.0), [2, 2, 1, 4, 5, 6, 2], (True,)),
+            (OPS.roi_pool, (image, rois, 1.0), [2, 2], ()),
+            (OPS._roi_pool_backward, (image[:, :, :2, :2], rois, places, 1.0), [2, 2, 1, 4, 5, 6], ()),
+            (OPS.ps_roi_align, (image, rois, 1.0), [2, 2, 2], ()),
+            (OPS._ps_roi_align_backward, (image[:, :1, :2, :2], rois, places[:, :1], 1.0), [2, 2, 2, 1, 4, 5, 6], ()),
+            (OPS.ps_roi_pool, (image, rois, 1.0), [2, 2], ()),
+            (OPS._ps_roi_pool_backward, (image[:, :1, :2, :2], rois, places[:, :1], 1.0), [2, 2, 1, 4, 5, 6], ()),
+        ]
+        for channels in (4, 0):
+            tensors = (
+                image[:, :channels], torch.rand(2, channels, 3, 3), torch.rand(1, 18, 3, 4), torch.rand(1, 9, 3, 4),
+                torch.rand(2),
+            )
+            calls.append((OPS.deform_conv2d, tensors, [1, 1, 0, 0, 1, 1, 1, 1], (True,)))
+            tensors = (torch.rand(1, 2, 3, 4), *tensors)
+            calls.append((OPS._deform_conv2d_backward, tensors, [1, 1, 0, 0, 1, 1, 1, 1], (True,)))
+        for function, before, usual, after in calls:
+            function(*before, *usual, *after) if before[0].numel() and before[1].numel() else None
+            for first in range(len(usual)):
+                for second in range(first, len(usual)):
+                    for number in numbers:
+                        given = list(usual)
+                        given[first] = given[second] = number
+                        try:
+                            function(*before, *given, *after)
+                        except RuntimeError as error:
+                            self.assertNotRegex(str(error), "panic|INTERNAL")
+
     def test_quantized(self):
         self.assertIn("qroi_align(Tensor input", str(OPS.qroi_align.default.schema))
         with self.assertRaises(NotImplementedError):

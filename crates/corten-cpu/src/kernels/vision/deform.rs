@@ -85,9 +85,19 @@ impl Geometry {
             let room = padding[i].saturating_mul(2).saturating_add(input[i + 2]);
             room.saturating_sub(reach) / stride[i] + 1
         });
-        check_offsets(&operands.offset, "offset", [offset_groups * 2 * taps, input[0]], output)?;
+        check_offsets(
+            &operands.offset,
+            "offset",
+            [taps.saturating_mul(2).saturating_mul(offset_groups), input[0]],
+            output,
+        )?;
         if use_mask {
-            check_offsets(&operands.mask, "mask", [offset_groups * taps, input[0]], output)?;
+            check_offsets(
+                &operands.mask,
+                "mask",
+                [taps.saturating_mul(offset_groups), input[0]],
+                output,
+            )?;
         }
         ensure!(
             output[0] > 0 && output[1] > 0,
@@ -295,8 +305,10 @@ pub(super) fn samples<C: Real>(geometry: &Geometry, offset: &[C]) -> Result<Vec<
         let [row, column] = [tap / geometry.kernel[1], tap % geometry.kernel[1]];
         for (place, sample) in found.iter_mut().enumerate() {
             let at = |axis: usize, out: usize, tap: usize| {
-                let corner = out as i64 * geometry.stride[axis] - geometry.padding[axis];
-                C::of((corner + tap as i64 * geometry.dilation[axis]) as f64)
+                let corner = (out as i64).saturating_mul(geometry.stride[axis]);
+                let moved = (tap as i64).saturating_mul(geometry.dilation[axis]);
+                let place = corner.saturating_sub(geometry.padding[axis]);
+                C::of(place.saturating_add(moved) as f64)
             };
             let y = at(0, place / geometry.output[1], row) + down[place];
             let x = at(1, place % geometry.output[1], column) + right[place];

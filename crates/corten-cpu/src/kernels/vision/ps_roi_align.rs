@@ -1,11 +1,11 @@
 //! Means of regions from values between pixels, each bin in channels of its own.
 
 use super::channels::{check_channels, write_channels};
-use super::region::{Bins, Real, Region, Sizes, Taps, mean, regions, spread};
+use super::region::{Bins, Real, Region, Sizes, Taps, check_ratio, mean, regions, spread};
 use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
 use crate::kernels::support::{contiguous, empty, empty_as, is_shape_only};
 use crate::rows::{Float, Wide, match_float};
-use corten_core::{Access, AccessSet, DType, Result, ensure, try_collect};
+use corten_core::{Access, AccessSet, DType, Result, try_collect};
 use corten_ops::Tensor;
 
 /// The pixels of a region's bins, and the number of samples in each.
@@ -31,16 +31,6 @@ impl<C: Real> Grid<C> {
     fn bin(&self, bin: usize, sizes: &Sizes) -> (&[(usize, C)], &[(usize, C)]) {
         (self.rows.bin(bin / sizes.bins[1]), self.columns.bin(bin % sizes.bins[1]))
     }
-}
-
-fn check_ratio(ratio: i64, name: &str) -> Result<()> {
-    let most = i32::MAX;
-    ensure!(
-        ratio <= i64::from(most),
-        Runtime,
-        "{name}: sampling_ratio should be at most {most}, got {ratio}"
-    );
-    Ok(())
 }
 
 /// The means of regions of images over a grid of bins, and the channels that they are of.

@@ -154,12 +154,12 @@ impl Sizes {
 
     /// The pixels of one channel.
     pub(super) fn plane(&self) -> usize {
-        self.height * self.width
+        self.height.saturating_mul(self.width)
     }
 
     /// The bins of one channel of a region.
     pub(super) fn count(&self) -> usize {
-        self.bins[0] * self.bins[1]
+        self.bins[0].saturating_mul(self.bins[1])
     }
 
     /// The sizes of the images.
@@ -189,6 +189,22 @@ fn check_rois(rois: &Tensor, name: &str) -> Result<()> {
         Runtime,
         "{name}: rois must have shape as Tensor[K, 5], got {:?}",
         sizes.as_slice()
+    );
+    Ok(())
+}
+
+/// The most samples of a bin along one axis.
+const SAMPLES: i64 = 1 << 16;
+
+/// That a bin has no more samples than can be computed soon.
+///
+/// # Errors
+/// `Runtime` for more.
+pub(super) fn check_ratio(ratio: i64, name: &str) -> Result<()> {
+    ensure!(
+        ratio <= SAMPLES,
+        Runtime,
+        "{name}: sampling_ratio should be at most {SAMPLES}, got {ratio}"
     );
     Ok(())
 }

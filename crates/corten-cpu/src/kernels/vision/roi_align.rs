@@ -1,10 +1,10 @@
 //! Means of regions, from values between pixels.
 
-use super::region::{Bins, Real, Region, Sizes, Taps, mean, regions, spread};
+use super::region::{Bins, Real, Region, Sizes, Taps, check_ratio, mean, regions, spread};
 use crate::chunks::{for_each_chunk, for_each_run, grain_of};
 use crate::kernels::support::{contiguous, empty, is_shape_only};
 use crate::rows::{Float, Wide, match_float};
-use corten_core::{Access, AccessSet, Result, ensure, try_collect};
+use corten_core::{Access, AccessSet, Result, try_collect};
 use corten_ops::Tensor;
 
 /// What a call says beside its tensors.
@@ -16,12 +16,7 @@ struct Settings {
 
 impl Settings {
     fn of(scale: f64, ratio: i64, aligned: bool, name: &str) -> Result<Self> {
-        ensure!(
-            ratio <= i64::from(i32::MAX),
-            Runtime,
-            "{name}: sampling_ratio should be at most {}, got {ratio}",
-            i32::MAX
-        );
+        check_ratio(ratio, name)?;
         Ok(Self { scale, ratio, aligned })
     }
 }
