@@ -46,6 +46,10 @@ def _qualified(op):
     return name.removesuffix(".default")
 
 
+#: What gives the shapes of operators that are not defined yet, by their names.
+_fakes_to_come = {}
+
+
 class Library:
     """Operators and kernels that are added to a namespace, for as long as the object lives.
 
@@ -105,9 +109,11 @@ class Library:
 
 
 def _forget(qualified):
-    """Lets ``corten.ops`` look an operator up again."""
+    """Lets ``corten.ops`` look an operator up again, now that it is defined."""
     namespace, _, rest = qualified.partition("::")
     vars(getattr(corten.ops, namespace)).pop(rest.partition(".")[0], None)
+    if qualified in _fakes_to_come:
+        implement(qualified, "Meta", _fakes_to_come.pop(qualified))
 
 
 def define(qualname, schema, *, lib=None, tags=()):
@@ -118,8 +124,7 @@ def define(qualname, schema, *, lib=None, tags=()):
     if not schema.startswith("("):
         raise ValueError(f"define(qualname, schema, ...): expected schema to look like e.g. "
                          f'"(Tensor x) -> Tensor" but got "{schema}"')
-    _C._library_define(namespace, name + schema)
-    _forget(qualname)
+    _forget(_C._library_define(namespace, name + schema))
 
 
 def impl(qualname, types, func=None, *, lib=None):
@@ -142,12 +147,17 @@ def register_kernel(op, device_types, func=None, /, *, lib=None):
 
 
 def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=False):
-    """Registers what gives shapes, dtypes and strides of the results without data."""
+    """Registers what gives shapes, dtypes and strides of the results without data, of an operator that may
+    be defined later."""
     if isinstance(op, CustomOpDef):
         return op.register_fake if func is None else op.register_fake(func)
 
     def register(function):
-        implement(_qualified(op), "Meta", function)
+        name = _qualified(op)
+        if _C._op_overloads(name.partition(".")[0]):
+            implement(name, "Meta", function)
+        else:
+            _fakes_to_come[name] = function
         return function
 
     return register if func is None else register(func)

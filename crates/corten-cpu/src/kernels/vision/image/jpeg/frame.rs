@@ -294,6 +294,7 @@ impl Reader {
 
     /// How colours are coded, as far as the file says.
     fn coding(&self) -> Coding {
+        // Bounded: at most four.
         let ids: Vec<u8> = self.components.iter().map(|component| component.id).collect();
         match (ids.len(), self.adobe) {
             (1, _) => Coding::Grey,
