@@ -5,7 +5,7 @@
 
 mod common;
 
-use corten_codegen::registry::{Body, Cost, Registry, inplace_of, out_of};
+use corten_codegen::registry::{Body, Cost, Op, Registry, inplace_of, out_of};
 use corten_codegen::schema::Schema;
 use corten_codegen::{Sources, emit};
 use std::collections::{BTreeMap, BTreeSet};
