@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import corten
 from corten import _C
+from corten._dispatch_keys import DispatchKey, DispatchKeySet, _ExcludeDispatchKeyGuard
 
 #: Settings of compiled code and of fusers, which there are not here: kept, as PyTorch's are without effect on
 #: functions that are not compiled.

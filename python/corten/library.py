@@ -22,6 +22,9 @@ __all__ = [
     "register_kernel", "register_torch_dispatch", "register_vmap",
 ]
 
+#: Namespaces of the registry beside ``aten``.
+_NATIVE = ("torchvision", "image")
+
 _DEVICE_KEYS = {
     "cpu": "CPU", "cuda": "CUDA", "meta": "Meta", "xpu": "XPU", "mps": "MPS", "hpu": "HPU",
     "default": "CompositeExplicitAutograd", "CompositeExplicitAutograd": "CompositeExplicitAutograd",
@@ -41,6 +44,10 @@ def _qualified(op):
     if not isinstance(name, str) or "::" not in name:
         raise ValueError(f"expected an operator or its qualified name 'namespace::name', got {op!r}")
     return name.removesuffix(".default")
+
+
+#: What gives the shapes of operators that are not defined yet, by their names.
+_fakes_to_come = {}
 
 
 class Library:
@@ -102,9 +109,11 @@ class Library:
 
 
 def _forget(qualified):
-    """Lets ``corten.ops`` look an operator up again."""
+    """Lets ``corten.ops`` look an operator up again, now that it is defined."""
     namespace, _, rest = qualified.partition("::")
     vars(getattr(corten.ops, namespace)).pop(rest.partition(".")[0], None)
+    if qualified in _fakes_to_come:
+        implement(qualified, "Meta", _fakes_to_come.pop(qualified))
 
 
 def define(qualname, schema, *, lib=None, tags=()):
@@ -115,8 +124,7 @@ def define(qualname, schema, *, lib=None, tags=()):
     if not schema.startswith("("):
         raise ValueError(f"define(qualname, schema, ...): expected schema to look like e.g. "
                          f'"(Tensor x) -> Tensor" but got "{schema}"')
-    _C._library_define(namespace, name + schema)
-    _forget(qualname)
+    _forget(_C._library_define(namespace, name + schema))
 
 
 def impl(qualname, types, func=None, *, lib=None):
@@ -139,12 +147,17 @@ def register_kernel(op, device_types, func=None, /, *, lib=None):
 
 
 def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=False):
-    """Registers what gives shapes, dtypes and strides of the results without data."""
+    """Registers what gives shapes, dtypes and strides of the results without data, of an operator that may
+    be defined later."""
     if isinstance(op, CustomOpDef):
         return op.register_fake if func is None else op.register_fake(func)
 
     def register(function):
-        implement(_qualified(op), "Meta", function)
+        name = _qualified(op)
+        if _C._op_overloads(name.partition(".")[0]):
+            implement(name, "Meta", function)
+        else:
+            _fakes_to_come[name] = function
         return function
 
     return register if func is None else register(func)
@@ -157,12 +170,15 @@ def register_autograd(op, backward, /, *, setup_context=None, lib=None):
     """Registers the derivative of an operator.
 
     ``backward(ctx, *grads)`` gives one gradient per input; ``setup_context(ctx, inputs, output)``
-    keeps what it needs.
+    keeps what it needs. Operators of torchvision keep the derivative that they have in the registry: what
+    the package registers for them is the same by way of Python, and has no second derivative.
     """
     if isinstance(op, CustomOpDef):
         op.register_autograd(backward, setup_context=setup_context)
         return
     name = _qualified(op)
+    if name.partition("::")[0] in _NATIVE:
+        return
     _C._library_impl(name, "Autograd", autograd_kernel(name, lambda: (backward, setup_context)))
 
 

@@ -165,6 +165,34 @@ class Namespace:
         return found
 
 
+#: Libraries of packages whose operators are in the registry: folder and name of the file.
+_BUILT_IN = {
+    ("torchvision", "_C"), ("torchvision", "_C_stable"), ("torchvision", "image"), ("torchvision", "image_stable"),
+}
+
+#: The paths that were given to `load_library`.
+loaded_libraries = set()
+
+
+def load_library(path):
+    """Loads a library that registers operators when it is loaded.
+
+    Those of torchvision are linked to PyTorch. Their operators are in the registry, so that there is
+    nothing to load.
+
+    Raises:
+        OSError: The library cannot be loaded, as all that are linked to PyTorch.
+    """
+    import ctypes
+    import os
+
+    path = os.path.realpath(path)
+    folder, name = os.path.split(path)
+    if (os.path.basename(folder), name.partition(".")[0]) not in _BUILT_IN:
+        ctypes.CDLL(path)
+    loaded_libraries.add(path)
+
+
 def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(name)

@@ -31,6 +31,9 @@ pub(crate) fn functions() -> Vec<ffi::PyMethodDef> {
             let defined = Library::new(bound.str(0)?).define(bound.str(1)?)?;
             Obj::str_from(&defined.def().qualified_name())
         }),
+        method!("_dispatch_keys", |_m: &Obj, _a: Args<'_>| {
+            Obj::tuple(corten_core::DispatchKey::ALL.iter().map(|key| Obj::str_from(key.name())))
+        }),
         method!("_library_impl", implement),
         method!("_library_fallthrough", |_m: &Obj, args: Args<'_>| {
             let bound = parser!("_library_fallthrough(str name, str key)").parse(None, args)?;

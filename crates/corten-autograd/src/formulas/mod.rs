@@ -30,3 +30,4 @@ pub mod softmax;
 pub mod special;
 pub mod tools;
 pub mod view;
+pub mod vision;

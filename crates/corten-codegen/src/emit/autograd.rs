@@ -92,6 +92,7 @@ const COUNTS: &[&str] = &[
     "offset2bag",
     "offsets",
     "pivots",
+    "rois",
     "targets",
 ];
 

@@ -186,7 +186,7 @@ fn declaration(
     let homes: Vec<String> = op.python.iter().map(|home| format!("{home:?}")).collect();
     format!(
         "pub static {static_name}: TypedOp<sig::{name}> = TypedOp::{constructor}(&OpDef {{
-            name: {base:?}, overload: {overload:?}, namespace: \"aten\", schema: {text:?},
+            name: {base:?}, overload: {overload:?}, namespace: {namespace:?}, schema: {text:?},
             kind: OpKind::{kind}, function: {function}, method: {method}, python: &[{homes}],
             doc: {doc:?}, source: {source:?}, implementation: {implementation:?},
             gradient: Gradient::{gradient}, batch: {batch}, cost: Cost::{cost:?},
@@ -194,6 +194,7 @@ fn declaration(
         static_name = static_name(schema),
         cost = op.cost,
         name = signature.name(),
+        namespace = op.namespace,
         base = schema.name,
         overload = schema.overload,
         text = schema.to_string(),

@@ -98,7 +98,9 @@ pub struct Op {
     pub feature: Option<String>,
     /// The forms that a selective build leaves out.
     pub left_out: Vec<Form>,
-    /// The declared schema.
+    /// The namespace: `aten`, or the one that the declared schema names.
+    pub namespace: String,
+    /// The declared schema, without its namespace.
     pub schema: Schema,
     /// The derived in-place schema.
     pub inplace: Option<Schema>,

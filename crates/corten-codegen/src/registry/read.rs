@@ -95,7 +95,8 @@ pub(super) fn file(name: &str, text: &str, registry: &mut Registry, mistakes: &m
 }
 
 fn operator(block: Block, family: &str, location: Location) -> Result<Op, String> {
-    let schema = parse_schema(block.schema.get_ref())?;
+    let (namespace, schema) =
+        (namespace(block.schema.get_ref())?, parse_schema(block.schema.get_ref())?);
     let variants = variants(&block.variants)?;
     let inplace = match &block.inplace {
         Some(text) => Some(parse_schema(text)?),
@@ -125,6 +126,7 @@ fn operator(block: Block, family: &str, location: Location) -> Result<Op, String
         rust: block.rust,
         doc: block.doc,
         location,
+        namespace,
         schema,
         inplace,
         out,
@@ -143,6 +145,7 @@ fn copy_of(view: &Op) -> Result<Op, String> {
         family: view.family.clone(),
         feature: None,
         left_out: Vec::new(),
+        namespace: view.namespace.clone(),
         schema,
         inplace: None,
         out,
@@ -164,6 +167,12 @@ fn copy_of(view: &Op) -> Result<Op, String> {
         rust: None,
         doc: format!("The view that `{}` makes, copied.", view.schema.name),
     })
+}
+
+/// The namespace of a schema; `aten` where it names none.
+fn namespace(text: &str) -> Result<String, String> {
+    let schema = Schema::parse(text).map_err(|error| format!("schema: {error}"))?;
+    Ok(if schema.namespace.is_empty() { "aten".to_owned() } else { schema.namespace })
 }
 
 fn parse_schema(text: &str) -> Result<Schema, String> {

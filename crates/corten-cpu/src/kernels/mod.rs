@@ -39,3 +39,5 @@ pub mod special;
 mod support;
 pub mod unfold;
 pub mod upsample;
+#[cfg(feature = "vision")]
+pub mod vision;

@@ -22,3 +22,4 @@ pub mod softmax;
 pub mod special;
 pub mod tools;
 pub mod view;
+pub mod vision;
