@@ -214,15 +214,16 @@ class Errors(unittest.TestCase):
         numbers = (2**62, -(2**62), 2**31, 2**33 + 1, -1, 0, 3)
         image, rois = torch.rand(1, 4, 5, 6), torch.tensor([[0, 1.0, 1, 3, 3]])
         places = torch.zeros(1, 4, 2, 2, dtype=torch.int32)
+        own = torch.arange(4, dtype=torch.int32).view(1, 1, 2, 2)
         calls = [
             (OPS.roi_align, (image, rois, 1.0), [2, 2, 2], (True,)),
             (OPS._roi_align_backward, (image[:, :, :2, :2], rois, 1.0), [2, 2, 1, 4, 5, 6, 2], (True,)),
             (OPS.roi_pool, (image, rois, 1.0), [2, 2], ()),
             (OPS._roi_pool_backward, (image[:, :, :2, :2], rois, places, 1.0), [2, 2, 1, 4, 5, 6], ()),
             (OPS.ps_roi_align, (image, rois, 1.0), [2, 2, 2], ()),
-            (OPS._ps_roi_align_backward, (image[:, :1, :2, :2], rois, places[:, :1], 1.0), [2, 2, 2, 1, 4, 5, 6], ()),
+            (OPS._ps_roi_align_backward, (image[:, :1, :2, :2], rois, own, 1.0), [2, 2, 2, 1, 4, 5, 6], ()),
             (OPS.ps_roi_pool, (image, rois, 1.0), [2, 2], ()),
-            (OPS._ps_roi_pool_backward, (image[:, :1, :2, :2], rois, places[:, :1], 1.0), [2, 2, 1, 4, 5, 6], ()),
+            (OPS._ps_roi_pool_backward, (image[:, :1, :2, :2], rois, own, 1.0), [2, 2, 1, 4, 5, 6], ()),
         ]
         for channels in (4, 0):
             tensors = (

@@ -106,14 +106,6 @@ impl Geometry {
             output[0],
             output[1]
         );
-        let bias = operands.bias.sizes();
-        ensure!(
-            bias.as_slice() == [weight[0]],
-            Runtime,
-            "deform_conv2d: bias should have the shape [{}], got {:?}",
-            weight[0],
-            bias.as_slice()
-        );
         let counts = |pair: [i64; 2]| pair.map(|size| size as usize);
         Ok(Self {
             images: input[0] as usize,
@@ -206,6 +198,14 @@ fn check_numbers(operands: &Operands, pairs: Pairs, [groups, offsets]: [i64; 2])
          {offsets}",
         weight[0],
         input[1]
+    );
+    let bias = operands.bias.sizes();
+    ensure!(
+        bias.as_slice() == [weight[0]],
+        Runtime,
+        "deform_conv2d: bias should have the shape [{}], got {:?}",
+        weight[0],
+        bias.as_slice()
     );
     ensure!(
         input[2].saturating_mul(input[3]) < i64::from(u32::MAX),
