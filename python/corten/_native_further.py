@@ -57,14 +57,9 @@ for _kinds, _make in ((_settings, _setting), (_switches, _switch), (_readers, _r
         _made.__name__ = _made.__qualname__ = _name
 
 
-def _get_tracing_state():
-    """The trace that is being recorded: none, as calls are not traced."""
-    return None
-
-
 def _is_tracing():
-    """Whether a trace is being recorded."""
-    return False
+    """Whether a graph is being recorded."""
+    return _C._get_tracing_state() is not None
 
 
 def _log_api_usage_once(event):
