@@ -69,9 +69,12 @@ const OTHER: [Code; 2] = [
     },
 ];
 
+/// The bits of each symbol of a code, and how many.
+type Bits = [(u32, u32); 256];
+
 impl Code {
     /// The bits of each symbol, and how many.
-    fn bits(&self) -> [(u32, u32); 256] {
+    fn bits(&self) -> Bits {
         let mut bits = [(0, 0); 256];
         let (mut code, mut symbols) = (0, self.symbols.iter());
         for (length, &count) in (1..).zip(&self.counts) {
@@ -316,7 +319,7 @@ impl Output {
     }
 
     /// A symbol for zeros and size, and then the number.
-    fn number(&mut self, zeros: u32, value: i32, code: &[(u32, u32); 256]) -> Result<()> {
+    fn number(&mut self, zeros: u32, value: i32, code: &Bits) -> Result<()> {
         let size = 32 - value.unsigned_abs().leading_zeros();
         self.bits(code[(zeros << 4 | size) as usize & 255])?;
         let bits = if value < 0 { value - 1 } else { value };
@@ -327,7 +330,7 @@ impl Output {
         &mut self,
         block: &[i32; 64],
         before: &mut i32,
-        (first, other): &([(u32, u32); 256], [(u32, u32); 256]),
+        (first, other): &(Bits, Bits),
     ) -> Result<()> {
         self.number(0, block[0] - *before, first)?;
         *before = block[0];
