@@ -49,9 +49,11 @@ class _NativePart(type(_C)):
 
     def __getattr__(self, name):
         native = _importlib.import_module("corten._functorch._native")
-        if name.startswith("__") or not hasattr(native, name):
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        return getattr(native, name)
+        if not name.startswith("__") and hasattr(native, name):
+            return getattr(native, name)
+        from corten._absent import value_of
+
+        return value_of(self, name)
 
 
 def _tracing_state():

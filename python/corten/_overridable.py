@@ -148,9 +148,9 @@ def _signature_of_operator(function):
     name = getattr(function, "__name__", "")
     packet = getattr(corten.ops.aten, name, None) if name and not name.startswith("__") else None
     overloads = [] if packet is None else [one for one in packet.overloads() if not one.endswith("out")]
-    needed = min(
-        (_needed(str(getattr(packet, one)._schema)) for one in overloads), key=len, default=["input"]
-    )
+    # Overloads that PyTorch alone has are without a schema.
+    schemas = [getattr(getattr(packet, one), "_schema", None) for one in overloads]
+    needed = min((_needed(str(one)) for one in schemas if one), key=len, default=["input"])
     kinds = inspect.Parameter
     return inspect.Signature([
         *(kinds("input" if one == "self" else one, kinds.POSITIONAL_OR_KEYWORD) for one in needed),

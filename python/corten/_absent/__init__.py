@@ -29,6 +29,20 @@ def _table():
     return _declarations
 
 
+def value_of(module, name):
+    """What stands for a name of PyTorch that a module does not have.
+
+    Raises:
+        AttributeError: PyTorch does not have it either.
+    """
+    if not name.startswith("__"):
+        try:
+            return _table().value(module, name)
+        except KeyError:
+            pass
+    raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+
+
 def complete(module):
     """Lets a module answer for PyTorch's names that it does not have."""
     space = vars(module)
@@ -46,12 +60,10 @@ def complete(module):
                 error = missing
         if name == "__path__" and module.__name__.partition(".")[2] in PACKAGES:
             return []
-        if not name.startswith("__"):
-            try:
-                return _table().value(module, name)
-            except KeyError:
-                pass
-        raise error or AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+        try:
+            return value_of(module, name)
+        except AttributeError as missing:
+            raise error or missing from None
 
     __getattr__.answers_for_absent = True
     space["__getattr__"] = __getattr__

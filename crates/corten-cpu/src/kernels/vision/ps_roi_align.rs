@@ -1,7 +1,7 @@
 //! Means of regions from values between pixels, each bin in channels of its own.
 
 use super::channels::{check_channels, write_channels};
-use super::region::{Bins, Real, Region, Sizes, Taps, check_ratio, mean, regions, spread};
+use super::region::{Bins, Real, Region, Shares, Sizes, Taps, check_ratio, mean, regions, spread};
 use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
 use crate::kernels::support::{contiguous, empty, empty_as, is_shape_only};
 use crate::rows::{Float, Wide, match_float};
@@ -28,7 +28,7 @@ impl<C: Real> Grid<C> {
     }
 
     #[inline(always)]
-    fn bin(&self, bin: usize, sizes: &Sizes) -> (&[(usize, C)], &[(usize, C)]) {
+    fn bin(&self, bin: usize, sizes: &Sizes) -> (Shares<'_, C>, Shares<'_, C>) {
         (self.rows.bin(bin / sizes.bins[1]), self.columns.bin(bin % sizes.bins[1]))
     }
 }

@@ -4,6 +4,9 @@ use crate::rows::{Float, Wide};
 use corten_core::{Result, ensure, try_reserve, try_with_capacity};
 use corten_ops::Tensor;
 
+/// Pixels along one dimension, with their shares.
+pub(super) type Shares<'a, C> = &'a [(usize, C)];
+
 /// A number that coordinates are computed in.
 pub(super) trait Real: Wide {
     fn floor(self) -> Self;

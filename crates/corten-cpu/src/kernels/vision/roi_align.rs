@@ -1,6 +1,6 @@
 //! Means of regions, from values between pixels.
 
-use super::region::{Bins, Real, Region, Sizes, Taps, check_ratio, mean, regions, spread};
+use super::region::{Bins, Real, Region, Shares, Sizes, Taps, check_ratio, mean, regions, spread};
 use crate::chunks::{for_each_chunk, for_each_run, grain_of};
 use crate::kernels::support::{contiguous, empty, is_shape_only};
 use crate::rows::{Float, Wide, match_float};
@@ -115,7 +115,7 @@ fn bins_at<'a, C: Real>(
     grid: &'a Grid<C>,
     bin: usize,
     sizes: &Sizes,
-) -> (&'a [(usize, C)], &'a [(usize, C)]) {
+) -> (Shares<'a, C>, Shares<'a, C>) {
     (grid.rows.bin(bin / sizes.bins[1]), grid.columns.bin(bin % sizes.bins[1]))
 }
 

@@ -102,7 +102,8 @@ impl Plane {
     /// The row that a row of twice as many lies in, and its neighbour on that side.
     fn nearer(&self, row: usize, height: usize) -> (&[u8], &[u8]) {
         let own = row / 2;
-        let other = if row % 2 == 0 { own.saturating_sub(1) } else { (own + 1).min(height - 1) };
+        let other =
+            if row.is_multiple_of(2) { own.saturating_sub(1) } else { (own + 1).min(height - 1) };
         (self.row(own), self.row(other))
     }
 }
