@@ -72,18 +72,36 @@ unsafe fn choose<T: Choice>(at: [*mut u8; 4], steps: [i64; 4], n: i64) {
     }
 }
 
-/// [`choose`] between dense elements and one number, which stays in a register: the compiler cannot
-/// know that no result is written over it.
+/// [`choose`] between dense elements and one number, which stays in a register. Blocks are read before
+/// they are written: results that lie where the elements are would make stores that depend on conditions.
 ///
 /// # Safety
-/// Three operands of `n` dense elements: the first writable, the second of one byte each.
+/// Three operands of `n` dense elements: the first writable, the second of one byte each; the first and
+/// the third are the same or apart.
 #[inline(always)]
 unsafe fn choose_beside<T: Choice>(at: [*mut u8; 3], n: i64, pick: impl Fn(bool, T) -> T) {
-    for i in 0..n as usize {
+    const BLOCK: usize = 32;
+
+    let (n, [to, conditions, from]) = (n as usize, at);
+    let (to, from) = (to.cast::<T>(), from.cast::<T>());
+    let whole = n / BLOCK * BLOCK;
+    for start in (0..whole).step_by(BLOCK) {
+        // SAFETY: the caller's; the block ends within the operands.
+        unsafe {
+            let mut block = from.add(start).cast::<[T; BLOCK]>().read_unaligned();
+            let conditions = conditions.add(start).cast::<[u8; BLOCK]>().read_unaligned();
+            block
+                .iter_mut()
+                .zip(conditions)
+                .for_each(|(x, condition)| *x = pick(condition != 0, *x));
+            to.add(start).cast::<[T; BLOCK]>().write_unaligned(block);
+        }
+    }
+    for i in whole..n {
         // SAFETY: the caller's.
         unsafe {
-            let x = at[2].cast::<T>().add(i).read_unaligned();
-            at[0].cast::<T>().add(i).write_unaligned(pick(at[1].add(i).read() != 0, x));
+            let x = from.add(i).read_unaligned();
+            to.add(i).write_unaligned(pick(conditions.add(i).read() != 0, x));
         }
     }
 }
