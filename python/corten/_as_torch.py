@@ -33,7 +33,7 @@ def _is_ours(name):
     return isinstance(name, str) and (name == _OURS or name.startswith(_OURS + "."))
 
 
-class _Source(importlib.machinery.SourceFileLoader):
+class _Source(_absent.SourceLoader):
     """Executes a module of this package that both names have."""
 
     def exec_module(self, module):
@@ -41,7 +41,6 @@ class _Source(importlib.machinery.SourceFileLoader):
         sys.modules[ours] = module
         try:
             super().exec_module(module)
-            _absent.complete_where_needed(module)
         except BaseException:
             sys.modules.pop(ours, None)
             raise
@@ -70,12 +69,7 @@ class _Finder:
         if self.tell and fullname == _SPAWN:
             return _spec_of_spawn(path)
         if fullname.startswith(_THEIRS + "."):
-            spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
-            if spec is None:
-                return _absent.find_section(fullname)
-            if type(spec.loader) is importlib.machinery.SourceFileLoader:
-                spec.loader = _Source(fullname, spec.loader.path)
-            return spec
+            return _absent.find_module(fullname, path, target, _Source)
         if fullname.startswith(_OURS + "."):
             try:
                 found = importlib.util.find_spec(_theirs(fullname))

@@ -455,10 +455,6 @@ class TypedStorage:
         return getattr(_legacy, _dtype_to_storage_type_map().get(self.dtype, ""), None)
 
 
-def _rebuild_typed(untyped, dtype):
-    return TypedStorage(wrap_storage=untyped, dtype=dtype, _internal=True)
-
-
 def _deprecated_methods():
     """The public names of private methods, with the warning."""
     names = {

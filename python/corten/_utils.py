@@ -319,13 +319,6 @@ def _rebuild_wrapper_subclass(cls, dtype, size, stride, storage_offset, layout, 
     return made
 
 
-def _rebuild_generator(state):
-    """A generator in a state."""
-    generator = corten.Generator()
-    generator.set_state(state)
-    return generator
-
-
 class KeyErrorMessage(str):
     """A message whose lines are kept: `KeyError` prints its argument's representation."""
 

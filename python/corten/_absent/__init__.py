@@ -117,12 +117,6 @@ class _SectionLoader:
             return
         vars(module)["__doc__"] = f"Names of PyTorch's ``{_torch_name(module.__name__)}`` without behaviour."
         vars(module)["__all__"] = _table().public_names(module.__name__)
-        if _torch_name(module.__name__) == "torch._C._functorch":
-            from corten import _native_functorch
-
-            vars(module).update(
-                (name, value) for name, value in vars(_native_functorch).items() if not name.startswith("__")
-            )
         complete(module)
         if module.__name__.rpartition(".")[2] == "config":
             from corten.utils._config_module import install_config_module
@@ -134,8 +128,14 @@ def _torch_name(name):
     return "torch" + name[len(name.partition(".")[0]):]
 
 
-def find_section(fullname):
-    """The specification of a module that has nothing but a section, or None."""
+def find_module(fullname, path, target, loader):
+    """The specification of a module, whose source a class of loaders executes, or of one that has nothing but
+    a section, or None."""
+    spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+    if spec is not None:
+        if type(spec.loader) is importlib.machinery.SourceFileLoader:
+            spec.loader = loader(fullname, spec.loader.path)
+        return spec
     inside = _table().kind_of_section(fullname)
     if inside is None:
         return None
@@ -149,12 +149,7 @@ class _Finder:
     def find_spec(fullname, path=None, target=None):
         if not fullname.startswith("corten."):
             return None
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
-        if spec is None:
-            return find_section(fullname)
-        if type(spec.loader) is importlib.machinery.SourceFileLoader:
-            spec.loader = SourceLoader(fullname, spec.loader.path)
-        return spec
+        return find_module(fullname, path, target, SourceLoader)
 
 
 def install():

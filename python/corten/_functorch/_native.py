@@ -51,3 +51,13 @@ def is_gradtrackingtensor(tensor):
 def is_functionaltensor(tensor):
     """Whether a tensor stands for one whose writes are replaced: there is none."""
     return False
+
+
+def is_legacy_batchedtensor(tensor):
+    """Whether a tensor hides a dimension in the way before this one: there is none."""
+    return False
+
+
+def peek_interpreter_stack():
+    """The innermost transform of those that PyTorch keeps a stack of: there is none."""
+    return None
