@@ -65,12 +65,8 @@ struct Current {
 /// Those of the gradient functions and hooks, and for gradients of the wrong kind.
 pub fn execute(mut request: Request<'_>) -> Result<Vec<Tensor>> {
     validate_outputs(&request.roots, &mut request.grads, "")?;
-    let depth = DEPTH.get();
-    if continues_elsewhere() {
-        execute_elsewhere(request, depth)
-    } else {
-        execute_at(request, depth)
-    }
+    let run = if continues_elsewhere() { execute_elsewhere } else { execute_at };
+    run(request, DEPTH.get())
 }
 
 /// Whether a backward pass that this thread starts runs on another thread, for which this one waits:

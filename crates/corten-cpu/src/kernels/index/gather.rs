@@ -42,7 +42,8 @@ pub fn gather(self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool) -> R
             self_.sizes().as_slice()
         );
     }
-    if let Some(picked) = slice_index(&self_, dim, &index)? {
+    if names_slices(&self_, dim, &index) {
+        let picked = slice_index(&self_, dim, &index)?;
         return op::view(&op::index_select(&self_, dim as i64, &picked)?, &out_sizes);
     }
     let index = op::contiguous(&index, MemoryFormat::Contiguous)?;
@@ -70,28 +71,29 @@ pub fn gather(self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool) -> R
     op::view(&out, &out_sizes)
 }
 
-/// The numbers of the slices along `dim` that an expanded index stands for: it reads one number again
-/// for all elements of a slice, so that whole slices are moved. Checked against the bounds.
-pub(super) fn slice_index(self_: &Tensor, dim: usize, index: &Tensor) -> Result<Option<Tensor>> {
+/// Whether an index is expanded from one number for each slice along `dim`: then whole slices are moved.
+fn names_slices(self_: &Tensor, dim: usize, index: &Tensor) -> bool {
     /// Shorter slices are not worth the walk over them.
     const LEAST: i64 = 4;
 
     let (sizes, strides) = (index.sizes(), index.strides());
-    let others = (0..sizes.len()).filter(|&d| d != dim);
-    let whole =
-        others.clone().all(|d| sizes[d] == self_.sizes()[d] && (strides[d] == 0 || sizes[d] == 1));
-    if !whole || is_shape_only(index) || index.numel() < LEAST * sizes[dim].max(1) {
-        return Ok(None);
-    }
+    let whole = (0..sizes.len())
+        .filter(|&d| d != dim)
+        .all(|d| sizes[d] == self_.sizes()[d] && (strides[d] == 0 || sizes[d] == 1));
+    whole && !is_shape_only(index) && index.numel() >= LEAST * sizes[dim].max(1)
+}
+
+/// The numbers of the slices that such an index stands for, checked against the bounds.
+fn slice_index(self_: &Tensor, dim: usize, index: &Tensor) -> Result<Tensor> {
     let mut picked = index.clone();
-    for d in others.rev() {
+    for d in (0..index.dim()).filter(|&d| d != dim).rev() {
         picked = op::select_int(&picked, d as i64, 0)?;
     }
     let picked = op::contiguous(&picked, MemoryFormat::Contiguous)?;
     let set = AccessSet::acquire(&[(picked.base(), Access::Read)])?;
     check_bounds(set.read::<i64>(0)?, dim, self_.sizes()[dim])?;
     drop(set);
-    Ok(Some(picked))
+    Ok(picked)
 }
 
 /// A scalar counts as a vector of one element; the third result is the shape to return.
@@ -229,6 +231,10 @@ pub(super) fn prepare(
         return Ok(None);
     }
     let (target, index, _) = at_least_vector(self_, &long)?;
+    let index = match names_slices(&target, dim, &index) {
+        true => index,
+        false => op::contiguous(&index, MemoryFormat::Contiguous)?,
+    };
     Ok(Some(Scatter { dim, index, target, is_copy: false }))
 }
 
@@ -247,12 +253,12 @@ impl Scatter {
         if is_shape_only(&self.target) {
             return Ok(());
         }
-        if let Some(picked) = slice_index(&self.target, self.dim, &self.index)? {
+        if names_slices(&self.target, self.dim, &self.index) {
+            let picked = slice_index(&self.target, self.dim, &self.index)?;
             let slices = Slices::new(&self.target, self.dim as i64, picked)?;
             return slices.run::<T>(target, values, combine);
         }
-        let index = op::contiguous(&self.index, MemoryFormat::Contiguous)?;
-        let [values, index] = [values, &index].map(|read| apart_from(&target.tensor, read));
+        let [values, index] = [values, &self.index].map(|read| apart_from(&target.tensor, read));
         let (values, index) = (values?, index?);
         let set = AccessSet::acquire(&[
             (values.base(), Access::Read),
@@ -260,7 +266,7 @@ impl Scatter {
             (target.tensor.base(), Access::Write),
         ])?;
         let (from, at, to) = (set.read::<T>(0)?, set.read::<i64>(1)?, set.write::<T>(2)?);
-        let lines = Lines::of(&self.target, self.dim, &index);
+        let lines = Lines::of(&self.target, self.dim, &self.index);
         // A target without elements has no lines that would check their index.
         if let Some(lines) = lines.filter(|_| self.is_copy && !to.is_empty()) {
             return lines.unchecked(self.dim).scatter(from, at, to, combine);
@@ -270,7 +276,7 @@ impl Scatter {
             return lines.scatter(from, at, to, combine);
         }
         let broadcast = from.len() == 1;
-        walk(self.dim, &index, target, at, |position, offset| {
+        walk(self.dim, &self.index, target, at, |position, offset| {
             combine(&mut to[offset], from[if broadcast { 0 } else { position }]);
         })
     }

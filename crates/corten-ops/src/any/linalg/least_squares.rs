@@ -30,9 +30,7 @@ impl Driver {
             ),
         })
     }
-}
 
-impl Driver {
     /// Below which part of the largest singular value others count as zero: LAPACK takes the
     /// precision of the dtype for what is no tolerance to each driver.
     fn tolerance(self, rcond: f64, precision: f64) -> f64 {
