@@ -7,3 +7,6 @@ import importlib
 import os
 
 torch = importlib.import_module(os.environ.get("CORTEN_TEST_MODULE", "corten"))
+
+# The address sanitizer keeps freed blocks for a while and takes the signals of faults for itself.
+SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")

@@ -12,6 +12,7 @@ import unittest
 
 import corten as torch
 from absurd_calls import EXPRESSIONS, SKIPPED
+from module_under_test import SANITIZED
 
 WORKER = str(pathlib.Path(__file__).with_name("absurd_calls.py"))
 F = torch.nn.functional
@@ -67,6 +68,7 @@ def fails_at_once(test, call):
     test.assertRaisesRegex(RuntimeError, words, call)
 
 
+@unittest.skipIf(SANITIZED, "the address sanitizer reserves more address space than the limit")
 class Counts(unittest.TestCase):
     """Numbers of elements are known before there is memory for them, and are right."""
 
@@ -175,6 +177,7 @@ class Counts(unittest.TestCase):
             torch.set_printoptions(profile="default")
 
 
+@unittest.skipIf(SANITIZED, "the address sanitizer reserves more address space than the limit")
 class AbsurdSizes(unittest.TestCase):
     def test_operators(self):
         faults, _ = walk(operators()[::STEP])
