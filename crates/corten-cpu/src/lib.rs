@@ -2,38 +2,19 @@
 //!
 //! `kernels/<family>.rs` holds the loops of each family of operators, under the names that
 //! `ops/<family>.toml` gives them. Pointwise operators given as expressions need no kernel of
-//! their own: see [`expr`]. [`vec`] has the vectors and their mathematics, `parallel` the threads.
+//! their own: see [`pointwise::expr`]. `pointwise`, `reduce`, `rows` and `copy` hold the loops that
+//! kernels share, [`vec`] the vectors and their mathematics, `gemm` the way into the products of matrices,
+//! `parallel` the threads.
 
-mod block;
-mod cascade;
-mod chunks;
-mod dense;
-pub mod expr;
-mod folds;
+mod copy;
 mod gemm;
 pub mod kernels;
-mod lines;
-mod loops;
-mod moments;
 pub mod parallel;
 pub mod pointwise;
-mod reduce_columns;
-mod reduce_loops;
-mod reduce_results;
-mod reduce_room;
-mod reduce_short;
-mod row_folds;
-mod row_loops;
-mod row_macros;
+mod reduce;
 mod rows;
-mod scratch;
-mod slabs;
 mod special;
-mod stage;
-mod strided;
-mod tiles;
 pub mod vec;
-mod vector_loop;
 
 #[allow(
     missing_docs,

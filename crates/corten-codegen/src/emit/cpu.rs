@@ -17,11 +17,11 @@ pub fn cpu(registry: &Registry, vocabulary: &Vocabulary) -> Generated {
         "Ok(())",
     );
     let text = format!(
-        "{HEADER}use crate::{{expr, kernels}};\n\
+        "{HEADER}use crate::kernels;\nuse crate::pointwise::expr;\n\
          use corten_core::{{DeviceType, DispatchKey, Result}};\n\
          use corten_ops::{{op, stubs}};\n\n\
          /// The loops that are written as expressions.\npub mod pointwise {{\n\
-         \x20   use crate::expr::*;\n    use corten_ops::meta::Domain;\n{}}}\n\n{register}",
+         \x20   use crate::pointwise::expr::*;\n    use corten_ops::meta::Domain;\n{}}}\n\n{register}",
         indented(&loops)
     );
     output.finish(text)

@@ -1,7 +1,7 @@
 //! Copies between any two layouts and dtypes.
 
-use crate::strided::{Rows, gather, scatter};
-use crate::tiles::copy_block;
+use crate::copy::strided::{Rows, gather, scatter};
+use crate::copy::transpose::copy_block;
 use crate::vec::convert::Conversion;
 use crate::vec::stream::{OnLines, SHORTEST_RUN, Stream, streams};
 use corten_core::{Result, Scalar};

@@ -1,6 +1,6 @@
 //! Connectionist temporal classification: sums over alignments, in logarithms.
 
-use crate::chunks::for_each_chunk;
+use crate::parallel::chunks::for_each_chunk;
 use crate::kernels::support::{contiguous, empty, is_shape_only, match_types};
 use corten_core::{Element, Reader, Result, Writer, cast, ensure, try_collect, unwinding};
 use corten_ops::Tensor;

@@ -1,8 +1,8 @@
 //! Distances between rows.
 
-use crate::chunks::{for_each_chunk, grain_of};
+use crate::parallel::chunks::{for_each_chunk, grain_of};
 use crate::kernels::support::{contiguous, empty, expect_dtype, is_shape_only, match_types};
-use crate::row_loops::{Parts, RowFold, Vectorised, fold};
+use crate::rows::loops::{Parts, RowFold, Vectorised, fold};
 use crate::vec::Lanes;
 use corten_core::{Access, AccessSet, Element, Result, Scalar, cast, ensure, geometry, try_vec};
 use corten_ops::{Tensor, op};

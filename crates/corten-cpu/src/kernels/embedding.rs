@@ -1,7 +1,7 @@
 //! Rows of a table by index, and their gradient.
 
 use super::support::{Summed, contiguous, empty, is_shape_only, match_summed};
-use crate::chunks::{for_each_chunk, grain_of};
+use crate::parallel::chunks::{for_each_chunk, grain_of};
 use crate::rows::{Float, Wide, match_float};
 use corten_core::{
     Access, AccessSet, DType, Result, ensure, match_dtype, try_collect, try_to_vec, try_vec,

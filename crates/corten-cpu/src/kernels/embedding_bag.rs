@@ -2,7 +2,7 @@
 
 use super::embedding::Places;
 use super::support::{contiguous, contiguous_opt, defined, empty, empty_as, is_shape_only};
-use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
+use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, grain_of};
 use crate::rows::{Float, Wide, match_float};
 use corten_core::{
     Access, AccessSet, DType, Result, bail, ensure, try_collect, try_resize, try_to_vec, try_vec,

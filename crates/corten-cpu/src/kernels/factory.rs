@@ -1,8 +1,8 @@
 //! Factories that compute their elements from the position, and triangles of matrices.
 
-use crate::chunks::{for_each_run, grain_of};
+use crate::parallel::chunks::{for_each_run, grain_of};
 use crate::kernels::index::{as_bits, match_bits};
-use crate::row_loops::{Job, Vectorised};
+use crate::rows::loops::{Job, Vectorised};
 use crate::vec::Lanes;
 use corten_core::{
     Access, AccessSet, Complex, DType, Element, MemoryFormat, Result, Scalar, bf16, bug, cast,

@@ -1,6 +1,6 @@
 //! One number everywhere.
 
-use crate::row_loops::compiled;
+use crate::rows::loops::compiled;
 use crate::vec::stream::{OnLines, SHORTEST_RUN, Stream};
 use corten_core::{Element, Result, Scalar, bug, match_dtype};
 use corten_ops::iter::TensorIterator;

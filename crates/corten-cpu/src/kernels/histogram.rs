@@ -1,7 +1,7 @@
 //! Counting elements by bins.
 
 use crate::kernels::support::{contiguous, contiguous_opt, empty, is_shape_only, match_types};
-use crate::row_loops::{Job, Vectorised};
+use crate::rows::loops::{Job, Vectorised};
 use crate::rows::{Float, Wide, match_float};
 use crate::vec::Lanes;
 use corten_core::{DType, Element, Reader, Result, Scalar, Writer, cast, ensure, try_vec};

@@ -1,7 +1,7 @@
 //! Negative log likelihood of class indices.
 
 use super::support::{contiguous, contiguous_opt, empty, expect_dtype, is_shape_only};
-use crate::chunks::{for_each_chunk, for_each_run, grain_of};
+use crate::parallel::chunks::{for_each_chunk, for_each_run, grain_of};
 use crate::rows::{Float, Wide, match_float};
 use corten_core::geometry::infer_broadcast;
 use corten_core::{Access, AccessSet, DType, Result, ensure, try_collect, try_vec};

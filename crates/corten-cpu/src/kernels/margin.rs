@@ -2,7 +2,7 @@
 
 use super::loss::check_single_grad;
 use super::support::{contiguous, empty, expect_dtype, is_shape_only, match_types};
-use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
+use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, grain_of};
 use crate::rows::Wide;
 use corten_core::{Access, AccessSet, Result, ensure, try_collect, try_vec, unwinding};
 

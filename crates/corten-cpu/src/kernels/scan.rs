@@ -1,6 +1,6 @@
 //! Running sums, products and extrema along a dimension.
 
-use crate::folds::Ordered;
+use crate::reduce::folds::Ordered;
 use crate::kernels::support::empty_as;
 use crate::vec;
 use corten_core::{

@@ -1,7 +1,7 @@
 //! Reductions of neighbouring slices, segment by segment.
 
 use super::support::{contiguous, defined, empty, expect_dtype, is_shape_only};
-use crate::chunks::{for_each_chunk, grain_of};
+use crate::parallel::chunks::{for_each_chunk, grain_of};
 use crate::rows::{Float, Wide, match_float};
 use corten_core::{
     Access, AccessSet, DType, Result, Scalar, bail, ensure, geometry, try_with_capacity,

@@ -1,9 +1,9 @@
 //! Softmax along one dimension and its gradient.
 
 use super::support::{contiguous, empty, expect_dtype, is_shape_only};
-use crate::chunks::{for_each_chunk, grain_of};
-use crate::lines::{Columns, Lines, OfLines};
-use crate::row_loops::{
+use crate::parallel::chunks::{for_each_chunk, grain_of};
+use crate::rows::along_dim::{Columns, Lines, OfLines};
+use crate::rows::loops::{
     Job, fold_columns, folded_with, map, map_and_fold_with, map_in_place, map_in_place_with,
     map_with, row_folds, row_functions,
 };

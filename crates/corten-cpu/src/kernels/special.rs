@@ -1,7 +1,7 @@
 //! Functions that look at the bits of numbers, and random slopes.
 
 use super::pointwise::operators;
-use crate::expr::{Expr, Pointwise2, pointwise2};
+use crate::pointwise::expr::{Expr, Pointwise2, pointwise2};
 use crate::kernels::support::{contiguous, empty_as, match_types};
 use corten_core::{DType, Reader, Result, Scalar, Writer, cast};
 use corten_ops::iter::TensorIterator;

@@ -2,7 +2,7 @@
 
 use super::conv::geometry::Geometry;
 use super::support::{Summed, contiguous, empty, is_shape_only};
-use crate::chunks::{for_each_chunk, grain_of};
+use crate::parallel::chunks::{for_each_chunk, grain_of};
 use corten_core::{
     Access, AccessSet, DType, Result, bf16, cast, ensure, f16, try_collect, try_vec,
 };

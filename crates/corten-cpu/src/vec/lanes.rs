@@ -2,7 +2,7 @@
 
 use super::real::Real;
 use super::{math32, math64, trig};
-use crate::expr::Expr;
+use crate::pointwise::expr::Expr;
 use crate::special::incomplete;
 use corten_core::{Element, cast};
 

@@ -4,7 +4,7 @@ use super::baseline;
 use super::{Lanes, Level};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
-use crate::expr::Expr;
+use crate::pointwise::expr::Expr;
 use crate::special;
 
 mod c_library {

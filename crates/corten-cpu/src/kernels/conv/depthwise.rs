@@ -1,8 +1,8 @@
 //! Convolutions with one input channel per group, where matrices would have a single row.
 
 use super::geometry::Geometry;
-use crate::chunks::{for_each_run, grain_of};
-use crate::row_loops::{Job, MOST_LANES, compiled, load, load_spaced, store};
+use crate::parallel::chunks::{for_each_run, grain_of};
+use crate::rows::loops::{Job, MOST_LANES, compiled, load, load_spaced, store};
 use crate::rows::Wide;
 use crate::vec::Lanes;
 use corten_core::{Result, try_collect, try_to_vec, try_vec, unwinding};

@@ -7,10 +7,10 @@
 
 use super::geometry::Geometry;
 use super::products::Product;
-use crate::chunks::grain_of;
+use crate::parallel::chunks::grain_of;
 use crate::gemm::{Base, Factor, Mat, MatMut, Pieces, for_each_block, gemm_of_factors};
-use crate::row_loops::MOST_LANES;
-use crate::scratch::with_buffer;
+use crate::rows::loops::MOST_LANES;
+use crate::parallel::scratch::with_buffer;
 use corten_core::Result;
 
 /// Bytes of a kernel that stays in a second-level cache: it is read for every row of the output.

@@ -8,10 +8,10 @@
 use super::geometry::Geometry;
 use super::products::{WIDE, even_parts};
 use super::window::{Layout, Run, Window};
-use crate::chunks::grain_of;
+use crate::parallel::chunks::grain_of;
 use crate::gemm::{MatMut, for_each_block};
-use crate::row_loops::{Job, Places, Vectorised, store};
-use crate::scratch::with_buffer;
+use crate::rows::loops::{Job, Places, Vectorised, store};
+use crate::parallel::scratch::with_buffer;
 use crate::vec::{Lanes, Level, level};
 use corten_core::{DType, Result, unwinding};
 

@@ -3,7 +3,7 @@
 
 use super::geometry::Geometry;
 use super::window::copy_run;
-use crate::row_loops::{Job, Vectorised};
+use crate::rows::loops::{Job, Vectorised};
 use crate::vec::Lanes;
 use corten_core::{Element, unwinding};
 use corten_gemm::Columns;

@@ -5,13 +5,13 @@ use super::geometry::Geometry;
 use super::lines;
 use super::patches::{Patches, TurnedKernel};
 use super::window::{Layout, Window};
-use crate::chunks::{for_each_chunk, for_each_run, grain_of};
+use crate::parallel::chunks::{for_each_chunk, for_each_run, grain_of};
 use crate::gemm::{
     Base, Factor, Factors, Mat, MatElement, MatMut, SideBySide, Way, for_each_block, gemm,
     gemm_from, gemm_of_factors,
 };
-use crate::row_loops::MOST_LANES;
-use crate::scratch::{Buffered, with_buffer};
+use crate::rows::loops::MOST_LANES;
+use crate::parallel::scratch::{Buffered, with_buffer};
 use corten_core::{Result, unwinding};
 use corten_gemm::{Columns, SLACK};
 use corten_ops::parallel::{in_parallel_region, num_threads};

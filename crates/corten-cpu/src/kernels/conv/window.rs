@@ -5,7 +5,7 @@
 //! last dimension, the elements of a row are sorted by their remainder.
 
 use super::geometry::Geometry;
-use crate::row_loops::{Job, Vectorised};
+use crate::rows::loops::{Job, Vectorised};
 use crate::vec::Lanes;
 use corten_core::{Element, unwinding};
 use corten_gemm::{Columns, SLACK};

@@ -4,9 +4,9 @@
 mod real;
 
 use super::support::contiguous;
-use crate::chunks::{ColumnBlock, for_each_column_block, for_each_run, grain_of};
-use crate::lines::Lines;
-use crate::scratch::{MOST_BYTES, with_buffer};
+use crate::parallel::chunks::{ColumnBlock, for_each_column_block, for_each_run, grain_of};
+use crate::rows::along_dim::Lines;
+use crate::parallel::scratch::{MOST_BYTES, with_buffer};
 use corten_core::cast;
 use corten_core::{
     Access, AccessSet, Complex, DType, Dims, Element, Result, check_memory, not_implemented_for,

@@ -2,8 +2,8 @@
 //! numbers: one pass over pairs of points tells the two spectra apart, or puts them together.
 
 use super::{Part, at_once, with_points};
-use crate::chunks::{for_each_chunk, for_each_run};
-use crate::row_loops::{Job, Vectorised, compiled};
+use crate::parallel::chunks::{for_each_chunk, for_each_run};
+use crate::rows::loops::{Job, Vectorised, compiled};
 use crate::vec::Lanes;
 use corten_core::{Complex, Element, Result, cast, unwinding};
 use corten_ops::parallel::GRAIN;

@@ -2,9 +2,9 @@
 
 mod place;
 
-use crate::chunks::{ColumnBlock, for_each_chunk2, for_each_column_block, grain_of};
+use crate::parallel::chunks::{ColumnBlock, for_each_chunk2, for_each_column_block, grain_of};
 use crate::kernels::support::{contiguous, empty, is_shape_only};
-use crate::row_loops::{Job, Vectorised};
+use crate::rows::loops::{Job, Vectorised};
 use crate::rows::{Float, Wide, match_float};
 use crate::vec::Lanes;
 use corten_core::{Access, AccessSet, DType, Result, bf16, ensure, f16, unwinding};

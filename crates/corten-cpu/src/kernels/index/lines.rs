@@ -1,8 +1,8 @@
 //! Walks by index over dense tensors, on several threads. Writes to one place are always made by
 //! one thread, in the order of the index.
 
-use crate::chunks::{ColumnBlock, for_each_chunk, for_each_column_block, for_each_run, grain_of};
-use crate::row_loops::compiled;
+use crate::parallel::chunks::{ColumnBlock, for_each_chunk, for_each_column_block, for_each_run, grain_of};
+use crate::rows::loops::compiled;
 use crate::vec::fetch_early;
 use corten_core::{Error, Result, err};
 use corten_ops::Tensor;

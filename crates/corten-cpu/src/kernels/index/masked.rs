@@ -1,7 +1,7 @@
 //! Elements by a mask, and the positions of a mask.
 
 use super::flat::{as_bits, match_bits};
-use crate::chunks::for_each_chunk;
+use crate::parallel::chunks::for_each_chunk;
 use crate::kernels::support::is_shape_only;
 use corten_core::{
     Access, AccessSet, DType, Dims, MemoryFormat, Reader, Result, Writer, ensure, geometry,

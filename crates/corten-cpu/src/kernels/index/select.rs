@@ -6,7 +6,7 @@ use super::flat::{
     match_bits, row_major,
 };
 use super::lines::{Lines, copy_rows};
-use crate::chunks::{for_each_run, grain_of};
+use crate::parallel::chunks::{for_each_run, grain_of};
 use crate::kernels::support::is_shape_only;
 use corten_core::geometry::Overlap;
 use corten_core::{

@@ -3,7 +3,7 @@
 use super::matrices::{Number, adjoint, by_columns, each_with, match_number, shape};
 use super::triangular::SUBTRACT;
 use crate::gemm::{Mat, MatMut, gemm};
-use crate::row_loops::{Job, Vectorised};
+use crate::rows::loops::{Job, Vectorised};
 use crate::vec::Lanes;
 use corten_core::Result;
 use corten_ops::meta::linalg as shapes;

@@ -7,7 +7,7 @@ use super::matrices::{
 use super::triangular::SUBTRACT;
 use crate::gemm::{Factors, Mat, MatMut, gemm};
 use crate::kernels::support::contiguous;
-use crate::row_loops::{Job, Vectorised};
+use crate::rows::loops::{Job, Vectorised};
 use crate::vec::Lanes;
 use corten_core::{Result, Scalar, try_vec, unwinding};
 use corten_ops::meta::linalg as shapes;

@@ -6,7 +6,7 @@ use super::matrices::{
     reading_columns, shape,
 };
 use crate::kernels::support::contiguous;
-use crate::row_loops::{Job, Vectorised, compiled};
+use crate::rows::loops::{Job, Vectorised, compiled};
 use crate::vec::Lanes;
 use corten_core::{Result, cast, ensure, unwinding};
 use corten_ops::meta::linalg as shapes;

@@ -1,9 +1,9 @@
 //! Numbers of matrices, and batches of matrices that lie by columns.
 
-use crate::chunks::{for_each_chunk, for_each_chunk2, for_each_chunk3};
+use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, for_each_chunk3};
 use crate::gemm::{MatElement, PARALLEL_WORK, parts_of, threads_for};
 use crate::kernels::support::contiguous;
-use crate::scratch::Buffered;
+use crate::parallel::scratch::Buffered;
 use corten_core::{Access, AccessSet, Element, Result, cast};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};

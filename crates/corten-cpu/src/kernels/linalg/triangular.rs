@@ -6,8 +6,8 @@ use super::matrices::{
 };
 use super::multiples::{AT_ONCE, subtract_multiples};
 use crate::gemm::{Factors, Mat, MatMut, Way, for_each_part, gemm, gemm_in};
-use crate::row_loops::{Job, Vectorised};
-use crate::scratch::with_buffer;
+use crate::rows::loops::{Job, Vectorised};
+use crate::parallel::scratch::with_buffer;
 use crate::vec::Lanes;
 use corten_core::{Result, Scalar};
 use corten_gemm::FEW;

@@ -6,8 +6,8 @@ use super::super::support::{
 use super::columns::{self, Block};
 use super::values_of;
 use super::{InputGradient, if_asked, map_pair, parameter_dtype, tensor_of, unfilled_gradients};
-use crate::chunks::{for_each_chunk, grain_of};
-use crate::row_loops::{row_folds, row_functions};
+use crate::parallel::chunks::{for_each_chunk, grain_of};
+use crate::rows::loops::{row_folds, row_functions};
 use crate::rows::{Float, Moments, Wide, match_float};
 use crate::vec::stream;
 use corten_core::{

@@ -1,8 +1,8 @@
 //! Sums over the rows of a matrix, and maps of its rows, with numbers of their own for every
 //! column: batches whose channels come last.
 
-use crate::chunks::{for_each_column_block, for_each_run, grain_of};
-use crate::row_loops::{Function, RowFold, fold_columns, map};
+use crate::parallel::chunks::{for_each_column_block, for_each_run, grain_of};
+use crate::rows::loops::{Function, RowFold, fold_columns, map};
 use crate::rows::{Float, Wide};
 use crate::vec::stream;
 use corten_core::{Result, try_vec, unwinding};

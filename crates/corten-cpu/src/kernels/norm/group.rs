@@ -5,7 +5,7 @@ use super::super::support::{
 };
 use super::{InputGradient, Moments, if_asked, map_pair, parameter_dtype, tensor_of};
 use super::{unfilled_gradients, values_of};
-use crate::chunks::{for_each_chunk, for_each_chunk3, grain_of};
+use crate::parallel::chunks::{for_each_chunk, for_each_chunk3, grain_of};
 use crate::rows::{Float, Wide, match_float};
 use corten_core::{Access, AccessSet, MemoryFormat, Result, ensure, try_collect, try_vec};
 use corten_ops::Tensor;

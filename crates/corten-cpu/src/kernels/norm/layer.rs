@@ -2,8 +2,8 @@
 
 use super::super::support::{contiguous, defined, empty, empty_as, expect_dtype, is_shape_only};
 use super::{Moments, if_asked, parameter_dtype, tensor_of, unfilled_gradients, values_of};
-use crate::chunks::{for_each_chunk, for_each_chunk3, for_each_row_block2, grain_of};
-use crate::row_loops::{fold_columns, map, row_folds, row_functions};
+use crate::parallel::chunks::{for_each_chunk, for_each_chunk3, for_each_row_block2, grain_of};
+use crate::rows::loops::{fold_columns, map, row_folds, row_functions};
 use crate::rows::{Float, Wide, match_float};
 use corten_core::{Access, AccessSet, Dims, Result, ensure, try_vec};
 use corten_ops::Tensor;

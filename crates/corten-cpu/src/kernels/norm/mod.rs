@@ -10,7 +10,7 @@ pub use group::{native_group_norm, native_group_norm_backward};
 pub use layer::{native_layer_norm, native_layer_norm_backward};
 
 use super::support::{contiguous, defined, empty_as, is_shape_only};
-use crate::row_loops::{Function, map, row_functions};
+use crate::rows::loops::{Function, map, row_functions};
 use crate::rows::{Float, Wide, match_float};
 use corten_core::{Access, AccessSet, DType, Result, ensure, try_collect};
 use corten_ops::Tensor;

@@ -1,7 +1,7 @@
 //! Adam, and Adam with decoupled weight decay.
 
 use super::{Rule, decayed, mean_square, step_all};
-use crate::expr::Expr;
+use crate::pointwise::expr::Expr;
 use crate::vec::Lanes;
 use corten_core::{Result, ensure};
 use corten_ops::{Tensor, op};

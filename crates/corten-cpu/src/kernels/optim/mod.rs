@@ -10,8 +10,8 @@ pub use adam::{fused_adam_, fused_adamw_};
 pub use sgd::fused_sgd_;
 
 use super::support::{flat, is_shape_only};
-use crate::chunks::{for_each_chunk, grain_of};
-use crate::row_loops::{Job, for_each_vector, load, store};
+use crate::parallel::chunks::{for_each_chunk, grain_of};
+use crate::rows::loops::{Job, for_each_vector, load, store};
 use crate::rows::{Wide, match_wide};
 use crate::vec::{Lanes, fetch_ahead};
 use corten_core::{Access, AccessSet, DType, MemoryFormat, Result, ensure};

@@ -4,8 +4,8 @@ use super::super::support::{contiguous_in, empty_in, is_shape_only, match_types}
 use super::Shape;
 use super::max::in_memory_order;
 use super::window::Window;
-use crate::chunks::{for_each_chunk, grain_of};
-use crate::row_loops::{Job, Vectorised};
+use crate::parallel::chunks::{for_each_chunk, grain_of};
+use crate::rows::loops::{Job, Vectorised};
 use crate::rows::{Float, Wide, match_float};
 use crate::vec::Lanes;
 use corten_core::{Access, AccessSet, DType, Result, unwinding};

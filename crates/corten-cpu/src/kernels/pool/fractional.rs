@@ -1,9 +1,9 @@
 //! Maxima of windows at random places.
 
 use super::max::{BLOCK, Largest, Ordered};
-use crate::chunks::{for_each_chunk2, grain_of};
+use crate::parallel::chunks::{for_each_chunk2, grain_of};
 use crate::kernels::support::{contiguous, empty, empty_as, is_shape_only, match_types};
-use crate::row_loops::{Job, Vectorised};
+use crate::rows::loops::{Job, Vectorised};
 use crate::vec::Lanes;
 use corten_core::{
     Access, AccessSet, DType, Element, Reader, Result, Writer, cast, ensure, try_collect, try_vec,

@@ -4,8 +4,8 @@ use super::super::support::{contiguous_in, expect_dtype, is_shape_only, match_ty
 use super::Shape;
 use super::pairs::Pairs;
 use super::window::Window;
-use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
-use crate::row_loops::{Job, Vectorised, compiled};
+use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, grain_of};
+use crate::rows::loops::{Job, Vectorised, compiled};
 use crate::rows::match_float;
 use crate::vec::Lanes;
 use corten_core::{Access, AccessSet, DType, Element, Result, bf16, ensure, f16, unwinding};

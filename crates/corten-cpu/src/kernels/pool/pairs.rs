@@ -4,8 +4,8 @@
 use super::Shape;
 use super::max::Ordered;
 use super::window::Window;
-use crate::chunks::{for_each_chunk2, grain_of};
-use crate::row_loops::{Job, Vectorised};
+use crate::parallel::chunks::{for_each_chunk2, grain_of};
+use crate::rows::loops::{Job, Vectorised};
 use crate::vec::Lanes;
 use corten_core::Result;
 

@@ -4,10 +4,10 @@ use super::batches::{Steps, for_each_part, states_of};
 use super::{
     Before, Behind, Cell, Element, Grads, Kept, Rows, Shape, Spread, fetch, groups, multiply, parts,
 };
-use crate::chunks::{RunsBlock, for_each_block_of_runs};
+use crate::parallel::chunks::{RunsBlock, for_each_block_of_runs};
 use crate::gemm::{Base, Factors, Mat, MatMut, gemm};
-use crate::row_loops::{Job, for_each_vector, load, store};
-use crate::scratch::with_buffer;
+use crate::rows::loops::{Job, for_each_vector, load, store};
+use crate::parallel::scratch::with_buffer;
 use crate::vec::Lanes;
 use corten_core::{Result, unwinding};
 use corten_ops::parallel::num_threads;

@@ -2,10 +2,10 @@
 
 use super::batches::{Steps, for_each_part, states_of};
 use super::{After, Cell, Element, Gates, Rows, Shape, Spread, fetch, groups, multiply};
-use crate::chunks::{RunsBlock, for_each_block_of_runs, for_each_chunk};
+use crate::parallel::chunks::{RunsBlock, for_each_block_of_runs, for_each_chunk};
 use crate::gemm::{Base, Mat};
-use crate::row_loops::{Job, for_each_vector, load, store};
-use crate::scratch::with_buffer;
+use crate::rows::loops::{Job, for_each_vector, load, store};
+use crate::parallel::scratch::with_buffer;
 use crate::vec::Lanes;
 use corten_core::{Result, try_vec};
 use std::marker::PhantomData;

@@ -2,7 +2,7 @@
 
 use super::keys::{Key, flip_of, narrow};
 use super::rank::Ranked;
-use crate::row_loops::{Job, Vectorised};
+use crate::rows::loops::{Job, Vectorised};
 use crate::vec::{Lanes, Level, level};
 
 /// Most places that are found in this way.

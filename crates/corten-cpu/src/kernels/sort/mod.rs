@@ -9,7 +9,7 @@ mod split;
 mod ties;
 mod unique;
 
-use crate::chunks::{for_each_chunk2, for_each_run, grain_of};
+use crate::parallel::chunks::{for_each_chunk2, for_each_run, grain_of};
 use crate::kernels::support::{contiguous, empty, is_shape_only, match_types};
 use corten_core::{
     Access, AccessSet, DType, Result, Scalar, ensure, geometry, not_implemented_for, try_collect,

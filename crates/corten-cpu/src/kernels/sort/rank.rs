@@ -1,7 +1,7 @@
 //! Elements as numbers that are ordered as the elements are.
 
 use super::keys::{Key, flip_of, keys_of, narrow};
-use crate::row_loops::{Job, Vectorised};
+use crate::rows::loops::{Job, Vectorised};
 use crate::vec::Lanes;
 use corten_core::{Element, bf16, f16, unwinding};
 

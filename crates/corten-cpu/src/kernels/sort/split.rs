@@ -2,7 +2,7 @@
 //!
 //! Elements are compared many at a time, as no processor foresees how a comparison with a pivot ends.
 
-use crate::row_loops::{Job, Vectorised};
+use crate::rows::loops::{Job, Vectorised};
 use crate::vec::Lanes;
 
 /// Puts the median of three items in front, splits the others around it, and returns where; `before`

@@ -5,7 +5,7 @@ use super::match_ranked;
 use super::rank::Ranked;
 use super::select::{FEW, sort_few};
 use crate::kernels::support::{contiguous, empty_as, match_types};
-use crate::row_loops::compiled;
+use crate::rows::loops::compiled;
 use corten_core::{
     DType, Reader, Result, Writer, ensure, err, geometry, try_collect, try_vec, unwinding,
 };

@@ -2,10 +2,10 @@
 
 mod taps;
 
-use crate::chunks::{for_each_chunk, for_each_run, grain_of};
+use crate::parallel::chunks::{for_each_chunk, for_each_run, grain_of};
 use crate::kernels::support::{contiguous, match_types};
-use crate::row_loops::{Job, Vectorised};
-use crate::tiles::turn_matrix;
+use crate::rows::loops::{Job, Vectorised};
+use crate::copy::transpose::turn_matrix;
 use crate::vec::Lanes;
 use corten_core::{DType, Element, MemoryFormat, Reader, Result, Writer, try_collect, try_vec};
 use corten_ops::meta::upsample as shapes;

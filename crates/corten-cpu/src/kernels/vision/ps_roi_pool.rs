@@ -2,7 +2,7 @@
 
 use super::channels::{check_channels, write_channels};
 use super::region::{Real, Region, Sizes, regions};
-use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
+use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, grain_of};
 use crate::kernels::support::{contiguous, empty, empty_as, is_shape_only};
 use crate::rows::{Float, Wide, match_float};
 use corten_core::{Access, AccessSet, DType, Result};

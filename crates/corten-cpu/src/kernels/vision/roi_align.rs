@@ -1,7 +1,7 @@
 //! Means of regions, from values between pixels.
 
 use super::region::{Bins, Real, Region, Shares, Sizes, Taps, check_ratio, mean, regions, spread};
-use crate::chunks::{for_each_chunk, for_each_run, grain_of};
+use crate::parallel::chunks::{for_each_chunk, for_each_run, grain_of};
 use crate::kernels::support::{contiguous, empty, is_shape_only};
 use crate::rows::{Float, Wide, match_float};
 use corten_core::{Access, AccessSet, Result, try_collect};

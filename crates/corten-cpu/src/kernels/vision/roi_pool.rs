@@ -1,7 +1,7 @@
 //! Maxima of regions.
 
 use super::region::{Real, Region, Sizes, regions};
-use crate::chunks::{for_each_chunk, for_each_chunk2, grain_of};
+use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, grain_of};
 use crate::kernels::support::{contiguous, empty, empty_as, is_shape_only};
 use crate::rows::{Float, Wide, match_float};
 use corten_core::{Access, AccessSet, DType, Result, ensure};

@@ -3,8 +3,8 @@
 
 use super::images::Images;
 use super::tiles::{Block, Place, Places, Tiles};
-use crate::chunks::{for_each_run, grain_of};
-use crate::row_loops::{Job, MOST_LANES, load, store};
+use crate::parallel::chunks::{for_each_run, grain_of};
+use crate::rows::loops::{Job, MOST_LANES, load, store};
 use crate::vec::Lanes;
 use corten_core::{Result, try_vec};
 

@@ -2,9 +2,9 @@
 
 use super::evenness::Measure;
 use super::tiles::Strip;
-use crate::chunks::{for_each_run, grain_of};
+use crate::parallel::chunks::{for_each_run, grain_of};
 use crate::gemm::{Mat, MatMut};
-use crate::row_loops::Vectorised;
+use crate::rows::loops::Vectorised;
 use corten_core::{Result, try_vec};
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! Moving rows between strided and dense memory, by the size of the element.
 
-use crate::row_loops::{Job, Vectorised};
-use crate::tiles::copy_block;
+use crate::rows::loops::{Job, Vectorised};
+use crate::copy::transpose::copy_block;
 use crate::vec::{Lanes, Level, level};
 
 /// The address of a row's first element, and the strides to the next element and the next row.

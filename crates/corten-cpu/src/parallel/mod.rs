@@ -6,7 +6,9 @@
 //! parts that are claimed one by one, so that a worker that wakes late costs nothing: the leader
 //! does its own share, then what is left of the others, and takes the order back.
 
+pub(crate) mod chunks;
 mod processors;
+pub(crate) mod scratch;
 
 use corten_core::{Error, Result, unwinding};
 use corten_ops::parallel::Pool;

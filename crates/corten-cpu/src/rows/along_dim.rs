@@ -1,10 +1,10 @@
 //! Calls a function for every line of contiguous tensors along one dimension.
 
-use crate::chunks::{ColumnBlock, for_each_chunk, for_each_column_block, for_each_run, grain_of};
-use crate::row_loops::MOST_LANES;
+use crate::parallel::chunks::{ColumnBlock, for_each_chunk, for_each_column_block, for_each_run, grain_of};
+use crate::rows::loops::MOST_LANES;
 use crate::rows::{Float, Wide};
-use crate::scratch::{Buffered, with_buffer};
-use crate::tiles::turn_matrix;
+use crate::parallel::scratch::{Buffered, with_buffer};
+use crate::copy::transpose::turn_matrix;
 use crate::vec::fetch_early;
 use crate::vec::transpose::SIDE;
 use corten_core::Result;

@@ -10,11 +10,11 @@ use crate::vec::avx512;
 use crate::vec::{Lanes, Level, baseline, fetch_ahead, level};
 use corten_core::Element;
 
-pub(crate) use crate::row_folds::{
+pub(crate) use crate::rows::folds::{
     MOST_LANES, Parts, RowFold, fold, fold_columns, folded, folded_with, map_and_fold_with,
     map_in_place_and_fold,
 };
-pub(crate) use crate::row_macros::{for_each_vector, row_folds, row_functions};
+pub(crate) use crate::rows::macros::{for_each_vector, row_folds, row_functions};
 
 /// A computation on rows of `T`.
 pub(crate) trait Job<T> {

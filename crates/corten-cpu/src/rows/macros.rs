@@ -4,10 +4,10 @@
 macro_rules! row_functions {
     ($($(#[$doc:meta])* $name:ident $({ $($field:ident),+ })?: $rows:literal
         |$($x:ident),+| $value:expr;)+) => {$(
-        $crate::row_macros::row_parameters!($(#[$doc])* $name $($($field)+)?);
+        $crate::rows::macros::row_parameters!($(#[$doc])* $name $($($field)+)?);
 
-        impl<T: Copy> $crate::row_loops::Function<T, $rows>
-            for $crate::row_macros::row_parameters!(@of $name $($($field)+)?)
+        impl<T: Copy> $crate::rows::loops::Function<T, $rows>
+            for $crate::rows::macros::row_parameters!(@of $name $($($field)+)?)
         {
             #[inline(always)]
             fn of<V: $crate::vec::Lanes<Elem = T>>(self, [$($x),+]: [V; $rows]) -> V {
@@ -22,10 +22,10 @@ macro_rules! row_functions {
 macro_rules! row_folds {
     ($($(#[$doc:meta])* $name:ident $({ $($field:ident),+ })?: $rows:literal to $values:literal
         |$($state:ident),+; $($x:ident),+| $($value:expr),+;)+) => {$(
-        $crate::row_macros::row_parameters!($(#[$doc])* $name $($($field)+)?);
+        $crate::rows::macros::row_parameters!($(#[$doc])* $name $($($field)+)?);
 
-        impl<T: Copy> $crate::row_loops::RowFold<T, $rows, $values>
-            for $crate::row_macros::row_parameters!(@of $name $($($field)+)?)
+        impl<T: Copy> $crate::rows::loops::RowFold<T, $rows, $values>
+            for $crate::rows::macros::row_parameters!(@of $name $($($field)+)?)
         {
             #[inline(always)]
             fn step<V: $crate::vec::Lanes<Elem = T>>(

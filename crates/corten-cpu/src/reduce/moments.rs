@@ -1,8 +1,8 @@
 //! Norms, means and variances as folds.
 
-use crate::folds::{larger, smaller};
-use crate::reduce_loops::Fold;
-use crate::row_loops::{Job, Vectorised, map_in_place, row_functions};
+use crate::reduce::folds::{larger, smaller};
+use crate::reduce::loops::Fold;
+use crate::rows::loops::{Job, Vectorised, map_in_place, row_functions};
 use crate::vec::{Lanes, fetch_early};
 use corten_core::{Complex, Element};
 use std::marker::PhantomData;

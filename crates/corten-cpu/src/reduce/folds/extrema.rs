@@ -1,9 +1,9 @@
 //! The ends of an order: the least and the greatest elements, and where they are.
 
 use super::{all_of, rows_of};
-use crate::reduce_loops::Fold;
-use crate::reduce_results::COLUMNS;
-use crate::row_loops::{self, RowFold};
+use crate::reduce::loops::Fold;
+use crate::reduce::results::COLUMNS;
+use crate::rows::loops::{self, RowFold};
 use crate::vec::Lanes;
 use corten_core::Element;
 use std::marker::PhantomData;
@@ -70,18 +70,18 @@ macro_rules! ordered_floats {
             fn extreme(acc: Self, row: &[Self], order: Order) -> Self {
                 match order {
                     Order::Max => {
-                        let [most] = row_loops::folded([row], Greatest);
+                        let [most] = loops::folded([row], Greatest);
                         larger(acc, most)
                     }
                     Order::Min => {
-                        let [least] = row_loops::folded([row], Least);
+                        let [least] = loops::folded([row], Least);
                         smaller(acc, least)
                     }
                 }
             }
             #[inline(always)]
             fn extremes((least, greatest): (Self, Self), row: &[Self]) -> (Self, Self) {
-                let [low, high] = row_loops::folded([row], Ends);
+                let [low, high] = loops::folded([row], Ends);
                 (smaller(least, low), larger(greatest, high))
             }
         }

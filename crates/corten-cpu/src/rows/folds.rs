@@ -1,6 +1,6 @@
 //! Rows put together: sums, extrema and others, with the vectors of the machine.
 
-use crate::row_loops::{Function, Job, LONG, Vectorised, Walk, least, load_at, load_rest};
+use crate::rows::loops::{Function, Job, LONG, Vectorised, Walk, least, load_at, load_rest};
 use crate::vec::{Lanes, fetch_ahead};
 use corten_core::{Element, cast};
 

@@ -1,11 +1,11 @@
 //! Elementwise operators on dense operands of one dtype, without an iterator: the shortcut that
 //! [`corten_ops::dense`] describes.
 
-use crate::block::{
+use crate::pointwise::inner_loop::{
     Block, Kernel, PickLoop, Scalars, Source, Value, element, take_division_by_zero,
 };
 use crate::vec::stream::streams;
-use crate::vector_loop::FAR;
+use crate::pointwise::vector_loop::FAR;
 use corten_core::{Access, Blocks, DType, Layout, Result, Scalar, TensorBase, bail, geometry};
 use corten_ops::Tensor;
 use corten_ops::dense::{Call, Rule};

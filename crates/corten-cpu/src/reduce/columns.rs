@@ -1,8 +1,8 @@
 //! Reductions of rows of dense columns: a state for each column, row after row.
 
-use crate::reduce_loops::{Fold, Walk, offset};
-use crate::reduce_results::COLUMNS;
-use crate::reduce_room::{States, TurnedRoom};
+use crate::reduce::loops::{Fold, Walk, offset};
+use crate::reduce::results::COLUMNS;
+use crate::reduce::buffers::{States, TurnedRoom};
 use crate::vec::fetch_early;
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 use crate::vec::{Level, level};

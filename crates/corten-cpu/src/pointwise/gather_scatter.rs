@@ -1,11 +1,11 @@
 //! Bringing rows of an iterator to the contiguous form that the loops take.
 
-use crate::loops::{Block, Kernel, Scalars, Source};
-use crate::strided::{Rows, gather, scatter};
-use crate::tiles::TILE;
+use crate::pointwise::loops::{Block, Kernel, Scalars, Source};
+use crate::copy::strided::{Rows, gather, scatter};
+use crate::copy::transpose::TILE;
 use crate::vec::convert::Conversion;
 use crate::vec::stream::{SHORTEST_RUN, Stream};
-use crate::vector_loop::FAR;
+use crate::pointwise::vector_loop::FAR;
 use corten_core::DType;
 use corten_ops::iter::TensorIterator;
 use std::mem::MaybeUninit;

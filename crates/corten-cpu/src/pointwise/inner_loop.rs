@@ -1,6 +1,6 @@
 //! What loops over contiguous memory have in common.
 
-use crate::vector_loop::FAR;
+use crate::pointwise::vector_loop::FAR;
 use corten_core::{DType, Element, Result, Scalar, match_dtype};
 use smallvec::SmallVec;
 use std::cell::Cell;

@@ -1,6 +1,6 @@
 //! Blocks of bytes from one dense tensor into places of another: what concatenation moves.
 
-use crate::strided::copy_bytes;
+use crate::copy::strided::copy_bytes;
 use crate::vec::stream::Stream;
 use corten_core::{Access, AccessSet, Result, ensure};
 use corten_ops::Tensor;

@@ -3,17 +3,17 @@
 //! An operator is instantiated as one function per vector type: a contiguous loop, in which an
 //! operand may also be a single element. `stage.rs` brings everything else to that form.
 
-pub(crate) use crate::block::{Block, Kernel, Scalars, Source};
-use crate::block::{MOST_SCALARS, take_division_by_zero};
-use crate::expr::Expr;
-use crate::stage::Stage;
+pub(crate) use crate::pointwise::inner_loop::{Block, Kernel, Scalars, Source};
+use crate::pointwise::inner_loop::{MOST_SCALARS, take_division_by_zero};
+use crate::pointwise::expr::Expr;
+use crate::pointwise::gather_scatter::Stage;
 #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
 use crate::vec::avx512;
 use crate::vec::baseline;
 use crate::vec::{Cplx, Int, Lanes, MaskBits, Memory, Plain, Truth, level};
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 use crate::vec::{Level, Past, PastBfloat, avx2};
-use crate::vector_loop::vector_loop;
+use crate::pointwise::vector_loop::vector_loop;
 use corten_core::{DType, Result, Scalar, bail, not_implemented_for};
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 use corten_core::{bf16, f16};

@@ -1,7 +1,7 @@
 //! The loop over vectors.
 
-use crate::block::{Scalars, Source};
-use crate::loops::{Sink, splat};
+use crate::pointwise::inner_loop::{Scalars, Source};
+use crate::pointwise::loops::{Sink, splat};
 use crate::vec::{Lanes, Memory, fetch, fetch_ahead};
 
 // Note [Results on lines]
@@ -28,7 +28,7 @@ const MANY: usize = 1 << 16;
 /// With `LINES`, results are written line by line, which two vectors are: see Note [Results on lines].
 ///
 /// # Safety
-/// As for [`Block`](crate::block::Block), with the instructions of `L`.
+/// As for [`Block`](crate::pointwise::inner_loop::Block), with the instructions of `L`.
 #[inline(always)]
 pub(crate) unsafe fn vector_loop<L: Lanes, S: Sink<L>, const LINES: bool>(
     to: *mut u8,

@@ -2,7 +2,7 @@
 
 use super::summand::Summand;
 use super::{Block, Higher, Levels, rows};
-use crate::reduce_room::filled;
+use crate::reduce::buffers::filled;
 use std::mem::MaybeUninit;
 
 /// Groups of four vectors of columns at once. Of wide matrices each row is then read for some kilobytes,

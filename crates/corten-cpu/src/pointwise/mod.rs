@@ -1,9 +1,15 @@
 //! Pointwise operators that are expressions, and the functions that run them over an iterator.
 
-use crate::block::PickLoop;
-use crate::dense;
-use crate::expr::Expr;
-use crate::loops::{self, Body, Test};
+pub(crate) mod contiguous;
+pub mod expr;
+pub(crate) mod gather_scatter;
+pub(crate) mod inner_loop;
+pub(crate) mod loops;
+pub(crate) mod vector_loop;
+
+use crate::pointwise::inner_loop::PickLoop;
+use crate::pointwise::expr::Expr;
+use crate::pointwise::loops::{Body, Test};
 use corten_core::{DeviceType, Result, Scalar};
 use corten_ops::Stub;
 use corten_ops::iter::TensorIterator;
@@ -77,7 +83,7 @@ macro_rules! runners {
         /// # Errors
         /// When the stub takes no loops of the CPU.
         pub fn $register<P: $operator>(stub: &Stub) -> Result<()> {
-            stub.set_shortcut(|rule, call| dense::run($pick::<P>(), rule, call));
+            stub.set_shortcut(|rule, call| contiguous::run($pick::<P>(), rule, call));
             stub.set(DeviceType::Cpu, $name::<P>)
         }
 

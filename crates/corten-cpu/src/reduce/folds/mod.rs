@@ -4,8 +4,8 @@ mod extrema;
 
 pub(crate) use extrema::{Arg, Extrema, Extremum, Order, Ordered, Select, larger, smaller};
 
-use crate::reduce_loops::Fold;
-use crate::row_loops::{self, RowFold};
+use crate::reduce::loops::Fold;
+use crate::rows::loops::{self, RowFold};
 use crate::vec::Lanes;
 use corten_core::{Complex, Element};
 use std::marker::PhantomData;
@@ -100,7 +100,7 @@ macro_rules! float_factors {
             }
             #[inline(always)]
             fn of_row(row: &[Self]) -> Self {
-                let [product] = row_loops::folded([row], Factors);
+                let [product] = loops::folded([row], Factors);
                 product
             }
         }

@@ -4,9 +4,9 @@
 //! elements to it: dense runs of a slice, or rows of columns, converted where the tensor has
 //! another dtype, on several threads.
 
-use crate::reduce_results::{COLUMNS, Place, Results};
-use crate::reduce_room::{RunRoom, Staging, filled};
-use crate::strided::{Rows, gather};
+use crate::reduce::results::{COLUMNS, Place, Results};
+use crate::reduce::buffers::{RunRoom, Staging, filled};
+use crate::copy::strided::{Rows, gather};
 use crate::vec::convert::Conversion;
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 use crate::vec::{Level, level};

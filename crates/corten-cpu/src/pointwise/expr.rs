@@ -4,7 +4,7 @@
 //! generic `eval`; [`pointwise1`] and its siblings run it over an iterator. `eval` is instantiated
 //! for one vector type per instruction set and for the lanes of integers, bool and complex
 //! numbers, as far as the operator's domain goes. Everything around it is not generic: the
-//! conversion of 16-bit and 8-bit floats, strides and broadcasting live in [`crate::loops`].
+//! conversion of 16-bit and 8-bit floats, strides and broadcasting live in [`crate::pointwise::loops`].
 
 pub use crate::pointwise::*;
 use crate::special;

@@ -1,7 +1,12 @@
 //! Arithmetic on rows of `f32` and `f64`: what softmax, normalisation, attention and the losses
 //! are made of. Half precisions are widened into a buffer first; see [`Float`].
 
-use crate::row_loops::{
+pub(crate) mod along_dim;
+pub(crate) mod folds;
+pub(crate) mod loops;
+pub(crate) mod macros;
+
+use crate::rows::loops::{
     MultiplyAdd, RowFold, Vectorised, folded, map, map_in_place, map_in_place_and_fold, map_over,
     row_folds, row_functions,
 };

@@ -1,9 +1,9 @@
 //! Reductions of short dense slices: many at a time, side by side.
 
-use crate::reduce_loops::{Dim, Fold, Walk};
-use crate::reduce_results::COLUMNS;
-use crate::reduce_room::{TurnedRoom, filled};
-use crate::strided::Rows;
+use crate::reduce::loops::{Dim, Fold, Walk};
+use crate::reduce::results::COLUMNS;
+use crate::reduce::buffers::{TurnedRoom, filled};
+use crate::copy::strided::Rows;
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 use crate::vec::{Level, level};
 use std::mem::MaybeUninit;
