@@ -1,7 +1,7 @@
 //! Moving rows between strided and dense memory, by the size of the element.
 
-use crate::rows::loops::{Job, Vectorised};
 use crate::copy::transpose::copy_block;
+use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::{Lanes, Level, level};
 
 /// The address of a row's first element, and the strides to the next element and the next row.
@@ -171,7 +171,7 @@ struct CopyVectors {
     n: usize,
 }
 
-impl Job<f32> for CopyVectors {
+impl RowKernel<f32> for CopyVectors {
     type Out = usize;
 
     #[inline(always)]

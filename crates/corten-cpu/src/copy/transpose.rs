@@ -1,7 +1,7 @@
 //! Copies of blocks that are turned on the way.
 
-use crate::rows::loops::compiled;
 use crate::copy::strided::{Rows, copy_rows};
+use crate::rows::loops::compiled;
 use crate::vec::fetch_early;
 use crate::vec::transpose::{SIDE, Turn, turn};
 use corten_core::Element;

@@ -7,10 +7,10 @@
 //! of a part. Queries are scaled before, and not the many more scores.
 
 use super::support::{contiguous, defined, empty, empty_as, is_shape_only};
-use crate::parallel::chunks::{for_each_chunk3, for_each_row_block2};
 use crate::gemm::{Factors, Heads, Mat, MatElement, MatMut, gemm};
-use crate::rows::{Wide, match_wide};
+use crate::parallel::chunks::{for_each_chunk3, for_each_row_block2};
 use crate::parallel::scratch::{Buffered, with_buffer};
+use crate::rows::{Wide, match_wide};
 use corten_core::{
     Access, AccessSet, DType, Dims, MemoryFormat, Result, ensure, try_collect, unwinding,
 };

@@ -1,7 +1,7 @@
 //! Connectionist temporal classification: sums over alignments, in logarithms.
 
-use crate::parallel::chunks::for_each_chunk;
 use crate::kernels::support::{contiguous, empty, is_shape_only, match_types};
+use crate::parallel::chunks::for_each_chunk;
 use corten_core::{Element, Reader, Result, Writer, cast, ensure, try_collect, unwinding};
 use corten_ops::Tensor;
 

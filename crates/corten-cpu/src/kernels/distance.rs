@@ -1,7 +1,7 @@
 //! Distances between rows.
 
-use crate::parallel::chunks::{for_each_chunk, grain_of};
 use crate::kernels::support::{contiguous, empty, expect_dtype, is_shape_only, match_types};
+use crate::parallel::chunks::{for_each_chunk, grain_of};
 use crate::rows::loops::{Parts, RowFold, Vectorised, fold};
 use crate::vec::Lanes;
 use corten_core::{Access, AccessSet, Element, Result, Scalar, cast, ensure, geometry, try_vec};

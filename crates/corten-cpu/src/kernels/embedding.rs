@@ -66,7 +66,7 @@ pub fn embedding_dense_backward(
     }
     let rows = rows_of(indices)?;
     let grad = contiguous(grad_output)?;
-    let places = Places::of(&rows, num_weights as usize, padding_idx)?;
+    let places = RowIndex::of(&rows, num_weights as usize, padding_idx)?;
     match_summed!(grad.dtype(), "embedding_backward", T => {
         let access = AccessSet::acquire(&[(&out, Access::Write), (&grad, Access::Read)])?;
         let (out, grad) = (access.write::<T>(0)?, access.read::<T>(1)?);
@@ -78,7 +78,7 @@ pub fn embedding_dense_backward(
 fn scatter<T: Summed>(
     out: &mut [T],
     grad: &[T],
-    places: &Places,
+    places: &RowIndex,
     len: usize,
     by_frequency: bool,
 ) -> Result<()> {
@@ -101,13 +101,13 @@ fn scatter<T: Summed>(
 }
 
 /// For every row of a table the places that name it, in order.
-pub(super) struct Places {
+pub(super) struct RowIndex {
     /// Where the places of each row start, and one past the last.
     starts: Vec<usize>,
     places: Vec<usize>,
 }
 
-impl Places {
+impl RowIndex {
     pub(super) fn of(rows: &[i64], count: usize, skipped: i64) -> Result<Self> {
         let named = |row: i64| {
             let inside = row != skipped && row >= 0 && (row as usize) < count;

@@ -1,6 +1,6 @@
 //! Sums, means and maxima of the rows of a table, bag by bag.
 
-use super::embedding::Places;
+use super::embedding::RowIndex;
 use super::support::{contiguous, contiguous_opt, defined, empty, empty_as, is_shape_only};
 use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, grain_of};
 use crate::rows::{Float, Wide, match_float};
@@ -407,7 +407,7 @@ pub fn embedding_bag_dense_backward(
     }
     let spread = Spread {
         bags: offset2bag.to_vec()?,
-        places: Places::of(&indices.to_vec::<i64>()?, num_weights as usize, padding_idx)?,
+        places: RowIndex::of(&indices.to_vec::<i64>()?, num_weights as usize, padding_idx)?,
         sizes: if mode == Mode::Mean { Some(bag_size.to_vec()?) } else { None },
         by_frequency: scale_grad_by_freq,
     };
@@ -433,7 +433,7 @@ pub fn embedding_bag_dense_backward(
 /// How the gradients of bags go to the rows of the table.
 struct Spread {
     bags: Vec<i64>,
-    places: Places,
+    places: RowIndex,
     /// Rows per bag, for means.
     sizes: Option<Vec<i64>>,
     by_frequency: bool,

@@ -1,7 +1,7 @@
 //! Counting elements by bins.
 
 use crate::kernels::support::{contiguous, contiguous_opt, empty, is_shape_only, match_types};
-use crate::rows::loops::{Job, Vectorised};
+use crate::rows::loops::{RowKernel, Vectorised};
 use crate::rows::{Float, Wide, match_float};
 use crate::vec::Lanes;
 use corten_core::{DType, Element, Reader, Result, Scalar, Writer, cast, ensure, try_vec};
@@ -85,7 +85,7 @@ struct Count<'a, T: Float> {
 /// Values whose places are found together.
 const TOGETHER: usize = 256;
 
-impl<T: Float> Job<f32> for Count<'_, T> {
+impl<T: Float> RowKernel<f32> for Count<'_, T> {
     type Out = ();
 
     #[inline(always)]

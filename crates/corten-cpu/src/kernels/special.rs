@@ -1,8 +1,8 @@
 //! Functions that look at the bits of numbers, and random slopes.
 
 use super::pointwise::operators;
-use crate::pointwise::expr::{Expr, Pointwise2, pointwise2};
 use crate::kernels::support::{contiguous, empty_as, match_types};
+use crate::pointwise::expr::{Expr, Pointwise2, pointwise2};
 use corten_core::{DType, Reader, Result, Scalar, Writer, cast};
 use corten_ops::iter::TensorIterator;
 use corten_ops::meta::{Domain, special as shapes};

@@ -59,7 +59,7 @@ pub fn run(
     let helpers = (num_threads() - 1).min(parts as usize - 1);
     hire(&mut crew, helpers);
     let helpers = &crew[..helpers.min(crew.len())];
-    lead(helpers, &Job::new(range, parts, helpers.len() + 1, body))
+    lead(helpers, &ParallelFor::new(range, parts, helpers.len() + 1, body))
 }
 
 /// The number of threads a range is split over at most, the caller included.
@@ -146,7 +146,7 @@ struct Holder {
 struct Worker {
     /// Which share is its own; the leader's is 0.
     place: usize,
-    mailbox: AtomicPtr<Job<'static>>,
+    mailbox: AtomicPtr<ParallelFor<'static>>,
     thread: Thread,
     /// What the system calls the thread; 0 until it runs.
     thread_id: AtomicI32,
@@ -257,7 +257,7 @@ impl Worker {
     }
 
     /// Empties the mailbox; only one side gets a given order.
-    fn take_order(&self) -> *mut Job<'static> {
+    fn take_order(&self) -> *mut ParallelFor<'static> {
         if self.mailbox.load(Ordering::Relaxed).is_null() {
             return std::ptr::null_mut();
         }
@@ -265,7 +265,7 @@ impl Worker {
     }
 
     /// Gives the worker an order, on a processor that is not taken; see Note [A processor of its own].
-    fn post(&self, job: &Job<'_>, taken: &mut Taken) {
+    fn post(&self, job: &ParallelFor<'_>, taken: &mut Taken) {
         self.mailbox.store(std::ptr::from_ref(job).cast_mut().cast(), Ordering::Release);
         let processor = self.processor.load(Ordering::Relaxed);
         let thread = self.thread_id.load(Ordering::Relaxed);
@@ -278,7 +278,7 @@ impl Worker {
 }
 
 /// Runs a job with the given workers; the calling thread leads.
-fn lead(workers: &[Arc<Worker>], job: &Job<'_>) -> Result<()> {
+fn lead(workers: &[Arc<Worker>], job: &ParallelFor<'_>) -> Result<()> {
     job.busy.store(workers.len(), Ordering::Relaxed);
     let mut taken = Taken::here();
     workers.iter().for_each(|worker| worker.post(job, &mut taken));
@@ -290,7 +290,7 @@ fn lead(workers: &[Arc<Worker>], job: &Job<'_>) -> Result<()> {
 }
 
 /// A range in shares, one for each thread.
-struct Job<'a> {
+struct ParallelFor<'a> {
     shares: SmallVec<[Share; 4]>,
     /// The length of the parts that are claimed.
     part: i64,
@@ -314,7 +314,7 @@ enum Failure {
     Panic(Box<dyn Any + Send>),
 }
 
-impl<'a> Job<'a> {
+impl<'a> ParallelFor<'a> {
     fn new(
         range: Range<i64>,
         parts: i64,
@@ -424,7 +424,7 @@ mod tests {
     #[test]
     fn threads_have_equal_shares() {
         let shares = |length: i64, parts: i64, threads: usize| -> Vec<(i64, i64)> {
-            let job = Job::new(0..length, parts, threads, &|_| Ok(()));
+            let job = ParallelFor::new(0..length, parts, threads, &|_| Ok(()));
             job.shares.iter().map(|share| (share.next.load(Ordering::Relaxed), share.end)).collect()
         };
         assert_eq!(shares(14, 8, 2), [(0, 7), (7, 14)]);

@@ -2,10 +2,10 @@
 //! [`corten_ops::dense`] describes.
 
 use crate::pointwise::inner_loop::{
-    Block, Kernel, PickLoop, Scalars, Source, Value, element, take_division_by_zero,
+    InnerLoop, Kernel, PickLoop, Scalars, Source, Value, element, take_division_by_zero,
 };
-use crate::vec::stream::streams;
 use crate::pointwise::vector_loop::FAR;
+use crate::vec::stream::streams;
 use corten_core::{Access, Blocks, DType, Layout, Result, Scalar, TensorBase, bail, geometry};
 use corten_ops::Tensor;
 use corten_ops::dense::{Call, Rule};
@@ -33,7 +33,7 @@ fn run_on<const N: usize>(
     inputs: [&Tensor; N],
     given: &Call<'_>,
 ) -> Result<Option<Tensor>> {
-    let Some((leader, kinds, row)) = kinds(&inputs) else { return Ok(None) };
+    let Some((leader, layouts, row)) = layouts(&inputs) else { return Ok(None) };
     let dtype = leader.dtype();
     let of = if is_test(rule) { DType::Bool } else { dtype };
     let numel = leader.numel();
@@ -50,21 +50,21 @@ fn run_on<const N: usize>(
     };
     let mut scalars = Scalars::none();
     scalars.wrap(given.scalars, dtype)?;
-    let step = Step { looped: &looped, scalars: &scalars, dtype, row };
+    let step = LoopCall { looped: &looped, scalars: &scalars, dtype, row };
     let Some(out) = given.out else {
         let (result, memory) = leader.empty_as_plain(of)?;
-        let ran = step.run(&result, Some(memory), &inputs, &kinds)?;
+        let ran = step.run(&result, Some(memory), &inputs, &layouts)?;
         return Ok(ran.then(|| Tensor::from(result)));
     };
-    if !takes(out, leader, of) || !writes_apart(out, &inputs, &kinds) {
+    if !takes(out, leader, of) || !writes_apart(out, &inputs, &layouts) {
         return Ok(None);
     }
-    Ok(step.run(out.base(), None, &inputs, &kinds)?.then(|| out.clone()))
+    Ok(step.run(out.base(), None, &inputs, &layouts)?.then(|| out.clone()))
 }
 
 /// How an input takes part.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum OperandLayout {
     /// Element by element.
     Dense,
     /// As many elements as the last dimensions of the leader have, again for each of the others.
@@ -93,42 +93,42 @@ fn serves(rule: &Rule, dtype: DType) -> bool {
 }
 
 /// The input that decides shape and dtype, how all take part, and the length of those that are rows.
-type Parts<'a, const N: usize> = (&'a Tensor, [Kind; N], Option<NonZeroUsize>);
+type Parts<'a, const N: usize> = (&'a Tensor, [OperandLayout; N], Option<NonZeroUsize>);
 
 /// How the inputs take part. Nothing if an iterator has to look at them.
 #[inline(always)]
-fn kinds<'a, const N: usize>(inputs: &[&'a Tensor; N]) -> Option<Parts<'a, N>> {
+fn layouts<'a, const N: usize>(inputs: &[&'a Tensor; N]) -> Option<Parts<'a, N>> {
     let first = inputs[0];
     let alike = first.is_plain() && inputs[1..].iter().all(|other| other.is_plain_like(first));
-    if alike { Some((first, [Kind::Dense; N], None)) } else { mixed_kinds(inputs) }
+    if alike { Some((first, [OperandLayout::Dense; N], None)) } else { mixed_layouts(inputs) }
 }
 
-/// As [`kinds`], for dense tensors beside numbers, single elements and rows.
-fn mixed_kinds<'a, const N: usize>(inputs: &[&'a Tensor; N]) -> Option<Parts<'a, N>> {
+/// As [`layouts`], for dense tensors beside numbers, single elements and rows.
+fn mixed_layouts<'a, const N: usize>(inputs: &[&'a Tensor; N]) -> Option<Parts<'a, N>> {
     let leader = leader(inputs)?;
     if !leader.is_plain() {
         return None;
     }
-    let mut kinds = [Kind::Dense; N];
+    let mut layouts = [OperandLayout::Dense; N];
     let mut row = None;
-    for (kind, input) in kinds.iter_mut().zip(inputs) {
+    for (layout, input) in layouts.iter_mut().zip(inputs) {
         if input.is_plain_like(leader) {
             continue;
         }
         if input.dim() == 0 {
-            *kind = kind_of_one(input, leader.dtype())?;
+            *layout = layout_of_scalar(input, leader.dtype())?;
             continue;
         }
         let length = length_of_row(input, leader)?;
         if *row.get_or_insert(length) != length {
             return None;
         }
-        *kind = Kind::Row;
+        *layout = OperandLayout::Row;
     }
     // Where operands broadcast, the result takes its order of dimensions from all strides, also
     // from those of dimensions of size 1.
     let usual = leader.strides() == geometry::contiguous_strides_wrapping(&leader.sizes());
-    usual.then_some((leader, kinds, row))
+    usual.then_some((leader, layouts, row))
 }
 
 /// The first of the inputs with the most dimensions, which is one at least.
@@ -159,7 +159,7 @@ fn length_of_row(input: &Tensor, leader: &Tensor) -> Option<NonZeroUsize> {
 }
 
 /// How one element takes part beside a tensor of dtype `dtype` that keeps its dtype.
-fn kind_of_one(input: &Tensor, dtype: DType) -> Option<Kind> {
+fn layout_of_scalar(input: &Tensor, dtype: DType) -> Option<OperandLayout> {
     let one = input.defined()
         && input.dim() == 0
         && input.device().is_cpu()
@@ -169,14 +169,14 @@ fn kind_of_one(input: &Tensor, dtype: DType) -> Option<Kind> {
     }
     let own = input.dtype();
     if !input.is_wrapped_number() {
-        return (own == dtype && input.numel() == 1).then_some(Kind::Single);
+        return (own == dtype && input.numel() == 1).then_some(OperandLayout::Single);
     }
     let fits = match own {
         DType::Int64 => true,
         DType::Float64 => dtype.is_floating_point(),
         _ => false,
     };
-    fits.then_some(Kind::Number(own))
+    fits.then_some(OperandLayout::Number(own))
 }
 
 /// Whether a scalar argument is computed with as it is, and refused by no operator.
@@ -194,15 +194,19 @@ fn takes(out: &Tensor, leader: &Tensor, dtype: DType) -> bool {
 }
 
 /// Whether `out` shares no memory with an input, but for being the first one.
-fn writes_apart<const N: usize>(out: &Tensor, inputs: &[&Tensor; N], kinds: &[Kind; N]) -> bool {
-    inputs.iter().zip(kinds).enumerate().all(|(i, (input, &kind))| {
-        (i == 0 && kind == Kind::Dense && input.is_same(out))
+fn writes_apart<const N: usize>(
+    out: &Tensor,
+    inputs: &[&Tensor; N],
+    layouts: &[OperandLayout; N],
+) -> bool {
+    inputs.iter().zip(layouts).enumerate().all(|(i, (input, &layout))| {
+        (i == 0 && layout == OperandLayout::Dense && input.is_same(out))
             || input.storage_key() != out.storage_key()
     })
 }
 
 /// One run of a loop.
-struct Step<'a> {
+struct LoopCall<'a> {
     looped: &'a Kernel,
     scalars: &'a Scalars,
     /// The dtype of the loop's operands.
@@ -211,7 +215,7 @@ struct Step<'a> {
     row: Option<NonZeroUsize>,
 }
 
-impl Step<'_> {
+impl LoopCall<'_> {
     /// Calls the loop while the storages are held. `false`: an operand has no memory.
     ///
     /// A fresh result is nobody else's: its memory is given, and need not be held. Its sizes decide
@@ -222,17 +226,17 @@ impl Step<'_> {
         result: &TensorBase,
         fresh: Option<*mut u8>,
         inputs: &[&Tensor; N],
-        kinds: &[Kind; N],
+        layouts: &[OperandLayout; N],
     ) -> Result<bool> {
         let (itemsize, numel) = (self.dtype.itemsize(), result.numel() as usize);
         let written = numel * result.itemsize();
         let mut wanted = [(result, Access::Write, written); 4];
-        for ((place, input), kind) in wanted.iter_mut().zip(inputs).zip(kinds) {
-            let nbytes = match kind {
-                Kind::Dense => numel * itemsize,
-                Kind::Row => self.row.map_or(0, NonZeroUsize::get) * itemsize,
-                Kind::Single => itemsize,
-                Kind::Number(dtype) => dtype.itemsize(),
+        for ((place, input), layout) in wanted.iter_mut().zip(inputs).zip(layouts) {
+            let nbytes = match layout {
+                OperandLayout::Dense => numel * itemsize,
+                OperandLayout::Row => self.row.map_or(0, NonZeroUsize::get) * itemsize,
+                OperandLayout::Single => itemsize,
+                OperandLayout::Number(dtype) => dtype.itemsize(),
             };
             *place = (input.base(), Access::Read, nbytes);
         }
@@ -243,12 +247,15 @@ impl Step<'_> {
         let to = fresh.unwrap_or_else(|| held.address(N));
         let mut from = [Source { from: to.cast_const(), fixed: true }; 3];
         let mut numbers = [Value::default(); N];
-        for (i, ((source, &kind), number)) in
-            from.iter_mut().zip(kinds).zip(&mut numbers).enumerate()
+        for (i, ((source, &layout), number)) in
+            from.iter_mut().zip(layouts).zip(&mut numbers).enumerate()
         {
             let address = held.address(i).cast_const();
-            *source = Source { from: address, fixed: !matches!(kind, Kind::Dense | Kind::Row) };
-            if let Kind::Number(dtype) = kind {
+            *source = Source {
+                from: address,
+                fixed: !matches!(layout, OperandLayout::Dense | OperandLayout::Row),
+            };
+            if let OperandLayout::Number(dtype) = layout {
                 // SAFETY: the element is held, and its dtype is one of the two that are read here.
                 *number = element(unsafe { number_at(address, dtype) }, self.dtype)?;
                 source.from = (&raw const *number).cast();
@@ -260,7 +267,7 @@ impl Step<'_> {
         // their dtypes.
         if self.row.is_none() && written < FAR {
             // SAFETY: as just said.
-            unsafe { (self.looped.block)(to, &from, self.scalars, numel) };
+            unsafe { (self.looped.inner_loop)(to, &from, self.scalars, numel) };
             self.checked()?;
             return Ok(true);
         }
@@ -270,10 +277,12 @@ impl Step<'_> {
             return Ok(false);
         }
         let mut steps = [0; 3];
-        for (step, _) in steps.iter_mut().zip(kinds).filter(|(_, kind)| **kind == Kind::Dense) {
+        for (step, _) in
+            steps.iter_mut().zip(layouts).filter(|(_, layout)| **layout == OperandLayout::Dense)
+        {
             *step = row * itemsize;
         }
-        let walk = Walk { step: self, to, written: row * result.itemsize(), from, steps };
+        let walk = LoopRun { step: self, to, written: row * result.itemsize(), from, steps };
         // SAFETY: as just said.
         unsafe { walk.run_all(numel / row) }?;
         Ok(true)
@@ -290,8 +299,8 @@ impl Step<'_> {
 }
 
 /// Where a loop runs: over rows of the result, which are elements where no operand is a row.
-struct Walk<'a> {
-    step: &'a Step<'a>,
+struct LoopRun<'a> {
+    step: &'a LoopCall<'a>,
     to: *mut u8,
     /// The bytes of a row of the result.
     written: usize,
@@ -302,35 +311,37 @@ struct Walk<'a> {
 
 // SAFETY: whoever runs a walk promises that operands are only read meanwhile, and that no other
 // thread writes the same results.
-unsafe impl Sync for Walk<'_> {}
+unsafe impl Sync for LoopRun<'_> {}
 
-impl Walk<'_> {
+impl LoopRun<'_> {
     /// Runs the loop over so many rows, by as many threads as they are worth.
     ///
     /// # Safety
     /// As for [`run`](Self::run).
     #[inline(never)]
     unsafe fn run_all(&self, rows: usize) -> Result<()> {
-        let block = self.step.looped.block_for(rows * self.written);
+        let inner_loop = self.step.looped.inner_loop_for(rows * self.written);
         let row = self.step.row.map_or(1, NonZeroUsize::get) as i64;
         parallel_for(0..rows as i64, (GRAIN / row).max(1), |part| {
             // SAFETY: the caller's, of a part: they do not meet.
-            unsafe { self.run(block, part.start as usize..part.end as usize) };
+            unsafe { self.run(inner_loop, part.start as usize..part.end as usize) };
             self.step.checked()
         })
     }
 
     /// # Safety
-    /// The operands must be readable and the results writable there, as for [`Block`], and nobody else
+    /// The operands must be readable and the results writable there, as for [`InnerLoop`], and nobody else
     /// may write either meanwhile.
-    unsafe fn run(&self, block: Block, rows: Range<usize>) {
+    unsafe fn run(&self, inner_loop: InnerLoop, rows: Range<usize>) {
         let run_at = |row: usize, n| {
             let mut from = self.from;
             for (source, step) in from.iter_mut().zip(self.steps) {
                 source.from = source.from.wrapping_add(row * step);
             }
             // SAFETY: the caller's.
-            unsafe { block(self.to.wrapping_add(row * self.written), &from, self.step.scalars, n) };
+            unsafe {
+                inner_loop(self.to.wrapping_add(row * self.written), &from, self.step.scalars, n)
+            };
         };
         match self.step.row {
             None => run_at(rows.start, rows.len()),

@@ -1,11 +1,11 @@
 //! Bringing rows of an iterator to the contiguous form that the loops take.
 
-use crate::pointwise::loops::{Block, Kernel, Scalars, Source};
 use crate::copy::strided::{Rows, gather, scatter};
 use crate::copy::transpose::TILE;
+use crate::pointwise::loops::{InnerLoop, Kernel, Scalars, Source};
+use crate::pointwise::vector_loop::FAR;
 use crate::vec::convert::Conversion;
 use crate::vec::stream::{SHORTEST_RUN, Stream};
-use crate::pointwise::vector_loop::FAR;
 use corten_core::DType;
 use corten_ops::iter::TensorIterator;
 use std::mem::MaybeUninit;
@@ -71,7 +71,7 @@ struct Operand {
 }
 
 /// A kernel with what is known of the iterator's operands beforehand.
-pub(crate) struct Stage {
+pub(crate) struct GatherScatter {
     kernel: Kernel,
     scalars: Scalars,
     /// The second input, where it is one element that has not been rounded.
@@ -87,19 +87,19 @@ pub(crate) struct Stage {
 
 /// A part of the walk: rows of one length.
 #[derive(Clone, Copy)]
-struct Part {
+struct RowGroup {
     length: usize,
     rows: usize,
 }
 
-impl Part {
+impl RowGroup {
     /// Whether the elements of all rows lie one after the other.
     fn is_dense(self, rows: Rows, size: usize) -> bool {
         rows.inner == size as i64 && (self.rows == 1 || rows.outer == (size * self.length) as i64)
     }
 }
 
-impl Stage {
+impl GatherScatter {
     pub(crate) fn new(
         iter: &TensorIterator,
         mut kernel: Kernel,
@@ -126,9 +126,9 @@ impl Stage {
         let dtype = iter.input_dtype();
         let alike = number.is_none() && (0..=kernel.arity).all(|i| iter.dtype(i) == dtype);
         let nbytes = iter.numel() as usize * operands[0].size;
-        kernel.block = kernel.block_for(nbytes);
+        kernel.inner_loop = kernel.inner_loop_for(nbytes);
         if let Some([near, far]) = kernel.halves.filter(|_| alike && !one_by_one) {
-            kernel.block = if nbytes < FAR { near } else { far };
+            kernel.inner_loop = if nbytes < FAR { near } else { far };
             operands.iter_mut().for_each(|operand| operand.conversion = None);
         } else if dtype.is_reduced_float() {
             kernel.past = None;
@@ -172,9 +172,9 @@ impl Stage {
             self.operands[i].conversion.is_none() && (dense || n0 == 1 || (i > 0 && inner[i] == 0))
         });
         if self.one_by_one {
-            let block = if regular { ORDERED / self.kernel.compute.itemsize() } else { 1 };
+            let inner_loop = if regular { ORDERED / self.kernel.compute.itemsize() } else { 1 };
             // SAFETY: the caller's.
-            return unsafe { self.ordered(at, strides, n0, n1, block) };
+            return unsafe { self.ordered(at, strides, n0, n1, inner_loop) };
         }
         let in_place = at[1..count].contains(&at[0]);
         let computed = if in_place { None } else { Stream::of_computed(self.written) };
@@ -194,7 +194,7 @@ impl Stage {
                 unsafe {
                     match past {
                         Some((_, past)) => self.row_past_caches(past, moved(0), &from, n0),
-                        None => (self.kernel.block)(moved(0), &from, &self.scalars, n0),
+                        None => (self.kernel.inner_loop)(moved(0), &from, &self.scalars, n0),
                     }
                 }
             }
@@ -207,11 +207,13 @@ impl Stage {
     /// A row whose whole lines of memory are written past the caches.
     ///
     /// # Safety
-    /// As for [`Block`], and as [`Kernel::past`] says.
-    unsafe fn row_past_caches(&self, past: Block, to: *mut u8, from: &[Source; 3], n: usize) {
+    /// As for [`InnerLoop`], and as [`Kernel::past`] says.
+    unsafe fn row_past_caches(&self, past: InnerLoop, to: *mut u8, from: &[Source; 3], n: usize) {
         let size = self.operands[0].size;
         let [head, whole, rest] = Stream::cut(to, size, n);
-        for (block, part) in [(self.kernel.block, head), (past, whole), (self.kernel.block, rest)] {
+        for (inner_loop, part) in
+            [(self.kernel.inner_loop, head), (past, whole), (self.kernel.inner_loop, rest)]
+        {
             let source = |source: Source| match source.fixed {
                 true => source,
                 false => Source { from: source.from.wrapping_add(part.start * size), ..source },
@@ -219,7 +221,7 @@ impl Stage {
             // SAFETY: the caller's, of a part of the row; the second one is whole lines, as `past`
             // takes them.
             unsafe {
-                block(to.add(part.start * size), &from.map(source), &self.scalars, part.len())
+                inner_loop(to.add(part.start * size), &from.map(source), &self.scalars, part.len())
             };
         }
     }
@@ -253,7 +255,7 @@ impl Stage {
         };
         for row in (0..n1).step_by(rows) {
             for start in (0..n0).step_by(length.max(1)) {
-                let part = Part { length: length.min(n0 - start), rows: rows.min(n1 - row) };
+                let part = RowGroup { length: length.min(n0 - start), rows: rows.min(n1 - row) };
                 let moved = |i: usize| {
                     let offset = inner[i] * start as i64 + outer[i] * row as i64;
                     at[i].wrapping_offset(offset as isize)
@@ -270,21 +272,28 @@ impl Stage {
     /// # Safety
     /// As for [`rows`](Self::rows).
     #[cold]
-    unsafe fn ordered(&self, at: &[*mut u8], strides: &[i64], n0: usize, n1: usize, block: usize) {
+    unsafe fn ordered(
+        &self,
+        at: &[*mut u8],
+        strides: &[i64],
+        n0: usize,
+        n1: usize,
+        inner_loop: usize,
+    ) {
         let count = self.kernel.arity + 1;
         let (inner, outer) = strides.split_at(count);
         let mut buffers = Buffers::new(None);
         for row in 0..n1 {
             let mut start = 0;
             while start < n0 {
-                let length = if n0 - start >= block { block } else { 1 };
+                let length = if n0 - start >= inner_loop { inner_loop } else { 1 };
                 let moved = |i: usize| {
                     let offset = inner[i] * start as i64 + outer[i] * row as i64;
                     at[i].wrapping_offset(offset as isize)
                 };
                 // SAFETY: the part lies within the row.
                 unsafe {
-                    self.part(Part { length, rows: 1 }, moved, inner, outer, &mut buffers);
+                    self.part(RowGroup { length, rows: 1 }, moved, inner, outer, &mut buffers);
                 }
                 start += length;
             }
@@ -295,7 +304,7 @@ impl Stage {
     /// As for [`rows`](Self::rows), for the part's rows at `moved(operand)`.
     unsafe fn part(
         &self,
-        part: Part,
+        part: RowGroup,
         moved: impl Fn(usize) -> *mut u8,
         inner: &[i64],
         outer: &[i64],
@@ -316,7 +325,7 @@ impl Stage {
         let direct = dense && stream.is_none() && target.conversion.is_none();
         let to = if direct { out.at } else { buffers.operands[0].start() };
         // SAFETY: operands are dense or single by now, and so is the target.
-        unsafe { (self.kernel.block)(to, &from, &self.scalars, total) };
+        unsafe { (self.kernel.inner_loop)(to, &from, &self.scalars, total) };
         if direct {
             return;
         }
@@ -342,7 +351,7 @@ impl Stage {
     ///
     /// # Safety
     /// As for [`part`](Self::part).
-    unsafe fn source(&self, i: usize, rows: Rows, part: Part, buffers: &mut Buffers) -> Source {
+    unsafe fn source(&self, i: usize, rows: Rows, part: RowGroup, buffers: &mut Buffers) -> Source {
         let Operand { size, conversion } = self.operands[i];
         let total = part.length * part.rows;
         let still = |stride: i64, n: usize| stride == 0 || n == 1;

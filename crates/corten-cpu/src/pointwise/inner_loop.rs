@@ -31,23 +31,23 @@ pub(crate) struct Scalars {
 /// # Safety
 /// The result must be writable and the operands readable for `n` elements (a fixed one for one
 /// element) of the types the loop was made for; the processor must have the loop's instructions.
-pub(crate) type Block = unsafe fn(to: *mut u8, from: &[Source; 3], scalars: &Scalars, n: usize);
+pub(crate) type InnerLoop = unsafe fn(to: *mut u8, from: &[Source; 3], scalars: &Scalars, n: usize);
 
 /// A loop, and the dtype in which it computes.
 #[derive(Clone, Copy)]
 pub(crate) struct Kernel {
     /// The loop, for this processor.
-    pub(crate) block: Block,
+    pub(crate) inner_loop: InnerLoop,
     /// The dtype of its operands.
     pub(crate) compute: DType,
     /// The loops over operands of the 16-bit dtype that the kernel was chosen for, if it has any: one
     /// for less than [`FAR`] bytes of results, one for the others.
-    pub(crate) halves: Option<[Block; 2]>,
+    pub(crate) halves: Option<[InnerLoop; 2]>,
     /// The loop for [`FAR`] bytes of results and more, if it has one of its own.
-    pub(crate) far: Option<Block>,
+    pub(crate) far: Option<InnerLoop>,
     /// The loop whose results go past the caches, if it has one: it takes whole lines of memory, and
     /// nothing may access them before a [`Stream`](crate::vec::stream::Stream) is dropped.
-    pub(crate) past: Option<Block>,
+    pub(crate) past: Option<InnerLoop>,
     /// How many operands it reads.
     pub(crate) arity: usize,
     /// Whether results are bool whatever the dtype of the operands.
@@ -56,8 +56,8 @@ pub(crate) struct Kernel {
 
 impl Kernel {
     /// The loop for so many bytes of results.
-    pub(crate) fn block_for(&self, written: usize) -> Block {
-        self.far.filter(|_| written >= FAR).unwrap_or(self.block)
+    pub(crate) fn inner_loop_for(&self, written: usize) -> InnerLoop {
+        self.far.filter(|_| written >= FAR).unwrap_or(self.inner_loop)
     }
 }
 

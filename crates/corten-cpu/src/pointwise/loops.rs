@@ -3,17 +3,17 @@
 //! An operator is instantiated as one function per vector type: a contiguous loop, in which an
 //! operand may also be a single element. `stage.rs` brings everything else to that form.
 
-pub(crate) use crate::pointwise::inner_loop::{Block, Kernel, Scalars, Source};
-use crate::pointwise::inner_loop::{MOST_SCALARS, take_division_by_zero};
 use crate::pointwise::expr::Expr;
-use crate::pointwise::gather_scatter::Stage;
+use crate::pointwise::gather_scatter::GatherScatter;
+pub(crate) use crate::pointwise::inner_loop::{InnerLoop, Kernel, Scalars, Source};
+use crate::pointwise::inner_loop::{MOST_SCALARS, take_division_by_zero};
+use crate::pointwise::vector_loop::vector_loop;
 #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
 use crate::vec::avx512;
 use crate::vec::baseline;
 use crate::vec::{Cplx, Int, Lanes, MaskBits, Memory, Plain, Truth, level};
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
-use crate::vec::{Level, Past, PastBfloat, avx2};
-use crate::pointwise::vector_loop::vector_loop;
+use crate::vec::{Level, NonTemporal, NonTemporalBf16, avx2};
 use corten_core::{DType, Result, Scalar, bail, not_implemented_for};
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 use corten_core::{bf16, f16};
@@ -105,7 +105,7 @@ pub(crate) fn run(
         Some(number) => Some(Scalars::wrapped(&[number], kernel.compute)?),
         None => None,
     };
-    let stage = Stage::new(iter, kernel, scalars, number);
+    let stage = GatherScatter::new(iter, kernel, scalars, number);
     iter.for_each(
         |pointers, strides, n0, n1| {
             // SAFETY: the iterator vouches for addresses, strides and sizes, and holds access.
@@ -241,7 +241,7 @@ const CHUNK: usize = 256;
 /// element is repeated: so nothing aliases, and LLVM vectorises.
 ///
 /// # Safety
-/// As for [`Block`].
+/// As for [`InnerLoop`].
 #[inline(always)]
 unsafe fn lane_loop<L: Lanes, S: Sink<L>>(
     to: *mut u8,
@@ -327,7 +327,7 @@ unsafe fn lane_step<L: Lanes, S: Sink<L>>(
 macro_rules! compiled {
     ($($name:ident = $loop:ident $(on $lines:literal)? $(with $features:literal)?;)+) => {$(
         /// # Safety
-        /// As for [`Block`].
+        /// As for [`InnerLoop`].
         $(#[target_feature(enable = $features)])?
         unsafe fn $name<L: Lanes, S: Sink<L>>(
             to: *mut u8,
@@ -368,7 +368,7 @@ macro_rules! vectors {
             Level::Avx512 => vector_avx512::<avx512::$vector, $sink>,
             #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
             Level::Avx2 => vector_avx2::<avx2::$vector, $sink>,
-            _ => vector_baseline::<baseline::$vector, $sink> as Block,
+            _ => vector_baseline::<baseline::$vector, $sink> as InnerLoop,
         }
     };
 }
@@ -376,7 +376,7 @@ macro_rules! vectors {
 /// The loops of a short operator over elements of a 16-bit dtype, where the processor converts them:
 /// the second one over more than the first-level cache holds.
 #[cfg_attr(not(all(target_arch = "x86_64", feature = "avx2")), expect(unused_variables))]
-fn halves<B: Body>(dtype: DType) -> Option<[Block; 2]> {
+fn halves<B: Body>(dtype: DType) -> Option<[InnerLoop; 2]> {
     #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
     if const { B::IS_SHORT } {
         return match (level(), dtype) {
@@ -399,7 +399,7 @@ fn halves<B: Body>(dtype: DType) -> Option<[Block; 2]> {
 }
 
 /// The loop of a short operator over more than the first-level cache holds: see Note [Results on lines].
-fn far<B: Body>(dtype: DType) -> Option<Block> {
+fn far<B: Body>(dtype: DType) -> Option<InnerLoop> {
     #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
     if const { B::IS_SHORT } && level() == Level::Avx512 {
         return match dtype {
@@ -413,20 +413,20 @@ fn far<B: Body>(dtype: DType) -> Option<Block> {
 }
 
 /// The loop of an operator whose results go past the caches: see Note [Streaming].
-fn past<B: Body>(dtype: DType) -> Option<Block> {
+fn past<B: Body>(dtype: DType) -> Option<InnerLoop> {
     if const { B::GOES_PAST } {
         return match dtype {
             #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
             DType::Float32 if level() == Level::Avx2 => {
-                Some(vector_avx2::<avx2::F32, Values<B, Past>>)
+                Some(vector_avx2::<avx2::F32, Values<B, NonTemporal>>)
             }
             #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
             DType::Float64 if level() == Level::Avx2 => {
-                Some(vector_avx2::<avx2::F64, Values<B, Past>>)
+                Some(vector_avx2::<avx2::F64, Values<B, NonTemporal>>)
             }
             #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
             DType::BFloat16 if level() == Level::Avx2 && const { B::IS_SHORT } => {
-                Some(vector_avx2::<avx2::F32, Values<B, PastBfloat>>)
+                Some(vector_avx2::<avx2::F32, Values<B, NonTemporalBf16>>)
             }
             _ => None,
         };
@@ -435,11 +435,11 @@ fn past<B: Body>(dtype: DType) -> Option<Block> {
 }
 
 /// The special loops of a predicate: there are none.
-fn no_loop<B: Test>(_: DType) -> Option<Block> {
+fn no_loop<B: Test>(_: DType) -> Option<InnerLoop> {
     None
 }
 
-fn no_halves<B: Test>(_: DType) -> Option<[Block; 2]> {
+fn no_halves<B: Test>(_: DType) -> Option<[InnerLoop; 2]> {
     None
 }
 
@@ -449,7 +449,7 @@ macro_rules! lanes {
         match level() {
             #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
             Level::Avx2 | Level::Avx512 => lane_avx2::<$lane, $sink>,
-            _ => lane_baseline::<$lane, $sink> as Block,
+            _ => lane_baseline::<$lane, $sink> as InnerLoop,
         }
     };
 }
@@ -460,7 +460,7 @@ macro_rules! pick {
     ($name:ident, $operator:ident, $sink:ident, $halves:ident, $far:ident, $past:ident, $test:literal) => {
         pub(crate) fn $name<B: $operator>(dtype: DType) -> Option<Kernel> {
             use DType::*;
-            let (block, compute) = match dtype {
+            let (inner_loop, compute) = match dtype {
                 Float16 | BFloat16 | Float32 | Float8E5m2 | Float8E4m3fn | Float8E5m2fnuz
                 | Float8E4m3fnuz => pick!(has_float, B, vectors!(F32, $sink<B>), Float32),
                 Float64 => pick!(has_float, B, vectors!(F64, $sink<B>), Float64),
@@ -480,7 +480,7 @@ macro_rules! pick {
                 _ => return None,
             };
             Some(Kernel {
-                block,
+                inner_loop,
                 compute,
                 halves: $halves::<B>(dtype),
                 far: $far::<B>(dtype),
@@ -490,8 +490,8 @@ macro_rules! pick {
             })
         }
     };
-    ($has:ident, $body:ident, $block:expr, $compute:ident) => {
-        if const { $has($body::DOMAIN) } { ($block, $compute) } else { return None }
+    ($has:ident, $body:ident, $inner_loop:expr, $compute:ident) => {
+        if const { $has($body::DOMAIN) } { ($inner_loop, $compute) } else { return None }
     };
 }
 

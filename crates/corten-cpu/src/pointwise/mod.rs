@@ -7,8 +7,8 @@ pub(crate) mod inner_loop;
 pub(crate) mod loops;
 pub(crate) mod vector_loop;
 
-use crate::pointwise::inner_loop::PickLoop;
 use crate::pointwise::expr::Expr;
+use crate::pointwise::inner_loop::PickLoop;
 use crate::pointwise::loops::{Body, Test};
 use corten_core::{DeviceType, Result, Scalar};
 use corten_ops::Stub;

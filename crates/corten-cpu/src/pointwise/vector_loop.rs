@@ -28,7 +28,7 @@ const MANY: usize = 1 << 16;
 /// With `LINES`, results are written line by line, which two vectors are: see Note [Results on lines].
 ///
 /// # Safety
-/// As for [`Block`](crate::pointwise::inner_loop::Block), with the instructions of `L`.
+/// As for [`InnerLoop`](crate::pointwise::inner_loop::InnerLoop), with the instructions of `L`.
 #[inline(always)]
 pub(crate) unsafe fn vector_loop<L: Lanes, S: Sink<L>, const LINES: bool>(
     to: *mut u8,

@@ -1,8 +1,8 @@
 //! Reductions of rows of dense columns: a state for each column, row after row.
 
-use crate::reduce::loops::{Fold, Walk, offset};
-use crate::reduce::results::COLUMNS;
 use crate::reduce::buffers::{States, TurnedRoom};
+use crate::reduce::loops::{Fold, ReducePlan, offset};
+use crate::reduce::results::COLUMNS;
 use crate::vec::fetch_early;
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 use crate::vec::{Level, level};
@@ -26,7 +26,7 @@ const NEAR: u64 = 512 << 10;
 /// How many rows later the rows are that are brought near.
 const ROWS_AHEAD: i64 = 2 * ROWS_TOGETHER as i64;
 
-impl Walk {
+impl ReducePlan {
     /// Folds rows of dense columns into one state per column. What is not converted is aligned.
     pub(crate) fn fold_columns<F: Fold>(&self, fold: &F) -> Result<()> {
         let (width, length) = (self.kept[0].size, self.length());

@@ -4,9 +4,9 @@
 //! elements to it: dense runs of a slice, or rows of columns, converted where the tensor has
 //! another dtype, on several threads.
 
-use crate::reduce::results::{COLUMNS, Place, Results};
-use crate::reduce::buffers::{RunRoom, Staging, filled};
 use crate::copy::strided::{Rows, gather};
+use crate::reduce::buffers::{RunRoom, Staging, filled};
+use crate::reduce::results::{COLUMNS, OutputRow, Results};
 use crate::vec::convert::Conversion;
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 use crate::vec::{Level, level};
@@ -110,7 +110,7 @@ const MOST_PARTS: i64 = 8;
 /// When access is refused.
 pub(crate) fn fold<F: Fold>(iter: &mut TensorIterator, fold: &F) -> Result<()> {
     let places = iter.pointers()?;
-    let walk = Walk::new(iter, &places, F::DTYPE, F::Out::DTYPES);
+    let walk = ReducePlan::new(iter, &places, F::DTYPE, F::Out::DTYPES);
     walk.run(fold)
 }
 
@@ -140,7 +140,7 @@ struct Slices {
     elements: Range<i64>,
 }
 
-pub(crate) struct Walk {
+pub(crate) struct ReducePlan {
     from: *const u8,
     to: SmallVec<[*mut u8; 2]>,
     /// Dimensions that go, fastest first.
@@ -157,9 +157,9 @@ pub(crate) struct Walk {
 }
 
 // SAFETY: the addresses are used for disjoint outputs per thread, and the iterator holds access.
-unsafe impl Sync for Walk {}
+unsafe impl Sync for ReducePlan {}
 
-impl Walk {
+impl ReducePlan {
     fn new(iter: &TensorIterator, places: &[*mut u8], wide: DType, outs: &[DType]) -> Self {
         let outputs = iter.noutputs();
         let (shape, from) = (iter.shape(), iter.strides(outputs));
@@ -279,13 +279,13 @@ impl Walk {
     /// # Safety
     /// No other thread may use these outputs meanwhile.
     pub(crate) unsafe fn store_states<F: Fold>(&self, fold: &F, output: i64, states: &[F::Acc]) {
-        let place = |(i, &first): (usize, &*mut u8)| Place {
+        let place = |(i, &first): (usize, &*mut u8)| OutputRow {
             first: first.wrapping_offset(offset(&self.kept, output, |dim| dim.to[i]) as isize),
             stride: self.kept.first().map_or(0, |dim| dim.to[i]),
             size: self.out_sizes[i],
         };
         // Bounded: results of a reduction.
-        let places: SmallVec<[Place; 2]> = self.to.iter().enumerate().map(place).collect();
+        let places: SmallVec<[OutputRow; 2]> = self.to.iter().enumerate().map(place).collect();
         let length = self.length();
         let results = states.iter().map(|&acc| fold.finish(acc, length));
         // SAFETY: the caller's.

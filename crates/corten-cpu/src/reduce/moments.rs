@@ -2,7 +2,7 @@
 
 use crate::reduce::folds::{larger, smaller};
 use crate::reduce::loops::Fold;
-use crate::rows::loops::{Job, Vectorised, map_in_place, row_functions};
+use crate::rows::loops::{RowKernel, Vectorised, map_in_place, row_functions};
 use crate::vec::{Lanes, fetch_early};
 use corten_core::{Complex, Element};
 use std::marker::PhantomData;
@@ -54,7 +54,7 @@ struct Squares<'a> {
     run: &'a [f32],
 }
 
-impl Job<f32> for Squares<'_> {
+impl RowKernel<f32> for Squares<'_> {
     type Out = f64;
 
     /// The square is exact in double precision, so that one rounding gives what two do; vectors of fewer

@@ -18,14 +18,14 @@ pub(crate) trait Results {
     /// what its conversion makes of them.
     unsafe fn store_row(
         row: impl ExactSizeIterator<Item = Self> + Clone,
-        places: &[Place],
+        places: &[OutputRow],
         conversions: &[Option<Conversion>],
     ) where
         Self: Sized;
 }
 
 /// Where results go: the first address, the stride, and the size of an element, in bytes.
-pub(crate) struct Place {
+pub(crate) struct OutputRow {
     pub(crate) first: *mut u8,
     pub(crate) stride: i64,
     pub(crate) size: usize,
@@ -35,7 +35,7 @@ pub(crate) struct Place {
 /// The place must be writable for as many elements of the conversion's target.
 unsafe fn store_run<T: Element>(
     values: impl ExactSizeIterator<Item = T>,
-    place: &Place,
+    place: &OutputRow,
     conversion: Option<Conversion>,
 ) {
     let dense = place.stride == place.size as i64;
@@ -67,7 +67,7 @@ impl<A: Element> Results for (A,) {
     const DTYPES: &'static [DType] = &[A::DTYPE];
     unsafe fn store_row(
         row: impl ExactSizeIterator<Item = Self> + Clone,
-        places: &[Place],
+        places: &[OutputRow],
         conversions: &[Option<Conversion>],
     ) {
         // SAFETY: the caller's.
@@ -79,7 +79,7 @@ impl<A: Element, B: Element> Results for (A, B) {
     const DTYPES: &'static [DType] = &[A::DTYPE, B::DTYPE];
     unsafe fn store_row(
         row: impl ExactSizeIterator<Item = Self> + Clone,
-        places: &[Place],
+        places: &[OutputRow],
         conversions: &[Option<Conversion>],
     ) {
         // SAFETY: the caller's.

@@ -1,9 +1,9 @@
 //! Reductions of short dense slices: many at a time, side by side.
 
-use crate::reduce::loops::{Dim, Fold, Walk};
-use crate::reduce::results::COLUMNS;
-use crate::reduce::buffers::{TurnedRoom, filled};
 use crate::copy::strided::Rows;
+use crate::reduce::buffers::{TurnedRoom, filled};
+use crate::reduce::loops::{Dim, Fold, ReducePlan};
+use crate::reduce::results::COLUMNS;
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 use crate::vec::{Level, level};
 use std::mem::MaybeUninit;
@@ -12,7 +12,7 @@ use std::ops::Range;
 /// The longest slices that are turned into columns.
 const SHORT: i64 = 48;
 
-impl Walk {
+impl ReducePlan {
     /// Whether slices are dense, and shorter than what a fold takes at a time, so that its steps would
     /// wait for each other.
     pub(crate) fn are_short(&self, length: i64) -> bool {

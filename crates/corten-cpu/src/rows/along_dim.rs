@@ -1,16 +1,18 @@
 //! Calls a function for every line of contiguous tensors along one dimension.
 
-use crate::parallel::chunks::{ColumnBlock, for_each_chunk, for_each_column_block, for_each_run, grain_of};
+use crate::copy::transpose::turn_matrix;
+use crate::parallel::chunks::{
+    ColumnBlock, for_each_chunk, for_each_column_block, for_each_run, grain_of,
+};
+use crate::parallel::scratch::{Buffered, with_buffer};
 use crate::rows::loops::MOST_LANES;
 use crate::rows::{Float, Wide};
-use crate::parallel::scratch::{Buffered, with_buffer};
-use crate::copy::transpose::turn_matrix;
 use crate::vec::fetch_early;
 use crate::vec::transpose::SIDE;
 use corten_core::Result;
 use corten_ops::parallel::num_threads;
 
-/// Lines that are taken together where they are columns.
+/// DimView that are taken together where they are columns.
 const COLUMNS: usize = 256;
 
 /// As many are taken where they do not stay in a second-level cache from one pass to the next: rows of
@@ -31,18 +33,18 @@ fn rows_at_once(len: usize) -> usize {
 }
 
 /// What is computed of lines.
-pub(crate) trait OfLines<const N: usize>: Sync {
+pub(crate) trait DimKernel<const N: usize>: Sync {
     /// The longest rows for which it pays to turn them into columns.
     const SHORT: usize;
     /// Fills a line of which all elements are adjacent.
     fn row<W: Wide>(&self, out: &mut [W], rows: [&[W]; N]);
     /// Fills lines that are columns of a matrix.
-    fn columns<T: Float>(&self, block: Columns<'_, '_, T, N>);
+    fn columns<T: Float>(&self, block: ColumnLanes<'_, '_, T, N>);
 }
 
 /// A shape as seen from one of its dimensions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lines {
+pub(crate) struct DimView {
     /// Elements in front of the dimension.
     pub(crate) outer: usize,
     /// The dimension.
@@ -51,7 +53,7 @@ pub(crate) struct Lines {
     pub(crate) inner: usize,
 }
 
-impl Lines {
+impl DimView {
     /// The lines of a shape along `dim`; a rank-0 tensor is one line of one element.
     pub(crate) fn of(sizes: &[i64], dim: usize) -> Self {
         let product = |sizes: &[i64]| sizes.iter().product::<i64>() as usize;
@@ -69,7 +71,7 @@ impl Lines {
     ///
     /// # Errors
     /// None of its own.
-    pub(crate) fn map<T: Float, L: OfLines<N>, const N: usize>(
+    pub(crate) fn map<T: Float, L: DimKernel<N>, const N: usize>(
         self,
         out: &mut [T],
         inputs: [&[T]; N],
@@ -91,7 +93,7 @@ impl Lines {
         self,
         out: &mut [T],
         inputs: [&[T]; N],
-        of_lines: &impl OfLines<N>,
+        of_lines: &impl DimKernel<N>,
     ) -> Result<()> {
         for_each_chunk(out, self.len, grain_of(self.len), |i, out| {
             let mut buffers = [const { Vec::new() }; N];
@@ -112,7 +114,7 @@ impl Lines {
         self,
         out: &mut [T],
         inputs: [&[T]; N],
-        of_lines: &impl OfLines<N>,
+        of_lines: &impl DimKernel<N>,
     ) -> Result<()>
     where
         T::Wide: Buffered,
@@ -170,12 +172,12 @@ impl Lines {
         })
     }
 
-    /// Lines that lie side by side as columns of a matrix, block by block.
+    /// DimView that lie side by side as columns of a matrix, block by block.
     fn map_columns<T: Float, const N: usize>(
         self,
         out: &mut [T],
         inputs: [&[T]; N],
-        of_lines: &impl OfLines<N>,
+        of_lines: &impl DimKernel<N>,
     ) -> Result<()> {
         let Self { outer, len, inner } = self;
         let far = len * COLUMNS * size_of::<T>() > FAR;
@@ -184,14 +186,14 @@ impl Lines {
         let grain = grain_of(len * columns);
         for_each_column_block(out, [outer, len, inner], columns, grain, |batch, columns, out| {
             let (first, width) = (batch * len * inner + columns.start, columns.len());
-            of_lines.columns(Columns { out, inputs, first, width, len, step: inner });
+            of_lines.columns(ColumnLanes { out, inputs, first, width, len, step: inner });
             Ok(())
         })
     }
 }
 
-/// Lines that are the columns of a matrix.
-pub(crate) struct Columns<'a, 'b, T, const N: usize> {
+/// DimView that are the columns of a matrix.
+pub(crate) struct ColumnLanes<'a, 'b, T, const N: usize> {
     out: &'a mut ColumnBlock<'b, T>,
     inputs: [&'a [T]; N],
     /// The place of the first element, and how far rows lie apart.
@@ -203,7 +205,7 @@ pub(crate) struct Columns<'a, 'b, T, const N: usize> {
     len: usize,
 }
 
-impl<T: Float, const N: usize> Columns<'_, '_, T, N> {
+impl<T: Float, const N: usize> ColumnLanes<'_, '_, T, N> {
     /// Calls `f` with every row of the inputs.
     pub(crate) fn read(&self, mut f: impl FnMut([&[T::Wide]; N])) {
         let mut buffers = [const { Vec::new() }; N];

@@ -1,6 +1,8 @@
 //! Rows put together: sums, extrema and others, with the vectors of the machine.
 
-use crate::rows::loops::{Function, Job, LONG, Vectorised, Walk, least, load_at, load_rest};
+use crate::rows::loops::{
+    Function, LONG, RowKernel, RowMap, Vectorised, least, load_at, load_rest,
+};
 use crate::vec::{Lanes, fetch_ahead};
 use corten_core::{Element, cast};
 
@@ -39,7 +41,7 @@ struct Folded<'a, T, F, const N: usize, const M: usize> {
     fold: F,
 }
 
-impl<T: Element, F: RowFold<T, N, M>, const N: usize, const M: usize> Job<T>
+impl<T: Element, F: RowFold<T, N, M>, const N: usize, const M: usize> RowKernel<T>
     for Folded<'_, T, F, N, M>
 {
     type Out = [Parts<T>; M];
@@ -67,7 +69,7 @@ struct FoldedToOne<'a, T, F, const N: usize, const M: usize> {
     fold: F,
 }
 
-impl<T: Element, F: RowFold<T, N, M>, const N: usize, const M: usize> Job<T>
+impl<T: Element, F: RowFold<T, N, M>, const N: usize, const M: usize> RowKernel<T>
     for FoldedToOne<'_, T, F, N, M>
 {
     type Out = [T; M];
@@ -128,7 +130,7 @@ impl<V: Lanes, const N: usize> Columnwise<V, N> for [*const V::Elem; N] {
 }
 
 /// The values, which are written on the way.
-impl<V: Lanes, F: Function<V::Elem, N>, const N: usize> Columnwise<V, 1> for Walk<V::Elem, F, N> {
+impl<V: Lanes, F: Function<V::Elem, N>, const N: usize> Columnwise<V, 1> for RowMap<V::Elem, F, N> {
     #[inline(always)]
     unsafe fn at(&self, i: usize) -> [V; 1] {
         // SAFETY: the caller's.
@@ -240,7 +242,7 @@ pub(crate) fn map_in_place_and_fold<T: Vectorised>(
     f: impl Function<T, 1>,
     fold: impl RowFold<T, 1, 1>,
 ) -> T {
-    T::run(FoldedWalk { walk: Walk::in_place(row, f), fold })
+    T::run(FoldedWalk { walk: RowMap::in_place(row, f), fold })
 }
 
 /// As [`map_with`], and puts what it writes together as [`folded_with`] would.
@@ -251,16 +253,16 @@ pub(crate) fn map_and_fold_with<V: Lanes, const N: usize>(
     f: impl Function<V::Elem, N>,
     fold: impl RowFold<V::Elem, 1, 1>,
 ) -> V::Elem {
-    FoldedWalk { walk: Walk::of(out, rows, f), fold }.run::<V>()
+    FoldedWalk { walk: RowMap::of(out, rows, f), fold }.run::<V>()
 }
 
 /// Rows on their way through a function, the values of which are put together.
 struct FoldedWalk<T, F, G, const N: usize> {
-    walk: Walk<T, F, N>,
+    walk: RowMap<T, F, N>,
     fold: G,
 }
 
-impl<T: Element, F: Function<T, N>, G: RowFold<T, 1, 1>, const N: usize> Job<T>
+impl<T: Element, F: Function<T, N>, G: RowFold<T, 1, 1>, const N: usize> RowKernel<T>
     for FoldedWalk<T, F, G, N>
 {
     type Out = T;
@@ -282,19 +284,21 @@ pub(crate) fn fold_columns<T: Vectorised, const N: usize, const M: usize>(
 ) {
     let count = states.iter().fold(least(rows[0], rows), |least, state| least.min(state.len()));
     let states = states.map(<[T]>::as_mut_ptr);
-    T::run(Columns { states, from: rows.map(<[T]>::as_ptr), count, fold });
+    T::run(ColumnFold { states, from: rows.map(<[T]>::as_ptr), count, fold });
 }
 
 /// Rows on their way into the states of their columns: `states` are writable and `from` readable
 /// for `count` elements, and no two of them overlap.
-struct Columns<T, F, const N: usize, const M: usize> {
+struct ColumnFold<T, F, const N: usize, const M: usize> {
     states: [*mut T; M],
     from: [*const T; N],
     count: usize,
     fold: F,
 }
 
-impl<T, F: RowFold<T, N, M>, const N: usize, const M: usize> Job<T> for Columns<T, F, N, M> {
+impl<T, F: RowFold<T, N, M>, const N: usize, const M: usize> RowKernel<T>
+    for ColumnFold<T, F, N, M>
+{
     type Out = ();
 
     #[inline(always)]

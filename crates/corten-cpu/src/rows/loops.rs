@@ -1,6 +1,6 @@
 //! Rows computed with the vectors of the machine.
 //!
-//! A [`Job`] is written once over vectors; [`Vectorised::run`] runs it with those of the level in
+//! A [`RowKernel`] is written once over vectors; [`Vectorised::run`] runs it with those of the level in
 //! use. The walks here are what keeps their callers free of addresses.
 
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
@@ -17,7 +17,7 @@ pub(crate) use crate::rows::folds::{
 pub(crate) use crate::rows::macros::{for_each_vector, row_folds, row_functions};
 
 /// A computation on rows of `T`.
-pub(crate) trait Job<T> {
+pub(crate) trait RowKernel<T> {
     /// Its result.
     type Out;
     /// The computation; `#[inline(always)]`, see Note [Vector inlining].
@@ -27,7 +27,7 @@ pub(crate) trait Job<T> {
 /// An element type that has vectors.
 pub(crate) trait Vectorised: Element {
     /// Runs a job with the vectors of the level in use.
-    fn run<J: Job<Self>>(job: J) -> J::Out;
+    fn run<J: RowKernel<Self>>(job: J) -> J::Out;
     /// `self * factor + shift`, rounded once.
     fn fused(self, factor: Self, shift: Self) -> Self;
 }
@@ -36,7 +36,7 @@ macro_rules! vectorised {
     ($($element:ty: $vector:ident;)+) => {$(
         impl Vectorised for $element {
             #[inline]
-            fn run<J: Job<Self>>(job: J) -> J::Out {
+            fn run<J: RowKernel<Self>>(job: J) -> J::Out {
                 match level() {
                     #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
                     // SAFETY: the level was detected.
@@ -65,7 +65,7 @@ vectorised! {
 /// The processor must have the features.
 #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-unsafe fn run_avx512<T, V: Lanes<Elem = T>, J: Job<T>>(job: J) -> J::Out {
+unsafe fn run_avx512<T, V: Lanes<Elem = T>, J: RowKernel<T>>(job: J) -> J::Out {
     job.run::<V>()
 }
 
@@ -73,13 +73,13 @@ unsafe fn run_avx512<T, V: Lanes<Elem = T>, J: Job<T>>(job: J) -> J::Out {
 /// The processor must have the features.
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn run_avx2<T, V: Lanes<Elem = T>, J: Job<T>>(job: J) -> J::Out {
+unsafe fn run_avx2<T, V: Lanes<Elem = T>, J: RowKernel<T>>(job: J) -> J::Out {
     job.run::<V>()
 }
 
 /// Runs `body` compiled with the instructions of the level in use, for loops that the compiler
 /// turns into vectors by itself. No result changes by it. A large closure is not inlined and stays
-/// at the baseline: those are written as a [`Job`].
+/// at the baseline: those are written as a [`RowKernel`].
 #[inline(always)]
 pub(crate) fn compiled<R>(body: impl FnOnce() -> R) -> R {
     f32::run(Compiled(body))
@@ -87,7 +87,7 @@ pub(crate) fn compiled<R>(body: impl FnOnce() -> R) -> R {
 
 struct Compiled<F>(F);
 
-impl<R, F: FnOnce() -> R> Job<f32> for Compiled<F> {
+impl<R, F: FnOnce() -> R> RowKernel<f32> for Compiled<F> {
     type Out = R;
 
     #[inline(always)]
@@ -109,17 +109,17 @@ pub(crate) fn map<T: Vectorised, const N: usize>(
     rows: [&[T]; N],
     f: impl Function<T, N>,
 ) {
-    T::run(Walk::of(out, rows, f));
+    T::run(RowMap::of(out, rows, f));
 }
 
 /// `row[i] = f(row[i])`.
 pub(crate) fn map_in_place<T: Vectorised>(row: &mut [T], f: impl Function<T, 1>) {
-    T::run(Walk::in_place(row, f));
+    T::run(RowMap::in_place(row, f));
 }
 
 /// `row[i] = f(row[i], other[i])`, as far as both go.
 pub(crate) fn map_over<T: Vectorised>(row: &mut [T], other: &[T], f: impl Function<T, 2>) {
-    T::run(Walk::over(row, other, f));
+    T::run(RowMap::over(row, other, f));
 }
 
 /// [`map`] within a job.
@@ -129,13 +129,13 @@ pub(crate) fn map_with<V: Lanes, const N: usize>(
     rows: [&[V::Elem]; N],
     f: impl Function<V::Elem, N>,
 ) {
-    Walk::of(out, rows, f).run::<V>();
+    RowMap::of(out, rows, f).run::<V>();
 }
 
 /// [`map_in_place`] within a job.
 #[inline(always)]
 pub(crate) fn map_in_place_with<V: Lanes>(row: &mut [V::Elem], f: impl Function<V::Elem, 1>) {
-    Walk::in_place(row, f).run::<V>();
+    RowMap::in_place(row, f).run::<V>();
 }
 
 /// The length that all rows have.
@@ -150,14 +150,14 @@ pub(crate) const LONG: usize = 64;
 
 /// Rows on their way through a function: `to` is writable and `from` readable for `count` elements,
 /// and they are the same place or do not overlap.
-pub(crate) struct Walk<T, F, const N: usize> {
+pub(crate) struct RowMap<T, F, const N: usize> {
     pub(crate) to: *mut T,
     pub(crate) from: [*const T; N],
     pub(crate) count: usize,
     pub(crate) f: F,
 }
 
-impl<T, F, const N: usize> Walk<T, F, N> {
+impl<T, F, const N: usize> RowMap<T, F, N> {
     /// From rows to another one, as far as all go.
     #[inline(always)]
     pub(crate) fn of(out: &mut [T], rows: [&[T]; N], f: F) -> Self {
@@ -165,7 +165,7 @@ impl<T, F, const N: usize> Walk<T, F, N> {
     }
 }
 
-impl<T, F> Walk<T, F, 1> {
+impl<T, F> RowMap<T, F, 1> {
     /// From a row to itself.
     #[inline(always)]
     pub(crate) fn in_place(row: &mut [T], f: F) -> Self {
@@ -174,7 +174,7 @@ impl<T, F> Walk<T, F, 1> {
     }
 }
 
-impl<T, F> Walk<T, F, 2> {
+impl<T, F> RowMap<T, F, 2> {
     /// From a row and another one to the row itself.
     #[inline(always)]
     pub(crate) fn over(row: &mut [T], other: &[T], f: F) -> Self {
@@ -183,7 +183,7 @@ impl<T, F> Walk<T, F, 2> {
     }
 }
 
-impl<T, F: Function<T, N>, const N: usize> Job<T> for Walk<T, F, N> {
+impl<T, F: Function<T, N>, const N: usize> RowKernel<T> for RowMap<T, F, N> {
     type Out = ();
 
     #[inline(always)]
@@ -233,16 +233,16 @@ pub(crate) fn load_spaced<V: Lanes, const N: usize>(row: &[V::Elem], step: usize
     vectors
 }
 
-/// Places in a row from which vectors are loaded that lie equally far from each.
-pub(crate) struct Places<'a, V: Lanes, const N: usize> {
+/// StridedLoads in a row from which vectors are loaded that lie equally far from each.
+pub(crate) struct StridedLoads<'a, V: Lanes, const N: usize> {
     row: &'a [V::Elem],
     each: [usize; N],
     /// How far the vectors may lie from the places.
     most: usize,
 }
 
-impl<'a, V: Lanes, const N: usize> Places<'a, V, N> {
-    /// Places that whole vectors begin at.
+impl<'a, V: Lanes, const N: usize> StridedLoads<'a, V, N> {
+    /// StridedLoads that whole vectors begin at.
     #[inline(always)]
     pub(crate) fn of(row: &'a [V::Elem], each: [usize; N]) -> Self {
         let last = each.into_iter().max().unwrap_or(0);

@@ -84,11 +84,11 @@ impl<L: Lanes> Memory<L> for Plain {
 /// addresses that the size of a register divides. Before anything else accesses what was written, a
 /// [`Stream`](super::stream::Stream) must be dropped.
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
-pub(crate) struct Past;
+pub(crate) struct NonTemporal;
 
-/// As [`Past`], of `bfloat16`: pairs of vectors go past the caches.
+/// As [`NonTemporal`], of `bfloat16`: pairs of vectors go past the caches.
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
-pub(crate) struct PastBfloat;
+pub(crate) struct NonTemporalBf16;
 
 /// What reads, and writes less than a vector, as another memory does.
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
@@ -127,7 +127,7 @@ macro_rules! rest_as {
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 macro_rules! past {
     ($($vector:ty: $store:ident;)+) => {$(
-        impl Memory<$vector> for Past {
+        impl Memory<$vector> for NonTemporal {
             rest_as!(Plain, $vector);
 
             #[inline(always)]
@@ -146,7 +146,7 @@ past! {
 }
 
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
-impl Memory<super::avx2::F32> for PastBfloat {
+impl Memory<super::avx2::F32> for NonTemporalBf16 {
     rest_as!(corten_core::bf16, super::avx2::F32);
 
     #[inline(always)]

@@ -51,7 +51,7 @@ pub(crate) use lanes::Lanes;
 pub use level::{Level, level};
 pub(crate) use memory::{Memory, Plain, fetch, fetch_ahead, fetch_early};
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
-pub(crate) use memory::{Past, PastBfloat};
+pub(crate) use memory::{NonTemporal, NonTemporalBf16};
 pub use real::MaskBits;
 pub(crate) use scalar::{Int, Truth};
 

@@ -1,8 +1,8 @@
 //! Integers and bool as expressions of one lane. LLVM vectorises the loops over them.
 
 use super::lanes::Lanes;
-use crate::pointwise::inner_loop::report_division_by_zero;
 use crate::pointwise::expr::Expr;
+use crate::pointwise::inner_loop::report_division_by_zero;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// An integer whose arithmetic wraps. A division by zero gives zero and is reported by

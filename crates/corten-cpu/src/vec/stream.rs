@@ -26,7 +26,7 @@ const LINE: usize = 64;
 /// What is copied past the caches right after it was written: vectors that lie in two lines each would
 /// wait for their stores.
 #[repr(align(64))]
-pub(crate) struct OnLines<T>(pub(crate) T);
+pub(crate) struct CacheAligned<T>(pub(crate) T);
 
 /// The size of the last cache where the system does not tell.
 const USUAL: usize = 32 << 20;

@@ -5,9 +5,9 @@
 
 mod check;
 mod depthwise;
+mod direct_conv;
 pub(crate) mod geometry;
-mod lines;
-mod narrow;
+mod implicit_gemm;
 mod patches;
 mod products;
 mod weight;
@@ -230,10 +230,10 @@ fn forward_kernel(
             depthwise::correlate(geometry, access.write::<T>(0)?, input, weight, bias)
         });
     }
-    if narrow::fits(geometry, out.dtype()) {
+    if direct_conv::fits(geometry, out.dtype()) {
         let bias = bias.map(|_| access.read::<f32>(3)).transpose()?;
         let (input, weight) = (access.read::<f32>(1)?, access.read::<f32>(2)?);
-        return narrow::correlate(geometry, access.write(0)?, input, weight, bias);
+        return direct_conv::correlate(geometry, access.write(0)?, input, weight, bias);
     }
     match_product!(out.dtype(), "slow_conv2d_cpu", T => {
         let bias = bias.map(|_| access.read::<T>(3)).transpose()?;
@@ -304,11 +304,11 @@ fn apply(target: &Tensor, a: &Tensor, b: &Tensor, geometry: &Geometry, role: Rol
     }
     if matches!(role, Role::Image)
         && let Some(adjoint) = geometry.adjoint()
-        && narrow::fits(&adjoint, target.dtype())
+        && direct_conv::fits(&adjoint, target.dtype())
     {
         let (output, weight) = (access.read::<f32>(1)?, access.read::<f32>(2)?);
         let weight = products::turned(&adjoint, weight);
-        return narrow::correlate(&adjoint, access.write(0)?, output, &weight, None);
+        return direct_conv::correlate(&adjoint, access.write(0)?, output, &weight, None);
     }
     match_product!(target.dtype(), "slow_conv2d_backward_cpu", T => {
         apply_as::<T>(access.write::<T>(0)?, access.read::<T>(1)?, access.read::<T>(2)?, geometry, role)

@@ -3,7 +3,7 @@
 
 use super::geometry::Geometry;
 use super::window::copy_run;
-use crate::rows::loops::{Job, Vectorised};
+use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::Lanes;
 use corten_core::{Element, unwinding};
 use corten_gemm::Columns;
@@ -70,7 +70,7 @@ struct Fill<'a, T> {
     width: usize,
 }
 
-impl<T: Element + Default> Job<f32> for Fill<'_, T> {
+impl<T: Element + Default> RowKernel<f32> for Fill<'_, T> {
     type Out = ();
 
     #[inline(always)]

@@ -2,16 +2,16 @@
 //! output, each a product of matrices over patches. The third one is in [`weight`](super::weight).
 
 use super::geometry::Geometry;
-use super::lines;
+use super::implicit_gemm;
 use super::patches::{Patches, TurnedKernel};
 use super::window::{Layout, Window};
-use crate::parallel::chunks::{for_each_chunk, for_each_run, grain_of};
 use crate::gemm::{
     Base, Factor, Factors, Mat, MatElement, MatMut, SideBySide, Way, for_each_block, gemm,
     gemm_from, gemm_of_factors,
 };
-use crate::rows::loops::MOST_LANES;
+use crate::parallel::chunks::{for_each_chunk, for_each_run, grain_of};
 use crate::parallel::scratch::{Buffered, with_buffer};
+use crate::rows::loops::MOST_LANES;
 use corten_core::{Result, unwinding};
 use corten_gemm::{Columns, SLACK};
 use corten_ops::parallel::{in_parallel_region, num_threads};
@@ -77,9 +77,9 @@ fn correlate_with<T: Product>(
 ) -> Result<()> {
     match kernel {
         _ if geometry.is_pointwise() => correlate_pixels(geometry, output, image, kernel, bias),
-        _ if lines::fits(geometry, size_of::<T>()) => {
+        _ if implicit_gemm::fits(geometry, size_of::<T>()) => {
             let weight = by_lines(geometry, kernel);
-            lines::correlate(geometry, output, image, &weight, bias)
+            implicit_gemm::correlate(geometry, output, image, &weight, bias)
         }
         _ if geometry.channels_last => correlate_lines(geometry, output, image, kernel, bias),
         Kernel::Plain(weight) => correlate_windows(geometry, output, image, weight, bias),
@@ -377,20 +377,22 @@ pub(super) fn turned<T: Product>(geometry: &Geometry, weight: &[T]) -> Vec<T> {
 /// The weight of one group as the second factor of a product: a line per (kernel position, channel).
 fn by_lines<T: Product>(geometry: &Geometry, kernel: Kernel<'_, T>) -> Vec<T> {
     let (depth, features) = (geometry.patch(), geometry.features);
-    let mut lines = unwinding::vec(T::default(), depth * features + SLACK);
+    let mut implicit_gemm = unwinding::vec(T::default(), depth * features + SLACK);
     match kernel {
-        Kernel::Plain(weight) => fill_lines(geometry, weight, &mut lines),
+        Kernel::Plain(weight) => fill_lines(geometry, weight, &mut implicit_gemm),
         Kernel::Turned(weight) if geometry.channels_last => {
             let turned = TurnedKernel { geometry, weight, group: 0 };
-            turned.fill(0..depth, 0..features, &mut lines, features);
+            turned.fill(0..depth, 0..features, &mut implicit_gemm, features);
         }
-        Kernel::Turned(weight) => fill_lines(geometry, &turned(geometry, weight), &mut lines),
+        Kernel::Turned(weight) => {
+            fill_lines(geometry, &turned(geometry, weight), &mut implicit_gemm)
+        }
     }
-    lines.truncate(depth * features);
-    lines
+    implicit_gemm.truncate(depth * features);
+    implicit_gemm
 }
 
-fn fill_lines<T: Product>(geometry: &Geometry, weight: &[T], lines: &mut [T]) {
+fn fill_lines<T: Product>(geometry: &Geometry, weight: &[T], implicit_gemm: &mut [T]) {
     let (depth, features) = (geometry.patch(), geometry.features);
     let (channels, size) = (geometry.channels, geometry.kernel_size());
     let place = |line: usize| match geometry.channels_last {
@@ -399,7 +401,7 @@ fn fill_lines<T: Product>(geometry: &Geometry, weight: &[T], lines: &mut [T]) {
     };
     // Some features at a time, so that what is written lies side by side.
     for (block, taps) in weight.chunks(MOST_LANES * depth).enumerate() {
-        for (at, line) in lines.chunks_exact_mut(features).take(depth).enumerate() {
+        for (at, line) in implicit_gemm.chunks_exact_mut(features).take(depth).enumerate() {
             let (line, place) = (&mut line[block * MOST_LANES..], place(at));
             for (to, taps) in line.iter_mut().zip(taps.chunks_exact(depth)) {
                 *to = taps[place];

@@ -5,7 +5,7 @@
 //! last dimension, the elements of a row are sorted by their remainder.
 
 use super::geometry::Geometry;
-use crate::rows::loops::{Job, Vectorised};
+use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::Lanes;
 use corten_core::{Element, unwinding};
 use corten_gemm::{Columns, SLACK};
@@ -119,7 +119,7 @@ struct CopyRows<'a, T> {
     buffer: &'a mut [T],
 }
 
-impl<T: Element + Default> Job<f32> for CopyRows<'_, T> {
+impl<T: Element + Default> RowKernel<f32> for CopyRows<'_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -224,7 +224,7 @@ struct Fill<'a, T> {
     width: usize,
 }
 
-impl<T: Element + Default> Job<f32> for Fill<'_, T> {
+impl<T: Element + Default> RowKernel<f32> for Fill<'_, T> {
     type Out = ();
 
     #[inline(always)]

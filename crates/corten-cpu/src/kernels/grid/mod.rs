@@ -2,9 +2,9 @@
 
 mod place;
 
-use crate::parallel::chunks::{ColumnBlock, for_each_chunk2, for_each_column_block, grain_of};
 use crate::kernels::support::{contiguous, empty, is_shape_only};
-use crate::rows::loops::{Job, Vectorised};
+use crate::parallel::chunks::{ColumnBlock, for_each_chunk2, for_each_column_block, grain_of};
+use crate::rows::loops::{RowKernel, Vectorised};
 use crate::rows::{Float, Wide, match_float};
 use crate::vec::Lanes;
 use corten_core::{Access, AccessSet, DType, Result, bf16, ensure, f16, unwinding};
@@ -89,7 +89,7 @@ const BLOCK: usize = 264;
 /// 1, and so on, the last dimension varying fastest.
 struct BlockTaps<C> {
     points: usize,
-    /// Places in a channel; those outside it are [`OUTSIDE`].
+    /// StridedLoads in a channel; those outside it are [`OUTSIDE`].
     places: Vec<usize>,
     weights: Vec<C>,
     /// The taps of each dimension.
@@ -206,7 +206,7 @@ struct Slopes<'a, C> {
     sums: &'a mut [C],
 }
 
-impl<C: Coordinate> Job<f32> for Slopes<'_, C> {
+impl<C: Coordinate> RowKernel<f32> for Slopes<'_, C> {
     type Out = ();
 
     #[inline(always)]
@@ -244,14 +244,14 @@ fn value_at<T: Float>(channel: &[T], place: usize) -> T::Wide {
 }
 
 /// The values of all channels of an image at the points of a block, given by their coordinates.
-struct Block<'a, 'b, T: Float> {
+struct PointBlock<'a, 'b, T: Float> {
     sampler: &'a Sampler<T::Wide>,
     image: &'a [T],
     at: &'a [T],
     out: &'a mut ColumnBlock<'b, T>,
 }
 
-impl<T: Float<Wide: Coordinate>> Job<f32> for Block<'_, '_, T> {
+impl<T: Float<Wide: Coordinate>> RowKernel<f32> for PointBlock<'_, '_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -296,7 +296,7 @@ fn fill_values<T: Float<Wide: Coordinate>>(
     for_each_column_block(out, shape, BLOCK, grain_of(BLOCK * channels), |n, block, out| {
         let image = &input[n * channels * volume..][..channels * volume];
         let at = &grid[(n * points + block.start) * rank..][..block.len() * rank];
-        f32::run(Block { sampler: &sampler, image, at, out });
+        f32::run(PointBlock { sampler: &sampler, image, at, out });
         Ok(())
     })
 }
@@ -313,7 +313,7 @@ struct Gradients<'a, T: Float> {
     wanted: [bool; 2],
 }
 
-impl<T: Float<Wide: Coordinate>> Job<f32> for Gradients<'_, T> {
+impl<T: Float<Wide: Coordinate>> RowKernel<f32> for Gradients<'_, T> {
     type Out = ();
 
     #[inline(always)]

@@ -10,8 +10,8 @@ use super::flat::{
 };
 use super::lines::{AHEAD, MOST_FETCHED, columns_per_thread, copy_rows};
 use super::masked::masked_select;
-use crate::parallel::chunks::{for_each_column_block, for_each_run, grain_of};
 use crate::kernels::support::is_shape_only;
+use crate::parallel::chunks::{for_each_column_block, for_each_run, grain_of};
 use crate::rows::loops::compiled;
 use crate::vec::fetch_early;
 use corten_core::geometry::Overlap;

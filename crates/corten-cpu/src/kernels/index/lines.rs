@@ -1,7 +1,9 @@
 //! Walks by index over dense tensors, on several threads. Writes to one place are always made by
 //! one thread, in the order of the index.
 
-use crate::parallel::chunks::{ColumnBlock, for_each_chunk, for_each_column_block, for_each_run, grain_of};
+use crate::parallel::chunks::{
+    ColumnBlock, for_each_chunk, for_each_column_block, for_each_run, grain_of,
+};
 use crate::rows::loops::compiled;
 use crate::vec::fetch_early;
 use corten_core::{Error, Result, err};
@@ -19,7 +21,7 @@ pub(super) const MOST_FETCHED: usize = 1024;
 
 /// A tensor and an index as batches of matrices, of which the index picks rows.
 #[derive(Clone, Copy)]
-pub(super) struct Lines {
+pub(super) struct RowSelection {
     batches: usize,
     /// Rows of the tensor.
     rows: usize,
@@ -30,7 +32,7 @@ pub(super) struct Lines {
     unchecked: Option<usize>,
 }
 
-impl Lines {
+impl RowSelection {
     /// `None` where the tensor is not contiguous, or has elements beside those that the index
     /// covers. The index is contiguous, and of the same rank.
     pub(super) fn of(tensor: &Tensor, dim: usize, index: &Tensor) -> Option<Self> {

@@ -62,12 +62,12 @@ use extreme;
 use match_ordered;
 
 /// Where the elements of a source go.
-enum Places {
+enum ScatterTarget {
     Elements(Scatter),
     Slices(Slices),
 }
 
-impl Places {
+impl ScatterTarget {
     fn target(&self) -> &Tensor {
         match self {
             Self::Elements(scatter) => &scatter.target,
@@ -173,7 +173,7 @@ pub fn scatter_reduce_two_(
     let reduce = Reduce::named(reduce)?;
     if let Some(scatter) = prepare("scatter", self_, dim, index, Some(src))? {
         let values = narrowed(src, index)?;
-        Places::Elements(scatter).reduce(&values, reduce, include_self)?;
+        ScatterTarget::Elements(scatter).reduce(&values, reduce, include_self)?;
     }
     Ok(self_.clone())
 }
@@ -214,7 +214,7 @@ pub fn index_reduce_(
         );
     };
     let (slices, values) = reduced_slices(self_, dim, index, source)?;
-    Places::Slices(slices).reduce(&values, kind, include_self)?;
+    ScatterTarget::Slices(slices).reduce(&values, kind, include_self)?;
     Ok(self_.clone())
 }
 

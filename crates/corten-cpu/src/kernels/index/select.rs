@@ -5,9 +5,9 @@ use super::flat::{
     apart_from, as_bits, contiguous_copy, flat, flat_bits, for_each_offset, fresh_copy, long_index,
     match_bits, row_major,
 };
-use super::lines::{Lines, copy_rows};
-use crate::parallel::chunks::{for_each_run, grain_of};
+use super::lines::{RowSelection, copy_rows};
 use crate::kernels::support::is_shape_only;
+use crate::parallel::chunks::{for_each_run, grain_of};
 use corten_core::geometry::Overlap;
 use corten_core::{
     Access, AccessSet, DType, Dims, Element, ErrorKind, MemoryFormat, Result, Scalar, bail, ensure,
@@ -148,8 +148,8 @@ impl Slices {
                 to[slots].iter_mut().for_each(|slot| combine(slot, value));
             });
         }
-        let lines = Lines::of_slices(&self.self_, self.dim, at.len());
-        if let Some(lines) = lines.filter(Lines::are_long) {
+        let lines = RowSelection::of_slices(&self.self_, self.dim, at.len());
+        if let Some(lines) = lines.filter(RowSelection::are_long) {
             return lines.combine_slices(from, at, to, combine);
         }
         self.visit(target, &shape, at, |value, slots| {

@@ -3,7 +3,7 @@
 use super::matrices::{Number, adjoint, by_columns, each_with, match_number, shape};
 use super::triangular::SUBTRACT;
 use crate::gemm::{Mat, MatMut, gemm};
-use crate::rows::loops::{Job, Vectorised};
+use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::Lanes;
 use corten_core::Result;
 use corten_ops::meta::linalg as shapes;
@@ -104,7 +104,7 @@ struct Panel<'a, T> {
     panel: &'a mut [T],
 }
 
-impl<T: Number> Job<f32> for Panel<'_, T> {
+impl<T: Number> RowKernel<f32> for Panel<'_, T> {
     type Out = Option<usize>;
 
     #[inline(always)]

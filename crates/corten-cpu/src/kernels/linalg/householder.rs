@@ -7,7 +7,7 @@ use super::matrices::{
 use super::triangular::SUBTRACT;
 use crate::gemm::{Factors, Mat, MatMut, gemm};
 use crate::kernels::support::contiguous;
-use crate::rows::loops::{Job, Vectorised};
+use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::Lanes;
 use corten_core::{Result, Scalar, try_vec, unwinding};
 use corten_ops::meta::linalg as shapes;
@@ -28,7 +28,7 @@ pub fn geqrf(self_: &Tensor) -> Result<(Tensor, Tensor)> {
                 let first = step * PANEL;
                 let (panel, rest) = a[first * rows..].split_at_mut(tau.len() * rows);
                 f32::run(Panel { panel: &mut *panel, rows, first, tau: &mut *tau });
-                let block = Block { columns: panel, rows, first, tau };
+                let block = CompactWy { columns: panel, rows, first, tau };
                 block.apply(rest, true)?;
             }
             Ok(())
@@ -51,7 +51,7 @@ struct Panel<'a, T> {
     tau: &'a mut [T],
 }
 
-impl<T: Number> Job<f32> for Panel<'_, T> {
+impl<T: Number> RowKernel<f32> for Panel<'_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -70,7 +70,7 @@ impl<T: Number> Job<f32> for Panel<'_, T> {
 
 /// Successive reflections: the product `H1 H2 …` is `1 - V T Vᴴ` with an upper triangle `T`
 /// (Schreiber and Van Loan, "A storage-efficient WY representation", 1989).
-struct Block<'a, T> {
+struct CompactWy<'a, T> {
     /// The columns that hold the vectors, of `rows` numbers each.
     columns: &'a [T],
     rows: usize,
@@ -79,7 +79,7 @@ struct Block<'a, T> {
     tau: &'a [T],
 }
 
-impl<T: Number> Block<'_, T> {
+impl<T: Number> CompactWy<'_, T> {
     /// Multiplies columns of `rows` numbers with the product, or its adjoint, from the left.
     fn apply(&self, x: &mut [T], adjoint: bool) -> Result<()> {
         let (rows, first, count) = (self.rows, self.first, self.tau.len());
@@ -142,12 +142,12 @@ impl<T: Number> Block<'_, T> {
 
 /// A few reflections, one after the other.
 struct Singly<'a, T> {
-    block: &'a Block<'a, T>,
+    block: &'a CompactWy<'a, T>,
     x: &'a mut [T],
     adjoint: bool,
 }
 
-impl<T: Number> Job<f32> for Singly<'_, T> {
+impl<T: Number> RowKernel<f32> for Singly<'_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -278,7 +278,7 @@ fn multiply(
                     let first = block * PANEL;
                     let own = first..(first + PANEL).min(count);
                     let columns = &vectors[first * rows..own.end * rows];
-                    Block { columns, rows, first, tau: &tau[own] }.apply(x, adjoint)?;
+                    CompactWy { columns, rows, first, tau: &tau[own] }.apply(x, adjoint)?;
                 }
                 Ok(())
             })

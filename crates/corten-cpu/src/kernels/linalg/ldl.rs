@@ -6,7 +6,7 @@ use super::matrices::{
     reading_columns, shape,
 };
 use crate::kernels::support::contiguous;
-use crate::rows::loops::{Job, Vectorised, compiled};
+use crate::rows::loops::{RowKernel, Vectorised, compiled};
 use crate::vec::Lanes;
 use corten_core::{Result, cast, ensure, unwinding};
 use corten_ops::meta::linalg as shapes;
@@ -51,7 +51,7 @@ struct Factor<'a, T> {
 }
 
 /// The rows of a step: a block of one or two, and the row that comes there.
-struct Step {
+struct PivotBlock {
     row: usize,
     width: usize,
 }
@@ -115,7 +115,7 @@ impl<T: Number> Factor<'_, T> {
     }
 
     /// Row and size of the next block; `None` for a column of zeros.
-    fn choose(&self, k: usize) -> Option<Step> {
+    fn choose(&self, k: usize) -> Option<PivotBlock> {
         let zero = T::zero().re();
         let alpha: T::Real = cast((1.0 + 17f64.sqrt()) / 8.0);
         let own = self.diagonal_size(k);
@@ -129,7 +129,7 @@ impl<T: Number> Factor<'_, T> {
             return None;
         }
         if own >= alpha * most {
-            return Some(Step { row: k, width: 1 });
+            return Some(PivotBlock { row: k, width: 1 });
         }
         let mut in_row = zero;
         for j in k..largest {
@@ -147,16 +147,16 @@ impl<T: Number> Factor<'_, T> {
             };
         }
         Some(if own >= alpha * most * (most / in_row) {
-            Step { row: k, width: 1 }
+            PivotBlock { row: k, width: 1 }
         } else if self.diagonal_size(largest) >= alpha * in_row {
-            Step { row: largest, width: 1 }
+            PivotBlock { row: largest, width: 1 }
         } else {
-            Step { row: largest, width: 2 }
+            PivotBlock { row: largest, width: 2 }
         })
     }
 
     /// Exchanges two rows and the same columns of what is left.
-    fn exchange(&mut self, k: usize, step: &Step) {
+    fn exchange(&mut self, k: usize, step: &PivotBlock) {
         let (to, from) = (k + step.width - 1, step.row);
         if to != from {
             for i in from + 1..self.n {
@@ -359,7 +359,7 @@ struct Rows<'a, T> {
     rows: &'a mut [[T; WIDTH]],
 }
 
-impl<T: Number> Job<f32> for Rows<'_, T> {
+impl<T: Number> RowKernel<f32> for Rows<'_, T> {
     type Out = ();
 
     #[inline(always)]

@@ -1,8 +1,8 @@
 //! Numbers of matrices, and batches of matrices that lie by columns.
 
-use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, for_each_chunk3};
 use crate::gemm::{MatElement, PARALLEL_WORK, parts_of, threads_for};
 use crate::kernels::support::contiguous;
+use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, for_each_chunk3};
 use crate::parallel::scratch::Buffered;
 use corten_core::{Access, AccessSet, Element, Result, cast};
 use corten_ops::meta::linalg as shapes;

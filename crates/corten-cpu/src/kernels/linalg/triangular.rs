@@ -6,8 +6,8 @@ use super::matrices::{
 };
 use super::multiples::{AT_ONCE, subtract_multiples};
 use crate::gemm::{Factors, Mat, MatMut, Way, for_each_part, gemm, gemm_in};
-use crate::rows::loops::{Job, Vectorised};
 use crate::parallel::scratch::with_buffer;
+use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::Lanes;
 use corten_core::{Result, Scalar};
 use corten_gemm::FEW;
@@ -135,7 +135,7 @@ struct Substitution<'a, 'b, T> {
     unit: bool,
 }
 
-impl<T: Number> Job<f32> for Substitution<'_, '_, T> {
+impl<T: Number> RowKernel<f32> for Substitution<'_, '_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -171,7 +171,7 @@ struct Column<'a, T, F> {
     unit: bool,
 }
 
-impl<'f, T: Number, F: Fn(usize) -> &'f [T]> Job<f32> for Column<'_, T, F> {
+impl<'f, T: Number, F: Fn(usize) -> &'f [T]> RowKernel<f32> for Column<'_, T, F> {
     type Out = ();
 
     #[inline(always)]

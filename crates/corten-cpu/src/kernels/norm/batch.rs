@@ -3,7 +3,7 @@
 use super::super::support::{
     contiguous_in, defined, empty_as, empty_in, expect_dtype, is_shape_only,
 };
-use super::columns::{self, Block};
+use super::columns::{self, SubMatrix};
 use super::values_of;
 use super::{InputGradient, if_asked, map_pair, parameter_dtype, tensor_of, unfilled_gradients};
 use crate::parallel::chunks::{for_each_chunk, grain_of};
@@ -221,7 +221,8 @@ fn batch_moments<T: Float>(values: &Tensor, layout: &Layout) -> Result<Vec<Momen
     let values = access.read::<T>(0)?;
     if layout.channels_last() {
         let rows = layout.batch * layout.pixels;
-        let add = |block: Block, moments: &mut [Moments]| block_moments(&block, values, moments);
+        let add =
+            |block: SubMatrix, moments: &mut [Moments]| block_moments(&block, values, moments);
         return columns::over_rows(rows, layout.channels, add, Moments::merge);
     }
     let mut moments = try_vec(Moments::default(), layout.channels)?;
@@ -255,7 +256,7 @@ row_functions! {
 }
 
 /// Takes a block of pixels into the moments of its channels.
-fn block_moments<T: Float>(block: &Block, values: &[T], moments: &mut [Moments]) {
+fn block_moments<T: Float>(block: &SubMatrix, values: &[T], moments: &mut [Moments]) {
     let count = block.rows.len() as f64;
     let [sums] = block.fold([values], &[], Sums);
     let means: Vec<T::Wide> = unwinding::collect(sums.iter().map(|sum| T::Wide::of(sum / count)));
@@ -351,7 +352,7 @@ fn gradient_sums<T: Float>(
         all.1 += part.1;
     };
     if layout.channels_last() {
-        let add = |block: Block, sums: &mut [(f64, f64)]| {
+        let add = |block: SubMatrix, sums: &mut [(f64, f64)]| {
             let means = &means[block.columns.clone()];
             let [plain, along] = block.fold([grad, values], &[means], GradientSums);
             sums.iter_mut().zip(plain.into_iter().zip(along)).for_each(|(all, part)| {

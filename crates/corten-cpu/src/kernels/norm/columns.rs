@@ -22,13 +22,13 @@ const LINE: usize = 512;
 
 /// The place of a block in a matrix of `cols` columns.
 #[derive(Clone)]
-pub(super) struct Block {
+pub(super) struct SubMatrix {
     pub(super) rows: Range<usize>,
     pub(super) columns: Range<usize>,
     cols: usize,
 }
 
-impl Block {
+impl SubMatrix {
     /// How many rows lie side by side, and are taken as one.
     fn side_by_side(&self) -> usize {
         if self.columns.len() < self.cols { 1 } else { rows_per_line(self.cols) }
@@ -82,7 +82,7 @@ fn rows_per_line(cols: usize) -> usize {
 pub(super) fn over_rows<R: Copy + Default + Send>(
     rows: usize,
     cols: usize,
-    add: impl Fn(Block, &mut [R]) + Sync,
+    add: impl Fn(SubMatrix, &mut [R]) + Sync,
     merge: impl Fn(&mut R, R),
 ) -> Result<Vec<R>> {
     let height = rows.div_ceil(PARTS).next_multiple_of(BLOCK);
@@ -97,7 +97,7 @@ pub(super) fn over_rows<R: Copy + Default + Send>(
         |part, columns, results| {
             for start in (part * height..rows.min((part + 1) * height)).step_by(BLOCK) {
                 let rows = start..rows.min((part + 1) * height).min(start + BLOCK);
-                add(Block { rows, columns: columns.clone(), cols }, results.row(0));
+                add(SubMatrix { rows, columns: columns.clone(), cols }, results.row(0));
             }
             Ok(())
         },

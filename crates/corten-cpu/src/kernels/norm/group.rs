@@ -3,7 +3,7 @@
 use super::super::support::{
     contiguous, contiguous_in, defined, empty, empty_as, expect_dtype, is_shape_only,
 };
-use super::{InputGradient, Moments, if_asked, map_pair, parameter_dtype, tensor_of};
+use super::{InputGradient, MeanRstd, if_asked, map_pair, parameter_dtype, tensor_of};
 use super::{unfilled_gradients, values_of};
 use crate::parallel::chunks::{for_each_chunk, for_each_chunk3, grain_of};
 use crate::rows::{Float, Wide, match_float};
@@ -65,7 +65,7 @@ fn forward<T: Float>(
     weight: &Option<Vec<T::Wide>>,
     bias: &Option<Vec<T::Wide>>,
     eps: f64,
-) -> Result<Moments<T>> {
+) -> Result<MeanRstd<T>> {
     let groups = shape.samples * shape.groups;
     let (mut means, mut rstds) = (try_vec(T::Wide::ZERO, groups)?, try_vec(T::Wide::ZERO, groups)?);
     let len = shape.channels_per_group() * shape.plane;

@@ -1,7 +1,7 @@
 //! Layer normalisation: every row by its own mean and variance.
 
 use super::super::support::{contiguous, defined, empty, empty_as, expect_dtype, is_shape_only};
-use super::{Moments, if_asked, parameter_dtype, tensor_of, unfilled_gradients, values_of};
+use super::{MeanRstd, if_asked, parameter_dtype, tensor_of, unfilled_gradients, values_of};
 use crate::parallel::chunks::{for_each_chunk, for_each_chunk3, for_each_row_block2, grain_of};
 use crate::rows::loops::{fold_columns, map, row_folds, row_functions};
 use crate::rows::{Float, Wide, match_float};
@@ -61,7 +61,7 @@ fn forward<T: Float>(
     weight: &[T::Wide],
     bias: &[T::Wide],
     eps: f64,
-) -> Result<Moments<T>> {
+) -> Result<MeanRstd<T>> {
     let len = weight.len();
     if len == 0 {
         return Ok((try_vec(T::Wide::ZERO, rows)?, try_vec(T::Wide::of(f64::NAN), rows)?));

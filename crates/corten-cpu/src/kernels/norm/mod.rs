@@ -16,7 +16,7 @@ use corten_core::{Access, AccessSet, DType, Result, ensure, try_collect};
 use corten_ops::Tensor;
 
 /// Means and reciprocal standard deviations.
-type Moments<T> = (Vec<<T as Float>::Wide>, Vec<<T as Float>::Wide>);
+type MeanRstd<T> = (Vec<<T as Float>::Wide>, Vec<<T as Float>::Wide>);
 
 /// The dtype of statistics and parameter gradients: that of the parameters, which may be `f32`
 /// beside half precision inputs, else that of the input.

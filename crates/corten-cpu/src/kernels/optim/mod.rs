@@ -11,7 +11,7 @@ pub use sgd::fused_sgd_;
 
 use super::support::{flat, is_shape_only};
 use crate::parallel::chunks::{for_each_chunk, grain_of};
-use crate::rows::loops::{Job, for_each_vector, load, store};
+use crate::rows::loops::{RowKernel, for_each_vector, load, store};
 use crate::rows::{Wide, match_wide};
 use crate::vec::{Lanes, fetch_ahead};
 use corten_core::{Access, AccessSet, DType, MemoryFormat, Result, ensure};
@@ -112,7 +112,7 @@ fn lie_alike(tensors: &[&Tensor]) -> bool {
 }
 
 /// A part of each tensor.
-struct Part<'a, T, const N: usize>([&'a mut [T]; N]);
+struct Chunk<'a, T, const N: usize>([&'a mut [T]; N]);
 
 /// Updates tensors that [lie alike](lie_alike).
 fn run<T: Wide, const N: usize>(
@@ -130,14 +130,14 @@ fn run<T: Wide, const N: usize>(
     let mut parts = Vec::new();
     while !slices[0].is_empty() {
         let length = slices[0].len().min(CHUNK);
-        parts.push(Part(slices.each_mut().map(|slice| {
+        parts.push(Chunk(slices.each_mut().map(|slice| {
             let (now, later) = std::mem::take(slice).split_at_mut(length);
             *slice = later;
             now
         })));
     }
     for_each_chunk(&mut parts, 1, grain_of(CHUNK), |_, parts| {
-        for Part(rows) in parts {
+        for Chunk(rows) in parts {
             T::run(Update { rule, scale, rows: rows.each_mut().map(|row| &mut **row) });
         }
         Ok(())
@@ -152,7 +152,7 @@ struct Update<'a, T, R, const N: usize> {
     rows: [&'a mut [T]; N],
 }
 
-impl<T: Wide, R: Rule<N>, const N: usize> Job<T> for Update<'_, T, R, N> {
+impl<T: Wide, R: Rule<N>, const N: usize> RowKernel<T> for Update<'_, T, R, N> {
     type Out = ();
 
     #[inline(always)]

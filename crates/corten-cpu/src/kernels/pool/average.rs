@@ -5,7 +5,7 @@ use super::Shape;
 use super::max::in_memory_order;
 use super::window::Window;
 use crate::parallel::chunks::{for_each_chunk, grain_of};
-use crate::rows::loops::{Job, Vectorised};
+use crate::rows::loops::{RowKernel, Vectorised};
 use crate::rows::{Float, Wide, match_float};
 use crate::vec::Lanes;
 use corten_core::{Access, AccessSet, DType, Result, unwinding};
@@ -176,7 +176,7 @@ struct RowOfPixels<'a, T: Float> {
     divisor: Divisor,
 }
 
-impl<T: Float> Job<f32> for RowOfPixels<'_, T> {
+impl<T: Float> RowKernel<f32> for RowOfPixels<'_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -268,7 +268,7 @@ struct Shares<'a, T: Float> {
     width: usize,
 }
 
-impl<T: Float> Job<f32> for Shares<'_, T> {
+impl<T: Float> RowKernel<f32> for Shares<'_, T> {
     type Out = ();
 
     #[inline(always)]

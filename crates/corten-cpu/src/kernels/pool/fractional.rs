@@ -1,9 +1,9 @@
 //! Maxima of windows at random places.
 
 use super::max::{BLOCK, Largest, Ordered};
-use crate::parallel::chunks::{for_each_chunk2, grain_of};
 use crate::kernels::support::{contiguous, empty, empty_as, is_shape_only, match_types};
-use crate::rows::loops::{Job, Vectorised};
+use crate::parallel::chunks::{for_each_chunk2, grain_of};
+use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::Lanes;
 use corten_core::{
     Access, AccessSet, DType, Element, Reader, Result, Writer, cast, ensure, try_collect, try_vec,
@@ -226,7 +226,7 @@ struct Plane<'a, T> {
     places: &'a mut [i64],
 }
 
-impl<T: Ordered> Job<f32> for Plane<'_, T> {
+impl<T: Ordered> RowKernel<f32> for Plane<'_, T> {
     type Out = ();
 
     #[inline(always)]

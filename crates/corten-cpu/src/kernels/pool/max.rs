@@ -5,7 +5,7 @@ use super::Shape;
 use super::pairs::Pairs;
 use super::window::Window;
 use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, grain_of};
-use crate::rows::loops::{Job, Vectorised, compiled};
+use crate::rows::loops::{RowKernel, Vectorised, compiled};
 use crate::rows::match_float;
 use crate::vec::Lanes;
 use corten_core::{Access, AccessSet, DType, Element, Result, bf16, ensure, f16, unwinding};
@@ -225,7 +225,7 @@ struct SideBySide<'a, T> {
     scratch: &'a mut Scratch<T>,
 }
 
-impl<T: Ordered> Job<f32> for SideBySide<'_, T> {
+impl<T: Ordered> RowKernel<f32> for SideBySide<'_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -390,7 +390,7 @@ struct RowOfPixels<'a, T> {
     row: usize,
 }
 
-impl<T: Ordered> Job<f32> for RowOfPixels<'_, T> {
+impl<T: Ordered> RowKernel<f32> for RowOfPixels<'_, T> {
     type Out = ();
 
     #[inline(always)]

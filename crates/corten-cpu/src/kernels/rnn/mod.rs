@@ -15,8 +15,8 @@ pub use lstm::{lstm_sequence, lstm_sequence_backward};
 
 use super::support::expect_dtype;
 use crate::gemm::{Base, CONFLICT, Factor, Mat, MatElement, MatMut, gemm_of_factors};
-use crate::rows::loops::Vectorised;
 use crate::parallel::scratch::Buffered;
+use crate::rows::loops::Vectorised;
 use crate::vec::{Lanes, fetch_early};
 use corten_core::{Result, bail, ensure, unwinding};
 use corten_ops::{Tensor, op};

@@ -1,16 +1,16 @@
 //! Sorting along a dimension, and the elements that sorting would put at some place.
 
-mod few;
 mod keys;
 mod rank;
 mod search;
 mod select;
+mod small_topk;
 mod split;
 mod ties;
 mod unique;
 
-use crate::parallel::chunks::{for_each_chunk2, for_each_run, grain_of};
 use crate::kernels::support::{contiguous, empty, is_shape_only, match_types};
+use crate::parallel::chunks::{for_each_chunk2, for_each_run, grain_of};
 use corten_core::{
     Access, AccessSet, DType, Result, Scalar, ensure, geometry, not_implemented_for, try_collect,
     unwinding,
@@ -18,11 +18,11 @@ use corten_core::{
 use corten_ops::composite::support::tensor_type_name;
 use corten_ops::meta::sort as shapes;
 use corten_ops::{Tensor, derived, op};
-use few::few_first_places;
 use keys::{Key, flip_of, keys_of, narrow};
 use rank::{Line, Ranked, first_places};
 pub use search::*;
 use select::{FEW, nth_element, quick_select, sort_few, sort_unstably};
+use small_topk::few_first_places;
 use ties::{Piece, Rooms};
 pub use unique::*;
 

@@ -1,4 +1,4 @@
-//! Places in sorted sequences, and membership.
+//! StridedLoads in sorted sequences, and membership.
 
 use super::rank::Ranked;
 use crate::kernels::support::{contiguous, contiguous_opt, empty_as, match_types};
@@ -86,7 +86,7 @@ fn find_places(
     let sorter = contiguous_opt(sorter)?;
     let sorter = sorter.as_ref().map(|sorter| Reader::<i64>::new(sorter)).transpose()?;
     match_searched!(dtype, "searchsorted_out_cpu", T => {
-        let lines = Lines {
+        let lines = SortedRows {
             length: sequence.sizes().last().map_or(1, |&size| size as usize),
             per_line: match sequence.dim() {
                 1 => values.numel() as usize,
@@ -110,13 +110,13 @@ fn fill<T: Element>(out: &Tensor, value: impl Fn(usize) -> T) -> Result<()> {
 }
 
 /// How sequences and values lie: `per_line` values belong to each sequence.
-struct Lines {
+struct SortedRows {
     length: usize,
     per_line: usize,
     right: bool,
 }
 
-impl Lines {
+impl SortedRows {
     /// The place of value `i` in its sequence.
     fn place<T: PartialOrd + Copy>(
         &self,

@@ -2,10 +2,10 @@
 
 mod taps;
 
-use crate::parallel::chunks::{for_each_chunk, for_each_run, grain_of};
-use crate::kernels::support::{contiguous, match_types};
-use crate::rows::loops::{Job, Vectorised};
 use crate::copy::transpose::turn_matrix;
+use crate::kernels::support::{contiguous, match_types};
+use crate::parallel::chunks::{for_each_chunk, for_each_run, grain_of};
+use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::Lanes;
 use corten_core::{DType, Element, MemoryFormat, Reader, Result, Writer, try_collect, try_vec};
 use corten_ops::meta::upsample as shapes;
@@ -251,7 +251,7 @@ struct Pass<'a, D: Between> {
     shape: PassShape,
 }
 
-impl<D: Between> Job<f32> for Pass<'_, D> {
+impl<D: Between> RowKernel<f32> for Pass<'_, D> {
     type Out = ();
 
     #[inline(always)]

@@ -1,8 +1,8 @@
 //! Convolutions whose taps are moved by offsets.
 
 use super::region::Real;
-use crate::parallel::chunks::{for_each_chunk, grain_of};
 use crate::kernels::support::{contiguous, empty, is_shape_only};
+use crate::parallel::chunks::{for_each_chunk, grain_of};
 use crate::rows::match_wide;
 use corten_core::{Access, AccessSet, DType, MemoryFormat, Reader, Result, ensure, try_vec};
 use corten_ops::{Tensor, op};

@@ -2,8 +2,8 @@
 
 use super::deform::{Geometry, Operands, Sample, as_dtype, fill_columns, image_as, samples, wide};
 use super::region::Real;
-use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, grain_of};
 use crate::kernels::support::{contiguous, empty, is_shape_only};
+use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, grain_of};
 use crate::rows::match_wide;
 use corten_core::{Access, AccessSet, Reader, Result, Scalar, ensure, try_vec};
 use corten_ops::{Tensor, op};

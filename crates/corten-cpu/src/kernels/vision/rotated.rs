@@ -1,7 +1,7 @@
 //! How much rotated boxes overlap.
 
-use crate::parallel::chunks::{for_each_chunk, grain_of};
 use crate::kernels::support::{contiguous, empty_as, is_shape_only};
+use crate::parallel::chunks::{for_each_chunk, grain_of};
 use crate::rows::{Float, Wide, match_float};
 use corten_core::{Access, AccessSet, DType, Result, ensure, unwinding};
 use corten_ops::Tensor;

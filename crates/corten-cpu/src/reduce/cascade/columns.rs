@@ -1,7 +1,7 @@
 //! Sums of dense columns, as many of them side by side as their sums have room.
 
 use super::summand::Summand;
-use super::{Block, Higher, Levels, rows};
+use super::{Higher, Levels, ReducedBlock, rows};
 use crate::reduce::buffers::filled;
 use std::mem::MaybeUninit;
 
@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 /// at once, but not in as many as a column of long rows has.
 pub(super) const MOST: i64 = 32;
 
-impl Block {
+impl ReducedBlock {
     /// Sums groups of four vectors of columns, of which `first` is the first column.
     ///
     /// # Safety

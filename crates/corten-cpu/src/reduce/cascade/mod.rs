@@ -37,7 +37,7 @@ pub(crate) fn sum_present(iter: &mut TensorIterator) -> Result<bool> {
 /// Adds the input of a reduction to its output, which holds zeros. Both must have the dtype of `T`.
 fn sum_into<T: Summand>(iter: &mut TensorIterator) -> Result<()> {
     iter.parallel_reduce(|at, strides, n0, n1| {
-        let block = Block::new(at, strides, n0, n1);
+        let block = ReducedBlock::new(at, strides, n0, n1);
         // SAFETY: the iterator vouches for the operands of this block, of type `T`.
         unsafe { block.run::<T>() };
         Ok(())
@@ -61,7 +61,7 @@ pub(crate) fn sum(iter: &mut TensorIterator) -> Result<bool> {
 
 /// A block of the walk, turned so that the first dimension is the reduced one.
 #[derive(Clone, Copy)]
-struct Block {
+struct ReducedBlock {
     to: *mut u8,
     from: *const u8,
     /// Input strides along the reduced and the kept dimension.
@@ -74,7 +74,7 @@ struct Block {
     count: i64,
 }
 
-impl Block {
+impl ReducedBlock {
     fn new(at: &[*mut u8], strides: &[i64], n0: i64, n1: i64) -> Self {
         let straight = Self {
             to: at[0],

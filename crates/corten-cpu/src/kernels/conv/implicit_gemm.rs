@@ -7,10 +7,10 @@
 
 use super::geometry::Geometry;
 use super::products::Product;
-use crate::parallel::chunks::grain_of;
 use crate::gemm::{Base, Factor, Mat, MatMut, Pieces, for_each_block, gemm_of_factors};
-use crate::rows::loops::MOST_LANES;
+use crate::parallel::chunks::grain_of;
 use crate::parallel::scratch::with_buffer;
+use crate::rows::loops::MOST_LANES;
 use corten_core::Result;
 
 /// Bytes of a kernel that stays in a second-level cache: it is read for every row of the output.
@@ -83,13 +83,13 @@ pub(super) fn correlate<T: Product>(
 }
 
 /// Some rows of an image with its border, one after the other.
-struct Lines<'a, T> {
+struct PaddedRows<'a, T> {
     geometry: &'a Geometry,
     data: &'a [T],
     pitch: usize,
 }
 
-impl<T: Product> Lines<'_, T> {
+impl<T: Product> PaddedRows<'_, T> {
     /// So many rows of the output, which look at these ones.
     fn multiply(
         &self,
@@ -141,12 +141,12 @@ impl<'a> Bordered<'a> {
         image: &[T],
         first: usize,
         room: usize,
-        body: impl FnOnce(Lines<'_, T>, &mut [T]) -> Result<()>,
+        body: impl FnOnce(PaddedRows<'_, T>, &mut [T]) -> Result<()>,
     ) -> Result<()> {
         let Self { geometry, pitch, .. } = *self;
         let Geometry { image: [_, height, width], padding, channels, .. } = *geometry;
         if padding == [0; 3] && geometry.channels_last {
-            let lines = Lines { geometry, data: &image[first * pitch..], pitch };
+            let lines = PaddedRows { geometry, data: &image[first * pitch..], pitch };
             return with_buffer(room, |room| body(lines, room));
         }
         let (line, border) = (width * channels, padding[2] * channels);
@@ -162,7 +162,7 @@ impl<'a> Bordered<'a> {
                     None => to.fill(T::default()),
                 }
             }
-            body(Lines { geometry, data: buffer, pitch }, room)
+            body(PaddedRows { geometry, data: buffer, pitch }, room)
         })
     }
 

@@ -8,10 +8,10 @@
 use super::geometry::Geometry;
 use super::products::{WIDE, even_parts};
 use super::window::{Layout, Run, Window};
-use crate::parallel::chunks::grain_of;
 use crate::gemm::{MatMut, for_each_block};
-use crate::rows::loops::{Job, Places, Vectorised, store};
+use crate::parallel::chunks::grain_of;
 use crate::parallel::scratch::with_buffer;
+use crate::rows::loops::{RowKernel, StridedLoads, Vectorised, store};
 use crate::vec::{Lanes, Level, level};
 use corten_core::{DType, Result, unwinding};
 
@@ -150,7 +150,7 @@ struct Piece {
     count: usize,
 }
 
-impl Job<f32> for Sums<'_> {
+impl RowKernel<f32> for Sums<'_> {
     type Out = Result<()>;
 
     #[inline(always)]
@@ -186,7 +186,7 @@ impl Sums<'_> {
             for (p, from) in from.iter_mut().enumerate() {
                 *from = group[p.min(last)].from;
             }
-            let from = Places::of(self.window.parts().0, from);
+            let from = StridedLoads::of(self.window.parts().0, from);
             for first in (0..self.packed.features).step_by(F) {
                 let sums: [[V; P]; F] = self.sums(first, &from);
                 for (feature, sums) in (first..self.packed.features).zip(&sums) {
@@ -205,7 +205,7 @@ impl Sums<'_> {
     fn sums<V: Lanes<Elem = f32>, const F: usize, const P: usize>(
         &self,
         first: usize,
-        from: &Places<'_, V, P>,
+        from: &StridedLoads<'_, V, P>,
     ) -> [[V; P]; F] {
         let (_, taps, channel_size) = self.window.parts();
         let weight = &self.packed.weight[first * self.packed.depth..];

@@ -2,7 +2,7 @@
 
 use super::keys::{Key, flip_of, narrow};
 use super::rank::Ranked;
-use crate::rows::loops::{Job, Vectorised};
+use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::{Lanes, Level, level};
 
 /// Most places that are found in this way.
@@ -156,7 +156,7 @@ struct Successive<'a, T> {
     out: &'a mut [i64],
 }
 
-impl<T: Ranked> Job<f32> for Successive<'_, T> {
+impl<T: Ranked> RowKernel<f32> for Successive<'_, T> {
     type Out = bool;
 
     #[inline(always)]
@@ -200,7 +200,7 @@ struct Inserted<'a, T> {
     kept: usize,
 }
 
-impl<T: Ranked> Job<f32> for Inserted<'_, T> {
+impl<T: Ranked> RowKernel<f32> for Inserted<'_, T> {
     type Out = [u32; INSERTED];
 
     #[inline(always)]
@@ -248,7 +248,7 @@ struct Within<'a, T> {
     room: &'a mut [u64; ROOM],
 }
 
-impl<T: Ranked> Job<f32> for Within<'_, T> {
+impl<T: Ranked> RowKernel<f32> for Within<'_, T> {
     type Out = Option<usize>;
 
     #[inline(always)]

@@ -2,9 +2,9 @@
 //! they are multiplied, errors of outputs are relative to all of them.
 
 use super::images::Images;
-use super::tiles::{Block, Place, Places, Tiles};
+use super::tiles::{TileIndex, TileIndices, TileRows, Tiles};
 use crate::parallel::chunks::{for_each_run, grain_of};
-use crate::rows::loops::{Job, MOST_LANES, load, store};
+use crate::rows::loops::{MOST_LANES, RowKernel, load, store};
 use crate::vec::Lanes;
 use corten_core::{Result, try_vec};
 
@@ -12,13 +12,13 @@ use corten_core::{Result, try_vec};
 const UNEVEN: f32 = 16.0;
 
 /// The sizes of the pixels of images.
-pub(super) struct Sizes {
+pub(super) struct Magnitudes {
     sizes: Vec<f32>,
     height: usize,
     width: usize,
 }
 
-impl Sizes {
+impl Magnitudes {
     /// Channels are a multiple of the longest vector.
     ///
     /// # Errors
@@ -28,12 +28,12 @@ impl Sizes {
     }
 
     /// The sizes of the pixels of a tile.
-    fn of_pixels(&self, place: Place<'_>) -> [f32; 16] {
+    fn of_pixels(&self, place: TileIndex<'_>) -> [f32; 16] {
         self.square::<4, 16>(place.sample, place.corner())
     }
 
     /// The sizes of the outputs of a tile.
-    fn of_outputs(&self, place: Place<'_>) -> [f32; 4] {
+    fn of_outputs(&self, place: TileIndex<'_>) -> [f32; 4] {
         self.square::<2, 4>(place.sample, [place.y, place.x])
     }
 
@@ -106,9 +106,9 @@ impl Sizes {
 /// What `f` finds of the tiles of every sample.
 fn of_samples<'a, T: Clone + Default + Send>(
     tiles: Tiles<'a>,
-    f: impl Fn(Places<'a>) -> T + Sync,
+    f: impl Fn(TileIndices<'a>) -> T + Sync,
 ) -> Result<Vec<T>> {
-    let block = |samples| Block { samples, ..tiles.all() };
+    let block = |samples| TileRows { samples, ..tiles.all() };
     let count = tiles.count(&block(0..1));
     let mut found = try_vec(T::default(), tiles.samples)?;
     for_each_run(&mut found, 1, grain_of(16 * count), |samples, found| {
@@ -146,7 +146,7 @@ pub(super) struct Measure<'a> {
     pub(super) to: &'a mut [f32],
 }
 
-impl Job<f32> for Measure<'_> {
+impl RowKernel<f32> for Measure<'_> {
     type Out = ();
 
     #[inline(always)]
