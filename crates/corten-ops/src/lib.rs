@@ -9,7 +9,6 @@ pub mod batched;
 mod boxed;
 pub mod composite;
 mod data;
-pub mod dense;
 pub mod derived;
 pub mod dispatch;
 pub mod index;
@@ -22,6 +21,7 @@ pub mod parallel;
 pub mod print;
 pub mod profiler;
 pub mod registry;
+pub mod shortcut;
 mod stub;
 mod tensor;
 

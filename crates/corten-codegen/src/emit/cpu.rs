@@ -1,6 +1,6 @@
 //! The file of corten-cpu: loops from expressions, and the registration of every kernel.
 
-use super::{Generated, HEADER, Output, Piece, Place, indented};
+use super::{Generated, HEADER, Output, Piece, Section, indented};
 use crate::formula::pointwise::{Vocabulary, lower};
 use crate::registry::{Body, Form, MetaKernel, MetaRule, Op, Registry};
 use crate::rust::{Signature, camel, function_name, static_name};
@@ -11,7 +11,7 @@ pub fn cpu(registry: &Registry, vocabulary: &Vocabulary) -> Generated {
     for op in &registry.ops {
         output.add(op, operator(op, vocabulary));
     }
-    let loops = output.items(Place::Pointwise);
+    let loops = output.items(Section::Pointwise);
     let register = output.register(
         "/// Registers every kernel of this crate.\n///\n/// # Errors\n/// When the device takes no iterator kernels.\npub fn register() -> Result<()>",
         "Ok(())",
@@ -32,9 +32,9 @@ pub(super) fn operator(op: &Op, vocabulary: &Vocabulary) -> Result<Vec<Piece>, S
     let register = |code: String| match &op.feature {
         Some(feature) => {
             let code = format!("#[cfg(feature = {feature:?})]\n{code}");
-            Piece { place: Place::Register, code }
+            Piece { place: Section::Register, code }
         }
-        None => Piece { place: Place::Register, code },
+        None => Piece { place: Section::Register, code },
     };
     if !op.is_selected() {
         return Ok(Vec::new());
@@ -46,7 +46,7 @@ pub(super) fn operator(op: &Op, vocabulary: &Vocabulary) -> Result<Vec<Piece>, S
             let (code, driver) = pointwise(op, &expr.expr, meta, vocabulary)
                 .map_err(|message| format!("pointwise: {message}"))?;
             let set = register(format!("{driver}(&stubs::{name})?;"));
-            vec![Piece { place: Place::Pointwise, code }, set]
+            vec![Piece { place: Section::Pointwise, code }, set]
         }
         Body::Iterator { kernel, .. } => vec![stub(&format!("kernels::{kernel}"))],
         Body::Kernel { kernel, inplace, out, meta } => {

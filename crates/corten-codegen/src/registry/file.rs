@@ -13,13 +13,13 @@ pub(super) struct File {
     /// The class of its operators, where their blocks name no other.
     pub(super) cost: Option<Cost>,
     #[serde(default)]
-    pub(super) op: Vec<Block>,
+    pub(super) op: Vec<OpBlock>,
 }
 
 /// One `[[op]]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Block {
+pub(super) struct OpBlock {
     pub(super) schema: Spanned<String>,
     #[serde(default)]
     pub(super) variants: String,

@@ -1,5 +1,5 @@
 //! Elementwise operators on dense operands of one dtype, without an iterator: the shortcut that
-//! [`corten_ops::dense`] describes.
+//! [`corten_ops::shortcut`] describes.
 
 use crate::pointwise::inner_loop::{
     InnerLoop, Kernel, PickLoop, Scalars, Source, Value, element, take_division_by_zero,
@@ -8,9 +8,9 @@ use crate::pointwise::vector_loop::FAR;
 use crate::vec::stream::streams;
 use corten_core::{Access, Blocks, DType, Layout, Result, Scalar, TensorBase, bail, geometry};
 use corten_ops::Tensor;
-use corten_ops::dense::{Call, Rule};
 use corten_ops::meta::Promote;
 use corten_ops::parallel::{GRAIN, parallel_for};
+use corten_ops::shortcut::{Call, Rule};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
@@ -52,7 +52,7 @@ fn run_on<const N: usize>(
     scalars.wrap(given.scalars, dtype)?;
     let step = LoopCall { looped: &looped, scalars: &scalars, dtype, row };
     let Some(out) = given.out else {
-        let (result, memory) = leader.empty_as_plain(of)?;
+        let (result, memory) = leader.empty_like_dense(of)?;
         let ran = step.run(&result, Some(memory), &inputs, &layouts)?;
         return Ok(ran.then(|| Tensor::from(result)));
     };
@@ -99,20 +99,21 @@ type Parts<'a, const N: usize> = (&'a Tensor, [OperandLayout; N], Option<NonZero
 #[inline(always)]
 fn layouts<'a, const N: usize>(inputs: &[&'a Tensor; N]) -> Option<Parts<'a, N>> {
     let first = inputs[0];
-    let alike = first.is_plain() && inputs[1..].iter().all(|other| other.is_plain_like(first));
+    let alike =
+        first.is_dense_cpu() && inputs[1..].iter().all(|other| other.is_dense_cpu_like(first));
     if alike { Some((first, [OperandLayout::Dense; N], None)) } else { mixed_layouts(inputs) }
 }
 
 /// As [`layouts`], for dense tensors beside numbers, single elements and rows.
 fn mixed_layouts<'a, const N: usize>(inputs: &[&'a Tensor; N]) -> Option<Parts<'a, N>> {
     let leader = leader(inputs)?;
-    if !leader.is_plain() {
+    if !leader.is_dense_cpu() {
         return None;
     }
     let mut layouts = [OperandLayout::Dense; N];
     let mut row = None;
     for (layout, input) in layouts.iter_mut().zip(inputs) {
-        if input.is_plain_like(leader) {
+        if input.is_dense_cpu_like(leader) {
             continue;
         }
         if input.dim() == 0 {
@@ -145,7 +146,7 @@ fn leader<'a>(inputs: &[&'a Tensor]) -> Option<&'a Tensor> {
 /// The number of elements of a tensor whose sizes are the last ones of the leader. Rows are worth a
 /// call of the loop each where they are few or long.
 fn length_of_row(input: &Tensor, leader: &Tensor) -> Option<NonZeroUsize> {
-    if !input.is_plain() || input.dtype() != leader.dtype() {
+    if !input.is_dense_cpu() || input.dtype() != leader.dtype() {
         return None;
     }
     let (sizes, all) = (input.sizes(), leader.sizes());
@@ -190,7 +191,9 @@ fn suits(scalar: &Scalar, dtype: DType) -> bool {
 
 /// Whether an output can be written as it is: dense, of the result's shape and dtype.
 fn takes(out: &Tensor, leader: &Tensor, dtype: DType) -> bool {
-    out.is_plain() && out.dtype() == dtype && (out.is_same(leader) || out.sizes() == leader.sizes())
+    out.is_dense_cpu()
+        && out.dtype() == dtype
+        && (out.is_same(leader) || out.sizes() == leader.sizes())
 }
 
 /// Whether `out` shares no memory with an input, but for being the first one.

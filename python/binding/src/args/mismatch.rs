@@ -1,7 +1,7 @@
 //! The error messages of the parser, in PyTorch's words.
 
 use super::check::{Overloaded, Verdict, check};
-use super::signature::{Kind, Param, Signature};
+use super::signature::{Param, ParamKind, Signature};
 use crate::py::call::Args;
 use crate::py::errors::type_error;
 use crate::py::{Obj, Py, Raised};
@@ -217,7 +217,7 @@ fn accepts(param: &Param, value: &Obj) -> bool {
         return true;
     }
     // PyTorch compares names here, and no object's type is called "Number" or "tuple of ints".
-    if matches!(param.kind, Kind::Scalar | Kind::IntList) {
+    if matches!(param.kind, ParamKind::Scalar | ParamKind::IntList) {
         return false;
     }
     match check(param, value, 0, &mut Overloaded::new()) {

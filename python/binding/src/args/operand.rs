@@ -18,7 +18,7 @@ pub(crate) enum Operand<'a> {
 /// Looks at an object's exact type.
 #[inline]
 pub(crate) fn operand(object: &Obj) -> Operand<'_> {
-    if tensor::is_plain(object) {
+    if tensor::is_dense_cpu(object) {
         return Operand::Tensor(tensor::this(object));
     }
     let (float, int) = (&raw mut ffi::PyFloat_Type, &raw mut ffi::PyLong_Type);

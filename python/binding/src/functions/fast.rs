@@ -20,7 +20,7 @@ const ONE: Scalar = Scalar::Int(1);
 /// A tensor that certainly overrides nothing.
 #[inline]
 fn plain(object: &Obj) -> Option<&Tensor> {
-    tensor::is_plain(object).then(|| tensor::this(object))
+    tensor::is_dense_cpu(object).then(|| tensor::this(object))
 }
 
 /// The tensor and the remaining arguments of a call without keywords.
@@ -207,7 +207,7 @@ fn find_shape(name: &str, mode: Mode) -> Option<Fast> {
         "zero_" => |this, args| unary(this, args, op::zero_),
         "contiguous" if is_method => |this, args| {
             let bare = args.positional.is_empty() && args.names.is_none();
-            let this = this.filter(|this| bare && tensor::is_plain(this))?;
+            let this = this.filter(|this| bare && tensor::is_dense_cpu(this))?;
             // Nothing to do, also for autograd.
             match tensor::this(this).is_contiguous() {
                 true => Some(Ok(this.clone())),
@@ -281,7 +281,7 @@ fn find_joint(name: &str, is_method: bool) -> Option<Fast> {
             let end = int(end).filter(|end| (0..SMALL).contains(end) && args.names.is_none())?;
             finish(op::arange(Scalar::Int(end), None, None, None, None))
         },
-        _ => return super::along::find(name),
+        _ => return super::fast_reductions::find(name),
     })
 }
 

@@ -8,7 +8,7 @@ use corten_core::{Result, ensure, geometry};
 
 /// The kinds of transform, with their direction.
 #[derive(Clone, Copy)]
-enum Kind {
+enum Transform {
     Complex { forward: bool },
     ToReal { forward: bool },
     FromReal { forward: bool },
@@ -16,20 +16,20 @@ enum Kind {
 
 fn line(
     name: &str,
-    kind: Kind,
+    kind: Transform,
     self_: &Tensor,
     n: Option<i64>,
     dim: i64,
     norm: Option<&str>,
 ) -> Result<Tensor> {
     match kind {
-        Kind::Complex { forward } if self_.dtype().is_complex() => {
+        Transform::Complex { forward } if self_.dtype().is_complex() => {
             let (input, dim, _) = sized(self_, n, dim)?;
             op::_fft_c2c(&input, &[dim], normalization(norm, forward)?, forward)
         }
-        Kind::Complex { forward } => from_real(name, self_, n, dim, norm, forward, false),
-        Kind::FromReal { forward } => from_real(name, self_, n, dim, norm, forward, true),
-        Kind::ToReal { forward } => to_real(self_, n, dim, norm, forward),
+        Transform::Complex { forward } => from_real(name, self_, n, dim, norm, forward, false),
+        Transform::FromReal { forward } => from_real(name, self_, n, dim, norm, forward, true),
+        Transform::ToReal { forward } => to_real(self_, n, dim, norm, forward),
     }
 }
 
@@ -119,7 +119,7 @@ macro_rules! along_a_line {
             norm: Option<&str>,
             out: &Tensor,
         ) -> Result<Tensor> {
-            if !$complex || !self_.dtype().is_complex() || matches!($kind, Kind::Complex { .. }) {
+            if !$complex || !self_.dtype().is_complex() || matches!($kind, Transform::Complex { .. }) {
                 check_out($text, out, $complex)?;
             }
             OutRule::of(stringify!($name)).write(out, &$name(self_, n, dim, norm)?)
@@ -128,12 +128,12 @@ macro_rules! along_a_line {
 }
 
 along_a_line! {
-    fft_fft fft_fft_out "fft" true Kind::Complex { forward: true }, "The Fourier transform.";
-    fft_ifft fft_ifft_out "ifft" true Kind::Complex { forward: false }, "Its inverse.";
-    fft_rfft fft_rfft_out "rfft" true Kind::FromReal { forward: true }, "Of a real signal.";
-    fft_irfft fft_irfft_out "irfft" false Kind::ToReal { forward: false }, "To a real signal.";
-    fft_hfft fft_hfft_out "hfft" false Kind::ToReal { forward: true }, "Of a symmetric signal.";
-    fft_ihfft fft_ihfft_out "ihfft" true Kind::FromReal { forward: false }, "Its inverse.";
+    fft_fft fft_fft_out "fft" true Transform::Complex { forward: true }, "The Fourier transform.";
+    fft_ifft fft_ifft_out "ifft" true Transform::Complex { forward: false }, "Its inverse.";
+    fft_rfft fft_rfft_out "rfft" true Transform::FromReal { forward: true }, "Of a real signal.";
+    fft_irfft fft_irfft_out "irfft" false Transform::ToReal { forward: false }, "To a real signal.";
+    fft_hfft fft_hfft_out "hfft" false Transform::ToReal { forward: true }, "Of a symmetric signal.";
+    fft_ihfft fft_ihfft_out "ihfft" true Transform::FromReal { forward: false }, "Its inverse.";
 }
 
 /// Declares the transform over two dimensions, which is the one over several.

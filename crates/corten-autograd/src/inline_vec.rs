@@ -38,7 +38,7 @@ in_place! {
 }
 
 /// A list of which the first `N` elements need no memory of their own.
-pub(crate) struct Few<T, const N: usize> {
+pub(crate) struct InlineVec<T, const N: usize> {
     len: u32,
     places: [T; N],
     /// All elements, once there are more than `N`.
@@ -58,14 +58,14 @@ impl<T> Make<More<T>> for NoMore {
     }
 }
 
-impl<T: InPlace<N>, const N: usize> Default for Few<T, N> {
+impl<T: InPlace<N>, const N: usize> Default for InlineVec<T, N> {
     #[inline(always)]
     fn default() -> Self {
         Self { len: 0, places: T::free(), more: None }
     }
 }
 
-impl<T: Default, const N: usize> Few<T, N> {
+impl<T: Default, const N: usize> InlineVec<T, N> {
     /// Adds a default element, to be filled.
     #[inline(always)]
     pub(crate) fn add(&mut self) -> &mut T {
@@ -98,7 +98,7 @@ impl<T: Default, const N: usize> Few<T, N> {
 }
 
 /// The sizes of a tensor.
-pub(crate) type Sizes = Few<i64, 5>;
+pub(crate) type Sizes = InlineVec<i64, 5>;
 
 impl Sizes {
     /// Becomes the sizes of a tensor. It must be empty.
@@ -111,7 +111,7 @@ impl Sizes {
     }
 }
 
-impl<T: InPlace<N> + Clone, const N: usize> Clone for Few<T, N> {
+impl<T: InPlace<N> + Clone, const N: usize> Clone for InlineVec<T, N> {
     fn clone(&self) -> Self {
         let mut copy = Self::default();
         self.iter().for_each(|element| copy.push(element.clone()));
@@ -119,13 +119,13 @@ impl<T: InPlace<N> + Clone, const N: usize> Clone for Few<T, N> {
     }
 }
 
-impl<T: fmt::Debug, const N: usize> fmt::Debug for Few<T, N> {
+impl<T: fmt::Debug, const N: usize> fmt::Debug for InlineVec<T, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
 }
 
-impl<T, const N: usize> Deref for Few<T, N> {
+impl<T, const N: usize> Deref for InlineVec<T, N> {
     type Target = [T];
     #[inline(always)]
     fn deref(&self) -> &[T] {
@@ -136,7 +136,7 @@ impl<T, const N: usize> Deref for Few<T, N> {
     }
 }
 
-impl<T, const N: usize> DerefMut for Few<T, N> {
+impl<T, const N: usize> DerefMut for InlineVec<T, N> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [T] {
         match &mut self.more {
@@ -157,7 +157,7 @@ mod tests {
     fn elements_are_kept_in_order_and_dropped_once() {
         let shared = Arc::new(());
         for count in 0..6 {
-            let mut list = Few::<Option<Arc<()>>, 2>::default();
+            let mut list = InlineVec::<Option<Arc<()>>, 2>::default();
             for n in 0..count {
                 assert_eq!(list.len(), n);
                 list.push(Some(shared.clone()));

@@ -57,7 +57,7 @@ impl Runs {
 }
 
 impl TensorIterator {
-    /// The walk of a copy between [plain](corten_core::TensorImpl::is_plain) tensors of the same
+    /// The walk of a copy between [plain](corten_core::TensorImpl::is_dense_cpu) tensors of the same
     /// sizes that share no memory.
     pub(crate) fn in_order(output: &Tensor, input: &Tensor) -> Self {
         Self::along_one(&[output, input], input.numel())
@@ -68,7 +68,7 @@ impl TensorIterator {
         Self::along_one(&[output, input], 0)
     }
 
-    /// The walk of a [plain](corten_core::TensorImpl::is_plain) tensor that is written alone.
+    /// The walk of a [plain](corten_core::TensorImpl::is_dense_cpu) tensor that is written alone.
     pub(crate) fn over(output: &Tensor) -> Self {
         Self::along_one(&[output], output.numel())
     }
@@ -101,7 +101,7 @@ impl TensorIterator {
         }
     }
 
-    /// The walk of a reduction of a [plain](corten_core::TensorImpl::is_plain) tensor of more than
+    /// The walk of a reduction of a [plain](corten_core::TensorImpl::is_dense_cpu) tensor of more than
     /// one element into fresh results in order: what building one comes to.
     pub(crate) fn reducing(
         results: Vec<Tensor>,

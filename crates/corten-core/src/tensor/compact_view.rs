@@ -1,6 +1,6 @@
 //! Views whose autograd state is a few bits.
 //!
-//! Note [Brief views]: nearly all that autograd must know of a view that no graph was recorded for
+//! Note [Compact views]: nearly all that autograd must know of a view that no graph was recorded for
 //! is its base. The base keeps the version counter, which the view refers to anyway. So such a
 //! view has no state on the heap: that reference becomes a strong one, and the word of flags says
 //! that the tensor is a view, whether it was made without recording, and at which version. Whoever
@@ -18,20 +18,20 @@ use crate::IntrusivePtr;
 const VERSION_SHIFT: u32 = 48;
 
 impl TensorBase {
-    /// Makes this tensor, a view of `source`'s elements that was just made, a brief view of what
-    /// `source` is a brief view of, or of `source` itself. `unrecorded` says that it was made while
+    /// Makes this tensor, a view of `source`'s elements that was just made, a compact view of what
+    /// `source` is a compact view of, or of `source` itself. `unrecorded` says that it was made while
     /// nothing was recorded. Returns whether that was possible: nobody else may know the tensor
     /// yet, and it must count its changes on that base.
     ///
     /// Whether `source` has a state that says more of views is the caller's to check.
     #[inline]
-    pub fn become_brief_view(&mut self, source: &Self, unrecorded: bool) -> bool {
+    pub fn become_compact_view(&mut self, source: &Self, unrecorded: bool) -> bool {
         let version = self.version.current();
         if !self.is_fresh() || version > u32::from(u16::MAX) {
             return false;
         }
-        let of_brief = source.info().has(Info::BRIEF_VIEW);
-        let unrecorded = unrecorded || of_brief && source.info().has(Info::MADE_UNRECORDED);
+        let of_compact = source.info().has(Info::BRIEF_VIEW);
+        let unrecorded = unrecorded || of_compact && source.info().has(Info::MADE_UNRECORDED);
         // SAFETY: this is the only reference of any kind, and it is borrowed exclusively.
         let tensor = unsafe { &mut *self.0.as_ptr() };
         if !tensor.version.strengthen(&source.0) {
@@ -46,17 +46,17 @@ impl TensorBase {
 impl TensorImpl {
     /// Whether the tensor is a view whose autograd state was not made yet.
     #[inline]
-    pub fn is_brief_view(&self) -> bool {
+    pub fn is_compact_view(&self) -> bool {
         self.info().0 & (Info::BRIEF_VIEW | Info::HAS_AUTOGRAD) == Info::BRIEF_VIEW
     }
 
-    /// What `ask` makes of the base of a [brief view](Self::is_brief_view).
+    /// What `ask` makes of the base of a [compact view](Self::is_compact_view).
     #[inline]
-    pub fn of_brief_base<R>(&self, ask: impl FnOnce(&TensorBase) -> R) -> Option<R> {
-        if self.is_brief_view() { self.of_kept_base(ask) } else { None }
+    pub fn of_compact_base<R>(&self, ask: impl FnOnce(&TensorBase) -> R) -> Option<R> {
+        if self.is_compact_view() { self.of_kept_base(ask) } else { None }
     }
 
-    /// What `ask` makes of the tensor that this one owns because it was made as a brief view of it;
+    /// What `ask` makes of the tensor that this one owns because it was made as a compact view of it;
     /// the full autograd state that it may have by now owns the base once more.
     #[inline]
     pub fn of_kept_base<R>(&self, ask: impl FnOnce(&TensorBase) -> R) -> Option<R> {
@@ -67,12 +67,12 @@ impl TensorImpl {
         Some(ask(&base))
     }
 
-    /// The autograd state of a brief view, made now unless another thread has just done it.
+    /// The autograd state of a compact view, made now unless another thread has just done it.
     #[cold]
     pub(super) fn full_view_state(&self) -> Option<&dyn AutogradMeta> {
         let info = self.info.load(Ordering::Acquire);
         if info & Info::HAS_AUTOGRAD == 0 {
-            let base = self.of_brief_base(TensorBase::clone)?;
+            let base = self.of_compact_base(TensorBase::clone)?;
             let unrecorded = info & Info::MADE_UNRECORDED != 0;
             let version = (info >> VERSION_SHIFT) as u32;
             self.install_autograd_meta(make_view_meta(FullView { base, version, unrecorded }));
@@ -91,20 +91,20 @@ mod tests {
     }
 
     #[test]
-    fn a_brief_view_keeps_its_base() -> Result<()> {
+    fn a_compact_view_keeps_its_base() -> Result<()> {
         let base = TensorBase::empty(&[2, 3], DType::Float32)?;
         let mut view = viewed(&base);
-        assert!(!view.is_brief_view() && view.of_brief_base(TensorBase::use_count).is_none());
-        assert!(view.become_brief_view(&base, false));
-        assert!(view.is_brief_view() && view.shares_version_with(&base));
+        assert!(!view.is_compact_view() && view.of_compact_base(TensorBase::use_count).is_none());
+        assert!(view.become_compact_view(&base, false));
+        assert!(view.is_compact_view() && view.shares_version_with(&base));
         assert_eq!(base.use_count(), 2);
         let weak = base.downgrade();
         drop(base);
         let mut inner = view.view_of_range(0, 1, 2, 1).expect("there are these positions");
-        assert!(inner.become_brief_view(&view, true), "a view of a view is one of the base");
+        assert!(inner.become_compact_view(&view, true), "a view of a view is one of the base");
         assert_eq!(weak.upgrade().map(|base| base.use_count()), Some(3));
         drop(view);
-        assert_eq!(inner.of_brief_base(TensorBase::use_count), Some(1));
+        assert_eq!(inner.of_compact_base(TensorBase::use_count), Some(1));
         let remembered = inner.downgrade();
         drop(inner);
         assert!(weak.upgrade().is_none(), "a weak reference to the view keeps no base");
@@ -113,22 +113,22 @@ mod tests {
     }
 
     #[test]
-    fn only_new_views_are_brief() -> Result<()> {
+    fn only_new_views_are_compact() -> Result<()> {
         let base = TensorBase::empty(&[2, 3], DType::Float32)?;
         let mut own = TensorBase::empty(&[6], DType::Float32)?;
-        assert!(!own.become_brief_view(&base, false), "it counts for itself");
+        assert!(!own.become_compact_view(&base, false), "it counts for itself");
         let mut known = viewed(&base);
         let other = known.clone();
-        assert!(!known.become_brief_view(&base, false), "somebody else knows it");
+        assert!(!known.become_compact_view(&base, false), "somebody else knows it");
         drop(other);
         let mut detached = base.alias()?;
         let mut view = viewed(&detached);
-        assert!(!view.become_brief_view(&detached, false), "the counter is elsewhere");
-        assert!(!detached.become_brief_view(&own, false), "it is no view of that");
+        assert!(!view.become_compact_view(&detached, false), "the counter is elsewhere");
+        assert!(!detached.become_compact_view(&own, false), "it is no view of that");
         for _ in 0..1 << 16 {
             base.bump_version();
         }
-        assert!(!viewed(&base).become_brief_view(&base, false), "the version has no room");
+        assert!(!viewed(&base).become_compact_view(&base, false), "the version has no room");
         Ok(())
     }
 
@@ -136,14 +136,14 @@ mod tests {
     fn a_full_state_is_made_once() -> Result<()> {
         let base = TensorBase::empty(&[2, 3], DType::Float32)?;
         let mut view = viewed(&base);
-        assert!(view.become_brief_view(&base, false));
+        assert!(view.become_compact_view(&base, false));
         let states: Vec<usize> = std::thread::scope(|scope| {
             let ask = || view.autograd_meta().map(|meta| std::ptr::from_ref(meta).addr());
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
             threads.into_iter().filter_map(|thread| thread.join().ok().flatten()).collect()
         });
         assert!(states.len() == 4 && states.iter().all(|state| *state == states[0]));
-        assert!(!view.is_brief_view() && view.shares_version_with(&base));
+        assert!(!view.is_compact_view() && view.shares_version_with(&base));
         Ok(())
     }
 }

@@ -19,14 +19,14 @@ impl TensorImpl {
     /// Whether the elements lie in host memory without gaps, in the order of the indices, and the
     /// tensor is no number made into one. An undefined tensor is not plain.
     #[inline]
-    pub fn is_plain(&self) -> bool {
-        self.info().is_plain() && !self.key_set().has_any(NOT_STRIDED)
+    pub fn is_dense_cpu(&self) -> bool {
+        self.info().is_dense_cpu() && !self.key_set().has_any(NOT_STRIDED)
     }
 
     /// Whether this is a plain tensor of the dtype and the sizes of another one.
     #[inline]
-    pub fn is_plain_like(&self, other: &Self) -> bool {
-        self.is_plain()
+    pub fn is_dense_cpu_like(&self, other: &Self) -> bool {
+        self.is_dense_cpu()
             && self.dtype() == other.dtype()
             && (ptr::eq(self, other) || self.shape.has_sizes_of(&other.shape))
     }
@@ -53,7 +53,7 @@ impl TensorImpl {
 impl Info {
     /// One comparison tells all of it.
     #[inline]
-    fn is_plain(self) -> bool {
+    fn is_dense_cpu(self) -> bool {
         const LOOKED_AT: u64 =
             Info::DEVICE_TYPE | Info::CONTIGUOUS | Info::WRAPPED_NUMBER | Info::POLICY;
         const PLAIN: u64 = ((DeviceType::Cpu as u8 as u64) << 16) | Info::CONTIGUOUS;
@@ -74,13 +74,13 @@ pub(super) fn fresh_host_keys() -> KeySet {
 }
 
 impl TensorBase {
-    /// A fresh contiguous tensor of a dtype, with the sizes of a [plain](TensorImpl::is_plain) one
+    /// A fresh contiguous tensor of a dtype, with the sizes of a [plain](TensorImpl::is_dense_cpu) one
     /// and arbitrary contents; and where its memory starts, which nobody else knows yet.
     ///
     /// # Errors
     /// Those of the allocation.
     #[inline]
-    pub fn empty_as_plain(&self, dtype: DType) -> Result<(Self, *mut u8)> {
+    pub fn empty_like_dense(&self, dtype: DType) -> Result<(Self, *mut u8)> {
         let mut memory = ptr::null_mut();
         let tensor = TensorImpl::place(|shape| {
             let (numel, flags, nbytes) = self.contiguous_copy(shape, dtype).ok_or(None)?;
@@ -323,7 +323,7 @@ mod tests {
         {
             let model = TensorBase::empty(sizes, DType::Float32)?;
             let wanted = TensorBase::empty(sizes, DType::Int16)?;
-            let (made, memory) = model.empty_as_plain(DType::Int16)?;
+            let (made, memory) = model.empty_like_dense(DType::Int16)?;
             assert_eq!(made.storage()?.data_ptr(), memory);
             assert_eq!(made.geometry(), wanted.geometry());
             assert_eq!(made.info().0, wanted.info().0);
@@ -336,8 +336,8 @@ mod tests {
     #[test]
     fn strides_of_dimensions_of_size_one_are_those_of_a_fresh_tensor() -> Result<()> {
         let model = TensorBase::empty_strided(&[2, 1, 1, 3], &[3, 7, 9, 1], DType::Float32)?;
-        let (made, _) = model.empty_as_plain(DType::Float32)?;
-        assert!(model.is_plain() && made.is_plain_like(&model));
+        let (made, _) = model.empty_like_dense(DType::Float32)?;
+        assert!(model.is_dense_cpu() && made.is_dense_cpu_like(&model));
         let wanted = TensorBase::empty(&[2, 1, 1, 3], DType::Float32)?;
         assert_eq!(made.geometry(), wanted.geometry());
         assert_eq!(made.info().0, wanted.info().0);
@@ -511,17 +511,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plain() -> Result<()> {
+    fn what_is_not_dense() -> Result<()> {
         let plain = TensorBase::empty(&[2, 3], DType::Float32)?;
-        assert!(plain.is_plain());
-        assert!(!TensorBase::undefined().is_plain());
-        assert!(!TensorBase::empty_strided(&[2, 3], &[1, 2], DType::Float32)?.is_plain());
-        assert!(!TensorBase::empty(&[3, 2], DType::Float32)?.is_plain_like(&plain));
-        assert!(!TensorBase::empty(&[2, 3], DType::Float64)?.is_plain_like(&plain));
-        assert!(!TensorBase::empty(&[6], DType::Float32)?.is_plain_like(&plain));
+        assert!(plain.is_dense_cpu());
+        assert!(!TensorBase::undefined().is_dense_cpu());
+        assert!(!TensorBase::empty_strided(&[2, 3], &[1, 2], DType::Float32)?.is_dense_cpu());
+        assert!(!TensorBase::empty(&[3, 2], DType::Float32)?.is_dense_cpu_like(&plain));
+        assert!(!TensorBase::empty(&[2, 3], DType::Float64)?.is_dense_cpu_like(&plain));
+        assert!(!TensorBase::empty(&[6], DType::Float32)?.is_dense_cpu_like(&plain));
         let number = TensorBase::of_value(1.0_f64)?;
         number.set_wrapped_number(true);
-        assert!(!number.is_plain());
+        assert!(!number.is_dense_cpu());
         Ok(())
     }
 }

@@ -5,9 +5,9 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 /// Whether somebody is inside. Taking it costs one locked instruction, leaving it none; a `Mutex`
 /// needs one for either.
 #[derive(Debug, Default)]
-pub(crate) struct Turn(AtomicBool);
+pub(crate) struct SpinLock(AtomicBool);
 
-impl Turn {
+impl SpinLock {
     /// Nobody is inside.
     #[cfg(not(loom))]
     pub(crate) const fn new() -> Self {
