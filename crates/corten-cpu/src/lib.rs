@@ -29,9 +29,6 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/generated.rs"));
 }
 
-use corten_core::DispatchKey;
-use corten_ops::op;
-
 /// Registers the kernels and the thread pool. Idempotent; the facade calls it before `main`.
 ///
 /// # Errors
@@ -42,15 +39,6 @@ pub fn init() -> corten_core::Result<()> {
     ONCE.call_once(|| {
         parallel::install();
         result = generated::register();
-        // A list without tensors names no backend.
-        op::CAT.implement(DispatchKey::Undefined, kernels::combine::cat);
-        op::MKLDNN_LINEAR.implement(DispatchKey::MkldnnCPU, kernels::opaque::linear);
-        // Everywhere else these are made of other operators.
-        op::LOGSUMEXP.implement(DispatchKey::CPU, kernels::softmax::logsumexp);
-        let with_logits = kernels::loss_pointwise::binary_cross_entropy_with_logits;
-        op::BINARY_CROSS_ENTROPY_WITH_LOGITS.implement(DispatchKey::CPU, with_logits);
-        let backward = kernels::loss_pointwise::binary_cross_entropy_backward;
-        op::BINARY_CROSS_ENTROPY_BACKWARD.implement(DispatchKey::CPU, backward);
     });
     result
 }

@@ -58,6 +58,7 @@ impl Library {
             gradient: Gradient::Unknown,
             batch: None,
             cost: Cost::Stream,
+            autocast: None,
         };
         let name = def.qualified_name();
         if registry::find(&name).is_some() {

@@ -79,23 +79,6 @@ fn register(schema: &Schema, path: &str, both: bool) -> Vec<Piece> {
     vec![Piece { place: Section::Register, code }]
 }
 
-/// Tensors that hold positions, numbers of elements or truth values: they never require a gradient.
-const COUNTS: &[&str] = &[
-    "LU_pivots",
-    "bag_size",
-    "condition",
-    "index",
-    "indices",
-    "lengths",
-    "mask",
-    "maximum_indices",
-    "offset2bag",
-    "offsets",
-    "pivots",
-    "rois",
-    "targets",
-];
-
 /// The names of the arguments in one wrapper, by what happens to them.
 struct Wrapper<'a> {
     schema: &'a Schema,
@@ -168,7 +151,7 @@ impl Wrapper<'_> {
         let has_none = |argument: &&Argument| {
             let name = identifier(&argument.name);
             argument.ty.holds_tensors()
-                && !COUNTS.contains(&&*argument.name)
+                && !self.op.nondiff.contains(&argument.name)
                 && !recipe.inputs.contains(&name)
                 && !written.contains(&name)
         };

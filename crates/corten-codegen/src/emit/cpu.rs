@@ -40,8 +40,12 @@ pub(super) fn operator(op: &Op, vocabulary: &Vocabulary) -> Result<Vec<Piece>, S
         return Ok(Vec::new());
     }
     let name = static_name(&op.schema);
+    let further = op.kernel_at.iter().map(|(key, path)| {
+        register(format!("op::{name}.implement(DispatchKey::{key}, kernels::{path});"))
+    });
+    let further: Vec<Piece> = further.collect();
     let stub = |kernel: &str| register(format!("stubs::{name}.set(DeviceType::Cpu, {kernel})?;"));
-    Ok(match &op.body {
+    let mut pieces = match &op.body {
         Body::Pointwise { expr, meta } => {
             let (code, driver) = pointwise(op, &expr.expr, meta, vocabulary)
                 .map_err(|message| format!("pointwise: {message}"))?;
@@ -71,7 +75,9 @@ pub(super) fn operator(op: &Op, vocabulary: &Vocabulary) -> Result<Vec<Piece>, S
             paths.flat_map(implement).collect()
         }
         Body::Any(_) | Body::Composite(_) | Body::WrapScalar | Body::CopyOf(_) => Vec::new(),
-    })
+    };
+    pieces.extend(further);
+    Ok(pieces)
 }
 
 /// The struct of a pointwise operator and the driver that runs it.

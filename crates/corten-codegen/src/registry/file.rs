@@ -1,6 +1,6 @@
 //! The TOML of one family, as written.
 
-use super::Cost;
+use super::{Autocast, Cost};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -55,6 +55,11 @@ pub(super) struct OpBlock {
     pub(super) out_history: bool,
     pub(super) batch: Option<String>,
     pub(super) cost: Option<Cost>,
+    pub(super) autocast: Option<Autocast>,
+    #[serde(default)]
+    pub(super) nondiff: Words,
+    #[serde(default)]
+    pub(super) kernel_at: BTreeMap<String, String>,
     pub(super) rust: Option<String>,
     #[serde(default)]
     pub(super) doc: String,

@@ -123,6 +123,9 @@ fn operator(block: OpBlock, family: &str, location: Location) -> Result<Op, Stri
         out_history: block.out_history,
         batch: block.batch,
         cost: Cost::default(),
+        autocast: block.autocast,
+        nondiff: nondiff(&block.nondiff, &schema)?,
+        kernel_at: block.kernel_at.into_iter().collect(),
         rust: block.rust,
         doc: block.doc,
         location,
@@ -132,6 +135,18 @@ fn operator(block: OpBlock, family: &str, location: Location) -> Result<Op, Stri
         out,
         variants,
     })
+}
+
+/// The names of `nondiff`, each of which is a tensor argument.
+fn nondiff(words: &file::Words, schema: &Schema) -> Result<Vec<String>, String> {
+    let names = words.to_list();
+    let is_tensor = |name: &String| {
+        schema.arguments.iter().any(|a| a.name == *name && a.ty.holds_tensors())
+    };
+    match names.iter().find(|name| !is_tensor(name)) {
+        Some(name) => Err(format!("nondiff: `{name}` is no tensor argument")),
+        None => Ok(names),
+    }
 }
 
 /// The operator that copies what a view operator shows.
@@ -164,6 +179,9 @@ fn copy_of(view: &Op) -> Result<Op, String> {
         out_history: false,
         batch: view.batch.clone(),
         cost: view.cost,
+        autocast: None,
+        nondiff: view.nondiff.clone(),
+        kernel_at: Vec::new(),
         rust: None,
         doc: format!("The view that `{}` makes, copied.", view.schema.name),
     })
