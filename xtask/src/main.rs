@@ -5,6 +5,7 @@
 mod allocation;
 mod check;
 mod goldens;
+mod keys;
 mod ops;
 mod show;
 mod tidy;
@@ -17,6 +18,7 @@ cargo xtask check              format, clippy, tidy, registry tests, unit tests
 cargo xtask tidy               the rules of docs/STYLE.md that a program can check
 cargo xtask ops [family]       operators per family: forms, kinds, gradients, kernels per backend
 cargo xtask show <operator>    everything that is generated for an operator
+cargo xtask keys               writes ops/README.md, the table of the registry's keys
 cargo xtask goldens <python>   makes tests/goldens again with a Python that has PyTorch
 ";
 
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         ["ops"] => ops::run(None),
         ["ops", family] => ops::run(Some(family)),
         ["show", operator] => show::run(operator),
+        ["keys"] => keys::run(),
         ["goldens", python] => goldens::run(python),
         [] => {
             print!("{USAGE}");

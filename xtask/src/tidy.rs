@@ -1,6 +1,6 @@
 //! `tidy`: the rules of style that a program can check.
 
-use crate::{Outcome, allocation, root};
+use crate::{Outcome, allocation, keys, root};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -31,6 +31,7 @@ pub(crate) fn run() -> Outcome {
         notes.read(&shown, &text);
     }
     complaints.extend(notes.complaints());
+    complaints.extend(keys::complaint());
     for (part, (count, lines)) in &totals {
         println!("{part:36} {count:4} files {lines:7} lines");
     }

@@ -140,9 +140,8 @@ fn operator(block: OpBlock, family: &str, location: Location) -> Result<Op, Stri
 /// The names of `nondiff`, each of which is a tensor argument.
 fn nondiff(words: &file::Words, schema: &Schema) -> Result<Vec<String>, String> {
     let names = words.to_list();
-    let is_tensor = |name: &String| {
-        schema.arguments.iter().any(|a| a.name == *name && a.ty.holds_tensors())
-    };
+    let is_tensor =
+        |name: &String| schema.arguments.iter().any(|a| a.name == *name && a.ty.holds_tensors());
     match names.iter().find(|name| !is_tensor(name)) {
         Some(name) => Err(format!("nondiff: `{name}` is no tensor argument")),
         None => Ok(names),
