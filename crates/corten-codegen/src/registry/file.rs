@@ -62,7 +62,7 @@ pub(super) struct OpBlock {
     /// As `composite`, for the out form.
     pub(super) composite_out: Option<String>,
 
-    /// The gradient: `none`, `manual`, or a formula per argument (`grad.self`); `grad.all` with `grad.args` for one formula that returns several.
+    /// The gradient: `none`, `manual`, or a formula per argument (`grad.self`); `grad.multi` (with `grad.args`) for one formula that returns several.
     pub(super) grad: Option<Grad>,
     /// Formulas of the in-place form where they are others.
     pub(super) grad_inplace: Option<BTreeMap<String, Formula>>,
