@@ -1,4 +1,4 @@
-"""Names of later versions: callbacks of backward passes, patterns of dimensions, what compilers are
+"""Hooks of graphs and tools around them: callbacks of backward passes, patterns of dimensions, what compilers are
 told, casts of one's own operators, optimizers with other parameters."""
 
 import copy
@@ -182,7 +182,7 @@ class Compilation(unittest.TestCase):
 class Operators(unittest.TestCase):
     def test_casts(self):
         def make():
-            @library.custom_op(f"later_names{next(_numbers)}::sine", mutates_args=())
+            @library.custom_op(f"hooks_and_tools{next(_numbers)}::sine", mutates_args=())
             def sine(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
                 return x.sin() + n.to(x.dtype)
 
@@ -208,7 +208,7 @@ class Operators(unittest.TestCase):
             def __torch_dispatch__(self, func, types, args=(), kwargs=None):
                 return func(*args, **(kwargs or {}))
 
-        @library.custom_op(f"later_names{next(_numbers)}::twice", mutates_args=())
+        @library.custom_op(f"hooks_and_tools{next(_numbers)}::twice", mutates_args=())
         def twice(x: torch.Tensor) -> torch.Tensor:
             return x * 2
 

@@ -1,4 +1,4 @@
-"""Products and eigenvalues that few programs use: lobpcg, groups, scales, old sparse products."""
+"""lobpcg, products of groups and with scales, old products of sparse matrices."""
 
 import unittest
 

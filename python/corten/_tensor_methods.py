@@ -1,4 +1,4 @@
-"""Methods of ``Tensor`` that few programs use, attached when the package is imported."""
+"""Methods of ``Tensor`` that are written in Python, attached when the package is imported."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def _lazy(name):
     """A method whose function is loaded when it is first called."""
 
     def method(self, *args, **kwargs):
-        from corten import _further
+        from corten import _module_functions
 
         if overridden(self):
             return hand_over(method, (self,), self, *args, **kwargs)
-        return getattr(_further, name)(self, *args, **kwargs)
+        return getattr(_module_functions, name)(self, *args, **kwargs)
 
     method.__name__ = name
     method.__qualname__ = f"Tensor.{name}"
@@ -112,9 +112,9 @@ def _to_compressed(layout):
 
 def _sparse_method(name):
     def method(self, *args, **kwargs):
-        from corten.sparse import _further
+        from corten.sparse import _resize
 
-        return _further.METHODS[name](self, *args, **kwargs)
+        return _resize.METHODS[name](self, *args, **kwargs)
 
     method.__name__ = name
     method.__doc__ = "For sparse tensors."

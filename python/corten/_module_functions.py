@@ -1,4 +1,4 @@
-"""Functions and classes of the package that few programs use."""
+"""Functions and classes of the package that are written in Python: symbolic numbers, ranges, old names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that programs use now and then: devices, futures, TorchScript, settings of files."""
+"""Utility modules: devices, futures, TorchScript, settings of files."""
 
 import importlib
 import os
