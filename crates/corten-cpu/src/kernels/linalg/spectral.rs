@@ -7,10 +7,10 @@ use corten_core::{
     Access, AccessSet, Complex, Element, Result, Scalar, bail, cast, check_memory, ensure,
     try_to_vec, unwinding,
 };
+use corten_linalg::{Eigen, General, NoConvergence, Spectral, Svd, Vectors};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::parallel::parallel_for;
 use corten_ops::{Tensor, op};
-use corten_spectral::{Eigen, General, NoConvergence, Spectral, Svd, Vectors};
 use num_complex::ComplexFloat;
 
 /// From so many rows and columns on double precision takes noticeably longer. Single precision has its

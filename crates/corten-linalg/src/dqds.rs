@@ -1,5 +1,6 @@
-//! Eigenvalues of tridiagonal matrices and singular values of bidiagonal ones, where no vectors are
-//! wanted: a sweep then needs neither roots nor rotations, only the squares of what is off the diagonal.
+//! Singular values of bidiagonal matrices without vectors: the differential quotient-difference iteration with
+//! shifts (dqds) of K. Fernando and B. Parlett, "Accurate singular values and differential qd algorithms",
+//! 1994, with simpler shifts than LAPACK's `dlasq1`.
 
 use crate::NoConvergence;
 
@@ -7,85 +8,21 @@ use crate::NoConvergence;
 pub(crate) const SWEEPS: usize = 60;
 
 /// Squares are negligible below this, relative to others.
-const NEGLIGIBLE: f64 = f64::EPSILON * f64::EPSILON / 4.0;
+pub(crate) const NEGLIGIBLE: f64 = f64::EPSILON * f64::EPSILON / 4.0;
 
 /// So are squares below this, beside a matrix of size one, and products of such would leave the range.
-const TINY: f64 = 1e-280;
-
-/// The eigenvalues of a symmetric tridiagonal matrix, the smallest first, from its diagonal and what is
-/// beside that; of size one or so.
-///
-/// The QR iteration of K. Pal, J. Walker and W. Kahan, as in LAPACK's `dsterf`.
-pub(crate) fn tridiagonal(mut d: Vec<f64>, mut e: Vec<f64>) -> Result<Vec<f64>, NoConvergence> {
-    e.iter_mut().for_each(|e| *e *= *e);
-    let (mut end, mut left) = (d.len(), SWEEPS * d.len());
-    while end > 0 {
-        let small = |k: usize| e[k - 1] <= NEGLIGIBLE * (d[k - 1] * d[k]).abs() + TINY;
-        let start = (1..end).rev().find(|&k| small(k)).unwrap_or(0);
-        if start + 1 == end {
-            end -= 1;
-        } else if start + 2 == end {
-            [d[start], d[start + 1]] = of_two(d[start], e[start].sqrt(), d[start + 1]);
-            end -= 2;
-        } else {
-            left = left.checked_sub(1).ok_or(NoConvergence)?;
-            sweep(&mut d[start..end], &mut e[start..end - 1]);
-        }
-    }
-    d.sort_unstable_by(f64::total_cmp);
-    Ok(d)
-}
-
-/// The eigenvalues of a symmetric matrix of two rows.
-fn of_two(a: f64, b: f64, c: f64) -> [f64; 2] {
-    let (sum, root) = (a + c, (a - c).hypot(2.0 * b));
-    let (large, small) = if a.abs() > c.abs() { (a, c) } else { (c, a) };
-    let first = 0.5 * (sum + root.copysign(sum));
-    match sum == 0.0 {
-        true => [0.5 * root, -0.5 * root],
-        false => [first, (large / first) * small - (b / first) * b],
-    }
-}
-
-/// One step of the iteration, shifted by the eigenvalue of the last two rows that is nearer to the last
-/// element.
-fn sweep(d: &mut [f64], e: &mut [f64]) {
-    let last = e.len();
-    let beside = e[last - 1].sqrt();
-    let half = (d[last - 1] - d[last]) / (2.0 * beside);
-    let shift = d[last] - beside / (half + half.hypot(1.0).copysign(half));
-    let (mut cosine, mut sine) = (1.0, 0.0);
-    let mut gamma = d[0] - shift;
-    let mut p = gamma * gamma;
-    for i in 0..last {
-        let (square, before) = (e[i], cosine);
-        let r = p + square;
-        if i > 0 {
-            e[i - 1] = sine * r;
-        }
-        (cosine, sine) = (p / r, square / r);
-        let (below, above) = (d[i + 1], gamma);
-        gamma = cosine * (below - shift) - sine * above;
-        d[i] = above + (below - gamma);
-        p = if cosine != 0.0 { gamma * gamma / cosine } else { before * square };
-    }
-    e[last - 1] = sine * p;
-    d[last] = shift + gamma;
-}
+pub(crate) const TINY: f64 = 1e-280;
 
 /// The singular values of an upper bidiagonal matrix, the largest first, from its diagonal and what is
 /// beside that; of size one or so.
-///
-/// The differential quotient-difference iteration with shifts of K. Fernando and B. Parlett, "Accurate
-/// singular values and differential qd algorithms", 1994, with simpler shifts than LAPACK's `dlasq1`.
-pub(crate) fn bidiagonal(mut d: Vec<f64>, mut e: Vec<f64>) -> Result<Vec<f64>, NoConvergence> {
+pub(crate) fn singular_values(mut d: Vec<f64>, mut e: Vec<f64>) -> Result<Vec<f64>, NoConvergence> {
     let size = d.len();
     d.iter_mut().chain(&mut e).for_each(|value| *value *= *value);
     let mut qd = Qd { next: (d.clone(), e.clone()), q: d, e, left: SWEEPS * size };
-    let mut blocks = vec![Block { start: 0, end: size, shifted: 0.0, bound: None }];
+    let mut blocks = vec![QdSegment { start: 0, end: size, shifted: 0.0, bound: None }];
     while let Some(mut block) = blocks.pop() {
         while block.end > block.start {
-            let Block { start, end, shifted, .. } = block;
+            let QdSegment { start, end, shifted, .. } = block;
             let small = |k: usize| qd.e[k - 1] <= NEGLIGIBLE * (shifted + qd.q[k]) + TINY;
             let cut = (start + 1..end).rev().find(|&k| small(k)).unwrap_or(start);
             match end - cut {
@@ -97,8 +34,8 @@ pub(crate) fn bidiagonal(mut d: Vec<f64>, mut e: Vec<f64>) -> Result<Vec<f64>, N
                     qd.q[cut + 1] = shifted + least;
                 }
                 _ if cut > start => {
-                    blocks.push(Block { start, end: cut, shifted, bound: None });
-                    block = Block { start: cut, bound: None, ..block };
+                    blocks.push(QdSegment { start, end: cut, shifted, bound: None });
+                    block = QdSegment { start: cut, bound: None, ..block };
                     continue;
                 }
                 _ => {
@@ -117,7 +54,7 @@ pub(crate) fn bidiagonal(mut d: Vec<f64>, mut e: Vec<f64>) -> Result<Vec<f64>, N
 }
 
 /// Rows that are computed without the others.
-struct Block {
+struct QdSegment {
     start: usize,
     end: usize,
     /// What all eigenvalues were diminished by.
@@ -137,7 +74,7 @@ struct Qd {
 
 impl Qd {
     /// One step on a block of three rows or more, with a shift that leaves no eigenvalue negative.
-    fn advance(&mut self, block: &mut Block) -> Result<(), NoConvergence> {
+    fn advance(&mut self, block: &mut QdSegment) -> Result<(), NoConvergence> {
         let (rows, beside) = (block.start..block.end, block.start..block.end - 1);
         let (q, e) = (&mut self.q[rows.clone()], &mut self.e[beside.clone()]);
         // The iteration finds the eigenvalues at the end, which should be the small ones.

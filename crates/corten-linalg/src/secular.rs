@@ -3,9 +3,9 @@
 //! the squares of the singular values of a matrix with a diagonal and one row.
 
 use crate::Run;
-use crate::divide::Number;
-use crate::join::Column;
-use crate::share::{COLUMNS, share};
+use crate::merge::Column;
+use crate::parallel::{COLUMNS, share};
+use crate::tridiagonal_dc::Number;
 use pulp::{Arch, Simd, WithSimd};
 
 /// Two of the widest vectors: rows are filled up to a multiple of so many.
@@ -122,10 +122,10 @@ impl<const SQUARED: bool> Secular<SQUARED> {
     }
 
     #[inline(always)]
-    fn inner_root<S: Simd>(&self, simd: S, j: usize) -> Place {
+    fn inner_root<S: Simd>(&self, simd: S, j: usize) -> ShiftedRoot {
         let (below, above) = (self.poles[j], self.poles[j + 1]);
         let gap = apart::<SQUARED>(above, below);
-        let middle = self.sums(simd, j + 1, Place { origin: below, shift: 0.5 * gap });
+        let middle = self.sums(simd, j + 1, ShiftedRoot { origin: below, shift: 0.5 * gap });
         let left = middle.total > 0.0;
         let (origin, ends) = if left { (below, [0.0, gap]) } else { (above, [-gap, 0.0]) };
         // All other poles are taken for more of the farther one, by the slope in the middle.
@@ -141,11 +141,11 @@ impl<const SQUARED: bool> Secular<SQUARED> {
     }
 
     #[inline(always)]
-    fn last_root<S: Simd>(&self, simd: S) -> Place {
+    fn last_root<S: Simd>(&self, simd: S) -> ShiftedRoot {
         let last = self.count - 1;
         let origin = self.poles[last];
         if last == 0 {
-            return Place { origin, shift: self.weight * self.squares[0] };
+            return ShiftedRoot { origin, shift: self.weight * self.squares[0] };
         }
         let reach = self.weight * self.squares.iter().sum::<f64>();
         let ends = [apart::<SQUARED>(self.poles[last - 1], origin), 0.0];
@@ -163,7 +163,7 @@ impl<const SQUARED: bool> Secular<SQUARED> {
         ends: [f64; 2],
         mut bracket: [f64; 2],
         guess: f64,
-    ) -> Place {
+    ) -> ShiftedRoot {
         let (mut shift, mut is_near) = (guess, false);
         for _ in 0..STEPS {
             let is_inside = |shift: f64| shift > bracket[0] && shift < bracket[1];
@@ -175,7 +175,7 @@ impl<const SQUARED: bool> Secular<SQUARED> {
             if !is_inside(shift) {
                 break;
             }
-            let sums = self.sums(simd, cut, Place { origin, shift });
+            let sums = self.sums(simd, cut, ShiftedRoot { origin, shift });
             let [before, behind] = sums.slopes;
             let slope = before + behind;
             if sums.total.abs() <= self.tolerance * (sums.size + shift.abs() * slope) {
@@ -194,12 +194,12 @@ impl<const SQUARED: bool> Secular<SQUARED> {
             is_near = step * step <= self.tolerance * shift * shift;
             shift += step;
         }
-        Place { origin, shift }
+        ShiftedRoot { origin, shift }
     }
 
     /// The secular function and its slope at a place, apart for the poles before `cut` and those behind.
     #[inline(always)]
-    fn sums<S: Simd>(&self, simd: S, cut: usize, place: Place) -> Sums {
+    fn sums<S: Simd>(&self, simd: S, cut: usize, place: ShiftedRoot) -> Sums {
         let distance = Distance::<S, SQUARED>::new(simd, place);
         let (poles, squares) = (S::as_simd_f64s(&self.poles).0, S::as_simd_f64s(&self.squares).0);
         let (poles, squares) = (poles.as_chunks::<2>().0, squares.as_chunks::<2>().0);
@@ -263,7 +263,7 @@ impl<const SQUARED: bool> Secular<SQUARED> {
             let (mut above, mut below) = (*product, one);
             for (&origin, gaps) in poles.iter().zip(gaps.chunks_exact(self.poles.len())) {
                 let gap = S::as_simd_f64s(&gaps[rows.clone()]).0[k];
-                let place = Place { origin, shift: 0.0 };
+                let place = ShiftedRoot { origin, shift: 0.0 };
                 let apart = Distance::<S, SQUARED>::new(simd, place).of(own);
                 let is_own = simd.equal_f64s(apart, zero);
                 above = simd.mul_f64s(above, gap);
@@ -310,12 +310,12 @@ fn apart<const SQUARED: bool>(x: f64, y: f64) -> f64 {
 
 /// A number, or its square, as a sum of a pole, or its square, and a shift.
 #[derive(Clone, Copy)]
-struct Place {
+struct ShiftedRoot {
     origin: f64,
     shift: f64,
 }
 
-impl Place {
+impl ShiftedRoot {
     #[inline(always)]
     fn value<const SQUARED: bool>(self) -> f64 {
         let Self { origin, shift } = self;
@@ -342,7 +342,7 @@ struct Distance<S: Simd, const SQUARED: bool> {
 
 impl<S: Simd, const SQUARED: bool> Distance<S, SQUARED> {
     #[inline(always)]
-    fn new(simd: S, place: Place) -> Self {
+    fn new(simd: S, place: ShiftedRoot) -> Self {
         Self { simd, origin: simd.splat_f64s(place.origin), shift: simd.splat_f64s(place.shift) }
     }
 

@@ -3,8 +3,8 @@
 use pulp::Simd;
 use std::ops::{Deref, DerefMut, Neg};
 
-/// Columns that are taken at once.
-pub(crate) const ABREAST: usize = 4;
+/// AlignedColumns that are taken at once.
+pub(crate) const COLUMN_GROUP: usize = 4;
 
 /// Bytes of the widest vectors, and of a line of the cache.
 const LINE: usize = 64;
@@ -104,13 +104,13 @@ lanes!(
 );
 
 /// Zeros that begin with a line.
-pub(crate) struct Lines<T> {
+pub(crate) struct AlignedBuffer<T> {
     numbers: Vec<T>,
     start: usize,
     count: usize,
 }
 
-impl<T: Lanes> Lines<T> {
+impl<T: Lanes> AlignedBuffer<T> {
     /// At least so many, in whole lines.
     pub(crate) fn zeros(count: usize) -> Self {
         let count = count.next_multiple_of(T::LINE);
@@ -120,7 +120,7 @@ impl<T: Lanes> Lines<T> {
     }
 }
 
-impl<T> Deref for Lines<T> {
+impl<T> Deref for AlignedBuffer<T> {
     type Target = [T];
 
     #[inline(always)]
@@ -129,7 +129,7 @@ impl<T> Deref for Lines<T> {
     }
 }
 
-impl<T> DerefMut for Lines<T> {
+impl<T> DerefMut for AlignedBuffer<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [T] {
         &mut self.numbers[self.start..][..self.count]
@@ -137,18 +137,21 @@ impl<T> DerefMut for Lines<T> {
 }
 
 /// The columns of a matrix in whole lines, and as many as make groups, with zeros where it has none.
-pub(crate) struct Columns<T> {
-    pub numbers: Lines<T>,
+pub(crate) struct AlignedColumns<T> {
+    pub numbers: AlignedBuffer<T>,
     /// From a column to the next.
     pub stride: usize,
 }
 
-impl<T: Lanes> Columns<T> {
+impl<T: Lanes> AlignedColumns<T> {
     pub(crate) fn zeros(rows: usize, columns: usize) -> Self {
         let lines = rows.next_multiple_of(T::LINE);
         let alike = (lines * size_of::<T>()).is_multiple_of(PAGE);
         let stride = lines + if alike { T::LINE } else { 0 };
-        Self { numbers: Lines::zeros(stride * columns.next_multiple_of(ABREAST)), stride }
+        Self {
+            numbers: AlignedBuffer::zeros(stride * columns.next_multiple_of(COLUMN_GROUP)),
+            stride,
+        }
     }
 
     #[inline(always)]
@@ -158,9 +161,9 @@ impl<T: Lanes> Columns<T> {
 
     /// The group of columns that begins with one, from a row on.
     #[inline(always)]
-    pub(crate) fn group(&mut self, first: usize, row: usize) -> [&mut [T]; ABREAST] {
+    pub(crate) fn group(&mut self, first: usize, row: usize) -> [&mut [T]; COLUMN_GROUP] {
         let stride = self.stride;
-        let group = &mut self.numbers[first * stride..][..ABREAST * stride];
+        let group = &mut self.numbers[first * stride..][..COLUMN_GROUP * stride];
         let (left, right) = group.split_at_mut(2 * stride);
         let ((a, b), (c, d)) = (left.split_at_mut(stride), right.split_at_mut(stride));
         [&mut a[row..], &mut b[row..], &mut c[row..], &mut d[row..]]
@@ -173,7 +176,7 @@ impl<T: Lanes> Columns<T> {
         first: usize,
         row: usize,
         below: usize,
-    ) -> [(&mut [T], &mut [T]); ABREAST] {
+    ) -> [(&mut [T], &mut [T]); COLUMN_GROUP] {
         let [a, b, c, d] = self.group(first, row);
         let at = below - row;
         [a.split_at_mut(at), b.split_at_mut(at), c.split_at_mut(at), d.split_at_mut(at)]
@@ -186,15 +189,15 @@ impl<T: Lanes> Columns<T> {
 #[inline(always)]
 pub(crate) fn subtract_and_multiply<T: Lanes, S: Simd>(
     simd: S,
-    [a, b, c, d]: [&mut [T]; ABREAST],
+    [a, b, c, d]: [&mut [T]; COLUMN_GROUP],
     [v, w, x]: [&[T]; 3],
-    [of_v, of_w]: [[T; ABREAST]; 2],
-) -> [T; ABREAST] {
+    [of_v, of_w]: [[T; COLUMN_GROUP]; 2],
+) -> [T; COLUMN_GROUP] {
     let (a, b) = (T::vectors_mut::<S>(a), T::vectors_mut::<S>(b));
     let (c, d) = (T::vectors_mut::<S>(c), T::vectors_mut::<S>(d));
     let (v, w, x) = (T::vectors::<S>(v), T::vectors::<S>(w), T::vectors::<S>(x));
     let zero = T::splat(simd, T::ZERO);
-    let (mut factors, mut sums) = ([[zero; 2]; ABREAST], [zero; ABREAST]);
+    let (mut factors, mut sums) = ([[zero; 2]; COLUMN_GROUP], [zero; COLUMN_GROUP]);
     for (factors, (of_v, of_w)) in factors.iter_mut().zip(of_v.into_iter().zip(of_w)) {
         *factors = [T::splat(simd, -of_v), T::splat(simd, -of_w)];
     }
@@ -214,16 +217,16 @@ pub(crate) fn subtract_and_multiply<T: Lanes, S: Simd>(
 #[inline(always)]
 pub(crate) fn subtract_and_multiply_both<T: Lanes, S: Simd>(
     simd: S,
-    [a, b, c, d]: [&mut [T]; ABREAST],
+    [a, b, c, d]: [&mut [T]; COLUMN_GROUP],
     [v, w, x]: [&[T]; 3],
     y: &mut [T],
-    [of_v, of_w, of_x]: [[T; ABREAST]; 3],
-) -> [T; ABREAST] {
+    [of_v, of_w, of_x]: [[T; COLUMN_GROUP]; 3],
+) -> [T; COLUMN_GROUP] {
     let (a, b) = (T::vectors_mut::<S>(a), T::vectors_mut::<S>(b));
     let (c, d) = (T::vectors_mut::<S>(c), T::vectors_mut::<S>(d));
     let (v, w, x) = (T::vectors::<S>(v), T::vectors::<S>(w), T::vectors::<S>(x));
     let (y, zero) = (T::vectors_mut::<S>(y), T::splat(simd, T::ZERO));
-    let (mut factors, mut sums) = ([[zero; 3]; ABREAST], [zero; ABREAST]);
+    let (mut factors, mut sums) = ([[zero; 3]; COLUMN_GROUP], [zero; COLUMN_GROUP]);
     for (factors, ((of_v, of_w), of_x)) in
         factors.iter_mut().zip(of_v.into_iter().zip(of_w).zip(of_x))
     {
@@ -252,8 +255,8 @@ pub(crate) fn subtract_and_multiply_both<T: Lanes, S: Simd>(
 pub(crate) fn add<T: Lanes, S: Simd>(
     simd: S,
     to: &mut [T],
-    [a, b, c, d]: [&mut [T]; ABREAST],
-    [f, g, h, i]: [T; ABREAST],
+    [a, b, c, d]: [&mut [T]; COLUMN_GROUP],
+    [f, g, h, i]: [T; COLUMN_GROUP],
 ) {
     let (a, b) = (T::vectors::<S>(a), T::vectors::<S>(b));
     let (c, d) = (T::vectors::<S>(c), T::vectors::<S>(d));
@@ -268,6 +271,6 @@ pub(crate) fn add<T: Lanes, S: Simd>(
 
 /// As many numbers as a group has columns.
 #[inline(always)]
-pub(crate) fn group<T: Copy>(numbers: &[T], first: usize) -> [T; ABREAST] {
+pub(crate) fn group<T: Copy>(numbers: &[T], first: usize) -> [T; COLUMN_GROUP] {
     [numbers[first], numbers[first + 1], numbers[first + 2], numbers[first + 3]]
 }

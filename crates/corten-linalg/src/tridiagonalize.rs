@@ -1,10 +1,11 @@
 //! The reduction of real symmetric matrices to tridiagonal ones by reflections, column by column.
 
-use crate::divide::Number;
-use crate::reflections::{Reflections, dot, reflection, subtract};
-use crate::vectors::{
-    ABREAST, Columns, Lines, group, subtract_and_multiply, subtract_and_multiply_both,
+use crate::householder::{HouseholderVectors, dot, householder_vector, subtract};
+use crate::simd_columns::{
+    AlignedBuffer, AlignedColumns, COLUMN_GROUP, group, subtract_and_multiply,
+    subtract_and_multiply_both,
 };
+use crate::tridiagonal_dc::Number;
 use pulp::{Arch, Simd, WithSimd};
 
 /// What is left of a matrix that was reduced.
@@ -13,17 +14,17 @@ pub(crate) struct Reduced<T> {
     /// What is beside the diagonal.
     pub beside: Vec<f64>,
     /// Those that reduced it, from its second row on.
-    pub reflections: Reflections<T>,
+    pub reflections: HouseholderVectors<T>,
 }
 
 /// Reduces a matrix of at least one row, from its lower triangle.
 ///
-/// A reflection and the product it needs take one pass over what is left of the matrix: J. Dongarra,
+/// A householder_vector and the product it needs take one pass over what is left of the matrix: J. Dongarra,
 /// D. Sorensen and S. Hammarling, "Block reduction of matrices to condensed forms for eigenvalue
 /// computations", 1989, with blocks of one column, which are as fast where the triangle is in the cache.
 /// Squares on the diagonal, of a line each, are kept whole, so that all loops are of whole vectors.
 pub(crate) fn to_tridiagonal<T: Number>(n: usize, a: &[T]) -> Reduced<T> {
-    let mut columns = Columns::zeros(n, n);
+    let mut columns = AlignedColumns::zeros(n, n);
     for (j, column) in a.chunks_exact(n).enumerate() {
         columns.column(j)[j..n].copy_from_slice(&column[j..]);
         let end = (j + 1).next_multiple_of(T::LINE).min(n);
@@ -36,7 +37,7 @@ pub(crate) fn to_tridiagonal<T: Number>(n: usize, a: &[T]) -> Reduced<T> {
 
 struct Reduction<T> {
     n: usize,
-    a: Columns<T>,
+    a: AlignedColumns<T>,
 }
 
 impl<T: Number> WithSimd for Reduction<T> {
@@ -49,7 +50,8 @@ impl<T: Number> WithSimd for Reduction<T> {
         let mut factors = vec![T::ZERO; n - 1];
         // What is left is yet to be reflected: `v * w' + w * v'` is to be subtracted. Both are 0 in the rows
         // that are done.
-        let [mut v, mut w, mut next_v, mut next_w] = [(); 4].map(|()| Lines::zeros(n + ABREAST));
+        let [mut v, mut w, mut next_v, mut next_w] =
+            [(); 4].map(|()| AlignedBuffer::zeros(n + COLUMN_GROUP));
         for k in 0..n {
             let column = &mut a.column(k)[k..n];
             subtract(column, [&v[k..], &w[k..]], [w[k], v[k]]);
@@ -57,13 +59,13 @@ impl<T: Number> WithSimd for Reduction<T> {
             if k + 1 == n {
                 break;
             }
-            let (factor, value) = reflection(&mut column[1..], &mut next_v[k + 1..n]);
+            let (factor, value) = householder_vector(&mut column[1..], &mut next_v[k + 1..n]);
             (factors[k], beside[k]) = (factor, value.into());
             for done in [&mut v, &mut w, &mut next_v] {
                 done[k] = T::ZERO;
             }
             next_w.fill(T::ZERO);
-            for first in (k + 1 - (k + 1) % ABREAST..n).step_by(ABREAST) {
+            for first in (k + 1 - (k + 1) % COLUMN_GROUP..n).step_by(COLUMN_GROUP) {
                 let reflected = [&v[..], &w[..], &next_v[..]];
                 pass(simd, first, &mut a, reflected, &mut next_w);
             }
@@ -77,18 +79,18 @@ impl<T: Number> WithSimd for Reduction<T> {
             (v, next_v) = (next_v, v);
             (w, next_w) = (next_w, w);
         }
-        let reflections = Reflections { vectors: a, rows: n, first: 1, factors };
+        let reflections = HouseholderVectors { vectors: a, rows: n, first: 1, factors };
         Reduced { diagonal, beside, reflections }
     }
 }
 
-/// Applies the reflection of `v` and `w` to the group of columns that begins with one, and adds to `y` what
+/// Applies the householder_vector of `v` and `w` to the group of columns that begins with one, and adds to `y` what
 /// that has in the symmetric matrix's product with `x`.
 #[inline(always)]
 fn pass<T: Number, S: Simd>(
     simd: S,
     first: usize,
-    a: &mut Columns<T>,
+    a: &mut AlignedColumns<T>,
     [v, w, x]: [&[T]; 3],
     y: &mut [T],
 ) {

@@ -3,7 +3,7 @@
 use crate::Run;
 use std::sync::{Mutex, PoisonError};
 
-/// Columns of a matrix that one thread takes at once. The same for every number of threads, so that the
+/// AlignedColumns of a matrix that one thread takes at once. The same for every number of threads, so that the
 /// digits do not depend on it.
 pub(crate) const COLUMNS: usize = 64;
 

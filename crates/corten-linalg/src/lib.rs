@@ -8,19 +8,20 @@
 //!
 //! Matrices are slices of columns.
 
-mod bidiagonal;
-mod divide;
-mod divide_bidiagonal;
-mod join;
-mod reduce;
-mod reflections;
-#[cfg(test)]
-mod samples;
+mod bidiagonal_dc;
+mod bidiagonal_qr;
+mod bidiagonalize;
+mod dqds;
+mod householder;
+mod merge;
+mod parallel;
 mod secular;
-mod share;
-mod undivided;
-mod values;
-mod vectors;
+mod simd_columns;
+mod sterf;
+#[cfg(test)]
+mod test_matrices;
+mod tridiagonal_dc;
+mod tridiagonalize;
 
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack};
@@ -44,7 +45,7 @@ type Parts<T> = (Vec<f64>, [Vec<T>; 2]);
 
 /// Matrices of fewer rows are not divided further. What is done with them undivided costs more digits
 /// and more time than dividing them: with `faer`'s own 128, a matrix of 256 rows loses five times as much.
-const UNDIVIDED: usize = 24;
+const QR_SIZE: usize = 24;
 
 /// A singular value decomposition.
 pub struct Svd<T: Spectral> {
@@ -157,19 +158,20 @@ fn tridiagonal_of(n: usize, a: &mut [Complex<f64>]) -> [Vec<f64>; 2] {
 }
 
 /// The same of a symmetric one.
-fn real_tridiagonal_of<T: divide::Number>(n: usize, a: &mut [T]) -> [Vec<f64>; 2] {
-    let reduced = reduce::to_tridiagonal(n, a);
+fn real_tridiagonal_of<T: tridiagonal_dc::Number>(n: usize, a: &mut [T]) -> [Vec<f64>; 2] {
+    let reduced = tridiagonalize::to_tridiagonal(n, a);
     [reduced.diagonal, reduced.beside]
 }
 
 /// The eigenvalues and eigenvectors of a symmetric matrix of at least one row.
-fn symmetric<T: divide::Number>(
+fn symmetric<T: tridiagonal_dc::Number>(
     n: usize,
     a: &[T],
     run: Run,
 ) -> Result<Eigen<f64, T>, NoConvergence> {
-    let reduced = reduce::to_tridiagonal(n, a);
-    let (values, mut basis) = divide::tridiagonal::<T>(reduced.diagonal, reduced.beside, run)?;
+    let reduced = tridiagonalize::to_tridiagonal(n, a);
+    let (values, mut basis) =
+        tridiagonal_dc::tridiagonal::<T>(reduced.diagonal, reduced.beside, run)?;
     reduced.reflections.apply(&mut basis, run);
     Ok((values, basis))
 }
@@ -180,7 +182,7 @@ fn hermitian(n: usize, a: &[Complex<f64>]) -> Result<Eigen<f64, Complex<f64>>, N
     let zero = Number::new(0.0, 0.0);
     let (mut s, mut u) = (vec![zero; n], vec![zero; n * n]);
     let mut parameters = <evd::SelfAdjointEvdParams as Auto<Number>>::auto();
-    parameters.recursion_threshold = UNDIVIDED;
+    parameters.recursion_threshold = QR_SIZE;
     let parameters = Spec::new(parameters);
     let wanted = evd::ComputeEigenvectors::Yes;
     let stack = evd::self_adjoint_evd_scratch::<Number>(n, wanted, Par::Seq, parameters);
@@ -220,13 +222,13 @@ fn bidiagonal_of([m, n]: [usize; 2], a: &[Complex<f64>]) -> [Vec<f64>; 2] {
 }
 
 /// The same of a real one.
-fn real_bidiagonal_of<T: divide::Number>(sizes: [usize; 2], a: &[T]) -> [Vec<f64>; 2] {
-    let reduced = bidiagonal::to_bidiagonal(sizes, a);
+fn real_bidiagonal_of<T: tridiagonal_dc::Number>(sizes: [usize; 2], a: &[T]) -> [Vec<f64>; 2] {
+    let reduced = bidiagonalize::to_bidiagonal(sizes, a);
     [reduced.diagonal, reduced.above]
 }
 
 /// The decomposition of a real matrix with `m` rows and `n` columns, at least one of each.
-fn real_svd<T: divide::Number>(
+fn real_svd<T: tridiagonal_dc::Number>(
     [m, n]: [usize; 2],
     a: &[T],
     vectors: Vectors,
@@ -236,9 +238,8 @@ fn real_svd<T: divide::Number>(
         let (s, [v, u]) = real_svd([n, m], &transpose([m, n], a), vectors, run)?;
         return Ok((s, [u, v]));
     }
-    let reduced = bidiagonal::to_bidiagonal([m, n], a);
-    let (s, [left, mut v]) =
-        divide_bidiagonal::bidiagonal::<T>(reduced.diagonal, reduced.above, run)?;
+    let reduced = bidiagonalize::to_bidiagonal([m, n], a);
+    let (s, [left, mut v]) = bidiagonal_dc::bidiagonal::<T>(reduced.diagonal, reduced.above, run)?;
     let count = if vectors == Vectors::Full { m } else { n };
     let mut u = vec![T::of(0.0); m * count];
     for (column, left) in u.chunks_exact_mut(m).zip(left.chunks_exact(n)) {
@@ -277,7 +278,7 @@ macro_rules! spectral {
                     $eigh(n, &a, run)?
                 } else {
                     let [d, e] = $tridiagonal_of(n, &mut a);
-                    (values::tridiagonal(d, e)?, Vec::new())
+                    (sterf::eigenvalues(d, e)?, Vec::new())
                 };
                 let sized = values.into_iter().map(|value| value as $real * unit);
                 Ok((sized.collect(), basis))
@@ -300,7 +301,7 @@ macro_rules! spectral {
                     _ if least == 0 || 2 * m.max(n) > 3 * least => None,
                     Vectors::No => {
                         let [d, e] = $bidiagonal_of([m, n], &a);
-                        values::bidiagonal(d, e).ok().map(|s| (s, [(); 2].map(|()| Vec::new())))
+                        dqds::singular_values(d, e).ok().map(|s| (s, [(); 2].map(|()| Vec::new())))
                     }
                     _ => $svd([m, n], &a, vectors, run),
                 };
@@ -322,7 +323,7 @@ macro_rules! spectral {
                 };
                 let (u_basis, v_basis) = (basis(&mut u[..], m, left), basis(&mut v[..], n, right));
                 let mut parameters = <svd::SvdParams as Auto<Self>>::auto();
-                parameters.recursion_threshold = UNDIVIDED;
+                parameters.recursion_threshold = QR_SIZE;
                 let parameters = Spec::new(parameters);
                 let stack = svd::svd_scratch::<Self>(m, n, wanted, wanted, Par::Seq, parameters);
                 let (values, mut stack) = (DiagMut::from_slice_mut(&mut s), MemBuffer::new(stack));
@@ -394,8 +395,8 @@ fn size(x: Complex<f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{General, Run, Spectral, Vectors};
-    use crate::samples::{abreast, farthest_from_orthogonal, scattered_from};
-    use crate::share::alone;
+    use crate::parallel::alone;
+    use crate::test_matrices::{abreast, farthest_from_orthogonal, scattered_from};
 
     #[test]
     fn threads_change_no_digit() {

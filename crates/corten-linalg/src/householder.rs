@@ -1,9 +1,9 @@
-//! Reflections that reduce matrices, and bases they are applied to.
+//! HouseholderVectors that reduce matrices, and bases they are applied to.
 
 use crate::Run;
-use crate::divide::Number;
-use crate::share::{COLUMNS, share};
-use crate::vectors::Columns;
+use crate::parallel::{COLUMNS, share};
+use crate::simd_columns::AlignedColumns;
+use crate::tridiagonal_dc::Number;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::householder;
 use faer::linalg::qr::no_pivoting::factor::recommended_block_size;
@@ -13,25 +13,25 @@ use pulp::{Arch, Simd, WithSimd};
 /// Numbers of a column that are computed at once.
 const TOGETHER: usize = 8;
 
-/// Reflections one after the other: each is the identity less its vector times itself, divided by its factor.
-pub(crate) struct Reflections<T> {
+/// HouseholderVectors one after the other: each is the identity less its vector times itself, divided by its factor.
+pub(crate) struct HouseholderVectors<T> {
     /// The vectors are in the columns and begin with a 1 that is not written there, each a row below the one
     /// before.
-    pub vectors: Columns<T>,
+    pub vectors: AlignedColumns<T>,
     pub rows: usize,
     /// The row of the first vector's 1.
     pub first: usize,
     pub factors: Vec<T>,
 }
 
-impl<T: Number> Reflections<T> {
+impl<T: Number> HouseholderVectors<T> {
     /// Applies them, the last one first, to the columns of a basis.
     pub(crate) fn apply(&self, basis: &mut [T], run: Run) {
         let (rows, count) = (self.rows - self.first, self.factors.len());
         let (numbers, stride) = (&self.vectors.numbers[..], self.vectors.stride);
         let vectors = MatRef::from_column_major_slice_with_stride(numbers, stride, count, stride);
         let vectors = vectors.submatrix(self.first, 0, rows, count);
-        let factors = Arch::new().dispatch(Joined(self));
+        let factors = Arch::new().dispatch(BlockReflector(self));
         share(run, basis.chunks_mut(self.rows * COLUMNS), |columns| {
             let width = columns.len() / self.rows;
             let columns = MatMut::from_column_major_slice_mut(columns, self.rows, width);
@@ -53,14 +53,14 @@ impl<T: Number> Reflections<T> {
 
 /// The factors of blocks of reflections beside one another, with the products of their vectors above the
 /// diagonal.
-struct Joined<'a, T>(&'a Reflections<T>);
+struct BlockReflector<'a, T>(&'a HouseholderVectors<T>);
 
-impl<T: Number> WithSimd for Joined<'_, T> {
+impl<T: Number> WithSimd for BlockReflector<'_, T> {
     type Output = Mat<T>;
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) -> Mat<T> {
-        let Reflections { vectors, rows, first, factors } = self.0;
+        let HouseholderVectors { vectors, rows, first, factors } = self.0;
         let block = recommended_block_size::<T>(*rows, *rows);
         let mut joined = Mat::<T>::zeros(block, factors.len());
         for k in 0..factors.len() {
@@ -76,10 +76,10 @@ impl<T: Number> WithSimd for Joined<'_, T> {
     }
 }
 
-/// Writes to `vector` that of the reflection that brings a column to its first number, and what is not a 1 of
+/// Writes to `vector` that of the householder_vector that brings a column to its first number, and what is not a 1 of
 /// it to the column. Returns what the vector's product with itself is divided by then, and the number.
 #[inline(always)]
-pub(crate) fn reflection<T: Number>(column: &mut [T], vector: &mut [T]) -> (T, T) {
+pub(crate) fn householder_vector<T: Number>(column: &mut [T], vector: &mut [T]) -> (T, T) {
     let (head, tail) = column.split_at_mut(1);
     let square = dot(tail, tail);
     let found = if square.into() > T::SMALL_SQUARE {

@@ -1,13 +1,14 @@
 //! The eigenvectors of symmetric tridiagonal matrices, which are divided, solved and joined again.
 
-use crate::join::{
-    Basis, Column, Part, by_part, deflate, ordered, root_of_squares, turn_columns, unit,
+use crate::dqds::SWEEPS;
+use crate::merge::{
+    Basis, Column, RowSupport, apply_givens_to_columns, by_part, deflate, ordered, root_of_squares,
+    unit,
 };
+use crate::parallel::{COLUMNS, alone, share};
 use crate::secular::Secular;
-use crate::share::{COLUMNS, alone, share};
-use crate::values::SWEEPS;
-use crate::vectors::Lanes;
-use crate::{NoConvergence, Run, UNDIVIDED};
+use crate::simd_columns::Lanes;
+use crate::{NoConvergence, QR_SIZE, Run};
 use faer::traits::RealField;
 use std::ops::{Add, Div, Mul, Sub};
 
@@ -66,12 +67,12 @@ pub(crate) fn tridiagonal<T: Number>(
     let mut columns = vec![T::of(0.0); n * n];
     let mut next = columns.clone();
     let basis = Basis::new(n, &mut columns);
-    Block { d: &mut d, e: &mut e, basis, next: &mut next, run }.solve()?;
+    TridiagonalBlock { d: &mut d, e: &mut e, basis, next: &mut next, run }.solve()?;
     Ok((d, columns))
 }
 
 /// A block on the diagonal of a matrix.
-struct Block<'a, T> {
+struct TridiagonalBlock<'a, T> {
     /// The diagonal, and the eigenvalues of the blocks in it that are solved.
     d: &'a mut [f64],
     e: &'a mut [f64],
@@ -81,10 +82,10 @@ struct Block<'a, T> {
     run: Run,
 }
 
-impl<T: Number> Block<'_, T> {
+impl<T: Number> TridiagonalBlock<'_, T> {
     fn solve(&mut self) -> Result<(), NoConvergence> {
         let size = self.d.len();
-        if size < UNDIVIDED {
+        if size < QR_SIZE {
             return self.solve_undivided();
         }
         let cut = size / 2;
@@ -102,14 +103,14 @@ impl<T: Number> Block<'_, T> {
         Ok(())
     }
 
-    fn halves(&mut self, cut: usize) -> [Block<'_, T>; 2] {
+    fn halves(&mut self, cut: usize) -> [TridiagonalBlock<'_, T>; 2] {
         let (d, e) = (self.d.split_at_mut(cut), self.e.split_at_mut(cut));
         let next = self.next.split_at_mut(self.next.len() / self.basis.size() * cut);
         let [upper, lower] = self.basis.reborrow().split(cut);
         let (run, e_upper) = (self.run, &mut e.0[..cut - 1]);
         [
-            Block { d: d.0, e: e_upper, basis: upper, next: next.0, run },
-            Block { d: d.1, e: e.1, basis: lower, next: next.1, run },
+            TridiagonalBlock { d: d.0, e: e_upper, basis: upper, next: next.0, run },
+            TridiagonalBlock { d: d.1, e: e.1, basis: lower, next: next.1, run },
         ]
     }
 
@@ -153,7 +154,7 @@ impl<T: Number> Block<'_, T> {
             at,
             pole: self.d[at],
             element: element(at) / length,
-            part: if at < cut { Part::Upper } else { Part::Lower },
+            part: if at < cut { RowSupport::Upper } else { RowSupport::Lower },
         };
         (all.map(column).collect(), beside.abs() * square)
     }
@@ -173,7 +174,7 @@ impl<T: Number> Block<'_, T> {
     }
 }
 
-/// Turns a matrix to a diagonal one: implicit QR steps with the shifts of J. Wilkinson. The turns are put
+/// GivensRotations a matrix to a diagonal one: implicit QR steps with the shifts of J. Wilkinson. The turns are put
 /// to the columns of `vectors`.
 fn turn(d: &mut [f64], e: &mut [f64], vectors: &mut [f64]) -> Result<(), NoConvergence> {
     let (size, mut end, mut left) = (d.len(), d.len(), SWEEPS * d.len());
@@ -207,7 +208,7 @@ fn turn(d: &mut [f64], e: &mut [f64], vectors: &mut [f64]) -> Result<(), NoConve
                 e[k + 1] *= cosine;
             }
             let (left, right) = vectors[k * size..][..2 * size].split_at_mut(size);
-            turn_columns(left, right, [cosine, sine]);
+            apply_givens_to_columns(left, right, [cosine, sine]);
         }
     }
     Ok(())
@@ -216,8 +217,8 @@ fn turn(d: &mut [f64], e: &mut [f64], vectors: &mut [f64]) -> Result<(), NoConve
 #[cfg(test)]
 mod tests {
     use super::{Number, tridiagonal};
-    use crate::samples::{bands, farthest_from_orthogonal};
-    use crate::share::alone;
+    use crate::parallel::alone;
+    use crate::test_matrices::{bands, farthest_from_orthogonal};
 
     fn holds<T: Number>(n: usize, which: usize, (d, e): (Vec<f64>, Vec<f64>)) {
         let (values, basis) = tridiagonal::<T>(d.clone(), e.clone(), alone).unwrap();

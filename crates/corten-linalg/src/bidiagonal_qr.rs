@@ -2,12 +2,12 @@
 //! W. Kahan, "Calculating the singular values and pseudo-inverse of a matrix", 1965.
 
 use crate::NoConvergence;
-use crate::join::{root_of_squares, turn_columns, unit};
-use crate::values::SWEEPS;
+use crate::dqds::SWEEPS;
+use crate::merge::{apply_givens_to_columns, root_of_squares, unit};
 use pulp::{Arch, Simd, WithSimd};
 
 /// A matrix whose rows and columns are turned until it is a diagonal.
-pub(crate) struct Undivided {
+pub(crate) struct BidiagonalQr {
     /// The diagonal, and at the end the singular values.
     pub d: Vec<f64>,
     /// The left singular vectors as columns.
@@ -21,7 +21,7 @@ pub(crate) struct Undivided {
     negligible: f64,
 }
 
-impl Undivided {
+impl BidiagonalQr {
     /// Takes apart the upper bidiagonal matrix with a diagonal and what is above that, of as many columns
     /// as rows or one more. The singular values are in no order, and as far from the true ones as what is
     /// negligible beside the largest element.
@@ -31,7 +31,7 @@ impl Undivided {
         let sized = |part: &[f64]| part.iter().map(|x| x / size).collect();
         let [u, v] = [d.len(), e.len() + 1].map(unit);
         let mut matrix = Self { d: sized(d), e: sized(e), u, v, height: e.len() + 1, negligible };
-        Arch::new().dispatch(Turns(&mut matrix))?;
+        Arch::new().dispatch(GivensRotations(&mut matrix))?;
         for (value, vector) in matrix.d.iter_mut().zip(matrix.v.chunks_exact_mut(e.len() + 1)) {
             if *value < 0.0 {
                 vector.iter_mut().for_each(|element| *element = -*element);
@@ -65,7 +65,7 @@ impl Undivided {
         Ok(())
     }
 
-    /// Turns away what is above the diagonal in a column that has nothing on it, with those from `start`
+    /// GivensRotations away what is above the diagonal in a column that has nothing on it, with those from `start`
     /// on.
     #[inline(always)]
     fn clear_column(&mut self, start: usize, column: usize) {
@@ -74,7 +74,7 @@ impl Undivided {
         }
         let mut above = std::mem::take(&mut self.e[column - 1]);
         for k in (start..column).rev() {
-            let (length, [cosine, sine]) = turn_of(self.d[k], above);
+            let (length, [cosine, sine]) = givens(self.d[k], above);
             self.d[k] = length;
             if k > start {
                 above = -sine * self.e[k - 1];
@@ -84,13 +84,13 @@ impl Undivided {
         }
     }
 
-    /// Turns away what is beside the diagonal in a row that has nothing on it, with those before `end`.
+    /// GivensRotations away what is beside the diagonal in a row that has nothing on it, with those before `end`.
     #[inline(always)]
     fn clear_row(&mut self, row: usize, end: usize) {
         self.d[row] = 0.0;
         let mut beside = std::mem::take(&mut self.e[row]);
         for k in row + 1..end {
-            let (length, [cosine, sine]) = turn_of(self.d[k], beside);
+            let (length, [cosine, sine]) = givens(self.d[k], beside);
             self.d[k] = length;
             if k + 1 < end {
                 beside = -sine * self.e[k];
@@ -106,7 +106,7 @@ impl Undivided {
         let (mut x, mut z) =
             (self.d[start] - self.shift(start, end) / self.d[start], self.e[start]);
         for k in start..end - 1 {
-            let (length, [cosine, sine]) = turn_of(x, z);
+            let (length, [cosine, sine]) = givens(x, z);
             if k > start {
                 self.e[k - 1] = length;
             }
@@ -115,7 +115,7 @@ impl Undivided {
             z = sine * self.d[k + 1];
             let below = cosine * self.d[k + 1];
             self.turn_right([k, k + 1], [cosine, sine]);
-            let (length, [cosine, sine]) = turn_of(x, z);
+            let (length, [cosine, sine]) = givens(x, z);
             self.d[k] = length;
             x = cosine * beside + sine * below;
             self.d[k + 1] = cosine * below - sine * beside;
@@ -140,19 +140,19 @@ impl Undivided {
 
     #[inline(always)]
     fn turn_left(&mut self, pair: [usize; 2], turn: [f64; 2]) {
-        turn_pair(&mut self.u, self.d.len(), pair, turn);
+        apply_givens(&mut self.u, self.d.len(), pair, turn);
     }
 
     #[inline(always)]
     fn turn_right(&mut self, pair: [usize; 2], turn: [f64; 2]) {
-        turn_pair(&mut self.v, self.height, pair, turn);
+        apply_givens(&mut self.v, self.height, pair, turn);
     }
 }
 
 /// All turns, for the processor at hand.
-struct Turns<'a>(&'a mut Undivided);
+struct GivensRotations<'a>(&'a mut BidiagonalQr);
 
-impl WithSimd for Turns<'_> {
+impl WithSimd for GivensRotations<'_> {
     type Output = Result<(), NoConvergence>;
 
     #[inline(always)]
@@ -164,14 +164,14 @@ impl WithSimd for Turns<'_> {
 /// The length of a vector, and the turn that takes it to the first axis, but for the smallest vectors, whose
 /// quotients are no cosines.
 #[inline(always)]
-fn turn_of(x: f64, y: f64) -> (f64, [f64; 2]) {
+fn givens(x: f64, y: f64) -> (f64, [f64; 2]) {
     let length = root_of_squares(x, y);
     (length, if length > f64::MIN_POSITIVE { [x / length, y / length] } else { [1.0, 0.0] })
 }
 
-/// Turns two columns, the first of which comes first, in their plane.
+/// GivensRotations two columns, the first of which comes first, in their plane.
 #[inline(always)]
-fn turn_pair(columns: &mut [f64], height: usize, [i, j]: [usize; 2], turn: [f64; 2]) {
+fn apply_givens(columns: &mut [f64], height: usize, [i, j]: [usize; 2], turn: [f64; 2]) {
     let (before, behind) = columns.split_at_mut(j * height);
-    turn_columns(&mut before[i * height..][..height], &mut behind[..height], turn);
+    apply_givens_to_columns(&mut before[i * height..][..height], &mut behind[..height], turn);
 }

@@ -2,16 +2,16 @@
 //! blocks that are made one.
 
 use crate::Run;
-use crate::divide::Number;
-use crate::share::{COLUMNS, share};
-use crate::vectors::Lanes;
+use crate::parallel::{COLUMNS, share};
+use crate::simd_columns::Lanes;
+use crate::tridiagonal_dc::Number;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use std::ops::Range;
 
 /// The rows where a column of two bases side by side is not 0.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum RowSupport {
     Upper,
     Both,
     Lower,
@@ -22,7 +22,7 @@ pub(crate) struct Column {
     pub at: usize,
     pub pole: f64,
     pub element: f64,
-    pub part: Part,
+    pub part: RowSupport,
 }
 
 impl Column {
@@ -35,7 +35,7 @@ impl Column {
             return None;
         }
         if self.part != next.part {
-            (self.part, next.part) = (Part::Both, Part::Both);
+            (self.part, next.part) = (RowSupport::Both, RowSupport::Both);
         }
         let (a, b) = (self.pole, next.pole);
         self.pole = a * cosine * cosine + b * sine * sine;
@@ -76,7 +76,7 @@ pub(crate) fn deflate(
 /// The order in which products need columns: by part.
 pub(crate) fn by_part(columns: &[Column]) -> Vec<usize> {
     let of = |part| (0..columns.len()).filter(move |&k| columns[k].part == part);
-    [Part::Upper, Part::Both, Part::Lower].into_iter().flat_map(of).collect()
+    [RowSupport::Upper, RowSupport::Both, RowSupport::Lower].into_iter().flat_map(of).collect()
 }
 
 /// The columns of a block on the diagonal of a matrix of `n` rows: on their diagonal the bases of the
@@ -133,13 +133,13 @@ impl<'a, T: Number> Basis<'a, T> {
         }
     }
 
-    /// Turns two columns in their plane.
+    /// GivensRotations two columns in their plane.
     pub(crate) fn turn(&mut self, pair: [usize; 2], turn: [f64; 2]) {
         let places = pair.map(|at| self.place(at));
         let Ok([left, right]) = self.columns.get_disjoint_mut(places) else {
             unreachable!("a column is met once")
         };
-        turn_columns(left, right, turn);
+        apply_givens_to_columns(left, right, turn);
     }
 
     /// Writes combinations of columns, whose bases meet before the row `cut`, to the front of `next`.
@@ -157,8 +157,8 @@ impl<'a, T: Number> Basis<'a, T> {
             return;
         }
         // Without the zeros: upper parts of one kind beside those of both, lower parts likewise.
-        let uppers = columns.iter().filter(|column| column.part != Part::Lower).count();
-        let first_lower = columns.iter().filter(|column| column.part == Part::Upper).count();
+        let uppers = columns.iter().filter(|column| column.part != RowSupport::Lower).count();
+        let first_lower = columns.iter().filter(|column| column.part == RowSupport::Upper).count();
         let upper = self.gather(&columns[..uppers], 0..cut);
         let lower = self.gather(&columns[first_lower..], cut..size);
         let upper = MatRef::from_column_major_slice(&upper, cut, uppers);
@@ -213,9 +213,13 @@ pub(crate) fn ordered(
     found.into_iter().unzip()
 }
 
-/// Turns two columns in their plane.
+/// GivensRotations two columns in their plane.
 #[inline(always)]
-pub(crate) fn turn_columns<T: Number>(left: &mut [T], right: &mut [T], [cosine, sine]: [f64; 2]) {
+pub(crate) fn apply_givens_to_columns<T: Number>(
+    left: &mut [T],
+    right: &mut [T],
+    [cosine, sine]: [f64; 2],
+) {
     for (left, right) in left.iter_mut().zip(right) {
         let [x, y]: [f64; 2] = [(*left).into(), (*right).into()];
         *left = T::of(cosine * x + sine * y);

@@ -1,12 +1,12 @@
 //! The singular vectors of bidiagonal matrices, which are divided, solved and joined again: M. Gu and
 //! S. Eisenstat, "A divide-and-conquer algorithm for the bidiagonal SVD", 1995.
 
-use crate::divide::Number;
-use crate::join::{Basis, Column, Part, by_part, deflate, ordered, root_of_squares};
+use crate::bidiagonal_qr::BidiagonalQr;
+use crate::merge::{Basis, Column, RowSupport, by_part, deflate, ordered, root_of_squares};
+use crate::parallel::{COLUMNS, alone, share};
 use crate::secular::Secular;
-use crate::share::{COLUMNS, alone, share};
-use crate::undivided::Undivided;
-use crate::{NoConvergence, Parts, Run, UNDIVIDED};
+use crate::tridiagonal_dc::Number;
+use crate::{NoConvergence, Parts, QR_SIZE, Run};
 
 /// The singular values of an upper bidiagonal matrix, the largest first, and the left and right singular
 /// vectors as columns, from its diagonal and what is above that; of size one or so.
@@ -22,14 +22,14 @@ pub(crate) fn bidiagonal<T: Number>(
     let [mut u, mut v, mut next] = [(); 3].map(|()| vec![T::of(0.0); n * n]);
     if n > 0 {
         let (u, v) = (Basis::new(n, &mut u), Basis::new(n, &mut v));
-        Block { n, d: &mut d, e: &mut e, u, v, next: &mut next, run }.solve()?;
+        BidiagonalBlock { n, d: &mut d, e: &mut e, u, v, next: &mut next, run }.solve()?;
     }
     Ok((d, [u, v]))
 }
 
 /// A block on the diagonal of a matrix of `n` rows. Where others follow it, it has one column more than
 /// rows.
-struct Block<'a, T> {
+struct BidiagonalBlock<'a, T> {
     n: usize,
     /// The diagonal, and the singular values of the blocks in it that are solved.
     d: &'a mut [f64],
@@ -43,10 +43,10 @@ struct Block<'a, T> {
     run: Run,
 }
 
-impl<T: Number> Block<'_, T> {
+impl<T: Number> BidiagonalBlock<'_, T> {
     fn solve(&mut self) -> Result<(), NoConvergence> {
         let size = self.d.len();
-        if size < UNDIVIDED {
+        if size < QR_SIZE {
             return self.solve_undivided();
         }
         let cut = size / 2;
@@ -62,7 +62,7 @@ impl<T: Number> Block<'_, T> {
     }
 
     /// The blocks above and below a row.
-    fn halves(&mut self, cut: usize) -> [Block<'_, T>; 2] {
+    fn halves(&mut self, cut: usize) -> [BidiagonalBlock<'_, T>; 2] {
         let (n, run) = (self.n, self.run);
         let (d_upper, d_lower) = self.d.split_at_mut(cut);
         let (e_upper, e_lower) = self.e.split_at_mut(cut);
@@ -72,13 +72,29 @@ impl<T: Number> Block<'_, T> {
         let next = self.next.split_at_mut((cut + 1) * n);
         let (d_lower, e_lower) = (&mut d_lower[1..], &mut e_lower[1..]);
         [
-            Block { n, d: d_upper, e: e_upper, u: u_upper, v: v_upper, next: next.0, run },
-            Block { n, d: d_lower, e: e_lower, u: u_lower, v: v_lower, next: next.1, run },
+            BidiagonalBlock {
+                n,
+                d: d_upper,
+                e: e_upper,
+                u: u_upper,
+                v: v_upper,
+                next: next.0,
+                run,
+            },
+            BidiagonalBlock {
+                n,
+                d: d_lower,
+                e: e_lower,
+                u: u_lower,
+                v: v_lower,
+                next: next.1,
+                run,
+            },
         ]
     }
 
     fn solve_undivided(&mut self) -> Result<(), NoConvergence> {
-        let solved = Undivided::new(self.d, self.e, T::TOLERANCE)?;
+        let solved = BidiagonalQr::new(self.d, self.e, T::TOLERANCE)?;
         let (values, mut order) = ordered(&solved.d, &[], largest_first);
         self.d.copy_from_slice(&values);
         self.u.write(&order, &solved.u);
@@ -121,7 +137,7 @@ impl<T: Number> Block<'_, T> {
         let (on, beside) = (self.d[cut], self.e[cut]);
         // What both blocks map to 0 is turned so that the row maps one of two columns to 0 as well.
         let mut first = on * self.v.column(cut)[cut].into();
-        let mut part = Part::Upper;
+        let mut part = RowSupport::Upper;
         if self.v.size() > size {
             let other = beside * self.v.column(size)[cut + 1].into();
             let length = root_of_squares(first, other);
@@ -129,11 +145,12 @@ impl<T: Number> Block<'_, T> {
             if length > f64::MIN_POSITIVE {
                 self.v.turn([cut, size], [first / length, other / length]);
             }
-            (first, part) = (length, Part::Both);
+            (first, part) = (length, RowSupport::Both);
         }
         self.u.column_mut(cut)[cut] = T::of(1.0);
         let column = |at: usize| {
-            let (part, factor) = if at < cut { (Part::Upper, on) } else { (Part::Lower, beside) };
+            let (part, factor) =
+                if at < cut { (RowSupport::Upper, on) } else { (RowSupport::Lower, beside) };
             let row = if at < cut { cut } else { cut + 1 };
             Column { at, pole: self.d[at], element: factor * self.v.column(at)[row].into(), part }
         };
@@ -187,7 +204,7 @@ impl<T: Number> Block<'_, T> {
             return false;
         }
         self.v.turn([first.at, column.at], [cosine, sine]);
-        (first.element, first.part) = (length, Part::Both);
+        (first.element, first.part) = (length, RowSupport::Both);
         column.pole *= cosine;
         std::mem::swap(first, column);
         true
@@ -201,9 +218,9 @@ fn largest_first(a: &f64, b: &f64) -> std::cmp::Ordering {
 #[cfg(test)]
 mod tests {
     use super::{Number, bidiagonal};
-    use crate::samples::{abreast, bands, farthest_from_orthogonal, powers, scattered_band};
-    use crate::share::alone;
-    use crate::values;
+    use crate::dqds;
+    use crate::parallel::alone;
+    use crate::test_matrices::{abreast, bands, farthest_from_orthogonal, powers, scattered_band};
 
     /// Diagonals of so many rows with what is above them: those of other tests, and constant, graded up and
     /// down, with zeros, with singular values in pairs that differ in the last digit, and of the smallest
@@ -260,7 +277,7 @@ mod tests {
         let largest = d.iter().chain(&e).fold(0.0_f64, |most, x| most.max(x.abs()));
         let bound = 8.0 * (n as f64).sqrt() * T::PRECISION;
         assert!(s.is_sorted_by(|x, y| x >= y) && s[n - 1] >= 0.0, "{which} of {n}");
-        let expected = values::bidiagonal(d.clone(), e.clone()).unwrap();
+        let expected = dqds::singular_values(d.clone(), e.clone()).unwrap();
         // Those come from squares, which underflow.
         for (x, y) in s.iter().zip(&expected) {
             assert!((x - y).abs() <= bound * largest + 1e-138, "{which} of {n}: {x} and not {y}");
