@@ -1,6 +1,6 @@
 //! `tidy`: the rules of style that a program can check.
 
-use crate::{Outcome, allocation, keys, root};
+use crate::{Outcome, allocation, keys, root, words};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,7 @@ pub(crate) fn run() -> Outcome {
     files.sort();
     let mut complaints = Vec::new();
     let mut notes = Notes::default();
+    let banned = words::Banned::read();
     let mut totals: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for path in &files {
         let Ok(text) = std::fs::read_to_string(path) else { continue };
@@ -28,6 +29,7 @@ pub(crate) fn run() -> Outcome {
         let total = totals.entry(part).or_default();
         *total = (total.0 + 1, total.1 + lines);
         complaints.extend(file(&shown, &text, lines));
+        complaints.extend(banned.complaints(&shown, &text));
         notes.read(&shown, &text);
     }
     complaints.extend(notes.complaints());

@@ -1,6 +1,6 @@
 //! Eigenvalues and singular values of dense matrices, by way of `faer` and, for the vectors of real ones, of
-//! reductions (`reduce`, `bidiagonal`) and of a divide and conquer of our own (`divide`,
-//! `divide_bidiagonal`); singular values alone come from sweeps (`values`).
+//! Householder reductions (`tridiagonalize`, `bidiagonalize`) and of divide and conquer of our own
+//! (`tridiagonal_dc`, `bidiagonal_dc`); values alone come from QR and dqds iterations (`sterf`, `dqds`).
 //!
 //! The algorithms are large once compiled, and slow to compile. They live in a crate of their own,
 //! for `f64`, `Complex<f64>` and, but for general eigenvalues, `f32` alone; other numbers are widened by

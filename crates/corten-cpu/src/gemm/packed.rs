@@ -58,7 +58,7 @@ impl PackedWeight {
 }
 
 impl Prepared for PackedWeight {
-    fn plain(&self) -> Result<Tensor> {
+    fn to_dense(&self) -> Result<Tensor> {
         match self {
             Self::Single(packed) => self.rows(packed.elements()),
             #[cfg(target_arch = "x86_64")]

@@ -19,7 +19,7 @@ enum NumberStyle {
 
 impl Notation {
     /// The notation for elements that are written as they are.
-    pub(super) fn plain<'a>(elements: impl Iterator<Item = &'a String>) -> Self {
+    pub(super) fn verbatim<'a>(elements: impl Iterator<Item = &'a String>) -> Self {
         Self {
             kind: NumberStyle::Plain,
             width: elements.map(String::len).max().unwrap_or(1).max(1),

@@ -120,12 +120,12 @@ pub(crate) fn describe(signatures: &[Signature], args: Args<'_>) -> Py<String> {
                 let _ = write!(text, "got unrecognized keyword arguments: {}", names.join(", "));
             }
             _ if count_matches(only, args) => text.push_str(&marked(only, args)?),
-            _ => text.push_str(&plain(args)?),
+            _ => text.push_str(&types_of(args)?),
         }
         let _ = write!(text, ", but expected {}", only.display());
         return Ok(text);
     }
-    text.push_str(&plain(args)?);
+    text.push_str(&types_of(args)?);
     text.push_str(", but expected one of:\n");
     for signature in shown {
         let _ = writeln!(text, " * {}", signature.display());
@@ -181,7 +181,7 @@ fn trailing(args: Args<'_>) -> &'static str {
 }
 
 /// `(Tensor, int, dim=str)`.
-fn plain(args: Args<'_>) -> Py<String> {
+fn types_of(args: Args<'_>) -> Py<String> {
     let mut parts: Vec<String> = args.positional.iter().map(short_type).collect();
     for (index, value) in args.keywords.iter().enumerate() {
         parts.push(format!("{}={}", args.keyword(index)?, short_type(value)));

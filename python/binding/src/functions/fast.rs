@@ -1,4 +1,4 @@
-//! Short roads for the operators that eager programs call most: plain tensors and numbers as
+//! Short roads for the operators that eager programs call most: dense_tensor tensors and numbers as
 //! positional arguments go straight to the typed operator. A road that does not fit says so, and
 //! the general parser takes over; it must never accept what the parser refuses.
 
@@ -19,7 +19,7 @@ const ONE: Scalar = Scalar::Int(1);
 
 /// A tensor that certainly overrides nothing.
 #[inline]
-fn plain(object: &Obj) -> Option<&Tensor> {
+fn dense_tensor(object: &Obj) -> Option<&Tensor> {
     tensor::is_dense_cpu(object).then(|| tensor::this(object))
 }
 
@@ -32,7 +32,7 @@ pub(super) fn split<'a>(this: Option<&'a Obj>, args: Args<'a>) -> Option<(&'a Te
         Some(this) => (this, args.positional),
         None => args.positional.split_first()?,
     };
-    Some((plain(first)?, rest))
+    Some((dense_tensor(first)?, rest))
 }
 
 pub(super) fn finish(result: Result<Tensor>) -> Option<Py<Obj>> {
@@ -74,7 +74,7 @@ fn product(
     run: fn(&Tensor, &Tensor) -> Result<Tensor>,
 ) -> Option<Py<Obj>> {
     let (x, [other]) = split(this, args)? else { return None };
-    let y = plain(other)?;
+    let y = dense_tensor(other)?;
     finish(detach_if(is_long_product(x, y), || run(x, y)))
 }
 
@@ -88,10 +88,10 @@ fn affine(
     let bias = match rest {
         [] => None,
         [bias] if bias.is_none() => None,
-        [bias] => Some(plain(bias)?),
+        [bias] => Some(dense_tensor(bias)?),
         _ => return None,
     };
-    let weight = plain(weight)?;
+    let weight = dense_tensor(weight)?;
     // The rows of the weight are the columns of the product.
     let long = is_long_work(x, weight.sizes().first());
     finish(detach_if(long, || run(x, weight, bias)))
@@ -147,7 +147,7 @@ fn binary_out(
         return None;
     }
     let (x, [y]) = split(None, Args { names: None, ..args })? else { return None };
-    let (y, out) = (plain(y)?, plain(given)?);
+    let (y, out) = (dense_tensor(y)?, dense_tensor(given)?);
     let done = is_small(&[x, y]).then(|| run(x, y, out))?;
     Some(done.map(|_| given.clone()).map_err(Into::into))
 }
@@ -189,7 +189,7 @@ roads! {
         "gt" op::gt_tensor, op::gt_scalar;
 }
 
-/// Products, shapes and plain reductions.
+/// Products, shapes and dense_tensor reductions.
 fn find_shape(name: &str, mode: Mode) -> Option<Fast> {
     let is_method = mode == Mode::Method;
     Some(match name {
@@ -198,7 +198,7 @@ fn find_shape(name: &str, mode: Mode) -> Option<Fast> {
         "bmm" => |this, args| product(this, args, op::bmm),
         "addmm" => |this, args| {
             let (x, [a, b]) = split(this, args)? else { return None };
-            let (a, b) = (plain(a)?, plain(b)?);
+            let (a, b) = (dense_tensor(a)?, dense_tensor(b)?);
             finish(detach_if(is_long_product(a, b), || op::addmm(x, a, b, ONE, ONE)))
         },
         "linear" => |this, args| affine(this, args, op::linear),
@@ -257,12 +257,12 @@ fn find_joint(name: &str, is_method: bool) -> Option<Fast> {
     Some(match name {
         "copy_" if is_method => |this, args| {
             let (x, [y]) = split(this, args)? else { return None };
-            let y = plain(y)?;
+            let y = dense_tensor(y)?;
             is_small(&[x, y]).then(|| finish(op::copy_(x, y, false)))?
         },
         "where" if !is_method => |this, args| {
             let (condition, [a, b]) = split(this, args)? else { return None };
-            let (a, b) = (plain(a)?, plain(b)?);
+            let (a, b) = (dense_tensor(a)?, dense_tensor(b)?);
             is_small(&[condition, a, b]).then(|| finish(op::where_self(condition, a, b)))?
         },
         "softmax" => |this, args| along(this, args, |x, dim| op::softmax_int(x, dim, None)),
@@ -317,7 +317,7 @@ fn joined(args: Args<'_>, run: fn(&[Tensor], i64) -> Result<Tensor>) -> Option<P
     let mut tensors = SmallVec::<[Tensor; 4]>::new();
     for at in 0..list.sequence_len() {
         let item = list.sequence_item(at).ok()?;
-        tensors.push(plain(&item).filter(|x| is_small(&[x]))?.clone());
+        tensors.push(dense_tensor(&item).filter(|x| is_small(&[x]))?.clone());
     }
     finish(run(&tensors, dim))
 }

@@ -8,8 +8,8 @@ use super::arithmetic::{add_to, put_in};
 use super::flat::{
     Flat, as_bits, flat, flat_bits, for_each_offset, fresh_copy, match_bits, row_major,
 };
-use super::lines::{AHEAD, MOST_FETCHED, columns_per_thread, copy_rows};
 use super::masked::masked_select;
+use super::row_copies::{AHEAD, MOST_FETCHED, columns_per_thread, copy_rows};
 use crate::kernels::support::is_shape_only;
 use crate::parallel::chunks::{for_each_column_block, for_each_run, grain_of};
 use crate::rows::loops::compiled;

@@ -5,7 +5,7 @@ use super::flat::{
     Flat, apart_from, contiguous_copy, flat, flat_bits, for_each_offset, match_bits, row_major,
     strided_long_index,
 };
-use super::lines::{RowSelection, check_bounds};
+use super::row_copies::{RowSelection, check_bounds};
 use super::select::Slices;
 use crate::kernels::support::is_shape_only;
 use corten_core::{

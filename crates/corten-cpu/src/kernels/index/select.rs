@@ -5,7 +5,7 @@ use super::flat::{
     apart_from, as_bits, contiguous_copy, flat, flat_bits, for_each_offset, fresh_copy, long_index,
     match_bits, row_major,
 };
-use super::lines::{RowSelection, copy_rows};
+use super::row_copies::{RowSelection, copy_rows};
 use crate::kernels::support::is_shape_only;
 use crate::parallel::chunks::{for_each_run, grain_of};
 use corten_core::geometry::Overlap;
