@@ -59,6 +59,7 @@ impl Library {
             batch: None,
             cost: Cost::Stream,
             autocast: None,
+            tags: &[],
         };
         let name = def.qualified_name();
         if registry::find(&name).is_some() {

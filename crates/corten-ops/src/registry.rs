@@ -67,6 +67,8 @@ pub struct OpDef {
     pub cost: Cost,
     /// What automatic casts do to its floating-point arguments.
     pub autocast: Option<Autocast>,
+    /// Sets that it belongs to.
+    pub tags: &'static [&'static str],
 }
 
 /// How the work of an operator grows with the elements of its arguments.

@@ -190,10 +190,11 @@ fn declaration(
             name: {base:?}, overload: {overload:?}, namespace: {namespace:?}, schema: {text:?},
             kind: OpKind::{kind}, function: {function}, method: {method}, python: &[{homes}],
             doc: {doc:?}, source: {source:?}, implementation: {implementation:?},
-            gradient: Gradient::{gradient}, batch: {batch}, cost: Cost::{cost:?}, autocast: {autocast},
+            gradient: Gradient::{gradient}, batch: {batch}, cost: Cost::{cost:?}, autocast: {autocast}, tags: &{tags:?},
         }}, sig::boxed_{name}{kernel});",
         static_name = static_name(schema),
         cost = op.cost,
+        tags = if *schema == op.schema { &op.tags[..] } else { &[] },
         autocast = match op.autocast.filter(|_| *schema == op.schema) {
             Some(cast) => format!("Some(Autocast::{cast:?})"),
             None => "None".to_owned(),

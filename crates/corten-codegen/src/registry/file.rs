@@ -89,6 +89,10 @@ pub(super) struct OpBlock {
     /// Tensor arguments that hold positions, counts or truth values: they never require a gradient.
     #[serde(default)]
     pub(super) nondiff: Words,
+    /// Sets that the operator belongs to, which Python code asks for by `_C._ops_tagged`: `jagged_…`, `nested_…` and
+    /// `masked_…` say how tensors of parts compute it.
+    #[serde(default)]
+    pub(super) tags: Words,
     /// Kernels of `corten_cpu::kernels` at further dispatch keys, as `kernel_at.CPU = "…"`.
     #[serde(default)]
     pub(super) kernel_at: BTreeMap<String, String>,

@@ -149,6 +149,8 @@ pub struct Op {
     pub autocast: Option<Autocast>,
     /// Tensor arguments that hold positions, counts or truth values: they never require a gradient.
     pub nondiff: Vec<String>,
+    /// Sets that it belongs to.
+    pub tags: Vec<String>,
     /// Kernels of the CPU crate for further dispatch keys, as pairs of key and path.
     pub kernel_at: Vec<(String, String)>,
     /// The Rust method's name where it is not derived.
