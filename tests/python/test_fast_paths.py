@@ -1,4 +1,4 @@
-"""Calls that take short roads: what they give is what the general roads give."""
+"""Calls that take fast paths: what they give is what the general paths give."""
 
 import math
 import unittest
@@ -7,7 +7,7 @@ from module_under_test import torch
 
 
 class ShortRoads(unittest.TestCase):
-    """Calls that are answered without an iterator give what the general road gives."""
+    """Calls that are answered without an iterator give what the general path gives."""
 
     def test_clamp_between_numbers(self):
         nan, inf = math.nan, math.inf

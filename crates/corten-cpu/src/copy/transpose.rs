@@ -2,7 +2,7 @@
 
 use crate::copy::strided::{Rows, copy_rows};
 use crate::rows::loops::compiled;
-use crate::vec::fetch_early;
+use crate::vec::prefetch_early;
 use crate::vec::transpose::{SIDE, Turn, turn};
 use corten_core::Element;
 use std::array::from_fn;
@@ -81,7 +81,7 @@ unsafe fn copy_tiles(size: usize, from: Rows, to: Rows, n0: usize, n1: usize) {
                 let ahead = if row + AHEAD < n1 { columns.clone() } else { 0..0 };
                 for column in ahead {
                     let later = from.element(column).row((row + AHEAD) as i64);
-                    fetch_early(later.at.cast_const(), TILE * size);
+                    prefetch_early(later.at.cast_const(), TILE * size);
                 }
                 // SAFETY: the tile lies within the block.
                 unsafe {

@@ -53,7 +53,7 @@ pub fn copy(iter: &mut TensorIterator, _scalars: &[Scalar]) -> Result<()> {
     )
 }
 
-/// The bytes of the output if they may go past the caches: no step reads what another writes.
+/// The bytes of the output if they may are stored non-temporally: no step reads what another writes.
 fn written_past_caches(iter: &TensorIterator) -> usize {
     let written = iter.numel() as usize * iter.dtype(0).itemsize();
     if streams(written) && iter.parts_are_independent() { written } else { 0 }

@@ -38,10 +38,10 @@ fn fill_with<T: Element>(iter: &mut TensorIterator, value: T) -> Result<()> {
     )
 }
 
-/// Elements that are written past the caches at once.
+/// Elements that are written with non-temporal stores at once.
 const PATTERN: usize = 1 << 10;
 
-/// Writes the pattern past the caches, as often as it takes.
+/// Writes the pattern with non-temporal stores, as often as it takes.
 ///
 /// # Safety
 /// The row must be writable for `n` elements.

@@ -52,7 +52,7 @@ impl Buffer {
 struct Buffers {
     operands: [Buffer; MOST],
     raw: Buffer,
-    /// How results leave, where they go past the caches.
+    /// How results leave, where they are stored non-temporally.
     stream: Option<Stream>,
 }
 
@@ -190,7 +190,7 @@ impl GatherScatter {
                 };
                 let from = [source(1), source(2), source(3)];
                 // SAFETY: the row is dense, or one element; the loops fit the dtypes, and what is
-                // written past the caches is no operand.
+                // written with non-temporal stores is no operand.
                 unsafe {
                     match past {
                         Some((_, past)) => self.row_past_caches(past, moved(0), &from, n0),
@@ -204,7 +204,7 @@ impl GatherScatter {
         unsafe { self.staged(at, strides, n0, n1, computed) }
     }
 
-    /// A row whose whole lines of memory are written past the caches.
+    /// A row whose whole lines of memory are written with non-temporal stores.
     ///
     /// # Safety
     /// As for [`InnerLoop`], and as [`Kernel::past`] says.

@@ -45,7 +45,7 @@ pub(crate) struct Kernel {
     pub(crate) halves: Option<[InnerLoop; 2]>,
     /// The loop for [`FAR`] bytes of results and more, if it has one of its own.
     pub(crate) far: Option<InnerLoop>,
-    /// The loop whose results go past the caches, if it has one: it takes whole lines of memory, and
+    /// The loop whose results are stored non-temporally, if it has one: it takes whole lines of memory, and
     /// nothing may access them before a [`Stream`](crate::vec::stream::Stream) is dropped.
     pub(crate) past: Option<InnerLoop>,
     /// How many operands it reads.

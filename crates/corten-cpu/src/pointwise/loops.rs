@@ -412,7 +412,7 @@ fn far<B: Body>(dtype: DType) -> Option<InnerLoop> {
     None
 }
 
-/// The loop of an operator whose results go past the caches: see Note [Streaming].
+/// The loop of an operator whose results are stored non-temporally: see Note [Streaming].
 fn past<B: Body>(dtype: DType) -> Option<InnerLoop> {
     if const { B::GOES_PAST } {
         return match dtype {

@@ -2,7 +2,7 @@
 
 use crate::pointwise::inner_loop::{Scalars, Source};
 use crate::pointwise::loops::{Sink, splat};
-use crate::vec::{Lanes, Memory, fetch, fetch_ahead};
+use crate::vec::{Lanes, Memory, fetch, prefetch_ahead};
 
 // Note [Results on lines]
 // A vector that lies across two lines of memory takes as long as two. Where results do not begin at a
@@ -13,7 +13,7 @@ use crate::vec::{Lanes, Memory, fetch, fetch_ahead};
 // first-level cache, which gains a tenth; further ahead is no faster. And there registers of half the
 // width are another tenth faster than those of AVX-512 (measured on Intel's Granite Rapids alone).
 //
-// Operands are asked for, see Note [Asking ahead], which gains a tenth where they come from memory, a
+// Operands are prefetched, see Note [Prefetching], which gains a tenth where they come from memory, a
 // sixth where they have 16 bits. Where results take the place of an operand it would lose as much.
 
 /// Results for which it is worth a partial vector to have none of the others in two lines.
@@ -64,7 +64,7 @@ pub(crate) unsafe fn vector_loop<L: Lanes, S: Sink<L>, const LINES: bool>(
             fetch(to.wrapping_add(i * S::SIZE + pair));
             for (operand, fixed) in operands.iter().zip(fixed).take(S::ARITY) {
                 if asks && !fixed {
-                    fetch_ahead(operand.wrapping_add(i));
+                    prefetch_ahead(operand.wrapping_add(i));
                 }
             }
         }
@@ -78,10 +78,10 @@ pub(crate) unsafe fn vector_loop<L: Lanes, S: Sink<L>, const LINES: bool>(
     let waits = !S::IS_SHORT && n >= MANY;
     while i + L::LANES <= n {
         if waits {
-            fetch_ahead(to.wrapping_add(i * S::SIZE));
+            prefetch_ahead(to.wrapping_add(i * S::SIZE));
             for (operand, fixed) in operands.iter().zip(fixed).take(S::ARITY) {
                 if !fixed {
-                    fetch_ahead(operand.wrapping_add(i));
+                    prefetch_ahead(operand.wrapping_add(i));
                 }
             }
         }

@@ -3,7 +3,7 @@
 use crate::reduce::buffers::{States, TurnedRoom};
 use crate::reduce::loops::{Fold, ReducePlan, offset};
 use crate::reduce::results::COLUMNS;
-use crate::vec::fetch_early;
+use crate::vec::prefetch_early;
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 use crate::vec::{Level, level};
 use corten_core::Result;
@@ -127,7 +127,7 @@ impl ReducePlan {
             for (i, states) in states.chunks_mut(columns).enumerate() {
                 let skipped = i * columns * self.size;
                 for row in &later[..coming] {
-                    fetch_early(row.wrapping_add(skipped), columns * self.size);
+                    prefetch_early(row.wrapping_add(skipped), columns * self.size);
                 }
                 let others = others.chunks_mut(columns).nth(i).unwrap_or_default();
                 let (rows, columns) = ((&now[..here], skipped), (states, others));

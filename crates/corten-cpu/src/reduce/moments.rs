@@ -3,7 +3,7 @@
 use crate::reduce::folds::{larger, smaller};
 use crate::reduce::loops::Fold;
 use crate::rows::loops::{RowKernel, Vectorised, map_in_place, row_functions};
-use crate::vec::{Lanes, fetch_early};
+use crate::vec::{Lanes, prefetch_early};
 use corten_core::{Complex, Element};
 use std::marker::PhantomData;
 
@@ -66,7 +66,7 @@ impl RowKernel<f32> for Squares<'_> {
         }
         let fused = |sum: f64, x: f32| f64::from(x).mul_add(f64::from(x), sum);
         let ask = |chunk: &[f32]| {
-            fetch_early(chunk.as_ptr().wrapping_add(AHEAD).cast(), size_of_val(chunk));
+            prefetch_early(chunk.as_ptr().wrapping_add(AHEAD).cast(), size_of_val(chunk));
         };
         lanes_asking::<32, _, _>(self.run, 0.0, ask, fused, |a, b| a + b)
     }

@@ -7,7 +7,7 @@ use crate::parallel::chunks::{
 use crate::parallel::scratch::{Buffered, with_buffer};
 use crate::rows::loops::MOST_LANES;
 use crate::rows::{Float, Wide};
-use crate::vec::fetch_early;
+use crate::vec::prefetch_early;
 use crate::vec::transpose::SIDE;
 use corten_core::Result;
 use corten_ops::parallel::num_threads;
@@ -20,7 +20,7 @@ const COLUMNS: usize = 256;
 const WIDE: usize = 2048;
 const FAR: usize = 1 << 20;
 
-/// How many rows ahead columns ask for, and the bytes that stay in a first-level cache.
+/// The prefetch distance of columns, in rows, and the bytes that stay in a first-level cache.
 const ROWS_AHEAD: usize = 4;
 const NEAR: usize = 32 << 10;
 
@@ -227,7 +227,7 @@ impl<T: Float, const N: usize> ColumnLanes<'_, '_, T, N> {
     fn ask(&self, rows: &[T], row: usize) {
         let bytes = self.width * size_of::<T>();
         if row + ROWS_AHEAD < self.len && self.len * bytes > NEAR {
-            fetch_early(rows.as_ptr().wrapping_add(self.step * ROWS_AHEAD).cast(), bytes);
+            prefetch_early(rows.as_ptr().wrapping_add(self.step * ROWS_AHEAD).cast(), bytes);
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::rows::loops::{
     Function, LONG, RowKernel, RowMap, Vectorised, least, load_at, load_rest,
 };
-use crate::vec::{Lanes, fetch_ahead};
+use crate::vec::{Lanes, prefetch_ahead};
 use corten_core::{Element, cast};
 
 /// A way to put the elements of `N` rows together into `M` values, sums or others.
@@ -125,7 +125,7 @@ impl<V: Lanes, const N: usize> Columnwise<V, N> for [*const V::Elem; N] {
 
     #[inline(always)]
     fn ask(&self, i: usize) {
-        self.iter().for_each(|row| fetch_ahead(row.wrapping_add(i)));
+        self.iter().for_each(|row| prefetch_ahead(row.wrapping_add(i)));
     }
 }
 
@@ -153,7 +153,7 @@ impl<V: Lanes, F: Function<V::Elem, N>, const N: usize> Columnwise<V, 1> for Row
 
     #[inline(always)]
     fn ask(&self, i: usize) {
-        fetch_ahead(self.to.wrapping_add(i));
+        prefetch_ahead(self.to.wrapping_add(i));
     }
 }
 

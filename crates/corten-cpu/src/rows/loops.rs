@@ -7,7 +7,7 @@
 use crate::vec::avx2;
 #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
 use crate::vec::avx512;
-use crate::vec::{Lanes, Level, baseline, fetch_ahead, level};
+use crate::vec::{Lanes, Level, baseline, level, prefetch_ahead};
 use corten_core::Element;
 
 pub(crate) use crate::rows::folds::{
@@ -145,7 +145,7 @@ pub(crate) fn least<T, const N: usize>(out: &[T], rows: [&[T]; N]) -> usize {
 }
 
 /// Rows of so many elements ask for memory, usually that of the next row: folds for what they read, walks
-/// for what they write, as a fold has mostly read the row before. See Note [Asking ahead].
+/// for what they write, as a fold has mostly read the row before. See Note [Prefetching].
 pub(crate) const LONG: usize = 64;
 
 /// Rows on their way through a function: `to` is writable and `from` readable for `count` elements,
@@ -193,7 +193,7 @@ impl<T, F: Function<T, N>, const N: usize> RowKernel<T> for RowMap<T, F, N> {
         let (mut i, asks) = (0, count >= LONG);
         while i < whole {
             if asks {
-                fetch_ahead(to.wrapping_add(i));
+                prefetch_ahead(to.wrapping_add(i));
             }
             // SAFETY: `LANES` elements are left at `i`.
             unsafe { f.of(load_at::<V, N>(from, i)).store(to.add(i)) };

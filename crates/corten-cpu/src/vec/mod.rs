@@ -49,7 +49,7 @@ mod tests;
 pub(crate) use complex::{Cplx, log_add_exp};
 pub(crate) use lanes::Lanes;
 pub use level::{Level, level};
-pub(crate) use memory::{Memory, Plain, fetch, fetch_ahead, fetch_early};
+pub(crate) use memory::{Memory, Plain, fetch, prefetch_ahead, prefetch_early};
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 pub(crate) use memory::{NonTemporal, NonTemporalBf16};
 pub use real::MaskBits;

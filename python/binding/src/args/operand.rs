@@ -1,11 +1,11 @@
-//! Operands of the short roads.
+//! Operands of the fast paths.
 
 use crate::py::{Obj, ffi};
 use crate::tensor;
 use corten_core::Scalar;
 use corten_ops::Tensor;
 
-/// What an object is to a short road.
+/// What an object is to a fast path.
 pub(crate) enum Operand<'a> {
     /// A tensor that overrides nothing.
     Tensor(&'a Tensor),

@@ -1,5 +1,5 @@
-//! Short roads for the operators that eager programs call most: dense_tensor tensors and numbers as
-//! positional arguments go straight to the typed operator. A road that does not fit says so, and
+//! Fast paths for the operators that eager programs call most: dense tensors and numbers as
+//! positional arguments go straight to the typed operator. A path that does not fit says so, and
 //! the general parser takes over; it must never accept what the parser refuses.
 
 use super::estimate::{is_long_product, is_long_stream, is_long_work};
@@ -12,7 +12,7 @@ use corten_core::{Dims, MemoryFormat, Result, Scalar};
 use corten_ops::{Tensor, op};
 use smallvec::SmallVec;
 
-/// A short road; nothing when the arguments are not of its kind.
+/// A fast path; nothing when the arguments are not of its kind.
 pub(crate) type Fast = fn(Option<&Obj>, Args<'_>) -> Option<Py<Obj>>;
 
 const ONE: Scalar = Scalar::Int(1);
@@ -152,12 +152,12 @@ fn binary_out(
     Some(done.map(|_| given.clone()).map_err(Into::into))
 }
 
-macro_rules! roads {
+macro_rules! fast_paths {
     (
         unary: $($unary:ident)+;
         binary: $($name:literal $tensors:expr, $number:expr $(, out $out:expr)?;)+
     ) => {
-        /// The short road of an operator, if it has one.
+        /// The fast path of an operator, if it has one.
         pub(crate) fn find(name: &str, mode: Mode) -> Option<Fast> {
             Some(match name {
                 $(stringify!($unary) => |this, args| unary(this, args, op::$unary),)+
@@ -171,7 +171,7 @@ macro_rules! roads {
     };
 }
 
-roads! {
+fast_paths! {
     unary: abs exp log neg relu sigmoid sqrt rsqrt tanh silu sin cos detach square;
     binary:
         "add" |x, y| op::add_tensor(x, y, ONE), |x, n| op::add_scalar(x, n, ONE),
@@ -189,7 +189,7 @@ roads! {
         "gt" op::gt_tensor, op::gt_scalar;
 }
 
-/// Products, shapes and dense_tensor reductions.
+/// Products, shapes and dense reductions.
 fn find_shape(name: &str, mode: Mode) -> Option<Fast> {
     let is_method = mode == Mode::Method;
     Some(match name {

@@ -1,4 +1,4 @@
-//! Short roads of reductions: of everything, and of small tensors over one dimension, given by place
+//! Fast paths of reductions: of everything, and of small tensors over one dimension, given by place
 //! or by name.
 
 use super::fast::{Fast, finish, int, is_small, split, unary};
@@ -9,7 +9,7 @@ use corten_core::Result;
 use corten_ops::{Tensor, op};
 use std::sync::OnceLock;
 
-/// The short road of a reduction, if it has one.
+/// The fast path of a reduction, if it has one.
 pub(super) fn find(name: &str) -> Option<Fast> {
     Some(match name {
         "sum" => |this, args| {

@@ -50,7 +50,7 @@ impl Group {
         Self { name, mode, ops, outs, table: OnceLock::new(), fast: None }
     }
 
-    /// The same with the operator's short road, if it has one.
+    /// The same with the operator's fast path, if it has one.
     pub(crate) fn with_fast(mut self) -> Self {
         self.fast = fast::find(self.name, self.mode);
         self

@@ -1,6 +1,6 @@
 //! Operators: `a + b`, `-a`, `a < b`, `a += b` and so on.
 //!
-//! Each slot takes the short road when both operands are plain tensors, or one is and the other is
+//! Each slot takes the fast path when both operands are plain tensors, or one is and the other is
 //! a Python number: straight to the overload, with no parsing. Everything else goes through the
 //! function or method of the operator, so that overrides and NumPy's numbers are honoured; what
 //! does not fit becomes `NotImplemented`, and Python asks the other operand.
@@ -18,7 +18,7 @@ use corten_ops::derived::wrapped;
 use corten_ops::{Tensor, op};
 use std::ffi::{c_int, c_void};
 
-/// The long road of a binary operator.
+/// The general path of a binary operator.
 #[cold]
 fn slow(name: &str, methods: &[&'static Name; 2], a: &Obj, b: &Obj) -> Py<Obj> {
     let is_ours = |object: &Obj| {

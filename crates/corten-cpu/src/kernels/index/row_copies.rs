@@ -5,7 +5,7 @@ use crate::parallel::chunks::{
     ColumnBlock, for_each_chunk, for_each_column_block, for_each_run, grain_of,
 };
 use crate::rows::loops::compiled;
-use crate::vec::fetch_early;
+use crate::vec::prefetch_early;
 use corten_core::{Error, Result, err};
 use corten_ops::Tensor;
 use corten_ops::parallel::{GRAIN, num_threads, parallel_for};
@@ -173,7 +173,7 @@ impl RowSelection {
                         let line = batch * rows + later as usize;
                         if lines.contains(&line) {
                             let first = (line - lines.start) * cols;
-                            fetch_early(to[first..].as_ptr().cast(), fetched);
+                            prefetch_early(to[first..].as_ptr().cast(), fetched);
                         }
                     }
                     let line = batch * rows + row as usize;

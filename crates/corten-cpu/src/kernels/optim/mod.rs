@@ -13,7 +13,7 @@ use super::support::{flat, is_shape_only};
 use crate::parallel::chunks::{for_each_chunk, grain_of};
 use crate::rows::loops::{RowKernel, for_each_vector, load, store};
 use crate::rows::{Wide, match_wide};
-use crate::vec::{Lanes, fetch_ahead};
+use crate::vec::{Lanes, prefetch_ahead};
 use corten_core::{Access, AccessSet, DType, MemoryFormat, Result, ensure};
 use corten_ops::{Tensor, op};
 
@@ -177,7 +177,7 @@ fn move_at<T: Wide, V: Lanes<Elem = T>, R: Rule<N>, const N: usize>(
 ) {
     let mut numbers = [V::lit(0.0); N];
     for (number, row) in numbers.iter_mut().zip(&*rows) {
-        fetch_ahead(row.as_ptr().wrapping_add(i));
+        prefetch_ahead(row.as_ptr().wrapping_add(i));
         *number = load(row, i, n);
     }
     if let Some(scale) = scale {

@@ -17,7 +17,7 @@ use super::support::expect_dtype;
 use crate::gemm::{Base, CONFLICT, Factor, Mat, MatElement, MatMut, gemm_of_factors};
 use crate::parallel::scratch::Buffered;
 use crate::rows::loops::Vectorised;
-use crate::vec::{Lanes, fetch_early};
+use crate::vec::{Lanes, prefetch_early};
 use corten_core::{Result, bail, ensure, unwinding};
 use corten_ops::{Tensor, op};
 use std::ops::Range;
@@ -257,7 +257,7 @@ fn fetch<T>(from: &[T], [row, runs]: [usize; 2], hidden: usize, units: &Range<us
     for run in row * runs..(row + 1) * runs {
         let start = run * hidden;
         if let Some(part) = from.get(start + units.start..start + units.end) {
-            fetch_early(part.as_ptr().cast(), size_of_val(part));
+            prefetch_early(part.as_ptr().cast(), size_of_val(part));
         }
     }
 }
