@@ -3,9 +3,10 @@
 use super::embedding::RowIndex;
 use super::support::{contiguous, contiguous_opt, defined, empty, empty_as, is_shape_only};
 use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, grain_of};
-use crate::rows::{Float, Wide, match_float};
+use crate::rows::{Float, Wide};
 use corten_core::{
-    Access, AccessSet, DType, Result, bail, ensure, try_collect, try_resize, try_to_vec, try_vec,
+    Access, AccessSet, DType, Result, bail, ensure, match_dtype, try_collect, try_resize,
+    try_to_vec, try_vec,
 };
 use corten_ops::{Tensor, op};
 
@@ -262,7 +263,7 @@ impl Bags {
         let (table, factors) = (contiguous(weight)?, contiguous_opt(factors)?);
         let len = weight.sizes()[1] as usize;
         let absent = Tensor::undefined();
-        match_float!(weight.dtype(), "embedding_bag", T => {
+        match_dtype!(weight.dtype(), "embedding_bag", Float, T => {
             let access = AccessSet::acquire(&[
                 (out, Access::Write),
                 (&table, Access::Read),
@@ -298,7 +299,7 @@ impl Bags {
         let table = contiguous(weight)?;
         let len = weight.sizes()[1] as usize;
         let mut found = try_vec(0, self.count() * len)?;
-        match_float!(weight.dtype(), "embedding_bag", T => {
+        match_dtype!(weight.dtype(), "embedding_bag", Float, T => {
             let access = AccessSet::acquire(&[(out, Access::Write), (&table, Access::Read)])?;
             let (out, table) = (access.write::<T>(0)?, access.read::<T>(1)?);
             for_each_chunk2((out, len), (&mut found, len), grain_of(len), |bag, out, found| {
@@ -418,7 +419,7 @@ pub fn embedding_bag_dense_backward(
     );
     let factors = contiguous_opt(per_sample_weights)?;
     let absent = Tensor::undefined();
-    match_float!(grad.dtype(), "embedding_bag_backward", T => {
+    match_dtype!(grad.dtype(), "embedding_bag_backward", Float, T => {
         let access = AccessSet::acquire(&[
             (&out, Access::Write),
             (&grad, Access::Read),

@@ -7,10 +7,10 @@ use crate::rows::loops::{
     RowKernel, fold_columns, folded_with, map, map_and_fold_with, map_in_place, map_in_place_with,
     map_with, row_folds, row_functions,
 };
-use crate::rows::{ExpMinus, Float, Largest, Powers, Products, Sum, Times, Wide, match_float};
+use crate::rows::{ExpMinus, Float, Largest, Powers, Products, Sum, Times, Wide};
 use crate::vec::Lanes;
 use corten_core::geometry::wrap_dim;
-use corten_core::{Access, AccessSet, DType, Result, ensure, unwinding};
+use corten_core::{Access, AccessSet, DType, Result, ensure, match_dtype, unwinding};
 use corten_ops::Tensor;
 
 /// Exponentials divided by their sum along `dim`.
@@ -48,7 +48,7 @@ pub fn logsumexp(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let len = sizes[last as usize] as usize;
     sizes[last as usize] = 1;
     let out = empty(if keepdim { &sizes } else { &sizes[..last as usize] }, self_)?;
-    match_float!(self_.dtype(), "logsumexp", T => {
+    match_dtype!(self_.dtype(), "logsumexp", Float, T => {
         let access = AccessSet::acquire(&[(&out, Access::Write), (self_, Access::Read)])?;
         let values = access.read::<T>(1)?;
         let out = access.write::<T>(0)?;
@@ -134,7 +134,7 @@ fn forward(
         return Ok(out);
     }
     let lines = DimView::of(&input.sizes(), dim);
-    match_float!(input.dtype(), name, T => {
+    match_dtype!(input.dtype(), name, Float, T => {
         let access = AccessSet::acquire(&[(&out, Access::Write), (&input, Access::Read)])?;
         let (values, result) = (access.read::<T>(1)?, access.write::<T>(0)?);
         lines.map(result, [values], &Forward(normaliser))
@@ -261,7 +261,7 @@ fn backward(
         return Ok(out);
     }
     let lines = DimView::of(&grad.sizes(), dim);
-    match_float!(grad.dtype(), "softmax_backward", T => {
+    match_dtype!(grad.dtype(), "softmax_backward", Float, T => {
         let access = AccessSet::acquire(
             &[(&out, Access::Write), (&grad, Access::Read), (&result, Access::Read)])?;
         let inputs = [access.read::<T>(1)?, access.read::<T>(2)?];

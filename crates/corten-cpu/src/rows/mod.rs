@@ -323,26 +323,6 @@ macro_rules! half {
 
 half!(f16, bf16);
 
-/// Runs the expression with `T` as a floating-point element type.
-macro_rules! match_float {
-    ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
-        $crate::kernels::support::match_types!($dtype, $name, $t => $body, [
-            Float16 ::corten_core::f16, BFloat16 ::corten_core::bf16, Float32 f32, Float64 f64,
-        ])
-    };
-}
-
-/// Runs the expression with `T` as `f32` or `f64`.
-macro_rules! match_wide {
-    ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
-        $crate::kernels::support::match_types!($dtype, $name, $t => $body, [
-            Float32 f32, Float64 f64,
-        ])
-    };
-}
-
-pub(crate) use {match_float, match_wide};
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,7 +18,7 @@ use super::support::{
     contiguous, contiguous_in, empty_as, empty_in, expect_dtype, flat, is_shape_only,
 };
 use check::Lists;
-use corten_core::{Access, AccessSet, DType, MemoryFormat, Result, ensure};
+use corten_core::{Access, AccessSet, DType, MemoryFormat, Result, ensure, match_dtype};
 use corten_ops::composite::support::{tensor_type_name, type_id_name};
 use corten_ops::{Tensor, op};
 use geometry::Geometry;
@@ -166,16 +166,6 @@ fn wide_gradients(
     Ok((converted(&a, input.dtype())?, converted(&b, input.dtype())?))
 }
 
-/// The dtypes in which convolutions are computed; half precisions are converted before.
-macro_rules! match_product {
-    ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
-        super::support::match_types!($dtype, $name, $t => $body, [
-            UInt8 u8, Int8 i8, Int16 i16, Int32 i32, Int64 i64, Float32 f32, Float64 f64,
-            Complex64 corten_core::Complex<f32>, Complex128 corten_core::Complex<f64>,
-        ])
-    };
-}
-
 fn compute(
     input: &Tensor,
     weight: &Tensor,
@@ -224,7 +214,7 @@ fn forward_kernel(
         (bias.unwrap_or(&absent), Access::Read),
     ])?;
     if depthwise::fits(geometry) && out.dtype().is_floating_point() {
-        return crate::rows::match_wide!(out.dtype(), "slow_conv2d_cpu", T => {
+        return match_dtype!(out.dtype(), "slow_conv2d_cpu", SingleDouble, T => {
             let bias = bias.map(|_| access.read::<T>(3)).transpose()?;
             let (input, weight) = (access.read::<T>(1)?, access.read::<T>(2)?);
             depthwise::correlate(geometry, access.write::<T>(0)?, input, weight, bias)
@@ -235,7 +225,7 @@ fn forward_kernel(
         let (input, weight) = (access.read::<f32>(1)?, access.read::<f32>(2)?);
         return direct_conv::correlate(geometry, access.write(0)?, input, weight, bias);
     }
-    match_product!(out.dtype(), "slow_conv2d_cpu", T => {
+    match_dtype!(out.dtype(), "slow_conv2d_cpu", Product, T => {
         let bias = bias.map(|_| access.read::<T>(3)).transpose()?;
         let (input, weight) = (access.read::<T>(1)?, access.read::<T>(2)?);
         products::correlate(geometry, access.write::<T>(0)?, input, weight, bias)
@@ -294,7 +284,7 @@ fn apply(target: &Tensor, a: &Tensor, b: &Tensor, geometry: &Geometry, role: Rol
         Role::Weight => depthwise::weight_fits(geometry),
     };
     if depthwise && target.dtype().is_floating_point() {
-        return crate::rows::match_wide!(target.dtype(), "slow_conv2d_backward_cpu", T => {
+        return match_dtype!(target.dtype(), "slow_conv2d_backward_cpu", SingleDouble, T => {
             let (target, a, b) = (access.write::<T>(0)?, access.read::<T>(1)?, access.read::<T>(2)?);
             match role {
                 Role::Weight => depthwise::weight_gradient(geometry, target, a, b),
@@ -310,7 +300,7 @@ fn apply(target: &Tensor, a: &Tensor, b: &Tensor, geometry: &Geometry, role: Rol
         let weight = products::turned(&adjoint, weight);
         return direct_conv::correlate(&adjoint, access.write(0)?, output, &weight, None);
     }
-    match_product!(target.dtype(), "slow_conv2d_backward_cpu", T => {
+    match_dtype!(target.dtype(), "slow_conv2d_backward_cpu", Product, T => {
         apply_as::<T>(access.write::<T>(0)?, access.read::<T>(1)?, access.read::<T>(2)?, geometry, role)
     })
 }

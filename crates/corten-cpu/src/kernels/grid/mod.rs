@@ -5,9 +5,9 @@ mod place;
 use crate::kernels::support::{contiguous, empty, is_shape_only};
 use crate::parallel::chunks::{ColumnBlock, for_each_chunk2, for_each_column_block, grain_of};
 use crate::rows::loops::{RowKernel, Vectorised};
-use crate::rows::{Float, Wide, match_float};
+use crate::rows::{Float, Wide};
 use crate::vec::Lanes;
-use corten_core::{Access, AccessSet, DType, Result, bf16, ensure, f16, unwinding};
+use corten_core::{Access, AccessSet, DType, Result, bf16, ensure, f16, match_dtype, unwinding};
 use corten_ops::Tensor;
 use place::{Axis, Coordinate, Mode, OUTSIDE, Padding, Taps};
 use std::array::from_fn;
@@ -274,7 +274,7 @@ fn forward(input: &Tensor, grid: &Tensor, settings: Settings, name: &str) -> Res
     if is_shape_only(&out) {
         return Ok(out);
     }
-    match_float!(input.dtype(), name, T => fill_values::<T>(&out, input, grid, settings))?;
+    match_dtype!(input.dtype(), name, Float, T => fill_values::<T>(&out, input, grid, settings))?;
     Ok(out)
 }
 
@@ -375,7 +375,7 @@ fn backward(
     if !is_shape_only(&to_input) {
         let tensors =
             [&to_input, &to_grid, &contiguous(input)?, &contiguous(grid)?, &contiguous(grad)?];
-        match_float!(input.dtype(), name, T => fill_gradients::<T>(tensors, settings, wanted))?;
+        match_dtype!(input.dtype(), name, Float, T => fill_gradients::<T>(tensors, settings, wanted))?;
     }
     let chosen = |wanted, tensor| if wanted { tensor } else { Tensor::undefined() };
     Ok((chosen(wanted[0], to_input), chosen(wanted[1], to_grid)))

@@ -1,15 +1,15 @@
 //! Reflections: `H = 1 - τ v vᴴ`, with `v` below the diagonal of a column and 1 on it.
 
 use super::matrices::{
-    Number, adjoint, by_columns, each, each_with, fitted, fitted_vectors, in_columns, match_number,
-    reading, reading_columns, shape,
+    Number, adjoint, by_columns, each, each_with, fitted, fitted_vectors, in_columns, reading,
+    reading_columns, shape,
 };
 use super::triangular::SUBTRACT;
 use crate::gemm::{Factors, Mat, MatMut, gemm};
 use crate::kernels::support::contiguous;
 use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::Lanes;
-use corten_core::{Result, Scalar, try_vec, unwinding};
+use corten_core::{Result, Scalar, match_dtype, try_vec, unwinding};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
 use num_complex::ComplexFloat;
@@ -22,7 +22,7 @@ pub fn geqrf(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     let (out, tau) = shapes::geqrf(self_)?;
     op::copy_(&out, self_, false)?;
     let [rows, cols] = shape(self_)?;
-    match_number!(self_.dtype(), "geqrf_cpu", T => {
+    match_dtype!(self_.dtype(), "geqrf_cpu", Blas, T => {
         each_with::<T, T>(&out, (&tau, rows.min(cols)), |_, a, tau| {
             for (step, tau) in tau.chunks_mut(PANEL).enumerate() {
                 let first = step * PANEL;
@@ -268,7 +268,7 @@ fn multiply(
     let vectors = in_columns(&fitted(input, batch)?)?;
     let count = tau.size(-1)? as usize;
     let tau = contiguous(&fitted_vectors(tau, batch)?)?;
-    match_number!(out.dtype(), name, T => {
+    match_dtype!(out.dtype(), name, Blas, T => {
         reading::<T, _>(&tau, count, |tau| reading_columns::<T, _>(&vectors, |vectors| {
             each::<T>(out, |i, x| {
                 let (vectors, tau) = (vectors.get(i), tau.get(i));

@@ -2,13 +2,13 @@
 //! conventions: from the lower triangle, with negative pivots for blocks of two.
 
 use super::matrices::{
-    Number, each, each_with_two, fitted, fitted_vectors, in_columns, match_number, reading,
-    reading_columns, shape,
+    Number, each, each_with_two, fitted, fitted_vectors, in_columns, reading, reading_columns,
+    shape,
 };
 use crate::kernels::support::contiguous;
 use crate::rows::loops::{RowKernel, Vectorised, compiled};
 use crate::vec::Lanes;
-use corten_core::{Result, cast, ensure, unwinding};
+use corten_core::{Result, cast, ensure, match_dtype, unwinding};
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
 use num_complex::ComplexFloat;
@@ -28,7 +28,7 @@ pub fn linalg_ldl_factor_ex(
     op::zero_(&info)?;
     let n = shape(self_)?[0];
     let hermitian = hermitian && self_.dtype().is_complex();
-    match_number!(self_.dtype(), "ldl_factor_kernel_cpu", T => {
+    match_dtype!(self_.dtype(), "ldl_factor_kernel_cpu", Blas, T => {
         each_with_two::<T, i32, i32>(&out, (&pivots, n), (&info, 1), |_, a, pivots, info| {
             for col in 1..n {
                 a[col * n..][..col].fill(T::default());
@@ -251,7 +251,7 @@ pub fn linalg_ldl_solve(
     let pivots = contiguous(&fitted_vectors(&pivots, batch)?)?;
     let n = shape(&out)?[0];
     let hermitian = hermitian && out.dtype().is_complex();
-    match_number!(out.dtype(), "ldl_solve_cpu", T => {
+    match_dtype!(out.dtype(), "ldl_solve_cpu", Blas, T => {
         reading::<i32, _>(&pivots, n, |pivots| reading_columns::<T, _>(&factors, |factors| {
             each::<T>(&out, |i, x| {
                 let solver = Solver { a: factors.get(i), blocks: blocks(pivots.get(i))?, hermitian };

@@ -60,17 +60,6 @@ macro_rules! numbers {
 
 numbers! { f32 f64 }
 
-/// Runs the expression with `T` as the number type of a dtype.
-macro_rules! match_number {
-    ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
-        $crate::kernels::support::match_types!($dtype, $name, $t => $body, [
-            Float32 f32, Float64 f64,
-            Complex64 ::corten_core::Complex<f32>, Complex128 ::corten_core::Complex<f64>,
-        ])
-    };
-}
-pub(super) use match_number;
-
 /// A copy of a batch of matrices, by columns.
 pub(super) fn by_columns(tensor: &Tensor) -> Result<Tensor> {
     let out = shapes::columns(&tensor.sizes(), tensor.dtype(), tensor.device())?;

@@ -1,15 +1,14 @@
 //! Triangular systems.
 
 use super::matrices::{
-    Number, each, fitted, in_columns, match_number, over_columns, part_width, reading_columns,
-    shape,
+    Number, each, fitted, in_columns, over_columns, part_width, reading_columns, shape,
 };
 use super::multiples::{AT_ONCE, subtract_multiples};
 use crate::gemm::{Factors, Mat, MatMut, Way, for_each_part, gemm, gemm_in};
 use crate::parallel::scratch::with_buffer;
 use crate::rows::loops::{RowKernel, Vectorised};
 use crate::vec::Lanes;
-use corten_core::{Result, Scalar};
+use corten_core::{Result, Scalar, match_dtype};
 use corten_gemm::FEW;
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
@@ -244,7 +243,7 @@ pub fn linalg_solve_triangular(
     let a = if by_rows { op::transpose_int(&a, -2, -1)? } else { in_columns(&a)? };
     let [size, _] = shape(&a)?;
     let [rows, cols] = shape(&out)?;
-    match_number!(out.dtype(), "triangular_solve_cpu", T => {
+    match_dtype!(out.dtype(), "triangular_solve_cpu", Blas, T => {
         reading_columns::<T, _>(&a, |matrices| {
             each::<T>(&out, |i, x| {
                 let factors = Mat::strided(matrices.get(i), [size, size], [1, size])?;

@@ -8,11 +8,11 @@ use super::values_of;
 use super::{InputGradient, if_asked, map_pair, parameter_dtype, tensor_of, unfilled_gradients};
 use crate::parallel::chunks::{for_each_chunk, grain_of};
 use crate::rows::loops::{row_folds, row_functions};
-use crate::rows::{Float, Moments, Wide, match_float};
+use crate::rows::{Float, Moments, Wide};
 use crate::vec::stream;
 use corten_core::{
-    Access, AccessSet, MemoryFormat, Result, ensure, try_collect, try_vec, try_with_capacity,
-    unwinding,
+    Access, AccessSet, MemoryFormat, Result, ensure, match_dtype, try_collect, try_vec,
+    try_with_capacity, unwinding,
 };
 use corten_ops::{Tensor, op};
 
@@ -55,7 +55,7 @@ pub fn native_batch_norm(
         let sizes = [if training { layout.channels as i64 } else { 0 }];
         return Ok((out, empty_as(&sizes, input, dtype)?, empty_as(&sizes, input, dtype)?));
     }
-    match_float!(input.dtype(), "batch_norm", T => {
+    match_dtype!(input.dtype(), "batch_norm", Float, T => {
         let statistics = if training {
             let moments = batch_moments::<T>(&values, &layout)?;
             update_running(&moments, running_mean, running_var, momentum)?;
@@ -114,7 +114,7 @@ pub fn native_batch_norm_backward(
     }
     let (grad, values) =
         (contiguous_in(grad_out, layout.format)?, contiguous_in(input, layout.format)?);
-    match_float!(input.dtype(), "batch_norm_backward_cpu", T => {
+    match_dtype!(input.dtype(), "batch_norm_backward_cpu", Float, T => {
         let statistics = match (train, values_of(save_mean)?, values_of(save_invstd)?) {
             (true, Some(mean), Some(rstd)) => Statistics { mean, rstd },
             _ => Statistics::of_running(running_mean, running_var, eps)?,

@@ -11,10 +11,10 @@ pub use sgd::fused_sgd_;
 
 use super::support::{flat, is_shape_only};
 use crate::parallel::chunks::{for_each_chunk, grain_of};
+use crate::rows::Wide;
 use crate::rows::loops::{RowKernel, for_each_vector, load, store};
-use crate::rows::{Wide, match_wide};
 use crate::vec::{Lanes, prefetch_ahead};
-use corten_core::{Access, AccessSet, DType, MemoryFormat, Result, ensure};
+use corten_core::{Access, AccessSet, DType, MemoryFormat, Result, ensure, match_dtype};
 use corten_ops::{Tensor, op};
 
 /// Elements that one thread updates at a time.
@@ -85,7 +85,7 @@ fn update<const N: usize>(
     }
     let dtype = tensors[0].dtype();
     if !dtype.is_reduced_float() && lie_alike(&tensors) {
-        return match_wide!(dtype, name, T => run::<T, N>(tensors, rule, scale));
+        return match_dtype!(dtype, name, SingleDouble, T => run::<T, N>(tensors, rule, scale));
     }
     let wide = if dtype.is_reduced_float() { DType::Float32 } else { dtype };
     let copy = |tensor: &Tensor| {
@@ -94,7 +94,7 @@ fn update<const N: usize>(
     };
     let copies = tensors.iter().map(|tensor| copy(tensor)).collect::<Result<Vec<_>>>()?;
     let own = std::array::from_fn(|i| &copies[i]);
-    match_wide!(wide, name, T => run::<T, N>(own, rule, scale))?;
+    match_dtype!(wide, name, SingleDouble, T => run::<T, N>(own, rule, scale))?;
     for (i, (tensor, copy)) in tensors.iter().zip(&copies).enumerate() {
         if i != GRAD || scale.is_some() {
             op::copy_(tensor, copy, false)?;

@@ -6,8 +6,8 @@ use super::region::{
 };
 use crate::kernels::support::{contiguous, empty, empty_as, is_shape_only};
 use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, grain_of};
-use crate::rows::{Float, Wide, match_float};
-use corten_core::{Access, AccessSet, DType, Result, try_collect};
+use crate::rows::{Float, Wide};
+use corten_core::{Access, AccessSet, DType, Result, match_dtype, try_collect};
 use corten_ops::Tensor;
 
 /// The pixels of a region's bins, and the number of samples in each.
@@ -57,7 +57,7 @@ pub fn ps_roi_align(
         return Ok((out, places));
     }
     let (input, rois) = (contiguous(input)?, contiguous(rois)?);
-    match_float!(input.dtype(), "ps_roi_align_forward_kernel", T => {
+    match_dtype!(input.dtype(), "ps_roi_align_forward_kernel", Float, T => {
         let access = AccessSet::acquire(&[
             (&out, Access::Write), (&places, Access::Write),
             (&input, Access::Read), (&rois, Access::Read),
@@ -125,7 +125,7 @@ pub fn ps_roi_align_backward(
     }
     check_channels(channel_mapping, grad, &sizes)?;
     let (grad, rois) = (contiguous(grad)?, contiguous(rois)?);
-    match_float!(grad.dtype(), "ps_roi_align_backward_kernel", T => {
+    match_dtype!(grad.dtype(), "ps_roi_align_backward_kernel", Float, T => {
         let access = AccessSet::acquire(&[
             (&out, Access::Write), (&grad, Access::Read), (&rois, Access::Read),
         ])?;

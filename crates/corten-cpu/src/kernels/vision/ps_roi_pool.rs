@@ -4,8 +4,8 @@ use super::channels::{check_channels, write_channels};
 use super::region::{Real, Region, RegionShape, regions};
 use crate::kernels::support::{contiguous, empty, empty_as, is_shape_only};
 use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, grain_of};
-use crate::rows::{Float, Wide, match_float};
-use corten_core::{Access, AccessSet, DType, Result};
+use crate::rows::{Float, Wide};
+use corten_core::{Access, AccessSet, DType, Result, match_dtype};
 use corten_ops::Tensor;
 use std::ops::Range;
 
@@ -68,7 +68,7 @@ pub fn ps_roi_pool(
         return Ok((out, places));
     }
     let (input, rois) = (contiguous(input)?, contiguous(rois)?);
-    match_float!(input.dtype(), "ps_roi_pool_forward_kernel", T => {
+    match_dtype!(input.dtype(), "ps_roi_pool_forward_kernel", Float, T => {
         let access = AccessSet::acquire(&[
             (&out, Access::Write), (&places, Access::Write),
             (&input, Access::Read), (&rois, Access::Read),
@@ -138,7 +138,7 @@ pub fn ps_roi_pool_backward(
     }
     check_channels(channel_mapping, grad, &sizes)?;
     let (grad, rois) = (contiguous(grad)?, contiguous(rois)?);
-    match_float!(grad.dtype(), "ps_roi_pool_backward_kernel", T => {
+    match_dtype!(grad.dtype(), "ps_roi_pool_backward_kernel", Float, T => {
         let access = AccessSet::acquire(&[
             (&out, Access::Write), (&grad, Access::Read), (&rois, Access::Read),
         ])?;

@@ -5,8 +5,8 @@ use super::region::{
 };
 use crate::kernels::support::{contiguous, empty, is_shape_only};
 use crate::parallel::chunks::{for_each_chunk, for_each_run, grain_of};
-use crate::rows::{Float, Wide, match_float};
-use corten_core::{Access, AccessSet, Result, try_collect};
+use crate::rows::{Float, Wide};
+use corten_core::{Access, AccessSet, Result, match_dtype, try_collect};
 use corten_ops::Tensor;
 
 /// What a call says beside its tensors.
@@ -70,7 +70,7 @@ pub fn roi_align(
         return Ok(out);
     }
     let (input, rois) = (contiguous(input)?, contiguous(rois)?);
-    match_float!(input.dtype(), "roi_align_forward_kernel", T => {
+    match_dtype!(input.dtype(), "roi_align_forward_kernel", Float, T => {
         let access = AccessSet::acquire(&[
             (&out, Access::Write), (&input, Access::Read), (&rois, Access::Read),
         ])?;
@@ -147,7 +147,7 @@ pub fn roi_align_backward(
         return Ok(out);
     }
     let (grad, rois) = (contiguous(grad)?, contiguous(rois)?);
-    match_float!(grad.dtype(), "roi_align_backward_kernel", T => {
+    match_dtype!(grad.dtype(), "roi_align_backward_kernel", Float, T => {
         let access = AccessSet::acquire(&[
             (&out, Access::Write), (&grad, Access::Read), (&rois, Access::Read),
         ])?;

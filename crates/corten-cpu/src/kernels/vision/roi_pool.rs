@@ -3,8 +3,8 @@
 use super::region::{Real, Region, RegionShape, regions};
 use crate::kernels::support::{contiguous, empty, empty_as, is_shape_only};
 use crate::parallel::chunks::{for_each_chunk, for_each_chunk2, grain_of};
-use crate::rows::{Float, Wide, match_float};
-use corten_core::{Access, AccessSet, DType, Result, ensure};
+use crate::rows::{Float, Wide};
+use corten_core::{Access, AccessSet, DType, Result, ensure, match_dtype};
 use corten_ops::Tensor;
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ pub fn roi_pool(
         return Ok((out, places));
     }
     let (input, rois) = (contiguous(input)?, contiguous(rois)?);
-    match_float!(input.dtype(), "roi_pool_forward_kernel", T => {
+    match_dtype!(input.dtype(), "roi_pool_forward_kernel", Float, T => {
         let access = AccessSet::acquire(&[
             (&out, Access::Write), (&places, Access::Write),
             (&input, Access::Read), (&rois, Access::Read),
@@ -151,7 +151,7 @@ pub fn roi_pool_backward(
         return Ok(out);
     }
     let (grad, rois, argmax) = (contiguous(grad)?, contiguous(rois)?, contiguous(argmax)?);
-    match_float!(grad.dtype(), "roi_pool_backward_kernel", T => {
+    match_dtype!(grad.dtype(), "roi_pool_backward_kernel", Float, T => {
         let access = AccessSet::acquire(&[
             (&out, Access::Write), (&grad, Access::Read), (&rois, Access::Read),
             (&argmax, Access::Read),
