@@ -2,7 +2,7 @@
 //!
 //! `kernels/<family>.rs` holds the loops of each family of operators, under the names that
 //! `ops/<family>.toml` gives them. Pointwise operators given as expressions need no kernel of
-//! their own: see [`pointwise::expr`]. `pointwise`, `reduce`, `rows` and `copy` hold the loops that
+//! their own: see [`vec::expr`]. `pointwise`, `reduce`, `rows` and `copy` hold the loops that
 //! kernels share, [`vec`] the vectors and their mathematics, `gemm` the way into the products of matrices,
 //! `parallel` the threads.
 

@@ -17,11 +17,11 @@ pub fn cpu(registry: &Registry, vocabulary: &Vocabulary) -> Generated {
         "Ok(())",
     );
     let text = format!(
-        "{HEADER}use crate::kernels;\nuse crate::pointwise::expr;\n\
+        "{HEADER}use crate::kernels;\nuse crate::pointwise as runners;\n\
          use corten_core::{{DeviceType, DispatchKey, Result}};\n\
          use corten_ops::{{op, stubs}};\n\n\
          /// The loops that are written as expressions.\npub mod pointwise {{\n\
-         \x20   use crate::pointwise::expr::*;\n    use corten_ops::meta::Domain;\n{}}}\n\n{register}",
+         \x20   use crate::pointwise::*;\n    use crate::vec::expr::*;\n    use corten_ops::meta::Domain;\n{}}}\n\n{register}",
         indented(&loops)
     );
     output.finish(text)
@@ -117,7 +117,7 @@ fn pointwise(
         inputs = inputs.join(", "),
         body = body.body,
     );
-    Ok((code, format!("expr::register_{driver}{count}::<pointwise::{name}>")))
+    Ok((code, format!("runners::register_{driver}{count}::<pointwise::{name}>")))
 }
 
 fn op_text(op: &Op) -> &str {

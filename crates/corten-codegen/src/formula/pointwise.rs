@@ -3,7 +3,7 @@
 use super::Expr;
 use crate::rust::{Base, Shape, Signature, identifier};
 
-/// The functions an expression may call: the methods of `corten_cpu::pointwise::expr::Expr`.
+/// The functions an expression may call: the methods of `corten_cpu::vec::expr::Expr`.
 #[derive(Debug, Default)]
 pub struct Vocabulary(Vec<Function>);
 

@@ -1,8 +1,8 @@
 //! Softmax along one dimension and its gradient.
 
 use super::support::{contiguous, empty, expect_dtype, is_shape_only};
+use crate::kernels::along_dim::{ColumnLanes, DimKernel, DimView};
 use crate::parallel::chunks::{for_each_chunk, grain_of};
-use crate::rows::along_dim::{ColumnLanes, DimKernel, DimView};
 use crate::rows::loops::{
     RowKernel, fold_columns, folded_with, map, map_and_fold_with, map_in_place, map_in_place_with,
     map_with, row_folds, row_functions,

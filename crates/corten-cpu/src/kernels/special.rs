@@ -2,7 +2,8 @@
 
 use super::pointwise::operators;
 use crate::kernels::support::{contiguous, empty_as};
-use crate::pointwise::expr::{Expr, Pointwise2, pointwise2};
+use crate::pointwise::{Pointwise2, pointwise2};
+use crate::vec::expr::Expr;
 use corten_core::{DType, Reader, Result, Scalar, Writer, cast, match_dtype};
 use corten_ops::iter::TensorIterator;
 use corten_ops::meta::{Domain, special as shapes};

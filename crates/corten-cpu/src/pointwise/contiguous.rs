@@ -1,11 +1,10 @@
 //! Elementwise operators on dense operands of one dtype, without an iterator: the shortcut that
 //! [`corten_ops::shortcut`] describes.
 
-use crate::pointwise::inner_loop::{
-    InnerLoop, Kernel, PickLoop, Scalars, Source, Value, element, take_division_by_zero,
-};
+use crate::pointwise::inner_loop::{InnerLoop, Kernel, PickLoop, Scalars, Source, Value, element};
 use crate::pointwise::vector_loop::FAR;
 use crate::vec::stream::streams;
+use crate::vec::take_division_by_zero;
 use corten_core::{Access, Blocks, DType, Layout, Result, Scalar, TensorBase, bail, geometry};
 use corten_ops::Tensor;
 use corten_ops::meta::Promote;

@@ -3,7 +3,6 @@
 use crate::pointwise::vector_loop::FAR;
 use corten_core::{DType, Element, Result, Scalar, match_dtype};
 use smallvec::SmallVec;
-use std::cell::Cell;
 
 /// One operand of a contiguous loop.
 #[derive(Clone, Copy)]
@@ -142,20 +141,4 @@ fn within(scalar: Scalar, dtype: DType) -> Scalar {
         Scalar::Float(value) => Scalar::Int((value as i64).clamp(low, high)),
         other => other,
     }
-}
-
-thread_local! {
-    static DIVISION_BY_ZERO: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Notes that a loop of this thread divided an integer by zero.
-#[inline]
-pub(crate) fn report_division_by_zero() {
-    DIVISION_BY_ZERO.set(true);
-}
-
-/// Whether a loop of this thread divided an integer by zero since this was last asked.
-#[inline]
-pub(crate) fn take_division_by_zero() -> bool {
-    DIVISION_BY_ZERO.get() && DIVISION_BY_ZERO.replace(false)
 }

@@ -3,14 +3,15 @@
 //! An operator is instantiated as one function per vector type: a contiguous loop, in which an
 //! operand may also be a single element. `stage.rs` brings everything else to that form.
 
-use crate::pointwise::expr::Expr;
 use crate::pointwise::gather_scatter::GatherScatter;
+use crate::pointwise::inner_loop::MOST_SCALARS;
 pub(crate) use crate::pointwise::inner_loop::{InnerLoop, Kernel, Scalars, Source};
-use crate::pointwise::inner_loop::{MOST_SCALARS, take_division_by_zero};
 use crate::pointwise::vector_loop::vector_loop;
 #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
 use crate::vec::avx512;
 use crate::vec::baseline;
+use crate::vec::expr::Expr;
+use crate::vec::take_division_by_zero;
 use crate::vec::{Cplx, Int, Lanes, MaskBits, Memory, Plain, Truth, level};
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 use crate::vec::{Level, NonTemporal, NonTemporalBf16, avx2};

@@ -1,15 +1,14 @@
 //! Pointwise operators that are expressions, and the functions that run them over an iterator.
 
 pub(crate) mod contiguous;
-pub mod expr;
 pub(crate) mod gather_scatter;
 pub(crate) mod inner_loop;
 pub(crate) mod loops;
 pub(crate) mod vector_loop;
 
-use crate::pointwise::expr::Expr;
 use crate::pointwise::inner_loop::PickLoop;
 use crate::pointwise::loops::{Body, Test};
+use crate::vec::expr::Expr;
 use corten_core::{DeviceType, Result, Scalar};
 use corten_ops::Stub;
 use corten_ops::iter::TensorIterator;

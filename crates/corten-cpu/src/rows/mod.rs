@@ -1,7 +1,6 @@
 //! Arithmetic on rows of `f32` and `f64`: what softmax, normalisation, attention and the losses
 //! are made of. Half precisions are widened into a buffer first; see [`Float`].
 
-pub(crate) mod along_dim;
 pub(crate) mod folds;
 pub(crate) mod loops;
 pub(crate) mod macros;

@@ -4,9 +4,9 @@
 mod real;
 
 use super::support::contiguous;
+use crate::kernels::along_dim::DimView;
 use crate::parallel::chunks::{ColumnBlock, for_each_column_block, for_each_run, grain_of};
 use crate::parallel::scratch::{MOST_BYTES, with_buffer};
-use crate::rows::along_dim::DimView;
 use corten_core::cast;
 use corten_core::{
     Access, AccessSet, Complex, DType, Dims, Element, Result, check_memory, not_implemented_for,

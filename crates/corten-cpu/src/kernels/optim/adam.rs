@@ -1,8 +1,8 @@
 //! Adam, and Adam with decoupled weight decay.
 
 use super::{Rule, decayed, mean_square, step_all};
-use crate::pointwise::expr::Expr;
 use crate::vec::Lanes;
+use crate::vec::expr::Expr;
 use corten_core::{Result, ensure};
 use corten_ops::{Tensor, op};
 

@@ -1,7 +1,7 @@
 //! What dtypes add up, and in which vectors.
 
 #[cfg(target_arch = "x86_64")]
-use crate::pointwise::expr::Expr;
+use crate::vec::expr::Expr;
 #[cfg(target_arch = "x86_64")]
 use crate::vec::{Lanes, avx2};
 use corten_core::{Complex, bf16, f16};

@@ -1,12 +1,11 @@
 //! Pointwise operators as expressions.
 //!
 //! An operator of the registry with a `pointwise` expression becomes a zero-sized type with a
-//! generic `eval`; [`pointwise1`] and its siblings run it over an iterator. `eval` is instantiated
+//! generic `eval`; [`crate::pointwise::pointwise1`] and its siblings run it over an iterator. `eval` is instantiated
 //! for one vector type per instruction set and for the lanes of integers, bool and complex
 //! numbers, as far as the operator's domain goes. Everything around it is not generic: the
 //! conversion of 16-bit and 8-bit floats, strides and broadcasting live in [`crate::pointwise::loops`].
 
-pub use crate::pointwise::*;
 use crate::special;
 pub use crate::vec::MaskBits;
 use std::f64::consts::FRAC_1_SQRT_2;
