@@ -24,6 +24,16 @@ def _reverse_repeat_tuple(values, n):
     return tuple(value for value in reversed(values) for _ in range(n))
 
 
+def _list_with_default(out_size, defaults):
+    """Sizes with those of ``defaults`` where they are None."""
+    if not isinstance(out_size, Iterable):
+        return out_size
+    if len(defaults) <= len(out_size):
+        raise ValueError(f"Input dimension should be at least {len(out_size) + 1}")
+    own = defaults[-len(out_size):]
+    return [mine if wanted is None else wanted for wanted, mine in zip(out_size, own)]
+
+
 def consume_prefix_in_state_dict_if_present(state_dict, prefix):
     """Takes a prefix off the keys of a state, and of its metadata, where they have it."""
     for key in list(state_dict):
