@@ -96,7 +96,7 @@ class OtherLosses(unittest.TestCase):
                     with self.assertRaisesRegex(RuntimeError, "kl_div: Integral inputs not supported"):
                         F.kl_div(a, b, reduction="sum", log_target=logarithmic)
         with self.assertRaisesRegex(RuntimeError, "kl_div: Complex inputs not supported"):
-            F.kl_div(x.to(torch.complex64), x)
+            F.kl_div(x.to(torch.complex64), x, reduction="sum")
 
 
 class Bias(unittest.TestCase):
