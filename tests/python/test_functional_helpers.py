@@ -140,6 +140,17 @@ class Small(unittest.TestCase):
         self.assertIsNone(F._no_grad_embedding_renorm_(table, torch.tensor([0]), 1.0, 2.0))
         self.assertTrue(np.allclose(table.detach().numpy(), [[0.6, 0.8], [30, 40]], atol=1e-4))
 
+    def test_signatures(self):
+        import inspect
+
+        def parameters(function):
+            return list(inspect.signature(function).parameters)
+
+        self.assertEqual(parameters(F._max_pool2d)[-2:], ["ceil_mode", "return_indices"])
+        self.assertEqual(parameters(F._adaptive_max_pool1d), ["input", "output_size", "return_indices"])
+        self.assertEqual(parameters(F.scaled_addmm_), parameters(F.scaled_addmm))
+        self.assertEqual(parameters(F._pair), ["x"])
+
     def test_names(self):
         for name in ("_VF", "_Reduction", "_sym_int", "_overload", "_jit_unused", "_add_docstr", "math",
                      "warnings", "importlib", "torch", "DType", "Callable"):

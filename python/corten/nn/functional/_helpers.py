@@ -46,14 +46,14 @@ def _add_docstr(function, text):
     return function
 
 
-def _overload(function):
+def _overload(func):
     """Marks a function as one signature of several."""
-    return corten.jit._overload(function)
+    return corten.jit._overload(func)
 
 
-def _jit_unused(function):
+def _jit_unused(fn):
     """Marks a function as one that scripts do not call."""
-    return corten.jit.unused(function)
+    return corten.jit.unused(fn)
 
 
 def _is_integer(x):

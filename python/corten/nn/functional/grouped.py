@@ -234,6 +234,9 @@ def scaled_addmm_(input, *args, **kwargs):
     return input.copy_(scaled_addmm(input, *args, **kwargs))
 
 
+scaled_addmm_.__wrapped__ = scaled_addmm
+
+
 def scaled_grouped_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, swizzle_a=None,
                       swizzle_b=None, bias=None, offs=None, output_dtype=corten.bfloat16,
                       contraction_dim=(), use_fast_accum=False):

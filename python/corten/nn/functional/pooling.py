@@ -170,6 +170,8 @@ def _only_maxima(pool):
             args = (*args[:place], False, *args[place + 1:])
         return pool(*args, **kwargs)
 
+    # Signatures are those of the wrapped function.
+    maxima.__wrapped__ = pool
     maxima.__name__ = maxima.__qualname__ = f"_{pool.__name__}"
     maxima.__doc__ = "Maxima of windows, without their positions."
     return maxima

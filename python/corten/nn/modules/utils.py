@@ -7,8 +7,8 @@ from itertools import repeat
 
 
 def _ntuple(n):
-    def parse(value):
-        return tuple(value) if isinstance(value, Iterable) else tuple(repeat(value, n))
+    def parse(x):
+        return tuple(x) if isinstance(x, Iterable) else tuple(repeat(x, n))
 
     return parse
 
