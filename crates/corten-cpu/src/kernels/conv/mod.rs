@@ -42,6 +42,8 @@ pub fn convolution(
     let bias = super::support::defined(bias);
     let lists = Lists::of(weight, stride, padding, dilation, output_padding)?;
     check::forward(input, weight, bias, &lists, transposed, groups)?;
+    let rounded = foreign_bias(input, weight, bias, transposed)?;
+    let bias = rounded.as_ref().or(bias);
     check_dtypes(input, weight, bias)?;
     let sizes = lists.output_sizes(&input.sizes(), &weight.sizes(), transposed, groups);
     if let Some(empty) = empty_output(input, &sizes)? {
@@ -52,6 +54,25 @@ pub fn convolution(
     }
     let (input, weight) = (as_image(&contiguous(input)?)?, as_image(weight)?);
     op::squeeze_dim(&convolve(&input, &weight, bias, &lists.of_image(), transposed, groups)?, 2)
+}
+
+/// A bias in the input's dtype, where it has another one that transposed convolutions of signals and
+/// images take.
+fn foreign_bias(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    transposed: bool,
+) -> Result<Option<Tensor>> {
+    let takes = |bias: &&Tensor| {
+        transposed
+            && weight.dim() < 5
+            && weight.dtype() == input.dtype()
+            && bias.dtype() != input.dtype()
+            && bias.dtype().is_floating_point()
+            && input.dtype().is_floating_point()
+    };
+    bias.filter(takes).map(|bias| converted(bias, input.dtype())).transpose()
 }
 
 /// A signal as an image of height 1.
