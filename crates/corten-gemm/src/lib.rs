@@ -8,47 +8,25 @@
 //! Results do not depend on how a caller cuts a product into parts that it computes in the same
 //! [`Way`]: the order in which the terms of an element are added up is that of the way.
 
-#[cfg(target_arch = "x86_64")]
-mod amx;
-#[cfg(target_arch = "x86_64")]
-mod amx_blocks;
-mod blocks;
-mod bytes;
-mod few;
-#[cfg(target_arch = "x86_64")]
-mod grouped;
-mod lying;
-mod made;
-mod moves;
-mod narrow;
-mod narrow_products;
-mod output;
+mod driver;
+mod kernel;
 mod pack;
-mod packed;
-#[cfg(target_arch = "x86_64")]
-mod pair;
-#[cfg(target_arch = "x86_64")]
-mod quad;
-mod register;
-mod scratch;
-mod tile;
-mod view;
-mod way;
-mod widen;
+mod simd;
+mod types;
 
+pub use driver::epilogue::{Apart, Start};
+pub use driver::gemm::{product, product_of_factors, product_of_packed};
+pub use driver::int8::{Byte, product_of_bytes};
 #[cfg(target_arch = "x86_64")]
-pub use amx::has_amx;
-pub use blocks::{product, product_of_factors, product_of_packed};
-pub use bytes::{Byte, product_of_bytes};
-pub use narrow::{Bf16, F16, Narrow};
+pub use driver::mixed_precision::product_of_packed_pairs;
+pub use driver::mixed_precision::{NarrowFactor, product_of_narrow};
+pub use driver::plan::{FEW, Way};
 #[cfg(target_arch = "x86_64")]
-pub use narrow_products::product_of_packed_pairs;
-pub use narrow_products::{NarrowFactor, product_of_narrow};
-pub use output::{Apart, Start};
-pub use pack::{CONFLICT, Columns, Factor, Pieces, SLACK, copies_rows_in_conflict};
-pub use packed::Packed;
+pub use kernel::amx::has_amx;
+pub use kernel::micro_kernel::{Instructions, Number};
+pub use pack::blocks::{CONFLICT, Columns, Factor, Pieces, SLACK, copies_rows_in_conflict};
+pub use pack::prepacked::Packed;
 #[cfg(target_arch = "x86_64")]
-pub use packed::PackedPairs;
-pub use tile::{Instructions, Number};
-pub use view::{Source, View};
-pub use way::{FEW, Way};
+pub use pack::prepacked::PackedPairs;
+pub use types::low_precision::{Bf16, F16, Narrow};
+pub use types::view::{Source, View};

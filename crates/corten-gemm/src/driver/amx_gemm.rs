@@ -1,0 +1,350 @@
+//! Products in AMX's tile registers, block by block.
+//!
+//! A step of a tile reads 64 cache lines and multiplies for 64 cycles, in which the second-level cache
+//! gives some 44 lines. So a piece of a panel stays in the first-level cache while strips pass it, and so
+//! do the sums of these, until all of the depth is done.
+
+use crate::driver::epilogue::{Output, Start};
+use crate::driver::gemm::{DEPTH, steps};
+use crate::driver::mixed_precision::{Place, of_pairs, pairs_of};
+use crate::kernel::amx::TileRegisters;
+use crate::kernel::micro_kernel::{Instructions, Job, LINE, Sealed, TileSet, tiles_of_pairs};
+use crate::kernel::skinny::Bring;
+use crate::pack::blocks::{Ahead, Columns, FEW_PANELS, Groups};
+use crate::pack::interleave::{Grouped, Pairs};
+use crate::pack::pack_kernels::{Lines, Scale, ask_for};
+use crate::pack::prepacked::Packed;
+use crate::simd::vector::Avx512Pairs;
+use crate::types::low_precision::Bf16;
+use crate::types::view::{Source, View, bytes_apart};
+use crate::types::vnni::Pair;
+use crate::types::workspace::{Room, Scratch};
+use std::ops::Range;
+
+/// Steps of a panel at a time: 16 KiB.
+const PIECE: usize = 128;
+
+/// Rows that a panel meets at a time: their sums are 8 KiB.
+const ROWS: usize = 64;
+
+/// Bytes of panels that are made at a time: half of a second-level cache of 2 MiB.
+const BYTES_OF_PANELS: usize = 1 << 20;
+
+/// The most columns of panels that are made at a time: the fewer there are, the more often the first factor
+/// is read.
+const COLS: usize = 512;
+
+/// Steps that are brought into the panels at a time, so that lines of several of them are read together.
+const STEPS: usize = 32;
+
+/// Blocks of the depth whose sums are taken together: of more, panels would have too few columns.
+pub(crate) const BLOCKS: usize = 2;
+
+/// A second factor.
+#[derive(Clone, Copy)]
+pub(crate) enum Second<'a> {
+    /// What pairs are made of.
+    Made(&'a Grouped<'a, Pairs>),
+    /// Panels made before, from a column on that begins one.
+    Packed(&'a Packed<Pair>, usize),
+}
+
+/// A product with so many columns.
+pub(crate) struct InTiles<'a> {
+    pub a: Source<'a, Bf16>,
+    pub b: Second<'a>,
+    pub cols: usize,
+    /// Whether sums are taken to the places of the transpose.
+    pub turned: bool,
+}
+
+impl InTiles<'_> {
+    /// Has all sums taken to their places; elsewhere, if the depth has no more than [`BLOCKS`].
+    ///
+    /// # Safety
+    /// There must be leave to use AMX. A place of their own must be readable and writable for them.
+    pub(crate) unsafe fn run(&self, sums: Place<'_, Bf16>, scratch: &mut Scratch) {
+        let _registers = TileRegisters::take();
+        let count = self.blocks().count;
+        match sums {
+            Place::Here(view) => {
+                for blocks in Groups::of(count, BLOCKS).all() {
+                    let first = blocks.start == 0;
+                    let start = if first { Start::Nothing } else { Start::Scaled(Pair::ONE) };
+                    let output = Output::of(view.cast(), Pair::ONE, start, &set().moves);
+                    let bring =
+                        |sums: &[Pair], width, place, size| output.bring(sums, width, place, size);
+                    // SAFETY: the caller's.
+                    unsafe { self.some(blocks, &bring, None, scratch) };
+                }
+            }
+            Place::Elsewhere(c, bring) => {
+                assert!(count <= BLOCKS, "sums are taken elsewhere once");
+                let c = if self.turned { c.t() } else { c };
+                // SAFETY: the caller's.
+                unsafe { self.some(0..count, &of_pairs(bring), Some(c), scratch) };
+            }
+        }
+    }
+
+    /// The blocks of the depth, as panels that were made before have them.
+    fn blocks(&self) -> Groups {
+        Groups::of(self.a.shape()[1].div_ceil(2), DEPTH)
+    }
+
+    /// The sums of some blocks of the depth.
+    ///
+    /// # Safety
+    /// There must be leave to use AMX.
+    unsafe fn some(
+        &self,
+        blocks: Range<usize>,
+        bring: &Bring<'_, Pair>,
+        c: Option<View<*mut Bf16>>,
+        scratch: &mut Scratch,
+    ) {
+        // SAFETY: where there is AMX there is AVX-512.
+        let made = unsafe { Grouped::<Pairs>::new(self.a, false) };
+        let a = First { lying: pairs_of(self.a), made };
+        let all = self.blocks();
+        let depth = all.get(blocks.start).start..all.get(blocks.end - 1).end;
+        let most = BYTES_OF_PANELS / (depth.len() * size_of::<Pair>());
+        let cols_at_once = most.min(COLS).next_multiple_of(set().cols());
+        let sums = scratch.c.elements(2 * ROWS * set().cols());
+        let (sums, room) = sums.split_at_mut(ROWS * set().cols());
+        for cols in steps(self.cols, cols_at_once) {
+            let panels = Panels::of(self, cols.clone(), blocks.clone(), &mut scratch.b);
+            for rows in steps(self.a.shape()[0], ROWS) {
+                let part = [rows.clone(), depth.clone()];
+                let strips = Strips::of(&a, part, panels.groups.count, &mut scratch.a);
+                for index in 0..panels.groups.count {
+                    let (some, width) = panels.cols(index);
+                    let sums = &mut sums[..rows.len() * width];
+                    let place = [rows.start, cols.start + some.start];
+                    let size = [rows.len(), some.len()];
+                    let ahead = c.map_or(Lines::NONE, |c| lines_of(c, place, size));
+                    // SAFETY: the caller's.
+                    unsafe { panels.multiply(index, &strips, ahead, sums) };
+                    match self.turned {
+                        true => bring_turned(bring, sums, width, place, size, room),
+                        false => bring(sums, width, place, size),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The lines of a part of a result whose elements lie side by side.
+fn lines_of(c: View<*mut Bf16>, place: [usize; 2], [rows, cols]: [usize; 2]) -> Lines<*const Bf16> {
+    let first = c.place(place).cast_const();
+    match c.strides {
+        [stride, 1] => Lines { first, stride, count: rows, len: cols },
+        [1, stride] => Lines { first, stride, count: cols, len: rows },
+        _ => Lines::NONE,
+    }
+}
+
+fn set() -> &'static TileSet<Pair> {
+    tiles_of_pairs(Instructions::Amx)
+}
+
+/// Takes sums to the places of their transpose, turned in some room.
+fn bring_turned(
+    bring: &Bring<'_, Pair>,
+    sums: &[Pair],
+    width: usize,
+    [row, col]: [usize; 2],
+    [rows, cols]: [usize; 2],
+    room: &mut [Pair],
+) {
+    assert!(rows <= ROWS && rows * width <= sums.len() && cols <= width);
+    assert!(cols * ROWS <= room.len());
+    let from = Lines { first: sums.as_ptr(), stride: width as isize, count: rows, len: cols };
+    let to = Lines { first: room.as_mut_ptr(), stride: ROWS as isize, count: cols, len: rows };
+    let scale = Scale { alpha: Pair::ONE, beta: None };
+    // SAFETY: both have their lines, and where there is AMX there is AVX-512.
+    unsafe { (set().moves.put_turned)(from, to, scale) }
+    bring(room, ROWS, [col, row], [cols, rows]);
+}
+
+/// A first factor.
+struct First<'a> {
+    /// Its pairs where they lie, if those of a row lie side by side.
+    lying: Option<Source<'a, Pair>>,
+    made: Grouped<'a, Pairs>,
+}
+
+/// Rows of a first factor.
+struct Strips {
+    first: *const Pair,
+    stride: isize,
+    groups: Groups,
+}
+
+impl Strips {
+    /// Rows that are not read as they lie are copied to lines which are no even number of cache lines
+    /// apart: those of a tile have different places in the first-level cache.
+    fn of(a: &First<'_>, [rows, depth]: [Range<usize>; 2], panels: usize, room: &mut Room) -> Self {
+        let groups = Groups::of(rows.len(), set().rows());
+        let lying = a.lying.map(|a| a.part(rows.clone(), depth.clone()));
+        if let Some(a) = lying.filter(|a| panels <= FEW_PANELS || lies_well(a)) {
+            return Self { first: a.first(), stride: a.strides()[0], groups };
+        }
+        let width = depth.len().next_multiple_of(set().lanes) | set().lanes;
+        let to = room.elements(rows.len() * width);
+        a.made.fill(rows, depth, to, width);
+        Self { first: to.as_ptr(), stride: width as isize, groups }
+    }
+}
+
+/// Whether every row of a tile is one cache line.
+fn lies_well(a: &Source<'_, Pair>) -> bool {
+    let apart = bytes_apart::<Pair>(a.strides()[0]);
+    a.first().addr().is_multiple_of(LINE) && apart.is_multiple_of(LINE)
+}
+
+/// The panels of some columns, for some blocks of the depth.
+struct Panels<'a> {
+    b: Second<'a>,
+    blocks: Range<usize>,
+    all: Groups,
+    cols: Range<usize>,
+    /// The registers of every panel.
+    groups: Groups,
+    /// Those that are not made before: block by block.
+    made: &'a [Pair],
+}
+
+impl<'a> Panels<'a> {
+    fn of(
+        product: &InTiles<'a>,
+        cols: Range<usize>,
+        blocks: Range<usize>,
+        room: &'a mut Room,
+    ) -> Self {
+        let registers = cols.len().div_ceil(set().lanes);
+        let groups = Groups::whole(registers, set().registers());
+        let (b, all) = (product.b, product.blocks());
+        let mut this = Self { b, blocks, all, cols, groups, made: &[] };
+        if let Second::Made(made) = b {
+            let depth = this.steps(this.blocks.end - 1).end - this.start();
+            let room = room.elements(depth * registers * set().lanes);
+            this.fill(made, room);
+            this.made = room;
+        }
+        this
+    }
+
+    fn fill(&self, made: &Grouped<'_, Pairs>, room: &mut [Pair]) {
+        for block in self.blocks.clone() {
+            let block = self.steps(block);
+            for some in steps(block.len(), STEPS) {
+                for index in 0..self.groups.count {
+                    let (cols, width) = self.cols(index);
+                    let to = self.place(&block, index) + some.start * width;
+                    let rows = block.start + some.start..block.start + some.end;
+                    let cols = self.cols.start + cols.start..self.cols.start + cols.end;
+                    let next = rows.end..(rows.end + STEPS).min(block.end);
+                    if !next.is_empty() {
+                        ask_for_columns(made.part(next, cols.clone()));
+                    }
+                    made.fill(rows, cols, &mut room[to..][..some.len() * width], width);
+                }
+            }
+        }
+    }
+
+    /// The steps of a block.
+    fn steps(&self, block: usize) -> Range<usize> {
+        self.all.get(block)
+    }
+
+    /// The first step.
+    fn start(&self) -> usize {
+        self.steps(self.blocks.start).start
+    }
+
+    /// Which of the columns a panel holds, and how long its lines are.
+    fn cols(&self, index: usize) -> (Range<usize>, usize) {
+        let (lanes, registers) = (set().lanes, self.groups.get(index));
+        let end = (registers.end * lanes).min(self.cols.len());
+        (registers.start * lanes..end, registers.len() * lanes)
+    }
+
+    /// Where a panel of a block lies among those that were made.
+    fn place(&self, block: &Range<usize>, index: usize) -> usize {
+        let lanes = set().lanes;
+        let width = self.cols.len().next_multiple_of(lanes);
+        let before = self.groups.get(index).start * lanes;
+        (block.start - self.start()) * width + before * block.len()
+    }
+
+    /// A panel of a block.
+    fn panel(&self, block: &Range<usize>, index: usize) -> *const Pair {
+        match self.b {
+            Second::Packed(packed, start) => {
+                packed.panel(block, start + self.cols.start + self.cols(index).0.start)
+            }
+            Second::Made(_) => self.made[self.place(block, index)..].as_ptr(),
+        }
+    }
+
+    /// The sums of a panel and all strips, in lines as long as the panel's.
+    ///
+    /// # Safety
+    /// There must be leave to use AMX, and the strips must have steps for all blocks.
+    unsafe fn multiply(
+        &self,
+        index: usize,
+        strips: &Strips,
+        ahead: Lines<*const Bf16>,
+        sums: &mut [Pair],
+    ) {
+        let (_, width) = self.cols(index);
+        assert!(sums.len() == strips.groups.length * width);
+        let tiles = set().by_rows[width / set().lanes - 1];
+        let mut start = Start::Nothing;
+        let pieces = self.blocks.clone().map(|block| self.steps(block).len().div_ceil(PIECE));
+        let mut ahead = Ahead::of(ahead, pieces.sum::<usize>() * strips.groups.count);
+        for block in self.blocks.clone() {
+            let block = self.steps(block);
+            let panel = self.panel(&block, index);
+            for piece in steps(block.len(), PIECE) {
+                let step = (block.start - self.start() + piece.start) as isize;
+                for strip in strips.groups.all() {
+                    let row = strip.start as isize * strips.stride;
+                    let job = Job {
+                        depth: piece.len(),
+                        pieces: 1,
+                        piece_distance: 0,
+                        a: strips.first.wrapping_offset(row + step),
+                        a_stride: strips.stride,
+                        b: panel.wrapping_add(piece.start * width),
+                        b_stride: width as isize,
+                        b_copy: std::ptr::null_mut(),
+                        later: Lines::NONE,
+                        c: sums[strip.start * width..].as_mut_ptr(),
+                        c_stride: width as isize,
+                        start,
+                    };
+                    // Few results are in the cache.
+                    ask_for::<Avx512Pairs, _>(ahead.part());
+                    // SAFETY: strips and panels are whole, and so are the sums; the caller's.
+                    unsafe { tiles[strip.len() - 1](&job) };
+                }
+                start = Start::Scaled(Pair::ONE);
+            }
+        }
+    }
+}
+
+/// Asks for what is brought into order next: few weights are in the cache. Where rows lie side by side
+/// the processor foresees it.
+fn ask_for_columns(next: Source<'_, Bf16>) {
+    let ([rows, cols], [row, col]) = (next.shape(), next.strides());
+    if row == 1 {
+        let lines = Lines { first: next.first(), stride: col, count: cols, len: rows };
+        ask_for::<Avx512Pairs, _>(lines);
+    }
+}

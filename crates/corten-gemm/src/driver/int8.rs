@@ -1,0 +1,103 @@
+//! Products of bytes, with signs or without, whose sums are integers of 32 bits that wrap around.
+
+use crate::driver::epilogue::{Output, Start};
+use crate::driver::gemm::walk;
+use crate::driver::mixed_precision::NarrowFactor;
+use crate::driver::plan::{Kind, Way};
+use crate::kernel::micro_kernel::{Instructions, Number, Sealed};
+use crate::kernel::skinny::{Few, Form, Rows};
+use crate::pack::blocks::Factor;
+use crate::pack::convert_pack::Widened;
+use crate::types::view::{Source, View};
+use crate::types::workspace::Scratch;
+use std::num::Wrapping;
+
+/// `i8` and `u8`.
+pub trait Byte: NarrowFactor<Wide = Wrapping<i32>> {
+    /// Whether it has a sign.
+    #[doc(hidden)]
+    const SIGNED: bool;
+}
+
+impl Byte for i8 {
+    const SIGNED: bool = true;
+}
+
+impl Byte for u8 {
+    const SIGNED: bool = false;
+}
+
+/// `c = a @ b` on this thread. For the way see [`product`](crate::product).
+///
+/// # Safety
+/// As for [`product`](crate::product).
+///
+/// # Panics
+/// When the shapes do not fit or there is no depth.
+pub unsafe fn product_of_bytes<A: Byte, B: Byte>(
+    way: Way,
+    instructions: Instructions,
+    c: View<*mut Wrapping<i32>>,
+    a: View<*const A>,
+    b: View<*const B>,
+) {
+    assert!(b.shape == [a.shape[1], c.shape[1]], "the shapes do not fit");
+    assert!(a.shape == [c.shape[0], b.shape[0]], "the shapes do not fit");
+    assert!(a.shape[1] > 0, "there is no depth");
+    if c.shape.contains(&0) {
+        return;
+    }
+    // Results are written line by line.
+    let (turned, form) = match way.0 {
+        Kind::Tiles | Kind::Tiny => (c.strides[1] != 1 && c.strides[0] == 1, None),
+        Kind::Few { turned, form } => (turned, Some(form)),
+    };
+    let mut scratch = Scratch::take();
+    // SAFETY: the caller's, for all of it.
+    unsafe {
+        let (a, b) = (Source::new(a), Source::new(b));
+        match turned {
+            true => sums(instructions, form, c.t(), b.t(), a.t(), &mut scratch),
+            false => sums(instructions, form, c, a, b, &mut scratch),
+        }
+    }
+    scratch.give_back();
+}
+
+/// [`product_of_bytes`] tile by tile, or in the form for few rows.
+///
+/// # Safety
+/// The result must be writable, share no element with the factors and none of its own places with each
+/// other, and the processor must have the instructions.
+pub(crate) unsafe fn sums<A: Byte, B: Byte>(
+    instructions: Instructions,
+    form: Option<Form>,
+    c: View<*mut Wrapping<i32>>,
+    a: Source<'_, A>,
+    b: Source<'_, B>,
+    scratch: &mut Scratch,
+) {
+    #[cfg(target_arch = "x86_64")]
+    if instructions >= Instructions::Avx512Vnni {
+        let bytes = crate::driver::int8_vnni::Bytes {
+            a: a.cast(),
+            b: b.cast(),
+            signs: [A::SIGNED, B::SIGNED],
+        };
+        if bytes.pay(form) {
+            // SAFETY: the caller's.
+            return unsafe { bytes.multiply(form, c, scratch) };
+        }
+    }
+    let set = Wrapping::<i32>::tiles(instructions);
+    let output = Output::of(c, Wrapping::ONE, Start::Nothing, &set.moves);
+    if let Some(form) = form {
+        let bring = |sums: &[_], width, place, size| output.bring(sums, width, place, size);
+        let a = Rows { source: a, instructions };
+        return Few { a: &a, b, instructions, form, bring: &bring }.run(scratch);
+    }
+    let depth = a.shape()[1];
+    let a = Widened { source: a, moves: A::moves(instructions) };
+    let b = Widened { source: b, moves: B::moves(instructions) };
+    walk(set, output, depth, Factor::Made(&a), Factor::Made(&b), scratch);
+}

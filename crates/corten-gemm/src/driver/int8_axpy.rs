@@ -1,0 +1,163 @@
+//! Products with few rows where the columns of the large factor lie side by side: multiples of its
+//! lines are added up, two times four lines at a time.
+
+use crate::driver::epilogue::Output;
+use crate::kernel::micro_kernel::Sealed;
+use crate::kernel::skinny::Small;
+use crate::simd::vector::Register;
+use crate::simd::vnni4::{COLUMNS, Quad, flip, of_lines};
+use crate::types::view::Source;
+use crate::types::workspace::Scratch;
+use std::arch::x86_64::__m512;
+
+/// Lines of a quad, and those that are read at the same time.
+const QUAD: usize = 4;
+const LINES: usize = 2 * QUAD;
+
+/// Bytes of sums that lines are added to: a part of a first-level cache.
+const BYTES_OF_SUMS: usize = 16 << 10;
+
+/// With more rows than this, a processor does not ask for the next lines early enough by itself.
+const ROWS_UNAIDED: usize = 2;
+
+/// The least columns that are read of a line at a time, for memory to keep up.
+const LEAST: usize = 512;
+
+/// A product whose second factor is the large one.
+pub(crate) struct FewOfLines<'a> {
+    pub a: &'a dyn Small<Quad>,
+    pub b: Source<'a, u8>,
+    pub output: &'a Output<'a, Quad>,
+}
+
+/// Some lines, and the sums that their multiples are added to.
+struct Job {
+    first: *const u8,
+    stride: isize,
+    /// How many lines there are, and their columns.
+    count: usize,
+    len: usize,
+    /// The quads of the lines' steps in every row of the first factor.
+    a: *const Quad,
+    a_stride: isize,
+    rows: usize,
+    /// The sums of the first row; rows are `width` apart.
+    to: *mut Quad,
+    width: usize,
+    /// Whether the next lines are to be brought near.
+    ahead: bool,
+}
+
+impl FewOfLines<'_> {
+    /// # Safety
+    /// The processor must have AVX-512 VNNI.
+    pub(crate) unsafe fn run<V: Register<Elem = Quad> + From<__m512>, const FLIPPED: bool>(
+        &self,
+        scratch: &mut Scratch,
+    ) {
+        assert!(self.b.strides()[1] == 1);
+        let ([rows, _], [depth, cols]) = (self.a.shape(), self.b.shape());
+        let (a, a_stride) = self.a.lay(&mut scratch.a);
+        let width = (BYTES_OF_SUMS / size_of::<Quad>() / rows).max(LEAST);
+        let width = width.min(cols).next_multiple_of(COLUMNS);
+        let sums = scratch.c.elements::<Quad>(rows * width);
+        for chunk in (0..cols).step_by(width) {
+            let chunk = chunk..(chunk + width).min(cols);
+            sums.fill(Quad::ZERO);
+            for at in (0..depth).step_by(LINES) {
+                let count = (depth - at).min(LINES);
+                let job = Job {
+                    first: self.b.part(at..at + count, chunk.clone()).first(),
+                    stride: self.b.strides()[0],
+                    count,
+                    len: chunk.len(),
+                    a: a.wrapping_add(at / QUAD),
+                    a_stride,
+                    rows,
+                    to: sums.as_mut_ptr(),
+                    width,
+                    ahead: rows > ROWS_UNAIDED,
+                };
+                // SAFETY: the lines lie in the factor, the rows have a quad for every four of them,
+                // and there is room for whole registers of sums of all rows; the caller owes the
+                // instructions.
+                unsafe {
+                    match count > QUAD {
+                        true => add_lines::<V, 2, FLIPPED>(&job),
+                        false => add_lines::<V, 1, FLIPPED>(&job),
+                    }
+                }
+            }
+            self.output.bring(sums, width, [0, chunk.start], [rows, chunk.len()]);
+        }
+    }
+}
+
+/// Adds multiples of so many quads of lines to the sums of every row.
+///
+/// # Safety
+/// What the job names must be readable, and writable where sums go, and the processor must have the
+/// instructions.
+#[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+unsafe fn add_lines<
+    V: Register<Elem = Quad> + From<__m512>,
+    const QUADS: usize,
+    const FLIPPED: bool,
+>(
+    job: &Job,
+) {
+    for at in (0..job.len).step_by(COLUMNS) {
+        let columns = (job.len - at).min(COLUMNS);
+        let mut quads = [[V::splat(Quad::ZERO); 4]; QUADS];
+        for (i, quads) in quads.iter_mut().enumerate() {
+            let first = job.first.wrapping_offset((QUAD * i) as isize * job.stride);
+            // SAFETY: the caller's, for so many lines and columns.
+            let lines = unsafe {
+                of_lines(first.wrapping_add(at), job.stride, job.count - QUAD * i, columns)
+            };
+            for (quads, line) in quads.iter_mut().zip(lines) {
+                *quads = V::from(if FLIPPED { flip(line) } else { line });
+            }
+        }
+        if job.ahead {
+            for i in job.count as isize..(job.count + LINES) as isize {
+                let line = job.first.wrapping_offset(i * job.stride);
+                V::prefetch_near(line.wrapping_add(at).cast());
+            }
+        }
+        for row in 0..job.rows {
+            let a = job.a.wrapping_offset(row as isize * job.a_stride);
+            let to = job.to.wrapping_add(row * job.width + at);
+            // SAFETY: the caller's.
+            unsafe { add_row(a, &quads, to) };
+        }
+    }
+}
+
+/// Adds multiples of quads to the sums of a row.
+///
+/// # Safety
+/// As for [`add_lines`].
+#[inline(always)]
+unsafe fn add_row<V: Register<Elem = Quad>, const QUADS: usize>(
+    a: *const Quad,
+    quads: &[[V; 4]; QUADS],
+    to: *mut Quad,
+) {
+    let mut sums = [V::splat(Quad::ZERO); 4];
+    for (v, sum) in sums.iter_mut().enumerate() {
+        // SAFETY: the caller's.
+        *sum = unsafe { V::load(to.wrapping_add(v * V::LANES)) };
+    }
+    for (i, quads) in quads.iter().enumerate() {
+        // SAFETY: the caller's.
+        let factor = V::splat(unsafe { *a.wrapping_add(i) });
+        for (sum, &quad) in sums.iter_mut().zip(quads) {
+            *sum = factor.mul_add(quad, *sum);
+        }
+    }
+    for (v, sum) in sums.into_iter().enumerate() {
+        // SAFETY: the caller's.
+        unsafe { sum.store(to.wrapping_add(v * V::LANES)) };
+    }
+}

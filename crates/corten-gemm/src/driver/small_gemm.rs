@@ -1,0 +1,68 @@
+//! Products of so few elements that to look for room takes longer than to compute them.
+
+use crate::driver::epilogue::Start;
+use crate::kernel::micro_kernel::{Instructions, Sealed};
+use crate::kernel::skinny::{DotKernels, Dots, MOST_SUMS, Stored};
+use crate::types::view::{Source, View};
+
+/// A little product.
+pub(crate) struct Little<'a, S: Stored> {
+    a: Source<'a, S>,
+    b: Source<'a, S>,
+    kernel: &'static DotKernels<S::Sum, S>,
+}
+
+/// The most elements of a product that is a little one.
+const LITTLE: usize = 64;
+
+impl<'a, E: Stored<Sum = E> + Sealed> Little<'a, E> {
+    /// The product, if it is one: its sums are those of [`Few`](crate::kernel::skinny::Few).
+    #[inline]
+    pub(crate) fn of(
+        a: Source<'a, E>,
+        b: Source<'a, E>,
+        instructions: Instructions,
+        start: Start<E>,
+    ) -> Option<Self> {
+        let (rows, cols) = (a.shape()[0], b.shape()[1]);
+        let scaled = matches!(start, Start::Scaled(beta) if beta != E::ONE);
+        if scaled || rows * cols > LITTLE || a.strides()[1] != 1 || b.strides()[0] != 1 {
+            return None;
+        }
+        let kernel = E::few(instructions).dots.get(rows.checked_sub(1)?)?;
+        Some(Self { a, b, kernel })
+    }
+
+    /// # Safety
+    /// `c` must be writable, and what it starts from readable, over the product's shape; the start is
+    /// that for which this was made.
+    pub(crate) unsafe fn run(&self, c: View<*mut E>, start: Start<E>) {
+        let (depth, cols) = (self.a.shape()[1], self.b.shape()[1]);
+        let mut sums = [E::ZERO; MOST_SUMS];
+        let mut at = 0;
+        while at < cols {
+            let whole = cols - at >= self.kernel.cols;
+            let count = if whole { self.kernel.cols } else { 1 };
+            let dots = Dots {
+                depth,
+                a: self.a.first(),
+                a_stride: self.a.strides()[0],
+                b: self.b.part(0..depth, at..at + count).first(),
+                b_stride: self.b.strides()[1],
+                to: sums.as_mut_ptr(),
+                width: count,
+                ahead: false,
+            };
+            // SAFETY: the rows and columns lie in their factors, and a kernel has no more sums than
+            // there is room for; it is of the level in use.
+            unsafe { if whole { (self.kernel.many)(&dots) } else { (self.kernel.single)(&dots) } };
+            for row in 0..self.a.shape()[0] {
+                // Without a division, which chunks of so many would begin with.
+                let sums = &sums[row * count..][..count];
+                // SAFETY: the caller's; the places lie in the product.
+                unsafe { start.meet(sums, [row, at], c) };
+            }
+            at += count;
+        }
+    }
+}

@@ -1,0 +1,519 @@
+//! The innermost loop of a product: a tile of `c` in registers.
+//!
+//! A tile has up to [`MOST_ROWS`] rows and a few registers of columns. Every step of the loop loads
+//! one row of `b`, and multiplies it by one element of `a` per row of the tile. So the sum of an
+//! element is formed in the order of the depth, in one accumulator, whatever the tile's shape:
+//! results do not depend on how a product is cut.
+//!
+//! A tile is wide rather than high since a load per cycle is what some processors sustain beside two
+//! multiplications: six rows by four registers are 24 multiplications and 10 loads, 14 rows by two
+//! registers are 28 and 16.
+
+use crate::driver::epilogue::Start;
+#[cfg(target_arch = "x86_64")]
+use crate::kernel::amx::tiles_of_amx;
+use crate::kernel::skinny::StoredInBoth;
+use crate::pack::pack_kernels::{self, Lines, Moves};
+#[cfg(target_arch = "x86_64")]
+use crate::simd::vector::{
+    Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64, Avx512Pairs,
+    Avx512SignedQuads, Avx512UnsignedQuads,
+};
+use crate::simd::vector::{Portable, Register, for_rows};
+#[cfg(target_arch = "x86_64")]
+use crate::simd::vnni4::Quad;
+#[cfg(target_arch = "x86_64")]
+use crate::types::vnni::Pair;
+use crate::types::workspace::Plain;
+use std::num::Wrapping;
+use std::ops::{Add, Mul};
+
+/// The rows of the largest tile in vector registers.
+pub(crate) const MOST_ROWS: usize = 6;
+
+/// What a tile is made of, and where its sums go.
+#[derive(Clone, Copy)]
+pub(crate) struct Job<E> {
+    /// The steps of a piece.
+    pub depth: usize,
+    /// How many pieces there are, one after the other in `b`.
+    pub pieces: usize,
+    /// From a piece of a row of `a` to the next.
+    pub piece_distance: isize,
+    /// The first element of the rows of `a`.
+    pub a: *const E,
+    /// From one row of `a` to the next, or from one step to the next: the other is 1.
+    pub a_stride: isize,
+    /// The first row of `b`; the elements of a row lie side by side.
+    pub b: *const E,
+    /// From one step to the next.
+    pub b_stride: isize,
+    /// The first element of the result, whose rows' elements lie side by side.
+    pub c: *mut E,
+    /// From one row of the result to the next.
+    pub c_stride: isize,
+    /// Where the rows of `b` are copied to, by tiles that do so.
+    pub b_copy: *mut E,
+    /// What is to be brought near for later.
+    pub later: Lines<*const E>,
+    /// What the sums are added to: values from the first row, or column, on, or what the result holds,
+    /// whose factor is one.
+    pub start: Start<E>,
+}
+
+/// The loop for some number of rows.
+///
+/// # Safety
+/// `a` must be readable for the rows and the depth, and `b` for the depth and the columns; `c`
+/// readable and writable for the rows and columns, `b_copy` writable for as much as `b` has, for
+/// tiles that copy, and `start` readable for every row, or column. The processor must have the loop's
+/// instructions.
+pub(crate) type Tile<E> = unsafe fn(&Job<E>);
+
+/// The tiles of one instruction set.
+pub struct TileSet<E: 'static> {
+    /// The lanes of a register.
+    pub(crate) lanes: usize,
+    /// The tiles of one, two, three ... registers of columns, and of these those of 1, 2, 3 ...
+    /// rows, where the steps of a row of `a` lie side by side.
+    pub(crate) by_rows: &'static [&'static [Tile<E>]],
+    /// Those where the rows of a step lie side by side. None of AMX, whose strips never lie so.
+    pub(crate) by_steps: &'static [&'static [Tile<E>]],
+    /// As the widest of [`Self::by_rows`]; they copy `b` as they read it. None of AMX, whose panels are
+    /// always made before.
+    pub(crate) copying: &'static [Tile<E>],
+    /// What brings the panels of `b` into order, and results.
+    pub(crate) moves: Moves<E>,
+    /// What brings the strips of `a` into order.
+    pub(crate) strip_moves: Moves<E>,
+}
+
+impl<E> TileSet<E> {
+    /// The registers of columns of the widest tile.
+    pub(crate) fn registers(&self) -> usize {
+        self.by_rows.len()
+    }
+
+    /// The columns of the widest tile.
+    pub(crate) fn cols(&self) -> usize {
+        self.by_rows.len() * self.lanes
+    }
+
+    /// The rows of the highest tile.
+    pub(crate) fn rows(&self) -> usize {
+        self.by_rows[0].len()
+    }
+
+    /// Whether its registers have 64 bytes.
+    pub(crate) fn is_wide(&self) -> bool {
+        self.lanes * size_of::<E>() >= 64
+    }
+}
+
+/// Which instructions a product may use; more of them include the fewer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Instructions {
+    /// What every processor of the architecture has.
+    Portable,
+    /// AVX2, FMA and F16C.
+    Avx2,
+    /// AVX-512 F, BW, DQ and VL.
+    Avx512,
+    /// AVX-512 VNNI: dot products of bytes.
+    Avx512Vnni,
+    /// AVX-512 BF16: dot products of [`Bf16`](crate::Bf16).
+    Avx512Bf16,
+    /// AMX: products of tiles of [`Bf16`](crate::Bf16); see [`has_amx`](crate::has_amx).
+    Amx,
+}
+
+/// What products are made of: `f32`, `f64`, and integers of 32 and 64 bits that wrap around.
+pub trait Number: Sealed + StoredInBoth<Sum = Self> {
+    /// The tiles of these instructions.
+    #[doc(hidden)]
+    fn tiles(instructions: Instructions) -> &'static TileSet<Self>;
+}
+
+/// What tiles are made of.
+pub trait Sealed: Plain + PartialEq + Add<Output = Self> + Mul<Output = Self> + 'static {
+    /// Zero.
+    const ZERO: Self;
+    /// One.
+    const ONE: Self;
+
+    /// `self * factor + sum`, rounded once.
+    fn multiply_add(self, factor: Self, sum: Self) -> Self {
+        self * factor + sum
+    }
+}
+
+/// Rows of `a` are reached from every third one: an address may hold once or twice a stride.
+const ROWS_PER_BASE: usize = 3;
+
+/// Bytes of a cache line.
+pub(crate) const LINE: usize = 64;
+
+/// Steps that are written out one after the other.
+const UNROLLED: usize = 4;
+
+/// The sums of a tile.
+type Sums<V, const ROWS: usize, const REGISTERS: usize> = [[V; REGISTERS]; ROWS];
+
+/// The rows of `a` at a step.
+#[derive(Clone, Copy)]
+struct Rows<E, const SIDE_BY_SIDE: bool> {
+    first: *const E,
+    /// Row [`ROWS_PER_BASE`].
+    second: *const E,
+    stride: isize,
+}
+
+impl<E, const SIDE_BY_SIDE: bool> Rows<E, SIDE_BY_SIDE> {
+    #[inline(always)]
+    fn of(first: *const E, stride: isize) -> Self {
+        let second = first.wrapping_offset(stride.wrapping_mul(ROWS_PER_BASE as isize));
+        Self { first, second, stride }
+    }
+
+    /// So many steps later.
+    #[inline(always)]
+    fn after(self, steps: usize) -> Self {
+        let distance =
+            if SIDE_BY_SIDE { self.stride.wrapping_mul(steps as isize) } else { steps as isize };
+        let [first, second] = [self.first, self.second].map(|base| base.wrapping_offset(distance));
+        Self { first, second, ..self }
+    }
+
+    #[inline(always)]
+    fn place(self, row: usize) -> *const E {
+        if SIDE_BY_SIDE {
+            return self.first.wrapping_add(row);
+        }
+        let base = if row < ROWS_PER_BASE { self.first } else { self.second };
+        base.wrapping_offset(self.stride.wrapping_mul((row % ROWS_PER_BASE) as isize))
+    }
+}
+
+/// A tile of `a`, of which either the rows of a step or the steps of a row lie side by side.
+///
+/// # Safety
+/// As for [`Tile`].
+#[inline(always)]
+unsafe fn tile<
+    V: Register,
+    const SIDE_BY_SIDE: bool,
+    const COPYING: bool,
+    const ROWS: usize,
+    const REGISTERS: usize,
+>(
+    job: &Job<V::Elem>,
+) {
+    let mut b = Columns::<_, COPYING> { first: job.b, stride: job.b_stride, copy: job.b_copy };
+    let mut piece = job.a;
+    let mut sums = [[V::splat(V::Elem::ZERO); REGISTERS]; ROWS];
+    let mut asks = Asks::<V, ROWS, REGISTERS>::of(job);
+    for _ in 0..job.pieces {
+        let mut a = Rows::<_, SIDE_BY_SIDE>::of(piece, job.a_stride);
+        for _ in 0..job.depth / UNROLLED {
+            asks.go_on();
+            // SAFETY: the caller's, for so many steps.
+            unsafe {
+                add_step(a, b, &mut sums);
+                add_step(a.after(1), b.after::<V, REGISTERS>(1), &mut sums);
+                add_step(a.after(2), b.after::<V, REGISTERS>(2), &mut sums);
+                add_step(a.after(3), b.after::<V, REGISTERS>(3), &mut sums);
+            }
+            a = a.after(UNROLLED);
+            b = b.after::<V, REGISTERS>(UNROLLED);
+        }
+        for _ in 0..job.depth % UNROLLED {
+            // SAFETY: the caller's.
+            unsafe { add_step(a, b, &mut sums) };
+            a = a.after(1);
+            b = b.after::<V, REGISTERS>(1);
+        }
+        piece = piece.wrapping_offset(job.piece_distance);
+    }
+    // SAFETY: the caller's.
+    unsafe { put_all::<V, ROWS, REGISTERS>(job, &sums) };
+}
+
+/// What is asked for while a tile is made: its rows of the result, and lines for later, which are both far
+/// more often in memory than in a cache. They are spread over the tile, since a processor waits for few
+/// lines at once, and what comes from the second-level cache meanwhile needs room, too.
+struct Asks<V: Register, const ROWS: usize, const REGISTERS: usize> {
+    /// Rows of the result that are left, and lines for later.
+    rows: Lines<*const V::Elem>,
+    later: Lines<*const V::Elem>,
+    /// Turns between two asks, and those that are left of them.
+    between: usize,
+    wait: usize,
+}
+
+impl<V: Register, const ROWS: usize, const REGISTERS: usize> Asks<V, ROWS, REGISTERS> {
+    #[inline(always)]
+    fn of(job: &Job<V::Elem>) -> Self {
+        let len = REGISTERS * V::LANES;
+        let rows = Lines { first: job.c.cast_const(), stride: job.c_stride, count: ROWS, len };
+        let turns = job.pieces * (job.depth / UNROLLED);
+        let between = (turns / (ROWS + job.later.count)).saturating_sub(1);
+        Self { rows, later: job.later, between, wait: 0 }
+    }
+
+    /// A turn.
+    #[inline(always)]
+    fn go_on(&mut self) {
+        if self.wait > 0 {
+            self.wait -= 1;
+            return;
+        }
+        self.wait = self.between;
+        if self.rows.count > 0 {
+            for_lines::<V, REGISTERS>(self.rows.take(1).first, V::prefetch);
+        } else if self.later.count > 0 {
+            for_lines::<V, REGISTERS>(self.later.take(1).first, V::prefetch_near);
+        }
+    }
+}
+
+/// Asks for every cache line that the elements of a row of a tile lie in. One more where the first
+/// element does not begin a line: stores that wait for their second line hold up all others.
+#[inline(always)]
+fn for_lines<V: Register, const REGISTERS: usize>(
+    first: *const V::Elem,
+    ask: impl Fn(*const V::Elem),
+) {
+    let count = REGISTERS * V::LANES;
+    for place in (0..count).step_by(LINE / size_of::<V::Elem>()) {
+        ask(first.wrapping_add(place));
+    }
+    ask(first.wrapping_add(count - 1));
+}
+
+/// The columns of `b` at a step, and where they are copied to.
+#[derive(Clone, Copy)]
+struct Columns<E, const COPYING: bool> {
+    first: *const E,
+    stride: isize,
+    copy: *mut E,
+}
+
+impl<E, const COPYING: bool> Columns<E, COPYING> {
+    /// So many steps later.
+    #[inline(always)]
+    fn after<V: Register, const REGISTERS: usize>(self, steps: usize) -> Self {
+        let first = self.first.wrapping_offset(self.stride.wrapping_mul(steps as isize));
+        Self { first, copy: self.copy.wrapping_add(steps * REGISTERS * V::LANES), ..self }
+    }
+}
+
+/// Adds the products of one step.
+///
+/// # Safety
+/// The rows of `a` and the columns of `b` must be readable at the step, and there must be room for
+/// these where they are copied.
+#[inline(always)]
+unsafe fn add_step<
+    V: Register,
+    const SIDE_BY_SIDE: bool,
+    const COPYING: bool,
+    const ROWS: usize,
+    const REGISTERS: usize,
+>(
+    a: Rows<V::Elem, SIDE_BY_SIDE>,
+    b: Columns<V::Elem, COPYING>,
+    sums: &mut Sums<V, ROWS, REGISTERS>,
+) {
+    // SAFETY: the caller's: `b` has all columns of the tile at every step.
+    let line = unsafe { load::<V, REGISTERS>(b.first) };
+    if COPYING {
+        for (v, part) in line.iter().enumerate() {
+            // SAFETY: the caller's: there is room for all columns of every step.
+            unsafe { part.store(b.copy.add(v * V::LANES)) };
+        }
+    }
+    for_rows!(ROWS, |I| {
+        // SAFETY: the caller's.
+        let factor = V::splat(unsafe { *a.place(I) });
+        for (sum, &part) in sums[I].iter_mut().zip(&line) {
+            *sum = factor.mul_add(part, *sum);
+        }
+    });
+}
+
+/// # Safety
+/// `b` must be readable for all lanes of the registers.
+#[inline(always)]
+unsafe fn load<V: Register, const REGISTERS: usize>(b: *const V::Elem) -> [V; REGISTERS] {
+    let mut line = [V::splat(V::Elem::ZERO); REGISTERS];
+    for (v, part) in line.iter_mut().enumerate() {
+        // SAFETY: the caller's.
+        *part = unsafe { V::load(b.add(v * V::LANES)) };
+    }
+    line
+}
+
+/// # Safety
+/// As for [`Tile`], of the result.
+#[inline(always)]
+unsafe fn put_all<V: Register, const ROWS: usize, const REGISTERS: usize>(
+    job: &Job<V::Elem>,
+    sums: &Sums<V, ROWS, REGISTERS>,
+) {
+    for_rows!(ROWS, |I| {
+        let line = job.c.wrapping_offset(I as isize * job.c_stride);
+        for (v, &sum) in sums[I].iter().enumerate() {
+            let to = line.wrapping_add(v * V::LANES);
+            // SAFETY: the caller's.
+            unsafe {
+                let sum = match job.start {
+                    Start::Nothing => sum,
+                    Start::Scaled(_) => V::load(to).add(sum),
+                    Start::PerRow(values) => V::splat(*values.add(I)).add(sum),
+                    Start::PerColumn(values) => V::load(values.add(v * V::LANES)).add(sum),
+                };
+                sum.store(to);
+            }
+        }
+    });
+}
+
+/// The loop for each level: the same text, compiled with the level's instructions.
+macro_rules! compiled {
+    ($($name:ident $(with $features:literal)?;)+) => {$(
+        /// # Safety
+        /// As for [`Tile`].
+        $(#[target_feature(enable = $features)])?
+        unsafe fn $name<
+            V: Register,
+            const SIDE_BY_SIDE: bool,
+            const COPYING: bool,
+            const ROWS: usize,
+            const REGISTERS: usize,
+        >(
+            job: &Job<V::Elem>,
+        ) {
+            // SAFETY: the caller's.
+            unsafe { tile::<V, SIDE_BY_SIDE, COPYING, ROWS, REGISTERS>(job) }
+        }
+    )+};
+}
+
+compiled! { on_any; }
+
+#[cfg(target_arch = "x86_64")]
+compiled! {
+    on_avx2 with "avx2,fma";
+    on_avx512 with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
+    on_avx512_vnni with "avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
+    on_avx512_bf16 with "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
+}
+
+/// The tiles of a level with the given numbers of registers, of all of them, and of rows.
+macro_rules! tile_set {
+    ($function:ident, $vector:ty, $registers:tt, $all:literal, $rows:tt, $strips:ident: $strip:ty) => {
+        &const {
+            TileSet {
+                lanes: <$vector as Register>::LANES,
+                by_rows: tile_set!(@widths $function, $vector, false, $registers, $rows),
+                by_steps: tile_set!(@widths $function, $vector, true, $registers, $rows),
+                copying: tile_set!(@heights $function, $vector, false, true, $all, $rows),
+                moves: pack_kernels::$function::moves::<$vector>(),
+                strip_moves: pack_kernels::$strips::moves::<$strip>(),
+            }
+        }
+    };
+    (@widths $function:ident, $vector:ty, $side:literal, [$($registers:literal),+], $rows:tt) => {
+        &[$(tile_set!(@heights $function, $vector, $side, false, $registers, $rows)),+]
+    };
+    (
+        @heights $function:ident, $vector:ty, $side:literal, $copying:literal, $registers:literal,
+        [$($rows:literal),+]
+    ) => {
+        &[$($function::<$vector, $side, $copying, $rows, $registers>),+]
+    };
+}
+
+/// The tiles of pairs. The processor must have AVX-512 BF16.
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+pub(crate) fn tiles_of_pairs(instructions: Instructions) -> &'static TileSet<Pair> {
+    if instructions >= Instructions::Amx {
+        return tiles_of_amx();
+    }
+    tile_set!(on_avx512_bf16, Avx512Pairs, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
+        on_avx512_bf16: Avx512Pairs)
+}
+
+/// The tiles of quads, whose rows have signs or not: the columns are of the other kind. The processor
+/// must have AVX-512 VNNI.
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+pub(crate) fn tiles_of_quads(rows_have_signs: bool) -> &'static TileSet<Quad> {
+    if rows_have_signs {
+        return tile_set!(on_avx512_vnni, Avx512SignedQuads, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
+            on_avx512_vnni: Avx512SignedQuads);
+    }
+    tile_set!(on_avx512_vnni, Avx512UnsignedQuads, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
+        on_avx512_vnni: Avx512UnsignedQuads)
+}
+
+macro_rules! float {
+    ($($element:ty),+) => {$(
+        impl Sealed for $element {
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+
+            #[inline(always)]
+            fn multiply_add(self, factor: Self, sum: Self) -> Self {
+                self.mul_add(factor, sum)
+            }
+        }
+    )+};
+}
+
+float!(f32, f64);
+
+macro_rules! integer {
+    ($($element:ty),+) => {$(
+        impl Sealed for Wrapping<$element> {
+            const ZERO: Self = Wrapping(0);
+            const ONE: Self = Wrapping(1);
+        }
+    )+};
+}
+
+integer!(i32, i64);
+
+macro_rules! number {
+    ($($element:ty: $portable:expr, $avx2:ident, $avx512:ident with $strips:ident: $strip:ident;)+) => {$(
+        impl Number for $element {
+            // Not inlined, so that the tiles are compiled with this crate and not with its users.
+            #[inline(never)]
+            fn tiles(instructions: Instructions) -> &'static TileSet<Self> {
+                match instructions {
+                    // The sums, a row of `b`, and an element of `a` fit 32 registers, and there are
+                    // fewer than one load for two multiplications.
+                    #[cfg(target_arch = "x86_64")]
+                    _ if instructions >= Instructions::Avx512 => {
+                        tile_set!(on_avx512, $avx512,
+                            [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6], $strips: $strip)
+                    }
+                    // The same in 16 registers.
+                    #[cfg(target_arch = "x86_64")]
+                    Instructions::Avx2 => tile_set!(on_avx2, $avx2,
+                        [1, 2], 2, [1, 2, 3, 4, 5, 6], on_avx2: $avx2),
+                    _ => tile_set!(on_any, Portable<$element, { $portable }>,
+                        [1, 2], 2, [1, 2, 3, 4], on_any: Portable<$element, { $portable }>),
+                }
+            }
+        }
+    )+};
+}
+
+number! {
+    f32: 4, Avx2F32, Avx512F32 with on_avx2: Avx2F32;
+    f64: 2, Avx2F64, Avx512F64 with on_avx512: Avx512F64;
+    Wrapping<i32>: 4, Avx2I32, Avx512I32 with on_avx2: Avx2I32;
+    Wrapping<i64>: 2, Avx2I64, Avx512I64 with on_avx512: Avx512I64;
+}

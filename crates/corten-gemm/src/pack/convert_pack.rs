@@ -1,0 +1,300 @@
+//! Factors of narrow elements, which become wide where tiles need them, and their results.
+
+use crate::kernel::micro_kernel::{Instructions, Sealed};
+use crate::pack::blocks::Columns;
+use crate::pack::pack_kernels::{Lines, Scale};
+use crate::simd::convert::{Loads, Stores};
+#[cfg(target_arch = "x86_64")]
+use crate::simd::vector::{Avx2F32, Avx2I32, Avx512F32, Avx512I32};
+use crate::simd::vector::{MOST_LANES, Portable, Register};
+use crate::types::low_precision::{Bf16, F16, Narrow};
+use crate::types::view::Source;
+use std::ops::Range;
+
+/// From sums to narrow elements.
+type Put<H, W> = unsafe fn(Lines<*const W>, to: Lines<*mut H>, Scale<W>);
+
+/// The moves of an instruction set to and from the wider type.
+pub struct NarrowMoves<H: Narrow> {
+    /// The elements that lines are filled up to are a multiple of this.
+    pub(crate) lanes: usize,
+    /// Widens lines to lines `width` apart. What is left of these may hold anything.
+    ///
+    /// # Safety
+    /// The lines must be readable, `to` writable for as many lines of `width`, a multiple of the
+    /// lanes that no line is longer than, and the processor must have the instructions.
+    pub(crate) copy: unsafe fn(Lines<*const H>, to: *mut H::Wide, width: usize),
+    /// The same, element `j` of line `i` to place `i` of line `j`.
+    ///
+    /// # Safety
+    /// As for `copy`, with lines for elements.
+    pub(crate) turn: unsafe fn(Lines<*const H>, to: *mut H::Wide, width: usize),
+    /// `to = beta * to + alpha * from`. The sum of floats is rounded to `f32` once where the
+    /// instruction set has that, as oneDNN's is, and then to the result's type; that of integers
+    /// wraps around.
+    ///
+    /// # Safety
+    /// `from` must be readable, `to` readable and writable, and the processor must have the
+    /// instructions.
+    pub(crate) put: Put<H, H::Wide>,
+}
+
+/// A matrix whose elements are widened.
+pub(crate) struct Widened<'a, H: Narrow> {
+    pub source: Source<'a, H>,
+    pub moves: &'static NarrowMoves<H>,
+}
+
+impl<H: Narrow> Columns<H::Wide> for Widened<'_, H> {
+    fn fill(&self, rows: Range<usize>, cols: Range<usize>, to: &mut [H::Wide], width: usize) {
+        let from = self.source.part(rows, cols);
+        let ([rows, cols], [row, col]) = (from.shape(), from.strides());
+        assert!(cols <= width && width.is_multiple_of(self.moves.lanes));
+        assert!(rows * width <= to.len());
+        let lines = |stride, count, len| Lines { first: from.first(), stride, count, len };
+        if col == 1 {
+            // SAFETY: the matrix is readable, `to` holds all lines, and the moves are of the level
+            // in use.
+            unsafe { (self.moves.copy)(lines(row, rows, cols), to.as_mut_ptr(), width) }
+        } else if row == 1 {
+            // SAFETY: as above.
+            unsafe { (self.moves.turn)(lines(col, cols, rows), to.as_mut_ptr(), width) }
+        } else {
+            for (i, line) in to.chunks_exact_mut(width).enumerate().take(rows) {
+                (0..cols).for_each(|j| line[j] = from.at([i, j]).wide());
+            }
+        }
+    }
+}
+
+/// Brings lines of registers to lines `width` apart.
+///
+/// # Safety
+/// `load` must give the lanes of a line from a place on, for some of them at the end of lines, and
+/// `to` must be writable for as many lines of `width`, a multiple of the lanes.
+#[inline(always)]
+pub(crate) unsafe fn arrange<V: Register>(
+    [count, len]: [usize; 2],
+    load: impl Fn(usize, usize, usize) -> V,
+    to: *mut V::Elem,
+    width: usize,
+) {
+    for line in 0..count {
+        for at in (0..len).step_by(V::LANES) {
+            let lanes = load(line, at, (len - at).min(V::LANES));
+            // SAFETY: the caller's.
+            unsafe { lanes.store(to.add(line * width + at)) };
+        }
+    }
+}
+
+/// [`arrange`], element `j` of line `i` to place `i` of line `j`.
+///
+/// # Safety
+/// As for [`arrange`], with lines for elements.
+#[inline(always)]
+pub(crate) unsafe fn arrange_turned<V: Register>(
+    [count, len]: [usize; 2],
+    load: impl Fn(usize, usize, usize) -> V,
+    to: *mut V::Elem,
+    width: usize,
+) {
+    for line in (0..count).step_by(V::LANES) {
+        for at in (0..len).step_by(V::LANES) {
+            let some = (len - at).min(V::LANES);
+            let mut rows = [V::splat(V::Elem::ZERO); MOST_LANES];
+            for (i, row) in rows.iter_mut().enumerate().take(V::LANES) {
+                // Lines beyond the last one repeat it.
+                *row = load((line + i).min(count - 1), at, some);
+            }
+            for (i, column) in V::turn(rows).iter().enumerate().take(some) {
+                // SAFETY: the caller's.
+                unsafe { column.store(to.add((at + i) * width + line)) };
+            }
+        }
+    }
+}
+
+/// The lanes of a line, widened.
+///
+/// # Safety
+/// They must be readable.
+#[inline(always)]
+unsafe fn widened<V: Loads<H>, H: Narrow>(
+    from: Lines<*const H>,
+    line: usize,
+    at: usize,
+    n: usize,
+) -> V {
+    let place = from.first.wrapping_offset(line as isize * from.stride).wrapping_add(at);
+    // SAFETY: the caller's.
+    unsafe { if n == V::LANES { V::widen(place) } else { V::widen_some(place, n) } }
+}
+
+#[inline(always)]
+unsafe fn put<V: Loads<H> + Stores<H> + Register<Elem = H::Wide>, H: Narrow>(
+    from: Lines<*const H::Wide>,
+    to: Lines<*mut H>,
+    scale: Scale<H::Wide>,
+) {
+    let (alpha, beta) = (V::splat(scale.alpha), scale.beta.map(V::splat));
+    let whole = from.len / V::LANES * V::LANES;
+    for i in 0..from.count as isize {
+        let sums = from.first.wrapping_offset(i * from.stride);
+        let line = to.first.wrapping_offset(i * to.stride);
+        // SAFETY: the caller's, for all of it.
+        unsafe {
+            for at in (0..whole).step_by(V::LANES) {
+                let sum = alpha.mul(V::load(sums.add(at)));
+                let all = beta.map_or(sum, |beta| beta.mul_add(V::widen(line.add(at)), sum));
+                all.round(line.add(at));
+            }
+            for at in whole..from.len {
+                let sum = scale.alpha * *sums.add(at);
+                let old = (*line.add(at)).wide();
+                let all = scale.beta.map_or(sum, |beta| beta.multiply_add(old, sum));
+                *line.add(at) = H::rounded(all);
+            }
+        }
+    }
+}
+
+/// The moves for each level: the same text, compiled with the level's instructions.
+macro_rules! compiled {
+    ($($name:ident $(with $features:literal)?;)+) => {$(
+        mod $name {
+            use super::{Narrow, NarrowMoves, Lines, Loads, Register, Scale, Stores};
+
+            /// # Safety
+            /// As for [`NarrowMoves::copy`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn copy<V: Loads<H> + Register<Elem = H::Wide>, H: Narrow>(
+                from: Lines<*const H>,
+                to: *mut H::Wide,
+                width: usize,
+            ) {
+                // SAFETY: the caller's.
+                unsafe {
+                    let load = |line, at, n| super::widened::<V, H>(from, line, at, n);
+                    super::arrange([from.count, from.len], load, to, width);
+                }
+            }
+
+            /// # Safety
+            /// As for [`NarrowMoves::turn`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn turn<V: Loads<H> + Register<Elem = H::Wide>, H: Narrow>(
+                from: Lines<*const H>,
+                to: *mut H::Wide,
+                width: usize,
+            ) {
+                // SAFETY: the caller's.
+                unsafe {
+                    let load = |line, at, n| super::widened::<V, H>(from, line, at, n);
+                    super::arrange_turned([from.count, from.len], load, to, width);
+                }
+            }
+
+            /// # Safety
+            /// As for [`NarrowMoves::put`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn put<V: Loads<H> + Stores<H> + Register<Elem = H::Wide>, H: Narrow>(
+                from: Lines<*const H::Wide>,
+                to: Lines<*mut H>,
+                scale: Scale<H::Wide>,
+            ) {
+                // SAFETY: the caller's.
+                unsafe { super::put::<V, H>(from, to, scale) }
+            }
+
+            pub(super) const fn moves<V: Loads<H> + Stores<H> + Register<Elem = H::Wide>, H: Narrow>()
+            -> NarrowMoves<H> {
+                NarrowMoves { lanes: V::LANES, copy: copy::<V, H>, turn: turn::<V, H>, put: put::<V, H> }
+            }
+        }
+    )+};
+}
+
+compiled! { on_any; }
+
+#[cfg(target_arch = "x86_64")]
+compiled! {
+    on_avx2 with "avx2,fma,f16c";
+    on_avx512 with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c";
+}
+
+/// [`NarrowMoves::put`] of sums as they are by the instruction that rounds them. What is smaller than the
+/// smallest normal `f32` counts as zero.
+///
+/// # Safety
+/// As for [`NarrowMoves::put`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")]
+unsafe fn put_bf16(from: Lines<*const f32>, to: Lines<*mut Bf16>, scale: Scale<f32>) {
+    use std::arch::x86_64::*;
+    const BOTH: usize = 32;
+    if scale.alpha != 1.0 || scale.beta.is_some() {
+        // SAFETY: the caller's.
+        return unsafe { put::<Avx512F32, Bf16>(from, to, scale) };
+    }
+    let mask = |count: usize| (1u32 << count.min(16)).wrapping_sub(1) as u16;
+    for i in 0..from.count as isize {
+        let sums = from.first.wrapping_offset(i * from.stride);
+        let line = to.first.wrapping_offset(i * to.stride);
+        for at in (0..from.len).step_by(BOTH) {
+            let left = from.len - at;
+            // SAFETY: the caller's: the line has whole registers, or masks have what is left of it.
+            unsafe {
+                let (sums, line) = (sums.add(at), line.add(at));
+                if left >= BOTH {
+                    let (low, high) = (_mm512_loadu_ps(sums), _mm512_loadu_ps(sums.add(16)));
+                    let both: __m512i = std::mem::transmute(_mm512_cvtne2ps_pbh(high, low));
+                    _mm512_storeu_si512(line.cast(), both);
+                    continue;
+                }
+                let low = _mm512_maskz_loadu_ps(mask(left), sums);
+                let rest = mask(left.saturating_sub(16));
+                let high = _mm512_maskz_loadu_ps(rest, sums.wrapping_add(16));
+                let both: __m512i = std::mem::transmute(_mm512_cvtne2ps_pbh(high, low));
+                _mm512_mask_storeu_epi16(line.cast(), (1u32 << left) - 1, both);
+            }
+        }
+    }
+}
+
+macro_rules! narrow_moves {
+    ($($function:ident of $narrow:ty: $avx2:ident, $avx512:ident;)+) => {$(
+        // Not inlined, so that the moves are compiled with this crate and not with its users.
+        #[inline(never)]
+        pub(crate) fn $function(instructions: Instructions) -> &'static NarrowMoves<$narrow> {
+            match instructions {
+                #[cfg(target_arch = "x86_64")]
+                _ if instructions >= Instructions::Avx512 => {
+                    &const { on_avx512::moves::<$avx512, $narrow>() }
+                }
+                #[cfg(target_arch = "x86_64")]
+                Instructions::Avx2 => &const { on_avx2::moves::<$avx2, $narrow>() },
+                _ => &const { on_any::moves::<Portable<<$narrow as Narrow>::Wide, 4>, $narrow>() },
+            }
+        }
+    )+};
+}
+
+narrow_moves! {
+    of_bf16_by_bits of Bf16: Avx2F32, Avx512F32;
+    of_f16 of F16: Avx2F32, Avx512F32;
+    of_i8 of i8: Avx2I32, Avx512I32;
+    of_u8 of u8: Avx2I32, Avx512I32;
+    of_i16 of i16: Avx2I32, Avx512I32;
+}
+
+/// Moves of what the processor may have an instruction for.
+pub(crate) fn of_bf16(instructions: Instructions) -> &'static NarrowMoves<Bf16> {
+    match instructions {
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx512Bf16 | Instructions::Amx => {
+            &const { NarrowMoves { put: put_bf16, ..on_avx512::moves::<Avx512F32, Bf16>() } }
+        }
+        _ => of_bf16_by_bits(instructions),
+    }
+}

@@ -1,0 +1,383 @@
+//! Copying parts of factors into the order in which tiles read them, and tiles of a turned result
+//! to where they belong.
+
+use crate::kernel::micro_kernel::{LINE, Sealed};
+use crate::pack::blocks::{FAR, Groups};
+use crate::simd::vector::{MOST_LANES, Register};
+use crate::types::view::bytes_apart;
+
+/// Lines of elements that lie side by side.
+#[derive(Clone, Copy)]
+pub(crate) struct Lines<P> {
+    /// The first element.
+    pub first: P,
+    /// From one line to the next.
+    pub stride: isize,
+    /// How many there are.
+    pub count: usize,
+    /// The elements of each.
+    pub len: usize,
+}
+
+impl<E> Lines<*const E> {
+    /// No lines.
+    pub(crate) const NONE: Self = Self { first: std::ptr::null(), stride: 0, count: 0, len: 0 };
+
+    /// Takes the first lines, as many of them as there are.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, most: usize) -> Self {
+        let count = most.min(self.count);
+        let taken = Self { count, ..*self };
+        self.first = self.first.wrapping_offset(self.stride.wrapping_mul(count as isize));
+        self.count -= count;
+        taken
+    }
+}
+
+/// The moves of an instruction set.
+pub(crate) struct Moves<E> {
+    /// The elements that the lines of the other moves are filled up to are a multiple of this.
+    pub lanes: usize,
+    /// Copies lines to lines `width` apart, and zeros to what is left of these.
+    ///
+    /// # Safety
+    /// The lines must be readable, `to` writable for as many lines of `width`, a multiple of the
+    /// lanes that no line is longer than, and the processor must have the instructions.
+    pub copy: unsafe fn(Lines<*const E>, to: *mut E, width: usize),
+    /// Copies lines in groups of elements side by side, each to a place of its own, the lines of a group
+    /// to lines `width` apart. What is left of them holds anything.
+    ///
+    /// # Safety
+    /// As for `copy`, for every group; the places are one after the other.
+    pub strips: unsafe fn(Lines<*const E>, Groups, to: *mut E, width: usize),
+    /// Writes element `j` of line `i` to place `i` of line `j`; the lines written are `width`
+    /// apart. What is left of them holds copies of other elements.
+    ///
+    /// # Safety
+    /// As for `copy`, with lines for elements.
+    pub turn: unsafe fn(Lines<*const E>, to: *mut E, width: usize),
+    /// `to = beta * to + alpha * from`.
+    ///
+    /// # Safety
+    /// `from` must be readable, `to` readable and writable, and the processor must have the
+    /// instructions.
+    pub put: unsafe fn(Lines<*const E>, to: Lines<*mut E>, Scale<E>),
+    /// The same, turned: element `j` of line `i` is for place `i` of line `j`.
+    ///
+    /// # Safety
+    /// As for `put`.
+    pub put_turned: unsafe fn(Lines<*const E>, to: Lines<*mut E>, Scale<E>),
+}
+
+/// The factors of sums, and of what they are added to; without one, that is not read.
+#[derive(Clone, Copy)]
+pub(crate) struct Scale<E> {
+    pub alpha: E,
+    pub beta: Option<E>,
+}
+
+/// # Safety
+/// As for [`Moves::copy`].
+#[inline(always)]
+unsafe fn copy<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width: usize) {
+    let whole = from.len / V::LANES * V::LANES;
+    let mut line = from.first;
+    let mut to = to;
+    for _ in 0..from.count {
+        // SAFETY: the caller's, for this and all that follows here.
+        unsafe {
+            for at in (0..whole).step_by(V::LANES) {
+                V::load(line.add(at)).store(to.add(at));
+            }
+            for at in (whole..width).step_by(V::LANES) {
+                let rest = from.len.saturating_sub(at);
+                V::load_some(line.wrapping_add(at), rest).store(to.add(at));
+            }
+            line = line.wrapping_offset(from.stride);
+            to = to.wrapping_add(width);
+        }
+    }
+}
+
+/// Lines that groups are copied of before the next ones: what a group leaves of their cache lines is
+/// still near when the next one needs it, at whatever distance they lie.
+const LINES_AT_ONCE: usize = 4;
+
+/// How many lines before they are copied they are brought near, where they lie on pages of their own.
+const LINES_AHEAD: usize = 16;
+
+/// Bytes of a page, at whose end processors cease to foresee what comes.
+pub(crate) const PAGE: usize = 4096;
+
+/// # Safety
+/// As for [`Moves::strips`].
+#[inline(always)]
+unsafe fn strips<V: Register>(
+    from: Lines<*const V::Elem>,
+    groups: Groups,
+    to: *mut V::Elem,
+    width: usize,
+) {
+    let apart = bytes_apart::<V::Elem>(from.stride);
+    let far = apart.saturating_mul(from.count) > FAR;
+    let at_once = if far { LINES_AT_ONCE } else { from.count };
+    for start in (0..from.count).step_by(at_once) {
+        let first = from.first.wrapping_offset(start as isize * from.stride);
+        let lines = Lines { first, count: (from.count - start).min(at_once), ..from };
+        if apart >= PAGE {
+            bring::<V>(lines);
+        }
+        for group in 0..groups.count {
+            let elements = groups.get(group);
+            let first = first.wrapping_add(elements.start);
+            let to = to.wrapping_add((group * from.count + start) * width);
+            let part = Lines { first, len: elements.len(), ..lines };
+            // Whole registers may be read where lines go on that far behind the group.
+            let whole = elements.start + width <= from.len;
+            // SAFETY: the caller's.
+            unsafe {
+                match width / V::LANES {
+                    1 if whole => copy_whole::<V, 1>(part, to),
+                    2 if whole => copy_whole::<V, 2>(part, to),
+                    _ => copy::<V>(part, to, width),
+                }
+            }
+        }
+    }
+}
+
+/// Brings lines near that are to be copied later.
+#[inline(always)]
+fn bring<V: Register>(lines: Lines<*const V::Elem>) {
+    let ahead = (LINES_AHEAD as isize).wrapping_mul(lines.stride);
+    ask_for::<V, _>(Lines { first: lines.first.wrapping_offset(ahead), ..lines });
+}
+
+/// Asks the processor to bring lines of elements of any type near.
+#[inline(always)]
+pub(crate) fn ask_for<V: Register, E>(lines: Lines<*const E>) {
+    for line in 0..lines.count as isize {
+        let line = lines.first.wrapping_offset(line.wrapping_mul(lines.stride));
+        for at in (0..lines.len).step_by(LINE / size_of::<E>()) {
+            V::prefetch(line.wrapping_add(at).cast());
+        }
+    }
+}
+
+/// Copies lines of so many registers to lines one after the other.
+///
+/// # Safety
+/// The lines must be readable for all lanes of the registers, and `to` writable for as many of them.
+#[inline(always)]
+unsafe fn copy_whole<V: Register, const REGISTERS: usize>(
+    from: Lines<*const V::Elem>,
+    to: *mut V::Elem,
+) {
+    let (mut line, mut to) = (from.first, to);
+    for _ in 0..from.count {
+        for v in 0..REGISTERS {
+            // SAFETY: the caller's.
+            unsafe { V::load(line.add(v * V::LANES)).store(to.add(v * V::LANES)) };
+        }
+        line = line.wrapping_offset(from.stride);
+        to = to.wrapping_add(REGISTERS * V::LANES);
+    }
+}
+
+/// The columns of a square of elements, which may be smaller than the register is long.
+///
+/// # Safety
+/// The lines must be readable.
+#[inline(always)]
+unsafe fn square<V: Register>(from: Lines<*const V::Elem>) -> [V; MOST_LANES] {
+    let mut rows = [V::splat(V::Elem::ZERO); MOST_LANES];
+    let mut line = from.first;
+    for (i, row) in rows.iter_mut().enumerate().take(V::LANES) {
+        // SAFETY: the caller's.
+        *row = unsafe {
+            if from.len == V::LANES { V::load(line) } else { V::load_some(line, from.len) }
+        };
+        // Lines beyond the last one repeat it.
+        line = line.wrapping_offset(if i + 1 < from.count { from.stride } else { 0 });
+    }
+    V::turn(rows)
+}
+
+/// Calls `f(line, element, columns, how many)` for squares of a block.
+macro_rules! for_squares {
+    ($V:ident, $from:ident, |$line:ident, $at:ident, $columns:ident, $count:ident| $body:block) => {
+        for $line in (0..$from.count).step_by($V::LANES) {
+            for $at in (0..$from.len).step_by($V::LANES) {
+                let first = $from.first.wrapping_offset($line as isize * $from.stride);
+                let $count = ($from.len - $at).min($V::LANES);
+                let count = $from.count - $line;
+                let first = first.wrapping_add($at);
+                let lines = Lines { first, count, len: $count, ..$from };
+                // SAFETY: the caller's.
+                let $columns = unsafe { square::<$V>(lines) };
+                $body
+            }
+        }
+    };
+}
+
+/// # Safety
+/// As for [`Moves::turn`].
+#[inline(always)]
+unsafe fn turn<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width: usize) {
+    for_squares!(V, from, |line, at, columns, count| {
+        for (i, column) in columns.iter().enumerate().take(count) {
+            // SAFETY: the caller's: `width` is a multiple of the lanes.
+            unsafe { column.store(to.add((at + i) * width + line)) };
+        }
+    });
+}
+
+/// # Safety
+/// As for [`Moves::put`].
+#[inline(always)]
+unsafe fn put<V: Register>(
+    from: Lines<*const V::Elem>,
+    to: Lines<*mut V::Elem>,
+    scale: Scale<V::Elem>,
+) {
+    let (alpha, beta) = (V::splat(scale.alpha), scale.beta.map(V::splat));
+    for i in 0..from.count as isize {
+        let sums = from.first.wrapping_offset(i * from.stride);
+        let line = to.first.wrapping_offset(i * to.stride);
+        for at in (0..from.len).step_by(V::LANES) {
+            let width = (from.len - at).min(V::LANES);
+            // SAFETY: the caller's.
+            unsafe {
+                let sum = match width == V::LANES {
+                    true => V::load(sums.add(at)),
+                    false => V::load_some(sums.add(at), width),
+                };
+                put_some(line.add(at), width, alpha.mul(sum), beta);
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As for [`Moves::put_turned`].
+#[inline(always)]
+unsafe fn put_turned<V: Register>(
+    from: Lines<*const V::Elem>,
+    to: Lines<*mut V::Elem>,
+    scale: Scale<V::Elem>,
+) {
+    let (alpha, beta) = (V::splat(scale.alpha), scale.beta.map(V::splat));
+    for_squares!(V, from, |line, at, columns, count| {
+        let width = (from.count - line).min(V::LANES);
+        for (i, &column) in columns.iter().enumerate().take(count) {
+            let place = to.first.wrapping_offset((at + i) as isize * to.stride);
+            // SAFETY: the caller's.
+            unsafe { put_some(place.wrapping_add(line), width, alpha.mul(column), beta) };
+        }
+    });
+}
+
+/// Stores `width` lanes of a sum.
+///
+/// # Safety
+/// `to` must be readable and writable for `width` elements.
+#[inline(always)]
+unsafe fn put_some<V: Register>(to: *mut V::Elem, width: usize, sum: V, beta: Option<V>) {
+    // SAFETY: the caller's, for all of it.
+    unsafe {
+        if width == V::LANES {
+            let old = beta.map(|beta| beta.mul(V::load(to)));
+            old.map_or(sum, |old| old.add(sum)).store(to);
+        } else {
+            let old = beta.map(|beta| beta.mul(V::load_some(to, width)));
+            old.map_or(sum, |old| old.add(sum)).store_some(to, width);
+        }
+    }
+}
+
+/// The moves for each level: the same text, compiled with the level's instructions.
+macro_rules! compiled {
+    ($($name:ident $(with $features:literal)?;)+) => {$(
+        pub(crate) mod $name {
+            use super::{Lines, Moves, Scale};
+            use crate::pack::blocks::Groups;
+            use crate::simd::vector::Register;
+
+            /// # Safety
+            /// As for [`Moves::copy`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn copy<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width: usize) {
+                // SAFETY: the caller's.
+                unsafe { super::copy::<V>(from, to, width) }
+            }
+
+            /// # Safety
+            /// As for [`Moves::strips`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn strips<V: Register>(
+                from: Lines<*const V::Elem>,
+                groups: Groups,
+                to: *mut V::Elem,
+                width: usize,
+            ) {
+                // SAFETY: the caller's.
+                unsafe { super::strips::<V>(from, groups, to, width) }
+            }
+
+            /// # Safety
+            /// As for [`Moves::turn`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn turn<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width: usize) {
+                // SAFETY: the caller's.
+                unsafe { super::turn::<V>(from, to, width) }
+            }
+
+            /// # Safety
+            /// As for [`Moves::put`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn put<V: Register>(
+                from: Lines<*const V::Elem>,
+                to: Lines<*mut V::Elem>,
+                scale: Scale<V::Elem>,
+            ) {
+                // SAFETY: the caller's.
+                unsafe { super::put::<V>(from, to, scale) }
+            }
+
+            /// # Safety
+            /// As for [`Moves::put_turned`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn put_turned<V: Register>(
+                from: Lines<*const V::Elem>,
+                to: Lines<*mut V::Elem>,
+                scale: Scale<V::Elem>,
+            ) {
+                // SAFETY: the caller's.
+                unsafe { super::put_turned::<V>(from, to, scale) }
+            }
+
+            /// The moves of a register.
+            pub(crate) const fn moves<V: Register>() -> Moves<V::Elem> {
+                Moves {
+                    lanes: V::LANES,
+                    copy: copy::<V>,
+                    strips: strips::<V>,
+                    turn: turn::<V>,
+                    put: put::<V>,
+                    put_turned: put_turned::<V>,
+                }
+            }
+        }
+    )+};
+}
+
+compiled! { on_any; }
+
+#[cfg(target_arch = "x86_64")]
+compiled! {
+    on_avx2 with "avx2,fma";
+    on_avx512 with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
+    on_avx512_vnni with "avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
+    on_avx512_bf16 with "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
+}

@@ -1,0 +1,172 @@
+//! Second factors in the order in which tiles read them, made once for many products.
+
+use crate::driver::gemm::DEPTH;
+#[cfg(target_arch = "x86_64")]
+use crate::kernel::amx::has_amx;
+#[cfg(target_arch = "x86_64")]
+use crate::kernel::micro_kernel::tiles_of_pairs;
+use crate::kernel::micro_kernel::{Instructions, Number, Sealed, TileSet};
+use crate::pack::blocks::{Factor, Groups, SLACK, copy_panel};
+#[cfg(target_arch = "x86_64")]
+use crate::pack::interleave::{Grouped, Pairs};
+#[cfg(target_arch = "x86_64")]
+use crate::types::low_precision::Bf16;
+use crate::types::view::Source;
+#[cfg(target_arch = "x86_64")]
+use crate::types::vnni::Pair;
+use crate::types::workspace::Room;
+use std::ops::Range;
+
+/// A second factor whose panels lie one after the other, block of the depth by block. Panels are as
+/// wide as the widest tile, but for the last one, which is filled up to whole registers.
+pub struct Packed<E: 'static> {
+    shape: [usize; 2],
+    set: &'static TileSet<E>,
+    room: Room,
+}
+
+impl<E: Number> Packed<E> {
+    /// The panels of a matrix for the tiles of these instructions.
+    #[must_use]
+    pub fn of(b: Source<'_, E>, instructions: Instructions) -> Self {
+        Self::of_factor(Factor::Matrix(b), b.shape(), E::tiles(instructions))
+    }
+}
+
+impl<E: Sealed> Packed<E> {
+    pub(crate) fn of_factor(
+        factor: Factor<'_, E>,
+        shape: [usize; 2],
+        set: &'static TileSet<E>,
+    ) -> Self {
+        let mut packed = Self { shape, set, room: Room::default() };
+        let (count, panels) = (packed.count(), packed.panels());
+        let room = packed.room.elements::<E>(count + SLACK);
+        for (place, [steps, cols]) in panels {
+            let width = cols.len().next_multiple_of(set.lanes);
+            let to = &mut room[place..][..width * steps.len() + SLACK];
+            match factor {
+                Factor::Matrix(b) => copy_panel(&set.moves, to, b.part(steps, cols), width),
+                Factor::Made(columns) => columns.fill(steps, cols, to, width),
+                Factor::Packed(..) | Factor::Pieces(_) => {
+                    unreachable!("panels are made of what is none")
+                }
+            }
+        }
+        packed
+    }
+
+    /// Every element with its row and column.
+    pub fn elements(&self) -> impl Iterator<Item = (usize, usize, E)> {
+        self.panels().into_iter().flat_map(move |(place, [steps, cols])| {
+            let width = cols.len().next_multiple_of(self.set.lanes);
+            let lines = self.room.kept::<E>(place + width * steps.len())[place..].chunks(width);
+            steps.zip(lines).flat_map(move |(step, line)| {
+                cols.clone().zip(line).map(move |(col, &element)| (step, col, element))
+            })
+        })
+    }
+}
+
+impl<E> Packed<E> {
+    /// The number of rows and of columns.
+    #[must_use]
+    pub fn shape(&self) -> [usize; 2] {
+        self.shape
+    }
+
+    /// The columns of a panel: products take columns from a multiple of so many on.
+    #[must_use]
+    pub fn panel_cols(&self) -> usize {
+        self.set.cols()
+    }
+
+    pub(crate) fn set(&self) -> &'static TileSet<E> {
+        self.set
+    }
+
+    /// Whether it has so many rows, and these columns, which begin a panel.
+    pub(crate) fn has(&self, rows: usize, cols: Range<usize>) -> bool {
+        let begins = cols.start.is_multiple_of(self.set.cols());
+        begins && rows == self.shape[0] && cols.start <= cols.end && cols.end <= self.shape[1]
+    }
+
+    /// The columns filled up to whole registers.
+    fn width(&self) -> usize {
+        self.shape[1].next_multiple_of(self.set.lanes)
+    }
+
+    fn count(&self) -> usize {
+        self.shape[0] * self.width()
+    }
+
+    /// Where a panel of a block of the depth begins.
+    fn place(&self, steps: &Range<usize>, col: usize) -> usize {
+        steps.start * self.width() + col * steps.len()
+    }
+
+    /// The places, steps and columns of all panels, in the order in which they lie.
+    fn panels(&self) -> Vec<(usize, [Range<usize>; 2])> {
+        let [depth, cols] = self.shape;
+        let blocks = Groups::of(depth, DEPTH).all().flat_map(|steps| {
+            let panels = Groups::whole(cols, self.set.cols()).all();
+            panels.map(move |cols| (self.place(&steps, cols.start), [steps.clone(), cols]))
+        });
+        blocks.collect()
+    }
+
+    /// The first element of the panel that begins with a column, for a block of the depth.
+    pub(crate) fn panel(&self, steps: &Range<usize>, col: usize) -> *const E {
+        assert!(self.has(self.shape[0], col..self.shape[1]) && steps.end <= self.shape[0]);
+        self.room.first::<E>().wrapping_add(self.place(steps, col))
+    }
+}
+
+/// A second factor of 16-bit floats whose panels lie one after the other, in pairs along the depth.
+#[cfg(target_arch = "x86_64")]
+pub struct PackedPairs {
+    pub(crate) pairs: Packed<Pair>,
+    depth: usize,
+    /// Those whose tiles it is for.
+    pub(crate) instructions: Instructions,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl PackedPairs {
+    /// The panels of a matrix, where the instructions multiply pairs.
+    #[must_use]
+    pub fn of(b: Source<'_, Bf16>, instructions: Instructions) -> Option<Self> {
+        let has_pairs = is_x86_feature_detected!("avx512bf16");
+        let has_tiles = instructions < Instructions::Amx || has_amx();
+        if instructions < Instructions::Avx512Bf16 || !has_pairs || !has_tiles {
+            return None;
+        }
+        let [depth, cols] = b.shape();
+        // SAFETY: the processor has the instructions.
+        let columns = unsafe { Grouped::<Pairs>::new(b, true) };
+        let shape = [depth.div_ceil(2), cols];
+        let pairs = Packed::of_factor(Factor::Made(&columns), shape, tiles_of_pairs(instructions));
+        Some(Self { pairs, depth, instructions })
+    }
+
+    /// The number of rows and of columns.
+    #[must_use]
+    pub fn shape(&self) -> [usize; 2] {
+        [self.depth, self.pairs.shape[1]]
+    }
+
+    /// As [`Packed::panel_cols`].
+    #[must_use]
+    pub fn panel_cols(&self) -> usize {
+        self.pairs.panel_cols()
+    }
+
+    /// Every element with its row and column.
+    pub fn elements(&self) -> impl Iterator<Item = (usize, usize, Bf16)> {
+        let both = self.pairs.elements().flat_map(|(pair, col, Pair(bits))| {
+            let [first, second] = [bits as u16, (bits >> 16) as u16].map(Bf16);
+            [(2 * pair, col, first), (2 * pair + 1, col, second)]
+        });
+        both.filter(|(row, ..)| *row < self.depth)
+    }
+}

@@ -1,0 +1,227 @@
+//! Narrow elements on their way to and from registers of wide ones, and pairs and quads on their way
+//! to sums.
+
+use crate::kernel::micro_kernel::Sealed;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::vector::{
+    Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64, Avx512Pairs,
+    Avx512SignedQuads, Avx512UnsignedQuads,
+};
+use crate::simd::vector::{MOST_LANES, Portable, Register};
+#[cfg(target_arch = "x86_64")]
+use crate::simd::vnni4::Lying;
+use crate::types::low_precision::{Bf16, F16, Narrow};
+#[cfg(target_arch = "x86_64")]
+use crate::types::vnni::Pair;
+use std::num::Wrapping;
+
+/// Registers that are loaded from elements of another type.
+pub(crate) trait Loads<S: Copy>: Register {
+    /// # Safety
+    /// `from` must be readable for `LANES` elements.
+    unsafe fn widen(from: *const S) -> Self;
+
+    /// Loads `n` elements; the other lanes are zero.
+    ///
+    /// # Safety
+    /// `from` must be readable for `n < LANES` elements.
+    unsafe fn widen_some(from: *const S, n: usize) -> Self;
+}
+
+/// Registers that are stored to elements of another type.
+pub(crate) trait Stores<S: Copy>: Register {
+    /// Stores the nearest values.
+    ///
+    /// # Safety
+    /// `to` must be writable for `LANES` elements.
+    unsafe fn round(self, to: *mut S);
+}
+
+macro_rules! loads_itself {
+    ($([$($parameter:tt)*] $vector:ty: $element:ty;)+) => {$(
+        impl<$($parameter)*> Loads<$element> for $vector {
+            #[inline(always)]
+            unsafe fn widen(from: *const $element) -> Self {
+                // SAFETY: the caller's.
+                unsafe { Self::load(from) }
+            }
+            #[inline(always)]
+            unsafe fn widen_some(from: *const $element, n: usize) -> Self {
+                // SAFETY: the caller's.
+                unsafe { Self::load_some(from, n) }
+            }
+        }
+    )+};
+}
+
+loads_itself! {
+    [const N: usize] Portable<f32, N>: f32;
+    [const N: usize] Portable<f64, N>: f64;
+    [const N: usize] Portable<Wrapping<i32>, N>: Wrapping<i32>;
+    [const N: usize] Portable<Wrapping<i64>, N>: Wrapping<i64>;
+}
+
+#[cfg(target_arch = "x86_64")]
+loads_itself! {
+    [] Avx2F32: f32;
+    [] Avx2F64: f64;
+    [] Avx512F32: f32;
+    [] Avx512F64: f64;
+    [] Avx2I32: Wrapping<i32>;
+    [] Avx2I64: Wrapping<i64>;
+    [] Avx512I32: Wrapping<i32>;
+    [] Avx512I64: Wrapping<i64>;
+    [] Avx512Pairs: Pair;
+}
+
+/// Quads, as what multiplies them needs them.
+#[cfg(target_arch = "x86_64")]
+macro_rules! loads_quads {
+    ($($register:ident: $signed:literal;)+) => {$(
+        impl<const FLIPPED: bool> Loads<Lying<$signed, FLIPPED>> for $register {
+            #[inline(always)]
+            unsafe fn widen(from: *const Lying<$signed, FLIPPED>) -> Self {
+                // SAFETY: the caller's.
+                let quads = unsafe { Self::load(from.cast()) };
+                if FLIPPED { quads.flipped() } else { quads }
+            }
+            #[inline(always)]
+            unsafe fn widen_some(from: *const Lying<$signed, FLIPPED>, n: usize) -> Self {
+                // SAFETY: the caller's.
+                let quads = unsafe { Self::load_some(from.cast(), n) };
+                if FLIPPED { quads.flipped() } else { quads }
+            }
+        }
+    )+};
+}
+
+#[cfg(target_arch = "x86_64")]
+loads_quads! {
+    Avx512UnsignedQuads: false;
+    Avx512SignedQuads: true;
+}
+
+/// Loads some elements by way of a whole register of them.
+#[inline(always)]
+unsafe fn widen_copy<V: Loads<H>, H: Narrow>(from: *const H, n: usize) -> V {
+    let mut some = [H::rounded(H::Wide::ZERO); MOST_LANES];
+    // SAFETY: the caller's: `n` elements are readable, and `some` has more.
+    unsafe {
+        std::ptr::copy_nonoverlapping(from, some.as_mut_ptr(), n);
+        V::widen(some.as_ptr())
+    }
+}
+
+macro_rules! narrow {
+    ([$($parameter:tt)*] $vector:ty: $narrow:ty;
+        |$from:ident| $widen:expr, |$value:ident, $to:ident| $round:expr) => {
+        impl<$($parameter)*> Loads<$narrow> for $vector {
+            #[inline(always)]
+            unsafe fn widen($from: *const $narrow) -> Self {
+                // SAFETY: the caller's; the features as for every register.
+                unsafe { $widen }
+            }
+            #[inline(always)]
+            unsafe fn widen_some(from: *const $narrow, n: usize) -> Self {
+                // SAFETY: the caller's.
+                unsafe { widen_copy::<Self, $narrow>(from, n) }
+            }
+        }
+
+        impl<$($parameter)*> Stores<$narrow> for $vector {
+            #[inline(always)]
+            unsafe fn round(self, $to: *mut $narrow) {
+                let $value = self;
+                // SAFETY: the caller's; the features as for every register.
+                unsafe { $round }
+            }
+        }
+    };
+}
+
+macro_rules! portable {
+    ($($narrow:ty),+) => {$(
+        narrow! { [const N: usize] Portable<<$narrow as Narrow>::Wide, N>: $narrow;
+            |from| Self(std::array::from_fn(|i| (*from.add(i)).wide())),
+            |value, to| value.0.iter().enumerate().for_each(|(i, &x)| *to.add(i) = <$narrow>::rounded(x))
+        }
+    )+};
+}
+
+portable!(Bf16, F16, i8, u8, i16);
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{Avx2F32, Avx2I32, Avx512F32, Avx512I32, Bf16, F16, Loads, Stores, widen_copy};
+    use std::arch::x86_64::*;
+
+    narrow! { [] Avx2F32: F16;
+        |from| Self(_mm256_cvtph_ps(_mm_loadu_si128(from.cast()))),
+        |value, to| _mm_storeu_si128(to.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(value.0))
+    }
+    narrow! { [] Avx512F32: F16;
+        |from| Self(_mm512_cvtph_ps(_mm256_loadu_si256(from.cast()))),
+        |value, to| _mm256_storeu_si256(to.cast(), _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(value.0))
+    }
+    narrow! { [] Avx2F32: Bf16;
+        |from| {
+            let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
+            Self(_mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide)))
+        },
+        |value, to| {
+            let bits = _mm256_castps_si256(value.0);
+            let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+            let up = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+            let quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x40_0000));
+            let no_number = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(value.0, value.0));
+            let nearest = _mm256_blendv_epi8(_mm256_add_epi32(bits, up), quiet, no_number);
+            let halves = _mm256_srli_epi32::<16>(nearest);
+            let halves = _mm256_permute4x64_epi64::<0x88>(_mm256_packus_epi32(halves, halves));
+            _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(halves));
+        }
+    }
+    narrow! { [] Avx512F32: Bf16;
+        |from| {
+            let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()));
+            Self(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide)))
+        },
+        |value, to| {
+            let bits = _mm512_castps_si512(value.0);
+            let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+            let up = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
+            let quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x40_0000));
+            let no_number = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(value.0, value.0);
+            let nearest = _mm512_mask_mov_epi32(_mm512_add_epi32(bits, up), no_number, quiet);
+            let halves = _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(nearest));
+            _mm256_storeu_si256(to.cast(), halves);
+        }
+    }
+
+    macro_rules! integers {
+        ($($element:ty: $load:ident, $wide:ident, $wider:ident, $narrow:ident;)+) => {$(
+            narrow! { [] Avx2I32: $element;
+                |from| Self(_mm256_castsi256_ps($wide($load(from.cast())))),
+                |value, to| {
+                    let mut lanes = [0i32; 8];
+                    _mm256_storeu_ps(lanes.as_mut_ptr().cast(), value.0);
+                    for (i, lane) in lanes.into_iter().enumerate() {
+                        *to.add(i) = lane as $element;
+                    }
+                }
+            }
+            narrow! { [] Avx512I32: $element;
+                |from| Self(_mm512_castsi512_ps($wider(std::ptr::read_unaligned(from.cast())))),
+                |value, to| {
+                    let narrow = $narrow(_mm512_castps_si512(value.0));
+                    std::ptr::write_unaligned(to.cast(), narrow);
+                }
+            }
+        )+};
+    }
+
+    integers! {
+        i8: _mm_loadl_epi64, _mm256_cvtepi8_epi32, _mm512_cvtepi8_epi32, _mm512_cvtepi32_epi8;
+        u8: _mm_loadl_epi64, _mm256_cvtepu8_epi32, _mm512_cvtepu8_epi32, _mm512_cvtepi32_epi8;
+        i16: _mm_loadu_si128, _mm256_cvtepi16_epi32, _mm512_cvtepi16_epi32, _mm512_cvtepi32_epi16;
+    }
+}

@@ -1,0 +1,178 @@
+//! Quads of bytes, which one instruction multiplies and adds up.
+
+use crate::kernel::micro_kernel::Sealed;
+use crate::pack::pack_kernels::Lines;
+use crate::types::workspace::Plain;
+use std::arch::x86_64::*;
+use std::num::Wrapping;
+use std::ops::{Add, Mul};
+
+/// Four neighbours of the depth as a factor; an integer of 32 bits as a sum. It lies at any address.
+#[derive(Clone, Copy, PartialEq)]
+#[repr(transparent)]
+pub(crate) struct Quad(pub(crate) [u8; 4]);
+
+impl Quad {
+    fn sum(self) -> Wrapping<i32> {
+        Wrapping(i32::from_ne_bytes(self.0))
+    }
+
+    fn of(sum: Wrapping<i32>) -> Self {
+        Self(sum.0.to_ne_bytes())
+    }
+}
+
+impl Add for Quad {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self::of(self.sum() + other.sum())
+    }
+}
+
+impl Mul for Quad {
+    type Output = Self;
+
+    fn mul(self, other: Self) -> Self {
+        Self::of(self.sum() * other.sum())
+    }
+}
+
+impl Sealed for Quad {
+    const ZERO: Self = Self([0; 4]);
+    const ONE: Self = Self(1i32.to_ne_bytes());
+}
+
+// SAFETY: any bits are four bytes, or a sum.
+unsafe impl Plain for Quad {}
+
+/// A quad of a large factor as it lies: what multiplies it has signs or not, and its own sign bits
+/// are flipped as it is loaded or not.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Lying<const SIGNED: bool, const FLIPPED: bool>(pub(crate) Quad);
+
+// SAFETY: as above.
+unsafe impl<const SIGNED: bool, const FLIPPED: bool> Plain for Lying<SIGNED, FLIPPED> {}
+
+/// A register of a quad.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(crate) fn splat(quad: Quad) -> __m512 {
+    _mm512_castsi512_ps(_mm512_set1_epi32(i32::from_ne_bytes(quad.0)))
+}
+
+/// `sum` and the products of four bytes without signs and four with.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vnni")]
+pub(crate) fn add_unsigned(unsigned: __m512, signed: __m512, sum: __m512) -> __m512 {
+    let [unsigned, signed] = [_mm512_castps_si512(unsigned), _mm512_castps_si512(signed)];
+    _mm512_castsi512_ps(_mm512_dpbusd_epi32(_mm512_castps_si512(sum), unsigned, signed))
+}
+
+/// `sum` and the products of four bytes with signs and four without.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vnni")]
+pub(crate) fn add_signed(signed: __m512, unsigned: __m512, sum: __m512) -> __m512 {
+    add_unsigned(unsigned, signed, sum)
+}
+
+/// Flips the sign bit of every byte.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(crate) fn flip(quads: __m512) -> __m512 {
+    let signs = _mm512_set1_epi32(0x8080_8080_u32 as i32);
+    _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(quads), signs))
+}
+
+/// Quads of a byte of each of four lines.
+///
+/// # Safety
+/// Every line must be readable for 16 bytes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(crate) unsafe fn across(first: *const u8, stride: isize) -> __m512 {
+    // SAFETY: the caller's.
+    let [a, b, c, d] = unsafe {
+        [
+            _mm_loadu_si128(first.cast()),
+            _mm_loadu_si128(first.wrapping_offset(stride).cast()),
+            _mm_loadu_si128(first.wrapping_offset(2 * stride).cast()),
+            _mm_loadu_si128(first.wrapping_offset(3 * stride).cast()),
+        ]
+    };
+    let ab = _mm512_inserti32x4::<1>(_mm512_castsi128_si512(a), b);
+    let lines = _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(ab, c), d);
+    // Four columns of all lines side by side, and then the lines of every column.
+    let columns = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    let quads = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    let fours = _mm512_permutexvar_epi32(columns, lines);
+    _mm512_castsi512_ps(_mm512_shuffle_epi8(fours, _mm512_broadcast_i32x4(quads)))
+}
+
+/// Columns of a register of bytes.
+pub(crate) const COLUMNS: usize = 64;
+
+/// Quads of up to 64 columns of up to four lines: of 16 columns in each register. What is not there is
+/// zero.
+///
+/// # Safety
+/// Every line must be readable for so many columns.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(crate) unsafe fn of_lines(
+    first: *const u8,
+    stride: isize,
+    lines: usize,
+    columns: usize,
+) -> [__m512; 4] {
+    // Interleaving works within quarters of registers: those get every fourth four columns.
+    let fours = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    let mask = u64::MAX >> (COLUMNS - columns);
+    let mut rows = [_mm512_setzero_si512(); 4];
+    for (i, row) in rows.iter_mut().enumerate() {
+        let mask = if i < lines { mask } else { 0 };
+        // SAFETY: the caller's, for the columns of the mask.
+        let line = unsafe {
+            _mm512_maskz_loadu_epi8(mask, first.wrapping_offset(i as isize * stride).cast())
+        };
+        *row = _mm512_permutexvar_epi32(fours, line);
+    }
+    let [a, b, c, d] = rows;
+    let [ab, cd] = [_mm512_unpacklo_epi8(a, b), _mm512_unpacklo_epi8(c, d)];
+    let [ab2, cd2] = [_mm512_unpackhi_epi8(a, b), _mm512_unpackhi_epi8(c, d)];
+    [
+        _mm512_castsi512_ps(_mm512_unpacklo_epi16(ab, cd)),
+        _mm512_castsi512_ps(_mm512_unpackhi_epi16(ab, cd)),
+        _mm512_castsi512_ps(_mm512_unpacklo_epi16(ab2, cd2)),
+        _mm512_castsi512_ps(_mm512_unpackhi_epi16(ab2, cd2)),
+    ]
+}
+
+/// Copies lines of bytes to lines of quads of their columns `width` apart.
+///
+/// # Safety
+/// The lines must be readable, and `to` writable for a fourth as many lines of `width`, a multiple of
+/// the lanes that no line is longer than.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+pub(crate) unsafe fn copy_across<const FLIPPED: bool>(
+    from: Lines<*const u8>,
+    to: *mut Quad,
+    width: usize,
+) {
+    for line in (0..from.count).step_by(4) {
+        let place = from.first.wrapping_offset(line as isize * from.stride);
+        for at in (0..from.len).step_by(COLUMNS) {
+            let (lines, columns) = ((from.count - line).min(4), (from.len - at).min(COLUMNS));
+            // SAFETY: the caller's; registers have 16 lanes.
+            unsafe {
+                let quads = of_lines(place.wrapping_add(at), from.stride, lines, columns);
+                let to = to.add(line / 4 * width + at);
+                for (i, quads) in quads.into_iter().enumerate().take((width - at) / 16) {
+                    let quads = if FLIPPED { flip(quads) } else { quads };
+                    _mm512_storeu_ps(to.add(16 * i).cast(), quads);
+                }
+            }
+        }
+    }
+}

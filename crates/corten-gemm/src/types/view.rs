@@ -1,0 +1,129 @@
+//! Matrices in memory.
+
+#[cfg(target_arch = "x86_64")]
+use crate::types::workspace::Plain;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// A matrix: where its first element lies, its shape, and the distances of its rows and of its
+/// columns in elements. `P` is `*const E` or `*mut E`.
+#[derive(Clone, Copy, Debug)]
+pub struct View<P> {
+    /// The element of row 0 and column 0.
+    pub data: P,
+    /// The number of rows and of columns.
+    pub shape: [usize; 2],
+    /// From one row to the next, and from one column to the next.
+    pub strides: [isize; 2],
+}
+
+impl<P> View<P> {
+    /// The transpose.
+    #[must_use]
+    pub fn t(self) -> Self {
+        let ([rows, cols], [row, col]) = (self.shape, self.strides);
+        Self { data: self.data, shape: [cols, rows], strides: [col, row] }
+    }
+
+    fn offset(&self, [row, col]: [usize; 2]) -> isize {
+        assert!(row <= self.shape[0] && col <= self.shape[1]);
+        row as isize * self.strides[0] + col as isize * self.strides[1]
+    }
+}
+
+impl<E> View<*const E> {
+    /// The same matrix with elements of another type of this size.
+    #[must_use]
+    pub fn cast<T>(self) -> View<*const T> {
+        const { assert!(size_of::<E>() == size_of::<T>()) };
+        View { data: self.data.cast(), shape: self.shape, strides: self.strides }
+    }
+}
+
+impl<E> View<*mut E> {
+    /// The same matrix with elements of another type of this size.
+    #[must_use]
+    pub fn cast<T>(self) -> View<*mut T> {
+        const { assert!(size_of::<E>() == size_of::<T>()) };
+        View { data: self.data.cast(), shape: self.shape, strides: self.strides }
+    }
+
+    /// Where the element of a row and column lies.
+    pub(crate) fn place(&self, place: [usize; 2]) -> *mut E {
+        self.data.wrapping_offset(self.offset(place))
+    }
+}
+
+/// A factor: a matrix that may be read for `'a`.
+pub struct Source<'a, E> {
+    view: View<*const E>,
+    memory: PhantomData<&'a [E]>,
+}
+
+impl<E> Clone for Source<'_, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E> Copy for Source<'_, E> {}
+
+impl<'a, E: Copy> Source<'a, E> {
+    /// # Safety
+    /// The matrix must be readable, and unchanged, for `'a`.
+    pub unsafe fn new(view: View<*const E>) -> Self {
+        Self { view, memory: PhantomData }
+    }
+
+    /// The same matrix with elements of another type of this size.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn cast<T: Plain>(self) -> Source<'a, T>
+    where
+        E: Plain,
+    {
+        Source { view: self.view.cast(), memory: PhantomData }
+    }
+
+    pub(crate) fn shape(&self) -> [usize; 2] {
+        self.view.shape
+    }
+
+    pub(crate) fn strides(&self) -> [isize; 2] {
+        self.view.strides
+    }
+
+    /// The address of the first element.
+    pub(crate) fn first(&self) -> *const E {
+        self.view.data
+    }
+
+    /// The transpose.
+    pub(crate) fn t(self) -> Self {
+        Self { view: self.view.t(), ..self }
+    }
+
+    /// A part of the matrix, which must lie within it.
+    pub(crate) fn part(self, rows: Range<usize>, cols: Range<usize>) -> Self {
+        assert!(rows.end <= self.view.shape[0] && cols.end <= self.view.shape[1]);
+        let data = self.view.data.wrapping_offset(self.view.offset([rows.start, cols.start]));
+        let view = View { data, shape: [rows.len(), cols.len()], ..self.view };
+        Self { view, ..self }
+    }
+
+    /// Some rows.
+    pub(crate) fn rows(self, rows: Range<usize>) -> Self {
+        self.part(rows, 0..self.view.shape[1])
+    }
+
+    /// An element.
+    pub(crate) fn at(&self, place: [usize; 2]) -> E {
+        assert!(place[0] < self.view.shape[0] && place[1] < self.view.shape[1]);
+        // SAFETY: readable, by the constructor; the place lies within the shape.
+        unsafe { *self.view.data.wrapping_offset(self.view.offset(place)) }
+    }
+}
+
+/// The distance in bytes of lines that lie so many elements apart: of a single line it may be any number.
+pub(crate) fn bytes_apart<E>(stride: isize) -> usize {
+    stride.unsigned_abs().saturating_mul(size_of::<E>())
+}
