@@ -8,7 +8,7 @@
 
 use corten_core::{DType, Reader, TensorBase, Writer};
 use corten_gemm::{
-    Bf16, Byte, F16, Instructions, NarrowFactor, Number, Start, View, Way, product,
+    Bf16, Byte, F16, Instructions, NarrowFactor, Number, Plan, Start, View, product,
     product_of_bytes, product_of_narrow,
 };
 use std::hint::black_box;
@@ -40,7 +40,7 @@ const CASES: [Case; 9] = [
 ];
 
 /// Products with few rows, whose second factor is read from memory or from a cache.
-const FEW_ROWS: [Case; 22] = [
+const SKINNY: [Case; 22] = [
     ([1, 512, 512], [false, true]),
     ([1, 512, 512], [false, false]),
     ([1, 2048, 2048], [false, true]),
@@ -94,19 +94,19 @@ fn main() -> corten_core::Result<()> {
         println!("{shape:?} by columns {by_columns:?}: f32 {single}, f64 {double}");
     }
     println!("of 16 bits");
-    for (shape, by_columns) in CASES.iter().chain(&FEW_ROWS).filter(wanted) {
+    for (shape, by_columns) in CASES.iter().chain(&SKINNY).filter(wanted) {
         let bf16 = run_narrow(level, *shape, *by_columns, Bf16(0x3f80), level);
         let f16 = run_narrow(level, *shape, *by_columns, F16(0x3c00), Instructions::Avx512);
         println!("{shape:?} by columns {by_columns:?}: bf16 {bf16:#}, f16 {f16:#}");
     }
     println!("of bytes");
-    for (shape, by_columns) in CASES.iter().chain(&OF_BYTES).chain(&FEW_ROWS).filter(wanted) {
+    for (shape, by_columns) in CASES.iter().chain(&OF_BYTES).chain(&SKINNY).filter(wanted) {
         let signed = run_bytes(level, *shape, *by_columns, 1i8);
         let unsigned = run_bytes(level, *shape, *by_columns, 1u8);
         println!("{shape:?} by columns {by_columns:?}: i8 {signed:#}, u8 {unsigned:#}");
     }
     println!("with the part of what reading the factors alone reaches");
-    for (shape, by_columns) in FEW_ROWS.iter().filter(wanted) {
+    for (shape, by_columns) in SKINNY.iter().filter(wanted) {
         let single = run::<f32>(level, *shape, *by_columns, 1.0);
         let double = run::<f64>(level, *shape, *by_columns, 0.5);
         println!("{shape:?} by columns {by_columns:?}: f32 {single:#}, f64 {double:#}");
@@ -199,9 +199,9 @@ fn run<E: Number + From<f32>>(
         by_columns,
         (E::from(1.0), E::from(1.0), E::from(1.0)),
         roof,
-        |way, c, a, b| {
+        |plan, c, a, b| {
             // SAFETY: the matrices are dense, and the level was detected.
-            unsafe { product(way, level, c, a, b, E::from(1.0), Start::Nothing) }
+            unsafe { product(plan, level, c, a, b, E::from(1.0), Start::Nothing) }
         },
     )
 }
@@ -215,9 +215,9 @@ fn run_narrow<H: NarrowFactor<Wide = f32>>(
     most: Instructions,
 ) -> Best {
     let roof = |times| sample(times, || multiply(level.min(most), STEPS));
-    beside(level, shape, by_columns, (one, one, one), roof, |way, c, a, b| {
+    beside(level, shape, by_columns, (one, one, one), roof, |plan, c, a, b| {
         // SAFETY: the matrices are dense, and the level was detected.
-        unsafe { product_of_narrow(way, level, c, a, b, 1.0, None) }
+        unsafe { product_of_narrow(plan, level, c, a, b, 1.0, None) }
     })
 }
 
@@ -230,9 +230,9 @@ fn run_bytes<A: Byte>(
 ) -> Best {
     let roof = |times| sample(times, || multiply_bytes(level, STEPS));
     let ones = (Wrapping(1), one, 1i8);
-    beside(level, shape, by_columns, ones, roof, |way, c, a, b| {
+    beside(level, shape, by_columns, ones, roof, |plan, c, a, b| {
         // SAFETY: the matrices are dense, and the level was detected.
-        unsafe { product_of_bytes(way, level, c, a, b) }
+        unsafe { product_of_bytes(plan, level, c, a, b) }
     })
 }
 
@@ -244,7 +244,7 @@ fn beside<C: Copy, A: Copy, B: Copy>(
     by_columns: [bool; 2],
     (one, one_of_a, one_of_b): (C, A, B),
     roof: impl Fn(usize) -> f64,
-    product: impl Fn(Way, View<*mut C>, View<*const A>, View<*const B>),
+    product: impl Fn(Plan, View<*mut C>, View<*const A>, View<*const B>),
 ) -> Best {
     let (a, b) = (vec![one_of_a; m * k], vec![one_of_b; k * n]);
     let mut c = vec![one; m * n];
@@ -255,8 +255,8 @@ fn beside<C: Copy, A: Copy, B: Copy>(
     let a_view = View { data: a.as_ptr(), shape: [m, k], strides: strides(by_columns[0], [m, k]) };
     let b_view = View { data: b.as_ptr(), shape: [k, n], strides: strides(by_columns[1], [k, n]) };
     let c_view = View { data: c.as_mut_ptr(), shape: [m, n], strides: [n as isize, 1] };
-    let way =
-        Way::of(a_view, View { data: b_view.data.cast(), shape: [k, n], strides: b_view.strides });
+    let plan =
+        Plan::of(a_view, View { data: b_view.data.cast(), shape: [k, n], strides: b_view.strides });
     let operations = 2 * m * n * k;
     let bytes = (m * k + k * n) * size_of::<A>();
     let times = (SAMPLE / operations).min(16 * SAMPLE / bytes / 4).max(1);
@@ -266,7 +266,7 @@ fn beside<C: Copy, A: Copy, B: Copy>(
         let per_second = sample(times, || read(level, &a) + read(level, &b));
         best.most_bytes = best.most_bytes.max(per_second);
         let per_second = sample(times, || {
-            product(way, c_view, a_view, b_view);
+            product(plan, c_view, a_view, b_view);
             operations
         });
         best.operations = best.operations.max(per_second);

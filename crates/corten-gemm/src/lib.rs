@@ -6,7 +6,7 @@
 //! calls it is built for debugging.
 //!
 //! Results do not depend on how a caller cuts a product into parts that it computes in the same
-//! [`Way`]: the order in which the terms of an element are added up is that of the way.
+//! [`Plan`]: the order in which the terms of an element are added up is that of the way.
 
 mod driver;
 mod kernel;
@@ -20,7 +20,7 @@ pub use driver::int8::{Byte, product_of_bytes};
 #[cfg(target_arch = "x86_64")]
 pub use driver::mixed_precision::product_of_packed_pairs;
 pub use driver::mixed_precision::{NarrowFactor, product_of_narrow};
-pub use driver::plan::{FEW, Way};
+pub use driver::plan::{MAX_SKINNY, Plan};
 #[cfg(target_arch = "x86_64")]
 pub use kernel::amx::has_amx;
 pub use kernel::micro_kernel::{Instructions, Number};

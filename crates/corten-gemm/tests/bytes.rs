@@ -2,7 +2,7 @@
 
 mod common;
 
-use corten_gemm::{Byte, Instructions, View, Way, product_of_bytes};
+use corten_gemm::{Byte, Instructions, Plan, View, product_of_bytes};
 use std::num::Wrapping;
 
 /// How the elements of a matrix lie.
@@ -96,12 +96,12 @@ fn check<A: Byte, B: Byte>(
     };
     let wanted: Vec<_> = (0..m * n).map(|i| sum(i / n, i % n)).collect();
     for level in common::levels_to(Instructions::Avx512Bf16) {
-        for way in [Way::TILES, Way::of(a.view().cast::<u8>(), b.view().cast())] {
+        for plan in [Plan::BLOCKED, Plan::of(a.view().cast::<u8>(), b.view().cast())] {
             let mut c = Matrix::new([m, n], orders[2], |_| Wrapping(7));
             // SAFETY: the matrices lie in memories of their own, and the level was asked for.
-            unsafe { product_of_bytes(way, level, c.view_mut(), a.view(), b.view()) };
+            unsafe { product_of_bytes(plan, level, c.view_mut(), a.view(), b.view()) };
             for (i, &wanted) in wanted.iter().enumerate() {
-                let case = format!("{level:?} {way:?} {m}x{n}x{k} {orders:?} at {i}");
+                let case = format!("{level:?} {plan:?} {m}x{n}x{k} {orders:?} at {i}");
                 assert_eq!(c.at(i / n, i % n), wanted, "{case}");
             }
             let sum = |values: &[Wrapping<i32>]| values.iter().sum::<Wrapping<i32>>();
@@ -136,9 +136,9 @@ fn products_with_few_rows_or_columns_equal_the_naive_ones() {
     for few in [1, 2, 3, 5, 8, 16] {
         for [many, k] in [[70, 1], [131, 38], [300, 64], [700, 13]] {
             for order in [Order::Rows, Order::Columns, Order::OddColumns, Order::OddRows] {
-                check_kinds([few, many, k], [Order::Rows, order, Order::Rows]);
-                check_kinds([many, few, k], [order, Order::Rows, Order::Rows]);
-                check_kinds([many, few, k], [order, Order::Columns, Order::Spread]);
+                check_kinds([skinny, many, k], [Order::Rows, order, Order::Rows]);
+                check_kinds([many, skinny, k], [order, Order::Rows, Order::Rows]);
+                check_kinds([many, skinny, k], [order, Order::Columns, Order::Spread]);
             }
         }
     }
@@ -161,11 +161,11 @@ fn sums_of_extreme_bytes_wrap_around() {
         let b = Matrix::new([shape[2], shape[1]], Order::Columns, |_| y as i8);
         let wanted = Wrapping(i32::from(x)) * Wrapping(i32::from(y as i8)) * Wrapping(140_000);
         for level in common::levels_to(Instructions::Avx512Bf16) {
-            for way in [Way::TILES, Way::of(a.view(), b.view().cast())] {
+            for plan in [Plan::BLOCKED, Plan::of(a.view(), b.view().cast())] {
                 let mut c = Matrix::new([shape[0], shape[1]], Order::Rows, |_| Wrapping(0));
                 // SAFETY: as in `check`.
-                unsafe { product_of_bytes(way, level, c.view_mut(), a.view(), b.view()) };
-                assert!(c.data.iter().all(|&sum| sum == wanted), "{level:?} {way:?} {x} {y}");
+                unsafe { product_of_bytes(plan, level, c.view_mut(), a.view(), b.view()) };
+                assert!(c.data.iter().all(|&sum| sum == wanted), "{level:?} {plan:?} {x} {y}");
             }
         }
     }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use corten_gemm::{Bf16, F16, Instructions, Narrow, NarrowFactor, View, Way, product_of_narrow};
+use corten_gemm::{Bf16, F16, Instructions, Narrow, NarrowFactor, Plan, View, product_of_narrow};
 use std::fmt::Debug;
 
 fn levels() -> Vec<Instructions> {
@@ -86,16 +86,18 @@ fn check<H: NarrowFactor<Wide = f32> + Debug>(
     let old = |row, col| if beta.is_some() { number(col, row) } else { f32::NAN };
     let before = Matrix::<H>::new([m, n], orders[2], old);
     for level in levels() {
-        for way in [Way::TILES, Way::of(a.view(), b.view())] {
+        for plan in [Plan::BLOCKED, Plan::of(a.view(), b.view())] {
             let mut c = before.clone();
             // SAFETY: the matrices lie in memories of their own, and the level was asked for.
-            unsafe { product_of_narrow(way, level, c.view_mut(), a.view(), b.view(), alpha, beta) };
+            unsafe {
+                product_of_narrow(plan, level, c.view_mut(), a.view(), b.view(), alpha, beta)
+            };
             for row in 0..m {
                 for col in 0..n {
                     let sum: f32 = (0..k).map(|step| a.at(row, step) * b.at(step, col)).sum();
                     let old = beta.map_or(0.0, |beta| beta * before.at(row, col));
                     let wanted = H::rounded(old + alpha * sum);
-                    let case = format!("{level:?} {way:?} {m}x{n}x{k} {orders:?} at {row}, {col}");
+                    let case = format!("{level:?} {plan:?} {m}x{n}x{k} {orders:?} at {row}, {col}");
                     assert_eq!(c.data[c.place(row, col)], wanted, "{case}");
                     c.data[before.place(row, col)] = before.data[before.place(row, col)];
                 }
@@ -127,9 +129,9 @@ fn products_with_few_rows_or_columns_equal_the_naive_ones() {
     for few in 1..=16 {
         for [many, k] in [[70, 1], [131, 38], [300, 64]] {
             for b in [Order::Rows, Order::Columns, Order::OddColumns] {
-                check::<Bf16>([few, many, k], [Order::Rows, b, Order::Rows], 1.0, None);
-                check::<Bf16>([many, few, k], [Order::Rows, b, Order::Columns], 2.0, Some(1.0));
-                check::<F16>([few, many, k], [Order::Rows, b, Order::Spread], 1.0, None);
+                check::<Bf16>([skinny, many, k], [Order::Rows, b, Order::Rows], 1.0, None);
+                check::<Bf16>([many, skinny, k], [Order::Rows, b, Order::Columns], 2.0, Some(1.0));
+                check::<F16>([skinny, many, k], [Order::Rows, b, Order::Spread], 1.0, None);
             }
         }
     }
@@ -187,7 +189,7 @@ fn check_every_kind<H: NarrowFactor<Wide = f32> + Debug>(
         let mut c = vec![of(0x7fff); m * n];
         let c_view = View { data: c.as_mut_ptr(), shape: [m, n], strides: [n as isize, 1] };
         // SAFETY: the matrices are dense, and the level was asked for.
-        unsafe { product_of_narrow(Way::TILES, level, c_view, a_view, b_view, 1.0, None) };
+        unsafe { product_of_narrow(Plan::BLOCKED, level, c_view, a_view, b_view, 1.0, None) };
         for (i, &sum) in c.iter().enumerate() {
             let [x, y] = [a[i / n].wide(), b[i % n].wide()];
             let wanted = H::rounded(x * y);
@@ -215,13 +217,13 @@ fn products_do_not_depend_on_how_they_are_cut() {
         for order in [Order::Rows, Order::Columns] {
             let a = Matrix::<Bf16>::new([rows, depth], Order::Rows, fraction);
             let b = Matrix::<Bf16>::new([depth, 147], order, fraction);
-            let way = Way::of(a.view(), b.view());
+            let plan = Plan::of(a.view(), b.view());
             for level in levels() {
                 let mut whole = Matrix::<Bf16>::new([rows, 147], Order::Rows, |_, _| 0.0);
                 let mut cut = whole.clone();
                 let (from, to) = (b.view(), whole.view_mut());
                 // SAFETY: as in `check`.
-                unsafe { product_of_narrow(way, level, to, a.view(), from, 1.0, None) };
+                unsafe { product_of_narrow(plan, level, to, a.view(), from, 1.0, None) };
                 for cols in [0..5, 5..69, 69..147] {
                     let shape = |rows| [rows, cols.len()];
                     let data = from.data.wrapping_offset(cols.start as isize * from.strides[1]);
@@ -230,7 +232,7 @@ fn products_do_not_depend_on_how_they_are_cut() {
                     let data = to.data.wrapping_offset(cols.start as isize);
                     let to = View { data, shape: shape(rows), ..to };
                     // SAFETY: as in `check`.
-                    unsafe { product_of_narrow(way, level, to, a.view(), from, 1.0, None) };
+                    unsafe { product_of_narrow(plan, level, to, a.view(), from, 1.0, None) };
                 }
                 assert!(whole.data == cut.data, "{level:?} {order:?}");
             }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use corten_gemm::{Instructions, NarrowFactor, Start, View, Way, product, product_of_narrow};
+use corten_gemm::{Instructions, NarrowFactor, Plan, Start, View, product, product_of_narrow};
 use std::num::Wrapping;
 
 fn levels() -> Vec<Instructions> {
@@ -85,7 +85,7 @@ macro_rules! wide {
             let start = if beta.0 == 0 { Start::Nothing } else { Start::Scaled(beta) };
             // SAFETY: the matrices are apart from each other, and the processor has the
             // instructions.
-            unsafe { product(Way::of(a, b), instructions, c, a, b, alpha, start) };
+            unsafe { product(Plan::of(a, b), instructions, c, a, b, alpha, start) };
         }
     )+};
 }
@@ -104,7 +104,7 @@ fn narrow<H: NarrowFactor<Wide = Wrapping<i32>>>(
     let beta = (beta != 0).then_some(Wrapping(beta as i32));
     let alpha = Wrapping(alpha as i32);
     // SAFETY: as above.
-    unsafe { product_of_narrow(Way::of(a, b), instructions, c, a, b, alpha, beta) };
+    unsafe { product_of_narrow(Plan::of(a, b), instructions, c, a, b, alpha, beta) };
 }
 
 #[test]

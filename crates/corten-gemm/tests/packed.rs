@@ -41,9 +41,9 @@ fn wanted(a: &[f64], [m, n, k]: [usize; 3], start: impl Fn(usize, usize) -> f64)
 fn products_with_panels_equal_the_naive_ones() {
     for level in common::levels_to(Instructions::Avx512) {
         for [m, n, k] in SHAPES {
-            let (a, turned) = (rows([m, k], |x| x), rows([n, k], |x| x));
+            let (a, transposed) = (rows([m, k], |x| x), rows([n, k], |x| x));
             // SAFETY: the matrix lies in its memory.
-            let b = unsafe { Source::new(by_rows(turned.as_ptr(), [n, k]).t()) };
+            let b = unsafe { Source::new(by_rows(transposed.as_ptr(), [n, k]).t()) };
             let b = Packed::of(b, level);
             assert_eq!(b.shape(), [k, n]);
             assert!(b.elements().all(|(step, col, element)| element == number(col, step)));
@@ -76,9 +76,9 @@ fn products_with_panels_equal_the_naive_ones() {
 #[test]
 #[should_panic(expected = "the shapes do not fit")]
 fn columns_begin_with_a_panel() {
-    let (a, turned, mut c) = ([1.0f64; 8], [1.0f64; 32], [0.0f64; 3]);
+    let (a, transposed, mut c) = ([1.0f64; 8], [1.0f64; 32], [0.0f64; 3]);
     // SAFETY: the matrix lies in its memory.
-    let b = unsafe { Source::new(by_rows(turned.as_ptr(), [4, 8]).t()) };
+    let b = unsafe { Source::new(by_rows(transposed.as_ptr(), [4, 8]).t()) };
     let b = Packed::of(b, Instructions::Portable);
     let (to, from) = (by_rows(c.as_mut_ptr(), [1, 3]), by_rows(a.as_ptr(), [1, 8]));
     // SAFETY: the matrices lie in memories of their own.
@@ -91,9 +91,9 @@ fn products_with_panels_of_pairs_equal_the_naive_ones() {
     let half = |x: f64| Bf16::rounded(x as f32);
     for level in common::levels_to(Instructions::Amx) {
         for [m, n, k] in SHAPES {
-            let (a, turned) = (rows([m, k], half), rows([n, k], half));
+            let (a, transposed) = (rows([m, k], half), rows([n, k], half));
             // SAFETY: the matrix lies in its memory.
-            let b = unsafe { Source::new(by_rows(turned.as_ptr(), [n, k]).t()) };
+            let b = unsafe { Source::new(by_rows(transposed.as_ptr(), [n, k]).t()) };
             let packed = PackedPairs::of(b, level);
             assert_eq!(packed.is_some(), level >= Instructions::Avx512Bf16);
             let Some(b) = packed else { continue };

@@ -3,7 +3,7 @@
 mod common;
 
 use corten_gemm::{
-    Apart, Columns, Factor, Instructions, Pieces, SLACK, Source, Start, View, Way, product,
+    Apart, Columns, Factor, Instructions, Pieces, Plan, SLACK, Source, Start, View, product,
     product_of_factors,
 };
 use std::ops::Range;
@@ -92,12 +92,12 @@ fn number(row: usize, col: usize) -> f64 {
 
 fn check(shape: [usize; 3], orders: [Order; 3], alpha: f64, beta: Option<f64>) {
     check_way(None, shape, orders, alpha, beta);
-    check_way(Some(Way::TILES), shape, orders, alpha, beta);
+    check_way(Some(Plan::BLOCKED), shape, orders, alpha, beta);
 }
 
 /// The product in a way, or in that of its factors.
 fn check_way(
-    way: Option<Way>,
+    plan: Option<Plan>,
     [m, n, k]: [usize; 3],
     orders: [Order; 3],
     alpha: f64,
@@ -113,13 +113,13 @@ fn check_way(
                 if beta.is_some() { number(col, row) } else { f64::NAN }
             },
         );
-    let way = way.unwrap_or(Way::of(a.view(), b.view()));
+    let plan = plan.unwrap_or(Plan::of(a.view(), b.view()));
     for level in levels() {
         let mut c = before.clone();
         // SAFETY: the matrices lie in memories of their own, and the level was asked for.
         unsafe {
             product(
-                way,
+                plan,
                 level,
                 c.view_mut(),
                 a.view(),
@@ -132,7 +132,7 @@ fn check_way(
             for col in 0..n {
                 let sum: f64 = (0..k).map(|step| a.at(row, step) * b.at(step, col)).sum();
                 let old = beta.map_or(0.0, |beta| beta * before.at(row, col));
-                let case = format!("{level:?} {way:?} {m}x{n}x{k} {orders:?} at {row}, {col}");
+                let case = format!("{level:?} {plan:?} {m}x{n}x{k} {orders:?} at {row}, {col}");
                 assert_eq!(c.at(row, col), old + alpha * sum, "{case}");
             }
         }
@@ -179,7 +179,7 @@ fn products_do_not_depend_on_how_they_are_cut() {
         let mut whole = Matrix::new([61, 47], Order::Rows, |_, _| 0.0);
         // SAFETY: as in `check`.
         unsafe {
-            product(Way::TILES, level, whole.view_mut(), a.view(), b.view(), 1.0, Start::Nothing)
+            product(Plan::BLOCKED, level, whole.view_mut(), a.view(), b.view(), 1.0, Start::Nothing)
         };
         for rows in [1, 7, 16, 40] {
             let mut cut = Matrix::new([61, 47], Order::Rows, |_, _| 0.0);
@@ -198,7 +198,7 @@ fn products_do_not_depend_on_how_they_are_cut() {
                     ..from
                 };
                 // SAFETY: as in `check`.
-                unsafe { product(Way::TILES, level, to, from, b.view(), 1.0, Start::Nothing) };
+                unsafe { product(Plan::BLOCKED, level, to, from, b.view(), 1.0, Start::Nothing) };
             }
             assert_eq!(whole.data, cut.data, "{level:?}, {rows} rows first");
         }
@@ -211,10 +211,10 @@ fn products_with_few_rows_or_columns_equal_the_naive_ones() {
         for [many, k] in [[1, 40], [70, 1], [301, 37], [23, 100]] {
             let [a, b] = [Order::Rows, Order::Columns];
             for orders in [[a, b, a], [a, a, b], [b, a, Order::Spread], [b, b, a]] {
-                check([few, many, k], orders, 1.0, None);
-                check([many, few, k], orders, 2.0, Some(-1.0));
+                check([skinny, many, k], orders, 1.0, None);
+                check([many, skinny, k], orders, 2.0, Some(-1.0));
             }
-            check([few, many, k], [Order::Backwards, Order::FarRows, a], 1.0, Some(2.0));
+            check([skinny, many, k], [Order::Backwards, Order::FarRows, a], 1.0, Some(2.0));
         }
     }
     // More columns than have their sums in a cache.
@@ -227,14 +227,14 @@ fn products_with_few_rows_do_not_depend_on_how_they_are_cut() {
     for order in [Order::Rows, Order::Columns] {
         let a = Matrix::new([3, 333], Order::Rows, fraction);
         let b = Matrix::new([333, 347], order, fraction);
-        let way = Way::of(a.view(), b.view());
-        assert_ne!(way, Way::TILES);
+        let plan = Plan::of(a.view(), b.view());
+        assert_ne!(plan, Plan::BLOCKED);
         for level in levels() {
             let mut whole = Matrix::new([3, 347], Order::Rows, |_, _| 0.0);
             let mut cut = whole.clone();
             // SAFETY: as in `check`.
             unsafe {
-                product(way, level, whole.view_mut(), a.view(), b.view(), 1.0, Start::Nothing)
+                product(plan, level, whole.view_mut(), a.view(), b.view(), 1.0, Start::Nothing)
             };
             for cols in [0..5, 5..69, 69..347] {
                 let part = |view: View<*const f64>| View {
@@ -246,7 +246,7 @@ fn products_with_few_rows_do_not_depend_on_how_they_are_cut() {
                 let data = to.data.wrapping_offset(cols.start as isize);
                 let to = View { data, shape: [3, cols.len()], ..to };
                 // SAFETY: as in `check`.
-                unsafe { product(way, level, to, a.view(), part(b.view()), 1.0, Start::Nothing) };
+                unsafe { product(plan, level, to, a.view(), part(b.view()), 1.0, Start::Nothing) };
             }
             assert_eq!(whole.data, cut.data, "{level:?} {order:?}");
         }
@@ -257,18 +257,18 @@ fn products_with_few_rows_do_not_depend_on_how_they_are_cut() {
 fn what_is_no_number_reaches_its_own_sums_only() {
     for few in [1, 3, 9] {
         for order in [Order::Rows, Order::Columns] {
-            let a = Matrix::new([few, 21], Order::Rows, |_, _| 1.0);
+            let a = Matrix::new([skinny, 21], Order::Rows, |_, _| 1.0);
             let mut b = Matrix::new([21, 300], order, |_, _| 1.0);
             let place = b.place(20, 299);
             b.data[place] = f64::INFINITY;
             let place = b.place(3, 7);
             b.data[place] = f64::NAN;
             for level in levels() {
-                let mut c = Matrix::new([few, 300], Order::Rows, |_, _| f64::NAN);
-                let way = Way::of(a.view(), b.view());
+                let mut c = Matrix::new([skinny, 300], Order::Rows, |_, _| f64::NAN);
+                let plan = Plan::of(a.view(), b.view());
                 // SAFETY: as in `check`.
                 unsafe {
-                    product(way, level, c.view_mut(), a.view(), b.view(), 1.0, Start::Nothing)
+                    product(plan, level, c.view_mut(), a.view(), b.view(), 1.0, Start::Nothing)
                 };
                 for row in 0..few {
                     for col in 0..300 {
@@ -293,7 +293,7 @@ fn shapes_that_do_not_fit_are_refused() {
         // SAFETY: refused before anything is read.
         unsafe {
             product(
-                Way::TILES,
+                Plan::BLOCKED,
                 Instructions::Portable,
                 c.view_mut(),
                 a.view(),
@@ -331,11 +331,11 @@ fn products_with_columns_that_are_made_equal_those_of_matrices_and_start_with_va
             for order in [Order::Rows, Order::Columns, Order::Spread] {
                 let mut plain = Matrix::new([m, n], order, |_, _| f64::NAN);
                 let mut made = [plain.clone(), plain.clone(), plain.clone(), plain.clone()];
-                let [alone, row, col, turned] = &mut made;
+                let [alone, row, col, transposed] = &mut made;
                 // SAFETY: as in `check`; there is a value for every row and column.
                 unsafe {
                     product(
-                        Way::TILES,
+                        Plan::BLOCKED,
                         level,
                         plain.view_mut(),
                         a.view(),
@@ -355,9 +355,9 @@ fn products_with_columns_that_are_made_equal_those_of_matrices_and_start_with_va
                     let result = (col.view_mut(), None);
                     product_of_factors(level, result, k, [a_made, b_made], per_column);
                     product(
-                        Way::TILES,
+                        Plan::BLOCKED,
                         level,
-                        turned.view_mut(),
+                        transposed.view_mut(),
                         a.view(),
                         b.view(),
                         1.0,
@@ -371,7 +371,7 @@ fn products_with_columns_that_are_made_equal_those_of_matrices_and_start_with_va
                         assert_eq!(alone.at(i, j), sum, "{case}");
                         assert_eq!(row.at(i, j), values[i] + sum, "{case}");
                         assert_eq!(col.at(i, j), values[j] + sum, "{case}");
-                        assert_eq!(turned.at(i, j), values[j] + sum, "{case}");
+                        assert_eq!(transposed.at(i, j), values[j] + sum, "{case}");
                     }
                 }
             }
@@ -403,7 +403,7 @@ fn small_products_of_whole_registers_equal_the_naive_ones_from_every_start() {
                     let mut c = before.clone();
                     // SAFETY: as in `check`; there is a value for every row and column.
                     unsafe {
-                        product(Way::TILES, level, c.view_mut(), a.view(), b.view(), 1.0, start);
+                        product(Plan::BLOCKED, level, c.view_mut(), a.view(), b.view(), 1.0, start);
                     }
                     for i in 0..m {
                         for j in 0..n {
@@ -434,12 +434,12 @@ fn the_columns_of_a_result_may_lie_in_several_matrices() {
             Start::PerRow(values.as_ptr()),
             Start::PerColumn(values.as_ptr()),
         ];
-        for (level, turned) in
+        for (level, transposed) in
             levels().into_iter().flat_map(|level| [(level, false), (level, true)])
         {
             for (case, start) in starts.into_iter().enumerate() {
                 let mut made = vec![if case == 0 { f64::NAN } else { 2.0 }; m * columns * count];
-                let strides = if turned { [1, m as isize] } else { [columns as isize, 1] };
+                let strides = if transposed { [1, m as isize] } else { [columns as isize, 1] };
                 let c = View { data: made.as_mut_ptr(), shape: [m, count * columns], strides };
                 let apart = Apart { columns, distance: (m * columns) as isize };
                 // SAFETY: as in `check`; there is a value for every row and column.
@@ -469,7 +469,7 @@ fn single_precision_has_tiles_of_its_own() {
             ((0..m * k).map(element).collect(), (0..k * n).map(element).collect());
         let [mk, kn] = [[m as isize, k as isize], [k as isize, n as isize]];
         for [turn_a, turn_b, turn_c] in [[false; 3], [true, false, false], [false, true, true]] {
-            let strides = |turned: bool, [rows, cols]: [isize; 2]| match turned {
+            let strides = |transposed: bool, [rows, cols]: [isize; 2]| match transposed {
                 true => [1, rows],
                 false => [cols, 1],
             };
@@ -481,9 +481,9 @@ fn single_precision_has_tiles_of_its_own() {
             for level in levels() {
                 let mut c = vec![f32::NAN; m * n];
                 let view = View { data: c.as_mut_ptr(), shape: [m, n], strides: c_strides };
-                let way = Way::of(a_view, b_view);
+                let plan = Plan::of(a_view, b_view);
                 // SAFETY: the matrices are dense and the level was asked for.
-                unsafe { product(way, level, view, a_view, b_view, 2.0, Start::Nothing) };
+                unsafe { product(plan, level, view, a_view, b_view, 2.0, Start::Nothing) };
                 for i in 0..m {
                     for j in 0..n {
                         let term =
@@ -544,7 +544,7 @@ fn the_distance_of_a_single_line_may_be_any_number() {
         let b = View { data: b.as_ptr(), shape: [1, 40], strides: [isize::MAX, 1] };
         let to = View { data: c.as_mut_ptr(), shape: [3, 40], strides: [40, 1] };
         // SAFETY: there is one step, so that its distance to another leads nowhere.
-        unsafe { product(Way::TILES, level, to, one_step, b, 1.0, Start::Nothing) };
+        unsafe { product(Plan::BLOCKED, level, to, one_step, b, 1.0, Start::Nothing) };
         assert_eq!(c, [6.0; 3 * 40], "{level:?}");
     }
 }

@@ -5,7 +5,7 @@ use super::{Base, Factor, Factors, Mat, MatMut, SideBySide};
 use crate::vec::{Level, level};
 use corten_core::{Complex, Element, Scalar, bf16, f16, unwinding};
 use corten_gemm::{
-    Apart, Bf16, Byte, F16, Instructions, SLACK, Source, Start, View, Way, product_of_bytes,
+    Apart, Bf16, Byte, F16, Instructions, SLACK, Source, Start, View, Plan, product_of_bytes,
     product_of_narrow,
 };
 use std::num::Wrapping;
@@ -14,21 +14,21 @@ use std::num::Wrapping;
 pub(crate) trait MatElement: Element + Default {
     /// `c = beta * c + alpha * a @ b` on this thread. The shapes fit and no dimension is 0. The way
     /// is that of the whole product, of which this may be a part.
-    fn product(way: Way, c: MatMut<'_, Self>, a: Mat<'_, Self>, b: Mat<'_, Self>, factors: Factors);
+    fn product(plan: Plan, c: MatMut<'_, Self>, a: Mat<'_, Self>, b: Mat<'_, Self>, factors: Factors);
 
     /// `c = base + a @ b`.
     fn product_from(
-        way: Way,
+        plan: Plan,
         mut c: MatMut<'_, Self>,
         a: Mat<'_, Self>,
         b: Mat<'_, Self>,
         base: Base<'_, Self>,
     ) {
         if let Base::Nothing = base {
-            return Self::product(way, c, a, b, Factors::PRODUCT);
+            return Self::product(plan, c, a, b, Factors::PRODUCT);
         }
         base.fill(&mut c);
-        Self::product(way, c, a, b, Factors::ADD);
+        Self::product(plan, c, a, b, Factors::ADD);
     }
 
     /// `c = base + a @ b` over so many steps. The shapes fit and no dimension is 0.
@@ -60,7 +60,7 @@ pub(crate) trait MatElement: Element + Default {
                     Factors::ADD
                 }
             };
-            Self::product(Way::TILES, c, a, b.cols(range), factors);
+            Self::product(Plan::BLOCKED, c, a, b.cols(range), factors);
         }
     }
 
@@ -132,14 +132,14 @@ pub(crate) fn instructions_in_use() -> &'static str {
 
 /// `c = a @ b` of bytes on this thread. The shapes fit and no dimension is 0.
 pub(super) fn multiply_bytes<A: Byte, B: Byte>(
-    way: Way,
+    plan: Plan,
     c: MatMut<'_, i32>,
     a: Mat<'_, A>,
     b: Mat<'_, B>,
 ) {
     // SAFETY: integers that wrap around are integers; the matrices lie where their pointers say, `c`
     // shares memory with no other one, and the instructions are those of the level in use.
-    unsafe { product_of_bytes(way, instructions(), c.view().cast(), a.view(), b.view()) };
+    unsafe { product_of_bytes(plan, instructions(), c.view().cast(), a.view(), b.view()) };
 }
 
 /// Whether a factor is exactly zero.
@@ -151,7 +151,7 @@ macro_rules! through_real_tiles {
     ($($t:ident),*) => {$(
         impl MatElement for $t {
             fn product(
-                way: Way,
+                plan: Plan,
                 c: MatMut<'_, Self>,
                 a: Mat<'_, Self>,
                 b: Mat<'_, Self>,
@@ -166,13 +166,13 @@ macro_rules! through_real_tiles {
                 // other one, and the instructions are those of the level in use.
                 unsafe {
                     let (c, a, b) = (c.view(), a.view(), b.view());
-                    corten_gemm::product(way, instructions(), c, a, b, alpha, start);
+                    corten_gemm::product(plan, instructions(), c, a, b, alpha, start);
                 }
             }
 
             #[inline(always)]
             fn product_from(
-                way: Way,
+                plan: Plan,
                 c: MatMut<'_, Self>,
                 a: Mat<'_, Self>,
                 b: Mat<'_, Self>,
@@ -182,7 +182,7 @@ macro_rules! through_real_tiles {
                 // SAFETY: as for `product`; there is a value for every row, or column.
                 unsafe {
                     let (c, a, b) = (c.view(), a.view(), b.view());
-                    corten_gemm::product(way, instructions(), c, a, b, 1.0, start);
+                    corten_gemm::product(plan, instructions(), c, a, b, 1.0, start);
                 }
             }
 
@@ -231,7 +231,7 @@ macro_rules! through_real_products {
     ($($t:ident),*) => {$(
         impl MatElement for Complex<$t> {
             fn product(
-                _: Way,
+                _: Plan,
                 mut c: MatMut<'_, Self>,
                 a: Mat<'_, Self>,
                 b: Mat<'_, Self>,
@@ -260,7 +260,7 @@ macro_rules! through_real_products {
                         let sums = View { data, shape: [m, n], strides: [n as isize, 1] };
                         let old = if step % 2 == 1 { Start::Scaled(1.0) } else { Start::Nothing };
                         corten_gemm::product(
-                            Way::TILES, instructions(), sums, part(&a, of_a), part(&b, of_b), sign, old,
+                            Plan::BLOCKED, instructions(), sums, part(&a, of_a), part(&b, of_b), sign, old,
                         );
                     }
                 }
@@ -286,7 +286,7 @@ macro_rules! integers {
     ($($t:ident),*) => {$(
         impl MatElement for $t {
             fn product(
-                way: Way,
+                plan: Plan,
                 c: MatMut<'_, Self>,
                 a: Mat<'_, Self>,
                 b: Mat<'_, Self>,
@@ -298,7 +298,7 @@ macro_rules! integers {
                 // SAFETY: integers that wrap around are integers; the matrices lie where their
                 // pointers say, `c` shares memory with no other one, and the instructions are those
                 // of the level in use.
-                unsafe { corten_gemm::product(way, instructions(), to, a, b, alpha, start) };
+                unsafe { corten_gemm::product(plan, instructions(), to, a, b, alpha, start) };
             }
 
             fn times(self, factor: Scalar) -> Self {
@@ -314,7 +314,7 @@ macro_rules! narrow_integers {
     ($($t:ident),*) => {$(
         impl MatElement for $t {
             fn product(
-                way: Way,
+                plan: Plan,
                 c: MatMut<'_, Self>,
                 a: Mat<'_, Self>,
                 b: Mat<'_, Self>,
@@ -326,7 +326,7 @@ macro_rules! narrow_integers {
                 let (to, a, b) = (c.view(), a.view(), b.view());
                 // SAFETY: the matrices lie where their pointers say, `c` shares memory with no
                 // other one, and the instructions are those of the level in use.
-                unsafe { product_of_narrow(way, instructions(), to, a, b, alpha, beta) };
+                unsafe { product_of_narrow(plan, instructions(), to, a, b, alpha, beta) };
             }
 
             fn times(self, factor: Scalar) -> Self {
@@ -342,7 +342,7 @@ macro_rules! rounded_once {
     ($($t:ident as $bits:ident),*) => {$(
         impl MatElement for $t {
             fn product(
-                way: Way,
+                plan: Plan,
                 c: MatMut<'_, Self>,
                 a: Mat<'_, Self>,
                 b: Mat<'_, Self>,
@@ -355,7 +355,7 @@ macro_rules! rounded_once {
                 // `c` shares memory with no other one, and the instructions are those of the level
                 // in use.
                 unsafe {
-                    product_of_narrow(way, instructions(), to, a, b, alpha, beta);
+                    product_of_narrow(plan, instructions(), to, a, b, alpha, beta);
                 }
             }
 

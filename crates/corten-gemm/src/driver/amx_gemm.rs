@@ -9,7 +9,7 @@ use crate::driver::gemm::{DEPTH, steps};
 use crate::driver::mixed_precision::{Place, of_pairs, pairs_of};
 use crate::kernel::amx::TileRegisters;
 use crate::kernel::micro_kernel::{Instructions, Job, LINE, Sealed, TileSet, tiles_of_pairs};
-use crate::kernel::skinny::Bring;
+use crate::kernel::skinny::StoreTile;
 use crate::pack::blocks::{Ahead, Columns, FEW_PANELS, Groups};
 use crate::pack::interleave::{Grouped, Pairs};
 use crate::pack::pack_kernels::{Lines, Scale, ask_for};
@@ -55,7 +55,7 @@ pub(crate) struct InTiles<'a> {
     pub b: Second<'a>,
     pub cols: usize,
     /// Whether sums are taken to the places of the transpose.
-    pub turned: bool,
+    pub transposed: bool,
 }
 
 impl InTiles<'_> {
@@ -80,7 +80,7 @@ impl InTiles<'_> {
             }
             Place::Elsewhere(c, bring) => {
                 assert!(count <= BLOCKS, "sums are taken elsewhere once");
-                let c = if self.turned { c.t() } else { c };
+                let c = if self.transposed { c.t() } else { c };
                 // SAFETY: the caller's.
                 unsafe { self.some(0..count, &of_pairs(bring), Some(c), scratch) };
             }
@@ -99,7 +99,7 @@ impl InTiles<'_> {
     unsafe fn some(
         &self,
         blocks: Range<usize>,
-        bring: &Bring<'_, Pair>,
+        bring: &StoreTile<'_, Pair>,
         c: Option<View<*mut Bf16>>,
         scratch: &mut Scratch,
     ) {
@@ -125,7 +125,7 @@ impl InTiles<'_> {
                     let ahead = c.map_or(Lines::NONE, |c| lines_of(c, place, size));
                     // SAFETY: the caller's.
                     unsafe { panels.multiply(index, &strips, ahead, sums) };
-                    match self.turned {
+                    match self.transposed {
                         true => bring_turned(bring, sums, width, place, size, room),
                         false => bring(sums, width, place, size),
                     }
@@ -151,7 +151,7 @@ fn set() -> &'static TileSet<Pair> {
 
 /// Takes sums to the places of their transpose, turned in some room.
 fn bring_turned(
-    bring: &Bring<'_, Pair>,
+    bring: &StoreTile<'_, Pair>,
     sums: &[Pair],
     width: usize,
     [row, col]: [usize; 2],

@@ -1,7 +1,7 @@
 //! Where sums go: the result, and what it starts from.
 
 use crate::kernel::micro_kernel::Sealed;
-use crate::kernel::skinny::Bring;
+use crate::kernel::skinny::StoreTile;
 use crate::pack::pack_kernels::{Lines, Moves, Scale};
 use crate::types::view::View;
 use std::ops::Range;
@@ -87,7 +87,7 @@ pub(crate) struct Output<'a, E: 'static> {
     apart: Option<Apart>,
     moves: &'static Moves<E>,
     /// What takes the sums elsewhere, once, and not to the view.
-    bring: Option<&'a Bring<'a, E>>,
+    bring: Option<&'a StoreTile<'a, E>>,
 }
 
 impl<'a, E: Sealed> Output<'a, E> {
@@ -99,7 +99,7 @@ impl<'a, E: Sealed> Output<'a, E> {
     /// once.
     pub(crate) fn elsewhere(
         shape: [usize; 2],
-        bring: &'a Bring<'a, E>,
+        bring: &'a StoreTile<'a, E>,
         moves: &'static Moves<E>,
     ) -> Self {
         let c = View { data: std::ptr::null_mut(), shape, strides: [0, 0] };

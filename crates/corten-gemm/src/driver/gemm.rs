@@ -5,11 +5,11 @@
 //! rest.
 
 use crate::driver::epilogue::{Apart, Output, Start};
-use crate::driver::plan::{Kind, Way};
-use crate::driver::small_gemm::Little;
+use crate::driver::plan::{Algorithm, Plan};
+use crate::driver::small_gemm::SmallGemm;
 use crate::driver::unpacked::Lying;
 use crate::kernel::micro_kernel::{Instructions, Number, Sealed, TileSet};
-use crate::kernel::skinny::{Few, Form, Rows};
+use crate::kernel::skinny::{GemvForm, Skinny, SmallMatrix};
 use crate::pack::blocks::{
     Ahead, CONFLICT, FAR, FEW_PANELS, Factor, Groups, Panel, Panels, Strips, Sums,
 };
@@ -75,7 +75,7 @@ const STRIPS_APART: usize = 8;
 /// # Panics
 /// When the shapes do not fit or there is no depth.
 pub unsafe fn product<E: Number>(
-    way: Way,
+    plan: Plan,
     instructions: Instructions,
     c: View<*mut E>,
     a: View<*const E>,
@@ -92,7 +92,7 @@ pub unsafe fn product<E: Number>(
     let set = E::tiles(instructions);
     // SAFETY: the caller's.
     let (left, right) = unsafe { (Source::new(a), Source::new(b)) };
-    if way.0 == Kind::Tiles
+    if plan.0 == Algorithm::Blocked
         && alpha == E::ONE
         && let Some(lying) = Lying::of(set, c, left, right, start)
     {
@@ -100,32 +100,32 @@ pub unsafe fn product<E: Number>(
         return unsafe { lying.run() };
     }
     // The transpose of the product is the product of the transposes, in the other order.
-    let turned = match way.0 {
-        Kind::Tiles => cost(set, c.t(), b.t(), a.t()) < cost(set, c, a, b),
-        Kind::Few { turned, .. } => turned,
-        Kind::Tiny => false,
+    let transposed = match plan.0 {
+        Algorithm::Blocked => cost(set, c.t(), b.t(), a.t()) < cost(set, c, a, b),
+        Algorithm::Skinny { transposed, .. } => transposed,
+        Algorithm::Naive => false,
     };
-    let (c, a, b, start) = match turned {
+    let (c, a, b, start) = match transposed {
         true => (c.t(), right.t(), left.t(), start.t()),
         false => (c, left, right, start),
     };
-    if let Kind::Few { form: Form::Steps, .. } = way.0
+    if let Algorithm::Skinny { form: GemvForm::Dot, .. } = plan.0
         && alpha == E::ONE
-        && let Some(little) = Little::of(a, b, instructions, start)
+        && let Some(small) = SmallGemm::of(a, b, instructions, start)
     {
         // SAFETY: the caller's: the result and the values of `start` have its shape.
-        return unsafe { little.run(c, start) };
+        return unsafe { small.run(c, start) };
     }
-    if way.0 == Kind::Tiny {
+    if plan.0 == Algorithm::Naive {
         // SAFETY: the caller's.
         return unsafe { tiny(c, a, b, alpha, start) };
     }
     let output = Output::of(c, alpha, start, &set.moves);
     let mut scratch = Scratch::take();
-    if let Kind::Few { form, .. } = way.0 {
+    if let Algorithm::Skinny { form, .. } = plan.0 {
         let bring = |sums: &[E], width, place, size| output.bring(sums, width, place, size);
-        let a = Rows { source: a, instructions };
-        Few { a: &a, b, instructions, form, bring: &bring }.run(&mut scratch);
+        let a = SmallMatrix { source: a, instructions };
+        Skinny { a: &a, b, instructions, form, bring: &bring }.run(&mut scratch);
     } else {
         let depth = a.shape()[1];
         walk(set, output, depth, Factor::Matrix(a), Factor::Matrix(b), &mut scratch);

@@ -3,9 +3,9 @@
 use crate::driver::epilogue::{Output, Start};
 use crate::driver::gemm::walk;
 use crate::driver::mixed_precision::NarrowFactor;
-use crate::driver::plan::{Kind, Way};
+use crate::driver::plan::{Algorithm, Plan};
 use crate::kernel::micro_kernel::{Instructions, Number, Sealed};
-use crate::kernel::skinny::{Few, Form, Rows};
+use crate::kernel::skinny::{GemvForm, Skinny, SmallMatrix};
 use crate::pack::blocks::Factor;
 use crate::pack::convert_pack::Widened;
 use crate::types::view::{Source, View};
@@ -35,7 +35,7 @@ impl Byte for u8 {
 /// # Panics
 /// When the shapes do not fit or there is no depth.
 pub unsafe fn product_of_bytes<A: Byte, B: Byte>(
-    way: Way,
+    plan: Plan,
     instructions: Instructions,
     c: View<*mut Wrapping<i32>>,
     a: View<*const A>,
@@ -48,15 +48,15 @@ pub unsafe fn product_of_bytes<A: Byte, B: Byte>(
         return;
     }
     // Results are written line by line.
-    let (turned, form) = match way.0 {
-        Kind::Tiles | Kind::Tiny => (c.strides[1] != 1 && c.strides[0] == 1, None),
-        Kind::Few { turned, form } => (turned, Some(form)),
+    let (transposed, form) = match plan.0 {
+        Algorithm::Blocked | Algorithm::Naive => (c.strides[1] != 1 && c.strides[0] == 1, None),
+        Algorithm::Skinny { transposed, form } => (transposed, Some(form)),
     };
     let mut scratch = Scratch::take();
     // SAFETY: the caller's, for all of it.
     unsafe {
         let (a, b) = (Source::new(a), Source::new(b));
-        match turned {
+        match transposed {
             true => sums(instructions, form, c.t(), b.t(), a.t(), &mut scratch),
             false => sums(instructions, form, c, a, b, &mut scratch),
         }
@@ -71,7 +71,7 @@ pub unsafe fn product_of_bytes<A: Byte, B: Byte>(
 /// other, and the processor must have the instructions.
 pub(crate) unsafe fn sums<A: Byte, B: Byte>(
     instructions: Instructions,
-    form: Option<Form>,
+    form: Option<GemvForm>,
     c: View<*mut Wrapping<i32>>,
     a: Source<'_, A>,
     b: Source<'_, B>,
@@ -93,8 +93,8 @@ pub(crate) unsafe fn sums<A: Byte, B: Byte>(
     let output = Output::of(c, Wrapping::ONE, Start::Nothing, &set.moves);
     if let Some(form) = form {
         let bring = |sums: &[_], width, place, size| output.bring(sums, width, place, size);
-        let a = Rows { source: a, instructions };
-        return Few { a: &a, b, instructions, form, bring: &bring }.run(scratch);
+        let a = SmallMatrix { source: a, instructions };
+        return Skinny { a: &a, b, instructions, form, bring: &bring }.run(scratch);
     }
     let depth = a.shape()[1];
     let a = Widened { source: a, moves: A::moves(instructions) };

@@ -3,7 +3,7 @@
 
 use crate::driver::epilogue::Output;
 use crate::kernel::micro_kernel::Sealed;
-use crate::kernel::skinny::Small;
+use crate::kernel::skinny::SmallOperand;
 use crate::simd::vector::Register;
 use crate::simd::vnni4::{COLUMNS, Quad, flip, of_lines};
 use crate::types::view::Source;
@@ -24,8 +24,8 @@ const ROWS_UNAIDED: usize = 2;
 const LEAST: usize = 512;
 
 /// A product whose second factor is the large one.
-pub(crate) struct FewOfLines<'a> {
-    pub a: &'a dyn Small<Quad>,
+pub(crate) struct AxpyVnni4<'a> {
+    pub a: &'a dyn SmallOperand<Quad>,
     pub b: Source<'a, u8>,
     pub output: &'a Output<'a, Quad>,
 }
@@ -48,7 +48,7 @@ struct Job {
     ahead: bool,
 }
 
-impl FewOfLines<'_> {
+impl AxpyVnni4<'_> {
     /// # Safety
     /// The processor must have AVX-512 VNNI.
     pub(crate) unsafe fn run<V: Register<Elem = Quad> + From<__m512>, const FLIPPED: bool>(
@@ -57,7 +57,7 @@ impl FewOfLines<'_> {
     ) {
         assert!(self.b.strides()[1] == 1);
         let ([rows, _], [depth, cols]) = (self.a.shape(), self.b.shape());
-        let (a, a_stride) = self.a.lay(&mut scratch.a);
+        let (a, a_stride) = self.a.contiguous(&mut scratch.a);
         let width = (BYTES_OF_SUMS / size_of::<Quad>() / rows).max(LEAST);
         let width = width.min(cols).next_multiple_of(COLUMNS);
         let sums = scratch.c.elements::<Quad>(rows * width);

@@ -5,9 +5,9 @@
 
 use crate::driver::epilogue::{Output, Start};
 use crate::driver::gemm::{steps, walk};
-use crate::driver::int8_axpy::FewOfLines;
+use crate::driver::int8_axpy::AxpyVnni4;
 use crate::kernel::micro_kernel::{Instructions, Sealed, tiles_of_quads};
-use crate::kernel::skinny::{Few, Form, Stored};
+use crate::kernel::skinny::{GemvForm, Skinny, SkinnyElement};
 use crate::pack::blocks::{Columns, Factor, SLACK};
 use crate::pack::interleave::{Grouped, Quads};
 use crate::pack::pack_kernels::Lines;
@@ -28,7 +28,7 @@ const STEPS: usize = 64;
 const BYTES_AT_ONCE: usize = 256 << 10;
 
 /// The most rows of a product whose large factor is read byte by byte.
-const FEW_OF_SINGLES: usize = 4;
+const MAX_BYTEWISE_ROWS: usize = 4;
 
 /// Factors, and whether their bytes have signs.
 pub(crate) struct Bytes<'a> {
@@ -40,16 +40,16 @@ pub(crate) struct Bytes<'a> {
 impl Bytes<'_> {
     /// Whether quads are faster: where columns are no whole ones, and few sums are made of each,
     /// bringing them into order takes longer than reading them as they lie.
-    pub(crate) fn pay(&self, form: Option<Form>) -> bool {
-        let few = form == Some(Form::Steps) && self.a.shape()[0] <= FEW_OF_SINGLES;
-        !few || quads_of(self.b.t()).is_some()
+    pub(crate) fn pay(&self, form: Option<GemvForm>) -> bool {
+        let skinny = form == Some(GemvForm::Dot) && self.a.shape()[0] <= MAX_BYTEWISE_ROWS;
+        !skinny || quads_of(self.b.t()).is_some()
     }
 
     /// # Safety
     /// As for [`crate::driver::int8::sums`]; the processor must have AVX-512 VNNI.
     pub(crate) unsafe fn multiply(
         &self,
-        form: Option<Form>,
+        form: Option<GemvForm>,
         c: View<*mut Wrapping<i32>>,
         scratch: &mut Scratch,
     ) {
@@ -73,7 +73,7 @@ impl Bytes<'_> {
     /// As for [`Self::multiply`].
     unsafe fn multiply_part(
         &self,
-        form: Option<Form>,
+        form: Option<GemvForm>,
         c: View<*mut Wrapping<i32>>,
         scratch: &mut Scratch,
     ) {
@@ -108,27 +108,27 @@ impl Bytes<'_> {
         const FLIPPED: bool,
     >(
         &self,
-        form: Option<Form>,
+        form: Option<GemvForm>,
         c: View<*mut Wrapping<i32>>,
         start: Start<Quad>,
         scratch: &mut Scratch,
     ) where
-        Lying<SIGNED, FLIPPED>: Stored<Sum = Quad>,
+        Lying<SIGNED, FLIPPED>: SkinnyElement<Sum = Quad>,
     {
         let set = tiles_of_quads(SIGNED);
         let output = Output::of(c.cast(), Quad::ONE, start, &set.moves);
         // SAFETY: the caller's.
         let a = unsafe { Grouped::<Quads<false>>::new(self.a, false) };
-        if form == Some(Form::Steps)
+        if form == Some(GemvForm::Dot)
             && let Some(b) = quads_of(self.b.t())
         {
             let b = b.t().cast::<Lying<SIGNED, FLIPPED>>();
             let bring = |sums: &[Quad], width, place, size| output.bring(sums, width, place, size);
-            let (form, instructions) = (Form::Steps, Instructions::Avx512Vnni);
-            return Few { a: &a, b, instructions, form, bring: &bring }.run(scratch);
+            let (form, instructions) = (GemvForm::Dot, Instructions::Avx512Vnni);
+            return Skinny { a: &a, b, instructions, form, bring: &bring }.run(scratch);
         }
-        if form == Some(Form::Columns) {
-            let lines = FewOfLines { a: &a, b: self.b, output: &output };
+        if form == Some(GemvForm::Axpy) {
+            let lines = AxpyVnni4 { a: &a, b: self.b, output: &output };
             // SAFETY: the caller's.
             return unsafe { lines.run::<V, FLIPPED>(scratch) };
         }

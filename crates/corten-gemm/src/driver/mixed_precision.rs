@@ -6,11 +6,11 @@ use crate::driver::amx_gemm::{BLOCKS, InTiles, Second};
 use crate::driver::epilogue::{Output, Start};
 use crate::driver::gemm::{DEPTH, steps, walk};
 use crate::driver::int8::{self, Byte};
-use crate::driver::plan::{Kind, Way};
+use crate::driver::plan::{Algorithm, Plan};
 use crate::kernel::micro_kernel::{Instructions, Number, Sealed};
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::micro_kernel::{TileSet, tiles_of_pairs};
-use crate::kernel::skinny::{Bring, Few, Form, Rows, StoredInBoth};
+use crate::kernel::skinny::{GemvForm, Skinny, SkinnyOperand, SmallMatrix, StoreTile};
 use crate::pack::blocks::Factor;
 use crate::pack::convert_pack::{self, NarrowMoves, Widened};
 #[cfg(target_arch = "x86_64")]
@@ -34,7 +34,7 @@ const PART: usize = 1024;
 const SUM: usize = 4;
 
 /// [`Bf16`], [`F16`], and integers of 8 and 16 bits.
-pub trait NarrowFactor: Narrow + StoredInBoth<Sum = Self::Wide> {
+pub trait NarrowFactor: Narrow + SkinnyOperand<Sum = Self::Wide> {
     /// The moves of these instructions.
     #[doc(hidden)]
     fn moves(instructions: Instructions) -> &'static NarrowMoves<Self>;
@@ -66,8 +66,8 @@ pub trait NarrowFactor: Narrow + StoredInBoth<Sum = Self::Wide> {
     /// # Safety
     /// The processor must have the instructions.
     #[doc(hidden)]
-    unsafe fn few_rows(few: FewNarrow<'_, Self>, scratch: &mut Scratch) {
-        few.run_widened(scratch);
+    unsafe fn skinny_gemm(skinny: SkinnyMixed<'_, Self>, scratch: &mut Scratch) {
+        skinny.run_widened(scratch);
     }
 }
 
@@ -81,7 +81,7 @@ pub enum Place<'a, H: Narrow> {
     /// To a place of their own.
     Here(View<*mut H::Wide>),
     /// To this result, which they are brought to when all of the depth is summed at once.
-    Elsewhere(View<*mut H>, &'a Bring<'a, H::Wide>),
+    Elsewhere(View<*mut H>, &'a StoreTile<'a, H::Wide>),
 }
 
 /// The sums of what becomes wide where tiles need it.
@@ -106,23 +106,23 @@ unsafe fn sum_of_widened<H: NarrowFactor>(
 }
 
 /// A product with few rows, in the order of its second factor.
-pub struct FewNarrow<'a, H: Narrow> {
+pub struct SkinnyMixed<'a, H: Narrow> {
     instructions: Instructions,
-    form: Form,
+    form: GemvForm,
     a: Source<'a, H>,
     b: Source<'a, H>,
-    bring: &'a Bring<'a, H::Wide>,
+    bring: &'a StoreTile<'a, H::Wide>,
 }
 
-impl<H: NarrowFactor> FewNarrow<'_, H> {
+impl<H: NarrowFactor> SkinnyMixed<'_, H> {
     fn run_widened(self, scratch: &mut Scratch) {
         let Self { instructions, form, a, b, bring } = self;
-        let a = Rows { source: a, instructions };
-        Few { a: &a, b, instructions, form, bring }.run(scratch);
+        let a = SmallMatrix { source: a, instructions };
+        Skinny { a: &a, b, instructions, form, bring }.run(scratch);
     }
 }
 
-impl<H: Byte> FewNarrow<'_, H> {
+impl<H: Byte> SkinnyMixed<'_, H> {
     /// # Safety
     /// The processor must have the instructions.
     unsafe fn run_bytes(self, scratch: &mut Scratch) {
@@ -142,7 +142,7 @@ impl<H: Byte> FewNarrow<'_, H> {
 }
 
 #[cfg(target_arch = "x86_64")]
-impl FewNarrow<'_, Bf16> {
+impl SkinnyMixed<'_, Bf16> {
     /// Both factors as pairs where they lie, if they are.
     fn as_pairs(&self) -> Option<[Source<'_, Pair>; 2]> {
         Some([pairs_of(self.a)?, pairs_of(self.b.t())?.t()])
@@ -151,13 +151,15 @@ impl FewNarrow<'_, Bf16> {
     fn run_pairs(&self, [a, b]: [Source<'_, Pair>; 2], scratch: &mut Scratch) {
         let bring = of_pairs(self.bring);
         let (instructions, form) = (self.instructions, self.form);
-        Few { a: &a, b, instructions, form, bring: &bring }.run(scratch);
+        Skinny { a: &a, b, instructions, form, bring: &bring }.run(scratch);
     }
 }
 
 /// What takes sums by their bits to where floats are taken.
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn of_pairs(bring: &Bring<'_, f32>) -> impl Fn(&[Pair], usize, [usize; 2], [usize; 2]) {
+pub(crate) fn of_pairs(
+    bring: &StoreTile<'_, f32>,
+) -> impl Fn(&[Pair], usize, [usize; 2], [usize; 2]) {
     move |sums, width, place, size| {
         // SAFETY: a sum is an `f32`, by its bits.
         let sums = unsafe { std::slice::from_raw_parts(sums.as_ptr().cast(), sums.len()) };
@@ -257,9 +259,9 @@ macro_rules! bytes {
                 unsafe { int8::sums(instructions, None, sums, a, b, scratch) }
             }
 
-            unsafe fn few_rows(few: FewNarrow<'_, Self>, scratch: &mut Scratch) {
+            unsafe fn skinny_gemm(skinny: SkinnyMixed<'_, Self>, scratch: &mut Scratch) {
                 // SAFETY: the caller's.
-                unsafe { few.run_bytes(scratch) }
+                unsafe { skinny.run_bytes(scratch) }
             }
         }
     )+};
@@ -297,12 +299,12 @@ impl NarrowFactor for Bf16 {
             return unsafe { sum_of_widened(instructions, sums, a, b, scratch) };
         }
         if instructions >= Instructions::Amx {
-            let turned = is_turned(a, b);
-            let (a, b) = if turned { (b.t(), a.t()) } else { (a, b) };
+            let transposed = is_turned(a, b);
+            let (a, b) = if transposed { (b.t(), a.t()) } else { (a, b) };
             // SAFETY: the caller's: these are the instructions in use.
             return unsafe {
                 let (cols, b) = (b.shape()[1], Grouped::<Pairs>::new(b, true));
-                InTiles { a, b: Second::Made(&b), cols, turned }.run(sums, scratch);
+                InTiles { a, b: Second::Made(&b), cols, transposed }.run(sums, scratch);
             };
         }
         // SAFETY: the caller's: these are the instructions in use.
@@ -313,11 +315,12 @@ impl NarrowFactor for Bf16 {
     }
 
     #[cfg(target_arch = "x86_64")]
-    unsafe fn few_rows(few: FewNarrow<'_, Self>, scratch: &mut Scratch) {
-        let has_pairs = few.instructions >= Instructions::Avx512Bf16 && few.form == Form::Steps;
-        match few.as_pairs() {
-            Some(pairs) if has_pairs => few.run_pairs(pairs, scratch),
-            _ => few.run_widened(scratch),
+    unsafe fn skinny_gemm(skinny: SkinnyMixed<'_, Self>, scratch: &mut Scratch) {
+        let has_pairs =
+            skinny.instructions >= Instructions::Avx512Bf16 && skinny.form == GemvForm::Dot;
+        match skinny.as_pairs() {
+            Some(pairs) if has_pairs => skinny.run_pairs(pairs, scratch),
+            _ => skinny.run_widened(scratch),
         }
     }
 }
@@ -333,7 +336,7 @@ impl NarrowFactor for Bf16 {
 /// # Panics
 /// When the shapes do not fit or there is no depth.
 pub unsafe fn product_of_narrow<H: NarrowFactor>(
-    way: Way,
+    plan: Plan,
     instructions: Instructions,
     c: View<*mut H>,
     a: View<*const H>,
@@ -348,20 +351,20 @@ pub unsafe fn product_of_narrow<H: NarrowFactor>(
         return;
     }
     // Results are written line by line.
-    let turned = match way.0 {
-        Kind::Tiles | Kind::Tiny => c.strides[1] != 1 && c.strides[0] == 1,
-        Kind::Few { turned, .. } => turned,
+    let transposed = match plan.0 {
+        Algorithm::Blocked | Algorithm::Naive => c.strides[1] != 1 && c.strides[0] == 1,
+        Algorithm::Skinny { transposed, .. } => transposed,
     };
-    let (c, a, b) = if turned { (c.t(), b.t(), a.t()) } else { (c, a, b) };
+    let (c, a, b) = if transposed { (c.t(), b.t(), a.t()) } else { (c, a, b) };
     // SAFETY: the caller's.
     let (a, b) = unsafe { (Source::new(a), Source::new(b)) };
     let output = Rounded { c, scale: Scale { alpha, beta }, moves: H::moves(instructions) };
     let bring = |sums: &[H::Wide], width, place, size| output.bring(sums, width, place, size);
     let mut scratch = Scratch::take();
-    if let Kind::Few { form, .. } = way.0 {
-        let few = FewNarrow { instructions, form, a, b, bring: &bring };
+    if let Algorithm::Skinny { form, .. } = plan.0 {
+        let skinny = SkinnyMixed { instructions, form, a, b, bring: &bring };
         // SAFETY: the caller's.
-        unsafe { H::few_rows(few, &mut scratch) };
+        unsafe { H::skinny_gemm(skinny, &mut scratch) };
         return scratch.give_back();
     }
     let Some(part) = H::part(instructions, a.shape()[1]) else {
@@ -407,7 +410,7 @@ pub unsafe fn product_of_packed_pairs(
         unsafe {
             if b.instructions >= Instructions::Amx {
                 let b = Second::Packed(&b.pairs, first);
-                InTiles { a, b, cols, turned: false }.run(sums, scratch);
+                InTiles { a, b, cols, transposed: false }.run(sums, scratch);
             } else {
                 sum_of_pairs(b.pairs.set(), sums, a, Factor::Packed(&b.pairs, first), scratch);
             }

@@ -2,21 +2,21 @@
 
 use crate::driver::epilogue::Start;
 use crate::kernel::micro_kernel::{Instructions, Sealed};
-use crate::kernel::skinny::{DotKernels, Dots, MOST_SUMS, Stored};
+use crate::kernel::skinny::{DotArgs, DotKernels, MAX_DOTS, SkinnyElement};
 use crate::types::view::{Source, View};
 
 /// A little product.
-pub(crate) struct Little<'a, S: Stored> {
+pub(crate) struct SmallGemm<'a, S: SkinnyElement> {
     a: Source<'a, S>,
     b: Source<'a, S>,
     kernel: &'static DotKernels<S::Sum, S>,
 }
 
 /// The most elements of a product that is a little one.
-const LITTLE: usize = 64;
+const MAX_RESULT: usize = 64;
 
-impl<'a, E: Stored<Sum = E> + Sealed> Little<'a, E> {
-    /// The product, if it is one: its sums are those of [`Few`](crate::kernel::skinny::Few).
+impl<'a, E: SkinnyElement<Sum = E> + Sealed> SmallGemm<'a, E> {
+    /// The product, if it is one: its sums are those of [`Skinny`](crate::kernel::skinny::Few).
     #[inline]
     pub(crate) fn of(
         a: Source<'a, E>,
@@ -26,10 +26,10 @@ impl<'a, E: Stored<Sum = E> + Sealed> Little<'a, E> {
     ) -> Option<Self> {
         let (rows, cols) = (a.shape()[0], b.shape()[1]);
         let scaled = matches!(start, Start::Scaled(beta) if beta != E::ONE);
-        if scaled || rows * cols > LITTLE || a.strides()[1] != 1 || b.strides()[0] != 1 {
+        if scaled || rows * cols > MAX_RESULT || a.strides()[1] != 1 || b.strides()[0] != 1 {
             return None;
         }
-        let kernel = E::few(instructions).dots.get(rows.checked_sub(1)?)?;
+        let kernel = E::skinny_kernels(instructions).dot.get(rows.checked_sub(1)?)?;
         Some(Self { a, b, kernel })
     }
 
@@ -38,12 +38,12 @@ impl<'a, E: Stored<Sum = E> + Sealed> Little<'a, E> {
     /// that for which this was made.
     pub(crate) unsafe fn run(&self, c: View<*mut E>, start: Start<E>) {
         let (depth, cols) = (self.a.shape()[1], self.b.shape()[1]);
-        let mut sums = [E::ZERO; MOST_SUMS];
+        let mut sums = [E::ZERO; MAX_DOTS];
         let mut at = 0;
         while at < cols {
             let whole = cols - at >= self.kernel.cols;
             let count = if whole { self.kernel.cols } else { 1 };
-            let dots = Dots {
+            let dot = DotArgs {
                 depth,
                 a: self.a.first(),
                 a_stride: self.a.strides()[0],
@@ -51,11 +51,11 @@ impl<'a, E: Stored<Sum = E> + Sealed> Little<'a, E> {
                 b_stride: self.b.strides()[1],
                 to: sums.as_mut_ptr(),
                 width: count,
-                ahead: false,
+                prefetch: false,
             };
             // SAFETY: the rows and columns lie in their factors, and a kernel has no more sums than
             // there is room for; it is of the level in use.
-            unsafe { if whole { (self.kernel.many)(&dots) } else { (self.kernel.single)(&dots) } };
+            unsafe { if whole { (self.kernel.blocked)(&dot) } else { (self.kernel.single)(&dot) } };
             for row in 0..self.a.shape()[0] {
                 // Without a division, which chunks of so many would begin with.
                 let sums = &sums[row * count..][..count];

@@ -12,7 +12,7 @@
 use crate::driver::epilogue::Start;
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::amx::tiles_of_amx;
-use crate::kernel::skinny::StoredInBoth;
+use crate::kernel::skinny::SkinnyOperand;
 use crate::pack::pack_kernels::{self, Lines, Moves};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::vector::{
@@ -128,7 +128,7 @@ pub enum Instructions {
 }
 
 /// What products are made of: `f32`, `f64`, and integers of 32 and 64 bits that wrap around.
-pub trait Number: Sealed + StoredInBoth<Sum = Self> {
+pub trait Number: Sealed + SkinnyOperand<Sum = Self> {
     /// The tiles of these instructions.
     #[doc(hidden)]
     fn tiles(instructions: Instructions) -> &'static TileSet<Self>;

@@ -20,40 +20,40 @@ use crate::types::workspace::{Plain, Room, Scratch};
 use std::num::Wrapping;
 
 /// The most sums of a kernel for dot products, filled up to whole registers.
-pub(crate) const MOST_SUMS: usize = 32;
+pub(crate) const MAX_DOTS: usize = 32;
 
 /// Lines that are read at the same time, so that sums are read and written less often.
-const LINES: usize = 4;
+const AXPY_UNROLL: usize = 4;
 
 /// The most rows that multiples of lines are added to at a time.
-const MOST_ROWS: usize = 4;
+const AXPY_MR: usize = 4;
 
 /// Columns whose sums are brought to the result at a time.
-const COLUMNS: usize = 64;
+const DOT_NC: usize = 64;
 
 /// With more rows than this, a processor does not ask for the next lines early enough by itself.
-const ROWS_UNAIDED: usize = 2;
+const HW_PREFETCH_ROWS: usize = 2;
 
 /// Bytes of a large factor that comes from memory, for all that a last cache may hold of it.
-const FAR: usize = 12 << 20;
+const LLC_BYTES: usize = 12 << 20;
 
 /// Bytes of sums that lines are added to: a part of a first-level cache.
-const BYTES_OF_SUMS: usize = 16 << 10;
+const AXPY_BYTES: usize = 16 << 10;
 
 /// The same for a single row: a part of the next cache, so that lines from memory are read further.
-const BYTES_OF_ONE: usize = 64 << 10;
+const AXPY_BYTES_OF_ONE_ROW: usize = 64 << 10;
 
 /// Which of the large factor's elements lie side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum GemvForm {
     /// The steps of a column.
-    Steps,
+    Dot,
     /// The columns of a step.
-    Columns,
+    Axpy,
 }
 
 /// Dot products of rows of the small factor, whose steps lie side by side, with columns.
-pub(crate) struct Dots<E, S> {
+pub(crate) struct DotArgs<E, S> {
     pub(crate) depth: usize,
     pub(crate) a: *const E,
     /// From one row to the next.
@@ -65,169 +65,172 @@ pub(crate) struct Dots<E, S> {
     pub(crate) to: *mut E,
     pub(crate) width: usize,
     /// Whether the next columns are to be brought near.
-    pub(crate) ahead: bool,
+    pub(crate) prefetch: bool,
 }
 
 /// Multiples of some lines, which are added to sums.
-pub(crate) struct Multiples<E, S> {
+pub(crate) struct AxpyArgs<E, S> {
     /// The first line, their distance, and their length.
     lines: Lines<*const S>,
     /// A factor per line for every row.
-    factors: [E; MOST_ROWS * LINES],
+    factors: [E; AXPY_MR * AXPY_UNROLL],
     /// The sums of the first row; rows are `width` apart.
     to: *mut E,
     width: usize,
     /// Whether there is nothing yet to be added to.
     first: bool,
     /// Whether the next lines are to be brought near.
-    ahead: bool,
+    prefetch: bool,
 }
 
 /// # Safety
 /// What the job names must be readable, and writable where sums go, and the processor must have the
 /// instructions.
-type OfDots<E, S> = unsafe fn(&Dots<E, S>);
+type DotKernel<E, S> = unsafe fn(&DotArgs<E, S>);
 
 /// # Safety
-/// As for [`OfDots`].
-type OfMultiples<E, S> = unsafe fn(&Multiples<E, S>);
+/// As for [`DotKernel`].
+type AxpyKernel<E, S> = unsafe fn(&AxpyArgs<E, S>);
 
 /// The dot products of an instruction set for some number of rows.
 pub(crate) struct DotKernels<E, S> {
     /// How many columns at a time.
     pub(crate) cols: usize,
-    pub(crate) many: OfDots<E, S>,
+    pub(crate) blocked: DotKernel<E, S>,
     /// The same for one column.
-    pub(crate) single: OfDots<E, S>,
+    pub(crate) single: DotKernel<E, S>,
 }
 
 /// The multiples of an instruction set for some number of rows.
-pub(crate) struct MultipleKernels<E, S> {
-    /// [`LINES`] lines at a time.
-    many: OfMultiples<E, S>,
+pub(crate) struct AxpyKernels<E, S> {
+    /// [`AXPY_UNROLL`] lines at a time.
+    blocked: AxpyKernel<E, S>,
     /// One line.
-    single: OfMultiples<E, S>,
+    single: AxpyKernel<E, S>,
 }
 
 /// The kernels of an instruction set: those of 1, 2, 3 ... rows.
-pub struct FewSet<E: 'static, S: 'static> {
-    pub(crate) dots: &'static [DotKernels<E, S>],
-    pub(crate) multiples: &'static [MultipleKernels<E, S>],
+pub struct SkinnyKernels<E: 'static, S: 'static> {
+    pub(crate) dot: &'static [DotKernels<E, S>],
+    pub(crate) axpy: &'static [AxpyKernels<E, S>],
 }
 
 /// What the large factor of a product with few rows is made of.
-pub trait Stored: Plain + 'static {
+pub trait SkinnyElement: Plain + 'static {
     /// What sums are made of.
     type Sum: Sealed;
 
     /// The kernels of these instructions.
     #[doc(hidden)]
-    fn few(instructions: Instructions) -> &'static FewSet<Self::Sum, Self>;
+    fn skinny_kernels(instructions: Instructions) -> &'static SkinnyKernels<Self::Sum, Self>;
 }
 
 /// A small factor, of which sums of such elements are made.
-pub(crate) trait Small<E> {
+pub(crate) trait SmallOperand<E> {
     fn shape(&self) -> [usize; 2];
 
     /// The first element of the factor as it lies, with the steps of the depth side by side, or of a
     /// copy; and the distance of its rows.
-    fn lay<'r>(&'r self, room: &'r mut Room) -> (*const E, isize);
+    fn contiguous<'r>(&'r self, room: &'r mut Room) -> (*const E, isize);
 }
 
 /// What both factors of a product with few rows are made of.
-pub trait StoredInBoth: Stored {
-    /// See [`Small::lay`].
+pub trait SkinnyOperand: SkinnyElement {
+    /// See [`SmallOperand::contiguous`].
     #[doc(hidden)]
-    fn lay<'r>(from: &'r Rows<'r, Self>, room: &'r mut Room) -> (*const Self::Sum, isize);
+    fn contiguous<'r>(
+        from: &'r SmallMatrix<'r, Self>,
+        room: &'r mut Room,
+    ) -> (*const Self::Sum, isize);
 }
 
 /// A small factor that is a matrix in memory.
-pub struct Rows<'a, S: 'static> {
+pub struct SmallMatrix<'a, S: 'static> {
     pub(crate) source: Source<'a, S>,
     pub(crate) instructions: Instructions,
 }
 
-impl<S: StoredInBoth> Small<S::Sum> for Rows<'_, S> {
+impl<S: SkinnyOperand> SmallOperand<S::Sum> for SmallMatrix<'_, S> {
     fn shape(&self) -> [usize; 2] {
         self.source.shape()
     }
 
-    fn lay<'r>(&'r self, room: &'r mut Room) -> (*const S::Sum, isize) {
-        S::lay(self, room)
+    fn contiguous<'r>(&'r self, room: &'r mut Room) -> (*const S::Sum, isize) {
+        S::contiguous(self, room)
     }
 }
 
 /// Takes the sums of a part, in rows so far apart, to its place; the last argument is its size.
-pub(crate) type Bring<'a, E> = dyn Fn(&[E], usize, [usize; 2], [usize; 2]) + 'a;
+pub(crate) type StoreTile<'a, E> = dyn Fn(&[E], usize, [usize; 2], [usize; 2]) + 'a;
 
 /// A product whose second factor is the large one.
-pub(crate) struct Few<'a, S: Stored> {
-    pub a: &'a dyn Small<S::Sum>,
+pub(crate) struct Skinny<'a, S: SkinnyElement> {
+    pub a: &'a dyn SmallOperand<S::Sum>,
     pub b: Source<'a, S>,
     pub instructions: Instructions,
-    pub form: Form,
+    pub form: GemvForm,
     /// Takes sums to the result.
-    pub bring: &'a Bring<'a, S::Sum>,
+    pub bring: &'a StoreTile<'a, S::Sum>,
 }
 
-impl<S: Stored> Few<'_, S> {
+impl<S: SkinnyElement> Skinny<'_, S> {
     pub(crate) fn run(&self, scratch: &mut Scratch) {
         match self.form {
-            Form::Steps => self.dots(scratch),
-            Form::Columns => self.multiples(scratch),
+            GemvForm::Dot => self.dot(scratch),
+            GemvForm::Axpy => self.axpy(scratch),
         }
     }
 
-    fn dots(&self, scratch: &mut Scratch) {
+    fn dot(&self, scratch: &mut Scratch) {
         assert!(self.b.strides()[0] == 1);
         let ([rows, depth], cols) = (self.a.shape(), self.b.shape()[1]);
-        let (a, a_stride) = self.a.lay(&mut scratch.a);
-        let sums = scratch.c.elements::<S::Sum>(rows * COLUMNS);
-        let kernels = S::few(self.instructions).dots;
-        let far = size_of::<S>() * depth * cols > FAR;
-        for chunk in (0..cols).step_by(COLUMNS) {
-            let chunk = chunk..(chunk + COLUMNS).min(cols);
+        let (a, a_stride) = self.a.contiguous(&mut scratch.a);
+        let sums = scratch.c.elements::<S::Sum>(rows * DOT_NC);
+        let kernels = S::skinny_kernels(self.instructions).dot;
+        let far = size_of::<S>() * depth * cols > LLC_BYTES;
+        for chunk in (0..cols).step_by(DOT_NC) {
+            let chunk = chunk..(chunk + DOT_NC).min(cols);
             for group in Groups::of(rows, kernels.len()).all() {
                 let kernel = &kernels[group.len() - 1];
                 let mut at = chunk.start;
                 while at < chunk.end {
                     let whole = chunk.end - at >= kernel.cols;
                     let count = if whole { kernel.cols } else { 1 };
-                    let dots = Dots {
+                    let dot = DotArgs {
                         depth,
                         a: a.wrapping_offset(group.start as isize * a_stride),
                         a_stride,
                         b: self.b.part(0..depth, at..at + count).first(),
                         b_stride: self.b.strides()[1],
-                        to: sums[group.start * COLUMNS + at - chunk.start..].as_mut_ptr(),
-                        width: COLUMNS,
-                        ahead: far && group.start == 0,
+                        to: sums[group.start * DOT_NC + at - chunk.start..].as_mut_ptr(),
+                        width: DOT_NC,
+                        prefetch: far && group.start == 0,
                     };
                     // SAFETY: the rows and columns lie in their factors, and there is room for the
                     // sums of all rows; the kernel is of the level in use.
-                    unsafe { if whole { (kernel.many)(&dots) } else { (kernel.single)(&dots) } };
+                    unsafe { if whole { (kernel.blocked)(&dot) } else { (kernel.single)(&dot) } };
                     at += count;
                 }
             }
-            (self.bring)(sums, COLUMNS, [0, chunk.start], [rows, chunk.len()]);
+            (self.bring)(sums, DOT_NC, [0, chunk.start], [rows, chunk.len()]);
         }
     }
 
-    fn multiples(&self, scratch: &mut Scratch) {
+    fn axpy(&self, scratch: &mut Scratch) {
         assert!(self.b.strides()[1] == 1);
         let ([rows, depth], cols) = (self.a.shape(), self.b.shape()[1]);
-        let kernels = S::few(self.instructions).multiples;
+        let kernels = S::skinny_kernels(self.instructions).axpy;
         let groups = Groups::of(rows, kernels.len());
-        let bytes = if rows == 1 { BYTES_OF_ONE } else { BYTES_OF_SUMS };
+        let bytes = if rows == 1 { AXPY_BYTES_OF_ONE_ROW } else { AXPY_BYTES };
         let width = bytes / size_of::<S::Sum>() / groups.get(0).len();
         let width = (width / MOST_LANES - 1) * MOST_LANES;
-        let (a, a_stride) = self.a.lay(&mut scratch.a);
+        let (a, a_stride) = self.a.contiguous(&mut scratch.a);
         let sums = scratch.c.elements::<S::Sum>(rows * width);
         for chunk in (0..cols).step_by(width) {
             let chunk = chunk..(chunk + width).min(cols);
             let mut at = 0;
             while at < depth {
-                let count = if depth - at >= LINES { LINES } else { 1 };
+                let count = if depth - at >= AXPY_UNROLL { AXPY_UNROLL } else { 1 };
                 let lines = Lines {
                     first: self.b.part(at..at + count, chunk.clone()).first(),
                     stride: self.b.strides()[0],
@@ -235,20 +238,20 @@ impl<S: Stored> Few<'_, S> {
                     len: chunk.len(),
                 };
                 for group in groups.all() {
-                    let mut factors = [S::Sum::ZERO; MOST_ROWS * LINES];
-                    for (factors, row) in factors.chunks_exact_mut(LINES).zip(group.clone()) {
+                    let mut factors = [S::Sum::ZERO; AXPY_MR * AXPY_UNROLL];
+                    for (factors, row) in factors.chunks_exact_mut(AXPY_UNROLL).zip(group.clone()) {
                         let row = a.wrapping_offset(row as isize * a_stride).wrapping_add(at);
                         // SAFETY: the row has so many steps.
                         (0..count).for_each(|j| factors[j] = unsafe { *row.add(j) });
                     }
                     let to = sums[group.start * width..].as_mut_ptr();
-                    let (first, ahead) = (at == 0, group.start == 0 && rows > ROWS_UNAIDED);
-                    let job = Multiples { lines, factors, to, width, first, ahead };
+                    let (first, prefetch) = (at == 0, group.start == 0 && rows > HW_PREFETCH_ROWS);
+                    let job = AxpyArgs { lines, factors, to, width, first, prefetch };
                     let kernels = &kernels[group.len() - 1];
                     // SAFETY: the lines lie in the factor, and there is room for the sums of all
                     // rows; the kernel is of the level in use.
                     unsafe {
-                        if count == 1 { (kernels.single)(&job) } else { (kernels.many)(&job) }
+                        if count == 1 { (kernels.single)(&job) } else { (kernels.blocked)(&job) }
                     };
                 }
                 at += count;
@@ -260,22 +263,22 @@ impl<S: Stored> Few<'_, S> {
 
 /// Adds the product of a vector of every row and every column to their sums.
 #[inline(always)]
-pub(crate) unsafe fn dots<V: Loads<S>, S: Copy, const ROWS: usize, const COLS: usize>(
-    job: &Dots<V::Elem, S>,
+pub(crate) unsafe fn dot<V: Loads<S>, S: Copy, const ROWS: usize, const COLS: usize>(
+    job: &DotArgs<V::Elem, S>,
 ) {
     let mut sums = [[V::splat(V::Elem::ZERO); COLS]; ROWS];
     let whole = job.depth / V::LANES * V::LANES;
     let (mut a, mut b) = (job.a, job.b);
     let next = COLS as isize * job.b_stride;
     for _ in (0..whole).step_by(V::LANES) {
-        if job.ahead {
+        if job.prefetch {
             for j in 0..COLS as isize {
                 V::prefetch_near(b.wrapping_offset(next + j * job.b_stride).cast());
             }
         }
         // SAFETY: the caller's: there are so many steps.
         unsafe {
-            add_dots(
+            dot_step(
                 job,
                 |i| V::load(a.wrapping_offset(i)),
                 |j| V::widen(b.wrapping_offset(j)),
@@ -288,7 +291,7 @@ pub(crate) unsafe fn dots<V: Loads<S>, S: Copy, const ROWS: usize, const COLS: u
     if rest > 0 {
         // SAFETY: the caller's: there are so many steps.
         unsafe {
-            add_dots(
+            dot_step(
                 job,
                 |i| V::load_some(a.wrapping_offset(i), rest),
                 |j| V::widen_some(b.wrapping_offset(j), rest),
@@ -297,13 +300,13 @@ pub(crate) unsafe fn dots<V: Loads<S>, S: Copy, const ROWS: usize, const COLS: u
         };
     }
     // SAFETY: the caller's.
-    unsafe { put_dots(job, &sums) };
+    unsafe { reduce_dots(job, &sums) };
 }
 
 /// Adds the products of a step: `a` and `b` load what lies at a distance.
 #[inline(always)]
-fn add_dots<V: Register, S, const ROWS: usize, const COLS: usize>(
-    job: &Dots<V::Elem, S>,
+fn dot_step<V: Register, S, const ROWS: usize, const COLS: usize>(
+    job: &DotArgs<V::Elem, S>,
     a: impl Fn(isize) -> V,
     b: impl Fn(isize) -> V,
     sums: &mut [[V; COLS]; ROWS],
@@ -325,12 +328,12 @@ fn add_dots<V: Register, S, const ROWS: usize, const COLS: usize>(
 /// # Safety
 /// There must be room for the sums.
 #[inline(always)]
-unsafe fn put_dots<V: Register, S, const ROWS: usize, const COLS: usize>(
-    job: &Dots<V::Elem, S>,
+unsafe fn reduce_dots<V: Register, S, const ROWS: usize, const COLS: usize>(
+    job: &DotArgs<V::Elem, S>,
     sums: &[[V; COLS]; ROWS],
 ) {
     let flat = sums.as_flattened();
-    let mut totals = [V::Elem::ZERO; MOST_SUMS];
+    let mut totals = [V::Elem::ZERO; MAX_DOTS];
     for (part, totals) in flat.chunks(V::LANES).zip(totals.chunks_exact_mut(V::LANES)) {
         let mut rows = [V::splat(V::Elem::ZERO); MOST_LANES];
         rows[..part.len()].copy_from_slice(part);
@@ -349,34 +352,34 @@ unsafe fn put_dots<V: Register, S, const ROWS: usize, const COLS: usize>(
 
 /// Adds multiples of lines to the sums of every row.
 #[inline(always)]
-unsafe fn multiples<V: Loads<S>, S: Copy, const ROWS: usize, const COUNT: usize>(
-    job: &Multiples<V::Elem, S>,
+unsafe fn axpy<V: Loads<S>, S: Copy, const ROWS: usize, const COUNT: usize>(
+    job: &AxpyArgs<V::Elem, S>,
 ) {
     let mut factors = [[V::splat(V::Elem::ZERO); COUNT]; ROWS];
     for_rows!(ROWS, |I| {
         for (j, factor) in factors[I].iter_mut().enumerate() {
-            *factor = V::splat(job.factors[I * LINES + j]);
+            *factor = V::splat(job.factors[I * AXPY_UNROLL + j]);
         }
     });
     let whole = job.lines.len / V::LANES * V::LANES;
     let rest = job.lines.len - whole;
     for at in (0..whole).step_by(V::LANES) {
         // SAFETY: the caller's: the lines are so long.
-        unsafe { add_multiples(job, &factors, at, |line| V::widen(line)) };
+        unsafe { axpy_step(job, &factors, at, |line| V::widen(line)) };
     }
     if rest > 0 {
         // SAFETY: the caller's: the lines are so long, and there is room for whole registers.
-        unsafe { add_multiples(job, &factors, whole, |line| V::widen_some(line, rest)) };
+        unsafe { axpy_step(job, &factors, whole, |line| V::widen_some(line, rest)) };
     }
 }
 
 /// Adds multiples of a register of every line, which are loaded from their places.
 ///
 /// # Safety
-/// As for [`OfMultiples`].
+/// As for [`AxpyKernel`].
 #[inline(always)]
-unsafe fn add_multiples<V: Register, S, const ROWS: usize, const COUNT: usize>(
-    job: &Multiples<V::Elem, S>,
+unsafe fn axpy_step<V: Register, S, const ROWS: usize, const COUNT: usize>(
+    job: &AxpyArgs<V::Elem, S>,
     factors: &[[V; COUNT]; ROWS],
     at: usize,
     load: impl Fn(*const S) -> V,
@@ -386,7 +389,7 @@ unsafe fn add_multiples<V: Register, S, const ROWS: usize, const COUNT: usize>(
     for (j, column) in columns.iter_mut().enumerate() {
         *column = load(line.wrapping_offset(j as isize * job.lines.stride));
     }
-    if job.ahead {
+    if job.prefetch {
         for j in COUNT..2 * COUNT {
             V::prefetch(line.wrapping_offset(j as isize * job.lines.stride).cast());
         }
@@ -406,26 +409,26 @@ unsafe fn add_multiples<V: Register, S, const ROWS: usize, const COUNT: usize>(
 macro_rules! compiled {
     ($($name:ident $(with $features:literal)?;)+) => {$(
         pub(crate) mod $name {
-            use super::{Dots, Loads, Multiples};
+            use super::{DotArgs, Loads, AxpyArgs};
 
             /// # Safety
-            /// As for [`super::OfDots`].
+            /// As for [`super::DotKernel`].
             $(#[target_feature(enable = $features)])?
-            pub(super) unsafe fn dots<V: Loads<S>, S: Copy, const ROWS: usize, const COLS: usize>(
-                job: &Dots<V::Elem, S>,
+            pub(super) unsafe fn dot<V: Loads<S>, S: Copy, const ROWS: usize, const COLS: usize>(
+                job: &DotArgs<V::Elem, S>,
             ) {
                 // SAFETY: the caller's.
-                unsafe { super::dots::<V, S, ROWS, COLS>(job) }
+                unsafe { super::dot::<V, S, ROWS, COLS>(job) }
             }
 
             /// # Safety
-            /// As for [`super::OfMultiples`].
+            /// As for [`super::AxpyKernel`].
             $(#[target_feature(enable = $features)])?
-            pub(super) unsafe fn multiples<V: Loads<S>, S: Copy, const ROWS: usize, const COUNT: usize>(
-                job: &Multiples<V::Elem, S>,
+            pub(super) unsafe fn axpy<V: Loads<S>, S: Copy, const ROWS: usize, const COUNT: usize>(
+                job: &AxpyArgs<V::Elem, S>,
             ) {
                 // SAFETY: the caller's.
-                unsafe { super::multiples::<V, S, ROWS, COUNT>(job) }
+                unsafe { super::axpy::<V, S, ROWS, COUNT>(job) }
             }
         }
     )+};
@@ -440,71 +443,71 @@ compiled! {
 }
 
 /// The kernels of a level. Their sums, a register per column, and one of a row fit its registers.
-macro_rules! few_set {
+macro_rules! skinny_kernels_of {
     ($level:ident, $vector:ty, $stored:ty, [$($rows:literal: $cols:literal),+]) => {
         &const {
-            FewSet {
-                dots: few_set!(@dots $level, $vector, $stored, [$($rows: $cols),+]),
-                multiples: &[
-                    few_set!(@multiples $level, $vector, $stored, 1),
-                    few_set!(@multiples $level, $vector, $stored, 2),
-                    few_set!(@multiples $level, $vector, $stored, 3),
-                    few_set!(@multiples $level, $vector, $stored, 4),
+            SkinnyKernels {
+                dot: skinny_kernels_of!(@dot $level, $vector, $stored, [$($rows: $cols),+]),
+                axpy: &[
+                    skinny_kernels_of!(@axpy $level, $vector, $stored, 1),
+                    skinny_kernels_of!(@axpy $level, $vector, $stored, 2),
+                    skinny_kernels_of!(@axpy $level, $vector, $stored, 3),
+                    skinny_kernels_of!(@axpy $level, $vector, $stored, 4),
                 ],
             }
         }
     };
-    (@dots $level:ident, $vector:ty, $stored:ty, [$($rows:literal: $cols:literal),+]) => {
+    (@dot $level:ident, $vector:ty, $stored:ty, [$($rows:literal: $cols:literal),+]) => {
         &[$(DotKernels {
             cols: $cols,
-            many: $level::dots::<$vector, $stored, $rows, $cols>,
-            single: $level::dots::<$vector, $stored, $rows, 1>,
+            blocked: $level::dot::<$vector, $stored, $rows, $cols>,
+            single: $level::dot::<$vector, $stored, $rows, 1>,
         }),+]
     };
-    (@multiples $level:ident, $vector:ty, $stored:ty, $rows:literal) => {
-        MultipleKernels {
-            many: $level::multiples::<$vector, $stored, $rows, LINES>,
-            single: $level::multiples::<$vector, $stored, $rows, 1>,
+    (@axpy $level:ident, $vector:ty, $stored:ty, $rows:literal) => {
+        AxpyKernels {
+            blocked: $level::axpy::<$vector, $stored, $rows, AXPY_UNROLL>,
+            single: $level::axpy::<$vector, $stored, $rows, 1>,
         }
     };
 }
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use few_set;
+pub(crate) use skinny_kernels_of;
 
 /// The kernels of a type at each level.
-macro_rules! few {
+macro_rules! skinny_kernels_fn {
     ($stored:ty as $sum:ty: $portable:expr, $avx2:ident, $avx512:ident) => {
         // Not inlined, so that the kernels are compiled with this crate and not with its users.
         #[inline(never)]
-        fn few(instructions: Instructions) -> &'static FewSet<$sum, $stored> {
+        fn skinny_kernels(instructions: Instructions) -> &'static SkinnyKernels<$sum, $stored> {
             match instructions {
                 #[cfg(target_arch = "x86_64")]
                 _ if instructions >= Instructions::Avx512 => {
-                    few_set!(on_avx512, $avx512, $stored,
+                    skinny_kernels_of!(on_avx512, $avx512, $stored,
                         [1: 8, 2: 8, 3: 6, 4: 6, 5: 4, 6: 4, 7: 3, 8: 3])
                 }
                 #[cfg(target_arch = "x86_64")]
                 Instructions::Avx2 => {
-                    few_set!(on_avx2, $avx2, $stored, [1: 6, 2: 4, 3: 3, 4: 2])
+                    skinny_kernels_of!(on_avx2, $avx2, $stored, [1: 6, 2: 4, 3: 3, 4: 2])
                 }
-                _ => few_set!(on_any, Portable<$sum, { $portable }>, $stored,
+                _ => skinny_kernels_of!(on_any, Portable<$sum, { $portable }>, $stored,
                     [1: 6, 2: 4, 3: 3, 4: 2]),
             }
         }
     };
 }
 
-macro_rules! stored_as_summed {
+macro_rules! same_type {
     ($($element:ty: $portable:expr, $avx2:ident, $avx512:ident;)+) => {$(
-        impl Stored for $element {
+        impl SkinnyElement for $element {
             type Sum = Self;
 
-            few!($element as $element: $portable, $avx2, $avx512);
+            skinny_kernels_fn!($element as $element: $portable, $avx2, $avx512);
         }
 
-        impl StoredInBoth for $element {
-            fn lay<'r>(from: &'r Rows<'r, Self>, room: &'r mut Room) -> (*const Self, isize) {
+        impl SkinnyOperand for $element {
+            fn contiguous<'r>(from: &'r SmallMatrix<'r, Self>, room: &'r mut Room) -> (*const Self, isize) {
                 let source = from.source;
                 if source.strides()[1] == 1 {
                     return (source.first(), source.strides()[0]);
@@ -520,23 +523,23 @@ macro_rules! stored_as_summed {
     )+};
 }
 
-stored_as_summed! {
+same_type! {
     f32: 4, Avx2F32, Avx512F32;
     f64: 2, Avx2F64, Avx512F64;
     Wrapping<i32>: 4, Avx2I32, Avx512I32;
     Wrapping<i64>: 2, Avx2I64, Avx512I64;
 }
 
-macro_rules! stored_narrow {
+macro_rules! low_precision {
     ($($narrow:ty as $sum:ty: $avx2:ident, $avx512:ident;)+) => {$(
-        impl Stored for $narrow {
+        impl SkinnyElement for $narrow {
             type Sum = $sum;
 
-            few!($narrow as $sum: 4, $avx2, $avx512);
+            skinny_kernels_fn!($narrow as $sum: 4, $avx2, $avx512);
         }
 
-        impl StoredInBoth for $narrow {
-            fn lay<'r>(from: &'r Rows<'r, Self>, room: &'r mut Room) -> (*const $sum, isize) {
+        impl SkinnyOperand for $narrow {
+            fn contiguous<'r>(from: &'r SmallMatrix<'r, Self>, room: &'r mut Room) -> (*const $sum, isize) {
                 let moves = <$narrow>::moves(from.instructions);
                 let [rows, depth] = from.source.shape();
                 let width = depth.next_multiple_of(moves.lanes);
@@ -548,7 +551,7 @@ macro_rules! stored_narrow {
     )+};
 }
 
-stored_narrow! {
+low_precision! {
     Bf16 as f32: Avx2F32, Avx512F32;
     F16 as f32: Avx2F32, Avx512F32;
     i8 as Wrapping<i32>: Avx2I32, Avx512I32;

@@ -1,7 +1,7 @@
 //! Factors of which neighbours along the depth become groups that one instruction multiplies and
 //! adds up: pairs or quads.
 
-use crate::kernel::skinny::Small;
+use crate::kernel::skinny::SmallOperand;
 use crate::pack::blocks::{Columns, SLACK};
 use crate::pack::pack_kernels::Lines;
 use crate::simd::vector::{Avx512Pairs, Avx512SignedQuads, MOST_LANES, Register};
@@ -189,12 +189,12 @@ impl<G: Grouping> Columns<Group<G>> for Grouped<'_, G> {
     }
 }
 
-impl<G: Grouping> Small<Group<G>> for Grouped<'_, G> {
+impl<G: Grouping> SmallOperand<Group<G>> for Grouped<'_, G> {
     fn shape(&self) -> [usize; 2] {
         self.size()
     }
 
-    fn lay<'r>(&'r self, room: &'r mut Room) -> (*const Group<G>, isize) {
+    fn contiguous<'r>(&'r self, room: &'r mut Room) -> (*const Group<G>, isize) {
         let [rows, depth] = self.size();
         let width = depth.next_multiple_of(G::Register::LANES);
         let room = room.elements::<Group<G>>(rows * width + SLACK);

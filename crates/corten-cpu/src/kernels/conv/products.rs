@@ -7,7 +7,7 @@ use super::patches::{Patches, TurnedKernel};
 use super::window::{Layout, Window};
 use crate::chunks::{for_each_chunk, for_each_run, grain_of};
 use crate::gemm::{
-    Base, Factor, Factors, Mat, MatElement, MatMut, SideBySide, Way, for_each_block, gemm,
+    Base, Factor, Factors, Mat, MatElement, MatMut, SideBySide, Plan, for_each_block, gemm,
     gemm_from, gemm_of_factors,
 };
 use crate::row_loops::MOST_LANES;
@@ -131,7 +131,7 @@ fn correlate_pixels<T: Product>(
             let block = c.row_range(group * features..(group + 1) * features);
             let image = &image[group * channels * positions..];
             let b = Mat::row_major(image, channels, positions)?.cols(range.clone());
-            gemm_from(Some(Way::TILES), block, weight(group)?, b, Base::rows(bias(group)))?;
+            gemm_from(Some(Plan::BLOCKED), block, weight(group)?, b, Base::rows(bias(group)))?;
         }
         Ok(())
     })
@@ -315,7 +315,7 @@ fn correlate_unfolded<T: Product>(
             let bias = bias.map(|bias| &bias[rows.clone()]);
             let patches = unfolded(geometry, image, group, range.clone(), buffer)?;
             let weight = weight_of(geometry, weight, group)?;
-            gemm_from(Some(Way::TILES), c.row_range(rows), weight, patches, Base::rows(bias))?;
+            gemm_from(Some(Plan::BLOCKED), c.row_range(rows), weight, patches, Base::rows(bias))?;
         }
         Ok(())
     })

@@ -5,12 +5,12 @@ use super::matrices::{
     shape,
 };
 use super::multiples::{AT_ONCE, subtract_multiples};
-use crate::gemm::{Factors, Mat, MatMut, Way, for_each_part, gemm, gemm_in};
+use crate::gemm::{Factors, Mat, MatMut, Plan, for_each_part, gemm, gemm_in};
 use crate::row_loops::{Job, Vectorised};
 use crate::scratch::with_buffer;
 use crate::vec::Lanes;
 use corten_core::{Result, Scalar};
-use corten_gemm::FEW;
+use corten_gemm::MAX_SKINNY;
 use corten_ops::meta::linalg as shapes;
 use corten_ops::{Tensor, op};
 use num_complex::ComplexFloat;
@@ -78,8 +78,8 @@ impl<'a, T: Number> Triangle<'a, T> {
         let [mut top, mut bottom] = x.split_rows(half);
         // Many columns may be a part of more, which may not be told from results.
         let take_out =
-            |from: MatMut<'_, T>, factors: Mat<'_, T>, solved: Mat<'_, T>| match cols > FEW {
-                true => gemm_in(Way::TILES, from, factors, solved, SUBTRACT),
+            |from: MatMut<'_, T>, factors: Mat<'_, T>, solved: Mat<'_, T>| match cols > MAX_SKINNY {
+                true => gemm_in(Plan::BLOCKED, from, factors, solved, SUBTRACT),
                 false => gemm(from, factors, solved, SUBTRACT),
             };
         if self.upper {
