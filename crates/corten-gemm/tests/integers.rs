@@ -31,10 +31,10 @@ fn any(count: usize, seed: i64) -> Vec<i64> {
 fn laid<E>(
     values: &[i64],
     [rows, cols]: [usize; 2],
-    by_rows: bool,
+    row_major: bool,
     of: fn(i64) -> E,
 ) -> (Vec<E>, [isize; 2]) {
-    match by_rows {
+    match row_major {
         true => (values.iter().map(|&value| of(value)).collect(), [cols as isize, 1]),
         false => {
             let place = |i: usize| values[i % rows * cols + i / rows];

@@ -16,7 +16,7 @@ fn rows<E>([rows, cols]: [usize; 2], element: impl Fn(f64) -> E) -> Vec<E> {
     places.map(|(row, col)| element(number(row, col))).collect()
 }
 
-fn by_rows<P>(data: P, shape: [usize; 2]) -> View<P> {
+fn row_major<P>(data: P, shape: [usize; 2]) -> View<P> {
     View { data, shape, strides: [shape[1] as isize, 1] }
 }
 
@@ -43,7 +43,7 @@ fn products_with_panels_equal_the_naive_ones() {
         for [m, n, k] in SHAPES {
             let (a, transposed) = (rows([m, k], |x| x), rows([n, k], |x| x));
             // SAFETY: the matrix lies in its memory.
-            let b = unsafe { Source::new(by_rows(transposed.as_ptr(), [n, k]).t()) };
+            let b = unsafe { Source::new(row_major(transposed.as_ptr(), [n, k]).t()) };
             let b = Packed::of(b, level);
             assert_eq!(b.shape(), [k, n]);
             assert!(b.elements().all(|(step, col, element)| element == number(col, step)));
@@ -57,7 +57,7 @@ fn products_with_panels_equal_the_naive_ones() {
                     strides: [n as isize, 1],
                 };
                 let start = Start::PerColumn(values[cols.clone()].as_ptr());
-                let from = by_rows(a.as_ptr(), [m, k]);
+                let from = row_major(a.as_ptr(), [m, k]);
                 // SAFETY: the matrices lie in memories of their own; there is a value per column.
                 unsafe { product_of_packed(to, from, (&b, cols.clone()), start) };
                 let wanted = wanted(&a, [m, n, k], |_, col| values[col]);
@@ -78,9 +78,9 @@ fn products_with_panels_equal_the_naive_ones() {
 fn columns_begin_with_a_panel() {
     let (a, transposed, mut c) = ([1.0f64; 8], [1.0f64; 32], [0.0f64; 3]);
     // SAFETY: the matrix lies in its memory.
-    let b = unsafe { Source::new(by_rows(transposed.as_ptr(), [4, 8]).t()) };
+    let b = unsafe { Source::new(row_major(transposed.as_ptr(), [4, 8]).t()) };
     let b = Packed::of(b, Instructions::Portable);
-    let (to, from) = (by_rows(c.as_mut_ptr(), [1, 3]), by_rows(a.as_ptr(), [1, 8]));
+    let (to, from) = (row_major(c.as_mut_ptr(), [1, 3]), row_major(a.as_ptr(), [1, 8]));
     // SAFETY: the matrices lie in memories of their own.
     unsafe { product_of_packed(to, from, (&b, 1..4), Start::Nothing) };
 }
@@ -93,7 +93,7 @@ fn products_with_panels_of_pairs_equal_the_naive_ones() {
         for [m, n, k] in SHAPES {
             let (a, transposed) = (rows([m, k], half), rows([n, k], half));
             // SAFETY: the matrix lies in its memory.
-            let b = unsafe { Source::new(by_rows(transposed.as_ptr(), [n, k]).t()) };
+            let b = unsafe { Source::new(row_major(transposed.as_ptr(), [n, k]).t()) };
             let packed = PackedPairs::of(b, level);
             assert_eq!(packed.is_some(), level >= Instructions::Avx512Bf16);
             let Some(b) = packed else { continue };
@@ -104,7 +104,7 @@ fn products_with_panels_of_pairs_equal_the_naive_ones() {
                 let before =
                     rows([m, n], |x| if beta.is_some() { half(x) } else { half(f64::NAN) });
                 let mut c = before.clone();
-                let (to, from) = (by_rows(c.as_mut_ptr(), [m, n]), by_rows(a.as_ptr(), [m, k]));
+                let (to, from) = (row_major(c.as_mut_ptr(), [m, n]), row_major(a.as_ptr(), [m, k]));
                 // SAFETY: the matrices lie in memories of their own.
                 unsafe { product_of_packed_pairs(to, from, (&b, 0..n), beta) };
                 let start = |row, col| beta.map_or(0.0, |beta| f64::from(beta) * number(row, col));

@@ -8,7 +8,9 @@ use crate::driver::epilogue::{Output, Start};
 use crate::driver::gemm::{DEPTH, steps};
 use crate::driver::mixed_precision::{Place, of_pairs, pairs_of};
 use crate::kernel::amx::TileRegisters;
-use crate::kernel::micro_kernel::{Instructions, Job, LINE, Sealed, TileSet, tiles_of_pairs};
+use crate::kernel::micro_kernel::{
+    CACHE_LINE, Instructions, MicroKernelArgs, MicroKernels, Sealed, vnni2_kernels,
+};
 use crate::kernel::skinny::StoreTile;
 use crate::pack::blocks::{Ahead, Columns, FEW_PANELS, Groups};
 use crate::pack::interleave::{Grouped, Pairs};
@@ -71,7 +73,7 @@ impl InTiles<'_> {
                 for blocks in Groups::of(count, BLOCKS).all() {
                     let first = blocks.start == 0;
                     let start = if first { Start::Nothing } else { Start::Scaled(Pair::ONE) };
-                    let output = Output::of(view.cast(), Pair::ONE, start, &set().moves);
+                    let output = Output::of(view.cast(), Pair::ONE, start, &kernels().moves);
                     let bring =
                         |sums: &[Pair], width, place, size| output.bring(sums, width, place, size);
                     // SAFETY: the caller's.
@@ -109,9 +111,9 @@ impl InTiles<'_> {
         let all = self.blocks();
         let depth = all.get(blocks.start).start..all.get(blocks.end - 1).end;
         let most = BYTES_OF_PANELS / (depth.len() * size_of::<Pair>());
-        let cols_at_once = most.min(COLS).next_multiple_of(set().cols());
-        let sums = scratch.c.elements(2 * ROWS * set().cols());
-        let (sums, room) = sums.split_at_mut(ROWS * set().cols());
+        let cols_at_once = most.min(COLS).next_multiple_of(kernels().cols());
+        let sums = scratch.c.elements(2 * ROWS * kernels().cols());
+        let (sums, room) = sums.split_at_mut(ROWS * kernels().cols());
         for cols in steps(self.cols, cols_at_once) {
             let panels = Panels::of(self, cols.clone(), blocks.clone(), &mut scratch.b);
             for rows in steps(self.a.shape()[0], ROWS) {
@@ -145,8 +147,8 @@ fn lines_of(c: View<*mut Bf16>, place: [usize; 2], [rows, cols]: [usize; 2]) -> 
     }
 }
 
-fn set() -> &'static TileSet<Pair> {
-    tiles_of_pairs(Instructions::Amx)
+fn kernels() -> &'static MicroKernels<Pair> {
+    vnni2_kernels(Instructions::Amx)
 }
 
 /// Takes sums to the places of their transpose, turned in some room.
@@ -164,7 +166,7 @@ fn bring_turned(
     let to = Lines { first: room.as_mut_ptr(), stride: ROWS as isize, count: cols, len: rows };
     let scale = Scale { alpha: Pair::ONE, beta: None };
     // SAFETY: both have their lines, and where there is AMX there is AVX-512.
-    unsafe { (set().moves.put_turned)(from, to, scale) }
+    unsafe { (kernels().moves.put_turned)(from, to, scale) }
     bring(room, ROWS, [col, row], [cols, rows]);
 }
 
@@ -186,12 +188,12 @@ impl Strips {
     /// Rows that are not read as they lie are copied to lines which are no even number of cache lines
     /// apart: those of a tile have different places in the first-level cache.
     fn of(a: &First<'_>, [rows, depth]: [Range<usize>; 2], panels: usize, room: &mut Room) -> Self {
-        let groups = Groups::of(rows.len(), set().rows());
+        let groups = Groups::of(rows.len(), kernels().rows());
         let lying = a.lying.map(|a| a.part(rows.clone(), depth.clone()));
         if let Some(a) = lying.filter(|a| panels <= FEW_PANELS || lies_well(a)) {
             return Self { first: a.first(), stride: a.strides()[0], groups };
         }
-        let width = depth.len().next_multiple_of(set().lanes) | set().lanes;
+        let width = depth.len().next_multiple_of(kernels().lanes) | kernels().lanes;
         let to = room.elements(rows.len() * width);
         a.made.fill(rows, depth, to, width);
         Self { first: to.as_ptr(), stride: width as isize, groups }
@@ -201,7 +203,7 @@ impl Strips {
 /// Whether every row of a tile is one cache line.
 fn lies_well(a: &Source<'_, Pair>) -> bool {
     let apart = bytes_apart::<Pair>(a.strides()[0]);
-    a.first().addr().is_multiple_of(LINE) && apart.is_multiple_of(LINE)
+    a.first().addr().is_multiple_of(CACHE_LINE) && apart.is_multiple_of(CACHE_LINE)
 }
 
 /// The panels of some columns, for some blocks of the depth.
@@ -223,13 +225,13 @@ impl<'a> Panels<'a> {
         blocks: Range<usize>,
         room: &'a mut Room,
     ) -> Self {
-        let registers = cols.len().div_ceil(set().lanes);
-        let groups = Groups::whole(registers, set().registers());
+        let registers = cols.len().div_ceil(kernels().lanes);
+        let groups = Groups::whole(registers, kernels().registers());
         let (b, all) = (product.b, product.blocks());
         let mut this = Self { b, blocks, all, cols, groups, made: &[] };
         if let Second::Made(made) = b {
             let depth = this.steps(this.blocks.end - 1).end - this.start();
-            let room = room.elements(depth * registers * set().lanes);
+            let room = room.elements(depth * registers * kernels().lanes);
             this.fill(made, room);
             this.made = room;
         }
@@ -267,14 +269,14 @@ impl<'a> Panels<'a> {
 
     /// Which of the columns a panel holds, and how long its lines are.
     fn cols(&self, index: usize) -> (Range<usize>, usize) {
-        let (lanes, registers) = (set().lanes, self.groups.get(index));
+        let (lanes, registers) = (kernels().lanes, self.groups.get(index));
         let end = (registers.end * lanes).min(self.cols.len());
         (registers.start * lanes..end, registers.len() * lanes)
     }
 
     /// Where a panel of a block lies among those that were made.
     fn place(&self, block: &Range<usize>, index: usize) -> usize {
-        let lanes = set().lanes;
+        let lanes = kernels().lanes;
         let width = self.cols.len().next_multiple_of(lanes);
         let before = self.groups.get(index).start * lanes;
         (block.start - self.start()) * width + before * block.len()
@@ -303,10 +305,10 @@ impl<'a> Panels<'a> {
     ) {
         let (_, width) = self.cols(index);
         assert!(sums.len() == strips.groups.length * width);
-        let tiles = set().by_rows[width / set().lanes - 1];
+        let kernels = kernels().row_major[width / kernels().lanes - 1];
         let mut start = Start::Nothing;
-        let pieces = self.blocks.clone().map(|block| self.steps(block).len().div_ceil(PIECE));
-        let mut ahead = Ahead::of(ahead, pieces.sum::<usize>() * strips.groups.count);
+        let segments = self.blocks.clone().map(|block| self.steps(block).len().div_ceil(PIECE));
+        let mut ahead = Ahead::of(ahead, segments.sum::<usize>() * strips.groups.count);
         for block in self.blocks.clone() {
             let block = self.steps(block);
             let panel = self.panel(&block, index);
@@ -314,24 +316,24 @@ impl<'a> Panels<'a> {
                 let step = (block.start - self.start() + piece.start) as isize;
                 for strip in strips.groups.all() {
                     let row = strip.start as isize * strips.stride;
-                    let job = Job {
+                    let args = MicroKernelArgs {
                         depth: piece.len(),
-                        pieces: 1,
-                        piece_distance: 0,
+                        segments: 1,
+                        segment_stride: 0,
                         a: strips.first.wrapping_offset(row + step),
-                        a_stride: strips.stride,
+                        lda: strips.stride,
                         b: panel.wrapping_add(piece.start * width),
-                        b_stride: width as isize,
-                        b_copy: std::ptr::null_mut(),
-                        later: Lines::NONE,
+                        ldb: width as isize,
+                        b_packed: std::ptr::null_mut(),
+                        prefetch: Lines::NONE,
                         c: sums[strip.start * width..].as_mut_ptr(),
-                        c_stride: width as isize,
+                        ldc: width as isize,
                         start,
                     };
                     // Few results are in the cache.
                     ask_for::<Avx512Pairs, _>(ahead.part());
                     // SAFETY: strips and panels are whole, and so are the sums; the caller's.
-                    unsafe { tiles[strip.len() - 1](&job) };
+                    unsafe { kernels[strip.len() - 1](&args) };
                 }
                 start = Start::Scaled(Pair::ONE);
             }

@@ -143,7 +143,7 @@ impl<'a, E: Sealed> Output<'a, E> {
     }
 
     /// Some columns, matrix by matrix.
-    fn pieces(&self, cols: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    fn segments(&self, cols: Range<usize>) -> impl Iterator<Item = Range<usize>> {
         let columns = self.apart.map_or(usize::MAX, |apart| apart.columns);
         let mut start = cols.start;
         std::iter::from_fn(move || {
@@ -173,7 +173,7 @@ impl<'a, E: Sealed> Output<'a, E> {
             return bring(sums, width, [row, col], [rows, cols]);
         }
         let scale = Scale { alpha: self.alpha, beta };
-        for piece in self.pieces(col..col + cols) {
+        for piece in self.segments(col..col + cols) {
             let sums = &sums[piece.start - col..];
             self.put_piece(sums, width, [rows, piece.len()], self.place([row, piece.start]), scale);
         }
@@ -217,7 +217,7 @@ impl<'a, E: Sealed> Output<'a, E> {
             Start::Scaled(beta) => return Some(beta),
             Start::PerRow(_) | Start::PerColumn(_) => {}
         }
-        for piece in self.pieces(col..col + cols) {
+        for piece in self.segments(col..col + cols) {
             self.begin_piece([row, piece.start], [rows, piece.len()]);
         }
         Some(E::ONE)
@@ -231,8 +231,8 @@ impl<'a, E: Sealed> Output<'a, E> {
         };
         let first = self.place(place);
         // In the order in which the result lies.
-        let by_rows = self.c.strides[1].abs() <= self.c.strides[0].abs();
-        let [outer, inner] = if by_rows { [0, 1] } else { [1, 0] };
+        let row_major = self.c.strides[1].abs() <= self.c.strides[0].abs();
+        let [outer, inner] = if row_major { [0, 1] } else { [1, 0] };
         for i in 0..size[outer] {
             let line = first.wrapping_offset(i as isize * self.c.strides[outer]);
             let values = values.wrapping_add(i * steps[outer]);

@@ -8,7 +8,7 @@ use crate::driver::epilogue::{Apart, Output, Start};
 use crate::driver::plan::{Algorithm, Plan};
 use crate::driver::small_gemm::SmallGemm;
 use crate::driver::unpacked::Lying;
-use crate::kernel::micro_kernel::{Instructions, Number, Sealed, TileSet};
+use crate::kernel::micro_kernel::{Instructions, MicroKernels, Number, Sealed};
 use crate::kernel::skinny::{GemvForm, Skinny, SmallMatrix};
 use crate::pack::blocks::{
     Ahead, CONFLICT, FAR, FEW_PANELS, Factor, Groups, Panel, Panels, Strips, Sums,
@@ -45,8 +45,8 @@ impl Blocks {
     const NARROW: Self = Self { bytes_of_a: 128 << 10, bytes_of_b: 2 << 20, together: 24 };
 
     /// Those of the level that a set of tiles is of.
-    fn of<E>(set: &TileSet<E>) -> &'static Self {
-        if set.is_wide() { &Self::WIDE } else { &Self::NARROW }
+    fn of<E>(kernels: &MicroKernels<E>) -> &'static Self {
+        if kernels.is_wide() { &Self::WIDE } else { &Self::NARROW }
     }
 
     /// How many rows of so many bytes are a block. All of them are one where that is not much: then
@@ -89,19 +89,19 @@ pub unsafe fn product<E: Number>(
     if c.shape.contains(&0) {
         return;
     }
-    let set = E::tiles(instructions);
+    let kernels = E::micro_kernels(instructions);
     // SAFETY: the caller's.
     let (left, right) = unsafe { (Source::new(a), Source::new(b)) };
     if plan.0 == Algorithm::Blocked
         && alpha == E::ONE
-        && let Some(lying) = Lying::of(set, c, left, right, start)
+        && let Some(lying) = Lying::of(kernels, c, left, right, start)
     {
         // SAFETY: the caller's: the result and the values of `start` have its shape.
         return unsafe { lying.run() };
     }
     // The transpose of the product is the product of the transposes, in the other order.
     let transposed = match plan.0 {
-        Algorithm::Blocked => cost(set, c.t(), b.t(), a.t()) < cost(set, c, a, b),
+        Algorithm::Blocked => cost(kernels, c.t(), b.t(), a.t()) < cost(kernels, c, a, b),
         Algorithm::Skinny { transposed, .. } => transposed,
         Algorithm::Naive => false,
     };
@@ -120,7 +120,7 @@ pub unsafe fn product<E: Number>(
         // SAFETY: the caller's.
         return unsafe { tiny(c, a, b, alpha, start) };
     }
-    let output = Output::of(c, alpha, start, &set.moves);
+    let output = Output::of(c, alpha, start, &kernels.moves);
     let mut scratch = Scratch::take();
     if let Algorithm::Skinny { form, .. } = plan.0 {
         let bring = |sums: &[E], width, place, size| output.bring(sums, width, place, size);
@@ -128,7 +128,7 @@ pub unsafe fn product<E: Number>(
         Skinny { a: &a, b, instructions, form, bring: &bring }.run(&mut scratch);
     } else {
         let depth = a.shape()[1];
-        walk(set, output, depth, Factor::Matrix(a), Factor::Matrix(b), &mut scratch);
+        walk(kernels, output, depth, Factor::Matrix(a), Factor::Matrix(b), &mut scratch);
     }
     scratch.give_back();
 }
@@ -176,16 +176,16 @@ pub unsafe fn product_of_factors<E: Number>(
     if c.shape.contains(&0) {
         return;
     }
-    let set = E::tiles(instructions);
+    let kernels = E::micro_kernels(instructions);
     if let (Factor::Matrix(a), Factor::Matrix(b), None) = (a, b, apart)
-        && let Some(lying) = Lying::of(set, c, a, b, start)
+        && let Some(lying) = Lying::of(kernels, c, a, b, start)
     {
         // SAFETY: the caller's, for all that there is.
         return unsafe { lying.run() };
     }
-    let output = Output::of(c, E::ONE, start, &set.moves).apart(apart);
+    let output = Output::of(c, E::ONE, start, &kernels.moves).apart(apart);
     let mut scratch = Scratch::take();
-    walk(set, output, depth, a, b, &mut scratch);
+    walk(kernels, output, depth, a, b, &mut scratch);
     scratch.give_back();
 }
 
@@ -211,24 +211,24 @@ pub unsafe fn product_of_packed<E: Number>(
     }
     // SAFETY: the caller's.
     let a = unsafe { Source::new(a) };
-    let output = Output::of(c, E::ONE, start, &b.set().moves);
+    let output = Output::of(c, E::ONE, start, &b.kernels().moves);
     let mut scratch = Scratch::take();
     let depth = a.shape()[1];
     let b_factor = Factor::Packed(b, cols.start);
-    walk(b.set(), output, depth, Factor::Matrix(a), b_factor, &mut scratch);
+    walk(b.kernels(), output, depth, Factor::Matrix(a), b_factor, &mut scratch);
     scratch.give_back();
 }
 
 /// Tile by tile.
 pub(crate) fn walk<E: Sealed>(
-    set: &'static TileSet<E>,
+    kernels: &'static MicroKernels<E>,
     output: Output<'_, E>,
     depth: usize,
     a: Factor<'_, E>,
     b: Factor<'_, E>,
     scratch: &mut Scratch,
 ) {
-    Walk { output, a, b, depth, set }.run(scratch);
+    Walk { output, a, b, depth, kernels }.run(scratch);
 }
 
 /// About how many cycles a product takes: multiplications; what it takes to read `a` where the steps of
@@ -237,16 +237,16 @@ pub(crate) fn walk<E: Sealed>(
 /// of the depth. Where a step takes half the cycles, what is waited for weighs more; but pages less, as
 /// panels are wider and brought near while the ones before are used.
 fn cost<E: Sealed>(
-    set: &TileSet<E>,
+    kernels: &MicroKernels<E>,
     c: View<*mut E>,
     a: View<*const E>,
     b: View<*const E>,
 ) -> usize {
     let ([rows, cols], depth) = (c.shape, a.shape[1]);
-    let wide = set.is_wide();
+    let wide = kernels.is_wide();
     let pages = if wide { 5 } else { 8 };
     // A step multiplies twice in a cycle, and loads one row of `b` and an element of `a` per row.
-    let panels = Groups::of(cols.div_ceil(set.lanes), set.registers());
+    let panels = Groups::of(cols.div_ceil(kernels.lanes), kernels.registers());
     let of_step: usize = panels.widths().map(|(count, w)| count * (3 * w).max(6 + w)).sum();
     // Saturated: expanded factors have more elements than there are bytes.
     let times = |a: usize, b: usize| a.saturating_mul(b);
@@ -288,7 +288,7 @@ struct Walk<'a, E: 'static> {
     a: Factor<'a, E>,
     b: Factor<'a, E>,
     depth: usize,
-    set: &'static TileSet<E>,
+    kernels: &'static MicroKernels<E>,
 }
 
 impl<E: Sealed> Walk<'_, E> {
@@ -297,10 +297,10 @@ impl<E: Sealed> Walk<'_, E> {
         // Pieces are not divided.
         let most = if let Factor::Pieces(_) = self.a { depth } else { DEPTH };
         let at_once = most.min(depth) * size_of::<E>();
-        let sizes = Blocks::of(self.set);
-        let rows_at_once = sizes.rows(rows, at_once).next_multiple_of(self.set.rows());
+        let sizes = Blocks::of(self.kernels);
+        let rows_at_once = sizes.rows(rows, at_once).next_multiple_of(self.kernels.rows());
         let kept = rows > rows_at_once;
-        let most_cols = sizes.bytes_of_b.div_ceil(at_once).next_multiple_of(self.set.cols());
+        let most_cols = sizes.bytes_of_b.div_ceil(at_once).next_multiple_of(self.kernels.cols());
         let cols_at_once = if kept { most_cols } else { cols };
         let depths = Groups::of(depth, most);
         assert!(self.output.is_here() || depths.count == 1, "sums are taken elsewhere once");
@@ -330,11 +330,11 @@ impl<E: Sealed> Walk<'_, E> {
         scratch: &mut Scratch,
     ) {
         let part = [depth.clone(), cols.clone()];
-        let panels = Panels::of(self.b, part, rows.len(), kept, self.set, &mut scratch.b);
+        let panels = Panels::of(self.b, part, rows.len(), kept, self.kernels, &mut scratch.b);
         let mut panels = panels.then(then);
         for start in rows.clone().step_by(rows_at_once) {
             let part = [start..(start + rows_at_once).min(rows.end), depth.clone()];
-            let strips = Strips::of(self.a, part, panels.count(), self.set, &mut scratch.a);
+            let strips = Strips::of(self.a, part, panels.count(), self.kernels, &mut scratch.a);
             let times = Times { of_sums: depth.start == 0, of_panels: start == rows.start };
             self.block(&mut panels, &strips, [start, cols.start], times, &mut scratch.c);
         }
@@ -351,12 +351,12 @@ impl<E: Sealed> Walk<'_, E> {
         room: &mut Room,
     ) {
         for index in 0..panels.count() {
-            let panel = panels.get(index, first_time, strips.by_rows());
+            let panel = panels.get(index, first_time, strips.row_major());
             let ahead = panels.ahead(index + 1, first_time, strips.count());
             // Whether tiles write to the result itself.
             let direct = self.output.is_here()
                 && self.output.strides()[1] == 1
-                && panel.cols.len() == panel.registers * self.set.lanes
+                && panel.cols.len() == panel.registers * self.kernels.lanes
                 && self.output.is_together(&panel.cols)
                 && self.output.alpha == E::ONE
                 && !(first && matches!(self.output.start, Start::Scaled(beta) if beta != E::ONE));
@@ -375,13 +375,13 @@ impl<E: Sealed> Walk<'_, E> {
     fn to_result(&self, Pass { strips, mut panel, mut ahead, row, first }: Pass<'_, '_, E>) {
         let place = [row, panel.cols.start];
         let start = self.start(place, first);
-        let (c, c_stride) = (self.output.place(place), self.output.strides()[0]);
+        let (c, ldc) = (self.output.place(place), self.output.strides()[0]);
         assert!(row + strips.height() <= self.output.shape()[0], "the block lies in the result");
         for index in 0..strips.count() {
             let strip = strips.get(index);
             let above = strip.rows.start;
-            let c = c.wrapping_offset(above as isize * c_stride);
-            let sums = Sums { c, c_stride, start: start.at([above, 0]), later: ahead.part() };
+            let c = c.wrapping_offset(above as isize * ldc);
+            let sums = Sums { c, ldc, start: start.at([above, 0]), prefetch: ahead.part() };
             // SAFETY: the result has the rows of the block and the columns of the panel, all of them
             // in one matrix, and there are values for them.
             unsafe { strips.tile(&strip, &mut panel, sums) };
@@ -394,7 +394,7 @@ impl<E: Sealed> Walk<'_, E> {
         room: &mut Room,
         Pass { strips, mut panel, mut ahead, row, first }: Pass<'_, '_, E>,
     ) {
-        let width = panel.registers * self.set.lanes;
+        let width = panel.registers * self.kernels.lanes;
         for group in steps(strips.count(), STRIPS_APART) {
             let rows = strips.get(group.start).rows.start..strips.get(group.end - 1).rows.end;
             let place = [row + rows.start, panel.cols.start];
@@ -411,9 +411,9 @@ impl<E: Sealed> Walk<'_, E> {
             for index in group {
                 let strip = strips.get(index);
                 let above = strip.rows.start - rows.start;
-                let (c, c_stride) = (sums[above * width..].as_mut_ptr(), width as isize);
+                let (c, ldc) = (sums[above * width..].as_mut_ptr(), width as isize);
                 let start = if by_tiles { base.at([above, 0]) } else { Start::Nothing };
-                let sums = Sums { c, c_stride, start, later: ahead.part() };
+                let sums = Sums { c, ldc, start, prefetch: ahead.part() };
                 // SAFETY: there is room for all rows and all columns of the panel.
                 unsafe { strips.tile(&strip, &mut panel, sums) };
             }

@@ -89,8 +89,8 @@ pub(crate) unsafe fn sums<A: Byte, B: Byte>(
             return unsafe { bytes.multiply(form, c, scratch) };
         }
     }
-    let set = Wrapping::<i32>::tiles(instructions);
-    let output = Output::of(c, Wrapping::ONE, Start::Nothing, &set.moves);
+    let kernels = Wrapping::<i32>::micro_kernels(instructions);
+    let output = Output::of(c, Wrapping::ONE, Start::Nothing, &kernels.moves);
     if let Some(form) = form {
         let bring = |sums: &[_], width, place, size| output.bring(sums, width, place, size);
         let a = SmallMatrix { source: a, instructions };
@@ -99,5 +99,5 @@ pub(crate) unsafe fn sums<A: Byte, B: Byte>(
     let depth = a.shape()[1];
     let a = Widened { source: a, moves: A::moves(instructions) };
     let b = Widened { source: b, moves: B::moves(instructions) };
-    walk(set, output, depth, Factor::Made(&a), Factor::Made(&b), scratch);
+    walk(kernels, output, depth, Factor::Made(&a), Factor::Made(&b), scratch);
 }

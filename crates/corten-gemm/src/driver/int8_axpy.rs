@@ -11,17 +11,17 @@ use crate::types::workspace::Scratch;
 use std::arch::x86_64::__m512;
 
 /// Lines of a quad, and those that are read at the same time.
-const QUAD: usize = 4;
-const LINES: usize = 2 * QUAD;
+const VNNI: usize = 4;
+const UNROLL: usize = 2 * VNNI;
 
 /// Bytes of sums that lines are added to: a part of a first-level cache.
-const BYTES_OF_SUMS: usize = 16 << 10;
+const AXPY_BYTES: usize = 16 << 10;
 
 /// With more rows than this, a processor does not ask for the next lines early enough by itself.
-const ROWS_UNAIDED: usize = 2;
+const HW_PREFETCH_ROWS: usize = 2;
 
 /// The least columns that are read of a line at a time, for memory to keep up.
-const LEAST: usize = 512;
+const MIN_COLUMNS: usize = 512;
 
 /// A product whose second factor is the large one.
 pub(crate) struct AxpyVnni4<'a> {
@@ -31,7 +31,7 @@ pub(crate) struct AxpyVnni4<'a> {
 }
 
 /// Some lines, and the sums that their multiples are added to.
-struct Job {
+struct AxpyArgs {
     first: *const u8,
     stride: isize,
     /// How many lines there are, and their columns.
@@ -39,13 +39,13 @@ struct Job {
     len: usize,
     /// The quads of the lines' steps in every row of the first factor.
     a: *const Quad,
-    a_stride: isize,
+    lda: isize,
     rows: usize,
     /// The sums of the first row; rows are `width` apart.
     to: *mut Quad,
     width: usize,
     /// Whether the next lines are to be brought near.
-    ahead: bool,
+    prefetch: bool,
 }
 
 impl AxpyVnni4<'_> {
@@ -57,34 +57,34 @@ impl AxpyVnni4<'_> {
     ) {
         assert!(self.b.strides()[1] == 1);
         let ([rows, _], [depth, cols]) = (self.a.shape(), self.b.shape());
-        let (a, a_stride) = self.a.contiguous(&mut scratch.a);
-        let width = (BYTES_OF_SUMS / size_of::<Quad>() / rows).max(LEAST);
+        let (a, lda) = self.a.contiguous(&mut scratch.a);
+        let width = (AXPY_BYTES / size_of::<Quad>() / rows).max(MIN_COLUMNS);
         let width = width.min(cols).next_multiple_of(COLUMNS);
         let sums = scratch.c.elements::<Quad>(rows * width);
         for chunk in (0..cols).step_by(width) {
             let chunk = chunk..(chunk + width).min(cols);
             sums.fill(Quad::ZERO);
-            for at in (0..depth).step_by(LINES) {
-                let count = (depth - at).min(LINES);
-                let job = Job {
+            for at in (0..depth).step_by(UNROLL) {
+                let count = (depth - at).min(UNROLL);
+                let args = AxpyArgs {
                     first: self.b.part(at..at + count, chunk.clone()).first(),
                     stride: self.b.strides()[0],
                     count,
                     len: chunk.len(),
-                    a: a.wrapping_add(at / QUAD),
-                    a_stride,
+                    a: a.wrapping_add(at / VNNI),
+                    lda,
                     rows,
                     to: sums.as_mut_ptr(),
                     width,
-                    ahead: rows > ROWS_UNAIDED,
+                    prefetch: rows > HW_PREFETCH_ROWS,
                 };
                 // SAFETY: the lines lie in the factor, the rows have a quad for every four of them,
                 // and there is room for whole registers of sums of all rows; the caller owes the
                 // instructions.
                 unsafe {
-                    match count > QUAD {
-                        true => add_lines::<V, 2, FLIPPED>(&job),
-                        false => add_lines::<V, 1, FLIPPED>(&job),
+                    match count > VNNI {
+                        true => axpy_kernel::<V, 2, FLIPPED>(&args),
+                        false => axpy_kernel::<V, 1, FLIPPED>(&args),
                     }
                 }
             }
@@ -99,37 +99,37 @@ impl AxpyVnni4<'_> {
 /// What the job names must be readable, and writable where sums go, and the processor must have the
 /// instructions.
 #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn add_lines<
+unsafe fn axpy_kernel<
     V: Register<Elem = Quad> + From<__m512>,
     const QUADS: usize,
     const FLIPPED: bool,
 >(
-    job: &Job,
+    args: &AxpyArgs,
 ) {
-    for at in (0..job.len).step_by(COLUMNS) {
-        let columns = (job.len - at).min(COLUMNS);
+    for at in (0..args.len).step_by(COLUMNS) {
+        let columns = (args.len - at).min(COLUMNS);
         let mut quads = [[V::splat(Quad::ZERO); 4]; QUADS];
         for (i, quads) in quads.iter_mut().enumerate() {
-            let first = job.first.wrapping_offset((QUAD * i) as isize * job.stride);
+            let first = args.first.wrapping_offset((VNNI * i) as isize * args.stride);
             // SAFETY: the caller's, for so many lines and columns.
             let lines = unsafe {
-                of_lines(first.wrapping_add(at), job.stride, job.count - QUAD * i, columns)
+                of_lines(first.wrapping_add(at), args.stride, args.count - VNNI * i, columns)
             };
             for (quads, line) in quads.iter_mut().zip(lines) {
                 *quads = V::from(if FLIPPED { flip(line) } else { line });
             }
         }
-        if job.ahead {
-            for i in job.count as isize..(job.count + LINES) as isize {
-                let line = job.first.wrapping_offset(i * job.stride);
+        if args.prefetch {
+            for i in args.count as isize..(args.count + UNROLL) as isize {
+                let line = args.first.wrapping_offset(i * args.stride);
                 V::prefetch_near(line.wrapping_add(at).cast());
             }
         }
-        for row in 0..job.rows {
-            let a = job.a.wrapping_offset(row as isize * job.a_stride);
-            let to = job.to.wrapping_add(row * job.width + at);
+        for row in 0..args.rows {
+            let a = args.a.wrapping_offset(row as isize * args.lda);
+            let to = args.to.wrapping_add(row * args.width + at);
             // SAFETY: the caller's.
-            unsafe { add_row(a, &quads, to) };
+            unsafe { axpy_row(a, &quads, to) };
         }
     }
 }
@@ -137,9 +137,9 @@ unsafe fn add_lines<
 /// Adds multiples of quads to the sums of a row.
 ///
 /// # Safety
-/// As for [`add_lines`].
+/// As for [`axpy_kernel`].
 #[inline(always)]
-unsafe fn add_row<V: Register<Elem = Quad>, const QUADS: usize>(
+unsafe fn axpy_row<V: Register<Elem = Quad>, const QUADS: usize>(
     a: *const Quad,
     quads: &[[V; 4]; QUADS],
     to: *mut Quad,

@@ -6,7 +6,7 @@
 use crate::driver::epilogue::{Output, Start};
 use crate::driver::gemm::{steps, walk};
 use crate::driver::int8_axpy::AxpyVnni4;
-use crate::kernel::micro_kernel::{Instructions, Sealed, tiles_of_quads};
+use crate::kernel::micro_kernel::{Instructions, Sealed, vnni4_kernels};
 use crate::kernel::skinny::{GemvForm, Skinny, SkinnyElement};
 use crate::pack::blocks::{Columns, Factor, SLACK};
 use crate::pack::interleave::{Grouped, Quads};
@@ -115,8 +115,8 @@ impl Bytes<'_> {
     ) where
         Lying<SIGNED, FLIPPED>: SkinnyElement<Sum = Quad>,
     {
-        let set = tiles_of_quads(SIGNED);
-        let output = Output::of(c.cast(), Quad::ONE, start, &set.moves);
+        let kernels = vnni4_kernels(SIGNED);
+        let output = Output::of(c.cast(), Quad::ONE, start, &kernels.moves);
         // SAFETY: the caller's.
         let a = unsafe { Grouped::<Quads<false>>::new(self.a, false) };
         if form == Some(GemvForm::Dot)
@@ -136,7 +136,7 @@ impl Bytes<'_> {
         let b = unsafe { Grouped::<Quads<FLIPPED>>::new(self.b, true) };
         let depth = self.a.shape()[1].div_ceil(4);
         let a = quads_of(self.a).map_or(Factor::Made(&a), Factor::Matrix);
-        walk(set, output, depth, a, Factor::Made(&b), scratch);
+        walk(kernels, output, depth, a, Factor::Made(&b), scratch);
     }
 
     /// So many times the sums of the rows of the first factor.

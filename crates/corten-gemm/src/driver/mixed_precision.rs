@@ -9,7 +9,7 @@ use crate::driver::int8::{self, Byte};
 use crate::driver::plan::{Algorithm, Plan};
 use crate::kernel::micro_kernel::{Instructions, Number, Sealed};
 #[cfg(target_arch = "x86_64")]
-use crate::kernel::micro_kernel::{TileSet, tiles_of_pairs};
+use crate::kernel::micro_kernel::{MicroKernels, vnni2_kernels};
 use crate::kernel::skinny::{GemvForm, Skinny, SkinnyOperand, SmallMatrix, StoreTile};
 use crate::pack::blocks::Factor;
 use crate::pack::convert_pack::{self, NarrowMoves, Widened};
@@ -95,14 +95,14 @@ unsafe fn sum_of_widened<H: NarrowFactor>(
     b: Source<'_, H>,
     scratch: &mut Scratch,
 ) {
-    let set = H::Wide::tiles(instructions);
+    let kernels = H::Wide::micro_kernels(instructions);
     let (depth, moves) = (a.shape()[1], H::moves(instructions));
     let (a, b) = (Widened { source: a, moves }, Widened { source: b, moves });
     let output = match sums {
-        Place::Here(view) => Output::of(view, H::Wide::ONE, Start::Nothing, &set.moves),
-        Place::Elsewhere(c, bring) => Output::elsewhere(c.shape, bring, &set.moves),
+        Place::Here(view) => Output::of(view, H::Wide::ONE, Start::Nothing, &kernels.moves),
+        Place::Elsewhere(c, bring) => Output::elsewhere(c.shape, bring, &kernels.moves),
     };
-    walk(set, output, depth, Factor::Made(&a), Factor::Made(&b), scratch);
+    walk(kernels, output, depth, Factor::Made(&a), Factor::Made(&b), scratch);
 }
 
 /// A product with few rows, in the order of its second factor.
@@ -200,7 +200,7 @@ fn is_turned(a: Source<'_, Bf16>, b: Source<'_, Bf16>) -> bool {
 /// As for [`NarrowFactor::sum`].
 #[cfg(target_arch = "x86_64")]
 unsafe fn sum_of_pairs(
-    set: &'static TileSet<Pair>,
+    kernels: &'static MicroKernels<Pair>,
     sums: Place<'_, Bf16>,
     a: Source<'_, Bf16>,
     b: Factor<'_, Pair>,
@@ -212,12 +212,12 @@ unsafe fn sum_of_pairs(
     let a = Factor::Made(&a);
     match sums {
         Place::Here(sums) => {
-            let output = Output::of(sums.cast(), Pair::ONE, Start::Nothing, &set.moves);
-            walk(set, output, depth, a, b, scratch);
+            let output = Output::of(sums.cast(), Pair::ONE, Start::Nothing, &kernels.moves);
+            walk(kernels, output, depth, a, b, scratch);
         }
         Place::Elsewhere(c, bring) => {
             let bring = of_pairs(bring);
-            walk(set, Output::elsewhere(c.shape, &bring, &set.moves), depth, a, b, scratch);
+            walk(kernels, Output::elsewhere(c.shape, &bring, &kernels.moves), depth, a, b, scratch);
         }
     }
 }
@@ -310,7 +310,7 @@ impl NarrowFactor for Bf16 {
         // SAFETY: the caller's: these are the instructions in use.
         unsafe {
             let b = Grouped::<Pairs>::new(b, true);
-            sum_of_pairs(tiles_of_pairs(instructions), sums, a, Factor::Made(&b), scratch);
+            sum_of_pairs(vnni2_kernels(instructions), sums, a, Factor::Made(&b), scratch);
         }
     }
 
@@ -412,7 +412,7 @@ pub unsafe fn product_of_packed_pairs(
                 let b = Second::Packed(&b.pairs, first);
                 InTiles { a, b, cols, transposed: false }.run(sums, scratch);
             } else {
-                sum_of_pairs(b.pairs.set(), sums, a, Factor::Packed(&b.pairs, first), scratch);
+                sum_of_pairs(b.pairs.kernels(), sums, a, Factor::Packed(&b.pairs, first), scratch);
             }
         }
     };

@@ -46,9 +46,9 @@ impl<'a, E: SkinnyElement<Sum = E> + Sealed> SmallGemm<'a, E> {
             let dot = DotArgs {
                 depth,
                 a: self.a.first(),
-                a_stride: self.a.strides()[0],
+                lda: self.a.strides()[0],
                 b: self.b.part(0..depth, at..at + count).first(),
-                b_stride: self.b.strides()[1],
+                ldb: self.b.strides()[1],
                 to: sums.as_mut_ptr(),
                 width: count,
                 prefetch: false,

@@ -3,7 +3,7 @@
 
 use crate::driver::epilogue::Start;
 use crate::driver::gemm::DEPTH;
-use crate::kernel::micro_kernel::{Job, Sealed, TileSet};
+use crate::kernel::micro_kernel::{MicroKernelArgs, MicroKernels, Sealed};
 use crate::pack::blocks::{Groups, copies_rows, is_used_often};
 use crate::pack::pack_kernels::Lines;
 use crate::types::view::{Source, View, bytes_apart};
@@ -17,7 +17,7 @@ pub(crate) struct Lying<'a, E: 'static> {
     a: Source<'a, E>,
     b: Source<'a, E>,
     start: Start<E>,
-    set: &'static TileSet<E>,
+    kernels: &'static MicroKernels<E>,
     /// The registers of every panel.
     panels: Groups,
 }
@@ -26,7 +26,7 @@ impl<'a, E: Sealed> Lying<'a, E> {
     /// A product that is computed in this way, if it is one: with lines side by side, whole registers, and a
     /// second factor that is small, or used so seldom that it is not copied.
     pub(crate) fn of(
-        set: &'static TileSet<E>,
+        kernels: &'static MicroKernels<E>,
         c: View<*mut E>,
         a: Source<'a, E>,
         b: Source<'a, E>,
@@ -35,7 +35,7 @@ impl<'a, E: Sealed> Lying<'a, E> {
         let ([rows, cols], depth) = (c.shape, a.shape()[1]);
         let lies = [c.strides[1], a.strides()[1], b.strides()[1]] == [1; 3];
         let starts = !matches!(start, Start::Scaled(beta) if beta != E::ONE);
-        let whole = depth <= DEPTH && cols.is_multiple_of(set.lanes);
+        let whole = depth <= DEPTH && cols.is_multiple_of(kernels.lanes);
         if !lies || !starts || !whole {
             return None;
         }
@@ -43,38 +43,45 @@ impl<'a, E: Sealed> Lying<'a, E> {
         if reach > NEAR && is_used_often(&b, depth, rows) {
             return None;
         }
-        let panels = Groups::of(cols / set.lanes, set.registers());
-        (!copies_rows(set, &a, panels.count)).then_some(Self { c, a, b, start, set, panels })
+        let panels = Groups::of(cols / kernels.lanes, kernels.registers());
+        (!copies_rows(kernels, &a, panels.count)).then_some(Self {
+            c,
+            a,
+            b,
+            start,
+            kernels,
+            panels,
+        })
     }
 
     /// # Safety
     /// The result must be readable and writable, and the values of `start` readable, over its shape, and the
     /// processor must have the instructions of the tiles.
     pub(crate) unsafe fn run(&self) {
-        let strips = Groups::of(self.c.shape[0], self.set.rows());
+        let strips = Groups::of(self.c.shape[0], self.kernels.rows());
         let ([a_row, _], [b_row, _], [c_row, _]) =
             (self.a.strides(), self.b.strides(), self.c.strides);
         for registers in self.panels.all() {
-            let (tiles, col) =
-                (self.set.by_rows[registers.len() - 1], registers.start * self.set.lanes);
+            let (kernels, col) =
+                (self.kernels.row_major[registers.len() - 1], registers.start * self.kernels.lanes);
             for strip in strips.all() {
                 let row = strip.start as isize;
-                let job = Job {
+                let args = MicroKernelArgs {
                     depth: self.a.shape()[1],
-                    pieces: 1,
-                    piece_distance: 0,
+                    segments: 1,
+                    segment_stride: 0,
                     a: self.a.first().wrapping_offset(row * a_row),
-                    a_stride: a_row,
+                    lda: a_row,
                     b: self.b.first().wrapping_add(col),
-                    b_stride: b_row,
-                    b_copy: std::ptr::null_mut(),
-                    later: Lines::NONE,
+                    ldb: b_row,
+                    b_packed: std::ptr::null_mut(),
+                    prefetch: Lines::NONE,
                     c: self.c.data.wrapping_offset(row * c_row).wrapping_add(col),
-                    c_stride: c_row,
+                    ldc: c_row,
                     start: self.start.at([strip.start, col]),
                 };
                 // SAFETY: all strips and panels lie in the matrices; the caller's.
-                unsafe { tiles[strip.len() - 1](&job) };
+                unsafe { kernels[strip.len() - 1](&args) };
             }
         }
     }

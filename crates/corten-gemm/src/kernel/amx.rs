@@ -5,7 +5,7 @@
 //! twice. The registers have no names in Rust: they hold something only within a block of assembly.
 
 use crate::driver::epilogue::Start;
-use crate::kernel::micro_kernel::{Job, TileSet};
+use crate::kernel::micro_kernel::{MicroKernelArgs, MicroKernels};
 use crate::pack::pack_kernels;
 use crate::simd::vector::Avx512Pairs;
 use crate::types::vnni::Pair;
@@ -23,11 +23,13 @@ const PAIRS: usize = 16;
 #[must_use]
 pub fn has_amx() -> bool {
     static HAS: OnceLock<bool> = OnceLock::new();
-    *HAS.get_or_init(|| is_x86_feature_detected!("avx512bf16") && processor_has() && system_saves())
+    *HAS.get_or_init(|| {
+        is_x86_feature_detected!("avx512bf16") && cpuid_has_amx() && os_enables_amx()
+    })
 }
 
 /// CPUID's word of AMX: tile registers, and products of 16-bit floats in them.
-fn processor_has() -> bool {
+fn cpuid_has_amx() -> bool {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
     const TILES_AND_BF16: u32 = 1 << 24 | 1 << 22;
     __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & TILES_AND_BF16 == TILES_AND_BF16
@@ -35,7 +37,7 @@ fn processor_has() -> bool {
 
 /// Asks Linux for the state of tile registers, which it saves only for programs that ask.
 #[cfg(target_os = "linux")]
-fn system_saves() -> bool {
+fn os_enables_amx() -> bool {
     const ARCH_PRCTL: isize = 158;
     const REQUEST_PERMISSION: usize = 0x1023;
     const TILE_DATA: usize = 18;
@@ -56,12 +58,12 @@ fn system_saves() -> bool {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn system_saves() -> bool {
+fn os_enables_amx() -> bool {
     false
 }
 
 macro_rules! heights {
-    ($registers:literal: $($rows:literal),+) => { &[$(tile::<$rows, $registers>),+] };
+    ($registers:literal: $($rows:literal),+) => { &[$(micro_kernel::<$rows, $registers>),+] };
     ($registers:literal) => {
         heights!($registers: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
             17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32)
@@ -70,13 +72,13 @@ macro_rules! heights {
 
 /// The tiles of pairs in tile registers; see [`has_amx`].
 #[inline(never)]
-pub(crate) fn tiles_of_amx() -> &'static TileSet<Pair> {
+pub(crate) fn amx_kernels() -> &'static MicroKernels<Pair> {
     &const {
-        TileSet {
+        MicroKernels {
             lanes: PAIRS,
-            by_rows: &[heights!(1), heights!(2)],
-            by_steps: &[],
-            copying: &[],
+            row_major: &[heights!(1), heights!(2)],
+            col_major: &[],
+            packing: &[],
             moves: pack_kernels::on_avx512_bf16::moves::<Avx512Pairs>(),
             strip_moves: pack_kernels::on_avx512_bf16::moves::<Avx512Pairs>(),
         }
@@ -84,47 +86,47 @@ pub(crate) fn tiles_of_amx() -> &'static TileSet<Pair> {
 }
 
 /// # Safety
-/// As for [`Tile`](crate::kernel::micro_kernel::Tile), of pairs whose steps lie side by side, in one piece, and of sums that
+/// As for [`MicroKernel`](crate::kernel::micro_kernel::Tile), of pairs whose steps lie side by side, in one piece, and of sums that
 /// start from nothing or what the result holds.
-unsafe fn tile<const HEIGHT: usize, const REGISTERS: usize>(job: &Job<Pair>) {
+unsafe fn micro_kernel<const HEIGHT: usize, const REGISTERS: usize>(args: &MicroKernelArgs<Pair>) {
     // SAFETY: the caller's.
-    unsafe { multiply(job, HEIGHT, REGISTERS) }
+    unsafe { multiply(args, HEIGHT, REGISTERS) }
 }
 
 /// The sums of so many rows and registers of columns.
 ///
 /// # Safety
-/// As for [`tile`].
-unsafe fn multiply(job: &Job<Pair>, height: usize, registers: usize) {
-    let mut adds = match job.start {
+/// As for [`micro_kernel`].
+unsafe fn multiply(args: &MicroKernelArgs<Pair>, height: usize, registers: usize) {
+    let mut accumulate = match args.start {
         Start::Nothing => false,
         Start::Scaled(_) => true,
         Start::PerRow(_) | Start::PerColumn(_) => unreachable!("sums of pairs start from sums"),
     };
-    let (mut a, mut b) = (job.a, job.b);
-    for (pairs, times) in [(PAIRS, job.depth / PAIRS), (job.depth % PAIRS, 1)] {
+    let (mut a, mut b) = (args.a, args.b);
+    for (pairs, times) in [(PAIRS, args.depth / PAIRS), (args.depth % PAIRS, 1)] {
         if pairs == 0 || times == 0 {
             continue;
         }
-        let part = Part { a, b, pairs, times, adds };
+        let slice = KSlice { a, b, pairs, times, accumulate };
         // SAFETY: the caller's, for these steps.
         unsafe {
             match (height > ROWS, registers > 1) {
-                (false, false) => part.add::<false, false>(job, height),
-                (false, true) => part.add::<false, true>(job, height),
-                (true, false) => part.add::<true, false>(job, height),
-                (true, true) => part.add::<true, true>(job, height),
+                (false, false) => slice.add::<false, false>(args, height),
+                (false, true) => slice.add::<false, true>(args, height),
+                (true, false) => slice.add::<true, false>(args, height),
+                (true, true) => slice.add::<true, true>(args, height),
             }
         }
-        adds = true;
+        accumulate = true;
         a = a.wrapping_add(pairs * times);
-        b = b.wrapping_offset((pairs * times) as isize * job.b_stride);
+        b = b.wrapping_offset((pairs * times) as isize * args.ldb);
     }
 }
 
 thread_local! {
     /// The rows and pairs that this thread's registers are set up for.
-    static SET_UP: Cell<[usize; 2]> = const { Cell::new(EMPTY) };
+    static CONFIGURED: Cell<[usize; 2]> = const { Cell::new(EMPTY) };
 }
 
 /// Registers that are set up for nothing.
@@ -138,15 +140,15 @@ pub(crate) struct TileRegisters;
 impl TileRegisters {
     /// Whatever others have set up on this thread is forgotten.
     pub(crate) fn take() -> Self {
-        SET_UP.set(EMPTY);
+        CONFIGURED.set(EMPTY);
         Self
     }
 
     /// # Safety
     /// The processor must have the instructions, and the program must have leave to use them.
-    unsafe fn set_up(height: usize, pairs: usize) {
-        if SET_UP.replace([height, pairs]) != [height, pairs] {
-            let registers = Configuration::of(height, pairs);
+    unsafe fn configure(height: usize, pairs: usize) {
+        if CONFIGURED.replace([height, pairs]) != [height, pairs] {
+            let registers = TileConfig::of(height, pairs);
             // SAFETY: reads the configuration. The compiler knows of no such registers.
             unsafe {
                 asm!("ldtilecfg [{}]", in(reg) &raw const registers, options(nostack, readonly))
@@ -157,7 +159,7 @@ impl TileRegisters {
 
 impl Drop for TileRegisters {
     fn drop(&mut self) {
-        if SET_UP.replace(EMPTY) != EMPTY {
+        if CONFIGURED.replace(EMPTY) != EMPTY {
             // SAFETY: this thread has used the registers, so the processor has the instruction; nobody
             // needs what they hold.
             unsafe { asm!("tilerelease", options(nostack, nomem)) };
@@ -166,38 +168,38 @@ impl Drop for TileRegisters {
 }
 
 /// Some steps of a tile.
-struct Part {
+struct KSlice {
     a: *const Pair,
     b: *const Pair,
     /// The pairs of a row of a register, and how many registers there are one after the other.
     pairs: usize,
     times: usize,
     /// Whether they are added to what the result holds.
-    adds: bool,
+    accumulate: bool,
 }
 
 /// What the tile registers hold: their rows, and the bytes of these.
 #[repr(C, align(64))]
-struct Configuration {
+struct TileConfig {
     palette: u8,
     start_row: u8,
     reserved: [u8; 14],
-    bytes: [u16; 16],
+    row_bytes: [u16; 16],
     rows: [u8; 16],
 }
 
-impl Configuration {
+impl TileConfig {
     /// Registers 0 to 3 are sums, two side by side and two below them, 4 and 5 the rows of `a`, one
     /// below the other, and 6 and 7 the columns of `b`.
     fn of(height: usize, pairs: usize) -> Self {
         let (top, below) = (height.min(ROWS) as u8, height.saturating_sub(ROWS) as u8);
         let (all, some) = ((4 * PAIRS) as u16, (4 * pairs) as u16);
         let mut this =
-            Self { palette: 1, start_row: 0, reserved: [0; 14], bytes: [0; 16], rows: [0; 16] };
-        let kinds = [top, top, below, below, top, below, pairs as u8, pairs as u8];
-        for (place, rows) in kinds.into_iter().enumerate().filter(|&(_, rows)| rows > 0) {
+            Self { palette: 1, start_row: 0, reserved: [0; 14], row_bytes: [0; 16], rows: [0; 16] };
+        let rows_of = [top, top, below, below, top, below, pairs as u8, pairs as u8];
+        for (place, rows) in rows_of.into_iter().enumerate().filter(|&(_, rows)| rows > 0) {
             this.rows[place] = rows;
-            this.bytes[place] = if (4..6).contains(&place) { some } else { all };
+            this.row_bytes[place] = if (4..6).contains(&place) { some } else { all };
         }
         this
     }
@@ -208,10 +210,10 @@ impl Configuration {
 ///
 /// Rows of `a` pass the first-level cache by, which has no room for them beside a piece of a panel.
 macro_rules! assembly {
-    ($part:ident, $job:ident, [$($clear:literal)+] [$($load:literal)+]
+    ($slice:ident, $args:ident, [$($clear:literal)+] [$($load:literal)+]
         [$($step:literal)+] [$($store:literal)+] $(, $below:ident = $operand:tt ($($value:tt)+))*) => {
         asm!(
-            "test {adds:e}, {adds:e}",
+            "test {accumulate:e}, {accumulate:e}",
             "jnz 2f",
             $($clear,)+
             "jmp 3f",
@@ -224,15 +226,15 @@ macro_rules! assembly {
             "dec {times}",
             "jnz 3b",
             $($store,)+
-            adds = in(reg) u32::from($part.adds),
-            a = inout(reg) $part.a => _,
-            b = inout(reg) $part.b => _,
-            times = inout(reg) $part.times => _,
-            a_row = in(reg) 4 * $job.a_stride,
-            b_row = in(reg) 4 * $job.b_stride,
-            b_step = in(reg) 4 * PAIRS as isize * $job.b_stride,
-            c = in(reg) $job.c,
-            c_row = in(reg) 4 * $job.c_stride,
+            accumulate = in(reg) u32::from($slice.accumulate),
+            a = inout(reg) $slice.a => _,
+            b = inout(reg) $slice.b => _,
+            times = inout(reg) $slice.times => _,
+            a_row = in(reg) 4 * $args.lda,
+            b_row = in(reg) 4 * $args.ldb,
+            b_step = in(reg) 4 * PAIRS as isize * $args.ldb,
+            c = in(reg) $args.c,
+            c_row = in(reg) 4 * $args.ldc,
             $($below = $operand(reg) $($value)+,)*
             out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
             out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
@@ -241,28 +243,32 @@ macro_rules! assembly {
     };
 }
 
-impl Part {
+impl KSlice {
     /// Adds the products of these steps to the sums.
     ///
     /// # Safety
-    /// As for [`tile`], for these steps of these rows and columns.
-    unsafe fn add<const BELOW: bool, const BESIDE: bool>(&self, job: &Job<Pair>, height: usize) {
-        let a_below = self.a.wrapping_offset(ROWS as isize * job.a_stride);
-        let c_below = job.c.wrapping_offset(ROWS as isize * job.c_stride);
+    /// As for [`micro_kernel`], for these steps of these rows and columns.
+    unsafe fn add<const BELOW: bool, const BESIDE: bool>(
+        &self,
+        args: &MicroKernelArgs<Pair>,
+        height: usize,
+    ) {
+        let a_below = self.a.wrapping_offset(ROWS as isize * args.lda);
+        let c_below = args.c.wrapping_offset(ROWS as isize * args.ldc);
         // SAFETY: the caller's. The registers are as large as the rows, columns and steps that there
         // are, so nothing else is read or written, and the program has leave to use them, or else
         // there would be no such tiles.
         unsafe {
-            TileRegisters::set_up(height, self.pairs);
+            TileRegisters::configure(height, self.pairs);
             match (BELOW, BESIDE) {
-                (false, false) => assembly!(self, job,
+                (false, false) => assembly!(self, args,
                     ["tilezero tmm0"]
                     ["tileloadd tmm0, [{c} + {c_row}*1]"]
                     ["tileloadd tmm6, [{b} + {b_row}*1]"
                      "tileloaddt1 tmm4, [{a} + {a_row}*1]"
                      "tdpbf16ps tmm0, tmm4, tmm6"]
                     ["tilestored [{c} + {c_row}*1], tmm0"]),
-                (false, true) => assembly!(self, job,
+                (false, true) => assembly!(self, args,
                     ["tilezero tmm0" "tilezero tmm1"]
                     ["tileloadd tmm0, [{c} + {c_row}*1]"
                      "tileloadd tmm1, [{c} + {c_row}*1 + 64]"]
@@ -273,7 +279,7 @@ impl Part {
                      "tdpbf16ps tmm1, tmm4, tmm7"]
                     ["tilestored [{c} + {c_row}*1], tmm0"
                      "tilestored [{c} + {c_row}*1 + 64], tmm1"]),
-                (true, false) => assembly!(self, job,
+                (true, false) => assembly!(self, args,
                     ["tilezero tmm0" "tilezero tmm2"]
                     ["tileloadd tmm0, [{c} + {c_row}*1]"
                      "tileloadd tmm2, [{c_below} + {c_row}*1]"]
@@ -286,7 +292,7 @@ impl Part {
                     ["tilestored [{c} + {c_row}*1], tmm0"
                      "tilestored [{c_below} + {c_row}*1], tmm2"],
                     a_below = inout(a_below => _), c_below = in(c_below)),
-                (true, true) => assembly!(self, job,
+                (true, true) => assembly!(self, args,
                     ["tilezero tmm0" "tilezero tmm1" "tilezero tmm2" "tilezero tmm3"]
                     ["tileloadd tmm0, [{c} + {c_row}*1]"
                      "tileloadd tmm1, [{c} + {c_row}*1 + 64]"
@@ -313,23 +319,23 @@ impl Part {
 
 #[cfg(test)]
 mod tests {
-    use super::Configuration;
+    use super::TileConfig;
 
     #[test]
     fn registers_are_as_large_as_what_they_hold() {
-        assert_eq!(size_of::<Configuration>(), 64);
-        let whole = Configuration::of(32, 16);
+        assert_eq!(size_of::<TileConfig>(), 64);
+        let whole = TileConfig::of(32, 16);
         assert_eq!((whole.palette, whole.rows[..8].iter().all(|&rows| rows == 16)), (1, true));
-        assert!(whole.bytes[..8].iter().all(|&bytes| bytes == 64));
+        assert!(whole.row_bytes[..8].iter().all(|&row_bytes| row_bytes == 64));
         assert_eq!(
-            (whole.rows[8..].iter().max(), whole.bytes[8..].iter().max()),
+            (whole.rows[8..].iter().max(), whole.row_bytes[8..].iter().max()),
             (Some(&0), Some(&0))
         );
-        let part = Configuration::of(19, 5);
-        assert_eq!(part.rows[..8], [16, 16, 3, 3, 16, 3, 5, 5]);
-        assert_eq!(part.bytes[..8], [64, 64, 64, 64, 20, 20, 64, 64]);
-        let low = Configuration::of(7, 16);
+        let slice = TileConfig::of(19, 5);
+        assert_eq!(slice.rows[..8], [16, 16, 3, 3, 16, 3, 5, 5]);
+        assert_eq!(slice.row_bytes[..8], [64, 64, 64, 64, 20, 20, 64, 64]);
+        let low = TileConfig::of(7, 16);
         assert_eq!(low.rows[..8], [7, 7, 0, 0, 7, 0, 16, 16]);
-        assert_eq!(low.bytes[..8], [64, 64, 0, 0, 64, 0, 64, 64]);
+        assert_eq!(low.row_bytes[..8], [64, 64, 0, 0, 64, 0, 64, 64]);
     }
 }

@@ -1,6 +1,6 @@
 //! The innermost loop of a product: a tile of `c` in registers.
 //!
-//! A tile has up to [`MOST_ROWS`] rows and a few registers of columns. Every step of the loop loads
+//! A tile has up to [`MR`] rows and a few registers of columns. Every step of the loop loads
 //! one row of `b`, and multiplies it by one element of `a` per row of the tile. So the sum of an
 //! element is formed in the order of the depth, in one accumulator, whatever the tile's shape:
 //! results do not depend on how a product is cut.
@@ -11,7 +11,7 @@
 
 use crate::driver::epilogue::Start;
 #[cfg(target_arch = "x86_64")]
-use crate::kernel::amx::tiles_of_amx;
+use crate::kernel::amx::amx_kernels;
 use crate::kernel::skinny::SkinnyOperand;
 use crate::pack::pack_kernels::{self, Lines, Moves};
 #[cfg(target_arch = "x86_64")]
@@ -29,33 +29,33 @@ use std::num::Wrapping;
 use std::ops::{Add, Mul};
 
 /// The rows of the largest tile in vector registers.
-pub(crate) const MOST_ROWS: usize = 6;
+pub(crate) const MR: usize = 6;
 
 /// What a tile is made of, and where its sums go.
 #[derive(Clone, Copy)]
-pub(crate) struct Job<E> {
+pub(crate) struct MicroKernelArgs<E> {
     /// The steps of a piece.
     pub depth: usize,
     /// How many pieces there are, one after the other in `b`.
-    pub pieces: usize,
+    pub segments: usize,
     /// From a piece of a row of `a` to the next.
-    pub piece_distance: isize,
+    pub segment_stride: isize,
     /// The first element of the rows of `a`.
     pub a: *const E,
     /// From one row of `a` to the next, or from one step to the next: the other is 1.
-    pub a_stride: isize,
+    pub lda: isize,
     /// The first row of `b`; the elements of a row lie side by side.
     pub b: *const E,
     /// From one step to the next.
-    pub b_stride: isize,
+    pub ldb: isize,
     /// The first element of the result, whose rows' elements lie side by side.
     pub c: *mut E,
     /// From one row of the result to the next.
-    pub c_stride: isize,
+    pub ldc: isize,
     /// Where the rows of `b` are copied to, by tiles that do so.
-    pub b_copy: *mut E,
+    pub b_packed: *mut E,
     /// What is to be brought near for later.
-    pub later: Lines<*const E>,
+    pub prefetch: Lines<*const E>,
     /// What the sums are added to: values from the first row, or column, on, or what the result holds,
     /// whose factor is one.
     pub start: Start<E>,
@@ -65,43 +65,43 @@ pub(crate) struct Job<E> {
 ///
 /// # Safety
 /// `a` must be readable for the rows and the depth, and `b` for the depth and the columns; `c`
-/// readable and writable for the rows and columns, `b_copy` writable for as much as `b` has, for
+/// readable and writable for the rows and columns, `b_packed` writable for as much as `b` has, for
 /// tiles that copy, and `start` readable for every row, or column. The processor must have the loop's
 /// instructions.
-pub(crate) type Tile<E> = unsafe fn(&Job<E>);
+pub(crate) type MicroKernel<E> = unsafe fn(&MicroKernelArgs<E>);
 
 /// The tiles of one instruction set.
-pub struct TileSet<E: 'static> {
+pub struct MicroKernels<E: 'static> {
     /// The lanes of a register.
     pub(crate) lanes: usize,
     /// The tiles of one, two, three ... registers of columns, and of these those of 1, 2, 3 ...
     /// rows, where the steps of a row of `a` lie side by side.
-    pub(crate) by_rows: &'static [&'static [Tile<E>]],
+    pub(crate) row_major: &'static [&'static [MicroKernel<E>]],
     /// Those where the rows of a step lie side by side. None of AMX, whose strips never lie so.
-    pub(crate) by_steps: &'static [&'static [Tile<E>]],
-    /// As the widest of [`Self::by_rows`]; they copy `b` as they read it. None of AMX, whose panels are
+    pub(crate) col_major: &'static [&'static [MicroKernel<E>]],
+    /// As the widest of [`Self::row_major`]; they copy `b` as they read it. None of AMX, whose panels are
     /// always made before.
-    pub(crate) copying: &'static [Tile<E>],
+    pub(crate) packing: &'static [MicroKernel<E>],
     /// What brings the panels of `b` into order, and results.
     pub(crate) moves: Moves<E>,
     /// What brings the strips of `a` into order.
     pub(crate) strip_moves: Moves<E>,
 }
 
-impl<E> TileSet<E> {
+impl<E> MicroKernels<E> {
     /// The registers of columns of the widest tile.
     pub(crate) fn registers(&self) -> usize {
-        self.by_rows.len()
+        self.row_major.len()
     }
 
     /// The columns of the widest tile.
     pub(crate) fn cols(&self) -> usize {
-        self.by_rows.len() * self.lanes
+        self.row_major.len() * self.lanes
     }
 
     /// The rows of the highest tile.
     pub(crate) fn rows(&self) -> usize {
-        self.by_rows[0].len()
+        self.row_major[0].len()
     }
 
     /// Whether its registers have 64 bytes.
@@ -131,7 +131,7 @@ pub enum Instructions {
 pub trait Number: Sealed + SkinnyOperand<Sum = Self> {
     /// The tiles of these instructions.
     #[doc(hidden)]
-    fn tiles(instructions: Instructions) -> &'static TileSet<Self>;
+    fn micro_kernels(instructions: Instructions) -> &'static MicroKernels<Self>;
 }
 
 /// What tiles are made of.
@@ -141,137 +141,137 @@ pub trait Sealed: Plain + PartialEq + Add<Output = Self> + Mul<Output = Self> + 
     /// One.
     const ONE: Self;
 
-    /// `self * factor + sum`, rounded once.
-    fn multiply_add(self, factor: Self, sum: Self) -> Self {
-        self * factor + sum
+    /// `self * a_element + sum`, rounded once.
+    fn multiply_add(self, a_element: Self, sum: Self) -> Self {
+        self * a_element + sum
     }
 }
 
 /// Rows of `a` are reached from every third one: an address may hold once or twice a stride.
-const ROWS_PER_BASE: usize = 3;
+const ROWS_PER_POINTER: usize = 3;
 
 /// Bytes of a cache line.
-pub(crate) const LINE: usize = 64;
+pub(crate) const CACHE_LINE: usize = 64;
 
 /// Steps that are written out one after the other.
-const UNROLLED: usize = 4;
+const K_UNROLL: usize = 4;
 
 /// The sums of a tile.
-type Sums<V, const ROWS: usize, const REGISTERS: usize> = [[V; REGISTERS]; ROWS];
+type Accumulators<V, const ROWS: usize, const REGISTERS: usize> = [[V; REGISTERS]; ROWS];
 
 /// The rows of `a` at a step.
 #[derive(Clone, Copy)]
-struct Rows<E, const SIDE_BY_SIDE: bool> {
+struct PointersA<E, const COL_MAJOR: bool> {
     first: *const E,
-    /// Row [`ROWS_PER_BASE`].
+    /// Row [`ROWS_PER_POINTER`].
     second: *const E,
     stride: isize,
 }
 
-impl<E, const SIDE_BY_SIDE: bool> Rows<E, SIDE_BY_SIDE> {
+impl<E, const COL_MAJOR: bool> PointersA<E, COL_MAJOR> {
     #[inline(always)]
     fn of(first: *const E, stride: isize) -> Self {
-        let second = first.wrapping_offset(stride.wrapping_mul(ROWS_PER_BASE as isize));
+        let second = first.wrapping_offset(stride.wrapping_mul(ROWS_PER_POINTER as isize));
         Self { first, second, stride }
     }
 
     /// So many steps later.
     #[inline(always)]
-    fn after(self, steps: usize) -> Self {
+    fn advanced(self, steps: usize) -> Self {
         let distance =
-            if SIDE_BY_SIDE { self.stride.wrapping_mul(steps as isize) } else { steps as isize };
+            if COL_MAJOR { self.stride.wrapping_mul(steps as isize) } else { steps as isize };
         let [first, second] = [self.first, self.second].map(|base| base.wrapping_offset(distance));
         Self { first, second, ..self }
     }
 
     #[inline(always)]
-    fn place(self, row: usize) -> *const E {
-        if SIDE_BY_SIDE {
+    fn pointer(self, row: usize) -> *const E {
+        if COL_MAJOR {
             return self.first.wrapping_add(row);
         }
-        let base = if row < ROWS_PER_BASE { self.first } else { self.second };
-        base.wrapping_offset(self.stride.wrapping_mul((row % ROWS_PER_BASE) as isize))
+        let base = if row < ROWS_PER_POINTER { self.first } else { self.second };
+        base.wrapping_offset(self.stride.wrapping_mul((row % ROWS_PER_POINTER) as isize))
     }
 }
 
 /// A tile of `a`, of which either the rows of a step or the steps of a row lie side by side.
 ///
 /// # Safety
-/// As for [`Tile`].
+/// As for [`MicroKernel`].
 #[inline(always)]
-unsafe fn tile<
+unsafe fn micro_kernel<
     V: Register,
-    const SIDE_BY_SIDE: bool,
-    const COPYING: bool,
+    const COL_MAJOR: bool,
+    const PACKING: bool,
     const ROWS: usize,
     const REGISTERS: usize,
 >(
-    job: &Job<V::Elem>,
+    args: &MicroKernelArgs<V::Elem>,
 ) {
-    let mut b = Columns::<_, COPYING> { first: job.b, stride: job.b_stride, copy: job.b_copy };
-    let mut piece = job.a;
-    let mut sums = [[V::splat(V::Elem::ZERO); REGISTERS]; ROWS];
-    let mut asks = Asks::<V, ROWS, REGISTERS>::of(job);
-    for _ in 0..job.pieces {
-        let mut a = Rows::<_, SIDE_BY_SIDE>::of(piece, job.a_stride);
-        for _ in 0..job.depth / UNROLLED {
-            asks.go_on();
+    let mut b = PointersB::<_, PACKING> { first: args.b, stride: args.ldb, copy: args.b_packed };
+    let mut piece = args.a;
+    let mut acc = [[V::splat(V::Elem::ZERO); REGISTERS]; ROWS];
+    let mut prefetches = PrefetchSchedule::<V, ROWS, REGISTERS>::of(args);
+    for _ in 0..args.segments {
+        let mut a = PointersA::<_, COL_MAJOR>::of(piece, args.lda);
+        for _ in 0..args.depth / K_UNROLL {
+            prefetches.advance();
             // SAFETY: the caller's, for so many steps.
             unsafe {
-                add_step(a, b, &mut sums);
-                add_step(a.after(1), b.after::<V, REGISTERS>(1), &mut sums);
-                add_step(a.after(2), b.after::<V, REGISTERS>(2), &mut sums);
-                add_step(a.after(3), b.after::<V, REGISTERS>(3), &mut sums);
+                rank1_update(a, b, &mut acc);
+                rank1_update(a.advanced(1), b.advanced::<V, REGISTERS>(1), &mut acc);
+                rank1_update(a.advanced(2), b.advanced::<V, REGISTERS>(2), &mut acc);
+                rank1_update(a.advanced(3), b.advanced::<V, REGISTERS>(3), &mut acc);
             }
-            a = a.after(UNROLLED);
-            b = b.after::<V, REGISTERS>(UNROLLED);
+            a = a.advanced(K_UNROLL);
+            b = b.advanced::<V, REGISTERS>(K_UNROLL);
         }
-        for _ in 0..job.depth % UNROLLED {
+        for _ in 0..args.depth % K_UNROLL {
             // SAFETY: the caller's.
-            unsafe { add_step(a, b, &mut sums) };
-            a = a.after(1);
-            b = b.after::<V, REGISTERS>(1);
+            unsafe { rank1_update(a, b, &mut acc) };
+            a = a.advanced(1);
+            b = b.advanced::<V, REGISTERS>(1);
         }
-        piece = piece.wrapping_offset(job.piece_distance);
+        piece = piece.wrapping_offset(args.segment_stride);
     }
     // SAFETY: the caller's.
-    unsafe { put_all::<V, ROWS, REGISTERS>(job, &sums) };
+    unsafe { store_tile::<V, ROWS, REGISTERS>(args, &acc) };
 }
 
 /// What is asked for while a tile is made: its rows of the result, and lines for later, which are both far
 /// more often in memory than in a cache. They are spread over the tile, since a processor waits for few
 /// lines at once, and what comes from the second-level cache meanwhile needs room, too.
-struct Asks<V: Register, const ROWS: usize, const REGISTERS: usize> {
+struct PrefetchSchedule<V: Register, const ROWS: usize, const REGISTERS: usize> {
     /// Rows of the result that are left, and lines for later.
     rows: Lines<*const V::Elem>,
-    later: Lines<*const V::Elem>,
+    prefetch: Lines<*const V::Elem>,
     /// Turns between two asks, and those that are left of them.
     between: usize,
     wait: usize,
 }
 
-impl<V: Register, const ROWS: usize, const REGISTERS: usize> Asks<V, ROWS, REGISTERS> {
+impl<V: Register, const ROWS: usize, const REGISTERS: usize> PrefetchSchedule<V, ROWS, REGISTERS> {
     #[inline(always)]
-    fn of(job: &Job<V::Elem>) -> Self {
+    fn of(args: &MicroKernelArgs<V::Elem>) -> Self {
         let len = REGISTERS * V::LANES;
-        let rows = Lines { first: job.c.cast_const(), stride: job.c_stride, count: ROWS, len };
-        let turns = job.pieces * (job.depth / UNROLLED);
-        let between = (turns / (ROWS + job.later.count)).saturating_sub(1);
-        Self { rows, later: job.later, between, wait: 0 }
+        let rows = Lines { first: args.c.cast_const(), stride: args.ldc, count: ROWS, len };
+        let turns = args.segments * (args.depth / K_UNROLL);
+        let between = (turns / (ROWS + args.prefetch.count)).saturating_sub(1);
+        Self { rows, prefetch: args.prefetch, between, wait: 0 }
     }
 
     /// A turn.
     #[inline(always)]
-    fn go_on(&mut self) {
+    fn advance(&mut self) {
         if self.wait > 0 {
             self.wait -= 1;
             return;
         }
         self.wait = self.between;
         if self.rows.count > 0 {
-            for_lines::<V, REGISTERS>(self.rows.take(1).first, V::prefetch);
-        } else if self.later.count > 0 {
-            for_lines::<V, REGISTERS>(self.later.take(1).first, V::prefetch_near);
+            for_cache_lines::<V, REGISTERS>(self.rows.take(1).first, V::prefetch);
+        } else if self.prefetch.count > 0 {
+            for_cache_lines::<V, REGISTERS>(self.prefetch.take(1).first, V::prefetch_near);
         }
     }
 }
@@ -279,29 +279,29 @@ impl<V: Register, const ROWS: usize, const REGISTERS: usize> Asks<V, ROWS, REGIS
 /// Asks for every cache line that the elements of a row of a tile lie in. One more where the first
 /// element does not begin a line: stores that wait for their second line hold up all others.
 #[inline(always)]
-fn for_lines<V: Register, const REGISTERS: usize>(
+fn for_cache_lines<V: Register, const REGISTERS: usize>(
     first: *const V::Elem,
-    ask: impl Fn(*const V::Elem),
+    prefetch: impl Fn(*const V::Elem),
 ) {
     let count = REGISTERS * V::LANES;
-    for place in (0..count).step_by(LINE / size_of::<V::Elem>()) {
-        ask(first.wrapping_add(place));
+    for pointer in (0..count).step_by(CACHE_LINE / size_of::<V::Elem>()) {
+        prefetch(first.wrapping_add(pointer));
     }
-    ask(first.wrapping_add(count - 1));
+    prefetch(first.wrapping_add(count - 1));
 }
 
 /// The columns of `b` at a step, and where they are copied to.
 #[derive(Clone, Copy)]
-struct Columns<E, const COPYING: bool> {
+struct PointersB<E, const PACKING: bool> {
     first: *const E,
     stride: isize,
     copy: *mut E,
 }
 
-impl<E, const COPYING: bool> Columns<E, COPYING> {
+impl<E, const PACKING: bool> PointersB<E, PACKING> {
     /// So many steps later.
     #[inline(always)]
-    fn after<V: Register, const REGISTERS: usize>(self, steps: usize) -> Self {
+    fn advanced<V: Register, const REGISTERS: usize>(self, steps: usize) -> Self {
         let first = self.first.wrapping_offset(self.stride.wrapping_mul(steps as isize));
         Self { first, copy: self.copy.wrapping_add(steps * REGISTERS * V::LANES), ..self }
     }
@@ -313,30 +313,30 @@ impl<E, const COPYING: bool> Columns<E, COPYING> {
 /// The rows of `a` and the columns of `b` must be readable at the step, and there must be room for
 /// these where they are copied.
 #[inline(always)]
-unsafe fn add_step<
+unsafe fn rank1_update<
     V: Register,
-    const SIDE_BY_SIDE: bool,
-    const COPYING: bool,
+    const COL_MAJOR: bool,
+    const PACKING: bool,
     const ROWS: usize,
     const REGISTERS: usize,
 >(
-    a: Rows<V::Elem, SIDE_BY_SIDE>,
-    b: Columns<V::Elem, COPYING>,
-    sums: &mut Sums<V, ROWS, REGISTERS>,
+    a: PointersA<V::Elem, COL_MAJOR>,
+    b: PointersB<V::Elem, PACKING>,
+    acc: &mut Accumulators<V, ROWS, REGISTERS>,
 ) {
     // SAFETY: the caller's: `b` has all columns of the tile at every step.
-    let line = unsafe { load::<V, REGISTERS>(b.first) };
-    if COPYING {
-        for (v, part) in line.iter().enumerate() {
+    let b_row = unsafe { load::<V, REGISTERS>(b.first) };
+    if PACKING {
+        for (v, b_vector) in b_row.iter().enumerate() {
             // SAFETY: the caller's: there is room for all columns of every step.
-            unsafe { part.store(b.copy.add(v * V::LANES)) };
+            unsafe { b_vector.store(b.copy.add(v * V::LANES)) };
         }
     }
     for_rows!(ROWS, |I| {
         // SAFETY: the caller's.
-        let factor = V::splat(unsafe { *a.place(I) });
-        for (sum, &part) in sums[I].iter_mut().zip(&line) {
-            *sum = factor.mul_add(part, *sum);
+        let a_element = V::splat(unsafe { *a.pointer(I) });
+        for (sum, &b_vector) in acc[I].iter_mut().zip(&b_row) {
+            *sum = a_element.mul_add(b_vector, *sum);
         }
     });
 }
@@ -345,28 +345,28 @@ unsafe fn add_step<
 /// `b` must be readable for all lanes of the registers.
 #[inline(always)]
 unsafe fn load<V: Register, const REGISTERS: usize>(b: *const V::Elem) -> [V; REGISTERS] {
-    let mut line = [V::splat(V::Elem::ZERO); REGISTERS];
-    for (v, part) in line.iter_mut().enumerate() {
+    let mut b_row = [V::splat(V::Elem::ZERO); REGISTERS];
+    for (v, b_vector) in b_row.iter_mut().enumerate() {
         // SAFETY: the caller's.
-        *part = unsafe { V::load(b.add(v * V::LANES)) };
+        *b_vector = unsafe { V::load(b.add(v * V::LANES)) };
     }
-    line
+    b_row
 }
 
 /// # Safety
-/// As for [`Tile`], of the result.
+/// As for [`MicroKernel`], of the result.
 #[inline(always)]
-unsafe fn put_all<V: Register, const ROWS: usize, const REGISTERS: usize>(
-    job: &Job<V::Elem>,
-    sums: &Sums<V, ROWS, REGISTERS>,
+unsafe fn store_tile<V: Register, const ROWS: usize, const REGISTERS: usize>(
+    args: &MicroKernelArgs<V::Elem>,
+    acc: &Accumulators<V, ROWS, REGISTERS>,
 ) {
     for_rows!(ROWS, |I| {
-        let line = job.c.wrapping_offset(I as isize * job.c_stride);
-        for (v, &sum) in sums[I].iter().enumerate() {
-            let to = line.wrapping_add(v * V::LANES);
+        let b_row = args.c.wrapping_offset(I as isize * args.ldc);
+        for (v, &sum) in acc[I].iter().enumerate() {
+            let to = b_row.wrapping_add(v * V::LANES);
             // SAFETY: the caller's.
             unsafe {
-                let sum = match job.start {
+                let sum = match args.start {
                     Start::Nothing => sum,
                     Start::Scaled(_) => V::load(to).add(sum),
                     Start::PerRow(values) => V::splat(*values.add(I)).add(sum),
@@ -382,19 +382,19 @@ unsafe fn put_all<V: Register, const ROWS: usize, const REGISTERS: usize>(
 macro_rules! compiled {
     ($($name:ident $(with $features:literal)?;)+) => {$(
         /// # Safety
-        /// As for [`Tile`].
+        /// As for [`MicroKernel`].
         $(#[target_feature(enable = $features)])?
         unsafe fn $name<
             V: Register,
-            const SIDE_BY_SIDE: bool,
-            const COPYING: bool,
+            const COL_MAJOR: bool,
+            const PACKING: bool,
             const ROWS: usize,
             const REGISTERS: usize,
         >(
-            job: &Job<V::Elem>,
+            args: &MicroKernelArgs<V::Elem>,
         ) {
             // SAFETY: the caller's.
-            unsafe { tile::<V, SIDE_BY_SIDE, COPYING, ROWS, REGISTERS>(job) }
+            unsafe { micro_kernel::<V, COL_MAJOR, PACKING, ROWS, REGISTERS>(args) }
         }
     )+};
 }
@@ -410,21 +410,21 @@ compiled! {
 }
 
 /// The tiles of a level with the given numbers of registers, of all of them, and of rows.
-macro_rules! tile_set {
+macro_rules! micro_kernels {
     ($function:ident, $vector:ty, $registers:tt, $all:literal, $rows:tt, $strips:ident: $strip:ty) => {
         &const {
-            TileSet {
+            MicroKernels {
                 lanes: <$vector as Register>::LANES,
-                by_rows: tile_set!(@widths $function, $vector, false, $registers, $rows),
-                by_steps: tile_set!(@widths $function, $vector, true, $registers, $rows),
-                copying: tile_set!(@heights $function, $vector, false, true, $all, $rows),
+                row_major: micro_kernels!(@widths $function, $vector, false, $registers, $rows),
+                col_major: micro_kernels!(@widths $function, $vector, true, $registers, $rows),
+                packing: micro_kernels!(@heights $function, $vector, false, true, $all, $rows),
                 moves: pack_kernels::$function::moves::<$vector>(),
                 strip_moves: pack_kernels::$strips::moves::<$strip>(),
             }
         }
     };
     (@widths $function:ident, $vector:ty, $side:literal, [$($registers:literal),+], $rows:tt) => {
-        &[$(tile_set!(@heights $function, $vector, $side, false, $registers, $rows)),+]
+        &[$(micro_kernels!(@heights $function, $vector, $side, false, $registers, $rows)),+]
     };
     (
         @heights $function:ident, $vector:ty, $side:literal, $copying:literal, $registers:literal,
@@ -437,11 +437,11 @@ macro_rules! tile_set {
 /// The tiles of pairs. The processor must have AVX-512 BF16.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
-pub(crate) fn tiles_of_pairs(instructions: Instructions) -> &'static TileSet<Pair> {
+pub(crate) fn vnni2_kernels(instructions: Instructions) -> &'static MicroKernels<Pair> {
     if instructions >= Instructions::Amx {
-        return tiles_of_amx();
+        return amx_kernels();
     }
-    tile_set!(on_avx512_bf16, Avx512Pairs, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
+    micro_kernels!(on_avx512_bf16, Avx512Pairs, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
         on_avx512_bf16: Avx512Pairs)
 }
 
@@ -449,12 +449,12 @@ pub(crate) fn tiles_of_pairs(instructions: Instructions) -> &'static TileSet<Pai
 /// must have AVX-512 VNNI.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
-pub(crate) fn tiles_of_quads(rows_have_signs: bool) -> &'static TileSet<Quad> {
+pub(crate) fn vnni4_kernels(rows_have_signs: bool) -> &'static MicroKernels<Quad> {
     if rows_have_signs {
-        return tile_set!(on_avx512_vnni, Avx512SignedQuads, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
+        return micro_kernels!(on_avx512_vnni, Avx512SignedQuads, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
             on_avx512_vnni: Avx512SignedQuads);
     }
-    tile_set!(on_avx512_vnni, Avx512UnsignedQuads, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
+    micro_kernels!(on_avx512_vnni, Avx512UnsignedQuads, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
         on_avx512_vnni: Avx512UnsignedQuads)
 }
 
@@ -465,8 +465,8 @@ macro_rules! float {
             const ONE: Self = 1.0;
 
             #[inline(always)]
-            fn multiply_add(self, factor: Self, sum: Self) -> Self {
-                self.mul_add(factor, sum)
+            fn multiply_add(self, a_element: Self, sum: Self) -> Self {
+                self.mul_add(a_element, sum)
             }
         }
     )+};
@@ -490,20 +490,20 @@ macro_rules! number {
         impl Number for $element {
             // Not inlined, so that the tiles are compiled with this crate and not with its users.
             #[inline(never)]
-            fn tiles(instructions: Instructions) -> &'static TileSet<Self> {
+            fn micro_kernels(instructions: Instructions) -> &'static MicroKernels<Self> {
                 match instructions {
                     // The sums, a row of `b`, and an element of `a` fit 32 registers, and there are
                     // fewer than one load for two multiplications.
                     #[cfg(target_arch = "x86_64")]
                     _ if instructions >= Instructions::Avx512 => {
-                        tile_set!(on_avx512, $avx512,
+                        micro_kernels!(on_avx512, $avx512,
                             [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6], $strips: $strip)
                     }
                     // The same in 16 registers.
                     #[cfg(target_arch = "x86_64")]
-                    Instructions::Avx2 => tile_set!(on_avx2, $avx2,
+                    Instructions::Avx2 => micro_kernels!(on_avx2, $avx2,
                         [1, 2], 2, [1, 2, 3, 4, 5, 6], on_avx2: $avx2),
-                    _ => tile_set!(on_any, Portable<$element, { $portable }>,
+                    _ => micro_kernels!(on_any, Portable<$element, { $portable }>,
                         [1, 2], 2, [1, 2, 3, 4], on_any: Portable<$element, { $portable }>),
                 }
             }

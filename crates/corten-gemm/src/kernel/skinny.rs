@@ -57,10 +57,10 @@ pub(crate) struct DotArgs<E, S> {
     pub(crate) depth: usize,
     pub(crate) a: *const E,
     /// From one row to the next.
-    pub(crate) a_stride: isize,
+    pub(crate) lda: isize,
     pub(crate) b: *const S,
     /// From one column to the next.
-    pub(crate) b_stride: isize,
+    pub(crate) ldb: isize,
     /// Where the sums go, rows `width` apart.
     pub(crate) to: *mut E,
     pub(crate) width: usize,
@@ -184,7 +184,7 @@ impl<S: SkinnyElement> Skinny<'_, S> {
     fn dot(&self, scratch: &mut Scratch) {
         assert!(self.b.strides()[0] == 1);
         let ([rows, depth], cols) = (self.a.shape(), self.b.shape()[1]);
-        let (a, a_stride) = self.a.contiguous(&mut scratch.a);
+        let (a, lda) = self.a.contiguous(&mut scratch.a);
         let sums = scratch.c.elements::<S::Sum>(rows * DOT_NC);
         let kernels = S::skinny_kernels(self.instructions).dot;
         let far = size_of::<S>() * depth * cols > LLC_BYTES;
@@ -198,10 +198,10 @@ impl<S: SkinnyElement> Skinny<'_, S> {
                     let count = if whole { kernel.cols } else { 1 };
                     let dot = DotArgs {
                         depth,
-                        a: a.wrapping_offset(group.start as isize * a_stride),
-                        a_stride,
+                        a: a.wrapping_offset(group.start as isize * lda),
+                        lda,
                         b: self.b.part(0..depth, at..at + count).first(),
-                        b_stride: self.b.strides()[1],
+                        ldb: self.b.strides()[1],
                         to: sums[group.start * DOT_NC + at - chunk.start..].as_mut_ptr(),
                         width: DOT_NC,
                         prefetch: far && group.start == 0,
@@ -224,7 +224,7 @@ impl<S: SkinnyElement> Skinny<'_, S> {
         let bytes = if rows == 1 { AXPY_BYTES_OF_ONE_ROW } else { AXPY_BYTES };
         let width = bytes / size_of::<S::Sum>() / groups.get(0).len();
         let width = (width / MOST_LANES - 1) * MOST_LANES;
-        let (a, a_stride) = self.a.contiguous(&mut scratch.a);
+        let (a, lda) = self.a.contiguous(&mut scratch.a);
         let sums = scratch.c.elements::<S::Sum>(rows * width);
         for chunk in (0..cols).step_by(width) {
             let chunk = chunk..(chunk + width).min(cols);
@@ -240,18 +240,18 @@ impl<S: SkinnyElement> Skinny<'_, S> {
                 for group in groups.all() {
                     let mut factors = [S::Sum::ZERO; AXPY_MR * AXPY_UNROLL];
                     for (factors, row) in factors.chunks_exact_mut(AXPY_UNROLL).zip(group.clone()) {
-                        let row = a.wrapping_offset(row as isize * a_stride).wrapping_add(at);
+                        let row = a.wrapping_offset(row as isize * lda).wrapping_add(at);
                         // SAFETY: the row has so many steps.
                         (0..count).for_each(|j| factors[j] = unsafe { *row.add(j) });
                     }
                     let to = sums[group.start * width..].as_mut_ptr();
                     let (first, prefetch) = (at == 0, group.start == 0 && rows > HW_PREFETCH_ROWS);
-                    let job = AxpyArgs { lines, factors, to, width, first, prefetch };
+                    let args = AxpyArgs { lines, factors, to, width, first, prefetch };
                     let kernels = &kernels[group.len() - 1];
                     // SAFETY: the lines lie in the factor, and there is room for the sums of all
                     // rows; the kernel is of the level in use.
                     unsafe {
-                        if count == 1 { (kernels.single)(&job) } else { (kernels.blocked)(&job) }
+                        if count == 1 { (kernels.single)(&args) } else { (kernels.blocked)(&args) }
                     };
                 }
                 at += count;
@@ -264,22 +264,22 @@ impl<S: SkinnyElement> Skinny<'_, S> {
 /// Adds the product of a vector of every row and every column to their sums.
 #[inline(always)]
 pub(crate) unsafe fn dot<V: Loads<S>, S: Copy, const ROWS: usize, const COLS: usize>(
-    job: &DotArgs<V::Elem, S>,
+    args: &DotArgs<V::Elem, S>,
 ) {
     let mut sums = [[V::splat(V::Elem::ZERO); COLS]; ROWS];
-    let whole = job.depth / V::LANES * V::LANES;
-    let (mut a, mut b) = (job.a, job.b);
-    let next = COLS as isize * job.b_stride;
+    let whole = args.depth / V::LANES * V::LANES;
+    let (mut a, mut b) = (args.a, args.b);
+    let next = COLS as isize * args.ldb;
     for _ in (0..whole).step_by(V::LANES) {
-        if job.prefetch {
+        if args.prefetch {
             for j in 0..COLS as isize {
-                V::prefetch_near(b.wrapping_offset(next + j * job.b_stride).cast());
+                V::prefetch_near(b.wrapping_offset(next + j * args.ldb).cast());
             }
         }
         // SAFETY: the caller's: there are so many steps.
         unsafe {
             dot_step(
-                job,
+                args,
                 |i| V::load(a.wrapping_offset(i)),
                 |j| V::widen(b.wrapping_offset(j)),
                 &mut sums,
@@ -287,12 +287,12 @@ pub(crate) unsafe fn dot<V: Loads<S>, S: Copy, const ROWS: usize, const COLS: us
         };
         (a, b) = (a.wrapping_add(V::LANES), b.wrapping_add(V::LANES));
     }
-    let rest = job.depth - whole;
+    let rest = args.depth - whole;
     if rest > 0 {
         // SAFETY: the caller's: there are so many steps.
         unsafe {
             dot_step(
-                job,
+                args,
                 |i| V::load_some(a.wrapping_offset(i), rest),
                 |j| V::widen_some(b.wrapping_offset(j), rest),
                 &mut sums,
@@ -300,23 +300,23 @@ pub(crate) unsafe fn dot<V: Loads<S>, S: Copy, const ROWS: usize, const COLS: us
         };
     }
     // SAFETY: the caller's.
-    unsafe { reduce_dots(job, &sums) };
+    unsafe { reduce_dots(args, &sums) };
 }
 
 /// Adds the products of a step: `a` and `b` load what lies at a distance.
 #[inline(always)]
 fn dot_step<V: Register, S, const ROWS: usize, const COLS: usize>(
-    job: &DotArgs<V::Elem, S>,
+    args: &DotArgs<V::Elem, S>,
     a: impl Fn(isize) -> V,
     b: impl Fn(isize) -> V,
     sums: &mut [[V; COLS]; ROWS],
 ) {
     let mut columns = [V::splat(V::Elem::ZERO); COLS];
     for (j, column) in columns.iter_mut().enumerate() {
-        *column = b(j as isize * job.b_stride);
+        *column = b(j as isize * args.ldb);
     }
     for_rows!(ROWS, |I| {
-        let row = a(I as isize * job.a_stride);
+        let row = a(I as isize * args.lda);
         for (sum, &column) in sums[I].iter_mut().zip(&columns) {
             *sum = row.mul_add(column, *sum);
         }
@@ -329,7 +329,7 @@ fn dot_step<V: Register, S, const ROWS: usize, const COLS: usize>(
 /// There must be room for the sums.
 #[inline(always)]
 unsafe fn reduce_dots<V: Register, S, const ROWS: usize, const COLS: usize>(
-    job: &DotArgs<V::Elem, S>,
+    args: &DotArgs<V::Elem, S>,
     sums: &[[V; COLS]; ROWS],
 ) {
     let flat = sums.as_flattened();
@@ -345,7 +345,7 @@ unsafe fn reduce_dots<V: Register, S, const ROWS: usize, const COLS: usize>(
     for (i, totals) in totals[..ROWS * COLS].chunks_exact(COLS).enumerate() {
         for (j, &total) in totals.iter().enumerate() {
             // SAFETY: the caller's.
-            unsafe { *job.to.add(i * job.width + j) = total };
+            unsafe { *args.to.add(i * args.width + j) = total };
         }
     }
 }
@@ -353,23 +353,23 @@ unsafe fn reduce_dots<V: Register, S, const ROWS: usize, const COLS: usize>(
 /// Adds multiples of lines to the sums of every row.
 #[inline(always)]
 unsafe fn axpy<V: Loads<S>, S: Copy, const ROWS: usize, const COUNT: usize>(
-    job: &AxpyArgs<V::Elem, S>,
+    args: &AxpyArgs<V::Elem, S>,
 ) {
     let mut factors = [[V::splat(V::Elem::ZERO); COUNT]; ROWS];
     for_rows!(ROWS, |I| {
         for (j, factor) in factors[I].iter_mut().enumerate() {
-            *factor = V::splat(job.factors[I * AXPY_UNROLL + j]);
+            *factor = V::splat(args.factors[I * AXPY_UNROLL + j]);
         }
     });
-    let whole = job.lines.len / V::LANES * V::LANES;
-    let rest = job.lines.len - whole;
+    let whole = args.lines.len / V::LANES * V::LANES;
+    let rest = args.lines.len - whole;
     for at in (0..whole).step_by(V::LANES) {
         // SAFETY: the caller's: the lines are so long.
-        unsafe { axpy_step(job, &factors, at, |line| V::widen(line)) };
+        unsafe { axpy_step(args, &factors, at, |line| V::widen(line)) };
     }
     if rest > 0 {
         // SAFETY: the caller's: the lines are so long, and there is room for whole registers.
-        unsafe { axpy_step(job, &factors, whole, |line| V::widen_some(line, rest)) };
+        unsafe { axpy_step(args, &factors, whole, |line| V::widen_some(line, rest)) };
     }
 }
 
@@ -379,25 +379,25 @@ unsafe fn axpy<V: Loads<S>, S: Copy, const ROWS: usize, const COUNT: usize>(
 /// As for [`AxpyKernel`].
 #[inline(always)]
 unsafe fn axpy_step<V: Register, S, const ROWS: usize, const COUNT: usize>(
-    job: &AxpyArgs<V::Elem, S>,
+    args: &AxpyArgs<V::Elem, S>,
     factors: &[[V; COUNT]; ROWS],
     at: usize,
     load: impl Fn(*const S) -> V,
 ) {
-    let line = job.lines.first.wrapping_add(at);
+    let line = args.lines.first.wrapping_add(at);
     let mut columns = [V::splat(V::Elem::ZERO); COUNT];
     for (j, column) in columns.iter_mut().enumerate() {
-        *column = load(line.wrapping_offset(j as isize * job.lines.stride));
+        *column = load(line.wrapping_offset(j as isize * args.lines.stride));
     }
-    if job.prefetch {
+    if args.prefetch {
         for j in COUNT..2 * COUNT {
-            V::prefetch(line.wrapping_offset(j as isize * job.lines.stride).cast());
+            V::prefetch(line.wrapping_offset(j as isize * args.lines.stride).cast());
         }
     }
     for_rows!(ROWS, |I| {
-        let to = job.to.wrapping_add(I * job.width + at);
+        let to = args.to.wrapping_add(I * args.width + at);
         // SAFETY: the caller's.
-        let old = if job.first { V::splat(V::Elem::ZERO) } else { unsafe { V::load(to) } };
+        let old = if args.first { V::splat(V::Elem::ZERO) } else { unsafe { V::load(to) } };
         let terms = factors[I].iter().zip(&columns);
         let sum = terms.fold(old, |sum, (factor, &column)| factor.mul_add(column, sum));
         // SAFETY: the caller's.
@@ -415,20 +415,20 @@ macro_rules! compiled {
             /// As for [`super::DotKernel`].
             $(#[target_feature(enable = $features)])?
             pub(super) unsafe fn dot<V: Loads<S>, S: Copy, const ROWS: usize, const COLS: usize>(
-                job: &DotArgs<V::Elem, S>,
+                args: &DotArgs<V::Elem, S>,
             ) {
                 // SAFETY: the caller's.
-                unsafe { super::dot::<V, S, ROWS, COLS>(job) }
+                unsafe { super::dot::<V, S, ROWS, COLS>(args) }
             }
 
             /// # Safety
             /// As for [`super::AxpyKernel`].
             $(#[target_feature(enable = $features)])?
             pub(super) unsafe fn axpy<V: Loads<S>, S: Copy, const ROWS: usize, const COUNT: usize>(
-                job: &AxpyArgs<V::Elem, S>,
+                args: &AxpyArgs<V::Elem, S>,
             ) {
                 // SAFETY: the caller's.
-                unsafe { super::axpy::<V, S, ROWS, COUNT>(job) }
+                unsafe { super::axpy::<V, S, ROWS, COUNT>(args) }
             }
         }
     )+};
@@ -512,7 +512,7 @@ macro_rules! same_type {
                 if source.strides()[1] == 1 {
                     return (source.first(), source.strides()[0]);
                 }
-                let moves = &Self::tiles(from.instructions).moves;
+                let moves = &Self::micro_kernels(from.instructions).moves;
                 let [rows, depth] = source.shape();
                 let width = depth.next_multiple_of(moves.lanes);
                 let room = room.elements::<Self>(rows * width);

@@ -21,10 +21,10 @@ macro_rules! compiled_dot {
             /// As for [`DotKernel`](crate::kernel::skinny::OfDots).
             #[target_feature(enable = $features)]
             pub(super) unsafe fn dot<V: Loads<S>, S: Copy, const ROWS: usize, const COLS: usize>(
-                job: &DotArgs<V::Elem, S>,
+                args: &DotArgs<V::Elem, S>,
             ) {
                 // SAFETY: the caller's.
-                unsafe { super::skinny::dot::<V, S, ROWS, COLS>(job) }
+                unsafe { super::skinny::dot::<V, S, ROWS, COLS>(args) }
             }
         }
     )+};

@@ -2,7 +2,9 @@
 //! reading it as it lies would cost more.
 
 use crate::driver::epilogue::Start;
-use crate::kernel::micro_kernel::{Instructions, Job, MOST_ROWS, Number, Sealed, TileSet};
+use crate::kernel::micro_kernel::{
+    Instructions, MR, MicroKernelArgs, MicroKernels, Number, Sealed,
+};
 use crate::pack::pack_kernels::{Lines, Moves};
 use crate::pack::prepacked::Packed;
 use crate::types::view::{Source, bytes_apart};
@@ -32,18 +34,23 @@ const FEW_WIDE_PANELS: usize = 8;
 /// [`CONFLICT`].
 #[must_use]
 pub fn copies_rows_in_conflict<E: Number>(instructions: Instructions, cols: usize) -> bool {
-    let set = E::tiles(instructions);
-    cols.div_ceil(set.cols()) > panels_in_conflict(set)
+    let kernels = E::micro_kernels(instructions);
+    cols.div_ceil(kernels.cols()) > panels_in_conflict(kernels)
 }
 
 /// Up to so many panels use rows at a multiple of [`CONFLICT`] as they lie.
-fn panels_in_conflict<E>(set: &TileSet<E>) -> usize {
-    if set.is_wide() { FEW_WIDE_PANELS } else { FEW_PANELS }
+fn panels_in_conflict<E>(kernels: &MicroKernels<E>) -> usize {
+    if kernels.is_wide() { FEW_WIDE_PANELS } else { FEW_PANELS }
 }
 
 /// Whether rows whose steps lie side by side are copied for so many panels.
-pub(crate) fn copies_rows<E: Copy>(set: &TileSet<E>, a: &Source<'_, E>, panels: usize) -> bool {
-    panels > panels_in_conflict(set) && bytes_apart::<E>(a.strides()[0]).is_multiple_of(CONFLICT)
+pub(crate) fn copies_rows<E: Copy>(
+    kernels: &MicroKernels<E>,
+    a: &Source<'_, E>,
+    panels: usize,
+) -> bool {
+    panels > panels_in_conflict(kernels)
+        && bytes_apart::<E>(a.strides()[0]).is_multiple_of(CONFLICT)
 }
 
 /// Elements that [`Columns::fill`] may write behind its last line.
@@ -101,9 +108,9 @@ impl<E: Copy> Factor<'_, E> {
             Self::Matrix(matrix) => matrix.shape() == [rows, cols],
             Self::Made(_) => true,
             Self::Packed(packed, start) => packed.has(rows, *start..start + cols),
-            Self::Pieces(pieces) => {
-                let [lines, steps] = pieces.first.shape();
-                lines == rows && steps * pieces.count == cols
+            Self::Pieces(segments) => {
+                let [lines, steps] = segments.first.shape();
+                lines == rows && steps * segments.count == cols
             }
         }
     }
@@ -116,7 +123,7 @@ pub(crate) struct Panels<'a, E: 'static> {
     /// The steps of the block that follows, if its panels are the next ones.
     then: Option<Range<usize>>,
     cols: Range<usize>,
-    set: &'static TileSet<E>,
+    kernels: &'static MicroKernels<E>,
     groups: Groups,
     in_place: bool,
     /// Whether every copied panel has a place of its own, for more than one use.
@@ -151,7 +158,7 @@ impl<'a, E: Sealed> Panels<'a, E> {
         [depth, cols]: [Range<usize>; 2],
         rows: usize,
         kept: bool,
-        set: &'static TileSet<E>,
+        kernels: &'static MicroKernels<E>,
         room: &'a mut Room,
     ) -> Self {
         let in_place = match right {
@@ -159,14 +166,16 @@ impl<'a, E: Sealed> Panels<'a, E> {
             Factor::Made(_) | Factor::Pieces(_) => false,
             Factor::Packed(..) => true,
         };
-        let width = if kept { cols.len().next_multiple_of(set.lanes) } else { set.cols() };
+        let width = if kept { cols.len().next_multiple_of(kernels.lanes) } else { kernels.cols() };
         let copied = if let Factor::Packed(..) = right { 0 } else { width * depth.len() + SLACK };
         let room = room.elements::<E>(copied);
         let groups = match right {
-            Factor::Packed(..) => Groups::whole(cols.len().div_ceil(set.lanes), set.registers()),
-            _ => Groups::of(cols.len().div_ceil(set.lanes), set.registers()),
+            Factor::Packed(..) => {
+                Groups::whole(cols.len().div_ceil(kernels.lanes), kernels.registers())
+            }
+            _ => Groups::of(cols.len().div_ceil(kernels.lanes), kernels.registers()),
         };
-        Self { right, depth, then: None, cols, set, groups, in_place, kept, room }
+        Self { right, depth, then: None, cols, kernels, groups, in_place, kept, room }
     }
 
     /// With steps whose panels are used after these.
@@ -180,14 +189,14 @@ impl<'a, E: Sealed> Panels<'a, E> {
 
     /// Which columns a panel holds, and which of the registers that they all fill.
     fn cols(&self, index: usize) -> (Range<usize>, Range<usize>) {
-        let (lanes, registers) = (self.set.lanes, self.groups.get(index));
+        let (lanes, registers) = (self.kernels.lanes, self.groups.get(index));
         let end = (registers.end * lanes).min(self.cols.len());
         (self.cols.start + registers.start * lanes..self.cols.start + end, registers)
     }
 
     /// Where the copy of a panel begins, given its registers.
     fn place(&self, registers: &Range<usize>) -> usize {
-        if self.kept { registers.start * self.set.lanes * self.depth.len() } else { 0 }
+        if self.kept { registers.start * self.kernels.lanes * self.depth.len() } else { 0 }
     }
 
     /// What the next panel is copied from, or its copy, to be brought near in so many parts while this
@@ -213,7 +222,7 @@ impl<'a, E: Sealed> Panels<'a, E> {
                 return None;
             }
             let first = self.room[self.place(&registers)..].as_ptr();
-            let stride = (registers.len() * self.set.lanes) as isize;
+            let stride = (registers.len() * self.kernels.lanes) as isize;
             return Some(Lines { first, stride, count: steps, len: 0 });
         }
         self.lying(self.depth.clone(), cols)
@@ -232,8 +241,8 @@ impl<'a, E: Sealed> Panels<'a, E> {
 
     /// A panel, which is copied if this is the first time, or if no copies are kept. One that is
     /// not whole is copied always, since a tile reads all of its columns.
-    pub(crate) fn get(&mut self, index: usize, first_time: bool, by_rows: bool) -> Panel<E> {
-        let lanes = self.set.lanes;
+    pub(crate) fn get(&mut self, index: usize, first_time: bool, row_major: bool) -> Panel<E> {
+        let lanes = self.kernels.lanes;
         let (cols, range) = self.cols(index);
         let (registers, width) = (range.len(), range.len() * lanes);
         if let Factor::Packed(packed, start) = self.right {
@@ -249,19 +258,19 @@ impl<'a, E: Sealed> Panels<'a, E> {
             Factor::Matrix(b) => {
                 let b = b.part(self.depth.clone(), panel.cols.clone());
                 let whole = panel.cols.len() == width && b.strides()[1] == 1;
-                let fused = by_rows && registers == self.set.by_rows.len();
+                let fused = row_major && registers == self.kernels.row_major.len();
                 if whole && (self.in_place || copy && fused) {
                     (panel.first, panel.stride) = (b.first(), b.strides()[0]);
                     panel.copy = (!self.in_place).then_some(to.as_mut_ptr());
                 } else if copy {
-                    copy_panel(&self.set.moves, to, b, width);
+                    copy_panel(&self.kernels.moves, to, b, width);
                 }
             }
             Factor::Made(columns) if copy => {
                 columns.fill(self.depth.clone(), panel.cols.clone(), to, width);
             }
             Factor::Made(_) | Factor::Packed(..) => {}
-            Factor::Pieces(_) => unreachable!("a second factor has panels, not pieces"),
+            Factor::Pieces(_) => unreachable!("a second factor has panels, not segments"),
         }
         panel
     }
@@ -271,7 +280,7 @@ impl<'a, E: Sealed> Panels<'a, E> {
 pub(crate) fn is_used_often<E: Sealed>(b: &Source<'_, E>, depth: usize, rows: usize) -> bool {
     let apart = bytes_apart::<E>(b.strides()[0]);
     let far = apart.is_multiple_of(CONFLICT) || apart.saturating_mul(depth) > FAR;
-    rows > if far { 2 * MOST_ROWS } else { 8 * MOST_ROWS }
+    rows > if far { 2 * MR } else { 8 * MR }
 }
 
 /// Copies a matrix to lines `width` apart.
@@ -388,10 +397,10 @@ impl Groups {
 /// Where the sums of a tile go.
 pub(crate) struct Sums<E> {
     pub c: *mut E,
-    pub c_stride: isize,
+    pub ldc: isize,
     pub start: Start<E>,
     /// What is to be brought near meanwhile.
-    pub later: Lines<*const E>,
+    pub prefetch: Lines<*const E>,
 }
 
 /// A block of the first factor, one strip as high as a tile after the other.
@@ -402,8 +411,8 @@ pub(crate) struct Strips<'a, E: 'static> {
     depth: usize,
     /// How many pieces the depth consists of, how many steps a piece has, and how far it lies from the
     /// next.
-    pieces: (usize, usize, isize),
-    set: &'static TileSet<E>,
+    segments: (usize, usize, isize),
+    kernels: &'static MicroKernels<E>,
     groups: Groups,
     order: Order,
     copied: &'a [E],
@@ -432,37 +441,37 @@ impl<'a, E: Sealed> Strips<'a, E> {
         a: Factor<'a, E>,
         [rows, depth]: [Range<usize>; 2],
         panels: usize,
-        set: &'static TileSet<E>,
+        kernels: &'static MicroKernels<E>,
         room: &'a mut Room,
     ) -> Self {
         match a {
-            Factor::Matrix(a) => Self::of_matrix(a.part(rows, depth), panels, set, room),
+            Factor::Matrix(a) => Self::of_matrix(a.part(rows, depth), panels, kernels, room),
             Factor::Packed(..) => unreachable!("a first factor has strips, not panels"),
             Factor::Pieces(Pieces { first, count, distance }) => {
-                assert!(depth == (0..count * first.shape()[1]), "a block has all pieces");
+                assert!(depth == (0..count * first.shape()[1]), "a block has all segments");
                 let first = first.rows(rows);
                 Self {
                     first: first.first(),
                     strides: first.strides(),
                     depth: depth.len(),
-                    pieces: (count, first.shape()[1], distance),
-                    set,
-                    groups: Groups::of(first.shape()[0], set.rows()),
+                    segments: (count, first.shape()[1], distance),
+                    kernels,
+                    groups: Groups::of(first.shape()[0], kernels.rows()),
                     order: Order::Steps(first.strides()[0]),
                     copied: &[],
                 }
             }
             Factor::Made(made) => {
-                let width = depth.len().next_multiple_of(set.lanes);
+                let width = depth.len().next_multiple_of(kernels.lanes);
                 let room = room.elements::<E>(rows.len() * width + SLACK);
                 made.fill(rows.clone(), depth.clone(), room, width);
                 Self {
                     first: std::ptr::null(),
                     strides: [0, 0],
                     depth: depth.len(),
-                    pieces: (1, depth.len(), 0),
-                    set,
-                    groups: Groups::of(rows.len(), set.rows()),
+                    segments: (1, depth.len(), 0),
+                    kernels,
+                    groups: Groups::of(rows.len(), kernels.rows()),
                     order: Order::CopiedSteps(width),
                     copied: room,
                 }
@@ -475,32 +484,41 @@ impl<'a, E: Sealed> Strips<'a, E> {
     fn of_matrix(
         a: Source<'a, E>,
         panels: usize,
-        set: &'static TileSet<E>,
+        kernels: &'static MicroKernels<E>,
         room: &'a mut Room,
     ) -> Self {
         let (strides, [rows, depth]) = (a.strides(), a.shape());
-        let groups = Groups::of(rows, set.rows());
+        let groups = Groups::of(rows, kernels.rows());
         let seldom = panels <= FEW_PANELS;
         let order = match strides {
-            [row, 1] if !copies_rows(set, &a, panels) => Order::Steps(row),
-            [_, 1] => Order::CopiedSteps(depth.next_multiple_of(set.lanes)),
+            [row, 1] if !copies_rows(kernels, &a, panels) => Order::Steps(row),
+            [_, 1] => Order::CopiedSteps(depth.next_multiple_of(kernels.lanes)),
             [1, step] if seldom => Order::Rows(step),
-            _ => Order::CopiedRows(set.rows().next_multiple_of(set.strip_moves.lanes)),
+            _ => Order::CopiedRows(kernels.rows().next_multiple_of(kernels.strip_moves.lanes)),
         };
         let copied: &[E] = match order {
             Order::Steps(_) | Order::Rows(_) => &[],
             Order::CopiedSteps(width) => {
                 let room = room.elements::<E>(rows * width);
-                copy_panel(&set.moves, room, a, width);
+                copy_panel(&kernels.moves, room, a, width);
                 room
             }
             Order::CopiedRows(width) => {
                 let room = room.elements::<E>(groups.count * width * depth);
-                copy_strips(&set.strip_moves, room, a, groups, width);
+                copy_strips(&kernels.strip_moves, room, a, groups, width);
                 room
             }
         };
-        Self { first: a.first(), strides, depth, pieces: (1, depth, 0), set, groups, order, copied }
+        Self {
+            first: a.first(),
+            strides,
+            depth,
+            segments: (1, depth, 0),
+            kernels,
+            groups,
+            order,
+            copied,
+        }
     }
 
     /// How many strips there are.
@@ -520,7 +538,7 @@ impl<'a, E: Sealed> Strips<'a, E> {
     }
 
     /// Whether the steps of a row lie side by side.
-    pub(crate) fn by_rows(&self) -> bool {
+    pub(crate) fn row_major(&self) -> bool {
         matches!(self.order, Order::Steps(_) | Order::CopiedSteps(_))
     }
 
@@ -531,31 +549,32 @@ impl<'a, E: Sealed> Strips<'a, E> {
     /// panel's registers.
     #[inline]
     pub(crate) unsafe fn tile(&self, strip: &Strip, panel: &mut Panel<E>, sums: Sums<E>) {
-        let (a, a_stride) = self.place(strip);
-        let (pieces, depth, piece_distance) = self.pieces;
-        let job = Job {
+        let (a, lda) = self.place(strip);
+        let (segments, depth, segment_stride) = self.segments;
+        let args = MicroKernelArgs {
             depth,
-            pieces,
-            piece_distance,
+            segments,
+            segment_stride,
             a,
-            a_stride,
+            lda,
             b: panel.first,
-            b_stride: panel.stride,
-            b_copy: panel.copy.unwrap_or(std::ptr::null_mut()),
-            later: sums.later,
+            ldb: panel.stride,
+            b_packed: panel.copy.unwrap_or(std::ptr::null_mut()),
+            prefetch: sums.prefetch,
             c: sums.c,
-            c_stride: sums.c_stride,
+            ldc: sums.ldc,
             start: sums.start,
         };
-        let tiles = if self.by_rows() { self.set.by_rows } else { self.set.by_steps };
-        let tiles = match panel.copy {
-            Some(_) => self.set.copying,
-            None => tiles[panel.registers - 1],
+        let kernels =
+            if self.row_major() { self.kernels.row_major } else { self.kernels.col_major };
+        let kernels = match panel.copy {
+            Some(_) => self.kernels.packing,
+            None => kernels[panel.registers - 1],
         };
         // SAFETY: strips and panels are whole, the caller owes the result, and the tile is of the
         // level in use.
-        unsafe { tiles[strip.rows.len() - 1](&job) };
-        panel.copied(panel.registers * self.set.lanes);
+        unsafe { kernels[strip.rows.len() - 1](&args) };
+        panel.copied(panel.registers * self.kernels.lanes);
     }
 
     /// The first element of a strip, and the distance of its rows or of its steps.

@@ -121,20 +121,20 @@ impl<const FLIPPED: bool> Grouping for Quads<FLIPPED> {
 pub(crate) struct Grouped<'a, G: Grouping> {
     source: Source<'a, G::Single>,
     /// Whether the depth is along the rows, as for a second factor.
-    by_rows: bool,
+    row_major: bool,
 }
 
 impl<'a, G: Grouping> Grouped<'a, G> {
     /// # Safety
     /// The processor must have AVX-512 F, BW, DQ and VL.
-    pub(crate) unsafe fn new(source: Source<'a, G::Single>, by_rows: bool) -> Self {
-        Self { source, by_rows }
+    pub(crate) unsafe fn new(source: Source<'a, G::Single>, row_major: bool) -> Self {
+        Self { source, row_major }
     }
 
     /// The rows and columns of groups.
     pub(crate) fn size(&self) -> [usize; 2] {
         let [rows, cols] = self.source.shape();
-        if self.by_rows { [rows.div_ceil(G::SIZE), cols] } else { [rows, cols.div_ceil(G::SIZE)] }
+        if self.row_major { [rows.div_ceil(G::SIZE), cols] } else { [rows, cols.div_ceil(G::SIZE)] }
     }
 
     /// What groups of some rows and columns are made of.
@@ -143,7 +143,7 @@ impl<'a, G: Grouping> Grouped<'a, G> {
         let singles = |groups: Range<usize>, all: usize| {
             G::SIZE * groups.start..(G::SIZE * groups.end).min(all)
         };
-        match self.by_rows {
+        match self.row_major {
             true => self.source.part(singles(rows, all[0]), cols),
             false => self.source.part(rows, singles(cols, all[1])),
         }
@@ -153,7 +153,7 @@ impl<'a, G: Grouping> Grouped<'a, G> {
         let [rows, cols] = from.shape();
         let mut singles = [G::ZERO; MOST];
         for (at, single) in singles.iter_mut().enumerate().take(G::SIZE) {
-            let place = if self.by_rows { [G::SIZE * i + at, j] } else { [i, G::SIZE * j + at] };
+            let place = if self.row_major { [G::SIZE * i + at, j] } else { [i, G::SIZE * j + at] };
             if place[0] < rows && place[1] < cols {
                 *single = from.at(place);
             }
@@ -174,7 +174,7 @@ impl<G: Grouping> Columns<Group<G>> for Grouped<'_, G> {
         // SAFETY: the matrix is readable, `to` holds all lines, and the constructor's caller owes
         // the instructions.
         unsafe {
-            match (self.by_rows, [row, col]) {
+            match (self.row_major, [row, col]) {
                 (true, [_, 1]) => G::copy_across(lines(row, rows, cols), place, width),
                 (true, [1, _]) => turn_along::<G>(lines(col, cols, rows), place, width),
                 (false, [_, 1]) => copy_along::<G>(lines(row, rows, cols), place, width),

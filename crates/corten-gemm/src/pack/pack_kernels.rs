@@ -1,7 +1,7 @@
 //! Copying parts of factors into the order in which tiles read them, and tiles of a turned result
 //! to where they belong.
 
-use crate::kernel::micro_kernel::{LINE, Sealed};
+use crate::kernel::micro_kernel::{CACHE_LINE, Sealed};
 use crate::pack::blocks::{FAR, Groups};
 use crate::simd::vector::{MOST_LANES, Register};
 use crate::types::view::bytes_apart;
@@ -158,7 +158,7 @@ fn bring<V: Register>(lines: Lines<*const V::Elem>) {
 pub(crate) fn ask_for<V: Register, E>(lines: Lines<*const E>) {
     for line in 0..lines.count as isize {
         let line = lines.first.wrapping_offset(line.wrapping_mul(lines.stride));
-        for at in (0..lines.len).step_by(LINE / size_of::<E>()) {
+        for at in (0..lines.len).step_by(CACHE_LINE / size_of::<E>()) {
             V::prefetch(line.wrapping_add(at).cast());
         }
     }

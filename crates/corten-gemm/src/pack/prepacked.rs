@@ -4,8 +4,8 @@ use crate::driver::gemm::DEPTH;
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::amx::has_amx;
 #[cfg(target_arch = "x86_64")]
-use crate::kernel::micro_kernel::tiles_of_pairs;
-use crate::kernel::micro_kernel::{Instructions, Number, Sealed, TileSet};
+use crate::kernel::micro_kernel::vnni2_kernels;
+use crate::kernel::micro_kernel::{Instructions, MicroKernels, Number, Sealed};
 use crate::pack::blocks::{Factor, Groups, SLACK, copy_panel};
 #[cfg(target_arch = "x86_64")]
 use crate::pack::interleave::{Grouped, Pairs};
@@ -21,7 +21,7 @@ use std::ops::Range;
 /// wide as the widest tile, but for the last one, which is filled up to whole registers.
 pub struct Packed<E: 'static> {
     shape: [usize; 2],
-    set: &'static TileSet<E>,
+    kernels: &'static MicroKernels<E>,
     room: Room,
 }
 
@@ -29,7 +29,7 @@ impl<E: Number> Packed<E> {
     /// The panels of a matrix for the tiles of these instructions.
     #[must_use]
     pub fn of(b: Source<'_, E>, instructions: Instructions) -> Self {
-        Self::of_factor(Factor::Matrix(b), b.shape(), E::tiles(instructions))
+        Self::of_factor(Factor::Matrix(b), b.shape(), E::micro_kernels(instructions))
     }
 }
 
@@ -37,16 +37,16 @@ impl<E: Sealed> Packed<E> {
     pub(crate) fn of_factor(
         factor: Factor<'_, E>,
         shape: [usize; 2],
-        set: &'static TileSet<E>,
+        kernels: &'static MicroKernels<E>,
     ) -> Self {
-        let mut packed = Self { shape, set, room: Room::default() };
+        let mut packed = Self { shape, kernels, room: Room::default() };
         let (count, panels) = (packed.count(), packed.panels());
         let room = packed.room.elements::<E>(count + SLACK);
         for (place, [steps, cols]) in panels {
-            let width = cols.len().next_multiple_of(set.lanes);
+            let width = cols.len().next_multiple_of(kernels.lanes);
             let to = &mut room[place..][..width * steps.len() + SLACK];
             match factor {
-                Factor::Matrix(b) => copy_panel(&set.moves, to, b.part(steps, cols), width),
+                Factor::Matrix(b) => copy_panel(&kernels.moves, to, b.part(steps, cols), width),
                 Factor::Made(columns) => columns.fill(steps, cols, to, width),
                 Factor::Packed(..) | Factor::Pieces(_) => {
                     unreachable!("panels are made of what is none")
@@ -59,7 +59,7 @@ impl<E: Sealed> Packed<E> {
     /// Every element with its row and column.
     pub fn elements(&self) -> impl Iterator<Item = (usize, usize, E)> {
         self.panels().into_iter().flat_map(move |(place, [steps, cols])| {
-            let width = cols.len().next_multiple_of(self.set.lanes);
+            let width = cols.len().next_multiple_of(self.kernels.lanes);
             let lines = self.room.kept::<E>(place + width * steps.len())[place..].chunks(width);
             steps.zip(lines).flat_map(move |(step, line)| {
                 cols.clone().zip(line).map(move |(col, &element)| (step, col, element))
@@ -78,22 +78,22 @@ impl<E> Packed<E> {
     /// The columns of a panel: products take columns from a multiple of so many on.
     #[must_use]
     pub fn panel_cols(&self) -> usize {
-        self.set.cols()
+        self.kernels.cols()
     }
 
-    pub(crate) fn set(&self) -> &'static TileSet<E> {
-        self.set
+    pub(crate) fn kernels(&self) -> &'static MicroKernels<E> {
+        self.kernels
     }
 
     /// Whether it has so many rows, and these columns, which begin a panel.
     pub(crate) fn has(&self, rows: usize, cols: Range<usize>) -> bool {
-        let begins = cols.start.is_multiple_of(self.set.cols());
+        let begins = cols.start.is_multiple_of(self.kernels.cols());
         begins && rows == self.shape[0] && cols.start <= cols.end && cols.end <= self.shape[1]
     }
 
     /// The columns filled up to whole registers.
     fn width(&self) -> usize {
-        self.shape[1].next_multiple_of(self.set.lanes)
+        self.shape[1].next_multiple_of(self.kernels.lanes)
     }
 
     fn count(&self) -> usize {
@@ -109,7 +109,7 @@ impl<E> Packed<E> {
     fn panels(&self) -> Vec<(usize, [Range<usize>; 2])> {
         let [depth, cols] = self.shape;
         let blocks = Groups::of(depth, DEPTH).all().flat_map(|steps| {
-            let panels = Groups::whole(cols, self.set.cols()).all();
+            let panels = Groups::whole(cols, self.kernels.cols()).all();
             panels.map(move |cols| (self.place(&steps, cols.start), [steps.clone(), cols]))
         });
         blocks.collect()
@@ -145,7 +145,7 @@ impl PackedPairs {
         // SAFETY: the processor has the instructions.
         let columns = unsafe { Grouped::<Pairs>::new(b, true) };
         let shape = [depth.div_ceil(2), cols];
-        let pairs = Packed::of_factor(Factor::Made(&columns), shape, tiles_of_pairs(instructions));
+        let pairs = Packed::of_factor(Factor::Made(&columns), shape, vnni2_kernels(instructions));
         Some(Self { pairs, depth, instructions })
     }
 
