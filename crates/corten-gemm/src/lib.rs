@@ -24,9 +24,11 @@ pub use driver::plan::{MAX_SKINNY, Plan};
 #[cfg(target_arch = "x86_64")]
 pub use kernel::amx::has_amx;
 pub use kernel::micro_kernel::{Instructions, Number};
-pub use pack::blocks::{CONFLICT, Columns, Factor, Pieces, SLACK, copies_rows_in_conflict};
-pub use pack::prepacked::Packed;
+pub use pack::blocks::{
+    ImplicitOperand, L1_ALIAS_STRIDE, Operand, PACK_PADDING, Segments, packs_aliasing_rows,
+};
+pub use pack::prepacked::PrepackedB;
 #[cfg(target_arch = "x86_64")]
-pub use pack::prepacked::PackedPairs;
+pub use pack::prepacked::PrepackedBf16;
 pub use types::low_precision::{Bf16, F16, Narrow};
 pub use types::view::{Source, View};

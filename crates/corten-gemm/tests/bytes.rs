@@ -7,9 +7,9 @@ use std::num::Wrapping;
 
 /// How the elements of a matrix lie.
 #[derive(Clone, Copy, Debug)]
-enum Order {
+enum PanelLayout {
     Rows,
-    Columns,
+    ImplicitOperand,
     /// Lines that start at odd places.
     OddRows,
     OddColumns,
@@ -21,14 +21,14 @@ enum Order {
     Backwards,
 }
 
-const ORDERS: [Order; 7] = [
-    Order::Rows,
-    Order::Columns,
-    Order::OddRows,
-    Order::OddColumns,
-    Order::Spread,
-    Order::Repeated,
-    Order::Backwards,
+const ORDERS: [PanelLayout; 7] = [
+    PanelLayout::Rows,
+    PanelLayout::ImplicitOperand,
+    PanelLayout::OddRows,
+    PanelLayout::OddColumns,
+    PanelLayout::Spread,
+    PanelLayout::Repeated,
+    PanelLayout::Backwards,
 ];
 
 struct Matrix<E> {
@@ -39,16 +39,16 @@ struct Matrix<E> {
 }
 
 impl<E: Copy> Matrix<E> {
-    fn new([rows, cols]: [usize; 2], order: Order, element: impl Fn(usize) -> E) -> Self {
+    fn new([rows, cols]: [usize; 2], order: PanelLayout, element: impl Fn(usize) -> E) -> Self {
         let (r, c) = (rows as isize, cols as isize);
         let strides = match order {
-            Order::Rows => [c, 1],
-            Order::Columns => [1, r],
-            Order::OddRows => [c | 1, 1],
-            Order::OddColumns => [1, r | 1],
-            Order::Spread => [3 * c + 1, 3],
-            Order::Repeated => [0, 1],
-            Order::Backwards => [-c, -1],
+            PanelLayout::Rows => [c, 1],
+            PanelLayout::ImplicitOperand => [1, r],
+            PanelLayout::OddRows => [c | 1, 1],
+            PanelLayout::OddColumns => [1, r | 1],
+            PanelLayout::Spread => [3 * c + 1, 3],
+            PanelLayout::Repeated => [0, 1],
+            PanelLayout::Backwards => [-c, -1],
         };
         let reach = (r - 1) * strides[0] + (c - 1) * strides[1];
         let data = (0..=reach.unsigned_abs()).map(element).collect();
@@ -85,7 +85,7 @@ fn byte(at: usize, seed: u32) -> u8 {
 
 fn check<A: Byte, B: Byte>(
     [m, n, k]: [usize; 3],
-    orders: [Order; 3],
+    orders: [PanelLayout; 3],
     of: fn(u8) -> A,
     of_b: fn(u8) -> B,
 ) {
@@ -111,7 +111,7 @@ fn check<A: Byte, B: Byte>(
     }
 }
 
-fn check_kinds(shape: [usize; 3], orders: [Order; 3]) {
+fn check_kinds(shape: [usize; 3], orders: [PanelLayout; 3]) {
     check::<i8, i8>(shape, orders, |x| x as i8, |x| x as i8);
     check::<u8, i8>(shape, orders, |x| x, |x| x as i8);
     check::<i8, u8>(shape, orders, |x| x as i8, |x| x);
@@ -123,7 +123,7 @@ fn products_equal_the_naive_ones_in_every_arrangement() {
     for shape in [[1, 1, 1], [5, 3, 4], [14, 32, 2], [17, 33, 67], [30, 20, 131]] {
         for a in ORDERS {
             for b in ORDERS {
-                for c in [Order::Rows, Order::OddColumns] {
+                for c in [PanelLayout::Rows, PanelLayout::OddColumns] {
                     check_kinds(shape, [a, b, c]);
                 }
             }
@@ -135,10 +135,18 @@ fn products_equal_the_naive_ones_in_every_arrangement() {
 fn products_with_few_rows_or_columns_equal_the_naive_ones() {
     for few in [1, 2, 3, 5, 8, 16] {
         for [many, k] in [[70, 1], [131, 38], [300, 64], [700, 13]] {
-            for order in [Order::Rows, Order::Columns, Order::OddColumns, Order::OddRows] {
-                check_kinds([skinny, many, k], [Order::Rows, order, Order::Rows]);
-                check_kinds([many, skinny, k], [order, Order::Rows, Order::Rows]);
-                check_kinds([many, skinny, k], [order, Order::Columns, Order::Spread]);
+            for order in [
+                PanelLayout::Rows,
+                PanelLayout::ImplicitOperand,
+                PanelLayout::OddColumns,
+                PanelLayout::OddRows,
+            ] {
+                check_kinds([skinny, many, k], [PanelLayout::Rows, order, PanelLayout::Rows]);
+                check_kinds([many, skinny, k], [order, PanelLayout::Rows, PanelLayout::Rows]);
+                check_kinds(
+                    [many, skinny, k],
+                    [order, PanelLayout::ImplicitOperand, PanelLayout::Spread],
+                );
             }
         }
     }
@@ -147,8 +155,11 @@ fn products_with_few_rows_or_columns_equal_the_naive_ones() {
 #[test]
 fn products_of_many_blocks_equal_the_naive_ones() {
     for shape in [[2, 1500, 5], [300, 40, 701], [29, 131, 2300]] {
-        for [a, b] in [[Order::Rows, Order::Rows], [Order::Columns, Order::Columns]] {
-            check_kinds(shape, [a, b, Order::Rows]);
+        for [a, b] in [
+            [PanelLayout::Rows, PanelLayout::Rows],
+            [PanelLayout::ImplicitOperand, PanelLayout::ImplicitOperand],
+        ] {
+            check_kinds(shape, [a, b, PanelLayout::Rows]);
         }
     }
 }
@@ -157,12 +168,12 @@ fn products_of_many_blocks_equal_the_naive_ones() {
 fn sums_of_extreme_bytes_wrap_around() {
     for [x, y] in [[0x80u8, 0x80], [0x80, 0x7f], [0xff, 0x80], [0xff, 0xff]] {
         let shape = [3, 17, 140_000];
-        let a = Matrix::new([shape[0], shape[2]], Order::Rows, |_| x);
-        let b = Matrix::new([shape[2], shape[1]], Order::Columns, |_| y as i8);
+        let a = Matrix::new([shape[0], shape[2]], PanelLayout::Rows, |_| x);
+        let b = Matrix::new([shape[2], shape[1]], PanelLayout::ImplicitOperand, |_| y as i8);
         let wanted = Wrapping(i32::from(x)) * Wrapping(i32::from(y as i8)) * Wrapping(140_000);
         for level in common::levels_to(Instructions::Avx512Bf16) {
             for plan in [Plan::BLOCKED, Plan::of(a.view(), b.view().cast())] {
-                let mut c = Matrix::new([shape[0], shape[1]], Order::Rows, |_| Wrapping(0));
+                let mut c = Matrix::new([shape[0], shape[1]], PanelLayout::Rows, |_| Wrapping(0));
                 // SAFETY: as in `check`.
                 unsafe { product_of_bytes(plan, level, c.view_mut(), a.view(), b.view()) };
                 assert!(c.data.iter().all(|&sum| sum == wanted), "{level:?} {plan:?} {x} {y}");

@@ -11,17 +11,22 @@ fn levels() -> Vec<Instructions> {
 
 /// How the elements of a matrix lie.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Order {
+enum PanelLayout {
     Rows,
-    Columns,
+    ImplicitOperand,
     OddRows,
     OddColumns,
     /// Nothing side by side.
     Spread,
 }
 
-const ORDERS: [Order; 5] =
-    [Order::Rows, Order::Columns, Order::OddRows, Order::OddColumns, Order::Spread];
+const ORDERS: [PanelLayout; 5] = [
+    PanelLayout::Rows,
+    PanelLayout::ImplicitOperand,
+    PanelLayout::OddRows,
+    PanelLayout::OddColumns,
+    PanelLayout::Spread,
+];
 
 #[derive(Clone)]
 struct Matrix<H> {
@@ -31,15 +36,19 @@ struct Matrix<H> {
 }
 
 impl<H: Narrow<Wide = f32>> Matrix<H> {
-    fn new([rows, cols]: [usize; 2], order: Order, element: impl Fn(usize, usize) -> f32) -> Self {
+    fn new(
+        [rows, cols]: [usize; 2],
+        order: PanelLayout,
+        element: impl Fn(usize, usize) -> f32,
+    ) -> Self {
         let (r, c) = (rows as isize, cols as isize);
         let strides = match order {
-            Order::Rows => [c, 1],
-            Order::Columns => [1, r],
+            PanelLayout::Rows => [c, 1],
+            PanelLayout::ImplicitOperand => [1, r],
             // Lines that start at odd places.
-            Order::OddRows => [c | 1, 1],
-            Order::OddColumns => [1, r | 1],
-            Order::Spread => [3 * c + 1, 3],
+            PanelLayout::OddRows => [c | 1, 1],
+            PanelLayout::OddColumns => [1, r | 1],
+            PanelLayout::Spread => [3 * c + 1, 3],
         };
         let reach = (r - 1).max(0) * strides[0] + (c - 1).max(0) * strides[1];
         let data = vec![H::rounded(f32::NAN); reach as usize + 1];
@@ -77,7 +86,7 @@ fn number(row: usize, col: usize) -> f32 {
 
 fn check<H: NarrowFactor<Wide = f32> + Debug>(
     [m, n, k]: [usize; 3],
-    orders: [Order; 3],
+    orders: [PanelLayout; 3],
     alpha: f32,
     beta: Option<f32>,
 ) {
@@ -115,7 +124,7 @@ fn products_equal_the_naive_ones_in_every_arrangement() {
     for shape in [[1, 1, 1], [5, 3, 4], [14, 32, 2], [17, 33, 17], [30, 20, 131], [70, 19, 41]] {
         for a in ORDERS {
             for b in ORDERS {
-                for c in [Order::Rows, Order::OddColumns, Order::Spread] {
+                for c in [PanelLayout::Rows, PanelLayout::OddColumns, PanelLayout::Spread] {
                     check::<Bf16>(shape, [a, b, c], 1.0, None);
                     check::<F16>(shape, [a, b, c], 0.5, Some(2.0));
                 }
@@ -128,10 +137,25 @@ fn products_equal_the_naive_ones_in_every_arrangement() {
 fn products_with_few_rows_or_columns_equal_the_naive_ones() {
     for few in 1..=16 {
         for [many, k] in [[70, 1], [131, 38], [300, 64]] {
-            for b in [Order::Rows, Order::Columns, Order::OddColumns] {
-                check::<Bf16>([skinny, many, k], [Order::Rows, b, Order::Rows], 1.0, None);
-                check::<Bf16>([many, skinny, k], [Order::Rows, b, Order::Columns], 2.0, Some(1.0));
-                check::<F16>([skinny, many, k], [Order::Rows, b, Order::Spread], 1.0, None);
+            for b in [PanelLayout::Rows, PanelLayout::ImplicitOperand, PanelLayout::OddColumns] {
+                check::<Bf16>(
+                    [skinny, many, k],
+                    [PanelLayout::Rows, b, PanelLayout::Rows],
+                    1.0,
+                    None,
+                );
+                check::<Bf16>(
+                    [many, skinny, k],
+                    [PanelLayout::Rows, b, PanelLayout::ImplicitOperand],
+                    2.0,
+                    Some(1.0),
+                );
+                check::<F16>(
+                    [skinny, many, k],
+                    [PanelLayout::Rows, b, PanelLayout::Spread],
+                    1.0,
+                    None,
+                );
             }
         }
     }
@@ -140,10 +164,18 @@ fn products_with_few_rows_or_columns_equal_the_naive_ones() {
 #[test]
 fn products_of_many_blocks_equal_the_naive_ones() {
     for shape in [[2, 1500, 5], [130, 40, 701], [1030, 12, 12], [29, 1065, 400], [18, 70, 2100]] {
-        for [a, b] in [[Order::Rows, Order::Rows], [Order::Columns, Order::Rows]] {
-            check::<Bf16>(shape, [a, b, Order::Rows], 2.0, Some(-1.0));
-            check::<Bf16>(shape, [b, Order::Columns, Order::Columns], 1.0, None);
-            check::<F16>(shape, [a, b, Order::Columns], 1.0, Some(1.0));
+        for [a, b] in [
+            [PanelLayout::Rows, PanelLayout::Rows],
+            [PanelLayout::ImplicitOperand, PanelLayout::Rows],
+        ] {
+            check::<Bf16>(shape, [a, b, PanelLayout::Rows], 2.0, Some(-1.0));
+            check::<Bf16>(
+                shape,
+                [b, PanelLayout::ImplicitOperand, PanelLayout::ImplicitOperand],
+                1.0,
+                None,
+            );
+            check::<F16>(shape, [a, b, PanelLayout::ImplicitOperand], 1.0, Some(1.0));
         }
     }
 }
@@ -153,8 +185,8 @@ fn products_on_both_sides_of_whole_tiles_equal_the_naive_ones() {
     for m in [1, 16, 17, 32, 33, 63] {
         for n in [1, 16, 31, 32, 49, 80] {
             for k in [1, 2, 31, 32, 33, 66, 514] {
-                check::<Bf16>([m, n, k], [Order::Rows; 3], 1.0, None);
-                let orders = [Order::Rows, Order::Columns, Order::Rows];
+                check::<Bf16>([m, n, k], [PanelLayout::Rows; 3], 1.0, None);
+                let orders = [PanelLayout::Rows, PanelLayout::ImplicitOperand, PanelLayout::Rows];
                 check::<Bf16>([m, n, k], orders, 1.0, Some(1.0));
             }
         }
@@ -214,12 +246,12 @@ fn numbers_of_every_kind_are_rounded_once() {
 fn products_do_not_depend_on_how_they_are_cut() {
     let fraction = |row: usize, col: usize| 1.0 / (1 + row * 31 + col) as f32;
     for (rows, depth) in [(3, 500), (61, 500), (20, 2100)] {
-        for order in [Order::Rows, Order::Columns] {
-            let a = Matrix::<Bf16>::new([rows, depth], Order::Rows, fraction);
+        for order in [PanelLayout::Rows, PanelLayout::ImplicitOperand] {
+            let a = Matrix::<Bf16>::new([rows, depth], PanelLayout::Rows, fraction);
             let b = Matrix::<Bf16>::new([depth, 147], order, fraction);
             let plan = Plan::of(a.view(), b.view());
             for level in levels() {
-                let mut whole = Matrix::<Bf16>::new([rows, 147], Order::Rows, |_, _| 0.0);
+                let mut whole = Matrix::<Bf16>::new([rows, 147], PanelLayout::Rows, |_, _| 0.0);
                 let mut cut = whole.clone();
                 let (from, to) = (b.view(), whole.view_mut());
                 // SAFETY: as in `check`.

@@ -3,8 +3,8 @@
 mod common;
 
 #[cfg(target_arch = "x86_64")]
-use corten_gemm::{Bf16, Narrow, PackedPairs, product_of_packed_pairs};
-use corten_gemm::{Instructions, Packed, Source, Start, View, product_of_packed};
+use corten_gemm::{Bf16, Narrow, PrepackedBf16, product_of_packed_pairs};
+use corten_gemm::{Instructions, PrepackedB, Source, Start, View, product_of_packed};
 
 /// Small integers, so that every order of summing gives the same.
 fn number(row: usize, col: usize) -> f64 {
@@ -44,7 +44,7 @@ fn products_with_panels_equal_the_naive_ones() {
             let (a, transposed) = (rows([m, k], |x| x), rows([n, k], |x| x));
             // SAFETY: the matrix lies in its memory.
             let b = unsafe { Source::new(row_major(transposed.as_ptr(), [n, k]).t()) };
-            let b = Packed::of(b, level);
+            let b = PrepackedB::of(b, level);
             assert_eq!(b.shape(), [k, n]);
             assert!(b.elements().all(|(step, col, element)| element == number(col, step)));
             assert_eq!(b.elements().count(), k * n);
@@ -79,7 +79,7 @@ fn columns_begin_with_a_panel() {
     let (a, transposed, mut c) = ([1.0f64; 8], [1.0f64; 32], [0.0f64; 3]);
     // SAFETY: the matrix lies in its memory.
     let b = unsafe { Source::new(row_major(transposed.as_ptr(), [4, 8]).t()) };
-    let b = Packed::of(b, Instructions::Portable);
+    let b = PrepackedB::of(b, Instructions::Portable);
     let (to, from) = (row_major(c.as_mut_ptr(), [1, 3]), row_major(a.as_ptr(), [1, 8]));
     // SAFETY: the matrices lie in memories of their own.
     unsafe { product_of_packed(to, from, (&b, 1..4), Start::Nothing) };
@@ -94,7 +94,7 @@ fn products_with_panels_of_pairs_equal_the_naive_ones() {
             let (a, transposed) = (rows([m, k], half), rows([n, k], half));
             // SAFETY: the matrix lies in its memory.
             let b = unsafe { Source::new(row_major(transposed.as_ptr(), [n, k]).t()) };
-            let packed = PackedPairs::of(b, level);
+            let packed = PrepackedBf16::of(b, level);
             assert_eq!(packed.is_some(), level >= Instructions::Avx512Bf16);
             let Some(b) = packed else { continue };
             assert_eq!(b.shape(), [k, n]);

@@ -3,8 +3,8 @@
 mod common;
 
 use corten_gemm::{
-    Apart, Columns, Factor, Instructions, Pieces, Plan, SLACK, Source, Start, View, product,
-    product_of_factors,
+    Apart, ImplicitOperand, Instructions, Operand, PACK_PADDING, Plan, Segments, Source, Start,
+    View, product, product_of_factors,
 };
 use std::ops::Range;
 
@@ -22,9 +22,9 @@ struct Matrix {
 
 /// How the elements of a matrix lie.
 #[derive(Clone, Copy, Debug)]
-enum Order {
+enum PanelLayout {
     Rows,
-    Columns,
+    ImplicitOperand,
     /// Rows at a distance that makes their lines share places in a cache.
     FarRows,
     /// Columns at such a distance.
@@ -35,19 +35,28 @@ enum Order {
     Backwards,
 }
 
-const ORDERS: [Order; 5] =
-    [Order::Rows, Order::Columns, Order::FarRows, Order::Spread, Order::Backwards];
+const ORDERS: [PanelLayout; 5] = [
+    PanelLayout::Rows,
+    PanelLayout::ImplicitOperand,
+    PanelLayout::FarRows,
+    PanelLayout::Spread,
+    PanelLayout::Backwards,
+];
 
 impl Matrix {
-    fn new([rows, cols]: [usize; 2], order: Order, element: impl Fn(usize, usize) -> f64) -> Self {
+    fn new(
+        [rows, cols]: [usize; 2],
+        order: PanelLayout,
+        element: impl Fn(usize, usize) -> f64,
+    ) -> Self {
         let (r, c) = (rows as isize, cols as isize);
         let strides = match order {
-            Order::Rows => [c, 1],
-            Order::Columns => [1, r],
-            Order::FarRows => [cols.max(1).next_multiple_of(512) as isize, 1],
-            Order::FarColumns => [1, rows.max(1).next_multiple_of(512) as isize],
-            Order::Spread => [3 * c + 1, 3],
-            Order::Backwards => [-c, 1],
+            PanelLayout::Rows => [c, 1],
+            PanelLayout::ImplicitOperand => [1, r],
+            PanelLayout::FarRows => [cols.max(1).next_multiple_of(512) as isize, 1],
+            PanelLayout::FarColumns => [1, rows.max(1).next_multiple_of(512) as isize],
+            PanelLayout::Spread => [3 * c + 1, 3],
+            PanelLayout::Backwards => [-c, 1],
         };
         let reach = (r - 1).max(0) * strides[0].abs() + (c - 1).max(0) * strides[1].abs();
         let mut matrix =
@@ -90,7 +99,7 @@ fn number(row: usize, col: usize) -> f64 {
     ((row * 7 + col * 13) % 11) as f64 - 5.0
 }
 
-fn check(shape: [usize; 3], orders: [Order; 3], alpha: f64, beta: Option<f64>) {
+fn check(shape: [usize; 3], orders: [PanelLayout; 3], alpha: f64, beta: Option<f64>) {
     check_way(None, shape, orders, alpha, beta);
     check_way(Some(Plan::BLOCKED), shape, orders, alpha, beta);
 }
@@ -99,7 +108,7 @@ fn check(shape: [usize; 3], orders: [Order; 3], alpha: f64, beta: Option<f64>) {
 fn check_way(
     plan: Option<Plan>,
     [m, n, k]: [usize; 3],
-    orders: [Order; 3],
+    orders: [PanelLayout; 3],
     alpha: f64,
     beta: Option<f64>,
 ) {
@@ -151,7 +160,7 @@ fn products_equal_the_naive_ones_in_every_arrangement() {
     for shape in [[1, 1, 1], [5, 3, 4], [14, 32, 2], [15, 33, 17], [30, 20, 330], [70, 9, 40]] {
         for a in ORDERS {
             for b in ORDERS {
-                for c in [Order::Rows, Order::Columns, Order::Spread] {
+                for c in [PanelLayout::Rows, PanelLayout::ImplicitOperand, PanelLayout::Spread] {
                     check(shape, [a, b, c], 1.0, None);
                 }
             }
@@ -162,27 +171,35 @@ fn products_equal_the_naive_ones_in_every_arrangement() {
 #[test]
 fn products_of_many_blocks_equal_the_naive_ones() {
     for shape in [[2, 1500, 5], [130, 40, 700], [250, 12, 12], [29, 65, 1000], [900, 24, 600]] {
-        for (a, b) in [(Order::Rows, Order::Rows), (Order::Columns, Order::FarRows)] {
-            check(shape, [a, b, Order::Rows], 2.0, Some(-1.0));
-            check(shape, [b, Order::Columns, Order::Columns], 1.0, Some(1.0));
+        for (a, b) in [
+            (PanelLayout::Rows, PanelLayout::Rows),
+            (PanelLayout::ImplicitOperand, PanelLayout::FarRows),
+        ] {
+            check(shape, [a, b, PanelLayout::Rows], 2.0, Some(-1.0));
+            check(
+                shape,
+                [b, PanelLayout::ImplicitOperand, PanelLayout::ImplicitOperand],
+                1.0,
+                Some(1.0),
+            );
         }
-        check(shape, [Order::FarColumns, Order::Rows, Order::Rows], 1.0, None);
+        check(shape, [PanelLayout::FarColumns, PanelLayout::Rows, PanelLayout::Rows], 1.0, None);
     }
 }
 
 #[test]
 fn products_do_not_depend_on_how_they_are_cut() {
     let fraction = |row: usize, col: usize| 1.0 / (1 + row * 31 + col) as f64;
-    let a = Matrix::new([61, 500], Order::Rows, fraction);
-    let b = Matrix::new([500, 47], Order::Columns, fraction);
+    let a = Matrix::new([61, 500], PanelLayout::Rows, fraction);
+    let b = Matrix::new([500, 47], PanelLayout::ImplicitOperand, fraction);
     for level in levels() {
-        let mut whole = Matrix::new([61, 47], Order::Rows, |_, _| 0.0);
+        let mut whole = Matrix::new([61, 47], PanelLayout::Rows, |_, _| 0.0);
         // SAFETY: as in `check`.
         unsafe {
             product(Plan::BLOCKED, level, whole.view_mut(), a.view(), b.view(), 1.0, Start::Nothing)
         };
         for rows in [1, 7, 16, 40] {
-            let mut cut = Matrix::new([61, 47], Order::Rows, |_, _| 0.0);
+            let mut cut = Matrix::new([61, 47], PanelLayout::Rows, |_, _| 0.0);
             for (start, count) in [(0, rows), (rows, 61 - rows)] {
                 let offset = |view_stride: isize| start as isize * view_stride;
                 let to = cut.view_mut();
@@ -209,28 +226,33 @@ fn products_do_not_depend_on_how_they_are_cut() {
 fn products_with_few_rows_or_columns_equal_the_naive_ones() {
     for few in 1..=16 {
         for [many, k] in [[1, 40], [70, 1], [301, 37], [23, 100]] {
-            let [a, b] = [Order::Rows, Order::Columns];
-            for orders in [[a, b, a], [a, a, b], [b, a, Order::Spread], [b, b, a]] {
+            let [a, b] = [PanelLayout::Rows, PanelLayout::ImplicitOperand];
+            for orders in [[a, b, a], [a, a, b], [b, a, PanelLayout::Spread], [b, b, a]] {
                 check([skinny, many, k], orders, 1.0, None);
                 check([many, skinny, k], orders, 2.0, Some(-1.0));
             }
-            check([skinny, many, k], [Order::Backwards, Order::FarRows, a], 1.0, Some(2.0));
+            check(
+                [skinny, many, k],
+                [PanelLayout::Backwards, PanelLayout::FarRows, a],
+                1.0,
+                Some(2.0),
+            );
         }
     }
     // More columns than have their sums in a cache.
-    check([1, 5000, 9], [Order::Rows; 3], 1.0, Some(1.0));
+    check([1, 5000, 9], [PanelLayout::Rows; 3], 1.0, Some(1.0));
 }
 
 #[test]
 fn products_with_few_rows_do_not_depend_on_how_they_are_cut() {
     let fraction = |row: usize, col: usize| 1.0 / (1 + row * 31 + col) as f64;
-    for order in [Order::Rows, Order::Columns] {
-        let a = Matrix::new([3, 333], Order::Rows, fraction);
+    for order in [PanelLayout::Rows, PanelLayout::ImplicitOperand] {
+        let a = Matrix::new([3, 333], PanelLayout::Rows, fraction);
         let b = Matrix::new([333, 347], order, fraction);
         let plan = Plan::of(a.view(), b.view());
         assert_ne!(plan, Plan::BLOCKED);
         for level in levels() {
-            let mut whole = Matrix::new([3, 347], Order::Rows, |_, _| 0.0);
+            let mut whole = Matrix::new([3, 347], PanelLayout::Rows, |_, _| 0.0);
             let mut cut = whole.clone();
             // SAFETY: as in `check`.
             unsafe {
@@ -256,15 +278,15 @@ fn products_with_few_rows_do_not_depend_on_how_they_are_cut() {
 #[test]
 fn what_is_no_number_reaches_its_own_sums_only() {
     for few in [1, 3, 9] {
-        for order in [Order::Rows, Order::Columns] {
-            let a = Matrix::new([skinny, 21], Order::Rows, |_, _| 1.0);
+        for order in [PanelLayout::Rows, PanelLayout::ImplicitOperand] {
+            let a = Matrix::new([skinny, 21], PanelLayout::Rows, |_, _| 1.0);
             let mut b = Matrix::new([21, 300], order, |_, _| 1.0);
             let place = b.place(20, 299);
             b.data[place] = f64::INFINITY;
             let place = b.place(3, 7);
             b.data[place] = f64::NAN;
             for level in levels() {
-                let mut c = Matrix::new([skinny, 300], Order::Rows, |_, _| f64::NAN);
+                let mut c = Matrix::new([skinny, 300], PanelLayout::Rows, |_, _| f64::NAN);
                 let plan = Plan::of(a.view(), b.view());
                 // SAFETY: as in `check`.
                 unsafe {
@@ -287,8 +309,8 @@ fn what_is_no_number_reaches_its_own_sums_only() {
 
 #[test]
 fn shapes_that_do_not_fit_are_refused() {
-    let a = Matrix::new([2, 3], Order::Rows, number);
-    let mut c = Matrix::new([2, 2], Order::Rows, number);
+    let a = Matrix::new([2, 3], PanelLayout::Rows, number);
+    let mut c = Matrix::new([2, 2], PanelLayout::Rows, number);
     let wrong = std::panic::catch_unwind(move || {
         // SAFETY: refused before anything is read.
         unsafe {
@@ -309,9 +331,9 @@ fn shapes_that_do_not_fit_are_refused() {
 /// A factor that fills what it may with something else.
 struct Made<'a>(&'a Matrix);
 
-impl Columns<f64> for Made<'_> {
+impl ImplicitOperand<f64> for Made<'_> {
     fn fill(&self, depth: Range<usize>, cols: Range<usize>, to: &mut [f64], width: usize) {
-        to[..depth.len() * width + SLACK].fill(f64::NAN);
+        to[..depth.len() * width + PACK_PADDING].fill(f64::NAN);
         for (line, row) in to.chunks_exact_mut(width).zip(depth) {
             line.iter_mut().zip(cols.clone()).for_each(|(to, col)| *to = self.0.at(row, col));
         }
@@ -322,13 +344,13 @@ impl Columns<f64> for Made<'_> {
 fn products_with_columns_that_are_made_equal_those_of_matrices_and_start_with_values() {
     let values: Vec<f64> = (0..700).map(|i| f64::from(i % 13)).collect();
     for [m, n, k] in [[1, 1, 1], [5, 70, 3], [13, 200, 450], [700, 130, 20], [2000, 33, 200]] {
-        let a = Matrix::new([m, k], Order::Rows, number);
-        let b = Matrix::new([k, n], Order::Rows, |row, col| number(col, row));
+        let a = Matrix::new([m, k], PanelLayout::Rows, number);
+        let b = Matrix::new([k, n], PanelLayout::Rows, |row, col| number(col, row));
         let values = &values.repeat(3)[..m.max(n)];
         let per_row = Start::PerRow(values.as_ptr());
         let per_column = Start::PerColumn(values.as_ptr());
         for level in levels() {
-            for order in [Order::Rows, Order::Columns, Order::Spread] {
+            for order in [PanelLayout::Rows, PanelLayout::ImplicitOperand, PanelLayout::Spread] {
                 let mut plain = Matrix::new([m, n], order, |_, _| f64::NAN);
                 let mut made = [plain.clone(), plain.clone(), plain.clone(), plain.clone()];
                 let [alone, row, col, transposed] = &mut made;
@@ -344,9 +366,9 @@ fn products_with_columns_that_are_made_equal_those_of_matrices_and_start_with_va
                         Start::Nothing,
                     );
                     let (a_made, b_made) = (Made(&a), Made(&b));
-                    let [a_made, b_made] = [Factor::Made(&a_made), Factor::Made(&b_made)];
-                    let a_there = Factor::Matrix(Source::new(a.view()));
-                    let b_there = Factor::Matrix(Source::new(b.view()));
+                    let [a_made, b_made] = [Operand::Implicit(&a_made), Operand::Implicit(&b_made)];
+                    let a_there = Operand::Matrix(Source::new(a.view()));
+                    let b_there = Operand::Matrix(Source::new(b.view()));
                     let start = Start::Nothing;
                     let result = (alone.view_mut(), None);
                     product_of_factors(level, result, k, [a_there, b_made], start);
@@ -385,9 +407,9 @@ fn small_products_of_whole_registers_equal_the_naive_ones_from_every_start() {
     let values: Vec<f64> = (0..128).map(|i| f64::from(i % 7)).collect();
     for m in [1, 2, 6, 7, 32, 48, 49, 70] {
         for [n, k] in [[4, 3], [16, 16], [24, 40], [32, 33], [64, 64], [128, 30], [96, 520]] {
-            let a = Matrix::new([m, k], Order::Rows, number);
-            let b = Matrix::new([k, n], Order::Rows, |row, col| number(col, row));
-            let before = Matrix::new([m, n], Order::Rows, |row, col| number(col, row));
+            let a = Matrix::new([m, k], PanelLayout::Rows, number);
+            let b = Matrix::new([k, n], PanelLayout::Rows, |row, col| number(col, row));
+            let before = Matrix::new([m, n], PanelLayout::Rows, |row, col| number(col, row));
             for level in levels() {
                 let (per_row, per_column) = (values.as_ptr(), values.as_ptr());
                 for (index, start) in [
@@ -426,8 +448,8 @@ fn the_columns_of_a_result_may_lie_in_several_matrices() {
     for [m, columns, count, k] in
         [[1, 1, 3, 2], [7, 49, 5, 600], [200, 16, 9, 1030], [9, 130, 2, 5]]
     {
-        let a = Matrix::new([m, k], Order::Rows, number);
-        let b = Matrix::new([k, count * columns], Order::Rows, |row, col| number(col, row));
+        let a = Matrix::new([m, k], PanelLayout::Rows, number);
+        let b = Matrix::new([k, count * columns], PanelLayout::Rows, |row, col| number(col, row));
         let starts = [
             Start::Nothing,
             Start::Scaled(1.0),
@@ -445,7 +467,7 @@ fn the_columns_of_a_result_may_lie_in_several_matrices() {
                 // SAFETY: as in `check`; there is a value for every row and column.
                 unsafe {
                     let factors =
-                        [a.view(), b.view()].map(|view| Factor::Matrix(Source::new(view)));
+                        [a.view(), b.view()].map(|view| Operand::Matrix(Source::new(view)));
                     product_of_factors(level, (c, Some(apart)), k, factors, start);
                 }
                 for (i, j) in (0..m).flat_map(|i| (0..count * columns).map(move |j| (i, j))) {
@@ -513,15 +535,15 @@ fn factors_in_pieces_are_those_that_are_put_together() {
             .map(|place| number(place, place / 7))
             .collect();
         let element = |row: usize, col: usize| data[row * apart + col / len * distance + col % len];
-        let b = Matrix::new([count * len, n], Order::Rows, number);
+        let b = Matrix::new([count * len, n], PanelLayout::Rows, number);
         for level in levels() {
-            let mut c = Matrix::new([m, n], Order::Rows, |_, _| f64::NAN);
+            let mut c = Matrix::new([m, n], PanelLayout::Rows, |_, _| f64::NAN);
             let first = View { data: data.as_ptr(), shape: [m, len], strides: [apart as isize, 1] };
             // SAFETY: all pieces, the matrices and their memories are there, and the level was asked
             // for.
             unsafe {
-                let a = Pieces::new(Source::new(first), count, distance as isize);
-                let factors = [Factor::Pieces(a), Factor::Matrix(Source::new(b.view()))];
+                let a = Segments::new(Source::new(first), count, distance as isize);
+                let factors = [Operand::Segments(a), Operand::Matrix(Source::new(b.view()))];
                 let result = (c.view_mut(), None);
                 product_of_factors(level, result, count * len, factors, Start::Nothing);
             }

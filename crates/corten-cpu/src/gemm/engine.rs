@@ -5,7 +5,7 @@ use super::{Base, Factor, Factors, Mat, MatMut, SideBySide};
 use crate::vec::{Level, level};
 use corten_core::{Complex, Element, Scalar, bf16, f16, unwinding};
 use corten_gemm::{
-    Apart, Bf16, Byte, F16, Instructions, SLACK, Source, Start, View, Plan, product_of_bytes,
+    Apart, Bf16, Byte, F16, Instructions, PACK_PADDING, Source, Start, View, Plan, product_of_bytes,
     product_of_narrow,
 };
 use std::num::Wrapping;
@@ -65,8 +65,8 @@ pub(crate) trait MatElement: Element + Default {
     }
 
     /// Whether a product with so many columns copies rows that lie at a multiple of
-    /// [`CONFLICT`](super::CONFLICT).
-    fn copies_rows_in_conflict(_cols: usize) -> bool {
+    /// [`L1_ALIAS_STRIDE`](super::L1_ALIAS_STRIDE).
+    fn packs_aliasing_rows(_cols: usize) -> bool {
         true
     }
 
@@ -89,8 +89,8 @@ fn made<'a, T: MatElement>(
     match factor {
         Factor::Matrix(matrix) => Some(matrix),
         Factor::Made(columns) => {
-            unwinding::resize(room, lines * len + SLACK, T::default());
-            columns.fill(0..lines, 0..len, room, len);
+            unwinding::resize(room, lines * len + PACK_PADDING, T::default());
+            columns.pack(0..lines, 0..len, room, len);
             Mat::row_major(room, lines, len).ok()
         }
         Factor::Pieces(pieces) => {
@@ -199,14 +199,14 @@ macro_rules! through_real_tiles {
                 unsafe {
                     let factors = factors.map(|factor| match factor {
                         Factor::Matrix(matrix) => {
-                            corten_gemm::Factor::Matrix(Source::new(matrix.view()))
+                            corten_gemm::Operand::Matrix(Source::new(matrix.view()))
                         }
-                        Factor::Made(columns) => corten_gemm::Factor::Made(columns),
+                        Factor::Made(columns) => corten_gemm::Operand::Implicit(columns),
                         Factor::Pieces(pieces) => {
                             let (first, distance) = (pieces.first.view(), pieces.distance as isize);
                             let first = Source::new(first);
-                            let pieces = corten_gemm::Pieces::new(first, pieces.count, distance);
-                            corten_gemm::Factor::Pieces(pieces)
+                            let pieces = corten_gemm::Segments::new(first, pieces.count, distance);
+                            corten_gemm::Operand::Segments(pieces)
                         }
                     });
                     let result = (view, (c.count > 1).then_some(apart));
@@ -214,8 +214,8 @@ macro_rules! through_real_tiles {
                 }
             }
 
-            fn copies_rows_in_conflict(cols: usize) -> bool {
-                corten_gemm::copies_rows_in_conflict::<Self>(instructions(), cols)
+            fn packs_aliasing_rows(cols: usize) -> bool {
+                corten_gemm::packs_aliasing_rows::<Self>(instructions(), cols)
             }
 
             fn times(self, factor: Scalar) -> Self {

@@ -9,14 +9,14 @@ mod matrix;
 mod packed;
 mod split;
 
-pub(crate) use corten_gemm::{CONFLICT, Plan};
+pub(crate) use corten_gemm::{L1_ALIAS_STRIDE, Plan};
 pub(crate) use engine::{MatElement, instructions_in_use};
 use matrix::MatricesMut;
 pub(crate) use matrix::{Batch, BatchMut, Heads, Mat, MatMut, Pieces, SideBySide};
 pub(crate) use packed::{Packable, PackedWeight};
 
 use corten_core::{Result, Scalar, bug, ensure};
-use corten_gemm::{Byte, Columns, MAX_SKINNY, Start};
+use corten_gemm::{Byte, ImplicitOperand, MAX_SKINNY, Start};
 use corten_ops::parallel::{in_parallel_region, num_threads, parallel_for};
 use std::ops::Range;
 
@@ -198,8 +198,8 @@ pub(crate) fn gemm_from<T: MatElement>(
 #[derive(Clone, Copy)]
 pub(crate) enum Factor<'a, T> {
     Matrix(Mat<'a, T>),
-    /// See [`corten_gemm::Factor::Made`].
-    Made(&'a dyn Columns<T>),
+    /// See [`corten_gemm::Operand::Implicit`].
+    Made(&'a dyn ImplicitOperand<T>),
     /// A first factor in pieces.
     Pieces(Pieces<'a, T>),
 }

@@ -5,17 +5,17 @@ use super::{Base, Mat, MatElement, MatMut, PART_ALIGNMENT, check_shapes, in_part
 #[cfg(target_arch = "x86_64")]
 use corten_core::bf16;
 use corten_core::{Element, Result, bug, check_memory, try_vec};
-use corten_gemm::{Packed, Source};
+use corten_gemm::{PrepackedB, Source};
 #[cfg(target_arch = "x86_64")]
-use corten_gemm::{PackedPairs, product_of_packed_pairs};
+use corten_gemm::{PrepackedBf16, product_of_packed_pairs};
 use corten_ops::Tensor;
 use corten_ops::opaque::Prepared;
 
 /// A weight, a row per output feature, in the order in which tiles read its transpose.
 pub(crate) enum PackedWeight {
-    Single(Packed<f32>),
+    Single(PrepackedB<f32>),
     #[cfg(target_arch = "x86_64")]
-    Half(PackedPairs),
+    Half(PrepackedBf16),
 }
 
 impl PackedWeight {
@@ -24,7 +24,7 @@ impl PackedWeight {
         check_memory(2 * size_of::<f32>() * weight.rows * weight.cols)?;
         // SAFETY: the matrix is borrowed for longer.
         let turned = unsafe { Source::new(weight.t().view()) };
-        Ok(Self::Single(Packed::of(turned, instructions())))
+        Ok(Self::Single(PrepackedB::of(turned, instructions())))
     }
 
     /// A weight of `bf16`, where the processor multiplies pairs of them.
@@ -33,7 +33,7 @@ impl PackedWeight {
         check_memory(2 * size_of::<bf16>() * weight.rows * weight.cols)?;
         // SAFETY: the matrix is borrowed for longer; either type is its 16 bits.
         let turned = unsafe { Source::new(weight.t().view().cast()) };
-        Ok(PackedPairs::of(turned, instructions()).map(Self::Half))
+        Ok(PrepackedBf16::of(turned, instructions()).map(Self::Half))
     }
 
     /// The numbers of input and of output features.

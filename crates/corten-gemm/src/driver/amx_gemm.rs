@@ -12,10 +12,10 @@ use crate::kernel::micro_kernel::{
     CACHE_LINE, Instructions, MicroKernelArgs, MicroKernels, Sealed, vnni2_kernels,
 };
 use crate::kernel::skinny::StoreTile;
-use crate::pack::blocks::{Ahead, Columns, FEW_PANELS, Groups};
-use crate::pack::interleave::{Grouped, Pairs};
-use crate::pack::pack_kernels::{Lines, Scale, ask_for};
-use crate::pack::prepacked::Packed;
+use crate::pack::blocks::{ImplicitOperand, MAX_UNPACKED_PANELS, Partition, PrefetchQueue};
+use crate::pack::interleave::{Interleaved, Vnni2Layout};
+use crate::pack::pack_kernels::{Lines, Scale, prefetch_rows};
+use crate::pack::prepacked::PrepackedB;
 use crate::simd::vector::Avx512Pairs;
 use crate::types::low_precision::Bf16;
 use crate::types::view::{Source, View, bytes_apart};
@@ -44,23 +44,23 @@ pub(crate) const BLOCKS: usize = 2;
 
 /// A second factor.
 #[derive(Clone, Copy)]
-pub(crate) enum Second<'a> {
+pub(crate) enum AmxB<'a> {
     /// What pairs are made of.
-    Made(&'a Grouped<'a, Pairs>),
+    Interleaved(&'a Interleaved<'a, Vnni2Layout>),
     /// Panels made before, from a column on that begins one.
-    Packed(&'a Packed<Pair>, usize),
+    Prepacked(&'a PrepackedB<Pair>, usize),
 }
 
 /// A product with so many columns.
-pub(crate) struct InTiles<'a> {
+pub(crate) struct AmxGemm<'a> {
     pub a: Source<'a, Bf16>,
-    pub b: Second<'a>,
+    pub b: AmxB<'a>,
     pub cols: usize,
     /// Whether sums are taken to the places of the transpose.
     pub transposed: bool,
 }
 
-impl InTiles<'_> {
+impl AmxGemm<'_> {
     /// Has all sums taken to their places; elsewhere, if the depth has no more than [`BLOCKS`].
     ///
     /// # Safety
@@ -70,10 +70,10 @@ impl InTiles<'_> {
         let count = self.blocks().count;
         match sums {
             Place::Here(view) => {
-                for blocks in Groups::of(count, BLOCKS).all() {
+                for blocks in Partition::of(count, BLOCKS).all() {
                     let first = blocks.start == 0;
                     let start = if first { Start::Nothing } else { Start::Scaled(Pair::ONE) };
-                    let output = Output::of(view.cast(), Pair::ONE, start, &kernels().moves);
+                    let output = Output::of(view.cast(), Pair::ONE, start, &kernels().pack);
                     let bring =
                         |sums: &[Pair], width, place, size| output.bring(sums, width, place, size);
                     // SAFETY: the caller's.
@@ -90,8 +90,8 @@ impl InTiles<'_> {
     }
 
     /// The blocks of the depth, as panels that were made before have them.
-    fn blocks(&self) -> Groups {
-        Groups::of(self.a.shape()[1].div_ceil(2), DEPTH)
+    fn blocks(&self) -> Partition {
+        Partition::of(self.a.shape()[1].div_ceil(2), DEPTH)
     }
 
     /// The sums of some blocks of the depth.
@@ -106,8 +106,8 @@ impl InTiles<'_> {
         scratch: &mut Scratch,
     ) {
         // SAFETY: where there is AMX there is AVX-512.
-        let made = unsafe { Grouped::<Pairs>::new(self.a, false) };
-        let a = First { lying: pairs_of(self.a), made };
+        let made = unsafe { Interleaved::<Vnni2Layout>::new(self.a, false) };
+        let a = AmxA { lying: pairs_of(self.a), made };
         let all = self.blocks();
         let depth = all.get(blocks.start).start..all.get(blocks.end - 1).end;
         let most = BYTES_OF_PANELS / (depth.len() * size_of::<Pair>());
@@ -115,10 +115,10 @@ impl InTiles<'_> {
         let sums = scratch.c.elements(2 * ROWS * kernels().cols());
         let (sums, room) = sums.split_at_mut(ROWS * kernels().cols());
         for cols in steps(self.cols, cols_at_once) {
-            let panels = Panels::of(self, cols.clone(), blocks.clone(), &mut scratch.b);
+            let panels = PackedB::of(self, cols.clone(), blocks.clone(), &mut scratch.b);
             for rows in steps(self.a.shape()[0], ROWS) {
                 let part = [rows.clone(), depth.clone()];
-                let strips = Strips::of(&a, part, panels.groups.count, &mut scratch.a);
+                let packed_a = PackedA::of(&a, part, panels.groups.count, &mut scratch.a);
                 for index in 0..panels.groups.count {
                     let (some, width) = panels.cols(index);
                     let sums = &mut sums[..rows.len() * width];
@@ -126,9 +126,9 @@ impl InTiles<'_> {
                     let size = [rows.len(), some.len()];
                     let ahead = c.map_or(Lines::NONE, |c| lines_of(c, place, size));
                     // SAFETY: the caller's.
-                    unsafe { panels.multiply(index, &strips, ahead, sums) };
+                    unsafe { panels.multiply(index, &packed_a, ahead, sums) };
                     match self.transposed {
-                        true => bring_turned(bring, sums, width, place, size, room),
+                        true => store_transposed(bring, sums, width, place, size, room),
                         false => bring(sums, width, place, size),
                     }
                 }
@@ -152,7 +152,7 @@ fn kernels() -> &'static MicroKernels<Pair> {
 }
 
 /// Takes sums to the places of their transpose, turned in some room.
-fn bring_turned(
+fn store_transposed(
     bring: &StoreTile<'_, Pair>,
     sums: &[Pair],
     width: usize,
@@ -166,36 +166,36 @@ fn bring_turned(
     let to = Lines { first: room.as_mut_ptr(), stride: ROWS as isize, count: cols, len: rows };
     let scale = Scale { alpha: Pair::ONE, beta: None };
     // SAFETY: both have their lines, and where there is AMX there is AVX-512.
-    unsafe { (kernels().moves.put_turned)(from, to, scale) }
+    unsafe { (kernels().pack.store_tile_transposed)(from, to, scale) }
     bring(room, ROWS, [col, row], [cols, rows]);
 }
 
 /// A first factor.
-struct First<'a> {
+struct AmxA<'a> {
     /// Its pairs where they lie, if those of a row lie side by side.
     lying: Option<Source<'a, Pair>>,
-    made: Grouped<'a, Pairs>,
+    made: Interleaved<'a, Vnni2Layout>,
 }
 
 /// Rows of a first factor.
-struct Strips {
+struct PackedA {
     first: *const Pair,
     stride: isize,
-    groups: Groups,
+    groups: Partition,
 }
 
-impl Strips {
+impl PackedA {
     /// Rows that are not read as they lie are copied to lines which are no even number of cache lines
     /// apart: those of a tile have different places in the first-level cache.
-    fn of(a: &First<'_>, [rows, depth]: [Range<usize>; 2], panels: usize, room: &mut Room) -> Self {
-        let groups = Groups::of(rows.len(), kernels().rows());
+    fn of(a: &AmxA<'_>, [rows, depth]: [Range<usize>; 2], panels: usize, room: &mut Room) -> Self {
+        let groups = Partition::of(rows.len(), kernels().rows());
         let lying = a.lying.map(|a| a.part(rows.clone(), depth.clone()));
-        if let Some(a) = lying.filter(|a| panels <= FEW_PANELS || lies_well(a)) {
+        if let Some(a) = lying.filter(|a| panels <= MAX_UNPACKED_PANELS || lies_well(a)) {
             return Self { first: a.first(), stride: a.strides()[0], groups };
         }
         let width = depth.len().next_multiple_of(kernels().lanes) | kernels().lanes;
         let to = room.elements(rows.len() * width);
-        a.made.fill(rows, depth, to, width);
+        a.made.pack(rows, depth, to, width);
         Self { first: to.as_ptr(), stride: width as isize, groups }
     }
 }
@@ -207,29 +207,29 @@ fn lies_well(a: &Source<'_, Pair>) -> bool {
 }
 
 /// The panels of some columns, for some blocks of the depth.
-struct Panels<'a> {
-    b: Second<'a>,
+struct PackedB<'a> {
+    b: AmxB<'a>,
     blocks: Range<usize>,
-    all: Groups,
+    all: Partition,
     cols: Range<usize>,
     /// The registers of every panel.
-    groups: Groups,
+    groups: Partition,
     /// Those that are not made before: block by block.
     made: &'a [Pair],
 }
 
-impl<'a> Panels<'a> {
+impl<'a> PackedB<'a> {
     fn of(
-        product: &InTiles<'a>,
+        product: &AmxGemm<'a>,
         cols: Range<usize>,
         blocks: Range<usize>,
         room: &'a mut Room,
     ) -> Self {
         let registers = cols.len().div_ceil(kernels().lanes);
-        let groups = Groups::whole(registers, kernels().registers());
+        let groups = Partition::whole(registers, kernels().registers());
         let (b, all) = (product.b, product.blocks());
         let mut this = Self { b, blocks, all, cols, groups, made: &[] };
-        if let Second::Made(made) = b {
+        if let AmxB::Interleaved(made) = b {
             let depth = this.steps(this.blocks.end - 1).end - this.start();
             let room = room.elements(depth * registers * kernels().lanes);
             this.fill(made, room);
@@ -238,7 +238,7 @@ impl<'a> Panels<'a> {
         this
     }
 
-    fn fill(&self, made: &Grouped<'_, Pairs>, room: &mut [Pair]) {
+    fn fill(&self, made: &Interleaved<'_, Vnni2Layout>, room: &mut [Pair]) {
         for block in self.blocks.clone() {
             let block = self.steps(block);
             for some in steps(block.len(), STEPS) {
@@ -249,9 +249,9 @@ impl<'a> Panels<'a> {
                     let cols = self.cols.start + cols.start..self.cols.start + cols.end;
                     let next = rows.end..(rows.end + STEPS).min(block.end);
                     if !next.is_empty() {
-                        ask_for_columns(made.part(next, cols.clone()));
+                        prefetch_columns(made.part(next, cols.clone()));
                     }
-                    made.fill(rows, cols, &mut room[to..][..some.len() * width], width);
+                    made.pack(rows, cols, &mut room[to..][..some.len() * width], width);
                 }
             }
         }
@@ -285,10 +285,10 @@ impl<'a> Panels<'a> {
     /// A panel of a block.
     fn panel(&self, block: &Range<usize>, index: usize) -> *const Pair {
         match self.b {
-            Second::Packed(packed, start) => {
+            AmxB::Prepacked(packed, start) => {
                 packed.panel(block, start + self.cols.start + self.cols(index).0.start)
             }
-            Second::Made(_) => self.made[self.place(block, index)..].as_ptr(),
+            AmxB::Interleaved(_) => self.made[self.place(block, index)..].as_ptr(),
         }
     }
 
@@ -299,41 +299,41 @@ impl<'a> Panels<'a> {
     unsafe fn multiply(
         &self,
         index: usize,
-        strips: &Strips,
+        packed_a: &PackedA,
         ahead: Lines<*const Bf16>,
         sums: &mut [Pair],
     ) {
         let (_, width) = self.cols(index);
-        assert!(sums.len() == strips.groups.length * width);
+        assert!(sums.len() == packed_a.groups.length * width);
         let kernels = kernels().row_major[width / kernels().lanes - 1];
         let mut start = Start::Nothing;
         let segments = self.blocks.clone().map(|block| self.steps(block).len().div_ceil(PIECE));
-        let mut ahead = Ahead::of(ahead, segments.sum::<usize>() * strips.groups.count);
+        let mut ahead = PrefetchQueue::of(ahead, segments.sum::<usize>() * packed_a.groups.count);
         for block in self.blocks.clone() {
             let block = self.steps(block);
             let panel = self.panel(&block, index);
             for piece in steps(block.len(), PIECE) {
                 let step = (block.start - self.start() + piece.start) as isize;
-                for strip in strips.groups.all() {
-                    let row = strip.start as isize * strips.stride;
+                for panel_a in packed_a.groups.all() {
+                    let row = panel_a.start as isize * packed_a.stride;
                     let args = MicroKernelArgs {
                         depth: piece.len(),
                         segments: 1,
                         segment_stride: 0,
-                        a: strips.first.wrapping_offset(row + step),
-                        lda: strips.stride,
+                        a: packed_a.first.wrapping_offset(row + step),
+                        lda: packed_a.stride,
                         b: panel.wrapping_add(piece.start * width),
                         ldb: width as isize,
                         b_packed: std::ptr::null_mut(),
                         prefetch: Lines::NONE,
-                        c: sums[strip.start * width..].as_mut_ptr(),
+                        c: sums[panel_a.start * width..].as_mut_ptr(),
                         ldc: width as isize,
                         start,
                     };
                     // Few results are in the cache.
-                    ask_for::<Avx512Pairs, _>(ahead.part());
+                    prefetch_rows::<Avx512Pairs, _>(ahead.part());
                     // SAFETY: strips and panels are whole, and so are the sums; the caller's.
-                    unsafe { kernels[strip.len() - 1](&args) };
+                    unsafe { kernels[panel_a.len() - 1](&args) };
                 }
                 start = Start::Scaled(Pair::ONE);
             }
@@ -343,10 +343,10 @@ impl<'a> Panels<'a> {
 
 /// Asks for what is brought into order next: few weights are in the cache. Where rows lie side by side
 /// the processor foresees it.
-fn ask_for_columns(next: Source<'_, Bf16>) {
+fn prefetch_columns(next: Source<'_, Bf16>) {
     let ([rows, cols], [row, col]) = (next.shape(), next.strides());
     if row == 1 {
         let lines = Lines { first: next.first(), stride: col, count: cols, len: rows };
-        ask_for::<Avx512Pairs, _>(lines);
+        prefetch_rows::<Avx512Pairs, _>(lines);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::kernel::micro_kernel::Sealed;
 use crate::kernel::skinny::StoreTile;
-use crate::pack::pack_kernels::{Lines, Moves, Scale};
+use crate::pack::pack_kernels::{Lines, PackKernels, Scale};
 use crate::types::view::View;
 use std::ops::Range;
 
@@ -85,14 +85,19 @@ pub(crate) struct Output<'a, E: 'static> {
     pub alpha: E,
     pub start: Start<E>,
     apart: Option<Apart>,
-    moves: &'static Moves<E>,
+    pack: &'static PackKernels<E>,
     /// What takes the sums elsewhere, once, and not to the view.
     bring: Option<&'a StoreTile<'a, E>>,
 }
 
 impl<'a, E: Sealed> Output<'a, E> {
-    pub(crate) fn of(c: View<*mut E>, alpha: E, start: Start<E>, moves: &'static Moves<E>) -> Self {
-        Self { c, alpha, start, apart: None, moves, bring: None }
+    pub(crate) fn of(
+        c: View<*mut E>,
+        alpha: E,
+        start: Start<E>,
+        pack: &'static PackKernels<E>,
+    ) -> Self {
+        Self { c, alpha, start, apart: None, pack, bring: None }
     }
 
     /// One of this shape that has finished sums taken to their place. All of the depth must be summed at
@@ -100,10 +105,10 @@ impl<'a, E: Sealed> Output<'a, E> {
     pub(crate) fn elsewhere(
         shape: [usize; 2],
         bring: &'a StoreTile<'a, E>,
-        moves: &'static Moves<E>,
+        pack: &'static PackKernels<E>,
     ) -> Self {
         let c = View { data: std::ptr::null_mut(), shape, strides: [0, 0] };
-        Self { bring: Some(bring), ..Self::of(c, E::ONE, Start::Nothing, moves) }
+        Self { bring: Some(bring), ..Self::of(c, E::ONE, Start::Nothing, pack) }
     }
 
     /// Whether tiles may write to the view.
@@ -157,11 +162,11 @@ impl<'a, E: Sealed> Output<'a, E> {
     /// Brings the sums of a part, in rows `width` apart, to the result.
     pub(crate) fn bring(&self, sums: &[E], width: usize, place: [usize; 2], size: [usize; 2]) {
         let beta = self.begin(place, size);
-        self.put(sums, width, place, size, beta);
+        self.store_tile(sums, width, place, size, beta);
     }
 
     /// Brings sums to the result, whose values have a factor.
-    pub(crate) fn put(
+    pub(crate) fn store_tile(
         &self,
         sums: &[E],
         width: usize,
@@ -175,11 +180,17 @@ impl<'a, E: Sealed> Output<'a, E> {
         let scale = Scale { alpha: self.alpha, beta };
         for piece in self.segments(col..col + cols) {
             let sums = &sums[piece.start - col..];
-            self.put_piece(sums, width, [rows, piece.len()], self.place([row, piece.start]), scale);
+            self.store_segment(
+                sums,
+                width,
+                [rows, piece.len()],
+                self.place([row, piece.start]),
+                scale,
+            );
         }
     }
 
-    fn put_piece(
+    fn store_segment(
         &self,
         sums: &[E],
         width: usize,
@@ -189,16 +200,16 @@ impl<'a, E: Sealed> Output<'a, E> {
     ) {
         let [row, col] = self.c.strides;
         let from = Lines { first: sums.as_ptr(), stride: width as isize, count: rows, len: cols };
-        let moves = self.moves;
+        let pack = self.pack;
         // SAFETY: there are sums for all rows and columns, and they are places of the result.
         unsafe {
             if col == 1 {
                 let to = Lines { first: c, stride: row, count: rows, len: cols };
-                return (moves.put)(from, to, scale);
+                return (pack.store_tile)(from, to, scale);
             }
             if row == 1 {
                 let to = Lines { first: c, stride: col, count: cols, len: rows };
-                return (moves.put_turned)(from, to, scale);
+                return (pack.store_tile_transposed)(from, to, scale);
             }
             for i in 0..rows {
                 for j in 0..cols {

@@ -11,10 +11,11 @@ use crate::driver::unpacked::Lying;
 use crate::kernel::micro_kernel::{Instructions, MicroKernels, Number, Sealed};
 use crate::kernel::skinny::{GemvForm, Skinny, SmallMatrix};
 use crate::pack::blocks::{
-    Ahead, CONFLICT, FAR, FEW_PANELS, Factor, Groups, Panel, Panels, Strips, Sums,
+    L1_ALIAS_STRIDE, MAX_UNPACKED_PANELS, Operand, PackedA, PackedB, PanelB, Partition,
+    PrefetchQueue, TLB_REACH, TileOutput,
 };
-use crate::pack::pack_kernels::PAGE;
-use crate::pack::prepacked::Packed;
+use crate::pack::pack_kernels::PAGE_BYTES;
+use crate::pack::prepacked::PrepackedB;
 use crate::types::view::{Source, View, bytes_apart};
 use crate::types::workspace::{Room, Scratch};
 use std::ops::Range;
@@ -120,7 +121,7 @@ pub unsafe fn product<E: Number>(
         // SAFETY: the caller's.
         return unsafe { tiny(c, a, b, alpha, start) };
     }
-    let output = Output::of(c, alpha, start, &kernels.moves);
+    let output = Output::of(c, alpha, start, &kernels.pack);
     let mut scratch = Scratch::take();
     if let Algorithm::Skinny { form, .. } = plan.0 {
         let bring = |sums: &[E], width, place, size| output.bring(sums, width, place, size);
@@ -128,7 +129,7 @@ pub unsafe fn product<E: Number>(
         Skinny { a: &a, b, instructions, form, bring: &bring }.run(&mut scratch);
     } else {
         let depth = a.shape()[1];
-        walk(kernels, output, depth, Factor::Matrix(a), Factor::Matrix(b), &mut scratch);
+        walk(kernels, output, depth, Operand::Matrix(a), Operand::Matrix(b), &mut scratch);
     }
     scratch.give_back();
 }
@@ -167,7 +168,7 @@ pub unsafe fn product_of_factors<E: Number>(
     instructions: Instructions,
     (c, apart): (View<*mut E>, Option<Apart>),
     depth: usize,
-    [a, b]: [Factor<'_, E>; 2],
+    [a, b]: [Operand<'_, E>; 2],
     start: Start<E>,
 ) {
     assert!(a.fits([c.shape[0], depth]) && b.fits([depth, c.shape[1]]), "the shapes do not fit");
@@ -177,13 +178,13 @@ pub unsafe fn product_of_factors<E: Number>(
         return;
     }
     let kernels = E::micro_kernels(instructions);
-    if let (Factor::Matrix(a), Factor::Matrix(b), None) = (a, b, apart)
+    if let (Operand::Matrix(a), Operand::Matrix(b), None) = (a, b, apart)
         && let Some(lying) = Lying::of(kernels, c, a, b, start)
     {
         // SAFETY: the caller's, for all that there is.
         return unsafe { lying.run() };
     }
-    let output = Output::of(c, E::ONE, start, &kernels.moves).apart(apart);
+    let output = Output::of(c, E::ONE, start, &kernels.pack).apart(apart);
     let mut scratch = Scratch::take();
     walk(kernels, output, depth, a, b, &mut scratch);
     scratch.give_back();
@@ -200,7 +201,7 @@ pub unsafe fn product_of_factors<E: Number>(
 pub unsafe fn product_of_packed<E: Number>(
     c: View<*mut E>,
     a: View<*const E>,
-    (b, cols): (&Packed<E>, Range<usize>),
+    (b, cols): (&PrepackedB<E>, Range<usize>),
     start: Start<E>,
 ) {
     assert!(a.shape[0] == c.shape[0] && cols.len() == c.shape[1], "the shapes do not fit");
@@ -211,11 +212,11 @@ pub unsafe fn product_of_packed<E: Number>(
     }
     // SAFETY: the caller's.
     let a = unsafe { Source::new(a) };
-    let output = Output::of(c, E::ONE, start, &b.kernels().moves);
+    let output = Output::of(c, E::ONE, start, &b.kernels().pack);
     let mut scratch = Scratch::take();
     let depth = a.shape()[1];
-    let b_factor = Factor::Packed(b, cols.start);
-    walk(b.kernels(), output, depth, Factor::Matrix(a), b_factor, &mut scratch);
+    let b_factor = Operand::Prepacked(b, cols.start);
+    walk(b.kernels(), output, depth, Operand::Matrix(a), b_factor, &mut scratch);
     scratch.give_back();
 }
 
@@ -224,8 +225,8 @@ pub(crate) fn walk<E: Sealed>(
     kernels: &'static MicroKernels<E>,
     output: Output<'_, E>,
     depth: usize,
-    a: Factor<'_, E>,
-    b: Factor<'_, E>,
+    a: Operand<'_, E>,
+    b: Operand<'_, E>,
     scratch: &mut Scratch,
 ) {
     Walk { output, a, b, depth, kernels }.run(scratch);
@@ -246,7 +247,7 @@ fn cost<E: Sealed>(
     let wide = kernels.is_wide();
     let pages = if wide { 5 } else { 8 };
     // A step multiplies twice in a cycle, and loads one row of `b` and an element of `a` per row.
-    let panels = Groups::of(cols.div_ceil(kernels.lanes), kernels.registers());
+    let panels = Partition::of(cols.div_ceil(kernels.lanes), kernels.registers());
     let of_step: usize = panels.widths().map(|(count, w)| count * (3 * w).max(6 + w)).sum();
     // Saturated: expanded factors have more elements than there are bytes.
     let times = |a: usize, b: usize| a.saturating_mul(b);
@@ -255,15 +256,15 @@ fn cost<E: Sealed>(
     let quarters = match panels.count {
         _ if a.strides[1] == 1 => 0,
         // Strips are copied in pieces of a few elements.
-        count if count > FEW_PANELS => 4,
-        _ if apart.is_multiple_of(CONFLICT) => 4,
-        _ if apart.saturating_mul(depth.min(DEPTH)) <= FAR => 0,
-        _ if wide && apart >= PAGE => 3,
+        count if count > MAX_UNPACKED_PANELS => 4,
+        _ if apart.is_multiple_of(L1_ALIAS_STRIDE) => 4,
+        _ if apart.saturating_mul(depth.min(DEPTH)) <= TLB_REACH => 0,
+        _ if wide && apart >= PAGE_BYTES => 3,
         _ => 1,
     };
     let of_a = times(times(rows, depth), quarters) / 4;
     let of_b = match b.strides {
-        [row, 1] if bytes_apart::<E>(row) >= PAGE => times(times(depth, cols), pages) / 8,
+        [row, 1] if bytes_apart::<E>(row) >= PAGE_BYTES => times(times(depth, cols), pages) / 8,
         [_, 1] => times(depth, cols) / 8,
         _ => times(depth, cols) / 4,
     };
@@ -285,8 +286,8 @@ struct Times {
 /// A product under way.
 struct Walk<'a, E: 'static> {
     output: Output<'a, E>,
-    a: Factor<'a, E>,
-    b: Factor<'a, E>,
+    a: Operand<'a, E>,
+    b: Operand<'a, E>,
     depth: usize,
     kernels: &'static MicroKernels<E>,
 }
@@ -295,26 +296,33 @@ impl<E: Sealed> Walk<'_, E> {
     fn run(&self, scratch: &mut Scratch) {
         let ([rows, cols], depth) = (self.output.shape(), self.depth);
         // Pieces are not divided.
-        let most = if let Factor::Pieces(_) = self.a { depth } else { DEPTH };
-        let at_once = most.min(depth) * size_of::<E>();
+        let most = if let Operand::Segments(_) = self.a { depth } else { DEPTH };
+        let per_call = most.min(depth) * size_of::<E>();
         let sizes = Blocks::of(self.kernels);
-        let rows_at_once = sizes.rows(rows, at_once).next_multiple_of(self.kernels.rows());
-        let kept = rows > rows_at_once;
-        let most_cols = sizes.bytes_of_b.div_ceil(at_once).next_multiple_of(self.kernels.cols());
-        let cols_at_once = if kept { most_cols } else { cols };
-        let depths = Groups::of(depth, most);
+        let rows_at_once = sizes.rows(rows, per_call).next_multiple_of(self.kernels.rows());
+        let reused = rows > rows_at_once;
+        let most_cols = sizes.bytes_of_b.div_ceil(per_call).next_multiple_of(self.kernels.cols());
+        let cols_at_once = if reused { most_cols } else { cols };
+        let depths = Partition::of(depth, most);
         assert!(self.output.is_here() || depths.count == 1, "sums are taken elsewhere once");
         // Rows whose sums stay near from one block of the depth to the next.
         let blocks = if depths.count > 1 { sizes.together } else { usize::MAX };
-        let groups = Groups::of(rows.div_ceil(rows_at_once), blocks);
+        let groups = Partition::of(rows.div_ceil(rows_at_once), blocks);
         for cols in steps(cols, cols_at_once) {
             for group in groups.all() {
                 let rows = group.start * rows_at_once..(group.end * rows_at_once).min(rows);
                 for index in 0..depths.count {
                     let place = [rows.clone(), cols.clone()];
                     // Panels that are kept are used for other rows first.
-                    let then = (!kept && index + 1 < depths.count).then(|| depths.get(index + 1));
-                    self.depth(place, (depths.get(index), then), rows_at_once, kept, scratch);
+                    let next_depth =
+                        (!reused && index + 1 < depths.count).then(|| depths.get(index + 1));
+                    self.depth(
+                        place,
+                        (depths.get(index), next_depth),
+                        rows_at_once,
+                        reused,
+                        scratch,
+                    );
                 }
             }
         }
@@ -324,19 +332,19 @@ impl<E: Sealed> Walk<'_, E> {
     fn depth(
         &self,
         [rows, cols]: [Range<usize>; 2],
-        (depth, then): (Range<usize>, Option<Range<usize>>),
+        (depth, next_depth): (Range<usize>, Option<Range<usize>>),
         rows_at_once: usize,
-        kept: bool,
+        reused: bool,
         scratch: &mut Scratch,
     ) {
         let part = [depth.clone(), cols.clone()];
-        let panels = Panels::of(self.b, part, rows.len(), kept, self.kernels, &mut scratch.b);
-        let mut panels = panels.then(then);
+        let panels = PackedB::of(self.b, part, rows.len(), reused, self.kernels, &mut scratch.b);
+        let mut panels = panels.next_depth(next_depth);
         for start in rows.clone().step_by(rows_at_once) {
             let part = [start..(start + rows_at_once).min(rows.end), depth.clone()];
-            let strips = Strips::of(self.a, part, panels.count(), self.kernels, &mut scratch.a);
+            let packed_a = PackedA::of(self.a, part, panels.count(), self.kernels, &mut scratch.a);
             let times = Times { of_sums: depth.start == 0, of_panels: start == rows.start };
-            self.block(&mut panels, &strips, [start, cols.start], times, &mut scratch.c);
+            self.block(&mut panels, &packed_a, [start, cols.start], times, &mut scratch.c);
         }
     }
 
@@ -344,15 +352,15 @@ impl<E: Sealed> Walk<'_, E> {
     /// given.
     fn block(
         &self,
-        panels: &mut Panels<'_, E>,
-        strips: &Strips<'_, E>,
+        panels: &mut PackedB<'_, E>,
+        packed_a: &PackedA<'_, E>,
         start: [usize; 2],
         Times { of_sums: first, of_panels: first_time }: Times,
         room: &mut Room,
     ) {
         for index in 0..panels.count() {
-            let panel = panels.get(index, first_time, strips.row_major());
-            let ahead = panels.ahead(index + 1, first_time, strips.count());
+            let panel = panels.get(index, first_time, packed_a.row_major());
+            let ahead = panels.ahead(index + 1, first_time, packed_a.count());
             // Whether tiles write to the result itself.
             let direct = self.output.is_here()
                 && self.output.strides()[1] == 1
@@ -360,7 +368,7 @@ impl<E: Sealed> Walk<'_, E> {
                 && self.output.is_together(&panel.cols)
                 && self.output.alpha == E::ONE
                 && !(first && matches!(self.output.start, Start::Scaled(beta) if beta != E::ONE));
-            let pass = Pass { strips, panel, ahead, row: start[0], first };
+            let pass = Pass { packed_a, panel, ahead, row: start[0], first };
             if direct { self.to_result(pass) } else { self.by_way_of(room, pass) }
         }
     }
@@ -372,19 +380,19 @@ impl<E: Sealed> Walk<'_, E> {
     }
 
     /// A panel with every strip, whose sums go to the result.
-    fn to_result(&self, Pass { strips, mut panel, mut ahead, row, first }: Pass<'_, '_, E>) {
+    fn to_result(&self, Pass { packed_a, mut panel, mut ahead, row, first }: Pass<'_, '_, E>) {
         let place = [row, panel.cols.start];
         let start = self.start(place, first);
         let (c, ldc) = (self.output.place(place), self.output.strides()[0]);
-        assert!(row + strips.height() <= self.output.shape()[0], "the block lies in the result");
-        for index in 0..strips.count() {
-            let strip = strips.get(index);
-            let above = strip.rows.start;
+        assert!(row + packed_a.height() <= self.output.shape()[0], "the block lies in the result");
+        for index in 0..packed_a.count() {
+            let panel_a = packed_a.get(index);
+            let above = panel_a.rows.start;
             let c = c.wrapping_offset(above as isize * ldc);
-            let sums = Sums { c, ldc, start: start.at([above, 0]), prefetch: ahead.part() };
+            let sums = TileOutput { c, ldc, start: start.at([above, 0]), prefetch: ahead.part() };
             // SAFETY: the result has the rows of the block and the columns of the panel, all of them
             // in one matrix, and there are values for them.
-            unsafe { strips.tile(&strip, &mut panel, sums) };
+            unsafe { packed_a.run_micro_kernel(&panel_a, &mut panel, sums) };
         }
     }
 
@@ -392,11 +400,11 @@ impl<E: Sealed> Walk<'_, E> {
     fn by_way_of(
         &self,
         room: &mut Room,
-        Pass { strips, mut panel, mut ahead, row, first }: Pass<'_, '_, E>,
+        Pass { packed_a, mut panel, mut ahead, row, first }: Pass<'_, '_, E>,
     ) {
         let width = panel.registers * self.kernels.lanes;
-        for group in steps(strips.count(), STRIPS_APART) {
-            let rows = strips.get(group.start).rows.start..strips.get(group.end - 1).rows.end;
+        for group in steps(packed_a.count(), STRIPS_APART) {
+            let rows = packed_a.get(group.start).rows.start..packed_a.get(group.end - 1).rows.end;
             let place = [row + rows.start, panel.cols.start];
             let size = [rows.len(), panel.cols.len()];
             let base = self.start(place, first);
@@ -409,24 +417,24 @@ impl<E: Sealed> Walk<'_, E> {
             };
             let sums = room.elements::<E>(rows.len() * width);
             for index in group {
-                let strip = strips.get(index);
-                let above = strip.rows.start - rows.start;
+                let panel_a = packed_a.get(index);
+                let above = panel_a.rows.start - rows.start;
                 let (c, ldc) = (sums[above * width..].as_mut_ptr(), width as isize);
                 let start = if by_tiles { base.at([above, 0]) } else { Start::Nothing };
-                let sums = Sums { c, ldc, start, prefetch: ahead.part() };
+                let sums = TileOutput { c, ldc, start, prefetch: ahead.part() };
                 // SAFETY: there is room for all rows and all columns of the panel.
-                unsafe { strips.tile(&strip, &mut panel, sums) };
+                unsafe { packed_a.run_micro_kernel(&panel_a, &mut panel, sums) };
             }
-            self.output.put(sums, width, place, size, beta);
+            self.output.store_tile(sums, width, place, size, beta);
         }
     }
 }
 
 /// A panel that is multiplied with every strip of a block.
 struct Pass<'a, 'b, E: 'static> {
-    strips: &'a Strips<'b, E>,
-    panel: Panel<E>,
-    ahead: Ahead<E>,
+    packed_a: &'a PackedA<'b, E>,
+    panel: PanelB<E>,
+    ahead: PrefetchQueue<E>,
     /// The first row of the block.
     row: usize,
     /// Whether this is the first block that adds to its sums.

@@ -6,8 +6,8 @@ use crate::driver::mixed_precision::NarrowFactor;
 use crate::driver::plan::{Algorithm, Plan};
 use crate::kernel::micro_kernel::{Instructions, Number, Sealed};
 use crate::kernel::skinny::{GemvForm, Skinny, SmallMatrix};
-use crate::pack::blocks::Factor;
-use crate::pack::convert_pack::Widened;
+use crate::pack::blocks::Operand;
+use crate::pack::convert_pack::Converted;
 use crate::types::view::{Source, View};
 use crate::types::workspace::Scratch;
 use std::num::Wrapping;
@@ -90,14 +90,14 @@ pub(crate) unsafe fn sums<A: Byte, B: Byte>(
         }
     }
     let kernels = Wrapping::<i32>::micro_kernels(instructions);
-    let output = Output::of(c, Wrapping::ONE, Start::Nothing, &kernels.moves);
+    let output = Output::of(c, Wrapping::ONE, Start::Nothing, &kernels.pack);
     if let Some(form) = form {
         let bring = |sums: &[_], width, place, size| output.bring(sums, width, place, size);
         let a = SmallMatrix { source: a, instructions };
         return Skinny { a: &a, b, instructions, form, bring: &bring }.run(scratch);
     }
     let depth = a.shape()[1];
-    let a = Widened { source: a, moves: A::moves(instructions) };
-    let b = Widened { source: b, moves: B::moves(instructions) };
-    walk(kernels, output, depth, Factor::Made(&a), Factor::Made(&b), scratch);
+    let a = Converted { source: a, pack: A::pack(instructions) };
+    let b = Converted { source: b, pack: B::pack(instructions) };
+    walk(kernels, output, depth, Operand::Implicit(&a), Operand::Implicit(&b), scratch);
 }

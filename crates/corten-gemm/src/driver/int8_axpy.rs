@@ -5,7 +5,7 @@ use crate::driver::epilogue::Output;
 use crate::kernel::micro_kernel::Sealed;
 use crate::kernel::skinny::SmallOperand;
 use crate::simd::vector::Register;
-use crate::simd::vnni4::{COLUMNS, Quad, flip, of_lines};
+use crate::simd::vnni4::{COLUMNS, Quad, flip, interleave_4_rows};
 use crate::types::view::Source;
 use crate::types::workspace::Scratch;
 use std::arch::x86_64::__m512;
@@ -113,7 +113,12 @@ unsafe fn axpy_kernel<
             let first = args.first.wrapping_offset((VNNI * i) as isize * args.stride);
             // SAFETY: the caller's, for so many lines and columns.
             let lines = unsafe {
-                of_lines(first.wrapping_add(at), args.stride, args.count - VNNI * i, columns)
+                interleave_4_rows(
+                    first.wrapping_add(at),
+                    args.stride,
+                    args.count - VNNI * i,
+                    columns,
+                )
             };
             for (quads, line) in quads.iter_mut().zip(lines) {
                 *quads = V::from(if FLIPPED { flip(line) } else { line });

@@ -8,8 +8,8 @@ use crate::driver::gemm::{steps, walk};
 use crate::driver::int8_axpy::AxpyVnni4;
 use crate::kernel::micro_kernel::{Instructions, Sealed, vnni4_kernels};
 use crate::kernel::skinny::{GemvForm, Skinny, SkinnyElement};
-use crate::pack::blocks::{Columns, Factor, SLACK};
-use crate::pack::interleave::{Grouped, Quads};
+use crate::pack::blocks::{ImplicitOperand, Operand, PACK_PADDING};
+use crate::pack::interleave::{Interleaved, Vnni4Layout};
 use crate::pack::pack_kernels::Lines;
 use crate::simd::vector::{Avx512SignedQuads, Avx512UnsignedQuads, MOST_LANES, Register};
 use crate::simd::vnni4::{Lying, Quad};
@@ -116,9 +116,9 @@ impl Bytes<'_> {
         Lying<SIGNED, FLIPPED>: SkinnyElement<Sum = Quad>,
     {
         let kernels = vnni4_kernels(SIGNED);
-        let output = Output::of(c.cast(), Quad::ONE, start, &kernels.moves);
+        let output = Output::of(c.cast(), Quad::ONE, start, &kernels.pack);
         // SAFETY: the caller's.
-        let a = unsafe { Grouped::<Quads<false>>::new(self.a, false) };
+        let a = unsafe { Interleaved::<Vnni4Layout<false>>::new(self.a, false) };
         if form == Some(GemvForm::Dot)
             && let Some(b) = quads_of(self.b.t())
         {
@@ -133,10 +133,10 @@ impl Bytes<'_> {
             return unsafe { lines.run::<V, FLIPPED>(scratch) };
         }
         // SAFETY: the caller's.
-        let b = unsafe { Grouped::<Quads<FLIPPED>>::new(self.b, true) };
+        let b = unsafe { Interleaved::<Vnni4Layout<FLIPPED>>::new(self.b, true) };
         let depth = self.a.shape()[1].div_ceil(4);
-        let a = quads_of(self.a).map_or(Factor::Made(&a), Factor::Matrix);
-        walk(kernels, output, depth, a, Factor::Made(&b), scratch);
+        let a = quads_of(self.a).map_or(Operand::Implicit(&a), Operand::Matrix);
+        walk(kernels, output, depth, a, Operand::Implicit(&b), scratch);
     }
 
     /// So many times the sums of the rows of the first factor.
@@ -176,10 +176,10 @@ impl Bytes<'_> {
             unsafe { add_up(Lines { first: a.first(), stride, count, len }, &mut sums) };
         } else {
             // SAFETY: the caller's.
-            let a = unsafe { Grouped::<Quads<false>>::new(self.a, false) };
-            let mut quads = [Quad::ZERO; ROWS * STEPS + SLACK];
+            let a = unsafe { Interleaved::<Vnni4Layout<false>>::new(self.a, false) };
+            let mut quads = [Quad::ZERO; ROWS * STEPS + PACK_PADDING];
             for depth in steps(a.size()[1], STEPS) {
-                a.fill(rows.clone(), depth.clone(), &mut quads, STEPS);
+                a.pack(rows.clone(), depth.clone(), &mut quads, STEPS);
                 let (first, stride) = (quads.as_ptr(), STEPS as isize);
                 let lines = Lines { first, stride, count: rows.len(), len: depth.len() };
                 // SAFETY: the lines were filled; the caller owes the instructions.
@@ -188,7 +188,7 @@ impl Bytes<'_> {
         }
         assert!(to.len() >= ROWS);
         // SAFETY: there is room for a register; the caller owes the instructions.
-        unsafe { put_totals(sums, Quad(times.to_ne_bytes()), to.as_mut_ptr()) };
+        unsafe { store_reduced(sums, Quad(times.to_ne_bytes()), to.as_mut_ptr()) };
     }
 }
 
@@ -230,9 +230,9 @@ unsafe fn add_up<V: Register<Elem = Quad>>(lines: Lines<*const Quad>, sums: &mut
 /// # Safety
 /// `to` must be writable for a register, and the processor must have the instructions.
 #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn put_totals<V: Register<Elem = Quad>>(sums: [V; ROWS], times: Quad, to: *mut Quad) {
+unsafe fn store_reduced<V: Register<Elem = Quad>>(sums: [V; ROWS], times: Quad, to: *mut Quad) {
     let mut total = V::splat(Quad::ZERO);
-    for lanes in V::turn(sums) {
+    for lanes in V::transpose(sums) {
         total = total.add(lanes);
     }
     // SAFETY: the caller's.

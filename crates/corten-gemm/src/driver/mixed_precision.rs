@@ -2,7 +2,7 @@
 //! integers the low bits are kept.
 
 #[cfg(target_arch = "x86_64")]
-use crate::driver::amx_gemm::{BLOCKS, InTiles, Second};
+use crate::driver::amx_gemm::{AmxB, AmxGemm, BLOCKS};
 use crate::driver::epilogue::{Output, Start};
 use crate::driver::gemm::{DEPTH, steps, walk};
 use crate::driver::int8::{self, Byte};
@@ -11,13 +11,13 @@ use crate::kernel::micro_kernel::{Instructions, Number, Sealed};
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::micro_kernel::{MicroKernels, vnni2_kernels};
 use crate::kernel::skinny::{GemvForm, Skinny, SkinnyOperand, SmallMatrix, StoreTile};
-use crate::pack::blocks::Factor;
-use crate::pack::convert_pack::{self, NarrowMoves, Widened};
+use crate::pack::blocks::Operand;
+use crate::pack::convert_pack::{self, ConvertKernels, Converted};
 #[cfg(target_arch = "x86_64")]
-use crate::pack::interleave::{Grouped, Pairs};
+use crate::pack::interleave::{Interleaved, Vnni2Layout};
 use crate::pack::pack_kernels::{Lines, Scale};
 #[cfg(target_arch = "x86_64")]
-use crate::pack::prepacked::PackedPairs;
+use crate::pack::prepacked::PrepackedBf16;
 use crate::types::low_precision::{Bf16, F16, Narrow};
 use crate::types::view::{Source, View};
 #[cfg(target_arch = "x86_64")]
@@ -37,7 +37,7 @@ const SUM: usize = 4;
 pub trait NarrowFactor: Narrow + SkinnyOperand<Sum = Self::Wide> {
     /// The moves of these instructions.
     #[doc(hidden)]
-    fn moves(instructions: Instructions) -> &'static NarrowMoves<Self>;
+    fn pack(instructions: Instructions) -> &'static ConvertKernels<Self>;
 
     /// The rows and columns of a part of the result, given the depth, if sums need places of their own.
     #[doc(hidden)]
@@ -96,13 +96,13 @@ unsafe fn sum_of_widened<H: NarrowFactor>(
     scratch: &mut Scratch,
 ) {
     let kernels = H::Wide::micro_kernels(instructions);
-    let (depth, moves) = (a.shape()[1], H::moves(instructions));
-    let (a, b) = (Widened { source: a, moves }, Widened { source: b, moves });
+    let (depth, pack) = (a.shape()[1], H::pack(instructions));
+    let (a, b) = (Converted { source: a, pack }, Converted { source: b, pack });
     let output = match sums {
-        Place::Here(view) => Output::of(view, H::Wide::ONE, Start::Nothing, &kernels.moves),
-        Place::Elsewhere(c, bring) => Output::elsewhere(c.shape, bring, &kernels.moves),
+        Place::Here(view) => Output::of(view, H::Wide::ONE, Start::Nothing, &kernels.pack),
+        Place::Elsewhere(c, bring) => Output::elsewhere(c.shape, bring, &kernels.pack),
     };
-    walk(kernels, output, depth, Factor::Made(&a), Factor::Made(&b), scratch);
+    walk(kernels, output, depth, Operand::Implicit(&a), Operand::Implicit(&b), scratch);
 }
 
 /// A product with few rows, in the order of its second factor.
@@ -189,7 +189,7 @@ fn part_in_tiles(steps: usize) -> Option<[usize; 2]> {
 /// Whether the transposes are multiplied: the second factor then is the first one, and where its pairs lie
 /// side by side it is not brought into order. The first one is instead, and the sums.
 #[cfg(target_arch = "x86_64")]
-fn is_turned(a: Source<'_, Bf16>, b: Source<'_, Bf16>) -> bool {
+fn transpose_pays(a: Source<'_, Bf16>, b: Source<'_, Bf16>) -> bool {
     let ([rows, depth], cols) = (a.shape(), b.shape()[1]);
     pairs_of(b.t()).is_some() && rows * depth + SUM * rows * cols < cols * depth
 }
@@ -203,28 +203,28 @@ unsafe fn sum_of_pairs(
     kernels: &'static MicroKernels<Pair>,
     sums: Place<'_, Bf16>,
     a: Source<'_, Bf16>,
-    b: Factor<'_, Pair>,
+    b: Operand<'_, Pair>,
     scratch: &mut Scratch,
 ) {
     let depth = a.shape()[1].div_ceil(2);
     // SAFETY: the caller's.
-    let a = unsafe { Grouped::<Pairs>::new(a, false) };
-    let a = Factor::Made(&a);
+    let a = unsafe { Interleaved::<Vnni2Layout>::new(a, false) };
+    let a = Operand::Implicit(&a);
     match sums {
         Place::Here(sums) => {
-            let output = Output::of(sums.cast(), Pair::ONE, Start::Nothing, &kernels.moves);
+            let output = Output::of(sums.cast(), Pair::ONE, Start::Nothing, &kernels.pack);
             walk(kernels, output, depth, a, b, scratch);
         }
         Place::Elsewhere(c, bring) => {
             let bring = of_pairs(bring);
-            walk(kernels, Output::elsewhere(c.shape, &bring, &kernels.moves), depth, a, b, scratch);
+            walk(kernels, Output::elsewhere(c.shape, &bring, &kernels.pack), depth, a, b, scratch);
         }
     }
 }
 
 impl NarrowFactor for F16 {
-    fn moves(instructions: Instructions) -> &'static NarrowMoves<Self> {
-        convert_pack::of_f16(instructions)
+    fn pack(instructions: Instructions) -> &'static ConvertKernels<Self> {
+        convert_pack::f16_kernels(instructions)
     }
 
     fn part(_: Instructions, depth: usize) -> Option<[usize; 2]> {
@@ -233,15 +233,15 @@ impl NarrowFactor for F16 {
 }
 
 impl NarrowFactor for i16 {
-    fn moves(instructions: Instructions) -> &'static NarrowMoves<Self> {
-        convert_pack::of_i16(instructions)
+    fn pack(instructions: Instructions) -> &'static ConvertKernels<Self> {
+        convert_pack::i16_kernels(instructions)
     }
 }
 
 macro_rules! bytes {
     ($($element:ty: $moves:ident;)+) => {$(
         impl NarrowFactor for $element {
-            fn moves(instructions: Instructions) -> &'static NarrowMoves<Self> {
+            fn pack(instructions: Instructions) -> &'static ConvertKernels<Self> {
                 convert_pack::$moves(instructions)
             }
 
@@ -268,13 +268,13 @@ macro_rules! bytes {
 }
 
 bytes! {
-    i8: of_i8;
-    u8: of_u8;
+    i8: i8_kernels;
+    u8: u8_kernels;
 }
 
 impl NarrowFactor for Bf16 {
-    fn moves(instructions: Instructions) -> &'static NarrowMoves<Self> {
-        convert_pack::of_bf16(instructions)
+    fn pack(instructions: Instructions) -> &'static ConvertKernels<Self> {
+        convert_pack::bf16_kernels(instructions)
     }
 
     fn part(instructions: Instructions, depth: usize) -> Option<[usize; 2]> {
@@ -299,18 +299,18 @@ impl NarrowFactor for Bf16 {
             return unsafe { sum_of_widened(instructions, sums, a, b, scratch) };
         }
         if instructions >= Instructions::Amx {
-            let transposed = is_turned(a, b);
+            let transposed = transpose_pays(a, b);
             let (a, b) = if transposed { (b.t(), a.t()) } else { (a, b) };
             // SAFETY: the caller's: these are the instructions in use.
             return unsafe {
-                let (cols, b) = (b.shape()[1], Grouped::<Pairs>::new(b, true));
-                InTiles { a, b: Second::Made(&b), cols, transposed }.run(sums, scratch);
+                let (cols, b) = (b.shape()[1], Interleaved::<Vnni2Layout>::new(b, true));
+                AmxGemm { a, b: AmxB::Interleaved(&b), cols, transposed }.run(sums, scratch);
             };
         }
         // SAFETY: the caller's: these are the instructions in use.
         unsafe {
-            let b = Grouped::<Pairs>::new(b, true);
-            sum_of_pairs(vnni2_kernels(instructions), sums, a, Factor::Made(&b), scratch);
+            let b = Interleaved::<Vnni2Layout>::new(b, true);
+            sum_of_pairs(vnni2_kernels(instructions), sums, a, Operand::Implicit(&b), scratch);
         }
     }
 
@@ -358,7 +358,7 @@ pub unsafe fn product_of_narrow<H: NarrowFactor>(
     let (c, a, b) = if transposed { (c.t(), b.t(), a.t()) } else { (c, a, b) };
     // SAFETY: the caller's.
     let (a, b) = unsafe { (Source::new(a), Source::new(b)) };
-    let output = Rounded { c, scale: Scale { alpha, beta }, moves: H::moves(instructions) };
+    let output = Rounded { c, scale: Scale { alpha, beta }, pack: H::pack(instructions) };
     let bring = |sums: &[H::Wide], width, place, size| output.bring(sums, width, place, size);
     let mut scratch = Scratch::take();
     if let Algorithm::Skinny { form, .. } = plan.0 {
@@ -391,7 +391,7 @@ pub unsafe fn product_of_narrow<H: NarrowFactor>(
 pub unsafe fn product_of_packed_pairs(
     c: View<*mut Bf16>,
     a: View<*const Bf16>,
-    (b, cols): (&PackedPairs, Range<usize>),
+    (b, cols): (&PrepackedBf16, Range<usize>),
     beta: Option<f32>,
 ) {
     assert!(a.shape[0] == c.shape[0] && cols.len() == c.shape[1], "the shapes do not fit");
@@ -403,16 +403,22 @@ pub unsafe fn product_of_packed_pairs(
     // SAFETY: the caller's.
     let a = unsafe { Source::new(a) };
     let scale = Scale { alpha: 1.0, beta };
-    let output = Rounded { c, scale, moves: Bf16::moves(Instructions::Avx512Bf16) };
+    let output = Rounded { c, scale, pack: Bf16::pack(Instructions::Avx512Bf16) };
     let multiply = |sums: Place<'_, Bf16>, rows, columns: Range<usize>, scratch: &mut Scratch| {
         let (a, first, cols) = (a.rows(rows), cols.start + columns.start, columns.len());
         // SAFETY: pairs were packed, so the processor has the instructions.
         unsafe {
             if b.instructions >= Instructions::Amx {
-                let b = Second::Packed(&b.pairs, first);
-                InTiles { a, b, cols, transposed: false }.run(sums, scratch);
+                let b = AmxB::Prepacked(&b.pairs, first);
+                AmxGemm { a, b, cols, transposed: false }.run(sums, scratch);
             } else {
-                sum_of_pairs(b.pairs.kernels(), sums, a, Factor::Packed(&b.pairs, first), scratch);
+                sum_of_pairs(
+                    b.pairs.kernels(),
+                    sums,
+                    a,
+                    Operand::Prepacked(&b.pairs, first),
+                    scratch,
+                );
             }
         }
     };
@@ -432,7 +438,7 @@ pub unsafe fn product_of_packed_pairs(
 struct Rounded<H: Narrow> {
     c: View<*mut H>,
     scale: Scale<H::Wide>,
-    moves: &'static NarrowMoves<H>,
+    pack: &'static ConvertKernels<H>,
 }
 
 impl<H: Narrow> Rounded<H> {
@@ -466,7 +472,7 @@ impl<H: Narrow> Rounded<H> {
             let to = Lines { first: c, stride: row, count: rows, len: cols };
             // SAFETY: there are sums for all rows and columns, and they are places of the result;
             // the moves are of the level in use.
-            return unsafe { (self.moves.put)(from, to, self.scale) };
+            return unsafe { (self.pack.store_tile)(from, to, self.scale) };
         }
         for i in 0..rows {
             for j in 0..cols {

@@ -4,7 +4,7 @@
 use crate::driver::epilogue::Start;
 use crate::driver::gemm::DEPTH;
 use crate::kernel::micro_kernel::{MicroKernelArgs, MicroKernels, Sealed};
-use crate::pack::blocks::{Groups, copies_rows, is_used_often};
+use crate::pack::blocks::{Partition, packing_pays, packs_aliasing_a};
 use crate::pack::pack_kernels::Lines;
 use crate::types::view::{Source, View, bytes_apart};
 
@@ -19,7 +19,7 @@ pub(crate) struct Lying<'a, E: 'static> {
     start: Start<E>,
     kernels: &'static MicroKernels<E>,
     /// The registers of every panel.
-    panels: Groups,
+    panels: Partition,
 }
 
 impl<'a, E: Sealed> Lying<'a, E> {
@@ -40,11 +40,11 @@ impl<'a, E: Sealed> Lying<'a, E> {
             return None;
         }
         let reach = bytes_apart::<E>(b.strides()[0]).saturating_mul(depth);
-        if reach > NEAR && is_used_often(&b, depth, rows) {
+        if reach > NEAR && packing_pays(&b, depth, rows) {
             return None;
         }
-        let panels = Groups::of(cols / kernels.lanes, kernels.registers());
-        (!copies_rows(kernels, &a, panels.count)).then_some(Self {
+        let panels = Partition::of(cols / kernels.lanes, kernels.registers());
+        (!packs_aliasing_a(kernels, &a, panels.count)).then_some(Self {
             c,
             a,
             b,
@@ -58,14 +58,14 @@ impl<'a, E: Sealed> Lying<'a, E> {
     /// The result must be readable and writable, and the values of `start` readable, over its shape, and the
     /// processor must have the instructions of the tiles.
     pub(crate) unsafe fn run(&self) {
-        let strips = Groups::of(self.c.shape[0], self.kernels.rows());
+        let packed_a = Partition::of(self.c.shape[0], self.kernels.rows());
         let ([a_row, _], [b_row, _], [c_row, _]) =
             (self.a.strides(), self.b.strides(), self.c.strides);
         for registers in self.panels.all() {
             let (kernels, col) =
                 (self.kernels.row_major[registers.len() - 1], registers.start * self.kernels.lanes);
-            for strip in strips.all() {
-                let row = strip.start as isize;
+            for panel_a in packed_a.all() {
+                let row = panel_a.start as isize;
                 let args = MicroKernelArgs {
                     depth: self.a.shape()[1],
                     segments: 1,
@@ -78,10 +78,10 @@ impl<'a, E: Sealed> Lying<'a, E> {
                     prefetch: Lines::NONE,
                     c: self.c.data.wrapping_offset(row * c_row).wrapping_add(col),
                     ldc: c_row,
-                    start: self.start.at([strip.start, col]),
+                    start: self.start.at([panel_a.start, col]),
                 };
                 // SAFETY: all strips and panels lie in the matrices; the caller's.
-                unsafe { kernels[strip.len() - 1](&args) };
+                unsafe { kernels[panel_a.len() - 1](&args) };
             }
         }
     }

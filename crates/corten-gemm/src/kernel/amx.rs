@@ -79,8 +79,8 @@ pub(crate) fn amx_kernels() -> &'static MicroKernels<Pair> {
             row_major: &[heights!(1), heights!(2)],
             col_major: &[],
             packing: &[],
-            moves: pack_kernels::on_avx512_bf16::moves::<Avx512Pairs>(),
-            strip_moves: pack_kernels::on_avx512_bf16::moves::<Avx512Pairs>(),
+            pack: pack_kernels::on_avx512_bf16::pack::<Avx512Pairs>(),
+            pack_a: pack_kernels::on_avx512_bf16::pack::<Avx512Pairs>(),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::driver::epilogue::Start;
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::amx::amx_kernels;
 use crate::kernel::skinny::SkinnyOperand;
-use crate::pack::pack_kernels::{self, Lines, Moves};
+use crate::pack::pack_kernels::{self, Lines, PackKernels};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::vector::{
     Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64, Avx512Pairs,
@@ -83,9 +83,9 @@ pub struct MicroKernels<E: 'static> {
     /// always made before.
     pub(crate) packing: &'static [MicroKernel<E>],
     /// What brings the panels of `b` into order, and results.
-    pub(crate) moves: Moves<E>,
+    pub(crate) pack: PackKernels<E>,
     /// What brings the strips of `a` into order.
-    pub(crate) strip_moves: Moves<E>,
+    pub(crate) pack_a: PackKernels<E>,
 }
 
 impl<E> MicroKernels<E> {
@@ -418,8 +418,8 @@ macro_rules! micro_kernels {
                 row_major: micro_kernels!(@widths $function, $vector, false, $registers, $rows),
                 col_major: micro_kernels!(@widths $function, $vector, true, $registers, $rows),
                 packing: micro_kernels!(@heights $function, $vector, false, true, $all, $rows),
-                moves: pack_kernels::$function::moves::<$vector>(),
-                strip_moves: pack_kernels::$strips::moves::<$strip>(),
+                pack: pack_kernels::$function::pack::<$vector>(),
+                pack_a: pack_kernels::$strips::pack::<$strip>(),
             }
         }
     };

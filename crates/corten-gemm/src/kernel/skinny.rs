@@ -5,8 +5,8 @@
 
 use crate::driver::mixed_precision::NarrowFactor;
 use crate::kernel::micro_kernel::{Instructions, Number, Sealed};
-use crate::pack::blocks::{Columns, Groups, SLACK, copy_panel};
-use crate::pack::convert_pack::Widened;
+use crate::pack::blocks::{ImplicitOperand, PACK_PADDING, Partition, pack_panel};
+use crate::pack::convert_pack::Converted;
 use crate::pack::pack_kernels::Lines;
 use crate::simd::convert::Loads;
 #[cfg(target_arch = "x86_64")]
@@ -190,7 +190,7 @@ impl<S: SkinnyElement> Skinny<'_, S> {
         let far = size_of::<S>() * depth * cols > LLC_BYTES;
         for chunk in (0..cols).step_by(DOT_NC) {
             let chunk = chunk..(chunk + DOT_NC).min(cols);
-            for group in Groups::of(rows, kernels.len()).all() {
+            for group in Partition::of(rows, kernels.len()).all() {
                 let kernel = &kernels[group.len() - 1];
                 let mut at = chunk.start;
                 while at < chunk.end {
@@ -220,7 +220,7 @@ impl<S: SkinnyElement> Skinny<'_, S> {
         assert!(self.b.strides()[1] == 1);
         let ([rows, depth], cols) = (self.a.shape(), self.b.shape()[1]);
         let kernels = S::skinny_kernels(self.instructions).axpy;
-        let groups = Groups::of(rows, kernels.len());
+        let groups = Partition::of(rows, kernels.len());
         let bytes = if rows == 1 { AXPY_BYTES_OF_ONE_ROW } else { AXPY_BYTES };
         let width = bytes / size_of::<S::Sum>() / groups.get(0).len();
         let width = (width / MOST_LANES - 1) * MOST_LANES;
@@ -337,7 +337,7 @@ unsafe fn reduce_dots<V: Register, S, const ROWS: usize, const COLS: usize>(
     for (part, totals) in flat.chunks(V::LANES).zip(totals.chunks_exact_mut(V::LANES)) {
         let mut rows = [V::splat(V::Elem::ZERO); MOST_LANES];
         rows[..part.len()].copy_from_slice(part);
-        let columns = V::turn(rows);
+        let columns = V::transpose(rows);
         let total = columns[1..V::LANES].iter().fold(columns[0], |sum, &lane| sum.add(lane));
         // SAFETY: the chunk has as many elements as the register.
         unsafe { total.store(totals.as_mut_ptr()) };
@@ -512,11 +512,11 @@ macro_rules! same_type {
                 if source.strides()[1] == 1 {
                     return (source.first(), source.strides()[0]);
                 }
-                let moves = &Self::micro_kernels(from.instructions).moves;
+                let pack = &Self::micro_kernels(from.instructions).pack;
                 let [rows, depth] = source.shape();
-                let width = depth.next_multiple_of(moves.lanes);
+                let width = depth.next_multiple_of(pack.lanes);
                 let room = room.elements::<Self>(rows * width);
-                copy_panel(moves, room, source, width);
+                pack_panel(pack, room, source, width);
                 (room.as_ptr(), width as isize)
             }
         }
@@ -540,11 +540,11 @@ macro_rules! low_precision {
 
         impl SkinnyOperand for $narrow {
             fn contiguous<'r>(from: &'r SmallMatrix<'r, Self>, room: &'r mut Room) -> (*const $sum, isize) {
-                let moves = <$narrow>::moves(from.instructions);
+                let pack = <$narrow>::pack(from.instructions);
                 let [rows, depth] = from.source.shape();
-                let width = depth.next_multiple_of(moves.lanes);
-                let room = room.elements::<$sum>(rows * width + SLACK);
-                Widened { source: from.source, moves }.fill(0..rows, 0..depth, room, width);
+                let width = depth.next_multiple_of(pack.lanes);
+                let room = room.elements::<$sum>(rows * width + PACK_PADDING);
+                Converted { source: from.source, pack }.pack(0..rows, 0..depth, room, width);
                 (room.as_ptr(), width as isize)
             }
         }

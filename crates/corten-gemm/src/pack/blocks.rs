@@ -5,89 +5,89 @@ use crate::driver::epilogue::Start;
 use crate::kernel::micro_kernel::{
     Instructions, MR, MicroKernelArgs, MicroKernels, Number, Sealed,
 };
-use crate::pack::pack_kernels::{Lines, Moves};
-use crate::pack::prepacked::Packed;
+use crate::pack::pack_kernels::{Lines, PackKernels};
+use crate::pack::prepacked::PrepackedB;
 use crate::types::view::{Source, bytes_apart};
 use crate::types::workspace::Room;
 use std::ops::Range;
 
 /// Lines at multiples of this many bytes share their places in the first-level cache: where many tiles
 /// read them, a product copies them first.
-pub const CONFLICT: usize = 4096;
+pub const L1_ALIAS_STRIDE: usize = 4096;
 
 /// A block that reaches over more bytes than this lies on more pages than a processor remembers.
-pub(crate) const FAR: usize = 256 << 10;
+pub(crate) const TLB_REACH: usize = 256 << 10;
 
 /// Copies of panels that take no more bytes than this stay in the second-level cache of a processor with
 /// AVX-512, or come from the next one soon enough.
-const NEAR: usize = 1 << 20;
+const L2_BYTES: usize = 1 << 20;
 
 /// A strip that up to so many panels use is read as it lies.
-pub(crate) const FEW_PANELS: usize = 2;
+pub(crate) const MAX_UNPACKED_PANELS: usize = 2;
 
-/// [`FEW_PANELS`] of rows at a multiple of [`CONFLICT`] on processors with 64-byte registers: the lines of
+/// [`MAX_UNPACKED_PANELS`] of rows at a multiple of [`L1_ALIAS_STRIDE`] on processors with 64-byte registers: the lines of
 /// as many rows as a tile has find room in most of their first-level caches, where no copy is worth while
 /// for a few panels.
-const FEW_WIDE_PANELS: usize = 8;
+const MAX_UNPACKED_PANELS_WIDE: usize = 8;
 
 /// Whether a product with so many columns copies rows of its first factor that lie at a multiple of
-/// [`CONFLICT`].
+/// [`L1_ALIAS_STRIDE`].
 #[must_use]
-pub fn copies_rows_in_conflict<E: Number>(instructions: Instructions, cols: usize) -> bool {
+pub fn packs_aliasing_rows<E: Number>(instructions: Instructions, cols: usize) -> bool {
     let kernels = E::micro_kernels(instructions);
-    cols.div_ceil(kernels.cols()) > panels_in_conflict(kernels)
+    cols.div_ceil(kernels.cols()) > max_unpacked_panels(kernels)
 }
 
-/// Up to so many panels use rows at a multiple of [`CONFLICT`] as they lie.
-fn panels_in_conflict<E>(kernels: &MicroKernels<E>) -> usize {
-    if kernels.is_wide() { FEW_WIDE_PANELS } else { FEW_PANELS }
+/// Up to so many panels use rows at a multiple of [`L1_ALIAS_STRIDE`] as they lie.
+fn max_unpacked_panels<E>(kernels: &MicroKernels<E>) -> usize {
+    if kernels.is_wide() { MAX_UNPACKED_PANELS_WIDE } else { MAX_UNPACKED_PANELS }
 }
 
 /// Whether rows whose steps lie side by side are copied for so many panels.
-pub(crate) fn copies_rows<E: Copy>(
+pub(crate) fn packs_aliasing_a<E: Copy>(
     kernels: &MicroKernels<E>,
     a: &Source<'_, E>,
     panels: usize,
 ) -> bool {
-    panels > panels_in_conflict(kernels)
-        && bytes_apart::<E>(a.strides()[0]).is_multiple_of(CONFLICT)
+    panels > max_unpacked_panels(kernels)
+        && bytes_apart::<E>(a.strides()[0]).is_multiple_of(L1_ALIAS_STRIDE)
 }
 
-/// Elements that [`Columns::fill`] may write behind its last line.
-pub const SLACK: usize = 16;
+/// Elements that [`ImplicitOperand::fill`] may write behind its last line.
+pub const PACK_PADDING: usize = 16;
 
 /// A factor that is made as it is needed, a few columns at a time.
-pub trait Columns<E> {
+pub trait ImplicitOperand<E> {
     /// Writes the element of row `rows.start + i` and column `cols.start + j` to place `j` of line
     /// `i`, for both ranges. Lines are `width` apart; what is left of them may hold anything, and
-    /// so may [`SLACK`] elements behind the last one.
-    fn fill(&self, rows: Range<usize>, cols: Range<usize>, to: &mut [E], width: usize);
+    /// so may [`PACK_PADDING`] elements behind the last one.
+    fn pack(&self, rows: Range<usize>, cols: Range<usize>, to: &mut [E], width: usize);
 }
 
 /// A factor of a product.
 #[derive(Clone, Copy)]
-pub enum Factor<'a, E: 'static> {
+pub enum Operand<'a, E: 'static> {
     /// One that lies in memory.
     Matrix(Source<'a, E>),
     /// One that is made as it is needed. The lines of a first factor are its rows, and the steps of
     /// the depth lie side by side; those of a second factor are the steps, and its columns do.
-    Made(&'a dyn Columns<E>),
+    Implicit(&'a dyn ImplicitOperand<E>),
     /// A second factor whose panels were made before, from a column on that begins a panel.
-    Packed(&'a Packed<E>, usize),
+    Prepacked(&'a PrepackedB<E>, usize),
     /// A first factor in pieces.
-    Pieces(Pieces<'a, E>),
+    Segments(Segments<'a, E>),
 }
 
 /// A first factor whose rows consist of as many pieces, one after the other at the same distance.
 /// The steps of a piece lie side by side.
 #[derive(Clone, Copy)]
-pub struct Pieces<'a, E> {
+pub struct Segments<'a, E> {
     first: Source<'a, E>,
     count: usize,
     distance: isize,
 }
 
-impl<'a, E: Copy> Pieces<'a, E> {
+impl<'a, E: Copy> Segments<'a, E> {
     /// So many pieces, given the first one of every row, and how far the next one lies from it.
     ///
     /// # Safety
@@ -101,14 +101,14 @@ impl<'a, E: Copy> Pieces<'a, E> {
     }
 }
 
-impl<E: Copy> Factor<'_, E> {
+impl<E: Copy> Operand<'_, E> {
     /// Whether it may have this shape.
     pub(crate) fn fits(&self, [rows, cols]: [usize; 2]) -> bool {
         match self {
             Self::Matrix(matrix) => matrix.shape() == [rows, cols],
-            Self::Made(_) => true,
-            Self::Packed(packed, start) => packed.has(rows, *start..start + cols),
-            Self::Pieces(segments) => {
+            Self::Implicit(_) => true,
+            Self::Prepacked(packed, start) => packed.has(rows, *start..start + cols),
+            Self::Segments(segments) => {
                 let [lines, steps] = segments.first.shape();
                 lines == rows && steps * segments.count == cols
             }
@@ -117,22 +117,22 @@ impl<E: Copy> Factor<'_, E> {
 }
 
 /// A block of the second factor, one panel as wide as a tile after the other.
-pub(crate) struct Panels<'a, E: 'static> {
-    right: Factor<'a, E>,
+pub(crate) struct PackedB<'a, E: 'static> {
+    b: Operand<'a, E>,
     depth: Range<usize>,
     /// The steps of the block that follows, if its panels are the next ones.
-    then: Option<Range<usize>>,
+    next_depth: Option<Range<usize>>,
     cols: Range<usize>,
     kernels: &'static MicroKernels<E>,
-    groups: Groups,
-    in_place: bool,
+    groups: Partition,
+    unpacked: bool,
     /// Whether every copied panel has a place of its own, for more than one use.
-    kept: bool,
-    room: &'a mut [E],
+    reused: bool,
+    buffer: &'a mut [E],
 }
 
 /// A panel as a tile reads it.
-pub(crate) struct Panel<E> {
+pub(crate) struct PanelB<E> {
     pub first: *const E,
     pub stride: isize,
     /// Which columns of the factor it holds.
@@ -143,44 +143,46 @@ pub(crate) struct Panel<E> {
     pub copy: Option<*mut E>,
 }
 
-impl<E> Panel<E> {
+impl<E> PanelB<E> {
     /// The panel once it has been copied.
-    fn copied(&mut self, width: usize) {
+    fn set_packed(&mut self, width: usize) {
         if let Some(copy) = self.copy.take() {
             (self.first, self.stride) = (copy, width as isize);
         }
     }
 }
 
-impl<'a, E: Sealed> Panels<'a, E> {
+impl<'a, E: Sealed> PackedB<'a, E> {
     pub(crate) fn of(
-        right: Factor<'a, E>,
+        b: Operand<'a, E>,
         [depth, cols]: [Range<usize>; 2],
         rows: usize,
-        kept: bool,
+        reused: bool,
         kernels: &'static MicroKernels<E>,
-        room: &'a mut Room,
+        buffer: &'a mut Room,
     ) -> Self {
-        let in_place = match right {
-            Factor::Matrix(b) => b.strides()[1] == 1 && !is_used_often(&b, depth.len(), rows),
-            Factor::Made(_) | Factor::Pieces(_) => false,
-            Factor::Packed(..) => true,
+        let unpacked = match b {
+            Operand::Matrix(b) => b.strides()[1] == 1 && !packing_pays(&b, depth.len(), rows),
+            Operand::Implicit(_) | Operand::Segments(_) => false,
+            Operand::Prepacked(..) => true,
         };
-        let width = if kept { cols.len().next_multiple_of(kernels.lanes) } else { kernels.cols() };
-        let copied = if let Factor::Packed(..) = right { 0 } else { width * depth.len() + SLACK };
-        let room = room.elements::<E>(copied);
-        let groups = match right {
-            Factor::Packed(..) => {
-                Groups::whole(cols.len().div_ceil(kernels.lanes), kernels.registers())
+        let width =
+            if reused { cols.len().next_multiple_of(kernels.lanes) } else { kernels.cols() };
+        let packed =
+            if let Operand::Prepacked(..) = b { 0 } else { width * depth.len() + PACK_PADDING };
+        let buffer = buffer.elements::<E>(packed);
+        let groups = match b {
+            Operand::Prepacked(..) => {
+                Partition::whole(cols.len().div_ceil(kernels.lanes), kernels.registers())
             }
-            _ => Groups::of(cols.len().div_ceil(kernels.lanes), kernels.registers()),
+            _ => Partition::of(cols.len().div_ceil(kernels.lanes), kernels.registers()),
         };
-        Self { right, depth, then: None, cols, kernels, groups, in_place, kept, room }
+        Self { b, depth, next_depth: None, cols, kernels, groups, unpacked, reused, buffer }
     }
 
     /// With steps whose panels are used after these.
-    pub(crate) fn then(self, then: Option<Range<usize>>) -> Self {
-        Self { then, ..self }
+    pub(crate) fn next_depth(self, next_depth: Option<Range<usize>>) -> Self {
+        Self { next_depth, ..self }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -195,43 +197,43 @@ impl<'a, E: Sealed> Panels<'a, E> {
     }
 
     /// Where the copy of a panel begins, given its registers.
-    fn place(&self, registers: &Range<usize>) -> usize {
-        if self.kept { registers.start * self.kernels.lanes * self.depth.len() } else { 0 }
+    fn offset(&self, registers: &Range<usize>) -> usize {
+        if self.reused { registers.start * self.kernels.lanes * self.depth.len() } else { 0 }
     }
 
     /// What the next panel is copied from, or its copy, to be brought near in so many parts while this
     /// one is used.
-    pub(crate) fn ahead(&self, next: usize, first_time: bool, parts: usize) -> Ahead<E> {
-        let lines = match self.then.clone() {
+    pub(crate) fn ahead(&self, next: usize, first_time: bool, parts: usize) -> PrefetchQueue<E> {
+        let lines = match self.next_depth.clone() {
             _ if next < self.count() => self.lines(next, first_time),
-            Some(depth) if !self.in_place => self.lying(depth, self.cols(0).0),
+            Some(depth) if !self.unpacked => self.matrix_rows(depth, self.cols(0).0),
             _ => None,
         };
-        Ahead::of(lines.unwrap_or(Lines::NONE), parts)
+        PrefetchQueue::of(lines.unwrap_or(Lines::NONE), parts)
     }
 
     /// What a panel is copied from, or its copy where that may be far.
     fn lines(&self, index: usize, first_time: bool) -> Option<Lines<*const E>> {
         let (cols, registers) = self.cols(index);
         let steps = self.depth.len();
-        if self.in_place {
+        if self.unpacked {
             return None;
         }
-        if self.kept && !first_time {
-            if size_of_val(&*self.room) <= NEAR {
+        if self.reused && !first_time {
+            if size_of_val(&*self.buffer) <= L2_BYTES {
                 return None;
             }
-            let first = self.room[self.place(&registers)..].as_ptr();
+            let first = self.buffer[self.offset(&registers)..].as_ptr();
             let stride = (registers.len() * self.kernels.lanes) as isize;
             return Some(Lines { first, stride, count: steps, len: 0 });
         }
-        self.lying(self.depth.clone(), cols)
+        self.matrix_rows(self.depth.clone(), cols)
     }
 
     /// Part of the factor, if its columns lie side by side.
-    fn lying(&self, depth: Range<usize>, cols: Range<usize>) -> Option<Lines<*const E>> {
-        match self.right {
-            Factor::Matrix(b) if b.strides()[1] == 1 => {
+    fn matrix_rows(&self, depth: Range<usize>, cols: Range<usize>) -> Option<Lines<*const E>> {
+        match self.b {
+            Operand::Matrix(b) if b.strides()[1] == 1 => {
                 let (count, b) = (depth.len(), b.part(depth, cols));
                 Some(Lines { first: b.first(), stride: b.strides()[0], count, len: 0 })
             }
@@ -241,65 +243,65 @@ impl<'a, E: Sealed> Panels<'a, E> {
 
     /// A panel, which is copied if this is the first time, or if no copies are kept. One that is
     /// not whole is copied always, since a tile reads all of its columns.
-    pub(crate) fn get(&mut self, index: usize, first_time: bool, row_major: bool) -> Panel<E> {
+    pub(crate) fn get(&mut self, index: usize, first_time: bool, row_major: bool) -> PanelB<E> {
         let lanes = self.kernels.lanes;
         let (cols, range) = self.cols(index);
         let (registers, width) = (range.len(), range.len() * lanes);
-        if let Factor::Packed(packed, start) = self.right {
+        if let Operand::Prepacked(packed, start) = self.b {
             let first = packed.panel(&self.depth, start + cols.start);
-            return Panel { first, stride: width as isize, cols, registers, copy: None };
+            return PanelB { first, stride: width as isize, cols, registers, copy: None };
         }
-        let place = self.place(&range);
-        let to = &mut self.room[place..][..width * self.depth.len() + SLACK];
-        let copy = first_time || !self.kept;
+        let offset = self.offset(&range);
+        let to = &mut self.buffer[offset..][..width * self.depth.len() + PACK_PADDING];
+        let copy = first_time || !self.reused;
         let mut panel =
-            Panel { first: to.as_ptr(), stride: width as isize, cols, registers, copy: None };
-        match self.right {
-            Factor::Matrix(b) => {
+            PanelB { first: to.as_ptr(), stride: width as isize, cols, registers, copy: None };
+        match self.b {
+            Operand::Matrix(b) => {
                 let b = b.part(self.depth.clone(), panel.cols.clone());
                 let whole = panel.cols.len() == width && b.strides()[1] == 1;
                 let fused = row_major && registers == self.kernels.row_major.len();
-                if whole && (self.in_place || copy && fused) {
+                if whole && (self.unpacked || copy && fused) {
                     (panel.first, panel.stride) = (b.first(), b.strides()[0]);
-                    panel.copy = (!self.in_place).then_some(to.as_mut_ptr());
+                    panel.copy = (!self.unpacked).then_some(to.as_mut_ptr());
                 } else if copy {
-                    copy_panel(&self.kernels.moves, to, b, width);
+                    pack_panel(&self.kernels.pack, to, b, width);
                 }
             }
-            Factor::Made(columns) if copy => {
-                columns.fill(self.depth.clone(), panel.cols.clone(), to, width);
+            Operand::Implicit(columns) if copy => {
+                columns.pack(self.depth.clone(), panel.cols.clone(), to, width);
             }
-            Factor::Made(_) | Factor::Packed(..) => {}
-            Factor::Pieces(_) => unreachable!("a second factor has panels, not segments"),
+            Operand::Implicit(_) | Operand::Prepacked(..) => {}
+            Operand::Segments(_) => unreachable!("a second factor has panels, not segments"),
         }
         panel
     }
 }
 
 /// Whether a second factor with columns side by side is copied for so many rows.
-pub(crate) fn is_used_often<E: Sealed>(b: &Source<'_, E>, depth: usize, rows: usize) -> bool {
+pub(crate) fn packing_pays<E: Sealed>(b: &Source<'_, E>, depth: usize, rows: usize) -> bool {
     let apart = bytes_apart::<E>(b.strides()[0]);
-    let far = apart.is_multiple_of(CONFLICT) || apart.saturating_mul(depth) > FAR;
+    let far = apart.is_multiple_of(L1_ALIAS_STRIDE) || apart.saturating_mul(depth) > TLB_REACH;
     rows > if far { 2 * MR } else { 8 * MR }
 }
 
 /// Copies a matrix to lines `width` apart.
-pub(crate) fn copy_panel<E: Sealed>(
-    moves: &Moves<E>,
+pub(crate) fn pack_panel<E: Sealed>(
+    pack: &PackKernels<E>,
     to: &mut [E],
     from: Source<'_, E>,
     width: usize,
 ) {
     let ([rows, cols], [row, col]) = (from.shape(), from.strides());
-    assert!(cols <= width && width.is_multiple_of(moves.lanes) && rows * width <= to.len());
+    assert!(cols <= width && width.is_multiple_of(pack.lanes) && rows * width <= to.len());
     let lines = |stride, count, len| Lines { first: from.first(), stride, count, len };
     if col == 1 {
         // SAFETY: the matrix is readable, `to` holds all lines, and the moves are of the level in
         // use.
-        unsafe { (moves.copy)(lines(row, rows, cols), to.as_mut_ptr(), width) }
+        unsafe { (pack.copy)(lines(row, rows, cols), to.as_mut_ptr(), width) }
     } else if row == 1 {
         // SAFETY: as above.
-        unsafe { (moves.turn)(lines(col, cols, rows), to.as_mut_ptr(), width) }
+        unsafe { (pack.transpose)(lines(col, cols, rows), to.as_mut_ptr(), width) }
     } else {
         for (i, line) in to.chunks_exact_mut(width).enumerate().take(rows) {
             line.fill(E::ZERO);
@@ -310,82 +312,82 @@ pub(crate) fn copy_panel<E: Sealed>(
 
 /// Copies groups of rows to places one after the other, the rows of a step side by side and steps `width`
 /// apart.
-fn copy_strips<E: Sealed>(
-    moves: &Moves<E>,
+fn pack_panels_a<E: Sealed>(
+    pack: &PackKernels<E>,
     to: &mut [E],
     from: Source<'_, E>,
-    groups: Groups,
+    groups: Partition,
     width: usize,
 ) {
     let ([rows, depth], [row, step]) = (from.shape(), from.strides());
-    let place = width * depth;
+    let offset = width * depth;
     assert!(groups.length == rows && groups.get(0).len() <= width, "groups of the rows");
-    assert!(width.is_multiple_of(moves.lanes) && to.len() == groups.count * place);
+    assert!(width.is_multiple_of(pack.lanes) && to.len() == groups.count * offset);
     if row == 1 {
         let lines = Lines { first: from.first(), stride: step, count: depth, len: rows };
         // SAFETY: the matrix is readable, `to` holds all lines of every group, and the moves are of
         // the level in use.
-        return unsafe { (moves.strips)(lines, groups, to.as_mut_ptr(), width) };
+        return unsafe { (pack.pack_panels)(lines, groups, to.as_mut_ptr(), width) };
     }
-    for (to, rows) in to.chunks_exact_mut(place).zip(groups.all()) {
-        copy_panel(moves, to, from.rows(rows).t(), width);
+    for (to, rows) in to.chunks_exact_mut(offset).zip(groups.all()) {
+        pack_panel(pack, to, from.rows(rows).t(), width);
     }
 }
 
 /// Lines that are brought near before they are needed, some with every tile.
-pub(crate) struct Ahead<E> {
+pub(crate) struct PrefetchQueue<E> {
     lines: Lines<*const E>,
-    at_once: usize,
+    per_call: usize,
 }
 
-impl<E> Ahead<E> {
+impl<E> PrefetchQueue<E> {
     /// All lines, in so many parts.
     pub(crate) fn of(lines: Lines<*const E>, parts: usize) -> Self {
-        Self { lines, at_once: lines.count.div_ceil(parts) }
+        Self { lines, per_call: lines.count.div_ceil(parts) }
     }
 
     /// The next of them.
     #[inline]
     pub(crate) fn part(&mut self) -> Lines<*const E> {
-        self.lines.take(self.at_once)
+        self.lines.take(self.per_call)
     }
 }
 
 /// Some things in groups.
 #[derive(Clone, Copy)]
-pub(crate) struct Groups {
+pub(crate) struct Partition {
     pub count: usize,
     /// The things in a group; in so many of the first groups there is one more.
     size: usize,
-    longer: usize,
+    larger: usize,
     pub length: usize,
 }
 
-impl Groups {
+impl Partition {
     /// Groups of at most `most`, as equal as can be.
     pub(crate) fn of(length: usize, most: usize) -> Self {
         if length <= most {
-            return Self { count: length.min(1), size: length, longer: 0, length };
+            return Self { count: length.min(1), size: length, larger: 0, length };
         }
         let count = length.div_ceil(most);
-        Self { count, size: length / count, longer: length % count, length }
+        Self { count, size: length / count, larger: length % count, length }
     }
 
     /// Groups of `size`; the last one has what is left.
     pub(crate) fn whole(length: usize, size: usize) -> Self {
-        Self { count: length.div_ceil(size), size, longer: 0, length }
+        Self { count: length.div_ceil(size), size, larger: 0, length }
     }
 
     /// The things of a group.
     #[inline]
     pub(crate) fn get(self, index: usize) -> Range<usize> {
-        let start = |i: usize| (i * self.size + i.min(self.longer)).min(self.length);
+        let start = |i: usize| (i * self.size + i.min(self.larger)).min(self.length);
         start(index)..start(index + 1)
     }
 
     /// How many groups there are of each of the two sizes.
     pub(crate) fn widths(self) -> impl Iterator<Item = (usize, usize)> {
-        [(self.longer, self.size + 1), (self.count - self.longer, self.size)].into_iter()
+        [(self.larger, self.size + 1), (self.count - self.larger, self.size)].into_iter()
     }
 
     /// The things of all groups.
@@ -395,7 +397,7 @@ impl Groups {
 }
 
 /// Where the sums of a tile go.
-pub(crate) struct Sums<E> {
+pub(crate) struct TileOutput<E> {
     pub c: *mut E,
     pub ldc: isize,
     pub start: Start<E>,
@@ -404,7 +406,7 @@ pub(crate) struct Sums<E> {
 }
 
 /// A block of the first factor, one strip as high as a tile after the other.
-pub(crate) struct Strips<'a, E: 'static> {
+pub(crate) struct PackedA<'a, E: 'static> {
     /// Where it lies, if it is not copied.
     first: *const E,
     strides: [isize; 2],
@@ -413,41 +415,41 @@ pub(crate) struct Strips<'a, E: 'static> {
     /// next.
     segments: (usize, usize, isize),
     kernels: &'static MicroKernels<E>,
-    groups: Groups,
-    order: Order,
-    copied: &'a [E],
+    groups: Partition,
+    order: PanelLayout,
+    packed: &'a [E],
 }
 
 /// Some rows of a block, as many as a tile has.
-pub(crate) struct Strip {
+pub(crate) struct PanelA {
     index: usize,
     pub rows: Range<usize>,
 }
 
 /// What lies side by side in a strip.
-enum Order {
+enum PanelLayout {
     /// The steps of a row; the rows are so far apart.
-    Steps(isize),
+    RowMajor(isize),
     /// The rows of a step; the steps are so far apart.
-    Rows(isize),
-    /// As [`Self::Steps`], copied.
-    CopiedSteps(usize),
-    /// As [`Self::Rows`], copied.
-    CopiedRows(usize),
+    ColMajor(isize),
+    /// As [`Self::RowMajor`], copied.
+    PackedRowMajor(usize),
+    /// As [`Self::ColMajor`], copied.
+    PackedColMajor(usize),
 }
 
-impl<'a, E: Sealed> Strips<'a, E> {
+impl<'a, E: Sealed> PackedA<'a, E> {
     pub(crate) fn of(
-        a: Factor<'a, E>,
+        a: Operand<'a, E>,
         [rows, depth]: [Range<usize>; 2],
         panels: usize,
         kernels: &'static MicroKernels<E>,
-        room: &'a mut Room,
+        buffer: &'a mut Room,
     ) -> Self {
         match a {
-            Factor::Matrix(a) => Self::of_matrix(a.part(rows, depth), panels, kernels, room),
-            Factor::Packed(..) => unreachable!("a first factor has strips, not panels"),
-            Factor::Pieces(Pieces { first, count, distance }) => {
+            Operand::Matrix(a) => Self::of_matrix(a.part(rows, depth), panels, kernels, buffer),
+            Operand::Prepacked(..) => unreachable!("a first factor has packed_a, not panels"),
+            Operand::Segments(Segments { first, count, distance }) => {
                 assert!(depth == (0..count * first.shape()[1]), "a block has all segments");
                 let first = first.rows(rows);
                 Self {
@@ -456,24 +458,24 @@ impl<'a, E: Sealed> Strips<'a, E> {
                     depth: depth.len(),
                     segments: (count, first.shape()[1], distance),
                     kernels,
-                    groups: Groups::of(first.shape()[0], kernels.rows()),
-                    order: Order::Steps(first.strides()[0]),
-                    copied: &[],
+                    groups: Partition::of(first.shape()[0], kernels.rows()),
+                    order: PanelLayout::RowMajor(first.strides()[0]),
+                    packed: &[],
                 }
             }
-            Factor::Made(made) => {
+            Operand::Implicit(made) => {
                 let width = depth.len().next_multiple_of(kernels.lanes);
-                let room = room.elements::<E>(rows.len() * width + SLACK);
-                made.fill(rows.clone(), depth.clone(), room, width);
+                let buffer = buffer.elements::<E>(rows.len() * width + PACK_PADDING);
+                made.pack(rows.clone(), depth.clone(), buffer, width);
                 Self {
                     first: std::ptr::null(),
                     strides: [0, 0],
                     depth: depth.len(),
                     segments: (1, depth.len(), 0),
                     kernels,
-                    groups: Groups::of(rows.len(), kernels.rows()),
-                    order: Order::CopiedSteps(width),
-                    copied: room,
+                    groups: Partition::of(rows.len(), kernels.rows()),
+                    order: PanelLayout::PackedRowMajor(width),
+                    packed: buffer,
                 }
             }
         }
@@ -485,28 +487,28 @@ impl<'a, E: Sealed> Strips<'a, E> {
         a: Source<'a, E>,
         panels: usize,
         kernels: &'static MicroKernels<E>,
-        room: &'a mut Room,
+        buffer: &'a mut Room,
     ) -> Self {
         let (strides, [rows, depth]) = (a.strides(), a.shape());
-        let groups = Groups::of(rows, kernels.rows());
-        let seldom = panels <= FEW_PANELS;
+        let groups = Partition::of(rows, kernels.rows());
+        let rarely_reused = panels <= MAX_UNPACKED_PANELS;
         let order = match strides {
-            [row, 1] if !copies_rows(kernels, &a, panels) => Order::Steps(row),
-            [_, 1] => Order::CopiedSteps(depth.next_multiple_of(kernels.lanes)),
-            [1, step] if seldom => Order::Rows(step),
-            _ => Order::CopiedRows(kernels.rows().next_multiple_of(kernels.strip_moves.lanes)),
+            [row, 1] if !packs_aliasing_a(kernels, &a, panels) => PanelLayout::RowMajor(row),
+            [_, 1] => PanelLayout::PackedRowMajor(depth.next_multiple_of(kernels.lanes)),
+            [1, step] if rarely_reused => PanelLayout::ColMajor(step),
+            _ => PanelLayout::PackedColMajor(kernels.rows().next_multiple_of(kernels.pack_a.lanes)),
         };
-        let copied: &[E] = match order {
-            Order::Steps(_) | Order::Rows(_) => &[],
-            Order::CopiedSteps(width) => {
-                let room = room.elements::<E>(rows * width);
-                copy_panel(&kernels.moves, room, a, width);
-                room
+        let packed: &[E] = match order {
+            PanelLayout::RowMajor(_) | PanelLayout::ColMajor(_) => &[],
+            PanelLayout::PackedRowMajor(width) => {
+                let buffer = buffer.elements::<E>(rows * width);
+                pack_panel(&kernels.pack, buffer, a, width);
+                buffer
             }
-            Order::CopiedRows(width) => {
-                let room = room.elements::<E>(groups.count * width * depth);
-                copy_strips(&kernels.strip_moves, room, a, groups, width);
-                room
+            PanelLayout::PackedColMajor(width) => {
+                let buffer = buffer.elements::<E>(groups.count * width * depth);
+                pack_panels_a(&kernels.pack_a, buffer, a, groups, width);
+                buffer
             }
         };
         Self {
@@ -517,7 +519,7 @@ impl<'a, E: Sealed> Strips<'a, E> {
             kernels,
             groups,
             order,
-            copied,
+            packed,
         }
     }
 
@@ -533,13 +535,13 @@ impl<'a, E: Sealed> Strips<'a, E> {
 
     /// A strip.
     #[inline]
-    pub(crate) fn get(&self, index: usize) -> Strip {
-        Strip { index, rows: self.groups.get(index) }
+    pub(crate) fn get(&self, index: usize) -> PanelA {
+        PanelA { index, rows: self.groups.get(index) }
     }
 
     /// Whether the steps of a row lie side by side.
     pub(crate) fn row_major(&self) -> bool {
-        matches!(self.order, Order::Steps(_) | Order::CopiedSteps(_))
+        matches!(self.order, PanelLayout::RowMajor(_) | PanelLayout::PackedRowMajor(_))
     }
 
     /// The sums of a strip and a panel, which is copied after that.
@@ -548,8 +550,13 @@ impl<'a, E: Sealed> Strips<'a, E> {
     /// The result must be writable, and what is added to readable, for the rows and all columns of the
     /// panel's registers.
     #[inline]
-    pub(crate) unsafe fn tile(&self, strip: &Strip, panel: &mut Panel<E>, sums: Sums<E>) {
-        let (a, lda) = self.place(strip);
+    pub(crate) unsafe fn run_micro_kernel(
+        &self,
+        panel_a: &PanelA,
+        panel: &mut PanelB<E>,
+        sums: TileOutput<E>,
+    ) {
+        let (a, lda) = self.offset(panel_a);
         let (segments, depth, segment_stride) = self.segments;
         let args = MicroKernelArgs {
             depth,
@@ -573,22 +580,22 @@ impl<'a, E: Sealed> Strips<'a, E> {
         };
         // SAFETY: strips and panels are whole, the caller owes the result, and the tile is of the
         // level in use.
-        unsafe { kernels[strip.rows.len() - 1](&args) };
-        panel.copied(panel.registers * self.kernels.lanes);
+        unsafe { kernels[panel_a.rows.len() - 1](&args) };
+        panel.set_packed(panel.registers * self.kernels.lanes);
     }
 
     /// The first element of a strip, and the distance of its rows or of its steps.
     #[inline]
-    fn place(&self, Strip { index, rows }: &Strip) -> (*const E, isize) {
+    fn offset(&self, PanelA { index, rows }: &PanelA) -> (*const E, isize) {
         match self.order {
-            Order::Steps(stride) | Order::Rows(stride) => {
+            PanelLayout::RowMajor(stride) | PanelLayout::ColMajor(stride) => {
                 (self.first.wrapping_offset(rows.start as isize * self.strides[0]), stride)
             }
-            Order::CopiedSteps(width) => {
-                (self.copied[rows.start * width..].as_ptr(), width as isize)
+            PanelLayout::PackedRowMajor(width) => {
+                (self.packed[rows.start * width..].as_ptr(), width as isize)
             }
-            Order::CopiedRows(width) => {
-                (self.copied[index * width * self.depth..].as_ptr(), width as isize)
+            PanelLayout::PackedColMajor(width) => {
+                (self.packed[index * width * self.depth..].as_ptr(), width as isize)
             }
         }
     }

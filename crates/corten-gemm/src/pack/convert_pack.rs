@@ -1,7 +1,7 @@
 //! Factors of narrow elements, which become wide where tiles need them, and their results.
 
 use crate::kernel::micro_kernel::{Instructions, Sealed};
-use crate::pack::blocks::Columns;
+use crate::pack::blocks::ImplicitOperand;
 use crate::pack::pack_kernels::{Lines, Scale};
 use crate::simd::convert::{Loads, Stores};
 #[cfg(target_arch = "x86_64")]
@@ -12,10 +12,10 @@ use crate::types::view::Source;
 use std::ops::Range;
 
 /// From sums to narrow elements.
-type Put<H, W> = unsafe fn(Lines<*const W>, to: Lines<*mut H>, Scale<W>);
+type StoreConverted<H, W> = unsafe fn(Lines<*const W>, to: Lines<*mut H>, Scale<W>);
 
 /// The moves of an instruction set to and from the wider type.
-pub struct NarrowMoves<H: Narrow> {
+pub struct ConvertKernels<H: Narrow> {
     /// The elements that lines are filled up to are a multiple of this.
     pub(crate) lanes: usize,
     /// Widens lines to lines `width` apart. What is left of these may hold anything.
@@ -28,7 +28,7 @@ pub struct NarrowMoves<H: Narrow> {
     ///
     /// # Safety
     /// As for `copy`, with lines for elements.
-    pub(crate) turn: unsafe fn(Lines<*const H>, to: *mut H::Wide, width: usize),
+    pub(crate) transpose: unsafe fn(Lines<*const H>, to: *mut H::Wide, width: usize),
     /// `to = beta * to + alpha * from`. The sum of floats is rounded to `f32` once where the
     /// instruction set has that, as oneDNN's is, and then to the result's type; that of integers
     /// wraps around.
@@ -36,29 +36,29 @@ pub struct NarrowMoves<H: Narrow> {
     /// # Safety
     /// `from` must be readable, `to` readable and writable, and the processor must have the
     /// instructions.
-    pub(crate) put: Put<H, H::Wide>,
+    pub(crate) store_tile: StoreConverted<H, H::Wide>,
 }
 
 /// A matrix whose elements are widened.
-pub(crate) struct Widened<'a, H: Narrow> {
+pub(crate) struct Converted<'a, H: Narrow> {
     pub source: Source<'a, H>,
-    pub moves: &'static NarrowMoves<H>,
+    pub pack: &'static ConvertKernels<H>,
 }
 
-impl<H: Narrow> Columns<H::Wide> for Widened<'_, H> {
-    fn fill(&self, rows: Range<usize>, cols: Range<usize>, to: &mut [H::Wide], width: usize) {
+impl<H: Narrow> ImplicitOperand<H::Wide> for Converted<'_, H> {
+    fn pack(&self, rows: Range<usize>, cols: Range<usize>, to: &mut [H::Wide], width: usize) {
         let from = self.source.part(rows, cols);
         let ([rows, cols], [row, col]) = (from.shape(), from.strides());
-        assert!(cols <= width && width.is_multiple_of(self.moves.lanes));
+        assert!(cols <= width && width.is_multiple_of(self.pack.lanes));
         assert!(rows * width <= to.len());
         let lines = |stride, count, len| Lines { first: from.first(), stride, count, len };
         if col == 1 {
             // SAFETY: the matrix is readable, `to` holds all lines, and the moves are of the level
             // in use.
-            unsafe { (self.moves.copy)(lines(row, rows, cols), to.as_mut_ptr(), width) }
+            unsafe { (self.pack.copy)(lines(row, rows, cols), to.as_mut_ptr(), width) }
         } else if row == 1 {
             // SAFETY: as above.
-            unsafe { (self.moves.turn)(lines(col, cols, rows), to.as_mut_ptr(), width) }
+            unsafe { (self.pack.transpose)(lines(col, cols, rows), to.as_mut_ptr(), width) }
         } else {
             for (i, line) in to.chunks_exact_mut(width).enumerate().take(rows) {
                 (0..cols).for_each(|j| line[j] = from.at([i, j]).wide());
@@ -73,7 +73,7 @@ impl<H: Narrow> Columns<H::Wide> for Widened<'_, H> {
 /// `load` must give the lanes of a line from a place on, for some of them at the end of lines, and
 /// `to` must be writable for as many lines of `width`, a multiple of the lanes.
 #[inline(always)]
-pub(crate) unsafe fn arrange<V: Register>(
+pub(crate) unsafe fn pack_rows<V: Register>(
     [count, len]: [usize; 2],
     load: impl Fn(usize, usize, usize) -> V,
     to: *mut V::Elem,
@@ -88,12 +88,12 @@ pub(crate) unsafe fn arrange<V: Register>(
     }
 }
 
-/// [`arrange`], element `j` of line `i` to place `i` of line `j`.
+/// [`pack_rows`], element `j` of line `i` to place `i` of line `j`.
 ///
 /// # Safety
-/// As for [`arrange`], with lines for elements.
+/// As for [`pack_rows`], with lines for elements.
 #[inline(always)]
-pub(crate) unsafe fn arrange_turned<V: Register>(
+pub(crate) unsafe fn pack_transposed<V: Register>(
     [count, len]: [usize; 2],
     load: impl Fn(usize, usize, usize) -> V,
     to: *mut V::Elem,
@@ -107,7 +107,7 @@ pub(crate) unsafe fn arrange_turned<V: Register>(
                 // Lines beyond the last one repeat it.
                 *row = load((line + i).min(count - 1), at, some);
             }
-            for (i, column) in V::turn(rows).iter().enumerate().take(some) {
+            for (i, column) in V::transpose(rows).iter().enumerate().take(some) {
                 // SAFETY: the caller's.
                 unsafe { column.store(to.add((at + i) * width + line)) };
             }
@@ -132,7 +132,7 @@ unsafe fn widened<V: Loads<H>, H: Narrow>(
 }
 
 #[inline(always)]
-unsafe fn put<V: Loads<H> + Stores<H> + Register<Elem = H::Wide>, H: Narrow>(
+unsafe fn store_tile<V: Loads<H> + Stores<H> + Register<Elem = H::Wide>, H: Narrow>(
     from: Lines<*const H::Wide>,
     to: Lines<*mut H>,
     scale: Scale<H::Wide>,
@@ -163,10 +163,10 @@ unsafe fn put<V: Loads<H> + Stores<H> + Register<Elem = H::Wide>, H: Narrow>(
 macro_rules! compiled {
     ($($name:ident $(with $features:literal)?;)+) => {$(
         mod $name {
-            use super::{Narrow, NarrowMoves, Lines, Loads, Register, Scale, Stores};
+            use super::{Narrow, ConvertKernels, Lines, Loads, Register, Scale, Stores};
 
             /// # Safety
-            /// As for [`NarrowMoves::copy`].
+            /// As for [`ConvertKernels::copy`].
             $(#[target_feature(enable = $features)])?
             unsafe fn copy<V: Loads<H> + Register<Elem = H::Wide>, H: Narrow>(
                 from: Lines<*const H>,
@@ -176,14 +176,14 @@ macro_rules! compiled {
                 // SAFETY: the caller's.
                 unsafe {
                     let load = |line, at, n| super::widened::<V, H>(from, line, at, n);
-                    super::arrange([from.count, from.len], load, to, width);
+                    super::pack_rows([from.count, from.len], load, to, width);
                 }
             }
 
             /// # Safety
-            /// As for [`NarrowMoves::turn`].
+            /// As for [`ConvertKernels::transpose`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn turn<V: Loads<H> + Register<Elem = H::Wide>, H: Narrow>(
+            unsafe fn transpose<V: Loads<H> + Register<Elem = H::Wide>, H: Narrow>(
                 from: Lines<*const H>,
                 to: *mut H::Wide,
                 width: usize,
@@ -191,25 +191,25 @@ macro_rules! compiled {
                 // SAFETY: the caller's.
                 unsafe {
                     let load = |line, at, n| super::widened::<V, H>(from, line, at, n);
-                    super::arrange_turned([from.count, from.len], load, to, width);
+                    super::pack_transposed([from.count, from.len], load, to, width);
                 }
             }
 
             /// # Safety
-            /// As for [`NarrowMoves::put`].
+            /// As for [`ConvertKernels::store_tile`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn put<V: Loads<H> + Stores<H> + Register<Elem = H::Wide>, H: Narrow>(
+            unsafe fn store_tile<V: Loads<H> + Stores<H> + Register<Elem = H::Wide>, H: Narrow>(
                 from: Lines<*const H::Wide>,
                 to: Lines<*mut H>,
                 scale: Scale<H::Wide>,
             ) {
                 // SAFETY: the caller's.
-                unsafe { super::put::<V, H>(from, to, scale) }
+                unsafe { super::store_tile::<V, H>(from, to, scale) }
             }
 
-            pub(super) const fn moves<V: Loads<H> + Stores<H> + Register<Elem = H::Wide>, H: Narrow>()
-            -> NarrowMoves<H> {
-                NarrowMoves { lanes: V::LANES, copy: copy::<V, H>, turn: turn::<V, H>, put: put::<V, H> }
+            pub(super) const fn pack<V: Loads<H> + Stores<H> + Register<Elem = H::Wide>, H: Narrow>()
+            -> ConvertKernels<H> {
+                ConvertKernels { lanes: V::LANES, copy: copy::<V, H>, transpose: transpose::<V, H>, store_tile: store_tile::<V, H> }
             }
         }
     )+};
@@ -223,19 +223,19 @@ compiled! {
     on_avx512 with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c";
 }
 
-/// [`NarrowMoves::put`] of sums as they are by the instruction that rounds them. What is smaller than the
+/// [`ConvertKernels::store_tile`] of sums as they are by the instruction that rounds them. What is smaller than the
 /// smallest normal `f32` counts as zero.
 ///
 /// # Safety
-/// As for [`NarrowMoves::put`].
+/// As for [`ConvertKernels::store_tile`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")]
-unsafe fn put_bf16(from: Lines<*const f32>, to: Lines<*mut Bf16>, scale: Scale<f32>) {
+unsafe fn store_tile_bf16(from: Lines<*const f32>, to: Lines<*mut Bf16>, scale: Scale<f32>) {
     use std::arch::x86_64::*;
     const BOTH: usize = 32;
     if scale.alpha != 1.0 || scale.beta.is_some() {
         // SAFETY: the caller's.
-        return unsafe { put::<Avx512F32, Bf16>(from, to, scale) };
+        return unsafe { store_tile::<Avx512F32, Bf16>(from, to, scale) };
     }
     let mask = |count: usize| (1u32 << count.min(16)).wrapping_sub(1) as u16;
     for i in 0..from.count as isize {
@@ -262,39 +262,44 @@ unsafe fn put_bf16(from: Lines<*const f32>, to: Lines<*mut Bf16>, scale: Scale<f
     }
 }
 
-macro_rules! narrow_moves {
+macro_rules! convert_kernels {
     ($($function:ident of $narrow:ty: $avx2:ident, $avx512:ident;)+) => {$(
         // Not inlined, so that the moves are compiled with this crate and not with its users.
         #[inline(never)]
-        pub(crate) fn $function(instructions: Instructions) -> &'static NarrowMoves<$narrow> {
+        pub(crate) fn $function(instructions: Instructions) -> &'static ConvertKernels<$narrow> {
             match instructions {
                 #[cfg(target_arch = "x86_64")]
                 _ if instructions >= Instructions::Avx512 => {
-                    &const { on_avx512::moves::<$avx512, $narrow>() }
+                    &const { on_avx512::pack::<$avx512, $narrow>() }
                 }
                 #[cfg(target_arch = "x86_64")]
-                Instructions::Avx2 => &const { on_avx2::moves::<$avx2, $narrow>() },
-                _ => &const { on_any::moves::<Portable<<$narrow as Narrow>::Wide, 4>, $narrow>() },
+                Instructions::Avx2 => &const { on_avx2::pack::<$avx2, $narrow>() },
+                _ => &const { on_any::pack::<Portable<<$narrow as Narrow>::Wide, 4>, $narrow>() },
             }
         }
     )+};
 }
 
-narrow_moves! {
-    of_bf16_by_bits of Bf16: Avx2F32, Avx512F32;
-    of_f16 of F16: Avx2F32, Avx512F32;
-    of_i8 of i8: Avx2I32, Avx512I32;
-    of_u8 of u8: Avx2I32, Avx512I32;
-    of_i16 of i16: Avx2I32, Avx512I32;
+convert_kernels! {
+    bf16_kernels_without_vcvt of Bf16: Avx2F32, Avx512F32;
+    f16_kernels of F16: Avx2F32, Avx512F32;
+    i8_kernels of i8: Avx2I32, Avx512I32;
+    u8_kernels of u8: Avx2I32, Avx512I32;
+    i16_kernels of i16: Avx2I32, Avx512I32;
 }
 
 /// Moves of what the processor may have an instruction for.
-pub(crate) fn of_bf16(instructions: Instructions) -> &'static NarrowMoves<Bf16> {
+pub(crate) fn bf16_kernels(instructions: Instructions) -> &'static ConvertKernels<Bf16> {
     match instructions {
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx512Bf16 | Instructions::Amx => {
-            &const { NarrowMoves { put: put_bf16, ..on_avx512::moves::<Avx512F32, Bf16>() } }
+            &const {
+                ConvertKernels {
+                    store_tile: store_tile_bf16,
+                    ..on_avx512::pack::<Avx512F32, Bf16>()
+                }
+            }
         }
-        _ => of_bf16_by_bits(instructions),
+        _ => bf16_kernels_without_vcvt(instructions),
     }
 }

@@ -2,7 +2,7 @@
 //! to where they belong.
 
 use crate::kernel::micro_kernel::{CACHE_LINE, Sealed};
-use crate::pack::blocks::{FAR, Groups};
+use crate::pack::blocks::{Partition, TLB_REACH};
 use crate::simd::vector::{MOST_LANES, Register};
 use crate::types::view::bytes_apart;
 
@@ -35,7 +35,7 @@ impl<E> Lines<*const E> {
 }
 
 /// The moves of an instruction set.
-pub(crate) struct Moves<E> {
+pub(crate) struct PackKernels<E> {
     /// The elements that the lines of the other moves are filled up to are a multiple of this.
     pub lanes: usize,
     /// Copies lines to lines `width` apart, and zeros to what is left of these.
@@ -49,24 +49,24 @@ pub(crate) struct Moves<E> {
     ///
     /// # Safety
     /// As for `copy`, for every group; the places are one after the other.
-    pub strips: unsafe fn(Lines<*const E>, Groups, to: *mut E, width: usize),
+    pub pack_panels: unsafe fn(Lines<*const E>, Partition, to: *mut E, width: usize),
     /// Writes element `j` of line `i` to place `i` of line `j`; the lines written are `width`
     /// apart. What is left of them holds copies of other elements.
     ///
     /// # Safety
     /// As for `copy`, with lines for elements.
-    pub turn: unsafe fn(Lines<*const E>, to: *mut E, width: usize),
+    pub transpose: unsafe fn(Lines<*const E>, to: *mut E, width: usize),
     /// `to = beta * to + alpha * from`.
     ///
     /// # Safety
     /// `from` must be readable, `to` readable and writable, and the processor must have the
     /// instructions.
-    pub put: unsafe fn(Lines<*const E>, to: Lines<*mut E>, Scale<E>),
+    pub store_tile: unsafe fn(Lines<*const E>, to: Lines<*mut E>, Scale<E>),
     /// The same, turned: element `j` of line `i` is for place `i` of line `j`.
     ///
     /// # Safety
-    /// As for `put`.
-    pub put_turned: unsafe fn(Lines<*const E>, to: Lines<*mut E>, Scale<E>),
+    /// As for `store_tile`.
+    pub store_tile_transposed: unsafe fn(Lines<*const E>, to: Lines<*mut E>, Scale<E>),
 }
 
 /// The factors of sums, and of what they are added to; without one, that is not read.
@@ -77,7 +77,7 @@ pub(crate) struct Scale<E> {
 }
 
 /// # Safety
-/// As for [`Moves::copy`].
+/// As for [`PackKernels::copy`].
 #[inline(always)]
 unsafe fn copy<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width: usize) {
     let whole = from.len / V::LANES * V::LANES;
@@ -101,31 +101,31 @@ unsafe fn copy<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width
 
 /// Lines that groups are copied of before the next ones: what a group leaves of their cache lines is
 /// still near when the next one needs it, at whatever distance they lie.
-const LINES_AT_ONCE: usize = 4;
+const PACK_UNROLL: usize = 4;
 
 /// How many lines before they are copied they are brought near, where they lie on pages of their own.
-const LINES_AHEAD: usize = 16;
+const PREFETCH_DISTANCE: usize = 16;
 
 /// Bytes of a page, at whose end processors cease to foresee what comes.
-pub(crate) const PAGE: usize = 4096;
+pub(crate) const PAGE_BYTES: usize = 4096;
 
 /// # Safety
-/// As for [`Moves::strips`].
+/// As for [`PackKernels::packed_a`].
 #[inline(always)]
-unsafe fn strips<V: Register>(
+unsafe fn pack_panels<V: Register>(
     from: Lines<*const V::Elem>,
-    groups: Groups,
+    groups: Partition,
     to: *mut V::Elem,
     width: usize,
 ) {
     let apart = bytes_apart::<V::Elem>(from.stride);
-    let far = apart.saturating_mul(from.count) > FAR;
-    let at_once = if far { LINES_AT_ONCE } else { from.count };
-    for start in (0..from.count).step_by(at_once) {
+    let far = apart.saturating_mul(from.count) > TLB_REACH;
+    let per_call = if far { PACK_UNROLL } else { from.count };
+    for start in (0..from.count).step_by(per_call) {
         let first = from.first.wrapping_offset(start as isize * from.stride);
-        let lines = Lines { first, count: (from.count - start).min(at_once), ..from };
-        if apart >= PAGE {
-            bring::<V>(lines);
+        let lines = Lines { first, count: (from.count - start).min(per_call), ..from };
+        if apart >= PAGE_BYTES {
+            prefetch_ahead::<V>(lines);
         }
         for group in 0..groups.count {
             let elements = groups.get(group);
@@ -137,8 +137,8 @@ unsafe fn strips<V: Register>(
             // SAFETY: the caller's.
             unsafe {
                 match width / V::LANES {
-                    1 if whole => copy_whole::<V, 1>(part, to),
-                    2 if whole => copy_whole::<V, 2>(part, to),
+                    1 if whole => copy_vectors::<V, 1>(part, to),
+                    2 if whole => copy_vectors::<V, 2>(part, to),
                     _ => copy::<V>(part, to, width),
                 }
             }
@@ -148,14 +148,14 @@ unsafe fn strips<V: Register>(
 
 /// Brings lines near that are to be copied later.
 #[inline(always)]
-fn bring<V: Register>(lines: Lines<*const V::Elem>) {
-    let ahead = (LINES_AHEAD as isize).wrapping_mul(lines.stride);
-    ask_for::<V, _>(Lines { first: lines.first.wrapping_offset(ahead), ..lines });
+fn prefetch_ahead<V: Register>(lines: Lines<*const V::Elem>) {
+    let ahead = (PREFETCH_DISTANCE as isize).wrapping_mul(lines.stride);
+    prefetch_rows::<V, _>(Lines { first: lines.first.wrapping_offset(ahead), ..lines });
 }
 
 /// Asks the processor to bring lines of elements of any type near.
 #[inline(always)]
-pub(crate) fn ask_for<V: Register, E>(lines: Lines<*const E>) {
+pub(crate) fn prefetch_rows<V: Register, E>(lines: Lines<*const E>) {
     for line in 0..lines.count as isize {
         let line = lines.first.wrapping_offset(line.wrapping_mul(lines.stride));
         for at in (0..lines.len).step_by(CACHE_LINE / size_of::<E>()) {
@@ -169,7 +169,7 @@ pub(crate) fn ask_for<V: Register, E>(lines: Lines<*const E>) {
 /// # Safety
 /// The lines must be readable for all lanes of the registers, and `to` writable for as many of them.
 #[inline(always)]
-unsafe fn copy_whole<V: Register, const REGISTERS: usize>(
+unsafe fn copy_vectors<V: Register, const REGISTERS: usize>(
     from: Lines<*const V::Elem>,
     to: *mut V::Elem,
 ) {
@@ -189,7 +189,7 @@ unsafe fn copy_whole<V: Register, const REGISTERS: usize>(
 /// # Safety
 /// The lines must be readable.
 #[inline(always)]
-unsafe fn square<V: Register>(from: Lines<*const V::Elem>) -> [V; MOST_LANES] {
+unsafe fn load_block<V: Register>(from: Lines<*const V::Elem>) -> [V; MOST_LANES] {
     let mut rows = [V::splat(V::Elem::ZERO); MOST_LANES];
     let mut line = from.first;
     for (i, row) in rows.iter_mut().enumerate().take(V::LANES) {
@@ -200,11 +200,11 @@ unsafe fn square<V: Register>(from: Lines<*const V::Elem>) -> [V; MOST_LANES] {
         // Lines beyond the last one repeat it.
         line = line.wrapping_offset(if i + 1 < from.count { from.stride } else { 0 });
     }
-    V::turn(rows)
+    V::transpose(rows)
 }
 
 /// Calls `f(line, element, columns, how many)` for squares of a block.
-macro_rules! for_squares {
+macro_rules! for_blocks {
     ($V:ident, $from:ident, |$line:ident, $at:ident, $columns:ident, $count:ident| $body:block) => {
         for $line in (0..$from.count).step_by($V::LANES) {
             for $at in (0..$from.len).step_by($V::LANES) {
@@ -214,7 +214,7 @@ macro_rules! for_squares {
                 let first = first.wrapping_add($at);
                 let lines = Lines { first, count, len: $count, ..$from };
                 // SAFETY: the caller's.
-                let $columns = unsafe { square::<$V>(lines) };
+                let $columns = unsafe { load_block::<$V>(lines) };
                 $body
             }
         }
@@ -222,10 +222,10 @@ macro_rules! for_squares {
 }
 
 /// # Safety
-/// As for [`Moves::turn`].
+/// As for [`PackKernels::transpose`].
 #[inline(always)]
-unsafe fn turn<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width: usize) {
-    for_squares!(V, from, |line, at, columns, count| {
+unsafe fn transpose<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width: usize) {
+    for_blocks!(V, from, |line, at, columns, count| {
         for (i, column) in columns.iter().enumerate().take(count) {
             // SAFETY: the caller's: `width` is a multiple of the lanes.
             unsafe { column.store(to.add((at + i) * width + line)) };
@@ -234,9 +234,9 @@ unsafe fn turn<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width
 }
 
 /// # Safety
-/// As for [`Moves::put`].
+/// As for [`PackKernels::store_tile`].
 #[inline(always)]
-unsafe fn put<V: Register>(
+unsafe fn store_tile<V: Register>(
     from: Lines<*const V::Elem>,
     to: Lines<*mut V::Elem>,
     scale: Scale<V::Elem>,
@@ -253,27 +253,27 @@ unsafe fn put<V: Register>(
                     true => V::load(sums.add(at)),
                     false => V::load_some(sums.add(at), width),
                 };
-                put_some(line.add(at), width, alpha.mul(sum), beta);
+                store_partial_sum(line.add(at), width, alpha.mul(sum), beta);
             }
         }
     }
 }
 
 /// # Safety
-/// As for [`Moves::put_turned`].
+/// As for [`PackKernels::store_tile_transposed`].
 #[inline(always)]
-unsafe fn put_turned<V: Register>(
+unsafe fn store_tile_transposed<V: Register>(
     from: Lines<*const V::Elem>,
     to: Lines<*mut V::Elem>,
     scale: Scale<V::Elem>,
 ) {
     let (alpha, beta) = (V::splat(scale.alpha), scale.beta.map(V::splat));
-    for_squares!(V, from, |line, at, columns, count| {
+    for_blocks!(V, from, |line, at, columns, count| {
         let width = (from.count - line).min(V::LANES);
         for (i, &column) in columns.iter().enumerate().take(count) {
             let place = to.first.wrapping_offset((at + i) as isize * to.stride);
             // SAFETY: the caller's.
-            unsafe { put_some(place.wrapping_add(line), width, alpha.mul(column), beta) };
+            unsafe { store_partial_sum(place.wrapping_add(line), width, alpha.mul(column), beta) };
         }
     });
 }
@@ -283,7 +283,7 @@ unsafe fn put_turned<V: Register>(
 /// # Safety
 /// `to` must be readable and writable for `width` elements.
 #[inline(always)]
-unsafe fn put_some<V: Register>(to: *mut V::Elem, width: usize, sum: V, beta: Option<V>) {
+unsafe fn store_partial_sum<V: Register>(to: *mut V::Elem, width: usize, sum: V, beta: Option<V>) {
     // SAFETY: the caller's, for all of it.
     unsafe {
         if width == V::LANES {
@@ -300,12 +300,12 @@ unsafe fn put_some<V: Register>(to: *mut V::Elem, width: usize, sum: V, beta: Op
 macro_rules! compiled {
     ($($name:ident $(with $features:literal)?;)+) => {$(
         pub(crate) mod $name {
-            use super::{Lines, Moves, Scale};
-            use crate::pack::blocks::Groups;
+            use super::{Lines, PackKernels, Scale};
+            use crate::pack::blocks::Partition;
             use crate::simd::vector::Register;
 
             /// # Safety
-            /// As for [`Moves::copy`].
+            /// As for [`PackKernels::copy`].
             $(#[target_feature(enable = $features)])?
             unsafe fn copy<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width: usize) {
                 // SAFETY: the caller's.
@@ -313,59 +313,59 @@ macro_rules! compiled {
             }
 
             /// # Safety
-            /// As for [`Moves::strips`].
+            /// As for [`PackKernels::packed_a`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn strips<V: Register>(
+            unsafe fn pack_panels<V: Register>(
                 from: Lines<*const V::Elem>,
-                groups: Groups,
+                groups: Partition,
                 to: *mut V::Elem,
                 width: usize,
             ) {
                 // SAFETY: the caller's.
-                unsafe { super::strips::<V>(from, groups, to, width) }
+                unsafe { super::pack_panels::<V>(from, groups, to, width) }
             }
 
             /// # Safety
-            /// As for [`Moves::turn`].
+            /// As for [`PackKernels::transpose`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn turn<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width: usize) {
+            unsafe fn transpose<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width: usize) {
                 // SAFETY: the caller's.
-                unsafe { super::turn::<V>(from, to, width) }
+                unsafe { super::transpose::<V>(from, to, width) }
             }
 
             /// # Safety
-            /// As for [`Moves::put`].
+            /// As for [`PackKernels::store_tile`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn put<V: Register>(
+            unsafe fn store_tile<V: Register>(
                 from: Lines<*const V::Elem>,
                 to: Lines<*mut V::Elem>,
                 scale: Scale<V::Elem>,
             ) {
                 // SAFETY: the caller's.
-                unsafe { super::put::<V>(from, to, scale) }
+                unsafe { super::store_tile::<V>(from, to, scale) }
             }
 
             /// # Safety
-            /// As for [`Moves::put_turned`].
+            /// As for [`PackKernels::store_tile_transposed`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn put_turned<V: Register>(
+            unsafe fn store_tile_transposed<V: Register>(
                 from: Lines<*const V::Elem>,
                 to: Lines<*mut V::Elem>,
                 scale: Scale<V::Elem>,
             ) {
                 // SAFETY: the caller's.
-                unsafe { super::put_turned::<V>(from, to, scale) }
+                unsafe { super::store_tile_transposed::<V>(from, to, scale) }
             }
 
             /// The moves of a register.
-            pub(crate) const fn moves<V: Register>() -> Moves<V::Elem> {
-                Moves {
+            pub(crate) const fn pack<V: Register>() -> PackKernels<V::Elem> {
+                PackKernels {
                     lanes: V::LANES,
                     copy: copy::<V>,
-                    strips: strips::<V>,
-                    turn: turn::<V>,
-                    put: put::<V>,
-                    put_turned: put_turned::<V>,
+                    pack_panels: pack_panels::<V>,
+                    transpose: transpose::<V>,
+                    store_tile: store_tile::<V>,
+                    store_tile_transposed: store_tile_transposed::<V>,
                 }
             }
         }

@@ -6,9 +6,9 @@ use crate::kernel::amx::has_amx;
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::micro_kernel::vnni2_kernels;
 use crate::kernel::micro_kernel::{Instructions, MicroKernels, Number, Sealed};
-use crate::pack::blocks::{Factor, Groups, SLACK, copy_panel};
+use crate::pack::blocks::{Operand, PACK_PADDING, Partition, pack_panel};
 #[cfg(target_arch = "x86_64")]
-use crate::pack::interleave::{Grouped, Pairs};
+use crate::pack::interleave::{Interleaved, Vnni2Layout};
 #[cfg(target_arch = "x86_64")]
 use crate::types::low_precision::Bf16;
 use crate::types::view::Source;
@@ -19,36 +19,36 @@ use std::ops::Range;
 
 /// A second factor whose panels lie one after the other, block of the depth by block. Panels are as
 /// wide as the widest tile, but for the last one, which is filled up to whole registers.
-pub struct Packed<E: 'static> {
+pub struct PrepackedB<E: 'static> {
     shape: [usize; 2],
     kernels: &'static MicroKernels<E>,
     room: Room,
 }
 
-impl<E: Number> Packed<E> {
+impl<E: Number> PrepackedB<E> {
     /// The panels of a matrix for the tiles of these instructions.
     #[must_use]
     pub fn of(b: Source<'_, E>, instructions: Instructions) -> Self {
-        Self::of_factor(Factor::Matrix(b), b.shape(), E::micro_kernels(instructions))
+        Self::of_factor(Operand::Matrix(b), b.shape(), E::micro_kernels(instructions))
     }
 }
 
-impl<E: Sealed> Packed<E> {
+impl<E: Sealed> PrepackedB<E> {
     pub(crate) fn of_factor(
-        factor: Factor<'_, E>,
+        factor: Operand<'_, E>,
         shape: [usize; 2],
         kernels: &'static MicroKernels<E>,
     ) -> Self {
         let mut packed = Self { shape, kernels, room: Room::default() };
         let (count, panels) = (packed.count(), packed.panels());
-        let room = packed.room.elements::<E>(count + SLACK);
+        let room = packed.room.elements::<E>(count + PACK_PADDING);
         for (place, [steps, cols]) in panels {
             let width = cols.len().next_multiple_of(kernels.lanes);
-            let to = &mut room[place..][..width * steps.len() + SLACK];
+            let to = &mut room[place..][..width * steps.len() + PACK_PADDING];
             match factor {
-                Factor::Matrix(b) => copy_panel(&kernels.moves, to, b.part(steps, cols), width),
-                Factor::Made(columns) => columns.fill(steps, cols, to, width),
-                Factor::Packed(..) | Factor::Pieces(_) => {
+                Operand::Matrix(b) => pack_panel(&kernels.pack, to, b.part(steps, cols), width),
+                Operand::Implicit(columns) => columns.pack(steps, cols, to, width),
+                Operand::Prepacked(..) | Operand::Segments(_) => {
                     unreachable!("panels are made of what is none")
                 }
             }
@@ -60,7 +60,7 @@ impl<E: Sealed> Packed<E> {
     pub fn elements(&self) -> impl Iterator<Item = (usize, usize, E)> {
         self.panels().into_iter().flat_map(move |(place, [steps, cols])| {
             let width = cols.len().next_multiple_of(self.kernels.lanes);
-            let lines = self.room.kept::<E>(place + width * steps.len())[place..].chunks(width);
+            let lines = self.room.reused::<E>(place + width * steps.len())[place..].chunks(width);
             steps.zip(lines).flat_map(move |(step, line)| {
                 cols.clone().zip(line).map(move |(col, &element)| (step, col, element))
             })
@@ -68,7 +68,7 @@ impl<E: Sealed> Packed<E> {
     }
 }
 
-impl<E> Packed<E> {
+impl<E> PrepackedB<E> {
     /// The number of rows and of columns.
     #[must_use]
     pub fn shape(&self) -> [usize; 2] {
@@ -108,8 +108,8 @@ impl<E> Packed<E> {
     /// The places, steps and columns of all panels, in the order in which they lie.
     fn panels(&self) -> Vec<(usize, [Range<usize>; 2])> {
         let [depth, cols] = self.shape;
-        let blocks = Groups::of(depth, DEPTH).all().flat_map(|steps| {
-            let panels = Groups::whole(cols, self.kernels.cols()).all();
+        let blocks = Partition::of(depth, DEPTH).all().flat_map(|steps| {
+            let panels = Partition::whole(cols, self.kernels.cols()).all();
             panels.map(move |cols| (self.place(&steps, cols.start), [steps.clone(), cols]))
         });
         blocks.collect()
@@ -124,15 +124,15 @@ impl<E> Packed<E> {
 
 /// A second factor of 16-bit floats whose panels lie one after the other, in pairs along the depth.
 #[cfg(target_arch = "x86_64")]
-pub struct PackedPairs {
-    pub(crate) pairs: Packed<Pair>,
+pub struct PrepackedBf16 {
+    pub(crate) pairs: PrepackedB<Pair>,
     depth: usize,
     /// Those whose tiles it is for.
     pub(crate) instructions: Instructions,
 }
 
 #[cfg(target_arch = "x86_64")]
-impl PackedPairs {
+impl PrepackedBf16 {
     /// The panels of a matrix, where the instructions multiply pairs.
     #[must_use]
     pub fn of(b: Source<'_, Bf16>, instructions: Instructions) -> Option<Self> {
@@ -143,9 +143,10 @@ impl PackedPairs {
         }
         let [depth, cols] = b.shape();
         // SAFETY: the processor has the instructions.
-        let columns = unsafe { Grouped::<Pairs>::new(b, true) };
+        let columns = unsafe { Interleaved::<Vnni2Layout>::new(b, true) };
         let shape = [depth.div_ceil(2), cols];
-        let pairs = Packed::of_factor(Factor::Made(&columns), shape, vnni2_kernels(instructions));
+        let pairs =
+            PrepackedB::of_factor(Operand::Implicit(&columns), shape, vnni2_kernels(instructions));
         Some(Self { pairs, depth, instructions })
     }
 
@@ -155,7 +156,7 @@ impl PackedPairs {
         [self.depth, self.pairs.shape[1]]
     }
 
-    /// As [`Packed::panel_cols`].
+    /// As [`PrepackedB::panel_cols`].
     #[must_use]
     pub fn panel_cols(&self) -> usize {
         self.pairs.panel_cols()

@@ -42,7 +42,7 @@ pub(crate) trait Register: Copy {
     /// `to` must be writable for `n < LANES` elements.
     unsafe fn store_some(self, to: *mut Self::Elem, n: usize);
     /// The columns of the first `LANES` rows.
-    fn turn(rows: [Self; MOST_LANES]) -> [Self; MOST_LANES];
+    fn transpose(rows: [Self; MOST_LANES]) -> [Self; MOST_LANES];
     /// Asks for the cache line of an address, which need not be readable.
     #[inline(always)]
     fn prefetch(_: *const Self::Elem) {}
@@ -95,7 +95,7 @@ macro_rules! portable {
                 }
             }
             #[inline(always)]
-            fn turn(rows: [Self; MOST_LANES]) -> [Self; MOST_LANES] {
+            fn transpose(rows: [Self; MOST_LANES]) -> [Self; MOST_LANES] {
                 let column = |i: usize| Self(std::array::from_fn(|row| rows[row].0[i.min(N - 1)]));
                 std::array::from_fn(column)
             }
@@ -146,7 +146,7 @@ mod x86 {
             $name:ident($register:ty): [$element:ty; $lanes:literal];
             $splat:path, $load:ident, $store:ident, $mul:ident, $add:ident, $fused:path;
             some |$n:ident| $mask:expr, $load_some:ident, $store_some:ident;
-            turn by $turn:ident
+            transpose by $turn:ident
         ) => {
             #[derive(Clone, Copy)]
             pub(crate) struct $name(pub(crate) $register);
@@ -180,7 +180,7 @@ mod x86 {
                     unsafe { $store_some!(to.cast(), $mask, self.0) }
                 }
                 #[inline(always)]
-                fn turn(rows: [Self; MOST_LANES]) -> [Self; MOST_LANES] {
+                fn transpose(rows: [Self; MOST_LANES]) -> [Self; MOST_LANES] {
                     $turn!(rows)
                 }
                 #[inline(always)]
@@ -355,25 +355,25 @@ mod x86 {
         Avx2F32(__m256): [f32; 8];
         _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_mul_ps, _mm256_add_ps, _mm256_fmadd_ps;
         some |n| LANES32[8 - n.min(8)..].as_ptr(), avx2_load_f32, avx2_store_f32;
-        turn by turn_avx2_f32
+        transpose by turn_avx2_f32
     }
     register! {
         Avx2F64(__m256d): [f64; 4];
         _mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_mul_pd, _mm256_add_pd, _mm256_fmadd_pd;
         some |n| LANES64[4 - n.min(4)..].as_ptr(), avx2_load_f64, avx2_store_f64;
-        turn by turn_avx2_f64
+        transpose by turn_avx2_f64
     }
     register! {
         Avx512F32(__m512): [f32; 16];
         _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_mul_ps, _mm512_add_ps, _mm512_fmadd_ps;
         some |n| (1u16 << n) - 1, avx512_load_f32, avx512_store_f32;
-        turn by turn_avx512_f32
+        transpose by turn_avx512_f32
     }
     register! {
         Avx512F64(__m512d): [f64; 8];
         _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_mul_pd, _mm512_add_pd, _mm512_fmadd_pd;
         some |n| (1u8 << n) - 1, avx512_load_f64, avx512_store_f64;
-        turn by turn_avx512_f64
+        transpose by turn_avx512_f64
     }
 
     #[inline]
@@ -396,7 +396,7 @@ mod x86 {
         Avx512Pairs(__m512): [Pair; 16];
         splat_pair, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_mul_ps, _mm512_add_ps, add_pairs;
         some |n| (1u16 << n) - 1, avx512_load_f32, avx512_store_f32;
-        turn by turn_avx512_f32
+        transpose by turn_avx512_f32
     }
 
     /// Operations on integers in registers that are typed as floats, as those are that move them.
@@ -463,25 +463,25 @@ mod x86 {
         Avx2I32(__m256): [Wrapping<i32>; 8];
         splat_i32_avx2, _mm256_loadu_ps, _mm256_storeu_ps, mul_i32_avx2, add_i32_avx2, fused_i32_avx2;
         some |n| LANES32[8 - n.min(8)..].as_ptr(), avx2_load_f32, avx2_store_f32;
-        turn by turn_avx2_f32
+        transpose by turn_avx2_f32
     }
     register! {
         Avx2I64(__m256d): [Wrapping<i64>; 4];
         splat_i64_avx2, _mm256_loadu_pd, _mm256_storeu_pd, mul_i64_avx2, add_i64_avx2, fused_i64_avx2;
         some |n| LANES64[4 - n.min(4)..].as_ptr(), avx2_load_f64, avx2_store_f64;
-        turn by turn_avx2_f64
+        transpose by turn_avx2_f64
     }
     register! {
         Avx512I32(__m512): [Wrapping<i32>; 16];
         splat_i32, _mm512_loadu_ps, _mm512_storeu_ps, mul_i32, add_i32, fused_i32;
         some |n| (1u16 << n) - 1, avx512_load_f32, avx512_store_f32;
-        turn by turn_avx512_f32
+        transpose by turn_avx512_f32
     }
     register! {
         Avx512I64(__m512d): [Wrapping<i64>; 8];
         splat_i64, _mm512_loadu_pd, _mm512_storeu_pd, mul_i64, add_i64, fused_i64;
         some |n| (1u8 << n) - 1, avx512_load_f64, avx512_store_f64;
-        turn by turn_avx512_f64
+        transpose by turn_avx512_f64
     }
 
     // Sums are integers of 32 bits; factors are quads of bytes. Those of one factor have signs, and
@@ -490,13 +490,13 @@ mod x86 {
         Avx512UnsignedQuads(__m512): [Quad; 16];
         vnni4::splat, _mm512_loadu_ps, _mm512_storeu_ps, mul_i32, add_i32, vnni4::add_unsigned;
         some |n| (1u16 << n) - 1, avx512_load_f32, avx512_store_f32;
-        turn by turn_avx512_f32
+        transpose by turn_avx512_f32
     }
     register! {
         Avx512SignedQuads(__m512): [Quad; 16];
         vnni4::splat, _mm512_loadu_ps, _mm512_storeu_ps, mul_i32, add_i32, vnni4::add_signed;
         some |n| (1u16 << n) - 1, avx512_load_f32, avx512_store_f32;
-        turn by turn_avx512_f32
+        transpose by turn_avx512_f32
     }
 
     impl From<__m512> for Avx512UnsignedQuads {
@@ -525,9 +525,9 @@ mod x86 {
         /// # Safety
         /// Every line must be readable for as many bytes as there are lanes.
         #[inline(always)]
-        pub(crate) unsafe fn across(first: *const u8, stride: isize) -> Self {
+        pub(crate) unsafe fn load_strided(first: *const u8, stride: isize) -> Self {
             // SAFETY: the caller's; the features as everywhere here.
-            Self(unsafe { vnni4::across(first, stride) })
+            Self(unsafe { vnni4::load_strided(first, stride) })
         }
     }
 
@@ -545,7 +545,7 @@ mod x86 {
         /// # Safety
         /// Both must be readable for as many elements as there are lanes.
         #[inline(always)]
-        pub(crate) unsafe fn across(first: *const Bf16, second: *const Bf16) -> Self {
+        pub(crate) unsafe fn load_strided(first: *const Bf16, second: *const Bf16) -> Self {
             // SAFETY: the caller's; the features as everywhere here.
             unsafe {
                 let first = _mm512_cvtepu16_epi32(_mm256_loadu_si256(first.cast()));

@@ -91,7 +91,7 @@ pub(crate) fn flip(quads: __m512) -> __m512 {
 /// Every line must be readable for 16 bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-pub(crate) unsafe fn across(first: *const u8, stride: isize) -> __m512 {
+pub(crate) unsafe fn load_strided(first: *const u8, stride: isize) -> __m512 {
     // SAFETY: the caller's.
     let [a, b, c, d] = unsafe {
         [
@@ -120,7 +120,7 @@ pub(crate) const COLUMNS: usize = 64;
 /// Every line must be readable for so many columns.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-pub(crate) unsafe fn of_lines(
+pub(crate) unsafe fn interleave_4_rows(
     first: *const u8,
     stride: isize,
     lines: usize,
@@ -155,7 +155,7 @@ pub(crate) unsafe fn of_lines(
 /// The lines must be readable, and `to` writable for a fourth as many lines of `width`, a multiple of
 /// the lanes that no line is longer than.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-pub(crate) unsafe fn copy_across<const FLIPPED: bool>(
+pub(crate) unsafe fn interleave_rows<const FLIPPED: bool>(
     from: Lines<*const u8>,
     to: *mut Quad,
     width: usize,
@@ -166,7 +166,7 @@ pub(crate) unsafe fn copy_across<const FLIPPED: bool>(
             let (lines, columns) = ((from.count - line).min(4), (from.len - at).min(COLUMNS));
             // SAFETY: the caller's; registers have 16 lanes.
             unsafe {
-                let quads = of_lines(place.wrapping_add(at), from.stride, lines, columns);
+                let quads = interleave_4_rows(place.wrapping_add(at), from.stride, lines, columns);
                 let to = to.add(line / 4 * width + at);
                 for (i, quads) in quads.into_iter().enumerate().take((width - at) / 16) {
                     let quads = if FLIPPED { flip(quads) } else { quads };

@@ -13,7 +13,7 @@ use crate::gemm::{
 use crate::row_loops::MOST_LANES;
 use crate::scratch::{Buffered, with_buffer};
 use corten_core::{Result, unwinding};
-use corten_gemm::{Columns, SLACK};
+use corten_gemm::{ImplicitOperand, PACK_PADDING};
 use corten_ops::parallel::{in_parallel_region, num_threads};
 use std::ops::{AddAssign, Range};
 
@@ -151,7 +151,7 @@ fn correlate_lines<T: Product>(
     if let Kernel::Plain(weight) = kernel
         && rows <= FEW_POSITIONS
     {
-        return with_buffer(rows * depth + SLACK, |buffer| {
+        return with_buffer(rows * depth + PACK_PADDING, |buffer| {
             for group in 0..geometry.groups {
                 let patches = Patches { geometry, images, group, first: [0, 0] };
                 patches.fill(0..rows, 0..depth, buffer, depth);
@@ -377,7 +377,7 @@ pub(super) fn turned<T: Product>(geometry: &Geometry, weight: &[T]) -> Vec<T> {
 /// The weight of one group as the second factor of a product: a line per (kernel position, channel).
 fn by_lines<T: Product>(geometry: &Geometry, kernel: Kernel<'_, T>) -> Vec<T> {
     let (depth, features) = (geometry.patch(), geometry.features);
-    let mut lines = unwinding::vec(T::default(), depth * features + SLACK);
+    let mut lines = unwinding::vec(T::default(), depth * features + PACK_PADDING);
     match kernel {
         Kernel::Plain(weight) => fill_lines(geometry, weight, &mut lines),
         Kernel::Turned(weight) if geometry.channels_last => {
