@@ -8,7 +8,7 @@
 
 use corten_core::{DType, Reader, TensorBase, Writer};
 use corten_gemm::{
-    Bf16, Byte, F16, Instructions, NarrowFactor, Number, Plan, Start, View, product,
+    Accumulate, Bf16, Byte, F16, Instructions, NarrowFactor, Number, Plan, View, product,
     product_of_bytes, product_of_narrow,
 };
 use std::hint::black_box;
@@ -201,7 +201,7 @@ fn run<E: Number + From<f32>>(
         roof,
         |plan, c, a, b| {
             // SAFETY: the matrices are dense, and the level was detected.
-            unsafe { product(plan, level, c, a, b, E::from(1.0), Start::Nothing) }
+            unsafe { product(plan, level, c, a, b, E::from(1.0), Accumulate::Overwrite) }
         },
     )
 }
@@ -331,40 +331,40 @@ fn level() -> Instructions {
 
 /// Multiplies and adds in registers, and returns how many operations that were: on `f32`, or on
 /// pairs of `bf16`.
-fn multiply(level: Instructions, steps: usize) -> usize {
+fn multiply(level: Instructions, chunks: usize) -> usize {
     match level {
         // SAFETY: the level was detected.
         #[cfg(target_arch = "x86_64")]
-        _ if level >= Instructions::Avx512Bf16 => unsafe { x86::pairs(steps) },
+        _ if level >= Instructions::Avx512Bf16 => unsafe { x86::pairs(chunks) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512 | Instructions::Avx512Vnni => unsafe { x86::avx512(steps) },
+        Instructions::Avx512 | Instructions::Avx512Vnni => unsafe { x86::avx512(chunks) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx2 => unsafe { x86::avx2(steps) },
-        _ => portable(steps),
+        Instructions::Avx2 => unsafe { x86::avx2(chunks) },
+        _ => portable(chunks),
     }
 }
 
 /// [`multiply`] on quads of bytes, where there is an instruction for it.
-fn multiply_bytes(level: Instructions, steps: usize) -> usize {
+fn multiply_bytes(level: Instructions, chunks: usize) -> usize {
     match level {
         // SAFETY: the level was detected.
         #[cfg(target_arch = "x86_64")]
-        _ if level >= Instructions::Avx512Vnni => unsafe { x86::quads(steps) },
-        _ => multiply(level, steps),
+        _ if level >= Instructions::Avx512Vnni => unsafe { x86::quads(chunks) },
+        _ => multiply(level, chunks),
     }
 }
 
-fn portable(steps: usize) -> usize {
+fn portable(chunks: usize) -> usize {
     let mut sums = [[0.0f32; 4]; 8];
-    for _ in 0..steps {
+    for _ in 0..chunks {
         for sum in &mut sums {
             *sum = sum.map(|sum| sum * 0.5 + 0.001);
         }
     }
     black_box(sums);
-    steps * 2 * 4 * 8
+    chunks * 2 * 4 * 8
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -400,10 +400,10 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx512f,avx512bf16")]
-    pub(crate) fn pairs(steps: usize) -> usize {
+    pub(crate) fn pairs(chunks: usize) -> usize {
         let start = _mm512_set1_ps(0.0);
         chains!(
-            steps,
+            chunks,
             32,
             ones,
             add_pairs,
@@ -423,10 +423,10 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx512f,avx512vnni")]
-    pub(crate) fn quads(steps: usize) -> usize {
+    pub(crate) fn quads(chunks: usize) -> usize {
         let start = _mm512_setzero_si512();
         chains!(
-            steps,
+            chunks,
             64,
             bytes_of_one,
             add_quads,
@@ -436,9 +436,9 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx512f")]
-    pub(crate) fn avx512(steps: usize) -> usize {
+    pub(crate) fn avx512(chunks: usize) -> usize {
         chains!(
-            steps,
+            chunks,
             16,
             _mm512_set1_ps,
             _mm512_fmadd_ps,
@@ -467,7 +467,7 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx2,fma")]
-    pub(crate) fn avx2(steps: usize) -> usize {
-        chains!(steps, 8, _mm256_set1_ps, _mm256_fmadd_ps, [a, b, c, d, e, f, g, h, i, j, k, l])
+    pub(crate) fn avx2(chunks: usize) -> usize {
+        chains!(chunks, 8, _mm256_set1_ps, _mm256_fmadd_ps, [a, b, c, d, e, f, g, h, i, j, k, l])
     }
 }

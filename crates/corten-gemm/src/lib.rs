@@ -14,7 +14,7 @@ mod pack;
 mod simd;
 mod types;
 
-pub use driver::epilogue::{Apart, Start};
+pub use driver::epilogue::{Accumulate, BatchStride};
 pub use driver::gemm::{product, product_of_factors, product_of_packed};
 pub use driver::int8::{Byte, product_of_bytes};
 #[cfg(target_arch = "x86_64")]

@@ -2,7 +2,7 @@
 
 mod common;
 
-use corten_gemm::{Instructions, NarrowFactor, Plan, Start, View, product, product_of_narrow};
+use corten_gemm::{Accumulate, Instructions, NarrowFactor, Plan, View, product, product_of_narrow};
 use std::num::Wrapping;
 
 fn levels() -> Vec<Instructions> {
@@ -82,7 +82,7 @@ macro_rules! wide {
             scales: [i64; 2],
         ) {
             let [alpha, beta] = scales.map(|scale| Wrapping(scale as $integer));
-            let start = if beta.0 == 0 { Start::Nothing } else { Start::Scaled(beta) };
+            let start = if beta.0 == 0 { Accumulate::Overwrite } else { Accumulate::Beta(beta) };
             // SAFETY: the matrices are apart from each other, and the processor has the
             // instructions.
             unsafe { product(Plan::of(a, b), instructions, c, a, b, alpha, start) };

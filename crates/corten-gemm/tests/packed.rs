@@ -2,9 +2,9 @@
 
 mod common;
 
+use corten_gemm::{Accumulate, Instructions, PrepackedB, Source, View, product_of_packed};
 #[cfg(target_arch = "x86_64")]
 use corten_gemm::{Bf16, Narrow, PrepackedBf16, product_of_packed_pairs};
-use corten_gemm::{Instructions, PrepackedB, Source, Start, View, product_of_packed};
 
 /// Small integers, so that every order of summing gives the same.
 fn number(row: usize, col: usize) -> f64 {
@@ -56,7 +56,7 @@ fn products_with_panels_equal_the_naive_ones() {
                     shape: [m, cols.len()],
                     strides: [n as isize, 1],
                 };
-                let start = Start::PerColumn(values[cols.clone()].as_ptr());
+                let start = Accumulate::ColumnBias(values[cols.clone()].as_ptr());
                 let from = row_major(a.as_ptr(), [m, k]);
                 // SAFETY: the matrices lie in memories of their own; there is a value per column.
                 unsafe { product_of_packed(to, from, (&b, cols.clone()), start) };
@@ -82,7 +82,7 @@ fn columns_begin_with_a_panel() {
     let b = PrepackedB::of(b, Instructions::Portable);
     let (to, from) = (row_major(c.as_mut_ptr(), [1, 3]), row_major(a.as_ptr(), [1, 8]));
     // SAFETY: the matrices lie in memories of their own.
-    unsafe { product_of_packed(to, from, (&b, 1..4), Start::Nothing) };
+    unsafe { product_of_packed(to, from, (&b, 1..4), Accumulate::Overwrite) };
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -3,8 +3,8 @@
 mod common;
 
 use corten_gemm::{
-    Apart, ImplicitOperand, Instructions, Operand, PACK_PADDING, Plan, Segments, Source, Start,
-    View, product, product_of_factors,
+    Accumulate, BatchStride, ImplicitOperand, Instructions, Operand, PACK_PADDING, Plan, Segments,
+    Source, View, product, product_of_factors,
 };
 use std::ops::Range;
 
@@ -134,7 +134,7 @@ fn check_way(
                 a.view(),
                 b.view(),
                 alpha,
-                beta.map_or(Start::Nothing, Start::Scaled),
+                beta.map_or(Accumulate::Overwrite, Accumulate::Beta),
             )
         };
         for row in 0..m {
@@ -196,7 +196,15 @@ fn products_do_not_depend_on_how_they_are_cut() {
         let mut whole = Matrix::new([61, 47], PanelLayout::Rows, |_, _| 0.0);
         // SAFETY: as in `check`.
         unsafe {
-            product(Plan::BLOCKED, level, whole.view_mut(), a.view(), b.view(), 1.0, Start::Nothing)
+            product(
+                Plan::BLOCKED,
+                level,
+                whole.view_mut(),
+                a.view(),
+                b.view(),
+                1.0,
+                Accumulate::Overwrite,
+            )
         };
         for rows in [1, 7, 16, 40] {
             let mut cut = Matrix::new([61, 47], PanelLayout::Rows, |_, _| 0.0);
@@ -215,7 +223,9 @@ fn products_do_not_depend_on_how_they_are_cut() {
                     ..from
                 };
                 // SAFETY: as in `check`.
-                unsafe { product(Plan::BLOCKED, level, to, from, b.view(), 1.0, Start::Nothing) };
+                unsafe {
+                    product(Plan::BLOCKED, level, to, from, b.view(), 1.0, Accumulate::Overwrite)
+                };
             }
             assert_eq!(whole.data, cut.data, "{level:?}, {rows} rows first");
         }
@@ -256,7 +266,15 @@ fn products_with_few_rows_do_not_depend_on_how_they_are_cut() {
             let mut cut = whole.clone();
             // SAFETY: as in `check`.
             unsafe {
-                product(plan, level, whole.view_mut(), a.view(), b.view(), 1.0, Start::Nothing)
+                product(
+                    plan,
+                    level,
+                    whole.view_mut(),
+                    a.view(),
+                    b.view(),
+                    1.0,
+                    Accumulate::Overwrite,
+                )
             };
             for cols in [0..5, 5..69, 69..347] {
                 let part = |view: View<*const f64>| View {
@@ -268,7 +286,9 @@ fn products_with_few_rows_do_not_depend_on_how_they_are_cut() {
                 let data = to.data.wrapping_offset(cols.start as isize);
                 let to = View { data, shape: [3, cols.len()], ..to };
                 // SAFETY: as in `check`.
-                unsafe { product(plan, level, to, a.view(), part(b.view()), 1.0, Start::Nothing) };
+                unsafe {
+                    product(plan, level, to, a.view(), part(b.view()), 1.0, Accumulate::Overwrite)
+                };
             }
             assert_eq!(whole.data, cut.data, "{level:?} {order:?}");
         }
@@ -290,7 +310,15 @@ fn what_is_no_number_reaches_its_own_sums_only() {
                 let plan = Plan::of(a.view(), b.view());
                 // SAFETY: as in `check`.
                 unsafe {
-                    product(plan, level, c.view_mut(), a.view(), b.view(), 1.0, Start::Nothing)
+                    product(
+                        plan,
+                        level,
+                        c.view_mut(),
+                        a.view(),
+                        b.view(),
+                        1.0,
+                        Accumulate::Overwrite,
+                    )
                 };
                 for row in 0..few {
                     for col in 0..300 {
@@ -321,7 +349,7 @@ fn shapes_that_do_not_fit_are_refused() {
                 a.view(),
                 a.view(),
                 1.0,
-                Start::Nothing,
+                Accumulate::Overwrite,
             )
         };
     });
@@ -347,8 +375,8 @@ fn products_with_columns_that_are_made_equal_those_of_matrices_and_start_with_va
         let a = Matrix::new([m, k], PanelLayout::Rows, number);
         let b = Matrix::new([k, n], PanelLayout::Rows, |row, col| number(col, row));
         let values = &values.repeat(3)[..m.max(n)];
-        let per_row = Start::PerRow(values.as_ptr());
-        let per_column = Start::PerColumn(values.as_ptr());
+        let per_row = Accumulate::RowBias(values.as_ptr());
+        let per_column = Accumulate::ColumnBias(values.as_ptr());
         for level in levels() {
             for order in [PanelLayout::Rows, PanelLayout::ImplicitOperand, PanelLayout::Spread] {
                 let mut plain = Matrix::new([m, n], order, |_, _| f64::NAN);
@@ -363,13 +391,13 @@ fn products_with_columns_that_are_made_equal_those_of_matrices_and_start_with_va
                         a.view(),
                         b.view(),
                         1.0,
-                        Start::Nothing,
+                        Accumulate::Overwrite,
                     );
                     let (a_made, b_made) = (Made(&a), Made(&b));
                     let [a_made, b_made] = [Operand::Implicit(&a_made), Operand::Implicit(&b_made)];
                     let a_there = Operand::Matrix(Source::new(a.view()));
                     let b_there = Operand::Matrix(Source::new(b.view()));
-                    let start = Start::Nothing;
+                    let start = Accumulate::Overwrite;
                     let result = (alone.view_mut(), None);
                     product_of_factors(level, result, k, [a_there, b_made], start);
                     let result = (row.view_mut(), None);
@@ -413,11 +441,11 @@ fn small_products_of_whole_registers_equal_the_naive_ones_from_every_start() {
             for level in levels() {
                 let (per_row, per_column) = (values.as_ptr(), values.as_ptr());
                 for (index, start) in [
-                    Start::Nothing,
-                    Start::Scaled(1.0),
-                    Start::Scaled(-2.0),
-                    Start::PerRow(per_row),
-                    Start::PerColumn(per_column),
+                    Accumulate::Overwrite,
+                    Accumulate::Beta(1.0),
+                    Accumulate::Beta(-2.0),
+                    Accumulate::RowBias(per_row),
+                    Accumulate::ColumnBias(per_column),
                 ]
                 .into_iter()
                 .enumerate()
@@ -451,10 +479,10 @@ fn the_columns_of_a_result_may_lie_in_several_matrices() {
         let a = Matrix::new([m, k], PanelLayout::Rows, number);
         let b = Matrix::new([k, count * columns], PanelLayout::Rows, |row, col| number(col, row));
         let starts = [
-            Start::Nothing,
-            Start::Scaled(1.0),
-            Start::PerRow(values.as_ptr()),
-            Start::PerColumn(values.as_ptr()),
+            Accumulate::Overwrite,
+            Accumulate::Beta(1.0),
+            Accumulate::RowBias(values.as_ptr()),
+            Accumulate::ColumnBias(values.as_ptr()),
         ];
         for (level, transposed) in
             levels().into_iter().flat_map(|level| [(level, false), (level, true)])
@@ -463,12 +491,12 @@ fn the_columns_of_a_result_may_lie_in_several_matrices() {
                 let mut made = vec![if case == 0 { f64::NAN } else { 2.0 }; m * columns * count];
                 let strides = if transposed { [1, m as isize] } else { [columns as isize, 1] };
                 let c = View { data: made.as_mut_ptr(), shape: [m, count * columns], strides };
-                let apart = Apart { columns, distance: (m * columns) as isize };
+                let batch_stride = BatchStride { columns, distance: (m * columns) as isize };
                 // SAFETY: as in `check`; there is a value for every row and column.
                 unsafe {
                     let factors =
                         [a.view(), b.view()].map(|view| Operand::Matrix(Source::new(view)));
-                    product_of_factors(level, (c, Some(apart)), k, factors, start);
+                    product_of_factors(level, (c, Some(batch_stride)), k, factors, start);
                 }
                 for (i, j) in (0..m).flat_map(|i| (0..count * columns).map(move |j| (i, j))) {
                     let sum: f64 = (0..k).map(|step| a.at(i, step) * b.at(step, j)).sum();
@@ -505,7 +533,7 @@ fn single_precision_has_tiles_of_its_own() {
                 let view = View { data: c.as_mut_ptr(), shape: [m, n], strides: c_strides };
                 let plan = Plan::of(a_view, b_view);
                 // SAFETY: the matrices are dense and the level was asked for.
-                unsafe { product(plan, level, view, a_view, b_view, 2.0, Start::Nothing) };
+                unsafe { product(plan, level, view, a_view, b_view, 2.0, Accumulate::Overwrite) };
                 for i in 0..m {
                     for j in 0..n {
                         let term =
@@ -530,22 +558,24 @@ fn factors_in_pieces_are_those_that_are_put_together() {
         [9, 0, 2, 0, 5, 33],
         [8, 3, 2, 280_000, 280_000, 2],
     ];
-    for [m, apart, count, distance, len, n] in cases {
-        let data: Vec<f64> = (0..(m - 1) * apart + (count - 1) * distance + len)
+    for [m, batch_stride, count, distance, len, n] in cases {
+        let data: Vec<f64> = (0..(m - 1) * batch_stride + (count - 1) * distance + len)
             .map(|place| number(place, place / 7))
             .collect();
-        let element = |row: usize, col: usize| data[row * apart + col / len * distance + col % len];
+        let element =
+            |row: usize, col: usize| data[row * batch_stride + col / len * distance + col % len];
         let b = Matrix::new([count * len, n], PanelLayout::Rows, number);
         for level in levels() {
             let mut c = Matrix::new([m, n], PanelLayout::Rows, |_, _| f64::NAN);
-            let first = View { data: data.as_ptr(), shape: [m, len], strides: [apart as isize, 1] };
+            let first =
+                View { data: data.as_ptr(), shape: [m, len], strides: [batch_stride as isize, 1] };
             // SAFETY: all pieces, the matrices and their memories are there, and the level was asked
             // for.
             unsafe {
                 let a = Segments::new(Source::new(first), count, distance as isize);
                 let factors = [Operand::Segments(a), Operand::Matrix(Source::new(b.view()))];
                 let result = (c.view_mut(), None);
-                product_of_factors(level, result, count * len, factors, Start::Nothing);
+                product_of_factors(level, result, count * len, factors, Accumulate::Overwrite);
             }
             for row in 0..m {
                 for col in 0..n {
@@ -566,7 +596,7 @@ fn the_distance_of_a_single_line_may_be_any_number() {
         let b = View { data: b.as_ptr(), shape: [1, 40], strides: [isize::MAX, 1] };
         let to = View { data: c.as_mut_ptr(), shape: [3, 40], strides: [40, 1] };
         // SAFETY: there is one step, so that its distance to another leads nowhere.
-        unsafe { product(Plan::BLOCKED, level, to, one_step, b, 1.0, Start::Nothing) };
+        unsafe { product(Plan::BLOCKED, level, to, one_step, b, 1.0, Accumulate::Overwrite) };
         assert_eq!(c, [6.0; 3 * 40], "{level:?}");
     }
 }

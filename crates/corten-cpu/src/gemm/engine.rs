@@ -5,7 +5,7 @@ use super::{Base, Factor, Factors, Mat, MatMut, SideBySide};
 use crate::vec::{Level, level};
 use corten_core::{Complex, Element, Scalar, bf16, f16, unwinding};
 use corten_gemm::{
-    Apart, Bf16, Byte, F16, Instructions, PACK_PADDING, Source, Start, View, Plan, product_of_bytes,
+    BatchStride, Bf16, Byte, F16, Instructions, PACK_PADDING, Source, Accumulate, View, Plan, product_of_bytes,
     product_of_narrow,
 };
 use std::num::Wrapping;
@@ -158,8 +158,8 @@ macro_rules! through_real_tiles {
                 factors: Factors,
             ) {
                 let start = match is_zero(factors.beta) {
-                    true => Start::Nothing,
-                    false => Start::Scaled(Self::from_scalar(factors.beta)),
+                    true => Accumulate::Overwrite,
+                    false => Accumulate::Beta(Self::from_scalar(factors.beta)),
                 };
                 let alpha = Self::from_scalar(factors.alpha);
                 // SAFETY: the matrices lie where their pointers say, `c` shares memory with no
@@ -193,7 +193,7 @@ macro_rules! through_real_tiles {
                 base: Base<'_, Self>,
             ) {
                 let start = base.start(c.shape(), 1.0);
-                let apart = Apart { columns: c.first.cols, distance: c.distance as isize };
+                let apart = BatchStride { columns: c.first.cols, distance: c.distance as isize };
                 let view = View { shape: c.shape(), ..c.first.view() };
                 // SAFETY: as for `product`; there is a value for every row, or column.
                 unsafe {
@@ -258,7 +258,7 @@ macro_rules! through_real_products {
                     unsafe {
                         let data = parts[to].as_mut_ptr();
                         let sums = View { data, shape: [m, n], strides: [n as isize, 1] };
-                        let old = if step % 2 == 1 { Start::Scaled(1.0) } else { Start::Nothing };
+                        let old = if step % 2 == 1 { Accumulate::Beta(1.0) } else { Accumulate::Overwrite };
                         corten_gemm::product(
                             Plan::BLOCKED, instructions(), sums, part(&a, of_a), part(&b, of_b), sign, old,
                         );
@@ -293,7 +293,7 @@ macro_rules! integers {
                 factors: Factors,
             ) {
                 let [alpha, beta] = [factors.alpha, factors.beta].map(Self::from_scalar).map(Wrapping);
-                let start = if beta.0 == 0 { Start::Nothing } else { Start::Scaled(beta) };
+                let start = if beta.0 == 0 { Accumulate::Overwrite } else { Accumulate::Beta(beta) };
                 let (to, a, b) = (c.view().cast(), a.view().cast(), b.view().cast());
                 // SAFETY: integers that wrap around are integers; the matrices lie where their
                 // pointers say, `c` shares memory with no other one, and the instructions are those

@@ -16,7 +16,7 @@ pub(crate) use matrix::{Batch, BatchMut, Heads, Mat, MatMut, Pieces, SideBySide}
 pub(crate) use packed::{Packable, PackedWeight};
 
 use corten_core::{Result, Scalar, bug, ensure};
-use corten_gemm::{Byte, ImplicitOperand, MAX_SKINNY, Start};
+use corten_gemm::{Byte, ImplicitOperand, MAX_SKINNY, Accumulate};
 use corten_ops::parallel::{in_parallel_region, num_threads, parallel_for};
 use std::ops::Range;
 
@@ -231,17 +231,17 @@ impl<'a, T: MatElement> Base<'a, T> {
     }
 
     /// The same for `corten-gemm`. There must be a value for every row, or column, of the result.
-    fn start(self, [rows, cols]: [usize; 2], one: T) -> Start<T> {
+    fn start(self, [rows, cols]: [usize; 2], one: T) -> Accumulate<T> {
         match self {
-            Self::Nothing => Start::Nothing,
-            Self::Result => Start::Scaled(one),
+            Self::Nothing => Accumulate::Overwrite,
+            Self::Result => Accumulate::Beta(one),
             Self::PerRow(values) => {
                 assert_eq!(values.len(), rows, "a value per row");
-                Start::PerRow(values.as_ptr())
+                Accumulate::RowBias(values.as_ptr())
             }
             Self::PerColumn(values) => {
                 assert_eq!(values.len(), cols, "a value per column");
-                Start::PerColumn(values.as_ptr())
+                Accumulate::ColumnBias(values.as_ptr())
             }
         }
     }

@@ -4,9 +4,9 @@
 //! gives some 44 lines. So a piece of a panel stays in the first-level cache while strips pass it, and so
 //! do the sums of these, until all of the depth is done.
 
-use crate::driver::epilogue::{Output, Start};
-use crate::driver::gemm::{DEPTH, steps};
-use crate::driver::mixed_precision::{Place, of_pairs, pairs_of};
+use crate::driver::epilogue::{Accumulate, Epilogue};
+use crate::driver::gemm::{KC, chunks};
+use crate::driver::mixed_precision::{SumsTo, of_pairs, pairs_of};
 use crate::kernel::amx::TileRegisters;
 use crate::kernel::micro_kernel::{
     CACHE_LINE, Instructions, MicroKernelArgs, MicroKernels, Sealed, vnni2_kernels,
@@ -65,33 +65,35 @@ impl AmxGemm<'_> {
     ///
     /// # Safety
     /// There must be leave to use AMX. A place of their own must be readable and writable for them.
-    pub(crate) unsafe fn run(&self, sums: Place<'_, Bf16>, scratch: &mut Scratch) {
+    pub(crate) unsafe fn run(&self, sums: SumsTo<'_, Bf16>, workspace: &mut Scratch) {
         let _registers = TileRegisters::take();
         let count = self.blocks().count;
         match sums {
-            Place::Here(view) => {
+            SumsTo::Buffer(view) => {
                 for blocks in Partition::of(count, BLOCKS).all() {
                     let first = blocks.start == 0;
-                    let start = if first { Start::Nothing } else { Start::Scaled(Pair::ONE) };
-                    let output = Output::of(view.cast(), Pair::ONE, start, &kernels().pack);
-                    let bring =
-                        |sums: &[Pair], width, place, size| output.bring(sums, width, place, size);
+                    let start =
+                        if first { Accumulate::Overwrite } else { Accumulate::Beta(Pair::ONE) };
+                    let epilogue = Epilogue::of(view.cast(), Pair::ONE, start, &kernels().pack);
+                    let store = |sums: &[Pair], width, place, size| {
+                        epilogue.store(sums, width, place, size)
+                    };
                     // SAFETY: the caller's.
-                    unsafe { self.some(blocks, &bring, None, scratch) };
+                    unsafe { self.some(blocks, &store, None, workspace) };
                 }
             }
-            Place::Elsewhere(c, bring) => {
-                assert!(count <= BLOCKS, "sums are taken elsewhere once");
+            SumsTo::Epilogue(c, store) => {
+                assert!(count <= BLOCKS, "sums are taken through once");
                 let c = if self.transposed { c.t() } else { c };
                 // SAFETY: the caller's.
-                unsafe { self.some(0..count, &of_pairs(bring), Some(c), scratch) };
+                unsafe { self.some(0..count, &of_pairs(store), Some(c), workspace) };
             }
         }
     }
 
     /// The blocks of the depth, as panels that were made before have them.
     fn blocks(&self) -> Partition {
-        Partition::of(self.a.shape()[1].div_ceil(2), DEPTH)
+        Partition::of(self.a.shape()[1].div_ceil(2), KC)
     }
 
     /// The sums of some blocks of the depth.
@@ -101,9 +103,9 @@ impl AmxGemm<'_> {
     unsafe fn some(
         &self,
         blocks: Range<usize>,
-        bring: &StoreTile<'_, Pair>,
+        store: &StoreTile<'_, Pair>,
         c: Option<View<*mut Bf16>>,
-        scratch: &mut Scratch,
+        workspace: &mut Scratch,
     ) {
         // SAFETY: where there is AMX there is AVX-512.
         let made = unsafe { Interleaved::<Vnni2Layout>::new(self.a, false) };
@@ -112,13 +114,13 @@ impl AmxGemm<'_> {
         let depth = all.get(blocks.start).start..all.get(blocks.end - 1).end;
         let most = BYTES_OF_PANELS / (depth.len() * size_of::<Pair>());
         let cols_at_once = most.min(COLS).next_multiple_of(kernels().cols());
-        let sums = scratch.c.elements(2 * ROWS * kernels().cols());
+        let sums = workspace.c.elements(2 * ROWS * kernels().cols());
         let (sums, room) = sums.split_at_mut(ROWS * kernels().cols());
-        for cols in steps(self.cols, cols_at_once) {
-            let panels = PackedB::of(self, cols.clone(), blocks.clone(), &mut scratch.b);
-            for rows in steps(self.a.shape()[0], ROWS) {
+        for cols in chunks(self.cols, cols_at_once) {
+            let panels = PackedB::of(self, cols.clone(), blocks.clone(), &mut workspace.b);
+            for rows in chunks(self.a.shape()[0], ROWS) {
                 let part = [rows.clone(), depth.clone()];
-                let packed_a = PackedA::of(&a, part, panels.groups.count, &mut scratch.a);
+                let packed_a = PackedA::of(&a, part, panels.groups.count, &mut workspace.a);
                 for index in 0..panels.groups.count {
                     let (some, width) = panels.cols(index);
                     let sums = &mut sums[..rows.len() * width];
@@ -128,8 +130,8 @@ impl AmxGemm<'_> {
                     // SAFETY: the caller's.
                     unsafe { panels.multiply(index, &packed_a, ahead, sums) };
                     match self.transposed {
-                        true => store_transposed(bring, sums, width, place, size, room),
-                        false => bring(sums, width, place, size),
+                        true => store_transposed(store, sums, width, place, size, room),
+                        false => store(sums, width, place, size),
                     }
                 }
             }
@@ -153,7 +155,7 @@ fn kernels() -> &'static MicroKernels<Pair> {
 
 /// Takes sums to the places of their transpose, turned in some room.
 fn store_transposed(
-    bring: &StoreTile<'_, Pair>,
+    store: &StoreTile<'_, Pair>,
     sums: &[Pair],
     width: usize,
     [row, col]: [usize; 2],
@@ -167,7 +169,7 @@ fn store_transposed(
     let scale = Scale { alpha: Pair::ONE, beta: None };
     // SAFETY: both have their lines, and where there is AMX there is AVX-512.
     unsafe { (kernels().pack.store_tile_transposed)(from, to, scale) }
-    bring(room, ROWS, [col, row], [cols, rows]);
+    store(room, ROWS, [col, row], [cols, rows]);
 }
 
 /// A first factor.
@@ -202,8 +204,8 @@ impl PackedA {
 
 /// Whether every row of a tile is one cache line.
 fn lies_well(a: &Source<'_, Pair>) -> bool {
-    let apart = bytes_apart::<Pair>(a.strides()[0]);
-    a.first().addr().is_multiple_of(CACHE_LINE) && apart.is_multiple_of(CACHE_LINE)
+    let batch_stride = bytes_apart::<Pair>(a.strides()[0]);
+    a.first().addr().is_multiple_of(CACHE_LINE) && batch_stride.is_multiple_of(CACHE_LINE)
 }
 
 /// The panels of some columns, for some blocks of the depth.
@@ -230,7 +232,7 @@ impl<'a> PackedB<'a> {
         let (b, all) = (product.b, product.blocks());
         let mut this = Self { b, blocks, all, cols, groups, made: &[] };
         if let AmxB::Interleaved(made) = b {
-            let depth = this.steps(this.blocks.end - 1).end - this.start();
+            let depth = this.chunks(this.blocks.end - 1).end - this.start();
             let room = room.elements(depth * registers * kernels().lanes);
             this.fill(made, room);
             this.made = room;
@@ -240,8 +242,8 @@ impl<'a> PackedB<'a> {
 
     fn fill(&self, made: &Interleaved<'_, Vnni2Layout>, room: &mut [Pair]) {
         for block in self.blocks.clone() {
-            let block = self.steps(block);
-            for some in steps(block.len(), STEPS) {
+            let block = self.chunks(block);
+            for some in chunks(block.len(), STEPS) {
                 for index in 0..self.groups.count {
                     let (cols, width) = self.cols(index);
                     let to = self.place(&block, index) + some.start * width;
@@ -258,13 +260,13 @@ impl<'a> PackedB<'a> {
     }
 
     /// The steps of a block.
-    fn steps(&self, block: usize) -> Range<usize> {
+    fn chunks(&self, block: usize) -> Range<usize> {
         self.all.get(block)
     }
 
     /// The first step.
     fn start(&self) -> usize {
-        self.steps(self.blocks.start).start
+        self.chunks(self.blocks.start).start
     }
 
     /// Which of the columns a panel holds, and how long its lines are.
@@ -306,13 +308,13 @@ impl<'a> PackedB<'a> {
         let (_, width) = self.cols(index);
         assert!(sums.len() == packed_a.groups.length * width);
         let kernels = kernels().row_major[width / kernels().lanes - 1];
-        let mut start = Start::Nothing;
-        let segments = self.blocks.clone().map(|block| self.steps(block).len().div_ceil(PIECE));
+        let mut start = Accumulate::Overwrite;
+        let segments = self.blocks.clone().map(|block| self.chunks(block).len().div_ceil(PIECE));
         let mut ahead = PrefetchQueue::of(ahead, segments.sum::<usize>() * packed_a.groups.count);
         for block in self.blocks.clone() {
-            let block = self.steps(block);
+            let block = self.chunks(block);
             let panel = self.panel(&block, index);
-            for piece in steps(block.len(), PIECE) {
+            for piece in chunks(block.len(), PIECE) {
                 let step = (block.start - self.start() + piece.start) as isize;
                 for panel_a in packed_a.groups.all() {
                     let row = panel_a.start as isize * packed_a.stride;
@@ -328,14 +330,14 @@ impl<'a> PackedB<'a> {
                         prefetch: Lines::NONE,
                         c: sums[panel_a.start * width..].as_mut_ptr(),
                         ldc: width as isize,
-                        start,
+                        accumulate: start,
                     };
                     // Few results are in the cache.
                     prefetch_rows::<Avx512Pairs, _>(ahead.part());
                     // SAFETY: strips and panels are whole, and so are the sums; the caller's.
                     unsafe { kernels[panel_a.len() - 1](&args) };
                 }
-                start = Start::Scaled(Pair::ONE);
+                start = Accumulate::Beta(Pair::ONE);
             }
         }
     }

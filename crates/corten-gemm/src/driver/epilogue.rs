@@ -8,59 +8,59 @@ use std::ops::Range;
 
 /// What the sums of a product are added to.
 #[derive(Clone, Copy)]
-pub enum Start<E> {
+pub enum Accumulate<E> {
     /// Nothing: what the result holds is not read.
-    Nothing,
+    Overwrite,
     /// What the result holds, times a factor.
-    Scaled(E),
+    Beta(E),
     /// A value per row.
-    PerRow(*const E),
+    RowBias(*const E),
     /// A value per column.
-    PerColumn(*const E),
+    ColumnBias(*const E),
 }
 
-impl<E> Start<E> {
+impl<E> Accumulate<E> {
     /// That of the part of a result from a place on.
     #[inline]
     pub(crate) fn at(self, [row, col]: [usize; 2]) -> Self {
         match self {
-            Self::PerRow(values) => Self::PerRow(values.wrapping_add(row)),
-            Self::PerColumn(values) => Self::PerColumn(values.wrapping_add(col)),
+            Self::RowBias(values) => Self::RowBias(values.wrapping_add(row)),
+            Self::ColumnBias(values) => Self::ColumnBias(values.wrapping_add(col)),
             other => other,
         }
     }
 
     pub(crate) fn t(self) -> Self {
         match self {
-            Self::PerRow(values) => Self::PerColumn(values),
-            Self::PerColumn(values) => Self::PerRow(values),
+            Self::RowBias(values) => Self::ColumnBias(values),
+            Self::ColumnBias(values) => Self::RowBias(values),
             other => other,
         }
     }
 }
 
-impl<E: Sealed> Start<E> {
+impl<E: Sealed> Accumulate<E> {
     /// Puts some sums of a row, added to what they start from.
     ///
     /// # Safety
     /// Their places must lie in the result, which must be writable there, and have values here.
     #[inline(always)]
-    pub(crate) unsafe fn meet(&self, sums: &[E], [row, col]: [usize; 2], c: View<*mut E>) {
+    pub(crate) unsafe fn store_row(&self, sums: &[E], [row, col]: [usize; 2], c: View<*mut E>) {
         let first =
             c.data.wrapping_offset(row as isize * c.strides[0] + col as isize * c.strides[1]);
         let place = |j: usize| first.wrapping_offset(j as isize * c.strides[1]);
         // SAFETY: the caller's, for every place and value below.
         unsafe {
             match *self {
-                Self::Nothing => (0..).zip(sums).for_each(|(j, &sum)| *place(j) = sum),
-                Self::Scaled(beta) => {
+                Self::Overwrite => (0..).zip(sums).for_each(|(j, &sum)| *place(j) = sum),
+                Self::Beta(beta) => {
                     (0..).zip(sums).for_each(|(j, &sum)| *place(j) = beta * *place(j) + sum);
                 }
-                Self::PerRow(values) => {
+                Self::RowBias(values) => {
                     let value = *values.add(row);
                     (0..).zip(sums).for_each(|(j, &sum)| *place(j) = value + sum);
                 }
-                Self::PerColumn(values) => {
+                Self::ColumnBias(values) => {
                     let values = values.add(col);
                     (0..).zip(sums).for_each(|(j, &sum)| *place(j) = *values.add(j) + sum);
                 }
@@ -72,7 +72,7 @@ impl<E: Sealed> Start<E> {
 /// Where the columns of a result lie if not all of them are equally far apart: a matrix of so many
 /// columns, and others so far behind each other.
 #[derive(Clone, Copy)]
-pub struct Apart {
+pub struct BatchStride {
     /// The columns of a matrix.
     pub columns: usize,
     /// From a matrix to the next.
@@ -80,45 +80,45 @@ pub struct Apart {
 }
 
 /// The result of a product.
-pub(crate) struct Output<'a, E: 'static> {
+pub(crate) struct Epilogue<'a, E: 'static> {
     c: View<*mut E>,
     pub alpha: E,
-    pub start: Start<E>,
-    apart: Option<Apart>,
+    pub accumulate: Accumulate<E>,
+    batch_stride: Option<BatchStride>,
     pack: &'static PackKernels<E>,
     /// What takes the sums elsewhere, once, and not to the view.
-    bring: Option<&'a StoreTile<'a, E>>,
+    store: Option<&'a StoreTile<'a, E>>,
 }
 
-impl<'a, E: Sealed> Output<'a, E> {
+impl<'a, E: Sealed> Epilogue<'a, E> {
     pub(crate) fn of(
         c: View<*mut E>,
         alpha: E,
-        start: Start<E>,
+        accumulate: Accumulate<E>,
         pack: &'static PackKernels<E>,
     ) -> Self {
-        Self { c, alpha, start, apart: None, pack, bring: None }
+        Self { c, alpha, accumulate, batch_stride: None, pack, store: None }
     }
 
     /// One of this shape that has finished sums taken to their place. All of the depth must be summed at
     /// once.
-    pub(crate) fn elsewhere(
+    pub(crate) fn through(
         shape: [usize; 2],
-        bring: &'a StoreTile<'a, E>,
+        store: &'a StoreTile<'a, E>,
         pack: &'static PackKernels<E>,
     ) -> Self {
         let c = View { data: std::ptr::null_mut(), shape, strides: [0, 0] };
-        Self { bring: Some(bring), ..Self::of(c, E::ONE, Start::Nothing, pack) }
+        Self { store: Some(store), ..Self::of(c, E::ONE, Accumulate::Overwrite, pack) }
     }
 
     /// Whether tiles may write to the view.
-    pub(crate) fn is_here(&self) -> bool {
-        self.bring.is_none()
+    pub(crate) fn is_direct(&self) -> bool {
+        self.store.is_none()
     }
 
     /// The same with its columns in several matrices.
-    pub(crate) fn apart(self, apart: Option<Apart>) -> Self {
-        Self { apart, ..self }
+    pub(crate) fn batch_stride(self, batch_stride: Option<BatchStride>) -> Self {
+        Self { batch_stride, ..self }
     }
 
     pub(crate) fn shape(&self) -> [usize; 2] {
@@ -130,15 +130,16 @@ impl<'a, E: Sealed> Output<'a, E> {
     }
 
     /// Whether all of some columns lie in one matrix.
-    pub(crate) fn is_together(&self, cols: &Range<usize>) -> bool {
-        self.apart.is_none_or(|Apart { columns, .. }| cols.start % columns + cols.len() <= columns)
+    pub(crate) fn is_one_matrix(&self, cols: &Range<usize>) -> bool {
+        self.batch_stride
+            .is_none_or(|BatchStride { columns, .. }| cols.start % columns + cols.len() <= columns)
     }
 
     /// Where an element lies.
     pub(crate) fn place(&self, [row, col]: [usize; 2]) -> *mut E {
-        match self.apart {
+        match self.batch_stride {
             None => self.c.place([row, col]),
-            Some(Apart { columns, distance }) => {
+            Some(BatchStride { columns, distance }) => {
                 assert!(col < self.c.shape[1]);
                 let matrix = View { shape: [self.c.shape[0], columns], ..self.c };
                 let start = (col / columns) as isize * distance;
@@ -149,19 +150,19 @@ impl<'a, E: Sealed> Output<'a, E> {
 
     /// Some columns, matrix by matrix.
     fn segments(&self, cols: Range<usize>) -> impl Iterator<Item = Range<usize>> {
-        let columns = self.apart.map_or(usize::MAX, |apart| apart.columns);
+        let columns = self.batch_stride.map_or(usize::MAX, |batch_stride| batch_stride.columns);
         let mut start = cols.start;
         std::iter::from_fn(move || {
             let end = cols.end.min(start.saturating_add(columns - start % columns));
-            let piece = start..end;
+            let segment = start..end;
             start = end;
-            (!piece.is_empty()).then_some(piece)
+            (!segment.is_empty()).then_some(segment)
         })
     }
 
     /// Brings the sums of a part, in rows `width` apart, to the result.
-    pub(crate) fn bring(&self, sums: &[E], width: usize, place: [usize; 2], size: [usize; 2]) {
-        let beta = self.begin(place, size);
+    pub(crate) fn store(&self, sums: &[E], width: usize, place: [usize; 2], size: [usize; 2]) {
+        let beta = self.init_tile(place, size);
         self.store_tile(sums, width, place, size, beta);
     }
 
@@ -174,17 +175,17 @@ impl<'a, E: Sealed> Output<'a, E> {
         [rows, cols]: [usize; 2],
         beta: Option<E>,
     ) {
-        if let Some(bring) = self.bring {
-            return bring(sums, width, [row, col], [rows, cols]);
+        if let Some(store) = self.store {
+            return store(sums, width, [row, col], [rows, cols]);
         }
         let scale = Scale { alpha: self.alpha, beta };
-        for piece in self.segments(col..col + cols) {
-            let sums = &sums[piece.start - col..];
+        for segment in self.segments(col..col + cols) {
+            let sums = &sums[segment.start - col..];
             self.store_segment(
                 sums,
                 width,
-                [rows, piece.len()],
-                self.place([row, piece.start]),
+                [rows, segment.len()],
+                self.place([row, segment.start]),
                 scale,
             );
         }
@@ -222,23 +223,23 @@ impl<'a, E: Sealed> Output<'a, E> {
     }
 
     /// Brings the values that the sums of a tile are added to, and returns their factor.
-    pub(crate) fn begin(&self, [row, col]: [usize; 2], [rows, cols]: [usize; 2]) -> Option<E> {
-        match self.start {
-            Start::Nothing => return None,
-            Start::Scaled(beta) => return Some(beta),
-            Start::PerRow(_) | Start::PerColumn(_) => {}
+    pub(crate) fn init_tile(&self, [row, col]: [usize; 2], [rows, cols]: [usize; 2]) -> Option<E> {
+        match self.accumulate {
+            Accumulate::Overwrite => return None,
+            Accumulate::Beta(beta) => return Some(beta),
+            Accumulate::RowBias(_) | Accumulate::ColumnBias(_) => {}
         }
-        for piece in self.segments(col..col + cols) {
-            self.begin_piece([row, piece.start], [rows, piece.len()]);
+        for segment in self.segments(col..col + cols) {
+            self.init_segment([row, segment.start], [rows, segment.len()]);
         }
         Some(E::ONE)
     }
 
-    fn begin_piece(&self, place: [usize; 2], size: [usize; 2]) {
-        let (values, steps) = match self.start {
-            Start::Nothing | Start::Scaled(_) => return,
-            Start::PerRow(values) => (values.wrapping_add(place[0]), [1, 0]),
-            Start::PerColumn(values) => (values.wrapping_add(place[1]), [0, 1]),
+    fn init_segment(&self, place: [usize; 2], size: [usize; 2]) {
+        let (values, chunks) = match self.accumulate {
+            Accumulate::Overwrite | Accumulate::Beta(_) => return,
+            Accumulate::RowBias(values) => (values.wrapping_add(place[0]), [1, 0]),
+            Accumulate::ColumnBias(values) => (values.wrapping_add(place[1]), [0, 1]),
         };
         let first = self.place(place);
         // In the order in which the result lies.
@@ -246,11 +247,11 @@ impl<'a, E: Sealed> Output<'a, E> {
         let [outer, inner] = if row_major { [0, 1] } else { [1, 0] };
         for i in 0..size[outer] {
             let line = first.wrapping_offset(i as isize * self.c.strides[outer]);
-            let values = values.wrapping_add(i * steps[outer]);
+            let values = values.wrapping_add(i * chunks[outer]);
             if self.c.strides[inner] == 1 {
                 // SAFETY: as below; the elements of the line lie side by side.
                 unsafe {
-                    if steps[inner] == 1 {
+                    if chunks[inner] == 1 {
                         std::ptr::copy_nonoverlapping(values, line, size[inner]);
                     } else {
                         std::slice::from_raw_parts_mut(line, size[inner]).fill(*values);
@@ -262,7 +263,7 @@ impl<'a, E: Sealed> Output<'a, E> {
                 // SAFETY: the tile lies in the result; a value per row or per column is readable.
                 unsafe {
                     *line.wrapping_offset(j as isize * self.c.strides[inner]) =
-                        *values.add(j * steps[inner]);
+                        *values.add(j * chunks[inner]);
                 }
             }
         }

@@ -4,10 +4,10 @@
 //! stay in the caches; [`pack`](crate::pack::blocks) puts them in order and [`tile`](crate::kernel::micro_kernel) does the
 //! rest.
 
-use crate::driver::epilogue::{Apart, Output, Start};
+use crate::driver::epilogue::{Accumulate, BatchStride, Epilogue};
 use crate::driver::plan::{Algorithm, Plan};
 use crate::driver::small_gemm::SmallGemm;
-use crate::driver::unpacked::Lying;
+use crate::driver::unpacked::UnpackedGemm;
 use crate::kernel::micro_kernel::{Instructions, MicroKernels, Number, Sealed};
 use crate::kernel::skinny::{GemvForm, Skinny, SmallMatrix};
 use crate::pack::blocks::{
@@ -23,27 +23,27 @@ use std::ops::Range;
 /// Most steps of the depth at a time: the more there are, the less often the result is read and
 /// written. A panel of `b` of so many fills an eighth of a second-level cache of 1 MiB, from which it
 /// comes as fast as it is used.
-pub(crate) const DEPTH: usize = 512;
+pub(crate) const KC: usize = 512;
 
 /// The blocks of a product.
-struct Blocks {
+struct BlockSizes {
     /// Bytes of a block of `a`, which is used with one panel of `b` after the other: it stays in the
     /// second-level cache, beside a panel.
-    bytes_of_a: usize,
+    a_bytes: usize,
     /// Bytes of a block of `b` that more than one block of `a` uses: it stays in the last cache, and
     /// `a` is copied for fewer of them.
-    bytes_of_b: usize,
+    b_bytes: usize,
     /// Blocks of `a` that all of the depth is done for before the next ones: the more there are, the
     /// less often `b` is copied, and the fewer, the nearer are the sums.
-    together: usize,
+    blocks_per_group: usize,
 }
 
-impl Blocks {
+impl BlockSizes {
     /// Those of processors with 64-byte registers, whose second-level caches have 1 MiB and more.
-    const WIDE: Self = Self { bytes_of_a: MOST_BYTES_OF_A, bytes_of_b: 4 << 20, together: 8 };
+    const WIDE: Self = Self { a_bytes: MAX_A_BYTES, b_bytes: 4 << 20, blocks_per_group: 8 };
 
     /// Those of others, which may have as little as 256 KiB.
-    const NARROW: Self = Self { bytes_of_a: 128 << 10, bytes_of_b: 2 << 20, together: 24 };
+    const NARROW: Self = Self { a_bytes: 128 << 10, b_bytes: 2 << 20, blocks_per_group: 24 };
 
     /// Those of the level that a set of tiles is of.
     fn of<E>(kernels: &MicroKernels<E>) -> &'static Self {
@@ -53,17 +53,17 @@ impl Blocks {
     /// How many rows of so many bytes are a block. All of them are one where that is not much: then
     /// every panel of `b` is used at once and only once, and needs no place of its own.
     fn rows(&self, rows: usize, bytes: usize) -> usize {
-        let most = if rows * bytes <= MOST_BYTES_OF_A { MOST_BYTES_OF_A } else { self.bytes_of_a };
+        let most = if rows * bytes <= MAX_A_BYTES { MAX_A_BYTES } else { self.a_bytes };
         most.div_ceil(bytes)
     }
 }
 
 /// Bytes of `a` that are one block on any processor.
-const MOST_BYTES_OF_A: usize = 384 << 10;
+const MAX_A_BYTES: usize = 384 << 10;
 
 /// Strips whose sums go to a place apart at a time, if they do: when they are turned, enough of them
 /// for whole cache lines of the result.
-const STRIPS_APART: usize = 8;
+const BUFFERED_PANELS: usize = 8;
 
 /// `c = start + alpha * a @ b` on this thread. The way is that of the factors, or of larger ones that
 /// they are parts of: some of the rows of the first, and some of the columns of the second.
@@ -82,7 +82,7 @@ pub unsafe fn product<E: Number>(
     a: View<*const E>,
     b: View<*const E>,
     alpha: E,
-    start: Start<E>,
+    accumulate: Accumulate<E>,
 ) {
     assert!(b.shape == [a.shape[1], c.shape[1]], "the shapes do not fit");
     assert!(a.shape == [c.shape[0], b.shape[0]], "the shapes do not fit");
@@ -95,10 +95,10 @@ pub unsafe fn product<E: Number>(
     let (left, right) = unsafe { (Source::new(a), Source::new(b)) };
     if plan.0 == Algorithm::Blocked
         && alpha == E::ONE
-        && let Some(lying) = Lying::of(kernels, c, left, right, start)
+        && let Some(unpacked) = UnpackedGemm::of(kernels, c, left, right, accumulate)
     {
         // SAFETY: the caller's: the result and the values of `start` have its shape.
-        return unsafe { lying.run() };
+        return unsafe { unpacked.run() };
     }
     // The transpose of the product is the product of the transposes, in the other order.
     let transposed = match plan.0 {
@@ -106,51 +106,58 @@ pub unsafe fn product<E: Number>(
         Algorithm::Skinny { transposed, .. } => transposed,
         Algorithm::Naive => false,
     };
-    let (c, a, b, start) = match transposed {
-        true => (c.t(), right.t(), left.t(), start.t()),
-        false => (c, left, right, start),
+    let (c, a, b, accumulate) = match transposed {
+        true => (c.t(), right.t(), left.t(), accumulate.t()),
+        false => (c, left, right, accumulate),
     };
     if let Algorithm::Skinny { form: GemvForm::Dot, .. } = plan.0
         && alpha == E::ONE
-        && let Some(small) = SmallGemm::of(a, b, instructions, start)
+        && let Some(small) = SmallGemm::of(a, b, instructions, accumulate)
     {
         // SAFETY: the caller's: the result and the values of `start` have its shape.
-        return unsafe { small.run(c, start) };
+        return unsafe { small.run(c, accumulate) };
     }
     if plan.0 == Algorithm::Naive {
         // SAFETY: the caller's.
-        return unsafe { tiny(c, a, b, alpha, start) };
+        return unsafe { naive(c, a, b, alpha, accumulate) };
     }
-    let output = Output::of(c, alpha, start, &kernels.pack);
-    let mut scratch = Scratch::take();
+    let epilogue = Epilogue::of(c, alpha, accumulate, &kernels.pack);
+    let mut workspace = Scratch::take();
     if let Algorithm::Skinny { form, .. } = plan.0 {
-        let bring = |sums: &[E], width, place, size| output.bring(sums, width, place, size);
+        let store = |sums: &[E], width, place, size| epilogue.store(sums, width, place, size);
         let a = SmallMatrix { source: a, instructions };
-        Skinny { a: &a, b, instructions, form, bring: &bring }.run(&mut scratch);
+        Skinny { a: &a, b, instructions, form, store: &store }.run(&mut workspace);
     } else {
         let depth = a.shape()[1];
-        walk(kernels, output, depth, Operand::Matrix(a), Operand::Matrix(b), &mut scratch);
+        gemm_blocked(
+            kernels,
+            epilogue,
+            depth,
+            Operand::Matrix(a),
+            Operand::Matrix(b),
+            &mut workspace,
+        );
     }
-    scratch.give_back();
+    workspace.give_back();
 }
 
 /// Element by element.
 ///
 /// # Safety
 /// As for [`product`].
-unsafe fn tiny<E: Number>(
+unsafe fn naive<E: Number>(
     c: View<*mut E>,
     a: Source<'_, E>,
     b: Source<'_, E>,
     alpha: E,
-    start: Start<E>,
+    accumulate: Accumulate<E>,
 ) {
     for row in 0..c.shape[0] {
         for col in 0..c.shape[1] {
             let terms = (0..a.shape()[1]).map(|step| a.at([row, step]) * b.at([step, col]));
             let sum = terms.fold(E::ZERO, |sum, term| sum + term);
             // SAFETY: the caller's; the place lies in the result.
-            unsafe { start.meet(&[alpha * sum], [row, col], c) };
+            unsafe { accumulate.store_row(&[alpha * sum], [row, col], c) };
         }
     }
 }
@@ -166,28 +173,31 @@ unsafe fn tiny<E: Number>(
 /// When the shapes do not fit or there is no depth.
 pub unsafe fn product_of_factors<E: Number>(
     instructions: Instructions,
-    (c, apart): (View<*mut E>, Option<Apart>),
+    (c, batch_stride): (View<*mut E>, Option<BatchStride>),
     depth: usize,
     [a, b]: [Operand<'_, E>; 2],
-    start: Start<E>,
+    accumulate: Accumulate<E>,
 ) {
     assert!(a.fits([c.shape[0], depth]) && b.fits([depth, c.shape[1]]), "the shapes do not fit");
-    assert!(apart.is_none_or(|apart| apart.columns > 0), "the matrices have no columns");
+    assert!(
+        batch_stride.is_none_or(|batch_stride| batch_stride.columns > 0),
+        "the matrices have no columns"
+    );
     assert!(depth > 0, "there is no depth");
     if c.shape.contains(&0) {
         return;
     }
     let kernels = E::micro_kernels(instructions);
-    if let (Operand::Matrix(a), Operand::Matrix(b), None) = (a, b, apart)
-        && let Some(lying) = Lying::of(kernels, c, a, b, start)
+    if let (Operand::Matrix(a), Operand::Matrix(b), None) = (a, b, batch_stride)
+        && let Some(unpacked) = UnpackedGemm::of(kernels, c, a, b, accumulate)
     {
         // SAFETY: the caller's, for all that there is.
-        return unsafe { lying.run() };
+        return unsafe { unpacked.run() };
     }
-    let output = Output::of(c, E::ONE, start, &kernels.pack).apart(apart);
-    let mut scratch = Scratch::take();
-    walk(kernels, output, depth, a, b, &mut scratch);
-    scratch.give_back();
+    let epilogue = Epilogue::of(c, E::ONE, accumulate, &kernels.pack).batch_stride(batch_stride);
+    let mut workspace = Scratch::take();
+    gemm_blocked(kernels, epilogue, depth, a, b, &mut workspace);
+    workspace.give_back();
 }
 
 /// [`product`] with some columns of a factor whose panels were made before; the first one begins a
@@ -202,7 +212,7 @@ pub unsafe fn product_of_packed<E: Number>(
     c: View<*mut E>,
     a: View<*const E>,
     (b, cols): (&PrepackedB<E>, Range<usize>),
-    start: Start<E>,
+    accumulate: Accumulate<E>,
 ) {
     assert!(a.shape[0] == c.shape[0] && cols.len() == c.shape[1], "the shapes do not fit");
     assert!(b.has(a.shape[1], cols.clone()), "the shapes do not fit");
@@ -212,24 +222,24 @@ pub unsafe fn product_of_packed<E: Number>(
     }
     // SAFETY: the caller's.
     let a = unsafe { Source::new(a) };
-    let output = Output::of(c, E::ONE, start, &b.kernels().pack);
-    let mut scratch = Scratch::take();
+    let epilogue = Epilogue::of(c, E::ONE, accumulate, &b.kernels().pack);
+    let mut workspace = Scratch::take();
     let depth = a.shape()[1];
-    let b_factor = Operand::Prepacked(b, cols.start);
-    walk(b.kernels(), output, depth, Operand::Matrix(a), b_factor, &mut scratch);
-    scratch.give_back();
+    let b_operand = Operand::Prepacked(b, cols.start);
+    gemm_blocked(b.kernels(), epilogue, depth, Operand::Matrix(a), b_operand, &mut workspace);
+    workspace.give_back();
 }
 
 /// Tile by tile.
-pub(crate) fn walk<E: Sealed>(
+pub(crate) fn gemm_blocked<E: Sealed>(
     kernels: &'static MicroKernels<E>,
-    output: Output<'_, E>,
+    epilogue: Epilogue<'_, E>,
     depth: usize,
     a: Operand<'_, E>,
     b: Operand<'_, E>,
-    scratch: &mut Scratch,
+    workspace: &mut Scratch,
 ) {
-    Walk { output, a, b, depth, kernels }.run(scratch);
+    MacroKernel { epilogue, a, b, depth, kernels }.run(workspace);
 }
 
 /// About how many cycles a product takes: multiplications; what it takes to read `a` where the steps of
@@ -250,66 +260,71 @@ fn cost<E: Sealed>(
     let panels = Partition::of(cols.div_ceil(kernels.lanes), kernels.registers());
     let of_step: usize = panels.widths().map(|(count, w)| count * (3 * w).max(6 + w)).sum();
     // Saturated: expanded factors have more elements than there are bytes.
-    let times = |a: usize, b: usize| a.saturating_mul(b);
-    let of_tiles = times(times(rows, depth), of_step) / 6;
-    let apart = bytes_apart::<E>(a.strides[1]);
+    let first_pass = |a: usize, b: usize| a.saturating_mul(b);
+    let of_tiles = first_pass(first_pass(rows, depth), of_step) / 6;
+    let batch_stride = bytes_apart::<E>(a.strides[1]);
     let quarters = match panels.count {
         _ if a.strides[1] == 1 => 0,
         // Strips are copied in pieces of a few elements.
         count if count > MAX_UNPACKED_PANELS => 4,
-        _ if apart.is_multiple_of(L1_ALIAS_STRIDE) => 4,
-        _ if apart.saturating_mul(depth.min(DEPTH)) <= TLB_REACH => 0,
-        _ if wide && apart >= PAGE_BYTES => 3,
+        _ if batch_stride.is_multiple_of(L1_ALIAS_STRIDE) => 4,
+        _ if batch_stride.saturating_mul(depth.min(KC)) <= TLB_REACH => 0,
+        _ if wide && batch_stride >= PAGE_BYTES => 3,
         _ => 1,
     };
-    let of_a = times(times(rows, depth), quarters) / 4;
+    let of_a = first_pass(first_pass(rows, depth), quarters) / 4;
     let of_b = match b.strides {
-        [row, 1] if bytes_apart::<E>(row) >= PAGE_BYTES => times(times(depth, cols), pages) / 8,
-        [_, 1] => times(depth, cols) / 8,
-        _ => times(depth, cols) / 4,
+        [row, 1] if bytes_apart::<E>(row) >= PAGE_BYTES => {
+            first_pass(first_pass(depth, cols), pages) / 8
+        }
+        [_, 1] => first_pass(depth, cols) / 8,
+        _ => first_pass(depth, cols) / 4,
     };
-    let of_c =
-        if c.strides[1] == 1 { 0 } else { times(times(rows, cols), depth.div_ceil(DEPTH)) / 2 };
+    let of_c = if c.strides[1] == 1 {
+        0
+    } else {
+        first_pass(first_pass(rows, cols), depth.div_ceil(KC)) / 2
+    };
     of_tiles.saturating_add(of_a).saturating_add(of_b).saturating_add(of_c)
 }
 
-pub(crate) fn steps(length: usize, step: usize) -> impl Iterator<Item = Range<usize>> {
+pub(crate) fn chunks(length: usize, step: usize) -> impl Iterator<Item = Range<usize>> {
     (0..length).step_by(step).map(move |start| start..(start + step).min(length))
 }
 
 /// Whether a block is the first one that adds to its sums, and the first one with its panels.
-struct Times {
-    of_sums: bool,
-    of_panels: bool,
+struct FirstPass {
+    depth_block: bool,
+    packed_b: bool,
 }
 
 /// A product under way.
-struct Walk<'a, E: 'static> {
-    output: Output<'a, E>,
+struct MacroKernel<'a, E: 'static> {
+    epilogue: Epilogue<'a, E>,
     a: Operand<'a, E>,
     b: Operand<'a, E>,
     depth: usize,
     kernels: &'static MicroKernels<E>,
 }
 
-impl<E: Sealed> Walk<'_, E> {
-    fn run(&self, scratch: &mut Scratch) {
-        let ([rows, cols], depth) = (self.output.shape(), self.depth);
+impl<E: Sealed> MacroKernel<'_, E> {
+    fn run(&self, workspace: &mut Scratch) {
+        let ([rows, cols], depth) = (self.epilogue.shape(), self.depth);
         // Pieces are not divided.
-        let most = if let Operand::Segments(_) = self.a { depth } else { DEPTH };
-        let per_call = most.min(depth) * size_of::<E>();
-        let sizes = Blocks::of(self.kernels);
-        let rows_at_once = sizes.rows(rows, per_call).next_multiple_of(self.kernels.rows());
+        let most = if let Operand::Segments(_) = self.a { depth } else { KC };
+        let k_bytes = most.min(depth) * size_of::<E>();
+        let sizes = BlockSizes::of(self.kernels);
+        let rows_at_once = sizes.rows(rows, k_bytes).next_multiple_of(self.kernels.rows());
         let reused = rows > rows_at_once;
-        let most_cols = sizes.bytes_of_b.div_ceil(per_call).next_multiple_of(self.kernels.cols());
+        let most_cols = sizes.b_bytes.div_ceil(k_bytes).next_multiple_of(self.kernels.cols());
         let cols_at_once = if reused { most_cols } else { cols };
         let depths = Partition::of(depth, most);
-        assert!(self.output.is_here() || depths.count == 1, "sums are taken elsewhere once");
+        assert!(self.epilogue.is_direct() || depths.count == 1, "sums are taken through once");
         // Rows whose sums stay near from one block of the depth to the next.
-        let blocks = if depths.count > 1 { sizes.together } else { usize::MAX };
-        let groups = Partition::of(rows.div_ceil(rows_at_once), blocks);
-        for cols in steps(cols, cols_at_once) {
-            for group in groups.all() {
+        let blocks = if depths.count > 1 { sizes.blocks_per_group } else { usize::MAX };
+        let row_groups = Partition::of(rows.div_ceil(rows_at_once), blocks);
+        for cols in chunks(cols, cols_at_once) {
+            for group in row_groups.all() {
                 let rows = group.start * rows_at_once..(group.end * rows_at_once).min(rows);
                 for index in 0..depths.count {
                     let place = [rows.clone(), cols.clone()];
@@ -321,7 +336,7 @@ impl<E: Sealed> Walk<'_, E> {
                         (depths.get(index), next_depth),
                         rows_at_once,
                         reused,
-                        scratch,
+                        workspace,
                     );
                 }
             }
@@ -335,16 +350,18 @@ impl<E: Sealed> Walk<'_, E> {
         (depth, next_depth): (Range<usize>, Option<Range<usize>>),
         rows_at_once: usize,
         reused: bool,
-        scratch: &mut Scratch,
+        workspace: &mut Scratch,
     ) {
         let part = [depth.clone(), cols.clone()];
-        let panels = PackedB::of(self.b, part, rows.len(), reused, self.kernels, &mut scratch.b);
+        let panels = PackedB::of(self.b, part, rows.len(), reused, self.kernels, &mut workspace.b);
         let mut panels = panels.next_depth(next_depth);
         for start in rows.clone().step_by(rows_at_once) {
             let part = [start..(start + rows_at_once).min(rows.end), depth.clone()];
-            let packed_a = PackedA::of(self.a, part, panels.count(), self.kernels, &mut scratch.a);
-            let times = Times { of_sums: depth.start == 0, of_panels: start == rows.start };
-            self.block(&mut panels, &packed_a, [start, cols.start], times, &mut scratch.c);
+            let packed_a =
+                PackedA::of(self.a, part, panels.count(), self.kernels, &mut workspace.a);
+            let first_pass =
+                FirstPass { depth_block: depth.start == 0, packed_b: start == rows.start };
+            self.block(&mut panels, &packed_a, [start, cols.start], first_pass, &mut workspace.c);
         }
     }
 
@@ -355,41 +372,49 @@ impl<E: Sealed> Walk<'_, E> {
         panels: &mut PackedB<'_, E>,
         packed_a: &PackedA<'_, E>,
         start: [usize; 2],
-        Times { of_sums: first, of_panels: first_time }: Times,
-        room: &mut Room,
+        FirstPass { depth_block: first, packed_b: first_time }: FirstPass,
+        buffer: &mut Room,
     ) {
         for index in 0..panels.count() {
             let panel = panels.get(index, first_time, packed_a.row_major());
-            let ahead = panels.ahead(index + 1, first_time, packed_a.count());
+            let prefetch = panels.prefetch_next(index + 1, first_time, packed_a.count());
             // Whether tiles write to the result itself.
-            let direct = self.output.is_here()
-                && self.output.strides()[1] == 1
+            let direct = self.epilogue.is_direct()
+                && self.epilogue.strides()[1] == 1
                 && panel.cols.len() == panel.registers * self.kernels.lanes
-                && self.output.is_together(&panel.cols)
-                && self.output.alpha == E::ONE
-                && !(first && matches!(self.output.start, Start::Scaled(beta) if beta != E::ONE));
-            let pass = Pass { packed_a, panel, ahead, row: start[0], first };
-            if direct { self.to_result(pass) } else { self.by_way_of(room, pass) }
+                && self.epilogue.is_one_matrix(&panel.cols)
+                && self.epilogue.alpha == E::ONE
+                && !(first
+                    && matches!(self.epilogue.accumulate, Accumulate::Beta(beta) if beta != E::ONE));
+            let pass = PanelPass { packed_a, panel, prefetch, row: start[0], first };
+            if direct { self.direct(pass) } else { self.buffered(buffer, pass) }
         }
     }
 
     /// What the sums from a place on are added to: by the first block of the depth what the product
     /// starts from, by the others what is there.
-    fn start(&self, place: [usize; 2], first: bool) -> Start<E> {
-        if first { self.output.start.at(place) } else { Start::Scaled(E::ONE) }
+    fn start(&self, place: [usize; 2], first: bool) -> Accumulate<E> {
+        if first { self.epilogue.accumulate.at(place) } else { Accumulate::Beta(E::ONE) }
     }
 
     /// A panel with every strip, whose sums go to the result.
-    fn to_result(&self, Pass { packed_a, mut panel, mut ahead, row, first }: Pass<'_, '_, E>) {
+    fn direct(
+        &self,
+        PanelPass { packed_a, mut panel, mut prefetch, row, first }: PanelPass<'_, '_, E>,
+    ) {
         let place = [row, panel.cols.start];
         let start = self.start(place, first);
-        let (c, ldc) = (self.output.place(place), self.output.strides()[0]);
-        assert!(row + packed_a.height() <= self.output.shape()[0], "the block lies in the result");
+        let (c, ldc) = (self.epilogue.place(place), self.epilogue.strides()[0]);
+        assert!(
+            row + packed_a.height() <= self.epilogue.shape()[0],
+            "the block lies in the result"
+        );
         for index in 0..packed_a.count() {
             let panel_a = packed_a.get(index);
             let above = panel_a.rows.start;
             let c = c.wrapping_offset(above as isize * ldc);
-            let sums = TileOutput { c, ldc, start: start.at([above, 0]), prefetch: ahead.part() };
+            let sums =
+                TileOutput { c, ldc, accumulate: start.at([above, 0]), prefetch: prefetch.part() };
             // SAFETY: the result has the rows of the block and the columns of the panel, all of them
             // in one matrix, and there are values for them.
             unsafe { packed_a.run_micro_kernel(&panel_a, &mut panel, sums) };
@@ -397,44 +422,44 @@ impl<E: Sealed> Walk<'_, E> {
     }
 
     /// A panel with every strip, whose sums go to the room and from there to the result.
-    fn by_way_of(
+    fn buffered(
         &self,
-        room: &mut Room,
-        Pass { packed_a, mut panel, mut ahead, row, first }: Pass<'_, '_, E>,
+        buffer: &mut Room,
+        PanelPass { packed_a, mut panel, mut prefetch, row, first }: PanelPass<'_, '_, E>,
     ) {
         let width = panel.registers * self.kernels.lanes;
-        for group in steps(packed_a.count(), STRIPS_APART) {
+        for group in chunks(packed_a.count(), BUFFERED_PANELS) {
             let rows = packed_a.get(group.start).rows.start..packed_a.get(group.end - 1).rows.end;
             let place = [row + rows.start, panel.cols.start];
             let size = [rows.len(), panel.cols.len()];
             let base = self.start(place, first);
             // Tiles add values per row whatever columns they have.
-            let by_tiles = matches!(base, Start::PerRow(_)) && self.output.alpha == E::ONE;
+            let by_tiles = matches!(base, Accumulate::RowBias(_)) && self.epilogue.alpha == E::ONE;
             let beta = match first {
                 true if by_tiles => None,
-                true => self.output.begin(place, size),
+                true => self.epilogue.init_tile(place, size),
                 false => Some(E::ONE),
             };
-            let sums = room.elements::<E>(rows.len() * width);
+            let sums = buffer.elements::<E>(rows.len() * width);
             for index in group {
                 let panel_a = packed_a.get(index);
                 let above = panel_a.rows.start - rows.start;
                 let (c, ldc) = (sums[above * width..].as_mut_ptr(), width as isize);
-                let start = if by_tiles { base.at([above, 0]) } else { Start::Nothing };
-                let sums = TileOutput { c, ldc, start, prefetch: ahead.part() };
+                let start = if by_tiles { base.at([above, 0]) } else { Accumulate::Overwrite };
+                let sums = TileOutput { c, ldc, accumulate: start, prefetch: prefetch.part() };
                 // SAFETY: there is room for all rows and all columns of the panel.
                 unsafe { packed_a.run_micro_kernel(&panel_a, &mut panel, sums) };
             }
-            self.output.store_tile(sums, width, place, size, beta);
+            self.epilogue.store_tile(sums, width, place, size, beta);
         }
     }
 }
 
 /// A panel that is multiplied with every strip of a block.
-struct Pass<'a, 'b, E: 'static> {
+struct PanelPass<'a, 'b, E: 'static> {
     packed_a: &'a PackedA<'b, E>,
     panel: PanelB<E>,
-    ahead: PrefetchQueue<E>,
+    prefetch: PrefetchQueue<E>,
     /// The first row of the block.
     row: usize,
     /// Whether this is the first block that adds to its sums.

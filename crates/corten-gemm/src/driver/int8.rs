@@ -1,7 +1,7 @@
 //! Products of bytes, with signs or without, whose sums are integers of 32 bits that wrap around.
 
-use crate::driver::epilogue::{Output, Start};
-use crate::driver::gemm::walk;
+use crate::driver::epilogue::{Accumulate, Epilogue};
+use crate::driver::gemm::gemm_blocked;
 use crate::driver::mixed_precision::NarrowFactor;
 use crate::driver::plan::{Algorithm, Plan};
 use crate::kernel::micro_kernel::{Instructions, Number, Sealed};
@@ -52,16 +52,16 @@ pub unsafe fn product_of_bytes<A: Byte, B: Byte>(
         Algorithm::Blocked | Algorithm::Naive => (c.strides[1] != 1 && c.strides[0] == 1, None),
         Algorithm::Skinny { transposed, form } => (transposed, Some(form)),
     };
-    let mut scratch = Scratch::take();
+    let mut workspace = Scratch::take();
     // SAFETY: the caller's, for all of it.
     unsafe {
         let (a, b) = (Source::new(a), Source::new(b));
         match transposed {
-            true => sums(instructions, form, c.t(), b.t(), a.t(), &mut scratch),
-            false => sums(instructions, form, c, a, b, &mut scratch),
+            true => sums(instructions, form, c.t(), b.t(), a.t(), &mut workspace),
+            false => sums(instructions, form, c, a, b, &mut workspace),
         }
     }
-    scratch.give_back();
+    workspace.give_back();
 }
 
 /// [`product_of_bytes`] tile by tile, or in the form for few rows.
@@ -75,7 +75,7 @@ pub(crate) unsafe fn sums<A: Byte, B: Byte>(
     c: View<*mut Wrapping<i32>>,
     a: Source<'_, A>,
     b: Source<'_, B>,
-    scratch: &mut Scratch,
+    workspace: &mut Scratch,
 ) {
     #[cfg(target_arch = "x86_64")]
     if instructions >= Instructions::Avx512Vnni {
@@ -86,18 +86,18 @@ pub(crate) unsafe fn sums<A: Byte, B: Byte>(
         };
         if bytes.pay(form) {
             // SAFETY: the caller's.
-            return unsafe { bytes.multiply(form, c, scratch) };
+            return unsafe { bytes.multiply(form, c, workspace) };
         }
     }
     let kernels = Wrapping::<i32>::micro_kernels(instructions);
-    let output = Output::of(c, Wrapping::ONE, Start::Nothing, &kernels.pack);
+    let epilogue = Epilogue::of(c, Wrapping::ONE, Accumulate::Overwrite, &kernels.pack);
     if let Some(form) = form {
-        let bring = |sums: &[_], width, place, size| output.bring(sums, width, place, size);
+        let store = |sums: &[_], width, place, size| epilogue.store(sums, width, place, size);
         let a = SmallMatrix { source: a, instructions };
-        return Skinny { a: &a, b, instructions, form, bring: &bring }.run(scratch);
+        return Skinny { a: &a, b, instructions, form, store: &store }.run(workspace);
     }
     let depth = a.shape()[1];
-    let a = Converted { source: a, pack: A::pack(instructions) };
-    let b = Converted { source: b, pack: B::pack(instructions) };
-    walk(kernels, output, depth, Operand::Implicit(&a), Operand::Implicit(&b), scratch);
+    let a = Converted { source: a, pack: A::convert_kernels(instructions) };
+    let b = Converted { source: b, pack: B::convert_kernels(instructions) };
+    gemm_blocked(kernels, epilogue, depth, Operand::Implicit(&a), Operand::Implicit(&b), workspace);
 }

@@ -1,7 +1,7 @@
 //! Products with few rows where the columns of the large factor lie side by side: multiples of its
 //! lines are added up, two times four lines at a time.
 
-use crate::driver::epilogue::Output;
+use crate::driver::epilogue::Epilogue;
 use crate::kernel::micro_kernel::Sealed;
 use crate::kernel::skinny::SmallOperand;
 use crate::simd::vector::Register;
@@ -27,7 +27,7 @@ const MIN_COLUMNS: usize = 512;
 pub(crate) struct AxpyVnni4<'a> {
     pub a: &'a dyn SmallOperand<Quad>,
     pub b: Source<'a, u8>,
-    pub output: &'a Output<'a, Quad>,
+    pub epilogue: &'a Epilogue<'a, Quad>,
 }
 
 /// Some lines, and the sums that their multiples are added to.
@@ -53,14 +53,14 @@ impl AxpyVnni4<'_> {
     /// The processor must have AVX-512 VNNI.
     pub(crate) unsafe fn run<V: Register<Elem = Quad> + From<__m512>, const FLIPPED: bool>(
         &self,
-        scratch: &mut Scratch,
+        workspace: &mut Scratch,
     ) {
         assert!(self.b.strides()[1] == 1);
         let ([rows, _], [depth, cols]) = (self.a.shape(), self.b.shape());
-        let (a, lda) = self.a.contiguous(&mut scratch.a);
+        let (a, lda) = self.a.contiguous(&mut workspace.a);
         let width = (AXPY_BYTES / size_of::<Quad>() / rows).max(MIN_COLUMNS);
         let width = width.min(cols).next_multiple_of(COLUMNS);
-        let sums = scratch.c.elements::<Quad>(rows * width);
+        let sums = workspace.c.elements::<Quad>(rows * width);
         for chunk in (0..cols).step_by(width) {
             let chunk = chunk..(chunk + width).min(cols);
             sums.fill(Quad::ZERO);
@@ -88,7 +88,7 @@ impl AxpyVnni4<'_> {
                     }
                 }
             }
-            self.output.bring(sums, width, [0, chunk.start], [rows, chunk.len()]);
+            self.epilogue.store(sums, width, [0, chunk.start], [rows, chunk.len()]);
         }
     }
 }

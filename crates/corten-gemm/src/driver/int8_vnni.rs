@@ -3,8 +3,8 @@
 //! Where both factors have signs or neither has, the second one's sign bits are flipped. What that
 //! adds to a sum, or takes from it, is 128 times the sum of a row of the first factor.
 
-use crate::driver::epilogue::{Output, Start};
-use crate::driver::gemm::{steps, walk};
+use crate::driver::epilogue::{Accumulate, Epilogue};
+use crate::driver::gemm::{chunks, gemm_blocked};
 use crate::driver::int8_axpy::AxpyVnni4;
 use crate::kernel::micro_kernel::{Instructions, Sealed, vnni4_kernels};
 use crate::kernel::skinny::{GemvForm, Skinny, SkinnyElement};
@@ -12,7 +12,7 @@ use crate::pack::blocks::{ImplicitOperand, Operand, PACK_PADDING};
 use crate::pack::interleave::{Interleaved, Vnni4Layout};
 use crate::pack::pack_kernels::Lines;
 use crate::simd::vector::{Avx512SignedQuads, Avx512UnsignedQuads, MOST_LANES, Register};
-use crate::simd::vnni4::{Lying, Quad};
+use crate::simd::vnni4::{Quad, Vnni4Operand};
 use crate::types::view::{Source, View};
 use crate::types::workspace::{Room, Scratch};
 use std::arch::x86_64::*;
@@ -51,13 +51,13 @@ impl Bytes<'_> {
         &self,
         form: Option<GemvForm>,
         c: View<*mut Wrapping<i32>>,
-        scratch: &mut Scratch,
+        workspace: &mut Scratch,
     ) {
-        for rows in steps(c.shape[0], self.rows_at_once()) {
+        for rows in chunks(c.shape[0], self.rows_at_once()) {
             let part = Self { a: self.a.rows(rows.clone()), ..*self };
             let c = View { data: c.place([rows.start, 0]), shape: [rows.len(), c.shape[1]], ..c };
             // SAFETY: the caller's.
-            unsafe { part.multiply_part(form, c, scratch) };
+            unsafe { part.multiply_part(form, c, workspace) };
         }
     }
 
@@ -75,29 +75,35 @@ impl Bytes<'_> {
         &self,
         form: Option<GemvForm>,
         c: View<*mut Wrapping<i32>>,
-        scratch: &mut Scratch,
+        workspace: &mut Scratch,
     ) {
-        let mut room = std::mem::take(&mut scratch.starts);
+        let mut room = std::mem::take(&mut workspace.starts);
         // SAFETY: the caller's, for all of it.
         unsafe {
             match self.signs {
-                [true, false] => {
-                    self.run::<Avx512SignedQuads, true, false>(form, c, Start::Nothing, scratch)
-                }
-                [false, true] => {
-                    self.run::<Avx512UnsignedQuads, false, false>(form, c, Start::Nothing, scratch)
-                }
+                [true, false] => self.run::<Avx512SignedQuads, true, false>(
+                    form,
+                    c,
+                    Accumulate::Overwrite,
+                    workspace,
+                ),
+                [false, true] => self.run::<Avx512UnsignedQuads, false, false>(
+                    form,
+                    c,
+                    Accumulate::Overwrite,
+                    workspace,
+                ),
                 [true, true] => {
                     let starts = self.starts(-128, &mut room);
-                    self.run::<Avx512SignedQuads, true, true>(form, c, starts, scratch);
+                    self.run::<Avx512SignedQuads, true, true>(form, c, starts, workspace);
                 }
                 [false, false] => {
                     let starts = self.starts(128, &mut room);
-                    self.run::<Avx512UnsignedQuads, false, true>(form, c, starts, scratch);
+                    self.run::<Avx512UnsignedQuads, false, true>(form, c, starts, workspace);
                 }
             }
         }
-        scratch.starts = room;
+        workspace.starts = room;
     }
 
     /// # Safety
@@ -110,43 +116,44 @@ impl Bytes<'_> {
         &self,
         form: Option<GemvForm>,
         c: View<*mut Wrapping<i32>>,
-        start: Start<Quad>,
-        scratch: &mut Scratch,
+        accumulate: Accumulate<Quad>,
+        workspace: &mut Scratch,
     ) where
-        Lying<SIGNED, FLIPPED>: SkinnyElement<Sum = Quad>,
+        Vnni4Operand<SIGNED, FLIPPED>: SkinnyElement<Sum = Quad>,
     {
         let kernels = vnni4_kernels(SIGNED);
-        let output = Output::of(c.cast(), Quad::ONE, start, &kernels.pack);
+        let epilogue = Epilogue::of(c.cast(), Quad::ONE, accumulate, &kernels.pack);
         // SAFETY: the caller's.
         let a = unsafe { Interleaved::<Vnni4Layout<false>>::new(self.a, false) };
         if form == Some(GemvForm::Dot)
             && let Some(b) = quads_of(self.b.t())
         {
-            let b = b.t().cast::<Lying<SIGNED, FLIPPED>>();
-            let bring = |sums: &[Quad], width, place, size| output.bring(sums, width, place, size);
+            let b = b.t().cast::<Vnni4Operand<SIGNED, FLIPPED>>();
+            let store =
+                |sums: &[Quad], width, place, size| epilogue.store(sums, width, place, size);
             let (form, instructions) = (GemvForm::Dot, Instructions::Avx512Vnni);
-            return Skinny { a: &a, b, instructions, form, bring: &bring }.run(scratch);
+            return Skinny { a: &a, b, instructions, form, store: &store }.run(workspace);
         }
         if form == Some(GemvForm::Axpy) {
-            let lines = AxpyVnni4 { a: &a, b: self.b, output: &output };
+            let lines = AxpyVnni4 { a: &a, b: self.b, epilogue: &epilogue };
             // SAFETY: the caller's.
-            return unsafe { lines.run::<V, FLIPPED>(scratch) };
+            return unsafe { lines.run::<V, FLIPPED>(workspace) };
         }
         // SAFETY: the caller's.
         let b = unsafe { Interleaved::<Vnni4Layout<FLIPPED>>::new(self.b, true) };
         let depth = self.a.shape()[1].div_ceil(4);
         let a = quads_of(self.a).map_or(Operand::Implicit(&a), Operand::Matrix);
-        walk(kernels, output, depth, a, Operand::Implicit(&b), scratch);
+        gemm_blocked(kernels, epilogue, depth, a, Operand::Implicit(&b), workspace);
     }
 
     /// So many times the sums of the rows of the first factor.
     ///
     /// # Safety
     /// The processor must have AVX-512 VNNI.
-    unsafe fn starts(&self, times: i32, room: &mut Room) -> Start<Quad> {
+    unsafe fn starts(&self, times: i32, room: &mut Room) -> Accumulate<Quad> {
         let rows = self.a.shape()[0];
         let starts = room.elements::<Quad>(rows.next_multiple_of(ROWS));
-        for rows in steps(rows, ROWS) {
+        for rows in chunks(rows, ROWS) {
             let starts = &mut starts[rows.start..][..ROWS];
             // SAFETY: the caller's. What sums are made of has signs where the factor has.
             unsafe {
@@ -156,7 +163,7 @@ impl Bytes<'_> {
                 }
             }
         }
-        Start::PerRow(starts.as_ptr())
+        Accumulate::RowBias(starts.as_ptr())
     }
 
     /// So many times the sums of up to [`ROWS`] rows.
@@ -178,7 +185,7 @@ impl Bytes<'_> {
             // SAFETY: the caller's.
             let a = unsafe { Interleaved::<Vnni4Layout<false>>::new(self.a, false) };
             let mut quads = [Quad::ZERO; ROWS * STEPS + PACK_PADDING];
-            for depth in steps(a.size()[1], STEPS) {
+            for depth in chunks(a.size()[1], STEPS) {
                 a.pack(rows.clone(), depth.clone(), &mut quads, STEPS);
                 let (first, stride) = (quads.as_ptr(), STEPS as isize);
                 let lines = Lines { first, stride, count: rows.len(), len: depth.len() };

@@ -3,8 +3,8 @@
 
 #[cfg(target_arch = "x86_64")]
 use crate::driver::amx_gemm::{AmxB, AmxGemm, BLOCKS};
-use crate::driver::epilogue::{Output, Start};
-use crate::driver::gemm::{DEPTH, steps, walk};
+use crate::driver::epilogue::{Accumulate, Epilogue};
+use crate::driver::gemm::{KC, chunks, gemm_blocked};
 use crate::driver::int8::{self, Byte};
 use crate::driver::plan::{Algorithm, Plan};
 use crate::kernel::micro_kernel::{Instructions, Number, Sealed};
@@ -37,7 +37,7 @@ const SUM: usize = 4;
 pub trait NarrowFactor: Narrow + SkinnyOperand<Sum = Self::Wide> {
     /// The moves of these instructions.
     #[doc(hidden)]
-    fn pack(instructions: Instructions) -> &'static ConvertKernels<Self>;
+    fn convert_kernels(instructions: Instructions) -> &'static ConvertKernels<Self>;
 
     /// The rows and columns of a part of the result, given the depth, if sums need places of their own.
     #[doc(hidden)]
@@ -52,13 +52,13 @@ pub trait NarrowFactor: Narrow + SkinnyOperand<Sum = Self::Wide> {
     #[doc(hidden)]
     unsafe fn sum(
         instructions: Instructions,
-        sums: Place<'_, Self>,
+        sums: SumsTo<'_, Self>,
         a: Source<'_, Self>,
         b: Source<'_, Self>,
-        scratch: &mut Scratch,
+        workspace: &mut Scratch,
     ) {
         // SAFETY: the caller's.
-        unsafe { sum_of_widened(instructions, sums, a, b, scratch) }
+        unsafe { sum_of_widened(instructions, sums, a, b, workspace) }
     }
 
     /// A product with few rows.
@@ -66,22 +66,22 @@ pub trait NarrowFactor: Narrow + SkinnyOperand<Sum = Self::Wide> {
     /// # Safety
     /// The processor must have the instructions.
     #[doc(hidden)]
-    unsafe fn skinny_gemm(skinny: SkinnyMixed<'_, Self>, scratch: &mut Scratch) {
-        skinny.run_widened(scratch);
+    unsafe fn skinny_gemm(skinny: SkinnyMixed<'_, Self>, workspace: &mut Scratch) {
+        skinny.run_widened(workspace);
     }
 }
 
 /// The rows and columns of a part of a result of so many steps; none where they are summed at once.
-fn part_of(steps: usize) -> Option<[usize; 2]> {
-    (steps > DEPTH).then_some([PART; 2])
+fn part_of(chunks: usize) -> Option<[usize; 2]> {
+    (chunks > KC).then_some([PART; 2])
 }
 
 /// Where sums go.
-pub enum Place<'a, H: Narrow> {
+pub enum SumsTo<'a, H: Narrow> {
     /// To a place of their own.
-    Here(View<*mut H::Wide>),
+    Buffer(View<*mut H::Wide>),
     /// To this result, which they are brought to when all of the depth is summed at once.
-    Elsewhere(View<*mut H>, &'a StoreTile<'a, H::Wide>),
+    Epilogue(View<*mut H>, &'a StoreTile<'a, H::Wide>),
 }
 
 /// The sums of what becomes wide where tiles need it.
@@ -90,19 +90,21 @@ pub enum Place<'a, H: Narrow> {
 /// As for [`NarrowFactor::sum`].
 unsafe fn sum_of_widened<H: NarrowFactor>(
     instructions: Instructions,
-    sums: Place<'_, H>,
+    sums: SumsTo<'_, H>,
     a: Source<'_, H>,
     b: Source<'_, H>,
-    scratch: &mut Scratch,
+    workspace: &mut Scratch,
 ) {
     let kernels = H::Wide::micro_kernels(instructions);
-    let (depth, pack) = (a.shape()[1], H::pack(instructions));
+    let (depth, pack) = (a.shape()[1], H::convert_kernels(instructions));
     let (a, b) = (Converted { source: a, pack }, Converted { source: b, pack });
-    let output = match sums {
-        Place::Here(view) => Output::of(view, H::Wide::ONE, Start::Nothing, &kernels.pack),
-        Place::Elsewhere(c, bring) => Output::elsewhere(c.shape, bring, &kernels.pack),
+    let epilogue = match sums {
+        SumsTo::Buffer(view) => {
+            Epilogue::of(view, H::Wide::ONE, Accumulate::Overwrite, &kernels.pack)
+        }
+        SumsTo::Epilogue(c, store) => Epilogue::through(c.shape, store, &kernels.pack),
     };
-    walk(kernels, output, depth, Operand::Implicit(&a), Operand::Implicit(&b), scratch);
+    gemm_blocked(kernels, epilogue, depth, Operand::Implicit(&a), Operand::Implicit(&b), workspace);
 }
 
 /// A product with few rows, in the order of its second factor.
@@ -111,33 +113,33 @@ pub struct SkinnyMixed<'a, H: Narrow> {
     form: GemvForm,
     a: Source<'a, H>,
     b: Source<'a, H>,
-    bring: &'a StoreTile<'a, H::Wide>,
+    store: &'a StoreTile<'a, H::Wide>,
 }
 
 impl<H: NarrowFactor> SkinnyMixed<'_, H> {
-    fn run_widened(self, scratch: &mut Scratch) {
-        let Self { instructions, form, a, b, bring } = self;
+    fn run_widened(self, workspace: &mut Scratch) {
+        let Self { instructions, form, a, b, store } = self;
         let a = SmallMatrix { source: a, instructions };
-        Skinny { a: &a, b, instructions, form, bring }.run(scratch);
+        Skinny { a: &a, b, instructions, form, store }.run(workspace);
     }
 }
 
 impl<H: Byte> SkinnyMixed<'_, H> {
     /// # Safety
     /// The processor must have the instructions.
-    unsafe fn run_bytes(self, scratch: &mut Scratch) {
+    unsafe fn run_bytes(self, workspace: &mut Scratch) {
         if self.instructions < Instructions::Avx512Vnni {
-            return self.run_widened(scratch);
+            return self.run_widened(workspace);
         }
-        let Self { instructions, form, a, b, bring } = self;
+        let Self { instructions, form, a, b, store } = self;
         let shape @ [rows, cols] = [a.shape()[0], b.shape()[1]];
-        let mut room = std::mem::take(&mut scratch.sums);
+        let mut room = std::mem::take(&mut workspace.sums);
         let sums = room.elements::<Wrapping<i32>>(rows * cols);
         let view = View { data: sums.as_mut_ptr(), shape, strides: [cols as isize, 1] };
         // SAFETY: the caller's.
-        unsafe { int8::sums(instructions, Some(form), view, a, b, scratch) };
-        bring(sums, cols, [0, 0], shape);
-        scratch.sums = room;
+        unsafe { int8::sums(instructions, Some(form), view, a, b, workspace) };
+        store(sums, cols, [0, 0], shape);
+        workspace.sums = room;
     }
 }
 
@@ -148,22 +150,22 @@ impl SkinnyMixed<'_, Bf16> {
         Some([pairs_of(self.a)?, pairs_of(self.b.t())?.t()])
     }
 
-    fn run_pairs(&self, [a, b]: [Source<'_, Pair>; 2], scratch: &mut Scratch) {
-        let bring = of_pairs(self.bring);
+    fn run_pairs(&self, [a, b]: [Source<'_, Pair>; 2], workspace: &mut Scratch) {
+        let store = of_pairs(self.store);
         let (instructions, form) = (self.instructions, self.form);
-        Skinny { a: &a, b, instructions, form, bring: &bring }.run(scratch);
+        Skinny { a: &a, b, instructions, form, store: &store }.run(workspace);
     }
 }
 
 /// What takes sums by their bits to where floats are taken.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn of_pairs(
-    bring: &StoreTile<'_, f32>,
+    store: &StoreTile<'_, f32>,
 ) -> impl Fn(&[Pair], usize, [usize; 2], [usize; 2]) {
     move |sums, width, place, size| {
         // SAFETY: a sum is an `f32`, by its bits.
         let sums = unsafe { std::slice::from_raw_parts(sums.as_ptr().cast(), sums.len()) };
-        bring(sums, width, place, size);
+        store(sums, width, place, size);
     }
 }
 
@@ -171,8 +173,8 @@ pub(crate) fn of_pairs(
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn pairs_of(a: Source<'_, Bf16>) -> Option<Source<'_, Pair>> {
     let ([rows, depth], [row, step]) = (a.shape(), a.strides());
-    let apart = row % 2 == 0 || rows == 1;
-    if step != 1 || depth % 2 != 0 || !apart || !a.first().cast::<Pair>().is_aligned() {
+    let batch_stride = row % 2 == 0 || rows == 1;
+    if step != 1 || depth % 2 != 0 || !batch_stride || !a.first().cast::<Pair>().is_aligned() {
         return None;
     }
     let view = View { data: a.first().cast(), shape: [rows, depth / 2], strides: [row / 2, 1] };
@@ -182,8 +184,8 @@ pub(crate) fn pairs_of(a: Source<'_, Bf16>) -> Option<Source<'_, Pair>> {
 
 /// [`part_of`] so many steps where tiles have registers of their own.
 #[cfg(target_arch = "x86_64")]
-fn part_in_tiles(steps: usize) -> Option<[usize; 2]> {
-    (steps.div_ceil(2) > BLOCKS * DEPTH).then_some([PART; 2])
+fn part_in_tiles(chunks: usize) -> Option<[usize; 2]> {
+    (chunks.div_ceil(2) > BLOCKS * KC).then_some([PART; 2])
 }
 
 /// Whether the transposes are multiplied: the second factor then is the first one, and where its pairs lie
@@ -201,29 +203,37 @@ fn transpose_pays(a: Source<'_, Bf16>, b: Source<'_, Bf16>) -> bool {
 #[cfg(target_arch = "x86_64")]
 unsafe fn sum_of_pairs(
     kernels: &'static MicroKernels<Pair>,
-    sums: Place<'_, Bf16>,
+    sums: SumsTo<'_, Bf16>,
     a: Source<'_, Bf16>,
     b: Operand<'_, Pair>,
-    scratch: &mut Scratch,
+    workspace: &mut Scratch,
 ) {
     let depth = a.shape()[1].div_ceil(2);
     // SAFETY: the caller's.
     let a = unsafe { Interleaved::<Vnni2Layout>::new(a, false) };
     let a = Operand::Implicit(&a);
     match sums {
-        Place::Here(sums) => {
-            let output = Output::of(sums.cast(), Pair::ONE, Start::Nothing, &kernels.pack);
-            walk(kernels, output, depth, a, b, scratch);
+        SumsTo::Buffer(sums) => {
+            let epilogue =
+                Epilogue::of(sums.cast(), Pair::ONE, Accumulate::Overwrite, &kernels.pack);
+            gemm_blocked(kernels, epilogue, depth, a, b, workspace);
         }
-        Place::Elsewhere(c, bring) => {
-            let bring = of_pairs(bring);
-            walk(kernels, Output::elsewhere(c.shape, &bring, &kernels.pack), depth, a, b, scratch);
+        SumsTo::Epilogue(c, store) => {
+            let store = of_pairs(store);
+            gemm_blocked(
+                kernels,
+                Epilogue::through(c.shape, &store, &kernels.pack),
+                depth,
+                a,
+                b,
+                workspace,
+            );
         }
     }
 }
 
 impl NarrowFactor for F16 {
-    fn pack(instructions: Instructions) -> &'static ConvertKernels<Self> {
+    fn convert_kernels(instructions: Instructions) -> &'static ConvertKernels<Self> {
         convert_pack::f16_kernels(instructions)
     }
 
@@ -233,7 +243,7 @@ impl NarrowFactor for F16 {
 }
 
 impl NarrowFactor for i16 {
-    fn pack(instructions: Instructions) -> &'static ConvertKernels<Self> {
+    fn convert_kernels(instructions: Instructions) -> &'static ConvertKernels<Self> {
         convert_pack::i16_kernels(instructions)
     }
 }
@@ -241,27 +251,27 @@ impl NarrowFactor for i16 {
 macro_rules! bytes {
     ($($element:ty: $moves:ident;)+) => {$(
         impl NarrowFactor for $element {
-            fn pack(instructions: Instructions) -> &'static ConvertKernels<Self> {
+            fn convert_kernels(instructions: Instructions) -> &'static ConvertKernels<Self> {
                 convert_pack::$moves(instructions)
             }
 
             unsafe fn sum(
                 instructions: Instructions,
-                sums: Place<'_, Self>,
+                sums: SumsTo<'_, Self>,
                 a: Source<'_, Self>,
                 b: Source<'_, Self>,
-                scratch: &mut Scratch,
+                workspace: &mut Scratch,
             ) {
-                let Place::Here(sums) = sums else {
+                let SumsTo::Buffer(sums) = sums else {
                     unreachable!("sums of bytes have places of their own")
                 };
                 // SAFETY: the caller's.
-                unsafe { int8::sums(instructions, None, sums, a, b, scratch) }
+                unsafe { int8::sums(instructions, None, sums, a, b, workspace) }
             }
 
-            unsafe fn skinny_gemm(skinny: SkinnyMixed<'_, Self>, scratch: &mut Scratch) {
+            unsafe fn skinny_gemm(skinny: SkinnyMixed<'_, Self>, workspace: &mut Scratch) {
                 // SAFETY: the caller's.
-                unsafe { skinny.run_bytes(scratch) }
+                unsafe { skinny.run_bytes(workspace) }
             }
         }
     )+};
@@ -273,7 +283,7 @@ bytes! {
 }
 
 impl NarrowFactor for Bf16 {
-    fn pack(instructions: Instructions) -> &'static ConvertKernels<Self> {
+    fn convert_kernels(instructions: Instructions) -> &'static ConvertKernels<Self> {
         convert_pack::bf16_kernels(instructions)
     }
 
@@ -289,14 +299,14 @@ impl NarrowFactor for Bf16 {
     #[cfg(target_arch = "x86_64")]
     unsafe fn sum(
         instructions: Instructions,
-        sums: Place<'_, Bf16>,
+        sums: SumsTo<'_, Bf16>,
         a: Source<'_, Self>,
         b: Source<'_, Self>,
-        scratch: &mut Scratch,
+        workspace: &mut Scratch,
     ) {
         if instructions < Instructions::Avx512Bf16 {
             // SAFETY: the caller's.
-            return unsafe { sum_of_widened(instructions, sums, a, b, scratch) };
+            return unsafe { sum_of_widened(instructions, sums, a, b, workspace) };
         }
         if instructions >= Instructions::Amx {
             let transposed = transpose_pays(a, b);
@@ -304,23 +314,23 @@ impl NarrowFactor for Bf16 {
             // SAFETY: the caller's: these are the instructions in use.
             return unsafe {
                 let (cols, b) = (b.shape()[1], Interleaved::<Vnni2Layout>::new(b, true));
-                AmxGemm { a, b: AmxB::Interleaved(&b), cols, transposed }.run(sums, scratch);
+                AmxGemm { a, b: AmxB::Interleaved(&b), cols, transposed }.run(sums, workspace);
             };
         }
         // SAFETY: the caller's: these are the instructions in use.
         unsafe {
             let b = Interleaved::<Vnni2Layout>::new(b, true);
-            sum_of_pairs(vnni2_kernels(instructions), sums, a, Operand::Implicit(&b), scratch);
+            sum_of_pairs(vnni2_kernels(instructions), sums, a, Operand::Implicit(&b), workspace);
         }
     }
 
     #[cfg(target_arch = "x86_64")]
-    unsafe fn skinny_gemm(skinny: SkinnyMixed<'_, Self>, scratch: &mut Scratch) {
+    unsafe fn skinny_gemm(skinny: SkinnyMixed<'_, Self>, workspace: &mut Scratch) {
         let has_pairs =
             skinny.instructions >= Instructions::Avx512Bf16 && skinny.form == GemvForm::Dot;
         match skinny.as_pairs() {
-            Some(pairs) if has_pairs => skinny.run_pairs(pairs, scratch),
-            _ => skinny.run_widened(scratch),
+            Some(pairs) if has_pairs => skinny.run_pairs(pairs, workspace),
+            _ => skinny.run_widened(workspace),
         }
     }
 }
@@ -358,24 +368,25 @@ pub unsafe fn product_of_narrow<H: NarrowFactor>(
     let (c, a, b) = if transposed { (c.t(), b.t(), a.t()) } else { (c, a, b) };
     // SAFETY: the caller's.
     let (a, b) = unsafe { (Source::new(a), Source::new(b)) };
-    let output = Rounded { c, scale: Scale { alpha, beta }, pack: H::pack(instructions) };
-    let bring = |sums: &[H::Wide], width, place, size| output.bring(sums, width, place, size);
-    let mut scratch = Scratch::take();
+    let epilogue =
+        Converting { c, scale: Scale { alpha, beta }, pack: H::convert_kernels(instructions) };
+    let store = |sums: &[H::Wide], width, place, size| epilogue.store(sums, width, place, size);
+    let mut workspace = Scratch::take();
     if let Algorithm::Skinny { form, .. } = plan.0 {
-        let skinny = SkinnyMixed { instructions, form, a, b, bring: &bring };
+        let skinny = SkinnyMixed { instructions, form, a, b, store: &store };
         // SAFETY: the caller's.
-        unsafe { H::skinny_gemm(skinny, &mut scratch) };
-        return scratch.give_back();
+        unsafe { H::skinny_gemm(skinny, &mut workspace) };
+        return workspace.give_back();
     }
     let Some(part) = H::part(instructions, a.shape()[1]) else {
         // SAFETY: the caller's.
-        unsafe { H::sum(instructions, Place::Elsewhere(c, &bring), a, b, &mut scratch) };
-        return scratch.give_back();
+        unsafe { H::sum(instructions, SumsTo::Epilogue(c, &store), a, b, &mut workspace) };
+        return workspace.give_back();
     };
-    output.in_parts(part, scratch, |sums, rows, cols, scratch| {
+    epilogue.in_parts(part, workspace, |sums, rows, cols, workspace| {
         let (a, b) = (a.rows(rows), b.part(0..a.shape()[1], cols));
         // SAFETY: the caller's.
-        unsafe { H::sum(instructions, Place::Here(sums), a, b, scratch) };
+        unsafe { H::sum(instructions, SumsTo::Buffer(sums), a, b, workspace) };
     });
 }
 
@@ -403,68 +414,69 @@ pub unsafe fn product_of_packed_pairs(
     // SAFETY: the caller's.
     let a = unsafe { Source::new(a) };
     let scale = Scale { alpha: 1.0, beta };
-    let output = Rounded { c, scale, pack: Bf16::pack(Instructions::Avx512Bf16) };
-    let multiply = |sums: Place<'_, Bf16>, rows, columns: Range<usize>, scratch: &mut Scratch| {
-        let (a, first, cols) = (a.rows(rows), cols.start + columns.start, columns.len());
-        // SAFETY: pairs were packed, so the processor has the instructions.
-        unsafe {
-            if b.instructions >= Instructions::Amx {
-                let b = AmxB::Prepacked(&b.pairs, first);
-                AmxGemm { a, b, cols, transposed: false }.run(sums, scratch);
-            } else {
-                sum_of_pairs(
-                    b.pairs.kernels(),
-                    sums,
-                    a,
-                    Operand::Prepacked(&b.pairs, first),
-                    scratch,
-                );
+    let epilogue = Converting { c, scale, pack: Bf16::convert_kernels(Instructions::Avx512Bf16) };
+    let multiply =
+        |sums: SumsTo<'_, Bf16>, rows, columns: Range<usize>, workspace: &mut Scratch| {
+            let (a, first, cols) = (a.rows(rows), cols.start + columns.start, columns.len());
+            // SAFETY: pairs were packed, so the processor has the instructions.
+            unsafe {
+                if b.instructions >= Instructions::Amx {
+                    let b = AmxB::Prepacked(&b.pairs, first);
+                    AmxGemm { a, b, cols, transposed: false }.run(sums, workspace);
+                } else {
+                    sum_of_pairs(
+                        b.pairs.kernels(),
+                        sums,
+                        a,
+                        Operand::Prepacked(&b.pairs, first),
+                        workspace,
+                    );
+                }
             }
-        }
-    };
-    let mut scratch = Scratch::take();
+        };
+    let mut workspace = Scratch::take();
     let Some(part) = Bf16::part(b.instructions, a.shape()[1]) else {
-        let bring = |sums: &[f32], width, place, size| output.bring(sums, width, place, size);
-        let sums = Place::Elsewhere(c, &bring);
-        multiply(sums, 0..c.shape[0], 0..c.shape[1], &mut scratch);
-        return scratch.give_back();
+        let store = |sums: &[f32], width, place, size| epilogue.store(sums, width, place, size);
+        let sums = SumsTo::Epilogue(c, &store);
+        multiply(sums, 0..c.shape[0], 0..c.shape[1], &mut workspace);
+        return workspace.give_back();
     };
-    output.in_parts(part, scratch, |sums, rows, columns, scratch| {
-        multiply(Place::Here(sums), rows, columns, scratch);
+    epilogue.in_parts(part, workspace, |sums, rows, columns, workspace| {
+        multiply(SumsTo::Buffer(sums), rows, columns, workspace);
     });
 }
 
 /// A result that sums are rounded to.
-struct Rounded<H: Narrow> {
+struct Converting<H: Narrow> {
     c: View<*mut H>,
     scale: Scale<H::Wide>,
     pack: &'static ConvertKernels<H>,
 }
 
-impl<H: Narrow> Rounded<H> {
+impl<H: Narrow> Converting<H> {
     /// Has the sums of one part after the other made, given their place, rows and columns, and brings
     /// them to the result.
     fn in_parts(
         &self,
         part: [usize; 2],
-        mut scratch: Scratch,
+        mut workspace: Scratch,
         sum: impl Fn(View<*mut H::Wide>, Range<usize>, Range<usize>, &mut Scratch),
     ) {
-        let mut room = std::mem::take(&mut scratch.sums);
-        for rows in steps(self.c.shape[0], part[0]) {
-            for cols in steps(self.c.shape[1], part[1]) {
+        let mut room = std::mem::take(&mut workspace.sums);
+        for rows in chunks(self.c.shape[0], part[0]) {
+            for cols in chunks(self.c.shape[1], part[1]) {
                 let shape = [rows.len(), cols.len()];
                 let sums = room.elements::<H::Wide>(shape[0] * shape[1]);
                 let view = View { data: sums.as_mut_ptr(), shape, strides: [shape[1] as isize, 1] };
-                sum(view, rows.clone(), cols.clone(), &mut scratch);
-                self.bring(sums, shape[1], [rows.start, cols.start], shape);
+                sum(view, rows.clone(), cols.clone(), &mut workspace);
+                self.store(sums, shape[1], [rows.start, cols.start], shape);
             }
         }
-        scratch.sums = room;
-        scratch.give_back();
+        workspace.sums = room;
+        workspace.give_back();
     }
 
-    fn bring(&self, sums: &[H::Wide], width: usize, place: [usize; 2], [rows, cols]: [usize; 2]) {
+    fn store(&self, sums: &[H::Wide], width: usize, place: [usize; 2], [rows, cols]: [usize; 2]) {
         let (c, [row, col]) = (self.c.place(place), self.c.strides);
         assert!(cols <= width && (rows - 1) * width + cols <= sums.len());
         let from = Lines { first: sums.as_ptr(), stride: width as isize, count: rows, len: cols };

@@ -1,6 +1,6 @@
 //! Products of so few elements that to look for room takes longer than to compute them.
 
-use crate::driver::epilogue::Start;
+use crate::driver::epilogue::Accumulate;
 use crate::kernel::micro_kernel::{Instructions, Sealed};
 use crate::kernel::skinny::{DotArgs, DotKernels, MAX_DOTS, SkinnyElement};
 use crate::types::view::{Source, View};
@@ -22,10 +22,10 @@ impl<'a, E: SkinnyElement<Sum = E> + Sealed> SmallGemm<'a, E> {
         a: Source<'a, E>,
         b: Source<'a, E>,
         instructions: Instructions,
-        start: Start<E>,
+        accumulate: Accumulate<E>,
     ) -> Option<Self> {
         let (rows, cols) = (a.shape()[0], b.shape()[1]);
-        let scaled = matches!(start, Start::Scaled(beta) if beta != E::ONE);
+        let scaled = matches!(accumulate, Accumulate::Beta(beta) if beta != E::ONE);
         if scaled || rows * cols > MAX_RESULT || a.strides()[1] != 1 || b.strides()[0] != 1 {
             return None;
         }
@@ -36,7 +36,7 @@ impl<'a, E: SkinnyElement<Sum = E> + Sealed> SmallGemm<'a, E> {
     /// # Safety
     /// `c` must be writable, and what it starts from readable, over the product's shape; the start is
     /// that for which this was made.
-    pub(crate) unsafe fn run(&self, c: View<*mut E>, start: Start<E>) {
+    pub(crate) unsafe fn run(&self, c: View<*mut E>, accumulate: Accumulate<E>) {
         let (depth, cols) = (self.a.shape()[1], self.b.shape()[1]);
         let mut sums = [E::ZERO; MAX_DOTS];
         let mut at = 0;
@@ -60,7 +60,7 @@ impl<'a, E: SkinnyElement<Sum = E> + Sealed> SmallGemm<'a, E> {
                 // Without a division, which chunks of so many would begin with.
                 let sums = &sums[row * count..][..count];
                 // SAFETY: the caller's; the places lie in the product.
-                unsafe { start.meet(sums, [row, at], c) };
+                unsafe { accumulate.store_row(sums, [row, at], c) };
             }
             at += count;
         }

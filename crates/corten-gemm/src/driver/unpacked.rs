@@ -1,8 +1,8 @@
 //! Products whose factors tiles read as they lie: for small ones, deciding on blocks takes longer than
 //! multiplying.
 
-use crate::driver::epilogue::Start;
-use crate::driver::gemm::DEPTH;
+use crate::driver::epilogue::Accumulate;
+use crate::driver::gemm::KC;
 use crate::kernel::micro_kernel::{MicroKernelArgs, MicroKernels, Sealed};
 use crate::pack::blocks::{Partition, packing_pays, packs_aliasing_a};
 use crate::pack::pack_kernels::Lines;
@@ -12,17 +12,17 @@ use crate::types::view::{Source, View, bytes_apart};
 const NEAR: usize = 32 << 10;
 
 /// A product of factors that lie so that tiles read them.
-pub(crate) struct Lying<'a, E: 'static> {
+pub(crate) struct UnpackedGemm<'a, E: 'static> {
     c: View<*mut E>,
     a: Source<'a, E>,
     b: Source<'a, E>,
-    start: Start<E>,
+    accumulate: Accumulate<E>,
     kernels: &'static MicroKernels<E>,
     /// The registers of every panel.
     panels: Partition,
 }
 
-impl<'a, E: Sealed> Lying<'a, E> {
+impl<'a, E: Sealed> UnpackedGemm<'a, E> {
     /// A product that is computed in this way, if it is one: with lines side by side, whole registers, and a
     /// second factor that is small, or used so seldom that it is not copied.
     pub(crate) fn of(
@@ -30,13 +30,13 @@ impl<'a, E: Sealed> Lying<'a, E> {
         c: View<*mut E>,
         a: Source<'a, E>,
         b: Source<'a, E>,
-        start: Start<E>,
+        accumulate: Accumulate<E>,
     ) -> Option<Self> {
         let ([rows, cols], depth) = (c.shape, a.shape()[1]);
         let lies = [c.strides[1], a.strides()[1], b.strides()[1]] == [1; 3];
-        let starts = !matches!(start, Start::Scaled(beta) if beta != E::ONE);
-        let whole = depth <= DEPTH && cols.is_multiple_of(kernels.lanes);
-        if !lies || !starts || !whole {
+        let accumulates = !matches!(accumulate, Accumulate::Beta(beta) if beta != E::ONE);
+        let whole = depth <= KC && cols.is_multiple_of(kernels.lanes);
+        if !lies || !accumulates || !whole {
             return None;
         }
         let reach = bytes_apart::<E>(b.strides()[0]).saturating_mul(depth);
@@ -48,14 +48,14 @@ impl<'a, E: Sealed> Lying<'a, E> {
             c,
             a,
             b,
-            start,
+            accumulate,
             kernels,
             panels,
         })
     }
 
     /// # Safety
-    /// The result must be readable and writable, and the values of `start` readable, over its shape, and the
+    /// The result must be readable and writable, and the values of `accumulate` readable, over its shape, and the
     /// processor must have the instructions of the tiles.
     pub(crate) unsafe fn run(&self) {
         let packed_a = Partition::of(self.c.shape[0], self.kernels.rows());
@@ -78,7 +78,7 @@ impl<'a, E: Sealed> Lying<'a, E> {
                     prefetch: Lines::NONE,
                     c: self.c.data.wrapping_offset(row * c_row).wrapping_add(col),
                     ldc: c_row,
-                    start: self.start.at([panel_a.start, col]),
+                    accumulate: self.accumulate.at([panel_a.start, col]),
                 };
                 // SAFETY: all strips and panels lie in the matrices; the caller's.
                 unsafe { kernels[panel_a.len() - 1](&args) };

@@ -4,7 +4,7 @@
 //! Two by two of them are the sums of a strip and a panel, so that every register of a factor is used
 //! twice. The registers have no names in Rust: they hold something only within a block of assembly.
 
-use crate::driver::epilogue::Start;
+use crate::driver::epilogue::Accumulate;
 use crate::kernel::micro_kernel::{MicroKernelArgs, MicroKernels};
 use crate::pack::pack_kernels;
 use crate::simd::vector::Avx512Pairs;
@@ -79,8 +79,8 @@ pub(crate) fn amx_kernels() -> &'static MicroKernels<Pair> {
             row_major: &[heights!(1), heights!(2)],
             col_major: &[],
             packing: &[],
-            pack: pack_kernels::on_avx512_bf16::pack::<Avx512Pairs>(),
-            pack_a: pack_kernels::on_avx512_bf16::pack::<Avx512Pairs>(),
+            pack: pack_kernels::on_avx512_bf16::pack_kernels::<Avx512Pairs>(),
+            pack_a: pack_kernels::on_avx512_bf16::pack_kernels::<Avx512Pairs>(),
         }
     }
 }
@@ -98,10 +98,12 @@ unsafe fn micro_kernel<const HEIGHT: usize, const REGISTERS: usize>(args: &Micro
 /// # Safety
 /// As for [`micro_kernel`].
 unsafe fn multiply(args: &MicroKernelArgs<Pair>, height: usize, registers: usize) {
-    let mut accumulate = match args.start {
-        Start::Nothing => false,
-        Start::Scaled(_) => true,
-        Start::PerRow(_) | Start::PerColumn(_) => unreachable!("sums of pairs start from sums"),
+    let mut accumulate = match args.accumulate {
+        Accumulate::Overwrite => false,
+        Accumulate::Beta(_) => true,
+        Accumulate::RowBias(_) | Accumulate::ColumnBias(_) => {
+            unreachable!("sums of pairs start from sums")
+        }
     };
     let (mut a, mut b) = (args.a, args.b);
     for (pairs, times) in [(PAIRS, args.depth / PAIRS), (args.depth % PAIRS, 1)] {

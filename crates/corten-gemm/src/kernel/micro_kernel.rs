@@ -9,7 +9,7 @@
 //! multiplications: six rows by four registers are 24 multiplications and 10 loads, 14 rows by two
 //! registers are 28 and 16.
 
-use crate::driver::epilogue::Start;
+use crate::driver::epilogue::Accumulate;
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::amx::amx_kernels;
 use crate::kernel::skinny::SkinnyOperand;
@@ -58,7 +58,7 @@ pub(crate) struct MicroKernelArgs<E> {
     pub prefetch: Lines<*const E>,
     /// What the sums are added to: values from the first row, or column, on, or what the result holds,
     /// whose factor is one.
-    pub start: Start<E>,
+    pub accumulate: Accumulate<E>,
 }
 
 /// The loop for some number of rows.
@@ -177,9 +177,9 @@ impl<E, const COL_MAJOR: bool> PointersA<E, COL_MAJOR> {
 
     /// So many steps later.
     #[inline(always)]
-    fn advanced(self, steps: usize) -> Self {
+    fn advanced(self, chunks: usize) -> Self {
         let distance =
-            if COL_MAJOR { self.stride.wrapping_mul(steps as isize) } else { steps as isize };
+            if COL_MAJOR { self.stride.wrapping_mul(chunks as isize) } else { chunks as isize };
         let [first, second] = [self.first, self.second].map(|base| base.wrapping_offset(distance));
         Self { first, second, ..self }
     }
@@ -301,9 +301,9 @@ struct PointersB<E, const PACKING: bool> {
 impl<E, const PACKING: bool> PointersB<E, PACKING> {
     /// So many steps later.
     #[inline(always)]
-    fn advanced<V: Register, const REGISTERS: usize>(self, steps: usize) -> Self {
-        let first = self.first.wrapping_offset(self.stride.wrapping_mul(steps as isize));
-        Self { first, copy: self.copy.wrapping_add(steps * REGISTERS * V::LANES), ..self }
+    fn advanced<V: Register, const REGISTERS: usize>(self, chunks: usize) -> Self {
+        let first = self.first.wrapping_offset(self.stride.wrapping_mul(chunks as isize));
+        Self { first, copy: self.copy.wrapping_add(chunks * REGISTERS * V::LANES), ..self }
     }
 }
 
@@ -366,11 +366,11 @@ unsafe fn store_tile<V: Register, const ROWS: usize, const REGISTERS: usize>(
             let to = b_row.wrapping_add(v * V::LANES);
             // SAFETY: the caller's.
             unsafe {
-                let sum = match args.start {
-                    Start::Nothing => sum,
-                    Start::Scaled(_) => V::load(to).add(sum),
-                    Start::PerRow(values) => V::splat(*values.add(I)).add(sum),
-                    Start::PerColumn(values) => V::load(values.add(v * V::LANES)).add(sum),
+                let sum = match args.accumulate {
+                    Accumulate::Overwrite => sum,
+                    Accumulate::Beta(_) => V::load(to).add(sum),
+                    Accumulate::RowBias(values) => V::splat(*values.add(I)).add(sum),
+                    Accumulate::ColumnBias(values) => V::load(values.add(v * V::LANES)).add(sum),
                 };
                 sum.store(to);
             }
@@ -411,15 +411,15 @@ compiled! {
 
 /// The tiles of a level with the given numbers of registers, of all of them, and of rows.
 macro_rules! micro_kernels {
-    ($function:ident, $vector:ty, $registers:tt, $all:literal, $rows:tt, $strips:ident: $strip:ty) => {
+    ($function:ident, $vector:ty, $registers:tt, $all:literal, $rows:tt, $pack_a:ident: $strip:ty) => {
         &const {
             MicroKernels {
                 lanes: <$vector as Register>::LANES,
                 row_major: micro_kernels!(@widths $function, $vector, false, $registers, $rows),
                 col_major: micro_kernels!(@widths $function, $vector, true, $registers, $rows),
                 packing: micro_kernels!(@heights $function, $vector, false, true, $all, $rows),
-                pack: pack_kernels::$function::pack::<$vector>(),
-                pack_a: pack_kernels::$strips::pack::<$strip>(),
+                pack: pack_kernels::$function::pack_kernels::<$vector>(),
+                pack_a: pack_kernels::$pack_a::pack_kernels::<$strip>(),
             }
         }
     };
@@ -486,7 +486,7 @@ macro_rules! integer {
 integer!(i32, i64);
 
 macro_rules! number {
-    ($($element:ty: $portable:expr, $avx2:ident, $avx512:ident with $strips:ident: $strip:ident;)+) => {$(
+    ($($element:ty: $portable:expr, $avx2:ident, $avx512:ident with $pack_a:ident: $strip:ident;)+) => {$(
         impl Number for $element {
             // Not inlined, so that the tiles are compiled with this crate and not with its users.
             #[inline(never)]
@@ -497,7 +497,7 @@ macro_rules! number {
                     #[cfg(target_arch = "x86_64")]
                     _ if instructions >= Instructions::Avx512 => {
                         micro_kernels!(on_avx512, $avx512,
-                            [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6], $strips: $strip)
+                            [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6], $pack_a: $strip)
                     }
                     // The same in 16 registers.
                     #[cfg(target_arch = "x86_64")]

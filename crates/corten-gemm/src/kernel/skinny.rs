@@ -170,22 +170,22 @@ pub(crate) struct Skinny<'a, S: SkinnyElement> {
     pub instructions: Instructions,
     pub form: GemvForm,
     /// Takes sums to the result.
-    pub bring: &'a StoreTile<'a, S::Sum>,
+    pub store: &'a StoreTile<'a, S::Sum>,
 }
 
 impl<S: SkinnyElement> Skinny<'_, S> {
-    pub(crate) fn run(&self, scratch: &mut Scratch) {
+    pub(crate) fn run(&self, workspace: &mut Scratch) {
         match self.form {
-            GemvForm::Dot => self.dot(scratch),
-            GemvForm::Axpy => self.axpy(scratch),
+            GemvForm::Dot => self.dot(workspace),
+            GemvForm::Axpy => self.axpy(workspace),
         }
     }
 
-    fn dot(&self, scratch: &mut Scratch) {
+    fn dot(&self, workspace: &mut Scratch) {
         assert!(self.b.strides()[0] == 1);
         let ([rows, depth], cols) = (self.a.shape(), self.b.shape()[1]);
-        let (a, lda) = self.a.contiguous(&mut scratch.a);
-        let sums = scratch.c.elements::<S::Sum>(rows * DOT_NC);
+        let (a, lda) = self.a.contiguous(&mut workspace.a);
+        let sums = workspace.c.elements::<S::Sum>(rows * DOT_NC);
         let kernels = S::skinny_kernels(self.instructions).dot;
         let far = size_of::<S>() * depth * cols > LLC_BYTES;
         for chunk in (0..cols).step_by(DOT_NC) {
@@ -212,11 +212,11 @@ impl<S: SkinnyElement> Skinny<'_, S> {
                     at += count;
                 }
             }
-            (self.bring)(sums, DOT_NC, [0, chunk.start], [rows, chunk.len()]);
+            (self.store)(sums, DOT_NC, [0, chunk.start], [rows, chunk.len()]);
         }
     }
 
-    fn axpy(&self, scratch: &mut Scratch) {
+    fn axpy(&self, workspace: &mut Scratch) {
         assert!(self.b.strides()[1] == 1);
         let ([rows, depth], cols) = (self.a.shape(), self.b.shape()[1]);
         let kernels = S::skinny_kernels(self.instructions).axpy;
@@ -224,8 +224,8 @@ impl<S: SkinnyElement> Skinny<'_, S> {
         let bytes = if rows == 1 { AXPY_BYTES_OF_ONE_ROW } else { AXPY_BYTES };
         let width = bytes / size_of::<S::Sum>() / groups.get(0).len();
         let width = (width / MOST_LANES - 1) * MOST_LANES;
-        let (a, lda) = self.a.contiguous(&mut scratch.a);
-        let sums = scratch.c.elements::<S::Sum>(rows * width);
+        let (a, lda) = self.a.contiguous(&mut workspace.a);
+        let sums = workspace.c.elements::<S::Sum>(rows * width);
         for chunk in (0..cols).step_by(width) {
             let chunk = chunk..(chunk + width).min(cols);
             let mut at = 0;
@@ -256,7 +256,7 @@ impl<S: SkinnyElement> Skinny<'_, S> {
                 }
                 at += count;
             }
-            (self.bring)(sums, width, [0, chunk.start], [rows, chunk.len()]);
+            (self.store)(sums, width, [0, chunk.start], [rows, chunk.len()]);
         }
     }
 }
@@ -540,7 +540,7 @@ macro_rules! low_precision {
 
         impl SkinnyOperand for $narrow {
             fn contiguous<'r>(from: &'r SmallMatrix<'r, Self>, room: &'r mut Room) -> (*const $sum, isize) {
-                let pack = <$narrow>::pack(from.instructions);
+                let pack = <$narrow>::convert_kernels(from.instructions);
                 let [rows, depth] = from.source.shape();
                 let width = depth.next_multiple_of(pack.lanes);
                 let room = room.elements::<$sum>(rows * width + PACK_PADDING);

@@ -6,7 +6,7 @@ use crate::kernel::skinny::{
 };
 use crate::simd::convert::Loads;
 use crate::simd::vector::{Avx512Pairs, Avx512SignedQuads, Avx512UnsignedQuads};
-use crate::simd::vnni4::{Lying, Quad};
+use crate::simd::vnni4::{Quad, Vnni4Operand};
 use crate::types::view::Source;
 use crate::types::vnni::Pair;
 use crate::types::workspace::Room;
@@ -63,14 +63,14 @@ impl SmallOperand<Pair> for Source<'_, Pair> {
 
 macro_rules! vnni4_operands {
     ($($signed:literal: $register:ident;)+) => {$(
-        impl<const FLIPPED: bool> SkinnyElement for Lying<$signed, FLIPPED> {
+        impl<const FLIPPED: bool> SkinnyElement for Vnni4Operand<$signed, FLIPPED> {
             type Sum = Quad;
 
             // Quads exist where the processor has AVX-512 VNNI, and there are none across columns.
             #[inline(never)]
             fn skinny_kernels(_: Instructions) -> &'static SkinnyKernels<Quad, Self> {
                 &const {
-                    let dot = skinny_kernels_of!(@dot on_avx512_vnni, $register, Lying<$signed, FLIPPED>,
+                    let dot = skinny_kernels_of!(@dot on_avx512_vnni, $register, Vnni4Operand<$signed, FLIPPED>,
                         [1: 8, 2: 8, 3: 6, 4: 6, 5: 4, 6: 4, 7: 3, 8: 3]);
                     SkinnyKernels { dot, axpy: &[] }
                 }

@@ -1,7 +1,7 @@
 //! Blocks of both factors in the order in which tiles read them. A factor is copied only where
 //! reading it as it lies would cost more.
 
-use crate::driver::epilogue::Start;
+use crate::driver::epilogue::Accumulate;
 use crate::kernel::micro_kernel::{
     Instructions, MR, MicroKernelArgs, MicroKernels, Number, Sealed,
 };
@@ -96,7 +96,7 @@ impl<'a, E: Copy> Segments<'a, E> {
     /// # Panics
     /// When the steps of a piece do not lie side by side.
     pub unsafe fn new(first: Source<'a, E>, count: usize, distance: isize) -> Self {
-        assert!(first.strides()[1] == 1, "the steps lie side by side");
+        assert!(first.strides()[1] == 1, "the chunks lie side by side");
         Self { first, count, distance }
     }
 }
@@ -109,8 +109,8 @@ impl<E: Copy> Operand<'_, E> {
             Self::Implicit(_) => true,
             Self::Prepacked(packed, start) => packed.has(rows, *start..start + cols),
             Self::Segments(segments) => {
-                let [lines, steps] = segments.first.shape();
-                lines == rows && steps * segments.count == cols
+                let [lines, chunks] = segments.first.shape();
+                lines == rows && chunks * segments.count == cols
             }
         }
     }
@@ -203,7 +203,12 @@ impl<'a, E: Sealed> PackedB<'a, E> {
 
     /// What the next panel is copied from, or its copy, to be brought near in so many parts while this
     /// one is used.
-    pub(crate) fn ahead(&self, next: usize, first_time: bool, parts: usize) -> PrefetchQueue<E> {
+    pub(crate) fn prefetch_next(
+        &self,
+        next: usize,
+        first_time: bool,
+        parts: usize,
+    ) -> PrefetchQueue<E> {
         let lines = match self.next_depth.clone() {
             _ if next < self.count() => self.lines(next, first_time),
             Some(depth) if !self.unpacked => self.matrix_rows(depth, self.cols(0).0),
@@ -215,7 +220,7 @@ impl<'a, E: Sealed> PackedB<'a, E> {
     /// What a panel is copied from, or its copy where that may be far.
     fn lines(&self, index: usize, first_time: bool) -> Option<Lines<*const E>> {
         let (cols, registers) = self.cols(index);
-        let steps = self.depth.len();
+        let chunks = self.depth.len();
         if self.unpacked {
             return None;
         }
@@ -225,7 +230,7 @@ impl<'a, E: Sealed> PackedB<'a, E> {
             }
             let first = self.buffer[self.offset(&registers)..].as_ptr();
             let stride = (registers.len() * self.kernels.lanes) as isize;
-            return Some(Lines { first, stride, count: steps, len: 0 });
+            return Some(Lines { first, stride, count: chunks, len: 0 });
         }
         self.matrix_rows(self.depth.clone(), cols)
     }
@@ -280,8 +285,9 @@ impl<'a, E: Sealed> PackedB<'a, E> {
 
 /// Whether a second factor with columns side by side is copied for so many rows.
 pub(crate) fn packing_pays<E: Sealed>(b: &Source<'_, E>, depth: usize, rows: usize) -> bool {
-    let apart = bytes_apart::<E>(b.strides()[0]);
-    let far = apart.is_multiple_of(L1_ALIAS_STRIDE) || apart.saturating_mul(depth) > TLB_REACH;
+    let batch_stride = bytes_apart::<E>(b.strides()[0]);
+    let far = batch_stride.is_multiple_of(L1_ALIAS_STRIDE)
+        || batch_stride.saturating_mul(depth) > TLB_REACH;
     rows > if far { 2 * MR } else { 8 * MR }
 }
 
@@ -400,7 +406,7 @@ impl Partition {
 pub(crate) struct TileOutput<E> {
     pub c: *mut E,
     pub ldc: isize,
-    pub start: Start<E>,
+    pub accumulate: Accumulate<E>,
     /// What is to be brought near meanwhile.
     pub prefetch: Lines<*const E>,
 }
@@ -570,7 +576,7 @@ impl<'a, E: Sealed> PackedA<'a, E> {
             prefetch: sums.prefetch,
             c: sums.c,
             ldc: sums.ldc,
-            start: sums.start,
+            accumulate: sums.accumulate,
         };
         let kernels =
             if self.row_major() { self.kernels.row_major } else { self.kernels.col_major };

@@ -23,7 +23,7 @@ pub struct ConvertKernels<H: Narrow> {
     /// # Safety
     /// The lines must be readable, `to` writable for as many lines of `width`, a multiple of the
     /// lanes that no line is longer than, and the processor must have the instructions.
-    pub(crate) copy: unsafe fn(Lines<*const H>, to: *mut H::Wide, width: usize),
+    pub(crate) convert: unsafe fn(Lines<*const H>, to: *mut H::Wide, width: usize),
     /// The same, element `j` of line `i` to place `i` of line `j`.
     ///
     /// # Safety
@@ -55,7 +55,7 @@ impl<H: Narrow> ImplicitOperand<H::Wide> for Converted<'_, H> {
         if col == 1 {
             // SAFETY: the matrix is readable, `to` holds all lines, and the moves are of the level
             // in use.
-            unsafe { (self.pack.copy)(lines(row, rows, cols), to.as_mut_ptr(), width) }
+            unsafe { (self.pack.convert)(lines(row, rows, cols), to.as_mut_ptr(), width) }
         } else if row == 1 {
             // SAFETY: as above.
             unsafe { (self.pack.transpose)(lines(col, cols, rows), to.as_mut_ptr(), width) }
@@ -120,7 +120,7 @@ pub(crate) unsafe fn pack_transposed<V: Register>(
 /// # Safety
 /// They must be readable.
 #[inline(always)]
-unsafe fn widened<V: Loads<H>, H: Narrow>(
+unsafe fn load_row<V: Loads<H>, H: Narrow>(
     from: Lines<*const H>,
     line: usize,
     at: usize,
@@ -168,14 +168,14 @@ macro_rules! compiled {
             /// # Safety
             /// As for [`ConvertKernels::copy`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn copy<V: Loads<H> + Register<Elem = H::Wide>, H: Narrow>(
+            unsafe fn convert<V: Loads<H> + Register<Elem = H::Wide>, H: Narrow>(
                 from: Lines<*const H>,
                 to: *mut H::Wide,
                 width: usize,
             ) {
                 // SAFETY: the caller's.
                 unsafe {
-                    let load = |line, at, n| super::widened::<V, H>(from, line, at, n);
+                    let load = |line, at, n| super::load_row::<V, H>(from, line, at, n);
                     super::pack_rows([from.count, from.len], load, to, width);
                 }
             }
@@ -190,7 +190,7 @@ macro_rules! compiled {
             ) {
                 // SAFETY: the caller's.
                 unsafe {
-                    let load = |line, at, n| super::widened::<V, H>(from, line, at, n);
+                    let load = |line, at, n| super::load_row::<V, H>(from, line, at, n);
                     super::pack_transposed([from.count, from.len], load, to, width);
                 }
             }
@@ -207,9 +207,9 @@ macro_rules! compiled {
                 unsafe { super::store_tile::<V, H>(from, to, scale) }
             }
 
-            pub(super) const fn pack<V: Loads<H> + Stores<H> + Register<Elem = H::Wide>, H: Narrow>()
+            pub(super) const fn convert_kernels<V: Loads<H> + Stores<H> + Register<Elem = H::Wide>, H: Narrow>()
             -> ConvertKernels<H> {
-                ConvertKernels { lanes: V::LANES, copy: copy::<V, H>, transpose: transpose::<V, H>, store_tile: store_tile::<V, H> }
+                ConvertKernels { lanes: V::LANES, convert: convert::<V, H>, transpose: transpose::<V, H>, store_tile: store_tile::<V, H> }
             }
         }
     )+};
@@ -270,11 +270,11 @@ macro_rules! convert_kernels {
             match instructions {
                 #[cfg(target_arch = "x86_64")]
                 _ if instructions >= Instructions::Avx512 => {
-                    &const { on_avx512::pack::<$avx512, $narrow>() }
+                    &const { on_avx512::convert_kernels::<$avx512, $narrow>() }
                 }
                 #[cfg(target_arch = "x86_64")]
-                Instructions::Avx2 => &const { on_avx2::pack::<$avx2, $narrow>() },
-                _ => &const { on_any::pack::<Portable<<$narrow as Narrow>::Wide, 4>, $narrow>() },
+                Instructions::Avx2 => &const { on_avx2::convert_kernels::<$avx2, $narrow>() },
+                _ => &const { on_any::convert_kernels::<Portable<<$narrow as Narrow>::Wide, 4>, $narrow>() },
             }
         }
     )+};
@@ -296,7 +296,7 @@ pub(crate) fn bf16_kernels(instructions: Instructions) -> &'static ConvertKernel
             &const {
                 ConvertKernels {
                     store_tile: store_tile_bf16,
-                    ..on_avx512::pack::<Avx512F32, Bf16>()
+                    ..on_avx512::convert_kernels::<Avx512F32, Bf16>()
                 }
             }
         }

@@ -118,13 +118,13 @@ unsafe fn pack_panels<V: Register>(
     to: *mut V::Elem,
     width: usize,
 ) {
-    let apart = bytes_apart::<V::Elem>(from.stride);
-    let far = apart.saturating_mul(from.count) > TLB_REACH;
+    let batch_stride = bytes_apart::<V::Elem>(from.stride);
+    let far = batch_stride.saturating_mul(from.count) > TLB_REACH;
     let per_call = if far { PACK_UNROLL } else { from.count };
     for start in (0..from.count).step_by(per_call) {
         let first = from.first.wrapping_offset(start as isize * from.stride);
         let lines = Lines { first, count: (from.count - start).min(per_call), ..from };
-        if apart >= PAGE_BYTES {
+        if batch_stride >= PAGE_BYTES {
             prefetch_ahead::<V>(lines);
         }
         for group in 0..groups.count {
@@ -358,7 +358,7 @@ macro_rules! compiled {
             }
 
             /// The moves of a register.
-            pub(crate) const fn pack<V: Register>() -> PackKernels<V::Elem> {
+            pub(crate) const fn pack_kernels<V: Register>() -> PackKernels<V::Elem> {
                 PackKernels {
                     lanes: V::LANES,
                     copy: copy::<V>,

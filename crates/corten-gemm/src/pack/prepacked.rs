@@ -1,6 +1,6 @@
 //! Second factors in the order in which tiles read them, made once for many products.
 
-use crate::driver::gemm::DEPTH;
+use crate::driver::gemm::KC;
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::amx::has_amx;
 #[cfg(target_arch = "x86_64")]
@@ -42,12 +42,12 @@ impl<E: Sealed> PrepackedB<E> {
         let mut packed = Self { shape, kernels, room: Room::default() };
         let (count, panels) = (packed.count(), packed.panels());
         let room = packed.room.elements::<E>(count + PACK_PADDING);
-        for (place, [steps, cols]) in panels {
+        for (place, [chunks, cols]) in panels {
             let width = cols.len().next_multiple_of(kernels.lanes);
-            let to = &mut room[place..][..width * steps.len() + PACK_PADDING];
+            let to = &mut room[place..][..width * chunks.len() + PACK_PADDING];
             match factor {
-                Operand::Matrix(b) => pack_panel(&kernels.pack, to, b.part(steps, cols), width),
-                Operand::Implicit(columns) => columns.pack(steps, cols, to, width),
+                Operand::Matrix(b) => pack_panel(&kernels.pack, to, b.part(chunks, cols), width),
+                Operand::Implicit(columns) => columns.pack(chunks, cols, to, width),
                 Operand::Prepacked(..) | Operand::Segments(_) => {
                     unreachable!("panels are made of what is none")
                 }
@@ -58,10 +58,10 @@ impl<E: Sealed> PrepackedB<E> {
 
     /// Every element with its row and column.
     pub fn elements(&self) -> impl Iterator<Item = (usize, usize, E)> {
-        self.panels().into_iter().flat_map(move |(place, [steps, cols])| {
+        self.panels().into_iter().flat_map(move |(place, [chunks, cols])| {
             let width = cols.len().next_multiple_of(self.kernels.lanes);
-            let lines = self.room.reused::<E>(place + width * steps.len())[place..].chunks(width);
-            steps.zip(lines).flat_map(move |(step, line)| {
+            let lines = self.room.reused::<E>(place + width * chunks.len())[place..].chunks(width);
+            chunks.zip(lines).flat_map(move |(step, line)| {
                 cols.clone().zip(line).map(move |(col, &element)| (step, col, element))
             })
         })
@@ -101,24 +101,24 @@ impl<E> PrepackedB<E> {
     }
 
     /// Where a panel of a block of the depth begins.
-    fn place(&self, steps: &Range<usize>, col: usize) -> usize {
-        steps.start * self.width() + col * steps.len()
+    fn place(&self, chunks: &Range<usize>, col: usize) -> usize {
+        chunks.start * self.width() + col * chunks.len()
     }
 
     /// The places, steps and columns of all panels, in the order in which they lie.
     fn panels(&self) -> Vec<(usize, [Range<usize>; 2])> {
         let [depth, cols] = self.shape;
-        let blocks = Partition::of(depth, DEPTH).all().flat_map(|steps| {
+        let blocks = Partition::of(depth, KC).all().flat_map(|chunks| {
             let panels = Partition::whole(cols, self.kernels.cols()).all();
-            panels.map(move |cols| (self.place(&steps, cols.start), [steps.clone(), cols]))
+            panels.map(move |cols| (self.place(&chunks, cols.start), [chunks.clone(), cols]))
         });
         blocks.collect()
     }
 
     /// The first element of the panel that begins with a column, for a block of the depth.
-    pub(crate) fn panel(&self, steps: &Range<usize>, col: usize) -> *const E {
-        assert!(self.has(self.shape[0], col..self.shape[1]) && steps.end <= self.shape[0]);
-        self.room.first::<E>().wrapping_add(self.place(steps, col))
+    pub(crate) fn panel(&self, chunks: &Range<usize>, col: usize) -> *const E {
+        assert!(self.has(self.shape[0], col..self.shape[1]) && chunks.end <= self.shape[0]);
+        self.room.first::<E>().wrapping_add(self.place(chunks, col))
     }
 }
 

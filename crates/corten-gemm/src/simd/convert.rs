@@ -9,7 +9,7 @@ use crate::simd::vector::{
 };
 use crate::simd::vector::{MOST_LANES, Portable, Register};
 #[cfg(target_arch = "x86_64")]
-use crate::simd::vnni4::Lying;
+use crate::simd::vnni4::Vnni4Operand;
 use crate::types::low_precision::{Bf16, F16, Narrow};
 #[cfg(target_arch = "x86_64")]
 use crate::types::vnni::Pair;
@@ -78,15 +78,15 @@ loads_itself! {
 #[cfg(target_arch = "x86_64")]
 macro_rules! loads_quads {
     ($($register:ident: $signed:literal;)+) => {$(
-        impl<const FLIPPED: bool> Loads<Lying<$signed, FLIPPED>> for $register {
+        impl<const FLIPPED: bool> Loads<Vnni4Operand<$signed, FLIPPED>> for $register {
             #[inline(always)]
-            unsafe fn widen(from: *const Lying<$signed, FLIPPED>) -> Self {
+            unsafe fn widen(from: *const Vnni4Operand<$signed, FLIPPED>) -> Self {
                 // SAFETY: the caller's.
                 let quads = unsafe { Self::load(from.cast()) };
                 if FLIPPED { quads.flipped() } else { quads }
             }
             #[inline(always)]
-            unsafe fn widen_some(from: *const Lying<$signed, FLIPPED>, n: usize) -> Self {
+            unsafe fn widen_some(from: *const Vnni4Operand<$signed, FLIPPED>, n: usize) -> Self {
                 // SAFETY: the caller's.
                 let quads = unsafe { Self::load_some(from.cast(), n) };
                 if FLIPPED { quads.flipped() } else { quads }

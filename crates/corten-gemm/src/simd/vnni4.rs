@@ -50,10 +50,10 @@ unsafe impl Plain for Quad {}
 /// are flipped as it is loaded or not.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub(crate) struct Lying<const SIGNED: bool, const FLIPPED: bool>(pub(crate) Quad);
+pub(crate) struct Vnni4Operand<const SIGNED: bool, const FLIPPED: bool>(pub(crate) Quad);
 
 // SAFETY: as above.
-unsafe impl<const SIGNED: bool, const FLIPPED: bool> Plain for Lying<SIGNED, FLIPPED> {}
+unsafe impl<const SIGNED: bool, const FLIPPED: bool> Plain for Vnni4Operand<SIGNED, FLIPPED> {}
 
 /// A register of a quad.
 #[inline]
