@@ -8,8 +8,8 @@
 
 use corten_core::{DType, Reader, TensorBase, Writer};
 use corten_gemm::{
-    Accumulate, Bf16, Byte, F16, Instructions, NarrowFactor, Number, Plan, View, product,
-    product_of_bytes, product_of_narrow,
+    Accumulate, Bf16, F16, Int8, Isa, MixedPrecision, Number, Plan, View, gemm, gemm_int8,
+    gemm_mixed,
 };
 use std::hint::black_box;
 use std::num::Wrapping;
@@ -66,7 +66,7 @@ const SKINNY: [Case; 22] = [
 ];
 
 /// More products of bytes.
-const OF_BYTES: [Case; 11] = [
+const INT8: [Case; 11] = [
     ([32, 4096, 1024], [false, false]),
     ([32, 4096, 1024], [false, true]),
     ([4096, 32, 1024], [false, false]),
@@ -95,14 +95,14 @@ fn main() -> corten_core::Result<()> {
     }
     println!("of 16 bits");
     for (shape, by_columns) in CASES.iter().chain(&SKINNY).filter(wanted) {
-        let bf16 = run_narrow(level, *shape, *by_columns, Bf16(0x3f80), level);
-        let f16 = run_narrow(level, *shape, *by_columns, F16(0x3c00), Instructions::Avx512);
+        let bf16 = run_mixed(level, *shape, *by_columns, Bf16(0x3f80), level);
+        let f16 = run_mixed(level, *shape, *by_columns, F16(0x3c00), Isa::Avx512);
         println!("{shape:?} by columns {by_columns:?}: bf16 {bf16:#}, f16 {f16:#}");
     }
     println!("of bytes");
-    for (shape, by_columns) in CASES.iter().chain(&OF_BYTES).chain(&SKINNY).filter(wanted) {
-        let signed = run_bytes(level, *shape, *by_columns, 1i8);
-        let unsigned = run_bytes(level, *shape, *by_columns, 1u8);
+    for (shape, by_columns) in CASES.iter().chain(&INT8).chain(&SKINNY).filter(wanted) {
+        let signed = run_int8(level, *shape, *by_columns, 1i8);
+        let unsigned = run_int8(level, *shape, *by_columns, 1u8);
         println!("{shape:?} by columns {by_columns:?}: i8 {signed:#}, u8 {unsigned:#}");
     }
     println!("with the part of what reading the factors alone reaches");
@@ -116,8 +116,8 @@ fn main() -> corten_core::Result<()> {
 
 /// Billions per second: operations on `f32` and `bf16`, and bytes of sums of two arrays written to a
 /// third, by the bytes of all three. The arrays lie where tensors do, on huge pages.
-fn machine(level: Instructions) -> corten_core::Result<()> {
-    let singles = level.min(Instructions::Avx512);
+fn machine(level: Isa) -> corten_core::Result<()> {
+    let singles = level.min(Isa::Avx512);
     println!("f32 {:.1}", best_rate(|| multiply(singles, STEPS)));
     println!("bf16 {:.1}", best_rate(|| multiply(level, STEPS)));
     for exponent in 14..=29 {
@@ -144,14 +144,14 @@ fn best_rate(mut work: impl FnMut() -> usize) -> f64 {
 }
 
 /// Adds two arrays, and returns how many bytes that reads and writes.
-fn add(level: Instructions, c: &mut [f32], a: &[f32], b: &[f32]) -> usize {
+fn add(level: Isa, c: &mut [f32], a: &[f32], b: &[f32]) -> usize {
     match level {
         // SAFETY: the level was detected.
         #[cfg(target_arch = "x86_64")]
-        _ if level >= Instructions::Avx512 => unsafe { x86::add_avx512(c, a, b) },
+        _ if level >= Isa::Avx512 => unsafe { x86::add_avx512(c, a, b) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx2 => unsafe { x86::add_avx2(c, a, b) },
+        Isa::Avx2 => unsafe { x86::add_avx2(c, a, b) },
         _ => add_floats(c, a, b),
     }
     black_box(&c);
@@ -186,12 +186,12 @@ impl std::fmt::Display for Best {
 
 /// The best of the products, beside the best of the multiplications of `f32` times a part.
 fn run<E: Number + From<f32>>(
-    level: Instructions,
+    level: Isa,
     shape: [usize; 3],
     by_columns: [bool; 2],
     part: f64,
 ) -> Best {
-    let level_of_roof = level.min(Instructions::Avx512);
+    let level_of_roof = level.min(Isa::Avx512);
     let roof = |times| part * sample(times, || multiply(level_of_roof, STEPS));
     beside(
         level,
@@ -201,50 +201,45 @@ fn run<E: Number + From<f32>>(
         roof,
         |plan, c, a, b| {
             // SAFETY: the matrices are dense, and the level was detected.
-            unsafe { product(plan, level, c, a, b, E::from(1.0), Accumulate::Overwrite) }
+            unsafe { gemm(plan, level, c, a, b, E::from(1.0), Accumulate::Overwrite) }
         },
     )
 }
 
 /// The same for 16 bits, beside the best of the dot products where there are such.
-fn run_narrow<H: NarrowFactor<Wide = f32>>(
-    level: Instructions,
+fn run_mixed<H: MixedPrecision<Accum = f32>>(
+    level: Isa,
     shape: [usize; 3],
     by_columns: [bool; 2],
     one: H,
-    most: Instructions,
+    most: Isa,
 ) -> Best {
     let roof = |times| sample(times, || multiply(level.min(most), STEPS));
     beside(level, shape, by_columns, (one, one, one), roof, |plan, c, a, b| {
         // SAFETY: the matrices are dense, and the level was detected.
-        unsafe { product_of_narrow(plan, level, c, a, b, 1.0, None) }
+        unsafe { gemm_mixed(plan, level, c, a, b, 1.0, None) }
     })
 }
 
 /// The same for bytes, the second ones with signs, beside the best of the dot products of bytes.
-fn run_bytes<A: Byte>(
-    level: Instructions,
-    shape: [usize; 3],
-    by_columns: [bool; 2],
-    one: A,
-) -> Best {
+fn run_int8<A: Int8>(level: Isa, shape: [usize; 3], by_columns: [bool; 2], one: A) -> Best {
     let roof = |times| sample(times, || multiply_bytes(level, STEPS));
     let ones = (Wrapping(1), one, 1i8);
     beside(level, shape, by_columns, ones, roof, |plan, c, a, b| {
         // SAFETY: the matrices are dense, and the level was detected.
-        unsafe { product_of_bytes(plan, level, c, a, b) }
+        unsafe { gemm_int8(plan, level, c, a, b) }
     })
 }
 
 /// The best of products of matrices of ones, of the result's type and of the factors', beside the best
 /// of what bounds it.
 fn beside<C: Copy, A: Copy, B: Copy>(
-    level: Instructions,
+    level: Isa,
     [m, n, k]: [usize; 3],
     by_columns: [bool; 2],
     (one, one_of_a, one_of_b): (C, A, B),
     roof: impl Fn(usize) -> f64,
-    product: impl Fn(Plan, View<*mut C>, View<*const A>, View<*const B>),
+    gemm: impl Fn(Plan, View<*mut C>, View<*const A>, View<*const B>),
 ) -> Best {
     let (a, b) = (vec![one_of_a; m * k], vec![one_of_b; k * n]);
     let mut c = vec![one; m * n];
@@ -266,7 +261,7 @@ fn beside<C: Copy, A: Copy, B: Copy>(
         let per_second = sample(times, || read(level, &a) + read(level, &b));
         best.most_bytes = best.most_bytes.max(per_second);
         let per_second = sample(times, || {
-            product(plan, c_view, a_view, b_view);
+            gemm(plan, c_view, a_view, b_view);
             operations
         });
         best.operations = best.operations.max(per_second);
@@ -283,16 +278,16 @@ fn sample(times: usize, mut work: impl FnMut() -> usize) -> f64 {
 }
 
 /// Reads all elements, and returns how many bytes that were.
-fn read<E>(level: Instructions, from: &[E]) -> usize {
+fn read<E>(level: Isa, from: &[E]) -> usize {
     // SAFETY: floats of a whole number of words.
     let words = unsafe { from.align_to::<u32>() }.1;
     match level {
         // SAFETY: the level was detected.
         #[cfg(target_arch = "x86_64")]
-        _ if level >= Instructions::Avx512 => unsafe { x86::read_avx512(words) },
+        _ if level >= Isa::Avx512 => unsafe { x86::read_avx512(words) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx2 => unsafe { x86::read_avx2(words) },
+        Isa::Avx2 => unsafe { x86::read_avx2(words) },
         _ => read_words(words),
     }
 }
@@ -308,7 +303,7 @@ fn read_words(words: &[u32]) -> usize {
     size_of_val(words)
 }
 
-fn level() -> Instructions {
+fn level() -> Isa {
     #[cfg(target_arch = "x86_64")]
     {
         let all = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
@@ -316,55 +311,55 @@ fn level() -> Instructions {
             let pairs = is_x86_feature_detected!("avx512bf16");
             let quads = is_x86_feature_detected!("avx512vnni");
             return match (quads, pairs) {
-                (true, true) if corten_gemm::has_amx() => Instructions::Amx,
-                (true, true) => Instructions::Avx512Bf16,
-                (true, false) => Instructions::Avx512Vnni,
-                _ => Instructions::Avx512,
+                (true, true) if corten_gemm::has_amx() => Isa::Amx,
+                (true, true) => Isa::Avx512Bf16,
+                (true, false) => Isa::Avx512Vnni,
+                _ => Isa::Avx512,
             };
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            return Instructions::Avx2;
+            return Isa::Avx2;
         }
     }
-    Instructions::Portable
+    Isa::Portable
 }
 
 /// Multiplies and adds in registers, and returns how many operations that were: on `f32`, or on
 /// pairs of `bf16`.
-fn multiply(level: Instructions, chunks: usize) -> usize {
+fn multiply(level: Isa, steps: usize) -> usize {
     match level {
         // SAFETY: the level was detected.
         #[cfg(target_arch = "x86_64")]
-        _ if level >= Instructions::Avx512Bf16 => unsafe { x86::pairs(chunks) },
+        _ if level >= Isa::Avx512Bf16 => unsafe { x86::pairs(steps) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512 | Instructions::Avx512Vnni => unsafe { x86::avx512(chunks) },
+        Isa::Avx512 | Isa::Avx512Vnni => unsafe { x86::avx512(steps) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx2 => unsafe { x86::avx2(chunks) },
-        _ => portable(chunks),
+        Isa::Avx2 => unsafe { x86::avx2(steps) },
+        _ => portable(steps),
     }
 }
 
 /// [`multiply`] on quads of bytes, where there is an instruction for it.
-fn multiply_bytes(level: Instructions, chunks: usize) -> usize {
+fn multiply_bytes(level: Isa, steps: usize) -> usize {
     match level {
         // SAFETY: the level was detected.
         #[cfg(target_arch = "x86_64")]
-        _ if level >= Instructions::Avx512Vnni => unsafe { x86::quads(chunks) },
-        _ => multiply(level, chunks),
+        _ if level >= Isa::Avx512Vnni => unsafe { x86::quads(steps) },
+        _ => multiply(level, steps),
     }
 }
 
-fn portable(chunks: usize) -> usize {
+fn portable(steps: usize) -> usize {
     let mut sums = [[0.0f32; 4]; 8];
-    for _ in 0..chunks {
+    for _ in 0..steps {
         for sum in &mut sums {
             *sum = sum.map(|sum| sum * 0.5 + 0.001);
         }
     }
     black_box(sums);
-    chunks * 2 * 4 * 8
+    steps * 2 * 4 * 8
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -395,18 +390,18 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx512f,avx512bf16")]
-    fn add_pairs(sum: __m512, pairs: __m512bh, _: __m512bh) -> __m512 {
+    fn dpbf16(sum: __m512, pairs: __m512bh, _: __m512bh) -> __m512 {
         _mm512_dpbf16_ps(sum, pairs, pairs)
     }
 
     #[target_feature(enable = "avx512f,avx512bf16")]
-    pub(crate) fn pairs(chunks: usize) -> usize {
+    pub(crate) fn pairs(steps: usize) -> usize {
         let start = _mm512_set1_ps(0.0);
         chains!(
-            chunks,
+            steps,
             32,
             ones,
-            add_pairs,
+            dpbf16,
             start,
             [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t]
         )
@@ -423,10 +418,10 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx512f,avx512vnni")]
-    pub(crate) fn quads(chunks: usize) -> usize {
+    pub(crate) fn quads(steps: usize) -> usize {
         let start = _mm512_setzero_si512();
         chains!(
-            chunks,
+            steps,
             64,
             bytes_of_one,
             add_quads,
@@ -436,9 +431,9 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx512f")]
-    pub(crate) fn avx512(chunks: usize) -> usize {
+    pub(crate) fn avx512(steps: usize) -> usize {
         chains!(
-            chunks,
+            steps,
             16,
             _mm512_set1_ps,
             _mm512_fmadd_ps,
@@ -467,7 +462,7 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx2,fma")]
-    pub(crate) fn avx2(chunks: usize) -> usize {
-        chains!(chunks, 8, _mm256_set1_ps, _mm256_fmadd_ps, [a, b, c, d, e, f, g, h, i, j, k, l])
+    pub(crate) fn avx2(steps: usize) -> usize {
+        chains!(steps, 8, _mm256_set1_ps, _mm256_fmadd_ps, [a, b, c, d, e, f, g, h, i, j, k, l])
     }
 }

@@ -2,11 +2,11 @@
 
 mod common;
 
-use corten_gemm::{Accumulate, Instructions, NarrowFactor, Plan, View, product, product_of_narrow};
+use corten_gemm::{Accumulate, Isa, MixedPrecision, Plan, View, gemm, gemm_mixed};
 use std::num::Wrapping;
 
-fn levels() -> Vec<Instructions> {
-    common::levels_to(Instructions::Avx512Vnni)
+fn levels() -> Vec<Isa> {
+    common::levels_to(Isa::Avx512Vnni)
 }
 
 const SHAPES: [[usize; 3]; 9] = [
@@ -44,7 +44,7 @@ fn laid<E>(
 }
 
 /// What a product is computed by: result, factors, and their scales.
-type Multiply<E> = fn(View<*mut E>, [View<*const E>; 2], Instructions, [i64; 2]);
+type Multiply<E> = fn(View<*mut E>, [View<*const E>; 2], Isa, [i64; 2]);
 
 fn check<E: Copy + PartialEq + std::fmt::Debug>(of: fn(i64) -> E, multiply: Multiply<E>) {
     for shape @ [m, n, k] in SHAPES {
@@ -56,55 +56,55 @@ fn check<E: Copy + PartialEq + std::fmt::Debug>(of: fn(i64) -> E, multiply: Mult
             let whole =
                 |i: usize| alpha.wrapping_mul(sum(i)).wrapping_add(old[i].wrapping_mul(beta));
             let wanted: Vec<i64> = (0..m * n).map(whole).collect();
-            for (instructions, orders) in
+            for (isa, layouts) in
                 levels().into_iter().flat_map(|level| (0..8).map(move |i| (level, i)))
             {
-                let (a, a_strides) = laid(&a, [m, k], orders & 1 == 0, of);
-                let (b, b_strides) = laid(&b, [k, n], orders & 2 == 0, of);
-                let (mut c, c_strides) = laid(&old, [m, n], orders & 4 == 0, of);
+                let (a, a_strides) = laid(&a, [m, k], layouts & 1 == 0, of);
+                let (b, b_strides) = laid(&b, [k, n], layouts & 2 == 0, of);
+                let (mut c, c_strides) = laid(&old, [m, n], layouts & 4 == 0, of);
                 let a = View { data: a.as_ptr(), shape: [m, k], strides: a_strides };
                 let b = View { data: b.as_ptr(), shape: [k, n], strides: b_strides };
                 let to = View { data: c.as_mut_ptr(), shape: [m, n], strides: c_strides };
-                multiply(to, [a, b], instructions, [alpha, beta]);
-                let wanted = laid(&wanted, [m, n], orders & 4 == 0, of).0;
-                assert_eq!(c, wanted, "{shape:?} {instructions:?} {orders} {alpha} {beta}");
+                multiply(to, [a, b], isa, [alpha, beta]);
+                let wanted = laid(&wanted, [m, n], layouts & 4 == 0, of).0;
+                assert_eq!(c, wanted, "{shape:?} {isa:?} {layouts} {alpha} {beta}");
             }
         }
     }
 }
 
-macro_rules! wide {
+macro_rules! integer_products {
     ($($function:ident of $integer:ty;)+) => {$(
         fn $function(
             c: View<*mut Wrapping<$integer>>,
             [a, b]: [View<*const Wrapping<$integer>>; 2],
-            instructions: Instructions,
+            isa: Isa,
             scales: [i64; 2],
         ) {
             let [alpha, beta] = scales.map(|scale| Wrapping(scale as $integer));
             let start = if beta.0 == 0 { Accumulate::Overwrite } else { Accumulate::Beta(beta) };
             // SAFETY: the matrices are apart from each other, and the processor has the
             // instructions.
-            unsafe { product(Plan::of(a, b), instructions, c, a, b, alpha, start) };
+            unsafe { gemm(Plan::of(a, b), isa, c, a, b, alpha, start) };
         }
     )+};
 }
 
-wide! {
+integer_products! {
     wide32 of i32;
     wide64 of i64;
 }
 
-fn narrow<H: NarrowFactor<Wide = Wrapping<i32>>>(
+fn narrow<H: MixedPrecision<Accum = Wrapping<i32>>>(
     c: View<*mut H>,
     [a, b]: [View<*const H>; 2],
-    instructions: Instructions,
+    isa: Isa,
     [alpha, beta]: [i64; 2],
 ) {
     let beta = (beta != 0).then_some(Wrapping(beta as i32));
     let alpha = Wrapping(alpha as i32);
     // SAFETY: as above.
-    unsafe { product_of_narrow(Plan::of(a, b), instructions, c, a, b, alpha, beta) };
+    unsafe { gemm_mixed(Plan::of(a, b), isa, c, a, b, alpha, beta) };
 }
 
 #[test]

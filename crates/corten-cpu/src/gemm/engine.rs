@@ -5,8 +5,8 @@ use super::{Base, Factor, Factors, Mat, MatMut, SideBySide};
 use crate::vec::{Level, level};
 use corten_core::{Complex, Element, Scalar, bf16, f16, unwinding};
 use corten_gemm::{
-    BatchStride, Bf16, Byte, F16, Instructions, PACK_PADDING, Source, Accumulate, View, Plan, product_of_bytes,
-    product_of_narrow,
+    BatchStride, Bf16, Int8, F16, Isa, PACK_PADDING, MatrixRef, Accumulate, View, Plan, gemm_int8,
+    gemm_mixed,
 };
 use std::num::Wrapping;
 
@@ -102,36 +102,36 @@ fn made<'a, T: MatElement>(
 }
 
 /// The instructions of the level in use.
-pub(super) fn instructions() -> Instructions {
+pub(super) fn instructions() -> Isa {
     match level() {
-        Level::Baseline => Instructions::Portable,
-        Level::Avx2 => Instructions::Avx2,
+        Level::Baseline => Isa::Portable,
+        Level::Avx2 => Isa::Avx2,
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 if is_x86_feature_detected!("avx512vnni") => {
             match is_x86_feature_detected!("avx512bf16") {
-                true if corten_gemm::has_amx() => Instructions::Amx,
-                true => Instructions::Avx512Bf16,
-                false => Instructions::Avx512Vnni,
+                true if corten_gemm::has_amx() => Isa::Amx,
+                true => Isa::Avx512Bf16,
+                false => Isa::Avx512Vnni,
             }
         }
-        Level::Avx512 => Instructions::Avx512,
+        Level::Avx512 => Isa::Avx512,
     }
 }
 
 /// The name of those instructions.
 pub(crate) fn instructions_in_use() -> &'static str {
     match instructions() {
-        Instructions::Portable => "baseline instructions",
-        Instructions::Avx2 => "AVX2",
-        Instructions::Avx512 => "AVX-512",
-        Instructions::Avx512Vnni => "AVX-512 VNNI",
-        Instructions::Avx512Bf16 => "AVX-512 BF16",
-        Instructions::Amx => "AMX",
+        Isa::Portable => "baseline instructions",
+        Isa::Avx2 => "AVX2",
+        Isa::Avx512 => "AVX-512",
+        Isa::Avx512Vnni => "AVX-512 VNNI",
+        Isa::Avx512Bf16 => "AVX-512 BF16",
+        Isa::Amx => "AMX",
     }
 }
 
 /// `c = a @ b` of bytes on this thread. The shapes fit and no dimension is 0.
-pub(super) fn multiply_bytes<A: Byte, B: Byte>(
+pub(super) fn multiply_bytes<A: Int8, B: Int8>(
     plan: Plan,
     c: MatMut<'_, i32>,
     a: Mat<'_, A>,
@@ -139,7 +139,7 @@ pub(super) fn multiply_bytes<A: Byte, B: Byte>(
 ) {
     // SAFETY: integers that wrap around are integers; the matrices lie where their pointers say, `c`
     // shares memory with no other one, and the instructions are those of the level in use.
-    unsafe { product_of_bytes(plan, instructions(), c.view().cast(), a.view(), b.view()) };
+    unsafe { gemm_int8(plan, instructions(), c.view().cast(), a.view(), b.view()) };
 }
 
 /// Whether a factor is exactly zero.
@@ -166,7 +166,7 @@ macro_rules! through_real_tiles {
                 // other one, and the instructions are those of the level in use.
                 unsafe {
                     let (c, a, b) = (c.view(), a.view(), b.view());
-                    corten_gemm::product(plan, instructions(), c, a, b, alpha, start);
+                    corten_gemm::gemm(plan, instructions(), c, a, b, alpha, start);
                 }
             }
 
@@ -182,7 +182,7 @@ macro_rules! through_real_tiles {
                 // SAFETY: as for `product`; there is a value for every row, or column.
                 unsafe {
                     let (c, a, b) = (c.view(), a.view(), b.view());
-                    corten_gemm::product(plan, instructions(), c, a, b, 1.0, start);
+                    corten_gemm::gemm(plan, instructions(), c, a, b, 1.0, start);
                 }
             }
 
@@ -199,18 +199,18 @@ macro_rules! through_real_tiles {
                 unsafe {
                     let factors = factors.map(|factor| match factor {
                         Factor::Matrix(matrix) => {
-                            corten_gemm::Operand::Matrix(Source::new(matrix.view()))
+                            corten_gemm::Operand::Matrix(MatrixRef::new(matrix.view()))
                         }
                         Factor::Made(columns) => corten_gemm::Operand::Implicit(columns),
                         Factor::Pieces(pieces) => {
                             let (first, distance) = (pieces.first.view(), pieces.distance as isize);
-                            let first = Source::new(first);
+                            let first = MatrixRef::new(first);
                             let pieces = corten_gemm::Segments::new(first, pieces.count, distance);
                             corten_gemm::Operand::Segments(pieces)
                         }
                     });
                     let result = (view, (c.count > 1).then_some(apart));
-                    corten_gemm::product_of_factors(instructions(), result, depth, factors, start);
+                    corten_gemm::gemm_operands(instructions(), result, depth, factors, start);
                 }
             }
 
@@ -259,7 +259,7 @@ macro_rules! through_real_products {
                         let data = parts[to].as_mut_ptr();
                         let sums = View { data, shape: [m, n], strides: [n as isize, 1] };
                         let old = if step % 2 == 1 { Accumulate::Beta(1.0) } else { Accumulate::Overwrite };
-                        corten_gemm::product(
+                        corten_gemm::gemm(
                             Plan::BLOCKED, instructions(), sums, part(&a, of_a), part(&b, of_b), sign, old,
                         );
                     }
@@ -298,7 +298,7 @@ macro_rules! integers {
                 // SAFETY: integers that wrap around are integers; the matrices lie where their
                 // pointers say, `c` shares memory with no other one, and the instructions are those
                 // of the level in use.
-                unsafe { corten_gemm::product(plan, instructions(), to, a, b, alpha, start) };
+                unsafe { corten_gemm::gemm(plan, instructions(), to, a, b, alpha, start) };
             }
 
             fn times(self, factor: Scalar) -> Self {
@@ -326,7 +326,7 @@ macro_rules! narrow_integers {
                 let (to, a, b) = (c.view(), a.view(), b.view());
                 // SAFETY: the matrices lie where their pointers say, `c` shares memory with no
                 // other one, and the instructions are those of the level in use.
-                unsafe { product_of_narrow(plan, instructions(), to, a, b, alpha, beta) };
+                unsafe { gemm_mixed(plan, instructions(), to, a, b, alpha, beta) };
             }
 
             fn times(self, factor: Scalar) -> Self {
@@ -355,7 +355,7 @@ macro_rules! rounded_once {
                 // `c` shares memory with no other one, and the instructions are those of the level
                 // in use.
                 unsafe {
-                    product_of_narrow(plan, instructions(), to, a, b, alpha, beta);
+                    gemm_mixed(plan, instructions(), to, a, b, alpha, beta);
                 }
             }
 

@@ -16,7 +16,7 @@ pub(crate) use matrix::{Batch, BatchMut, Heads, Mat, MatMut, Pieces, SideBySide}
 pub(crate) use packed::{Packable, PackedWeight};
 
 use corten_core::{Result, Scalar, bug, ensure};
-use corten_gemm::{Byte, ImplicitOperand, MAX_SKINNY, Accumulate};
+use corten_gemm::{Int8, ImplicitOperand, MAX_SKINNY, Accumulate};
 use corten_ops::parallel::{in_parallel_region, num_threads, parallel_for};
 use std::ops::Range;
 
@@ -88,7 +88,7 @@ pub(crate) fn gemm_in<T: MatElement>(
 ///
 /// # Errors
 /// `Runtime` when the shapes do not fit.
-pub(crate) fn gemm_of_bytes<A: Byte + Sync, B: Byte + Sync>(
+pub(crate) fn gemm_of_bytes<A: Int8 + Sync, B: Int8 + Sync>(
     mut c: MatMut<'_, i32>,
     a: Mat<'_, A>,
     b: Mat<'_, B>,

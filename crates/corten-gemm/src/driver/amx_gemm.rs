@@ -6,21 +6,21 @@
 
 use crate::driver::epilogue::{Accumulate, Epilogue};
 use crate::driver::gemm::{KC, chunks};
-use crate::driver::mixed_precision::{SumsTo, of_pairs, pairs_of};
+use crate::driver::mixed_precision::{SumsTo, as_vnni2, store_vnni2};
 use crate::kernel::amx::TileRegisters;
 use crate::kernel::micro_kernel::{
-    CACHE_LINE, Instructions, MicroKernelArgs, MicroKernels, Sealed, vnni2_kernels,
+    CACHE_LINE, Isa, MicroKernelArgs, MicroKernels, Scalar, vnni2_kernels,
 };
 use crate::kernel::skinny::StoreTile;
 use crate::pack::blocks::{ImplicitOperand, MAX_UNPACKED_PANELS, Partition, PrefetchQueue};
 use crate::pack::interleave::{Interleaved, Vnni2Layout};
-use crate::pack::pack_kernels::{Lines, Scale, prefetch_rows};
+use crate::pack::pack_kernels::{Scale, StridedRows, prefetch_rows};
 use crate::pack::prepacked::PrepackedB;
-use crate::simd::vector::Avx512Pairs;
+use crate::simd::vector::Avx512Vnni2;
 use crate::types::low_precision::Bf16;
-use crate::types::view::{Source, View, bytes_apart};
-use crate::types::vnni::Pair;
-use crate::types::workspace::{Room, Scratch};
+use crate::types::view::{MatrixRef, View, stride_bytes};
+use crate::types::vnni::Vnni2;
+use crate::types::workspace::{Buffer, Workspace};
 use std::ops::Range;
 
 /// Steps of a panel at a time: 16 KiB.
@@ -48,12 +48,12 @@ pub(crate) enum AmxB<'a> {
     /// What pairs are made of.
     Interleaved(&'a Interleaved<'a, Vnni2Layout>),
     /// Panels made before, from a column on that begins one.
-    Prepacked(&'a PrepackedB<Pair>, usize),
+    Prepacked(&'a PrepackedB<Vnni2>, usize),
 }
 
 /// A product with so many columns.
 pub(crate) struct AmxGemm<'a> {
-    pub a: Source<'a, Bf16>,
+    pub a: MatrixRef<'a, Bf16>,
     pub b: AmxB<'a>,
     pub cols: usize,
     /// Whether sums are taken to the places of the transpose.
@@ -65,7 +65,7 @@ impl AmxGemm<'_> {
     ///
     /// # Safety
     /// There must be leave to use AMX. A place of their own must be readable and writable for them.
-    pub(crate) unsafe fn run(&self, sums: SumsTo<'_, Bf16>, workspace: &mut Scratch) {
+    pub(crate) unsafe fn run(&self, sums: SumsTo<'_, Bf16>, workspace: &mut Workspace) {
         let _registers = TileRegisters::take();
         let count = self.blocks().count;
         match sums {
@@ -73,9 +73,9 @@ impl AmxGemm<'_> {
                 for blocks in Partition::of(count, BLOCKS).all() {
                     let first = blocks.start == 0;
                     let start =
-                        if first { Accumulate::Overwrite } else { Accumulate::Beta(Pair::ONE) };
-                    let epilogue = Epilogue::of(view.cast(), Pair::ONE, start, &kernels().pack);
-                    let store = |sums: &[Pair], width, place, size| {
+                        if first { Accumulate::Overwrite } else { Accumulate::Beta(Vnni2::ONE) };
+                    let epilogue = Epilogue::of(view.cast(), Vnni2::ONE, start, &kernels().pack);
+                    let store = |sums: &[Vnni2], width, place, size| {
                         epilogue.store(sums, width, place, size)
                     };
                     // SAFETY: the caller's.
@@ -86,7 +86,7 @@ impl AmxGemm<'_> {
                 assert!(count <= BLOCKS, "sums are taken through once");
                 let c = if self.transposed { c.t() } else { c };
                 // SAFETY: the caller's.
-                unsafe { self.some(0..count, &of_pairs(store), Some(c), workspace) };
+                unsafe { self.some(0..count, &store_vnni2(store), Some(c), workspace) };
             }
         }
     }
@@ -103,20 +103,20 @@ impl AmxGemm<'_> {
     unsafe fn some(
         &self,
         blocks: Range<usize>,
-        store: &StoreTile<'_, Pair>,
+        store: &StoreTile<'_, Vnni2>,
         c: Option<View<*mut Bf16>>,
-        workspace: &mut Scratch,
+        workspace: &mut Workspace,
     ) {
         // SAFETY: where there is AMX there is AVX-512.
         let made = unsafe { Interleaved::<Vnni2Layout>::new(self.a, false) };
-        let a = AmxA { lying: pairs_of(self.a), made };
+        let a = AmxA { lying: as_vnni2(self.a), made };
         let all = self.blocks();
         let depth = all.get(blocks.start).start..all.get(blocks.end - 1).end;
-        let most = BYTES_OF_PANELS / (depth.len() * size_of::<Pair>());
-        let cols_at_once = most.min(COLS).next_multiple_of(kernels().cols());
-        let sums = workspace.c.elements(2 * ROWS * kernels().cols());
-        let (sums, room) = sums.split_at_mut(ROWS * kernels().cols());
-        for cols in chunks(self.cols, cols_at_once) {
+        let most = BYTES_OF_PANELS / (depth.len() * size_of::<Vnni2>());
+        let cols_per_block = most.min(COLS).next_multiple_of(kernels().cols());
+        let sums = workspace.c.as_mut_slice(2 * ROWS * kernels().cols());
+        let (sums, buffer) = sums.split_at_mut(ROWS * kernels().cols());
+        for cols in chunks(self.cols, cols_per_block) {
             let panels = PackedB::of(self, cols.clone(), blocks.clone(), &mut workspace.b);
             for rows in chunks(self.a.shape()[0], ROWS) {
                 let part = [rows.clone(), depth.clone()];
@@ -126,11 +126,11 @@ impl AmxGemm<'_> {
                     let sums = &mut sums[..rows.len() * width];
                     let place = [rows.start, cols.start + some.start];
                     let size = [rows.len(), some.len()];
-                    let ahead = c.map_or(Lines::NONE, |c| lines_of(c, place, size));
+                    let ahead = c.map_or(StridedRows::EMPTY, |c| lines_of(c, place, size));
                     // SAFETY: the caller's.
                     unsafe { panels.multiply(index, &packed_a, ahead, sums) };
                     match self.transposed {
-                        true => store_transposed(store, sums, width, place, size, room),
+                        true => store_transposed(store, sums, width, place, size, buffer),
                         false => store(sums, width, place, size),
                     }
                 }
@@ -140,48 +140,53 @@ impl AmxGemm<'_> {
 }
 
 /// The lines of a part of a result whose elements lie side by side.
-fn lines_of(c: View<*mut Bf16>, place: [usize; 2], [rows, cols]: [usize; 2]) -> Lines<*const Bf16> {
+fn lines_of(
+    c: View<*mut Bf16>,
+    place: [usize; 2],
+    [rows, cols]: [usize; 2],
+) -> StridedRows<*const Bf16> {
     let first = c.place(place).cast_const();
     match c.strides {
-        [stride, 1] => Lines { first, stride, count: rows, len: cols },
-        [1, stride] => Lines { first, stride, count: cols, len: rows },
-        _ => Lines::NONE,
+        [stride, 1] => StridedRows { first, stride, count: rows, len: cols },
+        [1, stride] => StridedRows { first, stride, count: cols, len: rows },
+        _ => StridedRows::EMPTY,
     }
 }
 
-fn kernels() -> &'static MicroKernels<Pair> {
-    vnni2_kernels(Instructions::Amx)
+fn kernels() -> &'static MicroKernels<Vnni2> {
+    vnni2_kernels(Isa::Amx)
 }
 
 /// Takes sums to the places of their transpose, turned in some room.
 fn store_transposed(
-    store: &StoreTile<'_, Pair>,
-    sums: &[Pair],
+    store: &StoreTile<'_, Vnni2>,
+    sums: &[Vnni2],
     width: usize,
     [row, col]: [usize; 2],
     [rows, cols]: [usize; 2],
-    room: &mut [Pair],
+    buffer: &mut [Vnni2],
 ) {
     assert!(rows <= ROWS && rows * width <= sums.len() && cols <= width);
-    assert!(cols * ROWS <= room.len());
-    let from = Lines { first: sums.as_ptr(), stride: width as isize, count: rows, len: cols };
-    let to = Lines { first: room.as_mut_ptr(), stride: ROWS as isize, count: cols, len: rows };
-    let scale = Scale { alpha: Pair::ONE, beta: None };
+    assert!(cols * ROWS <= buffer.len());
+    let from = StridedRows { first: sums.as_ptr(), stride: width as isize, count: rows, len: cols };
+    let to =
+        StridedRows { first: buffer.as_mut_ptr(), stride: ROWS as isize, count: cols, len: rows };
+    let scale = Scale { alpha: Vnni2::ONE, beta: None };
     // SAFETY: both have their lines, and where there is AMX there is AVX-512.
     unsafe { (kernels().pack.store_tile_transposed)(from, to, scale) }
-    store(room, ROWS, [col, row], [cols, rows]);
+    store(buffer, ROWS, [col, row], [cols, rows]);
 }
 
 /// A first factor.
 struct AmxA<'a> {
     /// Its pairs where they lie, if those of a row lie side by side.
-    lying: Option<Source<'a, Pair>>,
+    lying: Option<MatrixRef<'a, Vnni2>>,
     made: Interleaved<'a, Vnni2Layout>,
 }
 
 /// Rows of a first factor.
 struct PackedA {
-    first: *const Pair,
+    first: *const Vnni2,
     stride: isize,
     groups: Partition,
 }
@@ -189,22 +194,27 @@ struct PackedA {
 impl PackedA {
     /// Rows that are not read as they lie are copied to lines which are no even number of cache lines
     /// apart: those of a tile have different places in the first-level cache.
-    fn of(a: &AmxA<'_>, [rows, depth]: [Range<usize>; 2], panels: usize, room: &mut Room) -> Self {
+    fn of(
+        a: &AmxA<'_>,
+        [rows, depth]: [Range<usize>; 2],
+        panels: usize,
+        buffer: &mut Buffer,
+    ) -> Self {
         let groups = Partition::of(rows.len(), kernels().rows());
         let lying = a.lying.map(|a| a.part(rows.clone(), depth.clone()));
         if let Some(a) = lying.filter(|a| panels <= MAX_UNPACKED_PANELS || lies_well(a)) {
             return Self { first: a.first(), stride: a.strides()[0], groups };
         }
         let width = depth.len().next_multiple_of(kernels().lanes) | kernels().lanes;
-        let to = room.elements(rows.len() * width);
+        let to = buffer.as_mut_slice(rows.len() * width);
         a.made.pack(rows, depth, to, width);
         Self { first: to.as_ptr(), stride: width as isize, groups }
     }
 }
 
 /// Whether every row of a tile is one cache line.
-fn lies_well(a: &Source<'_, Pair>) -> bool {
-    let batch_stride = bytes_apart::<Pair>(a.strides()[0]);
+fn lies_well(a: &MatrixRef<'_, Vnni2>) -> bool {
+    let batch_stride = stride_bytes::<Vnni2>(a.strides()[0]);
     a.first().addr().is_multiple_of(CACHE_LINE) && batch_stride.is_multiple_of(CACHE_LINE)
 }
 
@@ -217,30 +227,30 @@ struct PackedB<'a> {
     /// The registers of every panel.
     groups: Partition,
     /// Those that are not made before: block by block.
-    made: &'a [Pair],
+    made: &'a [Vnni2],
 }
 
 impl<'a> PackedB<'a> {
     fn of(
-        product: &AmxGemm<'a>,
+        gemm: &AmxGemm<'a>,
         cols: Range<usize>,
         blocks: Range<usize>,
-        room: &'a mut Room,
+        buffer: &'a mut Buffer,
     ) -> Self {
         let registers = cols.len().div_ceil(kernels().lanes);
         let groups = Partition::whole(registers, kernels().registers());
-        let (b, all) = (product.b, product.blocks());
+        let (b, all) = (gemm.b, gemm.blocks());
         let mut this = Self { b, blocks, all, cols, groups, made: &[] };
         if let AmxB::Interleaved(made) = b {
             let depth = this.chunks(this.blocks.end - 1).end - this.start();
-            let room = room.elements(depth * registers * kernels().lanes);
-            this.fill(made, room);
-            this.made = room;
+            let buffer = buffer.as_mut_slice(depth * registers * kernels().lanes);
+            this.fill(made, buffer);
+            this.made = buffer;
         }
         this
     }
 
-    fn fill(&self, made: &Interleaved<'_, Vnni2Layout>, room: &mut [Pair]) {
+    fn fill(&self, made: &Interleaved<'_, Vnni2Layout>, buffer: &mut [Vnni2]) {
         for block in self.blocks.clone() {
             let block = self.chunks(block);
             for some in chunks(block.len(), STEPS) {
@@ -253,7 +263,7 @@ impl<'a> PackedB<'a> {
                     if !next.is_empty() {
                         prefetch_columns(made.part(next, cols.clone()));
                     }
-                    made.pack(rows, cols, &mut room[to..][..some.len() * width], width);
+                    made.pack(rows, cols, &mut buffer[to..][..some.len() * width], width);
                 }
             }
         }
@@ -285,7 +295,7 @@ impl<'a> PackedB<'a> {
     }
 
     /// A panel of a block.
-    fn panel(&self, block: &Range<usize>, index: usize) -> *const Pair {
+    fn panel(&self, block: &Range<usize>, index: usize) -> *const Vnni2 {
         match self.b {
             AmxB::Prepacked(packed, start) => {
                 packed.panel(block, start + self.cols.start + self.cols(index).0.start)
@@ -302,8 +312,8 @@ impl<'a> PackedB<'a> {
         &self,
         index: usize,
         packed_a: &PackedA,
-        ahead: Lines<*const Bf16>,
-        sums: &mut [Pair],
+        ahead: StridedRows<*const Bf16>,
+        sums: &mut [Vnni2],
     ) {
         let (_, width) = self.cols(index);
         assert!(sums.len() == packed_a.groups.length * width);
@@ -327,17 +337,17 @@ impl<'a> PackedB<'a> {
                         b: panel.wrapping_add(piece.start * width),
                         ldb: width as isize,
                         b_packed: std::ptr::null_mut(),
-                        prefetch: Lines::NONE,
+                        prefetch: StridedRows::EMPTY,
                         c: sums[panel_a.start * width..].as_mut_ptr(),
                         ldc: width as isize,
                         accumulate: start,
                     };
                     // Few results are in the cache.
-                    prefetch_rows::<Avx512Pairs, _>(ahead.part());
+                    prefetch_rows::<Avx512Vnni2, _>(ahead.part());
                     // SAFETY: strips and panels are whole, and so are the sums; the caller's.
                     unsafe { kernels[panel_a.len() - 1](&args) };
                 }
-                start = Accumulate::Beta(Pair::ONE);
+                start = Accumulate::Beta(Vnni2::ONE);
             }
         }
     }
@@ -345,10 +355,10 @@ impl<'a> PackedB<'a> {
 
 /// Asks for what is brought into order next: few weights are in the cache. Where rows lie side by side
 /// the processor foresees it.
-fn prefetch_columns(next: Source<'_, Bf16>) {
+fn prefetch_columns(next: MatrixRef<'_, Bf16>) {
     let ([rows, cols], [row, col]) = (next.shape(), next.strides());
     if row == 1 {
-        let lines = Lines { first: next.first(), stride: col, count: cols, len: rows };
-        prefetch_rows::<Avx512Pairs, _>(lines);
+        let strided = StridedRows { first: next.first(), stride: col, count: cols, len: rows };
+        prefetch_rows::<Avx512Vnni2, _>(strided);
     }
 }

@@ -1,8 +1,8 @@
 //! Where sums go: the result, and what it starts from.
 
-use crate::kernel::micro_kernel::Sealed;
+use crate::kernel::micro_kernel::Scalar;
 use crate::kernel::skinny::StoreTile;
-use crate::pack::pack_kernels::{Lines, PackKernels, Scale};
+use crate::pack::pack_kernels::{PackKernels, Scale, StridedRows};
 use crate::types::view::View;
 use std::ops::Range;
 
@@ -39,7 +39,7 @@ impl<E> Accumulate<E> {
     }
 }
 
-impl<E: Sealed> Accumulate<E> {
+impl<E: Scalar> Accumulate<E> {
     /// Puts some sums of a row, added to what they start from.
     ///
     /// # Safety
@@ -90,7 +90,7 @@ pub(crate) struct Epilogue<'a, E: 'static> {
     store: Option<&'a StoreTile<'a, E>>,
 }
 
-impl<'a, E: Sealed> Epilogue<'a, E> {
+impl<'a, E: Scalar> Epilogue<'a, E> {
     pub(crate) fn of(
         c: View<*mut E>,
         alpha: E,
@@ -200,16 +200,17 @@ impl<'a, E: Sealed> Epilogue<'a, E> {
         scale: Scale<E>,
     ) {
         let [row, col] = self.c.strides;
-        let from = Lines { first: sums.as_ptr(), stride: width as isize, count: rows, len: cols };
+        let from =
+            StridedRows { first: sums.as_ptr(), stride: width as isize, count: rows, len: cols };
         let pack = self.pack;
         // SAFETY: there are sums for all rows and columns, and they are places of the result.
         unsafe {
             if col == 1 {
-                let to = Lines { first: c, stride: row, count: rows, len: cols };
+                let to = StridedRows { first: c, stride: row, count: rows, len: cols };
                 return (pack.store_tile)(from, to, scale);
             }
             if row == 1 {
-                let to = Lines { first: c, stride: col, count: cols, len: rows };
+                let to = StridedRows { first: c, stride: col, count: cols, len: rows };
                 return (pack.store_tile_transposed)(from, to, scale);
             }
             for i in 0..rows {

@@ -8,7 +8,7 @@ use crate::driver::epilogue::{Accumulate, BatchStride, Epilogue};
 use crate::driver::plan::{Algorithm, Plan};
 use crate::driver::small_gemm::SmallGemm;
 use crate::driver::unpacked::UnpackedGemm;
-use crate::kernel::micro_kernel::{Instructions, MicroKernels, Number, Sealed};
+use crate::kernel::micro_kernel::{Isa, MicroKernels, Number, Scalar};
 use crate::kernel::skinny::{GemvForm, Skinny, SmallMatrix};
 use crate::pack::blocks::{
     L1_ALIAS_STRIDE, MAX_UNPACKED_PANELS, Operand, PackedA, PackedB, PanelB, Partition,
@@ -16,8 +16,8 @@ use crate::pack::blocks::{
 };
 use crate::pack::pack_kernels::PAGE_BYTES;
 use crate::pack::prepacked::PrepackedB;
-use crate::types::view::{Source, View, bytes_apart};
-use crate::types::workspace::{Room, Scratch};
+use crate::types::view::{MatrixRef, View, stride_bytes};
+use crate::types::workspace::{Buffer, Workspace};
 use std::ops::Range;
 
 /// Most steps of the depth at a time: the more there are, the less often the result is read and
@@ -75,9 +75,9 @@ const BUFFERED_PANELS: usize = 8;
 ///
 /// # Panics
 /// When the shapes do not fit or there is no depth.
-pub unsafe fn product<E: Number>(
+pub unsafe fn gemm<E: Number>(
     plan: Plan,
-    instructions: Instructions,
+    isa: Isa,
     c: View<*mut E>,
     a: View<*const E>,
     b: View<*const E>,
@@ -90,9 +90,9 @@ pub unsafe fn product<E: Number>(
     if c.shape.contains(&0) {
         return;
     }
-    let kernels = E::micro_kernels(instructions);
+    let kernels = E::micro_kernels(isa);
     // SAFETY: the caller's.
-    let (left, right) = unsafe { (Source::new(a), Source::new(b)) };
+    let (left, right) = unsafe { (MatrixRef::new(a), MatrixRef::new(b)) };
     if plan.0 == Algorithm::Blocked
         && alpha == E::ONE
         && let Some(unpacked) = UnpackedGemm::of(kernels, c, left, right, accumulate)
@@ -112,7 +112,7 @@ pub unsafe fn product<E: Number>(
     };
     if let Algorithm::Skinny { form: GemvForm::Dot, .. } = plan.0
         && alpha == E::ONE
-        && let Some(small) = SmallGemm::of(a, b, instructions, accumulate)
+        && let Some(small) = SmallGemm::of(a, b, isa, accumulate)
     {
         // SAFETY: the caller's: the result and the values of `start` have its shape.
         return unsafe { small.run(c, accumulate) };
@@ -122,11 +122,11 @@ pub unsafe fn product<E: Number>(
         return unsafe { naive(c, a, b, alpha, accumulate) };
     }
     let epilogue = Epilogue::of(c, alpha, accumulate, &kernels.pack);
-    let mut workspace = Scratch::take();
+    let mut workspace = Workspace::acquire();
     if let Algorithm::Skinny { form, .. } = plan.0 {
         let store = |sums: &[E], width, place, size| epilogue.store(sums, width, place, size);
-        let a = SmallMatrix { source: a, instructions };
-        Skinny { a: &a, b, instructions, form, store: &store }.run(&mut workspace);
+        let a = SmallMatrix { source: a, isa };
+        Skinny { a: &a, b, isa, form, store: &store }.run(&mut workspace);
     } else {
         let depth = a.shape()[1];
         gemm_blocked(
@@ -138,17 +138,17 @@ pub unsafe fn product<E: Number>(
             &mut workspace,
         );
     }
-    workspace.give_back();
+    workspace.release();
 }
 
 /// Element by element.
 ///
 /// # Safety
-/// As for [`product`].
+/// As for [`gemm`].
 unsafe fn naive<E: Number>(
     c: View<*mut E>,
-    a: Source<'_, E>,
-    b: Source<'_, E>,
+    a: MatrixRef<'_, E>,
+    b: MatrixRef<'_, E>,
     alpha: E,
     accumulate: Accumulate<E>,
 ) {
@@ -162,17 +162,17 @@ unsafe fn naive<E: Number>(
     }
 }
 
-/// [`product`] of factors that may be made as they are needed, tile by tile, over so many steps. The
+/// [`gemm`] of factors that may be made as they are needed, tile by tile, over so many steps. The
 /// columns of the result may lie apart.
 ///
 /// # Safety
-/// As for [`product`], of every matrix of the result; rows and columns of factors in memory are those
+/// As for [`gemm`], of every matrix of the result; rows and columns of factors in memory are those
 /// of the result, and their depth is the one given.
 ///
 /// # Panics
 /// When the shapes do not fit or there is no depth.
-pub unsafe fn product_of_factors<E: Number>(
-    instructions: Instructions,
+pub unsafe fn gemm_operands<E: Number>(
+    isa: Isa,
     (c, batch_stride): (View<*mut E>, Option<BatchStride>),
     depth: usize,
     [a, b]: [Operand<'_, E>; 2],
@@ -187,7 +187,7 @@ pub unsafe fn product_of_factors<E: Number>(
     if c.shape.contains(&0) {
         return;
     }
-    let kernels = E::micro_kernels(instructions);
+    let kernels = E::micro_kernels(isa);
     if let (Operand::Matrix(a), Operand::Matrix(b), None) = (a, b, batch_stride)
         && let Some(unpacked) = UnpackedGemm::of(kernels, c, a, b, accumulate)
     {
@@ -195,20 +195,20 @@ pub unsafe fn product_of_factors<E: Number>(
         return unsafe { unpacked.run() };
     }
     let epilogue = Epilogue::of(c, E::ONE, accumulate, &kernels.pack).batch_stride(batch_stride);
-    let mut workspace = Scratch::take();
+    let mut workspace = Workspace::acquire();
     gemm_blocked(kernels, epilogue, depth, a, b, &mut workspace);
-    workspace.give_back();
+    workspace.release();
 }
 
-/// [`product`] with some columns of a factor whose panels were made before; the first one begins a
+/// [`gemm`] with some columns of a factor whose panels were made before; the first one begins a
 /// panel.
 ///
 /// # Safety
-/// As for [`product`], of `c`, `a` and `start`.
+/// As for [`gemm`], of `c`, `a` and `start`.
 ///
 /// # Panics
 /// When the shapes do not fit, there is no depth, or the columns do not begin with a panel.
-pub unsafe fn product_of_packed<E: Number>(
+pub unsafe fn gemm_prepacked<E: Number>(
     c: View<*mut E>,
     a: View<*const E>,
     (b, cols): (&PrepackedB<E>, Range<usize>),
@@ -221,23 +221,23 @@ pub unsafe fn product_of_packed<E: Number>(
         return;
     }
     // SAFETY: the caller's.
-    let a = unsafe { Source::new(a) };
+    let a = unsafe { MatrixRef::new(a) };
     let epilogue = Epilogue::of(c, E::ONE, accumulate, &b.kernels().pack);
-    let mut workspace = Scratch::take();
+    let mut workspace = Workspace::acquire();
     let depth = a.shape()[1];
     let b_operand = Operand::Prepacked(b, cols.start);
     gemm_blocked(b.kernels(), epilogue, depth, Operand::Matrix(a), b_operand, &mut workspace);
-    workspace.give_back();
+    workspace.release();
 }
 
 /// Tile by tile.
-pub(crate) fn gemm_blocked<E: Sealed>(
+pub(crate) fn gemm_blocked<E: Scalar>(
     kernels: &'static MicroKernels<E>,
     epilogue: Epilogue<'_, E>,
     depth: usize,
     a: Operand<'_, E>,
     b: Operand<'_, E>,
-    workspace: &mut Scratch,
+    workspace: &mut Workspace,
 ) {
     MacroKernel { epilogue, a, b, depth, kernels }.run(workspace);
 }
@@ -247,34 +247,34 @@ pub(crate) fn gemm_blocked<E: Sealed>(
 /// every row lies on a page of its own; and those of the result where its columns do not, for every block
 /// of the depth. Where a step takes half the cycles, what is waited for weighs more; but pages less, as
 /// panels are wider and brought near while the ones before are used.
-fn cost<E: Sealed>(
+fn cost<E: Scalar>(
     kernels: &MicroKernels<E>,
     c: View<*mut E>,
     a: View<*const E>,
     b: View<*const E>,
 ) -> usize {
     let ([rows, cols], depth) = (c.shape, a.shape[1]);
-    let wide = kernels.is_wide();
-    let pages = if wide { 5 } else { 8 };
+    let to_accum = kernels.is_wide();
+    let pages = if to_accum { 5 } else { 8 };
     // A step multiplies twice in a cycle, and loads one row of `b` and an element of `a` per row.
     let panels = Partition::of(cols.div_ceil(kernels.lanes), kernels.registers());
     let of_step: usize = panels.widths().map(|(count, w)| count * (3 * w).max(6 + w)).sum();
     // Saturated: expanded factors have more elements than there are bytes.
     let first_pass = |a: usize, b: usize| a.saturating_mul(b);
     let of_tiles = first_pass(first_pass(rows, depth), of_step) / 6;
-    let batch_stride = bytes_apart::<E>(a.strides[1]);
+    let batch_stride = stride_bytes::<E>(a.strides[1]);
     let quarters = match panels.count {
         _ if a.strides[1] == 1 => 0,
         // Strips are copied in pieces of a few elements.
         count if count > MAX_UNPACKED_PANELS => 4,
         _ if batch_stride.is_multiple_of(L1_ALIAS_STRIDE) => 4,
         _ if batch_stride.saturating_mul(depth.min(KC)) <= TLB_REACH => 0,
-        _ if wide && batch_stride >= PAGE_BYTES => 3,
+        _ if to_accum && batch_stride >= PAGE_BYTES => 3,
         _ => 1,
     };
     let of_a = first_pass(first_pass(rows, depth), quarters) / 4;
     let of_b = match b.strides {
-        [row, 1] if bytes_apart::<E>(row) >= PAGE_BYTES => {
+        [row, 1] if stride_bytes::<E>(row) >= PAGE_BYTES => {
             first_pass(first_pass(depth, cols), pages) / 8
         }
         [_, 1] => first_pass(depth, cols) / 8,
@@ -307,25 +307,25 @@ struct MacroKernel<'a, E: 'static> {
     kernels: &'static MicroKernels<E>,
 }
 
-impl<E: Sealed> MacroKernel<'_, E> {
-    fn run(&self, workspace: &mut Scratch) {
+impl<E: Scalar> MacroKernel<'_, E> {
+    fn run(&self, workspace: &mut Workspace) {
         let ([rows, cols], depth) = (self.epilogue.shape(), self.depth);
         // Pieces are not divided.
         let most = if let Operand::Segments(_) = self.a { depth } else { KC };
         let k_bytes = most.min(depth) * size_of::<E>();
         let sizes = BlockSizes::of(self.kernels);
-        let rows_at_once = sizes.rows(rows, k_bytes).next_multiple_of(self.kernels.rows());
-        let reused = rows > rows_at_once;
+        let rows_per_block = sizes.rows(rows, k_bytes).next_multiple_of(self.kernels.rows());
+        let reused = rows > rows_per_block;
         let most_cols = sizes.b_bytes.div_ceil(k_bytes).next_multiple_of(self.kernels.cols());
-        let cols_at_once = if reused { most_cols } else { cols };
+        let cols_per_block = if reused { most_cols } else { cols };
         let depths = Partition::of(depth, most);
         assert!(self.epilogue.is_direct() || depths.count == 1, "sums are taken through once");
         // Rows whose sums stay near from one block of the depth to the next.
         let blocks = if depths.count > 1 { sizes.blocks_per_group } else { usize::MAX };
-        let row_groups = Partition::of(rows.div_ceil(rows_at_once), blocks);
-        for cols in chunks(cols, cols_at_once) {
+        let row_groups = Partition::of(rows.div_ceil(rows_per_block), blocks);
+        for cols in chunks(cols, cols_per_block) {
             for group in row_groups.all() {
-                let rows = group.start * rows_at_once..(group.end * rows_at_once).min(rows);
+                let rows = group.start * rows_per_block..(group.end * rows_per_block).min(rows);
                 for index in 0..depths.count {
                     let place = [rows.clone(), cols.clone()];
                     // Panels that are kept are used for other rows first.
@@ -334,7 +334,7 @@ impl<E: Sealed> MacroKernel<'_, E> {
                     self.depth(
                         place,
                         (depths.get(index), next_depth),
-                        rows_at_once,
+                        rows_per_block,
                         reused,
                         workspace,
                     );
@@ -348,15 +348,15 @@ impl<E: Sealed> MacroKernel<'_, E> {
         &self,
         [rows, cols]: [Range<usize>; 2],
         (depth, next_depth): (Range<usize>, Option<Range<usize>>),
-        rows_at_once: usize,
+        rows_per_block: usize,
         reused: bool,
-        workspace: &mut Scratch,
+        workspace: &mut Workspace,
     ) {
         let part = [depth.clone(), cols.clone()];
         let panels = PackedB::of(self.b, part, rows.len(), reused, self.kernels, &mut workspace.b);
         let mut panels = panels.next_depth(next_depth);
-        for start in rows.clone().step_by(rows_at_once) {
-            let part = [start..(start + rows_at_once).min(rows.end), depth.clone()];
+        for start in rows.clone().step_by(rows_per_block) {
+            let part = [start..(start + rows_per_block).min(rows.end), depth.clone()];
             let packed_a =
                 PackedA::of(self.a, part, panels.count(), self.kernels, &mut workspace.a);
             let first_pass =
@@ -373,7 +373,7 @@ impl<E: Sealed> MacroKernel<'_, E> {
         packed_a: &PackedA<'_, E>,
         start: [usize; 2],
         FirstPass { depth_block: first, packed_b: first_time }: FirstPass,
-        buffer: &mut Room,
+        buffer: &mut Buffer,
     ) {
         for index in 0..panels.count() {
             let panel = panels.get(index, first_time, packed_a.row_major());
@@ -424,7 +424,7 @@ impl<E: Sealed> MacroKernel<'_, E> {
     /// A panel with every strip, whose sums go to the room and from there to the result.
     fn buffered(
         &self,
-        buffer: &mut Room,
+        buffer: &mut Buffer,
         PanelPass { packed_a, mut panel, mut prefetch, row, first }: PanelPass<'_, '_, E>,
     ) {
         let width = panel.registers * self.kernels.lanes;
@@ -440,7 +440,7 @@ impl<E: Sealed> MacroKernel<'_, E> {
                 true => self.epilogue.init_tile(place, size),
                 false => Some(E::ONE),
             };
-            let sums = buffer.elements::<E>(rows.len() * width);
+            let sums = buffer.as_mut_slice::<E>(rows.len() * width);
             for index in group {
                 let panel_a = packed_a.get(index);
                 let above = panel_a.rows.start - rows.start;

@@ -2,41 +2,41 @@
 
 use crate::driver::epilogue::{Accumulate, Epilogue};
 use crate::driver::gemm::gemm_blocked;
-use crate::driver::mixed_precision::NarrowFactor;
+use crate::driver::mixed_precision::MixedPrecision;
 use crate::driver::plan::{Algorithm, Plan};
-use crate::kernel::micro_kernel::{Instructions, Number, Sealed};
+use crate::kernel::micro_kernel::{Isa, Number, Scalar};
 use crate::kernel::skinny::{GemvForm, Skinny, SmallMatrix};
 use crate::pack::blocks::Operand;
 use crate::pack::convert_pack::Converted;
-use crate::types::view::{Source, View};
-use crate::types::workspace::Scratch;
+use crate::types::view::{MatrixRef, View};
+use crate::types::workspace::Workspace;
 use std::num::Wrapping;
 
 /// `i8` and `u8`.
-pub trait Byte: NarrowFactor<Wide = Wrapping<i32>> {
+pub trait Int8: MixedPrecision<Accum = Wrapping<i32>> {
     /// Whether it has a sign.
     #[doc(hidden)]
     const SIGNED: bool;
 }
 
-impl Byte for i8 {
+impl Int8 for i8 {
     const SIGNED: bool = true;
 }
 
-impl Byte for u8 {
+impl Int8 for u8 {
     const SIGNED: bool = false;
 }
 
-/// `c = a @ b` on this thread. For the way see [`product`](crate::product).
+/// `c = a @ b` on this thread. For the way see [`gemm`](crate::product).
 ///
 /// # Safety
-/// As for [`product`](crate::product).
+/// As for [`gemm`](crate::product).
 ///
 /// # Panics
 /// When the shapes do not fit or there is no depth.
-pub unsafe fn product_of_bytes<A: Byte, B: Byte>(
+pub unsafe fn gemm_int8<A: Int8, B: Int8>(
     plan: Plan,
-    instructions: Instructions,
+    isa: Isa,
     c: View<*mut Wrapping<i32>>,
     a: View<*const A>,
     b: View<*const B>,
@@ -52,34 +52,34 @@ pub unsafe fn product_of_bytes<A: Byte, B: Byte>(
         Algorithm::Blocked | Algorithm::Naive => (c.strides[1] != 1 && c.strides[0] == 1, None),
         Algorithm::Skinny { transposed, form } => (transposed, Some(form)),
     };
-    let mut workspace = Scratch::take();
+    let mut workspace = Workspace::acquire();
     // SAFETY: the caller's, for all of it.
     unsafe {
-        let (a, b) = (Source::new(a), Source::new(b));
+        let (a, b) = (MatrixRef::new(a), MatrixRef::new(b));
         match transposed {
-            true => sums(instructions, form, c.t(), b.t(), a.t(), &mut workspace),
-            false => sums(instructions, form, c, a, b, &mut workspace),
+            true => sums(isa, form, c.t(), b.t(), a.t(), &mut workspace),
+            false => sums(isa, form, c, a, b, &mut workspace),
         }
     }
-    workspace.give_back();
+    workspace.release();
 }
 
-/// [`product_of_bytes`] tile by tile, or in the form for few rows.
+/// [`gemm_int8`] tile by tile, or in the form for few rows.
 ///
 /// # Safety
 /// The result must be writable, share no element with the factors and none of its own places with each
 /// other, and the processor must have the instructions.
-pub(crate) unsafe fn sums<A: Byte, B: Byte>(
-    instructions: Instructions,
+pub(crate) unsafe fn sums<A: Int8, B: Int8>(
+    isa: Isa,
     form: Option<GemvForm>,
     c: View<*mut Wrapping<i32>>,
-    a: Source<'_, A>,
-    b: Source<'_, B>,
-    workspace: &mut Scratch,
+    a: MatrixRef<'_, A>,
+    b: MatrixRef<'_, B>,
+    workspace: &mut Workspace,
 ) {
     #[cfg(target_arch = "x86_64")]
-    if instructions >= Instructions::Avx512Vnni {
-        let bytes = crate::driver::int8_vnni::Bytes {
+    if isa >= Isa::Avx512Vnni {
+        let bytes = crate::driver::int8_vnni::Int8Gemm {
             a: a.cast(),
             b: b.cast(),
             signs: [A::SIGNED, B::SIGNED],
@@ -89,15 +89,15 @@ pub(crate) unsafe fn sums<A: Byte, B: Byte>(
             return unsafe { bytes.multiply(form, c, workspace) };
         }
     }
-    let kernels = Wrapping::<i32>::micro_kernels(instructions);
+    let kernels = Wrapping::<i32>::micro_kernels(isa);
     let epilogue = Epilogue::of(c, Wrapping::ONE, Accumulate::Overwrite, &kernels.pack);
     if let Some(form) = form {
         let store = |sums: &[_], width, place, size| epilogue.store(sums, width, place, size);
-        let a = SmallMatrix { source: a, instructions };
-        return Skinny { a: &a, b, instructions, form, store: &store }.run(workspace);
+        let a = SmallMatrix { source: a, isa };
+        return Skinny { a: &a, b, isa, form, store: &store }.run(workspace);
     }
     let depth = a.shape()[1];
-    let a = Converted { source: a, pack: A::convert_kernels(instructions) };
-    let b = Converted { source: b, pack: B::convert_kernels(instructions) };
+    let a = Converted { source: a, pack: A::convert_kernels(isa) };
+    let b = Converted { source: b, pack: B::convert_kernels(isa) };
     gemm_blocked(kernels, epilogue, depth, Operand::Implicit(&a), Operand::Implicit(&b), workspace);
 }

@@ -2,12 +2,12 @@
 //! lines are added up, two times four lines at a time.
 
 use crate::driver::epilogue::Epilogue;
-use crate::kernel::micro_kernel::Sealed;
+use crate::kernel::micro_kernel::Scalar;
 use crate::kernel::skinny::SmallOperand;
-use crate::simd::vector::Register;
-use crate::simd::vnni4::{COLUMNS, Quad, flip, interleave_4_rows};
-use crate::types::view::Source;
-use crate::types::workspace::Scratch;
+use crate::simd::vector::Vector;
+use crate::simd::vnni4::{COLUMNS_PER_VECTOR, Vnni4, flip_signs, interleave_4_rows};
+use crate::types::view::MatrixRef;
+use crate::types::workspace::Workspace;
 use std::arch::x86_64::__m512;
 
 /// Lines of a quad, and those that are read at the same time.
@@ -25,9 +25,9 @@ const MIN_COLUMNS: usize = 512;
 
 /// A product whose second factor is the large one.
 pub(crate) struct AxpyVnni4<'a> {
-    pub a: &'a dyn SmallOperand<Quad>,
-    pub b: Source<'a, u8>,
-    pub epilogue: &'a Epilogue<'a, Quad>,
+    pub a: &'a dyn SmallOperand<Vnni4>,
+    pub b: MatrixRef<'a, u8>,
+    pub epilogue: &'a Epilogue<'a, Vnni4>,
 }
 
 /// Some lines, and the sums that their multiples are added to.
@@ -38,11 +38,11 @@ struct AxpyArgs {
     count: usize,
     len: usize,
     /// The quads of the lines' steps in every row of the first factor.
-    a: *const Quad,
+    a: *const Vnni4,
     lda: isize,
     rows: usize,
     /// The sums of the first row; rows are `width` apart.
-    to: *mut Quad,
+    to: *mut Vnni4,
     width: usize,
     /// Whether the next lines are to be brought near.
     prefetch: bool,
@@ -51,19 +51,19 @@ struct AxpyArgs {
 impl AxpyVnni4<'_> {
     /// # Safety
     /// The processor must have AVX-512 VNNI.
-    pub(crate) unsafe fn run<V: Register<Elem = Quad> + From<__m512>, const FLIPPED: bool>(
+    pub(crate) unsafe fn run<V: Vector<Elem = Vnni4> + From<__m512>, const FLIP_SIGNS: bool>(
         &self,
-        workspace: &mut Scratch,
+        workspace: &mut Workspace,
     ) {
         assert!(self.b.strides()[1] == 1);
         let ([rows, _], [depth, cols]) = (self.a.shape(), self.b.shape());
         let (a, lda) = self.a.contiguous(&mut workspace.a);
-        let width = (AXPY_BYTES / size_of::<Quad>() / rows).max(MIN_COLUMNS);
-        let width = width.min(cols).next_multiple_of(COLUMNS);
-        let sums = workspace.c.elements::<Quad>(rows * width);
+        let width = (AXPY_BYTES / size_of::<Vnni4>() / rows).max(MIN_COLUMNS);
+        let width = width.min(cols).next_multiple_of(COLUMNS_PER_VECTOR);
+        let sums = workspace.c.as_mut_slice::<Vnni4>(rows * width);
         for chunk in (0..cols).step_by(width) {
             let chunk = chunk..(chunk + width).min(cols);
-            sums.fill(Quad::ZERO);
+            sums.fill(Vnni4::ZERO);
             for at in (0..depth).step_by(UNROLL) {
                 let count = (depth - at).min(UNROLL);
                 let args = AxpyArgs {
@@ -83,8 +83,8 @@ impl AxpyVnni4<'_> {
                 // instructions.
                 unsafe {
                     match count > VNNI {
-                        true => axpy_kernel::<V, 2, FLIPPED>(&args),
-                        false => axpy_kernel::<V, 1, FLIPPED>(&args),
+                        true => axpy_kernel::<V, 2, FLIP_SIGNS>(&args),
+                        false => axpy_kernel::<V, 1, FLIP_SIGNS>(&args),
                     }
                 }
             }
@@ -100,19 +100,19 @@ impl AxpyVnni4<'_> {
 /// instructions.
 #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 unsafe fn axpy_kernel<
-    V: Register<Elem = Quad> + From<__m512>,
+    V: Vector<Elem = Vnni4> + From<__m512>,
     const QUADS: usize,
-    const FLIPPED: bool,
+    const FLIP_SIGNS: bool,
 >(
     args: &AxpyArgs,
 ) {
-    for at in (0..args.len).step_by(COLUMNS) {
-        let columns = (args.len - at).min(COLUMNS);
-        let mut quads = [[V::splat(Quad::ZERO); 4]; QUADS];
+    for at in (0..args.len).step_by(COLUMNS_PER_VECTOR) {
+        let columns = (args.len - at).min(COLUMNS_PER_VECTOR);
+        let mut quads = [[V::splat(Vnni4::ZERO); 4]; QUADS];
         for (i, quads) in quads.iter_mut().enumerate() {
             let first = args.first.wrapping_offset((VNNI * i) as isize * args.stride);
             // SAFETY: the caller's, for so many lines and columns.
-            let lines = unsafe {
+            let strided = unsafe {
                 interleave_4_rows(
                     first.wrapping_add(at),
                     args.stride,
@@ -120,14 +120,14 @@ unsafe fn axpy_kernel<
                     columns,
                 )
             };
-            for (quads, line) in quads.iter_mut().zip(lines) {
-                *quads = V::from(if FLIPPED { flip(line) } else { line });
+            for (quads, line) in quads.iter_mut().zip(strided) {
+                *quads = V::from(if FLIP_SIGNS { flip_signs(line) } else { line });
             }
         }
         if args.prefetch {
             for i in args.count as isize..(args.count + UNROLL) as isize {
                 let line = args.first.wrapping_offset(i * args.stride);
-                V::prefetch_near(line.wrapping_add(at).cast());
+                V::prefetch_l2(line.wrapping_add(at).cast());
             }
         }
         for row in 0..args.rows {
@@ -144,12 +144,12 @@ unsafe fn axpy_kernel<
 /// # Safety
 /// As for [`axpy_kernel`].
 #[inline(always)]
-unsafe fn axpy_row<V: Register<Elem = Quad>, const QUADS: usize>(
-    a: *const Quad,
+unsafe fn axpy_row<V: Vector<Elem = Vnni4>, const QUADS: usize>(
+    a: *const Vnni4,
     quads: &[[V; 4]; QUADS],
-    to: *mut Quad,
+    to: *mut Vnni4,
 ) {
-    let mut sums = [V::splat(Quad::ZERO); 4];
+    let mut sums = [V::splat(Vnni4::ZERO); 4];
     for (v, sum) in sums.iter_mut().enumerate() {
         // SAFETY: the caller's.
         *sum = unsafe { V::load(to.wrapping_add(v * V::LANES)) };

@@ -1,27 +1,27 @@
 //! Products of so few elements that to look for room takes longer than to compute them.
 
 use crate::driver::epilogue::Accumulate;
-use crate::kernel::micro_kernel::{Instructions, Sealed};
+use crate::kernel::micro_kernel::{Isa, Scalar};
 use crate::kernel::skinny::{DotArgs, DotKernels, MAX_DOTS, SkinnyElement};
-use crate::types::view::{Source, View};
+use crate::types::view::{MatrixRef, View};
 
 /// A little product.
 pub(crate) struct SmallGemm<'a, S: SkinnyElement> {
-    a: Source<'a, S>,
-    b: Source<'a, S>,
+    a: MatrixRef<'a, S>,
+    b: MatrixRef<'a, S>,
     kernel: &'static DotKernels<S::Sum, S>,
 }
 
 /// The most elements of a product that is a little one.
 const MAX_RESULT: usize = 64;
 
-impl<'a, E: SkinnyElement<Sum = E> + Sealed> SmallGemm<'a, E> {
+impl<'a, E: SkinnyElement<Sum = E> + Scalar> SmallGemm<'a, E> {
     /// The product, if it is one: its sums are those of [`Skinny`](crate::kernel::skinny::Few).
     #[inline]
     pub(crate) fn of(
-        a: Source<'a, E>,
-        b: Source<'a, E>,
-        instructions: Instructions,
+        a: MatrixRef<'a, E>,
+        b: MatrixRef<'a, E>,
+        isa: Isa,
         accumulate: Accumulate<E>,
     ) -> Option<Self> {
         let (rows, cols) = (a.shape()[0], b.shape()[1]);
@@ -29,7 +29,7 @@ impl<'a, E: SkinnyElement<Sum = E> + Sealed> SmallGemm<'a, E> {
         if scaled || rows * cols > MAX_RESULT || a.strides()[1] != 1 || b.strides()[0] != 1 {
             return None;
         }
-        let kernel = E::skinny_kernels(instructions).dot.get(rows.checked_sub(1)?)?;
+        let kernel = E::skinny_kernels(isa).dot.get(rows.checked_sub(1)?)?;
         Some(Self { a, b, kernel })
     }
 

@@ -3,10 +3,10 @@
 
 use crate::driver::epilogue::Accumulate;
 use crate::driver::gemm::KC;
-use crate::kernel::micro_kernel::{MicroKernelArgs, MicroKernels, Sealed};
+use crate::kernel::micro_kernel::{MicroKernelArgs, MicroKernels, Scalar};
 use crate::pack::blocks::{Partition, packing_pays, packs_aliasing_a};
-use crate::pack::pack_kernels::Lines;
-use crate::types::view::{Source, View, bytes_apart};
+use crate::pack::pack_kernels::StridedRows;
+use crate::types::view::{MatrixRef, View, stride_bytes};
 
 /// A second factor that reaches over no more bytes stays in the first-level cache as it lies.
 const NEAR: usize = 32 << 10;
@@ -14,22 +14,22 @@ const NEAR: usize = 32 << 10;
 /// A product of factors that lie so that tiles read them.
 pub(crate) struct UnpackedGemm<'a, E: 'static> {
     c: View<*mut E>,
-    a: Source<'a, E>,
-    b: Source<'a, E>,
+    a: MatrixRef<'a, E>,
+    b: MatrixRef<'a, E>,
     accumulate: Accumulate<E>,
     kernels: &'static MicroKernels<E>,
     /// The registers of every panel.
     panels: Partition,
 }
 
-impl<'a, E: Sealed> UnpackedGemm<'a, E> {
+impl<'a, E: Scalar> UnpackedGemm<'a, E> {
     /// A product that is computed in this way, if it is one: with lines side by side, whole registers, and a
     /// second factor that is small, or used so seldom that it is not copied.
     pub(crate) fn of(
         kernels: &'static MicroKernels<E>,
         c: View<*mut E>,
-        a: Source<'a, E>,
-        b: Source<'a, E>,
+        a: MatrixRef<'a, E>,
+        b: MatrixRef<'a, E>,
         accumulate: Accumulate<E>,
     ) -> Option<Self> {
         let ([rows, cols], depth) = (c.shape, a.shape()[1]);
@@ -39,7 +39,7 @@ impl<'a, E: Sealed> UnpackedGemm<'a, E> {
         if !lies || !accumulates || !whole {
             return None;
         }
-        let reach = bytes_apart::<E>(b.strides()[0]).saturating_mul(depth);
+        let reach = stride_bytes::<E>(b.strides()[0]).saturating_mul(depth);
         if reach > NEAR && packing_pays(&b, depth, rows) {
             return None;
         }
@@ -75,7 +75,7 @@ impl<'a, E: Sealed> UnpackedGemm<'a, E> {
                     b: self.b.first().wrapping_add(col),
                     ldb: b_row,
                     b_packed: std::ptr::null_mut(),
-                    prefetch: Lines::NONE,
+                    prefetch: StridedRows::EMPTY,
                     c: self.c.data.wrapping_offset(row * c_row).wrapping_add(col),
                     ldc: c_row,
                     accumulate: self.accumulate.at([panel_a.start, col]),

@@ -7,8 +7,8 @@
 use crate::driver::epilogue::Accumulate;
 use crate::kernel::micro_kernel::{MicroKernelArgs, MicroKernels};
 use crate::pack::pack_kernels;
-use crate::simd::vector::Avx512Pairs;
-use crate::types::vnni::Pair;
+use crate::simd::vector::Avx512Vnni2;
+use crate::types::vnni::Vnni2;
 use std::arch::asm;
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -72,15 +72,15 @@ macro_rules! heights {
 
 /// The tiles of pairs in tile registers; see [`has_amx`].
 #[inline(never)]
-pub(crate) fn amx_kernels() -> &'static MicroKernels<Pair> {
+pub(crate) fn amx_kernels() -> &'static MicroKernels<Vnni2> {
     &const {
         MicroKernels {
             lanes: PAIRS,
             row_major: &[heights!(1), heights!(2)],
             col_major: &[],
             packing: &[],
-            pack: pack_kernels::on_avx512_bf16::pack_kernels::<Avx512Pairs>(),
-            pack_a: pack_kernels::on_avx512_bf16::pack_kernels::<Avx512Pairs>(),
+            pack: pack_kernels::on_avx512_bf16::pack_kernels::<Avx512Vnni2>(),
+            pack_a: pack_kernels::on_avx512_bf16::pack_kernels::<Avx512Vnni2>(),
         }
     }
 }
@@ -88,7 +88,7 @@ pub(crate) fn amx_kernels() -> &'static MicroKernels<Pair> {
 /// # Safety
 /// As for [`MicroKernel`](crate::kernel::micro_kernel::Tile), of pairs whose steps lie side by side, in one piece, and of sums that
 /// start from nothing or what the result holds.
-unsafe fn micro_kernel<const HEIGHT: usize, const REGISTERS: usize>(args: &MicroKernelArgs<Pair>) {
+unsafe fn micro_kernel<const HEIGHT: usize, const REGISTERS: usize>(args: &MicroKernelArgs<Vnni2>) {
     // SAFETY: the caller's.
     unsafe { multiply(args, HEIGHT, REGISTERS) }
 }
@@ -97,7 +97,7 @@ unsafe fn micro_kernel<const HEIGHT: usize, const REGISTERS: usize>(args: &Micro
 ///
 /// # Safety
 /// As for [`micro_kernel`].
-unsafe fn multiply(args: &MicroKernelArgs<Pair>, height: usize, registers: usize) {
+unsafe fn multiply(args: &MicroKernelArgs<Vnni2>, height: usize, registers: usize) {
     let mut accumulate = match args.accumulate {
         Accumulate::Overwrite => false,
         Accumulate::Beta(_) => true,
@@ -171,8 +171,8 @@ impl Drop for TileRegisters {
 
 /// Some steps of a tile.
 struct KSlice {
-    a: *const Pair,
-    b: *const Pair,
+    a: *const Vnni2,
+    b: *const Vnni2,
     /// The pairs of a row of a register, and how many registers there are one after the other.
     pairs: usize,
     times: usize,
@@ -252,7 +252,7 @@ impl KSlice {
     /// As for [`micro_kernel`], for these steps of these rows and columns.
     unsafe fn add<const BELOW: bool, const BESIDE: bool>(
         &self,
-        args: &MicroKernelArgs<Pair>,
+        args: &MicroKernelArgs<Vnni2>,
         height: usize,
     ) {
         let a_below = self.a.wrapping_offset(ROWS as isize * args.lda);

@@ -13,18 +13,18 @@ use crate::driver::epilogue::Accumulate;
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::amx::amx_kernels;
 use crate::kernel::skinny::SkinnyOperand;
-use crate::pack::pack_kernels::{self, Lines, PackKernels};
+use crate::pack::pack_kernels::{self, PackKernels, StridedRows};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::vector::{
-    Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64, Avx512Pairs,
-    Avx512SignedQuads, Avx512UnsignedQuads,
+    Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64, Avx512Vnni2,
+    Avx512Vnni4Signed, Avx512Vnni4Unsigned,
 };
-use crate::simd::vector::{Portable, Register, for_rows};
+use crate::simd::vector::{Portable, Vector, unroll_rows};
 #[cfg(target_arch = "x86_64")]
-use crate::simd::vnni4::Quad;
+use crate::simd::vnni4::Vnni4;
 #[cfg(target_arch = "x86_64")]
-use crate::types::vnni::Pair;
-use crate::types::workspace::Plain;
+use crate::types::vnni::Vnni2;
+use crate::types::workspace::Pod;
 use std::num::Wrapping;
 use std::ops::{Add, Mul};
 
@@ -55,7 +55,7 @@ pub(crate) struct MicroKernelArgs<E> {
     /// Where the rows of `b` are copied to, by tiles that do so.
     pub b_packed: *mut E,
     /// What is to be brought near for later.
-    pub prefetch: Lines<*const E>,
+    pub prefetch: StridedRows<*const E>,
     /// What the sums are added to: values from the first row, or column, on, or what the result holds,
     /// whose factor is one.
     pub accumulate: Accumulate<E>,
@@ -112,7 +112,7 @@ impl<E> MicroKernels<E> {
 
 /// Which instructions a product may use; more of them include the fewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Instructions {
+pub enum Isa {
     /// What every processor of the architecture has.
     Portable,
     /// AVX2, FMA and F16C.
@@ -128,21 +128,21 @@ pub enum Instructions {
 }
 
 /// What products are made of: `f32`, `f64`, and integers of 32 and 64 bits that wrap around.
-pub trait Number: Sealed + SkinnyOperand<Sum = Self> {
+pub trait Number: Scalar + SkinnyOperand<Sum = Self> {
     /// The tiles of these instructions.
     #[doc(hidden)]
-    fn micro_kernels(instructions: Instructions) -> &'static MicroKernels<Self>;
+    fn micro_kernels(isa: Isa) -> &'static MicroKernels<Self>;
 }
 
 /// What tiles are made of.
-pub trait Sealed: Plain + PartialEq + Add<Output = Self> + Mul<Output = Self> + 'static {
+pub trait Scalar: Pod + PartialEq + Add<Output = Self> + Mul<Output = Self> + 'static {
     /// Zero.
     const ZERO: Self;
     /// One.
     const ONE: Self;
 
     /// `self * a_element + sum`, rounded once.
-    fn multiply_add(self, a_element: Self, sum: Self) -> Self {
+    fn fma(self, a_element: Self, sum: Self) -> Self {
         self * a_element + sum
     }
 }
@@ -200,7 +200,7 @@ impl<E, const COL_MAJOR: bool> PointersA<E, COL_MAJOR> {
 /// As for [`MicroKernel`].
 #[inline(always)]
 unsafe fn micro_kernel<
-    V: Register,
+    V: Vector,
     const COL_MAJOR: bool,
     const PACKING: bool,
     const ROWS: usize,
@@ -241,20 +241,20 @@ unsafe fn micro_kernel<
 /// What is asked for while a tile is made: its rows of the result, and lines for later, which are both far
 /// more often in memory than in a cache. They are spread over the tile, since a processor waits for few
 /// lines at once, and what comes from the second-level cache meanwhile needs room, too.
-struct PrefetchSchedule<V: Register, const ROWS: usize, const REGISTERS: usize> {
+struct PrefetchSchedule<V: Vector, const ROWS: usize, const REGISTERS: usize> {
     /// Rows of the result that are left, and lines for later.
-    rows: Lines<*const V::Elem>,
-    prefetch: Lines<*const V::Elem>,
+    rows: StridedRows<*const V::Elem>,
+    prefetch: StridedRows<*const V::Elem>,
     /// Turns between two asks, and those that are left of them.
     between: usize,
     wait: usize,
 }
 
-impl<V: Register, const ROWS: usize, const REGISTERS: usize> PrefetchSchedule<V, ROWS, REGISTERS> {
+impl<V: Vector, const ROWS: usize, const REGISTERS: usize> PrefetchSchedule<V, ROWS, REGISTERS> {
     #[inline(always)]
     fn of(args: &MicroKernelArgs<V::Elem>) -> Self {
         let len = REGISTERS * V::LANES;
-        let rows = Lines { first: args.c.cast_const(), stride: args.ldc, count: ROWS, len };
+        let rows = StridedRows { first: args.c.cast_const(), stride: args.ldc, count: ROWS, len };
         let turns = args.segments * (args.depth / K_UNROLL);
         let between = (turns / (ROWS + args.prefetch.count)).saturating_sub(1);
         Self { rows, prefetch: args.prefetch, between, wait: 0 }
@@ -271,7 +271,7 @@ impl<V: Register, const ROWS: usize, const REGISTERS: usize> PrefetchSchedule<V,
         if self.rows.count > 0 {
             for_cache_lines::<V, REGISTERS>(self.rows.take(1).first, V::prefetch);
         } else if self.prefetch.count > 0 {
-            for_cache_lines::<V, REGISTERS>(self.prefetch.take(1).first, V::prefetch_near);
+            for_cache_lines::<V, REGISTERS>(self.prefetch.take(1).first, V::prefetch_l2);
         }
     }
 }
@@ -279,7 +279,7 @@ impl<V: Register, const ROWS: usize, const REGISTERS: usize> PrefetchSchedule<V,
 /// Asks for every cache line that the elements of a row of a tile lie in. One more where the first
 /// element does not begin a line: stores that wait for their second line hold up all others.
 #[inline(always)]
-fn for_cache_lines<V: Register, const REGISTERS: usize>(
+fn for_cache_lines<V: Vector, const REGISTERS: usize>(
     first: *const V::Elem,
     prefetch: impl Fn(*const V::Elem),
 ) {
@@ -301,7 +301,7 @@ struct PointersB<E, const PACKING: bool> {
 impl<E, const PACKING: bool> PointersB<E, PACKING> {
     /// So many steps later.
     #[inline(always)]
-    fn advanced<V: Register, const REGISTERS: usize>(self, chunks: usize) -> Self {
+    fn advanced<V: Vector, const REGISTERS: usize>(self, chunks: usize) -> Self {
         let first = self.first.wrapping_offset(self.stride.wrapping_mul(chunks as isize));
         Self { first, copy: self.copy.wrapping_add(chunks * REGISTERS * V::LANES), ..self }
     }
@@ -314,7 +314,7 @@ impl<E, const PACKING: bool> PointersB<E, PACKING> {
 /// these where they are copied.
 #[inline(always)]
 unsafe fn rank1_update<
-    V: Register,
+    V: Vector,
     const COL_MAJOR: bool,
     const PACKING: bool,
     const ROWS: usize,
@@ -332,7 +332,7 @@ unsafe fn rank1_update<
             unsafe { b_vector.store(b.copy.add(v * V::LANES)) };
         }
     }
-    for_rows!(ROWS, |I| {
+    unroll_rows!(ROWS, |I| {
         // SAFETY: the caller's.
         let a_element = V::splat(unsafe { *a.pointer(I) });
         for (sum, &b_vector) in acc[I].iter_mut().zip(&b_row) {
@@ -344,7 +344,7 @@ unsafe fn rank1_update<
 /// # Safety
 /// `b` must be readable for all lanes of the registers.
 #[inline(always)]
-unsafe fn load<V: Register, const REGISTERS: usize>(b: *const V::Elem) -> [V; REGISTERS] {
+unsafe fn load<V: Vector, const REGISTERS: usize>(b: *const V::Elem) -> [V; REGISTERS] {
     let mut b_row = [V::splat(V::Elem::ZERO); REGISTERS];
     for (v, b_vector) in b_row.iter_mut().enumerate() {
         // SAFETY: the caller's.
@@ -356,11 +356,11 @@ unsafe fn load<V: Register, const REGISTERS: usize>(b: *const V::Elem) -> [V; RE
 /// # Safety
 /// As for [`MicroKernel`], of the result.
 #[inline(always)]
-unsafe fn store_tile<V: Register, const ROWS: usize, const REGISTERS: usize>(
+unsafe fn store_tile<V: Vector, const ROWS: usize, const REGISTERS: usize>(
     args: &MicroKernelArgs<V::Elem>,
     acc: &Accumulators<V, ROWS, REGISTERS>,
 ) {
-    for_rows!(ROWS, |I| {
+    unroll_rows!(ROWS, |I| {
         let b_row = args.c.wrapping_offset(I as isize * args.ldc);
         for (v, &sum) in acc[I].iter().enumerate() {
             let to = b_row.wrapping_add(v * V::LANES);
@@ -385,7 +385,7 @@ macro_rules! compiled {
         /// As for [`MicroKernel`].
         $(#[target_feature(enable = $features)])?
         unsafe fn $name<
-            V: Register,
+            V: Vector,
             const COL_MAJOR: bool,
             const PACKING: bool,
             const ROWS: usize,
@@ -414,7 +414,7 @@ macro_rules! micro_kernels {
     ($function:ident, $vector:ty, $registers:tt, $all:literal, $rows:tt, $pack_a:ident: $strip:ty) => {
         &const {
             MicroKernels {
-                lanes: <$vector as Register>::LANES,
+                lanes: <$vector as Vector>::LANES,
                 row_major: micro_kernels!(@widths $function, $vector, false, $registers, $rows),
                 col_major: micro_kernels!(@widths $function, $vector, true, $registers, $rows),
                 packing: micro_kernels!(@heights $function, $vector, false, true, $all, $rows),
@@ -437,35 +437,35 @@ macro_rules! micro_kernels {
 /// The tiles of pairs. The processor must have AVX-512 BF16.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
-pub(crate) fn vnni2_kernels(instructions: Instructions) -> &'static MicroKernels<Pair> {
-    if instructions >= Instructions::Amx {
+pub(crate) fn vnni2_kernels(isa: Isa) -> &'static MicroKernels<Vnni2> {
+    if isa >= Isa::Amx {
         return amx_kernels();
     }
-    micro_kernels!(on_avx512_bf16, Avx512Pairs, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
-        on_avx512_bf16: Avx512Pairs)
+    micro_kernels!(on_avx512_bf16, Avx512Vnni2, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
+        on_avx512_bf16: Avx512Vnni2)
 }
 
 /// The tiles of quads, whose rows have signs or not: the columns are of the other kind. The processor
 /// must have AVX-512 VNNI.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
-pub(crate) fn vnni4_kernels(rows_have_signs: bool) -> &'static MicroKernels<Quad> {
+pub(crate) fn vnni4_kernels(rows_have_signs: bool) -> &'static MicroKernels<Vnni4> {
     if rows_have_signs {
-        return micro_kernels!(on_avx512_vnni, Avx512SignedQuads, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
-            on_avx512_vnni: Avx512SignedQuads);
+        return micro_kernels!(on_avx512_vnni, Avx512Vnni4Signed, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
+            on_avx512_vnni: Avx512Vnni4Signed);
     }
-    micro_kernels!(on_avx512_vnni, Avx512UnsignedQuads, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
-        on_avx512_vnni: Avx512UnsignedQuads)
+    micro_kernels!(on_avx512_vnni, Avx512Vnni4Unsigned, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
+        on_avx512_vnni: Avx512Vnni4Unsigned)
 }
 
 macro_rules! float {
     ($($element:ty),+) => {$(
-        impl Sealed for $element {
+        impl Scalar for $element {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
 
             #[inline(always)]
-            fn multiply_add(self, a_element: Self, sum: Self) -> Self {
+            fn fma(self, a_element: Self, sum: Self) -> Self {
                 self.mul_add(a_element, sum)
             }
         }
@@ -476,7 +476,7 @@ float!(f32, f64);
 
 macro_rules! integer {
     ($($element:ty),+) => {$(
-        impl Sealed for Wrapping<$element> {
+        impl Scalar for Wrapping<$element> {
             const ZERO: Self = Wrapping(0);
             const ONE: Self = Wrapping(1);
         }
@@ -490,18 +490,18 @@ macro_rules! number {
         impl Number for $element {
             // Not inlined, so that the tiles are compiled with this crate and not with its users.
             #[inline(never)]
-            fn micro_kernels(instructions: Instructions) -> &'static MicroKernels<Self> {
-                match instructions {
+            fn micro_kernels(isa: Isa) -> &'static MicroKernels<Self> {
+                match isa {
                     // The sums, a row of `b`, and an element of `a` fit 32 registers, and there are
                     // fewer than one load for two multiplications.
                     #[cfg(target_arch = "x86_64")]
-                    _ if instructions >= Instructions::Avx512 => {
+                    _ if isa >= Isa::Avx512 => {
                         micro_kernels!(on_avx512, $avx512,
                             [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6], $pack_a: $strip)
                     }
                     // The same in 16 registers.
                     #[cfg(target_arch = "x86_64")]
-                    Instructions::Avx2 => micro_kernels!(on_avx2, $avx2,
+                    Isa::Avx2 => micro_kernels!(on_avx2, $avx2,
                         [1, 2], 2, [1, 2, 3, 4, 5, 6], on_avx2: $avx2),
                     _ => micro_kernels!(on_any, Portable<$element, { $portable }>,
                         [1, 2], 2, [1, 2, 3, 4], on_any: Portable<$element, { $portable }>),

@@ -3,20 +3,20 @@
 //! Where the steps of the depth lie side by side the elements of the result are sums of products of
 //! registers; where columns do, multiples of lines are added up, several lines at a time.
 
-use crate::driver::mixed_precision::NarrowFactor;
-use crate::kernel::micro_kernel::{Instructions, Number, Sealed};
+use crate::driver::mixed_precision::MixedPrecision;
+use crate::kernel::micro_kernel::{Isa, Number, Scalar};
 use crate::pack::blocks::{ImplicitOperand, PACK_PADDING, Partition, pack_panel};
 use crate::pack::convert_pack::Converted;
-use crate::pack::pack_kernels::Lines;
-use crate::simd::convert::Loads;
+use crate::pack::pack_kernels::StridedRows;
+use crate::simd::convert::ConvertLoad;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::vector::{
     Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64,
 };
-use crate::simd::vector::{MOST_LANES, Portable, Register, for_rows};
+use crate::simd::vector::{MAX_LANES, Portable, Vector, unroll_rows};
 use crate::types::low_precision::{Bf16, F16};
-use crate::types::view::Source;
-use crate::types::workspace::{Plain, Room, Scratch};
+use crate::types::view::MatrixRef;
+use crate::types::workspace::{Buffer, Pod, Workspace};
 use std::num::Wrapping;
 
 /// The most sums of a kernel for dot products, filled up to whole registers.
@@ -71,7 +71,7 @@ pub(crate) struct DotArgs<E, S> {
 /// Multiples of some lines, which are added to sums.
 pub(crate) struct AxpyArgs<E, S> {
     /// The first line, their distance, and their length.
-    lines: Lines<*const S>,
+    strided: StridedRows<*const S>,
     /// A factor per line for every row.
     factors: [E; AXPY_MR * AXPY_UNROLL],
     /// The sums of the first row; rows are `width` apart.
@@ -116,13 +116,13 @@ pub struct SkinnyKernels<E: 'static, S: 'static> {
 }
 
 /// What the large factor of a product with few rows is made of.
-pub trait SkinnyElement: Plain + 'static {
+pub trait SkinnyElement: Pod + 'static {
     /// What sums are made of.
-    type Sum: Sealed;
+    type Sum: Scalar;
 
     /// The kernels of these instructions.
     #[doc(hidden)]
-    fn skinny_kernels(instructions: Instructions) -> &'static SkinnyKernels<Self::Sum, Self>;
+    fn skinny_kernels(isa: Isa) -> &'static SkinnyKernels<Self::Sum, Self>;
 }
 
 /// A small factor, of which sums of such elements are made.
@@ -131,7 +131,7 @@ pub(crate) trait SmallOperand<E> {
 
     /// The first element of the factor as it lies, with the steps of the depth side by side, or of a
     /// copy; and the distance of its rows.
-    fn contiguous<'r>(&'r self, room: &'r mut Room) -> (*const E, isize);
+    fn contiguous<'r>(&'r self, buffer: &'r mut Buffer) -> (*const E, isize);
 }
 
 /// What both factors of a product with few rows are made of.
@@ -140,14 +140,14 @@ pub trait SkinnyOperand: SkinnyElement {
     #[doc(hidden)]
     fn contiguous<'r>(
         from: &'r SmallMatrix<'r, Self>,
-        room: &'r mut Room,
+        buffer: &'r mut Buffer,
     ) -> (*const Self::Sum, isize);
 }
 
 /// A small factor that is a matrix in memory.
 pub struct SmallMatrix<'a, S: 'static> {
-    pub(crate) source: Source<'a, S>,
-    pub(crate) instructions: Instructions,
+    pub(crate) source: MatrixRef<'a, S>,
+    pub(crate) isa: Isa,
 }
 
 impl<S: SkinnyOperand> SmallOperand<S::Sum> for SmallMatrix<'_, S> {
@@ -155,8 +155,8 @@ impl<S: SkinnyOperand> SmallOperand<S::Sum> for SmallMatrix<'_, S> {
         self.source.shape()
     }
 
-    fn contiguous<'r>(&'r self, room: &'r mut Room) -> (*const S::Sum, isize) {
-        S::contiguous(self, room)
+    fn contiguous<'r>(&'r self, buffer: &'r mut Buffer) -> (*const S::Sum, isize) {
+        S::contiguous(self, buffer)
     }
 }
 
@@ -166,27 +166,27 @@ pub(crate) type StoreTile<'a, E> = dyn Fn(&[E], usize, [usize; 2], [usize; 2]) +
 /// A product whose second factor is the large one.
 pub(crate) struct Skinny<'a, S: SkinnyElement> {
     pub a: &'a dyn SmallOperand<S::Sum>,
-    pub b: Source<'a, S>,
-    pub instructions: Instructions,
+    pub b: MatrixRef<'a, S>,
+    pub isa: Isa,
     pub form: GemvForm,
     /// Takes sums to the result.
     pub store: &'a StoreTile<'a, S::Sum>,
 }
 
 impl<S: SkinnyElement> Skinny<'_, S> {
-    pub(crate) fn run(&self, workspace: &mut Scratch) {
+    pub(crate) fn run(&self, workspace: &mut Workspace) {
         match self.form {
             GemvForm::Dot => self.dot(workspace),
             GemvForm::Axpy => self.axpy(workspace),
         }
     }
 
-    fn dot(&self, workspace: &mut Scratch) {
+    fn dot(&self, workspace: &mut Workspace) {
         assert!(self.b.strides()[0] == 1);
         let ([rows, depth], cols) = (self.a.shape(), self.b.shape()[1]);
         let (a, lda) = self.a.contiguous(&mut workspace.a);
-        let sums = workspace.c.elements::<S::Sum>(rows * DOT_NC);
-        let kernels = S::skinny_kernels(self.instructions).dot;
+        let sums = workspace.c.as_mut_slice::<S::Sum>(rows * DOT_NC);
+        let kernels = S::skinny_kernels(self.isa).dot;
         let far = size_of::<S>() * depth * cols > LLC_BYTES;
         for chunk in (0..cols).step_by(DOT_NC) {
             let chunk = chunk..(chunk + DOT_NC).min(cols);
@@ -216,22 +216,22 @@ impl<S: SkinnyElement> Skinny<'_, S> {
         }
     }
 
-    fn axpy(&self, workspace: &mut Scratch) {
+    fn axpy(&self, workspace: &mut Workspace) {
         assert!(self.b.strides()[1] == 1);
         let ([rows, depth], cols) = (self.a.shape(), self.b.shape()[1]);
-        let kernels = S::skinny_kernels(self.instructions).axpy;
+        let kernels = S::skinny_kernels(self.isa).axpy;
         let groups = Partition::of(rows, kernels.len());
         let bytes = if rows == 1 { AXPY_BYTES_OF_ONE_ROW } else { AXPY_BYTES };
         let width = bytes / size_of::<S::Sum>() / groups.get(0).len();
-        let width = (width / MOST_LANES - 1) * MOST_LANES;
+        let width = (width / MAX_LANES - 1) * MAX_LANES;
         let (a, lda) = self.a.contiguous(&mut workspace.a);
-        let sums = workspace.c.elements::<S::Sum>(rows * width);
+        let sums = workspace.c.as_mut_slice::<S::Sum>(rows * width);
         for chunk in (0..cols).step_by(width) {
             let chunk = chunk..(chunk + width).min(cols);
             let mut at = 0;
             while at < depth {
                 let count = if depth - at >= AXPY_UNROLL { AXPY_UNROLL } else { 1 };
-                let lines = Lines {
+                let strided = StridedRows {
                     first: self.b.part(at..at + count, chunk.clone()).first(),
                     stride: self.b.strides()[0],
                     count,
@@ -246,7 +246,7 @@ impl<S: SkinnyElement> Skinny<'_, S> {
                     }
                     let to = sums[group.start * width..].as_mut_ptr();
                     let (first, prefetch) = (at == 0, group.start == 0 && rows > HW_PREFETCH_ROWS);
-                    let args = AxpyArgs { lines, factors, to, width, first, prefetch };
+                    let args = AxpyArgs { strided, factors, to, width, first, prefetch };
                     let kernels = &kernels[group.len() - 1];
                     // SAFETY: the lines lie in the factor, and there is room for the sums of all
                     // rows; the kernel is of the level in use.
@@ -263,7 +263,7 @@ impl<S: SkinnyElement> Skinny<'_, S> {
 
 /// Adds the product of a vector of every row and every column to their sums.
 #[inline(always)]
-pub(crate) unsafe fn dot<V: Loads<S>, S: Copy, const ROWS: usize, const COLS: usize>(
+pub(crate) unsafe fn dot<V: ConvertLoad<S>, S: Copy, const ROWS: usize, const COLS: usize>(
     args: &DotArgs<V::Elem, S>,
 ) {
     let mut sums = [[V::splat(V::Elem::ZERO); COLS]; ROWS];
@@ -273,7 +273,7 @@ pub(crate) unsafe fn dot<V: Loads<S>, S: Copy, const ROWS: usize, const COLS: us
     for _ in (0..whole).step_by(V::LANES) {
         if args.prefetch {
             for j in 0..COLS as isize {
-                V::prefetch_near(b.wrapping_offset(next + j * args.ldb).cast());
+                V::prefetch_l2(b.wrapping_offset(next + j * args.ldb).cast());
             }
         }
         // SAFETY: the caller's: there are so many steps.
@@ -281,7 +281,7 @@ pub(crate) unsafe fn dot<V: Loads<S>, S: Copy, const ROWS: usize, const COLS: us
             dot_step(
                 args,
                 |i| V::load(a.wrapping_offset(i)),
-                |j| V::widen(b.wrapping_offset(j)),
+                |j| V::load_convert(b.wrapping_offset(j)),
                 &mut sums,
             )
         };
@@ -293,8 +293,8 @@ pub(crate) unsafe fn dot<V: Loads<S>, S: Copy, const ROWS: usize, const COLS: us
         unsafe {
             dot_step(
                 args,
-                |i| V::load_some(a.wrapping_offset(i), rest),
-                |j| V::widen_some(b.wrapping_offset(j), rest),
+                |i| V::load_partial(a.wrapping_offset(i), rest),
+                |j| V::load_convert_partial(b.wrapping_offset(j), rest),
                 &mut sums,
             )
         };
@@ -305,7 +305,7 @@ pub(crate) unsafe fn dot<V: Loads<S>, S: Copy, const ROWS: usize, const COLS: us
 
 /// Adds the products of a step: `a` and `b` load what lies at a distance.
 #[inline(always)]
-fn dot_step<V: Register, S, const ROWS: usize, const COLS: usize>(
+fn dot_step<V: Vector, S, const ROWS: usize, const COLS: usize>(
     args: &DotArgs<V::Elem, S>,
     a: impl Fn(isize) -> V,
     b: impl Fn(isize) -> V,
@@ -315,7 +315,7 @@ fn dot_step<V: Register, S, const ROWS: usize, const COLS: usize>(
     for (j, column) in columns.iter_mut().enumerate() {
         *column = b(j as isize * args.ldb);
     }
-    for_rows!(ROWS, |I| {
+    unroll_rows!(ROWS, |I| {
         let row = a(I as isize * args.lda);
         for (sum, &column) in sums[I].iter_mut().zip(&columns) {
             *sum = row.mul_add(column, *sum);
@@ -328,14 +328,14 @@ fn dot_step<V: Register, S, const ROWS: usize, const COLS: usize>(
 /// # Safety
 /// There must be room for the sums.
 #[inline(always)]
-unsafe fn reduce_dots<V: Register, S, const ROWS: usize, const COLS: usize>(
+unsafe fn reduce_dots<V: Vector, S, const ROWS: usize, const COLS: usize>(
     args: &DotArgs<V::Elem, S>,
     sums: &[[V; COLS]; ROWS],
 ) {
     let flat = sums.as_flattened();
     let mut totals = [V::Elem::ZERO; MAX_DOTS];
     for (part, totals) in flat.chunks(V::LANES).zip(totals.chunks_exact_mut(V::LANES)) {
-        let mut rows = [V::splat(V::Elem::ZERO); MOST_LANES];
+        let mut rows = [V::splat(V::Elem::ZERO); MAX_LANES];
         rows[..part.len()].copy_from_slice(part);
         let columns = V::transpose(rows);
         let total = columns[1..V::LANES].iter().fold(columns[0], |sum, &lane| sum.add(lane));
@@ -352,24 +352,24 @@ unsafe fn reduce_dots<V: Register, S, const ROWS: usize, const COLS: usize>(
 
 /// Adds multiples of lines to the sums of every row.
 #[inline(always)]
-unsafe fn axpy<V: Loads<S>, S: Copy, const ROWS: usize, const COUNT: usize>(
+unsafe fn axpy<V: ConvertLoad<S>, S: Copy, const ROWS: usize, const COUNT: usize>(
     args: &AxpyArgs<V::Elem, S>,
 ) {
     let mut factors = [[V::splat(V::Elem::ZERO); COUNT]; ROWS];
-    for_rows!(ROWS, |I| {
+    unroll_rows!(ROWS, |I| {
         for (j, factor) in factors[I].iter_mut().enumerate() {
             *factor = V::splat(args.factors[I * AXPY_UNROLL + j]);
         }
     });
-    let whole = args.lines.len / V::LANES * V::LANES;
-    let rest = args.lines.len - whole;
+    let whole = args.strided.len / V::LANES * V::LANES;
+    let rest = args.strided.len - whole;
     for at in (0..whole).step_by(V::LANES) {
         // SAFETY: the caller's: the lines are so long.
-        unsafe { axpy_step(args, &factors, at, |line| V::widen(line)) };
+        unsafe { axpy_step(args, &factors, at, |line| V::load_convert(line)) };
     }
     if rest > 0 {
         // SAFETY: the caller's: the lines are so long, and there is room for whole registers.
-        unsafe { axpy_step(args, &factors, whole, |line| V::widen_some(line, rest)) };
+        unsafe { axpy_step(args, &factors, whole, |line| V::load_convert_partial(line, rest)) };
     }
 }
 
@@ -378,23 +378,23 @@ unsafe fn axpy<V: Loads<S>, S: Copy, const ROWS: usize, const COUNT: usize>(
 /// # Safety
 /// As for [`AxpyKernel`].
 #[inline(always)]
-unsafe fn axpy_step<V: Register, S, const ROWS: usize, const COUNT: usize>(
+unsafe fn axpy_step<V: Vector, S, const ROWS: usize, const COUNT: usize>(
     args: &AxpyArgs<V::Elem, S>,
     factors: &[[V; COUNT]; ROWS],
     at: usize,
     load: impl Fn(*const S) -> V,
 ) {
-    let line = args.lines.first.wrapping_add(at);
+    let line = args.strided.first.wrapping_add(at);
     let mut columns = [V::splat(V::Elem::ZERO); COUNT];
     for (j, column) in columns.iter_mut().enumerate() {
-        *column = load(line.wrapping_offset(j as isize * args.lines.stride));
+        *column = load(line.wrapping_offset(j as isize * args.strided.stride));
     }
     if args.prefetch {
         for j in COUNT..2 * COUNT {
-            V::prefetch(line.wrapping_offset(j as isize * args.lines.stride).cast());
+            V::prefetch(line.wrapping_offset(j as isize * args.strided.stride).cast());
         }
     }
-    for_rows!(ROWS, |I| {
+    unroll_rows!(ROWS, |I| {
         let to = args.to.wrapping_add(I * args.width + at);
         // SAFETY: the caller's.
         let old = if args.first { V::splat(V::Elem::ZERO) } else { unsafe { V::load(to) } };
@@ -409,12 +409,12 @@ unsafe fn axpy_step<V: Register, S, const ROWS: usize, const COUNT: usize>(
 macro_rules! compiled {
     ($($name:ident $(with $features:literal)?;)+) => {$(
         pub(crate) mod $name {
-            use super::{DotArgs, Loads, AxpyArgs};
+            use super::{DotArgs, ConvertLoad, AxpyArgs};
 
             /// # Safety
             /// As for [`super::DotKernel`].
             $(#[target_feature(enable = $features)])?
-            pub(super) unsafe fn dot<V: Loads<S>, S: Copy, const ROWS: usize, const COLS: usize>(
+            pub(super) unsafe fn dot<V: ConvertLoad<S>, S: Copy, const ROWS: usize, const COLS: usize>(
                 args: &DotArgs<V::Elem, S>,
             ) {
                 // SAFETY: the caller's.
@@ -424,7 +424,7 @@ macro_rules! compiled {
             /// # Safety
             /// As for [`super::AxpyKernel`].
             $(#[target_feature(enable = $features)])?
-            pub(super) unsafe fn axpy<V: Loads<S>, S: Copy, const ROWS: usize, const COUNT: usize>(
+            pub(super) unsafe fn axpy<V: ConvertLoad<S>, S: Copy, const ROWS: usize, const COUNT: usize>(
                 args: &AxpyArgs<V::Elem, S>,
             ) {
                 // SAFETY: the caller's.
@@ -480,15 +480,15 @@ macro_rules! skinny_kernels_fn {
     ($stored:ty as $sum:ty: $portable:expr, $avx2:ident, $avx512:ident) => {
         // Not inlined, so that the kernels are compiled with this crate and not with its users.
         #[inline(never)]
-        fn skinny_kernels(instructions: Instructions) -> &'static SkinnyKernels<$sum, $stored> {
-            match instructions {
+        fn skinny_kernels(isa: Isa) -> &'static SkinnyKernels<$sum, $stored> {
+            match isa {
                 #[cfg(target_arch = "x86_64")]
-                _ if instructions >= Instructions::Avx512 => {
+                _ if isa >= Isa::Avx512 => {
                     skinny_kernels_of!(on_avx512, $avx512, $stored,
                         [1: 8, 2: 8, 3: 6, 4: 6, 5: 4, 6: 4, 7: 3, 8: 3])
                 }
                 #[cfg(target_arch = "x86_64")]
-                Instructions::Avx2 => {
+                Isa::Avx2 => {
                     skinny_kernels_of!(on_avx2, $avx2, $stored, [1: 6, 2: 4, 3: 3, 4: 2])
                 }
                 _ => skinny_kernels_of!(on_any, Portable<$sum, { $portable }>, $stored,
@@ -507,17 +507,17 @@ macro_rules! same_type {
         }
 
         impl SkinnyOperand for $element {
-            fn contiguous<'r>(from: &'r SmallMatrix<'r, Self>, room: &'r mut Room) -> (*const Self, isize) {
+            fn contiguous<'r>(from: &'r SmallMatrix<'r, Self>, buffer: &'r mut Buffer) -> (*const Self, isize) {
                 let source = from.source;
                 if source.strides()[1] == 1 {
                     return (source.first(), source.strides()[0]);
                 }
-                let pack = &Self::micro_kernels(from.instructions).pack;
+                let pack = &Self::micro_kernels(from.isa).pack;
                 let [rows, depth] = source.shape();
                 let width = depth.next_multiple_of(pack.lanes);
-                let room = room.elements::<Self>(rows * width);
-                pack_panel(pack, room, source, width);
-                (room.as_ptr(), width as isize)
+                let buffer = buffer.as_mut_slice::<Self>(rows * width);
+                pack_panel(pack, buffer, source, width);
+                (buffer.as_ptr(), width as isize)
             }
         }
     )+};
@@ -539,13 +539,13 @@ macro_rules! low_precision {
         }
 
         impl SkinnyOperand for $narrow {
-            fn contiguous<'r>(from: &'r SmallMatrix<'r, Self>, room: &'r mut Room) -> (*const $sum, isize) {
-                let pack = <$narrow>::convert_kernels(from.instructions);
+            fn contiguous<'r>(from: &'r SmallMatrix<'r, Self>, buffer: &'r mut Buffer) -> (*const $sum, isize) {
+                let pack = <$narrow>::convert_kernels(from.isa);
                 let [rows, depth] = from.source.shape();
                 let width = depth.next_multiple_of(pack.lanes);
-                let room = room.elements::<$sum>(rows * width + PACK_PADDING);
-                Converted { source: from.source, pack }.pack(0..rows, 0..depth, room, width);
-                (room.as_ptr(), width as isize)
+                let buffer = buffer.as_mut_slice::<$sum>(rows * width + PACK_PADDING);
+                Converted { source: from.source, pack }.pack(0..rows, 0..depth, buffer, width);
+                (buffer.as_ptr(), width as isize)
             }
         }
     )+};

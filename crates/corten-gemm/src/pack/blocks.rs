@@ -2,13 +2,11 @@
 //! reading it as it lies would cost more.
 
 use crate::driver::epilogue::Accumulate;
-use crate::kernel::micro_kernel::{
-    Instructions, MR, MicroKernelArgs, MicroKernels, Number, Sealed,
-};
-use crate::pack::pack_kernels::{Lines, PackKernels};
+use crate::kernel::micro_kernel::{Isa, MR, MicroKernelArgs, MicroKernels, Number, Scalar};
+use crate::pack::pack_kernels::{PackKernels, StridedRows};
 use crate::pack::prepacked::PrepackedB;
-use crate::types::view::{Source, bytes_apart};
-use crate::types::workspace::Room;
+use crate::types::view::{MatrixRef, stride_bytes};
+use crate::types::workspace::Buffer;
 use std::ops::Range;
 
 /// Lines at multiples of this many bytes share their places in the first-level cache: where many tiles
@@ -33,8 +31,8 @@ const MAX_UNPACKED_PANELS_WIDE: usize = 8;
 /// Whether a product with so many columns copies rows of its first factor that lie at a multiple of
 /// [`L1_ALIAS_STRIDE`].
 #[must_use]
-pub fn packs_aliasing_rows<E: Number>(instructions: Instructions, cols: usize) -> bool {
-    let kernels = E::micro_kernels(instructions);
+pub fn packs_aliasing_rows<E: Number>(isa: Isa, cols: usize) -> bool {
+    let kernels = E::micro_kernels(isa);
     cols.div_ceil(kernels.cols()) > max_unpacked_panels(kernels)
 }
 
@@ -46,11 +44,11 @@ fn max_unpacked_panels<E>(kernels: &MicroKernels<E>) -> usize {
 /// Whether rows whose steps lie side by side are copied for so many panels.
 pub(crate) fn packs_aliasing_a<E: Copy>(
     kernels: &MicroKernels<E>,
-    a: &Source<'_, E>,
+    a: &MatrixRef<'_, E>,
     panels: usize,
 ) -> bool {
     panels > max_unpacked_panels(kernels)
-        && bytes_apart::<E>(a.strides()[0]).is_multiple_of(L1_ALIAS_STRIDE)
+        && stride_bytes::<E>(a.strides()[0]).is_multiple_of(L1_ALIAS_STRIDE)
 }
 
 /// Elements that [`ImplicitOperand::fill`] may write behind its last line.
@@ -68,7 +66,7 @@ pub trait ImplicitOperand<E> {
 #[derive(Clone, Copy)]
 pub enum Operand<'a, E: 'static> {
     /// One that lies in memory.
-    Matrix(Source<'a, E>),
+    Matrix(MatrixRef<'a, E>),
     /// One that is made as it is needed. The lines of a first factor are its rows, and the steps of
     /// the depth lie side by side; those of a second factor are the steps, and its columns do.
     Implicit(&'a dyn ImplicitOperand<E>),
@@ -82,7 +80,7 @@ pub enum Operand<'a, E: 'static> {
 /// The steps of a piece lie side by side.
 #[derive(Clone, Copy)]
 pub struct Segments<'a, E> {
-    first: Source<'a, E>,
+    first: MatrixRef<'a, E>,
     count: usize,
     distance: isize,
 }
@@ -95,7 +93,7 @@ impl<'a, E: Copy> Segments<'a, E> {
     ///
     /// # Panics
     /// When the steps of a piece do not lie side by side.
-    pub unsafe fn new(first: Source<'a, E>, count: usize, distance: isize) -> Self {
+    pub unsafe fn new(first: MatrixRef<'a, E>, count: usize, distance: isize) -> Self {
         assert!(first.strides()[1] == 1, "the chunks lie side by side");
         Self { first, count, distance }
     }
@@ -109,8 +107,8 @@ impl<E: Copy> Operand<'_, E> {
             Self::Implicit(_) => true,
             Self::Prepacked(packed, start) => packed.has(rows, *start..start + cols),
             Self::Segments(segments) => {
-                let [lines, chunks] = segments.first.shape();
-                lines == rows && chunks * segments.count == cols
+                let [strided, chunks] = segments.first.shape();
+                strided == rows && chunks * segments.count == cols
             }
         }
     }
@@ -152,14 +150,14 @@ impl<E> PanelB<E> {
     }
 }
 
-impl<'a, E: Sealed> PackedB<'a, E> {
+impl<'a, E: Scalar> PackedB<'a, E> {
     pub(crate) fn of(
         b: Operand<'a, E>,
         [depth, cols]: [Range<usize>; 2],
         rows: usize,
         reused: bool,
         kernels: &'static MicroKernels<E>,
-        buffer: &'a mut Room,
+        buffer: &'a mut Buffer,
     ) -> Self {
         let unpacked = match b {
             Operand::Matrix(b) => b.strides()[1] == 1 && !packing_pays(&b, depth.len(), rows),
@@ -170,7 +168,7 @@ impl<'a, E: Sealed> PackedB<'a, E> {
             if reused { cols.len().next_multiple_of(kernels.lanes) } else { kernels.cols() };
         let packed =
             if let Operand::Prepacked(..) = b { 0 } else { width * depth.len() + PACK_PADDING };
-        let buffer = buffer.elements::<E>(packed);
+        let buffer = buffer.as_mut_slice::<E>(packed);
         let groups = match b {
             Operand::Prepacked(..) => {
                 Partition::whole(cols.len().div_ceil(kernels.lanes), kernels.registers())
@@ -209,16 +207,16 @@ impl<'a, E: Sealed> PackedB<'a, E> {
         first_time: bool,
         parts: usize,
     ) -> PrefetchQueue<E> {
-        let lines = match self.next_depth.clone() {
-            _ if next < self.count() => self.lines(next, first_time),
+        let strided = match self.next_depth.clone() {
+            _ if next < self.count() => self.strided(next, first_time),
             Some(depth) if !self.unpacked => self.matrix_rows(depth, self.cols(0).0),
             _ => None,
         };
-        PrefetchQueue::of(lines.unwrap_or(Lines::NONE), parts)
+        PrefetchQueue::of(strided.unwrap_or(StridedRows::EMPTY), parts)
     }
 
     /// What a panel is copied from, or its copy where that may be far.
-    fn lines(&self, index: usize, first_time: bool) -> Option<Lines<*const E>> {
+    fn strided(&self, index: usize, first_time: bool) -> Option<StridedRows<*const E>> {
         let (cols, registers) = self.cols(index);
         let chunks = self.depth.len();
         if self.unpacked {
@@ -230,17 +228,21 @@ impl<'a, E: Sealed> PackedB<'a, E> {
             }
             let first = self.buffer[self.offset(&registers)..].as_ptr();
             let stride = (registers.len() * self.kernels.lanes) as isize;
-            return Some(Lines { first, stride, count: chunks, len: 0 });
+            return Some(StridedRows { first, stride, count: chunks, len: 0 });
         }
         self.matrix_rows(self.depth.clone(), cols)
     }
 
     /// Part of the factor, if its columns lie side by side.
-    fn matrix_rows(&self, depth: Range<usize>, cols: Range<usize>) -> Option<Lines<*const E>> {
+    fn matrix_rows(
+        &self,
+        depth: Range<usize>,
+        cols: Range<usize>,
+    ) -> Option<StridedRows<*const E>> {
         match self.b {
             Operand::Matrix(b) if b.strides()[1] == 1 => {
                 let (count, b) = (depth.len(), b.part(depth, cols));
-                Some(Lines { first: b.first(), stride: b.strides()[0], count, len: 0 })
+                Some(StridedRows { first: b.first(), stride: b.strides()[0], count, len: 0 })
             }
             _ => None,
         }
@@ -284,30 +286,30 @@ impl<'a, E: Sealed> PackedB<'a, E> {
 }
 
 /// Whether a second factor with columns side by side is copied for so many rows.
-pub(crate) fn packing_pays<E: Sealed>(b: &Source<'_, E>, depth: usize, rows: usize) -> bool {
-    let batch_stride = bytes_apart::<E>(b.strides()[0]);
+pub(crate) fn packing_pays<E: Scalar>(b: &MatrixRef<'_, E>, depth: usize, rows: usize) -> bool {
+    let batch_stride = stride_bytes::<E>(b.strides()[0]);
     let far = batch_stride.is_multiple_of(L1_ALIAS_STRIDE)
         || batch_stride.saturating_mul(depth) > TLB_REACH;
     rows > if far { 2 * MR } else { 8 * MR }
 }
 
 /// Copies a matrix to lines `width` apart.
-pub(crate) fn pack_panel<E: Sealed>(
+pub(crate) fn pack_panel<E: Scalar>(
     pack: &PackKernels<E>,
     to: &mut [E],
-    from: Source<'_, E>,
+    from: MatrixRef<'_, E>,
     width: usize,
 ) {
     let ([rows, cols], [row, col]) = (from.shape(), from.strides());
     assert!(cols <= width && width.is_multiple_of(pack.lanes) && rows * width <= to.len());
-    let lines = |stride, count, len| Lines { first: from.first(), stride, count, len };
+    let strided = |stride, count, len| StridedRows { first: from.first(), stride, count, len };
     if col == 1 {
         // SAFETY: the matrix is readable, `to` holds all lines, and the moves are of the level in
         // use.
-        unsafe { (pack.copy)(lines(row, rows, cols), to.as_mut_ptr(), width) }
+        unsafe { (pack.copy)(strided(row, rows, cols), to.as_mut_ptr(), width) }
     } else if row == 1 {
         // SAFETY: as above.
-        unsafe { (pack.transpose)(lines(col, cols, rows), to.as_mut_ptr(), width) }
+        unsafe { (pack.transpose)(strided(col, cols, rows), to.as_mut_ptr(), width) }
     } else {
         for (i, line) in to.chunks_exact_mut(width).enumerate().take(rows) {
             line.fill(E::ZERO);
@@ -318,10 +320,10 @@ pub(crate) fn pack_panel<E: Sealed>(
 
 /// Copies groups of rows to places one after the other, the rows of a step side by side and steps `width`
 /// apart.
-fn pack_panels_a<E: Sealed>(
+fn pack_panels_a<E: Scalar>(
     pack: &PackKernels<E>,
     to: &mut [E],
-    from: Source<'_, E>,
+    from: MatrixRef<'_, E>,
     groups: Partition,
     width: usize,
 ) {
@@ -330,10 +332,10 @@ fn pack_panels_a<E: Sealed>(
     assert!(groups.length == rows && groups.get(0).len() <= width, "groups of the rows");
     assert!(width.is_multiple_of(pack.lanes) && to.len() == groups.count * offset);
     if row == 1 {
-        let lines = Lines { first: from.first(), stride: step, count: depth, len: rows };
+        let strided = StridedRows { first: from.first(), stride: step, count: depth, len: rows };
         // SAFETY: the matrix is readable, `to` holds all lines of every group, and the moves are of
         // the level in use.
-        return unsafe { (pack.pack_panels)(lines, groups, to.as_mut_ptr(), width) };
+        return unsafe { (pack.pack_panels)(strided, groups, to.as_mut_ptr(), width) };
     }
     for (to, rows) in to.chunks_exact_mut(offset).zip(groups.all()) {
         pack_panel(pack, to, from.rows(rows).t(), width);
@@ -342,20 +344,20 @@ fn pack_panels_a<E: Sealed>(
 
 /// Lines that are brought near before they are needed, some with every tile.
 pub(crate) struct PrefetchQueue<E> {
-    lines: Lines<*const E>,
+    strided: StridedRows<*const E>,
     per_call: usize,
 }
 
 impl<E> PrefetchQueue<E> {
     /// All lines, in so many parts.
-    pub(crate) fn of(lines: Lines<*const E>, parts: usize) -> Self {
-        Self { lines, per_call: lines.count.div_ceil(parts) }
+    pub(crate) fn of(strided: StridedRows<*const E>, parts: usize) -> Self {
+        Self { strided, per_call: strided.count.div_ceil(parts) }
     }
 
     /// The next of them.
     #[inline]
-    pub(crate) fn part(&mut self) -> Lines<*const E> {
-        self.lines.take(self.per_call)
+    pub(crate) fn part(&mut self) -> StridedRows<*const E> {
+        self.strided.take(self.per_call)
     }
 }
 
@@ -408,7 +410,7 @@ pub(crate) struct TileOutput<E> {
     pub ldc: isize,
     pub accumulate: Accumulate<E>,
     /// What is to be brought near meanwhile.
-    pub prefetch: Lines<*const E>,
+    pub prefetch: StridedRows<*const E>,
 }
 
 /// A block of the first factor, one strip as high as a tile after the other.
@@ -444,13 +446,13 @@ enum PanelLayout {
     PackedColMajor(usize),
 }
 
-impl<'a, E: Sealed> PackedA<'a, E> {
+impl<'a, E: Scalar> PackedA<'a, E> {
     pub(crate) fn of(
         a: Operand<'a, E>,
         [rows, depth]: [Range<usize>; 2],
         panels: usize,
         kernels: &'static MicroKernels<E>,
-        buffer: &'a mut Room,
+        buffer: &'a mut Buffer,
     ) -> Self {
         match a {
             Operand::Matrix(a) => Self::of_matrix(a.part(rows, depth), panels, kernels, buffer),
@@ -471,7 +473,7 @@ impl<'a, E: Sealed> PackedA<'a, E> {
             }
             Operand::Implicit(made) => {
                 let width = depth.len().next_multiple_of(kernels.lanes);
-                let buffer = buffer.elements::<E>(rows.len() * width + PACK_PADDING);
+                let buffer = buffer.as_mut_slice::<E>(rows.len() * width + PACK_PADDING);
                 made.pack(rows.clone(), depth.clone(), buffer, width);
                 Self {
                     first: std::ptr::null(),
@@ -490,10 +492,10 @@ impl<'a, E: Sealed> PackedA<'a, E> {
     /// Steps that lie side by side are read as they lie, if not too far apart, and so is what is
     /// seldom read.
     fn of_matrix(
-        a: Source<'a, E>,
+        a: MatrixRef<'a, E>,
         panels: usize,
         kernels: &'static MicroKernels<E>,
-        buffer: &'a mut Room,
+        buffer: &'a mut Buffer,
     ) -> Self {
         let (strides, [rows, depth]) = (a.strides(), a.shape());
         let groups = Partition::of(rows, kernels.rows());
@@ -507,12 +509,12 @@ impl<'a, E: Sealed> PackedA<'a, E> {
         let packed: &[E] = match order {
             PanelLayout::RowMajor(_) | PanelLayout::ColMajor(_) => &[],
             PanelLayout::PackedRowMajor(width) => {
-                let buffer = buffer.elements::<E>(rows * width);
+                let buffer = buffer.as_mut_slice::<E>(rows * width);
                 pack_panel(&kernels.pack, buffer, a, width);
                 buffer
             }
             PanelLayout::PackedColMajor(width) => {
-                let buffer = buffer.elements::<E>(groups.count * width * depth);
+                let buffer = buffer.as_mut_slice::<E>(groups.count * width * depth);
                 pack_panels_a(&kernels.pack_a, buffer, a, groups, width);
                 buffer
             }

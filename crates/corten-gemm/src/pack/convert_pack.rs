@@ -1,21 +1,21 @@
 //! Factors of narrow elements, which become wide where tiles need them, and their results.
 
-use crate::kernel::micro_kernel::{Instructions, Sealed};
+use crate::kernel::micro_kernel::{Isa, Scalar};
 use crate::pack::blocks::ImplicitOperand;
-use crate::pack::pack_kernels::{Lines, Scale};
-use crate::simd::convert::{Loads, Stores};
+use crate::pack::pack_kernels::{Scale, StridedRows};
+use crate::simd::convert::{ConvertLoad, ConvertStore};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::vector::{Avx2F32, Avx2I32, Avx512F32, Avx512I32};
-use crate::simd::vector::{MOST_LANES, Portable, Register};
-use crate::types::low_precision::{Bf16, F16, Narrow};
-use crate::types::view::Source;
+use crate::simd::vector::{MAX_LANES, Portable, Vector};
+use crate::types::low_precision::{Bf16, F16, LowPrecision};
+use crate::types::view::MatrixRef;
 use std::ops::Range;
 
 /// From sums to narrow elements.
-type StoreConverted<H, W> = unsafe fn(Lines<*const W>, to: Lines<*mut H>, Scale<W>);
+type StoreConverted<H, W> = unsafe fn(StridedRows<*const W>, to: StridedRows<*mut H>, Scale<W>);
 
 /// The moves of an instruction set to and from the wider type.
-pub struct ConvertKernels<H: Narrow> {
+pub struct ConvertKernels<H: LowPrecision> {
     /// The elements that lines are filled up to are a multiple of this.
     pub(crate) lanes: usize,
     /// Widens lines to lines `width` apart. What is left of these may hold anything.
@@ -23,12 +23,12 @@ pub struct ConvertKernels<H: Narrow> {
     /// # Safety
     /// The lines must be readable, `to` writable for as many lines of `width`, a multiple of the
     /// lanes that no line is longer than, and the processor must have the instructions.
-    pub(crate) convert: unsafe fn(Lines<*const H>, to: *mut H::Wide, width: usize),
+    pub(crate) convert: unsafe fn(StridedRows<*const H>, to: *mut H::Accum, width: usize),
     /// The same, element `j` of line `i` to place `i` of line `j`.
     ///
     /// # Safety
     /// As for `copy`, with lines for elements.
-    pub(crate) transpose: unsafe fn(Lines<*const H>, to: *mut H::Wide, width: usize),
+    pub(crate) transpose: unsafe fn(StridedRows<*const H>, to: *mut H::Accum, width: usize),
     /// `to = beta * to + alpha * from`. The sum of floats is rounded to `f32` once where the
     /// instruction set has that, as oneDNN's is, and then to the result's type; that of integers
     /// wraps around.
@@ -36,32 +36,32 @@ pub struct ConvertKernels<H: Narrow> {
     /// # Safety
     /// `from` must be readable, `to` readable and writable, and the processor must have the
     /// instructions.
-    pub(crate) store_tile: StoreConverted<H, H::Wide>,
+    pub(crate) store_tile: StoreConverted<H, H::Accum>,
 }
 
 /// A matrix whose elements are widened.
-pub(crate) struct Converted<'a, H: Narrow> {
-    pub source: Source<'a, H>,
+pub(crate) struct Converted<'a, H: LowPrecision> {
+    pub source: MatrixRef<'a, H>,
     pub pack: &'static ConvertKernels<H>,
 }
 
-impl<H: Narrow> ImplicitOperand<H::Wide> for Converted<'_, H> {
-    fn pack(&self, rows: Range<usize>, cols: Range<usize>, to: &mut [H::Wide], width: usize) {
+impl<H: LowPrecision> ImplicitOperand<H::Accum> for Converted<'_, H> {
+    fn pack(&self, rows: Range<usize>, cols: Range<usize>, to: &mut [H::Accum], width: usize) {
         let from = self.source.part(rows, cols);
         let ([rows, cols], [row, col]) = (from.shape(), from.strides());
         assert!(cols <= width && width.is_multiple_of(self.pack.lanes));
         assert!(rows * width <= to.len());
-        let lines = |stride, count, len| Lines { first: from.first(), stride, count, len };
+        let strided = |stride, count, len| StridedRows { first: from.first(), stride, count, len };
         if col == 1 {
             // SAFETY: the matrix is readable, `to` holds all lines, and the moves are of the level
             // in use.
-            unsafe { (self.pack.convert)(lines(row, rows, cols), to.as_mut_ptr(), width) }
+            unsafe { (self.pack.convert)(strided(row, rows, cols), to.as_mut_ptr(), width) }
         } else if row == 1 {
             // SAFETY: as above.
-            unsafe { (self.pack.transpose)(lines(col, cols, rows), to.as_mut_ptr(), width) }
+            unsafe { (self.pack.transpose)(strided(col, cols, rows), to.as_mut_ptr(), width) }
         } else {
             for (i, line) in to.chunks_exact_mut(width).enumerate().take(rows) {
-                (0..cols).for_each(|j| line[j] = from.at([i, j]).wide());
+                (0..cols).for_each(|j| line[j] = from.at([i, j]).to_accum());
             }
         }
     }
@@ -73,7 +73,7 @@ impl<H: Narrow> ImplicitOperand<H::Wide> for Converted<'_, H> {
 /// `load` must give the lanes of a line from a place on, for some of them at the end of lines, and
 /// `to` must be writable for as many lines of `width`, a multiple of the lanes.
 #[inline(always)]
-pub(crate) unsafe fn pack_rows<V: Register>(
+pub(crate) unsafe fn pack_rows<V: Vector>(
     [count, len]: [usize; 2],
     load: impl Fn(usize, usize, usize) -> V,
     to: *mut V::Elem,
@@ -93,7 +93,7 @@ pub(crate) unsafe fn pack_rows<V: Register>(
 /// # Safety
 /// As for [`pack_rows`], with lines for elements.
 #[inline(always)]
-pub(crate) unsafe fn pack_transposed<V: Register>(
+pub(crate) unsafe fn pack_transposed<V: Vector>(
     [count, len]: [usize; 2],
     load: impl Fn(usize, usize, usize) -> V,
     to: *mut V::Elem,
@@ -102,7 +102,7 @@ pub(crate) unsafe fn pack_transposed<V: Register>(
     for line in (0..count).step_by(V::LANES) {
         for at in (0..len).step_by(V::LANES) {
             let some = (len - at).min(V::LANES);
-            let mut rows = [V::splat(V::Elem::ZERO); MOST_LANES];
+            let mut rows = [V::splat(V::Elem::ZERO); MAX_LANES];
             for (i, row) in rows.iter_mut().enumerate().take(V::LANES) {
                 // Lines beyond the last one repeat it.
                 *row = load((line + i).min(count - 1), at, some);
@@ -120,22 +120,27 @@ pub(crate) unsafe fn pack_transposed<V: Register>(
 /// # Safety
 /// They must be readable.
 #[inline(always)]
-unsafe fn load_row<V: Loads<H>, H: Narrow>(
-    from: Lines<*const H>,
+unsafe fn load_row<V: ConvertLoad<H>, H: LowPrecision>(
+    from: StridedRows<*const H>,
     line: usize,
     at: usize,
     n: usize,
 ) -> V {
     let place = from.first.wrapping_offset(line as isize * from.stride).wrapping_add(at);
     // SAFETY: the caller's.
-    unsafe { if n == V::LANES { V::widen(place) } else { V::widen_some(place, n) } }
+    unsafe {
+        if n == V::LANES { V::load_convert(place) } else { V::load_convert_partial(place, n) }
+    }
 }
 
 #[inline(always)]
-unsafe fn store_tile<V: Loads<H> + Stores<H> + Register<Elem = H::Wide>, H: Narrow>(
-    from: Lines<*const H::Wide>,
-    to: Lines<*mut H>,
-    scale: Scale<H::Wide>,
+unsafe fn store_tile<
+    V: ConvertLoad<H> + ConvertStore<H> + Vector<Elem = H::Accum>,
+    H: LowPrecision,
+>(
+    from: StridedRows<*const H::Accum>,
+    to: StridedRows<*mut H>,
+    scale: Scale<H::Accum>,
 ) {
     let (alpha, beta) = (V::splat(scale.alpha), scale.beta.map(V::splat));
     let whole = from.len / V::LANES * V::LANES;
@@ -146,14 +151,14 @@ unsafe fn store_tile<V: Loads<H> + Stores<H> + Register<Elem = H::Wide>, H: Narr
         unsafe {
             for at in (0..whole).step_by(V::LANES) {
                 let sum = alpha.mul(V::load(sums.add(at)));
-                let all = beta.map_or(sum, |beta| beta.mul_add(V::widen(line.add(at)), sum));
-                all.round(line.add(at));
+                let all = beta.map_or(sum, |beta| beta.mul_add(V::load_convert(line.add(at)), sum));
+                all.store_convert(line.add(at));
             }
             for at in whole..from.len {
                 let sum = scale.alpha * *sums.add(at);
-                let old = (*line.add(at)).wide();
-                let all = scale.beta.map_or(sum, |beta| beta.multiply_add(old, sum));
-                *line.add(at) = H::rounded(all);
+                let old = (*line.add(at)).to_accum();
+                let all = scale.beta.map_or(sum, |beta| beta.fma(old, sum));
+                *line.add(at) = H::from_accum(all);
             }
         }
     }
@@ -163,14 +168,14 @@ unsafe fn store_tile<V: Loads<H> + Stores<H> + Register<Elem = H::Wide>, H: Narr
 macro_rules! compiled {
     ($($name:ident $(with $features:literal)?;)+) => {$(
         mod $name {
-            use super::{Narrow, ConvertKernels, Lines, Loads, Register, Scale, Stores};
+            use super::{LowPrecision, ConvertKernels, StridedRows, ConvertLoad, Vector, Scale, ConvertStore};
 
             /// # Safety
             /// As for [`ConvertKernels::copy`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn convert<V: Loads<H> + Register<Elem = H::Wide>, H: Narrow>(
-                from: Lines<*const H>,
-                to: *mut H::Wide,
+            unsafe fn convert<V: ConvertLoad<H> + Vector<Elem = H::Accum>, H: LowPrecision>(
+                from: StridedRows<*const H>,
+                to: *mut H::Accum,
                 width: usize,
             ) {
                 // SAFETY: the caller's.
@@ -183,9 +188,9 @@ macro_rules! compiled {
             /// # Safety
             /// As for [`ConvertKernels::transpose`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn transpose<V: Loads<H> + Register<Elem = H::Wide>, H: Narrow>(
-                from: Lines<*const H>,
-                to: *mut H::Wide,
+            unsafe fn transpose<V: ConvertLoad<H> + Vector<Elem = H::Accum>, H: LowPrecision>(
+                from: StridedRows<*const H>,
+                to: *mut H::Accum,
                 width: usize,
             ) {
                 // SAFETY: the caller's.
@@ -198,16 +203,16 @@ macro_rules! compiled {
             /// # Safety
             /// As for [`ConvertKernels::store_tile`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn store_tile<V: Loads<H> + Stores<H> + Register<Elem = H::Wide>, H: Narrow>(
-                from: Lines<*const H::Wide>,
-                to: Lines<*mut H>,
-                scale: Scale<H::Wide>,
+            unsafe fn store_tile<V: ConvertLoad<H> + ConvertStore<H> + Vector<Elem = H::Accum>, H: LowPrecision>(
+                from: StridedRows<*const H::Accum>,
+                to: StridedRows<*mut H>,
+                scale: Scale<H::Accum>,
             ) {
                 // SAFETY: the caller's.
                 unsafe { super::store_tile::<V, H>(from, to, scale) }
             }
 
-            pub(super) const fn convert_kernels<V: Loads<H> + Stores<H> + Register<Elem = H::Wide>, H: Narrow>()
+            pub(super) const fn convert_kernels<V: ConvertLoad<H> + ConvertStore<H> + Vector<Elem = H::Accum>, H: LowPrecision>()
             -> ConvertKernels<H> {
                 ConvertKernels { lanes: V::LANES, convert: convert::<V, H>, transpose: transpose::<V, H>, store_tile: store_tile::<V, H> }
             }
@@ -230,7 +235,11 @@ compiled! {
 /// As for [`ConvertKernels::store_tile`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")]
-unsafe fn store_tile_bf16(from: Lines<*const f32>, to: Lines<*mut Bf16>, scale: Scale<f32>) {
+unsafe fn store_tile_bf16(
+    from: StridedRows<*const f32>,
+    to: StridedRows<*mut Bf16>,
+    scale: Scale<f32>,
+) {
     use std::arch::x86_64::*;
     const BOTH: usize = 32;
     if scale.alpha != 1.0 || scale.beta.is_some() {
@@ -266,15 +275,15 @@ macro_rules! convert_kernels {
     ($($function:ident of $narrow:ty: $avx2:ident, $avx512:ident;)+) => {$(
         // Not inlined, so that the moves are compiled with this crate and not with its users.
         #[inline(never)]
-        pub(crate) fn $function(instructions: Instructions) -> &'static ConvertKernels<$narrow> {
-            match instructions {
+        pub(crate) fn $function(isa: Isa) -> &'static ConvertKernels<$narrow> {
+            match isa {
                 #[cfg(target_arch = "x86_64")]
-                _ if instructions >= Instructions::Avx512 => {
+                _ if isa >= Isa::Avx512 => {
                     &const { on_avx512::convert_kernels::<$avx512, $narrow>() }
                 }
                 #[cfg(target_arch = "x86_64")]
-                Instructions::Avx2 => &const { on_avx2::convert_kernels::<$avx2, $narrow>() },
-                _ => &const { on_any::convert_kernels::<Portable<<$narrow as Narrow>::Wide, 4>, $narrow>() },
+                Isa::Avx2 => &const { on_avx2::convert_kernels::<$avx2, $narrow>() },
+                _ => &const { on_any::convert_kernels::<Portable<<$narrow as LowPrecision>::Accum, 4>, $narrow>() },
             }
         }
     )+};
@@ -289,10 +298,10 @@ convert_kernels! {
 }
 
 /// Moves of what the processor may have an instruction for.
-pub(crate) fn bf16_kernels(instructions: Instructions) -> &'static ConvertKernels<Bf16> {
-    match instructions {
+pub(crate) fn bf16_kernels(isa: Isa) -> &'static ConvertKernels<Bf16> {
+    match isa {
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512Bf16 | Instructions::Amx => {
+        Isa::Avx512Bf16 | Isa::Amx => {
             &const {
                 ConvertKernels {
                     store_tile: store_tile_bf16,
@@ -300,6 +309,6 @@ pub(crate) fn bf16_kernels(instructions: Instructions) -> &'static ConvertKernel
                 }
             }
         }
-        _ => bf16_kernels_without_vcvt(instructions),
+        _ => bf16_kernels_without_vcvt(isa),
     }
 }

@@ -3,13 +3,13 @@
 
 use crate::kernel::skinny::SmallOperand;
 use crate::pack::blocks::{ImplicitOperand, PACK_PADDING};
-use crate::pack::pack_kernels::Lines;
-use crate::simd::vector::{Avx512Pairs, Avx512SignedQuads, MOST_LANES, Register};
-use crate::simd::vnni4::{self, Quad};
+use crate::pack::pack_kernels::StridedRows;
+use crate::simd::vector::{Avx512Vnni2, Avx512Vnni4Signed, MAX_LANES, Vector};
+use crate::simd::vnni4::{self, Vnni4};
 use crate::types::low_precision::Bf16;
-use crate::types::view::Source;
-use crate::types::vnni::Pair;
-use crate::types::workspace::{Plain, Room};
+use crate::types::view::MatrixRef;
+use crate::types::vnni::Vnni2;
+use crate::types::workspace::{Buffer, Pod};
 use std::ops::Range;
 
 /// The most elements of a group.
@@ -18,35 +18,35 @@ const MAX_GROUP: usize = 4;
 /// How single elements become groups.
 pub(crate) trait Interleave {
     /// An element.
-    type Element: Plain;
+    type Element: Pod;
     /// A register of groups.
-    type Register: Register;
+    type Vector: Vector;
     /// The elements of a group.
     const SIZE: usize;
     /// What is multiplied by zero, and by anything to zero.
     const ZERO: Self::Element;
 
     /// The group of the first elements.
-    fn interleave(elements: [Self::Element; MAX_GROUP]) -> <Self::Register as Register>::Elem;
+    fn interleave(elements: [Self::Element; MAX_GROUP]) -> <Self::Vector as Vector>::Elem;
 
     /// Groups of neighbours.
     ///
     /// # Safety
     /// `from` must be readable for a register of groups.
-    unsafe fn load_contiguous(from: *const Self::Element) -> Self::Register;
+    unsafe fn load_contiguous(from: *const Self::Element) -> Self::Vector;
 
     /// Groups of an element of each of some lines, so far apart.
     ///
     /// # Safety
     /// Every line of a group must be readable for as many elements as there are lanes.
-    unsafe fn load_strided(first: *const Self::Element, stride: isize) -> Self::Register;
+    unsafe fn load_strided(first: *const Self::Element, stride: isize) -> Self::Vector;
 
     /// Copies lines of elements to lines of groups of their columns `width` apart.
     ///
     /// # Safety
     /// As for `PackKernels::copy`, for lines of groups.
     unsafe fn interleave_rows(
-        from: Lines<*const Self::Element>,
+        from: StridedRows<*const Self::Element>,
         to: *mut InterleavedElement<Self>,
         width: usize,
     ) where
@@ -58,71 +58,71 @@ pub(crate) trait Interleave {
 }
 
 /// The groups of a factor.
-type InterleavedElement<G> = <<G as Interleave>::Register as Register>::Elem;
+type InterleavedElement<G> = <<G as Interleave>::Vector as Vector>::Elem;
 
 /// Two neighbours.
 pub(crate) struct Vnni2Layout;
 
 impl Interleave for Vnni2Layout {
     type Element = Bf16;
-    type Register = Avx512Pairs;
+    type Vector = Avx512Vnni2;
     const SIZE: usize = 2;
     const ZERO: Bf16 = Bf16(0);
 
-    fn interleave([first, second, ..]: [Bf16; MAX_GROUP]) -> Pair {
-        Pair::of(first, second)
+    fn interleave([first, second, ..]: [Bf16; MAX_GROUP]) -> Vnni2 {
+        Vnni2::of(first, second)
     }
 
     #[inline(always)]
-    unsafe fn load_contiguous(from: *const Bf16) -> Avx512Pairs {
+    unsafe fn load_contiguous(from: *const Bf16) -> Avx512Vnni2 {
         // SAFETY: the caller's.
-        unsafe { Avx512Pairs::load(from.cast()) }
+        unsafe { Avx512Vnni2::load(from.cast()) }
     }
 
     #[inline(always)]
-    unsafe fn load_strided(first: *const Bf16, stride: isize) -> Avx512Pairs {
+    unsafe fn load_strided(first: *const Bf16, stride: isize) -> Avx512Vnni2 {
         // SAFETY: the caller's.
-        unsafe { Avx512Pairs::load_strided(first, first.wrapping_offset(stride)) }
+        unsafe { Avx512Vnni2::load_strided(first, first.wrapping_offset(stride)) }
     }
 }
 
 /// Four neighbours, with their sign bits flipped or not. The signs of what multiplies them do not
 /// matter here.
-pub(crate) struct Vnni4Layout<const FLIPPED: bool>;
+pub(crate) struct Vnni4Layout<const FLIP_SIGNS: bool>;
 
-impl<const FLIPPED: bool> Interleave for Vnni4Layout<FLIPPED> {
+impl<const FLIP_SIGNS: bool> Interleave for Vnni4Layout<FLIP_SIGNS> {
     type Element = u8;
-    type Register = Avx512SignedQuads;
+    type Vector = Avx512Vnni4Signed;
     const SIZE: usize = 4;
     const ZERO: u8 = 0;
 
-    fn interleave(elements: [u8; MAX_GROUP]) -> Quad {
-        Quad(if FLIPPED { elements.map(|byte| byte ^ 0x80) } else { elements })
+    fn interleave(elements: [u8; MAX_GROUP]) -> Vnni4 {
+        Vnni4(if FLIP_SIGNS { elements.map(|byte| byte ^ 0x80) } else { elements })
     }
 
     #[inline(always)]
-    unsafe fn load_contiguous(from: *const u8) -> Avx512SignedQuads {
+    unsafe fn load_contiguous(from: *const u8) -> Avx512Vnni4Signed {
         // SAFETY: the caller's.
-        let quads = unsafe { Avx512SignedQuads::load(from.cast()) };
-        if FLIPPED { quads.flipped() } else { quads }
+        let quads = unsafe { Avx512Vnni4Signed::load(from.cast()) };
+        if FLIP_SIGNS { quads.flip_signs() } else { quads }
     }
 
     #[inline(always)]
-    unsafe fn load_strided(first: *const u8, stride: isize) -> Avx512SignedQuads {
+    unsafe fn load_strided(first: *const u8, stride: isize) -> Avx512Vnni4Signed {
         // SAFETY: the caller's.
-        let quads = unsafe { Avx512SignedQuads::load_strided(first, stride) };
-        if FLIPPED { quads.flipped() } else { quads }
+        let quads = unsafe { Avx512Vnni4Signed::load_strided(first, stride) };
+        if FLIP_SIGNS { quads.flip_signs() } else { quads }
     }
 
-    unsafe fn interleave_rows(from: Lines<*const u8>, to: *mut Quad, width: usize) {
+    unsafe fn interleave_rows(from: StridedRows<*const u8>, to: *mut Vnni4, width: usize) {
         // SAFETY: the caller's.
-        unsafe { vnni4::interleave_rows::<FLIPPED>(from, to, width) }
+        unsafe { vnni4::interleave_rows::<FLIP_SIGNS>(from, to, width) }
     }
 }
 
 /// A matrix of which neighbours along the depth become groups. What a last group lacks counts as zero.
 pub(crate) struct Interleaved<'a, G: Interleave> {
-    source: Source<'a, G::Element>,
+    source: MatrixRef<'a, G::Element>,
     /// Whether the depth is along the rows, as for a second factor.
     row_major: bool,
 }
@@ -130,7 +130,7 @@ pub(crate) struct Interleaved<'a, G: Interleave> {
 impl<'a, G: Interleave> Interleaved<'a, G> {
     /// # Safety
     /// The processor must have AVX-512 F, BW, DQ and VL.
-    pub(crate) unsafe fn new(source: Source<'a, G::Element>, row_major: bool) -> Self {
+    pub(crate) unsafe fn new(source: MatrixRef<'a, G::Element>, row_major: bool) -> Self {
         Self { source, row_major }
     }
 
@@ -141,7 +141,7 @@ impl<'a, G: Interleave> Interleaved<'a, G> {
     }
 
     /// What groups of some rows and columns are made of.
-    pub(crate) fn part(&self, rows: Range<usize>, cols: Range<usize>) -> Source<'a, G::Element> {
+    pub(crate) fn part(&self, rows: Range<usize>, cols: Range<usize>) -> MatrixRef<'a, G::Element> {
         let all = self.source.shape();
         let elements = |interleaved: Range<usize>, all: usize| {
             G::SIZE * interleaved.start..(G::SIZE * interleaved.end).min(all)
@@ -154,7 +154,7 @@ impl<'a, G: Interleave> Interleaved<'a, G> {
 
     fn interleave(
         &self,
-        from: &Source<'_, G::Element>,
+        from: &MatrixRef<'_, G::Element>,
         [i, j]: [usize; 2],
     ) -> InterleavedElement<G> {
         let [rows, cols] = from.shape();
@@ -178,20 +178,20 @@ impl<G: Interleave> ImplicitOperand<InterleavedElement<G>> for Interleaved<'_, G
         width: usize,
     ) {
         let size = [rows.len(), cols.len()];
-        assert!(size[1] <= width && width.is_multiple_of(G::Register::LANES));
+        assert!(size[1] <= width && width.is_multiple_of(G::Vector::LANES));
         assert!(size[0] * width <= to.len());
         let from = self.part(rows, cols);
         let ([rows, cols], [row, col]) = (from.shape(), from.strides());
-        let lines = |stride, count, len| Lines { first: from.first(), stride, count, len };
+        let strided = |stride, count, len| StridedRows { first: from.first(), stride, count, len };
         let place = to.as_mut_ptr();
         // SAFETY: the matrix is readable, `to` holds all lines, and the constructor's caller owes
         // the instructions.
         unsafe {
             match (self.row_major, [row, col]) {
-                (true, [_, 1]) => G::interleave_rows(lines(row, rows, cols), place, width),
-                (true, [1, _]) => transpose_contiguous::<G>(lines(col, cols, rows), place, width),
-                (false, [_, 1]) => copy_contiguous::<G>(lines(row, rows, cols), place, width),
-                (false, [1, _]) => transpose_strided::<G>(lines(col, cols, rows), place, width),
+                (true, [_, 1]) => G::interleave_rows(strided(row, rows, cols), place, width),
+                (true, [1, _]) => transpose_contiguous::<G>(strided(col, cols, rows), place, width),
+                (false, [_, 1]) => copy_contiguous::<G>(strided(row, rows, cols), place, width),
+                (false, [1, _]) => transpose_strided::<G>(strided(col, cols, rows), place, width),
                 _ => {
                     for (i, line) in to.chunks_exact_mut(width).enumerate().take(size[0]) {
                         (0..size[1]).for_each(|j| line[j] = self.interleave(&from, [i, j]));
@@ -207,12 +207,12 @@ impl<G: Interleave> SmallOperand<InterleavedElement<G>> for Interleaved<'_, G> {
         self.size()
     }
 
-    fn contiguous<'r>(&'r self, room: &'r mut Room) -> (*const InterleavedElement<G>, isize) {
+    fn contiguous<'r>(&'r self, buffer: &'r mut Buffer) -> (*const InterleavedElement<G>, isize) {
         let [rows, depth] = self.size();
-        let width = depth.next_multiple_of(G::Register::LANES);
-        let room = room.elements::<InterleavedElement<G>>(rows * width + PACK_PADDING);
-        self.pack(0..rows, 0..depth, room, width);
-        (room.as_ptr(), width as isize)
+        let width = depth.next_multiple_of(G::Vector::LANES);
+        let buffer = buffer.as_mut_slice::<InterleavedElement<G>>(rows * width + PACK_PADDING);
+        self.pack(0..rows, 0..depth, buffer, width);
+        (buffer.as_ptr(), width as isize)
     }
 }
 
@@ -222,11 +222,11 @@ impl<G: Interleave> SmallOperand<InterleavedElement<G>> for Interleaved<'_, G> {
 /// The lines must be readable.
 #[inline(always)]
 unsafe fn load_contiguous<G: Interleave>(
-    from: Lines<*const G::Element>,
+    from: StridedRows<*const G::Element>,
     line: usize,
     at: usize,
-) -> G::Register {
-    let all = G::SIZE * G::Register::LANES;
+) -> G::Vector {
+    let all = G::SIZE * G::Vector::LANES;
     let place = from.first.wrapping_offset(line as isize * from.stride).wrapping_add(G::SIZE * at);
     let left = from.len - G::SIZE * at;
     // SAFETY: the caller's, for what is left of the line.
@@ -234,7 +234,7 @@ unsafe fn load_contiguous<G: Interleave>(
         if left >= all {
             return G::load_contiguous(place);
         }
-        let mut some = [G::ZERO; MAX_GROUP * MOST_LANES];
+        let mut some = [G::ZERO; MAX_GROUP * MAX_LANES];
         std::ptr::copy_nonoverlapping(place, some.as_mut_ptr(), left);
         G::load_contiguous(some.as_ptr())
     }
@@ -246,25 +246,25 @@ unsafe fn load_contiguous<G: Interleave>(
 /// The lines must be readable, for `n` elements from `at` on.
 #[inline(always)]
 unsafe fn load_strided<G: Interleave>(
-    from: Lines<*const G::Element>,
+    from: StridedRows<*const G::Element>,
     line: usize,
     at: usize,
     n: usize,
-) -> G::Register {
+) -> G::Vector {
     let first = G::SIZE * line;
     let place = from.first.wrapping_offset(first as isize * from.stride).wrapping_add(at);
-    if n == G::Register::LANES && first + G::SIZE <= from.count {
+    if n == G::Vector::LANES && first + G::SIZE <= from.count {
         // SAFETY: the caller's.
         return unsafe { G::load_strided(place, from.stride) };
     }
-    let mut some = [G::ZERO; MAX_GROUP * MOST_LANES];
+    let mut some = [G::ZERO; MAX_GROUP * MAX_LANES];
     // SAFETY: the caller's; a register of groups has so many elements.
     unsafe {
         for i in 0..G::SIZE.min(from.count - first) {
-            let to = some[i * G::Register::LANES..].as_mut_ptr();
+            let to = some[i * G::Vector::LANES..].as_mut_ptr();
             std::ptr::copy_nonoverlapping(place.wrapping_offset(i as isize * from.stride), to, n);
         }
-        G::load_strided(some.as_ptr(), G::Register::LANES as isize)
+        G::load_strided(some.as_ptr(), G::Vector::LANES as isize)
     }
 }
 
@@ -277,7 +277,7 @@ macro_rules! pack {
         /// instructions.
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
         unsafe fn $name<G: Interleave>(
-            $from: Lines<*const G::Element>,
+            $from: StridedRows<*const G::Element>,
             to: *mut InterleavedElement<G>,
             width: usize,
         ) {

@@ -1,14 +1,14 @@
 //! Copying parts of factors into the order in which tiles read them, and tiles of a turned result
 //! to where they belong.
 
-use crate::kernel::micro_kernel::{CACHE_LINE, Sealed};
+use crate::kernel::micro_kernel::{CACHE_LINE, Scalar};
 use crate::pack::blocks::{Partition, TLB_REACH};
-use crate::simd::vector::{MOST_LANES, Register};
-use crate::types::view::bytes_apart;
+use crate::simd::vector::{MAX_LANES, Vector};
+use crate::types::view::stride_bytes;
 
 /// Lines of elements that lie side by side.
 #[derive(Clone, Copy)]
-pub(crate) struct Lines<P> {
+pub(crate) struct StridedRows<P> {
     /// The first element.
     pub first: P,
     /// From one line to the next.
@@ -19,9 +19,9 @@ pub(crate) struct Lines<P> {
     pub len: usize,
 }
 
-impl<E> Lines<*const E> {
+impl<E> StridedRows<*const E> {
     /// No lines.
-    pub(crate) const NONE: Self = Self { first: std::ptr::null(), stride: 0, count: 0, len: 0 };
+    pub(crate) const EMPTY: Self = Self { first: std::ptr::null(), stride: 0, count: 0, len: 0 };
 
     /// Takes the first lines, as many of them as there are.
     #[inline(always)]
@@ -43,30 +43,30 @@ pub(crate) struct PackKernels<E> {
     /// # Safety
     /// The lines must be readable, `to` writable for as many lines of `width`, a multiple of the
     /// lanes that no line is longer than, and the processor must have the instructions.
-    pub copy: unsafe fn(Lines<*const E>, to: *mut E, width: usize),
+    pub copy: unsafe fn(StridedRows<*const E>, to: *mut E, width: usize),
     /// Copies lines in groups of elements side by side, each to a place of its own, the lines of a group
     /// to lines `width` apart. What is left of them holds anything.
     ///
     /// # Safety
     /// As for `copy`, for every group; the places are one after the other.
-    pub pack_panels: unsafe fn(Lines<*const E>, Partition, to: *mut E, width: usize),
+    pub pack_panels: unsafe fn(StridedRows<*const E>, Partition, to: *mut E, width: usize),
     /// Writes element `j` of line `i` to place `i` of line `j`; the lines written are `width`
     /// apart. What is left of them holds copies of other elements.
     ///
     /// # Safety
     /// As for `copy`, with lines for elements.
-    pub transpose: unsafe fn(Lines<*const E>, to: *mut E, width: usize),
+    pub transpose: unsafe fn(StridedRows<*const E>, to: *mut E, width: usize),
     /// `to = beta * to + alpha * from`.
     ///
     /// # Safety
     /// `from` must be readable, `to` readable and writable, and the processor must have the
     /// instructions.
-    pub store_tile: unsafe fn(Lines<*const E>, to: Lines<*mut E>, Scale<E>),
+    pub store_tile: unsafe fn(StridedRows<*const E>, to: StridedRows<*mut E>, Scale<E>),
     /// The same, turned: element `j` of line `i` is for place `i` of line `j`.
     ///
     /// # Safety
     /// As for `store_tile`.
-    pub store_tile_transposed: unsafe fn(Lines<*const E>, to: Lines<*mut E>, Scale<E>),
+    pub store_tile_transposed: unsafe fn(StridedRows<*const E>, to: StridedRows<*mut E>, Scale<E>),
 }
 
 /// The factors of sums, and of what they are added to; without one, that is not read.
@@ -79,7 +79,7 @@ pub(crate) struct Scale<E> {
 /// # Safety
 /// As for [`PackKernels::copy`].
 #[inline(always)]
-unsafe fn copy<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width: usize) {
+unsafe fn copy<V: Vector>(from: StridedRows<*const V::Elem>, to: *mut V::Elem, width: usize) {
     let whole = from.len / V::LANES * V::LANES;
     let mut line = from.first;
     let mut to = to;
@@ -91,7 +91,7 @@ unsafe fn copy<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width
             }
             for at in (whole..width).step_by(V::LANES) {
                 let rest = from.len.saturating_sub(at);
-                V::load_some(line.wrapping_add(at), rest).store(to.add(at));
+                V::load_partial(line.wrapping_add(at), rest).store(to.add(at));
             }
             line = line.wrapping_offset(from.stride);
             to = to.wrapping_add(width);
@@ -112,26 +112,26 @@ pub(crate) const PAGE_BYTES: usize = 4096;
 /// # Safety
 /// As for [`PackKernels::packed_a`].
 #[inline(always)]
-unsafe fn pack_panels<V: Register>(
-    from: Lines<*const V::Elem>,
+unsafe fn pack_panels<V: Vector>(
+    from: StridedRows<*const V::Elem>,
     groups: Partition,
     to: *mut V::Elem,
     width: usize,
 ) {
-    let batch_stride = bytes_apart::<V::Elem>(from.stride);
+    let batch_stride = stride_bytes::<V::Elem>(from.stride);
     let far = batch_stride.saturating_mul(from.count) > TLB_REACH;
     let per_call = if far { PACK_UNROLL } else { from.count };
     for start in (0..from.count).step_by(per_call) {
         let first = from.first.wrapping_offset(start as isize * from.stride);
-        let lines = Lines { first, count: (from.count - start).min(per_call), ..from };
+        let strided = StridedRows { first, count: (from.count - start).min(per_call), ..from };
         if batch_stride >= PAGE_BYTES {
-            prefetch_ahead::<V>(lines);
+            prefetch_ahead::<V>(strided);
         }
         for group in 0..groups.count {
             let elements = groups.get(group);
             let first = first.wrapping_add(elements.start);
             let to = to.wrapping_add((group * from.count + start) * width);
-            let part = Lines { first, len: elements.len(), ..lines };
+            let part = StridedRows { first, len: elements.len(), ..strided };
             // Whole registers may be read where lines go on that far behind the group.
             let whole = elements.start + width <= from.len;
             // SAFETY: the caller's.
@@ -148,17 +148,17 @@ unsafe fn pack_panels<V: Register>(
 
 /// Brings lines near that are to be copied later.
 #[inline(always)]
-fn prefetch_ahead<V: Register>(lines: Lines<*const V::Elem>) {
-    let ahead = (PREFETCH_DISTANCE as isize).wrapping_mul(lines.stride);
-    prefetch_rows::<V, _>(Lines { first: lines.first.wrapping_offset(ahead), ..lines });
+fn prefetch_ahead<V: Vector>(strided: StridedRows<*const V::Elem>) {
+    let ahead = (PREFETCH_DISTANCE as isize).wrapping_mul(strided.stride);
+    prefetch_rows::<V, _>(StridedRows { first: strided.first.wrapping_offset(ahead), ..strided });
 }
 
 /// Asks the processor to bring lines of elements of any type near.
 #[inline(always)]
-pub(crate) fn prefetch_rows<V: Register, E>(lines: Lines<*const E>) {
-    for line in 0..lines.count as isize {
-        let line = lines.first.wrapping_offset(line.wrapping_mul(lines.stride));
-        for at in (0..lines.len).step_by(CACHE_LINE / size_of::<E>()) {
+pub(crate) fn prefetch_rows<V: Vector, E>(strided: StridedRows<*const E>) {
+    for line in 0..strided.count as isize {
+        let line = strided.first.wrapping_offset(line.wrapping_mul(strided.stride));
+        for at in (0..strided.len).step_by(CACHE_LINE / size_of::<E>()) {
             V::prefetch(line.wrapping_add(at).cast());
         }
     }
@@ -169,8 +169,8 @@ pub(crate) fn prefetch_rows<V: Register, E>(lines: Lines<*const E>) {
 /// # Safety
 /// The lines must be readable for all lanes of the registers, and `to` writable for as many of them.
 #[inline(always)]
-unsafe fn copy_vectors<V: Register, const REGISTERS: usize>(
-    from: Lines<*const V::Elem>,
+unsafe fn copy_vectors<V: Vector, const REGISTERS: usize>(
+    from: StridedRows<*const V::Elem>,
     to: *mut V::Elem,
 ) {
     let (mut line, mut to) = (from.first, to);
@@ -189,13 +189,13 @@ unsafe fn copy_vectors<V: Register, const REGISTERS: usize>(
 /// # Safety
 /// The lines must be readable.
 #[inline(always)]
-unsafe fn load_block<V: Register>(from: Lines<*const V::Elem>) -> [V; MOST_LANES] {
-    let mut rows = [V::splat(V::Elem::ZERO); MOST_LANES];
+unsafe fn load_block<V: Vector>(from: StridedRows<*const V::Elem>) -> [V; MAX_LANES] {
+    let mut rows = [V::splat(V::Elem::ZERO); MAX_LANES];
     let mut line = from.first;
     for (i, row) in rows.iter_mut().enumerate().take(V::LANES) {
         // SAFETY: the caller's.
         *row = unsafe {
-            if from.len == V::LANES { V::load(line) } else { V::load_some(line, from.len) }
+            if from.len == V::LANES { V::load(line) } else { V::load_partial(line, from.len) }
         };
         // Lines beyond the last one repeat it.
         line = line.wrapping_offset(if i + 1 < from.count { from.stride } else { 0 });
@@ -212,9 +212,9 @@ macro_rules! for_blocks {
                 let $count = ($from.len - $at).min($V::LANES);
                 let count = $from.count - $line;
                 let first = first.wrapping_add($at);
-                let lines = Lines { first, count, len: $count, ..$from };
+                let strided = StridedRows { first, count, len: $count, ..$from };
                 // SAFETY: the caller's.
-                let $columns = unsafe { load_block::<$V>(lines) };
+                let $columns = unsafe { load_block::<$V>(strided) };
                 $body
             }
         }
@@ -224,7 +224,7 @@ macro_rules! for_blocks {
 /// # Safety
 /// As for [`PackKernels::transpose`].
 #[inline(always)]
-unsafe fn transpose<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width: usize) {
+unsafe fn transpose<V: Vector>(from: StridedRows<*const V::Elem>, to: *mut V::Elem, width: usize) {
     for_blocks!(V, from, |line, at, columns, count| {
         for (i, column) in columns.iter().enumerate().take(count) {
             // SAFETY: the caller's: `width` is a multiple of the lanes.
@@ -236,9 +236,9 @@ unsafe fn transpose<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, 
 /// # Safety
 /// As for [`PackKernels::store_tile`].
 #[inline(always)]
-unsafe fn store_tile<V: Register>(
-    from: Lines<*const V::Elem>,
-    to: Lines<*mut V::Elem>,
+unsafe fn store_tile<V: Vector>(
+    from: StridedRows<*const V::Elem>,
+    to: StridedRows<*mut V::Elem>,
     scale: Scale<V::Elem>,
 ) {
     let (alpha, beta) = (V::splat(scale.alpha), scale.beta.map(V::splat));
@@ -251,7 +251,7 @@ unsafe fn store_tile<V: Register>(
             unsafe {
                 let sum = match width == V::LANES {
                     true => V::load(sums.add(at)),
-                    false => V::load_some(sums.add(at), width),
+                    false => V::load_partial(sums.add(at), width),
                 };
                 store_partial_sum(line.add(at), width, alpha.mul(sum), beta);
             }
@@ -262,9 +262,9 @@ unsafe fn store_tile<V: Register>(
 /// # Safety
 /// As for [`PackKernels::store_tile_transposed`].
 #[inline(always)]
-unsafe fn store_tile_transposed<V: Register>(
-    from: Lines<*const V::Elem>,
-    to: Lines<*mut V::Elem>,
+unsafe fn store_tile_transposed<V: Vector>(
+    from: StridedRows<*const V::Elem>,
+    to: StridedRows<*mut V::Elem>,
     scale: Scale<V::Elem>,
 ) {
     let (alpha, beta) = (V::splat(scale.alpha), scale.beta.map(V::splat));
@@ -283,15 +283,15 @@ unsafe fn store_tile_transposed<V: Register>(
 /// # Safety
 /// `to` must be readable and writable for `width` elements.
 #[inline(always)]
-unsafe fn store_partial_sum<V: Register>(to: *mut V::Elem, width: usize, sum: V, beta: Option<V>) {
+unsafe fn store_partial_sum<V: Vector>(to: *mut V::Elem, width: usize, sum: V, beta: Option<V>) {
     // SAFETY: the caller's, for all of it.
     unsafe {
         if width == V::LANES {
             let old = beta.map(|beta| beta.mul(V::load(to)));
             old.map_or(sum, |old| old.add(sum)).store(to);
         } else {
-            let old = beta.map(|beta| beta.mul(V::load_some(to, width)));
-            old.map_or(sum, |old| old.add(sum)).store_some(to, width);
+            let old = beta.map(|beta| beta.mul(V::load_partial(to, width)));
+            old.map_or(sum, |old| old.add(sum)).store_partial(to, width);
         }
     }
 }
@@ -300,14 +300,14 @@ unsafe fn store_partial_sum<V: Register>(to: *mut V::Elem, width: usize, sum: V,
 macro_rules! compiled {
     ($($name:ident $(with $features:literal)?;)+) => {$(
         pub(crate) mod $name {
-            use super::{Lines, PackKernels, Scale};
+            use super::{StridedRows, PackKernels, Scale};
             use crate::pack::blocks::Partition;
-            use crate::simd::vector::Register;
+            use crate::simd::vector::Vector;
 
             /// # Safety
             /// As for [`PackKernels::copy`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn copy<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width: usize) {
+            unsafe fn copy<V: Vector>(from: StridedRows<*const V::Elem>, to: *mut V::Elem, width: usize) {
                 // SAFETY: the caller's.
                 unsafe { super::copy::<V>(from, to, width) }
             }
@@ -315,8 +315,8 @@ macro_rules! compiled {
             /// # Safety
             /// As for [`PackKernels::packed_a`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn pack_panels<V: Register>(
-                from: Lines<*const V::Elem>,
+            unsafe fn pack_panels<V: Vector>(
+                from: StridedRows<*const V::Elem>,
                 groups: Partition,
                 to: *mut V::Elem,
                 width: usize,
@@ -328,7 +328,7 @@ macro_rules! compiled {
             /// # Safety
             /// As for [`PackKernels::transpose`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn transpose<V: Register>(from: Lines<*const V::Elem>, to: *mut V::Elem, width: usize) {
+            unsafe fn transpose<V: Vector>(from: StridedRows<*const V::Elem>, to: *mut V::Elem, width: usize) {
                 // SAFETY: the caller's.
                 unsafe { super::transpose::<V>(from, to, width) }
             }
@@ -336,9 +336,9 @@ macro_rules! compiled {
             /// # Safety
             /// As for [`PackKernels::store_tile`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn store_tile<V: Register>(
-                from: Lines<*const V::Elem>,
-                to: Lines<*mut V::Elem>,
+            unsafe fn store_tile<V: Vector>(
+                from: StridedRows<*const V::Elem>,
+                to: StridedRows<*mut V::Elem>,
                 scale: Scale<V::Elem>,
             ) {
                 // SAFETY: the caller's.
@@ -348,9 +348,9 @@ macro_rules! compiled {
             /// # Safety
             /// As for [`PackKernels::store_tile_transposed`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn store_tile_transposed<V: Register>(
-                from: Lines<*const V::Elem>,
-                to: Lines<*mut V::Elem>,
+            unsafe fn store_tile_transposed<V: Vector>(
+                from: StridedRows<*const V::Elem>,
+                to: StridedRows<*mut V::Elem>,
                 scale: Scale<V::Elem>,
             ) {
                 // SAFETY: the caller's.
@@ -358,7 +358,7 @@ macro_rules! compiled {
             }
 
             /// The moves of a register.
-            pub(crate) const fn pack_kernels<V: Register>() -> PackKernels<V::Elem> {
+            pub(crate) const fn pack_kernels<V: Vector>() -> PackKernels<V::Elem> {
                 PackKernels {
                     lanes: V::LANES,
                     copy: copy::<V>,

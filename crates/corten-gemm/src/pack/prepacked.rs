@@ -5,16 +5,16 @@ use crate::driver::gemm::KC;
 use crate::kernel::amx::has_amx;
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::micro_kernel::vnni2_kernels;
-use crate::kernel::micro_kernel::{Instructions, MicroKernels, Number, Sealed};
+use crate::kernel::micro_kernel::{Isa, MicroKernels, Number, Scalar};
 use crate::pack::blocks::{Operand, PACK_PADDING, Partition, pack_panel};
 #[cfg(target_arch = "x86_64")]
 use crate::pack::interleave::{Interleaved, Vnni2Layout};
 #[cfg(target_arch = "x86_64")]
 use crate::types::low_precision::Bf16;
-use crate::types::view::Source;
+use crate::types::view::MatrixRef;
 #[cfg(target_arch = "x86_64")]
-use crate::types::vnni::Pair;
-use crate::types::workspace::Room;
+use crate::types::vnni::Vnni2;
+use crate::types::workspace::Buffer;
 use std::ops::Range;
 
 /// A second factor whose panels lie one after the other, block of the depth by block. Panels are as
@@ -22,29 +22,29 @@ use std::ops::Range;
 pub struct PrepackedB<E: 'static> {
     shape: [usize; 2],
     kernels: &'static MicroKernels<E>,
-    room: Room,
+    buffer: Buffer,
 }
 
 impl<E: Number> PrepackedB<E> {
     /// The panels of a matrix for the tiles of these instructions.
     #[must_use]
-    pub fn of(b: Source<'_, E>, instructions: Instructions) -> Self {
-        Self::of_factor(Operand::Matrix(b), b.shape(), E::micro_kernels(instructions))
+    pub fn of(b: MatrixRef<'_, E>, isa: Isa) -> Self {
+        Self::of_factor(Operand::Matrix(b), b.shape(), E::micro_kernels(isa))
     }
 }
 
-impl<E: Sealed> PrepackedB<E> {
+impl<E: Scalar> PrepackedB<E> {
     pub(crate) fn of_factor(
         factor: Operand<'_, E>,
         shape: [usize; 2],
         kernels: &'static MicroKernels<E>,
     ) -> Self {
-        let mut packed = Self { shape, kernels, room: Room::default() };
+        let mut packed = Self { shape, kernels, buffer: Buffer::default() };
         let (count, panels) = (packed.count(), packed.panels());
-        let room = packed.room.elements::<E>(count + PACK_PADDING);
+        let buffer = packed.buffer.as_mut_slice::<E>(count + PACK_PADDING);
         for (place, [chunks, cols]) in panels {
             let width = cols.len().next_multiple_of(kernels.lanes);
-            let to = &mut room[place..][..width * chunks.len() + PACK_PADDING];
+            let to = &mut buffer[place..][..width * chunks.len() + PACK_PADDING];
             match factor {
                 Operand::Matrix(b) => pack_panel(&kernels.pack, to, b.part(chunks, cols), width),
                 Operand::Implicit(columns) => columns.pack(chunks, cols, to, width),
@@ -60,8 +60,9 @@ impl<E: Sealed> PrepackedB<E> {
     pub fn elements(&self) -> impl Iterator<Item = (usize, usize, E)> {
         self.panels().into_iter().flat_map(move |(place, [chunks, cols])| {
             let width = cols.len().next_multiple_of(self.kernels.lanes);
-            let lines = self.room.reused::<E>(place + width * chunks.len())[place..].chunks(width);
-            chunks.zip(lines).flat_map(move |(step, line)| {
+            let strided =
+                self.buffer.reused::<E>(place + width * chunks.len())[place..].chunks(width);
+            chunks.zip(strided).flat_map(move |(step, line)| {
                 cols.clone().zip(line).map(move |(col, &element)| (step, col, element))
             })
         })
@@ -118,36 +119,35 @@ impl<E> PrepackedB<E> {
     /// The first element of the panel that begins with a column, for a block of the depth.
     pub(crate) fn panel(&self, chunks: &Range<usize>, col: usize) -> *const E {
         assert!(self.has(self.shape[0], col..self.shape[1]) && chunks.end <= self.shape[0]);
-        self.room.first::<E>().wrapping_add(self.place(chunks, col))
+        self.buffer.as_ptr::<E>().wrapping_add(self.place(chunks, col))
     }
 }
 
 /// A second factor of 16-bit floats whose panels lie one after the other, in pairs along the depth.
 #[cfg(target_arch = "x86_64")]
 pub struct PrepackedBf16 {
-    pub(crate) pairs: PrepackedB<Pair>,
+    pub(crate) pairs: PrepackedB<Vnni2>,
     depth: usize,
     /// Those whose tiles it is for.
-    pub(crate) instructions: Instructions,
+    pub(crate) isa: Isa,
 }
 
 #[cfg(target_arch = "x86_64")]
 impl PrepackedBf16 {
     /// The panels of a matrix, where the instructions multiply pairs.
     #[must_use]
-    pub fn of(b: Source<'_, Bf16>, instructions: Instructions) -> Option<Self> {
+    pub fn of(b: MatrixRef<'_, Bf16>, isa: Isa) -> Option<Self> {
         let has_pairs = is_x86_feature_detected!("avx512bf16");
-        let has_tiles = instructions < Instructions::Amx || has_amx();
-        if instructions < Instructions::Avx512Bf16 || !has_pairs || !has_tiles {
+        let has_tiles = isa < Isa::Amx || has_amx();
+        if isa < Isa::Avx512Bf16 || !has_pairs || !has_tiles {
             return None;
         }
         let [depth, cols] = b.shape();
         // SAFETY: the processor has the instructions.
         let columns = unsafe { Interleaved::<Vnni2Layout>::new(b, true) };
         let shape = [depth.div_ceil(2), cols];
-        let pairs =
-            PrepackedB::of_factor(Operand::Implicit(&columns), shape, vnni2_kernels(instructions));
-        Some(Self { pairs, depth, instructions })
+        let pairs = PrepackedB::of_factor(Operand::Implicit(&columns), shape, vnni2_kernels(isa));
+        Some(Self { pairs, depth, isa })
     }
 
     /// The number of rows and of columns.
@@ -164,7 +164,7 @@ impl PrepackedBf16 {
 
     /// Every element with its row and column.
     pub fn elements(&self) -> impl Iterator<Item = (usize, usize, Bf16)> {
-        let both = self.pairs.elements().flat_map(|(pair, col, Pair(bits))| {
+        let both = self.pairs.elements().flat_map(|(pair, col, Vnni2(bits))| {
             let [first, second] = [bits as u16, (bits >> 16) as u16].map(Bf16);
             [(2 * pair, col, first), (2 * pair + 1, col, second)]
         });

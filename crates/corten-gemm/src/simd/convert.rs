@@ -1,60 +1,60 @@
 //! Narrow elements on their way to and from registers of wide ones, and pairs and quads on their way
 //! to sums.
 
-use crate::kernel::micro_kernel::Sealed;
+use crate::kernel::micro_kernel::Scalar;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::vector::{
-    Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64, Avx512Pairs,
-    Avx512SignedQuads, Avx512UnsignedQuads,
+    Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64, Avx512Vnni2,
+    Avx512Vnni4Signed, Avx512Vnni4Unsigned,
 };
-use crate::simd::vector::{MOST_LANES, Portable, Register};
+use crate::simd::vector::{MAX_LANES, Portable, Vector};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::vnni4::Vnni4Operand;
-use crate::types::low_precision::{Bf16, F16, Narrow};
+use crate::types::low_precision::{Bf16, F16, LowPrecision};
 #[cfg(target_arch = "x86_64")]
-use crate::types::vnni::Pair;
+use crate::types::vnni::Vnni2;
 use std::num::Wrapping;
 
 /// Registers that are loaded from elements of another type.
-pub(crate) trait Loads<S: Copy>: Register {
+pub(crate) trait ConvertLoad<S: Copy>: Vector {
     /// # Safety
     /// `from` must be readable for `LANES` elements.
-    unsafe fn widen(from: *const S) -> Self;
+    unsafe fn load_convert(from: *const S) -> Self;
 
     /// Loads `n` elements; the other lanes are zero.
     ///
     /// # Safety
     /// `from` must be readable for `n < LANES` elements.
-    unsafe fn widen_some(from: *const S, n: usize) -> Self;
+    unsafe fn load_convert_partial(from: *const S, n: usize) -> Self;
 }
 
 /// Registers that are stored to elements of another type.
-pub(crate) trait Stores<S: Copy>: Register {
+pub(crate) trait ConvertStore<S: Copy>: Vector {
     /// Stores the nearest values.
     ///
     /// # Safety
     /// `to` must be writable for `LANES` elements.
-    unsafe fn round(self, to: *mut S);
+    unsafe fn store_convert(self, to: *mut S);
 }
 
-macro_rules! loads_itself {
+macro_rules! plain_load {
     ($([$($parameter:tt)*] $vector:ty: $element:ty;)+) => {$(
-        impl<$($parameter)*> Loads<$element> for $vector {
+        impl<$($parameter)*> ConvertLoad<$element> for $vector {
             #[inline(always)]
-            unsafe fn widen(from: *const $element) -> Self {
+            unsafe fn load_convert(from: *const $element) -> Self {
                 // SAFETY: the caller's.
                 unsafe { Self::load(from) }
             }
             #[inline(always)]
-            unsafe fn widen_some(from: *const $element, n: usize) -> Self {
+            unsafe fn load_convert_partial(from: *const $element, n: usize) -> Self {
                 // SAFETY: the caller's.
-                unsafe { Self::load_some(from, n) }
+                unsafe { Self::load_partial(from, n) }
             }
         }
     )+};
 }
 
-loads_itself! {
+plain_load! {
     [const N: usize] Portable<f32, N>: f32;
     [const N: usize] Portable<f64, N>: f64;
     [const N: usize] Portable<Wrapping<i32>, N>: Wrapping<i32>;
@@ -62,7 +62,7 @@ loads_itself! {
 }
 
 #[cfg(target_arch = "x86_64")]
-loads_itself! {
+plain_load! {
     [] Avx2F32: f32;
     [] Avx2F64: f64;
     [] Avx512F32: f32;
@@ -71,66 +71,66 @@ loads_itself! {
     [] Avx2I64: Wrapping<i64>;
     [] Avx512I32: Wrapping<i32>;
     [] Avx512I64: Wrapping<i64>;
-    [] Avx512Pairs: Pair;
+    [] Avx512Vnni2: Vnni2;
 }
 
 /// Quads, as what multiplies them needs them.
 #[cfg(target_arch = "x86_64")]
-macro_rules! loads_quads {
+macro_rules! vnni4_load {
     ($($register:ident: $signed:literal;)+) => {$(
-        impl<const FLIPPED: bool> Loads<Vnni4Operand<$signed, FLIPPED>> for $register {
+        impl<const FLIP_SIGNS: bool> ConvertLoad<Vnni4Operand<$signed, FLIP_SIGNS>> for $register {
             #[inline(always)]
-            unsafe fn widen(from: *const Vnni4Operand<$signed, FLIPPED>) -> Self {
+            unsafe fn load_convert(from: *const Vnni4Operand<$signed, FLIP_SIGNS>) -> Self {
                 // SAFETY: the caller's.
                 let quads = unsafe { Self::load(from.cast()) };
-                if FLIPPED { quads.flipped() } else { quads }
+                if FLIP_SIGNS { quads.flip_signs() } else { quads }
             }
             #[inline(always)]
-            unsafe fn widen_some(from: *const Vnni4Operand<$signed, FLIPPED>, n: usize) -> Self {
+            unsafe fn load_convert_partial(from: *const Vnni4Operand<$signed, FLIP_SIGNS>, n: usize) -> Self {
                 // SAFETY: the caller's.
-                let quads = unsafe { Self::load_some(from.cast(), n) };
-                if FLIPPED { quads.flipped() } else { quads }
+                let quads = unsafe { Self::load_partial(from.cast(), n) };
+                if FLIP_SIGNS { quads.flip_signs() } else { quads }
             }
         }
     )+};
 }
 
 #[cfg(target_arch = "x86_64")]
-loads_quads! {
-    Avx512UnsignedQuads: false;
-    Avx512SignedQuads: true;
+vnni4_load! {
+    Avx512Vnni4Unsigned: false;
+    Avx512Vnni4Signed: true;
 }
 
 /// Loads some elements by way of a whole register of them.
 #[inline(always)]
-unsafe fn widen_copy<V: Loads<H>, H: Narrow>(from: *const H, n: usize) -> V {
-    let mut some = [H::rounded(H::Wide::ZERO); MOST_LANES];
+unsafe fn load_via_array<V: ConvertLoad<H>, H: LowPrecision>(from: *const H, n: usize) -> V {
+    let mut some = [H::from_accum(H::Accum::ZERO); MAX_LANES];
     // SAFETY: the caller's: `n` elements are readable, and `some` has more.
     unsafe {
         std::ptr::copy_nonoverlapping(from, some.as_mut_ptr(), n);
-        V::widen(some.as_ptr())
+        V::load_convert(some.as_ptr())
     }
 }
 
-macro_rules! narrow {
+macro_rules! low_precision {
     ([$($parameter:tt)*] $vector:ty: $narrow:ty;
         |$from:ident| $widen:expr, |$value:ident, $to:ident| $round:expr) => {
-        impl<$($parameter)*> Loads<$narrow> for $vector {
+        impl<$($parameter)*> ConvertLoad<$narrow> for $vector {
             #[inline(always)]
-            unsafe fn widen($from: *const $narrow) -> Self {
+            unsafe fn load_convert($from: *const $narrow) -> Self {
                 // SAFETY: the caller's; the features as for every register.
                 unsafe { $widen }
             }
             #[inline(always)]
-            unsafe fn widen_some(from: *const $narrow, n: usize) -> Self {
+            unsafe fn load_convert_partial(from: *const $narrow, n: usize) -> Self {
                 // SAFETY: the caller's.
-                unsafe { widen_copy::<Self, $narrow>(from, n) }
+                unsafe { load_via_array::<Self, $narrow>(from, n) }
             }
         }
 
-        impl<$($parameter)*> Stores<$narrow> for $vector {
+        impl<$($parameter)*> ConvertStore<$narrow> for $vector {
             #[inline(always)]
-            unsafe fn round(self, $to: *mut $narrow) {
+            unsafe fn store_convert(self, $to: *mut $narrow) {
                 let $value = self;
                 // SAFETY: the caller's; the features as for every register.
                 unsafe { $round }
@@ -141,9 +141,9 @@ macro_rules! narrow {
 
 macro_rules! portable {
     ($($narrow:ty),+) => {$(
-        narrow! { [const N: usize] Portable<<$narrow as Narrow>::Wide, N>: $narrow;
-            |from| Self(std::array::from_fn(|i| (*from.add(i)).wide())),
-            |value, to| value.0.iter().enumerate().for_each(|(i, &x)| *to.add(i) = <$narrow>::rounded(x))
+        low_precision! { [const N: usize] Portable<<$narrow as LowPrecision>::Accum, N>: $narrow;
+            |from| Self(std::array::from_fn(|i| (*from.add(i)).to_accum())),
+            |value, to| value.0.iter().enumerate().for_each(|(i, &x)| *to.add(i) = <$narrow>::from_accum(x))
         }
     )+};
 }
@@ -152,21 +152,24 @@ portable!(Bf16, F16, i8, u8, i16);
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Avx2F32, Avx2I32, Avx512F32, Avx512I32, Bf16, F16, Loads, Stores, widen_copy};
+    use super::{
+        Avx2F32, Avx2I32, Avx512F32, Avx512I32, Bf16, ConvertLoad, ConvertStore, F16,
+        load_via_array,
+    };
     use std::arch::x86_64::*;
 
-    narrow! { [] Avx2F32: F16;
+    low_precision! { [] Avx2F32: F16;
         |from| Self(_mm256_cvtph_ps(_mm_loadu_si128(from.cast()))),
         |value, to| _mm_storeu_si128(to.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(value.0))
     }
-    narrow! { [] Avx512F32: F16;
+    low_precision! { [] Avx512F32: F16;
         |from| Self(_mm512_cvtph_ps(_mm256_loadu_si256(from.cast()))),
         |value, to| _mm256_storeu_si256(to.cast(), _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(value.0))
     }
-    narrow! { [] Avx2F32: Bf16;
+    low_precision! { [] Avx2F32: Bf16;
         |from| {
-            let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
-            Self(_mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide)))
+            let to_accum = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
+            Self(_mm256_castsi256_ps(_mm256_slli_epi32::<16>(to_accum)))
         },
         |value, to| {
             let bits = _mm256_castps_si256(value.0);
@@ -180,10 +183,10 @@ mod x86 {
             _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(halves));
         }
     }
-    narrow! { [] Avx512F32: Bf16;
+    low_precision! { [] Avx512F32: Bf16;
         |from| {
-            let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()));
-            Self(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide)))
+            let to_accum = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()));
+            Self(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(to_accum)))
         },
         |value, to| {
             let bits = _mm512_castps_si512(value.0);
@@ -199,7 +202,7 @@ mod x86 {
 
     macro_rules! integers {
         ($($element:ty: $load:ident, $wide:ident, $wider:ident, $narrow:ident;)+) => {$(
-            narrow! { [] Avx2I32: $element;
+            low_precision! { [] Avx2I32: $element;
                 |from| Self(_mm256_castsi256_ps($wide($load(from.cast())))),
                 |value, to| {
                     let mut lanes = [0i32; 8];
@@ -209,7 +212,7 @@ mod x86 {
                     }
                 }
             }
-            narrow! { [] Avx512I32: $element;
+            low_precision! { [] Avx512I32: $element;
                 |from| Self(_mm512_castsi512_ps($wider(std::ptr::read_unaligned(from.cast())))),
                 |value, to| {
                     let narrow = $narrow(_mm512_castps_si512(value.0));

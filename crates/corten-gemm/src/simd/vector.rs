@@ -1,16 +1,16 @@
 //! The few vector operations of a product, for each instruction set.
 
-use crate::kernel::micro_kernel::Sealed;
+use crate::kernel::micro_kernel::Scalar;
 use std::num::Wrapping;
 
 /// The lanes of the longest register.
-pub(crate) const MOST_LANES: usize = 16;
+pub(crate) const MAX_LANES: usize = 16;
 
 /// Repeats a statement for up to eight rows. The compiler unrolls no loop of so many vectors, and
 /// an array that is indexed in a loop does not stay in registers.
-macro_rules! for_rows {
+macro_rules! unroll_rows {
     ($rows:ident, |$row:ident| $body:block) => {
-        for_rows!(@each $rows, $row, $body, 0 1 2 3 4 5 6 7)
+        unroll_rows!(@each $rows, $row, $body, 0 1 2 3 4 5 6 7)
     };
     (@each $rows:ident, $row:ident, $body:block, $($index:literal)+) => {
         $(if $index < $rows {
@@ -20,11 +20,11 @@ macro_rules! for_rows {
     };
 }
 
-pub(crate) use for_rows;
+pub(crate) use unroll_rows;
 
 /// A vector of numbers.
-pub(crate) trait Register: Copy {
-    type Elem: Sealed;
+pub(crate) trait Vector: Copy {
+    type Elem: Scalar;
     const LANES: usize;
 
     fn splat(value: Self::Elem) -> Self;
@@ -37,18 +37,18 @@ pub(crate) trait Register: Copy {
     /// Loads `n` elements; the other lanes are zero.
     /// # Safety
     /// `from` must be readable for `n < LANES` elements.
-    unsafe fn load_some(from: *const Self::Elem, n: usize) -> Self;
+    unsafe fn load_partial(from: *const Self::Elem, n: usize) -> Self;
     /// # Safety
     /// `to` must be writable for `n < LANES` elements.
-    unsafe fn store_some(self, to: *mut Self::Elem, n: usize);
+    unsafe fn store_partial(self, to: *mut Self::Elem, n: usize);
     /// The columns of the first `LANES` rows.
-    fn transpose(rows: [Self; MOST_LANES]) -> [Self; MOST_LANES];
+    fn transpose(rows: [Self; MAX_LANES]) -> [Self; MAX_LANES];
     /// Asks for the cache line of an address, which need not be readable.
     #[inline(always)]
     fn prefetch(_: *const Self::Elem) {}
     /// Asks for the cache line of an address to be brought near, but not into the first cache.
     #[inline(always)]
-    fn prefetch_near(_: *const Self::Elem) {}
+    fn prefetch_l2(_: *const Self::Elem) {}
     /// `self * other`.
     fn mul(self, other: Self) -> Self;
     /// `self + other`.
@@ -63,7 +63,7 @@ pub(crate) struct Portable<E, const N: usize>(pub(crate) [E; N]);
 
 macro_rules! portable {
     ($($element:ty),+) => {$(
-        impl<const N: usize> Register for Portable<$element, N> {
+        impl<const N: usize> Vector for Portable<$element, N> {
             type Elem = $element;
             const LANES: usize = N;
 
@@ -82,20 +82,20 @@ macro_rules! portable {
                 unsafe { to.cast::<[$element; N]>().write(self.0) }
             }
             #[inline(always)]
-            unsafe fn load_some(from: *const $element, n: usize) -> Self {
+            unsafe fn load_partial(from: *const $element, n: usize) -> Self {
                 // SAFETY: the caller's, for the first `n`.
-                let lane = |i: usize| if i < n { unsafe { *from.add(i) } } else { Sealed::ZERO };
+                let lane = |i: usize| if i < n { unsafe { *from.add(i) } } else { Scalar::ZERO };
                 Self(std::array::from_fn(lane))
             }
             #[inline(always)]
-            unsafe fn store_some(self, to: *mut $element, n: usize) {
+            unsafe fn store_partial(self, to: *mut $element, n: usize) {
                 for (i, &lane) in self.0.iter().enumerate().take(n) {
                     // SAFETY: the caller's, for the first `n`.
                     unsafe { *to.add(i) = lane };
                 }
             }
             #[inline(always)]
-            fn transpose(rows: [Self; MOST_LANES]) -> [Self; MOST_LANES] {
+            fn transpose(rows: [Self; MAX_LANES]) -> [Self; MAX_LANES] {
                 let column = |i: usize| Self(std::array::from_fn(|row| rows[row].0[i.min(N - 1)]));
                 std::array::from_fn(column)
             }
@@ -119,16 +119,16 @@ portable!(f32, f64, Wrapping<i32>, Wrapping<i64>);
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86::{
-    Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64, Avx512Pairs,
-    Avx512SignedQuads, Avx512UnsignedQuads,
+    Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64, Avx512Vnni2,
+    Avx512Vnni4Signed, Avx512Vnni4Unsigned,
 };
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{MOST_LANES, Register};
-    use crate::simd::vnni4::{self, Quad};
+    use super::{MAX_LANES, Vector};
+    use crate::simd::vnni4::{self, Vnni4};
     use crate::types::low_precision::Bf16;
-    use crate::types::vnni::Pair;
+    use crate::types::vnni::Vnni2;
     use std::arch::x86_64::*;
     use std::num::Wrapping;
 
@@ -146,12 +146,12 @@ mod x86 {
             $name:ident($register:ty): [$element:ty; $lanes:literal];
             $splat:path, $load:ident, $store:ident, $mul:ident, $add:ident, $fused:path;
             some |$n:ident| $mask:expr, $load_some:ident, $store_some:ident;
-            transpose by $turn:ident
+            transpose by $transpose:ident
         ) => {
             #[derive(Clone, Copy)]
             pub(crate) struct $name(pub(crate) $register);
 
-            impl Register for $name {
+            impl Vector for $name {
                 type Elem = $element;
                 const LANES: usize = $lanes;
 
@@ -170,25 +170,25 @@ mod x86 {
                     unsafe { $store(to.cast(), self.0) }
                 }
                 #[inline(always)]
-                unsafe fn load_some(from: *const $element, $n: usize) -> Self {
+                unsafe fn load_partial(from: *const $element, $n: usize) -> Self {
                     // SAFETY: the mask has the first `n` lanes; the features as everywhere here.
                     Self(unsafe { $load_some!(from.cast(), $mask) })
                 }
                 #[inline(always)]
-                unsafe fn store_some(self, to: *mut $element, $n: usize) {
-                    // SAFETY: as for `load_some`.
+                unsafe fn store_partial(self, to: *mut $element, $n: usize) {
+                    // SAFETY: as for `load_partial`.
                     unsafe { $store_some!(to.cast(), $mask, self.0) }
                 }
                 #[inline(always)]
-                fn transpose(rows: [Self; MOST_LANES]) -> [Self; MOST_LANES] {
-                    $turn!(rows)
+                fn transpose(rows: [Self; MAX_LANES]) -> [Self; MAX_LANES] {
+                    $transpose!(rows)
                 }
                 #[inline(always)]
                 fn prefetch(address: *const $element) {
                     isa!(_mm_prefetch::<_MM_HINT_T0>(address.cast()));
                 }
                 #[inline(always)]
-                fn prefetch_near(address: *const $element) {
+                fn prefetch_l2(address: *const $element) {
                     isa!(_mm_prefetch::<_MM_HINT_T1>(address.cast()));
                 }
                 #[inline(always)]
@@ -208,8 +208,8 @@ mod x86 {
     }
 
     /// Eight lanes set, then eight that are not: from `8 - n` on, `n` are set.
-    static LANES32: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
-    static LANES64: [i64; 8] = [-1, -1, -1, -1, 0, 0, 0, 0];
+    static MASK32: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+    static MASK64: [i64; 8] = [-1, -1, -1, -1, 0, 0, 0, 0];
 
     macro_rules! avx2_load_f32 {
         ($from:expr, $mask:expr) => {
@@ -256,7 +256,7 @@ mod x86 {
     // the elements of neighbouring rows become neighbours, then whole quarters change places.
 
     /// Pairs of neighbours: even places hold those of the first elements.
-    macro_rules! pairs {
+    macro_rules! unpack2 {
         ($rows:ident, $low:ident, $high:ident, $lanes:literal) => {{
             let mut pairs = $rows;
             for i in 0..$lanes / 2 {
@@ -268,7 +268,7 @@ mod x86 {
         }};
     }
     /// Fours of neighbours, of pairs.
-    macro_rules! fours {
+    macro_rules! unpack4 {
         ($pairs:ident, $low:ident, $high:ident, $double:ident, $single:ident, $lanes:literal) => {{
             let mut fours = $pairs;
             for i in 0..$lanes / 4 {
@@ -283,7 +283,7 @@ mod x86 {
         }};
     }
     /// Quarter `i` of register `n * j + k` to quarter `j` of register `n * i + k`.
-    macro_rules! quarters {
+    macro_rules! shuffle_lanes {
         ($from:ident, $shuffle:ident, $n:literal) => {{
             let mut to = $from;
             for k in 0..$n {
@@ -299,7 +299,7 @@ mod x86 {
             to
         }};
     }
-    macro_rules! halves {
+    macro_rules! swap_halves {
         ($from:ident, $permute:ident, $n:literal) => {{
             let mut to = $from;
             for k in 0..$n {
@@ -310,10 +310,10 @@ mod x86 {
             to
         }};
     }
-    macro_rules! turn_avx512_f32 {
+    macro_rules! transpose_avx512_f32 {
         ($rows:ident) => {{
-            let pairs = pairs!($rows, _mm512_unpacklo_ps, _mm512_unpackhi_ps, 16);
-            let fours = fours!(
+            let pairs = unpack2!($rows, _mm512_unpacklo_ps, _mm512_unpackhi_ps, 16);
+            let fours = unpack4!(
                 pairs,
                 _mm512_unpacklo_pd,
                 _mm512_unpackhi_pd,
@@ -321,19 +321,19 @@ mod x86 {
                 _mm512_castpd_ps,
                 16
             );
-            quarters!(fours, _mm512_shuffle_f32x4, 4)
+            shuffle_lanes!(fours, _mm512_shuffle_f32x4, 4)
         }};
     }
-    macro_rules! turn_avx512_f64 {
+    macro_rules! transpose_avx512_f64 {
         ($rows:ident) => {{
-            let pairs = pairs!($rows, _mm512_unpacklo_pd, _mm512_unpackhi_pd, 8);
-            quarters!(pairs, _mm512_shuffle_f64x2, 2)
+            let pairs = unpack2!($rows, _mm512_unpacklo_pd, _mm512_unpackhi_pd, 8);
+            shuffle_lanes!(pairs, _mm512_shuffle_f64x2, 2)
         }};
     }
-    macro_rules! turn_avx2_f32 {
+    macro_rules! transpose_avx2_f32 {
         ($rows:ident) => {{
-            let pairs = pairs!($rows, _mm256_unpacklo_ps, _mm256_unpackhi_ps, 8);
-            let fours = fours!(
+            let pairs = unpack2!($rows, _mm256_unpacklo_ps, _mm256_unpackhi_ps, 8);
+            let fours = unpack4!(
                 pairs,
                 _mm256_unpacklo_pd,
                 _mm256_unpackhi_pd,
@@ -341,51 +341,51 @@ mod x86 {
                 _mm256_castpd_ps,
                 8
             );
-            halves!(fours, _mm256_permute2f128_ps, 4)
+            swap_halves!(fours, _mm256_permute2f128_ps, 4)
         }};
     }
-    macro_rules! turn_avx2_f64 {
+    macro_rules! transpose_avx2_f64 {
         ($rows:ident) => {{
-            let pairs = pairs!($rows, _mm256_unpacklo_pd, _mm256_unpackhi_pd, 4);
-            halves!(pairs, _mm256_permute2f128_pd, 2)
+            let pairs = unpack2!($rows, _mm256_unpacklo_pd, _mm256_unpackhi_pd, 4);
+            swap_halves!(pairs, _mm256_permute2f128_pd, 2)
         }};
     }
 
     register! {
         Avx2F32(__m256): [f32; 8];
         _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_mul_ps, _mm256_add_ps, _mm256_fmadd_ps;
-        some |n| LANES32[8 - n.min(8)..].as_ptr(), avx2_load_f32, avx2_store_f32;
-        transpose by turn_avx2_f32
+        some |n| MASK32[8 - n.min(8)..].as_ptr(), avx2_load_f32, avx2_store_f32;
+        transpose by transpose_avx2_f32
     }
     register! {
         Avx2F64(__m256d): [f64; 4];
         _mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_mul_pd, _mm256_add_pd, _mm256_fmadd_pd;
-        some |n| LANES64[4 - n.min(4)..].as_ptr(), avx2_load_f64, avx2_store_f64;
-        transpose by turn_avx2_f64
+        some |n| MASK64[4 - n.min(4)..].as_ptr(), avx2_load_f64, avx2_store_f64;
+        transpose by transpose_avx2_f64
     }
     register! {
         Avx512F32(__m512): [f32; 16];
         _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_mul_ps, _mm512_add_ps, _mm512_fmadd_ps;
         some |n| (1u16 << n) - 1, avx512_load_f32, avx512_store_f32;
-        transpose by turn_avx512_f32
+        transpose by transpose_avx512_f32
     }
     register! {
         Avx512F64(__m512d): [f64; 8];
         _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_mul_pd, _mm512_add_pd, _mm512_fmadd_pd;
         some |n| (1u8 << n) - 1, avx512_load_f64, avx512_store_f64;
-        transpose by turn_avx512_f64
+        transpose by transpose_avx512_f64
     }
 
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn splat_pair(pair: Pair) -> __m512 {
+    fn splat_vnni2(pair: Vnni2) -> __m512 {
         _mm512_castsi512_ps(_mm512_set1_epi32(pair.0 as i32))
     }
 
     /// `sum` and the products of both halves.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bf16")]
-    fn add_pairs(a: __m512, b: __m512, sum: __m512) -> __m512 {
+    fn dpbf16(a: __m512, b: __m512, sum: __m512) -> __m512 {
         // SAFETY: registers of as many bits.
         let [a, b] = [a, b].map(|pairs| unsafe { std::mem::transmute::<__m512, __m512bh>(pairs) });
         _mm512_dpbf16_ps(sum, a, b)
@@ -393,10 +393,10 @@ mod x86 {
 
     // Sums are `f32`; factors are pairs of the same size.
     register! {
-        Avx512Pairs(__m512): [Pair; 16];
-        splat_pair, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_mul_ps, _mm512_add_ps, add_pairs;
+        Avx512Vnni2(__m512): [Vnni2; 16];
+        splat_vnni2, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_mul_ps, _mm512_add_ps, dpbf16;
         some |n| (1u16 << n) - 1, avx512_load_f32, avx512_store_f32;
-        transpose by turn_avx512_f32
+        transpose by transpose_avx512_f32
     }
 
     /// Operations on integers in registers that are typed as floats, as those are that move them.
@@ -462,62 +462,62 @@ mod x86 {
     register! {
         Avx2I32(__m256): [Wrapping<i32>; 8];
         splat_i32_avx2, _mm256_loadu_ps, _mm256_storeu_ps, mul_i32_avx2, add_i32_avx2, fused_i32_avx2;
-        some |n| LANES32[8 - n.min(8)..].as_ptr(), avx2_load_f32, avx2_store_f32;
-        transpose by turn_avx2_f32
+        some |n| MASK32[8 - n.min(8)..].as_ptr(), avx2_load_f32, avx2_store_f32;
+        transpose by transpose_avx2_f32
     }
     register! {
         Avx2I64(__m256d): [Wrapping<i64>; 4];
         splat_i64_avx2, _mm256_loadu_pd, _mm256_storeu_pd, mul_i64_avx2, add_i64_avx2, fused_i64_avx2;
-        some |n| LANES64[4 - n.min(4)..].as_ptr(), avx2_load_f64, avx2_store_f64;
-        transpose by turn_avx2_f64
+        some |n| MASK64[4 - n.min(4)..].as_ptr(), avx2_load_f64, avx2_store_f64;
+        transpose by transpose_avx2_f64
     }
     register! {
         Avx512I32(__m512): [Wrapping<i32>; 16];
         splat_i32, _mm512_loadu_ps, _mm512_storeu_ps, mul_i32, add_i32, fused_i32;
         some |n| (1u16 << n) - 1, avx512_load_f32, avx512_store_f32;
-        transpose by turn_avx512_f32
+        transpose by transpose_avx512_f32
     }
     register! {
         Avx512I64(__m512d): [Wrapping<i64>; 8];
         splat_i64, _mm512_loadu_pd, _mm512_storeu_pd, mul_i64, add_i64, fused_i64;
         some |n| (1u8 << n) - 1, avx512_load_f64, avx512_store_f64;
-        transpose by turn_avx512_f64
+        transpose by transpose_avx512_f64
     }
 
     // Sums are integers of 32 bits; factors are quads of bytes. Those of one factor have signs, and
     // those of the other have none: the name says which the one is that `mul_add` is called of.
     register! {
-        Avx512UnsignedQuads(__m512): [Quad; 16];
-        vnni4::splat, _mm512_loadu_ps, _mm512_storeu_ps, mul_i32, add_i32, vnni4::add_unsigned;
+        Avx512Vnni4Unsigned(__m512): [Vnni4; 16];
+        vnni4::splat, _mm512_loadu_ps, _mm512_storeu_ps, mul_i32, add_i32, vnni4::dpbusd;
         some |n| (1u16 << n) - 1, avx512_load_f32, avx512_store_f32;
-        transpose by turn_avx512_f32
+        transpose by transpose_avx512_f32
     }
     register! {
-        Avx512SignedQuads(__m512): [Quad; 16];
-        vnni4::splat, _mm512_loadu_ps, _mm512_storeu_ps, mul_i32, add_i32, vnni4::add_signed;
+        Avx512Vnni4Signed(__m512): [Vnni4; 16];
+        vnni4::splat, _mm512_loadu_ps, _mm512_storeu_ps, mul_i32, add_i32, vnni4::dpbusd_swapped;
         some |n| (1u16 << n) - 1, avx512_load_f32, avx512_store_f32;
-        transpose by turn_avx512_f32
+        transpose by transpose_avx512_f32
     }
 
-    impl From<__m512> for Avx512UnsignedQuads {
+    impl From<__m512> for Avx512Vnni4Unsigned {
         #[inline(always)]
         fn from(quads: __m512) -> Self {
             Self(quads)
         }
     }
 
-    impl From<__m512> for Avx512SignedQuads {
+    impl From<__m512> for Avx512Vnni4Signed {
         #[inline(always)]
         fn from(quads: __m512) -> Self {
             Self(quads)
         }
     }
 
-    impl Avx512SignedQuads {
+    impl Avx512Vnni4Signed {
         /// With the sign bit of every byte flipped: one without a sign is 128 more than one with.
         #[inline(always)]
-        pub(crate) fn flipped(self) -> Self {
-            Self(isa!(vnni4::flip(self.0)))
+        pub(crate) fn flip_signs(self) -> Self {
+            Self(isa!(vnni4::flip_signs(self.0)))
         }
 
         /// Quads of a byte of each of four lines.
@@ -531,15 +531,15 @@ mod x86 {
         }
     }
 
-    impl Avx512UnsignedQuads {
-        /// As for [`Avx512SignedQuads::flipped`].
+    impl Avx512Vnni4Unsigned {
+        /// As for [`Avx512Vnni4Signed::flip_signs`].
         #[inline(always)]
-        pub(crate) fn flipped(self) -> Self {
-            Self(isa!(vnni4::flip(self.0)))
+        pub(crate) fn flip_signs(self) -> Self {
+            Self(isa!(vnni4::flip_signs(self.0)))
         }
     }
 
-    impl Avx512Pairs {
+    impl Avx512Vnni2 {
         /// Pairs of elements of one line and of another.
         ///
         /// # Safety

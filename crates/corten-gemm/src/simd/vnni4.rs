@@ -1,8 +1,8 @@
 //! Quads of bytes, which one instruction multiplies and adds up.
 
-use crate::kernel::micro_kernel::Sealed;
-use crate::pack::pack_kernels::Lines;
-use crate::types::workspace::Plain;
+use crate::kernel::micro_kernel::Scalar;
+use crate::pack::pack_kernels::StridedRows;
+use crate::types::workspace::Pod;
 use std::arch::x86_64::*;
 use std::num::Wrapping;
 use std::ops::{Add, Mul};
@@ -10,9 +10,9 @@ use std::ops::{Add, Mul};
 /// Four neighbours of the depth as a factor; an integer of 32 bits as a sum. It lies at any address.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(transparent)]
-pub(crate) struct Quad(pub(crate) [u8; 4]);
+pub(crate) struct Vnni4(pub(crate) [u8; 4]);
 
-impl Quad {
+impl Vnni4 {
     fn sum(self) -> Wrapping<i32> {
         Wrapping(i32::from_ne_bytes(self.0))
     }
@@ -22,7 +22,7 @@ impl Quad {
     }
 }
 
-impl Add for Quad {
+impl Add for Vnni4 {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -30,7 +30,7 @@ impl Add for Quad {
     }
 }
 
-impl Mul for Quad {
+impl Mul for Vnni4 {
     type Output = Self;
 
     fn mul(self, other: Self) -> Self {
@@ -38,34 +38,34 @@ impl Mul for Quad {
     }
 }
 
-impl Sealed for Quad {
+impl Scalar for Vnni4 {
     const ZERO: Self = Self([0; 4]);
     const ONE: Self = Self(1i32.to_ne_bytes());
 }
 
 // SAFETY: any bits are four bytes, or a sum.
-unsafe impl Plain for Quad {}
+unsafe impl Pod for Vnni4 {}
 
 /// A quad of a large factor as it lies: what multiplies it has signs or not, and its own sign bits
 /// are flipped as it is loaded or not.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub(crate) struct Vnni4Operand<const SIGNED: bool, const FLIPPED: bool>(pub(crate) Quad);
+pub(crate) struct Vnni4Operand<const SIGNED: bool, const FLIP_SIGNS: bool>(pub(crate) Vnni4);
 
 // SAFETY: as above.
-unsafe impl<const SIGNED: bool, const FLIPPED: bool> Plain for Vnni4Operand<SIGNED, FLIPPED> {}
+unsafe impl<const SIGNED: bool, const FLIP_SIGNS: bool> Pod for Vnni4Operand<SIGNED, FLIP_SIGNS> {}
 
 /// A register of a quad.
 #[inline]
 #[target_feature(enable = "avx512f")]
-pub(crate) fn splat(quad: Quad) -> __m512 {
+pub(crate) fn splat(quad: Vnni4) -> __m512 {
     _mm512_castsi512_ps(_mm512_set1_epi32(i32::from_ne_bytes(quad.0)))
 }
 
 /// `sum` and the products of four bytes without signs and four with.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vnni")]
-pub(crate) fn add_unsigned(unsigned: __m512, signed: __m512, sum: __m512) -> __m512 {
+pub(crate) fn dpbusd(unsigned: __m512, signed: __m512, sum: __m512) -> __m512 {
     let [unsigned, signed] = [_mm512_castps_si512(unsigned), _mm512_castps_si512(signed)];
     _mm512_castsi512_ps(_mm512_dpbusd_epi32(_mm512_castps_si512(sum), unsigned, signed))
 }
@@ -73,14 +73,14 @@ pub(crate) fn add_unsigned(unsigned: __m512, signed: __m512, sum: __m512) -> __m
 /// `sum` and the products of four bytes with signs and four without.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vnni")]
-pub(crate) fn add_signed(signed: __m512, unsigned: __m512, sum: __m512) -> __m512 {
-    add_unsigned(unsigned, signed, sum)
+pub(crate) fn dpbusd_swapped(signed: __m512, unsigned: __m512, sum: __m512) -> __m512 {
+    dpbusd(unsigned, signed, sum)
 }
 
 /// Flips the sign bit of every byte.
 #[inline]
 #[target_feature(enable = "avx512f")]
-pub(crate) fn flip(quads: __m512) -> __m512 {
+pub(crate) fn flip_signs(quads: __m512) -> __m512 {
     let signs = _mm512_set1_epi32(0x8080_8080_u32 as i32);
     _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(quads), signs))
 }
@@ -102,16 +102,16 @@ pub(crate) unsafe fn load_strided(first: *const u8, stride: isize) -> __m512 {
         ]
     };
     let ab = _mm512_inserti32x4::<1>(_mm512_castsi128_si512(a), b);
-    let lines = _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(ab, c), d);
+    let strided = _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(ab, c), d);
     // Four columns of all lines side by side, and then the lines of every column.
     let columns = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     let quads = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    let fours = _mm512_permutexvar_epi32(columns, lines);
+    let fours = _mm512_permutexvar_epi32(columns, strided);
     _mm512_castsi512_ps(_mm512_shuffle_epi8(fours, _mm512_broadcast_i32x4(quads)))
 }
 
 /// Columns of a register of bytes.
-pub(crate) const COLUMNS: usize = 64;
+pub(crate) const COLUMNS_PER_VECTOR: usize = 64;
 
 /// Quads of up to 64 columns of up to four lines: of 16 columns in each register. What is not there is
 /// zero.
@@ -123,15 +123,15 @@ pub(crate) const COLUMNS: usize = 64;
 pub(crate) unsafe fn interleave_4_rows(
     first: *const u8,
     stride: isize,
-    lines: usize,
+    strided: usize,
     columns: usize,
 ) -> [__m512; 4] {
     // Interleaving works within quarters of registers: those get every fourth four columns.
     let fours = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    let mask = u64::MAX >> (COLUMNS - columns);
+    let mask = u64::MAX >> (COLUMNS_PER_VECTOR - columns);
     let mut rows = [_mm512_setzero_si512(); 4];
     for (i, row) in rows.iter_mut().enumerate() {
-        let mask = if i < lines { mask } else { 0 };
+        let mask = if i < strided { mask } else { 0 };
         // SAFETY: the caller's, for the columns of the mask.
         let line = unsafe {
             _mm512_maskz_loadu_epi8(mask, first.wrapping_offset(i as isize * stride).cast())
@@ -155,21 +155,23 @@ pub(crate) unsafe fn interleave_4_rows(
 /// The lines must be readable, and `to` writable for a fourth as many lines of `width`, a multiple of
 /// the lanes that no line is longer than.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-pub(crate) unsafe fn interleave_rows<const FLIPPED: bool>(
-    from: Lines<*const u8>,
-    to: *mut Quad,
+pub(crate) unsafe fn interleave_rows<const FLIP_SIGNS: bool>(
+    from: StridedRows<*const u8>,
+    to: *mut Vnni4,
     width: usize,
 ) {
     for line in (0..from.count).step_by(4) {
         let place = from.first.wrapping_offset(line as isize * from.stride);
-        for at in (0..from.len).step_by(COLUMNS) {
-            let (lines, columns) = ((from.count - line).min(4), (from.len - at).min(COLUMNS));
+        for at in (0..from.len).step_by(COLUMNS_PER_VECTOR) {
+            let (strided, columns) =
+                ((from.count - line).min(4), (from.len - at).min(COLUMNS_PER_VECTOR));
             // SAFETY: the caller's; registers have 16 lanes.
             unsafe {
-                let quads = interleave_4_rows(place.wrapping_add(at), from.stride, lines, columns);
+                let quads =
+                    interleave_4_rows(place.wrapping_add(at), from.stride, strided, columns);
                 let to = to.add(line / 4 * width + at);
                 for (i, quads) in quads.into_iter().enumerate().take((width - at) / 16) {
-                    let quads = if FLIPPED { flip(quads) } else { quads };
+                    let quads = if FLIP_SIGNS { flip_signs(quads) } else { quads };
                     _mm512_storeu_ps(to.add(16 * i).cast(), quads);
                 }
             }

@@ -1,7 +1,7 @@
 //! Matrices in memory.
 
 #[cfg(target_arch = "x86_64")]
-use crate::types::workspace::Plain;
+use crate::types::workspace::Pod;
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -55,20 +55,20 @@ impl<E> View<*mut E> {
 }
 
 /// A factor: a matrix that may be read for `'a`.
-pub struct Source<'a, E> {
+pub struct MatrixRef<'a, E> {
     view: View<*const E>,
     memory: PhantomData<&'a [E]>,
 }
 
-impl<E> Clone for Source<'_, E> {
+impl<E> Clone for MatrixRef<'_, E> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<E> Copy for Source<'_, E> {}
+impl<E> Copy for MatrixRef<'_, E> {}
 
-impl<'a, E: Copy> Source<'a, E> {
+impl<'a, E: Copy> MatrixRef<'a, E> {
     /// # Safety
     /// The matrix must be readable, and unchanged, for `'a`.
     pub unsafe fn new(view: View<*const E>) -> Self {
@@ -77,11 +77,11 @@ impl<'a, E: Copy> Source<'a, E> {
 
     /// The same matrix with elements of another type of this size.
     #[cfg(target_arch = "x86_64")]
-    pub(crate) fn cast<T: Plain>(self) -> Source<'a, T>
+    pub(crate) fn cast<T: Pod>(self) -> MatrixRef<'a, T>
     where
-        E: Plain,
+        E: Pod,
     {
-        Source { view: self.view.cast(), memory: PhantomData }
+        MatrixRef { view: self.view.cast(), memory: PhantomData }
     }
 
     pub(crate) fn shape(&self) -> [usize; 2] {
@@ -124,6 +124,6 @@ impl<'a, E: Copy> Source<'a, E> {
 }
 
 /// The distance in bytes of lines that lie so many elements apart: of a single line it may be any number.
-pub(crate) fn bytes_apart<E>(stride: isize) -> usize {
+pub(crate) fn stride_bytes<E>(stride: isize) -> usize {
     stride.unsigned_abs().saturating_mul(size_of::<E>())
 }

@@ -2,9 +2,9 @@
 
 mod common;
 
-use corten_gemm::{Accumulate, Instructions, PrepackedB, Source, View, product_of_packed};
+use corten_gemm::{Accumulate, Isa, MatrixRef, PrepackedB, View, gemm_prepacked};
 #[cfg(target_arch = "x86_64")]
-use corten_gemm::{Bf16, Narrow, PrepackedBf16, product_of_packed_pairs};
+use corten_gemm::{Bf16, LowPrecision, PrepackedBf16, gemm_prepacked_bf16};
 
 /// Small integers, so that every order of summing gives the same.
 fn number(row: usize, col: usize) -> f64 {
@@ -39,11 +39,11 @@ fn wanted(a: &[f64], [m, n, k]: [usize; 3], start: impl Fn(usize, usize) -> f64)
 
 #[test]
 fn products_with_panels_equal_the_naive_ones() {
-    for level in common::levels_to(Instructions::Avx512) {
+    for level in common::levels_to(Isa::Avx512) {
         for [m, n, k] in SHAPES {
             let (a, transposed) = (rows([m, k], |x| x), rows([n, k], |x| x));
             // SAFETY: the matrix lies in its memory.
-            let b = unsafe { Source::new(row_major(transposed.as_ptr(), [n, k]).t()) };
+            let b = unsafe { MatrixRef::new(row_major(transposed.as_ptr(), [n, k]).t()) };
             let b = PrepackedB::of(b, level);
             assert_eq!(b.shape(), [k, n]);
             assert!(b.elements().all(|(step, col, element)| element == number(col, step)));
@@ -59,7 +59,7 @@ fn products_with_panels_equal_the_naive_ones() {
                 let start = Accumulate::ColumnBias(values[cols.clone()].as_ptr());
                 let from = row_major(a.as_ptr(), [m, k]);
                 // SAFETY: the matrices lie in memories of their own; there is a value per column.
-                unsafe { product_of_packed(to, from, (&b, cols.clone()), start) };
+                unsafe { gemm_prepacked(to, from, (&b, cols.clone()), start) };
                 let wanted = wanted(&a, [m, n, k], |_, col| values[col]);
                 for (place, (sum, wanted)) in c.iter().zip(&wanted).enumerate() {
                     if cols.contains(&(place % n)) {
@@ -78,24 +78,24 @@ fn products_with_panels_equal_the_naive_ones() {
 fn columns_begin_with_a_panel() {
     let (a, transposed, mut c) = ([1.0f64; 8], [1.0f64; 32], [0.0f64; 3]);
     // SAFETY: the matrix lies in its memory.
-    let b = unsafe { Source::new(row_major(transposed.as_ptr(), [4, 8]).t()) };
-    let b = PrepackedB::of(b, Instructions::Portable);
+    let b = unsafe { MatrixRef::new(row_major(transposed.as_ptr(), [4, 8]).t()) };
+    let b = PrepackedB::of(b, Isa::Portable);
     let (to, from) = (row_major(c.as_mut_ptr(), [1, 3]), row_major(a.as_ptr(), [1, 8]));
     // SAFETY: the matrices lie in memories of their own.
-    unsafe { product_of_packed(to, from, (&b, 1..4), Accumulate::Overwrite) };
+    unsafe { gemm_prepacked(to, from, (&b, 1..4), Accumulate::Overwrite) };
 }
 
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn products_with_panels_of_pairs_equal_the_naive_ones() {
-    let half = |x: f64| Bf16::rounded(x as f32);
-    for level in common::levels_to(Instructions::Amx) {
+    let half = |x: f64| Bf16::from_accum(x as f32);
+    for level in common::levels_to(Isa::Amx) {
         for [m, n, k] in SHAPES {
             let (a, transposed) = (rows([m, k], half), rows([n, k], half));
             // SAFETY: the matrix lies in its memory.
-            let b = unsafe { Source::new(row_major(transposed.as_ptr(), [n, k]).t()) };
+            let b = unsafe { MatrixRef::new(row_major(transposed.as_ptr(), [n, k]).t()) };
             let packed = PrepackedBf16::of(b, level);
-            assert_eq!(packed.is_some(), level >= Instructions::Avx512Bf16);
+            assert_eq!(packed.is_some(), level >= Isa::Avx512Bf16);
             let Some(b) = packed else { continue };
             assert_eq!(b.shape(), [k, n]);
             assert!(b.elements().all(|(step, col, element)| element == half(number(col, step))));
@@ -106,7 +106,7 @@ fn products_with_panels_of_pairs_equal_the_naive_ones() {
                 let mut c = before.clone();
                 let (to, from) = (row_major(c.as_mut_ptr(), [m, n]), row_major(a.as_ptr(), [m, k]));
                 // SAFETY: the matrices lie in memories of their own.
-                unsafe { product_of_packed_pairs(to, from, (&b, 0..n), beta) };
+                unsafe { gemm_prepacked_bf16(to, from, (&b, 0..n), beta) };
                 let start = |row, col| beta.map_or(0.0, |beta| f64::from(beta) * number(row, col));
                 let wanted = wanted(&rows([m, k], |x| x), [m, n, k], start);
                 for (place, (&sum, &wanted)) in c.iter().zip(&wanted).enumerate() {
