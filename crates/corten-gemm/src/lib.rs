@@ -14,21 +14,22 @@ mod pack;
 mod simd;
 mod types;
 
-pub use driver::epilogue::{Accumulate, BatchStride};
+pub use driver::epilogue::BatchStride;
 pub use driver::gemm::{gemm, gemm_operands, gemm_prepacked};
 pub use driver::int8::{Int8, gemm_int8};
 #[cfg(target_arch = "x86_64")]
 pub use driver::mixed_precision::gemm_prepacked_bf16;
 pub use driver::mixed_precision::{MixedPrecision, gemm_mixed};
 pub use driver::plan::{MAX_SKINNY, Plan};
-#[cfg(target_arch = "x86_64")]
-pub use kernel::amx::has_amx;
-pub use kernel::micro_kernel::{Isa, Number};
-pub use pack::blocks::{
-    ImplicitOperand, L1_ALIAS_STRIDE, Operand, PACK_PADDING, Segments, packs_aliasing_rows,
-};
+pub use kernel::micro_kernel::Number;
+pub use pack::blocks::{ImplicitOperand, Operand, PACK_PADDING, Segments, packs_aliasing_rows};
 pub use pack::prepacked::PrepackedB;
 #[cfg(target_arch = "x86_64")]
 pub use pack::prepacked::PrepackedBf16;
+pub use types::accumulate::Accumulate;
+pub use types::isa::Isa;
+#[cfg(target_arch = "x86_64")]
+pub use types::isa::has_amx;
 pub use types::low_precision::{Bf16, F16, LowPrecision};
+pub use types::params::L1_ALIAS_STRIDE;
 pub use types::view::{MatrixRef, View};

@@ -4,20 +4,22 @@
 //! gives some 44 lines. So a piece of a panel stays in the first-level cache while strips pass it, and so
 //! do the sums of these, until all of the depth is done.
 
-use crate::driver::epilogue::{Accumulate, Epilogue};
-use crate::driver::gemm::{KC, chunks};
+use crate::driver::epilogue::Epilogue;
 use crate::driver::mixed_precision::{SumsTo, as_vnni2, store_vnni2};
 use crate::kernel::amx::TileRegisters;
-use crate::kernel::micro_kernel::{
-    CACHE_LINE, Isa, MicroKernelArgs, MicroKernels, Scalar, vnni2_kernels,
-};
+use crate::kernel::micro_kernel::{MicroKernelArgs, MicroKernels, vnni2_kernels};
 use crate::kernel::skinny::StoreTile;
-use crate::pack::blocks::{ImplicitOperand, MAX_UNPACKED_PANELS, Partition, PrefetchQueue};
+use crate::pack::blocks::{MAX_UNPACKED_PANELS, PrefetchQueue};
 use crate::pack::interleave::{Interleaved, Vnni2Layout};
-use crate::pack::pack_kernels::{Scale, StridedRows, prefetch_rows};
+use crate::pack::pack_kernels::prefetch_rows;
 use crate::pack::prepacked::PrepackedB;
-use crate::simd::vector::Avx512Vnni2;
+use crate::simd::x86::Avx512Vnni2;
+use crate::types::accumulate::{Accumulate, Scale};
+use crate::types::isa::Isa;
 use crate::types::low_precision::Bf16;
+use crate::types::params::{CACHE_LINE, KC};
+use crate::types::partition::{Partition, chunks};
+use crate::types::strided_rows::StridedRows;
 use crate::types::view::{MatrixRef, View, stride_bytes};
 use crate::types::vnni::Vnni2;
 use crate::types::workspace::{Buffer, Workspace};

@@ -4,26 +4,24 @@
 //! stay in the caches; [`pack`](crate::pack::blocks) puts them in order and [`tile`](crate::kernel::micro_kernel) does the
 //! rest.
 
-use crate::driver::epilogue::{Accumulate, BatchStride, Epilogue};
+use crate::driver::epilogue::{BatchStride, Epilogue};
 use crate::driver::plan::{Algorithm, Plan};
 use crate::driver::small_gemm::SmallGemm;
 use crate::driver::unpacked::UnpackedGemm;
-use crate::kernel::micro_kernel::{Isa, MicroKernels, Number, Scalar};
+use crate::kernel::micro_kernel::{MicroKernels, Number};
 use crate::kernel::skinny::{GemvForm, Skinny, SmallMatrix};
 use crate::pack::blocks::{
-    L1_ALIAS_STRIDE, MAX_UNPACKED_PANELS, Operand, PackedA, PackedB, PanelB, Partition,
-    PrefetchQueue, TLB_REACH, TileOutput,
+    MAX_UNPACKED_PANELS, Operand, PackedA, PackedB, PanelB, PrefetchQueue, TileOutput,
 };
-use crate::pack::pack_kernels::PAGE_BYTES;
 use crate::pack::prepacked::PrepackedB;
+use crate::types::accumulate::Accumulate;
+use crate::types::element::Scalar;
+use crate::types::isa::Isa;
+use crate::types::params::{KC, L1_ALIAS_STRIDE, PAGE_BYTES, TLB_REACH};
+use crate::types::partition::{Partition, chunks};
 use crate::types::view::{MatrixRef, View, stride_bytes};
 use crate::types::workspace::{Buffer, Workspace};
 use std::ops::Range;
-
-/// Most steps of the depth at a time: the more there are, the less often the result is read and
-/// written. A panel of `b` of so many fills an eighth of a second-level cache of 1 MiB, from which it
-/// comes as fast as it is used.
-pub(crate) const KC: usize = 512;
 
 /// The blocks of a product.
 struct BlockSizes {
@@ -286,10 +284,6 @@ fn cost<E: Scalar>(
         first_pass(first_pass(rows, cols), depth.div_ceil(KC)) / 2
     };
     of_tiles.saturating_add(of_a).saturating_add(of_b).saturating_add(of_c)
-}
-
-pub(crate) fn chunks(length: usize, step: usize) -> impl Iterator<Item = Range<usize>> {
-    (0..length).step_by(step).map(move |start| start..(start + step).min(length))
 }
 
 /// Whether a block is the first one that adds to its sums, and the first one with its panels.

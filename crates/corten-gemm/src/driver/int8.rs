@@ -1,13 +1,14 @@
 //! Products of bytes, with signs or without, whose sums are integers of 32 bits that wrap around.
 
-use crate::driver::epilogue::{Accumulate, Epilogue};
+use crate::driver::epilogue::Epilogue;
 use crate::driver::gemm::gemm_blocked;
 use crate::driver::mixed_precision::MixedPrecision;
 use crate::driver::plan::{Algorithm, Plan};
-use crate::kernel::micro_kernel::{Isa, Number, Scalar};
 use crate::kernel::skinny::{GemvForm, Skinny, SmallMatrix};
 use crate::pack::blocks::Operand;
 use crate::pack::convert_pack::Converted;
+use crate::types::accumulate::Accumulate;
+use crate::types::isa::Isa;
 use crate::types::view::{MatrixRef, View};
 use crate::types::workspace::Workspace;
 use std::num::Wrapping;

@@ -2,11 +2,11 @@
 //! lines are added up, two times four lines at a time.
 
 use crate::driver::epilogue::Epilogue;
-use crate::kernel::micro_kernel::Scalar;
 use crate::kernel::skinny::SmallOperand;
 use crate::simd::vector::Vector;
-use crate::simd::vnni4::{COLUMNS_PER_VECTOR, Vnni4, flip_signs, interleave_4_rows};
+use crate::simd::vnni4::{COLUMNS_PER_VECTOR, flip_signs, interleave_4_rows};
 use crate::types::view::MatrixRef;
+use crate::types::vnni::Vnni4;
 use crate::types::workspace::Workspace;
 use std::arch::x86_64::__m512;
 

@@ -3,17 +3,21 @@
 //! Where both factors have signs or neither has, the second one's sign bits are flipped. What that
 //! adds to a sum, or takes from it, is 128 times the sum of a row of the first factor.
 
-use crate::driver::epilogue::{Accumulate, Epilogue};
-use crate::driver::gemm::{chunks, gemm_blocked};
+use crate::driver::epilogue::Epilogue;
+use crate::driver::gemm::gemm_blocked;
 use crate::driver::int8_axpy::AxpyVnni4;
-use crate::kernel::micro_kernel::{Isa, Scalar, vnni4_kernels};
+use crate::kernel::micro_kernel::vnni4_kernels;
 use crate::kernel::skinny::{GemvForm, Skinny, SkinnyElement};
-use crate::pack::blocks::{ImplicitOperand, Operand, PACK_PADDING};
+use crate::pack::blocks::{Operand, PACK_PADDING};
 use crate::pack::interleave::{Interleaved, Vnni4Layout};
-use crate::pack::pack_kernels::StridedRows;
-use crate::simd::vector::{Avx512Vnni4Signed, Avx512Vnni4Unsigned, MAX_LANES, Vector};
-use crate::simd::vnni4::{Vnni4, Vnni4Operand};
+use crate::simd::vector::{MAX_LANES, Vector};
+use crate::simd::x86::{Avx512Vnni4Signed, Avx512Vnni4Unsigned};
+use crate::types::accumulate::Accumulate;
+use crate::types::isa::Isa;
+use crate::types::partition::chunks;
+use crate::types::strided_rows::StridedRows;
 use crate::types::view::{MatrixRef, View};
+use crate::types::vnni::{Vnni4, Vnni4Operand};
 use crate::types::workspace::{Buffer, Workspace};
 use std::arch::x86_64::*;
 use std::num::Wrapping;

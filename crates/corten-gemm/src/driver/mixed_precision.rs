@@ -3,26 +3,30 @@
 
 #[cfg(target_arch = "x86_64")]
 use crate::driver::amx_gemm::{AmxB, AmxGemm, BLOCKS};
-use crate::driver::epilogue::{Accumulate, Epilogue};
-use crate::driver::gemm::{KC, chunks, gemm_blocked};
+use crate::driver::epilogue::Epilogue;
+use crate::driver::gemm::gemm_blocked;
 use crate::driver::int8::{self, Int8};
 use crate::driver::plan::{Algorithm, Plan};
-use crate::kernel::micro_kernel::{Isa, Number, Scalar};
+use crate::kernel::micro_kernel::MicroKernels;
 #[cfg(target_arch = "x86_64")]
-use crate::kernel::micro_kernel::{MicroKernels, vnni2_kernels};
+use crate::kernel::micro_kernel::vnni2_kernels;
 use crate::kernel::skinny::{GemvForm, Skinny, SkinnyOperand, SmallMatrix, StoreTile};
 use crate::pack::blocks::Operand;
 use crate::pack::convert_pack::{self, ConvertKernels, Converted};
 #[cfg(target_arch = "x86_64")]
 use crate::pack::interleave::{Interleaved, Vnni2Layout};
-use crate::pack::pack_kernels::{Scale, StridedRows};
 #[cfg(target_arch = "x86_64")]
 use crate::pack::prepacked::PrepackedBf16;
+use crate::types::accumulate::{Accumulate, Scale};
+use crate::types::isa::Isa;
 use crate::types::low_precision::{Bf16, F16, LowPrecision};
+use crate::types::params::KC;
+use crate::types::partition::chunks;
+use crate::types::strided_rows::StridedRows;
 use crate::types::view::{MatrixRef, View};
 #[cfg(target_arch = "x86_64")]
 use crate::types::vnni::Vnni2;
-use crate::types::workspace::Workspace;
+use crate::types::workspace::{Buffer, Workspace};
 use std::num::Wrapping;
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
 //! How a product is computed.
 
-use crate::kernel::skinny::GemvForm;
+use crate::kernel::skinny::{GemvForm, Skinny};
 use crate::types::view::View;
 
 /// The most rows, or columns, of a product whose large factor is read as it lies.

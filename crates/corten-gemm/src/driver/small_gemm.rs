@@ -1,8 +1,9 @@
 //! Products of so few elements that to look for room takes longer than to compute them.
 
-use crate::driver::epilogue::Accumulate;
-use crate::kernel::micro_kernel::{Isa, Scalar};
 use crate::kernel::skinny::{DotArgs, DotKernels, MAX_DOTS, SkinnyElement};
+use crate::types::accumulate::Accumulate;
+use crate::types::element::Scalar;
+use crate::types::isa::Isa;
 use crate::types::view::{MatrixRef, View};
 
 /// A little product.

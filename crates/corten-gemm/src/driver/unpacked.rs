@@ -1,11 +1,13 @@
 //! Products whose factors tiles read as they lie: for small ones, deciding on blocks takes longer than
 //! multiplying.
 
-use crate::driver::epilogue::Accumulate;
-use crate::driver::gemm::KC;
-use crate::kernel::micro_kernel::{MicroKernelArgs, MicroKernels, Scalar};
-use crate::pack::blocks::{Partition, packing_pays, packs_aliasing_a};
-use crate::pack::pack_kernels::StridedRows;
+use crate::kernel::micro_kernel::{MicroKernelArgs, MicroKernels};
+use crate::pack::blocks::{packing_pays, packs_aliasing_a};
+use crate::types::accumulate::Accumulate;
+use crate::types::element::Scalar;
+use crate::types::params::KC;
+use crate::types::partition::Partition;
+use crate::types::strided_rows::StridedRows;
 use crate::types::view::{MatrixRef, View, stride_bytes};
 
 /// A second factor that reaches over no more bytes stays in the first-level cache as it lies.

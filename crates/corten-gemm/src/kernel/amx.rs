@@ -4,10 +4,10 @@
 //! Two by two of them are the sums of a strip and a panel, so that every register of a factor is used
 //! twice. The registers have no names in Rust: they hold something only within a block of assembly.
 
-use crate::driver::epilogue::Accumulate;
-use crate::kernel::micro_kernel::{MicroKernelArgs, MicroKernels};
+use crate::kernel::micro_kernel::{self, MicroKernelArgs, MicroKernels};
 use crate::pack::pack_kernels;
-use crate::simd::vector::Avx512Vnni2;
+use crate::simd::x86::Avx512Vnni2;
+use crate::types::accumulate::Accumulate;
 use crate::types::vnni::Vnni2;
 use std::arch::asm;
 use std::cell::Cell;
@@ -16,51 +16,6 @@ use std::sync::OnceLock;
 /// Rows of a register, and pairs of a row.
 const ROWS: usize = 16;
 const PAIRS: usize = 16;
-
-/// Whether the processor multiplies 16-bit floats in tile registers, and the system saves these.
-///
-/// The system is asked for it once: a program that does not multiply has no such state.
-#[must_use]
-pub fn has_amx() -> bool {
-    static HAS: OnceLock<bool> = OnceLock::new();
-    *HAS.get_or_init(|| {
-        is_x86_feature_detected!("avx512bf16") && cpuid_has_amx() && os_enables_amx()
-    })
-}
-
-/// CPUID's word of AMX: tile registers, and products of 16-bit floats in them.
-fn cpuid_has_amx() -> bool {
-    use std::arch::x86_64::{__cpuid, __cpuid_count};
-    const TILES_AND_BF16: u32 = 1 << 24 | 1 << 22;
-    __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & TILES_AND_BF16 == TILES_AND_BF16
-}
-
-/// Asks Linux for the state of tile registers, which it saves only for programs that ask.
-#[cfg(target_os = "linux")]
-fn os_enables_amx() -> bool {
-    const ARCH_PRCTL: isize = 158;
-    const REQUEST_PERMISSION: usize = 0x1023;
-    const TILE_DATA: usize = 18;
-    let mut result = ARCH_PRCTL;
-    // SAFETY: the call reads no memory of the program and changes none; it clobbers two registers.
-    unsafe {
-        asm!(
-            "syscall",
-            inlateout("rax") result,
-            in("rdi") REQUEST_PERMISSION,
-            in("rsi") TILE_DATA,
-            lateout("rcx") _,
-            lateout("r11") _,
-            options(nostack),
-        );
-    }
-    result == 0
-}
-
-#[cfg(not(target_os = "linux"))]
-fn os_enables_amx() -> bool {
-    false
-}
 
 macro_rules! heights {
     ($registers:literal: $($rows:literal),+) => { &[$(micro_kernel::<$rows, $registers>),+] };

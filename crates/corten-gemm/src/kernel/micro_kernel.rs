@@ -9,27 +9,26 @@
 //! multiplications: six rows by four registers are 24 multiplications and 10 loads, 14 rows by two
 //! registers are 28 and 16.
 
-use crate::driver::epilogue::Accumulate;
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::amx::amx_kernels;
 use crate::kernel::skinny::SkinnyOperand;
-use crate::pack::pack_kernels::{self, PackKernels, StridedRows};
+use crate::pack::pack_kernels::{self, PackKernels};
+use crate::simd::portable::Portable;
+use crate::simd::vector::{Vector, unroll_rows};
 #[cfg(target_arch = "x86_64")]
-use crate::simd::vector::{
+use crate::simd::x86::{
     Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64, Avx512Vnni2,
     Avx512Vnni4Signed, Avx512Vnni4Unsigned,
 };
-use crate::simd::vector::{Portable, Vector, unroll_rows};
+use crate::types::accumulate::Accumulate;
+use crate::types::element::Scalar;
+use crate::types::isa::Isa;
+use crate::types::params::CACHE_LINE;
+use crate::types::strided_rows::StridedRows;
 #[cfg(target_arch = "x86_64")]
-use crate::simd::vnni4::Vnni4;
-#[cfg(target_arch = "x86_64")]
-use crate::types::vnni::Vnni2;
-use crate::types::workspace::Pod;
+use crate::types::vnni::{Vnni2, Vnni4};
 use std::num::Wrapping;
 use std::ops::{Add, Mul};
-
-/// The rows of the largest tile in vector registers.
-pub(crate) const MR: usize = 6;
 
 /// What a tile is made of, and where its sums go.
 #[derive(Clone, Copy)]
@@ -110,23 +109,6 @@ impl<E> MicroKernels<E> {
     }
 }
 
-/// Which instructions a product may use; more of them include the fewer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Isa {
-    /// What every processor of the architecture has.
-    Portable,
-    /// AVX2, FMA and F16C.
-    Avx2,
-    /// AVX-512 F, BW, DQ and VL.
-    Avx512,
-    /// AVX-512 VNNI: dot products of bytes.
-    Avx512Vnni,
-    /// AVX-512 BF16: dot products of [`Bf16`](crate::Bf16).
-    Avx512Bf16,
-    /// AMX: products of tiles of [`Bf16`](crate::Bf16); see [`has_amx`](crate::has_amx).
-    Amx,
-}
-
 /// What products are made of: `f32`, `f64`, and integers of 32 and 64 bits that wrap around.
 pub trait Number: Scalar + SkinnyOperand<Sum = Self> {
     /// The tiles of these instructions.
@@ -134,24 +116,8 @@ pub trait Number: Scalar + SkinnyOperand<Sum = Self> {
     fn micro_kernels(isa: Isa) -> &'static MicroKernels<Self>;
 }
 
-/// What tiles are made of.
-pub trait Scalar: Pod + PartialEq + Add<Output = Self> + Mul<Output = Self> + 'static {
-    /// Zero.
-    const ZERO: Self;
-    /// One.
-    const ONE: Self;
-
-    /// `self * a_element + sum`, rounded once.
-    fn fma(self, a_element: Self, sum: Self) -> Self {
-        self * a_element + sum
-    }
-}
-
 /// Rows of `a` are reached from every third one: an address may hold once or twice a stride.
 const ROWS_PER_POINTER: usize = 3;
-
-/// Bytes of a cache line.
-pub(crate) const CACHE_LINE: usize = 64;
 
 /// Steps that are written out one after the other.
 const K_UNROLL: usize = 4;
@@ -457,33 +423,6 @@ pub(crate) fn vnni4_kernels(rows_have_signs: bool) -> &'static MicroKernels<Vnni
     micro_kernels!(on_avx512_vnni, Avx512Vnni4Unsigned, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
         on_avx512_vnni: Avx512Vnni4Unsigned)
 }
-
-macro_rules! float {
-    ($($element:ty),+) => {$(
-        impl Scalar for $element {
-            const ZERO: Self = 0.0;
-            const ONE: Self = 1.0;
-
-            #[inline(always)]
-            fn fma(self, a_element: Self, sum: Self) -> Self {
-                self.mul_add(a_element, sum)
-            }
-        }
-    )+};
-}
-
-float!(f32, f64);
-
-macro_rules! integer {
-    ($($element:ty),+) => {$(
-        impl Scalar for Wrapping<$element> {
-            const ZERO: Self = Wrapping(0);
-            const ONE: Self = Wrapping(1);
-        }
-    )+};
-}
-
-integer!(i32, i64);
 
 macro_rules! number {
     ($($element:ty: $portable:expr, $avx2:ident, $avx512:ident with $pack_a:ident: $strip:ident;)+) => {$(

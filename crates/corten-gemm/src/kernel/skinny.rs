@@ -3,20 +3,22 @@
 //! Where the steps of the depth lie side by side the elements of the result are sums of products of
 //! registers; where columns do, multiples of lines are added up, several lines at a time.
 
-use crate::driver::mixed_precision::MixedPrecision;
-use crate::kernel::micro_kernel::{Isa, Number, Scalar};
-use crate::pack::blocks::{ImplicitOperand, PACK_PADDING, Partition, pack_panel};
+use crate::pack::blocks::{PACK_PADDING, pack_panel};
 use crate::pack::convert_pack::Converted;
-use crate::pack::pack_kernels::StridedRows;
 use crate::simd::convert::ConvertLoad;
+use crate::simd::portable::Portable;
+use crate::simd::vector::{MAX_LANES, Vector, unroll_rows};
 #[cfg(target_arch = "x86_64")]
-use crate::simd::vector::{
+use crate::simd::x86::{
     Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64,
 };
-use crate::simd::vector::{MAX_LANES, Portable, Vector, unroll_rows};
+use crate::types::element::{Pod, Scalar};
+use crate::types::isa::Isa;
 use crate::types::low_precision::{Bf16, F16};
+use crate::types::partition::Partition;
+use crate::types::strided_rows::StridedRows;
 use crate::types::view::MatrixRef;
-use crate::types::workspace::{Buffer, Pod, Workspace};
+use crate::types::workspace::{Buffer, Workspace};
 use std::num::Wrapping;
 
 /// The most sums of a kernel for dot products, filled up to whole registers.
@@ -458,7 +460,7 @@ macro_rules! skinny_kernels_of {
         }
     };
     (@dot $level:ident, $vector:ty, $stored:ty, [$($rows:literal: $cols:literal),+]) => {
-        &[$(DotKernels {
+        &[$($crate::kernel::skinny::DotKernels {
             cols: $cols,
             blocked: $level::dot::<$vector, $stored, $rows, $cols>,
             single: $level::dot::<$vector, $stored, $rows, 1>,

@@ -1,14 +1,13 @@
 //! Dot products of pairs and of quads.
 
-use crate::kernel::micro_kernel::Isa;
 use crate::kernel::skinny::{
-    self, DotArgs, DotKernels, SkinnyElement, SkinnyKernels, SmallOperand, skinny_kernels_of,
+    DotArgs, SkinnyElement, SkinnyKernels, SmallOperand, skinny_kernels_of,
 };
 use crate::simd::convert::ConvertLoad;
-use crate::simd::vector::{Avx512Vnni2, Avx512Vnni4Signed, Avx512Vnni4Unsigned};
-use crate::simd::vnni4::{Vnni4, Vnni4Operand};
+use crate::simd::x86::{Avx512Vnni2, Avx512Vnni4Signed, Avx512Vnni4Unsigned};
+use crate::types::isa::Isa;
 use crate::types::view::MatrixRef;
-use crate::types::vnni::Vnni2;
+use crate::types::vnni::{Vnni2, Vnni4, Vnni4Operand};
 use crate::types::workspace::Buffer;
 
 /// Dot products for each level: the same text, compiled with the level's instructions.
@@ -24,7 +23,7 @@ macro_rules! compiled_dot {
                 args: &DotArgs<V::Elem, S>,
             ) {
                 // SAFETY: the caller's.
-                unsafe { super::skinny::dot::<V, S, ROWS, COLS>(args) }
+                unsafe { super::super::skinny::dot::<V, S, ROWS, COLS>(args) }
             }
         }
     )+};

@@ -1,20 +1,18 @@
 //! Blocks of both factors in the order in which tiles read them. A factor is copied only where
 //! reading it as it lies would cost more.
 
-use crate::driver::epilogue::Accumulate;
-use crate::kernel::micro_kernel::{Isa, MR, MicroKernelArgs, MicroKernels, Number, Scalar};
-use crate::pack::pack_kernels::{PackKernels, StridedRows};
+use crate::kernel::micro_kernel::{MicroKernelArgs, MicroKernels, Number};
+use crate::pack::pack_kernels::PackKernels;
 use crate::pack::prepacked::PrepackedB;
+use crate::types::accumulate::Accumulate;
+use crate::types::element::Scalar;
+use crate::types::isa::Isa;
+use crate::types::params::{L1_ALIAS_STRIDE, MR, TLB_REACH};
+use crate::types::partition::Partition;
+use crate::types::strided_rows::StridedRows;
 use crate::types::view::{MatrixRef, stride_bytes};
 use crate::types::workspace::Buffer;
 use std::ops::Range;
-
-/// Lines at multiples of this many bytes share their places in the first-level cache: where many tiles
-/// read them, a product copies them first.
-pub const L1_ALIAS_STRIDE: usize = 4096;
-
-/// A block that reaches over more bytes than this lies on more pages than a processor remembers.
-pub(crate) const TLB_REACH: usize = 256 << 10;
 
 /// Copies of panels that take no more bytes than this stay in the second-level cache of a processor with
 /// AVX-512, or come from the next one soon enough.
@@ -358,49 +356,6 @@ impl<E> PrefetchQueue<E> {
     #[inline]
     pub(crate) fn part(&mut self) -> StridedRows<*const E> {
         self.strided.take(self.per_call)
-    }
-}
-
-/// Some things in groups.
-#[derive(Clone, Copy)]
-pub(crate) struct Partition {
-    pub count: usize,
-    /// The things in a group; in so many of the first groups there is one more.
-    size: usize,
-    larger: usize,
-    pub length: usize,
-}
-
-impl Partition {
-    /// Groups of at most `most`, as equal as can be.
-    pub(crate) fn of(length: usize, most: usize) -> Self {
-        if length <= most {
-            return Self { count: length.min(1), size: length, larger: 0, length };
-        }
-        let count = length.div_ceil(most);
-        Self { count, size: length / count, larger: length % count, length }
-    }
-
-    /// Groups of `size`; the last one has what is left.
-    pub(crate) fn whole(length: usize, size: usize) -> Self {
-        Self { count: length.div_ceil(size), size, larger: 0, length }
-    }
-
-    /// The things of a group.
-    #[inline]
-    pub(crate) fn get(self, index: usize) -> Range<usize> {
-        let start = |i: usize| (i * self.size + i.min(self.larger)).min(self.length);
-        start(index)..start(index + 1)
-    }
-
-    /// How many groups there are of each of the two sizes.
-    pub(crate) fn widths(self) -> impl Iterator<Item = (usize, usize)> {
-        [(self.larger, self.size + 1), (self.count - self.larger, self.size)].into_iter()
-    }
-
-    /// The things of all groups.
-    pub(crate) fn all(self) -> impl Iterator<Item = Range<usize>> {
-        (0..self.count).map(move |i| self.get(i))
     }
 }
 

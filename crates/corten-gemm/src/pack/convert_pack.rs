@@ -1,13 +1,15 @@
 //! Factors of narrow elements, which become wide where tiles need them, and their results.
 
-use crate::kernel::micro_kernel::{Isa, Scalar};
 use crate::pack::blocks::ImplicitOperand;
-use crate::pack::pack_kernels::{Scale, StridedRows};
-use crate::simd::convert::{ConvertLoad, ConvertStore};
+use crate::simd::convert::{self, ConvertLoad, ConvertStore};
+use crate::simd::portable::Portable;
+use crate::simd::vector::{MAX_LANES, Vector};
 #[cfg(target_arch = "x86_64")]
-use crate::simd::vector::{Avx2F32, Avx2I32, Avx512F32, Avx512I32};
-use crate::simd::vector::{MAX_LANES, Portable, Vector};
+use crate::simd::x86::{Avx2F32, Avx2I32, Avx512F32, Avx512I32};
+use crate::types::accumulate::Scale;
+use crate::types::isa::Isa;
 use crate::types::low_precision::{Bf16, F16, LowPrecision};
+use crate::types::strided_rows::StridedRows;
 use crate::types::view::MatrixRef;
 use std::ops::Range;
 

@@ -3,13 +3,15 @@
 
 use crate::kernel::skinny::SmallOperand;
 use crate::pack::blocks::{ImplicitOperand, PACK_PADDING};
-use crate::pack::pack_kernels::StridedRows;
-use crate::simd::vector::{Avx512Vnni2, Avx512Vnni4Signed, MAX_LANES, Vector};
-use crate::simd::vnni4::{self, Vnni4};
+use crate::simd::vector::{MAX_LANES, Vector};
+use crate::simd::vnni4;
+use crate::simd::x86::{Avx512Vnni2, Avx512Vnni4Signed};
+use crate::types::element::Pod;
 use crate::types::low_precision::Bf16;
+use crate::types::strided_rows::StridedRows;
 use crate::types::view::MatrixRef;
-use crate::types::vnni::Vnni2;
-use crate::types::workspace::{Buffer, Pod};
+use crate::types::vnni::{Vnni2, Vnni4};
+use crate::types::workspace::Buffer;
 use std::ops::Range;
 
 /// The most elements of a group.

@@ -1,38 +1,12 @@
 //! Copying parts of factors into the order in which tiles read them, and tiles of a turned result
 //! to where they belong.
 
-use crate::kernel::micro_kernel::{CACHE_LINE, Scalar};
-use crate::pack::blocks::{Partition, TLB_REACH};
 use crate::simd::vector::{MAX_LANES, Vector};
+use crate::types::accumulate::Scale;
+use crate::types::params::{CACHE_LINE, PAGE_BYTES, TLB_REACH};
+use crate::types::partition::Partition;
+use crate::types::strided_rows::StridedRows;
 use crate::types::view::stride_bytes;
-
-/// Lines of elements that lie side by side.
-#[derive(Clone, Copy)]
-pub(crate) struct StridedRows<P> {
-    /// The first element.
-    pub first: P,
-    /// From one line to the next.
-    pub stride: isize,
-    /// How many there are.
-    pub count: usize,
-    /// The elements of each.
-    pub len: usize,
-}
-
-impl<E> StridedRows<*const E> {
-    /// No lines.
-    pub(crate) const EMPTY: Self = Self { first: std::ptr::null(), stride: 0, count: 0, len: 0 };
-
-    /// Takes the first lines, as many of them as there are.
-    #[inline(always)]
-    pub(crate) fn take(&mut self, most: usize) -> Self {
-        let count = most.min(self.count);
-        let taken = Self { count, ..*self };
-        self.first = self.first.wrapping_offset(self.stride.wrapping_mul(count as isize));
-        self.count -= count;
-        taken
-    }
-}
 
 /// The moves of an instruction set.
 pub(crate) struct PackKernels<E> {
@@ -69,13 +43,6 @@ pub(crate) struct PackKernels<E> {
     pub store_tile_transposed: unsafe fn(StridedRows<*const E>, to: StridedRows<*mut E>, Scale<E>),
 }
 
-/// The factors of sums, and of what they are added to; without one, that is not read.
-#[derive(Clone, Copy)]
-pub(crate) struct Scale<E> {
-    pub alpha: E,
-    pub beta: Option<E>,
-}
-
 /// # Safety
 /// As for [`PackKernels::copy`].
 #[inline(always)]
@@ -105,9 +72,6 @@ const PACK_UNROLL: usize = 4;
 
 /// How many lines before they are copied they are brought near, where they lie on pages of their own.
 const PREFETCH_DISTANCE: usize = 16;
-
-/// Bytes of a page, at whose end processors cease to foresee what comes.
-pub(crate) const PAGE_BYTES: usize = 4096;
 
 /// # Safety
 /// As for [`PackKernels::packed_a`].
@@ -300,8 +264,10 @@ unsafe fn store_partial_sum<V: Vector>(to: *mut V::Elem, width: usize, sum: V, b
 macro_rules! compiled {
     ($($name:ident $(with $features:literal)?;)+) => {$(
         pub(crate) mod $name {
-            use super::{StridedRows, PackKernels, Scale};
-            use crate::pack::blocks::Partition;
+            use super::PackKernels;
+            use crate::types::accumulate::Scale;
+            use crate::types::strided_rows::StridedRows;
+            use crate::types::partition::Partition;
             use crate::simd::vector::Vector;
 
             /// # Safety

@@ -1,16 +1,16 @@
 //! Second factors in the order in which tiles read them, made once for many products.
 
-use crate::driver::gemm::KC;
-#[cfg(target_arch = "x86_64")]
-use crate::kernel::amx::has_amx;
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::micro_kernel::vnni2_kernels;
-use crate::kernel::micro_kernel::{Isa, MicroKernels, Number, Scalar};
-use crate::pack::blocks::{Operand, PACK_PADDING, Partition, pack_panel};
+use crate::kernel::micro_kernel::{MicroKernels, Number};
+use crate::pack::blocks::{Operand, PACK_PADDING, pack_panel};
 #[cfg(target_arch = "x86_64")]
 use crate::pack::interleave::{Interleaved, Vnni2Layout};
-#[cfg(target_arch = "x86_64")]
+use crate::types::element::Scalar;
+use crate::types::isa::{Isa, has_amx};
 use crate::types::low_precision::Bf16;
+use crate::types::params::KC;
+use crate::types::partition::Partition;
 use crate::types::view::MatrixRef;
 #[cfg(target_arch = "x86_64")]
 use crate::types::vnni::Vnni2;

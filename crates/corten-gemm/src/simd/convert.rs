@@ -1,18 +1,16 @@
 //! Narrow elements on their way to and from registers of wide ones, and pairs and quads on their way
 //! to sums.
 
-use crate::kernel::micro_kernel::Scalar;
+use crate::simd::portable::Portable;
+use crate::simd::vector::{MAX_LANES, Vector};
 #[cfg(target_arch = "x86_64")]
-use crate::simd::vector::{
+use crate::simd::x86::{
     Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64, Avx512Vnni2,
     Avx512Vnni4Signed, Avx512Vnni4Unsigned,
 };
-use crate::simd::vector::{MAX_LANES, Portable, Vector};
-#[cfg(target_arch = "x86_64")]
-use crate::simd::vnni4::Vnni4Operand;
 use crate::types::low_precision::{Bf16, F16, LowPrecision};
 #[cfg(target_arch = "x86_64")]
-use crate::types::vnni::Vnni2;
+use crate::types::vnni::{Vnni2, Vnni4Operand};
 use std::num::Wrapping;
 
 /// Registers that are loaded from elements of another type.

@@ -1,7 +1,7 @@
 //! Narrow elements: floats of 16 bits, integers of 8 and 16.
 
 use crate::kernel::micro_kernel::Number;
-use crate::types::workspace::Pod;
+use crate::types::element::Pod;
 use std::num::Wrapping;
 
 /// A float with the exponent of `f32` and 8 bits of precision, by its bits.

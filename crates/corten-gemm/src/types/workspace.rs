@@ -1,8 +1,7 @@
 //! Room for copied blocks, kept by every thread.
 
-use crate::types::low_precision::{Bf16, F16};
+use crate::types::element::Pod;
 use std::cell::Cell;
-use std::num::Wrapping;
 
 /// One cache line.
 #[derive(Clone, Copy)]
@@ -29,31 +28,6 @@ pub struct Workspace {
 thread_local! {
     static THREAD: Cell<Option<Workspace>> = const { Cell::new(None) };
 }
-
-/// Element types of which every bit pattern is a value.
-///
-/// # Safety
-/// It must be so, and the type may not be aligned more strictly than a cache line.
-pub unsafe trait Pod: Copy {}
-
-// SAFETY: every bit pattern is a number or NaN; so below.
-unsafe impl Pod for f32 {}
-// SAFETY: as above.
-unsafe impl Pod for f64 {}
-// SAFETY: as above.
-unsafe impl Pod for Bf16 {}
-// SAFETY: as above.
-unsafe impl Pod for F16 {}
-// SAFETY: every bit pattern is an integer; so below.
-unsafe impl Pod for Wrapping<i32> {}
-// SAFETY: as above.
-unsafe impl Pod for Wrapping<i64> {}
-// SAFETY: as above.
-unsafe impl Pod for i8 {}
-// SAFETY: as above.
-unsafe impl Pod for u8 {}
-// SAFETY: as above.
-unsafe impl Pod for i16 {}
 
 impl Buffer {
     /// Some elements, whatever they hold.

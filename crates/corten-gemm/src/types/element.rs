@@ -1,0 +1,70 @@
+//! Element types: the numbers that kernels multiply and add, and what buffers hold.
+
+use crate::types::low_precision::{Bf16, F16};
+use std::num::Wrapping;
+use std::ops::{Add, Mul};
+
+/// Element types of which every bit pattern is a value.
+///
+/// # Safety
+/// It must be so, and the type may not be aligned more strictly than a cache line.
+pub unsafe trait Pod: Copy {}
+
+// SAFETY: every bit pattern is a number or NaN; so below.
+unsafe impl Pod for f32 {}
+// SAFETY: as above.
+unsafe impl Pod for f64 {}
+// SAFETY: as above.
+unsafe impl Pod for Bf16 {}
+// SAFETY: as above.
+unsafe impl Pod for F16 {}
+// SAFETY: every bit pattern is an integer; so below.
+unsafe impl Pod for Wrapping<i32> {}
+// SAFETY: as above.
+unsafe impl Pod for Wrapping<i64> {}
+// SAFETY: as above.
+unsafe impl Pod for i8 {}
+// SAFETY: as above.
+unsafe impl Pod for u8 {}
+// SAFETY: as above.
+unsafe impl Pod for i16 {}
+
+/// What tiles are made of.
+pub trait Scalar: Pod + PartialEq + Add<Output = Self> + Mul<Output = Self> + 'static {
+    /// Zero.
+    const ZERO: Self;
+    /// One.
+    const ONE: Self;
+
+    /// `self * a_element + sum`, rounded once.
+    fn fma(self, a_element: Self, sum: Self) -> Self {
+        self * a_element + sum
+    }
+}
+
+macro_rules! float {
+    ($($element:ty),+) => {$(
+        impl Scalar for $element {
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+
+            #[inline(always)]
+            fn fma(self, a_element: Self, sum: Self) -> Self {
+                self.mul_add(a_element, sum)
+            }
+        }
+    )+};
+}
+
+float!(f32, f64);
+
+macro_rules! integer {
+    ($($element:ty),+) => {$(
+        impl Scalar for Wrapping<$element> {
+            const ZERO: Self = Wrapping(0);
+            const ONE: Self = Wrapping(1);
+        }
+    )+};
+}
+
+integer!(i32, i64);
