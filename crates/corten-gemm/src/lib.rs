@@ -15,17 +15,16 @@ mod simd;
 mod types;
 
 pub use driver::epilogue::BatchStride;
-pub use driver::gemm::{gemm, gemm_operands, gemm_prepacked};
+pub use driver::gemm::{gemm, gemm_operands};
 pub use driver::int8::{Int8, gemm_int8};
-#[cfg(target_arch = "x86_64")]
-pub use driver::mixed_precision::gemm_prepacked_bf16;
 pub use driver::mixed_precision::{MixedPrecision, gemm_mixed};
-pub use driver::plan::{MAX_SKINNY, Plan};
-pub use kernel::micro_kernel::Number;
-pub use pack::blocks::{ImplicitOperand, Operand, PACK_PADDING, Segments, packs_aliasing_rows};
-pub use pack::prepacked::PrepackedB;
+pub use driver::plan::{MAX_SKINNY, Plan, packs_aliasing_rows};
+pub use driver::prepacked::gemm_prepacked;
 #[cfg(target_arch = "x86_64")]
-pub use pack::prepacked::PrepackedBf16;
+pub use driver::prepacked_bf16::{PrepackedBf16, gemm_prepacked_bf16};
+pub use kernel::select::Number;
+pub use pack::operand::{ImplicitOperand, Operand, PACK_PADDING, Segments};
+pub use pack::prepacked::PrepackedB;
 pub use types::accumulate::Accumulate;
 pub use types::isa::Isa;
 #[cfg(target_arch = "x86_64")]

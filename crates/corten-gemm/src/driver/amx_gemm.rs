@@ -4,17 +4,20 @@
 //! gives some 44 lines. So a piece of a panel stays in the first-level cache while strips pass it, and so
 //! do the sums of these, until all of the depth is done.
 
-use crate::driver::epilogue::Epilogue;
-use crate::driver::mixed_precision::{SumsTo, as_vnni2, store_vnni2};
+use crate::driver::epilogue::{Epilogue, StoreTile, SumsTo};
+use crate::driver::vnni2::{as_vnni2, store_vnni2};
 use crate::kernel::amx::TileRegisters;
-use crate::kernel::micro_kernel::{MicroKernelArgs, MicroKernels, vnni2_kernels};
-use crate::kernel::skinny::StoreTile;
-use crate::pack::blocks::{MAX_UNPACKED_PANELS, PrefetchQueue};
+use crate::kernel::args::{MicroKernelArgs, MicroKernels};
+use crate::kernel::select::vnni2_kernels;
 use crate::pack::interleave::{Interleaved, Vnni2Layout};
+use crate::pack::operand::ImplicitOperand;
 use crate::pack::pack_kernels::prefetch_rows;
+use crate::pack::packing::MAX_UNPACKED_PANELS;
+use crate::pack::prefetch::PrefetchQueue;
 use crate::pack::prepacked::PrepackedB;
 use crate::simd::x86::Avx512Vnni2;
 use crate::types::accumulate::{Accumulate, Scale};
+use crate::types::element::Scalar;
 use crate::types::isa::Isa;
 use crate::types::low_precision::Bf16;
 use crate::types::params::{CACHE_LINE, KC};
@@ -76,7 +79,8 @@ impl AmxGemm<'_> {
                     let first = blocks.start == 0;
                     let start =
                         if first { Accumulate::Overwrite } else { Accumulate::Beta(Vnni2::ONE) };
-                    let epilogue = Epilogue::of(view.cast(), Vnni2::ONE, start, &kernels().pack);
+                    let epilogue =
+                        Epilogue::of(view.cast(), Vnni2::ONE, start, &kernels().packing.pack_b);
                     let store = |sums: &[Vnni2], width, place, size| {
                         epilogue.store(sums, width, place, size)
                     };
@@ -115,9 +119,9 @@ impl AmxGemm<'_> {
         let all = self.blocks();
         let depth = all.get(blocks.start).start..all.get(blocks.end - 1).end;
         let most = BYTES_OF_PANELS / (depth.len() * size_of::<Vnni2>());
-        let cols_per_block = most.min(COLS).next_multiple_of(kernels().cols());
-        let sums = workspace.c.as_mut_slice(2 * ROWS * kernels().cols());
-        let (sums, buffer) = sums.split_at_mut(ROWS * kernels().cols());
+        let cols_per_block = most.min(COLS).next_multiple_of(kernels().packing.nr());
+        let sums = workspace.c.as_mut_slice(2 * ROWS * kernels().packing.nr());
+        let (sums, buffer) = sums.split_at_mut(ROWS * kernels().packing.nr());
         for cols in chunks(self.cols, cols_per_block) {
             let panels = PackedB::of(self, cols.clone(), blocks.clone(), &mut workspace.b);
             for rows in chunks(self.a.shape()[0], ROWS) {
@@ -175,7 +179,7 @@ fn store_transposed(
         StridedRows { first: buffer.as_mut_ptr(), stride: ROWS as isize, count: cols, len: rows };
     let scale = Scale { alpha: Vnni2::ONE, beta: None };
     // SAFETY: both have their lines, and where there is AMX there is AVX-512.
-    unsafe { (kernels().pack.store_tile_transposed)(from, to, scale) }
+    unsafe { (kernels().packing.pack_b.store_tile_transposed)(from, to, scale) }
     store(buffer, ROWS, [col, row], [cols, rows]);
 }
 
@@ -202,12 +206,12 @@ impl PackedA {
         panels: usize,
         buffer: &mut Buffer,
     ) -> Self {
-        let groups = Partition::of(rows.len(), kernels().rows());
+        let groups = Partition::of(rows.len(), kernels().packing.mr);
         let lying = a.lying.map(|a| a.part(rows.clone(), depth.clone()));
         if let Some(a) = lying.filter(|a| panels <= MAX_UNPACKED_PANELS || lies_well(a)) {
             return Self { first: a.first(), stride: a.strides()[0], groups };
         }
-        let width = depth.len().next_multiple_of(kernels().lanes) | kernels().lanes;
+        let width = depth.len().next_multiple_of(kernels().packing.lanes) | kernels().packing.lanes;
         let to = buffer.as_mut_slice(rows.len() * width);
         a.made.pack(rows, depth, to, width);
         Self { first: to.as_ptr(), stride: width as isize, groups }
@@ -239,13 +243,13 @@ impl<'a> PackedB<'a> {
         blocks: Range<usize>,
         buffer: &'a mut Buffer,
     ) -> Self {
-        let registers = cols.len().div_ceil(kernels().lanes);
-        let groups = Partition::whole(registers, kernels().registers());
+        let registers = cols.len().div_ceil(kernels().packing.lanes);
+        let groups = Partition::whole(registers, kernels().packing.nr_vectors);
         let (b, all) = (gemm.b, gemm.blocks());
         let mut this = Self { b, blocks, all, cols, groups, made: &[] };
         if let AmxB::Interleaved(made) = b {
             let depth = this.chunks(this.blocks.end - 1).end - this.start();
-            let buffer = buffer.as_mut_slice(depth * registers * kernels().lanes);
+            let buffer = buffer.as_mut_slice(depth * registers * kernels().packing.lanes);
             this.fill(made, buffer);
             this.made = buffer;
         }
@@ -283,14 +287,14 @@ impl<'a> PackedB<'a> {
 
     /// Which of the columns a panel holds, and how long its lines are.
     fn cols(&self, index: usize) -> (Range<usize>, usize) {
-        let (lanes, registers) = (kernels().lanes, self.groups.get(index));
+        let (lanes, registers) = (kernels().packing.lanes, self.groups.get(index));
         let end = (registers.end * lanes).min(self.cols.len());
         (registers.start * lanes..end, registers.len() * lanes)
     }
 
     /// Where a panel of a block lies among those that were made.
     fn place(&self, block: &Range<usize>, index: usize) -> usize {
-        let lanes = kernels().lanes;
+        let lanes = kernels().packing.lanes;
         let width = self.cols.len().next_multiple_of(lanes);
         let before = self.groups.get(index).start * lanes;
         (block.start - self.start()) * width + before * block.len()
@@ -319,7 +323,7 @@ impl<'a> PackedB<'a> {
     ) {
         let (_, width) = self.cols(index);
         assert!(sums.len() == packed_a.groups.length * width);
-        let kernels = kernels().row_major[width / kernels().lanes - 1];
+        let kernels = kernels().row_major[width / kernels().packing.lanes - 1];
         let mut start = Accumulate::Overwrite;
         let segments = self.blocks.clone().map(|block| self.chunks(block).len().div_ceil(PIECE));
         let mut ahead = PrefetchQueue::of(ahead, segments.sum::<usize>() * packed_a.groups.count);

@@ -1,9 +1,9 @@
 //! Where sums go: the result, and what it starts from.
 
-use crate::kernel::skinny::StoreTile;
 use crate::pack::pack_kernels::PackKernels;
 use crate::types::accumulate::{Accumulate, Scale};
 use crate::types::element::Scalar;
+use crate::types::low_precision::LowPrecision;
 use crate::types::strided_rows::StridedRows;
 use crate::types::view::View;
 use std::ops::Range;
@@ -176,7 +176,7 @@ impl<'a, E: Scalar> Epilogue<'a, E> {
     }
 
     fn init_segment(&self, place: [usize; 2], size: [usize; 2]) {
-        let (values, chunks) = match self.accumulate {
+        let (values, k_range) = match self.accumulate {
             Accumulate::Overwrite | Accumulate::Beta(_) => return,
             Accumulate::RowBias(values) => (values.wrapping_add(place[0]), [1, 0]),
             Accumulate::ColumnBias(values) => (values.wrapping_add(place[1]), [0, 1]),
@@ -187,11 +187,11 @@ impl<'a, E: Scalar> Epilogue<'a, E> {
         let [outer, inner] = if row_major { [0, 1] } else { [1, 0] };
         for i in 0..size[outer] {
             let line = first.wrapping_offset(i as isize * self.c.strides[outer]);
-            let values = values.wrapping_add(i * chunks[outer]);
+            let values = values.wrapping_add(i * k_range[outer]);
             if self.c.strides[inner] == 1 {
                 // SAFETY: as below; the elements of the line lie side by side.
                 unsafe {
-                    if chunks[inner] == 1 {
+                    if k_range[inner] == 1 {
                         std::ptr::copy_nonoverlapping(values, line, size[inner]);
                     } else {
                         std::slice::from_raw_parts_mut(line, size[inner]).fill(*values);
@@ -203,9 +203,20 @@ impl<'a, E: Scalar> Epilogue<'a, E> {
                 // SAFETY: the tile lies in the result; a value per row or per column is readable.
                 unsafe {
                     *line.wrapping_offset(j as isize * self.c.strides[inner]) =
-                        *values.add(j * chunks[inner]);
+                        *values.add(j * k_range[inner]);
                 }
             }
         }
     }
+}
+
+/// Takes the sums of a part, in rows so far apart, to its place; the last argument is its size.
+pub(crate) type StoreTile<'a, E> = dyn Fn(&[E], usize, [usize; 2], [usize; 2]) + 'a;
+
+/// Where sums go.
+pub enum SumsTo<'a, H: LowPrecision> {
+    /// To a place of their own.
+    Buffer(View<*mut H::Accum>),
+    /// To this result, which they are brought to when all of the depth is summed at once.
+    Epilogue(View<*mut H>, &'a StoreTile<'a, H::Accum>),
 }

@@ -1,20 +1,21 @@
 //! Products of bytes, with signs or without, whose sums are integers of 32 bits that wrap around.
 
 use crate::driver::epilogue::Epilogue;
-use crate::driver::gemm::gemm_blocked;
-use crate::driver::mixed_precision::MixedPrecision;
-use crate::driver::plan::{Algorithm, Plan};
-use crate::kernel::skinny::{GemvForm, Skinny, SmallMatrix};
-use crate::pack::blocks::Operand;
-use crate::pack::convert_pack::Converted;
+use crate::driver::macro_kernel::gemm_blocked;
+use crate::driver::plan::{Algorithm, GemvForm, Plan};
+use crate::driver::skinny::{Skinny, SmallMatrix};
+use crate::kernel::select::{Number, SkinnyOperand};
+use crate::pack::convert_pack::{ConvertPack, Converted};
+use crate::pack::operand::Operand;
 use crate::types::accumulate::Accumulate;
+use crate::types::element::Scalar;
 use crate::types::isa::Isa;
 use crate::types::view::{MatrixRef, View};
 use crate::types::workspace::Workspace;
 use std::num::Wrapping;
 
 /// `i8` and `u8`.
-pub trait Int8: MixedPrecision<Accum = Wrapping<i32>> {
+pub trait Int8: ConvertPack<Accum = Wrapping<i32>> + SkinnyOperand<Sum = Wrapping<i32>> {
     /// Whether it has a sign.
     #[doc(hidden)]
     const SIGNED: bool;
@@ -91,7 +92,7 @@ pub(crate) unsafe fn sums<A: Int8, B: Int8>(
         }
     }
     let kernels = Wrapping::<i32>::micro_kernels(isa);
-    let epilogue = Epilogue::of(c, Wrapping::ONE, Accumulate::Overwrite, &kernels.pack);
+    let epilogue = Epilogue::of(c, Wrapping::ONE, Accumulate::Overwrite, &kernels.packing.pack_b);
     if let Some(form) = form {
         let store = |sums: &[_], width, place, size| epilogue.store(sums, width, place, size);
         let a = SmallMatrix { source: a, isa };

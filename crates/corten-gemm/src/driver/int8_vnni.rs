@@ -4,15 +4,18 @@
 //! adds to a sum, or takes from it, is 128 times the sum of a row of the first factor.
 
 use crate::driver::epilogue::Epilogue;
-use crate::driver::gemm::gemm_blocked;
 use crate::driver::int8_axpy::AxpyVnni4;
-use crate::kernel::micro_kernel::vnni4_kernels;
-use crate::kernel::skinny::{GemvForm, Skinny, SkinnyElement};
-use crate::pack::blocks::{Operand, PACK_PADDING};
+use crate::driver::macro_kernel::gemm_blocked;
+use crate::driver::plan::GemvForm;
+use crate::driver::skinny::Skinny;
+use crate::kernel::select::vnni4_kernels;
+use crate::kernel::skinny::SkinnyElement;
 use crate::pack::interleave::{Interleaved, Vnni4Layout};
+use crate::pack::operand::{ImplicitOperand, Operand, PACK_PADDING};
 use crate::simd::vector::{MAX_LANES, Vector};
 use crate::simd::x86::{Avx512Vnni4Signed, Avx512Vnni4Unsigned};
 use crate::types::accumulate::Accumulate;
+use crate::types::element::Scalar;
 use crate::types::isa::Isa;
 use crate::types::partition::chunks;
 use crate::types::strided_rows::StridedRows;
@@ -126,7 +129,7 @@ impl Int8Gemm<'_> {
         Vnni4Operand<SIGNED, FLIP_SIGNS>: SkinnyElement<Sum = Vnni4>,
     {
         let kernels = vnni4_kernels(SIGNED);
-        let epilogue = Epilogue::of(c.cast(), Vnni4::ONE, accumulate, &kernels.pack);
+        let epilogue = Epilogue::of(c.cast(), Vnni4::ONE, accumulate, &kernels.packing.pack_b);
         // SAFETY: the caller's.
         let a = unsafe { Interleaved::<Vnni4Layout<false>>::new(self.a, false) };
         if form == Some(GemvForm::Dot)

@@ -3,21 +3,22 @@
 
 #[cfg(target_arch = "x86_64")]
 use crate::driver::amx_gemm::{AmxB, AmxGemm, BLOCKS};
-use crate::driver::epilogue::Epilogue;
-use crate::driver::gemm::gemm_blocked;
+use crate::driver::epilogue::{Epilogue, StoreTile, SumsTo};
 use crate::driver::int8::{self, Int8};
-use crate::driver::plan::{Algorithm, Plan};
-use crate::kernel::micro_kernel::MicroKernels;
+use crate::driver::macro_kernel::gemm_blocked;
+use crate::driver::plan::{Algorithm, GemvForm, Plan};
+use crate::driver::skinny::{Skinny, SmallMatrix};
 #[cfg(target_arch = "x86_64")]
-use crate::kernel::micro_kernel::vnni2_kernels;
-use crate::kernel::skinny::{GemvForm, Skinny, SkinnyOperand, SmallMatrix, StoreTile};
-use crate::pack::blocks::Operand;
-use crate::pack::convert_pack::{self, ConvertKernels, Converted};
+use crate::driver::vnni2::{as_vnni2, gemm_vnni2, store_vnni2};
+#[cfg(target_arch = "x86_64")]
+use crate::kernel::select::vnni2_kernels;
+use crate::kernel::select::{Number, SkinnyOperand};
+use crate::pack::convert_pack::{ConvertKernels, ConvertPack, Converted};
 #[cfg(target_arch = "x86_64")]
 use crate::pack::interleave::{Interleaved, Vnni2Layout};
-#[cfg(target_arch = "x86_64")]
-use crate::pack::prepacked::PrepackedBf16;
+use crate::pack::operand::Operand;
 use crate::types::accumulate::{Accumulate, Scale};
+use crate::types::element::Scalar;
 use crate::types::isa::Isa;
 use crate::types::low_precision::{Bf16, F16, LowPrecision};
 use crate::types::params::KC;
@@ -26,7 +27,7 @@ use crate::types::strided_rows::StridedRows;
 use crate::types::view::{MatrixRef, View};
 #[cfg(target_arch = "x86_64")]
 use crate::types::vnni::Vnni2;
-use crate::types::workspace::{Buffer, Workspace};
+use crate::types::workspace::Workspace;
 use std::num::Wrapping;
 use std::ops::Range;
 
@@ -38,11 +39,7 @@ const PART: usize = 1024;
 const SUM: usize = 4;
 
 /// [`Bf16`], [`F16`], and integers of 8 and 16 bits.
-pub trait MixedPrecision: LowPrecision + SkinnyOperand<Sum = Self::Accum> {
-    /// The moves of these instructions.
-    #[doc(hidden)]
-    fn convert_kernels(isa: Isa) -> &'static ConvertKernels<Self>;
-
+pub trait MixedPrecision: ConvertPack<Accum: Number> + SkinnyOperand<Sum = Self::Accum> {
     /// The rows and columns of a part of the result, given the depth, if sums need places of their own.
     #[doc(hidden)]
     fn part(_: Isa, _depth: usize) -> Option<[usize; 2]> {
@@ -76,16 +73,8 @@ pub trait MixedPrecision: LowPrecision + SkinnyOperand<Sum = Self::Accum> {
 }
 
 /// The rows and columns of a part of a result of so many steps; none where they are summed at once.
-fn buffered_part(chunks: usize) -> Option<[usize; 2]> {
-    (chunks > KC).then_some([PART; 2])
-}
-
-/// Where sums go.
-pub enum SumsTo<'a, H: LowPrecision> {
-    /// To a place of their own.
-    Buffer(View<*mut H::Accum>),
-    /// To this result, which they are brought to when all of the depth is summed at once.
-    Epilogue(View<*mut H>, &'a StoreTile<'a, H::Accum>),
+fn buffered_part(k_range: usize) -> Option<[usize; 2]> {
+    (k_range > KC).then_some([PART; 2])
 }
 
 /// The sums of what becomes wide where tiles need it.
@@ -104,9 +93,9 @@ unsafe fn gemm_converted<H: MixedPrecision>(
     let (a, b) = (Converted { source: a, pack }, Converted { source: b, pack });
     let epilogue = match sums {
         SumsTo::Buffer(view) => {
-            Epilogue::of(view, H::Accum::ONE, Accumulate::Overwrite, &kernels.pack)
+            Epilogue::of(view, H::Accum::ONE, Accumulate::Overwrite, &kernels.packing.pack_b)
         }
-        SumsTo::Epilogue(c, store) => Epilogue::through(c.shape, store, &kernels.pack),
+        SumsTo::Epilogue(c, store) => Epilogue::through(c.shape, store, &kernels.packing.pack_b),
     };
     gemm_blocked(kernels, epilogue, depth, Operand::Implicit(&a), Operand::Implicit(&b), workspace);
 }
@@ -120,7 +109,7 @@ pub struct SkinnyMixed<'a, H: LowPrecision> {
     store: &'a StoreTile<'a, H::Accum>,
 }
 
-impl<H: MixedPrecision> SkinnyMixed<'_, H> {
+impl<H: LowPrecision + SkinnyOperand<Sum = H::Accum>> SkinnyMixed<'_, H> {
     fn run_converted(self, workspace: &mut Workspace) {
         let Self { isa, form, a, b, store } = self;
         let a = SmallMatrix { source: a, isa };
@@ -161,35 +150,10 @@ impl SkinnyMixed<'_, Bf16> {
     }
 }
 
-/// What takes sums by their bits to where floats are taken.
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn store_vnni2(
-    store: &StoreTile<'_, f32>,
-) -> impl Fn(&[Vnni2], usize, [usize; 2], [usize; 2]) {
-    move |sums, width, place, size| {
-        // SAFETY: a sum is an `f32`, by its bits.
-        let sums = unsafe { std::slice::from_raw_parts(sums.as_ptr().cast(), sums.len()) };
-        store(sums, width, place, size);
-    }
-}
-
-/// A first factor as pairs where they lie, if they do.
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn as_vnni2(a: MatrixRef<'_, Bf16>) -> Option<MatrixRef<'_, Vnni2>> {
-    let ([rows, depth], [row, step]) = (a.shape(), a.strides());
-    let batch_stride = row % 2 == 0 || rows == 1;
-    if step != 1 || depth % 2 != 0 || !batch_stride || !a.first().cast::<Vnni2>().is_aligned() {
-        return None;
-    }
-    let view = View { data: a.first().cast(), shape: [rows, depth / 2], strides: [row / 2, 1] };
-    // SAFETY: the same memory, for as long.
-    Some(unsafe { MatrixRef::new(view) })
-}
-
 /// [`buffered_part`] so many steps where tiles have registers of their own.
 #[cfg(target_arch = "x86_64")]
-fn buffered_part_amx(chunks: usize) -> Option<[usize; 2]> {
-    (chunks.div_ceil(2) > BLOCKS * KC).then_some([PART; 2])
+fn buffered_part_amx(k_range: usize) -> Option<[usize; 2]> {
+    (k_range.div_ceil(2) > BLOCKS * KC).then_some([PART; 2])
 }
 
 /// Whether the transposes are multiplied: the second factor then is the first one, and where its pairs lie
@@ -200,65 +164,17 @@ fn transpose_pays(a: MatrixRef<'_, Bf16>, b: MatrixRef<'_, Bf16>) -> bool {
     as_vnni2(b.t()).is_some() && rows * depth + SUM * rows * cols < cols * depth
 }
 
-/// The sums of pairs in vector registers.
-///
-/// # Safety
-/// As for [`MixedPrecision::sum`].
-#[cfg(target_arch = "x86_64")]
-unsafe fn gemm_vnni2(
-    kernels: &'static MicroKernels<Vnni2>,
-    sums: SumsTo<'_, Bf16>,
-    a: MatrixRef<'_, Bf16>,
-    b: Operand<'_, Vnni2>,
-    workspace: &mut Workspace,
-) {
-    let depth = a.shape()[1].div_ceil(2);
-    // SAFETY: the caller's.
-    let a = unsafe { Interleaved::<Vnni2Layout>::new(a, false) };
-    let a = Operand::Implicit(&a);
-    match sums {
-        SumsTo::Buffer(sums) => {
-            let epilogue =
-                Epilogue::of(sums.cast(), Vnni2::ONE, Accumulate::Overwrite, &kernels.pack);
-            gemm_blocked(kernels, epilogue, depth, a, b, workspace);
-        }
-        SumsTo::Epilogue(c, store) => {
-            let store = store_vnni2(store);
-            gemm_blocked(
-                kernels,
-                Epilogue::through(c.shape, &store, &kernels.pack),
-                depth,
-                a,
-                b,
-                workspace,
-            );
-        }
-    }
-}
-
 impl MixedPrecision for F16 {
-    fn convert_kernels(isa: Isa) -> &'static ConvertKernels<Self> {
-        convert_pack::f16_kernels(isa)
-    }
-
     fn part(_: Isa, depth: usize) -> Option<[usize; 2]> {
         buffered_part(depth)
     }
 }
 
-impl MixedPrecision for i16 {
-    fn convert_kernels(isa: Isa) -> &'static ConvertKernels<Self> {
-        convert_pack::i16_kernels(isa)
-    }
-}
+impl MixedPrecision for i16 {}
 
-macro_rules! bytes {
-    ($($element:ty: $moves:ident;)+) => {$(
+macro_rules! int8 {
+    ($($element:ty),+) => {$(
         impl MixedPrecision for $element {
-            fn convert_kernels(isa: Isa) -> &'static ConvertKernels<Self> {
-                convert_pack::$moves(isa)
-            }
-
             unsafe fn sum(
                 isa: Isa,
                 sums: SumsTo<'_, Self>,
@@ -281,16 +197,9 @@ macro_rules! bytes {
     )+};
 }
 
-bytes! {
-    i8: i8_kernels;
-    u8: u8_kernels;
-}
+int8!(i8, u8);
 
 impl MixedPrecision for Bf16 {
-    fn convert_kernels(isa: Isa) -> &'static ConvertKernels<Self> {
-        convert_pack::bf16_kernels(isa)
-    }
-
     fn part(isa: Isa, depth: usize) -> Option<[usize; 2]> {
         match isa {
             #[cfg(target_arch = "x86_64")]
@@ -392,73 +301,17 @@ pub unsafe fn gemm_mixed<H: MixedPrecision>(
     });
 }
 
-/// `c = beta * c + a @ b` on this thread, with some columns of a factor whose panels were made before;
-/// the first one begins a panel. Rounded as by [`gemm_mixed`].
-///
-/// # Safety
-/// As for [`gemm`](crate::product), of `c` and `a`.
-///
-/// # Panics
-/// When the shapes do not fit, there is no depth, or the columns do not begin with a panel.
-#[cfg(target_arch = "x86_64")]
-pub unsafe fn gemm_prepacked_bf16(
-    c: View<*mut Bf16>,
-    a: View<*const Bf16>,
-    (b, cols): (&PrepackedBf16, Range<usize>),
-    beta: Option<f32>,
-) {
-    assert!(a.shape[0] == c.shape[0] && cols.len() == c.shape[1], "the shapes do not fit");
-    assert!(a.shape[1] == b.shape()[0] && cols.end <= b.shape()[1], "the shapes do not fit");
-    assert!(a.shape[1] > 0, "there is no depth");
-    if c.shape.contains(&0) {
-        return;
-    }
-    // SAFETY: the caller's.
-    let a = unsafe { MatrixRef::new(a) };
-    let scale = Scale { alpha: 1.0, beta };
-    let epilogue = Converting { c, scale, pack: Bf16::convert_kernels(Isa::Avx512Bf16) };
-    let multiply =
-        |sums: SumsTo<'_, Bf16>, rows, columns: Range<usize>, workspace: &mut Workspace| {
-            let (a, first, cols) = (a.rows(rows), cols.start + columns.start, columns.len());
-            // SAFETY: pairs were packed, so the processor has the instructions.
-            unsafe {
-                if b.isa >= Isa::Amx {
-                    let b = AmxB::Prepacked(&b.pairs, first);
-                    AmxGemm { a, b, cols, transposed: false }.run(sums, workspace);
-                } else {
-                    gemm_vnni2(
-                        b.pairs.kernels(),
-                        sums,
-                        a,
-                        Operand::Prepacked(&b.pairs, first),
-                        workspace,
-                    );
-                }
-            }
-        };
-    let mut workspace = Workspace::acquire();
-    let Some(part) = Bf16::part(b.isa, a.shape()[1]) else {
-        let store = |sums: &[f32], width, place, size| epilogue.store(sums, width, place, size);
-        let sums = SumsTo::Epilogue(c, &store);
-        multiply(sums, 0..c.shape[0], 0..c.shape[1], &mut workspace);
-        return workspace.release();
-    };
-    epilogue.in_parts(part, workspace, |sums, rows, columns, workspace| {
-        multiply(SumsTo::Buffer(sums), rows, columns, workspace);
-    });
-}
-
 /// A result that sums are rounded to.
-struct Converting<H: LowPrecision> {
-    c: View<*mut H>,
-    scale: Scale<H::Accum>,
-    pack: &'static ConvertKernels<H>,
+pub(crate) struct Converting<H: LowPrecision> {
+    pub c: View<*mut H>,
+    pub scale: Scale<H::Accum>,
+    pub pack: &'static ConvertKernels<H>,
 }
 
 impl<H: LowPrecision> Converting<H> {
     /// Has the sums of one part after the other made, given their place, rows and columns, and brings
     /// them to the result.
-    fn in_parts(
+    pub(crate) fn in_parts(
         &self,
         part: [usize; 2],
         mut workspace: Workspace,
@@ -478,7 +331,13 @@ impl<H: LowPrecision> Converting<H> {
         workspace.release();
     }
 
-    fn store(&self, sums: &[H::Accum], width: usize, place: [usize; 2], [rows, cols]: [usize; 2]) {
+    pub(crate) fn store(
+        &self,
+        sums: &[H::Accum],
+        width: usize,
+        place: [usize; 2],
+        [rows, cols]: [usize; 2],
+    ) {
         let (c, [row, col]) = (self.c.place(place), self.c.strides);
         assert!(cols <= width && (rows - 1) * width + cols <= sums.len());
         let from =

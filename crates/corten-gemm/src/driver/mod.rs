@@ -1,4 +1,4 @@
-//! Drivers: the outer loops, and the choice among them.
+//! Drivers: the choice of an algorithm, and the loops around the kernels.
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod amx_gemm;
@@ -9,7 +9,14 @@ pub(crate) mod int8;
 pub(crate) mod int8_axpy;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod int8_vnni;
+pub(crate) mod macro_kernel;
 pub(crate) mod mixed_precision;
 pub(crate) mod plan;
+pub(crate) mod prepacked;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod prepacked_bf16;
+pub(crate) mod skinny;
 pub(crate) mod small_gemm;
 pub(crate) mod unpacked;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod vnni2;

@@ -1,6 +1,8 @@
 //! How a product is computed.
 
-use crate::kernel::skinny::{GemvForm, Skinny};
+use crate::kernel::select::Number;
+use crate::pack::packing::max_unpacked_panels;
+use crate::types::isa::Isa;
 use crate::types::view::View;
 
 /// The most rows, or columns, of a product whose large factor is read as it lies.
@@ -76,4 +78,21 @@ impl Plan {
             _ => Algorithm::Blocked,
         })
     }
+}
+
+/// Which of the large factor's elements lie side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GemvForm {
+    /// The steps of a column.
+    Dot,
+    /// The columns of a step.
+    Axpy,
+}
+
+/// Whether a product with so many columns copies rows of its first factor that lie at a multiple of
+/// [`L1_ALIAS_STRIDE`].
+#[must_use]
+pub fn packs_aliasing_rows<E: Number>(isa: Isa, cols: usize) -> bool {
+    let kernels = E::micro_kernels(isa);
+    cols.div_ceil(kernels.packing.nr()) > max_unpacked_panels(&kernels.packing)
 }

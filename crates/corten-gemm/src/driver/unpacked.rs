@@ -1,8 +1,8 @@
 //! Products whose factors tiles read as they lie: for small ones, deciding on blocks takes longer than
 //! multiplying.
 
-use crate::kernel::micro_kernel::{MicroKernelArgs, MicroKernels};
-use crate::pack::blocks::{packing_pays, packs_aliasing_a};
+use crate::kernel::args::{MicroKernelArgs, MicroKernels};
+use crate::pack::packing::{packing_pays, packs_aliasing_a};
 use crate::types::accumulate::Accumulate;
 use crate::types::element::Scalar;
 use crate::types::params::KC;
@@ -37,7 +37,7 @@ impl<'a, E: Scalar> UnpackedGemm<'a, E> {
         let ([rows, cols], depth) = (c.shape, a.shape()[1]);
         let lies = [c.strides[1], a.strides()[1], b.strides()[1]] == [1; 3];
         let accumulates = !matches!(accumulate, Accumulate::Beta(beta) if beta != E::ONE);
-        let whole = depth <= KC && cols.is_multiple_of(kernels.lanes);
+        let whole = depth <= KC && cols.is_multiple_of(kernels.packing.lanes);
         if !lies || !accumulates || !whole {
             return None;
         }
@@ -45,8 +45,8 @@ impl<'a, E: Scalar> UnpackedGemm<'a, E> {
         if reach > NEAR && packing_pays(&b, depth, rows) {
             return None;
         }
-        let panels = Partition::of(cols / kernels.lanes, kernels.registers());
-        (!packs_aliasing_a(kernels, &a, panels.count)).then_some(Self {
+        let panels = Partition::of(cols / kernels.packing.lanes, kernels.packing.nr_vectors);
+        (!packs_aliasing_a(&kernels.packing, &a, panels.count)).then_some(Self {
             c,
             a,
             b,
@@ -60,12 +60,14 @@ impl<'a, E: Scalar> UnpackedGemm<'a, E> {
     /// The result must be readable and writable, and the values of `accumulate` readable, over its shape, and the
     /// processor must have the instructions of the tiles.
     pub(crate) unsafe fn run(&self) {
-        let packed_a = Partition::of(self.c.shape[0], self.kernels.rows());
+        let packed_a = Partition::of(self.c.shape[0], self.kernels.packing.mr);
         let ([a_row, _], [b_row, _], [c_row, _]) =
             (self.a.strides(), self.b.strides(), self.c.strides);
         for registers in self.panels.all() {
-            let (kernels, col) =
-                (self.kernels.row_major[registers.len() - 1], registers.start * self.kernels.lanes);
+            let (kernels, col) = (
+                self.kernels.row_major[registers.len() - 1],
+                registers.start * self.kernels.packing.lanes,
+            );
             for panel_a in packed_a.all() {
                 let row = panel_a.start as isize;
                 let args = MicroKernelArgs {

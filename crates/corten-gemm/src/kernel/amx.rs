@@ -4,14 +4,14 @@
 //! Two by two of them are the sums of a strip and a panel, so that every register of a factor is used
 //! twice. The registers have no names in Rust: they hold something only within a block of assembly.
 
-use crate::kernel::micro_kernel::{self, MicroKernelArgs, MicroKernels};
+use crate::kernel::args::{MicroKernelArgs, MicroKernels};
 use crate::pack::pack_kernels;
+use crate::pack::packing::Packing;
 use crate::simd::x86::Avx512Vnni2;
 use crate::types::accumulate::Accumulate;
 use crate::types::vnni::Vnni2;
 use std::arch::asm;
 use std::cell::Cell;
-use std::sync::OnceLock;
 
 /// Rows of a register, and pairs of a row.
 const ROWS: usize = 16;
@@ -30,12 +30,16 @@ macro_rules! heights {
 pub(crate) fn amx_kernels() -> &'static MicroKernels<Vnni2> {
     &const {
         MicroKernels {
-            lanes: PAIRS,
+            packing: Packing {
+                lanes: PAIRS,
+                nr_vectors: 2,
+                mr: 2 * ROWS,
+                pack_b: pack_kernels::on_avx512_bf16::pack_kernels::<Avx512Vnni2>(),
+                pack_a: pack_kernels::on_avx512_bf16::pack_kernels::<Avx512Vnni2>(),
+            },
             row_major: &[heights!(1), heights!(2)],
             col_major: &[],
-            packing: &[],
-            pack: pack_kernels::on_avx512_bf16::pack_kernels::<Avx512Vnni2>(),
-            pack_a: pack_kernels::on_avx512_bf16::pack_kernels::<Avx512Vnni2>(),
+            fused_packing: &[],
         }
     }
 }

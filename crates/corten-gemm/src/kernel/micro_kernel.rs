@@ -9,112 +9,12 @@
 //! multiplications: six rows by four registers are 24 multiplications and 10 loads, 14 rows by two
 //! registers are 28 and 16.
 
-#[cfg(target_arch = "x86_64")]
-use crate::kernel::amx::amx_kernels;
-use crate::kernel::skinny::SkinnyOperand;
-use crate::pack::pack_kernels::{self, PackKernels};
-use crate::simd::portable::Portable;
+use crate::kernel::args::MicroKernelArgs;
 use crate::simd::vector::{Vector, unroll_rows};
-#[cfg(target_arch = "x86_64")]
-use crate::simd::x86::{
-    Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64, Avx512Vnni2,
-    Avx512Vnni4Signed, Avx512Vnni4Unsigned,
-};
 use crate::types::accumulate::Accumulate;
 use crate::types::element::Scalar;
-use crate::types::isa::Isa;
 use crate::types::params::CACHE_LINE;
 use crate::types::strided_rows::StridedRows;
-#[cfg(target_arch = "x86_64")]
-use crate::types::vnni::{Vnni2, Vnni4};
-use std::num::Wrapping;
-use std::ops::{Add, Mul};
-
-/// What a tile is made of, and where its sums go.
-#[derive(Clone, Copy)]
-pub(crate) struct MicroKernelArgs<E> {
-    /// The steps of a piece.
-    pub depth: usize,
-    /// How many pieces there are, one after the other in `b`.
-    pub segments: usize,
-    /// From a piece of a row of `a` to the next.
-    pub segment_stride: isize,
-    /// The first element of the rows of `a`.
-    pub a: *const E,
-    /// From one row of `a` to the next, or from one step to the next: the other is 1.
-    pub lda: isize,
-    /// The first row of `b`; the elements of a row lie side by side.
-    pub b: *const E,
-    /// From one step to the next.
-    pub ldb: isize,
-    /// The first element of the result, whose rows' elements lie side by side.
-    pub c: *mut E,
-    /// From one row of the result to the next.
-    pub ldc: isize,
-    /// Where the rows of `b` are copied to, by tiles that do so.
-    pub b_packed: *mut E,
-    /// What is to be brought near for later.
-    pub prefetch: StridedRows<*const E>,
-    /// What the sums are added to: values from the first row, or column, on, or what the result holds,
-    /// whose factor is one.
-    pub accumulate: Accumulate<E>,
-}
-
-/// The loop for some number of rows.
-///
-/// # Safety
-/// `a` must be readable for the rows and the depth, and `b` for the depth and the columns; `c`
-/// readable and writable for the rows and columns, `b_packed` writable for as much as `b` has, for
-/// tiles that copy, and `start` readable for every row, or column. The processor must have the loop's
-/// instructions.
-pub(crate) type MicroKernel<E> = unsafe fn(&MicroKernelArgs<E>);
-
-/// The tiles of one instruction set.
-pub struct MicroKernels<E: 'static> {
-    /// The lanes of a register.
-    pub(crate) lanes: usize,
-    /// The tiles of one, two, three ... registers of columns, and of these those of 1, 2, 3 ...
-    /// rows, where the steps of a row of `a` lie side by side.
-    pub(crate) row_major: &'static [&'static [MicroKernel<E>]],
-    /// Those where the rows of a step lie side by side. None of AMX, whose strips never lie so.
-    pub(crate) col_major: &'static [&'static [MicroKernel<E>]],
-    /// As the widest of [`Self::row_major`]; they copy `b` as they read it. None of AMX, whose panels are
-    /// always made before.
-    pub(crate) packing: &'static [MicroKernel<E>],
-    /// What brings the panels of `b` into order, and results.
-    pub(crate) pack: PackKernels<E>,
-    /// What brings the strips of `a` into order.
-    pub(crate) pack_a: PackKernels<E>,
-}
-
-impl<E> MicroKernels<E> {
-    /// The registers of columns of the widest tile.
-    pub(crate) fn registers(&self) -> usize {
-        self.row_major.len()
-    }
-
-    /// The columns of the widest tile.
-    pub(crate) fn cols(&self) -> usize {
-        self.row_major.len() * self.lanes
-    }
-
-    /// The rows of the highest tile.
-    pub(crate) fn rows(&self) -> usize {
-        self.row_major[0].len()
-    }
-
-    /// Whether its registers have 64 bytes.
-    pub(crate) fn is_wide(&self) -> bool {
-        self.lanes * size_of::<E>() >= 64
-    }
-}
-
-/// What products are made of: `f32`, `f64`, and integers of 32 and 64 bits that wrap around.
-pub trait Number: Scalar + SkinnyOperand<Sum = Self> {
-    /// The tiles of these instructions.
-    #[doc(hidden)]
-    fn micro_kernels(isa: Isa) -> &'static MicroKernels<Self>;
-}
 
 /// Rows of `a` are reached from every third one: an address may hold once or twice a stride.
 const ROWS_PER_POINTER: usize = 3;
@@ -143,9 +43,9 @@ impl<E, const COL_MAJOR: bool> PointersA<E, COL_MAJOR> {
 
     /// So many steps later.
     #[inline(always)]
-    fn advanced(self, chunks: usize) -> Self {
+    fn advanced(self, k_range: usize) -> Self {
         let distance =
-            if COL_MAJOR { self.stride.wrapping_mul(chunks as isize) } else { chunks as isize };
+            if COL_MAJOR { self.stride.wrapping_mul(k_range as isize) } else { k_range as isize };
         let [first, second] = [self.first, self.second].map(|base| base.wrapping_offset(distance));
         Self { first, second, ..self }
     }
@@ -267,9 +167,9 @@ struct PointersB<E, const PACKING: bool> {
 impl<E, const PACKING: bool> PointersB<E, PACKING> {
     /// So many steps later.
     #[inline(always)]
-    fn advanced<V: Vector, const REGISTERS: usize>(self, chunks: usize) -> Self {
-        let first = self.first.wrapping_offset(self.stride.wrapping_mul(chunks as isize));
-        Self { first, copy: self.copy.wrapping_add(chunks * REGISTERS * V::LANES), ..self }
+    fn advanced<V: Vector, const REGISTERS: usize>(self, k_range: usize) -> Self {
+        let first = self.first.wrapping_offset(self.stride.wrapping_mul(k_range as isize));
+        Self { first, copy: self.copy.wrapping_add(k_range * REGISTERS * V::LANES), ..self }
     }
 }
 
@@ -350,7 +250,7 @@ macro_rules! compiled {
         /// # Safety
         /// As for [`MicroKernel`].
         $(#[target_feature(enable = $features)])?
-        unsafe fn $name<
+        pub(crate) unsafe fn $name<
             V: Vector,
             const COL_MAJOR: bool,
             const PACKING: bool,
@@ -373,86 +273,4 @@ compiled! {
     on_avx512 with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
     on_avx512_vnni with "avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
     on_avx512_bf16 with "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
-}
-
-/// The tiles of a level with the given numbers of registers, of all of them, and of rows.
-macro_rules! micro_kernels {
-    ($function:ident, $vector:ty, $registers:tt, $all:literal, $rows:tt, $pack_a:ident: $strip:ty) => {
-        &const {
-            MicroKernels {
-                lanes: <$vector as Vector>::LANES,
-                row_major: micro_kernels!(@widths $function, $vector, false, $registers, $rows),
-                col_major: micro_kernels!(@widths $function, $vector, true, $registers, $rows),
-                packing: micro_kernels!(@heights $function, $vector, false, true, $all, $rows),
-                pack: pack_kernels::$function::pack_kernels::<$vector>(),
-                pack_a: pack_kernels::$pack_a::pack_kernels::<$strip>(),
-            }
-        }
-    };
-    (@widths $function:ident, $vector:ty, $side:literal, [$($registers:literal),+], $rows:tt) => {
-        &[$(micro_kernels!(@heights $function, $vector, $side, false, $registers, $rows)),+]
-    };
-    (
-        @heights $function:ident, $vector:ty, $side:literal, $copying:literal, $registers:literal,
-        [$($rows:literal),+]
-    ) => {
-        &[$($function::<$vector, $side, $copying, $rows, $registers>),+]
-    };
-}
-
-/// The tiles of pairs. The processor must have AVX-512 BF16.
-#[cfg(target_arch = "x86_64")]
-#[inline(never)]
-pub(crate) fn vnni2_kernels(isa: Isa) -> &'static MicroKernels<Vnni2> {
-    if isa >= Isa::Amx {
-        return amx_kernels();
-    }
-    micro_kernels!(on_avx512_bf16, Avx512Vnni2, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
-        on_avx512_bf16: Avx512Vnni2)
-}
-
-/// The tiles of quads, whose rows have signs or not: the columns are of the other kind. The processor
-/// must have AVX-512 VNNI.
-#[cfg(target_arch = "x86_64")]
-#[inline(never)]
-pub(crate) fn vnni4_kernels(rows_have_signs: bool) -> &'static MicroKernels<Vnni4> {
-    if rows_have_signs {
-        return micro_kernels!(on_avx512_vnni, Avx512Vnni4Signed, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
-            on_avx512_vnni: Avx512Vnni4Signed);
-    }
-    micro_kernels!(on_avx512_vnni, Avx512Vnni4Unsigned, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
-        on_avx512_vnni: Avx512Vnni4Unsigned)
-}
-
-macro_rules! number {
-    ($($element:ty: $portable:expr, $avx2:ident, $avx512:ident with $pack_a:ident: $strip:ident;)+) => {$(
-        impl Number for $element {
-            // Not inlined, so that the tiles are compiled with this crate and not with its users.
-            #[inline(never)]
-            fn micro_kernels(isa: Isa) -> &'static MicroKernels<Self> {
-                match isa {
-                    // The sums, a row of `b`, and an element of `a` fit 32 registers, and there are
-                    // fewer than one load for two multiplications.
-                    #[cfg(target_arch = "x86_64")]
-                    _ if isa >= Isa::Avx512 => {
-                        micro_kernels!(on_avx512, $avx512,
-                            [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6], $pack_a: $strip)
-                    }
-                    // The same in 16 registers.
-                    #[cfg(target_arch = "x86_64")]
-                    Isa::Avx2 => micro_kernels!(on_avx2, $avx2,
-                        [1, 2], 2, [1, 2, 3, 4, 5, 6], on_avx2: $avx2),
-                    _ => micro_kernels!(on_any, Portable<$element, { $portable }>,
-                        [1, 2], 2, [1, 2, 3, 4], on_any: Portable<$element, { $portable }>),
-                }
-            }
-        }
-    )+};
-}
-
-number! {
-    f32: 4, Avx2F32, Avx512F32 with on_avx2: Avx2F32;
-    f64: 2, Avx2F64, Avx512F64 with on_avx512: Avx512F64;
-    Wrapping<i32>: 4, Avx2I32, Avx512I32 with on_avx2: Avx2I32;
-    Wrapping<i64>: 2, Avx2I64, Avx512I64 with on_avx512: Avx512I64;
 }

@@ -1,8 +1,7 @@
 //! Dot products of pairs and of quads.
 
-use crate::kernel::skinny::{
-    DotArgs, SkinnyElement, SkinnyKernels, SmallOperand, skinny_kernels_of,
-};
+use crate::driver::skinny::SmallOperand;
+use crate::kernel::skinny::{DotArgs, SkinnyElement, SkinnyKernels, skinny_kernels_of};
 use crate::simd::convert::ConvertLoad;
 use crate::simd::x86::{Avx512Vnni2, Avx512Vnni4Signed, Avx512Vnni4Unsigned};
 use crate::types::isa::Isa;

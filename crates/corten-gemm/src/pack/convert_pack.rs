@@ -1,12 +1,13 @@
 //! Factors of narrow elements, which become wide where tiles need them, and their results.
 
-use crate::pack::blocks::ImplicitOperand;
-use crate::simd::convert::{self, ConvertLoad, ConvertStore};
+use crate::pack::operand::ImplicitOperand;
+use crate::simd::convert::{ConvertLoad, ConvertStore};
 use crate::simd::portable::Portable;
 use crate::simd::vector::{MAX_LANES, Vector};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::x86::{Avx2F32, Avx2I32, Avx512F32, Avx512I32};
 use crate::types::accumulate::Scale;
+use crate::types::element::Scalar;
 use crate::types::isa::Isa;
 use crate::types::low_precision::{Bf16, F16, LowPrecision};
 use crate::types::strided_rows::StridedRows;
@@ -277,7 +278,7 @@ macro_rules! convert_kernels {
     ($($function:ident of $narrow:ty: $avx2:ident, $avx512:ident;)+) => {$(
         // Not inlined, so that the moves are compiled with this crate and not with its users.
         #[inline(never)]
-        pub(crate) fn $function(isa: Isa) -> &'static ConvertKernels<$narrow> {
+        fn $function(isa: Isa) -> &'static ConvertKernels<$narrow> {
             match isa {
                 #[cfg(target_arch = "x86_64")]
                 _ if isa >= Isa::Avx512 => {
@@ -300,7 +301,7 @@ convert_kernels! {
 }
 
 /// Moves of what the processor may have an instruction for.
-pub(crate) fn bf16_kernels(isa: Isa) -> &'static ConvertKernels<Bf16> {
+fn bf16_kernels(isa: Isa) -> &'static ConvertKernels<Bf16> {
     match isa {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512Bf16 | Isa::Amx => {
@@ -313,4 +314,29 @@ pub(crate) fn bf16_kernels(isa: Isa) -> &'static ConvertKernels<Bf16> {
         }
         _ => bf16_kernels_without_vcvt(isa),
     }
+}
+
+/// Elements that are packed in a wider type.
+pub trait ConvertPack: LowPrecision {
+    /// The kernels of an instruction set.
+    #[doc(hidden)]
+    fn convert_kernels(isa: Isa) -> &'static ConvertKernels<Self>;
+}
+
+macro_rules! convert_pack {
+    ($($element:ty: $kernels:ident;)+) => {$(
+        impl ConvertPack for $element {
+            fn convert_kernels(isa: Isa) -> &'static ConvertKernels<Self> {
+                $kernels(isa)
+            }
+        }
+    )+};
+}
+
+convert_pack! {
+    Bf16: bf16_kernels;
+    F16: f16_kernels;
+    i8: i8_kernels;
+    u8: u8_kernels;
+    i16: i16_kernels;
 }

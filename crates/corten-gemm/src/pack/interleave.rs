@@ -1,8 +1,8 @@
 //! Factors of which neighbours along the depth become groups that one instruction multiplies and
 //! adds up: pairs or quads.
 
-use crate::kernel::skinny::SmallOperand;
-use crate::pack::blocks::{ImplicitOperand, PACK_PADDING};
+use crate::driver::skinny::SmallOperand;
+use crate::pack::operand::{ImplicitOperand, PACK_PADDING};
 use crate::simd::vector::{MAX_LANES, Vector};
 use crate::simd::vnni4;
 use crate::simd::x86::{Avx512Vnni2, Avx512Vnni4Signed};

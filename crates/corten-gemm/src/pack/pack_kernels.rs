@@ -3,6 +3,7 @@
 
 use crate::simd::vector::{MAX_LANES, Vector};
 use crate::types::accumulate::Scale;
+use crate::types::element::Scalar;
 use crate::types::params::{CACHE_LINE, PAGE_BYTES, TLB_REACH};
 use crate::types::partition::Partition;
 use crate::types::strided_rows::StridedRows;

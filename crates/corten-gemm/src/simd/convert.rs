@@ -8,6 +8,7 @@ use crate::simd::x86::{
     Avx2F32, Avx2F64, Avx2I32, Avx2I64, Avx512F32, Avx512F64, Avx512I32, Avx512I64, Avx512Vnni2,
     Avx512Vnni4Signed, Avx512Vnni4Unsigned,
 };
+use crate::types::element::Scalar;
 use crate::types::low_precision::{Bf16, F16, LowPrecision};
 #[cfg(target_arch = "x86_64")]
 use crate::types::vnni::{Vnni2, Vnni4Operand};

@@ -1,7 +1,6 @@
 //! The few vector operations of a product, for each instruction set.
 
 use crate::types::element::Scalar;
-use std::num::Wrapping;
 
 /// The lanes of the longest register.
 pub(crate) const MAX_LANES: usize = 16;

@@ -3,8 +3,6 @@
 use crate::types::strided_rows::StridedRows;
 use crate::types::vnni::Vnni4;
 use std::arch::x86_64::*;
-use std::num::Wrapping;
-use std::ops::{Add, Mul};
 
 /// A register of a quad.
 #[inline]

@@ -1,7 +1,5 @@
 //! Instruction sets, and which of them the processor and the system support.
 
-use crate::simd::portable::Portable;
-
 #[cfg(target_arch = "x86_64")]
 use std::arch::asm;
 #[cfg(target_arch = "x86_64")]
@@ -27,6 +25,7 @@ pub enum Isa {
 /// Whether the processor multiplies 16-bit floats in tile registers, and the system saves these.
 ///
 /// The system is asked for it once: a program that does not multiply has no such state.
+#[cfg(target_arch = "x86_64")]
 #[must_use]
 pub fn has_amx() -> bool {
     static HAS: OnceLock<bool> = OnceLock::new();
@@ -36,6 +35,7 @@ pub fn has_amx() -> bool {
 }
 
 /// CPUID's word of AMX: tile registers, and products of 16-bit floats in them.
+#[cfg(target_arch = "x86_64")]
 fn cpuid_has_amx() -> bool {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
     const TILES_AND_BF16: u32 = 1 << 24 | 1 << 22;
@@ -43,7 +43,7 @@ fn cpuid_has_amx() -> bool {
 }
 
 /// Asks Linux for the state of tile registers, which it saves only for programs that ask.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn os_enables_amx() -> bool {
     const ARCH_PRCTL: isize = 158;
     const REQUEST_PERMISSION: usize = 0x1023;
@@ -64,7 +64,7 @@ fn os_enables_amx() -> bool {
     result == 0
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(all(target_arch = "x86_64", not(target_os = "linux")))]
 fn os_enables_amx() -> bool {
     false
 }

@@ -1,7 +1,6 @@
 //! Narrow elements: floats of 16 bits, integers of 8 and 16.
 
-use crate::kernel::micro_kernel::Number;
-use crate::types::element::Pod;
+use crate::types::element::{Pod, Scalar};
 use std::num::Wrapping;
 
 /// A float with the exponent of `f32` and 8 bits of precision, by its bits.
@@ -17,7 +16,7 @@ pub struct F16(pub u16);
 /// What products are computed of in a wider type.
 pub trait LowPrecision: Pod + PartialEq + 'static {
     /// The wider type.
-    type Accum: Number;
+    type Accum: Scalar;
 
     /// The same value.
     fn to_accum(self) -> Self::Accum;

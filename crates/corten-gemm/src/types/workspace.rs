@@ -42,7 +42,7 @@ impl Buffer {
     }
 
     /// The first elements of those asked for before.
-    pub(crate) fn reused<E: Pod>(&self, count: usize) -> &[E] {
+    pub(crate) fn as_slice<E: Pod>(&self, count: usize) -> &[E] {
         assert!(count * size_of::<E>() <= size_of_val(self.0.as_slice()));
         // SAFETY: as above.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), count) }

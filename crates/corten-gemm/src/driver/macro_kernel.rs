@@ -1,0 +1,292 @@
+//! The macro-kernel: loops around the micro-kernel.
+
+use crate::driver::epilogue::Epilogue;
+use crate::kernel::args::{MicroKernelArgs, MicroKernels};
+use crate::pack::operand::Operand;
+use crate::pack::packed_a::{PackedA, PanelA};
+use crate::pack::packed_b::{PackedB, PanelB};
+use crate::pack::prefetch::PrefetchQueue;
+use crate::types::accumulate::Accumulate;
+use crate::types::element::Scalar;
+use crate::types::params::KC;
+use crate::types::partition::{Partition, chunks};
+use crate::types::strided_rows::StridedRows;
+use crate::types::workspace::{Buffer, Workspace};
+use std::ops::Range;
+
+/// The blocks of a product.
+struct BlockSizes {
+    /// Bytes of a block of `a`, which is used with one panel of `b` after the other: it stays in the
+    /// second-level cache, beside a panel.
+    a_bytes: usize,
+    /// Bytes of a block of `b` that more than one block of `a` uses: it stays in the last cache, and
+    /// `a` is copied for fewer of them.
+    b_bytes: usize,
+    /// Blocks of `a` that all of the depth is done for before the next ones: the more there are, the
+    /// less often `b` is copied, and the fewer, the nearer are the sums.
+    blocks_per_group: usize,
+}
+
+impl BlockSizes {
+    /// Those of processors with 64-byte registers, whose second-level caches have 1 MiB and more.
+    const WIDE: Self = Self { a_bytes: MAX_A_BYTES, b_bytes: 4 << 20, blocks_per_group: 8 };
+
+    /// Those of others, which may have as little as 256 KiB.
+    const NARROW: Self = Self { a_bytes: 128 << 10, b_bytes: 2 << 20, blocks_per_group: 24 };
+
+    /// Those of the level that a set of tiles is of.
+    fn of<E>(kernels: &MicroKernels<E>) -> &'static Self {
+        if kernels.packing.is_wide() { &Self::WIDE } else { &Self::NARROW }
+    }
+
+    /// How many rows of so many bytes are a block. All of them are one where that is not much: then
+    /// every panel of `b` is used at once and only once, and needs no place of its own.
+    fn rows(&self, rows: usize, bytes: usize) -> usize {
+        let most = if rows * bytes <= MAX_A_BYTES { MAX_A_BYTES } else { self.a_bytes };
+        most.div_ceil(bytes)
+    }
+}
+
+/// Bytes of `a` that are one block on any processor.
+const MAX_A_BYTES: usize = 384 << 10;
+
+/// Strips whose sums go to a place apart at a time, if they do: when they are turned, enough of them
+/// for whole cache lines of the result.
+const BUFFERED_PANELS: usize = 8;
+
+/// Tile by tile.
+pub(crate) fn gemm_blocked<E: Scalar>(
+    kernels: &'static MicroKernels<E>,
+    epilogue: Epilogue<'_, E>,
+    depth: usize,
+    a: Operand<'_, E>,
+    b: Operand<'_, E>,
+    workspace: &mut Workspace,
+) {
+    MacroKernel { epilogue, a, b, depth, kernels }.run(workspace);
+}
+
+/// Whether a block is the first one that adds to its sums, and the first one with its panels.
+struct FirstPass {
+    depth_block: bool,
+    packed_b: bool,
+}
+
+/// A product under way.
+struct MacroKernel<'a, E: 'static> {
+    epilogue: Epilogue<'a, E>,
+    a: Operand<'a, E>,
+    b: Operand<'a, E>,
+    depth: usize,
+    kernels: &'static MicroKernels<E>,
+}
+
+impl<E: Scalar> MacroKernel<'_, E> {
+    fn run(&self, workspace: &mut Workspace) {
+        let ([rows, cols], depth) = (self.epilogue.shape(), self.depth);
+        // Pieces are not divided.
+        let most = if let Operand::Segments(_) = self.a { depth } else { KC };
+        let k_bytes = most.min(depth) * size_of::<E>();
+        let sizes = BlockSizes::of(self.kernels);
+        let rows_per_block = sizes.rows(rows, k_bytes).next_multiple_of(self.kernels.packing.mr);
+        let reused = rows > rows_per_block;
+        let most_cols = sizes.b_bytes.div_ceil(k_bytes).next_multiple_of(self.kernels.packing.nr());
+        let cols_per_block = if reused { most_cols } else { cols };
+        let depths = Partition::of(depth, most);
+        assert!(self.epilogue.is_direct() || depths.count == 1, "sums are taken through once");
+        // Rows whose sums stay near from one block of the depth to the next.
+        let blocks = if depths.count > 1 { sizes.blocks_per_group } else { usize::MAX };
+        let row_groups = Partition::of(rows.div_ceil(rows_per_block), blocks);
+        for cols in chunks(cols, cols_per_block) {
+            for group in row_groups.all() {
+                let rows = group.start * rows_per_block..(group.end * rows_per_block).min(rows);
+                for index in 0..depths.count {
+                    let place = [rows.clone(), cols.clone()];
+                    // Panels that are kept are used for other rows first.
+                    let next_depth =
+                        (!reused && index + 1 < depths.count).then(|| depths.get(index + 1));
+                    self.depth(
+                        place,
+                        (depths.get(index), next_depth),
+                        rows_per_block,
+                        reused,
+                        workspace,
+                    );
+                }
+            }
+        }
+    }
+
+    /// A block of the depth for a part of the result, and the block that follows if it uses the next panels.
+    fn depth(
+        &self,
+        [rows, cols]: [Range<usize>; 2],
+        (depth, next_depth): (Range<usize>, Option<Range<usize>>),
+        rows_per_block: usize,
+        reused: bool,
+        workspace: &mut Workspace,
+    ) {
+        let part = [depth.clone(), cols.clone()];
+        let panels =
+            PackedB::of(self.b, part, rows.len(), reused, &self.kernels.packing, &mut workspace.b);
+        let mut panels = panels.next_depth(next_depth);
+        for start in rows.clone().step_by(rows_per_block) {
+            let part = [start..(start + rows_per_block).min(rows.end), depth.clone()];
+            let packed_a =
+                PackedA::of(self.a, part, panels.count(), &self.kernels.packing, &mut workspace.a);
+            let first_pass =
+                FirstPass { depth_block: depth.start == 0, packed_b: start == rows.start };
+            self.block(&mut panels, &packed_a, [start, cols.start], first_pass, &mut workspace.c);
+        }
+    }
+
+    /// Every panel of a block of `b` with every strip of a block of `a`. The place of the block is
+    /// given.
+    fn block(
+        &self,
+        panels: &mut PackedB<'_, E>,
+        packed_a: &PackedA<'_, E>,
+        start: [usize; 2],
+        FirstPass { depth_block: first, packed_b: first_time }: FirstPass,
+        buffer: &mut Buffer,
+    ) {
+        for index in 0..panels.count() {
+            let panel = panels.get(index, first_time, packed_a.row_major());
+            let prefetch = panels.prefetch_next(index + 1, first_time, packed_a.count());
+            // Whether tiles write to the result itself.
+            let direct = self.epilogue.is_direct()
+                && self.epilogue.strides()[1] == 1
+                && panel.cols.len() == panel.registers * self.kernels.packing.lanes
+                && self.epilogue.is_one_matrix(&panel.cols)
+                && self.epilogue.alpha == E::ONE
+                && !(first
+                    && matches!(self.epilogue.accumulate, Accumulate::Beta(beta) if beta != E::ONE));
+            let pass = PanelPass { packed_a, panel, prefetch, row: start[0], first };
+            if direct { self.direct(pass) } else { self.buffered(buffer, pass) }
+        }
+    }
+
+    /// What the sums from a place on are added to: by the first block of the depth what the product
+    /// starts from, by the others what is there.
+    fn start(&self, place: [usize; 2], first: bool) -> Accumulate<E> {
+        if first { self.epilogue.accumulate.at(place) } else { Accumulate::Beta(E::ONE) }
+    }
+
+    /// A panel with every strip, whose sums go to the result.
+    fn direct(
+        &self,
+        PanelPass { packed_a, mut panel, mut prefetch, row, first }: PanelPass<'_, '_, E>,
+    ) {
+        let place = [row, panel.cols.start];
+        let start = self.start(place, first);
+        let (c, ldc) = (self.epilogue.place(place), self.epilogue.strides()[0]);
+        assert!(
+            row + packed_a.height() <= self.epilogue.shape()[0],
+            "the block lies in the result"
+        );
+        for index in 0..packed_a.count() {
+            let panel_a = packed_a.get(index);
+            let above = panel_a.rows.start;
+            let c = c.wrapping_offset(above as isize * ldc);
+            let sums =
+                TileOutput { c, ldc, accumulate: start.at([above, 0]), prefetch: prefetch.part() };
+            // SAFETY: the result has the rows of the block and the columns of the panel, all of them
+            // in one matrix, and there are values for them.
+            unsafe { self.run_micro_kernel(packed_a, &panel_a, &mut panel, sums) };
+        }
+    }
+
+    /// A panel with every strip, whose sums go to the room and from there to the result.
+    fn buffered(
+        &self,
+        buffer: &mut Buffer,
+        PanelPass { packed_a, mut panel, mut prefetch, row, first }: PanelPass<'_, '_, E>,
+    ) {
+        let width = panel.registers * self.kernels.packing.lanes;
+        for group in chunks(packed_a.count(), BUFFERED_PANELS) {
+            let rows = packed_a.get(group.start).rows.start..packed_a.get(group.end - 1).rows.end;
+            let place = [row + rows.start, panel.cols.start];
+            let size = [rows.len(), panel.cols.len()];
+            let base = self.start(place, first);
+            // Tiles add values per row whatever columns they have.
+            let by_tiles = matches!(base, Accumulate::RowBias(_)) && self.epilogue.alpha == E::ONE;
+            let beta = match first {
+                true if by_tiles => None,
+                true => self.epilogue.init_tile(place, size),
+                false => Some(E::ONE),
+            };
+            let sums = buffer.as_mut_slice::<E>(rows.len() * width);
+            for index in group {
+                let panel_a = packed_a.get(index);
+                let above = panel_a.rows.start - rows.start;
+                let (c, ldc) = (sums[above * width..].as_mut_ptr(), width as isize);
+                let start = if by_tiles { base.at([above, 0]) } else { Accumulate::Overwrite };
+                let sums = TileOutput { c, ldc, accumulate: start, prefetch: prefetch.part() };
+                // SAFETY: there is room for all rows and all columns of the panel.
+                unsafe { self.run_micro_kernel(packed_a, &panel_a, &mut panel, sums) };
+            }
+            self.epilogue.store_tile(sums, width, place, size, beta);
+        }
+    }
+
+    /// The sums of a strip and a panel, which is copied after that.
+    ///
+    /// # Safety
+    /// The result must be writable, and what is added to readable, for the rows and all columns of the
+    /// panel's registers.
+    #[inline]
+    unsafe fn run_micro_kernel(
+        &self,
+        packed_a: &PackedA<'_, E>,
+        panel_a: &PanelA,
+        panel: &mut PanelB<E>,
+        sums: TileOutput<E>,
+    ) {
+        let (a, lda) = packed_a.panel(panel_a);
+        let (segments, depth, segment_stride) = packed_a.segments;
+        let args = MicroKernelArgs {
+            depth,
+            segments,
+            segment_stride,
+            a,
+            lda,
+            b: panel.first,
+            ldb: panel.stride,
+            b_packed: panel.copy.unwrap_or(std::ptr::null_mut()),
+            prefetch: sums.prefetch,
+            c: sums.c,
+            ldc: sums.ldc,
+            accumulate: sums.accumulate,
+        };
+        let kernels =
+            if packed_a.row_major() { self.kernels.row_major } else { self.kernels.col_major };
+        let kernels = match panel.copy {
+            Some(_) => self.kernels.fused_packing,
+            None => kernels[panel.registers - 1],
+        };
+        // SAFETY: strips and panels are whole, the caller owes the result, and the tile is of the
+        // level in use.
+        unsafe { kernels[panel_a.rows.len() - 1](&args) };
+        panel.set_packed(panel.registers * self.kernels.packing.lanes);
+    }
+}
+
+/// A panel that is multiplied with every strip of a block.
+struct PanelPass<'a, 'b, E: 'static> {
+    packed_a: &'a PackedA<'b, E>,
+    panel: PanelB<E>,
+    prefetch: PrefetchQueue<E>,
+    /// The first row of the block.
+    row: usize,
+    /// Whether this is the first block that adds to its sums.
+    first: bool,
+}
+
+/// Where the sums of a tile go.
+struct TileOutput<E> {
+    pub c: *mut E,
+    pub ldc: isize,
+    pub accumulate: Accumulate<E>,
+    /// What is to be brought near meanwhile.
+    pub prefetch: StridedRows<*const E>,
+}

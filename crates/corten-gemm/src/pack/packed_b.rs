@@ -1,0 +1,185 @@
+//! A block of `b` in micro-panels.
+
+use crate::pack::operand::{Operand, PACK_PADDING};
+use crate::pack::pack_panel::pack_panel;
+use crate::pack::packing::{Packing, packing_pays};
+use crate::pack::prefetch::PrefetchQueue;
+use crate::types::element::Scalar;
+use crate::types::partition::Partition;
+use crate::types::strided_rows::StridedRows;
+use crate::types::workspace::Buffer;
+use std::ops::Range;
+
+/// Copies of panels that take no more bytes than this stay in the second-level cache of a processor with
+/// AVX-512, or come from the next one soon enough.
+const L2_BYTES: usize = 1 << 20;
+
+/// A block of the second factor, one panel as wide as a tile after the other.
+pub(crate) struct PackedB<'a, E: 'static> {
+    b: Operand<'a, E>,
+    depth: Range<usize>,
+    /// The steps of the block that follows, if its panels are the next ones.
+    next_depth: Option<Range<usize>>,
+    cols: Range<usize>,
+    packing: &'static Packing<E>,
+    groups: Partition,
+    unpacked: bool,
+    /// Whether every copied panel has a place of its own, for more than one use.
+    reused: bool,
+    buffer: &'a mut [E],
+}
+
+/// A panel as a tile reads it.
+pub(crate) struct PanelB<E> {
+    pub first: *const E,
+    pub stride: isize,
+    /// Which columns of the factor it holds.
+    pub cols: Range<usize>,
+    /// How many registers they fill.
+    pub registers: usize,
+    /// Where the first tile copies it to.
+    pub copy: Option<*mut E>,
+}
+
+impl<E> PanelB<E> {
+    /// The panel once it has been copied.
+    pub(crate) fn set_packed(&mut self, width: usize) {
+        if let Some(copy) = self.copy.take() {
+            (self.first, self.stride) = (copy, width as isize);
+        }
+    }
+}
+
+impl<'a, E: Scalar> PackedB<'a, E> {
+    pub(crate) fn of(
+        b: Operand<'a, E>,
+        [depth, cols]: [Range<usize>; 2],
+        rows: usize,
+        reused: bool,
+        packing: &'static Packing<E>,
+        buffer: &'a mut Buffer,
+    ) -> Self {
+        let unpacked = match b {
+            Operand::Matrix(b) => b.strides()[1] == 1 && !packing_pays(&b, depth.len(), rows),
+            Operand::Implicit(_) | Operand::Segments(_) => false,
+            Operand::Prepacked(..) => true,
+        };
+        let width = if reused { cols.len().next_multiple_of(packing.lanes) } else { packing.nr() };
+        let packed =
+            if let Operand::Prepacked(..) = b { 0 } else { width * depth.len() + PACK_PADDING };
+        let buffer = buffer.as_mut_slice::<E>(packed);
+        let groups = match b {
+            Operand::Prepacked(..) => {
+                Partition::whole(cols.len().div_ceil(packing.lanes), packing.nr_vectors)
+            }
+            _ => Partition::of(cols.len().div_ceil(packing.lanes), packing.nr_vectors),
+        };
+        Self { b, depth, next_depth: None, cols, packing, groups, unpacked, reused, buffer }
+    }
+
+    /// With steps whose panels are used after these.
+    pub(crate) fn next_depth(self, next_depth: Option<Range<usize>>) -> Self {
+        Self { next_depth, ..self }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.groups.count
+    }
+
+    /// Which columns a panel holds, and which of the registers that they all fill.
+    fn cols(&self, index: usize) -> (Range<usize>, Range<usize>) {
+        let (lanes, registers) = (self.packing.lanes, self.groups.get(index));
+        let end = (registers.end * lanes).min(self.cols.len());
+        (self.cols.start + registers.start * lanes..self.cols.start + end, registers)
+    }
+
+    /// Where the copy of a panel begins, given its registers.
+    fn offset(&self, registers: &Range<usize>) -> usize {
+        if self.reused { registers.start * self.packing.lanes * self.depth.len() } else { 0 }
+    }
+
+    /// What the next panel is copied from, or its copy, to be brought near in so many parts while this
+    /// one is used.
+    pub(crate) fn prefetch_next(
+        &self,
+        next: usize,
+        first_time: bool,
+        parts: usize,
+    ) -> PrefetchQueue<E> {
+        let strided = match self.next_depth.clone() {
+            _ if next < self.count() => self.strided(next, first_time),
+            Some(depth) if !self.unpacked => self.matrix_rows(depth, self.cols(0).0),
+            _ => None,
+        };
+        PrefetchQueue::of(strided.unwrap_or(StridedRows::EMPTY), parts)
+    }
+
+    /// What a panel is copied from, or its copy where that may be far.
+    fn strided(&self, index: usize, first_time: bool) -> Option<StridedRows<*const E>> {
+        let (cols, registers) = self.cols(index);
+        let k_range = self.depth.len();
+        if self.unpacked {
+            return None;
+        }
+        if self.reused && !first_time {
+            if size_of_val(&*self.buffer) <= L2_BYTES {
+                return None;
+            }
+            let first = self.buffer[self.offset(&registers)..].as_ptr();
+            let stride = (registers.len() * self.packing.lanes) as isize;
+            return Some(StridedRows { first, stride, count: k_range, len: 0 });
+        }
+        self.matrix_rows(self.depth.clone(), cols)
+    }
+
+    /// Part of the factor, if its columns lie side by side.
+    fn matrix_rows(
+        &self,
+        depth: Range<usize>,
+        cols: Range<usize>,
+    ) -> Option<StridedRows<*const E>> {
+        match self.b {
+            Operand::Matrix(b) if b.strides()[1] == 1 => {
+                let (count, b) = (depth.len(), b.part(depth, cols));
+                Some(StridedRows { first: b.first(), stride: b.strides()[0], count, len: 0 })
+            }
+            _ => None,
+        }
+    }
+
+    /// A panel, which is copied if this is the first time, or if no copies are kept. One that is
+    /// not whole is copied always, since a tile reads all of its columns.
+    pub(crate) fn get(&mut self, index: usize, first_time: bool, row_major: bool) -> PanelB<E> {
+        let lanes = self.packing.lanes;
+        let (cols, range) = self.cols(index);
+        let (registers, width) = (range.len(), range.len() * lanes);
+        if let Operand::Prepacked(packed, start) = self.b {
+            let first = packed.panel(&self.depth, start + cols.start);
+            return PanelB { first, stride: width as isize, cols, registers, copy: None };
+        }
+        let offset = self.offset(&range);
+        let to = &mut self.buffer[offset..][..width * self.depth.len() + PACK_PADDING];
+        let copy = first_time || !self.reused;
+        let mut panel =
+            PanelB { first: to.as_ptr(), stride: width as isize, cols, registers, copy: None };
+        match self.b {
+            Operand::Matrix(b) => {
+                let b = b.part(self.depth.clone(), panel.cols.clone());
+                let whole = panel.cols.len() == width && b.strides()[1] == 1;
+                let fused = row_major && registers == self.packing.nr_vectors;
+                if whole && (self.unpacked || copy && fused) {
+                    (panel.first, panel.stride) = (b.first(), b.strides()[0]);
+                    panel.copy = (!self.unpacked).then_some(to.as_mut_ptr());
+                } else if copy {
+                    pack_panel(&self.packing.pack_b, to, b, width);
+                }
+            }
+            Operand::Implicit(columns) if copy => {
+                columns.pack(self.depth.clone(), panel.cols.clone(), to, width);
+            }
+            Operand::Implicit(_) | Operand::Prepacked(..) => {}
+            Operand::Segments(_) => unreachable!("a second factor has panels, not segments"),
+        }
+        panel
+    }
+}
