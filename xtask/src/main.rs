@@ -5,6 +5,7 @@
 mod allocation;
 mod check;
 mod goldens;
+mod layers;
 mod ops;
 mod show;
 mod tidy;

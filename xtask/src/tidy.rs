@@ -1,6 +1,6 @@
 //! `tidy`: the rules of style that a program can check.
 
-use crate::{Outcome, allocation, root};
+use crate::{Outcome, allocation, layers, root};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,7 @@ pub(crate) fn run() -> Outcome {
     files.sort();
     let mut complaints = Vec::new();
     let mut notes = Notes::default();
+    let mut imports = layers::Imports::default();
     let mut totals: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for path in &files {
         let Ok(text) = std::fs::read_to_string(path) else { continue };
@@ -29,8 +30,10 @@ pub(crate) fn run() -> Outcome {
         *total = (total.0 + 1, total.1 + lines);
         complaints.extend(file(&shown, &text, lines));
         notes.read(&shown, &text);
+        imports.read(&shown, &text);
     }
     complaints.extend(notes.complaints());
+    complaints.extend(imports.complaints());
     for (part, (count, lines)) in &totals {
         println!("{part:36} {count:4} files {lines:7} lines");
     }

@@ -23,12 +23,12 @@ pub use driver::prepacked::gemm_prepacked;
 #[cfg(target_arch = "x86_64")]
 pub use driver::prepacked_bf16::{PrepackedBf16, gemm_prepacked_bf16};
 pub use kernel::select::Number;
-pub use pack::operand::{ImplicitOperand, Operand, PACK_PADDING, Segments};
+pub use pack::operand::{ImplicitOperand, Operand, Segments};
 pub use pack::prepacked::PrepackedB;
 pub use types::accumulate::Accumulate;
 pub use types::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 pub use types::isa::has_amx;
 pub use types::low_precision::{Bf16, F16, LowPrecision};
-pub use types::params::L1_ALIAS_STRIDE;
+pub use types::params::{L1_ALIAS_STRIDE, PACK_PADDING};
 pub use types::view::{MatrixRef, View};

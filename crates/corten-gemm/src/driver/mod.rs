@@ -16,6 +16,8 @@ pub(crate) mod prepacked;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod prepacked_bf16;
 pub(crate) mod skinny;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod skinny_vnni;
 pub(crate) mod small_gemm;
 pub(crate) mod unpacked;
 #[cfg(target_arch = "x86_64")]

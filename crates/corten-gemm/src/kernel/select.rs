@@ -4,9 +4,12 @@
 use crate::kernel::amx::amx_kernels;
 use crate::kernel::args::{MicroKernel, MicroKernels};
 use crate::kernel::micro_kernel;
+use crate::kernel::skinny::on_any;
 use crate::kernel::skinny::{SkinnyElement, SkinnyKernels, skinny_kernels_of};
+#[cfg(target_arch = "x86_64")]
+use crate::kernel::skinny::{on_avx2, on_avx512};
 use crate::pack::convert_pack::{ConvertPack, Converted};
-use crate::pack::operand::{ImplicitOperand, PACK_PADDING};
+use crate::pack::operand::ImplicitOperand;
 use crate::pack::pack_kernels;
 use crate::pack::pack_panel::pack_panel;
 use crate::pack::packing::Packing;
@@ -20,16 +23,12 @@ use crate::simd::x86::{
 use crate::types::element::Scalar;
 use crate::types::isa::Isa;
 use crate::types::low_precision::{Bf16, F16};
+use crate::types::params::PACK_PADDING;
 use crate::types::view::MatrixRef;
 #[cfg(target_arch = "x86_64")]
 use crate::types::vnni::{Vnni2, Vnni4};
 use crate::types::workspace::Buffer;
 use std::num::Wrapping;
-
-#[cfg(target_arch = "x86_64")]
-use crate::kernel::skinny::on_any;
-#[cfg(target_arch = "x86_64")]
-use crate::kernel::skinny::{on_avx2, on_avx512};
 
 /// What products are made of: `f32`, `f64`, and integers of 32 and 64 bits that wrap around.
 pub trait Number: Scalar + SkinnyOperand<Sum = Self> {

@@ -1,13 +1,10 @@
 //! Dot products of pairs and of quads.
 
-use crate::driver::skinny::SmallOperand;
 use crate::kernel::skinny::{DotArgs, SkinnyElement, SkinnyKernels, skinny_kernels_of};
 use crate::simd::convert::ConvertLoad;
 use crate::simd::x86::{Avx512Vnni2, Avx512Vnni4Signed, Avx512Vnni4Unsigned};
 use crate::types::isa::Isa;
-use crate::types::view::MatrixRef;
 use crate::types::vnni::{Vnni2, Vnni4, Vnni4Operand};
-use crate::types::workspace::Buffer;
 
 /// Dot products for each level: the same text, compiled with the level's instructions.
 macro_rules! compiled_dot {
@@ -44,18 +41,6 @@ impl SkinnyElement for Vnni2 {
                 [1: 8, 2: 8, 3: 6, 4: 6, 5: 4, 6: 4, 7: 3, 8: 3]);
             SkinnyKernels { dot, axpy: &[] }
         }
-    }
-}
-
-impl SmallOperand<Vnni2> for MatrixRef<'_, Vnni2> {
-    fn shape(&self) -> [usize; 2] {
-        Self::shape(self)
-    }
-
-    fn contiguous<'r>(&'r self, _: &'r mut Buffer) -> (*const Vnni2, isize) {
-        let [row, step] = self.strides();
-        assert!(step == 1, "pairs lie side by side");
-        (self.first(), row)
     }
 }
 

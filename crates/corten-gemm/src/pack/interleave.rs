@@ -1,8 +1,7 @@
 //! Factors of which neighbours along the depth become groups that one instruction multiplies and
 //! adds up: pairs or quads.
 
-use crate::driver::skinny::SmallOperand;
-use crate::pack::operand::{ImplicitOperand, PACK_PADDING};
+use crate::pack::operand::ImplicitOperand;
 use crate::simd::vector::{MAX_LANES, Vector};
 use crate::simd::vnni4;
 use crate::simd::x86::{Avx512Vnni2, Avx512Vnni4Signed};
@@ -11,7 +10,6 @@ use crate::types::low_precision::Bf16;
 use crate::types::strided_rows::StridedRows;
 use crate::types::view::MatrixRef;
 use crate::types::vnni::{Vnni2, Vnni4};
-use crate::types::workspace::Buffer;
 use std::ops::Range;
 
 /// The most elements of a group.
@@ -60,7 +58,7 @@ pub(crate) trait Interleave {
 }
 
 /// The groups of a factor.
-type InterleavedElement<G> = <<G as Interleave>::Vector as Vector>::Elem;
+pub(crate) type InterleavedElement<G> = <<G as Interleave>::Vector as Vector>::Elem;
 
 /// Two neighbours.
 pub(crate) struct Vnni2Layout;
@@ -201,20 +199,6 @@ impl<G: Interleave> ImplicitOperand<InterleavedElement<G>> for Interleaved<'_, G
                 }
             }
         }
-    }
-}
-
-impl<G: Interleave> SmallOperand<InterleavedElement<G>> for Interleaved<'_, G> {
-    fn shape(&self) -> [usize; 2] {
-        self.size()
-    }
-
-    fn contiguous<'r>(&'r self, buffer: &'r mut Buffer) -> (*const InterleavedElement<G>, isize) {
-        let [rows, depth] = self.size();
-        let width = depth.next_multiple_of(G::Vector::LANES);
-        let buffer = buffer.as_mut_slice::<InterleavedElement<G>>(rows * width + PACK_PADDING);
-        self.pack(0..rows, 0..depth, buffer, width);
-        (buffer.as_ptr(), width as isize)
     }
 }
 

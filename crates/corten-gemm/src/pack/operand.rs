@@ -4,9 +4,6 @@ use crate::pack::prepacked::PrepackedB;
 use crate::types::view::MatrixRef;
 use std::ops::Range;
 
-/// Elements that [`ImplicitOperand::fill`] may write behind its last line.
-pub const PACK_PADDING: usize = 16;
-
 /// A factor that is made as it is needed, a few columns at a time.
 pub trait ImplicitOperand<E> {
     /// Writes the element of row `rows.start + i` and column `cols.start + j` to place `j` of line

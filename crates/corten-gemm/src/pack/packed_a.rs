@@ -1,9 +1,10 @@
 //! A block of `a` in micro-panels.
 
-use crate::pack::operand::{Operand, PACK_PADDING, Segments};
+use crate::pack::operand::{Operand, Segments};
 use crate::pack::pack_panel::{pack_panel, pack_panels_a};
 use crate::pack::packing::{MAX_UNPACKED_PANELS, Packing, packs_aliasing_a};
 use crate::types::element::Scalar;
+use crate::types::params::PACK_PADDING;
 use crate::types::partition::Partition;
 use crate::types::view::MatrixRef;
 use crate::types::workspace::Buffer;

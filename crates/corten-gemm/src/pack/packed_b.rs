@@ -1,10 +1,11 @@
 //! A block of `b` in micro-panels.
 
-use crate::pack::operand::{Operand, PACK_PADDING};
+use crate::pack::operand::Operand;
 use crate::pack::pack_panel::pack_panel;
 use crate::pack::packing::{Packing, packing_pays};
 use crate::pack::prefetch::PrefetchQueue;
 use crate::types::element::Scalar;
+use crate::types::params::PACK_PADDING;
 use crate::types::partition::Partition;
 use crate::types::strided_rows::StridedRows;
 use crate::types::workspace::Buffer;

@@ -1,10 +1,9 @@
 //! Second factors in the order in which tiles read them, made once for many products.
 
-use crate::pack::operand::PACK_PADDING;
 use crate::pack::packing::Packing;
 use crate::types::element::Scalar;
 use crate::types::isa::Isa;
-use crate::types::params::KC;
+use crate::types::params::{KC, PACK_PADDING};
 use crate::types::partition::Partition;
 use crate::types::workspace::Buffer;
 use std::ops::Range;

@@ -1,6 +1,5 @@
 //! Element types: the numbers that kernels multiply and add, and what buffers hold.
 
-use crate::types::low_precision::{Bf16, F16};
 use std::num::Wrapping;
 use std::ops::{Add, Mul};
 
@@ -14,10 +13,6 @@ pub unsafe trait Pod: Copy {}
 unsafe impl Pod for f32 {}
 // SAFETY: as above.
 unsafe impl Pod for f64 {}
-// SAFETY: as above.
-unsafe impl Pod for Bf16 {}
-// SAFETY: as above.
-unsafe impl Pod for F16 {}
 // SAFETY: every bit pattern is an integer; so below.
 unsafe impl Pod for Wrapping<i32> {}
 // SAFETY: as above.

@@ -13,6 +13,11 @@ pub struct Bf16(pub u16);
 #[repr(transparent)]
 pub struct F16(pub u16);
 
+// SAFETY: every bit pattern is a number or NaN.
+unsafe impl Pod for Bf16 {}
+// SAFETY: as above.
+unsafe impl Pod for F16 {}
+
 /// What products are computed of in a wider type.
 pub trait LowPrecision: Pod + PartialEq + 'static {
     /// The wider type.

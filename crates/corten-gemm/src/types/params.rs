@@ -20,3 +20,6 @@ pub(crate) const PAGE_BYTES: usize = 4096;
 /// written. A panel of `b` of so many fills an eighth of a second-level cache of 1 MiB, from which it
 /// comes as fast as it is used.
 pub(crate) const KC: usize = 512;
+
+/// Elements that [`ImplicitOperand::fill`] may write behind its last line.
+pub const PACK_PADDING: usize = 16;
