@@ -26,6 +26,7 @@ pub use kernel::select::Number;
 pub use pack::operand::{ImplicitOperand, Operand, Segments};
 pub use pack::prepacked::PrepackedB;
 pub use types::accumulate::Accumulate;
+pub use types::cache::CacheSizes;
 pub use types::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 pub use types::isa::has_amx;

@@ -20,6 +20,7 @@ use crate::types::accumulate::{Accumulate, Scale};
 use crate::types::element::Scalar;
 use crate::types::isa::Isa;
 use crate::types::low_precision::Bf16;
+use crate::types::params::Params;
 use crate::types::params::{CACHE_LINE, KC};
 use crate::types::partition::{Partition, chunks};
 use crate::types::strided_rows::StridedRows;
@@ -33,9 +34,6 @@ const PIECE: usize = 128;
 
 /// Rows that a panel meets at a time: their sums are 8 KiB.
 const ROWS: usize = 64;
-
-/// Bytes of panels that are made at a time: half of a second-level cache of 2 MiB.
-const BYTES_OF_PANELS: usize = 1 << 20;
 
 /// The most columns of panels that are made at a time: the fewer there are, the more often the first factor
 /// is read.
@@ -118,7 +116,7 @@ impl AmxGemm<'_> {
         let a = AmxA { lying: as_vnni2(self.a), made };
         let all = self.blocks();
         let depth = all.get(blocks.start).start..all.get(blocks.end - 1).end;
-        let most = BYTES_OF_PANELS / (depth.len() * size_of::<Vnni2>());
+        let most = Params::get(Isa::Amx).amx_b_bytes / (depth.len() * size_of::<Vnni2>());
         let cols_per_block = most.min(COLS).next_multiple_of(kernels().packing.nr());
         let sums = workspace.c.as_mut_slice(2 * ROWS * kernels().packing.nr());
         let (sums, buffer) = sums.split_at_mut(ROWS * kernels().packing.nr());

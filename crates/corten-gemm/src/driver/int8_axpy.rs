@@ -7,13 +7,12 @@ use crate::kernel::vnni4_axpy::{UNROLL, VNNI, Vnni4AxpyArgs, axpy_kernel};
 use crate::simd::vector::Vector;
 use crate::simd::vnni4::COLUMNS_PER_VECTOR;
 use crate::types::element::Scalar;
+use crate::types::isa::Isa;
+use crate::types::params::Params;
 use crate::types::view::MatrixRef;
 use crate::types::vnni::Vnni4;
 use crate::types::workspace::Workspace;
 use std::arch::x86_64::__m512;
-
-/// Bytes of sums that lines are added to: a part of a first-level cache.
-const AXPY_BYTES: usize = 16 << 10;
 
 /// With more rows than this, a processor does not ask for the next lines early enough by itself.
 const HW_PREFETCH_ROWS: usize = 2;
@@ -38,7 +37,8 @@ impl AxpyVnni4<'_> {
         assert!(self.b.strides()[1] == 1);
         let ([rows, _], [depth, cols]) = (self.a.shape(), self.b.shape());
         let (a, lda) = self.a.contiguous(&mut workspace.a);
-        let width = (AXPY_BYTES / size_of::<Vnni4>() / rows).max(MIN_COLUMNS);
+        let width =
+            (Params::get(Isa::Avx512Vnni).axpy_bytes / size_of::<Vnni4>() / rows).max(MIN_COLUMNS);
         let width = width.min(cols).next_multiple_of(COLUMNS_PER_VECTOR);
         let sums = workspace.c.as_mut_slice::<Vnni4>(rows * width);
         for chunk in (0..cols).step_by(width) {

@@ -18,6 +18,7 @@ use crate::types::accumulate::Accumulate;
 use crate::types::element::Scalar;
 use crate::types::isa::Isa;
 use crate::types::params::PACK_PADDING;
+use crate::types::params::Params;
 use crate::types::partition::chunks;
 use crate::types::strided_rows::StridedRows;
 use crate::types::view::{MatrixRef, View};
@@ -30,10 +31,6 @@ use std::ops::Range;
 /// Rows, and quads of a row, that are added up at a time.
 const ROWS: usize = MAX_LANES;
 const STEPS: usize = 64;
-
-/// Bytes of the first factor whose sums are computed before they are multiplied: a part of a
-/// second-level cache.
-const A_BYTES: usize = 256 << 10;
 
 /// The most rows of a product whose large factor is read byte by byte.
 const MAX_BYTEWISE_ROWS: usize = 4;
@@ -73,7 +70,7 @@ impl Int8Gemm<'_> {
     /// with many columns it costs more that these are brought into order for every part.
     fn rows_per_block(&self) -> usize {
         let ([rows, depth], cols) = (self.a.shape(), self.b.shape()[1]);
-        let part = (A_BYTES / depth).max(ROWS);
+        let part = (Params::get(Isa::Avx512Vnni).compensated_bytes / depth).max(ROWS);
         if self.signs[0] == self.signs[1] && cols <= part { part } else { rows }
     }
 

@@ -9,46 +9,11 @@ use crate::pack::prefetch::PrefetchQueue;
 use crate::types::accumulate::Accumulate;
 use crate::types::element::Scalar;
 use crate::types::params::KC;
+use crate::types::params::Params;
 use crate::types::partition::{Partition, chunks};
 use crate::types::strided_rows::StridedRows;
 use crate::types::workspace::{Buffer, Workspace};
 use std::ops::Range;
-
-/// The blocks of a product.
-struct BlockSizes {
-    /// Bytes of a block of `a`, which is used with one panel of `b` after the other: it stays in the
-    /// second-level cache, beside a panel.
-    a_bytes: usize,
-    /// Bytes of a block of `b` that more than one block of `a` uses: it stays in the last cache, and
-    /// `a` is copied for fewer of them.
-    b_bytes: usize,
-    /// Blocks of `a` that all of the depth is done for before the next ones: the more there are, the
-    /// less often `b` is copied, and the fewer, the nearer are the sums.
-    blocks_per_group: usize,
-}
-
-impl BlockSizes {
-    /// Those of processors with 64-byte registers, whose second-level caches have 1 MiB and more.
-    const WIDE: Self = Self { a_bytes: MAX_A_BYTES, b_bytes: 4 << 20, blocks_per_group: 8 };
-
-    /// Those of others, which may have as little as 256 KiB.
-    const NARROW: Self = Self { a_bytes: 128 << 10, b_bytes: 2 << 20, blocks_per_group: 24 };
-
-    /// Those of the level that a set of tiles is of.
-    fn of<E>(kernels: &MicroKernels<E>) -> &'static Self {
-        if kernels.packing.is_wide() { &Self::WIDE } else { &Self::NARROW }
-    }
-
-    /// How many rows of so many bytes are a block. All of them are one where that is not much: then
-    /// every panel of `b` is used at once and only once, and needs no place of its own.
-    fn rows(&self, rows: usize, bytes: usize) -> usize {
-        let most = if rows * bytes <= MAX_A_BYTES { MAX_A_BYTES } else { self.a_bytes };
-        most.div_ceil(bytes)
-    }
-}
-
-/// Bytes of `a` that are one block on any processor.
-const MAX_A_BYTES: usize = 384 << 10;
 
 /// Strips whose sums go to a place apart at a time, if they do: when they are turned, enough of them
 /// for whole cache lines of the result.
@@ -85,33 +50,31 @@ impl<E: Scalar> MacroKernel<'_, E> {
     fn run(&self, workspace: &mut Workspace) {
         let ([rows, cols], depth) = (self.epilogue.shape(), self.depth);
         // Pieces are not divided.
-        let most = if let Operand::Segments(_) = self.a { depth } else { KC };
-        let k_bytes = most.min(depth) * size_of::<E>();
-        let sizes = BlockSizes::of(self.kernels);
-        let rows_per_block = sizes.rows(rows, k_bytes).next_multiple_of(self.kernels.packing.mr);
-        let reused = rows > rows_per_block;
-        let most_cols = sizes.b_bytes.div_ceil(k_bytes).next_multiple_of(self.kernels.packing.nr());
-        let cols_per_block = if reused { most_cols } else { cols };
-        let depths = Partition::of(depth, most);
+        let kc = if let Operand::Segments(_) = self.a { depth } else { KC };
+        let k_bytes = kc.min(depth) * size_of::<E>();
+        let params = Params::get(self.kernels.packing.isa);
+        let most_bytes = match rows * k_bytes <= params.single_mc_bytes {
+            true => params.single_mc_bytes,
+            false => params.mc_bytes,
+        };
+        let mc = most_bytes.div_ceil(k_bytes).next_multiple_of(self.kernels.packing.mr);
+        let reused = rows > mc;
+        let max_nc = params.nc_bytes.div_ceil(k_bytes).next_multiple_of(self.kernels.packing.nr());
+        let nc = if reused { max_nc } else { cols };
+        let depths = Partition::of(depth, kc);
         assert!(self.epilogue.is_direct() || depths.count == 1, "sums are taken through once");
         // Rows whose sums stay near from one block of the depth to the next.
-        let blocks = if depths.count > 1 { sizes.blocks_per_group } else { usize::MAX };
-        let row_groups = Partition::of(rows.div_ceil(rows_per_block), blocks);
-        for cols in chunks(cols, cols_per_block) {
+        let blocks = if depths.count > 1 { params.blocks_per_group } else { usize::MAX };
+        let row_groups = Partition::of(rows.div_ceil(mc), blocks);
+        for cols in chunks(cols, nc) {
             for group in row_groups.all() {
-                let rows = group.start * rows_per_block..(group.end * rows_per_block).min(rows);
+                let rows = group.start * mc..(group.end * mc).min(rows);
                 for index in 0..depths.count {
                     let place = [rows.clone(), cols.clone()];
                     // Panels that are kept are used for other rows first.
                     let next_depth =
                         (!reused && index + 1 < depths.count).then(|| depths.get(index + 1));
-                    self.depth(
-                        place,
-                        (depths.get(index), next_depth),
-                        rows_per_block,
-                        reused,
-                        workspace,
-                    );
+                    self.depth(place, (depths.get(index), next_depth), mc, reused, workspace);
                 }
             }
         }
@@ -122,7 +85,7 @@ impl<E: Scalar> MacroKernel<'_, E> {
         &self,
         [rows, cols]: [Range<usize>; 2],
         (depth, next_depth): (Range<usize>, Option<Range<usize>>),
-        rows_per_block: usize,
+        mc: usize,
         reused: bool,
         workspace: &mut Workspace,
     ) {
@@ -130,8 +93,8 @@ impl<E: Scalar> MacroKernel<'_, E> {
         let panels =
             PackedB::of(self.b, part, rows.len(), reused, &self.kernels.packing, &mut workspace.b);
         let mut panels = panels.next_depth(next_depth);
-        for start in rows.clone().step_by(rows_per_block) {
-            let part = [start..(start + rows_per_block).min(rows.end), depth.clone()];
+        for start in rows.clone().step_by(mc) {
+            let part = [start..(start + mc).min(rows.end), depth.clone()];
             let packed_a =
                 PackedA::of(self.a, part, panels.count(), &self.kernels.packing, &mut workspace.a);
             let first_pass =

@@ -7,6 +7,7 @@ use crate::kernel::skinny::{AXPY_MR, AXPY_UNROLL, AxpyArgs, DotArgs, SkinnyEleme
 use crate::simd::vector::MAX_LANES;
 use crate::types::element::Scalar;
 use crate::types::isa::Isa;
+use crate::types::params::Params;
 use crate::types::partition::Partition;
 use crate::types::strided_rows::StridedRows;
 use crate::types::view::MatrixRef;
@@ -17,15 +18,6 @@ const DOT_NC: usize = 64;
 
 /// With more rows than this, a processor does not ask for the next lines early enough by itself.
 const HW_PREFETCH_ROWS: usize = 2;
-
-/// Bytes of a large factor that comes from memory, for all that a last cache may hold of it.
-const LLC_BYTES: usize = 12 << 20;
-
-/// Bytes of sums that lines are added to: a part of a first-level cache.
-const AXPY_BYTES: usize = 16 << 10;
-
-/// The same for a single row: a part of the next cache, so that lines from memory are read further.
-const AXPY_BYTES_OF_ONE_ROW: usize = 64 << 10;
 
 /// A small factor, of which sums of such elements are made.
 pub(crate) trait SmallOperand<E> {
@@ -76,7 +68,7 @@ impl<S: SkinnyElement> Skinny<'_, S> {
         let (a, lda) = self.a.contiguous(&mut workspace.a);
         let sums = workspace.c.as_mut_slice::<S::Sum>(rows * DOT_NC);
         let kernels = S::skinny_kernels(self.isa).dot;
-        let far = size_of::<S>() * depth * cols > LLC_BYTES;
+        let far = size_of::<S>() * depth * cols > Params::get(self.isa).streamed_bytes;
         for chunk in (0..cols).step_by(DOT_NC) {
             let chunk = chunk..(chunk + DOT_NC).min(cols);
             for group in Partition::of(rows, kernels.len()).all() {
@@ -110,7 +102,8 @@ impl<S: SkinnyElement> Skinny<'_, S> {
         let ([rows, depth], cols) = (self.a.shape(), self.b.shape()[1]);
         let kernels = S::skinny_kernels(self.isa).axpy;
         let groups = Partition::of(rows, kernels.len());
-        let bytes = if rows == 1 { AXPY_BYTES_OF_ONE_ROW } else { AXPY_BYTES };
+        let params = Params::get(self.isa);
+        let bytes = if rows == 1 { params.axpy_row_bytes } else { params.axpy_bytes };
         let width = bytes / size_of::<S::Sum>() / groups.get(0).len();
         let width = (width / MAX_LANES - 1) * MAX_LANES;
         let (a, lda) = self.a.contiguous(&mut workspace.a);

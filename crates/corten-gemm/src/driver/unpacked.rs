@@ -6,12 +6,10 @@ use crate::pack::packing::{packing_pays, packs_aliasing_a};
 use crate::types::accumulate::Accumulate;
 use crate::types::element::Scalar;
 use crate::types::params::KC;
+use crate::types::params::Params;
 use crate::types::partition::Partition;
 use crate::types::strided_rows::StridedRows;
 use crate::types::view::{MatrixRef, View, stride_bytes};
-
-/// A second factor that reaches over no more bytes stays in the first-level cache as it lies.
-const NEAR: usize = 32 << 10;
 
 /// A product of factors that lie so that tiles read them.
 pub(crate) struct UnpackedGemm<'a, E: 'static> {
@@ -42,7 +40,9 @@ impl<'a, E: Scalar> UnpackedGemm<'a, E> {
             return None;
         }
         let reach = stride_bytes::<E>(b.strides()[0]).saturating_mul(depth);
-        if reach > NEAR && packing_pays(&b, depth, rows) {
+        if packing_pays(&b, depth, rows)
+            && reach > Params::get(kernels.packing.isa).unpacked_b_bytes
+        {
             return None;
         }
         let panels = Partition::of(cols / kernels.packing.lanes, kernels.packing.nr_vectors);

@@ -9,6 +9,7 @@ use crate::pack::pack_kernels;
 use crate::pack::packing::Packing;
 use crate::simd::x86::Avx512Vnni2;
 use crate::types::accumulate::Accumulate;
+use crate::types::isa::Isa;
 use crate::types::vnni::Vnni2;
 use std::arch::asm;
 use std::cell::Cell;
@@ -32,6 +33,7 @@ pub(crate) fn amx_kernels() -> &'static MicroKernels<Vnni2> {
         MicroKernels {
             packing: Packing {
                 lanes: PAIRS,
+                isa: Isa::Amx,
                 nr_vectors: 2,
                 mr: 2 * ROWS,
                 pack_b: pack_kernels::on_avx512_bf16::pack_kernels::<Avx512Vnni2>(),

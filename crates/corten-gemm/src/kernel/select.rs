@@ -51,13 +51,14 @@ pub trait SkinnyOperand: SkinnyElement {
 
 /// The tiles of a level with the given numbers of registers, of all of them, and of rows.
 macro_rules! micro_kernels {
-    ($function:ident, $vector:ty, $registers:tt, $all:literal, $rows:tt, $pack_a:ident: $strip:ty) => {
+    ($isa:ident, $function:ident, $vector:ty, $registers:tt, $all:literal, $rows:tt, $pack_a:ident: $strip:ty) => {
         &const {
             let row_major: &[&[MicroKernel<_>]] =
                 micro_kernels!(@widths $function, $vector, false, $registers, $rows);
             MicroKernels {
                 packing: Packing {
                     lanes: <$vector as Vector>::LANES,
+                    isa: Isa::$isa,
                     nr_vectors: row_major.len(),
                     mr: row_major[0].len(),
                     pack_b: pack_kernels::$function::pack_kernels::<$vector>(),
@@ -87,7 +88,7 @@ pub(crate) fn vnni2_kernels(isa: Isa) -> &'static MicroKernels<Vnni2> {
     if isa >= Isa::Amx {
         return amx_kernels();
     }
-    micro_kernels!(on_avx512_bf16, Avx512Vnni2, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
+    micro_kernels!(Avx512Bf16, on_avx512_bf16, Avx512Vnni2, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
         on_avx512_bf16: Avx512Vnni2)
 }
 
@@ -97,10 +98,10 @@ pub(crate) fn vnni2_kernels(isa: Isa) -> &'static MicroKernels<Vnni2> {
 #[inline(never)]
 pub(crate) fn vnni4_kernels(rows_have_signs: bool) -> &'static MicroKernels<Vnni4> {
     if rows_have_signs {
-        return micro_kernels!(on_avx512_vnni, Avx512Vnni4Signed, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
+        return micro_kernels!(Avx512Vnni, on_avx512_vnni, Avx512Vnni4Signed, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
             on_avx512_vnni: Avx512Vnni4Signed);
     }
-    micro_kernels!(on_avx512_vnni, Avx512Vnni4Unsigned, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
+    micro_kernels!(Avx512Vnni, on_avx512_vnni, Avx512Vnni4Unsigned, [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6],
         on_avx512_vnni: Avx512Vnni4Unsigned)
 }
 
@@ -115,14 +116,14 @@ macro_rules! number {
                     // fewer than one load for two multiplications.
                     #[cfg(target_arch = "x86_64")]
                     _ if isa >= Isa::Avx512 => {
-                        micro_kernels!(on_avx512, $avx512,
+                        micro_kernels!(Avx512, on_avx512, $avx512,
                             [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6], $pack_a: $strip)
                     }
                     // The same in 16 registers.
                     #[cfg(target_arch = "x86_64")]
-                    Isa::Avx2 => micro_kernels!(on_avx2, $avx2,
+                    Isa::Avx2 => micro_kernels!(Avx2, on_avx2, $avx2,
                         [1, 2], 2, [1, 2, 3, 4, 5, 6], on_avx2: $avx2),
-                    _ => micro_kernels!(on_any, Portable<$element, { $portable }>,
+                    _ => micro_kernels!(Portable, on_any, Portable<$element, { $portable }>,
                         [1, 2], 2, [1, 2, 3, 4], on_any: Portable<$element, { $portable }>),
                 }
             }

@@ -6,14 +6,11 @@ use crate::pack::packing::{Packing, packing_pays};
 use crate::pack::prefetch::PrefetchQueue;
 use crate::types::element::Scalar;
 use crate::types::params::PACK_PADDING;
+use crate::types::params::Params;
 use crate::types::partition::Partition;
 use crate::types::strided_rows::StridedRows;
 use crate::types::workspace::Buffer;
 use std::ops::Range;
-
-/// Copies of panels that take no more bytes than this stay in the second-level cache of a processor with
-/// AVX-512, or come from the next one soon enough.
-const L2_BYTES: usize = 1 << 20;
 
 /// A block of the second factor, one panel as wide as a tile after the other.
 pub(crate) struct PackedB<'a, E: 'static> {
@@ -123,7 +120,7 @@ impl<'a, E: Scalar> PackedB<'a, E> {
             return None;
         }
         if self.reused && !first_time {
-            if size_of_val(&*self.buffer) <= L2_BYTES {
+            if size_of_val(&*self.buffer) <= Params::get(self.packing.isa).b_resident_bytes {
                 return None;
             }
             let first = self.buffer[self.offset(&registers)..].as_ptr();

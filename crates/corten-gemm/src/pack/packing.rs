@@ -2,6 +2,7 @@
 
 use crate::pack::pack_kernels::PackKernels;
 use crate::types::element::Scalar;
+use crate::types::isa::Isa;
 use crate::types::params::{L1_ALIAS_STRIDE, MR, TLB_REACH};
 use crate::types::view::{MatrixRef, stride_bytes};
 
@@ -9,6 +10,8 @@ use crate::types::view::{MatrixRef, stride_bytes};
 pub(crate) struct Packing<E: 'static> {
     /// The lanes of a vector.
     pub lanes: usize,
+    /// The instruction set.
+    pub isa: Isa,
     /// The vectors of a row of the register block: NR in vectors.
     pub nr_vectors: usize,
     /// The rows of the register block.

@@ -1,6 +1,7 @@
 //! Matrices, numbers, buffers and block sizes: what the other layers are written in terms of.
 
 pub(crate) mod accumulate;
+pub(crate) mod cache;
 pub(crate) mod element;
 pub(crate) mod isa;
 pub(crate) mod low_precision;

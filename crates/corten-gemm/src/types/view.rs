@@ -1,5 +1,6 @@
 //! Matrices in memory.
 
+#[cfg(target_arch = "x86_64")]
 use crate::types::element::Pod;
 use std::marker::PhantomData;
 use std::ops::Range;

@@ -22,6 +22,7 @@ pub struct Workspace {
     pub(crate) b: Buffer,
     pub(crate) c: Buffer,
     pub(crate) sums: Buffer,
+    #[cfg(target_arch = "x86_64")]
     pub(crate) compensation: Buffer,
 }
 
