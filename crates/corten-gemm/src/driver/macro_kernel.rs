@@ -119,7 +119,7 @@ impl<E: Scalar> MacroKernel<'_, E> {
             // Whether tiles write to the result itself.
             let direct = self.epilogue.is_direct()
                 && self.epilogue.strides()[1] == 1
-                && panel.cols.len() == panel.registers * self.kernels.packing.lanes
+                && panel.cols.len() == panel.vectors * self.kernels.packing.lanes
                 && self.epilogue.is_one_matrix(&panel.cols)
                 && self.epilogue.alpha == E::ONE
                 && !(first
@@ -165,7 +165,7 @@ impl<E: Scalar> MacroKernel<'_, E> {
         buffer: &mut Buffer,
         PanelPass { packed_a, mut panel, mut prefetch, row, first }: PanelPass<'_, '_, E>,
     ) {
-        let width = panel.registers * self.kernels.packing.lanes;
+        let width = panel.vectors * self.kernels.packing.lanes;
         for group in chunks(packed_a.count(), BUFFERED_PANELS) {
             let rows = packed_a.get(group.start).rows.start..packed_a.get(group.end - 1).rows.end;
             let place = [row + rows.start, panel.cols.start];
@@ -225,12 +225,12 @@ impl<E: Scalar> MacroKernel<'_, E> {
             if packed_a.row_major() { self.kernels.row_major } else { self.kernels.col_major };
         let kernels = match panel.copy {
             Some(_) => self.kernels.fused_packing,
-            None => kernels[panel.registers - 1],
+            None => kernels[panel.vectors - 1],
         };
         // SAFETY: strips and panels are whole, the caller owes the result, and the tile is of the
         // level in use.
         unsafe { kernels[panel_a.rows.len() - 1](&args) };
-        panel.set_packed(panel.registers * self.kernels.packing.lanes);
+        panel.set_packed(panel.vectors * self.kernels.packing.lanes);
     }
 }
 

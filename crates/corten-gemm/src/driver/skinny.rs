@@ -113,7 +113,7 @@ impl<S: SkinnyElement> Skinny<'_, S> {
             let mut at = 0;
             while at < depth {
                 let count = if depth - at >= AXPY_UNROLL { AXPY_UNROLL } else { 1 };
-                let strided = StridedRows {
+                let b_rows = StridedRows {
                     first: self.b.part(at..at + count, chunk.clone()).first(),
                     stride: self.b.strides()[0],
                     count,
@@ -128,7 +128,7 @@ impl<S: SkinnyElement> Skinny<'_, S> {
                     }
                     let to = sums[group.start * width..].as_mut_ptr();
                     let (first, prefetch) = (at == 0, group.start == 0 && rows > HW_PREFETCH_ROWS);
-                    let args = AxpyArgs { strided, factors, to, width, first, prefetch };
+                    let args = AxpyArgs { rows: b_rows, factors, to, width, first, prefetch };
                     let kernels = &kernels[group.len() - 1];
                     // SAFETY: the lines lie in the factor, and there is room for the sums of all
                     // rows; the kernel is of the level in use.

@@ -1,8 +1,9 @@
-//! Tiles of pairs in AMX's tile registers: 16 rows of 16 sums each, which one instruction adds the
-//! products of 16 pairs to.
+//! The AMX micro-kernel: outer products in tile registers of 16 rows of 16 `f32`, to which `tdpbf16ps`
+//! adds the dot products of 16 VNNI2 pairs (Intel 64 and IA-32 Architectures Optimization Reference
+//! Manual, chapter on AMX).
 //!
-//! Two by two of them are the sums of a strip and a panel, so that every register of a factor is used
-//! twice. The registers have no names in Rust: they hold something only within a block of assembly.
+//! The register block is two by two tile registers, so that every register of an operand is used twice.
+//! Rust has no names for these registers: they hold values only within a block of assembly.
 
 use crate::kernel::args::{MicroKernelArgs, MicroKernels};
 use crate::pack::pack_kernels;
@@ -14,7 +15,7 @@ use crate::types::vnni::Vnni2;
 use std::arch::asm;
 use std::cell::Cell;
 
-/// Rows of a register, and pairs of a row.
+/// Rows of a tile register, and VNNI2 pairs of a row.
 const ROWS: usize = 16;
 const PAIRS: usize = 16;
 
@@ -26,7 +27,7 @@ macro_rules! heights {
     };
 }
 
-/// The tiles of pairs in tile registers; see [`has_amx`].
+/// The micro-kernels of VNNI2 in tile registers; see [`has_amx`](crate::has_amx).
 #[inline(never)]
 pub(crate) fn amx_kernels() -> &'static MicroKernels<Vnni2> {
     &const {
@@ -47,18 +48,18 @@ pub(crate) fn amx_kernels() -> &'static MicroKernels<Vnni2> {
 }
 
 /// # Safety
-/// As for [`MicroKernel`](crate::kernel::micro_kernel::Tile), of pairs whose steps lie side by side, in one piece, and of sums that
-/// start from nothing or what the result holds.
-unsafe fn micro_kernel<const HEIGHT: usize, const REGISTERS: usize>(args: &MicroKernelArgs<Vnni2>) {
+/// As for [`MicroKernel`](crate::kernel::args::MicroKernel), of a row-major `a` in one segment, without
+/// a bias.
+unsafe fn micro_kernel<const HEIGHT: usize, const VECTORS: usize>(args: &MicroKernelArgs<Vnni2>) {
     // SAFETY: the caller's.
-    unsafe { multiply(args, HEIGHT, REGISTERS) }
+    unsafe { multiply(args, HEIGHT, VECTORS) }
 }
 
-/// The sums of so many rows and registers of columns.
+/// A register block of some rows and tile registers of columns.
 ///
 /// # Safety
 /// As for [`micro_kernel`].
-unsafe fn multiply(args: &MicroKernelArgs<Vnni2>, height: usize, registers: usize) {
+unsafe fn multiply(args: &MicroKernelArgs<Vnni2>, height: usize, vectors: usize) {
     let mut accumulate = match args.accumulate {
         Accumulate::Overwrite => false,
         Accumulate::Beta(_) => true,
@@ -74,7 +75,7 @@ unsafe fn multiply(args: &MicroKernelArgs<Vnni2>, height: usize, registers: usiz
         let slice = KSlice { a, b, pairs, times, accumulate };
         // SAFETY: the caller's, for these steps.
         unsafe {
-            match (height > ROWS, registers > 1) {
+            match (height > ROWS, vectors > 1) {
                 (false, false) => slice.add::<false, false>(args, height),
                 (false, true) => slice.add::<false, true>(args, height),
                 (true, false) => slice.add::<true, false>(args, height),
@@ -88,33 +89,33 @@ unsafe fn multiply(args: &MicroKernelArgs<Vnni2>, height: usize, registers: usiz
 }
 
 thread_local! {
-    /// The rows and pairs that this thread's registers are set up for.
+    /// The rows and pairs that this thread's tile registers are configured for.
     static CONFIGURED: Cell<[usize; 2]> = const { Cell::new(EMPTY) };
 }
 
-/// Registers that are set up for nothing.
+/// Tile registers that are not configured.
 const EMPTY: [usize; 2] = [0, 0];
 
-/// The right of a thread to tile registers. They are set up anew only where a tile is of another size
-/// than the last one, since that takes as long as a tenth of a tile, and empty in the end: then a
-/// switch to another thread has nothing to save.
+/// A thread's permission to use tile registers. They are configured anew only for another size, since
+/// that takes as long as a tenth of a micro-kernel, and released in the end, so that a context switch
+/// has nothing to save.
 pub(crate) struct TileRegisters;
 
 impl TileRegisters {
-    /// Whatever others have set up on this thread is forgotten.
+    /// Assumes nothing about the configuration of this thread.
     pub(crate) fn take() -> Self {
         CONFIGURED.set(EMPTY);
         Self
     }
 
     /// # Safety
-    /// The processor must have the instructions, and the program must have leave to use them.
+    /// The processor must have the instructions, and the program the permission to use them.
     unsafe fn configure(height: usize, pairs: usize) {
         if CONFIGURED.replace([height, pairs]) != [height, pairs] {
-            let registers = TileConfig::of(height, pairs);
-            // SAFETY: reads the configuration. The compiler knows of no such registers.
+            let vectors = TileConfig::of(height, pairs);
+            // SAFETY: reads the configuration. The compiler does not know these registers.
             unsafe {
-                asm!("ldtilecfg [{}]", in(reg) &raw const registers, options(nostack, readonly))
+                asm!("ldtilecfg [{}]", in(reg) &raw const vectors, options(nostack, readonly))
             };
         }
     }
@@ -123,25 +124,25 @@ impl TileRegisters {
 impl Drop for TileRegisters {
     fn drop(&mut self) {
         if CONFIGURED.replace(EMPTY) != EMPTY {
-            // SAFETY: this thread has used the registers, so the processor has the instruction; nobody
-            // needs what they hold.
+            // SAFETY: this thread has used the registers, so the processor has the
+            // instruction; their values are not needed.
             unsafe { asm!("tilerelease", options(nostack, nomem)) };
         }
     }
 }
 
-/// Some steps of a tile.
+/// Some steps of a micro-kernel.
 struct KSlice {
     a: *const Vnni2,
     b: *const Vnni2,
-    /// The pairs of a row of a register, and how many registers there are one after the other.
+    /// The pairs of a row of a tile register, and the number of tile registers along the depth.
     pairs: usize,
     times: usize,
-    /// Whether they are added to what the result holds.
+    /// Whether they are accumulated into the result.
     accumulate: bool,
 }
 
-/// What the tile registers hold: their rows, and the bytes of these.
+/// The configuration of tile registers that `ldtilecfg` loads: rows, and bytes of a row.
 #[repr(C, align(64))]
 struct TileConfig {
     palette: u8,
@@ -152,8 +153,8 @@ struct TileConfig {
 }
 
 impl TileConfig {
-    /// Registers 0 to 3 are sums, two side by side and two below them, 4 and 5 the rows of `a`, one
-    /// below the other, and 6 and 7 the columns of `b`.
+    /// Tile registers 0 to 3 accumulate, two beside and two below each other, 4 and 5 hold rows of
+    /// `a`, one below the other, and 6 and 7 columns of `b`.
     fn of(height: usize, pairs: usize) -> Self {
         let (top, below) = (height.min(ROWS) as u8, height.saturating_sub(ROWS) as u8);
         let (all, some) = ((4 * PAIRS) as u16, (4 * pairs) as u16);
@@ -168,10 +169,11 @@ impl TileConfig {
     }
 }
 
-/// One block of assembly: what clears the sums, or loads them, a step, and what stores the sums; and
-/// the operands of the rows below the first register's, if there are any.
+/// A block of assembly: what clears or loads the accumulators, a step, and what stores them; and the
+/// operands of the lower tile registers, if there are any.
 ///
-/// Rows of `a` pass the first-level cache by, which has no room for them beside a piece of a panel.
+/// Rows of `a` are loaded non-temporally, as the first-level cache has no room for them beside a piece
+/// of a micro-panel.
 macro_rules! assembly {
     ($slice:ident, $args:ident, [$($clear:literal)+] [$($load:literal)+]
         [$($step:literal)+] [$($store:literal)+] $(, $below:ident = $operand:tt ($($value:tt)+))*) => {
@@ -207,7 +209,7 @@ macro_rules! assembly {
 }
 
 impl KSlice {
-    /// Adds the products of these steps to the sums.
+    /// Accumulates the products of these steps.
     ///
     /// # Safety
     /// As for [`micro_kernel`], for these steps of these rows and columns.
@@ -218,9 +220,9 @@ impl KSlice {
     ) {
         let a_below = self.a.wrapping_offset(ROWS as isize * args.lda);
         let c_below = args.c.wrapping_offset(ROWS as isize * args.ldc);
-        // SAFETY: the caller's. The registers are as large as the rows, columns and steps that there
-        // are, so nothing else is read or written, and the program has leave to use them, or else
-        // there would be no such tiles.
+        // SAFETY: the caller's. The tile registers are configured for the rows, columns and
+        // steps, so nothing else is read or written, and such micro-kernels exist only where the
+        // program has permission.
         unsafe {
             TileRegisters::configure(height, self.pairs);
             match (BELOW, BESIDE) {

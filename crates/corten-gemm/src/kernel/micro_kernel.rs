@@ -1,13 +1,10 @@
-//! The innermost loop of a product: a tile of `c` in registers.
+//! The micro-kernel: a register block of `c` accumulates rank-1 updates, as in BLIS (Van Zee & van de
+//! Geijn, "BLIS: A Framework for Rapidly Instantiating BLAS Functionality", 2015).
 //!
-//! A tile has up to [`MR`] rows and a few registers of columns. Every step of the loop loads
-//! one row of `b`, and multiplies it by one element of `a` per row of the tile. So the sum of an
-//! element is formed in the order of the depth, in one accumulator, whatever the tile's shape:
-//! results do not depend on how a product is cut.
-//!
-//! A tile is wide rather than high since a load per cycle is what some processors sustain beside two
-//! multiplications: six rows by four registers are 24 multiplications and 10 loads, 14 rows by two
-//! registers are 28 and 16.
+//! Every step loads a row of `b` of up to NR elements, and multiplies it by a broadcast element of each
+//! of up to [`MR`](crate::types::params::MR) rows of `a`. An element of the result is summed in the
+//! order of the depth in one accumulator, whatever the shape of the register block, so that results do
+//! not depend on how a product is partitioned.
 
 use crate::kernel::args::MicroKernelArgs;
 use crate::simd::vector::{Vector, unroll_rows};
@@ -16,16 +13,16 @@ use crate::types::element::Scalar;
 use crate::types::params::CACHE_LINE;
 use crate::types::strided_rows::StridedRows;
 
-/// Rows of `a` are reached from every third one: an address may hold once or twice a stride.
+/// Rows of `a` are addressed from every third one: an address holds one or two times a stride.
 const ROWS_PER_POINTER: usize = 3;
 
-/// Steps that are written out one after the other.
+/// The unrolling of the loop over the depth.
 const K_UNROLL: usize = 4;
 
-/// The sums of a tile.
-type Accumulators<V, const ROWS: usize, const REGISTERS: usize> = [[V; REGISTERS]; ROWS];
+/// The register block.
+type Accumulators<V, const ROWS: usize, const VECTORS: usize> = [[V; VECTORS]; ROWS];
 
-/// The rows of `a` at a step.
+/// The addresses of the rows of `a` at a step.
 #[derive(Clone, Copy)]
 struct PointersA<E, const COL_MAJOR: bool> {
     first: *const E,
@@ -41,7 +38,7 @@ impl<E, const COL_MAJOR: bool> PointersA<E, COL_MAJOR> {
         Self { first, second, stride }
     }
 
-    /// So many steps later.
+    /// The addresses some steps later.
     #[inline(always)]
     fn advanced(self, k_range: usize) -> Self {
         let distance =
@@ -60,7 +57,7 @@ impl<E, const COL_MAJOR: bool> PointersA<E, COL_MAJOR> {
     }
 }
 
-/// A tile of `a`, of which either the rows of a step or the steps of a row lie side by side.
+/// The micro-kernel, for column-major or row-major `a`.
 ///
 /// # Safety
 /// As for [`MicroKernel`].
@@ -70,63 +67,63 @@ unsafe fn micro_kernel<
     const COL_MAJOR: bool,
     const PACKING: bool,
     const ROWS: usize,
-    const REGISTERS: usize,
+    const VECTORS: usize,
 >(
     args: &MicroKernelArgs<V::Elem>,
 ) {
     let mut b = PointersB::<_, PACKING> { first: args.b, stride: args.ldb, copy: args.b_packed };
-    let mut piece = args.a;
-    let mut acc = [[V::splat(V::Elem::ZERO); REGISTERS]; ROWS];
-    let mut prefetches = PrefetchSchedule::<V, ROWS, REGISTERS>::of(args);
+    let mut segment = args.a;
+    let mut acc = [[V::splat(V::Elem::ZERO); VECTORS]; ROWS];
+    let mut prefetches = PrefetchSchedule::<V, ROWS, VECTORS>::of(args);
     for _ in 0..args.segments {
-        let mut a = PointersA::<_, COL_MAJOR>::of(piece, args.lda);
+        let mut a = PointersA::<_, COL_MAJOR>::of(segment, args.lda);
         for _ in 0..args.depth / K_UNROLL {
             prefetches.advance();
-            // SAFETY: the caller's, for so many steps.
+            // SAFETY: the caller's, for these steps.
             unsafe {
                 rank1_update(a, b, &mut acc);
-                rank1_update(a.advanced(1), b.advanced::<V, REGISTERS>(1), &mut acc);
-                rank1_update(a.advanced(2), b.advanced::<V, REGISTERS>(2), &mut acc);
-                rank1_update(a.advanced(3), b.advanced::<V, REGISTERS>(3), &mut acc);
+                rank1_update(a.advanced(1), b.advanced::<V, VECTORS>(1), &mut acc);
+                rank1_update(a.advanced(2), b.advanced::<V, VECTORS>(2), &mut acc);
+                rank1_update(a.advanced(3), b.advanced::<V, VECTORS>(3), &mut acc);
             }
             a = a.advanced(K_UNROLL);
-            b = b.advanced::<V, REGISTERS>(K_UNROLL);
+            b = b.advanced::<V, VECTORS>(K_UNROLL);
         }
         for _ in 0..args.depth % K_UNROLL {
             // SAFETY: the caller's.
             unsafe { rank1_update(a, b, &mut acc) };
             a = a.advanced(1);
-            b = b.advanced::<V, REGISTERS>(1);
+            b = b.advanced::<V, VECTORS>(1);
         }
-        piece = piece.wrapping_offset(args.segment_stride);
+        segment = segment.wrapping_offset(args.segment_stride);
     }
     // SAFETY: the caller's.
-    unsafe { store_tile::<V, ROWS, REGISTERS>(args, &acc) };
+    unsafe { store_tile::<V, ROWS, VECTORS>(args, &acc) };
 }
 
-/// What is asked for while a tile is made: its rows of the result, and lines for later, which are both far
-/// more often in memory than in a cache. They are spread over the tile, since a processor waits for few
-/// lines at once, and what comes from the second-level cache meanwhile needs room, too.
-struct PrefetchSchedule<V: Vector, const ROWS: usize, const REGISTERS: usize> {
-    /// Rows of the result that are left, and lines for later.
+/// The prefetch schedule of a micro-kernel: first the rows of its tile of `c`, then rows for later. Both
+/// are rarely in a cache. Prefetches are spread over the loop, since a processor has few line fill
+/// buffers, which loads from the second-level cache need as well.
+struct PrefetchSchedule<V: Vector, const ROWS: usize, const VECTORS: usize> {
+    /// The rows of `c` that are left, and rows for later.
     rows: StridedRows<*const V::Elem>,
     prefetch: StridedRows<*const V::Elem>,
-    /// Turns between two asks, and those that are left of them.
+    /// Iterations between two prefetches, and those that are left of them.
     between: usize,
     wait: usize,
 }
 
-impl<V: Vector, const ROWS: usize, const REGISTERS: usize> PrefetchSchedule<V, ROWS, REGISTERS> {
+impl<V: Vector, const ROWS: usize, const VECTORS: usize> PrefetchSchedule<V, ROWS, VECTORS> {
     #[inline(always)]
     fn of(args: &MicroKernelArgs<V::Elem>) -> Self {
-        let len = REGISTERS * V::LANES;
+        let len = VECTORS * V::LANES;
         let rows = StridedRows { first: args.c.cast_const(), stride: args.ldc, count: ROWS, len };
-        let turns = args.segments * (args.depth / K_UNROLL);
-        let between = (turns / (ROWS + args.prefetch.count)).saturating_sub(1);
+        let iterations = args.segments * (args.depth / K_UNROLL);
+        let between = (iterations / (ROWS + args.prefetch.count)).saturating_sub(1);
         Self { rows, prefetch: args.prefetch, between, wait: 0 }
     }
 
-    /// A turn.
+    /// An iteration of the loop.
     #[inline(always)]
     fn advance(&mut self) {
         if self.wait > 0 {
@@ -135,28 +132,28 @@ impl<V: Vector, const ROWS: usize, const REGISTERS: usize> PrefetchSchedule<V, R
         }
         self.wait = self.between;
         if self.rows.count > 0 {
-            for_cache_lines::<V, REGISTERS>(self.rows.take(1).first, V::prefetch);
+            for_cache_lines::<V, VECTORS>(self.rows.take(1).first, V::prefetch);
         } else if self.prefetch.count > 0 {
-            for_cache_lines::<V, REGISTERS>(self.prefetch.take(1).first, V::prefetch_l2);
+            for_cache_lines::<V, VECTORS>(self.prefetch.take(1).first, V::prefetch_l2);
         }
     }
 }
 
-/// Asks for every cache line that the elements of a row of a tile lie in. One more where the first
-/// element does not begin a line: stores that wait for their second line hold up all others.
+/// Prefetches every cache line of a row of a tile. That is one more if the first element is not aligned:
+/// stores that wait for their second line would hold up all others.
 #[inline(always)]
-fn for_cache_lines<V: Vector, const REGISTERS: usize>(
+fn for_cache_lines<V: Vector, const VECTORS: usize>(
     first: *const V::Elem,
     prefetch: impl Fn(*const V::Elem),
 ) {
-    let count = REGISTERS * V::LANES;
+    let count = VECTORS * V::LANES;
     for pointer in (0..count).step_by(CACHE_LINE / size_of::<V::Elem>()) {
         prefetch(first.wrapping_add(pointer));
     }
     prefetch(first.wrapping_add(count - 1));
 }
 
-/// The columns of `b` at a step, and where they are copied to.
+/// The addresses of `b` at a step, and of where it is packed.
 #[derive(Clone, Copy)]
 struct PointersB<E, const PACKING: bool> {
     first: *const E,
@@ -165,33 +162,32 @@ struct PointersB<E, const PACKING: bool> {
 }
 
 impl<E, const PACKING: bool> PointersB<E, PACKING> {
-    /// So many steps later.
+    /// The addresses some steps later.
     #[inline(always)]
-    fn advanced<V: Vector, const REGISTERS: usize>(self, k_range: usize) -> Self {
+    fn advanced<V: Vector, const VECTORS: usize>(self, k_range: usize) -> Self {
         let first = self.first.wrapping_offset(self.stride.wrapping_mul(k_range as isize));
-        Self { first, copy: self.copy.wrapping_add(k_range * REGISTERS * V::LANES), ..self }
+        Self { first, copy: self.copy.wrapping_add(k_range * VECTORS * V::LANES), ..self }
     }
 }
 
-/// Adds the products of one step.
+/// A rank-1 update of the register block.
 ///
 /// # Safety
-/// The rows of `a` and the columns of `b` must be readable at the step, and there must be room for
-/// these where they are copied.
+/// `a` and `b` must be readable at the step, and there must be room for a row where `b` is packed.
 #[inline(always)]
 unsafe fn rank1_update<
     V: Vector,
     const COL_MAJOR: bool,
     const PACKING: bool,
     const ROWS: usize,
-    const REGISTERS: usize,
+    const VECTORS: usize,
 >(
     a: PointersA<V::Elem, COL_MAJOR>,
     b: PointersB<V::Elem, PACKING>,
-    acc: &mut Accumulators<V, ROWS, REGISTERS>,
+    acc: &mut Accumulators<V, ROWS, VECTORS>,
 ) {
-    // SAFETY: the caller's: `b` has all columns of the tile at every step.
-    let b_row = unsafe { load::<V, REGISTERS>(b.first) };
+    // SAFETY: the caller's: `b` has all columns of the register block at every step.
+    let b_row = unsafe { load::<V, VECTORS>(b.first) };
     if PACKING {
         for (v, b_vector) in b_row.iter().enumerate() {
             // SAFETY: the caller's: there is room for all columns of every step.
@@ -208,10 +204,10 @@ unsafe fn rank1_update<
 }
 
 /// # Safety
-/// `b` must be readable for all lanes of the registers.
+/// `b` must be readable for all lanes of the vectors.
 #[inline(always)]
-unsafe fn load<V: Vector, const REGISTERS: usize>(b: *const V::Elem) -> [V; REGISTERS] {
-    let mut b_row = [V::splat(V::Elem::ZERO); REGISTERS];
+unsafe fn load<V: Vector, const VECTORS: usize>(b: *const V::Elem) -> [V; VECTORS] {
+    let mut b_row = [V::splat(V::Elem::ZERO); VECTORS];
     for (v, b_vector) in b_row.iter_mut().enumerate() {
         // SAFETY: the caller's.
         *b_vector = unsafe { V::load(b.add(v * V::LANES)) };
@@ -222,9 +218,9 @@ unsafe fn load<V: Vector, const REGISTERS: usize>(b: *const V::Elem) -> [V; REGI
 /// # Safety
 /// As for [`MicroKernel`], of the result.
 #[inline(always)]
-unsafe fn store_tile<V: Vector, const ROWS: usize, const REGISTERS: usize>(
+unsafe fn store_tile<V: Vector, const ROWS: usize, const VECTORS: usize>(
     args: &MicroKernelArgs<V::Elem>,
-    acc: &Accumulators<V, ROWS, REGISTERS>,
+    acc: &Accumulators<V, ROWS, VECTORS>,
 ) {
     unroll_rows!(ROWS, |I| {
         let b_row = args.c.wrapping_offset(I as isize * args.ldc);
@@ -244,7 +240,7 @@ unsafe fn store_tile<V: Vector, const ROWS: usize, const REGISTERS: usize>(
     });
 }
 
-/// The loop for each level: the same text, compiled with the level's instructions.
+/// The micro-kernel of each instruction set: one source, compiled with the features.
 macro_rules! compiled {
     ($($name:ident $(with $features:literal)?;)+) => {$(
         /// # Safety
@@ -255,12 +251,12 @@ macro_rules! compiled {
             const COL_MAJOR: bool,
             const PACKING: bool,
             const ROWS: usize,
-            const REGISTERS: usize,
+            const VECTORS: usize,
         >(
             args: &MicroKernelArgs<V::Elem>,
         ) {
             // SAFETY: the caller's.
-            unsafe { micro_kernel::<V, COL_MAJOR, PACKING, ROWS, REGISTERS>(args) }
+            unsafe { micro_kernel::<V, COL_MAJOR, PACKING, ROWS, VECTORS>(args) }
         }
     )+};
 }

@@ -1,4 +1,4 @@
-//! Kernels: the innermost loops, and the choice of those of an instruction set.
+//! Kernels: the innermost loops, and their selection by element type and instruction set.
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod amx;

@@ -1,4 +1,4 @@
-//! The kernels of every element type and instruction set.
+//! Selection of kernels by element type and instruction set.
 
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::amx::amx_kernels;
@@ -30,17 +30,17 @@ use crate::types::vnni::{Vnni2, Vnni4};
 use crate::types::workspace::Buffer;
 use std::num::Wrapping;
 
-/// What products are made of: `f32`, `f64`, and integers of 32 and 64 bits that wrap around.
+/// The element types of products: `f32`, `f64`, and integers of 32 and 64 bits that wrap around.
 pub trait Number: Scalar + SkinnyOperand<Sum = Self> {
-    /// The tiles of these instructions.
+    /// The micro-kernels of an instruction set.
     #[doc(hidden)]
     fn micro_kernels(isa: Isa) -> &'static MicroKernels<Self>;
 }
 
-/// What both factors of a product with few rows are made of.
+/// Element types of both operands of a skinny product.
 pub trait SkinnyOperand: SkinnyElement {
-    /// The first element of the operand in rows of contiguous steps, where it lies or packed, and the
-    /// distance of its rows.
+    /// The first element of the operand in rows of contiguous steps, in place or packed, and its
+    /// leading dimension.
     #[doc(hidden)]
     fn contiguous(
         source: &MatrixRef<'_, Self>,
@@ -49,12 +49,13 @@ pub trait SkinnyOperand: SkinnyElement {
     ) -> (*const Self::Sum, isize);
 }
 
-/// The tiles of a level with the given numbers of registers, of all of them, and of rows.
+/// The micro-kernels of a vector type: their numbers of vectors, the largest of these, and their numbers
+/// of rows.
 macro_rules! micro_kernels {
-    ($isa:ident, $function:ident, $vector:ty, $registers:tt, $all:literal, $rows:tt, $pack_a:ident: $strip:ty) => {
+    ($isa:ident, $function:ident, $vector:ty, $vectors:tt, $widest:literal, $rows:tt, $pack_a:ident: $vector_a:ty) => {
         &const {
             let row_major: &[&[MicroKernel<_>]] =
-                micro_kernels!(@widths $function, $vector, false, $registers, $rows);
+                micro_kernels!(@widths $function, $vector, false, $vectors, $rows);
             MicroKernels {
                 packing: Packing {
                     lanes: <$vector as Vector>::LANES,
@@ -62,26 +63,26 @@ macro_rules! micro_kernels {
                     nr_vectors: row_major.len(),
                     mr: row_major[0].len(),
                     pack_b: pack_kernels::$function::pack_kernels::<$vector>(),
-                    pack_a: pack_kernels::$pack_a::pack_kernels::<$strip>(),
+                    pack_a: pack_kernels::$pack_a::pack_kernels::<$vector_a>(),
                 },
                 row_major,
-                col_major: micro_kernels!(@widths $function, $vector, true, $registers, $rows),
-                fused_packing: micro_kernels!(@heights $function, $vector, false, true, $all, $rows),
+                col_major: micro_kernels!(@widths $function, $vector, true, $vectors, $rows),
+                fused_packing: micro_kernels!(@heights $function, $vector, false, true, $widest, $rows),
             }
         }
     };
-    (@widths $function:ident, $vector:ty, $side:literal, [$($registers:literal),+], $rows:tt) => {
-        &[$(micro_kernels!(@heights $function, $vector, $side, false, $registers, $rows)),+]
+    (@widths $function:ident, $vector:ty, $col_major:literal, [$($vectors:literal),+], $rows:tt) => {
+        &[$(micro_kernels!(@heights $function, $vector, $col_major, false, $vectors, $rows)),+]
     };
     (
-        @heights $function:ident, $vector:ty, $side:literal, $copying:literal, $registers:literal,
+        @heights $function:ident, $vector:ty, $col_major:literal, $packing:literal, $vectors:literal,
         [$($rows:literal),+]
     ) => {
-        &[$(micro_kernel::$function::<$vector, $side, $copying, $rows, $registers>),+]
+        &[$(micro_kernel::$function::<$vector, $col_major, $packing, $rows, $vectors>),+]
     };
 }
 
-/// The tiles of pairs. The processor must have AVX-512 BF16.
+/// The micro-kernels of VNNI2. The processor must have AVX-512 BF16.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 pub(crate) fn vnni2_kernels(isa: Isa) -> &'static MicroKernels<Vnni2> {
@@ -92,8 +93,8 @@ pub(crate) fn vnni2_kernels(isa: Isa) -> &'static MicroKernels<Vnni2> {
         on_avx512_bf16: Avx512Vnni2)
 }
 
-/// The tiles of quads, whose rows have signs or not: the columns are of the other kind. The processor
-/// must have AVX-512 VNNI.
+/// The micro-kernels of VNNI4, for signed rows and unsigned columns or the opposite. The processor must
+/// have AVX-512 VNNI.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 pub(crate) fn vnni4_kernels(rows_have_signs: bool) -> &'static MicroKernels<Vnni4> {
@@ -106,18 +107,20 @@ pub(crate) fn vnni4_kernels(rows_have_signs: bool) -> &'static MicroKernels<Vnni
 }
 
 macro_rules! number {
-    ($($element:ty: $portable:expr, $avx2:ident, $avx512:ident with $pack_a:ident: $strip:ident;)+) => {$(
+    ($($element:ty: $portable:expr, $avx2:ident, $avx512:ident with $pack_a:ident: $vector_a:ident;)+) => {$(
         impl Number for $element {
-            // Not inlined, so that the tiles are compiled with this crate and not with its users.
+            // Not inlined, so that the kernels are compiled with this crate and not with its
+            // callers.
             #[inline(never)]
             fn micro_kernels(isa: Isa) -> &'static MicroKernels<Self> {
                 match isa {
-                    // The sums, a row of `b`, and an element of `a` fit 32 registers, and there are
-                    // fewer than one load for two multiplications.
+                    // Register blocking: 24 accumulators, a row of `b`, and a
+                    // broadcast of `a` fit 32 registers, and there is less than one
+                    // load for two multiplications.
                     #[cfg(target_arch = "x86_64")]
                     _ if isa >= Isa::Avx512 => {
                         micro_kernels!(Avx512, on_avx512, $avx512,
-                            [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6], $pack_a: $strip)
+                            [1, 2, 3, 4], 4, [1, 2, 3, 4, 5, 6], $pack_a: $vector_a)
                     }
                     // The same in 16 registers.
                     #[cfg(target_arch = "x86_64")]
@@ -138,23 +141,23 @@ number! {
     Wrapping<i64>: 2, Avx2I64, Avx512I64 with on_avx512: Avx512I64;
 }
 
-/// The kernels of a type at each level.
+/// The skinny kernels of an element type.
 macro_rules! skinny_kernels_fn {
-    ($stored:ty as $sum:ty: $portable:expr, $avx2:ident, $avx512:ident) => {
-        // Not inlined, so that the kernels are compiled with this crate and not with its users.
+    ($element:ty as $sum:ty: $portable:expr, $avx2:ident, $avx512:ident) => {
+        // Not inlined, so that the kernels are compiled with this crate and not with its callers.
         #[inline(never)]
-        fn skinny_kernels(isa: Isa) -> &'static SkinnyKernels<$sum, $stored> {
+        fn skinny_kernels(isa: Isa) -> &'static SkinnyKernels<$sum, $element> {
             match isa {
                 #[cfg(target_arch = "x86_64")]
                 _ if isa >= Isa::Avx512 => {
-                    skinny_kernels_of!(on_avx512, $avx512, $stored,
+                    skinny_kernels_of!(on_avx512, $avx512, $element,
                         [1: 8, 2: 8, 3: 6, 4: 6, 5: 4, 6: 4, 7: 3, 8: 3])
                 }
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx2 => {
-                    skinny_kernels_of!(on_avx2, $avx2, $stored, [1: 6, 2: 4, 3: 3, 4: 2])
+                    skinny_kernels_of!(on_avx2, $avx2, $element, [1: 6, 2: 4, 3: 3, 4: 2])
                 }
-                _ => skinny_kernels_of!(on_any, Portable<$sum, { $portable }>, $stored,
+                _ => skinny_kernels_of!(on_any, Portable<$sum, { $portable }>, $element,
                     [1: 6, 2: 4, 3: 3, 4: 2]),
             }
         }
@@ -197,20 +200,20 @@ same_type! {
 }
 
 macro_rules! low_precision {
-    ($($narrow:ty as $sum:ty: $avx2:ident, $avx512:ident;)+) => {$(
-        impl SkinnyElement for $narrow {
+    ($($element:ty as $sum:ty: $avx2:ident, $avx512:ident;)+) => {$(
+        impl SkinnyElement for $element {
             type Sum = $sum;
 
-            skinny_kernels_fn!($narrow as $sum: 4, $avx2, $avx512);
+            skinny_kernels_fn!($element as $sum: 4, $avx2, $avx512);
         }
 
-        impl SkinnyOperand for $narrow {
+        impl SkinnyOperand for $element {
             fn contiguous(
                 source: &MatrixRef<'_, Self>,
                 isa: Isa,
                 buffer: &mut Buffer,
             ) -> (*const $sum, isize) {
-                let pack = <$narrow>::convert_kernels(isa);
+                let pack = <$element>::convert_kernels(isa);
                 let [rows, depth] = source.shape();
                 let width = depth.next_multiple_of(pack.lanes);
                 let buffer = buffer.as_mut_slice::<$sum>(rows * width + PACK_PADDING);

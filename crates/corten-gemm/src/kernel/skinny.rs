@@ -1,7 +1,7 @@
-//! Products with few rows. The large factor is read once, as it lies: nothing of it is copied.
-//!
-//! Where the steps of the depth lie side by side the elements of the result are sums of products of
-//! registers; where columns do, multiples of lines are added up, several lines at a time.
+//! GEMV kernels for one to several rows, in the two classic forms (Golub & Van Loan, "Matrix
+//! Computations", section 1.1): dot products where the steps of the large operand are contiguous, and
+//! axpy updates, several rows at a time, where its columns are. The large operand is streamed once and
+//! not packed.
 
 use crate::simd::convert::ConvertLoad;
 use crate::simd::vector::{MAX_LANES, Vector, unroll_rows};
@@ -9,89 +9,89 @@ use crate::types::element::{Pod, Scalar};
 use crate::types::isa::Isa;
 use crate::types::strided_rows::StridedRows;
 
-/// The most sums of a kernel for dot products, filled up to whole registers.
+/// The most dot products of a kernel, padded to whole vectors.
 pub(crate) const MAX_DOTS: usize = 32;
 
-/// Lines that are read at the same time, so that sums are read and written less often.
+/// Rows of the large operand that an axpy kernel reads at a time, so that sums are loaded and stored
+/// less often.
 pub(crate) const AXPY_UNROLL: usize = 4;
 
-/// The most rows that multiples of lines are added to at a time.
+/// The most rows of the result that an axpy kernel updates.
 pub(crate) const AXPY_MR: usize = 4;
 
-/// Dot products of rows of the small factor, whose steps lie side by side, with columns.
+/// The arguments of a dot kernel: rows of the small operand, with contiguous steps, and columns.
 pub(crate) struct DotArgs<E, S> {
     pub(crate) depth: usize,
     pub(crate) a: *const E,
-    /// From one row to the next.
+    /// The leading dimension of `a`.
     pub(crate) lda: isize,
     pub(crate) b: *const S,
-    /// From one column to the next.
+    /// The distance of two columns of `b`.
     pub(crate) ldb: isize,
-    /// Where the sums go, rows `width` apart.
+    /// Where the dot products go; rows are `width` apart.
     pub(crate) to: *mut E,
     pub(crate) width: usize,
-    /// Whether the next columns are to be brought near.
+    /// Whether the next columns are prefetched.
     pub(crate) prefetch: bool,
 }
 
-/// Multiples of some lines, which are added to sums.
+/// The arguments of an axpy kernel: rows of the large operand whose multiples are added to sums.
 pub(crate) struct AxpyArgs<E, S> {
-    /// The first line, their distance, and their length.
-    pub strided: StridedRows<*const S>,
-    /// A factor per line for every row.
+    /// The rows of the large operand.
+    pub rows: StridedRows<*const S>,
+    /// A factor per row of the large operand, for every row of the result.
     pub factors: [E; AXPY_MR * AXPY_UNROLL],
     /// The sums of the first row; rows are `width` apart.
     pub to: *mut E,
     pub width: usize,
-    /// Whether there is nothing yet to be added to.
+    /// Whether sums are stored without being loaded.
     pub first: bool,
-    /// Whether the next lines are to be brought near.
+    /// Whether the next rows are prefetched.
     pub prefetch: bool,
 }
 
 /// # Safety
-/// What the job names must be readable, and writable where sums go, and the processor must have the
-/// instructions.
+/// The operands must be readable, the sums writable, and the processor must have the instruction set.
 type DotKernel<E, S> = unsafe fn(&DotArgs<E, S>);
 
 /// # Safety
 /// As for [`DotKernel`].
 type AxpyKernel<E, S> = unsafe fn(&AxpyArgs<E, S>);
 
-/// The dot products of an instruction set for some number of rows.
+/// The dot kernels for some number of rows.
 pub(crate) struct DotKernels<E, S> {
-    /// How many columns at a time.
+    /// The columns of the blocked one.
     pub(crate) cols: usize,
     pub(crate) blocked: DotKernel<E, S>,
-    /// The same for one column.
+    /// The kernel for one column.
     pub(crate) single: DotKernel<E, S>,
 }
 
-/// The multiples of an instruction set for some number of rows.
+/// The axpy kernels for some number of rows.
 pub(crate) struct AxpyKernels<E, S> {
-    /// [`AXPY_UNROLL`] lines at a time.
+    /// [`AXPY_UNROLL`] rows of the large operand at a time.
     pub blocked: AxpyKernel<E, S>,
-    /// One line.
+    /// One row.
     pub single: AxpyKernel<E, S>,
 }
 
-/// The kernels of an instruction set: those of 1, 2, 3 ... rows.
+/// The kernels of an instruction set, for 1, 2, 3 ... rows.
 pub struct SkinnyKernels<E: 'static, S: 'static> {
     pub(crate) dot: &'static [DotKernels<E, S>],
     pub(crate) axpy: &'static [AxpyKernels<E, S>],
 }
 
-/// What the large factor of a product with few rows is made of.
+/// Element types of the large operand of a skinny product.
 pub trait SkinnyElement: Pod + 'static {
-    /// What sums are made of.
+    /// The type of the sums.
     type Sum: Scalar;
 
-    /// The kernels of these instructions.
+    /// The kernels of an instruction set.
     #[doc(hidden)]
     fn skinny_kernels(isa: Isa) -> &'static SkinnyKernels<Self::Sum, Self>;
 }
 
-/// Adds the product of a vector of every row and every column to their sums.
+/// The dot kernel.
 #[inline(always)]
 pub(crate) unsafe fn dot<V: ConvertLoad<S>, S: Copy, const ROWS: usize, const COLS: usize>(
     args: &DotArgs<V::Elem, S>,
@@ -133,7 +133,7 @@ pub(crate) unsafe fn dot<V: ConvertLoad<S>, S: Copy, const ROWS: usize, const CO
     unsafe { reduce_dots(args, &sums) };
 }
 
-/// Adds the products of a step: `a` and `b` load what lies at a distance.
+/// One vector of steps: `a` and `b` load at a distance.
 #[inline(always)]
 fn dot_step<V: Vector, S, const ROWS: usize, const COLS: usize>(
     args: &DotArgs<V::Elem, S>,
@@ -153,10 +153,10 @@ fn dot_step<V: Vector, S, const ROWS: usize, const COLS: usize>(
     });
 }
 
-/// Adds up the lanes of every sum.
+/// Reduces the lanes of every dot product.
 ///
 /// # Safety
-/// There must be room for the sums.
+/// There must be room for the dot products.
 #[inline(always)]
 unsafe fn reduce_dots<V: Vector, S, const ROWS: usize, const COLS: usize>(
     args: &DotArgs<V::Elem, S>,
@@ -169,7 +169,7 @@ unsafe fn reduce_dots<V: Vector, S, const ROWS: usize, const COLS: usize>(
         rows[..part.len()].copy_from_slice(part);
         let columns = V::transpose(rows);
         let total = columns[1..V::LANES].iter().fold(columns[0], |sum, &lane| sum.add(lane));
-        // SAFETY: the chunk has as many elements as the register.
+        // SAFETY: the chunk has as many elements as the vector.
         unsafe { total.store(totals.as_mut_ptr()) };
     }
     for (i, totals) in totals[..ROWS * COLS].chunks_exact(COLS).enumerate() {
@@ -180,48 +180,48 @@ unsafe fn reduce_dots<V: Vector, S, const ROWS: usize, const COLS: usize>(
     }
 }
 
-/// Adds multiples of lines to the sums of every row.
+/// The axpy kernel.
 #[inline(always)]
-unsafe fn axpy<V: ConvertLoad<S>, S: Copy, const ROWS: usize, const COUNT: usize>(
+unsafe fn axpy<V: ConvertLoad<S>, S: Copy, const ROWS: usize, const UNROLL: usize>(
     args: &AxpyArgs<V::Elem, S>,
 ) {
-    let mut factors = [[V::splat(V::Elem::ZERO); COUNT]; ROWS];
+    let mut factors = [[V::splat(V::Elem::ZERO); UNROLL]; ROWS];
     unroll_rows!(ROWS, |I| {
         for (j, factor) in factors[I].iter_mut().enumerate() {
             *factor = V::splat(args.factors[I * AXPY_UNROLL + j]);
         }
     });
-    let whole = args.strided.len / V::LANES * V::LANES;
-    let rest = args.strided.len - whole;
+    let whole = args.rows.len / V::LANES * V::LANES;
+    let rest = args.rows.len - whole;
     for at in (0..whole).step_by(V::LANES) {
-        // SAFETY: the caller's: the lines are so long.
-        unsafe { axpy_step(args, &factors, at, |line| V::load_convert(line)) };
+        // SAFETY: the caller's: the rows are so long.
+        unsafe { axpy_step(args, &factors, at, |row| V::load_convert(row)) };
     }
     if rest > 0 {
-        // SAFETY: the caller's: the lines are so long, and there is room for whole registers.
-        unsafe { axpy_step(args, &factors, whole, |line| V::load_convert_partial(line, rest)) };
+        // SAFETY: the caller's: the rows are so long, and there is room for whole vectors.
+        unsafe { axpy_step(args, &factors, whole, |row| V::load_convert_partial(row, rest)) };
     }
 }
 
-/// Adds multiples of a register of every line, which are loaded from their places.
+/// One vector of columns.
 ///
 /// # Safety
 /// As for [`AxpyKernel`].
 #[inline(always)]
-unsafe fn axpy_step<V: Vector, S, const ROWS: usize, const COUNT: usize>(
+unsafe fn axpy_step<V: Vector, S, const ROWS: usize, const UNROLL: usize>(
     args: &AxpyArgs<V::Elem, S>,
-    factors: &[[V; COUNT]; ROWS],
+    factors: &[[V; UNROLL]; ROWS],
     at: usize,
     load: impl Fn(*const S) -> V,
 ) {
-    let line = args.strided.first.wrapping_add(at);
-    let mut columns = [V::splat(V::Elem::ZERO); COUNT];
+    let row = args.rows.first.wrapping_add(at);
+    let mut columns = [V::splat(V::Elem::ZERO); UNROLL];
     for (j, column) in columns.iter_mut().enumerate() {
-        *column = load(line.wrapping_offset(j as isize * args.strided.stride));
+        *column = load(row.wrapping_offset(j as isize * args.rows.stride));
     }
     if args.prefetch {
-        for j in COUNT..2 * COUNT {
-            V::prefetch(line.wrapping_offset(j as isize * args.strided.stride).cast());
+        for j in UNROLL..2 * UNROLL {
+            V::prefetch(row.wrapping_offset(j as isize * args.rows.stride).cast());
         }
     }
     unroll_rows!(ROWS, |I| {
@@ -235,7 +235,7 @@ unsafe fn axpy_step<V: Vector, S, const ROWS: usize, const COUNT: usize>(
     });
 }
 
-/// The kernels for each level: the same text, compiled with the level's instructions.
+/// The kernels of each instruction set: one source, compiled with the features.
 macro_rules! compiled {
     ($($name:ident $(with $features:literal)?;)+) => {$(
         pub(crate) mod $name {
@@ -254,11 +254,11 @@ macro_rules! compiled {
             /// # Safety
             /// As for [`super::AxpyKernel`].
             $(#[target_feature(enable = $features)])?
-            pub(crate) unsafe fn axpy<V: ConvertLoad<S>, S: Copy, const ROWS: usize, const COUNT: usize>(
+            pub(crate) unsafe fn axpy<V: ConvertLoad<S>, S: Copy, const ROWS: usize, const UNROLL: usize>(
                 args: &AxpyArgs<V::Elem, S>,
             ) {
                 // SAFETY: the caller's.
-                unsafe { super::axpy::<V, S, ROWS, COUNT>(args) }
+                unsafe { super::axpy::<V, S, ROWS, UNROLL>(args) }
             }
         }
     )+};
@@ -272,7 +272,8 @@ compiled! {
     on_avx512 with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c";
 }
 
-/// The kernels of a level. Their sums, a register per column, and one of a row fit its registers.
+/// The kernels of a vector type. Their accumulators, a vector per column, and one of a row fit its
+/// registers.
 macro_rules! skinny_kernels_of {
     ($level:ident, $vector:ty, $stored:ty, [$($rows:literal: $cols:literal),+]) => {
         &const {

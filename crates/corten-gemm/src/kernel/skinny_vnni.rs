@@ -1,4 +1,4 @@
-//! Dot products of pairs and of quads.
+//! GEMV kernels in dot form for VNNI layouts.
 
 use crate::kernel::skinny::{DotArgs, SkinnyElement, SkinnyKernels, skinny_kernels_of};
 use crate::simd::convert::ConvertLoad;
@@ -6,14 +6,14 @@ use crate::simd::x86::{Avx512Vnni2, Avx512Vnni4Signed, Avx512Vnni4Unsigned};
 use crate::types::isa::Isa;
 use crate::types::vnni::{Vnni2, Vnni4, Vnni4Operand};
 
-/// Dot products for each level: the same text, compiled with the level's instructions.
+/// The dot kernel of each instruction set: one source, compiled with the features.
 macro_rules! compiled_dot {
     ($($name:ident with $features:literal;)+) => {$(
         mod $name {
             use super::{DotArgs, ConvertLoad};
 
             /// # Safety
-            /// As for [`DotKernel`](crate::kernel::skinny::OfDots).
+            /// As for [`DotKernel`](crate::kernel::skinny::DotKernel).
             #[target_feature(enable = $features)]
             pub(super) unsafe fn dot<V: ConvertLoad<S>, S: Copy, const ROWS: usize, const COLS: usize>(
                 args: &DotArgs<V::Elem, S>,
@@ -33,7 +33,7 @@ compiled_dot! {
 impl SkinnyElement for Vnni2 {
     type Sum = Self;
 
-    // Pairs exist where the processor has AVX-512 BF16, and there are none across columns.
+    // VNNI2 exists where the processor has AVX-512 BF16, and has no axpy form.
     #[inline(never)]
     fn skinny_kernels(_: Isa) -> &'static SkinnyKernels<Self, Self> {
         &const {
@@ -49,7 +49,7 @@ macro_rules! vnni4_operands {
         impl<const FLIP_SIGNS: bool> SkinnyElement for Vnni4Operand<$signed, FLIP_SIGNS> {
             type Sum = Vnni4;
 
-            // Quads exist where the processor has AVX-512 VNNI, and there are none across columns.
+            // VNNI4 exists where the processor has AVX-512 VNNI, and has no axpy form.
             #[inline(never)]
             fn skinny_kernels(_: Isa) -> &'static SkinnyKernels<Vnni4, Self> {
                 &const {

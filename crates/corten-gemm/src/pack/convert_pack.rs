@@ -1,4 +1,5 @@
-//! Factors of narrow elements, which become wide where tiles need them, and their results.
+//! Packing of low-precision operands with conversion to the accumulator type, and stores with rounding,
+//! as in mixed-precision GEMM of oneDNN and FBGEMM (Khudia et al. 2021).
 
 use crate::pack::operand::ImplicitOperand;
 use crate::simd::convert::{ConvertLoad, ConvertStore};
@@ -14,35 +15,34 @@ use crate::types::strided_rows::StridedRows;
 use crate::types::view::MatrixRef;
 use std::ops::Range;
 
-/// From sums to narrow elements.
+/// Stores accumulators to low-precision elements.
 type StoreConverted<H, W> = unsafe fn(StridedRows<*const W>, to: StridedRows<*mut H>, Scale<W>);
 
-/// The moves of an instruction set to and from the wider type.
+/// The converting pack kernels of an instruction set.
 pub struct ConvertKernels<H: LowPrecision> {
-    /// The elements that lines are filled up to are a multiple of this.
+    /// Packed rows are padded to a multiple of this.
     pub(crate) lanes: usize,
-    /// Widens lines to lines `width` apart. What is left of these may hold anything.
+    /// Converts rows to rows `width` apart. Their padding is unspecified.
     ///
     /// # Safety
-    /// The lines must be readable, `to` writable for as many lines of `width`, a multiple of the
-    /// lanes that no line is longer than, and the processor must have the instructions.
+    /// The rows must be readable, `to` writable for as many rows of `width`, a multiple of the lanes
+    /// that no row is longer than, and the processor must have the instruction set.
     pub(crate) convert: unsafe fn(StridedRows<*const H>, to: *mut H::Accum, width: usize),
-    /// The same, element `j` of line `i` to place `i` of line `j`.
+    /// The same for the transpose: element `j` of row `i` goes to element `i` of row `j`.
     ///
     /// # Safety
-    /// As for `copy`, with lines for elements.
+    /// As for `convert`, with rows for elements.
     pub(crate) transpose: unsafe fn(StridedRows<*const H>, to: *mut H::Accum, width: usize),
-    /// `to = beta * to + alpha * from`. The sum of floats is rounded to `f32` once where the
-    /// instruction set has that, as oneDNN's is, and then to the result's type; that of integers
-    /// wraps around.
+    /// `to = beta * to + alpha * from`. Float sums are fused where the instruction set can, as
+    /// oneDNN's are, and rounded to the result's type; integer sums wrap around.
     ///
     /// # Safety
     /// `from` must be readable, `to` readable and writable, and the processor must have the
-    /// instructions.
+    /// instruction set.
     pub(crate) store_tile: StoreConverted<H, H::Accum>,
 }
 
-/// A matrix whose elements are widened.
+/// A matrix that is converted while it is packed.
 pub(crate) struct Converted<'a, H: LowPrecision> {
     pub source: MatrixRef<'a, H>,
     pub pack: &'static ConvertKernels<H>,
@@ -54,27 +54,27 @@ impl<H: LowPrecision> ImplicitOperand<H::Accum> for Converted<'_, H> {
         let ([rows, cols], [row, col]) = (from.shape(), from.strides());
         assert!(cols <= width && width.is_multiple_of(self.pack.lanes));
         assert!(rows * width <= to.len());
-        let strided = |stride, count, len| StridedRows { first: from.first(), stride, count, len };
+        let rows_at = |stride, count, len| StridedRows { first: from.first(), stride, count, len };
         if col == 1 {
-            // SAFETY: the matrix is readable, `to` holds all lines, and the moves are of the level
-            // in use.
-            unsafe { (self.pack.convert)(strided(row, rows, cols), to.as_mut_ptr(), width) }
+            // SAFETY: the matrix is readable, `to` holds all rows, and the kernels are those
+            // of the instruction set in use.
+            unsafe { (self.pack.convert)(rows_at(row, rows, cols), to.as_mut_ptr(), width) }
         } else if row == 1 {
             // SAFETY: as above.
-            unsafe { (self.pack.transpose)(strided(col, cols, rows), to.as_mut_ptr(), width) }
+            unsafe { (self.pack.transpose)(rows_at(col, cols, rows), to.as_mut_ptr(), width) }
         } else {
-            for (i, line) in to.chunks_exact_mut(width).enumerate().take(rows) {
-                (0..cols).for_each(|j| line[j] = from.at([i, j]).to_accum());
+            for (i, row) in to.chunks_exact_mut(width).enumerate().take(rows) {
+                (0..cols).for_each(|j| row[j] = from.at([i, j]).to_accum());
             }
         }
     }
 }
 
-/// Brings lines of registers to lines `width` apart.
+/// Stores vectors to rows `width` apart.
 ///
 /// # Safety
-/// `load` must give the lanes of a line from a place on, for some of them at the end of lines, and
-/// `to` must be writable for as many lines of `width`, a multiple of the lanes.
+/// `load` must return a vector of row and column, of fewer lanes at the end of rows, and `to` must be
+/// writable for as many rows of `width`, a multiple of the lanes.
 #[inline(always)]
 pub(crate) unsafe fn pack_rows<V: Vector>(
     [count, len]: [usize; 2],
@@ -82,19 +82,19 @@ pub(crate) unsafe fn pack_rows<V: Vector>(
     to: *mut V::Elem,
     width: usize,
 ) {
-    for line in 0..count {
+    for row in 0..count {
         for at in (0..len).step_by(V::LANES) {
-            let lanes = load(line, at, (len - at).min(V::LANES));
+            let lanes = load(row, at, (len - at).min(V::LANES));
             // SAFETY: the caller's.
-            unsafe { lanes.store(to.add(line * width + at)) };
+            unsafe { lanes.store(to.add(row * width + at)) };
         }
     }
 }
 
-/// [`pack_rows`], element `j` of line `i` to place `i` of line `j`.
+/// [`pack_rows`] of the transpose: element `j` of row `i` goes to element `i` of row `j`.
 ///
 /// # Safety
-/// As for [`pack_rows`], with lines for elements.
+/// As for [`pack_rows`], with rows for elements.
 #[inline(always)]
 pub(crate) unsafe fn pack_transposed<V: Vector>(
     [count, len]: [usize; 2],
@@ -102,34 +102,34 @@ pub(crate) unsafe fn pack_transposed<V: Vector>(
     to: *mut V::Elem,
     width: usize,
 ) {
-    for line in (0..count).step_by(V::LANES) {
+    for row in (0..count).step_by(V::LANES) {
         for at in (0..len).step_by(V::LANES) {
-            let some = (len - at).min(V::LANES);
-            let mut rows = [V::splat(V::Elem::ZERO); MAX_LANES];
-            for (i, row) in rows.iter_mut().enumerate().take(V::LANES) {
-                // Lines beyond the last one repeat it.
-                *row = load((line + i).min(count - 1), at, some);
+            let elements_left = (len - at).min(V::LANES);
+            let mut vectors = [V::splat(V::Elem::ZERO); MAX_LANES];
+            for (i, vector) in vectors.iter_mut().enumerate().take(V::LANES) {
+                // Rows beyond the last one repeat it.
+                *vector = load((row + i).min(count - 1), at, elements_left);
             }
-            for (i, column) in V::transpose(rows).iter().enumerate().take(some) {
+            for (i, column) in V::transpose(vectors).iter().enumerate().take(elements_left) {
                 // SAFETY: the caller's.
-                unsafe { column.store(to.add((at + i) * width + line)) };
+                unsafe { column.store(to.add((at + i) * width + row)) };
             }
         }
     }
 }
 
-/// The lanes of a line, widened.
+/// Part of a row, converted.
 ///
 /// # Safety
-/// They must be readable.
+/// The elements must be readable.
 #[inline(always)]
 unsafe fn load_row<V: ConvertLoad<H>, H: LowPrecision>(
     from: StridedRows<*const H>,
-    line: usize,
+    row: usize,
     at: usize,
     n: usize,
 ) -> V {
-    let place = from.first.wrapping_offset(line as isize * from.stride).wrapping_add(at);
+    let place = from.first.wrapping_offset(row as isize * from.stride).wrapping_add(at);
     // SAFETY: the caller's.
     unsafe {
         if n == V::LANES { V::load_convert(place) } else { V::load_convert_partial(place, n) }
@@ -149,32 +149,32 @@ unsafe fn store_tile<
     let whole = from.len / V::LANES * V::LANES;
     for i in 0..from.count as isize {
         let sums = from.first.wrapping_offset(i * from.stride);
-        let line = to.first.wrapping_offset(i * to.stride);
+        let row = to.first.wrapping_offset(i * to.stride);
         // SAFETY: the caller's, for all of it.
         unsafe {
             for at in (0..whole).step_by(V::LANES) {
                 let sum = alpha.mul(V::load(sums.add(at)));
-                let all = beta.map_or(sum, |beta| beta.mul_add(V::load_convert(line.add(at)), sum));
-                all.store_convert(line.add(at));
+                let all = beta.map_or(sum, |beta| beta.mul_add(V::load_convert(row.add(at)), sum));
+                all.store_convert(row.add(at));
             }
             for at in whole..from.len {
                 let sum = scale.alpha * *sums.add(at);
-                let old = (*line.add(at)).to_accum();
+                let old = (*row.add(at)).to_accum();
                 let all = scale.beta.map_or(sum, |beta| beta.fma(old, sum));
-                *line.add(at) = H::from_accum(all);
+                *row.add(at) = H::from_accum(all);
             }
         }
     }
 }
 
-/// The moves for each level: the same text, compiled with the level's instructions.
+/// The kernels of each instruction set: one source, compiled with the features.
 macro_rules! compiled {
     ($($name:ident $(with $features:literal)?;)+) => {$(
         mod $name {
             use super::{LowPrecision, ConvertKernels, StridedRows, ConvertLoad, Vector, Scale, ConvertStore};
 
             /// # Safety
-            /// As for [`ConvertKernels::copy`].
+            /// As for [`ConvertKernels::convert`].
             $(#[target_feature(enable = $features)])?
             unsafe fn convert<V: ConvertLoad<H> + Vector<Elem = H::Accum>, H: LowPrecision>(
                 from: StridedRows<*const H>,
@@ -183,7 +183,7 @@ macro_rules! compiled {
             ) {
                 // SAFETY: the caller's.
                 unsafe {
-                    let load = |line, at, n| super::load_row::<V, H>(from, line, at, n);
+                    let load = |row, at, n| super::load_row::<V, H>(from, row, at, n);
                     super::pack_rows([from.count, from.len], load, to, width);
                 }
             }
@@ -198,7 +198,7 @@ macro_rules! compiled {
             ) {
                 // SAFETY: the caller's.
                 unsafe {
-                    let load = |line, at, n| super::load_row::<V, H>(from, line, at, n);
+                    let load = |row, at, n| super::load_row::<V, H>(from, row, at, n);
                     super::pack_transposed([from.count, from.len], load, to, width);
                 }
             }
@@ -231,8 +231,7 @@ compiled! {
     on_avx512 with "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c";
 }
 
-/// [`ConvertKernels::store_tile`] of sums as they are by the instruction that rounds them. What is smaller than the
-/// smallest normal `f32` counts as zero.
+/// [`ConvertKernels::store_tile`] with `vcvtne2ps2bf16`, which treats subnormal `f32` as zero.
 ///
 /// # Safety
 /// As for [`ConvertKernels::store_tile`].
@@ -252,23 +251,24 @@ unsafe fn store_tile_bf16(
     let mask = |count: usize| (1u32 << count.min(16)).wrapping_sub(1) as u16;
     for i in 0..from.count as isize {
         let sums = from.first.wrapping_offset(i * from.stride);
-        let line = to.first.wrapping_offset(i * to.stride);
+        let row = to.first.wrapping_offset(i * to.stride);
         for at in (0..from.len).step_by(BOTH) {
             let left = from.len - at;
-            // SAFETY: the caller's: the line has whole registers, or masks have what is left of it.
+            // SAFETY: the caller's: the row has whole vectors, or the masks have its
+            // remainder.
             unsafe {
-                let (sums, line) = (sums.add(at), line.add(at));
+                let (sums, row) = (sums.add(at), row.add(at));
                 if left >= BOTH {
                     let (low, high) = (_mm512_loadu_ps(sums), _mm512_loadu_ps(sums.add(16)));
                     let both: __m512i = std::mem::transmute(_mm512_cvtne2ps_pbh(high, low));
-                    _mm512_storeu_si512(line.cast(), both);
+                    _mm512_storeu_si512(row.cast(), both);
                     continue;
                 }
                 let low = _mm512_maskz_loadu_ps(mask(left), sums);
                 let rest = mask(left.saturating_sub(16));
                 let high = _mm512_maskz_loadu_ps(rest, sums.wrapping_add(16));
                 let both: __m512i = std::mem::transmute(_mm512_cvtne2ps_pbh(high, low));
-                _mm512_mask_storeu_epi16(line.cast(), (1u32 << left) - 1, both);
+                _mm512_mask_storeu_epi16(row.cast(), (1u32 << left) - 1, both);
             }
         }
     }
@@ -276,7 +276,7 @@ unsafe fn store_tile_bf16(
 
 macro_rules! convert_kernels {
     ($($function:ident of $narrow:ty: $avx2:ident, $avx512:ident;)+) => {$(
-        // Not inlined, so that the moves are compiled with this crate and not with its users.
+        // Not inlined, so that the kernels are compiled with this crate and not with its callers.
         #[inline(never)]
         fn $function(isa: Isa) -> &'static ConvertKernels<$narrow> {
             match isa {
@@ -300,7 +300,7 @@ convert_kernels! {
     i16_kernels of i16: Avx2I32, Avx512I32;
 }
 
-/// Moves of what the processor may have an instruction for.
+/// The kernels with the conversion instruction, where the processor has one.
 fn bf16_kernels(isa: Isa) -> &'static ConvertKernels<Bf16> {
     match isa {
         #[cfg(target_arch = "x86_64")]
@@ -316,7 +316,7 @@ fn bf16_kernels(isa: Isa) -> &'static ConvertKernels<Bf16> {
     }
 }
 
-/// Elements that are packed in a wider type.
+/// Elements that are converted to the accumulator type while they are packed.
 pub trait ConvertPack: LowPrecision {
     /// The kernels of an instruction set.
     #[doc(hidden)]

@@ -1,5 +1,5 @@
-//! Factors of which neighbours along the depth become groups that one instruction multiplies and
-//! adds up: pairs or quads.
+//! The VNNI layouts: 2 or 4 neighbours along the depth are interleaved, for instructions that compute
+//! their dot product.
 
 use crate::pack::operand::ImplicitOperand;
 use crate::simd::vector::{MAX_LANES, Vector};
@@ -12,39 +12,39 @@ use crate::types::view::MatrixRef;
 use crate::types::vnni::{Vnni2, Vnni4};
 use std::ops::Range;
 
-/// The most elements of a group.
+/// The most elements of a VNNI group.
 const MAX_GROUP: usize = 4;
 
-/// How single elements become groups.
+/// How elements are interleaved.
 pub(crate) trait Interleave {
-    /// An element.
+    /// The type of an element.
     type Element: Pod;
-    /// A register of groups.
+    /// A vector of interleaved elements.
     type Vector: Vector;
-    /// The elements of a group.
+    /// The neighbours that are interleaved.
     const SIZE: usize;
-    /// What is multiplied by zero, and by anything to zero.
+    /// The padding of the depth: it contributes nothing to a product.
     const ZERO: Self::Element;
 
-    /// The group of the first elements.
+    /// Interleaves the first [`Self::SIZE`] elements.
     fn interleave(elements: [Self::Element; MAX_GROUP]) -> <Self::Vector as Vector>::Elem;
 
-    /// Groups of neighbours.
+    /// Loads elements that are contiguous along the depth.
     ///
     /// # Safety
-    /// `from` must be readable for a register of groups.
+    /// `from` must be readable for a vector.
     unsafe fn load_contiguous(from: *const Self::Element) -> Self::Vector;
 
-    /// Groups of an element of each of some lines, so far apart.
+    /// Loads and interleaves an element of each of [`Self::SIZE`] rows.
     ///
     /// # Safety
-    /// Every line of a group must be readable for as many elements as there are lanes.
+    /// Every row must be readable for as many elements as there are lanes.
     unsafe fn load_strided(first: *const Self::Element, stride: isize) -> Self::Vector;
 
-    /// Copies lines of elements to lines of groups of their columns `width` apart.
+    /// Interleaves rows into rows of groups `width` apart.
     ///
     /// # Safety
-    /// As for `PackKernels::copy`, for lines of groups.
+    /// As for `PackKernels::copy`, for rows of groups.
     unsafe fn interleave_rows(
         from: StridedRows<*const Self::Element>,
         to: *mut InterleavedElement<Self>,
@@ -57,10 +57,10 @@ pub(crate) trait Interleave {
     }
 }
 
-/// The groups of a factor.
+/// The interleaved elements of a layout.
 pub(crate) type InterleavedElement<G> = <<G as Interleave>::Vector as Vector>::Elem;
 
-/// Two neighbours.
+/// VNNI2: pairs of `bf16`.
 pub(crate) struct Vnni2Layout;
 
 impl Interleave for Vnni2Layout {
@@ -86,8 +86,8 @@ impl Interleave for Vnni2Layout {
     }
 }
 
-/// Four neighbours, with their sign bits flipped or not. The signs of what multiplies them do not
-/// matter here.
+/// VNNI4: four int8, with sign bits flipped or not. The signedness of the other operand does not matter
+/// here.
 pub(crate) struct Vnni4Layout<const FLIP_SIGNS: bool>;
 
 impl<const FLIP_SIGNS: bool> Interleave for Vnni4Layout<FLIP_SIGNS> {
@@ -120,10 +120,10 @@ impl<const FLIP_SIGNS: bool> Interleave for Vnni4Layout<FLIP_SIGNS> {
     }
 }
 
-/// A matrix of which neighbours along the depth become groups. What a last group lacks counts as zero.
+/// A matrix that is interleaved while it is packed. The depth is padded with zeros.
 pub(crate) struct Interleaved<'a, G: Interleave> {
     source: MatrixRef<'a, G::Element>,
-    /// Whether the depth is along the rows, as for a second factor.
+    /// Whether the depth is that of the rows, as of `b`.
     row_major: bool,
 }
 
@@ -134,13 +134,13 @@ impl<'a, G: Interleave> Interleaved<'a, G> {
         Self { source, row_major }
     }
 
-    /// The rows and columns of groups.
+    /// The shape in groups.
     pub(crate) fn size(&self) -> [usize; 2] {
         let [rows, cols] = self.source.shape();
         if self.row_major { [rows.div_ceil(G::SIZE), cols] } else { [rows, cols.div_ceil(G::SIZE)] }
     }
 
-    /// What groups of some rows and columns are made of.
+    /// The elements of some rows and columns of groups.
     pub(crate) fn part(&self, rows: Range<usize>, cols: Range<usize>) -> MatrixRef<'a, G::Element> {
         let all = self.source.shape();
         let elements = |interleaved: Range<usize>, all: usize| {
@@ -182,19 +182,19 @@ impl<G: Interleave> ImplicitOperand<InterleavedElement<G>> for Interleaved<'_, G
         assert!(size[0] * width <= to.len());
         let from = self.part(rows, cols);
         let ([rows, cols], [row, col]) = (from.shape(), from.strides());
-        let strided = |stride, count, len| StridedRows { first: from.first(), stride, count, len };
+        let rows_at = |stride, count, len| StridedRows { first: from.first(), stride, count, len };
         let place = to.as_mut_ptr();
-        // SAFETY: the matrix is readable, `to` holds all lines, and the constructor's caller owes
-        // the instructions.
+        // SAFETY: the matrix is readable, `to` holds all rows, and the constructor's caller owes
+        // the instruction set.
         unsafe {
             match (self.row_major, [row, col]) {
-                (true, [_, 1]) => G::interleave_rows(strided(row, rows, cols), place, width),
-                (true, [1, _]) => transpose_contiguous::<G>(strided(col, cols, rows), place, width),
-                (false, [_, 1]) => copy_contiguous::<G>(strided(row, rows, cols), place, width),
-                (false, [1, _]) => transpose_strided::<G>(strided(col, cols, rows), place, width),
+                (true, [_, 1]) => G::interleave_rows(rows_at(row, rows, cols), place, width),
+                (true, [1, _]) => transpose_contiguous::<G>(rows_at(col, cols, rows), place, width),
+                (false, [_, 1]) => copy_contiguous::<G>(rows_at(row, rows, cols), place, width),
+                (false, [1, _]) => transpose_strided::<G>(rows_at(col, cols, rows), place, width),
                 _ => {
-                    for (i, line) in to.chunks_exact_mut(width).enumerate().take(size[0]) {
-                        (0..size[1]).for_each(|j| line[j] = self.interleave(&from, [i, j]));
+                    for (i, row) in to.chunks_exact_mut(width).enumerate().take(size[0]) {
+                        (0..size[1]).for_each(|j| row[j] = self.interleave(&from, [i, j]));
                     }
                 }
             }
@@ -202,65 +202,65 @@ impl<G: Interleave> ImplicitOperand<InterleavedElement<G>> for Interleaved<'_, G
     }
 }
 
-/// Groups of neighbours in a line.
+/// Loads neighbours along a row.
 ///
 /// # Safety
-/// The lines must be readable.
+/// The rows must be readable.
 #[inline(always)]
 unsafe fn load_contiguous<G: Interleave>(
     from: StridedRows<*const G::Element>,
-    line: usize,
+    row: usize,
     at: usize,
 ) -> G::Vector {
     let all = G::SIZE * G::Vector::LANES;
-    let place = from.first.wrapping_offset(line as isize * from.stride).wrapping_add(G::SIZE * at);
+    let place = from.first.wrapping_offset(row as isize * from.stride).wrapping_add(G::SIZE * at);
     let left = from.len - G::SIZE * at;
-    // SAFETY: the caller's, for what is left of the line.
+    // SAFETY: the caller's, for the remainder of the row.
     unsafe {
         if left >= all {
             return G::load_contiguous(place);
         }
-        let mut some = [G::ZERO; MAX_GROUP * MAX_LANES];
-        std::ptr::copy_nonoverlapping(place, some.as_mut_ptr(), left);
-        G::load_contiguous(some.as_ptr())
+        let mut elements_left = [G::ZERO; MAX_GROUP * MAX_LANES];
+        std::ptr::copy_nonoverlapping(place, elements_left.as_mut_ptr(), left);
+        G::load_contiguous(elements_left.as_ptr())
     }
 }
 
-/// Groups of an element of each of some lines.
+/// Loads neighbours across rows.
 ///
 /// # Safety
-/// The lines must be readable, for `n` elements from `at` on.
+/// The rows must be readable, for `n` elements from `at` on.
 #[inline(always)]
 unsafe fn load_strided<G: Interleave>(
     from: StridedRows<*const G::Element>,
-    line: usize,
+    row: usize,
     at: usize,
     n: usize,
 ) -> G::Vector {
-    let first = G::SIZE * line;
+    let first = G::SIZE * row;
     let place = from.first.wrapping_offset(first as isize * from.stride).wrapping_add(at);
     if n == G::Vector::LANES && first + G::SIZE <= from.count {
         // SAFETY: the caller's.
         return unsafe { G::load_strided(place, from.stride) };
     }
-    let mut some = [G::ZERO; MAX_GROUP * MAX_LANES];
-    // SAFETY: the caller's; a register of groups has so many elements.
+    let mut elements_left = [G::ZERO; MAX_GROUP * MAX_LANES];
+    // SAFETY: the caller's; a vector of groups has so many elements.
     unsafe {
         for i in 0..G::SIZE.min(from.count - first) {
-            let to = some[i * G::Vector::LANES..].as_mut_ptr();
+            let to = elements_left[i * G::Vector::LANES..].as_mut_ptr();
             std::ptr::copy_nonoverlapping(place.wrapping_offset(i as isize * from.stride), to, n);
         }
-        G::load_strided(some.as_ptr(), G::Vector::LANES as isize)
+        G::load_strided(elements_left.as_ptr(), G::Vector::LANES as isize)
     }
 }
 
-/// Moves from lines of singles. What is said of `PackKernels` holds for lines of groups.
+/// Pack kernels that interleave. The contracts of `PackKernels` hold for rows of groups.
 macro_rules! pack {
     ($($name:ident: $arrange:ident |$from:ident, $line:ident, $at:ident, $n:ident|
         $load:expr, $size:expr;)+) => {$(
         /// # Safety
-        /// The lines must be readable, `to` writable, and the processor must have the
-        /// instructions.
+        /// The rows must be readable, `to` writable, and the processor must have the instruction
+        /// set.
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
         unsafe fn $name<G: Interleave>(
             $from: StridedRows<*const G::Element>,
@@ -276,12 +276,12 @@ macro_rules! pack {
 }
 
 pack! {
-    copy_contiguous: pack_rows |from, line, at, _n|
-        load_contiguous::<G>(from, line, at), [from.count, from.len.div_ceil(G::SIZE)];
-    transpose_contiguous: pack_transposed |from, line, at, _n|
-        load_contiguous::<G>(from, line, at), [from.count, from.len.div_ceil(G::SIZE)];
-    interleave_rows: pack_rows |from, line, at, n|
-        load_strided::<G>(from, line, at, n), [from.count.div_ceil(G::SIZE), from.len];
-    transpose_strided: pack_transposed |from, line, at, n|
-        load_strided::<G>(from, line, at, n), [from.count.div_ceil(G::SIZE), from.len];
+    copy_contiguous: pack_rows |from, row, at, _n|
+        load_contiguous::<G>(from, row, at), [from.count, from.len.div_ceil(G::SIZE)];
+    transpose_contiguous: pack_transposed |from, row, at, _n|
+        load_contiguous::<G>(from, row, at), [from.count, from.len.div_ceil(G::SIZE)];
+    interleave_rows: pack_rows |from, row, at, n|
+        load_strided::<G>(from, row, at, n), [from.count.div_ceil(G::SIZE), from.len];
+    transpose_strided: pack_transposed |from, row, at, n|
+        load_strided::<G>(from, row, at, n), [from.count.div_ceil(G::SIZE), from.len];
 }

@@ -1,4 +1,6 @@
-//! Packing: operands are copied into the order in which micro-kernels read them.
+//! Packing, as in Goto & van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008):
+//! operands are copied into the order in which micro-kernels read them, where reading them in place
+//! would cost more.
 
 pub(crate) mod convert_pack;
 #[cfg(target_arch = "x86_64")]

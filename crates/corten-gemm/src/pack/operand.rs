@@ -1,33 +1,35 @@
-//! Operands: matrices in memory, and those that are generated while they are packed.
+//! Operands: matrices in memory, prepacked ones, and those of implicit GEMM, which are generated while
+//! they are packed.
 
 use crate::pack::prepacked::PrepackedB;
 use crate::types::view::MatrixRef;
 use std::ops::Range;
 
-/// A factor that is made as it is needed, a few columns at a time.
+/// An operand that is generated while it is packed, a few columns at a time: the implicit GEMM of
+/// convolutions, where im2col is never stored.
 pub trait ImplicitOperand<E> {
-    /// Writes the element of row `rows.start + i` and column `cols.start + j` to place `j` of line
-    /// `i`, for both ranges. Lines are `width` apart; what is left of them may hold anything, and
-    /// so may [`PACK_PADDING`] elements behind the last one.
+    /// Writes the element of row `rows.start + i` and column `cols.start + j` to element `j` of row
+    /// `i`, for both ranges. Rows are `width` apart; their padding may hold anything, and so may
+    /// [`PACK_PADDING`](crate::PACK_PADDING) elements behind the last one.
     fn pack(&self, rows: Range<usize>, cols: Range<usize>, to: &mut [E], width: usize);
 }
 
-/// A factor of a product.
+/// An operand of a product.
 #[derive(Clone, Copy)]
 pub enum Operand<'a, E: 'static> {
-    /// One that lies in memory.
+    /// A matrix in memory.
     Matrix(MatrixRef<'a, E>),
-    /// One that is made as it is needed. The lines of a first factor are its rows, and the steps of
-    /// the depth lie side by side; those of a second factor are the steps, and its columns do.
+    /// An operand that is generated. It is packed row by row: rows of `a` have contiguous steps of
+    /// the depth, rows of `b` contiguous columns.
     Implicit(&'a dyn ImplicitOperand<E>),
-    /// A second factor whose panels were made before, from a column on that begins a panel.
+    /// A prepacked `b`, from a column on that begins a micro-panel.
     Prepacked(&'a PrepackedB<E>, usize),
-    /// A first factor in pieces.
+    /// A segmented `a`.
     Segments(Segments<'a, E>),
 }
 
-/// A first factor whose rows consist of as many pieces, one after the other at the same distance.
-/// The steps of a piece lie side by side.
+/// An `a` whose rows consist of segments at a fixed distance, each of contiguous steps: a convolution
+/// reads the pixels of its window where they are.
 #[derive(Clone, Copy)]
 pub struct Segments<'a, E> {
     pub(crate) first: MatrixRef<'a, E>,
@@ -36,13 +38,13 @@ pub struct Segments<'a, E> {
 }
 
 impl<'a, E: Copy> Segments<'a, E> {
-    /// So many pieces, given the first one of every row, and how far the next one lies from it.
+    /// Segments, given the first one of every row and the distance of the next.
     ///
     /// # Safety
-    /// All pieces must be readable, and unchanged, for `'a`.
+    /// All segments must be readable, and unchanged, for `'a`.
     ///
     /// # Panics
-    /// When the steps of a piece do not lie side by side.
+    /// When the steps of a segment are not contiguous.
     pub unsafe fn new(first: MatrixRef<'a, E>, count: usize, distance: isize) -> Self {
         assert!(first.strides()[1] == 1, "the k_range lie side by side");
         Self { first, count, distance }

@@ -1,5 +1,4 @@
-//! Copying parts of factors into the order in which tiles read them, and tiles of a turned result
-//! to where they belong.
+//! Pack kernels: vectorised copies and transposes of rows into micro-panels, and of tiles to the result.
 
 use crate::simd::vector::{MAX_LANES, Vector};
 use crate::types::accumulate::Scale;
@@ -9,35 +8,35 @@ use crate::types::partition::Partition;
 use crate::types::strided_rows::StridedRows;
 use crate::types::view::stride_bytes;
 
-/// The moves of an instruction set.
+/// The pack kernels of an instruction set.
 pub(crate) struct PackKernels<E> {
-    /// The elements that the lines of the other moves are filled up to are a multiple of this.
+    /// Packed rows are padded to a multiple of this.
     pub lanes: usize,
-    /// Copies lines to lines `width` apart, and zeros to what is left of these.
+    /// Copies rows to rows `width` apart, padded with zeros.
     ///
     /// # Safety
-    /// The lines must be readable, `to` writable for as many lines of `width`, a multiple of the
-    /// lanes that no line is longer than, and the processor must have the instructions.
+    /// The rows must be readable, `to` writable for as many rows of `width`, a multiple of the lanes
+    /// that no row is longer than, and the processor must have the instruction set.
     pub copy: unsafe fn(StridedRows<*const E>, to: *mut E, width: usize),
-    /// Copies lines in groups of elements side by side, each to a place of its own, the lines of a group
-    /// to lines `width` apart. What is left of them holds anything.
+    /// Copies column ranges of rows to micro-panels, one after the other, in rows `width` apart.
+    /// Their padding is unspecified.
     ///
     /// # Safety
-    /// As for `copy`, for every group; the places are one after the other.
+    /// As for `copy`, for every micro-panel.
     pub pack_panels: unsafe fn(StridedRows<*const E>, Partition, to: *mut E, width: usize),
-    /// Writes element `j` of line `i` to place `i` of line `j`; the lines written are `width`
-    /// apart. What is left of them holds copies of other elements.
+    /// Copies the transpose: element `j` of row `i` goes to element `i` of row `j`, rows being
+    /// `width` apart. Their padding is unspecified.
     ///
     /// # Safety
-    /// As for `copy`, with lines for elements.
+    /// As for `copy`, with rows for elements.
     pub transpose: unsafe fn(StridedRows<*const E>, to: *mut E, width: usize),
     /// `to = beta * to + alpha * from`.
     ///
     /// # Safety
     /// `from` must be readable, `to` readable and writable, and the processor must have the
-    /// instructions.
+    /// instruction set.
     pub store_tile: unsafe fn(StridedRows<*const E>, to: StridedRows<*mut E>, Scale<E>),
-    /// The same, turned: element `j` of line `i` is for place `i` of line `j`.
+    /// The same for the transpose: element `j` of row `i` is added to element `i` of row `j`.
     ///
     /// # Safety
     /// As for `store_tile`.
@@ -49,137 +48,137 @@ pub(crate) struct PackKernels<E> {
 #[inline(always)]
 unsafe fn copy<V: Vector>(from: StridedRows<*const V::Elem>, to: *mut V::Elem, width: usize) {
     let whole = from.len / V::LANES * V::LANES;
-    let mut line = from.first;
+    let mut row = from.first;
     let mut to = to;
     for _ in 0..from.count {
         // SAFETY: the caller's, for this and all that follows here.
         unsafe {
             for at in (0..whole).step_by(V::LANES) {
-                V::load(line.add(at)).store(to.add(at));
+                V::load(row.add(at)).store(to.add(at));
             }
             for at in (whole..width).step_by(V::LANES) {
                 let rest = from.len.saturating_sub(at);
-                V::load_partial(line.wrapping_add(at), rest).store(to.add(at));
+                V::load_partial(row.wrapping_add(at), rest).store(to.add(at));
             }
-            line = line.wrapping_offset(from.stride);
+            row = row.wrapping_offset(from.stride);
             to = to.wrapping_add(width);
         }
     }
 }
 
-/// Lines that groups are copied of before the next ones: what a group leaves of their cache lines is
-/// still near when the next one needs it, at whatever distance they lie.
+/// Rows of which all micro-panels are copied before the next ones: the cache lines that a micro-panel
+/// uses in part are still cached for the next one, at whatever distance rows are.
 const PACK_UNROLL: usize = 4;
 
-/// How many lines before they are copied they are brought near, where they lie on pages of their own.
+/// How many rows ahead are prefetched, where each is on a page of its own.
 const PREFETCH_DISTANCE: usize = 16;
 
 /// # Safety
-/// As for [`PackKernels::packed_a`].
+/// As for [`PackKernels::pack_panels`].
 #[inline(always)]
 unsafe fn pack_panels<V: Vector>(
     from: StridedRows<*const V::Elem>,
-    groups: Partition,
+    panels: Partition,
     to: *mut V::Elem,
     width: usize,
 ) {
-    let batch_stride = stride_bytes::<V::Elem>(from.stride);
-    let far = batch_stride.saturating_mul(from.count) > TLB_REACH;
-    let per_call = if far { PACK_UNROLL } else { from.count };
-    for start in (0..from.count).step_by(per_call) {
+    let row_bytes = stride_bytes::<V::Elem>(from.stride);
+    let far = row_bytes.saturating_mul(from.count) > TLB_REACH;
+    let unroll = if far { PACK_UNROLL } else { from.count };
+    for start in (0..from.count).step_by(unroll) {
         let first = from.first.wrapping_offset(start as isize * from.stride);
-        let strided = StridedRows { first, count: (from.count - start).min(per_call), ..from };
-        if batch_stride >= PAGE_BYTES {
-            prefetch_ahead::<V>(strided);
+        let rows = StridedRows { first, count: (from.count - start).min(unroll), ..from };
+        if row_bytes >= PAGE_BYTES {
+            prefetch_ahead::<V>(rows);
         }
-        for group in 0..groups.count {
-            let elements = groups.get(group);
+        for panel in 0..panels.count {
+            let elements = panels.get(panel);
             let first = first.wrapping_add(elements.start);
-            let to = to.wrapping_add((group * from.count + start) * width);
-            let part = StridedRows { first, len: elements.len(), ..strided };
-            // Whole registers may be read where lines go on that far behind the group.
+            let to = to.wrapping_add((panel * from.count + start) * width);
+            let panel_rows = StridedRows { first, len: elements.len(), ..rows };
+            // Whole vectors may be read where rows go on that far behind the columns.
             let whole = elements.start + width <= from.len;
             // SAFETY: the caller's.
             unsafe {
                 match width / V::LANES {
-                    1 if whole => copy_vectors::<V, 1>(part, to),
-                    2 if whole => copy_vectors::<V, 2>(part, to),
-                    _ => copy::<V>(part, to, width),
+                    1 if whole => copy_vectors::<V, 1>(panel_rows, to),
+                    2 if whole => copy_vectors::<V, 2>(panel_rows, to),
+                    _ => copy::<V>(panel_rows, to, width),
                 }
             }
         }
     }
 }
 
-/// Brings lines near that are to be copied later.
+/// Prefetches the rows that are copied later.
 #[inline(always)]
-fn prefetch_ahead<V: Vector>(strided: StridedRows<*const V::Elem>) {
-    let ahead = (PREFETCH_DISTANCE as isize).wrapping_mul(strided.stride);
-    prefetch_rows::<V, _>(StridedRows { first: strided.first.wrapping_offset(ahead), ..strided });
+fn prefetch_ahead<V: Vector>(rows: StridedRows<*const V::Elem>) {
+    let ahead = (PREFETCH_DISTANCE as isize).wrapping_mul(rows.stride);
+    prefetch_rows::<V, _>(StridedRows { first: rows.first.wrapping_offset(ahead), ..rows });
 }
 
-/// Asks the processor to bring lines of elements of any type near.
+/// Prefetches rows of elements of any type.
 #[inline(always)]
-pub(crate) fn prefetch_rows<V: Vector, E>(strided: StridedRows<*const E>) {
-    for line in 0..strided.count as isize {
-        let line = strided.first.wrapping_offset(line.wrapping_mul(strided.stride));
-        for at in (0..strided.len).step_by(CACHE_LINE / size_of::<E>()) {
-            V::prefetch(line.wrapping_add(at).cast());
+pub(crate) fn prefetch_rows<V: Vector, E>(rows: StridedRows<*const E>) {
+    for row in 0..rows.count as isize {
+        let row = rows.first.wrapping_offset(row.wrapping_mul(rows.stride));
+        for at in (0..rows.len).step_by(CACHE_LINE / size_of::<E>()) {
+            V::prefetch(row.wrapping_add(at).cast());
         }
     }
 }
 
-/// Copies lines of so many registers to lines one after the other.
+/// Copies rows of whole vectors to consecutive rows.
 ///
 /// # Safety
-/// The lines must be readable for all lanes of the registers, and `to` writable for as many of them.
+/// The rows must be readable for all lanes of the vectors, and `to` writable for as many.
 #[inline(always)]
 unsafe fn copy_vectors<V: Vector, const REGISTERS: usize>(
     from: StridedRows<*const V::Elem>,
     to: *mut V::Elem,
 ) {
-    let (mut line, mut to) = (from.first, to);
+    let (mut row, mut to) = (from.first, to);
     for _ in 0..from.count {
         for v in 0..REGISTERS {
             // SAFETY: the caller's.
-            unsafe { V::load(line.add(v * V::LANES)).store(to.add(v * V::LANES)) };
+            unsafe { V::load(row.add(v * V::LANES)).store(to.add(v * V::LANES)) };
         }
-        line = line.wrapping_offset(from.stride);
+        row = row.wrapping_offset(from.stride);
         to = to.wrapping_add(REGISTERS * V::LANES);
     }
 }
 
-/// The columns of a square of elements, which may be smaller than the register is long.
+/// The transpose of a square block, which may be narrower than a vector.
 ///
 /// # Safety
-/// The lines must be readable.
+/// The rows must be readable.
 #[inline(always)]
 unsafe fn load_block<V: Vector>(from: StridedRows<*const V::Elem>) -> [V; MAX_LANES] {
-    let mut rows = [V::splat(V::Elem::ZERO); MAX_LANES];
-    let mut line = from.first;
-    for (i, row) in rows.iter_mut().enumerate().take(V::LANES) {
+    let mut vectors = [V::splat(V::Elem::ZERO); MAX_LANES];
+    let mut row = from.first;
+    for (i, vector) in vectors.iter_mut().enumerate().take(V::LANES) {
         // SAFETY: the caller's.
-        *row = unsafe {
-            if from.len == V::LANES { V::load(line) } else { V::load_partial(line, from.len) }
+        *vector = unsafe {
+            if from.len == V::LANES { V::load(row) } else { V::load_partial(row, from.len) }
         };
-        // Lines beyond the last one repeat it.
-        line = line.wrapping_offset(if i + 1 < from.count { from.stride } else { 0 });
+        // Rows beyond the last one repeat it.
+        row = row.wrapping_offset(if i + 1 < from.count { from.stride } else { 0 });
     }
-    V::transpose(rows)
+    V::transpose(vectors)
 }
 
-/// Calls `f(line, element, columns, how many)` for squares of a block.
+/// Runs a body for the transposed blocks of rows.
 macro_rules! for_blocks {
-    ($V:ident, $from:ident, |$line:ident, $at:ident, $columns:ident, $count:ident| $body:block) => {
-        for $line in (0..$from.count).step_by($V::LANES) {
+    ($V:ident, $from:ident, |$row:ident, $at:ident, $columns:ident, $count:ident| $body:block) => {
+        for $row in (0..$from.count).step_by($V::LANES) {
             for $at in (0..$from.len).step_by($V::LANES) {
-                let first = $from.first.wrapping_offset($line as isize * $from.stride);
+                let first = $from.first.wrapping_offset($row as isize * $from.stride);
                 let $count = ($from.len - $at).min($V::LANES);
-                let count = $from.count - $line;
+                let count = $from.count - $row;
                 let first = first.wrapping_add($at);
-                let strided = StridedRows { first, count, len: $count, ..$from };
+                let rows = StridedRows { first, count, len: $count, ..$from };
                 // SAFETY: the caller's.
-                let $columns = unsafe { load_block::<$V>(strided) };
+                let $columns = unsafe { load_block::<$V>(rows) };
                 $body
             }
         }
@@ -190,10 +189,10 @@ macro_rules! for_blocks {
 /// As for [`PackKernels::transpose`].
 #[inline(always)]
 unsafe fn transpose<V: Vector>(from: StridedRows<*const V::Elem>, to: *mut V::Elem, width: usize) {
-    for_blocks!(V, from, |line, at, columns, count| {
+    for_blocks!(V, from, |row, at, columns, count| {
         for (i, column) in columns.iter().enumerate().take(count) {
             // SAFETY: the caller's: `width` is a multiple of the lanes.
-            unsafe { column.store(to.add((at + i) * width + line)) };
+            unsafe { column.store(to.add((at + i) * width + row)) };
         }
     });
 }
@@ -209,7 +208,7 @@ unsafe fn store_tile<V: Vector>(
     let (alpha, beta) = (V::splat(scale.alpha), scale.beta.map(V::splat));
     for i in 0..from.count as isize {
         let sums = from.first.wrapping_offset(i * from.stride);
-        let line = to.first.wrapping_offset(i * to.stride);
+        let row = to.first.wrapping_offset(i * to.stride);
         for at in (0..from.len).step_by(V::LANES) {
             let width = (from.len - at).min(V::LANES);
             // SAFETY: the caller's.
@@ -218,7 +217,7 @@ unsafe fn store_tile<V: Vector>(
                     true => V::load(sums.add(at)),
                     false => V::load_partial(sums.add(at), width),
                 };
-                store_partial_sum(line.add(at), width, alpha.mul(sum), beta);
+                store_partial_sum(row.add(at), width, alpha.mul(sum), beta);
             }
         }
     }
@@ -233,12 +232,12 @@ unsafe fn store_tile_transposed<V: Vector>(
     scale: Scale<V::Elem>,
 ) {
     let (alpha, beta) = (V::splat(scale.alpha), scale.beta.map(V::splat));
-    for_blocks!(V, from, |line, at, columns, count| {
-        let width = (from.count - line).min(V::LANES);
+    for_blocks!(V, from, |row, at, columns, count| {
+        let width = (from.count - row).min(V::LANES);
         for (i, &column) in columns.iter().enumerate().take(count) {
             let place = to.first.wrapping_offset((at + i) as isize * to.stride);
             // SAFETY: the caller's.
-            unsafe { store_partial_sum(place.wrapping_add(line), width, alpha.mul(column), beta) };
+            unsafe { store_partial_sum(place.wrapping_add(row), width, alpha.mul(column), beta) };
         }
     });
 }
@@ -261,7 +260,7 @@ unsafe fn store_partial_sum<V: Vector>(to: *mut V::Elem, width: usize, sum: V, b
     }
 }
 
-/// The moves for each level: the same text, compiled with the level's instructions.
+/// The kernels of each instruction set: one source, compiled with the features.
 macro_rules! compiled {
     ($($name:ident $(with $features:literal)?;)+) => {$(
         pub(crate) mod $name {
@@ -280,16 +279,16 @@ macro_rules! compiled {
             }
 
             /// # Safety
-            /// As for [`PackKernels::packed_a`].
+            /// As for [`PackKernels::pack_panels`].
             $(#[target_feature(enable = $features)])?
             unsafe fn pack_panels<V: Vector>(
                 from: StridedRows<*const V::Elem>,
-                groups: Partition,
+                panels: Partition,
                 to: *mut V::Elem,
                 width: usize,
             ) {
                 // SAFETY: the caller's.
-                unsafe { super::pack_panels::<V>(from, groups, to, width) }
+                unsafe { super::pack_panels::<V>(from, panels, to, width) }
             }
 
             /// # Safety
@@ -324,7 +323,7 @@ macro_rules! compiled {
                 unsafe { super::store_tile_transposed::<V>(from, to, scale) }
             }
 
-            /// The moves of a register.
+            /// The kernels of a vector type.
             pub(crate) const fn pack_kernels<V: Vector>() -> PackKernels<V::Elem> {
                 PackKernels {
                     lanes: V::LANES,

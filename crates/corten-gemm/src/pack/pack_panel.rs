@@ -6,7 +6,7 @@ use crate::types::partition::Partition;
 use crate::types::strided_rows::StridedRows;
 use crate::types::view::MatrixRef;
 
-/// Copies a matrix to lines `width` apart.
+/// Packs a matrix to rows `width` apart.
 pub(crate) fn pack_panel<E: Scalar>(
     pack: &PackKernels<E>,
     to: &mut [E],
@@ -15,24 +15,24 @@ pub(crate) fn pack_panel<E: Scalar>(
 ) {
     let ([rows, cols], [row, col]) = (from.shape(), from.strides());
     assert!(cols <= width && width.is_multiple_of(pack.lanes) && rows * width <= to.len());
-    let strided = |stride, count, len| StridedRows { first: from.first(), stride, count, len };
+    let rows_at = |stride, count, len| StridedRows { first: from.first(), stride, count, len };
     if col == 1 {
-        // SAFETY: the matrix is readable, `to` holds all lines, and the moves are of the level in
-        // use.
-        unsafe { (pack.copy)(strided(row, rows, cols), to.as_mut_ptr(), width) }
+        // SAFETY: the matrix is readable, `to` holds all rows, and the kernels are those of the
+        // instruction set in use.
+        unsafe { (pack.copy)(rows_at(row, rows, cols), to.as_mut_ptr(), width) }
     } else if row == 1 {
         // SAFETY: as above.
-        unsafe { (pack.transpose)(strided(col, cols, rows), to.as_mut_ptr(), width) }
+        unsafe { (pack.transpose)(rows_at(col, cols, rows), to.as_mut_ptr(), width) }
     } else {
-        for (i, line) in to.chunks_exact_mut(width).enumerate().take(rows) {
-            line.fill(E::ZERO);
-            (0..cols).for_each(|j| line[j] = from.at([i, j]));
+        for (i, row) in to.chunks_exact_mut(width).enumerate().take(rows) {
+            row.fill(E::ZERO);
+            (0..cols).for_each(|j| row[j] = from.at([i, j]));
         }
     }
 }
 
-/// Copies groups of rows to places one after the other, the rows of a step side by side and steps `width`
-/// apart.
+/// Packs rows of `a` into consecutive micro-panels, in which the rows of a step are contiguous and steps
+/// are `width` apart.
 pub(crate) fn pack_panels_a<E: Scalar>(
     pack: &PackKernels<E>,
     to: &mut [E],
@@ -45,10 +45,10 @@ pub(crate) fn pack_panels_a<E: Scalar>(
     assert!(groups.length == rows && groups.get(0).len() <= width, "groups of the rows");
     assert!(width.is_multiple_of(pack.lanes) && to.len() == groups.count * offset);
     if row == 1 {
-        let strided = StridedRows { first: from.first(), stride: step, count: depth, len: rows };
-        // SAFETY: the matrix is readable, `to` holds all lines of every group, and the moves are of
-        // the level in use.
-        return unsafe { (pack.pack_panels)(strided, groups, to.as_mut_ptr(), width) };
+        let rows_at = StridedRows { first: from.first(), stride: step, count: depth, len: rows };
+        // SAFETY: the matrix is readable, `to` holds all micro-panels, and the kernels are those
+        // of the instruction set in use.
+        return unsafe { (pack.pack_panels)(rows_at, groups, to.as_mut_ptr(), width) };
     }
     for (to, rows) in to.chunks_exact_mut(offset).zip(groups.all()) {
         pack_panel(pack, to, from.rows(rows).t(), width);

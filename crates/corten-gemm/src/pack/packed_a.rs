@@ -10,35 +10,34 @@ use crate::types::view::MatrixRef;
 use crate::types::workspace::Buffer;
 use std::ops::Range;
 
-/// A block of the first factor, one strip as high as a tile after the other.
+/// A block of `a`, in micro-panels of MR rows.
 pub(crate) struct PackedA<'a, E: 'static> {
-    /// Where it lies, if it is not copied.
+    /// The first element, if it is not packed.
     first: *const E,
     strides: [isize; 2],
     depth: usize,
-    /// How many pieces the depth consists of, how many steps a piece has, and how far it lies from the
-    /// next.
+    /// The number of segments that the depth consists of, the steps of one, and the distance of two.
     pub segments: (usize, usize, isize),
     groups: Partition,
     layout: PanelLayout,
     packed: &'a [E],
 }
 
-/// Some rows of a block, as many as a tile has.
+/// The rows of a micro-panel.
 pub(crate) struct PanelA {
     index: usize,
     pub rows: Range<usize>,
 }
 
-/// What lies side by side in a strip.
+/// The layout of a micro-panel.
 enum PanelLayout {
-    /// The steps of a row; the rows are so far apart.
+    /// The steps of a row are contiguous; the leading dimension is that of rows.
     RowMajor(isize),
-    /// The rows of a step; the steps are so far apart.
+    /// The rows of a step are contiguous; the leading dimension is that of steps.
     ColMajor(isize),
-    /// As [`Self::RowMajor`], copied.
+    /// As [`Self::RowMajor`], packed.
     PackedRowMajor(usize),
-    /// As [`Self::ColMajor`], copied.
+    /// As [`Self::ColMajor`], packed.
     PackedColMajor(usize),
 }
 
@@ -66,10 +65,10 @@ impl<'a, E: Scalar> PackedA<'a, E> {
                     packed: &[],
                 }
             }
-            Operand::Implicit(made) => {
+            Operand::Implicit(implicit) => {
                 let width = depth.len().next_multiple_of(packing.lanes);
                 let buffer = buffer.as_mut_slice::<E>(rows.len() * width + PACK_PADDING);
-                made.pack(rows.clone(), depth.clone(), buffer, width);
+                implicit.pack(rows.clone(), depth.clone(), buffer, width);
                 Self {
                     first: std::ptr::null(),
                     strides: [0, 0],
@@ -83,8 +82,8 @@ impl<'a, E: Scalar> PackedA<'a, E> {
         }
     }
 
-    /// Steps that lie side by side are read as they lie, if not too far apart, and so is what is
-    /// seldom read.
+    /// A row-major `a` is read in place unless its rows alias in the cache, and so is what few
+    /// micro-panels of `b` use.
     fn of_matrix(
         a: MatrixRef<'a, E>,
         panels: usize,
@@ -116,28 +115,28 @@ impl<'a, E: Scalar> PackedA<'a, E> {
         Self { first: a.first(), strides, depth, segments: (1, depth, 0), groups, layout, packed }
     }
 
-    /// How many strips there are.
+    /// The number of micro-panels.
     pub(crate) fn count(&self) -> usize {
         self.groups.count
     }
 
-    /// The rows of all strips.
+    /// The rows of all micro-panels.
     pub(crate) fn height(&self) -> usize {
         self.groups.length
     }
 
-    /// A strip.
+    /// A micro-panel.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> PanelA {
         PanelA { index, rows: self.groups.get(index) }
     }
 
-    /// Whether the steps of a row lie side by side.
+    /// Whether the steps of a row are contiguous.
     pub(crate) fn row_major(&self) -> bool {
         matches!(self.layout, PanelLayout::RowMajor(_) | PanelLayout::PackedRowMajor(_))
     }
 
-    /// The first element of a strip, and the distance of its rows or of its steps.
+    /// The first element of a micro-panel, and its leading dimension.
     #[inline]
     pub(crate) fn panel(&self, PanelA { index, rows }: &PanelA) -> (*const E, isize) {
         match self.layout {

@@ -12,35 +12,35 @@ use crate::types::strided_rows::StridedRows;
 use crate::types::workspace::Buffer;
 use std::ops::Range;
 
-/// A block of the second factor, one panel as wide as a tile after the other.
+/// A block of `b`, in micro-panels of NR columns.
 pub(crate) struct PackedB<'a, E: 'static> {
     b: Operand<'a, E>,
     depth: Range<usize>,
-    /// The steps of the block that follows, if its panels are the next ones.
+    /// The depth of the next block, if its micro-panels are used after these.
     next_depth: Option<Range<usize>>,
     cols: Range<usize>,
     packing: &'static Packing<E>,
     groups: Partition,
     unpacked: bool,
-    /// Whether every copied panel has a place of its own, for more than one use.
+    /// Whether every packed micro-panel keeps a buffer of its own, for more than one use.
     reused: bool,
     buffer: &'a mut [E],
 }
 
-/// A panel as a tile reads it.
+/// A micro-panel of `b`, packed or in place.
 pub(crate) struct PanelB<E> {
     pub first: *const E,
     pub stride: isize,
-    /// Which columns of the factor it holds.
+    /// Its columns.
     pub cols: Range<usize>,
-    /// How many registers they fill.
-    pub registers: usize,
-    /// Where the first tile copies it to.
+    /// The vectors of a row.
+    pub vectors: usize,
+    /// Where the first micro-kernel packs it to, if it does.
     pub copy: Option<*mut E>,
 }
 
 impl<E> PanelB<E> {
-    /// The panel once it has been copied.
+    /// The micro-panel after it has been packed.
     pub(crate) fn set_packed(&mut self, width: usize) {
         if let Some(copy) = self.copy.take() {
             (self.first, self.stride) = (copy, width as isize);
@@ -75,7 +75,7 @@ impl<'a, E: Scalar> PackedB<'a, E> {
         Self { b, depth, next_depth: None, cols, packing, groups, unpacked, reused, buffer }
     }
 
-    /// With steps whose panels are used after these.
+    /// With the block that is used after this one.
     pub(crate) fn next_depth(self, next_depth: Option<Range<usize>>) -> Self {
         Self { next_depth, ..self }
     }
@@ -84,37 +84,37 @@ impl<'a, E: Scalar> PackedB<'a, E> {
         self.groups.count
     }
 
-    /// Which columns a panel holds, and which of the registers that they all fill.
+    /// The columns of a micro-panel, and its vectors among those of the block.
     fn cols(&self, index: usize) -> (Range<usize>, Range<usize>) {
-        let (lanes, registers) = (self.packing.lanes, self.groups.get(index));
-        let end = (registers.end * lanes).min(self.cols.len());
-        (self.cols.start + registers.start * lanes..self.cols.start + end, registers)
+        let (lanes, vectors) = (self.packing.lanes, self.groups.get(index));
+        let end = (vectors.end * lanes).min(self.cols.len());
+        (self.cols.start + vectors.start * lanes..self.cols.start + end, vectors)
     }
 
-    /// Where the copy of a panel begins, given its registers.
-    fn offset(&self, registers: &Range<usize>) -> usize {
-        if self.reused { registers.start * self.packing.lanes * self.depth.len() } else { 0 }
+    /// Where a packed micro-panel begins, given its vectors.
+    fn offset(&self, vectors: &Range<usize>) -> usize {
+        if self.reused { vectors.start * self.packing.lanes * self.depth.len() } else { 0 }
     }
 
-    /// What the next panel is copied from, or its copy, to be brought near in so many parts while this
-    /// one is used.
+    /// The rows of the next micro-panel, packed or not, to be prefetched in `parts` while this one
+    /// is used.
     pub(crate) fn prefetch_next(
         &self,
         next: usize,
         first_time: bool,
         parts: usize,
     ) -> PrefetchQueue<E> {
-        let strided = match self.next_depth.clone() {
-            _ if next < self.count() => self.strided(next, first_time),
+        let prefetch_rows = match self.next_depth.clone() {
+            _ if next < self.count() => self.prefetch_rows(next, first_time),
             Some(depth) if !self.unpacked => self.matrix_rows(depth, self.cols(0).0),
             _ => None,
         };
-        PrefetchQueue::of(strided.unwrap_or(StridedRows::EMPTY), parts)
+        PrefetchQueue::of(prefetch_rows.unwrap_or(StridedRows::EMPTY), parts)
     }
 
-    /// What a panel is copied from, or its copy where that may be far.
-    fn strided(&self, index: usize, first_time: bool) -> Option<StridedRows<*const E>> {
-        let (cols, registers) = self.cols(index);
+    /// The rows that a micro-panel is packed from, or the packed ones where they may be far.
+    fn prefetch_rows(&self, index: usize, first_time: bool) -> Option<StridedRows<*const E>> {
+        let (cols, vectors) = self.cols(index);
         let k_range = self.depth.len();
         if self.unpacked {
             return None;
@@ -123,14 +123,14 @@ impl<'a, E: Scalar> PackedB<'a, E> {
             if size_of_val(&*self.buffer) <= Params::get(self.packing.isa).b_resident_bytes {
                 return None;
             }
-            let first = self.buffer[self.offset(&registers)..].as_ptr();
-            let stride = (registers.len() * self.packing.lanes) as isize;
+            let first = self.buffer[self.offset(&vectors)..].as_ptr();
+            let stride = (vectors.len() * self.packing.lanes) as isize;
             return Some(StridedRows { first, stride, count: k_range, len: 0 });
         }
         self.matrix_rows(self.depth.clone(), cols)
     }
 
-    /// Part of the factor, if its columns lie side by side.
+    /// Rows of a row-major `b`.
     fn matrix_rows(
         &self,
         depth: Range<usize>,
@@ -145,26 +145,26 @@ impl<'a, E: Scalar> PackedB<'a, E> {
         }
     }
 
-    /// A panel, which is copied if this is the first time, or if no copies are kept. One that is
-    /// not whole is copied always, since a tile reads all of its columns.
+    /// A micro-panel, which is packed on first use, or always if packed ones are not kept. A narrow
+    /// one is always packed, since micro-kernels read whole vectors.
     pub(crate) fn get(&mut self, index: usize, first_time: bool, row_major: bool) -> PanelB<E> {
         let lanes = self.packing.lanes;
         let (cols, range) = self.cols(index);
-        let (registers, width) = (range.len(), range.len() * lanes);
+        let (vectors, width) = (range.len(), range.len() * lanes);
         if let Operand::Prepacked(packed, start) = self.b {
             let first = packed.panel(&self.depth, start + cols.start);
-            return PanelB { first, stride: width as isize, cols, registers, copy: None };
+            return PanelB { first, stride: width as isize, cols, vectors, copy: None };
         }
         let offset = self.offset(&range);
         let to = &mut self.buffer[offset..][..width * self.depth.len() + PACK_PADDING];
         let copy = first_time || !self.reused;
         let mut panel =
-            PanelB { first: to.as_ptr(), stride: width as isize, cols, registers, copy: None };
+            PanelB { first: to.as_ptr(), stride: width as isize, cols, vectors, copy: None };
         match self.b {
             Operand::Matrix(b) => {
                 let b = b.part(self.depth.clone(), panel.cols.clone());
                 let whole = panel.cols.len() == width && b.strides()[1] == 1;
-                let fused = row_major && registers == self.packing.nr_vectors;
+                let fused = row_major && vectors == self.packing.nr_vectors;
                 if whole && (self.unpacked || copy && fused) {
                     (panel.first, panel.stride) = (b.first(), b.strides()[0]);
                     panel.copy = (!self.unpacked).then_some(to.as_mut_ptr());

@@ -6,7 +6,7 @@ use crate::types::isa::Isa;
 use crate::types::params::{L1_ALIAS_STRIDE, MR, TLB_REACH};
 use crate::types::view::{MatrixRef, stride_bytes};
 
-/// The register block of the largest micro-kernel of an instruction set, and what packs for it.
+/// The register block of the largest micro-kernel of an instruction set, and its pack kernels.
 pub(crate) struct Packing<E: 'static> {
     /// The lanes of a vector.
     pub lanes: usize,
@@ -16,9 +16,9 @@ pub(crate) struct Packing<E: 'static> {
     pub nr_vectors: usize,
     /// The rows of the register block.
     pub mr: usize,
-    /// What packs micro-panels of `b`, and stores tiles.
+    /// The kernels that pack `b` and store tiles.
     pub pack_b: PackKernels<E>,
-    /// What packs micro-panels of `a`.
+    /// The kernels that pack `a`.
     pub pack_a: PackKernels<E>,
 }
 
@@ -34,20 +34,20 @@ impl<E> Packing<E> {
     }
 }
 
-/// A strip that up to so many panels use is read as it lies.
+/// A micro-panel of `a` that at most so many micro-panels of `b` use is read in place.
 pub(crate) const MAX_UNPACKED_PANELS: usize = 2;
 
-/// [`MAX_UNPACKED_PANELS`] of rows at a multiple of [`L1_ALIAS_STRIDE`] on processors with 64-byte registers: the lines of
-/// as many rows as a tile has find room in most of their first-level caches, where no copy is worth while
-/// for a few panels.
+/// [`MAX_UNPACKED_PANELS`] of rows that alias, on processors with 64-byte vectors: most of their
+/// first-level caches hold the lines of MR rows in one set, so that packing for a few micro-panels does
+/// not pay.
 const MAX_UNPACKED_PANELS_WIDE: usize = 8;
 
-/// Up to so many panels use rows at a multiple of [`L1_ALIAS_STRIDE`] as they lie.
+/// Up to so many micro-panels of `b` use aliasing rows of `a` in place.
 pub(crate) fn max_unpacked_panels<E>(packing: &Packing<E>) -> usize {
     if packing.is_wide() { MAX_UNPACKED_PANELS_WIDE } else { MAX_UNPACKED_PANELS }
 }
 
-/// Whether rows whose steps lie side by side are copied for so many panels.
+/// Whether rows of `a` that alias in the cache are packed for so many micro-panels of `b`.
 pub(crate) fn packs_aliasing_a<E: Copy>(
     packing: &Packing<E>,
     a: &MatrixRef<'_, E>,
@@ -57,10 +57,10 @@ pub(crate) fn packs_aliasing_a<E: Copy>(
         && stride_bytes::<E>(a.strides()[0]).is_multiple_of(L1_ALIAS_STRIDE)
 }
 
-/// Whether a second factor with columns side by side is copied for so many rows.
+/// Whether a row-major `b` is used by enough rows of `a` for packing to pay.
 pub(crate) fn packing_pays<E: Scalar>(b: &MatrixRef<'_, E>, depth: usize, rows: usize) -> bool {
-    let batch_stride = stride_bytes::<E>(b.strides()[0]);
-    let far = batch_stride.is_multiple_of(L1_ALIAS_STRIDE)
-        || batch_stride.saturating_mul(depth) > TLB_REACH;
+    let row_bytes = stride_bytes::<E>(b.strides()[0]);
+    let far =
+        row_bytes.is_multiple_of(L1_ALIAS_STRIDE) || row_bytes.saturating_mul(depth) > TLB_REACH;
     rows > if far { 2 * MR } else { 8 * MR }
 }

@@ -2,21 +2,21 @@
 
 use crate::types::strided_rows::StridedRows;
 
-/// Lines that are brought near before they are needed, some with every tile.
+/// Rows to be prefetched, a few with every micro-kernel.
 pub(crate) struct PrefetchQueue<E> {
-    strided: StridedRows<*const E>,
+    rows: StridedRows<*const E>,
     per_call: usize,
 }
 
 impl<E> PrefetchQueue<E> {
-    /// All lines, in so many parts.
-    pub(crate) fn of(strided: StridedRows<*const E>, parts: usize) -> Self {
-        Self { strided, per_call: strided.count.div_ceil(parts) }
+    /// All rows, in so many parts.
+    pub(crate) fn of(rows: StridedRows<*const E>, parts: usize) -> Self {
+        Self { rows, per_call: rows.count.div_ceil(parts) }
     }
 
-    /// The next of them.
+    /// The next part.
     #[inline]
     pub(crate) fn part(&mut self) -> StridedRows<*const E> {
-        self.strided.take(self.per_call)
+        self.rows.take(self.per_call)
     }
 }

@@ -1,4 +1,4 @@
-//! Second factors in the order in which tiles read them, made once for many products.
+//! Prepacked operands: a `b` that is packed once for many products, as weights are.
 
 use crate::pack::packing::Packing;
 use crate::types::element::Scalar;
@@ -8,8 +8,8 @@ use crate::types::partition::Partition;
 use crate::types::workspace::Buffer;
 use std::ops::Range;
 
-/// A second factor whose panels lie one after the other, block of the depth by block. Panels are as
-/// wide as the widest tile, but for the last one, which is filled up to whole registers.
+/// A `b` in micro-panels of NR columns, block of the depth by block. The last micro-panel is padded to
+/// whole vectors.
 pub struct PrepackedB<E: 'static> {
     shape: [usize; 2],
     packing: &'static Packing<E>,
@@ -19,7 +19,7 @@ pub struct PrepackedB<E: 'static> {
 }
 
 impl<E: Scalar> PrepackedB<E> {
-    /// Has `pack` write every panel, given its rows and columns, where it goes, and its width.
+    /// Has `pack` write every micro-panel, given its rows and columns, its buffer, and its width.
     pub(crate) fn pack_with(
         shape: [usize; 2],
         isa: Isa,
@@ -29,9 +29,9 @@ impl<E: Scalar> PrepackedB<E> {
         let mut packed = Self { shape, packing, isa, buffer: Buffer::default() };
         let (count, panels) = (packed.count(), packed.panels());
         let buffer = packed.buffer.as_mut_slice::<E>(count + PACK_PADDING);
-        for (place, [k_range, cols]) in panels {
+        for (offset, [k_range, cols]) in panels {
             let width = cols.len().next_multiple_of(packing.lanes);
-            let to = &mut buffer[place..][..width * k_range.len() + PACK_PADDING];
+            let to = &mut buffer[offset..][..width * k_range.len() + PACK_PADDING];
             pack([k_range, cols], to, width);
         }
         packed
@@ -39,12 +39,12 @@ impl<E: Scalar> PrepackedB<E> {
 
     /// Every element with its row and column.
     pub fn elements(&self) -> impl Iterator<Item = (usize, usize, E)> {
-        self.panels().into_iter().flat_map(move |(place, [k_range, cols])| {
+        self.panels().into_iter().flat_map(move |(offset, [k_range, cols])| {
             let width = cols.len().next_multiple_of(self.packing.lanes);
-            let strided =
-                self.buffer.as_slice::<E>(place + width * k_range.len())[place..].chunks(width);
-            k_range.zip(strided).flat_map(move |(step, line)| {
-                cols.clone().zip(line).map(move |(col, &element)| (step, col, element))
+            let rows =
+                self.buffer.as_slice::<E>(offset + width * k_range.len())[offset..].chunks(width);
+            k_range.zip(rows).flat_map(move |(step, row)| {
+                cols.clone().zip(row).map(move |(col, &element)| (step, col, element))
             })
         })
     }
@@ -57,7 +57,7 @@ impl<E> PrepackedB<E> {
         self.shape
     }
 
-    /// The columns of a panel: products take columns from a multiple of so many on.
+    /// The columns of a micro-panel: products begin at a multiple of these.
     #[must_use]
     pub fn panel_cols(&self) -> usize {
         self.packing.nr()
@@ -67,13 +67,13 @@ impl<E> PrepackedB<E> {
         self.isa
     }
 
-    /// Whether it has so many rows, and these columns, which begin a panel.
+    /// Whether it has so many rows, and these columns, which begin a micro-panel.
     pub(crate) fn has(&self, rows: usize, cols: Range<usize>) -> bool {
         let begins = cols.start.is_multiple_of(self.packing.nr());
         begins && rows == self.shape[0] && cols.start <= cols.end && cols.end <= self.shape[1]
     }
 
-    /// The columns filled up to whole registers.
+    /// The columns, padded to whole vectors.
     fn width(&self) -> usize {
         self.shape[1].next_multiple_of(self.packing.lanes)
     }
@@ -82,24 +82,24 @@ impl<E> PrepackedB<E> {
         self.shape[0] * self.width()
     }
 
-    /// Where a panel of a block of the depth begins.
-    fn place(&self, k_range: &Range<usize>, col: usize) -> usize {
+    /// Where a micro-panel of a block of the depth begins.
+    fn offset(&self, k_range: &Range<usize>, col: usize) -> usize {
         k_range.start * self.width() + col * k_range.len()
     }
 
-    /// The places, steps and columns of all panels, in the order in which they lie.
+    /// The offset, steps and columns of all micro-panels, in memory order.
     fn panels(&self) -> Vec<(usize, [Range<usize>; 2])> {
         let [depth, cols] = self.shape;
         let blocks = Partition::of(depth, KC).all().flat_map(|k_range| {
             let panels = Partition::whole(cols, self.packing.nr()).all();
-            panels.map(move |cols| (self.place(&k_range, cols.start), [k_range.clone(), cols]))
+            panels.map(move |cols| (self.offset(&k_range, cols.start), [k_range.clone(), cols]))
         });
         blocks.collect()
     }
 
-    /// The first element of the panel that begins with a column, for a block of the depth.
+    /// The first element of the micro-panel that begins with a column, for a block of the depth.
     pub(crate) fn panel(&self, k_range: &Range<usize>, col: usize) -> *const E {
         assert!(self.has(self.shape[0], col..self.shape[1]) && k_range.end <= self.shape[0]);
-        self.buffer.as_ptr::<E>().wrapping_add(self.place(k_range, col))
+        self.buffer.as_ptr::<E>().wrapping_add(self.offset(k_range, col))
     }
 }

@@ -1,5 +1,5 @@
-//! Narrow elements on their way to and from registers of wide ones, and pairs and quads on their way
-//! to sums.
+//! Conversions between memory and vectors: low-precision elements to accumulators and back, and VNNI
+//! operands.
 
 use crate::simd::portable::Portable;
 use crate::simd::vector::{MAX_LANES, Vector};
@@ -14,7 +14,7 @@ use crate::types::low_precision::{Bf16, F16, LowPrecision};
 use crate::types::vnni::{Vnni2, Vnni4Operand};
 use std::num::Wrapping;
 
-/// Registers that are loaded from elements of another type.
+/// Vectors that are loaded from elements of another type.
 pub(crate) trait ConvertLoad<S: Copy>: Vector {
     /// # Safety
     /// `from` must be readable for `LANES` elements.
@@ -27,7 +27,7 @@ pub(crate) trait ConvertLoad<S: Copy>: Vector {
     unsafe fn load_convert_partial(from: *const S, n: usize) -> Self;
 }
 
-/// Registers that are stored to elements of another type.
+/// Vectors that are stored to elements of another type.
 pub(crate) trait ConvertStore<S: Copy>: Vector {
     /// Stores the nearest values.
     ///
@@ -73,7 +73,7 @@ plain_load! {
     [] Avx512Vnni2: Vnni2;
 }
 
-/// Quads, as what multiplies them needs them.
+/// VNNI4 operands, with sign bits flipped or not.
 #[cfg(target_arch = "x86_64")]
 macro_rules! vnni4_load {
     ($($register:ident: $signed:literal;)+) => {$(
@@ -100,7 +100,7 @@ vnni4_load! {
     Avx512Vnni4Signed: true;
 }
 
-/// Loads some elements by way of a whole register of them.
+/// Loads part of a vector by way of an array of a whole vector.
 #[inline(always)]
 unsafe fn load_via_array<V: ConvertLoad<H>, H: LowPrecision>(from: *const H, n: usize) -> V {
     let mut some = [H::from_accum(H::Accum::ZERO); MAX_LANES];
@@ -117,7 +117,7 @@ macro_rules! low_precision {
         impl<$($parameter)*> ConvertLoad<$narrow> for $vector {
             #[inline(always)]
             unsafe fn load_convert($from: *const $narrow) -> Self {
-                // SAFETY: the caller's; the features as for every register.
+                // SAFETY: the caller's; the features as for every vector.
                 unsafe { $widen }
             }
             #[inline(always)]
@@ -131,7 +131,7 @@ macro_rules! low_precision {
             #[inline(always)]
             unsafe fn store_convert(self, $to: *mut $narrow) {
                 let $value = self;
-                // SAFETY: the caller's; the features as for every register.
+                // SAFETY: the caller's; the features as for every vector.
                 unsafe { $round }
             }
         }

@@ -4,7 +4,7 @@ use crate::simd::vector::{MAX_LANES, Vector};
 use crate::types::element::Scalar;
 use std::num::Wrapping;
 
-/// What every processor has: an array that the compiler puts into registers.
+/// A vector in portable code: an array that the compiler keeps in registers.
 #[derive(Clone, Copy)]
 pub(crate) struct Portable<E, const N: usize>(pub(crate) [E; N]);
 

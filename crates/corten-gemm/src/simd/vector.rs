@@ -1,12 +1,12 @@
-//! The few vector operations of a product, for each instruction set.
+//! The vector operations that kernels are written in.
 
 use crate::types::element::Scalar;
 
-/// The lanes of the longest register.
+/// The lanes of the longest vector.
 pub(crate) const MAX_LANES: usize = 16;
 
-/// Repeats a statement for up to eight rows. The compiler unrolls no loop of so many vectors, and
-/// an array that is indexed in a loop does not stay in registers.
+/// Repeats a statement for each of up to eight rows. The compiler does not unroll loops over so many
+/// vectors, and an array that is indexed in a loop is not kept in registers.
 macro_rules! unroll_rows {
     ($rows:ident, |$row:ident| $body:block) => {
         unroll_rows!(@each $rows, $row, $body, 0 1 2 3 4 5 6 7)
@@ -21,7 +21,7 @@ macro_rules! unroll_rows {
 
 pub(crate) use unroll_rows;
 
-/// A vector of numbers.
+/// A vector register of an instruction set.
 pub(crate) trait Vector: Copy {
     type Elem: Scalar;
     const LANES: usize;
@@ -40,18 +40,18 @@ pub(crate) trait Vector: Copy {
     /// # Safety
     /// `to` must be writable for `n < LANES` elements.
     unsafe fn store_partial(self, to: *mut Self::Elem, n: usize);
-    /// The columns of the first `LANES` rows.
+    /// The transpose of the first `LANES` rows.
     fn transpose(rows: [Self; MAX_LANES]) -> [Self; MAX_LANES];
-    /// Asks for the cache line of an address, which need not be readable.
+    /// Prefetches a cache line to the first-level cache. The address need not be readable.
     #[inline(always)]
     fn prefetch(_: *const Self::Elem) {}
-    /// Asks for the cache line of an address to be brought near, but not into the first cache.
+    /// Prefetches a cache line to the second-level cache.
     #[inline(always)]
     fn prefetch_l2(_: *const Self::Elem) {}
     /// `self * other`.
     fn mul(self, other: Self) -> Self;
     /// `self + other`.
     fn add(self, other: Self) -> Self;
-    /// `self * factor + sum`, rounded once where the instruction set has it.
+    /// `self * factor + sum`, fused where the instruction set has it.
     fn mul_add(self, factor: Self, sum: Self) -> Self;
 }

@@ -10,8 +10,8 @@ use std::num::Wrapping;
 /// Calls an intrinsic.
 macro_rules! isa {
     ($call:expr) => {
-        // SAFETY: registers exist only below a loop that its caller chose because the
-        // processor has the features.
+        // SAFETY: vectors are used only in kernels that were selected because the processor has
+        // the features.
         unsafe { $call }
     };
 }
@@ -82,7 +82,7 @@ macro_rules! register {
     };
 }
 
-/// Eight lanes set, then eight that are not: from `8 - n` on, `n` are set.
+/// A mask of the first `n` of eight lanes begins at `8 - n`.
 static MASK32: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
 static MASK64: [i64; 8] = [-1, -1, -1, -1, 0, 0, 0, 0];
 
@@ -127,22 +127,22 @@ macro_rules! avx512_store_f64 {
     };
 }
 
-// Rows become columns in two steps: first within quarters of 16 bytes (halves, for AVX2), where
-// the elements of neighbouring rows become neighbours, then whole quarters change places.
+// Transposes: unpacking makes neighbours of the elements of neighbouring rows within lanes of 128 bits
+// (or half vectors, for AVX2), and whole lanes are exchanged after that.
 
-/// Pairs of neighbours: even places hold those of the first elements.
+/// Interleaves pairs of rows.
 macro_rules! unpack2 {
     ($rows:ident, $low:ident, $high:ident, $lanes:literal) => {{
-        let mut pairs = $rows;
+        let mut bits = $rows;
         for i in 0..$lanes / 2 {
             let (a, b) = ($rows[2 * i].0, $rows[2 * i + 1].0);
-            pairs[2 * i] = Self(isa!($low(a, b)));
-            pairs[2 * i + 1] = Self(isa!($high(a, b)));
+            bits[2 * i] = Self(isa!($low(a, b)));
+            bits[2 * i + 1] = Self(isa!($high(a, b)));
         }
-        pairs
+        bits
     }};
 }
-/// Fours of neighbours, of pairs.
+/// Interleaves pairs of interleaved rows.
 macro_rules! unpack4 {
     ($pairs:ident, $low:ident, $high:ident, $double:ident, $single:ident, $lanes:literal) => {{
         let mut fours = $pairs;
@@ -157,7 +157,7 @@ macro_rules! unpack4 {
         fours
     }};
 }
-/// Quarter `i` of register `n * j + k` to quarter `j` of register `n * i + k`.
+/// Moves 128-bit lane `i` of vector `n * j + k` to lane `j` of vector `n * i + k`.
 macro_rules! shuffle_lanes {
     ($from:ident, $shuffle:ident, $n:literal) => {{
         let mut to = $from;
@@ -187,9 +187,9 @@ macro_rules! swap_halves {
 }
 macro_rules! transpose_avx512_f32 {
     ($rows:ident) => {{
-        let pairs = unpack2!($rows, _mm512_unpacklo_ps, _mm512_unpackhi_ps, 16);
+        let bits = unpack2!($rows, _mm512_unpacklo_ps, _mm512_unpackhi_ps, 16);
         let fours = unpack4!(
-            pairs,
+            bits,
             _mm512_unpacklo_pd,
             _mm512_unpackhi_pd,
             _mm512_castps_pd,
@@ -201,15 +201,15 @@ macro_rules! transpose_avx512_f32 {
 }
 macro_rules! transpose_avx512_f64 {
     ($rows:ident) => {{
-        let pairs = unpack2!($rows, _mm512_unpacklo_pd, _mm512_unpackhi_pd, 8);
-        shuffle_lanes!(pairs, _mm512_shuffle_f64x2, 2)
+        let bits = unpack2!($rows, _mm512_unpacklo_pd, _mm512_unpackhi_pd, 8);
+        shuffle_lanes!(bits, _mm512_shuffle_f64x2, 2)
     }};
 }
 macro_rules! transpose_avx2_f32 {
     ($rows:ident) => {{
-        let pairs = unpack2!($rows, _mm256_unpacklo_ps, _mm256_unpackhi_ps, 8);
+        let bits = unpack2!($rows, _mm256_unpacklo_ps, _mm256_unpackhi_ps, 8);
         let fours = unpack4!(
-            pairs,
+            bits,
             _mm256_unpacklo_pd,
             _mm256_unpackhi_pd,
             _mm256_castps_pd,
@@ -221,8 +221,8 @@ macro_rules! transpose_avx2_f32 {
 }
 macro_rules! transpose_avx2_f64 {
     ($rows:ident) => {{
-        let pairs = unpack2!($rows, _mm256_unpacklo_pd, _mm256_unpackhi_pd, 4);
-        swap_halves!(pairs, _mm256_permute2f128_pd, 2)
+        let bits = unpack2!($rows, _mm256_unpacklo_pd, _mm256_unpackhi_pd, 4);
+        swap_halves!(bits, _mm256_permute2f128_pd, 2)
     }};
 }
 
@@ -253,20 +253,20 @@ register! {
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn splat_vnni2(pair: Vnni2) -> __m512 {
-    _mm512_castsi512_ps(_mm512_set1_epi32(pair.0 as i32))
+fn splat_vnni2(value: Vnni2) -> __m512 {
+    _mm512_castsi512_ps(_mm512_set1_epi32(value.0 as i32))
 }
 
-/// `sum` and the products of both halves.
+/// `sum` plus the dot products of two `bf16`: `vdpbf16ps`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bf16")]
 fn dpbf16(a: __m512, b: __m512, sum: __m512) -> __m512 {
-    // SAFETY: registers of as many bits.
-    let [a, b] = [a, b].map(|pairs| unsafe { std::mem::transmute::<__m512, __m512bh>(pairs) });
+    // SAFETY: vectors of the same size.
+    let [a, b] = [a, b].map(|bits| unsafe { std::mem::transmute::<__m512, __m512bh>(bits) });
     _mm512_dpbf16_ps(sum, a, b)
 }
 
-// Sums are `f32`; factors are pairs of the same size.
+// Accumulators are `f32`, operands VNNI2, both in 32 bits.
 register! {
     Avx512Vnni2(__m512): [Vnni2; 16];
     splat_vnni2, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_mul_ps, _mm512_add_ps, dpbf16;
@@ -274,7 +274,7 @@ register! {
     transpose by transpose_avx512_f32
 }
 
-/// Operations on integers in registers that are typed as floats, as those are that move them.
+/// Integer operations on vectors that are typed as floats, as the instructions are that move them.
 macro_rules! integers {
     (
         $features:literal, $register:ty as $bits:ty: $to:ident, $from:ident, [$element:ty];
@@ -304,7 +304,7 @@ macro_rules! integers {
     };
 }
 
-/// The low halves of products, of which AVX2 has only those of 32 bits.
+/// The low halves of 64-bit products, from 32-bit ones: AVX2 has no others.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn mullo_epi64_avx2(a: __m256i, b: __m256i) -> __m256i {
@@ -359,8 +359,8 @@ register! {
     transpose by transpose_avx512_f64
 }
 
-// Sums are integers of 32 bits; factors are quads of bytes. Those of one factor have signs, and
-// those of the other have none: the name says which the one is that `mul_add` is called of.
+// Accumulators are `i32`, operands VNNI4. One operand is signed and the other unsigned: the name tells
+// which one `mul_add` is called on.
 register! {
     Avx512Vnni4Unsigned(__m512): [Vnni4; 16];
     vnni4::splat, _mm512_loadu_ps, _mm512_storeu_ps, mul_i32, add_i32, vnni4::dpbusd;
@@ -376,29 +376,29 @@ register! {
 
 impl From<__m512> for Avx512Vnni4Unsigned {
     #[inline(always)]
-    fn from(quads: __m512) -> Self {
-        Self(quads)
+    fn from(bits: __m512) -> Self {
+        Self(bits)
     }
 }
 
 impl From<__m512> for Avx512Vnni4Signed {
     #[inline(always)]
-    fn from(quads: __m512) -> Self {
-        Self(quads)
+    fn from(bits: __m512) -> Self {
+        Self(bits)
     }
 }
 
 impl Avx512Vnni4Signed {
-    /// With the sign bit of every byte flipped: one without a sign is 128 more than one with.
+    /// With the sign bit of every byte flipped: unsigned bytes are 128 more than signed ones.
     #[inline(always)]
     pub(crate) fn flip_signs(self) -> Self {
         Self(isa!(vnni4::flip_signs(self.0)))
     }
 
-    /// Quads of a byte of each of four lines.
+    /// VNNI4 of four rows.
     ///
     /// # Safety
-    /// Every line must be readable for as many bytes as there are lanes.
+    /// Every row must be readable for as many bytes as there are lanes.
     #[inline(always)]
     pub(crate) unsafe fn load_strided(first: *const u8, stride: isize) -> Self {
         // SAFETY: the caller's; the features as everywhere here.
@@ -415,7 +415,7 @@ impl Avx512Vnni4Unsigned {
 }
 
 impl Avx512Vnni2 {
-    /// Pairs of elements of one line and of another.
+    /// VNNI2 of two rows.
     ///
     /// # Safety
     /// Both must be readable for as many elements as there are lanes.
@@ -425,8 +425,8 @@ impl Avx512Vnni2 {
         unsafe {
             let first = _mm512_cvtepu16_epi32(_mm256_loadu_si256(first.cast()));
             let second = _mm512_cvtepu16_epi32(_mm256_loadu_si256(second.cast()));
-            let pairs = _mm512_or_si512(first, _mm512_slli_epi32::<16>(second));
-            Self(_mm512_castsi512_ps(pairs))
+            let bits = _mm512_or_si512(first, _mm512_slli_epi32::<16>(second));
+            Self(_mm512_castsi512_ps(bits))
         }
     }
 }

@@ -1,23 +1,23 @@
-//! What a product is accumulated into.
+//! What a product is accumulated into: the `beta` of BLAS, or a bias.
 
 use crate::types::element::Scalar;
 use crate::types::view::View;
 
-/// What the sums of a product are added to.
+/// What the product is added to, before it is stored to the result.
 #[derive(Clone, Copy)]
 pub enum Accumulate<E> {
-    /// Nothing: what the result holds is not read.
+    /// Nothing: the result is overwritten and not read.
     Overwrite,
-    /// What the result holds, times a factor.
+    /// The result times a factor, the `beta` of BLAS.
     Beta(E),
-    /// A value per row.
+    /// A bias per row.
     RowBias(*const E),
-    /// A value per column.
+    /// A bias per column.
     ColumnBias(*const E),
 }
 
 impl<E> Accumulate<E> {
-    /// That of the part of a result from a place on.
+    /// The accumulation for the submatrix that begins at a row and column.
     #[inline]
     pub(crate) fn at(self, [row, col]: [usize; 2]) -> Self {
         match self {
@@ -37,16 +37,16 @@ impl<E> Accumulate<E> {
 }
 
 impl<E: Scalar> Accumulate<E> {
-    /// Puts some sums of a row, added to what they start from.
+    /// Stores part of a row of the product.
     ///
     /// # Safety
-    /// Their places must lie in the result, which must be writable there, and have values here.
+    /// The result must be writable at these elements, and there must be biases for them.
     #[inline(always)]
     pub(crate) unsafe fn store_row(&self, sums: &[E], [row, col]: [usize; 2], c: View<*mut E>) {
         let first =
             c.data.wrapping_offset(row as isize * c.strides[0] + col as isize * c.strides[1]);
         let place = |j: usize| first.wrapping_offset(j as isize * c.strides[1]);
-        // SAFETY: the caller's, for every place and value below.
+        // SAFETY: the caller's, for every element and bias below.
         unsafe {
             match *self {
                 Self::Overwrite => (0..).zip(sums).for_each(|(j, &sum)| *place(j) = sum),
@@ -66,7 +66,8 @@ impl<E: Scalar> Accumulate<E> {
     }
 }
 
-/// The factors of sums, and of what they are added to; without one, that is not read.
+/// The factors of the product and of the result, BLAS's `alpha` and `beta`; without `beta` the result is
+/// not read.
 #[derive(Clone, Copy)]
 pub(crate) struct Scale<E> {
     pub alpha: E,

@@ -1,12 +1,12 @@
-//! Element types: the numbers that kernels multiply and add, and what buffers hold.
+//! Element types: the numbers that kernels multiply and add, and plain data that buffers hold.
 
 use std::num::Wrapping;
 use std::ops::{Add, Mul};
 
-/// Element types of which every bit pattern is a value.
+/// Plain data: every bit pattern is a value.
 ///
 /// # Safety
-/// It must be so, and the type may not be aligned more strictly than a cache line.
+/// It must be so, and the alignment may not exceed a cache line.
 pub unsafe trait Pod: Copy {}
 
 // SAFETY: every bit pattern is a number or NaN; so below.
@@ -24,16 +24,16 @@ unsafe impl Pod for u8 {}
 // SAFETY: as above.
 unsafe impl Pod for i16 {}
 
-/// What tiles are made of.
+/// The numbers of micro-kernels: element types, and the accumulators of VNNI layouts.
 pub trait Scalar: Pod + PartialEq + Add<Output = Self> + Mul<Output = Self> + 'static {
     /// Zero.
     const ZERO: Self;
     /// One.
     const ONE: Self;
 
-    /// `self * a_element + sum`, rounded once.
-    fn fma(self, a_element: Self, sum: Self) -> Self {
-        self * a_element + sum
+    /// `self * factor + sum`, rounded once.
+    fn fma(self, factor: Self, sum: Self) -> Self {
+        self * factor + sum
     }
 }
 
@@ -44,8 +44,8 @@ macro_rules! float {
             const ONE: Self = 1.0;
 
             #[inline(always)]
-            fn fma(self, a_element: Self, sum: Self) -> Self {
-                self.mul_add(a_element, sum)
+            fn fma(self, factor: Self, sum: Self) -> Self {
+                self.mul_add(factor, sum)
             }
         }
     )+};

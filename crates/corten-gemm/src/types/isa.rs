@@ -5,26 +5,27 @@ use std::arch::asm;
 #[cfg(target_arch = "x86_64")]
 use std::sync::OnceLock;
 
-/// Which instructions a product may use; more of them include the fewer.
+/// The instruction set of a product. Each one includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Isa {
-    /// What every processor of the architecture has.
+    /// The baseline of the architecture.
     Portable,
     /// AVX2, FMA and F16C.
     Avx2,
     /// AVX-512 F, BW, DQ and VL.
     Avx512,
-    /// AVX-512 VNNI: dot products of bytes.
+    /// AVX-512 VNNI: dot products of int8.
     Avx512Vnni,
     /// AVX-512 BF16: dot products of [`Bf16`](crate::Bf16).
     Avx512Bf16,
-    /// AMX: products of tiles of [`Bf16`](crate::Bf16); see [`has_amx`](crate::has_amx).
+    /// AMX: products of [`Bf16`](crate::Bf16) in tile registers; see [`has_amx`](crate::has_amx).
     Amx,
 }
 
-/// Whether the processor multiplies 16-bit floats in tile registers, and the system saves these.
+/// Whether the processor has AMX-BF16 and the system saves tile registers.
 ///
-/// The system is asked for it once: a program that does not multiply has no such state.
+/// The permission is requested once, on first use, so that programs which never multiply have no such
+/// state to be saved.
 #[cfg(target_arch = "x86_64")]
 #[must_use]
 pub fn has_amx() -> bool {
@@ -34,7 +35,7 @@ pub fn has_amx() -> bool {
     })
 }
 
-/// CPUID's word of AMX: tile registers, and products of 16-bit floats in them.
+/// Whether CPUID reports AMX-TILE and AMX-BF16.
 #[cfg(target_arch = "x86_64")]
 fn cpuid_has_amx() -> bool {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
@@ -42,14 +43,14 @@ fn cpuid_has_amx() -> bool {
     __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & TILES_AND_BF16 == TILES_AND_BF16
 }
 
-/// Asks Linux for the state of tile registers, which it saves only for programs that ask.
+/// Requests permission to use tile registers from Linux, which saves them only for programs that ask.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn os_enables_amx() -> bool {
     const ARCH_PRCTL: isize = 158;
     const REQUEST_PERMISSION: usize = 0x1023;
     const TILE_DATA: usize = 18;
     let mut result = ARCH_PRCTL;
-    // SAFETY: the call reads no memory of the program and changes none; it clobbers two registers.
+    // SAFETY: the call reads and writes no memory of the program; it clobbers two registers.
     unsafe {
         asm!(
             "syscall",

@@ -1,14 +1,14 @@
-//! Narrow elements: floats of 16 bits, integers of 8 and 16.
+//! Low-precision elements: 16-bit floats, and integers of 8 and 16 bits.
 
 use crate::types::element::{Pod, Scalar};
 use std::num::Wrapping;
 
-/// A float with the exponent of `f32` and 8 bits of precision, by its bits.
+/// A bfloat16: the exponent of `f32` and 8 bits of precision, by its bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Bf16(pub u16);
 
-/// A float of IEEE 754's 16 bits, by its bits.
+/// A binary16 of IEEE 754, by its bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct F16(pub u16);
@@ -18,14 +18,14 @@ unsafe impl Pod for Bf16 {}
 // SAFETY: as above.
 unsafe impl Pod for F16 {}
 
-/// What products are computed of in a wider type.
+/// Elements whose products are accumulated in a wider type.
 pub trait LowPrecision: Pod + PartialEq + 'static {
-    /// The wider type.
+    /// The type of the accumulator.
     type Accum: Scalar;
 
     /// The same value.
     fn to_accum(self) -> Self::Accum;
-    /// The nearest float, of two the even one; the low bits of an integer.
+    /// The nearest float, ties to even; the low bits of an integer.
     fn from_accum(value: Self::Accum) -> Self;
 }
 
@@ -62,7 +62,7 @@ impl LowPrecision for Bf16 {
         let bits = value.to_bits();
         let up = 0x7fff + ((bits >> 16) & 1);
         let nearest = (bits.wrapping_add(up) >> 16) as u16;
-        // Rounding could make an infinity of what is no number.
+        // Rounding could turn a NaN into an infinity.
         Self(if value.is_nan() { (bits >> 16) as u16 | 0x40 } else { nearest })
     }
 }
@@ -74,7 +74,7 @@ impl LowPrecision for F16 {
     fn to_accum(self) -> f32 {
         let (sign, rest) = (u32::from(self.0 & 0x8000) << 16, u32::from(self.0 & 0x7fff));
         let magnitude = match rest >> 10 {
-            // So many of the smallest steps.
+            // Subnormal numbers are multiples of the smallest one.
             0 => (rest as f32 * (1.0 / 16_777_216.0)).to_bits(),
             31 => 0x7f80_0000 | (rest & 0x3ff) << 13,
             _ => (rest << 13) + (112 << 23),
@@ -87,9 +87,9 @@ impl LowPrecision for F16 {
         let (sign, bits) = ((value.to_bits() >> 16) as u16 & 0x8000, value.to_bits() & 0x7fff_ffff);
         let magnitude = match bits {
             0x7f80_0001.. => 0x7e00 | (bits >> 13) & 0x3ff,
-            // From half a step beyond the largest number on.
+            // Halfway beyond the largest number and more overflow.
             0x477f_f000.. => 0x7c00,
-            // The last bit of one half and more is the smallest step.
+            // Adding one half rounds to a multiple of the smallest subnormal number.
             ..0x3880_0000 => (f32::from_bits(bits) + 0.5).to_bits() - 0.5f32.to_bits(),
             _ => (bits + 0xfff + ((bits >> 13) & 1) - (112 << 23)) >> 13,
         };
@@ -101,7 +101,7 @@ impl LowPrecision for F16 {
 mod tests {
     use super::{Bf16, F16, LowPrecision};
 
-    /// Every value is itself, half a step beside it is the even one, and more is the next one.
+    /// Every value converts to itself, and halfway cases go to the even neighbour.
     fn check<H: LowPrecision<Accum = f32> + std::fmt::Debug>(of: fn(u16) -> H, infinity: u16) {
         for bits in 0..infinity {
             let (value, next) = (of(bits).to_accum(), of(bits + 1).to_accum());

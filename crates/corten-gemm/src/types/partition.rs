@@ -1,19 +1,19 @@
-//! Partitions of a range.
+//! Partitions of a range into parts.
 
 use std::ops::Range;
 
-/// Some things in groups.
+/// A range in consecutive parts.
 #[derive(Clone, Copy)]
 pub(crate) struct Partition {
     pub count: usize,
-    /// The things in a group; in so many of the first groups there is one more.
+    /// The length of a part; the first `larger` parts have one more.
     size: usize,
     larger: usize,
     pub length: usize,
 }
 
 impl Partition {
-    /// Groups of at most `most`, as equal as can be.
+    /// As few parts of at most `most` as possible, of nearly equal lengths.
     pub(crate) fn of(length: usize, most: usize) -> Self {
         if length <= most {
             return Self { count: length.min(1), size: length, larger: 0, length };
@@ -22,24 +22,24 @@ impl Partition {
         Self { count, size: length / count, larger: length % count, length }
     }
 
-    /// Groups of `size`; the last one has what is left.
+    /// Parts of `size`; the last one has the remainder.
     pub(crate) fn whole(length: usize, size: usize) -> Self {
         Self { count: length.div_ceil(size), size, larger: 0, length }
     }
 
-    /// The things of a group.
+    /// The range of a part.
     #[inline]
     pub(crate) fn get(self, index: usize) -> Range<usize> {
         let start = |i: usize| (i * self.size + i.min(self.larger)).min(self.length);
         start(index)..start(index + 1)
     }
 
-    /// How many groups there are of each of the two sizes.
+    /// The two lengths, and how many parts have each.
     pub(crate) fn widths(self) -> impl Iterator<Item = (usize, usize)> {
         [(self.larger, self.size + 1), (self.count - self.larger, self.size)].into_iter()
     }
 
-    /// The things of all groups.
+    /// The ranges of all parts.
     pub(crate) fn all(self) -> impl Iterator<Item = Range<usize>> {
         (0..self.count).map(move |i| self.get(i))
     }

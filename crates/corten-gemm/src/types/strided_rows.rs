@@ -1,23 +1,23 @@
-//! Rows in memory.
+//! Strided rows: the operand of packing, prefetching and storing.
 
-/// Lines of elements that lie side by side.
+/// Rows of contiguous elements, at a fixed distance.
 #[derive(Clone, Copy)]
 pub(crate) struct StridedRows<P> {
     /// The first element.
     pub first: P,
-    /// From one line to the next.
+    /// The distance of two rows, in elements.
     pub stride: isize,
-    /// How many there are.
+    /// The number of rows.
     pub count: usize,
     /// The elements of each.
     pub len: usize,
 }
 
 impl<E> StridedRows<*const E> {
-    /// No lines.
+    /// No rows.
     pub(crate) const EMPTY: Self = Self { first: std::ptr::null(), stride: 0, count: 0, len: 0 };
 
-    /// Takes the first lines, as many of them as there are.
+    /// Removes and returns up to `most` first rows.
     #[inline(always)]
     pub(crate) fn take(&mut self, most: usize) -> Self {
         let count = most.min(self.count);

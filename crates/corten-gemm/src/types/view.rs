@@ -1,19 +1,18 @@
-//! Matrices in memory.
+//! Strided matrices in memory.
 
 #[cfg(target_arch = "x86_64")]
 use crate::types::element::Pod;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// A matrix: where its first element lies, its shape, and the distances of its rows and of its
-/// columns in elements. `P` is `*const E` or `*mut E`.
+/// A strided matrix, by address, shape and strides in elements. `P` is `*const E` or `*mut E`.
 #[derive(Clone, Copy, Debug)]
 pub struct View<P> {
     /// The element of row 0 and column 0.
     pub data: P,
     /// The number of rows and of columns.
     pub shape: [usize; 2],
-    /// From one row to the next, and from one column to the next.
+    /// The distances of two rows and of two columns, in elements.
     pub strides: [isize; 2],
 }
 
@@ -32,7 +31,7 @@ impl<P> View<P> {
 }
 
 impl<E> View<*const E> {
-    /// The same matrix with elements of another type of this size.
+    /// The same matrix with elements of another type of the same size.
     #[must_use]
     pub fn cast<T>(self) -> View<*const T> {
         const { assert!(size_of::<E>() == size_of::<T>()) };
@@ -41,20 +40,20 @@ impl<E> View<*const E> {
 }
 
 impl<E> View<*mut E> {
-    /// The same matrix with elements of another type of this size.
+    /// The same matrix with elements of another type of the same size.
     #[must_use]
     pub fn cast<T>(self) -> View<*mut T> {
         const { assert!(size_of::<E>() == size_of::<T>()) };
         View { data: self.data.cast(), shape: self.shape, strides: self.strides }
     }
 
-    /// Where the element of a row and column lies.
+    /// The address of an element.
     pub(crate) fn place(&self, place: [usize; 2]) -> *mut E {
         self.data.wrapping_offset(self.offset(place))
     }
 }
 
-/// A factor: a matrix that may be read for `'a`.
+/// An operand: a matrix that may be read for `'a`.
 pub struct MatrixRef<'a, E> {
     view: View<*const E>,
     memory: PhantomData<&'a [E]>,
@@ -75,7 +74,7 @@ impl<'a, E: Copy> MatrixRef<'a, E> {
         Self { view, memory: PhantomData }
     }
 
-    /// The same matrix with elements of another type of this size.
+    /// The same matrix with elements of another type of the same size.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn cast<T: Pod>(self) -> MatrixRef<'a, T>
     where
@@ -102,7 +101,7 @@ impl<'a, E: Copy> MatrixRef<'a, E> {
         Self { view: self.view.t(), ..self }
     }
 
-    /// A part of the matrix, which must lie within it.
+    /// A submatrix, which must lie within the matrix.
     pub(crate) fn part(self, rows: Range<usize>, cols: Range<usize>) -> Self {
         assert!(rows.end <= self.view.shape[0] && cols.end <= self.view.shape[1]);
         let data = self.view.data.wrapping_offset(self.view.offset([rows.start, cols.start]));
@@ -110,7 +109,7 @@ impl<'a, E: Copy> MatrixRef<'a, E> {
         Self { view, ..self }
     }
 
-    /// Some rows.
+    /// A range of rows.
     pub(crate) fn rows(self, rows: Range<usize>) -> Self {
         self.part(rows, 0..self.view.shape[1])
     }
@@ -118,12 +117,12 @@ impl<'a, E: Copy> MatrixRef<'a, E> {
     /// An element.
     pub(crate) fn at(&self, place: [usize; 2]) -> E {
         assert!(place[0] < self.view.shape[0] && place[1] < self.view.shape[1]);
-        // SAFETY: readable, by the constructor; the place lies within the shape.
+        // SAFETY: readable, by the constructor; the index lies within the shape.
         unsafe { *self.view.data.wrapping_offset(self.view.offset(place)) }
     }
 }
 
-/// The distance in bytes of lines that lie so many elements apart: of a single line it may be any number.
+/// The distance of two rows in bytes. That of a single row may be any number.
 pub(crate) fn stride_bytes<E>(stride: isize) -> usize {
     stride.unsigned_abs().saturating_mul(size_of::<E>())
 }

@@ -1,11 +1,13 @@
-//! Pairs of 16-bit floats, which one instruction multiplies and adds up.
+//! Elements of VNNI layouts: 2 or 4 neighbours along the depth in 32 bits, which one instruction
+//! multiplies and adds up.
 
 use crate::types::element::{Pod, Scalar};
 use crate::types::low_precision::Bf16;
 use std::num::Wrapping;
 use std::ops::{Add, Mul};
 
-/// Two neighbours of the depth, the first one in the low bits, as a factor; an `f32` as a sum.
+/// VNNI2: two `bf16` neighbours along the depth, the first in the low bits, as an operand; an `f32` as
+/// an accumulator.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(transparent)]
 pub(crate) struct Vnni2(pub(crate) u32);
@@ -41,10 +43,11 @@ impl Scalar for Vnni2 {
     const ONE: Self = Self(1.0f32.to_bits());
 }
 
-// SAFETY: any bits are two numbers, or one.
+// SAFETY: any bits are two `bf16`, or one `f32`.
 unsafe impl Pod for Vnni2 {}
 
-/// Four neighbours of the depth as a factor; an integer of 32 bits as a sum. It lies at any address.
+/// VNNI4: four int8 neighbours along the depth as an operand; an `i32` as an accumulator. It is not
+/// aligned.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(transparent)]
 pub(crate) struct Vnni4(pub(crate) [u8; 4]);
@@ -80,11 +83,12 @@ impl Scalar for Vnni4 {
     const ONE: Self = Self(1i32.to_ne_bytes());
 }
 
-// SAFETY: any bits are four bytes, or a sum.
+// SAFETY: any bits are four bytes, or an `i32`.
 unsafe impl Pod for Vnni4 {}
 
-/// A quad of a large factor as it lies: what multiplies it has signs or not, and its own sign bits
-/// are flipped as it is loaded or not.
+/// VNNI4 of a large operand where it lies. `SIGNED` tells whether the *other* operand is signed, as the
+/// instruction multiplies unsigned by signed bytes; sign bits are flipped as it is loaded if
+/// `FLIP_SIGNS`.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Vnni4Operand<const SIGNED: bool, const FLIP_SIGNS: bool>(pub(crate) Vnni4);

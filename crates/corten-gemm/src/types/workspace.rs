@@ -1,4 +1,4 @@
-//! Room for copied blocks, kept by every thread.
+//! Buffers for packed blocks, kept by every thread.
 
 use crate::types::element::Pod;
 use std::cell::Cell;
@@ -10,12 +10,12 @@ struct CacheLine {
     _bytes: [u8; 64],
 }
 
-/// Room for one block, aligned to cache lines.
+/// A buffer that is aligned to cache lines and grows on demand.
 #[derive(Default)]
 pub struct Buffer(Vec<CacheLine>);
 
-/// Room for a block of either factor, for a part of the result, for sums that are rounded, and for what
-/// sums start from.
+/// The buffers of a product: packed blocks of `a` and `b`, tiles of the result, accumulators of
+/// low-precision results, and compensation.
 #[derive(Default)]
 pub struct Workspace {
     pub(crate) a: Buffer,
@@ -31,18 +31,18 @@ thread_local! {
 }
 
 impl Buffer {
-    /// Some elements, whatever they hold.
+    /// The first `count` elements, of unspecified values. The buffer grows if it is smaller.
     pub(crate) fn as_mut_slice<E: Pod>(&mut self, count: usize) -> &mut [E] {
-        let strided = (count * size_of::<E>()).div_ceil(size_of::<CacheLine>());
-        if self.0.len() < strided {
-            self.0.resize(strided, CacheLine { _bytes: [0; 64] });
+        let lines = (count * size_of::<E>()).div_ceil(size_of::<CacheLine>());
+        if self.0.len() < lines {
+            self.0.resize(lines, CacheLine { _bytes: [0; 64] });
         }
-        // SAFETY: the lines hold at least `count` elements, are aligned for them, and any bytes
-        // are elements.
+        // SAFETY: the cache lines hold `count` elements, are aligned for them, and any bytes are
+        // elements.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), count) }
     }
 
-    /// The first elements of those asked for before.
+    /// The first `count` elements of those that were used before.
     pub(crate) fn as_slice<E: Pod>(&self, count: usize) -> &[E] {
         assert!(count * size_of::<E>() <= size_of_val(self.0.as_slice()));
         // SAFETY: as above.
@@ -56,12 +56,12 @@ impl Buffer {
 }
 
 impl Workspace {
-    /// This thread's room, or new one while that is in use.
+    /// This thread's workspace, or a new one while that is in use.
     pub(crate) fn acquire() -> Self {
         THREAD.take().unwrap_or_default()
     }
 
-    /// Keeps the room for the next product.
+    /// Keeps the workspace for the next product.
     pub(crate) fn release(self) {
         THREAD.set(Some(self));
     }
