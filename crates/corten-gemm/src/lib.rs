@@ -1,12 +1,16 @@
-//! Products of matrices: `c = beta * c + alpha * a @ b` at any strides, on one thread. Floats of 16
-//! bits are summed as `f32` and rounded once; integers wrap around, and those of 8 and 16 bits are
-//! summed as `i32`, which products of bytes may also be.
+//! GEMM, `c = beta * c + alpha * a @ b` at any strides, on one thread. 16-bit floats are accumulated in
+//! `f32` and rounded once; integers wrap around, and those of 8 and 16 bits are accumulated in `i32`,
+//! which results of int8 may also be.
 //!
-//! It knows nothing of tensors and depends on nothing, so that it is optimised also where what
-//! calls it is built for debugging.
+//! It is layered as BLIS is: [`types`], [`simd`] (vectors of an instruction set), [`pack`] (packing),
+//! [`kernel`] (micro-kernels and GEMV kernels) and [`driver`] (the loops around them, and the choice of
+//! an algorithm). A layer knows those before it.
 //!
-//! Results do not depend on how a caller cuts a product into parts that it computes in the same
-//! [`Plan`]: the order in which the terms of an element are added up is that of the way.
+//! It knows nothing of tensors and depends on nothing, so that it is optimised also where its callers
+//! are built for debugging.
+//!
+//! Results do not depend on how a caller partitions a product that it computes by one [`Plan`], which
+//! determines the order of summation.
 
 mod driver;
 mod kernel;

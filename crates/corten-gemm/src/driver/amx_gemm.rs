@@ -1,8 +1,8 @@
-//! Products in AMX's tile registers, block by block.
-//!
-//! A step of a tile reads 64 cache lines and multiplies for 64 cycles, in which the second-level cache
-//! gives some 44 lines. So a piece of a panel stays in the first-level cache while strips pass it, and so
-//! do the sums of these, until all of the depth is done.
+//! The macro-kernel of AMX. Operands pass through the tile registers faster than a second-level cache
+//! delivers them: a step of the micro-kernel reads 64 cache lines and multiplies for 64 cycles, in which
+//! that cache delivers some 44 lines. So the loops are those of Goto & van de Geijn (2008) with one more
+//! for the first-level cache: a piece of a micro-panel of `b` stays there while micro-panels of `a`
+//! pass, and so do the accumulators of these until all of the depth is summed.
 
 use crate::driver::epilogue::{Epilogue, StoreTile, SumsTo};
 use crate::driver::vnni2::{as_vnni2, store_vnni2};
@@ -29,45 +29,47 @@ use crate::types::vnni::Vnni2;
 use crate::types::workspace::{Buffer, Workspace};
 use std::ops::Range;
 
-/// Steps of a panel at a time: 16 KiB.
-const PIECE: usize = 128;
+/// Steps of a piece of a micro-panel: 16 KiB.
+const K_PIECE: usize = 128;
 
-/// Rows that a panel meets at a time: their sums are 8 KiB.
+/// Rows that a micro-panel of `b` meets at a time: their accumulators are 8 KiB.
 const ROWS: usize = 64;
 
-/// The most columns of panels that are made at a time: the fewer there are, the more often the first factor
-/// is read.
+/// The most columns that are packed at a time: the fewer they are, the more often `a` is read.
 const COLS: usize = 512;
 
-/// Steps that are brought into the panels at a time, so that lines of several of them are read together.
+/// Steps that are packed at a time, so that cache lines of several micro-panels are read together.
 const STEPS: usize = 32;
 
-/// Blocks of the depth whose sums are taken together: of more, panels would have too few columns.
+/// Blocks of the depth that are accumulated before the epilogue: with more, the block of `b` would have
+/// too few columns.
 pub(crate) const BLOCKS: usize = 2;
 
-/// A second factor.
+/// The operand `b`.
 #[derive(Clone, Copy)]
 pub(crate) enum AmxB<'a> {
-    /// What pairs are made of.
+    /// Interleaved while it is packed.
     Interleaved(&'a Interleaved<'a, Vnni2Layout>),
-    /// Panels made before, from a column on that begins one.
+    /// Prepacked, from a column on that begins a micro-panel.
     Prepacked(&'a PrepackedB<Vnni2>, usize),
 }
 
-/// A product with so many columns.
+/// A product of VNNI2 in tile registers.
 pub(crate) struct AmxGemm<'a> {
     pub a: MatrixRef<'a, Bf16>,
     pub b: AmxB<'a>,
     pub cols: usize,
-    /// Whether sums are taken to the places of the transpose.
+    /// Whether the product is that of the transposes, whose transpose is stored.
     pub transposed: bool,
 }
 
 impl AmxGemm<'_> {
-    /// Has all sums taken to their places; elsewhere, if the depth has no more than [`BLOCKS`].
+    /// Computes the product. It may be stored through an epilogue if the depth has no more than
+    /// [`BLOCKS`] blocks.
     ///
     /// # Safety
-    /// There must be leave to use AMX. A place of their own must be readable and writable for them.
+    /// The program must have the permission to use AMX. A buffer of sums must be readable and
+    /// writable.
     pub(crate) unsafe fn run(&self, sums: SumsTo<'_, Bf16>, workspace: &mut Workspace) {
         let _registers = TileRegisters::take();
         let count = self.blocks().count;
@@ -95,15 +97,15 @@ impl AmxGemm<'_> {
         }
     }
 
-    /// The blocks of the depth, as panels that were made before have them.
+    /// The blocks of the depth, which are those of a prepacked operand.
     fn blocks(&self) -> Partition {
         Partition::of(self.a.shape()[1].div_ceil(2), KC)
     }
 
-    /// The sums of some blocks of the depth.
+    /// Accumulates some blocks of the depth.
     ///
     /// # Safety
-    /// There must be leave to use AMX.
+    /// The program must have the permission to use AMX.
     unsafe fn some(
         &self,
         blocks: Range<usize>,
@@ -111,9 +113,9 @@ impl AmxGemm<'_> {
         c: Option<View<*mut Bf16>>,
         workspace: &mut Workspace,
     ) {
-        // SAFETY: where there is AMX there is AVX-512.
+        // SAFETY: processors with AMX have AVX-512.
         let made = unsafe { Interleaved::<Vnni2Layout>::new(self.a, false) };
-        let a = AmxA { lying: as_vnni2(self.a), made };
+        let a = AmxA { in_place: as_vnni2(self.a), made };
         let all = self.blocks();
         let depth = all.get(blocks.start).start..all.get(blocks.end - 1).end;
         let most = Params::get(Isa::Amx).amx_b_bytes / (depth.len() * size_of::<Vnni2>());
@@ -130,9 +132,9 @@ impl AmxGemm<'_> {
                     let sums = &mut sums[..rows.len() * width];
                     let place = [rows.start, cols.start + some.start];
                     let size = [rows.len(), some.len()];
-                    let ahead = c.map_or(StridedRows::EMPTY, |c| lines_of(c, place, size));
+                    let prefetch = c.map_or(StridedRows::EMPTY, |c| lines_of(c, place, size));
                     // SAFETY: the caller's.
-                    unsafe { panels.multiply(index, &packed_a, ahead, sums) };
+                    unsafe { panels.multiply(index, &packed_a, prefetch, sums) };
                     match self.transposed {
                         true => store_transposed(store, sums, width, place, size, buffer),
                         false => store(sums, width, place, size),
@@ -143,13 +145,13 @@ impl AmxGemm<'_> {
     }
 }
 
-/// The lines of a part of a result whose elements lie side by side.
+/// The rows of a tile of the result whose elements are contiguous.
 fn lines_of(
     c: View<*mut Bf16>,
     place: [usize; 2],
     [rows, cols]: [usize; 2],
 ) -> StridedRows<*const Bf16> {
-    let first = c.place(place).cast_const();
+    let first = c.ptr_at(place).cast_const();
     match c.strides {
         [stride, 1] => StridedRows { first, stride, count: rows, len: cols },
         [1, stride] => StridedRows { first, stride, count: cols, len: rows },
@@ -161,7 +163,7 @@ fn kernels() -> &'static MicroKernels<Vnni2> {
     vnni2_kernels(Isa::Amx)
 }
 
-/// Takes sums to the places of their transpose, turned in some room.
+/// Stores the transpose of a tile, by way of a buffer.
 fn store_transposed(
     store: &StoreTile<'_, Vnni2>,
     sums: &[Vnni2],
@@ -176,19 +178,19 @@ fn store_transposed(
     let to =
         StridedRows { first: buffer.as_mut_ptr(), stride: ROWS as isize, count: cols, len: rows };
     let scale = Scale { alpha: Vnni2::ONE, beta: None };
-    // SAFETY: both have their lines, and where there is AMX there is AVX-512.
+    // SAFETY: both have their rows, and processors with AMX have AVX-512.
     unsafe { (kernels().packing.pack_b.store_tile_transposed)(from, to, scale) }
     store(buffer, ROWS, [col, row], [cols, rows]);
 }
 
-/// A first factor.
+/// The operand `a`.
 struct AmxA<'a> {
-    /// Its pairs where they lie, if those of a row lie side by side.
-    lying: Option<MatrixRef<'a, Vnni2>>,
+    /// VNNI2 in place, where the steps of a row are contiguous.
+    in_place: Option<MatrixRef<'a, Vnni2>>,
     made: Interleaved<'a, Vnni2Layout>,
 }
 
-/// Rows of a first factor.
+/// Rows of `a`.
 struct PackedA {
     first: *const Vnni2,
     stride: isize,
@@ -196,8 +198,8 @@ struct PackedA {
 }
 
 impl PackedA {
-    /// Rows that are not read as they lie are copied to lines which are no even number of cache lines
-    /// apart: those of a tile have different places in the first-level cache.
+    /// Rows that are not read in place are packed with a leading dimension of an odd number of cache
+    /// lines, so that the rows of a micro-panel map to different sets of the first-level cache.
     fn of(
         a: &AmxA<'_>,
         [rows, depth]: [Range<usize>; 2],
@@ -205,8 +207,8 @@ impl PackedA {
         buffer: &mut Buffer,
     ) -> Self {
         let groups = Partition::of(rows.len(), kernels().packing.mr);
-        let lying = a.lying.map(|a| a.part(rows.clone(), depth.clone()));
-        if let Some(a) = lying.filter(|a| panels <= MAX_UNPACKED_PANELS || lies_well(a)) {
+        let in_place = a.in_place.map(|a| a.part(rows.clone(), depth.clone()));
+        if let Some(a) = in_place.filter(|a| panels <= MAX_UNPACKED_PANELS || is_aligned(a)) {
             return Self { first: a.first(), stride: a.strides()[0], groups };
         }
         let width = depth.len().next_multiple_of(kernels().packing.lanes) | kernels().packing.lanes;
@@ -216,21 +218,21 @@ impl PackedA {
     }
 }
 
-/// Whether every row of a tile is one cache line.
-fn lies_well(a: &MatrixRef<'_, Vnni2>) -> bool {
-    let batch_stride = stride_bytes::<Vnni2>(a.strides()[0]);
-    a.first().addr().is_multiple_of(CACHE_LINE) && batch_stride.is_multiple_of(CACHE_LINE)
+/// Whether every row of a tile register is one cache line.
+fn is_aligned(a: &MatrixRef<'_, Vnni2>) -> bool {
+    let row_bytes = stride_bytes::<Vnni2>(a.strides()[0]);
+    a.first().addr().is_multiple_of(CACHE_LINE) && row_bytes.is_multiple_of(CACHE_LINE)
 }
 
-/// The panels of some columns, for some blocks of the depth.
+/// The micro-panels of some columns, for some blocks of the depth.
 struct PackedB<'a> {
     b: AmxB<'a>,
     blocks: Range<usize>,
     all: Partition,
     cols: Range<usize>,
-    /// The registers of every panel.
+    /// The vectors of every micro-panel.
     groups: Partition,
-    /// Those that are not made before: block by block.
+    /// Those that are packed here, block by block.
     made: &'a [Vnni2],
 }
 
@@ -260,7 +262,7 @@ impl<'a> PackedB<'a> {
             for some in chunks(block.len(), STEPS) {
                 for index in 0..self.groups.count {
                     let (cols, width) = self.cols(index);
-                    let to = self.place(&block, index) + some.start * width;
+                    let to = self.offset(&block, index) + some.start * width;
                     let rows = block.start + some.start..block.start + some.end;
                     let cols = self.cols.start + cols.start..self.cols.start + cols.end;
                     let next = rows.end..(rows.end + STEPS).min(block.end);
@@ -283,52 +285,53 @@ impl<'a> PackedB<'a> {
         self.chunks(self.blocks.start).start
     }
 
-    /// Which of the columns a panel holds, and how long its lines are.
+    /// The columns of a micro-panel, and the length of its rows.
     fn cols(&self, index: usize) -> (Range<usize>, usize) {
         let (lanes, registers) = (kernels().packing.lanes, self.groups.get(index));
         let end = (registers.end * lanes).min(self.cols.len());
         (registers.start * lanes..end, registers.len() * lanes)
     }
 
-    /// Where a panel of a block lies among those that were made.
-    fn place(&self, block: &Range<usize>, index: usize) -> usize {
+    /// The offset of a micro-panel that is packed here.
+    fn offset(&self, block: &Range<usize>, index: usize) -> usize {
         let lanes = kernels().packing.lanes;
         let width = self.cols.len().next_multiple_of(lanes);
         let before = self.groups.get(index).start * lanes;
         (block.start - self.start()) * width + before * block.len()
     }
 
-    /// A panel of a block.
+    /// A micro-panel of a block.
     fn panel(&self, block: &Range<usize>, index: usize) -> *const Vnni2 {
         match self.b {
             AmxB::Prepacked(packed, start) => {
                 packed.panel(block, start + self.cols.start + self.cols(index).0.start)
             }
-            AmxB::Interleaved(_) => self.made[self.place(block, index)..].as_ptr(),
+            AmxB::Interleaved(_) => self.made[self.offset(block, index)..].as_ptr(),
         }
     }
 
-    /// The sums of a panel and all strips, in lines as long as the panel's.
+    /// The product of a micro-panel of `b` and all of `a`, in rows as long as the micro-panel's.
     ///
     /// # Safety
-    /// There must be leave to use AMX, and the strips must have steps for all blocks.
+    /// The program must have the permission to use AMX, and `a` must have steps for all blocks.
     unsafe fn multiply(
         &self,
         index: usize,
         packed_a: &PackedA,
-        ahead: StridedRows<*const Bf16>,
+        prefetch: StridedRows<*const Bf16>,
         sums: &mut [Vnni2],
     ) {
         let (_, width) = self.cols(index);
         assert!(sums.len() == packed_a.groups.length * width);
         let kernels = kernels().row_major[width / kernels().packing.lanes - 1];
         let mut start = Accumulate::Overwrite;
-        let segments = self.blocks.clone().map(|block| self.chunks(block).len().div_ceil(PIECE));
-        let mut ahead = PrefetchQueue::of(ahead, segments.sum::<usize>() * packed_a.groups.count);
+        let segments = self.blocks.clone().map(|block| self.chunks(block).len().div_ceil(K_PIECE));
+        let mut prefetch =
+            PrefetchQueue::of(prefetch, segments.sum::<usize>() * packed_a.groups.count);
         for block in self.blocks.clone() {
             let block = self.chunks(block);
             let panel = self.panel(&block, index);
-            for piece in chunks(block.len(), PIECE) {
+            for piece in chunks(block.len(), K_PIECE) {
                 let step = (block.start - self.start() + piece.start) as isize;
                 for panel_a in packed_a.groups.all() {
                     let row = panel_a.start as isize * packed_a.stride;
@@ -346,9 +349,9 @@ impl<'a> PackedB<'a> {
                         ldc: width as isize,
                         accumulate: start,
                     };
-                    // Few results are in the cache.
-                    prefetch_rows::<Avx512Vnni2, _>(ahead.part());
-                    // SAFETY: strips and panels are whole, and so are the sums; the caller's.
+                    // The result is rarely in a cache.
+                    prefetch_rows::<Avx512Vnni2, _>(prefetch.part());
+                    // SAFETY: micro-panels and accumulators are whole; the caller's.
                     unsafe { kernels[panel_a.len() - 1](&args) };
                 }
                 start = Accumulate::Beta(Vnni2::ONE);
@@ -357,12 +360,12 @@ impl<'a> PackedB<'a> {
     }
 }
 
-/// Asks for what is brought into order next: few weights are in the cache. Where rows lie side by side
-/// the processor foresees it.
+/// Prefetches what is packed next, since weights are rarely in a cache. Where rows are contiguous the
+/// hardware prefetcher does it.
 fn prefetch_columns(next: MatrixRef<'_, Bf16>) {
     let ([rows, cols], [row, col]) = (next.shape(), next.strides());
     if row == 1 {
-        let strided = StridedRows { first: next.first(), stride: col, count: cols, len: rows };
-        prefetch_rows::<Avx512Vnni2, _>(strided);
+        let rows = StridedRows { first: next.first(), stride: col, count: cols, len: rows };
+        prefetch_rows::<Avx512Vnni2, _>(rows);
     }
 }

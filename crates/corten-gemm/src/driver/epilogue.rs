@@ -1,4 +1,5 @@
-//! Where sums go: the result, and what it starts from.
+//! The epilogue: what happens to accumulators before they are stored, and where they are stored (as in
+//! CUTLASS, Thakkar et al. 2017).
 
 use crate::pack::pack_kernels::PackKernels;
 use crate::types::accumulate::{Accumulate, Scale};
@@ -8,24 +9,23 @@ use crate::types::strided_rows::StridedRows;
 use crate::types::view::View;
 use std::ops::Range;
 
-/// Where the columns of a result lie if not all of them are equally far apart: a matrix of so many
-/// columns, and others so far behind each other.
+/// The batch stride of a result whose columns are those of several matrices, side by side.
 #[derive(Clone, Copy)]
 pub struct BatchStride {
     /// The columns of a matrix.
     pub columns: usize,
-    /// From a matrix to the next.
+    /// The distance of two matrices.
     pub distance: isize,
 }
 
-/// The result of a product.
+/// The result of a product, and how it is stored.
 pub(crate) struct Epilogue<'a, E: 'static> {
     c: View<*mut E>,
     pub alpha: E,
     pub accumulate: Accumulate<E>,
     batch_stride: Option<BatchStride>,
     pack: &'static PackKernels<E>,
-    /// What takes the sums elsewhere, once, and not to the view.
+    /// Stores finished sums elsewhere, instead of to the view.
     store: Option<&'a StoreTile<'a, E>>,
 }
 
@@ -39,7 +39,7 @@ impl<'a, E: Scalar> Epilogue<'a, E> {
         Self { c, alpha, accumulate, batch_stride: None, pack, store: None }
     }
 
-    /// One of this shape that has finished sums taken to their place. All of the depth must be summed at
+    /// An epilogue that has finished sums stored by a function. All of the depth must be summed at
     /// once.
     pub(crate) fn through(
         shape: [usize; 2],
@@ -50,7 +50,7 @@ impl<'a, E: Scalar> Epilogue<'a, E> {
         Self { store: Some(store), ..Self::of(c, E::ONE, Accumulate::Overwrite, pack) }
     }
 
-    /// Whether tiles may write to the view.
+    /// Whether micro-kernels may store to the view.
     pub(crate) fn is_direct(&self) -> bool {
         self.store.is_none()
     }
@@ -68,26 +68,26 @@ impl<'a, E: Scalar> Epilogue<'a, E> {
         self.c.strides
     }
 
-    /// Whether all of some columns lie in one matrix.
+    /// Whether a range of columns is that of one matrix.
     pub(crate) fn is_one_matrix(&self, cols: &Range<usize>) -> bool {
         self.batch_stride
             .is_none_or(|BatchStride { columns, .. }| cols.start % columns + cols.len() <= columns)
     }
 
-    /// Where an element lies.
-    pub(crate) fn place(&self, [row, col]: [usize; 2]) -> *mut E {
+    /// The address of an element.
+    pub(crate) fn ptr_at(&self, [row, col]: [usize; 2]) -> *mut E {
         match self.batch_stride {
-            None => self.c.place([row, col]),
+            None => self.c.ptr_at([row, col]),
             Some(BatchStride { columns, distance }) => {
                 assert!(col < self.c.shape[1]);
                 let matrix = View { shape: [self.c.shape[0], columns], ..self.c };
                 let start = (col / columns) as isize * distance;
-                matrix.place([row, col % columns]).wrapping_offset(start)
+                matrix.ptr_at([row, col % columns]).wrapping_offset(start)
             }
         }
     }
 
-    /// Some columns, matrix by matrix.
+    /// A range of columns, matrix by matrix.
     fn segments(&self, cols: Range<usize>) -> impl Iterator<Item = Range<usize>> {
         let columns = self.batch_stride.map_or(usize::MAX, |batch_stride| batch_stride.columns);
         let mut start = cols.start;
@@ -99,13 +99,13 @@ impl<'a, E: Scalar> Epilogue<'a, E> {
         })
     }
 
-    /// Brings the sums of a part, in rows `width` apart, to the result.
-    pub(crate) fn store(&self, sums: &[E], width: usize, place: [usize; 2], size: [usize; 2]) {
-        let beta = self.init_tile(place, size);
-        self.store_tile(sums, width, place, size, beta);
+    /// Stores a tile of sums, in rows `width` apart.
+    pub(crate) fn store(&self, sums: &[E], width: usize, ptr_at: [usize; 2], size: [usize; 2]) {
+        let beta = self.init_tile(ptr_at, size);
+        self.store_tile(sums, width, ptr_at, size, beta);
     }
 
-    /// Brings sums to the result, whose values have a factor.
+    /// Stores a tile of sums, given the `beta` of the result.
     pub(crate) fn store_tile(
         &self,
         sums: &[E],
@@ -124,7 +124,7 @@ impl<'a, E: Scalar> Epilogue<'a, E> {
                 sums,
                 width,
                 [rows, segment.len()],
-                self.place([row, segment.start]),
+                self.ptr_at([row, segment.start]),
                 scale,
             );
         }
@@ -142,7 +142,7 @@ impl<'a, E: Scalar> Epilogue<'a, E> {
         let from =
             StridedRows { first: sums.as_ptr(), stride: width as isize, count: rows, len: cols };
         let pack = self.pack;
-        // SAFETY: there are sums for all rows and columns, and they are places of the result.
+        // SAFETY: there are sums for all rows and columns, which lie in the result.
         unsafe {
             if col == 1 {
                 let to = StridedRows { first: c, stride: row, count: rows, len: cols };
@@ -162,7 +162,7 @@ impl<'a, E: Scalar> Epilogue<'a, E> {
         }
     }
 
-    /// Brings the values that the sums of a tile are added to, and returns their factor.
+    /// Stores the biases of a tile, if there are any, and returns the `beta` of the result.
     pub(crate) fn init_tile(&self, [row, col]: [usize; 2], [rows, cols]: [usize; 2]) -> Option<E> {
         match self.accumulate {
             Accumulate::Overwrite => return None,
@@ -175,48 +175,49 @@ impl<'a, E: Scalar> Epilogue<'a, E> {
         Some(E::ONE)
     }
 
-    fn init_segment(&self, place: [usize; 2], size: [usize; 2]) {
-        let (values, k_range) = match self.accumulate {
+    fn init_segment(&self, ptr_at: [usize; 2], size: [usize; 2]) {
+        let (values, steps) = match self.accumulate {
             Accumulate::Overwrite | Accumulate::Beta(_) => return,
-            Accumulate::RowBias(values) => (values.wrapping_add(place[0]), [1, 0]),
-            Accumulate::ColumnBias(values) => (values.wrapping_add(place[1]), [0, 1]),
+            Accumulate::RowBias(values) => (values.wrapping_add(ptr_at[0]), [1, 0]),
+            Accumulate::ColumnBias(values) => (values.wrapping_add(ptr_at[1]), [0, 1]),
         };
-        let first = self.place(place);
-        // In the order in which the result lies.
+        let first = self.ptr_at(ptr_at);
+        // In memory order.
         let row_major = self.c.strides[1].abs() <= self.c.strides[0].abs();
         let [outer, inner] = if row_major { [0, 1] } else { [1, 0] };
         for i in 0..size[outer] {
-            let line = first.wrapping_offset(i as isize * self.c.strides[outer]);
-            let values = values.wrapping_add(i * k_range[outer]);
+            let row_ptr = first.wrapping_offset(i as isize * self.c.strides[outer]);
+            let values = values.wrapping_add(i * steps[outer]);
             if self.c.strides[inner] == 1 {
-                // SAFETY: as below; the elements of the line lie side by side.
+                // SAFETY: as below; the elements of the row are contiguous.
                 unsafe {
-                    if k_range[inner] == 1 {
-                        std::ptr::copy_nonoverlapping(values, line, size[inner]);
+                    if steps[inner] == 1 {
+                        std::ptr::copy_nonoverlapping(values, row_ptr, size[inner]);
                     } else {
-                        std::slice::from_raw_parts_mut(line, size[inner]).fill(*values);
+                        std::slice::from_raw_parts_mut(row_ptr, size[inner]).fill(*values);
                     }
                 }
                 continue;
             }
             for j in 0..size[inner] {
-                // SAFETY: the tile lies in the result; a value per row or per column is readable.
+                // SAFETY: the tile lies in the result; there is a bias for every row or
+                // column.
                 unsafe {
-                    *line.wrapping_offset(j as isize * self.c.strides[inner]) =
-                        *values.add(j * k_range[inner]);
+                    *row_ptr.wrapping_offset(j as isize * self.c.strides[inner]) =
+                        *values.add(j * steps[inner]);
                 }
             }
         }
     }
 }
 
-/// Takes the sums of a part, in rows so far apart, to its place; the last argument is its size.
+/// Stores a tile of sums in rows so far apart, given its first row and column and its size.
 pub(crate) type StoreTile<'a, E> = dyn Fn(&[E], usize, [usize; 2], [usize; 2]) + 'a;
 
-/// Where sums go.
+/// Where the sums of a low-precision product are stored.
 pub enum SumsTo<'a, H: LowPrecision> {
-    /// To a place of their own.
+    /// To a buffer.
     Buffer(View<*mut H::Accum>),
-    /// To this result, which they are brought to when all of the depth is summed at once.
+    /// Through an epilogue to this result, when all of the depth is summed at once.
     Epilogue(View<*mut H>, &'a StoreTile<'a, H::Accum>),
 }

@@ -1,8 +1,5 @@
-//! Products of matrices, block by block.
-//!
-//! The outer loops cut the columns of the result, the depth, and the rows so that the blocks in use
-//! stay in the caches; [`pack`](crate::pack::blocks) puts them in order and [`tile`](crate::kernel::micro_kernel) does the
-//! rest.
+//! GEMM for matrices in memory and for operands that are generated while they are packed. The algorithm
+//! is that of the plan; see [`macro_kernel`](crate::driver::macro_kernel) for the blocked one.
 
 use crate::driver::epilogue::{BatchStride, Epilogue};
 use crate::driver::macro_kernel::gemm_blocked;
@@ -22,16 +19,15 @@ use crate::types::partition::Partition;
 use crate::types::view::{MatrixRef, View, stride_bytes};
 use crate::types::workspace::Workspace;
 
-/// `c = start + alpha * a @ b` on this thread. The way is that of the factors, or of larger ones that
-/// they are parts of: some of the rows of the first, and some of the columns of the second.
+/// `c = accumulate + alpha * a @ b` on this thread. The plan is that of the operands, or of larger ones
+/// of which these are some rows of `a` and some columns of `b`.
 ///
 /// # Safety
-/// The factors and the values of `start` must be readable and `c` readable and writable over their
-/// shapes, `c` must share no element with them and none of its own places with each other, and the
-/// processor must have the instructions.
+/// The operands and biases must be readable and `c` readable and writable over their shapes, `c` must
+/// not overlap them or itself, and the processor must have the instruction set.
 ///
 /// # Panics
-/// When the shapes do not fit or there is no depth.
+/// When the shapes do not match or the depth is zero.
 pub unsafe fn gemm<E: Number>(
     plan: Plan,
     isa: Isa,
@@ -54,10 +50,10 @@ pub unsafe fn gemm<E: Number>(
         && alpha == E::ONE
         && let Some(unpacked) = UnpackedGemm::of(kernels, c, left, right, accumulate)
     {
-        // SAFETY: the caller's: the result and the values of `start` have its shape.
+        // SAFETY: the caller's: the result and the biases have its shape.
         return unsafe { unpacked.run() };
     }
-    // The transpose of the product is the product of the transposes, in the other order.
+    // The transpose of a product is the product of the transposes, in the other order.
     let transposed = match plan.0 {
         Algorithm::Blocked => cost(kernels, c.t(), b.t(), a.t()) < cost(kernels, c, a, b),
         Algorithm::Skinny { transposed, .. } => transposed,
@@ -71,7 +67,7 @@ pub unsafe fn gemm<E: Number>(
         && alpha == E::ONE
         && let Some(small) = SmallGemm::of(a, b, isa, accumulate)
     {
-        // SAFETY: the caller's: the result and the values of `start` have its shape.
+        // SAFETY: the caller's: the result and the biases have its shape.
         return unsafe { small.run(c, accumulate) };
     }
     if plan.0 == Algorithm::Naive {
@@ -98,7 +94,7 @@ pub unsafe fn gemm<E: Number>(
     workspace.release();
 }
 
-/// Element by element.
+/// The textbook triple loop.
 ///
 /// # Safety
 /// As for [`gemm`].
@@ -113,21 +109,21 @@ unsafe fn naive<E: Number>(
         for col in 0..c.shape[1] {
             let terms = (0..a.shape()[1]).map(|step| a.at([row, step]) * b.at([step, col]));
             let sum = terms.fold(E::ZERO, |sum, term| sum + term);
-            // SAFETY: the caller's; the place lies in the result.
+            // SAFETY: the caller's; the element lies in the result.
             unsafe { accumulate.store_row(&[alpha * sum], [row, col], c) };
         }
     }
 }
 
-/// [`gemm`] of factors that may be made as they are needed, tile by tile, over so many steps. The
-/// columns of the result may lie apart.
+/// [`gemm`] by the blocked algorithm, of operands that may be implicit or segmented. The columns of the
+/// result may be those of several matrices.
 ///
 /// # Safety
-/// As for [`gemm`], of every matrix of the result; rows and columns of factors in memory are those
-/// of the result, and their depth is the one given.
+/// As for [`gemm`], of every matrix of the result; rows and columns of operands in memory are those of
+/// the result, and their depth is the one given.
 ///
 /// # Panics
-/// When the shapes do not fit or there is no depth.
+/// When the shapes do not match or the depth is zero.
 pub unsafe fn gemm_operands<E: Number>(
     isa: Isa,
     (c, batch_stride): (View<*mut E>, Option<BatchStride>),
@@ -148,7 +144,7 @@ pub unsafe fn gemm_operands<E: Number>(
     if let (Operand::Matrix(a), Operand::Matrix(b), None) = (a, b, batch_stride)
         && let Some(unpacked) = UnpackedGemm::of(kernels, c, a, b, accumulate)
     {
-        // SAFETY: the caller's, for all that there is.
+        // SAFETY: the caller's, for all of them.
         return unsafe { unpacked.run() };
     }
     let epilogue =
@@ -158,11 +154,11 @@ pub unsafe fn gemm_operands<E: Number>(
     workspace.release();
 }
 
-/// About how many cycles a product takes: multiplications; what it takes to read `a` where the steps of
-/// its rows do not lie side by side; copies of `b`, which are slower where its columns do not, or where
-/// every row lies on a page of its own; and those of the result where its columns do not, for every block
-/// of the depth. Where a step takes half the cycles, what is waited for weighs more; but pages less, as
-/// panels are wider and brought near while the ones before are used.
+/// An estimate of the cycles of a blocked product: multiplications; reading `a` where the steps of its
+/// rows are not contiguous; packing `b`, which is slower where its columns are not contiguous or every
+/// row is on a page of its own; and storing the result where its columns are not contiguous, for every
+/// block of the depth. With wide vectors a step takes half the cycles, so that latencies weigh more; but
+/// pages less, as micro-panels are wider and prefetched.
 fn cost<E: Scalar>(
     kernels: &MicroKernels<E>,
     c: View<*mut E>,
@@ -170,36 +166,32 @@ fn cost<E: Scalar>(
     b: View<*const E>,
 ) -> usize {
     let ([rows, cols], depth) = (c.shape, a.shape[1]);
-    let to_accum = kernels.packing.is_wide();
-    let pages = if to_accum { 5 } else { 8 };
-    // A step multiplies twice in a cycle, and loads one row of `b` and an element of `a` per row.
+    let wide = kernels.packing.is_wide();
+    let pages = if wide { 5 } else { 8 };
+    // A step issues two multiplications a cycle, and loads one row of `b` and an element of `a` per
+    // row.
     let panels = Partition::of(cols.div_ceil(kernels.packing.lanes), kernels.packing.nr_vectors);
-    let of_step: usize = panels.widths().map(|(count, w)| count * (3 * w).max(6 + w)).sum();
-    // Saturated: expanded factors have more elements than there are bytes.
-    let first_pass = |a: usize, b: usize| a.saturating_mul(b);
-    let of_tiles = first_pass(first_pass(rows, depth), of_step) / 6;
-    let batch_stride = stride_bytes::<E>(a.strides[1]);
+    let step_cycles: usize = panels.widths().map(|(count, w)| count * (3 * w).max(6 + w)).sum();
+    // Saturating: expanded operands have more elements than there are bytes.
+    let times = |a: usize, b: usize| a.saturating_mul(b);
+    let multiply = times(times(rows, depth), step_cycles) / 6;
+    let stride = stride_bytes::<E>(a.strides[1]);
     let quarters = match panels.count {
         _ if a.strides[1] == 1 => 0,
-        // Strips are copied in pieces of a few elements.
+        // Micro-panels of `a` are packed a few elements at a time.
         count if count > MAX_UNPACKED_PANELS => 4,
-        _ if batch_stride.is_multiple_of(L1_ALIAS_STRIDE) => 4,
-        _ if batch_stride.saturating_mul(depth.min(KC)) <= TLB_REACH => 0,
-        _ if to_accum && batch_stride >= PAGE_BYTES => 3,
+        _ if stride.is_multiple_of(L1_ALIAS_STRIDE) => 4,
+        _ if stride.saturating_mul(depth.min(KC)) <= TLB_REACH => 0,
+        _ if wide && stride >= PAGE_BYTES => 3,
         _ => 1,
     };
-    let of_a = first_pass(first_pass(rows, depth), quarters) / 4;
-    let of_b = match b.strides {
-        [row, 1] if stride_bytes::<E>(row) >= PAGE_BYTES => {
-            first_pass(first_pass(depth, cols), pages) / 8
-        }
-        [_, 1] => first_pass(depth, cols) / 8,
-        _ => first_pass(depth, cols) / 4,
+    let read_a = times(times(rows, depth), quarters) / 4;
+    let pack_b = match b.strides {
+        [row, 1] if stride_bytes::<E>(row) >= PAGE_BYTES => times(times(depth, cols), pages) / 8,
+        [_, 1] => times(depth, cols) / 8,
+        _ => times(depth, cols) / 4,
     };
-    let of_c = if c.strides[1] == 1 {
-        0
-    } else {
-        first_pass(first_pass(rows, cols), depth.div_ceil(KC)) / 2
-    };
-    of_tiles.saturating_add(of_a).saturating_add(of_b).saturating_add(of_c)
+    let store_c =
+        if c.strides[1] == 1 { 0 } else { times(times(rows, cols), depth.div_ceil(KC)) / 2 };
+    multiply.saturating_add(read_a).saturating_add(pack_b).saturating_add(store_c)
 }

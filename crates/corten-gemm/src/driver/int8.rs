@@ -1,4 +1,4 @@
-//! Products of bytes, with signs or without, whose sums are integers of 32 bits that wrap around.
+//! Products of int8, signed or unsigned, accumulated in `i32` that wraps around.
 
 use crate::driver::epilogue::Epilogue;
 use crate::driver::macro_kernel::gemm_blocked;
@@ -14,9 +14,9 @@ use crate::types::view::{MatrixRef, View};
 use crate::types::workspace::Workspace;
 use std::num::Wrapping;
 
-/// `i8` and `u8`.
+/// The int8 types: `i8` and `u8`.
 pub trait Int8: ConvertPack<Accum = Wrapping<i32>> + SkinnyOperand<Sum = Wrapping<i32>> {
-    /// Whether it has a sign.
+    /// Whether it is signed.
     #[doc(hidden)]
     const SIGNED: bool;
 }
@@ -29,13 +29,13 @@ impl Int8 for u8 {
     const SIGNED: bool = false;
 }
 
-/// `c = a @ b` on this thread. For the way see [`gemm`](crate::product).
+/// `c = a @ b` on this thread. For the plan see [`gemm`](crate::gemm).
 ///
 /// # Safety
-/// As for [`gemm`](crate::product).
+/// As for [`gemm`](crate::gemm).
 ///
 /// # Panics
-/// When the shapes do not fit or there is no depth.
+/// When the shapes do not match or the depth is zero.
 pub unsafe fn gemm_int8<A: Int8, B: Int8>(
     plan: Plan,
     isa: Isa,
@@ -49,7 +49,7 @@ pub unsafe fn gemm_int8<A: Int8, B: Int8>(
     if c.shape.contains(&0) {
         return;
     }
-    // Results are written line by line.
+    // Results are stored row by row.
     let (transposed, form) = match plan.0 {
         Algorithm::Blocked | Algorithm::Naive => (c.strides[1] != 1 && c.strides[0] == 1, None),
         Algorithm::Skinny { transposed, form } => (transposed, Some(form)),
@@ -59,19 +59,19 @@ pub unsafe fn gemm_int8<A: Int8, B: Int8>(
     unsafe {
         let (a, b) = (MatrixRef::new(a), MatrixRef::new(b));
         match transposed {
-            true => sums(isa, form, c.t(), b.t(), a.t(), &mut workspace),
-            false => sums(isa, form, c, a, b, &mut workspace),
+            true => gemm_into(isa, form, c.t(), b.t(), a.t(), &mut workspace),
+            false => gemm_into(isa, form, c, a, b, &mut workspace),
         }
     }
     workspace.release();
 }
 
-/// [`gemm_int8`] tile by tile, or in the form for few rows.
+/// [`gemm_int8`] by the blocked algorithm, or by GEMV kernels in a form.
 ///
 /// # Safety
-/// The result must be writable, share no element with the factors and none of its own places with each
-/// other, and the processor must have the instructions.
-pub(crate) unsafe fn sums<A: Int8, B: Int8>(
+/// The result must be writable and not overlap the operands or itself, and the processor must have the
+/// instruction set.
+pub(crate) unsafe fn gemm_into<A: Int8, B: Int8>(
     isa: Isa,
     form: Option<GemvForm>,
     c: View<*mut Wrapping<i32>>,
@@ -94,7 +94,8 @@ pub(crate) unsafe fn sums<A: Int8, B: Int8>(
     let kernels = Wrapping::<i32>::micro_kernels(isa);
     let epilogue = Epilogue::of(c, Wrapping::ONE, Accumulate::Overwrite, &kernels.packing.pack_b);
     if let Some(form) = form {
-        let store = |sums: &[_], width, place, size| epilogue.store(sums, width, place, size);
+        let store =
+            |gemm_into: &[_], width, place, size| epilogue.store(gemm_into, width, place, size);
         let a = SmallMatrix { source: a, isa };
         return Skinny { a: &a, b, isa, form, store: &store }.run(workspace);
     }

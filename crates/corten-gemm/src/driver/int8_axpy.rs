@@ -1,5 +1,4 @@
-//! Products with few rows where the columns of the large factor lie side by side: multiples of its
-//! lines are added up, two times four lines at a time.
+//! Skinny int8 products where the columns of the large operand are contiguous: GEMV in axpy form.
 
 use crate::driver::epilogue::Epilogue;
 use crate::driver::skinny::SmallOperand;
@@ -14,13 +13,13 @@ use crate::types::vnni::Vnni4;
 use crate::types::workspace::Workspace;
 use std::arch::x86_64::__m512;
 
-/// With more rows than this, a processor does not ask for the next lines early enough by itself.
+/// With more rows than this, the hardware prefetcher does not fetch the next rows early enough.
 const HW_PREFETCH_ROWS: usize = 2;
 
-/// The least columns that are read of a line at a time, for memory to keep up.
+/// The least columns that are streamed of a row at a time, for the memory bandwidth to be used.
 const MIN_COLUMNS: usize = 512;
 
-/// A product whose second factor is the large one.
+/// A product whose large operand is `b`.
 pub(crate) struct AxpyVnni4<'a> {
     pub a: &'a dyn SmallOperand<Vnni4>,
     pub b: MatrixRef<'a, u8>,
@@ -58,9 +57,9 @@ impl AxpyVnni4<'_> {
                     width,
                     prefetch: rows > HW_PREFETCH_ROWS,
                 };
-                // SAFETY: the lines lie in the factor, the rows have a quad for every four of them,
-                // and there is room for whole registers of sums of all rows; the caller owes the
-                // instructions.
+                // SAFETY: the rows lie in the operand, those of `a` have a group for
+                // every four of them, and there is room for whole vectors of sums of all
+                // rows; the caller owes the instruction set.
                 unsafe {
                     match count > VNNI {
                         true => axpy_kernel::<V, 2, FLIP_SIGNS>(&args),

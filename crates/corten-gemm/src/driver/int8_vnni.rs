@@ -1,7 +1,7 @@
-//! Products of bytes by quads: an instruction multiplies four bytes without signs by four with.
-//!
-//! Where both factors have signs or neither has, the second one's sign bits are flipped. What that
-//! adds to a sum, or takes from it, is 128 times the sum of a row of the first factor.
+//! Products of int8 with AVX-512 VNNI, whose instruction multiplies unsigned by signed bytes. Where both
+//! operands are signed or both unsigned, the sign bits of `b` are flipped, which adds 128 to it or
+//! subtracts it. A compensation of 128 times the row sums of `a` undoes that, as in oneDNN ("Int8
+//! Inference") and FBGEMM.
 
 use crate::driver::epilogue::Epilogue;
 use crate::driver::int8_axpy::AxpyVnni4;
@@ -28,14 +28,14 @@ use std::arch::x86_64::*;
 use std::num::Wrapping;
 use std::ops::Range;
 
-/// Rows, and quads of a row, that are added up at a time.
+/// Rows, and groups of a row, that are summed at a time.
 const ROWS: usize = MAX_LANES;
 const STEPS: usize = 64;
 
-/// The most rows of a product whose large factor is read byte by byte.
+/// The most rows of a product whose large operand is read byte by byte.
 const MAX_BYTEWISE_ROWS: usize = 4;
 
-/// Factors, and whether their bytes have signs.
+/// The operands, and whether they are signed.
 pub(crate) struct Int8Gemm<'a> {
     pub a: MatrixRef<'a, u8>,
     pub b: MatrixRef<'a, u8>,
@@ -43,8 +43,8 @@ pub(crate) struct Int8Gemm<'a> {
 }
 
 impl Int8Gemm<'_> {
-    /// Whether quads are faster: where columns are no whole ones, and few sums are made of each,
-    /// bringing them into order takes longer than reading them as they lie.
+    /// Whether VNNI pays: where columns are not whole groups and few products use each, interleaving
+    /// takes longer than converting in place.
     pub(crate) fn pay(&self, form: Option<GemvForm>) -> bool {
         let skinny = form == Some(GemvForm::Dot) && self.a.shape()[0] <= MAX_BYTEWISE_ROWS;
         !skinny || as_vnni4(self.b.t()).is_some()
@@ -60,14 +60,14 @@ impl Int8Gemm<'_> {
     ) {
         for rows in chunks(c.shape[0], self.rows_per_block()) {
             let part = Self { a: self.a.rows(rows.clone()), ..*self };
-            let c = View { data: c.place([rows.start, 0]), shape: [rows.len(), c.shape[1]], ..c };
+            let c = View { data: c.ptr_at([rows.start, 0]), shape: [rows.len(), c.shape[1]], ..c };
             // SAFETY: the caller's.
             unsafe { part.multiply_part(form, c, workspace) };
         }
     }
 
-    /// The rows whose sums are computed before they are multiplied. They are still in a cache then; but
-    /// with many columns it costs more that these are brought into order for every part.
+    /// The rows whose compensation is computed before they are multiplied, while they are still
+    /// cached; but with many columns, packing `b` once for every block of rows would cost more.
     fn rows_per_block(&self) -> usize {
         let ([rows, depth], cols) = (self.a.shape(), self.b.shape()[1]);
         let part = (Params::get(Isa::Avx512Vnni).compensated_bytes / depth).max(ROWS);
@@ -112,7 +112,7 @@ impl Int8Gemm<'_> {
     }
 
     /// # Safety
-    /// As for [`Self::multiply_part`]; there must be what sums start from.
+    /// As for [`Self::multiply_part`]; there must be the biases of the accumulation.
     unsafe fn run<
         V: Vector<Elem = Vnni4> + From<__m512>,
         const SIGNED: bool,
@@ -140,9 +140,9 @@ impl Int8Gemm<'_> {
             return Skinny { a: &a, b, isa, form, store: &store }.run(workspace);
         }
         if form == Some(GemvForm::Axpy) {
-            let strided = AxpyVnni4 { a: &a, b: self.b, epilogue: &epilogue };
+            let axpy = AxpyVnni4 { a: &a, b: self.b, epilogue: &epilogue };
             // SAFETY: the caller's.
-            return unsafe { strided.run::<V, FLIP_SIGNS>(workspace) };
+            return unsafe { axpy.run::<V, FLIP_SIGNS>(workspace) };
         }
         // SAFETY: the caller's.
         let b = unsafe { Interleaved::<Vnni4Layout<FLIP_SIGNS>>::new(self.b, true) };
@@ -151,7 +151,7 @@ impl Int8Gemm<'_> {
         gemm_blocked(kernels, epilogue, depth, a, Operand::Implicit(&b), workspace);
     }
 
-    /// So many times the sums of the rows of the first factor.
+    /// So many times the row sums of `a`, as a bias.
     ///
     /// # Safety
     /// The processor must have AVX-512 VNNI.
@@ -160,7 +160,7 @@ impl Int8Gemm<'_> {
         let compensation = buffer.as_mut_slice::<Vnni4>(rows.next_multiple_of(ROWS));
         for rows in chunks(rows, ROWS) {
             let compensation = &mut compensation[rows.start..][..ROWS];
-            // SAFETY: the caller's. What sums are made of has signs where the factor has.
+            // SAFETY: the caller's. The accumulated operand is signed where `a` is.
             unsafe {
                 match self.signs[0] {
                     true => self.row_sums::<Avx512Vnni4Unsigned>(rows, times, compensation),
@@ -184,27 +184,27 @@ impl Int8Gemm<'_> {
         let mut sums = [V::splat(Vnni4::ZERO); ROWS];
         if let Some(a) = as_vnni4(self.a.rows(rows.clone())) {
             let ([count, len], [stride, _]) = (a.shape(), a.strides());
-            // SAFETY: the lines of the factor; the caller owes the instructions.
+            // SAFETY: the rows of the operand; the caller owes the instruction set.
             unsafe { add_rows(StridedRows { first: a.first(), stride, count, len }, &mut sums) };
         } else {
             // SAFETY: the caller's.
             let a = unsafe { Interleaved::<Vnni4Layout<false>>::new(self.a, false) };
-            let mut quads = [Vnni4::ZERO; ROWS * STEPS + PACK_PADDING];
+            let mut groups = [Vnni4::ZERO; ROWS * STEPS + PACK_PADDING];
             for depth in chunks(a.size()[1], STEPS) {
-                a.pack(rows.clone(), depth.clone(), &mut quads, STEPS);
-                let (first, stride) = (quads.as_ptr(), STEPS as isize);
-                let strided = StridedRows { first, stride, count: rows.len(), len: depth.len() };
-                // SAFETY: the lines were filled; the caller owes the instructions.
-                unsafe { add_rows(strided, &mut sums) };
+                a.pack(rows.clone(), depth.clone(), &mut groups, STEPS);
+                let (first, stride) = (groups.as_ptr(), STEPS as isize);
+                let rows = StridedRows { first, stride, count: rows.len(), len: depth.len() };
+                // SAFETY: the rows were packed; the caller owes the instruction set.
+                unsafe { add_rows(rows, &mut sums) };
             }
         }
         assert!(to.len() >= ROWS);
-        // SAFETY: there is room for a register; the caller owes the instructions.
+        // SAFETY: there is room for a vector; the caller owes the instruction set.
         unsafe { store_reduced(sums, Vnni4(times.to_ne_bytes()), to.as_mut_ptr()) };
     }
 }
 
-/// A first factor as quads where it lies, if the steps of a row are whole ones.
+/// An `a` as VNNI4 in place, if the steps of its rows are whole groups.
 fn as_vnni4(a: MatrixRef<'_, u8>) -> Option<MatrixRef<'_, Vnni4>> {
     let ([rows, depth], [row, step]) = (a.shape(), a.strides());
     if step != 1 || depth % 4 != 0 || (row % 4 != 0 && rows > 1) {
@@ -215,35 +215,32 @@ fn as_vnni4(a: MatrixRef<'_, u8>) -> Option<MatrixRef<'_, Vnni4>> {
     Some(unsafe { MatrixRef::new(view) })
 }
 
-/// Adds the bytes of lines to sums.
+/// Adds the bytes of rows to sums.
 ///
 /// # Safety
-/// The lines must be readable, and the processor must have the instructions.
+/// The rows must be readable, and the processor must have the instruction set.
 #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn add_rows<V: Vector<Elem = Vnni4>>(
-    strided: StridedRows<*const Vnni4>,
-    sums: &mut [V; ROWS],
-) {
+unsafe fn add_rows<V: Vector<Elem = Vnni4>>(rows: StridedRows<*const Vnni4>, sums: &mut [V; ROWS]) {
     let ones = V::splat(Vnni4([1; 4]));
-    let whole = strided.len / V::LANES * V::LANES;
-    for (i, sum) in sums.iter_mut().enumerate().take(strided.count) {
-        let line = strided.first.wrapping_offset(i as isize * strided.stride);
+    let whole = rows.len / V::LANES * V::LANES;
+    for (i, sum) in sums.iter_mut().enumerate().take(rows.count) {
+        let row = rows.first.wrapping_offset(i as isize * rows.stride);
         for at in (0..whole).step_by(V::LANES) {
             // SAFETY: the caller's, for so many lanes.
-            *sum = ones.mul_add(unsafe { V::load(line.wrapping_add(at)) }, *sum);
+            *sum = ones.mul_add(unsafe { V::load(row.wrapping_add(at)) }, *sum);
         }
-        if whole < strided.len {
-            let rest = line.wrapping_add(whole);
-            // SAFETY: the caller's, for the rest of the line.
-            *sum = ones.mul_add(unsafe { V::load_partial(rest, strided.len - whole) }, *sum);
+        if whole < rows.len {
+            let rest = row.wrapping_add(whole);
+            // SAFETY: the caller's, for the remainder of the row.
+            *sum = ones.mul_add(unsafe { V::load_partial(rest, rows.len - whole) }, *sum);
         }
     }
 }
 
-/// Adds up the lanes of every sum, and stores so many times the totals.
+/// Reduces the lanes of every sum, and stores so many times the totals.
 ///
 /// # Safety
-/// `to` must be writable for a register, and the processor must have the instructions.
+/// `to` must be writable for a vector, and the processor must have the instruction set.
 #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 unsafe fn store_reduced<V: Vector<Elem = Vnni4>>(sums: [V; ROWS], times: Vnni4, to: *mut Vnni4) {
     let mut total = V::splat(Vnni4::ZERO);

@@ -1,4 +1,7 @@
-//! The macro-kernel: loops around the micro-kernel.
+//! The macro-kernel: the five loops around the micro-kernel of Goto & van de Geijn, "Anatomy of
+//! High-Performance Matrix Multiplication" (2008), in the order of BLIS (Van Zee & van de Geijn 2015).
+//! Columns are partitioned by NC, the depth by KC and rows by MC, so that a block of `b` stays in the
+//! last-level cache, one of `a` in the second-level cache, and a micro-panel of `b` in the first.
 
 use crate::driver::epilogue::Epilogue;
 use crate::kernel::args::{MicroKernelArgs, MicroKernels};
@@ -15,11 +18,11 @@ use crate::types::strided_rows::StridedRows;
 use crate::types::workspace::{Buffer, Workspace};
 use std::ops::Range;
 
-/// Strips whose sums go to a place apart at a time, if they do: when they are turned, enough of them
-/// for whole cache lines of the result.
+/// Micro-panels of `a` whose tiles are buffered at a time, where they are not stored directly: enough
+/// for whole cache lines of a transposed result.
 const BUFFERED_PANELS: usize = 8;
 
-/// Tile by tile.
+/// A product by the blocked algorithm.
 pub(crate) fn gemm_blocked<E: Scalar>(
     kernels: &'static MicroKernels<E>,
     epilogue: Epilogue<'_, E>,
@@ -31,13 +34,13 @@ pub(crate) fn gemm_blocked<E: Scalar>(
     MacroKernel { epilogue, a, b, depth, kernels }.run(workspace);
 }
 
-/// Whether a block is the first one that adds to its sums, and the first one with its panels.
+/// Whether this is the first block of the depth, and the first block of rows that uses a block of `b`.
 struct FirstPass {
     depth_block: bool,
     packed_b: bool,
 }
 
-/// A product under way.
+/// A product in progress.
 struct MacroKernel<'a, E: 'static> {
     epilogue: Epilogue<'a, E>,
     a: Operand<'a, E>,
@@ -49,7 +52,7 @@ struct MacroKernel<'a, E: 'static> {
 impl<E: Scalar> MacroKernel<'_, E> {
     fn run(&self, workspace: &mut Workspace) {
         let ([rows, cols], depth) = (self.epilogue.shape(), self.depth);
-        // Pieces are not divided.
+        // Segments are not partitioned.
         let kc = if let Operand::Segments(_) = self.a { depth } else { KC };
         let k_bytes = kc.min(depth) * size_of::<E>();
         let params = Params::get(self.kernels.packing.isa);
@@ -63,7 +66,7 @@ impl<E: Scalar> MacroKernel<'_, E> {
         let nc = if reused { max_nc } else { cols };
         let depths = Partition::of(depth, kc);
         assert!(self.epilogue.is_direct() || depths.count == 1, "sums are taken through once");
-        // Rows whose sums stay near from one block of the depth to the next.
+        // Rows whose sums stay cached from one block of the depth to the next.
         let blocks = if depths.count > 1 { params.blocks_per_group } else { usize::MAX };
         let row_groups = Partition::of(rows.div_ceil(mc), blocks);
         for cols in chunks(cols, nc) {
@@ -71,7 +74,7 @@ impl<E: Scalar> MacroKernel<'_, E> {
                 let rows = group.start * mc..(group.end * mc).min(rows);
                 for index in 0..depths.count {
                     let place = [rows.clone(), cols.clone()];
-                    // Panels that are kept are used for other rows first.
+                    // Micro-panels that are kept are used for other rows first.
                     let next_depth =
                         (!reused && index + 1 < depths.count).then(|| depths.get(index + 1));
                     self.depth(place, (depths.get(index), next_depth), mc, reused, workspace);
@@ -80,7 +83,8 @@ impl<E: Scalar> MacroKernel<'_, E> {
         }
     }
 
-    /// A block of the depth for a part of the result, and the block that follows if it uses the next panels.
+    /// A block of the depth for a part of the result, and the next block if it uses the next
+    /// micro-panels.
     fn depth(
         &self,
         [rows, cols]: [Range<usize>; 2],
@@ -103,8 +107,7 @@ impl<E: Scalar> MacroKernel<'_, E> {
         }
     }
 
-    /// Every panel of a block of `b` with every strip of a block of `a`. The place of the block is
-    /// given.
+    /// Every micro-panel of a block of `b` with every micro-panel of a block of `a`.
     fn block(
         &self,
         panels: &mut PackedB<'_, E>,
@@ -116,7 +119,7 @@ impl<E: Scalar> MacroKernel<'_, E> {
         for index in 0..panels.count() {
             let panel = panels.get(index, first_time, packed_a.row_major());
             let prefetch = panels.prefetch_next(index + 1, first_time, packed_a.count());
-            // Whether tiles write to the result itself.
+            // Whether micro-kernels store to the result itself.
             let direct = self.epilogue.is_direct()
                 && self.epilogue.strides()[1] == 1
                 && panel.cols.len() == panel.vectors * self.kernels.packing.lanes
@@ -129,20 +132,20 @@ impl<E: Scalar> MacroKernel<'_, E> {
         }
     }
 
-    /// What the sums from a place on are added to: by the first block of the depth what the product
-    /// starts from, by the others what is there.
+    /// What the sums from a row and column on are added to: for the first block of the depth what
+    /// the product is, for the others the result.
     fn start(&self, place: [usize; 2], first: bool) -> Accumulate<E> {
         if first { self.epilogue.accumulate.at(place) } else { Accumulate::Beta(E::ONE) }
     }
 
-    /// A panel with every strip, whose sums go to the result.
+    /// A micro-panel of `b` with all of `a`, stored to the result.
     fn direct(
         &self,
         PanelPass { packed_a, mut panel, mut prefetch, row, first }: PanelPass<'_, '_, E>,
     ) {
         let place = [row, panel.cols.start];
         let start = self.start(place, first);
-        let (c, ldc) = (self.epilogue.place(place), self.epilogue.strides()[0]);
+        let (c, ldc) = (self.epilogue.ptr_at(place), self.epilogue.strides()[0]);
         assert!(
             row + packed_a.height() <= self.epilogue.shape()[0],
             "the block lies in the result"
@@ -153,13 +156,13 @@ impl<E: Scalar> MacroKernel<'_, E> {
             let c = c.wrapping_offset(above as isize * ldc);
             let sums =
                 TileOutput { c, ldc, accumulate: start.at([above, 0]), prefetch: prefetch.part() };
-            // SAFETY: the result has the rows of the block and the columns of the panel, all of them
-            // in one matrix, and there are values for them.
+            // SAFETY: the result has the rows of the block and the columns of the
+            // micro-panel, all of them in one matrix, and there are biases for them.
             unsafe { self.run_micro_kernel(packed_a, &panel_a, &mut panel, sums) };
         }
     }
 
-    /// A panel with every strip, whose sums go to the room and from there to the result.
+    /// A micro-panel of `b` with all of `a`, stored by way of a buffer.
     fn buffered(
         &self,
         buffer: &mut Buffer,
@@ -171,7 +174,7 @@ impl<E: Scalar> MacroKernel<'_, E> {
             let place = [row + rows.start, panel.cols.start];
             let size = [rows.len(), panel.cols.len()];
             let base = self.start(place, first);
-            // Tiles add values per row whatever columns they have.
+            // Micro-kernels add row biases whatever columns they have.
             let by_tiles = matches!(base, Accumulate::RowBias(_)) && self.epilogue.alpha == E::ONE;
             let beta = match first {
                 true if by_tiles => None,
@@ -185,18 +188,18 @@ impl<E: Scalar> MacroKernel<'_, E> {
                 let (c, ldc) = (sums[above * width..].as_mut_ptr(), width as isize);
                 let start = if by_tiles { base.at([above, 0]) } else { Accumulate::Overwrite };
                 let sums = TileOutput { c, ldc, accumulate: start, prefetch: prefetch.part() };
-                // SAFETY: there is room for all rows and all columns of the panel.
+                // SAFETY: there is room for all rows and all columns of the micro-panel.
                 unsafe { self.run_micro_kernel(packed_a, &panel_a, &mut panel, sums) };
             }
             self.epilogue.store_tile(sums, width, place, size, beta);
         }
     }
 
-    /// The sums of a strip and a panel, which is copied after that.
+    /// Calls the micro-kernel of two micro-panels, which may pack that of `b`.
     ///
     /// # Safety
-    /// The result must be writable, and what is added to readable, for the rows and all columns of the
-    /// panel's registers.
+    /// The result must be writable, and what is added to readable, for the rows and all vectors of
+    /// the micro-panels.
     #[inline]
     unsafe fn run_micro_kernel(
         &self,
@@ -227,29 +230,29 @@ impl<E: Scalar> MacroKernel<'_, E> {
             Some(_) => self.kernels.fused_packing,
             None => kernels[panel.vectors - 1],
         };
-        // SAFETY: strips and panels are whole, the caller owes the result, and the tile is of the
-        // level in use.
+        // SAFETY: micro-panels are whole, the caller owes the result, and the micro-kernel is of
+        // the instruction set in use.
         unsafe { kernels[panel_a.rows.len() - 1](&args) };
         panel.set_packed(panel.vectors * self.kernels.packing.lanes);
     }
 }
 
-/// A panel that is multiplied with every strip of a block.
+/// A micro-panel of `b` that is multiplied with all of a block of `a`.
 struct PanelPass<'a, 'b, E: 'static> {
     packed_a: &'a PackedA<'b, E>,
     panel: PanelB<E>,
     prefetch: PrefetchQueue<E>,
     /// The first row of the block.
     row: usize,
-    /// Whether this is the first block that adds to its sums.
+    /// Whether this is the first block of the depth.
     first: bool,
 }
 
-/// Where the sums of a tile go.
+/// The tile of the result of a micro-kernel.
 struct TileOutput<E> {
     pub c: *mut E,
     pub ldc: isize,
     pub accumulate: Accumulate<E>,
-    /// What is to be brought near meanwhile.
+    /// What is prefetched meanwhile.
     pub prefetch: StridedRows<*const E>,
 }

@@ -1,5 +1,5 @@
-//! Products of narrow elements. Sums are wide: those of floats are rounded once, and of those of
-//! integers the low bits are kept.
+//! Mixed-precision products: low-precision operands, accumulated in a wider type. Float results are
+//! rounded once, of integer results the low bits are kept.
 
 #[cfg(target_arch = "x86_64")]
 use crate::driver::amx_gemm::{AmxB, AmxGemm, BLOCKS};
@@ -31,25 +31,26 @@ use crate::types::workspace::Workspace;
 use std::num::Wrapping;
 use std::ops::Range;
 
-/// Rows and columns of a part of the result whose sums are kept.
+/// Rows and columns of a part of the result whose accumulators are buffered.
 const PART: usize = 1024;
 
-/// Elements of a factor that are brought into order in the time in which a sum is turned.
+/// Elements of an operand that are packed in the time in which an accumulator is transposed.
 #[cfg(target_arch = "x86_64")]
-const SUM: usize = 4;
+const PACKED_PER_STORE: usize = 4;
 
-/// [`Bf16`], [`F16`], and integers of 8 and 16 bits.
+/// The element types of mixed-precision products: [`Bf16`], [`F16`], and integers of 8 and 16 bits.
 pub trait MixedPrecision: ConvertPack<Accum: Number> + SkinnyOperand<Sum = Self::Accum> {
-    /// The rows and columns of a part of the result, given the depth, if sums need places of their own.
+    /// The rows and columns of a part of the result, given the depth, if accumulators must be
+    /// buffered.
     #[doc(hidden)]
     fn part(_: Isa, _depth: usize) -> Option<[usize; 2]> {
         Some([PART; 2])
     }
 
-    /// Brings the sums of a product of parts to their places.
+    /// Computes the sums of a part of a product.
     ///
     /// # Safety
-    /// The processor must have the instructions.
+    /// The processor must have the instruction set.
     #[doc(hidden)]
     unsafe fn sum(
         isa: Isa,
@@ -62,22 +63,22 @@ pub trait MixedPrecision: ConvertPack<Accum: Number> + SkinnyOperand<Sum = Self:
         unsafe { gemm_converted(isa, sums, a, b, workspace) }
     }
 
-    /// A product with few rows.
+    /// A skinny product.
     ///
     /// # Safety
-    /// The processor must have the instructions.
+    /// The processor must have the instruction set.
     #[doc(hidden)]
     unsafe fn skinny_gemm(skinny: SkinnyMixed<'_, Self>, workspace: &mut Workspace) {
         skinny.run_converted(workspace);
     }
 }
 
-/// The rows and columns of a part of a result of so many steps; none where they are summed at once.
-fn buffered_part(k_range: usize) -> Option<[usize; 2]> {
-    (k_range > KC).then_some([PART; 2])
+/// The rows and columns of a part of a result, given the depth; none where that is summed at once.
+fn buffered_part(depth: usize) -> Option<[usize; 2]> {
+    (depth > KC).then_some([PART; 2])
 }
 
-/// The sums of what becomes wide where tiles need it.
+/// A product whose operands are converted while they are packed.
 ///
 /// # Safety
 /// As for [`MixedPrecision::sum`].
@@ -100,7 +101,7 @@ unsafe fn gemm_converted<H: MixedPrecision>(
     gemm_blocked(kernels, epilogue, depth, Operand::Implicit(&a), Operand::Implicit(&b), workspace);
 }
 
-/// A product with few rows, in the order of its second factor.
+/// A skinny product, whose large operand is `b`.
 pub struct SkinnyMixed<'a, H: LowPrecision> {
     isa: Isa,
     form: GemvForm,
@@ -119,7 +120,7 @@ impl<H: LowPrecision + SkinnyOperand<Sum = H::Accum>> SkinnyMixed<'_, H> {
 
 impl<H: Int8> SkinnyMixed<'_, H> {
     /// # Safety
-    /// The processor must have the instructions.
+    /// The processor must have the instruction set.
     unsafe fn run_int8(self, workspace: &mut Workspace) {
         if self.isa < Isa::Avx512Vnni {
             return self.run_converted(workspace);
@@ -130,7 +131,7 @@ impl<H: Int8> SkinnyMixed<'_, H> {
         let sums = buffer.as_mut_slice::<Wrapping<i32>>(rows * cols);
         let view = View { data: sums.as_mut_ptr(), shape, strides: [cols as isize, 1] };
         // SAFETY: the caller's.
-        unsafe { int8::sums(isa, Some(form), view, a, b, workspace) };
+        unsafe { int8::gemm_into(isa, Some(form), view, a, b, workspace) };
         store(sums, cols, [0, 0], shape);
         workspace.sums = buffer;
     }
@@ -138,7 +139,7 @@ impl<H: Int8> SkinnyMixed<'_, H> {
 
 #[cfg(target_arch = "x86_64")]
 impl SkinnyMixed<'_, Bf16> {
-    /// Both factors as pairs where they lie, if they are.
+    /// Both operands as VNNI2 in place, if possible.
     fn as_vnni2(&self) -> Option<[MatrixRef<'_, Vnni2>; 2]> {
         Some([as_vnni2(self.a)?, as_vnni2(self.b.t())?.t()])
     }
@@ -150,18 +151,18 @@ impl SkinnyMixed<'_, Bf16> {
     }
 }
 
-/// [`buffered_part`] so many steps where tiles have registers of their own.
+/// [`buffered_part`] for AMX.
 #[cfg(target_arch = "x86_64")]
-fn buffered_part_amx(k_range: usize) -> Option<[usize; 2]> {
-    (k_range.div_ceil(2) > BLOCKS * KC).then_some([PART; 2])
+fn buffered_part_amx(depth: usize) -> Option<[usize; 2]> {
+    (depth.div_ceil(2) > BLOCKS * KC).then_some([PART; 2])
 }
 
-/// Whether the transposes are multiplied: the second factor then is the first one, and where its pairs lie
-/// side by side it is not brought into order. The first one is instead, and the sums.
+/// Whether the product of the transposes is faster: `b`, whose VNNI2 pairs are in place, then needs no
+/// packing, but `a` does, and the result is transposed.
 #[cfg(target_arch = "x86_64")]
 fn transpose_pays(a: MatrixRef<'_, Bf16>, b: MatrixRef<'_, Bf16>) -> bool {
     let ([rows, depth], cols) = (a.shape(), b.shape()[1]);
-    as_vnni2(b.t()).is_some() && rows * depth + SUM * rows * cols < cols * depth
+    as_vnni2(b.t()).is_some() && rows * depth + PACKED_PER_STORE * rows * cols < cols * depth
 }
 
 impl MixedPrecision for F16 {
@@ -186,7 +187,7 @@ macro_rules! int8 {
                     unreachable!("sums of bytes have places of their own")
                 };
                 // SAFETY: the caller's.
-                unsafe { int8::sums(isa, None, sums, a, b, workspace) }
+                unsafe { int8::gemm_into(isa, None, sums, a, b, workspace) }
             }
 
             unsafe fn skinny_gemm(skinny: SkinnyMixed<'_, Self>, workspace: &mut Workspace) {
@@ -224,13 +225,13 @@ impl MixedPrecision for Bf16 {
         if isa >= Isa::Amx {
             let transposed = transpose_pays(a, b);
             let (a, b) = if transposed { (b.t(), a.t()) } else { (a, b) };
-            // SAFETY: the caller's: these are the instructions in use.
+            // SAFETY: the caller's, of the instruction set in use.
             return unsafe {
                 let (cols, b) = (b.shape()[1], Interleaved::<Vnni2Layout>::new(b, true));
                 AmxGemm { a, b: AmxB::Interleaved(&b), cols, transposed }.run(sums, workspace);
             };
         }
-        // SAFETY: the caller's: these are the instructions in use.
+        // SAFETY: the caller's, of the instruction set in use.
         unsafe {
             let b = Interleaved::<Vnni2Layout>::new(b, true);
             gemm_vnni2(vnni2_kernels(isa), sums, a, Operand::Implicit(&b), workspace);
@@ -248,15 +249,14 @@ impl MixedPrecision for Bf16 {
 }
 
 /// `c = beta * c + alpha * a @ b` on this thread, every float rounded once and every integer wrapped
-/// around; without `beta`, what `c` holds is not read. For the way see [`gemm`](crate::product).
-/// With AVX-512 BF16, floats and sums smaller than the smallest normal `f32` count as zero, as they do
-/// in PyTorch's products.
+/// around; without `beta`, `c` is not read. For the plan see [`gemm`](crate::gemm). With AVX-512 BF16,
+/// subnormal `f32` count as zero, as they do in PyTorch's products.
 ///
 /// # Safety
-/// As for [`gemm`](crate::product).
+/// As for [`gemm`](crate::gemm).
 ///
 /// # Panics
-/// When the shapes do not fit or there is no depth.
+/// When the shapes do not match or the depth is zero.
 pub unsafe fn gemm_mixed<H: MixedPrecision>(
     plan: Plan,
     isa: Isa,
@@ -272,7 +272,7 @@ pub unsafe fn gemm_mixed<H: MixedPrecision>(
     if c.shape.contains(&0) {
         return;
     }
-    // Results are written line by line.
+    // Results are stored row by row.
     let transposed = match plan.0 {
         Algorithm::Blocked | Algorithm::Naive => c.strides[1] != 1 && c.strides[0] == 1,
         Algorithm::Skinny { transposed, .. } => transposed,
@@ -301,7 +301,7 @@ pub unsafe fn gemm_mixed<H: MixedPrecision>(
     });
 }
 
-/// A result that sums are rounded to.
+/// The epilogue of a low-precision result: accumulators are scaled and rounded.
 pub(crate) struct Converting<H: LowPrecision> {
     pub c: View<*mut H>,
     pub scale: Scale<H::Accum>,
@@ -309,8 +309,8 @@ pub(crate) struct Converting<H: LowPrecision> {
 }
 
 impl<H: LowPrecision> Converting<H> {
-    /// Has the sums of one part after the other made, given their place, rows and columns, and brings
-    /// them to the result.
+    /// Has the accumulators of one part after the other computed, given their buffer, rows and
+    /// columns, and stores them.
     pub(crate) fn in_parts(
         &self,
         part: [usize; 2],
@@ -338,14 +338,14 @@ impl<H: LowPrecision> Converting<H> {
         place: [usize; 2],
         [rows, cols]: [usize; 2],
     ) {
-        let (c, [row, col]) = (self.c.place(place), self.c.strides);
+        let (c, [row, col]) = (self.c.ptr_at(place), self.c.strides);
         assert!(cols <= width && (rows - 1) * width + cols <= sums.len());
         let from =
             StridedRows { first: sums.as_ptr(), stride: width as isize, count: rows, len: cols };
         if col == 1 {
             let to = StridedRows { first: c, stride: row, count: rows, len: cols };
-            // SAFETY: there are sums for all rows and columns, and they are places of the result;
-            // the moves are of the level in use.
+            // SAFETY: there are sums for all rows and columns, which lie in the result; the
+            // kernels are of the instruction set in use.
             return unsafe { (self.pack.store_tile)(from, to, self.scale) };
         }
         for i in 0..rows {

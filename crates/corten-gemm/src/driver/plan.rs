@@ -1,55 +1,56 @@
-//! How a product is computed.
+//! The plan of a product: which algorithm computes it.
 
 use crate::kernel::select::Number;
 use crate::pack::packing::max_unpacked_panels;
 use crate::types::isa::Isa;
 use crate::types::view::View;
 
-/// The most rows, or columns, of a product whose large factor is read as it lies.
+/// The most rows, or columns, of a skinny product, whose large operand is streamed without packing.
 pub const MAX_SKINNY: usize = 16;
 
-/// The most rows where columns of the large factor lie side by side, unless it lies in memory: tiles
-/// of more rows read what is in a cache as fast, and keep their sums in registers.
+/// The most rows of a skinny product in axpy form whose large operand is cached: micro-kernels read that
+/// as fast, and keep their sums in registers.
 const MAX_SKINNY_IN_CACHE: usize = 4;
 
-/// Bytes of a large factor that a cache may hold.
+/// Bytes of a large operand that a cache may hold. This is no share of a cache of the processor, since
+/// the rounding of a result depends on its plan.
 const CACHED_BYTES: usize = 2 << 20;
 
-/// The least columns that lie side by side where they are added up line by line: tiles read shorter
-/// lines nearly in the order in which they lie.
+/// The least contiguous columns of the axpy form: micro-kernels read shorter rows nearly in memory
+/// order.
 const MIN_AXPY_COLUMNS: usize = 256;
 
-/// Where few columns, that nearly fill registers of so many lanes, meet rows of fewer steps than so many times
-/// their number, tiles take less time than it takes to add up the lanes of every sum.
+/// Where the columns of a skinny product nearly fill vectors of so many lanes, and the depth is less
+/// than so many times their number, micro-kernels take less time than the reduction of the dot products.
 const DOT_LANES: usize = 8;
 const MIN_DOT_DEPTH: usize = 8;
 
-/// The most multiplications of a product for which tiles are too much ado.
+/// The most multiplications of a product that is not worth packing.
 const MAX_NAIVE: usize = 64;
 
-/// The most multiplications of a product for which registers are too much ado.
+/// The most multiplications of a product that is not worth vectors.
 const MAX_ALWAYS_NAIVE: usize = 16;
 
-/// How a product is computed. It is chosen for the whole of a product, before that is cut into
-/// parts, since the order in which the terms of an element are added up depends on it.
+/// How a product is computed. A plan is made for a whole product, before that is partitioned over
+/// threads, since the order of summation depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan(pub(crate) Algorithm);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Algorithm {
-    /// Tile by tile.
+    /// By micro-kernels, with blocking and packing.
     Blocked,
-    /// Element by element.
+    /// By the textbook triple loop.
     Naive,
-    /// The second factor as it lies, or the first one, with the product turned.
+    /// By GEMV kernels that stream `b`, or `a` in the product of the transposes.
     Skinny { transposed: bool, form: GemvForm },
 }
 
 impl Plan {
-    /// Tile by tile, which fits every product.
+    /// The blocked algorithm, which fits every product.
     pub const BLOCKED: Self = Self(Algorithm::Blocked);
 
-    /// The way for the product of two factors.
+    /// The plan for the product of two operands.
     #[must_use]
     pub fn of<E>(a: View<*const E>, b: View<*const E>) -> Self {
         let (rows, cols) = (a.shape[0], b.shape[1]);
@@ -80,7 +81,7 @@ impl Plan {
     }
 }
 
-/// Which of the large factor's elements lie side by side.
+/// The form of a GEMV kernel, by which elements of the large operand are contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GemvForm {
     /// The steps of a column.
@@ -89,8 +90,7 @@ pub(crate) enum GemvForm {
     Axpy,
 }
 
-/// Whether a product with so many columns copies rows of its first factor that lie at a multiple of
-/// [`L1_ALIAS_STRIDE`].
+/// Whether a product with so many columns packs rows of `a` at a multiple of [`L1_ALIAS_STRIDE`].
 #[must_use]
 pub fn packs_aliasing_rows<E: Number>(isa: Isa, cols: usize) -> bool {
     let kernels = E::micro_kernels(isa);

@@ -1,4 +1,4 @@
-//! Products with a `b` that was packed before.
+//! Products with a prepacked `b`.
 
 use crate::driver::epilogue::Epilogue;
 use crate::driver::macro_kernel::gemm_blocked;
@@ -13,7 +13,7 @@ use crate::types::workspace::Workspace;
 use std::ops::Range;
 
 impl<E: Number> PrepackedB<E> {
-    /// The panels of a matrix for the tiles of these instructions.
+    /// Packs a matrix for the micro-kernels of an instruction set.
     #[must_use]
     pub fn of(b: MatrixRef<'_, E>, isa: Isa) -> Self {
         let packing = &E::micro_kernels(isa).packing;
@@ -23,14 +23,13 @@ impl<E: Number> PrepackedB<E> {
     }
 }
 
-/// [`gemm`] with some columns of a factor whose panels were made before; the first one begins a
-/// panel.
+/// [`gemm`](crate::gemm) with some columns of a prepacked `b`; the first one begins a micro-panel.
 ///
 /// # Safety
-/// As for [`gemm`], of `c`, `a` and `start`.
+/// As for [`gemm`](crate::gemm), of `c`, `a` and the biases.
 ///
 /// # Panics
-/// When the shapes do not fit, there is no depth, or the columns do not begin with a panel.
+/// When the shapes do not match, the depth is zero, or the columns do not begin with a micro-panel.
 pub unsafe fn gemm_prepacked<E: Number>(
     c: View<*mut E>,
     a: View<*const E>,

@@ -1,4 +1,4 @@
-//! Products of `bf16` with a `b` that was packed before.
+//! Products of `bf16` with a prepacked `b`.
 
 use crate::driver::amx_gemm::{AmxB, AmxGemm};
 use crate::driver::epilogue::SumsTo;
@@ -17,14 +17,14 @@ use crate::types::vnni::Vnni2;
 use crate::types::workspace::Workspace;
 use std::ops::Range;
 
-/// A second factor of 16-bit floats whose panels lie one after the other, in pairs along the depth.
+/// A prepacked `b` of `bf16`, in VNNI2 layout.
 pub struct PrepackedBf16 {
     pub(crate) pairs: PrepackedB<Vnni2>,
     depth: usize,
 }
 
 impl PrepackedBf16 {
-    /// The panels of a matrix, where the instructions multiply pairs.
+    /// Packs a matrix, where the instruction set has products of VNNI2.
     #[must_use]
     pub fn of(b: MatrixRef<'_, Bf16>, isa: Isa) -> Option<Self> {
         let has_pairs = is_x86_feature_detected!("avx512bf16");
@@ -33,7 +33,7 @@ impl PrepackedBf16 {
             return None;
         }
         let [depth, cols] = b.shape();
-        // SAFETY: the processor has the instructions.
+        // SAFETY: the processor has the instruction set.
         let columns = unsafe { Interleaved::<Vnni2Layout>::new(b, true) };
         let shape = [depth.div_ceil(2), cols];
         let packing = &vnni2_kernels(isa).packing;
@@ -65,14 +65,14 @@ impl PrepackedBf16 {
     }
 }
 
-/// `c = beta * c + a @ b` on this thread, with some columns of a factor whose panels were made before;
-/// the first one begins a panel. Rounded as by [`gemm_mixed`].
+/// `c = beta * c + a @ b` on this thread, with some columns of a prepacked `b`; the first one begins a
+/// micro-panel. Rounded as by [`gemm_mixed`](crate::gemm_mixed).
 ///
 /// # Safety
-/// As for [`gemm`](crate::product), of `c` and `a`.
+/// As for [`gemm`](crate::gemm), of `c` and `a`.
 ///
 /// # Panics
-/// When the shapes do not fit, there is no depth, or the columns do not begin with a panel.
+/// When the shapes do not match, the depth is zero, or the columns do not begin with a micro-panel.
 pub unsafe fn gemm_prepacked_bf16(
     c: View<*mut Bf16>,
     a: View<*const Bf16>,
@@ -92,7 +92,7 @@ pub unsafe fn gemm_prepacked_bf16(
     let multiply =
         |sums: SumsTo<'_, Bf16>, rows, columns: Range<usize>, workspace: &mut Workspace| {
             let (a, first, cols) = (a.rows(rows), cols.start + columns.start, columns.len());
-            // SAFETY: pairs were packed, so the processor has the instructions.
+            // SAFETY: VNNI2 was packed, so the processor has the instruction set.
             unsafe {
                 if b.pairs.isa() >= Isa::Amx {
                     let b = AmxB::Prepacked(&b.pairs, first);

@@ -1,4 +1,4 @@
-//! Products with few rows: the large operand is read once, where it lies.
+//! Skinny products, of few rows: GEMV kernels stream the large operand once, in place.
 
 use crate::driver::epilogue::StoreTile;
 use crate::driver::plan::GemvForm;
@@ -13,22 +13,22 @@ use crate::types::strided_rows::StridedRows;
 use crate::types::view::MatrixRef;
 use crate::types::workspace::{Buffer, Workspace};
 
-/// Columns whose sums are brought to the result at a time.
+/// Columns whose dot products are stored at a time.
 const DOT_NC: usize = 64;
 
-/// With more rows than this, a processor does not ask for the next lines early enough by itself.
+/// With more rows than this, the hardware prefetcher does not fetch the next rows early enough.
 const HW_PREFETCH_ROWS: usize = 2;
 
-/// A small factor, of which sums of such elements are made.
+/// The small operand of a skinny product.
 pub(crate) trait SmallOperand<E> {
     fn shape(&self) -> [usize; 2];
 
-    /// The first element of the factor as it lies, with the steps of the depth side by side, or of a
-    /// copy; and the distance of its rows.
+    /// The first element of the operand in rows of contiguous steps, in place or packed, and its
+    /// leading dimension.
     fn contiguous<'r>(&'r self, buffer: &'r mut Buffer) -> (*const E, isize);
 }
 
-/// A small factor that is a matrix in memory.
+/// A small operand in memory.
 pub(crate) struct SmallMatrix<'a, S: 'static> {
     pub source: MatrixRef<'a, S>,
     pub isa: Isa,
@@ -44,13 +44,13 @@ impl<S: SkinnyOperand> SmallOperand<S::Sum> for SmallMatrix<'_, S> {
     }
 }
 
-/// A product whose second factor is the large one.
+/// A product whose large operand is `b`.
 pub(crate) struct Skinny<'a, S: SkinnyElement> {
     pub a: &'a dyn SmallOperand<S::Sum>,
     pub b: MatrixRef<'a, S>,
     pub isa: Isa,
     pub form: GemvForm,
-    /// Takes sums to the result.
+    /// Stores tiles of sums.
     pub store: &'a StoreTile<'a, S::Sum>,
 }
 
@@ -87,8 +87,9 @@ impl<S: SkinnyElement> Skinny<'_, S> {
                         width: DOT_NC,
                         prefetch: far && group.start == 0,
                     };
-                    // SAFETY: the rows and columns lie in their factors, and there is room for the
-                    // sums of all rows; the kernel is of the level in use.
+                    // SAFETY: the rows and columns lie in their operands, and there
+                    // is room for the sums of all rows; the kernel is of the
+                    // instruction set in use.
                     unsafe { if whole { (kernel.blocked)(&dot) } else { (kernel.single)(&dot) } };
                     at += count;
                 }
@@ -130,8 +131,8 @@ impl<S: SkinnyElement> Skinny<'_, S> {
                     let (first, prefetch) = (at == 0, group.start == 0 && rows > HW_PREFETCH_ROWS);
                     let args = AxpyArgs { rows: b_rows, factors, to, width, first, prefetch };
                     let kernels = &kernels[group.len() - 1];
-                    // SAFETY: the lines lie in the factor, and there is room for the sums of all
-                    // rows; the kernel is of the level in use.
+                    // SAFETY: the rows lie in the operand, and there is room for the
+                    // sums of all rows; the kernel is of the instruction set in use.
                     unsafe {
                         if count == 1 { (kernels.single)(&args) } else { (kernels.blocked)(&args) }
                     };

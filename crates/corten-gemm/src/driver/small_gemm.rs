@@ -1,4 +1,4 @@
-//! Products of so few elements that to look for room takes longer than to compute them.
+//! Small products in dot form, for which acquiring a workspace would take longer than the product.
 
 use crate::kernel::skinny::{DotArgs, DotKernels, MAX_DOTS, SkinnyElement};
 use crate::types::accumulate::Accumulate;
@@ -6,18 +6,19 @@ use crate::types::element::Scalar;
 use crate::types::isa::Isa;
 use crate::types::view::{MatrixRef, View};
 
-/// A little product.
+/// A small product.
 pub(crate) struct SmallGemm<'a, S: SkinnyElement> {
     a: MatrixRef<'a, S>,
     b: MatrixRef<'a, S>,
     kernel: &'static DotKernels<S::Sum, S>,
 }
 
-/// The most elements of a product that is a little one.
+/// The most elements of the result of a small product.
 const MAX_RESULT: usize = 64;
 
 impl<'a, E: SkinnyElement<Sum = E> + Scalar> SmallGemm<'a, E> {
-    /// The product, if it is one: its sums are those of [`Skinny`](crate::kernel::skinny::Few).
+    /// The product, if it is a small one: its sums are those of
+    /// [`Skinny`](crate::driver::skinny::Skinny).
     #[inline]
     pub(crate) fn of(
         a: MatrixRef<'a, E>,
@@ -35,7 +36,7 @@ impl<'a, E: SkinnyElement<Sum = E> + Scalar> SmallGemm<'a, E> {
     }
 
     /// # Safety
-    /// `c` must be writable, and what it starts from readable, over the product's shape; the start is
+    /// `c` must be writable, and biases readable, over the shape of the product; the accumulation is
     /// that for which this was made.
     pub(crate) unsafe fn run(&self, c: View<*mut E>, accumulate: Accumulate<E>) {
         let (depth, cols) = (self.a.shape()[1], self.b.shape()[1]);
@@ -54,13 +55,13 @@ impl<'a, E: SkinnyElement<Sum = E> + Scalar> SmallGemm<'a, E> {
                 width: count,
                 prefetch: false,
             };
-            // SAFETY: the rows and columns lie in their factors, and a kernel has no more sums than
-            // there is room for; it is of the level in use.
+            // SAFETY: the rows and columns lie in their operands, and there is room for the
+            // sums of any kernel, which is of the instruction set in use.
             unsafe { if whole { (self.kernel.blocked)(&dot) } else { (self.kernel.single)(&dot) } };
             for row in 0..self.a.shape()[0] {
-                // Without a division, which chunks of so many would begin with.
+                // Without the division that chunks would begin with.
                 let sums = &sums[row * count..][..count];
-                // SAFETY: the caller's; the places lie in the product.
+                // SAFETY: the caller's; the elements lie in the product.
                 unsafe { accumulate.store_row(sums, [row, at], c) };
             }
             at += count;

@@ -1,5 +1,5 @@
-//! Products whose factors tiles read as they lie: for small ones, deciding on blocks takes longer than
-//! multiplying.
+//! Products whose operands micro-kernels read in place: for small ones, the choice of blocks takes
+//! longer than the product.
 
 use crate::kernel::args::{MicroKernelArgs, MicroKernels};
 use crate::pack::packing::{packing_pays, packs_aliasing_a};
@@ -11,20 +11,20 @@ use crate::types::partition::Partition;
 use crate::types::strided_rows::StridedRows;
 use crate::types::view::{MatrixRef, View, stride_bytes};
 
-/// A product of factors that lie so that tiles read them.
+/// A product without packing.
 pub(crate) struct UnpackedGemm<'a, E: 'static> {
     c: View<*mut E>,
     a: MatrixRef<'a, E>,
     b: MatrixRef<'a, E>,
     accumulate: Accumulate<E>,
     kernels: &'static MicroKernels<E>,
-    /// The registers of every panel.
+    /// The vectors of every micro-panel.
     panels: Partition,
 }
 
 impl<'a, E: Scalar> UnpackedGemm<'a, E> {
-    /// A product that is computed in this way, if it is one: with lines side by side, whole registers, and a
-    /// second factor that is small, or used so seldom that it is not copied.
+    /// The product, if it is such a one: rows are contiguous, columns fill whole vectors, and `b` is
+    /// small or used too rarely for packing to pay.
     pub(crate) fn of(
         kernels: &'static MicroKernels<E>,
         c: View<*mut E>,
@@ -57,8 +57,8 @@ impl<'a, E: Scalar> UnpackedGemm<'a, E> {
     }
 
     /// # Safety
-    /// The result must be readable and writable, and the values of `accumulate` readable, over its shape, and the
-    /// processor must have the instructions of the tiles.
+    /// The result must be readable and writable, and biases readable, over its shape, and the
+    /// processor must have the instruction set of the micro-kernels.
     pub(crate) unsafe fn run(&self) {
         let packed_a = Partition::of(self.c.shape[0], self.kernels.packing.mr);
         let ([a_row, _], [b_row, _], [c_row, _]) =
@@ -84,7 +84,7 @@ impl<'a, E: Scalar> UnpackedGemm<'a, E> {
                     ldc: c_row,
                     accumulate: self.accumulate.at([panel_a.start, col]),
                 };
-                // SAFETY: all strips and panels lie in the matrices; the caller's.
+                // SAFETY: all micro-panels lie in the matrices; the caller's.
                 unsafe { kernels[panel_a.len() - 1](&args) };
             }
         }

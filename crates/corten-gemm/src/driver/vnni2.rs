@@ -12,22 +12,22 @@ use crate::types::view::{MatrixRef, View};
 use crate::types::vnni::Vnni2;
 use crate::types::workspace::Workspace;
 
-/// What takes sums by their bits to where floats are taken.
+/// Stores VNNI2 accumulators by a function for `f32`.
 pub(crate) fn store_vnni2(
     store: &StoreTile<'_, f32>,
 ) -> impl Fn(&[Vnni2], usize, [usize; 2], [usize; 2]) {
     move |sums, width, place, size| {
-        // SAFETY: a sum is an `f32`, by its bits.
+        // SAFETY: an accumulator is an `f32`, by its bits.
         let sums = unsafe { std::slice::from_raw_parts(sums.as_ptr().cast(), sums.len()) };
         store(sums, width, place, size);
     }
 }
 
-/// A first factor as pairs where they lie, if they do.
+/// An `a` as VNNI2 in place, if it is aligned and its rows are whole pairs.
 pub(crate) fn as_vnni2(a: MatrixRef<'_, Bf16>) -> Option<MatrixRef<'_, Vnni2>> {
     let ([rows, depth], [row, step]) = (a.shape(), a.strides());
-    let batch_stride = row % 2 == 0 || rows == 1;
-    if step != 1 || depth % 2 != 0 || !batch_stride || !a.first().cast::<Vnni2>().is_aligned() {
+    let whole = row % 2 == 0 || rows == 1;
+    if step != 1 || depth % 2 != 0 || !whole || !a.first().cast::<Vnni2>().is_aligned() {
         return None;
     }
     let view = View { data: a.first().cast(), shape: [rows, depth / 2], strides: [row / 2, 1] };
@@ -35,10 +35,10 @@ pub(crate) fn as_vnni2(a: MatrixRef<'_, Bf16>) -> Option<MatrixRef<'_, Vnni2>> {
     Some(unsafe { MatrixRef::new(view) })
 }
 
-/// The sums of pairs in vector registers.
+/// A product of VNNI2 in vector registers.
 ///
 /// # Safety
-/// As for [`MixedPrecision::sum`].
+/// As for [`MixedPrecision::sum`](crate::MixedPrecision).
 pub(crate) unsafe fn gemm_vnni2(
     kernels: &'static MicroKernels<Vnni2>,
     sums: SumsTo<'_, Bf16>,

@@ -48,7 +48,7 @@ impl<E> View<*mut E> {
     }
 
     /// The address of an element.
-    pub(crate) fn place(&self, place: [usize; 2]) -> *mut E {
+    pub(crate) fn ptr_at(&self, place: [usize; 2]) -> *mut E {
         self.data.wrapping_offset(self.offset(place))
     }
 }
