@@ -74,7 +74,7 @@ fn products_with_panels_equal_the_naive_ones() {
 }
 
 #[test]
-#[should_panic(expected = "the shapes do not fit")]
+#[should_panic(expected = "the shapes do not match")]
 fn columns_begin_with_a_panel() {
     let (a, transposed, mut c) = ([1.0f64; 8], [1.0f64; 32], [0.0f64; 3]);
     // SAFETY: the matrix lies in its memory.

@@ -1,4 +1,4 @@
-//! The macro-kernel of AMX. Operands pass through the tile registers faster than a second-level cache
+//! The macro-kernel of AMX. Operands pass through the tile vectors faster than a second-level cache
 //! delivers them: a step of the micro-kernel reads 64 cache lines and multiplies for 64 cycles, in which
 //! that cache delivers some 44 lines. So the loops are those of Goto & van de Geijn (2008) with one more
 //! for the first-level cache: a piece of a micro-panel of `b` stays there while micro-panels of `a`
@@ -54,7 +54,7 @@ pub(crate) enum AmxB<'a> {
     Prepacked(&'a PrepackedB<Vnni2>, usize),
 }
 
-/// A product of VNNI2 in tile registers.
+/// A product of VNNI2 in tile vectors.
 pub(crate) struct AmxGemm<'a> {
     pub a: MatrixRef<'a, Bf16>,
     pub b: AmxB<'a>,
@@ -81,18 +81,18 @@ impl AmxGemm<'_> {
                         if first { Accumulate::Overwrite } else { Accumulate::Beta(Vnni2::ONE) };
                     let epilogue =
                         Epilogue::of(view.cast(), Vnni2::ONE, start, &kernels().packing.pack_b);
-                    let store = |sums: &[Vnni2], width, place, size| {
-                        epilogue.store(sums, width, place, size)
+                    let store = |sums: &[Vnni2], width, origin, size| {
+                        epilogue.store(sums, width, origin, size)
                     };
                     // SAFETY: the caller's.
-                    unsafe { self.some(blocks, &store, None, workspace) };
+                    unsafe { self.chunk(blocks, &store, None, workspace) };
                 }
             }
             SumsTo::Epilogue(c, store) => {
-                assert!(count <= BLOCKS, "sums are taken through once");
+                assert!(count <= BLOCKS, "the epilogue runs once");
                 let c = if self.transposed { c.t() } else { c };
                 // SAFETY: the caller's.
-                unsafe { self.some(0..count, &store_vnni2(store), Some(c), workspace) };
+                unsafe { self.chunk(0..count, &store_vnni2(store), Some(c), workspace) };
             }
         }
     }
@@ -106,7 +106,7 @@ impl AmxGemm<'_> {
     ///
     /// # Safety
     /// The program must have the permission to use AMX.
-    unsafe fn some(
+    unsafe fn chunk(
         &self,
         blocks: Range<usize>,
         store: &StoreTile<'_, Vnni2>,
@@ -114,10 +114,10 @@ impl AmxGemm<'_> {
         workspace: &mut Workspace,
     ) {
         // SAFETY: processors with AMX have AVX-512.
-        let made = unsafe { Interleaved::<Vnni2Layout>::new(self.a, false) };
-        let a = AmxA { in_place: as_vnni2(self.a), made };
-        let all = self.blocks();
-        let depth = all.get(blocks.start).start..all.get(blocks.end - 1).end;
+        let interleaved = unsafe { Interleaved::<Vnni2Layout>::new(self.a, false) };
+        let a = AmxA { in_place: as_vnni2(self.a), interleaved };
+        let depth_blocks = self.blocks();
+        let depth = depth_blocks.get(blocks.start).start..depth_blocks.get(blocks.end - 1).end;
         let most = Params::get(Isa::Amx).amx_b_bytes / (depth.len() * size_of::<Vnni2>());
         let cols_per_block = most.min(COLS).next_multiple_of(kernels().packing.nr());
         let sums = workspace.c.as_mut_slice(2 * ROWS * kernels().packing.nr());
@@ -126,18 +126,18 @@ impl AmxGemm<'_> {
             let panels = PackedB::of(self, cols.clone(), blocks.clone(), &mut workspace.b);
             for rows in chunks(self.a.shape()[0], ROWS) {
                 let part = [rows.clone(), depth.clone()];
-                let packed_a = PackedA::of(&a, part, panels.groups.count, &mut workspace.a);
-                for index in 0..panels.groups.count {
-                    let (some, width) = panels.cols(index);
+                let packed_a = PackedA::of(&a, part, panels.panels.count, &mut workspace.a);
+                for index in 0..panels.panels.count {
+                    let (chunk, width) = panels.cols(index);
                     let sums = &mut sums[..rows.len() * width];
-                    let place = [rows.start, cols.start + some.start];
-                    let size = [rows.len(), some.len()];
-                    let prefetch = c.map_or(StridedRows::EMPTY, |c| lines_of(c, place, size));
+                    let origin = [rows.start, cols.start + chunk.start];
+                    let size = [rows.len(), chunk.len()];
+                    let prefetch = c.map_or(StridedRows::EMPTY, |c| tile_rows(c, origin, size));
                     // SAFETY: the caller's.
                     unsafe { panels.multiply(index, &packed_a, prefetch, sums) };
                     match self.transposed {
-                        true => store_transposed(store, sums, width, place, size, buffer),
-                        false => store(sums, width, place, size),
+                        true => store_transposed(store, sums, width, origin, size, buffer),
+                        false => store(sums, width, origin, size),
                     }
                 }
             }
@@ -146,12 +146,12 @@ impl AmxGemm<'_> {
 }
 
 /// The rows of a tile of the result whose elements are contiguous.
-fn lines_of(
+fn tile_rows(
     c: View<*mut Bf16>,
-    place: [usize; 2],
+    origin: [usize; 2],
     [rows, cols]: [usize; 2],
 ) -> StridedRows<*const Bf16> {
-    let first = c.ptr_at(place).cast_const();
+    let first = c.ptr_at(origin).cast_const();
     match c.strides {
         [stride, 1] => StridedRows { first, stride, count: rows, len: cols },
         [1, stride] => StridedRows { first, stride, count: cols, len: rows },
@@ -187,14 +187,14 @@ fn store_transposed(
 struct AmxA<'a> {
     /// VNNI2 in place, where the steps of a row are contiguous.
     in_place: Option<MatrixRef<'a, Vnni2>>,
-    made: Interleaved<'a, Vnni2Layout>,
+    interleaved: Interleaved<'a, Vnni2Layout>,
 }
 
 /// Rows of `a`.
 struct PackedA {
     first: *const Vnni2,
     stride: isize,
-    groups: Partition,
+    panels: Partition,
 }
 
 impl PackedA {
@@ -203,18 +203,18 @@ impl PackedA {
     fn of(
         a: &AmxA<'_>,
         [rows, depth]: [Range<usize>; 2],
-        panels: usize,
+        panels_of_b: usize,
         buffer: &mut Buffer,
     ) -> Self {
-        let groups = Partition::of(rows.len(), kernels().packing.mr);
+        let panels = Partition::of(rows.len(), kernels().packing.mr);
         let in_place = a.in_place.map(|a| a.part(rows.clone(), depth.clone()));
-        if let Some(a) = in_place.filter(|a| panels <= MAX_UNPACKED_PANELS || is_aligned(a)) {
-            return Self { first: a.first(), stride: a.strides()[0], groups };
+        if let Some(a) = in_place.filter(|a| panels_of_b <= MAX_UNPACKED_PANELS || is_aligned(a)) {
+            return Self { first: a.first(), stride: a.strides()[0], panels };
         }
         let width = depth.len().next_multiple_of(kernels().packing.lanes) | kernels().packing.lanes;
         let to = buffer.as_mut_slice(rows.len() * width);
-        a.made.pack(rows, depth, to, width);
-        Self { first: to.as_ptr(), stride: width as isize, groups }
+        a.interleaved.pack(rows, depth, to, width);
+        Self { first: to.as_ptr(), stride: width as isize, panels }
     }
 }
 
@@ -228,12 +228,12 @@ fn is_aligned(a: &MatrixRef<'_, Vnni2>) -> bool {
 struct PackedB<'a> {
     b: AmxB<'a>,
     blocks: Range<usize>,
-    all: Partition,
+    depth_blocks: Partition,
     cols: Range<usize>,
     /// The vectors of every micro-panel.
-    groups: Partition,
+    panels: Partition,
     /// Those that are packed here, block by block.
-    made: &'a [Vnni2],
+    packed: &'a [Vnni2],
 }
 
 impl<'a> PackedB<'a> {
@@ -243,60 +243,60 @@ impl<'a> PackedB<'a> {
         blocks: Range<usize>,
         buffer: &'a mut Buffer,
     ) -> Self {
-        let registers = cols.len().div_ceil(kernels().packing.lanes);
-        let groups = Partition::whole(registers, kernels().packing.nr_vectors);
-        let (b, all) = (gemm.b, gemm.blocks());
-        let mut this = Self { b, blocks, all, cols, groups, made: &[] };
-        if let AmxB::Interleaved(made) = b {
-            let depth = this.chunks(this.blocks.end - 1).end - this.start();
-            let buffer = buffer.as_mut_slice(depth * registers * kernels().packing.lanes);
-            this.fill(made, buffer);
-            this.made = buffer;
+        let vectors = cols.len().div_ceil(kernels().packing.lanes);
+        let panels = Partition::whole(vectors, kernels().packing.nr_vectors);
+        let (b, depth_blocks) = (gemm.b, gemm.blocks());
+        let mut this = Self { b, blocks, depth_blocks, cols, panels, packed: &[] };
+        if let AmxB::Interleaved(interleaved) = b {
+            let depth = this.steps(this.blocks.end - 1).end - this.start();
+            let buffer = buffer.as_mut_slice(depth * vectors * kernels().packing.lanes);
+            this.pack(interleaved, buffer);
+            this.packed = buffer;
         }
         this
     }
 
-    fn fill(&self, made: &Interleaved<'_, Vnni2Layout>, buffer: &mut [Vnni2]) {
+    fn pack(&self, interleaved: &Interleaved<'_, Vnni2Layout>, buffer: &mut [Vnni2]) {
         for block in self.blocks.clone() {
-            let block = self.chunks(block);
-            for some in chunks(block.len(), STEPS) {
-                for index in 0..self.groups.count {
+            let block = self.steps(block);
+            for chunk in chunks(block.len(), STEPS) {
+                for index in 0..self.panels.count {
                     let (cols, width) = self.cols(index);
-                    let to = self.offset(&block, index) + some.start * width;
-                    let rows = block.start + some.start..block.start + some.end;
+                    let to = self.offset(&block, index) + chunk.start * width;
+                    let rows = block.start + chunk.start..block.start + chunk.end;
                     let cols = self.cols.start + cols.start..self.cols.start + cols.end;
                     let next = rows.end..(rows.end + STEPS).min(block.end);
                     if !next.is_empty() {
-                        prefetch_columns(made.part(next, cols.clone()));
+                        prefetch_columns(interleaved.part(next, cols.clone()));
                     }
-                    made.pack(rows, cols, &mut buffer[to..][..some.len() * width], width);
+                    interleaved.pack(rows, cols, &mut buffer[to..][..chunk.len() * width], width);
                 }
             }
         }
     }
 
     /// The steps of a block.
-    fn chunks(&self, block: usize) -> Range<usize> {
-        self.all.get(block)
+    fn steps(&self, block: usize) -> Range<usize> {
+        self.depth_blocks.get(block)
     }
 
     /// The first step.
     fn start(&self) -> usize {
-        self.chunks(self.blocks.start).start
+        self.steps(self.blocks.start).start
     }
 
     /// The columns of a micro-panel, and the length of its rows.
     fn cols(&self, index: usize) -> (Range<usize>, usize) {
-        let (lanes, registers) = (kernels().packing.lanes, self.groups.get(index));
-        let end = (registers.end * lanes).min(self.cols.len());
-        (registers.start * lanes..end, registers.len() * lanes)
+        let (lanes, vectors) = (kernels().packing.lanes, self.panels.get(index));
+        let end = (vectors.end * lanes).min(self.cols.len());
+        (vectors.start * lanes..end, vectors.len() * lanes)
     }
 
     /// The offset of a micro-panel that is packed here.
     fn offset(&self, block: &Range<usize>, index: usize) -> usize {
         let lanes = kernels().packing.lanes;
         let width = self.cols.len().next_multiple_of(lanes);
-        let before = self.groups.get(index).start * lanes;
+        let before = self.panels.get(index).start * lanes;
         (block.start - self.start()) * width + before * block.len()
     }
 
@@ -306,7 +306,7 @@ impl<'a> PackedB<'a> {
             AmxB::Prepacked(packed, start) => {
                 packed.panel(block, start + self.cols.start + self.cols(index).0.start)
             }
-            AmxB::Interleaved(_) => self.made[self.offset(block, index)..].as_ptr(),
+            AmxB::Interleaved(_) => self.packed[self.offset(block, index)..].as_ptr(),
         }
     }
 
@@ -322,18 +322,18 @@ impl<'a> PackedB<'a> {
         sums: &mut [Vnni2],
     ) {
         let (_, width) = self.cols(index);
-        assert!(sums.len() == packed_a.groups.length * width);
+        assert!(sums.len() == packed_a.panels.length * width);
         let kernels = kernels().row_major[width / kernels().packing.lanes - 1];
         let mut start = Accumulate::Overwrite;
-        let segments = self.blocks.clone().map(|block| self.chunks(block).len().div_ceil(K_PIECE));
+        let segments = self.blocks.clone().map(|block| self.steps(block).len().div_ceil(K_PIECE));
         let mut prefetch =
-            PrefetchQueue::of(prefetch, segments.sum::<usize>() * packed_a.groups.count);
+            PrefetchQueue::of(prefetch, segments.sum::<usize>() * packed_a.panels.count);
         for block in self.blocks.clone() {
-            let block = self.chunks(block);
+            let block = self.steps(block);
             let panel = self.panel(&block, index);
             for piece in chunks(block.len(), K_PIECE) {
                 let step = (block.start - self.start() + piece.start) as isize;
-                for panel_a in packed_a.groups.all() {
+                for panel_a in packed_a.panels.all() {
                     let row = panel_a.start as isize * packed_a.stride;
                     let args = MicroKernelArgs {
                         depth: piece.len(),

@@ -37,9 +37,9 @@ pub unsafe fn gemm<E: Number>(
     alpha: E,
     accumulate: Accumulate<E>,
 ) {
-    assert!(b.shape == [a.shape[1], c.shape[1]], "the shapes do not fit");
-    assert!(a.shape == [c.shape[0], b.shape[0]], "the shapes do not fit");
-    assert!(a.shape[1] > 0, "there is no depth");
+    assert!(b.shape == [a.shape[1], c.shape[1]], "the shapes do not match");
+    assert!(a.shape == [c.shape[0], b.shape[0]], "the shapes do not match");
+    assert!(a.shape[1] > 0, "the depth is zero");
     if c.shape.contains(&0) {
         return;
     }
@@ -77,7 +77,7 @@ pub unsafe fn gemm<E: Number>(
     let epilogue = Epilogue::of(c, alpha, accumulate, &kernels.packing.pack_b);
     let mut workspace = Workspace::acquire();
     if let Algorithm::Skinny { form, .. } = plan.0 {
-        let store = |sums: &[E], width, place, size| epilogue.store(sums, width, place, size);
+        let store = |sums: &[E], width, origin, size| epilogue.store(sums, width, origin, size);
         let a = SmallMatrix { source: a, isa };
         Skinny { a: &a, b, isa, form, store: &store }.run(&mut workspace);
     } else {
@@ -131,12 +131,12 @@ pub unsafe fn gemm_operands<E: Number>(
     [a, b]: [Operand<'_, E>; 2],
     accumulate: Accumulate<E>,
 ) {
-    assert!(a.fits([c.shape[0], depth]) && b.fits([depth, c.shape[1]]), "the shapes do not fit");
+    assert!(a.fits([c.shape[0], depth]) && b.fits([depth, c.shape[1]]), "the shapes do not match");
     assert!(
         batch_stride.is_none_or(|batch_stride| batch_stride.columns > 0),
         "the matrices have no columns"
     );
-    assert!(depth > 0, "there is no depth");
+    assert!(depth > 0, "the depth is zero");
     if c.shape.contains(&0) {
         return;
     }

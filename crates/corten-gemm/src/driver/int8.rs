@@ -43,9 +43,9 @@ pub unsafe fn gemm_int8<A: Int8, B: Int8>(
     a: View<*const A>,
     b: View<*const B>,
 ) {
-    assert!(b.shape == [a.shape[1], c.shape[1]], "the shapes do not fit");
-    assert!(a.shape == [c.shape[0], b.shape[0]], "the shapes do not fit");
-    assert!(a.shape[1] > 0, "there is no depth");
+    assert!(b.shape == [a.shape[1], c.shape[1]], "the shapes do not match");
+    assert!(a.shape == [c.shape[0], b.shape[0]], "the shapes do not match");
+    assert!(a.shape[1] > 0, "the depth is zero");
     if c.shape.contains(&0) {
         return;
     }
@@ -94,8 +94,7 @@ pub(crate) unsafe fn gemm_into<A: Int8, B: Int8>(
     let kernels = Wrapping::<i32>::micro_kernels(isa);
     let epilogue = Epilogue::of(c, Wrapping::ONE, Accumulate::Overwrite, &kernels.packing.pack_b);
     if let Some(form) = form {
-        let store =
-            |gemm_into: &[_], width, place, size| epilogue.store(gemm_into, width, place, size);
+        let store = |sums: &[_], width, origin, size| epilogue.store(sums, width, origin, size);
         let a = SmallMatrix { source: a, isa };
         return Skinny { a: &a, b, isa, form, store: &store }.run(workspace);
     }

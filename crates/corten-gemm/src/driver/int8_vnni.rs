@@ -135,7 +135,7 @@ impl Int8Gemm<'_> {
         {
             let b = b.t().cast::<Vnni4Operand<SIGNED, FLIP_SIGNS>>();
             let store =
-                |sums: &[Vnni4], width, place, size| epilogue.store(sums, width, place, size);
+                |sums: &[Vnni4], width, origin, size| epilogue.store(sums, width, origin, size);
             let (form, isa) = (GemvForm::Dot, Isa::Avx512Vnni);
             return Skinny { a: &a, b, isa, form, store: &store }.run(workspace);
         }

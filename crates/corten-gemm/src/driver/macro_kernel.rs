@@ -65,7 +65,7 @@ impl<E: Scalar> MacroKernel<'_, E> {
         let max_nc = params.nc_bytes.div_ceil(k_bytes).next_multiple_of(self.kernels.packing.nr());
         let nc = if reused { max_nc } else { cols };
         let depths = Partition::of(depth, kc);
-        assert!(self.epilogue.is_direct() || depths.count == 1, "sums are taken through once");
+        assert!(self.epilogue.is_direct() || depths.count == 1, "the epilogue runs once");
         // Rows whose sums stay cached from one block of the depth to the next.
         let blocks = if depths.count > 1 { params.blocks_per_group } else { usize::MAX };
         let row_groups = Partition::of(rows.div_ceil(mc), blocks);
@@ -73,11 +73,11 @@ impl<E: Scalar> MacroKernel<'_, E> {
             for group in row_groups.all() {
                 let rows = group.start * mc..(group.end * mc).min(rows);
                 for index in 0..depths.count {
-                    let place = [rows.clone(), cols.clone()];
+                    let origin = [rows.clone(), cols.clone()];
                     // Micro-panels that are kept are used for other rows first.
                     let next_depth =
                         (!reused && index + 1 < depths.count).then(|| depths.get(index + 1));
-                    self.depth(place, (depths.get(index), next_depth), mc, reused, workspace);
+                    self.depth(origin, (depths.get(index), next_depth), mc, reused, workspace);
                 }
             }
         }
@@ -134,8 +134,8 @@ impl<E: Scalar> MacroKernel<'_, E> {
 
     /// What the sums from a row and column on are added to: for the first block of the depth what
     /// the product is, for the others the result.
-    fn start(&self, place: [usize; 2], first: bool) -> Accumulate<E> {
-        if first { self.epilogue.accumulate.at(place) } else { Accumulate::Beta(E::ONE) }
+    fn start(&self, origin: [usize; 2], first: bool) -> Accumulate<E> {
+        if first { self.epilogue.accumulate.at(origin) } else { Accumulate::Beta(E::ONE) }
     }
 
     /// A micro-panel of `b` with all of `a`, stored to the result.
@@ -143,9 +143,9 @@ impl<E: Scalar> MacroKernel<'_, E> {
         &self,
         PanelPass { packed_a, mut panel, mut prefetch, row, first }: PanelPass<'_, '_, E>,
     ) {
-        let place = [row, panel.cols.start];
-        let start = self.start(place, first);
-        let (c, ldc) = (self.epilogue.ptr_at(place), self.epilogue.strides()[0]);
+        let origin = [row, panel.cols.start];
+        let start = self.start(origin, first);
+        let (c, ldc) = (self.epilogue.ptr_at(origin), self.epilogue.strides()[0]);
         assert!(
             row + packed_a.height() <= self.epilogue.shape()[0],
             "the block lies in the result"
@@ -171,14 +171,14 @@ impl<E: Scalar> MacroKernel<'_, E> {
         let width = panel.vectors * self.kernels.packing.lanes;
         for group in chunks(packed_a.count(), BUFFERED_PANELS) {
             let rows = packed_a.get(group.start).rows.start..packed_a.get(group.end - 1).rows.end;
-            let place = [row + rows.start, panel.cols.start];
+            let origin = [row + rows.start, panel.cols.start];
             let size = [rows.len(), panel.cols.len()];
-            let base = self.start(place, first);
+            let base = self.start(origin, first);
             // Micro-kernels add row biases whatever columns they have.
             let by_tiles = matches!(base, Accumulate::RowBias(_)) && self.epilogue.alpha == E::ONE;
             let beta = match first {
                 true if by_tiles => None,
-                true => self.epilogue.init_tile(place, size),
+                true => self.epilogue.init_tile(origin, size),
                 false => Some(E::ONE),
             };
             let sums = buffer.as_mut_slice::<E>(rows.len() * width);
@@ -191,7 +191,7 @@ impl<E: Scalar> MacroKernel<'_, E> {
                 // SAFETY: there is room for all rows and all columns of the micro-panel.
                 unsafe { self.run_micro_kernel(packed_a, &panel_a, &mut panel, sums) };
             }
-            self.epilogue.store_tile(sums, width, place, size, beta);
+            self.epilogue.store_tile(sums, width, origin, size, beta);
         }
     }
 

@@ -184,7 +184,7 @@ macro_rules! int8 {
                 workspace: &mut Workspace,
             ) {
                 let SumsTo::Buffer(sums) = sums else {
-                    unreachable!("sums of bytes have places of their own")
+                    unreachable!("accumulators of int8 are buffered")
                 };
                 // SAFETY: the caller's.
                 unsafe { int8::gemm_into(isa, None, sums, a, b, workspace) }
@@ -266,9 +266,9 @@ pub unsafe fn gemm_mixed<H: MixedPrecision>(
     alpha: H::Accum,
     beta: Option<H::Accum>,
 ) {
-    assert!(b.shape == [a.shape[1], c.shape[1]], "the shapes do not fit");
-    assert!(a.shape == [c.shape[0], b.shape[0]], "the shapes do not fit");
-    assert!(a.shape[1] > 0, "there is no depth");
+    assert!(b.shape == [a.shape[1], c.shape[1]], "the shapes do not match");
+    assert!(a.shape == [c.shape[0], b.shape[0]], "the shapes do not match");
+    assert!(a.shape[1] > 0, "the depth is zero");
     if c.shape.contains(&0) {
         return;
     }
@@ -281,7 +281,7 @@ pub unsafe fn gemm_mixed<H: MixedPrecision>(
     // SAFETY: the caller's.
     let (a, b) = unsafe { (MatrixRef::new(a), MatrixRef::new(b)) };
     let epilogue = Converting { c, scale: Scale { alpha, beta }, pack: H::convert_kernels(isa) };
-    let store = |sums: &[H::Accum], width, place, size| epilogue.store(sums, width, place, size);
+    let store = |sums: &[H::Accum], width, origin, size| epilogue.store(sums, width, origin, size);
     let mut workspace = Workspace::acquire();
     if let Algorithm::Skinny { form, .. } = plan.0 {
         let skinny = SkinnyMixed { isa, form, a, b, store: &store };
@@ -335,10 +335,10 @@ impl<H: LowPrecision> Converting<H> {
         &self,
         sums: &[H::Accum],
         width: usize,
-        place: [usize; 2],
+        origin: [usize; 2],
         [rows, cols]: [usize; 2],
     ) {
-        let (c, [row, col]) = (self.c.ptr_at(place), self.c.strides);
+        let (c, [row, col]) = (self.c.ptr_at(origin), self.c.strides);
         assert!(cols <= width && (rows - 1) * width + cols <= sums.len());
         let from =
             StridedRows { first: sums.as_ptr(), stride: width as isize, count: rows, len: cols };

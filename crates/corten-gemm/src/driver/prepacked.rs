@@ -36,9 +36,9 @@ pub unsafe fn gemm_prepacked<E: Number>(
     (b, cols): (&PrepackedB<E>, Range<usize>),
     accumulate: Accumulate<E>,
 ) {
-    assert!(a.shape[0] == c.shape[0] && cols.len() == c.shape[1], "the shapes do not fit");
-    assert!(b.has(a.shape[1], cols.clone()), "the shapes do not fit");
-    assert!(a.shape[1] > 0, "there is no depth");
+    assert!(a.shape[0] == c.shape[0] && cols.len() == c.shape[1], "the shapes do not match");
+    assert!(b.has(a.shape[1], cols.clone()), "the shapes do not match");
+    assert!(a.shape[1] > 0, "the depth is zero");
     if c.shape.contains(&0) {
         return;
     }

@@ -79,9 +79,9 @@ pub unsafe fn gemm_prepacked_bf16(
     (b, cols): (&PrepackedBf16, Range<usize>),
     beta: Option<f32>,
 ) {
-    assert!(a.shape[0] == c.shape[0] && cols.len() == c.shape[1], "the shapes do not fit");
-    assert!(a.shape[1] == b.shape()[0] && cols.end <= b.shape()[1], "the shapes do not fit");
-    assert!(a.shape[1] > 0, "there is no depth");
+    assert!(a.shape[0] == c.shape[0] && cols.len() == c.shape[1], "the shapes do not match");
+    assert!(a.shape[1] == b.shape()[0] && cols.end <= b.shape()[1], "the shapes do not match");
+    assert!(a.shape[1] > 0, "the depth is zero");
     if c.shape.contains(&0) {
         return;
     }
@@ -110,7 +110,7 @@ pub unsafe fn gemm_prepacked_bf16(
         };
     let mut workspace = Workspace::acquire();
     let Some(part) = Bf16::part(b.pairs.isa(), a.shape()[1]) else {
-        let store = |sums: &[f32], width, place, size| epilogue.store(sums, width, place, size);
+        let store = |sums: &[f32], width, origin, size| epilogue.store(sums, width, origin, size);
         let sums = SumsTo::Epilogue(c, &store);
         multiply(sums, 0..c.shape[0], 0..c.shape[1], &mut workspace);
         return workspace.release();

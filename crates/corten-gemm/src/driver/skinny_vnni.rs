@@ -16,7 +16,7 @@ impl SmallOperand<Vnni2> for MatrixRef<'_, Vnni2> {
 
     fn contiguous<'r>(&'r self, _: &'r mut Buffer) -> (*const Vnni2, isize) {
         let [row, step] = self.strides();
-        assert!(step == 1, "pairs lie side by side");
+        assert!(step == 1, "pairs must be contiguous");
         (self.first(), row)
     }
 }

@@ -33,10 +33,10 @@ impl<'a, E: Scalar> UnpackedGemm<'a, E> {
         accumulate: Accumulate<E>,
     ) -> Option<Self> {
         let ([rows, cols], depth) = (c.shape, a.shape()[1]);
-        let lies = [c.strides[1], a.strides()[1], b.strides()[1]] == [1; 3];
+        let contiguous = [c.strides[1], a.strides()[1], b.strides()[1]] == [1; 3];
         let accumulates = !matches!(accumulate, Accumulate::Beta(beta) if beta != E::ONE);
         let whole = depth <= KC && cols.is_multiple_of(kernels.packing.lanes);
-        if !lies || !accumulates || !whole {
+        if !contiguous || !accumulates || !whole {
             return None;
         }
         let reach = stride_bytes::<E>(b.strides()[0]).saturating_mul(depth);

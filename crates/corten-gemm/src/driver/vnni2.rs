@@ -16,10 +16,10 @@ use crate::types::workspace::Workspace;
 pub(crate) fn store_vnni2(
     store: &StoreTile<'_, f32>,
 ) -> impl Fn(&[Vnni2], usize, [usize; 2], [usize; 2]) {
-    move |sums, width, place, size| {
+    move |sums, width, origin, size| {
         // SAFETY: an accumulator is an `f32`, by its bits.
         let sums = unsafe { std::slice::from_raw_parts(sums.as_ptr().cast(), sums.len()) };
-        store(sums, width, place, size);
+        store(sums, width, origin, size);
     }
 }
 

@@ -64,7 +64,7 @@ unsafe fn multiply(args: &MicroKernelArgs<Vnni2>, height: usize, vectors: usize)
         Accumulate::Overwrite => false,
         Accumulate::Beta(_) => true,
         Accumulate::RowBias(_) | Accumulate::ColumnBias(_) => {
-            unreachable!("sums of pairs start from sums")
+            unreachable!("AMX adds no bias")
         }
     };
     let (mut a, mut b) = (args.a, args.b);
@@ -112,10 +112,10 @@ impl TileRegisters {
     /// The processor must have the instructions, and the program the permission to use them.
     unsafe fn configure(height: usize, pairs: usize) {
         if CONFIGURED.replace([height, pairs]) != [height, pairs] {
-            let vectors = TileConfig::of(height, pairs);
+            let config = TileConfig::of(height, pairs);
             // SAFETY: reads the configuration. The compiler does not know these registers.
             unsafe {
-                asm!("ldtilecfg [{}]", in(reg) &raw const vectors, options(nostack, readonly))
+                asm!("ldtilecfg [{}]", in(reg) &raw const config, options(nostack, readonly))
             };
         }
     }
@@ -161,9 +161,9 @@ impl TileConfig {
         let mut this =
             Self { palette: 1, start_row: 0, reserved: [0; 14], row_bytes: [0; 16], rows: [0; 16] };
         let rows_of = [top, top, below, below, top, below, pairs as u8, pairs as u8];
-        for (place, rows) in rows_of.into_iter().enumerate().filter(|&(_, rows)| rows > 0) {
-            this.rows[place] = rows;
-            this.row_bytes[place] = if (4..6).contains(&place) { some } else { all };
+        for (register, rows) in rows_of.into_iter().enumerate().filter(|&(_, rows)| rows > 0) {
+            this.rows[register] = rows;
+            this.row_bytes[register] = if (4..6).contains(&register) { some } else { all };
         }
         this
     }

@@ -40,9 +40,9 @@ impl<E, const COL_MAJOR: bool> PointersA<E, COL_MAJOR> {
 
     /// The addresses some steps later.
     #[inline(always)]
-    fn advanced(self, k_range: usize) -> Self {
+    fn advanced(self, steps: usize) -> Self {
         let distance =
-            if COL_MAJOR { self.stride.wrapping_mul(k_range as isize) } else { k_range as isize };
+            if COL_MAJOR { self.stride.wrapping_mul(steps as isize) } else { steps as isize };
         let [first, second] = [self.first, self.second].map(|base| base.wrapping_offset(distance));
         Self { first, second, ..self }
     }
@@ -164,9 +164,9 @@ struct PointersB<E, const PACKING: bool> {
 impl<E, const PACKING: bool> PointersB<E, PACKING> {
     /// The addresses some steps later.
     #[inline(always)]
-    fn advanced<V: Vector, const VECTORS: usize>(self, k_range: usize) -> Self {
-        let first = self.first.wrapping_offset(self.stride.wrapping_mul(k_range as isize));
-        Self { first, copy: self.copy.wrapping_add(k_range * VECTORS * V::LANES), ..self }
+    fn advanced<V: Vector, const VECTORS: usize>(self, steps: usize) -> Self {
+        let first = self.first.wrapping_offset(self.stride.wrapping_mul(steps as isize));
+        Self { first, copy: self.copy.wrapping_add(steps * VECTORS * V::LANES), ..self }
     }
 }
 

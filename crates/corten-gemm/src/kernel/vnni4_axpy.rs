@@ -92,8 +92,8 @@ unsafe fn axpy_row<V: Vector<Elem = Vnni4>, const GROUPS: usize>(
     for (i, groups) in groups.iter().enumerate() {
         // SAFETY: the caller's.
         let factor = V::splat(unsafe { *a.wrapping_add(i) });
-        for (sum, &quad) in sums.iter_mut().zip(groups) {
-            *sum = factor.mul_add(quad, *sum);
+        for (sum, &group) in sums.iter_mut().zip(groups) {
+            *sum = factor.mul_add(group, *sum);
         }
     }
     for (v, sum) in sums.into_iter().enumerate() {

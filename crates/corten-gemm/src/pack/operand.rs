@@ -46,7 +46,7 @@ impl<'a, E: Copy> Segments<'a, E> {
     /// # Panics
     /// When the steps of a segment are not contiguous.
     pub unsafe fn new(first: MatrixRef<'a, E>, count: usize, distance: isize) -> Self {
-        assert!(first.strides()[1] == 1, "the k_range lie side by side");
+        assert!(first.strides()[1] == 1, "the steps of a segment must be contiguous");
         Self { first, count, distance }
     }
 }
@@ -59,8 +59,8 @@ impl<E: Copy> Operand<'_, E> {
             Self::Implicit(_) => true,
             Self::Prepacked(packed, start) => packed.has(rows, *start..start + cols),
             Self::Segments(segments) => {
-                let [strided, k_range] = segments.first.shape();
-                strided == rows && k_range * segments.count == cols
+                let [segment_rows, steps] = segments.first.shape();
+                segment_rows == rows && steps * segments.count == cols
             }
         }
     }

@@ -51,7 +51,7 @@ impl<'a, E: Scalar> PackedA<'a, E> {
     ) -> Self {
         match a {
             Operand::Matrix(a) => Self::of_matrix(a.part(rows, depth), panels, packing, buffer),
-            Operand::Prepacked(..) => unreachable!("a first factor is packed by rows"),
+            Operand::Prepacked(..) => unreachable!("`a` is not prepacked"),
             Operand::Segments(Segments { first, count, distance }) => {
                 assert!(depth == (0..count * first.shape()[1]), "a block has all segments");
                 let first = first.rows(rows);

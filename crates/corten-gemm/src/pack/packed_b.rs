@@ -115,7 +115,7 @@ impl<'a, E: Scalar> PackedB<'a, E> {
     /// The rows that a micro-panel is packed from, or the packed ones where they may be far.
     fn prefetch_rows(&self, index: usize, first_time: bool) -> Option<StridedRows<*const E>> {
         let (cols, vectors) = self.cols(index);
-        let k_range = self.depth.len();
+        let steps = self.depth.len();
         if self.unpacked {
             return None;
         }
@@ -125,7 +125,7 @@ impl<'a, E: Scalar> PackedB<'a, E> {
             }
             let first = self.buffer[self.offset(&vectors)..].as_ptr();
             let stride = (vectors.len() * self.packing.lanes) as isize;
-            return Some(StridedRows { first, stride, count: k_range, len: 0 });
+            return Some(StridedRows { first, stride, count: steps, len: 0 });
         }
         self.matrix_rows(self.depth.clone(), cols)
     }
@@ -176,7 +176,7 @@ impl<'a, E: Scalar> PackedB<'a, E> {
                 columns.pack(self.depth.clone(), panel.cols.clone(), to, width);
             }
             Operand::Implicit(_) | Operand::Prepacked(..) => {}
-            Operand::Segments(_) => unreachable!("a second factor has panels, not segments"),
+            Operand::Segments(_) => unreachable!("`b` is not segmented"),
         }
         panel
     }

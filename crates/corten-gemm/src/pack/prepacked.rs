@@ -29,21 +29,21 @@ impl<E: Scalar> PrepackedB<E> {
         let mut packed = Self { shape, packing, isa, buffer: Buffer::default() };
         let (count, panels) = (packed.count(), packed.panels());
         let buffer = packed.buffer.as_mut_slice::<E>(count + PACK_PADDING);
-        for (offset, [k_range, cols]) in panels {
+        for (offset, [depth_range, cols]) in panels {
             let width = cols.len().next_multiple_of(packing.lanes);
-            let to = &mut buffer[offset..][..width * k_range.len() + PACK_PADDING];
-            pack([k_range, cols], to, width);
+            let to = &mut buffer[offset..][..width * depth_range.len() + PACK_PADDING];
+            pack([depth_range, cols], to, width);
         }
         packed
     }
 
     /// Every element with its row and column.
     pub fn elements(&self) -> impl Iterator<Item = (usize, usize, E)> {
-        self.panels().into_iter().flat_map(move |(offset, [k_range, cols])| {
+        self.panels().into_iter().flat_map(move |(offset, [depth_range, cols])| {
             let width = cols.len().next_multiple_of(self.packing.lanes);
-            let rows =
-                self.buffer.as_slice::<E>(offset + width * k_range.len())[offset..].chunks(width);
-            k_range.zip(rows).flat_map(move |(step, row)| {
+            let rows = self.buffer.as_slice::<E>(offset + width * depth_range.len())[offset..]
+                .chunks(width);
+            depth_range.zip(rows).flat_map(move |(step, row)| {
                 cols.clone().zip(row).map(move |(col, &element)| (step, col, element))
             })
         })
@@ -83,23 +83,25 @@ impl<E> PrepackedB<E> {
     }
 
     /// Where a micro-panel of a block of the depth begins.
-    fn offset(&self, k_range: &Range<usize>, col: usize) -> usize {
-        k_range.start * self.width() + col * k_range.len()
+    fn offset(&self, depth_range: &Range<usize>, col: usize) -> usize {
+        depth_range.start * self.width() + col * depth_range.len()
     }
 
     /// The offset, steps and columns of all micro-panels, in memory order.
     fn panels(&self) -> Vec<(usize, [Range<usize>; 2])> {
         let [depth, cols] = self.shape;
-        let blocks = Partition::of(depth, KC).all().flat_map(|k_range| {
+        let blocks = Partition::of(depth, KC).all().flat_map(|depth_range| {
             let panels = Partition::whole(cols, self.packing.nr()).all();
-            panels.map(move |cols| (self.offset(&k_range, cols.start), [k_range.clone(), cols]))
+            panels.map(move |cols| {
+                (self.offset(&depth_range, cols.start), [depth_range.clone(), cols])
+            })
         });
         blocks.collect()
     }
 
     /// The first element of the micro-panel that begins with a column, for a block of the depth.
-    pub(crate) fn panel(&self, k_range: &Range<usize>, col: usize) -> *const E {
-        assert!(self.has(self.shape[0], col..self.shape[1]) && k_range.end <= self.shape[0]);
-        self.buffer.as_ptr::<E>().wrapping_add(self.offset(k_range, col))
+    pub(crate) fn panel(&self, depth_range: &Range<usize>, col: usize) -> *const E {
+        assert!(self.has(self.shape[0], col..self.shape[1]) && depth_range.end <= self.shape[0]);
+        self.buffer.as_ptr::<E>().wrapping_add(self.offset(depth_range, col))
     }
 }

@@ -1,7 +1,8 @@
 //! Vector registers of every instruction set, behind one trait.
 //!
-//! An instruction set is a file of types that implement [`vector::Vector`] and
-//! [`convert::ConvertLoad`]; NEON's place is `neon.rs`, until which `portable.rs` serves AArch64.
+//! An instruction set is a file of types that implement [`vector::Vector`], with conversions in
+//! [`convert`] and a row in the tables of `kernel/select.rs`, `pack/pack_kernels.rs` and
+//! `pack/convert_pack.rs`. NEON belongs in `neon.rs` beside [`x86`]; AArch64 runs [`portable`] code.
 
 pub(crate) mod convert;
 pub(crate) mod portable;

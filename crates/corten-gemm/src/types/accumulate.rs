@@ -45,21 +45,21 @@ impl<E: Scalar> Accumulate<E> {
     pub(crate) unsafe fn store_row(&self, sums: &[E], [row, col]: [usize; 2], c: View<*mut E>) {
         let first =
             c.data.wrapping_offset(row as isize * c.strides[0] + col as isize * c.strides[1]);
-        let place = |j: usize| first.wrapping_offset(j as isize * c.strides[1]);
+        let element = |j: usize| first.wrapping_offset(j as isize * c.strides[1]);
         // SAFETY: the caller's, for every element and bias below.
         unsafe {
             match *self {
-                Self::Overwrite => (0..).zip(sums).for_each(|(j, &sum)| *place(j) = sum),
+                Self::Overwrite => (0..).zip(sums).for_each(|(j, &sum)| *element(j) = sum),
                 Self::Beta(beta) => {
-                    (0..).zip(sums).for_each(|(j, &sum)| *place(j) = beta * *place(j) + sum);
+                    (0..).zip(sums).for_each(|(j, &sum)| *element(j) = beta * *element(j) + sum);
                 }
                 Self::RowBias(values) => {
                     let value = *values.add(row);
-                    (0..).zip(sums).for_each(|(j, &sum)| *place(j) = value + sum);
+                    (0..).zip(sums).for_each(|(j, &sum)| *element(j) = value + sum);
                 }
                 Self::ColumnBias(values) => {
                     let values = values.add(col);
-                    (0..).zip(sums).for_each(|(j, &sum)| *place(j) = *values.add(j) + sum);
+                    (0..).zip(sums).for_each(|(j, &sum)| *element(j) = *values.add(j) + sum);
                 }
             }
         }

@@ -48,8 +48,8 @@ impl<E> View<*mut E> {
     }
 
     /// The address of an element.
-    pub(crate) fn ptr_at(&self, place: [usize; 2]) -> *mut E {
-        self.data.wrapping_offset(self.offset(place))
+    pub(crate) fn ptr_at(&self, index: [usize; 2]) -> *mut E {
+        self.data.wrapping_offset(self.offset(index))
     }
 }
 
@@ -115,10 +115,10 @@ impl<'a, E: Copy> MatrixRef<'a, E> {
     }
 
     /// An element.
-    pub(crate) fn at(&self, place: [usize; 2]) -> E {
-        assert!(place[0] < self.view.shape[0] && place[1] < self.view.shape[1]);
+    pub(crate) fn at(&self, index: [usize; 2]) -> E {
+        assert!(index[0] < self.view.shape[0] && index[1] < self.view.shape[1]);
         // SAFETY: readable, by the constructor; the index lies within the shape.
-        unsafe { *self.view.data.wrapping_offset(self.view.offset(place)) }
+        unsafe { *self.view.data.wrapping_offset(self.view.offset(index)) }
     }
 }
 

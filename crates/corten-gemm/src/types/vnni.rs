@@ -86,7 +86,7 @@ impl Scalar for Vnni4 {
 // SAFETY: any bits are four bytes, or an `i32`.
 unsafe impl Pod for Vnni4 {}
 
-/// VNNI4 of a large operand where it lies. `SIGNED` tells whether the *other* operand is signed, as the
+/// VNNI4 of a large operand in place. `SIGNED` tells whether the *other* operand is signed, as the
 /// instruction multiplies unsigned by signed bytes; sign bits are flipped as it is loaded if
 /// `FLIP_SIGNS`.
 #[derive(Clone, Copy)]
